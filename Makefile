@@ -1,0 +1,60 @@
+# Two commands do everything: `make demo` and `make test`. Each installs what is missing first.
+
+SHELL := /bin/bash
+CARGO ?= cargo
+# Nothing but installing packages, and what works on network namespaces, needs root.
+SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
+BINARY := target/release/forebay
+DEMO_FLAGS ?=
+
+.PHONY: demo build setup test lint unit network fuzz bench deny clean help
+
+help:
+	@echo 'make demo     build, then show a queue move on this machine (needs root for namespaces)'
+	@echo 'make test     everything that CI runs'
+	@echo 'make bench    the benchmarks'
+	@echo 'make fuzz     each parser for RUNS inputs (default 1000000); installs cargo-fuzz'
+	@echo 'make deny     licences and sources of all dependencies; installs cargo-deny'
+
+demo: build
+	@if [ "$$(id -u)" != 0 ]; then \
+		echo 'The demo makes network namespaces and attaches XDP programs: that needs root, so sudo may ask.'; fi
+	$(SUDO) $(BINARY) demo $(DEMO_FLAGS)
+
+build: setup
+	$(CARGO) build --release --locked
+
+# What the build needs beyond Rust, and the tools that the laboratory calls.
+setup:
+	@scripts/setup
+
+test: lint unit network
+
+lint: setup
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+
+unit: setup
+	$(CARGO) test --workspace --locked --lib --bins
+	$(CARGO) test --workspace --locked --doc
+
+# Tests that make namespaces, and tests of whole crates. One at a time: they share this machine's
+# cores, and some of them measure.
+network: setup
+	$(CARGO) test --workspace --locked --tests --no-run
+	$(SUDO) env "PATH=$$PATH" $(CARGO) test --workspace --locked --test '*' -- --test-threads=1
+
+RUNS ?= 1000000
+fuzz:
+	@command -v cargo-fuzz >/dev/null || $(CARGO) install --locked cargo-fuzz
+	scripts/fuzz $(RUNS)
+
+bench: setup
+	$(CARGO) bench --workspace
+
+deny:
+	@command -v cargo-deny >/dev/null || $(CARGO) install --locked cargo-deny
+	$(CARGO) deny check bans licenses sources
+
+clean:
+	$(CARGO) clean
