@@ -1,0 +1,131 @@
+//! The parser and the fingerprint that BPF programs use, compiled for user space.
+//!
+//! For tests only: they must give what `forebay-wire` gives, on every input ([`assert_agrees`]).
+
+use core::ffi::{c_int, c_void};
+use core::net::IpAddr;
+use core::ptr;
+
+use forebay_wire::{Frame, Segment, fingerprint_segment};
+
+const IS_FRAGMENT: u8 = 1;
+const MORE_FRAGMENTS: u8 = 2;
+const HAS_PORTS: u8 = 4;
+
+/// `struct fb_headers`, whose fields `bpf/headers.h` explains.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Headers {
+    src: [u8; 16],
+    dst: [u8; 16],
+    id: u32,
+    fragment_offset: u16,
+    network_offset: u16,
+    transport_offset: u16,
+    transport_len: u16,
+    src_port: u16,
+    dst_port: u16,
+    version: u8,
+    protocol: u8,
+    traffic_class: u8,
+    flags: u8,
+}
+
+impl From<&forebay_wire::Headers> for Headers {
+    fn from(h: &forebay_wire::Headers) -> Self {
+        let address = |address| match address {
+            IpAddr::V4(a) => a.to_ipv6_mapped().octets(),
+            IpAddr::V6(a) => a.octets(),
+        };
+        let flag = |condition, flag| if condition { flag } else { 0 };
+        Self {
+            src: address(h.source),
+            dst: address(h.destination),
+            id: h.id,
+            fragment_offset: h.fragment.map_or(0, |f| f.offset),
+            network_offset: h.network_offset,
+            transport_offset: h.transport_offset,
+            transport_len: h.transport_len,
+            src_port: h.ports.map_or(0, |p| p.source),
+            dst_port: h.ports.map_or(0, |p| p.destination),
+            version: if h.source.is_ipv4() { 4 } else { 6 },
+            protocol: h.protocol,
+            traffic_class: h.dscp << 2 | h.ecn,
+            flags: flag(h.fragment.is_some(), IS_FRAGMENT)
+                | flag(h.fragment.is_some_and(|f| f.more), MORE_FRAGMENTS)
+                | flag(h.ports.is_some(), HAS_PORTS),
+        }
+    }
+}
+
+/// `struct fb_segment`.
+#[repr(C)]
+struct CSegment {
+    index: u32,
+    offset: u32,
+    payload_len: u32,
+}
+
+// SAFETY: the signatures are those of shim.c.
+unsafe extern "C" {
+    fn fb_c_parse(data: *const c_void, end: *const c_void, headers: *mut Headers) -> c_int;
+    fn fb_c_fingerprint(
+        data: *const c_void,
+        end: *const c_void,
+        headers: *const Headers,
+        segment: *const CSegment,
+        fingerprint: *mut u32,
+    ) -> c_int;
+}
+
+/// `fb_parse`: the headers of an IP packet, `None` for any other frame.
+pub fn parse(frame: &[u8]) -> Option<Headers> {
+    let range = frame.as_ptr_range();
+    let mut headers = Headers::default();
+    // SAFETY: the C code reads between the two pointers, which are a slice's, and writes to
+    // `headers`, whose layout it shares. That it keeps to the bounds the BPF verifier proves.
+    let ok = unsafe { fb_c_parse(range.start.cast(), range.end.cast(), &mut headers) };
+    (ok != 0).then_some(headers)
+}
+
+/// `fb_fingerprint` or, with a segment, `fb_fingerprint_segment`.
+pub fn fingerprint(frame: &[u8], headers: &Headers, segment: Option<&Segment>) -> Option<u32> {
+    let range = frame.as_ptr_range();
+    let segment = segment.map(|s| CSegment {
+        index: s.index.into(),
+        offset: s.offset,
+        payload_len: s.payload_len.into(),
+    });
+    let segment = segment.as_ref().map_or(ptr::null(), ptr::from_ref);
+    let mut fingerprint = 0;
+    // SAFETY: as in `parse`; `segment` is null or points to a value of the layout that C has, and
+    // no value of `headers` leads the C code past the end.
+    let ok = unsafe {
+        fb_c_fingerprint(range.start.cast(), range.end.cast(), headers, segment, &mut fingerprint)
+    };
+    (ok != 0).then_some(fingerprint)
+}
+
+/// Parses and fingerprints `frame`, and a segment of it, in both languages.
+///
+/// # Panics
+/// If the results differ.
+pub fn assert_agrees(frame: &[u8], segment: &Segment) {
+    let rust = match Frame::parse(frame) {
+        Ok(Frame::Ip(headers)) => Some(headers),
+        _ => None,
+    };
+    let c = parse(frame);
+    assert_eq!(rust.as_ref().map(Headers::from), c, "headers of {frame:02x?}");
+    let (Some(rust), Some(c)) = (rust, c) else { return };
+    assert_eq!(
+        forebay_wire::fingerprint(frame, &rust),
+        fingerprint(frame, &c, None),
+        "fingerprint of {frame:02x?}"
+    );
+    assert_eq!(
+        fingerprint_segment(frame, &rust, segment),
+        fingerprint(frame, &c, Some(segment)),
+        "fingerprint of {segment:?} of {frame:02x?}"
+    );
+}

@@ -1,0 +1,18 @@
+// Gives names that a linker can find to what bpf/ has for inlining only.
+#include "fingerprint.h"
+
+int fb_c_parse(void *data, void *data_end, struct fb_headers *h);
+int fb_c_fingerprint(void *data, void *data_end, const struct fb_headers *h,
+		     const struct fb_segment *segment, __u32 *fingerprint);
+
+int fb_c_parse(void *data, void *data_end, struct fb_headers *h)
+{
+	return fb_parse(data, data_end, h);
+}
+
+int fb_c_fingerprint(void *data, void *data_end, const struct fb_headers *h,
+		     const struct fb_segment *segment, __u32 *fingerprint)
+{
+	return segment ? fb_fingerprint_segment(data, data_end, h, segment, fingerprint)
+		       : fb_fingerprint(data, data_end, h, fingerprint);
+}

@@ -1,0 +1,126 @@
+use core::fmt;
+use core::str::FromStr;
+
+const PREFIX: &str = "forebay-key-v1 ";
+
+/// A bundle's secret, 256 bits, the same at both boxes.
+///
+/// In a file it is one line, `forebay-key-v1` and 64 hexadecimal digits. Printing a key for
+/// debugging does not show it.
+#[derive(Clone)]
+pub struct Key([u8; 32]);
+
+impl Key {
+    /// A key of bytes that the caller drew from a cryptographic source of randomness.
+    pub const fn new(bytes: [u8; 32]) -> Self {
+        Self(bytes)
+    }
+
+    /// The line for a key file, which shows the secret.
+    pub const fn text(&self) -> KeyText<'_> {
+        KeyText(self)
+    }
+
+    pub(super) const fn bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Key(..)")
+    }
+}
+
+impl FromStr for Key {
+    type Err = KeyError;
+
+    fn from_str(text: &str) -> Result<Self, KeyError> {
+        let digits = text.trim_ascii().strip_prefix(PREFIX).ok_or(KeyError::Prefix)?;
+        let digits = digits.trim_ascii_start().as_bytes();
+        if digits.len() != 64 {
+            return Err(KeyError::Length(digits.len()));
+        }
+        let mut bytes = [0; 32];
+        for (byte, pair) in bytes.iter_mut().zip(digits.chunks_exact(2)) {
+            *byte = hex_digit(pair[0])? << 4 | hex_digit(pair[1])?;
+        }
+        Ok(Self(bytes))
+    }
+}
+
+fn hex_digit(digit: u8) -> Result<u8, KeyError> {
+    match digit {
+        b'0'..=b'9' => Ok(digit - b'0'),
+        b'a'..=b'f' => Ok(digit - b'a' + 10),
+        b'A'..=b'F' => Ok(digit - b'A' + 10),
+        _ => Err(KeyError::Digit),
+    }
+}
+
+/// A key's line in a key file, without the line's end.
+pub struct KeyText<'a>(&'a Key);
+
+impl fmt::Display for KeyText<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(PREFIX)?;
+        self.0.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+/// Why a text is not a key. It does not quote the text, which may be a secret.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeyError {
+    /// It does not begin with `forebay-key-v1`.
+    Prefix,
+    /// There are so many digits.
+    Length(usize),
+    /// Something in it is not a hexadecimal digit.
+    Digit,
+}
+
+impl fmt::Display for KeyError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Prefix => f.write_str("a key is one line that begins with `forebay-key-v1 `"),
+            Self::Length(n) => write!(f, "a key has 64 hexadecimal digits, not {n} characters"),
+            Self::Digit => f.write_str("a key has a character that is not a hexadecimal digit"),
+        }
+    }
+}
+
+impl core::error::Error for KeyError {}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+    use std::format;
+    use std::string::ToString;
+
+    use super::*;
+
+    #[test]
+    fn text_is_read_back_and_debug_hides_it() {
+        let key = Key::new(core::array::from_fn(|i| i as u8 * 8));
+        let text = key.text().to_string();
+        assert_eq!(
+            text,
+            "forebay-key-v1 0008101820283038404850586068707880889098a0a8b0b8c0c8d0d8e0e8f0f8"
+        );
+        for line in [text.clone(), format!(" {text}\r\n"), text.replace("b0", "B0")] {
+            assert_eq!(line.parse::<Key>().map(|k| k.0), Ok(key.0));
+        }
+        assert_eq!(format!("{key:?}"), "Key(..)");
+    }
+
+    #[test]
+    fn wrong_texts_are_refused() {
+        let error = |text: &str| text.parse::<Key>().err();
+        assert_eq!(error(""), Some(KeyError::Prefix));
+        assert_eq!(error("forebay-key-v2 00"), Some(KeyError::Prefix));
+        assert_eq!(error("forebay-key-v1 0011"), Some(KeyError::Length(4)));
+        assert_eq!(error(&format!("forebay-key-v1 {:0>64}", "g")), Some(KeyError::Digit));
+        let key = Key::new([0; 32]).text().to_string();
+        assert_eq!(error(&format!("{key}\n{key}")), Some(KeyError::Length(64 + 1 + 79)));
+    }
+}

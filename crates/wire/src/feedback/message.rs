@@ -1,0 +1,246 @@
+//! The messages' layouts, see the table in the module's documentation.
+
+use core::num::NonZeroU64;
+
+use forebay_units::{Bytes, Nanos};
+
+use super::mac::{Direction, Mac, Sessions, TAG_LEN};
+use super::{ReceiveError, Session};
+use crate::EpochSize;
+use crate::bytes::{at, be16};
+
+const VERSION: u8 = 1;
+const HEADER_LEN: usize = 4;
+
+/// The bytes of a feedback message.
+pub const FEEDBACK_LEN: usize = 52;
+/// The bytes of an epoch update.
+pub const EPOCH_UPDATE_LEN: usize = 44;
+/// The bytes of an epoch acknowledgement.
+pub const EPOCH_ACK_LEN: usize = 36;
+
+/// The number that both boxes know a bundle by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct BundleId(pub u16);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Feedback = 1,
+    EpochUpdate = 2,
+    EpochAck = 3,
+}
+
+impl Kind {
+    const fn len(self) -> usize {
+        match self {
+            Self::Feedback => FEEDBACK_LEN,
+            Self::EpochUpdate => EPOCH_UPDATE_LEN,
+            Self::EpochAck => EPOCH_ACK_LEN,
+        }
+    }
+}
+
+/// Which bundle a datagram is about, and so whose key its tag must be checked with.
+///
+/// # Errors
+/// If it is no message of this protocol version. Nothing is authenticated yet.
+pub fn bundle_of(datagram: &[u8]) -> Result<BundleId, ReceiveError> {
+    kind_of(datagram).map(|(_, bundle)| bundle)
+}
+
+/// The type, once it is known that the datagram's length is the type's.
+pub(super) fn kind_of(datagram: &[u8]) -> Result<(Kind, BundleId), ReceiveError> {
+    let actual = datagram.len();
+    let &[first, _, high, low] =
+        datagram.first_chunk().ok_or(ReceiveError::Length { actual, expected: 0 })?;
+    if first >> 4 != VERSION {
+        return Err(ReceiveError::Version(first >> 4));
+    }
+    let kind = match first & 15 {
+        1 => Kind::Feedback,
+        2 => Kind::EpochUpdate,
+        3 => Kind::EpochAck,
+        other => return Err(ReceiveError::Type(other)),
+    };
+    if actual != kind.len() {
+        return Err(ReceiveError::Length { actual, expected: kind.len() });
+    }
+    Ok((kind, BundleId(be16(high, low))))
+}
+
+fn header(kind: Kind, epoch: EpochSize, bundle: BundleId) -> [u8; HEADER_LEN] {
+    let [high, low] = bundle.0.to_be_bytes();
+    [VERSION << 4 | kind as u8, epoch.log2(), high, low]
+}
+
+/// The epoch size in a header that has been authenticated.
+fn epoch_size<const N: usize>(message: &[u8; N]) -> Result<EpochSize, ReceiveError> {
+    EpochSize::from_log2(message[1]).map_err(|_| ReceiveError::EpochSize(message[1]))
+}
+
+fn be64<const N: usize>(message: &[u8; N], offset: usize) -> u64 {
+    at(message, offset).copied().map_or(0, u64::from_be_bytes)
+}
+
+/// Fills the last bytes of `message` with the tag over those before `end`.
+fn seal<const N: usize>(
+    message: &mut [u8; N],
+    end: usize,
+    mac: &Mac,
+    direction: Direction,
+    sessions: Sessions,
+) {
+    let tag = mac.tag(direction, sessions, &message[..end]);
+    message[N - TAG_LEN..].copy_from_slice(&tag);
+}
+
+/// Checks the tag of `message`.
+fn open<const N: usize>(
+    message: &[u8; N],
+    end: usize,
+    mac: &Mac,
+    direction: Direction,
+    sessions: Sessions,
+) -> Result<(), ReceiveError> {
+    let tag = message.last_chunk().ok_or(ReceiveError::Tag)?;
+    mac.verify(direction, sessions, &message[..end], tag)
+}
+
+/// What a receivebox observes when a boundary packet arrives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Arrival {
+    /// The packet's fingerprint.
+    pub fingerprint: u32,
+    /// When it arrived, on the receivebox's own steady clock; only differences mean anything.
+    pub time: Nanos,
+    /// All bytes of the bundle that have arrived, this packet's included.
+    pub bytes: Bytes,
+    /// All packets of the bundle that have arrived, this one included, modulo 2^32.
+    pub packets: u32,
+}
+
+/// The receivebox's answer to a boundary packet ("congestion ACK").
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Feedback {
+    /// Counts up by one from 1 in every session; a gap means lost or late feedback.
+    pub sequence: u64,
+    /// The epoch size that the receivebox uses.
+    pub epoch: EpochSize,
+    /// The boundary packet's arrival.
+    pub arrival: Arrival,
+}
+
+impl Feedback {
+    const BODY: usize = FEEDBACK_LEN - TAG_LEN;
+
+    pub(super) fn seal(
+        &self,
+        bundle: BundleId,
+        mac: &Mac,
+        sessions: Sessions,
+    ) -> [u8; FEEDBACK_LEN] {
+        let mut out = [0; FEEDBACK_LEN];
+        out[0..4].copy_from_slice(&header(Kind::Feedback, self.epoch, bundle));
+        out[4..8].copy_from_slice(&self.arrival.fingerprint.to_be_bytes());
+        out[8..16].copy_from_slice(&self.sequence.to_be_bytes());
+        out[16..24].copy_from_slice(&self.arrival.time.0.to_be_bytes());
+        out[24..32].copy_from_slice(&self.arrival.bytes.0.to_be_bytes());
+        out[32..36].copy_from_slice(&self.arrival.packets.to_be_bytes());
+        seal(&mut out, Self::BODY, mac, Direction::ToSendbox, sessions);
+        out
+    }
+
+    pub(super) fn open(
+        message: &[u8; FEEDBACK_LEN],
+        mac: &Mac,
+        sessions: Sessions,
+    ) -> Result<Self, ReceiveError> {
+        open(message, Self::BODY, mac, Direction::ToSendbox, sessions)?;
+        let be32 = |offset| at(message, offset).copied().map_or(0, u32::from_be_bytes);
+        Ok(Self {
+            sequence: be64(message, 8),
+            epoch: epoch_size(message)?,
+            arrival: Arrival {
+                fingerprint: be32(4),
+                time: Nanos(be64(message, 16)),
+                bytes: Bytes(be64(message, 24)),
+                packets: be32(32),
+            },
+        })
+    }
+}
+
+/// The sendbox's request to use an epoch size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct EpochUpdate {
+    pub(super) sequence: u64,
+    pub(super) epoch: EpochSize,
+    pub(super) sessions: Sessions,
+}
+
+impl EpochUpdate {
+    /// The sessions that follow are in the tag anyway.
+    const BODY: usize = 12;
+
+    pub(super) fn seal(&self, bundle: BundleId, mac: &Mac) -> [u8; EPOCH_UPDATE_LEN] {
+        let Sessions { sendbox, receivebox } = self.sessions;
+        let mut out = [0; EPOCH_UPDATE_LEN];
+        out[0..4].copy_from_slice(&header(Kind::EpochUpdate, self.epoch, bundle));
+        out[4..12].copy_from_slice(&self.sequence.to_be_bytes());
+        out[12..20].copy_from_slice(&sendbox.0.get().to_be_bytes());
+        out[20..28].copy_from_slice(&receivebox.map_or(0, |s| s.0.get()).to_be_bytes());
+        seal(&mut out, Self::BODY, mac, Direction::ToReceivebox, self.sessions);
+        out
+    }
+
+    pub(super) fn open(message: &[u8; EPOCH_UPDATE_LEN], mac: &Mac) -> Result<Self, ReceiveError> {
+        let sessions = Sessions {
+            sendbox: session(message, 12).ok_or(ReceiveError::Tag)?,
+            receivebox: session(message, 20),
+        };
+        open(message, Self::BODY, mac, Direction::ToReceivebox, sessions)?;
+        Ok(Self { sequence: be64(message, 4), epoch: epoch_size(message)?, sessions })
+    }
+}
+
+/// The receivebox's answer to an update, applied or not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct EpochAck {
+    pub(super) acked: u64,
+    pub(super) epoch: EpochSize,
+    pub(super) receivebox: Session,
+}
+
+impl EpochAck {
+    const BODY: usize = 12;
+
+    pub(super) fn seal(
+        &self,
+        bundle: BundleId,
+        mac: &Mac,
+        sendbox: Session,
+    ) -> [u8; EPOCH_ACK_LEN] {
+        let mut out = [0; EPOCH_ACK_LEN];
+        out[0..4].copy_from_slice(&header(Kind::EpochAck, self.epoch, bundle));
+        out[4..12].copy_from_slice(&self.acked.to_be_bytes());
+        out[12..20].copy_from_slice(&self.receivebox.0.get().to_be_bytes());
+        let sessions = Sessions { sendbox, receivebox: Some(self.receivebox) };
+        seal(&mut out, Self::BODY, mac, Direction::ToSendbox, sessions);
+        out
+    }
+
+    pub(super) fn open(
+        message: &[u8; EPOCH_ACK_LEN],
+        mac: &Mac,
+        sendbox: Session,
+    ) -> Result<Self, ReceiveError> {
+        let receivebox = session(message, 12).ok_or(ReceiveError::Tag)?;
+        let sessions = Sessions { sendbox, receivebox: Some(receivebox) };
+        open(message, Self::BODY, mac, Direction::ToSendbox, sessions)?;
+        Ok(Self { acked: be64(message, 4), epoch: epoch_size(message)?, receivebox })
+    }
+}
+
+fn session<const N: usize>(message: &[u8; N], offset: usize) -> Option<Session> {
+    NonZeroU64::new(be64(message, offset)).map(Session)
+}

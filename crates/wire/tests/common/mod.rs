@@ -1,0 +1,145 @@
+//! Frames for tests: those of the shared vectors, and random ones that are nearly well-formed.
+#![allow(dead_code, reason = "no test uses all of it")]
+#![allow(clippy::unwrap_used, reason = "tests may panic")]
+
+use forebay_wire::Segment;
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+pub(crate) struct Vector {
+    pub(crate) name: &'static str,
+    pub(crate) frame: Vec<u8>,
+    pub(crate) fingerprint: Option<u32>,
+    /// The super-packet that this is a segment of.
+    pub(crate) segment: Option<(&'static str, Segment)>,
+}
+
+pub(crate) fn vectors() -> Vec<Vector> {
+    let lines = include_str!("../../vectors/fingerprint.txt").lines();
+    let vectors: Vec<_> =
+        lines.filter(|l| !l.is_empty() && !l.starts_with('#')).map(vector).collect();
+    assert!(vectors.len() > 80, "the vectors are not all there");
+    vectors
+}
+
+fn vector(line: &'static str) -> Vector {
+    let mut fields = line.split(' ');
+    let mut next = || fields.next();
+    let (name, hex, fingerprint) = (next().unwrap(), next().unwrap(), next().unwrap());
+    Vector {
+        name,
+        frame: (0..hex.len())
+            .step_by(2)
+            .map(|i| u8::from_str_radix(&hex[i..i + 2], 16).unwrap())
+            .collect(),
+        fingerprint: (fingerprint != "none").then(|| u32::from_str_radix(fingerprint, 16).unwrap()),
+        segment: next().map(|of| {
+            let mut number = || next().unwrap().parse::<u32>().unwrap();
+            let (index, offset, payload_len) = (number(), number(), number());
+            let (index, payload_len) = (index as u16, payload_len as u16);
+            (of, Segment { index, offset, payload_len })
+        }),
+    }
+}
+
+pub(crate) fn frame(name: &str) -> Vec<u8> {
+    vectors().into_iter().find(|v| v.name == name).unwrap().frame
+}
+
+/// Frames that get deep into the parser: right headers around random content, then, now and then,
+/// a few bytes changed and the end cut off.
+pub(crate) fn any_frame() -> impl Strategy<Value = Vec<u8>> {
+    let tags = vec(prop_oneof![Just(0x8100_u16), Just(0x88a8)], 0..4);
+    let damage = vec((any::<prop::sample::Index>(), any::<u8>()), 0..4);
+    (tags, prop_oneof![ipv4(), ipv6()], damage, any::<prop::sample::Index>(), 0..8_u8).prop_map(
+        |(tags, (ethertype, packet), damage, cut, mishap)| {
+            let mut frame = vec![2; 12];
+            for tag in tags {
+                frame.extend(tag.to_be_bytes());
+                frame.extend([0, 7]);
+            }
+            frame.extend(ethertype.to_be_bytes());
+            frame.extend(packet);
+            if mishap & 3 == 0 {
+                for (place, value) in damage {
+                    let len = frame.len();
+                    frame[place.index(len)] = value;
+                }
+            }
+            if mishap & 6 == 2 {
+                frame.truncate(cut.index(frame.len() + 1));
+            }
+            frame
+        },
+    )
+}
+
+fn ipv4() -> impl Strategy<Value = (u16, Vec<u8>)> {
+    let id = prop_oneof![Just(0_u16), any::<u16>()];
+    let flags = prop_oneof![Just(0x4000_u16), Just(0), Just(0x2000), any::<u16>()];
+    let options = prop_oneof![4 => Just(vec![]), 1 => vec(any::<u8>(), 0..40)];
+    (id, flags, options, any::<[u8; 10]>(), transport()).prop_map(
+        |(id, flags, mut options, random, (protocol, payload))| {
+            options.truncate(options.len() / 4 * 4);
+            let header_len = 20 + options.len();
+            let total = (header_len + payload.len()) as u16;
+            let mut packet = vec![0x40 | (header_len / 4) as u8, random[0]];
+            for field in [total, id, flags] {
+                packet.extend(field.to_be_bytes());
+            }
+            packet.extend([64, protocol, 0, 0]);
+            packet.extend(&random[2..]);
+            packet.extend(options);
+            packet.extend(payload);
+            (0x0800, packet)
+        },
+    )
+}
+
+fn ipv6() -> impl Strategy<Value = (u16, Vec<u8>)> {
+    let kind = prop_oneof![Just(0_u8), Just(43), Just(44), Just(51), Just(60)];
+    let extension = (kind, prop_oneof![8 => 0..2_u8, 1 => 2..20_u8], any::<[u8; 6]>());
+    let extensions = prop_oneof![2 => Just(vec![]), 2 => vec(extension, 0..9)];
+    (extensions, any::<[u8; 34]>(), transport()).prop_map(
+        |(extensions, random, (protocol, payload))| {
+            let kinds: Vec<u8> = extensions.iter().map(|e| e.0).chain([protocol]).collect();
+            let mut body = vec![];
+            for (i, (kind, size, content)) in extensions.into_iter().enumerate() {
+                body.extend([kinds[i + 1], size]);
+                body.extend(content);
+                match kind {
+                    // Half of the fragments are the first, where the transport header is.
+                    44 if size & 1 == 0 => {
+                        let last = body.len() - 6;
+                        body[last..last + 2].copy_from_slice(&[0, content[1] & 7]);
+                    }
+                    44 => {}
+                    51 => body.extend(vec![0xaa; usize::from(size) * 4]),
+                    _ => body.extend(vec![0; usize::from(size) * 8]),
+                }
+            }
+            body.extend(payload);
+            let mut packet = vec![0x60 | random[0] & 15, random[1], 0, 0];
+            packet.extend((body.len() as u16).to_be_bytes());
+            packet.extend([kinds[0], 64]);
+            packet.extend(&random[2..]);
+            packet.extend(body);
+            (0x86dd, packet)
+        },
+    )
+}
+
+fn transport() -> impl Strategy<Value = (u8, Vec<u8>)> {
+    let protocol = prop_oneof![
+        4 => Just(6_u8), 4 => Just(17_u8), 1 => Just(132), 1 => Just(50), 1 => Just(58),
+        1 => any::<u8>(),
+    ];
+    (protocol, vec(any::<u8>(), 0..160), 5..16_u8, any::<bool>()).prop_map(
+        |(protocol, mut payload, words, mend)| {
+            if protocol == 6 && mend && payload.len() > 13 {
+                payload[12] = words << 4;
+            }
+            (protocol, payload)
+        },
+    )
+}

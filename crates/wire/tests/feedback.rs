@@ -1,0 +1,353 @@
+//! The feedback protocol between two channels: agreement, loss, restarts, replays and forgeries.
+#![allow(clippy::unwrap_used, reason = "tests may panic")]
+
+use core::num::NonZeroU64;
+
+use forebay_units::{Bytes, Nanos};
+use forebay_wire::EpochSize;
+use forebay_wire::feedback::*;
+use proptest::prelude::*;
+
+const BUNDLE: BundleId = BundleId(42);
+
+fn key() -> Key {
+    Key::new(core::array::from_fn(|i| i as u8))
+}
+
+fn session(n: u64) -> Session {
+    Session(NonZeroU64::new(n).unwrap())
+}
+
+fn epoch(packets: u32) -> EpochSize {
+    EpochSize::from_packets(packets).unwrap()
+}
+
+fn sendbox(n: u64) -> SendboxChannel {
+    SendboxChannel::new(BUNDLE, &key(), session(n))
+}
+
+fn receivebox(n: u64) -> ReceiveboxChannel {
+    ReceiveboxChannel::new(BUNDLE, &key(), session(n))
+}
+
+fn arrival(n: u32) -> Arrival {
+    Arrival {
+        fingerprint: 0x0102_0304,
+        time: Nanos(0x1112_1314_1516_1718),
+        bytes: Bytes(0x2122_2324_2526_2728),
+        packets: n,
+    }
+}
+
+/// Two ends that agreed on an epoch of 64 packets, and the datagrams that it took.
+fn agreed(s: u64, r: u64) -> (SendboxChannel, ReceiveboxChannel, Vec<Vec<u8>>) {
+    let (mut s, mut r) = (sendbox(s), receivebox(r));
+    let wire = agree(&mut s, &mut r);
+    (s, r, wire)
+}
+
+fn agree(s: &mut SendboxChannel, r: &mut ReceiveboxChannel) -> Vec<Vec<u8>> {
+    let first = s.update(epoch(64));
+    let challenge = r.receive(&first).unwrap();
+    assert_eq!(s.receive(&challenge), Ok(Received::NewSession));
+    assert_eq!(s.epoch_in_use(), None);
+    let second = s.update(epoch(64));
+    let ack = r.receive(&second).unwrap();
+    assert_eq!(s.receive(&ack), Ok(Received::EpochSize(epoch(64))));
+    assert_eq!(r.epoch(), Some(epoch(64)));
+    vec![first.to_vec(), challenge.to_vec(), second.to_vec(), ack.to_vec()]
+}
+
+// Computed with Python's hmac and struct from the table in the documentation.
+const LAYOUT_UPDATE: &str = "1206002a000000000000000150000000000000010000000000000000017e29c50ae26717\
+    3522143d60981fa6";
+const LAYOUT_CHALLENGE: &str = "1318002a00000000000000017000000000000002222c3b763334a7d7e37410ecb6a10432\
+    ";
+const LAYOUT_BINDING: &str = "1206002a000000000000000250000000000000017000000000000002785a967934773311\
+    628bb8756d66ce1f";
+const LAYOUT_ACK: &str = "1306002a00000000000000027000000000000002de5a3013eb70e3445712c5a62584ef3a\
+    ";
+const LAYOUT_FEEDBACK: &str = "1106002a0102030400000000000000011112131415161718212223242526272831323334\
+    b59fe4e3dbed4065fc5a4e59589ac9cd";
+
+#[test]
+fn layouts() {
+    let hex = |bytes: &[u8]| bytes.iter().map(|b| format!("{b:02x}")).collect::<String>();
+    let (_, mut r, wire) = agreed(0x5000_0000_0000_0001, 0x7000_0000_0000_0002);
+    let feedback = r.feedback(arrival(0x3132_3334)).unwrap();
+    assert_eq!(hex(&wire[0]), LAYOUT_UPDATE);
+    assert_eq!(hex(&wire[1]), LAYOUT_CHALLENGE);
+    assert_eq!(hex(&wire[2]), LAYOUT_BINDING);
+    assert_eq!(hex(&wire[3]), LAYOUT_ACK);
+    assert_eq!(hex(&feedback), LAYOUT_FEEDBACK);
+}
+
+#[test]
+fn feedback_is_under_a_thousandth_of_the_bundle() {
+    let on_the_wire = FEEDBACK_LEN + 14 + 20 + 8;
+    assert!(on_the_wire * 1000 < 64 * 1514);
+}
+
+#[test]
+fn feedback_arrives_as_sent() {
+    let (mut s, mut r, _) = agreed(1, 2);
+    for n in 1..=3 {
+        let datagram = r.feedback(arrival(n)).unwrap();
+        assert_eq!(bundle_of(&datagram), Ok(BUNDLE));
+        let expected = Feedback { sequence: n.into(), epoch: epoch(64), arrival: arrival(n) };
+        assert_eq!(s.receive(&datagram), Ok(Received::Feedback(expected)));
+        assert_eq!(s.receive(&datagram), Err(ReceiveError::Replay(Replay::Seen)));
+    }
+}
+
+#[test]
+fn no_feedback_before_a_sendbox_is_known() {
+    assert_eq!(receivebox(2).feedback(arrival(1)), None);
+    let (_, mut r, _) = agreed(1, 2);
+    assert_eq!(sendbox(3).receive(&r.feedback(arrival(1)).unwrap()), Err(ReceiveError::NoSession));
+}
+
+#[test]
+fn a_lost_update_or_acknowledgement_is_made_good() {
+    let (mut s, mut r, _) = agreed(1, 2);
+    s.update(epoch(128));
+    assert_eq!(s.epoch_in_use(), Some(epoch(64)));
+    let unacknowledged = s.update(epoch(128));
+    r.receive(&unacknowledged).unwrap();
+    assert_eq!(r.epoch(), Some(epoch(128)));
+    // The next feedback tells as well as the acknowledgement would have.
+    s.receive(&r.feedback(arrival(1)).unwrap()).unwrap();
+    assert_eq!(s.epoch_in_use(), Some(epoch(128)));
+}
+
+#[test]
+fn an_update_overtaken_by_a_later_one_is_not_applied() {
+    let (mut s, mut r, _) = agreed(1, 2);
+    let (early, late) = (s.update(epoch(32)), s.update(epoch(16)));
+    r.receive(&late).unwrap();
+    assert_eq!(r.receive(&early), Err(ReceiveError::Replay(Replay::Seen)));
+    assert_eq!(r.epoch(), Some(epoch(16)));
+}
+
+#[test]
+fn late_feedback_does_not_bring_back_an_old_epoch_size() {
+    let (mut s, mut r, _) = agreed(1, 2);
+    let late = r.feedback(arrival(1)).unwrap();
+    r.receive(&s.update(epoch(16))).unwrap();
+    s.receive(&r.feedback(arrival(2)).unwrap()).unwrap();
+    assert!(matches!(s.receive(&late), Ok(Received::Feedback(f)) if f.sequence == 1));
+    assert_eq!(s.epoch_in_use(), Some(epoch(16)));
+}
+
+#[test]
+fn a_restarted_receivebox_is_accepted_and_its_former_feedback_is_not() {
+    let (mut s, mut r, _) = agreed(1, 2);
+    let old: Vec<_> = (1..=5).map(|n| r.feedback(arrival(n)).unwrap()).collect();
+    s.receive(&old[0]).unwrap();
+    // Its new session may well be the smaller number.
+    for new_session in [1, 1 << 40] {
+        let mut r = receivebox(new_session);
+        let update = s.update(epoch(64));
+        assert_eq!(s.receive(&r.receive(&update).unwrap()), Ok(Received::NewSession));
+        for datagram in &old {
+            assert_eq!(s.receive(datagram), Err(ReceiveError::Tag));
+        }
+        let update = s.update(epoch(64));
+        s.receive(&r.receive(&update).unwrap()).unwrap();
+        let fresh = r.feedback(arrival(1)).unwrap();
+        assert!(matches!(s.receive(&fresh), Ok(Received::Feedback(f)) if f.sequence == 1));
+    }
+}
+
+#[test]
+fn a_restarted_sendbox_is_accepted_and_told_nothing_old() {
+    let (mut s, mut r, wire) = agreed(9, 2);
+    let old = r.feedback(arrival(1)).unwrap();
+    s.receive(&old).unwrap();
+    let mut s = sendbox(5);
+    agree(&mut s, &mut r);
+    assert_eq!(s.receive(&old), Err(ReceiveError::Tag));
+    assert_eq!(s.receive(&wire[1]), Err(ReceiveError::Tag));
+    assert_eq!(s.receive(&wire[3]), Err(ReceiveError::Tag));
+    assert!(s.receive(&r.feedback(arrival(2)).unwrap()).is_ok());
+}
+
+/// Everything that was ever said is said again, to ends old and new.
+#[test]
+fn nothing_recorded_changes_anything() {
+    let (mut s, mut r, mut wire) = agreed(1, 100);
+    r.receive(&s.update(epoch(32))).unwrap();
+    let mut s2 = sendbox(2);
+    wire.extend(agree(&mut s2, &mut r));
+    wire.extend((1..4).map(|n| r.feedback(arrival(n)).unwrap().to_vec()));
+    let last = s2.update(epoch(16));
+    s2.receive(&r.receive(&last).unwrap()).unwrap();
+    wire.push(last.to_vec());
+
+    // The receivebox keeps its epoch and its sendbox.
+    for datagram in &wire {
+        if let Ok(answer) = r.receive(datagram) {
+            assert!(s2.receive(&answer).is_err(), "an answer to a replay was taken");
+        }
+    }
+    assert_eq!(r.epoch(), Some(epoch(16)));
+    assert!(s2.receive(&r.feedback(arrival(9)).unwrap()).is_ok());
+
+    // New ones take none of it up.
+    let (mut new_s, mut new_r) = (sendbox(3), receivebox(500));
+    for datagram in &wire {
+        assert!(new_s.receive(datagram).is_err());
+        let _ = new_r.receive(datagram);
+        assert_eq!((new_r.epoch(), new_r.feedback(arrival(1))), (None, None));
+    }
+}
+
+/// An acknowledgement that a receivebox gave before it restarted must not bring its session back,
+/// even if the update that told of the new session was sent before the one acknowledged.
+#[test]
+fn a_delayed_acknowledgement_does_not_bring_back_a_session() {
+    let (mut s, mut r, _) = agreed(1, 100);
+    let feedback = r.feedback(arrival(1)).unwrap();
+    s.receive(&feedback).unwrap();
+    let delayed_update = s.update(epoch(64));
+    let delayed_ack = r.receive(&s.update(epoch(64))).unwrap();
+    let mut r = receivebox(500);
+    assert_eq!(s.receive(&r.receive(&delayed_update).unwrap()), Ok(Received::NewSession));
+    assert_eq!(s.receive(&delayed_ack), Err(ReceiveError::Replay(Replay::Seen)));
+    assert_eq!(s.receive(&feedback), Err(ReceiveError::Tag));
+}
+
+#[test]
+fn malformed_and_misdirected_datagrams() {
+    let (mut s, mut r, wire) = agreed(1, 2);
+    let feedback = r.feedback(arrival(1)).unwrap();
+    let length = |actual, expected| Err(ReceiveError::Length { actual, expected });
+    assert_eq!(s.receive(&[]), length(0, 0));
+    assert_eq!(s.receive(&[0x11, 6, 0]), length(3, 0));
+    assert_eq!(s.receive(&feedback[..51]), length(51, 52));
+    assert_eq!(s.receive(&[&feedback[..], &[0]].concat()), length(53, 52));
+    let with = |at: usize, value: u8| {
+        let mut datagram = feedback;
+        datagram[at] = value;
+        datagram
+    };
+    assert_eq!(s.receive(&with(0, 0x21)), Err(ReceiveError::Version(2)));
+    assert_eq!(s.receive(&with(0, 0x14)), Err(ReceiveError::Type(4)));
+    assert_eq!(s.receive(&with(3, 43)), Err(ReceiveError::Bundle(BundleId(43))));
+    // Each to the end that it came from.
+    assert_eq!(s.receive(&wire[2]), Err(ReceiveError::Type(2)));
+    assert_eq!(r.receive(&wire[3]), Err(ReceiveError::Type(3)));
+    assert_eq!(r.receive(&feedback), Err(ReceiveError::Type(1)));
+}
+
+#[test]
+fn another_key_is_refused() {
+    let mut s = SendboxChannel::new(BUNDLE, &Key::new([7; 32]), session(1));
+    assert_eq!(receivebox(2).receive(&s.update(epoch(64))), Err(ReceiveError::Tag));
+}
+
+proptest! {
+    /// Whatever bit is changed, in whatever message, it is refused and nothing happens.
+    #[test]
+    fn a_changed_message_is_refused(message in 0..3_usize, bit in any::<prop::sample::Index>()) {
+        let (mut s, mut r, _) = agreed(1, 2);
+        let update = s.update(epoch(32));
+        let messages = [
+            update.to_vec(),
+            r.clone().receive(&update).unwrap().to_vec(),
+            r.feedback(arrival(1)).unwrap().to_vec(),
+        ];
+        let original = &messages[message];
+        let mut changed = original.clone();
+        let bit = bit.index(changed.len() * 8);
+        changed[bit / 8] ^= 1 << (bit % 8);
+        prop_assert!(r.receive(&changed).is_err());
+        prop_assert!(s.receive(&changed).is_err());
+        prop_assert_eq!(r.epoch(), Some(epoch(64)));
+        prop_assert_eq!(s.epoch_in_use(), Some(epoch(64)));
+        prop_assert!(r.clone().receive(original).is_ok() || s.receive(original).is_ok());
+    }
+
+    /// However datagrams are lost, repeated and reordered, feedback is accepted at most once and
+    /// as it was sent; and once the network behaves, the ends agree.
+    #[test]
+    fn any_network_is_survived(
+        steps in prop::collection::vec((0..6_u8, any::<prop::sample::Index>()), 0..120),
+    ) {
+        let (mut s, mut r) = (sendbox(1), receivebox(1 << 20));
+        let (mut to_r, mut to_s) = (vec![s.update(epoch(1)).to_vec()], Vec::<Vec<u8>>::new());
+        let mut accepted = std::collections::HashSet::new();
+        let (mut arrivals, mut restarts) = (0, 0_u64);
+        for (step, pick) in steps {
+            match step {
+                0 => to_r.push(s.update(epoch(1 << (restarts % 8))).to_vec()),
+                1 => {
+                    arrivals += 1;
+                    to_s.extend(r.feedback(arrival(arrivals)).map(|d| d.to_vec()));
+                }
+                2 | 3 => to_s.extend(r.receive(&to_r[pick.index(to_r.len())]).map(|d| d.to_vec())),
+                4 if !to_s.is_empty() => {
+                    if let Ok(Received::Feedback(f)) = s.receive(&to_s[pick.index(to_s.len())]) {
+                        prop_assert!(f.arrival.packets <= arrivals);
+                        prop_assert!(accepted.insert(f.arrival.packets), "accepted twice");
+                    }
+                }
+                5 if pick.index(8) == 0 => {
+                    restarts += 1;
+                    r = receivebox((1 << 20) + (restarts << 10));
+                }
+                5 if pick.index(8) == 1 => {
+                    restarts += 1;
+                    s = sendbox(1 + restarts);
+                    to_r.push(s.update(epoch(1)).to_vec());
+                }
+                _ => {}
+            }
+        }
+        for _ in 0..3 {
+            let _ = r.receive(&s.update(epoch(2))).map(|ack| s.receive(&ack));
+        }
+        prop_assert_eq!(s.epoch_in_use(), Some(epoch(2)));
+        prop_assert_eq!(r.epoch(), Some(epoch(2)));
+        prop_assert!(s.receive(&r.feedback(arrival(u32::MAX)).unwrap()).is_ok());
+    }
+
+    /// The window against the set of all numbers ever accepted.
+    #[test]
+    fn the_window_is_a_set_that_forgets(
+        jumps in prop::collection::vec(prop_oneof![6 => -40..60_i64, 3 => -1100..1100_i64, 1 => -9000..9000_i64], 1..400),
+    ) {
+        let mut window = ReplayWindow::new();
+        let mut seen = std::collections::HashSet::from([0]);
+        let mut sequence = 1_u64;
+        for jump in jumps {
+            sequence = sequence.saturating_add_signed(jump);
+            let highest = *seen.iter().max().unwrap();
+            let expected = if sequence + ReplayWindow::SIZE <= highest {
+                Err(Replay::TooOld)
+            } else if seen.contains(&sequence) {
+                Err(Replay::Seen)
+            } else {
+                Ok(())
+            };
+            prop_assert_eq!(window.accept(sequence), expected, "{} of {}", sequence, highest);
+            if expected.is_ok() {
+                seen.insert(sequence);
+            }
+            prop_assert_eq!(window.highest(), *seen.iter().max().unwrap());
+        }
+    }
+}
+
+#[test]
+fn the_windows_edges() {
+    let mut window = ReplayWindow::new();
+    assert_eq!(window.accept(0), Err(Replay::Seen), "numbers start at 1");
+    assert_eq!(window.accept(2000), Ok(()));
+    assert_eq!(window.accept(2000 - 1023), Ok(()));
+    assert_eq!(window.accept(2000 - 1024), Err(Replay::TooOld));
+    assert_eq!(window.accept(u64::MAX), Ok(()));
+    assert_eq!(window.accept(u64::MAX), Err(Replay::Seen));
+    assert_eq!(window.accept(u64::MAX - 1023), Ok(()));
+    assert_eq!(window.accept(2000), Err(Replay::TooOld));
+}

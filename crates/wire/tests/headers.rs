@@ -1,0 +1,228 @@
+//! What the parser says of a frame, marking, and the flow hash.
+#![allow(clippy::unwrap_used, reason = "tests may panic")]
+
+mod common;
+
+use std::collections::HashSet;
+use std::net::IpAddr;
+
+use common::{any_frame, frame, vectors};
+use forebay_wire::{Fragment, Frame, Headers, ParseError, Ports, set_ce};
+use proptest::prelude::*;
+
+fn headers(name: &str) -> Headers {
+    match Frame::parse(&frame(name)) {
+        Ok(Frame::Ip(headers)) => headers,
+        other => panic!("{name}: {other:?}"),
+    }
+}
+
+fn address(text: &str) -> IpAddr {
+    text.parse().unwrap()
+}
+
+#[test]
+fn every_field_of_an_ipv4_packet() {
+    let expected = Headers {
+        source: address("192.0.2.10"),
+        destination: address("198.51.100.20"),
+        protocol: 6,
+        dscp: 0x2e,
+        ecn: 3,
+        ports: Some(Ports { source: 443, destination: 51000 }),
+        id: 0x4321,
+        fragment: None,
+        network_offset: 14,
+        transport_offset: 34,
+        transport_len: 52,
+    };
+    assert_eq!(headers("ipv4-tcp-ttl-ecn-dscp-changed"), expected);
+}
+
+#[test]
+fn every_field_of_an_ipv6_packet() {
+    let expected = Headers {
+        source: address("2001:db8:1::10"),
+        destination: address("2001:db8:2::20"),
+        protocol: 17,
+        dscp: 0,
+        ecn: 0,
+        ports: Some(Ports { source: 4433, destination: 52000 }),
+        id: 0,
+        fragment: None,
+        network_offset: 14,
+        transport_offset: 14 + 40 + 48,
+        transport_len: 8 + 101,
+    };
+    assert_eq!(headers("ipv6-three-extensions-udp"), expected);
+    let changed = headers("ipv6-tcp-class-flow-hops-changed");
+    assert_eq!((changed.dscp, changed.ecn), (63, 3));
+    assert_eq!(headers("vlan-in-vlan").network_offset, 22);
+}
+
+#[test]
+fn fragments() {
+    let first = headers("ipv6-fragment-first");
+    assert_eq!(first.fragment, Some(Fragment { offset: 0, more: true }));
+    assert_eq!(first.id, 0xdead_beef);
+    assert!(first.ports.is_some() && first.has_transport());
+    let last = headers("ipv6-fragment-last");
+    assert_eq!(last.fragment, Some(Fragment { offset: 4, more: false }));
+    assert!(last.ports.is_none() && !last.has_transport());
+    let middle = headers("ipv4-fragment-middle");
+    assert_eq!(middle.fragment, Some(Fragment { offset: 4, more: true }));
+    assert_eq!(headers("ipv6-fragment-only").fragment, Some(Fragment { offset: 0, more: false }));
+}
+
+#[test]
+fn what_is_not_an_ip_packet() {
+    let parse = |name: &str| Frame::parse(&frame(name));
+    assert_eq!(parse("arp"), Ok(Frame::Arp));
+    assert_eq!(parse("lldp"), Ok(Frame::Other));
+    assert_eq!(parse("three-vlan-tags"), Ok(Frame::Other));
+    for name in ["cut-in-ethernet", "cut-in-vlan", "cut-in-ipv4", "cut-in-ipv6", "cut-in-extension"]
+    {
+        assert_eq!(parse(name), Err(ParseError::Truncated), "{name}");
+    }
+    for name in
+        ["ipv4-total-length-under-header", "ipv4-header-length-4", "ipv6-extension-past-payload"]
+    {
+        assert_eq!(parse(name), Err(ParseError::BadLength), "{name}");
+    }
+    assert_eq!(parse("ipv4-called-ipv6"), Err(ParseError::BadVersion));
+    assert_eq!(parse("ipv6-seven-extensions-tcp"), Err(ParseError::TooManyExtensions));
+    assert_eq!(parse("ipv6-144-bytes-of-extensions"), Err(ParseError::HeadersTooLong));
+}
+
+#[test]
+fn a_packet_without_ethernet_parses_alike() {
+    for v in vectors() {
+        let Ok(Frame::Ip(inside)) = Frame::parse(&v.frame) else { continue };
+        let mut bare = Headers::parse_ip(&v.frame[inside.network_offset.into()..]).unwrap();
+        bare.transport_offset += inside.network_offset;
+        bare.network_offset = inside.network_offset;
+        assert_eq!(bare, inside, "{}", v.name);
+    }
+    assert_eq!(Headers::parse_ip(&[]), Err(ParseError::Truncated));
+    assert_eq!(Headers::parse_ip(&[0x50; 40]), Err(ParseError::BadVersion));
+}
+
+/// The ones' complement sum over the IPv4 header: all ones if the checksum in it is right.
+fn header_sum(frame: &[u8], headers: &Headers) -> u16 {
+    let (start, end) = (headers.network_offset.into(), headers.transport_offset.into());
+    let words = frame[start..end].chunks(2).map(|w| u32::from(w[0]) << 8 | u32::from(w[1]));
+    let sum: u32 = words.sum();
+    let sum = (sum & 0xffff) + (sum >> 16);
+    ((sum & 0xffff) + (sum >> 16)) as u16
+}
+
+#[test]
+fn marking_keeps_the_checksum_right() {
+    let mut marked = 0;
+    for v in vectors() {
+        let Ok(Frame::Ip(headers)) = Frame::parse(&v.frame) else { continue };
+        for ecn in 0..4 {
+            let mut frame = v.frame.clone();
+            let at = usize::from(headers.network_offset);
+            if headers.source.is_ipv6() {
+                frame[at + 1] = frame[at + 1] & !0x30 | ecn << 4;
+            } else {
+                frame[at + 1] = frame[at + 1] & !3 | ecn;
+                frame[at + 10..at + 12].fill(0);
+                let checksum = !header_sum(&frame, &headers);
+                frame[at + 10..at + 12].copy_from_slice(&checksum.to_be_bytes());
+            }
+            set_ce(&mut frame, &headers);
+            assert_eq!(Frame::parse(&frame), Ok(Frame::Ip(Headers { ecn: 3, ..headers })));
+            if headers.source.is_ipv4() {
+                assert_eq!(header_sum(&frame, &headers), 0xffff, "{} {ecn}", v.name);
+            }
+            marked += 1;
+        }
+    }
+    assert!(marked > 200);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(5_000))]
+
+    /// RFC 1624 fails where a checksum is zero in one of its two forms; all 2^16 are likely here.
+    #[test]
+    fn marking_mends_any_checksum(id: u16, addresses: [u8; 8], tos: u8) {
+        let mut frame = frame("ipv4-tcp");
+        frame[15] = tos;
+        frame[18..20].copy_from_slice(&id.to_be_bytes());
+        frame[26..34].copy_from_slice(&addresses);
+        frame[24..26].fill(0);
+        let Ok(Frame::Ip(headers)) = Frame::parse(&frame) else { panic!() };
+        let checksum = !header_sum(&frame, &headers);
+        frame[24..26].copy_from_slice(&checksum.to_be_bytes());
+        set_ce(&mut frame, &headers);
+        prop_assert_eq!(header_sum(&frame, &headers), 0xffff);
+    }
+
+    /// The caller may have kept headers of another frame; nothing must panic or grow.
+    #[test]
+    fn marking_a_frame_cut_short_is_safe(frame in any_frame(), end in any::<prop::sample::Index>()) {
+        if let Ok(Frame::Ip(headers)) = Frame::parse(&frame) {
+            let mut cut = frame[..end.index(frame.len())].to_vec();
+            set_ce(&mut cut, &headers);
+            prop_assert_eq!(cut.len(), end.index(frame.len()));
+        }
+    }
+}
+
+#[test]
+fn a_flow_has_one_hash() {
+    let hash = |name| headers(name).flow_hash();
+    for other in ["ipv4-tcp-retransmitted", "ipv4-syn-ack", "ipv4-tcp-ip-options", "vlan"] {
+        assert_eq!(hash("ipv4-tcp"), hash(other), "{other}");
+    }
+    assert_eq!(hash("ipv6-tcp"), hash("ipv6-six-extensions-tcp"));
+    assert_ne!(hash("ipv4-tcp"), hash("ipv4-udp"));
+    assert_ne!(hash("ipv6-tcp"), hash("ipv6-udp"));
+    for (first, other) in [
+        ("ipv4-fragment-first", "ipv4-fragment-middle"),
+        ("ipv4-fragment-first", "ipv4-fragment-last"),
+        ("ipv6-fragment-first", "ipv6-fragment-last"),
+        ("ipv6-fragment-first", "ipv6-fragment-last-of-destination-options"),
+    ] {
+        assert_eq!(hash(first), hash(other), "{other}");
+    }
+}
+
+type Flow<'a> = &'a dyn Fn(u16) -> Headers;
+
+/// Flows that differ in one field only, by little, spread over buckets as random numbers would.
+#[test]
+fn similar_flows_spread() {
+    const FLOWS: u16 = 16384;
+    const BUCKETS: usize = 1024;
+    let ports = |i| Some(Ports { source: 443, destination: i });
+    let v4 = |i: u16| IpAddr::from([10, 0, (i >> 8) as u8, i as u8]);
+    let v6 = |i: u16| IpAddr::from([0x2001, 0xdb8, 0, 0, 0, 0, 0, i]);
+    let (four, six) = (headers("ipv4-tcp"), headers("ipv6-tcp"));
+    let cases: [(&str, Flow<'_>); 6] = [
+        ("ports", &|i| Headers { ports: ports(i), ..four }),
+        ("sources", &|i| Headers { source: v4(i), ..four }),
+        ("destinations", &|i| Headers { destination: v4(i), ..four }),
+        ("IPv6 ports", &|i| Headers { ports: ports(i), ..six }),
+        ("IPv6 sources", &|i| Headers { source: v6(i), ..six }),
+        ("IPv6 destinations", &|i| Headers { destination: v6(i), ..six }),
+    ];
+    for (name, flow) in cases {
+        let hashes: Vec<_> = (0..FLOWS).map(|i| flow(i).flow_hash()).collect();
+        // 2^28 pairs among 2^32 values: 0.03 collisions are expected.
+        assert!(hashes.iter().collect::<HashSet<_>>().len() >= usize::from(FLOWS) - 2, "{name}");
+        for shift in [0, 22] {
+            let mut counts = [0_u32; BUCKETS];
+            for hash in &hashes {
+                counts[(hash >> shift) as usize % BUCKETS] += 1;
+            }
+            // Chi-square with 1023 degrees of freedom: mean 1023, standard deviation 45.
+            let mean = f64::from(FLOWS) / BUCKETS as f64;
+            let chi: f64 = counts.iter().map(|&c| (f64::from(c) - mean).powi(2) / mean).sum();
+            assert!(chi < 1023.0 + 6.0 * 45.0, "{name}, bits from {shift}: {chi}");
+        }
+    }
+}

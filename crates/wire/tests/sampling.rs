@@ -1,0 +1,63 @@
+//! Epoch boundaries: how those of two epoch sizes lie in each other, and how often they come.
+#![allow(clippy::unwrap_used, reason = "tests may panic")]
+
+mod common;
+
+use common::frame;
+use forebay_wire::{EpochSize, Frame, fingerprint, is_boundary};
+use proptest::prelude::*;
+
+proptest! {
+    /// While the boxes disagree about the size, one's boundaries are all among the other's.
+    #[test]
+    fn boundaries_of_a_larger_epoch_are_boundaries_of_a_smaller(
+        high: u32, zeros in 0..33_u32, small in 0..=24_u8, large in 0..=24_u8,
+    ) {
+        let fingerprint = high.checked_shl(zeros).unwrap_or(0);
+        let (small, large) = (small.min(large), small.max(large));
+        let at = |log2| is_boundary(fingerprint, EpochSize::from_log2(log2).unwrap());
+        prop_assert!(!at(large) || at(small));
+        prop_assert_eq!(at(large), fingerprint.trailing_zeros() >= large.into());
+    }
+}
+
+type Number<'a> = &'a dyn Fn(&mut Vec<u8>, u32);
+
+/// One bulk flow counts its IDs and sequence numbers up: the most regular input there is. The
+/// boundaries must still come at the rate of the epoch size, whatever the size.
+#[test]
+fn a_single_flow_is_sampled_at_the_epochs_rate() {
+    const PACKETS: u32 = 1 << 16;
+    let with_id = |frame: &mut Vec<u8>, i: u32| {
+        frame[18..20].copy_from_slice(&(i as u16).max(1).to_be_bytes());
+        frame[38..42].copy_from_slice(&(i * 1448).to_be_bytes());
+    };
+    let without_id = |frame: &mut Vec<u8>, i: u32| {
+        frame[58..62].copy_from_slice(&(i * 1428).to_be_bytes());
+        // Eight packets to a tick of the timestamp.
+        frame[78..82].copy_from_slice(&(i / 8).to_be_bytes());
+    };
+    let acknowledgements = |frame: &mut Vec<u8>, i: u32| {
+        frame[62..66].copy_from_slice(&(i * 2856).to_be_bytes());
+    };
+    let cases: [(&str, Number<'_>); 3] =
+        [("ipv4-tcp", &with_id), ("ipv6-tcp", &without_id), ("ipv6-tcp", &acknowledgements)];
+    for (name, number) in cases {
+        let mut frame = frame(name);
+        let Ok(Frame::Ip(headers)) = Frame::parse(&frame) else { panic!() };
+        let fingerprints: Vec<_> = (0..PACKETS)
+            .map(|i| {
+                number(&mut frame, i);
+                fingerprint(&frame, &headers).unwrap()
+            })
+            .collect();
+        for log2 in [0, 2, 4, 6, 8] {
+            let epoch = EpochSize::from_log2(log2).unwrap();
+            let count = fingerprints.iter().filter(|&&f| is_boundary(f, epoch)).count() as f64;
+            let expected = f64::from(PACKETS / epoch.packets());
+            // Five standard deviations of as many random draws.
+            let off = (count - expected).abs();
+            assert!(off <= 5.0 * expected.sqrt(), "{name}, {epoch}: {count} not {expected}");
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! The shared vectors, through the Rust and through the C that BPF programs use.
+
+mod common;
+
+use common::{frame, vectors};
+use forebay_wire::{Frame, Headers, fingerprint, fingerprint_segment};
+use forebay_wire_c as c;
+
+fn headers(frame: &[u8]) -> Option<Headers> {
+    match Frame::parse(frame) {
+        Ok(Frame::Ip(headers)) => Some(headers),
+        _ => None,
+    }
+}
+
+#[test]
+fn rust() {
+    for v in vectors() {
+        let got = headers(&v.frame).and_then(|h| fingerprint(&v.frame, &h));
+        assert_eq!(got, v.fingerprint, "{}", v.name);
+    }
+}
+
+#[test]
+fn c_for_bpf() {
+    for v in vectors() {
+        let got = c::parse(&v.frame).and_then(|h| c::fingerprint(&v.frame, &h, None));
+        assert_eq!(got, v.fingerprint, "{}", v.name);
+    }
+}
+
+#[test]
+fn segments_are_foretold_from_the_super_packet() {
+    let mut segments = 0;
+    for v in vectors() {
+        let Some((of, segment)) = v.segment else { continue };
+        let whole = frame(of);
+        let got = headers(&whole).and_then(|h| fingerprint_segment(&whole, &h, &segment));
+        assert_eq!(got, v.fingerprint, "{}", v.name);
+        let got = c::parse(&whole).and_then(|h| c::fingerprint(&whole, &h, Some(&segment)));
+        assert_eq!(got, v.fingerprint, "{} in C", v.name);
+        segments += 1;
+    }
+    assert_eq!(segments, 7);
+}
+
+/// What the names of the vectors promise: the network may change the first of a pair into the
+/// second, or a sender must not be able to.
+#[test]
+fn what_changes_a_fingerprint() {
+    let of = |name| vectors().into_iter().find(|v| v.name == name).unwrap().fingerprint.unwrap();
+    for (one, other) in [
+        ("ipv4-tcp", "ipv4-tcp-ttl-ecn-dscp-changed"),
+        ("ipv4-tcp", "ipv4-tcp-checksum-and-window-changed"),
+        ("ipv4-tcp", "vlan"),
+        ("ipv4-tcp", "ipv4-fragment-first-tcp"),
+        ("ipv4-syn-ack", "ipv4-syn-ack-clamped-mss"),
+        ("ipv4-tcp-no-id-no-options", "ipv4-tcp-no-id-padded"),
+        ("ipv6-tcp", "ipv6-tcp-class-flow-hops-changed"),
+    ] {
+        assert_eq!(of(one), of(other), "{one} and {other}");
+    }
+    for (one, other) in [
+        ("ipv4-tcp", "ipv4-tcp-retransmitted"),
+        ("ipv4-tcp", "ipv4-tcp-next"),
+        ("ipv6-tcp", "ipv6-tcp-retransmitted"),
+        ("ipv6-tcp-duplicate-ack-1", "ipv6-tcp-duplicate-ack-2"),
+        ("ipv4-quic-long-connection-id", "ipv4-quic-next-packet"),
+    ] {
+        assert_ne!(of(one), of(other), "{one} and {other}");
+    }
+}
