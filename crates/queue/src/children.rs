@@ -1,0 +1,79 @@
+//! The classes under a classful qdisc.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use core::marker::PhantomData;
+
+use forebay_units::Nanos;
+
+use crate::error::within;
+use crate::{Backlog, ConfigError, DropSink, Packet, Qdisc};
+
+/// As many as there are values of [`Packet::class`].
+const MAX_CHILDREN: u64 = 256;
+
+/// Child qdiscs by class, and what waits in all of them, so that no one has to add it up.
+#[derive(Clone, Debug)]
+pub(crate) struct Children<P, Q> {
+    children: Box<[Q]>,
+    backlog: Backlog,
+    packets: PhantomData<fn(P)>,
+}
+
+impl<P: Packet, Q: Qdisc<P>> Children<P, Q> {
+    pub(crate) fn new(children: Vec<Q>) -> Result<Self, ConfigError> {
+        within("children", children.len() as u64, 1, MAX_CHILDREN)?;
+        let mut backlog = Backlog::default();
+        for child in &children {
+            backlog.packets += child.backlog().packets;
+            backlog.bytes += child.backlog().bytes;
+        }
+        Ok(Self { children: children.into(), backlog, packets: PhantomData })
+    }
+
+    /// The child for `packet`: the one of its class, or the last.
+    pub(crate) fn class_of(&self, packet: &P) -> usize {
+        usize::from(packet.class()).min(self.children.len() - 1)
+    }
+
+    pub(crate) fn as_slice(&self) -> &[Q] {
+        &self.children
+    }
+
+    pub(crate) fn is_idle(&self, class: usize) -> bool {
+        self.children[class].backlog().packets == 0
+    }
+
+    pub(crate) fn backlog(&self) -> Backlog {
+        self.backlog
+    }
+
+    pub(crate) fn enqueue(
+        &mut self,
+        class: usize,
+        now: Nanos,
+        packet: P,
+        drops: &mut dyn DropSink<P>,
+    ) {
+        self.with(class, |child| child.enqueue(now, packet, drops));
+    }
+
+    pub(crate) fn dequeue(
+        &mut self,
+        class: usize,
+        now: Nanos,
+        drops: &mut dyn DropSink<P>,
+    ) -> Option<P> {
+        self.with(class, |child| child.dequeue(now, drops))
+    }
+
+    fn with<T>(&mut self, class: usize, act: impl FnOnce(&mut Q) -> T) -> T {
+        let child = &mut self.children[class];
+        let before = child.backlog();
+        let result = act(child);
+        let after = child.backlog();
+        self.backlog.packets = self.backlog.packets + after.packets - before.packets;
+        self.backlog.bytes = self.backlog.bytes + after.bytes - before.bytes;
+        result
+    }
+}

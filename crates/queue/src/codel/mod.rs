@@ -1,0 +1,125 @@
+//! CoDel: a queue kept short by the time its packets wait (RFC 8289).
+//!
+//! A queue that drains within an interval is a burst and does good; one whose *lowest* wait stays
+//! above target is standing and only adds delay. While it stands, packets are dropped (or marked)
+//! at the head, ever faster: the gap after the n-th drop is interval / sqrt(n), which makes the
+//! throughput of a TCP sender fall linearly.
+
+mod law;
+
+use forebay_units::{Bytes, Nanos};
+
+pub(crate) use law::{Queue, State};
+
+use crate::error::within;
+use crate::ring::{Ring, Timed};
+use crate::{Backlog, ConfigError, DropSink, Limit, Packet, Qdisc};
+
+/// CoDel's parameters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Params {
+    /// The wait that is acceptable when it persists; by default 5 ms (RFC 8289 section 4.3: 5 to
+    /// 10 % of the interval).
+    pub target: Nanos,
+    /// How long the wait must stay above target before anything is dropped: the order of the
+    /// longest round trip that matters. By default 100 ms (RFC 8289 section 4.2).
+    pub interval: Nanos,
+    /// Marks ECN-capable packets instead of dropping them; off by default, as in Linux's codel.
+    pub ecn: bool,
+    /// Marks every ECN-capable packet that waited longer than this, whatever the control law says;
+    /// off by default. For senders that expect a shallow step marking (DCTCP).
+    pub ce_threshold: Option<Nanos>,
+    /// Nothing is dropped while no more than this waits, so that a slow link does not starve; by
+    /// default a full Ethernet frame, 1514 bytes (RFC 8289 section 4.1).
+    pub mtu: Bytes,
+}
+
+impl Default for Params {
+    fn default() -> Self {
+        Self {
+            target: Nanos::from_millis(5),
+            interval: Nanos::from_millis(100),
+            ecn: false,
+            ce_threshold: None,
+            mtu: Bytes(1514),
+        }
+    }
+}
+
+impl Params {
+    /// The longest interval: four seconds, past any round trip.
+    pub const MAX_INTERVAL: Nanos = Nanos::from_secs(4);
+
+    pub(crate) fn check(&self) -> Result<(), ConfigError> {
+        within("interval", self.interval.0, 1, Self::MAX_INTERVAL.0)?;
+        within("target", self.target.0, 1, self.interval.0)
+    }
+}
+
+/// How a [`Codel`] is set up.
+#[derive(Clone, Debug, Default)]
+pub struct Config {
+    /// How much may wait; 1000 packets by default, as in Linux. The control law keeps well below it
+    /// unless traffic ignores its signals.
+    pub limit: Limit,
+    /// The control law's parameters.
+    pub params: Params,
+}
+
+/// A first-in-first-out queue under CoDel.
+#[derive(Clone, Debug)]
+pub struct Codel<P> {
+    queue: Ring<P>,
+    params: Params,
+    state: State,
+}
+
+impl<P: Packet> Codel<P> {
+    /// An empty queue.
+    ///
+    /// # Errors
+    /// If the limit lets nothing in, the interval is zero or above [`Params::MAX_INTERVAL`], or the
+    /// target is zero or above the interval.
+    pub fn new(config: Config) -> Result<Self, ConfigError> {
+        config.params.check()?;
+        Ok(Self { queue: Ring::new(config.limit)?, params: config.params, state: State::NEW })
+    }
+}
+
+impl<P: Packet> Queue<P> for Ring<P> {
+    fn pop(&mut self) -> Option<Timed<P>> {
+        Self::pop(self)
+    }
+
+    fn bytes(&self) -> Bytes {
+        self.backlog().bytes
+    }
+}
+
+impl<P: Packet> Qdisc<P> for Codel<P> {
+    fn enqueue(&mut self, now: Nanos, packet: P, drops: &mut dyn DropSink<P>) {
+        self.queue.push(now, packet, drops);
+    }
+
+    fn dequeue(&mut self, now: Nanos, drops: &mut dyn DropSink<P>) -> Option<P> {
+        self.queue.expire(now, drops);
+        self.state.dequeue(now, &self.params, &mut self.queue, drops)
+    }
+
+    fn peek(&self) -> Option<&P> {
+        self.queue.front()
+    }
+
+    fn backlog(&self) -> Backlog {
+        self.queue.backlog()
+    }
+
+    fn probe(&self, _now: Nanos, packet: &P) -> bool {
+        self.queue.fits(packet)
+    }
+
+    /// At once while anything waits, so that packets past a limit in time are cleared out too.
+    fn next_event(&self, now: Nanos) -> Option<Nanos> {
+        self.queue.front().map(|_| now)
+    }
+}

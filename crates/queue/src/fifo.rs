@@ -1,0 +1,57 @@
+//! First in, first out.
+
+use forebay_units::Nanos;
+
+use crate::ring::Ring;
+use crate::{Backlog, ConfigError, DropSink, Limit, Packet, Qdisc};
+
+/// How a [`Fifo`] is set up.
+#[derive(Clone, Debug, Default)]
+pub struct Config {
+    /// How much may wait; 1000 packets by default, see [`Limit`].
+    pub limit: Limit,
+}
+
+/// A queue that serves packets in the order they came, and refuses those past its [`Limit`].
+#[derive(Clone, Debug)]
+pub struct Fifo<P> {
+    queue: Ring<P>,
+}
+
+impl<P: Packet> Fifo<P> {
+    /// An empty queue.
+    ///
+    /// # Errors
+    /// If the limit lets nothing in.
+    pub fn new(config: Config) -> Result<Self, ConfigError> {
+        Ok(Self { queue: Ring::new(config.limit)? })
+    }
+}
+
+impl<P: Packet> Qdisc<P> for Fifo<P> {
+    fn enqueue(&mut self, now: Nanos, packet: P, drops: &mut dyn DropSink<P>) {
+        self.queue.push(now, packet, drops);
+    }
+
+    fn dequeue(&mut self, now: Nanos, drops: &mut dyn DropSink<P>) -> Option<P> {
+        self.queue.expire(now, drops);
+        self.queue.pop().map(|head| head.packet)
+    }
+
+    fn peek(&self) -> Option<&P> {
+        self.queue.front()
+    }
+
+    fn backlog(&self) -> Backlog {
+        self.queue.backlog()
+    }
+
+    fn probe(&self, _now: Nanos, packet: &P) -> bool {
+        self.queue.fits(packet)
+    }
+
+    /// At once while anything waits, so that packets past a limit in time are cleared out too.
+    fn next_event(&self, now: Nanos) -> Option<Nanos> {
+        self.queue.front().map(|_| now)
+    }
+}

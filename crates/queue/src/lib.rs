@@ -1,0 +1,53 @@
+//! Queueing disciplines and shapers: what waits, what goes next, what is dropped and why.
+//!
+//! Nothing in here does I/O, looks at a clock or starts a thread. Time comes in as an argument and
+//! [`Qdisc::next_event`] says when to ask again, so the same code runs under the user-space
+//! dataplane, the laboratory's link and the simulator.
+//!
+//! | qdisc | what it is for |
+//! |---|---|
+//! | [`Fifo`] | one queue, first come first served, limited in packets, bytes and time |
+//! | [`Codel`] | one queue kept short by RFC 8289's control law |
+//! | [`Sfq`] | a fair share for every flow, the longest flow pays |
+//! | [`FqCodel`] | a fair share for every flow and a short queue for each (RFC 8290) |
+//! | [`Drr`] | weighted shares for classes, each its own qdisc |
+//! | [`StrictPriority`] | classes in order of urgency, each its own qdisc |
+//! | [`TokenBucket`] | a rate limit over any other qdisc |
+//!
+//! Every queue is bounded and every flow table has a fixed size, made at construction. Packet
+//! storage grows on demand up to the queue's limit and is then reused: once a qdisc has been as
+//! full as it gets, neither `enqueue` nor `dequeue` allocates.
+#![no_std]
+
+extern crate alloc;
+
+mod chain;
+mod children;
+pub mod codel;
+pub mod drr;
+mod error;
+pub mod fifo;
+mod flow_hash;
+pub mod fq_codel;
+mod limit;
+mod packet;
+mod prefetch;
+mod qdisc;
+mod ranks;
+mod ring;
+mod round;
+pub mod sfq;
+mod strict_priority;
+pub mod token_bucket;
+
+pub use codel::Codel;
+pub use drr::Drr;
+pub use error::ConfigError;
+pub use fifo::Fifo;
+pub use fq_codel::FqCodel;
+pub use limit::Limit;
+pub use packet::{Ecn, Packet};
+pub use qdisc::{Backlog, DropReason, DropSink, Qdisc};
+pub use sfq::Sfq;
+pub use strict_priority::StrictPriority;
+pub use token_bucket::TokenBucket;

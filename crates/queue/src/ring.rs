@@ -1,0 +1,84 @@
+//! The packet storage of single-queue disciplines: a ring in order of arrival, with its limit.
+
+use alloc::collections::VecDeque;
+
+use forebay_units::{Bytes, Nanos};
+
+use crate::{Backlog, ConfigError, DropReason, DropSink, Limit, Packet};
+
+/// A packet and when it was enqueued.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Timed<P> {
+    pub(crate) packet: P,
+    pub(crate) enqueued: Nanos,
+}
+
+impl<P> Timed<P> {
+    pub(crate) fn sojourn(&self, now: Nanos) -> Nanos {
+        now.saturating_sub(self.enqueued)
+    }
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Ring<P> {
+    limit: Limit,
+    packets: VecDeque<Timed<P>>,
+    bytes: Bytes,
+}
+
+impl<P: Packet> Ring<P> {
+    pub(crate) fn new(limit: Limit) -> Result<Self, ConfigError> {
+        limit.check()?;
+        Ok(Self { limit, packets: VecDeque::new(), bytes: Bytes::ZERO })
+    }
+
+    /// Appends `packet` if it fits, after dropping packets that are too old anyway if that helps.
+    pub(crate) fn push(&mut self, now: Nanos, packet: P, drops: &mut dyn DropSink<P>) {
+        let len = packet.len();
+        let mut refused = self.limit.refuses(self.backlog(), len);
+        while refused.is_some() && self.drop_expired(now, drops) {
+            refused = self.limit.refuses(self.backlog(), len);
+        }
+        match refused {
+            Some(reason) => drops.dropped(packet, reason),
+            None => {
+                self.bytes += len;
+                self.packets.push_back(Timed { packet, enqueued: now });
+            }
+        }
+    }
+
+    /// Drops the packets that are too old to leave. Arrivals are in order of time, so the rest of
+    /// the ring is fresh afterwards.
+    pub(crate) fn expire(&mut self, now: Nanos, drops: &mut dyn DropSink<P>) {
+        while self.drop_expired(now, drops) {}
+    }
+
+    fn drop_expired(&mut self, now: Nanos, drops: &mut dyn DropSink<P>) -> bool {
+        if !self.packets.front().is_some_and(|head| self.limit.expired(head.sojourn(now))) {
+            return false;
+        }
+        if let Some(head) = self.pop() {
+            drops.dropped(head.packet, DropReason::TimeLimit);
+        }
+        true
+    }
+
+    pub(crate) fn pop(&mut self) -> Option<Timed<P>> {
+        let head = self.packets.pop_front()?;
+        self.bytes -= head.packet.len();
+        Some(head)
+    }
+
+    pub(crate) fn front(&self) -> Option<&P> {
+        self.packets.front().map(|head| &head.packet)
+    }
+
+    pub(crate) fn backlog(&self) -> Backlog {
+        Backlog { packets: self.packets.len() as u64, bytes: self.bytes }
+    }
+
+    pub(crate) fn fits(&self, packet: &P) -> bool {
+        self.limit.refuses(self.backlog(), packet.len()).is_none()
+    }
+}

@@ -1,0 +1,155 @@
+//! CoDel's drops against a schedule computed by hand from RFC 8289: target 5 ms, interval 100 ms.
+
+use forebay_queue::{Codel, DropReason, Ecn, Limit, Qdisc, codel};
+use forebay_units::{Bytes, Nanos};
+
+use crate::packet::{Pkt, dequeue, enqueue, frame};
+
+fn queue(params: codel::Params) -> Codel<Pkt> {
+    Codel::new(codel::Config { limit: Limit::packets(10_000), params }).unwrap()
+}
+
+/// Fills the queue with `n` full frames at `at`.
+fn fill(q: &mut Codel<Pkt>, at: Nanos, n: u64, ecn: Ecn) {
+    for id in 0..n {
+        assert_eq!(enqueue(q, at, Pkt { ecn, ..frame(id, 0) }), []);
+    }
+}
+
+/// Takes a packet every millisecond of `from..to`; the milliseconds in which packets were dropped.
+fn drops_between(q: &mut Codel<Pkt>, from: u64, to: u64) -> Vec<u64> {
+    let mut times = Vec::new();
+    for ms in from..to {
+        let (sent, drops) = dequeue(q, Nanos::from_millis(ms));
+        assert!(sent.is_some());
+        for (_, reason) in drops {
+            assert_eq!(reason, DropReason::Codel);
+            times.push(ms);
+        }
+    }
+    times
+}
+
+/// The wait is first seen above target at 10 ms, so the first drop is due at 110 ms and the next at
+/// 110 + 100/sqrt(1), + 100/sqrt(2) ... = 210, 280.710, 338.445, 388.445, 433.167, 473.991,
+/// 511.788, 547.143 ms; packets leave at whole milliseconds.
+#[test]
+fn drops_come_at_interval_over_root_n() {
+    let mut q = queue(codel::Params::default());
+    fill(&mut q, Nanos::ZERO, 2000, Ecn::NotEct);
+    let times = drops_between(&mut q, 10, 560);
+    assert_eq!(times, [110, 210, 281, 339, 389, 434, 474, 512, 548]);
+}
+
+/// The schedule to the nanosecond: with packets asked for just before and at each due time.
+#[test]
+fn the_law_is_exact_to_the_nanosecond() {
+    let mut q = queue(codel::Params::default());
+    fill(&mut q, Nanos::ZERO, 2000, Ecn::NotEct);
+    let mut due = Nanos::from_millis(110);
+    assert_eq!(drops_between(&mut q, 10, 11), []);
+    // floor(10^8 / sqrt(n)) for n = 1 to 10.
+    let spacing = [
+        100_000_000,
+        70_710_678,
+        57_735_026,
+        50_000_000,
+        44_721_359,
+        40_824_829,
+        37_796_447,
+        35_355_339,
+        33_333_333,
+        31_622_776,
+    ];
+    for gap in spacing {
+        assert_eq!(dequeue(&mut q, Nanos(due.0 - 1)).1, []);
+        assert_eq!(dequeue(&mut q, due).1.len(), 1, "at {due}");
+        due += Nanos(gap);
+    }
+}
+
+/// Below target for a moment ends the dropping, and the count is taken up again if that was at most
+/// 16 intervals ago: seven drops, of which six after the first, so the next gap is 100/sqrt(6) ms.
+#[test]
+fn dropping_resumes_at_the_rate_that_worked() {
+    for (pause, gap) in [(1_000, 41), (3_000, 100)] {
+        let mut q = queue(codel::Params::default());
+        fill(&mut q, Nanos::ZERO, 2000, Ecn::NotEct);
+        assert_eq!(drops_between(&mut q, 10, 475).len(), 7);
+        // Everything leaves at once, then a new queue stands.
+        while q.backlog().packets > 0 {
+            dequeue(&mut q, Nanos::from_millis(475));
+        }
+        let again = 475 + pause;
+        fill(&mut q, Nanos::from_millis(again), 2000, Ecn::NotEct);
+        let times = drops_between(&mut q, again + 10, again + 250);
+        assert_eq!(times[0], again + 110);
+        assert_eq!(times[1], again + 110 + gap, "after a pause of {pause} ms");
+    }
+}
+
+#[test]
+fn a_wait_below_target_starts_the_interval_afresh() {
+    let mut q = queue(codel::Params::default());
+    fill(&mut q, Nanos::ZERO, 60, Ecn::NotEct);
+    // Above target from 10 ms on, but not at 70 ms, when the second half has just come.
+    assert_eq!(drops_between(&mut q, 10, 70), []);
+    fill(&mut q, Nanos::from_millis(70), 300, Ecn::NotEct);
+    assert_eq!(drops_between(&mut q, 70, 180), [175], "100 ms after 75 ms");
+}
+
+#[test]
+fn ecn_marks_on_the_same_schedule_and_loses_nothing() {
+    let mut q = queue(codel::Params { ecn: true, ..codel::Params::default() });
+    fill(&mut q, Nanos::ZERO, 2000, Ecn::Ect0);
+    let mut times = Vec::new();
+    for ms in 10..400 {
+        let (sent, drops) = dequeue(&mut q, Nanos::from_millis(ms));
+        assert_eq!(drops, []);
+        if sent.unwrap().ecn == Ecn::Ce {
+            times.push(ms);
+        }
+    }
+    assert_eq!(times, [110, 210, 281, 339, 389]);
+}
+
+#[test]
+fn ecn_still_drops_what_cannot_be_marked() {
+    let mut q = queue(codel::Params { ecn: true, ..codel::Params::default() });
+    fill(&mut q, Nanos::ZERO, 300, Ecn::NotEct);
+    assert_eq!(drops_between(&mut q, 10, 220), [110, 210]);
+}
+
+#[test]
+fn the_ce_threshold_marks_every_packet_above_it() {
+    let threshold = Some(Nanos::from_millis(2));
+    let mut q = queue(codel::Params { ce_threshold: threshold, ..codel::Params::default() });
+    fill(&mut q, Nanos::ZERO, 6, Ecn::Ect1);
+    let marks: Vec<_> =
+        (0..5).map(|ms| dequeue(&mut q, Nanos::from_millis(ms)).0.unwrap().ecn).collect();
+    assert_eq!(marks, [Ecn::Ect1, Ecn::Ect1, Ecn::Ect1, Ecn::Ce, Ecn::Ce]);
+    let mut q = queue(codel::Params { ce_threshold: threshold, ..codel::Params::default() });
+    fill(&mut q, Nanos::ZERO, 1, Ecn::NotEct);
+    assert_eq!(dequeue(&mut q, Nanos::from_millis(4)), (Some(frame(0, 0)), vec![]));
+}
+
+/// A link that takes a second for a packet has waits far above target without a queue to speak of.
+/// Were the MTU a byte less, every second packet would find a standing queue and be dropped, and the
+/// one after it be the last of the queue.
+#[test]
+fn a_slow_link_with_a_packet_or_two_is_left_alone() {
+    for (mtu, drops) in [(Bytes(1514), 0), (Bytes(1513), 5)] {
+        let mut q = queue(codel::Params { mtu, ..codel::Params::default() });
+        fill(&mut q, Nanos::ZERO, 2, Ecn::NotEct);
+        let mut dropped = 0;
+        for s in 1..=10 {
+            let (sent, drops) = dequeue(&mut q, Nanos::from_secs(s));
+            assert!(sent.is_some());
+            dropped += drops.len();
+            for id in q.backlog().packets..2 {
+                enqueue(&mut q, Nanos::from_secs(s), frame(id, 0));
+            }
+        }
+        assert_eq!(dropped, drops, "MTU {mtu}");
+    }
+}

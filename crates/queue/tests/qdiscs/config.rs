@@ -1,0 +1,122 @@
+//! Configurations that cannot work are refused, with a message that says what to do.
+
+use forebay_queue::{
+    Codel, ConfigError, Drr, Fifo, FqCodel, Limit, Sfq, StrictPriority, codel, drr, fifo, fq_codel,
+    sfq,
+};
+use forebay_units::{Bytes, Nanos};
+
+use crate::packet::Pkt;
+
+fn refused<T>(result: Result<T, ConfigError>) -> &'static str {
+    match result.err() {
+        Some(
+            ConfigError::OutOfRange { setting, .. } | ConfigError::NotPowerOfTwo { setting, .. },
+        ) => setting,
+        None => "accepted",
+    }
+}
+
+#[test]
+fn defaults_are_accepted() {
+    assert!(Fifo::<Pkt>::new(fifo::Config::default()).is_ok());
+    assert!(Codel::<Pkt>::new(codel::Config::default()).is_ok());
+    assert!(Sfq::<Pkt>::new(sfq::Config::default()).is_ok());
+    assert!(FqCodel::<Pkt>::new(fq_codel::Config::default()).is_ok());
+}
+
+#[test]
+fn limits_must_let_something_in() {
+    for (limit, setting) in [
+        (Limit::packets(0), "limit.packets"),
+        (Limit::packets(Limit::MAX_PACKETS + 1), "limit.packets"),
+        (Limit::bytes(Bytes::ZERO), "limit.bytes"),
+        (Limit::time(Nanos::ZERO), "limit.time"),
+    ] {
+        assert_eq!(refused(Fifo::<Pkt>::new(fifo::Config { limit })), setting);
+        let config = codel::Config { limit, ..codel::Config::default() };
+        assert_eq!(refused(Codel::<Pkt>::new(config)), setting);
+    }
+}
+
+#[test]
+fn codel_needs_times() {
+    let with = |target: u64, interval: u64| {
+        let params = codel::Params {
+            target: Nanos::from_millis(target),
+            interval: Nanos::from_millis(interval),
+            ..codel::Params::default()
+        };
+        let fq = fq_codel::Config { codel: params, ..fq_codel::Config::default() };
+        let alone = codel::Config { params, ..codel::Config::default() };
+        let refused = (refused(Codel::<Pkt>::new(alone)), refused(FqCodel::<Pkt>::new(fq)));
+        assert_eq!(refused.0, refused.1);
+        refused.0
+    };
+    assert_eq!(with(0, 100), "target");
+    assert_eq!(with(101, 100), "target");
+    assert_eq!(with(5, 0), "interval");
+    assert_eq!(with(5, 4001), "interval");
+    assert_eq!(with(100, 4000), "accepted");
+}
+
+#[test]
+fn sfq_needs_tables_and_turns() {
+    let default = sfq::Config::default;
+    for (config, setting) in [
+        (sfq::Config { limit: 0, ..default() }, "limit"),
+        (sfq::Config { flows: 0, ..default() }, "flows"),
+        (sfq::Config { depth: 0, ..default() }, "depth"),
+        (sfq::Config { divisor: 0, ..default() }, "divisor"),
+        (sfq::Config { divisor: 1000, ..default() }, "divisor"),
+        (sfq::Config { divisor: 1 << 25, ..default() }, "divisor"),
+        (sfq::Config { quantum: Bytes(255), ..default() }, "quantum"),
+        (sfq::Config { quantum: Bytes(1 << 21), ..default() }, "quantum"),
+        (sfq::Config { perturb: Some(Nanos::ZERO), ..default() }, "perturb"),
+        (sfq::Config { flows: 5, divisor: 1, ..default() }, "accepted"),
+    ] {
+        assert_eq!(refused(Sfq::<Pkt>::new(config)), setting);
+    }
+}
+
+#[test]
+fn fq_codel_needs_tables_and_turns() {
+    let default = fq_codel::Config::default;
+    for (config, setting) in [
+        (fq_codel::Config { limit: 0, ..default() }, "limit"),
+        (fq_codel::Config { memory_limit: Bytes(0), ..default() }, "memory_limit"),
+        (fq_codel::Config { memory_limit: Bytes(1 << 31), ..default() }, "memory_limit"),
+        (fq_codel::Config { flows: 0, ..default() }, "flows"),
+        (fq_codel::Config { quantum: Bytes(0), ..default() }, "quantum"),
+        (fq_codel::Config { drop_batch: 0, ..default() }, "drop_batch"),
+        (fq_codel::Config { flows: 1000, ..default() }, "accepted"),
+    ] {
+        assert_eq!(refused(FqCodel::<Pkt>::new(config)), setting);
+    }
+}
+
+#[test]
+fn classes_need_children_and_weights() {
+    let fifo = || Fifo::<Pkt>::new(fifo::Config::default()).unwrap();
+    let drr = |weights: &[u32]| {
+        let children = weights.iter().map(|&weight| (weight, fifo())).collect();
+        refused(Drr::new(drr::Config::default(), children))
+    };
+    assert_eq!(drr(&[]), "children");
+    assert_eq!(drr(&[1; 257]), "children");
+    assert_eq!(drr(&[1; 256]), "accepted");
+    assert_eq!(drr(&[1, 0]), "quantum times weight");
+    assert_eq!(drr(&[1, u32::MAX]), "quantum times weight");
+    assert_eq!(refused(StrictPriority::<Pkt, Fifo<Pkt>>::new(vec![])), "children");
+}
+
+#[test]
+fn errors_say_what_to_do() {
+    let error = |config| Sfq::<Pkt>::new(config).err().map(|e| e.to_string());
+    let divisor = sfq::Config { divisor: 1000, ..sfq::Config::default() };
+    let message = "divisor is 1000: set it to a power of two, such as 1024";
+    assert_eq!(error(divisor).as_deref(), Some(message));
+    let quantum = sfq::Config { quantum: Bytes(0), ..sfq::Config::default() };
+    let message = "quantum is 0: set it between 256 and 1048576";
+    assert_eq!(error(quantum).as_deref(), Some(message));
+}

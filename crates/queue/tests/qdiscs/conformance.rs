@@ -1,0 +1,145 @@
+//! Every qdisc through random operations, against the model.
+
+use forebay_queue::{
+    Codel, Drr, Ecn, Fifo, FqCodel, Limit, Qdisc, Sfq, StrictPriority, TokenBucket, codel, drr,
+    fifo, fq_codel, sfq, token_bucket,
+};
+use forebay_units::{Bytes, Nanos, Rate};
+use proptest::prelude::*;
+
+use crate::model::{Model, Op, RULES, Rules};
+use crate::packet::Pkt;
+
+type Boxed = Box<dyn Qdisc<Pkt>>;
+
+fn ops() -> impl Strategy<Value = Vec<Op>> {
+    let ecn = prop_oneof![Just(Ecn::NotEct), Just(Ecn::Ect0), Just(Ecn::Ect1), Just(Ecn::Ce)];
+    let len = prop_oneof![40..=1514_u64, Just(1514), 1500..=9014_u64];
+    let op = prop_oneof![
+        5 => (0..12_u32, len, ecn).prop_map(|(flow, len, ecn)| Op::Enqueue { flow, len, ecn }),
+        4 => Just(Op::Dequeue),
+        1 => (0..100_000_u64).prop_map(|ns| Op::Advance(Nanos(ns))),
+        1 => (0..8_000_000_u64).prop_map(|ns| Op::Advance(Nanos(ns))),
+        1 => Just(Op::AdvanceToEvent),
+    ];
+    prop::collection::vec(op, 1..400)
+}
+
+fn fifo(limit: Limit) -> Boxed {
+    Box::new(Fifo::new(fifo::Config { limit }).unwrap())
+}
+
+/// CoDel with an interval short enough for a test to see it drop.
+fn params() -> codel::Params {
+    codel::Params {
+        target: Nanos::from_micros(500),
+        interval: Nanos::from_millis(5),
+        ecn: true,
+        ce_threshold: Some(Nanos::from_millis(3)),
+        ..codel::Params::default()
+    }
+}
+
+fn codel(limit: Limit) -> Boxed {
+    Box::new(Codel::new(codel::Config { limit, params: params() }).unwrap())
+}
+
+fn sfq(config: sfq::Config) -> Boxed {
+    Box::new(Sfq::new(config).unwrap())
+}
+
+fn small_sfq() -> sfq::Config {
+    let quantum = Bytes(300);
+    sfq::Config { limit: 24, depth: 9, flows: 6, divisor: 16, quantum, ..sfq::Config::default() }
+}
+
+fn fq_codel(limit: u32, memory: u64) -> Boxed {
+    let config = fq_codel::Config {
+        limit,
+        memory_limit: Bytes(memory),
+        flows: 7,
+        quantum: Bytes(300),
+        codel: params(),
+        ..fq_codel::Config::default()
+    };
+    Box::new(FqCodel::new(config).unwrap())
+}
+
+fn shaped(burst: token_bucket::Burst, rate: Rate, child: Boxed) -> Boxed {
+    let config = token_bucket::Config { rate: Some(rate), burst };
+    Box::new(TokenBucket::new(config, child))
+}
+
+fn drr(children: Vec<(u32, Boxed)>) -> Boxed {
+    Box::new(Drr::new(drr::Config { quantum: Bytes(500) }, children).unwrap())
+}
+
+fn priority(children: Vec<Boxed>) -> Boxed {
+    Box::new(StrictPriority::new(children).unwrap())
+}
+
+macro_rules! conforms {
+    ($($name:ident: $rules:expr => $make:expr;)*) => {
+        proptest! {
+            $(#[test]
+            fn $name(ops in ops()) {
+                Model::new($make, $rules).run(ops);
+            })*
+        }
+    };
+}
+
+const TIME: Nanos = Nanos::from_millis(4);
+const MS: Nanos = Nanos::from_millis(1);
+
+conforms! {
+    fifo_by_packets: Rules { packets: 15, ..RULES } => fifo(Limit::packets(15));
+    fifo_by_bytes: Rules { bytes: 9000, ..RULES } => fifo(Limit::bytes(Bytes(9000)));
+    fifo_by_time: Rules { time: TIME, ..RULES } => fifo(Limit::time(TIME));
+    fifo_by_all: Rules { packets: 9, bytes: 20_000, time: TIME, ..RULES } =>
+        fifo(Limit::packets(9).and(Limit::bytes(Bytes(20_000))).and(Limit::time(TIME)));
+    codel_queue: Rules { packets: 40, codel: true, ..RULES } => codel(Limit::packets(40));
+    codel_by_time: Rules { packets: 40, time: TIME, codel: true, ..RULES } =>
+        codel(Limit::packets(40).and(Limit::time(TIME)));
+    sfq_queue: Rules { packets: 24, flow_packets: 9, flows: 6, ..RULES } =>
+        sfq(sfq::Config { perturb: None, ..small_sfq() });
+    sfq_with_head_drop: Rules { packets: 24, flow_packets: 9, flows: 6, ..RULES } =>
+        sfq(sfq::Config { perturb: None, head_drop: true, ..small_sfq() });
+    sfq_perturbed: Rules { packets: 24, flow_packets: 9, flows: 6, peeks: false, ..RULES } =>
+        sfq(sfq::Config { perturb: Some(MS), ..small_sfq() });
+    sfq_of_one_packet: Rules { packets: 1, flow_packets: 1, peeks: false, ..RULES } =>
+        sfq(sfq::Config { limit: 1, perturb: Some(MS), ..small_sfq() });
+    sfq_of_depth_one: Rules { packets: 24, flow_packets: 1, flows: 6, peeks: false, ..RULES } =>
+        sfq(sfq::Config { depth: 1, head_drop: true, perturb: Some(MS), ..small_sfq() });
+    fq_codel_by_packets: Rules { packets: 30, codel: true, ..RULES } => fq_codel(30, 1 << 20);
+    fq_codel_by_bytes: Rules { bytes: 12_000, codel: true, ..RULES } => fq_codel(10_240, 12_000);
+    drr_of_fifos: Rules { packets: 10, per_class: true, ..RULES } =>
+        drr([1, 2, 3, 7].map(|weight| (weight, fifo(Limit::packets(10)))).into());
+    drr_of_mixed: Rules { packets: 12, per_class: true, codel: true, ..RULES } =>
+        drr(vec![
+            (1, fifo(Limit::packets(12))),
+            (2, codel(Limit::packets(12))),
+            (1, fq_codel(12, 1 << 20)),
+            (9, sfq(sfq::Config { limit: 12, depth: 12, perturb: None, ..small_sfq() })),
+        ]);
+    drr_of_shapers: Rules { packets: 10, per_class: true, shaped: true, peeks: false, ..RULES } =>
+        drr([5, 10, 20, 40].map(|mbps| {
+            let burst = token_bucket::Burst::Time(Nanos(mbps * 10_000));
+            (1, shaped(burst, Rate::from_mbps(mbps), fifo(Limit::packets(10))))
+        }).into());
+    priority_of_fifos: Rules { packets: 10, per_class: true, ..RULES } =>
+        priority((0..4).map(|_| fifo(Limit::packets(10))).collect());
+    priority_with_a_shaper: Rules { packets: 10, per_class: true, codel: true, shaped: true, peeks: false, ..RULES } =>
+        priority(vec![
+            shaped(token_bucket::Burst::Bytes(Bytes(0)), Rate::from_mbps(5), fifo(Limit::packets(10))),
+            fifo(Limit::packets(10)),
+            codel(Limit::packets(10)),
+            fifo(Limit::packets(10)),
+        ]);
+    shaper_of_fifo: Rules { packets: 20, shaped: true, ..RULES } =>
+        shaped(token_bucket::Burst::Bytes(Bytes(3000)), Rate::from_bps(17_000_003), fifo(Limit::packets(20)));
+    shaper_of_fq_codel: Rules { packets: 30, codel: true, shaped: true, ..RULES } =>
+        shaped(token_bucket::Burst::Time(MS), Rate::from_bps(29_999_999), fq_codel(30, 1 << 20));
+    shaper_of_expiring: Rules { packets: 30, time: TIME, shaped: true, ..RULES } =>
+        shaped(token_bucket::Burst::Time(MS), Rate::from_mbps(10), fifo(Limit::packets(30).and(Limit::time(TIME))));
+}

@@ -1,0 +1,14 @@
+//! What every qdisc promises, checked against a model, and what each one promises beyond that.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+mod codel;
+mod config;
+mod conformance;
+mod fairness;
+mod fifo;
+mod fq_codel;
+mod model;
+mod packet;
+mod priority;
+mod sfq;
+mod token_bucket;

@@ -1,0 +1,204 @@
+//! The shaper's arithmetic, by hand and by random rate changes.
+
+use forebay_queue::token_bucket::{Burst, Config};
+use forebay_queue::{Fifo, Limit, Qdisc, TokenBucket, fifo};
+use forebay_units::{Bytes, Nanos, Rate};
+use proptest::prelude::*;
+
+use crate::packet::{Pkt, dequeue, enqueue, frame};
+
+type Shaper = TokenBucket<Fifo<Pkt>>;
+
+/// A shaper with `n` packets of `len` waiting.
+fn shaper(rate: Rate, burst: Burst, n: u64, len: u64) -> Shaper {
+    let child = Fifo::new(fifo::Config { limit: Limit::packets(1 << 20) }).unwrap();
+    let mut q = TokenBucket::new(Config { rate: Some(rate), burst }, child);
+    for id in 0..n {
+        assert_eq!(enqueue(&mut q, Nanos::ZERO, Pkt { len, ..frame(id, 0) }), []);
+    }
+    q
+}
+
+/// Packets that leave at `now`.
+fn leave(q: &mut Shaper, now: Nanos) -> usize {
+    std::iter::from_fn(|| dequeue(q, now).0).count()
+}
+
+/// 1000 bytes at 8 Mbit/s are exactly a millisecond.
+const RATE: Rate = Rate::from_mbps(8);
+const MS: Nanos = Nanos::from_millis(1);
+
+#[test]
+fn no_burst_sends_packet_by_packet() {
+    let mut q = shaper(RATE, Burst::Bytes(Bytes::ZERO), 100, 1000);
+    for ms in 0..5 {
+        let now = MS * ms;
+        assert_eq!(q.next_event(now), Some(now));
+        assert_eq!(leave(&mut q, now), 1);
+        assert_eq!(q.next_event(now), Some(now + MS));
+        assert_eq!(leave(&mut q, now + MS - Nanos(1)), 0);
+    }
+    assert_eq!(leave(&mut q, MS * 50), 1, "lateness is lost");
+}
+
+/// 2500 bytes saved: two packets and, on the half that is left, a third into debt of 500.
+#[test]
+fn the_burst_and_one_packet_leave_at_once() {
+    for burst in [Burst::Bytes(Bytes(2500)), Burst::Time(Nanos::from_micros(2500))] {
+        let mut q = shaper(RATE, burst, 100, 1000);
+        let now = MS * 1000;
+        assert_eq!(leave(&mut q, now), 3);
+        assert_eq!(q.next_event(now), Some(now + MS / 2));
+        assert_eq!(leave(&mut q, now + MS / 2), 1);
+    }
+}
+
+/// A timer that is late by less than the burst loses nothing.
+#[test]
+fn lateness_within_the_burst_is_made_up() {
+    let mut q = shaper(RATE, Burst::Time(MS), 2000, 1000);
+    let mut sent = 0;
+    for tick in 0..1000_u64 {
+        sent += leave(&mut q, MS * tick + Nanos(tick * 7_919 % 999_983));
+    }
+    assert!((999..=1001).contains(&sent), "{sent} in a second");
+}
+
+#[test]
+fn a_packet_larger_than_the_burst_passes() {
+    let mut q = shaper(RATE, Burst::Bytes(Bytes(1)), 2, 64_000);
+    assert_eq!(leave(&mut q, Nanos::ZERO), 1);
+    assert_eq!(q.next_event(Nanos::ZERO), Some(MS * 64));
+    assert_eq!(leave(&mut q, MS * 64), 1);
+}
+
+#[test]
+fn a_new_rate_applies_to_the_debt_in_bytes() {
+    let mut q = shaper(RATE, Burst::Bytes(Bytes::ZERO), 10, 1000);
+    assert_eq!(leave(&mut q, Nanos::ZERO), 1);
+    // Half the debt is paid after half a millisecond; the other 500 bytes take twice as long.
+    q.set_rate(MS / 2, Some(Rate::from_mbps(4)));
+    assert_eq!(q.next_event(MS / 2), Some(MS / 2 + MS));
+    q.set_rate(MS / 2, Some(Rate::ZERO));
+    assert_eq!(q.next_event(MS / 2), Some(Nanos::MAX));
+    assert_eq!(leave(&mut q, MS * 1_000_000), 0);
+    q.set_rate(MS * 1_000_000, None);
+    assert_eq!(leave(&mut q, MS * 1_000_000), 9, "no limit");
+}
+
+#[test]
+fn credit_is_carried_over_in_bytes_and_cut_to_the_burst() {
+    let ms100 = MS * 100;
+    // Two milliseconds are 2000 bytes at 8 Mbit/s, and 500 at 2 Mbit/s.
+    let mut q = shaper(RATE, Burst::Time(MS * 2), 100, 100);
+    q.set_rate(ms100, Some(Rate::from_mbps(2)));
+    q.set_rate(ms100, Some(RATE));
+    assert_eq!(leave(&mut q, ms100), 6, "500 bytes and a packet");
+    // At a higher rate the bucket is deeper, but no fuller.
+    let mut q = shaper(RATE, Burst::Time(MS * 2), 100, 100);
+    leave(&mut q, ms100);
+    q.set_rate(ms100, Some(Rate::from_mbps(800)));
+    assert_eq!(leave(&mut q, ms100), 0);
+}
+
+#[test]
+fn a_thousand_changes_let_nothing_extra_through() {
+    let mut q = shaper(RATE, Burst::Time(MS), 3000, 1000);
+    let mut sent = 0;
+    for step in 0..10_000 {
+        let now = MS / 10 * step;
+        q.set_rate(now, Some(if step % 2 == 0 { RATE } else { Rate::from_bps(7_999_999) }));
+        sent += leave(&mut q, now);
+    }
+    assert!((999..=1002).contains(&sent), "{sent} in a second");
+}
+
+#[derive(Clone, Debug)]
+enum Op {
+    Send,
+    Advance(u64),
+    Wait,
+    SetRate(Option<u64>),
+}
+
+fn ops() -> impl Strategy<Value = Vec<Op>> {
+    let rate = prop_oneof![
+        8 => (1..2_000_000_000_u64).prop_map(Some),
+        1 => Just(Some(0)),
+        1 => Just(Some(u64::MAX)),
+        1 => Just(None),
+    ];
+    let op = prop_oneof![
+        4 => Just(Op::Send),
+        2 => (0..3_000_000_u64).prop_map(Op::Advance),
+        2 => Just(Op::Wait),
+        1 => rate.prop_map(Op::SetRate),
+    ];
+    prop::collection::vec(op, 1..300)
+}
+
+fn burst() -> impl Strategy<Value = Burst> {
+    prop_oneof![
+        (0..20_000_u64).prop_map(|n| Burst::Bytes(Bytes(n))),
+        (0..5_000_000_u64).prop_map(|n| Burst::Time(Nanos(n))),
+    ]
+}
+
+const NANOBITS: u128 = 8_000_000_000;
+
+/// The burst at a rate, in billionths of a bit.
+fn burst_at(burst: Burst, rate: u64) -> u128 {
+    match burst {
+        Burst::Bytes(bytes) => u128::from(bytes.0) * NANOBITS,
+        Burst::Time(time) => u128::from(rate) * u128::from(time.0),
+    }
+}
+
+proptest! {
+    /// Over any span in which the rate is limited, no more leaves than the integral of the rate,
+    /// the burst at its start and one packet; while unlimited, everything leaves at once.
+    #[test]
+    fn never_more_than_rate_and_burst(ops in ops(), burst in burst(), len in 40..9000_u64) {
+        let mut q = shaper(Rate::from_mbps(50), burst, 20_000, len);
+        let (mut now, mut rate) = (Nanos::from_secs(1), Some(50_000_000));
+        // What could have been sent up to now and what was, in billionths of a bit.
+        let (mut allowed, mut sent) = (0_u128, 0_u128);
+        // The smallest of allowed - sent - burst over the starts of all spans so far.
+        let mut least = -(burst_at(burst, 50_000_000) as i128);
+        for op in ops {
+            match op {
+                Op::Advance(ns) => {
+                    now += Nanos(ns);
+                    allowed += u128::from(rate.unwrap_or(0)) * u128::from(ns);
+                }
+                Op::Wait => {
+                    let at = q.next_event(now).unwrap();
+                    if at > now && at < now + Nanos::from_secs(60) {
+                        prop_assert_eq!(leave(&mut q, Nanos(at.0 - 1)), 0);
+                        allowed += u128::from(rate.unwrap_or(0)) * u128::from((at - now).0);
+                        now = at;
+                        prop_assert_eq!(q.next_event(now), Some(now));
+                    }
+                }
+                Op::SetRate(new) => {
+                    rate = new;
+                    q.set_rate(now, new.map(Rate::from_bps));
+                }
+                Op::Send => {
+                    let due = q.next_event(now).is_some_and(|at| at <= now);
+                    let packet = dequeue(&mut q, now).0;
+                    prop_assert_eq!(packet.is_some(), due);
+                    if rate.is_some() && packet.is_some() {
+                        sent += u128::from(len) * NANOBITS;
+                        let over = sent as i128 - allowed as i128 + least;
+                        prop_assert!(over <= (u128::from(len) * NANOBITS) as i128, "{} over", over);
+                    }
+                }
+            }
+            prop_assert!(q.backlog().packets > 0, "the test sends less than was filled");
+            if let Some(rate) = rate {
+                least = least.min(allowed as i128 - sent as i128 - burst_at(burst, rate) as i128);
+            }
+        }
+    }
+}
