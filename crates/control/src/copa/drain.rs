@@ -1,0 +1,91 @@
+use forebay_units::Nanos;
+
+use super::seen::Seen;
+
+/// A dip lasts this many rounds at most, unless it keeps finding a lower minimum,
+const LONGEST: f64 = 3.0;
+/// and one that is called for outside the schedule comes after this many.
+const SOON: f64 = 4.0;
+/// A dip to verify a new minimum takes the window down to this share of what fills the empty path:
+/// the queue may be others' as well. A routine one only takes away the bundle's own packets, and
+/// never more than that.
+const DEEP: f64 = 0.75;
+
+/// Empties the bottleneck's queue for a moment, so that the minimum RTT is seen again. Without it
+/// the minimum would age out of its window and creep up by the standing queue each time.
+///
+/// A dip follows a minimum down: a bundle that first measured a path full of packets, or whose path
+/// became shorter while its queue was full, finds the empty path within one.
+#[derive(Debug)]
+pub(super) struct Drain {
+    interval: Nanos,
+    running: Option<Running>,
+    next: Option<Nanos>,
+    /// The minimum that the last dip ended with.
+    verified: Option<f64>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Running {
+    since: Nanos,
+    floor: f64,
+    deep: bool,
+}
+
+impl Drain {
+    pub(super) fn new(interval: Nanos) -> Self {
+        Self { interval, running: None, next: None, verified: None }
+    }
+
+    pub(super) fn is_on(&self) -> bool {
+        self.running.is_some()
+    }
+
+    /// The window of a dip where `product` bytes fill the empty path.
+    pub(super) fn window(&self, s: &Seen, product: f64) -> Option<f64> {
+        let running = self.running?;
+        let shallow = (product - s.packets).max(DEEP * product);
+        Some(if running.deep { DEEP * product } else { shallow })
+    }
+
+    /// Begins or ends a dip. A queue that is `high` ends it at once, since then there is another
+    /// thing to do. True when a dip ended in peace.
+    pub(super) fn on_tick(&mut self, s: &Seen, high: bool, may_start: bool) -> bool {
+        match &mut self.running {
+            Some(running) => {
+                if s.base < running.floor - s.noise {
+                    *running = Running { since: s.now, floor: s.base, ..*running };
+                }
+                let lasted = s.elapsed_since(Some(running.since));
+                let seen = lasted > s.round && s.min_rtt_age < s.round / 2.0;
+                if high {
+                    self.end(s.after_rounds(SOON), None);
+                } else if seen || lasted > LONGEST * s.round {
+                    self.end(s.now.saturating_add(self.interval), Some(s.base));
+                    return true;
+                }
+            }
+            None if may_start => self.consider(s, high),
+            None => {}
+        }
+        false
+    }
+
+    fn end(&mut self, next: Nanos, verified: Option<f64>) {
+        self.running = None;
+        self.next = Some(next);
+        self.verified = verified;
+    }
+
+    fn consider(&mut self, s: &Seen, high: bool) {
+        let is_new = self.verified.is_none_or(|v| s.base < v - s.noise);
+        let next = self.next.get_or_insert(s.now.saturating_add(self.interval));
+        if is_new {
+            *next = s.after_rounds(SOON).min(*next);
+        }
+        let is_old = s.min_rtt_age > self.interval.as_secs_f64();
+        if s.now >= *next && !high && (is_new || is_old) {
+            self.running = Some(Running { since: s.now, floor: s.base, deep: is_new });
+        }
+    }
+}

@@ -1,0 +1,132 @@
+use forebay_units::{Bytes, Nanos, Rate};
+
+use crate::config::CopaConfig;
+use crate::controller::Measurement;
+
+/// Where round-trip times spread more than the configured noise, the spread counts, up to this
+/// multiple: beyond it is not noise but traffic.
+const NOISE_RANGE: f64 = 4.0;
+
+/// A measurement as the control law wants it: in seconds and bytes, with what follows from it.
+#[derive(Debug)]
+pub(super) struct Seen {
+    pub(super) now: Nanos,
+    /// Time since the last tick.
+    pub(super) dt: f64,
+    /// The minimum RTT.
+    pub(super) base: f64,
+    /// The standing RTT.
+    pub(super) rtt: f64,
+    /// The smoothed RTT.
+    pub(super) smoothed: f64,
+    /// The time from a change of the rate to the sample that shows it.
+    pub(super) round: f64,
+    /// The queueing delay by the standing RTT, and by the latest.
+    pub(super) queue: f64,
+    pub(super) latest: f64,
+    /// The receive rate over a round trip, while busy, and in trains.
+    pub(super) receive: f64,
+    pub(super) busy: f64,
+    pub(super) train: f64,
+    pub(super) loss: f64,
+    /// The mean packet, and `1 / delta` packets.
+    pub(super) packet: f64,
+    pub(super) packets: f64,
+    /// Delay that is noise.
+    pub(super) noise: f64,
+    /// The most that was sent in a minimum RTT lately.
+    pub(super) used: f64,
+    pub(super) backlogged: bool,
+    pub(super) limited_for: f64,
+    /// The newest sample is younger than a round; and so young that growth may lean on it.
+    pub(super) informed: bool,
+    pub(super) fresh: bool,
+    /// How long ago the next sample should have come.
+    pub(super) overdue: f64,
+    /// How long ago a packet saw the path empty.
+    pub(super) min_rtt_age: f64,
+    unacknowledged: f64,
+    just_sent: f64,
+    sample_age: f64,
+}
+
+impl Seen {
+    pub(super) fn new(m: &Measurement, last_tick: Nanos, config: &CopaConfig) -> Self {
+        let seconds = Nanos::as_secs_f64;
+        let base = seconds(m.min_rtt).max(1e-4);
+        let rtt = seconds(m.standing_rtt);
+        let interval = seconds(m.sample_interval);
+        let round = rtt + interval;
+        let age = seconds(m.sample_age);
+        let noise = seconds(config.noise);
+        let receive = bytes_per_second(m.receive_rate);
+        let packet = m.packet.as_f64();
+        // An answer is late when it takes longer than the last did by half a path, a sample's
+        // distance and two ticks.
+        let due = seconds(m.rtt) + interval + base / 2.0 + 0.02;
+        Self {
+            now: m.now,
+            dt: seconds(m.now.saturating_sub(last_tick)).min(0.1),
+            base,
+            rtt,
+            smoothed: seconds(m.smoothed_rtt),
+            round,
+            queue: seconds(m.queueing_delay()),
+            latest: seconds(m.rtt.saturating_sub(m.min_rtt)),
+            receive,
+            busy: m.busy_rate.map_or(receive, bytes_per_second),
+            train: m.train_rate.map_or(0.0, bytes_per_second),
+            loss: m.loss,
+            packet,
+            packets: packet / config.delta,
+            noise: seconds(m.rtt_spread).clamp(noise, noise * NOISE_RANGE),
+            used: m.peak_sent.as_f64(),
+            backlogged: m.backlog > Bytes::ZERO,
+            limited_for: seconds(m.limited_for),
+            informed: age < round,
+            fresh: age <= (2.0 * interval).max(rtt / 4.0),
+            overdue: (seconds(m.awaited_for) - due).max(0.0),
+            min_rtt_age: seconds(m.min_rtt_age),
+            unacknowledged: m.unacknowledged.as_f64(),
+            just_sent: m.just_sent.as_f64(),
+            sample_age: age,
+        }
+    }
+
+    /// The bytes to keep in the bottleneck's queue at `rate`: `1 / delta` packets, and what noise
+    /// covers.
+    pub(super) fn target(&self, rate: f64) -> f64 {
+        self.packets + rate * self.noise
+    }
+
+    /// How long a queue of that many bytes takes.
+    pub(super) fn target_delay(&self, rate: f64) -> f64 {
+        self.packets / rate.max(1.0) + self.noise
+    }
+
+    /// What is in flight now, if the bottleneck serves `capacity`: what the newest sample left
+    /// unanswered less what was served since, and at least all that was sent within the minimum
+    /// RTT. Once a sample is overdue nothing more is taken to be served, as with an ACK clock.
+    pub(super) fn in_flight(&self, capacity: f64) -> f64 {
+        let serving = (self.sample_age - self.overdue).max(0.0);
+        (self.unacknowledged - capacity * serving).max(self.just_sent)
+    }
+
+    /// The part that a tick is of `time`, at most all of it.
+    pub(super) fn share_of(&self, time: f64) -> f64 {
+        (self.dt / time).min(1.0)
+    }
+
+    /// The time since `since`, zero if it is not running.
+    pub(super) fn elapsed_since(&self, since: Option<Nanos>) -> f64 {
+        since.map_or(0.0, |t| self.now.saturating_sub(t).as_secs_f64())
+    }
+
+    pub(super) fn after_rounds(&self, rounds: f64) -> Nanos {
+        self.now.saturating_add(Nanos::from_secs_f64(rounds * self.round))
+    }
+}
+
+pub(super) fn bytes_per_second(rate: Rate) -> f64 {
+    rate.as_bps() as f64 / 8.0
+}

@@ -1,0 +1,266 @@
+//! The epoch size N: how many packets lie between two boundary packets, on average.
+
+use forebay_units::{Bytes, Nanos, Rate};
+
+use crate::config::EpochConfig;
+
+/// An epoch is this share of the packets of a minimum RTT (Bundler section 4.5).
+const SHARE_OF_RTT: f64 = 0.25;
+/// N doubles only when a fifth more than needed is wanted, and halves only when a fifth less than
+/// the present size is, so that a rate near a power of two does not make it flap.
+const HYSTERESIS: f64 = 1.2;
+/// The same for the feedback budget, tighter: full-size frames need 62.1 of 64.
+const BUDGET_HYSTERESIS: f64 = 1.02;
+/// After a change N stays for this long, except where the feedback budget asks for more.
+const DWELL: Nanos = Nanos::from_millis(250);
+/// An announcement is repeated after a round-trip time, at least this,
+const RESEND_FLOOR: Nanos = Nanos::from_millis(50);
+/// and less often each time, up to this: the receivebox may be gone for days.
+const RESEND_CEILING: Nanos = Nanos::from_secs(1);
+/// The budget is heeded from so many packets on, or from the first round-trip time if that is known
+/// sooner; till then the initial size lets a young bundle be measured quickly.
+const BUDGET_AFTER: u64 = 512;
+
+/// What the size follows.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct EpochInput {
+    pub(crate) min_rtt: Option<Nanos>,
+    /// The rate at which the bundle leaves the sendbox.
+    pub(crate) send_rate: Rate,
+    /// The mean length of its packets.
+    pub(crate) packet: Bytes,
+    /// Packets sent since the start.
+    pub(crate) packets: u64,
+}
+
+/// A change of size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct EpochChange {
+    pub(crate) from: u32,
+    pub(crate) to: u32,
+    pub(crate) wanted: u32,
+    pub(crate) least: u32,
+}
+
+/// Chooses N and sees to it that the receivebox learns it.
+///
+/// The sendbox marks by a new size at once. Powers of two make that safe: the receivebox answers a
+/// superset of the marks (the rest is ignored) or a subset (the rest expires).
+#[derive(Debug)]
+pub(crate) struct Epoch {
+    config: EpochConfig,
+    size: u32,
+    changed_at: Option<Nanos>,
+    /// The announcement under way: when to send it next, and the wait after that.
+    announce: Option<(Nanos, Nanos)>,
+}
+
+impl Epoch {
+    pub(crate) fn new(config: EpochConfig, now: Nanos) -> Self {
+        Self { config, size: config.initial, changed_at: None, announce: Some((now, RESEND_FLOOR)) }
+    }
+
+    /// The size in packets, a power of two.
+    pub(crate) fn size(&self) -> u32 {
+        self.size
+    }
+
+    /// Whether a packet with this fingerprint is a boundary, where every `thinning`th boundary is
+    /// marked (a power of two).
+    pub(crate) fn is_boundary(&self, fingerprint: u32, thinning: u32) -> bool {
+        fingerprint & (self.size.saturating_mul(thinning) - 1) == 0
+    }
+
+    /// Follows the path and the traffic. The caller asks every tick.
+    pub(crate) fn on_tick(&mut self, now: Nanos, input: &EpochInput) -> Option<EpochChange> {
+        if input.packet == Bytes::ZERO {
+            return None;
+        }
+        let least = self.least(input);
+        let wanted = input.min_rtt.map_or(f64::from(self.config.initial), |rtt| {
+            SHARE_OF_RTT * rtt.as_secs_f64() * packets_per_second(input)
+        });
+        let heed_budget = input.min_rtt.is_some() || input.packets >= BUDGET_AFTER;
+        let size = f64::from(self.size);
+        let over_budget = heed_budget && least > size;
+        let settled = self.changed_at.is_none_or(|t| now.saturating_sub(t) >= DWELL);
+        let too_small = wanted >= 2.0 * size * HYSTERESIS;
+        let too_large = wanted < size / HYSTERESIS && least * BUDGET_HYSTERESIS <= size / 2.0
+            // A bundle that stops has no rate to follow.
+            && input.send_rate > Rate::ZERO;
+        let due = over_budget || (settled && heed_budget && (too_small || too_large));
+        let to = if due { self.rounded(wanted, least) } else { self.size };
+        if to == self.size {
+            return None;
+        }
+        let from = core::mem::replace(&mut self.size, to);
+        self.changed_at = Some(now);
+        self.announce = Some((now, self.resend_floor(input.min_rtt)));
+        Some(EpochChange { from, to, wanted: wanted as u32, least: least as u32 })
+    }
+
+    /// The receivebox says, in feedback or in an acknowledgement, which size it uses.
+    pub(crate) fn on_receivebox_size(&mut self, now: Nanos, size: u32, rtt: Option<Nanos>) {
+        if size == self.size {
+            self.announce = None;
+        } else if self.announce.is_none() {
+            // It was restarted, or a message from before the change was under way.
+            self.announce_again(now, rtt);
+        }
+    }
+
+    /// Begins to announce the size again after a round-trip time.
+    pub(crate) fn announce_again(&mut self, now: Nanos, rtt: Option<Nanos>) {
+        let wait = self.resend_floor(rtt);
+        self.announce.get_or_insert((now.saturating_add(wait), wait));
+    }
+
+    /// The size to send to the receivebox now, if any.
+    pub(crate) fn poll(&mut self, now: Nanos) -> Option<u32> {
+        let (due, wait) = self.announce.filter(|(due, _)| now >= *due)?;
+        debug_assert!(now >= due);
+        let longer = Nanos(wait.0.saturating_mul(2)).min(RESEND_CEILING.max(wait));
+        self.announce = Some((now.saturating_add(wait), longer));
+        Some(self.size)
+    }
+
+    /// N such that a feedback message is at most its share of the bytes of N packets.
+    fn least(&self, input: &EpochInput) -> f64 {
+        self.config.feedback_wire.as_f64() / (self.config.overhead * input.packet.as_f64())
+    }
+
+    fn rounded(&self, wanted: f64, least: f64) -> u32 {
+        let floor = power_of_two_at_most(wanted);
+        let least = power_of_two_at_least(least);
+        floor.max(least).clamp(self.config.min, self.config.max)
+    }
+
+    fn resend_floor(&self, rtt: Option<Nanos>) -> Nanos {
+        rtt.unwrap_or(RESEND_FLOOR).clamp(RESEND_FLOOR, RESEND_CEILING)
+    }
+}
+
+fn packets_per_second(input: &EpochInput) -> f64 {
+    input.send_rate.as_bps() as f64 / 8.0 / input.packet.as_f64()
+}
+
+fn power_of_two_at_most(n: f64) -> u32 {
+    let n = (n as u32).clamp(1, 1 << 31);
+    1 << n.ilog2()
+}
+
+fn power_of_two_at_least(n: f64) -> u32 {
+    let floor = power_of_two_at_most(n);
+    if f64::from(floor) < n { floor.saturating_mul(2).min(1 << 31) } else { floor }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::vec::Vec;
+
+    const MS: Nanos = Nanos::from_millis(1);
+
+    fn input(mbps: u64, rtt_ms: u64, packet: u64) -> EpochInput {
+        EpochInput {
+            min_rtt: Some(MS * rtt_ms),
+            send_rate: Rate::from_mbps(mbps),
+            packet: Bytes(packet),
+            packets: 10_000,
+        }
+    }
+
+    fn settled(input: EpochInput) -> u32 {
+        let mut epoch = Epoch::new(EpochConfig::default(), Nanos::ZERO);
+        for tick in 1..100 {
+            epoch.on_tick(MS * (tick * 10), &input);
+        }
+        epoch.size()
+    }
+
+    #[test]
+    fn sizes_by_hand() {
+        // 96 Mbit/s, 50 ms: 396 packets of 1514, a quarter is 99, 64 below it; the budget asks for 62.
+        assert_eq!(settled(input(96, 50, 1514)), 64);
+        // 198 packets a quarter.
+        assert_eq!(settled(input(96, 100, 1514)), 128);
+        // Ten packets a quarter, but 94 / (0.001 x 1514) = 62.1.
+        assert_eq!(settled(input(24, 20, 1514)), 64);
+        // Small packets: 94 / (0.001 x 200) = 470.
+        assert_eq!(settled(input(24, 20, 200)), 512);
+        // 10 Gbit/s, 100 ms: 20 641 a quarter, 2^14 at most.
+        assert_eq!(settled(input(10_000, 100, 1514)), 1 << 14);
+    }
+
+    #[test]
+    fn feedback_stays_within_its_budget() {
+        for packet in 64..1600 {
+            let n = settled(input(50, 30, packet));
+            assert!(94.0 <= 0.001 * f64::from(n) * packet as f64, "{n} packets of {packet} bytes");
+        }
+    }
+
+    #[test]
+    fn does_not_flap_around_a_power_of_two() {
+        let mut epoch = Epoch::new(EpochConfig::default(), Nanos::ZERO);
+        let mut changes = 0;
+        for tick in 1..3000 {
+            // A quarter RTT is 128 packets and a tenth more or less.
+            let mbps = if tick % 2 == 0 { 112 } else { 137 };
+            changes += u32::from(epoch.on_tick(MS * (tick * 10), &input(mbps, 50, 1514)).is_some());
+        }
+        assert!(changes <= 2, "{changes} changes");
+    }
+
+    #[test]
+    fn a_stopped_bundle_keeps_its_size() {
+        let mut epoch = Epoch::new(EpochConfig::default(), Nanos::ZERO);
+        for tick in 1..100 {
+            epoch.on_tick(MS * (tick * 10), &input(1000, 50, 1514));
+        }
+        assert_eq!(epoch.size(), 1024);
+        let stopped = EpochInput { send_rate: Rate::ZERO, ..input(0, 50, 1514) };
+        assert_eq!(epoch.on_tick(MS * 5000, &stopped), None);
+    }
+
+    #[test]
+    fn starts_small_until_measured_or_five_hundred_packets() {
+        let mut epoch = Epoch::new(EpochConfig::default(), Nanos::ZERO);
+        let young = EpochInput { min_rtt: None, packets: 100, ..input(96, 0, 1514) };
+        assert_eq!(epoch.on_tick(MS * 10, &young), None);
+        assert_eq!(epoch.size(), 16);
+        let unmeasured = EpochInput { packets: 512, ..young };
+        let change = epoch.on_tick(MS * 20, &unmeasured).unwrap();
+        assert_eq!((change.from, change.to, change.wanted, change.least), (16, 64, 16, 62));
+    }
+
+    #[test]
+    fn announces_until_the_receivebox_says_so() {
+        let mut epoch = Epoch::new(EpochConfig::default(), Nanos::ZERO);
+        let rtt = Some(MS * 80);
+        let polls = |epoch: &mut Epoch, from: u64, to: u64| -> Vec<u64> {
+            (from..to).filter(|&ms| epoch.poll(MS * ms).is_some()).collect()
+        };
+        // Unknown RTT: 50 ms, then twice as long each time, up to a second.
+        assert_eq!(polls(&mut epoch, 0, 4000), [0, 50, 150, 350, 750, 1550, 2550, 3550]);
+        epoch.on_receivebox_size(MS * 4000, 16, rtt);
+        assert_eq!(polls(&mut epoch, 4000, 9000), []);
+        // It was restarted and uses another size: announced after a round trip.
+        epoch.on_receivebox_size(MS * 9000, 64, rtt);
+        assert_eq!(polls(&mut epoch, 9000, 9500), [9080, 9160, 9320]);
+        assert_eq!(epoch.poll(MS * 9700), Some(16));
+        // A change is announced at once.
+        epoch.on_receivebox_size(MS * 9800, 16, rtt);
+        epoch.on_tick(MS * 9900, &input(96, 80, 1514));
+        assert_eq!(polls(&mut epoch, 9900, 9990), [9900, 9980]);
+        assert_eq!(epoch.poll(MS * 10_200), Some(128));
+    }
+
+    #[test]
+    fn boundaries_are_multiples() {
+        let epoch = Epoch::new(EpochConfig::default(), Nanos::ZERO);
+        let count = |thinning| (0..4096).filter(|&f| epoch.is_boundary(f, thinning)).count();
+        assert_eq!((count(1), count(4)), (256, 64));
+        assert!((0..4096).all(|f| !epoch.is_boundary(f, 4) || epoch.is_boundary(f, 1)), "a subset");
+    }
+}

@@ -1,0 +1,59 @@
+//! The bundle's inner control loop: it sets the rate at which a sendbox lets an aggregate of flows
+//! out, such that the bottleneck's queue stays small but never empties, so that the queue stands at
+//! the sendbox, which can schedule it.
+//!
+//! [`Bundle`] is a state machine. It does no I/O and reads no clock: the caller reports packets that
+//! left, [`Feedback`] that came and the passing of time, and applies the rate that comes out. The
+//! same code runs in the simulator, behind the user-space dataplane and over the kernel's.
+//!
+//! The parts, in the order in which a packet meets them:
+//! - `epoch` chooses which packets are boundaries, and tells the receivebox;
+//! - `marks` remembers the boundaries that left and finds them again when feedback names them;
+//! - `measure` turns pairs of mark and feedback into round-trip times and rates, `minrtt` keeps the
+//!   round-trip time of the empty path, `baseline` notices when the path becomes longer;
+//! - a [`RateController`] sets the rate from a [`Measurement`]; [`Copa`] is the one there is;
+//! - `watchdog` opens the bundle when feedback ceases.
+//!
+//! What was decided, and why, comes out as [`Event`]s.
+//!
+//! ```
+//! use forebay_control::{Bundle, BundleConfig};
+//! use forebay_units::{Bytes, Nanos};
+//!
+//! let mut bundle = Bundle::new(BundleConfig::default(), Nanos::ZERO)?;
+//! bundle.on_sent(Nanos::from_millis(3), Bytes(1514), Some(0x5ee0));
+//! bundle.on_tick(Nanos::from_millis(10), Bytes::ZERO);
+//! assert_eq!(bundle.rate(), None, "open until measured");
+//! assert_eq!(bundle.poll_epoch_update(Nanos::from_millis(10)), Some(16));
+//! # Ok::<(), forebay_control::ConfigError>(())
+//! ```
+#![no_std]
+
+extern crate alloc;
+#[cfg(test)]
+extern crate std;
+
+mod baseline;
+mod bundle;
+mod config;
+mod controller;
+mod copa;
+mod epoch;
+mod event;
+mod feedback;
+mod log;
+mod marks;
+mod measure;
+mod minrtt;
+mod sent;
+mod snapshot;
+mod traffic;
+mod watchdog;
+
+pub use bundle::Bundle;
+pub use config::{BundleConfig, ConfigError, CopaConfig, EpochConfig};
+pub use controller::{Measurement, RateController};
+pub use copa::Copa;
+pub use event::{Claim, Event, MinRttReason, Mode, ModeReason, Phase};
+pub use feedback::Feedback;
+pub use snapshot::{Counters, Snapshot};

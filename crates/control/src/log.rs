@@ -1,0 +1,132 @@
+use alloc::collections::VecDeque;
+
+use forebay_units::{Nanos, Rate};
+
+use crate::event::{Claim, Event, MinRttReason, Phase};
+
+/// Events kept until they are polled.
+const CAPACITY: usize = 32;
+/// The rate is said anew when it moved by this share,
+const RATE_STEP: u64 = 10;
+/// and the minimum RTT when it moved by this.
+const MIN_RTT_STEP: u64 = 100;
+/// Impossible feedback is said at most this often; a flood of it must not push other events out.
+const IMPOSSIBLE_INTERVAL: Nanos = Nanos::from_secs(1);
+
+/// A bounded queue of events that says nothing twice. The oldest are lost first, and counted.
+#[derive(Debug)]
+pub(crate) struct Log {
+    queue: VecDeque<Event>,
+    lost: u64,
+    rate: Option<Rate>,
+    min_rtt: Option<Nanos>,
+    impossible_at: Option<Nanos>,
+}
+
+impl Log {
+    pub(crate) fn new() -> Self {
+        Self {
+            queue: VecDeque::with_capacity(CAPACITY),
+            lost: 0,
+            rate: None,
+            min_rtt: None,
+            impossible_at: None,
+        }
+    }
+
+    pub(crate) fn push(&mut self, event: Event) {
+        if self.queue.len() == CAPACITY {
+            self.queue.pop_front();
+            self.lost += 1;
+        }
+        self.queue.push_back(event);
+    }
+
+    pub(crate) fn pop(&mut self) -> Option<Event> {
+        self.queue.pop_front()
+    }
+
+    /// Events that were lost because nobody polled them.
+    pub(crate) fn lost(&self) -> u64 {
+        self.lost
+    }
+
+    /// The rate is `to` now.
+    pub(crate) fn rate(&mut self, to: Rate, phase: Phase) {
+        let from = self.rate;
+        if from.is_none_or(|f| moved(f.as_bps(), to.as_bps(), RATE_STEP)) {
+            self.rate = Some(to);
+            self.push(Event::RateSet { from, to, phase });
+        }
+    }
+
+    /// There is no rate now.
+    pub(crate) fn unlimited(&mut self) {
+        self.rate = None;
+    }
+
+    /// The minimum RTT is `to` now.
+    pub(crate) fn min_rtt(&mut self, to: Nanos, reason: MinRttReason) {
+        let from = self.min_rtt;
+        if from.is_none_or(|f| moved(f.0, to.0, MIN_RTT_STEP)) {
+            self.min_rtt = Some(to);
+            self.push(Event::MinRttChanged { from, to, reason });
+        }
+    }
+
+    /// Feedback made an impossible claim.
+    pub(crate) fn impossible(&mut self, now: Nanos, claim: Claim) {
+        if self.impossible_at.is_none_or(|t| now.saturating_sub(t) >= IMPOSSIBLE_INTERVAL) {
+            self.impossible_at = Some(now);
+            self.push(Event::ImpossibleFeedback { claim });
+        }
+    }
+}
+
+fn moved(from: u64, to: u64, step: u64) -> bool {
+    from.abs_diff(to) > from / step
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn small_moves_are_not_said() {
+        let mut log = Log::new();
+        for mbps in [100, 109, 91, 111] {
+            log.rate(Rate::from_mbps(mbps), Phase::Hold);
+        }
+        let mbps = Rate::from_mbps;
+        let set = |from, to| Some(Event::RateSet { from, to, phase: Phase::Hold });
+        assert_eq!(log.pop(), set(None, mbps(100)));
+        assert_eq!(log.pop(), set(Some(mbps(100)), mbps(111)));
+        assert_eq!(log.pop(), None);
+        log.unlimited();
+        log.rate(mbps(111), Phase::Hold);
+        assert_eq!(log.pop(), set(None, mbps(111)), "said again after it was lifted");
+    }
+
+    #[test]
+    fn the_oldest_are_lost_and_counted() {
+        let mut log = Log::new();
+        for ms in 1..=40 {
+            log.min_rtt(Nanos::from_millis(ms * 10), MinRttReason::Expired);
+        }
+        assert_eq!(log.lost(), 8);
+        let first = log.pop().unwrap();
+        assert!(
+            matches!(first, Event::MinRttChanged { to, .. } if to == Nanos::from_millis(90)),
+            "{first:?}"
+        );
+    }
+
+    #[test]
+    fn a_flood_of_impossible_feedback_is_said_once_a_second() {
+        let mut log = Log::new();
+        for ms in 0..2500 {
+            log.impossible(Nanos::from_millis(ms), Claim::TimeWentBack);
+        }
+        assert_eq!(core::iter::from_fn(|| log.pop()).count(), 3);
+    }
+}

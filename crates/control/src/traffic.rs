@@ -1,0 +1,155 @@
+//! What the bundle sends, counted at the sendbox itself: no feedback is needed for it.
+
+use forebay_units::{Bytes, Nanos, Rate};
+
+use crate::sent::SentHistory;
+
+/// The mean packet length follows this many packets.
+const PACKETS: f64 = 1024.0;
+/// And the send rate for the epoch size this much time, so that it does not follow bursts.
+const SMOOTHING: Nanos = Nanos::from_millis(250);
+
+/// Counters of one bundle, and what each tick makes of them.
+#[derive(Debug)]
+pub(crate) struct Traffic {
+    sent: Bytes,
+    packets: u64,
+    /// What the counters were at the last tick, and when that was.
+    last: (Nanos, Bytes, u64),
+    mean_packet: f64,
+    rate: f64,
+    history: SentHistory,
+    peak: RecentMax,
+    /// When the bundle's own queue was last seen empty.
+    unlimited_at: Nanos,
+}
+
+impl Traffic {
+    pub(crate) fn new(now: Nanos) -> Self {
+        Self {
+            sent: Bytes::ZERO,
+            packets: 0,
+            last: (now, Bytes::ZERO, 0),
+            mean_packet: 0.0,
+            rate: 0.0,
+            history: SentHistory::new(),
+            peak: RecentMax::default(),
+            unlimited_at: now,
+        }
+    }
+
+    /// A packet of `len` left.
+    pub(crate) fn on_sent(&mut self, len: Bytes) {
+        self.sent += len;
+        self.packets += 1;
+    }
+
+    /// A tick. `now` must be later than at the tick before.
+    pub(crate) fn on_tick(&mut self, now: Nanos, backlog: Bytes) {
+        let (last, sent, packets) = self.last;
+        self.last = (now, self.sent, self.packets);
+        self.history.note(now, self.sent);
+        if backlog == Bytes::ZERO {
+            self.unlimited_at = now;
+        }
+        let bytes = (self.sent - sent).as_f64();
+        let packets = (self.packets - packets) as f64;
+        if packets > 0.0 {
+            let first = self.mean_packet == 0.0;
+            let weight = if first { 1.0 } else { (packets / PACKETS).min(0.5) };
+            self.mean_packet += (bytes / packets - self.mean_packet) * weight;
+        }
+        let elapsed = now.saturating_sub(last).as_secs_f64();
+        let weight = (elapsed / SMOOTHING.as_secs_f64()).min(1.0);
+        self.rate += (bytes * 8.0 / elapsed - self.rate) * weight;
+    }
+
+    /// What was sent within the last minimum RTT, and the most that was within one over the last
+    /// round trips. Asked once a tick.
+    pub(crate) fn within(
+        &mut self,
+        now: Nanos,
+        min_rtt: Nanos,
+        smoothed_rtt: Nanos,
+    ) -> (Bytes, Bytes) {
+        let just_sent = self.sent.saturating_sub(self.history.at(now.saturating_sub(min_rtt)));
+        (just_sent, self.peak.update(now, just_sent, smoothed_rtt))
+    }
+
+    /// For how long the bundle's own queue has not been empty.
+    pub(crate) fn limited_for(&self, now: Nanos) -> Nanos {
+        now.saturating_sub(self.unlimited_at)
+    }
+
+    /// All bytes sent.
+    pub(crate) fn sent(&self) -> Bytes {
+        self.sent
+    }
+
+    /// All packets sent.
+    pub(crate) fn packets(&self) -> u64 {
+        self.packets
+    }
+
+    /// The mean packet length, zero before the first packet.
+    pub(crate) fn mean_packet(&self) -> Bytes {
+        Bytes(self.mean_packet as u64)
+    }
+
+    /// The smoothed rate at which the bundle leaves the sendbox.
+    pub(crate) fn rate(&self) -> Rate {
+        Rate::from_bps_f64(self.rate)
+    }
+}
+
+/// A maximum over between one and two windows.
+#[derive(Debug, Default)]
+struct RecentMax {
+    since: Nanos,
+    current: Bytes,
+    before: Bytes,
+}
+
+impl RecentMax {
+    fn update(&mut self, now: Nanos, value: Bytes, window: Nanos) -> Bytes {
+        if now.saturating_sub(self.since) > window {
+            *self = Self { since: now, current: Bytes::ZERO, before: self.current };
+        }
+        self.current = self.current.max(value);
+        self.current.max(self.before)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Nanos = Nanos::from_millis(1);
+
+    #[test]
+    fn counts_and_averages() {
+        let mut traffic = Traffic::new(Nanos::ZERO);
+        for tick in 1..=200 {
+            for _ in 0..10 {
+                traffic.on_sent(Bytes(1000));
+            }
+            traffic.on_tick(MS * (tick * 10), Bytes(u64::from(tick > 150)));
+        }
+        assert_eq!(traffic.sent(), Bytes(2_000_000));
+        assert_eq!(traffic.packets(), 2000);
+        assert_eq!(traffic.mean_packet(), Bytes(1000));
+        // 10 kB in 10 ms.
+        assert!(traffic.rate().as_bps().abs_diff(8_000_000) < 80_000, "{}", traffic.rate());
+        assert_eq!(traffic.limited_for(MS * 2000), MS * 500);
+        // 25 ms of 1 kB a millisecond, the last 10 ms being noted at their end.
+        assert_eq!(traffic.within(MS * 2000, MS * 25, MS * 50), (Bytes(25_000), Bytes(25_000)));
+    }
+
+    #[test]
+    fn maximum_of_one_to_two_windows() {
+        let mut max = RecentMax::default();
+        assert_eq!(max.update(MS, Bytes(9), MS * 50), Bytes(9));
+        assert_eq!(max.update(MS * 60, Bytes(2), MS * 50), Bytes(9), "59 ms ago");
+        assert_eq!(max.update(MS * 120, Bytes(1), MS * 50), Bytes(2), "119 ms ago");
+    }
+}

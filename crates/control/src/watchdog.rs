@@ -1,0 +1,104 @@
+//! Notices that feedback has ceased while traffic flows.
+
+use forebay_units::Nanos;
+
+/// Silence that long opens the bundle. Traffic must run unlimited within one second of the
+/// receivebox's death: the last feedback it sent still arrives half a round trip later, and the next
+/// tick acts, and the first boundary packet after it may take a while on a slow path: 0.7 s leaves 0.3 s for that.
+const TIMEOUT: Nanos = Nanos::from_millis(700);
+/// On long paths it is that many minimum round-trip times.
+const TIMEOUT_RTTS: u64 = 8;
+/// And so many boundary packets must have gone unanswered: a thin bundle sends few, and one may be
+/// lost.
+const MIN_UNANSWERED: u32 = 3;
+
+/// The time since which boundary packets went unanswered. An idle bundle sends none, and is never
+/// silent.
+#[derive(Debug, Default)]
+pub(crate) struct Watchdog {
+    since: Option<Nanos>,
+    unanswered: u32,
+}
+
+/// Feedback has ceased.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Silence {
+    pub(crate) lasted: Nanos,
+    pub(crate) unanswered: u32,
+}
+
+impl Watchdog {
+    /// A boundary packet was sent, marked or not.
+    pub(crate) fn on_boundary(&mut self, now: Nanos) {
+        self.since.get_or_insert(now);
+        self.unanswered = self.unanswered.saturating_add(1);
+    }
+
+    /// Valid feedback came; `awaited` marks are newer than the one it answers.
+    pub(crate) fn on_feedback(&mut self, now: Nanos, awaited: u32) {
+        self.since = (awaited > 0).then_some(now);
+        self.unanswered = awaited;
+    }
+
+    /// Whether feedback has ceased by `now`.
+    pub(crate) fn check(&self, now: Nanos, min_rtt: Option<Nanos>) -> Option<Silence> {
+        let since = self.since?;
+        let lasted = now.saturating_sub(since);
+        let rtts = min_rtt.map_or(Nanos::ZERO, |r| Nanos(r.0.saturating_mul(TIMEOUT_RTTS)));
+        let timeout = TIMEOUT.max(rtts);
+        (lasted >= timeout && self.unanswered >= MIN_UNANSWERED)
+            .then_some(Silence { lasted, unanswered: self.unanswered })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Nanos = Nanos::from_millis(1);
+
+    #[test]
+    fn silence_begins_with_the_first_unanswered_boundary() {
+        let mut dog = Watchdog::default();
+        for ms in [1000, 1100, 1200] {
+            dog.on_boundary(MS * ms);
+        }
+        assert_eq!(dog.check(MS * 1699, Some(MS * 50)), None);
+        let silence = Some(Silence { lasted: MS * 700, unanswered: 3 });
+        assert_eq!(dog.check(MS * 1700, Some(MS * 50)), silence);
+        assert_eq!(dog.check(MS * 1700, None), silence);
+        // Eight RTTs of 100 ms.
+        assert_eq!(dog.check(MS * 1799, Some(MS * 100)), None);
+        assert!(dog.check(MS * 1800, Some(MS * 100)).is_some());
+    }
+
+    #[test]
+    fn idle_bundles_are_not_silent() {
+        let mut dog = Watchdog::default();
+        assert_eq!(dog.check(MS * 99_000, None), None);
+        dog.on_boundary(MS * 1000);
+        dog.on_feedback(MS * 1050, 0);
+        assert_eq!(dog.check(MS * 99_000, None), None);
+    }
+
+    #[test]
+    fn one_or_two_lost_answers_are_no_silence() {
+        let mut dog = Watchdog::default();
+        dog.on_boundary(MS * 1000);
+        dog.on_boundary(MS * 2000);
+        assert_eq!(dog.check(MS * 3000, None), None);
+        dog.on_boundary(MS * 3000);
+        assert!(dog.check(MS * 3000, None).is_some());
+    }
+
+    #[test]
+    fn feedback_restarts_the_clock_for_what_is_still_awaited() {
+        let mut dog = Watchdog::default();
+        for ms in [1000, 1010, 1020, 1030] {
+            dog.on_boundary(MS * ms);
+        }
+        dog.on_feedback(MS * 1050, 3);
+        assert_eq!(dog.check(MS * 1749, None), None);
+        assert_eq!(dog.check(MS * 1750, None), Some(Silence { lasted: MS * 700, unanswered: 3 }));
+    }
+}

@@ -1,0 +1,160 @@
+//! Paths and traffic that change, and bundles that share a bottleneck.
+
+mod common;
+
+use common::path::{Change, Outcome, World};
+use common::report::jain;
+use forebay_control::{Event, MinRttReason};
+use forebay_units::{Nanos, Rate};
+
+fn s(seconds: f64) -> Nanos {
+    Nanos::from_secs_f64(seconds)
+}
+
+fn world(seed: u64, duration: f64) -> World {
+    let mut world = World::new(96, 50).bundles(1, 8);
+    world.seed = seed;
+    world.duration = s(duration);
+    world
+}
+
+/// The median queue in milliseconds.
+fn median(o: &Outcome, from: f64, to: f64) -> f64 {
+    o.queue(0.5, s(from), s(to)).as_millis_f64()
+}
+
+fn mbps(o: &Outcome, from: f64, to: f64) -> f64 {
+    o.throughput(s(from), s(to)).as_mbps_f64()
+}
+
+#[test]
+fn capacity_halves_and_returns() {
+    for seed in 1..=3 {
+        let mut w = world(seed, 15.0);
+        w.changes = vec![
+            (s(5.0), Change::LinkRate(Rate::from_mbps(48))),
+            (s(10.0), Change::LinkRate(Rate::from_mbps(96))),
+        ];
+        let o = w.run();
+        // A round trip at twice the rate left 50 ms of queue; a second later it has gone.
+        assert!(median(&o, 6.0, 7.0) <= 4.0, "seed {seed}: {}", median(&o, 6.0, 7.0));
+        assert!(mbps(&o, 6.0, 10.0) >= 0.98 * 48.0, "seed {seed}: {}", mbps(&o, 6.0, 10.0));
+        // Twice the rate is found within a second.
+        assert!(mbps(&o, 10.0, 11.0) >= 0.7 * 96.0, "seed {seed}: {}", mbps(&o, 10.0, 11.0));
+        assert!(mbps(&o, 11.0, 15.0) >= 0.98 * 96.0, "seed {seed}: {}", mbps(&o, 11.0, 15.0));
+        assert!(median(&o, 11.0, 15.0) <= 2.5, "seed {seed}: {}", median(&o, 11.0, 15.0));
+    }
+}
+
+#[test]
+fn the_path_becomes_longer_and_shorter() {
+    for seed in 1..=3 {
+        let mut w = world(seed, 15.0);
+        w.changes = vec![
+            (s(5.0), Change::Rtt(Nanos::from_millis(80))),
+            (s(10.0), Change::Rtt(Nanos::from_millis(50))),
+        ];
+        let o = w.run();
+        // Noticed within a second, not after the minimum's window of ten.
+        let longer = o.events.iter().find(|(_, _, e)| {
+            matches!(e, Event::MinRttChanged { reason: MinRttReason::PathLonger, .. })
+        });
+        let (at, _, event) = longer.expect("the longer path was not noticed");
+        assert!((s(5.0)..s(6.0)).contains(at), "seed {seed}: {at} {event}");
+        assert!(mbps(&o, 5.0, 6.0) >= 0.7 * 96.0, "seed {seed}: {}", mbps(&o, 5.0, 6.0));
+        assert!(mbps(&o, 7.0, 10.0) >= 0.98 * 96.0, "seed {seed}: {}", mbps(&o, 7.0, 10.0));
+        assert!(median(&o, 7.0, 10.0) <= 2.5, "seed {seed}: {}", median(&o, 7.0, 10.0));
+        assert!(mbps(&o, 10.0, 15.0) >= 0.97 * 96.0, "seed {seed}: {}", mbps(&o, 10.0, 15.0));
+        assert!(median(&o, 12.0, 15.0) <= 2.5, "seed {seed}: {}", median(&o, 12.0, 15.0));
+    }
+}
+
+#[test]
+fn a_path_that_does_not_change_is_never_taken_for_longer() {
+    for seed in 1..=6 {
+        for (mbps, rtt) in [(24, 20), (96, 50), (48, 100)] {
+            let mut w = World::new(mbps, rtt).bundles(1, 8);
+            w.seed = seed;
+            w.duration = s(10.0);
+            w.requests = vec![Rate::from_mbps(mbps / 4)];
+            let o = w.run();
+            let longer = o.events.iter().find(|(_, _, e)| {
+                matches!(e, Event::MinRttChanged { reason: MinRttReason::PathLonger, .. })
+            });
+            assert!(longer.is_none(), "{mbps} Mbit/s, {rtt} ms, seed {seed}: {longer:?}");
+        }
+    }
+}
+
+#[test]
+fn thin_traffic_then_a_backlog() {
+    for seed in 1..=3 {
+        let mut w = world(seed, 20.0);
+        w.backlogged = vec![0];
+        w.requests = vec![Rate::from_mbps(10)];
+        w.changes = vec![(s(10.0), Change::Start(0, 8))];
+        let o = w.run();
+        // Thin traffic is not held up,
+        let waited =
+            o.ticks[0].iter().filter(|t| t.0 > s(1.0) && t.0 < s(10.0) && t.2.0 > 30_000).count();
+        assert!(waited < 90, "seed {seed}: packets waited in {waited} of 900 ticks");
+        // and the backlog finds the path's rate within a second.
+        let (used, _) = o.efficiency(s(11.0), s(13.0));
+        assert!(used >= 0.9, "seed {seed}: {used}");
+        let (used, _) = o.efficiency(s(13.0), s(20.0));
+        assert!(used >= 0.98, "seed {seed}: {used}");
+        assert!(median(&o, 13.0, 20.0) <= 2.5, "seed {seed}: {}", median(&o, 13.0, 20.0));
+    }
+}
+
+#[test]
+fn two_bundles_share() {
+    for (rate, rtt) in [(96, 50), (24, 20), (96, 100)] {
+        for seed in 1..=3 {
+            let mut w = World::new(rate, rtt).bundles(2, 8);
+            w.seed = seed;
+            w.duration = s(25.0);
+            w.backlogged = vec![8, 0];
+            w.changes = vec![(s(5.0), Change::Start(1, 8))];
+            let o = w.run();
+            let share = |from, to| [0, 1].map(|b| o.bundle_throughput(b, s(from), s(to)));
+            let cell = format!("{rate} Mbit/s, {rtt} ms, seed {seed}");
+            println!(
+                "{cell}: Jain {:.3} at 10 s, {:.3} at 20 s",
+                jain(&share(8.0, 12.0)),
+                jain(&share(15.0, 25.0))
+            );
+            assert!(jain(&share(8.0, 12.0)) >= 0.9, "{cell}: {:?}", share(8.0, 12.0));
+            assert!(jain(&share(15.0, 25.0)) >= 0.95, "{cell}: {:?}", share(15.0, 25.0));
+            let used = o.utilisation(s(10.0), s(25.0));
+            assert!(used >= 0.97, "{cell}: {used}");
+            // Sixteen packets of both.
+            let least =
+                Rate::from_mbps(rate).time_for(forebay_units::Bytes(16 * 1514)).as_millis_f64();
+            assert!(median(&o, 10.0, 25.0) <= least + 2.0, "{cell}: {}", median(&o, 10.0, 25.0));
+        }
+    }
+}
+
+/// Cross traffic that no box controls: requests take up to half the link.
+#[test]
+fn beside_requests_of_others() {
+    for seed in 1..=3 {
+        for load in [12, 24] {
+            let mut w = World::new(96, 50).bundles(2, 8);
+            w.seed = seed;
+            w.duration = s(20.0);
+            w.cross_from = 1;
+            w.backlogged = vec![8, 0];
+            w.requests = vec![Rate::ZERO, Rate::from_mbps(load)];
+            let o = w.run();
+            let used = o.utilisation(s(3.0), s(20.0));
+            assert!(used >= 0.9, "seed {seed}, {load} Mbit/s: {used}");
+            assert!(
+                median(&o, 3.0, 20.0) <= 10.0,
+                "seed {seed}, {load} Mbit/s: {}",
+                median(&o, 3.0, 20.0)
+            );
+        }
+    }
+}

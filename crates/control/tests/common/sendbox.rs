@@ -1,0 +1,112 @@
+//! The sendbox's data path: a fair queue, and a shaper that wakes on a coarse timer.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use forebay_control::{Bundle, BundleConfig};
+use forebay_units::{Bytes, Nanos, Rate};
+
+use super::random::Random;
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Packet {
+    pub(crate) bundle: usize,
+    pub(crate) flow: usize,
+    pub(crate) len: Bytes,
+    pub(crate) payload: u64,
+    pub(crate) sent_at: Nanos,
+    pub(crate) fingerprint: Option<u32>,
+}
+
+/// The rate of the sendbox's own port.
+const PORT: Rate = Rate::from_mbps(10_000);
+
+pub(crate) struct Sendbox {
+    pub(crate) bundle: Bundle,
+    queues: BTreeMap<usize, VecDeque<Packet>>,
+    turn: usize,
+    packets: usize,
+    bytes: Bytes,
+    limit: usize,
+    /// Bytes that may go now; below zero while the last packet is being paid for.
+    tokens: f64,
+    filled_at: Nanos,
+    pub(crate) wake_at: Option<Nanos>,
+    /// The longest that the shaper's timer oversleeps.
+    grain: Nanos,
+    controlled: bool,
+}
+
+impl Sendbox {
+    pub(crate) fn new(config: BundleConfig, limit: usize, grain: Nanos, controlled: bool) -> Self {
+        Self {
+            bundle: Bundle::new(config, Nanos::ZERO).unwrap(),
+            queues: BTreeMap::new(),
+            turn: 0,
+            packets: 0,
+            bytes: Bytes::ZERO,
+            limit,
+            tokens: 0.0,
+            filled_at: Nanos::ZERO,
+            wake_at: None,
+            grain,
+            controlled,
+        }
+    }
+
+    pub(crate) fn backlog(&self) -> Bytes {
+        self.bytes
+    }
+
+    /// Takes a packet; over the limit, the longest queue loses its newest.
+    pub(crate) fn enqueue(&mut self, packet: Packet) -> Option<Packet> {
+        self.packets += 1;
+        self.bytes += packet.len;
+        self.queues.entry(packet.flow).or_default().push_back(packet);
+        if self.packets <= self.limit {
+            return None;
+        }
+        let longest = self.queues.values_mut().max_by_key(|q| q.len()).unwrap();
+        let dropped = longest.pop_back().unwrap();
+        self.packets -= 1;
+        self.bytes -= dropped.len;
+        Some(dropped)
+    }
+
+    fn dequeue(&mut self) -> Option<Packet> {
+        let flow =
+            *self.queues.range(self.turn + 1..).next().or_else(|| self.queues.iter().next())?.0;
+        self.turn = flow;
+        let queue = self.queues.get_mut(&flow).unwrap();
+        let packet = queue.pop_front().unwrap();
+        if queue.is_empty() {
+            self.queues.remove(&flow);
+        }
+        self.packets -= 1;
+        self.bytes -= packet.len;
+        Some(packet)
+    }
+
+    /// What leaves now. Sets when to look again.
+    pub(crate) fn run(&mut self, now: Nanos, random: &mut Random, out: &mut Vec<(Nanos, Packet)>) {
+        let rate = self.bundle.rate().filter(|_| self.controlled).unwrap_or(PORT).min(PORT);
+        let bps = rate.as_bps() as f64 / 8.0;
+        // The bucket holds what its timer may oversleep, and a packet.
+        let depth = bps * self.grain.as_secs_f64() + 1514.0;
+        self.tokens += bps * (now - self.filled_at).as_secs_f64();
+        self.tokens = self.tokens.min(depth);
+        self.filled_at = now;
+        let mut leaves = now;
+        while self.tokens > 0.0 {
+            let Some(packet) = self.dequeue() else { break };
+            self.tokens -= packet.len.as_f64();
+            self.bundle.on_sent(leaves, packet.len, packet.fingerprint);
+            leaves = leaves + PORT.time_for(packet.len);
+            out.push((leaves, packet));
+        }
+        self.wake_at = (self.packets > 0).then(|| {
+            let wait = -self.tokens / bps;
+            let oversleep = random.between(0.0, self.grain.as_secs_f64());
+            now + Nanos::from_secs_f64(wait.max(0.0) + oversleep) + Nanos(1)
+        });
+    }
+}
