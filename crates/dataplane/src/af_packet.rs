@@ -1,0 +1,248 @@
+//! A port over AF_PACKET: for interfaces where XDP will not attach.
+//!
+//! The socket gets a copy of each frame while the kernel's own stack sees the frame too. That stack
+//! drops what is not addressed to this machine, as long as IP forwarding is off there.
+
+use std::collections::VecDeque;
+use std::mem::{size_of, zeroed};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+
+use crate::error::{Error, last};
+use crate::netdev::Netdev;
+use crate::pool::{Frame, Pool};
+use crate::port::{Port, PortStats};
+
+/// Frames per system call.
+const BATCH: usize = 64;
+/// Bytes that the kernel may hold for us: half a second at 96 Mbit/s in full frames.
+const RECEIVE_BUFFER: libc::c_int = 8 << 20;
+const VLAN_TAG: usize = 4;
+const MACS: usize = 12;
+
+#[repr(C, align(8))]
+struct Control([u8; 64]);
+
+pub(crate) struct PacketPort {
+    netdev: Netdev,
+    socket: OwnedFd,
+    stats: PortStats,
+}
+
+impl PacketPort {
+    pub(crate) fn open(netdev: &Netdev, _pool: &Pool) -> Result<Self, Error> {
+        let protocol = (libc::ETH_P_ALL as u16).to_be();
+        let kind = libc::SOCK_RAW | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
+        // SAFETY: no pointers; protocol 0 receives nothing until `bind` names the interface.
+        let fd = unsafe { libc::socket(libc::AF_PACKET, kind, 0) };
+        if fd < 0 {
+            return Err(last("opening an AF_PACKET socket"));
+        }
+        // SAFETY: `fd` is a fresh descriptor that nothing else owns.
+        let socket = unsafe { OwnedFd::from_raw_fd(fd) };
+        set(&socket, libc::SOL_PACKET, libc::PACKET_AUXDATA, &1i32)?;
+        set(&socket, libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, &1i32)?;
+        set(&socket, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, &RECEIVE_BUFFER)?;
+        set(&socket, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, &RECEIVE_BUFFER)?;
+        let promiscuous = libc::packet_mreq {
+            mr_ifindex: netdev.index as i32,
+            mr_type: libc::PACKET_MR_PROMISC as u16,
+            mr_alen: 0,
+            mr_address: [0; 8],
+        };
+        set(&socket, libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, &promiscuous)?;
+        // SAFETY: all-zero is a valid `sockaddr_ll`.
+        let mut address: libc::sockaddr_ll = unsafe { zeroed() };
+        address.sll_family = libc::AF_PACKET as u16;
+        address.sll_protocol = protocol;
+        address.sll_ifindex = netdev.index as i32;
+        // SAFETY: `address` is a valid `sockaddr_ll` of the size given.
+        let bound = unsafe {
+            libc::bind(
+                socket.as_raw_fd(),
+                (&raw const address).cast(),
+                size_of::<libc::sockaddr_ll>() as u32,
+            )
+        };
+        if bound < 0 {
+            return Err(last(format!("binding to interface `{}`", netdev.name)));
+        }
+        Ok(Self { netdev: netdev.clone(), socket, stats: PortStats::default() })
+    }
+}
+
+impl Port for PacketPort {
+    fn receive(&mut self, pool: &mut Pool, out: &mut Vec<Frame>, limit: usize) {
+        let mut chunks = [0u32; BATCH];
+        let mut wanted = 0;
+        while wanted < BATCH.min(limit) {
+            let Some(chunk) = pool.take() else { break };
+            chunks[wanted] = chunk;
+            wanted += 1;
+        }
+        // SAFETY: all-zero is valid for these plain C structures.
+        let (mut iov, mut messages): ([libc::iovec; BATCH], [libc::mmsghdr; BATCH]) =
+            unsafe { (zeroed(), zeroed()) };
+        let mut controls = [const { Control([0; 64]) }; BATCH];
+        for i in 0..wanted {
+            let (start, room) = pool.space(chunks[i]);
+            // A VLAN tag that the kernel took out is put back in front: leave it room.
+            iov[i] = libc::iovec { iov_base: start.cast(), iov_len: room };
+            let header = &mut messages[i].msg_hdr;
+            header.msg_iov = &mut iov[i];
+            header.msg_iovlen = 1;
+            header.msg_control = controls[i].0.as_mut_ptr().cast();
+            header.msg_controllen = controls[i].0.len();
+        }
+        // SAFETY: the first `wanted` messages point to buffers that live through the call.
+        let got = unsafe {
+            libc::recvmmsg(
+                self.socket.as_raw_fd(),
+                messages.as_mut_ptr(),
+                wanted as u32,
+                libc::MSG_DONTWAIT,
+                std::ptr::null_mut(),
+            )
+        };
+        let got = usize::try_from(got).unwrap_or(0);
+        for i in 0..wanted {
+            let message = &messages[i];
+            if i >= got {
+                pool.give(chunks[i]);
+                continue;
+            }
+            let len = message.msg_len as usize;
+            if message.msg_hdr.msg_flags & libc::MSG_TRUNC != 0 || len < MACS + 2 {
+                self.stats.receive_lost += 1;
+                pool.give(chunks[i]);
+                continue;
+            }
+            let mut frame = Frame { addr: chunks[i] + Pool::HEADROOM, len: len as u16 };
+            if let Some(tag) = vlan_tag(&message.msg_hdr) {
+                frame.addr -= VLAN_TAG as u32;
+                frame.len += VLAN_TAG as u16;
+                let bytes = pool.bytes_mut(&mut frame);
+                bytes.copy_within(VLAN_TAG..VLAN_TAG + MACS, 0);
+                bytes[MACS..MACS + VLAN_TAG].copy_from_slice(&tag);
+            }
+            if self.netdev.is_local(pool.bytes(&frame)) {
+                pool.release(frame);
+                continue;
+            }
+            self.stats.received += 1;
+            out.push(frame);
+        }
+    }
+
+    fn send(&mut self, pool: &mut Pool, frames: &mut VecDeque<Frame>) {
+        while !frames.is_empty() {
+            // SAFETY: all-zero is valid for these plain C structures.
+            let (mut iov, mut messages): ([libc::iovec; BATCH], [libc::mmsghdr; BATCH]) =
+                unsafe { (zeroed(), zeroed()) };
+            let count = frames.len().min(BATCH);
+            for (i, frame) in frames.iter().take(BATCH).enumerate() {
+                let bytes = pool.bytes(frame);
+                iov[i] = libc::iovec {
+                    iov_base: bytes.as_ptr().cast_mut().cast(),
+                    iov_len: bytes.len(),
+                };
+                messages[i].msg_hdr.msg_iov = &mut iov[i];
+                messages[i].msg_hdr.msg_iovlen = 1;
+            }
+            // SAFETY: the first `count` messages point to frames that stay in place meanwhile; the
+            // kernel only reads them.
+            let sent = unsafe {
+                libc::sendmmsg(
+                    self.socket.as_raw_fd(),
+                    messages.as_mut_ptr(),
+                    count as u32,
+                    libc::MSG_DONTWAIT,
+                )
+            };
+            if sent > 0 {
+                self.stats.sent += sent as u64;
+                for frame in frames.drain(..sent as usize) {
+                    pool.release(frame);
+                }
+                continue;
+            }
+            match std::io::Error::last_os_error().raw_os_error() {
+                // No room now: keep everything for later.
+                Some(libc::EAGAIN | libc::ENOBUFS | libc::EINTR) => return,
+                // This frame can never go (too long, interface gone): it must not block the rest.
+                _ => {
+                    self.stats.send_lost += 1;
+                    if let Some(frame) = frames.pop_front() {
+                        pool.release(frame);
+                    }
+                }
+            }
+        }
+    }
+
+    fn descriptors(&self) -> Vec<RawFd> {
+        vec![self.socket.as_raw_fd()]
+    }
+
+    fn stats(&mut self) -> PortStats {
+        // SAFETY: all-zero is a valid `tpacket_stats`.
+        let mut dropped: libc::tpacket_stats = unsafe { zeroed() };
+        let mut len = size_of::<libc::tpacket_stats>() as u32;
+        // SAFETY: `dropped` has the size that `len` says.
+        unsafe {
+            libc::getsockopt(
+                self.socket.as_raw_fd(),
+                libc::SOL_PACKET,
+                libc::PACKET_STATISTICS,
+                (&raw mut dropped).cast(),
+                &mut len,
+            )
+        };
+        // Reading resets the kernel's counters.
+        self.stats.receive_lost += u64::from(dropped.tp_drops);
+        self.stats
+    }
+
+    fn describe(&self) -> String {
+        "AF_PACKET".to_owned()
+    }
+}
+
+fn set<T>(socket: &OwnedFd, level: i32, option: i32, value: &T) -> Result<(), Error> {
+    // SAFETY: `value` is valid for reading its own size.
+    let done = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            level,
+            option,
+            std::ptr::from_ref(value).cast(),
+            size_of::<T>() as u32,
+        )
+    };
+    if done < 0 { Err(last("setting up an AF_PACKET socket")) } else { Ok(()) }
+}
+
+/// The VLAN tag that the kernel took out of a frame, as it was on the wire.
+fn vlan_tag(header: &libc::msghdr) -> Option<[u8; VLAN_TAG]> {
+    // SAFETY: the kernel filled the control buffer that `header` points to, which is alive; the
+    // CMSG macros stay inside it, and PACKET_AUXDATA carries a `tpacket_auxdata`.
+    let aux = unsafe {
+        let c = libc::CMSG_FIRSTHDR(header);
+        if c.is_null()
+            || (*c).cmsg_level != libc::SOL_PACKET
+            || (*c).cmsg_type != libc::PACKET_AUXDATA
+        {
+            return None;
+        }
+        libc::CMSG_DATA(c).cast::<libc::tpacket_auxdata>().read_unaligned()
+    };
+    if aux.tp_status & libc::TP_STATUS_VLAN_VALID == 0 {
+        return None;
+    }
+    let tpid = if aux.tp_status & libc::TP_STATUS_VLAN_TPID_VALID != 0 {
+        aux.tp_vlan_tpid
+    } else {
+        0x8100
+    };
+    let ([a, b], [c, d]) = (tpid.to_be_bytes(), aux.tp_vlan_tci.to_be_bytes());
+    Some([a, b, c, d])
+}

@@ -1,0 +1,92 @@
+//! Loading the BPF programs that the build compiled.
+
+use std::ffi::OsString;
+use std::os::fd::BorrowedFd;
+use std::sync::Once;
+
+use libbpf_rs::query::ProgInfoIter;
+use libbpf_rs::{
+    Map, MapCore, MapFlags, Object, ObjectBuilder, OpenObject, PrintLevel, ProgramMut, Xdp,
+    XdpFlags,
+};
+
+use crate::error::Error;
+
+/// A compiled program, as an ELF object.
+pub(crate) struct Source {
+    pub(crate) name: &'static str,
+    pub(crate) elf: &'static [u8],
+}
+
+/// The program on a box's ports.
+pub(crate) const PORT: Source =
+    Source { name: "fb_port", elf: include_bytes!(concat!(env!("OUT_DIR"), "/port.bpf.o")) };
+/// The receivebox.
+pub(crate) const RECEIVEBOX: Source = Source {
+    name: "fb_receivebox",
+    elf: include_bytes!(concat!(env!("OUT_DIR"), "/receivebox.bpf.o")),
+};
+
+impl Source {
+    /// Loads the program after `prepare` had its way with the maps.
+    pub(crate) fn load(
+        &self,
+        prepare: impl FnOnce(&mut OpenObject) -> Result<(), libbpf_rs::Error>,
+    ) -> Result<Object, Error> {
+        quiet();
+        let wrap = |e| Error::bpf(format!("loading the BPF program {}", self.name), e);
+        let mut open = ObjectBuilder::default().open_memory(self.elf).map_err(wrap)?;
+        prepare(&mut open).map_err(wrap)?;
+        open.load().map_err(wrap)
+    }
+}
+
+/// The object's program; each object here has one.
+pub(crate) fn program(object: &Object) -> Result<ProgramMut<'_>, Error> {
+    object.progs_mut().next().ok_or_else(|| missing("a program"))
+}
+
+/// The object's map called `name`.
+pub(crate) fn map<'o>(object: &'o Object, name: &str) -> Result<Map<'o>, Error> {
+    object.maps().find(|m| m.name() == name).ok_or_else(|| missing(name))
+}
+
+/// Sets an entry.
+pub(crate) fn update(map: &Map<'_>, key: &[u8], value: &[u8]) -> Result<(), Error> {
+    map.update(key, value, MapFlags::ANY)
+        .map_err(|e| Error::bpf(format!("writing to the BPF map {}", map.name().display()), e))
+}
+
+/// The XDP program on an interface: its kernel id and its name.
+pub(crate) fn attached(
+    program: BorrowedFd<'_>,
+    ifindex: u32,
+) -> Result<Option<(u32, OsString)>, Error> {
+    let id = Xdp::new(program)
+        .query_id(ifindex as i32, XdpFlags::NONE)
+        .map_err(|e| Error::bpf("asking for XDP programs", e))?;
+    if id == 0 {
+        return Ok(None);
+    }
+    let name = ProgInfoIter::default().find(|p| p.id == id).map(|p| p.name).unwrap_or_default();
+    Ok(Some((id, name)))
+}
+
+fn missing(what: &str) -> Error {
+    let source = std::io::Error::from(std::io::ErrorKind::NotFound);
+    Error::System { what: format!("finding {what} in a BPF object"), source }
+}
+
+/// libbpf prints to standard error by itself; its messages go to the log instead.
+fn quiet() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        libbpf_rs::set_print(Some((PrintLevel::Debug, |level, text| {
+            let text = text.trim_end();
+            match level {
+                PrintLevel::Warn => tracing::debug!(target: "libbpf", "{text}"),
+                _ => tracing::trace!(target: "libbpf", "{text}"),
+            }
+        })));
+    });
+}

@@ -1,0 +1,277 @@
+//! What must be known of a network interface.
+
+use std::ffi::{CStr, CString};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+
+use crate::error::{Error, last};
+use crate::pool::Pool;
+
+/// A network interface of this namespace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Netdev {
+    /// Its name.
+    pub name: String,
+    /// The kernel's index of it.
+    pub index: u32,
+    /// Its MTU in bytes.
+    pub mtu: u32,
+    /// Its MAC address.
+    pub mac: [u8; 6],
+    /// Its own IP addresses.
+    pub addresses: Vec<IpAddr>,
+    /// How many receive queues it has.
+    pub queues: u32,
+    up: bool,
+}
+
+impl Netdev {
+    /// Looks up the interface called `name`.
+    ///
+    /// # Errors
+    /// If there is none, or it cannot be asked.
+    pub fn find(name: &str) -> Result<Self, Error> {
+        let missing = || Error::NoInterface(name.to_owned());
+        let c_name = CString::new(name).map_err(|_| missing())?;
+        // SAFETY: `c_name` is a valid C string.
+        let index = unsafe { libc::if_nametoindex(c_name.as_ptr()) };
+        if index == 0 {
+            return Err(missing());
+        }
+        let flags = ioctl(name, libc::SIOCGIFFLAGS, None)?;
+        let mtu = ioctl(name, libc::SIOCGIFMTU, None)?;
+        let hardware = ioctl(name, libc::SIOCGIFHWADDR, None)?;
+        // SAFETY: each request filled the union's member that is read here.
+        let (flags, mtu, sa) = unsafe {
+            (flags.ifr_ifru.ifru_flags, mtu.ifr_ifru.ifru_mtu, hardware.ifr_ifru.ifru_hwaddr)
+        };
+        let mut mac = [0; 6];
+        for (to, from) in mac.iter_mut().zip(sa.sa_data) {
+            *to = from as u8;
+        }
+        Ok(Self {
+            name: name.to_owned(),
+            index,
+            mtu: mtu as u32,
+            mac,
+            addresses: addresses(name)?,
+            queues: receive_queues(name),
+            up: i32::from(flags) & libc::IFF_UP != 0,
+        })
+    }
+
+    /// Checks that a port can be opened here.
+    ///
+    /// # Errors
+    /// If the interface is down or its frames do not fit into a chunk.
+    pub fn check(&self) -> Result<(), Error> {
+        if !self.up {
+            return Err(Error::Down(self.name.clone()));
+        }
+        if self.mtu > Pool::MAX_MTU {
+            let interface = self.name.clone();
+            return Err(Error::Mtu { interface, mtu: self.mtu, max: Pool::MAX_MTU });
+        }
+        Ok(())
+    }
+
+    /// Whether a frame is for this interface's own network stack: it carries its MAC address, or
+    /// asks (ARP, neighbour solicitation) for one of its IP addresses.
+    pub fn is_local(&self, frame: &[u8]) -> bool {
+        let Some((destination, rest)) = frame.split_first_chunk::<6>() else { return false };
+        if *destination == self.mac {
+            return true;
+        }
+        if destination[0] & 1 == 0 {
+            return false;
+        }
+        match rest.get(6..8) {
+            // The target address of an ARP request (RFC 826) for IPv4 over Ethernet.
+            Some([0x08, 0x06]) => rest
+                .get(32..36)
+                .and_then(|a| <[u8; 4]>::try_from(a).ok())
+                .is_some_and(|a| self.addresses.contains(&IpAddr::V4(Ipv4Addr::from(a)))),
+            // The target of a neighbour solicitation (RFC 4861 section 4.3): ICMPv6 type 135.
+            Some([0x86, 0xdd]) if rest.get(14) == Some(&58) && rest.get(48) == Some(&135) => rest
+                .get(56..72)
+                .and_then(|a| <[u8; 16]>::try_from(a).ok())
+                .is_some_and(|a| self.addresses.contains(&IpAddr::V6(Ipv6Addr::from(a)))),
+            _ => false,
+        }
+    }
+
+    /// Frames that the kernel dropped on this interface since it exists, receiving and sending
+    /// (32-bit counters, which wrap).
+    ///
+    /// # Errors
+    /// If the interfaces cannot be listed.
+    pub fn dropped(&self) -> Result<(u32, u32), Error> {
+        let mut dropped = (0, 0);
+        each_address(&self.name, |family, entry| {
+            if family == libc::AF_PACKET && !entry.ifa_data.is_null() {
+                // SAFETY: for AF_PACKET the data is a `struct rtnl_link_stats`: 32-bit counters,
+                // rx_dropped and tx_dropped being the seventh and the eighth.
+                dropped = unsafe {
+                    let counters = entry.ifa_data.cast::<u32>();
+                    (counters.add(6).read(), counters.add(7).read())
+                };
+            }
+        })?;
+        Ok(dropped)
+    }
+}
+
+/// `struct ethtool_channels`: how many queues an interface has and may have.
+#[repr(C)]
+#[derive(Default)]
+struct Channels {
+    command: u32,
+    max: [u32; 4],
+    rx: u32,
+    tx: u32,
+    other: u32,
+    combined: u32,
+}
+
+/// The number of receive queues; one where the driver does not tell.
+fn receive_queues(name: &str) -> u32 {
+    const ETHTOOL_GCHANNELS: u32 = 0x3c;
+    let mut channels = Channels { command: ETHTOOL_GCHANNELS, ..Channels::default() };
+    let ifru = libc::__c_anonymous_ifr_ifru { ifru_data: (&raw mut channels).cast() };
+    match ioctl(name, libc::SIOCETHTOOL, Some(ifru)) {
+        Ok(_) => (channels.rx + channels.combined).max(1),
+        Err(_) => 1,
+    }
+}
+
+fn ioctl(
+    name: &str,
+    request: libc::Ioctl,
+    argument: Option<libc::__c_anonymous_ifr_ifru>,
+) -> Result<libc::ifreq, Error> {
+    // SAFETY: a plain datagram socket, only used to carry the request; ownership goes to `socket`.
+    let socket = unsafe {
+        let fd = libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0);
+        if fd < 0 {
+            return Err(last("opening a socket"));
+        }
+        OwnedFd::from_raw_fd(fd)
+    };
+    // SAFETY: all-zero is a valid `ifreq`.
+    let mut req: libc::ifreq = unsafe { std::mem::zeroed() };
+    for (to, from) in req.ifr_name.iter_mut().zip(name.bytes().take(libc::IFNAMSIZ - 1)) {
+        *to = from as libc::c_char;
+    }
+    if let Some(argument) = argument {
+        req.ifr_ifru = argument;
+    }
+    // SAFETY: `req` is a valid `ifreq` with a terminated name, and its argument, where the request
+    // takes one, points to what the request writes.
+    if unsafe { libc::ioctl(socket.as_raw_fd(), request, &mut req) } < 0 {
+        return Err(last(format!("asking about interface `{name}`")));
+    }
+    Ok(req)
+}
+
+fn addresses(name: &str) -> Result<Vec<IpAddr>, Error> {
+    let mut found = Vec::new();
+    each_address(name, |family, entry| {
+        // SAFETY: each address is read as the type that its family says.
+        unsafe {
+            match family {
+                libc::AF_INET => {
+                    let a = &*entry.ifa_addr.cast::<libc::sockaddr_in>();
+                    found.push(IpAddr::V4(Ipv4Addr::from(u32::from_be(a.sin_addr.s_addr))));
+                }
+                libc::AF_INET6 => {
+                    let a = &*entry.ifa_addr.cast::<libc::sockaddr_in6>();
+                    found.push(IpAddr::V6(Ipv6Addr::from(a.sin6_addr.s6_addr)));
+                }
+                _ => {}
+            }
+        }
+    })?;
+    Ok(found)
+}
+
+/// Calls `f` with the family and the entry of each address of interface `name`; its link-layer
+/// address counts as one.
+fn each_address(name: &str, mut f: impl FnMut(i32, &libc::ifaddrs)) -> Result<(), Error> {
+    let mut list = std::ptr::null_mut();
+    // SAFETY: `list` receives a list that `freeifaddrs` below frees.
+    if unsafe { libc::getifaddrs(&mut list) } != 0 {
+        return Err(last("listing addresses"));
+    }
+    let mut next = list;
+    while !next.is_null() {
+        // SAFETY: `next` points into the list, which is freed only after the loop; a name is a
+        // valid C string and an address, if there is one, starts with its family.
+        unsafe {
+            let entry = &*next;
+            next = entry.ifa_next;
+            let same = CStr::from_ptr(entry.ifa_name).to_bytes() == name.as_bytes();
+            if same && !entry.ifa_addr.is_null() {
+                f(i32::from((*entry.ifa_addr).sa_family), entry);
+            }
+        }
+    }
+    // SAFETY: `list` came from `getifaddrs` and is not used after this.
+    unsafe { libc::freeifaddrs(list) };
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn netdev() -> Netdev {
+        Netdev {
+            name: "fb0".into(),
+            index: 1,
+            mtu: 1500,
+            mac: [2, 0, 0, 0, 0, 1],
+            addresses: vec!["10.0.0.1".parse().unwrap(), "fd00::1".parse().unwrap()],
+            queues: 1,
+            up: true,
+        }
+    }
+
+    fn arp(target: [u8; 4]) -> Vec<u8> {
+        let mut f = vec![0xff; 6];
+        f.extend([2, 0, 0, 0, 0, 9, 8, 6, 0, 1, 8, 0, 6, 4, 0, 1]);
+        f.extend([2, 0, 0, 0, 0, 9, 10, 0, 0, 9, 0, 0, 0, 0, 0, 0]);
+        f.extend(target);
+        f
+    }
+
+    fn solicitation(target: &str) -> Vec<u8> {
+        let mut f = vec![0x33, 0x33, 0xff, 0, 0, 1, 2, 0, 0, 0, 0, 9, 0x86, 0xdd];
+        f.extend([0x60, 0, 0, 0, 0, 24, 58, 255]);
+        f.extend([0; 32]);
+        f.extend([135, 0, 0, 0, 0, 0, 0, 0]);
+        f.extend(target.parse::<Ipv6Addr>().unwrap().octets());
+        f
+    }
+
+    #[test]
+    fn own_frames_are_told_from_those_to_forward() {
+        let dev = netdev();
+        assert!(dev.is_local(&[2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 9, 8, 0]));
+        assert!(!dev.is_local(&[2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 9, 8, 0]));
+        assert!(dev.is_local(&arp([10, 0, 0, 1])));
+        assert!(!dev.is_local(&arp([10, 0, 0, 2])));
+        assert!(dev.is_local(&solicitation("fd00::1")));
+        assert!(!dev.is_local(&solicitation("fd00::2")));
+        assert!(!dev.is_local(&arp([10, 0, 0, 1])[..41]), "cut short");
+        assert!(!dev.is_local(&[]));
+    }
+
+    #[test]
+    fn loopback_is_found_and_nonsense_is_not() {
+        let lo = Netdev::find("lo").unwrap();
+        assert_eq!(lo.mac, [0; 6]);
+        assert!(lo.queues >= 1);
+        assert!(matches!(Netdev::find("no-such-port"), Err(Error::NoInterface(_))));
+        assert!(matches!(Netdev::find("a\0b"), Err(Error::NoInterface(_))));
+    }
+}

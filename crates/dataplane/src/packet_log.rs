@@ -1,0 +1,144 @@
+//! A log of every packet that left a queue: what the laboratory calls the truth.
+//!
+//! Sixteen bytes a packet, little-endian, in the order of departure. The log is bounded: past its
+//! limit records are counted and not written, and the count is reported.
+
+use std::fs::File;
+use std::io::{self, BufReader, BufWriter, Read, Write};
+use std::path::Path;
+
+use forebay_units::{Bytes, Nanos};
+
+/// What became of the packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// It left the queue.
+    Sent,
+    /// The queue dropped it.
+    Dropped,
+}
+
+/// One packet's passage through a queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Record {
+    /// When it left, or was dropped (`CLOCK_MONOTONIC` in real engines).
+    pub time: Nanos,
+    /// How long it had waited; at most 4.29 s, longer waits saturate.
+    pub sojourn: Nanos,
+    /// Its length on the wire, at most 65 535.
+    pub len: Bytes,
+    /// Where it came from: a bundle's index at the sendbox (255: none), the port's at a link.
+    pub source: u8,
+    /// What became of it.
+    pub fate: Fate,
+}
+
+const RECORD_LEN: usize = 16;
+
+impl Record {
+    fn encode(&self) -> [u8; RECORD_LEN] {
+        let mut out = [0; RECORD_LEN];
+        out[0..8].copy_from_slice(&self.time.0.to_le_bytes());
+        let sojourn = u32::try_from(self.sojourn.0).unwrap_or(u32::MAX);
+        out[8..12].copy_from_slice(&sojourn.to_le_bytes());
+        let len = u16::try_from(self.len.0).unwrap_or(u16::MAX);
+        out[12..14].copy_from_slice(&len.to_le_bytes());
+        out[14] = self.source;
+        out[15] = u8::from(self.fate == Fate::Dropped);
+        out
+    }
+
+    fn decode(b: &[u8; RECORD_LEN]) -> Self {
+        Self {
+            time: Nanos(u64::from_le_bytes([b[0], b[1], b[2], b[3], b[4], b[5], b[6], b[7]])),
+            sojourn: Nanos(u64::from(u32::from_le_bytes([b[8], b[9], b[10], b[11]]))),
+            len: Bytes(u64::from(u16::from_le_bytes([b[12], b[13]]))),
+            source: b[14],
+            fate: if b[15] == 0 { Fate::Sent } else { Fate::Dropped },
+        }
+    }
+}
+
+/// Writes records to a file.
+#[derive(Debug)]
+pub struct PacketLog {
+    out: BufWriter<File>,
+    room: u64,
+    left_out: u64,
+}
+
+impl PacketLog {
+    /// Creates (or empties) `path`, for at most `limit` records.
+    ///
+    /// # Errors
+    /// If the file cannot be created.
+    pub fn create(path: &Path, limit: u64) -> io::Result<Self> {
+        Ok(Self {
+            out: BufWriter::with_capacity(1 << 18, File::create(path)?),
+            room: limit,
+            left_out: 0,
+        })
+    }
+
+    /// Appends `record`, or counts it as left out once the limit is reached.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    pub fn push(&mut self, record: &Record) -> io::Result<()> {
+        if self.room == 0 {
+            self.left_out += 1;
+            return Ok(());
+        }
+        self.room -= 1;
+        self.out.write_all(&record.encode())
+    }
+
+    /// Writes what is buffered and returns how many records the limit left out.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    pub fn finish(mut self) -> io::Result<u64> {
+        self.out.flush()?;
+        Ok(self.left_out)
+    }
+}
+
+/// Reads a whole log. A last record that was cut short (its writer was killed) is left out.
+///
+/// # Errors
+/// If the file cannot be read.
+pub fn read(path: &Path) -> io::Result<Vec<Record>> {
+    let mut input = BufReader::with_capacity(1 << 18, File::open(path)?);
+    let mut records = Vec::new();
+    let mut buf = [0; RECORD_LEN];
+    loop {
+        match input.read_exact(&mut buf) {
+            Ok(()) => records.push(Record::decode(&buf)),
+            Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => return Ok(records),
+            Err(e) => return Err(e),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read() {
+        let dir = std::env::temp_dir().join(format!("fb-packet-log-{}", std::process::id()));
+        let record = Record {
+            time: Nanos(123_456_789_012),
+            sojourn: Nanos::from_millis(40),
+            len: Bytes(1514),
+            source: 3,
+            fate: Fate::Dropped,
+        };
+        let mut log = PacketLog::create(&dir, 1).unwrap();
+        log.push(&record).unwrap();
+        log.push(&record).unwrap();
+        assert_eq!(log.finish().unwrap(), 1, "the second is past the limit");
+        assert_eq!(read(&dir).unwrap(), [record]);
+        std::fs::remove_file(&dir).unwrap();
+    }
+}

@@ -1,0 +1,181 @@
+//! The memory that frames live in, shared by all ports of a box, so that a frame goes from one port
+//! through a queue to another without being copied here.
+
+use std::ptr::NonNull;
+
+use crate::error::{Error, last};
+
+/// A frame in a [`Pool`]. Not `Clone`: each stands for the one right to its chunk, and must go back
+/// to the pool, or into a port, in the end.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Frame {
+    /// Where the frame's first byte is, from the start of the pool.
+    pub(crate) addr: u32,
+    /// Its length in bytes.
+    pub(crate) len: u16,
+}
+
+impl Frame {
+    /// Its length in bytes.
+    #[allow(clippy::len_without_is_empty, reason = "no frame is empty")]
+    pub fn len(&self) -> usize {
+        usize::from(self.len)
+    }
+}
+
+/// A fixed number of equal chunks in one page-aligned mapping. When all are in use a port stops
+/// receiving, and the kernel counts what it then has to drop.
+#[derive(Debug)]
+pub struct Pool {
+    memory: NonNull<u8>,
+    chunk: u32,
+    chunks: u32,
+    free: Vec<u32>,
+}
+
+// SAFETY: the mapping belongs to this pool alone and is reached only through `&self`/`&mut self`.
+unsafe impl Send for Pool {}
+
+impl Pool {
+    /// The kernel keeps this much free before a received frame (`XDP_PACKET_HEADROOM`).
+    pub(crate) const HEADROOM: u32 = 256;
+    /// Room for what comes with a frame of `mtu` bytes: the Ethernet header and two VLAN tags.
+    const LINK_LAYER: u32 = 14 + 8;
+    /// The largest MTU that fits: AF_XDP's chunks are at most a page.
+    pub const MAX_MTU: u32 = 4096 - Self::HEADROOM - Self::LINK_LAYER;
+
+    /// Maps `chunks` chunks that hold frames of `mtu` bytes.
+    ///
+    /// # Errors
+    /// If the memory cannot be had.
+    pub fn new(chunks: u32, mtu: u32) -> Result<Self, Error> {
+        let chunk = if mtu <= 2048 - Self::HEADROOM - Self::LINK_LAYER { 2048 } else { 4096 };
+        let len = chunks as usize * chunk as usize;
+        // SAFETY: a fresh anonymous mapping, no existing memory is touched.
+        let memory = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                len,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+                -1,
+                0,
+            )
+        };
+        if memory == libc::MAP_FAILED {
+            return Err(last(format!("mapping {len} bytes for frames")));
+        }
+        let memory = NonNull::new(memory.cast()).ok_or_else(|| last("mapping frames"))?;
+        Ok(Self { memory, chunk, chunks, free: (0..chunks).rev().map(|i| i * chunk).collect() })
+    }
+
+    /// The size of a chunk in bytes.
+    pub(crate) fn chunk(&self) -> u32 {
+        self.chunk
+    }
+
+    /// The mapping's address and length, for the kernel.
+    pub(crate) fn region(&self) -> (u64, u64) {
+        (self.memory.as_ptr() as u64, u64::from(self.chunks) * u64::from(self.chunk))
+    }
+
+    /// The most bytes that a frame made here can have.
+    pub(crate) fn capacity(&self) -> usize {
+        (self.chunk - Self::HEADROOM) as usize
+    }
+
+    /// Chunks that are not in use.
+    pub fn available(&self) -> usize {
+        self.free.len()
+    }
+
+    /// Takes a chunk, given by the address of its first byte.
+    pub(crate) fn take(&mut self) -> Option<u32> {
+        self.free.pop()
+    }
+
+    /// Gives back the chunk that `addr` lies in.
+    pub(crate) fn give(&mut self, addr: u32) {
+        debug_assert!(self.free.len() < self.chunks as usize, "a chunk was given back twice");
+        self.free.push(addr & !(self.chunk - 1));
+    }
+
+    /// Gives a frame's chunk back.
+    #[allow(clippy::needless_pass_by_value, reason = "the frame is used up")]
+    pub fn release(&mut self, frame: Frame) {
+        self.give(frame.addr);
+    }
+
+    /// A new frame with these bytes; `None` if the pool is empty or they do not fit.
+    pub fn frame(&mut self, bytes: &[u8]) -> Option<Frame> {
+        if bytes.len() > self.capacity() {
+            return None;
+        }
+        let addr = self.take()? + Self::HEADROOM;
+        let mut frame = Frame { addr, len: bytes.len() as u16 };
+        self.bytes_mut(&mut frame).copy_from_slice(bytes);
+        Some(frame)
+    }
+
+    /// The frame's bytes.
+    pub fn bytes(&self, frame: &Frame) -> &[u8] {
+        // SAFETY: a frame's range lies in its chunk, which it alone owns while it exists; the
+        // borrow of `self` keeps the mapping alive.
+        unsafe {
+            std::slice::from_raw_parts(self.memory.as_ptr().add(frame.addr as usize), frame.len())
+        }
+    }
+
+    /// The frame's bytes, to change.
+    pub fn bytes_mut(&mut self, frame: &mut Frame) -> &mut [u8] {
+        // SAFETY: as in `bytes`; `&mut Frame` shows that nobody else looks at this chunk.
+        unsafe {
+            std::slice::from_raw_parts_mut(
+                self.memory.as_ptr().add(frame.addr as usize),
+                frame.len(),
+            )
+        }
+    }
+
+    /// Where the kernel may write a frame into the chunk at `addr`, and how much.
+    pub(crate) fn space(&mut self, addr: u32) -> (*mut u8, usize) {
+        // SAFETY: `addr` is a chunk's first byte, so the sum stays inside the mapping.
+        let start = unsafe { self.memory.as_ptr().add((addr + Self::HEADROOM) as usize) };
+        (start, self.capacity())
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        let (_, len) = self.region();
+        // SAFETY: unmaps what `new` mapped; no frame's bytes can be borrowed any more.
+        unsafe { libc::munmap(self.memory.as_ptr().cast(), len as usize) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chunks_are_lent_once_and_come_back() {
+        let mut pool = Pool::new(2, 1500).unwrap();
+        let a = pool.frame(b"first").unwrap();
+        let b = pool.frame(b"second").unwrap();
+        assert_eq!(pool.frame(b"third"), None, "the pool is empty");
+        assert_eq!((pool.bytes(&a), pool.bytes(&b)), (&b"first"[..], &b"second"[..]));
+        pool.release(a);
+        assert_eq!(pool.available(), 1);
+        let mut c = pool.frame(b"third").unwrap();
+        pool.bytes_mut(&mut c)[0] = b'T';
+        assert_eq!((pool.bytes(&c), pool.bytes(&b)), (&b"Third"[..], &b"second"[..]));
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused() {
+        let mut pool = Pool::new(1, 1500).unwrap();
+        assert_eq!(pool.frame(&[0; 1793]), None);
+        assert_eq!(pool.available(), 1);
+        assert_eq!(Pool::new(1, Pool::MAX_MTU).unwrap().chunk(), 4096);
+    }
+}

@@ -1,0 +1,174 @@
+//! A port over AF_XDP: an XDP program hands frames to sockets, one for each receive queue.
+
+mod ring;
+mod socket;
+
+use std::collections::VecDeque;
+use std::net::IpAddr;
+use std::os::fd::{AsFd, RawFd};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
+
+use libbpf_rs::{Object, Xdp, XdpFlags};
+
+use self::socket::XdpSocket;
+use crate::bpf;
+use crate::error::Error;
+use crate::netdev::Netdev;
+use crate::pool::{Frame, Pool};
+use crate::port::{Port, PortStats};
+
+pub(crate) struct XdpPort {
+    /// Dropped first: without a program no new frames come.
+    _attachment: Attachment,
+    sockets: Vec<XdpSocket>,
+    stats: PortStats,
+    mode: &'static str,
+    _object: Object,
+    _lock: UnixDatagram,
+}
+
+impl XdpPort {
+    pub(crate) fn open(
+        netdev: &Netdev,
+        other: Option<u32>,
+        pool: &mut Pool,
+    ) -> Result<Self, Error> {
+        let lock = lock(netdev)?;
+        let object = bpf::PORT.load(|_| Ok(()))?;
+        let mut mac = [0; 8];
+        mac[..6].copy_from_slice(&netdev.mac);
+        bpf::update(&bpf::map(&object, "own_mac")?, &0u32.to_ne_bytes(), &mac)?;
+        let own = bpf::map(&object, "own_addresses")?;
+        for address in &netdev.addresses {
+            bpf::update(&own, &v6_mapped(*address), &[1])?;
+        }
+        if let Some(other) = other {
+            let peer = bpf::map(&object, "other_port")?;
+            bpf::update(&peer, &0u32.to_ne_bytes(), &other.to_ne_bytes())?;
+        }
+        let mut sockets = Vec::new();
+        for queue in 0..netdev.queues {
+            sockets.push(XdpSocket::open(netdev.index, queue, pool)?);
+        }
+        let attachment = Attachment::new(netdev, &object)?;
+        let map = bpf::map(&object, "sockets")?;
+        for (queue, socket) in sockets.iter().enumerate() {
+            bpf::update(&map, &(queue as u32).to_ne_bytes(), &socket.fd().to_ne_bytes())?;
+        }
+        let mode = match (attachment.native, sockets.iter().all(|s| s.zero_copy)) {
+            (true, true) => "AF_XDP (native, zero copy)",
+            (true, false) => "AF_XDP (native, copy)",
+            (false, _) => "AF_XDP (generic)",
+        };
+        let stats = PortStats::default();
+        Ok(Self { _attachment: attachment, sockets, stats, mode, _object: object, _lock: lock })
+    }
+}
+
+impl Port for XdpPort {
+    fn receive(&mut self, pool: &mut Pool, out: &mut Vec<Frame>, limit: usize) {
+        let share = limit.div_ceil(self.sockets.len());
+        for socket in &mut self.sockets {
+            self.stats.received += socket.receive(pool, out, share);
+        }
+    }
+
+    fn send(&mut self, pool: &mut Pool, frames: &mut VecDeque<Frame>) {
+        // One transmit queue keeps the order of everything that a box sends.
+        if let Some(socket) = self.sockets.first_mut()
+            && (!frames.is_empty() || socket.is_sending())
+        {
+            self.stats.sent += socket.send(pool, frames);
+        }
+    }
+
+    fn descriptors(&self) -> Vec<RawFd> {
+        self.sockets.iter().map(XdpSocket::fd).collect()
+    }
+
+    fn stats(&mut self) -> PortStats {
+        let mut stats = self.stats;
+        for socket in &self.sockets {
+            let (receive, send) = socket.lost();
+            stats.receive_lost += receive;
+            stats.send_lost += send;
+        }
+        stats
+    }
+
+    fn describe(&self) -> String {
+        self.mode.to_owned()
+    }
+}
+
+/// Holds the interface against a second process of ours: a name that the kernel keeps for each
+/// network namespace and forgets when this process ends, however it ends.
+fn lock(netdev: &Netdev) -> Result<UnixDatagram, Error> {
+    let name = format!("forebay-port-{}", netdev.name);
+    SocketAddr::from_abstract_name(name).and_then(|a| UnixDatagram::bind_addr(&a)).map_err(|e| {
+        if e.kind() == std::io::ErrorKind::AddrInUse {
+            Error::InUse(netdev.name.clone())
+        } else {
+            Error::system("reserving an interface", e)
+        }
+    })
+}
+
+fn v6_mapped(address: IpAddr) -> [u8; 16] {
+    match address {
+        IpAddr::V4(a) => a.to_ipv6_mapped().octets(),
+        IpAddr::V6(a) => a.octets(),
+    }
+}
+
+/// The program's place on the interface. Dropping it takes the program away; when the process dies
+/// without that, the program stays and passes frames to the other port.
+struct Attachment {
+    ifindex: i32,
+    native: bool,
+    program: std::os::fd::OwnedFd,
+}
+
+impl Attachment {
+    fn new(netdev: &Netdev, object: &Object) -> Result<Self, Error> {
+        let program = bpf::program(object)?;
+        let wrap = |e| Error::bpf(format!("attaching XDP to `{}`", netdev.name), e);
+        let fd = program.as_fd().try_clone_to_owned().map_err(|e| Error::system("dup", e))?;
+        let ifindex = netdev.index as i32;
+        match bpf::attached(fd.as_fd(), netdev.index)? {
+            // Left by a process that died: we hold the interface's lock, so nobody uses it.
+            Some((_, name)) if name == bpf::PORT.name => detach(ifindex),
+            Some((id, _)) => {
+                return Err(Error::ForeignProgram { interface: netdev.name.clone(), id });
+            }
+            None => {}
+        }
+        let xdp = Xdp::new(fd.as_fd());
+        let native = xdp.attach(ifindex, XdpFlags::UPDATE_IF_NOEXIST | XdpFlags::DRV_MODE).is_ok();
+        if !native {
+            xdp.attach(ifindex, XdpFlags::UPDATE_IF_NOEXIST | XdpFlags::SKB_MODE).map_err(wrap)?;
+        }
+        Ok(Self { ifindex, native, program: fd })
+    }
+}
+
+impl Drop for Attachment {
+    fn drop(&mut self) {
+        let xdp = Xdp::new(self.program.as_fd());
+        let mode = if self.native { XdpFlags::DRV_MODE } else { XdpFlags::SKB_MODE };
+        if let Err(e) = xdp.detach(self.ifindex, mode) {
+            tracing::debug!("detaching the port program: {e}");
+        }
+    }
+}
+
+/// Takes away whatever XDP program is on the interface, in either mode.
+fn detach(ifindex: i32) {
+    for mode in [XdpFlags::DRV_MODE, XdpFlags::SKB_MODE] {
+        // SAFETY: file descriptor -1 asks the kernel to detach; no pointers but a null are given.
+        unsafe {
+            libbpf_sys::bpf_xdp_attach(ifindex, -1, mode.bits(), std::ptr::null());
+        }
+    }
+}

@@ -1,0 +1,279 @@
+//! A box between two hosts: three namespaces, and a forwarder in the middle one, which is this test
+//! binary run again as a process of its own, so that it can die.
+
+use std::io::{BufRead, BufReader, Write};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use forebay_dataplane::{Method, Netdev, PortStats};
+
+/// Whether the test can run; says so if not.
+pub(crate) fn needs_root() -> bool {
+    // SAFETY: no arguments, cannot fail.
+    let root = unsafe { libc::geteuid() } == 0;
+    if !root {
+        eprintln!("skipped: namespaces and ports need root");
+    }
+    root
+}
+
+fn run(command: &str) -> String {
+    let mut words = command.split(' ');
+    let out = Command::new(words.next().unwrap()).args(words).output().unwrap();
+    let text = String::from_utf8_lossy(&out.stdout).into_owned();
+    assert!(out.status.success(), "{command}: {}", String::from_utf8_lossy(&out.stderr));
+    text
+}
+
+/// A namespace that goes with this value.
+struct Namespace(String);
+
+impl Namespace {
+    fn new(name: String) -> Self {
+        run(&format!("ip netns add {name}"));
+        run(&format!("ip -n {name} link set lo up"));
+        Self(name)
+    }
+}
+
+impl Drop for Namespace {
+    fn drop(&mut self) {
+        let _ = Command::new("ip").args(["netns", "del", &self.0]).status();
+    }
+}
+
+/// Calls `f` in the namespace `name`.
+fn within<T: Send + 'static>(name: &str, f: impl FnOnce() -> T + Send + 'static) -> T {
+    let file = std::fs::File::open(format!("/run/netns/{name}")).unwrap();
+    let enter = move || {
+        // SAFETY: moves this thread alone, which ends after `f`.
+        assert_eq!(unsafe { libc::setns(file.as_raw_fd(), libc::CLONE_NEWNET) }, 0);
+        f()
+    };
+    std::thread::spawn(enter).join().unwrap()
+}
+
+/// A raw socket on a host's interface.
+pub(crate) struct Host(OwnedFd);
+
+impl Host {
+    fn new(namespace: &str, interface: &'static str) -> Self {
+        within(namespace, move || {
+            let index = Netdev::find(interface).unwrap().index as i32;
+            // SAFETY: a plain socket, bound to an address built here; ownership goes to `Host`.
+            unsafe {
+                let all = (libc::ETH_P_ALL as u16).to_be();
+                let fd = libc::socket(libc::AF_PACKET, libc::SOCK_RAW, 0);
+                assert!(fd >= 0);
+                let mut address: libc::sockaddr_ll = std::mem::zeroed();
+                address.sll_family = libc::AF_PACKET as u16;
+                address.sll_protocol = all;
+                address.sll_ifindex = index;
+                let len = size_of::<libc::sockaddr_ll>() as u32;
+                assert_eq!(libc::bind(fd, (&raw const address).cast(), len), 0);
+                let one = 1i32;
+                let (level, name) = (libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING);
+                libc::setsockopt(fd, level, name, (&raw const one).cast(), 4);
+                libc::setsockopt(fd, level, libc::PACKET_AUXDATA, (&raw const one).cast(), 4);
+                let room = 4i32 << 20;
+                let force = libc::SO_RCVBUFFORCE;
+                libc::setsockopt(fd, libc::SOL_SOCKET, force, (&raw const room).cast(), 4);
+                let patience = libc::timeval { tv_sec: 5, tv_usec: 0 };
+                let len = size_of::<libc::timeval>() as u32;
+                let option = libc::SO_RCVTIMEO;
+                libc::setsockopt(fd, libc::SOL_SOCKET, option, (&raw const patience).cast(), len);
+                Self(OwnedFd::from_raw_fd(fd))
+            }
+        })
+    }
+
+    pub(crate) fn send(&self, frame: &[u8]) {
+        // SAFETY: `frame` is valid for reading its length.
+        let n = unsafe { libc::send(self.0.as_raw_fd(), frame.as_ptr().cast(), frame.len(), 0) };
+        assert_eq!(n, frame.len() as isize, "{}", std::io::Error::last_os_error());
+    }
+
+    /// The next frame of the test (the kernel's own chatter is passed over), with the VLAN tag that
+    /// the kernel took out put back, since that is what was on the wire.
+    pub(crate) fn receive_from(&self, from: [u8; 6], expected: &[u8]) -> Vec<u8> {
+        loop {
+            let (mut buf, mut control) = ([0u8; 4096], [0u64; 8]);
+            let mut iov = libc::iovec { iov_base: buf.as_mut_ptr().cast(), iov_len: buf.len() };
+            // SAFETY: all-zero is a valid `msghdr`; its buffers live through the call.
+            let (n, tag) = unsafe {
+                let mut header: libc::msghdr = std::mem::zeroed();
+                header.msg_iov = &mut iov;
+                header.msg_iovlen = 1;
+                header.msg_control = control.as_mut_ptr().cast();
+                header.msg_controllen = 64;
+                let n = libc::recvmsg(self.0.as_raw_fd(), &mut header, 0);
+                assert!(n > 0, "nothing arrived; expected {:02x?}...", &expected[..20]);
+                let c = libc::CMSG_FIRSTHDR(&header);
+                let aux = libc::CMSG_DATA(c).cast::<libc::tpacket_auxdata>().read_unaligned();
+                let tagged = aux.tp_status & libc::TP_STATUS_VLAN_VALID != 0;
+                (n as usize, tagged.then_some((aux.tp_vlan_tpid, aux.tp_vlan_tci)))
+            };
+            if buf[6..12] != from {
+                continue;
+            }
+            let mut frame = buf[..n].to_vec();
+            if let Some((tpid, tci)) = tag {
+                let tag = [tpid.to_be_bytes(), tci.to_be_bytes()].concat();
+                frame.splice(12..12, tag);
+            }
+            return frame;
+        }
+    }
+}
+
+/// Two hosts and the box between them.
+pub(crate) struct Pair {
+    pub(crate) left: Host,
+    pub(crate) right: Host,
+    method: Method,
+    forwarder: Option<Child>,
+    middle: Namespace,
+    _ends: [Namespace; 2],
+}
+
+impl Pair {
+    pub(crate) fn new(method: Method) -> Self {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let id = format!("{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+        let [l, m, r] = ["l", "m", "r"].map(|n| Namespace::new(format!("fb-dp{id}-{n}")));
+        for (end, port) in [(&l, "fbl"), (&r, "fbr")] {
+            let (end, m) = (&end.0, &m.0);
+            run(&format!("ip -n {m} link add {port} type veth peer name eth0 netns {end}"));
+            for (namespace, device) in [(end, "eth0"), (m, port)] {
+                run(&format!(
+                    "ip netns exec {namespace} sysctl -qw net.ipv6.conf.{device}.disable_ipv6=1"
+                ));
+                // GRO makes a veth receive what XDP sends to it (its driver's condition), and stops
+                // nothing here.
+                run(&format!("ip netns exec {namespace} ethtool -K {device} gro on"));
+                run(&format!("ip -n {namespace} link set {device} up"));
+            }
+        }
+        let (left, right) = (Host::new(&l.0, "eth0"), Host::new(&r.0, "eth0"));
+        let mut pair = Self { left, right, method, forwarder: None, middle: m, _ends: [l, r] };
+        pair.forwarder = Some(pair.spawn());
+        pair
+    }
+
+    fn spawn(&self) -> Child {
+        let exe = std::env::current_exe().unwrap();
+        let mut child = Command::new("ip")
+            .args(["netns", "exec", &self.middle.0])
+            .arg(exe)
+            .args(["--exact", "common::forwarder", "--nocapture"])
+            .env("FB_FORWARDER", format!("{:?}", self.method))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(child.stdout.as_mut().unwrap()).lines();
+        assert!(lines.any(|l| l.unwrap().contains("ready")), "the forwarder did not start");
+        child
+    }
+
+    /// Ends the forwarder in an orderly way; what its ports counted.
+    pub(crate) fn stop(mut self) -> [PortStats; 2] {
+        self.end()
+    }
+
+    fn end(&mut self) -> [PortStats; 2] {
+        let mut child = self.forwarder.take().unwrap();
+        drop(child.stdin.take());
+        let out = child.wait_with_output().unwrap();
+        let text = String::from_utf8(out.stdout).unwrap();
+        let line =
+            text.lines().find_map(|l| l.split("stats ").nth(1)).unwrap_or_else(|| panic!("{text}"));
+        let mut numbers = line.split(' ').map(|n| n.parse().unwrap());
+        [(); 2].map(|()| PortStats {
+            received: numbers.next().unwrap(),
+            sent: numbers.next().unwrap(),
+            receive_lost: numbers.next().unwrap(),
+            send_lost: numbers.next().unwrap(),
+        })
+    }
+
+    pub(crate) fn stop_and_show_link(mut self) -> String {
+        self.end();
+        self.link()
+    }
+
+    pub(crate) fn link(&self) -> String {
+        run(&format!("ip -n {} link show fbl", self.middle.0))
+    }
+
+    /// Kills the forwarder without a chance to clean up.
+    pub(crate) fn die(mut self) -> Self {
+        let mut child = self.forwarder.take().unwrap();
+        child.kill().unwrap();
+        child.wait().unwrap();
+        self
+    }
+
+    pub(crate) fn restart(mut self) -> Self {
+        self.forwarder = Some(self.spawn());
+        self
+    }
+
+    /// Tries to open the same interface again, from another process's point of view.
+    pub(crate) fn open_second(&self) -> Result<(), forebay_dataplane::Error> {
+        within(&self.middle.0.clone(), || {
+            let netdev = Netdev::find("fbl")?;
+            let mut pool = forebay_dataplane::Pool::new(16, netdev.mtu)?;
+            forebay_dataplane::port::open(&[netdev], Method::Xdp, &mut pool).map(|_| ())
+        })
+    }
+}
+
+impl Drop for Pair {
+    fn drop(&mut self) {
+        if let Some(child) = &mut self.forwarder {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+/// The process in the middle; as a test of its own it has nothing to do.
+#[test]
+fn forwarder() {
+    use std::collections::VecDeque;
+
+    use forebay_dataplane::{Pool, clock, port, wait::Waiter};
+    use forebay_units::Nanos;
+
+    let Ok(method) = std::env::var("FB_FORWARDER") else { return };
+    let method = if method == "Packet" { Method::Packet } else { Method::Xdp };
+    let devices = ["fbl", "fbr"].map(|n| Netdev::find(n).unwrap());
+    let mut pool = Pool::new(16384, 1500).unwrap();
+    let mut ports = port::open(&devices, method, &mut pool).unwrap();
+    println!("ready {}", ports[0].describe());
+    std::io::stdout().flush().unwrap();
+    let mut fds = vec![0];
+    fds.extend(ports.iter().flat_map(|p| p.descriptors()));
+    let mut waiter = Waiter::new(fds);
+    let mut batch = Vec::new();
+    let mut out = [VecDeque::new(), VecDeque::new()];
+    loop {
+        waiter.wait_until(clock::now() + Nanos::from_millis(100));
+        for i in 0..2 {
+            ports[i].receive(&mut pool, &mut batch, 256);
+            out[1 - i].extend(batch.drain(..));
+            ports[1 - i].send(&mut pool, &mut out[1 - i]);
+        }
+        if waiter.is_ready(0) {
+            break;
+        }
+    }
+    print!("stats");
+    for p in &mut ports {
+        let s = p.stats();
+        print!(" {} {} {} {}", s.received, s.sent, s.receive_lost, s.send_lost);
+    }
+    println!();
+}

@@ -1,0 +1,123 @@
+//! Real ports in real namespaces: what goes in comes out, byte for byte, whatever it is. Both ways
+//! of moving frames pass the same tests. Needs root; says so and passes without.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+mod common;
+
+use common::{Pair, needs_root};
+use forebay_dataplane::Method;
+
+const BOTH: [Method; 2] = [Method::Xdp, Method::Packet];
+const TO: [u8; 6] = [2, 0, 0, 0, 0, 0x22];
+const FROM: [u8; 6] = [2, 0, 0, 0, 0, 0x11];
+
+fn frame(ethertype: u16, payload: &[u8]) -> Vec<u8> {
+    let mut f = [TO, FROM].concat();
+    f.extend(ethertype.to_be_bytes());
+    f.extend(payload);
+    f.resize(f.len().max(60), 0);
+    f
+}
+
+/// One of everything that a wire carries.
+fn frames() -> Vec<(&'static str, Vec<u8>)> {
+    let mut ipv4 = vec![0x45, 0, 0, 40, 0, 1, 0x40, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2];
+    ipv4.extend([0x10, 0, 0x20, 0, 0, 20, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12]);
+    let mut ipv6 = vec![0x60, 0, 0, 0, 0, 12, 17, 64];
+    ipv6.extend([0xfd; 32]);
+    ipv6.extend([0x10, 0, 0x20, 0, 0, 12, 0, 0, 1, 2, 3, 4]);
+    let arp =
+        [&[0, 1, 8, 0, 6, 4, 0, 1][..], &FROM, &[10, 0, 0, 1], &[0; 6], &[10, 0, 0, 2]].concat();
+    let broadcast = |mut f: Vec<u8>| {
+        f[..6].fill(0xff);
+        f
+    };
+    let vlan = [&[0x60, 0x07, 0x08, 0x00][..], &ipv4].concat();
+    let qinq = [&[0x00, 0x05, 0x81, 0x00][..], &vlan].concat();
+    vec![
+        ("IPv4", frame(0x0800, &ipv4)),
+        ("IPv6", frame(0x86dd, &ipv6)),
+        ("ARP", broadcast(frame(0x0806, &arp))),
+        ("VLAN", frame(0x8100, &vlan)),
+        ("two VLAN tags", frame(0x88a8, &qinq)),
+        ("unknown", frame(0x88b5, &[0xa5; 300])),
+        ("cut short", frame(0x0800, &ipv4[..9])),
+        ("full size", frame(0x88b5, &[0x5a; 1500])),
+        ("multicast", {
+            let mut f = frame(0x88b5, b"to many");
+            f[0] = 3;
+            f
+        }),
+    ]
+}
+
+#[test]
+fn everything_is_forwarded_untouched_both_ways() {
+    if !needs_root() {
+        return;
+    }
+    for method in BOTH {
+        let pair = Pair::new(method);
+        for (what, frame) in frames() {
+            pair.left.send(&frame);
+            assert_eq!(pair.right.receive_from(FROM, &frame), frame, "{what}, {method:?}");
+            pair.right.send(&frame);
+            assert_eq!(pair.left.receive_from(FROM, &frame), frame, "{what} back, {method:?}");
+        }
+    }
+}
+
+#[test]
+fn a_burst_keeps_its_order_and_loses_nothing() {
+    if !needs_root() {
+        return;
+    }
+    for method in BOTH {
+        let pair = Pair::new(method);
+        let numbered = |i: u32| frame(0x88b6, &[&i.to_be_bytes()[..], &[0; 900]].concat());
+        // In steps that fit into a veth's ring of 256 packets.
+        for step in 0..20 {
+            for i in 0..100 {
+                pair.left.send(&numbered(step * 100 + i));
+            }
+            for i in 0..100 {
+                let expected = numbered(step * 100 + i);
+                let got = pair.right.receive_from(FROM, &expected);
+                assert_eq!(got, expected, "{method:?}: packet {i} of step {step}");
+            }
+        }
+        let stats = pair.stop();
+        assert_eq!(stats[0].received, stats[1].sent, "{method:?}: {stats:?}");
+        assert!(stats.iter().all(|s| s.receive_lost + s.send_lost == 0), "{method:?}: {stats:?}");
+    }
+}
+
+#[test]
+fn a_box_that_died_is_a_wire_and_its_successor_takes_over() {
+    if !needs_root() {
+        return;
+    }
+    let pair = Pair::new(Method::Xdp);
+    let frame = frame(0x88b5, b"still here");
+    let pair = pair.die();
+    pair.left.send(&frame);
+    assert_eq!(pair.right.receive_from(FROM, &frame), frame, "by the program alone");
+    let pair = pair.restart();
+    pair.left.send(&frame);
+    assert_eq!(pair.right.receive_from(FROM, &frame), frame, "by the new process");
+    pair.stop();
+}
+
+#[test]
+fn an_interface_has_one_box_and_is_clean_after_it() {
+    if !needs_root() {
+        return;
+    }
+    let pair = Pair::new(Method::Xdp);
+    let second = pair.open_second().expect_err("the interface is taken");
+    assert!(second.to_string().contains("in use by another running forebay"), "{second}");
+    assert!(pair.link().contains("xdp"), "the program is attached: {}", pair.link());
+    let left = pair.stop_and_show_link();
+    assert!(!left.contains("xdp"), "nothing stays attached: {left}");
+}
