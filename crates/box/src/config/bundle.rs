@@ -1,0 +1,105 @@
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use forebay_config::{ConfigError, RateValue, Source, Spanned};
+use forebay_units::Rate;
+use forebay_wire::feedback::Key;
+use ipnet::IpNet;
+use serde::Deserialize;
+
+use super::policy::{ClassTable, Policy, PolicyTable};
+use super::{key, unique};
+
+/// One bundle of a sendbox.
+#[derive(Debug)]
+pub struct BundleConfig {
+    /// What people call it.
+    pub name: String,
+    /// What the two boxes call it.
+    pub id: u16,
+    /// Packets to these destinations are in the bundle; the longest prefix decides.
+    pub prefixes: Vec<IpNet>,
+    /// Where its receivebox listens.
+    pub receivebox: SocketAddr,
+    /// The key that it shares with its receivebox.
+    pub key: Key,
+    /// How its queue is scheduled.
+    pub policy: Policy,
+    /// The lowest rate that it is ever held to.
+    pub min_rate: Option<Rate>,
+    /// The highest rate that it ever gets while it is controlled.
+    pub max_rate: Option<Rate>,
+}
+
+/// `[[bundle]]` as it is written.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct BundleTable {
+    pub(super) name: Spanned<String>,
+    pub(super) id: Spanned<u16>,
+    pub(super) prefixes: Vec<Spanned<IpNet>>,
+    receivebox: Spanned<SocketAddr>,
+    key_file: Spanned<PathBuf>,
+    #[serde(default)]
+    policy: Option<Spanned<PolicyTable>>,
+    #[serde(default)]
+    class: Vec<ClassTable>,
+    min_rate: Option<Spanned<RateValue>>,
+    max_rate: Option<Spanned<RateValue>>,
+}
+
+impl BundleTable {
+    pub(super) fn check(
+        self,
+        source: &Source,
+        listen: SocketAddr,
+    ) -> Result<BundleConfig, ConfigError> {
+        if self.prefixes.is_empty() {
+            let message = "a bundle needs at least one destination prefix";
+            return Err(source.error_at(self.name.span(), "bundle.prefixes", message));
+        }
+        if self.receivebox.get_ref().is_ipv4() != listen.is_ipv4() {
+            let message = format!("is not of the same IP version as sendbox.listen ({listen})");
+            return Err(source.error_at(self.receivebox.span(), "bundle.receivebox", message));
+        }
+        let rate = |r: &Option<Spanned<RateValue>>| r.as_ref().map(|r| r.get_ref().0);
+        let (min_rate, max_rate) = (rate(&self.min_rate), rate(&self.max_rate));
+        for (value, key) in
+            [(&self.min_rate, "bundle.min_rate"), (&self.max_rate, "bundle.max_rate")]
+        {
+            if let Some(r) = value
+                && r.get_ref().0 == Rate::ZERO
+            {
+                return Err(source.error_at(r.span(), key, "a rate of zero stops the bundle"));
+            }
+        }
+        if let (Some(min), Some(max), Some(at)) = (min_rate, max_rate, &self.max_rate)
+            && max < min
+        {
+            return Err(source.error_at(at.span(), "bundle.max_rate", "is below min_rate"));
+        }
+        Ok(BundleConfig {
+            key: key::read(source, &self.key_file)?,
+            policy: Policy::check(source, self.policy, self.class)?,
+            name: self.name.into_inner(),
+            id: self.id.into_inner(),
+            prefixes: self.prefixes.into_iter().map(|p| p.into_inner().trunc()).collect(),
+            receivebox: self.receivebox.into_inner(),
+            min_rate,
+            max_rate,
+        })
+    }
+}
+
+/// Refuses names, ids and prefixes that stand twice.
+pub(super) fn check_distinct(source: &Source, bundles: &[BundleTable]) -> Result<(), ConfigError> {
+    unique(source, "bundle.name", bundles.iter().map(|b| &b.name))?;
+    unique(source, "bundle.id", bundles.iter().map(|b| &b.id))?;
+    // 10.0.0.1/8 and 10.0.0.0/8 are one prefix.
+    let truncated: Vec<Spanned<IpNet>> = bundles
+        .iter()
+        .flat_map(|b| &b.prefixes)
+        .map(|p| Spanned::new(p.span(), p.get_ref().trunc()))
+        .collect();
+    unique(source, "bundle.prefixes", &truncated)
+}

@@ -1,0 +1,46 @@
+use std::fs::{self, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use forebay_config::{ConfigError, Source, Spanned};
+use forebay_wire::feedback::Key;
+
+/// A key file is one short line; anything longer is not one.
+const MAX_LEN: u64 = 4096;
+
+/// Reads the key in the file that the configuration names; the file must be readable by its owner
+/// alone. A relative path starts where the configuration file is.
+pub(super) fn read(source: &Source, path: &Spanned<PathBuf>) -> Result<Key, ConfigError> {
+    let error = |m: String| source.error_at(path.span(), "bundle.key_file", m);
+    let base = source.file().parent().unwrap_or(Path::new(""));
+    let file = base.join(path.get_ref());
+    let shown = file.display();
+    let open = fs::File::open(&file).map_err(|e| {
+        error(format!("{shown} cannot be read: {e} (`forebay keygen {shown}` makes one)"))
+    })?;
+    let meta = open.metadata().map_err(|e| error(format!("{shown}: {e}")))?;
+    if meta.mode() & 0o077 != 0 {
+        let mode = meta.mode() & 0o777;
+        return Err(error(format!(
+            "{shown} can be read by others (mode {mode:03o}): chmod 600 {shown}"
+        )));
+    }
+    let mut text = String::new();
+    open.take(MAX_LEN)
+        .read_to_string(&mut text)
+        .map_err(|e| error(format!("{shown} is not a key file: {e}")))?;
+    text.trim().parse().map_err(|e| error(format!("{shown} is not a key file: {e}")))
+}
+
+/// Writes a new random key to `path`, readable by its owner alone; never over an existing file.
+///
+/// # Errors
+/// If the file exists or cannot be written, or the system gives no random numbers.
+pub fn generate(path: &Path) -> io::Result<()> {
+    let mut secret = [0; 32];
+    getrandom::fill(&mut secret).map_err(io::Error::other)?;
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+    writeln!(file, "{}", Key::new(secret).text())?;
+    file.sync_all()
+}

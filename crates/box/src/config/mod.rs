@@ -1,0 +1,47 @@
+//! Configuration of the boxes: TOML, checked whole before anything is touched.
+//!
+//! [`SendboxConfig::load`] and [`ReceiveboxConfig::load`] read a file, look at the interfaces and
+//! keys that it names, and either give a configuration that can be run or one error that names the
+//! line and the key. They change nothing.
+
+mod bundle;
+mod check;
+mod key;
+mod policy;
+mod receivebox;
+mod sendbox;
+
+pub use bundle::BundleConfig;
+pub use check::{Checked, check};
+pub use key::generate as generate_key;
+pub use policy::{Class, Match, Policy, PolicyKind};
+pub use receivebox::{PeerConfig, ReceiveboxConfig};
+pub use sendbox::SendboxConfig;
+
+use forebay_config::{ConfigError, Source, Spanned};
+use forebay_dataplane::Netdev;
+
+/// The interface that `name` names, ready for a port.
+fn interface(source: &Source, key: &str, name: &Spanned<String>) -> Result<Netdev, ConfigError> {
+    let at = |e| source.error_at(name.span(), key, e);
+    let netdev = Netdev::find(name.get_ref()).map_err(at)?;
+    netdev.check().map_err(at)?;
+    Ok(netdev)
+}
+
+/// Refuses a value that stands twice; `what` calls it in the error.
+fn unique<'a, T: PartialEq + std::fmt::Display + 'a>(
+    source: &Source,
+    key: &str,
+    values: impl IntoIterator<Item = &'a Spanned<T>>,
+) -> Result<(), ConfigError> {
+    let mut seen: Vec<&T> = Vec::new();
+    for value in values {
+        if seen.contains(&value.get_ref()) {
+            let message = format!("{} stands twice", value.get_ref());
+            return Err(source.error_at(value.span(), key, message));
+        }
+        seen.push(value.get_ref());
+    }
+    Ok(())
+}

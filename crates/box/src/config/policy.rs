@@ -1,0 +1,230 @@
+use forebay_config::{ConfigError, DurationValue, Limit, Source, Spanned};
+use forebay_units::Nanos;
+use ipnet::IpNet;
+use serde::Deserialize;
+
+/// How a bundle's queue is scheduled.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Policy {
+    /// The discipline, for the packets of all classes.
+    pub kind: PolicyKind,
+    /// For strict priority: the classes, the most urgent first, each with its own discipline. Empty
+    /// for the others.
+    pub classes: Vec<Class>,
+}
+
+/// A queueing discipline and its settings; `None` stands for the discipline's own default.
+#[derive(Clone, Debug, PartialEq)]
+pub enum PolicyKind {
+    /// First in, first out.
+    Fifo {
+        /// How much may wait.
+        limit: Option<Limit>,
+    },
+    /// Stochastic fairness queueing.
+    Sfq {
+        /// How much may wait, all flows together.
+        limit: Option<Limit>,
+        /// How often the hash changes; never by default.
+        perturb: Option<Nanos>,
+    },
+    /// Flow queueing with CoDel (RFC 8290).
+    FqCodel {
+        /// How much may wait, all flows together.
+        limit: Option<Limit>,
+        /// CoDel's target.
+        target: Option<Nanos>,
+        /// CoDel's interval.
+        interval: Option<Nanos>,
+        /// Whether to mark packets instead of dropping them where the flow allows it.
+        ecn: bool,
+    },
+    /// A more urgent class always goes first.
+    Strict,
+}
+
+/// A class of strict priority.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Class {
+    /// What people call it.
+    pub name: String,
+    /// Which packets are in it.
+    pub matches: Match,
+    /// How the class itself is scheduled.
+    pub policy: PolicyKind,
+}
+
+/// Which packets a class takes: those that fit every list that is not empty.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Match {
+    /// Values of the DSCP field.
+    pub dscp: Vec<u8>,
+    /// Source or destination ports.
+    pub ports: Vec<u16>,
+    /// Prefixes of the source or the destination address.
+    pub prefixes: Vec<IpNet>,
+}
+
+impl Match {
+    /// Whether it takes everything.
+    pub fn is_all(&self) -> bool {
+        self.dscp.is_empty() && self.ports.is_empty() && self.prefixes.is_empty()
+    }
+}
+
+/// `policy = { ... }` as it is written.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct PolicyTable {
+    kind: Kind,
+    limit: Option<Spanned<Limit>>,
+    perturb: Option<Spanned<DurationValue>>,
+    target: Option<Spanned<DurationValue>>,
+    interval: Option<Spanned<DurationValue>>,
+    ecn: Option<Spanned<bool>>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Kind {
+    Fifo,
+    Sfq,
+    FqCodel,
+    Strict,
+}
+
+/// `[[bundle.class]]` as it is written.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ClassTable {
+    name: Spanned<String>,
+    #[serde(default)]
+    dscp: Vec<Spanned<u8>>,
+    #[serde(default)]
+    ports: Vec<u16>,
+    #[serde(default)]
+    prefixes: Vec<IpNet>,
+    policy: Option<Spanned<PolicyTable>>,
+}
+
+const DEFAULT: PolicyKind = PolicyKind::Sfq { limit: None, perturb: None };
+
+impl Policy {
+    pub(super) fn check(
+        source: &Source,
+        table: Option<Spanned<PolicyTable>>,
+        classes: Vec<ClassTable>,
+    ) -> Result<Self, ConfigError> {
+        let Some(table) = table else {
+            return Self::without_classes(source, DEFAULT, &classes);
+        };
+        let span = table.span();
+        let kind = table.into_inner().check(source, "bundle.policy")?;
+        if kind != PolicyKind::Strict {
+            return Self::without_classes(source, kind, &classes);
+        }
+        if classes.is_empty() {
+            let message = "strict priority needs at least one [[bundle.class]]";
+            return Err(source.error_at(span, "bundle.policy", message));
+        }
+        let last = classes.len() - 1;
+        let classes = classes.into_iter().enumerate().map(|(i, c)| c.check(source, i == last));
+        Ok(Self { kind, classes: classes.collect::<Result<_, _>>()? })
+    }
+
+    fn without_classes(
+        source: &Source,
+        kind: PolicyKind,
+        classes: &[ClassTable],
+    ) -> Result<Self, ConfigError> {
+        if let Some(class) = classes.first() {
+            let message = "classes go with policy = { kind = \"strict\" } only";
+            return Err(source.error_at(class.name.span(), "bundle.class", message));
+        }
+        Ok(Self { kind, classes: Vec::new() })
+    }
+}
+
+impl PolicyTable {
+    fn check(self, source: &Source, key: &str) -> Result<PolicyKind, ConfigError> {
+        let error = |span, name: &str, message: &str| {
+            Err(source.error_at(span, format!("{key}.{name}"), message))
+        };
+        if let Some(limit) = &self.limit {
+            match limit.get_ref() {
+                Limit::Bdp(_) => {
+                    let message = "a bundle's rate is not known beforehand: \
+                                   give packets, bytes or a time";
+                    return error(limit.span(), "limit", message);
+                }
+                Limit::Packets(0) => return error(limit.span(), "limit", "nothing could wait"),
+                Limit::Packets(n) if *n > Self::MAX_PACKETS => {
+                    return error(limit.span(), "limit", "more than a million packets");
+                }
+                _ => {}
+            }
+        }
+        let fq_codel_only = [&self.target, &self.interval].into_iter().flatten().map(Spanned::span);
+        let fq_codel_only = fq_codel_only.chain(self.ecn.as_ref().map(Spanned::span)).next();
+        if let (Some(span), true) = (fq_codel_only, self.kind != Kind::FqCodel) {
+            return error(span, "target/interval/ecn", "these go with kind = \"fq_codel\" only");
+        }
+        if let (Some(perturb), true) = (&self.perturb, self.kind != Kind::Sfq) {
+            return error(perturb.span(), "perturb", "this goes with kind = \"sfq\" only");
+        }
+        if let (Some(limit), true) = (&self.limit, self.kind == Kind::Strict) {
+            return error(limit.span(), "limit", "strict priority has a limit for each class");
+        }
+        let limit = self.limit.map(Spanned::into_inner);
+        let time = |t: Option<Spanned<DurationValue>>| t.map(|t| t.into_inner().0);
+        Ok(match self.kind {
+            Kind::Fifo => PolicyKind::Fifo { limit },
+            Kind::Sfq => PolicyKind::Sfq { limit, perturb: time(self.perturb) },
+            Kind::FqCodel => PolicyKind::FqCodel {
+                limit,
+                target: time(self.target),
+                interval: time(self.interval),
+                ecn: self.ecn.is_none_or(Spanned::into_inner),
+            },
+            Kind::Strict => PolicyKind::Strict,
+        })
+    }
+
+    /// A million full frames are 1.5 GB of buffers.
+    const MAX_PACKETS: u64 = 1_000_000;
+}
+
+impl ClassTable {
+    fn check(self, source: &Source, is_last: bool) -> Result<Class, ConfigError> {
+        if let Some(dscp) = self.dscp.iter().find(|d| *d.get_ref() > 63) {
+            let message = format!("{} is no DSCP: 0 to 63", dscp.get_ref());
+            return Err(source.error_at(dscp.span(), "bundle.class.dscp", message));
+        }
+        let matches = Match {
+            dscp: self.dscp.into_iter().map(Spanned::into_inner).collect(),
+            ports: self.ports,
+            prefixes: self.prefixes,
+        };
+        if matches.is_all() != is_last {
+            let message = if is_last {
+                "the last class takes what no other takes: it has no dscp, ports or prefixes"
+            } else {
+                "needs dscp, ports or prefixes: without them it would take everything"
+            };
+            return Err(source.error_at(self.name.span(), "bundle.class", message));
+        }
+        let policy = match self.policy {
+            None => DEFAULT,
+            Some(table) => {
+                let span = table.span();
+                let policy = table.into_inner().check(source, "bundle.class.policy")?;
+                if policy == PolicyKind::Strict {
+                    let message = "a class cannot have classes of its own";
+                    return Err(source.error_at(span, "bundle.class.policy", message));
+                }
+                policy
+            }
+        };
+        Ok(Class { name: self.name.into_inner(), matches, policy })
+    }
+}

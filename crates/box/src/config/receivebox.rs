@@ -1,0 +1,142 @@
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use forebay_config::{ConfigError, Source, Spanned, load};
+use forebay_dataplane::Netdev;
+use forebay_wire::feedback::Key;
+use ipnet::IpNet;
+use serde::Deserialize;
+
+use super::{interface, key, unique};
+
+/// A receivebox: counts what arrives on an interface and answers boundary packets.
+#[derive(Debug)]
+pub struct ReceiveboxConfig {
+    /// The interface that the bundles arrive on.
+    pub interface: Netdev,
+    /// Where epoch updates arrive, and feedback comes from.
+    pub listen: SocketAddr,
+    /// The bundles.
+    pub peers: Vec<PeerConfig>,
+}
+
+/// A bundle, as its receivebox sees it.
+#[derive(Debug)]
+pub struct PeerConfig {
+    /// What people call it.
+    pub name: String,
+    /// What the two boxes call it.
+    pub id: u16,
+    /// The destinations of its packets.
+    pub prefixes: Vec<IpNet>,
+    /// The sources of its packets; nothing listed means anywhere.
+    pub sources: Vec<IpNet>,
+    /// Where its sendbox listens.
+    pub sendbox: SocketAddr,
+    /// The key that it shares with its sendbox.
+    pub key: Key,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    receivebox: ReceiveboxTable,
+    bundle: Vec<PeerTable>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ReceiveboxTable {
+    interface: Spanned<String>,
+    listen: SocketAddr,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PeerTable {
+    name: Spanned<String>,
+    id: Spanned<u16>,
+    prefixes: Vec<Spanned<IpNet>>,
+    #[serde(default)]
+    sources: Vec<Spanned<IpNet>>,
+    sendbox: Spanned<SocketAddr>,
+    key_file: Spanned<PathBuf>,
+}
+
+impl ReceiveboxConfig {
+    /// Reads and checks the file at `path`.
+    ///
+    /// # Errors
+    /// The first thing that is wrong, with its line and key.
+    pub fn load(path: &Path) -> Result<Self, ConfigError> {
+        let (file, source) = load::<File>(path)?;
+        let listen = file.receivebox.listen;
+        unique(&source, "bundle.name", file.bundle.iter().map(|b| &b.name))?;
+        check_ids(&source, &file.bundle)?;
+        check_overlap(&source, &file.bundle)?;
+        let mut peers = Vec::new();
+        for peer in file.bundle {
+            peers.push(peer.check(&source, listen)?);
+        }
+        let interface = interface(&source, "receivebox.interface", &file.receivebox.interface)?;
+        Ok(Self { interface, listen, peers })
+    }
+}
+
+impl PeerTable {
+    fn check(self, source: &Source, listen: SocketAddr) -> Result<PeerConfig, ConfigError> {
+        if self.prefixes.is_empty() {
+            let message = "a bundle needs at least one destination prefix";
+            return Err(source.error_at(self.name.span(), "bundle.prefixes", message));
+        }
+        if self.sendbox.get_ref().is_ipv4() != listen.is_ipv4() {
+            let message = format!("is not of the same IP version as receivebox.listen ({listen})");
+            return Err(source.error_at(self.sendbox.span(), "bundle.sendbox", message));
+        }
+        let plain = |list: Vec<Spanned<IpNet>>| {
+            list.into_iter().map(|p| p.into_inner().trunc()).collect::<Vec<_>>()
+        };
+        Ok(PeerConfig {
+            key: key::read(source, &self.key_file)?,
+            name: self.name.into_inner(),
+            id: self.id.into_inner(),
+            prefixes: plain(self.prefixes),
+            sources: plain(self.sources),
+            sendbox: self.sendbox.into_inner(),
+        })
+    }
+}
+
+/// An id names a bundle together with the sendbox it comes from.
+fn check_ids(source: &Source, peers: &[PeerTable]) -> Result<(), ConfigError> {
+    for (i, peer) in peers.iter().enumerate() {
+        let same = |p: &PeerTable| {
+            p.id.get_ref() == peer.id.get_ref() && p.sendbox.get_ref() == peer.sendbox.get_ref()
+        };
+        if peers[..i].iter().any(same) {
+            let message = format!("{} stands twice for one sendbox", peer.id.get_ref());
+            return Err(source.error_at(peer.id.span(), "bundle.id", message));
+        }
+    }
+    Ok(())
+}
+
+/// A destination prefix may stand in several bundles if their sources tell them apart.
+fn check_overlap(source: &Source, peers: &[PeerTable]) -> Result<(), ConfigError> {
+    let has = |list: &[Spanned<IpNet>], p: IpNet| list.iter().any(|q| q.get_ref().trunc() == p);
+    for (i, peer) in peers.iter().enumerate() {
+        for (j, prefix) in peer.prefixes.iter().enumerate() {
+            let p = prefix.get_ref().trunc();
+            let same_sources = |other: &PeerTable| {
+                (peer.sources.is_empty() && other.sources.is_empty())
+                    || peer.sources.iter().any(|s| has(&other.sources, s.get_ref().trunc()))
+            };
+            let in_other = peers[..i].iter().any(|o| has(&o.prefixes, p) && same_sources(o));
+            if in_other || has(&peer.prefixes[..j], p) {
+                let message = format!("{p} stands twice (set `sources` to tell bundles apart)");
+                return Err(source.error_at(prefix.span(), "bundle.prefixes", message));
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,60 @@
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+/// Why a box could not start, or had to stop.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The configuration is wrong; nothing was touched.
+    #[error(transparent)]
+    Config(#[from] forebay_config::ConfigError),
+    /// A port or a BPF program.
+    #[error(transparent)]
+    Dataplane(#[from] forebay_dataplane::Error),
+    /// The control address cannot be used.
+    #[error("cannot listen on {address}: {source} (is it an address of this machine?)")]
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// The kernel's answer.
+        source: io::Error,
+    },
+    /// A queueing discipline does not take its settings.
+    #[error("bundle {bundle}: {source}")]
+    Policy {
+        /// The bundle's name.
+        bundle: String,
+        /// What is wrong.
+        source: forebay_queue::ConfigError,
+    },
+    /// The controller does not take its settings.
+    #[error("bundle {bundle}: {source}")]
+    Control {
+        /// The bundle's name.
+        bundle: String,
+        /// What is wrong.
+        source: forebay_control::ConfigError,
+    },
+    /// A log or a result cannot be written.
+    #[error("cannot write {}: {source}", path.display())]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// The system's answer.
+        source: io::Error,
+    },
+    /// Signals cannot be waited for.
+    #[error("cannot wait for signals: {0}")]
+    Signals(io::Error),
+}
+
+impl Error {
+    /// The exit code of a command that ends with this error: 2 where the user's configuration is
+    /// wrong, 1 for the rest.
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            Self::Config(_) | Self::Policy { .. } | Self::Control { .. } => 2,
+            _ => 1,
+        }
+    }
+}

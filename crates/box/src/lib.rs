@@ -1,0 +1,15 @@
+//! The boxes: what runs at the two ends of a bundle.
+//!
+//! The [`sendbox`] queues and shapes; the [`receivebox`] counts and answers. Each is one process
+//! with one thread, configured by a file (see [`config`]).
+
+mod channel;
+pub mod config;
+mod error;
+mod prefix_table;
+mod random;
+pub mod receivebox;
+pub mod sendbox;
+mod signals;
+
+pub use error::Error;

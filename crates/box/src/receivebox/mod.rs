@@ -1,0 +1,132 @@
+//! The receivebox: counts what arrives for each bundle, and answers epoch boundary packets.
+//!
+//! The counting is done by a BPF program that sees packets and touches none; this process only
+//! turns its samples into feedback.
+
+use std::collections::HashMap;
+use std::io::Write;
+use std::net::SocketAddr;
+
+use forebay_dataplane::wait::Waiter;
+use forebay_dataplane::{BundleRule, Sample, Sampler, clock};
+use forebay_units::Nanos;
+use forebay_wire::feedback::{Arrival, BundleId, ReceiveboxChannel, bundle_of};
+
+use crate::Error;
+use crate::channel::{Channel, Datagram};
+use crate::config::{PeerConfig, ReceiveboxConfig};
+use crate::random;
+use crate::signals::Signals;
+
+/// The epoch size before a sendbox has asked for one: as good as no samples.
+const NO_EPOCH: u32 = 1 << 24;
+/// Nothing here is due at a time; a wait only has to end some day.
+const IDLE: Nanos = Nanos::from_secs(3600);
+
+/// Runs a receivebox until SIGTERM or SIGINT.
+///
+/// When it counts, it says so on standard output as a line of JSON.
+///
+/// # Errors
+/// If it cannot be set up, in which case everything is as it was; or if the kernel fails it.
+pub fn run(config: ReceiveboxConfig) -> Result<(), Error> {
+    let signals = Signals::block().map_err(Error::Signals)?;
+    let channel = Channel::bind(config.listen)?;
+    let rules = config.peers.iter().map(rule).collect::<Vec<_>>();
+    let mut sampler = Sampler::attach(&config.interface, &rules)?;
+    let mut peers = Peers::new(config.peers);
+    println!("{}", serde_json::json!({ "event": "ready" }));
+    // Nobody may be listening any more; that is no reason not to count.
+    let _ = std::io::stdout().flush();
+
+    let mut waiter =
+        Waiter::new([signals.descriptor(), sampler.descriptor(), channel.descriptor()]);
+    while !signals.came() {
+        waiter.wait_until(clock::now() + IDLE);
+        sampler.poll(|sample| peers.answer(&sample, &channel))?;
+        while let Some(datagram) = channel.receive() {
+            if let Some((bundle, epoch)) = peers.on_update(&datagram, &channel) {
+                sampler.set_epoch(bundle, epoch)?;
+            }
+        }
+    }
+    for (index, peer) in peers.all.iter().enumerate() {
+        let counts = sampler.counts(index)?;
+        tracing::info!("bundle {}: {counts:?}, {} refused", peer.name, peer.refused);
+    }
+    tracing::info!("samples lost in a full ring: {}", sampler.samples_lost()?);
+    Ok(())
+}
+
+fn rule(peer: &PeerConfig) -> BundleRule {
+    BundleRule {
+        sources: peer.sources.clone(),
+        destinations: peer.prefixes.clone(),
+        epoch: NO_EPOCH,
+    }
+}
+
+/// A bundle's sendbox.
+struct Peer {
+    name: String,
+    address: SocketAddr,
+    feedback: ReceiveboxChannel,
+    /// Messages that were not authentic, replayed or malformed.
+    refused: u64,
+}
+
+struct Peers {
+    all: Vec<Peer>,
+    /// Two sendboxes may use one id; their keys tell them apart.
+    by_id: HashMap<BundleId, Vec<usize>>,
+}
+
+impl Peers {
+    fn new(configs: Vec<PeerConfig>) -> Self {
+        let mut by_id: HashMap<_, Vec<_>> = HashMap::new();
+        let all = configs.into_iter().enumerate().map(|(index, config)| {
+            let id = BundleId(config.id);
+            by_id.entry(id).or_default().push(index);
+            Peer {
+                name: config.name,
+                address: config.sendbox,
+                feedback: ReceiveboxChannel::new(id, &config.key, random::session()),
+                refused: 0,
+            }
+        });
+        Self { all: all.collect(), by_id }
+    }
+
+    /// Sends the feedback for a boundary packet, if its sendbox has made itself known.
+    fn answer(&mut self, sample: &Sample, channel: &Channel) {
+        let Some(peer) = self.all.get_mut(sample.bundle) else { return };
+        let arrival = Arrival {
+            fingerprint: sample.fingerprint,
+            time: sample.time,
+            bytes: sample.counts.bytes,
+            packets: sample.counts.packets as u32,
+        };
+        if let Some(message) = peer.feedback.feedback(arrival) {
+            channel.send(&message, peer.address);
+        }
+    }
+
+    /// Takes a message from a sendbox; the bundle and its epoch size if that may have changed.
+    fn on_update(&mut self, datagram: &Datagram, channel: &Channel) -> Option<(usize, u32)> {
+        let id = bundle_of(datagram.bytes()).ok()?;
+        for &index in self.by_id.get(&id)? {
+            let peer = &mut self.all[index];
+            match peer.feedback.receive(datagram.bytes()) {
+                Ok(answer) => {
+                    channel.send(&answer, peer.address);
+                    return Some((index, peer.feedback.epoch()?.packets()));
+                }
+                Err(e) => {
+                    peer.refused += 1;
+                    tracing::debug!("bundle {}: message refused: {e}", peer.name);
+                }
+            }
+        }
+        None
+    }
+}

@@ -1,0 +1,170 @@
+//! One bundle at its sendbox: its queue behind its shaper, its control loop, and its receivebox.
+
+use std::net::SocketAddr;
+
+use forebay_control as control;
+use forebay_dataplane::Packet;
+use forebay_dataplane::record::Tick;
+use forebay_queue::token_bucket::{self, Burst};
+use forebay_queue::{Backlog, DropSink, Packet as _, Qdisc, TokenBucket};
+use forebay_units::{Bytes, Nanos, Rate};
+use forebay_wire::EpochSize;
+use forebay_wire::feedback::{BundleId, FEEDBACK_LEN, Received, SendboxChannel};
+
+use super::policy::{self, BoxedQdisc};
+use crate::Error;
+use crate::channel::Channel;
+use crate::config::BundleConfig;
+use crate::random;
+
+/// How late this process may wake up without losing what it could have sent meanwhile. It is also
+/// the most that can hit the bottleneck in one go: at 96 Mbit/s four packets.
+const BURST: Nanos = Nanos::from_micros(500);
+
+/// Wire lengths of feedback, its Ethernet, IP and UDP headers included.
+const FEEDBACK_IPV4: Bytes = Bytes(FEEDBACK_LEN as u64 + 14 + 20 + 8);
+const FEEDBACK_IPV6: Bytes = Bytes(FEEDBACK_LEN as u64 + 14 + 40 + 8);
+
+/// How long feedback may be missing before the receivebox is asked whether it still knows us: it may
+/// have started again, and sends nothing until it is told our session.
+const REMIND_AFTER: Nanos = Nanos::from_millis(200);
+
+pub(super) struct Bundle {
+    name: String,
+    id: BundleId,
+    shaper: TokenBucket<BoxedQdisc>,
+    control: control::Bundle,
+    receivebox: SocketAddr,
+    feedback: SendboxChannel,
+    /// When the receivebox was last heard, or asked.
+    in_touch: Nanos,
+    /// Messages that were not authentic, replayed or malformed.
+    refused: u64,
+}
+
+impl Bundle {
+    pub(super) fn new(config: BundleConfig, seed: u64, now: Nanos) -> Result<Self, Error> {
+        let BundleConfig { name, id, receivebox, key, policy, min_rate, max_rate, .. } = config;
+        let named = |source| Error::Policy { bundle: name.clone(), source };
+        let qdisc = policy::build(&policy, seed).map_err(named)?;
+        let defaults = control::BundleConfig::default();
+        let feedback_wire = if receivebox.is_ipv4() { FEEDBACK_IPV4 } else { FEEDBACK_IPV6 };
+        let control = control::BundleConfig {
+            min_rate: min_rate.unwrap_or(defaults.min_rate),
+            max_rate: max_rate.unwrap_or(defaults.max_rate),
+            epoch: control::EpochConfig { feedback_wire, ..defaults.epoch },
+            ..defaults
+        };
+        let control = control::Bundle::new(control, now)
+            .map_err(|source| Error::Control { bundle: name.clone(), source })?;
+        let shaper = token_bucket::Config { rate: control.rate(), burst: Burst::Time(BURST) };
+        Ok(Self {
+            shaper: TokenBucket::new(shaper, qdisc),
+            control,
+            feedback: SendboxChannel::new(BundleId(id), &key, random::session()),
+            id: BundleId(id),
+            receivebox,
+            in_touch: Nanos::ZERO,
+            refused: 0,
+            name,
+        })
+    }
+
+    pub(super) fn enqueue(&mut self, now: Nanos, packet: Packet, drops: &mut dyn DropSink<Packet>) {
+        self.shaper.enqueue(now, packet, drops);
+    }
+
+    /// The next packet that may leave now. It counts as sent: the caller must send it.
+    pub(super) fn dequeue(
+        &mut self,
+        now: Nanos,
+        drops: &mut dyn DropSink<Packet>,
+    ) -> Option<Packet> {
+        let packet = self.shaper.dequeue(now, drops)?;
+        self.control.on_sent(now, packet.len(), packet.fingerprint);
+        Some(packet)
+    }
+
+    /// When to ask for the next packet.
+    pub(super) fn next_event(&self, now: Nanos) -> Option<Nanos> {
+        self.shaper.next_event(now)
+    }
+
+    pub(super) fn backlog(&self) -> Backlog {
+        self.shaper.backlog()
+    }
+
+    /// A datagram for this bundle.
+    pub(super) fn on_message(&mut self, now: Nanos, datagram: &[u8], channel: &Channel) {
+        match self.feedback.receive(datagram) {
+            Ok(Received::Feedback(f)) => {
+                self.in_touch = now;
+                let feedback = control::Feedback {
+                    fingerprint: f.arrival.fingerprint,
+                    epoch: f.epoch.packets(),
+                    bytes: f.arrival.bytes,
+                    packets: f.arrival.packets,
+                    received_at: f.arrival.time,
+                    sequence: f.sequence,
+                };
+                self.control.on_feedback(now, &feedback);
+            }
+            Ok(Received::EpochSize(epoch)) => self.control.on_epoch_ack(now, epoch.packets()),
+            Ok(Received::NewSession) => self.send_epoch(now, self.control.epoch(), channel),
+            Err(e) => {
+                self.refused += 1;
+                tracing::debug!("bundle {}: message refused: {e}", self.name);
+            }
+        }
+    }
+
+    fn send_epoch(&mut self, now: Nanos, packets: u32, channel: &Channel) {
+        // The controller's sizes are powers of two within the protocol's range.
+        let Ok(epoch) = EpochSize::from_packets(packets) else { return };
+        self.in_touch = now;
+        channel.send(&self.feedback.update(epoch), self.receivebox);
+    }
+
+    /// The controller's tick: sets the rate, tells the receivebox a new epoch size, explains itself.
+    pub(super) fn tick(&mut self, now: Nanos, channel: &Channel) {
+        self.control.on_tick(now, self.shaper.backlog().bytes);
+        self.shaper.set_rate(now, self.control.rate());
+        let silent = now.saturating_sub(self.in_touch) >= REMIND_AFTER;
+        let reminder = silent.then(|| self.control.epoch());
+        if let Some(epoch) = self.control.poll_epoch_update(now).or(reminder) {
+            self.send_epoch(now, epoch, channel);
+        }
+        while let Some(event) = self.control.poll_event() {
+            match event {
+                control::Event::RateSet { .. } => tracing::debug!("bundle {}: {event}", self.name),
+                _ => tracing::info!("bundle {}: {event}", self.name),
+            }
+        }
+    }
+
+    pub(super) fn record(&self, now: Nanos) -> Tick {
+        let s = self.control.snapshot();
+        Tick {
+            time: now.0,
+            bundle: self.name.clone(),
+            mode: s.mode.to_string(),
+            rate: s.rate.map(Rate::as_bps),
+            rtt: s.rtt.map(|t| t.0),
+            min_rtt: s.min_rtt.map(|t| t.0),
+            send_rate: s.send_rate.map(Rate::as_bps),
+            receive_rate: s.receive_rate.map(Rate::as_bps),
+            epoch: s.epoch,
+            backlog: self.shaper.backlog().bytes.0,
+        }
+    }
+
+    pub(super) fn id(&self) -> BundleId {
+        self.id
+    }
+
+    /// What happened, for the log at the end.
+    pub(super) fn summary(&self) -> String {
+        let counters = self.control.snapshot().counters;
+        format!("bundle {}: {counters:?}, {} messages refused", self.name, self.refused)
+    }
+}

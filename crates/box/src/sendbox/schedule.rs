@@ -1,0 +1,102 @@
+//! Which bundle may send next, and when: a heap of times, so that a packet costs no look at the
+//! bundles that have nothing to do.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use forebay_units::Nanos;
+
+/// For each bundle at most one time at which it wants to be asked.
+#[derive(Debug)]
+pub(super) struct Schedule {
+    heap: BinaryHeap<Reverse<(Nanos, usize)>>,
+    /// The time that counts; heap entries that differ are left-overs.
+    due: Vec<Option<Nanos>>,
+}
+
+impl Schedule {
+    pub(super) fn new(bundles: usize) -> Self {
+        Self { heap: BinaryHeap::with_capacity(2 * bundles), due: vec![None; bundles] }
+    }
+
+    /// Asks for `bundle` at `time`, or not at all; replaces what it asked for before.
+    pub(super) fn set(&mut self, bundle: usize, time: Option<Nanos>) {
+        if self.due[bundle] == time {
+            return;
+        }
+        self.due[bundle] = time;
+        if let Some(time) = time {
+            self.heap.push(Reverse((time, bundle)));
+        }
+        // Left-overs go when they come up; this bounds them where they never do.
+        if self.heap.len() > 4 * self.due.len() + 16 {
+            let due = &self.due;
+            self.heap.retain(|Reverse((t, b))| due[*b] == Some(*t));
+        }
+    }
+
+    /// The earliest time that a bundle asked for.
+    pub(super) fn next(&mut self) -> Option<Nanos> {
+        while let Some(Reverse((time, bundle))) = self.heap.peek() {
+            if self.due[*bundle] == Some(*time) {
+                return Some(*time);
+            }
+            self.heap.pop();
+        }
+        None
+    }
+
+    /// Takes out a bundle whose time has come.
+    pub(super) fn pop(&mut self, now: Nanos) -> Option<usize> {
+        if self.next()? > now {
+            return None;
+        }
+        let Reverse((_, bundle)) = self.heap.pop()?;
+        self.due[bundle] = None;
+        Some(bundle)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn the_earliest_comes_first_and_once() {
+        let mut s = Schedule::new(3);
+        s.set(0, Some(Nanos(30)));
+        s.set(1, Some(Nanos(10)));
+        s.set(2, Some(Nanos(20)));
+        s.set(1, Some(Nanos(40)));
+        assert_eq!(s.next(), Some(Nanos(20)));
+        assert_eq!(s.pop(Nanos(19)), None);
+        assert_eq!(s.pop(Nanos(35)), Some(2));
+        assert_eq!(s.pop(Nanos(35)), Some(0));
+        assert_eq!(s.pop(Nanos(35)), None);
+        s.set(1, None);
+        assert_eq!(s.next(), None);
+    }
+
+    proptest! {
+        #[test]
+        fn agrees_with_a_plain_table(
+            ops in prop::collection::vec((0usize..8, prop::option::of(0u64..100), 0u64..100), 0..300)
+        ) {
+            let mut s = Schedule::new(8);
+            let mut table = [None; 8];
+            for (bundle, time, now) in ops {
+                s.set(bundle, time.map(Nanos));
+                table[bundle] = time.map(Nanos);
+                prop_assert_eq!(s.next(), table.iter().flatten().min().copied());
+                if let Some(popped) = s.pop(Nanos(now)) {
+                    let time = table[popped].take();
+                    prop_assert!(time.is_some_and(|t| t <= Nanos(now)));
+                    prop_assert!(table.iter().flatten().all(|t| Some(*t) >= time));
+                }
+                prop_assert!(s.heap.len() <= 4 * 8 + 16);
+            }
+        }
+    }
+}

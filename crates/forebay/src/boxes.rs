@@ -1,0 +1,56 @@
+//! Commands of the boxes.
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use forebay_box::config::{ReceiveboxConfig, SendboxConfig, generate_key};
+use forebay_box::sendbox::LogPaths;
+use forebay_box::{Error, receivebox, sendbox};
+
+use crate::cli::{ReceiveboxArgs, SendboxArgs};
+use crate::fail;
+
+pub(crate) fn sendbox(args: &SendboxArgs) -> ExitCode {
+    let paths = LogPaths {
+        packets: args.packet_log.clone(),
+        ticks: args.tick_log.clone(),
+        counters: args.counters.clone(),
+    };
+    let load = SendboxConfig::load(&args.config).map_err(Error::from);
+    end(load.and_then(|config| sendbox::run(config, &paths)))
+}
+
+pub(crate) fn receivebox(args: &ReceiveboxArgs) -> ExitCode {
+    let load = ReceiveboxConfig::load(&args.config).map_err(Error::from);
+    end(load.and_then(receivebox::run))
+}
+
+pub(crate) fn check(file: &Path) -> ExitCode {
+    match forebay_box::config::check(file) {
+        Ok(what) => {
+            println!("{}: {what}", file.display());
+            ExitCode::SUCCESS
+        }
+        Err(e) => fail(&e, 2),
+    }
+}
+
+pub(crate) fn keygen(file: &Path) -> ExitCode {
+    match generate_key(file) {
+        Ok(()) => {
+            println!(
+                "{}: a new key; copy it to the other box, readable by root alone",
+                file.display()
+            );
+            ExitCode::SUCCESS
+        }
+        Err(e) => fail(&std::io::Error::new(e.kind(), format!("{}: {e}", file.display())), 2),
+    }
+}
+
+fn end(result: Result<(), Error>) -> ExitCode {
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(e) => fail(&e, e.exit_code()),
+    }
+}

@@ -1,0 +1,121 @@
+//! The command line.
+
+use std::path::PathBuf;
+
+use clap::{ArgAction, Args, Parser, Subcommand};
+
+/// Moves network queues to where they can be controlled, and controls them well.
+#[derive(Debug, Parser)]
+#[command(version, propagate_version = true)]
+pub(crate) struct Cli {
+    /// Say more; twice for everything.
+    #[arg(short, long, global = true, action = ArgAction::Count)]
+    pub(crate) verbose: u8,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// See a queue leave the bottleneck, on this machine's own TCP.
+    Demo(DemoArgs),
+    /// Run experiments and report on them.
+    Lab(LabArgs),
+    /// Hold a site's bundles to their rates (needs root).
+    Sendbox(SendboxArgs),
+    /// Count what arrives and answer the sendbox (needs root).
+    Receivebox(ReceiveboxArgs),
+    /// Say what is wrong with a configuration file, by line and key; changes nothing.
+    Check {
+        /// The file of a sendbox or a receivebox.
+        file: PathBuf,
+    },
+    /// Make a key for a bundle's two boxes.
+    Keygen {
+        /// The file to write; it must not exist.
+        file: PathBuf,
+    },
+    /// A traffic program of the laboratory.
+    #[command(hide = true)]
+    Agent,
+    /// The network of the laboratory.
+    #[command(hide = true)]
+    LinkEmulator,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SendboxArgs {
+    /// The configuration.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: PathBuf,
+    /// Record every packet through the bundles' queues.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) packet_log: Option<PathBuf>,
+    /// Record every tick of the controllers, as JSON lines.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) tick_log: Option<PathBuf>,
+    /// Write the account of all packets at the end, as JSON.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) counters: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ReceiveboxArgs {
+    /// The configuration.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: PathBuf,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DemoArgs {
+    /// Ten seconds an arm instead of forty.
+    #[arg(long)]
+    pub(crate) quick: bool,
+    /// Draws the requests; the same seed gives the same requests.
+    #[arg(long, default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// Write the figures there too.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json: Option<PathBuf>,
+    /// What to run on.
+    #[arg(long, value_enum, default_value_t = Engine::Netns)]
+    pub(crate) engine: Engine,
+    /// Where the report goes.
+    #[arg(long, value_name = "DIR", default_value = "demo")]
+    pub(crate) out: PathBuf,
+}
+
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+pub(crate) enum Engine {
+    /// This machine's Linux, in network namespaces (needs root).
+    Netns,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct LabArgs {
+    #[command(subcommand)]
+    pub(crate) command: LabCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum LabCommand {
+    /// Run a scenario file and print what was measured.
+    Run {
+        /// The scenario.
+        file: PathBuf,
+        /// What to run on.
+        #[arg(long, value_enum, default_value_t = Engine::Netns)]
+        engine: Engine,
+        /// Keep the runs' records and a report there.
+        #[arg(long, value_name = "DIR")]
+        out: Option<PathBuf>,
+        /// Write the summaries there, as JSON.
+        #[arg(long, value_name = "FILE")]
+        json: Option<PathBuf>,
+    },
+    /// Make a report from the records that a run kept.
+    Report {
+        /// The directory that `run --out` wrote.
+        dir: PathBuf,
+    },
+}

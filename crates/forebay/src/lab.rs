@@ -1,0 +1,146 @@
+//! Commands of the laboratory.
+
+use std::error::Error;
+use std::fs;
+use std::io::{self, Write};
+use std::path::Path;
+use std::process::ExitCode;
+
+use forebay_config::ConfigError;
+use forebay_lab::analysis::Analysis;
+use forebay_lab::demo::{self, Demo, Setting};
+use forebay_lab::engine::{EngineError, Interrupt};
+use forebay_lab::netns::Netns;
+use forebay_lab::results::store;
+use forebay_lab::runner::{self, RunError};
+use forebay_lab::{link, report, scenario, traffic};
+
+use crate::cli::{DemoArgs, Engine, LabArgs, LabCommand};
+use crate::fail;
+
+type Failure = Box<dyn Error>;
+
+pub(crate) fn demo(args: &DemoArgs) -> ExitCode {
+    end(show_demo(args))
+}
+
+pub(crate) fn run(args: &LabArgs) -> ExitCode {
+    end(match &args.command {
+        LabCommand::Run { file, engine, out, json } => {
+            run_file(file, *engine, out.as_deref(), json.as_deref())
+        }
+        LabCommand::Report { dir } => report_on(dir),
+    })
+}
+
+pub(crate) fn agent() -> ExitCode {
+    traffic::main()
+}
+
+pub(crate) fn link_emulator() -> ExitCode {
+    match link::main() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(e) => fail(&e, 1),
+    }
+}
+
+fn show_demo(args: &DemoArgs) -> Result<(), Failure> {
+    let mut setup = demo::setup(args.seed, args.quick)?;
+    let engine = engine(args.engine);
+    let interrupt = interrupt()?;
+    let (runs, result) = runner::run(engine, &setup.experiment, None, &interrupt);
+    result?;
+    let quick = if args.quick { " --quick" } else { "" };
+    setup.notes.push(format!("The laboratory's engine was `{}`.", engine.name()));
+    let demo = Demo::new(
+        Setting {
+            engine: engine.name().to_owned(),
+            offered: setup.offered,
+            notes: setup.notes,
+            command: format!("forebay demo --engine {} --seed {}{quick}", engine.name(), args.seed),
+        },
+        &runs,
+    )?;
+    print(&demo.table(report::colour_wanted()))?;
+    let page = args.out.join("report.html");
+    write(&page, &demo.html())?;
+    print(&format!("\nThe pictures: {}\n", page.display()))?;
+    if let Some(json) = &args.json {
+        write(json, &demo.json()?)?;
+    }
+    Ok(())
+}
+
+fn run_file(
+    file: &Path,
+    engine_name: Engine,
+    out: Option<&Path>,
+    json: Option<&Path>,
+) -> Result<(), Failure> {
+    let experiment = scenario::load(file)?;
+    let interrupt = interrupt()?;
+    let (runs, result) = runner::run(engine(engine_name), &experiment, out, &interrupt);
+    if !runs.is_empty() {
+        show(&experiment.title, &runs, out)?;
+        if let Some(json) = json {
+            let summaries: Vec<_> = runs.iter().map(|r| &r.summary).collect();
+            write(json, &(serde_json::to_string_pretty(&summaries)? + "\n"))?;
+        }
+    }
+    Ok(result?)
+}
+
+fn report_on(dir: &Path) -> Result<(), Failure> {
+    let mut runs = Vec::new();
+    for file in store::files(dir)? {
+        runs.push(Analysis::of(&store::load(&file)?));
+    }
+    show(&dir.display().to_string(), &runs, Some(dir))
+}
+
+/// The table on standard output, the page in `out`.
+fn show(title: &str, runs: &[Analysis], out: Option<&Path>) -> Result<(), Failure> {
+    print(&report::text(runs, report::colour_wanted()))?;
+    if let Some(dir) = out {
+        let page = dir.join("report.html");
+        write(&page, &report::html(title, runs))?;
+        print(&format!("\nThe pictures: {}\n", page.display()))?;
+    }
+    Ok(())
+}
+
+fn engine(name: Engine) -> &'static dyn forebay_lab::engine::Engine {
+    match name {
+        Engine::Netns => &Netns,
+    }
+}
+
+/// Ctrl-C and SIGTERM ask for an orderly end.
+fn interrupt() -> Result<Interrupt, Failure> {
+    let interrupt = Interrupt::default();
+    let raised = interrupt.clone();
+    ctrlc::set_handler(move || raised.raise())?;
+    Ok(interrupt)
+}
+
+fn print(text: &str) -> io::Result<()> {
+    io::stdout().lock().write_all(text.as_bytes())
+}
+
+fn write(path: &Path, text: &str) -> Result<(), Failure> {
+    if let Some(dir) = path.parent() {
+        fs::create_dir_all(dir).map_err(|e| format!("cannot make {}: {e}", dir.display()))?;
+    }
+    Ok(fs::write(path, text).map_err(|e| format!("cannot write {}: {e}", path.display()))?)
+}
+
+/// Exit codes: 2 for bad input, 130 for an interruption, as shells have it.
+fn end(result: Result<(), Failure>) -> ExitCode {
+    let Err(e) = result else { return ExitCode::SUCCESS };
+    let code = match e.downcast_ref() {
+        Some(RunError::Engine(EngineError::Interrupted)) => 130,
+        _ if e.is::<ConfigError>() => 2,
+        _ => 1,
+    };
+    fail(e.as_ref(), code)
+}

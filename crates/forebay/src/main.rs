@@ -1,0 +1,41 @@
+//! The forebay command: arguments in, exit code out. What it does is in the other crates.
+
+mod boxes;
+mod cli;
+mod lab;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::cli::{Cli, Command};
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let level = match cli.verbose {
+        0 => tracing_subscriber::filter::LevelFilter::INFO,
+        1 => tracing_subscriber::filter::LevelFilter::DEBUG,
+        _ => tracing_subscriber::filter::LevelFilter::TRACE,
+    };
+    tracing_subscriber::fmt()
+        .with_max_level(level)
+        .with_writer(std::io::stderr)
+        .with_target(false)
+        .init();
+    match cli.command {
+        Command::Demo(args) => lab::demo(&args),
+        Command::Lab(args) => lab::run(&args),
+        Command::Sendbox(args) => boxes::sendbox(&args),
+        Command::Receivebox(args) => boxes::receivebox(&args),
+        Command::Check { file } => boxes::check(&file),
+        Command::Keygen { file } => boxes::keygen(&file),
+        Command::Agent => lab::agent(),
+        Command::LinkEmulator => lab::link_emulator(),
+    }
+}
+
+/// Prints one line about what went wrong; the exit code to end with.
+fn fail(error: &dyn std::error::Error, code: u8) -> ExitCode {
+    eprintln!("forebay: {error}");
+    ExitCode::from(code)
+}

@@ -1,0 +1,216 @@
+//! Bad input: one clear line on standard error, exit code 2, nothing touched.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+/// A directory that goes with this value.
+struct Dir(PathBuf);
+
+impl Dir {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("fb-{name}-{}", std::process::id()));
+        fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+
+    fn file(&self, name: &str, text: &str, mode: u32) -> PathBuf {
+        let path = self.0.join(name);
+        fs::write(&path, text).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+        path
+    }
+
+    fn key(&self) {
+        let text = format!("forebay-key-v1 {}\n", "ab".repeat(32));
+        self.file("key", &text, 0o600);
+    }
+}
+
+impl Drop for Dir {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn forebay(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_forebay")).args(args).output().unwrap()
+}
+
+/// The one line that `forebay check` and the box itself say about a configuration.
+fn complaint(dir: &Dir, name: &str, text: &str) -> String {
+    let file = dir.file(&format!("{name}.toml"), text, 0o644);
+    let file = file.to_str().unwrap();
+    let check = forebay(&["check", file]);
+    let kind = if text.contains("[receivebox]") { "receivebox" } else { "sendbox" };
+    let run = forebay(&[kind, "--config", file]);
+    for output in [&check, &run] {
+        assert_eq!(output.status.code(), Some(2), "{name}: {output:?}");
+        assert!(output.stdout.is_empty(), "{name}: {output:?}");
+    }
+    assert_eq!(check.stderr, run.stderr, "{name}: the check says what the box says");
+    let text = String::from_utf8(check.stderr).unwrap();
+    assert_eq!(text.lines().count(), 1, "{name}: one line: {text}");
+    text.trim_end().replace(&format!("forebay: {}/", dir.0.display()), "")
+}
+
+const SENDBOX: &str = r#"[sendbox]
+inside = "nowhere"
+outside = "lo"
+listen = "127.0.0.1:28316"
+"#;
+
+fn bundle(name: &str, id: u16, prefixes: &str) -> String {
+    format!(
+        "[[bundle]]\nname = \"{name}\"\nid = {id}\nprefixes = {prefixes}\n\
+         receivebox = \"127.0.0.2:28317\"\nkey_file = \"key\"\n"
+    )
+}
+
+#[test]
+fn each_mistake_is_named_by_line_and_key() {
+    let dir = Dir::new("bad");
+    dir.key();
+    let one = bundle("b", 1, "[\"10.2.0.0/16\"]");
+    let cases = [
+        ("malformed", "[sendbox\n".to_owned(), "malformed.toml:1: "),
+        ("empty", String::new(), "empty.toml:1: missing field `sendbox`"),
+        ("typo", format!("{SENDBOX}busy_pol = true\n"), "typo.toml:5: sendbox.busy_pol: unknown field"),
+        (
+            "no-interface",
+            format!("{SENDBOX}{one}"),
+            "no-interface.toml:2: sendbox.inside: there is no network interface `nowhere`",
+        ),
+        (
+            "same-interface",
+            SENDBOX.replace("nowhere", "lo"),
+            "same-interface.toml:3: sendbox.outside: is the same interface",
+        ),
+        (
+            "prefix-twice",
+            format!("{SENDBOX}{one}{}", bundle("c", 2, "[\"10.3.0.0/16\", \"10.2.9.9/16\"]")),
+            "prefix-twice.toml:14: bundle.prefixes: 10.2.0.0/16 stands twice",
+        ),
+        (
+            "id-twice",
+            format!("{SENDBOX}{one}{}", bundle("c", 1, "[\"10.3.0.0/16\"]")),
+            "id-twice.toml:13: bundle.id: 1 stands twice",
+        ),
+        (
+            "no-prefix",
+            format!("{SENDBOX}{}", bundle("b", 1, "[]")),
+            "no-prefix.toml:6: bundle.prefixes: a bundle needs at least one",
+        ),
+        (
+            "bad-prefix",
+            format!("{SENDBOX}{}", bundle("b", 1, "[\"10.2.0.0/33\"]")),
+            "bad-prefix.toml:8: bundle.prefixes: ",
+        ),
+        (
+            "mixed-versions",
+            format!("{SENDBOX}{}", one.replace("127.0.0.2:28317", "[::1]:28317")),
+            "mixed-versions.toml:9: bundle.receivebox: is not of the same IP version",
+        ),
+        (
+            "no-listen",
+            format!("{}{one}", SENDBOX.replace("listen = \"127.0.0.1:28316\"\n", "")),
+            "no-listen.toml:5: bundle: with bundles, sendbox.listen must say",
+        ),
+        (
+            "policy",
+            format!("{SENDBOX}{one}policy = {{ kind = \"sfq\", limit = \"2 bdp\" }}\n"),
+            "policy.toml:11: bundle.policy.limit: a bundle's rate is not known",
+        ),
+        (
+            "codel-key",
+            format!("{SENDBOX}{one}policy = {{ kind = \"fifo\", target = \"5 ms\" }}\n"),
+            "codel-key.toml:11: bundle.policy.target/interval/ecn: these go with",
+        ),
+        (
+            "classless",
+            format!("{SENDBOX}{one}policy = {{ kind = \"strict\" }}\n"),
+            "classless.toml:11: bundle.policy: strict priority needs at least one",
+        ),
+        (
+            "greedy-class",
+            format!(
+                "{SENDBOX}{one}policy = {{ kind = \"strict\" }}\n[[bundle.class]]\nname = \"a\"\n\
+                 [[bundle.class]]\nname = \"z\"\n"
+            ),
+            "greedy-class.toml:13: bundle.class: needs dscp, ports or prefixes",
+        ),
+        (
+            "rates",
+            format!("{SENDBOX}{one}min_rate = \"2 Mbit/s\"\nmax_rate = \"1 Mbit/s\"\n"),
+            "rates.toml:12: bundle.max_rate: is below min_rate",
+        ),
+        (
+            "receivebox-interface",
+            "[receivebox]\ninterface = \"nowhere\"\nlisten = \"127.0.0.2:1\"\n[[bundle]]\n\
+             name = \"b\"\nid = 1\nprefixes = [\"10.2.0.0/16\"]\nsendbox = \"127.0.0.1:2\"\n\
+             key_file = \"key\"\n"
+                .to_owned(),
+            "receivebox-interface.toml:2: receivebox.interface: there is no network interface",
+        ),
+        (
+            "ambiguous-prefix",
+            "[receivebox]\ninterface = \"lo\"\nlisten = \"127.0.0.2:1\"\n[[bundle]]\nname = \"b\"\n\
+             id = 1\nprefixes = [\"10.2.0.0/16\"]\nsendbox = \"127.0.0.1:2\"\nkey_file = \"key\"\n\
+             [[bundle]]\nname = \"c\"\nid = 2\nprefixes = [\"10.2.0.0/16\"]\n\
+             sendbox = \"127.0.0.1:2\"\nkey_file = \"key\"\n"
+                .to_owned(),
+            "ambiguous-prefix.toml:13: bundle.prefixes: 10.2.0.0/16 stands twice (set `sources`",
+        ),
+    ];
+    for (name, text, expected) in cases {
+        let said = complaint(&dir, name, &text);
+        assert!(said.starts_with(expected), "{name}: {said}");
+    }
+}
+
+#[test]
+fn keys_are_kept_from_others() {
+    let dir = Dir::new("keys");
+    let text = format!("{SENDBOX}{}", bundle("b", 1, "[\"10.2.0.0/16\"]"));
+    let said = complaint(&dir, "missing", &text);
+    assert!(said.ends_with("key` makes one)"), "it says what to do: {said}");
+
+    let good = format!("forebay-key-v1 {}\n", "ab".repeat(32));
+    dir.file("key", &good, 0o640);
+    let said = complaint(&dir, "readable", &text);
+    assert!(said.starts_with("readable.toml:10: bundle.key_file: "), "{said}");
+    assert!(said.contains("can be read by others (mode 640): chmod 600 "), "{said}");
+
+    dir.file("key", "ssh-ed25519 AAAA\n", 0o600);
+    let said = complaint(&dir, "foreign", &text);
+    assert!(said.contains("is not a key file"), "{said}");
+    assert!(!said.contains("AAAA"), "nothing of the file is shown: {said}");
+}
+
+#[test]
+fn keygen_makes_a_key_that_is_accepted_and_never_overwrites() {
+    let dir = Dir::new("keygen");
+    let key = dir.0.join("key");
+    let key = key.to_str().unwrap();
+    assert!(forebay(&["keygen", key]).status.success());
+    let first = fs::read_to_string(key).unwrap();
+    assert_eq!(fs::metadata(key).unwrap().permissions().mode() & 0o777, 0o600);
+    let again = forebay(&["keygen", key]);
+    assert_eq!(again.status.code(), Some(2));
+    assert_eq!(fs::read_to_string(key).unwrap(), first, "the old key is still there");
+    // The key is good: what the check complains of comes after it.
+    let text = format!("{SENDBOX}{}", bundle("b", 1, "[\"10.2.0.0/16\"]"));
+    assert!(complaint(&dir, "good-key", &text).contains("no network interface"));
+}
+
+#[test]
+fn an_mtu_too_large_is_named() {
+    // Loopback's is 65536.
+    let dir = Dir::new("mtu");
+    let text = "[sendbox]\ninside = \"lo\"\noutside = \"nowhere\"\n";
+    let said = complaint(&dir, "mtu", text);
+    assert!(said.contains("interface `lo` has an MTU of 65536; at most "), "{said}");
+}
