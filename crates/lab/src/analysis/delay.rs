@@ -1,0 +1,181 @@
+use forebay_dataplane::packet_log::{Fate, Record};
+use forebay_units::Nanos;
+use serde::{Deserialize, Serialize};
+
+use super::percentile::{Sorted, rounded};
+
+/// How long packets waited in a queue, in milliseconds; each packet counts once, whatever its
+/// length.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Delay {
+    /// Packets that left the queue in the measured interval.
+    pub packets: u64,
+    /// The mean wait.
+    pub mean: f64,
+    /// The median wait.
+    pub p50: f64,
+    /// The wait that 90 % of packets did not exceed.
+    pub p90: f64,
+    /// The wait that 99 % of packets did not exceed.
+    pub p99: f64,
+}
+
+impl Delay {
+    /// Of the packets in `records` that left in `[from, to)`; `None` if there are none. Dropped
+    /// packets do not count: they were never delivered late.
+    pub fn of(records: &[Record], from: Nanos, to: Nanos) -> Option<Self> {
+        let waits: Sorted = sent(records, from, to).map(|r| r.sojourn.as_millis_f64()).collect();
+        Some(Self {
+            packets: waits.len() as u64,
+            mean: rounded(waits.mean()?, 3),
+            p50: rounded(waits.percentile(50)?, 3),
+            p90: rounded(waits.percentile(90)?, 3),
+            p99: rounded(waits.percentile(99)?, 3),
+        })
+    }
+}
+
+fn sent(records: &[Record], from: Nanos, to: Nanos) -> impl Iterator<Item = &Record> {
+    records.iter().filter(move |r| r.fate == Fate::Sent && (from..to).contains(&r.time))
+}
+
+/// A queue's delay over time.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Series {
+    /// The width of a bin.
+    pub width: Nanos,
+    /// The bins of the measured interval in order; `None` where no packet left.
+    pub bins: Vec<Option<Bin>>,
+}
+
+/// The packets that left a queue in one bin of time.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Bin {
+    /// How many.
+    pub packets: u64,
+    /// Their mean wait, in milliseconds.
+    pub mean: f64,
+    /// The longest wait, in milliseconds.
+    pub max: f64,
+}
+
+impl Series {
+    /// The width of a bin: a controller's tick, below which a picture shows noise only.
+    pub const WIDTH: Nanos = Nanos::from_millis(10);
+
+    /// At most so many bins, an hour's; the bins of a longer run are wider.
+    pub const MAX_BINS: u64 = 360_000;
+
+    /// Of the packets in `records` that left in `[from, to)`, by the time they left.
+    pub fn of(records: &[Record], from: Nanos, to: Nanos) -> Self {
+        let span = to.saturating_sub(from);
+        let width = Self::WIDTH.max(Nanos(span.0.div_ceil(Self::MAX_BINS)));
+        let mut bins = vec![None; usize::try_from(span.0.div_ceil(width.0)).unwrap_or(0)];
+        for r in sent(records, from, to) {
+            let index = usize::try_from((r.time.0 - from.0) / width.0).unwrap_or(usize::MAX);
+            let Some(slot) = bins.get_mut(index) else { continue };
+            let bin = slot.get_or_insert(Bin { packets: 0, mean: 0.0, max: 0.0 });
+            let wait = r.sojourn.as_millis_f64();
+            bin.packets += 1;
+            bin.mean += (wait - bin.mean) / bin.packets as f64;
+            bin.max = bin.max.max(wait);
+        }
+        Self { width, bins }
+    }
+
+    /// How many bins must be drawn as one for the series to take at most `columns` columns: what a
+    /// picture or a table of that many can show.
+    pub fn bins_per_column(&self, columns: usize) -> usize {
+        self.bins.len().div_ceil(columns.max(1)).max(1)
+    }
+
+    /// The series with each `bins` bins made one; the last may be of fewer.
+    pub fn grouped(&self, bins: usize) -> Vec<Option<Column>> {
+        self.bins.chunks(bins.max(1)).map(Column::of).collect()
+    }
+}
+
+/// Several bins side by side, drawn as one.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Column {
+    /// The lowest of the bins' means, in milliseconds.
+    pub low: f64,
+    /// The mean over all packets, in milliseconds.
+    pub mean: f64,
+    /// The highest of the bins' means, in milliseconds.
+    pub high: f64,
+    /// The longest wait of any packet, in milliseconds.
+    pub max: f64,
+}
+
+impl Column {
+    fn of(bins: &[Option<Bin>]) -> Option<Self> {
+        let full = || bins.iter().flatten();
+        let packets: u64 = full().map(|b| b.packets).sum();
+        if packets == 0 {
+            return None;
+        }
+        Some(Self {
+            low: full().map(|b| b.mean).fold(f64::INFINITY, f64::min),
+            mean: full().map(|b| b.mean * b.packets as f64).sum::<f64>() / packets as f64,
+            high: full().map(|b| b.mean).fold(0.0, f64::max),
+            max: full().map(|b| b.max).fold(0.0, f64::max),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use forebay_units::Bytes;
+
+    fn left(time_ms: u64, wait_ms: u64, fate: Fate) -> Record {
+        Record {
+            time: Nanos::from_millis(time_ms),
+            sojourn: Nanos::from_millis(wait_ms),
+            len: Bytes(1514),
+            source: 0,
+            fate,
+        }
+    }
+
+    fn log() -> Vec<Record> {
+        vec![
+            left(99, 1000, Fate::Sent),
+            left(100, 4, Fate::Sent),
+            left(105, 8, Fate::Sent),
+            left(109, 900, Fate::Dropped),
+            left(125, 30, Fate::Sent),
+            left(130, 1000, Fate::Sent),
+        ]
+    }
+
+    #[test]
+    fn only_packets_sent_in_the_interval_count() {
+        let delay = Delay::of(&log(), Nanos::from_millis(100), Nanos::from_millis(130)).unwrap();
+        assert_eq!(delay, Delay { packets: 3, mean: 14.0, p50: 8.0, p90: 30.0, p99: 30.0 });
+        assert_eq!(Delay::of(&log(), Nanos::from_millis(131), Nanos::from_millis(140)), None);
+    }
+
+    #[test]
+    fn bins_by_departure() {
+        let series = Series::of(&log(), Nanos::from_millis(100), Nanos::from_millis(130));
+        let first = Bin { packets: 2, mean: 6.0, max: 8.0 };
+        let third = Bin { packets: 1, mean: 30.0, max: 30.0 };
+        assert_eq!(series.bins, [Some(first), None, Some(third)]);
+        let all = Column { low: 6.0, mean: 14.0, high: 30.0, max: 30.0 };
+        assert_eq!((series.bins_per_column(1), series.bins_per_column(2)), (3, 2));
+        assert_eq!(series.grouped(3), [Some(all)]);
+        assert_eq!(series.grouped(2)[1].unwrap().mean, 30.0);
+        assert_eq!(Series::default().bins_per_column(0), 1);
+    }
+
+    #[test]
+    fn a_week_has_no_more_bins_than_an_hour() {
+        let week = Nanos::from_secs(7 * 86_400);
+        let series = Series::of(&log(), Nanos::ZERO, week);
+        assert_eq!(series.bins.len() as u64, Series::MAX_BINS);
+        assert_eq!(series.bins[0].unwrap().packets, 5);
+        assert!(Series::of(&log(), week, Nanos::ZERO).bins.is_empty());
+    }
+}

@@ -1,0 +1,56 @@
+//! From the raw record of a run to figures: exact percentiles, queue delays, slowdowns, packet
+//! accounts, and the sendbox's estimates against the truth.
+//!
+//! Everything here is computed from [`Run`] alone, so a figure means the same whatever engine made
+//! the run. [`Analysis`] is all that tables, pictures and reports need; it is far smaller than the
+//! run, which can be let go.
+
+mod accounts;
+mod delay;
+mod estimates;
+mod percentile;
+mod requests;
+mod round_trips;
+mod summary;
+mod truth;
+
+pub use accounts::{Conservation, Violation, violations};
+pub use delay::{Bin, Column, Delay, Series};
+pub use estimates::{Differences, Errors, EstimateErrors, Estimates};
+pub use percentile::Sorted;
+pub(crate) use percentile::rounded;
+pub use requests::{ByClass, Requests, Slowdown, Slowdowns};
+pub use round_trips::RoundTrips;
+pub use summary::Summary;
+
+use crate::results::Run;
+
+/// All that reports need of one run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Analysis {
+    /// The figures.
+    pub summary: Summary,
+    /// The bottleneck queue's delay over time.
+    pub bottleneck: Series,
+    /// The sendbox queues' delay over time; all bins empty if the sendbox only forwards.
+    pub sendbox: Series,
+    /// Every request's slowdown, by class of size.
+    pub slowdowns: ByClass<Slowdowns>,
+    /// Every difference of the sendbox's estimates from the truth.
+    pub estimate_errors: EstimateErrors,
+}
+
+impl Analysis {
+    /// Of `run`.
+    pub fn of(run: &Run) -> Self {
+        let slowdowns = Slowdowns::of(run);
+        let estimate_errors = EstimateErrors::of(run);
+        Self {
+            summary: Summary::of(run, &slowdowns, &estimate_errors),
+            bottleneck: Series::of(&run.bottleneck, run.start, run.end),
+            sendbox: Series::of(&run.sendbox, run.start, run.end),
+            slowdowns,
+            estimate_errors,
+        }
+    }
+}

@@ -1,0 +1,212 @@
+use serde::{Deserialize, Serialize};
+
+use super::percentile::{Sorted, rounded};
+use crate::results::{Request, Run};
+
+/// One thing for all requests, and for each class of sizes that the Bundler evaluation tells apart
+/// (EuroSys '21, figure 9).
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ByClass<T> {
+    /// All requests.
+    pub all: T,
+    /// At most 10 kB.
+    pub small: T,
+    /// More than 10 kB, at most 1 MB.
+    pub medium: T,
+    /// More than 1 MB.
+    pub large: T,
+}
+
+/// The largest small request, in bytes.
+const SMALL: u64 = 10_000;
+/// The largest medium request, in bytes.
+const MEDIUM: u64 = 1_000_000;
+
+impl<T> ByClass<T> {
+    /// Applies `f` to each.
+    pub fn map<U>(&self, f: impl Fn(&T) -> U) -> ByClass<U> {
+        ByClass {
+            all: f(&self.all),
+            small: f(&self.small),
+            medium: f(&self.medium),
+            large: f(&self.large),
+        }
+    }
+}
+
+/// The slowdowns of the requests of one class: completion time over [`Run::ideal`].
+///
+/// A request that is unfinished when the run ends is in `values` too, with the slowdown that it had
+/// reached by then (at least 1), which is a lower bound of its own. Leaving it out would be kind to
+/// the arm that kept it waiting; so percentiles may be too low, never too high.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Slowdowns {
+    /// The slowdowns, unfinished requests' bounds included.
+    pub values: Sorted,
+    /// How many of them are such bounds.
+    pub unfinished: u64,
+}
+
+impl Slowdowns {
+    /// Of the requests that started in the measured interval `[start, end)`. One that finished after
+    /// its end counts as finished, with the time it took.
+    pub fn of(run: &Run) -> ByClass<Self> {
+        let mut values: ByClass<(Vec<f64>, u64)> = ByClass::default();
+        for request in measured(run) {
+            let ideal = run.ideal(request.size).0.max(1) as f64;
+            let until = request.end.unwrap_or(run.end.0);
+            let slowdown = until.saturating_sub(request.start) as f64 / ideal;
+            let open = request.end.is_none();
+            let value = if open { slowdown.max(1.0) } else { slowdown };
+            let class = match request.size {
+                s if s <= SMALL => &mut values.small,
+                s if s <= MEDIUM => &mut values.medium,
+                _ => &mut values.large,
+            };
+            for (values, unfinished) in [&mut values.all, class] {
+                values.push(value);
+                *unfinished += u64::from(open);
+            }
+        }
+        values.map(|(values, unfinished)| Self {
+            values: values.iter().copied().collect(),
+            unfinished: *unfinished,
+        })
+    }
+
+    /// All requests of all of `parts`.
+    pub fn pooled<'a>(parts: impl Iterator<Item = &'a ByClass<Self>> + Clone) -> ByClass<Self> {
+        let of = |class: fn(&ByClass<Self>) -> &Self| Self {
+            values: Sorted::pooled(parts.clone().map(|p| &class(p).values)),
+            unfinished: parts.clone().map(|p| class(p).unfinished).sum(),
+        };
+        ByClass {
+            all: of(|c| &c.all),
+            small: of(|c| &c.small),
+            medium: of(|c| &c.medium),
+            large: of(|c| &c.large),
+        }
+    }
+
+    /// The figures to print.
+    pub fn figures(&self) -> Slowdown {
+        Slowdown {
+            p50: self.values.percentile(50).map(|v| rounded(v, 4)),
+            p99: self.values.percentile(99).map(|v| rounded(v, 4)),
+            count: self.values.len() as u64,
+            unfinished: self.unfinished,
+        }
+    }
+}
+
+/// The slowdown of a class of requests, as a multiple of the time on the empty path.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Slowdown {
+    /// The median, `None` if there was no such request.
+    pub p50: Option<f64>,
+    /// What 99 % of requests did not exceed.
+    pub p99: Option<f64>,
+    /// How many requests started in the measured interval.
+    pub count: u64,
+    /// How many of them were unfinished at the end, see [`Slowdowns`].
+    pub unfinished: u64,
+}
+
+/// What became of the requests that started in the measured interval.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Requests {
+    /// How many there were.
+    pub offered: u64,
+    /// How many were answered to the last byte before the run ended.
+    pub completed: u64,
+    /// The rest.
+    pub unfinished: u64,
+    /// Bytes of all their answers, as asked for.
+    pub bytes: u64,
+}
+
+impl Requests {
+    /// Of `run`.
+    pub fn of(run: &Run) -> Self {
+        measured(run).fold(Self::default(), |sum, request| {
+            let completed = u64::from(request.end.is_some());
+            Self {
+                offered: sum.offered + 1,
+                completed: sum.completed + completed,
+                unfinished: sum.unfinished + (1 - completed),
+                bytes: sum.bytes.saturating_add(request.size),
+            }
+        })
+    }
+}
+
+fn measured(run: &Run) -> impl Iterator<Item = &Request> {
+    run.requests.iter().filter(|r| (run.start.0..run.end.0).contains(&r.start))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use forebay_units::{Nanos, Rate};
+
+    const MS: u64 = 1_000_000;
+
+    /// 8 Mbit/s and 50 ms: the ideal is 50 ms and one microsecond a byte.
+    fn run(requests: &[(u64, u64, Option<u64>)]) -> Run {
+        let request = |(id, &(size, start, end)): (usize, &(u64, u64, Option<u64>))| Request {
+            id: id as u64,
+            connection: 0,
+            size,
+            start: start * MS,
+            end: end.map(|e| e * MS),
+        };
+        Run {
+            start: Nanos::from_secs(1),
+            end: Nanos::from_secs(11),
+            rate: Rate::from_mbps(8),
+            base_rtt: Nanos::from_millis(50),
+            requests: requests.iter().enumerate().map(request).collect(),
+            ..Run::default()
+        }
+    }
+
+    #[test]
+    fn slowdown_by_hand() {
+        // Ideals: 10 kB 60 ms, 50 kB 100 ms, 2 MB 2050 ms.
+        let run = run(&[
+            (10_000, 999, Some(5000)),      // before the interval
+            (10_000, 1000, Some(1120)),     // 2.0
+            (50_000, 2000, Some(2150)),     // 1.5
+            (2_000_000, 6900, None),        // 4100 / 2050: at least 2.0
+            (2_000_000, 10_999, None),      // 1 ms in: at least 1
+            (10_000, 10_990, Some(11_080)), // 1.5, finished after the interval
+            (10_000, 11_000, Some(11_060)), // after it
+        ]);
+        let by_class = Slowdowns::of(&run);
+        let values = by_class.map(|s| s.values.values().to_vec());
+        assert_eq!(values.small, [1.5, 2.0]);
+        assert_eq!(values.medium, [1.5]);
+        assert_eq!(values.large, [1.0, 2.0]);
+        assert_eq!(values.all, [1.0, 1.5, 1.5, 2.0, 2.0]);
+        assert_eq!(by_class.map(|s| s.unfinished).all, 2);
+        let all = by_class.all.figures();
+        assert_eq!((all.p50, all.p99, all.count, all.unfinished), (Some(1.5), Some(2.0), 5, 2));
+        let requests = Requests::of(&run);
+        assert_eq!((requests.offered, requests.completed, requests.unfinished), (5, 3, 2));
+        assert_eq!(requests.bytes, 4_070_000);
+    }
+
+    #[test]
+    fn class_borders_belong_to_the_smaller_class() {
+        let sizes = [0, 10_000, 10_001, 1_000_000, 1_000_001];
+        let run = run(&sizes.map(|size| (size, 2000, Some(3000))));
+        let counts = Slowdowns::of(&run).map(|s| s.figures().count);
+        assert_eq!(counts, ByClass { all: 5, small: 2, medium: 2, large: 1 });
+    }
+
+    #[test]
+    fn no_requests_no_figures() {
+        let none = Slowdowns::of(&run(&[])).all.figures();
+        assert_eq!((none.p50, none.p99, none.count), (None, None, 0));
+    }
+}

@@ -1,0 +1,138 @@
+use std::collections::BTreeMap;
+
+use forebay_units::{Bytes, Rate};
+use serde::{Deserialize, Serialize};
+
+use super::percentile::rounded;
+use super::{
+    ByClass, Conservation, Delay, EstimateErrors, Estimates, Requests, RoundTrips, Slowdown,
+    Slowdowns,
+};
+use crate::results::{HopCounters, Run};
+
+/// The figures of one run, for machines; units are in the fields' names.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Summary {
+    /// The arm's name.
+    pub arm: String,
+    /// The seed.
+    pub seed: u64,
+    /// How long was measured.
+    pub duration_s: f64,
+    /// The bottleneck's rate.
+    pub rate_mbps: f64,
+    /// The round-trip time of the empty path.
+    pub base_rtt_ms: f64,
+    /// What the requests that started in the measured interval asked for, over its length. With a
+    /// heavy-tailed workload this differs from seed to seed, and from the load that was configured.
+    pub requested_mbps: f64,
+    /// Payload that reached receivers, all traffic together.
+    pub goodput_mbps: f64,
+    /// The same by the traffic's name.
+    pub goodput_by_traffic_mbps: BTreeMap<String, f64>,
+    /// Delay in the bottleneck's queue; `None` if nothing left it.
+    pub bottleneck_queue_ms: Option<Delay>,
+    /// Delay in the sendbox's queues; `None` if the sendbox only forwards.
+    pub sendbox_queue_ms: Option<Delay>,
+    /// What became of the requests.
+    pub requests: Requests,
+    /// Their slowdown by class of size.
+    pub slowdown: ByClass<Slowdown>,
+    /// Closed-loop round trips by the traffic's name.
+    pub round_trips_ms: BTreeMap<String, RoundTrips>,
+    /// The sendbox's estimates against the bottleneck's truth; `None` without a controller.
+    pub estimates: Option<Estimates>,
+    /// Packet accounts by hop, over the whole run, warm-up included.
+    pub hops: Vec<HopCounters>,
+    /// Whether the accounts balance.
+    pub conservation: Conservation,
+}
+
+impl Summary {
+    /// Of `run`, whose slowdowns and estimates' errors are these.
+    pub(super) fn of(run: &Run, slowdowns: &ByClass<Slowdowns>, errors: &EstimateErrors) -> Self {
+        let over = |bytes| Rate::from_bytes_over(Bytes(bytes), run.duration()).as_mbps_f64();
+        let mbps = |bytes| rounded(over(bytes), 3);
+        let by_traffic = progress(run);
+        let requests = Requests::of(run);
+        Self {
+            arm: run.arm.clone(),
+            seed: run.seed,
+            duration_s: rounded(run.duration().as_secs_f64(), 3),
+            rate_mbps: run.rate.as_mbps_f64(),
+            base_rtt_ms: run.base_rtt.as_millis_f64(),
+            requested_mbps: mbps(requests.bytes),
+            goodput_mbps: mbps(by_traffic.values().copied().fold(0, u64::saturating_add)),
+            goodput_by_traffic_mbps: by_traffic
+                .into_iter()
+                .map(|(traffic, bytes)| (traffic.to_owned(), mbps(bytes)))
+                .collect(),
+            bottleneck_queue_ms: Delay::of(&run.bottleneck, run.start, run.end),
+            sendbox_queue_ms: Delay::of(&run.sendbox, run.start, run.end),
+            requests,
+            slowdown: slowdowns.map(Slowdowns::figures),
+            round_trips_ms: RoundTrips::of(run),
+            estimates: errors.figures(),
+            hops: run.hops.clone(),
+            conservation: Conservation::of(&run.hops),
+        }
+    }
+}
+
+/// Payload bytes by traffic in the measured interval.
+///
+/// A record stands for the interval that ends at its time, so the one that ends at `start` is out
+/// and the one that ends at `end` in; one that spans a border counts where it ends.
+fn progress(run: &Run) -> BTreeMap<&str, u64> {
+    let mut bytes = BTreeMap::new();
+    for p in run.progress.iter().filter(|p| run.start.0 < p.time && p.time <= run.end.0) {
+        let sum: &mut u64 = bytes.entry(p.traffic.as_str()).or_default();
+        *sum = sum.saturating_add(p.bytes);
+    }
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::analysis::Analysis;
+    use crate::results::Progress;
+    use forebay_units::Nanos;
+
+    #[test]
+    fn goodput_counts_intervals_by_their_end() {
+        let progress = |traffic: &str, time, bytes| Progress {
+            traffic: traffic.into(),
+            flow: 0,
+            time: Nanos::from_millis(time).0,
+            bytes,
+        };
+        let run = Run {
+            start: Nanos::from_secs(1),
+            end: Nanos::from_secs(3),
+            rate: Rate::from_mbps(8),
+            progress: vec![
+                progress("requests", 1000, 999_999),
+                progress("requests", 1100, 250_000),
+                progress("bulk", 3000, 750_000),
+                progress("bulk", 3001, 999_999),
+            ],
+            ..Run::default()
+        };
+        // 1 MB in 2 s is 4 Mbit/s.
+        let summary = Analysis::of(&run).summary;
+        assert_eq!((summary.goodput_mbps, summary.duration_s), (4.0, 2.0));
+        let shares: Vec<_> = summary.goodput_by_traffic_mbps.into_iter().collect();
+        assert_eq!(shares, [("bulk".to_owned(), 3.0), ("requests".to_owned(), 1.0)]);
+        assert_eq!((summary.bottleneck_queue_ms, summary.estimates), (None, None));
+        assert!(!summary.conservation.ok, "no counters, no proof");
+    }
+
+    #[test]
+    fn a_summary_survives_json() {
+        let run = Run { rate: Rate::from_mbps(8), end: Nanos::from_secs(1), ..Run::default() };
+        let summary = Analysis::of(&run).summary;
+        let json = serde_json::to_string(&summary).unwrap();
+        assert_eq!(serde_json::from_str::<Summary>(&json).unwrap(), summary);
+    }
+}

@@ -1,0 +1,58 @@
+/// An arm of the demonstration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Arm {
+    /// The sendbox only forwards; the bottleneck is a FIFO.
+    StatusQuo,
+    /// The bottleneck itself schedules by SFQ: what could be had if one could reconfigure it.
+    InNetworkSfq,
+    /// The sendbox holds the queue and schedules it by SFQ.
+    ForebaySfq,
+    /// The sendbox holds the queue and lets it out first in, first out: what moving the queue does
+    /// without scheduling it.
+    ForebayFifo,
+}
+
+impl Arm {
+    /// All of them, in the order in which they are shown.
+    pub const ALL: [Self; 4] =
+        [Self::StatusQuo, Self::InNetworkSfq, Self::ForebaySfq, Self::ForebayFifo];
+
+    /// Its name in [`Run::arm`](crate::results::Run::arm), in files and in JSON.
+    pub const fn key(self) -> &'static str {
+        match self {
+            Self::StatusQuo => "status_quo",
+            Self::InNetworkSfq => "in_network_sfq",
+            Self::ForebaySfq => "forebay_sfq",
+            Self::ForebayFifo => "forebay_fifo",
+        }
+    }
+
+    /// Its name for people.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::StatusQuo => "Status quo",
+            Self::InNetworkSfq => "In-network SFQ",
+            Self::ForebaySfq => "Forebay SFQ",
+            Self::ForebayFifo => "Forebay FIFO",
+        }
+    }
+
+    /// What it is, in a sentence.
+    pub const fn explained(self) -> &'static str {
+        match self {
+            Self::StatusQuo => "The sendbox only forwards; the bottleneck is a FIFO queue.",
+            Self::InNetworkSfq => {
+                "The bottleneck itself gives every flow its fair turn (SFQ). Nobody but the owner of \
+                 the bottleneck can do this; it is the mark to compare with."
+            }
+            Self::ForebaySfq => {
+                "The sendbox holds the queue and gives every flow its fair turn (SFQ); the bottleneck \
+                 is the same FIFO queue as in the status quo."
+            }
+            Self::ForebayFifo => {
+                "The sendbox holds the queue but lets packets out in order of arrival: what moving the \
+                 queue does without scheduling it."
+            }
+        }
+    }
+}

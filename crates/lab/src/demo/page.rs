@@ -1,0 +1,260 @@
+//! The demonstration as one HTML page.
+
+use super::{Arm, Demo};
+use crate::analysis::Summary;
+use crate::report::boxes::{self, Arm as BoxArm};
+use crate::report::markup::{details, escape, page, paragraph, section};
+use crate::report::number::{count, figure, percent, setting};
+use crate::report::table::{Column, Row, Table};
+use crate::report::{accounts, estimates_section, queues, tables};
+
+impl Demo {
+    /// The results as one self-contained HTML page of less than 500 kB.
+    pub fn html(&self) -> String {
+        let verdict = &self.document().verdict;
+        let named = self.named();
+        let mut body = self.tiles();
+        body += &section("Where the queue is", &self.queues());
+        body += &section("How long requests take", &self.boxes());
+        body += &section("What it means", &self.meaning());
+        let figures =
+            tables::figures(&named).html("Over the measured interval; drops over the whole run");
+        let by_class = self.slowdown_table().html("Slowdown of requests by size");
+        body += &section("All figures", &(figures + &by_class));
+        body += &estimates_section(tables::estimates(&named, None));
+        body += &section("How it was measured", &self.method());
+        body += &section("Where every packet went", &accounts(&named));
+        page("Forebay, a demonstration", &typeset(&verdict.sentence), &body)
+    }
+
+    fn summary(&self, arm: Arm) -> &Summary {
+        &self.runs.get(arm).summary
+    }
+
+    /// The figures at a glance, before and after.
+    fn tiles(&self) -> String {
+        let (before, after) = (self.summary(Arm::StatusQuo), self.summary(Arm::ForebaySfq));
+        let queue = |s: &Summary| s.bottleneck_queue_ms.map(|d| d.p50);
+        let tiles: [(&str, Option<f64>, Option<f64>, &str); 4] = [
+            ("wait at the bottleneck", queue(before), queue(after), "ms, median packet"),
+            ("median request", before.slowdown.all.p50, after.slowdown.all.p50, "× ideal"),
+            ("99th percentile request", before.slowdown.all.p99, after.slowdown.all.p99, "× ideal"),
+            ("goodput", Some(before.goodput_mbps), Some(after.goodput_mbps), "Mbit/s"),
+        ];
+        let tile = |(what, before, after, unit): &(&str, Option<f64>, Option<f64>, &str)| {
+            let [before, after] = [before, after].map(|v| v.map_or("–".to_owned(), figure));
+            format!("<li><span>{what}</span><b>{before} → {after}</b><span>{unit}</span></li>\n")
+        };
+        let tiles: String = tiles.iter().map(tile).collect();
+        format!(
+            "<p class=\"soft\">Status quo → Forebay SFQ</p>\n<ul class=\"tiles\">\n{tiles}</ul>\n"
+        )
+    }
+
+    fn queues(&self) -> String {
+        // Before and after beside each other, then what to compare them with.
+        let order = [Arm::StatusQuo, Arm::ForebaySfq, Arm::InNetworkSfq, Arm::ForebayFifo];
+        let runs = order.map(|arm| (arm.name().to_owned(), self.runs.get(arm)));
+        queues::figures("queue", &runs, queues::CAPTION)
+    }
+
+    fn boxes(&self) -> String {
+        let arms = Arm::ALL.map(|arm| BoxArm {
+            name: arm.name().to_owned(),
+            slowdowns: &self.runs.get(arm).slowdowns,
+            strong: arm == Arm::ForebaySfq,
+        });
+        boxes::figures("slowdown", &arms, boxes::CAPTION)
+    }
+
+    /// The comparison in sentences, each true of these figures.
+    fn meaning(&self) -> String {
+        let document = self.document();
+        let (quo, sfq) = (&document.arms.status_quo, &document.arms.forebay_sfq);
+        let ms = |p50: f64| format!("{} ms", figure(p50));
+        let wait = ms(quo.bottleneck_queue_ms.p50);
+        let left = ms(sfq.bottleneck_queue_ms.p50);
+        let held = ms(sfq.sendbox_queue_ms.p50);
+        let mut text = paragraph(&if document.verdict.queue_moved {
+            format!(
+                "In the status quo the median packet waits {wait} at the bottleneck, in order of \
+                 arrival: short requests behind long ones, in a queue that its owner schedules, not \
+                 you. With Forebay it waits {left} there; the queue stands at the sendbox instead \
+                 (median {held}), where you decide who goes first."
+            )
+        } else {
+            format!(
+                "In the status quo the median packet waits {wait} at the bottleneck; with Forebay it \
+                 waits {left} there and {held} at the sendbox. In this run the queue did not move."
+            )
+        });
+        let p50 = |arm: Arm| document.arms.get(arm).slowdown.all.p50;
+        let all = Arm::ALL.map(p50);
+        if let [Some(quo), Some(network), Some(sfq), Some(fifo)] = all {
+            text += &paragraph(&requests(quo, network, sfq));
+            text += &paragraph(&fifo_arm(quo, sfq, fifo));
+        }
+        text + &paragraph(
+            "Read the arms against each other rather than each figure by itself: all ran the same \
+             requests over the same path, one after the other. This is one seed; another draws other \
+             large requests, and the tail with them.",
+        )
+    }
+
+    /// Slowdown by arm and class.
+    fn slowdown_table(&self) -> Table {
+        let classes = ["all", "up to 10 kB", "10 kB to 1 MB", "over 1 MB"];
+        let columns = classes
+            .iter()
+            .flat_map(|name| ["count", "p50", "p99"].map(|c| Column::new(name, c)))
+            .collect();
+        let row = |arm: &Arm| {
+            let s = &self.summary(*arm).slowdown;
+            let cells = [s.all, s.small, s.medium, s.large].into_iter().flat_map(|s| {
+                let written = |p: Option<f64>| p.map_or(String::new(), figure);
+                [count(s.count), written(s.p50), written(s.p99)]
+            });
+            Row {
+                label: arm.name().to_owned(),
+                cells: cells.collect(),
+                strong: *arm == Arm::ForebaySfq,
+            }
+        };
+        Table { corner: "arm".to_owned(), columns, rows: Arm::ALL.iter().map(row).collect() }
+    }
+
+    fn method(&self) -> String {
+        let d = self.document();
+        let rate = format!("{} Mbit/s", setting(d.rate_mbps));
+        let rtt = format!("{} ms there and back", setting(d.rtt_ms));
+        let hops = [
+            ("servers", "site A"),
+            ("sendbox", "site A's edge"),
+            ("bottleneck", rate.as_str()),
+            ("long path", rtt.as_str()),
+            ("receivebox", "site B's edge"),
+            ("clients", "site B"),
+        ];
+        let hop = |(name, what): &(&str, &str)| format!("<li>{name}<small>{what}</small></li>\n");
+        let path: String = hops.iter().map(hop).collect();
+        let mut text = format!("<ol class=\"path\">\n{path}</ol>\n");
+        text += &paragraph(&self.load());
+        let arm = |arm: &Arm| format!("<li><b>{}.</b> {}</li>\n", arm.name(), arm.explained());
+        let arms: String = Arm::ALL.iter().map(arm).collect();
+        text += &format!("<ul>\n{arms}</ul>\n");
+        text += &self.setting.notes.iter().map(|n| paragraph(n)).collect::<String>();
+        text += &format!(
+            "<p>To run it again:</p>\n<pre><code>{}</code></pre>\n",
+            escape(&self.setting.command)
+        );
+        text + &details("How figures are computed", &paragraph(COMPUTED))
+    }
+
+    /// What was asked of the path.
+    fn load(&self) -> String {
+        let d = self.document();
+        let (offered, realised) = (setting(d.offered_mbps), figure(d.realised_mbps));
+        let share = percent(d.realised_mbps / d.rate_mbps);
+        let quo = &d.arms.status_quo.requests;
+        let mut text = format!(
+            "Engine: {}. Each arm was measured for {} s after its warm-up, with seed {}. The request \
+             workload is set to {offered} Mbit/s; what this seed drew asked for {realised} Mbit/s while \
+             measuring ({share} of the bottleneck's rate, in {} requests).",
+            d.engine,
+            setting(d.duration_s),
+            d.seed,
+            count(quo.offered),
+        );
+        if (d.realised_mbps / d.offered_mbps - 1.0).abs() > 0.05 {
+            text += " Sizes are heavy-tailed, so the load of one run differs from the load that is set.";
+        }
+        let open: Vec<String> = Arm::ALL
+            .iter()
+            .map(|arm| (arm, &d.arms.get(*arm).requests))
+            .filter(|(_, r)| r.completed < r.offered)
+            .map(|(arm, r)| format!("{} in {}", count(r.offered - r.completed), arm.name()))
+            .collect();
+        if !open.is_empty() {
+            text += &format!(
+                " Unfinished when the run ended, and counted with the time they had taken by then: {}.",
+                open.join(", ")
+            );
+        }
+        text
+    }
+}
+
+/// The median request of three arms, in words.
+fn requests(quo: f64, network: f64, sfq: f64) -> String {
+    let mut text = format!(
+        "The median request takes {} times its ideal time in the status quo and {} times with Forebay.",
+        figure(quo),
+        figure(sfq)
+    );
+    // Below a twentieth there is no gain to take a share of.
+    if quo - network > 0.05 {
+        let share = ((quo - sfq) / (quo - network)).clamp(-9.0, 9.0);
+        text += &format!(
+            " Fair queueing at the bottleneck itself, which is not yours to set, gives {}",
+            figure(network)
+        );
+        text += &match share {
+            s if s < 0.0 => "; Forebay is worse than no box here.".to_owned(),
+            s if s >= 1.0 => "; Forebay does as well.".to_owned(),
+            s => format!("; Forebay has {:.0} % of that gain.", s * 100.0),
+        };
+    }
+    text
+}
+
+/// What the FIFO arm tells, in words.
+fn fifo_arm(quo: f64, sfq: f64, fifo: f64) -> String {
+    let figures =
+        format!("With a FIFO queue at the sendbox the median request takes {}", figure(fifo));
+    if fifo > sfq * 1.05 {
+        let than = if fifo > quo { ", more than with no box" } else { "" };
+        format!(
+            "{figures} times its ideal time{than}: moving the queue is what makes scheduling possible, \
+             and the scheduling is what helps."
+        )
+    } else {
+        format!(
+            "{figures} times its ideal time, no more than with fair queueing: in this run the \
+             scheduling made no difference to the median."
+        )
+    }
+}
+
+const COMPUTED: &str = "Delays are those of packets that left the queue while measuring, each counted \
+    once. Percentiles are exact (nearest rank). Goodput is payload that reached receivers. The slowdown \
+    of a request is the time from asking to its last byte over one round trip plus its bytes at the \
+    bottleneck's rate; requests count by when they were asked for. Drops are by queueing policy, over \
+    the whole run.";
+
+/// The verdict's sentence with the signs that a page can have and a terminal may not.
+fn typeset(sentence: &str) -> String {
+    sentence.replace("x ->", "× →").replace("x its ideal", "× its ideal").replace("->", "→")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_follow_the_figures() {
+        assert!(requests(2.4, 1.05, 1.1).ends_with("Forebay has 96 % of that gain."));
+        assert!(requests(2.4, 1.05, 1.04).ends_with("Forebay does as well."));
+        assert!(requests(2.4, 1.05, 2.5).ends_with("Forebay is worse than no box here."));
+        assert!(requests(1.02, 1.0, 1.0).ends_with("1.00 times with Forebay."));
+        assert!(fifo_arm(2.4, 1.1, 2.5).contains("more than with no box"));
+        assert!(fifo_arm(2.4, 1.1, 1.1).contains("no difference"));
+    }
+
+    #[test]
+    fn signs_for_the_page() {
+        assert_eq!(
+            typeset("moved: 71 ms -> 2 ms; request 2.40x -> 1.10x its ideal time."),
+            "moved: 71 ms → 2 ms; request 2.40× → 1.10× its ideal time."
+        );
+    }
+}

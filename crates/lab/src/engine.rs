@@ -1,0 +1,176 @@
+//! What all engines have in common.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use forebay_units::Nanos;
+
+use crate::results::Run;
+use crate::scenario::{Arm, Experiment, Scenario};
+
+/// One run: an arm of a scenario with a seed.
+#[derive(Clone, Copy, Debug)]
+pub struct Job<'a> {
+    /// The scenario, one cell of an experiment.
+    pub scenario: &'a Scenario,
+    /// One of its arms.
+    pub arm: &'a Arm,
+    /// The seed of all that is random.
+    pub seed: u64,
+}
+
+/// All runs of `experiment`. The arms of one cell and seed follow each other, so that on a real
+/// machine what disturbs one comparison disturbs all of its arms alike.
+pub fn jobs(experiment: &Experiment) -> impl Iterator<Item = Job<'_>> {
+    experiment.cells.iter().flat_map(|scenario| {
+        experiment
+            .seeds
+            .iter()
+            .flat_map(move |&seed| scenario.arms.iter().map(move |arm| Job { scenario, arm, seed }))
+    })
+}
+
+/// How far a run is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// What it is doing.
+    pub phase: Phase,
+    /// How long traffic has been on.
+    pub elapsed: Nanos,
+    /// How long it will be on altogether.
+    pub length: Nanos,
+}
+
+/// What a run is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// Hosts and boxes are set up.
+    SetUp,
+    /// Traffic is on, and not measured yet.
+    WarmUp,
+    /// Traffic is on and measured.
+    Measure,
+    /// Traffic is on, and not measured any more.
+    CoolDown,
+    /// Results are gathered.
+    Collect,
+}
+
+impl Progress {
+    /// Where `scenario` is when traffic has been on for `elapsed`.
+    pub fn at(scenario: &Scenario, elapsed: Nanos) -> Self {
+        let measured = scenario.measured();
+        let phase = match elapsed {
+            t if t < measured.start => Phase::WarmUp,
+            t if t < measured.end => Phase::Measure,
+            t if t < scenario.length() => Phase::CoolDown,
+            _ => Phase::Collect,
+        };
+        Self { phase, elapsed: elapsed.min(scenario.length()), length: scenario.length() }
+    }
+}
+
+/// The wish to end a run early, which a signal handler may express.
+#[derive(Clone, Debug, Default)]
+pub struct Interrupt(Arc<AtomicBool>);
+
+impl Interrupt {
+    /// Asks the run to clean up and end.
+    pub fn raise(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether that was asked.
+    pub fn is_raised(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// Why a run did not end well. Whatever it had set up is gone by then.
+#[derive(Debug, thiserror::Error)]
+pub enum EngineError {
+    /// As asked by an [`Interrupt`].
+    #[error("interrupted")]
+    Interrupted,
+    /// This engine cannot run here.
+    #[error("{0}")]
+    Unfit(String),
+    /// A command of the system failed.
+    #[error("`{command}` failed: {message}")]
+    Command {
+        /// The command line.
+        command: String,
+        /// What it said on standard error.
+        message: String,
+    },
+    /// A process of the run ended early, or never became ready.
+    #[error("{process} {what}:\n{stderr}")]
+    Process {
+        /// Its name.
+        process: String,
+        /// What it did.
+        what: String,
+        /// The end of what it said on standard error.
+        stderr: String,
+    },
+    /// The system refused something.
+    #[error("{what}: {source}")]
+    Io {
+        /// What was tried.
+        what: String,
+        /// Why it failed.
+        source: std::io::Error,
+    },
+}
+
+impl EngineError {
+    /// For `map_err`: a failed attempt at `what`.
+    pub(crate) fn io(what: impl Into<String>) -> impl FnOnce(std::io::Error) -> Self {
+        let what = what.into();
+        move |source| Self::Io { what, source }
+    }
+}
+
+/// Runs jobs.
+pub trait Engine {
+    /// Its name, as results call it.
+    fn name(&self) -> &'static str;
+
+    /// Runs `job` from nothing and leaves nothing behind. Calls `progress` a few times a second.
+    ///
+    /// # Errors
+    /// If it was interrupted, or could not be run.
+    fn run(
+        &self,
+        job: &Job<'_>,
+        interrupt: &Interrupt,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<Run, EngineError>;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scenario::{DEMO, parse};
+
+    #[test]
+    fn phases_follow_the_scenario() {
+        let demo = parse("demo.toml".as_ref(), DEMO).unwrap();
+        let phases: Vec<_> = [0, 5, 44, 45, 47]
+            .map(|s| Progress::at(&demo.cells[0], Nanos::from_secs(s)).phase)
+            .into();
+        use Phase::{Collect, CoolDown, Measure, WarmUp};
+        assert_eq!(phases, [WarmUp, Measure, Measure, CoolDown, Collect]);
+    }
+
+    #[test]
+    fn arms_of_a_comparison_follow_each_other() {
+        let mut demo = parse("demo.toml".as_ref(), DEMO).unwrap();
+        demo.seeds = vec![4, 9];
+        let jobs: Vec<_> = jobs(&demo).map(|job| (job.seed, job.arm.name.as_str())).collect();
+        assert_eq!(jobs.len(), 8);
+        assert_eq!(jobs[0], (4, "status_quo"));
+        assert_eq!(jobs[3], (4, "forebay_fifo"));
+        assert_eq!(jobs[4], (9, "status_quo"));
+    }
+}

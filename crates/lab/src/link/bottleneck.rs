@@ -1,0 +1,142 @@
+//! The bottleneck as it should be: a queue and a wire of an exact rate, in the time that packets
+//! carry, whenever this process happens to run.
+
+use forebay_queue::{Backlog, DropSink, Packet, Qdisc};
+use forebay_units::{Nanos, Rate};
+
+/// A queue in front of a wire. Each packet's start and end on the wire are computed, not observed:
+/// waking up late delays what is delivered, but neither the rate nor the recorded delay.
+pub(super) struct Bottleneck<Q> {
+    qdisc: Q,
+    rate: Rate,
+    /// When the wire is free again.
+    free_at: Nanos,
+}
+
+/// A packet that has gone on the wire.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Departure<P> {
+    pub(super) packet: P,
+    /// When its first bit went: the end of its wait in the queue.
+    pub(super) start: Nanos,
+    /// When its last bit went.
+    pub(super) end: Nanos,
+}
+
+impl<Q> Bottleneck<Q> {
+    pub(super) fn new(qdisc: Q, rate: Rate) -> Self {
+        Self { qdisc, rate, free_at: Nanos::ZERO }
+    }
+
+    /// A packet arrives. Everything that departs until `now` must have been taken out before.
+    pub(super) fn arrive<P: Packet>(&mut self, now: Nanos, packet: P, drops: &mut dyn DropSink<P>)
+    where
+        Q: Qdisc<P>,
+    {
+        if self.qdisc.backlog().packets == 0 {
+            self.free_at = self.free_at.max(now);
+        }
+        self.qdisc.enqueue(now, packet, drops);
+    }
+
+    /// The next packet that has gone on the wire by `now`.
+    pub(super) fn depart<P: Packet>(
+        &mut self,
+        now: Nanos,
+        drops: &mut dyn DropSink<P>,
+    ) -> Option<Departure<P>>
+    where
+        Q: Qdisc<P>,
+    {
+        if self.free_at > now {
+            return None;
+        }
+        let start = self.free_at;
+        let packet = self.qdisc.dequeue(start, drops)?;
+        let end = start + self.rate.time_for(packet.len());
+        self.free_at = end;
+        Some(Departure { packet, start, end })
+    }
+
+    /// When the next packet goes on the wire.
+    pub(super) fn next_event<P: Packet>(&self) -> Option<Nanos>
+    where
+        Q: Qdisc<P>,
+    {
+        (self.qdisc.backlog().packets > 0).then_some(self.free_at)
+    }
+
+    pub(super) fn backlog<P: Packet>(&self) -> Backlog
+    where
+        Q: Qdisc<P>,
+    {
+        self.qdisc.backlog()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use forebay_queue::{DropReason, Ecn, Fifo, Limit, fifo};
+    use forebay_units::Bytes;
+
+    use super::*;
+
+    #[derive(Debug, PartialEq, Eq)]
+    struct Sized(u64);
+
+    impl Packet for Sized {
+        fn len(&self) -> Bytes {
+            Bytes(self.0)
+        }
+        fn flow_hash(&self) -> u32 {
+            0
+        }
+        fn ecn(&self) -> Ecn {
+            Ecn::NotEct
+        }
+        fn set_ce(&mut self) {}
+    }
+
+    /// 8 Mbit/s: a byte a microsecond.
+    fn bottleneck(limit: u64) -> Bottleneck<Fifo<Sized>> {
+        let limit = Limit::bytes(Bytes(limit));
+        Bottleneck::new(Fifo::new(fifo::Config { limit }).unwrap(), Rate::from_mbps(8))
+    }
+
+    const fn us(n: u64) -> Nanos {
+        Nanos::from_micros(n)
+    }
+
+    #[test]
+    fn a_late_wake_up_changes_no_recorded_time() {
+        let mut none = |_, _: DropReason| panic!("nothing is dropped");
+        let mut b = bottleneck(10_000);
+        for len in [100, 200, 300] {
+            b.arrive(us(50), Sized(len), &mut none);
+        }
+        // Nobody looks for a second.
+        let now = us(1_000_050);
+        let gone: Vec<_> = std::iter::from_fn(|| b.depart(now, &mut none)).collect();
+        let times: Vec<_> = gone.iter().map(|d| (d.start, d.end)).collect();
+        assert_eq!(times, [(us(50), us(150)), (us(150), us(350)), (us(350), us(650))]);
+        // The wire was idle since: the next packet starts when it comes.
+        b.arrive(now, Sized(10), &mut none);
+        assert_eq!(b.next_event::<Sized>(), Some(now));
+        assert_eq!(b.depart(now, &mut none).map(|d| d.start), Some(now));
+    }
+
+    #[test]
+    fn a_busy_wire_makes_packets_wait_and_a_full_queue_drops() {
+        let mut dropped = Vec::new();
+        let mut b = bottleneck(150);
+        let mut drops = |p: Sized, _| dropped.push(p.0);
+        b.arrive(us(0), Sized(100), &mut drops);
+        assert!(b.depart(us(0), &mut drops).is_some(), "on the wire at once");
+        b.arrive(us(10), Sized(100), &mut drops);
+        b.arrive(us(20), Sized(100), &mut drops);
+        assert!(b.depart(us(99), &mut drops).is_none(), "the wire is busy");
+        assert_eq!(b.depart(us(100), &mut drops).map(|d| d.start), Some(us(100)));
+        assert_eq!(b.next_event::<Sized>(), None);
+        assert_eq!(dropped, [100], "150 bytes hold one packet of 100");
+    }
+}

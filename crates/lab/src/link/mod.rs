@@ -1,0 +1,273 @@
+//! The laboratory's link: a process that stands for the network between two sites.
+//!
+//! Frames from the left and from the cross port share a bottleneck queue and go out on the right
+//! after the propagation delay; frames from the right only take that delay. What the bottleneck's
+//! queue did to each packet is written down: it is the truth that the boxes' estimates are held to.
+
+mod bottleneck;
+mod ends;
+mod spec;
+
+use std::collections::VecDeque;
+use std::io::{self, BufRead, Write};
+use std::os::fd::AsRawFd;
+use std::path::PathBuf;
+
+use forebay_dataplane::packet_log::{Fate, PacketLog, Record};
+use forebay_dataplane::record::{HopCounters, KernelDrops};
+use forebay_dataplane::wait::{Waiter, precise_timers};
+use forebay_dataplane::{Frame, Method, Netdev, Packet, Pool, Port, clock, port};
+use forebay_queue::{DropReason, Packet as _, Qdisc};
+use forebay_units::Nanos;
+use forebay_wire::Frame as Parsed;
+
+pub use self::spec::{LinkSpec, QueueSpec};
+
+use self::bottleneck::Bottleneck;
+use self::ends::Ends;
+
+/// Why a link cannot run, or had to stop.
+#[derive(Debug, thiserror::Error)]
+pub enum LinkError {
+    /// The specification on standard input is none.
+    #[error("the link's specification cannot be read: {0}")]
+    Spec(#[source] io::Error),
+    /// A port.
+    #[error(transparent)]
+    Dataplane(#[from] forebay_dataplane::Error),
+    /// The queue does not take its settings.
+    #[error("the bottleneck's queue: {0}")]
+    Queue(forebay_queue::ConfigError),
+    /// A result cannot be written.
+    #[error("cannot write {}: {source}", path.display())]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// The system's answer.
+        source: io::Error,
+    },
+}
+
+const LEFT: usize = 0;
+const RIGHT: usize = 1;
+const CROSS: usize = 2;
+/// Frames taken from a port at a time.
+const BATCH: usize = 256;
+
+/// Runs a link: reads its [`LinkSpec`] from standard input, says that it is ready, and ends with
+/// its results written when standard input ends.
+///
+/// # Errors
+/// If it cannot be set up or its results cannot be written.
+pub fn main() -> Result<(), LinkError> {
+    let mut line = String::new();
+    io::stdin().lock().read_line(&mut line).map_err(LinkError::Spec)?;
+    let spec: LinkSpec = serde_json::from_str(&line).map_err(|e| LinkError::Spec(e.into()))?;
+    let mut link = Link::new(&spec)?;
+    println!("{}", serde_json::json!({ "event": "ready" }));
+    io::stdout().flush().map_err(LinkError::Spec)?;
+    link.forward()?;
+    link.finish(&spec)
+}
+
+/// A frame on the wire.
+struct InFlight {
+    due: Nanos,
+    frame: Frame,
+}
+
+struct Link {
+    ports: Vec<Box<dyn Port>>,
+    pool: Pool,
+    /// Frames that have arrived at the other end and wait for the port to take them.
+    out: Vec<VecDeque<Frame>>,
+    bottleneck: Bottleneck<Box<dyn Qdisc<Packet>>>,
+    delay: Nanos,
+    rightward: VecDeque<InFlight>,
+    leftward: VecDeque<InFlight>,
+    ends: Ends,
+    log: PacketLog,
+    log_path: PathBuf,
+    policy_drops: u64,
+    /// Frames for both left and cross are sent twice.
+    copies: u64,
+    kernel: KernelDrops,
+}
+
+impl Link {
+    fn new(spec: &LinkSpec) -> Result<Self, LinkError> {
+        let names = [Some(&spec.left), Some(&spec.right), spec.cross.as_ref()];
+        let netdevs: Vec<_> =
+            names.into_iter().flatten().map(|n| Netdev::find(n)).collect::<Result<_, _>>()?;
+        let mtu = netdevs.iter().map(|n| n.mtu).max().unwrap_or(0);
+        let mut pool = spec.pool(mtu)?;
+        let log_path = spec.packet_log.clone();
+        let log = PacketLog::create(&log_path, spec.packet_limit)
+            .map_err(|source| LinkError::Write { path: log_path.clone(), source })?;
+        Ok(Self {
+            kernel: KernelDrops::from_now(&netdevs)?,
+            ports: port::open(&netdevs, Method::Auto, &mut pool)?,
+            pool,
+            out: netdevs.iter().map(|_| VecDeque::new()).collect(),
+            bottleneck: Bottleneck::new(spec.queue.build().map_err(LinkError::Queue)?, spec.rate()),
+            delay: spec.delay(),
+            rightward: VecDeque::new(),
+            leftward: VecDeque::new(),
+            ends: Ends::default(),
+            log,
+            log_path,
+            policy_drops: 0,
+            copies: 0,
+        })
+    }
+
+    fn forward(&mut self) -> Result<(), LinkError> {
+        precise_timers();
+        let mut descriptors = vec![io::stdin().as_raw_fd()];
+        let mut port_of = vec![];
+        for (i, port) in self.ports.iter().enumerate() {
+            descriptors.extend(port.descriptors());
+            port_of.resize(descriptors.len() - 1, i);
+        }
+        let mut waiter = Waiter::new(descriptors);
+        let mut batch = Vec::with_capacity(BATCH);
+        while !waiter.is_ready(0) {
+            let now = clock::now();
+            for from in [LEFT, CROSS] {
+                if let Some(port) = self.ports.get_mut(from) {
+                    port.receive(&mut self.pool, &mut batch, BATCH);
+                    self.enter(now, from, &mut batch)?;
+                }
+            }
+            self.serve(now)?;
+            self.ports[RIGHT].receive(&mut self.pool, &mut batch, BATCH);
+            let due = now + self.delay;
+            self.leftward.extend(batch.drain(..).map(|frame| InFlight { due, frame }));
+            self.deliver(now);
+            for (port, out) in self.ports.iter_mut().zip(&mut self.out) {
+                port.send(&mut self.pool, out);
+            }
+            for (k, &port) in port_of.iter().enumerate() {
+                waiter.set_writable(1 + k, !self.out[port].is_empty());
+            }
+            waiter.wait_until(self.next_event());
+        }
+        Ok(())
+    }
+
+    /// Frames arrive at the bottleneck.
+    fn enter(&mut self, now: Nanos, from: usize, batch: &mut Vec<Frame>) -> Result<(), LinkError> {
+        if batch.is_empty() {
+            return Ok(());
+        }
+        self.serve(now)?;
+        for frame in batch.drain(..) {
+            let bytes = self.pool.bytes(&frame);
+            self.ends.learn(bytes, from);
+            let headers = match Parsed::parse(bytes) {
+                Ok(Parsed::Ip(headers)) => Some(headers),
+                _ => None,
+            };
+            let mut packet = Packet::new(frame, headers.as_ref(), now);
+            packet.source = from as u8;
+            let mut drops = Drops::default();
+            self.bottleneck.arrive(now, packet, &mut |p, r| drops.take(p, r));
+            self.discard(now, drops)?;
+        }
+        Ok(())
+    }
+
+    /// Puts on the wire what has gone by `now`.
+    fn serve(&mut self, now: Nanos) -> Result<(), LinkError> {
+        loop {
+            let mut drops = Drops::default();
+            let departure = self.bottleneck.depart(now, &mut |p, r| drops.take(p, r));
+            self.discard(now, drops)?;
+            let Some(departure) = departure else { return Ok(()) };
+            self.record(departure.start, &departure.packet, Fate::Sent)?;
+            let frame = departure.packet.into_frame(&mut self.pool);
+            self.rightward.push_back(InFlight { due: departure.end + self.delay, frame });
+        }
+    }
+
+    /// Frames reach the other end.
+    fn deliver(&mut self, now: Nanos) {
+        while self.rightward.front().is_some_and(|f| f.due <= now) {
+            self.out[RIGHT].extend(self.rightward.pop_front().map(|f| f.frame));
+        }
+        while self.leftward.front().is_some_and(|f| f.due <= now) {
+            let Some(InFlight { frame, .. }) = self.leftward.pop_front() else { return };
+            let Some(cross) = self.out.len().checked_sub(1).filter(|p| *p == CROSS) else {
+                self.out[LEFT].push_back(frame);
+                continue;
+            };
+            match self.ends.find(self.pool.bytes(&frame)) {
+                Some(port) => self.out[port].push_back(frame),
+                None => {
+                    let bytes = self.pool.bytes(&frame).to_vec();
+                    if let Some(copy) = self.pool.frame(&bytes) {
+                        self.copies += 1;
+                        self.out[cross].push_back(copy);
+                    }
+                    self.out[LEFT].push_back(frame);
+                }
+            }
+        }
+    }
+
+    /// When a frame is to be delivered next. Departures from the bottleneck need no wake-up of their
+    /// own: they are computed, and the first that counts is delivered a propagation delay later.
+    fn next_event(&self) -> Nanos {
+        let departure = self.bottleneck.next_event().map(|t| t + self.delay);
+        let rightward = self.rightward.front().map(|f| f.due).or(departure);
+        let leftward = self.leftward.front().map(|f| f.due);
+        rightward.into_iter().chain(leftward).min().unwrap_or(Nanos::MAX)
+    }
+
+    fn discard(&mut self, now: Nanos, drops: Drops) -> Result<(), LinkError> {
+        for packet in drops.0 {
+            self.policy_drops += 1;
+            self.record(now, &packet, Fate::Dropped)?;
+            let frame = packet.into_frame(&mut self.pool);
+            self.pool.release(frame);
+        }
+        Ok(())
+    }
+
+    fn record(&mut self, time: Nanos, packet: &Packet, fate: Fate) -> Result<(), LinkError> {
+        let sojourn = time.saturating_sub(packet.arrived);
+        let record = Record { time, sojourn, len: packet.len(), source: packet.source, fate };
+        self.log
+            .push(&record)
+            .map_err(|source| LinkError::Write { path: self.log_path.clone(), source })
+    }
+
+    fn finish(mut self, spec: &LinkSpec) -> Result<(), LinkError> {
+        let pending: usize = self.out.iter().map(VecDeque::len).sum();
+        let in_flight = self.rightward.len() + self.leftward.len();
+        let mut counters = HopCounters::new("link", &mut self.ports, &self.kernel);
+        counters.policy_drops = self.policy_drops;
+        counters.queued = self.bottleneck.backlog().packets + (pending + in_flight) as u64;
+        counters.received += self.copies;
+        let failed = |path: &PathBuf| {
+            let path = path.clone();
+            move |source| LinkError::Write { path, source }
+        };
+        counters.write(&spec.counters).map_err(failed(&spec.counters))?;
+        let left_out = self.log.finish().map_err(failed(&self.log_path))?;
+        if left_out > 0 {
+            tracing::warn!("{left_out} packets past the limit are not recorded");
+        }
+        Ok(())
+    }
+}
+
+/// Packets that the queue dropped, mostly none: an empty vector takes no memory.
+#[derive(Default)]
+struct Drops(Vec<Packet>);
+
+impl Drops {
+    fn take(&mut self, packet: Packet, _reason: DropReason) {
+        self.0.push(packet);
+    }
+}

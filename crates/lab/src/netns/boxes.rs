@@ -1,0 +1,164 @@
+//! The link and the boxes: their files and how they are started.
+
+use std::fmt::Write;
+use std::fs;
+use std::path::{self, PathBuf};
+use std::process::Command;
+
+use forebay_config::Limit;
+use forebay_queue::codel;
+
+use super::addresses::Place;
+use super::exec;
+use super::network::{CROSS, INSIDE, LEFT, Network, OUTSIDE, RIGHT, UP};
+use super::process::{Kind, Processes};
+use super::rundir::RunDir;
+use crate::engine::{EngineError, Job};
+use crate::link::{LinkSpec, QueueSpec};
+use crate::scenario::{Origin, Path, Queue, QueueKind, Sendbox};
+
+/// Where the boxes listen for each other.
+const SENDBOX_PORT: u16 = 28_316;
+const RECEIVEBOX_PORT: u16 = 28_317;
+/// A full-sized frame.
+const FRAME: u64 = 1_514;
+
+/// The files that the link and the sendbox write.
+pub(super) struct Files {
+    pub(super) link_packets: PathBuf,
+    pub(super) link_counters: PathBuf,
+    pub(super) sendbox_packets: PathBuf,
+    pub(super) sendbox_ticks: PathBuf,
+    pub(super) sendbox_counters: PathBuf,
+}
+
+impl Files {
+    pub(super) fn new(dir: &RunDir) -> Self {
+        Self {
+            link_packets: dir.file("link.packets"),
+            link_counters: dir.file("link.counters"),
+            sendbox_packets: dir.file("sendbox.packets"),
+            sendbox_ticks: dir.file("sendbox.ticks"),
+            sendbox_counters: dir.file("sendbox.counters"),
+        }
+    }
+}
+
+/// Starts the link, the sendbox and, where there is a bundle to watch, the receivebox.
+pub(super) fn start(
+    job: &Job<'_>,
+    dir: &RunDir,
+    network: &Network,
+    processes: &mut Processes,
+) -> Result<(), EngineError> {
+    let files = Files::new(dir);
+    let at = |place| exec::open_namespace(&network.namespace(place));
+    processes.start(dir, "link", Kind::Link, at(Place::Path)?, ["link-emulator"])?;
+    processes.tell_last(&link(job, &files))?;
+
+    let key = dir.file("bundle.key");
+    let sendbox = write(dir, "sendbox.toml", sendbox(job, &key))?;
+    if let Sendbox::Bundle(_) = job.arm.sendbox {
+        let program = std::env::current_exe().map_err(EngineError::io("finding this program"))?;
+        exec::run(Command::new(program).arg("keygen").arg(&key), "")?;
+        let receivebox = write(dir, "receivebox.toml", receivebox(job, &key))?;
+        let args = ["receivebox".into(), "--config".into(), receivebox];
+        processes.start(dir, "receivebox", Kind::Box, at(Place::Receivebox)?, args)?;
+    }
+    let args = [
+        ("--config", sendbox),
+        ("--packet-log", files.sendbox_packets),
+        ("--tick-log", files.sendbox_ticks),
+        ("--counters", files.sendbox_counters),
+    ];
+    let args = args.into_iter().flat_map(|(flag, file)| [PathBuf::from(flag), file]);
+    let args = std::iter::once("sendbox".into()).chain(args);
+    processes.start(dir, "sendbox", Kind::Box, at(Place::Sendbox)?, args)
+}
+
+fn write(dir: &RunDir, name: &str, text: String) -> Result<PathBuf, EngineError> {
+    let path = dir.file(name);
+    fs::write(&path, text).map_err(EngineError::io(format!("writing {}", path.display())))?;
+    Ok(path)
+}
+
+fn link(job: &Job<'_>, files: &Files) -> LinkSpec {
+    let path = job.scenario.path;
+    let full = path.rate.bytes_in(job.scenario.length()).0 / FRAME;
+    LinkSpec {
+        left: LEFT.to_owned(),
+        right: RIGHT.to_owned(),
+        cross: has_cross(job).then(|| CROSS.to_owned()),
+        rate_bps: path.rate.as_bps(),
+        delay_ns: path.rtt.0 / 2,
+        queue: link_queue(&job.arm.queue, &path),
+        packet_log: files.link_packets.clone(),
+        // An ACK for each packet and drops as many again, and a margin for short runs.
+        packet_limit: 4 * full + 100_000,
+        counters: files.link_counters.clone(),
+    }
+}
+
+fn link_queue(queue: &Queue, path: &Path) -> QueueSpec {
+    // A scenario's limits fit: at most a million packets.
+    let limit_packets = u32::try_from(queue.limit_packets(path)).unwrap_or(u32::MAX);
+    match queue.kind {
+        QueueKind::Fifo => QueueSpec::Fifo { limit_bytes: queue.limit_bytes(path).0 },
+        QueueKind::Sfq => QueueSpec::Sfq { limit_packets },
+        QueueKind::FqCodel => {
+            let codel::Params { target, interval, ecn, .. } = codel::Params::default();
+            let (target_ns, interval_ns) = (target.0, interval.0);
+            QueueSpec::FqCodel { limit_packets, target_ns, interval_ns, ecn }
+        }
+    }
+}
+
+/// Whether there is traffic that does not pass the sendbox.
+pub(super) fn has_cross(job: &Job<'_>) -> bool {
+    job.scenario.traffic.iter().any(|traffic| traffic.from == Origin::Cross)
+}
+
+fn sendbox(job: &Job<'_>, key: &path::Path) -> String {
+    let ip = job.scenario.ip;
+    let mut text = format!(
+        "[sendbox]\ninside = \"{INSIDE}\"\noutside = \"{OUTSIDE}\"\nlisten = \"{}\"\n",
+        Place::Sendbox.socket(ip, SENDBOX_PORT),
+    );
+    if let Sendbox::Bundle(queue) = job.arm.sendbox {
+        // Writing to a string cannot fail.
+        let _ = write!(
+            text,
+            "[[bundle]]\nname = \"b\"\nid = 1\nprefixes = [\"{}\"]\nreceivebox = \"{}\"\n\
+             key_file = \"{}\"\npolicy = {{ kind = \"{}\", limit = \"{}\" }}\n",
+            Place::SiteB.prefix(ip),
+            Place::Receivebox.socket(ip, RECEIVEBOX_PORT),
+            key.display(),
+            queue.kind.name(),
+            own_limit(queue, job),
+        );
+    }
+    text
+}
+
+/// The sendbox does not know its path, so a limit in bandwidth-delay products goes in bytes.
+fn own_limit(queue: Queue, job: &Job<'_>) -> Limit {
+    match queue.limit {
+        Limit::Bdp(_) => Limit::Bytes(queue.limit_bytes(&job.scenario.path)),
+        other => other,
+    }
+}
+
+fn receivebox(job: &Job<'_>, key: &path::Path) -> String {
+    let ip = job.scenario.ip;
+    // Cross traffic has the same destinations, so the bundle is told by its sources too.
+    format!(
+        "[receivebox]\ninterface = \"{UP}\"\nlisten = \"{}\"\n\
+         [[bundle]]\nname = \"b\"\nid = 1\nprefixes = [\"{}\"]\nsources = [\"{}\"]\n\
+         sendbox = \"{}\"\nkey_file = \"{}\"\n",
+        Place::Receivebox.socket(ip, RECEIVEBOX_PORT),
+        Place::SiteB.prefix(ip),
+        Place::SiteA.prefix(ip),
+        Place::Sendbox.socket(ip, SENDBOX_PORT),
+        key.display(),
+    )
+}

@@ -1,0 +1,115 @@
+use std::fs::File;
+use std::io::{self, BufRead, BufReader};
+use std::path::Path;
+
+use forebay_dataplane::packet_log;
+use forebay_units::Nanos;
+use serde::de::DeserializeOwned;
+
+use super::boxes::{Files, has_cross};
+use super::programs::Program;
+use crate::engine::{EngineError, Job};
+use crate::results::{Request, Run};
+use crate::scenario::{Origin, Sendbox};
+use crate::traffic::Role;
+
+/// The link's port on the sendbox's side, as its packet log numbers them.
+const LEFT_PORT: u8 = 0;
+
+/// Puts together what the processes of a run that began at `start` have written.
+pub(super) fn collect(
+    job: &Job<'_>,
+    start: Nanos,
+    files: &Files,
+    programs: &[Program],
+) -> Result<Run, EngineError> {
+    let scenario = job.scenario;
+    let measured = scenario.measured();
+    let mut run = Run {
+        arm: job.arm.name.clone(),
+        seed: job.seed,
+        start: start + measured.start,
+        end: start + measured.end,
+        rate: scenario.path.rate,
+        base_rtt: scenario.path.rtt,
+        bottleneck: packets(&files.link_packets)?,
+        bundle_source: has_cross(job).then_some(LEFT_PORT),
+        hops: [&files.sendbox_counters, &files.link_counters]
+            .into_iter()
+            .map(|file| lines(file))
+            .collect::<Result<Vec<_>, _>>()?
+            .concat(),
+        ..Run::default()
+    };
+    if let Sendbox::Bundle(_) = job.arm.sendbox {
+        run.sendbox = packets(&files.sendbox_packets)?;
+        run.ticks = lines(&files.sendbox_ticks)?;
+    }
+    // Connections are numbered through all request traffics of the bundle.
+    let mut before = 0;
+    for program in programs {
+        let output = &program.spec.output;
+        match &program.spec.role {
+            Role::RequestClient { requests, .. } if is_of_bundle(job, program) => {
+                let own: Vec<Request> = lines(output)?;
+                run.requests.extend(
+                    own.into_iter().map(|request| Request {
+                        connection: request.connection + before,
+                        ..request
+                    }),
+                );
+                before += requests.connections;
+                run.progress.extend(lines(&program.spec.progress())?);
+            }
+            // Others' requests are load; they are not what an arm is judged by.
+            Role::RequestClient { .. } => {}
+            Role::TcpSink { .. } | Role::UdpSink { .. } => run.progress.extend(lines(output)?),
+            Role::UdpLoops { .. } => run.round_trips.extend(lines(output)?),
+            _ => {}
+        }
+    }
+    Ok(run)
+}
+
+fn is_of_bundle(job: &Job<'_>, program: &Program) -> bool {
+    let mut traffic = job.scenario.traffic.iter();
+    traffic.any(|t| t.name == program.spec.traffic && t.from == Origin::SiteA)
+}
+
+fn packets(file: &Path) -> Result<Vec<packet_log::Record>, EngineError> {
+    packet_log::read(file).map_err(EngineError::io(format!("reading {}", file.display())))
+}
+
+/// The records of a file with a line of JSON each. A last line that was cut short is left out: its
+/// writer was ended in the middle of it.
+fn lines<T: DeserializeOwned>(file: &Path) -> Result<Vec<T>, EngineError> {
+    let failed = |e| EngineError::io(format!("reading {}", file.display()))(e);
+    let mut input = BufReader::new(File::open(file).map_err(failed)?);
+    let mut records = Vec::new();
+    let mut line = String::new();
+    while input.read_line(&mut line).map_err(failed)? > 0 && line.ends_with('\n') {
+        records.push(serde_json::from_str(&line).map_err(|e| failed(io::Error::other(e)))?);
+        line.clear();
+    }
+    Ok(records)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::results::HopCounters;
+
+    #[test]
+    fn lines_are_read_up_to_a_cut() {
+        let file = std::env::temp_dir().join(format!("fb-lines-{}", std::process::id()));
+        let hop = HopCounters { hop: "link".to_owned(), received: 3, ..HopCounters::default() };
+        let line = serde_json::to_string(&hop).unwrap();
+        std::fs::write(&file, format!("{line}\n{line}\n{}", &line[..9])).unwrap();
+        assert_eq!(lines::<HopCounters>(&file).unwrap(), [hop.clone(), hop]);
+        std::fs::write(&file, "{}\n").unwrap();
+        assert!(lines::<HopCounters>(&file).is_err(), "a whole line that is no record");
+        std::fs::remove_file(&file).unwrap();
+        let error = lines::<HopCounters>(&file).unwrap_err().to_string();
+        assert!(error.contains("fb-lines"), "{error}");
+    }
+}

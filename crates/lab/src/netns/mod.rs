@@ -1,0 +1,24 @@
+//! The real-time engine: this machine's Linux, real boxes, in network namespaces.
+//!
+//! ```text
+//!   fb-ID-a  site A ──── fb-in ┌ fb-ID-s  ┐ fb-out ── fb-left ┌ fb-ID-p ┐ fb-right ── fb-up ┌ fb-ID-r    ┐ fb-down ──── site B  fb-ID-b
+//!                              └ sendbox  ┘                   └ link    ┘                   └ receivebox ┘
+//!   fb-ID-x  cross ──────────────────────────────── fb-cross ─────┘
+//! ```
+//!
+//! All hosts are in one subnet. The sendbox and the link are processes that pass frames between
+//! their interfaces, the receivebox watches a bridge. Traffic programs run in the namespaces of the
+//! hosts. Everything that a run sets up is noted in its run directory, removed when it ends in
+//! whatever way, and, had the run no chance to, reclaimed by the next one.
+
+mod addresses;
+mod boxes;
+mod collect;
+mod exec;
+mod network;
+mod process;
+mod programs;
+mod run;
+mod rundir;
+
+pub use run::{Netns, run};

@@ -1,0 +1,166 @@
+use std::fs;
+use std::process::Command;
+
+use super::addresses::Place;
+use super::exec;
+use super::rundir::RunDir;
+use crate::engine::EngineError;
+use crate::scenario::IpVersion;
+
+/// An end of a link: where it is and what it is called there.
+type End = (Place, &'static str);
+
+pub(super) const INSIDE: &str = "fb-in";
+pub(super) const OUTSIDE: &str = "fb-out";
+pub(super) const LEFT: &str = "fb-left";
+pub(super) const RIGHT: &str = "fb-right";
+pub(super) const CROSS: &str = "fb-cross";
+pub(super) const UP: &str = "fb-up";
+const DOWN: &str = "fb-down";
+const BRIDGE: &str = "fb-br";
+
+const LINKS: [(End, End); 5] = [
+    ((Place::SiteA, "fb-a"), (Place::Sendbox, INSIDE)),
+    ((Place::Sendbox, OUTSIDE), (Place::Path, LEFT)),
+    ((Place::Path, RIGHT), (Place::Receivebox, UP)),
+    ((Place::Receivebox, DOWN), (Place::SiteB, "fb-b")),
+    ((Place::Cross, "fb-x"), (Place::Path, CROSS)),
+];
+
+/// Settings of every namespace, against what Linux does for the benefit of hosts that are none of
+/// ours: forwarding, and answering ARP for an address on an interface that does not have it.
+const FOR_ALL: [(&str, &str); 3] = [
+    ("ipv4/ip_forward", "0"),
+    ("ipv6/conf/all/forwarding", "0"),
+    ("ipv4/conf/all/arp_ignore", "1"),
+];
+
+/// Settings of the hosts. Windows may grow to 32 MiB, which is 13 times the 2.4 MB that a Cubic flow
+/// has on its way over 96 Mbit/s and 100 ms into a buffer as large again; and a connection learns
+/// nothing from the ones before it, so that runs do not depend on each other.
+const FOR_HOSTS: [(&str, &str); 3] = [
+    ("ipv4/tcp_rmem", "4096 131072 33554432"),
+    ("ipv4/tcp_wmem", "4096 65536 33554432"),
+    ("ipv4/tcp_no_metrics_save", "1"),
+];
+
+/// What segments, merges or leaves checksums open: a middlebox would see packets that are never on
+/// a wire.
+const OFFLOADS: [&str; 10] = ["tso", "off", "gso", "off", "gro", "off", "tx", "off", "rx", "off"];
+
+/// The namespaces of a run and the links between them; gone when dropped.
+pub(super) struct Network {
+    id: String,
+}
+
+impl Network {
+    /// Sets up everything that the kernel does.
+    pub(super) fn set_up(dir: &RunDir, ip: IpVersion) -> Result<Self, EngineError> {
+        let id = dir.id().to_owned();
+        let names = Place::ALL.map(|place| place.namespace(&id));
+        // Noted before it is there: a run killed in between leaves nothing that is not noted.
+        dir.note_namespaces(&names)?;
+        let network = Self { id };
+        exec::ip(None, &lines(names.iter().map(|name| format!("netns add {name}"))))?;
+        for place in Place::ALL {
+            network.set(place, &FOR_ALL)?;
+        }
+        for host in [Place::SiteA, Place::SiteB, Place::Cross] {
+            network.set(host, &FOR_HOSTS)?;
+        }
+        let link = |((left, left_name), (right, right_name)): (End, End)| {
+            format!(
+                "link add {left_name} netns {} mtu 1500 type veth peer name {right_name} mtu 1500 netns {}",
+                left.namespace(&network.id),
+                right.namespace(&network.id),
+            )
+        };
+        exec::ip(None, &lines(LINKS.map(link)))?;
+        for place in Place::ALL {
+            network.configure(place, ip)?;
+        }
+        Ok(network)
+    }
+
+    /// The namespace's name.
+    pub(super) fn namespace(&self, place: Place) -> String {
+        place.namespace(&self.id)
+    }
+
+    fn set(&self, place: Place, settings: &[(&str, &str)]) -> Result<(), EngineError> {
+        let name = self.namespace(place);
+        let namespace = exec::open_namespace(&name)?;
+        for (key, value) in settings {
+            // /proc/sys/net shows the namespace of the thread that opens the file.
+            let file = format!("/proc/sys/net/{key}");
+            let what = format!("writing {value} to {file} in {name}");
+            exec::in_namespace(&namespace, || fs::write(file, value))
+                .map_err(EngineError::io(what))?;
+        }
+        Ok(())
+    }
+
+    /// Turns offloads off, gives addresses and brings everything up.
+    fn configure(&self, place: Place, ip: IpVersion) -> Result<(), EngineError> {
+        let name = self.namespace(place);
+        let namespace = exec::open_namespace(&name)?;
+        let devices: Vec<_> = LINKS
+            .iter()
+            .flat_map(|(left, right)| [left, right])
+            .filter(|(at, _)| *at == place)
+            .map(|(_, device)| *device)
+            .collect();
+        let mut batch = vec!["link set lo up".to_owned()];
+        for device in &devices {
+            let mut ethtool = Command::new("ethtool");
+            ethtool.arg("-K").arg(device).args(OFFLOADS);
+            exec::run(exec::within(&mut ethtool, namespace.clone()), "")?;
+            // No link-local address: nothing but the traffic is to be on the wire.
+            batch.push(format!("link set {device} addrgenmode none"));
+        }
+        let addressed = match place {
+            Place::Path => None,
+            Place::Sendbox => Some(OUTSIDE),
+            Place::Receivebox => {
+                batch.push(format!("link add {BRIDGE} type bridge mcast_snooping 0"));
+                batch.push(format!("link set {BRIDGE} addrgenmode none"));
+                batch.extend(devices.iter().map(|d| format!("link set {d} master {BRIDGE}")));
+                batch.push(format!("link set {BRIDGE} up"));
+                Some(BRIDGE)
+            }
+            Place::SiteA | Place::SiteB | Place::Cross => devices.first().copied(),
+        };
+        batch.extend(devices.iter().map(|device| format!("link set {device} up")));
+        if let Some(device) = addressed {
+            let address = place.address(ip);
+            batch.push(match ip {
+                IpVersion::V4 => format!("address add {address}/16 dev {device}"),
+                // Without duplicate address detection it can be used at once.
+                IpVersion::V6 => format!("address add {address}/64 dev {device} nodad"),
+            });
+        }
+        exec::ip(Some(&name), &lines(batch))
+    }
+}
+
+impl Drop for Network {
+    fn drop(&mut self) {
+        for place in Place::ALL {
+            if let Err(e) = remove_namespace(&self.namespace(place)) {
+                tracing::error!("{e}");
+            }
+        }
+    }
+}
+
+/// Removes the namespace `name` with its links, if it is there.
+pub(super) fn remove_namespace(name: &str) -> Result<(), EngineError> {
+    if !exec::namespace_file(name).exists() {
+        return Ok(());
+    }
+    exec::run(Command::new("ip").args(["netns", "delete", name]), "")
+}
+
+fn lines(commands: impl IntoIterator<Item = String>) -> String {
+    commands.into_iter().map(|command| command + "\n").collect()
+}

@@ -1,0 +1,294 @@
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::io::{self, BufRead, BufReader, Write};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::PathBuf;
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+
+use super::exec;
+use super::rundir::RunDir;
+use crate::engine::EngineError;
+use crate::traffic::Event;
+
+/// How long a process may take to end when asked to.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// How many lines of what a process said on standard error are shown.
+const TAIL: usize = 20;
+
+/// What a process is to the run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// The link: it lasts until its input ends.
+    Link,
+    /// A box: it lasts until it gets SIGTERM.
+    Box,
+    /// A traffic program that the run waits for.
+    Measuring,
+    /// A traffic program that may end when it likes, if well.
+    Serving,
+}
+
+/// The processes of a run, in the order of their start; killed when dropped.
+pub(super) struct Processes {
+    list: Vec<Process>,
+    sender: Sender<(usize, Event)>,
+    events: Receiver<(usize, Event)>,
+}
+
+struct Process {
+    name: String,
+    kind: Kind,
+    child: Child,
+    stdin: Option<ChildStdin>,
+    stderr: PathBuf,
+    is_ready: bool,
+    is_done: bool,
+}
+
+impl Kind {
+    fn is_program(self) -> bool {
+        matches!(self, Self::Measuring | Self::Serving)
+    }
+}
+
+impl Processes {
+    pub(super) fn new() -> Self {
+        let (sender, events) = mpsc::channel();
+        Self { list: Vec::new(), sender, events }
+    }
+
+    /// Starts `forebay ARGS` (this very program) as `name` in `namespace`.
+    pub(super) fn start<S: AsRef<OsStr>>(
+        &mut self,
+        dir: &RunDir,
+        name: &str,
+        kind: Kind,
+        namespace: Arc<File>,
+        args: impl IntoIterator<Item = S>,
+    ) -> Result<(), EngineError> {
+        let failed = |e| EngineError::io(format!("starting {name}"))(e);
+        let program = std::env::current_exe().map_err(failed)?;
+        let stderr = dir.file(&format!("{name}.stderr"));
+        let mut command = Command::new(program);
+        command
+            .args(args)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(File::create(&stderr).map_err(failed)?)
+            // Ctrl-C in a terminal goes to this process alone, which ends the others in order.
+            .process_group(0);
+        let mut child =
+            die_with_parent(exec::within(&mut command, namespace)).spawn().map_err(failed)?;
+        let index = self.list.len();
+        if let Some(stdout) = child.stdout.take() {
+            let sender = self.sender.clone();
+            thread::spawn(move || {
+                for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+                    // A box may say other things, which are not for us.
+                    if let Ok(event) = serde_json::from_str(&line) {
+                        let _ = sender.send((index, event));
+                    }
+                }
+            });
+        }
+        let pid = child.id();
+        self.list.push(Process {
+            name: name.to_owned(),
+            kind,
+            stdin: child.stdin.take(),
+            child,
+            stderr,
+            is_ready: false,
+            is_done: false,
+        });
+        dir.note_process(pid)
+    }
+
+    /// Writes a line of JSON to the standard input of the process started last.
+    pub(super) fn tell_last(&mut self, message: &impl Serialize) -> Result<(), EngineError> {
+        self.list.last_mut().map_or(Ok(()), |process| process.tell(message))
+    }
+
+    /// Writes a line of JSON to the standard input of every traffic program.
+    pub(super) fn tell_programs(&mut self, message: &impl Serialize) -> Result<(), EngineError> {
+        let programs = self.list.iter_mut().filter(|process| process.kind.is_program());
+        for process in programs {
+            process.tell(message)?;
+        }
+        Ok(())
+    }
+
+    /// Blocks until a process says something, at most for `timeout`.
+    ///
+    /// # Errors
+    /// If a process has ended that should not have.
+    pub(super) fn wait(&mut self, timeout: Duration) -> Result<(), EngineError> {
+        if let Ok((index, event)) = self.events.recv_timeout(timeout) {
+            let process = &mut self.list[index];
+            match event {
+                Event::Ready => process.is_ready = true,
+                Event::Done { late } => {
+                    process.is_done = true;
+                    // A program that lags measures its own host.
+                    let late = Duration::from_nanos(late);
+                    if late > Duration::from_millis(20) {
+                        tracing::warn!(
+                            "{} was {late:?} late at worst: this machine is busy",
+                            process.name
+                        );
+                    }
+                }
+            }
+        }
+        for process in &mut self.list {
+            process.check()?;
+        }
+        Ok(())
+    }
+
+    /// Whether all are set up.
+    pub(super) fn are_ready(&self) -> bool {
+        self.list.iter().all(|process| process.is_ready)
+    }
+
+    /// Whether all that measure have done so.
+    pub(super) fn are_done(&self) -> bool {
+        self.list.iter().all(|process| process.kind != Kind::Measuring || process.is_done)
+    }
+
+    /// The names of those that are not set up.
+    pub(super) fn laggards(&self) -> EngineError {
+        let late: Vec<_> = self.list.iter().filter(|process| !process.is_ready).collect();
+        EngineError::Process {
+            process: late.iter().map(|p| p.name.as_str()).collect::<Vec<_>>().join(", "),
+            what: "did not become ready".to_owned(),
+            stderr: late.iter().map(|p| p.tail()).collect(),
+        }
+    }
+
+    /// Ends all in order: the traffic first, then each box, the last started first.
+    ///
+    /// # Errors
+    /// If one does not end, or ends badly.
+    pub(super) fn end(&mut self) -> Result<(), EngineError> {
+        for process in self.list.iter_mut().filter(|process| process.kind.is_program()) {
+            process.stdin = None;
+        }
+        self.list
+            .iter_mut()
+            .filter(|process| process.kind.is_program())
+            .try_for_each(Process::end)?;
+        self.list
+            .iter_mut()
+            .rev()
+            .filter(|process| !process.kind.is_program())
+            .try_for_each(Process::end)
+    }
+}
+
+impl Drop for Processes {
+    fn drop(&mut self) {
+        for process in &mut self.list {
+            // Both fail only for a process that has ended, which is as good.
+            let _ = process.child.kill();
+            let _ = process.child.wait();
+        }
+    }
+}
+
+impl Process {
+    fn tell(&mut self, message: &impl Serialize) -> Result<(), EngineError> {
+        let Some(stdin) = &mut self.stdin else { return Ok(()) };
+        let written = serde_json::to_string(message)
+            .map_err(io::Error::other)
+            .and_then(|line| stdin.write_all((line + "\n").as_bytes()));
+        match written {
+            // It has ended: why is more telling than that it does not listen.
+            Err(e) if e.kind() == io::ErrorKind::BrokenPipe => {
+                let status = self.child.wait().map_err(EngineError::io(self.name.clone()))?;
+                Err(self.ended(status))
+            }
+            other => other.map_err(EngineError::io(format!("writing to {}", self.name))),
+        }
+    }
+
+    /// Fails if it has ended and should not have, or not so.
+    fn check(&mut self) -> Result<(), EngineError> {
+        match self.child.try_wait().map_err(EngineError::io(self.name.clone()))? {
+            Some(status) if !self.kind.is_program() || !status.success() => Err(self.ended(status)),
+            Some(_) => {
+                self.is_done = true;
+                Ok(())
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Asks it to end, in its own way, and waits until it has.
+    fn end(&mut self) -> Result<(), EngineError> {
+        self.stdin = None;
+        if self.kind == Kind::Box {
+            // SAFETY: takes two integers; the child is not reaped, so its id is still its own.
+            unsafe { libc::kill(self.child.id() as libc::pid_t, libc::SIGTERM) };
+        }
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            match self.child.try_wait().map_err(EngineError::io(self.name.clone()))? {
+                // One that has no handler for it may well die of the signal asked with.
+                Some(s) if s.success() || s.signal() == Some(libc::SIGTERM) => return Ok(()),
+                Some(status) => return Err(self.ended(status)),
+                None if Instant::now() > deadline => {
+                    return Err(EngineError::Process {
+                        process: self.name.clone(),
+                        what: format!("did not end within {PATIENCE:?}"),
+                        stderr: self.tail(),
+                    });
+                }
+                None => thread::sleep(Duration::from_millis(5)),
+            }
+        }
+    }
+
+    fn ended(&self, status: ExitStatus) -> EngineError {
+        EngineError::Process {
+            process: self.name.clone(),
+            what: format!("ended early ({status})"),
+            stderr: self.tail(),
+        }
+    }
+
+    /// The end of what it said on standard error.
+    fn tail(&self) -> String {
+        let text = fs::read_to_string(&self.stderr).unwrap_or_default();
+        let lines: Vec<_> = text.lines().collect();
+        lines[lines.len().saturating_sub(TAIL)..].join("\n")
+    }
+}
+
+/// Has the kernel kill the process when the thread that starts it ends, whatever ends it; and
+/// prefers it to what else runs on this machine, which is to disturb a run as little as possible.
+fn die_with_parent(command: &mut Command) -> &mut Command {
+    let parent = std::process::id();
+    // SAFETY: between fork and exec only prctl, getppid and setpriority are called, plain system calls
+    // that take no locks and allocate nothing.
+    unsafe {
+        command.pre_exec(move || {
+            if libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL as libc::c_ulong) != 0 {
+                return Err(io::Error::last_os_error());
+            }
+            // It may have died before the line above.
+            if libc::getppid() as u32 != parent {
+                return Err(io::Error::from_raw_os_error(libc::ESRCH));
+            }
+            // Where that is not allowed (some containers) it runs like anything else.
+            libc::setpriority(libc::PRIO_PROCESS, 0, -10);
+            Ok(())
+        })
+    }
+}

@@ -1,0 +1,112 @@
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use forebay_units::Nanos;
+
+use super::addresses::Place;
+use crate::engine::Job;
+use crate::scenario::{IpVersion, Traffic, TrafficKind, Transport};
+use crate::traffic::{Role, Spec};
+
+/// A traffic program, where it runs and what it does.
+pub(super) struct Program {
+    /// For its files, and for messages.
+    pub(super) name: String,
+    pub(super) place: Place,
+    pub(super) spec: Spec,
+}
+
+/// The programs of a traffic: the first must be ready before the second starts.
+pub(super) fn programs(
+    job: &Job<'_>,
+    index: usize,
+    output: &dyn Fn(&str) -> PathBuf,
+) -> [Program; 2] {
+    let scenario = job.scenario;
+    let traffic = &scenario.traffic[index];
+    let origin = Place::from(traffic.from);
+    let sockets = Sockets { ip: scenario.ip, index };
+    let (first, second) = match &traffic.kind {
+        TrafficKind::Requests { requests, congestion } => {
+            let listen = sockets.at(origin, 0);
+            let measured = scenario.measured();
+            (
+                (
+                    origin,
+                    Role::RequestServer {
+                        listen,
+                        connections: requests.connections,
+                        congestion: *congestion,
+                    },
+                ),
+                (
+                    Place::SiteB,
+                    Role::RequestClient {
+                        server: listen,
+                        requests: requests.clone(),
+                        seed: job.seed,
+                        stream: index as u32,
+                        measured: (measured.start.0, measured.end.0),
+                    },
+                ),
+            )
+        }
+        TrafficKind::Bulk { flows, transport: Transport::Tcp(congestion) } => {
+            let listen = sockets.at(origin, 0);
+            (
+                (origin, Role::TcpSource { listen, flows: *flows, congestion: *congestion }),
+                (Place::SiteB, Role::TcpSink { source: listen, flows: *flows }),
+            )
+        }
+        TrafficKind::Bulk { flows, transport: Transport::Udp } => {
+            let sinks: Vec<_> = (0..*flows).map(|flow| sockets.at(Place::SiteB, flow)).collect();
+            (
+                (Place::SiteB, Role::UdpSink { listen: sinks.clone(), reports: true }),
+                (origin, Role::UdpSource { sinks }),
+            )
+        }
+        TrafficKind::Cbr { rate, size } => {
+            let sink = sockets.at(Place::SiteB, 0);
+            (
+                (Place::SiteB, Role::UdpSink { listen: vec![sink], reports: false }),
+                (origin, Role::CbrSource { sink, rate_bps: rate.as_bps(), size: size.0 }),
+            )
+        }
+        TrafficKind::UdpRr { flows } => {
+            let listen = sockets.at(origin, 0);
+            (
+                (origin, Role::UdpEcho { listen }),
+                (Place::SiteB, Role::UdpLoops { echo: listen, flows: *flows }),
+            )
+        }
+    };
+    [(first, "a"), (second, "b")].map(|((place, role), end)| {
+        let name = format!("{}-{end}", traffic.name);
+        let spec = spec(traffic, scenario.length(), role, output(&format!("{name}.jsonl")));
+        Program { name, place, spec }
+    })
+}
+
+fn spec(traffic: &Traffic, length: Nanos, role: Role, output: PathBuf) -> Spec {
+    Spec {
+        traffic: traffic.name.clone(),
+        begin: traffic.start.0,
+        stop: traffic.stop.0,
+        end: length.0,
+        output,
+        role,
+    }
+}
+
+/// The ports of the scenario's traffics: a thousand each, below those that Linux gives out itself.
+struct Sockets {
+    ip: IpVersion,
+    index: usize,
+}
+
+impl Sockets {
+    fn at(&self, place: Place, flow: u32) -> SocketAddr {
+        // At most 16 traffics of at most 1000 flows, as the scenario was checked to have.
+        place.socket(self.ip, (10_000 + 1_000 * self.index + flow as usize) as u16)
+    }
+}

@@ -1,0 +1,131 @@
+use std::time::{Duration, Instant};
+
+use forebay_dataplane::clock;
+use forebay_units::Nanos;
+
+use super::boxes::{self, Files};
+use super::network::Network;
+use super::process::{Kind, Processes};
+use super::programs::{Program, programs};
+use super::rundir::RunDir;
+use super::{collect, exec};
+use crate::engine::{Engine, EngineError, Interrupt, Job, Phase, Progress};
+use crate::results::Run;
+use crate::traffic::Start;
+
+/// How long processes may take to be set up; connecting may meet a lost packet or two.
+const READY_WITHIN: Duration = Duration::from_secs(20);
+/// From the last process that is ready to the start that all share.
+const LEAD: Nanos = Nanos::from_millis(200);
+/// How long programs may take to write down what they measured.
+const DONE_WITHIN: Nanos = Nanos::from_secs(20);
+/// How often progress is told and an interrupt looked for.
+const TICK: Duration = Duration::from_millis(100);
+
+/// The real-time engine. A run takes as long as its scenario, and needs root.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Netns;
+
+impl Engine for Netns {
+    fn name(&self) -> &'static str {
+        "netns"
+    }
+
+    fn run(
+        &self,
+        job: &Job<'_>,
+        interrupt: &Interrupt,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<Run, EngineError> {
+        check_rights()?;
+        let length = job.scenario.length();
+        progress(Progress { phase: Phase::SetUp, elapsed: Nanos::ZERO, length });
+        // Dropped in the opposite order, also on an error, an interrupt or a panic: processes,
+        // namespaces, directory.
+        let dir = RunDir::create()?;
+        let network = Network::set_up(&dir, job.scenario.ip)?;
+        let mut processes = Processes::new();
+
+        boxes::start(job, &dir, &network, &mut processes)?;
+        wait_until_ready(&mut processes, interrupt)?;
+        let pairs = (0..job.scenario.traffic.len())
+            .map(|index| programs(job, index, &|name| dir.file(name)));
+        let (firsts, seconds): (Vec<_>, Vec<_>) = pairs.map(|[a, b]| (a, b)).unzip();
+        for round in [&firsts, &seconds] {
+            for program in round {
+                start_program(program, &dir, &network, &mut processes)?;
+            }
+            wait_until_ready(&mut processes, interrupt)?;
+        }
+
+        let start = clock::now().saturating_add(LEAD);
+        processes.tell_programs(&Start { start: start.0 })?;
+        while !processes.are_done() {
+            let elapsed = clock::now().saturating_sub(start);
+            progress(Progress::at(job.scenario, elapsed));
+            check_interrupt(interrupt)?;
+            processes.wait(TICK)?;
+            if elapsed > length.saturating_add(DONE_WITHIN) {
+                return Err(EngineError::Unfit(
+                    "the traffic programs did not end in time: is this machine overloaded?"
+                        .to_owned(),
+                ));
+            }
+        }
+        progress(Progress::at(job.scenario, length));
+        processes.end()?;
+        let all: Vec<_> = firsts.into_iter().chain(seconds).collect();
+        collect::collect(job, start, &Files::new(&dir), &all)
+    }
+}
+
+/// Runs `job` in network namespaces of this machine, see [`Netns`].
+///
+/// # Errors
+/// Without root, on an interrupt, or if anything that was set up fails.
+pub fn run(
+    job: &Job<'_>,
+    interrupt: &Interrupt,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Run, EngineError> {
+    Netns.run(job, interrupt, progress)
+}
+
+fn check_rights() -> Result<(), EngineError> {
+    // SAFETY: takes nothing and cannot fail.
+    if unsafe { libc::geteuid() } == 0 {
+        return Ok(());
+    }
+    Err(EngineError::Unfit(
+        "network namespaces and raw sockets need root: run it with sudo (`sudo make demo`)"
+            .to_owned(),
+    ))
+}
+
+fn check_interrupt(interrupt: &Interrupt) -> Result<(), EngineError> {
+    if interrupt.is_raised() { Err(EngineError::Interrupted) } else { Ok(()) }
+}
+
+fn start_program(
+    program: &Program,
+    dir: &RunDir,
+    network: &Network,
+    processes: &mut Processes,
+) -> Result<(), EngineError> {
+    let kind = if program.spec.role.measures() { Kind::Measuring } else { Kind::Serving };
+    let namespace = exec::open_namespace(&network.namespace(program.place))?;
+    processes.start(dir, &program.name, kind, namespace, ["agent"])?;
+    processes.tell_last(&program.spec)
+}
+
+fn wait_until_ready(processes: &mut Processes, interrupt: &Interrupt) -> Result<(), EngineError> {
+    let deadline = Instant::now() + READY_WITHIN;
+    while !processes.are_ready() {
+        check_interrupt(interrupt)?;
+        processes.wait(TICK)?;
+        if Instant::now() > deadline {
+            return Err(processes.laggards());
+        }
+    }
+    Ok(())
+}

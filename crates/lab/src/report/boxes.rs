@@ -1,0 +1,210 @@
+//! Box plots of slowdowns by class of size (after EuroSys '21, figure 9).
+
+use super::axis::LogAxis;
+use super::markup::{details, escape};
+use super::number::{count, figure};
+use super::svg::{Anchor, Svg};
+use super::table::{Column, Row, Table};
+use crate::analysis::{ByClass, Slowdowns};
+
+/// How the picture is to be read.
+pub(crate) const CAPTION: &str = "Slowdown is a request's completion time over the time it would take on \
+    the empty path, so 1 is ideal; the axis is logarithmic. Box: the middle half of requests, with the \
+    median; whiskers: 10th to 90th percentile; dot: 99th. Requests unfinished at the end count with the \
+    time they had taken by then, so figures may be too low, never too high.";
+
+const HEIGHT: f64 = 300.0;
+const LEFT: f64 = 36.0;
+const TOP: f64 = 14.0;
+const BOTTOM: f64 = 52.0;
+/// The width that one box and its labels take.
+const SLOT: f64 = 76.0;
+const BOX: f64 = 26.0;
+/// The most letters of a name that fit under a box on one line.
+const LETTERS: usize = 10;
+
+/// One arm's slowdowns.
+pub(crate) struct Arm<'a> {
+    pub(crate) name: String,
+    pub(crate) slowdowns: &'a ByClass<Slowdowns>,
+    /// Whether it is the one to look at.
+    pub(crate) strong: bool,
+}
+
+type ClassOf = fn(&ByClass<Slowdowns>) -> &Slowdowns;
+
+const CLASSES: [(&str, ClassOf); 3] =
+    [("Up to 10 kB", |c| &c.small), ("10 kB to 1 MB", |c| &c.medium), ("Over 1 MB", |c| &c.large)];
+
+/// Percentiles in the table behind the picture; the picture shows the same but the maximum.
+const PERCENTILES: [u8; 7] = [10, 25, 50, 75, 90, 99, 100];
+
+/// Panels beside each other, one for each class, on the same axis. `id` must be unique on the page.
+pub(crate) fn figures(id: &str, arms: &[Arm<'_>], caption: &str) -> String {
+    let highest = arms
+        .iter()
+        .flat_map(|a| CLASSES.map(|(_, class)| class(a.slowdowns).values.percentile(99)))
+        .flatten()
+        .fold(1.0, f64::max);
+    let axis = LogAxis::up_to(highest);
+    let panels: String = CLASSES
+        .iter()
+        .enumerate()
+        .map(|(i, (name, class))| {
+            let picture = panel(&format!("{id}{i}"), name, *class, arms, &axis);
+            format!("<div><h3>{}</h3>\n{picture}</div>\n", escape(name))
+        })
+        .collect();
+    let table = table(arms).html("Slowdown by size and percentile, as a multiple of the ideal");
+    format!(
+        "<figure>\n<div class=\"panels boxes\">\n{panels}</div>\n<figcaption>{}</figcaption>\n{}</figure>\n",
+        escape(caption),
+        details("The figures behind this picture", &table)
+    )
+}
+
+fn panel(id: &str, name: &str, class: ClassOf, arms: &[Arm<'_>], axis: &LogAxis) -> String {
+    let width = LEFT + SLOT * arms.len() as f64 + 4.0;
+    let words: Vec<String> = arms
+        .iter()
+        .map(|a| {
+            let figures = class(a.slowdowns).figures();
+            match (figures.p50, figures.p99) {
+                (Some(p50), Some(p99)) => {
+                    format!("{}: median {}, 99th percentile {}", a.name, figure(p50), figure(p99))
+                }
+                _ => format!("{}: no requests", a.name),
+            }
+        })
+        .collect();
+    let title = format!("Slowdown of requests, {name}");
+    let mut svg = Svg::new(id, &title, &format!("{}.", words.join(". ")), width, HEIGHT);
+    let y = |value| TOP + (HEIGHT - TOP - BOTTOM) * (1.0 - axis.position(value));
+    for &value in &axis.ticks {
+        let line = if value == 1.0 { "axis" } else { "grid" };
+        svg.line(line, (LEFT, y(value)), (width - 4.0, y(value)));
+        svg.text("tick", (LEFT - 6.0, y(value) + 4.0), Anchor::End, &format!("{value}"));
+    }
+    for (i, arm) in arms.iter().enumerate() {
+        let centre = LEFT + SLOT * (i as f64 + 0.5);
+        let slowdowns = class(arm.slowdowns);
+        draw(&mut svg, slowdowns, centre - 10.0, y, arm.strong);
+        let lines = two_lines(&arm.name);
+        let label = if arm.strong { "name strong" } else { "name" };
+        for (line, at) in lines.iter().zip([HEIGHT - 34.0, HEIGHT - 20.0]) {
+            svg.text(label, (centre, at), Anchor::Middle, line);
+        }
+        let n = format!("n = {}", count(slowdowns.values.len() as u64));
+        svg.text("tick", (centre, HEIGHT - 4.0), Anchor::Middle, &n);
+    }
+    svg.finish()
+}
+
+/// Box p25 to p75 with the median, whiskers p10 to p90, a dot at p99.
+fn draw(svg: &mut Svg, slowdowns: &Slowdowns, x: f64, y: impl Fn(f64) -> f64, strong: bool) {
+    let at = |p| slowdowns.values.percentile(p).map(&y);
+    let all = [10, 25, 50, 75, 90, 99].map(at);
+    let [Some(p10), Some(p25), Some(p50), Some(p75), Some(p90), Some(p99)] = all else {
+        return;
+    };
+    let class = |part: &str| if strong { format!("{part} strong") } else { part.to_owned() };
+    svg.line(&class("whisker"), (x, p10), (x, p25));
+    svg.line(&class("whisker"), (x, p75), (x, p90));
+    for end in [p10, p90] {
+        svg.line(&class("whisker"), (x - 6.0, end), (x + 6.0, end));
+    }
+    svg.rect(&class("box"), (x - BOX / 2.0, p75), (BOX, (p25 - p75).max(1.0)));
+    svg.line(&class("median"), (x - BOX / 2.0, p50), (x + BOX / 2.0, p50));
+    svg.circle(&class("dot"), (x, p99), 3.0);
+    let value = |p| slowdowns.values.percentile(p).map(figure).unwrap_or_default();
+    svg.text(&class("value"), (x + BOX / 2.0 + 4.0, p50 + 4.0), Anchor::Start, &value(50));
+    // Close above the whisker or the median's number there is no room for another.
+    if p90 - p99 > 8.0 && p50 - p99 > 16.0 {
+        svg.text("tick", (x + 7.0, p99 + 4.0), Anchor::Start, &value(99));
+    }
+}
+
+/// A name in two lines, broken at its first gap that leaves both short, and cut where it must be.
+fn two_lines(name: &str) -> [String; 2] {
+    let letters: Vec<char> = name.chars().collect();
+    let gap = letters.iter().take(LETTERS + 1).rposition(|c| matches!(c, ' ' | '_' | '-'));
+    let (first, rest) = match gap {
+        _ if letters.len() < LETTERS && !letters.contains(&' ') => (letters.len(), letters.len()),
+        Some(at) if letters[at] == ' ' => (at, at + 1),
+        Some(at) => (at + 1, at + 1),
+        None => (letters.len().min(LETTERS), letters.len().min(LETTERS)),
+    };
+    let second = &letters[rest..];
+    let second: String = if second.len() > LETTERS {
+        second[..LETTERS - 1].iter().chain(&['…']).collect()
+    } else {
+        second.iter().collect()
+    };
+    [letters[..first].iter().collect(), second]
+}
+
+fn table(arms: &[Arm<'_>]) -> Table {
+    let mut columns: Vec<Column> =
+        PERCENTILES.iter().map(|p| Column::new("percentile", &percentile(*p))).collect();
+    columns.extend(["count", "unfinished"].map(|n| Column::new("requests", n)));
+    let mut rows = Vec::new();
+    for (name, class) in CLASSES {
+        for arm in arms {
+            let s = class(arm.slowdowns);
+            let mut cells: Vec<String> = PERCENTILES
+                .iter()
+                .map(|p| s.values.percentile(*p).map_or(String::new(), figure))
+                .collect();
+            cells.extend([s.values.len() as u64, s.unfinished].map(count));
+            let label = format!("{name}, {}", arm.name);
+            rows.push(Row { label, cells, strong: arm.strong });
+        }
+    }
+    Table { corner: "size, arm".to_owned(), columns, rows }
+}
+
+fn percentile(p: u8) -> String {
+    if p == 100 { "max".to_owned() } else { format!("p{p}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_fit_two_lines() {
+        let lines = |name| two_lines(name).join("|");
+        assert_eq!(lines("Status quo"), "Status|quo");
+        assert_eq!(lines("In-network SFQ"), "In-network|SFQ");
+        assert_eq!(lines("forebay_sfq"), "forebay_|sfq");
+        assert_eq!(lines("in_network_sfq"), "in_network_|sfq");
+        assert_eq!(lines("status_quo"), "status_|quo");
+        assert_eq!(lines("fifo"), "fifo|");
+        assert_eq!(lines("averyveryverylongname"), "averyveryv|erylongna…");
+        assert_eq!(lines(""), "|");
+    }
+
+    #[test]
+    fn a_box_by_hand() {
+        let values: Vec<f64> = (1..=100).map(f64::from).collect();
+        let slowdowns = Slowdowns { values: values.into_iter().collect(), unfinished: 0 };
+        let mut svg = Svg::new("b", "", "", 100.0, 100.0);
+        draw(&mut svg, &slowdowns, 50.0, |v| 100.0 - v, false);
+        let svg = svg.finish();
+        assert!(
+            svg.contains("<rect class=\"box\" x=\"37\" y=\"25\" width=\"26\" height=\"50\"/>"),
+            "{svg}"
+        );
+        assert!(svg.contains("<path class=\"median\" d=\"M37 50L63 50\"/>"));
+        assert!(svg.contains("<circle class=\"dot\" cx=\"50\" cy=\"1\" r=\"3\"/>"));
+        assert!(svg.contains(">50.0</text>"));
+    }
+
+    #[test]
+    fn no_requests_no_box() {
+        let none = ByClass::default();
+        let arm = Arm { name: "x".to_owned(), slowdowns: &none, strong: false };
+        let html = figures("b", &[arm], "");
+        assert!(html.contains("x: no requests.") && !html.contains("<rect"));
+    }
+}

@@ -1,0 +1,222 @@
+//! The report of any scenario.
+
+use super::boxes::{self, Arm};
+use super::markup::{details, escape, page, paragraph, section};
+use super::number::setting;
+use super::queues;
+use super::runs::{Group, cells, groups, named};
+use super::table::Table;
+use super::tables::{self, Named};
+use crate::analysis::{Analysis, ByClass, EstimateErrors, Slowdowns};
+
+/// Pictures are drawn for so many arms, over all cells together; the tables have them all. A page of
+/// so many is well below 500 kB.
+pub const MAX_ARMS: usize = 12;
+
+/// The report for a terminal.
+pub fn text(runs: &[Analysis], colour: bool) -> String {
+    let groups = groups(runs);
+    let named = named(&groups);
+    let mut out = figures(&groups).text(colour);
+    for table in tables::round_trips(&named).into_iter().chain(estimates(runs, &named)) {
+        out += "\n";
+        out += &table.text(colour);
+    }
+    let violations = violations(&named);
+    if !violations.is_empty() {
+        out += "\nThe packet accounts do not balance, so these figures are not to be trusted:\n";
+        out.extend(violations.iter().map(|v| format!("  {v}\n")));
+    }
+    out
+}
+
+/// The report as one HTML page. `title` is plain text.
+pub fn html(title: &str, runs: &[Analysis]) -> String {
+    let groups = groups(runs);
+    let named = named(&groups);
+    let mut body = section("Figures", &figures(&groups).html("One row a run"));
+    body += &section("Where the queue is", &pictures(&groups, queues::CAPTION, queue_picture));
+    if runs.iter().any(|r| r.summary.requests.offered > 0) {
+        let caption = format!("{} Seeds of one arm are pooled.", boxes::CAPTION);
+        body += &section("How long requests take", &pictures(&groups, &caption, box_picture));
+    }
+    if let Some(table) = tables::round_trips(&named) {
+        body += &section("Closed-loop round trips", &table.html("Round trips by traffic"));
+    }
+    body += &estimates_section(estimates(runs, &named));
+    body += &section("Where every packet went", &accounts(&named));
+    page(title, &lead(runs), &body)
+}
+
+fn lead(runs: &[Analysis]) -> String {
+    let Some(first) = runs.first().map(|r| &r.summary) else { return "No runs.".to_owned() };
+    let path = match cells(runs) {
+        1 => format!("{} Mbit/s and {} ms", setting(first.rate_mbps), setting(first.base_rtt_ms)),
+        n => format!("{n} paths"),
+    };
+    let seconds = setting(first.duration_s);
+    format!("{} runs of {seconds} s over {path}.", runs.len())
+}
+
+/// The table of figures, with a row for the median over the seeds of each arm that has several.
+fn figures(groups: &[Group<'_>]) -> Table {
+    let mut table = tables::figures(&[]);
+    for group in groups {
+        table.rows.extend(tables::figures(&named(std::slice::from_ref(group))).rows);
+        if group.runs.len() > 1 {
+            let label = format!("{}, median of {}", group.name(), group.runs.len());
+            table.rows.push(tables::median_row(label, &group.runs));
+        }
+    }
+    table
+}
+
+/// The tables of estimates, with a row for all runs together if there are several.
+fn estimates(runs: &[Analysis], named: &[Named<'_>]) -> Vec<Table> {
+    let errors = runs.iter().map(|r| &r.estimate_errors);
+    tables::estimates(named, EstimateErrors::pooled(errors).figures())
+}
+
+/// The pictures of each cell, one figure each, until [`MAX_ARMS`] are drawn.
+fn pictures(
+    groups: &[Group<'_>],
+    caption: &str,
+    draw: fn(&str, &[Group<'_>], &str) -> String,
+) -> String {
+    let drawn = &groups[..groups.len().min(MAX_ARMS)];
+    let mut html = String::new();
+    let by_cell = drawn.chunk_by(|a, b| a.cell == b.cell);
+    for (i, cell) in by_cell.enumerate() {
+        if let Some(name) = cell.first().and_then(|g| g.cell.as_deref()) {
+            html += &format!("<h3>{}</h3>\n", escape(name));
+        }
+        html += &draw(&i.to_string(), cell, caption);
+    }
+    if let left_out @ 1.. = groups.len() - drawn.len() {
+        html += &paragraph(&format!("{left_out} more arms are in the tables only."));
+    }
+    html
+}
+
+/// Each arm's first seed.
+fn queue_picture(id: &str, cell: &[Group<'_>], caption: &str) -> String {
+    let first = cell.iter().filter_map(|g| Some((g, *g.runs.first()?)));
+    let runs: Vec<(String, &Analysis)> =
+        first.map(|(g, run)| (g.run_name(run, false), run)).collect();
+    queues::figures(&format!("queue{id}-"), &runs, caption)
+}
+
+/// All seeds of each arm together.
+fn box_picture(id: &str, cell: &[Group<'_>], caption: &str) -> String {
+    let pooled: Vec<ByClass<Slowdowns>> =
+        cell.iter().map(|g| Slowdowns::pooled(g.runs.iter().map(|r| &r.slowdowns))).collect();
+    let arms: Vec<Arm<'_>> = cell
+        .iter()
+        .zip(&pooled)
+        .map(|(g, slowdowns)| Arm { name: g.arm.to_owned(), slowdowns, strong: false })
+        .collect();
+    boxes::figures(&format!("slowdown{id}-"), &arms, caption)
+}
+
+/// How the tables of estimates are to be read.
+const ESTIMATES: &str = "Estimate less truth, where the truth is what the bottleneck's own \
+    log says: for the round-trip time, the wait and the transmission of the packet whose feedback came \
+    home last, and the empty path; for the receive rate R, the bundle's bytes that left the bottleneck \
+    over one round trip. New samples are ticks at which the estimate changed.";
+
+/// The section on the sendbox's estimates; empty if there are no tables.
+pub(crate) fn estimates_section(tables: Vec<Table>) -> String {
+    let html = |t: Table| Table { corner: "arm".to_owned(), ..t.clone() }.html(&t.corner);
+    let tables: String = tables.into_iter().map(html).collect();
+    if tables.is_empty() {
+        return tables;
+    }
+    section("What the sendbox knew", &(paragraph(ESTIMATES) + &tables))
+}
+
+/// What is wrong with the runs' packet accounts, a sentence each.
+fn violations(named: &[Named<'_>]) -> Vec<String> {
+    let of = |n: &Named<'_>| {
+        let name = n.name.clone();
+        let found = n.run.summary.conservation.violations.clone();
+        found.into_iter().map(move |v| format!("{name}: {v}"))
+    };
+    named.iter().flat_map(of).collect()
+}
+
+/// The packet accounts as HTML: the verdict in words, and the table behind it.
+pub(crate) fn accounts(named: &[Named<'_>]) -> String {
+    let violations = violations(named);
+    let verdict = if violations.is_empty() {
+        paragraph(
+            "Every frame that a hop received was sent on, dropped by its queueing policy, addressed to \
+             the hop itself, or still inside when the run ended. None was lost in any other way.",
+        )
+    } else {
+        let all: String = violations.iter().map(|v| paragraph(v)).collect();
+        paragraph("The packet accounts do not balance, so the figures above are not to be trusted:")
+            + &all
+    };
+    let table = tables::accounts(named).html("Frames by hop, over the whole run, warm-up included");
+    verdict + &details("The accounts", &table)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::results::{HopCounters, Run};
+    use forebay_units::{Nanos, Rate};
+
+    fn run(arm: &str, seed: u64, lost: u64) -> Analysis {
+        run_at(8, arm, seed, lost)
+    }
+
+    fn run_at(mbps: u64, arm: &str, seed: u64, lost: u64) -> Analysis {
+        let hop = HopCounters { hop: "link".into(), lost, ..HopCounters::default() };
+        Analysis::of(&Run {
+            arm: arm.into(),
+            seed,
+            end: Nanos::from_secs(1),
+            rate: Rate::from_mbps(mbps),
+            base_rtt: Nanos::from_millis(20),
+            hops: vec![hop],
+            ..Run::default()
+        })
+    }
+
+    #[test]
+    fn seeds_of_an_arm_stand_together_with_their_median() {
+        let runs = [run("a", 1, 0), run("b", 1, 0), run("a", 2, 3), run("a", 3, 1)];
+        insta::assert_snapshot!(text(&runs, false));
+    }
+
+    #[test]
+    fn one_arm_on_two_paths_is_two_arms() {
+        let runs = [run_at(8, "a", 1, 0), run_at(9, "a", 1, 0), run_at(8, "a", 2, 0)];
+        let text = text(&runs, false);
+        assert!(text.contains("\n8 Mbit/s, 20 ms, a, median of 2 "), "{text}");
+        assert!(text.contains("\n9 Mbit/s, 20 ms, a  "), "{text}");
+        let page = html("T", &runs);
+        assert!(page.contains("3 runs of 1 s over 2 paths."));
+        assert!(
+            page.contains("<h3>8 Mbit/s, 20 ms</h3>") && page.contains("<h3>9 Mbit/s, 20 ms</h3>")
+        );
+    }
+
+    #[test]
+    fn broken_accounts_are_on_the_page() {
+        let page = html("T", &[run("<a>", 1, 3)]);
+        assert!(page.contains("&lt;a&gt;: link: lost 3 frames") && page.contains("do not balance"));
+        assert!(!html("T", &[run("a", 1, 0)]).contains("do not balance"));
+        assert!(html("T", &[]).contains("No runs."));
+    }
+
+    #[test]
+    fn pictures_are_bounded_and_say_so() {
+        let runs: Vec<Analysis> = (0..20).map(|i| run(&format!("arm{i}"), 1, 0)).collect();
+        let page = html("T", &runs);
+        assert_eq!(page.matches("<svg").count(), MAX_ARMS);
+        assert!(page.contains("8 more arms are in the tables only."));
+        assert!(page.contains("arm19"));
+    }
+}

@@ -1,0 +1,59 @@
+//! The page around a report: one file, nothing fetched, nothing run.
+
+/// `text` as it may stand in HTML, in an attribute too.
+pub(crate) fn escape(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\'' => out.push_str("&#39;"),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+/// A whole page. `title` and `lead` are plain text, `body` is HTML.
+pub(crate) fn page(title: &str, lead: &str, body: &str) -> String {
+    let (title, lead) = (escape(title), escape(lead));
+    let style = include_str!("style.css");
+    format!(
+        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <meta name=\"color-scheme\" content=\"light dark\">\n<title>{title}</title>\n\
+         <style>\n{style}</style>\n</head>\n<body>\n<main>\n<header>\n<h1>{title}</h1>\n\
+         <p class=\"lead\">{lead}</p>\n</header>\n{body}</main>\n</body>\n</html>\n"
+    )
+}
+
+/// A section with a heading. `heading` is plain text, `body` is HTML.
+pub(crate) fn section(heading: &str, body: &str) -> String {
+    format!("<section>\n<h2>{}</h2>\n{body}</section>\n", escape(heading))
+}
+
+/// A paragraph of plain text.
+pub(crate) fn paragraph(text: &str) -> String {
+    format!("<p>{}</p>\n", escape(text))
+}
+
+/// What is folded away until asked for. `summary` is plain text, `body` is HTML.
+pub(crate) fn details(summary: &str, body: &str) -> String {
+    format!("<details>\n<summary>{}</summary>\n{body}</details>\n", escape(summary))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_cannot_become_markup() {
+        let hostile = "<script>\"&'";
+        assert_eq!(escape(hostile), "&lt;script&gt;&quot;&amp;&#39;");
+        for html in [page(hostile, hostile, ""), section(hostile, ""), details(hostile, "")] {
+            assert!(!html.contains("<script>"), "{html}");
+        }
+    }
+}

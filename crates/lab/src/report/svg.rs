@@ -1,0 +1,147 @@
+//! A small SVG writer. Colours come from the page's style sheet by class, so pictures follow light
+//! and dark mode; texts are real text, so they can be searched and read out.
+
+use core::fmt::Write;
+
+use super::markup::escape;
+
+/// Where a text is held.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Anchor {
+    Start,
+    Middle,
+    End,
+}
+
+/// A picture being drawn, in units of its own that the page scales.
+#[derive(Debug)]
+pub(crate) struct Svg {
+    out: String,
+}
+
+impl Svg {
+    /// An empty picture. `id` must be unique on the page; `title` names the picture, and `desc` says
+    /// in words what it shows, for those who do not see it.
+    pub(crate) fn new(id: &str, title: &str, desc: &str, width: f64, height: f64) -> Self {
+        let (id, title, desc) = (escape(id), escape(title), escape(desc));
+        let out = format!(
+            "<svg viewBox=\"0 0 {} {}\" role=\"img\" aria-labelledby=\"{id}-t {id}-d\">\n\
+             <title id=\"{id}-t\">{title}</title>\n<desc id=\"{id}-d\">{desc}</desc>\n",
+            Unit(width),
+            Unit(height)
+        );
+        Self { out }
+    }
+
+    pub(crate) fn line(&mut self, class: &str, from: (f64, f64), to: (f64, f64)) {
+        self.path(class, &Path::default().start(from).line_to(to));
+    }
+
+    pub(crate) fn rect(&mut self, class: &str, corner: (f64, f64), size: (f64, f64)) {
+        let (x, y, w, h) = (Unit(corner.0), Unit(corner.1), Unit(size.0), Unit(size.1));
+        self.put(format_args!(
+            "<rect class=\"{class}\" x=\"{x}\" y=\"{y}\" width=\"{w}\" height=\"{h}\"/>"
+        ));
+    }
+
+    pub(crate) fn circle(&mut self, class: &str, centre: (f64, f64), radius: f64) {
+        let (x, y, r) = (Unit(centre.0), Unit(centre.1), Unit(radius));
+        self.put(format_args!("<circle class=\"{class}\" cx=\"{x}\" cy=\"{y}\" r=\"{r}\"/>"));
+    }
+
+    pub(crate) fn path(&mut self, class: &str, path: &Path) {
+        if !path.d.is_empty() {
+            self.put(format_args!("<path class=\"{class}\" d=\"{}\"/>", path.d));
+        }
+    }
+
+    /// A text on the base line at `at`; `text` is plain.
+    pub(crate) fn text(&mut self, class: &str, at: (f64, f64), anchor: Anchor, text: &str) {
+        let (x, y, text) = (Unit(at.0), Unit(at.1), escape(text));
+        let anchor = match anchor {
+            Anchor::Start => "",
+            Anchor::Middle => " text-anchor=\"middle\"",
+            Anchor::End => " text-anchor=\"end\"",
+        };
+        self.put(format_args!("<text class=\"{class}\" x=\"{x}\" y=\"{y}\"{anchor}>{text}</text>"));
+    }
+
+    pub(crate) fn finish(mut self) -> String {
+        self.out.push_str("</svg>\n");
+        self.out
+    }
+
+    fn put(&mut self, element: core::fmt::Arguments<'_>) {
+        // Writing to a string cannot fail.
+        let _ = writeln!(self.out, "{element}");
+    }
+}
+
+/// The outline of a path.
+#[derive(Debug, Default)]
+pub(crate) struct Path {
+    d: String,
+}
+
+impl Path {
+    pub(crate) fn start(self, at: (f64, f64)) -> Self {
+        self.step('M', at)
+    }
+
+    pub(crate) fn line_to(self, at: (f64, f64)) -> Self {
+        self.step('L', at)
+    }
+
+    /// Lines through `points`, from a new start; a single point is drawn as a dot by a round cap.
+    pub(crate) fn through(self, points: impl IntoIterator<Item = (f64, f64)>) -> Self {
+        let mut points = points.into_iter();
+        let Some(first) = points.next() else { return self };
+        points.fold(self.start(first).line_to(first), Self::line_to)
+    }
+
+    pub(crate) fn close(mut self) -> Self {
+        self.d.push('Z');
+        self
+    }
+
+    fn step(mut self, command: char, (x, y): (f64, f64)) -> Self {
+        // Writing to a string cannot fail.
+        let _ = write!(self.d, "{command}{} {}", Unit(x), Unit(y));
+        self
+    }
+}
+
+/// A length with one decimal at most, which is finer than any screen's pixel here and keeps the file
+/// small.
+struct Unit(f64);
+
+impl core::fmt::Display for Unit {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        let tenths = (self.0 * 10.0).round() / 10.0;
+        // Adding zero turns minus zero into zero.
+        write!(f, "{}", tenths + 0.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_picture() {
+        let mut svg = Svg::new("a", "Title", "What <it> shows", 100.0, 50.5);
+        svg.line("axis", (0.0, -0.01), (1.26, 2.0));
+        svg.text("tick", (1.0, 2.0), Anchor::End, "5 < 6");
+        svg.path("curve", &Path::default());
+        svg.path("band", &Path::default().through([(0.0, 1.0), (2.0, 3.0)]).close());
+        insta::assert_snapshot!(svg.finish(), @r#"
+        <svg viewBox="0 0 100 50.5" role="img" aria-labelledby="a-t a-d">
+        <title id="a-t">Title</title>
+        <desc id="a-d">What &lt;it&gt; shows</desc>
+        <path class="axis" d="M0 0L1.3 2"/>
+        <text class="tick" x="1" y="2" text-anchor="end">5 &lt; 6</text>
+        <path class="band" d="M0 1L0 1L2 3Z"/>
+        </svg>
+        "#);
+    }
+}

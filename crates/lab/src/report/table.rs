@@ -1,0 +1,201 @@
+//! A table that can be printed on a terminal and set in HTML.
+
+use super::markup::escape;
+
+/// A column's heads. Neighbours with the same group share it.
+#[derive(Clone, Debug)]
+pub(crate) struct Column {
+    pub(crate) group: String,
+    pub(crate) name: String,
+}
+
+impl Column {
+    pub(crate) fn new(group: &str, name: &str) -> Self {
+        Self { group: group.to_owned(), name: name.to_owned() }
+    }
+}
+
+/// A row; an empty cell is one that has nothing to say.
+#[derive(Clone, Debug)]
+pub(crate) struct Row {
+    pub(crate) label: String,
+    pub(crate) cells: Vec<String>,
+    /// Whether it is the one to look at.
+    pub(crate) strong: bool,
+}
+
+/// A table of numbers with labelled rows.
+#[derive(Clone, Debug)]
+pub(crate) struct Table {
+    /// What the labels are.
+    pub(crate) corner: String,
+    pub(crate) columns: Vec<Column>,
+    pub(crate) rows: Vec<Row>,
+}
+
+/// The longest label on a terminal; a longer one is cut there, and whole in HTML.
+const LABEL: usize = 40;
+
+const BOLD: &str = "\x1b[1m";
+const PLAIN: &str = "\x1b[0m";
+
+/// Columns under one group head: the first, and one past the last.
+type Span = (usize, usize);
+
+impl Table {
+    fn spans(&self) -> Vec<Span> {
+        let mut spans: Vec<Span> = Vec::new();
+        for (i, column) in self.columns.iter().enumerate() {
+            match spans.last_mut() {
+                Some((first, end)) if self.columns[*first].group == column.group => *end = i + 1,
+                _ => spans.push((i, i + 1)),
+            }
+        }
+        spans
+    }
+
+    /// For a terminal, with the strong rows and the head in bold if `colour`.
+    pub(crate) fn text(&self, colour: bool) -> String {
+        let spans = self.spans();
+        let mut widths: Vec<usize> = self.columns.iter().map(|c| width(&c.name)).collect();
+        for row in &self.rows {
+            for (w, cell) in widths.iter_mut().zip(&row.cells) {
+                *w = (*w).max(width(cell));
+            }
+        }
+        for &(first, end) in &spans {
+            let inside: usize = widths[first..end].iter().sum::<usize>() + (end - first - 1) * 2;
+            let wanted = width(&self.columns[first].group).saturating_sub(inside);
+            (0..wanted).for_each(|i| widths[first + i % (end - first)] += 1);
+        }
+        let labels = self.rows.iter().map(|r| width(&shortened(&r.label)));
+        let label = labels.chain([width(&self.corner)]).max().unwrap_or(0);
+
+        let mut groups = " ".repeat(label);
+        for &(first, end) in &spans {
+            let inside: usize = widths[first..end].iter().sum::<usize>() + (end - first - 1) * 2;
+            groups += &format!("  {:>inside$}", self.columns[first].group);
+        }
+        let line = |label_text: &str, cells: &mut dyn Iterator<Item = &str>| {
+            let mut line = format!("{label_text:label$}");
+            for (w, cell) in widths.iter().zip(cells) {
+                line += &format!("  {:>w$}", if cell.is_empty() { "-" } else { cell });
+            }
+            line
+        };
+        let names = line(&self.corner, &mut self.columns.iter().map(|c| c.name.as_str()));
+        let rule = "-".repeat(width(&names));
+        let mut lines = vec![(groups, true), (names, true), (rule, false)];
+        for row in &self.rows {
+            let cells = &mut row.cells.iter().map(String::as_str);
+            lines.push((line(&shortened(&row.label), cells), row.strong));
+        }
+        lines
+            .iter()
+            .map(|(line, strong)| match line.trim_end() {
+                line if colour && *strong => format!("{BOLD}{line}{PLAIN}\n"),
+                line => format!("{line}\n"),
+            })
+            .collect()
+    }
+
+    /// In HTML, in a box of its own that scrolls sideways where the screen is narrow.
+    pub(crate) fn html(&self, caption: &str) -> String {
+        let mut groups = String::new();
+        for (first, end) in self.spans() {
+            let (n, group) = (end - first, escape(&self.columns[first].group));
+            let scope = if n > 1 { "colgroup" } else { "col" };
+            groups += &format!("<th scope=\"{scope}\" colspan=\"{n}\">{group}</th>");
+        }
+        let names: String = self
+            .columns
+            .iter()
+            .map(|c| format!("<th scope=\"col\">{}</th>", escape(&c.name)))
+            .collect();
+        let rows: String = self.rows.iter().map(Row::html).collect();
+        let (caption, corner) = (escape(caption), escape(&self.corner));
+        format!(
+            "<div class=\"scroll\" role=\"region\" aria-label=\"{caption}\" tabindex=\"0\">\n<table>\n\
+             <caption>{caption}</caption>\n<thead>\n<tr><td></td>{groups}</tr>\n\
+             <tr class=\"names\"><th scope=\"col\">{corner}</th>{names}</tr>\n</thead>\n<tbody>\n\
+             {rows}</tbody>\n</table>\n</div>\n"
+        )
+    }
+}
+
+impl Row {
+    fn html(&self) -> String {
+        let class = if self.strong { " class=\"strong\"" } else { "" };
+        let cells: String = self
+            .cells
+            .iter()
+            .map(|c| format!("<td>{}</td>", if c.is_empty() { "–".into() } else { escape(c) }))
+            .collect();
+        format!("<tr{class}><th scope=\"row\">{}</th>{cells}</tr>\n", escape(&self.label))
+    }
+}
+
+/// Columns that `text` takes on a terminal; names are expected in scripts of one column a character.
+fn width(text: &str) -> usize {
+    text.chars().count()
+}
+
+fn shortened(label: &str) -> String {
+    // A control character in a name must not reach the terminal.
+    let clean = label.chars().map(|c| if c.is_control() { '?' } else { c });
+    if width(label) <= LABEL {
+        return clean.collect();
+    }
+    clean.take(LABEL - 2).chain("..".chars()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table() -> Table {
+        let row = |label: &str, cells: [&str; 3], strong| Row {
+            label: label.into(),
+            cells: cells.map(str::to_owned).to_vec(),
+            strong,
+        };
+        Table {
+            corner: "arm".into(),
+            columns: vec![
+                Column::new("goodput", "Mbit/s"),
+                Column::new("bottleneck queue", "p50"),
+                Column::new("bottleneck queue", "p99"),
+            ],
+            rows: vec![
+                row("Status <quo>", ["83.9", "71.2", "152"], false),
+                row(&"x\x1b[2J".repeat(20), ["84.0", "", ""], true),
+            ],
+        }
+    }
+
+    #[test]
+    fn on_a_terminal() {
+        insta::assert_snapshot!(table().text(false), @r"
+                                                  goodput  bottleneck queue
+        arm                                        Mbit/s       p50     p99
+        -------------------------------------------------------------------
+        Status <quo>                                 83.9      71.2     152
+        x?[2Jx?[2Jx?[2Jx?[2Jx?[2Jx?[2Jx?[2Jx?[..     84.0         -       -
+        ");
+    }
+
+    #[test]
+    fn colour_adds_nothing_but_colour() {
+        let coloured = table().text(true);
+        assert_eq!(coloured.matches(BOLD).count(), 3, "two heads and the strong row");
+        assert_eq!(coloured.replace(BOLD, "").replace(PLAIN, ""), table().text(false));
+    }
+
+    #[test]
+    fn in_html() {
+        let html = table().html("Figures");
+        assert!(html.contains("<th scope=\"colgroup\" colspan=\"2\">bottleneck queue</th>"));
+        assert!(html.contains("<th scope=\"row\">Status &lt;quo&gt;</th><td>83.9</td>"));
+        assert_eq!(html.matches("<td>–</td>").count(), 2);
+    }
+}

@@ -1,0 +1,152 @@
+//! The lines of a stored run.
+
+use forebay_dataplane::packet_log::{Fate, Record};
+use forebay_units::{Bytes, Nanos, Rate};
+use serde::{Deserialize, Serialize};
+
+use super::super::{HopCounters, Progress, Request, RoundTrip, Run, Tick};
+
+/// The version of the format; raised by any change that an older reader would misread.
+pub(super) const VERSION: u32 = 1;
+
+/// Packets on one line.
+pub(super) const BATCH: usize = 512;
+
+/// One line, as a JSON object with one key: the kind of record.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Line {
+    /// The first line, and only that.
+    Run(Header),
+    Request(Request),
+    Progress(Progress),
+    RoundTrip(RoundTrip),
+    Tick(Tick),
+    Hop(HopCounters),
+    Bottleneck(Vec<Packet>),
+    Sendbox(Vec<Packet>),
+}
+
+/// What a run is, and how many records of each kind must follow.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Header {
+    version: u32,
+    arm: String,
+    seed: u64,
+    start: u64,
+    end: u64,
+    rate: u64,
+    base_rtt: u64,
+    bundle_source: Option<u8>,
+    pub(super) records: Counts,
+}
+
+/// Records of each kind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Counts {
+    requests: u64,
+    progress: u64,
+    round_trips: u64,
+    ticks: u64,
+    hops: u64,
+    bottleneck: u64,
+    sendbox: u64,
+}
+
+impl Counts {
+    pub(super) fn of(run: &Run) -> Self {
+        Self {
+            requests: run.requests.len() as u64,
+            progress: run.progress.len() as u64,
+            round_trips: run.round_trips.len() as u64,
+            ticks: run.ticks.len() as u64,
+            hops: run.hops.len() as u64,
+            bottleneck: run.bottleneck.len() as u64,
+            sendbox: run.sendbox.len() as u64,
+        }
+    }
+
+    /// Each kind's plural and count.
+    pub(super) fn by_kind(&self) -> [(&'static str, u64); 7] {
+        [
+            ("requests", self.requests),
+            ("progress records", self.progress),
+            ("round trips", self.round_trips),
+            ("ticks", self.ticks),
+            ("hops", self.hops),
+            ("bottleneck packets", self.bottleneck),
+            ("sendbox packets", self.sendbox),
+        ]
+    }
+}
+
+impl Header {
+    pub(super) fn of(run: &Run) -> Self {
+        Self {
+            version: VERSION,
+            arm: run.arm.clone(),
+            seed: run.seed,
+            start: run.start.0,
+            end: run.end.0,
+            rate: run.rate.as_bps(),
+            base_rtt: run.base_rtt.0,
+            bundle_source: run.bundle_source,
+            records: Counts::of(run),
+        }
+    }
+
+    /// An empty run of this description, or what is wrong with it.
+    pub(super) fn run(self) -> Result<Run, String> {
+        if self.version != VERSION {
+            let v = self.version;
+            return Err(format!("format version {v}, this program reads version {VERSION}"));
+        }
+        if self.rate == 0 {
+            return Err("the bottleneck's rate is zero".to_owned());
+        }
+        if self.end <= self.start {
+            return Err("measuring ends before it begins".to_owned());
+        }
+        Ok(Run {
+            arm: self.arm,
+            seed: self.seed,
+            start: Nanos(self.start),
+            end: Nanos(self.end),
+            rate: Rate::from_bps(self.rate),
+            base_rtt: Nanos(self.base_rtt),
+            bundle_source: self.bundle_source,
+            ..Run::default()
+        })
+    }
+}
+
+/// A packet: nanoseconds since the one before on its line (the line's first: since the clock's
+/// origin), sojourn in nanoseconds, length in bytes, source, 1 if dropped.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(super) struct Packet(i64, u64, u64, u8, u8);
+
+/// Packs up to [`BATCH`] records. Departures are in order, so the differences are short; one that
+/// goes back is kept all the same.
+pub(super) fn pack(records: &[Record]) -> Vec<Packet> {
+    let mut before = 0;
+    let mut pack = |r: &Record| {
+        let gap = r.time.0.wrapping_sub(before).cast_signed();
+        before = r.time.0;
+        Packet(gap, r.sojourn.0, r.len.0, r.source, u8::from(r.fate == Fate::Dropped))
+    };
+    records.iter().map(&mut pack).collect()
+}
+
+/// Undoes [`pack`].
+pub(super) fn unpack(packets: Vec<Packet>) -> impl Iterator<Item = Record> {
+    packets.into_iter().scan(0u64, |time, Packet(gap, sojourn, len, source, dropped)| {
+        *time = time.wrapping_add_signed(gap);
+        Some(Record {
+            time: Nanos(*time),
+            sojourn: Nanos(sojourn),
+            len: Bytes(len),
+            source,
+            fate: if dropped == 0 { Fate::Sent } else { Fate::Dropped },
+        })
+    })
+}

@@ -1,0 +1,217 @@
+//! Runs on disk, so that figures and reports can be drawn again without running again.
+//!
+//! One file a run, in JSON lines: first a header with what the run is and how many records of each
+//! kind follow, then the records, packets some hundred to a line. The header's counts tell a file
+//! that was cut from one that is whole, wherever the cut fell. Both ways go line by line; a line is
+//! at most [`MAX_LINE`] long and a kind at most [`MAX_RECORDS`] many, and more is an error, so a
+//! damaged file cannot take the machine's memory.
+
+mod line;
+#[cfg(test)]
+mod tests;
+
+use std::fs::{self, File};
+use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
+use std::path::{Path, PathBuf};
+
+use line::{BATCH, Counts, Header, Line};
+
+use super::Run;
+
+/// The longest line, in bytes.
+pub const MAX_LINE: u64 = 1 << 20;
+
+/// The most records of one kind: more than an hour and a half of full packets at 96 Mbit/s.
+pub const MAX_RECORDS: u64 = 50_000_000;
+
+/// Why a run could not be stored or loaded.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// The file or directory could not be read or written.
+    #[error("{path}: {source}")]
+    Io {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// A line is not what it should be.
+    #[error("{path}, line {line}: {problem}; delete the file and run this arm again")]
+    Line {
+        /// The file.
+        path: PathBuf,
+        /// The line, from 1.
+        line: u64,
+        /// What is wrong.
+        problem: String,
+    },
+    /// The run has more records of a kind than may be stored.
+    #[error(
+        "{count} {kind} are more than the {MAX_RECORDS} that a file may hold; make the run shorter"
+    )]
+    TooLarge {
+        /// The kind, in plural.
+        kind: &'static str,
+        /// How many.
+        count: u64,
+    },
+    /// The directory holds no stored run.
+    #[error("no stored runs (*.jsonl) in {0}; `forebay lab run` makes them")]
+    None(PathBuf),
+}
+
+/// The file name for `run`: its arm, rate, round-trip time and seed, which tell the runs of one
+/// experiment apart. Characters of the arm's name other than ASCII letters,
+/// digits, `_` and `-` are written as `%` and their code, so two arms never share a file.
+pub fn file_name(run: &Run) -> String {
+    let mut name = String::new();
+    for c in run.arm.chars() {
+        if c.is_ascii_alphanumeric() || c == '_' || c == '-' {
+            name.push(c);
+        } else {
+            name.push_str(&format!("%{:X}", u32::from(c)));
+        }
+    }
+    let (mbps, ms) = (run.rate.as_mbps_f64(), run.base_rtt.as_millis_f64());
+    format!("{name}-{mbps}mbit-{ms}ms-{}.jsonl", run.seed)
+}
+
+/// The stored runs in `dir`, in the order of their names.
+///
+/// # Errors
+/// If `dir` cannot be read or holds none.
+pub fn files(dir: &Path) -> Result<Vec<PathBuf>, StoreError> {
+    let io = |source| StoreError::Io { path: dir.to_owned(), source };
+    let mut files = Vec::new();
+    for entry in fs::read_dir(dir).map_err(io)? {
+        let path = entry.map_err(io)?.path();
+        if path.extension().is_some_and(|e| e == "jsonl") {
+            files.push(path);
+        }
+    }
+    files.sort();
+    if files.is_empty() { Err(StoreError::None(dir.to_owned())) } else { Ok(files) }
+}
+
+/// Writes `run` to `path`. It is written beside it and moved there when whole, so a run that is
+/// interrupted leaves no half file under that name.
+///
+/// # Errors
+/// If `run` is too large or the file cannot be written.
+pub fn save(path: &Path, run: &Run) -> Result<(), StoreError> {
+    let counts = Counts::of(run).by_kind();
+    if let Some(&(kind, count)) = counts.iter().find(|(_, count)| *count > MAX_RECORDS) {
+        return Err(StoreError::TooLarge { kind, count });
+    }
+    let partial = path.with_extension("partial");
+    let written = File::create(&partial).and_then(|file| {
+        let mut out = BufWriter::with_capacity(1 << 18, file);
+        write(&mut out, run)?;
+        out.flush()?;
+        fs::rename(&partial, path)
+    });
+    written.map_err(|source| StoreError::Io { path: path.to_owned(), source })
+}
+
+fn write(out: &mut impl Write, run: &Run) -> io::Result<()> {
+    let mut put = |line: Line| {
+        serde_json::to_writer(&mut *out, &line)?;
+        out.write_all(b"\n")
+    };
+    put(Line::Run(Header::of(run)))?;
+    run.hops.iter().try_for_each(|h| put(Line::Hop(h.clone())))?;
+    run.requests.iter().try_for_each(|r| put(Line::Request(*r)))?;
+    run.progress.iter().try_for_each(|p| put(Line::Progress(p.clone())))?;
+    run.round_trips.iter().try_for_each(|t| put(Line::RoundTrip(t.clone())))?;
+    run.ticks.iter().try_for_each(|t| put(Line::Tick(t.clone())))?;
+    run.bottleneck.chunks(BATCH).try_for_each(|b| put(Line::Bottleneck(line::pack(b))))?;
+    run.sendbox.chunks(BATCH).try_for_each(|b| put(Line::Sendbox(line::pack(b))))
+}
+
+/// Reads the run at `path`.
+///
+/// # Errors
+/// If the file cannot be read, or is damaged, cut, of another version or too large: the error names
+/// the line.
+pub fn load(path: &Path) -> Result<Run, StoreError> {
+    let io = |source| StoreError::Io { path: path.to_owned(), source };
+    let mut lines =
+        Lines { input: BufReader::with_capacity(1 << 18, File::open(path).map_err(io)?), line: 0 };
+    read(&mut lines).map_err(|problem| match problem {
+        Problem::Io(source) => io(source),
+        Problem::Line(problem) => {
+            StoreError::Line { path: path.to_owned(), line: lines.line, problem }
+        }
+    })
+}
+
+enum Problem {
+    Io(io::Error),
+    Line(String),
+}
+
+struct Lines<R> {
+    input: R,
+    /// The number of the line last read, or of the one that is missing.
+    line: u64,
+}
+
+impl<R: BufRead> Lines<R> {
+    fn next(&mut self) -> Result<Option<Line>, Problem> {
+        self.line += 1;
+        let mut text = Vec::new();
+        let n =
+            (&mut self.input).take(MAX_LINE).read_until(b'\n', &mut text).map_err(Problem::Io)?;
+        if n == 0 {
+            return Ok(None);
+        }
+        if text.last() != Some(&b'\n') {
+            let long = n as u64 == MAX_LINE;
+            let problem = if long { "too long for a line" } else { "the file ends in mid-line" };
+            return Err(Problem::Line(problem.to_owned()));
+        }
+        let parsed = serde_json::from_slice(&text);
+        parsed.map(Some).map_err(|e| Problem::Line(format!("not a record: {e}")))
+    }
+}
+
+fn read(lines: &mut Lines<impl BufRead>) -> Result<Run, Problem> {
+    let Some(Line::Run(header)) = lines.next()? else {
+        return Err(Problem::Line("not the header of a run".to_owned()));
+    };
+    let expected = header.records.by_kind();
+    let mut run = header.run().map_err(Problem::Line)?;
+    if let Some((kind, count)) = expected.iter().find(|(_, count)| *count > MAX_RECORDS) {
+        return Err(Problem::Line(format!("announces {count} {kind}")));
+    }
+    while let Some(line) = lines.next()? {
+        match line {
+            Line::Run(_) => return Err(Problem::Line("a second header".to_owned())),
+            Line::Request(r) => run.requests.push(r),
+            Line::Progress(p) => run.progress.push(p),
+            Line::RoundTrip(t) => run.round_trips.push(t),
+            Line::Tick(t) => run.ticks.push(t),
+            Line::Hop(h) => run.hops.push(h),
+            Line::Bottleneck(packets) => run.bottleneck.extend(line::unpack(packets)),
+            Line::Sendbox(packets) => run.sendbox.extend(line::unpack(packets)),
+        }
+        for ((kind, count), (_, announced)) in counted(&run).zip(expected) {
+            if count > announced {
+                return Err(Problem::Line(format!("more than the {announced} {kind} announced")));
+            }
+        }
+    }
+    for ((kind, count), (_, announced)) in counted(&run).zip(expected) {
+        if count < announced {
+            let missing = announced - count;
+            let problem =
+                format!("the file ends here, {missing} of {announced} {kind} are missing");
+            return Err(Problem::Line(problem));
+        }
+    }
+    Ok(run)
+}
+
+fn counted(run: &Run) -> impl Iterator<Item = (&'static str, u64)> {
+    Counts::of(run).by_kind().into_iter()
+}

@@ -1,0 +1,172 @@
+use std::path::PathBuf;
+
+use forebay_dataplane::packet_log::{Fate, Record};
+use forebay_units::{Bytes, Nanos, Rate};
+use proptest::prelude::*;
+
+use super::*;
+use crate::results::{HopCounters, Progress, Request, RoundTrip, Tick};
+
+/// A file that is gone when the test is over.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new(name: &str) -> Self {
+        Self(std::env::temp_dir().join(format!("fb-store-{}-{name}", std::process::id())))
+    }
+
+    fn with(name: &str, text: &[u8]) -> Self {
+        let scratch = Self::new(name);
+        fs::write(&scratch.0, text).unwrap();
+        scratch
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+fn record(time: u64, sojourn: u64, fate: Fate) -> Record {
+    Record { time: Nanos(time), sojourn: Nanos(sojourn), len: Bytes(1514), source: 255, fate }
+}
+
+/// One of everything, and more packets than fit a line.
+fn run() -> Run {
+    Run {
+        arm: "forebay_sfq".into(),
+        seed: u64::MAX,
+        start: Nanos(1_000),
+        end: Nanos(2_000),
+        rate: Rate::from_mbps(96),
+        base_rtt: Nanos::from_millis(50),
+        requests: vec![
+            Request { id: 0, connection: 7, size: 10_000, start: 1_100, end: Some(1_900) },
+            Request { id: 1, connection: 8, size: 99, start: 1_200, end: None },
+        ],
+        progress: vec![Progress { traffic: "bulk \"1\"".into(), flow: 2, time: 1_500, bytes: 9 }],
+        round_trips: vec![RoundTrip { traffic: "voip".into(), flow: 0, start: 5, end: None }],
+        bottleneck: (0..1300).map(|i| record(u64::MAX - 1300 + i, i, Fate::Sent)).collect(),
+        // Out of order, and to the ends of the range.
+        sendbox: vec![
+            record(9, 0, Fate::Dropped),
+            record(0, 8, Fate::Sent),
+            record(u64::MAX, 1, Fate::Sent),
+        ],
+        ticks: vec![Tick {
+            time: 1_010,
+            bundle: "to-b".into(),
+            mode: "delay_control".into(),
+            rate: Some(95_000_000),
+            rtt: Some(51_000_000),
+            min_rtt: None,
+            send_rate: None,
+            receive_rate: Some(1),
+            epoch: 64,
+            backlog: 3,
+        }],
+        hops: vec![HopCounters { hop: "link".into(), received: 1, sent: 1, ..Default::default() }],
+        bundle_source: Some(1),
+    }
+}
+
+fn text() -> Vec<u8> {
+    let mut text = Vec::new();
+    write(&mut text, &run()).unwrap();
+    text
+}
+
+/// The error of loading `text`, without the path.
+fn problem(name: &str, text: &[u8]) -> (u64, String) {
+    match load(&Scratch::with(name, text).0) {
+        Err(StoreError::Line { line, problem, .. }) => (line, problem),
+        other => panic!("not an error of a line: {other:?}"),
+    }
+}
+
+#[test]
+fn what_is_saved_is_loaded() {
+    let scratch = Scratch::new("whole.jsonl");
+    save(&scratch.0, &run()).unwrap();
+    assert_eq!(load(&scratch.0).unwrap(), run());
+    assert!(!scratch.0.with_extension("partial").exists());
+}
+
+#[test]
+fn every_cut_is_noticed_and_its_line_named() {
+    let text = text();
+    let lines = text.iter().filter(|b| **b == b'\n').count() as u64;
+    // Every cut in the first lines and around the end; those in the midst of packets are alike.
+    for cut in (0..1_500).chain(text.len() - 300..text.len()) {
+        let whole = text[..cut].iter().filter(|b| **b == b'\n').count() as u64;
+        let (line, problem) = problem("cut.jsonl", &text[..cut]);
+        assert_eq!(line, whole + 1, "cut at {cut}: {problem}");
+        assert!(line <= lines);
+    }
+    let last = text[..text.len() - 1].iter().rposition(|b| *b == b'\n').unwrap();
+    assert_eq!(
+        problem("last.jsonl", &text[..=last]).1,
+        "the file ends here, 3 of 3 sendbox packets are missing"
+    );
+    assert_eq!(problem("mid.jsonl", &text[..text.len() - 1]).1, "the file ends in mid-line");
+}
+
+#[test]
+fn damage_is_named() {
+    let whole = String::from_utf8(text()).unwrap();
+    let with = |from: &str, to: &str| whole.replacen(from, to, 1).into_bytes();
+    let of = |text: Vec<u8>| problem("damaged.jsonl", &text);
+    assert!(of(with("\"tick\"", "\"tack\"")).1.starts_with("not a record: unknown variant `tack`"));
+    assert_eq!(of(with("\"version\":1", "\"version\":2")).0, 1);
+    assert_eq!(of(with("\"rate\":96000000", "\"rate\":0")).1, "the bottleneck's rate is zero");
+    assert_eq!(of(with("\"end\":2000", "\"end\":1000")).1, "measuring ends before it begins");
+    assert_eq!(
+        of(with("\"requests\":2", "\"requests\":1")).1,
+        "more than the 1 requests announced"
+    );
+    assert_eq!(of(with("\"hops\":1", "\"hops\":50000001")).1, "announces 50000001 hops");
+    assert_eq!(of([text(), text()].concat()).1, "a second header");
+    assert_eq!(of(b"{\"hop\":{}}\n".to_vec()).0, 1);
+    assert_eq!(of(vec![b'x'; 1 << 21]).1, "too long for a line");
+}
+
+#[test]
+fn files_of_a_directory() {
+    let dir = Scratch::new("dir");
+    fs::create_dir_all(&dir.0).unwrap();
+    assert!(matches!(files(&dir.0), Err(StoreError::None(_))));
+    for name in ["b-1.jsonl", "a-2.jsonl", "a-1.partial"] {
+        fs::write(dir.0.join(name), "").unwrap();
+    }
+    let found = files(&dir.0).unwrap();
+    fs::remove_dir_all(&dir.0).unwrap();
+    assert_eq!(found, [dir.0.join("a-2.jsonl"), dir.0.join("b-1.jsonl")]);
+    assert!(matches!(files(&dir.0), Err(StoreError::Io { .. })));
+}
+
+#[test]
+fn names_of_files_do_not_collide() {
+    let name = |arm: &str| file_name(&Run { arm: arm.into(), seed: 3, ..run() });
+    assert_eq!(name("forebay_sfq"), "forebay_sfq-96mbit-50ms-3.jsonl");
+    assert_eq!(name("../a b"), "%2E%2E%2Fa%20b-96mbit-50ms-3.jsonl");
+}
+
+fn packet() -> impl Strategy<Value = (u64, u64, u64, u8, bool)> {
+    (any::<u64>(), any::<u64>(), any::<u64>(), any::<u8>(), any::<bool>())
+}
+
+proptest! {
+    #[test]
+    fn packets_survive_packing(packets in prop::collection::vec(packet(), 0..40)) {
+        let records: Vec<Record> = packets.into_iter().map(|(time, sojourn, len, source, sent)| Record {
+            time: Nanos(time),
+            sojourn: Nanos(sojourn),
+            len: Bytes(len),
+            source,
+            fate: if sent { Fate::Sent } else { Fate::Dropped },
+        }).collect();
+        let unpacked: Vec<Record> = line::unpack(line::pack(&records)).collect();
+        prop_assert_eq!(unpacked, records);
+    }
+}

@@ -1,0 +1,214 @@
+use std::path::Path as FilePath;
+
+use forebay_units::{Bytes, Nanos, Rate};
+
+use super::*;
+
+const MINIMAL: &str = r#"name = "x"
+duration = "10 s"
+[path]
+rate = "96 Mbit/s"
+rtt = "50 ms"
+queue = { kind = "fifo", limit = "2 bdp" }
+[[traffic]]
+name = "bulk"
+kind = "bulk"
+[[arm]]
+name = "status_quo"
+sendbox = "forward"
+"#;
+
+fn error(text: &str) -> String {
+    parse(FilePath::new("x.toml"), text).unwrap_err().to_string()
+}
+
+#[test]
+fn the_demo_is_as_described() {
+    let demo = parse(FilePath::new("demo.toml"), DEMO).unwrap();
+    assert_eq!((demo.seeds.as_slice(), demo.cells.len()), (&[1][..], 1));
+    let cell = &demo.cells[0];
+    assert_eq!(cell.path, Path { rate: Rate::from_mbps(96), rtt: Nanos::from_millis(50) });
+    assert_eq!(cell.measured(), Nanos::from_secs(5)..Nanos::from_secs(45));
+    let TrafficKind::Requests { requests, .. } = &cell.traffic[0].kind else { panic!("requests") };
+    assert_eq!((requests.load_bps, requests.connections), (48_000_000, 200));
+    assert_eq!((requests.max_size, requests.balanced), (20_000_000, true));
+    requests.schedule(1, 0, cell.length(), cell.measured()).unwrap();
+    let cubic = Transport::Tcp(Congestion::Cubic);
+    assert_eq!(cell.traffic[1].kind, TrafficKind::Bulk { flows: 1, transport: cubic });
+    let arms: Vec<_> = cell.arms.iter().map(|arm| arm.name.as_str()).collect();
+    assert_eq!(arms, ["status_quo", "in_network_sfq", "forebay_sfq", "forebay_fifo"]);
+    let bottleneck: Vec<_> = cell.arms.iter().map(|arm| arm.queue.kind).collect();
+    assert_eq!(bottleneck, [QueueKind::Fifo, QueueKind::Sfq, QueueKind::Fifo, QueueKind::Fifo]);
+    assert_eq!(cell.arms[0].queue.limit_bytes(&cell.path), Bytes(1_200_000));
+    assert_eq!(cell.arms[0].sendbox, Sendbox::Forward);
+    assert!(matches!(cell.arms[2].sendbox, Sendbox::Bundle(q) if q.kind == QueueKind::Sfq));
+}
+
+#[test]
+fn a_grid_is_a_cross_product() {
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../experiments/bundler/estimates.toml");
+    let estimates = load(FilePath::new(file)).unwrap();
+    let paths: Vec<_> = estimates.cells.iter().map(|cell| cell.path.to_string()).collect();
+    assert_eq!(paths.len(), 9);
+    assert_eq!((paths[0].as_str(), paths[8].as_str()), ("24 Mbit/s, 20 ms", "96 Mbit/s, 100 ms"));
+    for cell in &estimates.cells {
+        let TrafficKind::Requests { requests, .. } = &cell.traffic[1].kind else { panic!() };
+        assert_eq!(requests.load_bps, cell.path.rate.as_bps() / 4, "a share follows the rate");
+    }
+}
+
+#[test]
+fn defaults_are_filled_in() {
+    let cell = parse(FilePath::new("x.toml"), MINIMAL).unwrap().cells.remove(0);
+    assert_eq!((cell.ip, cell.warmup, cell.cooldown), (IpVersion::V4, Nanos::ZERO, Nanos::ZERO));
+    let bulk = &cell.traffic[0];
+    assert_eq!((bulk.start, bulk.stop), (Nanos::ZERO, Nanos::from_secs(10)));
+    assert_eq!(bulk.from, Origin::SiteA);
+}
+
+#[test]
+fn all_kinds_of_traffic_are_read() {
+    let text = MINIMAL.to_owned()
+        + r#"[[traffic]]
+name = "quic"
+kind = "bulk"
+transport = "udp"
+flows = 2
+from = "cross"
+start = "2 s"
+stop = "8 s"
+[[traffic]]
+name = "loops"
+kind = "udp_rr"
+flows = 10
+[[traffic]]
+name = "cbr"
+kind = "cbr"
+rate = "50 %"
+size = "1000 B"
+"#;
+    let cell = parse(FilePath::new("x.toml"), &text).unwrap().cells.remove(0);
+    let kinds: Vec<_> = cell.traffic.iter().skip(1).map(|t| t.kind.clone()).collect();
+    assert_eq!(
+        kinds,
+        [
+            TrafficKind::Bulk { flows: 2, transport: Transport::Udp },
+            TrafficKind::UdpRr { flows: 10 },
+            TrafficKind::Cbr { rate: Rate::from_mbps(48), size: Bytes(1000) },
+        ]
+    );
+    assert_eq!(cell.traffic[1].from, Origin::Cross);
+    assert_eq!(cell.traffic[1].stop, Nanos::from_secs(8));
+}
+
+/// Each change of the minimal file, and what is said of it.
+#[test]
+fn what_cannot_be_run_is_refused() {
+    let bulk = "kind = \"bulk\"";
+    let cases = [
+        ("\"96 Mbit/s\"", "\"0 Mbit/s\"", "x.toml:4: path.rate: must be above zero"),
+        ("\"50 ms\"", "\"50 s\"", "x.toml:5: path.rtt: must be at most 2 s"),
+        ("rtt = \"50 ms\"\n", "", "x.toml:3: path.rtt: missing: give rtt here or in [grid]"),
+        (
+            "[[traffic]]",
+            "[grid]\nrtt = [\"1 ms\"]\n[[traffic]]",
+            "x.toml:5: path.rtt: stands here and in [grid]: remove one",
+        ),
+        (
+            "\"96 Mbit/s\"",
+            "\"1000000 Gbit/s\"",
+            "x.toml:4: path.rate: 10.000 s at 1000000000.000 Mbit/s are 825627476882 packets, \
+             100000000 are allowed: lower the rate or the duration",
+        ),
+        ("\"10 s\"", "\"0 s\"", "x.toml:2: duration: must be above zero"),
+        (
+            "name = \"x\"",
+            "name = \"a b\"",
+            "x.toml:1: name: must be 1 to 40 letters, digits, '-' or '_'",
+        ),
+        ("name = \"x\"", "name = \"x\"\nip = 5", "x.toml:2: ip: must be 4 or 6"),
+        (
+            "name = \"x\"",
+            "name = \"x\"\nseeds = [1, 1]",
+            "x.toml:2: seeds: must hold at least one seed, and none twice",
+        ),
+        (
+            "\"2 bdp\"",
+            "\"1 kB\"",
+            "x.toml:6: path.queue.limit: is 1000 B here (96 Mbit/s, 50 ms): it must hold 1 to \
+             1000000 packets",
+        ),
+        (
+            "\"forward\"",
+            "\"froward\"",
+            "x.toml:12: arm.sendbox: invalid value: string \"froward\", expected \"forward\" or a \
+             table such as { policy = \"sfq\", limit = \"2000 packets\" }",
+        ),
+        (
+            "\"forward\"",
+            "{ policy = \"sfq\", limit = \"0 packets\" }",
+            "x.toml:12: arm.sendbox.limit: is 0 B here (96 Mbit/s, 50 ms): it must hold 1 to \
+             1000000 packets",
+        ),
+        (
+            "[[arm]]",
+            "[[arm]]\nname = \"status_quo\"\nsendbox = \"forward\"\n[[arm]]",
+            "x.toml:14: arm.name: \"status_quo\" stands twice: names must differ",
+        ),
+        (
+            bulk,
+            "kind = \"bulk\"\nload = \"1 Mbit/s\"",
+            "x.toml:10: traffic.load: not a key of \"bulk\" traffic, which has: flows, transport, \
+             congestion",
+        ),
+        (bulk, "kind = \"bulk\"\nflows = 0", "x.toml:10: traffic.flows: must be 1 to 1000"),
+        (
+            bulk,
+            "kind = \"bulk\"\nstop = \"11 s\"",
+            "x.toml:10: traffic.stop: traffic must start before it stops, within the run of 10.000 s",
+        ),
+        (
+            bulk,
+            "kind = \"requests\"",
+            "x.toml:7: traffic.load: missing: \"requests\" traffic needs it, as \"48 Mbit/s\" or \"50 %\"",
+        ),
+        (
+            bulk,
+            "kind = \"requests\"\nload = \"101 %\"",
+            "x.toml:7: traffic.load: the requests offer 96.960 Mbit/s to a path of 96.000 Mbit/s: \
+             at most the path's rate is allowed",
+        ),
+        (
+            bulk,
+            "kind = \"requests\"\nload = \"x %\"",
+            "x.toml:10: traffic.load: \"x %\" is not a share such as \"50 %\"",
+        ),
+        (
+            bulk,
+            "kind = \"requests\"\nload = \"50 %\"\nsizes = \"none.csv\"",
+            "x.toml:11: traffic.sizes: none.csv: cannot be read: No such file or directory (os error 2)",
+        ),
+        (
+            bulk,
+            "kind = \"requests\"\nload = \"50 %\"\nmax_size = \"0 B\"",
+            "x.toml:11: traffic.max_size: is below every size of the distribution: raise it",
+        ),
+        (
+            bulk,
+            "kind = \"cbr\"\nrate = \"2 Gbit/s\"",
+            "x.toml:10: traffic.rate: is 2000.000 Mbit/s: must be above zero and at most ten times \
+             96.000 Mbit/s",
+        ),
+        (
+            bulk,
+            "kind = \"bulk\"\ntransport = \"udp\"\ncongestion = \"bbr\"",
+            "x.toml:11: traffic.congestion: is for transport \"tcp\": remove it",
+        ),
+    ];
+    for (from, to, expected) in cases {
+        assert!(MINIMAL.contains(from), "{from}");
+        assert_eq!(error(&MINIMAL.replacen(from, to, 1)), expected);
+    }
+    let (head, _) = MINIMAL.split_once("[[arm]]").unwrap();
+    assert_eq!(error(head), "x.toml:1: arm: missing: an experiment needs at least one [[arm]]");
+}

@@ -1,0 +1,100 @@
+use std::fs::File;
+use std::io::{self, BufRead, BufWriter, Write};
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::mpsc::{self, Receiver};
+use std::thread;
+
+use forebay_dataplane::wait::precise_timers;
+use forebay_units::Nanos;
+use serde::Serialize;
+
+use super::spec::{Event, Role, Spec, Start, Window};
+use super::{cbr, requests, tcp_bulk, udp_bulk, udp_rr};
+
+/// The process of a traffic program, see the module's documentation for its protocol.
+pub fn main() -> ExitCode {
+    match agent() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(e) => {
+            eprintln!("forebay agent: {e}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn agent() -> io::Result<()> {
+    // Threads that are started later inherit it.
+    precise_timers();
+    let lines = lines();
+    let spec: Spec = next(&lines)?;
+    let late = run(&spec, &mut || {
+        say(Event::Ready)?;
+        next::<Start>(&lines).map(|start| Nanos(start.start))
+    })?;
+    say(Event::Done { late: late.0 })
+}
+
+/// The lines of standard input. Where they end the process does: whoever would have wanted the
+/// results is gone.
+fn lines() -> Receiver<String> {
+    let (tx, rx) = mpsc::channel();
+    thread::spawn(move || {
+        for line in io::stdin().lock().lines().map_while(Result::ok) {
+            if tx.send(line).is_err() {
+                break;
+            }
+        }
+        std::process::exit(0);
+    });
+    rx
+}
+
+fn next<T: serde::de::DeserializeOwned>(lines: &Receiver<String>) -> io::Result<T> {
+    let line = lines.recv().map_err(io::Error::other)?;
+    serde_json::from_str(&line).map_err(io::Error::other)
+}
+
+fn say(event: Event) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    serde_json::to_writer(&mut out, &event)?;
+    out.write_all(b"\n")?;
+    out.flush()
+}
+
+/// Tells that everything is set up, waits for the start and returns its instant.
+pub(super) type Cue<'a> = &'a mut dyn FnMut() -> io::Result<Nanos>;
+
+/// Plays the role of `spec`; returns by how much it was late at worst.
+pub(super) fn run(spec: &Spec, cue: Cue<'_>) -> io::Result<Nanos> {
+    let mut cue = || cue().map(|start| spec.window(start));
+    let cue: WindowCue<'_> = &mut cue;
+    match &spec.role {
+        Role::RequestServer { listen, connections, congestion } => {
+            requests::serve(*listen, *connections, *congestion, cue)
+        }
+        Role::RequestClient { .. } => requests::ask(spec, cue),
+        Role::TcpSource { listen, flows, congestion } => {
+            tcp_bulk::source(*listen, *flows, *congestion, cue)
+        }
+        Role::TcpSink { source, flows } => tcp_bulk::sink(spec, *source, *flows, cue),
+        Role::UdpSource { sinks } => udp_bulk::source(sinks, cue),
+        Role::CbrSource { sink, rate_bps, size } => cbr::source(*sink, *rate_bps, *size, cue),
+        Role::UdpSink { listen, reports } => udp_bulk::sink(spec, listen, *reports, cue),
+        Role::UdpEcho { listen } => udp_rr::echo(*listen, cue),
+        Role::UdpLoops { echo, flows } => udp_rr::loops(spec, *echo, *flows, cue),
+    }
+}
+
+/// As [`Cue`], with all times of the spec.
+pub(super) type WindowCue<'a> = &'a mut dyn FnMut() -> io::Result<Window>;
+
+/// Writes `records` to `file`, a line of JSON each.
+pub(super) fn write<T: Serialize>(file: &Path, records: &[T]) -> io::Result<()> {
+    let mut out = BufWriter::new(File::create(file)?);
+    for record in records {
+        serde_json::to_writer(&mut out, record)?;
+        out.write_all(b"\n")?;
+    }
+    out.flush()
+}

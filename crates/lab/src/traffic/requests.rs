@@ -1,0 +1,231 @@
+//! Requests and answers over persistent connections.
+//!
+//! A request is 16 bytes, its id and the size of its answer in big-endian. The answers on a
+//! connection follow each other in the order of their requests, so the client tells them apart by
+//! counting bytes.
+
+use std::collections::VecDeque;
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
+
+use forebay_dataplane::clock;
+use forebay_units::Nanos;
+
+use super::agent::{self, WindowCue};
+use super::meter::Meter;
+use super::pair::{pack, unpack};
+use super::spec::{Role, Spec, Window};
+use super::{sockets, wait};
+use crate::results::Request;
+use crate::scenario::Congestion;
+use crate::workload::Asked;
+
+/// What all answers are made of.
+pub(super) static FILLER: [u8; 1 << 16] = [0x5a; 1 << 16];
+
+/// Answers on `connections` connections until the client closes them.
+pub(super) fn serve(
+    listen: SocketAddr,
+    connections: u32,
+    congestion: Congestion,
+    cue: WindowCue<'_>,
+) -> io::Result<Nanos> {
+    let listener = sockets::listen(listen, congestion)?;
+    cue()?;
+    let streams = sockets::accept(&listener, connections)?;
+    thread::scope(|scope| {
+        for stream in &streams {
+            // A client that leaves in the middle of an answer is no failure.
+            scope.spawn(move || answer(stream));
+        }
+    });
+    Ok(Nanos::ZERO)
+}
+
+fn answer(mut stream: &TcpStream) -> io::Result<()> {
+    let mut request = [0; 16];
+    loop {
+        stream.read_exact(&mut request)?;
+        let (_, size) = unpack(request);
+        let mut left = size;
+        while left > 0 {
+            let n = left.min(FILLER.len() as u64) as usize;
+            stream.write_all(&FILLER[..n])?;
+            left -= n as u64;
+        }
+    }
+}
+
+/// A request that is being answered.
+struct Pending {
+    request: Request,
+    left: u64,
+}
+
+/// A connection of the client and what was asked on it, oldest first.
+struct Connection {
+    stream: TcpStream,
+    pending: Mutex<VecDeque<Pending>>,
+}
+
+impl Connection {
+    fn pending(&self) -> MutexGuard<'_, VecDeque<Pending>> {
+        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Asks as the spec's schedule says and writes a record of every request, and of what came when.
+pub(super) fn ask(spec: &Spec, cue: WindowCue<'_>) -> io::Result<Nanos> {
+    let Role::RequestClient { server, requests, seed, stream, measured } = &spec.role else {
+        return Err(io::Error::other("not a request client"));
+    };
+    // The schedule counts from the traffic's own beginning.
+    let own = |t: u64| Nanos(t.clamp(spec.begin, spec.stop) - spec.begin);
+    let measured = own(measured.0)..own(measured.1);
+    let schedule =
+        requests.schedule(*seed, *stream, own(spec.stop), measured).map_err(io::Error::other)?;
+    let connections: Vec<_> = sockets::connect(*server, requests.connections)?
+        .into_iter()
+        .map(|stream| Connection { stream, pending: Mutex::default() })
+        .collect();
+    let window = cue()?;
+    let meter = Meter::new(1);
+    let (conversation, progress) = thread::scope(|scope| {
+        let recorder = scope.spawn(|| meter.record(&spec.traffic, window));
+        let conversation = converse(&connections, &schedule, window, meter.count(0));
+        (conversation, recorder.join())
+    });
+    let (late, mut records) = conversation?;
+    records.sort_by_key(|request| request.id);
+    agent::write(&spec.output, &records)?;
+    let progress = progress.map_err(|_| io::Error::other("the meter failed"))?;
+    agent::write(&spec.progress(), &progress)?;
+    Ok(late)
+}
+
+fn converse(
+    connections: &[Connection],
+    schedule: &[Asked],
+    window: Window,
+    count: &AtomicU64,
+) -> io::Result<(Nanos, Vec<Request>)> {
+    let over = &AtomicBool::new(false);
+    thread::scope(|scope| {
+        let readers: Vec<_> = connections
+            .iter()
+            .map(|connection| scope.spawn(move || read_answers(connection, count, over)))
+            .collect();
+        let late = ask_all(connections, schedule, window.begin);
+        if late.is_ok() {
+            wait::sleep_until(window.end);
+        }
+        over.store(true, Ordering::Relaxed);
+        for connection in connections {
+            // It may be closed already, which is as good.
+            let _ = connection.stream.shutdown(Shutdown::Both);
+        }
+        let mut records = Vec::with_capacity(schedule.len());
+        for reader in readers {
+            records.extend(sockets::join(reader)?);
+        }
+        Ok((late?, records))
+    })
+}
+
+fn ask_all(connections: &[Connection], schedule: &[Asked], begin: Nanos) -> io::Result<Nanos> {
+    let mut late = Nanos::ZERO;
+    for (id, asked) in (0..).zip(schedule) {
+        let due = begin + asked.at;
+        wait::sleep_until(due);
+        let start = clock::now();
+        late = late.max(start.saturating_sub(due));
+        let request = Request {
+            id,
+            connection: asked.connection,
+            size: asked.size,
+            start: start.0,
+            end: None,
+        };
+        let connection = &connections[asked.connection as usize];
+        connection.pending().push_back(Pending { request, left: asked.size });
+        (&connection.stream).write_all(&pack(id, asked.size))?;
+    }
+    Ok(late)
+}
+
+/// Reads answers until the run is over, and returns all that was asked.
+fn read_answers(
+    connection: &Connection,
+    count: &AtomicU64,
+    over: &AtomicBool,
+) -> io::Result<Vec<Request>> {
+    let mut records = Vec::new();
+    let mut buf = vec![0; FILLER.len()];
+    loop {
+        let read = (&connection.stream).read(&mut buf);
+        let now = clock::now();
+        if over.load(Ordering::Relaxed) {
+            break;
+        }
+        let n = match read {
+            Ok(0) => {
+                return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the server hung up"));
+            }
+            Ok(n) => n as u64,
+            Err(e) if sockets::is_passing(&e) => continue,
+            Err(e) => return Err(e),
+        };
+        count.fetch_add(n, Ordering::Relaxed);
+        account(&mut connection.pending(), n, now, &mut records)?;
+    }
+    records.extend(connection.pending().drain(..).map(|pending| pending.request));
+    Ok(records)
+}
+
+/// Spends `n` received bytes on the pending answers, oldest first; those complete go to `records`.
+fn account(
+    pending: &mut VecDeque<Pending>,
+    mut n: u64,
+    now: Nanos,
+    records: &mut Vec<Request>,
+) -> io::Result<()> {
+    while n > 0 {
+        let Some(front) = pending.front_mut() else {
+            return Err(io::Error::other(format!("{n} bytes came that nobody asked for")));
+        };
+        let taken = n.min(front.left);
+        front.left -= taken;
+        n -= taken;
+        if front.left == 0 {
+            records.push(Request { end: Some(now.0), ..front.request });
+            pending.pop_front();
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_go_to_the_oldest_request() {
+        let pending = |id, size| Pending {
+            request: Request { id, connection: 0, size, start: 0, end: None },
+            left: size,
+        };
+        let mut queue = VecDeque::from([pending(1, 10), pending(2, 5), pending(3, 1)]);
+        let mut records = Vec::new();
+        account(&mut queue, 9, Nanos(1), &mut records).unwrap();
+        assert!(records.is_empty());
+        account(&mut queue, 6, Nanos(2), &mut records).unwrap();
+        assert_eq!(
+            records.iter().map(|r| (r.id, r.end)).collect::<Vec<_>>(),
+            [(1, Some(2)), (2, Some(2))]
+        );
+        assert!(account(&mut queue, 2, Nanos(3), &mut records).is_err(), "one byte too many");
+    }
+}

@@ -1,0 +1,90 @@
+use std::io;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::thread;
+use std::time::Duration;
+
+use socket2::{Domain, Protocol, Socket, Type};
+
+use crate::scenario::Congestion;
+
+/// Connections that may wait to be accepted: all there may be.
+const BACKLOG: i32 = 1_024;
+/// Long enough for three SYNs to be lost.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// A listener whose connections have this congestion control (accepted sockets inherit it).
+pub(super) fn listen(address: SocketAddr, congestion: Congestion) -> io::Result<TcpListener> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    socket.set_reuse_address(true)?;
+    socket.set_tcp_congestion(congestion.name().as_bytes()).map_err(|e| {
+        let name = congestion.name();
+        let what =
+            format!("congestion control {name}: {e} (is the kernel module tcp_{name} there?)");
+        io::Error::new(e.kind(), what)
+    })?;
+    bind(&socket, address)?;
+    socket.listen(BACKLOG)?;
+    Ok(socket.into())
+}
+
+/// Accepts `n` connections.
+pub(super) fn accept(listener: &TcpListener, n: u32) -> io::Result<Vec<TcpStream>> {
+    (0..n)
+        .map(|_| {
+            let (stream, _) = listener.accept()?;
+            stream.set_nodelay(true)?;
+            Ok(stream)
+        })
+        .collect()
+}
+
+/// `n` connections to `server`, made at the same time: one by one they take a round trip each.
+pub(super) fn connect(server: SocketAddr, n: u32) -> io::Result<Vec<TcpStream>> {
+    thread::scope(|scope| {
+        let attempts: Vec<_> = (0..n)
+            .map(|_| {
+                scope.spawn(|| {
+                    let stream = TcpStream::connect_timeout(&server, CONNECT_TIMEOUT)
+                        .map_err(|e| named(e, "connecting to", server))?;
+                    stream.set_nodelay(true)?;
+                    Ok(stream)
+                })
+            })
+            .collect();
+        attempts.into_iter().map(join).collect()
+    })
+}
+
+/// A UDP socket at `address`.
+pub(super) fn udp(address: SocketAddr) -> io::Result<Socket> {
+    let socket = Socket::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP))?;
+    bind(&socket, address)?;
+    Ok(socket)
+}
+
+/// The address that stands for "any, and any port" in the family of `peer`.
+pub(super) fn any_like(peer: SocketAddr) -> SocketAddr {
+    match peer {
+        SocketAddr::V4(_) => SocketAddr::from(([0; 4], 0)),
+        SocketAddr::V6(_) => SocketAddr::from(([0_u16; 8], 0)),
+    }
+}
+
+fn bind(socket: &Socket, address: SocketAddr) -> io::Result<()> {
+    socket.bind(&address.into()).map_err(|e| named(e, "binding", address))
+}
+
+fn named(e: io::Error, what: &str, address: SocketAddr) -> io::Error {
+    io::Error::new(e.kind(), format!("{what} {address}: {e}"))
+}
+
+/// The result of a thread; its panic goes on here.
+pub(super) fn join<T>(thread: thread::ScopedJoinHandle<'_, T>) -> T {
+    thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}
+
+/// Whether a read or write only ran out of its time, or of luck, and may be tried again.
+pub(super) fn is_passing(e: &io::Error) -> bool {
+    use io::ErrorKind::{Interrupted, TimedOut, WouldBlock};
+    matches!(e.kind(), Interrupted | TimedOut | WouldBlock)
+}

@@ -1,0 +1,80 @@
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+
+use forebay_units::Nanos;
+
+use super::agent::{self, WindowCue};
+use super::meter::Meter;
+use super::requests::FILLER;
+use super::spec::Spec;
+use super::{sockets, wait};
+use crate::scenario::Congestion;
+
+/// Sends all that `flows` connections take, from the window's beginning to its stop.
+pub(super) fn source(
+    listen: SocketAddr,
+    flows: u32,
+    congestion: Congestion,
+    cue: WindowCue<'_>,
+) -> io::Result<Nanos> {
+    let listener = sockets::listen(listen, congestion)?;
+    let window = cue()?;
+    let streams = sockets::accept(&listener, flows)?;
+    wait::sleep_until(window.begin);
+    thread::scope(|scope| {
+        for mut stream in &streams {
+            // Ends by the shutdown below, or with the sink.
+            scope.spawn(move || while stream.write_all(&FILLER).is_ok() {});
+        }
+        wait::sleep_until(window.stop);
+        close(&streams, Shutdown::Write);
+    });
+    Ok(Nanos::ZERO)
+}
+
+/// Reads all that comes over `flows` connections to `source`, and writes how much.
+pub(super) fn sink(
+    spec: &Spec,
+    source: SocketAddr,
+    flows: u32,
+    cue: WindowCue<'_>,
+) -> io::Result<Nanos> {
+    let streams = sockets::connect(source, flows)?;
+    let window = cue()?;
+    let meter = Meter::new(streams.len());
+    let progress = thread::scope(|scope| {
+        for (stream, count) in streams.iter().zip(meter.counts()) {
+            scope.spawn(move || drain(stream, count));
+        }
+        let progress = meter.record(&spec.traffic, window);
+        close(&streams, Shutdown::Both);
+        progress
+    });
+    agent::write(&spec.output, &progress)?;
+    Ok(Nanos::ZERO)
+}
+
+fn drain(mut stream: &TcpStream, count: &AtomicU64) {
+    let mut buf = vec![0; FILLER.len()];
+    loop {
+        match stream.read(&mut buf) {
+            Ok(0) => return,
+            Ok(n) => {
+                count.fetch_add(n as u64, Ordering::Relaxed);
+            }
+            Err(e) if sockets::is_passing(&e) => {}
+            // The source is gone: what follows is recorded as zeros, and whoever started the source
+            // knows why.
+            Err(_) => return,
+        }
+    }
+}
+
+fn close(streams: &[TcpStream], how: Shutdown) {
+    for stream in streams {
+        // It may be closed already, which is as good.
+        let _ = stream.shutdown(how);
+    }
+}

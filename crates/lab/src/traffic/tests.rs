@@ -1,0 +1,164 @@
+//! The programs over loopback: real sockets, both ends in this process.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::sync::Barrier;
+use std::thread;
+
+use forebay_dataplane::clock;
+use forebay_units::Nanos;
+use serde::de::DeserializeOwned;
+
+use super::agent;
+use super::spec::{Event, Role, Spec, Start};
+use crate::results::{Progress, Request, RoundTrip};
+use crate::scenario::Congestion;
+use crate::workload::{Requests, Sizes};
+
+const V4: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+const V6: IpAddr = IpAddr::V6(Ipv6Addr::LOCALHOST);
+
+/// A port that was free a moment ago, at `ip`.
+fn free(ip: IpAddr) -> SocketAddr {
+    UdpSocket::bind((ip, 0)).unwrap().local_addr().unwrap()
+}
+
+/// Plays `first`, which is ready before `second` begins, and returns what the one of them that
+/// measures wrote.
+fn play<T: DeserializeOwned>(name: &str, first: Role, second: Role, millis: u64) -> Vec<T> {
+    let output = std::env::temp_dir().join(format!("fb-traffic-{name}-{}", std::process::id()));
+    let spec = |role| Spec {
+        traffic: name.to_owned(),
+        begin: 0,
+        stop: millis * 1_000_000,
+        end: millis * 1_000_000,
+        output: output.clone(),
+        role,
+    };
+    let (first, second) = (spec(first), spec(second));
+    let (first_ready, both_ready) = (Barrier::new(2), Barrier::new(2));
+    let start = clock::now().saturating_add(Nanos::from_millis(50));
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let cue = &mut || {
+                first_ready.wait();
+                both_ready.wait();
+                Ok(start)
+            };
+            agent::run(&first, cue).unwrap();
+        });
+        first_ready.wait();
+        let cue = &mut || {
+            both_ready.wait();
+            Ok(start)
+        };
+        agent::run(&second, cue).unwrap();
+    });
+    let text = std::fs::read_to_string(&output).unwrap();
+    std::fs::remove_file(&output).unwrap();
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+fn requests_over(ip: IpAddr, name: &str) {
+    let listen = free(ip);
+    let requests = Requests {
+        load_bps: 40_000_000,
+        connections: 5,
+        sizes: Sizes::web(),
+        max_size: 1_000_000,
+        balanced: false,
+    };
+    let (length, whole) = (Nanos::from_millis(300), Nanos::ZERO..Nanos::from_millis(300));
+    let schedule = requests.schedule(3, 1, length, whole).unwrap();
+    let server = Role::RequestServer { listen, connections: 5, congestion: Congestion::Reno };
+    let client =
+        Role::RequestClient { server: listen, requests, seed: 3, stream: 1, measured: (0, 0) };
+    let records: Vec<Request> = play(name, server, client, 300);
+    assert_eq!(records.len(), schedule.len());
+    assert!(records.len() > 50, "{}", records.len());
+    for (record, asked) in records.iter().zip(&schedule) {
+        assert_eq!((record.connection, record.size), (asked.connection, asked.size));
+        assert!(record.end.is_none_or(|end| end >= record.start));
+    }
+    let answered = records.iter().filter(|r| r.end.is_some()).count();
+    assert!(answered > 0, "of {}", records.len());
+}
+
+#[test]
+fn requests_are_asked_as_scheduled_and_answered() {
+    requests_over(V4, "requests-v4");
+    requests_over(V6, "requests-v6");
+}
+
+#[test]
+fn bulk_tcp_arrives_on_every_flow() {
+    let listen = free(V4);
+    let source = Role::TcpSource { listen, flows: 3, congestion: Congestion::Cubic };
+    let sink = Role::TcpSink { source: listen, flows: 3 };
+    let records: Vec<Progress> = play("tcp", source, sink, 250);
+    assert_eq!(records.len(), 9, "100, 200 and 250 ms of three flows");
+    for flow in 0..3 {
+        let bytes: u64 = records.iter().filter(|p| p.flow == flow).map(|p| p.bytes).sum();
+        assert!(bytes > 0, "flow {flow}");
+    }
+}
+
+#[test]
+fn bulk_udp_arrives_over_both_versions() {
+    for (ip, name) in [(V4, "udp-v4"), (V6, "udp-v6")] {
+        let listen = vec![free(ip), free(ip)];
+        let source = Role::UdpSource { sinks: listen.clone() };
+        let sink = Role::UdpSink { listen, reports: true };
+        let records: Vec<Progress> = play(name, sink, source, 200);
+        for flow in 0..2 {
+            let bytes: u64 = records.iter().filter(|p| p.flow == flow).map(|p| p.bytes).sum();
+            assert!(bytes > 10 * 1_400, "more than the initial window: reports came, {bytes}");
+        }
+    }
+}
+
+#[test]
+fn cbr_sends_its_rate() {
+    let listen = free(V4);
+    let source = Role::CbrSource { sink: listen, rate_bps: 8_000_000, size: 1_000 };
+    let sink = Role::UdpSink { listen: vec![listen], reports: false };
+    let records: Vec<Progress> = play("cbr", sink, source, 200);
+    let bytes: u64 = records.iter().map(|p| p.bytes).sum();
+    // One datagram a millisecond for 200 ms; those sent last may come too late.
+    assert!(bytes <= 200_000 && bytes.is_multiple_of(1_000) && bytes > 0, "{bytes}");
+}
+
+#[test]
+fn loops_go_round() {
+    let listen = free(V6);
+    let records: Vec<RoundTrip> =
+        play("loops", Role::UdpEcho { listen }, Role::UdpLoops { echo: listen, flows: 2 }, 100);
+    for flow in 0..2 {
+        let mut times = records.iter().filter(|r| r.flow == flow).map(|r| (r.start, r.end));
+        let first = times.next().unwrap();
+        assert!(first.1.unwrap() > first.0);
+        assert!(times.next().unwrap().0 >= first.1.unwrap(), "one at a time");
+    }
+}
+
+#[test]
+fn a_taken_address_is_named() {
+    let listen = free(V4);
+    let _first = super::sockets::listen(listen, Congestion::Cubic).unwrap();
+    let error = super::sockets::listen(listen, Congestion::Cubic).unwrap_err();
+    assert!(error.to_string().contains(&listen.to_string()), "{error}");
+}
+
+#[test]
+fn the_protocol_is_json_lines() {
+    assert_eq!(serde_json::to_string(&Event::Ready).unwrap(), r#"{"event":"ready"}"#);
+    assert_eq!(
+        serde_json::to_string(&Event::Done { late: 7 }).unwrap(),
+        r#"{"event":"done","late":7}"#
+    );
+    let start: Start = serde_json::from_str(r#"{"start": 12}"#).unwrap();
+    assert_eq!(start, Start { start: 12 });
+    let echo = Role::UdpEcho { listen: SocketAddr::from(([10, 77, 1, 1], 10_000)) };
+    let json = serde_json::to_string(&echo).unwrap();
+    assert_eq!(json, r#"{"kind":"udp_echo","listen":"10.77.1.1:10000"}"#);
+    assert_eq!(serde_json::from_str::<Role>(&json).unwrap(), echo);
+}

@@ -1,0 +1,188 @@
+//! Bulk traffic over UDP that looks to the network as QUIC does: an unconnected socket that forbids
+//! fragmentation, for which Linux sends IP ID 0, and a payload that begins as if encrypted.
+
+use std::io;
+use std::net::{SocketAddr, UdpSocket};
+use std::os::fd::AsRawFd;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+
+use forebay_dataplane::clock;
+use forebay_units::Nanos;
+
+use super::agent::{self, WindowCue};
+use super::meter::Meter;
+use super::pair::{pack, unpack};
+use super::requests::FILLER;
+use super::spec::Spec;
+use super::window::{Report, Window};
+use super::{sockets, wait};
+
+/// UDP payload of a datagram; fits a 1500 B packet with IPv6 and room for an encapsulation.
+const DATAGRAM: usize = 1_400;
+const REPORT: usize = 16;
+/// The longest that a received datagram goes unreported, and how many may (RFC 9000 sections 18.2
+/// and 13.2.2: max_ack_delay, and every second packet).
+const REPORT_DELAY: Nanos = Nanos::from_millis(25);
+const REPORT_EVERY: u64 = 2;
+
+/// Sends to each of `sinks` what its window allows.
+pub(super) fn source(sinks: &[SocketAddr], cue: WindowCue<'_>) -> io::Result<Nanos> {
+    let sockets: Vec<_> =
+        sinks.iter().map(|sink| unfragmented(*sink)).collect::<io::Result<_>>()?;
+    let window = cue()?;
+    wait::sleep_until(window.begin);
+    thread::scope(|scope| {
+        let flows: Vec<_> = sockets
+            .iter()
+            .zip(sinks)
+            .map(|(socket, sink)| scope.spawn(|| send(socket, *sink, window.stop)))
+            .collect();
+        flows.into_iter().try_for_each(sockets::join)
+    })?;
+    Ok(Nanos::ZERO)
+}
+
+fn unfragmented(sink: SocketAddr) -> io::Result<UdpSocket> {
+    let socket = sockets::udp(sockets::any_like(sink))?;
+    let (level, name, value) = match sink {
+        SocketAddr::V4(_) => (libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_DO),
+        SocketAddr::V6(_) => (libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, libc::IPV6_PMTUDISC_DO),
+    };
+    // SAFETY: `value` is an int, valid for reading during the call, and its size is given.
+    let result = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            level,
+            name,
+            (&raw const value).cast(),
+            size_of_val(&value) as libc::socklen_t,
+        )
+    };
+    if result != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(socket.into())
+}
+
+fn send(socket: &UdpSocket, sink: SocketAddr, stop: Nanos) -> io::Result<()> {
+    let mut window = Window::new(clock::now());
+    let mut datagram = FILLER[..DATAGRAM].to_vec();
+    let mut buf = [0; REPORT];
+    loop {
+        while let Some(sequence) = window.send() {
+            datagram[..16].copy_from_slice(&encode(sequence));
+            match socket.send_to(&datagram, sink) {
+                Ok(_) => {}
+                // A full device queue is a drop like any other.
+                Err(e) if e.raw_os_error() == Some(libc::ENOBUFS) => {}
+                Err(e) => return Err(e),
+            }
+        }
+        let Some(left) = wait::left_until(window.deadline().min(stop)) else {
+            let now = clock::now();
+            if now >= stop {
+                return Ok(());
+            }
+            window.silence(now);
+            continue;
+        };
+        socket.set_read_timeout(Some(left))?;
+        match socket.recv_from(&mut buf) {
+            Ok((REPORT, from)) if from == sink => {
+                let (next, received) = unpack(buf);
+                window.report(clock::now(), Report { next, received });
+            }
+            Ok(_) => {}
+            Err(e) if sockets::is_passing(&e) => {}
+            Err(e) => return Err(e),
+        }
+    }
+}
+
+/// Receives at `listen`, an address for each flow, until the run ends, and writes how much came.
+pub(super) fn sink(
+    spec: &Spec,
+    listen: &[SocketAddr],
+    reports: bool,
+    cue: WindowCue<'_>,
+) -> io::Result<Nanos> {
+    let sockets: Vec<_> = listen
+        .iter()
+        .map(|address| sockets::udp(*address).map(UdpSocket::from))
+        .collect::<io::Result<_>>()?;
+    let window = cue()?;
+    let meter = Meter::new(sockets.len());
+    let progress = thread::scope(|scope| {
+        let flows: Vec<_> = sockets
+            .iter()
+            .zip(meter.counts())
+            .map(|(socket, count)| scope.spawn(move || receive(socket, count, reports, window.end)))
+            .collect();
+        let progress = meter.record(&spec.traffic, window);
+        flows.into_iter().try_for_each(sockets::join)?;
+        io::Result::Ok(progress)
+    })?;
+    agent::write(&spec.output, &progress)?;
+    Ok(Nanos::ZERO)
+}
+
+fn receive(socket: &UdpSocket, count: &AtomicU64, reports: bool, end: Nanos) -> io::Result<()> {
+    let mut buf = [0; 2_048];
+    let mut report = Report::default();
+    // To whom, once something is unreported, and since when.
+    let mut unreported: Option<(SocketAddr, Nanos)> = None;
+    while let Some(left) = wait::left_until(unreported.map_or(end, |(_, at)| at.min(end))) {
+        socket.set_read_timeout(Some(left))?;
+        match socket.recv_from(&mut buf) {
+            Ok((n, from)) => {
+                count.fetch_add(n as u64, Ordering::Relaxed);
+                if let (true, Some(header)) = (reports, buf[..n].first_chunk()) {
+                    report.next = report.next.max(decode(*header) + 1);
+                    report.received += 1;
+                    let due = clock::now().saturating_add(REPORT_DELAY);
+                    unreported.get_or_insert((from, due));
+                }
+            }
+            Err(e) if sockets::is_passing(&e) => {}
+            Err(e) => return Err(e),
+        }
+        if let Some((from, due)) = unreported
+            && (report.received.is_multiple_of(REPORT_EVERY) || clock::now() >= due)
+        {
+            // Lost like any datagram: the next one says it again.
+            let _ = socket.send_to(&pack(report.next, report.received), from);
+            unreported = None;
+        }
+    }
+    Ok(())
+}
+
+/// A datagram's header: its number under a mask that differs from datagram to datagram, so that the
+/// first bytes look random, as QUIC's encrypted ones do.
+fn encode(sequence: u64) -> [u8; 16] {
+    // The finaliser of splitmix64 (Steele, Lea and Flood, OOPSLA 2014).
+    let mut z = sequence.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    let mask = z ^ (z >> 31);
+    pack(mask, sequence ^ mask)
+}
+
+fn decode(header: [u8; 16]) -> u64 {
+    let (mask, masked) = unpack(header);
+    mask ^ masked
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn headers_differ_at_their_first_byte_and_decode() {
+        let headers: Vec<_> = (0..256).map(encode).collect();
+        let first: std::collections::HashSet<_> = headers.iter().map(|h| h[0]).collect();
+        assert!(first.len() > 120, "256 random bytes take about 162 values, not {}", first.len());
+        assert!(headers.iter().zip(0..).all(|(header, n)| decode(*header) == n));
+    }
+}

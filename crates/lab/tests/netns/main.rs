@@ -1,0 +1,193 @@
+//! The netns engine on this machine's kernel, with stand-ins for the boxes: it needs root, and says
+//! so and passes where it has none.
+//!
+//! The engine starts this very program for each of its processes, so it answers to their names.
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+mod stand_in;
+mod traces;
+
+use std::collections::BTreeSet;
+use std::panic::{self, AssertUnwindSafe};
+use std::process::{Command, ExitCode};
+use std::thread;
+use std::time::Duration;
+
+use forebay_dataplane::packet_log::Fate;
+use forebay_lab::engine::{EngineError, Interrupt, Job, Phase};
+use forebay_lab::results::Run;
+use forebay_lab::scenario::{self, Scenario};
+use forebay_lab::{link, netns, traffic};
+use forebay_units::Nanos;
+use traces::Traces;
+
+fn main() -> ExitCode {
+    match std::env::args().nth(1).as_deref() {
+        Some("agent") => traffic::main(),
+        Some("link-emulator") => {
+            link::main().unwrap();
+            ExitCode::SUCCESS
+        }
+        Some("sendbox") => stand_in::sendbox(),
+        Some("receivebox") => stand_in::receivebox(),
+        Some("keygen") => stand_in::keygen(),
+        Some("one-run") => {
+            if let Err(e) = run(&short(4), &Interrupt::default()) {
+                println!("{e}");
+            }
+            ExitCode::SUCCESS
+        }
+        _ => tests(),
+    }
+}
+
+fn tests() -> ExitCode {
+    if std::fs::read_to_string("/proc/self/status").is_ok_and(|s| !s.contains("Uid:\t0\t0")) {
+        let error = run(&short(4), &Interrupt::default()).unwrap_err();
+        assert!(error.to_string().contains("sudo"), "{error}");
+        println!("skipped: the netns engine needs root, and said so: {error}");
+        return ExitCode::SUCCESS;
+    }
+    let tests: [(&str, fn()); 6] = [
+        ("all_traffic_flows_and_nothing_is_left", all_traffic_flows_and_nothing_is_left),
+        ("an_interrupt_leaves_nothing", an_interrupt_leaves_nothing),
+        ("a_panic_leaves_nothing", a_panic_leaves_nothing),
+        ("two_runs_do_not_meet", two_runs_do_not_meet),
+        ("a_process_that_ends_is_named", a_process_that_ends_is_named),
+        ("a_killed_run_is_reclaimed", a_killed_run_is_reclaimed),
+    ];
+    // As the usual harness does, only those that the arguments name, if any.
+    let wanted: Vec<_> = std::env::args().skip(1).filter(|a| !a.starts_with('-')).collect();
+    for (name, test) in tests {
+        if wanted.is_empty() || wanted.iter().any(|w| name.contains(w.as_str())) {
+            println!("test {name} ...");
+            test();
+        }
+    }
+    println!("all passed");
+    ExitCode::SUCCESS
+}
+
+/// A second of every kind of traffic.
+fn short(ip: u8) -> Scenario {
+    let text = include_str!("short.toml").replace("ip = 4", &format!("ip = {ip}"));
+    scenario::parse("short.toml".as_ref(), &text).unwrap().cells.remove(0)
+}
+
+fn run(scenario: &Scenario, interrupt: &Interrupt) -> Result<Run, EngineError> {
+    let job = Job { scenario, arm: &scenario.arms[0], seed: 1 };
+    netns::run(&job, interrupt, &mut |_| {})
+}
+
+fn all_traffic_flows_and_nothing_is_left() {
+    for ip in [4, 6] {
+        let scenario = short(ip);
+        let mut traces = Traces::default();
+        let mut phases = Vec::new();
+        let job = Job { scenario: &scenario, arm: &scenario.arms[0], seed: 1 };
+        let run = netns::run(&job, &Interrupt::default(), &mut |progress| {
+            traces.look(std::process::id());
+            if phases.last() != Some(&progress.phase) {
+                phases.push(progress.phase);
+            }
+        })
+        .unwrap();
+        assert_eq!(phases, [Phase::SetUp, Phase::WarmUp, Phase::Measure, Phase::Collect]);
+        traces.assert_seen_and_gone();
+
+        assert_eq!((run.end - run.start).0, scenario.duration.0);
+        assert!(!run.requests.is_empty());
+        assert!(run.requests.iter().any(|r| r.end.is_some()), "answers came");
+        let received = |name: &str| -> u64 {
+            run.progress.iter().filter(|p| p.traffic == name).map(|p| p.bytes).sum()
+        };
+        for name in ["cubic", "bbr", "quic", "cbr"] {
+            assert!(received(name) > 0, "{name}");
+        }
+        let rtts: Vec<_> = run.round_trips.iter().filter_map(|r| Some(r.end? - r.start)).collect();
+        assert!(!rtts.is_empty() && rtts.iter().all(|rtt| *rtt >= 20_000_000), "{rtts:?}");
+        let sent = run.bottleneck.iter().filter(|r| r.fate == Fate::Sent);
+        let bytes: u64 = sent.map(|r| r.len.0).sum();
+        let most = scenario.path.rate.bytes_in(scenario.length() + Nanos::from_secs(1)).0;
+        assert!(bytes > 0 && bytes < most, "{bytes} B at the bottleneck's rate in a second or so");
+        let sources: BTreeSet<_> = run.bottleneck.iter().map(|r| r.source).collect();
+        assert_eq!(sources, [0, 2].into(), "the bundle's and the cross traffic's");
+        assert_eq!(run.bundle_source, Some(0), "there is cross traffic");
+        let hops: Vec<_> = run.hops.iter().map(|hop| hop.hop.as_str()).collect();
+        assert_eq!(hops, ["sendbox", "link"]);
+        let link = &run.hops[1];
+        assert!(link.received > 1_000, "{link:?}");
+        assert_eq!(link.received, link.sent + link.policy_drops + link.queued + link.lost);
+        assert_eq!(run.ticks.len(), 1);
+    }
+}
+
+fn an_interrupt_leaves_nothing() {
+    let scenario = short(4);
+    let interrupt = Interrupt::default();
+    let mut traces = Traces::default();
+    let job = Job { scenario: &scenario, arm: &scenario.arms[0], seed: 1 };
+    let result = netns::run(&job, &interrupt, &mut |progress| {
+        traces.look(std::process::id());
+        if progress.phase == Phase::WarmUp {
+            interrupt.raise();
+        }
+    });
+    assert!(matches!(result, Err(EngineError::Interrupted)));
+    traces.assert_seen_and_gone();
+}
+
+fn a_panic_leaves_nothing() {
+    let scenario = short(4);
+    let mut traces = Traces::default();
+    let job = Job { scenario: &scenario, arm: &scenario.arms[0], seed: 1 };
+    let result = panic::catch_unwind(AssertUnwindSafe(|| {
+        netns::run(&job, &Interrupt::default(), &mut |progress| {
+            traces.look(std::process::id());
+            assert!(progress.phase == Phase::SetUp, "a panic that the test wants");
+        })
+    }));
+    assert!(result.is_err());
+    traces.assert_seen_and_gone();
+}
+
+fn two_runs_do_not_meet() {
+    let scenario = short(4);
+    thread::scope(|scope| {
+        let runs = [(); 2].map(|()| scope.spawn(|| run(&scenario, &Interrupt::default())));
+        let [first, second] = runs.map(|run| run.join().unwrap().unwrap());
+        let asked = |run: &Run| -> Vec<_> {
+            run.requests.iter().map(|r| (r.id, r.connection, r.size)).collect()
+        };
+        assert_eq!(asked(&first), asked(&second), "the same seed asks for the same");
+    });
+}
+
+fn one_run() -> Command {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.arg("one-run");
+    command
+}
+
+fn a_process_that_ends_is_named() {
+    let output = one_run().env(stand_in::FAIL, "1").output().unwrap();
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert!(said.starts_with("sendbox ended early (exit status: 1)"), "{said}");
+    assert!(said.contains("as it was told to fail"), "{said}");
+}
+
+fn a_killed_run_is_reclaimed() {
+    let mut killed = one_run().spawn().unwrap();
+    let mut traces = Traces::default();
+    while traces.processes() < 5 {
+        assert!(killed.try_wait().unwrap().is_none(), "it ended before it could be killed");
+        thread::sleep(Duration::from_millis(5));
+        traces.look(killed.id());
+    }
+    // SIGKILL: nothing can clean up.
+    killed.kill().unwrap();
+    killed.wait().unwrap();
+    traces.assert_processes_end();
+    run(&short(4), &Interrupt::default()).unwrap();
+    traces.assert_seen_and_gone();
+}

@@ -1,0 +1,68 @@
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
+
+/// What runs of a process were seen to set up.
+#[derive(Default)]
+pub(crate) struct Traces {
+    directories: BTreeSet<PathBuf>,
+    namespaces: BTreeSet<PathBuf>,
+    processes: BTreeSet<String>,
+}
+
+impl Traces {
+    /// Notes what the runs of the process `pid` have now.
+    pub(crate) fn look(&mut self, pid: u32) {
+        let Ok(runs) = fs::read_dir("/run/forebay") else { return };
+        for run in runs.map(|entry| entry.unwrap().path()) {
+            let owner = fs::read_to_string(run.join("lock")).unwrap_or_default();
+            if owner.trim() != pid.to_string() {
+                continue;
+            }
+            let lines = |file: &str| fs::read_to_string(run.join(file)).unwrap_or_default();
+            for name in lines("namespaces").lines() {
+                let file = Path::new("/run/netns").join(name);
+                if file.exists() {
+                    self.namespaces.insert(file);
+                }
+            }
+            for line in lines("processes").lines() {
+                self.processes.insert(line.split(' ').next().unwrap().to_owned());
+            }
+            self.directories.insert(run);
+        }
+    }
+
+    /// How many processes were seen.
+    pub(crate) fn processes(&self) -> usize {
+        self.processes.len()
+    }
+
+    /// Everything was there, and nothing is any more.
+    pub(crate) fn assert_seen_and_gone(&self) {
+        assert_eq!((self.directories.len(), self.namespaces.len()), (1, 6));
+        assert!(!self.processes.is_empty());
+        self.assert_processes_end();
+        for path in self.directories.iter().chain(&self.namespaces) {
+            assert!(!path.exists(), "{} is left", path.display());
+        }
+    }
+
+    /// The kernel needs a moment to end what is killed; this waits for it.
+    pub(crate) fn assert_processes_end(&self) {
+        let alive = |pid: &&String| {
+            let state = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+            state.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with('Z'))
+        };
+        for _ in 0..500 {
+            if !self.processes.iter().any(|pid| alive(&pid)) {
+                return;
+            }
+            thread::sleep(Duration::from_millis(10));
+        }
+        let left: Vec<_> = self.processes.iter().filter(alive).collect();
+        panic!("processes are left: {left:?}");
+    }
+}
