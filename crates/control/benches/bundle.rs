@@ -1,1 +1,128 @@
-fn main() {}
+//! What a bundle costs: a packet, and a tick with all that belongs to it, over ten thousand bundles,
+//! so that each finds the cache cold.
+#![allow(missing_docs, reason = "criterion's macros make public functions")]
+
+use std::hint::black_box;
+
+use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use forebay_control::{Bundle, BundleConfig, Feedback};
+use forebay_units::{Bytes, Nanos};
+
+const BUNDLES: usize = 10_000;
+/// 96 Mbit/s in full packets: eight each millisecond, 80 a tick.
+const PACKETS: u32 = 80;
+const TICK: Nanos = Nanos::from_millis(10);
+const RTT_TICKS: u64 = 5;
+
+/// Bundles on a path of 50 ms, all alike; packets are numbered, which makes every 64th a boundary.
+struct Fleet {
+    bundles: Vec<Bundle>,
+    tick: u64,
+}
+
+impl Fleet {
+    fn new(bundles: usize) -> Self {
+        let bundles = (0..bundles).map(|_| new_bundle());
+        let mut fleet = Self { bundles: bundles.collect(), tick: 0 };
+        for _ in 0..100 {
+            fleet.next_tick();
+        }
+        fleet
+    }
+
+    fn next_tick(&mut self) {
+        self.tick += 1;
+        for bundle in &mut self.bundles {
+            send(bundle, self.tick);
+            control(bundle, self.tick);
+        }
+    }
+}
+
+fn new_bundle() -> Bundle {
+    Bundle::new(BundleConfig::default(), Nanos::ZERO).expect("the defaults are valid")
+}
+
+fn send(bundle: &mut Bundle, tick: u64) {
+    let first = tick as u32 * PACKETS;
+    for packet in first..first + PACKETS {
+        let now = Nanos(tick * TICK.0 + u64::from(packet - first) * 125_000);
+        bundle.on_sent(now, Bytes(1500), Some(packet));
+    }
+}
+
+/// The answers that come in a tick, one or two, and the tick itself.
+fn control(bundle: &mut Bundle, tick: u64) {
+    if let Some(sent) = tick.checked_sub(RTT_TICKS) {
+        let first = sent as u32 * PACKETS;
+        let step = 16;
+        for packet in (first.next_multiple_of(64)..first + PACKETS).step_by(64) {
+            let now = Nanos(tick * TICK.0 + u64::from(packet - first) * 125_000);
+            let feedback = Feedback {
+                fingerprint: packet,
+                epoch: 64,
+                bytes: Bytes(u64::from(packet) * 1500),
+                packets: packet,
+                received_at: Nanos(now.0 - TICK.0 * step / 10),
+                sequence: u64::from(packet),
+            };
+            bundle.on_feedback(now, black_box(&feedback));
+        }
+    }
+    bundle.on_tick(Nanos((tick + 1) * TICK.0), Bytes(30_000));
+    black_box(bundle.rate());
+    black_box(bundle.poll_epoch_update(Nanos((tick + 1) * TICK.0)));
+    while let Some(event) = bundle.poll_event() {
+        black_box(event);
+    }
+}
+
+fn packet(c: &mut Criterion) {
+    let mut group = c.benchmark_group("packet");
+    group.throughput(Throughput::Elements(1));
+    let mut bundle = new_bundle();
+    let mut now = Nanos::ZERO;
+    group.bench_function("no boundary", |b| {
+        b.iter(|| {
+            now += Nanos(1000);
+            bundle.on_sent(now, Bytes(1500), black_box(Some(1)));
+        });
+    });
+    group.throughput(Throughput::Elements(u64::from(PACKETS)));
+    let mut fleet = Fleet::new(1);
+    group.bench_function("with its share of marks, feedback and ticks", |b| {
+        b.iter(|| fleet.next_tick());
+    });
+    group.finish();
+}
+
+fn tick(c: &mut Criterion) {
+    let mut group = c.benchmark_group("tick");
+    group.sample_size(20);
+    group.throughput(Throughput::Elements(BUNDLES as u64));
+    let mut fleet = Fleet::new(BUNDLES);
+    // Sending is timed on its own above; here only what a tick costs is.
+    group.bench_function("ten thousand bundles, feedback and tick", |b| {
+        b.iter_custom(|rounds| {
+            let mut spent = std::time::Duration::ZERO;
+            for _ in 0..rounds {
+                fleet.tick += 1;
+                for bundle in &mut fleet.bundles {
+                    send(bundle, fleet.tick);
+                }
+                let start = std::time::Instant::now();
+                for bundle in &mut fleet.bundles {
+                    control(bundle, fleet.tick);
+                }
+                spent += start.elapsed();
+            }
+            spent
+        });
+    });
+    let accepted = fleet.bundles[0].snapshot().counters.accepted;
+    assert!(accepted > fleet.tick, "the bundles are fed");
+    group.finish();
+}
+
+criterion_group!(benches, packet, tick);
+criterion_main!(benches);

@@ -6,19 +6,24 @@ use crate::controller::Measurement;
 
 /// So much of what a queue would have lost must be seen to go.
 const PROOF: f64 = 0.25;
-/// A verdict is given when a queue would be down to this share of what it was.
+/// A verdict is given when a queue would be down to this share of what it was,
 const HALF: f64 = 0.5;
+/// and after this many samples.
+const LEAST_SAMPLES: u32 = 3;
+/// A cut by less than this share is within what a shared bottleneck's rates vary by.
+const NO_CUT: f64 = 0.1;
 
 /// A delay above the minimum that lasts is either a queue, which shrinks when less is sent than the
 /// bottleneck served, or the path itself, which does not care. While the controller cuts its rate
 /// because of the delay, this adds up by how much a queue would have shrunk, and compares.
 ///
-/// Copa relies on its window of ten seconds to forget a minimum that is gone (Copa section 3). A
+/// Copa relies on its window of ten seconds to forget a minimum that is gone (section 2.1). A
 /// bundle would be starved for that long after a route change: its rate is inverse to the delay it
 /// sees.
 ///
-/// Elastic cross traffic that fills whatever room is made looks the same as a longer path: the
-/// bundle then holds its ground instead of yielding all of it.
+/// A delay that moves, whichever way, is a queue, be it that others move it. Should elastic cross
+/// traffic hold a queue as still as a path, the bundle holds its ground, and its controller's next
+/// look at the empty path corrects the error.
 #[derive(Debug, Default)]
 pub(crate) struct BaselineTest {
     high_since: Option<Nanos>,
@@ -80,12 +85,12 @@ impl BaselineTest {
             return None;
         };
         let cut = 1.0 - m.send_rate.as_bps() as f64 / trial.reference.as_bps().max(1) as f64;
-        trial.would_have_gone += (cut - 0.1).max(0.0) * elapsed.as_secs_f64();
+        trial.would_have_gone += (cut - NO_CUT).max(0.0) * elapsed.as_secs_f64();
         trial.samples += 1;
         trial.least = trial.least.min(delay);
         trial.most = trial.most.max(delay);
         let proof_at = (trial.delay.as_secs_f64() * HALF).max(threshold.as_secs_f64() * HALF);
-        if trial.would_have_gone < proof_at || trial.samples < 3 {
+        if trial.would_have_gone < proof_at || trial.samples < LEAST_SAMPLES {
             return None;
         }
         let moved = trial.most.saturating_sub(trial.least).as_secs_f64();
@@ -152,7 +157,7 @@ mod tests {
     #[test]
     fn a_delay_that_others_move_is_a_queue() {
         // Someone else fills and empties it by 8 ms.
-        let moving = |i: u64| if i % 2 == 0 { 22_000 } else { 30_000 };
+        let moving = |i: u64| if i.is_multiple_of(2) { 22_000 } else { 30_000 };
         assert_eq!(verdict(500, |i| (moving(i), if i <= 6 { 96 } else { 48 }, 48)), None);
     }
 

@@ -41,7 +41,8 @@ pub struct EpochConfig {
 pub struct CopaConfig {
     /// The bundle keeps `1 / delta` packets in the bottleneck's queue. Default 0.125, as in Bundler.
     pub delta: f64,
-    /// Delay that is measurement noise and no queue. Default 250 microseconds.
+    /// Delay that is measurement noise and no queue, at least; where round-trip times spread more, up
+    /// to four times as much. Default 250 microseconds.
     pub noise: Nanos,
     /// How far the velocity may double. Default 16.
     pub max_velocity: f64,

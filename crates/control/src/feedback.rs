@@ -14,6 +14,7 @@ pub struct Feedback {
     pub packets: u32,
     /// When it saw the boundary packet, on its own clock: only differences mean anything.
     pub received_at: Nanos,
-    /// The message's number; it rises by one with every feedback message.
+    /// The message's number; it rises by one with every feedback message. For the caller's logs and
+    /// replay window: a late message shows by its mark.
     pub sequence: u64,
 }

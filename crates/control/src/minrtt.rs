@@ -4,7 +4,7 @@ use forebay_units::Nanos;
 
 const BUCKETS: usize = 16;
 
-/// At least this long a window (Copa section 3: 10 s).
+/// At least this long a window (Copa section 2.1),
 const WINDOW_FLOOR: Nanos = Nanos::from_secs(10);
 /// And at least this many smoothed round-trip times.
 const WINDOW_RTTS: u64 = 30;

@@ -23,7 +23,7 @@ struct Path {
 impl Path {
     fn new(config: BundleConfig) -> Self {
         Self {
-            bundle: Bundle::new(config, Nanos::ZERO).unwrap(),
+            bundle: Bundle::new(config, Nanos::ZERO).expect("a valid configuration"),
             now_ms: 0,
             packets: 0,
             under_way: vec![],

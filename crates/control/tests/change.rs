@@ -136,6 +136,18 @@ fn two_bundles_share() {
     }
 }
 
+#[test]
+fn one_takes_what_the_other_leaves() {
+    for seed in 1..=3 {
+        let mut w = World::new(96, 50).bundles(2, 8);
+        w.seed = seed;
+        w.changes = vec![(s(10.0), Change::Stop(1))];
+        let o = w.run();
+        assert!(mbps(&o, 12.0, 15.0) >= 0.97 * 96.0, "seed {seed}: {}", mbps(&o, 12.0, 15.0));
+        assert!(median(&o, 12.0, 15.0) <= 2.5, "seed {seed}: {}", median(&o, 12.0, 15.0));
+    }
+}
+
 /// Cross traffic that no box controls: requests take up to half the link.
 #[test]
 fn beside_requests_of_others() {

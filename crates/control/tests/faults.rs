@@ -81,6 +81,16 @@ fn a_flood_of_garbage() {
     still_works("garbage", 0.98, 1.25, |w| w.garbage = 2000.0);
 }
 
+/// Loss that is no sign of a queue: what arrives is what counts.
+#[test]
+fn random_loss() {
+    let mut world = World::new(24, 20).bundles(1, 8);
+    world.packet_loss = 0.01;
+    let o = world.run();
+    assert!(o.utilisation(s(3.0), s(15.0)) >= 0.95);
+    assert!(o.queue(0.5, s(3.0), s(15.0)) <= Nanos::from_millis(6));
+}
+
 /// A buffer that holds fewer packets than the target: the loss must not starve or flood the path.
 #[test]
 fn a_short_buffer() {

@@ -1,8 +1,8 @@
 //! Copa (Arun and Balakrishnan, NSDI 2018) for an aggregate behind a shaper.
 //!
 //! What is kept is Copa's fixed point: the bundle's rate settles where it equals
-//! `1 / (delta * dq)` packets a second, `dq` being the queueing delay (section 2, equation 1). That
-//! is `1 / delta` packets of the bundle in the bottleneck's queue, whatever the rate, and the same
+//! `1 / (delta * dq)` packets a second, `dq` being the queueing delay (section 2.1). That is
+//! `1 / delta` packets of the bundle in the bottleneck's queue, whatever the rate, and the same
 //! number for every bundle there, which is why bundles share it equally.
 //!
 //! How it gets there differs, since a box between two sites is not an end host. It knows its own
@@ -11,14 +11,17 @@
 //!
 //! | Copa | here | why |
 //! |---|---|---|
-//! | the window moves by `v / (delta * cwnd)` per ACK, up or down by the sign of the error | while a queue stands, the window is `R * minRTT + 1 / delta` packets, R being the rate at which the bottleneck serves the bundle | R does not depend on the window while there is a queue, so this has no dead time and does not oscillate; its fixed point is Copa's. It is how FAST (section III) writes the same equilibrium |
+//! | the window moves by `v / (delta * cwnd)` per ACK, up or down by the sign of the error | while a queue stands, the window is `R * minRTT + 1 / delta` packets, R being the rate at which the bottleneck serves the bundle | R does not depend on the window while there is a queue, so this has no dead time and does not oscillate; its fixed point is Copa's. FAST TCP (Wei et al., ToN 2006) reaches the same equilibrium by this law |
 //! | the velocity doubles each round trip in one direction | only upward, and only while no queue shows; it may carry the window up by a quarter each round trip where 16 steps are less | downward there is nothing left to search for |
 //! | rate = cwnd / RTT | the rate that brings what is in flight to the window within half a round trip | cwnd / RTT reacts a round trip late and rings; bytes in flight are known now (a Smith predictor) |
 //! | a round trip of dead time | a *round*: the standing RTT and the time between samples | the budget for feedback spaces samples by more than a round trip on short, slow paths |
-//! | oscillation empties the queue every five round trips, which shows the minimum RTT | a dip of a round or two when the minimum has not been seen for four seconds, or is new | the law above does not oscillate |
-//! | none | the delay target is longer by the noise of the delays themselves | a shaper's bursts would empty a queue of `1 / delta` packets at high rates |
-//! | none | a window that the traffic does not fill neither grows nor shrinks | RFC 7661, section 4: such a window is not validated, but what it was last found to be still stands |
-//! | slow start ends when the target is exceeded | when a queue has stood for a round; trains of packets give a first rate | bursts of small windows queue for a moment far below the path's rate |
+//! | its oscillation empties the queue within five round trips, which shows the minimum RTT (section 2.2) | a dip of a round or two when the minimum has not been seen for four seconds, or is new | the law above does not oscillate |
+//! | | the delay target is longer by the noise of the delays themselves | a shaper's bursts would empty a queue of `1 / delta` packets at high rates |
+//! | | a window that the traffic does not fill neither grows nor shrinks | such a window is not validated, but what it was last found to be still stands (RFC 7661 section 4.3) |
+//! | slow start ends when the target is exceeded | it ends when a queue has stood for a round; trains of packets give a first rate | bursts of small windows queue for a moment far below the path's rate |
+//!
+//! Competitive mode (section 2.2) is left out: beside buffer-filling traffic a bundle is to let its
+//! flows compete for themselves (Bundler section 5.1).
 
 mod drain;
 mod seen;
@@ -54,6 +57,9 @@ const KEEP_BLIND: f64 = 0.8;
 const USED: f64 = 0.9;
 /// In slow start the rate may be this multiple of what is used.
 const HEADROOM: f64 = 2.0;
+/// Growth in a round may reach this share of what fills the path, if the velocity's cap is less: on
+/// long fast paths sixteen steps of eight packets would take minutes.
+const GROWTH: f64 = 0.25;
 /// From this loss on, the buffer is too short to show a queue, and the window does not grow.
 const LOSS: f64 = 0.05;
 
@@ -134,7 +140,7 @@ impl Copa {
                 (self.served(s, bound, high) - self.capacity) * s.share_of(FOLLOW * s.round);
             self.phase = Phase::Hold;
         } else if !shows && self.may_grow(s, target) {
-            let most = self.config.max_velocity.max(0.25 * self.capacity * s.base / s.packets);
+            let most = self.config.max_velocity.max(GROWTH * self.capacity * s.base / s.packets);
             let steps = self.velocity.step(s, most);
             self.capacity += s.target(self.capacity) * steps / s.round;
             self.phase = Phase::Probe;

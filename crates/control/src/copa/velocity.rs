@@ -3,7 +3,7 @@ use forebay_units::Nanos;
 use super::seen::Seen;
 
 /// How many steps a round the window grows: one in the first round without a queue, then twice as
-/// many each round (Copa section 2.2). A round is what it takes to see the effect, so it does not
+/// many each round (Copa section 2.1). A round is what it takes to see the effect, so it does not
 /// wind up.
 #[derive(Debug)]
 pub(super) struct Velocity {

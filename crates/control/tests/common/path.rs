@@ -1,20 +1,22 @@
-//! The world around the sendboxes: senders, one FIFO bottleneck, propagation, receiveboxes.
+//! What a run is made of, and what is seen in it.
 
-use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
-
-use forebay_control::{BundleConfig, Event, Feedback};
+use forebay_control::{BundleConfig, Event};
 use forebay_units::{Bytes, Nanos, Rate};
 
-use super::random::Random;
-use super::sendbox::{Packet, Sendbox};
-use super::tcp::{Flow, HEADERS};
+use super::sendbox::Sendbox;
+use super::simulation::Simulation;
+use super::tcp::Flow;
 
+/// What happens to the world at a moment.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Change {
+    /// The bottleneck's rate.
     LinkRate(Rate),
+    /// The path's round-trip time.
     Rtt(Nanos),
+    /// A bundle's receivebox dies.
     Kill(usize),
+    /// It is started again, its counters at zero.
     Revive(usize),
     /// Starts backlogged flows in a bundle.
     Start(usize, usize),
@@ -24,8 +26,11 @@ pub(crate) enum Change {
 
 #[derive(Clone, Debug)]
 pub(crate) struct World {
+    /// The bottleneck's.
     pub(crate) rate: Rate,
+    /// Of the empty path.
     pub(crate) rtt: Nanos,
+    /// What the bottleneck's queue holds.
     pub(crate) buffer: Bytes,
     pub(crate) duration: Nanos,
     pub(crate) seed: u64,
@@ -35,10 +40,13 @@ pub(crate) struct World {
     pub(crate) requests: Vec<Rate>,
     pub(crate) changes: Vec<(Nanos, Change)>,
     pub(crate) config: BundleConfig,
+    /// Packets that a sendbox's queue holds.
     pub(crate) sendbox_limit: usize,
+    /// The longest that the shaper's timer oversleeps: what it lets out in one burst.
     pub(crate) shaper_grain: Nanos,
+    /// Share of feedback that is lost.
     pub(crate) feedback_loss: f64,
-    /// Share of feedback delayed by up to 5 ms more, so that it is overtaken.
+    /// Share of feedback delayed by up to 30 ms more, so that it is overtaken.
     pub(crate) feedback_late: f64,
     /// Share of packets whose fingerprint is that of the packet before.
     pub(crate) duplicate_fingerprints: f64,
@@ -46,12 +54,12 @@ pub(crate) struct World {
     pub(crate) garbage: f64,
     /// Probability and size of spikes of the feedback's delay.
     pub(crate) spikes: (f64, Nanos),
+    /// Share of packets that the path loses.
     pub(crate) packet_loss: f64,
     /// Bundles from this index on bypass the boxes: cross traffic.
     pub(crate) cross_from: usize,
     /// How much later the receivebox may stamp a packet than it came.
     pub(crate) stamp_jitter: Nanos,
-    pub(crate) trace: bool,
 }
 
 impl World {
@@ -77,7 +85,6 @@ impl World {
             packet_loss: 0.0,
             cross_from: usize::MAX,
             stamp_jitter: Nanos::from_micros(20),
-            trace: std::env::var_os("TRACE").is_some(),
         }
     }
 
@@ -107,371 +114,4 @@ pub(crate) struct Outcome {
     pub(crate) feedback_sent: Vec<u64>,
     pub(crate) sent: Vec<Bytes>,
     pub(crate) flows: Vec<Flow>,
-}
-
-struct Receivebox {
-    alive: bool,
-    epoch: u32,
-    bytes: Bytes,
-    packets: u32,
-    sequence: u64,
-    clock_offset: Nanos,
-}
-
-enum Happening {
-    Wake(usize),
-    Arrive(Packet),
-    Served,
-    Received(Packet),
-    Acked(Packet),
-    Lost(Packet),
-    Feedback(usize, Feedback),
-    Announce(usize, u32),
-    AnnounceAck(usize, u32),
-    Tick(usize),
-    Request(usize),
-    Garbage(usize),
-    Change(usize),
-}
-
-struct Simulation {
-    out: Outcome,
-    random: Random,
-    now: Nanos,
-    events: BinaryHeap<Reverse<(Nanos, u64)>>,
-    what: std::collections::HashMap<u64, Happening>,
-    number: u64,
-    rate: Rate,
-    rtt: Nanos,
-    fifo: VecDeque<(Nanos, Packet)>,
-    fifo_bytes: Bytes,
-    receiveboxes: Vec<Receivebox>,
-    fingerprint: u32,
-    scratch: Vec<(Nanos, Packet)>,
-    last_out: Nanos,
-}
-
-const RECEIVEBOX_EPOCH: u32 = 64;
-
-impl Simulation {
-    fn new(world: World) -> Self {
-        let n = world.backlogged.len();
-        let mut this = Self {
-            random: Random::new(world.seed),
-            now: Nanos::ZERO,
-            events: BinaryHeap::new(),
-            what: std::collections::HashMap::new(),
-            number: 0,
-            rate: world.rate,
-            rtt: world.rtt,
-            fifo: VecDeque::new(),
-            fifo_bytes: Bytes::ZERO,
-            receiveboxes: (0..n)
-                .map(|i| Receivebox {
-                    alive: true,
-                    epoch: RECEIVEBOX_EPOCH,
-                    bytes: Bytes(77_000 * i as u64),
-                    packets: u32::MAX - 500,
-                    sequence: 0,
-                    clock_offset: Nanos::from_secs(1000 + i as u64),
-                })
-                .collect(),
-            fingerprint: 0,
-            scratch: vec![],
-            last_out: Nanos::ZERO,
-            out: Outcome {
-                sojourns: vec![],
-                departures: vec![],
-                drops: 0,
-                events: vec![],
-                ticks: vec![vec![]; n],
-                sendboxes: (0..n)
-                    .map(|i| {
-                        Sendbox::new(
-                            world.config,
-                            world.sendbox_limit,
-                            world.shaper_grain,
-                            i < world.cross_from,
-                        )
-                    })
-                    .collect(),
-                feedback_sent: vec![0; n],
-                sent: vec![Bytes::ZERO; n],
-                flows: vec![],
-                world,
-            },
-        };
-        for bundle in 0..n {
-            let phase = Nanos(this.random.next() % 10_000_000);
-            this.at(phase, Happening::Tick(bundle));
-            for _ in 0..this.out.world.backlogged[bundle] {
-                this.start_flow(bundle, None);
-            }
-            if this.out.world.requests[bundle] > Rate::ZERO {
-                this.at(Nanos::ZERO, Happening::Request(bundle));
-            }
-            if this.out.world.garbage > 0.0 {
-                this.at(Nanos::ZERO, Happening::Garbage(bundle));
-            }
-        }
-        for (i, (at, _)) in this.out.world.changes.clone().into_iter().enumerate() {
-            this.at(at, Happening::Change(i));
-        }
-        this
-    }
-
-    fn at(&mut self, time: Nanos, what: Happening) {
-        self.number += 1;
-        self.events.push(Reverse((time, self.number)));
-        self.what.insert(self.number, what);
-    }
-
-    fn run(mut self) -> Outcome {
-        while let Some(Reverse((time, number))) = self.events.pop() {
-            if time > self.out.world.duration {
-                break;
-            }
-            self.now = time;
-            let what = self.what.remove(&number).unwrap();
-            self.happen(what);
-        }
-        self.out
-    }
-
-    fn happen(&mut self, what: Happening) {
-        let now = self.now;
-        match what {
-            Happening::Wake(b) => {
-                if self.out.sendboxes[b].wake_at == Some(now) {
-                    self.shape(b);
-                }
-            }
-            Happening::Arrive(packet) => self.arrive(packet),
-            Happening::Served => self.served(),
-            Happening::Received(packet) => self.received(packet),
-            Happening::Acked(p) => {
-                self.out.flows[p.flow].on_ack(now, p.sent_at, p.payload);
-                self.send(p.flow);
-            }
-            Happening::Lost(p) => {
-                self.out.flows[p.flow].on_loss(now, p.payload);
-                self.send(p.flow);
-            }
-            Happening::Feedback(b, feedback) => {
-                self.out.sendboxes[b].bundle.on_feedback(now, &feedback)
-            }
-            Happening::Announce(b, epoch) => {
-                if self.receiveboxes[b].alive {
-                    self.receiveboxes[b].epoch = epoch;
-                    self.at(now + self.rtt / 2, Happening::AnnounceAck(b, epoch));
-                }
-            }
-            Happening::AnnounceAck(b, epoch) => {
-                self.out.sendboxes[b].bundle.on_epoch_ack(now, epoch)
-            }
-            Happening::Tick(b) => self.tick(b),
-            Happening::Request(b) => {
-                let size = self.random.request_size();
-                self.start_flow(b, Some(size));
-                let mean = 21_025.0 * 8.0 / self.out.world.requests[b].as_bps() as f64;
-                let gap = Nanos::from_secs_f64(self.random.exponential(mean));
-                self.at(now + gap, Happening::Request(b));
-            }
-            Happening::Garbage(b) => {
-                let r = &mut self.random;
-                let feedback = Feedback {
-                    fingerprint: (r.next() as u32) & !63,
-                    epoch: 64,
-                    bytes: Bytes(r.next()),
-                    packets: r.next() as u32,
-                    received_at: Nanos(r.next()),
-                    sequence: r.next(),
-                };
-                self.out.sendboxes[b].bundle.on_feedback(now, &feedback);
-                let gap =
-                    Nanos::from_secs_f64(self.random.exponential(1.0 / self.out.world.garbage));
-                self.at(now + gap, Happening::Garbage(b));
-            }
-            Happening::Change(i) => self.change(self.out.world.changes[i].1),
-        }
-    }
-
-    fn change(&mut self, change: Change) {
-        match change {
-            Change::LinkRate(rate) => self.rate = rate,
-            Change::Rtt(rtt) => self.rtt = rtt,
-            Change::Kill(b) => self.receiveboxes[b].alive = false,
-            Change::Revive(b) => {
-                let r = &mut self.receiveboxes[b];
-                r.alive = true;
-                r.bytes = Bytes::ZERO;
-                r.packets = 0;
-                r.sequence = 0;
-                r.epoch = RECEIVEBOX_EPOCH;
-            }
-            Change::Start(b, flows) => {
-                for _ in 0..flows {
-                    self.start_flow(b, None);
-                }
-            }
-            Change::Stop(b) => {
-                for flow in self.out.flows.iter_mut().filter(|f| f.bundle == b) {
-                    flow.stop();
-                }
-            }
-        }
-    }
-
-    fn start_flow(&mut self, bundle: usize, size: Option<u64>) {
-        self.out.flows.push(Flow::new(bundle, size, self.now));
-        self.send(self.out.flows.len() - 1);
-    }
-
-    fn send(&mut self, flow: usize) {
-        let bundle = self.out.flows[flow].bundle;
-        while let Some(payload) = self.out.flows[flow].next_packet() {
-            let repeat = self.random.chance(self.out.world.duplicate_fingerprints);
-            if !repeat {
-                self.fingerprint = self.random.next() as u32;
-            }
-            let packet = Packet {
-                bundle,
-                flow,
-                len: Bytes(payload + HEADERS),
-                payload,
-                sent_at: self.now,
-                fingerprint: Some(self.fingerprint),
-            };
-            if let Some(dropped) = self.out.sendboxes[bundle].enqueue(packet) {
-                let notice = self.now + self.out.flows[dropped.flow].srtt();
-                self.at(notice, Happening::Lost(dropped));
-            }
-        }
-        if self.out.sendboxes[bundle].wake_at.is_none() {
-            self.shape(bundle);
-        }
-    }
-
-    fn shape(&mut self, b: usize) {
-        let mut out = std::mem::take(&mut self.scratch);
-        self.out.sendboxes[b].run(self.now, &mut self.random, &mut out);
-        for (leaves, packet) in out.drain(..) {
-            self.out.sent[b] += packet.len;
-            // A quarter of the round trip lies before the bottleneck.
-            let arrives = (leaves + self.rtt / 4).max(self.last_out);
-            self.last_out = arrives;
-            self.at(arrives, Happening::Arrive(packet));
-        }
-        self.scratch = out;
-        if let Some(at) = self.out.sendboxes[b].wake_at {
-            self.at(at, Happening::Wake(b));
-        }
-    }
-
-    fn arrive(&mut self, packet: Packet) {
-        let lost = self.random.chance(self.out.world.packet_loss);
-        if lost || self.fifo_bytes + packet.len > self.out.world.buffer {
-            self.out.drops += 1;
-            let notice = self.now + self.out.flows[packet.flow].srtt();
-            self.at(notice, Happening::Lost(packet));
-            return;
-        }
-        self.fifo_bytes += packet.len;
-        self.fifo.push_back((self.now, packet));
-        if self.fifo.len() == 1 {
-            self.at(self.now + self.rate.time_for(packet.len), Happening::Served);
-        }
-    }
-
-    fn served(&mut self) {
-        let (arrived, packet) = self.fifo.pop_front().unwrap();
-        self.fifo_bytes -= packet.len;
-        // The queue as packets find it, their own transmission left out.
-        let sojourn = self.now - arrived;
-        self.out.sojourns.push((self.now, sojourn.saturating_sub(self.rate.time_for(packet.len))));
-        self.out.departures.push((self.now, packet.bundle, packet.len));
-        self.at(self.now + self.rtt / 4, Happening::Received(packet));
-        if let Some((_, next)) = self.fifo.front() {
-            self.at(self.now + self.rate.time_for(next.len), Happening::Served);
-        }
-    }
-
-    fn received(&mut self, packet: Packet) {
-        let b = packet.bundle;
-        self.at(self.now + self.rtt / 2, Happening::Acked(packet));
-        let r = &mut self.receiveboxes[b];
-        if !r.alive {
-            return;
-        }
-        r.bytes += packet.len;
-        r.packets = r.packets.wrapping_add(1);
-        let Some(fingerprint) = packet.fingerprint.filter(|f| f % r.epoch == 0) else {
-            return;
-        };
-        r.sequence += 1;
-        let feedback = Feedback {
-            fingerprint,
-            epoch: r.epoch,
-            bytes: r.bytes,
-            packets: r.packets,
-            received_at: self.now
-                + r.clock_offset
-                + Nanos(self.random.next() % self.out.world.stamp_jitter.0),
-            sequence: r.sequence,
-        };
-        self.out.feedback_sent[b] += 1;
-        if self.random.chance(self.out.world.feedback_loss) {
-            return;
-        }
-        let mut jitter = self.random.between(20e-6, 80e-6);
-        let (p, size) = self.out.world.spikes;
-        if self.random.chance(p) {
-            jitter += self.random.between(0.0, size.as_secs_f64());
-        }
-        if self.random.chance(self.out.world.feedback_late) {
-            jitter += self.random.between(0.0, 0.030);
-        }
-        let arrives = self.now + self.rtt / 2 + Nanos::from_secs_f64(jitter);
-        self.at(arrives, Happening::Feedback(b, feedback));
-    }
-
-    fn tick(&mut self, b: usize) {
-        let now = self.now;
-        let sendbox = &mut self.out.sendboxes[b];
-        let backlog = sendbox.backlog();
-        sendbox.bundle.on_tick(now, backlog);
-        while let Some(event) = sendbox.bundle.poll_event() {
-            self.out.events.push((now, b, event));
-        }
-        let rate = sendbox.bundle.rate();
-        self.out.ticks[b].push((now, rate, backlog));
-        if self.out.world.trace {
-            let s = sendbox.bundle.snapshot();
-            let ms = |n: Option<Nanos>| n.map_or(0.0, Nanos::as_millis_f64);
-            let mb = |n: Option<Rate>| n.map_or(0.0, Rate::as_mbps_f64);
-            eprintln!(
-                "{:7.3} b{b} {:?} r {:6.1} S {:6.1} R {:6.1} rtt {:6.2} st {:6.2} min {:6.2} q {:6.2} N {} backlog {} out {}",
-                now.as_secs_f64(),
-                s.phase,
-                mb(rate),
-                mb(s.send_rate),
-                mb(s.receive_rate),
-                ms(s.rtt),
-                ms(s.standing_rtt),
-                ms(s.min_rtt),
-                self.rate.time_for(self.fifo_bytes).as_millis_f64(),
-                s.epoch,
-                backlog.0,
-                s.marks_outstanding
-            );
-        }
-        if let Some(epoch) = self.out.sendboxes[b].bundle.poll_epoch_update(now) {
-            self.at(now + self.rtt / 2, Happening::Announce(b, epoch));
-        }
-        // A new rate reaches the shaper at once.
-        self.shape(b);
-        // The timer of a busy machine: a little late, never early on average.
-        let late = Nanos(self.random.next() % 200_000);
-        self.at(Nanos((now.0 / 10_000_000 + 1) * 10_000_000) + late, Happening::Tick(b));
-    }
 }

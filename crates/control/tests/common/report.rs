@@ -68,7 +68,7 @@ impl Outcome {
             let i = self.departures.partition_point(|d| d.0 < a);
             bytes +=
                 self.departures[i..].iter().take_while(|d| d.0 < b).map(|d| d.2.0).sum::<u64>();
-            time = time + (b - a);
+            time += b - a;
         }
         let could = self.world.rate.bytes_in(time).as_f64();
         (bytes as f64 / could.max(1.0), time.as_secs_f64() / (to - from).as_secs_f64())

@@ -100,7 +100,7 @@ impl Sendbox {
             let Some(packet) = self.dequeue() else { break };
             self.tokens -= packet.len.as_f64();
             self.bundle.on_sent(leaves, packet.len, packet.fingerprint);
-            leaves = leaves + PORT.time_for(packet.len);
+            leaves += PORT.time_for(packet.len);
             out.push((leaves, packet));
         }
         self.wake_at = (self.packets > 0).then(|| {

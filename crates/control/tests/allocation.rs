@@ -1,0 +1,85 @@
+//! A bundle allocates when it is made, little, and never after.
+
+mod common;
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+
+use common::random::Random;
+use forebay_control::{Bundle, BundleConfig, Feedback};
+use forebay_units::{Bytes, Nanos};
+
+thread_local! {
+    static COUNTED: Cell<(usize, usize)> = const { Cell::new((0, 0)) };
+}
+
+struct Counting;
+
+// SAFETY: every call goes to the system's allocator unchanged; counting touches only a
+// const-initialised thread-local, which neither allocates nor runs a destructor.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        COUNTED.set((COUNTED.get().0 + 1, COUNTED.get().1 + layout.size()));
+        // SAFETY: the caller's promises are passed on.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
+        // SAFETY: the caller's promises are passed on.
+        unsafe { System.dealloc(at, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+#[test]
+fn bounded_and_only_at_the_start() {
+    let before = COUNTED.get();
+    let mut bundle = Bundle::new(BundleConfig::default(), Nanos::ZERO).unwrap();
+    let made = COUNTED.get();
+    let bytes = made.1 - before.1 + size_of::<Bundle>();
+    println!("{bytes} bytes in {} pieces and the bundle itself", made.0 - before.0);
+    assert!(bytes < 48 * 1024, "{bytes} bytes");
+
+    // A busy, lossy path for half a minute; nobody polls events.
+    let mut random = Random::new(1);
+    let mut answers = std::collections::VecDeque::with_capacity(10_000);
+    let start = COUNTED.get();
+    let mut received = 0;
+    for i in 0..200_000_u64 {
+        let now = Nanos(i * 150_000);
+        let fingerprint = random.next() as u32;
+        bundle.on_sent(now, Bytes(1500), Some(fingerprint));
+        received += 1500;
+        if fingerprint.is_multiple_of(16) && answers.len() < 9_000 {
+            answers.push_back((
+                now + Nanos::from_millis(40 + random.next() % 20),
+                fingerprint,
+                received,
+            ));
+        }
+        while answers.front().is_some_and(|a| a.0 <= now) {
+            let (at, fingerprint, bytes) = answers.pop_front().unwrap();
+            let feedback = Feedback {
+                fingerprint,
+                epoch: 16,
+                bytes: Bytes(bytes),
+                packets: (bytes / 1500) as u32,
+                received_at: at,
+                sequence: bytes,
+            };
+            if random.chance(0.9) {
+                bundle.on_feedback(now, &feedback);
+            }
+        }
+        if i % 66 == 0 {
+            bundle.on_tick(now, Bytes(random.next() % 100_000));
+            bundle.poll_epoch_update(now);
+            bundle.snapshot();
+        }
+    }
+    assert_eq!(COUNTED.get(), start, "something was allocated on the way");
+    let s = bundle.snapshot();
+    assert!(s.counters.accepted > 1000 && s.counters.events_lost > 0, "{s:?}");
+}
