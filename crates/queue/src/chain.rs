@@ -141,10 +141,9 @@ mod tests {
         slab.append(&mut a, &mut b);
         assert!(b.is_empty());
         slab.push_back(&mut a, 99);
-        assert_eq!(slab.pop_back(&mut a), Some(99));
-        assert_eq!(slab.pop_back(&mut a), Some(13));
-        let rest: Vec<_> = core::iter::from_fn(|| slab.pop_front(&mut a)).collect();
-        assert_eq!(rest, [1, 2, 10, 11, 12]);
+        assert_eq!(slab.pop_front(&mut a), Some(1));
+        let rest: Vec<_> = core::iter::from_fn(|| slab.pop_back(&mut a)).collect();
+        assert_eq!(rest, [99, 13, 12, 11, 10, 2]);
         assert_eq!(slab.pop_back(&mut a), None);
         assert_eq!(slab.entries.len(), 8, "the ninth packet took a freed entry");
     }

@@ -87,9 +87,6 @@ impl<Q> TokenBucket<Q> {
         self.credit = self.credit_at(now);
         self.updated = now;
         self.rate = rate;
-        if let Some(rate) = rate {
-            self.credit = self.credit.min(self.burst.at(rate));
-        }
     }
 
     /// The rate in force, `None` if unlimited.
@@ -107,6 +104,7 @@ impl<Q> TokenBucket<Q> {
         &mut self.child
     }
 
+    /// The credit at `now`, never more than the burst at the rate in force.
     fn credit_at(&self, now: Nanos) -> i128 {
         match self.rate {
             Some(rate) => {

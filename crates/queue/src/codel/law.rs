@@ -92,7 +92,6 @@ impl State {
     ) -> Option<Taken<P>> {
         let Some(head) = queue.pop() else {
             self.first_above = Nanos::ZERO;
-            self.dropping = false;
             return None;
         };
         let good = head.sojourn(now) < params.target || queue.bytes() <= params.mtu;

@@ -236,6 +236,8 @@ impl<P: Packet> Qdisc<P> for FqCodel<P> {
         }
     }
 
+    /// Walks past the queues that have used up their turn or are empty, all of them in the worst
+    /// case.
     fn peek(&self) -> Option<&P> {
         let rounds = self.new.iter().chain(self.old.iter());
         let flows = rounds.map(|index| &self.flows[index as usize]);

@@ -37,7 +37,8 @@ pub struct Config {
     /// change sorts every waiting packet anew, which takes some 50 microseconds for a thousand
     /// packets: give queues of very many packets a long period, or `None`.
     pub perturb: Option<Nanos>,
-    /// Drops the oldest instead of the newest packet of a flow. Off by default, as in Linux.
+    /// Drops the oldest instead of the newest packet of a flow (of one with a single packet always
+    /// the newest). Off by default, as in Linux.
     pub head_drop: bool,
     /// Seeds the hash. Draw it at random where strangers could make their flows collide.
     pub seed: u64,
@@ -130,6 +131,7 @@ impl<P: Packet> Sfq<P> {
         if len >= self.depth {
             let full = self.backlog.packets >= self.limit;
             let reason = if full { DropReason::PacketLimit } else { DropReason::FlowLimit };
+            // The last packet stays, or the flow would have to leave the round and come back.
             if !self.head_drop || len == 1 {
                 drops.dropped(packet, reason);
                 return;
@@ -201,6 +203,7 @@ impl<P: Packet> Qdisc<P> for Sfq<P> {
         Some(packet)
     }
 
+    /// Walks past the flows that have used up their turn, all of them in the worst case.
     fn peek(&self) -> Option<&P> {
         self.packets.front(self.flows.peek_turn(self.quantum)?)
     }

@@ -68,11 +68,13 @@ fn the_law_is_exact_to_the_nanosecond() {
     }
 }
 
-/// Below target for a moment ends the dropping, and the count is taken up again if that was at most
-/// 16 intervals ago: seven drops, of which six after the first, so the next gap is 100/sqrt(6) ms.
+/// Below target for a moment ends the dropping, and the count is taken up again if the next drop was
+/// due (at 511.788 ms) less than 16 intervals ago: seven drops, of which six after the first, so the
+/// next gap is 100/sqrt(6) ms.
 #[test]
 fn dropping_resumes_at_the_rate_that_worked() {
-    for (pause, gap) in [(1_000, 41), (3_000, 100)] {
+    // The first drop again is at 475 + pause + 110 ms.
+    for (pause, gap) in [(1_000, 41), (1_526, 41), (1_527, 100)] {
         let mut q = queue(codel::Params::default());
         fill(&mut q, Nanos::ZERO, 2000, Ecn::NotEct);
         assert_eq!(drops_between(&mut q, 10, 475).len(), 7);
@@ -118,6 +120,15 @@ fn ecn_still_drops_what_cannot_be_marked() {
     let mut q = queue(codel::Params { ecn: true, ..codel::Params::default() });
     fill(&mut q, Nanos::ZERO, 300, Ecn::NotEct);
     assert_eq!(drops_between(&mut q, 10, 220), [110, 210]);
+}
+
+#[test]
+fn what_is_marked_already_counts_as_marked() {
+    for (ecn, expected) in [(true, vec![]), (false, vec![110, 210])] {
+        let mut q = queue(codel::Params { ecn, ..codel::Params::default() });
+        fill(&mut q, Nanos::ZERO, 300, Ecn::Ce);
+        assert_eq!(drops_between(&mut q, 10, 220), expected);
+    }
 }
 
 #[test]

@@ -113,6 +113,7 @@ conforms! {
         sfq(sfq::Config { depth: 1, head_drop: true, perturb: Some(MS), ..small_sfq() });
     fq_codel_by_packets: Rules { packets: 30, codel: true, ..RULES } => fq_codel(30, 1 << 20);
     fq_codel_by_bytes: Rules { bytes: 12_000, codel: true, ..RULES } => fq_codel(10_240, 12_000);
+    fq_codel_of_two_packets: Rules { packets: 2, codel: true, ..RULES } => fq_codel(2, 1 << 20);
     drr_of_fifos: Rules { packets: 10, per_class: true, ..RULES } =>
         drr([1, 2, 3, 7].map(|weight| (weight, fifo(Limit::packets(10)))).into());
     drr_of_mixed: Rules { packets: 12, per_class: true, codel: true, ..RULES } =>

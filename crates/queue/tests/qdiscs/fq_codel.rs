@@ -28,24 +28,22 @@ fn a_new_flow_goes_first_once() {
     assert_eq!(flows_of(&drain(&mut q, Nanos::ZERO)), [3, 1, 2, 3, 1, 2, 3, 1, 2]);
 }
 
-/// A flow that empties while new cannot come back as new before the old ones had their turn.
+/// A flow that empties while new takes its next turn behind the old ones, even if it is back before.
 #[test]
 fn emptying_does_not_buy_priority() {
     let mut q = queue(fq_codel::Config::default());
-    for id in 0..3 {
-        enqueue(&mut q, Nanos::ZERO, frame(id, 1));
-    }
-    assert_eq!(dequeue(&mut q, Nanos::ZERO).0.unwrap().flow, 1);
-    let mut order = Vec::new();
     for id in 0..4 {
-        enqueue(&mut q, Nanos::ZERO, Pkt { len: 100, ..frame(id, 2) });
-        order.push(dequeue(&mut q, Nanos::ZERO).0.unwrap().flow);
+        (1..=3).for_each(|flow| drop(enqueue(&mut q, Nanos::ZERO, frame(id, flow))));
     }
-    // With packets this small all four fit one turn; the fifth is behind the old flow.
-    assert_eq!(order, [2, 2, 2, 2]);
-    assert_eq!(dequeue(&mut q, Nanos::ZERO).0.unwrap().flow, 1);
-    enqueue(&mut q, Nanos::ZERO, frame(9, 2));
-    assert_eq!(flows_of(&drain(&mut q, Nanos::ZERO)), [2, 1]);
+    let mut next = |packet: Option<Pkt>| {
+        packet.into_iter().for_each(|packet| drop(enqueue(&mut q, Nanos::ZERO, packet)));
+        dequeue(&mut q, Nanos::ZERO).0.unwrap().flow
+    };
+    let small = |id| Some(Pkt { len: 100, ..frame(id, 4) });
+    assert_eq!([next(None), next(None), next(None)], [1, 2, 3], "all are new");
+    assert_eq!([next(small(0)), next(small(1))], [4, 4], "both fit into its first turn");
+    assert_eq!(next(None), 1, "flow 4 was found empty");
+    assert_eq!([next(small(2)), next(None), next(None)], [2, 3, 4]);
 }
 
 /// RFC 8290 section 4.1: half of the longest queue's bytes, at most 64 packets, from its head.
@@ -76,8 +74,10 @@ fn bytes_are_limited_too() {
     let drops = enqueue(&mut q, Nanos::ZERO, frame(0, 2));
     assert_eq!(drops.len(), 5);
     assert!(drops.iter().all(|(p, reason)| p.flow == 1 && *reason == DropReason::ByteLimit));
-    let huge = Pkt { len: memory_limit.0 + 1, ..frame(0, 3) };
-    assert_eq!(enqueue(&mut q, Nanos::ZERO, huge.clone()), [(huge, DropReason::ByteLimit)]);
+    for len in [memory_limit.0 + 1, (1 << 32) + 1] {
+        let huge = Pkt { len, ..frame(0, 3) };
+        assert_eq!(enqueue(&mut q, Nanos::ZERO, huge.clone()), [(huge, DropReason::ByteLimit)]);
+    }
 }
 
 /// No queue is longer than a packet: the one whose turn is next loses its own.
@@ -116,4 +116,22 @@ fn codel_signals_the_flow_that_builds_the_queue() {
     }
     assert!(marks[1] > 10, "{marks:?}");
     assert_eq!(marks[2], 0);
+}
+
+/// Fifty flows with a packet each wait 50 ms for a turn. No queue holds more than an MTU, but
+/// together they are a standing queue, and are told.
+#[test]
+fn many_short_queues_are_a_standing_queue() {
+    let mut q = queue(fq_codel::Config::default());
+    let ect = |id, flow| Pkt { ecn: Ecn::Ect0, ..frame(id, flow) };
+    (0..50).for_each(|flow| drop(enqueue(&mut q, Nanos::ZERO, ect(0, flow))));
+    let mut marked = std::collections::BTreeSet::new();
+    for ms in 1..500 {
+        let sent = dequeue(&mut q, Nanos::from_millis(ms)).0.unwrap();
+        enqueue(&mut q, Nanos::from_millis(ms), ect(ms, sent.flow));
+        if sent.ecn == Ecn::Ce {
+            marked.insert(sent.flow);
+        }
+    }
+    assert_eq!(marked.len(), 50, "{marked:?}");
 }

@@ -4,6 +4,7 @@
 mod codel;
 mod config;
 mod conformance;
+mod drr;
 mod fairness;
 mod fifo;
 mod fq_codel;

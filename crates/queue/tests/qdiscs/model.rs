@@ -83,6 +83,7 @@ impl Model {
         let id = self.entered;
         self.entered += 1;
         let packet = Pkt { id, flow, len, class: (flow % 4) as u8, ecn };
+        self.qdisc.prefetch(&packet);
         let fits = self.qdisc.probe(self.now, &packet);
         self.waiting.insert(id, (packet.clone(), self.now));
         let before = self.truth(&packet);

@@ -150,6 +150,24 @@ fn order_and_shares_survive_perturbation() {
     }
 }
 
+/// A flow that left in debt, or with credit to spare, starts with a fresh turn when it comes back.
+#[test]
+fn a_flow_that_comes_back_starts_afresh() {
+    for len in [9000, 40] {
+        let mut q = queue(still());
+        enqueue(&mut q, Nanos::ZERO, Pkt { len, ..frame(0, 1) });
+        assert_eq!(drain(&mut q, Nanos::ZERO).len(), 1);
+        for id in 1..3 {
+            // One byte more than half a quantum, so that a turn is two packets.
+            enqueue(&mut q, Nanos::ZERO, Pkt { len: 758, ..frame(id, 1) });
+            enqueue(&mut q, Nanos::ZERO, Pkt { len: 758, ..frame(id, 2) });
+        }
+        enqueue(&mut q, Nanos::ZERO, frame(3, 1));
+        let order: Vec<_> = drain(&mut q, Nanos::ZERO).iter().map(|p| p.flow).collect();
+        assert_eq!(order, [1, 1, 2, 2, 1], "after {len} bytes");
+    }
+}
+
 /// A packet far larger than the quantum is paid for in later rounds.
 #[test]
 fn large_packets_are_paid_off() {

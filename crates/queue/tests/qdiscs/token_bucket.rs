@@ -87,6 +87,16 @@ fn a_new_rate_applies_to_the_debt_in_bytes() {
 }
 
 #[test]
+fn a_spell_without_limit_changes_neither_credit_nor_debt() {
+    let mut q = shaper(RATE, Burst::Bytes(Bytes::ZERO), 10, 1000);
+    assert_eq!(leave(&mut q, Nanos::ZERO), 1);
+    q.set_rate(Nanos::ZERO, None);
+    assert_eq!(dequeue(&mut q, MS * 5).0, Some(Pkt { len: 1000, ..frame(1, 0) }));
+    q.set_rate(MS * 10, Some(RATE));
+    assert_eq!(q.next_event(MS * 10), Some(MS * 11), "the debt of the first packet");
+}
+
+#[test]
 fn credit_is_carried_over_in_bytes_and_cut_to_the_burst() {
     let ms100 = MS * 100;
     // Two milliseconds are 2000 bytes at 8 Mbit/s, and 500 at 2 Mbit/s.

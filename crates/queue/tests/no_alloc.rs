@@ -1,0 +1,98 @@
+//! Once a qdisc has been as full as it gets, a packet's way through it allocates nothing.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use forebay_queue::{
+    Codel, DropReason, Drr, Ecn, Fifo, FqCodel, Limit, Packet, Qdisc, Sfq, StrictPriority,
+    TokenBucket, codel, drr, fifo, fq_codel, sfq, token_bucket,
+};
+use forebay_units::{Bytes, Nanos, Rate};
+
+struct Counting;
+
+static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
+
+// SAFETY: every call goes to the system's allocator unchanged.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: the caller keeps `GlobalAlloc`'s contract, which is also `System`'s.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, ptr: *mut u8, layout: Layout) {
+        // SAFETY: `ptr` came from `System` by way of `alloc`, with this layout.
+        unsafe { System.dealloc(ptr, layout) }
+    }
+}
+
+#[global_allocator]
+static COUNTING: Counting = Counting;
+
+#[derive(Clone, Copy)]
+struct Pkt(u32);
+
+impl Packet for Pkt {
+    fn len(&self) -> Bytes {
+        Bytes(40 + u64::from(self.0 % 1474))
+    }
+
+    fn flow_hash(&self) -> u32 {
+        (self.0 % 97).wrapping_mul(0x9e37_79b1)
+    }
+
+    fn class(&self) -> u8 {
+        (self.0 % 97 % 3) as u8
+    }
+
+    fn ecn(&self) -> Ecn {
+        Ecn::NotEct
+    }
+
+    fn set_ce(&mut self) {}
+}
+
+/// Three packets in for two out, far past every limit; the allocations of the second half.
+fn allocations(q: &mut dyn Qdisc<Pkt>) -> u64 {
+    let (mut dropped, mut before) = (0_u64, 0);
+    for n in 0..200_000_u32 {
+        if n == 100_000 {
+            assert!(dropped > 1000, "the queue was full");
+            before = ALLOCATIONS.load(Ordering::Relaxed);
+        }
+        let now = Nanos(u64::from(n) * 100_000);
+        let drops = &mut |_: Pkt, _: DropReason| dropped += 1;
+        q.enqueue(now, Pkt(n.wrapping_mul(0x85eb_ca6b)), drops);
+        if n % 3 != 0 {
+            q.dequeue(now, drops);
+        }
+    }
+    ALLOCATIONS.load(Ordering::Relaxed) - before
+}
+
+#[test]
+fn nothing_is_allocated_once_warm() {
+    let fifo = || Fifo::new(fifo::Config { limit: Limit::packets(500) }).unwrap();
+    let perturb = Some(Nanos::from_millis(7));
+    let sfq = || Sfq::new(sfq::Config { limit: 500, perturb, ..sfq::Config::default() }).unwrap();
+    let fq_codel = fq_codel::Config { limit: 500, ..fq_codel::Config::default() };
+    let rate = Some(Rate::from_mbps(50));
+    let shaper = token_bucket::Config { rate, ..token_bucket::Config::default() };
+    let qdiscs: [(&str, Box<dyn Qdisc<Pkt>>); 7] = [
+        ("fifo", Box::new(fifo())),
+        ("codel", Box::new(Codel::new(codel::Config::default()).unwrap())),
+        ("sfq", Box::new(sfq())),
+        ("fq_codel", Box::new(FqCodel::new(fq_codel).unwrap())),
+        (
+            "drr",
+            Box::new(Drr::new(drr::Config::default(), vec![(1, fifo()), (3, fifo())]).unwrap()),
+        ),
+        ("priority", Box::new(StrictPriority::new(vec![fifo(), fifo()]).unwrap())),
+        ("token bucket", Box::new(TokenBucket::new(shaper, sfq()))),
+    ];
+    for (name, mut q) in qdiscs {
+        assert_eq!(allocations(&mut *q), 0, "{name}");
+    }
+}
