@@ -53,7 +53,7 @@ impl Error {
     /// wrong, 1 for the rest.
     pub fn exit_code(&self) -> u8 {
         match self {
-            Self::Config(_) | Self::Policy { .. } | Self::Control { .. } => 2,
+            Self::Config(_) | Self::Policy { .. } | Self::Control { .. } | Self::Listen { .. } => 2,
             _ => 1,
         }
     }

@@ -26,9 +26,10 @@ impl Waiter {
         Self { fds: fds.into_iter().map(pollfd).collect() }
     }
 
-    /// Asks to be woken when the descriptor at `index` takes data too, or no longer.
-    pub fn set_writable(&mut self, index: usize, wanted: bool) {
-        self.fds[index].events = libc::POLLIN | if wanted { libc::POLLOUT } else { 0 };
+    /// What to be woken for by the descriptor at `index`: data that has come, room for data, or both.
+    pub fn set(&mut self, index: usize, data: bool, room: bool) {
+        let flag = |wanted, flag| if wanted { flag } else { 0 };
+        self.fds[index].events = flag(data, libc::POLLIN) | flag(room, libc::POLLOUT);
     }
 
     /// Blocks until a descriptor is ready or `deadline` has come; returns at once for a deadline in

@@ -25,16 +25,6 @@ pub(crate) fn receivebox(args: &ReceiveboxArgs) -> ExitCode {
     end(load.and_then(receivebox::run))
 }
 
-pub(crate) fn check(file: &Path) -> ExitCode {
-    match forebay_box::config::check(file) {
-        Ok(what) => {
-            println!("{}: {what}", file.display());
-            ExitCode::SUCCESS
-        }
-        Err(e) => fail(&e, 2),
-    }
-}
-
 pub(crate) fn keygen(file: &Path) -> ExitCode {
     match generate_key(file) {
         Ok(()) => {

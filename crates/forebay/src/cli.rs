@@ -27,7 +27,7 @@ pub(crate) enum Command {
     Receivebox(ReceiveboxArgs),
     /// Say what is wrong with a configuration file, by line and key; changes nothing.
     Check {
-        /// The file of a sendbox or a receivebox.
+        /// The file of a sendbox, a receivebox or an experiment.
         file: PathBuf,
     },
     /// Make a key for a bundle's two boxes.

@@ -1,6 +1,7 @@
 //! The forebay command: arguments in, exit code out. What it does is in the other crates.
 
 mod boxes;
+mod check;
 mod cli;
 mod lab;
 
@@ -27,7 +28,7 @@ fn main() -> ExitCode {
         Command::Lab(args) => lab::run(&args),
         Command::Sendbox(args) => boxes::sendbox(&args),
         Command::Receivebox(args) => boxes::receivebox(&args),
-        Command::Check { file } => boxes::check(&file),
+        Command::Check { file } => check::check(&file),
         Command::Keygen { file } => boxes::keygen(&file),
         Command::Agent => lab::agent(),
         Command::LinkEmulator => lab::link_emulator(),

@@ -2,39 +2,13 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+mod common;
+
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
 use std::process::{Command, Output};
 
-/// A directory that goes with this value.
-struct Dir(PathBuf);
-
-impl Dir {
-    fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("fb-{name}-{}", std::process::id()));
-        fs::create_dir_all(&path).unwrap();
-        Self(path)
-    }
-
-    fn file(&self, name: &str, text: &str, mode: u32) -> PathBuf {
-        let path = self.0.join(name);
-        fs::write(&path, text).unwrap();
-        fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
-        path
-    }
-
-    fn key(&self) {
-        let text = format!("forebay-key-v1 {}\n", "ab".repeat(32));
-        self.file("key", &text, 0o600);
-    }
-}
-
-impl Drop for Dir {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
+use common::Dir;
 
 fn forebay(args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_forebay")).args(args).output().unwrap()
@@ -73,7 +47,7 @@ fn bundle(name: &str, id: u16, prefixes: &str) -> String {
 #[test]
 fn each_mistake_is_named_by_line_and_key() {
     let dir = Dir::new("bad");
-    dir.key();
+    dir.file("key", &format!("forebay-key-v1 {}\n", "ab".repeat(32)), 0o600);
     let one = bundle("b", 1, "[\"10.2.0.0/16\"]");
     let cases = [
         ("malformed", "[sendbox\n".to_owned(), "malformed.toml:1: "),

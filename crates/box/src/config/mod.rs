@@ -5,14 +5,12 @@
 //! line and the key. They change nothing.
 
 mod bundle;
-mod check;
 mod key;
 mod policy;
 mod receivebox;
 mod sendbox;
 
 pub use bundle::BundleConfig;
-pub use check::{Checked, check};
 pub use key::generate as generate_key;
 pub use policy::{Class, Match, Policy, PolicyKind};
 pub use receivebox::{PeerConfig, ReceiveboxConfig};

@@ -18,8 +18,8 @@ use crate::config::BundleConfig;
 use crate::random;
 
 /// How late this process may wake up without losing what it could have sent meanwhile. It is also
-/// the most that can hit the bottleneck in one go: at 96 Mbit/s four packets.
-const BURST: Nanos = Nanos::from_micros(500);
+/// the most that can hit the bottleneck in one go: at 96 Mbit/s two packets.
+const BURST: Nanos = Nanos::from_micros(250);
 
 /// Wire lengths of feedback, its Ethernet, IP and UDP headers included.
 const FEEDBACK_IPV4: Bytes = Bytes(FEEDBACK_LEN as u64 + 14 + 20 + 8);

@@ -144,18 +144,24 @@ impl Sendbox {
                 port.send(&mut self.pool, out);
             }
             for (k, &port) in port_of.iter().enumerate() {
-                waiter.set_writable(first_port + k, !self.out[port].is_empty());
+                // What cannot be passed on yet must not wake us either.
+                waiter.set(first_port + k, self.has_room(1 - port), !self.out[port].is_empty());
             }
-            let room = self.out[OUTSIDE].len() < PENDING;
+            let room = self.has_room(OUTSIDE);
             let due = self.schedule.next().filter(|_| room).unwrap_or(Nanos::MAX);
             waiter.wait_until(if self.busy_poll { Nanos::ZERO } else { due.min(next_tick) });
         }
         Ok(())
     }
 
+    /// Whether frames may be taken in that could go out of `port`.
+    fn has_room(&self, port: usize) -> bool {
+        self.out[port].len() < PENDING
+    }
+
     /// From the site: into the bundles' queues, or straight out.
     fn take_outbound(&mut self, now: Nanos, batch: &mut Vec<Frame>) -> Result<(), Error> {
-        if self.out[OUTSIDE].len() >= PENDING {
+        if !self.has_room(OUTSIDE) {
             return Ok(());
         }
         self.ports[INSIDE].receive(&mut self.pool, batch, BATCH);
@@ -184,7 +190,7 @@ impl Sendbox {
 
     /// From the network: straight in.
     fn take_inbound(&mut self, batch: &mut Vec<Frame>) {
-        if self.out[INSIDE].len() < PENDING {
+        if self.has_room(INSIDE) {
             self.ports[OUTSIDE].receive(&mut self.pool, batch, BATCH);
             self.out[INSIDE].extend(batch.drain(..));
         }
@@ -203,7 +209,7 @@ impl Sendbox {
 
     /// Lets out what the bundles' shapers allow by now.
     fn release_due(&mut self, now: Nanos) -> Result<(), Error> {
-        while self.out[OUTSIDE].len() < PENDING
+        while self.has_room(OUTSIDE)
             && let Some(index) = self.schedule.pop(now)
         {
             let bundle = &mut self.bundles[index];

@@ -1,0 +1,50 @@
+//! `forebay check`: which kind of file it is, and whether it is a good one.
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use forebay_box::config::{ReceiveboxConfig, SendboxConfig};
+use forebay_config::{ConfigError, load};
+use forebay_lab::scenario;
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+
+use crate::fail;
+
+/// The tables that tell the kinds apart.
+#[derive(Deserialize)]
+struct Outline {
+    receivebox: Option<IgnoredAny>,
+    path: Option<IgnoredAny>,
+    arm: Option<IgnoredAny>,
+}
+
+pub(crate) fn check(file: &Path) -> ExitCode {
+    match describe(file) {
+        Ok(what) => {
+            println!("{}: a good {what}", file.display());
+            ExitCode::SUCCESS
+        }
+        Err(e) => fail(&e, 2),
+    }
+}
+
+fn describe(file: &Path) -> Result<String, ConfigError> {
+    let (outline, _) = load::<Outline>(file)?;
+    if outline.receivebox.is_some() {
+        let config = ReceiveboxConfig::load(file)?;
+        return Ok(format!("receivebox with {}", count(config.peers.len(), "bundle")));
+    }
+    if outline.path.is_some() || outline.arm.is_some() {
+        let experiment = scenario::load(file)?;
+        let arms = experiment.cells.first().map_or(0, |c| c.arms.len());
+        let runs = experiment.cells.len() * arms * experiment.seeds.len();
+        return Ok(format!("experiment of {}", count(runs, "run")));
+    }
+    let config = SendboxConfig::load(file)?;
+    Ok(format!("sendbox with {}", count(config.bundles.len(), "bundle")))
+}
+
+fn count(n: usize, what: &str) -> String {
+    format!("{n} {what}{}", if n == 1 { "" } else { "s" })
+}

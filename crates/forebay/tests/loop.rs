@@ -1,0 +1,217 @@
+//! The whole loop: the real command, its boxes and this machine's kernel, judged by the records that
+//! a run keeps. Where there is no root these say so and pass.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+mod common;
+#[path = "../../lab/tests/netns/traces.rs"]
+mod traces;
+
+use std::fs;
+use std::ops::Range;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use common::Dir;
+use forebay_lab::analysis::{Analysis, Estimates};
+use forebay_lab::results::{Run, Tick, store};
+use forebay_lab::scenario::{self, Scenario};
+use traces::Traces;
+
+const SECOND: u64 = 1_000_000_000;
+
+/// One at a time: they share this machine's cores, and they measure.
+fn turn() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn is_root() -> bool {
+    let root = fs::metadata("/proc/self").unwrap().uid() == 0;
+    if !root {
+        println!("skipped: network namespaces need root");
+    }
+    root
+}
+
+fn start(mut command: Command) -> Child {
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+}
+
+fn lab_run(file: &Path, out: &Path) -> Child {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_forebay"));
+    command.args(["lab", "run"]).arg(file).arg("--out").arg(out);
+    start(command)
+}
+
+/// Looks at what `child` sets up until `is_over`, at most for a minute.
+fn watch(child: &mut Child, traces: &mut Traces, is_over: impl Fn(&mut Child, &Traces) -> bool) {
+    for _ in 0..3_000 {
+        if is_over(child, traces) {
+            return;
+        }
+        traces.look(child.id());
+        thread::sleep(Duration::from_millis(20));
+    }
+    child.kill().unwrap();
+    panic!("it took more than a minute");
+}
+
+fn end(mut child: Child, traces: &mut Traces) -> Output {
+    watch(&mut child, traces, |child, _| child.try_wait().unwrap().is_some());
+    child.wait_with_output().unwrap()
+}
+
+/// The only run of a carried experiment, if there is root; what holds for every run does for it.
+fn run(name: &str) -> Option<(Scenario, Run, Analysis)> {
+    if !is_root() {
+        return None;
+    }
+    let _turn = turn();
+    let dir = Dir::new(name);
+    let file = format!("{}/../../experiments/bundler/{name}.toml", env!("CARGO_MANIFEST_DIR"));
+    let file = PathBuf::from(file);
+    let mut traces = Traces::default();
+    let output = end(lab_run(&file, &dir.0), &mut traces);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    traces.assert_seen_and_gone(1);
+    let kept = store::files(&dir.0).unwrap();
+    let [file_of_run] = &kept[..] else { panic!("{kept:?}") };
+    let run = store::load(file_of_run).unwrap();
+    let analysis = Analysis::of(&run);
+    let hops: Vec<_> = run.hops.iter().map(|hop| hop.hop.as_str()).collect();
+    assert_eq!(hops, ["sendbox", "link"]);
+    let no_violation: [String; 0] = [];
+    assert_eq!(analysis.summary.conservation.violations, no_violation);
+    Some((scenario::load(&file).unwrap().cells.remove(0), run, analysis))
+}
+
+/// Eight of ten estimates are as close to the truth as the Bundler prototype's (EuroSys '21, section
+/// 4.5).
+fn assert_estimates(name: &str) {
+    let Some((_, _, analysis)) = run(name) else { return };
+    assert_eq!((Estimates::RTT_LIMIT, Estimates::RATE_LIMIT), (1.2, 4.0), "ms and Mbit/s");
+    let estimates = analysis.summary.estimates.unwrap();
+    for differences in [estimates.rtt_ms, estimates.receive_rate_mbps] {
+        let d = differences.unwrap();
+        assert!(d.samples > 50 && d.within >= 0.8, "{estimates:#?}");
+    }
+}
+
+#[test]
+fn estimates_hold_over_ipv6() {
+    assert_estimates("ipv6");
+}
+
+#[test]
+fn estimates_hold_for_quic() {
+    assert_estimates("quic");
+}
+
+#[test]
+fn a_dead_receivebox_opens_the_bundle_and_a_new_one_closes_it() {
+    let Some((scenario, run, _)) = run("receivebox-death") else { return };
+    let [fault] = &run.faults[..] else { panic!("{:?}", run.faults) };
+    let (killed, ready) = (fault.killed, fault.ready.unwrap());
+    // It was started again a while before it was ready.
+    let begin = run.start - scenario.warmup;
+    let again = (begin + scenario.faults[0].back.unwrap()).0;
+    let end = run.end.0;
+
+    let assert_all = |range: Range<u64>, is_so: fn(&Tick) -> bool| {
+        let ticks: Vec<_> = run.ticks.iter().filter(|tick| range.contains(&tick.time)).collect();
+        assert!(!ticks.is_empty(), "no ticks in {range:?}");
+        let other = ticks.iter().find(|tick| !is_so(tick));
+        assert!(other.is_none(), "killed at {killed}, ready at {ready}: {other:?}");
+    };
+    let is_open = |tick: &Tick| tick.mode == "open" && tick.rate.is_none();
+    let is_controlled = |tick: &Tick| tick.mode == "delay control" && tick.rate.is_some();
+    assert_all(killed - SECOND..killed, is_controlled);
+    assert_all(killed + SECOND..again, is_open);
+    assert_all(ready + 3 * SECOND..end, is_controlled);
+
+    // In Mbit/s, of all flows of all traffic or of one.
+    let goodput = |range: Range<u64>, of: Option<(&str, u32)>| {
+        let within = run.progress.iter().filter(|p| range.contains(&p.time));
+        let wanted = within.filter(|p| of.is_none_or(|of| of == (p.traffic.as_str(), p.flow)));
+        let bytes: u64 = wanted.map(|p| p.bytes).sum();
+        bytes as f64 * 8e3 / (range.end - range.start) as f64
+    };
+    let half = run.rate.as_mbps_f64() / 2.0;
+    let without = goodput(killed + SECOND..again, None);
+    assert!(without > half, "traffic ran on without the receivebox: {without} Mbit/s");
+    for flow in 0..4 {
+        let after = goodput(ready + SECOND..end, Some(("backlogged", flow)));
+        assert!(after > 1.0, "flow {flow} goes on, with {after} Mbit/s");
+    }
+    let asked = |range: Range<u64>| run.requests.iter().filter(move |r| range.contains(&r.start));
+    assert!(asked(killed..ready).count() > 0 && asked(ready..end).count() > 0);
+    let unanswered: Vec<_> = asked(run.start.0..end).filter(|r| r.end.is_none()).collect();
+    assert!(unanswered.is_empty(), "{unanswered:?}");
+}
+
+/// Two runs of three seconds.
+const TWO_RUNS: &str = r#"name = "two"
+duration = "3 s"
+seeds = [1, 2]
+path = { rate = "12 Mbit/s", rtt = "20 ms", queue = { kind = "fifo", limit = "2 bdp" } }
+[[traffic]]
+name = "backlogged"
+kind = "bulk"
+[[arm]]
+name = "forebay_sfq"
+sendbox = { policy = "sfq", limit = "1000 packets" }
+"#;
+
+#[test]
+fn an_interrupt_ends_it_in_order_and_keeps_what_was_finished() {
+    if !is_root() {
+        return;
+    }
+    let _turn = turn();
+    let dir = Dir::new("interrupt");
+    let file = dir.file("two.toml", TWO_RUNS, 0o644);
+    let mut child = lab_run(&file, &dir.0);
+    let mut traces = Traces::default();
+    // The link, two boxes and two traffic programs, twice: the second run is set up.
+    watch(&mut child, &mut traces, |child, traces| {
+        assert_eq!(child.try_wait().unwrap(), None, "it ended before it was interrupted");
+        traces.processes() == 10
+    });
+    let sent = Command::new("kill").args(["-s", "INT", &child.id().to_string()]).status().unwrap();
+    assert!(sent.success());
+    let output = end(child, &mut traces);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(130), "{said}");
+    assert_eq!(said.lines().last(), Some("forebay: interrupted"));
+    traces.assert_seen_and_gone(2);
+    let kept = store::files(&dir.0).unwrap();
+    assert_eq!(kept.len(), 1, "{kept:?}");
+    assert_eq!(store::load(&kept[0]).unwrap().seed, 1);
+}
+
+#[test]
+fn without_root_the_demo_says_how_to_get_it() {
+    let dir = Dir::new("rootless");
+    // Where this user can run it, whatever directory it was built in.
+    let program = dir.0.join("forebay");
+    fs::copy(env!("CARGO_BIN_EXE_forebay"), &program).unwrap();
+    let mut command = Command::new(&program);
+    if fs::metadata("/proc/self").unwrap().uid() == 0 {
+        command = Command::new("setpriv");
+        command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(&program);
+    }
+    let output = match command.arg("demo").current_dir(&dir.0).output() {
+        Err(e) => return println!("skipped: setpriv: {e}"),
+        Ok(output) => output,
+    };
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(output.stdout.is_empty());
+    assert_eq!(said.lines().count(), 1, "{said}");
+    assert!(said.contains("need root: run it with sudo"), "{said}");
+}
