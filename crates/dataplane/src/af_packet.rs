@@ -7,7 +7,9 @@ use std::collections::VecDeque;
 use std::mem::{size_of, zeroed};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
+use crate::bpf;
 use crate::error::{Error, last};
+use crate::lock::Lock;
 use crate::netdev::Netdev;
 use crate::pool::{Frame, Pool};
 use crate::port::{Port, PortStats};
@@ -23,13 +25,23 @@ const MACS: usize = 12;
 struct Control([u8; 64]);
 
 pub(crate) struct PacketPort {
+    _lock: Lock,
     netdev: Netdev,
     socket: OwnedFd,
     stats: PortStats,
 }
 
 impl PacketPort {
-    pub(crate) fn open(netdev: &Netdev, _pool: &Pool) -> Result<Self, Error> {
+    pub(crate) fn open(netdev: &Netdev) -> Result<Self, Error> {
+        let lock = Lock::hold(netdev)?;
+        bpf::clear(netdev)?;
+        if netdev.merges_packets() {
+            tracing::warn!(
+                "{0}: the kernel merges received packets (GRO), and those that exceed the MTU will \
+                 be lost: ethtool -K {0} gro off lro off",
+                netdev.name
+            );
+        }
         let protocol = (libc::ETH_P_ALL as u16).to_be();
         let kind = libc::SOCK_RAW | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
         // SAFETY: no pointers; protocol 0 receives nothing until `bind` names the interface.
@@ -66,7 +78,7 @@ impl PacketPort {
         if bound < 0 {
             return Err(last(format!("binding to interface `{}`", netdev.name)));
         }
-        Ok(Self { netdev: netdev.clone(), socket, stats: PortStats::default() })
+        Ok(Self { _lock: lock, netdev: netdev.clone(), socket, stats: PortStats::default() })
     }
 }
 

@@ -1,16 +1,16 @@
 //! Loading the BPF programs that the build compiled.
 
 use std::ffi::OsString;
-use std::os::fd::BorrowedFd;
+use std::io;
 use std::sync::Once;
 
 use libbpf_rs::query::ProgInfoIter;
 use libbpf_rs::{
-    Map, MapCore, MapFlags, Object, ObjectBuilder, OpenObject, PrintLevel, ProgramMut, Xdp,
-    XdpFlags,
+    Map, MapCore, MapFlags, Object, ObjectBuilder, OpenObject, PrintLevel, ProgramMut, XdpFlags,
 };
 
 use crate::error::Error;
+use crate::netdev::Netdev;
 
 /// A compiled program, as an ELF object.
 pub(crate) struct Source {
@@ -58,13 +58,14 @@ pub(crate) fn update(map: &Map<'_>, key: &[u8], value: &[u8]) -> Result<(), Erro
 }
 
 /// The XDP program on an interface: its kernel id and its name.
-pub(crate) fn attached(
-    program: BorrowedFd<'_>,
-    ifindex: u32,
-) -> Result<Option<(u32, OsString)>, Error> {
-    let id = Xdp::new(program)
-        .query_id(ifindex as i32, XdpFlags::NONE)
-        .map_err(|e| Error::bpf("asking for XDP programs", e))?;
+pub(crate) fn attached(ifindex: u32) -> Result<Option<(u32, OsString)>, Error> {
+    let mut id = 0;
+    // SAFETY: `id` is valid for writing; the kernel is only asked.
+    let answer = unsafe { libbpf_sys::bpf_xdp_query_id(ifindex as i32, 0, &mut id) };
+    if answer < 0 {
+        let source = io::Error::from_raw_os_error(-answer);
+        return Err(Error::system("asking for XDP programs", source));
+    }
     if id == 0 {
         return Ok(None);
     }
@@ -72,8 +73,30 @@ pub(crate) fn attached(
     Ok(Some((id, name)))
 }
 
+/// Makes sure that no program is on the interface. One that a box of ours left when it died goes;
+/// the caller holds the interface's lock, so no box uses it.
+pub(crate) fn clear(netdev: &Netdev) -> Result<(), Error> {
+    match attached(netdev.index)? {
+        None => Ok(()),
+        Some((_, name)) if name == PORT.name => {
+            for mode in [XdpFlags::DRV_MODE, XdpFlags::SKB_MODE] {
+                // SAFETY: file descriptor -1 asks the kernel to detach; no pointers but a null are
+                // given.
+                unsafe {
+                    let ifindex = netdev.index as i32;
+                    libbpf_sys::bpf_xdp_attach(ifindex, -1, mode.bits(), std::ptr::null());
+                }
+            }
+            Ok(())
+        }
+        // It goes with its process, so that process lives.
+        Some((_, name)) if name == RECEIVEBOX.name => Err(Error::InUse(netdev.name.clone())),
+        Some((id, _)) => Err(Error::ForeignProgram { interface: netdev.name.clone(), id }),
+    }
+}
+
 fn missing(what: &str) -> Error {
-    let source = std::io::Error::from(std::io::ErrorKind::NotFound);
+    let source = io::Error::from(io::ErrorKind::NotFound);
     Error::System { what: format!("finding {what} in a BPF object"), source }
 }
 

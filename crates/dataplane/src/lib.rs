@@ -8,6 +8,7 @@ mod af_packet;
 mod bpf;
 pub mod clock;
 mod error;
+mod lock;
 pub mod netdev;
 mod packet;
 pub mod packet_log;

@@ -100,6 +100,19 @@ impl Netdev {
         }
     }
 
+    /// Whether the kernel or the driver merges received packets into larger ones (GRO, LRO).
+    pub(crate) fn merges_packets(&self) -> bool {
+        const ETHTOOL_GGRO: u32 = 0x2b;
+        const ETHTOOL_GFLAGS: u32 = 0x25;
+        const LRO: u32 = 1 << 15;
+        let ask = |command| {
+            let mut value = Value { command, data: 0 };
+            let ifru = libc::__c_anonymous_ifr_ifru { ifru_data: (&raw mut value).cast() };
+            ioctl(&self.name, libc::SIOCETHTOOL, Some(ifru)).map_or(0, |_| value.data)
+        };
+        ask(ETHTOOL_GGRO) != 0 || ask(ETHTOOL_GFLAGS) & LRO != 0
+    }
+
     /// Frames that the kernel dropped on this interface since it exists, receiving and sending
     /// (32-bit counters, which wrap).
     ///
@@ -131,6 +144,13 @@ struct Channels {
     tx: u32,
     other: u32,
     combined: u32,
+}
+
+/// `struct ethtool_value`: a setting that is a number.
+#[repr(C)]
+struct Value {
+    command: u32,
+    data: u32,
 }
 
 /// The number of receive queues; one where the driver does not tell.

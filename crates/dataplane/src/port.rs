@@ -81,13 +81,13 @@ fn open_one(
     pool: &mut Pool,
 ) -> Result<Box<dyn Port>, Error> {
     if method == Method::Packet {
-        return Ok(Box::new(PacketPort::open(netdev, pool)?));
+        return Ok(Box::new(PacketPort::open(netdev)?));
     }
     match XdpPort::open(netdev, other, pool) {
         Ok(port) => Ok(Box::new(port)),
         Err(e @ (Error::System { .. } | Error::Bpf { .. })) if method == Method::Auto => {
             tracing::warn!("{}: no AF_XDP ({e}); using AF_PACKET", netdev.name);
-            Ok(Box::new(PacketPort::open(netdev, pool)?))
+            Ok(Box::new(PacketPort::open(netdev)?))
         }
         Err(e) => Err(e),
     }

@@ -103,10 +103,15 @@ fn a_box_that_died_is_a_wire_and_its_successor_takes_over() {
     let pair = pair.die();
     pair.left.send(&frame);
     assert_eq!(pair.right.receive_from(FROM, &frame), frame, "by the program alone");
-    let pair = pair.restart();
+    let pair = pair.restart(Method::Xdp);
     pair.left.send(&frame);
     assert_eq!(pair.right.receive_from(FROM, &frame), frame, "by the new process");
-    pair.stop();
+    // One that moves frames in another way takes over too: frames do not go past it.
+    let pair = pair.die().restart(Method::Packet);
+    assert!(!pair.link().contains("xdp"), "nothing is left: {}", pair.link());
+    pair.left.send(&frame);
+    assert_eq!(pair.right.receive_from(FROM, &frame), frame, "by the third process");
+    assert_eq!(pair.stop()[0].received, 1, "it saw the frame");
 }
 
 #[test]
@@ -115,8 +120,10 @@ fn an_interface_has_one_box_and_is_clean_after_it() {
         return;
     }
     let pair = Pair::new(Method::Xdp);
-    let second = pair.open_second().expect_err("the interface is taken");
+    let second = pair.open_second(Method::Xdp).expect_err("the interface is taken");
     assert!(second.to_string().contains("in use by another running forebay"), "{second}");
+    let third = pair.open_second(Method::Packet).expect_err("whatever the method");
+    assert!(third.to_string().contains("in use by another running forebay"), "{third}");
     assert!(pair.link().contains("xdp"), "the program is attached: {}", pair.link());
     let left = pair.stop_and_show_link();
     assert!(!left.contains("xdp"), "nothing stays attached: {left}");

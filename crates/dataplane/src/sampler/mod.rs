@@ -4,7 +4,7 @@
 mod plan;
 
 use std::cell::RefCell;
-use std::os::fd::{AsFd, RawFd};
+use std::os::fd::RawFd;
 use std::rc::Rc;
 
 use forebay_units::{Bytes, Nanos};
@@ -86,15 +86,15 @@ impl Sampler {
     pub fn attach(netdev: &Netdev, rules: &[BundleRule]) -> Result<Self, Error> {
         let sampler = Self::load(rules)?;
         let program = bpf::program(&sampler.object)?;
-        match bpf::attached(program.as_fd(), netdev.index)? {
-            // It goes with its process, so that process lives.
-            Some((_, name)) if name == bpf::RECEIVEBOX.name => {
-                return Err(Error::InUse(netdev.name.clone()));
-            }
-            Some((id, _)) => {
-                return Err(Error::ForeignProgram { interface: netdev.name.clone(), id });
-            }
-            None => {}
+        // A port's program is a box's, alive or to be taken over by one: not for us to remove.
+        if let Some((id, name)) = bpf::attached(netdev.index)? {
+            let interface = netdev.name.clone();
+            let ours = name == bpf::RECEIVEBOX.name || name == bpf::PORT.name;
+            return Err(if ours {
+                Error::InUse(interface)
+            } else {
+                Error::ForeignProgram { interface, id }
+            });
         }
         let link = program
             .attach_xdp(netdev.index as i32)

@@ -6,14 +6,13 @@ mod socket;
 use std::collections::VecDeque;
 use std::net::IpAddr;
 use std::os::fd::{AsFd, RawFd};
-use std::os::linux::net::SocketAddrExt;
-use std::os::unix::net::{SocketAddr, UnixDatagram};
 
 use libbpf_rs::{Object, Xdp, XdpFlags};
 
 use self::socket::XdpSocket;
 use crate::bpf;
 use crate::error::Error;
+use crate::lock::Lock;
 use crate::netdev::Netdev;
 use crate::pool::{Frame, Pool};
 use crate::port::{Port, PortStats};
@@ -25,7 +24,7 @@ pub(crate) struct XdpPort {
     stats: PortStats,
     mode: &'static str,
     _object: Object,
-    _lock: UnixDatagram,
+    _lock: Lock,
 }
 
 impl XdpPort {
@@ -34,7 +33,8 @@ impl XdpPort {
         other: Option<u32>,
         pool: &mut Pool,
     ) -> Result<Self, Error> {
-        let lock = lock(netdev)?;
+        let lock = Lock::hold(netdev)?;
+        bpf::clear(netdev)?;
         let object = bpf::PORT.load(|_| Ok(()))?;
         let mut mac = [0; 8];
         mac[..6].copy_from_slice(&netdev.mac);
@@ -102,19 +102,6 @@ impl Port for XdpPort {
     }
 }
 
-/// Holds the interface against a second process of ours: a name that the kernel keeps for each
-/// network namespace and forgets when this process ends, however it ends.
-fn lock(netdev: &Netdev) -> Result<UnixDatagram, Error> {
-    let name = format!("forebay-port-{}", netdev.name);
-    SocketAddr::from_abstract_name(name).and_then(|a| UnixDatagram::bind_addr(&a)).map_err(|e| {
-        if e.kind() == std::io::ErrorKind::AddrInUse {
-            Error::InUse(netdev.name.clone())
-        } else {
-            Error::system("reserving an interface", e)
-        }
-    })
-}
-
 fn v6_mapped(address: IpAddr) -> [u8; 16] {
     match address {
         IpAddr::V4(a) => a.to_ipv6_mapped().octets(),
@@ -136,14 +123,6 @@ impl Attachment {
         let wrap = |e| Error::bpf(format!("attaching XDP to `{}`", netdev.name), e);
         let fd = program.as_fd().try_clone_to_owned().map_err(|e| Error::system("dup", e))?;
         let ifindex = netdev.index as i32;
-        match bpf::attached(fd.as_fd(), netdev.index)? {
-            // Left by a process that died: we hold the interface's lock, so nobody uses it.
-            Some((_, name)) if name == bpf::PORT.name => detach(ifindex),
-            Some((id, _)) => {
-                return Err(Error::ForeignProgram { interface: netdev.name.clone(), id });
-            }
-            None => {}
-        }
         let xdp = Xdp::new(fd.as_fd());
         let native = xdp.attach(ifindex, XdpFlags::UPDATE_IF_NOEXIST | XdpFlags::DRV_MODE).is_ok();
         if !native {
@@ -159,16 +138,6 @@ impl Drop for Attachment {
         let mode = if self.native { XdpFlags::DRV_MODE } else { XdpFlags::SKB_MODE };
         if let Err(e) = xdp.detach(self.ifindex, mode) {
             tracing::debug!("detaching the port program: {e}");
-        }
-    }
-}
-
-/// Takes away whatever XDP program is on the interface, in either mode.
-fn detach(ifindex: i32) {
-    for mode in [XdpFlags::DRV_MODE, XdpFlags::SKB_MODE] {
-        // SAFETY: file descriptor -1 asks the kernel to detach; no pointers but a null are given.
-        unsafe {
-            libbpf_sys::bpf_xdp_attach(ifindex, -1, mode.bits(), std::ptr::null());
         }
     }
 }

@@ -1,8 +1,11 @@
 //! One AF_XDP socket: a receive queue of an interface, in and out.
 
 use std::collections::VecDeque;
+use std::io;
 use std::mem::{size_of, zeroed};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::thread;
+use std::time::Duration;
 
 use super::ring::Ring;
 use crate::error::{Error, last};
@@ -68,13 +71,8 @@ impl XdpSocket {
             sxdp_queue_id: queue,
             sxdp_shared_umem_fd: 0,
         };
-        // SAFETY: `address` is a valid `sockaddr_xdp` of the size given.
-        let bound = unsafe {
-            libc::bind(raw, (&raw const address).cast(), size_of::<libc::sockaddr_xdp>() as u32)
-        };
-        if bound < 0 {
-            return Err(last(format!("binding AF_XDP to queue {queue}")));
-        }
+        bind(raw, &address)
+            .map_err(|e| Error::system(format!("binding AF_XDP to queue {queue}"), e))?;
         let mut options = 0u32;
         get(raw, libc::XDP_OPTIONS, &mut options)?;
         socket.zero_copy = options & libc::XDP_OPTIONS_ZEROCOPY != 0;
@@ -160,6 +158,26 @@ impl XdpSocket {
         }
         (s.rx_dropped + s.rx_ring_full, s.tx_invalid_descs)
     }
+}
+
+/// Binds. The kernel lets go of a dead process's queue a moment after the process: "busy" is asked
+/// about again for a while.
+fn bind(fd: RawFd, address: &libc::sockaddr_xdp) -> io::Result<()> {
+    const TRIES: u32 = 50;
+    const PAUSE: Duration = Duration::from_millis(20);
+    let len = size_of::<libc::sockaddr_xdp>() as u32;
+    for _ in 1..TRIES {
+        // SAFETY: `address` is valid and of the size given.
+        if unsafe { libc::bind(fd, std::ptr::from_ref(address).cast(), len) } == 0 {
+            return Ok(());
+        }
+        let error = io::Error::last_os_error();
+        if error.raw_os_error() != Some(libc::EBUSY) {
+            return Err(error);
+        }
+        thread::sleep(PAUSE);
+    }
+    Err(io::Error::from_raw_os_error(libc::EBUSY))
 }
 
 fn set<T>(fd: RawFd, option: i32, value: &T) -> Result<(), Error> {

@@ -215,17 +215,18 @@ impl Pair {
         self
     }
 
-    pub(crate) fn restart(mut self) -> Self {
+    pub(crate) fn restart(mut self, method: Method) -> Self {
+        self.method = method;
         self.forwarder = Some(self.spawn());
         self
     }
 
     /// Tries to open the same interface again, from another process's point of view.
-    pub(crate) fn open_second(&self) -> Result<(), forebay_dataplane::Error> {
-        within(&self.middle.0.clone(), || {
+    pub(crate) fn open_second(&self, method: Method) -> Result<(), forebay_dataplane::Error> {
+        within(&self.middle.0.clone(), move || {
             let netdev = Netdev::find("fbl")?;
             let mut pool = forebay_dataplane::Pool::new(16, netdev.mtu)?;
-            forebay_dataplane::port::open(&[netdev], Method::Xdp, &mut pool).map(|_| ())
+            forebay_dataplane::port::open(&[netdev], method, &mut pool).map(|_| ())
         })
     }
 }
