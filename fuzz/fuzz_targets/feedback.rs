@@ -24,7 +24,7 @@ fuzz_target!(|script: &[u8]| {
     if let Ok(text) = std::str::from_utf8(script)
         && let Ok(key) = text.parse::<Key>()
     {
-        assert!(text.trim().eq_ignore_ascii_case(&key.text().to_string()));
+        assert!(text.trim_ascii().eq_ignore_ascii_case(&key.text().to_string()));
     }
     for step in script.chunks_exact(3) {
         network.step(step[0], step[1], step[2]);

@@ -37,7 +37,7 @@ impl FromStr for Key {
 
     fn from_str(text: &str) -> Result<Self, KeyError> {
         let digits = text.trim_ascii().strip_prefix(PREFIX).ok_or(KeyError::Prefix)?;
-        let digits = digits.trim_ascii_start().as_bytes();
+        let digits = digits.as_bytes();
         if digits.len() != 64 {
             return Err(KeyError::Length(digits.len()));
         }
@@ -121,6 +121,7 @@ mod tests {
         assert_eq!(error("forebay-key-v1 0011"), Some(KeyError::Length(4)));
         assert_eq!(error(&format!("forebay-key-v1 {:0>64}", "g")), Some(KeyError::Digit));
         let key = Key::new([0; 32]).text().to_string();
+        assert_eq!(error(&key.replace(' ', " \n")), Some(KeyError::Length(65)));
         assert_eq!(error(&format!("{key}\n{key}")), Some(KeyError::Length(64 + 1 + 79)));
     }
 }
