@@ -4,6 +4,9 @@ SHELL := /bin/bash
 CARGO ?= cargo
 # Nothing but installing packages, and what works on network namespaces, needs root.
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
+# Cargo itself never runs as root: it starts each test binary through this.
+HOST := $(shell rustc -vV 2>/dev/null | sed -n 's/^host: //p' | tr 'a-z-' 'A-Z_')
+AS_ROOT := $(if $(SUDO),CARGO_TARGET_$(HOST)_RUNNER='sudo -E')
 BINARY := target/release/forebay
 DEMO_FLAGS ?=
 
@@ -38,11 +41,11 @@ unit: setup
 	$(CARGO) test --workspace --locked --lib --bins
 	$(CARGO) test --workspace --locked --doc
 
-# Tests that make namespaces, and tests of whole crates. One at a time: they share this machine's
-# cores, and some of them measure.
+# Tests of whole crates, many of which make namespaces: as root, and one at a time, since they share
+# this machine's cores and some of them measure.
 network: setup
 	$(CARGO) test --workspace --locked --tests --no-run
-	$(SUDO) env "PATH=$$PATH" $(CARGO) test --workspace --locked --test '*' -- --test-threads=1
+	$(AS_ROOT) $(CARGO) test --workspace --locked --test '*' -- --test-threads=1
 
 RUNS ?= 1000000
 fuzz:
