@@ -64,19 +64,21 @@ impl BundleTable {
         }
         let rate = |r: &Option<Spanned<RateValue>>| r.as_ref().map(|r| r.get_ref().0);
         let (min_rate, max_rate) = (rate(&self.min_rate), rate(&self.max_rate));
-        for (value, key) in
-            [(&self.min_rate, "bundle.min_rate"), (&self.max_rate, "bundle.max_rate")]
-        {
-            if let Some(r) = value
-                && r.get_ref().0 == Rate::ZERO
-            {
-                return Err(source.error_at(r.span(), key, "a rate of zero stops the bundle"));
-            }
-        }
-        if let (Some(min), Some(max), Some(at)) = (min_rate, max_rate, &self.max_rate)
-            && max < min
-        {
-            return Err(source.error_at(at.span(), "bundle.max_rate", "is below min_rate"));
+        // One that is left out is the controller's default.
+        let defaults = forebay_control::BundleConfig::default();
+        let min = min_rate.unwrap_or(defaults.min_rate);
+        let max = max_rate.unwrap_or(defaults.max_rate);
+        for (value, key, crossed) in [
+            (&self.max_rate, "bundle.max_rate", format!("is below min_rate ({min})")),
+            (&self.min_rate, "bundle.min_rate", format!("is above max_rate ({max})")),
+        ] {
+            let Some(value) = value else { continue };
+            let message = match value.get_ref().0 {
+                Rate::ZERO => "a rate of zero stops the bundle".to_owned(),
+                _ if max < min => crossed,
+                _ => continue,
+            };
+            return Err(source.error_at(value.span(), key, message));
         }
         Ok(BundleConfig {
             key: key::read(source, &self.key_file)?,

@@ -43,3 +43,6 @@ fn unique<'a, T: PartialEq + std::fmt::Display + 'a>(
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,5 +1,8 @@
+use std::ops::Range;
+
 use forebay_config::{ConfigError, DurationValue, Limit, Source, Spanned};
-use forebay_units::Nanos;
+use forebay_queue::codel;
+use forebay_units::{Bytes, Nanos};
 use ipnet::IpNet;
 use serde::Deserialize;
 
@@ -25,7 +28,7 @@ pub enum PolicyKind {
     Sfq {
         /// How much may wait, all flows together.
         limit: Option<Limit>,
-        /// How often the hash changes; never by default.
+        /// How often the hash changes.
         perturb: Option<Nanos>,
     },
     /// Flow queueing with CoDel (RFC 8290).
@@ -145,35 +148,14 @@ impl Policy {
     }
 }
 
+/// Where a table is wrong, by which of its keys, and why.
+type Wrong = (Range<usize>, &'static str, &'static str);
+
 impl PolicyTable {
     fn check(self, source: &Source, key: &str) -> Result<PolicyKind, ConfigError> {
-        let error = |span, name: &str, message: &str| {
-            Err(source.error_at(span, format!("{key}.{name}"), message))
-        };
-        if let Some(limit) = &self.limit {
-            match limit.get_ref() {
-                Limit::Bdp(_) => {
-                    let message = "a bundle's rate is not known beforehand: \
-                                   give packets, bytes or a time";
-                    return error(limit.span(), "limit", message);
-                }
-                Limit::Packets(0) => return error(limit.span(), "limit", "nothing could wait"),
-                Limit::Packets(n) if *n > Self::MAX_PACKETS => {
-                    return error(limit.span(), "limit", "more than a million packets");
-                }
-                _ => {}
-            }
-        }
-        let fq_codel_only = [&self.target, &self.interval].into_iter().flatten().map(Spanned::span);
-        let fq_codel_only = fq_codel_only.chain(self.ecn.as_ref().map(Spanned::span)).next();
-        if let (Some(span), true) = (fq_codel_only, self.kind != Kind::FqCodel) {
-            return error(span, "target/interval/ecn", "these go with kind = \"fq_codel\" only");
-        }
-        if let (Some(perturb), true) = (&self.perturb, self.kind != Kind::Sfq) {
-            return error(perturb.span(), "perturb", "this goes with kind = \"sfq\" only");
-        }
-        if let (Some(limit), true) = (&self.limit, self.kind == Kind::Strict) {
-            return error(limit.span(), "limit", "strict priority has a limit for each class");
+        let wrong = self.wrong_key().or_else(|| self.wrong_limit()).or_else(|| self.wrong_time());
+        if let Some((span, name, message)) = wrong {
+            return Err(source.error_at(span, format!("{key}.{name}"), message));
         }
         let limit = self.limit.map(Spanned::into_inner);
         let time = |t: Option<Spanned<DurationValue>>| t.map(|t| t.into_inner().0);
@@ -190,8 +172,61 @@ impl PolicyTable {
         })
     }
 
-    /// A million full frames are 1.5 GB of buffers.
-    const MAX_PACKETS: u64 = 1_000_000;
+    /// A key that goes with another kind.
+    fn wrong_key(&self) -> Option<Wrong> {
+        let times = [&self.target, &self.interval].into_iter().flatten().map(Spanned::span);
+        let fq_codel_only = times.chain(self.ecn.as_ref().map(Spanned::span)).next();
+        if let (Some(span), true) = (fq_codel_only, self.kind != Kind::FqCodel) {
+            let message = "these go with kind = \"fq_codel\" only";
+            return Some((span, "target/interval/ecn", message));
+        }
+        if let (Some(perturb), true) = (&self.perturb, self.kind != Kind::Sfq) {
+            return Some((perturb.span(), "perturb", "this goes with kind = \"sfq\" only"));
+        }
+        let limit = self.limit.as_ref().filter(|_| self.kind == Kind::Strict)?;
+        Some((limit.span(), "limit", "strict priority has a limit for each class"))
+    }
+
+    fn wrong_limit(&self) -> Option<Wrong> {
+        /// A million full frames are 1.5 GB of buffers.
+        const MAX_PACKETS: u64 = 1_000_000;
+        /// A full frame.
+        const FRAME: Bytes = Bytes(1_514);
+        let limit = self.limit.as_ref()?;
+        let message = match *limit.get_ref() {
+            Limit::Bdp(_) => {
+                "a bundle's rate is not known beforehand: give packets, bytes or a time"
+            }
+            Limit::Packets(0) | Limit::Time(Nanos::ZERO) => "nothing could wait",
+            Limit::Packets(n) if n > MAX_PACKETS => "more than a million packets",
+            Limit::Bytes(b) if b < FRAME => "a full packet, 1514 B, would never get in",
+            _ => return None,
+        };
+        Some((limit.span(), "limit", message))
+    }
+
+    fn wrong_time(&self) -> Option<Wrong> {
+        let given = [
+            ("perturb", self.perturb.as_ref()),
+            ("target", self.target.as_ref()),
+            ("interval", self.interval.as_ref()),
+        ];
+        let given = given.into_iter().filter_map(|(name, time)| Some((name, time?)));
+        let defaults = codel::Params::default();
+        let of = |time: &Option<Spanned<DurationValue>>| time.as_ref().map(|t| t.get_ref().0);
+        let interval = of(&self.interval).unwrap_or(defaults.interval);
+        let target = of(&self.target).unwrap_or(defaults.target);
+        for (name, time) in given {
+            let message = match name {
+                _ if time.get_ref().0 == Nanos::ZERO => "must be above zero",
+                "interval" if interval > codel::Params::MAX_INTERVAL => "must be at most 4 s",
+                "target" | "interval" if target > interval => "the target is above the interval",
+                _ => continue,
+            };
+            return Some((time.span(), name, message));
+        }
+        None
+    }
 }
 
 impl ClassTable {

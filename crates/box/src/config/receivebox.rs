@@ -140,3 +140,50 @@ fn check_overlap(source: &Source, peers: &[PeerTable]) -> Result<(), ConfigError
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(text: &str) -> Result<(), String> {
+        #[derive(Deserialize)]
+        struct Peers {
+            bundle: Vec<PeerTable>,
+        }
+        let (file, source) = forebay_config::parse::<Peers>(Path::new("x.toml"), text).unwrap();
+        check_ids(&source, &file.bundle)
+            .and_then(|()| check_overlap(&source, &file.bundle))
+            .map_err(|e| e.to_string())
+    }
+
+    fn peer(id: u16, prefixes: &str, sources: &str, sendbox: &str) -> String {
+        format!(
+            "[[bundle]]\nname = \"b\"\nid = {id}\nprefixes = {prefixes}\nsources = {sources}\n\
+             sendbox = \"{sendbox}\"\nkey_file = \"key\"\n"
+        )
+    }
+
+    #[test]
+    fn bundles_may_share_what_the_rest_tells_apart() {
+        let (here, a, b) = ("[\"10.2.0.0/16\"]", "[\"10.1.0.0/16\"]", "[\"10.9.0.0/16\"]");
+        let [first, second] = ["10.1.0.1:1", "10.9.0.1:1"];
+        let one = peer(1, here, a, first);
+        let overlap = "x.toml:11: bundle.prefixes: 10.2.0.0/16 stands twice (set `sources` to tell \
+                       bundles apart)";
+        for (other, expected) in [
+            (peer(1, here, b, second), Ok(())),
+            (peer(2, here, "[]", second), Ok(())),
+            (peer(2, "[\"10.2.3.0/24\"]", a, second), Ok(())),
+            (peer(2, "[\"10.2.3.4/16\"]", a, second), Err(overlap)),
+            (peer(2, here, "[\"10.9.0.0/16\", \"10.1.2.3/16\"]", second), Err(overlap)),
+            (peer(1, here, b, first), Err("x.toml:10: bundle.id: 1 stands twice for one sendbox")),
+        ] {
+            assert_eq!(check(&(one.clone() + &other)), expected.map_err(str::to_owned), "{other}");
+        }
+        let twice = check(&peer(1, "[\"10.2.0.0/16\", \"10.2.0.0/16\"]", a, first)).unwrap_err();
+        assert!(
+            twice.starts_with("x.toml:4: bundle.prefixes: 10.2.0.0/16 stands twice"),
+            "{twice}"
+        );
+    }
+}

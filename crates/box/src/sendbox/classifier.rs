@@ -49,3 +49,89 @@ fn fits(m: &Match, headers: &Headers) -> bool {
         && (m.ports.is_empty() || m.ports.iter().any(|p| port(*p)))
         && (m.prefixes.is_empty() || within(headers.source) || within(headers.destination))
 }
+
+#[cfg(test)]
+mod tests {
+    use forebay_wire::Ports;
+    use forebay_wire::feedback::Key;
+
+    use super::*;
+    use crate::config::{Class, PolicyKind};
+
+    const SFQ: PolicyKind = PolicyKind::Sfq { limit: None, perturb: None };
+
+    fn bundle(prefixes: &[&str], classes: Vec<Match>) -> BundleConfig {
+        let kind = if classes.is_empty() { SFQ } else { PolicyKind::Strict };
+        let class = |matches| Class { name: String::new(), matches, policy: SFQ };
+        BundleConfig {
+            name: "b".to_owned(),
+            id: 1,
+            prefixes: prefixes.iter().map(|p| p.parse().unwrap()).collect(),
+            receivebox: "10.0.0.1:1".parse().unwrap(),
+            key: Key::new([0; 32]),
+            policy: Policy { kind, classes: classes.into_iter().map(class).collect() },
+            min_rate: None,
+            max_rate: None,
+        }
+    }
+
+    fn headers(source: &str, destination: &str) -> Headers {
+        Headers {
+            source: source.parse().unwrap(),
+            destination: destination.parse().unwrap(),
+            protocol: 6,
+            dscp: 0,
+            ecn: 0,
+            ports: Some(Ports { source: 443, destination: 50_000 }),
+            id: 0,
+            fragment: None,
+            network_offset: 14,
+            transport_offset: 34,
+            transport_len: 20,
+        }
+    }
+
+    #[test]
+    fn the_destination_alone_decides_the_bundle() {
+        let classifier = Classifier::new(&[
+            bundle(&["10.0.0.0/8", "fd00::/16"], vec![]),
+            bundle(&["10.2.0.0/16"], vec![]),
+        ]);
+        let of = |source, destination| classifier.classify(&headers(source, destination));
+        assert_eq!(of("192.0.2.1", "10.1.0.1"), Some((0, 0)));
+        assert_eq!(of("192.0.2.1", "10.2.0.1"), Some((1, 0)), "the longest prefix");
+        assert_eq!(of("fd01::1", "fd00::1"), Some((0, 0)));
+        assert_eq!(of("10.2.0.1", "192.0.2.1"), None, "a source is no destination");
+    }
+
+    #[test]
+    fn the_first_class_that_fits_in_all_it_lists_takes_the_packet() {
+        let voice = Match { dscp: vec![46, 34], ports: vec![5060], prefixes: vec![] };
+        let dns = Match { ports: vec![53, 853], ..Match::default() };
+        let site = "10.2.9.0/24".parse().unwrap();
+        let lab = Match { prefixes: vec![site], ..Match::default() };
+        let classes = vec![voice, dns, lab, Match::default()];
+        let classifier = Classifier::new(&[bundle(&["0.0.0.0/0"], classes)]);
+        let plain = headers("192.0.2.1", "10.1.0.1");
+        let ports = |source, destination| Some(Ports { source, destination });
+        let cases = [
+            (3, plain, "the last takes the rest"),
+            (0, Headers { dscp: 34, ports: ports(5060, 9), ..plain }, "source port"),
+            (0, Headers { dscp: 46, ports: ports(9, 5060), ..plain }, "destination port"),
+            (3, Headers { dscp: 46, ..plain }, "the DSCP without a port"),
+            (3, Headers { ports: ports(5060, 9), ..plain }, "a port without the DSCP"),
+            (1, Headers { ports: ports(9, 853), ..plain }, "any of the ports"),
+            (3, Headers { ports: None, ..plain }, "no ports fit no list of ports"),
+            (2, headers("192.0.2.1", "10.2.9.7"), "destination prefix"),
+            (2, headers("10.2.9.7", "10.1.0.1"), "source prefix"),
+            (
+                1,
+                Headers { ports: ports(53, 9), ..headers("10.2.9.7", "10.1.0.1") },
+                "the first of two that fit",
+            ),
+        ];
+        for (class, headers, why) in cases {
+            assert_eq!(classifier.classify(&headers), Some((0, class)), "{why}");
+        }
+    }
+}

@@ -102,8 +102,9 @@ impl Sendbox {
         let mut pool = Pool::new((queued + SPARE_CHUNKS).min(MAX_CHUNKS) as u32, mtu)?;
         Ok(Self {
             logs: Logs::create(paths)?,
-            kernel: KernelDrops::from_now(&netdevs)?,
             ports: port::open(&netdevs, config.method, &mut pool)?,
+            // What comes before there are ports was never ours to lose.
+            kernel: KernelDrops::from_now(&netdevs)?,
             pool,
             out: [VecDeque::with_capacity(2 * PENDING), VecDeque::with_capacity(2 * PENDING)],
             classifier,

@@ -101,3 +101,6 @@ fn in_packets(limit: LimitValue) -> u32 {
     };
     packets.clamp(1, u64::from(MAX_PACKETS)) as u32
 }
+
+#[cfg(test)]
+mod tests;

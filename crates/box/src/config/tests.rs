@@ -1,0 +1,239 @@
+use std::fs;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use forebay_config::{Limit, parse};
+use forebay_units::{Bytes, Nanos, Rate};
+use serde::Deserialize;
+
+use super::bundle::{BundleTable, check_distinct};
+use super::*;
+
+/// A directory with a key, gone when the test is over.
+struct Dir(PathBuf);
+
+impl Dir {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("fb-config-{}-{name}", std::process::id()));
+        fs::create_dir_all(&path).unwrap();
+        generate_key(&path.join("key")).unwrap();
+        Self(path)
+    }
+}
+
+impl Drop for Dir {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+#[derive(Deserialize)]
+struct File {
+    bundle: Vec<BundleTable>,
+}
+
+/// The bundles that `text` describes, or the error without the directory.
+fn bundles(dir: &Dir, text: &str) -> Result<Vec<BundleConfig>, String> {
+    let listen: SocketAddr = "10.0.0.1:28316".parse().unwrap();
+    let read = || -> Result<Vec<_>, ConfigError> {
+        let (file, source) = parse::<File>(&dir.0.join("x.toml"), text)?;
+        check_distinct(&source, &file.bundle)?;
+        file.bundle.into_iter().map(|b| b.check(&source, listen)).collect()
+    };
+    read().map_err(|e| e.to_string().replace(&format!("{}/", dir.0.display()), ""))
+}
+
+const BUNDLE: &str = r#"[[bundle]]
+name = "b"
+id = 7
+prefixes = ["10.2.3.4/16", "10.9.0.0/24"]
+receivebox = "10.2.0.1:28317"
+key_file = "key"
+"#;
+
+fn policy_of(dir: &Dir, rest: &str) -> Result<Policy, String> {
+    Ok(bundles(dir, &format!("{BUNDLE}{rest}"))?.remove(0).policy)
+}
+
+#[test]
+fn a_bundle_is_read_with_its_defaults() {
+    let dir = Dir::new("bundle");
+    let bundle = bundles(&dir, BUNDLE).unwrap().remove(0);
+    assert_eq!((bundle.name.as_str(), bundle.id), ("b", 7));
+    let prefixes: Vec<_> = bundle.prefixes.iter().map(ToString::to_string).collect();
+    assert_eq!(prefixes, ["10.2.0.0/16", "10.9.0.0/24"], "host bits are cut");
+    assert_eq!(bundle.receivebox.to_string(), "10.2.0.1:28317");
+    assert_eq!((bundle.min_rate, bundle.max_rate), (None, None));
+    let sfq = PolicyKind::Sfq { limit: None, perturb: None };
+    assert_eq!(bundle.policy, Policy { kind: sfq, classes: vec![] });
+}
+
+#[test]
+fn policies_are_read() {
+    let dir = Dir::new("policies");
+    let ms = |n| Some(Nanos::from_millis(n));
+    let cases = [
+        ("kind = \"fifo\"", PolicyKind::Fifo { limit: None }),
+        (
+            "kind = \"fifo\", limit = \"1514 B\"",
+            PolicyKind::Fifo { limit: Some(Limit::Bytes(Bytes(1514))) },
+        ),
+        (
+            "kind = \"sfq\", limit = \"100 ms\", perturb = \"60 s\"",
+            PolicyKind::Sfq {
+                limit: Some(Limit::Time(Nanos::from_millis(100))),
+                perturb: ms(60_000),
+            },
+        ),
+        (
+            "kind = \"fq_codel\"",
+            PolicyKind::FqCodel { limit: None, target: None, interval: None, ecn: true },
+        ),
+        (
+            "kind = \"fq_codel\", limit = \"9 packets\", target = \"2 ms\", interval = \"40 ms\", ecn = false",
+            PolicyKind::FqCodel {
+                limit: Some(Limit::Packets(9)),
+                target: ms(2),
+                interval: ms(40),
+                ecn: false,
+            },
+        ),
+    ];
+    for (table, kind) in cases {
+        let policy = policy_of(&dir, &format!("policy = {{ {table} }}\n")).unwrap();
+        assert_eq!(policy, Policy { kind, classes: vec![] }, "{table}");
+    }
+}
+
+#[test]
+fn classes_are_read_in_order() {
+    let dir = Dir::new("classes");
+    let text = r#"policy = { kind = "strict" }
+[[bundle.class]]
+name = "voice"
+dscp = [46, 34]
+ports = [5060]
+prefixes = ["10.2.9.0/24"]
+policy = { kind = "fifo", limit = "50 packets" }
+[[bundle.class]]
+name = "rest"
+"#;
+    let policy = policy_of(&dir, text).unwrap();
+    assert_eq!(policy.kind, PolicyKind::Strict);
+    let voice = Class {
+        name: "voice".to_owned(),
+        matches: Match {
+            dscp: vec![46, 34],
+            ports: vec![5060],
+            prefixes: vec!["10.2.9.0/24".parse().unwrap()],
+        },
+        policy: PolicyKind::Fifo { limit: Some(Limit::Packets(50)) },
+    };
+    let rest = Class {
+        name: "rest".to_owned(),
+        matches: Match::default(),
+        policy: PolicyKind::Sfq { limit: None, perturb: None },
+    };
+    assert_eq!(policy.classes, [voice, rest]);
+}
+
+#[test]
+fn policies_that_cannot_work_are_refused() {
+    let dir = Dir::new("refused");
+    let class = |keys: &str| {
+        format!("policy = {{ kind = \"strict\" }}\n[[bundle.class]]\nname = \"c\"\n{keys}")
+    };
+    let policy = |table: &str| format!("policy = {{ {table} }}\n");
+    let cases = [
+        (
+            policy("kind = \"fifo\", limit = \"0 packets\""),
+            "7: bundle.policy.limit: nothing could wait",
+        ),
+        (policy("kind = \"fifo\", limit = \"0 ms\""), "7: bundle.policy.limit: nothing could wait"),
+        (
+            policy("kind = \"sfq\", limit = \"1000001 packets\""),
+            "7: bundle.policy.limit: more than a million packets",
+        ),
+        (
+            policy("kind = \"fifo\", limit = \"1513 B\""),
+            "7: bundle.policy.limit: a full packet, 1514 B, would never get in",
+        ),
+        (
+            policy("kind = \"fifo\", perturb = \"1 s\""),
+            "7: bundle.policy.perturb: this goes with kind = \"sfq\" only",
+        ),
+        (
+            policy("kind = \"strict\", limit = \"9 packets\""),
+            "7: bundle.policy.limit: strict priority has a limit for each class",
+        ),
+        (
+            policy("kind = \"sfq\", perturb = \"0 s\""),
+            "7: bundle.policy.perturb: must be above zero",
+        ),
+        (
+            policy("kind = \"fq_codel\", target = \"0 ms\""),
+            "7: bundle.policy.target: must be above zero",
+        ),
+        (
+            policy("kind = \"fq_codel\", interval = \"5 s\""),
+            "7: bundle.policy.interval: must be at most 4 s",
+        ),
+        (
+            policy("kind = \"fq_codel\", target = \"101 ms\""),
+            "7: bundle.policy.target: the target is above the interval",
+        ),
+        (
+            policy("kind = \"fq_codel\", interval = \"4 ms\""),
+            "7: bundle.policy.interval: the target is above the interval",
+        ),
+        (
+            "[[bundle.class]]\nname = \"c\"\n".to_owned(),
+            "8: bundle.class: classes go with policy = { kind = \"strict\" } only",
+        ),
+        (class("dscp = [64]\n"), "10: bundle.class.dscp: 64 is no DSCP: 0 to 63"),
+        (
+            class("ports = [80]\n"),
+            "9: bundle.class: the last class takes what no other takes: it has no dscp, ports or prefixes",
+        ),
+        (
+            class("policy = { kind = \"strict\" }\n"),
+            "10: bundle.class.policy: a class cannot have classes of its own",
+        ),
+        (
+            class("policy = { kind = \"sfq\", limit = \"1 bdp\" }\n"),
+            "10: bundle.class.policy.limit: a bundle's rate is not known beforehand: give packets, \
+             bytes or a time",
+        ),
+    ];
+    for (text, expected) in cases {
+        let said = policy_of(&dir, &text).unwrap_err();
+        assert_eq!(said, format!("x.toml:{expected}"), "{text}");
+    }
+}
+
+/// Also where only one of the two is given: what can be read can be run.
+#[test]
+fn rates_must_leave_room() {
+    let dir = Dir::new("rates");
+    let with = |rates: &str| bundles(&dir, &format!("{BUNDLE}{rates}"));
+    let good = with("min_rate = \"1 Mbit/s\"\nmax_rate = \"1 Mbit/s\"\n").unwrap().remove(0);
+    assert_eq!(
+        (good.min_rate, good.max_rate),
+        (Some(Rate::from_mbps(1)), Some(Rate::from_mbps(1)))
+    );
+    for (rates, expected) in [
+        ("min_rate = \"0 bit/s\"\n", "7: bundle.min_rate: a rate of zero stops the bundle"),
+        ("max_rate = \"0 bit/s\"\n", "7: bundle.max_rate: a rate of zero stops the bundle"),
+        (
+            "min_rate = \"2 Mbit/s\"\nmax_rate = \"1 Mbit/s\"\n",
+            "8: bundle.max_rate: is below min_rate (2.000 Mbit/s)",
+        ),
+        ("max_rate = \"400 kbit/s\"\n", "7: bundle.max_rate: is below min_rate (500.000 kbit/s)"),
+        (
+            "min_rate = \"200 Gbit/s\"\n",
+            "7: bundle.min_rate: is above max_rate (100000.000 Mbit/s)",
+        ),
+    ] {
+        assert_eq!(with(rates).unwrap_err(), format!("x.toml:{expected}"));
+    }
+}

@@ -1,0 +1,185 @@
+use forebay_dataplane::Pool;
+use forebay_queue::{DropReason, Ecn, Packet as _};
+use forebay_units::Nanos;
+use forebay_wire::{Frame as Parsed, Headers};
+
+use super::*;
+use crate::config::{Class, Match};
+
+/// A qdisc on a clock of its own, and the pool that its packets live in.
+struct Bench {
+    pool: Pool,
+    qdisc: BoxedQdisc,
+    now: Nanos,
+    drops: u64,
+}
+
+impl Bench {
+    fn new(policy: &Policy) -> Self {
+        let pool = Pool::new(capacity(policy) as u32 + 1, 1500).unwrap();
+        Self { pool, qdisc: build(policy, 1).unwrap(), now: Nanos::ZERO, drops: 0 }
+    }
+
+    /// Enqueues a full packet of the ECN-capable flow `flow`.
+    fn enqueue(&mut self, flow: u16, class: u8) {
+        let headers = headers(flow);
+        let frame = self.pool.frame(&[0; 1514]).expect("the pool holds what the queue does");
+        let packet = Packet::new(frame, Some(&headers), self.now).in_class(class);
+        let Self { pool, qdisc, now, drops } = self;
+        qdisc.enqueue(*now, packet, &mut |packet: Packet, _| {
+            *drops += 1;
+            let frame = packet.into_frame(pool);
+            pool.release(frame);
+        });
+    }
+
+    /// The class and ECN field of the next packet.
+    fn dequeue(&mut self) -> Option<(u8, Ecn)> {
+        let Self { pool, qdisc, now, drops } = self;
+        let packet = qdisc.dequeue(*now, &mut |packet: Packet, reason| {
+            assert_eq!(reason, DropReason::Codel);
+            *drops += 1;
+            let frame = packet.into_frame(pool);
+            pool.release(frame);
+        })?;
+        let found = (packet.class(), packet.ecn());
+        let frame = packet.into_frame(pool);
+        pool.release(frame);
+        Some(found)
+    }
+}
+
+/// Of a UDP packet from port `flow`, ECT(0).
+fn headers(flow: u16) -> Headers {
+    let mut frame = [0; 42];
+    frame[12..14].copy_from_slice(&[0x08, 0x00]);
+    frame[14..24].copy_from_slice(&[0x45, 2, 0, 28, 0, 0, 0, 0, 64, 17]);
+    frame[34..36].copy_from_slice(&flow.to_be_bytes());
+    frame[38..40].copy_from_slice(&[0, 8]);
+    match Parsed::parse(&frame) {
+        Ok(Parsed::Ip(headers)) => headers,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn of(kind: PolicyKind) -> Policy {
+    Policy { kind, classes: vec![] }
+}
+
+fn strict(classes: impl IntoIterator<Item = PolicyKind>) -> Policy {
+    let class = |policy| Class { name: String::new(), matches: Match::default(), policy };
+    Policy { kind: PolicyKind::Strict, classes: classes.into_iter().map(class).collect() }
+}
+
+const fn fifo(limit: Option<LimitValue>) -> PolicyKind {
+    PolicyKind::Fifo { limit }
+}
+
+const fn sfq(limit: Option<LimitValue>) -> PolicyKind {
+    PolicyKind::Sfq { limit, perturb: None }
+}
+
+const fn fq_codel(limit: Option<LimitValue>) -> PolicyKind {
+    PolicyKind::FqCodel { limit, target: None, interval: None, ecn: true }
+}
+
+#[test]
+fn limits_become_packets() {
+    use LimitValue::{Packets, Time};
+    let bytes = |n| LimitValue::Bytes(Bytes(n));
+    let most = u64::from(MAX_PACKETS);
+    let cases = [
+        (fifo(None), 1_250),
+        (sfq(None), 1_250),
+        (fq_codel(None), 10_240),
+        (fifo(Some(Packets(1_000_000))), 1_000_000),
+        (sfq(Some(Packets(7))), 7),
+        (fifo(Some(bytes(15_140))), most),
+        (sfq(Some(bytes(15_140))), 10),
+        (sfq(Some(bytes(15_141))), 11),
+        (fq_codel(Some(bytes(u64::MAX))), most),
+        (fifo(Some(Time(Nanos::from_millis(1)))), most),
+        // 125 000 B at the reference rate.
+        (sfq(Some(Time(Nanos::from_millis(1)))), 83),
+        (sfq(Some(Time(Nanos(1)))), 1),
+        (fq_codel(Some(Time(Nanos::from_secs(9)))), most),
+    ];
+    for (kind, packets) in cases {
+        assert_eq!(capacity(&of(kind.clone())), packets, "{kind:?}");
+    }
+    assert_eq!(capacity(&strict([sfq(Some(Packets(7))), fifo(Some(Packets(5)))])), 12);
+}
+
+/// The pool is sized by it: what is beyond it finds no buffer.
+#[test]
+fn no_queue_holds_more_than_its_capacity() {
+    let limit = |n| Some(LimitValue::Packets(n));
+    let bytes = Some(LimitValue::Bytes(Bytes(15_140)));
+    for (policy, most) in [
+        (of(fifo(limit(20))), 20),
+        (of(fifo(bytes)), 10),
+        (of(sfq(limit(20))), 20),
+        (of(sfq(bytes)), 10),
+        (of(fq_codel(limit(20))), 20),
+        (strict([sfq(limit(5)), fifo(limit(7))]), 12),
+    ] {
+        let mut bench = Bench::new(&policy);
+        let waiting = (0..100u8).map(|i| {
+            bench.enqueue(u16::from(i % 3), i % 2);
+            bench.qdisc.backlog().packets
+        });
+        assert_eq!(waiting.max(), Some(most), "{policy:?}");
+        assert_eq!(bench.drops + bench.qdisc.backlog().packets, 100, "{policy:?}");
+    }
+}
+
+#[test]
+fn an_urgent_class_goes_first() {
+    let mut bench = Bench::new(&strict([sfq(None), sfq(None), fifo(None)]));
+    for class in [2, 1, 0, 1, 0] {
+        bench.enqueue(7, class);
+    }
+    let classes: Vec<_> = std::iter::from_fn(|| bench.dequeue()).map(|(class, _)| class).collect();
+    assert_eq!(classes, [0, 0, 1, 1, 2]);
+}
+
+/// A standing queue that drains by a packet every 10 ms; the drops and marks of half a second.
+fn codel(target: Option<Nanos>, interval: Option<Nanos>, ecn: bool) -> (u64, usize) {
+    let kind = PolicyKind::FqCodel { limit: None, target, interval, ecn };
+    let mut bench = Bench::new(&of(kind));
+    for _ in 0..200 {
+        bench.enqueue(7, 0);
+    }
+    let marks = (1..=50)
+        .filter(|n| {
+            bench.now = Nanos::from_millis(10 * n);
+            bench.dequeue().is_some_and(|(_, ecn)| ecn == Ecn::Ce)
+        })
+        .count();
+    (bench.drops, marks)
+}
+
+#[test]
+fn settings_reach_codel() {
+    let ms = |n| Some(Nanos::from_millis(n));
+    let (drops, marks) = codel(None, None, true);
+    assert!(drops == 0 && marks > 0, "{drops} drops, {marks} marks");
+    let (_, more) = codel(ms(1), ms(20), true);
+    assert!(more > marks, "{more} marks with a shorter interval, {marks} without");
+    assert_eq!(codel(ms(600), ms(700), true), (0, 0), "nothing waits that long");
+    let (drops, marks) = codel(None, None, false);
+    assert!(drops > 0 && marks == 0, "{drops} drops, {marks} marks");
+}
+
+#[test]
+fn what_a_discipline_cannot_do_is_an_error() {
+    let target_above_interval = PolicyKind::FqCodel {
+        limit: None,
+        target: Some(Nanos::from_secs(1)),
+        interval: None,
+        ecn: true,
+    };
+    assert!(build(&of(target_above_interval), 1).is_err());
+    assert!(build(&of(fifo(Some(LimitValue::Bytes(Bytes::ZERO)))), 1).is_err());
+    assert!(build(&strict([]), 1).is_err());
+}
