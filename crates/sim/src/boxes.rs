@@ -1,0 +1,173 @@
+//! A bundle's two boxes: the sendbox's queue, shaper and control loop, and the receivebox's counts.
+
+use forebay_control::{BundleConfig, Feedback};
+use forebay_queue::token_bucket::{self, Burst};
+use forebay_queue::{DropSink, Packet as _, Qdisc, TokenBucket};
+use forebay_units::{Bytes, Nanos};
+
+use crate::link::Queue;
+use crate::network::RouteId;
+use crate::packet::Queued;
+
+/// How long feedback may be missing before the receivebox is told the epoch size again.
+const REMIND_AFTER: Nanos = Nanos::from_millis(200);
+/// The receivebox's epoch size before it is told one: as good as no samples.
+const NO_EPOCH: u32 = 1 << 24;
+
+/// How a bundle is set up.
+pub struct BundleSetup {
+    /// Its control loop.
+    pub control: BundleConfig,
+    /// Its queue at the sendbox.
+    pub queue: Queue,
+    /// What the shaper lets out at once after a pause.
+    pub burst: Nanos,
+    /// From the receivebox to the sendbox.
+    pub feedback_route: RouteId,
+    /// From the sendbox to the receivebox.
+    pub update_route: RouteId,
+    /// The lengths of feedback and of epoch updates on the wire.
+    pub feedback_len: Bytes,
+    /// See [`BundleSetup::feedback_len`].
+    pub update_len: Bytes,
+}
+
+/// Packets at a sendbox. `received = sent + dropped + queued` at any time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BoxCounters {
+    /// That came from the site.
+    pub received: u64,
+    /// That left towards the path.
+    pub sent: u64,
+    /// That the queue dropped.
+    pub dropped: u64,
+    /// That wait.
+    pub queued: u64,
+    /// Messages for the sendbox itself.
+    pub messages: u64,
+}
+
+pub(crate) struct Bundle {
+    shaper: TokenBucket<Queue>,
+    pub(crate) control: forebay_control::Bundle,
+    in_touch: Nanos,
+    /// The earliest event that will look at the shaper.
+    pub(crate) awaited: Nanos,
+    pub(crate) counters: BoxCounters,
+    pub(crate) receivebox: Receivebox,
+    pub(crate) feedback_route: RouteId,
+    pub(crate) update_route: RouteId,
+    pub(crate) feedback_len: u16,
+    pub(crate) update_len: u16,
+}
+
+impl Bundle {
+    pub(crate) fn new(
+        setup: BundleSetup,
+        now: Nanos,
+    ) -> Result<Self, forebay_control::ConfigError> {
+        let control = forebay_control::Bundle::new(setup.control, now)?;
+        let config = token_bucket::Config { rate: control.rate(), burst: Burst::Time(setup.burst) };
+        let len = |bytes: Bytes| u16::try_from(bytes.0).unwrap_or(u16::MAX);
+        Ok(Self {
+            shaper: TokenBucket::new(config, setup.queue),
+            control,
+            in_touch: now,
+            awaited: Nanos::MAX,
+            counters: BoxCounters::default(),
+            receivebox: Receivebox { epoch: NO_EPOCH, bytes: 0, packets: 0, sequence: 0 },
+            feedback_route: setup.feedback_route,
+            update_route: setup.update_route,
+            feedback_len: len(setup.feedback_len),
+            update_len: len(setup.update_len),
+        })
+    }
+
+    pub(crate) fn enqueue(&mut self, now: Nanos, packet: Queued, drops: &mut dyn DropSink<Queued>) {
+        self.counters.received += 1;
+        self.shaper.enqueue(now, packet, drops);
+    }
+
+    /// The next packet that may leave now, which then counts as sent.
+    pub(crate) fn dequeue(
+        &mut self,
+        now: Nanos,
+        drops: &mut dyn DropSink<Queued>,
+    ) -> Option<Queued> {
+        let packet = self.shaper.dequeue(now, drops)?;
+        self.counters.sent += 1;
+        Some(packet)
+    }
+
+    pub(crate) fn on_sent(&mut self, now: Nanos, packet: &Queued, fingerprint: u32) {
+        self.control.on_sent(now, packet.len(), Some(fingerprint));
+    }
+
+    pub(crate) fn next_event(&self, now: Nanos) -> Option<Nanos> {
+        self.shaper.next_event(now)
+    }
+
+    pub(crate) fn backlog(&self) -> Bytes {
+        self.shaper.backlog().bytes
+    }
+
+    pub(crate) fn counters(&self) -> BoxCounters {
+        BoxCounters { queued: self.shaper.backlog().packets, ..self.counters }
+    }
+
+    pub(crate) fn on_feedback(&mut self, now: Nanos, feedback: &Feedback) {
+        self.in_touch = now;
+        self.counters.messages += 1;
+        self.control.on_feedback(now, feedback);
+    }
+
+    pub(crate) fn on_epoch_ack(&mut self, now: Nanos, epoch: u32) {
+        self.counters.messages += 1;
+        self.control.on_epoch_ack(now, epoch);
+    }
+
+    /// The control loop's tick; an epoch size to tell the receivebox, if any.
+    pub(crate) fn tick(&mut self, now: Nanos) -> Option<u32> {
+        self.control.on_tick(now, self.backlog());
+        self.shaper.set_rate(now, self.control.rate());
+        let silent = now.saturating_sub(self.in_touch) >= REMIND_AFTER;
+        let reminder = silent.then(|| self.control.epoch());
+        let update = self.control.poll_epoch_update(now).or(reminder);
+        if update.is_some() {
+            self.in_touch = now;
+        }
+        update
+    }
+}
+
+/// What the receivebox knows of a bundle.
+pub(crate) struct Receivebox {
+    epoch: u32,
+    bytes: u64,
+    packets: u32,
+    sequence: u64,
+}
+
+impl Receivebox {
+    pub(crate) fn on_update(&mut self, epoch: u32) {
+        self.epoch = epoch;
+    }
+
+    /// A packet of the bundle passes; the feedback for it if it is a boundary.
+    pub(crate) fn on_packet(&mut self, now: Nanos, len: u16, fingerprint: u32) -> Option<Feedback> {
+        self.bytes += u64::from(len);
+        self.packets = self.packets.wrapping_add(1);
+        if fingerprint & (self.epoch - 1) != 0 || self.epoch == NO_EPOCH {
+            return None;
+        }
+        self.sequence += 1;
+        Some(Feedback {
+            fingerprint,
+            epoch: self.epoch,
+            bytes: Bytes(self.bytes),
+            packets: self.packets,
+            received_at: now,
+            sequence: self.sequence,
+        })
+    }
+}

@@ -1,0 +1,33 @@
+//! A discrete-event network simulator, packet by packet, that runs the boxes' own queueing and
+//! control code.
+//!
+//! A [`Simulation`] is put together from links (any qdisc of `forebay-queue`), bundles
+//! (`forebay-control` behind a `forebay-queue` shaper, and a receivebox), routes through them and
+//! traffic on those: TCP as Linux speaks it, and UDP. An [`Observer`] is told what happens. Time is
+//! virtual, in nanoseconds; the same setup and seed give the same run on any machine.
+//!
+//! Everything that is made per packet lives in slabs that are reused: once a run has had as many
+//! packets under way as it ever will, it allocates nothing.
+
+mod boxes;
+mod events;
+mod link;
+mod network;
+mod observer;
+mod packet;
+mod random;
+mod simulation;
+mod tcp;
+mod traffic;
+mod udp;
+
+pub use boxes::{BoxCounters, BundleSetup};
+pub use events::EventQueue;
+pub use link::{Capacity, Jitter, LinkConfig, LinkCounters, Loss, Queue};
+pub use network::{BundleId, Hop, LinkId, Path, Route, RouteId, SetupError};
+pub use observer::{At, Observer, Passage};
+pub use packet::Queued;
+pub use random::Random;
+pub use simulation::{Simulation, Totals};
+pub use tcp::Congestion;
+pub use traffic::{Asked, Traffic, TrafficKind};

@@ -1,0 +1,387 @@
+//! The simulation: what happens when.
+
+mod hosts;
+mod setup;
+mod sockets;
+
+use forebay_queue::{DropReason, Ecn};
+use forebay_units::{Bytes, Nanos};
+
+use crate::boxes::{BoxCounters, Bundle};
+use crate::events::EventQueue;
+use crate::link::{Link, LinkCounters};
+use crate::network::{BundleId, Hop, LinkId, Route, RouteId};
+use crate::observer::{At, Observer, Passage};
+use crate::packet::{Body, Packet, Packets, Queued};
+use crate::random::Random;
+use crate::tcp::Endpoint;
+use crate::traffic::{Application, Requests, Socket};
+
+/// How often control loops tick (Bundler section 6.2).
+const TICK: Nanos = Nanos::from_millis(10);
+
+#[derive(Clone, Copy, Debug)]
+enum Event {
+    /// A packet reaches the end of a link.
+    Arrive {
+        packet: u32,
+        link: u16,
+    },
+    /// A link's wire is free.
+    Serve(u16),
+    /// A bundle's shaper may let a packet out.
+    Release(u16),
+    Tick(u16),
+    /// An endpoint's timer.
+    Timer(u32),
+    /// A bulk flow begins or ends.
+    Begin(u32),
+    End(u32),
+    /// The next request is asked.
+    Ask(u32),
+    /// A UDP flow's timer.
+    Socket(u32),
+}
+
+/// A TCP endpoint in its place.
+struct Host {
+    tcp: Endpoint,
+    peer: u32,
+    route: RouteId,
+    hash: u32,
+    /// Packets made, for fingerprints.
+    made: u64,
+    /// The earliest timer event that is under way.
+    awaited: Nanos,
+    application: Application,
+}
+
+/// What has happened so far, in numbers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Events handled.
+    pub events: u64,
+    /// Steps of all packets: each link, sendbox or receivebox that one entered.
+    pub hops: u64,
+    /// Packets made by hosts and boxes,
+    pub made: u64,
+    /// that reached where they went,
+    pub delivered: u64,
+    /// that a queue dropped or a wire lost,
+    pub dropped: u64,
+    /// and that are under way.
+    pub live: u64,
+    /// TCP segments sent again.
+    pub retransmissions: u64,
+    /// TCP retransmission timers that ran out.
+    pub timeouts: u64,
+}
+
+/// A network with its hosts, and its virtual clock.
+///
+/// The same setup and seed give the same run to the last bit, on any machine: nothing here reads a
+/// clock, and nothing depends on addresses or on a hash map's order.
+pub struct Simulation<O> {
+    now: Nanos,
+    seed: u64,
+    events: EventQueue<Event>,
+    packets: Packets,
+    links: Vec<Link>,
+    bundles: Vec<Bundle>,
+    routes: Vec<Route>,
+    hosts: Vec<Host>,
+    requests: Vec<Requests>,
+    sockets: Vec<Socket>,
+    traffics: u32,
+    random: Random,
+    /// Dropped in the present step; kept for its memory.
+    drops: Vec<(Queued, DropReason)>,
+    totals: Totals,
+    observer: O,
+}
+
+impl<O: Observer> Simulation<O> {
+    /// Runs until `time`, what happens at that instant included.
+    pub fn run_until(&mut self, time: Nanos) {
+        while let Some((now, event)) = self.events.pop(time) {
+            self.now = now;
+            self.totals.events += 1;
+            self.handle(event);
+        }
+        self.now = self.now.max(time);
+    }
+
+    /// The present.
+    pub fn now(&self) -> Nanos {
+        self.now
+    }
+
+    /// What has happened so far.
+    pub fn totals(&self) -> Totals {
+        let repairs = self.hosts.iter().map(|h| h.tcp.repairs());
+        let (retransmissions, timeouts) = repairs.fold((0, 0), |sum, r| (sum.0 + r.0, sum.1 + r.1));
+        Totals {
+            made: self.packets.made(),
+            live: self.packets.live(),
+            retransmissions,
+            timeouts,
+            ..self.totals
+        }
+    }
+
+    /// The packets of a link.
+    pub fn link(&self, link: LinkId) -> LinkCounters {
+        self.links[link.index()].counters
+    }
+
+    /// The packets of a bundle at its sendbox.
+    pub fn sendbox(&self, bundle: BundleId) -> BoxCounters {
+        self.bundles[bundle.index()].counters()
+    }
+
+    /// Who was told.
+    pub fn observer(&self) -> &O {
+        &self.observer
+    }
+
+    /// Who was told.
+    pub fn observer_mut(&mut self) -> &mut O {
+        &mut self.observer
+    }
+
+    fn handle(&mut self, event: Event) {
+        match event {
+            Event::Arrive { packet, link } => {
+                let counters = &mut self.links[usize::from(link)].counters;
+                counters.sent += 1;
+                counters.inside -= 1;
+                self.forward(packet);
+            }
+            Event::Serve(link) => {
+                self.links[usize::from(link)].awaited = false;
+                self.serve(link);
+            }
+            Event::Release(bundle) => {
+                if self.bundles[usize::from(bundle)].awaited == self.now {
+                    self.bundles[usize::from(bundle)].awaited = Nanos::MAX;
+                    self.release(bundle);
+                }
+            }
+            Event::Tick(bundle) => self.tick(bundle),
+            Event::Timer(host) => self.on_timer(host),
+            Event::Begin(host) => self.begin(host),
+            Event::End(host) => self.end(host),
+            Event::Ask(requests) => self.ask(requests),
+            Event::Socket(socket) => self.on_socket(socket),
+        }
+    }
+
+    /// A new packet sets out.
+    fn send(&mut self, packet: Packet) {
+        let id = self.packets.insert(packet);
+        self.forward(id);
+    }
+
+    /// Takes a packet to its next queue, or to its end.
+    fn forward(&mut self, id: u32) {
+        loop {
+            let packet = self.packets.get_mut(id);
+            let route = &self.routes[usize::from(packet.route.0)];
+            let Some(hop) = route.hops.get(usize::from(packet.hop)) else {
+                return self.deliver(id);
+            };
+            packet.hop += 1;
+            self.totals.hops += 1;
+            match *hop {
+                Hop::Link(link) => return self.enter_link(link.0, id),
+                Hop::AnyOf { first, count, per_packet } => {
+                    let mut hash = u64::from(packet.flow_hash);
+                    if per_packet {
+                        hash = hash << 32 | u64::from(packet.fingerprint);
+                    }
+                    let hash = crate::random::mix(hash ^ self.seed);
+                    let choice = (u128::from(hash) * u128::from(count)) >> 64;
+                    return self.enter_link(first.0 + choice as u16, id);
+                }
+                Hop::Sendbox(bundle) => {
+                    let queued = self.queued(id);
+                    let drops = &mut self.drops;
+                    self.bundles[bundle.index()]
+                        .enqueue(self.now, queued, &mut |p, r| drops.push((p, r)));
+                    self.discard(At::Sendbox(bundle));
+                    return self.release(bundle.0);
+                }
+                Hop::Receivebox(bundle) => {
+                    let (len, fingerprint) = (packet.len, packet.fingerprint);
+                    let of = &mut self.bundles[bundle.index()];
+                    if let Some(feedback) = of.receivebox.on_packet(self.now, len, fingerprint) {
+                        let message = Body::Feedback { bundle: u32::from(bundle.0), feedback };
+                        let (route, len) = (of.feedback_route, of.feedback_len);
+                        self.send_message(message, route, len);
+                    }
+                }
+            }
+        }
+    }
+
+    fn queued(&self, id: u32) -> Queued {
+        let Packet { flow_hash, len, ecn, .. } = *self.packets.get(id);
+        Queued { id, flow_hash, len, ecn, arrived: self.now }
+    }
+
+    fn enter_link(&mut self, link: u16, id: u32) {
+        let queued = self.queued(id);
+        let drops = &mut self.drops;
+        let through =
+            self.links[usize::from(link)].enter(self.now, queued, &mut |p, r| drops.push((p, r)));
+        match through {
+            Some(departure) => self.on_wire(link, departure),
+            None => self.serve(link),
+        }
+    }
+
+    fn serve(&mut self, link: u16) {
+        let index = usize::from(link);
+        loop {
+            let drops = &mut self.drops;
+            let departure = self.links[index].serve(self.now, &mut |p, r| drops.push((p, r)));
+            self.discard(At::Link(LinkId(link)));
+            let Some(departure) = departure else { break };
+            self.record(At::Link(LinkId(link)), &departure.packet, false);
+            self.on_wire(link, departure);
+        }
+        let of = &mut self.links[index];
+        if !of.awaited
+            && let Some(time) = of.next_event(self.now)
+        {
+            of.awaited = true;
+            self.events.push(time, Event::Serve(link));
+        }
+    }
+
+    fn on_wire(&mut self, link: u16, departure: crate::link::Departure) {
+        let Queued { id, ecn, .. } = departure.packet;
+        match departure.arrival {
+            Some(time) => {
+                self.packets.get_mut(id).ecn = ecn;
+                self.events.push(time, Event::Arrive { packet: id, link });
+            }
+            None => {
+                self.totals.dropped += 1;
+                self.packets.remove(id);
+            }
+        }
+    }
+
+    fn release(&mut self, bundle: u16) {
+        let index = usize::from(bundle);
+        let at = At::Sendbox(BundleId(bundle));
+        loop {
+            let drops = &mut self.drops;
+            let packet = self.bundles[index].dequeue(self.now, &mut |p, r| drops.push((p, r)));
+            self.discard(at);
+            let Some(packet) = packet else { break };
+            let of = self.packets.get_mut(packet.id);
+            of.ecn = packet.ecn;
+            let fingerprint = of.fingerprint;
+            self.bundles[index].on_sent(self.now, &packet, fingerprint);
+            self.record(at, &packet, false);
+            self.forward(packet.id);
+        }
+        let of = &mut self.bundles[index];
+        if let Some(time) = of.next_event(self.now).filter(|t| *t < of.awaited) {
+            of.awaited = time;
+            self.events.push(time, Event::Release(bundle));
+        }
+    }
+
+    fn tick(&mut self, bundle: u16) {
+        let now = self.now;
+        let of = &mut self.bundles[usize::from(bundle)];
+        let update = of.tick(now);
+        let id = BundleId(bundle);
+        self.observer.ticked(id, now, &of.control.snapshot(), of.backlog());
+        while let Some(event) = of.control.poll_event() {
+            self.observer.decided(id, now, &event);
+        }
+        self.events.push(now.saturating_add(TICK), Event::Tick(bundle));
+        if let Some(epoch) = update {
+            let (route, len) = (of.update_route, of.update_len);
+            let message = Body::EpochUpdate { bundle: u32::from(bundle), epoch };
+            self.send_message(message, route, len);
+        }
+        self.release(bundle);
+    }
+
+    fn send_message(&mut self, body: Body, route: RouteId, len: u16) {
+        self.send(Packet {
+            body,
+            len,
+            ecn: Ecn::NotEct,
+            route,
+            hop: 0,
+            flow_hash: 0,
+            fingerprint: 0,
+        });
+    }
+
+    /// Packets that a queue has just dropped.
+    fn discard(&mut self, at: At) {
+        while let Some((packet, _)) = self.drops.pop() {
+            self.totals.dropped += 1;
+            match at {
+                At::Link(link) => {
+                    let counters = &mut self.links[link.index()].counters;
+                    counters.dropped += 1;
+                    counters.inside -= 1;
+                }
+                At::Sendbox(bundle) => {
+                    self.bundles[bundle.index()].counters.dropped += 1;
+                }
+            }
+            self.record(at, &packet, true);
+            self.packets.remove(packet.id);
+        }
+    }
+
+    fn record(&mut self, at: At, packet: &Queued, dropped: bool) {
+        let route = self.packets.get(packet.id).route;
+        self.observer.passed(
+            at,
+            &Passage {
+                time: self.now,
+                sojourn: self.now.saturating_sub(packet.arrived),
+                len: Bytes(u64::from(packet.len)),
+                source: self.routes[usize::from(route.0)].source,
+                dropped,
+            },
+        );
+    }
+
+    /// A packet is where it was to go.
+    fn deliver(&mut self, id: u32) {
+        let Packet { body, ecn, .. } = *self.packets.get(id);
+        self.packets.remove(id);
+        self.totals.delivered += 1;
+        match body {
+            Body::Segment { endpoint, segment } => {
+                self.on_segment(endpoint, &segment, ecn == Ecn::Ce);
+            }
+            Body::Datagram { socket, number } => self.on_datagram(socket, number),
+            Body::Request { socket, number } => self.on_loop_request(socket, number),
+            Body::Report { socket, next, received } => self.on_report(socket, next, received),
+            Body::Feedback { bundle, feedback } => {
+                self.bundles[bundle as usize].on_feedback(self.now, &feedback);
+            }
+            Body::EpochAck { bundle, epoch } => {
+                self.bundles[bundle as usize].on_epoch_ack(self.now, epoch);
+            }
+            Body::EpochUpdate { bundle, epoch } => {
+                let of = &mut self.bundles[bundle as usize];
+                of.receivebox.on_update(epoch);
+                let (route, len) = (of.feedback_route, of.update_len);
+                self.send_message(Body::EpochAck { bundle, epoch }, route, len);
+            }
+        }
+    }
+}

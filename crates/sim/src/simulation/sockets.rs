@@ -1,0 +1,171 @@
+//! Hosts with UDP.
+
+use forebay_queue::Ecn;
+use forebay_units::{Bytes, Nanos};
+
+use super::{Event, Simulation};
+use crate::network::RouteId;
+use crate::observer::Observer;
+use crate::packet::{Body, Packet, UDP_HEADERS, fingerprint};
+use crate::traffic::{Socket, SocketKind};
+use crate::udp::{BULK_PAYLOAD, LOOP_PAYLOAD, LOST_AFTER, REPORT_PAYLOAD, Window};
+
+impl Socket {
+    fn deadline(&self) -> Nanos {
+        match &self.kind {
+            SocketKind::Bulk { window, sink } => {
+                sink.deadline().min(window.as_ref().map_or(Nanos::MAX, Window::deadline))
+            }
+            SocketKind::Cbr { rate, size, start, sent } => {
+                // From the count and not from gap to gap, so that rounding does not add up.
+                let next = start.saturating_add(rate.time_for(Bytes(size.saturating_mul(*sent))));
+                if next < self.stop { next } else { Nanos::MAX }
+            }
+            SocketKind::Loop { asked: Some(start), .. } => start.saturating_add(LOST_AFTER),
+            SocketKind::Loop { asked: None, .. } => Nanos::MAX,
+        }
+    }
+}
+
+impl<O: Observer> Simulation<O> {
+    /// The time came that a socket waited for, its beginning among them.
+    pub(super) fn on_socket(&mut self, index: u32) {
+        let now = self.now;
+        let socket = &mut self.sockets[index as usize];
+        if socket.awaited != now {
+            return;
+        }
+        socket.awaited = Nanos::MAX;
+        let open = now < socket.stop;
+        match &mut socket.kind {
+            SocketKind::Bulk { window, sink } => {
+                match window {
+                    _ if !open => *window = None,
+                    None => *window = Some(Window::new(now)),
+                    Some(window) if window.deadline() <= now => window.silence(now),
+                    Some(_) => {}
+                }
+                if sink.deadline() <= now {
+                    self.report(index);
+                }
+                self.send_bulk(index);
+            }
+            SocketKind::Cbr { size, sent, .. } if open => {
+                let (number, size) = (*sent, *size);
+                *sent += 1;
+                self.datagram(index, true, size, Body::Datagram { socket: index, number });
+            }
+            SocketKind::Cbr { .. } => {}
+            SocketKind::Loop { asked: Some(start), .. } if now < *start + LOST_AFTER => {}
+            SocketKind::Loop { asked, .. } => {
+                if let Some(start) = asked.take() {
+                    let (traffic, flow) = (socket.traffic as usize, socket.flow);
+                    self.observer.looped(traffic, flow, start, None);
+                }
+                self.next_round(index);
+            }
+        }
+        self.await_socket(index);
+    }
+
+    /// A datagram reached the far end.
+    pub(super) fn on_datagram(&mut self, index: u32, number: u64) {
+        let now = self.now;
+        let socket = &mut self.sockets[index as usize];
+        let (traffic, flow) = (socket.traffic as usize, socket.flow);
+        match &mut socket.kind {
+            SocketKind::Bulk { sink, .. } => {
+                let report = sink.on_datagram(now, number);
+                self.observer.read(traffic, flow, BULK_PAYLOAD);
+                if report {
+                    self.report(index);
+                }
+            }
+            SocketKind::Cbr { size, .. } => self.observer.read(traffic, flow, *size),
+            SocketKind::Loop { round, asked } => {
+                // Responses to rounds that were given up are passed over.
+                if *round == number
+                    && let Some(start) = asked.take()
+                {
+                    self.observer.looped(traffic, flow, start, Some(now));
+                    self.next_round(index);
+                }
+            }
+        }
+        self.await_socket(index);
+    }
+
+    /// A closed loop's request reached the echo.
+    pub(super) fn on_loop_request(&mut self, index: u32, number: u64) {
+        self.datagram(index, true, LOOP_PAYLOAD, Body::Datagram { socket: index, number });
+    }
+
+    pub(super) fn on_report(&mut self, index: u32, next: u64, received: u64) {
+        let now = self.now;
+        if let SocketKind::Bulk { window: Some(window), .. } =
+            &mut self.sockets[index as usize].kind
+        {
+            window.report(now, next, received);
+            self.send_bulk(index);
+            self.await_socket(index);
+        }
+    }
+
+    fn report(&mut self, index: u32) {
+        if let SocketKind::Bulk { sink, .. } = &mut self.sockets[index as usize].kind {
+            let (next, received) = sink.report();
+            let body = Body::Report { socket: index, next, received };
+            self.datagram(index, false, REPORT_PAYLOAD, body);
+        }
+    }
+
+    fn send_bulk(&mut self, index: u32) {
+        loop {
+            let socket = &mut self.sockets[index as usize];
+            let open = self.now < socket.stop;
+            let SocketKind::Bulk { window: Some(window), .. } = &mut socket.kind else { return };
+            let Some(number) = window.send().filter(|_| open) else { return };
+            self.datagram(index, true, BULK_PAYLOAD, Body::Datagram { socket: index, number });
+        }
+    }
+
+    fn next_round(&mut self, index: u32) {
+        let socket = &mut self.sockets[index as usize];
+        if self.now >= socket.stop {
+            return;
+        }
+        if let SocketKind::Loop { round, asked } = &mut socket.kind {
+            *round += 1;
+            *asked = Some(self.now);
+            let body = Body::Request { socket: index, number: *round };
+            self.datagram(index, false, LOOP_PAYLOAD, body);
+        }
+    }
+
+    fn datagram(&mut self, index: u32, forward: bool, payload: u64, body: Body) {
+        let socket = &mut self.sockets[index as usize];
+        socket.made += 1;
+        let route: RouteId = if forward { socket.path.forward } else { socket.path.backward };
+        // A way back is another flow.
+        let flow_hash = if forward { socket.hash } else { !socket.hash };
+        let packet = Packet {
+            body,
+            len: (payload + UDP_HEADERS) as u16,
+            ecn: Ecn::NotEct,
+            route,
+            hop: 0,
+            flow_hash,
+            fingerprint: fingerprint(flow_hash, socket.made),
+        };
+        self.send(packet);
+    }
+
+    fn await_socket(&mut self, index: u32) {
+        let socket = &mut self.sockets[index as usize];
+        let deadline = socket.deadline();
+        if deadline < socket.awaited {
+            socket.awaited = deadline;
+            self.events.push(deadline, Event::Socket(index));
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! TCP against losses, reordering and full queues.
+
+use forebay_sim::{Asked, Congestion, Jitter, Loss, TrafficKind};
+use forebay_units::{Bytes, Nanos, Rate};
+
+use crate::network::{Dumbbell, Seen, fifo_queue, fq_codel_queue};
+
+const S: Nanos = Nanos::from_secs(1);
+
+fn bulk(flows: u32, congestion: Congestion) -> TrafficKind {
+    TrafficKind::Bulk { flows, congestion }
+}
+
+fn goodput(seen: &Seen, time: Nanos) -> f64 {
+    Rate::from_bytes_over(Bytes(seen.read.iter().sum()), time).as_mbps_f64()
+}
+
+#[test]
+fn every_byte_arrives_whatever_is_lost() {
+    for (seed, loss) in [
+        (1, Loss::Random(0.02)),
+        (2, Loss::Random(0.2)),
+        (3, Loss::Burst { begin: 0.005, end: 0.2 }),
+        (4, Loss::Burst { begin: 0.01, end: 0.1 }),
+    ] {
+        for congestion in [Congestion::Cubic, Congestion::Reno, Congestion::Bbr] {
+            let dumbbell = Dumbbell::new(20, 30, fifo_queue(Bytes(60_000)));
+            let mut net = Dumbbell { seed, loss, ..dumbbell }.build();
+            let schedule: Vec<_> = (0..40)
+                .map(|n| Asked { at: S / 10 * n, connection: (n % 4) as u32, size: 30_000 + n })
+                .collect();
+            let sizes: u64 = schedule.iter().map(|a| a.size).sum();
+            net.add(TrafficKind::Requests { schedule, connections: 4, congestion }, S);
+            net.sim.run_until(S * 400);
+            let seen = net.sim.observer();
+            assert_eq!(seen.answered.len(), 40, "{loss:?} {congestion:?}");
+            assert_eq!(seen.read, [sizes]);
+            let totals = net.sim.totals();
+            assert!(totals.retransmissions > 0, "{totals:?}");
+            assert_eq!(totals.live, 0, "all is silent in the end");
+            net.check_accounts();
+        }
+    }
+}
+
+#[test]
+fn reno_follows_the_square_root_law() {
+    let p = 0.002;
+    let dumbbell = Dumbbell::new(1000, 40, fifo_queue(Bytes(10_000_000)));
+    let mut net = Dumbbell { loss: Loss::Random(p), ..dumbbell }.build();
+    net.add(bulk(4, Congestion::Reno), S * 200);
+    net.sim.run_until(S * 200);
+    // Mathis et al. 1997, with delayed acknowledgements that Linux counts by bytes:
+    // W = sqrt(3 / 2p) for one acknowledgement per segment.
+    let window = (1.5_f64 / p).sqrt();
+    let expected = 4.0 * window * 1448.0 * 8.0 / 0.040 / 1e6;
+    let got = goodput(net.sim.observer(), S * 200);
+    assert!((0.85..1.15).contains(&(got / expected)), "{got} of {expected}");
+}
+
+#[test]
+fn cubic_finds_a_shared_queue_without_timeouts() {
+    let mut net = Dumbbell::new(48, 20, fifo_queue(Bytes(120_000))).build();
+    net.add(bulk(4, Congestion::Cubic), S * 60);
+    net.sim.run_until(S * 60);
+    let totals = net.sim.totals();
+    assert!(totals.retransmissions > 10, "{totals:?}");
+    assert!(totals.timeouts <= 2, "{totals:?}");
+    let read = &net.sim.observer().read;
+    let (least, most) = (read.iter().min().unwrap(), read.iter().max().unwrap());
+    assert!(*most < 3 * least, "{read:?}");
+}
+
+#[test]
+fn bbr_keeps_a_deep_queue_short() {
+    let wait = |congestion| {
+        let mut net = Dumbbell::new(48, 40, fifo_queue(Bytes(2_400_000))).build();
+        net.add(bulk(1, congestion), S * 30);
+        net.sim.run_until(S * 30);
+        (net.sim.observer().mean_wait_ms(S * 5), goodput(net.sim.observer(), S * 30))
+    };
+    let (cubic, bbr) = (wait(Congestion::Cubic), wait(Congestion::Bbr));
+    assert!(cubic.0 > 80.0, "{cubic:?}");
+    assert!(bbr.0 < 30.0 && bbr.1 > 42.0, "{bbr:?}");
+}
+
+#[test]
+fn dctcp_is_marked_and_not_dropped() {
+    let mut net = Dumbbell::new(48, 20, fq_codel_queue()).build();
+    net.add(bulk(2, Congestion::Dctcp), S * 20);
+    net.sim.run_until(S * 20);
+    let totals = net.sim.totals();
+    assert_eq!((totals.retransmissions, totals.dropped), (0, 0), "{totals:?}");
+    assert!(goodput(net.sim.observer(), S * 20) > 42.0);
+    assert!(net.sim.observer().mean_wait_ms(S * 5) < 15.0);
+}
+
+#[test]
+fn reordering_is_learnt_and_not_taken_for_loss() {
+    let dumbbell = Dumbbell::new(48, 40, fifo_queue(Bytes(2_400_000)));
+    let jitter = Jitter { up_to: Nanos::from_millis(4), reorders: true };
+    let mut net = Dumbbell { jitter, ..dumbbell }.build();
+    net.add(bulk(1, Congestion::Fixed(120)), S * 20);
+    net.sim.run_until(S * 20);
+    let totals = net.sim.totals();
+    // 4 ms are within a quarter of the round trip.
+    assert!(totals.retransmissions < totals.made / 1000, "{totals:?}");
+    assert_eq!(totals.timeouts, 0);
+}
