@@ -10,5 +10,6 @@ pub mod report;
 pub mod results;
 pub mod runner;
 pub mod scenario;
+pub mod sim_engine;
 pub mod traffic;
 pub mod workload;

@@ -105,8 +105,9 @@ impl Link {
         let log = PacketLog::create(&log_path, spec.packet_limit)
             .map_err(|source| LinkError::Write { path: log_path.clone(), source })?;
         Ok(Self {
-            kernel: KernelDrops::from_now(&netdevs)?,
             ports: port::open(&netdevs, Method::Auto, &mut pool)?,
+            // What comes before there are ports was never ours to lose.
+            kernel: KernelDrops::from_now(&netdevs)?,
             pool,
             out: netdevs.iter().map(|_| VecDeque::new()).collect(),
             bottleneck: Bottleneck::new(spec.queue.build().map_err(LinkError::Queue)?, spec.rate()),
@@ -148,7 +149,7 @@ impl Link {
                 port.send(&mut self.pool, out);
             }
             for (k, &port) in port_of.iter().enumerate() {
-                waiter.set_writable(1 + k, !self.out[port].is_empty());
+                waiter.set(1 + k, true, !self.out[port].is_empty());
             }
             waiter.wait_until(self.next_event());
         }

@@ -15,11 +15,12 @@ use super::process::{Kind, Processes};
 use super::rundir::RunDir;
 use crate::engine::{EngineError, Job};
 use crate::link::{LinkSpec, QueueSpec};
-use crate::scenario::{Origin, Path, Queue, QueueKind, Sendbox};
+use crate::scenario::{Origin, Path, Process, Queue, QueueKind, Sendbox};
 
 /// Where the boxes listen for each other.
 const SENDBOX_PORT: u16 = 28_316;
 const RECEIVEBOX_PORT: u16 = 28_317;
+const RECEIVEBOX_FILE: &str = "receivebox.toml";
 /// A full-sized frame.
 const FRAME: u64 = 1_514;
 
@@ -61,9 +62,8 @@ pub(super) fn start(
     if let Sendbox::Bundle(_) = job.arm.sendbox {
         let program = std::env::current_exe().map_err(EngineError::io("finding this program"))?;
         exec::run(Command::new(program).arg("keygen").arg(&key), "")?;
-        let receivebox = write(dir, "receivebox.toml", receivebox(job, &key))?;
-        let args = ["receivebox".into(), "--config".into(), receivebox];
-        processes.start(dir, "receivebox", Kind::Box, at(Place::Receivebox)?, args)?;
+        write(dir, RECEIVEBOX_FILE, receivebox(job, &key))?;
+        start_receivebox(dir, network, processes)?;
     }
     let args = [
         ("--config", sendbox),
@@ -74,6 +74,17 @@ pub(super) fn start(
     let args = args.into_iter().flat_map(|(flag, file)| [PathBuf::from(flag), file]);
     let args = std::iter::once("sendbox".into()).chain(args);
     processes.start(dir, "sendbox", Kind::Box, at(Place::Sendbox)?, args)
+}
+
+/// Starts the receivebox whose file is written, for the first time or again.
+pub(super) fn start_receivebox(
+    dir: &RunDir,
+    network: &Network,
+    processes: &mut Processes,
+) -> Result<(), EngineError> {
+    let namespace = exec::open_namespace(&network.namespace(Place::Receivebox))?;
+    let args = ["receivebox".into(), "--config".into(), dir.file(RECEIVEBOX_FILE)];
+    processes.start(dir, Process::Receivebox.name(), Kind::Box, namespace, args)
 }
 
 fn write(dir: &RunDir, name: &str, text: String) -> Result<PathBuf, EngineError> {

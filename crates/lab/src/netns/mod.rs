@@ -15,6 +15,7 @@ mod addresses;
 mod boxes;
 mod collect;
 mod exec;
+mod faults;
 mod network;
 mod process;
 mod programs;

@@ -9,6 +9,8 @@ use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use forebay_dataplane::clock;
+use forebay_units::Nanos;
 use serde::Serialize;
 
 use super::exec;
@@ -37,9 +39,12 @@ pub(super) enum Kind {
 /// The processes of a run, in the order of their start; killed when dropped.
 pub(super) struct Processes {
     list: Vec<Process>,
-    sender: Sender<(usize, Event)>,
-    events: Receiver<(usize, Event)>,
+    sender: Sender<Message>,
+    events: Receiver<Message>,
 }
+
+/// What the process at an index of the list said, and when.
+type Message = (usize, Nanos, Event);
 
 struct Process {
     name: String,
@@ -47,8 +52,10 @@ struct Process {
     child: Child,
     stdin: Option<ChildStdin>,
     stderr: PathBuf,
-    is_ready: bool,
+    ready: Option<Nanos>,
     is_done: bool,
+    /// On purpose.
+    is_killed: bool,
 }
 
 impl Kind {
@@ -84,7 +91,7 @@ impl Processes {
             // Ctrl-C in a terminal goes to this process alone, which ends the others in order.
             .process_group(0);
         let mut child =
-            die_with_parent(exec::within(&mut command, namespace)).spawn().map_err(failed)?;
+            die_with_parent(exec::within(&mut command, namespace), kind).spawn().map_err(failed)?;
         let index = self.list.len();
         if let Some(stdout) = child.stdout.take() {
             let sender = self.sender.clone();
@@ -92,7 +99,7 @@ impl Processes {
                 for line in BufReader::new(stdout).lines().map_while(Result::ok) {
                     // A box may say other things, which are not for us.
                     if let Ok(event) = serde_json::from_str(&line) {
-                        let _ = sender.send((index, event));
+                        let _ = sender.send((index, clock::now(), event));
                     }
                 }
             });
@@ -104,8 +111,9 @@ impl Processes {
             stdin: child.stdin.take(),
             child,
             stderr,
-            is_ready: false,
+            ready: None,
             is_done: false,
+            is_killed: false,
         });
         dir.note_process(pid)
     }
@@ -129,10 +137,10 @@ impl Processes {
     /// # Errors
     /// If a process has ended that should not have.
     pub(super) fn wait(&mut self, timeout: Duration) -> Result<(), EngineError> {
-        if let Ok((index, event)) = self.events.recv_timeout(timeout) {
+        if let Ok((index, time, event)) = self.events.recv_timeout(timeout) {
             let process = &mut self.list[index];
             match event {
-                Event::Ready => process.is_ready = true,
+                Event::Ready => process.ready = Some(time),
                 Event::Done { late } => {
                     process.is_done = true;
                     // A program that lags measures its own host.
@@ -152,9 +160,32 @@ impl Processes {
         Ok(())
     }
 
+    /// Kills the process `name`, which has no chance to clean up, and waits until it is gone; the
+    /// instant of its death.
+    ///
+    /// # Errors
+    /// If the system refuses.
+    pub(super) fn kill(&mut self, name: &str) -> Result<Nanos, EngineError> {
+        let Some(process) = self.list.iter_mut().rfind(|process| process.name == name) else {
+            return Ok(clock::now());
+        };
+        let failed = |e| EngineError::io(format!("killing {name}"))(e);
+        process.is_killed = true;
+        process.child.kill().map_err(failed)?;
+        // It does nothing from here on, though the kernel may take a while to clean up after it.
+        let killed = clock::now();
+        process.child.wait().map_err(failed)?;
+        Ok(killed)
+    }
+
+    /// Since when the process `name`, as it was started last, is set up.
+    pub(super) fn ready_since(&self, name: &str) -> Option<Nanos> {
+        self.list.iter().rfind(|process| process.name == name)?.ready
+    }
+
     /// Whether all are set up.
     pub(super) fn are_ready(&self) -> bool {
-        self.list.iter().all(|process| process.is_ready)
+        self.list.iter().all(|process| process.ready.is_some())
     }
 
     /// Whether all that measure have done so.
@@ -164,7 +195,7 @@ impl Processes {
 
     /// The names of those that are not set up.
     pub(super) fn laggards(&self) -> EngineError {
-        let late: Vec<_> = self.list.iter().filter(|process| !process.is_ready).collect();
+        let late: Vec<_> = self.list.iter().filter(|process| process.ready.is_none()).collect();
         EngineError::Process {
             process: late.iter().map(|p| p.name.as_str()).collect::<Vec<_>>().join(", "),
             what: "did not become ready".to_owned(),
@@ -172,7 +203,7 @@ impl Processes {
         }
     }
 
-    /// Ends all in order: the traffic first, then each box, the last started first.
+    /// Ends all that live in order: the traffic first, then each box, the last started first.
     ///
     /// # Errors
     /// If one does not end, or ends badly.
@@ -187,7 +218,7 @@ impl Processes {
         self.list
             .iter_mut()
             .rev()
-            .filter(|process| !process.kind.is_program())
+            .filter(|process| !process.kind.is_program() && !process.is_killed)
             .try_for_each(Process::end)
     }
 }
@@ -220,6 +251,9 @@ impl Process {
 
     /// Fails if it has ended and should not have, or not so.
     fn check(&mut self) -> Result<(), EngineError> {
+        if self.is_killed {
+            return Ok(());
+        }
         match self.child.try_wait().map_err(EngineError::io(self.name.clone()))? {
             Some(status) if !self.kind.is_program() || !status.success() => Err(self.ended(status)),
             Some(_) => {
@@ -273,10 +307,11 @@ impl Process {
 
 /// Has the kernel kill the process when the thread that starts it ends, whatever ends it; and
 /// prefers it to what else runs on this machine, which is to disturb a run as little as possible.
-fn die_with_parent(command: &mut Command) -> &mut Command {
+/// The link and the boxes stand for machines of their own: they do not wait for any program.
+fn die_with_parent(command: &mut Command, kind: Kind) -> &mut Command {
     let parent = std::process::id();
-    // SAFETY: between fork and exec only prctl, getppid and setpriority are called, plain system calls
-    // that take no locks and allocate nothing.
+    // SAFETY: between fork and exec only prctl, getppid, setpriority and sched_setscheduler are
+    // called, plain system calls that take no locks and allocate nothing.
     unsafe {
         command.pre_exec(move || {
             if libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL as libc::c_ulong) != 0 {
@@ -288,6 +323,10 @@ fn die_with_parent(command: &mut Command) -> &mut Command {
             }
             // Where that is not allowed (some containers) it runs like anything else.
             libc::setpriority(libc::PRIO_PROCESS, 0, -10);
+            if !kind.is_program() {
+                let first = libc::sched_param { sched_priority: 1 };
+                libc::sched_setscheduler(0, libc::SCHED_RR, &first);
+            }
             Ok(())
         })
     }

@@ -4,6 +4,7 @@ use forebay_dataplane::clock;
 use forebay_units::Nanos;
 
 use super::boxes::{self, Files};
+use super::faults::Faults;
 use super::network::Network;
 use super::process::{Kind, Processes};
 use super::programs::{Program, programs};
@@ -11,6 +12,7 @@ use super::rundir::RunDir;
 use super::{collect, exec};
 use crate::engine::{Engine, EngineError, Interrupt, Job, Phase, Progress};
 use crate::results::Run;
+use crate::scenario::Process;
 use crate::traffic::Start;
 
 /// How long processes may take to be set up; connecting may meet a lost packet or two.
@@ -60,11 +62,15 @@ impl Engine for Netns {
 
         let start = clock::now().saturating_add(LEAD);
         processes.tell_programs(&Start { start: start.0 })?;
+        let mut faults = Faults::new(job, start);
         while !processes.are_done() {
             let elapsed = clock::now().saturating_sub(start);
             progress(Progress::at(job.scenario, elapsed));
             check_interrupt(interrupt)?;
-            processes.wait(TICK)?;
+            faults.act(clock::now(), &mut processes, |process, processes| match process {
+                Process::Receivebox => boxes::start_receivebox(&dir, &network, processes),
+            })?;
+            processes.wait(TICK.min(faults.next_in(clock::now())))?;
             if elapsed > length.saturating_add(DONE_WITHIN) {
                 return Err(EngineError::Unfit(
                     "the traffic programs did not end in time: is this machine overloaded?"
@@ -73,9 +79,11 @@ impl Engine for Netns {
             }
         }
         progress(Progress::at(job.scenario, length));
+        let faults = faults.into_records(&processes);
         processes.end()?;
         let all: Vec<_> = firsts.into_iter().chain(seconds).collect();
-        collect::collect(job, start, &Files::new(&dir), &all)
+        let run = collect::collect(job, start, &Files::new(&dir), &all)?;
+        Ok(Run { faults, ..run })
     }
 }
 

@@ -52,6 +52,17 @@ pub struct RoundTrip {
     pub end: Option<u64>,
 }
 
+/// A process that was killed in the middle of the run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FaultRecord {
+    /// The process, as the scenario calls it.
+    pub process: String,
+    /// When it was killed, in nanoseconds; it did nothing after that.
+    pub killed: u64,
+    /// When it was ready again, in nanoseconds; `None` if it was not before the run ended.
+    pub ready: Option<u64>,
+}
+
 /// Everything measured in one run of one arm with one seed.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Run {
@@ -84,6 +95,8 @@ pub struct Run {
     pub ticks: Vec<Tick>,
     /// Packet accounts, a hop each.
     pub hops: Vec<HopCounters>,
+    /// What went wrong on purpose, in the order of time.
+    pub faults: Vec<FaultRecord>,
 }
 
 impl Run {

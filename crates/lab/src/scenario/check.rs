@@ -7,7 +7,7 @@ use forebay_units::{Bytes, Nanos, Rate};
 
 use super::file::{ArmTable, File, QueueKindName, QueueTable, SendboxValue};
 use super::model::{Arm, Experiment, IpVersion, Path, Queue, QueueKind, Scenario, Sendbox};
-use super::{TrafficKind, traffic_check};
+use super::{TrafficKind, fault, traffic_check};
 
 /// Full-sized packets that a run may carry: each is 16 bytes in a packet log, so 1.6 GB of them.
 const MAX_PACKETS: u64 = 100_000_000;
@@ -131,6 +131,7 @@ impl Check<'_> {
             path,
             traffic: Vec::new(),
             arms: Vec::new(),
+            faults: Vec::new(),
             warmup: time(&file.warmup),
             duration: file.duration.get_ref().0,
             cooldown: time(&file.cooldown),
@@ -160,6 +161,7 @@ impl Check<'_> {
             return Err(self.0.error_at(file.name.span(), "arm", what));
         }
         self.traffic(file, &mut scenario)?;
+        scenario.faults = fault::faults(self, &file.fault, length)?;
         Ok(scenario)
     }
 

@@ -9,6 +9,7 @@ use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserializer, Error, MapAccess, Visitor};
 
 use super::Congestion;
+use super::fault::FaultTable;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -30,6 +31,8 @@ pub(super) struct File {
     pub(super) traffic: Vec<Spanned<TrafficTable>>,
     #[serde(default)]
     pub(super) arm: Vec<Spanned<ArmTable>>,
+    #[serde(default)]
+    pub(super) fault: Vec<FaultTable>,
 }
 
 #[derive(Deserialize)]

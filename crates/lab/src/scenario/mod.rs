@@ -7,7 +7,7 @@
 //! # The file
 //!
 //! Times, rates, sizes and limits are strings with units: `"50 ms"`, `"96 Mbit/s"`, `"20 MB"`,
-//! `"2 bdp"`. Times of traffic count from the start of the run, warm-up included.
+//! `"2 bdp"`. Times of traffic and faults count from the start of the run, warm-up included.
 //!
 //! | key | what | if left out |
 //! |---|---|---|
@@ -30,14 +30,18 @@
 //! | `bulk`: `flows`, `transport`, `congestion` | `tcp`, `udp`; `cubic`, `reno`, `bbr` | 1, `tcp`, `cubic` |
 //! | `udp_rr`: `flows` | closed loops of 40 B | 1 |
 //! | `cbr`: `rate`, `size` | UDP payload; as `load` | size: `"1200 B"` |
+//! | `[[fault]]` `process` | what is killed: `receivebox`; nothing in arms that have none | |
+//! | `[[fault]]` `at`, `back` | when; when it is started again | back: it stays dead |
 
 mod check;
+mod fault;
 mod file;
 mod model;
 mod traffic;
 mod traffic_check;
 
 pub use check::{load, parse};
+pub use fault::{Fault, Process};
 pub use model::{Arm, Experiment, IpVersion, Path, Queue, QueueKind, Scenario, Sendbox};
 pub use traffic::{Congestion, Origin, Traffic, TrafficKind, Transport};
 

@@ -3,7 +3,7 @@ use std::fmt;
 use forebay_config::Limit;
 use forebay_units::{Bytes, Nanos, Rate};
 
-use super::Traffic;
+use super::{Fault, Traffic};
 
 /// An experiment: the same comparison in each cell of its grid.
 #[derive(Clone, Debug, PartialEq)]
@@ -31,6 +31,8 @@ pub struct Scenario {
     pub traffic: Vec<Traffic>,
     /// The arms, each with a name of its own; at least one.
     pub arms: Vec<Arm>,
+    /// What goes wrong, in the order of time; a process is never killed while it is dead.
+    pub faults: Vec<Fault>,
     /// Traffic runs this long before anything is measured.
     pub warmup: Nanos,
     /// How long is measured.
@@ -46,7 +48,7 @@ impl Scenario {
     }
 
     /// The same scenario, measured for `duration`. Traffic that lasted to the end still does, and
-    /// what would come after the new end is cut.
+    /// what would come after the new end is cut, a process's return too.
     #[must_use]
     pub fn measured_for(mut self, duration: Nanos) -> Self {
         let before = self.length();
@@ -57,6 +59,7 @@ impl Scenario {
             traffic.stop = if lasts { length } else { traffic.stop.min(length) };
         }
         self.traffic.retain(|t| t.start < t.stop);
+        self.faults = self.faults.into_iter().filter_map(|f| f.within(length)).collect();
         self
     }
 

@@ -101,6 +101,72 @@ size = "1000 B"
     assert_eq!(cell.traffic[1].stop, Nanos::from_secs(8));
 }
 
+const TWO_FAULTS: &str = r#"[[fault]]
+process = "receivebox"
+at = "6 s"
+back = "9 s"
+[[fault]]
+process = "receivebox"
+at = "2 s"
+back = "5 s"
+"#;
+
+#[test]
+fn faults_are_ordered_and_cut_with_the_run() {
+    let secs = Nanos::from_secs;
+    let fault = |at, back: Option<u64>| Fault {
+        process: Process::Receivebox,
+        at: secs(at),
+        back: back.map(secs),
+    };
+    let text = MINIMAL.to_owned() + TWO_FAULTS;
+    let cell = parse(FilePath::new("x.toml"), &text).unwrap().cells.remove(0);
+    assert_eq!(cell.faults, [fault(2, Some(5)), fault(6, Some(9))]);
+    let cut = |duration| cell.clone().measured_for(secs(duration)).faults;
+    assert_eq!(cut(20), cell.faults);
+    assert_eq!(cut(9), [fault(2, Some(5)), fault(6, None)], "it would be back when all is over");
+    assert_eq!(cut(6), [fault(2, Some(5))]);
+}
+
+#[test]
+fn faults_that_cannot_be_are_refused() {
+    let cases = [
+        (
+            "\"receivebox\"",
+            "\"sendbox\"",
+            "x.toml:14: fault.process: unknown variant `sendbox`, expected `receivebox`",
+        ),
+        ("\"6 s\"", "\"10 s\"", "x.toml:15: fault.at: must be within the run of 10.000 s"),
+        (
+            "\"9 s\"",
+            "\"10 s\"",
+            "x.toml:16: fault.back: must be after at = 6.000 s, within the run of 10.000 s",
+        ),
+        (
+            "\"5 s\"",
+            "\"2 s\"",
+            "x.toml:20: fault.back: must be after at = 2.000 s, within the run of 10.000 s",
+        ),
+        (
+            "back = \"5 s\"\n",
+            "",
+            "x.toml:15: fault.at: the receivebox is dead then: let another fault bring it `back` before",
+        ),
+        (
+            "\"5 s\"",
+            "\"6 s\"",
+            "x.toml:15: fault.at: the receivebox is dead then: let another fault bring it `back` before",
+        ),
+    ];
+    for (from, to, expected) in cases {
+        assert!(TWO_FAULTS.contains(from), "{from}");
+        assert_eq!(error(&(MINIMAL.to_owned() + &TWO_FAULTS.replacen(from, to, 1))), expected);
+    }
+    let many = "[[fault]]\nprocess = \"receivebox\"\nat = \"1 s\"\n".repeat(101);
+    let said = error(&(MINIMAL.to_owned() + &many));
+    assert!(said.ends_with("fault: at most 100 faults are allowed"), "{said}");
+}
+
 /// Each change of the minimal file, and what is said of it.
 #[test]
 fn what_cannot_be_run_is_refused() {

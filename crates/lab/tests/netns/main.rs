@@ -16,7 +16,7 @@ use std::time::Duration;
 use forebay_dataplane::packet_log::Fate;
 use forebay_lab::engine::{EngineError, Interrupt, Job, Phase};
 use forebay_lab::results::Run;
-use forebay_lab::scenario::{self, Scenario};
+use forebay_lab::scenario::{self, Fault, Process, Scenario};
 use forebay_lab::{link, netns, traffic};
 use forebay_units::Nanos;
 use traces::Traces;
@@ -48,8 +48,9 @@ fn tests() -> ExitCode {
         println!("skipped: the netns engine needs root, and said so: {error}");
         return ExitCode::SUCCESS;
     }
-    let tests: [(&str, fn()); 6] = [
+    let tests: [(&str, fn()); 7] = [
         ("all_traffic_flows_and_nothing_is_left", all_traffic_flows_and_nothing_is_left),
+        ("a_killed_box_is_started_again", a_killed_box_is_started_again),
         ("an_interrupt_leaves_nothing", an_interrupt_leaves_nothing),
         ("a_panic_leaves_nothing", a_panic_leaves_nothing),
         ("two_runs_do_not_meet", two_runs_do_not_meet),
@@ -93,7 +94,7 @@ fn all_traffic_flows_and_nothing_is_left() {
         })
         .unwrap();
         assert_eq!(phases, [Phase::SetUp, Phase::WarmUp, Phase::Measure, Phase::Collect]);
-        traces.assert_seen_and_gone();
+        traces.assert_seen_and_gone(1);
 
         assert_eq!((run.end - run.start).0, scenario.duration.0);
         assert!(!run.requests.is_empty());
@@ -122,6 +123,27 @@ fn all_traffic_flows_and_nothing_is_left() {
     }
 }
 
+fn a_killed_box_is_started_again() {
+    let mut scenario = short(4);
+    let fault = |at, back: Option<u64>| Fault {
+        process: Process::Receivebox,
+        at: Nanos::from_millis(at),
+        back: back.map(Nanos::from_millis),
+    };
+    scenario.faults = vec![fault(100, Some(400)), fault(900, None)];
+    let mut traces = Traces::default();
+    let job = Job { scenario: &scenario, arm: &scenario.arms[0], seed: 1 };
+    let run = netns::run(&job, &Interrupt::default(), &mut |_| traces.look(std::process::id()));
+    let run = run.unwrap();
+    traces.assert_seen_and_gone(1);
+    let begin = run.start - scenario.warmup;
+    let at = |ms| (begin + Nanos::from_millis(ms)).0;
+    let [first, second] = &run.faults[..] else { panic!("{:?}", run.faults) };
+    assert_eq!((first.process.as_str(), second.process.as_str()), ("receivebox", "receivebox"));
+    assert!(first.killed >= at(100) && first.ready.is_some_and(|t| t >= at(400)), "{first:?}");
+    assert!(second.killed >= at(900) && second.ready.is_none(), "{second:?}");
+}
+
 fn an_interrupt_leaves_nothing() {
     let scenario = short(4);
     let interrupt = Interrupt::default();
@@ -134,7 +156,7 @@ fn an_interrupt_leaves_nothing() {
         }
     });
     assert!(matches!(result, Err(EngineError::Interrupted)));
-    traces.assert_seen_and_gone();
+    traces.assert_seen_and_gone(1);
 }
 
 fn a_panic_leaves_nothing() {
@@ -148,7 +170,7 @@ fn a_panic_leaves_nothing() {
         })
     }));
     assert!(result.is_err());
-    traces.assert_seen_and_gone();
+    traces.assert_seen_and_gone(1);
 }
 
 fn two_runs_do_not_meet() {
@@ -189,5 +211,5 @@ fn a_killed_run_is_reclaimed() {
     killed.wait().unwrap();
     traces.assert_processes_end();
     run(&short(4), &Interrupt::default()).unwrap();
-    traces.assert_seen_and_gone();
+    traces.assert_seen_and_gone(1);
 }

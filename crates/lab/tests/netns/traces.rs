@@ -40,9 +40,9 @@ impl Traces {
         self.processes.len()
     }
 
-    /// Everything was there, and nothing is any more.
-    pub(crate) fn assert_seen_and_gone(&self) {
-        assert_eq!((self.directories.len(), self.namespaces.len()), (1, 6));
+    /// Everything of so many runs was there, and nothing is any more.
+    pub(crate) fn assert_seen_and_gone(&self, runs: usize) {
+        assert_eq!((self.directories.len(), self.namespaces.len()), (runs, 6 * runs));
         assert!(!self.processes.is_empty());
         self.assert_processes_end();
         for path in self.directories.iter().chain(&self.namespaces) {

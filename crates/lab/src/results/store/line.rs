@@ -4,7 +4,7 @@ use forebay_dataplane::packet_log::{Fate, Record};
 use forebay_units::{Bytes, Nanos, Rate};
 use serde::{Deserialize, Serialize};
 
-use super::super::{HopCounters, Progress, Request, RoundTrip, Run, Tick};
+use super::super::{FaultRecord, HopCounters, Progress, Request, RoundTrip, Run, Tick};
 
 /// The version of the format; raised by any change that an older reader would misread.
 pub(super) const VERSION: u32 = 1;
@@ -23,6 +23,7 @@ pub(super) enum Line {
     RoundTrip(RoundTrip),
     Tick(Tick),
     Hop(HopCounters),
+    Fault(FaultRecord),
     Bottleneck(Vec<Packet>),
     Sendbox(Vec<Packet>),
 }
@@ -49,6 +50,9 @@ pub(super) struct Counts {
     round_trips: u64,
     ticks: u64,
     hops: u64,
+    /// Files from before there were faults have no such count.
+    #[serde(default)]
+    faults: u64,
     bottleneck: u64,
     sendbox: u64,
 }
@@ -61,19 +65,21 @@ impl Counts {
             round_trips: run.round_trips.len() as u64,
             ticks: run.ticks.len() as u64,
             hops: run.hops.len() as u64,
+            faults: run.faults.len() as u64,
             bottleneck: run.bottleneck.len() as u64,
             sendbox: run.sendbox.len() as u64,
         }
     }
 
     /// Each kind's plural and count.
-    pub(super) fn by_kind(&self) -> [(&'static str, u64); 7] {
+    pub(super) fn by_kind(&self) -> [(&'static str, u64); 8] {
         [
             ("requests", self.requests),
             ("progress records", self.progress),
             ("round trips", self.round_trips),
             ("ticks", self.ticks),
             ("hops", self.hops),
+            ("faults", self.faults),
             ("bottleneck packets", self.bottleneck),
             ("sendbox packets", self.sendbox),
         ]

@@ -120,6 +120,7 @@ fn write(out: &mut impl Write, run: &Run) -> io::Result<()> {
     };
     put(Line::Run(Header::of(run)))?;
     run.hops.iter().try_for_each(|h| put(Line::Hop(h.clone())))?;
+    run.faults.iter().try_for_each(|f| put(Line::Fault(f.clone())))?;
     run.requests.iter().try_for_each(|r| put(Line::Request(*r)))?;
     run.progress.iter().try_for_each(|p| put(Line::Progress(p.clone())))?;
     run.round_trips.iter().try_for_each(|t| put(Line::RoundTrip(t.clone())))?;
@@ -192,6 +193,7 @@ fn read(lines: &mut Lines<impl BufRead>) -> Result<Run, Problem> {
             Line::RoundTrip(t) => run.round_trips.push(t),
             Line::Tick(t) => run.ticks.push(t),
             Line::Hop(h) => run.hops.push(h),
+            Line::Fault(f) => run.faults.push(f),
             Line::Bottleneck(packets) => run.bottleneck.extend(line::unpack(packets)),
             Line::Sendbox(packets) => run.sendbox.extend(line::unpack(packets)),
         }

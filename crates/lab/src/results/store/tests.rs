@@ -5,7 +5,7 @@ use forebay_units::{Bytes, Nanos, Rate};
 use proptest::prelude::*;
 
 use super::*;
-use crate::results::{HopCounters, Progress, Request, RoundTrip, Tick};
+use crate::results::{FaultRecord, HopCounters, Progress, Request, RoundTrip, Tick};
 
 /// A file that is gone when the test is over.
 struct Scratch(PathBuf);
@@ -67,6 +67,10 @@ fn run() -> Run {
             backlog: 3,
         }],
         hops: vec![HopCounters { hop: "link".into(), received: 1, sent: 1, ..Default::default() }],
+        faults: vec![
+            FaultRecord { process: "receivebox".into(), killed: 1_300, ready: Some(1_400) },
+            FaultRecord { process: "receivebox".into(), killed: 1_500, ready: None },
+        ],
         bundle_source: Some(1),
     }
 }
@@ -91,6 +95,16 @@ fn what_is_saved_is_loaded() {
     save(&scratch.0, &run()).unwrap();
     assert_eq!(load(&scratch.0).unwrap(), run());
     assert!(!scratch.0.with_extension("partial").exists());
+}
+
+#[test]
+fn files_from_before_there_were_faults_are_read() {
+    let mut text = Vec::new();
+    write(&mut text, &Run { faults: vec![], ..run() }).unwrap();
+    let old = String::from_utf8(text).unwrap().replacen("\"faults\":0,", "", 1);
+    assert!(!old.contains("fault"));
+    let scratch = Scratch::with("old.jsonl", old.as_bytes());
+    assert_eq!(load(&scratch.0).unwrap(), Run { faults: vec![], ..run() });
 }
 
 #[test]

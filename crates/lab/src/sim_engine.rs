@@ -1,0 +1,162 @@
+//! The simulating engine: the scenario's path, boxes and traffic in virtual time.
+//!
+//! It is laid out as the network namespaces are: the sendbox and the bottleneck follow each other
+//! without delay, propagation follows the bottleneck, and the way back only takes its time. Packets
+//! of hosts are up to [`NOISE`] late at random, as on a machine that does other things too; without
+//! that, flows in lockstep would find the same full queue for ever (Floyd and Jacobson, "On traffic
+//! phase effects in packet-switched gateways", 1991).
+
+mod collect;
+mod queues;
+
+use forebay_sim::{
+    Asked, BundleSetup, Capacity, Congestion, Hop, Jitter, LinkConfig, LinkId, Loss, Path, Route,
+    RouteId, SetupError, Simulation, Traffic, TrafficKind,
+};
+use forebay_units::{Bytes, Nanos};
+use forebay_wire::feedback::{EPOCH_UPDATE_LEN, FEEDBACK_LEN};
+
+use self::collect::Collector;
+use crate::engine::{Engine, EngineError, Interrupt, Job, Phase, Progress};
+use crate::results::Run;
+use crate::scenario::{self, Origin, Scenario, Sendbox, Transport};
+
+/// How much later than it could a packet arrives at most.
+const NOISE: Nanos = Nanos::from_micros(20);
+/// What the sendbox's shaper lets out at once after a pause, as the real box's.
+const BURST: Nanos = Nanos::from_micros(500);
+/// How often progress is recorded, as the real programs do.
+pub(super) const INTERVAL: Nanos = Nanos::from_millis(100);
+/// Ethernet, IPv4 and UDP headers of the boxes' messages. Simulated packets have IPv4's lengths
+/// whatever the scenario's version.
+const UDP_HEADERS: u64 = 14 + 20 + 8;
+/// The ports of the link, as its records number them.
+const LEFT: u8 = 0;
+const CROSS: u8 = 2;
+
+/// The simulating engine. A run needs no privilege, and gives the same records every time and
+/// everywhere.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Sim;
+
+impl Engine for Sim {
+    fn name(&self) -> &'static str {
+        "sim"
+    }
+
+    fn run(
+        &self,
+        job: &Job<'_>,
+        interrupt: &Interrupt,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<Run, EngineError> {
+        let scenario = job.scenario;
+        let length = scenario.length();
+        progress(Progress { phase: Phase::SetUp, elapsed: Nanos::ZERO, length });
+        let mut simulated = build(job)?;
+        let sim = &mut simulated.sim;
+        while let Some(time) = sim.observer().next_interval() {
+            if interrupt.is_raised() {
+                return Err(EngineError::Interrupted);
+            }
+            // What happens at the border belongs to the interval that ends there.
+            sim.run_until(time);
+            sim.observer_mut().end_interval(time);
+            progress(Progress::at(scenario, time));
+        }
+        Ok(simulated.finish(job))
+    }
+}
+
+/// A network with a scenario's traffic on it.
+struct Simulated {
+    sim: Simulation<Collector>,
+    links: [LinkId; 2],
+    bundle: Option<forebay_sim::BundleId>,
+}
+
+fn refused(error: SetupError) -> EngineError {
+    EngineError::Unfit(format!("this scenario cannot be simulated: {error}"))
+}
+
+fn build(job: &Job<'_>) -> Result<Simulated, EngineError> {
+    let scenario = job.scenario;
+    let path = scenario.path;
+    let (collector, schedules) = Collector::new(job).map_err(EngineError::Unfit)?;
+    let mut sim = Simulation::new(job.seed, collector);
+    let jitter = Jitter { up_to: NOISE, reorders: false };
+    let link = |capacity, queue| LinkConfig {
+        capacity,
+        delay: path.rtt / 2,
+        queue,
+        loss: Loss::None,
+        jitter,
+    };
+    let bottleneck = queues::bottleneck(&job.arm.queue, &path).map_err(unfit)?;
+    let forward = sim.add_link(link(Capacity::Constant(path.rate), Some(bottleneck)));
+    let forward = forward.map_err(refused)?;
+    let backward = sim.add_link(link(Capacity::Unlimited, None)).map_err(refused)?;
+    let mut route = |hops: Vec<Hop>, source| sim.add_route(Route { hops, source });
+    let back = route(vec![Hop::Link(backward)], LEFT).map_err(refused)?;
+    let straight = route(vec![Hop::Link(forward)], LEFT).map_err(refused)?;
+    let cross = route(vec![Hop::Link(forward)], CROSS).map_err(refused)?;
+    let (mut through, mut bundle) = (straight, None);
+    if let Sendbox::Bundle(queue) = job.arm.sendbox {
+        let setup = BundleSetup {
+            control: forebay_control::BundleConfig::default(),
+            queue: queues::sendbox(&queue, &path, job.seed).map_err(unfit)?,
+            burst: BURST,
+            feedback_route: back,
+            update_route: straight,
+            feedback_len: Bytes(FEEDBACK_LEN as u64 + UDP_HEADERS),
+            update_len: Bytes(EPOCH_UPDATE_LEN as u64 + UDP_HEADERS),
+        };
+        let id = sim.add_bundle(setup).map_err(refused)?;
+        let hops = vec![Hop::Sendbox(id), Hop::Link(forward), Hop::Receivebox(id)];
+        through = sim.add_route(Route { hops, source: LEFT }).map_err(refused)?;
+        bundle = Some(id);
+    }
+    for (traffic, schedule) in scenario.traffic.iter().zip(schedules) {
+        let forward = if traffic.from == Origin::SiteA { through } else { cross };
+        let traffic = simulated(traffic, scenario, forward, back, schedule);
+        sim.add_traffic(traffic).map_err(refused)?;
+    }
+    Ok(Simulated { sim, links: [forward, backward], bundle })
+}
+
+fn unfit(error: forebay_queue::ConfigError) -> EngineError {
+    EngineError::Unfit(format!("a queue of this scenario: {error}"))
+}
+
+fn simulated(
+    traffic: &scenario::Traffic,
+    scenario: &Scenario,
+    forward: RouteId,
+    backward: RouteId,
+    schedule: Vec<Asked>,
+) -> Traffic {
+    use scenario::TrafficKind as Kind;
+    let kind = match &traffic.kind {
+        Kind::Requests { requests, congestion } => TrafficKind::Requests {
+            schedule,
+            connections: requests.connections,
+            congestion: simulated_congestion(*congestion),
+        },
+        Kind::Bulk { flows, transport: Transport::Tcp(congestion) } => {
+            TrafficKind::Bulk { flows: *flows, congestion: simulated_congestion(*congestion) }
+        }
+        Kind::Bulk { flows, transport: Transport::Udp } => TrafficKind::UdpBulk { flows: *flows },
+        Kind::UdpRr { flows } => TrafficKind::UdpLoops { flows: *flows },
+        Kind::Cbr { rate, size } => TrafficKind::Cbr { rate: *rate, size: *size },
+    };
+    let path = Path { forward, backward, rtt: scenario.path.rtt };
+    Traffic { path, start: traffic.start, stop: traffic.stop, kind }
+}
+
+fn simulated_congestion(congestion: scenario::Congestion) -> Congestion {
+    match congestion {
+        scenario::Congestion::Cubic => Congestion::Cubic,
+        scenario::Congestion::Reno => Congestion::Reno,
+        scenario::Congestion::Bbr => Congestion::Bbr,
+    }
+}

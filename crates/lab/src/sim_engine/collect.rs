@@ -1,0 +1,225 @@
+//! From what the simulation tells to the record of a run.
+
+use forebay_control::Snapshot;
+use forebay_dataplane::packet_log::{Fate, Record};
+use forebay_sim::{Asked, At, BundleId, Observer, Passage};
+use forebay_units::{Bytes, Nanos, Rate};
+
+use super::{INTERVAL, LEFT, Simulated};
+use crate::engine::Job;
+use crate::results::{HopCounters, Progress, Request, RoundTrip, Run, Tick};
+use crate::scenario::{Origin, Sendbox, TrafficKind};
+
+/// Keeps what a run records.
+pub(super) struct Collector {
+    run: Run,
+    traffics: Vec<Kept>,
+    length: Nanos,
+}
+
+/// What is kept of a traffic.
+struct Kept {
+    name: String,
+    begin: Nanos,
+    /// Payload read in the present interval, by flow.
+    bytes: Vec<u64>,
+    /// Its intervals end here next.
+    next: Nanos,
+    /// Where its requests begin in the run's; `None` if they are not recorded.
+    requests: Option<usize>,
+    /// Whether its bytes are recorded.
+    metered: bool,
+}
+
+impl Collector {
+    /// For `job`, with the schedule of each traffic, empty for those that have none.
+    pub(super) fn new(job: &Job<'_>) -> Result<(Self, Vec<Vec<Asked>>), String> {
+        let scenario = job.scenario;
+        let measured = scenario.measured();
+        let mut run = Run {
+            arm: job.arm.name.clone(),
+            seed: job.seed,
+            start: measured.start,
+            end: measured.end,
+            rate: scenario.path.rate,
+            base_rtt: scenario.path.rtt,
+            bundle_source: scenario.traffic.iter().any(|t| t.from == Origin::Cross).then_some(LEFT),
+            ..Run::default()
+        };
+        let (mut traffics, mut schedules) = (Vec::new(), Vec::new());
+        // Connections are numbered through all request traffics of the bundle.
+        let mut before = 0;
+        for (stream, traffic) in (0..).zip(&scenario.traffic) {
+            let mut kept = Kept {
+                name: traffic.name.clone(),
+                begin: traffic.start,
+                bytes: Vec::new(),
+                next: traffic.start,
+                requests: None,
+                metered: true,
+            };
+            let mut schedule = Vec::new();
+            let flows = match &traffic.kind {
+                TrafficKind::Requests { requests, .. } => {
+                    // The schedule counts from the traffic's own beginning.
+                    let own = |t: Nanos| t.clamp(traffic.start, traffic.stop) - traffic.start;
+                    let measured = own(measured.start)..own(measured.end);
+                    let asked = requests
+                        .schedule(job.seed, stream, own(traffic.stop), measured)
+                        .map_err(|e| e.to_string())?;
+                    schedule.extend(asked.iter().map(|a| Asked {
+                        at: traffic.start.saturating_add(a.at),
+                        connection: a.connection,
+                        size: a.size,
+                    }));
+                    // Others' requests are load; they are not what an arm is judged by.
+                    kept.metered = traffic.from == Origin::SiteA;
+                    if kept.metered {
+                        kept.requests = Some(run.requests.len());
+                        run.requests.extend((0..).zip(&schedule).map(|(id, a)| Request {
+                            id,
+                            connection: a.connection + before,
+                            size: a.size,
+                            start: a.at.0,
+                            end: None,
+                        }));
+                        before += requests.connections;
+                    }
+                    1
+                }
+                TrafficKind::Bulk { flows, .. } => *flows,
+                TrafficKind::Cbr { .. } => 1,
+                TrafficKind::UdpRr { .. } => 0,
+            };
+            kept.metered &= flows > 0;
+            kept.bytes.resize(flows as usize, 0);
+            traffics.push(kept);
+            schedules.push(schedule);
+        }
+        Ok((Self { run, traffics, length: scenario.length() }, schedules))
+    }
+
+    /// When an interval ends next, the run at the latest; `None` once it has ended.
+    pub(super) fn next_interval(&self) -> Option<Nanos> {
+        let end = |k: &Kept| k.next.saturating_add(INTERVAL).min(self.length);
+        self.traffics.iter().filter(|k| k.next < self.length).map(end).min()
+    }
+
+    /// Records what was read in the intervals that end at `time`.
+    pub(super) fn end_interval(&mut self, time: Nanos) {
+        for kept in &mut self.traffics {
+            if kept.next >= self.length
+                || kept.next.saturating_add(INTERVAL).min(self.length) > time
+            {
+                continue;
+            }
+            kept.next = time;
+            if !kept.metered || time <= kept.begin {
+                continue;
+            }
+            let name = &kept.name;
+            self.run.progress.extend((0..).zip(&mut kept.bytes).map(|(flow, bytes)| Progress {
+                traffic: name.clone(),
+                flow,
+                time: time.0,
+                bytes: std::mem::take(bytes),
+            }));
+        }
+    }
+}
+
+impl Observer for Collector {
+    fn passed(&mut self, at: At, passage: &Passage) {
+        let record = Record {
+            time: passage.time,
+            sojourn: passage.sojourn,
+            len: passage.len,
+            source: passage.source,
+            fate: if passage.dropped { Fate::Dropped } else { Fate::Sent },
+        };
+        match at {
+            At::Link(_) => self.run.bottleneck.push(record),
+            At::Sendbox(_) => self.run.sendbox.push(record),
+        }
+    }
+
+    fn ticked(&mut self, _: BundleId, now: Nanos, state: &Snapshot, backlog: Bytes) {
+        self.run.ticks.push(Tick {
+            time: now.0,
+            bundle: "b".to_owned(),
+            mode: state.mode.to_string(),
+            rate: state.rate.map(Rate::as_bps),
+            rtt: state.rtt.map(|t| t.0),
+            min_rtt: state.min_rtt.map(|t| t.0),
+            send_rate: state.send_rate.map(Rate::as_bps),
+            receive_rate: state.receive_rate.map(Rate::as_bps),
+            epoch: state.epoch,
+            backlog: backlog.0,
+        });
+    }
+
+    fn read(&mut self, traffic: usize, flow: u32, bytes: u64) {
+        if let Some(count) = self.traffics[traffic].bytes.get_mut(flow as usize) {
+            *count += bytes;
+        }
+    }
+
+    fn answered(&mut self, traffic: usize, id: u64, now: Nanos) {
+        if let Some(first) = self.traffics[traffic].requests
+            && let Some(request) = self.run.requests.get_mut(first + id as usize)
+        {
+            request.end = Some(now.0);
+        }
+    }
+
+    fn looped(&mut self, traffic: usize, flow: u32, start: Nanos, end: Option<Nanos>) {
+        self.run.round_trips.push(RoundTrip {
+            traffic: self.traffics[traffic].name.clone(),
+            flow,
+            start: start.0,
+            end: end.map(|t| t.0),
+        });
+    }
+}
+
+impl Simulated {
+    /// The record of the run, which has come to its end.
+    pub(super) fn finish(mut self, job: &Job<'_>) -> Run {
+        let [forward, backward] = self.links.map(|link| self.sim.link(link));
+        let link = HopCounters {
+            hop: "link".to_owned(),
+            received: forward.received + backward.received,
+            sent: forward.sent + backward.sent,
+            policy_drops: forward.dropped,
+            local: 0,
+            queued: forward.inside + backward.inside,
+            lost: forward.lost + backward.lost,
+        };
+        // The sendbox passes on what comes back, the messages for itself apart.
+        let back = backward.sent;
+        let sendbox = match self.bundle.map(|b| self.sim.sendbox(b)) {
+            Some(b) => HopCounters {
+                hop: "sendbox".to_owned(),
+                received: b.received + back,
+                sent: b.sent + back - b.messages,
+                policy_drops: b.dropped,
+                local: b.messages,
+                queued: b.queued,
+                lost: 0,
+            },
+            None => HopCounters {
+                hop: "sendbox".to_owned(),
+                received: forward.received + back,
+                sent: forward.received + back,
+                ..HopCounters::default()
+            },
+        };
+        debug_assert_eq!(self.bundle.is_some(), job.arm.sendbox != Sendbox::Forward);
+        let mut run = std::mem::take(&mut self.sim.observer_mut().run);
+        if std::env::var_os("SIMDBG").is_some() {
+            eprintln!("{:?}", self.sim.totals());
+        }
+        run.hops = vec![sendbox, link];
+        run
+    }
+}

@@ -1,0 +1,134 @@
+//! The simulating engine on the demonstration's scenario, shortened.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+use forebay_lab::analysis::Analysis;
+use forebay_lab::engine::{Engine, EngineError, Interrupt, Job};
+use forebay_lab::results::{Run, store};
+use forebay_lab::scenario::{DEMO, Scenario, parse};
+use forebay_lab::sim_engine::Sim;
+use forebay_units::Nanos;
+
+fn demo() -> Scenario {
+    let mut demo = parse("demo.toml".as_ref(), DEMO).unwrap();
+    let mut scenario = demo.cells.remove(0);
+    scenario.warmup = Nanos::from_secs(3);
+    scenario.measured_for(Nanos::from_secs(10))
+}
+
+fn run(scenario: &Scenario, arm: &str, seed: u64) -> Run {
+    let arm = scenario.arms.iter().find(|a| a.name == arm).unwrap();
+    Sim.run(&Job { scenario, arm, seed }, &Interrupt::default(), &mut |_| {}).unwrap()
+}
+
+#[test]
+fn every_arm_accounts_for_its_packets_and_fares_as_it_should() {
+    let scenario = demo();
+    let [status_quo, in_network, sfq, fifo] =
+        ["status_quo", "in_network_sfq", "forebay_sfq", "forebay_fifo"].map(|arm| {
+            let run = run(&scenario, arm, 1);
+            assert_eq!(run.ticks.is_empty(), !arm.starts_with("forebay"), "{arm}");
+            assert_eq!(run.sendbox.is_empty(), !arm.starts_with("forebay"), "{arm}");
+            let summary = Analysis::of(&run).summary;
+            assert!(summary.conservation.ok, "{arm}: {:?}", summary.conservation);
+            assert!(summary.goodput_mbps > 80.0, "{arm}: {}", summary.goodput_mbps);
+            let requests = &summary.requests;
+            assert!(requests.offered > 4_000, "{arm}: {requests:?}");
+            let unfinished = requests.unfinished;
+            assert!(unfinished * 100 < requests.offered, "{arm}: {requests:?}");
+            summary
+        });
+    let wait = |s: &forebay_lab::analysis::Summary| s.bottleneck_queue_ms.as_ref().unwrap().p50;
+    let slowdown = |s: &forebay_lab::analysis::Summary| s.slowdown.all.p50.unwrap();
+    assert!(wait(&status_quo) > 20.0);
+    assert!(slowdown(&status_quo) > 1.4);
+    assert!(slowdown(&in_network) < 1.06);
+    for moved in [&sfq, &fifo] {
+        assert!(wait(moved) < 6.0, "{}", wait(moved));
+        assert!(moved.sendbox_queue_ms.is_some() && moved.estimates.is_some());
+    }
+    assert!(slowdown(&sfq) < 1.15, "{}", slowdown(&sfq));
+    assert!(slowdown(&fifo) > slowdown(&sfq));
+}
+
+#[test]
+fn a_seed_gives_one_file() {
+    let scenario = demo().measured_for(Nanos::from_secs(2));
+    let dir = std::env::temp_dir().join(format!("fb-sim-{}", std::process::id()));
+    std::fs::create_dir_all(&dir).unwrap();
+    let stored = |name: &str, seed| {
+        let path = dir.join(name);
+        store::save(&path, &run(&scenario, "forebay_sfq", seed)).unwrap();
+        std::fs::read(&path).unwrap()
+    };
+    let first = stored("a.jsonl", 5);
+    assert!(first.len() > 100_000);
+    assert!(first == stored("b.jsonl", 5), "byte for byte");
+    assert!(first != stored("c.jsonl", 6));
+    std::fs::remove_dir_all(&dir).unwrap();
+}
+
+#[test]
+fn every_kind_of_traffic_is_recorded() {
+    let text = r#"
+        name = "kinds"
+        duration = "2 s"
+        cooldown = "150 ms"
+        [path]
+        rate = "24 Mbit/s"
+        rtt = "20 ms"
+        queue = { kind = "fq_codel", limit = "1000 packets" }
+        [[arm]]
+        name = "boxes"
+        sendbox = { policy = "fq_codel", limit = "1000 packets" }
+        [[traffic]]
+        name = "tcp"
+        kind = "bulk"
+        flows = 2
+        congestion = "bbr"
+        [[traffic]]
+        name = "quic"
+        kind = "bulk"
+        transport = "udp"
+        [[traffic]]
+        name = "ping"
+        kind = "udp_rr"
+        flows = 3
+        [[traffic]]
+        name = "cross"
+        kind = "cbr"
+        from = "cross"
+        rate = "4 Mbit/s"
+        start = "1050 ms"
+    "#;
+    let experiment = parse("kinds.toml".as_ref(), text).unwrap();
+    let run = run(&experiment.cells[0], "boxes", 1);
+    let of = |name: &str| run.progress.iter().filter(|p| p.traffic == name).collect::<Vec<_>>();
+    let bytes = |name: &str| of(name).iter().map(|p| p.bytes).sum::<u64>();
+    assert_eq!(of("tcp").len(), 2 * 22, "21 intervals of 100 ms and a half one, for each flow");
+    assert_eq!(of("tcp").last().map(|p| p.time), Some(2_150_000_000));
+    assert_eq!(of("cross").first().map(|p| p.time), Some(1_150_000_000));
+    assert!(
+        bytes("tcp") > 1_000_000 && bytes("quic") > 200_000,
+        "{} {}",
+        bytes("tcp"),
+        bytes("quic")
+    );
+    assert!((500_000..=550_000).contains(&bytes("cross")), "{}", bytes("cross"));
+    let flows: Vec<_> =
+        (0..3).map(|f| run.round_trips.iter().filter(|r| r.flow == f).count()).collect();
+    assert!(flows.iter().all(|n| (40..105).contains(n)), "{flows:?}");
+    assert!(run.bottleneck.iter().any(|r| r.source == 2));
+    assert_eq!(run.bundle_source, Some(0));
+    assert!(Analysis::of(&run).summary.conservation.ok);
+}
+
+#[test]
+fn an_interrupt_ends_it() {
+    let scenario = demo();
+    let interrupt = Interrupt::default();
+    interrupt.raise();
+    let job = Job { scenario: &scenario, arm: &scenario.arms[0], seed: 1 };
+    let error = Sim.run(&job, &interrupt, &mut |_| {}).unwrap_err();
+    assert!(matches!(error, EngineError::Interrupted));
+}
