@@ -89,6 +89,8 @@ pub(crate) struct DemoArgs {
 pub(crate) enum Engine {
     /// This machine's Linux, in network namespaces (needs root).
     Netns,
+    /// The simulator: no root, no noise, and a model of TCP instead of the kernel's.
+    Sim,
 }
 
 #[derive(Debug, Args)]

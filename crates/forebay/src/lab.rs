@@ -13,6 +13,7 @@ use forebay_lab::engine::{EngineError, Interrupt};
 use forebay_lab::netns::Netns;
 use forebay_lab::results::store;
 use forebay_lab::runner::{self, RunError};
+use forebay_lab::sim_engine::Sim;
 use forebay_lab::{link, report, scenario, traffic};
 
 use crate::cli::{DemoArgs, Engine, LabArgs, LabCommand};
@@ -112,6 +113,7 @@ fn show(title: &str, runs: &[Analysis], out: Option<&Path>) -> Result<(), Failur
 fn engine(name: Engine) -> &'static dyn forebay_lab::engine::Engine {
     match name {
         Engine::Netns => &Netns,
+        Engine::Sim => &Sim,
     }
 }
 

@@ -182,6 +182,8 @@ fn an_interrupt_ends_it_in_order_and_keeps_what_was_finished() {
         assert_eq!(child.try_wait().unwrap(), None, "it ended before it was interrupted");
         traces.processes() == 10
     });
+    // Into its traffic.
+    thread::sleep(Duration::from_secs(1));
     let sent = Command::new("kill").args(["-s", "INT", &child.id().to_string()]).status().unwrap();
     assert!(sent.success());
     let output = end(child, &mut traces);
