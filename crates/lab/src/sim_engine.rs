@@ -7,6 +7,7 @@
 //! phase effects in packet-switched gateways", 1991).
 
 mod collect;
+mod faults;
 mod queues;
 
 use forebay_sim::{
@@ -17,6 +18,7 @@ use forebay_units::{Bytes, Nanos};
 use forebay_wire::feedback::{EPOCH_UPDATE_LEN, FEEDBACK_LEN};
 
 use self::collect::Collector;
+use self::faults::Faults;
 use crate::engine::{Engine, EngineError, Interrupt, Job, Phase, Progress};
 use crate::results::Run;
 use crate::scenario::{self, Origin, Scenario, Sendbox, Transport};
@@ -54,17 +56,22 @@ impl Engine for Sim {
         let length = scenario.length();
         progress(Progress { phase: Phase::SetUp, elapsed: Nanos::ZERO, length });
         let mut simulated = build(job)?;
-        let sim = &mut simulated.sim;
-        while let Some(time) = sim.observer().next_interval() {
+        let mut faults = Faults::new(job);
+        while simulated.sim.now() < length {
             if interrupt.is_raised() {
                 return Err(EngineError::Interrupted);
             }
+            let sim = &mut simulated.sim;
+            let stop = sim.now().saturating_add(INTERVAL).min(length);
+            let stop = sim.observer().next_interval().unwrap_or(stop).min(stop);
             // What happens at the border belongs to the interval that ends there.
+            let time = faults.next().unwrap_or(stop).min(stop);
             sim.run_until(time);
-            sim.observer_mut().end_interval(time);
+            sim.observer_mut().end_intervals(time);
+            faults.act(&mut simulated);
             progress(Progress::at(scenario, time));
         }
-        Ok(simulated.finish(job))
+        Ok(Run { faults: faults.into_records(), ..simulated.finish() })
     }
 }
 
@@ -72,6 +79,8 @@ impl Engine for Sim {
 struct Simulated {
     sim: Simulation<Collector>,
     links: [LinkId; 2],
+    /// What passes the sendbox: from the site, and back to it.
+    routes: [RouteId; 2],
     bundle: Option<forebay_sim::BundleId>,
 }
 
@@ -100,6 +109,7 @@ fn build(job: &Job<'_>) -> Result<Simulated, EngineError> {
     let back = route(vec![Hop::Link(backward)], LEFT).map_err(refused)?;
     let straight = route(vec![Hop::Link(forward)], LEFT).map_err(refused)?;
     let cross = route(vec![Hop::Link(forward)], CROSS).map_err(refused)?;
+    let cross_back = route(vec![Hop::Link(backward)], CROSS).map_err(refused)?;
     let (mut through, mut bundle) = (straight, None);
     if let Sendbox::Bundle(queue) = job.arm.sendbox {
         let setup = BundleSetup {
@@ -117,11 +127,14 @@ fn build(job: &Job<'_>) -> Result<Simulated, EngineError> {
         bundle = Some(id);
     }
     for (traffic, schedule) in scenario.traffic.iter().zip(schedules) {
-        let forward = if traffic.from == Origin::SiteA { through } else { cross };
-        let traffic = simulated(traffic, scenario, forward, back, schedule);
+        let (forward, backward) = match traffic.from {
+            Origin::SiteA => (through, back),
+            Origin::Cross => (cross, cross_back),
+        };
+        let traffic = simulated(traffic, scenario, forward, backward, schedule);
         sim.add_traffic(traffic).map_err(refused)?;
     }
-    Ok(Simulated { sim, links: [forward, backward], bundle })
+    Ok(Simulated { sim, links: [forward, backward], routes: [through, back], bundle })
 }
 
 fn unfit(error: forebay_queue::ConfigError) -> EngineError {

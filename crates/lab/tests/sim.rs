@@ -1,6 +1,6 @@
 //! The simulating engine on the demonstration's scenario, shortened.
 
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use forebay_lab::analysis::Analysis;
 use forebay_lab::engine::{Engine, EngineError, Interrupt, Job};
@@ -120,6 +120,38 @@ fn every_kind_of_traffic_is_recorded() {
     assert!(flows.iter().all(|n| (40..105).contains(n)), "{flows:?}");
     assert!(run.bottleneck.iter().any(|r| r.source == 2));
     assert_eq!(run.bundle_source, Some(0));
+    assert!(Analysis::of(&run).summary.conservation.ok);
+}
+
+#[test]
+fn a_dead_receivebox_opens_the_bundle_until_it_is_back() {
+    let text = r#"
+        name = "dead"
+        duration = "12 s"
+        [path]
+        rate = "24 Mbit/s"
+        rtt = "20 ms"
+        queue = { kind = "fifo", limit = "2 bdp" }
+        [[arm]]
+        name = "boxes"
+        sendbox = { policy = "sfq", limit = "1000 packets" }
+        [[traffic]]
+        name = "tcp"
+        kind = "bulk"
+        [[fault]]
+        process = "receivebox"
+        at = "4 s"
+        back = "7 s"
+    "#;
+    let experiment = parse("dead.toml".as_ref(), text).unwrap();
+    let run = run(&experiment.cells[0], "boxes", 1);
+    let mode = |s: f64| {
+        let time = Nanos::from_secs_f64(s).0;
+        run.ticks.iter().find(|t| t.time >= time).unwrap().mode.clone()
+    };
+    assert_eq!([3.9, 5.0, 6.9, 9.0].map(mode), ["delay control", "open", "open", "delay control"]);
+    let faults: Vec<_> = run.faults.iter().map(|f| (f.killed, f.ready)).collect();
+    assert_eq!(faults, [(4_000_000_000, Some(7_000_000_000))]);
     assert!(Analysis::of(&run).summary.conservation.ok);
 }
 

@@ -75,7 +75,7 @@ impl Bundle {
             in_touch: now,
             awaited: Nanos::MAX,
             counters: BoxCounters::default(),
-            receivebox: Receivebox { epoch: NO_EPOCH, bytes: 0, packets: 0, sequence: 0 },
+            receivebox: Receivebox::new(),
             feedback_route: setup.feedback_route,
             update_route: setup.update_route,
             feedback_len: len(setup.feedback_len),
@@ -142,6 +142,8 @@ impl Bundle {
 
 /// What the receivebox knows of a bundle.
 pub(crate) struct Receivebox {
+    /// A dead one counts nothing and answers nothing; packets pass it all the same.
+    alive: bool,
     epoch: u32,
     bytes: u64,
     packets: u32,
@@ -149,12 +151,28 @@ pub(crate) struct Receivebox {
 }
 
 impl Receivebox {
-    pub(crate) fn on_update(&mut self, epoch: u32) {
-        self.epoch = epoch;
+    /// One that has just started: it counts from zero and was told nothing.
+    pub(crate) fn new() -> Self {
+        Self { alive: true, epoch: NO_EPOCH, bytes: 0, packets: 0, sequence: 0 }
+    }
+
+    pub(crate) fn kill(&mut self) {
+        self.alive = false;
+    }
+
+    /// The sendbox's wish; whether there is somebody to acknowledge it.
+    pub(crate) fn on_update(&mut self, epoch: u32) -> bool {
+        if self.alive {
+            self.epoch = epoch;
+        }
+        self.alive
     }
 
     /// A packet of the bundle passes; the feedback for it if it is a boundary.
     pub(crate) fn on_packet(&mut self, now: Nanos, len: u16, fingerprint: u32) -> Option<Feedback> {
+        if !self.alive {
+            return None;
+        }
         self.bytes += u64::from(len);
         self.packets = self.packets.wrapping_add(1);
         if fingerprint & (self.epoch - 1) != 0 || self.epoch == NO_EPOCH {

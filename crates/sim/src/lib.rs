@@ -24,7 +24,7 @@ mod udp;
 pub use boxes::{BoxCounters, BundleSetup};
 pub use events::EventQueue;
 pub use link::{Capacity, Jitter, LinkConfig, LinkCounters, Loss, Queue};
-pub use network::{BundleId, Hop, LinkId, Path, Route, RouteId, SetupError};
+pub use network::{BundleId, Hop, LinkId, Path, Route, RouteCounters, RouteId, SetupError};
 pub use observer::{At, Observer, Passage};
 pub use packet::Queued;
 pub use random::Random;

@@ -59,6 +59,15 @@ pub struct Route {
     pub source: u8,
 }
 
+/// Packets on a route.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RouteCounters {
+    /// That set out.
+    pub sent: u64,
+    /// That reached its end.
+    pub arrived: u64,
+}
+
 /// Why a network or its traffic is refused.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum SetupError {

@@ -7,10 +7,10 @@ mod sockets;
 use forebay_queue::{DropReason, Ecn};
 use forebay_units::{Bytes, Nanos};
 
-use crate::boxes::{BoxCounters, Bundle};
+use crate::boxes::{BoxCounters, Bundle, Receivebox};
 use crate::events::EventQueue;
 use crate::link::{Link, LinkCounters};
-use crate::network::{BundleId, Hop, LinkId, Route, RouteId};
+use crate::network::{BundleId, Hop, LinkId, Route, RouteCounters, RouteId};
 use crate::observer::{At, Observer, Passage};
 use crate::packet::{Body, Packet, Packets, Queued};
 use crate::random::Random;
@@ -89,6 +89,7 @@ pub struct Simulation<O> {
     links: Vec<Link>,
     bundles: Vec<Bundle>,
     routes: Vec<Route>,
+    route_counters: Vec<RouteCounters>,
     hosts: Vec<Host>,
     requests: Vec<Requests>,
     sockets: Vec<Socket>,
@@ -134,9 +135,24 @@ impl<O: Observer> Simulation<O> {
         self.links[link.index()].counters
     }
 
+    /// The packets of a route.
+    pub fn route(&self, route: RouteId) -> RouteCounters {
+        self.route_counters[usize::from(route.0)]
+    }
+
     /// The packets of a bundle at its sendbox.
     pub fn sendbox(&self, bundle: BundleId) -> BoxCounters {
         self.bundles[bundle.index()].counters()
+    }
+
+    /// Kills a bundle's receivebox: packets pass it, and nothing is counted or answered.
+    pub fn kill_receivebox(&mut self, bundle: BundleId) {
+        self.bundles[bundle.index()].receivebox.kill();
+    }
+
+    /// Starts a bundle's receivebox again: it counts from zero and was told nothing.
+    pub fn start_receivebox(&mut self, bundle: BundleId) {
+        self.bundles[bundle.index()].receivebox = Receivebox::new();
     }
 
     /// Who was told.
@@ -178,6 +194,7 @@ impl<O: Observer> Simulation<O> {
 
     /// A new packet sets out.
     fn send(&mut self, packet: Packet) {
+        self.route_counters[usize::from(packet.route.0)].sent += 1;
         let id = self.packets.insert(packet);
         self.forward(id);
     }
@@ -360,7 +377,8 @@ impl<O: Observer> Simulation<O> {
 
     /// A packet is where it was to go.
     fn deliver(&mut self, id: u32) {
-        let Packet { body, ecn, .. } = *self.packets.get(id);
+        let Packet { body, ecn, route, .. } = *self.packets.get(id);
+        self.route_counters[usize::from(route.0)].arrived += 1;
         self.packets.remove(id);
         self.totals.delivered += 1;
         match body {
@@ -378,9 +396,10 @@ impl<O: Observer> Simulation<O> {
             }
             Body::EpochUpdate { bundle, epoch } => {
                 let of = &mut self.bundles[bundle as usize];
-                of.receivebox.on_update(epoch);
                 let (route, len) = (of.feedback_route, of.update_len);
-                self.send_message(Body::EpochAck { bundle, epoch }, route, len);
+                if of.receivebox.on_update(epoch) {
+                    self.send_message(Body::EpochAck { bundle, epoch }, route, len);
+                }
             }
         }
     }

@@ -2,13 +2,13 @@
 
 use forebay_control::Snapshot;
 use forebay_dataplane::packet_log::{Fate, Record};
-use forebay_sim::{Asked, At, BundleId, Observer, Passage};
+use forebay_sim::{Asked, At, BoxCounters, BundleId, Observer, Passage};
 use forebay_units::{Bytes, Nanos, Rate};
 
 use super::{INTERVAL, LEFT, Simulated};
 use crate::engine::Job;
 use crate::results::{HopCounters, Progress, Request, RoundTrip, Run, Tick};
-use crate::scenario::{Origin, Sendbox, TrafficKind};
+use crate::scenario::{Origin, TrafficKind};
 
 /// Keeps what a run records.
 pub(super) struct Collector {
@@ -106,7 +106,7 @@ impl Collector {
     }
 
     /// Records what was read in the intervals that end at `time`.
-    pub(super) fn end_interval(&mut self, time: Nanos) {
+    pub(super) fn end_intervals(&mut self, time: Nanos) {
         for kept in &mut self.traffics {
             if kept.next >= self.length
                 || kept.next.saturating_add(INTERVAL).min(self.length) > time
@@ -184,7 +184,7 @@ impl Observer for Collector {
 
 impl Simulated {
     /// The record of the run, which has come to its end.
-    pub(super) fn finish(mut self, job: &Job<'_>) -> Run {
+    pub(super) fn finish(mut self) -> Run {
         let [forward, backward] = self.links.map(|link| self.sim.link(link));
         let link = HopCounters {
             hop: "link".to_owned(),
@@ -196,25 +196,22 @@ impl Simulated {
             lost: forward.lost + backward.lost,
         };
         // The sendbox passes on what comes back, the messages for itself apart.
-        let back = backward.sent;
-        let sendbox = match self.bundle.map(|b| self.sim.sendbox(b)) {
-            Some(b) => HopCounters {
-                hop: "sendbox".to_owned(),
-                received: b.received + back,
-                sent: b.sent + back - b.messages,
-                policy_drops: b.dropped,
-                local: b.messages,
-                queued: b.queued,
-                lost: 0,
-            },
-            None => HopCounters {
-                hop: "sendbox".to_owned(),
-                received: forward.received + back,
-                sent: forward.received + back,
-                ..HopCounters::default()
-            },
+        let [out, back] = self.routes.map(|route| self.sim.route(route));
+        let of_bundle = self.bundle.map(|b| self.sim.sendbox(b));
+        let b = of_bundle.unwrap_or(BoxCounters {
+            received: out.sent,
+            sent: out.sent,
+            ..BoxCounters::default()
+        });
+        let sendbox = HopCounters {
+            hop: "sendbox".to_owned(),
+            received: b.received + back.arrived,
+            sent: b.sent + back.arrived - b.messages,
+            policy_drops: b.dropped,
+            local: b.messages,
+            queued: b.queued,
+            lost: 0,
         };
-        debug_assert_eq!(self.bundle.is_some(), job.arm.sendbox != Sendbox::Forward);
         let mut run = std::mem::take(&mut self.sim.observer_mut().run);
         if std::env::var_os("SIMDBG").is_some() {
             eprintln!("{:?}", self.sim.totals());

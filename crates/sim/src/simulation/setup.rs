@@ -6,7 +6,7 @@ use super::{Event, Host, Simulation, TICK, Totals};
 use crate::boxes::{Bundle, BundleSetup};
 use crate::events::EventQueue;
 use crate::link::{Link, LinkConfig};
-use crate::network::{BundleId, Hop, LinkId, Path, Route, RouteId, SetupError};
+use crate::network::{BundleId, Hop, LinkId, Path, Route, RouteCounters, RouteId, SetupError};
 use crate::observer::Observer;
 use crate::packet::Packets;
 use crate::random::{Random, mix};
@@ -29,6 +29,7 @@ impl<O: Observer> Simulation<O> {
             links: Vec::new(),
             bundles: Vec::new(),
             routes: Vec::new(),
+            route_counters: Vec::new(),
             hosts: Vec::new(),
             requests: Vec::new(),
             sockets: Vec::new(),
@@ -70,6 +71,7 @@ impl<O: Observer> Simulation<O> {
     pub fn add_route(&mut self, route: Route) -> Result<RouteId, SetupError> {
         let id = number(self.routes.len(), "routes")?;
         self.routes.push(self.checked(route)?);
+        self.route_counters.push(RouteCounters::default());
         Ok(RouteId(id))
     }
 

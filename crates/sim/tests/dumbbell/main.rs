@@ -1,4 +1,6 @@
 //! Whole networks: throughput, delay, accounts and repeatability.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 mod network;
 mod tcp;
 

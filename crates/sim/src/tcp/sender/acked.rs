@@ -75,7 +75,10 @@ impl Sender {
         for (i, (start, end)) in segment.sack.blocks(segment.ack).enumerate() {
             if i == 0 && segment.sack.duplicate {
                 news.duplicate = true;
-                self.rack.on_duplicate(segment.ack, self.next);
+                // A needless probe says nothing of reordering.
+                if self.probe_end.is_none() || !self.probe_was_retransmission {
+                    self.rack.on_duplicate(segment.ack, self.next);
+                }
                 self.undo = self.undo.map(|n| if n > 0 { n - 1 } else { n });
                 continue;
             }
