@@ -51,11 +51,12 @@ impl XdpPort {
         for queue in 0..netdev.queues {
             sockets.push(XdpSocket::open(netdev.index, queue, pool)?);
         }
-        let attachment = Attachment::new(netdev, &object)?;
         let map = bpf::map(&object, "sockets")?;
         for (queue, socket) in sockets.iter().enumerate() {
             bpf::update(&map, &(queue as u32).to_ne_bytes(), &socket.fd().to_ne_bytes())?;
         }
+        // Last: from now on frames come, and there is somebody to take them.
+        let attachment = Attachment::new(netdev, &object)?;
         let mode = match (attachment.native, sockets.iter().all(|s| s.zero_copy)) {
             (true, true) => "AF_XDP (native, zero copy)",
             (true, false) => "AF_XDP (native, copy)",

@@ -105,7 +105,8 @@ fn check_rights() -> Result<(), EngineError> {
         return Ok(());
     }
     Err(EngineError::Unfit(
-        "network namespaces and raw sockets need root: run it with sudo (`sudo make demo`)"
+        "network namespaces and raw sockets need root: run it with sudo, or with `--engine sim`, \
+         which needs none"
             .to_owned(),
     ))
 }
