@@ -1,18 +1,19 @@
 //! The simulation: what happens when.
 
+mod forwarding;
 mod hosts;
 mod setup;
 mod sockets;
 
-use forebay_queue::{DropReason, Ecn};
-use forebay_units::{Bytes, Nanos};
+use forebay_queue::DropReason;
+use forebay_units::Nanos;
 
 use crate::boxes::{BoxCounters, Bundle, Receivebox};
 use crate::events::EventQueue;
 use crate::link::{Link, LinkCounters};
-use crate::network::{BundleId, Hop, LinkId, Route, RouteCounters, RouteId};
-use crate::observer::{At, Observer, Passage};
-use crate::packet::{Body, Packet, Packets, Queued};
+use crate::network::{BundleId, LinkId, Route, RouteCounters, RouteId};
+use crate::observer::Observer;
+use crate::packet::{Packets, Queued};
 use crate::random::Random;
 use crate::tcp::Endpoint;
 use crate::traffic::{Application, Requests, Socket};
@@ -189,218 +190,6 @@ impl<O: Observer> Simulation<O> {
             Event::End(host) => self.end(host),
             Event::Ask(requests) => self.ask(requests),
             Event::Socket(socket) => self.on_socket(socket),
-        }
-    }
-
-    /// A new packet sets out.
-    fn send(&mut self, packet: Packet) {
-        self.route_counters[usize::from(packet.route.0)].sent += 1;
-        let id = self.packets.insert(packet);
-        self.forward(id);
-    }
-
-    /// Takes a packet to its next queue, or to its end.
-    fn forward(&mut self, id: u32) {
-        loop {
-            let packet = self.packets.get_mut(id);
-            let route = &self.routes[usize::from(packet.route.0)];
-            let Some(hop) = route.hops.get(usize::from(packet.hop)) else {
-                return self.deliver(id);
-            };
-            packet.hop += 1;
-            self.totals.hops += 1;
-            match *hop {
-                Hop::Link(link) => return self.enter_link(link.0, id),
-                Hop::AnyOf { first, count, per_packet } => {
-                    let mut hash = u64::from(packet.flow_hash);
-                    if per_packet {
-                        hash = hash << 32 | u64::from(packet.fingerprint);
-                    }
-                    let hash = crate::random::mix(hash ^ self.seed);
-                    let choice = (u128::from(hash) * u128::from(count)) >> 64;
-                    return self.enter_link(first.0 + choice as u16, id);
-                }
-                Hop::Sendbox(bundle) => {
-                    let queued = self.queued(id);
-                    let drops = &mut self.drops;
-                    self.bundles[bundle.index()]
-                        .enqueue(self.now, queued, &mut |p, r| drops.push((p, r)));
-                    self.discard(At::Sendbox(bundle));
-                    return self.release(bundle.0);
-                }
-                Hop::Receivebox(bundle) => {
-                    let (len, fingerprint) = (packet.len, packet.fingerprint);
-                    let of = &mut self.bundles[bundle.index()];
-                    if let Some(feedback) = of.receivebox.on_packet(self.now, len, fingerprint) {
-                        let message = Body::Feedback { bundle: u32::from(bundle.0), feedback };
-                        let (route, len) = (of.feedback_route, of.feedback_len);
-                        self.send_message(message, route, len);
-                    }
-                }
-            }
-        }
-    }
-
-    fn queued(&self, id: u32) -> Queued {
-        let Packet { flow_hash, len, ecn, .. } = *self.packets.get(id);
-        Queued { id, flow_hash, len, ecn, arrived: self.now }
-    }
-
-    fn enter_link(&mut self, link: u16, id: u32) {
-        let queued = self.queued(id);
-        let drops = &mut self.drops;
-        let through =
-            self.links[usize::from(link)].enter(self.now, queued, &mut |p, r| drops.push((p, r)));
-        match through {
-            Some(departure) => self.on_wire(link, departure),
-            None => self.serve(link),
-        }
-    }
-
-    fn serve(&mut self, link: u16) {
-        let index = usize::from(link);
-        loop {
-            let drops = &mut self.drops;
-            let departure = self.links[index].serve(self.now, &mut |p, r| drops.push((p, r)));
-            self.discard(At::Link(LinkId(link)));
-            let Some(departure) = departure else { break };
-            self.record(At::Link(LinkId(link)), &departure.packet, false);
-            self.on_wire(link, departure);
-        }
-        let of = &mut self.links[index];
-        if !of.awaited
-            && let Some(time) = of.next_event(self.now)
-        {
-            of.awaited = true;
-            self.events.push(time, Event::Serve(link));
-        }
-    }
-
-    fn on_wire(&mut self, link: u16, departure: crate::link::Departure) {
-        let Queued { id, ecn, .. } = departure.packet;
-        match departure.arrival {
-            Some(time) => {
-                self.packets.get_mut(id).ecn = ecn;
-                self.events.push(time, Event::Arrive { packet: id, link });
-            }
-            None => {
-                self.totals.dropped += 1;
-                self.packets.remove(id);
-            }
-        }
-    }
-
-    fn release(&mut self, bundle: u16) {
-        let index = usize::from(bundle);
-        let at = At::Sendbox(BundleId(bundle));
-        loop {
-            let drops = &mut self.drops;
-            let packet = self.bundles[index].dequeue(self.now, &mut |p, r| drops.push((p, r)));
-            self.discard(at);
-            let Some(packet) = packet else { break };
-            let of = self.packets.get_mut(packet.id);
-            of.ecn = packet.ecn;
-            let fingerprint = of.fingerprint;
-            self.bundles[index].on_sent(self.now, &packet, fingerprint);
-            self.record(at, &packet, false);
-            self.forward(packet.id);
-        }
-        let of = &mut self.bundles[index];
-        if let Some(time) = of.next_event(self.now).filter(|t| *t < of.awaited) {
-            of.awaited = time;
-            self.events.push(time, Event::Release(bundle));
-        }
-    }
-
-    fn tick(&mut self, bundle: u16) {
-        let now = self.now;
-        let of = &mut self.bundles[usize::from(bundle)];
-        let update = of.tick(now);
-        let id = BundleId(bundle);
-        self.observer.ticked(id, now, &of.control.snapshot(), of.backlog());
-        while let Some(event) = of.control.poll_event() {
-            self.observer.decided(id, now, &event);
-        }
-        self.events.push(now.saturating_add(TICK), Event::Tick(bundle));
-        if let Some(epoch) = update {
-            let (route, len) = (of.update_route, of.update_len);
-            let message = Body::EpochUpdate { bundle: u32::from(bundle), epoch };
-            self.send_message(message, route, len);
-        }
-        self.release(bundle);
-    }
-
-    fn send_message(&mut self, body: Body, route: RouteId, len: u16) {
-        self.send(Packet {
-            body,
-            len,
-            ecn: Ecn::NotEct,
-            route,
-            hop: 0,
-            flow_hash: 0,
-            fingerprint: 0,
-        });
-    }
-
-    /// Packets that a queue has just dropped.
-    fn discard(&mut self, at: At) {
-        while let Some((packet, _)) = self.drops.pop() {
-            self.totals.dropped += 1;
-            match at {
-                At::Link(link) => {
-                    let counters = &mut self.links[link.index()].counters;
-                    counters.dropped += 1;
-                    counters.inside -= 1;
-                }
-                At::Sendbox(bundle) => {
-                    self.bundles[bundle.index()].counters.dropped += 1;
-                }
-            }
-            self.record(at, &packet, true);
-            self.packets.remove(packet.id);
-        }
-    }
-
-    fn record(&mut self, at: At, packet: &Queued, dropped: bool) {
-        let route = self.packets.get(packet.id).route;
-        self.observer.passed(
-            at,
-            &Passage {
-                time: self.now,
-                sojourn: self.now.saturating_sub(packet.arrived),
-                len: Bytes(u64::from(packet.len)),
-                source: self.routes[usize::from(route.0)].source,
-                dropped,
-            },
-        );
-    }
-
-    /// A packet is where it was to go.
-    fn deliver(&mut self, id: u32) {
-        let Packet { body, ecn, route, .. } = *self.packets.get(id);
-        self.route_counters[usize::from(route.0)].arrived += 1;
-        self.packets.remove(id);
-        self.totals.delivered += 1;
-        match body {
-            Body::Segment { endpoint, segment } => {
-                self.on_segment(endpoint, &segment, ecn == Ecn::Ce);
-            }
-            Body::Datagram { socket, number } => self.on_datagram(socket, number),
-            Body::Request { socket, number } => self.on_loop_request(socket, number),
-            Body::Report { socket, next, received } => self.on_report(socket, next, received),
-            Body::Feedback { bundle, feedback } => {
-                self.bundles[bundle as usize].on_feedback(self.now, &feedback);
-            }
-            Body::EpochAck { bundle, epoch } => {
-                self.bundles[bundle as usize].on_epoch_ack(self.now, epoch);
-            }
-            Body::EpochUpdate { bundle, epoch } => {
-                let of = &mut self.bundles[bundle as usize];
-                let (route, len) = (of.feedback_route, of.update_len);
-                if of.receivebox.on_update(epoch) {
-                    self.send_message(Body::EpochAck { bundle, epoch }, route, len);
-                }
-            }
         }
     }
 }
