@@ -10,6 +10,7 @@ mod collect;
 mod faults;
 mod queues;
 
+use forebay_queue::token_bucket;
 use forebay_sim::{
     Asked, BundleSetup, Capacity, Congestion, Hop, Jitter, LinkConfig, LinkId, Loss, Path, Route,
     RouteId, SetupError, Simulation, Traffic, TrafficKind,
@@ -25,8 +26,6 @@ use crate::scenario::{self, Origin, Scenario, Sendbox, Transport};
 
 /// How much later than it could a packet arrives at most.
 const NOISE: Nanos = Nanos::from_micros(20);
-/// What the sendbox's shaper lets out at once after a pause, as the real box's.
-const BURST: Nanos = Nanos::from_micros(500);
 /// How often progress is recorded, as the real programs do.
 pub(super) const INTERVAL: Nanos = Nanos::from_millis(100);
 /// Ethernet, IPv4 and UDP headers of the boxes' messages. Simulated packets have IPv4's lengths
@@ -115,7 +114,7 @@ fn build(job: &Job<'_>) -> Result<Simulated, EngineError> {
         let setup = BundleSetup {
             control: forebay_control::BundleConfig::default(),
             queue: queues::sendbox(&queue, &path, job.seed).map_err(unfit)?,
-            burst: BURST,
+            burst: token_bucket::Config::BURST,
             feedback_route: back,
             update_route: straight,
             feedback_len: Bytes(FEEDBACK_LEN as u64 + UDP_HEADERS),

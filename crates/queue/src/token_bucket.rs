@@ -30,14 +30,20 @@ pub enum Burst {
 pub struct Config {
     /// The rate to start with; none (unlimited) by default.
     pub rate: Option<Rate>,
-    /// The burst; by default 100 microseconds of the rate, about as late as a busy host's timers
-    /// are. The 100 kB of the Bundler prototype are 8.3 ms at 96 Mbit/s.
+    /// The burst; by default [`Config::BURST`].
     pub burst: Burst,
+}
+
+impl Config {
+    /// The default burst, as time at the rate: as late as a busy host's timers are. All of it may hit
+    /// the bottleneck in one go, at 96 Mbit/s two packets; the 100 kB of the Bundler prototype are
+    /// 8.3 ms there.
+    pub const BURST: Nanos = Nanos::from_micros(250);
 }
 
 impl Default for Config {
     fn default() -> Self {
-        Self { rate: None, burst: Burst::Time(Nanos::from_micros(100)) }
+        Self { rate: None, burst: Burst::Time(Self::BURST) }
     }
 }
 

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use forebay_control as control;
 use forebay_dataplane::Packet;
 use forebay_dataplane::record::Tick;
-use forebay_queue::token_bucket::{self, Burst};
+use forebay_queue::token_bucket;
 use forebay_queue::{Backlog, DropSink, Packet as _, Qdisc, TokenBucket};
 use forebay_units::{Bytes, Nanos, Rate};
 use forebay_wire::EpochSize;
@@ -16,10 +16,6 @@ use crate::Error;
 use crate::channel::Channel;
 use crate::config::BundleConfig;
 use crate::random;
-
-/// How late this process may wake up without losing what it could have sent meanwhile. It is also
-/// the most that can hit the bottleneck in one go: at 96 Mbit/s two packets.
-const BURST: Nanos = Nanos::from_micros(250);
 
 /// Wire lengths of feedback, its Ethernet, IP and UDP headers included.
 const FEEDBACK_IPV4: Bytes = Bytes(FEEDBACK_LEN as u64 + 14 + 20 + 8);
@@ -57,7 +53,8 @@ impl Bundle {
         };
         let control = control::Bundle::new(control, now)
             .map_err(|source| Error::Control { bundle: name.clone(), source })?;
-        let shaper = token_bucket::Config { rate: control.rate(), burst: Burst::Time(BURST) };
+        let shaper =
+            token_bucket::Config { rate: control.rate(), ..token_bucket::Config::default() };
         Ok(Self {
             shaper: TokenBucket::new(shaper, qdisc),
             control,
