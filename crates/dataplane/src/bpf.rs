@@ -73,26 +73,21 @@ pub(crate) fn attached(ifindex: u32) -> Result<Option<(u32, OsString)>, Error> {
     Ok(Some((id, name)))
 }
 
-/// Makes sure that no program is on the interface. One that a box of ours left when it died goes;
-/// the caller holds the interface's lock, so no box uses it.
-pub(crate) fn clear(netdev: &Netdev) -> Result<(), Error> {
-    match attached(netdev.index)? {
-        None => Ok(()),
-        Some((_, name)) if name == PORT.name => {
-            for mode in [XdpFlags::DRV_MODE, XdpFlags::SKB_MODE] {
-                // SAFETY: file descriptor -1 asks the kernel to detach; no pointers but a null are
-                // given.
-                unsafe {
-                    let ifindex = netdev.index as i32;
-                    libbpf_sys::bpf_xdp_attach(ifindex, -1, mode.bits(), std::ptr::null());
-                }
-            }
-            Ok(())
-        }
-        // It goes with its process, so that process lives.
-        Some((_, name)) if name == RECEIVEBOX.name => Err(Error::InUse(netdev.name.clone())),
-        Some((id, _)) => Err(Error::ForeignProgram { interface: netdev.name.clone(), id }),
+/// Takes away what a box of ours left on the interface when it died; the caller holds the
+/// interface's lock, so no box uses it. Returns the program of somebody else that is there, if any.
+pub(crate) fn remove_leftover(netdev: &Netdev) -> Result<Option<(u32, OsString)>, Error> {
+    let found = attached(netdev.index)?;
+    if !found.as_ref().is_some_and(|(_, name)| name == PORT.name) {
+        return Ok(found);
     }
+    for mode in [XdpFlags::DRV_MODE, XdpFlags::SKB_MODE] {
+        // SAFETY: file descriptor -1 asks the kernel to detach; no pointers but a null are given.
+        unsafe {
+            let ifindex = netdev.index as i32;
+            libbpf_sys::bpf_xdp_attach(ifindex, -1, mode.bits(), std::ptr::null());
+        }
+    }
+    Ok(None)
 }
 
 fn missing(what: &str) -> Error {

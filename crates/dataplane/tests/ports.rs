@@ -115,6 +115,18 @@ fn a_box_that_died_is_a_wire_and_its_successor_takes_over() {
 }
 
 #[test]
+fn a_receivebox_shares_an_interface_with_af_packet_alone() {
+    if !needs_root() {
+        return;
+    }
+    let pair = Pair::new(Method::Packet).die();
+    let [packet, xdp] = pair.open_beside_a_receivebox([Method::Packet, Method::Xdp]);
+    packet.expect("the receivebox lets all frames pass");
+    let taken = xdp.expect_err("an interface has one XDP program");
+    assert!(taken.to_string().contains("in use by another running forebay"), "{taken}");
+}
+
+#[test]
 fn an_interface_has_one_box_and_is_clean_after_it() {
     if !needs_root() {
         return;

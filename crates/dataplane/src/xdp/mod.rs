@@ -34,7 +34,16 @@ impl XdpPort {
         pool: &mut Pool,
     ) -> Result<Self, Error> {
         let lock = Lock::hold(netdev)?;
-        bpf::clear(netdev)?;
+        match bpf::remove_leftover(netdev)? {
+            // It goes with its process, so that process lives.
+            Some((_, name)) if name == bpf::RECEIVEBOX.name => {
+                return Err(Error::InUse(netdev.name.clone()));
+            }
+            Some((id, _)) => {
+                return Err(Error::ForeignProgram { interface: netdev.name.clone(), id });
+            }
+            None => {}
+        }
         let object = bpf::PORT.load(|_| Ok(()))?;
         let mut mac = [0; 8];
         mac[..6].copy_from_slice(&netdev.mac);

@@ -221,14 +221,27 @@ impl Pair {
         self
     }
 
-    /// Tries to open the same interface again, from another process's point of view.
-    pub(crate) fn open_second(&self, method: Method) -> Result<(), forebay_dataplane::Error> {
+    /// Tries to open the interface while a receivebox is on it, in one way after the other.
+    pub(crate) fn open_beside_a_receivebox(
+        &self,
+        methods: [Method; 2],
+    ) -> [Result<(), forebay_dataplane::Error>; 2] {
         within(&self.middle.0.clone(), move || {
-            let netdev = Netdev::find("fbl")?;
-            let mut pool = forebay_dataplane::Pool::new(16, netdev.mtu)?;
-            forebay_dataplane::port::open(&[netdev], method, &mut pool).map(|_| ())
+            let netdev = Netdev::find("fbl").unwrap();
+            let _receivebox = forebay_dataplane::Sampler::attach(&netdev, &[]).unwrap();
+            methods.map(|method| open(&netdev, method))
         })
     }
+
+    /// Tries to open the same interface again, from another process's point of view.
+    pub(crate) fn open_second(&self, method: Method) -> Result<(), forebay_dataplane::Error> {
+        within(&self.middle.0.clone(), move || open(&Netdev::find("fbl")?, method))
+    }
+}
+
+fn open(netdev: &Netdev, method: Method) -> Result<(), forebay_dataplane::Error> {
+    let mut pool = forebay_dataplane::Pool::new(16, netdev.mtu)?;
+    forebay_dataplane::port::open(std::slice::from_ref(netdev), method, &mut pool).map(|_| ())
 }
 
 impl Drop for Pair {
