@@ -77,7 +77,7 @@ pub(crate) fn attached(ifindex: u32) -> Result<Option<(u32, OsString)>, Error> {
 /// interface's lock, so no box uses it. Returns the program of somebody else that is there, if any.
 pub(crate) fn remove_leftover(netdev: &Netdev) -> Result<Option<(u32, OsString)>, Error> {
     let found = attached(netdev.index)?;
-    if !found.as_ref().is_some_and(|(_, name)| name == PORT.name) {
+    if found.as_ref().is_none_or(|(_, name)| name != PORT.name) {
         return Ok(found);
     }
     for mode in [XdpFlags::DRV_MODE, XdpFlags::SKB_MODE] {
