@@ -13,4 +13,4 @@ mod values;
 
 pub use source::{ConfigError, Source, load, parse};
 pub use toml::Spanned;
-pub use values::{DurationValue, Limit, RateValue, SizeValue, ValueError};
+pub use values::{DurationValue, Limit, RateValue, ShareValue, SizeValue, ValueError};

@@ -103,6 +103,22 @@ impl FromStr for SizeValue {
     }
 }
 
+/// A share of the whole, from 0 to 1, as people write it: `"0.1 %"`.
+#[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
+pub struct ShareValue(pub f64);
+
+from_string!(ShareValue, "a share", "\"0.1 %\" (0 % to 100 %)");
+
+impl FromStr for ShareValue {
+    type Err = ValueError;
+    fn from_str(text: &str) -> Result<Self, ValueError> {
+        match number_and_unit(text) {
+            Some((percent, "%")) if percent <= 100.0 => Ok(Self(percent / 100.0)),
+            _ => Err(Self::error(text)),
+        }
+    }
+}
+
 /// A queue's limit: `"1000 packets"`, `"1 MB"`, `"100 ms"` or `"2 bdp"`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Limit {
@@ -184,6 +200,14 @@ mod tests {
         let size = |s: &str| s.parse::<SizeValue>().unwrap().0;
         assert_eq!(size("20 MB"), Bytes(20_000_000));
         assert_eq!(size("1514 B"), Bytes(1514));
+    }
+
+    #[test]
+    fn shares_are_of_the_whole() {
+        let share = |s: &str| s.parse::<ShareValue>().map(|s| s.0);
+        assert_eq!(share("0.5 %"), Ok(0.005));
+        assert_eq!(share("100%"), Ok(1.0));
+        assert!(share("101 %").is_err() && share("0.5").is_err() && share("-1 %").is_err());
     }
 
     #[test]

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use forebay_units::Nanos;
 
-use crate::results::Run;
-use crate::scenario::{Arm, Experiment, Scenario};
+use crate::results::{self, Run};
+use crate::scenario::{self, Arm, Experiment, Scenario};
 
 /// One run: an arm of a scenario with a seed.
 #[derive(Clone, Copy, Debug)]
@@ -17,6 +17,30 @@ pub struct Job<'a> {
     pub arm: &'a Arm,
     /// The seed of all that is random.
     pub seed: u64,
+}
+
+impl Job<'_> {
+    /// The record of the run, which starts at `start`, before anything has happened in it.
+    pub(crate) fn record(&self, start: Nanos) -> Run {
+        let scenario = self.scenario;
+        let measured = scenario.measured();
+        let phase = |p: &scenario::Phase| results::Phase {
+            name: p.name.clone(),
+            start: (start + p.start).0,
+            stop: (start + p.stop).0,
+        };
+        Run {
+            arm: self.arm.name.clone(),
+            seed: self.seed,
+            labels: scenario.labels.clone(),
+            start: start + measured.start,
+            end: start + measured.end,
+            rate: scenario.path.rate,
+            base_rtt: scenario.path.rtt,
+            phases: scenario.phases.iter().map(phase).collect(),
+            ..Run::default()
+        }
+    }
 }
 
 /// All runs of `experiment`. The arms of one cell and seed follow each other, so that on a real

@@ -12,8 +12,8 @@ mod queues;
 
 use forebay_queue::token_bucket;
 use forebay_sim::{
-    Asked, BundleSetup, Capacity, Congestion, Hop, Jitter, LinkConfig, LinkId, Loss, Path, Route,
-    RouteId, SetupError, Simulation, Traffic, TrafficKind,
+    Asked, BundleSetup, Capacity, Congestion, Hop, Jitter, LinkConfig, LinkId, Loss, Path, Queue,
+    Route, RouteId, SetupError, Simulation, Traffic, TrafficKind,
 };
 use forebay_units::{Bytes, Nanos};
 use forebay_wire::feedback::{EPOCH_UPDATE_LEN, FEEDBACK_LEN};
@@ -21,8 +21,9 @@ use forebay_wire::feedback::{EPOCH_UPDATE_LEN, FEEDBACK_LEN};
 use self::collect::Collector;
 use self::faults::Faults;
 use crate::engine::{Engine, EngineError, Interrupt, Job, Phase, Progress};
+use crate::link::QueueSpec;
 use crate::results::Run;
-use crate::scenario::{self, Origin, Scenario, Sendbox, Transport};
+use crate::scenario::{self, Maker, Origin, Scenario, Sendbox, Transport};
 
 /// How much later than it could a packet arrives at most.
 const NOISE: Nanos = Nanos::from_micros(20);
@@ -100,7 +101,7 @@ fn build(job: &Job<'_>) -> Result<Simulated, EngineError> {
         loss: Loss::None,
         jitter,
     };
-    let bottleneck = queues::bottleneck(&job.arm.queue, &path).map_err(unfit)?;
+    let bottleneck = bottleneck(&job.arm.queue, &path)?;
     let forward = sim.add_link(link(Capacity::Constant(path.rate), Some(bottleneck)));
     let forward = forward.map_err(refused)?;
     let backward = sim.add_link(link(Capacity::Unlimited, None)).map_err(refused)?;
@@ -127,13 +128,24 @@ fn build(job: &Job<'_>) -> Result<Simulated, EngineError> {
     }
     for (traffic, schedule) in scenario.traffic.iter().zip(schedules) {
         let (forward, backward) = match traffic.from {
-            Origin::SiteA => (through, back),
+            Origin::Site(_) => (through, back),
             Origin::Cross => (cross, cross_back),
         };
         let traffic = simulated(traffic, scenario, forward, backward, schedule);
         sim.add_traffic(traffic).map_err(refused)?;
     }
     Ok(Simulated { sim, links: [forward, backward], routes: [through, back], bundle })
+}
+
+/// The queue at a bottleneck, as the real link has it.
+fn bottleneck(queue: &scenario::Queue, path: &scenario::Path) -> Result<Queue, EngineError> {
+    let ours = (queue.by == Maker::Forebay).then(|| QueueSpec::of(queue, path)).flatten();
+    let Some(spec) = ours else {
+        return Err(EngineError::Unfit(format!(
+            "the simulator has no queue \"{queue}\": run it with an engine that has a real kernel"
+        )));
+    };
+    spec.build().map_err(unfit)
 }
 
 fn unfit(error: forebay_queue::ConfigError) -> EngineError {
@@ -159,7 +171,7 @@ fn simulated(
         }
         Kind::Bulk { flows, transport: Transport::Udp } => TrafficKind::UdpBulk { flows: *flows },
         Kind::UdpRr { flows } => TrafficKind::UdpLoops { flows: *flows },
-        Kind::Cbr { rate, size } => TrafficKind::Cbr { rate: *rate, size: *size },
+        Kind::Stream { rate, size, .. } => TrafficKind::Cbr { rate: *rate, size: *size },
     };
     let path = Path { forward, backward, rtt: scenario.path.rtt };
     Traffic { path, start: traffic.start, stop: traffic.stop, kind }
@@ -170,5 +182,7 @@ fn simulated_congestion(congestion: scenario::Congestion) -> Congestion {
         scenario::Congestion::Cubic => Congestion::Cubic,
         scenario::Congestion::Reno => Congestion::Reno,
         scenario::Congestion::Bbr => Congestion::Bbr,
+        scenario::Congestion::Dctcp | scenario::Congestion::Prague => Congestion::Dctcp,
+        scenario::Congestion::Fixed { window } => Congestion::Fixed(window),
     }
 }

@@ -6,6 +6,7 @@
 
 mod bottleneck;
 mod ends;
+mod queue;
 mod spec;
 
 use std::collections::VecDeque;
@@ -21,7 +22,8 @@ use forebay_queue::{DropReason, Packet as _, Qdisc};
 use forebay_units::Nanos;
 use forebay_wire::Frame as Parsed;
 
-pub use self::spec::{LinkSpec, QueueSpec};
+pub use self::queue::QueueSpec;
+pub use self::spec::LinkSpec;
 
 use self::bottleneck::Bottleneck;
 use self::ends::Ends;

@@ -78,7 +78,7 @@ impl Place {
 impl From<Origin> for Place {
     fn from(origin: Origin) -> Self {
         match origin {
-            Origin::SiteA => Self::SiteA,
+            Origin::Site(_) => Self::SiteA,
             Origin::Cross => Self::Cross,
         }
     }

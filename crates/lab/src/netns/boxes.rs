@@ -6,7 +6,6 @@ use std::path::{self, PathBuf};
 use std::process::Command;
 
 use forebay_config::Limit;
-use forebay_queue::codel;
 
 use super::addresses::Place;
 use super::exec;
@@ -15,7 +14,7 @@ use super::process::{Kind, Processes};
 use super::rundir::RunDir;
 use crate::engine::{EngineError, Job};
 use crate::link::{LinkSpec, QueueSpec};
-use crate::scenario::{Origin, Path, Process, Queue, QueueKind, Sendbox};
+use crate::scenario::{Origin, Process, Queue, Sendbox};
 
 /// Where the boxes listen for each other.
 const SENDBOX_PORT: u16 = 28_316;
@@ -55,7 +54,7 @@ pub(super) fn start(
     let files = Files::new(dir);
     let at = |place| exec::open_namespace(&network.namespace(place));
     processes.start(dir, "link", Kind::Link, at(Place::Path)?, ["link-emulator"])?;
-    processes.tell_last(&link(job, &files))?;
+    processes.tell_last(&link(job, &files)?)?;
 
     let key = dir.file("bundle.key");
     let sendbox = write(dir, "sendbox.toml", sendbox(job, &key))?;
@@ -93,35 +92,23 @@ fn write(dir: &RunDir, name: &str, text: String) -> Result<PathBuf, EngineError>
     Ok(path)
 }
 
-fn link(job: &Job<'_>, files: &Files) -> LinkSpec {
+fn link(job: &Job<'_>, files: &Files) -> Result<LinkSpec, EngineError> {
     let path = job.scenario.path;
     let full = path.rate.bytes_in(job.scenario.length()).0 / FRAME;
-    LinkSpec {
+    let queue = QueueSpec::of(&job.arm.queue, &path)
+        .ok_or_else(|| EngineError::Unfit(format!("no queue {} here", job.arm.queue)))?;
+    Ok(LinkSpec {
         left: LEFT.to_owned(),
         right: RIGHT.to_owned(),
         cross: has_cross(job).then(|| CROSS.to_owned()),
         rate_bps: path.rate.as_bps(),
         delay_ns: path.rtt.0 / 2,
-        queue: link_queue(&job.arm.queue, &path),
+        queue,
         packet_log: files.link_packets.clone(),
         // An ACK for each packet and drops as many again, and a margin for short runs.
         packet_limit: 4 * full + 100_000,
         counters: files.link_counters.clone(),
-    }
-}
-
-fn link_queue(queue: &Queue, path: &Path) -> QueueSpec {
-    // A scenario's limits fit: at most a million packets.
-    let limit_packets = u32::try_from(queue.limit_packets(path)).unwrap_or(u32::MAX);
-    match queue.kind {
-        QueueKind::Fifo => QueueSpec::Fifo { limit_bytes: queue.limit_bytes(path).0 },
-        QueueKind::Sfq => QueueSpec::Sfq { limit_packets },
-        QueueKind::FqCodel => {
-            let codel::Params { target, interval, ecn, .. } = codel::Params::default();
-            let (target_ns, interval_ns) = (target.0, interval.0);
-            QueueSpec::FqCodel { limit_packets, target_ns, interval_ns, ecn }
-        }
-    }
+    })
 }
 
 /// Whether there is traffic that does not pass the sendbox.

@@ -23,15 +23,7 @@ pub(super) fn collect(
     files: &Files,
     programs: &[Program],
 ) -> Result<Run, EngineError> {
-    let scenario = job.scenario;
-    let measured = scenario.measured();
     let mut run = Run {
-        arm: job.arm.name.clone(),
-        seed: job.seed,
-        start: start + measured.start,
-        end: start + measured.end,
-        rate: scenario.path.rate,
-        base_rtt: scenario.path.rtt,
         bottleneck: packets(&files.link_packets)?,
         bundle_source: has_cross(job).then_some(LEFT_PORT),
         hops: [&files.sendbox_counters, &files.link_counters]
@@ -39,7 +31,7 @@ pub(super) fn collect(
             .map(|file| lines(file))
             .collect::<Result<Vec<_>, _>>()?
             .concat(),
-        ..Run::default()
+        ..job.record(start)
     };
     if let Sendbox::Bundle(_) = job.arm.sendbox {
         run.sendbox = packets(&files.sendbox_packets)?;
@@ -73,7 +65,7 @@ pub(super) fn collect(
 
 fn is_of_bundle(job: &Job<'_>, program: &Program) -> bool {
     let mut traffic = job.scenario.traffic.iter();
-    traffic.any(|t| t.name == program.spec.traffic && t.from == Origin::SiteA)
+    traffic.any(|t| t.name == program.spec.traffic && t.from != Origin::Cross)
 }
 
 fn packets(file: &Path) -> Result<Vec<packet_log::Record>, EngineError> {

@@ -16,6 +16,7 @@ mod boxes;
 mod collect;
 mod exec;
 mod faults;
+mod fit;
 mod network;
 mod process;
 mod programs;

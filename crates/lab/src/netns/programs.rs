@@ -65,7 +65,7 @@ pub(super) fn programs(
                 (origin, Role::UdpSource { sinks }),
             )
         }
-        TrafficKind::Cbr { rate, size } => {
+        TrafficKind::Stream { rate, size, .. } => {
             let sink = sockets.at(Place::SiteB, 0);
             (
                 (Place::SiteB, Role::UdpSink { listen: vec![sink], reports: false }),

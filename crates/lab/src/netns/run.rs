@@ -9,7 +9,7 @@ use super::network::Network;
 use super::process::{Kind, Processes};
 use super::programs::{Program, programs};
 use super::rundir::RunDir;
-use super::{collect, exec};
+use super::{collect, exec, fit};
 use crate::engine::{Engine, EngineError, Interrupt, Job, Phase, Progress};
 use crate::results::Run;
 use crate::scenario::Process;
@@ -39,6 +39,7 @@ impl Engine for Netns {
         interrupt: &Interrupt,
         progress: &mut dyn FnMut(Progress),
     ) -> Result<Run, EngineError> {
+        fit::check(job)?;
         check_rights()?;
         let length = job.scenario.length();
         progress(Progress { phase: Phase::SetUp, elapsed: Nanos::ZERO, length });

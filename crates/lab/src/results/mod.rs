@@ -7,6 +7,8 @@ pub mod store;
 
 pub use forebay_dataplane::record::{HopCounters, Tick};
 
+use std::collections::BTreeMap;
+
 use forebay_dataplane::packet_log::Record;
 use forebay_units::{Bytes, Nanos, Rate};
 use serde::{Deserialize, Serialize};
@@ -52,6 +54,17 @@ pub struct RoundTrip {
     pub end: Option<u64>,
 }
 
+/// A named part of the run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Phase {
+    /// Its name.
+    pub name: String,
+    /// When it began, in nanoseconds.
+    pub start: u64,
+    /// When it ended, in nanoseconds.
+    pub stop: u64,
+}
+
 /// A process that was killed in the middle of the run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FaultRecord {
@@ -70,6 +83,8 @@ pub struct Run {
     pub arm: String,
     /// The seed.
     pub seed: u64,
+    /// What its cell has on the axes of the experiment's grid, those of the path apart.
+    pub labels: BTreeMap<String, String>,
     /// When measuring began, after the warm-up.
     pub start: Nanos,
     /// When measuring ended.
@@ -95,6 +110,8 @@ pub struct Run {
     pub ticks: Vec<Tick>,
     /// Packet accounts, a hop each.
     pub hops: Vec<HopCounters>,
+    /// The scenario's phases.
+    pub phases: Vec<Phase>,
     /// What went wrong on purpose, in the order of time.
     pub faults: Vec<FaultRecord>,
 }

@@ -3,22 +3,28 @@ use std::ops::Range;
 use std::path::Path as FilePath;
 
 use forebay_config::{ConfigError, DurationValue, Source, Spanned};
+use forebay_sim::Capacity;
 use forebay_units::{Bytes, Nanos, Rate};
 
-use super::file::{ArmTable, File, QueueKindName, QueueTable, SendboxValue};
-use super::model::{Arm, Experiment, IpVersion, Path, Queue, QueueKind, Scenario, Sendbox};
-use super::{TrafficKind, fault, traffic_check};
+use super::file::{ArmTable, File, SendboxValue};
+use super::grid::{Cell, cells};
+use super::model::{Arm, Experiment, IpVersion, Path, Scenario, Sendbox};
+use super::queue::{PolicyTable, QueueTable};
+use super::{Conditions, Maker, Queue, QueueKind, TrafficKind};
+use super::{conditions, fault, phase, traffic_check};
 
 /// Full-sized packets that a run may carry: each is 16 bytes in a packet log, so 1.6 GB of them.
 const MAX_PACKETS: u64 = 100_000_000;
 /// Full-sized packets that a queue may hold: 1.5 GB of buffers.
 const MAX_QUEUE: u64 = 1_000_000;
 /// Runs of one experiment.
-const MAX_RUNS: usize = 10_000;
+pub(super) const MAX_RUNS: usize = 10_000;
 /// Traffic of one scenario; each has its own range of ports.
 const MAX_TRAFFIC: usize = 16;
 /// No path on Earth is longer.
-const MAX_RTT: Nanos = Nanos::from_secs(2);
+pub(super) const MAX_RTT: Nanos = Nanos::from_secs(2);
+/// Sites with a sendbox each; their numbers are a byte in records.
+const MAX_SITES: u32 = 200;
 const FRAME: Bytes = Bytes(1514);
 
 /// Reads and checks the experiment file at `path`.
@@ -46,23 +52,10 @@ pub(super) struct Check<'a>(pub(super) &'a Source);
 impl Check<'_> {
     fn experiment(&self, file: &File) -> Result<Experiment, ConfigError> {
         self.name(&file.name, "name")?;
-        let path = file.path.get_ref();
-        let rates = self.axis("rate", file.path.span(), &path.rate, &file.grid.rate)?;
-        let rtts = self.axis("rtt", file.path.span(), &path.rtt, &file.grid.rtt)?;
         let seeds = self.seeds(file)?;
-        let mut cells = Vec::new();
-        for rate in &rates {
-            if rate.get_ref().0 == Rate::ZERO {
-                return Err(self.0.error_at(rate.span(), "path.rate", "must be above zero"));
-            }
-            for rtt in &rtts {
-                if rtt.get_ref().0 > MAX_RTT {
-                    return Err(self.0.error_at(rtt.span(), "path.rtt", "must be at most 2 s"));
-                }
-                let path = Path { rate: rate.get_ref().0, rtt: rtt.get_ref().0 };
-                cells.push(self.scenario(file, path, rate.span())?);
-            }
-        }
+        let cells = cells(self, file)?;
+        let cells = cells.iter().map(|cell| self.scenario(file, cell));
+        let cells = cells.collect::<Result<Vec<_>, _>>()?;
         let runs = cells.len() * file.arm.len() * seeds.len();
         if runs > MAX_RUNS {
             let what = format!("{runs} runs (cells x arms x seeds), {MAX_RUNS} are allowed");
@@ -76,31 +69,6 @@ impl Check<'_> {
         })
     }
 
-    /// The values of a parameter, which stands either in `[path]` or in `[grid]`.
-    fn axis<T: Clone>(
-        &self,
-        key: &str,
-        path_span: Range<usize>,
-        single: &Option<Spanned<T>>,
-        grid: &Option<Spanned<Vec<Spanned<T>>>>,
-    ) -> Result<Vec<Spanned<T>>, ConfigError> {
-        match (single, grid) {
-            (Some(value), None) => Ok(vec![value.clone()]),
-            (None, Some(values)) if values.get_ref().is_empty() => {
-                Err(self.0.error_at(values.span(), format!("grid.{key}"), "must not be empty"))
-            }
-            (None, Some(values)) => Ok(values.get_ref().clone()),
-            (Some(value), Some(_)) => {
-                let what = "stands here and in [grid]: remove one";
-                Err(self.0.error_at(value.span(), format!("path.{key}"), what))
-            }
-            (None, None) => {
-                let what = format!("missing: give {key} here or in [grid]");
-                Err(self.0.error_at(path_span, format!("path.{key}"), what))
-            }
-        }
-    }
-
     fn seeds(&self, file: &File) -> Result<Vec<u64>, ConfigError> {
         let Some(seeds) = &file.seeds else { return Ok(vec![1]) };
         let distinct: HashSet<_> = seeds.get_ref().iter().collect();
@@ -111,12 +79,8 @@ impl Check<'_> {
         Ok(seeds.get_ref().clone())
     }
 
-    fn scenario(
-        &self,
-        file: &File,
-        path: Path,
-        rate_span: Range<usize>,
-    ) -> Result<Scenario, ConfigError> {
+    fn scenario(&self, file: &File, cell: &Cell<'_>) -> Result<Scenario, ConfigError> {
+        let path = cell.path;
         let ip = match file.ip.as_ref().map(|ip| (*ip.get_ref(), ip.span())) {
             None | Some((4, _)) => IpVersion::V4,
             Some((6, _)) => IpVersion::V6,
@@ -128,9 +92,14 @@ impl Check<'_> {
         let mut scenario = Scenario {
             name: file.name.get_ref().clone(),
             ip,
+            ecn: file.ecn,
             path,
+            conditions: self.conditions(file, path)?,
+            sites: self.sites(file)?,
+            labels: cell.labels.clone(),
             traffic: Vec::new(),
             arms: Vec::new(),
+            phases: Vec::new(),
             faults: Vec::new(),
             warmup: time(&file.warmup),
             duration: file.duration.get_ref().0,
@@ -142,17 +111,17 @@ impl Check<'_> {
         }
         let length = scenario.warmup.saturating_add(scenario.duration);
         let length = length.saturating_add(scenario.cooldown);
-        let packets = path.rate.bytes_in(length).0 / FRAME.0;
+        let rate = fastest(&scenario);
+        let packets = rate.bytes_in(length).0 / FRAME.0;
         if packets > MAX_PACKETS {
             let what = format!(
-                "{length} at {} are {packets} packets, {MAX_PACKETS} are allowed: \
+                "{length} at {rate} are {packets} packets, {MAX_PACKETS} are allowed: \
                  lower the rate or the duration",
-                path.rate
             );
-            return Err(self.0.error_at(rate_span, "path.rate", what));
+            return Err(self.0.error_at(cell.rate_span.clone(), "path.rate", what));
         }
         for arm in &file.arm {
-            let arm = self.arm(arm, file.path.get_ref().queue.get_ref(), &path)?;
+            let arm = self.arm(arm, cell.queue.get_ref(), &path)?;
             scenario.arms.push(arm);
         }
         self.unique("arm", file.arm.iter().map(|arm| &arm.get_ref().name))?;
@@ -160,12 +129,45 @@ impl Check<'_> {
             let what = "missing: an experiment needs at least one [[arm]]";
             return Err(self.0.error_at(file.name.span(), "arm", what));
         }
-        self.traffic(file, &mut scenario)?;
+        scenario.phases = phase::phases(self, &file.phase, length)?;
+        self.traffic(file, cell, &mut scenario)?;
         scenario.faults = fault::faults(self, &file.fault, length)?;
         Ok(scenario)
     }
 
-    fn traffic(&self, file: &File, scenario: &mut Scenario) -> Result<(), ConfigError> {
+    fn sites(&self, file: &File) -> Result<u32, ConfigError> {
+        match &file.sites {
+            None => Ok(1),
+            Some(sites) if (1..=MAX_SITES).contains(sites.get_ref()) => Ok(*sites.get_ref()),
+            Some(sites) => {
+                Err(self.0.error_at(sites.span(), "sites", format!("must be 1 to {MAX_SITES}")))
+            }
+        }
+    }
+
+    fn conditions(&self, file: &File, path: Path) -> Result<Conditions, ConfigError> {
+        let table = file.path.get_ref();
+        let mut made = Conditions::plain(path);
+        if let Some(steps) = &table.steps {
+            made.capacity = conditions::steps(self, steps, path)?;
+        }
+        if let Some(loss) = &table.loss {
+            made.loss = conditions::loss(self, loss)?;
+        }
+        if let Some(jitter) = &table.jitter {
+            made.jitter = conditions::jitter(self, jitter)?;
+        }
+        made.ways = conditions::ways(self, &table.way, path)?;
+        made.spread = table.spread.as_ref().map(|s| *s.get_ref()).unwrap_or_default();
+        Ok(made)
+    }
+
+    fn traffic(
+        &self,
+        file: &File,
+        cell: &Cell<'_>,
+        scenario: &mut Scenario,
+    ) -> Result<(), ConfigError> {
         self.unique("traffic", file.traffic.iter().map(|t| &t.get_ref().name))?;
         if file.traffic.is_empty() || file.traffic.len() > MAX_TRAFFIC {
             let what = format!("an experiment needs between 1 and {MAX_TRAFFIC} [[traffic]]");
@@ -173,7 +175,7 @@ impl Check<'_> {
         }
         let mut offered = 0;
         for table in &file.traffic {
-            let traffic = traffic_check::traffic(self, table, scenario)?;
+            let traffic = traffic_check::traffic(self, table, scenario, cell)?;
             if let TrafficKind::Requests { requests, .. } = &traffic.kind {
                 offered += requests.load_bps;
             }
@@ -200,19 +202,39 @@ impl Check<'_> {
         let arm = arm.get_ref();
         self.name(&arm.name, "arm.name")?;
         let (table, key) = match &arm.queue {
-            Some(own) => (own.get_ref(), "arm.queue.limit"),
-            None => (path_queue, "path.queue.limit"),
+            Some(own) => (own.get_ref(), "arm.queue"),
+            None => (path_queue, "path.queue"),
+        };
+        let policy = |table: &PolicyTable, key: &str| {
+            let queue = table.queue();
+            if !queue.kind.is_policy() {
+                let what = "no policy of the sendbox: it has fifo, sfq and fq_codel";
+                let key = format!("{key}.policy");
+                return Err(self.0.error_at(table.policy.span(), key, what));
+            }
+            self.fits(queue, path, table.limit.span(), &format!("{key}.limit"))
         };
         let sendbox = match arm.sendbox.get_ref() {
             SendboxValue::Forward => Sendbox::Forward,
-            SendboxValue::Bundle(own) => {
-                let queue = Queue { kind: own.policy.into(), limit: *own.limit.get_ref() };
-                Sendbox::Bundle(self.fits(queue, path, arm.sendbox.span(), "arm.sendbox.limit")?)
-            }
+            SendboxValue::Bundle(own) => Sendbox::Bundle(policy(own, "arm.sendbox")?),
         };
-        let queue = Queue { kind: table.kind.into(), limit: *table.limit.get_ref() };
-        let queue = self.fits(queue, path, table.limit.span(), key)?;
-        Ok(Arm { name: arm.name.get_ref().clone(), sendbox, queue })
+        let outer = arm.outer.as_ref().map(|own| policy(own.get_ref(), "arm.outer")).transpose()?;
+        let queue = self.queue(table, path, key)?;
+        Ok(Arm { name: arm.name.get_ref().clone(), sendbox, queue, outer })
+    }
+
+    /// A queue at the bottleneck; `key` is its table.
+    fn queue(&self, table: &QueueTable, path: &Path, key: &str) -> Result<Queue, ConfigError> {
+        let queue = table.queue();
+        if matches!(queue.kind, QueueKind::Cake | QueueKind::Pie) && queue.by == Maker::Forebay {
+            let what = "only Linux has it: say by = \"kernel\"";
+            return Err(self.0.error_at(table.kind.span(), format!("{key}.kind"), what));
+        }
+        if let (Some(ecn), true, false) = (&table.ecn, queue.ecn, queue.kind.can_mark()) {
+            let what = format!("{} never marks: remove it", queue.kind.name());
+            return Err(self.0.error_at(ecn.span(), format!("{key}.ecn"), what));
+        }
+        self.fits(queue, path, table.limit.span(), &format!("{key}.limit"))
     }
 
     /// A queue must hold a packet, and not more than there is memory for.
@@ -258,12 +280,16 @@ impl Check<'_> {
     }
 }
 
-impl From<QueueKindName> for QueueKind {
-    fn from(name: QueueKindName) -> Self {
-        match name {
-            QueueKindName::Fifo => Self::Fifo,
-            QueueKindName::Sfq => Self::Sfq,
-            QueueKindName::FqCodel => Self::FqCodel,
+/// The most that the path's bottlenecks carry together at any time.
+fn fastest(scenario: &Scenario) -> Rate {
+    let Conditions { capacity, ways, .. } = &scenario.conditions;
+    let bps = if ways.is_empty() {
+        match capacity {
+            Capacity::Steps(steps) => steps.iter().map(|(_, rate)| rate.as_bps()).max(),
+            _ => None,
         }
-    }
+    } else {
+        ways.iter().map(|way| way.rate.as_bps()).reduce(u64::saturating_add)
+    };
+    bps.map_or(scenario.path.rate, |bps| Rate::from_bps(bps.max(scenario.path.rate.as_bps())))
 }

@@ -3,13 +3,18 @@
 use std::fmt;
 use std::ops::Range;
 
-use forebay_config::{DurationValue, Limit, RateValue, SizeValue, Spanned};
+use forebay_config::{DurationValue, RateValue, SizeValue, Spanned};
 use serde::Deserialize;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserializer, Error, MapAccess, Visitor};
 
-use super::Congestion;
+use super::conditions::{JitterValue, LossValue, StepTable, WayTable};
 use super::fault::FaultTable;
+use super::grid::GridTable;
+use super::phase::PhaseTable;
+use super::queue::{PolicyTable, QueueTable};
+use super::{CongestionName, Spread};
+use crate::workload::Arrivals;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -19,6 +24,11 @@ pub(super) struct File {
     pub(super) title: String,
     /// 4 or 6; 4 if left out.
     pub(super) ip: Option<Spanned<u8>>,
+    /// Whether hosts ask for ECN; they do not if left out.
+    #[serde(default)]
+    pub(super) ecn: bool,
+    /// 1 if left out.
+    pub(super) sites: Option<Spanned<u32>>,
     pub(super) duration: Spanned<DurationValue>,
     pub(super) warmup: Option<Spanned<DurationValue>>,
     pub(super) cooldown: Option<Spanned<DurationValue>>,
@@ -32,6 +42,8 @@ pub(super) struct File {
     #[serde(default)]
     pub(super) arm: Vec<Spanned<ArmTable>>,
     #[serde(default)]
+    pub(super) phase: Vec<PhaseTable>,
+    #[serde(default)]
     pub(super) fault: Vec<FaultTable>,
 }
 
@@ -40,30 +52,13 @@ pub(super) struct File {
 pub(super) struct PathTable {
     pub(super) rate: Option<Spanned<RateValue>>,
     pub(super) rtt: Option<Spanned<DurationValue>>,
-    pub(super) queue: Spanned<QueueTable>,
-}
-
-/// What the cells of the experiment differ in; their cross product.
-#[derive(Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct GridTable {
-    pub(super) rate: Option<Spanned<Vec<Spanned<RateValue>>>>,
-    pub(super) rtt: Option<Spanned<Vec<Spanned<DurationValue>>>>,
-}
-
-#[derive(Clone, Copy, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(super) enum QueueKindName {
-    Fifo,
-    Sfq,
-    FqCodel,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct QueueTable {
-    pub(super) kind: QueueKindName,
-    pub(super) limit: Spanned<Limit>,
+    pub(super) queue: Option<Spanned<QueueTable>>,
+    pub(super) steps: Option<Spanned<Vec<StepTable>>>,
+    pub(super) loss: Option<Spanned<LossValue>>,
+    pub(super) jitter: Option<Spanned<JitterValue>>,
+    #[serde(default)]
+    pub(super) way: Vec<Spanned<WayTable>>,
+    pub(super) spread: Option<Spanned<Spread>>,
 }
 
 #[derive(Deserialize)]
@@ -73,19 +68,14 @@ pub(super) struct ArmTable {
     pub(super) sendbox: Spanned<SendboxValue>,
     /// The path's queue if left out.
     pub(super) queue: Option<Spanned<QueueTable>>,
+    /// None if left out.
+    pub(super) outer: Option<Spanned<PolicyTable>>,
 }
 
 /// `"forward"`, or a table with the bundle's policy.
 pub(super) enum SendboxValue {
     Forward,
     Bundle(PolicyTable),
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct PolicyTable {
-    pub(super) policy: QueueKindName,
-    pub(super) limit: Spanned<Limit>,
 }
 
 impl<'de> Deserialize<'de> for SendboxValue {
@@ -119,6 +109,8 @@ pub(super) enum KindName {
     Bulk,
     UdpRr,
     Cbr,
+    OnOff,
+    Video,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Deserialize)]
@@ -142,9 +134,15 @@ pub(super) struct TrafficTable {
     pub(super) name: Spanned<String>,
     pub(super) kind: KindName,
     pub(super) from: Option<FromName>,
+    /// From 1, which it is if left out.
+    pub(super) site: Option<Spanned<u32>>,
+    /// Instead of `start` and `stop`.
+    pub(super) phase: Option<Spanned<String>>,
     pub(super) start: Option<Spanned<DurationValue>>,
     pub(super) stop: Option<Spanned<DurationValue>>,
-    pub(super) congestion: Option<Spanned<Congestion>>,
+    pub(super) congestion: Option<Spanned<CongestionName>>,
+    /// Of congestion "fixed": packets.
+    pub(super) window: Option<Spanned<u32>>,
     /// A rate, or a share of the path's: `"50 %"`.
     pub(super) load: Option<Spanned<String>>,
     pub(super) connections: Option<Spanned<u32>>,
@@ -152,11 +150,16 @@ pub(super) struct TrafficTable {
     pub(super) sizes: Option<Spanned<String>>,
     pub(super) max_size: Option<Spanned<SizeValue>>,
     pub(super) balanced: Option<Spanned<bool>>,
+    pub(super) arrivals: Option<Spanned<Arrivals>>,
+    pub(super) new_connections: Option<Spanned<bool>>,
     pub(super) flows: Option<Spanned<u32>>,
     pub(super) transport: Option<Spanned<TransportName>>,
     /// As `load`.
     pub(super) rate: Option<Spanned<String>>,
     pub(super) size: Option<Spanned<SizeValue>>,
+    pub(super) on: Option<Spanned<DurationValue>>,
+    pub(super) off: Option<Spanned<DurationValue>>,
+    pub(super) fps: Option<Spanned<u32>>,
 }
 
 impl TrafficTable {
@@ -167,15 +170,21 @@ impl TrafficTable {
         }
         [
             ("congestion", at(&self.congestion)),
+            ("window", at(&self.window)),
             ("load", at(&self.load)),
             ("connections", at(&self.connections)),
             ("sizes", at(&self.sizes)),
             ("max_size", at(&self.max_size)),
             ("balanced", at(&self.balanced)),
+            ("arrivals", at(&self.arrivals)),
+            ("new_connections", at(&self.new_connections)),
             ("flows", at(&self.flows)),
             ("transport", at(&self.transport)),
             ("rate", at(&self.rate)),
             ("size", at(&self.size)),
+            ("on", at(&self.on)),
+            ("off", at(&self.off)),
+            ("fps", at(&self.fps)),
         ]
         .into_iter()
         .filter_map(|(key, span)| Some((key, span?)))
@@ -188,11 +197,23 @@ impl KindName {
         match self {
             Self::Requests => (
                 "requests",
-                &["load", "connections", "sizes", "max_size", "balanced", "congestion"],
+                &[
+                    "load",
+                    "connections",
+                    "sizes",
+                    "max_size",
+                    "balanced",
+                    "arrivals",
+                    "new_connections",
+                    "congestion",
+                    "window",
+                ],
             ),
-            Self::Bulk => ("bulk", &["flows", "transport", "congestion"]),
+            Self::Bulk => ("bulk", &["flows", "transport", "congestion", "window"]),
             Self::UdpRr => ("udp_rr", &["flows"]),
             Self::Cbr => ("cbr", &["rate", "size"]),
+            Self::OnOff => ("on_off", &["rate", "size", "on", "off"]),
+            Self::Video => ("video", &["rate", "fps"]),
         }
     }
 }

@@ -16,34 +16,59 @@
 //! | `seeds` | every cell and arm is run with each | `[1]` |
 //! | `ip` | 4 or 6 | 4 |
 //! | `[path]` `rate`, `rtt` | of the bottleneck; of the empty path | in `[grid]` |
-//! | `[path]` `queue` | `{ kind, limit }` at the bottleneck: `fifo`, `sfq`, `fq_codel` | |
-//! | `[grid]` `rate`, `rtt` | lists: a cell for each combination | no grid |
-//! | `[[arm]]` `name`, `sendbox` | `"forward"`, or `{ policy, limit }` as a queue | |
+//! | `ecn` | whether hosts ask for ECN | `false` |
+//! | `sites` | how many send to site B, each through its own sendbox, over one bottleneck | 1 |
+//! | `[path]` `queue` | `{ kind, limit }` at the bottleneck: `fifo`, `sfq`, `codel`, `fq_codel`, `pie`, `cake` | in `[grid]` |
+//! | its `by`, `ecn` | `forebay`, or `kernel`: Linux's own; whether it marks | `forebay`; as in Linux |
+//! | `[path]` `steps` | `[{ at, rate }]`: other rates from then on | |
+//! | `[path]` `loss` | `"0.1 %"` at random, or bursts: `{ begin, end }`, per packet | none |
+//! | `[path]` `jitter` | `"2 ms"` at most, or `{ up_to, reorders }` | none |
+//! | `[[path.way]]` `rate`, `rtt` | parallel ways, each with its own bottleneck | one: the path |
+//! | `[path]` `spread` | over ways: by `flow`, or by `packet` | `flow` |
+//! | `[grid]` `rate`, `rtt`, `queue` | lists: a cell for each combination | no grid |
+//! | `[grid]` `flows`, `congestion` | of the traffic that does not say | |
+//! | `[[arm]]` `name`, `sendbox` | `"forward"`, or `{ policy, limit }`: `fifo`, `sfq`, `fq_codel` | |
 //! | `[[arm]]` `queue` | at the bottleneck in this arm | the path's |
-//! | `[[traffic]]` `name`, `kind` | `requests`, `bulk`, `udp_rr`, `cbr` | |
-//! | `[[traffic]]` `from` | `site_a`, or `cross`: enters behind the sendbox | `site_a` |
-//! | `[[traffic]]` `start`, `stop` | | the whole run |
+//! | `[[arm]]` `outer` | `{ policy, limit }` of a second pair of boxes around all others | none |
+//! | `[[phase]]` `name`, `start`, `stop` | a part of the run, for traffic and figures | the end before; the end |
+//! | `[[traffic]]` `name`, `kind` | `requests`, `bulk`, `udp_rr`, `cbr`, `on_off`, `video` | |
+//! | `[[traffic]]` `from`, `site` | `site_a`, or `cross`: enters behind the sendbox; which site | `site_a`, 1 |
+//! | `[[traffic]]` `start`, `stop` | or the `phase` that it is on in | the whole run |
 //! | `requests`: `load` | bits of answers per second, or `"50 %"` of the path's rate | |
+//! | `requests`: `arrivals` | `poisson`; or `closed`: each connection asks again once answered, no `load` | `poisson` |
 //! | `requests`: `connections`, `congestion` | | 200, `cubic` |
+//! | `requests`: `new_connections` | a new connection for each request | `false` |
 //! | `requests`: `sizes`, `max_size` | `"web"` or a CSV file beside this one; larger are redrawn | `"web"`, none |
 //! | `requests`: `balanced` | hold the realised load to the offered, see [`crate::workload::Requests`] | `false` |
-//! | `bulk`: `flows`, `transport`, `congestion` | `tcp`, `udp`; `cubic`, `reno`, `bbr` | 1, `tcp`, `cubic` |
+//! | `bulk`: `flows`, `transport`, `congestion` | `tcp`, `udp`; `cubic`, `reno`, `bbr`, `dctcp`, `prague`, `fixed` | 1, `tcp`, `cubic` |
+//! | congestion `fixed`: `window` | packets in flight, whatever happens | 450 |
 //! | `udp_rr`: `flows` | closed loops of 40 B | 1 |
 //! | `cbr`: `rate`, `size` | UDP payload; as `load` | size: `"1200 B"` |
+//! | `on_off`: `rate`, `size`, `on`, `off` | `rate` for `on`, nothing for `off`, and so on | 1 s each |
+//! | `video`: `rate`, `fps` | frames, each a burst of datagrams | 30 |
 //! | `[[fault]]` `process` | what is killed: `receivebox`; nothing in arms that have none | |
 //! | `[[fault]]` `at`, `back` | when; when it is started again | back: it stays dead |
 
 mod check;
+mod conditions;
 mod fault;
 mod file;
+mod grid;
 mod model;
+mod phase;
+mod queue;
 mod traffic;
 mod traffic_check;
 
 pub use check::{load, parse};
+pub use conditions::{Conditions, Spread};
 pub use fault::{Fault, Process};
-pub use model::{Arm, Experiment, IpVersion, Path, Queue, QueueKind, Scenario, Sendbox};
-pub use traffic::{Congestion, Origin, Traffic, TrafficKind, Transport};
+pub use model::{Arm, Experiment, IpVersion, Path, Scenario, Sendbox};
+pub use phase::Phase;
+pub use queue::{Maker, Queue, QueueKind};
+pub use traffic::{Congestion, Origin, Pattern, Traffic, TrafficKind, Transport};
+
+use traffic::CongestionName;
 
 /// The demonstration's experiment file, `experiments/demo.toml`.
 pub const DEMO: &str = include_str!("../../../../experiments/demo.toml");

@@ -1,9 +1,9 @@
+use std::collections::BTreeMap;
 use std::fmt;
 
-use forebay_config::Limit;
-use forebay_units::{Bytes, Nanos, Rate};
+use forebay_units::{Nanos, Rate};
 
-use super::{Fault, Traffic};
+use super::{Conditions, Fault, Phase, Queue, Traffic};
 
 /// An experiment: the same comparison in each cell of its grid.
 #[derive(Clone, Debug, PartialEq)]
@@ -25,12 +25,22 @@ pub struct Scenario {
     pub name: String,
     /// The IP version of all traffic.
     pub ip: IpVersion,
+    /// Whether hosts ask their peers for ECN (RFC 3168), as `tcp_ecn = 1` of Linux does.
+    pub ecn: bool,
     /// The path between the sites.
     pub path: Path,
+    /// What else the path does.
+    pub conditions: Conditions,
+    /// How many sites send to site B over this path, each through a sendbox of its own.
+    pub sites: u32,
+    /// What the cell has on the grid's axes other than rate and round-trip time.
+    pub labels: BTreeMap<String, String>,
     /// The traffic, each with a name of its own.
     pub traffic: Vec<Traffic>,
     /// The arms, each with a name of its own; at least one.
     pub arms: Vec<Arm>,
+    /// Named parts of the run.
+    pub phases: Vec<Phase>,
     /// What goes wrong, in the order of time; a process is never killed while it is dead.
     pub faults: Vec<Fault>,
     /// Traffic runs this long before anything is measured.
@@ -42,6 +52,15 @@ pub struct Scenario {
 }
 
 impl Scenario {
+    /// The cell in words: its path, and what it has on other axes of the grid.
+    pub fn cell(&self) -> String {
+        let labels = self.labels.iter().map(|(key, value)| match key.as_str() {
+            "flows" => format!(", {value} flows"),
+            _ => format!(", {value}"),
+        });
+        self.path.to_string() + &labels.collect::<String>()
+    }
+
     /// The time that traffic runs: warm-up, measured interval, cool-down.
     pub fn length(&self) -> Nanos {
         self.warmup + self.duration + self.cooldown
@@ -59,6 +78,7 @@ impl Scenario {
             traffic.stop = if lasts { length } else { traffic.stop.min(length) };
         }
         self.traffic.retain(|t| t.start < t.stop);
+        self.phases = self.phases.into_iter().filter_map(|p| p.within(length)).collect();
         self.faults = self.faults.into_iter().filter_map(|f| f.within(length)).collect();
         self
     }
@@ -103,6 +123,9 @@ pub struct Arm {
     pub sendbox: Sendbox,
     /// The queue at the bottleneck.
     pub queue: Queue,
+    /// The queue of a second sendbox, around the first ones, whose bundle is all that leaves them;
+    /// its receivebox comes before theirs.
+    pub outer: Option<Queue>,
 }
 
 /// What the sendbox does in an arm.
@@ -110,49 +133,6 @@ pub struct Arm {
 pub enum Sendbox {
     /// It forwards and has no bundle: the network as it is today.
     Forward,
-    /// It controls one bundle, all traffic from site A to site B, and queues it like this.
+    /// It controls one bundle, all traffic from its site to site B, and queues it like this.
     Bundle(Queue),
-}
-
-/// A queue: its discipline and how much it holds.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Queue {
-    /// The discipline.
-    pub kind: QueueKind,
-    /// How much may wait.
-    pub limit: Limit,
-}
-
-impl Queue {
-    /// The limit in bytes on `path`.
-    pub fn limit_bytes(&self, path: &Path) -> Bytes {
-        self.limit.bytes(path.rate, path.rtt)
-    }
-
-    /// The limit in full-sized packets on `path`, rounded up.
-    pub fn limit_packets(&self, path: &Path) -> u64 {
-        self.limit.packets(path.rate, path.rtt)
-    }
-}
-
-/// A queueing discipline.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum QueueKind {
-    /// First in, first out; drops at the tail.
-    Fifo,
-    /// Stochastic fairness queueing.
-    Sfq,
-    /// Flow queueing with CoDel (RFC 8290).
-    FqCodel,
-}
-
-impl QueueKind {
-    /// Its name in configuration files.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Fifo => "fifo",
-            Self::Sfq => "sfq",
-            Self::FqCodel => "fq_codel",
-        }
-    }
 }

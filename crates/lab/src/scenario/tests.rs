@@ -1,8 +1,10 @@
 use std::path::Path as FilePath;
 
+use forebay_sim::{Capacity, Loss};
 use forebay_units::{Bytes, Nanos, Rate};
 
 use super::*;
+use crate::workload::Arrivals;
 
 const MINIMAL: &str = r#"name = "x"
 duration = "10 s"
@@ -58,12 +60,134 @@ fn a_grid_is_a_cross_product() {
 }
 
 #[test]
+fn other_axes_label_their_cells() {
+    let text = MINIMAL
+        .replace("queue = { kind = \"fifo\", limit = \"2 bdp\" }", "")
+        .replace("kind = \"bulk\"", "kind = \"bulk\"\nwindow = 90")
+        + r#"[grid]
+queue = [{ kind = "fifo", limit = "1 bdp" }, { kind = "codel", limit = "1 MB", by = "kernel", ecn = true }]
+flows = [1, 10]
+congestion = ["reno", "fixed"]
+"#;
+    let cells = parse(FilePath::new("x.toml"), &text).unwrap().cells;
+    let names: Vec<_> = cells.iter().map(Scenario::cell).collect();
+    assert_eq!(names.len(), 8);
+    assert_eq!(names[0], "96 Mbit/s, 50 ms, reno, 1 flows, fifo 1 bdp");
+    assert_eq!(names[7], "96 Mbit/s, 50 ms, fixed, 10 flows, codel 1000000 B with ecn by kernel");
+    let bulk =
+        |flows, congestion| TrafficKind::Bulk { flows, transport: Transport::Tcp(congestion) };
+    assert_eq!(cells[0].traffic[0].kind, bulk(1, Congestion::Reno));
+    assert_eq!(cells[7].traffic[0].kind, bulk(10, Congestion::Fixed { window: 90 }));
+    assert_eq!((cells[7].arms[0].queue.by, cells[7].arms[0].queue.ecn), (Maker::Kernel, true));
+    assert_eq!((cells[0].arms[0].queue.by, cells[0].arms[0].queue.ecn), (Maker::Forebay, false));
+}
+
+const CONDITIONS: &str = r#"name = "x"
+duration = "10 s"
+sites = 2
+ecn = true
+[path]
+rate = "96 Mbit/s"
+rtt = "50 ms"
+queue = { kind = "fifo", limit = "2 bdp" }
+steps = [{ at = "4 s", rate = "48 Mbit/s" }]
+loss = { begin = "0.1 %", end = "20 %" }
+jitter = "2 ms"
+spread = "packet"
+[[path.way]]
+rate = "24 Mbit/s"
+[[path.way]]
+rtt = "80 ms"
+[[phase]]
+name = "early"
+stop = "3 s"
+[[phase]]
+name = "late"
+[[traffic]]
+name = "web"
+kind = "requests"
+arrivals = "closed"
+new_connections = true
+connections = 3
+phase = "late"
+[[traffic]]
+name = "film"
+kind = "video"
+rate = "5 Mbit/s"
+site = 2
+[[traffic]]
+name = "bursts"
+kind = "on_off"
+rate = "50 %"
+on = "200 ms"
+[[arm]]
+name = "nested"
+sendbox = { policy = "sfq", limit = "1000 packets" }
+outer = { policy = "fifo", limit = "1 MB" }
+"#;
+
+#[test]
+fn paths_sites_and_phases_are_read() {
+    let mut cell = parse(FilePath::new("x.toml"), CONDITIONS).unwrap().cells.remove(0);
+    let ms = Nanos::from_millis;
+    let Conditions { capacity, loss, jitter, ways, spread } = &cell.conditions;
+    let (fast, slow) = (Rate::from_mbps(96), Rate::from_mbps(48));
+    assert_eq!(*capacity, Capacity::Steps(vec![(Nanos::ZERO, fast), (ms(4_000), slow)]));
+    assert_eq!(*loss, Loss::Burst { begin: 0.001, end: 0.2 });
+    assert_eq!((jitter.up_to, jitter.reorders, *spread), (ms(2), false, Spread::Packet));
+    let ways: Vec<_> = ways.iter().map(Path::to_string).collect();
+    assert_eq!(ways, ["24 Mbit/s, 50 ms", "96 Mbit/s, 80 ms"]);
+    assert_eq!((cell.sites, cell.ecn), (2, true));
+    assert_eq!(cell.phases[1], Phase { name: "late".into(), start: ms(3_000), stop: ms(10_000) });
+    let TrafficKind::Requests { requests, .. } = &cell.traffic[0].kind else { panic!("requests") };
+    assert_eq!((requests.arrivals, requests.new_connections), (Arrivals::Closed, true));
+    assert_eq!((cell.traffic[0].start, cell.traffic[0].stop), (ms(3_000), ms(10_000)));
+    assert_eq!(cell.traffic[1].from, Origin::Site(1));
+    let film = Pattern::Frames { per_second: 30 };
+    assert!(matches!(cell.traffic[1].kind, TrafficKind::Stream { pattern, .. } if pattern == film));
+    let bursts = Pattern::OnOff { on: ms(200), off: ms(1_000) };
+    assert!(
+        matches!(cell.traffic[2].kind, TrafficKind::Stream { pattern, .. } if pattern == bursts)
+    );
+    assert_eq!(cell.arms[0].outer.unwrap().kind, QueueKind::Fifo);
+    cell = cell.measured_for(ms(2_000));
+    assert_eq!(cell.phases.len(), 1, "the second would begin after the end");
+}
+
+#[test]
+fn what_cannot_be_is_refused_with_its_place() {
+    for (from, to, line, what) in [
+        ("sites = 2", "sites = 0", 3, "1 to 200"),
+        ("site = 2", "site = 3", 33, "1 to 2"),
+        ("{ at = \"4 s\"", "{ at = \"0 s\"", 9, "after the step before"),
+        ("rate = \"48 Mbit/s\" }", "rate = \"0 Mbit/s\" }", 9, "above zero"),
+        ("rate = \"96 Mbit/s\"", "rate = \"900 Gbit/s\"", 6, "packets"),
+        ("end = \"20 %\"", "end = \"0 %\"", 10, "never end"),
+        ("{ begin = \"0.1 %\", end = \"20 %\" }", "\"100 %\"", 10, "nothing would arrive"),
+        ("rate = \"24 Mbit/s\"", "rate = \"0 bit/s\"", 14, "above zero"),
+        ("stop = \"3 s\"", "stop = \"30 s\"", 19, "within the run"),
+        ("phase = \"late\"", "phase = \"never\"", 28, "no [[phase]]"),
+        ("connections = 3", "load = \"1 Mbit/s\"", 27, "closed loop"),
+        ("rate = \"5 Mbit/s\"", "rate = \"5 Mbit/s\"\nfps = 0", 33, "1 to 1000"),
+        ("on = \"200 ms\"", "on = \"0 s\"", 38, "at least 1 ms"),
+        ("policy = \"fifo\"", "policy = \"cake\"", 42, "no policy"),
+        ("kind = \"fifo\"", "kind = \"cake\"", 8, "only Linux has it"),
+        ("kind = \"fifo\"", "kind = \"fifo\", ecn = true", 8, "never marks"),
+    ] {
+        assert!(CONDITIONS.contains(from), "{from}");
+        let error = error(&CONDITIONS.replacen(from, to, 1));
+        assert!(error.starts_with(&format!("x.toml:{line}: ")), "{to}: {error}");
+        assert!(error.contains(what) && !error.contains('\n'), "{to}: {error}");
+    }
+}
+
+#[test]
 fn defaults_are_filled_in() {
     let cell = parse(FilePath::new("x.toml"), MINIMAL).unwrap().cells.remove(0);
     assert_eq!((cell.ip, cell.warmup, cell.cooldown), (IpVersion::V4, Nanos::ZERO, Nanos::ZERO));
     let bulk = &cell.traffic[0];
     assert_eq!((bulk.start, bulk.stop), (Nanos::ZERO, Nanos::from_secs(10)));
-    assert_eq!(bulk.from, Origin::SiteA);
+    assert_eq!(bulk.from, Origin::Site(0));
 }
 
 #[test]
@@ -94,7 +218,11 @@ size = "1000 B"
         [
             TrafficKind::Bulk { flows: 2, transport: Transport::Udp },
             TrafficKind::UdpRr { flows: 10 },
-            TrafficKind::Cbr { rate: Rate::from_mbps(48), size: Bytes(1000) },
+            TrafficKind::Stream {
+                rate: Rate::from_mbps(48),
+                size: Bytes(1000),
+                pattern: Pattern::Steady,
+            },
         ]
     );
     assert_eq!(cell.traffic[1].from, Origin::Cross);
@@ -225,7 +353,7 @@ fn what_cannot_be_run_is_refused() {
             bulk,
             "kind = \"bulk\"\nload = \"1 Mbit/s\"",
             "x.toml:10: traffic.load: not a key of \"bulk\" traffic, which has: flows, transport, \
-             congestion",
+             congestion, window",
         ),
         (bulk, "kind = \"bulk\"\nflows = 0", "x.toml:10: traffic.flows: must be 1 to 1000"),
         (
@@ -236,7 +364,7 @@ fn what_cannot_be_run_is_refused() {
         (
             bulk,
             "kind = \"requests\"",
-            "x.toml:7: traffic.load: missing: \"requests\" traffic needs it, as \"48 Mbit/s\" or \"50 %\"",
+            "x.toml:7: traffic.load: missing: this traffic needs it, as \"48 Mbit/s\" or \"50 %\"",
         ),
         (
             bulk,

@@ -21,8 +21,9 @@ pub struct Traffic {
 /// Where traffic comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// Site A: it passes the sendbox and is part of the bundle.
-    SiteA,
+    /// A site, counted from zero: it passes that site's sendbox and is part of its bundle. The
+    /// first is site A.
+    Site(u32),
     /// Somebody else: it enters behind the sendbox and meets the bundle at the bottleneck.
     Cross,
 }
@@ -30,7 +31,7 @@ pub enum Origin {
 /// What traffic is.
 #[derive(Clone, Debug, PartialEq)]
 pub enum TrafficKind {
-    /// Requests over persistent TCP connections, answered at the origin, open loop.
+    /// Requests over TCP connections, answered at the origin.
     Requests {
         /// When they come and how large they are.
         requests: Requests,
@@ -49,44 +50,112 @@ pub enum TrafficKind {
         /// How many loops.
         flows: u32,
     },
-    /// UDP datagrams at a constant rate.
-    Cbr {
-        /// UDP payload per second.
+    /// UDP datagrams as fast as their source makes them, whatever the network does.
+    Stream {
+        /// UDP payload per second, while it is on.
         rate: Rate,
-        /// UDP payload of each datagram.
+        /// UDP payload of each datagram; a frame's last may be smaller.
         size: Bytes,
+        /// When they are sent.
+        pattern: Pattern,
+    },
+}
+
+/// When a stream's datagrams are sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pattern {
+    /// Evenly.
+    Steady,
+    /// Evenly for a while, then not for a while, and so on.
+    OnOff {
+        /// How long it is on, first.
+        on: Nanos,
+        /// How long it is off then.
+        off: Nanos,
+    },
+    /// As video does: so many frames a second, each in a burst.
+    Frames {
+        /// Frames per second.
+        per_second: u32,
     },
 }
 
 /// How bulk traffic is carried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transport {
-    /// The kernel's TCP.
+    /// TCP.
     Tcp(Congestion),
     /// UDP with a window of its own, headers as QUIC's: IP ID 0, payload as if encrypted.
     Udp,
 }
 
-/// A TCP congestion control of the kernel.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+/// A TCP congestion control.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Congestion {
     /// Cubic (RFC 9438), the default of Linux.
-    #[default]
     Cubic,
     /// Reno (RFC 5681).
     Reno,
-    /// BBR.
+    /// BBR, version 1.
     Bbr,
+    /// DCTCP (RFC 8257), which asks for ECN.
+    Dctcp,
+    /// TCP Prague (RFC 9331), which sends ECT(1) and which Linux does not have.
+    Prague,
+    /// So many packets in flight whatever happens, which Linux does not have.
+    Fixed {
+        /// How many.
+        window: u32,
+    },
 }
 
 impl Congestion {
-    /// Its name, as the kernel has it.
+    /// Its name, as the kernel has it where it does.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Cubic => "cubic",
             Self::Reno => "reno",
             Self::Bbr => "bbr",
+            Self::Dctcp => "dctcp",
+            Self::Prague => "prague",
+            Self::Fixed { .. } => "fixed",
         }
+    }
+
+    /// Whether Linux has it.
+    pub const fn is_of_linux(self) -> bool {
+        !matches!(self, Self::Prague | Self::Fixed { .. })
+    }
+}
+
+/// A congestion control as files name it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum CongestionName {
+    #[default]
+    Cubic,
+    Reno,
+    Bbr,
+    Dctcp,
+    Prague,
+    Fixed,
+}
+
+impl CongestionName {
+    /// The congestion control of this name, with this window if it has one.
+    pub(super) const fn with(self, window: u32) -> Congestion {
+        match self {
+            Self::Cubic => Congestion::Cubic,
+            Self::Reno => Congestion::Reno,
+            Self::Bbr => Congestion::Bbr,
+            Self::Dctcp => Congestion::Dctcp,
+            Self::Prague => Congestion::Prague,
+            Self::Fixed => Congestion::Fixed { window },
+        }
+    }
+
+    pub(super) const fn name(self) -> &'static str {
+        self.with(0).name()
     }
 }

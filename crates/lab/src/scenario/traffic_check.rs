@@ -1,23 +1,31 @@
-use std::ops::RangeInclusive;
+use std::ops::{Range, RangeInclusive};
 
-use forebay_config::{ConfigError, RateValue, Spanned};
+use forebay_config::{ConfigError, DurationValue, RateValue, Spanned};
 use forebay_units::{Bytes, Nanos, Rate};
 
 use super::check::Check;
 use super::file::{FromName, KindName, TrafficTable, TransportName};
-use super::{Origin, Scenario, Traffic, TrafficKind, Transport};
-use crate::workload::{Requests, Sizes};
+use super::grid::Cell;
+use super::{Congestion, Origin, Pattern, Scenario, Traffic, TrafficKind, Transport};
+use crate::workload::{Arrivals, Requests, Sizes};
 
 /// Sockets of one traffic, each with a port of its own.
 const MAX_FLOWS: u32 = 1_000;
 /// What fits a 1500 B packet with IPv6 and UDP headers; 16 bytes are the datagram's own header.
 const DATAGRAM: RangeInclusive<u64> = 16..=1_452;
+/// What is sent in a datagram if nothing is said.
+const USUAL_DATAGRAM: Bytes = Bytes(1_200);
+/// Packets in flight of a fixed window: the window of the Bundler paper's idealised proxy.
+const USUAL_WINDOW: u32 = 450;
+const MAX_WINDOW: u32 = 100_000;
+const MAX_FPS: u32 = 1_000;
 
-/// The traffic that `table` describes in `scenario`, whose path and times are set.
+/// The traffic that `table` describes in `scenario`, whose path, times and phases are set, in `cell`.
 pub(super) fn traffic(
     check: &Check<'_>,
     table: &Spanned<TrafficTable>,
     scenario: &Scenario,
+    cell: &Cell<'_>,
 ) -> Result<Traffic, ConfigError> {
     let span = table.span();
     let table = table.get_ref();
@@ -27,69 +35,157 @@ pub(super) fn traffic(
         let what = format!("not a key of \"{kind_name}\" traffic, which has: {}", keys.join(", "));
         return Err(check.0.error_at(span, format!("traffic.{key}"), what));
     }
-    let missing = |key: &str| {
-        let what =
-            format!("missing: \"{kind_name}\" traffic needs it, as \"48 Mbit/s\" or \"50 %\"");
-        check.0.error_at(span.clone(), format!("traffic.{key}"), what)
-    };
     let flows = |value, default, key| count(check, value, default, key);
     let kind = match table.kind {
-        KindName::Requests => {
-            let load = table.load.as_ref().ok_or_else(|| missing("load"))?;
-            let sizes = sizes(check, table)?;
-            let largest = sizes.max();
-            let max_size =
-                table.max_size.as_ref().map_or(largest, |m| m.get_ref().0.0.min(largest));
-            let requests = Requests {
-                load_bps: rate(check, load, "traffic.load", scenario)?.as_bps(),
-                connections: flows(&table.connections, 200, "connections")?,
-                sizes,
-                max_size,
-                balanced: table.balanced.as_ref().is_some_and(|b| *b.get_ref()),
-            };
-            if let (None, Some(max)) = (requests.mean_size(), &table.max_size) {
-                let what = "is below every size of the distribution: raise it";
-                return Err(check.0.error_at(max.span(), "traffic.max_size", what));
-            }
-            TrafficKind::Requests { requests, congestion: congestion(table) }
-        }
+        KindName::Requests => TrafficKind::Requests {
+            requests: requests(check, table, &span, scenario)?,
+            congestion: congestion(check, table, cell)?,
+        },
         KindName::Bulk => {
-            let transport = match table.transport.as_ref().map(Spanned::get_ref) {
-                None | Some(TransportName::Tcp) => Transport::Tcp(congestion(table)),
-                Some(TransportName::Udp) => Transport::Udp,
-            };
-            if let (Transport::Udp, Some(given)) = (transport, &table.congestion) {
+            let udp =
+                matches!(table.transport.as_ref().map(Spanned::get_ref), Some(TransportName::Udp));
+            if let (true, Some(given)) = (udp, &table.congestion) {
                 let what = "is for transport \"tcp\": remove it";
                 return Err(check.0.error_at(given.span(), "traffic.congestion", what));
             }
-            TrafficKind::Bulk { flows: flows(&table.flows, 1, "flows")?, transport }
+            let transport =
+                if udp { Transport::Udp } else { Transport::Tcp(congestion(check, table, cell)?) };
+            let own = table.flows.as_ref().or(cell.flows);
+            TrafficKind::Bulk { flows: flows(own, 1, "flows")?, transport }
         }
-        KindName::UdpRr => TrafficKind::UdpRr { flows: flows(&table.flows, 1, "flows")? },
-        KindName::Cbr => {
-            let given = table.rate.as_ref().ok_or_else(|| missing("rate"))?;
-            let size = table.size.as_ref().map_or(Bytes(1_200), |s| s.get_ref().0);
+        KindName::UdpRr => TrafficKind::UdpRr { flows: flows(table.flows.as_ref(), 1, "flows")? },
+        KindName::Cbr | KindName::OnOff | KindName::Video => {
+            let size = table.size.as_ref().map_or(USUAL_DATAGRAM, |s| s.get_ref().0);
             if let (false, Some(given)) = (DATAGRAM.contains(&size.0), &table.size) {
                 let what = format!("must be {} to {} B", DATAGRAM.start(), DATAGRAM.end());
                 return Err(check.0.error_at(given.span(), "traffic.size", what));
             }
-            TrafficKind::Cbr { rate: rate(check, given, "traffic.rate", scenario)?, size }
+            let rate = rate(check, table.rate.as_ref(), &span, "traffic.rate", scenario)?;
+            TrafficKind::Stream { rate, size, pattern: pattern(check, table)? }
         }
     };
     let (start, stop) = times(check, table, scenario)?;
-    let from = match table.from {
-        None | Some(FromName::SiteA) => Origin::SiteA,
-        Some(FromName::Cross) => Origin::Cross,
-    };
+    let from = origin(check, table, scenario)?;
     Ok(Traffic { name: table.name.get_ref().clone(), from, start, stop, kind })
 }
 
-fn congestion(table: &TrafficTable) -> super::Congestion {
-    table.congestion.as_ref().map(|c| *c.get_ref()).unwrap_or_default()
+fn origin(
+    check: &Check<'_>,
+    table: &TrafficTable,
+    scenario: &Scenario,
+) -> Result<Origin, ConfigError> {
+    let fail = |given: &Spanned<u32>, what: String| {
+        Err(check.0.error_at(given.span(), "traffic.site", what))
+    };
+    match (table.from, &table.site) {
+        (Some(FromName::Cross), None) => Ok(Origin::Cross),
+        (Some(FromName::Cross), Some(site)) => fail(
+            site,
+            "cross traffic comes from no site: remove it, or from = \"cross\"".to_owned(),
+        ),
+        (_, None) => Ok(Origin::Site(0)),
+        (_, Some(site)) if (1..=scenario.sites).contains(site.get_ref()) => {
+            Ok(Origin::Site(site.get_ref() - 1))
+        }
+        (_, Some(site)) => fail(site, format!("must be 1 to {}, the `sites`", scenario.sites)),
+    }
+}
+
+fn requests(
+    check: &Check<'_>,
+    table: &TrafficTable,
+    span: &Range<usize>,
+    scenario: &Scenario,
+) -> Result<Requests, ConfigError> {
+    let arrivals = table.arrivals.as_ref().map(|a| *a.get_ref()).unwrap_or_default();
+    let load_bps = match (arrivals, &table.load, &table.balanced) {
+        (Arrivals::Poisson, load, _) => {
+            rate(check, load.as_ref(), span, "traffic.load", scenario)?.as_bps()
+        }
+        (Arrivals::Closed, None, None) => 0,
+        (Arrivals::Closed, load, balanced) => {
+            let load = load.as_ref().map(|l| (l.span(), "traffic.load"));
+            let balanced = balanced.as_ref().map(|b| (b.span(), "traffic.balanced"));
+            let (span, key) = load.or(balanced).unwrap_or((0..0, "traffic"));
+            let what =
+                "is for arrivals = \"poisson\": a closed loop asks as fast as it is answered";
+            return Err(check.0.error_at(span, key, what));
+        }
+    };
+    let sizes = sizes(check, table)?;
+    let largest = sizes.max();
+    let max_size = table.max_size.as_ref().map_or(largest, |m| m.get_ref().0.0.min(largest));
+    let requests = Requests {
+        load_bps,
+        connections: count(check, table.connections.as_ref(), 200, "connections")?,
+        sizes,
+        max_size,
+        balanced: table.balanced.as_ref().is_some_and(|b| *b.get_ref()),
+        arrivals,
+        new_connections: table.new_connections.as_ref().is_some_and(|n| *n.get_ref()),
+    };
+    if let (None, Some(max)) = (requests.mean_size(), &table.max_size) {
+        let what = "is below every size of the distribution: raise it";
+        return Err(check.0.error_at(max.span(), "traffic.max_size", what));
+    }
+    Ok(requests)
+}
+
+fn pattern(check: &Check<'_>, table: &TrafficTable) -> Result<Pattern, ConfigError> {
+    let time = |value: &Option<Spanned<DurationValue>>, key: &str| {
+        let time = value.as_ref().map_or(Nanos::from_secs(1), |t| t.get_ref().0);
+        match value {
+            Some(given) if time < Nanos::from_millis(1) => {
+                let key = format!("traffic.{key}");
+                Err(check.0.error_at(given.span(), key, "must be at least 1 ms"))
+            }
+            _ => Ok(time),
+        }
+    };
+    match table.kind {
+        KindName::OnOff => {
+            Ok(Pattern::OnOff { on: time(&table.on, "on")?, off: time(&table.off, "off")? })
+        }
+        KindName::Video => match &table.fps {
+            None => Ok(Pattern::Frames { per_second: 30 }),
+            Some(fps) if (1..=MAX_FPS).contains(fps.get_ref()) => {
+                Ok(Pattern::Frames { per_second: *fps.get_ref() })
+            }
+            Some(fps) => {
+                let what = format!("must be 1 to {MAX_FPS}");
+                Err(check.0.error_at(fps.span(), "traffic.fps", what))
+            }
+        },
+        _ => Ok(Pattern::Steady),
+    }
+}
+
+fn congestion(
+    check: &Check<'_>,
+    table: &TrafficTable,
+    cell: &Cell<'_>,
+) -> Result<Congestion, ConfigError> {
+    let own = table.congestion.as_ref().map(|c| *c.get_ref());
+    let congestion = own.or(cell.congestion).unwrap_or_default();
+    let window = table.window.as_ref().map_or(USUAL_WINDOW, |w| *w.get_ref());
+    let congestion = congestion.with(window);
+    match (&table.window, congestion) {
+        (Some(given), Congestion::Fixed { .. }) if !(1..=MAX_WINDOW).contains(&window) => {
+            let what = format!("must be 1 to {MAX_WINDOW} packets");
+            Err(check.0.error_at(given.span(), "traffic.window", what))
+        }
+        // A grid's axis may hold "fixed" among others.
+        (Some(given), c) if own.is_some() && !matches!(c, Congestion::Fixed { .. }) => {
+            let what = "is for congestion = \"fixed\": remove it";
+            Err(check.0.error_at(given.span(), "traffic.window", what))
+        }
+        _ => Ok(congestion),
+    }
 }
 
 fn count(
     check: &Check<'_>,
-    value: &Option<Spanned<u32>>,
+    value: Option<&Spanned<u32>>,
     default: u32,
     key: &str,
 ) -> Result<u32, ConfigError> {
@@ -114,13 +210,18 @@ fn sizes(check: &Check<'_>, table: &TrafficTable) -> Result<Sizes, ConfigError> 
 }
 
 /// `"48 Mbit/s"`, or `"50 %"` of the path's rate; above zero and at most ten times the path's rate,
-/// above which a source only measures the sender's own host.
+/// above which a source only measures the sender's own host. `span` is the traffic's.
 fn rate(
     check: &Check<'_>,
-    value: &Spanned<String>,
+    value: Option<&Spanned<String>>,
+    span: &Range<usize>,
     key: &str,
     scenario: &Scenario,
 ) -> Result<Rate, ConfigError> {
+    let Some(value) = value else {
+        let what = "missing: this traffic needs it, as \"48 Mbit/s\" or \"50 %\"";
+        return Err(check.0.error_at(span.clone(), key, what));
+    };
     let fail = |what: String| check.0.error_at(value.span(), key, what);
     let text = value.get_ref().trim();
     let path_rate = scenario.path.rate;
@@ -145,6 +246,9 @@ fn times(
     scenario: &Scenario,
 ) -> Result<(Nanos, Nanos), ConfigError> {
     let length = scenario.length();
+    if let Some(phase) = &table.phase {
+        return of_phase(check, table, phase, scenario);
+    }
     let start = table.start.as_ref().map_or(Nanos::ZERO, |t| t.get_ref().0);
     let stop = table.stop.as_ref().map_or(length, |t| t.get_ref().0);
     if start < stop && stop <= length {
@@ -157,4 +261,25 @@ fn times(
     };
     let what = format!("traffic must start before it stops, within the run of {length}");
     Err(check.0.error_at(given, key, what))
+}
+
+fn of_phase(
+    check: &Check<'_>,
+    table: &TrafficTable,
+    phase: &Spanned<String>,
+    scenario: &Scenario,
+) -> Result<(Nanos, Nanos), ConfigError> {
+    for (key, given) in [("traffic.start", &table.start), ("traffic.stop", &table.stop)] {
+        if let Some(given) = given {
+            let what = "the phase says when: remove it, or `phase`";
+            return Err(check.0.error_at(given.span(), key, what));
+        }
+    }
+    match scenario.phases.iter().find(|p| p.name == *phase.get_ref()) {
+        Some(phase) => Ok((phase.start, phase.stop)),
+        None => {
+            let what = format!("there is no [[phase]] of the name \"{}\"", phase.get_ref());
+            Err(check.0.error_at(phase.span(), "traffic.phase", what))
+        }
+    }
 }

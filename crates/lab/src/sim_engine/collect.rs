@@ -37,14 +37,8 @@ impl Collector {
         let scenario = job.scenario;
         let measured = scenario.measured();
         let mut run = Run {
-            arm: job.arm.name.clone(),
-            seed: job.seed,
-            start: measured.start,
-            end: measured.end,
-            rate: scenario.path.rate,
-            base_rtt: scenario.path.rtt,
             bundle_source: scenario.traffic.iter().any(|t| t.from == Origin::Cross).then_some(LEFT),
-            ..Run::default()
+            ..job.record(Nanos::ZERO)
         };
         let (mut traffics, mut schedules) = (Vec::new(), Vec::new());
         // Connections are numbered through all request traffics of the bundle.
@@ -73,7 +67,7 @@ impl Collector {
                         size: a.size,
                     }));
                     // Others' requests are load; they are not what an arm is judged by.
-                    kept.metered = traffic.from == Origin::SiteA;
+                    kept.metered = traffic.from != Origin::Cross;
                     if kept.metered {
                         kept.requests = Some(run.requests.len());
                         run.requests.extend((0..).zip(&schedule).map(|(id, a)| Request {
@@ -88,7 +82,7 @@ impl Collector {
                     1
                 }
                 TrafficKind::Bulk { flows, .. } => *flows,
-                TrafficKind::Cbr { .. } => 1,
+                TrafficKind::Stream { .. } => 1,
                 TrafficKind::UdpRr { .. } => 0,
             };
             kept.metered &= flows > 0;
@@ -213,9 +207,6 @@ impl Simulated {
             lost: 0,
         };
         let mut run = std::mem::take(&mut self.sim.observer_mut().run);
-        if std::env::var_os("SIMDBG").is_some() {
-            eprintln!("{:?}", self.sim.totals());
-        }
         run.hops = vec![sendbox, link];
         run
     }

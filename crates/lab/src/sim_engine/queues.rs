@@ -1,7 +1,7 @@
-//! The scenario's queues, with the same settings as the real link and the real sendbox give them.
+//! The sendbox's queues, with the same settings as the real sendbox gives them.
 
 use forebay_config::Limit;
-use forebay_queue::{ConfigError, Fifo, FqCodel, Sfq, codel, fifo, fq_codel, sfq};
+use forebay_queue::{ConfigError, Fifo, FqCodel, Sfq, fifo, fq_codel, sfq};
 use forebay_sim::Queue;
 use forebay_units::{Bytes, Rate};
 
@@ -12,29 +12,6 @@ use crate::scenario::{self, Path, QueueKind};
 const FRAME: Bytes = Bytes(1514);
 const REFERENCE: Rate = Rate::from_mbps(1000);
 const MAX_PACKETS: u32 = 16_384;
-
-/// The queue at the bottleneck.
-pub(super) fn bottleneck(queue: &scenario::Queue, path: &Path) -> Result<Queue, ConfigError> {
-    // A scenario's limits fit: at most a million packets.
-    let limit = u32::try_from(queue.limit_packets(path)).unwrap_or(u32::MAX);
-    Ok(match queue.kind {
-        QueueKind::Fifo => {
-            let limit = forebay_queue::Limit::bytes(queue.limit_bytes(path));
-            Box::new(Fifo::new(fifo::Config { limit })?)
-        }
-        QueueKind::Sfq => {
-            Box::new(Sfq::new(sfq::Config { limit, depth: limit, ..sfq::Config::default() })?)
-        }
-        QueueKind::FqCodel => {
-            let codel = codel::Params::default();
-            Box::new(FqCodel::new(fq_codel::Config {
-                limit,
-                codel,
-                ..fq_codel::Config::default()
-            })?)
-        }
-    })
-}
 
 /// The bundle's queue at the sendbox, which does not know its path: a limit in bandwidth-delay
 /// products goes in bytes.
@@ -53,7 +30,8 @@ pub(super) fn sendbox(
             let limit = in_packets(limit);
             Box::new(Sfq::new(sfq::Config { limit, depth: limit, seed, ..sfq::Config::default() })?)
         }
-        QueueKind::FqCodel => {
+        // No other kind is a policy, as scenarios are checked to know.
+        _ => {
             let limit = in_packets(limit);
             Box::new(FqCodel::new(fq_codel::Config { limit, seed, ..fq_codel::Config::default() })?)
         }

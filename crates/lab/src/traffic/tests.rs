@@ -12,7 +12,7 @@ use super::agent;
 use super::spec::{Event, Role, Spec, Start};
 use crate::results::{Progress, Request, RoundTrip};
 use crate::scenario::Congestion;
-use crate::workload::{Requests, Sizes};
+use crate::workload::{Arrivals, Requests, Sizes};
 
 const V4: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 const V6: IpAddr = IpAddr::V6(Ipv6Addr::LOCALHOST);
@@ -66,6 +66,8 @@ fn requests_over(ip: IpAddr, name: &str) {
         sizes: Sizes::web(),
         max_size: 1_000_000,
         balanced: false,
+        arrivals: Arrivals::Poisson,
+        new_connections: false,
     };
     let (length, whole) = (Nanos::from_millis(300), Nanos::ZERO..Nanos::from_millis(300));
     let schedule = requests.schedule(3, 1, length, whole).unwrap();

@@ -9,5 +9,5 @@ mod draw;
 mod schedule;
 mod sizes;
 
-pub use schedule::{Asked, Requests, UnbalancedError};
+pub use schedule::{Arrivals, Asked, Requests, UnbalancedError};
 pub use sizes::Sizes;

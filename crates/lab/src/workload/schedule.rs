@@ -13,12 +13,13 @@ const HALF_WITHIN: f64 = 0.05;
 /// How many schedules are tried before a balance is called out of reach.
 const ATTEMPTS: u32 = 2_000;
 
-/// Open-loop requests: sizes from a distribution, exponential gaps, a random connection each.
+/// Requests: sizes from a distribution; exponential gaps and a random connection each, or as fast as
+/// they are answered.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Requests {
-    /// The offered load: bits of answers per second.
+    /// The offered load: bits of answers per second; zero if arrivals are closed.
     pub load_bps: u64,
-    /// How many connections share them.
+    /// How many connections share them; with new ones for each request, how many ask side by side.
     pub connections: u32,
     /// How large the answers are.
     pub sizes: Sizes,
@@ -26,6 +27,23 @@ pub struct Requests {
     pub max_size: u64,
     /// Whether the realised load is held to the offered one, see [`Requests::schedule`].
     pub balanced: bool,
+    /// When they are asked.
+    #[serde(default)]
+    pub arrivals: Arrivals,
+    /// Whether each request opens a connection of its own.
+    #[serde(default)]
+    pub new_connections: bool,
+}
+
+/// When requests are asked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Arrivals {
+    /// Open loop: exponential gaps, whatever the answers do.
+    #[default]
+    Poisson,
+    /// Closed loop: each connection asks again when its request is answered.
+    Closed,
 }
 
 /// One request of a schedule.
@@ -144,6 +162,8 @@ mod tests {
             sizes: Sizes::web(),
             max_size: 20_000_000,
             balanced: true,
+            arrivals: Arrivals::Poisson,
+            new_connections: false,
         }
     }
 

@@ -1,10 +1,12 @@
 //! The lines of a stored run.
 
+use std::collections::BTreeMap;
+
 use forebay_dataplane::packet_log::{Fate, Record};
 use forebay_units::{Bytes, Nanos, Rate};
 use serde::{Deserialize, Serialize};
 
-use super::super::{FaultRecord, HopCounters, Progress, Request, RoundTrip, Run, Tick};
+use super::super::{FaultRecord, HopCounters, Phase, Progress, Request, RoundTrip, Run, Tick};
 
 /// The version of the format; raised by any change that an older reader would misread.
 pub(super) const VERSION: u32 = 1;
@@ -23,6 +25,7 @@ pub(super) enum Line {
     RoundTrip(RoundTrip),
     Tick(Tick),
     Hop(HopCounters),
+    Phase(Phase),
     Fault(FaultRecord),
     Bottleneck(Vec<Packet>),
     Sendbox(Vec<Packet>),
@@ -34,6 +37,9 @@ pub(super) struct Header {
     version: u32,
     arm: String,
     seed: u64,
+    /// Files from before there were grids of more than paths have none.
+    #[serde(default)]
+    labels: BTreeMap<String, String>,
     start: u64,
     end: u64,
     rate: u64,
@@ -50,6 +56,9 @@ pub(super) struct Counts {
     round_trips: u64,
     ticks: u64,
     hops: u64,
+    /// Files from before there were phases have no such count.
+    #[serde(default)]
+    phases: u64,
     /// Files from before there were faults have no such count.
     #[serde(default)]
     faults: u64,
@@ -65,6 +74,7 @@ impl Counts {
             round_trips: run.round_trips.len() as u64,
             ticks: run.ticks.len() as u64,
             hops: run.hops.len() as u64,
+            phases: run.phases.len() as u64,
             faults: run.faults.len() as u64,
             bottleneck: run.bottleneck.len() as u64,
             sendbox: run.sendbox.len() as u64,
@@ -72,13 +82,14 @@ impl Counts {
     }
 
     /// Each kind's plural and count.
-    pub(super) fn by_kind(&self) -> [(&'static str, u64); 8] {
+    pub(super) fn by_kind(&self) -> [(&'static str, u64); 9] {
         [
             ("requests", self.requests),
             ("progress records", self.progress),
             ("round trips", self.round_trips),
             ("ticks", self.ticks),
             ("hops", self.hops),
+            ("phases", self.phases),
             ("faults", self.faults),
             ("bottleneck packets", self.bottleneck),
             ("sendbox packets", self.sendbox),
@@ -92,6 +103,7 @@ impl Header {
             version: VERSION,
             arm: run.arm.clone(),
             seed: run.seed,
+            labels: run.labels.clone(),
             start: run.start.0,
             end: run.end.0,
             rate: run.rate.as_bps(),
@@ -116,6 +128,7 @@ impl Header {
         Ok(Run {
             arm: self.arm,
             seed: self.seed,
+            labels: self.labels,
             start: Nanos(self.start),
             end: Nanos(self.end),
             rate: Rate::from_bps(self.rate),

@@ -60,20 +60,30 @@ pub enum StoreError {
     None(PathBuf),
 }
 
-/// The file name for `run`: its arm, rate, round-trip time and seed, which tell the runs of one
-/// experiment apart. Characters of the arm's name other than ASCII letters,
-/// digits, `_` and `-` are written as `%` and their code, so two arms never share a file.
+/// The file name for `run`: its arm, rate, round-trip time, labels and seed, which tell the runs of
+/// one experiment apart. Blanks are written as `+`, and other characters than ASCII letters, digits,
+/// `_` and `-` as `%` and their code, so two runs never share a file.
 pub fn file_name(run: &Run) -> String {
-    let mut name = String::new();
-    for c in run.arm.chars() {
-        if c.is_ascii_alphanumeric() || c == '_' || c == '-' {
-            name.push(c);
-        } else {
-            name.push_str(&format!("%{:X}", u32::from(c)));
+    let (mbps, ms) = (run.rate.as_mbps_f64(), run.base_rtt.as_millis_f64());
+    let mut name = format!("{}-{mbps}mbit-{ms}ms", escaped(&run.arm));
+    for value in run.labels.values() {
+        name.push('-');
+        name.push_str(&escaped(value));
+    }
+    format!("{name}-{}.jsonl", run.seed)
+}
+
+fn escaped(text: &str) -> String {
+    let mut escaped = String::new();
+    for c in text.chars() {
+        match c {
+            ' ' => escaped.push('+'),
+            '_' | '-' => escaped.push(c),
+            c if c.is_ascii_alphanumeric() => escaped.push(c),
+            c => escaped.push_str(&format!("%{:X}", u32::from(c))),
         }
     }
-    let (mbps, ms) = (run.rate.as_mbps_f64(), run.base_rtt.as_millis_f64());
-    format!("{name}-{mbps}mbit-{ms}ms-{}.jsonl", run.seed)
+    escaped
 }
 
 /// The stored runs in `dir`, in the order of their names.
@@ -120,6 +130,7 @@ fn write(out: &mut impl Write, run: &Run) -> io::Result<()> {
     };
     put(Line::Run(Header::of(run)))?;
     run.hops.iter().try_for_each(|h| put(Line::Hop(h.clone())))?;
+    run.phases.iter().try_for_each(|p| put(Line::Phase(p.clone())))?;
     run.faults.iter().try_for_each(|f| put(Line::Fault(f.clone())))?;
     run.requests.iter().try_for_each(|r| put(Line::Request(*r)))?;
     run.progress.iter().try_for_each(|p| put(Line::Progress(p.clone())))?;
@@ -193,6 +204,7 @@ fn read(lines: &mut Lines<impl BufRead>) -> Result<Run, Problem> {
             Line::RoundTrip(t) => run.round_trips.push(t),
             Line::Tick(t) => run.ticks.push(t),
             Line::Hop(h) => run.hops.push(h),
+            Line::Phase(p) => run.phases.push(p),
             Line::Fault(f) => run.faults.push(f),
             Line::Bottleneck(packets) => run.bottleneck.extend(line::unpack(packets)),
             Line::Sendbox(packets) => run.sendbox.extend(line::unpack(packets)),

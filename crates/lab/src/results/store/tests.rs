@@ -5,7 +5,7 @@ use forebay_units::{Bytes, Nanos, Rate};
 use proptest::prelude::*;
 
 use super::*;
-use crate::results::{FaultRecord, HopCounters, Progress, Request, RoundTrip, Tick};
+use crate::results::{FaultRecord, HopCounters, Phase, Progress, Request, RoundTrip, Tick};
 
 /// A file that is gone when the test is over.
 struct Scratch(PathBuf);
@@ -67,6 +67,10 @@ fn run() -> Run {
             backlog: 3,
         }],
         hops: vec![HopCounters { hop: "link".into(), received: 1, sent: 1, ..Default::default() }],
+        labels: [("queue", "fq_codel 1000 packets"), ("flows", "10")]
+            .map(|(key, value)| (key.to_owned(), value.to_owned()))
+            .into(),
+        phases: vec![Phase { name: "on".into(), start: 1_000, stop: 1_200 }],
         faults: vec![
             FaultRecord { process: "receivebox".into(), killed: 1_300, ready: Some(1_400) },
             FaultRecord { process: "receivebox".into(), killed: 1_500, ready: None },
@@ -161,9 +165,11 @@ fn files_of_a_directory() {
 
 #[test]
 fn names_of_files_do_not_collide() {
-    let name = |arm: &str| file_name(&Run { arm: arm.into(), seed: 3, ..run() });
+    let name = |arm: &str| file_name(&Run { arm: arm.into(), seed: 3, labels: [].into(), ..run() });
     assert_eq!(name("forebay_sfq"), "forebay_sfq-96mbit-50ms-3.jsonl");
-    assert_eq!(name("../a b"), "%2E%2E%2Fa%20b-96mbit-50ms-3.jsonl");
+    assert_eq!(name("../a b"), "%2E%2E%2Fa+b-96mbit-50ms-3.jsonl");
+    let labelled = file_name(&Run { arm: "x".into(), seed: 3, ..run() });
+    assert_eq!(labelled, "x-96mbit-50ms-10-fq_codel+1000+packets-3.jsonl");
 }
 
 fn packet() -> impl Strategy<Value = (u64, u64, u64, u8, bool)> {

@@ -1,0 +1,48 @@
+//! What this engine can run.
+
+use crate::engine::{EngineError, Job};
+use crate::link::QueueSpec;
+use crate::scenario::{Arm, Congestion, Maker, Pattern, TrafficKind, Transport};
+use crate::workload::Arrivals;
+
+/// Refuses a job that this engine's parts do not have.
+pub(super) fn check(job: &Job<'_>) -> Result<(), EngineError> {
+    match missing(job) {
+        None => Ok(()),
+        Some(what) => Err(EngineError::Unfit(format!(
+            "this engine has no {what}, which this scenario asks for: run it with `--engine sim`"
+        ))),
+    }
+}
+
+fn missing(job: &Job<'_>) -> Option<String> {
+    let scenario = job.scenario;
+    let Arm { queue, outer, .. } = job.arm;
+    if let Some(special) = scenario.conditions.special() {
+        return Some(format!("path with {special}"));
+    }
+    if scenario.sites > 1 || outer.is_some() {
+        return Some("network of several sendboxes".to_owned());
+    }
+    if queue.by == Maker::Kernel || QueueSpec::of(queue, &scenario.path).is_none() {
+        return Some(format!("queue \"{queue}\""));
+    }
+    scenario.traffic.iter().find_map(|traffic| match &traffic.kind {
+        TrafficKind::Requests { requests, .. } if requests.arrivals == Arrivals::Closed => {
+            Some("requests in a closed loop".to_owned())
+        }
+        TrafficKind::Requests { requests, .. } if requests.new_connections => {
+            Some("new connection for each request".to_owned())
+        }
+        TrafficKind::Stream { pattern, .. } if *pattern != Pattern::Steady => {
+            Some("stream that is not steady".to_owned())
+        }
+        TrafficKind::Requests { congestion, .. }
+        | TrafficKind::Bulk { transport: Transport::Tcp(congestion), .. } => unknown(*congestion),
+        _ => None,
+    })
+}
+
+fn unknown(congestion: Congestion) -> Option<String> {
+    (!congestion.is_of_linux()).then(|| format!("congestion control \"{}\"", congestion.name()))
+}

@@ -1,0 +1,206 @@
+use std::ops::Range;
+
+use forebay_config::{ConfigError, DurationValue, RateValue, ShareValue, Spanned};
+use forebay_sim::{Capacity, Jitter, Loss};
+use forebay_units::{Nanos, Rate};
+use serde::Deserialize;
+
+use super::Path;
+use super::check::{Check, MAX_RTT};
+
+/// Steps of one path's rate.
+const MAX_STEPS: usize = 10_000;
+/// Ways of one path.
+const MAX_WAYS: usize = 64;
+
+/// What the path does beyond taking its time: how its rate varies, what it loses, and over how many
+/// ways it leads.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Conditions {
+    /// How fast the bottleneck is, from the start of the run; [`Path::rate`] is what it begins with.
+    pub capacity: Capacity,
+    /// What is lost behind the bottleneck.
+    pub loss: Loss,
+    /// How the propagation delay behind the bottleneck varies.
+    pub jitter: Jitter,
+    /// The ways between the boxes, each with a bottleneck of its own; none if there is one, the path
+    /// itself.
+    pub ways: Vec<Path>,
+    /// How packets spread over several ways.
+    pub spread: Spread,
+}
+
+impl Conditions {
+    /// A path that does nothing more.
+    pub fn plain(path: Path) -> Self {
+        Self {
+            capacity: Capacity::Constant(path.rate),
+            loss: Loss::None,
+            jitter: Jitter::default(),
+            ways: Vec::new(),
+            spread: Spread::default(),
+        }
+    }
+
+    /// What it does more, in a word, for an engine that cannot.
+    pub fn special(&self) -> Option<&'static str> {
+        if !matches!(self.capacity, Capacity::Constant(_)) {
+            Some("a varying rate")
+        } else if self.loss != Loss::None {
+            Some("loss")
+        } else if self.jitter != Jitter::default() {
+            Some("jitter")
+        } else if !self.ways.is_empty() {
+            Some("several ways")
+        } else {
+            None
+        }
+    }
+}
+
+/// How packets spread over equal-cost ways.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Spread {
+    /// By the flow's hash, as routers do.
+    #[default]
+    Flow,
+    /// Each packet on its own.
+    Packet,
+}
+
+/// The keys of `[path]` that make conditions.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct StepTable {
+    at: Spanned<DurationValue>,
+    rate: Spanned<RateValue>,
+}
+
+/// `"0.1 %"`, or a table of Gilbert's model.
+#[derive(Clone, Copy, Deserialize)]
+#[serde(untagged, expecting = "expected a share such as \"0.1 %\" or { begin, end } of bursts")]
+pub(super) enum LossValue {
+    Random(ShareValue),
+    Burst(BurstTable),
+}
+
+#[derive(Clone, Copy, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct BurstTable {
+    begin: ShareValue,
+    end: ShareValue,
+}
+
+/// `"2 ms"`, or whether it reorders too.
+#[derive(Clone, Copy, Deserialize)]
+#[serde(untagged, expecting = "expected a time such as \"2 ms\" or { up_to = \"2 ms\", reorders }")]
+pub(super) enum JitterValue {
+    UpTo(DurationValue),
+    Table(JitterTable),
+}
+
+#[derive(Clone, Copy, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct JitterTable {
+    up_to: DurationValue,
+    #[serde(default)]
+    reorders: bool,
+}
+
+/// `[[path.way]]`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct WayTable {
+    rate: Option<Spanned<RateValue>>,
+    rtt: Option<Spanned<DurationValue>>,
+}
+
+/// The steps of a rate that begins with `path`'s.
+pub(super) fn steps(
+    check: &Check<'_>,
+    steps: &Spanned<Vec<StepTable>>,
+    path: Path,
+) -> Result<Capacity, ConfigError> {
+    if !(1..=MAX_STEPS).contains(&steps.get_ref().len()) {
+        let what = format!("must hold 1 to {MAX_STEPS} steps");
+        return Err(check.0.error_at(steps.span(), "path.steps", what));
+    }
+    let mut rates = vec![(Nanos::ZERO, path.rate)];
+    for step in steps.get_ref() {
+        let (at, rate) = (step.at.get_ref().0, step.rate.get_ref().0);
+        if rates.last().is_some_and(|(before, _)| *before >= at) {
+            let what = "must come after the step before, and after the start of the run";
+            return Err(check.0.error_at(step.at.span(), "path.steps.at", what));
+        }
+        above_zero(check, rate, step.rate.span(), "path.steps.rate")?;
+        rates.push((at, rate));
+    }
+    Ok(Capacity::Steps(rates))
+}
+
+/// A rate that lets packets through.
+pub(super) fn above_zero(
+    check: &Check<'_>,
+    rate: Rate,
+    span: Range<usize>,
+    key: &str,
+) -> Result<(), ConfigError> {
+    if rate == Rate::ZERO {
+        return Err(check.0.error_at(span, key, "must be above zero"));
+    }
+    Ok(())
+}
+
+/// What `value` loses.
+pub(super) fn loss(check: &Check<'_>, value: &Spanned<LossValue>) -> Result<Loss, ConfigError> {
+    let fail = |what: &str| check.0.error_at(value.span(), "path.loss", what);
+    match *value.get_ref() {
+        LossValue::Random(ShareValue(p)) if p < 1.0 => Ok(Loss::Random(p)),
+        LossValue::Random(_) => Err(fail("must be below 100 %: nothing would arrive")),
+        LossValue::Burst(BurstTable { end: ShareValue(end), .. }) if end <= 0.0 => {
+            Err(fail("`end` must be above 0 %: a burst would never end"))
+        }
+        LossValue::Burst(b) => Ok(Loss::Burst { begin: b.begin.0, end: b.end.0 }),
+    }
+}
+
+/// How delays vary by `value`.
+pub(super) fn jitter(
+    check: &Check<'_>,
+    value: &Spanned<JitterValue>,
+) -> Result<Jitter, ConfigError> {
+    let jitter = match *value.get_ref() {
+        JitterValue::UpTo(DurationValue(up_to)) => Jitter { up_to, reorders: false },
+        JitterValue::Table(t) => Jitter { up_to: t.up_to.0, reorders: t.reorders },
+    };
+    if jitter.up_to > MAX_RTT {
+        return Err(check.0.error_at(value.span(), "path.jitter", "must be at most 2 s"));
+    }
+    Ok(jitter)
+}
+
+/// The ways that `tables` describe; `path`'s own rate and round-trip time where they say nothing.
+pub(super) fn ways(
+    check: &Check<'_>,
+    tables: &[Spanned<WayTable>],
+    path: Path,
+) -> Result<Vec<Path>, ConfigError> {
+    if let Some(table) = tables.get(MAX_WAYS) {
+        let what = format!("at most {MAX_WAYS} ways are allowed");
+        return Err(check.0.error_at(table.span(), "path.way", what));
+    }
+    let way = |table: &Spanned<WayTable>| {
+        let own = table.get_ref();
+        if let Some(rate) = &own.rate {
+            above_zero(check, rate.get_ref().0, rate.span(), "path.way.rate")?;
+        }
+        if let Some(rtt) = own.rtt.as_ref().filter(|rtt| rtt.get_ref().0 > MAX_RTT) {
+            return Err(check.0.error_at(rtt.span(), "path.way.rtt", "must be at most 2 s"));
+        }
+        let rate = own.rate.as_ref().map_or(path.rate, |r| r.get_ref().0);
+        let rtt = own.rtt.as_ref().map_or(path.rtt, |r| r.get_ref().0);
+        Ok(Path { rate, rtt })
+    };
+    tables.iter().map(way).collect()
+}

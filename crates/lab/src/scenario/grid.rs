@@ -1,0 +1,131 @@
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use forebay_config::{ConfigError, DurationValue, RateValue, Spanned};
+use serde::Deserialize;
+
+use super::check::{Check, MAX_RTT, MAX_RUNS};
+use super::conditions::above_zero;
+use super::file::File;
+use super::queue::QueueTable;
+use super::{CongestionName, Path};
+
+/// What the cells of the experiment differ in; their cross product.
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct GridTable {
+    pub(super) rate: Axis<RateValue>,
+    pub(super) rtt: Axis<DurationValue>,
+    pub(super) queue: Axis<QueueTable>,
+    /// Of bulk traffic that does not say how many.
+    pub(super) flows: Axis<u32>,
+    /// Of TCP traffic that does not say which.
+    pub(super) congestion: Axis<CongestionName>,
+}
+
+pub(super) type Axis<T> = Option<Spanned<Vec<Spanned<T>>>>;
+
+/// One cell of the grid.
+pub(super) struct Cell<'a> {
+    pub(super) path: Path,
+    /// Where the cell's rate stands, for errors about what follows from it.
+    pub(super) rate_span: Range<usize>,
+    pub(super) queue: &'a Spanned<QueueTable>,
+    pub(super) flows: Option<&'a Spanned<u32>>,
+    pub(super) congestion: Option<CongestionName>,
+    /// See [`super::Scenario::labels`].
+    pub(super) labels: BTreeMap<String, String>,
+}
+
+/// The cells that `file` describes, the last axis fastest.
+pub(super) fn cells<'a>(check: &Check<'_>, file: &'a File) -> Result<Vec<Cell<'a>>, ConfigError> {
+    let (path, grid) = (file.path.get_ref(), &file.grid);
+    let span = file.path.span();
+    let rates = required(check, "rate", span.clone(), &path.rate, &grid.rate)?;
+    let rtts = required(check, "rtt", span.clone(), &path.rtt, &grid.rtt)?;
+    let queues = required(check, "queue", span, &path.queue, &grid.queue)?;
+    let flows = optional(check, "flows", &grid.flows)?;
+    let congestions = optional(check, "congestion", &grid.congestion)?;
+    let sizes = [rates.len(), rtts.len(), queues.len(), flows.len(), congestions.len()];
+    let cells = sizes.iter().fold(1, |cells: usize, n| cells.saturating_mul(*n));
+    if cells > MAX_RUNS {
+        let what = format!("the grid has {cells} cells, {MAX_RUNS} are allowed");
+        return Err(check.0.error_at(file.name.span(), "grid", what));
+    }
+    let mut cells = Vec::new();
+    for rate in &rates {
+        above_zero(check, rate.get_ref().0, rate.span(), "path.rate")?;
+        for rtt in &rtts {
+            if rtt.get_ref().0 > MAX_RTT {
+                return Err(check.0.error_at(rtt.span(), "path.rtt", "must be at most 2 s"));
+            }
+            let path = Path { rate: rate.get_ref().0, rtt: rtt.get_ref().0 };
+            for queue in &queues {
+                for flows in &flows {
+                    for congestion in &congestions {
+                        let mut labels = BTreeMap::new();
+                        let mut label = |axis: bool, key: &str, value: String| {
+                            if axis {
+                                labels.insert(key.to_owned(), value);
+                            }
+                        };
+                        let q = queue.get_ref().queue().to_string();
+                        label(grid.queue.is_some(), "queue", q);
+                        if let Some(flows) = flows {
+                            label(true, "flows", flows.get_ref().to_string());
+                        }
+                        if let Some(congestion) = congestion {
+                            label(true, "congestion", congestion.get_ref().name().to_owned());
+                        }
+                        cells.push(Cell {
+                            path,
+                            rate_span: rate.span(),
+                            queue,
+                            flows: *flows,
+                            congestion: congestion.map(|c| *c.get_ref()),
+                            labels,
+                        });
+                    }
+                }
+            }
+        }
+    }
+    Ok(cells)
+}
+
+/// The values of a parameter of the path, which stands either in `[path]` or in `[grid]`.
+fn required<'a, T>(
+    check: &Check<'_>,
+    key: &str,
+    path_span: Range<usize>,
+    single: &'a Option<Spanned<T>>,
+    grid: &'a Axis<T>,
+) -> Result<Vec<&'a Spanned<T>>, ConfigError> {
+    match (single, grid) {
+        (Some(value), None) => Ok(vec![value]),
+        (Some(value), Some(_)) => {
+            let what = "stands here and in [grid]: remove one";
+            Err(check.0.error_at(value.span(), format!("path.{key}"), what))
+        }
+        (None, None) => {
+            let what = format!("missing: give {key} here or in [grid]");
+            Err(check.0.error_at(path_span, format!("path.{key}"), what))
+        }
+        (None, Some(_)) => Ok(optional(check, key, grid)?.into_iter().flatten().collect()),
+    }
+}
+
+/// The values of an axis; a single "as traffic says" without it.
+fn optional<'a, T>(
+    check: &Check<'_>,
+    key: &str,
+    grid: &'a Axis<T>,
+) -> Result<Vec<Option<&'a Spanned<T>>>, ConfigError> {
+    match grid {
+        None => Ok(vec![None]),
+        Some(values) if values.get_ref().is_empty() => {
+            Err(check.0.error_at(values.span(), format!("grid.{key}"), "must not be empty"))
+        }
+        Some(values) => Ok(values.get_ref().iter().map(Some).collect()),
+    }
+}

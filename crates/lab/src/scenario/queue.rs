@@ -1,0 +1,144 @@
+use std::fmt;
+
+use forebay_config::{Limit, Spanned};
+use forebay_units::Bytes;
+use serde::Deserialize;
+
+use super::Path;
+
+/// A queue: its discipline and how much it holds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Queue {
+    /// The discipline.
+    pub kind: QueueKind,
+    /// How much may wait.
+    pub limit: Limit,
+    /// Whose code it is.
+    pub by: Maker,
+    /// Whether packets of senders that allow it are marked where others are dropped (RFC 3168).
+    pub ecn: bool,
+}
+
+impl Queue {
+    /// The limit in bytes on `path`.
+    pub fn limit_bytes(&self, path: &Path) -> Bytes {
+        self.limit.bytes(path.rate, path.rtt)
+    }
+
+    /// The limit in full-sized packets on `path`, rounded up.
+    pub fn limit_packets(&self, path: &Path) -> u64 {
+        self.limit.packets(path.rate, path.rtt)
+    }
+}
+
+/// As a cell of a grid is labelled: `fq_codel 1000 packets`, `fifo 1 bdp by kernel`.
+impl fmt::Display for Queue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.kind.name(), self.limit)?;
+        if self.ecn != self.kind.marks_by_default() {
+            f.write_str(if self.ecn { " with ecn" } else { " without ecn" })?;
+        }
+        match self.by {
+            Maker::Forebay => Ok(()),
+            Maker::Kernel => f.write_str(" by kernel"),
+        }
+    }
+}
+
+/// Whose code a queue is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Maker {
+    /// This project's.
+    #[default]
+    Forebay,
+    /// Linux's own qdisc, which only engines with a real kernel have.
+    Kernel,
+}
+
+/// A queueing discipline.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum QueueKind {
+    /// First in, first out; drops at the tail.
+    Fifo,
+    /// Stochastic fairness queueing.
+    Sfq,
+    /// Flow queueing with CoDel (RFC 8290).
+    FqCodel,
+    /// CoDel on one queue (RFC 8289).
+    Codel,
+    /// PIE on one queue (RFC 8033).
+    Pie,
+    /// Cake, which only the kernel has.
+    Cake,
+}
+
+impl QueueKind {
+    /// Its name in configuration files.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Fifo => "fifo",
+            Self::Sfq => "sfq",
+            Self::FqCodel => "fq_codel",
+            Self::Codel => "codel",
+            Self::Pie => "pie",
+            Self::Cake => "cake",
+        }
+    }
+
+    /// Whether it ever marks instead of dropping.
+    pub const fn can_mark(self) -> bool {
+        matches!(self, Self::FqCodel | Self::Codel | Self::Pie | Self::Cake)
+    }
+
+    /// Whether it marks unless told otherwise, as in Linux.
+    pub const fn marks_by_default(self) -> bool {
+        matches!(self, Self::FqCodel | Self::Cake)
+    }
+
+    /// Whether a sendbox has it as a policy.
+    pub const fn is_policy(self) -> bool {
+        matches!(self, Self::Fifo | Self::Sfq | Self::FqCodel)
+    }
+}
+
+/// `{ kind = "fq_codel", limit = "1000 packets" }` at the bottleneck.
+#[derive(Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct QueueTable {
+    pub(super) kind: Spanned<QueueKind>,
+    pub(super) limit: Spanned<Limit>,
+    #[serde(default)]
+    pub(super) by: Maker,
+    pub(super) ecn: Option<Spanned<bool>>,
+}
+
+impl QueueTable {
+    /// What the table says; whether it fits a path is checked with the path.
+    pub(super) fn queue(&self) -> Queue {
+        let kind = *self.kind.get_ref();
+        Queue {
+            kind,
+            limit: *self.limit.get_ref(),
+            by: self.by,
+            ecn: self.ecn.as_ref().map_or(kind.marks_by_default(), |e| *e.get_ref()),
+        }
+    }
+}
+
+/// `{ policy = "sfq", limit = "2000 packets" }` at a sendbox.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct PolicyTable {
+    pub(super) policy: Spanned<QueueKind>,
+    pub(super) limit: Spanned<Limit>,
+}
+
+impl PolicyTable {
+    /// What the table says.
+    pub(super) fn queue(&self) -> Queue {
+        let kind = *self.policy.get_ref();
+        Queue { kind, limit: *self.limit.get_ref(), by: Maker::Forebay, ecn: false }
+    }
+}
