@@ -1,5 +1,6 @@
 //! The command line.
 
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use clap::{ArgAction, Args, Parser, Subcommand};
@@ -114,6 +115,10 @@ pub(crate) enum LabCommand {
         /// Write the summaries there, as JSON.
         #[arg(long, value_name = "FILE")]
         json: Option<PathBuf>,
+        /// At most so many runs side by side. As many as the engine allows if left out: `netns` one,
+        /// `sim` one for each core.
+        #[arg(long, value_name = "N")]
+        jobs: Option<NonZeroUsize>,
     },
     /// Make a report from the records that a run kept.
     Report {

@@ -12,7 +12,7 @@ use forebay_lab::demo::{self, Demo, Setting};
 use forebay_lab::engine::{EngineError, Interrupt};
 use forebay_lab::netns::Netns;
 use forebay_lab::results::store;
-use forebay_lab::runner::{self, RunError};
+use forebay_lab::runner::{self, Options, RunError};
 use forebay_lab::sim_engine::Sim;
 use forebay_lab::{link, report, scenario, traffic};
 
@@ -27,8 +27,9 @@ pub(crate) fn demo(args: &DemoArgs) -> ExitCode {
 
 pub(crate) fn run(args: &LabArgs) -> ExitCode {
     end(match &args.command {
-        LabCommand::Run { file, engine, out, json } => {
-            run_file(file, *engine, out.as_deref(), json.as_deref())
+        LabCommand::Run { file, engine, out, json, jobs } => {
+            let options = Options { keep: out.as_deref(), jobs: *jobs };
+            run_file(file, *engine, options, json.as_deref())
         }
         LabCommand::Report { dir } => report_on(dir),
     })
@@ -49,7 +50,7 @@ fn show_demo(args: &DemoArgs) -> Result<(), Failure> {
     let mut setup = demo::setup(args.seed, args.quick)?;
     let engine = engine(args.engine);
     let interrupt = interrupt()?;
-    let (runs, result) = runner::run(engine, &setup.experiment, None, &interrupt);
+    let (runs, result) = runner::run(engine, &setup.experiment, Options::default(), &interrupt);
     result?;
     let quick = if args.quick { " --quick" } else { "" };
     setup.notes.push(format!("The laboratory's engine was `{}`.", engine.name()));
@@ -75,14 +76,14 @@ fn show_demo(args: &DemoArgs) -> Result<(), Failure> {
 fn run_file(
     file: &Path,
     engine_name: Engine,
-    out: Option<&Path>,
+    options: Options<'_>,
     json: Option<&Path>,
 ) -> Result<(), Failure> {
     let experiment = scenario::load(file)?;
     let interrupt = interrupt()?;
-    let (runs, result) = runner::run(engine(engine_name), &experiment, out, &interrupt);
+    let (runs, result) = runner::run(engine(engine_name), &experiment, options, &interrupt);
     if !runs.is_empty() {
-        show(&experiment.title, &runs, out)?;
+        show(&experiment.title, &runs, options.keep)?;
         if let Some(json) = json {
             let summaries: Vec<_> = runs.iter().map(|r| &r.summary).collect();
             write(json, &(serde_json::to_string_pretty(&summaries)? + "\n"))?;

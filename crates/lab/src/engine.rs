@@ -1,5 +1,6 @@
 //! What all engines have in common.
 
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -94,19 +95,30 @@ impl Progress {
     }
 }
 
-/// The wish to end a run early, which a signal handler may express.
+/// The wish to end a run early, which a signal handler may express. Clones share it.
 #[derive(Clone, Debug, Default)]
-pub struct Interrupt(Arc<AtomicBool>);
+pub struct Interrupt {
+    raised: Arc<AtomicBool>,
+    outer: Option<Arc<Self>>,
+}
 
 impl Interrupt {
     /// Asks the run to clean up and end.
     pub fn raise(&self) {
-        self.0.store(true, Ordering::Relaxed);
+        self.raised.store(true, Ordering::Relaxed);
     }
 
-    /// Whether that was asked.
+    /// Whether that was asked, here or of the interrupt that this is within.
     pub fn is_raised(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
+        let outer = self.outer.as_ref().is_some_and(|outer| outer.is_raised());
+        outer || self.raised.load(Ordering::Relaxed)
+    }
+
+    /// One that is raised with this one, and whose own raising this one does not see: for a part of
+    /// the work that may have to end by itself.
+    #[must_use]
+    pub fn within(&self) -> Self {
+        Self { raised: Arc::default(), outer: Some(Arc::new(self.clone())) }
     }
 }
 
@@ -155,10 +167,25 @@ impl EngineError {
     }
 }
 
-/// Runs jobs.
-pub trait Engine {
+/// Runs jobs, several at a time if it says so.
+pub trait Engine: Sync {
     /// Its name, as results call it.
     fn name(&self) -> &'static str;
+
+    /// How many jobs may run side by side on this machine without one changing another's figures.
+    /// An engine in real time has the machine to itself.
+    fn side_by_side(&self) -> NonZeroUsize {
+        NonZeroUsize::MIN
+    }
+
+    /// Whether `job` can be run here. Asked of all jobs of an experiment before the first runs, so
+    /// that nobody waits an hour to hear that the last cannot be; so it must be quick.
+    ///
+    /// # Errors
+    /// [`EngineError::Unfit`], which says in a line what to change.
+    fn check(&self, _job: &Job<'_>) -> Result<(), EngineError> {
+        Ok(())
+    }
 
     /// Runs `job` from nothing and leaves nothing behind. Calls `progress` a few times a second.
     ///
@@ -170,6 +197,11 @@ pub trait Engine {
         interrupt: &Interrupt,
         progress: &mut dyn FnMut(Progress),
     ) -> Result<Run, EngineError>;
+}
+
+/// As many as there are cores, for engines whose runs each keep one busy and see no clock.
+pub(crate) fn cores() -> NonZeroUsize {
+    std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN)
 }
 
 #[cfg(test)]
@@ -185,6 +217,16 @@ mod tests {
             .into();
         use Phase::{Collect, CoolDown, Measure, WarmUp};
         assert_eq!(phases, [WarmUp, Measure, Measure, CoolDown, Collect]);
+    }
+
+    #[test]
+    fn an_inner_interrupt_is_raised_with_the_outer_and_not_the_other_way() {
+        let outer = Interrupt::default();
+        let (one, two) = (outer.within(), outer.within());
+        one.raise();
+        assert!(one.within().is_raised() && !two.is_raised() && !outer.is_raised());
+        outer.clone().raise();
+        assert!(two.within().is_raised());
     }
 
     #[test]

@@ -10,6 +10,8 @@ mod collect;
 mod faults;
 mod queues;
 
+use std::num::NonZeroUsize;
+
 use forebay_queue::token_bucket;
 use forebay_sim::{
     Asked, BundleSetup, Capacity, Congestion, Hop, Jitter, LinkConfig, LinkId, Loss, Path, Queue,
@@ -20,7 +22,7 @@ use forebay_wire::feedback::{EPOCH_UPDATE_LEN, FEEDBACK_LEN};
 
 use self::collect::Collector;
 use self::faults::Faults;
-use crate::engine::{Engine, EngineError, Interrupt, Job, Phase, Progress};
+use crate::engine::{self, Engine, EngineError, Interrupt, Job, Phase, Progress};
 use crate::link::QueueSpec;
 use crate::results::Run;
 use crate::scenario::{self, Maker, Origin, Scenario, Sendbox, Transport};
@@ -44,6 +46,15 @@ pub struct Sim;
 impl Engine for Sim {
     fn name(&self) -> &'static str {
         "sim"
+    }
+
+    /// A run keeps one core busy and looks at no clock.
+    fn side_by_side(&self) -> NonZeroUsize {
+        engine::cores()
+    }
+
+    fn check(&self, job: &Job<'_>) -> Result<(), EngineError> {
+        build(job).map(drop)
     }
 
     fn run(

@@ -33,14 +33,18 @@ impl Engine for Netns {
         "netns"
     }
 
+    fn check(&self, job: &Job<'_>) -> Result<(), EngineError> {
+        fit::check(job)?;
+        check_rights()
+    }
+
     fn run(
         &self,
         job: &Job<'_>,
         interrupt: &Interrupt,
         progress: &mut dyn FnMut(Progress),
     ) -> Result<Run, EngineError> {
-        fit::check(job)?;
-        check_rights()?;
+        self.check(job)?;
         let length = job.scenario.length();
         progress(Progress { phase: Phase::SetUp, elapsed: Nanos::ZERO, length });
         // Dropped in the opposite order, also on an error, an interrupt or a panic: processes,
