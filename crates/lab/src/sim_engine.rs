@@ -2,42 +2,29 @@
 //!
 //! It is laid out as the network namespaces are: the sendbox and the bottleneck follow each other
 //! without delay, propagation follows the bottleneck, and the way back only takes its time. Packets
-//! of hosts are up to [`NOISE`] late at random, as on a machine that does other things too; without
+//! of hosts are up to 20 µs late at random, as on a machine that does other things too; without
 //! that, flows in lockstep would find the same full queue for ever (Floyd and Jacobson, "On traffic
 //! phase effects in packet-switched gateways", 1991).
 
 mod collect;
 mod faults;
+mod network;
 mod queues;
 
 use std::num::NonZeroUsize;
 
-use forebay_queue::token_bucket;
-use forebay_sim::{
-    Asked, BundleSetup, Capacity, Congestion, Hop, Jitter, LinkConfig, LinkId, Loss, Path, Queue,
-    Route, RouteId, SetupError, Simulation, Traffic, TrafficKind,
-};
-use forebay_units::{Bytes, Nanos};
-use forebay_wire::feedback::{EPOCH_UPDATE_LEN, FEEDBACK_LEN};
+use forebay_sim::{Asked, Congestion, Path, RouteId, Simulation, Traffic, TrafficKind};
+use forebay_units::Nanos;
 
 use self::collect::Collector;
 use self::faults::Faults;
+use self::network::{Network, refused};
 use crate::engine::{self, Engine, EngineError, Interrupt, Job, Phase, Progress};
-use crate::link::QueueSpec;
 use crate::results::Run;
-use crate::scenario::{self, Maker, Origin, Scenario, Sendbox, Transport};
+use crate::scenario::{self, Scenario, Transport};
 
-/// How much later than it could a packet arrives at most.
-const NOISE: Nanos = Nanos::from_micros(20);
 /// How often progress is recorded, as the real programs do.
 pub(super) const INTERVAL: Nanos = Nanos::from_millis(100);
-/// Ethernet, IPv4 and UDP headers of the boxes' messages. Simulated packets have IPv4's lengths
-/// whatever the scenario's version.
-const UDP_HEADERS: u64 = 14 + 20 + 8;
-/// The ports of the link, as its records number them.
-const LEFT: u8 = 0;
-const CROSS: u8 = 2;
-
 /// The simulating engine. A run needs no privilege, and gives the same records every time and
 /// everywhere.
 #[derive(Clone, Copy, Debug, Default)]
@@ -89,78 +76,21 @@ impl Engine for Sim {
 /// A network with a scenario's traffic on it.
 struct Simulated {
     sim: Simulation<Collector>,
-    links: [LinkId; 2],
-    /// What passes the sendbox: from the site, and back to it.
-    routes: [RouteId; 2],
-    bundle: Option<forebay_sim::BundleId>,
-}
-
-fn refused(error: SetupError) -> EngineError {
-    EngineError::Unfit(format!("this scenario cannot be simulated: {error}"))
+    network: Network,
 }
 
 fn build(job: &Job<'_>) -> Result<Simulated, EngineError> {
     let scenario = job.scenario;
-    let path = scenario.path;
     let (collector, schedules) = Collector::new(job).map_err(EngineError::Unfit)?;
     let mut sim = Simulation::new(job.seed, collector);
-    let jitter = Jitter { up_to: NOISE, reorders: false };
-    let link = |capacity, queue| LinkConfig {
-        capacity,
-        delay: path.rtt / 2,
-        queue,
-        loss: Loss::None,
-        jitter,
-    };
-    let bottleneck = bottleneck(&job.arm.queue, &path)?;
-    let forward = sim.add_link(link(Capacity::Constant(path.rate), Some(bottleneck)));
-    let forward = forward.map_err(refused)?;
-    let backward = sim.add_link(link(Capacity::Unlimited, None)).map_err(refused)?;
-    let mut route = |hops: Vec<Hop>, source| sim.add_route(Route { hops, source });
-    let back = route(vec![Hop::Link(backward)], LEFT).map_err(refused)?;
-    let straight = route(vec![Hop::Link(forward)], LEFT).map_err(refused)?;
-    let cross = route(vec![Hop::Link(forward)], CROSS).map_err(refused)?;
-    let cross_back = route(vec![Hop::Link(backward)], CROSS).map_err(refused)?;
-    let (mut through, mut bundle) = (straight, None);
-    if let Sendbox::Bundle(queue) = job.arm.sendbox {
-        let setup = BundleSetup {
-            control: forebay_control::BundleConfig::default(),
-            queue: queues::sendbox(&queue, &path, job.seed).map_err(unfit)?,
-            burst: token_bucket::Config::BURST,
-            feedback_route: back,
-            update_route: straight,
-            feedback_len: Bytes(FEEDBACK_LEN as u64 + UDP_HEADERS),
-            update_len: Bytes(EPOCH_UPDATE_LEN as u64 + UDP_HEADERS),
-        };
-        let id = sim.add_bundle(setup).map_err(refused)?;
-        let hops = vec![Hop::Sendbox(id), Hop::Link(forward), Hop::Receivebox(id)];
-        through = sim.add_route(Route { hops, source: LEFT }).map_err(refused)?;
-        bundle = Some(id);
-    }
+    let network = Network::build(job, &mut sim)?;
+    sim.observer_mut().outer = network.outer;
     for (traffic, schedule) in scenario.traffic.iter().zip(schedules) {
-        let (forward, backward) = match traffic.from {
-            Origin::Site(_) => (through, back),
-            Origin::Cross => (cross, cross_back),
-        };
+        let [forward, backward] = network.routes(traffic.from);
         let traffic = simulated(traffic, scenario, forward, backward, schedule);
         sim.add_traffic(traffic).map_err(refused)?;
     }
-    Ok(Simulated { sim, links: [forward, backward], routes: [through, back], bundle })
-}
-
-/// The queue at a bottleneck, as the real link has it.
-fn bottleneck(queue: &scenario::Queue, path: &scenario::Path) -> Result<Queue, EngineError> {
-    let ours = (queue.by == Maker::Forebay).then(|| QueueSpec::of(queue, path)).flatten();
-    let Some(spec) = ours else {
-        return Err(EngineError::Unfit(format!(
-            "the simulator has no queue \"{queue}\": run it with an engine that has a real kernel"
-        )));
-    };
-    spec.build().map_err(unfit)
-}
-
-fn unfit(error: forebay_queue::ConfigError) -> EngineError {
-    EngineError::Unfit(format!("a queue of this scenario: {error}"))
+    Ok(Simulated { sim, network })
 }
 
 fn simulated(

@@ -5,7 +5,8 @@ use forebay_dataplane::packet_log::{Fate, Record};
 use forebay_sim::{Asked, At, BoxCounters, BundleId, Observer, Passage};
 use forebay_units::{Bytes, Nanos, Rate};
 
-use super::{INTERVAL, LEFT, Simulated};
+use super::network::{LEFT, Network, Site};
+use super::{INTERVAL, Simulated};
 use crate::engine::Job;
 use crate::results::{HopCounters, Progress, Request, RoundTrip, Run, Tick};
 use crate::scenario::{Origin, TrafficKind};
@@ -15,6 +16,8 @@ pub(super) struct Collector {
     run: Run,
     traffics: Vec<Kept>,
     length: Nanos,
+    /// The bundle around the others, whose packets are theirs and are not recorded twice.
+    pub(super) outer: Option<BundleId>,
 }
 
 /// What is kept of a traffic.
@@ -90,7 +93,7 @@ impl Collector {
             traffics.push(kept);
             schedules.push(schedule);
         }
-        Ok((Self { run, traffics, length: scenario.length() }, schedules))
+        Ok((Self { run, traffics, length: scenario.length(), outer: None }, schedules))
     }
 
     /// When an interval ends next, the run at the latest; `None` once it has ended.
@@ -133,14 +136,15 @@ impl Observer for Collector {
         };
         match at {
             At::Link(_) => self.run.bottleneck.push(record),
+            At::Sendbox(bundle) if Some(bundle) == self.outer => {}
             At::Sendbox(_) => self.run.sendbox.push(record),
         }
     }
 
-    fn ticked(&mut self, _: BundleId, now: Nanos, state: &Snapshot, backlog: Bytes) {
+    fn ticked(&mut self, bundle: BundleId, now: Nanos, state: &Snapshot, backlog: Bytes) {
         self.run.ticks.push(Tick {
             time: now.0,
-            bundle: "b".to_owned(),
+            bundle: Network::name(bundle, self.outer),
             mode: state.mode.to_string(),
             rate: state.rate.map(Rate::as_bps),
             rtt: state.rtt.map(|t| t.0),
@@ -179,35 +183,38 @@ impl Observer for Collector {
 impl Simulated {
     /// The record of the run, which has come to its end.
     pub(super) fn finish(mut self) -> Run {
-        let [forward, backward] = self.links.map(|link| self.sim.link(link));
-        let link = HopCounters {
-            hop: "link".to_owned(),
-            received: forward.received + backward.received,
-            sent: forward.sent + backward.sent,
-            policy_drops: forward.dropped,
-            local: 0,
-            queued: forward.inside + backward.inside,
-            lost: forward.lost + backward.lost,
+        let Network { ways, backward, sites, .. } = &self.network;
+        let mut link = HopCounters { hop: "link".to_owned(), ..HopCounters::default() };
+        for &id in ways.iter().chain([backward]) {
+            let counted = self.sim.link(id);
+            link.received += counted.received;
+            link.sent += counted.sent;
+            link.policy_drops += counted.dropped;
+            link.queued += counted.inside;
+            link.lost += counted.lost;
+        }
+        // A sendbox passes on what comes back, the messages for itself apart.
+        let sendbox = |(site, Site { routes, bundle }): (usize, &Site)| {
+            let [out, back] = routes.map(|route| self.sim.route(route));
+            let b = bundle.map(|b| self.sim.sendbox(b)).unwrap_or(BoxCounters {
+                received: out.sent,
+                sent: out.sent,
+                ..BoxCounters::default()
+            });
+            HopCounters {
+                hop: if site == 0 { "sendbox".to_owned() } else { format!("sendbox{}", site + 1) },
+                received: b.received + back.arrived,
+                sent: b.sent + back.arrived - b.messages,
+                policy_drops: b.dropped,
+                local: b.messages,
+                queued: b.queued,
+                lost: 0,
+            }
         };
-        // The sendbox passes on what comes back, the messages for itself apart.
-        let [out, back] = self.routes.map(|route| self.sim.route(route));
-        let of_bundle = self.bundle.map(|b| self.sim.sendbox(b));
-        let b = of_bundle.unwrap_or(BoxCounters {
-            received: out.sent,
-            sent: out.sent,
-            ..BoxCounters::default()
-        });
-        let sendbox = HopCounters {
-            hop: "sendbox".to_owned(),
-            received: b.received + back.arrived,
-            sent: b.sent + back.arrived - b.messages,
-            policy_drops: b.dropped,
-            local: b.messages,
-            queued: b.queued,
-            lost: 0,
-        };
+        let mut hops: Vec<_> = sites.iter().enumerate().map(sendbox).collect();
+        hops.push(link);
         let mut run = std::mem::take(&mut self.sim.observer_mut().run);
-        run.hops = vec![sendbox, link];
+        run.hops = hops;
         run
     }
 }

@@ -45,22 +45,22 @@ impl Faults {
         self.steps.front().map(|step| step.0)
     }
 
-    /// Does what is due.
+    /// Does what is due, to the receiveboxes of all sites.
     pub(super) fn act(&mut self, simulated: &mut Simulated) {
         let now = simulated.sim.now();
-        let Some(bundle) = simulated.bundle else { return };
+        let bundles: Vec<_> = simulated.network.sites.iter().filter_map(|s| s.bundle).collect();
         while let Some(&(time, process, step)) = self.steps.front()
             && time <= now
         {
             self.steps.pop_front();
             match (process, step) {
                 (Process::Receivebox, Step::Kill) => {
-                    simulated.sim.kill_receivebox(bundle);
+                    bundles.iter().for_each(|b| simulated.sim.kill_receivebox(*b));
                     let process = process.name().to_owned();
                     self.records.push(FaultRecord { process, killed: now.0, ready: None });
                 }
                 (Process::Receivebox, Step::Restart) => {
-                    simulated.sim.start_receivebox(bundle);
+                    bundles.iter().for_each(|b| simulated.sim.start_receivebox(*b));
                     if let Some(last) = self.records.last_mut() {
                         last.ready = Some(now.0);
                     }

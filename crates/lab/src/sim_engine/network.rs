@@ -1,0 +1,190 @@
+//! From a scenario's path, sites and arm to links, boxes and routes.
+
+use forebay_queue::token_bucket;
+use forebay_sim::{
+    BundleId, BundleSetup, Capacity, Hop, Jitter, LinkConfig, LinkId, Loss, Observer, Queue, Route,
+    RouteId, SetupError, Simulation,
+};
+use forebay_units::{Bytes, Nanos};
+use forebay_wire::feedback::{EPOCH_UPDATE_LEN, FEEDBACK_LEN};
+
+use super::queues;
+use crate::engine::{EngineError, Job};
+use crate::link::QueueSpec;
+use crate::scenario::{self, Maker, Origin, Path, Sendbox, Spread};
+
+/// How much later than it could a packet arrives at most.
+const NOISE: Nanos = Nanos::from_micros(20);
+/// Ethernet, IPv4 and UDP headers of the boxes' messages. Simulated packets have IPv4's lengths
+/// whatever the scenario's version.
+const UDP_HEADERS: u64 = 14 + 20 + 8;
+/// The ports of the link, as its records number them. The second is the receivers' side; sites after
+/// the first have the numbers after these.
+pub(super) const LEFT: u8 = 0;
+const CROSS: u8 = 2;
+
+/// The links and boxes of a scenario, and the ways through them.
+pub(super) struct Network {
+    /// The bottleneck of each way.
+    pub(super) ways: Vec<LinkId>,
+    /// The way back.
+    pub(super) backward: LinkId,
+    /// What each site's traffic passes, in order.
+    pub(super) sites: Vec<Site>,
+    /// The boxes around all sites, if there are any.
+    pub(super) outer: Option<BundleId>,
+    cross: [RouteId; 2],
+}
+
+/// A site and its sendbox.
+pub(super) struct Site {
+    /// From the site through its sendbox, and back to it.
+    pub(super) routes: [RouteId; 2],
+    /// Its bundle; `None` if the sendbox only forwards.
+    pub(super) bundle: Option<BundleId>,
+}
+
+impl Network {
+    /// Adds `job`'s network to `sim`.
+    pub(super) fn build<O: Observer>(
+        job: &Job<'_>,
+        sim: &mut Simulation<O>,
+    ) -> Result<Self, EngineError> {
+        let (ways, way) = add_ways(job, sim)?;
+        let backward = LinkConfig {
+            capacity: Capacity::Unlimited,
+            delay: job.scenario.path.rtt / 2,
+            queue: None,
+            loss: Loss::None,
+            jitter: Jitter { up_to: NOISE, reorders: false },
+        };
+        let backward = sim.add_link(backward).map_err(refused)?;
+        let mut route = |hops, source| sim.add_route(Route { hops, source }).map_err(refused);
+        let cross = [route(vec![way], CROSS)?, route(vec![Hop::Link(backward)], CROSS)?];
+
+        // What all sites' packets pass, the outer pair of boxes around it if there is one.
+        let (mut shared, mut outer) = (vec![way], None);
+        if let Some(queue) = &job.arm.outer {
+            let messages = [route(vec![way], LEFT)?, route(vec![Hop::Link(backward)], LEFT)?];
+            let id = add_bundle(job, sim, queue, messages)?;
+            shared = vec![Hop::Sendbox(id), way, Hop::Receivebox(id)];
+            outer = Some(id);
+        }
+        let mut sites = Vec::new();
+        for site in 0..job.scenario.sites {
+            // At most 200 sites, as scenarios are checked to have.
+            let source = if site == 0 { LEFT } else { CROSS + site as u8 };
+            let route = |hops: &[Hop], sim: &mut Simulation<O>| {
+                sim.add_route(Route { hops: hops.to_vec(), source }).map_err(refused)
+            };
+            let back = route(&[Hop::Link(backward)], sim)?;
+            let straight = route(&shared, sim)?;
+            let (mut through, mut bundle) = (straight, None);
+            if let Sendbox::Bundle(queue) = &job.arm.sendbox {
+                let id = add_bundle(job, sim, queue, [straight, back])?;
+                let hops = [&[Hop::Sendbox(id)], shared.as_slice(), &[Hop::Receivebox(id)]];
+                through = route(&hops.concat(), sim)?;
+                bundle = Some(id);
+            }
+            sites.push(Site { routes: [through, back], bundle });
+        }
+        Ok(Self { ways, backward, sites, outer, cross })
+    }
+
+    /// The ways of traffic from `origin`, and back to it.
+    pub(super) fn routes(&self, origin: Origin) -> [RouteId; 2] {
+        match origin {
+            Origin::Cross => self.cross,
+            // A scenario's traffic comes from its sites.
+            Origin::Site(site) => self.sites[site as usize].routes,
+        }
+    }
+
+    /// What results call `bundle`.
+    pub(super) fn name(bundle: BundleId, outer: Option<BundleId>) -> String {
+        let inner = bundle.index() - usize::from(outer.is_some_and(|outer| outer < bundle));
+        match inner {
+            _ if outer == Some(bundle) => "outer".to_owned(),
+            0 => "b".to_owned(),
+            n => format!("b{}", n + 1),
+        }
+    }
+}
+
+/// The bottlenecks, and the hop that leads through one of them.
+fn add_ways<O: Observer>(
+    job: &Job<'_>,
+    sim: &mut Simulation<O>,
+) -> Result<(Vec<LinkId>, Hop), EngineError> {
+    let scenario = job.scenario;
+    let conditions = &scenario.conditions;
+    let way = |capacity: &Capacity, path: &Path| {
+        Ok(LinkConfig {
+            capacity: capacity.clone(),
+            // The way back is one for all, and takes half of the path's round-trip time.
+            delay: path.rtt.saturating_sub(scenario.path.rtt / 2),
+            queue: Some(bottleneck(&job.arm.queue, path)?),
+            loss: conditions.loss,
+            jitter: Jitter {
+                up_to: conditions.jitter.up_to.saturating_add(NOISE),
+                ..conditions.jitter
+            },
+        })
+    };
+    let configs: Vec<_> = if conditions.ways.is_empty() {
+        vec![way(&conditions.capacity, &scenario.path)?]
+    } else {
+        let ways = conditions.ways.iter();
+        ways.map(|path| way(&Capacity::Constant(path.rate), path)).collect::<Result<_, _>>()?
+    };
+    let ways = configs.into_iter().map(|config| sim.add_link(config));
+    let ways = ways.collect::<Result<Vec<_>, _>>().map_err(refused)?;
+    let hop = match ways[..] {
+        [only] => Hop::Link(only),
+        // At most 64 ways, as scenarios are checked to have.
+        _ => Hop::AnyOf {
+            first: ways[0],
+            count: ways.len() as u16,
+            per_packet: conditions.spread == Spread::Packet,
+        },
+    };
+    Ok((ways, hop))
+}
+
+/// A bundle whose messages go forward and back on these routes.
+fn add_bundle<O: Observer>(
+    job: &Job<'_>,
+    sim: &mut Simulation<O>,
+    queue: &scenario::Queue,
+    [update_route, feedback_route]: [RouteId; 2],
+) -> Result<BundleId, EngineError> {
+    let setup = BundleSetup {
+        control: forebay_control::BundleConfig::default(),
+        queue: queues::sendbox(queue, &job.scenario.path, job.seed).map_err(unfit)?,
+        burst: token_bucket::Config::BURST,
+        feedback_route,
+        update_route,
+        feedback_len: Bytes(FEEDBACK_LEN as u64 + UDP_HEADERS),
+        update_len: Bytes(EPOCH_UPDATE_LEN as u64 + UDP_HEADERS),
+    };
+    sim.add_bundle(setup).map_err(refused)
+}
+
+/// The queue at a bottleneck, as the real link has it.
+fn bottleneck(queue: &scenario::Queue, path: &Path) -> Result<Queue, EngineError> {
+    let ours = (queue.by == Maker::Forebay).then(|| QueueSpec::of(queue, path)).flatten();
+    let Some(spec) = ours else {
+        return Err(EngineError::Unfit(format!(
+            "the simulator has no queue \"{queue}\": run it with an engine that has a real kernel"
+        )));
+    };
+    spec.build().map_err(unfit)
+}
+
+pub(super) fn refused(error: SetupError) -> EngineError {
+    EngineError::Unfit(format!("this scenario cannot be simulated: {error}"))
+}
+
+fn unfit(error: forebay_queue::ConfigError) -> EngineError {
+    EngineError::Unfit(format!("a queue of this scenario: {error}"))
+}
