@@ -13,8 +13,8 @@ use std::time::Instant;
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use forebay_queue::{
-    Codel, DropReason, Drr, Ecn, Fifo, FqCodel, Limit, Packet, Qdisc, Sfq, StrictPriority,
-    TokenBucket, codel, drr, fifo, fq_codel, sfq, token_bucket,
+    Codel, DropReason, Drr, Ecn, Fifo, FqCodel, Limit, Packet, Pie, Qdisc, Sfq, StrictPriority,
+    TokenBucket, codel, drr, fifo, fq_codel, pie, sfq, token_bucket,
 };
 use forebay_units::{Bytes, Nanos, Rate};
 
@@ -150,6 +150,10 @@ fn all(c: &mut Criterion) {
     bench(c, "codel", |flows| {
         let limit = Limit::packets(flows * 2);
         Codel::new(codel::Config { limit, ..codel::Config::default() }).expect("valid")
+    });
+    bench(c, "pie", |flows| {
+        let limit = Limit::packets(flows * 2);
+        Pie::new(pie::Config { limit, ..pie::Config::default() }).expect("valid")
     });
     bench(c, "sfq", sfq);
     bench(c, "fq_codel", |flows| {

@@ -2,7 +2,7 @@
 
 /// 2^64 divided by the golden ratio, whose multiples spread evenly (Knuth, The Art of Computer
 /// Programming, volume 3, section 6.4).
-const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
+pub(crate) const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// The seed where a configuration gives none. Boxes that face strangers should draw their own, or
 /// flows that collide can be made to order.

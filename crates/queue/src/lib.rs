@@ -8,6 +8,7 @@
 //! |---|---|
 //! | [`Fifo`] | one queue, first come first served, limited in packets, bytes and time |
 //! | [`Codel`] | one queue kept short by RFC 8289's control law |
+//! | [`Pie`] | one queue held at a target delay by random drops on arrival (RFC 8033) |
 //! | [`Sfq`] | a fair share for every flow, the longest flow pays |
 //! | [`FqCodel`] | a fair share for every flow and a short queue for each (RFC 8290) |
 //! | [`Drr`] | weighted shares for classes, each its own qdisc |
@@ -31,13 +32,16 @@ mod flow_hash;
 pub mod fq_codel;
 mod limit;
 mod packet;
+pub mod pie;
 mod prefetch;
 mod qdisc;
 mod ranks;
 mod ring;
+mod rng;
 mod round;
 pub mod sfq;
 mod strict_priority;
+mod ticker;
 pub mod token_bucket;
 
 pub use codel::Codel;
@@ -47,6 +51,7 @@ pub use fifo::Fifo;
 pub use fq_codel::FqCodel;
 pub use limit::Limit;
 pub use packet::{Ecn, Packet};
+pub use pie::Pie;
 pub use qdisc::{Backlog, DropReason, DropSink, Qdisc};
 pub use sfq::Sfq;
 pub use strict_priority::StrictPriority;

@@ -29,6 +29,12 @@ pub enum DropReason {
     FlowTableFull,
     /// CoDel's control law asked for it (RFC 8289 section 5).
     Codel,
+    /// PIE's drop probability asked for it (RFC 8033 section 4.1).
+    Pie,
+    /// The classic drop probability of PI2 asked for it (RFC 9332 section 2.4).
+    Pi2,
+    /// Marking is saturated, so ECN-capable packets are dropped too (RFC 9332 section 2.5.1.1).
+    Overload,
 }
 
 impl fmt::Display for DropReason {
@@ -40,6 +46,9 @@ impl fmt::Display for DropReason {
             Self::FlowLimit => "flow limit",
             Self::FlowTableFull => "flow table full",
             Self::Codel => "codel",
+            Self::Pie => "pie",
+            Self::Pi2 => "pi2",
+            Self::Overload => "overload",
         })
     }
 }

@@ -5,8 +5,8 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use forebay_queue::{
-    Codel, DropReason, Drr, Ecn, Fifo, FqCodel, Limit, Packet, Qdisc, Sfq, StrictPriority,
-    TokenBucket, codel, drr, fifo, fq_codel, sfq, token_bucket,
+    Codel, DropReason, Drr, Ecn, Fifo, FqCodel, Limit, Packet, Pie, Qdisc, Sfq, StrictPriority,
+    TokenBucket, codel, drr, fifo, fq_codel, pie, sfq, token_bucket,
 };
 use forebay_units::{Bytes, Nanos, Rate};
 
@@ -80,9 +80,10 @@ fn nothing_is_allocated_once_warm() {
     let fq_codel = fq_codel::Config { limit: 500, ..fq_codel::Config::default() };
     let rate = Some(Rate::from_mbps(50));
     let shaper = token_bucket::Config { rate, ..token_bucket::Config::default() };
-    let qdiscs: [(&str, Box<dyn Qdisc<Pkt>>); 7] = [
+    let qdiscs: [(&str, Box<dyn Qdisc<Pkt>>); 8] = [
         ("fifo", Box::new(fifo())),
         ("codel", Box::new(Codel::new(codel::Config::default()).unwrap())),
+        ("pie", Box::new(Pie::new(pie::Config::default()).unwrap())),
         ("sfq", Box::new(sfq())),
         ("fq_codel", Box::new(FqCodel::new(fq_codel).unwrap())),
         (

@@ -1,8 +1,8 @@
 //! Configurations that cannot work are refused, with a message that says what to do.
 
 use forebay_queue::{
-    Codel, ConfigError, Drr, Fifo, FqCodel, Limit, Sfq, StrictPriority, codel, drr, fifo, fq_codel,
-    sfq,
+    Codel, ConfigError, Drr, Fifo, FqCodel, Limit, Pie, Sfq, StrictPriority, codel, drr, fifo,
+    fq_codel, pie, sfq,
 };
 use forebay_units::{Bytes, Nanos};
 
@@ -11,7 +11,9 @@ use crate::packet::Pkt;
 fn refused<T>(result: Result<T, ConfigError>) -> &'static str {
     match result.err() {
         Some(
-            ConfigError::OutOfRange { setting, .. } | ConfigError::NotPowerOfTwo { setting, .. },
+            ConfigError::OutOfRange { setting, .. }
+            | ConfigError::RealOutOfRange { setting, .. }
+            | ConfigError::NotPowerOfTwo { setting, .. },
         ) => setting,
         None => "accepted",
     }
@@ -21,6 +23,7 @@ fn refused<T>(result: Result<T, ConfigError>) -> &'static str {
 fn defaults_are_accepted() {
     assert!(Fifo::<Pkt>::new(fifo::Config::default()).is_ok());
     assert!(Codel::<Pkt>::new(codel::Config::default()).is_ok());
+    assert!(Pie::<Pkt>::new(pie::Config::default()).is_ok());
     assert!(Sfq::<Pkt>::new(sfq::Config::default()).is_ok());
     assert!(FqCodel::<Pkt>::new(fq_codel::Config::default()).is_ok());
 }
@@ -58,6 +61,25 @@ fn codel_needs_times() {
     assert_eq!(with(5, 0), "interval");
     assert_eq!(with(5, 4001), "interval");
     assert_eq!(with(100, 4000), "accepted");
+}
+
+#[test]
+fn pie_needs_times_and_gains() {
+    let default = pie::Params::default;
+    for (params, setting) in [
+        (pie::Params { target: Nanos::ZERO, ..default() }, "target"),
+        (pie::Params { tupdate: Nanos(999), ..default() }, "tupdate"),
+        (pie::Params { burst_allowance: Nanos::MAX, ..default() }, "burst_allowance"),
+        (pie::Params { mtu: Bytes::ZERO, ..default() }, "mtu"),
+        (pie::Params { alpha: -0.1, ..default() }, "alpha"),
+        (pie::Params { alpha: f64::NAN, ..default() }, "alpha"),
+        (pie::Params { beta: 1001.0, ..default() }, "beta"),
+        (pie::Params { mark_threshold: 1.1, ..default() }, "mark_threshold"),
+        (pie::Params { burst_allowance: Nanos::ZERO, ..default() }, "accepted"),
+    ] {
+        let config = pie::Config { params, ..pie::Config::default() };
+        assert_eq!(refused(Pie::<Pkt>::new(config)), setting);
+    }
 }
 
 #[test]
@@ -119,4 +141,8 @@ fn errors_say_what_to_do() {
     let quantum = sfq::Config { quantum: Bytes(0), ..sfq::Config::default() };
     let message = "quantum is 0: set it between 256 and 1048576";
     assert_eq!(error(quantum).as_deref(), Some(message));
+    let params = pie::Params { mark_threshold: 1.5, ..pie::Params::default() };
+    let error = Pie::<Pkt>::new(pie::Config { params, ..pie::Config::default() }).err();
+    let message = "mark_threshold is 1.5: set it between 0 and 1";
+    assert_eq!(error.map(|e| e.to_string()).as_deref(), Some(message));
 }

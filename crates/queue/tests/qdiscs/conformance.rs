@@ -1,8 +1,8 @@
 //! Every qdisc through random operations, against the model.
 
 use forebay_queue::{
-    Codel, Drr, Ecn, Fifo, FqCodel, Limit, Qdisc, Sfq, StrictPriority, TokenBucket, codel, drr,
-    fifo, fq_codel, sfq, token_bucket,
+    Codel, DropReason, Drr, Ecn, Fifo, FqCodel, Limit, Pie, Qdisc, Sfq, StrictPriority,
+    TokenBucket, codel, drr, fifo, fq_codel, pie, sfq, token_bucket,
 };
 use forebay_units::{Bytes, Nanos, Rate};
 use proptest::prelude::*;
@@ -65,6 +65,20 @@ fn fq_codel(limit: u32, memory: u64) -> Boxed {
     Box::new(FqCodel::new(config).unwrap())
 }
 
+/// PIE with times short enough, and a gain high enough, for a test to see it drop.
+fn pie(limit: Limit) -> Boxed {
+    let params = pie::Params {
+        target: Nanos::from_micros(500),
+        tupdate: Nanos::from_micros(100),
+        alpha: 500.0,
+        beta: 500.0,
+        burst_allowance: Nanos::from_millis(1),
+        ecn: true,
+        ..pie::Params::default()
+    };
+    Box::new(Pie::new(pie::Config { limit, params, ..pie::Config::default() }).unwrap())
+}
+
 fn shaped(burst: token_bucket::Burst, rate: Rate, child: Boxed) -> Boxed {
     let config = token_bucket::Config { rate: Some(rate), burst };
     Box::new(TokenBucket::new(config, child))
@@ -89,6 +103,8 @@ macro_rules! conforms {
     };
 }
 
+const CODEL: &[DropReason] = &[DropReason::Codel];
+const PIE: &[DropReason] = &[DropReason::Pie];
 const TIME: Nanos = Nanos::from_millis(4);
 const MS: Nanos = Nanos::from_millis(1);
 
@@ -98,9 +114,12 @@ conforms! {
     fifo_by_time: Rules { time: TIME, ..RULES } => fifo(Limit::time(TIME));
     fifo_by_all: Rules { packets: 9, bytes: 20_000, time: TIME, ..RULES } =>
         fifo(Limit::packets(9).and(Limit::bytes(Bytes(20_000))).and(Limit::time(TIME)));
-    codel_queue: Rules { packets: 40, codel: true, ..RULES } => codel(Limit::packets(40));
-    codel_by_time: Rules { packets: 40, time: TIME, codel: true, ..RULES } =>
+    codel_queue: Rules { packets: 40, aqm: CODEL, ..RULES } => codel(Limit::packets(40));
+    codel_by_time: Rules { packets: 40, time: TIME, aqm: CODEL, ..RULES } =>
         codel(Limit::packets(40).and(Limit::time(TIME)));
+    pie_queue: Rules { packets: 40, aqm: PIE, early: true, ..RULES } => pie(Limit::packets(40));
+    pie_by_all: Rules { packets: 40, bytes: 40_000, time: TIME, aqm: PIE, early: true, ..RULES } =>
+        pie(Limit::packets(40).and(Limit::bytes(Bytes(40_000))).and(Limit::time(TIME)));
     sfq_queue: Rules { packets: 24, flow_packets: 9, flows: 6, ..RULES } =>
         sfq(sfq::Config { perturb: None, ..small_sfq() });
     sfq_with_head_drop: Rules { packets: 24, flow_packets: 9, flows: 6, ..RULES } =>
@@ -111,12 +130,12 @@ conforms! {
         sfq(sfq::Config { limit: 1, perturb: Some(MS), ..small_sfq() });
     sfq_of_depth_one: Rules { packets: 24, flow_packets: 1, flows: 6, peeks: false, ..RULES } =>
         sfq(sfq::Config { depth: 1, head_drop: true, perturb: Some(MS), ..small_sfq() });
-    fq_codel_by_packets: Rules { packets: 30, codel: true, ..RULES } => fq_codel(30, 1 << 20);
-    fq_codel_by_bytes: Rules { bytes: 12_000, codel: true, ..RULES } => fq_codel(10_240, 12_000);
-    fq_codel_of_two_packets: Rules { packets: 2, codel: true, ..RULES } => fq_codel(2, 1 << 20);
+    fq_codel_by_packets: Rules { packets: 30, aqm: CODEL, ..RULES } => fq_codel(30, 1 << 20);
+    fq_codel_by_bytes: Rules { bytes: 12_000, aqm: CODEL, ..RULES } => fq_codel(10_240, 12_000);
+    fq_codel_of_two_packets: Rules { packets: 2, aqm: CODEL, ..RULES } => fq_codel(2, 1 << 20);
     drr_of_fifos: Rules { packets: 10, per_class: true, ..RULES } =>
         drr([1, 2, 3, 7].map(|weight| (weight, fifo(Limit::packets(10)))).into());
-    drr_of_mixed: Rules { packets: 12, per_class: true, codel: true, ..RULES } =>
+    drr_of_mixed: Rules { packets: 12, per_class: true, aqm: CODEL, ..RULES } =>
         drr(vec![
             (1, fifo(Limit::packets(12))),
             (2, codel(Limit::packets(12))),
@@ -130,7 +149,7 @@ conforms! {
         }).into());
     priority_of_fifos: Rules { packets: 10, per_class: true, ..RULES } =>
         priority((0..4).map(|_| fifo(Limit::packets(10))).collect());
-    priority_with_a_shaper: Rules { packets: 10, per_class: true, codel: true, shaped: true, peeks: false, ..RULES } =>
+    priority_with_a_shaper: Rules { packets: 10, per_class: true, aqm: CODEL, shaped: true, peeks: false, ..RULES } =>
         priority(vec![
             shaped(token_bucket::Burst::Bytes(Bytes(0)), Rate::from_mbps(5), fifo(Limit::packets(10))),
             fifo(Limit::packets(10)),
@@ -139,7 +158,7 @@ conforms! {
         ]);
     shaper_of_fifo: Rules { packets: 20, shaped: true, ..RULES } =>
         shaped(token_bucket::Burst::Bytes(Bytes(3000)), Rate::from_bps(17_000_003), fifo(Limit::packets(20)));
-    shaper_of_fq_codel: Rules { packets: 30, codel: true, shaped: true, ..RULES } =>
+    shaper_of_fq_codel: Rules { packets: 30, aqm: CODEL, shaped: true, ..RULES } =>
         shaped(token_bucket::Burst::Time(MS), Rate::from_bps(29_999_999), fq_codel(30, 1 << 20));
     shaper_of_expiring: Rules { packets: 30, time: TIME, shaped: true, ..RULES } =>
         shaped(token_bucket::Burst::Time(MS), Rate::from_mbps(10), fifo(Limit::packets(30).and(Limit::time(TIME))));

@@ -10,6 +10,8 @@ mod fifo;
 mod fq_codel;
 mod model;
 mod packet;
+mod pie;
+mod plant;
 mod priority;
 mod sfq;
 mod token_bucket;

@@ -19,8 +19,10 @@ pub(crate) struct Rules {
     pub(crate) time: Nanos,
     /// It may hold packets back.
     pub(crate) shaped: bool,
-    /// CoDel may drop and mark.
-    pub(crate) codel: bool,
+    /// Why an AQM may drop; one that may drop may mark too.
+    pub(crate) aqm: &'static [DropReason],
+    /// The AQM drops what comes, not what goes.
+    pub(crate) early: bool,
     /// What is considered first is what `peek` showed.
     pub(crate) peeks: bool,
 }
@@ -33,7 +35,8 @@ pub(crate) const RULES: Rules = Rules {
     flows: usize::MAX,
     time: Nanos::MAX,
     shaped: false,
-    codel: false,
+    aqm: &[],
+    early: false,
     peeks: true,
 };
 
@@ -90,7 +93,8 @@ impl Model {
         let drops = enqueue(&mut *self.qdisc, self.now, packet);
         assert_eq!(fits, drops.is_empty(), "probe said {fits}, but {drops:?}");
         for drop in drops {
-            assert_ne!(drop.1, DropReason::Codel, "CoDel drops at the head");
+            let at_head = self.rules.aqm.contains(&drop.1) && !self.rules.early;
+            assert!(!at_head, "this AQM drops at the head");
             self.account_drop(drop, before);
         }
     }
@@ -115,12 +119,14 @@ impl Model {
         for drop in drops {
             assert_ne!(drop.1, DropReason::PacketLimit, "nothing came");
             assert_ne!(drop.1, DropReason::ByteLimit, "nothing came");
+            let early = self.rules.aqm.contains(&drop.1) && self.rules.early;
+            assert!(!early, "this AQM drops what comes");
             self.account_drop(drop, Backlog::default());
         }
         if let Some(packet) = &sent {
             let (original, came) = self.take(packet);
             let marked = packet.ecn == Ecn::Ce && original.ecn != Ecn::NotEct;
-            assert!(packet.ecn == original.ecn || (self.rules.codel && marked));
+            assert!(packet.ecn == original.ecn || (!self.rules.aqm.is_empty() && marked));
             assert!(self.now.saturating_sub(came) <= self.rules.time);
             let overtaken = self
                 .waiting
@@ -164,7 +170,7 @@ impl Model {
             DropReason::TimeLimit => self.now.saturating_sub(came) > rules.time,
             DropReason::FlowLimit => waiting > rules.flow_packets,
             DropReason::FlowTableFull => flows.len() > rules.flows,
-            DropReason::Codel => rules.codel,
+            aqm => rules.aqm.contains(&aqm),
         };
         assert!(fitting, "{packet:?} dropped for {reason} with {with:?}");
     }

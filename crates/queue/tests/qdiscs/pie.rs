@@ -1,0 +1,114 @@
+use forebay_queue::{DropReason, Ecn, Limit, Pie, Qdisc, pie};
+use forebay_units::{Nanos, Rate};
+
+use crate::packet::{Pkt, dequeue, enqueue, frame};
+use crate::plant::{Kind, Plant, total};
+
+const MS: Nanos = Nanos::from_millis(1);
+
+fn queue(params: pie::Params) -> Pie<Pkt> {
+    let limit = Limit::packets(10_000);
+    Pie::new(pie::Config { limit, params, ..pie::Config::default() }).unwrap()
+}
+
+/// Two packets in and one out each millisecond of `0..ms`; when packets were dropped, and the marks.
+fn overload(q: &mut Pie<Pkt>, ms: u64, ecn: Ecn) -> (Vec<u64>, usize) {
+    let (mut drops, mut marks) = (Vec::new(), 0);
+    for at in 0..ms {
+        for id in [2 * at, 2 * at + 1] {
+            let dropped = enqueue(q, MS * at, Pkt { ecn, ..frame(id, 0) });
+            assert!(dropped.iter().all(|(p, r)| (p.id, *r) == (id, DropReason::Pie)));
+            drops.extend(dropped.iter().map(|_| at));
+        }
+        let sent = dequeue(q, MS * at).0.unwrap();
+        marks += usize::from(ecn != Ecn::Ce && sent.ecn == Ecn::Ce);
+    }
+    (drops, marks)
+}
+
+#[test]
+fn a_burst_passes_and_a_standing_queue_does_not() {
+    let mut q = queue(pie::Params::default());
+    let (drops, _) = overload(&mut q, 600, Ecn::NotEct);
+    assert!(drops[0] >= 150, "first at {} ms", drops[0]);
+    assert!(drops.len() > 20, "{} drops", drops.len());
+    assert!(q.probability() > 0.1);
+}
+
+/// Only what may be marked is, and only while the probability is at most the threshold.
+#[test]
+fn ecn_marks_up_to_the_threshold() {
+    let params = pie::Params { ecn: true, ..pie::Params::default() };
+    let mut q = queue(params);
+    let (drops, marks) = overload(&mut q, 2000, Ecn::Ect0);
+    assert!(marks > 0, "marks at first");
+    assert!(!drops.is_empty(), "drops once the probability is above 10 %");
+    assert!(q.probability() > 0.1);
+    let all = pie::Params { mark_threshold: 1.0, ..params };
+    for ecn in [Ecn::Ect0, Ecn::Ect1, Ecn::Ce] {
+        assert_eq!(overload(&mut queue(all), 1000, ecn).0, [], "{ecn:?}");
+    }
+    assert!(!overload(&mut queue(all), 1000, Ecn::NotEct).0.is_empty());
+    let none = pie::Params { mark_threshold: 0.0, ..params };
+    let (drops, _) = overload(&mut queue(none), 1000, Ecn::Ect0);
+    assert!(!drops.is_empty());
+}
+
+#[test]
+fn the_same_seed_draws_the_same_drops() {
+    let run = |seed| {
+        let config = pie::Config { limit: Limit::packets(10_000), seed, ..pie::Config::default() };
+        overload(&mut Pie::new(config).unwrap(), 2000, Ecn::NotEct).0
+    };
+    assert_eq!(run(1), run(1));
+    assert_ne!(run(1), run(2));
+}
+
+/// Updates that were due while nothing happened are made up for: the probability is the same as if
+/// the queue had been looked at all the time.
+#[test]
+fn silence_is_made_up_for() {
+    let mut q = queue(pie::Params::default());
+    overload(&mut q, 2000, Ecn::NotEct);
+    while dequeue(&mut q, MS * 2000).0.is_some() {}
+    let mut watched = q.clone();
+    for ms in 2001..=3000 {
+        assert_eq!(dequeue(&mut watched, MS * ms).0, None);
+    }
+    assert!(watched.probability() < 0.9 * q.probability());
+    dequeue(&mut q, MS * 3000);
+    assert_eq!(q.probability().to_bits(), watched.probability().to_bits());
+}
+
+/// Ten Reno senders at 20 and at 100 Mbit/s: the mean delay comes to the target and the link stays
+/// busy.
+#[test]
+fn the_target_is_held() {
+    for (mbps, target) in [(20, 15), (100, 15), (100, 30)] {
+        let target = MS * target;
+        let q = queue(pie::Params { target, ..pie::Params::default() });
+        let senders = [(Kind::Reno, Ecn::NotEct); 10];
+        let rate = Rate::from_mbps(mbps);
+        let mut plant = Plant::new(q, rate, MS * 30, &senders);
+        plant.run(Nanos::from_secs(20));
+        let measured = total(&plant.run(Nanos::from_secs(40)));
+        let off = measured.delay_ms() / target.as_millis_f64();
+        assert!((0.8..1.2).contains(&off), "{} ms at {mbps} Mbit/s", measured.delay_ms());
+        let sent = rate.bytes_in(Nanos::from_secs(40)).0 / 1514;
+        assert!(measured.delivered > sent * 95 / 100, "{} of {sent}", measured.delivered);
+        assert!(plant.qdisc.backlog().packets < 1000);
+    }
+}
+
+/// Traffic that does not react is thinned to what fits: a third of 30 Mbit/s on 20 Mbit/s.
+#[test]
+fn what_does_not_react_is_thinned() {
+    let senders = [(Kind::Constant(Rate::from_mbps(30)), Ecn::NotEct)];
+    let q = queue(pie::Params::default());
+    let mut plant = Plant::new(q, Rate::from_mbps(20), MS * 30, &senders);
+    plant.run(Nanos::from_secs(20));
+    let measured = total(&plant.run(Nanos::from_secs(40)));
+    let lost = measured.lost as f64 / (measured.lost + measured.delivered) as f64;
+    assert!((0.32..0.35).contains(&lost), "{lost}");
+    assert!((12.0..18.0).contains(&measured.delay_ms()), "{} ms", measured.delay_ms());
+}
