@@ -83,6 +83,12 @@ impl State {
         Some(params.deliver(now, taken.head))
     }
 
+    /// The queue lost `packets` for want of room: its senders are told harder from now on, as in
+    /// Linux's fq_codel. Outside an episode of drops they count towards the last one.
+    pub(crate) fn overflowed(&mut self, packets: u32) {
+        self.count = self.count.saturating_add(packets);
+    }
+
     /// Takes the head and judges its sojourn (RFC 8289 section 5.6).
     fn take<P>(
         &mut self,
@@ -142,9 +148,14 @@ impl Params {
 
     /// Lets a packet go that the control law did not ask for.
     fn deliver<P: Packet>(&self, now: Nanos, head: Timed<P>) -> P {
-        let late = self.ce_threshold.is_some_and(|threshold| head.sojourn(now) > threshold);
+        let late = |limit: Option<Nanos>| limit.is_some_and(|limit| head.sojourn(now) > limit);
+        let mark = match head.packet.ecn() {
+            Ecn::Ect0 => late(self.ce_threshold),
+            Ecn::Ect1 => late(self.ce_threshold) || late(self.l4s_threshold),
+            Ecn::NotEct | Ecn::Ce => false,
+        };
         let mut packet = head.packet;
-        if late && matches!(packet.ecn(), Ecn::Ect0 | Ecn::Ect1) {
+        if mark {
             packet.set_ce();
         }
         packet

@@ -78,6 +78,11 @@ impl Flow {
         parts.pop()
     }
 
+    /// The queue lost packets for want of room.
+    pub(super) fn overflowed(&mut self, packets: u32) {
+        self.codel.overflowed(packets);
+    }
+
     /// The next packet to send, and the rank the queue has then.
     pub(super) fn dequeue<P: Packet>(
         &mut self,

@@ -5,6 +5,20 @@
 //! queueing", INFOCOM 1990). Flows take turns by bytes (deficit round robin), and when the queue is
 //! full the flow with the most packets waiting loses one. The behaviour is that of Linux's
 //! `sch_sfq`, without its ceiling of 127 packets.
+//!
+//! Compared with Linux (6.12, `sch_sfq`), rule by rule:
+//!
+//! | | Linux 6.12 | here |
+//! |---|---|---|
+//! | defaults | 127 packets, 127 a flow, 128 flows, no perturbation | 1250, 1250, 1024, 10 s; Linux's by [`Config::linux`] |
+//! | divisor 1024, quantum 1514, drops at the tail | | the same |
+//! | a flow's packets | at most 127, whatever is asked for | as configured |
+//! | past the limit | the newest packet (or oldest, `headdrop`) of the longest flow, the latest to reach that length; with one packet each, the flow next in turn | the same |
+//! | a flow's own limit | the new packet is dropped, or with `headdrop` the flow's oldest | the same, but the last packet of a flow always stays |
+//! | a new flow | behind the others, with a full quantum | the same |
+//! | accounts | in units of 8 bytes, rounded up | in bytes |
+//! | perturbation | by a timer; waiting packets are sorted anew | at the first dequeue after it is due; the same |
+//! | RED inside a flow | optional | none |
 
 mod flows;
 
@@ -62,6 +76,17 @@ impl Default for Config {
 impl Config {
     /// The most buckets, and flows at a time.
     pub const MAX_FLOWS: u32 = 1 << 24;
+
+    /// As Linux's `tc qdisc add ... sfq limit N` sets it up, for comparison: at most 127 packets of
+    /// a flow and 128 flows, no perturbation. Without `limit` Linux takes 127.
+    #[must_use]
+    pub fn linux(limit: u32) -> Self {
+        const DEPTH: u32 = 127;
+        const FLOWS: u32 = 128;
+        let limit = limit.min(DEPTH * FLOWS);
+        let flows = limit.min(FLOWS);
+        Self { limit, flows, depth: DEPTH, perturb: None, ..Self::default() }
+    }
 
     fn check(&self) -> Result<(), ConfigError> {
         within("limit", u64::from(self.limit), 1, u64::from(Limit::MAX_PACKETS))?;

@@ -1,4 +1,4 @@
-use forebay_queue::{DropReason, Ecn, FqCodel, fq_codel};
+use forebay_queue::{DropReason, Ecn, FqCodel, codel, fq_codel};
 use forebay_units::{Bytes, Nanos};
 
 use crate::packet::{Pkt, dequeue, drain, enqueue, frame};
@@ -134,4 +134,43 @@ fn many_short_queues_are_a_standing_queue() {
         }
     }
     assert_eq!(marked.len(), 50, "{marked:?}");
+}
+
+/// The drops of a batch count as CoDel's own: its first gap is then that of the 65th drop.
+#[test]
+fn overload_makes_codel_stricter() {
+    for limit in [10_000, 300] {
+        let mut q = queue(fq_codel::Config { limit, ..fq_codel::Config::default() });
+        let mut dropped = 0;
+        for id in 0..301 {
+            dropped += enqueue(&mut q, Nanos::ZERO, frame(id, 1)).len();
+        }
+        assert_eq!(dropped, if limit == 300 { 64 } else { 0 });
+        let mut times = Vec::new();
+        for ms in 10..=210 {
+            let (sent, drops) = dequeue(&mut q, Nanos::from_millis(ms));
+            assert!(sent.is_some());
+            times.extend(drops.iter().map(|_| ms));
+        }
+        // Above target from 10 ms on, so the first is due at 110 ms; then 100 ms / sqrt(64) = 12.5.
+        assert_eq!(times[..2], if limit == 300 { [110, 123] } else { [110, 210] });
+    }
+}
+
+/// The step for L4S marks ECT(1) only; classic ECN is left to the control law.
+#[test]
+fn the_l4s_step_marks_ect1_only() {
+    let codel = codel::Params {
+        ecn: true,
+        l4s_threshold: Some(Nanos::from_millis(1)),
+        ..codel::Params::default()
+    };
+    let mut q = queue(fq_codel::Config { codel, ..fq_codel::Config::default() });
+    for (flow, ecn) in [(1, Ecn::Ect1), (2, Ecn::Ect0), (3, Ecn::NotEct)] {
+        enqueue(&mut q, Nanos::ZERO, Pkt { ecn, ..frame(0, flow) });
+        enqueue(&mut q, Nanos::ZERO, Pkt { ecn, ..frame(1, flow) });
+    }
+    let ecn = |q: &mut FqCodel<Pkt>, at| [(); 3].map(|()| dequeue(q, at).0.unwrap().ecn);
+    assert_eq!(ecn(&mut q, Nanos::from_millis(1)), [Ecn::Ect1, Ecn::Ect0, Ecn::NotEct]);
+    assert_eq!(ecn(&mut q, Nanos(1_000_001)), [Ecn::Ce, Ecn::Ect0, Ecn::NotEct]);
 }

@@ -78,6 +78,22 @@ fn the_newest_or_the_oldest_is_dropped() {
     }
 }
 
+/// Linux's ceilings: 127 packets of a flow, 128 flows, however much is asked for.
+#[test]
+fn linux_has_ceilings() {
+    let mut q = queue(sfq::Config { divisor: 1 << 16, ..sfq::Config::linux(1_000_000) });
+    let count = |drops: Vec<(Pkt, DropReason)>| drops.len();
+    let one_flow: usize =
+        (0..200).map(|id| count(enqueue(&mut q, Nanos::ZERO, frame(id, 0)))).sum();
+    assert_eq!(one_flow, 200 - 127);
+    let flows = (1..200).map(|flow| enqueue(&mut q, Nanos::ZERO, frame(0, flow * 0x0100_0000)));
+    let refused: usize = flows.map(count).sum();
+    assert!(refused >= 199 - 127, "{refused} flows refused");
+    let mut q = queue(sfq::Config::linux(127));
+    let drops = (0..400).map(|id| count(enqueue(&mut q, Nanos::ZERO, frame(id, id as u32 % 3))));
+    assert_eq!(drops.sum::<usize>(), 400 - 127);
+}
+
 #[test]
 fn one_flow_too_many_is_refused() {
     let mut q = queue(sfq::Config { flows: 4, divisor: 1 << 16, ..still() });
