@@ -3,6 +3,7 @@ use std::str::FromStr;
 
 use forebay_units::{Bytes, Nanos, Rate};
 use serde::de::{Deserialize, Deserializer, Error, Visitor};
+use serde::ser::{Serialize, Serializer};
 
 /// A value with a unit that cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -157,6 +158,13 @@ impl fmt::Display for Limit {
             Self::Time(t) => write!(f, "{} ns", t.0),
             Self::Bdp(x) => write!(f, "{x} bdp"),
         }
+    }
+}
+
+/// As it is read.
+impl Serialize for Limit {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
     }
 }
 

@@ -13,7 +13,7 @@ mod queues;
 
 use std::num::NonZeroUsize;
 
-use forebay_sim::{Asked, Congestion, Path, RouteId, Simulation, Traffic, TrafficKind};
+use forebay_sim::{Asks, Congestion, Connections, Path, RouteId, Simulation, Traffic, TrafficKind};
 use forebay_units::Nanos;
 
 use self::collect::Collector;
@@ -86,8 +86,7 @@ fn build(job: &Job<'_>) -> Result<Simulated, EngineError> {
     let network = Network::build(job, &mut sim)?;
     sim.observer_mut().outer = network.outer;
     for (traffic, schedule) in scenario.traffic.iter().zip(schedules) {
-        let [forward, backward] = network.routes(traffic.from);
-        let traffic = simulated(traffic, scenario, forward, backward, schedule);
+        let traffic = simulated(traffic, scenario, network.routes(traffic.from), schedule);
         sim.add_traffic(traffic).map_err(refused)?;
     }
     Ok(Simulated { sim, network })
@@ -96,15 +95,18 @@ fn build(job: &Job<'_>) -> Result<Simulated, EngineError> {
 fn simulated(
     traffic: &scenario::Traffic,
     scenario: &Scenario,
-    forward: RouteId,
-    backward: RouteId,
-    schedule: Vec<Asked>,
+    [forward, backward]: [RouteId; 2],
+    asks: Option<Asks>,
 ) -> Traffic {
     use scenario::TrafficKind as Kind;
     let kind = match &traffic.kind {
         Kind::Requests { requests, congestion } => TrafficKind::Requests {
-            schedule,
-            connections: requests.connections,
+            asks: asks.unwrap_or(Asks::Scheduled(Vec::new())),
+            connections: if requests.new_connections {
+                Connections::PerRequest { limit: requests.connections }
+            } else {
+                Connections::Persistent(requests.connections)
+            },
             congestion: simulated_congestion(*congestion),
         },
         Kind::Bulk { flows, transport: Transport::Tcp(congestion) } => {
@@ -112,7 +114,7 @@ fn simulated(
         }
         Kind::Bulk { flows, transport: Transport::Udp } => TrafficKind::UdpBulk { flows: *flows },
         Kind::UdpRr { flows } => TrafficKind::UdpLoops { flows: *flows },
-        Kind::Stream { rate, size, .. } => TrafficKind::Cbr { rate: *rate, size: *size },
+        Kind::Datagrams(pattern) => TrafficKind::Datagrams(*pattern),
     };
     let path = Path { forward, backward, rtt: scenario.path.rtt };
     Traffic { path, start: traffic.start, stop: traffic.stop, kind }

@@ -164,3 +164,58 @@ fn an_interrupt_ends_it() {
     let error = Sim.run(&job, &interrupt, &mut |_| {}).unwrap_err();
     assert!(matches!(error, EngineError::Interrupted));
 }
+
+const SITES: &str = r#"name = "sites"
+warmup = "3 s"
+duration = "6 s"
+sites = 2
+[path]
+rate = "48 Mbit/s"
+rtt = "40 ms"
+queue = { kind = "fifo", limit = "2 bdp" }
+[[path.way]]
+rate = "24 Mbit/s"
+[[path.way]]
+rate = "24 Mbit/s"
+[[traffic]]
+name = "first"
+kind = "bulk"
+flows = 4
+[[traffic]]
+name = "second"
+kind = "requests"
+site = 2
+arrivals = "closed"
+connections = 8
+max_size = "100 kB"
+new_connections = true
+[[arm]]
+name = "alone"
+sendbox = "forward"
+[[arm]]
+name = "nested"
+sendbox = { policy = "sfq", limit = "1000 packets" }
+outer = { policy = "fifo", limit = "1000 packets" }
+"#;
+
+#[test]
+fn sites_ways_and_boxes_in_boxes_account_for_their_packets() {
+    let scenario = parse("sites.toml".as_ref(), SITES).unwrap().cells.remove(0);
+    for arm in ["alone", "nested"] {
+        let run = run(&scenario, arm, 1);
+        let hops: Vec<_> = run.hops.iter().map(|hop| hop.hop.as_str()).collect();
+        assert_eq!(hops, ["sendbox", "sendbox2", "link"]);
+        let summary = Analysis::of(&run).summary;
+        assert!(summary.conservation.ok, "{arm}: {:?}", summary.conservation);
+        let mut bundles: Vec<_> = run.ticks.iter().map(|tick| tick.bundle.as_str()).collect();
+        bundles.sort_unstable();
+        bundles.dedup();
+        let expected: &[&str] = if arm == "nested" { &["b", "b2", "outer"] } else { &[] };
+        assert_eq!(bundles, expected);
+        // Eight clients ask again and again; everybody gets somewhere.
+        let answered = run.requests.iter().filter(|request| request.end.is_some()).count();
+        assert!(answered > 100, "{arm}: {answered}");
+        let bulk: u64 = run.progress.iter().filter(|p| p.traffic == "first").map(|p| p.bytes).sum();
+        assert!(bulk > 5_000_000, "{arm}: {bulk}");
+    }
+}

@@ -41,7 +41,11 @@ pub trait Observer {
     /// A receiver of a traffic's flow read `bytes`.
     fn read(&mut self, _traffic: usize, _flow: u32, _bytes: u64) {}
 
-    /// The request at place `id` of a traffic's schedule was answered.
+    /// A request for `size` bytes was asked, the traffic's number `id`: its place in a schedule, or
+    /// a count; on which of its connections, or by which of its clients.
+    fn asked(&mut self, _traffic: usize, _id: u64, _connection: u32, _size: u64, _now: Nanos) {}
+
+    /// Request `id` of a traffic was answered.
     fn answered(&mut self, _traffic: usize, _id: u64, _now: Nanos) {}
 
     /// A round trip of a closed loop ended, or was given up (`None`).

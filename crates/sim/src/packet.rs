@@ -24,6 +24,8 @@ pub(crate) fn fingerprint(flow_hash: u32, number: u64) -> u32 {
 pub(crate) enum Body {
     /// To the TCP endpoint.
     Segment { endpoint: u32, segment: Segment },
+    /// To a connection's end.
+    Control { endpoint: u32, control: Control },
     /// To the UDP socket: number `number` of its flow.
     Datagram { socket: u32, number: u64 },
     /// To the echo of a closed loop: round `number`.
@@ -36,6 +38,16 @@ pub(crate) enum Body {
     EpochAck { bundle: u32, epoch: u32 },
     /// To a bundle's receivebox.
     EpochUpdate { bundle: u32, epoch: u32 },
+}
+
+/// A TCP segment that says only that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Control {
+    Syn,
+    SynAck,
+    Ack,
+    Fin,
+    FinAck,
 }
 
 /// A packet anywhere between two hosts.

@@ -1,13 +1,16 @@
 //! The simulation: what happens when.
 
+mod connections;
 mod forwarding;
 mod hosts;
+mod requests;
 mod setup;
 mod sockets;
 
 use forebay_queue::DropReason;
 use forebay_units::Nanos;
 
+use self::connections::Phase;
 use crate::boxes::{BoxCounters, Bundle, Receivebox};
 use crate::events::EventQueue;
 use crate::link::{Link, LinkCounters};
@@ -15,7 +18,7 @@ use crate::network::{BundleId, LinkId, Route, RouteCounters, RouteId};
 use crate::observer::Observer;
 use crate::packet::{Packets, Queued};
 use crate::random::Random;
-use crate::tcp::Endpoint;
+use crate::tcp::{Congestion, Endpoint};
 use crate::traffic::{Application, Requests, Socket};
 
 /// How often control loops tick (Bundler section 6.2).
@@ -38,15 +41,23 @@ enum Event {
     /// A bulk flow begins or ends.
     Begin(u32),
     End(u32),
-    /// The next request is asked.
+    /// The next request of a schedule is asked.
     Ask(u32),
+    /// A closed loop's client asks for the first time.
+    AskFirst {
+        requests: u32,
+        client: u32,
+    },
     /// A UDP flow's timer.
     Socket(u32),
 }
 
-/// A TCP endpoint in its place.
+/// A connection's end in its place.
 struct Host {
-    tcp: Endpoint,
+    /// While the connection is open.
+    tcp: Option<Endpoint>,
+    phase: Phase,
+    congestion: Congestion,
     peer: u32,
     route: RouteId,
     hash: u32,
@@ -74,7 +85,7 @@ pub struct Totals {
     pub live: u64,
     /// TCP segments sent again.
     pub retransmissions: u64,
-    /// TCP retransmission timers that ran out.
+    /// TCP retransmission timers that ran out, those of handshakes too.
     pub timeouts: u64,
 }
 
@@ -92,6 +103,8 @@ pub struct Simulation<O> {
     routes: Vec<Route>,
     route_counters: Vec<RouteCounters>,
     hosts: Vec<Host>,
+    /// The first ends of connections that have ended, whose places are free.
+    ended: Vec<u32>,
     requests: Vec<Requests>,
     sockets: Vec<Socket>,
     traffics: u32,
@@ -120,8 +133,10 @@ impl<O: Observer> Simulation<O> {
 
     /// What has happened so far.
     pub fn totals(&self) -> Totals {
-        let repairs = self.hosts.iter().map(|h| h.tcp.repairs());
-        let (retransmissions, timeouts) = repairs.fold((0, 0), |sum, r| (sum.0 + r.0, sum.1 + r.1));
+        // Of connections that have ended, and of those that are there.
+        let ended = (self.totals.retransmissions, self.totals.timeouts);
+        let repairs = self.hosts.iter().filter_map(|h| h.tcp.as_ref()).map(Endpoint::repairs);
+        let (retransmissions, timeouts) = repairs.fold(ended, |sum, r| (sum.0 + r.0, sum.1 + r.1));
         Totals {
             made: self.packets.made(),
             live: self.packets.live(),
@@ -129,6 +144,12 @@ impl<O: Observer> Simulation<O> {
             timeouts,
             ..self.totals
         }
+    }
+
+    /// How many TCP connections there are at the moment, those that are still being made or taken
+    /// down included.
+    pub fn connections(&self) -> usize {
+        self.hosts.len() / 2 - self.ended.len()
     }
 
     /// The packets of a link.
@@ -188,7 +209,8 @@ impl<O: Observer> Simulation<O> {
             Event::Timer(host) => self.on_timer(host),
             Event::Begin(host) => self.begin(host),
             Event::End(host) => self.end(host),
-            Event::Ask(requests) => self.ask(requests),
+            Event::Ask(requests) => self.ask_scheduled(requests),
+            Event::AskFirst { requests, client } => self.ask_again(requests, client),
             Event::Socket(socket) => self.on_socket(socket),
         }
     }

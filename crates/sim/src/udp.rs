@@ -1,4 +1,4 @@
-//! UDP traffic: a QUIC-like bulk sender, datagrams at a constant rate, closed loops.
+//! UDP transports: a QUIC-like bulk sender and its receiver, and the sizes of closed loops.
 
 use forebay_units::Nanos;
 

@@ -5,6 +5,7 @@ use core::ops::{Add, AddAssign, Sub, SubAssign};
 /// A number of bytes. For a packet: the whole frame as it is on the wire, Ethernet header included,
 /// preamble and frame check sequence not, which is what Linux accounts too.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(transparent))]
 pub struct Bytes(pub u64);
 
 impl Bytes {

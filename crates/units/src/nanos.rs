@@ -6,6 +6,7 @@ use core::ops::{Add, AddAssign, Div, Mul, Sub};
 /// The sans-IO crates never ask what the origin is; in the daemons it is `CLOCK_MONOTONIC`, in the
 /// simulator the start of the run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(transparent))]
 pub struct Nanos(pub u64);
 
 impl Nanos {

@@ -6,6 +6,7 @@ const NANOS_PER_SEC: u128 = 1_000_000_000;
 
 /// A rate in bits per second.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(transparent))]
 pub struct Rate(u64);
 
 impl Rate {

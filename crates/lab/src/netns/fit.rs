@@ -2,7 +2,7 @@
 
 use crate::engine::{EngineError, Job};
 use crate::link::QueueSpec;
-use crate::scenario::{Arm, Congestion, Maker, Pattern, TrafficKind, Transport};
+use crate::scenario::{Arm, Congestion, Maker, TrafficKind, Transport};
 use crate::workload::Arrivals;
 
 /// Refuses a job that this engine's parts do not have.
@@ -33,9 +33,6 @@ fn missing(job: &Job<'_>) -> Option<String> {
         }
         TrafficKind::Requests { requests, .. } if requests.new_connections => {
             Some("new connection for each request".to_owned())
-        }
-        TrafficKind::Stream { pattern, .. } if *pattern != Pattern::Steady => {
-            Some("stream that is not steady".to_owned())
         }
         TrafficKind::Requests { congestion, .. }
         | TrafficKind::Bulk { transport: Transport::Tcp(congestion), .. } => unknown(*congestion),

@@ -65,11 +65,11 @@ pub(super) fn programs(
                 (origin, Role::UdpSource { sinks }),
             )
         }
-        TrafficKind::Stream { rate, size, .. } => {
+        TrafficKind::Datagrams(pattern) => {
             let sink = sockets.at(Place::SiteB, 0);
             (
                 (Place::SiteB, Role::UdpSink { listen: vec![sink], reports: false }),
-                (origin, Role::CbrSource { sink, rate_bps: rate.as_bps(), size: size.0 }),
+                (origin, Role::DatagramSource { sink, pattern: *pattern }),
             )
         }
         TrafficKind::UdpRr { flows } => {

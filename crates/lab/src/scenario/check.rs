@@ -94,7 +94,7 @@ impl Check<'_> {
             ip,
             ecn: file.ecn,
             path,
-            conditions: self.conditions(file, path)?,
+            conditions: self.conditions(file, cell)?,
             sites: self.sites(file)?,
             labels: cell.labels.clone(),
             traffic: Vec::new(),
@@ -145,10 +145,12 @@ impl Check<'_> {
         }
     }
 
-    fn conditions(&self, file: &File, path: Path) -> Result<Conditions, ConfigError> {
-        let table = file.path.get_ref();
+    fn conditions(&self, file: &File, cell: &Cell<'_>) -> Result<Conditions, ConfigError> {
+        let (table, path) = (file.path.get_ref(), cell.path);
         let mut made = Conditions::plain(path);
-        if let Some(steps) = &table.steps {
+        if let Some(trace) = &cell.trace {
+            made.capacity = Capacity::Trace(trace.clone());
+        } else if let Some(steps) = &table.steps {
             made.capacity = conditions::steps(self, steps, path)?;
         }
         if let Some(loss) = &table.loss {

@@ -1,9 +1,10 @@
+use std::fs;
 use std::ops::Range;
 
 use forebay_config::{ConfigError, DurationValue, RateValue, ShareValue, Spanned};
-use forebay_sim::{Capacity, Jitter, Loss};
+use forebay_sim::{Capacity, Jitter, Loss, Trace};
 use forebay_units::{Nanos, Rate};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::Path;
 use super::check::{Check, MAX_RTT};
@@ -15,7 +16,7 @@ const MAX_WAYS: usize = 64;
 
 /// What the path does beyond taking its time: how its rate varies, what it loses, and over how many
 /// ways it leads.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Conditions {
     /// How fast the bottleneck is, from the start of the run; [`Path::rate`] is what it begins with.
     pub capacity: Capacity,
@@ -59,7 +60,7 @@ impl Conditions {
 }
 
 /// How packets spread over equal-cost ways.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Spread {
     /// By the flow's hash, as routers do.
@@ -114,6 +115,15 @@ pub(super) struct JitterTable {
 pub(super) struct WayTable {
     rate: Option<Spanned<RateValue>>,
     rtt: Option<Spanned<DurationValue>>,
+}
+
+/// The trace in the file of this name, beside the experiment's.
+pub(super) fn trace(check: &Check<'_>, name: &Spanned<String>) -> Result<Trace, ConfigError> {
+    let fail = |what: String| check.0.error_at(name.span(), "path.trace", what);
+    let beside = check.0.file().parent().unwrap_or("".as_ref()).join(name.get_ref());
+    let text =
+        fs::read_to_string(&beside).map_err(|e| fail(format!("{}: {e}", beside.display())))?;
+    Trace::parse(&beside.display().to_string(), &text).map_err(|e| fail(e.to_string()))
 }
 
 /// The steps of a rate that begins with `path`'s.

@@ -1,6 +1,6 @@
 use forebay_config::{ConfigError, DurationValue, Spanned};
 use forebay_units::Nanos;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::check::Check;
 
@@ -8,7 +8,7 @@ use super::check::Check;
 const MAX_FAULTS: usize = 100;
 
 /// A process that is killed without warning in the middle of a run, in the arms that have it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fault {
     /// Which process.
     pub process: Process,
@@ -20,7 +20,7 @@ pub struct Fault {
 
 /// A process that may be killed. Not the sendbox: the account of its packets dies with it, and
 /// without that no run is to be trusted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Process {
     /// The receivebox, in arms whose sendbox has a bundle.

@@ -54,6 +54,8 @@ pub(super) struct PathTable {
     pub(super) rtt: Option<Spanned<DurationValue>>,
     pub(super) queue: Option<Spanned<QueueTable>>,
     pub(super) steps: Option<Spanned<Vec<StepTable>>>,
+    /// A file beside the experiment's.
+    pub(super) trace: Option<Spanned<String>>,
     pub(super) loss: Option<Spanned<LossValue>>,
     pub(super) jitter: Option<Spanned<JitterValue>>,
     #[serde(default)]

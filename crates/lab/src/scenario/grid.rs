@@ -2,10 +2,11 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use forebay_config::{ConfigError, DurationValue, RateValue, Spanned};
+use forebay_sim::Trace;
 use serde::Deserialize;
 
 use super::check::{Check, MAX_RTT, MAX_RUNS};
-use super::conditions::above_zero;
+use super::conditions::{self, above_zero};
 use super::file::File;
 use super::queue::QueueTable;
 use super::{CongestionName, Path};
@@ -30,6 +31,8 @@ pub(super) struct Cell<'a> {
     pub(super) path: Path,
     /// Where the cell's rate stands, for errors about what follows from it.
     pub(super) rate_span: Range<usize>,
+    /// How fast it is in truth.
+    pub(super) trace: Option<Trace>,
     pub(super) queue: &'a Spanned<QueueTable>,
     pub(super) flows: Option<&'a Spanned<u32>>,
     pub(super) congestion: Option<CongestionName>,
@@ -41,7 +44,22 @@ pub(super) struct Cell<'a> {
 pub(super) fn cells<'a>(check: &Check<'_>, file: &'a File) -> Result<Vec<Cell<'a>>, ConfigError> {
     let (path, grid) = (file.path.get_ref(), &file.grid);
     let span = file.path.span();
-    let rates = required(check, "rate", span.clone(), &path.rate, &grid.rate)?;
+    let trace = path.trace.as_ref().map(|name| conditions::trace(check, name)).transpose()?;
+    let rates = match (&path.trace, &trace) {
+        (Some(name), Some(trace)) => {
+            let steps = path.steps.as_ref().map(|s| ("path.steps", s.span()));
+            let rate = path.rate.as_ref().map(|r| ("path.rate", r.span()));
+            let axis = grid.rate.as_ref().map(|r| ("grid.rate", r.span()));
+            if let Some((key, span)) = steps.or(rate).or(axis) {
+                return Err(check.0.error_at(span, key, "the trace says how fast: remove it"));
+            }
+            vec![(trace.mean_rate(), name.span())]
+        }
+        _ => {
+            let rates = required(check, "rate", span.clone(), &path.rate, &grid.rate)?;
+            rates.into_iter().map(|rate| (rate.get_ref().0, rate.span())).collect()
+        }
+    };
     let rtts = required(check, "rtt", span.clone(), &path.rtt, &grid.rtt)?;
     let queues = required(check, "queue", span, &path.queue, &grid.queue)?;
     let flows = optional(check, "flows", &grid.flows)?;
@@ -53,13 +71,13 @@ pub(super) fn cells<'a>(check: &Check<'_>, file: &'a File) -> Result<Vec<Cell<'a
         return Err(check.0.error_at(file.name.span(), "grid", what));
     }
     let mut cells = Vec::new();
-    for rate in &rates {
-        above_zero(check, rate.get_ref().0, rate.span(), "path.rate")?;
+    for (rate, rate_span) in &rates {
+        above_zero(check, *rate, rate_span.clone(), "path.rate")?;
         for rtt in &rtts {
             if rtt.get_ref().0 > MAX_RTT {
                 return Err(check.0.error_at(rtt.span(), "path.rtt", "must be at most 2 s"));
             }
-            let path = Path { rate: rate.get_ref().0, rtt: rtt.get_ref().0 };
+            let path = Path { rate: *rate, rtt: rtt.get_ref().0 };
             for queue in &queues {
                 for flows in &flows {
                     for congestion in &congestions {
@@ -79,7 +97,8 @@ pub(super) fn cells<'a>(check: &Check<'_>, file: &'a File) -> Result<Vec<Cell<'a
                         }
                         cells.push(Cell {
                             path,
-                            rate_span: rate.span(),
+                            rate_span: rate_span.clone(),
+                            trace: trace.clone(),
                             queue,
                             flows: *flows,
                             congestion: congestion.map(|c| *c.get_ref()),

@@ -21,6 +21,7 @@
 //! | `[path]` `queue` | `{ kind, limit }` at the bottleneck: `fifo`, `sfq`, `codel`, `fq_codel`, `pie`, `cake` | in `[grid]` |
 //! | its `by`, `ecn` | `forebay`, or `kernel`: Linux's own; whether it marks | `forebay`; as in Linux |
 //! | `[path]` `steps` | `[{ at, rate }]`: other rates from then on | |
+//! | `[path]` `trace` | instead of `rate`: a file in mahimahi's format beside this one | |
 //! | `[path]` `loss` | `"0.1 %"` at random, or bursts: `{ begin, end }`, per packet | none |
 //! | `[path]` `jitter` | `"2 ms"` at most, or `{ up_to, reorders }` | none |
 //! | `[[path.way]]` `rate`, `rtt` | parallel ways, each with its own bottleneck | one: the path |
@@ -66,7 +67,7 @@ pub use fault::{Fault, Process};
 pub use model::{Arm, Experiment, IpVersion, Path, Scenario, Sendbox};
 pub use phase::Phase;
 pub use queue::{Maker, Queue, QueueKind};
-pub use traffic::{Congestion, Origin, Pattern, Traffic, TrafficKind, Transport};
+pub use traffic::{Congestion, Origin, Traffic, TrafficKind, Transport};
 
 use traffic::CongestionName;
 

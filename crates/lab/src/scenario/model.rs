@@ -2,6 +2,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use forebay_units::{Nanos, Rate};
+use serde::{Deserialize, Serialize};
 
 use super::{Conditions, Fault, Phase, Queue, Traffic};
 
@@ -19,7 +20,7 @@ pub struct Experiment {
 }
 
 /// One cell: a path, its traffic, and the arms to compare on it.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Scenario {
     /// The experiment's name.
     pub name: String,
@@ -90,7 +91,8 @@ impl Scenario {
 }
 
 /// The version of the Internet Protocol.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum IpVersion {
     /// IPv4.
     V4,
@@ -100,7 +102,7 @@ pub enum IpVersion {
 
 /// The path between the sites, with its bottleneck in the direction from site A to site B. The
 /// other direction has the same rate.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Path {
     /// The bottleneck's rate.
     pub rate: Rate,
@@ -115,7 +117,7 @@ impl fmt::Display for Path {
 }
 
 /// One of the alternatives that are compared.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Arm {
     /// Its name: letters, digits, `-` and `_`.
     pub name: String,
@@ -129,7 +131,8 @@ pub struct Arm {
 }
 
 /// What the sendbox does in an arm.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Sendbox {
     /// It forwards and has no bundle: the network as it is today.
     Forward,

@@ -2,7 +2,7 @@ use std::collections::HashSet;
 
 use forebay_config::{ConfigError, DurationValue, Spanned};
 use forebay_units::Nanos;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::check::Check;
 
@@ -10,7 +10,7 @@ use super::check::Check;
 const MAX_PHASES: usize = 100;
 
 /// A named part of the run, for traffic that is on in it and for figures to show.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Phase {
     /// Its name.
     pub name: String,

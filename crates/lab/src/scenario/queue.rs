@@ -2,12 +2,12 @@ use std::fmt;
 
 use forebay_config::{Limit, Spanned};
 use forebay_units::Bytes;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::Path;
 
 /// A queue: its discipline and how much it holds.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Queue {
     /// The discipline.
     pub kind: QueueKind,
@@ -46,7 +46,7 @@ impl fmt::Display for Queue {
 }
 
 /// Whose code a queue is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Maker {
     /// This project's.
@@ -57,7 +57,7 @@ pub enum Maker {
 }
 
 /// A queueing discipline.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum QueueKind {
     /// First in, first out; drops at the tail.

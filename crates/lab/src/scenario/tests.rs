@@ -1,6 +1,6 @@
 use std::path::Path as FilePath;
 
-use forebay_sim::{Capacity, Loss};
+use forebay_sim::{Capacity, Loss, Pattern};
 use forebay_units::{Bytes, Nanos, Rate};
 
 use super::*;
@@ -143,15 +143,35 @@ fn paths_sites_and_phases_are_read() {
     assert_eq!((requests.arrivals, requests.new_connections), (Arrivals::Closed, true));
     assert_eq!((cell.traffic[0].start, cell.traffic[0].stop), (ms(3_000), ms(10_000)));
     assert_eq!(cell.traffic[1].from, Origin::Site(1));
-    let film = Pattern::Frames { per_second: 30 };
-    assert!(matches!(cell.traffic[1].kind, TrafficKind::Stream { pattern, .. } if pattern == film));
-    let bursts = Pattern::OnOff { on: ms(200), off: ms(1_000) };
-    assert!(
-        matches!(cell.traffic[2].kind, TrafficKind::Stream { pattern, .. } if pattern == bursts)
-    );
+    let size = Bytes(1_200);
+    let film = Pattern::Video { rate: Rate::from_mbps(5), fps: 30, size };
+    assert_eq!(cell.traffic[1].kind, TrafficKind::Datagrams(film));
+    let bursts = Pattern::OnOff { rate: slow, size, on: ms(200), off: ms(1_000) };
+    assert_eq!(cell.traffic[2].kind, TrafficKind::Datagrams(bursts));
     assert_eq!(cell.arms[0].outer.unwrap().kind, QueueKind::Fifo);
     cell = cell.measured_for(ms(2_000));
     assert_eq!(cell.phases.len(), 1, "the second would begin after the end");
+}
+
+#[test]
+fn a_trace_says_how_fast_the_path_is() {
+    let dir = std::env::temp_dir().join(format!("fb-trace-{}", std::process::id()));
+    std::fs::create_dir_all(&dir).unwrap();
+    std::fs::write(dir.join("cell.trace"), "1\n2\n2\n4\n").unwrap();
+    std::fs::write(dir.join("bad.trace"), "1\ntwo\n").unwrap();
+    let with = |line: &str| {
+        parse(&dir.join("x.toml"), &MINIMAL.replace("rate = \"96 Mbit/s\"", line))
+            .map(|mut e| e.cells.remove(0))
+    };
+    let cell = with("trace = \"cell.trace\"").unwrap();
+    assert!(matches!(cell.conditions.capacity, Capacity::Trace(_)));
+    assert_eq!(cell.path.rate, Rate::from_bps(4 * 1504 * 8 * 250), "four chances in 4 ms");
+    let bad = with("trace = \"bad.trace\"").unwrap_err().to_string();
+    assert!(bad.contains("x.toml:4: path.trace:") && bad.contains("bad.trace:2:"), "{bad}");
+    let both = with("trace = \"cell.trace\"\nrate = \"1 Mbit/s\"").unwrap_err().to_string();
+    assert!(both.contains(":5: path.rate: the trace says"), "{both}");
+    assert!(with("trace = \"none\"").is_err());
+    std::fs::remove_dir_all(&dir).unwrap();
 }
 
 #[test]
@@ -218,11 +238,10 @@ size = "1000 B"
         [
             TrafficKind::Bulk { flows: 2, transport: Transport::Udp },
             TrafficKind::UdpRr { flows: 10 },
-            TrafficKind::Stream {
+            TrafficKind::Datagrams(Pattern::Constant {
                 rate: Rate::from_mbps(48),
                 size: Bytes(1000),
-                pattern: Pattern::Steady,
-            },
+            }),
         ]
     );
     assert_eq!(cell.traffic[1].from, Origin::Cross);

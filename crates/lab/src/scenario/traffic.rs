@@ -1,10 +1,11 @@
-use forebay_units::{Bytes, Nanos, Rate};
+use forebay_sim::Pattern;
+use forebay_units::Nanos;
 use serde::{Deserialize, Serialize};
 
 use crate::workload::Requests;
 
 /// Traffic towards site B.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Traffic {
     /// Its name in results: letters, digits, `-` and `_`.
     pub name: String,
@@ -19,7 +20,8 @@ pub struct Traffic {
 }
 
 /// Where traffic comes from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Origin {
     /// A site, counted from zero: it passes that site's sendbox and is part of its bundle. The
     /// first is site A.
@@ -29,7 +31,8 @@ pub enum Origin {
 }
 
 /// What traffic is.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum TrafficKind {
     /// Requests over TCP connections, answered at the origin.
     Requests {
@@ -50,38 +53,13 @@ pub enum TrafficKind {
         /// How many loops.
         flows: u32,
     },
-    /// UDP datagrams as fast as their source makes them, whatever the network does.
-    Stream {
-        /// UDP payload per second, while it is on.
-        rate: Rate,
-        /// UDP payload of each datagram; a frame's last may be smaller.
-        size: Bytes,
-        /// When they are sent.
-        pattern: Pattern,
-    },
-}
-
-/// When a stream's datagrams are sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Pattern {
-    /// Evenly.
-    Steady,
-    /// Evenly for a while, then not for a while, and so on.
-    OnOff {
-        /// How long it is on, first.
-        on: Nanos,
-        /// How long it is off then.
-        off: Nanos,
-    },
-    /// As video does: so many frames a second, each in a burst.
-    Frames {
-        /// Frames per second.
-        per_second: u32,
-    },
+    /// UDP datagrams in a pattern, whatever the network does.
+    Datagrams(Pattern),
 }
 
 /// How bulk traffic is carried.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Transport {
     /// TCP.
     Tcp(Congestion),

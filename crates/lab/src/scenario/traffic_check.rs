@@ -1,12 +1,13 @@
 use std::ops::{Range, RangeInclusive};
 
 use forebay_config::{ConfigError, DurationValue, RateValue, Spanned};
+use forebay_sim::Pattern;
 use forebay_units::{Bytes, Nanos, Rate};
 
 use super::check::Check;
 use super::file::{FromName, KindName, TrafficTable, TransportName};
 use super::grid::Cell;
-use super::{Congestion, Origin, Pattern, Scenario, Traffic, TrafficKind, Transport};
+use super::{Congestion, Origin, Scenario, Traffic, TrafficKind, Transport};
 use crate::workload::{Arrivals, Requests, Sizes};
 
 /// Sockets of one traffic, each with a port of its own.
@@ -61,7 +62,7 @@ pub(super) fn traffic(
                 return Err(check.0.error_at(given.span(), "traffic.size", what));
             }
             let rate = rate(check, table.rate.as_ref(), &span, "traffic.rate", scenario)?;
-            TrafficKind::Stream { rate, size, pattern: pattern(check, table)? }
+            TrafficKind::Datagrams(pattern(check, table, rate, size)?)
         }
     };
     let (start, stop) = times(check, table, scenario)?;
@@ -131,7 +132,12 @@ fn requests(
     Ok(requests)
 }
 
-fn pattern(check: &Check<'_>, table: &TrafficTable) -> Result<Pattern, ConfigError> {
+fn pattern(
+    check: &Check<'_>,
+    table: &TrafficTable,
+    rate: Rate,
+    size: Bytes,
+) -> Result<Pattern, ConfigError> {
     let time = |value: &Option<Spanned<DurationValue>>, key: &str| {
         let time = value.as_ref().map_or(Nanos::from_secs(1), |t| t.get_ref().0);
         match value {
@@ -144,19 +150,20 @@ fn pattern(check: &Check<'_>, table: &TrafficTable) -> Result<Pattern, ConfigErr
     };
     match table.kind {
         KindName::OnOff => {
-            Ok(Pattern::OnOff { on: time(&table.on, "on")?, off: time(&table.off, "off")? })
+            let (on, off) = (time(&table.on, "on")?, time(&table.off, "off")?);
+            Ok(Pattern::OnOff { rate, size, on, off })
         }
         KindName::Video => match &table.fps {
-            None => Ok(Pattern::Frames { per_second: 30 }),
+            None => Ok(Pattern::Video { rate, size, fps: 30 }),
             Some(fps) if (1..=MAX_FPS).contains(fps.get_ref()) => {
-                Ok(Pattern::Frames { per_second: *fps.get_ref() })
+                Ok(Pattern::Video { rate, size, fps: *fps.get_ref() })
             }
             Some(fps) => {
                 let what = format!("must be 1 to {MAX_FPS}");
                 Err(check.0.error_at(fps.span(), "traffic.fps", what))
             }
         },
-        _ => Ok(Pattern::Steady),
+        _ => Ok(Pattern::Constant { rate, size }),
     }
 }
 

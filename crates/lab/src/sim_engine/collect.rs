@@ -2,14 +2,15 @@
 
 use forebay_control::Snapshot;
 use forebay_dataplane::packet_log::{Fate, Record};
-use forebay_sim::{Asked, At, BoxCounters, BundleId, Observer, Passage};
+use forebay_sim::{Asked, Asks, At, BoxCounters, BundleId, Observer, Passage};
 use forebay_units::{Bytes, Nanos, Rate};
 
 use super::network::{LEFT, Network, Site};
 use super::{INTERVAL, Simulated};
 use crate::engine::Job;
 use crate::results::{HopCounters, Progress, Request, RoundTrip, Run, Tick};
-use crate::scenario::{Origin, TrafficKind};
+use crate::scenario::{Origin, Traffic, TrafficKind};
+use crate::workload::{self, Arrivals, Requests};
 
 /// Keeps what a run records.
 pub(super) struct Collector {
@@ -28,18 +29,19 @@ struct Kept {
     bytes: Vec<u64>,
     /// Its intervals end here next.
     next: Nanos,
-    /// Where its requests begin in the run's; `None` if they are not recorded.
-    requests: Option<usize>,
+    /// Its requests, by number; `None` if they are not recorded.
+    requests: Option<Vec<Request>>,
+    /// What its connections are numbered from.
+    first_connection: u32,
     /// Whether its bytes are recorded.
     metered: bool,
 }
 
 impl Collector {
-    /// For `job`, with the schedule of each traffic, empty for those that have none.
-    pub(super) fn new(job: &Job<'_>) -> Result<(Self, Vec<Vec<Asked>>), String> {
+    /// For `job`, with what each traffic asks, `None` for those that ask nothing.
+    pub(super) fn new(job: &Job<'_>) -> Result<(Self, Vec<Option<Asks>>), String> {
         let scenario = job.scenario;
-        let measured = scenario.measured();
-        let mut run = Run {
+        let run = Run {
             bundle_source: scenario.traffic.iter().any(|t| t.from == Origin::Cross).then_some(LEFT),
             ..job.record(Nanos::ZERO)
         };
@@ -53,45 +55,29 @@ impl Collector {
                 bytes: Vec::new(),
                 next: traffic.start,
                 requests: None,
+                first_connection: before,
                 metered: true,
             };
-            let mut schedule = Vec::new();
+            let mut asks = None;
             let flows = match &traffic.kind {
                 TrafficKind::Requests { requests, .. } => {
-                    // The schedule counts from the traffic's own beginning.
-                    let own = |t: Nanos| t.clamp(traffic.start, traffic.stop) - traffic.start;
-                    let measured = own(measured.start)..own(measured.end);
-                    let asked = requests
-                        .schedule(job.seed, stream, own(traffic.stop), measured)
-                        .map_err(|e| e.to_string())?;
-                    schedule.extend(asked.iter().map(|a| Asked {
-                        at: traffic.start.saturating_add(a.at),
-                        connection: a.connection,
-                        size: a.size,
-                    }));
+                    asks = Some(asked(job, traffic, requests, stream)?);
                     // Others' requests are load; they are not what an arm is judged by.
                     kept.metered = traffic.from != Origin::Cross;
                     if kept.metered {
-                        kept.requests = Some(run.requests.len());
-                        run.requests.extend((0..).zip(&schedule).map(|(id, a)| Request {
-                            id,
-                            connection: a.connection + before,
-                            size: a.size,
-                            start: a.at.0,
-                            end: None,
-                        }));
+                        kept.requests = Some(Vec::new());
                         before += requests.connections;
                     }
                     1
                 }
                 TrafficKind::Bulk { flows, .. } => *flows,
-                TrafficKind::Stream { .. } => 1,
+                TrafficKind::Datagrams(_) => 1,
                 TrafficKind::UdpRr { .. } => 0,
             };
             kept.metered &= flows > 0;
             kept.bytes.resize(flows as usize, 0);
             traffics.push(kept);
-            schedules.push(schedule);
+            schedules.push(asks);
         }
         Ok((Self { run, traffics, length: scenario.length(), outer: None }, schedules))
     }
@@ -123,6 +109,29 @@ impl Collector {
             }));
         }
     }
+}
+
+/// What `traffic`, the scenario's `stream`-th, asks.
+fn asked(
+    job: &Job<'_>,
+    traffic: &Traffic,
+    requests: &Requests,
+    stream: u32,
+) -> Result<Asks, String> {
+    if requests.arrivals == Arrivals::Closed {
+        return Ok(Asks::Closed { sizes: requests.closed(job.seed, stream) });
+    }
+    // The schedule counts from the traffic's own beginning.
+    let own = |t: Nanos| t.clamp(traffic.start, traffic.stop) - traffic.start;
+    let measured = job.scenario.measured();
+    let measured = own(measured.start)..own(measured.end);
+    let schedule = requests.schedule(job.seed, stream, own(traffic.stop), measured);
+    let at = |a: workload::Asked| Asked {
+        at: traffic.start.saturating_add(a.at),
+        connection: a.connection,
+        size: a.size,
+    };
+    Ok(Asks::Scheduled(schedule.map_err(|e| e.to_string())?.into_iter().map(at).collect()))
 }
 
 impl Observer for Collector {
@@ -162,9 +171,17 @@ impl Observer for Collector {
         }
     }
 
+    fn asked(&mut self, traffic: usize, id: u64, connection: u32, size: u64, now: Nanos) {
+        let Kept { requests, first_connection, .. } = &mut self.traffics[traffic];
+        if let Some(requests) = requests {
+            let connection = connection + *first_connection;
+            requests.push(Request { id, connection, size, start: now.0, end: None });
+        }
+    }
+
     fn answered(&mut self, traffic: usize, id: u64, now: Nanos) {
-        if let Some(first) = self.traffics[traffic].requests
-            && let Some(request) = self.run.requests.get_mut(first + id as usize)
+        if let Some(requests) = &mut self.traffics[traffic].requests
+            && let Some(request) = requests.get_mut(id as usize)
         {
             request.end = Some(now.0);
         }
@@ -213,7 +230,10 @@ impl Simulated {
         };
         let mut hops: Vec<_> = sites.iter().enumerate().map(sendbox).collect();
         hops.push(link);
-        let mut run = std::mem::take(&mut self.sim.observer_mut().run);
+        let collector = self.sim.observer_mut();
+        let mut run = std::mem::take(&mut collector.run);
+        let requests = collector.traffics.iter_mut().filter_map(|kept| kept.requests.take());
+        run.requests = requests.flatten().collect();
         run.hops = hops;
         run
     }

@@ -10,7 +10,7 @@ use forebay_units::Nanos;
 use serde::Serialize;
 
 use super::spec::{Event, Role, Spec, Start, Window};
-use super::{cbr, requests, tcp_bulk, udp_bulk, udp_rr};
+use super::{datagrams, requests, tcp_bulk, udp_bulk, udp_rr};
 
 /// The process of a traffic program, see the module's documentation for its protocol.
 pub fn main() -> ExitCode {
@@ -79,7 +79,7 @@ pub(super) fn run(spec: &Spec, cue: Cue<'_>) -> io::Result<Nanos> {
         }
         Role::TcpSink { source, flows } => tcp_bulk::sink(spec, *source, *flows, cue),
         Role::UdpSource { sinks } => udp_bulk::source(sinks, cue),
-        Role::CbrSource { sink, rate_bps, size } => cbr::source(*sink, *rate_bps, *size, cue),
+        Role::DatagramSource { sink, pattern } => datagrams::source(*sink, *pattern, cue),
         Role::UdpSink { listen, reports } => udp_bulk::sink(spec, listen, *reports, cue),
         Role::UdpEcho { listen } => udp_rr::echo(*listen, cue),
         Role::UdpLoops { echo, flows } => udp_rr::loops(spec, *echo, *flows, cue),

@@ -11,7 +11,7 @@
 //! polls would stop a virtual clock for ever.
 
 mod agent;
-mod cbr;
+mod datagrams;
 mod meter;
 mod pair;
 mod requests;

@@ -1,6 +1,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use forebay_sim::Pattern;
 use forebay_units::Nanos;
 use serde::{Deserialize, Serialize};
 
@@ -71,14 +72,12 @@ pub enum Role {
         /// The sinks, one for each flow.
         sinks: Vec<SocketAddr>,
     },
-    /// Sends datagrams at a constant rate.
-    CbrSource {
+    /// Sends datagrams in a pattern.
+    DatagramSource {
         /// The sink.
         sink: SocketAddr,
-        /// Bits of UDP payload per second.
-        rate_bps: u64,
-        /// Bytes of UDP payload in each datagram.
-        size: u64,
+        /// When, and how large.
+        pattern: Pattern,
     },
     /// Counts datagrams and reports to their sender where it wants that; writes
     /// [`crate::results::Progress`].

@@ -5,7 +5,8 @@ use std::sync::Barrier;
 use std::thread;
 
 use forebay_dataplane::clock;
-use forebay_units::Nanos;
+use forebay_sim::Pattern;
+use forebay_units::{Bytes, Nanos, Rate};
 use serde::de::DeserializeOwned;
 
 use super::agent;
@@ -121,7 +122,10 @@ fn bulk_udp_arrives_over_both_versions() {
 #[test]
 fn cbr_sends_its_rate() {
     let listen = free(V4);
-    let source = Role::CbrSource { sink: listen, rate_bps: 8_000_000, size: 1_000 };
+    let source = Role::DatagramSource {
+        sink: listen,
+        pattern: Pattern::Constant { rate: Rate::from_mbps(8), size: Bytes(1_000) },
+    };
     let sink = Role::UdpSink { listen: vec![listen], reports: false };
     let records: Vec<Progress> = play("cbr", sink, source, 200);
     let bytes: u64 = records.iter().map(|p| p.bytes).sum();

@@ -10,6 +10,8 @@ use super::draw::Draw;
 const WHOLE_WITHIN: f64 = 0.02;
 /// The same for each half of the measured interval, so that the load does not come all at once.
 const HALF_WITHIN: f64 = 0.05;
+/// Sizes of a closed loop before they repeat: more than a demonstration's requests.
+const CLOSED: usize = 1 << 16;
 /// How many schedules are tried before a balance is called out of reach.
 const ATTEMPTS: u32 = 2_000;
 
@@ -102,6 +104,20 @@ impl Requests {
             })
     }
 
+    /// The sizes that the clients of a closed loop ask for: of `n` clients, client `c` those in
+    /// places `c`, `c + n` and so on, and after the last place comes the first again.
+    pub fn closed(&self, seed: u64, stream: u32) -> Vec<u64> {
+        let mut draw = Draw::new(seed, stream, 0);
+        let below_max = self.sizes.share_up_to(self.max_size);
+        (0..CLOSED).map(|_| self.size(&mut draw, below_max)).collect()
+    }
+
+    /// A size from the lower share of the distribution, which is what drawing again until a size
+    /// fits comes to.
+    fn size(&self, draw: &mut Draw, below_max: f64) -> u64 {
+        self.sizes.quantile(draw.unit() * below_max).min(self.max_size)
+    }
+
     fn attempt(&self, seed: u64, stream: u32, attempt: u32, length: Nanos) -> Vec<Asked> {
         let mut draw = Draw::new(seed, stream, attempt);
         let mean_gap = self.mean_gap();
@@ -113,9 +129,7 @@ impl Requests {
             if at >= length {
                 return schedule;
             }
-            // The lower share of the distribution, which is what drawing again until a size fits
-            // comes to.
-            let size = self.sizes.quantile(draw.unit() * below_max).min(self.max_size);
+            let size = self.size(&mut draw, below_max);
             let connection = draw.below(self.connections);
             schedule.push(Asked { at, connection, size });
         }

@@ -7,7 +7,8 @@ use super::{Event, Simulation, TICK};
 use crate::link::Departure;
 use crate::network::{BundleId, Hop, LinkId, RouteId};
 use crate::observer::{At, Observer, Passage};
-use crate::packet::{Body, Packet, Queued};
+use crate::packet::{Body, Packet, Queued, UDP_HEADERS, fingerprint};
+use crate::random::mix;
 
 impl<O: Observer> Simulation<O> {
     /// A new packet sets out.
@@ -34,7 +35,9 @@ impl<O: Observer> Simulation<O> {
                     if per_packet {
                         hash = hash << 32 | u64::from(packet.fingerprint);
                     }
-                    let hash = crate::random::mix(hash ^ self.seed);
+                    // Each junction chooses for itself, or one after another would use half its ways.
+                    let junction = mix(self.seed ^ u64::from(first.0) << 32);
+                    let hash = mix(hash ^ junction);
                     let choice = (u128::from(hash) * u128::from(count)) >> 64;
                     return self.enter_link(first.0 + choice as u16, id);
                 }
@@ -149,15 +152,11 @@ impl<O: Observer> Simulation<O> {
     }
 
     fn send_message(&mut self, body: Body, route: RouteId, len: u16) {
-        self.send(Packet {
-            body,
-            len,
-            ecn: Ecn::NotEct,
-            route,
-            hop: 0,
-            flow_hash: 0,
-            fingerprint: 0,
-        });
+        // A flow of its own for each direction of each bundle, and fingerprints as other packets
+        // have: boxes around these boxes see traffic like any other.
+        let flow_hash = mix(self.seed ^ u64::from(route.0)) as u32;
+        let fingerprint = fingerprint(flow_hash, self.packets.made());
+        self.send(Packet { body, len, ecn: Ecn::NotEct, route, hop: 0, flow_hash, fingerprint });
     }
 
     /// Packets that a queue has just dropped.
@@ -195,15 +194,20 @@ impl<O: Observer> Simulation<O> {
 
     /// A packet is where it was to go.
     fn deliver(&mut self, id: u32) {
-        let Packet { body, ecn, route, .. } = *self.packets.get(id);
+        let Packet { body, ecn, route, len, flow_hash, .. } = *self.packets.get(id);
         self.route_counters[usize::from(route.0)].arrived += 1;
         self.packets.remove(id);
         self.totals.delivered += 1;
         match body {
+            Body::Segment { endpoint, .. } | Body::Control { endpoint, .. }
+                if !self.hosts[endpoint as usize].knows(flow_hash) => {}
             Body::Segment { endpoint, segment } => {
                 self.on_segment(endpoint, &segment, ecn == Ecn::Ce);
             }
-            Body::Datagram { socket, number } => self.on_datagram(socket, number),
+            Body::Control { endpoint, control } => self.on_control(endpoint, control),
+            Body::Datagram { socket, number } => {
+                self.on_datagram(socket, number, u64::from(len) - UDP_HEADERS);
+            }
             Body::Request { socket, number } => self.on_loop_request(socket, number),
             Body::Report { socket, next, received } => self.on_report(socket, next, received),
             Body::Feedback { bundle, feedback } => {

@@ -3,19 +3,24 @@
 use forebay_queue::Ecn;
 use forebay_units::Nanos;
 
+use super::connections::Phase;
 use super::{Event, Simulation};
 use crate::observer::Observer;
 use crate::packet::{Body, Packet, TCP_HEADERS, fingerprint};
 use crate::tcp::Segment;
-use crate::traffic::{Application, REQUEST};
+use crate::traffic::Application;
 
 /// More than any flow can send in a run.
 const ENDLESS: u64 = 1 << 62;
 
 impl<O: Observer> Simulation<O> {
     pub(super) fn on_segment(&mut self, endpoint: u32, segment: &Segment, ce: bool) {
-        let host = &mut self.hosts[endpoint as usize];
-        let read = host.tcp.on_segment(self.now, segment, ce);
+        // Data says as well as an acknowledgement that the handshake is over.
+        if matches!(self.hosts[endpoint as usize].phase, Phase::Accepting { .. }) {
+            self.establish(endpoint);
+        }
+        let Some(tcp) = &mut self.hosts[endpoint as usize].tcp else { return };
+        let read = tcp.on_segment(self.now, segment, ce);
         if read > 0 {
             self.on_read(endpoint, read);
         }
@@ -23,32 +28,32 @@ impl<O: Observer> Simulation<O> {
     }
 
     fn on_read(&mut self, endpoint: u32, bytes: u64) {
-        match self.hosts[endpoint as usize].application {
+        let host = &mut self.hosts[endpoint as usize];
+        match host.application {
             Application::Source => {}
             Application::Sink { traffic, flow } => {
                 self.observer.read(traffic as usize, flow, bytes);
             }
             Application::Client { requests, connection } => {
-                let of = &mut self.requests[requests as usize];
-                let traffic = of.traffic as usize;
-                self.observer.read(traffic, 0, bytes);
-                let (observer, now) = (&mut self.observer, self.now);
-                of.connections[connection as usize]
-                    .account(bytes, |id| observer.answered(traffic, id, now));
+                self.on_answer(requests, connection, bytes);
             }
             Application::Server { requests, connection } => {
                 let of = &mut self.requests[requests as usize].connections[connection as usize];
                 let answer = of.serve(bytes);
-                self.hosts[endpoint as usize].tcp.write(answer);
+                if let Some(tcp) = &mut host.tcp {
+                    tcp.write(answer);
+                }
             }
         }
     }
 
     /// Sends what an endpoint has to send, and sees to its timer.
-    fn flush(&mut self, endpoint: u32) {
+    pub(super) fn flush(&mut self, endpoint: u32) {
         let index = endpoint as usize;
-        while let Some(segment) = self.hosts[index].tcp.transmit(self.now) {
+        loop {
             let host = &mut self.hosts[index];
+            let Some(tcp) = &mut host.tcp else { return };
+            let Some(segment) = tcp.transmit(self.now) else { break };
             host.made += 1;
             let len = TCP_HEADERS + u64::from(segment.len) + segment.sack.option_len();
             let packet = Packet {
@@ -63,7 +68,8 @@ impl<O: Observer> Simulation<O> {
             self.send(packet);
         }
         let host = &mut self.hosts[index];
-        let deadline = host.tcp.deadline();
+        let Some(tcp) = &host.tcp else { return };
+        let deadline = tcp.deadline();
         if deadline < host.awaited {
             host.awaited = deadline;
             self.events.push(deadline, Event::Timer(endpoint));
@@ -77,30 +83,21 @@ impl<O: Observer> Simulation<O> {
             return;
         }
         host.awaited = Nanos::MAX;
-        host.tcp.on_timer(self.now);
+        let Some(tcp) = &mut host.tcp else { return self.on_silence(endpoint) };
+        tcp.on_timer(self.now);
         self.flush(endpoint);
     }
 
     pub(super) fn begin(&mut self, endpoint: u32) {
-        self.hosts[endpoint as usize].tcp.write(ENDLESS);
+        if let Some(tcp) = &mut self.hosts[endpoint as usize].tcp {
+            tcp.write(ENDLESS);
+        }
         self.flush(endpoint);
     }
 
     pub(super) fn end(&mut self, endpoint: u32) {
-        self.hosts[endpoint as usize].tcp.stop();
-    }
-
-    pub(super) fn ask(&mut self, requests: u32) {
-        let of = &mut self.requests[requests as usize];
-        let id = of.next;
-        let asked = of.schedule[id];
-        of.next += 1;
-        of.connections[asked.connection as usize].ask(id as u64, asked.size);
-        let client = of.first_endpoint + 2 * asked.connection;
-        if let Some(next) = of.schedule.get(of.next) {
-            self.events.push(next.at, Event::Ask(requests));
+        if let Some(tcp) = &mut self.hosts[endpoint as usize].tcp {
+            tcp.stop();
         }
-        self.hosts[client as usize].tcp.write(REQUEST);
-        self.flush(client);
     }
 }

@@ -2,16 +2,17 @@
 
 use forebay_units::Nanos;
 
-use super::{Event, Host, Simulation, TICK, Totals};
+use super::connections::Phase;
+use super::{Event, Simulation, TICK, Totals};
 use crate::boxes::{Bundle, BundleSetup};
 use crate::events::EventQueue;
 use crate::link::{Link, LinkConfig};
-use crate::network::{BundleId, Hop, LinkId, Path, Route, RouteCounters, RouteId, SetupError};
+use crate::network::{BundleId, LinkId, Path, Route, RouteCounters, RouteId, SetupError};
 use crate::observer::Observer;
 use crate::packet::Packets;
 use crate::random::{Random, mix};
 use crate::tcp::{Congestion, Endpoint};
-use crate::traffic::{Application, Connection, Requests, Socket, SocketKind, Traffic, TrafficKind};
+use crate::traffic::{Application, Asks, Requests, Socket, SocketKind, Traffic, TrafficKind};
 use crate::udp::Sink;
 
 /// Flows of one traffic begin within this, at random: programs do not start at one instant, and
@@ -31,6 +32,7 @@ impl<O: Observer> Simulation<O> {
             routes: Vec::new(),
             route_counters: Vec::new(),
             hosts: Vec::new(),
+            ended: Vec::new(),
             requests: Vec::new(),
             sockets: Vec::new(),
             traffics: 0,
@@ -44,20 +46,22 @@ impl<O: Observer> Simulation<O> {
     /// Adds a link.
     ///
     /// # Errors
-    /// If nothing would ever pass it.
+    /// If nothing would ever pass it, or a parameter is out of its range.
     pub fn add_link(&mut self, config: LinkConfig) -> Result<LinkId, SetupError> {
         let id = number(self.links.len(), "links")?;
         let random = Random::new(self.seed, 1 + u64::from(id));
-        self.links.push(Link::new(config, random).ok_or(SetupError::Link)?);
+        self.links.push(Link::new(config, random)?);
         Ok(LinkId(id))
     }
 
     /// Adds a bundle. Its first tick is a tick's length from now.
     ///
     /// # Errors
-    /// If its control loop does not take its configuration.
+    /// If its control loop does not take its configuration, or its messages have no route.
     pub fn add_bundle(&mut self, setup: BundleSetup) -> Result<BundleId, SetupError> {
         let id = number(self.bundles.len(), "bundles")?;
+        self.exists(setup.feedback_route)?;
+        self.exists(setup.update_route)?;
         self.bundles.push(Bundle::new(setup, self.now).map_err(SetupError::Control)?);
         self.events.push(self.now.saturating_add(TICK), Event::Tick(id));
         Ok(BundleId(id))
@@ -67,7 +71,7 @@ impl<O: Observer> Simulation<O> {
     /// [`Simulation::set_route`].
     ///
     /// # Errors
-    /// If it leads through what is not there.
+    /// If it leads nowhere, in circles, or through what is not there.
     pub fn add_route(&mut self, route: Route) -> Result<RouteId, SetupError> {
         let id = number(self.routes.len(), "routes")?;
         self.routes.push(self.checked(route)?);
@@ -76,31 +80,33 @@ impl<O: Observer> Simulation<O> {
     }
 
     /// Puts `route` in place of the one that `id` was: a bundle needs routes for its messages before
-    /// it is there, and routes lead through it.
+    /// it is there, and routes lead through it. Packets under way go on with as many hops behind
+    /// them as they have.
     ///
     /// # Errors
-    /// If it leads through what is not there.
+    /// If it leads nowhere, in circles, or through what is not there.
     pub fn set_route(&mut self, id: RouteId, route: Route) -> Result<(), SetupError> {
+        self.exists(id)?;
         let route = self.checked(route)?;
+        let own = |(n, b): (u16, &Bundle)| {
+            [b.feedback_route, b.update_route].contains(&id) && route.passes_boxes_of(BundleId(n))
+        };
+        if (0..).zip(&self.bundles).any(own) {
+            return Err(SetupError::OwnMessages);
+        }
         self.routes[usize::from(id.0)] = route;
         Ok(())
     }
 
     fn checked(&self, route: Route) -> Result<Route, SetupError> {
-        let exists = |hop: &Hop| match *hop {
-            Hop::Link(link) => link.index() < self.links.len(),
-            Hop::AnyOf { first, count, .. } => {
-                count > 0 && first.index() + usize::from(count) <= self.links.len()
-            }
-            Hop::Sendbox(bundle) | Hop::Receivebox(bundle) => bundle.index() < self.bundles.len(),
-        };
-        if route.hops.len() > usize::from(u8::MAX) {
-            return Err(SetupError::TooMany("hops of a route"));
-        }
-        match route.hops.iter().position(|hop| !exists(hop)) {
-            Some(hop) => Err(SetupError::Hop { hop }),
-            None => Ok(route),
-        }
+        route.check(self.links.len(), self.bundles.len())?;
+        Ok(route)
+    }
+
+    /// Whether the route is there.
+    fn exists(&self, route: RouteId) -> Result<(), SetupError> {
+        let index = usize::from(route.0);
+        if index < self.routes.len() { Ok(()) } else { Err(SetupError::Route(index)) }
     }
 
     /// Adds traffic and returns the number that the observer is told; the first is zero.
@@ -110,17 +116,25 @@ impl<O: Observer> Simulation<O> {
     pub fn add_traffic(&mut self, traffic: Traffic) -> Result<usize, SetupError> {
         traffic.check()?;
         let Traffic { path, start, stop, kind } = traffic;
+        self.exists(path.forward)?;
+        self.exists(path.backward)?;
+        // Ids of endpoints have 32 bits, and each connection has two.
+        if self.hosts.len() > 1 << 30 || self.sockets.len() > 1 << 30 {
+            return Err(SetupError::TooMany("connections or UDP flows"));
+        }
         let id = self.traffics;
         self.traffics += 1;
         match kind {
-            TrafficKind::Requests { schedule, connections, congestion } => {
-                self.add_requests(id, path, schedule, connections, congestion)?;
+            TrafficKind::Requests { asks, connections, congestion } => {
+                let requests = Requests::new((id, path, stop), asks, connections, congestion);
+                self.add_requests(requests, start);
             }
             TrafficKind::Bulk { flows, congestion } => {
                 for flow in 0..flows {
                     let sink = Application::Sink { traffic: id, flow };
-                    let (_, source) =
-                        self.connect(path, congestion, (id, flow), sink, Application::Source)?;
+                    let hash = self.flow_hash(id, flow);
+                    let ends = [sink, Application::Source];
+                    let source = self.connect(path, congestion, hash, ends) + 1;
                     let begin = start.saturating_add(Nanos(self.random.below(START_WITHIN)));
                     self.events.push(begin, Event::Begin(source));
                     self.events.push(stop, Event::End(source));
@@ -130,81 +144,69 @@ impl<O: Observer> Simulation<O> {
                 for flow in 0..flows {
                     let kind = SocketKind::Bulk { window: None, sink: Sink::default() };
                     let begin = start.saturating_add(Nanos(self.random.below(START_WITHIN)));
-                    self.add_socket((id, flow), path, (begin, stop), kind)?;
+                    self.add_socket((id, flow), path, (begin, stop), kind);
                 }
             }
             TrafficKind::UdpLoops { flows } => {
                 for flow in 0..flows {
                     let kind = SocketKind::Loop { round: 0, asked: None };
                     let begin = start.saturating_add(Nanos(self.random.below(START_WITHIN)));
-                    self.add_socket((id, flow), path, (begin, stop), kind)?;
+                    self.add_socket((id, flow), path, (begin, stop), kind);
                 }
             }
-            TrafficKind::Cbr { rate, size } => {
-                let kind = SocketKind::Cbr { rate, size: size.0, start, sent: 0 };
-                self.add_socket((id, 0), path, (start, stop), kind)?;
+            TrafficKind::Datagrams(pattern) => {
+                let mut rest = pattern.datagrams();
+                if let Some(next) = rest.next() {
+                    let kind = SocketKind::Pattern { start, next, rest };
+                    self.add_socket((id, 0), path, (start, stop), kind);
+                }
             }
         }
         Ok(id as usize)
     }
 
-    fn add_requests(
-        &mut self,
-        traffic: u32,
-        path: Path,
-        schedule: Vec<crate::traffic::Asked>,
-        connections: u32,
-        congestion: Congestion,
-    ) -> Result<(), SetupError> {
+    fn add_requests(&mut self, mut of: Requests, start: Nanos) {
         let requests = self.requests.len() as u32;
-        let first_endpoint = self.hosts.len() as u32;
-        for connection in 0..connections {
-            let client = Application::Client { requests, connection };
-            let server = Application::Server { requests, connection };
-            self.connect(path, congestion, (traffic, connection), client, server)?;
+        if !of.connects() {
+            for (connection, at) in (0..).zip(&mut of.connections) {
+                let ends = [
+                    Application::Client { requests, connection },
+                    Application::Server { requests, connection },
+                ];
+                let hash = self.flow_hash(of.traffic, connection);
+                at.client = self.connect(of.path, of.congestion, hash, ends);
+            }
         }
-        if let Some(first) = schedule.first() {
-            self.events.push(first.at, Event::Ask(requests));
+        if let Some(time) = of.next_time() {
+            self.events.push(time, Event::Ask(requests));
         }
-        self.requests.push(Requests {
-            traffic,
-            schedule,
-            next: 0,
-            connections: (0..connections).map(|_| Connection::default()).collect(),
-            first_endpoint,
-        });
-        Ok(())
+        if matches!(of.asks, Asks::Closed { .. }) {
+            for client in 0..of.connections.len() as u32 {
+                let begin = start.saturating_add(Nanos(self.random.below(START_WITHIN)));
+                self.events.push(begin, Event::AskFirst { requests, client });
+            }
+        }
+        self.requests.push(of);
     }
 
-    /// Two endpoints: the one at the far end, which asked for the connection, and the one here,
-    /// whose data goes forward. The latter has the congestion control.
+    /// A connection that has been there since before the simulation: its handshake took the path's
+    /// round-trip time. Of its two ends, the first is the one at the far end, which asked for it;
+    /// the second is here, and its data goes forward.
     fn connect(
         &mut self,
         path: Path,
         congestion: Congestion,
-        (traffic, flow): (u32, u32),
-        far: Application,
-        here: Application,
-    ) -> Result<(u32, u32), SetupError> {
-        if self.hosts.len() > (u32::MAX - 2) as usize {
-            return Err(SetupError::TooMany("connections"));
+        hash: u32,
+        ends: [Application; 2],
+    ) -> u32 {
+        let first = self.new_connection(path, congestion, hash, ends);
+        for end in [first, first + 1] {
+            let random = mix(self.seed ^ u64::from(end));
+            let tcp = Endpoint::new(self.now, congestion, Some(path.rtt), random);
+            let host = &mut self.hosts[end as usize];
+            (host.tcp, host.phase) = (Some(tcp), Phase::Open);
         }
-        let first = self.hosts.len() as u32;
-        let hash = self.flow_hash(traffic, flow);
-        let ends = [(far, path.backward, !hash, 1), (here, path.forward, hash, 0)];
-        for (n, (application, route, hash, peer)) in (0..).zip(ends) {
-            let random = mix(self.seed ^ u64::from(first + n));
-            self.hosts.push(Host {
-                tcp: Endpoint::new(self.now, congestion, Some(path.rtt), random),
-                peer: first + peer,
-                route,
-                hash,
-                made: 0,
-                awaited: Nanos::MAX,
-                application,
-            });
-        }
-        Ok((first, first + 1))
+        first
     }
 
     fn add_socket(
@@ -213,9 +215,8 @@ impl<O: Observer> Simulation<O> {
         path: Path,
         (start, stop): (Nanos, Nanos),
         kind: SocketKind,
-    ) -> Result<(), SetupError> {
-        let index =
-            u32::try_from(self.sockets.len()).map_err(|_| SetupError::TooMany("UDP flows"))?;
+    ) {
+        let index = self.sockets.len() as u32;
         let hash = self.flow_hash(traffic, flow);
         self.sockets.push(Socket {
             traffic,
@@ -228,11 +229,10 @@ impl<O: Observer> Simulation<O> {
             kind,
         });
         self.events.push(start, Event::Socket(index));
-        Ok(())
     }
 
     /// Differs from seed to seed, as ports do from run to run.
-    fn flow_hash(&self, traffic: u32, flow: u32) -> u32 {
+    pub(super) fn flow_hash(&self, traffic: u32, flow: u32) -> u32 {
         mix(mix(self.seed) ^ (u64::from(traffic) << 32 | u64::from(flow))) as u32
     }
 }

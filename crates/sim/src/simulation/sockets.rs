@@ -1,7 +1,7 @@
 //! Hosts with UDP.
 
 use forebay_queue::Ecn;
-use forebay_units::{Bytes, Nanos};
+use forebay_units::Nanos;
 
 use super::{Event, Simulation};
 use crate::network::RouteId;
@@ -16,9 +16,8 @@ impl Socket {
             SocketKind::Bulk { window, sink } => {
                 sink.deadline().min(window.as_ref().map_or(Nanos::MAX, Window::deadline))
             }
-            SocketKind::Cbr { rate, size, start, sent } => {
-                // From the count and not from gap to gap, so that rounding does not add up.
-                let next = start.saturating_add(rate.time_for(Bytes(size.saturating_mul(*sent))));
+            SocketKind::Pattern { start, next, .. } => {
+                let next = start.saturating_add(next.at);
                 if next < self.stop { next } else { Nanos::MAX }
             }
             SocketKind::Loop { asked: Some(start), .. } => start.saturating_add(LOST_AFTER),
@@ -50,12 +49,14 @@ impl<O: Observer> Simulation<O> {
                 }
                 self.send_bulk(index);
             }
-            SocketKind::Cbr { size, sent, .. } if open => {
-                let (number, size) = (*sent, *size);
-                *sent += 1;
+            SocketKind::Pattern { next, rest, .. } if open => {
+                let size = next.size.0;
+                // There is always another one.
+                *next = rest.next().unwrap_or(*next);
+                let number = socket.made;
                 self.datagram(index, true, size, Body::Datagram { socket: index, number });
             }
-            SocketKind::Cbr { .. } => {}
+            SocketKind::Pattern { .. } => {}
             SocketKind::Loop { asked: Some(start), .. } if now < *start + LOST_AFTER => {}
             SocketKind::Loop { asked, .. } => {
                 if let Some(start) = asked.take() {
@@ -68,20 +69,20 @@ impl<O: Observer> Simulation<O> {
         self.await_socket(index);
     }
 
-    /// A datagram reached the far end.
-    pub(super) fn on_datagram(&mut self, index: u32, number: u64) {
+    /// A datagram of `payload` bytes reached the far end.
+    pub(super) fn on_datagram(&mut self, index: u32, number: u64, payload: u64) {
         let now = self.now;
         let socket = &mut self.sockets[index as usize];
         let (traffic, flow) = (socket.traffic as usize, socket.flow);
         match &mut socket.kind {
             SocketKind::Bulk { sink, .. } => {
                 let report = sink.on_datagram(now, number);
-                self.observer.read(traffic, flow, BULK_PAYLOAD);
+                self.observer.read(traffic, flow, payload);
                 if report {
                     self.report(index);
                 }
             }
-            SocketKind::Cbr { size, .. } => self.observer.read(traffic, flow, *size),
+            SocketKind::Pattern { .. } => self.observer.read(traffic, flow, payload),
             SocketKind::Loop { round, asked } => {
                 // Responses to rounds that were given up are passed over.
                 if *round == number

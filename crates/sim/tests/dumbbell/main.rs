@@ -2,12 +2,14 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod network;
+mod requests;
 mod tcp;
+mod topology;
 
-use forebay_sim::{Asked, Congestion, TrafficKind};
+use forebay_sim::{Asked, Congestion, Connections, Pattern, TrafficKind};
 use forebay_units::{Bytes, Nanos, Rate};
 
-use network::{Dumbbell, fifo_queue, fq_codel_queue, sfq_queue};
+use network::{Dumbbell, fifo_queue, fq_codel_queue, requests, sfq_queue};
 
 const S: Nanos = Nanos::from_secs(1);
 
@@ -26,8 +28,7 @@ fn an_answer_on_an_empty_path_takes_what_it_must() {
         Asked { at: S, connection: 0, size: 1000 },
         Asked { at: S * 3, connection: 0, size: 100_000 },
     ];
-    let congestion = Congestion::Cubic;
-    net.add(TrafficKind::Requests { schedule, connections: 1, congestion }, S * 9);
+    net.add(requests(schedule, Connections::Persistent(1)), S * 9);
     net.sim.run_until(S * 9);
     let seen = net.sim.observer();
     let took: Vec<_> = seen.answered.iter().zip([S, S * 3]).map(|(a, s)| (a.1 - s).0).collect();
@@ -98,8 +99,8 @@ fn the_boxes_move_the_queue() {
 #[test]
 fn datagrams_keep_their_rate() {
     let mut net = Dumbbell::new(10, 10, fifo_queue(bdp(10, 100))).build();
-    let cbr = TrafficKind::Cbr { rate: Rate::from_mbps(4), size: Bytes(1000) };
-    net.add(cbr, S * 10);
+    let pattern = Pattern::Constant { rate: Rate::from_mbps(4), size: Bytes(1000) };
+    net.add(TrafficKind::Datagrams(pattern), S * 10);
     net.add(TrafficKind::UdpLoops { flows: 1 }, S * 10);
     net.sim.run_until(S * 11);
     assert_eq!(net.sim.observer().read[0], 5_000_000);

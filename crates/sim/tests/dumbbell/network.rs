@@ -3,8 +3,8 @@
 use forebay_control::BundleConfig;
 use forebay_queue::{Fifo, FqCodel, Limit, Sfq, fifo, fq_codel, sfq};
 use forebay_sim::{
-    At, BundleSetup, Capacity, Hop, Jitter, LinkConfig, LinkId, Loss, Observer, Passage, Path,
-    Queue, Route, Simulation, Traffic, TrafficKind,
+    Asked, Asks, At, BundleSetup, Capacity, Congestion, Connections, Hop, Jitter, LinkConfig,
+    LinkId, Loss, Observer, Passage, Path, Queue, Route, Simulation, Traffic, TrafficKind,
 };
 use forebay_units::{Bytes, Nanos, Rate};
 
@@ -13,6 +13,8 @@ use forebay_units::{Bytes, Nanos, Rate};
 pub(crate) struct Seen {
     pub(crate) queue: Vec<Passage>,
     pub(crate) read: Vec<u64>,
+    /// Number, size and time.
+    pub(crate) asked: Vec<(u64, u64, Nanos)>,
     pub(crate) answered: Vec<(u64, Nanos)>,
     pub(crate) loops: Vec<(Nanos, Option<Nanos>)>,
     pub(crate) rates: Vec<Option<Rate>>,
@@ -40,6 +42,9 @@ impl Observer for Seen {
         }
         self.read[flow] += bytes;
     }
+    fn asked(&mut self, _: usize, id: u64, _: u32, size: u64, now: Nanos) {
+        self.asked.push((id, size, now));
+    }
     fn answered(&mut self, _: usize, id: u64, now: Nanos) {
         self.answered.push((id, now));
     }
@@ -55,6 +60,11 @@ impl Seen {
         let waits: Vec<_> = waits.map(|p| p.sojourn.as_millis_f64()).collect();
         waits.iter().sum::<f64>() / waits.len() as f64
     }
+}
+
+pub(crate) fn requests(schedule: Vec<Asked>, connections: Connections) -> TrafficKind {
+    let asks = Asks::Scheduled(schedule);
+    TrafficKind::Requests { asks, connections, congestion: Congestion::Cubic }
 }
 
 pub(crate) fn fifo_queue(limit: Bytes) -> Queue {
@@ -76,7 +86,9 @@ pub(crate) struct Dumbbell {
     pub(crate) rtt: Nanos,
     pub(crate) queue: Queue,
     pub(crate) sendbox: Option<Queue>,
+    /// What the bottleneck's wire loses, and what the way back does.
     pub(crate) loss: Loss,
+    pub(crate) back: Loss,
     pub(crate) jitter: Jitter,
     pub(crate) seed: u64,
 }
@@ -89,6 +101,7 @@ impl Dumbbell {
             queue,
             sendbox: None,
             loss: Loss::None,
+            back: Loss::None,
             jitter: Jitter { up_to: Nanos::from_micros(20), reorders: false },
             seed: 1,
         }
@@ -113,7 +126,7 @@ impl Dumbbell {
             capacity: Capacity::Unlimited,
             delay,
             queue: None,
-            loss: Loss::None,
+            loss: self.back,
             jitter: Jitter::default(),
         };
         let backward = sim.add_link(backward).unwrap();

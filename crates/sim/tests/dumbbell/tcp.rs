@@ -1,6 +1,6 @@
 //! TCP against losses, reordering and full queues.
 
-use forebay_sim::{Asked, Congestion, Jitter, Loss, TrafficKind};
+use forebay_sim::{Asked, Asks, Congestion, Connections, Jitter, Loss, TrafficKind};
 use forebay_units::{Bytes, Nanos, Rate};
 
 use crate::network::{Dumbbell, Seen, fifo_queue, fq_codel_queue};
@@ -30,7 +30,8 @@ fn every_byte_arrives_whatever_is_lost() {
                 .map(|n| Asked { at: S / 10 * n, connection: (n % 4) as u32, size: 30_000 + n })
                 .collect();
             let sizes: u64 = schedule.iter().map(|a| a.size).sum();
-            net.add(TrafficKind::Requests { schedule, connections: 4, congestion }, S);
+            let (asks, connections) = (Asks::Scheduled(schedule), Connections::Persistent(4));
+            net.add(TrafficKind::Requests { asks, connections, congestion }, S * 5);
             net.sim.run_until(S * 400);
             let seen = net.sim.observer();
             assert_eq!(seen.answered.len(), 40, "{loss:?} {congestion:?}");

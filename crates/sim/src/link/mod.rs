@@ -1,67 +1,28 @@
 //! Links: a queue in front of a wire, and what the wire does to packets.
 
-use forebay_queue::{DropSink, Qdisc};
-use forebay_units::{Bytes, Nanos, Rate};
+mod capacity;
+mod trace;
 
+use forebay_queue::{DropSink, Qdisc};
+use forebay_units::{Bytes, Nanos};
+use serde::{Deserialize, Serialize};
+
+pub use self::capacity::Capacity;
+use self::capacity::Wire;
+pub use self::trace::{Trace, TraceError};
+use crate::network::SetupError;
 use crate::packet::Queued;
 use crate::random::Random;
+
+/// The longest delay: longer than any path's, even by way of the moon.
+const LONGEST: Nanos = Nanos::from_secs(100);
 
 /// A queueing discipline of this simulator.
 pub type Queue = Box<dyn Qdisc<Queued>>;
 
-/// How fast a link is.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Capacity {
-    /// Packets take no time and never wait.
-    Unlimited,
-    /// One rate, above zero.
-    Constant(Rate),
-    /// From each instant on the rate beside it, in ascending order; before the first, the first. The
-    /// last rate is above zero.
-    Steps(Vec<(Nanos, Rate)>),
-}
-
-impl Capacity {
-    /// When a packet of `len` that starts at `start` is through.
-    fn end(&self, start: Nanos, len: Bytes) -> Nanos {
-        match self {
-            Self::Unlimited => start,
-            Self::Constant(rate) => start.saturating_add(rate.time_for(len)),
-            Self::Steps(steps) => {
-                // In billionths of a bit, of which rates in bit/s and nanoseconds are factors.
-                let mut left = u128::from(len.0) * 8_000_000_000;
-                let mut now = start;
-                let first = steps.partition_point(|s| s.0 <= start).saturating_sub(1);
-                for (i, (_, rate)) in steps.iter().enumerate().skip(first) {
-                    let until = steps.get(i + 1).map_or(Nanos::MAX, |s| s.0);
-                    let bps = u128::from(rate.as_bps());
-                    let room = bps * u128::from(until.saturating_sub(now).0);
-                    if room >= left {
-                        let time = left.div_ceil(bps.max(1));
-                        return now.saturating_add(Nanos(u64::try_from(time).unwrap_or(u64::MAX)));
-                    }
-                    left -= room;
-                    now = until;
-                }
-                Nanos::MAX
-            }
-        }
-    }
-
-    fn is_possible(&self) -> bool {
-        match self {
-            Self::Unlimited => true,
-            Self::Constant(rate) => *rate > Rate::ZERO,
-            Self::Steps(steps) => {
-                steps.is_sorted_by(|a, b| a.0 < b.0)
-                    && steps.last().is_some_and(|s| s.1 > Rate::ZERO)
-            }
-        }
-    }
-}
-
 /// What the wire loses, after the queue.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Loss {
     /// Nothing.
     #[default]
@@ -79,7 +40,7 @@ pub enum Loss {
 }
 
 /// How propagation delay varies.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Jitter {
     /// Up to so much more, uniformly.
     pub up_to: Nanos,
@@ -99,6 +60,29 @@ pub struct LinkConfig {
     pub loss: Loss,
     /// How its delay varies.
     pub jitter: Jitter,
+}
+
+impl LinkConfig {
+    fn check(&self) -> Result<(), SetupError> {
+        let refuse = |what, must| Err(SetupError::Range { what, must });
+        self.capacity.check()?;
+        if self.queue.is_none() && self.capacity != Capacity::Unlimited {
+            return Err(SetupError::NoQueue);
+        }
+        if self.delay.max(self.jitter.up_to) > LONGEST {
+            return refuse("a link's delay and its jitter", "at most 100 s each");
+        }
+        let some = |p: f64| p > 0.0 && p <= 1.0;
+        match self.loss {
+            Loss::Random(p) if !(0.0..1.0).contains(&p) => {
+                refuse("a link's loss", "a probability below one: nothing would arrive")
+            }
+            Loss::Burst { begin, end } if !((0.0..=1.0).contains(&begin) && some(end)) => {
+                refuse("a link's bursts of loss", "two probabilities, that of an end above zero")
+            }
+            _ => Ok(()),
+        }
+    }
 }
 
 /// Packets at a link. `received = sent + dropped + lost + inside` at any time.
@@ -124,15 +108,13 @@ pub(crate) struct Departure {
 }
 
 pub(crate) struct Link {
-    capacity: Capacity,
+    wire: Wire,
     delay: Nanos,
     queue: Option<Queue>,
     loss: Loss,
     jitter: Jitter,
     random: Random,
     bad: bool,
-    /// When the wire is free again.
-    free_at: Nanos,
     last_arrival: Nanos,
     /// Whether somebody will come when the wire is free.
     pub(crate) awaited: bool,
@@ -140,19 +122,17 @@ pub(crate) struct Link {
 }
 
 impl Link {
-    /// `None` if it would never let a packet through.
-    pub(crate) fn new(config: LinkConfig, random: Random) -> Option<Self> {
+    pub(crate) fn new(config: LinkConfig, random: Random) -> Result<Self, SetupError> {
+        config.check()?;
         let LinkConfig { capacity, delay, queue, loss, jitter } = config;
-        let has_queue = queue.is_some() || capacity == Capacity::Unlimited;
-        (capacity.is_possible() && has_queue).then(|| Self {
-            capacity,
+        Ok(Self {
+            wire: Wire::new(capacity),
             delay,
             queue,
             loss,
             jitter,
             random,
             bad: false,
-            free_at: Nanos::ZERO,
             last_arrival: Nanos::ZERO,
             awaited: false,
             counters: LinkCounters::default(),
@@ -183,7 +163,7 @@ impl Link {
         now: Nanos,
         drops: &mut dyn DropSink<Queued>,
     ) -> Option<Departure> {
-        if self.free_at > now {
+        if self.wire.ready(now) > now {
             return None;
         }
         let packet = self.queue.as_mut()?.dequeue(now, drops)?;
@@ -191,17 +171,13 @@ impl Link {
     }
 
     /// When to serve again, if anything waits.
-    pub(crate) fn next_event(&self, now: Nanos) -> Option<Nanos> {
-        let queue = self.queue.as_ref()?;
-        if self.free_at > now {
-            return (queue.backlog().packets > 0).then_some(self.free_at);
-        }
-        queue.next_event(now)
+    pub(crate) fn next_event(&mut self, now: Nanos) -> Option<Nanos> {
+        let waits_for = self.queue.as_ref()?.next_event(now)?;
+        Some(waits_for.max(self.wire.ready(now)))
     }
 
     fn depart(&mut self, now: Nanos, packet: Queued) -> Departure {
-        let end = self.capacity.end(now, Bytes(u64::from(packet.len)));
-        self.free_at = end;
+        let end = self.wire.send(now, Bytes(u64::from(packet.len)));
         if self.is_lost() {
             self.counters.lost += 1;
             self.counters.inside -= 1;
@@ -235,6 +211,7 @@ impl Link {
 #[cfg(test)]
 mod tests {
     use forebay_queue::{DropReason, Ecn, Fifo, Limit, fifo};
+    use forebay_units::Rate;
 
     use super::*;
 
@@ -272,20 +249,6 @@ mod tests {
         let second = link.serve(Nanos(1_000_000), &mut drops).unwrap();
         assert_eq!((second.packet.id, second.arrival), (1, Some(Nanos(3_000_000))));
         assert_eq!(dropped, [(3, DropReason::PacketLimit)]);
-    }
-
-    #[test]
-    fn a_rate_may_change_under_a_packet() {
-        let mbps = Rate::from_mbps;
-        let steps =
-            vec![(Nanos(0), mbps(8)), (Nanos(500_000), Rate::ZERO), (Nanos(2_000_000), mbps(16))];
-        let capacity = Capacity::Steps(steps);
-        assert!(capacity.is_possible());
-        // Half of it in the first half millisecond, the rest at double the rate after the outage.
-        assert_eq!(capacity.end(Nanos(0), Bytes(1000)), Nanos(2_250_000));
-        assert_eq!(capacity.end(Nanos(9_000_000), Bytes(1000)), Nanos(9_500_000));
-        assert!(!Capacity::Steps(vec![(Nanos(0), Rate::ZERO)]).is_possible());
-        assert!(!Capacity::Constant(Rate::ZERO).is_possible());
     }
 
     #[test]

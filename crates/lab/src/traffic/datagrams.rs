@@ -2,36 +2,30 @@ use std::io;
 use std::net::SocketAddr;
 
 use forebay_dataplane::clock;
-use forebay_units::{Bytes, Nanos, Rate};
+use forebay_sim::Pattern;
+use forebay_units::Nanos;
 
 use super::agent::WindowCue;
 use super::requests::FILLER;
 use super::{sockets, wait};
 
-/// Sends datagrams of `size` bytes to `sink`, evenly, at `rate_bps`. One that is late goes out at
-/// once: the rate holds on average.
-pub(super) fn source(
-    sink: SocketAddr,
-    rate_bps: u64,
-    size: u64,
-    cue: WindowCue<'_>,
-) -> io::Result<Nanos> {
+/// Sends the datagrams of `pattern` to `sink`, at the instants at which the simulator sends them.
+/// One that is late goes out at once: the rate holds on average.
+pub(super) fn source(sink: SocketAddr, pattern: Pattern, cue: WindowCue<'_>) -> io::Result<Nanos> {
+    pattern.check().map_err(io::Error::other)?;
     let socket = sockets::udp(sockets::any_like(sink))?;
     socket.connect(&sink.into())?;
-    let datagram = &FILLER[..(size as usize).min(FILLER.len())];
-    let rate = Rate::from_bps(rate_bps);
     let window = cue()?;
     let mut late = Nanos::ZERO;
-    for n in 1_u64.. {
-        // From the count and not from gap to gap, so that rounding does not add up.
-        let after = rate.time_for(Bytes(size.saturating_mul(n - 1)));
-        let due = window.begin.saturating_add(after);
+    for datagram in pattern.datagrams() {
+        let due = window.begin.saturating_add(datagram.at);
         if due >= window.stop {
             break;
         }
         wait::sleep_until(due);
         late = late.max(clock::now().saturating_sub(due));
-        match socket.send(datagram) {
+        // A pattern's datagrams have room in a packet, and the filler is longer.
+        match socket.send(&FILLER[..datagram.size.0 as usize]) {
             Ok(_) => {}
             // A full device queue is a drop like any other; a sink that has ended refuses.
             Err(e) if e.raw_os_error() == Some(libc::ENOBUFS) => {}

@@ -1,0 +1,247 @@
+//! Links whose rate varies as it was measured: traces in mahimahi's format.
+//!
+//! Each line is a time in whole milliseconds; at that time 1504 bytes may pass. Lines of one time
+//! add up, and at the last line's time the trace begins again (Netravali et al., "Mahimahi: accurate
+//! record-and-replay for HTTP", ATC 2015, section 4.3, and `mm-link`'s manual page).
+
+use std::sync::Arc;
+
+use forebay_units::{Bytes, Nanos, Rate};
+use serde::{Deserialize, Serialize};
+
+/// Bytes that pass at each opportunity: an IP packet of 1500 and the four that a TUN device puts
+/// before it, which is how mahimahi sees packets.
+pub(super) const OPPORTUNITY: u64 = 1504;
+/// What a frame's Ethernet header has more than a TUN device's.
+const FRAME_EXTRA: u64 = 14 - 4;
+/// The most lines: 16 million opportunities are 40 MB of trace, half an hour at 100 Mbit/s.
+const MOST: usize = 1 << 24;
+const MILLI: u64 = 1_000_000;
+
+/// Why a file is no trace.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TraceError {
+    /// A line is not a time.
+    #[error(
+        "{file}:{line}: `{text}` is no time: write whole milliseconds, a line each, up to 2^32 - 1"
+    )]
+    Time {
+        /// The file.
+        file: String,
+        /// The line, from one.
+        line: usize,
+        /// What it says.
+        text: String,
+    },
+    /// A line goes back in time.
+    #[error("{file}:{line}: {time} ms comes before the line above it: sort the times")]
+    Order {
+        /// The file.
+        file: String,
+        /// The line, from one.
+        line: usize,
+        /// Its time.
+        time: u32,
+    },
+    /// Nothing would ever pass.
+    #[error("{file}: a trace needs a line with a time above zero, where it begins again")]
+    Empty {
+        /// The file.
+        file: String,
+    },
+    /// More lines than are kept.
+    #[error("{file}:{line}: a trace has at most {MOST} lines: cut it, it repeats anyway")]
+    TooLong {
+        /// The file.
+        file: String,
+        /// The first line too many.
+        line: usize,
+    },
+}
+
+/// When 1504 bytes may pass, again and again. Copies share their memory.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "Vec<u32>", into = "Vec<u32>")]
+pub struct Trace {
+    /// In milliseconds, ascending; the last is above zero and the period.
+    stamps: Arc<[u32]>,
+}
+
+/// The stamps, in milliseconds.
+impl From<Trace> for Vec<u32> {
+    fn from(trace: Trace) -> Self {
+        trace.stamps.to_vec()
+    }
+}
+
+/// From stamps in milliseconds.
+impl TryFrom<Vec<u32>> for Trace {
+    type Error = &'static str;
+
+    fn try_from(stamps: Vec<u32>) -> Result<Self, Self::Error> {
+        if !stamps.is_sorted() || stamps.last().is_none_or(|last| *last == 0) {
+            return Err("the times of a trace ascend to one above zero");
+        }
+        Ok(Self { stamps: stamps.into() })
+    }
+}
+
+impl Trace {
+    /// Reads `text`, the contents of `file`. Empty lines are passed over.
+    ///
+    /// # Errors
+    /// If it is no trace; the error names the file and the line.
+    pub fn parse(file: &str, text: &str) -> Result<Self, TraceError> {
+        let file = || file.to_owned();
+        let mut stamps: Vec<u32> = Vec::new();
+        for (line, text) in (1..).zip(text.lines()) {
+            let text = text.trim();
+            if text.is_empty() {
+                continue;
+            }
+            let time: u32 = text.parse().map_err(|_| {
+                let text = text.chars().take(40).collect();
+                TraceError::Time { file: file(), line, text }
+            })?;
+            if stamps.last().is_some_and(|last| *last > time) {
+                return Err(TraceError::Order { file: file(), line, time });
+            }
+            if stamps.len() == MOST {
+                return Err(TraceError::TooLong { file: file(), line });
+            }
+            stamps.push(time);
+        }
+        if stamps.last().is_none_or(|last| *last == 0) {
+            return Err(TraceError::Empty { file: file() });
+        }
+        Ok(Self { stamps: stamps.into() })
+    }
+
+    /// After so long it begins again.
+    pub fn period(&self) -> Nanos {
+        Nanos(self.period_ms() * MILLI)
+    }
+
+    /// What passes on average, in bytes of IP packets with four more each.
+    pub fn mean_rate(&self) -> Rate {
+        let bytes = Bytes(self.stamps.len() as u64 * OPPORTUNITY);
+        Rate::from_bytes_over(bytes, self.period())
+    }
+
+    fn period_ms(&self) -> u64 {
+        self.stamps.last().map_or(1, |last| u64::from(*last))
+    }
+
+    /// When opportunity `number` is, counted from the beginning through all repetitions.
+    fn time(&self, number: u64) -> Nanos {
+        let len = self.stamps.len() as u64;
+        let ms = (number / len)
+            .saturating_mul(self.period_ms())
+            .saturating_add(u64::from(self.stamps[(number % len) as usize]));
+        Nanos(ms.saturating_mul(MILLI))
+    }
+
+    /// The first opportunity at or after `time`.
+    fn first_from(&self, time: Nanos) -> u64 {
+        let ms = time.0.div_ceil(MILLI);
+        // An instant that ends one round and begins the next belongs to both: the round before first.
+        let round = ms.saturating_sub(1) / self.period_ms();
+        let within = ms - round * self.period_ms();
+        let place = self.stamps.partition_point(|stamp| u64::from(*stamp) < within);
+        round * self.stamps.len() as u64 + place as u64
+    }
+}
+
+/// Where a link is in its trace.
+#[derive(Clone, Debug)]
+pub(super) struct Cursor {
+    trace: Trace,
+    /// The opportunity in use, and what is left of it.
+    number: u64,
+    left: u64,
+}
+
+impl Cursor {
+    pub(super) fn new(trace: Trace) -> Self {
+        Self { trace, number: 0, left: OPPORTUNITY }
+    }
+
+    /// When something can pass, at `now` or after it. What an opportunity had left when its time
+    /// passed is gone.
+    pub(super) fn ready(&mut self, now: Nanos) -> Nanos {
+        if self.trace.time(self.number) < now {
+            self.number = self.number.max(self.trace.first_from(now));
+            self.left = OPPORTUNITY;
+        }
+        self.trace.time(self.number)
+    }
+
+    /// A frame of `len` passes from the present opportunity on; when it is through.
+    pub(super) fn pass(&mut self, len: Bytes) -> Nanos {
+        let mut need = len.0.saturating_sub(FRAME_EXTRA).max(1);
+        while need > self.left {
+            need -= self.left;
+            self.advance();
+        }
+        self.left -= need;
+        let end = self.trace.time(self.number);
+        if self.left == 0 {
+            self.advance();
+        }
+        end
+    }
+
+    fn advance(&mut self) {
+        self.number += 1;
+        self.left = OPPORTUNITY;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ms(n: u64) -> Nanos {
+        Nanos::from_millis(n)
+    }
+
+    #[test]
+    fn a_wrong_line_is_named() {
+        let parse = |text| Trace::parse("lte.up", text).map_err(|e| e.to_string());
+        assert!(parse("1\n2\n\n2\r\n9\n").is_ok());
+        assert_eq!(parse("1\n2x\n").unwrap_err().split(" is").next(), Some("lte.up:2: `2x`"));
+        assert!(parse("-1\n").unwrap_err().starts_with("lte.up:1:"));
+        assert!(parse("4294967296\n").is_err());
+        let back = parse("1\n5\n\n4\n").unwrap_err();
+        assert!(back.starts_with("lte.up:4: 4 ms comes before"), "{back}");
+        assert!(parse("").unwrap_err().starts_with("lte.up: a trace needs"));
+        assert!(parse("0\n0\n").is_err(), "it would begin again without end");
+    }
+
+    #[test]
+    fn it_repeats_at_its_end() {
+        let trace = Trace::parse("t", "0\n2\n2\n5\n").unwrap();
+        assert_eq!((trace.period(), trace.mean_rate()), (ms(5), Rate::from_bps(9_625_600)));
+        let times: Vec<_> = (0..8).map(|n| trace.time(n).0 / MILLI).collect();
+        assert_eq!(times, [0, 2, 2, 5, 5, 7, 7, 10]);
+        for (time, first) in [(0, 0), (1, 1), (2, 1), (3, 3), (5, 3), (6, 5), (10, 7), (11, 9)] {
+            assert_eq!(trace.first_from(ms(time)), first, "at {time} ms");
+        }
+        assert_eq!(trace.first_from(ms(5) + Nanos(1)), 5);
+    }
+
+    #[test]
+    fn small_packets_share_an_opportunity_and_large_ones_wait() {
+        let mut cursor = Cursor::new(Trace::parse("t", "1\n2\n3\n").unwrap());
+        assert_eq!(cursor.ready(Nanos::ZERO), ms(1));
+        // A full frame is one opportunity.
+        assert_eq!(cursor.pass(Bytes(1514)), ms(1));
+        assert_eq!(cursor.ready(ms(1)), ms(2));
+        assert_eq!(cursor.pass(Bytes(1010)), ms(2));
+        assert_eq!(cursor.ready(ms(2)), ms(2), "504 bytes are left");
+        assert_eq!(cursor.pass(Bytes(614)), ms(3), "100 more than that");
+        assert_eq!(cursor.ready(ms(3)), ms(3));
+        assert_eq!(cursor.ready(ms(3) + Nanos(1)), ms(4), "the rest was not used in time");
+        assert_eq!(cursor.pass(Bytes(1514)), ms(4));
+    }
+}
