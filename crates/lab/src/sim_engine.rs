@@ -83,6 +83,7 @@ fn build(job: &Job<'_>) -> Result<Simulated, EngineError> {
     let scenario = job.scenario;
     let (collector, schedules) = Collector::new(job).map_err(EngineError::Unfit)?;
     let mut sim = Simulation::new(job.seed, collector);
+    sim.set_ecn(scenario.ecn);
     let network = Network::build(job, &mut sim)?;
     sim.observer_mut().outer = network.outer;
     for (traffic, schedule) in scenario.traffic.iter().zip(schedules) {
@@ -125,7 +126,8 @@ fn simulated_congestion(congestion: scenario::Congestion) -> Congestion {
         scenario::Congestion::Cubic => Congestion::Cubic,
         scenario::Congestion::Reno => Congestion::Reno,
         scenario::Congestion::Bbr => Congestion::Bbr,
-        scenario::Congestion::Dctcp | scenario::Congestion::Prague => Congestion::Dctcp,
+        scenario::Congestion::Dctcp => Congestion::Dctcp,
+        scenario::Congestion::Prague => Congestion::Prague,
         scenario::Congestion::Fixed { window } => Congestion::Fixed(window),
     }
 }

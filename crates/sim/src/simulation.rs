@@ -108,6 +108,8 @@ pub struct Simulation<O> {
     requests: Vec<Requests>,
     sockets: Vec<Socket>,
     traffics: u32,
+    /// Connections agree on ECN.
+    ecn: bool,
     random: Random,
     /// Dropped in the present step; kept for its memory.
     drops: Vec<(Queued, DropReason)>,

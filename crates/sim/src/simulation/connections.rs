@@ -14,7 +14,7 @@ use crate::network::{Path, RouteId};
 use crate::observer::Observer;
 use crate::packet::{Body, Control, Packet, TCP_HEADERS, fingerprint};
 use crate::random::mix;
-use crate::tcp::{Congestion, Endpoint};
+use crate::tcp::Congestion;
 use crate::traffic::Application;
 
 /// The first timeout, before there is a round-trip time (RFC 6298 section 2.1).
@@ -173,9 +173,10 @@ impl<O: Observer> Simulation<O> {
     /// Data may flow from now on.
     pub(super) fn establish(&mut self, endpoint: u32) {
         let random = mix(self.seed ^ u64::from(self.hosts[endpoint as usize].hash) << 32);
+        let host = &self.hosts[endpoint as usize];
+        let tcp = self.endpoint(host.congestion, host.handshake_rtt(self.now), random);
         let host = &mut self.hosts[endpoint as usize];
-        let rtt = host.handshake_rtt(self.now);
-        host.tcp = Some(Endpoint::new(self.now, host.congestion, rtt, random));
+        host.tcp = Some(tcp);
         host.phase = Phase::Open;
         host.awaited = Nanos::MAX;
     }

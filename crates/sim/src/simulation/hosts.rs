@@ -1,6 +1,5 @@
 //! Hosts with TCP, and the applications on it.
 
-use forebay_queue::Ecn;
 use forebay_units::Nanos;
 
 use super::connections::Phase;
@@ -59,7 +58,7 @@ impl<O: Observer> Simulation<O> {
             let packet = Packet {
                 body: Body::Segment { endpoint: host.peer, segment },
                 len: len as u16,
-                ecn: if segment.ect { Ecn::Ect0 } else { Ecn::NotEct },
+                ecn: segment.ecn,
                 route: host.route,
                 hop: 0,
                 flow_hash: host.hash,

@@ -36,11 +36,18 @@ impl<O: Observer> Simulation<O> {
             requests: Vec::new(),
             sockets: Vec::new(),
             traffics: 0,
+            ecn: false,
             random: Random::new(seed, 0),
             drops: Vec::new(),
             totals: Totals::default(),
             observer,
         }
+    }
+
+    /// Whether connections that are added from now on use ECN (RFC 3168) with every congestion
+    /// control; DCTCP and Prague always have their own form of it.
+    pub fn set_ecn(&mut self, ecn: bool) {
+        self.ecn = ecn;
     }
 
     /// Adds a link.
@@ -202,11 +209,22 @@ impl<O: Observer> Simulation<O> {
         let first = self.new_connection(path, congestion, hash, ends);
         for end in [first, first + 1] {
             let random = mix(self.seed ^ u64::from(end));
-            let tcp = Endpoint::new(self.now, congestion, Some(path.rtt), random);
+            let tcp = self.endpoint(congestion, Some(path.rtt), random);
             let host = &mut self.hosts[end as usize];
             (host.tcp, host.phase) = (Some(tcp), Phase::Open);
         }
         first
+    }
+
+    /// One end of a connection whose handshake measured `rtt`.
+    pub(super) fn endpoint(
+        &self,
+        congestion: Congestion,
+        rtt: Option<Nanos>,
+        random: u64,
+    ) -> Endpoint {
+        let endpoint = Endpoint::new(self.now, congestion, rtt, random);
+        if self.ecn { endpoint.with_ecn(self.now) } else { endpoint }
     }
 
     fn add_socket(

@@ -1,11 +1,12 @@
 //! TCP as Linux speaks it, one end of a connection: bytes in order, both ways.
 //!
 //! An [`Endpoint`] does no I/O: segments and times go in, segments to send come out. Connections are
-//! established from the start, with the handshake's round-trip time known. The application reads at
-//! once, so a window is never closed, and there is no window probe.
+//! established when they are made, with the handshake's round-trip time known or not. The
+//! application reads at once, so a window is never closed, and there is no window probe.
 //!
-//! What Linux does and this does not: F-RTO, compressed SACKs, small queues and automatic corking
-//! (which hold segments back while the sender's own device is busy; here it never is).
+//! What Linux does and this does not: small queues and automatic corking (which hold segments back
+//! while the sender's own device is busy; here it never is), limits of memory, coarse timers, and
+//! marking losses by counting duplicates, which RACK has replaced.
 
 pub(crate) mod congestion;
 mod rack;
@@ -14,6 +15,8 @@ mod ring;
 mod rtt;
 pub(crate) mod segment;
 mod sender;
+#[cfg(test)]
+mod tests;
 
 use forebay_units::Nanos;
 
@@ -27,28 +30,27 @@ use sender::Sender;
 pub(crate) const MSS: u64 = 1448;
 /// The largest receive window: half of a 32 MiB buffer.
 const LARGEST_WINDOW: u64 = 16 << 20;
-/// Who sends this soon after receiving is taken to be in a conversation (Linux's `ato`).
-const CONVERSATION: Nanos = Nanos::from_millis(40);
 
 /// One end of a connection.
 #[derive(Debug)]
 pub(crate) struct Endpoint {
     sender: Sender,
     receiver: Receiver,
-    heard: Nanos,
-    interactive: bool,
 }
 
 impl Endpoint {
     /// An established connection whose handshake took `rtt`.
     pub(crate) fn new(now: Nanos, congestion: Congestion, rtt: Option<Nanos>, random: u64) -> Self {
         let sender = Sender::new(now, congestion, rtt, random);
-        Self {
-            receiver: Receiver::new(now, LARGEST_WINDOW, sender.wants_ecn()),
-            sender,
-            heard: Nanos::ZERO,
-            interactive: false,
-        }
+        Self { receiver: Receiver::new(now, LARGEST_WINDOW, sender.ecn()), sender }
+    }
+
+    /// Has the handshake agree on ECN (RFC 3168) too; to be called on both ends and before anything
+    /// is sent.
+    pub(crate) fn with_ecn(mut self, now: Nanos) -> Self {
+        self.sender.offer_ecn();
+        self.receiver = Receiver::new(now, LARGEST_WINDOW, self.sender.ecn());
+        self
     }
 
     /// The application has `bytes` more to send.
@@ -64,9 +66,7 @@ impl Endpoint {
     /// A segment came, marked or not; returns how many bytes the application reads.
     pub(crate) fn on_segment(&mut self, now: Nanos, segment: &Segment, ce: bool) -> u64 {
         if segment.len > 0 {
-            let timeout = self.sender.timeout();
-            self.receiver.on_data(now, segment, ce, timeout, self.interactive);
-            self.heard = now;
+            self.receiver.on_data(now, segment, ce, &self.sender.context());
         } else {
             self.receiver.on_pure_ack(segment);
         }
@@ -76,16 +76,20 @@ impl Endpoint {
 
     /// The instant came that [`Endpoint::deadline`] gave.
     pub(crate) fn on_timer(&mut self, now: Nanos) {
-        self.receiver.on_timer(now);
+        self.receiver.on_timer(now, &self.sender.context());
         self.sender.on_timer(now);
     }
 
     /// The next segment to send now. To be asked after every event until there is none.
     pub(crate) fn transmit(&mut self, now: Nanos) -> Option<Segment> {
-        let mut segment = Segment { timestamp: now.0, ..Segment::default() };
+        let ecn = self.sender.ecn().codepoint_of_others();
+        let mut segment = Segment { timestamp: now.0, ecn, ..Segment::default() };
+        if self.receiver.acknowledge_first(&mut segment) {
+            segment.seq = self.sender.next_byte();
+            return Some(segment);
+        }
         if self.sender.transmit(now, &mut segment) {
-            self.interactive =
-                self.heard > Nanos::ZERO && now.saturating_sub(self.heard) < CONVERSATION;
+            self.receiver.on_answer(now);
         } else if !self.receiver.must_ack() {
             return None;
         } else {

@@ -59,13 +59,18 @@ impl Rack {
         (quarter * self.steps.max(1)).min(rtt.smoothed())
     }
 
-    /// The peer says that something came twice: more patience.
+    /// The peer says that something came twice. More patience, if anything was ever reordered.
     pub(crate) fn on_duplicate(&mut self, una: u64, next: u64) {
-        if una >= self.raised_to {
+        if self.reordering && una >= self.raised_to {
             self.raised_to = next;
             self.steps = (self.steps.max(1) + 1).min(255);
             self.persist = PERSIST;
         }
+    }
+
+    /// All was taken back: keep the patience that there is.
+    pub(crate) fn on_undone(&mut self) {
+        self.persist = (self.persist + 1).min(PERSIST);
     }
 
     pub(crate) fn on_recovered(&mut self) {

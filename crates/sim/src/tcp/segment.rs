@@ -1,3 +1,5 @@
+use forebay_queue::Ecn;
+
 /// The most SACK blocks in a segment beside the timestamp option (RFC 2018 section 3).
 pub(crate) const SACK_BLOCKS: usize = 3;
 
@@ -59,8 +61,10 @@ pub(crate) struct Segment {
     pub(crate) ece: bool,
     /// Congestion window reduced.
     pub(crate) cwr: bool,
-    /// ECN-capable transport: its IP header says ECT(0).
-    pub(crate) ect: bool,
+    /// Marked packets that came so far (RFC 9768; a counter that does not wrap in a run).
+    pub(crate) marked: u32,
+    /// What its IP header says.
+    pub(crate) ecn: Ecn,
 }
 
 impl Segment {

@@ -2,25 +2,36 @@
 //!
 //! Losses are found by RACK and the tail-loss probe (RFC 8985), repaired within the window that
 //! proportional rate reduction leaves (RFC 6937), and after a silence by the retransmission timer
-//! (RFC 6298). States and their order are Linux's.
+//! (RFC 6298), unless that was spurious (RFC 5682). States and their order are Linux's.
 
 mod acked;
+mod bursts;
 mod recovery;
+mod sacks;
+#[cfg(test)]
+mod tests;
+mod timers;
 mod transmit;
+mod undo;
+mod usage;
 
 use forebay_units::Nanos;
 
 use super::congestion::{Congestion, Connection, Control, Window};
 use super::rack::Rack;
+use super::receiver::{Context, EcnMode};
 use super::ring::Ring;
 use super::rtt::{RTO_MAX, Rtt};
+use bursts::Bursts;
+use undo::Undo;
+use usage::Usage;
 
 /// The initial window in segments (RFC 6928).
 const INITIAL_WINDOW: u32 = 10;
 
 /// Linux's names for what a sender is doing about congestion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum State {
+pub(crate) enum State {
     Open,
     /// Something arrived out of order.
     Disorder,
@@ -40,6 +51,46 @@ enum Timer {
     Reorder,
 }
 
+/// A tail-loss probe.
+#[derive(Debug, Default)]
+struct Probe {
+    /// It is to be sent.
+    due: bool,
+    /// It is out, up to here.
+    end: Option<u64>,
+    was_retransmission: bool,
+}
+
+/// Proportional rate reduction (RFC 6937).
+#[derive(Debug, Default)]
+struct Reduction {
+    prior_window: u32,
+    delivered: u32,
+    out: u32,
+}
+
+/// For samples of the delivery rate.
+#[derive(Debug)]
+struct Delivery {
+    delivered: u64,
+    time: u64,
+    /// When the first packet of the flight was sent that the rate is measured over.
+    first_sent: u64,
+    /// What is in flight was limited by the application up to this count of delivered; zero if not.
+    app_limited: u64,
+}
+
+/// Forward RTO recovery (RFC 5682 section 3.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Forward {
+    /// Whether the timeout was spurious is known, or is not asked.
+    Off,
+    /// What the next acknowledgements say decides.
+    Watching,
+    /// New data goes before anything is sent again (step 2b).
+    NewFirst,
+}
+
 #[derive(Debug)]
 pub(crate) struct Sender {
     ring: Ring,
@@ -56,51 +107,35 @@ pub(crate) struct Sender {
     hint: u32,
     /// The last acknowledgement's blocks: what was looked through already.
     seen: [(u64, u64); 3],
+    /// The end of the highest segment that arrived out of order.
+    highest: u64,
     window: Window,
     control: Control,
     state: State,
     /// Recovery ends when this is acknowledged.
     high: u64,
-    /// For proportional rate reduction, and to undo.
-    prior_window: u32,
-    prior_threshold: u32,
-    prr_delivered: u32,
-    prr_out: u32,
-    /// Retransmissions of this recovery that were not said to be needless, -1 before the first;
-    /// `None` if there is nothing to undo.
-    undo: Option<i32>,
-    /// The end of the highest segment that arrived out of order.
-    highest: u64,
+    reduction: Reduction,
+    undo: Undo,
+    forward: Forward,
     rtt: Rtt,
     rack: Rack,
     timer: Option<(Nanos, Timer)>,
     backoff: u32,
-    /// A probe is to be sent.
-    probe_due: bool,
-    /// A probe is out, up to here.
-    probe_end: Option<u64>,
-    probe_was_retransmission: bool,
-    // The delivery rate.
-    delivered: u64,
-    delivered_time: u64,
-    first_time: u64,
-    /// What is in flight was limited by the application up to this count of delivered; zero if not.
-    app_limited: u64,
-    // Whether the window is used (RFC 7661 in Linux's form).
-    cwnd_limited: bool,
-    most_out: u32,
-    usage_end: u64,
-    used: u32,
-    used_stamp: u64,
-    last_sent: u64,
-    /// Segments sent since the window's use was last looked at.
-    burst: u32,
-    // Pacing.
-    pace_at: u64,
-    pace_left: u32,
-    // ECN.
-    reduced_to: u64,
+    /// Timeouts since the last progress.
+    silences: u32,
+    probe: Probe,
+    delivery: Delivery,
+    usage: Usage,
+    bursts: Bursts,
+    ecn: EcnMode,
+    /// New data went since the timer was last looked at.
+    new_sent: bool,
+    /// The window was reduced: to be said with the next data.
     cwr: bool,
+    /// Marks that the peer has told of.
+    marked: u32,
+    /// Losses found so far.
+    losses: u64,
     pub(crate) retransmissions: u64,
     pub(crate) timeouts: u64,
 }
@@ -116,6 +151,7 @@ impl Sender {
             Congestion::Fixed(n) => n.max(1),
             _ => INITIAL_WINDOW,
         };
+        let control = Control::new(congestion, now.0, random, rtt.map(|r| r.0));
         Self {
             ring: Ring::new(),
             una: 0,
@@ -127,55 +163,57 @@ impl Sender {
             retransmitted: 0,
             hint: 0,
             seen: [(0, 0); 3],
+            highest: 0,
             window: Window::new(size),
-            control: Control::new(congestion, now.0, random),
+            ecn: control.ecn(),
+            control,
             state: State::Open,
             high: 0,
-            prior_window: 0,
-            prior_threshold: 0,
-            prr_delivered: 0,
-            prr_out: 0,
-            undo: None,
-            highest: 0,
+            reduction: Reduction::default(),
+            undo: Undo::default(),
+            forward: Forward::Off,
             rtt: estimate,
             rack: Rack::default(),
             timer: None,
             backoff: 0,
-            probe_due: false,
-            probe_end: None,
-            probe_was_retransmission: false,
-            delivered: 0,
-            delivered_time: now.0,
-            first_time: now.0,
-            app_limited: 0,
-            cwnd_limited: false,
-            most_out: 0,
-            usage_end: 0,
-            used: 0,
-            used_stamp: now.0,
-            last_sent: now.0,
-            burst: 0,
-            pace_at: 0,
-            pace_left: 0,
-            reduced_to: 0,
+            silences: 0,
+            probe: Probe::default(),
+            delivery: Delivery { delivered: 0, time: now.0, first_sent: now.0, app_limited: 0 },
+            usage: Usage::new(now.0),
+            bursts: Bursts::default(),
+            new_sent: false,
             cwr: false,
+            marked: 0,
+            losses: 0,
             retransmissions: 0,
             timeouts: 0,
         }
     }
 
-    /// What the timers and the application wait for.
+    /// Congestion may be signalled by marks (RFC 3168), whatever the congestion control.
+    pub(crate) fn offer_ecn(&mut self) {
+        if self.ecn == EcnMode::Off {
+            self.ecn = EcnMode::Classic;
+        }
+    }
+
+    pub(crate) fn ecn(&self) -> EcnMode {
+        self.ecn
+    }
+
+    /// The retransmission timeout as it is now.
     pub(crate) fn timeout(&self) -> Nanos {
         Nanos((self.rtt.timeout().0 << self.backoff.min(16)).min(RTO_MAX))
     }
 
+    /// What the receiving half may know.
+    pub(crate) fn context(&self) -> Context {
+        Context { timeout: self.timeout(), smoothed: self.rtt.smoothed() }
+    }
+
     pub(crate) fn deadline(&self) -> Nanos {
         let timer = self.timer.map_or(Nanos::MAX, |t| t.0);
-        if self.pace_left == 0 && self.pace_at > 0 && self.may_send() {
-            timer.min(Nanos(self.pace_at))
-        } else {
-            timer
-        }
+        self.bursts.deadline().map_or(timer, |paced| timer.min(Nanos(paced)))
     }
 
     /// The next byte to be sent.
@@ -183,25 +221,25 @@ impl Sender {
         self.next
     }
 
-    pub(crate) fn wants_ecn(&self) -> bool {
-        self.control.wants_ecn()
-    }
-
     fn in_flight(&self) -> u32 {
         self.ring.len() + self.retransmitted - self.sacked - self.lost
     }
 
+    /// Anything that is not acknowledged was sent again.
+    fn any_retransmitted(&self) -> bool {
+        self.retransmitted > 0 || self.ring.front().is_some_and(|s| s.ever_retransmitted)
+    }
+
     fn connection(&self, now: u64) -> Connection {
-        // In slow start, half the window in use is use enough: it doubles in a round trip.
-        let cwnd_limited =
-            self.cwnd_limited || (self.window.slow_start() && self.window.size < 2 * self.most_out);
         Connection {
             now,
             una: self.una,
             next: self.next,
             smoothed_rtt: self.rtt.smoothed(),
-            cwnd_limited,
-            recovering: self.state >= State::Recovery,
+            min_rtt: self.rtt.min().unwrap_or(0),
+            cwnd_limited: self.usage.limited(&self.window),
+            state: self.state,
+            backlog: self.bursts.backlog(now),
         }
     }
 }

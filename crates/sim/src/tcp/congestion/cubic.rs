@@ -37,7 +37,7 @@ pub(crate) struct Cubic {
 impl Cubic {
     pub(super) fn new(now: u64) -> Self {
         Self {
-            hystart: HyStart::new(now),
+            hystart: HyStart::new(now, 0),
             last_max: 0,
             epoch: None,
             origin: 0.0,
@@ -51,8 +51,9 @@ impl Cubic {
         }
     }
 
-    pub(super) fn reset(&mut self, now: u64) {
-        *self = Self::new(now);
+    /// Forgets all but how far `next` the flow is.
+    pub(super) fn reset(&mut self, now: u64, next: u64) {
+        *self = Self { hystart: HyStart::new(now, next), ..Self::new(now) };
     }
 
     pub(super) fn on_rtt(&mut self, window: &mut Window, c: &Connection, rtt: u64) {
@@ -178,14 +179,7 @@ mod tests {
             let mut now = start;
             while now < end {
                 now += 50_000_000 / u64::from(window.size);
-                let c = Connection {
-                    now,
-                    una: 0,
-                    next: 0,
-                    smoothed_rtt: 50_000_000,
-                    cwnd_limited: true,
-                    recovering: false,
-                };
+                let c = crate::tcp::congestion::tests::connection(now, 50_000_000);
                 cubic.grow(window, &c, 1);
             }
             window.size

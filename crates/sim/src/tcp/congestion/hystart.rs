@@ -2,7 +2,7 @@
 //! slow start ends when a train of acknowledgements is as long as half the round trip, or when the
 //! round trip has become longer by an eighth.
 
-use super::{Connection, Window, default_pacing};
+use super::{Connection, Window};
 use crate::tcp::MSS;
 
 /// Windows below this are not judged.
@@ -29,12 +29,13 @@ pub(super) struct HyStart {
 }
 
 impl HyStart {
-    pub(super) fn new(now: u64) -> Self {
+    /// Rounds begin when what is sent up to `next` is acknowledged.
+    pub(super) fn new(now: u64, next: u64) -> Self {
         Self {
             found: false,
             round_start: now,
             last_ack: now,
-            round_end: 0,
+            round_end: next,
             least: u64::MAX,
             samples: 0,
         }
@@ -58,8 +59,9 @@ impl HyStart {
         }
         if c.now - self.last_ack <= TRAIN_GAP {
             self.last_ack = c.now;
-            let held = default_pacing(window, c, MSS).time_for(forebay_units::Bytes(BURST));
-            let threshold = (least + held.0.min(BURST_MAX)) / 2;
+            let rate = window.default_pacing(window.size, c.smoothed_rtt, MSS).max(1);
+            let held = (BURST * 1_000_000_000 / rate).min(BURST_MAX);
+            let threshold = (least + held) / 2;
             self.found |= c.now - self.round_start > threshold;
         }
         self.least = self.least.min(rtt);

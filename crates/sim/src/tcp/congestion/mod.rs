@@ -2,13 +2,19 @@
 
 mod bbr;
 mod cubic;
+mod dctcp;
 mod hystart;
+mod prague;
 mod reno;
 
-pub(crate) use bbr::Bbr;
-pub(crate) use cubic::Cubic;
+use forebay_units::{Bytes, Nanos, Rate};
 
-use forebay_units::{Nanos, Rate};
+use super::receiver::EcnMode;
+use super::sender::State;
+use bbr::Bbr;
+use cubic::Cubic;
+use dctcp::Dctcp;
+use prague::Prague;
 
 /// A congestion control.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -22,6 +28,9 @@ pub enum Congestion {
     Bbr,
     /// DCTCP (RFC 8257). Its packets are ECN-capable.
     Dctcp,
+    /// Prague (draft-briscoe-iccrg-prague-congestion-control), which is scalable and meets the
+    /// requirements of RFC 9331 section 4.3. Its packets carry the L4S identifier, ECT(1).
+    Prague,
     /// A window of so many segments, whatever happens.
     Fixed(u32),
 }
@@ -72,6 +81,15 @@ impl Window {
     pub(crate) fn forget_credit(&mut self) {
         self.credit = 0;
     }
+
+    /// Bytes per second that Linux would pace at where congestion control says nothing: twice the
+    /// window per round trip in slow start, else 1.2 times. What is sent in one go depends on it,
+    /// and HyStart. `out` is the window, or what is out if that is more.
+    pub(crate) fn default_pacing(&self, out: u32, smoothed_rtt: u64, mss: u64) -> u64 {
+        let ratio = if self.size < self.threshold / 2 { 20 } else { 12 };
+        let tenths = u64::from(out) * mss * ratio;
+        tenths.saturating_mul(100_000_000) / smoothed_rtt.max(1)
+    }
 }
 
 /// What an acknowledgement says about the path (the rate sample of
@@ -91,12 +109,16 @@ pub(crate) struct Sample {
     pub(crate) app_limited: bool,
     /// The round-trip time, of the latest segment that was acknowledged and never sent again.
     pub(crate) rtt: Option<u64>,
+    /// A lone short segment was acknowledged, perhaps late on purpose.
+    pub(crate) delayed: bool,
     /// In flight before this acknowledgement.
     pub(crate) prior_in_flight: u32,
     pub(crate) in_flight: u32,
     /// Segments acknowledged that were marked, as far as the receiver says.
     pub(crate) marked: u32,
+    /// Losses found by this acknowledgement, and in all.
     pub(crate) losses: u32,
+    pub(crate) all_losses: u64,
 }
 
 /// What congestion control may know of the connection.
@@ -106,10 +128,13 @@ pub(crate) struct Connection {
     /// The first byte not acknowledged, and the next to be sent.
     pub(crate) una: u64,
     pub(crate) next: u64,
+    /// In nanoseconds; zero before the first sample.
     pub(crate) smoothed_rtt: u64,
+    pub(crate) min_rtt: u64,
     pub(crate) cwnd_limited: bool,
-    /// Losses are being repaired.
-    pub(crate) recovering: bool,
+    pub(crate) state: State,
+    /// How long what was sent takes to leave by its pace.
+    pub(crate) backlog: u64,
 }
 
 /// A congestion control with its state.
@@ -118,17 +143,20 @@ pub(crate) enum Control {
     Reno,
     Cubic(Cubic),
     Bbr(Box<Bbr>),
-    Dctcp(reno::Dctcp),
+    Dctcp(Dctcp),
+    Prague(Prague),
     Fixed,
 }
 
 impl Control {
-    pub(crate) fn new(kind: Congestion, now: u64, random: u64) -> Self {
+    /// `rtt` is the handshake's, if it is known.
+    pub(crate) fn new(kind: Congestion, now: u64, random: u64, rtt: Option<u64>) -> Self {
         match kind {
             Congestion::Reno => Self::Reno,
             Congestion::Cubic => Self::Cubic(Cubic::new(now)),
-            Congestion::Bbr => Self::Bbr(Box::new(Bbr::new(now, random))),
-            Congestion::Dctcp => Self::Dctcp(reno::Dctcp::new()),
+            Congestion::Bbr => Self::Bbr(Box::new(Bbr::new(now, random, rtt))),
+            Congestion::Dctcp => Self::Dctcp(Dctcp::new()),
+            Congestion::Prague => Self::Prague(Prague::new(now)),
             Congestion::Fixed(_) => Self::Fixed,
         }
     }
@@ -138,11 +166,16 @@ impl Control {
         matches!(self, Self::Bbr(_) | Self::Fixed)
     }
 
-    pub(crate) fn wants_ecn(&self) -> bool {
-        matches!(self, Self::Dctcp(_))
+    /// What it cannot do without.
+    pub(crate) fn ecn(&self) -> EcnMode {
+        match self {
+            Self::Dctcp(_) => EcnMode::Exact,
+            Self::Prague(_) => EcnMode::Counted,
+            _ => EcnMode::Off,
+        }
     }
 
-    /// Segments were acknowledged in sequence: for what it measures.
+    /// Segments were acknowledged: for what it measures.
     pub(crate) fn on_measured(&mut self, window: &mut Window, c: &Connection, rtt: u64) {
         if let Self::Cubic(cubic) = self {
             cubic.on_rtt(window, c, rtt);
@@ -154,6 +187,7 @@ impl Control {
         match self {
             Self::Reno | Self::Dctcp(_) => reno::grow(window, c, acked),
             Self::Cubic(cubic) => cubic.grow(window, c, acked),
+            Self::Prague(prague) => prague.grow(window, c, acked),
             Self::Bbr(_) | Self::Fixed => {}
         }
     }
@@ -163,6 +197,7 @@ impl Control {
         match self {
             Self::Bbr(bbr) => bbr.on_ack(window, c, sample),
             Self::Dctcp(dctcp) => dctcp.on_ack(c, sample),
+            Self::Prague(prague) => prague.on_ack(window, c, sample),
             _ => {}
         }
     }
@@ -170,7 +205,7 @@ impl Control {
     /// Something was lost or marked: the new threshold.
     pub(crate) fn on_congestion(&mut self, window: &Window) -> u32 {
         match self {
-            Self::Reno => (window.size / 2).max(2),
+            Self::Reno | Self::Prague(_) => (window.size / 2).max(2),
             Self::Cubic(cubic) => cubic.on_congestion(window),
             Self::Dctcp(dctcp) => dctcp.on_congestion(window),
             Self::Bbr(bbr) => bbr.on_congestion(window),
@@ -178,12 +213,40 @@ impl Control {
         }
     }
 
-    /// The timer ran out.
-    pub(crate) fn on_timeout(&mut self, now: u64) {
+    /// Something was lost and is being repaired.
+    pub(crate) fn on_recovery(&mut self, window: &mut Window) {
+        if let Self::Dctcp(_) = self {
+            // RFC 8257 section 3.5: as other controls do.
+            window.threshold = (window.size / 2).max(2);
+        }
+    }
+
+    /// The timer ran out, for the first time since there was progress: the new threshold.
+    pub(crate) fn on_timeout_threshold(&mut self, window: &Window) -> u32 {
         match self {
-            Self::Cubic(cubic) => cubic.reset(now),
+            Self::Dctcp(_) => (window.size / 2).max(2),
+            _ => self.on_congestion(window),
+        }
+    }
+
+    /// The timer ran out; `next` is the next byte to be sent.
+    pub(crate) fn on_timeout(&mut self, now: u64, next: u64) {
+        match self {
+            Self::Cubic(cubic) => cubic.reset(now, next),
             Self::Bbr(bbr) => bbr.on_timeout(),
             _ => {}
+        }
+    }
+
+    /// There was no congestion after all: the window.
+    pub(crate) fn undo(&mut self, window: &Window, prior: u32) -> u32 {
+        match self {
+            Self::Bbr(bbr) => {
+                bbr.on_undone();
+                window.size
+            }
+            Self::Fixed => window.size,
+            _ => window.size.max(prior),
         }
     }
 
@@ -191,24 +254,90 @@ impl Control {
     pub(crate) fn on_restart(&mut self, now: u64, idle: u64, app_limited: bool) {
         match self {
             Self::Cubic(cubic) => cubic.on_restart(now, idle),
-            Self::Bbr(bbr) => bbr.on_restart(app_limited),
+            Self::Bbr(bbr) => bbr.on_restart(now, app_limited),
             _ => {}
         }
     }
 
-    /// How fast to send within the window; `None` for as fast as acknowledgements come.
-    pub(crate) fn pacing(&self) -> Option<Rate> {
+    /// It sends little on purpose, to see the empty path.
+    pub(crate) fn probes_rtt(&self) -> bool {
+        matches!(self, Self::Bbr(bbr) if bbr.probes_rtt())
+    }
+
+    pub(crate) fn is_paced(&self) -> bool {
+        matches!(self, Self::Bbr(_) | Self::Prague(_))
+    }
+
+    /// How fast to send payload within the window; `None` for as fast as acknowledgements come.
+    pub(crate) fn pacing(&self, window: &Window, smoothed_rtt: u64) -> Option<Rate> {
         match self {
             Self::Bbr(bbr) => bbr.pacing(),
+            Self::Prague(prague) => prague.pacing(window, smoothed_rtt),
+            _ => None,
+        }
+    }
+
+    /// Segments to send in one go; `None` for what Linux takes.
+    pub(crate) fn burst(&self, window: &Window, smoothed_rtt: u64) -> Option<u32> {
+        match self {
+            Self::Bbr(bbr) => Some(bbr.burst()),
+            Self::Prague(prague) => Some(prague.burst(window, smoothed_rtt)),
             _ => None,
         }
     }
 }
 
-/// Linux's pacing rate for congestion controls that set none: twice the window per round trip in
-/// slow start. Only HyStart reads it.
-pub(crate) fn default_pacing(window: &Window, c: &Connection, mss: u64) -> Rate {
-    let ratio = if window.size < window.threshold / 2 { 20 } else { 12 };
-    let bytes = u64::from(window.size) * mss * ratio / 10;
-    Rate::from_bytes_over(forebay_units::Bytes(bytes), Nanos(c.smoothed_rtt))
+/// The pace that sends `segments` of `mss` bytes in `time` nanoseconds.
+fn pace(segments: f64, mss: u64, time: u64) -> Rate {
+    let bytes = (segments * mss as f64) as u64;
+    Rate::from_bytes_over(Bytes(bytes.max(1)), Nanos(time.max(1)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A connection that uses its window.
+    pub(super) fn connection(now: u64, rtt: u64) -> Connection {
+        Connection {
+            now,
+            una: 0,
+            next: 0,
+            smoothed_rtt: rtt,
+            min_rtt: rtt,
+            cwnd_limited: true,
+            state: State::Open,
+            backlog: 0,
+        }
+    }
+
+    #[test]
+    fn only_scalable_controls_use_their_identifier() {
+        use forebay_queue::Ecn;
+        let codepoint = |kind| Control::new(kind, 0, 0, None).ecn().codepoint();
+        // RFC 9331 section 4.3 item 1: what replaces it does not set ECT(1).
+        assert_eq!(codepoint(Congestion::Prague), Ecn::Ect1);
+        assert_eq!(codepoint(Congestion::Dctcp), Ecn::Ect0);
+        for kind in [Congestion::Cubic, Congestion::Reno, Congestion::Bbr, Congestion::Fixed(9)] {
+            assert_eq!(codepoint(kind), Ecn::NotEct, "{kind:?}");
+        }
+        assert_eq!(EcnMode::Classic.codepoint(), Ecn::Ect0);
+    }
+
+    #[test]
+    fn dctcp_halves_on_loss_though_it_cuts_less_on_marks() {
+        let mut control = Control::new(Congestion::Dctcp, 0, 0, None);
+        let mut window = Window::new(100);
+        if let Control::Dctcp(dctcp) = &mut control {
+            for round in 1..100 {
+                let c = Connection { una: round, next: round, ..connection(round, 1) };
+                dctcp.on_ack(&c, &Sample { newly: 10, ..Sample::default() });
+            }
+        }
+        window.threshold = control.on_congestion(&window);
+        assert_eq!(window.threshold, 100);
+        control.on_recovery(&mut window);
+        assert_eq!(window.threshold, 50);
+        assert_eq!(control.on_timeout_threshold(&window), 50);
+    }
 }

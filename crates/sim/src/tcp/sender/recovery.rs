@@ -1,51 +1,142 @@
-//! Finding and repairing losses.
+//! Finding and repairing losses: what an acknowledgement means for the sender's state.
 
 use forebay_units::Nanos;
 
 use super::super::congestion::INFINITE;
+use super::super::receiver::EcnMode;
 use super::super::ring::NONE;
 use super::super::segment::Segment;
-use super::acked::News;
-use super::{Sender, State, Timer};
-
-/// Linux's shortest timer, two of its ticks.
-const TIMER_MIN: u64 = 2_000_000;
-/// What a tail-loss probe allows for a delayed acknowledgement of a single segment.
-const DELAYED_ACK: u64 = super::super::rtt::RTO_MIN;
+use super::sacks::News;
+use super::timers::TIMER_MIN;
+use super::{Forward, Reduction, Sender, State, Timer};
 
 impl Sender {
-    /// The state that follows from an acknowledgement.
-    pub(super) fn repair(&mut self, now: u64, segment: &Segment, news: &mut News) {
-        if segment.ece && news.advanced {
-            self.on_marked();
+    /// The state that follows from an acknowledgement that is not an ordinary one; true if the timer
+    /// for reordering was set.
+    pub(super) fn alert(&mut self, now: u64, segment: &Segment, news: &mut News) -> bool {
+        let echo = segment.ece && matches!(self.ecn, EcnMode::Classic | EcnMode::Exact);
+        if echo {
+            // A mark is congestion, whatever was lost.
+            self.undo.prior_threshold = 0;
         }
-        if self.undo == Some(0) {
-            self.take_back();
+        if self.state == State::Open {
+            self.undo.forget_first();
+        } else if self.una >= self.high {
+            match self.state {
+                // Beyond it, so that the word of the reduction has arrived.
+                State::Reducing if self.una > self.high => {
+                    self.end_reduction();
+                    self.state = State::Open;
+                }
+                State::Recovery => {
+                    self.undo_recovery(segment);
+                    self.end_reduction();
+                }
+                _ => {}
+            }
         }
         match self.state {
-            State::Recovery if self.una >= self.high => self.end_reduction(),
-            State::Reducing if self.una > self.high => self.end_reduction(),
-            State::Loss if self.una >= self.high => self.recovered(),
-            State::Disorder if self.sacked == 0 => self.state = State::Open,
-            _ => {}
-        }
-        if self.rack.advanced {
-            self.find_losses(now, news);
-        }
-        if self.lost > 0 && (self.state < State::Recovery || self.lost_again(news)) {
-            self.enter_recovery();
-        }
-        if self.state == State::Open && self.sacked > 0 {
-            self.state = State::Disorder;
+            State::Recovery => {
+                if news.advanced && self.undo_partly(segment) {
+                    return false;
+                }
+                if self.undo_by_duplicates() {
+                    self.open(echo);
+                }
+                let armed = self.find_losses(now, news);
+                if self.state != State::Recovery {
+                    self.recover_or_open(echo);
+                }
+                armed
+            }
+            State::Loss => {
+                self.after_timeout(segment, news);
+                let armed = self.find_losses(now, news);
+                if self.state == State::Open || news.lost_again {
+                    self.recover_or_open(echo);
+                }
+                armed
+            }
+            _ => {
+                if self.state <= State::Disorder {
+                    self.undo_by_duplicates();
+                }
+                let armed = self.find_losses(now, news);
+                self.recover_or_open(echo);
+                armed
+            }
         }
     }
 
-    fn lost_again(&self, news: &News) -> bool {
-        self.state == State::Loss && news.lost_again
+    fn recover_or_open(&mut self, echo: bool) {
+        if self.lost > 0 { self.enter_recovery(echo) } else { self.open(echo) }
     }
 
-    /// RFC 8985 section 6.2 step 5.
-    fn find_losses(&mut self, now: u64, news: &mut News) {
+    fn open(&mut self, echo: bool) {
+        if !self.any_retransmitted() {
+            self.undo.forget_first();
+        }
+        if echo && self.state < State::Reducing {
+            // Once per window (RFC 3168 section 6.1.2).
+            self.undo.forget();
+            self.begin_reduction();
+            self.state = State::Reducing;
+        }
+        if self.state != State::Reducing {
+            self.keep_open();
+        }
+    }
+
+    pub(super) fn keep_open(&mut self) {
+        let disorder = self.sacked + self.lost > 0 || self.any_retransmitted();
+        let state = if disorder { State::Disorder } else { State::Open };
+        if state != self.state {
+            (self.state, self.high) = (state, self.next);
+        }
+    }
+
+    /// RFC 5682 section 3.1, with SACK.
+    fn after_timeout(&mut self, segment: &Segment, news: &News) {
+        let recovered = self.una >= self.high;
+        let watching = std::mem::replace(&mut self.forward, Forward::Off) != Forward::Off;
+        if news.advanced && self.undo_timeout(segment, false) {
+            return;
+        }
+        if watching {
+            // Step 3b: what was sent once only has arrived, so not all was lost.
+            if news.original_arrived && self.undo_timeout(segment, true) {
+                return;
+            }
+            if self.next > self.high {
+                // Step 3a: duplicates for what went before the new data mean that it was lost.
+                if news.advanced && !news.sacked {
+                    self.forward = Forward::Watching;
+                }
+            } else if !news.advanced || recovered {
+                self.forward = Forward::Watching;
+            } else {
+                self.high = self.next;
+                // Step 2b, if there is anything new.
+                if self.may_send_new() {
+                    self.forward = Forward::NewFirst;
+                    return;
+                }
+            }
+        }
+        if recovered {
+            self.undo_recovery(segment);
+        }
+    }
+
+    /// RFC 8985 section 6.2 step 5; true if the timer for reordering was set.
+    pub(super) fn find_losses(&mut self, now: u64, news: &mut News) -> bool {
+        if !self.rack.advanced {
+            return false;
+        }
+        self.detect(now, news)
+    }
+
+    pub(super) fn detect(&mut self, now: u64, news: &mut News) -> bool {
         let patience = self.rack.patience(self.state >= State::Recovery, self.sacked, &self.rtt);
         let limit = self.rack.rtt + patience;
         let mut wait = 0;
@@ -67,9 +158,10 @@ impl Sender {
         if wait > 0 {
             self.timer = Some((Nanos(now + wait + TIMER_MIN), Timer::Reorder));
         }
+        wait > 0
     }
 
-    fn mark_lost(&mut self, number: u32, news: &mut News) {
+    pub(super) fn mark_lost(&mut self, number: u32, news: &mut News) {
         let sent = self.ring.get_mut(number);
         if sent.lost {
             sent.retransmitted = false;
@@ -83,203 +175,83 @@ impl Sender {
             }
         }
         news.losses += 1;
+        self.losses += 1;
         self.ring.unlist(number);
         if self.hint.wrapping_sub(number) < 1 << 31 {
             self.hint = number;
         }
     }
 
-    fn enter_recovery(&mut self) {
-        if self.state != State::Reducing {
-            self.prior_threshold = self.window.threshold;
+    pub(super) fn enter_recovery(&mut self, echo: bool) {
+        self.undo.prior_threshold = 0;
+        let probe = self.probe.end.is_some() && self.probe.was_retransmission;
+        self.undo.begin(self.una, self.retransmitted + u32::from(probe));
+        if !matches!(self.state, State::Reducing | State::Recovery) {
+            if !echo {
+                self.undo.prior_threshold = self.current_threshold();
+            }
             self.begin_reduction();
         }
-        self.undo = Some(-1);
         self.state = State::Recovery;
+        self.control.on_recovery(&mut self.window);
     }
 
-    fn begin_reduction(&mut self) {
+    pub(super) fn begin_reduction(&mut self) {
         self.high = self.next;
-        self.probe_end = None;
+        self.probe.end = None;
         self.window.forget_credit();
-        self.prior_window = self.window.size;
-        (self.prr_delivered, self.prr_out) = (0, 0);
+        let prior_window = self.window.size;
+        self.undo.prior_window = prior_window;
+        self.reduction = Reduction { prior_window, ..Reduction::default() };
         self.window.threshold = self.control.on_congestion(&self.window);
+        self.cwr = self.ecn != EcnMode::Off;
     }
 
     /// RFC 6937 section 3, with Linux's slow-start bound where the window has room.
     pub(super) fn reduce(&mut self, news: &News) {
-        if news.newly == 0 || self.prior_window == 0 {
-            return;
-        }
-        self.prr_delivered += news.newly;
         let in_flight = self.in_flight();
         let threshold = self.window.threshold;
-        let out = i64::from(self.prr_out);
+        let reduction = &mut self.reduction;
+        if news.newly == 0 || reduction.prior_window == 0 {
+            return;
+        }
+        reduction.delivered += news.newly;
+        let out = i64::from(reduction.out);
         let send = if in_flight > threshold {
-            let share = u64::from(threshold) * u64::from(self.prr_delivered);
-            share.div_ceil(u64::from(self.prior_window)) as i64 - out
+            let share = u64::from(threshold) * u64::from(reduction.delivered);
+            share.div_ceil(u64::from(reduction.prior_window)) as i64 - out
         } else {
             let room = i64::from(threshold - in_flight);
-            let mut send = (i64::from(self.prr_delivered) - out).max(i64::from(news.newly));
+            let mut send = (i64::from(reduction.delivered) - out).max(i64::from(news.newly));
             if news.advanced && news.losses == 0 {
                 send += 1;
             }
             send.min(room)
         };
         // The first retransmission goes at once.
-        let least = if self.prr_out == 0 { 1 } else { 0 };
+        let least = if reduction.out == 0 { 1 } else { 0 };
         self.window.size = in_flight + send.max(least) as u32;
     }
 
-    fn end_reduction(&mut self) {
-        if !self.control.is_its_own() && self.window.threshold < INFINITE {
+    pub(super) fn end_reduction(&mut self) {
+        let stands = self.state == State::Reducing || self.undo.is_on();
+        if stands && !self.control.is_its_own() && self.window.threshold < INFINITE {
             self.window.size = self.window.threshold;
-            self.used_stamp = self.delivered_time;
-        }
-        self.recovered();
-    }
-
-    fn recovered(&mut self) {
-        self.rack.on_recovered();
-        self.undo = None;
-        self.state = if self.sacked > 0 { State::Disorder } else { State::Open };
-    }
-
-    /// All that was sent again came twice: nothing had been lost.
-    fn take_back(&mut self) {
-        for n in 0..self.ring.len() {
-            let number = self.ring.first().wrapping_add(n);
-            let sent = self.ring.get_mut(number);
-            if std::mem::take(&mut sent.lost) {
-                self.lost -= 1;
-                if !sent.retransmitted {
-                    self.ring.list(number);
-                }
-            }
-        }
-        self.window.size = self.window.size.max(self.prior_window);
-        self.window.threshold = self.window.threshold.max(self.prior_threshold);
-        self.rack.reordering = true;
-        self.recovered();
-    }
-
-    /// The peer echoes a mark: reduce once per window (RFC 3168 section 6.1.2).
-    fn on_marked(&mut self) {
-        if self.state < State::Reducing && self.una >= self.reduced_to {
-            self.reduced_to = self.next;
-            self.cwr = true;
-            self.begin_reduction();
-            self.state = State::Reducing;
+            self.usage.stamp = self.delivery.time;
         }
     }
 
     /// RFC 8985 section 7.4: a probe that repaired a loss costs as much as one found otherwise.
     pub(super) fn on_probe_acked(&mut self, ack: u64, news: &News) {
-        let Some(end) = self.probe_end.filter(|end| ack >= *end) else { return };
-        let both_came = news.duplicate || (!news.advanced && news.newly == 0);
-        if !self.probe_was_retransmission || both_came {
-            self.probe_end = None;
+        let Some(end) = self.probe.end.filter(|end| ack >= *end) else { return };
+        let both_came = news.probe_needless || (!news.advanced && news.newly == 0);
+        if !self.probe.was_retransmission || both_came {
+            self.probe.end = None;
         } else if ack > end {
-            self.probe_end = None;
-            if self.state < State::Reducing && !self.control.is_its_own() {
-                self.begin_reduction();
-                self.window.size = self.window.threshold;
-            }
+            self.begin_reduction();
+            self.state = State::Reducing;
+            self.end_reduction();
+            self.keep_open();
         }
-    }
-
-    /// RFC 8985 section 7.2, and RFC 6298 section 5.
-    pub(super) fn restart_timer(&mut self, now: Nanos) {
-        if self.ring.len() == 0 {
-            self.timer = None;
-            return;
-        }
-        if self.timer.is_some_and(|t| t.1 == Timer::Reorder && t.0 > now) {
-            return;
-        }
-        let retransmit = now.saturating_add(self.timeout());
-        let may_probe = matches!(self.state, State::Open | State::Reducing) && self.sacked == 0;
-        if !may_probe {
-            self.timer = Some((retransmit, Timer::Retransmit));
-            return;
-        }
-        let srtt = self.rtt.smoothed();
-        let delay = if self.ring.len() == 1 { DELAYED_ACK } else { TIMER_MIN };
-        let probe = if srtt > 0 { 2 * srtt + delay } else { 1_000_000_000 };
-        let head = self.ring.front().map_or(now.0, |s| s.time);
-        let left = (head + self.timeout().0).saturating_sub(now.0);
-        self.timer = Some((now.saturating_add(Nanos(probe.min(left))), Timer::Probe));
-    }
-
-    pub(crate) fn on_timer(&mut self, now: Nanos) {
-        let Some((_, timer)) = self.timer.filter(|t| t.0 <= now) else { return };
-        self.timer = None;
-        match timer {
-            Timer::Reorder => {
-                let mut news = News::default();
-                self.find_losses(now.0, &mut news);
-                if news.losses > 0 {
-                    if self.state != State::Recovery {
-                        self.enter_recovery();
-                    }
-                    if !self.control.is_its_own() {
-                        // As if an acknowledgement had told it.
-                        news.newly = 1;
-                        self.reduce(&news);
-                    }
-                }
-                if self.timer.is_none() {
-                    self.timer = Some((now.saturating_add(self.timeout()), Timer::Retransmit));
-                }
-            }
-            Timer::Probe => self.probe(now),
-            Timer::Retransmit => self.time_out(now.0),
-        }
-    }
-
-    /// Sends a segment though nothing says so, to learn what became of the last ones.
-    fn probe(&mut self, now: Nanos) {
-        self.timer = Some((now.saturating_add(self.timeout()), Timer::Retransmit));
-        if self.probe_end.is_some() || self.ring.len() == 0 {
-            return;
-        }
-        self.probe_was_retransmission = !self.may_send_new();
-        self.probe_due = true;
-    }
-
-    /// RFC 6298 section 5.4 to 5.7, and RFC 5681 section 3.1.
-    fn time_out(&mut self, now: u64) {
-        if self.ring.len() == 0 {
-            return;
-        }
-        self.timeouts += 1;
-        let patience = self.rack.patience(true, self.sacked, &self.rtt);
-        let limit = self.rack.rtt + patience;
-        let mut news = News::default();
-        for n in 0..self.ring.len() {
-            let number = self.ring.first().wrapping_add(n);
-            let sent = *self.ring.get(number);
-            let recent = n > 0 && sent.time + limit > now;
-            let under_way = sent.lost && !sent.retransmitted;
-            if !sent.sacked && !recent && !under_way {
-                self.mark_lost(number, &mut news);
-            }
-        }
-        let first = self.state == State::Loss && self.backoff == 0;
-        if self.state <= State::Disorder || self.una >= self.high || first {
-            self.prior_threshold = self.window.threshold;
-            self.prior_window = self.window.size;
-            self.window.threshold = self.control.on_congestion(&self.window);
-            self.control.on_timeout(now);
-        }
-        self.undo = None;
-        self.window.size = self.in_flight() + 1;
-        self.window.forget_credit();
-        self.state = State::Loss;
-        self.high = self.next;
-        self.probe_end = None;
-        self.backoff += 1;
-        self.timer = Some((Nanos(now).saturating_add(self.timeout()), Timer::Retransmit));
     }
 }

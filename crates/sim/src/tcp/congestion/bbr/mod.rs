@@ -1,13 +1,20 @@
 //! BBR version 1 (Cardwell et al., "BBR: congestion-based congestion control", ACM Queue 2016, and
 //! draft-cardwell-iccrg-bbr-congestion-control-00) with Linux's constants.
-//!
-//! Left out: the detection of policers, and the allowance for aggregated acknowledgements, which
-//! paths without aggregation do not use.
 
-use forebay_units::{Bytes, Nanos, Rate};
+mod aggregation;
+mod filter;
+mod policer;
+#[cfg(test)]
+mod tests;
+
+use forebay_units::Rate;
 
 use super::{Connection, Sample, Window};
 use crate::tcp::MSS;
+use crate::tcp::sender::State;
+use aggregation::Aggregation;
+use filter::Filter;
+use policer::Policer;
 
 /// 2 / ln 2, the least gain that doubles the rate each round (in 256ths).
 const HIGH: u64 = 739;
@@ -17,8 +24,7 @@ const UNITY: u64 = 256;
 const CYCLE: [u64; 8] = [320, 192, UNITY, UNITY, UNITY, UNITY, UNITY, UNITY];
 /// The window in steady state, in bandwidth-delay products (256ths).
 const WINDOW: u64 = 512;
-/// A bandwidth is forgotten after so many rounds, a minimum round-trip time after so long.
-const BANDWIDTH_ROUNDS: u64 = 10;
+/// A minimum round-trip time is forgotten after so long.
 const MIN_RTT_AGE: u64 = 10_000_000_000;
 const PROBE_RTT: u64 = 200_000_000;
 const PROBE_WINDOW: u32 = 4;
@@ -37,46 +43,12 @@ enum Mode {
     ProbeRtt,
 }
 
-/// The largest value of the last rounds: its three best, each later than the one before
-/// (as in Linux's `lib/win_minmax`).
-#[derive(Clone, Copy, Debug, Default)]
-struct Filter([(u64, u64); 3]);
-
-impl Filter {
-    fn get(&self) -> u64 {
-        self.0[0].1
-    }
-
-    fn update(&mut self, round: u64, value: u64) {
-        let new = (round, value);
-        let f = &mut self.0;
-        if value >= f[0].1 || round - f[2].0 > BANDWIDTH_ROUNDS {
-            *f = [new; 3];
-            return;
-        }
-        if value >= f[1].1 {
-            (f[1], f[2]) = (new, new);
-        } else if value >= f[2].1 {
-            f[2] = new;
-        }
-        let age = round - f[0].0;
-        if age > BANDWIDTH_ROUNDS {
-            *f = [f[1], f[2], new];
-            if round - f[0].0 > BANDWIDTH_ROUNDS {
-                *f = [f[1], f[2], new];
-            }
-        } else if f[1].0 == f[0].0 && age > BANDWIDTH_ROUNDS / 4 {
-            (f[1], f[2]) = (new, new);
-        } else if f[2].0 == f[1].0 && age > BANDWIDTH_ROUNDS / 2 {
-            f[2] = new;
-        }
-    }
-}
-
 #[derive(Clone, Debug)]
 pub(crate) struct Bbr {
     mode: Mode,
     bandwidth: Filter,
+    aggregation: Aggregation,
+    policer: Policer,
     min_rtt: u64,
     min_rtt_stamp: u64,
     probe_done: Option<u64>,
@@ -95,16 +67,21 @@ pub(crate) struct Bbr {
     full: bool,
     prior_window: u32,
     conserving: bool,
-    was_recovering: bool,
+    last_state: State,
     idle_restart: bool,
     random: u64,
 }
 
 impl Bbr {
-    pub(super) fn new(now: u64, random: u64) -> Self {
+    /// `rtt` is the handshake's, if it is known.
+    pub(super) fn new(now: u64, random: u64, rtt: Option<u64>) -> Self {
+        // Before there is any, a millisecond is assumed.
+        let pacing = first_pacing(10, rtt.unwrap_or(1_000_000));
         Self {
             mode: Mode::Startup,
             bandwidth: Filter::default(),
+            aggregation: Aggregation::default(),
+            policer: Policer::default(),
             min_rtt: u64::MAX,
             min_rtt_stamp: now,
             probe_done: None,
@@ -112,8 +89,8 @@ impl Bbr {
             rounds: 0,
             round_ends_at: 0,
             round_start: false,
-            pacing: None,
-            seen_rtt: false,
+            pacing: Some(pacing),
+            seen_rtt: rtt.is_some(),
             pacing_gain: HIGH,
             window_gain: HIGH,
             cycle: 0,
@@ -123,7 +100,7 @@ impl Bbr {
             full: false,
             prior_window: 0,
             conserving: false,
-            was_recovering: false,
+            last_state: State::Open,
             idle_restart: false,
             random,
         }
@@ -133,20 +110,31 @@ impl Bbr {
         self.pacing
     }
 
+    pub(super) fn probes_rtt(&self) -> bool {
+        self.mode == Mode::ProbeRtt
+    }
+
     pub(super) fn on_congestion(&mut self, window: &Window) -> u32 {
-        self.save(window, self.was_recovering);
+        self.save(window);
         window.threshold
     }
 
     pub(super) fn on_timeout(&mut self) {
+        self.last_state = State::Loss;
         self.full_bandwidth = 0;
         self.round_start = true;
-        self.was_recovering = true;
+        self.policer.on_timeout(self.round_start);
     }
 
-    pub(super) fn on_restart(&mut self, app_limited: bool) {
+    pub(super) fn on_undone(&mut self) {
+        (self.full_bandwidth, self.full_rounds) = (0, 0);
+        self.policer.reset();
+    }
+
+    pub(super) fn on_restart(&mut self, now: u64, app_limited: bool) {
         if app_limited {
             self.idle_restart = true;
+            self.aggregation.begin(now);
             if self.mode == Mode::ProbeBandwidth {
                 self.set_pacing(UNITY);
             }
@@ -154,7 +142,8 @@ impl Bbr {
     }
 
     pub(super) fn on_ack(&mut self, window: &mut Window, c: &Connection, s: &Sample) {
-        self.update_bandwidth(s);
+        self.update_bandwidth(c, s);
+        self.aggregation.update(self.rate(), self.round_start, window.size, c, s);
         self.update_cycle(c, s);
         self.check_full(s);
         self.check_drain(window, c, s);
@@ -162,19 +151,24 @@ impl Bbr {
         (self.pacing_gain, self.window_gain) = match self.mode {
             Mode::Startup => (HIGH, HIGH),
             Mode::Drain => (DRAIN, HIGH),
+            Mode::ProbeBandwidth if self.policer.rate().is_some() => (UNITY, WINDOW),
             Mode::ProbeBandwidth => (CYCLE[self.cycle], WINDOW),
             Mode::ProbeRtt => (UNITY, UNITY),
         };
         if !self.seen_rtt && c.smoothed_rtt > 0 {
             self.seen_rtt = true;
-            let bytes = u64::from(window.size) * MSS * HIGH / UNITY;
-            self.pacing = Some(Rate::from_bytes_over(Bytes(bytes), Nanos(c.smoothed_rtt)));
+            self.pacing = Some(first_pacing(window.size, c.smoothed_rtt));
         }
         self.set_pacing(self.pacing_gain);
         self.set_window(window, c, s);
     }
 
-    fn update_bandwidth(&mut self, s: &Sample) {
+    /// The path's bandwidth.
+    fn rate(&self) -> u64 {
+        self.policer.rate().unwrap_or_else(|| self.bandwidth.get())
+    }
+
+    fn update_bandwidth(&mut self, c: &Connection, s: &Sample) {
         self.round_start = false;
         if s.interval == 0 {
             return;
@@ -184,6 +178,10 @@ impl Bbr {
             self.rounds += 1;
             self.round_start = true;
             self.conserving = false;
+        }
+        let steady = self.mode == Mode::ProbeBandwidth;
+        if self.policer.update(c.now, self.round_start, steady, s) {
+            self.probe_bandwidth(c.now);
         }
         let bandwidth = ((u128::from(s.segments) << SCALE) / u128::from(s.interval)) as u64;
         if !s.app_limited || bandwidth >= self.bandwidth.get() {
@@ -196,9 +194,10 @@ impl Bbr {
             return;
         }
         let long = c.now - self.cycle_stamp > self.min_rtt;
+        let inside = self.inside(c, s.prior_in_flight);
         let next = match self.pacing_gain {
-            g if g > UNITY => long && (s.losses > 0 || s.prior_in_flight >= self.in_flight(g)),
-            g if g < UNITY => long || s.prior_in_flight <= self.in_flight(UNITY),
+            g if g > UNITY => long && (s.losses > 0 || inside >= self.in_flight(self.rate(), g)),
+            g if g < UNITY => long || inside <= self.in_flight(self.bandwidth.get(), UNITY),
             _ => long,
         };
         if next {
@@ -222,9 +221,10 @@ impl Bbr {
     fn check_drain(&mut self, window: &mut Window, c: &Connection, s: &Sample) {
         if self.mode == Mode::Startup && self.full {
             self.mode = Mode::Drain;
-            window.threshold = self.in_flight(UNITY);
+            window.threshold = self.in_flight(self.bandwidth.get(), UNITY);
         }
-        if self.mode == Mode::Drain && s.in_flight <= self.in_flight(UNITY) {
+        let pipe = self.in_flight(self.bandwidth.get(), UNITY);
+        if self.mode == Mode::Drain && self.inside(c, s.in_flight) <= pipe {
             self.probe_bandwidth(c.now);
         }
     }
@@ -239,12 +239,12 @@ impl Bbr {
 
     fn update_min_rtt(&mut self, window: &mut Window, c: &Connection, s: &Sample) {
         let expired = c.now > self.min_rtt_stamp + MIN_RTT_AGE;
-        if let Some(rtt) = s.rtt.filter(|r| *r < self.min_rtt || expired) {
+        if let Some(rtt) = s.rtt.filter(|r| *r < self.min_rtt || (expired && !s.delayed)) {
             (self.min_rtt, self.min_rtt_stamp) = (rtt.max(1), c.now);
         }
         if expired && !self.idle_restart && self.mode != Mode::ProbeRtt {
             self.mode = Mode::ProbeRtt;
-            self.save(window, self.was_recovering);
+            self.save(window);
             self.probe_done = None;
         }
         if self.mode == Mode::ProbeRtt {
@@ -274,21 +274,16 @@ impl Bbr {
         }
     }
 
-    fn save(&mut self, window: &Window, recovering: bool) {
-        self.prior_window = if recovering || self.mode == Mode::ProbeRtt {
-            self.prior_window.max(window.size)
-        } else {
-            window.size
-        };
+    fn save(&mut self, window: &Window) {
+        let cut = self.last_state >= State::Recovery || self.mode == Mode::ProbeRtt;
+        self.prior_window = if cut { self.prior_window.max(window.size) } else { window.size };
     }
 
     fn set_pacing(&mut self, gain: u64) {
-        if self.bandwidth.get() == 0 {
+        if self.rate() == 0 {
             return;
         }
-        let bits = u128::from(self.bandwidth.get())
-            * u128::from((MSS + 66) * 8 * gain * MARGIN)
-            * 1_000_000_000
+        let bits = u128::from(self.rate()) * u128::from(MSS * 8 * gain * MARGIN) * 1_000_000_000
             / u128::from(UNITY * 100);
         let rate = Rate::from_bps((bits >> SCALE) as u64);
         if self.full || self.pacing.is_none_or(|p| rate > p) {
@@ -298,72 +293,77 @@ impl Bbr {
 
     fn set_window(&mut self, window: &mut Window, c: &Connection, s: &Sample) {
         if s.newly > 0 {
+            let before = std::mem::replace(&mut self.last_state, c.state);
             let mut size = window.size.saturating_sub(s.losses).max(1);
-            if c.recovering && !self.was_recovering {
+            if c.state == State::Recovery && before != State::Recovery {
                 // For a round, as much goes out as comes in.
                 self.conserving = true;
                 self.round_ends_at = s.delivered;
                 size = s.in_flight + s.newly;
-            } else if !c.recovering && self.was_recovering {
+            } else if c.state < State::Recovery && before >= State::Recovery {
                 size = size.max(self.prior_window);
                 self.conserving = false;
             }
-            self.was_recovering = c.recovering;
-            if self.conserving {
-                size = size.max(s.in_flight + s.newly);
+            window.size = if self.conserving {
+                size.max(s.in_flight + s.newly)
             } else {
-                let target = self.target(self.window_gain);
+                let target = self.target(self.rate(), self.window_gain);
                 if self.full {
                     size = (size + s.newly).min(target);
                 } else if size < target || s.delivered < 10 {
                     size += s.newly;
                 }
-            }
-            window.size = size.max(PROBE_WINDOW);
+                size.max(PROBE_WINDOW)
+            };
         }
         if self.mode == Mode::ProbeRtt {
             window.size = window.size.min(PROBE_WINDOW);
         }
     }
 
-    fn target(&self, gain: u64) -> u32 {
+    /// The window for a gain, with room for aggregated acknowledgements.
+    fn target(&self, bandwidth: u64, gain: u64) -> u32 {
+        let extra = if self.full { self.aggregation.window(self.rate()) } else { 0 };
+        self.budget(self.pipe(bandwidth, gain) + extra)
+    }
+
+    /// In flight when the path is full by a gain.
+    fn in_flight(&self, bandwidth: u64, gain: u64) -> u32 {
+        self.budget(self.pipe(bandwidth, gain))
+    }
+
+    fn pipe(&self, bandwidth: u64, gain: u64) -> u32 {
         if self.min_rtt == u64::MAX {
             return 10;
         }
-        let bdp = u128::from(self.bandwidth.get()) * u128::from(self.min_rtt) * u128::from(gain);
-        let bdp = (bdp / u128::from(UNITY)).div_ceil(1 << SCALE) as u32;
+        let bdp = u128::from(bandwidth) * u128::from(self.min_rtt) * u128::from(gain);
+        (bdp / u128::from(UNITY)).div_ceil(1 << SCALE) as u32
+    }
+
+    fn budget(&self, window: u32) -> u32 {
         // Room for the bursts at either end; even, for delayed acknowledgements; and one probe more.
-        let target = (bdp + 3 * self.burst() + 1) & !1;
-        if self.mode == Mode::ProbeBandwidth && self.cycle == 0 { target + 2 } else { target }
+        let window = (window + 3 * self.burst() + 1) & !1;
+        if self.mode == Mode::ProbeBandwidth && self.cycle == 0 { window + 2 } else { window }
     }
 
-    fn in_flight(&self, gain: u64) -> u32 {
-        self.target(gain)
+    /// Of so many segments in flight, those in the network when the pace lets the next one out.
+    fn inside(&self, c: &Connection, in_flight: u32) -> u32 {
+        let more = if self.pacing_gain > UNITY { self.burst() } else { 0 };
+        let gone = (u128::from(self.rate()) * u128::from(c.backlog)) >> SCALE;
+        (in_flight + more).saturating_sub(u32::try_from(gone).unwrap_or(u32::MAX))
     }
 
-    /// Segments that are sent in one go: a millisecond's worth.
+    /// Segments that are sent in one go: what is paced in 2^-10 s.
     pub(crate) fn burst(&self) -> u32 {
         let Some(rate) = self.pacing else { return 2 };
-        let bytes = rate.bytes_in(Nanos(1 << 20)).0.min(65_536);
+        let bytes = (rate.as_bps() / 8 >> 10).min(65_536);
         ((bytes / MSS) as u32).max(if rate < Rate::from_bps(1_200_000) { 1 } else { 2 })
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_filter_forgets() {
-        let mut filter = Filter::default();
-        filter.update(1, 100);
-        for round in 2..=11 {
-            filter.update(round, 50);
-            assert_eq!(filter.get(), 100, "round {round}");
-        }
-        filter.update(12, 50);
-        assert_eq!(filter.get(), 50);
-        filter.update(13, 70);
-        assert_eq!(filter.get(), 70);
-    }
+/// The initial window of `segments` in a round trip, with start-up's gain.
+fn first_pacing(segments: u32, rtt: u64) -> Rate {
+    let gained = f64::from(segments) * HIGH as f64 / UNITY as f64;
+    let margin = MARGIN as f64 / 100.0;
+    super::pace(gained * margin, MSS, rtt)
 }

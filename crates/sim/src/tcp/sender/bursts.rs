@@ -1,0 +1,152 @@
+//! How many segments go at once, and when the next may: Linux's sizing of the super-packets that
+//! are cut into segments below TCP (`tcp_tso_autosize`), its waiting for enough window to fill one
+//! (`tcp_tso_should_defer`), and pacing.
+
+use forebay_units::Bytes;
+
+use super::super::MSS;
+use super::{INITIAL_WINDOW, Sender, State};
+
+/// A super-packet holds so many bytes at most (`GSO_MAX_SIZE`).
+const SUPER_PACKET: u64 = 65_536;
+/// and so many full segments.
+const SUPER_SEGMENTS: u64 = SUPER_PACKET / MSS;
+/// It is what the pacing rate carries in 2^-10 s (`sk_pacing_shift`),
+const PACE_SHIFT: u32 = 10;
+/// at least so much,
+const LEAST_SEGMENTS: u32 = 2;
+/// and on paths shorter than 2^9 us times the bits of its size, more (`tcp_tso_rtt_log`).
+const SHORT_PATH: u32 = 9;
+/// A sender that was silent for so long does not wait for a larger window.
+const RECENT: u64 = 1_000_000;
+/// A third of the window is worth sending (`tcp_tso_win_divisor`).
+const WORTH: u64 = 3;
+
+#[derive(Debug, Default)]
+pub(super) struct Bursts {
+    /// Segments of the present burst that are still to go.
+    left: u32,
+    /// When the last burst left by its pace, and from when on the next may.
+    at: u64,
+    /// Pacing holds back what could go otherwise.
+    blocked: bool,
+    /// Segments with data sent so far, up to the initial window.
+    begun: u32,
+}
+
+impl Bursts {
+    pub(super) fn deadline(&self) -> Option<u64> {
+        self.blocked.then_some(self.at)
+    }
+
+    /// How long what was sent would take to leave at the pace.
+    pub(super) fn backlog(&self, now: u64) -> u64 {
+        self.at.saturating_sub(now)
+    }
+
+    /// Takes one of the present burst's segments, if any is left.
+    pub(super) fn take(&mut self) -> bool {
+        let any = self.left > 0;
+        self.left = self.left.saturating_sub(1);
+        any
+    }
+
+    pub(super) fn abandon(&mut self) {
+        self.left = 0;
+    }
+}
+
+impl Sender {
+    /// Whether nothing may go now: the windows are full, or pacing holds it back.
+    pub(super) fn holds_back(&mut self, now: u64) -> bool {
+        let work = self.has_work();
+        self.bursts.blocked = work && self.bursts.at > now && self.control.is_paced();
+        !work || self.bursts.blocked
+    }
+
+    /// A burst of `segments` and `bytes` of payload leaves.
+    pub(super) fn pace(&mut self, now: u64, segments: u32, bytes: u64) {
+        let before = self.bursts.at;
+        self.bursts.at = before.max(now);
+        let begun = self.bursts.begun;
+        self.bursts.begun = (begun + segments).min(INITIAL_WINDOW);
+        if begun < INITIAL_WINDOW {
+            // The initial window is not paced (Linux, as its fair queue does).
+            return;
+        }
+        if let Some(rate) = self.control.pacing(&self.window, self.rtt.smoothed()) {
+            let time = rate.time_for(Bytes(bytes)).0;
+            // A late timer is made up for, up to half.
+            let credit = self.bursts.at - before;
+            self.bursts.at += time - credit.min(time / 2);
+        }
+    }
+
+    /// Starts a burst of new data; false if none may go. The congestion window, the peer's window
+    /// and the application each limit it.
+    pub(super) fn begin_burst(&mut self, now: u64) -> bool {
+        let in_flight = self.in_flight();
+        if !self.may_send_new() {
+            return false;
+        }
+        let room = self.window.size - in_flight;
+        let bytes = self.written - self.next;
+        let waiting = bytes.div_ceil(MSS);
+        let allowed = self.edge - self.next;
+        let offered = if allowed >= bytes { waiting } else { allowed / MSS };
+        let most = self.super_packet();
+        if waiting > 1 && self.defers(now, room, offered, waiting, most) {
+            return false;
+        }
+        if self.ring.len() == 0 {
+            self.restart(now);
+        }
+        // Two bursts at least in each window.
+        let room = (self.window.size - in_flight).min((self.window.size / 2).max(1));
+        let segments = u64::from(room.min(most)).min(offered).max(1) as u32;
+        self.pace(now, segments, (u64::from(segments) * MSS).min(bytes));
+        self.bursts.left = segments;
+        true
+    }
+
+    /// Segments of a full super-packet.
+    fn super_packet(&self) -> u32 {
+        let smoothed = self.rtt.smoothed().max(1);
+        if let Some(segments) = self.control.burst(&self.window, smoothed) {
+            return segments;
+        }
+        let out = self.window.size.max(self.ring.len());
+        let rate = self.window.default_pacing(out, smoothed, MSS);
+        let mut bytes = rate >> PACE_SHIFT;
+        let short = (self.rtt.min().unwrap_or(u64::MAX) / 1000) >> SHORT_PATH;
+        if short < 32 {
+            bytes += SUPER_PACKET >> short;
+        }
+        (bytes.min(SUPER_PACKET) / MSS).max(u64::from(LEAST_SEGMENTS)) as u32
+    }
+
+    /// Whether to wait for acknowledgements that let more go at once.
+    fn defers(&mut self, now: u64, room: u32, offered: u64, waiting: u64, most: u32) -> bool {
+        let bursting = now <= self.bursts.at.saturating_add(RECENT);
+        if self.state >= State::Recovery || !bursting || room >= most && offered >= u64::from(most)
+        {
+            return false;
+        }
+        let (cwnd, queued) = (u64::from(room), waiting.min(SUPER_SEGMENTS));
+        let limit = cwnd.min(offered);
+        if waiting > queued && limit >= queued {
+            return false;
+        }
+        let window = (self.edge - self.una).min(u64::from(self.window.size) * MSS);
+        if limit * MSS >= window / WORTH {
+            return false;
+        }
+        // The acknowledgement of the head is too far away to wait for.
+        let near = |head: u64| now - head >= self.rtt.smoothed() / 2;
+        if !self.ring.front().is_some_and(|head| near(head.time)) {
+            return false;
+        }
+        self.usage.held_back |= cwnd < offered && cwnd <= queued;
+        true
+    }
+}

@@ -1,0 +1,214 @@
+//! Each mechanism at the level of one connection: 40 ms, no queue, and what is lost is chosen.
+
+use super::super::tests::{Fate, MS, Pair};
+use super::super::{Congestion, MSS, Segment};
+use super::*;
+
+impl super::super::Endpoint {
+    /// The counts agree with the segments.
+    pub(in super::super) fn check(&self) {
+        let s = &self.sender;
+        let (mut sacked, mut lost, mut retransmitted) = (0, 0, 0);
+        for n in 0..s.ring.len() {
+            let sent = s.ring.get(s.ring.first().wrapping_add(n));
+            sacked += u32::from(sent.sacked);
+            lost += u32::from(sent.lost);
+            retransmitted += u32::from(sent.retransmitted);
+            assert!(!sent.sacked || !sent.lost && !sent.retransmitted);
+        }
+        assert_eq!((s.sacked, s.lost, s.retransmitted), (sacked, lost, retransmitted));
+        assert!(s.una <= s.next && s.next <= s.written && s.next <= s.edge);
+    }
+}
+
+fn lose(segments: &'static [u64]) -> impl FnMut(usize, &Segment) -> Fate {
+    let mut left = segments.to_vec();
+    move |who, s| {
+        let found = left.iter().position(|n| who == 0 && s.len > 0 && *n == s.seq / MSS);
+        found.map_or(Fate::Arrives, |i| {
+            left.remove(i);
+            Fate::Lost
+        })
+    }
+}
+
+fn sender(pair: &Pair) -> &Sender {
+    &pair.ends[0].sender
+}
+
+#[test]
+fn slow_start_doubles_from_ten() {
+    let mut pair = Pair::new(Congestion::Reno);
+    pair.ends[0].write(1000 * MSS);
+    pair.run(119 * MS, |_, _| Fate::Arrives);
+    assert_eq!(pair.data_in(0..1).len(), 10);
+    assert_eq!(pair.data_in(40..79).len(), 20);
+    assert_eq!(pair.data_in(80..119).len(), 40);
+}
+
+#[test]
+fn one_loss_is_repaired_in_a_round_trip_and_halves_the_window() {
+    let mut pair = Pair::new(Congestion::Reno);
+    pair.ends[0].write(200 * MSS);
+    pair.run(5_000 * MS, lose(&[15]));
+    assert_eq!(pair.read, 200 * MSS);
+    assert_eq!(pair.ends[0].repairs(), (1, 0));
+    let again: Vec<_> = pair.data().into_iter().filter(|s| s.1 == 15 * MSS).collect();
+    // Sent 40 ms in; what followed is acknowledged at 80 ms.
+    assert_eq!(again.len(), 2);
+    assert!((80 * MS..83 * MS).contains(&again[1].0), "{again:?}");
+    // The window was 26 when it was found: the first six of the second flight had been acknowledged.
+    assert_eq!(sender(&pair).undo.prior_window, 25);
+    assert_eq!(sender(&pair).window.threshold, 12);
+}
+
+#[test]
+fn the_last_segment_lost_is_told_by_a_probe() {
+    let mut pair = Pair::new(Congestion::Reno);
+    pair.ends[0].write(5 * MSS);
+    pair.run(5_000 * MS, lose(&[4]));
+    assert_eq!(pair.read, 5 * MSS);
+    assert_eq!(pair.ends[0].repairs(), (1, 0));
+    // Four are acknowledged at 40 ms. One is left: two round trips and a delayed acknowledgement
+    // would be longer than the timeout, 240 ms, which then counts.
+    assert_eq!(pair.data().last().unwrap().0, 280 * MS);
+}
+
+#[test]
+fn a_lost_window_waits_for_the_timer_and_backs_off() {
+    let mut pair = Pair::new(Congestion::Reno);
+    pair.ends[0].write(3 * MSS);
+    let mut lost = 0;
+    pair.run(60_000 * MS, |who, _| {
+        lost += u32::from(who == 0);
+        if who == 0 && lost <= 6 { Fate::Lost } else { Fate::Arrives }
+    });
+    assert_eq!(pair.read, 3 * MSS);
+    let times: Vec<_> = pair.data().iter().skip(3).map(|s| s.0 / MS).collect();
+    // A probe after two round trips, then 240 ms (RTT + 200 ms), twice and four times that.
+    assert_eq!(times[..3], [82, 322, 802]);
+    assert_eq!(pair.ends[0].repairs().1, 3);
+}
+
+#[test]
+fn a_late_flight_is_no_loss_after_a_timeout() {
+    for congestion in [Congestion::Reno, Congestion::Cubic] {
+        let mut pair = Pair::new(congestion);
+        pair.ends[0].write(400 * MSS);
+        // Something holds all up until 700 ms.
+        pair.run(20_000 * MS, |who, s| match s.timestamp / MS {
+            at @ 80..680 if who == 0 => Fate::Late((680 - at) * MS),
+            _ => Fate::Arrives,
+        });
+        assert_eq!(pair.read, 400 * MSS);
+        // The timeout itself; not the flight of forty.
+        assert_eq!(pair.ends[0].repairs(), (1, 1));
+        // The timestamps gave the window back.
+        assert!(sender(&pair).window.size >= 40, "{}", sender(&pair).window.size);
+    }
+}
+
+#[test]
+fn originals_that_arrive_after_a_timeout_tell_what_else_is_not_lost() {
+    let mut pair = Pair::new(Congestion::Reno);
+    pair.ends[0].write(400 * MSS);
+    let mut lost = false;
+    pair.run(20_000 * MS, |who, s| match s.timestamp / MS {
+        80..680 if who == 0 && !lost => {
+            // Number 30, the first of the flight; its repair too is held up.
+            lost = true;
+            Fate::Lost
+        }
+        at @ 80..680 if who == 0 => Fate::Late((680 - at) * MS),
+        _ => Fate::Arrives,
+    });
+    assert_eq!(pair.read, 400 * MSS);
+    let (sent_again, timeouts) = pair.ends[0].repairs();
+    assert_eq!(timeouts, 1);
+    // F-RTO: the first block that tells of an original ends the repair of all others.
+    assert!(sent_again <= 2, "{sent_again}");
+}
+
+#[test]
+fn a_timeout_that_was_right_sends_all_again() {
+    let mut pair = Pair::new(Congestion::Reno);
+    pair.ends[0].write(400 * MSS);
+    pair.run(20_000 * MS, |who, s| {
+        let lost = who == 0 && (80 * MS..330 * MS).contains(&s.timestamp);
+        if lost { Fate::Lost } else { Fate::Arrives }
+    });
+    assert_eq!(pair.read, 400 * MSS);
+    let (sent_again, timeouts) = pair.ends[0].repairs();
+    assert_eq!(timeouts, 1);
+    assert!((40..=44).contains(&sent_again), "{sent_again}");
+    assert_eq!(sender(&pair).forward, Forward::Off);
+}
+
+#[test]
+fn overtaking_is_undone_and_learnt() {
+    let mut pair = Pair::new(Congestion::Reno);
+    pair.ends[0].write(2_000 * MSS);
+    pair.run(20_000 * MS, |who, s| {
+        // Later than a quarter of the round trip.
+        let late = who == 0 && s.seq / MSS % 50 == 20;
+        if late { Fate::Late(12 * MS) } else { Fate::Arrives }
+    });
+    assert_eq!(pair.read, 2_000 * MSS);
+    assert!(sender(&pair).rack.reordering);
+    // All of it was taken back: the window never stopped doubling for long.
+    assert!(sender(&pair).window.size > 300, "{}", sender(&pair).window.size);
+}
+
+#[test]
+fn a_backlogged_sender_waits_to_fill_a_burst() {
+    let mut pair = Pair::new(Congestion::Fixed(800));
+    pair.delay = 20 * MS;
+    pair.ends[0].write(1 << 40);
+    // A receiver's window lets 45 go at first; the way spreads them: one each 50 us.
+    let mut free = 0;
+    pair.run(2_000 * MS, |who, s| {
+        if who == 1 {
+            return Fate::Arrives;
+        }
+        free = (free + 50_000).max(s.timestamp);
+        Fate::Late(free - s.timestamp)
+    });
+    let data = pair.data();
+    let late: Vec<_> = data.iter().filter(|s| s.0 > 1_000 * MS).map(|s| s.0).collect();
+    let bursts = late.chunk_by(|a, b| a == b).map(<[u64]>::len).collect::<Vec<_>>();
+    let mean = late.len() as f64 / bursts.len() as f64;
+    // 800 segments in 40 ms, and a fifth more: 24 in 2^-10 s.
+    assert!((18.0..=24.5).contains(&mean), "{mean}");
+}
+
+#[test]
+fn pacing_spaces_what_follows_the_initial_window() {
+    let mut pair = Pair::new(Congestion::Bbr);
+    pair.ends[0].write(1 << 40);
+    pair.run(79 * MS, |_, _| Fate::Arrives);
+    assert_eq!(pair.data_in(0..1).len(), 10);
+    let data = pair.data();
+    let second: Vec<_> = data.iter().filter(|s| s.0 >= 40 * MS).map(|s| s.0).collect();
+    assert!(second.len() >= 14, "{}", second.len());
+    let bursts: Vec<_> = second.chunk_by(|a, b| a == b).collect();
+    assert!(bursts.iter().all(|b| b.len() <= 2));
+    // 2.89 times ten segments in 40 ms, less a hundredth: two each 2.8 ms at the least.
+    let gaps = bursts.windows(2).map(|b| b[1][0] - b[0][0]);
+    assert!(gaps.skip(1).all(|g| (1_300_000..2_900_000).contains(&g)));
+}
+
+#[test]
+fn dctcp_does_not_grow_in_the_round_trip_after_a_mark() {
+    let mut pair = Pair::new(Congestion::Dctcp);
+    pair.ends[0].write(1 << 40);
+    let mut sent = 0_u64;
+    // One in twenty: half of that of some ten segments is no segment. But the window grows by a
+    // whole window acknowledged without a mark, and that takes two windows from mark to mark.
+    pair.run(20_000 * MS, |who, _| {
+        sent += u64::from(who == 0);
+        if who == 0 && sent % 20 == 0 { Fate::Marked } else { Fate::Arrives }
+    });
+    let window = pair.data_in(10_000..20_000).len() as f64 / 250.0;
+    assert!((9.0..12.0).contains(&window), "{window}");
+    assert_eq!(pair.ends[0].repairs(), (0, 0));
+}

@@ -1,0 +1,276 @@
+//! Two endpoints and a channel that loses, repeats, marks and reorders by plan.
+
+use std::collections::BinaryHeap;
+
+use proptest::prelude::*;
+
+use super::*;
+
+pub(super) const MS: u64 = 1_000_000;
+
+/// What becomes of a segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fate {
+    Arrives,
+    Lost,
+    Marked,
+    Twice,
+    /// Late by so many nanoseconds.
+    Late(u64),
+}
+
+/// A segment on its way: when it arrives, in what order it was sent, to whom.
+#[derive(Debug)]
+struct Flying(u64, u64, usize, Segment, bool);
+
+impl PartialEq for Flying {
+    fn eq(&self, other: &Self) -> bool {
+        (self.0, self.1) == (other.0, other.1)
+    }
+}
+impl Eq for Flying {}
+impl PartialOrd for Flying {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+impl Ord for Flying {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        (other.0, other.1).cmp(&(self.0, self.1))
+    }
+}
+
+/// The endpoints: data goes from the first to the second.
+pub(super) struct Pair {
+    pub(super) now: Nanos,
+    pub(super) ends: [Endpoint; 2],
+    flying: BinaryHeap<Flying>,
+    made: u64,
+    /// One way.
+    pub(super) delay: u64,
+    pub(super) read: u64,
+    /// What was sent, in order: when, by whom, and what.
+    pub(super) sent: Vec<(u64, usize, Segment)>,
+}
+
+impl Pair {
+    pub(super) fn new(congestion: Congestion) -> Self {
+        let rtt = Some(Nanos(40 * MS));
+        let end = |n| Endpoint::new(Nanos::ZERO, congestion, rtt, n);
+        Self {
+            now: Nanos::ZERO,
+            ends: [end(1), end(2)],
+            flying: BinaryHeap::new(),
+            made: 0,
+            delay: 20 * MS,
+            read: 0,
+            sent: Vec::new(),
+        }
+    }
+
+    fn flush(&mut self, who: usize, fate: &mut dyn FnMut(usize, &Segment) -> Fate) {
+        while let Some(segment) = self.ends[who].transmit(self.now) {
+            assert!(self.sent.len() < 200_000, "it never ends");
+            self.sent.push((self.now.0, who, segment));
+            let mut at = self.now.0 + self.delay;
+            let fate = fate(who, &segment);
+            let copies = match fate {
+                Fate::Lost => 0,
+                Fate::Twice => 2,
+                _ => 1,
+            };
+            if let Fate::Late(by) = fate {
+                at += by;
+            }
+            for _ in 0..copies {
+                self.made += 1;
+                let ce = fate == Fate::Marked && segment.ecn != forebay_queue::Ecn::NotEct;
+                self.flying.push(Flying(at, self.made, 1 - who, segment, ce));
+            }
+        }
+    }
+
+    /// Runs until `end` or until nothing more is to happen.
+    pub(super) fn run(&mut self, end: u64, mut fate: impl FnMut(usize, &Segment) -> Fate) {
+        self.flush(0, &mut fate);
+        loop {
+            let timer = self.ends[0].deadline().min(self.ends[1].deadline()).0;
+            let arrival = self.flying.peek().map_or(u64::MAX, |f| f.0);
+            let next = timer.min(arrival);
+            if next > end || next == u64::MAX {
+                return;
+            }
+            self.now = self.now.max(Nanos(next));
+            if arrival <= timer {
+                if let Some(Flying(_, _, to, segment, ce)) = self.flying.pop() {
+                    let read = self.ends[to].on_segment(self.now, &segment, ce);
+                    self.read += if to == 1 { read } else { 0 };
+                    self.flush(to, &mut fate);
+                }
+            } else {
+                for who in 0..2 {
+                    if self.ends[who].deadline() <= self.now {
+                        self.ends[who].on_timer(self.now);
+                        self.flush(who, &mut fate);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Data segments: when each was sent, and its first byte.
+    pub(super) fn data(&self) -> Vec<(u64, u64)> {
+        let data = self.sent.iter().filter(|s| s.1 == 0 && s.2.len > 0);
+        data.map(|s| (s.0, s.2.seq)).collect()
+    }
+
+    /// The same of a range of time, in milliseconds and segments.
+    pub(super) fn data_in(&self, ms: std::ops::Range<u64>) -> Vec<u64> {
+        let inside = |t: &u64| ms.contains(&(t / MS));
+        self.data().into_iter().filter(|s| inside(&s.0)).map(|s| s.1 / MSS).collect()
+    }
+}
+
+fn congestion() -> impl Strategy<Value = Congestion> {
+    prop_oneof![
+        Just(Congestion::Cubic),
+        Just(Congestion::Reno),
+        Just(Congestion::Bbr),
+        Just(Congestion::Dctcp),
+        Just(Congestion::Prague),
+        (1_u32..100).prop_map(Congestion::Fixed),
+    ]
+}
+
+fn fates() -> impl Strategy<Value = Vec<Fate>> {
+    let fate = prop_oneof![
+        12 => Just(Fate::Arrives),
+        3 => Just(Fate::Lost),
+        2 => Just(Fate::Marked),
+        1 => Just(Fate::Twice),
+        2 => (1..100 * MS).prop_map(Fate::Late),
+    ];
+    prop::collection::vec(fate, 0..400)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+
+    /// Whatever happens to the first few hundred segments, all bytes are delivered once and in
+    /// order, no window is overrun, and both ends fall silent.
+    #[test]
+    fn all_is_delivered_once(
+        congestion in congestion(),
+        fates in fates(),
+        writes in prop::collection::vec(1_u64..100_000, 1..6),
+        ecn: bool,
+    ) {
+        let mut pair = Pair::new(congestion);
+        if ecn {
+            pair.ends = pair.ends.map(|end| end.with_ecn(Nanos::ZERO));
+        }
+        let mut planned = fates.into_iter();
+        // The right edge that the receiver has allowed so far, and what was sent.
+        let (mut edge, mut end) = (65_536, 0);
+        let mut fate = |who: usize, s: &Segment| {
+            if who == 0 {
+                end = end.max(s.end());
+                assert!(end <= edge, "beyond the peer's window");
+            } else {
+                let allowed = s.ack + u64::from(s.window);
+                assert!(allowed >= edge, "the window shrank");
+                edge = allowed;
+            }
+            planned.next().unwrap_or(Fate::Arrives)
+        };
+        for (n, bytes) in writes.iter().enumerate() {
+            pair.ends[0].write(*bytes);
+            pair.run((n as u64 + 1) * 300 * MS, &mut fate);
+            prop_assert!(pair.read <= writes[..=n].iter().sum());
+            pair.ends[0].check();
+        }
+        pair.run(u64::MAX, &mut fate);
+        prop_assert_eq!(pair.read, writes.iter().sum::<u64>());
+        prop_assert_eq!(pair.ends[0].sender.deadline(), Nanos::MAX);
+        pair.ends[0].check();
+    }
+}
+
+#[test]
+fn an_idle_connection_falls_back_to_its_initial_window() {
+    let mut pair = Pair::new(Congestion::Reno);
+    pair.ends[0].write(150 * MSS);
+    pair.run(3_000 * MS, |_, _| Fate::Arrives);
+    assert_eq!(pair.read, 150 * MSS);
+    let start = pair.sent.len();
+    pair.now = Nanos(3_000 * MS);
+    pair.ends[0].write(50 * MSS);
+    pair.run(3_010 * MS, |_, _| Fate::Arrives);
+    assert_eq!(pair.sent.len() - start, 10);
+}
+
+#[test]
+fn marks_are_echoed_until_the_window_is_reduced_and_cut_it_once() {
+    let rtt = Some(Nanos(40 * MS));
+    let end = |n| Endpoint::new(Nanos::ZERO, Congestion::Reno, rtt, n).with_ecn(Nanos::ZERO);
+    let mut pair = Pair { ends: [end(1), end(2)], ..Pair::new(Congestion::Reno) };
+    pair.ends[0].write(400 * MSS);
+    // The first window of twenty is marked.
+    let mark = |who, s: &Segment| match who {
+        0 if (10..30).contains(&(s.seq / MSS)) => Fate::Marked,
+        _ => Fate::Arrives,
+    };
+    pair.run(10_000 * MS, mark);
+    let echoes: Vec<_> = pair.sent.iter().filter(|s| s.1 == 1 && s.2.ece).collect();
+    let reduced: Vec<_> = pair.sent.iter().filter(|s| s.2.cwr).collect();
+    assert_eq!(reduced.len(), 1);
+    assert!(echoes.len() > 10 && echoes.iter().all(|e| e.0 < reduced[0].0 + 41 * MS));
+    // From 20 to 10, and growing by one each round trip.
+    assert!((10..=13).contains(&pair.data_in(160..199).len()), "{:?}", pair.data_in(160..199));
+    assert_eq!(pair.read, 400 * MSS);
+    assert_eq!(pair.ends[0].repairs(), (0, 0));
+    let ecn = |s: &Segment| s.ecn;
+    assert!(
+        pair.sent.iter().filter(|s| s.2.len == 0).all(|s| ecn(&s.2) == forebay_queue::Ecn::NotEct)
+    );
+}
+
+#[test]
+fn prague_is_marked_to_a_steady_window_and_counts_every_mark() {
+    let mut pair = Pair::new(Congestion::Prague);
+    pair.ends[0].write(1 << 40);
+    // A tenth of all is marked, evenly: W = 2 / p segments (RFC 9331 section 4.3).
+    let (mut sent, mut marks) = (0_u64, 0_u32);
+    pair.run(20_000 * MS, |who, _| {
+        sent += u64::from(who == 0);
+        let marked = who == 0 && sent % 10 == 0;
+        marks += u32::from(marked);
+        if marked { Fate::Marked } else { Fate::Arrives }
+    });
+    let data = pair.data_in(10_000..20_000).len() as f64;
+    let window = data / 250.0;
+    assert!((17.0..23.0).contains(&window), "{window}");
+    let told = pair.sent.iter().rev().find(|s| s.1 == 1).unwrap().2.marked;
+    assert!(marks - told < 10, "{marks} {told}");
+    assert!(pair.sent.iter().all(|s| s.2.ecn == forebay_queue::Ecn::Ect1));
+}
+
+#[test]
+fn prague_halves_when_something_is_lost() {
+    let mut pair = Pair::new(Congestion::Prague);
+    pair.ends[0].write(1 << 40);
+    let mut sent = 0_u64;
+    pair.run(8_000 * MS, |who, s| {
+        sent += u64::from(who == 0);
+        match who {
+            0 if s.timestamp > 6_000 * MS && sent < 1_000_000 => {
+                sent = 1_000_000;
+                Fate::Lost
+            }
+            0 if sent % 20 == 0 => Fate::Marked,
+            _ => Fate::Arrives,
+        }
+    });
+    let (before, after) = (pair.data_in(5_920..5_960).len(), pair.data_in(6_120..6_160).len());
+    assert!((2 * after).abs_diff(before) <= before / 5 + 2, "{before} {after}");
+}
