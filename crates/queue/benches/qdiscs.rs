@@ -13,8 +13,8 @@ use std::time::Instant;
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use forebay_queue::{
-    Codel, DropReason, Drr, Ecn, Fifo, FqCodel, Limit, Packet, Pie, Qdisc, Sfq, StrictPriority,
-    TokenBucket, codel, drr, fifo, fq_codel, pie, sfq, token_bucket,
+    Codel, DropReason, Drr, DualPi2, Ecn, Fifo, FqCodel, Limit, Packet, Pi2, Pie, Qdisc, Sfq,
+    StrictPriority, TokenBucket, codel, drr, dualpi2, fifo, fq_codel, pi2, pie, sfq, token_bucket,
 };
 use forebay_units::{Bytes, Nanos, Rate};
 
@@ -68,7 +68,8 @@ impl Source {
         // A classifier's hash: any bijection that scatters will do.
         let hash = flow.wrapping_mul(0x9e37_79b1).rotate_left(15).wrapping_mul(0x85eb_ca6b);
         let class = (hash >> 29) as u8;
-        (self.now, Descriptor { _frame: 0, flow: hash, len: 1514, class, ecn: Ecn::Ect0 })
+        let ecn = if hash & 1 == 0 { Ecn::Ect0 } else { Ecn::Ect1 };
+        (self.now, Descriptor { _frame: 0, flow: hash, len: 1514, class, ecn })
     }
 }
 
@@ -154,6 +155,15 @@ fn all(c: &mut Criterion) {
     bench(c, "pie", |flows| {
         let limit = Limit::packets(flows * 2);
         Pie::new(pie::Config { limit, ..pie::Config::default() }).expect("valid")
+    });
+    bench(c, "pi2", |flows| {
+        let limit = Limit::packets(flows * 2);
+        Pi2::new(pi2::Config { limit, ..pi2::Config::default() }).expect("valid")
+    });
+    // Half of the flows are L4S by their ECN field.
+    bench(c, "dualpi2", |flows| {
+        let config = dualpi2::Config { limit: flows * 2, ..dualpi2::Config::default() };
+        DualPi2::new(config).expect("valid")
     });
     bench(c, "sfq", sfq);
     bench(c, "fq_codel", |flows| {

@@ -9,6 +9,8 @@
 //! | [`Fifo`] | one queue, first come first served, limited in packets, bytes and time |
 //! | [`Codel`] | one queue kept short by RFC 8289's control law |
 //! | [`Pie`] | one queue held at a target delay by random drops on arrival (RFC 8033) |
+//! | [`Pi2`] | one queue held at a target delay, classic and L4S senders coupled |
+//! | [`DualPi2`] | two queues, the shallow one for L4S, coupled (RFC 9332) |
 //! | [`Sfq`] | a fair share for every flow, the longest flow pays |
 //! | [`FqCodel`] | a fair share for every flow and a short queue for each (RFC 8290) |
 //! | [`Drr`] | weighted shares for classes, each its own qdisc |
@@ -25,13 +27,16 @@ extern crate alloc;
 mod chain;
 mod children;
 pub mod codel;
+mod coupled;
 pub mod drr;
+pub mod dualpi2;
 mod error;
 pub mod fifo;
 mod flow_hash;
 pub mod fq_codel;
 mod limit;
 mod packet;
+pub mod pi2;
 pub mod pie;
 mod prefetch;
 mod qdisc;
@@ -45,12 +50,15 @@ mod ticker;
 pub mod token_bucket;
 
 pub use codel::Codel;
+pub use coupled::Marking;
 pub use drr::Drr;
+pub use dualpi2::DualPi2;
 pub use error::ConfigError;
 pub use fifo::Fifo;
 pub use fq_codel::FqCodel;
 pub use limit::Limit;
 pub use packet::{Ecn, Packet};
+pub use pi2::Pi2;
 pub use pie::Pie;
 pub use qdisc::{Backlog, DropReason, DropSink, Qdisc};
 pub use sfq::Sfq;

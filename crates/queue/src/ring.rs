@@ -74,6 +74,18 @@ impl<P: Packet> Ring<P> {
         self.packets.front().map(|head| &head.packet)
     }
 
+    /// When the packet at the head was enqueued.
+    #[inline]
+    pub(crate) fn head_enqueued(&self) -> Option<Nanos> {
+        self.packets.front().map(|head| head.enqueued)
+    }
+
+    /// How long the packet at the head has waited, zero if there is none.
+    #[inline]
+    pub(crate) fn head_sojourn(&self, now: Nanos) -> Nanos {
+        self.packets.front().map_or(Nanos::ZERO, |head| head.sojourn(now))
+    }
+
     pub(crate) fn backlog(&self) -> Backlog {
         Backlog { packets: self.packets.len() as u64, bytes: self.bytes }
     }

@@ -5,8 +5,8 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use forebay_queue::{
-    Codel, DropReason, Drr, Ecn, Fifo, FqCodel, Limit, Packet, Pie, Qdisc, Sfq, StrictPriority,
-    TokenBucket, codel, drr, fifo, fq_codel, pie, sfq, token_bucket,
+    Codel, DropReason, Drr, DualPi2, Ecn, Fifo, FqCodel, Limit, Packet, Pi2, Pie, Qdisc, Sfq,
+    StrictPriority, TokenBucket, codel, drr, dualpi2, fifo, fq_codel, pi2, pie, sfq, token_bucket,
 };
 use forebay_units::{Bytes, Nanos, Rate};
 
@@ -48,7 +48,7 @@ impl Packet for Pkt {
     }
 
     fn ecn(&self) -> Ecn {
-        Ecn::NotEct
+        if self.0.is_multiple_of(5) { Ecn::Ect1 } else { Ecn::NotEct }
     }
 
     fn set_ce(&mut self) {}
@@ -80,10 +80,12 @@ fn nothing_is_allocated_once_warm() {
     let fq_codel = fq_codel::Config { limit: 500, ..fq_codel::Config::default() };
     let rate = Some(Rate::from_mbps(50));
     let shaper = token_bucket::Config { rate, ..token_bucket::Config::default() };
-    let qdiscs: [(&str, Box<dyn Qdisc<Pkt>>); 8] = [
+    let qdiscs: [(&str, Box<dyn Qdisc<Pkt>>); 10] = [
         ("fifo", Box::new(fifo())),
         ("codel", Box::new(Codel::new(codel::Config::default()).unwrap())),
         ("pie", Box::new(Pie::new(pie::Config::default()).unwrap())),
+        ("pi2", Box::new(Pi2::new(pi2::Config::default()).unwrap())),
+        ("dualpi2", Box::new(DualPi2::new(dualpi2::Config::default()).unwrap())),
         ("sfq", Box::new(sfq())),
         ("fq_codel", Box::new(FqCodel::new(fq_codel).unwrap())),
         (

@@ -1,10 +1,10 @@
 //! Configurations that cannot work are refused, with a message that says what to do.
 
 use forebay_queue::{
-    Codel, ConfigError, Drr, Fifo, FqCodel, Limit, Pie, Sfq, StrictPriority, codel, drr, fifo,
-    fq_codel, pie, sfq,
+    Codel, ConfigError, Drr, DualPi2, Fifo, FqCodel, Limit, Pi2, Pie, Sfq, StrictPriority, codel,
+    drr, dualpi2, fifo, fq_codel, pi2, pie, sfq,
 };
-use forebay_units::{Bytes, Nanos};
+use forebay_units::{Bytes, Nanos, Rate};
 
 use crate::packet::Pkt;
 
@@ -24,6 +24,11 @@ fn defaults_are_accepted() {
     assert!(Fifo::<Pkt>::new(fifo::Config::default()).is_ok());
     assert!(Codel::<Pkt>::new(codel::Config::default()).is_ok());
     assert!(Pie::<Pkt>::new(pie::Config::default()).is_ok());
+    assert!(Pi2::<Pkt>::new(pi2::Config::default()).is_ok());
+    assert!(DualPi2::<Pkt>::new(dualpi2::Config::default()).is_ok());
+    assert!(DualPi2::<Pkt>::new(dualpi2::Config::paper()).is_ok());
+    let slow = dualpi2::Config::rfc9332().for_link(Rate::from_bps(1));
+    assert!(DualPi2::<Pkt>::new(slow).is_ok());
     assert!(Sfq::<Pkt>::new(sfq::Config::default()).is_ok());
     assert!(FqCodel::<Pkt>::new(fq_codel::Config::default()).is_ok());
 }
@@ -79,6 +84,53 @@ fn pie_needs_times_and_gains() {
     ] {
         let config = pie::Config { params, ..pie::Config::default() };
         assert_eq!(refused(Pie::<Pkt>::new(config)), setting);
+    }
+}
+
+#[test]
+fn pi2_needs_gains_and_a_coupling() {
+    let default = pi2::Params::default;
+    for (params, setting) in [
+        (pi2::Params { target: Nanos::ZERO, ..default() }, "target"),
+        (pi2::Params { tupdate: Nanos::ZERO, ..default() }, "tupdate"),
+        (pi2::Params { alpha: f64::INFINITY, ..default() }, "alpha"),
+        (pi2::Params { beta: -1.0, ..default() }, "beta"),
+        (default(), "accepted"),
+    ] {
+        let config = pi2::Config { params, ..pi2::Config::default() };
+        assert_eq!(refused(Pi2::<Pkt>::new(config)), setting);
+        let config = dualpi2::Config { params, ..dualpi2::Config::default() };
+        assert_eq!(refused(DualPi2::<Pkt>::new(config)), setting);
+    }
+    for (coupling, max_classic, setting) in [
+        (0.5, None, "coupling"),
+        (f64::NAN, None, "coupling"),
+        (2.0, Some(1.5), "max_classic"),
+        (1.0, None, "accepted"),
+    ] {
+        let config = pi2::Config { coupling, max_classic, ..pi2::Config::default() };
+        assert_eq!(refused(Pi2::<Pkt>::new(config)), setting);
+        let config = dualpi2::Config { coupling, max_classic, ..dualpi2::Config::default() };
+        assert_eq!(refused(DualPi2::<Pkt>::new(config)), setting);
+    }
+}
+
+#[test]
+fn dualpi2_needs_room_and_weights() {
+    let default = dualpi2::Config::default;
+    let weights = |low_latency, classic| dualpi2::Config {
+        schedule: dualpi2::Schedule::RoundRobin { low_latency, classic },
+        ..default()
+    };
+    for (config, setting) in [
+        (dualpi2::Config { limit: 0, ..default() }, "limit"),
+        (dualpi2::Config { mtu: Bytes::ZERO, ..default() }, "mtu"),
+        (dualpi2::Config { bytes: Some(Bytes(1513)), ..default() }, "bytes"),
+        (weights(0, 1), "schedule.low_latency"),
+        (weights(15, 1001), "schedule.classic"),
+        (weights(1, 1), "accepted"),
+    ] {
+        assert_eq!(refused(DualPi2::<Pkt>::new(config)), setting);
     }
 }
 

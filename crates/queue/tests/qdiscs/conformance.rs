@@ -1,8 +1,8 @@
 //! Every qdisc through random operations, against the model.
 
 use forebay_queue::{
-    Codel, DropReason, Drr, Ecn, Fifo, FqCodel, Limit, Pie, Qdisc, Sfq, StrictPriority,
-    TokenBucket, codel, drr, fifo, fq_codel, pie, sfq, token_bucket,
+    Codel, DropReason, Drr, DualPi2, Ecn, Fifo, FqCodel, Limit, Pi2, Pie, Qdisc, Sfq,
+    StrictPriority, TokenBucket, codel, drr, dualpi2, fifo, fq_codel, pi2, pie, sfq, token_bucket,
 };
 use forebay_units::{Bytes, Nanos, Rate};
 use proptest::prelude::*;
@@ -79,6 +79,25 @@ fn pie(limit: Limit) -> Boxed {
     Box::new(Pie::new(pie::Config { limit, params, ..pie::Config::default() }).unwrap())
 }
 
+/// A controller quick enough for a test to see it drop, up to overload.
+fn quick() -> pi2::Params {
+    let (target, tupdate) = (Nanos::from_micros(500), Nanos::from_micros(100));
+    pi2::Params { target, tupdate, alpha: 50.0, beta: 50.0 }
+}
+
+fn pi2(limit: Limit) -> Boxed {
+    let config = pi2::Config { limit, params: quick(), ..pi2::Config::default() };
+    Box::new(Pi2::new(config).unwrap())
+}
+
+fn dualpi2(config: dualpi2::Config) -> Boxed {
+    Box::new(DualPi2::new(dualpi2::Config { limit: 40, params: quick(), ..config }).unwrap())
+}
+
+fn scalable(packet: &Pkt) -> bool {
+    matches!(packet.ecn, Ecn::Ect1 | Ecn::Ce)
+}
+
 fn shaped(burst: token_bucket::Burst, rate: Rate, child: Boxed) -> Boxed {
     let config = token_bucket::Config { rate: Some(rate), burst };
     Box::new(TokenBucket::new(config, child))
@@ -105,6 +124,7 @@ macro_rules! conforms {
 
 const CODEL: &[DropReason] = &[DropReason::Codel];
 const PIE: &[DropReason] = &[DropReason::Pie];
+const PI2: &[DropReason] = &[DropReason::Pi2, DropReason::Overload];
 const TIME: Nanos = Nanos::from_millis(4);
 const MS: Nanos = Nanos::from_millis(1);
 
@@ -120,6 +140,19 @@ conforms! {
     pie_queue: Rules { packets: 40, aqm: PIE, early: true, ..RULES } => pie(Limit::packets(40));
     pie_by_all: Rules { packets: 40, bytes: 40_000, time: TIME, aqm: PIE, early: true, ..RULES } =>
         pie(Limit::packets(40).and(Limit::bytes(Bytes(40_000))).and(Limit::time(TIME)));
+    pi2_queue: Rules { packets: 40, aqm: PI2, empties: true, ..RULES } => pi2(Limit::packets(40));
+    pi2_by_all: Rules { packets: 40, bytes: 40_000, time: TIME, aqm: PI2, empties: true, ..RULES } =>
+        pi2(Limit::packets(40).and(Limit::bytes(Bytes(40_000))).and(Limit::time(TIME)));
+    dualpi2_rfc9332: Rules { packets: 40, aqm: PI2, empties: true, lane: scalable, ..RULES } =>
+        dualpi2(dualpi2::Config::rfc9332());
+    dualpi2_paper: Rules { packets: 40, aqm: PI2, empties: true, lane: scalable, ..RULES } =>
+        dualpi2(dualpi2::Config::paper());
+    dualpi2_by_class: Rules { packets: 40, aqm: PI2, empties: true, lane: |p| p.class == 1 || p.class != 2 && scalable(p), ..RULES } =>
+        dualpi2(dualpi2::Config {
+            low_latency_class: Some(1),
+            classic_class: Some(2),
+            ..dualpi2::Config::rfc9332()
+        });
     sfq_queue: Rules { packets: 24, flow_packets: 9, flows: 6, ..RULES } =>
         sfq(sfq::Config { perturb: None, ..small_sfq() });
     sfq_with_head_drop: Rules { packets: 24, flow_packets: 9, flows: 6, ..RULES } =>

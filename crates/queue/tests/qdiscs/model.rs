@@ -23,6 +23,10 @@ pub(crate) struct Rules {
     pub(crate) aqm: &'static [DropReason],
     /// The AQM drops what comes, not what goes.
     pub(crate) early: bool,
+    /// The AQM may drop all that waits.
+    pub(crate) empties: bool,
+    /// Packets of one flow keep their order among those with the same of this.
+    pub(crate) lane: fn(&Pkt) -> bool,
     /// What is considered first is what `peek` showed.
     pub(crate) peeks: bool,
 }
@@ -37,6 +41,8 @@ pub(crate) const RULES: Rules = Rules {
     shaped: false,
     aqm: &[],
     early: false,
+    empties: false,
+    lane: |_| true,
     peeks: true,
 };
 
@@ -113,7 +119,8 @@ impl Model {
         } else {
             assert_eq!(event, (!self.waiting.is_empty()).then_some(self.now));
         }
-        if !expired {
+        let emptied = self.rules.empties && sent.is_none() && !drops.is_empty();
+        if !expired && !emptied {
             assert_eq!(event.is_some_and(|at| at <= self.now), sent.is_some(), "event {event:?}");
         }
         for drop in drops {
@@ -128,10 +135,10 @@ impl Model {
             let marked = packet.ecn == Ecn::Ce && original.ecn != Ecn::NotEct;
             assert!(packet.ecn == original.ecn || (!self.rules.aqm.is_empty() && marked));
             assert!(self.now.saturating_sub(came) <= self.rules.time);
-            let overtaken = self
-                .waiting
-                .values()
-                .find(|(other, _)| other.flow == packet.flow && other.id < packet.id);
+            let lane = self.rules.lane;
+            let overtaken = self.waiting.values().find(|(other, _)| {
+                other.flow == packet.flow && other.id < packet.id && lane(other) == lane(&original)
+            });
             assert_eq!(overtaken, None, "by {packet:?} of its own flow");
         }
         sent

@@ -1,0 +1,55 @@
+//! The probabilities of the two queues, from the base probability and the L4S queue's own wait.
+
+use forebay_units::Nanos;
+
+use super::{DualPi2, Input, Saturation};
+use crate::Packet;
+use crate::coupled::Signals;
+
+impl<P: Packet> DualPi2<P> {
+    /// Makes the updates that have become due.
+    pub(super) fn advance(&mut self, now: Nanos) {
+        if !self.control.is_due(now) {
+            return;
+        }
+        while let Some(at) = self.control.take(now) {
+            let low_latency = self.low_latency.queue.head_sojourn(at);
+            let classic = self.classic.queue.head_sojourn(at);
+            let alone = self.classic.queue.front().is_none();
+            self.control.update(match self.config.input {
+                Input::Greatest => classic.max(low_latency),
+                Input::ClassicFirst if alone => low_latency,
+                Input::ClassicFirst => classic,
+            });
+            self.overload.observe(at, self.is_saturated());
+        }
+    }
+
+    /// Whether the classic probability has reached its maximum.
+    fn is_saturated(&self) -> bool {
+        self.control.base() * self.control.base() >= self.max_classic
+    }
+
+    /// The classic queue's signals; `exempt` where too little waits for any.
+    pub(super) fn classic_signals(&self, exempt: bool) -> Signals {
+        if exempt {
+            return Signals::default();
+        }
+        let base = self.control.base();
+        let classic = base * base;
+        let drops = self.config.on_saturation == Saturation::Drop && self.is_saturated();
+        let scalable = (self.config.coupling * base).min(1.0);
+        Signals { scalable, classic, overload: drops.then_some(classic) }
+    }
+
+    /// The L4S queue's signals for the packet at its head (RFC 9332 Figure 7).
+    pub(super) fn low_latency_signals(&self, now: Nanos, exempt: bool) -> Signals {
+        let coupled = self.classic_signals(exempt);
+        let queue = &self.low_latency.queue;
+        let native =
+            self.config.native.probability(queue.head_sojourn(now), queue.backlog().packets);
+        let scalable = coupled.scalable.max(native);
+        let base = scalable / self.config.coupling;
+        Signals { scalable, classic: base * base, overload: coupled.overload }
+    }
+}

@@ -1,0 +1,51 @@
+//! The L4S queue's own AQM: how likely a mark is at a packet's own wait.
+
+use forebay_units::Nanos;
+
+/// A ramp from no marks to all (RFC 9332 Figure 5); a step if its range is zero.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ramp {
+    /// The wait up to which nothing is marked.
+    pub threshold: Nanos,
+    /// How much longer a wait is until everything is marked.
+    pub range: Nanos,
+    /// With fewer packets in the queue, the one that leaves included, nothing is marked: on a slow
+    /// link a single packet takes longer than the threshold to go (RFC 9332 appendix A.2, where the
+    /// threshold to be exceeded is one packet).
+    pub min_packets: u32,
+}
+
+impl Ramp {
+    /// The likelihood of a mark for a packet that waited for `sojourn` in a queue of `packets`.
+    #[inline]
+    pub(super) fn probability(&self, sojourn: Nanos, packets: u64) -> f64 {
+        if packets < u64::from(self.min_packets) || sojourn <= self.threshold {
+            return 0.0;
+        }
+        let above = sojourn - self.threshold;
+        if above >= self.range {
+            return 1.0;
+        }
+        above.as_secs_f64() / self.range.as_secs_f64()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_ramp_by_hand() {
+        let us = Nanos::from_micros;
+        let ramp = Ramp { threshold: us(800), range: us(400), min_packets: 2 };
+        for (wait, expected) in [(0, 0.0), (800, 0.0), (900, 0.25), (1100, 0.75), (1200, 1.0)] {
+            let off = ramp.probability(us(wait), 2) - expected;
+            assert!((-1e-12..1e-12).contains(&off), "{wait} us");
+        }
+        assert!(ramp.probability(us(5000), 1) == 0.0, "a single packet");
+        let step = Ramp { range: Nanos::ZERO, threshold: us(1000), min_packets: 2 };
+        assert!(
+            step.probability(us(1000), 2) == 0.0 && step.probability(Nanos(1_000_001), 2) == 1.0
+        );
+    }
+}
