@@ -1,3 +1,7 @@
+mod values;
+
+pub use values::Value;
+
 use core::fmt;
 
 use forebay_units::{Bytes, Nanos, Rate};
@@ -11,12 +15,19 @@ pub enum Mode {
     Open,
 }
 
-impl fmt::Display for Mode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
+impl Mode {
+    /// Its name in records and on screens.
+    pub const fn name(self) -> &'static str {
+        match self {
             Self::DelayControl => "delay control",
             Self::Open => "open",
-        })
+        }
+    }
+}
+
+impl fmt::Display for Mode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
     }
 }
 

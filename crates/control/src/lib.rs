@@ -54,6 +54,6 @@ pub use bundle::Bundle;
 pub use config::{BundleConfig, ConfigError, CopaConfig, EpochConfig};
 pub use controller::{Measurement, RateController};
 pub use copa::Copa;
-pub use event::{Claim, Event, MinRttReason, Mode, ModeReason, Phase};
+pub use event::{Claim, Event, MinRttReason, Mode, ModeReason, Phase, Value};
 pub use feedback::Feedback;
 pub use snapshot::{Counters, Snapshot};

@@ -14,6 +14,7 @@ pub(crate) fn sendbox(args: &SendboxArgs) -> ExitCode {
     let paths = LogPaths {
         packets: args.packet_log.clone(),
         ticks: args.tick_log.clone(),
+        events: args.event_log.clone(),
         counters: args.counters.clone(),
     };
     let load = SendboxConfig::load(&args.config).map_err(Error::from);

@@ -55,6 +55,9 @@ pub(crate) struct SendboxArgs {
     /// Record every tick of the controllers, as JSON lines.
     #[arg(long, value_name = "FILE")]
     pub(crate) tick_log: Option<PathBuf>,
+    /// Record every decision of the controllers with its reason, as JSON lines.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) event_log: Option<PathBuf>,
     /// Write the account of all packets at the end, as JSON.
     #[arg(long, value_name = "FILE")]
     pub(crate) counters: Option<PathBuf>,

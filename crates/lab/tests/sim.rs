@@ -4,7 +4,7 @@
 
 use forebay_lab::analysis::Analysis;
 use forebay_lab::engine::{Engine, EngineError, Interrupt, Job};
-use forebay_lab::results::{Run, store};
+use forebay_lab::results::{Run, Value, store};
 use forebay_lab::scenario::{DEMO, Scenario, parse};
 use forebay_lab::sim_engine::Sim;
 use forebay_units::Nanos;
@@ -150,6 +150,14 @@ fn a_dead_receivebox_opens_the_bundle_until_it_is_back() {
         run.ticks.iter().find(|t| t.time >= time).unwrap().mode.clone()
     };
     assert_eq!([3.9, 5.0, 6.9, 9.0].map(mode), ["delay control", "open", "open", "delay control"]);
+    let modes: Vec<_> = run.events.iter().filter(|e| e.kind == "mode_changed").collect();
+    let reasons: Vec<_> = modes.iter().map(|e| e.values["reason"].clone()).collect();
+    let expected = ["measured", "no_feedback", "feedback_returned"];
+    assert_eq!(reasons, expected.map(|name| Value::Name(name.to_owned())));
+    let Value::Number(silence) = modes[1].values["silence"] else { panic!("{:?}", modes[1]) };
+    assert!((4_000_000_000..5_000_000_000).contains(&modes[1].time), "{:?}", modes[1]);
+    assert!((500_000_000..1_100_000_000).contains(&silence), "{silence}");
+    assert!(run.events.is_sorted_by_key(|e| e.time));
     let faults: Vec<_> = run.faults.iter().map(|f| (f.killed, f.ready)).collect();
     assert_eq!(faults, [(4_000_000_000, Some(7_000_000_000))]);
     assert!(Analysis::of(&run).summary.conservation.ok);

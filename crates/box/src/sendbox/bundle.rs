@@ -7,7 +7,7 @@ use forebay_dataplane::Packet;
 use forebay_dataplane::record::Tick;
 use forebay_queue::token_bucket;
 use forebay_queue::{Backlog, DropSink, Packet as _, Qdisc, TokenBucket};
-use forebay_units::{Bytes, Nanos, Rate};
+use forebay_units::{Bytes, Nanos};
 use forebay_wire::EpochSize;
 use forebay_wire::feedback::{BundleId, FEEDBACK_LEN, Received, SendboxChannel};
 
@@ -122,8 +122,14 @@ impl Bundle {
         channel.send(&self.feedback.update(epoch), self.receivebox);
     }
 
-    /// The controller's tick: sets the rate, tells the receivebox a new epoch size, explains itself.
-    pub(super) fn tick(&mut self, now: Nanos, channel: &Channel) {
+    /// The controller's tick: sets the rate, tells the receivebox a new epoch size, explains itself
+    /// to `explain` and in the program's log.
+    pub(super) fn tick<E>(
+        &mut self,
+        now: Nanos,
+        channel: &Channel,
+        mut explain: impl FnMut(&str, &control::Event) -> Result<(), E>,
+    ) -> Result<(), E> {
         self.control.on_tick(now, self.shaper.backlog().bytes);
         self.shaper.set_rate(now, self.control.rate());
         let silent = now.saturating_sub(self.in_touch) >= REMIND_AFTER;
@@ -136,23 +142,13 @@ impl Bundle {
                 control::Event::RateSet { .. } => tracing::debug!("bundle {}: {event}", self.name),
                 _ => tracing::info!("bundle {}: {event}", self.name),
             }
+            explain(&self.name, &event)?;
         }
+        Ok(())
     }
 
     pub(super) fn record(&self, now: Nanos) -> Tick {
-        let s = self.control.snapshot();
-        Tick {
-            time: now.0,
-            bundle: self.name.clone(),
-            mode: s.mode.to_string(),
-            rate: s.rate.map(Rate::as_bps),
-            rtt: s.rtt.map(|t| t.0),
-            min_rtt: s.min_rtt.map(|t| t.0),
-            send_rate: s.send_rate.map(Rate::as_bps),
-            receive_rate: s.receive_rate.map(Rate::as_bps),
-            epoch: s.epoch,
-            backlog: self.shaper.backlog().bytes.0,
-        }
+        Tick::new(now, &self.name, &self.control.snapshot(), self.shaper.backlog().bytes)
     }
 
     pub(super) fn id(&self) -> BundleId {

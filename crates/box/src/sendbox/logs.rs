@@ -5,7 +5,8 @@ use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use forebay_dataplane::packet_log::{PacketLog, Record};
-use forebay_dataplane::record::Tick;
+use forebay_dataplane::record::{Event, Tick};
+use serde::Serialize;
 
 use crate::Error;
 
@@ -13,6 +14,8 @@ use crate::Error;
 const MAX_PACKETS: u64 = 100_000_000;
 /// Ticks: some 200 bytes each; a day of one bundle.
 const MAX_TICKS: u64 = 10_000_000;
+/// Events: some 300 bytes each.
+const MAX_EVENTS: u64 = 10_000_000;
 
 /// Files to write.
 #[derive(Clone, Debug, Default)]
@@ -21,14 +24,16 @@ pub struct LogPaths {
     pub packets: Option<PathBuf>,
     /// Every tick of every controller, a line of JSON each ([`Tick`]).
     pub ticks: Option<PathBuf>,
+    /// Every decision of every controller with its reason, a line of JSON each ([`Event`]).
+    pub events: Option<PathBuf>,
     /// The account of all packets, at the end.
     pub counters: Option<PathBuf>,
 }
 
 pub(super) struct Logs {
     packets: Option<(PacketLog, PathBuf)>,
-    ticks: Option<(BufWriter<File>, PathBuf)>,
-    ticks_left: u64,
+    ticks: Option<Lines>,
+    events: Option<Lines>,
 }
 
 impl Logs {
@@ -37,11 +42,14 @@ impl Logs {
             Some(p) => Some((PacketLog::create(p, MAX_PACKETS).map_err(at(p))?, p.clone())),
             None => None,
         };
-        let ticks = match &paths.ticks {
-            Some(p) => Some((BufWriter::new(File::create(p).map_err(at(p))?), p.clone())),
-            None => None,
+        let lines = |path: &Option<PathBuf>, limit| {
+            path.as_ref().map(|p| Lines::create(p, limit)).transpose()
         };
-        Ok(Self { packets, ticks, ticks_left: MAX_TICKS })
+        Ok(Self {
+            packets,
+            ticks: lines(&paths.ticks, MAX_TICKS)?,
+            events: lines(&paths.events, MAX_EVENTS)?,
+        })
     }
 
     pub(super) fn packet(&mut self, record: &Record) -> Result<(), Error> {
@@ -51,20 +59,14 @@ impl Logs {
         }
     }
 
-    /// Whether ticks are asked for: making a record costs something.
-    pub(super) fn wants_ticks(&self) -> bool {
-        self.ticks.is_some() && self.ticks_left > 0
+    /// Writes down what `tick` makes, if ticks are asked for: making one costs something.
+    pub(super) fn tick(&mut self, tick: impl FnOnce() -> Tick) -> Result<(), Error> {
+        self.ticks.as_mut().map_or(Ok(()), |lines| lines.push(tick))
     }
 
-    pub(super) fn tick(&mut self, tick: &Tick) -> Result<(), Error> {
-        self.ticks_left = self.ticks_left.saturating_sub(1);
-        match &mut self.ticks {
-            Some((out, path)) => serde_json::to_writer(&mut *out, tick)
-                .map_err(Into::into)
-                .and_then(|()| out.write_all(b"\n"))
-                .map_err(at(path)),
-            None => Ok(()),
-        }
+    /// Likewise for events.
+    pub(super) fn event(&mut self, event: impl FnOnce() -> Event) -> Result<(), Error> {
+        self.events.as_mut().map_or(Ok(()), |lines| lines.push(event))
     }
 
     pub(super) fn finish(self) -> Result<(), Error> {
@@ -74,10 +76,36 @@ impl Logs {
                 tracing::warn!("{}: {left_out} packets past the limit left out", path.display());
             }
         }
-        if let Some((mut out, path)) = self.ticks {
-            out.flush().map_err(at(&path))?;
+        self.ticks.into_iter().chain(self.events).try_for_each(Lines::finish)
+    }
+}
+
+/// A file of JSON lines that does not outgrow its limit.
+struct Lines {
+    out: BufWriter<File>,
+    path: PathBuf,
+    room: u64,
+}
+
+impl Lines {
+    fn create(path: &Path, limit: u64) -> Result<Self, Error> {
+        let file = File::create(path).map_err(at(path))?;
+        Ok(Self { out: BufWriter::new(file), path: path.to_owned(), room: limit })
+    }
+
+    fn push<T: Serialize>(&mut self, record: impl FnOnce() -> T) -> Result<(), Error> {
+        if self.room == 0 {
+            return Ok(());
         }
-        Ok(())
+        self.room -= 1;
+        serde_json::to_writer(&mut self.out, &record())
+            .map_err(Into::into)
+            .and_then(|()| self.out.write_all(b"\n"))
+            .map_err(at(&self.path))
+    }
+
+    fn finish(mut self) -> Result<(), Error> {
+        self.out.flush().map_err(at(&self.path))
     }
 }
 

@@ -11,7 +11,7 @@ use std::collections::{HashMap, VecDeque};
 use std::io::Write;
 
 use forebay_dataplane::packet_log::{Fate, Record};
-use forebay_dataplane::record::{HopCounters, KernelDrops};
+use forebay_dataplane::record::{Event, HopCounters, KernelDrops};
 use forebay_dataplane::wait::{Waiter, precise_timers};
 use forebay_dataplane::{Frame, Packet, Pool, Port, clock, port};
 use forebay_queue::{DropReason, Packet as _};
@@ -229,11 +229,10 @@ impl Sendbox {
     fn tick(&mut self, now: Nanos) -> Result<(), Error> {
         let Some(channel) = &self.channel else { return Ok(()) };
         for (index, bundle) in self.bundles.iter_mut().enumerate() {
-            bundle.tick(now, channel);
+            let logs = &mut self.logs;
+            bundle.tick(now, channel, |name, event| logs.event(|| Event::new(now, name, event)))?;
             self.schedule.set(index, bundle.next_event(now));
-            if self.logs.wants_ticks() {
-                self.logs.tick(&bundle.record(now))?;
-            }
+            self.logs.tick(|| bundle.record(now))?;
         }
         Ok(())
     }

@@ -6,6 +6,7 @@
 //! run, which can be let go.
 
 mod accounts;
+mod decisions;
 mod delay;
 mod estimates;
 mod percentile;
@@ -15,6 +16,7 @@ mod summary;
 mod truth;
 
 pub use accounts::{Conservation, Violation, violations};
+pub use decisions::{Decision, Decisions, Weight};
 pub use delay::{Bin, Column, Delay, Series};
 pub use estimates::{Differences, Errors, EstimateErrors, Estimates};
 pub use percentile::Sorted;
@@ -38,6 +40,8 @@ pub struct Analysis {
     pub slowdowns: ByClass<Slowdowns>,
     /// Every difference of the sendbox's estimates from the truth.
     pub estimate_errors: EstimateErrors,
+    /// What the controllers decided, and what went wrong on purpose.
+    pub decisions: Decisions,
 }
 
 impl Analysis {
@@ -51,6 +55,7 @@ impl Analysis {
             sendbox: Series::of(&run.sendbox, run.start, run.end),
             slowdowns,
             estimate_errors,
+            decisions: Decisions::of(run),
         }
     }
 }

@@ -17,6 +17,9 @@ pub struct Summary {
     pub arm: String,
     /// The seed.
     pub seed: u64,
+    /// What its cell has on the axes of the experiment's grid, those of the path apart.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
     /// How long was measured.
     pub duration_s: f64,
     /// The bottleneck's rate.
@@ -58,6 +61,7 @@ impl Summary {
         Self {
             arm: run.arm.clone(),
             seed: run.seed,
+            labels: run.labels.clone(),
             duration_s: rounded(run.duration().as_secs_f64(), 3),
             rate_mbps: run.rate.as_mbps_f64(),
             base_rtt_ms: run.base_rtt.as_millis_f64(),

@@ -6,7 +6,7 @@ use crate::report::boxes::{self, Arm as BoxArm};
 use crate::report::markup::{details, escape, page, paragraph, section};
 use crate::report::number::{count, figure, percent, setting};
 use crate::report::table::{Column, Row, Table};
-use crate::report::{accounts, estimates_section, queues, tables};
+use crate::report::{accounts, decisions_section, estimates_section, queues, tables};
 
 impl Demo {
     /// The results as one self-contained HTML page of less than 500 kB.
@@ -22,6 +22,7 @@ impl Demo {
         let by_class = self.slowdown_table().html("Slowdown of requests by size");
         body += &section("All figures", &(figures + &by_class));
         body += &estimates_section(tables::estimates(&named, None));
+        body += &decisions_section(&named);
         body += &section("How it was measured", &self.method());
         body += &section("Where every packet went", &accounts(&named));
         page("Forebay, a demonstration", &typeset(&verdict.sentence), &body)

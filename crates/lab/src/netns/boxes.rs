@@ -29,6 +29,7 @@ pub(super) struct Files {
     pub(super) link_counters: PathBuf,
     pub(super) sendbox_packets: PathBuf,
     pub(super) sendbox_ticks: PathBuf,
+    pub(super) sendbox_events: PathBuf,
     pub(super) sendbox_counters: PathBuf,
 }
 
@@ -39,6 +40,7 @@ impl Files {
             link_counters: dir.file("link.counters"),
             sendbox_packets: dir.file("sendbox.packets"),
             sendbox_ticks: dir.file("sendbox.ticks"),
+            sendbox_events: dir.file("sendbox.events"),
             sendbox_counters: dir.file("sendbox.counters"),
         }
     }
@@ -68,6 +70,7 @@ pub(super) fn start(
         ("--config", sendbox),
         ("--packet-log", files.sendbox_packets),
         ("--tick-log", files.sendbox_ticks),
+        ("--event-log", files.sendbox_events),
         ("--counters", files.sendbox_counters),
     ];
     let args = args.into_iter().flat_map(|(flag, file)| [PathBuf::from(flag), file]);

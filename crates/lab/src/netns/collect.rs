@@ -36,6 +36,7 @@ pub(super) fn collect(
     if let Sendbox::Bundle(_) = job.arm.sendbox {
         run.sendbox = packets(&files.sendbox_packets)?;
         run.ticks = lines(&files.sendbox_ticks)?;
+        run.events = lines(&files.sendbox_events)?;
     }
     // Connections are numbered through all request traffics of the bundle.
     let mut before = 0;

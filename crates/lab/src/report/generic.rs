@@ -1,6 +1,7 @@
 //! The report of any scenario.
 
 use super::boxes::{self, Arm};
+use super::decisions;
 use super::markup::{details, escape, page, paragraph, section};
 use super::number::setting;
 use super::queues;
@@ -44,6 +45,7 @@ pub fn html(title: &str, runs: &[Analysis]) -> String {
         body += &section("Closed-loop round trips", &table.html("Round trips by traffic"));
     }
     body += &estimates_section(estimates(runs, &named));
+    body += &decisions_section(&named);
     body += &section("Where every packet went", &accounts(&named));
     page(title, &lead(runs), &body)
 }
@@ -132,6 +134,12 @@ pub(crate) fn estimates_section(tables: Vec<Table>) -> String {
         return tables;
     }
     section("What the sendbox knew", &(paragraph(ESTIMATES) + &tables))
+}
+
+/// The section on the controllers' decisions; empty if there are none.
+pub(crate) fn decisions_section(named: &[Named<'_>]) -> String {
+    let tables = decisions::tables(named);
+    if tables.is_empty() { tables } else { section("What the sendbox decided", &tables) }
 }
 
 /// What is wrong with the runs' packet accounts, a sentence each.

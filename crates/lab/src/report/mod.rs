@@ -7,6 +7,7 @@
 
 mod axis;
 pub(crate) mod boxes;
+pub(crate) mod decisions;
 mod generic;
 pub(crate) mod markup;
 pub(crate) mod number;
@@ -17,7 +18,7 @@ pub(crate) mod table;
 pub(crate) mod tables;
 
 pub use generic::{MAX_ARMS, html, text};
-pub(crate) use generic::{accounts, estimates_section};
+pub(crate) use generic::{accounts, decisions_section, estimates_section};
 
 use std::io::IsTerminal;
 

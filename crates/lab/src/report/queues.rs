@@ -1,6 +1,7 @@
 //! The picture that Forebay is about: both queues' delay over time (after EuroSys '21, figure 2).
 
 use super::axis::linear_ticks;
+use super::decisions;
 use super::markup::{details, escape};
 use super::number::{figure, setting};
 use super::svg::{Anchor, Path, Svg};
@@ -85,6 +86,7 @@ fn panel(id: &str, name: &str, run: &Analysis, frame: &Frame) -> String {
     );
     let mut svg = Svg::new(id, &title, &desc, WIDTH, HEIGHT);
     axes(&mut svg, frame);
+    decisions::mark(&mut svg, run, |s| frame.x(s), (TOP, TOP + PLOT.1));
     let mut labels = Vec::new();
     for (class, series, delay) in [
         ("bottleneck", &run.bottleneck, s.bottleneck_queue_ms),

@@ -1,5 +1,7 @@
 //! Which runs belong together.
 
+use std::collections::BTreeMap;
+
 use super::number::setting;
 use super::tables::Named;
 use crate::analysis::{Analysis, Summary};
@@ -31,37 +33,45 @@ impl Group<'_> {
     }
 }
 
-/// What tells a cell from another: the path, as that is what cells of a grid differ in.
-fn path(s: &Summary) -> (f64, f64) {
-    (s.rate_mbps, s.base_rtt_ms)
+/// What tells a cell from another: its path, and what it has on other axes of the grid.
+fn cell(s: &Summary) -> (f64, f64, &BTreeMap<String, String>) {
+    (s.rate_mbps, s.base_rtt_ms, &s.labels)
 }
 
-/// The cells in the order in which they first appear.
-fn paths(runs: &[Analysis]) -> Vec<(f64, f64)> {
-    let mut paths = Vec::new();
+/// A run of each cell, in the order in which they first appear.
+fn firsts(runs: &[Analysis]) -> Vec<&Summary> {
+    let mut firsts: Vec<&Summary> = Vec::new();
     for run in runs {
-        let path = path(&run.summary);
-        if !paths.contains(&path) {
-            paths.push(path);
+        if firsts.iter().all(|first| cell(first) != cell(&run.summary)) {
+            firsts.push(&run.summary);
         }
     }
-    paths
+    firsts
+}
+
+/// The name of a run's cell, after that of a scenario's.
+pub(crate) fn cell_name(s: &Summary) -> String {
+    let path = format!("{} Mbit/s, {} ms", setting(s.rate_mbps), setting(s.base_rtt_ms));
+    let labels = s.labels.iter().map(|(key, value)| match key.as_str() {
+        "flows" => format!(", {value} flows"),
+        _ => format!(", {value}"),
+    });
+    path + &labels.collect::<String>()
 }
 
 /// How many cells there are.
 pub(super) fn cells(runs: &[Analysis]) -> usize {
-    paths(runs).len()
+    firsts(runs).len()
 }
 
 /// The runs by cell and arm, each in the order in which they first appear.
 pub(super) fn groups(runs: &[Analysis]) -> Vec<Group<'_>> {
-    let paths = paths(runs);
+    let cells = firsts(runs);
     let mut all = Vec::new();
-    for &cell in &paths {
-        let (mbps, ms) = (setting(cell.0), setting(cell.1));
-        let name = (paths.len() > 1).then(|| format!("{mbps} Mbit/s, {ms} ms"));
+    for first in &cells {
+        let name = (cells.len() > 1).then(|| cell_name(first));
         let mut groups: Vec<Group<'_>> = Vec::new();
-        for run in runs.iter().filter(|r| path(&r.summary) == cell) {
+        for run in runs.iter().filter(|r| cell(&r.summary) == cell(first)) {
             let arm = run.summary.arm.as_str();
             match groups.iter_mut().find(|g| g.arm == arm) {
                 Some(group) => group.runs.push(run),

@@ -37,6 +37,18 @@ impl Svg {
         self.path(class, &Path::default().start(from).line_to(to));
     }
 
+    /// A line that says something where the pointer rests on it; `title` is plain.
+    pub(crate) fn titled_line(
+        &mut self,
+        class: &str,
+        from: (f64, f64),
+        to: (f64, f64),
+        title: &str,
+    ) {
+        let (d, title) = (Path::default().start(from).line_to(to).d, escape(title));
+        self.put(format_args!("<path class=\"{class}\" d=\"{d}\"><title>{title}</title></path>"));
+    }
+
     pub(crate) fn rect(&mut self, class: &str, corner: (f64, f64), size: (f64, f64)) {
         let (x, y, w, h) = (Unit(corner.0), Unit(corner.1), Unit(size.0), Unit(size.1));
         self.put(format_args!(
@@ -133,6 +145,7 @@ mod tests {
         svg.line("axis", (0.0, -0.01), (1.26, 2.0));
         svg.text("tick", (1.0, 2.0), Anchor::End, "5 < 6");
         svg.path("curve", &Path::default());
+        svg.titled_line("event", (3.0, 0.0), (3.0, 4.0), "a > b");
         svg.path("band", &Path::default().through([(0.0, 1.0), (2.0, 3.0)]).close());
         insta::assert_snapshot!(svg.finish(), @r#"
         <svg viewBox="0 0 100 50.5" role="img" aria-labelledby="a-t a-d">
@@ -140,6 +153,7 @@ mod tests {
         <desc id="a-d">What &lt;it&gt; shows</desc>
         <path class="axis" d="M0 0L1.3 2"/>
         <text class="tick" x="1" y="2" text-anchor="end">5 &lt; 6</text>
+        <path class="event" d="M3 0L3 4"><title>a &gt; b</title></path>
         <path class="band" d="M0 1L0 1L2 3Z"/>
         </svg>
         "#);

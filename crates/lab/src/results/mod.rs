@@ -3,9 +3,12 @@
 //! All times are on one clock (`CLOCK_MONOTONIC`, or virtual time). Analysis reads these records
 //! and nothing else, so a figure means the same in every engine.
 
+mod intervals;
 pub mod store;
 
-pub use forebay_dataplane::record::{HopCounters, Tick};
+pub use intervals::{Interval, intervals};
+
+pub use forebay_dataplane::record::{Event, HopCounters, Tick, Value};
 
 use std::collections::BTreeMap;
 
@@ -108,6 +111,8 @@ pub struct Run {
     pub sendbox: Vec<Record>,
     /// The controllers' ticks.
     pub ticks: Vec<Tick>,
+    /// What the controllers decided and noticed, with the reasons, in the order of time.
+    pub events: Vec<Event>,
     /// Packet accounts, a hop each.
     pub hops: Vec<HopCounters>,
     /// The scenario's phases.

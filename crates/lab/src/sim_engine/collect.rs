@@ -3,12 +3,12 @@
 use forebay_control::Snapshot;
 use forebay_dataplane::packet_log::{Fate, Record};
 use forebay_sim::{Asked, Asks, At, BoxCounters, BundleId, Observer, Passage};
-use forebay_units::{Bytes, Nanos, Rate};
+use forebay_units::{Bytes, Nanos};
 
 use super::network::{LEFT, Network, Site};
 use super::{INTERVAL, Simulated};
 use crate::engine::Job;
-use crate::results::{HopCounters, Progress, Request, RoundTrip, Run, Tick};
+use crate::results::{Event, HopCounters, Progress, Request, RoundTrip, Run, Tick};
 use crate::scenario::{Origin, Traffic, TrafficKind};
 use crate::workload::{self, Arrivals, Requests};
 
@@ -151,18 +151,13 @@ impl Observer for Collector {
     }
 
     fn ticked(&mut self, bundle: BundleId, now: Nanos, state: &Snapshot, backlog: Bytes) {
-        self.run.ticks.push(Tick {
-            time: now.0,
-            bundle: Network::name(bundle, self.outer),
-            mode: state.mode.to_string(),
-            rate: state.rate.map(Rate::as_bps),
-            rtt: state.rtt.map(|t| t.0),
-            min_rtt: state.min_rtt.map(|t| t.0),
-            send_rate: state.send_rate.map(Rate::as_bps),
-            receive_rate: state.receive_rate.map(Rate::as_bps),
-            epoch: state.epoch,
-            backlog: backlog.0,
-        });
+        let name = Network::name(bundle, self.outer);
+        self.run.ticks.push(Tick::new(now, &name, state, backlog));
+    }
+
+    fn decided(&mut self, bundle: BundleId, now: Nanos, event: &forebay_control::Event) {
+        let name = Network::name(bundle, self.outer);
+        self.run.events.push(Event::new(now, &name, event));
     }
 
     fn read(&mut self, traffic: usize, flow: u32, bytes: u64) {

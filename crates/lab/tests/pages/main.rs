@@ -69,6 +69,9 @@ fn the_demonstration() {
     assert!(html.len() < 500_000, "{} bytes", html.len());
     assert_eq!(html.matches("<svg").count(), 4 + 3);
     assert!(html.contains("and &lt;one&gt; bulk transfer"));
+    // Each of the two arms with a bundle: one mark in its picture, two decisions in its table.
+    assert_eq!(html.matches("<path class=\"event\"").count(), 2);
+    assert_eq!(html.matches(": decisions 2, moves of the rate 1</summary>").count(), 2);
 
     let table = demo.table(false);
     assert!(table.lines().all(|l| l.chars().count() <= 100), "{table}");

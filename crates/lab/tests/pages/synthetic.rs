@@ -3,7 +3,7 @@
 
 use forebay_dataplane::packet_log::{Fate, Record};
 use forebay_lab::demo::Arm;
-use forebay_lab::results::{HopCounters, Progress, Request, Run, Tick};
+use forebay_lab::results::{Event, HopCounters, Progress, Request, Run, Tick};
 use forebay_units::{Bytes, Nanos, Rate};
 
 /// SplitMix64.
@@ -72,7 +72,26 @@ pub(crate) fn run(arm: Arm, seed: u64, seconds: f64) -> Run {
         ticks(&mut run, Random(seed ^ 2));
     }
     hops(&mut run);
+    events(&mut run);
     run
+}
+
+/// What the loop said when it began, and an epoch size in the midst of what is measured.
+fn events(run: &mut Run) {
+    let Some(first) = run.ticks.first() else { return };
+    let mut push = |time, kind: &str, text: &str| {
+        run.events.push(Event {
+            time,
+            bundle: "to-b".to_owned(),
+            kind: kind.to_owned(),
+            values: [].into(),
+            text: text.to_owned(),
+        });
+    };
+    push(first.time, "mode_changed", "mode open -> delay control: first measured");
+    push(first.time, "rate_set", "rate unlimited -> 96 Mbit/s");
+    let middle = (run.start.0 + run.end.0) / 2;
+    push(middle, "epoch_changed", "epoch 64 -> 128 packets");
 }
 
 fn requests(run: &mut Run, arm: Arm, seconds: f64, mut random: Random) {

@@ -6,7 +6,9 @@ use forebay_dataplane::packet_log::{Fate, Record};
 use forebay_units::{Bytes, Nanos, Rate};
 use serde::{Deserialize, Serialize};
 
-use super::super::{FaultRecord, HopCounters, Phase, Progress, Request, RoundTrip, Run, Tick};
+use super::super::{
+    Event, FaultRecord, HopCounters, Interval, Phase, Progress, Request, RoundTrip, Run, Tick,
+};
 
 /// The version of the format; raised by any change that an older reader would misread.
 pub(super) const VERSION: u32 = 1;
@@ -24,9 +26,12 @@ pub(super) enum Line {
     Progress(Progress),
     RoundTrip(RoundTrip),
     Tick(Tick),
+    Event(Event),
     Hop(HopCounters),
     Phase(Phase),
     Fault(FaultRecord),
+    /// For other readers: it follows from the packets, so this program does not read it back.
+    Interval(Interval),
     Bottleneck(Vec<Packet>),
     Sendbox(Vec<Packet>),
 }
@@ -55,6 +60,9 @@ pub(super) struct Counts {
     progress: u64,
     round_trips: u64,
     ticks: u64,
+    /// Files from before events were recorded have no such count.
+    #[serde(default)]
+    events: u64,
     hops: u64,
     /// Files from before there were phases have no such count.
     #[serde(default)]
@@ -62,6 +70,9 @@ pub(super) struct Counts {
     /// Files from before there were faults have no such count.
     #[serde(default)]
     faults: u64,
+    /// Files from before intervals were written have no such count.
+    #[serde(default)]
+    intervals: u64,
     bottleneck: u64,
     sendbox: u64,
 }
@@ -73,24 +84,33 @@ impl Counts {
             progress: run.progress.len() as u64,
             round_trips: run.round_trips.len() as u64,
             ticks: run.ticks.len() as u64,
+            events: run.events.len() as u64,
             hops: run.hops.len() as u64,
             phases: run.phases.len() as u64,
             faults: run.faults.len() as u64,
+            intervals: super::super::intervals::count(run),
             bottleneck: run.bottleneck.len() as u64,
             sendbox: run.sendbox.len() as u64,
         }
     }
 
+    /// Of what was read of a run, whose intervals are not kept.
+    pub(super) fn read(run: &Run, intervals: u64) -> Self {
+        Self { intervals, ..Self::of(run) }
+    }
+
     /// Each kind's plural and count.
-    pub(super) fn by_kind(&self) -> [(&'static str, u64); 9] {
+    pub(super) fn by_kind(&self) -> [(&'static str, u64); 11] {
         [
             ("requests", self.requests),
             ("progress records", self.progress),
             ("round trips", self.round_trips),
             ("ticks", self.ticks),
+            ("events", self.events),
             ("hops", self.hops),
             ("phases", self.phases),
             ("faults", self.faults),
+            ("intervals", self.intervals),
             ("bottleneck packets", self.bottleneck),
             ("sendbox packets", self.sendbox),
         ]

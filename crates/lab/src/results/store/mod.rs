@@ -136,6 +136,8 @@ fn write(out: &mut impl Write, run: &Run) -> io::Result<()> {
     run.progress.iter().try_for_each(|p| put(Line::Progress(p.clone())))?;
     run.round_trips.iter().try_for_each(|t| put(Line::RoundTrip(t.clone())))?;
     run.ticks.iter().try_for_each(|t| put(Line::Tick(t.clone())))?;
+    run.events.iter().try_for_each(|e| put(Line::Event(e.clone())))?;
+    super::intervals(run).try_for_each(|i| put(Line::Interval(i)))?;
     run.bottleneck.chunks(BATCH).try_for_each(|b| put(Line::Bottleneck(line::pack(b))))?;
     run.sendbox.chunks(BATCH).try_for_each(|b| put(Line::Sendbox(line::pack(b))))
 }
@@ -196,6 +198,7 @@ fn read(lines: &mut Lines<impl BufRead>) -> Result<Run, Problem> {
     if let Some((kind, count)) = expected.iter().find(|(_, count)| *count > MAX_RECORDS) {
         return Err(Problem::Line(format!("announces {count} {kind}")));
     }
+    let mut intervals = 0;
     while let Some(line) = lines.next()? {
         match line {
             Line::Run(_) => return Err(Problem::Line("a second header".to_owned())),
@@ -203,19 +206,21 @@ fn read(lines: &mut Lines<impl BufRead>) -> Result<Run, Problem> {
             Line::Progress(p) => run.progress.push(p),
             Line::RoundTrip(t) => run.round_trips.push(t),
             Line::Tick(t) => run.ticks.push(t),
+            Line::Event(e) => run.events.push(e),
             Line::Hop(h) => run.hops.push(h),
             Line::Phase(p) => run.phases.push(p),
             Line::Fault(f) => run.faults.push(f),
+            Line::Interval(_) => intervals += 1,
             Line::Bottleneck(packets) => run.bottleneck.extend(line::unpack(packets)),
             Line::Sendbox(packets) => run.sendbox.extend(line::unpack(packets)),
         }
-        for ((kind, count), (_, announced)) in counted(&run).zip(expected) {
+        for ((kind, count), (_, announced)) in counted(&run, intervals).zip(expected) {
             if count > announced {
                 return Err(Problem::Line(format!("more than the {announced} {kind} announced")));
             }
         }
     }
-    for ((kind, count), (_, announced)) in counted(&run).zip(expected) {
+    for ((kind, count), (_, announced)) in counted(&run, intervals).zip(expected) {
         if count < announced {
             let missing = announced - count;
             let problem =
@@ -226,6 +231,7 @@ fn read(lines: &mut Lines<impl BufRead>) -> Result<Run, Problem> {
     Ok(run)
 }
 
-fn counted(run: &Run) -> impl Iterator<Item = (&'static str, u64)> {
-    Counts::of(run).by_kind().into_iter()
+/// What was read so far, by kind; intervals are not kept, so they are counted beside.
+fn counted(run: &Run, intervals: u64) -> impl Iterator<Item = (&'static str, u64)> {
+    Counts::read(run, intervals).by_kind().into_iter()
 }

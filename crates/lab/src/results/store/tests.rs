@@ -5,7 +5,9 @@ use forebay_units::{Bytes, Nanos, Rate};
 use proptest::prelude::*;
 
 use super::*;
-use crate::results::{FaultRecord, HopCounters, Phase, Progress, Request, RoundTrip, Tick};
+use crate::results::{
+    Event, FaultRecord, HopCounters, Phase, Progress, Request, RoundTrip, Tick, Value,
+};
 
 /// A file that is gone when the test is over.
 struct Scratch(PathBuf);
@@ -66,6 +68,17 @@ fn run() -> Run {
             epoch: 64,
             backlog: 3,
         }],
+        events: vec![Event {
+            time: 1_020,
+            bundle: "to-b".into(),
+            kind: "mode_changed".into(),
+            values: [
+                ("to".to_owned(), Value::Name("open".into())),
+                ("silence".to_owned(), Value::Number(9)),
+            ]
+            .into(),
+            text: "mode delay control -> open".into(),
+        }],
         hops: vec![HopCounters { hop: "link".into(), received: 1, sent: 1, ..Default::default() }],
         labels: [("queue", "fq_codel 1000 packets"), ("flows", "10")]
             .map(|(key, value)| (key.to_owned(), value.to_owned()))
@@ -102,13 +115,20 @@ fn what_is_saved_is_loaded() {
 }
 
 #[test]
-fn files_from_before_there_were_faults_are_read() {
+fn files_from_before_there_were_faults_events_and_intervals_are_read() {
+    let plain = Run { faults: vec![], events: vec![], ..run() };
     let mut text = Vec::new();
-    write(&mut text, &Run { faults: vec![], ..run() }).unwrap();
-    let old = String::from_utf8(text).unwrap().replacen("\"faults\":0,", "", 1);
-    assert!(!old.contains("fault"));
+    write(&mut text, &plain).unwrap();
+    let mut old = String::from_utf8(text).unwrap();
+    for count in ["\"faults\":0,", "\"events\":0,", "\"intervals\":2,"] {
+        assert!(old.contains(count));
+        old = old.replacen(count, "", 1);
+    }
+    let lines = old.split_inclusive('\n').filter(|line| !line.starts_with("{\"interval\""));
+    let old: String = lines.collect();
+    assert!(!old.contains("fault") && !old.contains("event") && !old.contains("interval"));
     let scratch = Scratch::with("old.jsonl", old.as_bytes());
-    assert_eq!(load(&scratch.0).unwrap(), Run { faults: vec![], ..run() });
+    assert_eq!(load(&scratch.0).unwrap(), plain);
 }
 
 #[test]

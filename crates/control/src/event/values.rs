@@ -1,0 +1,146 @@
+//! Events taken apart, for records that programs read: the same names and numbers whoever writes
+//! them down.
+
+use super::{Claim, Event, MinRttReason, ModeReason, Phase};
+
+/// What a value of an event is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Value {
+    /// A time in nanoseconds, a rate in bits per second, or a count of bytes or packets.
+    Number(u64),
+    /// A mode, a phase or a reason.
+    Name(&'static str),
+}
+
+impl Event {
+    /// What kind of event it is, in words joined by underscores.
+    pub const fn kind(&self) -> &'static str {
+        match self {
+            Self::ModeChanged { .. } => "mode_changed",
+            Self::RateSet { .. } => "rate_set",
+            Self::EpochChanged { .. } => "epoch_changed",
+            Self::MinRttChanged { .. } => "min_rtt_changed",
+            Self::ReceiveboxRestarted => "receivebox_restarted",
+            Self::ImpossibleFeedback { .. } => "impossible_feedback",
+        }
+    }
+
+    /// Hands `put` each value with its name: what was and is now, the reason, and the numbers behind
+    /// it.
+    pub fn values(&self, mut put: impl FnMut(&'static str, Value)) {
+        let mut number = |name, n| put(name, Value::Number(n));
+        match *self {
+            Self::ModeChanged { reason, .. } => match reason {
+                ModeReason::Measured { rtt, receive_rate } => {
+                    number("rtt", rtt.0);
+                    number("receive_rate", receive_rate.as_bps());
+                }
+                ModeReason::NoFeedback { silence, unanswered } => {
+                    number("silence", silence.0);
+                    number("unanswered", unanswered.into());
+                }
+                ModeReason::FeedbackReturned { samples, receive_rate } => {
+                    number("samples", samples.into());
+                    number("receive_rate", receive_rate.as_bps());
+                }
+            },
+            Self::RateSet { from, to, .. } => {
+                from.into_iter().for_each(|rate| number("from", rate.as_bps()));
+                number("to", to.as_bps());
+            }
+            Self::EpochChanged { from, to, wanted, least } => {
+                number("from", from.into());
+                number("to", to.into());
+                number("wanted", wanted.into());
+                number("least", least.into());
+            }
+            Self::MinRttChanged { from, to, .. } => {
+                from.into_iter().for_each(|rtt| number("from", rtt.0));
+                number("to", to.0);
+            }
+            Self::ImpossibleFeedback { claim: Claim::MoreThanSent { received, allowed } } => {
+                number("received", received.0);
+                number("allowed", allowed.0);
+            }
+            Self::ReceiveboxRestarted | Self::ImpossibleFeedback { .. } => {}
+        }
+        if let Self::ModeChanged { from, to, .. } = self {
+            put("from", Value::Name(from.name()));
+            put("to", Value::Name(to.name()));
+        }
+        if let Some(reason) = self.reason() {
+            put("reason", Value::Name(reason));
+        }
+    }
+
+    /// The reason's name; `None` where the kind says it all.
+    const fn reason(&self) -> Option<&'static str> {
+        Some(match self {
+            Self::ModeChanged { reason, .. } => match reason {
+                ModeReason::Measured { .. } => "measured",
+                ModeReason::NoFeedback { .. } => "no_feedback",
+                ModeReason::FeedbackReturned { .. } => "feedback_returned",
+            },
+            Self::RateSet { phase, .. } => match phase {
+                Phase::SlowStart => "slow_start",
+                Phase::Hold => "hold",
+                Phase::Probe => "probe",
+                Phase::Unused => "unused",
+                Phase::Drain => "drain",
+            },
+            Self::MinRttChanged { reason, .. } => match reason {
+                MinRttReason::Smaller => "smaller",
+                MinRttReason::Expired => "expired",
+                MinRttReason::PathLonger => "path_longer",
+            },
+            Self::ImpossibleFeedback { claim } => match claim {
+                Claim::AnsweredBeforeSent => "answered_before_sent",
+                Claim::TimeWentBack => "time_went_back",
+                Claim::MoreThanSent { .. } => "more_than_sent",
+            },
+            Self::EpochChanged { .. } => "feedback_budget",
+            Self::ReceiveboxRestarted => return None,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec::Vec;
+
+    use forebay_units::{Nanos, Rate};
+
+    use super::Value::{Name, Number};
+    use super::*;
+    use crate::event::Mode;
+
+    fn values(event: Event) -> Vec<(&'static str, Value)> {
+        let mut values = Vec::new();
+        event.values(|name, value| values.push((name, value)));
+        values
+    }
+
+    #[test]
+    fn a_mode_with_its_reason_and_the_numbers_behind_it() {
+        let reason = ModeReason::NoFeedback { silence: Nanos::from_secs(1), unanswered: 4 };
+        let event = Event::ModeChanged { from: Mode::DelayControl, to: Mode::Open, reason };
+        assert_eq!(event.kind(), "mode_changed");
+        assert_eq!(
+            values(event),
+            [
+                ("silence", Number(1_000_000_000)),
+                ("unanswered", Number(4)),
+                ("from", Name("delay control")),
+                ("to", Name("open")),
+                ("reason", Name("no_feedback")),
+            ]
+        );
+    }
+
+    #[test]
+    fn what_was_not_there_before_has_no_from() {
+        let event = Event::RateSet { from: None, to: Rate::from_mbps(9), phase: Phase::Hold };
+        assert_eq!(values(event), [("to", Number(9_000_000)), ("reason", Name("hold"))]);
+        assert_eq!(values(Event::ReceiveboxRestarted), []);
+    }
+}
