@@ -31,6 +31,10 @@ pub struct HopCounters {
     pub queued: u64,
     /// Frames lost in any other way (a full ring, a failed send): must be zero.
     pub lost: u64,
+    /// Packets that a queueing policy marked (RFC 3168) instead of dropping them; `None` where that
+    /// is not counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub marked: Option<u64>,
 }
 
 impl HopCounters {

@@ -4,6 +4,7 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use clap::{ArgAction, Args, Parser, Subcommand};
+use forebay_lab::compare::Bands;
 
 /// Moves network queues to where they can be controlled, and controls them well.
 #[derive(Debug, Parser)]
@@ -81,9 +82,9 @@ pub(crate) struct DemoArgs {
     /// Write the figures there too.
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
-    /// What to run on.
-    #[arg(long, value_enum, default_value_t = Engine::Netns)]
-    pub(crate) engine: Engine,
+    /// What to run on; `netns` where network namespaces can be made, else `sim`, if left out.
+    #[arg(long, value_enum)]
+    pub(crate) engine: Option<Engine>,
     /// Where the report goes.
     #[arg(long, value_name = "DIR", default_value = "demo")]
     pub(crate) out: PathBuf,
@@ -128,4 +129,47 @@ pub(crate) enum LabCommand {
         /// The directory that `run --out` wrote.
         dir: PathBuf,
     },
+    /// Hold one stored result against another: two engines, or before and after a change.
+    Compare(Box<CompareArgs>),
+    /// Say how fast the simulator is on this machine.
+    Bench {
+        /// Runs of each case; the median counts.
+        #[arg(long, value_name = "N", default_value = "5")]
+        times: NonZeroUsize,
+        /// Write the figures there, as JSON.
+        #[arg(long, value_name = "FILE")]
+        json: Option<PathBuf>,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CompareArgs {
+    /// A directory of `run --out`, one of its files, or the JSON of `run --json`.
+    pub(crate) a: PathBuf,
+    /// What to hold against it.
+    pub(crate) b: PathBuf,
+    /// What counts as the same, such as `throughput=5%,delay=15%|2ms,drops=any`.
+    #[arg(long, value_name = "BANDS", default_value = "")]
+    pub(crate) band: Bands,
+    /// Fail if fewer of the pairs are within their bands.
+    #[arg(long, value_name = "PERCENT", value_parser = share)]
+    pub(crate) require: Option<f64>,
+    /// Write all of it there, as JSON.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json: Option<PathBuf>,
+    /// Write a page there.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
+    /// Write it there as Markdown.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) markdown: Option<PathBuf>,
+}
+
+/// A share from 0 to 1, of a text in per cent.
+fn share(text: &str) -> Result<f64, String> {
+    let number = text.trim().trim_end_matches('%').trim().parse::<f64>();
+    match number {
+        Ok(percent) if (0.0..=100.0).contains(&percent) => Ok(percent / 100.0),
+        _ => Err("write a share from 0% to 100%".to_owned()),
+    }
 }

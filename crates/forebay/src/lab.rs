@@ -1,8 +1,11 @@
 //! Commands of the laboratory.
 
+mod compare;
+
 use std::error::Error;
 use std::fs;
 use std::io::{self, Write};
+use std::num::NonZeroUsize;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -10,11 +13,11 @@ use forebay_config::ConfigError;
 use forebay_lab::analysis::Analysis;
 use forebay_lab::demo::{self, Demo, Setting};
 use forebay_lab::engine::{EngineError, Interrupt};
-use forebay_lab::netns::Netns;
+use forebay_lab::netns::{self, Netns};
 use forebay_lab::results::store;
 use forebay_lab::runner::{self, Options, RunError};
 use forebay_lab::sim_engine::Sim;
-use forebay_lab::{link, report, scenario, traffic};
+use forebay_lab::{bench, link, report, scenario, traffic};
 
 use crate::cli::{DemoArgs, Engine, LabArgs, LabCommand};
 use crate::fail;
@@ -32,6 +35,8 @@ pub(crate) fn run(args: &LabArgs) -> ExitCode {
             run_file(file, *engine, options, json.as_deref())
         }
         LabCommand::Report { dir } => report_on(dir),
+        LabCommand::Compare(args) => compare::run(args),
+        LabCommand::Bench { times, json } => bench(*times, json.as_deref()),
     })
 }
 
@@ -48,7 +53,7 @@ pub(crate) fn link_emulator() -> ExitCode {
 
 fn show_demo(args: &DemoArgs) -> Result<(), Failure> {
     let mut setup = demo::setup(args.seed, args.quick)?;
-    let engine = engine(args.engine);
+    let engine = engine(args.engine.unwrap_or_else(fitting));
     let interrupt = interrupt()?;
     let (runs, result) = runner::run(engine, &setup.experiment, Options::default(), &interrupt);
     result?;
@@ -118,6 +123,29 @@ fn engine(name: Engine) -> &'static dyn forebay_lab::engine::Engine {
     }
 }
 
+/// Real TCP where that can be had, and the simulator elsewhere; then it says so.
+fn fitting() -> Engine {
+    let Err(reason) = netns::usable() else { return Engine::Netns };
+    tracing::debug!("{reason}");
+    eprintln!(
+        "forebay: this is the simulator, since network namespaces cannot be made here without root; its TCP is a \
+         model. For real Linux TCP, run it with sudo."
+    );
+    Engine::Sim
+}
+
+/// How fast the simulator is.
+fn bench(times: NonZeroUsize, json: Option<&Path>) -> Result<(), Failure> {
+    let speeds = bench::run(times, &interrupt()?, |speed| {
+        tracing::debug!("{speed:?}");
+    })?;
+    print(&bench::text(&speeds, report::colour_wanted()))?;
+    match json {
+        Some(json) => write(json, &(serde_json::to_string_pretty(&speeds)? + "\n")),
+        None => Ok(()),
+    }
+}
+
 /// Ctrl-C and SIGTERM ask for an orderly end.
 fn interrupt() -> Result<Interrupt, Failure> {
     let interrupt = Interrupt::default();
@@ -142,6 +170,7 @@ fn end(result: Result<(), Failure>) -> ExitCode {
     let Err(e) = result else { return ExitCode::SUCCESS };
     let code = match e.downcast_ref() {
         Some(RunError::Engine(EngineError::Interrupted)) => 130,
+        _ if matches!(e.downcast_ref(), Some(EngineError::Interrupted)) => 130,
         _ if e.is::<ConfigError>() => 2,
         _ => 1,
     };

@@ -9,7 +9,7 @@ mod traces;
 
 use std::fs;
 use std::ops::Range;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -196,21 +196,42 @@ fn an_interrupt_ends_it_in_order_and_keeps_what_was_finished() {
     assert_eq!(store::load(&kept[0]).unwrap().seed, 1);
 }
 
-#[test]
-fn without_root_the_demo_says_how_to_get_it() {
-    let dir = Dir::new("rootless");
+/// The command as somebody who is not root; `None` if there is no way to be that.
+fn without_root(dir: &Dir, args: &[&str]) -> Option<Output> {
     // Where this user can run it, whatever directory it was built in.
     let program = dir.0.join("forebay");
     fs::copy(env!("CARGO_BIN_EXE_forebay"), &program).unwrap();
+    fs::set_permissions(&dir.0, fs::Permissions::from_mode(0o777)).unwrap();
     let mut command = Command::new(&program);
     if fs::metadata("/proc/self").unwrap().uid() == 0 {
         command = Command::new("setpriv");
         command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(&program);
     }
-    let output = match command.arg("demo").current_dir(&dir.0).output() {
-        Err(e) => return println!("skipped: setpriv: {e}"),
-        Ok(output) => output,
-    };
+    match command.args(args).current_dir(&dir.0).output() {
+        Err(e) => {
+            println!("skipped: setpriv: {e}");
+            None
+        }
+        Ok(output) => Some(output),
+    }
+}
+
+#[test]
+fn without_root_the_demo_is_simulated_and_says_how_to_get_the_real_one() {
+    let dir = Dir::new("rootless");
+    let Some(output) = without_root(&dir, &["demo", "--quick"]) else { return };
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    assert!(said.contains("this is the simulator") && said.contains("run it with sudo"), "{said}");
+    assert_eq!(said.lines().count(), 1, "{said}");
+    assert!(String::from_utf8(output.stdout).unwrap().contains("Forebay SFQ"));
+    assert!(dir.0.join("demo/report.html").exists());
+}
+
+#[test]
+fn without_root_the_real_engine_says_how_to_get_it() {
+    let dir = Dir::new("rootless-netns");
+    let Some(output) = without_root(&dir, &["demo", "--engine", "netns"]) else { return };
     let said = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert!(output.stdout.is_empty());

@@ -2,6 +2,8 @@
 //! it; analysis and reports read what the engine recorded.
 
 pub mod analysis;
+pub mod bench;
+pub mod compare;
 pub mod demo;
 pub mod engine;
 pub mod link;

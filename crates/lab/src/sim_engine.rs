@@ -13,7 +13,9 @@ mod queues;
 
 use std::num::NonZeroUsize;
 
-use forebay_sim::{Asks, Congestion, Connections, Path, RouteId, Simulation, Traffic, TrafficKind};
+use forebay_sim::{
+    Asks, Congestion, Connections, Path, RouteId, Simulation, Totals, Traffic, TrafficKind,
+};
 use forebay_units::Nanos;
 
 use self::collect::Collector;
@@ -50,6 +52,21 @@ impl Engine for Sim {
         interrupt: &Interrupt,
         progress: &mut dyn FnMut(Progress),
     ) -> Result<Run, EngineError> {
+        self.run_counted(job, interrupt, progress).map(|(run, _)| run)
+    }
+}
+
+impl Sim {
+    /// Runs `job` as [`Engine::run`] does, and says how much work it was.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn run_counted(
+        &self,
+        job: &Job<'_>,
+        interrupt: &Interrupt,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<(Run, Totals), EngineError> {
         let scenario = job.scenario;
         let length = scenario.length();
         progress(Progress { phase: Phase::SetUp, elapsed: Nanos::ZERO, length });
@@ -69,7 +86,8 @@ impl Engine for Sim {
             faults.act(&mut simulated);
             progress(Progress::at(scenario, time));
         }
-        Ok(Run { faults: faults.into_records(), ..simulated.finish() })
+        let totals = simulated.sim.totals();
+        Ok((Run { faults: faults.into_records(), ..simulated.finish() }, totals))
     }
 }
 

@@ -94,6 +94,7 @@ mod tests {
             local: 2,
             queued: 3,
             lost: 0,
+            marked: None,
         }
     }
 

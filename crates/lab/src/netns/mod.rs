@@ -23,4 +23,4 @@ mod programs;
 mod run;
 mod rundir;
 
-pub use run::{Netns, run};
+pub use run::{Netns, run, usable};

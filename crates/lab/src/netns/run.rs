@@ -1,3 +1,4 @@
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use forebay_dataplane::clock;
@@ -35,7 +36,7 @@ impl Engine for Netns {
 
     fn check(&self, job: &Job<'_>) -> Result<(), EngineError> {
         fit::check(job)?;
-        check_rights()
+        usable()
     }
 
     fn run(
@@ -104,16 +105,41 @@ pub fn run(
     Netns.run(job, interrupt, progress)
 }
 
-fn check_rights() -> Result<(), EngineError> {
+/// Whether network namespaces can be made here.
+///
+/// # Errors
+/// [`EngineError::Unfit`] without root, and where even root may not make them, as in most containers.
+pub fn usable() -> Result<(), EngineError> {
     // SAFETY: takes nothing and cannot fail.
-    if unsafe { libc::geteuid() } == 0 {
-        return Ok(());
+    if unsafe { libc::geteuid() } != 0 {
+        return Err(EngineError::Unfit(
+            "network namespaces and raw sockets need root: run it with sudo, or with `--engine sim`, \
+             which needs none"
+                .to_owned(),
+        ));
     }
-    Err(EngineError::Unfit(
-        "network namespaces and raw sockets need root: run it with sudo, or with `--engine sim`, \
-         which needs none"
-            .to_owned(),
-    ))
+    static TRIED: OnceLock<Option<i32>> = OnceLock::new();
+    TRIED.get_or_init(try_namespace).map_or(Ok(()), |code| {
+        let error = std::io::Error::from_raw_os_error(code);
+        Err(EngineError::Unfit(format!(
+            "no network namespaces can be made here ({error}): run it where root has CAP_SYS_ADMIN, \
+             or with `--engine sim`, which needs none"
+        )))
+    })
+}
+
+/// Moves a thread that does nothing else into a new namespace, which ends with it; the error's code
+/// if that cannot be.
+fn try_namespace() -> Option<i32> {
+    let unshared = std::thread::spawn(|| {
+        // SAFETY: takes a flag, and changes the network namespace of this thread alone.
+        if unsafe { libc::unshare(libc::CLONE_NEWNET) } == 0 {
+            return None;
+        }
+        Some(std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EPERM))
+    });
+    // A thread that panicked says nothing of namespaces; the run itself will.
+    unshared.join().unwrap_or(None)
 }
 
 fn check_interrupt(interrupt: &Interrupt) -> Result<(), EngineError> {

@@ -19,6 +19,7 @@ pub(crate) mod tables;
 
 pub use generic::{MAX_ARMS, html, text};
 pub(crate) use generic::{accounts, decisions_section, estimates_section};
+pub(crate) use runs::cell_name;
 
 use std::io::IsTerminal;
 

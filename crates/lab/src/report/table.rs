@@ -99,6 +99,22 @@ impl Table {
             .collect()
     }
 
+    /// In Markdown, group heads joined to the columns' own.
+    pub(crate) fn markdown(&self) -> String {
+        let line = |cells: &mut dyn Iterator<Item = String>| {
+            let cells: Vec<String> = cells.map(|c| c.replace('|', "\\|")).collect();
+            format!("| {} |\n", cells.join(" | "))
+        };
+        let head = |c: &Column| format!("{} {}", c.group, c.name).trim().to_owned();
+        let columns = &mut self.columns.iter().map(head);
+        let mut out = line(&mut [self.corner.clone()].into_iter().chain(columns));
+        out += &format!("|---|{}\n", "---:|".repeat(self.columns.len()));
+        for row in &self.rows {
+            out += &line(&mut [row.label.clone()].into_iter().chain(row.cells.iter().cloned()));
+        }
+        out
+    }
+
     /// In HTML, in a box of its own that scrolls sideways where the screen is narrow.
     pub(crate) fn html(&self, caption: &str) -> String {
         let mut groups = String::new();
@@ -189,6 +205,17 @@ mod tests {
         let coloured = table().text(true);
         assert_eq!(coloured.matches(BOLD).count(), 3, "two heads and the strong row");
         assert_eq!(coloured.replace(BOLD, "").replace(PLAIN, ""), table().text(false));
+    }
+
+    #[test]
+    fn in_markdown() {
+        let markdown = table().markdown();
+        let lines: Vec<_> = markdown.lines().collect();
+        assert_eq!(
+            lines[0],
+            "| arm | goodput Mbit/s | bottleneck queue p50 | bottleneck queue p99 |"
+        );
+        assert_eq!(lines[1..3], ["|---|---:|---:|---:|", "| Status <quo> | 83.9 | 71.2 | 152 |"]);
     }
 
     #[test]

@@ -221,6 +221,7 @@ impl Simulated {
                 local: b.messages,
                 queued: b.queued,
                 lost: 0,
+                marked: None,
             }
         };
         let mut hops: Vec<_> = sites.iter().enumerate().map(sendbox).collect();

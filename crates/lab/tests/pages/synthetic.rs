@@ -172,6 +172,7 @@ fn hops(run: &mut Run) {
             local,
             queued: 7,
             lost: 0,
+            marked: None,
         });
     }
 }

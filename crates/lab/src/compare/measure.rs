@@ -1,0 +1,87 @@
+use serde::Serialize;
+
+use crate::analysis::Summary;
+
+/// What two results are compared by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Measure {
+    /// Payload that reached receivers, in Mbit/s.
+    Throughput,
+    /// The mean wait at the bottleneck, in milliseconds.
+    DelayMean,
+    /// The wait there that 99 % of packets did not exceed, in milliseconds.
+    DelayP99,
+    /// The mean wait at the sendbox, in milliseconds.
+    SendboxMean,
+    /// The wait there that 99 % of packets did not exceed, in milliseconds.
+    SendboxP99,
+    /// The median slowdown of requests.
+    SlowdownP50,
+    /// The slowdown that 99 % of requests did not exceed.
+    SlowdownP99,
+    /// Packets that queues dropped or hops lost, over the whole run.
+    Drops,
+    /// Packets that queues marked, over the whole run.
+    Marks,
+}
+
+impl Measure {
+    /// All of them.
+    pub const ALL: [Self; 9] = [
+        Self::Throughput,
+        Self::DelayMean,
+        Self::DelayP99,
+        Self::SendboxMean,
+        Self::SendboxP99,
+        Self::SlowdownP50,
+        Self::SlowdownP99,
+        Self::Drops,
+        Self::Marks,
+    ];
+
+    /// Its name in bands and in JSON.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Throughput => "throughput",
+            Self::DelayMean => "delay_mean",
+            Self::DelayP99 => "delay_p99",
+            Self::SendboxMean => "sendbox_mean",
+            Self::SendboxP99 => "sendbox_p99",
+            Self::SlowdownP50 => "slowdown_p50",
+            Self::SlowdownP99 => "slowdown_p99",
+            Self::Drops => "drops",
+            Self::Marks => "marks",
+        }
+    }
+
+    /// Its unit; empty for ratios and counts.
+    pub const fn unit(self) -> &'static str {
+        match self {
+            Self::Throughput => "Mbit/s",
+            Self::DelayMean | Self::DelayP99 | Self::SendboxMean | Self::SendboxP99 => "ms",
+            Self::SlowdownP50 | Self::SlowdownP99 | Self::Drops | Self::Marks => "",
+        }
+    }
+
+    /// In the run that `s` sums up; `None` if there was nothing to measure.
+    pub fn of(self, s: &Summary) -> Option<f64> {
+        let sum = |count: fn(&crate::results::HopCounters) -> u64| {
+            s.hops.iter().map(count).fold(0, u64::saturating_add) as f64
+        };
+        match self {
+            Self::Throughput => Some(s.goodput_mbps),
+            Self::DelayMean => Some(s.bottleneck_queue_ms?.mean),
+            Self::DelayP99 => Some(s.bottleneck_queue_ms?.p99),
+            Self::SendboxMean => Some(s.sendbox_queue_ms?.mean),
+            Self::SendboxP99 => Some(s.sendbox_queue_ms?.p99),
+            Self::SlowdownP50 => s.slowdown.all.p50,
+            Self::SlowdownP99 => s.slowdown.all.p99,
+            Self::Drops => Some(sum(|h| h.policy_drops.saturating_add(h.lost))),
+            // Hops that do not count marks say nothing of them.
+            Self::Marks => {
+                s.hops.iter().filter_map(|h| h.marked).reduce(u64::saturating_add).map(|n| n as f64)
+            }
+        }
+    }
+}
