@@ -1,7 +1,7 @@
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use forebay_config::{ConfigError, Source, Spanned, load};
+use forebay_config::{ConfigError, Source, Spanned, load, parse};
 use forebay_dataplane::Netdev;
 use forebay_wire::feedback::Key;
 use ipnet::IpNet;
@@ -69,16 +69,29 @@ impl ReceiveboxConfig {
     /// # Errors
     /// The first thing that is wrong, with its line and key.
     pub fn load(path: &Path) -> Result<Self, ConfigError> {
-        let (file, source) = load::<File>(path)?;
+        let (file, source) = load(path)?;
+        Self::check(file, &source)
+    }
+
+    /// Checks `text`; `path` is what errors call it, and what the files it names are relative to.
+    ///
+    /// # Errors
+    /// As [`Self::load`].
+    pub fn parse(path: &Path, text: &str) -> Result<Self, ConfigError> {
+        let (file, source) = parse(path, text)?;
+        Self::check(file, &source)
+    }
+
+    fn check(file: File, source: &Source) -> Result<Self, ConfigError> {
         let listen = file.receivebox.listen;
-        unique(&source, "bundle.name", file.bundle.iter().map(|b| &b.name))?;
-        check_ids(&source, &file.bundle)?;
-        check_overlap(&source, &file.bundle)?;
+        unique(source, "bundle.name", file.bundle.iter().map(|b| &b.name))?;
+        check_ids(source, &file.bundle)?;
+        check_overlap(source, &file.bundle)?;
         let mut peers = Vec::new();
         for peer in file.bundle {
-            peers.push(peer.check(&source, listen)?);
+            peers.push(peer.check(source, listen)?);
         }
-        let interface = interface(&source, "receivebox.interface", &file.receivebox.interface)?;
+        let interface = interface(source, "receivebox.interface", &file.receivebox.interface)?;
         Ok(Self { interface, listen, peers })
     }
 }
@@ -150,7 +163,7 @@ mod tests {
         struct Peers {
             bundle: Vec<PeerTable>,
         }
-        let (file, source) = forebay_config::parse::<Peers>(Path::new("x.toml"), text).unwrap();
+        let (file, source) = parse::<Peers>(Path::new("x.toml"), text).unwrap();
         check_ids(&source, &file.bundle)
             .and_then(|()| check_overlap(&source, &file.bundle))
             .map_err(|e| e.to_string())

@@ -1,7 +1,7 @@
 use std::net::SocketAddr;
 use std::path::Path;
 
-use forebay_config::{ConfigError, Spanned, load};
+use forebay_config::{ConfigError, Source, Spanned, load, parse};
 use forebay_dataplane::{Method, Netdev};
 use serde::Deserialize;
 
@@ -60,9 +60,22 @@ impl SendboxConfig {
     /// # Errors
     /// The first thing that is wrong, with its line and key.
     pub fn load(path: &Path) -> Result<Self, ConfigError> {
-        let (file, source) = load::<File>(path)?;
+        let (file, source) = load(path)?;
+        Self::check(file, &source)
+    }
+
+    /// Checks `text`; `path` is what errors call it, and what the files it names are relative to.
+    ///
+    /// # Errors
+    /// As [`Self::load`].
+    pub fn parse(path: &Path, text: &str) -> Result<Self, ConfigError> {
+        let (file, source) = parse(path, text)?;
+        Self::check(file, &source)
+    }
+
+    fn check(file: File, source: &Source) -> Result<Self, ConfigError> {
         let table = file.sendbox;
-        check_distinct(&source, &file.bundle)?;
+        check_distinct(source, &file.bundle)?;
         if table.inside.get_ref() == table.outside.get_ref() {
             let message = "is the same interface as sendbox.inside";
             return Err(source.error_at(table.outside.span(), "sendbox.outside", message));
@@ -77,11 +90,11 @@ impl SendboxConfig {
         let mut bundles = Vec::new();
         for bundle in file.bundle {
             let listen = listen.unwrap_or_else(|| SocketAddr::from(([0, 0, 0, 0], 0)));
-            bundles.push(bundle.check(&source, listen)?);
+            bundles.push(bundle.check(source, listen)?);
         }
         Ok(Self {
-            inside: interface(&source, "sendbox.inside", &table.inside)?,
-            outside: interface(&source, "sendbox.outside", &table.outside)?,
+            inside: interface(source, "sendbox.inside", &table.inside)?,
+            outside: interface(source, "sendbox.outside", &table.outside)?,
             method: match table.method {
                 MethodName::Auto => Method::Auto,
                 MethodName::Xdp => Method::Xdp,

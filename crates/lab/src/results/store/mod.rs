@@ -123,7 +123,11 @@ pub fn save(path: &Path, run: &Run) -> Result<(), StoreError> {
     written.map_err(|source| StoreError::Io { path: path.to_owned(), source })
 }
 
-fn write(out: &mut impl Write, run: &Run) -> io::Result<()> {
+/// Writes `run` to `out`, as it stands in a file.
+///
+/// # Errors
+/// If `out` cannot be written.
+pub fn write(out: &mut impl Write, run: &Run) -> io::Result<()> {
     let mut put = |line: Line| {
         serde_json::to_writer(&mut *out, &line)?;
         out.write_all(b"\n")
@@ -149,10 +153,17 @@ fn write(out: &mut impl Write, run: &Run) -> io::Result<()> {
 /// the line.
 pub fn load(path: &Path) -> Result<Run, StoreError> {
     let io = |source| StoreError::Io { path: path.to_owned(), source };
-    let mut lines =
-        Lines { input: BufReader::with_capacity(1 << 18, File::open(path).map_err(io)?), line: 0 };
+    parse(path, BufReader::with_capacity(1 << 18, File::open(path).map_err(io)?))
+}
+
+/// Reads a run from `input`; `path` is what errors call it.
+///
+/// # Errors
+/// As [`load`].
+pub fn parse(path: &Path, input: impl BufRead) -> Result<Run, StoreError> {
+    let mut lines = Lines { input, line: 0 };
     read(&mut lines).map_err(|problem| match problem {
-        Problem::Io(source) => io(source),
+        Problem::Io(source) => StoreError::Io { path: path.to_owned(), source },
         Problem::Line(problem) => {
             StoreError::Line { path: path.to_owned(), line: lines.line, problem }
         }

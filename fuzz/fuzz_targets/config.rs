@@ -1,0 +1,31 @@
+//! The boxes' configuration on arbitrary text: what is refused is refused in one line that names the
+//! file, and what is let through holds what it must.
+#![no_main]
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use forebay_box::config::{ReceiveboxConfig, SendboxConfig};
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|text: &str| {
+    // Keys are looked for beside it, where there are none.
+    let path = Path::new("/nonexistent/fuzz.toml");
+    match SendboxConfig::parse(path, text) {
+        Ok(config) => {
+            let names: BTreeSet<_> = config.bundles.iter().map(|b| &b.name).collect();
+            assert_eq!(names.len(), config.bundles.len());
+            assert!(config.bundles.is_empty() || config.listen.is_some());
+        }
+        Err(e) => assert_one_line(&e),
+    }
+    match ReceiveboxConfig::parse(path, text) {
+        Ok(config) => assert!(config.peers.iter().all(|p| !p.prefixes.is_empty())),
+        Err(e) => assert_one_line(&e),
+    }
+});
+
+fn assert_one_line(error: &impl std::fmt::Display) {
+    let said = error.to_string();
+    assert!(said.starts_with("/nonexistent/fuzz.toml") && said.lines().count() == 1, "{said:?}");
+}
