@@ -1,4 +1,4 @@
-//! The probabilities of the two queues, from the base probability and the L4S queue's own wait.
+//! The probabilities of the two queues, from the base probability and the L queue's own wait.
 
 use forebay_units::Nanos;
 
@@ -30,7 +30,7 @@ impl<P: Packet> DualPi2<P> {
         self.control.base() * self.control.base() >= self.max_classic
     }
 
-    /// The classic queue's signals; `exempt` where too little waits for any.
+    /// The C queue's signals; `exempt` where too little waits for any.
     pub(super) fn classic_signals(&self, exempt: bool) -> Signals {
         if exempt {
             return Signals::default();
@@ -42,7 +42,7 @@ impl<P: Packet> DualPi2<P> {
         Signals { scalable, classic, overload: drops.then_some(classic) }
     }
 
-    /// The L4S queue's signals for the packet at its head (RFC 9332 Figure 7).
+    /// The L queue's signals for the packet at its head (RFC 9332 Figure 7).
     pub(super) fn low_latency_signals(&self, now: Nanos, exempt: bool) -> Signals {
         let coupled = self.classic_signals(exempt);
         let queue = &self.low_latency.queue;

@@ -10,10 +10,10 @@ use crate::{ConfigError, Limit, Marking};
 /// Which delay the controller holds at its target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Input {
-    /// The greater of the two, so that an L4S queue that does not react is controlled too (RFC 9332
+    /// The greater of the two, so that an L queue that does not react is controlled too (RFC 9332
     /// Figure 8, line 2a).
     Greatest,
-    /// The classic queue's, and the L4S queue's only while there is no classic packet.
+    /// The C queue's, and the L queue's only while there is no classic packet.
     ClassicFirst,
 }
 
@@ -48,18 +48,18 @@ pub struct Config {
     /// Overload that is back before this much time without it counts as the same episode (RFC 9332
     /// section 2.5.2.3).
     pub overload_hold: Nanos,
-    /// The L4S queue's own AQM.
+    /// The L queue's own AQM.
     pub native: Ramp,
     /// How packets are chosen for marks and drops.
     pub marking: Marking,
     /// Which queue goes next.
     pub schedule: Schedule,
-    /// Packets of this class go to the L4S queue whatever their ECN field (RFC 9332 section 2.3).
+    /// Packets of this class go to the L queue whatever their ECN field (RFC 9332 section 2.3).
     pub low_latency_class: Option<u8>,
-    /// Packets of this class go to the classic queue whatever their ECN field, unless the class is
+    /// Packets of this class go to the C queue whatever their ECN field, unless the class is
     /// `low_latency_class` too.
     pub classic_class: Option<u8>,
-    /// Something else keeps traffic without ECN in the L4S queue within bounds: it passes untouched
+    /// Something else keeps traffic without ECN in the L queue within bounds: it passes untouched
     /// (RFC 9332 section 2.5.1.1).
     pub queue_protection: bool,
     /// A full frame, 1514 bytes by default.

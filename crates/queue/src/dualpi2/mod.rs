@@ -1,10 +1,11 @@
-//! DualPI2: a shallow queue for L4S traffic beside one for the rest, their signals coupled so that
-//! both kinds of senders share the link evenly without anybody counting flows (RFC 9332).
+//! DualPI2: a shallow queue for L4S traffic (the L queue) beside one for the rest (the C queue),
+//! coupled so that both kinds of senders share the link evenly without anybody counting flows (RFC
+//! 9332).
 //!
-//! The classic queue is held at its target by PI2: every `tupdate` a controller moves the base
-//! probability p'; classic packets are dropped (or marked) with p'^2. L4S packets are marked with k p',
-//! or with what a native AQM makes of their own wait if that is more. The L4S queue goes first, but not
-//! without bound. Once L4S marking is saturated at 100 %, classic drop applies to everything.
+//! The C queue is held at its target by PI2: every `tupdate` a controller moves the base probability
+//! p'; classic packets are dropped (or marked) with p'^2. L4S packets are marked with k p', or with
+//! what a native AQM makes of their own wait if that is more. The L queue goes first, but not without
+//! bound. Once L4S marking is saturated at 100 %, classic drop applies to everything.
 //!
 //! Two profiles, every parameter of which can be set:
 //!
@@ -13,7 +14,7 @@
 //! | target, update | 15 ms, 15 ms | 15 ms, 16 ms |
 //! | alpha, beta | 0.15 Hz, 3 Hz | 5/16 Hz, 50/16 Hz |
 //! | coupling k | 2 | 2 |
-//! | controller's input | the greater of the two delays | the classic delay; that of the L4S queue if there is no classic packet |
+//! | controller's input | the greater of the two delays | the classic delay; that of the L queue if there is no classic packet |
 //! | native L4S AQM | ramp from 0.8 to 1.2 ms | step at 1 ms |
 //! | native AQM acts on | queues of two packets or more, the one that leaves included | the same |
 //! | choice of packets | deterministic | at random |
@@ -21,16 +22,16 @@
 //! | limit | 10 000 packets (250 ms of bytes by [`Config::for_link`]) | 40 000 packets |
 //!
 //! Where RFC 9332 is silent or leaves a choice: p' is clamped to 0 and 1; the two deterministic counts
-//! of the L4S queue, for marks and for drops, are kept apart and never owe more than one signal; with
+//! of the L queue, for marks and for drops, are kept apart and never owe more than one signal; with
 //! less than two full frames waiting there are no coupled or classic signals, as in Linux; the round
 //! robin's account changes only while both queues have packets and starts anew, in favour of L4S, when
 //! a packet finds both empty.
 //!
-//! Packets go to the L4S queue by their ECN field, ECT(1) or CE, or by [`Packet::class`] if a class is
+//! Packets go to the L queue by their ECN field, ECT(1) or CE, or by [`Packet::class`] if a class is
 //! configured for one of the queues. What is then found in a queue where its ECN field is not expected
 //! gets (RFC 9332 section 2.5.1.1):
 //!
-//! | packet | in the L4S queue | in the classic queue |
+//! | packet | in the L queue | in the C queue |
 //! |---|---|---|
 //! | ECT(1) | mark, p_L = max(native, k p') | mark, k p' |
 //! | ECT(0) | mark, (p_L / k)^2 | mark, p'^2 |
@@ -122,22 +123,22 @@ impl<P: Packet> DualPi2<P> {
         self.control.base()
     }
 
-    /// What waits in the L4S queue.
+    /// What waits in the L queue.
     pub fn low_latency_backlog(&self) -> Backlog {
         self.low_latency.queue.backlog()
     }
 
-    /// What waits in the classic queue.
+    /// What waits in the C queue.
     pub fn classic_backlog(&self) -> Backlog {
         self.classic.queue.backlog()
     }
 
-    /// The L4S queue's counters since the beginning.
+    /// The L queue's counters since the beginning.
     pub fn low_latency_counters(&self) -> Counters {
         self.low_latency.stats.counters()
     }
 
-    /// The classic queue's counters since the beginning.
+    /// The C queue's counters since the beginning.
     pub fn classic_counters(&self) -> Counters {
         self.classic.stats.counters()
     }

@@ -1,4 +1,4 @@
-//! The L4S queue's own AQM: how likely a mark is at a packet's own wait.
+//! The L queue's own AQM: how likely a mark is at a packet's own wait.
 
 use forebay_units::Nanos;
 

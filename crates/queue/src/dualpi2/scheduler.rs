@@ -5,15 +5,15 @@ use forebay_units::{Bytes, Nanos};
 use crate::ConfigError;
 use crate::error::within;
 
-/// How the priority of the L4S queue is bounded.
+/// How the priority of the L queue is bounded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Schedule {
     /// Weighted round robin by bytes: while both queues have packets they share the link by these
     /// weights, each from 1 to 1000.
     RoundRobin {
-        /// The L4S queue's weight.
+        /// The L queue's weight.
         low_latency: u32,
-        /// The classic queue's weight. The packet at its head waits for this many times fewer full
+        /// The C queue's weight. The packet at its head waits for this many times fewer full
         /// frames than `low_latency`.
         classic: u32,
     },
@@ -44,7 +44,7 @@ pub(super) enum Which {
 pub(super) struct Scheduler {
     schedule: Schedule,
     mtu: i64,
-    /// What the L4S queue had too much, in bytes times weight: above zero, the classic queue goes.
+    /// What the L queue had too much, in bytes times weight: above zero, the C queue goes.
     excess: i64,
 }
 
@@ -60,7 +60,7 @@ impl Scheduler {
         scheduler
     }
 
-    /// Starts the round anew, with the whole turn of the L4S queue first.
+    /// Starts the round anew, with the whole turn of the L queue first.
     pub(super) fn reset(&mut self) {
         if let Schedule::RoundRobin { low_latency, classic } = self.schedule {
             self.excess = self.mtu * (i64::from(classic) - i64::from(low_latency)).min(0);

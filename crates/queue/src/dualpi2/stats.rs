@@ -91,9 +91,9 @@ pub struct Interval {
     pub start: Nanos,
     /// When it ended.
     pub end: Nanos,
-    /// The L4S queue.
+    /// The L queue.
     pub low_latency: QueueInterval,
-    /// The classic queue.
+    /// The C queue.
     pub classic: QueueInterval,
 }
 

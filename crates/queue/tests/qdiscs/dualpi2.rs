@@ -43,7 +43,7 @@ fn thousand(base: f64, config: Config, ecn: Ecn, class: u8) -> (usize, usize, Op
     (marks, drops.len(), drops.first().copied())
 }
 
-/// Class 1 to the L4S queue, class 2 to the classic one.
+/// Class 1 to the L queue, class 2 to the classic one.
 fn by_class() -> Config {
     Config { low_latency_class: Some(1), classic_class: Some(2), ..Config::rfc9332() }
 }
@@ -234,6 +234,23 @@ fn the_controller_is_driven_by_the_queue_that_is_asked_for() {
     assert!((base(Input::ClassicFirst) - 0.016_65).abs() < 1e-12);
 }
 
+/// Updates that were due while nothing happened see the wait that there was at their time.
+#[test]
+fn silence_is_made_up_for() {
+    let mut q = DualPi2::new(Config { limit: 3, ..Config::rfc9332() }).unwrap();
+    for id in 0..3 {
+        enqueue(&mut q, MS * 5 * id, packet(id, Ecn::NotEct));
+    }
+    // A packet that finds no room changes nothing but has the updates made.
+    let mut watched = q.clone();
+    for ms in 11..=100 {
+        assert_eq!(enqueue(&mut watched, MS * ms, packet(9, Ecn::NotEct)).len(), 1);
+    }
+    dequeue(&mut q, MS * 100);
+    assert!(q.probability() > 0.2);
+    assert_eq!(q.probability().to_bits(), watched.probability().to_bits());
+}
+
 /// The measured part of a run, by kind: classic and L4S.
 fn plant(
     config: Config,
@@ -252,8 +269,8 @@ fn plant(
     (of(false), of(true), plant)
 }
 
-/// Reno and L4S senders share a link: each gets about as much, the classic queue is held at its target
-/// and the L4S queue is nearly empty.
+/// Reno and L4S senders share a link: each gets about as much, the C queue is held at its target
+/// and the L queue is nearly empty.
 #[test]
 fn both_kinds_share_the_link_each_at_its_delay() {
     let (reno, l4s) = ((Kind::Reno, Ecn::NotEct), (Kind::Scalable, Ecn::Ect1));
