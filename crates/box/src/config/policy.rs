@@ -1,7 +1,7 @@
 use std::ops::Range;
 
 use forebay_config::{ConfigError, DurationValue, Limit, Source, Spanned};
-use forebay_queue::codel;
+use forebay_queue::{codel, pie};
 use forebay_units::{Bytes, Nanos};
 use ipnet::IpNet;
 use serde::Deserialize;
@@ -39,6 +39,15 @@ pub enum PolicyKind {
         target: Option<Nanos>,
         /// CoDel's interval.
         interval: Option<Nanos>,
+        /// Whether to mark packets instead of dropping them where the flow allows it.
+        ecn: bool,
+    },
+    /// One queue held at a delay (RFC 8033).
+    Pie {
+        /// How much may wait.
+        limit: Option<Limit>,
+        /// The delay to hold.
+        target: Option<Nanos>,
         /// Whether to mark packets instead of dropping them where the flow allows it.
         ecn: bool,
     },
@@ -93,6 +102,7 @@ enum Kind {
     Fifo,
     Sfq,
     FqCodel,
+    Pie,
     Strict,
 }
 
@@ -168,17 +178,26 @@ impl PolicyTable {
                 interval: time(self.interval),
                 ecn: self.ecn.is_none_or(Spanned::into_inner),
             },
+            Kind::Pie => PolicyKind::Pie {
+                limit,
+                target: time(self.target),
+                ecn: self.ecn.is_none_or(Spanned::into_inner),
+            },
             Kind::Strict => PolicyKind::Strict,
         })
     }
 
     /// A key that goes with another kind.
     fn wrong_key(&self) -> Option<Wrong> {
-        let times = [&self.target, &self.interval].into_iter().flatten().map(Spanned::span);
-        let fq_codel_only = times.chain(self.ecn.as_ref().map(Spanned::span)).next();
-        if let (Some(span), true) = (fq_codel_only, self.kind != Kind::FqCodel) {
-            let message = "these go with kind = \"fq_codel\" only";
-            return Some((span, "target/interval/ecn", message));
+        let has_aqm = matches!(self.kind, Kind::FqCodel | Kind::Pie);
+        if let (Some(target), false) = (&self.target, has_aqm) {
+            return Some((target.span(), "target", "this goes with \"fq_codel\" and \"pie\" only"));
+        }
+        if let (Some(ecn), false) = (&self.ecn, has_aqm) {
+            return Some((ecn.span(), "ecn", "this goes with \"fq_codel\" and \"pie\" only"));
+        }
+        if let (Some(interval), true) = (&self.interval, self.kind != Kind::FqCodel) {
+            return Some((interval.span(), "interval", "this goes with kind = \"fq_codel\" only"));
         }
         if let (Some(perturb), true) = (&self.perturb, self.kind != Kind::Sfq) {
             return Some((perturb.span(), "perturb", "this goes with kind = \"sfq\" only"));
@@ -220,7 +239,12 @@ impl PolicyTable {
             let message = match name {
                 _ if time.get_ref().0 == Nanos::ZERO => "must be above zero",
                 "interval" if interval > codel::Params::MAX_INTERVAL => "must be at most 4 s",
-                "target" | "interval" if target > interval => "the target is above the interval",
+                "target" if self.kind == Kind::Pie && target > pie::Params::MAX_TIME => {
+                    "must be at most a minute"
+                }
+                "target" | "interval" if self.kind == Kind::FqCodel && target > interval => {
+                    "the target is above the interval"
+                }
                 _ => continue,
             };
             return Some((time.span(), name, message));

@@ -98,6 +98,11 @@ fn policies_are_read() {
                 ecn: false,
             },
         ),
+        ("kind = \"pie\"", PolicyKind::Pie { limit: None, target: None, ecn: true }),
+        (
+            "kind = \"pie\", limit = \"9 packets\", target = \"20 ms\", ecn = false",
+            PolicyKind::Pie { limit: Some(Limit::Packets(9)), target: ms(20), ecn: false },
+        ),
     ];
     for (table, kind) in cases {
         let policy = policy_of(&dir, &format!("policy = {{ {table} }}\n")).unwrap();
@@ -185,6 +190,22 @@ fn policies_that_cannot_work_are_refused() {
         (
             policy("kind = \"fq_codel\", interval = \"4 ms\""),
             "7: bundle.policy.interval: the target is above the interval",
+        ),
+        (
+            policy("kind = \"sfq\", target = \"5 ms\""),
+            "7: bundle.policy.target: this goes with \"fq_codel\" and \"pie\" only",
+        ),
+        (
+            policy("kind = \"fifo\", ecn = true"),
+            "7: bundle.policy.ecn: this goes with \"fq_codel\" and \"pie\" only",
+        ),
+        (
+            policy("kind = \"pie\", interval = \"5 ms\""),
+            "7: bundle.policy.interval: this goes with kind = \"fq_codel\" only",
+        ),
+        (
+            policy("kind = \"pie\", target = \"61 s\""),
+            "7: bundle.policy.target: must be at most a minute",
         ),
         (
             "[[bundle.class]]\nname = \"c\"\n".to_owned(),

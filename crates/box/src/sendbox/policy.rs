@@ -3,7 +3,8 @@
 use forebay_config::Limit as LimitValue;
 use forebay_dataplane::Packet;
 use forebay_queue::{
-    ConfigError, Fifo, FqCodel, Limit, Qdisc, Sfq, StrictPriority, codel, fifo, fq_codel, sfq,
+    ConfigError, Fifo, FqCodel, Limit, Pie, Qdisc, Sfq, StrictPriority, codel, fifo, fq_codel, pie,
+    sfq,
 };
 use forebay_units::{Bytes, Rate};
 
@@ -37,7 +38,7 @@ pub(super) fn capacity(policy: &Policy) -> u64 {
 
 fn capacity_of(kind: &PolicyKind) -> u64 {
     let packets = match kind {
-        PolicyKind::Fifo { limit } => fifo_limit(*limit).packets,
+        PolicyKind::Fifo { limit } | PolicyKind::Pie { limit, .. } => fifo_limit(*limit).packets,
         PolicyKind::Sfq { limit, .. } => sfq_config(*limit).limit,
         PolicyKind::FqCodel { limit, .. } => fq_codel_limit(*limit),
         PolicyKind::Strict => 0,
@@ -65,6 +66,12 @@ fn build_kind(kind: &PolicyKind, seed: u64) -> Result<BoxedQdisc, ConfigError> {
             };
             let limit = fq_codel_limit(*limit);
             Box::new(FqCodel::new(fq_codel::Config { limit, codel, seed, ..defaults })?)
+        }
+        PolicyKind::Pie { limit, target, ecn } => {
+            let defaults = pie::Params::default();
+            let target = target.unwrap_or(defaults.target);
+            let params = pie::Params { target, ecn: *ecn, ..defaults };
+            Box::new(Pie::new(pie::Config { limit: fifo_limit(*limit), params, seed })?)
         }
         PolicyKind::Strict => Box::new(StrictPriority::new(Vec::<BoxedQdisc>::new())?),
     })

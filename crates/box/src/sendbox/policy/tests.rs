@@ -37,7 +37,7 @@ impl Bench {
     fn dequeue(&mut self) -> Option<(u8, Ecn)> {
         let Self { pool, qdisc, now, drops } = self;
         let packet = qdisc.dequeue(*now, &mut |packet: Packet, reason| {
-            assert_eq!(reason, DropReason::Codel);
+            assert!(matches!(reason, DropReason::Codel | DropReason::Pie), "{reason}");
             *drops += 1;
             let frame = packet.into_frame(pool);
             pool.release(frame);
@@ -83,6 +83,10 @@ const fn fq_codel(limit: Option<LimitValue>) -> PolicyKind {
     PolicyKind::FqCodel { limit, target: None, interval: None, ecn: true }
 }
 
+const fn pie(limit: Option<LimitValue>) -> PolicyKind {
+    PolicyKind::Pie { limit, target: None, ecn: true }
+}
+
 #[test]
 fn limits_become_packets() {
     use LimitValue::{Packets, Time};
@@ -92,6 +96,8 @@ fn limits_become_packets() {
         (fifo(None), 1_250),
         (sfq(None), 1_250),
         (fq_codel(None), 10_240),
+        (pie(None), 1_250),
+        (pie(Some(Packets(7))), 7),
         (fifo(Some(Packets(1_000_000))), 1_000_000),
         (sfq(Some(Packets(7))), 7),
         (fifo(Some(bytes(15_140))), most),
@@ -121,6 +127,7 @@ fn no_queue_holds_more_than_its_capacity() {
         (of(sfq(limit(20))), 20),
         (of(sfq(bytes)), 10),
         (of(fq_codel(limit(20))), 20),
+        (of(pie(limit(20))), 20),
         (strict([sfq(limit(5)), fifo(limit(7))]), 12),
     ] {
         let mut bench = Bench::new(&policy);
@@ -169,6 +176,31 @@ fn settings_reach_codel() {
     assert_eq!(codel(ms(600), ms(700), true), (0, 0), "nothing waits that long");
     let (drops, marks) = codel(None, None, false);
     assert!(drops > 0 && marks == 0, "{drops} drops, {marks} marks");
+}
+
+/// Ten packets in for nine out, in a millisecond, for two seconds: the drops, the marks and the longest
+/// queue.
+fn pie_run(target: Option<Nanos>, ecn: bool) -> (u64, usize, u64) {
+    let mut bench = Bench::new(&of(PolicyKind::Pie { limit: None, target, ecn }));
+    let (mut marks, mut longest) = (0, 0);
+    for n in 0..20_000 {
+        bench.now = Nanos::from_micros(100 * n);
+        bench.enqueue(7, 0);
+        if n % 10 != 0 {
+            marks += usize::from(bench.dequeue().is_some_and(|(_, ecn)| ecn == Ecn::Ce));
+        }
+        longest = longest.max(bench.qdisc.backlog().packets);
+    }
+    (bench.drops, marks, longest)
+}
+
+#[test]
+fn settings_reach_pie() {
+    let (drops, marks, longest) = pie_run(None, false);
+    assert!(drops > 0 && marks == 0 && longest < 1_000, "{drops} {marks} {longest}");
+    let (_, _, longer) = pie_run(Some(Nanos::from_millis(60)), false);
+    assert!(longer > longest, "{longer} waiting with a longer target, {longest} without");
+    assert!(pie_run(None, true).1 > 0, "marks while the probability is low");
 }
 
 #[test]
