@@ -1,7 +1,8 @@
 //! The bottleneck's queue, the same in every engine that runs this project's code.
 
 use forebay_queue::{
-    Codel, ConfigError, Fifo, FqCodel, Limit, Packet, Qdisc, Sfq, codel, fifo, fq_codel, sfq,
+    Codel, ConfigError, Fifo, FqCodel, Limit, Packet, Pie, Qdisc, Sfq, codel, fifo, fq_codel, pie,
+    sfq,
 };
 use forebay_units::{Bytes, Nanos};
 use serde::{Deserialize, Serialize};
@@ -33,6 +34,17 @@ pub enum QueueSpec {
         /// Whether to mark instead of dropping where the sender allows it.
         ecn: bool,
     },
+    /// PIE on one queue.
+    Pie {
+        /// Packets that may wait.
+        limit_packets: u32,
+        /// PIE's target, in nanoseconds.
+        target_ns: u64,
+        /// The time between PIE's updates, in nanoseconds.
+        tupdate_ns: u64,
+        /// Whether to mark instead of dropping where the sender allows it.
+        ecn: bool,
+    },
     /// Flow queueing with CoDel.
     FqCodel {
         /// Packets that may wait.
@@ -58,7 +70,11 @@ impl QueueSpec {
             QueueKind::Sfq => Self::Sfq { limit_packets },
             QueueKind::Codel => Self::Codel { limit_packets, target_ns, interval_ns, ecn },
             QueueKind::FqCodel => Self::FqCodel { limit_packets, target_ns, interval_ns, ecn },
-            QueueKind::Pie | QueueKind::Cake => return None,
+            QueueKind::Pie => {
+                let pie::Params { target, tupdate, .. } = pie::Params::default();
+                Self::Pie { limit_packets, target_ns: target.0, tupdate_ns: tupdate.0, ecn }
+            }
+            QueueKind::Cake => return None,
         })
     }
 
@@ -68,6 +84,7 @@ impl QueueSpec {
             Self::Fifo { limit_bytes } => limit_bytes / 384,
             Self::Sfq { limit_packets }
             | Self::Codel { limit_packets, .. }
+            | Self::Pie { limit_packets, .. }
             | Self::FqCodel { limit_packets, .. } => u64::from(*limit_packets),
         }
     }
@@ -96,6 +113,18 @@ impl QueueSpec {
                 Box::new(Codel::new(codel::Config {
                     limit: Limit::packets(limit_packets),
                     params: params(target_ns, interval_ns, ecn),
+                })?)
+            }
+            Self::Pie { limit_packets, target_ns, tupdate_ns, ecn } => {
+                Box::new(Pie::new(pie::Config {
+                    limit: Limit::packets(limit_packets),
+                    params: pie::Params {
+                        target: Nanos(target_ns),
+                        tupdate: Nanos(tupdate_ns),
+                        ecn,
+                        ..pie::Params::default()
+                    },
+                    ..pie::Config::default()
                 })?)
             }
             Self::FqCodel { limit_packets, target_ns, interval_ns, ecn } => {

@@ -210,7 +210,7 @@ impl Check<'_> {
         let policy = |table: &PolicyTable, key: &str| {
             let queue = table.queue();
             if !queue.kind.is_policy() {
-                let what = "no policy of the sendbox: it has fifo, sfq and fq_codel";
+                let what = "no policy of the sendbox: it has fifo, sfq, fq_codel and pie";
                 let key = format!("{key}.policy");
                 return Err(self.0.error_at(table.policy.span(), key, what));
             }
@@ -228,7 +228,7 @@ impl Check<'_> {
     /// A queue at the bottleneck; `key` is its table.
     fn queue(&self, table: &QueueTable, path: &Path, key: &str) -> Result<Queue, ConfigError> {
         let queue = table.queue();
-        if matches!(queue.kind, QueueKind::Cake | QueueKind::Pie) && queue.by == Maker::Forebay {
+        if queue.kind == QueueKind::Cake && queue.by == Maker::Forebay {
             let what = "only Linux has it: say by = \"kernel\"";
             return Err(self.0.error_at(table.kind.span(), format!("{key}.kind"), what));
         }

@@ -28,7 +28,7 @@
 //! | `[path]` `spread` | over ways: by `flow`, or by `packet` | `flow` |
 //! | `[grid]` `rate`, `rtt`, `queue` | lists: a cell for each combination | no grid |
 //! | `[grid]` `flows`, `congestion` | of the traffic that does not say | |
-//! | `[[arm]]` `name`, `sendbox` | `"forward"`, or `{ policy, limit }`: `fifo`, `sfq`, `fq_codel` | |
+//! | `[[arm]]` `name`, `sendbox` | `"forward"`, or `{ policy, limit }`: `fifo`, `sfq`, `fq_codel`, `pie` | |
 //! | `[[arm]]` `queue` | at the bottleneck in this arm | the path's |
 //! | `[[arm]]` `outer` | `{ policy, limit }` of a second pair of boxes around all others | none |
 //! | `[[phase]]` `name`, `start`, `stop` | a part of the run, for traffic and figures | the end before; the end |

@@ -99,7 +99,7 @@ impl QueueKind {
 
     /// Whether a sendbox has it as a policy.
     pub const fn is_policy(self) -> bool {
-        matches!(self, Self::Fifo | Self::Sfq | Self::FqCodel)
+        matches!(self, Self::Fifo | Self::Sfq | Self::FqCodel | Self::Pie)
     }
 }
 

@@ -1,7 +1,7 @@
 //! The sendbox's queues, with the same settings as the real sendbox gives them.
 
 use forebay_config::Limit;
-use forebay_queue::{ConfigError, Fifo, FqCodel, Sfq, fifo, fq_codel, sfq};
+use forebay_queue::{ConfigError, Fifo, FqCodel, Pie, Sfq, fifo, fq_codel, pie, sfq};
 use forebay_sim::Queue;
 use forebay_units::{Bytes, Rate};
 
@@ -29,6 +29,10 @@ pub(super) fn sendbox(
         QueueKind::Sfq => {
             let limit = in_packets(limit);
             Box::new(Sfq::new(sfq::Config { limit, depth: limit, seed, ..sfq::Config::default() })?)
+        }
+        QueueKind::Pie => {
+            let limit = fifo_limit(limit);
+            Box::new(Pie::new(pie::Config { limit, seed, ..pie::Config::default() })?)
         }
         // No other kind is a policy, as scenarios are checked to know.
         _ => {
