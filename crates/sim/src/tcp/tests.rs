@@ -243,7 +243,7 @@ fn prague_is_marked_to_a_steady_window_and_counts_every_mark() {
     let (mut sent, mut marks) = (0_u64, 0_u32);
     pair.run(20_000 * MS, |who, _| {
         sent += u64::from(who == 0);
-        let marked = who == 0 && sent % 10 == 0;
+        let marked = who == 0 && sent.is_multiple_of(10);
         marks += u32::from(marked);
         if marked { Fate::Marked } else { Fate::Arrives }
     });
@@ -267,7 +267,7 @@ fn prague_halves_when_something_is_lost() {
                 sent = 1_000_000;
                 Fate::Lost
             }
-            0 if sent % 20 == 0 => Fate::Marked,
+            0 if sent.is_multiple_of(20) => Fate::Marked,
             _ => Fate::Arrives,
         }
     });

@@ -108,3 +108,18 @@ fn reordering_is_learnt_and_not_taken_for_loss() {
     assert!(totals.retransmissions < totals.made / 1000, "{totals:?}");
     assert_eq!(totals.timeouts, 0);
 }
+
+#[test]
+fn marks_take_the_place_of_drops_for_whoever_agrees_on_them() {
+    for congestion in [Congestion::Cubic, Congestion::Reno, Congestion::Prague] {
+        let mut net = Dumbbell::new(48, 20, fq_codel_queue()).build();
+        net.sim.set_ecn(true);
+        net.add(bulk(2, congestion), S * 20);
+        net.sim.run_until(S * 20);
+        let totals = net.sim.totals();
+        assert_eq!((totals.retransmissions, totals.dropped), (0, 0), "{congestion:?} {totals:?}");
+        let got = goodput(net.sim.observer(), S * 20);
+        assert!(got > 38.0, "{congestion:?} {got}");
+        assert!(net.sim.observer().mean_wait_ms(S * 5) < 15.0);
+    }
+}

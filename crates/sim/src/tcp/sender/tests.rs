@@ -206,7 +206,7 @@ fn dctcp_does_not_grow_in_the_round_trip_after_a_mark() {
     // whole window acknowledged without a mark, and that takes two windows from mark to mark.
     pair.run(20_000 * MS, |who, _| {
         sent += u64::from(who == 0);
-        if who == 0 && sent % 20 == 0 { Fate::Marked } else { Fate::Arrives }
+        if who == 0 && sent.is_multiple_of(20) { Fate::Marked } else { Fate::Arrives }
     });
     let window = pair.data_in(10_000..20_000).len() as f64 / 250.0;
     assert!((9.0..12.0).contains(&window), "{window}");

@@ -356,7 +356,7 @@ impl Bbr {
     /// Segments that are sent in one go: what is paced in 2^-10 s.
     pub(crate) fn burst(&self) -> u32 {
         let Some(rate) = self.pacing else { return 2 };
-        let bytes = (rate.as_bps() / 8 >> 10).min(65_536);
+        let bytes = ((rate.as_bps() / 8) >> 10).min(65_536);
         ((bytes / MSS) as u32).max(if rate < Rate::from_bps(1_200_000) { 1 } else { 2 })
     }
 }
