@@ -93,7 +93,8 @@ impl Pair {
     /// Runs until `end` or until nothing more is to happen.
     pub(super) fn run(&mut self, end: u64, mut fate: impl FnMut(usize, &Segment) -> Fate) {
         self.flush(0, &mut fate);
-        loop {
+        for events in 0.. {
+            assert!(events < 100_000, "it never ends");
             let timer = self.ends[0].deadline().min(self.ends[1].deadline()).0;
             let arrival = self.flying.peek().map_or(u64::MAX, |f| f.0);
             let next = timer.min(arrival);

@@ -28,7 +28,8 @@ impl Sender {
         };
         let timeout = self.timeout();
         let left = Nanos((head + timeout.0).saturating_sub(now.0));
-        if !matches!(self.state, State::Open | State::Reducing) {
+        // With gaps, RACK will tell (RFC 8985 section 7.2).
+        if !matches!(self.state, State::Open | State::Reducing) || self.sacked > 0 {
             let before = self.timer.map_or(Timer::Retransmit, |t| t.1);
             // In place of a shorter timer, it counts from when the head was sent.
             let left = if before == Timer::Retransmit { timeout } else { left.max(Nanos(1)) };
@@ -74,7 +75,7 @@ impl Sender {
     /// Sends a segment though nothing says so, to learn what became of the last ones.
     fn start_probe(&mut self, now: Nanos) {
         self.timer = Some((now.saturating_add(self.timeout()), Timer::Retransmit));
-        if self.probe.end.is_some() || self.ring.len() == 0 {
+        if self.probe.end.is_some() || self.ring.len() == 0 || self.sacked > 0 {
             return;
         }
         self.probe.was_retransmission = !self.may_send_new();
