@@ -26,7 +26,9 @@ const TICK: Nanos = Nanos::from_millis(10);
 
 #[derive(Clone, Copy, Debug)]
 enum Event {
-    /// A packet reaches the end of a link.
+    /// The first packet on a link's wire reaches its end.
+    ArriveFirst(u16),
+    /// A packet reaches the end of a link on which packets overtake each other.
     Arrive {
         packet: u32,
         link: u16,
@@ -191,12 +193,8 @@ impl<O: Observer> Simulation<O> {
 
     fn handle(&mut self, event: Event) {
         match event {
-            Event::Arrive { packet, link } => {
-                let counters = &mut self.links[usize::from(link)].counters;
-                counters.sent += 1;
-                counters.inside -= 1;
-                self.forward(packet);
-            }
+            Event::ArriveFirst(link) => self.arrive_first(link),
+            Event::Arrive { packet, link } => self.arrive(link, packet),
             Event::Serve(link) => {
                 self.links[usize::from(link)].awaited = false;
                 self.serve(link);

@@ -53,6 +53,10 @@ impl Rate {
         if self.0 == 0 {
             return Nanos::MAX;
         }
+        // Of a packet the product has room in 64 bits, which divide several times faster.
+        if let Some(bits) = bytes.0.checked_mul(8 * NANOS_PER_SEC as u64) {
+            return Nanos(bits.div_ceil(self.0));
+        }
         let ns = (u128::from(bytes.0) * 8 * NANOS_PER_SEC).div_ceil(u128::from(self.0));
         Nanos(u64::try_from(ns).unwrap_or(u64::MAX))
     }

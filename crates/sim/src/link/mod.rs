@@ -3,6 +3,8 @@
 mod capacity;
 mod trace;
 
+use std::collections::VecDeque;
+
 use forebay_queue::{DropSink, Qdisc};
 use forebay_units::{Bytes, Nanos};
 use serde::{Deserialize, Serialize};
@@ -107,6 +109,15 @@ pub(crate) struct Departure {
     pub(crate) arrival: Option<Nanos>,
 }
 
+/// Packets on a wire in the order of their arrival. Only the first is an event, so that the event
+/// queue does not grow with what links hold.
+#[derive(Default)]
+pub(crate) struct InOrder {
+    pub(crate) packets: VecDeque<(Nanos, u32)>,
+    /// Whether the first one's arrival is an event already.
+    pub(crate) awaited: bool,
+}
+
 pub(crate) struct Link {
     wire: Wire,
     delay: Nanos,
@@ -116,6 +127,8 @@ pub(crate) struct Link {
     random: Random,
     bad: bool,
     last_arrival: Nanos,
+    /// Where packets do not overtake each other: what is on the wire.
+    pub(crate) in_order: Option<InOrder>,
     /// Whether somebody will come when the wire is free.
     pub(crate) awaited: bool,
     pub(crate) counters: LinkCounters,
@@ -134,6 +147,7 @@ impl Link {
             random,
             bad: false,
             last_arrival: Nanos::ZERO,
+            in_order: (!(jitter.reorders && jitter.up_to > Nanos::ZERO)).then(InOrder::default),
             awaited: false,
             counters: LinkCounters::default(),
         })
@@ -209,58 +223,4 @@ impl Link {
 }
 
 #[cfg(test)]
-mod tests {
-    use forebay_queue::{DropReason, Ecn, Fifo, Limit, fifo};
-    use forebay_units::Rate;
-
-    use super::*;
-
-    fn link(capacity: Capacity, loss: Loss) -> Link {
-        let limit = Limit::packets(2);
-        let queue: Queue = Box::new(Fifo::new(fifo::Config { limit }).unwrap());
-        let config = LinkConfig {
-            capacity,
-            delay: Nanos(1_000_000),
-            queue: Some(queue),
-            loss,
-            jitter: Jitter::default(),
-        };
-        Link::new(config, Random::new(1, 1)).unwrap()
-    }
-
-    fn packet(id: u32) -> Queued {
-        Queued { id, flow_hash: 0, len: 1000, ecn: Ecn::NotEct, arrived: Nanos::ZERO }
-    }
-
-    /// 8 Mbit/s: 1000 B take a millisecond.
-    #[test]
-    fn packets_follow_each_other() {
-        let mut dropped = Vec::new();
-        let mut drops = |p: Queued, r: DropReason| dropped.push((p.id, r));
-        let mut link = link(Capacity::Constant(Rate::from_mbps(8)), Loss::None);
-        assert!(link.enter(Nanos(0), packet(0), &mut drops).is_none());
-        let first = link.serve(Nanos(0), &mut drops).unwrap();
-        assert_eq!(first.arrival, Some(Nanos(2_000_000)));
-        for id in 1..4 {
-            link.enter(Nanos(10), packet(id), &mut drops);
-        }
-        assert!(link.serve(Nanos(10), &mut drops).is_none());
-        assert_eq!(link.next_event(Nanos(10)), Some(Nanos(1_000_000)));
-        let second = link.serve(Nanos(1_000_000), &mut drops).unwrap();
-        assert_eq!((second.packet.id, second.arrival), (1, Some(Nanos(3_000_000))));
-        assert_eq!(dropped, [(3, DropReason::PacketLimit)]);
-    }
-
-    #[test]
-    fn bursts_are_as_long_and_as_many_as_said() {
-        let mut link =
-            link(Capacity::Constant(Rate::from_mbps(8)), Loss::Burst { begin: 0.01, end: 0.25 });
-        let lost: Vec<_> = (0..200_000).map(|_| link.is_lost()).collect();
-        let total = lost.iter().filter(|l| **l).count();
-        let bursts = lost.windows(2).filter(|w| w[1] && !w[0]).count();
-        // 0.01 / 0.26 of the time bad, four packets a burst.
-        assert!((7_000..8_400).contains(&total), "{total}");
-        let mean = total as f64 / bursts as f64;
-        assert!((3.6..4.4).contains(&mean), "{mean}");
-    }
-}
+mod tests;

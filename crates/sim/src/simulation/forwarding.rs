@@ -8,7 +8,12 @@ use crate::link::Departure;
 use crate::network::{BundleId, Hop, LinkId, RouteId};
 use crate::observer::{At, Observer, Passage};
 use crate::packet::{Body, Packet, Queued, UDP_HEADERS, fingerprint};
+use crate::prefetch::prefetch;
 use crate::random::mix;
+
+/// How many packets ahead of its arrival a packet's connection is asked for: long enough for main
+/// memory, short enough to be still in the nearest cache.
+const AHEAD: usize = 3;
 
 impl<O: Observer> Simulation<O> {
     /// A new packet sets out.
@@ -102,12 +107,56 @@ impl<O: Observer> Simulation<O> {
         match departure.arrival {
             Some(time) => {
                 self.packets.get_mut(id).ecn = ecn;
-                self.events.push(time, Event::Arrive { packet: id, link });
+                let Some(wire) = &mut self.links[usize::from(link)].in_order else {
+                    return self.events.push(time, Event::Arrive { packet: id, link });
+                };
+                wire.packets.push_back((time, id));
+                if !wire.awaited {
+                    wire.awaited = true;
+                    self.events.push(time, Event::ArriveFirst(link));
+                }
             }
             None => {
                 self.totals.dropped += 1;
                 self.packets.remove(id);
             }
+        }
+    }
+
+    pub(super) fn arrive(&mut self, link: u16, packet: u32) {
+        let counters = &mut self.links[usize::from(link)].counters;
+        counters.sent += 1;
+        counters.inside -= 1;
+        self.forward(packet);
+    }
+
+    /// All that reach the end now; then the next is awaited.
+    pub(super) fn arrive_first(&mut self, link: u16) {
+        while let Some(wire) = &mut self.links[usize::from(link)].in_order {
+            let Some(&(time, packet)) = wire.packets.front() else {
+                wire.awaited = false;
+                return;
+            };
+            if time > self.now {
+                return self.events.push(time, Event::ArriveFirst(link));
+            }
+            wire.packets.pop_front();
+            self.look_ahead(link);
+            self.arrive(link, packet);
+        }
+    }
+
+    /// Asks for the memory of packets that arrive soon, and then of the connections that they are
+    /// for.
+    fn look_ahead(&self, link: u16) {
+        let Some(wire) = &self.links[usize::from(link)].in_order else { return };
+        if let Some((_, packet)) = wire.packets.get(2 * AHEAD) {
+            prefetch(self.packets.get(*packet));
+        }
+        if let Some((_, packet)) = wire.packets.get(AHEAD)
+            && let Body::Segment { endpoint, .. } = self.packets.get(*packet).body
+        {
+            prefetch(&self.hosts[endpoint as usize]);
         }
     }
 

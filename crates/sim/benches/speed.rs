@@ -1,0 +1,66 @@
+//! How fast the simulator is: packet-hops a second on one core, each network in a process of its
+//! own, with the memory that it took. A hop is a link, a sendbox or a receivebox that a packet enters.
+//!
+//! `cargo bench -p forebay-sim --bench speed` for all of them; with `-- NAME` after it, those whose
+//! names contain NAME, and with a number after that, so many times as long.
+
+mod cases;
+
+use std::process::Command;
+
+use cases::{CASES, LENGTH};
+
+/// Says that a process is to run the case whose number follows.
+const ONE: &str = "--one";
+
+/// How long this thread has run, in nanoseconds: other work on the machine does not count, as far as
+/// the caches let it. Zero where the kernel does not say, and the rates printed then are none.
+fn on_processor() -> u64 {
+    let stat = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    stat.split_whitespace().next().and_then(|n| n.parse().ok()).unwrap_or(0)
+}
+
+/// The most memory that this process has had, in MiB.
+fn peak_memory() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|l| l.strip_prefix("VmHWM:")).unwrap_or_default();
+    line.split_whitespace().next().and_then(|n| n.parse::<u64>().ok()).unwrap_or(0) / 1024
+}
+
+fn run(case: usize, times: u64) {
+    let (name, build) = CASES[case];
+    let start = on_processor();
+    let mut sim = build();
+    let built = on_processor();
+    sim.run_until(LENGTH * times);
+    let took = (on_processor() - built) as f64 / 1e9;
+    let totals = sim.totals();
+    println!(
+        "{name}: {:.2} M hops/s, {:.2} M events/s, {} MiB; {:.3} s after {:.3} s of setup, {} hops",
+        totals.hops as f64 / took / 1e6,
+        totals.events as f64 / took / 1e6,
+        peak_memory(),
+        took,
+        (built - start) as f64 / 1e9,
+        totals.hops,
+    );
+}
+
+fn main() -> std::io::Result<()> {
+    // Cargo's own arguments are no names.
+    let args: Vec<_> = std::env::args().skip(1).collect();
+    if let [one, case, times] = &args[..]
+        && one == ONE
+    {
+        run(case.parse().unwrap_or(0), times.parse().unwrap_or(1));
+        return Ok(());
+    }
+    let mut words = args.iter().filter(|a| !a.starts_with('-'));
+    let part = words.next().map_or("", |a| a);
+    let times = words.next().map_or("1", |a| a);
+    for (case, _) in CASES.iter().enumerate().filter(|(_, (name, _))| name.contains(part)) {
+        let this = std::env::current_exe()?;
+        Command::new(this).args([ONE, &case.to_string(), times]).status()?;
+    }
+    Ok(())
+}
