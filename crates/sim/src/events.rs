@@ -18,6 +18,8 @@ const SLOTS: usize = 1 << BITS;
 /// Enough digits for 64 bits.
 const LEVELS: usize = 11;
 const NONE: u32 = u32::MAX;
+/// A slot of this level is a quarter of a millisecond long.
+const SOON: u32 = 3;
 
 #[derive(Debug)]
 struct Entry<T> {
@@ -107,6 +109,14 @@ impl<T: Copy> EventQueue<T> {
     /// Takes out the next event, unless it comes after `limit`.
     #[inline]
     pub fn pop(&mut self, limit: Nanos) -> Option<(Nanos, T)> {
+        self.pop_hinting(limit, |_| {})
+    }
+
+    /// As [`EventQueue::pop`]; where many events follow each other, tells `soon` of most of them once
+    /// they are a quarter of a millisecond away or nearer. That is the time to ask for the memory that
+    /// they need.
+    #[inline]
+    pub fn pop_hinting(&mut self, limit: Nanos, mut soon: impl FnMut(&T)) -> Option<(Nanos, T)> {
         loop {
             if self.occupied == 0 {
                 return None;
@@ -143,7 +153,10 @@ impl<T: Copy> EventQueue<T> {
             self.clear(level, slot);
             let mut index = head;
             while index != NONE {
-                let Entry { time, next, .. } = self.entries[index as usize];
+                let Entry { time, item, next } = self.entries[index as usize];
+                if level == SOON {
+                    soon(&item);
+                }
                 let last = index == tail;
                 self.place(index, time);
                 index = if last { NONE } else { next };
@@ -212,6 +225,22 @@ mod tests {
         assert_eq!(order, [(Nanos(0), 0), (Nanos(1 << 63), 1), (Nanos::MAX, 2), (Nanos::MAX, 3)]);
         events.push(Nanos::ZERO, 4);
         assert_eq!(events.pop(Nanos::MAX), Some((Nanos::MAX, 4)), "what is past comes at once");
+    }
+
+    #[test]
+    fn what_comes_soon_is_told_before() {
+        let mut events = EventQueue::new();
+        let start = 10 << 18;
+        for n in 0..9 {
+            events.push(Nanos(start + n * 1000), n);
+        }
+        let mut told = Vec::new();
+        let first = events.pop_hinting(Nanos::MAX, |n| told.push(*n));
+        assert_eq!((first, told), (Some((Nanos(start), 0)), (0..9).collect()));
+        assert_eq!(
+            events.pop_hinting(Nanos::MAX, |_| panic!("a second time")).map(|e| e.1),
+            Some(1)
+        );
     }
 
     proptest! {

@@ -17,6 +17,7 @@ use crate::link::{Link, LinkCounters};
 use crate::network::{BundleId, LinkId, Route, RouteCounters, RouteId};
 use crate::observer::Observer;
 use crate::packet::{Packets, Queued};
+use crate::prefetch::prefetch;
 use crate::random::Random;
 use crate::tcp::{Congestion, Endpoint};
 use crate::traffic::{Application, Requests, Socket};
@@ -122,7 +123,14 @@ pub struct Simulation<O> {
 impl<O: Observer> Simulation<O> {
     /// Runs until `time`, what happens at that instant included.
     pub fn run_until(&mut self, time: Nanos) {
-        while let Some((now, event)) = self.events.pop(time) {
+        loop {
+            let hosts = &self.hosts;
+            let soon = |event: &Event| {
+                if let Event::Timer(host) = *event {
+                    prefetch(&hosts[host as usize]);
+                }
+            };
+            let Some((now, event)) = self.events.pop_hinting(time, soon) else { break };
             self.now = now;
             self.totals.events += 1;
             self.handle(event);

@@ -14,6 +14,8 @@ use crate::random::mix;
 /// How many packets ahead of its arrival a packet's connection is asked for: long enough for main
 /// memory, short enough to be still in the nearest cache.
 const AHEAD: usize = 3;
+/// Fewer ends of connections than this stay in the second-level cache by themselves.
+const MANY: usize = 512;
 
 impl<O: Observer> Simulation<O> {
     /// A new packet sets out.
@@ -149,6 +151,9 @@ impl<O: Observer> Simulation<O> {
     /// Asks for the memory of packets that arrive soon, and then of the connections that they are
     /// for.
     fn look_ahead(&self, link: u16) {
+        if self.hosts.len() < MANY {
+            return;
+        }
         let Some(wire) = &self.links[usize::from(link)].in_order else { return };
         if let Some((_, packet)) = wire.packets.get(2 * AHEAD) {
             prefetch(self.packets.get(*packet));
@@ -209,7 +214,14 @@ impl<O: Observer> Simulation<O> {
     }
 
     /// Packets that a queue has just dropped.
+    #[inline]
     fn discard(&mut self, at: At) {
+        if !self.drops.is_empty() {
+            self.discard_all(at);
+        }
+    }
+
+    fn discard_all(&mut self, at: At) {
         while let Some((packet, _)) = self.drops.pop() {
             self.totals.dropped += 1;
             match at {
