@@ -20,6 +20,8 @@ const BOTTOM: f64 = 52.0;
 /// The width that one box and its labels take.
 const SLOT: f64 = 76.0;
 const BOX: f64 = 26.0;
+/// A panel is as wide as so many boxes at least.
+const LEAST_SLOTS: usize = 4;
 /// The most letters of a name that fit under a box on one line.
 const LETTERS: usize = 10;
 
@@ -64,7 +66,9 @@ pub(crate) fn figures(id: &str, arms: &[Arm<'_>], caption: &str) -> String {
 }
 
 fn panel(id: &str, name: &str, class: ClassOf, arms: &[Arm<'_>], axis: &LogAxis) -> String {
-    let width = LEFT + SLOT * arms.len() as f64 + 4.0;
+    // A page gives every panel the same width, so one of few boxes would be drawn too large.
+    let slots = arms.len().max(LEAST_SLOTS) as f64;
+    let width = LEFT + SLOT * slots + 4.0;
     let words: Vec<String> = arms
         .iter()
         .map(|a| {
@@ -86,7 +90,7 @@ fn panel(id: &str, name: &str, class: ClassOf, arms: &[Arm<'_>], axis: &LogAxis)
         svg.text("tick", (LEFT - 6.0, y(value) + 4.0), Anchor::End, &format!("{value}"));
     }
     for (i, arm) in arms.iter().enumerate() {
-        let centre = LEFT + SLOT * (i as f64 + 0.5);
+        let centre = LEFT + SLOT * (i as f64 + 0.5 + (slots - arms.len() as f64) / 2.0);
         let slowdowns = class(arm.slowdowns);
         draw(&mut svg, slowdowns, centre - 10.0, y, arm.strong);
         let lines = two_lines(&arm.name);

@@ -57,7 +57,8 @@ fn lead(runs: &[Analysis]) -> String {
         n => format!("{n} paths"),
     };
     let seconds = setting(first.duration_s);
-    format!("{} runs of {seconds} s over {path}.", runs.len())
+    let runs = if runs.len() == 1 { "1 run".to_owned() } else { format!("{} runs", runs.len()) };
+    format!("{runs} of {seconds} s over {path}.")
 }
 
 /// The table of figures, with a row for the median over the seeds of each arm that has several.
