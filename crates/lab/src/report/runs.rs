@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use super::number::setting;
 use super::tables::Named;
 use crate::analysis::{Analysis, Summary};
+use crate::scenario::in_words;
 
 /// The runs of one arm on one path, a seed each.
 pub(super) struct Group<'a> {
@@ -52,11 +53,7 @@ fn firsts(runs: &[Analysis]) -> Vec<&Summary> {
 /// The name of a run's cell, after that of a scenario's.
 pub(crate) fn cell_name(s: &Summary) -> String {
     let path = format!("{} Mbit/s, {} ms", setting(s.rate_mbps), setting(s.base_rtt_ms));
-    let labels = s.labels.iter().map(|(key, value)| match key.as_str() {
-        "flows" => format!(", {value} flows"),
-        _ => format!(", {value}"),
-    });
-    path + &labels.collect::<String>()
+    path + &in_words(&s.labels)
 }
 
 /// How many cells there are.

@@ -64,6 +64,7 @@ mod traffic_check;
 pub use check::{load, parse};
 pub use conditions::{Conditions, Spread};
 pub use fault::{Fault, Process};
+pub(crate) use model::in_words;
 pub use model::{Arm, Experiment, IpVersion, Path, Scenario, Sendbox};
 pub use phase::Phase;
 pub use queue::{Maker, Queue, QueueKind};

@@ -55,11 +55,7 @@ pub struct Scenario {
 impl Scenario {
     /// The cell in words: its path, and what it has on other axes of the grid.
     pub fn cell(&self) -> String {
-        let labels = self.labels.iter().map(|(key, value)| match key.as_str() {
-            "flows" => format!(", {value} flows"),
-            _ => format!(", {value}"),
-        });
-        self.path.to_string() + &labels.collect::<String>()
+        self.path.to_string() + &in_words(&self.labels)
     }
 
     /// The time that traffic runs: warm-up, measured interval, cool-down.
@@ -88,6 +84,16 @@ impl Scenario {
     pub fn measured(&self) -> std::ops::Range<Nanos> {
         self.warmup..self.warmup + self.duration
     }
+}
+
+/// The labels of a cell, to come after its path: `, cubic, 10 flows, fifo 1 bdp`.
+pub(crate) fn in_words(labels: &BTreeMap<String, String>) -> String {
+    let word = |(key, value): (&String, &String)| match key.as_str() {
+        "flows" if value == "1" => ", 1 flow".to_owned(),
+        "flows" => format!(", {value} flows"),
+        _ => format!(", {value}"),
+    };
+    labels.iter().map(word).collect()
 }
 
 /// The version of the Internet Protocol.

@@ -72,7 +72,7 @@ congestion = ["reno", "fixed"]
     let cells = parse(FilePath::new("x.toml"), &text).unwrap().cells;
     let names: Vec<_> = cells.iter().map(Scenario::cell).collect();
     assert_eq!(names.len(), 8);
-    assert_eq!(names[0], "96 Mbit/s, 50 ms, reno, 1 flows, fifo 1 bdp");
+    assert_eq!(names[0], "96 Mbit/s, 50 ms, reno, 1 flow, fifo 1 bdp");
     assert_eq!(names[7], "96 Mbit/s, 50 ms, fixed, 10 flows, codel 1000000 B with ecn by kernel");
     let bulk =
         |flows, congestion| TrafficKind::Bulk { flows, transport: Transport::Tcp(congestion) };
