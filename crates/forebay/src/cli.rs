@@ -43,6 +43,9 @@ pub(crate) enum Command {
     /// The network of the laboratory.
     #[command(hide = true)]
     LinkEmulator,
+    /// The first process of a guest of the laboratory.
+    #[command(hide = true)]
+    Guest,
 }
 
 #[derive(Debug, Args)]
@@ -96,6 +99,8 @@ pub(crate) enum Engine {
     Netns,
     /// The simulator: no root, no noise, and a model of TCP instead of the kernel's.
     Sim,
+    /// A real Linux kernel in virtual time: no root, no noise; builds it first, once.
+    Uml,
 }
 
 #[derive(Debug, Args)]

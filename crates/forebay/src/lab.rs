@@ -17,6 +17,7 @@ use forebay_lab::netns::{self, Netns};
 use forebay_lab::results::store;
 use forebay_lab::runner::{self, Options, RunError};
 use forebay_lab::sim_engine::Sim;
+use forebay_lab::uml::Uml;
 use forebay_lab::{bench, link, report, scenario, traffic};
 
 use crate::cli::{DemoArgs, Engine, LabArgs, LabCommand};
@@ -120,6 +121,7 @@ fn engine(name: Engine) -> &'static dyn forebay_lab::engine::Engine {
     match name {
         Engine::Netns => &Netns,
         Engine::Sim => &Sim,
+        Engine::Uml => &Uml,
     }
 }
 

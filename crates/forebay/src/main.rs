@@ -9,6 +9,7 @@ use std::io::IsTerminal;
 use std::process::ExitCode;
 
 use clap::Parser;
+use forebay_lab::uml;
 
 use crate::cli::{Cli, Command};
 
@@ -34,6 +35,7 @@ fn main() -> ExitCode {
         Command::Keygen { file } => boxes::keygen(&file),
         Command::Agent => lab::agent(),
         Command::LinkEmulator => lab::link_emulator(),
+        Command::Guest => uml::guest(),
     }
 }
 

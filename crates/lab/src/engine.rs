@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use forebay_units::Nanos;
+use serde::{Deserialize, Serialize};
 
 use crate::results::{self, Run};
 use crate::scenario::{self, Arm, Experiment, Scenario};
@@ -56,19 +57,25 @@ pub fn jobs(experiment: &Experiment) -> impl Iterator<Item = Job<'_>> {
 }
 
 /// How far a run is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Progress {
     /// What it is doing.
     pub phase: Phase,
-    /// How long traffic has been on.
+    /// How long traffic has been on; or for how long the engine has been building what it needs.
     pub elapsed: Nanos,
     /// How long it will be on altogether.
     pub length: Nanos,
 }
 
 /// What a run is doing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Phase {
+    /// The engine builds what it needs, once for all runs.
+    Build {
+        /// How many files are compiled.
+        files: u32,
+    },
     /// Hosts and boxes are set up.
     SetUp,
     /// Traffic is on, and not measured yet.

@@ -41,7 +41,8 @@ pub fn run(config: ReceiveboxConfig) -> Result<(), Error> {
 
     let mut waiter =
         Waiter::new([signals.descriptor(), sampler.descriptor(), channel.descriptor()]);
-    while !signals.came() {
+    // Its descriptor is the first: no need to ask it on every turn.
+    while !(waiter.is_ready(0) && signals.came()) {
         waiter.wait_until(clock::now() + IDLE);
         sampler.poll(|sample| peers.answer(&sample, &channel))?;
         while let Some(datagram) = channel.receive() {

@@ -6,7 +6,7 @@ use crate::scenario::{Arm, Congestion, Maker, TrafficKind, Transport};
 use crate::workload::Arrivals;
 
 /// Refuses a job that this engine's parts do not have.
-pub(super) fn check(job: &Job<'_>) -> Result<(), EngineError> {
+pub(crate) fn check(job: &Job<'_>) -> Result<(), EngineError> {
     match missing(job) {
         None => Ok(()),
         Some(what) => Err(EngineError::Unfit(format!(

@@ -16,11 +16,12 @@ mod boxes;
 mod collect;
 mod exec;
 mod faults;
-mod fit;
+pub(crate) mod fit;
 mod network;
 mod process;
 mod programs;
 mod run;
 mod rundir;
 
+pub(crate) use process::PROCESS_NAME;
 pub use run::{Netns, run, usable};

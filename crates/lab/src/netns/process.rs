@@ -23,6 +23,9 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// How many lines of what a process said on standard error are shown.
 const TAIL: usize = 20;
 
+/// The environment variable that holds a process's name, for whoever looks at it from outside.
+pub(crate) const PROCESS_NAME: &str = "FOREBAY_PROCESS";
+
 /// What a process is to the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
@@ -85,6 +88,7 @@ impl Processes {
         let mut command = Command::new(program);
         command
             .args(args)
+            .env(PROCESS_NAME, name)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(File::create(&stderr).map_err(failed)?)

@@ -46,8 +46,13 @@ pub(super) struct Part<'a> {
 
 impl Part<'_> {
     pub(super) fn advance(&mut self, progress: Progress) {
-        if progress.phase != Phase::SetUp {
-            self.show(progress.elapsed.0 / 1_000_000);
+        match progress.phase {
+            Phase::Build { files } => self.bar.set_message(format!(
+                "building a kernel, once: {files} files in {:.0} s",
+                progress.elapsed.as_secs_f64()
+            )),
+            Phase::SetUp => {}
+            _ => self.show(progress.elapsed.0 / 1_000_000),
         }
         self.bar.tick();
     }

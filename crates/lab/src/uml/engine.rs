@@ -1,0 +1,121 @@
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::process::ExitStatus;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use forebay_units::Nanos;
+
+use super::machine::{self, Machine};
+use super::order::{self, Failure, Order};
+use super::watch::Watch;
+use super::{culprit, kernel};
+use crate::engine::{Engine, EngineError, Interrupt, Job, Phase, Progress, cores};
+use crate::lockdir::LockedDir;
+use crate::netns;
+use crate::results::{Run, store};
+
+/// How often the guest's beats and an interrupt are looked for.
+const TICK: Duration = Duration::from_millis(50);
+
+/// The engine in virtual time. It needs no root; each run has a guest and a core of its own, so
+/// several may run at once. The first run ever builds the guest's kernel, which takes minutes.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Uml;
+
+impl Engine for Uml {
+    fn name(&self) -> &'static str {
+        "uml"
+    }
+
+    fn side_by_side(&self) -> NonZeroUsize {
+        cores()
+    }
+
+    /// What runs in the guest is the netns engine.
+    fn check(&self, job: &Job<'_>) -> Result<(), EngineError> {
+        netns::fit::check(job)
+    }
+
+    fn run(
+        &self,
+        job: &Job<'_>,
+        interrupt: &Interrupt,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<Run, EngineError> {
+        let length = job.scenario.length();
+        let kernel = kernel::get(interrupt, &mut |elapsed, files| {
+            progress(Progress { phase: Phase::Build { files }, elapsed, length });
+        })?;
+        progress(Progress { phase: Phase::SetUp, elapsed: Nanos::ZERO, length });
+        // Dropped in the opposite order, also on an error, an interrupt or a panic: the guest, then
+        // its directory.
+        let dir = LockedDir::create(&base(), machine::reclaim)?;
+        Order::of(job).write(dir.path()).map_err(EngineError::io("writing the order"))?;
+        let mut machine = Machine::boot(&kernel, dir.path(), job)?;
+        let begun = Instant::now();
+        let mut watch = Watch::new(Duration::ZERO);
+        let status = loop {
+            // Looked for before the files: what an ended guest has written is all there.
+            let ended = machine.ended().map_err(EngineError::io("waiting for the guest"))?;
+            let now = begun.elapsed();
+            if watch.see(now, order::read_beat(dir.path()))
+                && let Some(beat) = watch.last()
+            {
+                progress(beat);
+            }
+            if let Some(status) = ended {
+                break status;
+            }
+            if interrupt.is_raised() {
+                return Err(EngineError::Interrupted);
+            }
+            if let Some(still) = watch.stuck_for(now) {
+                return Err(hung(&machine, still, watch.last()));
+            }
+            thread::sleep(TICK);
+        };
+        if let Some(failure) = Failure::read(dir.path()) {
+            return Err(failure.into_error());
+        }
+        let file = dir.path().join(order::RUN);
+        if !file.exists() {
+            return Err(died(&machine, status));
+        }
+        store::load(&file).map_err(|e| EngineError::Unfit(e.to_string()))
+    }
+}
+
+/// Where runs have their directories: one that every user can write, and of this user's own.
+fn base() -> PathBuf {
+    // SAFETY: takes nothing and cannot fail.
+    let user = unsafe { libc::geteuid() };
+    std::env::temp_dir().join(format!("forebay-uml-{user}"))
+}
+
+fn died(machine: &Machine, status: ExitStatus) -> EngineError {
+    EngineError::Process {
+        process: "the guest's kernel".to_owned(),
+        what: format!("ended early ({status})"),
+        stderr: machine.console(),
+    }
+}
+
+fn hung(machine: &Machine, still: Duration, last: Option<Progress>) -> EngineError {
+    let Some(last) = last else {
+        return EngineError::Process {
+            process: "the guest's kernel".to_owned(),
+            what: format!("did not start within {still:.0?}"),
+            stderr: machine.console(),
+        };
+    };
+    let at = last.elapsed.as_secs_f64();
+    EngineError::Process {
+        process: culprit::find(machine.id()),
+        what: format!(
+            "keeps the guest's clock from going on: it has stood at {at} s for {still:.0?}. A \
+             program in virtual time must block, not poll"
+        ),
+        stderr: machine.console(),
+    }
+}

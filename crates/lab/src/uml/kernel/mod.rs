@@ -1,0 +1,207 @@
+//! The guest's kernel: built once from Debian's source package, and kept in the user's cache.
+//!
+//! What it is made of, the version of the source, the configuration and the patches in `kernel/` of
+//! the project, is in its file's name, so a change of any of them builds another. One process
+//! builds at a time; the others wait for it. What is half-made has another name, and is removed.
+
+mod build;
+mod source;
+
+use std::env;
+use std::ffi::{CString, OsStr};
+use std::fs;
+use std::mem::zeroed;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use forebay_units::Nanos;
+use sha2::{Digest, Sha256};
+
+use self::source::Source;
+use crate::engine::{EngineError, Interrupt};
+use crate::lockdir::lock;
+
+/// A change of the source: what its file is called, and what is in it.
+type Patch = (&'static str, &'static str);
+
+/// One of the project's patches, by its name.
+macro_rules! patch {
+    ($name:literal) => {
+        ($name, include_str!(concat!("../../../../../kernel/patches/", $name, ".patch")))
+    };
+}
+
+/// A kernel that is there already, to be used instead of one's own.
+const GIVEN: &str = "FOREBAY_UML_KERNEL";
+/// What it has on top of the architecture's default configuration.
+const CONFIGURATION: &str = include_str!("../../../../../kernel/uml.config");
+/// What is changed in it, in this order.
+const PATCHES: &[Patch] = &[
+    patch!("0001-um-random-numbers-from-a-seed"),
+    patch!("0002-um-irq-work-in-virtual-time"),
+    patch!("0003-um-unaligned-access-on-x86"),
+    patch!("0004-um-fetch-floating-point-registers-lazily"),
+    patch!("0005-um-virtual-time-in-the-vdso"),
+];
+/// How often one that waits for another's build looks for its end.
+const TURN: Duration = Duration::from_millis(200);
+
+/// Told for how long the kernel has been in the making, and how many files are done.
+pub(super) type Told<'a> = &'a mut dyn FnMut(Nanos, u32);
+
+/// The kernel, built now if it is not there.
+///
+/// # Errors
+/// If it cannot be built here: the error says what to install.
+pub(super) fn get(interrupt: &Interrupt, told: Told<'_>) -> Result<PathBuf, EngineError> {
+    if let Some(given) = env::var_os(GIVEN).map(PathBuf::from) {
+        return if given.is_file() {
+            Ok(given)
+        } else {
+            Err(EngineError::Unfit(format!("{GIVEN}: there is no file {}", given.display())))
+        };
+    }
+    if !cfg!(target_arch = "x86_64") {
+        return Err(EngineError::Unfit(
+            "a kernel runs as a process on x86-64 only: use `--engine sim` or `--engine netns`"
+                .to_owned(),
+        ));
+    }
+    let cache = cache(env::var_os("XDG_CACHE_HOME").as_deref(), env::var_os("HOME").as_deref())?;
+    let recipe = recipe(CONFIGURATION, PATCHES);
+    let source = Source::installed();
+    if let Some(kernel) = cached(&cache, &recipe, source.as_ref()) {
+        return Ok(kernel);
+    }
+    let fit = |e: std::io::Error| {
+        let cache = cache.display();
+        EngineError::Unfit(format!(
+            "the guest's kernel is kept in {cache}, which cannot be written ({e}): set \
+             XDG_CACHE_HOME to a directory that can be, or {GIVEN} to a kernel"
+        ))
+    };
+    fs::create_dir_all(&cache).map_err(fit)?;
+    let begun = Instant::now();
+    let mut told = |files| told(Nanos(begun.elapsed().as_nanos() as u64), files);
+    // Held until the end; closed by the system for a process that is killed.
+    let _turn = loop {
+        match lock(&cache.join("lock"), false) {
+            Ok(Some(file)) => break file,
+            Ok(None) if interrupt.is_raised() => return Err(EngineError::Interrupted),
+            Ok(None) => thread::sleep(TURN),
+            Err(EngineError::Io { source, .. }) => return Err(fit(source)),
+            Err(e) => return Err(e),
+        }
+        told(0);
+    };
+    // Somebody else's build may have ended meanwhile.
+    if let Some(kernel) = cached(&cache, &recipe, source.as_ref()) {
+        return Ok(kernel);
+    }
+    build::build(&cache, &recipe, source, interrupt, &mut told)
+}
+
+/// What a kernel is made of besides its source.
+fn recipe(configuration: &str, patches: &[Patch]) -> String {
+    let mut hash = Sha256::new();
+    for text in [configuration].into_iter().chain(patches.iter().map(|(_, patch)| *patch)) {
+        // With its length, so that no two lists of texts are one.
+        hash.update((text.len() as u64).to_le_bytes());
+        hash.update(text);
+    }
+    hash.finalize().iter().take(6).map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// What the kernel of `recipe` from a source of `version` is called.
+fn file_name(version: &str, recipe: &str) -> String {
+    format!("linux-{version}-{recipe}")
+}
+
+/// The kernel of `recipe`: of the source that is installed; if none is, of the last by name.
+fn cached(cache: &Path, recipe: &str, source: Option<&Source>) -> Option<PathBuf> {
+    if let Some(source) = source {
+        return Some(cache.join(file_name(&source.version, recipe))).filter(|file| file.is_file());
+    }
+    let suffix = format!("-{recipe}");
+    let names = fs::read_dir(cache).ok()?.filter_map(|e| e.ok()?.file_name().into_string().ok());
+    let last = names.filter(|n| n.starts_with("linux-") && n.ends_with(&suffix)).max()?;
+    Some(cache.join(last))
+}
+
+/// Where kernels are kept (XDG Base Directory Specification).
+fn cache(xdg: Option<&OsStr>, home: Option<&OsStr>) -> Result<PathBuf, EngineError> {
+    let absolute = |text: Option<&OsStr>| text.map(PathBuf::from).filter(|p| p.is_absolute());
+    absolute(xdg)
+        .or_else(|| Some(absolute(home)?.join(".cache")))
+        .map(|base| base.join("forebay/kernel"))
+        .ok_or_else(|| {
+            EngineError::Unfit(
+                "the guest's kernel is kept in the user's cache: set HOME or XDG_CACHE_HOME"
+                    .to_owned(),
+            )
+        })
+}
+
+/// Bytes that this user may still write where `path` is; `None` if that is not to be learnt.
+pub(super) fn room_in(path: &Path) -> Option<u64> {
+    let path = CString::new(path.as_os_str().as_bytes()).ok()?;
+    // SAFETY: all-zero is a valid `statvfs`; `path` is a C string and the rest valid for writing.
+    let stat = unsafe {
+        let mut stat: libc::statvfs = zeroed();
+        (libc::statvfs(path.as_ptr(), &mut stat) == 0).then_some(stat)
+    }?;
+    Some(stat.f_bavail.saturating_mul(stat.f_frsize))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_part_of_the_recipe_counts() {
+        let one = recipe("A=y\n", &[("1", "x")]);
+        assert_eq!(one, recipe("A=y\n", &[("renamed", "x")]), "names do not");
+        assert_ne!(one, recipe("A=n\n", &[("1", "x")]));
+        assert_ne!(one, recipe("A=y\n", &[("1", "y")]));
+        assert_ne!(one, recipe("A=y\n", &[]));
+        assert_ne!(one, recipe("A=y\nx", &[]), "nor are they one after the other");
+        assert_eq!(one.len(), 12);
+    }
+
+    #[test]
+    fn the_cache_is_where_users_have_theirs() {
+        let of = |xdg: &str, home: &str| {
+            cache(Some(OsStr::new(xdg)), Some(OsStr::new(home))).map(|p| p.display().to_string())
+        };
+        assert_eq!(of("/c", "/h").unwrap(), "/c/forebay/kernel");
+        assert_eq!(of("", "/h").unwrap(), "/h/.cache/forebay/kernel");
+        assert_eq!(of("relative", "/h").unwrap(), "/h/.cache/forebay/kernel");
+        assert!(of("", "").unwrap_err().to_string().contains("XDG_CACHE_HOME"));
+    }
+
+    #[test]
+    fn a_kernel_is_found_by_its_source_or_without_one() {
+        let dir = env::temp_dir().join(format!("fb-kernels-{}", std::process::id()));
+        fs::create_dir(&dir).unwrap();
+        let source =
+            |version: &str| Source { tarball: PathBuf::new(), version: version.to_owned() };
+        assert_eq!(cached(&dir, "abc", None), None);
+        for version in ["6.12.1", "6.12.2"] {
+            fs::write(dir.join(file_name(version, "abc")), "").unwrap();
+        }
+        let found = |source: Option<Source>| cached(&dir, "abc", source.as_ref());
+        assert_eq!(found(Some(source("6.12.1"))), Some(dir.join("linux-6.12.1-abc")));
+        assert_eq!(found(Some(source("6.12.3"))), None, "to be built");
+        assert_eq!(found(None), Some(dir.join("linux-6.12.2-abc")));
+        assert_eq!(cached(&dir, "abd", None), None);
+        fs::remove_dir_all(&dir).unwrap();
+    }
+
+    #[test]
+    fn there_is_room_somewhere() {
+        assert!(room_in(Path::new("/")).is_some());
+        assert_eq!(room_in(Path::new("/no/such/place")), None);
+    }
+}

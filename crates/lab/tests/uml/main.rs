@@ -1,0 +1,249 @@
+//! The engine in virtual time, with stand-ins for the boxes. It needs no root but a kernel, which is
+//! built first if it is not there; where it cannot be built, this says so and passes.
+//!
+//! The guest starts this very program for each of its processes, so it answers to their names.
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+#[path = "../netns/stand_in.rs"]
+mod stand_in;
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Output};
+use std::thread;
+
+use forebay_lab::engine::{Engine, EngineError, Interrupt, Job, Phase};
+use forebay_lab::results::Run;
+use forebay_lab::scenario::{self, Scenario};
+use forebay_lab::uml::{self, Uml};
+use forebay_lab::{link, traffic};
+
+/// In the name of a copy of this program: its receivebox never blocks.
+const SPINS: &str = "spins";
+
+fn main() -> ExitCode {
+    match std::env::args().nth(1).as_deref() {
+        Some("guest") => uml::guest(),
+        Some("agent") => traffic::main(),
+        Some("link-emulator") => {
+            link::main().unwrap();
+            ExitCode::SUCCESS
+        }
+        Some("sendbox") => stand_in::sendbox(),
+        Some("receivebox") if own_name().contains(SPINS) => spin(),
+        Some("receivebox") => stand_in::receivebox(),
+        Some("keygen") => stand_in::keygen(),
+        Some("one-run") => {
+            match run(&short(), &Interrupt::default()) {
+                Ok(run) => println!("{} requests", run.requests.len()),
+                Err(e) => println!("{e}"),
+            }
+            ExitCode::SUCCESS
+        }
+        _ => tests(),
+    }
+}
+
+fn tests() -> ExitCode {
+    match uml::prepare(&Interrupt::default()) {
+        Ok(()) => {}
+        Err(EngineError::Unfit(why)) => {
+            println!("skipped: {why}");
+            return ExitCode::SUCCESS;
+        }
+        Err(e) => panic!("{e}"),
+    }
+    let tests: [(&str, fn()); 5] = [
+        ("a_seed_gives_the_same_run_again", a_seed_gives_the_same_run_again),
+        ("an_interrupt_leaves_nothing", an_interrupt_leaves_nothing),
+        ("a_killed_guest_is_said_to_be", a_killed_guest_is_said_to_be),
+        ("a_user_needs_no_rights", a_user_needs_no_rights),
+        ("who_never_blocks_is_named", who_never_blocks_is_named),
+    ];
+    // As the usual harness does, only those that the arguments name, if any.
+    let wanted: Vec<_> = std::env::args().skip(1).filter(|a| !a.starts_with('-')).collect();
+    for (name, test) in tests {
+        if wanted.is_empty() || wanted.iter().any(|w| name.contains(w.as_str())) {
+            println!("test {name} ...");
+            test();
+            assert!(guests(std::process::id()).is_empty(), "{name} left something");
+        }
+    }
+    println!("all passed");
+    ExitCode::SUCCESS
+}
+
+/// A second of every kind of traffic.
+fn short() -> Scenario {
+    let text = include_str!("../netns/short.toml");
+    scenario::parse("short.toml".as_ref(), text).unwrap().cells.remove(0)
+}
+
+fn run(scenario: &Scenario, interrupt: &Interrupt) -> Result<Run, EngineError> {
+    let job = Job { scenario, arm: &scenario.arms[0], seed: 1 };
+    Uml.run(&job, interrupt, &mut |_| {})
+}
+
+fn a_seed_gives_the_same_run_again() {
+    let scenario = short();
+    let once = || run(&scenario, &Interrupt::default()).unwrap();
+    let (first, second) = thread::scope(|scope| {
+        let beside = scope.spawn(once);
+        (once(), beside.join().unwrap())
+    });
+    assert!(first == second, "byte for byte, whatever runs beside it");
+
+    assert_eq!((first.end - first.start).0, scenario.duration.0);
+    assert!(first.requests.iter().any(|r| r.end.is_some()), "answers came");
+    for name in ["cubic", "bbr", "quic", "cbr"] {
+        let received = first.progress.iter().filter(|p| p.traffic == name);
+        assert!(received.map(|p| p.bytes).sum::<u64>() > 0, "{name}");
+    }
+    let rtts = first.round_trips.iter().filter_map(|r| Some(r.end? - r.start));
+    let shortest = rtts.min().unwrap();
+    // The path's 20 ms, to a tenth of what a packet takes on the wire.
+    assert!((20_000_000..20_030_000).contains(&shortest), "{shortest}");
+
+    let job = Job { scenario: &scenario, arm: &scenario.arms[0], seed: 2 };
+    let other = Uml.run(&job, &Interrupt::default(), &mut |_| {}).unwrap();
+    assert!(other.requests != first.requests, "another seed asks for other things");
+}
+
+fn an_interrupt_leaves_nothing() {
+    let scenario = short();
+    let interrupt = Interrupt::default();
+    let job = Job { scenario: &scenario, arm: &scenario.arms[0], seed: 1 };
+    let mut phases = Vec::new();
+    let ended = Uml.run(&job, &interrupt, &mut |progress| {
+        phases.push(progress.phase);
+        if progress.phase == Phase::WarmUp {
+            assert_eq!(guests(std::process::id()).len(), 1);
+            interrupt.raise();
+        }
+    });
+    assert!(matches!(ended, Err(EngineError::Interrupted)), "{ended:?}");
+    assert!(phases.contains(&Phase::WarmUp) && !phases.contains(&Phase::Collect), "{phases:?}");
+}
+
+fn a_killed_guest_is_said_to_be() {
+    let scenario = short();
+    let job = Job { scenario: &scenario, arm: &scenario.arms[0], seed: 1 };
+    let ended = Uml.run(&job, &Interrupt::default(), &mut |progress| {
+        if progress.phase == Phase::WarmUp {
+            for guest in guests(std::process::id()) {
+                let kill = Command::new("kill").args(["-9", &guest.to_string()]).status();
+                assert!(kill.unwrap().success());
+            }
+        }
+    });
+    let error = ended.unwrap_err().to_string();
+    assert!(error.contains("the guest's kernel ended early (signal: 9"), "{error}");
+}
+
+/// As a user who can read neither the project nor the cache of the one who built the kernel.
+fn a_user_needs_no_rights() {
+    if !is_root() {
+        println!("this user has none: all tests here show it");
+        return;
+    }
+    let place = Place::new("forebay-uml-user");
+    let program = place.copy(&std::env::current_exe().unwrap(), "program");
+    let kernel = place.copy(&kernel(), "kernel");
+    let output = one_run(&program, |command| {
+        command.uid(12_345).gid(12_345).env("FOREBAY_UML_KERNEL", &kernel).env_remove("HOME");
+    });
+    assert!(output.contains(" requests"), "{output}");
+    let told = one_run(&program, |command| {
+        let home = ("HOME", "/proc/no-such-place");
+        command.uid(12_345).gid(12_345).env(home.0, home.1).env_remove("XDG_CACHE_HOME");
+        command.env_remove("FOREBAY_UML_KERNEL");
+    });
+    assert!(told.contains("XDG_CACHE_HOME") && told.trim().lines().count() == 1, "{told}");
+    fs::remove_dir_all(std::env::temp_dir().join("forebay-uml-12345")).unwrap();
+}
+
+fn who_never_blocks_is_named() {
+    let place = Place::new("forebay-uml-spin");
+    let program = place.copy(&std::env::current_exe().unwrap(), SPINS);
+    let output = one_run(&program, |_| {});
+    assert!(output.starts_with("receivebox keeps the guest's clock"), "{output}");
+}
+
+fn one_run(program: &Path, prepare: impl FnOnce(&mut Command)) -> String {
+    let mut command = Command::new(program);
+    prepare(command.arg("one-run").current_dir("/"));
+    let Output { stdout, stderr, .. } = command.output().unwrap();
+    String::from_utf8(stdout).unwrap() + &String::from_utf8(stderr).unwrap()
+}
+
+/// Is ready, and then never gives the processor up.
+fn spin() -> ExitCode {
+    println!(r#"{{"event":"ready"}}"#);
+    loop {
+        std::hint::spin_loop();
+    }
+}
+
+fn own_name() -> String {
+    std::env::current_exe().unwrap().file_name().unwrap().to_string_lossy().into_owned()
+}
+
+fn is_root() -> bool {
+    fs::read_to_string("/proc/self/status").unwrap().contains("Uid:\t0\t0")
+}
+
+/// The kernel that this user's runs have.
+fn kernel() -> PathBuf {
+    if let Some(given) = std::env::var_os("FOREBAY_UML_KERNEL") {
+        return given.into();
+    }
+    let cache = std::env::var_os("XDG_CACHE_HOME").map_or_else(
+        || PathBuf::from(std::env::var_os("HOME").unwrap()).join(".cache"),
+        PathBuf::from,
+    );
+    let files = fs::read_dir(cache.join("forebay/kernel")).unwrap().map(|e| e.unwrap().path());
+    let is_kernel =
+        |file: &PathBuf| file.file_name().unwrap().to_string_lossy().starts_with("linux-");
+    let built = |file: &PathBuf| file.metadata().unwrap().modified().unwrap();
+    files.filter(is_kernel).max_by_key(built).unwrap()
+}
+
+/// The guests that the process `parent` has started: children in a directory of runs.
+fn guests(parent: u32) -> Vec<u32> {
+    let of_ours = |pid: &u32| {
+        let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+        let dir = fs::read_link(format!("/proc/{pid}/cwd")).unwrap_or_default();
+        status.contains(&format!("PPid:\t{parent}\n"))
+            && dir.to_string_lossy().contains("forebay-uml-")
+    };
+    let all = fs::read_dir("/proc").unwrap();
+    let pids = all.filter_map(|e| e.unwrap().file_name().to_str()?.parse().ok());
+    pids.filter(of_ours).collect()
+}
+
+/// A directory that every user can read; gone when dropped.
+struct Place(PathBuf);
+
+impl Place {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("{name}-{}", std::process::id()));
+        fs::create_dir(&path).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        Self(path)
+    }
+
+    fn copy(&self, file: &Path, name: &str) -> PathBuf {
+        let to = self.0.join(name);
+        fs::copy(file, &to).unwrap();
+        fs::set_permissions(&to, fs::Permissions::from_mode(0o755)).unwrap();
+        to
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        fs::remove_dir_all(&self.0).unwrap();
+    }
+}
