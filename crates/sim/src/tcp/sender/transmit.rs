@@ -48,11 +48,7 @@ impl Sender {
         if self.holds_back(now) {
             return false;
         }
-        if self.lost > self.retransmitted
-            && self.forward != Forward::NewFirst
-            && let Some(number) = self.next_lost()
-        {
-            self.retransmit(now, number, segment);
+        if self.forward != Forward::NewFirst && self.repair(now, segment) {
             return true;
         }
         if self.begin_burst(now) && self.bursts.take() {
@@ -60,11 +56,22 @@ impl Sender {
             return true;
         }
         if self.forward == Forward::NewFirst && self.next <= self.high {
-            // No new data could go: back to repairing.
+            // No new data could go: back to repairing. Not by calling this function again: as a loop
+            // it would have all that does not change computed before it, needed or not.
             self.forward = Forward::Off;
-            return self.lost > self.retransmitted && self.transmit_one(now, segment);
+            return self.repair(now, segment);
         }
         false
+    }
+
+    /// Sends what is known to be lost; false if nothing is.
+    fn repair(&mut self, now: u64, segment: &mut Segment) -> bool {
+        if self.lost <= self.retransmitted {
+            return false;
+        }
+        let Some(number) = self.next_lost() else { return false };
+        self.retransmit(now, number, segment);
+        true
     }
 
     /// Whether the windows let anything out that there is.
