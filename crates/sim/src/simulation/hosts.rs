@@ -49,10 +49,13 @@ impl<O: Observer> Simulation<O> {
     /// Sends what an endpoint has to send, and sees to its timer.
     pub(super) fn flush(&mut self, endpoint: u32) {
         let index = endpoint as usize;
+        let mut segment = Segment::default();
         loop {
             let host = &mut self.hosts[index];
             let Some(tcp) = &mut host.tcp else { return };
-            let Some(segment) = tcp.transmit(self.now) else { break };
+            if !tcp.transmit(self.now, &mut segment) {
+                break;
+            }
             host.made += 1;
             let len = TCP_HEADERS + u64::from(segment.len) + segment.sack.option_len();
             let packet = Packet {

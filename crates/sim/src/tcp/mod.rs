@@ -80,23 +80,24 @@ impl Endpoint {
         self.sender.on_timer(now);
     }
 
-    /// The next segment to send now. To be asked after every event until there is none.
-    pub(crate) fn transmit(&mut self, now: Nanos) -> Option<Segment> {
+    /// Makes `segment` the next one to send now; false if there is none. To be asked after every event
+    /// until there is none.
+    pub(crate) fn transmit(&mut self, now: Nanos, segment: &mut Segment) -> bool {
         let ecn = self.sender.ecn().codepoint_of_others();
-        let mut segment = Segment { timestamp: now.0, ecn, ..Segment::default() };
-        if self.receiver.acknowledge_first(&mut segment) {
+        *segment = Segment { timestamp: now.0, ecn, ..Segment::default() };
+        if self.receiver.acknowledge_first(segment) {
             segment.seq = self.sender.next_byte();
-            return Some(segment);
+            return true;
         }
-        if self.sender.transmit(now, &mut segment) {
+        if self.sender.transmit(now, segment) {
             self.receiver.on_answer(now);
         } else if !self.receiver.must_ack() {
-            return None;
+            return false;
         } else {
             segment.seq = self.sender.next_byte();
         }
-        self.receiver.acknowledge(&mut segment);
-        Some(segment)
+        self.receiver.acknowledge(segment);
+        true
     }
 
     /// When to call [`Endpoint::on_timer`]; [`Nanos::MAX`] for never.

@@ -69,7 +69,11 @@ impl Pair {
     }
 
     fn flush(&mut self, who: usize, fate: &mut dyn FnMut(usize, &Segment) -> Fate) {
-        while let Some(segment) = self.ends[who].transmit(self.now) {
+        loop {
+            let mut segment = Segment::default();
+            if !self.ends[who].transmit(self.now, &mut segment) {
+                break;
+            }
             assert!(self.sent.len() < 200_000, "it never ends");
             self.sent.push((self.now.0, who, segment));
             let mut at = self.now.0 + self.delay;

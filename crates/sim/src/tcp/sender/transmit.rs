@@ -21,6 +21,9 @@ impl Sender {
 
     /// Fills the data that may go now into `segment`; false if none may.
     pub(crate) fn transmit(&mut self, now: Nanos, segment: &mut Segment) -> bool {
+        if self.is_idle() {
+            return false;
+        }
         if self.transmit_one(now.0, segment) {
             return true;
         }
@@ -34,6 +37,15 @@ impl Sender {
             self.judge_use(now.0);
         }
         false
+    }
+
+    /// There is nothing to send, and nothing was sent since this was last asked.
+    fn is_idle(&self) -> bool {
+        self.next == self.written
+            && self.ring.len() == 0
+            && self.usage.sent == 0
+            && !self.usage.held_back
+            && self.bursts.deadline().is_none()
     }
 
     fn transmit_one(&mut self, now: u64, segment: &mut Segment) -> bool {
