@@ -102,6 +102,7 @@ pub(crate) struct Packets {
 }
 
 impl Packets {
+    #[inline]
     pub(crate) fn insert(&mut self, packet: Packet) -> u32 {
         self.made += 1;
         if let Some(id) = self.free.pop() {
@@ -121,6 +122,7 @@ impl Packets {
     }
 
     /// The packet is gone.
+    #[inline]
     pub(crate) fn remove(&mut self, id: u32) {
         self.free.push(id);
     }

@@ -82,7 +82,13 @@ impl Endpoint {
 
     /// Makes `segment` the next one to send now; false if there is none. To be asked after every event
     /// until there is none.
+    #[inline]
     pub(crate) fn transmit(&mut self, now: Nanos, segment: &mut Segment) -> bool {
+        let idle = self.sender.is_idle() && !self.receiver.must_ack();
+        !idle && self.transmit_some(now, segment)
+    }
+
+    fn transmit_some(&mut self, now: Nanos, segment: &mut Segment) -> bool {
         let ecn = self.sender.ecn().codepoint_of_others();
         *segment = Segment { timestamp: now.0, ecn, ..Segment::default() };
         if self.receiver.acknowledge_first(segment) {

@@ -107,8 +107,9 @@ impl Receiver {
     }
 
     /// Whether an acknowledgement has to go out, if need be without data.
+    #[inline]
     pub(crate) fn must_ack(&self) -> bool {
-        self.acks.now
+        self.acks.now || self.first.is_some()
     }
 
     /// Puts an acknowledgement on `segment` that has to go out before any other; false if there is

@@ -21,9 +21,6 @@ impl Sender {
 
     /// Fills the data that may go now into `segment`; false if none may.
     pub(crate) fn transmit(&mut self, now: Nanos, segment: &mut Segment) -> bool {
-        if self.is_idle() {
-            return false;
-        }
         if self.transmit_one(now.0, segment) {
             return true;
         }
@@ -40,7 +37,8 @@ impl Sender {
     }
 
     /// There is nothing to send, and nothing was sent since this was last asked.
-    fn is_idle(&self) -> bool {
+    #[inline]
+    pub(crate) fn is_idle(&self) -> bool {
         self.next == self.written
             && self.ring.len() == 0
             && self.usage.sent == 0
