@@ -63,6 +63,12 @@ impl Wire {
         Self { speed, free_at: Nanos::ZERO }
     }
 
+    /// Whether a packet is still on its way out. If none is, it may still be that none may begin.
+    #[inline]
+    pub(super) fn is_busy(&self, now: Nanos) -> bool {
+        self.free_at > now
+    }
+
     /// When the next packet may begin, at `now` or after it.
     pub(super) fn ready(&mut self, now: Nanos) -> Nanos {
         let free = self.free_at.max(now);

@@ -171,12 +171,23 @@ impl Link {
         }
     }
 
+    /// Whether the wire is busy, and somebody will come when it is free.
+    #[inline]
+    pub(crate) fn waits(&self, now: Nanos) -> bool {
+        self.awaited && self.wire.is_busy(now)
+    }
+
     /// The next packet that goes on the wire now.
+    #[inline]
     pub(crate) fn serve(
         &mut self,
         now: Nanos,
         drops: &mut dyn DropSink<Queued>,
     ) -> Option<Departure> {
+        if self.wire.is_busy(now) { None } else { self.serve_free(now, drops) }
+    }
+
+    fn serve_free(&mut self, now: Nanos, drops: &mut dyn DropSink<Queued>) -> Option<Departure> {
         if self.wire.ready(now) > now {
             return None;
         }

@@ -81,6 +81,10 @@ impl<O: Observer> Simulation<O> {
             self.links[usize::from(link)].enter(self.now, queued, &mut |p, r| drops.push((p, r)));
         match through {
             Some(departure) => self.on_wire(link, departure),
+            // Whoever comes when the wire is free serves this one too.
+            None if self.links[usize::from(link)].waits(self.now) => {
+                self.discard(At::Link(LinkId(link)))
+            }
             None => self.serve(link),
         }
     }
@@ -255,17 +259,22 @@ impl<O: Observer> Simulation<O> {
 
     /// A packet is where it was to go.
     fn deliver(&mut self, id: u32) {
-        let Packet { body, ecn, route, len, flow_hash, .. } = *self.packets.get(id);
-        self.route_counters[usize::from(route.0)].arrived += 1;
-        self.packets.remove(id);
+        let packet = self.packets.get(id);
+        self.route_counters[usize::from(packet.route.0)].arrived += 1;
         self.totals.delivered += 1;
+        // Nearly all are segments. They are read where they are.
+        if let Body::Segment { endpoint, .. } = packet.body {
+            return self.on_segment(endpoint, id);
+        }
+        let Packet { body, len, flow_hash, .. } = *packet;
+        self.packets.remove(id);
         match body {
-            Body::Segment { endpoint, .. } | Body::Control { endpoint, .. }
-                if !self.hosts[endpoint as usize].knows(flow_hash) => {}
-            Body::Segment { endpoint, segment } => {
-                self.on_segment(endpoint, &segment, ecn == Ecn::Ce);
+            Body::Segment { .. } => {} // See above.
+            Body::Control { endpoint, control } => {
+                if self.hosts[endpoint as usize].knows(flow_hash) {
+                    self.on_control(endpoint, control);
+                }
             }
-            Body::Control { endpoint, control } => self.on_control(endpoint, control),
             Body::Datagram { socket, number } => {
                 self.on_datagram(socket, number, u64::from(len) - UDP_HEADERS);
             }

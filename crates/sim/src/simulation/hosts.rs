@@ -1,5 +1,6 @@
 //! Hosts with TCP, and the applications on it.
 
+use forebay_queue::Ecn;
 use forebay_units::Nanos;
 
 use super::connections::Phase;
@@ -13,13 +14,23 @@ use crate::traffic::Application;
 const ENDLESS: u64 = 1 << 62;
 
 impl<O: Observer> Simulation<O> {
-    pub(super) fn on_segment(&mut self, endpoint: u32, segment: &Segment, ce: bool) {
+    /// Packet `id`, a segment, reached this endpoint.
+    pub(super) fn on_segment(&mut self, endpoint: u32, id: u32) {
+        let host = &self.hosts[endpoint as usize];
+        if !host.knows(self.packets.get(id).flow_hash) {
+            return self.packets.remove(id);
+        }
         // Data says as well as an acknowledgement that the handshake is over.
-        if matches!(self.hosts[endpoint as usize].phase, Phase::Accepting { .. }) {
+        if matches!(host.phase, Phase::Accepting { .. }) {
             self.establish(endpoint);
         }
-        let Some(tcp) = &mut self.hosts[endpoint as usize].tcp else { return };
-        let read = tcp.on_segment(self.now, segment, ce);
+        let Packet { body: Body::Segment { segment, .. }, ecn, .. } = self.packets.get(id) else {
+            return;
+        };
+        let tcp = self.hosts[endpoint as usize].tcp.as_mut();
+        let read = tcp.map(|tcp| tcp.on_segment(self.now, segment, *ecn == Ecn::Ce));
+        self.packets.remove(id);
+        let Some(read) = read else { return };
         if read > 0 {
             self.on_read(endpoint, read);
         }

@@ -70,7 +70,9 @@ impl Endpoint {
         } else {
             self.receiver.on_pure_ack(segment);
         }
-        self.sender.on_ack(now, segment);
+        if !self.sender.is_old_news(segment) {
+            self.sender.on_ack(now, segment);
+        }
         if segment.len > 0 { self.receiver.read(now) } else { 0 }
     }
 

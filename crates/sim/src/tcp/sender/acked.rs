@@ -13,18 +13,25 @@ use super::{Sender, State};
 pub(super) const TICK: u64 = 1_000_000;
 
 impl Sender {
+    /// Whether an acknowledgement says nothing at all: what an end that only receives sees with all data.
+    #[inline]
+    pub(crate) fn is_old_news(&self, segment: &Segment) -> bool {
+        self.ring.len() == 0
+            && segment.sack.is_empty()
+            && segment.ack + u64::from(segment.window) <= self.edge
+            && self.probe.end.is_none()
+            && segment.marked == self.marked
+    }
+
     /// An acknowledgement came, with data or without.
     pub(crate) fn on_ack(&mut self, now: Nanos, segment: &Segment) {
         let now = now.0;
         if segment.ack > self.next || (segment.ack < self.una && segment.sack.is_empty()) {
             return;
         }
-        self.edge = self.edge.max(segment.ack + u64::from(segment.window));
-        if self.ring.len() == 0 && segment.sack.is_empty() {
-            return self.on_old_news(segment);
-        }
         // What an old one says of gaps is still true.
         let ack = segment.ack.max(self.una);
+        self.edge = self.edge.max(segment.ack + u64::from(segment.window));
         let (prior_in_flight, prior_una) = (self.in_flight(), self.una);
         let (had_out, had_sacked) = (self.ring.len() > 0, self.sacked > 0);
         let mut news = News { advanced: ack > self.una, ..News::default() };
@@ -61,14 +68,6 @@ impl Sender {
         (sample.losses, sample.all_losses) = (news.losses, self.losses);
         sample.in_flight = self.in_flight();
         self.adapt_window(now, &news, &sample);
-    }
-
-    /// Nothing is out, and nothing came twice: what a host that only receives sees with all data.
-    fn on_old_news(&mut self, segment: &Segment) {
-        self.rack.advanced = false;
-        self.seen = [(0, 0); 3];
-        self.take_marks(segment, 0);
-        self.on_probe_acked(segment.ack, &News::default());
     }
 
     /// Segments of these that were marked, as far as the peer says.
