@@ -192,7 +192,12 @@ impl Control {
         }
     }
 
-    /// Every acknowledgement.
+    /// Whether it looks at what every acknowledgement says of the path.
+    pub(crate) fn takes_samples(&self) -> bool {
+        matches!(self, Self::Bbr(_) | Self::Dctcp(_) | Self::Prague(_))
+    }
+
+    /// Every acknowledgement, if [`Control::takes_samples`].
     pub(crate) fn on_ack(&mut self, window: &mut Window, c: &Connection, sample: &Sample) {
         match self {
             Self::Bbr(bbr) => bbr.on_ack(window, c, sample),

@@ -32,18 +32,20 @@ impl Sender {
         // What an old one says of gaps is still true.
         let ack = segment.ack.max(self.una);
         self.edge = self.edge.max(segment.ack + u64::from(segment.window));
-        let (prior_in_flight, prior_una) = (self.in_flight(), self.una);
+        let prior_una = self.una;
         let (had_out, had_sacked) = (self.ring.len() > 0, self.sacked > 0);
-        let mut news = News { advanced: ack > self.una, ..News::default() };
+        let prior_in_flight = self.in_flight();
+        let mut news = News { prior_in_flight, advanced: ack > self.una, ..News::default() };
         self.rack.advanced = false;
         if news.advanced {
             self.silences = 0;
         }
         self.take_sacks(now, segment, &mut news);
         self.take_sequence(now, ack, &mut news);
-        let marked = self.take_marks(segment, news.newly);
+        news.marked = self.take_marks(segment, news.newly);
         let runt = news.in_sequence == 1 && !had_sacked && ack - prior_una < MSS;
-        let rtt = self.measure(now, segment, &news);
+        news.delayed = runt && self.ring.len() == 0;
+        news.rtt = self.measure(now, segment, &news);
         // Also when nothing is out any more: that is when an answer to a needless probe comes.
         self.on_probe_acked(ack, &news);
         if !had_out {
@@ -52,9 +54,10 @@ impl Sender {
             }
             return;
         }
-        let mut sample = self.sample(now, &news);
-        (sample.rtt, sample.prior_in_flight) = (rtt, prior_in_flight);
-        (sample.marked, sample.delayed) = (marked, runt && self.ring.len() == 0);
+        let delivery = &mut self.delivery;
+        if delivery.app_limited > 0 && delivery.delivered > delivery.app_limited {
+            delivery.app_limited = 0;
+        }
         let echo = segment.ece && self.ecn != EcnMode::Counted;
         let calm = self.state == State::Open && news.in_sequence > 0;
         let armed = if calm && !news.sacked && !news.duplicate && !echo {
@@ -65,9 +68,7 @@ impl Sender {
         if !armed && self.restarts_timer(&news) {
             self.restart_timer(Nanos(now), true);
         }
-        (sample.losses, sample.all_losses) = (news.losses, self.losses);
-        sample.in_flight = self.in_flight();
-        self.adapt_window(now, &news, &sample);
+        self.adapt_window(now, &news);
     }
 
     /// Segments of these that were marked, as far as the peer says.
@@ -115,18 +116,25 @@ impl Sender {
         rtt
     }
 
-    fn sample(&mut self, now: u64, news: &News) -> Sample {
-        let delivery = &mut self.delivery;
-        if delivery.app_limited > 0 && delivery.delivered > delivery.app_limited {
-            delivery.app_limited = 0;
-        }
-        let mut sample =
-            Sample { delivered: delivery.delivered, newly: news.newly, ..Sample::default() };
+    fn sample(&self, now: u64, news: &News) -> Sample {
+        let delivered = self.delivery.delivered;
+        let mut sample = Sample {
+            delivered,
+            newly: news.newly,
+            rtt: news.rtt,
+            delayed: news.delayed,
+            prior_in_flight: news.prior_in_flight,
+            in_flight: self.in_flight(),
+            marked: news.marked,
+            losses: news.losses,
+            all_losses: self.losses,
+            ..Sample::default()
+        };
         if let Some(latest) = news.latest {
             let sending = latest.time - latest.first_time;
             let receiving = now - latest.delivered_time;
             sample.prior_delivered = latest.delivered;
-            sample.segments = delivery.delivered - latest.delivered;
+            sample.segments = delivered - latest.delivered;
             sample.app_limited = latest.app_limited;
             let interval = sending.max(receiving);
             // Shorter than any round trip is no measure.
@@ -137,12 +145,15 @@ impl Sender {
         sample
     }
 
-    fn adapt_window(&mut self, now: u64, news: &News, sample: &Sample) {
+    fn adapt_window(&mut self, now: u64, news: &News) {
         let c = self.connection(now);
-        if let (Some(rtt), true) = (sample.rtt, news.in_sequence > 0 || news.sacked) {
+        if let (Some(rtt), true) = (news.rtt, news.in_sequence > 0 || news.sacked) {
             self.control.on_measured(&mut self.window, &c, rtt);
         }
-        self.control.on_ack(&mut self.window, &c, sample);
+        if self.control.takes_samples() {
+            let sample = self.sample(now, news);
+            self.control.on_ack(&mut self.window, &c, &sample);
+        }
         if self.control.is_its_own() {
             if self.control.probes_rtt() {
                 // Little is sent on purpose: that is no sign of a low rate.

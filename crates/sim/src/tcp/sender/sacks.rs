@@ -7,6 +7,8 @@ use super::Sender;
 /// What one acknowledgement brought.
 #[derive(Debug, Default)]
 pub(super) struct News {
+    /// What was in flight before it.
+    pub(super) prior_in_flight: u32,
     /// Segments delivered, in sequence or not.
     pub(super) newly: u32,
     /// Segments acknowledged in sequence.
@@ -33,6 +35,12 @@ pub(super) struct News {
     pub(super) duplicate: bool,
     /// it was a probe.
     pub(super) probe_needless: bool,
+    /// The round-trip time for congestion control.
+    pub(super) rtt: Option<u64>,
+    /// Segments that were marked, as far as the peer says.
+    pub(super) marked: u32,
+    /// It is for a lone short segment, and perhaps late on purpose.
+    pub(super) delayed: bool,
 }
 
 impl Sender {
