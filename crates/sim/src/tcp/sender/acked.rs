@@ -40,8 +40,9 @@ impl Sender {
         if news.advanced {
             self.silences = 0;
         }
+        let highest = self.highest;
         self.take_sacks(now, segment, &mut news);
-        self.take_sequence(now, ack, &mut news);
+        self.take_sequence(now, ack, highest, &mut news);
         news.marked = self.take_marks(segment, news.newly);
         let runt = news.in_sequence == 1 && !had_sacked && ack - prior_una < MSS;
         news.delayed = runt && self.ring.len() == 0;

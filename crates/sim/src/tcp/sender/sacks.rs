@@ -111,7 +111,9 @@ impl Sender {
         self.delivered_one(now, &sent, news);
     }
 
-    pub(super) fn take_sequence(&mut self, now: u64, ack: u64, news: &mut News) {
+    /// `highest` is what was known to have arrived before this acknowledgement: what it takes in
+    /// sequence was not overtaken by what it takes out of it.
+    pub(super) fn take_sequence(&mut self, now: u64, ack: u64, highest: u64, news: &mut News) {
         while let Some(sent) = self.ring.front().copied().filter(|s| s.end() <= ack) {
             news.in_sequence += 1;
             if sent.retransmitted {
@@ -126,7 +128,7 @@ impl Sender {
                 news.first_sent.get_or_insert(sent.time);
                 news.last_sent = Some(sent.time);
                 news.original_arrived |= sent.end() <= self.high;
-                self.rack.reordering |= sent.seq < self.highest;
+                self.rack.reordering |= sent.seq < highest;
             }
             if sent.sacked {
                 self.sacked -= 1;

@@ -145,6 +145,24 @@ fn a_timeout_that_was_right_sends_all_again() {
 }
 
 #[test]
+fn a_hole_is_no_overtaking() {
+    // Whether the segment before the hole was acknowledged at once or together with the first after.
+    for hole in 20..24 {
+        let mut pair = Pair::new(Congestion::Reno);
+        pair.ends[0].write(200 * MSS);
+        let mut lost = false;
+        pair.run(20_000 * MS, |who, s| {
+            let now =
+                who == 0 && s.len > 0 && s.seq / MSS == hole && !std::mem::replace(&mut lost, true);
+            if now { Fate::Lost } else { Fate::Arrives }
+        });
+        assert_eq!(pair.read, 200 * MSS);
+        assert!(lost && !sender(&pair).rack.reordering, "{hole}");
+        assert_eq!(pair.ends[0].repairs(), (1, 0), "{hole}");
+    }
+}
+
+#[test]
 fn overtaking_is_undone_and_learnt() {
     let mut pair = Pair::new(Congestion::Reno);
     pair.ends[0].write(2_000 * MSS);
