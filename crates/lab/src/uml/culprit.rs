@@ -62,7 +62,7 @@ fn field(pid: u32, number: usize) -> Option<u64> {
 fn name(pid: u32) -> Option<String> {
     let maps = fs::read_to_string(format!("/proc/{pid}/maps")).ok()?;
     let memory = fs::File::open(format!("/proc/{pid}/mem")).ok()?;
-    // The stack is below nothing but the kernel's own pages.
+    // The stack is below nothing but the pages of the stub.
     let areas = maps.lines().rev().filter_map(area).take(AREAS);
     areas.into_iter().find_map(|(start, end)| {
         let from = start.max(end.saturating_sub(STACK));
@@ -72,12 +72,15 @@ fn name(pid: u32) -> Option<String> {
     })
 }
 
-/// A line of proc_pid_maps(5) about memory that can be read and written.
+/// A line of proc_pid_maps(5) about the guest's memory: pages of a file that are shared with its
+/// kernel. What is private, the process has from that kernel, whose own stack lies higher.
 fn area(line: &str) -> Option<(u64, u64)> {
     let (range, rest) = line.split_once(' ')?;
     let (start, end) = range.split_once('-')?;
     let number = |s| u64::from_str_radix(s, 16).ok();
-    rest.starts_with("rw").then_some((number(start)?, number(end)?))
+    let mut rights = rest.bytes();
+    (rights.next() == Some(b'r') && rights.nth(2) == Some(b's'))
+        .then_some((number(start)?, number(end)?))
 }
 
 /// The name in the end of a stack, which is the arguments, the environment, the file that was
@@ -135,6 +138,15 @@ mod tests {
         assert_eq!(parse(&stack(&["no path"])), None);
         assert_eq!(parse(&[0; 64]), None);
         assert_eq!(parse(&[]), None);
+    }
+
+    #[test]
+    fn the_guests_memory_is_what_is_shared() {
+        let line = "7fffbf7ff000-7fffbf801000 rw-s 0d5c1000 00:19 42  /dev/shm/vm (deleted)";
+        assert_eq!(area(line), Some((0x7fff_bf7f_f000, 0x7fff_bf80_1000)));
+        assert_eq!(area("7ffe0000-7fff0000 rw-p 00000000 00:00 0  [stack]"), None);
+        assert_eq!(area("60000000-60001000 ---s 00000000 00:19 42  /dev/shm/vm"), None);
+        assert_eq!(area("nonsense"), None);
     }
 
     #[test]

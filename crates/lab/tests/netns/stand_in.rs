@@ -20,6 +20,7 @@ pub(crate) fn sendbox() -> ExitCode {
     }
     bridge(&["fb-in", "fb-out"]);
     fs::write(flag("--packet-log"), "").unwrap();
+    fs::write(flag("--event-log"), "").unwrap();
     let tick = Tick {
         time: 1,
         bundle: "b".to_owned(),
