@@ -83,7 +83,7 @@ impl<O: Observer> Simulation<O> {
             Some(departure) => self.on_wire(link, departure),
             // Whoever comes when the wire is free serves this one too.
             None if self.links[usize::from(link)].waits(self.now) => {
-                self.discard(At::Link(LinkId(link)))
+                self.discard(At::Link(LinkId(link)));
             }
             None => self.serve(link),
         }
