@@ -11,6 +11,6 @@
 mod source;
 mod values;
 
-pub use source::{ConfigError, Source, load, parse};
+pub use source::{ConfigError, Source, load, parse, read_text};
 pub use toml::Spanned;
 pub use values::{DurationValue, Limit, RateValue, ShareValue, SizeValue, ValueError};

@@ -1,10 +1,16 @@
 use std::fmt;
+use std::fs::{self, File};
+use std::io::{self, Read};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
+use forebay_units::Bytes;
 use serde::de::DeserializeOwned;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
+
+/// The largest configuration file: a hundred times what anybody has written by hand.
+const LARGEST: Bytes = Bytes(4_000_000);
 
 /// What is wrong with a configuration file, and where.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -104,18 +110,38 @@ fn walk_value(value: &Spanned<DeValue<'_>>, span: &Range<usize>, path: &mut Vec<
     inside || holds(&value.span(), span)
 }
 
-/// Reads the TOML file at `path` as a `T`.
+/// Reads a text file of at most `most` bytes that a configuration names, or is.
 ///
 /// # Errors
-/// If the file cannot be read, is not TOML, or is not a `T`.
-pub fn load<T: DeserializeOwned>(path: &Path) -> Result<(T, Source), ConfigError> {
-    let text = std::fs::read_to_string(path).map_err(|e| ConfigError {
+/// If it is no regular file (a device might never end), is larger, is not UTF-8 or cannot be read.
+pub fn read_text(path: &Path, most: Bytes) -> Result<String, ConfigError> {
+    let fail = |message: String| ConfigError {
         file: path.to_owned(),
         line: None,
         key: String::new(),
-        message: format!("cannot be read: {e}"),
-    })?;
-    parse(path, text)
+        message,
+    };
+    let unread = |e: io::Error| fail(format!("cannot be read: {e}"));
+    // Asked before it is opened: opening a pipe waits for somebody who writes to it.
+    if !fs::metadata(path).map_err(unread)?.is_file() {
+        return Err(fail("is no regular file: copy what it holds into one".to_owned()));
+    }
+    let mut text = String::new();
+    let file = File::open(path).map_err(unread)?;
+    // Its size may change while it is read, so it is what was read that counts.
+    let read = file.take(most.0.saturating_add(1)).read_to_string(&mut text).map_err(unread)?;
+    if read as u64 > most.0 {
+        return Err(fail(format!("is larger than {most}: shorten it")));
+    }
+    Ok(text)
+}
+
+/// Reads the TOML file at `path` as a `T`.
+///
+/// # Errors
+/// As [`read_text`], of 4 MB; or if the file is not TOML, or is not a `T`.
+pub fn load<T: DeserializeOwned>(path: &Path) -> Result<(T, Source), ConfigError> {
+    parse(path, read_text(path, LARGEST)?)
 }
 
 /// Reads `text` as a `T`; `file` is what errors call it.
@@ -203,6 +229,18 @@ mod tests {
         let twice = &file.bundle[0].prefixes[1];
         let error = source.error_at(twice.span(), "bundle.prefixes", "::/0 stands twice");
         assert_eq!(error.to_string(), "a.toml:5: bundle.prefixes: ::/0 stands twice");
+    }
+
+    #[test]
+    fn only_files_with_an_end_are_read() {
+        let zero = load::<File>(Path::new("/dev/zero")).unwrap_err().to_string();
+        assert_eq!(zero, "/dev/zero: is no regular file: copy what it holds into one");
+        let path = std::env::temp_dir().join(format!("fb-read-text-{}", std::process::id()));
+        fs::write(&path, "four").unwrap();
+        assert_eq!(read_text(&path, Bytes(4)).unwrap(), "four");
+        let large = read_text(&path, Bytes(3)).unwrap_err().to_string();
+        assert!(large.ends_with(": is larger than 3 B: shorten it"), "{large}");
+        fs::remove_file(&path).unwrap();
     }
 
     #[test]

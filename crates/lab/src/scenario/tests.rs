@@ -171,6 +171,10 @@ fn a_trace_says_how_fast_the_path_is() {
     let both = with("trace = \"cell.trace\"\nrate = \"1 Mbit/s\"").unwrap_err().to_string();
     assert!(both.contains(":5: path.rate: the trace says"), "{both}");
     assert!(with("trace = \"none\"").is_err());
+    let endless = with("trace = \"/dev/zero\"").unwrap_err().to_string();
+    let expected =
+        "x.toml:4: path.trace: /dev/zero: is no regular file: copy what it holds into one";
+    assert!(endless.ends_with(expected), "{endless}");
     std::fs::remove_dir_all(&dir).unwrap();
 }
 
@@ -400,6 +404,11 @@ fn what_cannot_be_run_is_refused() {
             bulk,
             "kind = \"requests\"\nload = \"50 %\"\nsizes = \"none.csv\"",
             "x.toml:11: traffic.sizes: none.csv: cannot be read: No such file or directory (os error 2)",
+        ),
+        (
+            bulk,
+            "kind = \"requests\"\nload = \"50 %\"\nsizes = \"/dev/zero\"",
+            "x.toml:11: traffic.sizes: /dev/zero: is no regular file: copy what it holds into one",
         ),
         (
             bulk,

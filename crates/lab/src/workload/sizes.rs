@@ -1,7 +1,11 @@
 use std::path::Path;
 
 use forebay_config::ConfigError;
+use forebay_units::Bytes;
 use serde::{Deserialize, Serialize};
+
+/// The largest file: some hundred thousand points, more than any figure shows.
+const LARGEST: Bytes = Bytes(4_000_000);
 
 /// A distribution of request sizes: points of its cumulative distribution, linear between them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -21,11 +25,9 @@ impl Sizes {
     /// Reads a distribution from a CSV file, see [`Sizes::parse`].
     ///
     /// # Errors
-    /// If the file cannot be read, or as [`Sizes::parse`].
+    /// If the file cannot be read or is larger than 4 MB, or as [`Sizes::parse`].
     pub fn load(file: &Path) -> Result<Self, ConfigError> {
-        let text = std::fs::read_to_string(file)
-            .map_err(|e| error(file, None, format!("cannot be read: {e}")))?;
-        Self::parse(file, &text)
+        Self::parse(file, &forebay_config::read_text(file, LARGEST)?)
     }
 
     /// Reads `text`: a header `bytes,cdf` and then a point a line, bytes rising, probabilities from
