@@ -3,7 +3,6 @@
 use crate::engine::{EngineError, Job};
 use crate::link::QueueSpec;
 use crate::scenario::{Arm, Congestion, Maker, TrafficKind, Transport};
-use crate::workload::Arrivals;
 
 /// Refuses a job that this engine's parts do not have.
 pub(crate) fn check(job: &Job<'_>) -> Result<(), EngineError> {
@@ -28,12 +27,6 @@ fn missing(job: &Job<'_>) -> Option<String> {
         return Some(format!("queue \"{queue}\""));
     }
     scenario.traffic.iter().find_map(|traffic| match &traffic.kind {
-        TrafficKind::Requests { requests, .. } if requests.arrivals == Arrivals::Closed => {
-            Some("requests in a closed loop".to_owned())
-        }
-        TrafficKind::Requests { requests, .. } if requests.new_connections => {
-            Some("new connection for each request".to_owned())
-        }
         TrafficKind::Requests { congestion, .. }
         | TrafficKind::Bulk { transport: Transport::Tcp(congestion), .. } => unknown(*congestion),
         _ => None,

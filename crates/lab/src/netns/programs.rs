@@ -36,6 +36,7 @@ pub(super) fn programs(
                     Role::RequestServer {
                         listen,
                         connections: requests.connections,
+                        new_connections: requests.new_connections,
                         congestion: *congestion,
                     },
                 ),
@@ -44,6 +45,7 @@ pub(super) fn programs(
                     Role::RequestClient {
                         server: listen,
                         requests: requests.clone(),
+                        congestion: *congestion,
                         seed: job.seed,
                         stream: index as u32,
                         measured: (measured.start.0, measured.end.0),
@@ -55,7 +57,10 @@ pub(super) fn programs(
             let listen = sockets.at(origin, 0);
             (
                 (origin, Role::TcpSource { listen, flows: *flows, congestion: *congestion }),
-                (Place::SiteB, Role::TcpSink { source: listen, flows: *flows }),
+                (
+                    Place::SiteB,
+                    Role::TcpSink { source: listen, flows: *flows, congestion: *congestion },
+                ),
             )
         }
         TrafficKind::Bulk { flows, transport: Transport::Udp } => {

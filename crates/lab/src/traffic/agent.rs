@@ -70,14 +70,16 @@ pub(super) fn run(spec: &Spec, cue: Cue<'_>) -> io::Result<Nanos> {
     let mut cue = || cue().map(|start| spec.window(start));
     let cue: WindowCue<'_> = &mut cue;
     match &spec.role {
-        Role::RequestServer { listen, connections, congestion } => {
-            requests::serve(*listen, *connections, *congestion, cue)
+        Role::RequestServer { listen, connections, new_connections, congestion } => {
+            requests::serve(*listen, *connections, *new_connections, *congestion, cue)
         }
         Role::RequestClient { .. } => requests::ask(spec, cue),
         Role::TcpSource { listen, flows, congestion } => {
             tcp_bulk::source(*listen, *flows, *congestion, cue)
         }
-        Role::TcpSink { source, flows } => tcp_bulk::sink(spec, *source, *flows, cue),
+        Role::TcpSink { source, flows, congestion } => {
+            tcp_bulk::sink(spec, *source, *flows, *congestion, cue)
+        }
         Role::UdpSource { sinks } => udp_bulk::source(sinks, cue),
         Role::DatagramSource { sink, pattern } => datagrams::source(*sink, *pattern, cue),
         Role::UdpSink { listen, reports } => udp_bulk::sink(spec, listen, *reports, cue),

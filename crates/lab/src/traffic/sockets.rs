@@ -14,14 +14,8 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A listener whose connections have this congestion control (accepted sockets inherit it).
 pub(super) fn listen(address: SocketAddr, congestion: Congestion) -> io::Result<TcpListener> {
-    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    let socket = tcp(address, congestion)?;
     socket.set_reuse_address(true)?;
-    socket.set_tcp_congestion(congestion.name().as_bytes()).map_err(|e| {
-        let name = congestion.name();
-        let what =
-            format!("congestion control {name}: {e} (is the kernel module tcp_{name} there?)");
-        io::Error::new(e.kind(), what)
-    })?;
     bind(&socket, address)?;
     socket.listen(BACKLOG)?;
     Ok(socket.into())
@@ -39,20 +33,47 @@ pub(super) fn accept(listener: &TcpListener, n: u32) -> io::Result<Vec<TcpStream
 }
 
 /// `n` connections to `server`, made at the same time: one by one they take a round trip each.
-pub(super) fn connect(server: SocketAddr, n: u32) -> io::Result<Vec<TcpStream>> {
+pub(super) fn connect(
+    server: SocketAddr,
+    n: u32,
+    congestion: Congestion,
+) -> io::Result<Vec<TcpStream>> {
     thread::scope(|scope| {
         let attempts: Vec<_> = (0..n)
-            .map(|_| {
-                scope.spawn(|| {
-                    let stream = TcpStream::connect_timeout(&server, CONNECT_TIMEOUT)
-                        .map_err(|e| named(e, "connecting to", server))?;
-                    stream.set_nodelay(true)?;
-                    Ok(stream)
-                })
-            })
+            .map(|_| scope.spawn(|| connect_one(server, congestion, CONNECT_TIMEOUT)))
             .collect();
         attempts.into_iter().map(join).collect()
     })
+}
+
+/// A connection to `server`, given up after `patience`.
+///
+/// This end has the server's congestion control too, though it sends little: DCTCP asks for ECN in
+/// the SYN and has its receiver echo each mark (RFC 8257 section 3.2).
+pub(super) fn connect_one(
+    server: SocketAddr,
+    congestion: Congestion,
+    patience: Duration,
+) -> io::Result<TcpStream> {
+    let socket = tcp(server, congestion)?;
+    socket
+        .connect_timeout(&server.into(), patience)
+        .map_err(|e| named(e, "connecting to", server))?;
+    let stream = TcpStream::from(socket);
+    stream.set_nodelay(true)?;
+    Ok(stream)
+}
+
+/// A TCP socket of `address`'s family.
+fn tcp(address: SocketAddr, congestion: Congestion) -> io::Result<Socket> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    socket.set_tcp_congestion(congestion.name().as_bytes()).map_err(|e| {
+        let name = congestion.name();
+        let what =
+            format!("congestion control {name}: {e} (is the kernel module tcp_{name} there?)");
+        io::Error::new(e.kind(), what)
+    })?;
+    Ok(socket)
 }
 
 /// A UDP socket at `address`.

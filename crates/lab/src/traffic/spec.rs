@@ -33,17 +33,21 @@ pub enum Role {
     RequestServer {
         /// Where clients connect to.
         listen: SocketAddr,
-        /// How many connections there will be.
+        /// How many connections there will be; with new ones for each request, at a time.
         connections: u32,
+        /// Whether each request has a connection of its own.
+        new_connections: bool,
         /// The congestion control of the answers.
         congestion: Congestion,
     },
-    /// Asks as scheduled; writes [`crate::results::Request`].
+    /// Asks; writes [`crate::results::Request`].
     RequestClient {
         /// The server.
         server: SocketAddr,
         /// The workload.
         requests: Requests,
+        /// The congestion control of its connections.
+        congestion: Congestion,
         /// The run's seed.
         seed: u64,
         /// The traffic's place in the scenario, which sets its random numbers apart.
@@ -66,6 +70,8 @@ pub enum Role {
         source: SocketAddr,
         /// How many connections.
         flows: u32,
+        /// Their congestion control.
+        congestion: Congestion,
     },
     /// Sends datagrams as a QUIC sender with a full buffer would.
     UdpSource {

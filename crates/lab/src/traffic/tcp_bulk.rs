@@ -39,9 +39,10 @@ pub(super) fn sink(
     spec: &Spec,
     source: SocketAddr,
     flows: u32,
+    congestion: Congestion,
     cue: WindowCue<'_>,
 ) -> io::Result<Nanos> {
-    let streams = sockets::connect(source, flows)?;
+    let streams = sockets::connect(source, flows, congestion)?;
     let window = cue()?;
     let meter = Meter::new(streams.len());
     let progress = thread::scope(|scope| {

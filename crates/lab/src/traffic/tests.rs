@@ -1,6 +1,6 @@
 //! The programs over loopback: real sockets, both ends in this process.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, UdpSocket};
 use std::sync::Barrier;
 use std::thread;
 
@@ -21,6 +21,11 @@ const V6: IpAddr = IpAddr::V6(Ipv6Addr::LOCALHOST);
 /// A port that was free a moment ago, at `ip`.
 fn free(ip: IpAddr) -> SocketAddr {
     UdpSocket::bind((ip, 0)).unwrap().local_addr().unwrap()
+}
+
+/// The same for TCP, where connections that have ended keep their ports for a while.
+fn free_tcp(ip: IpAddr) -> SocketAddr {
+    TcpListener::bind((ip, 0)).unwrap().local_addr().unwrap()
 }
 
 /// Plays `first`, which is ready before `second` begins, and returns what the one of them that
@@ -59,23 +64,39 @@ fn play<T: DeserializeOwned>(name: &str, first: Role, second: Role, millis: u64)
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-fn requests_over(ip: IpAddr, name: &str) {
-    let listen = free(ip);
-    let requests = Requests {
+fn requests(arrivals: Arrivals, new_connections: bool) -> Requests {
+    Requests {
         load_bps: 40_000_000,
         connections: 5,
         sizes: Sizes::web(),
         max_size: 1_000_000,
         balanced: false,
-        arrivals: Arrivals::Poisson,
-        new_connections: false,
+        arrivals,
+        new_connections,
+    }
+}
+
+/// What becomes of `requests` over 300 ms.
+fn records_of(name: &str, ip: IpAddr, requests: &Requests) -> Vec<Request> {
+    let (listen, congestion) = (free_tcp(ip), Congestion::Reno);
+    let Requests { connections, new_connections, .. } = *requests;
+    let server = Role::RequestServer { listen, connections, new_connections, congestion };
+    let client = Role::RequestClient {
+        server: listen,
+        requests: requests.clone(),
+        congestion,
+        seed: 3,
+        stream: 1,
+        measured: (0, 0),
     };
+    play(name, server, client, 300)
+}
+
+fn scheduled_over(ip: IpAddr, name: &str, new_connections: bool) {
+    let requests = requests(Arrivals::Poisson, new_connections);
     let (length, whole) = (Nanos::from_millis(300), Nanos::ZERO..Nanos::from_millis(300));
     let schedule = requests.schedule(3, 1, length, whole).unwrap();
-    let server = Role::RequestServer { listen, connections: 5, congestion: Congestion::Reno };
-    let client =
-        Role::RequestClient { server: listen, requests, seed: 3, stream: 1, measured: (0, 0) };
-    let records: Vec<Request> = play(name, server, client, 300);
+    let records = records_of(name, ip, &requests);
     assert_eq!(records.len(), schedule.len());
     assert!(records.len() > 50, "{}", records.len());
     for (record, asked) in records.iter().zip(&schedule) {
@@ -88,15 +109,46 @@ fn requests_over(ip: IpAddr, name: &str) {
 
 #[test]
 fn requests_are_asked_as_scheduled_and_answered() {
-    requests_over(V4, "requests-v4");
-    requests_over(V6, "requests-v6");
+    scheduled_over(V4, "requests-v4", false);
+    scheduled_over(V6, "requests-v6", false);
+    scheduled_over(V4, "requests-new-v4", true);
+    scheduled_over(V6, "requests-new-v6", true);
+}
+
+#[test]
+fn clients_of_a_closed_loop_ask_again_when_they_are_answered() {
+    for (name, ip, new_connections) in [("closed", V4, false), ("closed-new", V6, true)] {
+        let requests = requests(Arrivals::Closed, new_connections);
+        let sizes = requests.closed(3, 1);
+        let records = records_of(name, ip, &requests);
+        assert!(records.iter().map(|r| r.id).eq(0..records.len() as u64), "{name}");
+        for client in 0..5 {
+            let own: Vec<_> = records.iter().filter(|r| r.connection == client).collect();
+            assert!(own.len() > 1, "{name}: {}", own.len());
+            for (round, pair) in own.windows(2).enumerate() {
+                assert!(pair[0].end.unwrap() <= pair[1].start, "{name}: one at a time");
+                assert_eq!(pair[0].size, sizes[client as usize + round * 5], "{name}");
+            }
+        }
+    }
+}
+
+#[test]
+fn requests_wait_for_a_connection_of_their_own() {
+    let requests = Requests { connections: 1, ..requests(Arrivals::Poisson, true) };
+    let records = records_of("one", V4, &requests);
+    let ends: Vec<_> = records.iter().filter_map(|r| r.end).collect();
+    assert!(ends.len() > 1 && ends.is_sorted(), "one after the other: {ends:?}");
+    let unanswered = records.iter().skip(ends.len()).all(|r| r.end.is_none());
+    assert!(unanswered, "the first that is not answered keeps the connection");
 }
 
 #[test]
 fn bulk_tcp_arrives_on_every_flow() {
-    let listen = free(V4);
+    let listen = free_tcp(V4);
     let source = Role::TcpSource { listen, flows: 3, congestion: Congestion::Cubic };
-    let sink = Role::TcpSink { source: listen, flows: 3 };
+    let congestion = Congestion::Cubic;
+    let sink = Role::TcpSink { source: listen, flows: 3, congestion };
     let records: Vec<Progress> = play("tcp", source, sink, 250);
     assert_eq!(records.len(), 9, "100, 200 and 250 ms of three flows");
     for flow in 0..3 {
@@ -148,7 +200,7 @@ fn loops_go_round() {
 
 #[test]
 fn a_taken_address_is_named() {
-    let listen = free(V4);
+    let listen = free_tcp(V4);
     let _first = super::sockets::listen(listen, Congestion::Cubic).unwrap();
     let error = super::sockets::listen(listen, Congestion::Cubic).unwrap_err();
     assert!(error.to_string().contains(&listen.to_string()), "{error}");

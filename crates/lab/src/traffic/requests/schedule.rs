@@ -1,12 +1,12 @@
-//! Requests and answers over persistent connections.
+//! An open loop over connections that are there: whatever the answers do, the next request is asked
+//! when its time has come.
 //!
-//! A request is 16 bytes, its id and the size of its answer in big-endian. The answers on a
-//! connection follow each other in the order of their requests, so the client tells them apart by
-//! counting bytes.
+//! The answers on a connection follow each other in the order of their requests, so the client tells
+//! them apart by counting bytes.
 
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::net::{Shutdown, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -14,50 +14,12 @@ use std::thread;
 use forebay_dataplane::clock;
 use forebay_units::Nanos;
 
-use super::agent::{self, WindowCue};
-use super::meter::Meter;
-use super::pair::{pack, unpack};
-use super::spec::{Role, Spec, Window};
-use super::{sockets, wait};
+use super::FILLER;
 use crate::results::Request;
-use crate::scenario::Congestion;
+use crate::traffic::pair::pack;
+use crate::traffic::spec::Window;
+use crate::traffic::{sockets, wait};
 use crate::workload::Asked;
-
-/// What all answers are made of.
-pub(super) static FILLER: [u8; 1 << 16] = [0x5a; 1 << 16];
-
-/// Answers on `connections` connections until the client closes them.
-pub(super) fn serve(
-    listen: SocketAddr,
-    connections: u32,
-    congestion: Congestion,
-    cue: WindowCue<'_>,
-) -> io::Result<Nanos> {
-    let listener = sockets::listen(listen, congestion)?;
-    cue()?;
-    let streams = sockets::accept(&listener, connections)?;
-    thread::scope(|scope| {
-        for stream in &streams {
-            // A client that leaves in the middle of an answer is no failure.
-            scope.spawn(move || answer(stream));
-        }
-    });
-    Ok(Nanos::ZERO)
-}
-
-fn answer(mut stream: &TcpStream) -> io::Result<()> {
-    let mut request = [0; 16];
-    loop {
-        stream.read_exact(&mut request)?;
-        let (_, size) = unpack(request);
-        let mut left = size;
-        while left > 0 {
-            let n = left.min(FILLER.len() as u64) as usize;
-            stream.write_all(&FILLER[..n])?;
-            left -= n as u64;
-        }
-    }
-}
 
 /// A request that is being answered.
 struct Pending {
@@ -77,41 +39,16 @@ impl Connection {
     }
 }
 
-/// Asks as the spec's schedule says and writes a record of every request, and of what came when.
-pub(super) fn ask(spec: &Spec, cue: WindowCue<'_>) -> io::Result<Nanos> {
-    let Role::RequestClient { server, requests, seed, stream, measured } = &spec.role else {
-        return Err(io::Error::other("not a request client"));
-    };
-    // The schedule counts from the traffic's own beginning.
-    let own = |t: u64| Nanos(t.clamp(spec.begin, spec.stop) - spec.begin);
-    let measured = own(measured.0)..own(measured.1);
-    let schedule =
-        requests.schedule(*seed, *stream, own(spec.stop), measured).map_err(io::Error::other)?;
-    let connections: Vec<_> = sockets::connect(*server, requests.connections)?
-        .into_iter()
-        .map(|stream| Connection { stream, pending: Mutex::default() })
-        .collect();
-    let window = cue()?;
-    let meter = Meter::new(1);
-    let (conversation, progress) = thread::scope(|scope| {
-        let recorder = scope.spawn(|| meter.record(&spec.traffic, window));
-        let conversation = converse(&connections, &schedule, window, meter.count(0));
-        (conversation, recorder.join())
-    });
-    let (late, mut records) = conversation?;
-    records.sort_by_key(|request| request.id);
-    agent::write(&spec.output, &records)?;
-    let progress = progress.map_err(|_| io::Error::other("the meter failed"))?;
-    agent::write(&spec.progress(), &progress)?;
-    Ok(late)
-}
-
-fn converse(
-    connections: &[Connection],
+/// Asks as `schedule` says, each request on its connection; by how much it was late at worst, and all
+/// that was asked.
+pub(super) fn converse(
+    streams: Vec<TcpStream>,
     schedule: &[Asked],
     window: Window,
     count: &AtomicU64,
 ) -> io::Result<(Nanos, Vec<Request>)> {
+    let connection = |stream| Connection { stream, pending: Mutex::default() };
+    let connections = &streams.into_iter().map(connection).collect::<Vec<_>>();
     let over = &AtomicBool::new(false);
     thread::scope(|scope| {
         let readers: Vec<_> = connections

@@ -1,0 +1,192 @@
+//! Callers: each asks one request at a time and waits for its answer, over a connection of its own
+//! that lasts or over a new one for each request.
+
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError, mpsc};
+use std::thread;
+
+use forebay_dataplane::clock;
+use forebay_units::Nanos;
+
+use super::FILLER;
+use crate::results::Request;
+use crate::scenario::Congestion;
+use crate::traffic::pair::pack;
+use crate::traffic::spec::Window;
+use crate::traffic::{sockets, wait};
+use crate::workload::Asked;
+
+/// A caller's way to its server.
+pub(super) enum Line {
+    /// A connection for all its requests.
+    Open(TcpStream),
+    /// A connection for each: the handshake is part of the request's time.
+    Anew(SocketAddr, Congestion),
+}
+
+/// Asks one request after the other.
+pub(super) struct Caller<'a> {
+    line: Line,
+    /// What is not answered by then is given up.
+    end: Nanos,
+    /// Bytes of answers.
+    count: &'a AtomicU64,
+    buf: Vec<u8>,
+}
+
+impl<'a> Caller<'a> {
+    pub(super) fn new(line: Line, end: Nanos, count: &'a AtomicU64) -> Self {
+        Self { line, end, count, buf: vec![0; FILLER.len()] }
+    }
+
+    /// Asks `request`, and returns it with the time of its end if it has one.
+    fn ask(&mut self, request: Request) -> io::Result<Request> {
+        let end = match self.try_ask(&request) {
+            // The server leaves at the end, and that may be seen here first.
+            Err(_) if clock::now() >= self.end => None,
+            other => other?,
+        };
+        Ok(Request { end: end.map(|t| t.0), ..request })
+    }
+
+    fn try_ask(&mut self, request: &Request) -> io::Result<Option<Nanos>> {
+        match &self.line {
+            Line::Open(stream) => fetch(stream, request, self.end, self.count, &mut self.buf),
+            Line::Anew(server, congestion) => match connect(*server, *congestion, self.end)? {
+                // Closed here, by the side that has all it wanted.
+                Some(stream) => fetch(&stream, request, self.end, self.count, &mut self.buf),
+                None => Ok(None),
+            },
+        }
+    }
+}
+
+/// A new connection; `None` if the server could not be reached before `end`, or before the kernel
+/// gave up.
+fn connect(
+    server: SocketAddr,
+    congestion: Congestion,
+    end: Nanos,
+) -> io::Result<Option<TcpStream>> {
+    let Some(left) = wait::left_until(end) else { return Ok(None) };
+    match sockets::connect_one(server, congestion, left) {
+        Ok(stream) => Ok(Some(stream)),
+        Err(e) if sockets::is_passing(&e) => Ok(None),
+        Err(e) => Err(e),
+    }
+}
+
+/// Asks `request` and reads its answer; when its last byte came, `None` if `end` came first.
+fn fetch(
+    mut stream: &TcpStream,
+    request: &Request,
+    end: Nanos,
+    count: &AtomicU64,
+    buf: &mut [u8],
+) -> io::Result<Option<Nanos>> {
+    stream.write_all(&pack(request.id, request.size))?;
+    let mut missing = request.size;
+    while let Some(left) = wait::left_until(end) {
+        stream.set_read_timeout(Some(left))?;
+        let most = missing.min(buf.len() as u64) as usize;
+        match stream.read(&mut buf[..most]) {
+            Ok(0) => {
+                return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the server hung up"));
+            }
+            Ok(n) => {
+                count.fetch_add(n as u64, Ordering::Relaxed);
+                missing -= n as u64;
+            }
+            Err(e) if sockets::is_passing(&e) => {}
+            Err(e) => return Err(e),
+        }
+        if missing == 0 {
+            return Ok(Some(clock::now()));
+        }
+    }
+    Ok(None)
+}
+
+/// A closed loop: each of `callers` asks again when it is answered, until the window's stop, for
+/// `sizes` as [`crate::workload::Requests::closed`] deals them out.
+pub(super) fn closed(
+    callers: Vec<Caller<'_>>,
+    sizes: &[u64],
+    window: Window,
+) -> io::Result<Vec<Request>> {
+    let (asked, of) = (&AtomicU64::new(0), callers.len());
+    let call = move |(place, mut caller): (usize, Caller<'_>)| {
+        let mut records = Vec::new();
+        wait::sleep_until(window.begin);
+        for &size in sizes.iter().cycle().skip(place).step_by(of) {
+            let start = clock::now();
+            if start >= window.stop {
+                break;
+            }
+            let id = asked.fetch_add(1, Ordering::Relaxed);
+            let connection = place as u32;
+            records.push(caller.ask(Request {
+                id,
+                connection,
+                size,
+                start: start.0,
+                end: None,
+            })?);
+        }
+        Ok(records)
+    };
+    thread::scope(|scope| {
+        let callers = callers.into_iter().enumerate();
+        let threads: Vec<_> = callers.map(|caller| scope.spawn(move || call(caller))).collect();
+        gather(threads)
+    })
+}
+
+/// An open loop: each request of `schedule` is asked when its time has come and one of `callers` is
+/// free; it begins with the former. By how much the schedule was late at worst, and all that was
+/// asked.
+pub(super) fn scheduled(
+    callers: Vec<Caller<'_>>,
+    schedule: &[Asked],
+    window: Window,
+) -> io::Result<(Nanos, Vec<Request>)> {
+    // What waits in between is bounded by the schedule.
+    let (queue, waiting) = mpsc::channel::<Request>();
+    let waiting = &Mutex::new(waiting);
+    let next = || waiting.lock().unwrap_or_else(PoisonError::into_inner).recv();
+    let call = move |mut caller: Caller<'_>| {
+        let mut records = Vec::new();
+        while let Ok(request) = next() {
+            records.push(caller.ask(request)?);
+        }
+        Ok(records)
+    };
+    thread::scope(|scope| {
+        let callers = callers.into_iter();
+        let threads: Vec<_> = callers.map(|caller| scope.spawn(move || call(caller))).collect();
+        let mut late = Nanos::ZERO;
+        for (id, Asked { at, connection, size }) in (0..).zip(schedule.iter().copied()) {
+            let due = window.begin + at;
+            wait::sleep_until(due);
+            let start = clock::now();
+            late = late.max(start.saturating_sub(due));
+            let request = Request { id, connection, size, start: start.0, end: None };
+            if queue.send(request).is_err() {
+                break;
+            }
+        }
+        drop(queue);
+        gather(threads).map(|records| (late, records))
+    })
+}
+
+type Asking<'scope> = thread::ScopedJoinHandle<'scope, io::Result<Vec<Request>>>;
+
+fn gather(threads: Vec<Asking<'_>>) -> io::Result<Vec<Request>> {
+    threads.into_iter().try_fold(Vec::new(), |mut all, thread| {
+        all.extend(sockets::join(thread)?);
+        Ok(all)
+    })
+}

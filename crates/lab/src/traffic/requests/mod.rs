@@ -1,0 +1,80 @@
+//! Requests and answers over TCP.
+//!
+//! A request is 16 bytes, its id and the size of its answer in big-endian. Requests are asked as a
+//! schedule says or as fast as they are answered, over connections that are there before the run or
+//! each over one of its own; all of it means what it means in the simulator.
+
+mod caller;
+mod schedule;
+mod server;
+
+use std::io;
+use std::thread;
+
+use forebay_units::Nanos;
+
+use self::caller::{Caller, Line};
+pub(super) use self::server::serve;
+use super::agent::{self, WindowCue};
+use super::meter::Meter;
+use super::sockets;
+use super::spec::{Role, Spec};
+use crate::results::Request;
+use crate::workload::Arrivals;
+
+/// What all answers are made of.
+pub(super) static FILLER: [u8; 1 << 16] = [0x5a; 1 << 16];
+
+/// Asks as the spec says and writes a record of every request, and of what came when.
+pub(super) fn ask(spec: &Spec, cue: WindowCue<'_>) -> io::Result<Nanos> {
+    let Role::RequestClient { server, requests, congestion, seed, stream, measured } = &spec.role
+    else {
+        return Err(io::Error::other("not a request client"));
+    };
+    let schedule = match requests.arrivals {
+        Arrivals::Closed => Vec::new(),
+        Arrivals::Poisson => {
+            // The schedule counts from the traffic's own beginning.
+            let own = |t: u64| Nanos(t.clamp(spec.begin, spec.stop) - spec.begin);
+            let measured = own(measured.0)..own(measured.1);
+            let schedule = requests.schedule(*seed, *stream, own(spec.stop), measured);
+            schedule.map_err(io::Error::other)?
+        }
+    };
+    let streams = if requests.new_connections {
+        Vec::new()
+    } else {
+        sockets::connect(*server, requests.connections, *congestion)?
+    };
+    let window = cue()?;
+    let meter = Meter::new(1);
+    let (asked, progress) = thread::scope(|scope| {
+        let recorder = scope.spawn(|| meter.record(&spec.traffic, window));
+        let count = meter.count(0);
+        let caller = |line| Caller::new(line, window.end, count);
+        let anew = || caller(Line::Anew(*server, *congestion));
+        let asked = match requests.arrivals {
+            Arrivals::Closed => {
+                let sizes = requests.closed(*seed, *stream);
+                let callers = if requests.new_connections {
+                    (0..requests.connections).map(|_| anew()).collect()
+                } else {
+                    streams.into_iter().map(|stream| caller(Line::Open(stream))).collect()
+                };
+                caller::closed(callers, &sizes, window).map(|records| (Nanos::ZERO, records))
+            }
+            Arrivals::Poisson if requests.new_connections => {
+                let callers = (0..requests.connections).map(|_| anew()).collect();
+                caller::scheduled(callers, &schedule, window)
+            }
+            Arrivals::Poisson => schedule::converse(streams, &schedule, window, count),
+        };
+        (asked, recorder.join())
+    });
+    let (late, mut records): (Nanos, Vec<Request>) = asked?;
+    records.sort_by_key(|request| request.id);
+    agent::write(&spec.output, &records)?;
+    let progress = progress.map_err(|_| io::Error::other("the meter failed"))?;
+    agent::write(&spec.progress(), &progress)?;
+    Ok(late)
+}
