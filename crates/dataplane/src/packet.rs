@@ -44,6 +44,11 @@ impl Packet {
         Self { class, ..self }
     }
 
+    /// Whether a queue set its congestion mark: it came without.
+    pub fn is_marked(&self) -> bool {
+        self.marked
+    }
+
     /// The frame, for sending; a congestion mark that a queue set is written into it now.
     pub fn into_frame(self, pool: &mut Pool) -> Frame {
         let mut frame = self.frame;
@@ -84,7 +89,7 @@ impl Queueable for Packet {
     }
 
     fn set_ce(&mut self) {
+        self.marked |= self.ecn != Ecn::Ce;
         self.ecn = Ecn::Ce;
-        self.marked = true;
     }
 }

@@ -227,3 +227,38 @@ fn sites_ways_and_boxes_in_boxes_account_for_their_packets() {
         assert!(bulk > 5_000_000, "{arm}: {bulk}");
     }
 }
+
+#[test]
+fn senders_that_allow_it_are_marked_and_not_dropped() {
+    let text = r#"
+        name = "marks"
+        duration = "4 s"
+        ECN
+        [path]
+        rate = "24 Mbit/s"
+        rtt = "20 ms"
+        queue = { kind = "codel", limit = "1000 packets", ecn = true }
+        [[arm]]
+        name = "plain"
+        sendbox = "forward"
+        [[traffic]]
+        name = "tcp"
+        kind = "bulk"
+        flows = 2
+        congestion = "CONTROL"
+    "#;
+    let link = |ecn: &str, control: &str| {
+        let text = text.replace("ECN", ecn).replace("CONTROL", control);
+        let experiment = parse("marks.toml".as_ref(), &text).unwrap();
+        let run = run(&experiment.cells[0], "plain", 1);
+        let [sendbox, link] = &run.hops[..] else { panic!("{:?}", run.hops) };
+        assert_eq!(sendbox.marked, Some(0), "it has no queue");
+        (link.marked.unwrap(), link.policy_drops)
+    };
+    for (ecn, control) in [("ecn = true", "cubic"), ("", "dctcp")] {
+        let (marked, dropped) = link(ecn, control);
+        assert!(marked > 10 && dropped == 0, "{control}: {marked} marked, {dropped} dropped");
+    }
+    let (marked, dropped) = link("", "cubic");
+    assert!(marked == 0 && dropped > 10, "{marked} marked, {dropped} dropped");
+}

@@ -41,6 +41,8 @@ pub struct BoxCounters {
     pub sent: u64,
     /// That the queue dropped.
     pub dropped: u64,
+    /// Of those that left, how many the queue marked: they came without the mark.
+    pub marked: u64,
     /// That wait.
     pub queued: u64,
     /// Messages for the sendbox itself.
@@ -96,6 +98,7 @@ impl Bundle {
     ) -> Option<Queued> {
         let packet = self.shaper.dequeue(now, drops)?;
         self.counters.sent += 1;
+        self.counters.marked += u64::from(packet.marked);
         Some(packet)
     }
 

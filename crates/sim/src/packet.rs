@@ -71,6 +71,8 @@ pub struct Queued {
     pub(crate) flow_hash: u32,
     pub(crate) len: u16,
     pub(crate) ecn: Ecn,
+    /// Whether a queue here set its congestion mark: it came without.
+    pub(crate) marked: bool,
     /// When it came.
     pub(crate) arrived: Nanos,
 }
@@ -89,6 +91,7 @@ impl forebay_queue::Packet for Queued {
     }
 
     fn set_ce(&mut self) {
+        self.marked |= self.ecn != Ecn::Ce;
         self.ecn = Ecn::Ce;
     }
 }

@@ -86,6 +86,7 @@ struct Sendbox {
     busy_poll: bool,
     logs: Logs,
     policy_drops: u64,
+    marked: u64,
     kernel: KernelDrops,
 }
 
@@ -114,6 +115,7 @@ impl Sendbox {
             channel,
             busy_poll: config.busy_poll,
             policy_drops: 0,
+            marked: 0,
         })
     }
 
@@ -224,6 +226,7 @@ impl Sendbox {
             let packet = bundle.dequeue(now, &mut |p, r| drops.take(p, r));
             self.policy_drops += drops.finish()?;
             if let Some(packet) = packet {
+                self.marked += u64::from(packet.is_marked());
                 self.logs.packet(&record(now, &packet, Fate::Sent))?;
                 self.out[OUTSIDE].push_back(packet.into_frame(&mut self.pool));
             }
@@ -251,6 +254,7 @@ impl Sendbox {
         let pending: usize = self.out.iter().map(VecDeque::len).sum();
         let counters = HopCounters {
             policy_drops: self.policy_drops,
+            marked: Some(self.marked),
             queued: queued + pending as u64,
             ..HopCounters::new("sendbox", &mut self.ports, &self.kernel)
         };

@@ -91,6 +91,7 @@ struct Link {
     log: PacketLog,
     log_path: PathBuf,
     policy_drops: u64,
+    marked: u64,
     /// Frames for both left and cross are sent twice.
     copies: u64,
     kernel: KernelDrops,
@@ -120,6 +121,7 @@ impl Link {
             log,
             log_path,
             policy_drops: 0,
+            marked: 0,
             copies: 0,
         })
     }
@@ -187,6 +189,7 @@ impl Link {
             let departure = self.bottleneck.depart(now, &mut |p, r| drops.take(p, r));
             self.discard(now, drops)?;
             let Some(departure) = departure else { return Ok(()) };
+            self.marked += u64::from(departure.packet.is_marked());
             self.record(departure.start, &departure.packet, Fate::Sent)?;
             let frame = departure.packet.into_frame(&mut self.pool);
             self.rightward.push_back(InFlight { due: departure.end + self.delay, frame });
@@ -250,6 +253,7 @@ impl Link {
         let in_flight = self.rightward.len() + self.leftward.len();
         let mut counters = HopCounters::new("link", &mut self.ports, &self.kernel);
         counters.policy_drops = self.policy_drops;
+        counters.marked = Some(self.marked);
         counters.queued = self.bottleneck.backlog().packets + (pending + in_flight) as u64;
         counters.received += self.copies;
         let failed = |path: &PathBuf| {

@@ -36,13 +36,20 @@ const FOR_ALL: [(&str, &str); 3] = [
 ];
 
 /// Settings of the hosts. Windows may grow to 32 MiB, which is 13 times the 2.4 MB that a Cubic flow
-/// has on its way over 96 Mbit/s and 100 ms into a buffer as large again; and a connection learns
-/// nothing from the ones before it, so that runs do not depend on each other.
-const FOR_HOSTS: [(&str, &str); 3] = [
+/// has on its way over 96 Mbit/s and 100 ms into a buffer as large again; a connection learns nothing
+/// from the ones before it, so that runs do not depend on each other; and a port may be used again a
+/// second after its connection (RFC 6191), or a connection for each request would use them all up.
+const FOR_HOSTS: [(&str, &str); 4] = [
     ("ipv4/tcp_rmem", "4096 131072 33554432"),
     ("ipv4/tcp_wmem", "4096 65536 33554432"),
     ("ipv4/tcp_no_metrics_save", "1"),
+    ("ipv4/tcp_tw_reuse", "1"),
 ];
+
+/// `tcp_ecn` of hosts that ask their peers for ECN and agree if asked, and of those that only agree,
+/// which is Linux's default; it is for IPv6 too.
+const ECN_ASKED: &str = "1";
+const ECN_ANSWERED: &str = "2";
 
 /// What segments, merges or leaves checksums open: a middlebox would see packets that are never on
 /// a wire.
@@ -55,7 +62,7 @@ pub(super) struct Network {
 
 impl Network {
     /// Sets up everything that the kernel does.
-    pub(super) fn set_up(dir: &RunDir, ip: IpVersion) -> Result<Self, EngineError> {
+    pub(super) fn set_up(dir: &RunDir, ip: IpVersion, ecn: bool) -> Result<Self, EngineError> {
         let id = dir.id().to_owned();
         let names = Place::ALL.map(|place| place.namespace(&id));
         // Noted before it is there: a run killed in between leaves nothing that is not noted.
@@ -67,6 +74,7 @@ impl Network {
         }
         for host in [Place::SiteA, Place::SiteB, Place::Cross] {
             network.set(host, &FOR_HOSTS)?;
+            network.set(host, &[("ipv4/tcp_ecn", if ecn { ECN_ASKED } else { ECN_ANSWERED })])?;
         }
         let link = |((left, left_name), (right, right_name)): (End, End)| {
             format!(

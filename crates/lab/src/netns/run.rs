@@ -51,7 +51,7 @@ impl Engine for Netns {
         // Dropped in the opposite order, also on an error, an interrupt or a panic: processes,
         // namespaces, directory.
         let dir = RunDir::create()?;
-        let network = Network::set_up(&dir, job.scenario.ip)?;
+        let network = Network::set_up(&dir, job.scenario.ip, job.scenario.ecn)?;
         let mut processes = Processes::new();
 
         boxes::start(job, &dir, &network, &mut processes)?;

@@ -196,7 +196,8 @@ impl Simulated {
     /// The record of the run, which has come to its end.
     pub(super) fn finish(mut self) -> Run {
         let Network { ways, backward, sites, .. } = &self.network;
-        let mut link = HopCounters { hop: "link".to_owned(), ..HopCounters::default() };
+        let mut link =
+            HopCounters { hop: "link".to_owned(), marked: Some(0), ..HopCounters::default() };
         for &id in ways.iter().chain([backward]) {
             let counted = self.sim.link(id);
             link.received += counted.received;
@@ -204,6 +205,7 @@ impl Simulated {
             link.policy_drops += counted.dropped;
             link.queued += counted.inside;
             link.lost += counted.lost;
+            link.marked = link.marked.map(|n| n + counted.marked);
         }
         // A sendbox passes on what comes back, the messages for itself apart.
         let sendbox = |(site, Site { routes, bundle }): (usize, &Site)| {
@@ -221,7 +223,7 @@ impl Simulated {
                 local: b.messages,
                 queued: b.queued,
                 lost: 0,
-                marked: None,
+                marked: Some(b.marked),
             }
         };
         let mut hops: Vec<_> = sites.iter().enumerate().map(sendbox).collect();

@@ -48,8 +48,9 @@ fn tests() -> ExitCode {
         println!("skipped: the netns engine needs root, and said so: {error}");
         return ExitCode::SUCCESS;
     }
-    let tests: [(&str, fn()); 7] = [
+    let tests: [(&str, fn()); 8] = [
         ("all_traffic_flows_and_nothing_is_left", all_traffic_flows_and_nothing_is_left),
+        ("hosts_that_ask_for_ecn_are_marked", hosts_that_ask_for_ecn_are_marked),
         ("a_killed_box_is_started_again", a_killed_box_is_started_again),
         ("an_interrupt_leaves_nothing", an_interrupt_leaves_nothing),
         ("a_panic_leaves_nothing", a_panic_leaves_nothing),
@@ -121,6 +122,24 @@ fn all_traffic_flows_and_nothing_is_left() {
         assert_eq!(link.received, link.sent + link.policy_drops + link.queued + link.lost);
         assert_eq!(run.ticks.len(), 1);
     }
+}
+
+/// Of hosts that ask for ECN CoDel marks what it would drop of others.
+fn hosts_that_ask_for_ecn_are_marked() {
+    let link = |ecn: bool| {
+        let text = include_str!("marks.toml").replace("ecn = false", &format!("ecn = {ecn}"));
+        let scenario = scenario::parse("marks.toml".as_ref(), &text).unwrap().cells.remove(0);
+        let mut run = run(&scenario, &Interrupt::default()).unwrap();
+        let answered = run.requests.iter().filter(|request| request.end.is_some()).count();
+        assert!(answered > 4, "each of four clients asks again: {answered}");
+        let link = run.hops.remove(1);
+        (link.marked.unwrap(), link.policy_drops)
+    };
+    // Handshakes do not allow marks (RFC 3168 section 6.1.1), so some of them may still be dropped.
+    let (marked, dropped) = link(true);
+    assert!(marked > dropped, "{marked} marked, {dropped} dropped");
+    let (marked, dropped) = link(false);
+    assert!(marked == 0 && dropped > 0, "{marked} marked, {dropped} dropped");
 }
 
 fn a_killed_box_is_started_again() {

@@ -96,6 +96,8 @@ pub struct LinkCounters {
     pub sent: u64,
     /// That the queue dropped.
     pub dropped: u64,
+    /// Of those that left the queue, how many it marked: they came without the mark.
+    pub marked: u64,
     /// That the wire lost.
     pub lost: u64,
     /// That wait in the queue or are on the wire.
@@ -202,6 +204,7 @@ impl Link {
     }
 
     fn depart(&mut self, now: Nanos, packet: Queued) -> Departure {
+        self.counters.marked += u64::from(packet.marked);
         let end = self.wire.send(now, Bytes(u64::from(packet.len)));
         if self.is_lost() {
             self.counters.lost += 1;

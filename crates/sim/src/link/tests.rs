@@ -19,7 +19,7 @@ fn link(capacity: Capacity, loss: Loss) -> Link {
 }
 
 fn packet(id: u32) -> Queued {
-    Queued { id, flow_hash: 0, len: 1000, ecn: Ecn::NotEct, arrived: Nanos::ZERO }
+    Queued { id, flow_hash: 0, len: 1000, ecn: Ecn::NotEct, marked: false, arrived: Nanos::ZERO }
 }
 
 /// 8 Mbit/s: 1000 B take a millisecond.
@@ -96,7 +96,7 @@ fn pass(link: &mut Link, packets: &[(u64, u16)]) -> Came {
                 now = time;
                 let (id, (_, len)) = next.unwrap();
                 next = arrivals.next();
-                let packet = Queued { id, flow_hash: 0, len: *len, ecn: Ecn::NotEct, arrived: now };
+                let packet = Queued { len: *len, arrived: now, ..packet(id) };
                 assert!(link.enter(now, packet, &mut drops).is_none());
             }
             (_, Some(time)) => {

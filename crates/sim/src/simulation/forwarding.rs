@@ -71,7 +71,7 @@ impl<O: Observer> Simulation<O> {
 
     fn queued(&self, id: u32) -> Queued {
         let Packet { flow_hash, len, ecn, .. } = *self.packets.get(id);
-        Queued { id, flow_hash, len, ecn, arrived: self.now }
+        Queued { id, flow_hash, len, ecn, marked: false, arrived: self.now }
     }
 
     fn enter_link(&mut self, link: u16, id: u32) {
