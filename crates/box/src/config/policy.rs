@@ -1,6 +1,7 @@
 use std::ops::Range;
 
 use forebay_config::{ConfigError, DurationValue, Limit, Source, Spanned};
+pub use forebay_dataplane::PolicyKind;
 use forebay_queue::{codel, pie};
 use forebay_units::{Bytes, Nanos};
 use ipnet::IpNet;
@@ -14,45 +15,6 @@ pub struct Policy {
     /// For strict priority: the classes, the most urgent first, each with its own discipline. Empty
     /// for the others.
     pub classes: Vec<Class>,
-}
-
-/// A queueing discipline and its settings; `None` stands for the discipline's own default.
-#[derive(Clone, Debug, PartialEq)]
-pub enum PolicyKind {
-    /// First in, first out.
-    Fifo {
-        /// How much may wait.
-        limit: Option<Limit>,
-    },
-    /// Stochastic fairness queueing.
-    Sfq {
-        /// How much may wait, all flows together.
-        limit: Option<Limit>,
-        /// How often the hash changes.
-        perturb: Option<Nanos>,
-    },
-    /// Flow queueing with CoDel (RFC 8290).
-    FqCodel {
-        /// How much may wait, all flows together.
-        limit: Option<Limit>,
-        /// CoDel's target.
-        target: Option<Nanos>,
-        /// CoDel's interval.
-        interval: Option<Nanos>,
-        /// Whether to mark packets instead of dropping them where the flow allows it.
-        ecn: bool,
-    },
-    /// One queue held at a delay (RFC 8033).
-    Pie {
-        /// How much may wait.
-        limit: Option<Limit>,
-        /// The delay to hold.
-        target: Option<Nanos>,
-        /// Whether to mark packets instead of dropping them where the flow allows it.
-        ecn: bool,
-    },
-    /// A more urgent class always goes first.
-    Strict,
 }
 
 /// A class of strict priority.

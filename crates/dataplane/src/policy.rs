@@ -1,0 +1,136 @@
+//! The policies of boxes: what a box does not know of its path when it is set up, its limits do
+//! without.
+
+use forebay_config::Limit as LimitValue;
+use forebay_queue::{
+    ConfigError, Fifo, FqCodel, Limit, Packet, Pie, Qdisc, Sfq, StrictPriority, codel, fifo,
+    fq_codel, pie, sfq,
+};
+use forebay_units::{Bytes, Nanos, Rate};
+
+/// The frame that limits in bytes or time are converted to packets with.
+const FRAME: Bytes = Bytes(1514);
+/// The rate that a limit in time is converted with where a discipline counts packets only.
+const REFERENCE: Rate = Rate::from_mbps(1000);
+/// A queue limited in bytes or time never has more packets than this: each takes a buffer.
+const MAX_PACKETS: u32 = 16_384;
+
+/// A queueing discipline and its settings; `None` stands for the discipline's own default.
+#[derive(Clone, Debug, PartialEq)]
+pub enum PolicyKind {
+    /// First in, first out.
+    Fifo {
+        /// How much may wait.
+        limit: Option<LimitValue>,
+    },
+    /// Stochastic fairness queueing.
+    Sfq {
+        /// How much may wait, all flows together.
+        limit: Option<LimitValue>,
+        /// How often the hash changes.
+        perturb: Option<Nanos>,
+    },
+    /// Flow queueing with CoDel (RFC 8290).
+    FqCodel {
+        /// How much may wait, all flows together.
+        limit: Option<LimitValue>,
+        /// CoDel's target.
+        target: Option<Nanos>,
+        /// CoDel's interval.
+        interval: Option<Nanos>,
+        /// Whether to mark packets instead of dropping them where the flow allows it.
+        ecn: bool,
+    },
+    /// One queue held at a delay (RFC 8033).
+    Pie {
+        /// How much may wait.
+        limit: Option<LimitValue>,
+        /// The delay to hold.
+        target: Option<Nanos>,
+        /// Whether to mark packets instead of dropping them where the flow allows it.
+        ecn: bool,
+    },
+    /// A more urgent class always goes first.
+    Strict,
+}
+
+impl PolicyKind {
+    /// Builds the discipline; `seed` is for its hashes and its coin.
+    ///
+    /// # Errors
+    /// If a setting is out of the discipline's range; and for strict priority, which is built of the
+    /// disciplines of its classes.
+    pub fn build<P: Packet + 'static>(&self, seed: u64) -> Result<Box<dyn Qdisc<P>>, ConfigError> {
+        Ok(match self {
+            Self::Fifo { limit } => {
+                Box::new(Fifo::new(fifo::Config { limit: fifo_limit(*limit) })?)
+            }
+            Self::Sfq { limit, perturb } => {
+                let defaults = sfq_config(*limit);
+                let perturb = perturb.or(defaults.perturb);
+                Box::new(Sfq::new(sfq::Config { perturb, seed, ..defaults })?)
+            }
+            Self::FqCodel { limit, target, interval, ecn } => {
+                let defaults = fq_codel::Config::default();
+                let codel = codel::Params {
+                    target: target.unwrap_or(defaults.codel.target),
+                    interval: interval.unwrap_or(defaults.codel.interval),
+                    ecn: *ecn,
+                    ..defaults.codel
+                };
+                let limit = fq_codel_limit(*limit);
+                Box::new(FqCodel::new(fq_codel::Config { limit, codel, seed, ..defaults })?)
+            }
+            Self::Pie { limit, target, ecn } => {
+                let defaults = pie::Params::default();
+                let target = target.unwrap_or(defaults.target);
+                let params = pie::Params { target, ecn: *ecn, ..defaults };
+                Box::new(Pie::new(pie::Config { limit: fifo_limit(*limit), params, seed })?)
+            }
+            Self::Strict => Box::new(StrictPriority::new(Vec::<Box<dyn Qdisc<P>>>::new())?),
+        })
+    }
+
+    /// How many packets it can hold; none for strict priority, whose classes hold them.
+    pub fn capacity(&self) -> u64 {
+        let packets = match self {
+            Self::Fifo { limit } | Self::Pie { limit, .. } => fifo_limit(*limit).packets,
+            Self::Sfq { limit, .. } => sfq_config(*limit).limit,
+            Self::FqCodel { limit, .. } => fq_codel_limit(*limit),
+            Self::Strict => 0,
+        };
+        u64::from(packets)
+    }
+}
+
+fn fifo_limit(limit: Option<LimitValue>) -> Limit {
+    let bounded = |l: Limit| l.and(Limit::packets(MAX_PACKETS));
+    match limit {
+        // As much as SFQ's default, so that the policies can be compared.
+        None => Limit::packets(sfq::Config::default().limit),
+        Some(LimitValue::Packets(n)) => Limit::packets(n as u32),
+        Some(LimitValue::Bytes(b)) => bounded(Limit::bytes(b)),
+        Some(LimitValue::Time(t)) => bounded(Limit::time(t)),
+        Some(LimitValue::Bdp(_)) => Limit::packets(MAX_PACKETS),
+    }
+}
+
+fn sfq_config(limit: Option<LimitValue>) -> sfq::Config {
+    let defaults = sfq::Config::default();
+    let limit = limit.map_or(defaults.limit, in_packets);
+    sfq::Config { limit, depth: limit, ..defaults }
+}
+
+fn fq_codel_limit(limit: Option<LimitValue>) -> u32 {
+    limit.map_or(fq_codel::Config::default().limit, in_packets)
+}
+
+fn in_packets(limit: LimitValue) -> u32 {
+    let packets = match limit {
+        LimitValue::Packets(n) => return n as u32,
+        LimitValue::Bytes(b) => b.0.div_ceil(FRAME.0),
+        LimitValue::Time(t) => REFERENCE.bytes_in(t).0.div_ceil(FRAME.0),
+        LimitValue::Bdp(_) => u64::from(MAX_PACKETS),
+    };
+    packets.clamp(1, u64::from(MAX_PACKETS)) as u32
+}
