@@ -21,7 +21,7 @@ mod random;
 mod simulation;
 mod tcp;
 mod traffic;
-mod udp;
+pub mod udp;
 
 pub use boxes::{BoxCounters, BundleSetup};
 pub use events::EventQueue;

@@ -1,4 +1,6 @@
 //! UDP transports: a QUIC-like bulk sender and its receiver, and the sizes of closed loops.
+//!
+//! Of no clock and no socket, so that real programs send by the same rules as simulated ones.
 
 use forebay_units::Nanos;
 
@@ -14,28 +16,35 @@ const SILENCE: Nanos = Nanos::from_secs(1);
 const REPORT_EVERY: u64 = 2;
 const REPORT_DELAY: Nanos = Nanos::from_millis(25);
 
-/// UDP payload of bulk datagrams, of reports and of a loop's two datagrams.
-pub(crate) const BULK_PAYLOAD: u64 = 1_400;
-pub(crate) const REPORT_PAYLOAD: u64 = 16;
-pub(crate) const LOOP_PAYLOAD: u64 = 40;
-/// A response that has not come by then is taken for lost.
-pub(crate) const LOST_AFTER: Nanos = Nanos::from_secs(1);
+/// UDP payload of bulk datagrams, in bytes: with IPv6 it fits a 1500 B packet, and leaves room for an
+/// encapsulation.
+pub const BULK_PAYLOAD: u64 = 1_400;
+/// UDP payload of a receiver's reports, in bytes.
+pub const REPORT_PAYLOAD: u64 = 16;
+/// UDP payload of a loop's request and of its response, in bytes, as in the Bundler evaluation
+/// (EuroSys 2021, section 8).
+pub const LOOP_PAYLOAD: u64 = 40;
+/// A loop's response that has not come by then is taken for lost.
+pub const LOST_AFTER: Nanos = Nanos::from_secs(1);
 
-/// Slow start, additive increase by one datagram per round trip, multiplicative decrease once per
-/// window that lost something; clocked by reports.
+/// A congestion window in datagrams: slow start, additive increase by one per round trip,
+/// multiplicative decrease once per window that lost something. Clocked by reports, never by time
+/// alone, so that the traffic reacts to a queue as real senders do.
 #[derive(Debug)]
-pub(crate) struct Window {
+pub struct Window {
     size: f64,
     threshold: f64,
     next: u64,
     reported: u64,
     received: u64,
+    /// Losses of datagrams before this one have been reacted to.
     recovered: u64,
     heard: Nanos,
 }
 
 impl Window {
-    pub(crate) fn new(now: Nanos) -> Self {
+    /// A window that opens at `now`.
+    pub fn new(now: Nanos) -> Self {
         Self {
             size: INITIAL,
             threshold: f64::INFINITY,
@@ -48,7 +57,7 @@ impl Window {
     }
 
     /// The number of the datagram to send now, if one may be sent.
-    pub(crate) fn send(&mut self) -> Option<u64> {
+    pub fn send(&mut self) -> Option<u64> {
         if (self.next - self.reported) as f64 >= self.size.floor() {
             return None;
         }
@@ -56,14 +65,17 @@ impl Window {
         Some(self.next - 1)
     }
 
-    /// `received` datagrams had come, all of them before the one numbered `next`.
-    pub(crate) fn report(&mut self, now: Nanos, next: u64, received: u64) {
+    /// A report says that `received` datagrams had come, all of them before the one numbered `next`.
+    /// Old ones and impossible ones are ignored.
+    pub fn report(&mut self, now: Nanos, next: u64, received: u64) {
         if !(self.reported..=self.next).contains(&next) || received < self.received {
             return;
         }
         self.heard = now;
         let newly = (next - self.reported) as f64;
-        let missing_more = next - received > self.reported.saturating_sub(self.received);
+        // Duplicates make more received than there are numbers.
+        let missing_more =
+            next.saturating_sub(received) > self.reported.saturating_sub(self.received);
         (self.reported, self.received) = (next, received);
         if missing_more && next > self.recovered {
             self.size = (self.size * BETA).max(2.0);
@@ -75,13 +87,15 @@ impl Window {
         self.size = (self.size + gain).min(LARGEST);
     }
 
-    pub(crate) fn deadline(&self) -> Nanos {
+    /// When to give up on what is on its way.
+    pub fn deadline(&self) -> Nanos {
         self.heard.saturating_add(SILENCE)
     }
 
     /// At the deadline: everything on its way is taken for lost.
-    pub(crate) fn silence(&mut self, now: Nanos) {
+    pub fn silence(&mut self, now: Nanos) {
         (self.size, self.threshold) = (INITIAL, INITIAL);
+        // Missing from now on, so the next report brings no news of them.
         self.reported = self.next;
         self.recovered = self.next;
         self.heard = now;
@@ -90,7 +104,7 @@ impl Window {
 
 /// The receiving end of bulk.
 #[derive(Debug, Default)]
-pub(crate) struct Sink {
+pub struct Sink {
     next: u64,
     received: u64,
     due: Option<Nanos>,
@@ -98,19 +112,20 @@ pub(crate) struct Sink {
 
 impl Sink {
     /// Datagram `number` came; whether to report now.
-    pub(crate) fn on_datagram(&mut self, now: Nanos, number: u64) -> bool {
+    pub fn on_datagram(&mut self, now: Nanos, number: u64) -> bool {
         self.next = self.next.max(number + 1);
         self.received += 1;
         self.due.get_or_insert(now.saturating_add(REPORT_DELAY));
         self.received.is_multiple_of(REPORT_EVERY)
     }
 
-    pub(crate) fn deadline(&self) -> Nanos {
+    /// When to report what has come, at the latest; never if all is reported.
+    pub fn deadline(&self) -> Nanos {
         self.due.unwrap_or(Nanos::MAX)
     }
 
     /// The report that is sent now: the next number and how many were received.
-    pub(crate) fn report(&mut self) -> (u64, u64) {
+    pub fn report(&mut self) -> (u64, u64) {
         self.due = None;
         (self.next, self.received)
     }
@@ -120,24 +135,60 @@ impl Sink {
 mod tests {
     use super::*;
 
+    const T: Nanos = Nanos::ZERO;
+
     fn send_all(window: &mut Window) -> u64 {
         std::iter::from_fn(|| window.send()).count() as u64
     }
 
     #[test]
-    fn doubles_and_is_cut_once_a_window() {
-        let mut window = Window::new(Nanos::ZERO);
+    fn slow_start_doubles_and_then_adds_one() {
+        let mut window = Window::new(T);
         assert_eq!(send_all(&mut window), 10);
-        window.report(Nanos(1), 10, 10);
-        assert_eq!(send_all(&mut window), 20);
-        window.report(Nanos(2), 20, 19);
-        assert_eq!(window.size, 14.0);
-        window.report(Nanos(2), 22, 20);
-        assert!((14.0..14.3).contains(&window.size), "the same window: {}", window.size);
-        let later = window.deadline();
+        window.report(T, 10, 10);
+        assert_eq!(send_all(&mut window), 20, "doubled");
+        window.threshold = 20.0;
+        window.report(T, 30, 30);
+        assert_eq!(send_all(&mut window), 21, "one more per round trip");
+    }
+
+    #[test]
+    fn one_window_is_cut_once() {
+        let mut window = Window::new(T);
         send_all(&mut window);
+        window.report(T, 5, 4);
+        assert_eq!(window.size, 7.0);
+        window.report(T, 6, 4);
+        assert!((7.0..7.2).contains(&window.size), "the same window: {}", window.size);
+        window.report(T, 10, 8);
+        let before = window.size;
+        assert!(send_all(&mut window) > 0);
+        window.report(T, 12, 9);
+        assert_eq!(window.size, before * BETA, "a later window");
+    }
+
+    #[test]
+    fn silence_starts_again_without_a_second_cut() {
+        let mut window = Window::new(T);
+        send_all(&mut window);
+        assert_eq!(window.send(), None);
+        let later = window.deadline();
         window.silence(later);
         assert_eq!(send_all(&mut window), 10);
+        window.report(later, 11, 1);
+        assert!(window.size > INITIAL, "ten were lost, and known to be");
+    }
+
+    #[test]
+    fn impossible_reports_are_ignored() {
+        let mut window = Window::new(T);
+        send_all(&mut window);
+        window.report(T, 11, 1);
+        window.report(T, 5, 5);
+        window.report(T, 4, 4);
+        assert_eq!((window.reported, window.received), (5, 5));
+        window.report(T, 10, 12);
+        assert_eq!(window.reported, 10, "two came twice");
     }
 
     #[test]

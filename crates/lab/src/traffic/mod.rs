@@ -23,7 +23,6 @@ mod tests;
 mod udp_bulk;
 mod udp_rr;
 mod wait;
-mod window;
 
 pub use agent::main;
 pub use spec::{Event, Role, Spec, Start};

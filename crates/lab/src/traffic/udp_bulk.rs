@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
 use forebay_dataplane::clock;
+use forebay_sim::udp::{BULK_PAYLOAD, REPORT_PAYLOAD, Sink, Window};
 use forebay_units::Nanos;
 
 use super::agent::{self, WindowCue};
@@ -15,16 +16,10 @@ use super::meter::Meter;
 use super::pair::{pack, unpack};
 use super::requests::FILLER;
 use super::spec::Spec;
-use super::window::{Report, Window};
 use super::{sockets, wait};
 
-/// UDP payload of a datagram; fits a 1500 B packet with IPv6 and room for an encapsulation.
-const DATAGRAM: usize = 1_400;
-const REPORT: usize = 16;
-/// The longest that a received datagram goes unreported, and how many may (RFC 9000 sections 18.2
-/// and 13.2.2: max_ack_delay, and every second packet).
-const REPORT_DELAY: Nanos = Nanos::from_millis(25);
-const REPORT_EVERY: u64 = 2;
+const DATAGRAM: usize = BULK_PAYLOAD as usize;
+const REPORT: usize = REPORT_PAYLOAD as usize;
 
 /// Sends to each of `sinks` what its window allows.
 pub(super) fn source(sinks: &[SocketAddr], cue: WindowCue<'_>) -> io::Result<Nanos> {
@@ -91,7 +86,7 @@ fn send(socket: &UdpSocket, sink: SocketAddr, stop: Nanos) -> io::Result<()> {
         match socket.recv_from(&mut buf) {
             Ok((REPORT, from)) if from == sink => {
                 let (next, received) = unpack(buf);
-                window.report(clock::now(), Report { next, received });
+                window.report(clock::now(), next, received);
             }
             Ok(_) => {}
             Err(e) if sockets::is_passing(&e) => {}
@@ -129,33 +124,39 @@ pub(super) fn sink(
 
 fn receive(socket: &UdpSocket, count: &AtomicU64, reports: bool, end: Nanos) -> io::Result<()> {
     let mut buf = [0; 2_048];
-    let mut report = Report::default();
-    // To whom, once something is unreported, and since when.
-    let mut unreported: Option<(SocketAddr, Nanos)> = None;
-    while let Some(left) = wait::left_until(unreported.map_or(end, |(_, at)| at.min(end))) {
+    let mut sink = Sink::default();
+    let mut sender = None;
+    loop {
+        let Some(left) = wait::left_until(sink.deadline().min(end)) else {
+            if clock::now() >= end {
+                return Ok(());
+            }
+            report(socket, &mut sink, sender);
+            continue;
+        };
         socket.set_read_timeout(Some(left))?;
         match socket.recv_from(&mut buf) {
             Ok((n, from)) => {
                 count.fetch_add(n as u64, Ordering::Relaxed);
                 if let (true, Some(header)) = (reports, buf[..n].first_chunk()) {
-                    report.next = report.next.max(decode(*header) + 1);
-                    report.received += 1;
-                    let due = clock::now().saturating_add(REPORT_DELAY);
-                    unreported.get_or_insert((from, due));
+                    sender = Some(from);
+                    if sink.on_datagram(clock::now(), decode(*header)) {
+                        report(socket, &mut sink, sender);
+                    }
                 }
             }
             Err(e) if sockets::is_passing(&e) => {}
             Err(e) => return Err(e),
         }
-        if let Some((from, due)) = unreported
-            && (report.received.is_multiple_of(REPORT_EVERY) || clock::now() >= due)
-        {
-            // Lost like any datagram: the next one says it again.
-            let _ = socket.send_to(&pack(report.next, report.received), from);
-            unreported = None;
-        }
     }
-    Ok(())
+}
+
+fn report(socket: &UdpSocket, sink: &mut Sink, sender: Option<SocketAddr>) {
+    let (next, received) = sink.report();
+    if let Some(sender) = sender {
+        // Lost like any datagram: the next one says it again.
+        let _ = socket.send_to(&pack(next, received), sender);
+    }
 }
 
 /// A datagram's header: its number under a mask that differs from datagram to datagram, so that the

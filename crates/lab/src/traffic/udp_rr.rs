@@ -3,6 +3,7 @@ use std::net::{SocketAddr, UdpSocket};
 use std::thread;
 
 use forebay_dataplane::clock;
+use forebay_sim::udp::{LOOP_PAYLOAD, LOST_AFTER};
 use forebay_units::Nanos;
 
 use super::agent::{self, WindowCue};
@@ -10,11 +11,7 @@ use super::spec::{Spec, Window};
 use super::{sockets, wait};
 use crate::results::RoundTrip;
 
-/// The UDP payload of a request and of its response, as in the Bundler evaluation (EuroSys 2021,
-/// section 8).
-const SIZE: usize = 40;
-/// A response that has not come by then is taken for lost.
-const LOST_AFTER: Nanos = Nanos::from_secs(1);
+const SIZE: usize = LOOP_PAYLOAD as usize;
 
 /// Sends each datagram back until the window ends.
 pub(super) fn echo(listen: SocketAddr, cue: WindowCue<'_>) -> io::Result<Nanos> {
