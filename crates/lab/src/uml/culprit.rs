@@ -84,7 +84,8 @@ fn area(line: &str) -> Option<(u64, u64)> {
 }
 
 /// The name in the end of a stack, which is the arguments, the environment, the file that was
-/// started, and eight zero bytes (`create_elf_tables` and `bprm_mm_init` of Linux).
+/// started, and eight zero bytes (`create_elf_tables` and `bprm_mm_init` of Linux). Last arguments
+/// that look like variables are taken for some.
 fn parse(stack: &[u8]) -> Option<String> {
     let text = stack.strip_suffix(&[0; 8])?.strip_suffix(&[0])?;
     let mut strings = text.rsplit(|b| *b == 0).map(|s| std::str::from_utf8(s).ok());
@@ -132,8 +133,10 @@ mod tests {
 
     #[test]
     fn else_it_is_the_command_line() {
-        let strings = ["/usr/bin/yes", "a=b", "PATH=/bin", "LANG=C", "/usr/bin/yes"];
-        assert_eq!(parse(&stack(&strings)).as_deref(), Some("/usr/bin/yes a=b"));
+        let strings = ["/usr/bin/yes", "a=b", "-n", "PATH=/bin", "LANG=C", "/usr/bin/yes"];
+        assert_eq!(parse(&stack(&strings)).as_deref(), Some("/usr/bin/yes a=b -n"));
+        let last = ["/usr/bin/yes", "a=b", "PATH=/bin", "/usr/bin/yes"];
+        assert_eq!(parse(&stack(&last)).as_deref(), Some("/usr/bin/yes"), "looks like a variable");
         assert_eq!(parse(&stack(&["/bin/x"])).as_deref(), Some("/bin/x"));
         assert_eq!(parse(&stack(&["no path"])), None);
         assert_eq!(parse(&[0; 64]), None);
