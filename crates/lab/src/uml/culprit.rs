@@ -106,11 +106,12 @@ fn parse(stack: &[u8]) -> Option<String> {
             continue;
         }
         arguments.insert(0, string);
+        // The first argument; what lies before it is no text of the program's.
         if string == file {
-            break;
+            return Some(arguments.join(" "));
         }
     }
-    if arguments.is_empty() { Some(file.to_owned()) } else { Some(arguments.join(" ")) }
+    Some(file.to_owned())
 }
 
 #[cfg(test)]
