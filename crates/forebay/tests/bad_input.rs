@@ -101,7 +101,7 @@ fn each_mistake_is_named_by_line_and_key() {
         (
             "codel-key",
             format!("{SENDBOX}{one}policy = {{ kind = \"fifo\", target = \"5 ms\" }}\n"),
-            "codel-key.toml:11: bundle.policy.target/interval/ecn: these go with",
+            "codel-key.toml:11: bundle.policy.target: this goes with",
         ),
         (
             "classless",

@@ -80,7 +80,12 @@ impl<O: Observer> Simulation<O> {
             };
             self.send(packet);
         }
-        let host = &mut self.hosts[index];
+        self.await_timer(endpoint);
+    }
+
+    /// Sees to it that an event comes at the endpoint's next deadline or before it.
+    fn await_timer(&mut self, endpoint: u32) {
+        let host = &mut self.hosts[endpoint as usize];
         let Some(tcp) = &host.tcp else { return };
         let deadline = tcp.deadline();
         if deadline < host.awaited {
@@ -97,6 +102,11 @@ impl<O: Observer> Simulation<O> {
         }
         host.awaited = Nanos::MAX;
         let Some(tcp) = &mut host.tcp else { return self.on_silence(endpoint) };
+        // Timers are put off far more often than they run out: the event stays where it was, and only
+        // now is the next one made.
+        if tcp.deadline() > self.now {
+            return self.await_timer(endpoint);
+        }
         tcp.on_timer(self.now);
         self.flush(endpoint);
     }
