@@ -23,5 +23,5 @@ mod programs;
 mod run;
 mod rundir;
 
-pub(crate) use process::PROCESS_NAME;
+pub(crate) use process::{PROCESS_NAME, die_with};
 pub use run::{Netns, run, usable};

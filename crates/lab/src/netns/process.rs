@@ -309,6 +309,22 @@ impl Process {
     }
 }
 
+/// Has the kernel kill this process when the thread that started it ends, in the process `parent`.
+/// Makes plain system calls only, so it may be called between fork and exec.
+pub(crate) fn die_with(parent: u32) -> io::Result<()> {
+    // SAFETY: neither call reads or writes memory of this process.
+    unsafe {
+        if libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL as libc::c_ulong) != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // It may have died before the line above.
+        if libc::getppid() as u32 != parent {
+            return Err(io::Error::from_raw_os_error(libc::ESRCH));
+        }
+    }
+    Ok(())
+}
+
 /// Has the kernel kill the process when the thread that starts it ends, whatever ends it; and
 /// prefers it to what else runs on this machine, which is to disturb a run as little as possible.
 /// The link and the boxes stand for machines of their own: they do not wait for any program.
@@ -318,13 +334,7 @@ fn die_with_parent(command: &mut Command, kind: Kind) -> &mut Command {
     // called, plain system calls that take no locks and allocate nothing.
     unsafe {
         command.pre_exec(move || {
-            if libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL as libc::c_ulong) != 0 {
-                return Err(io::Error::last_os_error());
-            }
-            // It may have died before the line above.
-            if libc::getppid() as u32 != parent {
-                return Err(io::Error::from_raw_os_error(libc::ESRCH));
-            }
+            die_with(parent)?;
             // Where that is not allowed (some containers) it runs like anything else.
             libc::setpriority(libc::PRIO_PROCESS, 0, -10);
             if !kind.is_program() {

@@ -12,6 +12,7 @@ use std::thread;
 
 use super::cores::{self, Core};
 use crate::engine::{EngineError, Job};
+use crate::netns::die_with;
 
 /// How many lines of the console are kept.
 const TAIL: usize = 30;
@@ -143,13 +144,7 @@ fn on_its_own(command: &mut Command, core: usize) -> &mut Command {
     // allocate nothing.
     unsafe {
         command.pre_exec(move || {
-            if libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL as libc::c_ulong) != 0 {
-                return Err(io::Error::last_os_error());
-            }
-            // It may have died before the line above.
-            if libc::getppid() as u32 != parent {
-                return Err(io::Error::from_raw_os_error(libc::ESRCH));
-            }
+            die_with(parent)?;
             libc::setsid();
             let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
             libc::setrlimit(libc::RLIMIT_CORE, &none);
