@@ -5,7 +5,6 @@ use forebay_units::{Bytes, Nanos, Rate};
 use crate::baseline::{BaselineTest, Longer};
 use crate::config::{BundleConfig, ConfigError};
 use crate::controller::{Measurement, RateController};
-use crate::copa::Copa;
 use crate::epoch::{Epoch, EpochInput};
 use crate::event::{Claim, Event, MinRttReason, Mode, ModeReason};
 use crate::feedback::Feedback;
@@ -64,16 +63,15 @@ pub struct Bundle {
 }
 
 impl Bundle {
-    /// A bundle controlled by [`Copa`].
+    /// A bundle with the controller that `config` names.
     ///
     /// # Errors
     /// If the configuration makes no sense.
     pub fn new(config: BundleConfig, now: Nanos) -> Result<Self, ConfigError> {
-        let copa = Copa::new(config.copa, config.min_rate, config.max_rate);
-        Self::with_controller(config, Box::new(copa), now)
+        Self::with_controller(config, config.controller.build(&config), now)
     }
 
-    /// A bundle controlled by `controller`.
+    /// A bundle controlled by `controller`, whatever `config` names.
     ///
     /// # Errors
     /// If the configuration makes no sense.

@@ -2,6 +2,8 @@ use core::fmt;
 
 use forebay_units::{Bytes, Nanos, Rate};
 
+use crate::controller::ControllerKind;
+
 /// How a bundle is to be controlled.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BundleConfig {
@@ -16,7 +18,9 @@ pub struct BundleConfig {
     pub tick: Nanos,
     /// Sampling of the bundle's packets.
     pub epoch: EpochConfig,
-    /// The rate controller.
+    /// Which controller sets the rate. Default Copa.
+    pub controller: ControllerKind,
+    /// The parameters of Copa.
     pub copa: CopaConfig,
 }
 
@@ -61,6 +65,7 @@ impl Default for BundleConfig {
             initial_rate: None,
             tick: Nanos::from_millis(10),
             epoch: EpochConfig::default(),
+            controller: ControllerKind::default(),
             copa: CopaConfig::default(),
         }
     }
@@ -90,7 +95,7 @@ impl BundleConfig {
     /// # Errors
     /// The first field that makes no sense, and what to do about it.
     pub fn validate(&self) -> Result<(), ConfigError> {
-        let Self { min_rate, max_rate, initial_rate, tick, epoch, copa } = self;
+        let Self { min_rate, max_rate, initial_rate, tick, epoch, controller: _, copa } = self;
         if *min_rate == Rate::ZERO || min_rate > max_rate {
             return Err(ConfigError::RateBounds { min: *min_rate, max: *max_rate });
         }

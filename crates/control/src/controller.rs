@@ -1,8 +1,12 @@
+mod kind;
+
 use core::fmt;
 
 use forebay_units::{Bytes, Nanos, Rate};
 
 use crate::event::Phase;
+
+pub use kind::ControllerKind;
 
 /// What a rate controller sees at a tick.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -52,7 +52,7 @@ mod watchdog;
 
 pub use bundle::Bundle;
 pub use config::{BundleConfig, ConfigError, CopaConfig, EpochConfig};
-pub use controller::{Measurement, RateController};
+pub use controller::{ControllerKind, Measurement, RateController};
 pub use copa::Copa;
 pub use event::{Claim, Event, MinRttReason, Mode, ModeReason, Phase, Value};
 pub use feedback::Feedback;

@@ -2,6 +2,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use forebay_config::{ConfigError, RateValue, Source, Spanned};
+use forebay_control::ControllerKind;
 use forebay_units::Rate;
 use forebay_wire::feedback::Key;
 use ipnet::IpNet;
@@ -25,6 +26,8 @@ pub struct BundleConfig {
     pub key: Key,
     /// How its queue is scheduled.
     pub policy: Policy,
+    /// What sets its rate.
+    pub controller: ControllerKind,
     /// The lowest rate that it is ever held to.
     pub min_rate: Option<Rate>,
     /// The highest rate that it ever gets while it is controlled.
@@ -44,6 +47,8 @@ pub(super) struct BundleTable {
     policy: Option<Spanned<PolicyTable>>,
     #[serde(default)]
     class: Vec<ClassTable>,
+    #[serde(default)]
+    controller: ControllerKind,
     min_rate: Option<Spanned<RateValue>>,
     max_rate: Option<Spanned<RateValue>>,
 }
@@ -87,6 +92,7 @@ impl BundleTable {
             id: self.id.into_inner(),
             prefixes: self.prefixes.into_iter().map(|p| p.into_inner().trunc()).collect(),
             receivebox: self.receivebox.into_inner(),
+            controller: self.controller,
             min_rate,
             max_rate,
         })

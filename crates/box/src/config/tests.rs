@@ -3,6 +3,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use forebay_config::{Limit, parse};
+use forebay_control::ControllerKind;
 use forebay_units::{Bytes, Nanos, Rate};
 use serde::Deserialize;
 
@@ -230,6 +231,19 @@ fn policies_that_cannot_work_are_refused() {
         let said = policy_of(&dir, &text).unwrap_err();
         assert_eq!(said, format!("x.toml:{expected}"), "{text}");
     }
+}
+
+#[test]
+fn a_controller_is_known_by_its_name() {
+    let dir = Dir::new("controller");
+    let with =
+        |rest: &str| Ok::<_, String>(bundles(&dir, &format!("{BUNDLE}{rest}"))?[0].controller);
+    assert_eq!(with(""), Ok(ControllerKind::Copa));
+    for kind in ControllerKind::ALL {
+        assert_eq!(with(&format!("controller = \"{kind}\"\n")), Ok(kind));
+    }
+    let said = with("controller = \"cubic\"\n").unwrap_err();
+    assert!(said.starts_with("x.toml:7: bundle.controller: unknown variant `cubic`"), "{said}");
 }
 
 /// Also where only one of the two is given: what can be read can be run.

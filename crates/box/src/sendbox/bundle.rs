@@ -40,7 +40,9 @@ pub(super) struct Bundle {
 
 impl Bundle {
     pub(super) fn new(config: BundleConfig, seed: u64, now: Nanos) -> Result<Self, Error> {
-        let BundleConfig { name, id, receivebox, key, policy, min_rate, max_rate, .. } = config;
+        let BundleConfig {
+            name, id, receivebox, key, policy, controller, min_rate, max_rate, ..
+        } = config;
         let named = |source| Error::Policy { bundle: name.clone(), source };
         let qdisc = policy::build(&policy, seed).map_err(named)?;
         let defaults = control::BundleConfig::default();
@@ -49,6 +51,7 @@ impl Bundle {
             min_rate: min_rate.unwrap_or(defaults.min_rate),
             max_rate: max_rate.unwrap_or(defaults.max_rate),
             epoch: control::EpochConfig { feedback_wire, ..defaults.epoch },
+            controller,
             ..defaults
         };
         let control = control::Bundle::new(control, now)

@@ -70,6 +70,7 @@ mod tests {
             receivebox: "10.0.0.1:1".parse().unwrap(),
             key: Key::new([0; 32]),
             policy: Policy { kind, classes: classes.into_iter().map(class).collect() },
+            controller: forebay_control::ControllerKind::default(),
             min_rate: None,
             max_rate: None,
         }

@@ -14,7 +14,7 @@ use super::process::{Kind, Processes};
 use super::rundir::RunDir;
 use crate::engine::{EngineError, Job};
 use crate::link::{LinkSpec, QueueSpec};
-use crate::scenario::{Origin, Process, Queue, Sendbox};
+use crate::scenario::{Bundle, Origin, Process, Queue, Sendbox};
 
 /// Where the boxes listen for each other.
 const SENDBOX_PORT: u16 = 28_316;
@@ -125,12 +125,13 @@ fn sendbox(job: &Job<'_>, key: &path::Path) -> String {
         "[sendbox]\ninside = \"{INSIDE}\"\noutside = \"{OUTSIDE}\"\nlisten = \"{}\"\n",
         Place::Sendbox.socket(ip, SENDBOX_PORT),
     );
-    if let Sendbox::Bundle(queue) = job.arm.sendbox {
+    if let Sendbox::Bundle(Bundle { queue, controller }) = job.arm.sendbox {
         // Writing to a string cannot fail.
         let _ = write!(
             text,
             "[[bundle]]\nname = \"b\"\nid = 1\nprefixes = [\"{}\"]\nreceivebox = \"{}\"\n\
-             key_file = \"{}\"\npolicy = {{ kind = \"{}\", limit = \"{}\" }}\n",
+             key_file = \"{}\"\npolicy = {{ kind = \"{}\", limit = \"{}\" }}\n\
+             controller = \"{controller}\"\n",
             Place::SiteB.prefix(ip),
             Place::Receivebox.socket(ip, RECEIVEBOX_PORT),
             key.display(),
@@ -162,4 +163,22 @@ fn receivebox(job: &Job<'_>, key: &path::Path) -> String {
         Place::Sendbox.socket(ip, SENDBOX_PORT),
         key.display(),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scenario::{DEMO, parse};
+
+    #[test]
+    fn the_sendbox_is_told_the_arms_policy_and_controller() {
+        let scenario = &parse("demo.toml".as_ref(), DEMO).unwrap().cells[0];
+        let text = |arm: usize| {
+            sendbox(&Job { scenario, arm: &scenario.arms[arm], seed: 1 }, "key".as_ref())
+        };
+        assert!(!text(0).contains("[[bundle]]"), "it only forwards");
+        let says = "key_file = \"key\"\npolicy = { kind = \"sfq\", limit = \"2000 packets\" }\n\
+                    controller = \"copa\"\n";
+        assert!(text(2).ends_with(says), "{}", text(2));
+    }
 }

@@ -9,7 +9,7 @@ use forebay_units::{Bytes, Nanos, Rate};
 use super::file::{ArmTable, File, SendboxValue};
 use super::grid::{Cell, cells};
 use super::model::{Arm, Experiment, IpVersion, Path, Scenario, Sendbox};
-use super::queue::{PolicyTable, QueueTable};
+use super::queue::{BundleTable, QueueTable};
 use super::{Conditions, Maker, Queue, QueueKind, TrafficKind};
 use super::{conditions, fault, phase, traffic_check};
 
@@ -207,20 +207,21 @@ impl Check<'_> {
             Some(own) => (own.get_ref(), "arm.queue"),
             None => (path_queue, "path.queue"),
         };
-        let policy = |table: &PolicyTable, key: &str| {
-            let queue = table.queue();
-            if !queue.kind.is_policy() {
+        let bundle = |table: &BundleTable, key: &str| {
+            let bundle = table.bundle();
+            if !bundle.queue.kind.is_policy() {
                 let what = "no policy of the sendbox: it has fifo, sfq, fq_codel and pie";
                 let key = format!("{key}.policy");
                 return Err(self.0.error_at(table.policy.span(), key, what));
             }
-            self.fits(queue, path, table.limit.span(), &format!("{key}.limit"))
+            self.fits(bundle.queue, path, table.limit.span(), &format!("{key}.limit"))?;
+            Ok(bundle)
         };
         let sendbox = match arm.sendbox.get_ref() {
             SendboxValue::Forward => Sendbox::Forward,
-            SendboxValue::Bundle(own) => Sendbox::Bundle(policy(own, "arm.sendbox")?),
+            SendboxValue::Bundle(own) => Sendbox::Bundle(bundle(own, "arm.sendbox")?),
         };
-        let outer = arm.outer.as_ref().map(|own| policy(own.get_ref(), "arm.outer")).transpose()?;
+        let outer = arm.outer.as_ref().map(|own| bundle(own.get_ref(), "arm.outer")).transpose()?;
         let queue = self.queue(table, path, key)?;
         Ok(Arm { name: arm.name.get_ref().clone(), sendbox, queue, outer })
     }

@@ -12,7 +12,7 @@ use super::conditions::{JitterValue, LossValue, StepTable, WayTable};
 use super::fault::FaultTable;
 use super::grid::GridTable;
 use super::phase::PhaseTable;
-use super::queue::{PolicyTable, QueueTable};
+use super::queue::{BundleTable, QueueTable};
 use super::{CongestionName, Spread};
 use crate::workload::Arrivals;
 
@@ -71,13 +71,13 @@ pub(super) struct ArmTable {
     /// The path's queue if left out.
     pub(super) queue: Option<Spanned<QueueTable>>,
     /// None if left out.
-    pub(super) outer: Option<Spanned<PolicyTable>>,
+    pub(super) outer: Option<Spanned<BundleTable>>,
 }
 
-/// `"forward"`, or a table with the bundle's policy.
+/// `"forward"`, or a table that describes the bundle.
 pub(super) enum SendboxValue {
     Forward,
-    Bundle(PolicyTable),
+    Bundle(BundleTable),
 }
 
 impl<'de> Deserialize<'de> for SendboxValue {
@@ -97,7 +97,7 @@ impl<'de> Deserialize<'de> for SendboxValue {
                 }
             }
             fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<SendboxValue, A::Error> {
-                PolicyTable::deserialize(MapAccessDeserializer::new(map)).map(SendboxValue::Bundle)
+                BundleTable::deserialize(MapAccessDeserializer::new(map)).map(SendboxValue::Bundle)
             }
         }
         deserializer.deserialize_any(Either)

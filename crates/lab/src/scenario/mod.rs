@@ -29,8 +29,9 @@
 //! | `[grid]` `rate`, `rtt`, `queue` | lists: a cell for each combination | no grid |
 //! | `[grid]` `flows`, `congestion` | of the traffic that does not say | |
 //! | `[[arm]]` `name`, `sendbox` | `"forward"`, or `{ policy, limit }`: `fifo`, `sfq`, `fq_codel`, `pie` | |
+//! | its `controller` | what sets the bundle's rate: `copa` | `copa` |
 //! | `[[arm]]` `queue` | at the bottleneck in this arm | the path's |
-//! | `[[arm]]` `outer` | `{ policy, limit }` of a second pair of boxes around all others | none |
+//! | `[[arm]]` `outer` | as `sendbox`'s table, of a second pair of boxes around all others | none |
 //! | `[[phase]]` `name`, `start`, `stop` | a part of the run, for traffic and figures | the end before; the end |
 //! | `[[traffic]]` `name`, `kind` | `requests`, `bulk`, `udp_rr`, `cbr`, `on_off`, `video` | |
 //! | `[[traffic]]` `from`, `site` | `site_a`, or `cross`: enters behind the sendbox; which site | `site_a`, 1 |
@@ -65,7 +66,7 @@ pub use check::{load, parse};
 pub use conditions::{Conditions, Spread};
 pub use fault::{Fault, Process};
 pub(crate) use model::in_words;
-pub use model::{Arm, Experiment, IpVersion, Path, Scenario, Sendbox};
+pub use model::{Arm, Bundle, Experiment, IpVersion, Path, Scenario, Sendbox};
 pub use phase::Phase;
 pub use queue::{Maker, Queue, QueueKind};
 pub use traffic::{Congestion, Origin, Traffic, TrafficKind, Transport};

@@ -1,6 +1,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use forebay_control::ControllerKind;
 use forebay_units::{Nanos, Rate};
 use serde::{Deserialize, Serialize};
 
@@ -131,9 +132,9 @@ pub struct Arm {
     pub sendbox: Sendbox,
     /// The queue at the bottleneck.
     pub queue: Queue,
-    /// The queue of a second sendbox, around the first ones, whose bundle is all that leaves them;
-    /// its receivebox comes before theirs.
-    pub outer: Option<Queue>,
+    /// What a second sendbox does, around the first ones, whose bundle is all that leaves them; its
+    /// receivebox comes before theirs.
+    pub outer: Option<Bundle>,
 }
 
 /// What the sendbox does in an arm.
@@ -142,6 +143,15 @@ pub struct Arm {
 pub enum Sendbox {
     /// It forwards and has no bundle: the network as it is today.
     Forward,
-    /// It controls one bundle, all traffic from its site to site B, and queues it like this.
-    Bundle(Queue),
+    /// It controls one bundle, all traffic from its site to site B.
+    Bundle(Bundle),
+}
+
+/// What a sendbox does with its bundle.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Bundle {
+    /// How it is queued.
+    pub queue: Queue,
+    /// What sets its rate.
+    pub controller: ControllerKind,
 }

@@ -1,10 +1,11 @@
 use std::fmt;
 
 use forebay_config::{Limit, Spanned};
+use forebay_control::ControllerKind;
 use forebay_units::Bytes;
 use serde::{Deserialize, Serialize};
 
-use super::Path;
+use super::{Bundle, Path};
 
 /// A queue: its discipline and how much it holds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -127,18 +128,22 @@ impl QueueTable {
     }
 }
 
-/// `{ policy = "sfq", limit = "2000 packets" }` at a sendbox.
+/// `{ policy = "sfq", limit = "2000 packets" }` at a sendbox, and more about its bundle.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct PolicyTable {
+pub(super) struct BundleTable {
     pub(super) policy: Spanned<QueueKind>,
     pub(super) limit: Spanned<Limit>,
+    /// Copa if left out.
+    #[serde(default)]
+    controller: ControllerKind,
 }
 
-impl PolicyTable {
-    /// What the table says.
-    pub(super) fn queue(&self) -> Queue {
-        let kind = *self.policy.get_ref();
-        Queue { kind, limit: *self.limit.get_ref(), by: Maker::Forebay, ecn: false }
+impl BundleTable {
+    /// What the table says; whether it fits a path is checked with the path.
+    pub(super) fn bundle(&self) -> Bundle {
+        let (kind, limit) = (*self.policy.get_ref(), *self.limit.get_ref());
+        let queue = Queue { kind, limit, by: Maker::Forebay, ecn: false };
+        Bundle { queue, controller: self.controller }
     }
 }

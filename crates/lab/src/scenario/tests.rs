@@ -1,5 +1,6 @@
 use std::path::Path as FilePath;
 
+use forebay_control::ControllerKind;
 use forebay_sim::{Capacity, Loss, Pattern};
 use forebay_units::{Bytes, Nanos, Rate};
 
@@ -43,7 +44,7 @@ fn the_demo_is_as_described() {
     assert_eq!(bottleneck, [QueueKind::Fifo, QueueKind::Sfq, QueueKind::Fifo, QueueKind::Fifo]);
     assert_eq!(cell.arms[0].queue.limit_bytes(&cell.path), Bytes(1_200_000));
     assert_eq!(cell.arms[0].sendbox, Sendbox::Forward);
-    assert!(matches!(cell.arms[2].sendbox, Sendbox::Bundle(q) if q.kind == QueueKind::Sfq));
+    assert!(matches!(cell.arms[2].sendbox, Sendbox::Bundle(b) if b.queue.kind == QueueKind::Sfq));
 }
 
 #[test]
@@ -127,6 +128,23 @@ outer = { policy = "fifo", limit = "1 MB" }
 "#;
 
 #[test]
+fn a_bundle_has_the_controller_that_its_arm_names() {
+    let with = |rest: &str| {
+        let table = format!("{{ policy = \"sfq\", limit = \"9 packets\"{rest} }}");
+        let text = MINIMAL.replace("\"forward\"", &table);
+        let mut cells = parse(FilePath::new("x.toml"), &text).map_err(|e| e.to_string())?.cells;
+        let Sendbox::Bundle(bundle) = cells.remove(0).arms[0].sendbox else { panic!("a bundle") };
+        Ok::<_, String>(bundle.controller)
+    };
+    assert_eq!(with(""), Ok(ControllerKind::Copa));
+    for kind in ControllerKind::ALL {
+        assert_eq!(with(&format!(", controller = \"{kind}\"")), Ok(kind));
+    }
+    let said = with(", controller = \"vegas\"").unwrap_err();
+    assert!(said.contains("x.toml:12: arm.sendbox.controller: unknown variant `vegas`"), "{said}");
+}
+
+#[test]
 fn paths_sites_and_phases_are_read() {
     let mut cell = parse(FilePath::new("x.toml"), CONDITIONS).unwrap().cells.remove(0);
     let ms = Nanos::from_millis;
@@ -148,7 +166,7 @@ fn paths_sites_and_phases_are_read() {
     assert_eq!(cell.traffic[1].kind, TrafficKind::Datagrams(film));
     let bursts = Pattern::OnOff { rate: slow, size, on: ms(200), off: ms(1_000) };
     assert_eq!(cell.traffic[2].kind, TrafficKind::Datagrams(bursts));
-    assert_eq!(cell.arms[0].outer.unwrap().kind, QueueKind::Fifo);
+    assert_eq!(cell.arms[0].outer.unwrap().queue.kind, QueueKind::Fifo);
     cell = cell.measured_for(ms(2_000));
     assert_eq!(cell.phases.len(), 1, "the second would begin after the end");
 }

@@ -1,5 +1,6 @@
 //! From a scenario's path, sites and arm to links, boxes and routes.
 
+use forebay_control::BundleConfig;
 use forebay_queue::token_bucket;
 use forebay_sim::{
     BundleId, BundleSetup, Capacity, Hop, Jitter, LinkConfig, LinkId, Loss, Observer, Queue, Route,
@@ -64,9 +65,9 @@ impl Network {
 
         // What all sites' packets pass, the outer pair of boxes around it if there is one.
         let (mut shared, mut outer) = (vec![way], None);
-        if let Some(queue) = &job.arm.outer {
+        if let Some(bundle) = &job.arm.outer {
             let messages = [route(vec![way], LEFT)?, route(vec![Hop::Link(backward)], LEFT)?];
-            let id = add_bundle(job, sim, queue, messages)?;
+            let id = add_bundle(job, sim, bundle, messages)?;
             shared = vec![Hop::Sendbox(id), way, Hop::Receivebox(id)];
             outer = Some(id);
         }
@@ -80,8 +81,8 @@ impl Network {
             let back = route(&[Hop::Link(backward)], sim)?;
             let straight = route(&shared, sim)?;
             let (mut through, mut bundle) = (straight, None);
-            if let Sendbox::Bundle(queue) = &job.arm.sendbox {
-                let id = add_bundle(job, sim, queue, [straight, back])?;
+            if let Sendbox::Bundle(own) = &job.arm.sendbox {
+                let id = add_bundle(job, sim, own, [straight, back])?;
                 let hops = [&[Hop::Sendbox(id)], shared.as_slice(), &[Hop::Receivebox(id)]];
                 through = route(&hops.concat(), sim)?;
                 bundle = Some(id);
@@ -155,12 +156,12 @@ fn add_ways<O: Observer>(
 fn add_bundle<O: Observer>(
     job: &Job<'_>,
     sim: &mut Simulation<O>,
-    queue: &scenario::Queue,
+    bundle: &scenario::Bundle,
     [update_route, feedback_route]: [RouteId; 2],
 ) -> Result<BundleId, EngineError> {
     let setup = BundleSetup {
-        control: forebay_control::BundleConfig::default(),
-        queue: queues::sendbox(queue, &job.scenario.path, job.seed).map_err(unfit)?,
+        control: BundleConfig { controller: bundle.controller, ..BundleConfig::default() },
+        queue: queues::sendbox(&bundle.queue, &job.scenario.path, job.seed).map_err(unfit)?,
         burst: token_bucket::Config::BURST,
         feedback_route,
         update_route,
