@@ -6,7 +6,7 @@ use crate::baseline::{BaselineTest, Longer};
 use crate::config::{BundleConfig, ConfigError};
 use crate::controller::{Measurement, RateController};
 use crate::epoch::{Epoch, EpochInput};
-use crate::event::{Claim, Event, MinRttReason, Mode, ModeReason};
+use crate::event::{Claim, Event, MinRttReason, Mode, ModeReason, Phase};
 use crate::feedback::Feedback;
 use crate::log::Log;
 use crate::marks::{Mark, Marks, Match};
@@ -113,7 +113,13 @@ impl Bundle {
         self.watchdog.on_boundary(now);
         if self.epoch.is_boundary(fingerprint, self.marks.thinning()) {
             let packets = self.traffic.packets() as u32;
-            self.marks.record(fingerprint, Mark { time: now, bytes: self.traffic.sent(), packets });
+            let mark = Mark {
+                time: now,
+                bytes: self.traffic.sent(),
+                packets,
+                limited_since: self.traffic.limited_since(),
+            };
+            self.marks.record(fingerprint, mark);
         }
     }
 
@@ -157,7 +163,7 @@ impl Bundle {
             return;
         }
         self.last_tick = now;
-        self.traffic.on_tick(now, backlog);
+        self.traffic.on_tick(now, backlog, self.rate);
         self.marks.expire(now);
         self.size_epoch(now);
         if let Some(silence) = self.watchdog.check(now, self.min_rtt.get()) {
@@ -229,7 +235,7 @@ impl Bundle {
         let expired = before.is_some_and(|b| min > b);
         let reason = if expired { MinRttReason::Expired } else { MinRttReason::Smaller };
         self.log.min_rtt(min, reason);
-        self.measure.set_queued(rtt.saturating_sub(min) > self.config.copa.noise);
+        self.measure.set_queued(rtt.saturating_sub(min) > self.config.forebay.noise);
     }
 
     /// How close to the minimum RTT a sample is as good as it: noise, and the time that a packet
@@ -240,7 +246,7 @@ impl Bundle {
             .rates(self.window())
             .map_or(Nanos::ZERO, |r| r.receive.time_for(self.traffic.mean_packet()));
         let eighth = self.min_rtt.get().unwrap_or_default() / 8;
-        self.config.copa.noise.saturating_add(packet.min(eighth))
+        self.config.forebay.noise.saturating_add(packet.min(eighth))
     }
 
     fn window(&self) -> Nanos {
@@ -303,8 +309,12 @@ impl Bundle {
             self.controller.resume(rate, &m);
         }
         let rate = self.controller.on_tick(&m);
+        let phase = self.controller.phase();
+        if phase == Phase::Drain {
+            self.traffic.on_held_back(m.now);
+        }
         self.rate = Some(rate);
-        self.log.rate(rate, self.controller.phase());
+        self.log.rate(rate, phase);
     }
 
     /// Whether an open bundle knows enough to be controlled; then it is.

@@ -18,8 +18,10 @@ pub struct BundleConfig {
     pub tick: Nanos,
     /// Sampling of the bundle's packets.
     pub epoch: EpochConfig,
-    /// Which controller sets the rate. Default Copa.
+    /// Which controller sets the rate. Default Forebay's own.
     pub controller: ControllerKind,
+    /// The parameters of Forebay's own.
+    pub forebay: ForebayConfig,
     /// The parameters of Copa.
     pub copa: CopaConfig,
 }
@@ -45,6 +47,15 @@ pub struct EpochConfig {
 pub struct CopaConfig {
     /// The bundle keeps `1 / delta` packets in the bottleneck's queue. Default 0.125, as in Bundler.
     pub delta: f64,
+    /// How far the velocity may double. Default 16, as in Bundler.
+    pub max_velocity: f64,
+}
+
+/// The parameters of [`crate::Forebay`].
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ForebayConfig {
+    /// How many of its packets the bundle keeps in the bottleneck's queue. Default 4.
+    pub queue_packets: f64,
     /// Delay that is measurement noise and no queue, at least; where round-trip times spread more, up
     /// to four times as much. Default 250 microseconds.
     pub noise: Nanos,
@@ -66,6 +77,7 @@ impl Default for BundleConfig {
             tick: Nanos::from_millis(10),
             epoch: EpochConfig::default(),
             controller: ControllerKind::default(),
+            forebay: ForebayConfig::default(),
             copa: CopaConfig::default(),
         }
     }
@@ -79,8 +91,14 @@ impl Default for EpochConfig {
 
 impl Default for CopaConfig {
     fn default() -> Self {
+        Self { delta: 0.125, max_velocity: 16.0 }
+    }
+}
+
+impl Default for ForebayConfig {
+    fn default() -> Self {
         Self {
-            delta: 0.125,
+            queue_packets: 4.0,
             noise: Nanos::from_micros(250),
             max_velocity: 16.0,
             min_window: 10.0,
@@ -95,7 +113,8 @@ impl BundleConfig {
     /// # Errors
     /// The first field that makes no sense, and what to do about it.
     pub fn validate(&self) -> Result<(), ConfigError> {
-        let Self { min_rate, max_rate, initial_rate, tick, epoch, controller: _, copa } = self;
+        let Self { min_rate, max_rate, initial_rate, tick, epoch, controller: _, forebay, copa } =
+            self;
         if *min_rate == Rate::ZERO || min_rate > max_rate {
             return Err(ConfigError::RateBounds { min: *min_rate, max: *max_rate });
         }
@@ -116,11 +135,13 @@ impl BundleConfig {
         for (name, value, least, most) in [
             ("epoch.overhead", epoch.overhead, 1e-6, 1.0),
             ("epoch.feedback_wire", epoch.feedback_wire.as_f64(), 1.0, 65_535.0),
+            ("forebay.queue_packets", forebay.queue_packets, 1.0, 1024.0),
+            ("forebay.noise", forebay.noise.as_secs_f64(), 0.0, 0.1),
+            ("forebay.max_velocity", forebay.max_velocity, 1.0, 1024.0),
+            ("forebay.min_window", forebay.min_window, 1.0, 1024.0),
+            ("forebay.drain_after", forebay.drain_after.as_secs_f64(), 0.1, 3600.0),
             ("copa.delta", copa.delta, 0.001, 1.0),
-            ("copa.noise", copa.noise.as_secs_f64(), 0.0, 0.1),
             ("copa.max_velocity", copa.max_velocity, 1.0, 1024.0),
-            ("copa.min_window", copa.min_window, 1.0, 1024.0),
-            ("copa.drain_after", copa.drain_after.as_secs_f64(), 0.1, 3600.0),
         ] {
             if !(least..=most).contains(&value) {
                 return Err(ConfigError::OutOfRange { name, value, least, most });

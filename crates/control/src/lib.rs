@@ -11,7 +11,7 @@
 //! - `marks` remembers the boundaries that left and finds them again when feedback names them;
 //! - `measure` turns pairs of mark and feedback into round-trip times and rates, `minrtt` keeps the
 //!   round-trip time of the empty path, `baseline` notices when the path becomes longer;
-//! - a [`RateController`] sets the rate from a [`Measurement`]; [`Copa`] is the one there is;
+//! - a [`RateController`] sets the rate from a [`Measurement`]; [`Forebay`] unless told otherwise;
 //! - `watchdog` opens the bundle when feedback ceases.
 //!
 //! What was decided, and why, comes out as [`Event`]s.
@@ -41,6 +41,7 @@ mod copa;
 mod epoch;
 mod event;
 mod feedback;
+mod forebay;
 mod log;
 mod marks;
 mod measure;
@@ -51,9 +52,10 @@ mod traffic;
 mod watchdog;
 
 pub use bundle::Bundle;
-pub use config::{BundleConfig, ConfigError, CopaConfig, EpochConfig};
+pub use config::{BundleConfig, ConfigError, CopaConfig, EpochConfig, ForebayConfig};
 pub use controller::{ControllerKind, Measurement, RateController};
 pub use copa::Copa;
 pub use event::{Claim, Event, MinRttReason, Mode, ModeReason, Phase, Value};
 pub use feedback::Feedback;
+pub use forebay::Forebay;
 pub use snapshot::{Counters, Snapshot};

@@ -9,6 +9,12 @@ const PACKETS: f64 = 1024.0;
 /// And the send rate for the epoch size this much time, so that it does not follow bursts.
 const SMOOTHING: Nanos = Nanos::from_millis(250);
 
+/// A bundle is limited by its rate while it sends at least this share of what it may; a queue seen
+/// at each tick is not proof enough, as it may have been empty in between.
+const USED: f64 = 0.9;
+/// What is sent by a tick is off by this many packets, and by what a late timer holds back: a tick's.
+const GRAIN: f64 = 2.0;
+
 /// Counters of one bundle, and what each tick makes of them.
 #[derive(Debug)]
 pub(crate) struct Traffic {
@@ -20,8 +26,10 @@ pub(crate) struct Traffic {
     rate: f64,
     history: SentHistory,
     peak: RecentMax,
-    /// When the bundle's own queue was last seen empty.
+    /// When the bundle was last seen not to use its rate.
     unlimited_at: Nanos,
+    /// By how much it lags behind [`USED`] of its rate, in bytes.
+    unused: f64,
 }
 
 impl Traffic {
@@ -35,6 +43,7 @@ impl Traffic {
             history: SentHistory::new(),
             peak: RecentMax::default(),
             unlimited_at: now,
+            unused: 0.0,
         }
     }
 
@@ -44,22 +53,25 @@ impl Traffic {
         self.packets += 1;
     }
 
-    /// A tick. `now` must be later than at the tick before.
-    pub(crate) fn on_tick(&mut self, now: Nanos, backlog: Bytes) {
+    /// A tick, since the last of which `rate` was allowed. `now` must be later than at the tick before.
+    pub(crate) fn on_tick(&mut self, now: Nanos, backlog: Bytes, rate: Option<Rate>) {
         let (last, sent, packets) = self.last;
         self.last = (now, self.sent, self.packets);
         self.history.note(now, self.sent);
-        if backlog == Bytes::ZERO {
-            self.unlimited_at = now;
-        }
         let bytes = (self.sent - sent).as_f64();
         let packets = (self.packets - packets) as f64;
+        let elapsed = now.saturating_sub(last).as_secs_f64();
+        let allowed = rate.map_or(0.0, |r| r.as_bps() as f64 / 8.0 * elapsed);
+        self.unused = (self.unused + USED * allowed - bytes).max(0.0);
+        if backlog == Bytes::ZERO || self.unused > allowed + GRAIN * self.mean_packet {
+            self.unlimited_at = now;
+            self.unused = 0.0;
+        }
         if packets > 0.0 {
             let first = self.mean_packet == 0.0;
             let weight = if first { 1.0 } else { (packets / PACKETS).min(0.5) };
             self.mean_packet += (bytes / packets - self.mean_packet) * weight;
         }
-        let elapsed = now.saturating_sub(last).as_secs_f64();
         let weight = (elapsed / SMOOTHING.as_secs_f64()).min(1.0);
         self.rate += (bytes * 8.0 / elapsed - self.rate) * weight;
     }
@@ -74,6 +86,16 @@ impl Traffic {
     ) -> (Bytes, Bytes) {
         let just_sent = self.sent.saturating_sub(self.history.at(now.saturating_sub(min_rtt)));
         (just_sent, self.peak.update(now, just_sent, smoothed_rtt))
+    }
+
+    /// The bundle is held below what the path serves, so what it sends tells nothing of the path.
+    pub(crate) fn on_held_back(&mut self, now: Nanos) {
+        self.unlimited_at = now;
+    }
+
+    /// Since when the bundle's own queue has not been empty, as far as ticks tell.
+    pub(crate) fn limited_since(&self) -> Nanos {
+        self.unlimited_at
     }
 
     /// For how long the bundle's own queue has not been empty.
@@ -133,7 +155,8 @@ mod tests {
             for _ in 0..10 {
                 traffic.on_sent(Bytes(1000));
             }
-            traffic.on_tick(MS * (tick * 10), Bytes(u64::from(tick > 150)));
+            let backlog = Bytes(u64::from(tick > 150));
+            traffic.on_tick(MS * (tick * 10), backlog, Some(Rate::from_mbps(8)));
         }
         assert_eq!(traffic.sent(), Bytes(2_000_000));
         assert_eq!(traffic.packets(), 2000);
@@ -143,6 +166,26 @@ mod tests {
         assert_eq!(traffic.limited_for(MS * 2000), MS * 500);
         // 25 ms of 1 kB a millisecond, the last 10 ms being noted at their end.
         assert_eq!(traffic.within(MS * 2000, MS * 25, MS * 50), (Bytes(25_000), Bytes(25_000)));
+    }
+
+    /// At each of these ticks the queue is not empty, but in between it was.
+    #[test]
+    fn a_queue_is_no_proof_that_the_rate_limits() {
+        let mut traffic = Traffic::new(Nanos::ZERO);
+        let mut limited_for = |tick: u64, packets: u64| {
+            for _ in 0..packets {
+                traffic.on_sent(Bytes(1000));
+            }
+            // 8 Mbit/s are ten packets a tick.
+            traffic.on_tick(MS * (tick * 10), Bytes(5000), Some(Rate::from_mbps(8)));
+            traffic.limited_for(MS * (tick * 10))
+        };
+        assert_eq!(limited_for(1, 10), MS * 10);
+        assert_eq!(limited_for(2, 0), MS * 20, "a late timer,");
+        assert_eq!(limited_for(3, 19), MS * 30, "which makes up for it");
+        assert_eq!(limited_for(4, 3), MS * 40, "six packets unused");
+        assert_eq!(limited_for(5, 2), Nanos::ZERO, "and seven more: more than a tick's and two");
+        assert_eq!(limited_for(6, 9), MS * 10);
     }
 
     #[test]

@@ -9,7 +9,7 @@ use forebay_units::{Nanos, Rate};
 const START: Nanos = Nanos::from_millis(500);
 const SETTLED: Nanos = Nanos::from_millis(2_500);
 
-/// Eight packets of the bundle (Copa's equilibrium at delta 0.125) take this long.
+/// The packets that a bundle keeps in the bottleneck's queue, and as many for bursts, take this long.
 fn eight_packets(mbps: u64) -> Nanos {
     Rate::from_mbps(mbps).time_for(forebay_units::Bytes(8 * 1514))
 }

@@ -238,7 +238,7 @@ fn a_controller_is_known_by_its_name() {
     let dir = Dir::new("controller");
     let with =
         |rest: &str| Ok::<_, String>(bundles(&dir, &format!("{BUNDLE}{rest}"))?[0].controller);
-    assert_eq!(with(""), Ok(ControllerKind::Copa));
+    assert_eq!(with(""), Ok(ControllerKind::Forebay));
     for kind in ControllerKind::ALL {
         assert_eq!(with(&format!("controller = \"{kind}\"\n")), Ok(kind));
     }

@@ -4,6 +4,7 @@ use core::fmt;
 use crate::config::BundleConfig;
 use crate::controller::RateController;
 use crate::copa::Copa;
+use crate::forebay::Forebay;
 
 /// The rate controllers that there are, by the names that configurations give them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -13,26 +14,30 @@ use crate::copa::Copa;
     serde(rename_all = "snake_case")
 )]
 pub enum ControllerKind {
-    /// [`Copa`].
+    /// [`Forebay`].
     #[default]
+    Forebay,
+    /// [`Copa`].
     Copa,
 }
 
 impl ControllerKind {
     /// Each once.
-    pub const ALL: [Self; 1] = [Self::Copa];
+    pub const ALL: [Self; 2] = [Self::Forebay, Self::Copa];
 
     /// Its name in configurations, status and logs.
     pub const fn name(self) -> &'static str {
         match self {
+            Self::Forebay => "forebay",
             Self::Copa => "copa",
         }
     }
 
     /// A new controller of this kind, with its parameters in `config`.
     pub(crate) fn build(self, config: &BundleConfig) -> Box<dyn RateController> {
-        let BundleConfig { min_rate, max_rate, copa, .. } = *config;
+        let BundleConfig { min_rate, max_rate, forebay, copa, .. } = *config;
         match self {
+            Self::Forebay => Box::new(Forebay::new(forebay, min_rate, max_rate)),
             Self::Copa => Box::new(Copa::new(copa, min_rate, max_rate)),
         }
     }
@@ -53,6 +58,6 @@ mod tests {
         for kind in ControllerKind::ALL {
             assert_eq!(kind.build(&BundleConfig::default()).name(), kind.name());
         }
-        assert_eq!(std::format!("{}", ControllerKind::default()), "copa");
+        assert_eq!(std::format!("{}", ControllerKind::default()), "forebay");
     }
 }

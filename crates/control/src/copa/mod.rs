@@ -1,30 +1,16 @@
-//! Copa (Arun and Balakrishnan, NSDI 2018) for an aggregate behind a shaper.
+//! Copa (Arun and Balakrishnan, NSDI 2018), as Bundler's evaluation ran it around an aggregate: a window
+//! that moves by small steps towards `1 / delta` packets in the bottleneck's queue.
 //!
-//! What is kept is Copa's fixed point: the bundle's rate settles where it equals
-//! `1 / (delta * dq)` packets a second, `dq` being the queueing delay (section 2.1). That is
-//! `1 / delta` packets of the bundle in the bottleneck's queue, whatever the rate, and the same
-//! number for every bundle there, which is why bundles share it equally.
-//!
-//! How it gets there differs, since a box between two sites is not an end host. It knows its own
-//! backlog; its receive rate is counted at the other end; but it sees a sample only every few
-//! milliseconds to every few round trips, and it sets a rate, not a window.
-//!
-//! | Copa | here | why |
+//! | Copa (section 2.1) | here | why |
 //! |---|---|---|
-//! | the window moves by `v / (delta * cwnd)` per ACK, up or down by the sign of the error | while a queue stands, the window is `R * minRTT + 1 / delta` packets, R being the rate at which the bottleneck serves the bundle | R does not depend on the window while there is a queue, so this has no dead time and does not oscillate; its fixed point is Copa's. FAST TCP (Wei et al., ToN 2006) reaches the same equilibrium by this law |
-//! | the velocity doubles each round trip in one direction | only upward, and only while no queue shows; it may carry the window up by a quarter each round trip where 16 steps are less | downward there is nothing left to search for |
-//! | rate = cwnd / RTT | the rate that brings what is in flight to the window within half a round trip | cwnd / RTT reacts a round trip late and rings; bytes in flight are known now (a Smith predictor) |
-//! | a round trip of dead time | a *round*: the standing RTT and the time between samples | the budget for feedback spaces samples by more than a round trip on short, slow paths |
-//! | its oscillation empties the queue within five round trips, which shows the minimum RTT (section 2.2) | a dip of a round or two when the minimum has not been seen for four seconds, or is new | the law above does not oscillate |
-//! | | the delay target is longer by the noise of the delays themselves | a shaper's bursts would empty a queue of `1 / delta` packets at high rates |
-//! | | a window that the traffic does not fill neither grows nor shrinks | such a window is not validated, but what it was last found to be still stands (RFC 7661 section 4.3) |
-//! | slow start ends when the target is exceeded | it ends when a queue has stood for a round; trains of packets give a first rate | bursts of small windows queue for a moment far below the path's rate |
+//! | a step of `v / (delta * cwnd)` packets per ACK | the same for what arrived in a tick, taken to be R times its length | a box gets no ACKs |
+//! | sent at `2 * cwnd / RTTstanding`, bounded by the window | sent at `cwnd / RTTstanding` | a box sets a rate and has no window; so the mean rate is Copa's own lambda. Bundler's fork divides by the minimum RTT, which integrates twice and swings more |
+//! | the minimum RTT of ten seconds | the bundle's, which ages and follows route changes | one per bundle, for every controller |
+//! | | no step up while the bundle's own queue is empty | a window that is not used is not validated (RFC 7661 section 4.3) |
+//! | competitive mode (section 2.2) | left out | beside buffer-filling traffic a bundle lets its flows compete for themselves (Bundler section 5.1); its fork pins delta as well |
 //!
-//! Competitive mode (section 2.2) is left out: beside buffer-filling traffic a bundle is to let its
-//! flows compete for themselves (Bundler section 5.1).
+//! [`crate::Forebay`] keeps the same equilibrium without the oscillation.
 
-mod drain;
-mod seen;
 #[cfg(test)]
 mod tests;
 mod velocity;
@@ -34,51 +20,18 @@ use forebay_units::{Bytes, Nanos, Rate};
 use crate::config::CopaConfig;
 use crate::controller::{Measurement, RateController};
 use crate::event::Phase;
-use drain::Drain;
-use seen::Seen;
-use velocity::Velocity;
+use velocity::{Direction, Velocity};
 
-/// A queue shows from this share of the target on: halfway, noise is as likely as a queue.
-const SHOWS: f64 = 0.5;
-/// From this multiple of the target on the queue is too high, whoever built it.
-const HIGH: f64 = 2.0;
-/// The estimate follows what is measured over this share of a round.
-const FOLLOW: f64 = 0.5;
-/// What is in flight is corrected over this share of the minimum RTT,
-const CORRECT: f64 = 0.5;
-/// but not faster than in two ticks' time: the rate holds for one.
-const CORRECT_FLOOR: f64 = 0.020;
-/// A correction takes away at most this share of the rate, so that flows keep moving,
-const KEEP: f64 = 0.5;
-/// and less while samples are overdue: that may be a dead receivebox rather than a long queue.
-const KEEP_BLIND: f64 = 0.8;
-/// The share of a window that must be used for it to grow (RFC 7661 section 4.3 asks for a half, to
-/// be useful to an application that sends now and then; a bundle that is limited fills all of it).
-const USED: f64 = 0.9;
-/// In slow start the rate may be this multiple of what is used.
-const HEADROOM: f64 = 2.0;
-/// Growth in a round may reach this share of what fills the path, if the velocity's cap is less: on
-/// long fast paths sixteen steps of eight packets would take minutes.
-const GROWTH: f64 = 0.25;
-/// From this loss on, the buffer is too short to show a queue, and the window does not grow.
-const LOSS: f64 = 0.05;
-
-/// The controller. It keeps one number, the rate at which the bottleneck serves the bundle; window
-/// and rate follow from it.
+/// The controller: a window in bytes, from which the rate follows.
 #[derive(Debug)]
 pub struct Copa {
     config: CopaConfig,
     min_rate: Rate,
     max_rate: Rate,
-    /// What the bottleneck serves the bundle, in bytes per second.
-    capacity: f64,
-    phase: Phase,
+    /// In bytes.
+    window: f64,
     velocity: Velocity,
-    drain: Drain,
-    /// Since when a queue has stood.
-    queue_since: Option<Nanos>,
-    /// Till when samples still show what was before a dip or a restart.
-    settled_at: Nanos,
+    phase: Phase,
     last_tick: Nanos,
 }
 
@@ -89,98 +42,42 @@ impl Copa {
             config,
             min_rate,
             max_rate,
-            capacity: 0.0,
+            window: 0.0,
+            velocity: Velocity::new(config.max_velocity),
             phase: Phase::SlowStart,
-            velocity: Velocity::new(),
-            drain: Drain::new(config.drain_after),
-            queue_since: None,
-            settled_at: Nanos::ZERO,
             last_tick: Nanos::ZERO,
         }
     }
 
-    fn reset(&mut self, rate: Rate, m: &Measurement) {
-        self.capacity = seen::bytes_per_second(rate);
-        self.velocity = Velocity::new();
-        self.drain = Drain::new(self.config.drain_after);
-        self.queue_since = None;
+    fn begin(&mut self, rate: Rate, m: &Measurement, phase: Phase) {
+        self.window = rate.as_bps() as f64 / 8.0 * m.standing_rtt.as_secs_f64();
+        self.velocity = Velocity::new(self.config.max_velocity);
+        self.phase = phase;
         self.last_tick = m.now;
     }
 
-    /// Doubles every round until a queue has stood for a round.
-    fn slow_start(&mut self, s: &Seen) {
-        let rate = s.train.max(s.receive);
-        // Even at a rate where `1 / delta` packets take long, an eighth of the path is a queue.
-        let threshold = s.target_delay(rate).min(s.base / 8.0).max(2.0 * s.noise);
-        let stands = self.queue_stands(s, s.queue > threshold) && s.informed;
-        let stood = stands && s.elapsed_since(self.queue_since) >= s.round;
-        // A train of packets that met a long queue has told the rate.
-        let told = stands && s.train > 0.0 && s.queue > HIGH * s.target_delay(rate);
-        if stood || told || s.loss > LOSS {
-            self.capacity = self.capacity.min(rate);
-            self.queue_since = Some(s.now);
-            self.phase = Phase::Hold;
-            return;
-        }
-        if s.backlogged && !stands && s.informed {
-            self.capacity += self.capacity * s.dt / s.round;
-        }
-        self.capacity = self.capacity.max(HEADROOM * s.used / s.base).max(s.train);
+    /// Up while lambda, the present rate, is no more than the target `1 / (delta * dq)` (equation 1).
+    fn direction(&self, m: &Measurement) -> Direction {
+        let packets = self.window / m.packet.as_f64();
+        let lambda = packets / m.standing_rtt.as_secs_f64();
+        let dq = m.queueing_delay().as_secs_f64();
+        if lambda * self.config.delta * dq <= 1.0 { Direction::Up } else { Direction::Down }
     }
 
-    fn steady(&mut self, s: &Seen) {
-        let target = s.target_delay(self.capacity);
-        let shows = self.queue_stands(s, s.queue > SHOWS * target);
-        let high = s.queue > HIGH * target;
-        // All that the samples tell of was sent at the rate that was set.
-        let bound = s.limited_for >= s.rtt + s.round;
-        if shows && (bound || high) {
-            self.velocity.rest(s);
-            self.capacity +=
-                (self.served(s, bound, high) - self.capacity) * s.share_of(FOLLOW * s.round);
-            self.phase = Phase::Hold;
-        } else if !shows && self.may_grow(s, target) {
-            let most = self.config.max_velocity.max(GROWTH * self.capacity * s.base / s.packets);
-            let steps = self.velocity.step(s, most);
-            self.capacity += s.target(self.capacity) * steps / s.round;
-            self.phase = Phase::Probe;
-        } else {
-            self.velocity.pause(s, shows);
-            self.phase = Phase::Unused;
-        }
-    }
-
-    /// The rate at which the bottleneck serves the bundle, given that a queue stands.
-    fn served(&self, s: &Seen, bound: bool, high: bool) -> f64 {
-        // While the queue is off its target the path may have changed: only the last round trip
-        // counts then, two when all is quiet.
-        let rate = if high { s.busy.min(s.receive) } else { s.busy };
-        // Traffic that comes in bursts may have left the bottleneck idle in between, unless the
-        // queue has stood all along.
-        let stood = s.elapsed_since(self.queue_since) >= s.round + s.smoothed;
-        if bound || stood { rate } else { rate.max(s.train) }
-    }
-
-    fn may_grow(&self, s: &Seen, target: f64) -> bool {
-        let limited = s.backlogged && s.used >= USED * self.capacity * s.base;
-        limited && s.fresh && s.latest < SHOWS * target && s.loss < LOSS
-    }
-
-    fn queue_stands(&mut self, s: &Seen, shows: bool) -> bool {
-        if shows {
-            self.queue_since.get_or_insert(s.now);
-        } else {
-            self.queue_since = None;
-        }
-        shows
-    }
-
-    /// The rate that brings what is in flight to `window`.
-    fn rate(&self, s: &Seen, window: f64) -> f64 {
-        let time = (s.base * CORRECT).max(CORRECT_FLOOR);
-        let correction = (window - s.in_flight(self.capacity)) / time;
-        let keep = if s.overdue > 0.0 { KEEP_BLIND } else { KEEP };
-        (self.capacity + correction).max(keep * self.capacity).min(window / s.base)
+    fn step(&mut self, m: &Measurement, direction: Direction, arrived: f64) {
+        let velocity = self.velocity.on_tick(m.now, m.standing_rtt, self.window);
+        let step = velocity * arrived * m.packet.as_f64() / (self.config.delta * self.window);
+        self.phase = match direction {
+            Direction::Down => {
+                self.window -= step;
+                Phase::Hold
+            }
+            Direction::Up if m.backlog > Bytes::ZERO => {
+                self.window += step;
+                Phase::Probe
+            }
+            Direction::Up => Phase::Unused,
+        };
     }
 }
 
@@ -190,48 +87,30 @@ impl RateController for Copa {
     }
 
     fn on_tick(&mut self, m: &Measurement) -> Rate {
-        let s = Seen::new(m, self.last_tick, &self.config);
+        let elapsed = m.now.saturating_sub(self.last_tick).as_secs_f64();
         self.last_tick = m.now;
-        let least = self.config.min_window * s.packet;
-        if self.phase == Phase::SlowStart {
-            self.slow_start(&s);
-            return self.bounded(self.capacity.max(least / s.base));
+        let rtt = m.standing_rtt.as_secs_f64();
+        let least = self.min_rate.as_bps() as f64 / 8.0 * rtt;
+        self.window = self.window.max(least);
+        let arrived = m.receive_rate.as_bps() as f64 / 8.0 * elapsed;
+        let direction = self.direction(m);
+        if self.phase != Phase::SlowStart || direction == Direction::Down {
+            self.step(m, direction, arrived);
+        } else if m.backlog > Bytes::ZERO {
+            // What arrived is added, so that the window doubles each round trip.
+            self.window += arrived;
         }
-        let high = s.queue.min(s.latest) > HIGH * s.target_delay(self.capacity);
-        if high {
-            self.settled_at = m.now;
-        }
-        if !self.drain.is_on() && m.now >= self.settled_at {
-            self.steady(&s);
-        }
-        let may_start =
-            self.phase == Phase::Hold && s.elapsed_since(self.queue_since) >= 2.0 * s.round;
-        if self.drain.on_tick(&s, high, may_start) {
-            self.settled_at = m.now.saturating_add(Nanos::from_secs_f64(1.5 * s.round));
-        }
-        let product = self.capacity * s.base;
-        let window = if let Some(window) = self.drain.window(&s, product) {
-            self.phase = Phase::Drain;
-            window
-        } else {
-            if self.phase == Phase::Drain {
-                self.phase = Phase::Hold;
-            }
-            (product + s.target(self.capacity)).max(least)
-        };
-        self.bounded(self.rate(&s, window))
+        self.window = self.window.max(least);
+        Rate::from_bps_f64(self.window / rtt * 8.0).clamp(self.min_rate, self.max_rate)
     }
 
     fn start(&mut self, rate: Rate, m: &Measurement) {
-        self.reset(rate, m);
-        self.phase = Phase::SlowStart;
+        // Where the traffic did not fill the path there may be twice as much.
+        self.begin(rate.scaled(2.0), m, Phase::SlowStart);
     }
 
     fn resume(&mut self, rate: Rate, m: &Measurement) {
-        self.reset(rate, m);
-        self.phase = Phase::Hold;
-        let round = m.smoothed_rtt.saturating_add(m.sample_interval);
-        self.settled_at = m.now.saturating_add(round);
+        self.begin(rate, m, Phase::Hold);
     }
 
     fn phase(&self) -> Phase {
@@ -239,13 +118,6 @@ impl RateController for Copa {
     }
 
     fn target_delay(&self, rate: Rate, packet: Bytes) -> Nanos {
-        let packets = Bytes((packet.as_f64() / self.config.delta) as u64);
-        rate.time_for(packets).saturating_add(self.config.noise)
-    }
-}
-
-impl Copa {
-    fn bounded(&self, rate: f64) -> Rate {
-        Rate::from_bps_f64(rate * 8.0).clamp(self.min_rate, self.max_rate)
+        rate.time_for(Bytes((packet.as_f64() / self.config.delta) as u64))
     }
 }

@@ -1,221 +1,92 @@
-//! The control law by hand. 96 Mbit/s are 12 MB/s; over 50 ms that is 600 kB in flight. At delta
-//! 0.125 the target is eight packets of 1500 B, 12 kB, and 250 us of noise, 3 kB: 1.25 ms together.
+//! Copa by hand: at 96 Mbit/s over 50 ms 400 packets of 1500 bytes fill the path; at delta 0.125 the
+//! target is eight packets, 1 ms, in the queue.
 
 use super::*;
 use crate::controller::quiet;
-use std::vec;
 
 const MS: Nanos = Nanos::from_millis(1);
 const RATE: Rate = Rate::from_mbps(96);
 
+/// A controller with 400 packets in its window, its last tick 10 ms ago.
 fn copa() -> Copa {
-    Copa::new(CopaConfig::default(), Rate::from_mbps(1), Rate::from_mbps(1000))
-}
-
-/// A controller that just saw the path serve 96 Mbit/s, its restart settled.
-fn holding() -> Copa {
-    let mut copa = copa();
-    copa.resume(RATE, &Measurement { now: MS * 9_900, ..quiet() });
-    copa.last_tick = MS * 9_990;
+    let mut copa = Copa::new(CopaConfig::default(), Rate::from_mbps(1), Rate::from_mbps(1000));
+    copa.resume(RATE, &Measurement { now: MS * 9_990, ..quiet() });
     copa
 }
 
-/// The path with `queue` us of queue and `in_flight` bytes.
-fn queued(queue: u64, in_flight: u64) -> Measurement {
-    let rtt = MS * 50 + Nanos::from_micros(queue);
-    Measurement {
-        rtt,
-        standing_rtt: rtt,
-        busy_rate: Some(RATE),
-        unacknowledged: Bytes(in_flight),
+fn queued(micros: u64) -> Measurement {
+    let rtt = MS * 50 + Nanos::from_micros(micros);
+    Measurement { rtt, standing_rtt: rtt, ..quiet() }
+}
+
+#[test]
+fn a_step_is_velocity_over_delta_and_window_for_each_packet_that_arrived() {
+    // 80 packets arrive in 10 ms. Each moves the window by 1 / (0.125 * 400) = 0.02 packets: 1.6 in all.
+    let mut up = copa();
+    up.on_tick(&queued(500));
+    assert!((up.window - 401.6 * 1500.0).abs() < 1.0, "{}", up.window);
+    assert_eq!(up.phase(), Phase::Probe);
+    let mut down = copa();
+    down.on_tick(&queued(2_000));
+    assert!((down.window - 398.4 * 1500.0).abs() < 1.0, "{}", down.window);
+    assert_eq!(down.phase(), Phase::Hold);
+}
+
+#[test]
+fn the_direction_turns_where_the_rate_is_the_target() {
+    // 400 packets over 51 ms are 7843 a second, and 1 / (0.125 dq) is that at 1.02 ms.
+    for (micros, direction) in [(1_019, Direction::Up), (1_022, Direction::Down)] {
+        assert_eq!(copa().direction(&queued(micros)), direction, "{micros}");
+    }
+    assert_eq!(copa().target_delay(RATE, Bytes(1500)), MS);
+}
+
+#[test]
+fn the_rate_is_the_window_over_the_standing_round_trip_time() {
+    let mut copa = copa();
+    let rate = copa.on_tick(&queued(10_000)).as_mbps_f64();
+    assert!((rate - copa.window * 8e-6 / 0.060).abs() < 1e-3, "{rate}");
+}
+
+#[test]
+fn slow_start_doubles_within_a_round_trip_and_ends_at_the_target() {
+    let mut copa = copa();
+    copa.start(Rate::from_mbps(12), &Measurement { now: MS * 9_990, ..quiet() });
+    // It begins at twice what was received: 100 packets.
+    let m = |i: u64, received: u64| Measurement {
+        now: MS * (10_000 + 10 * i),
+        receive_rate: Rate::from_mbps(received),
         ..quiet()
+    };
+    for i in 0..5 {
+        copa.on_tick(&m(i, 24));
     }
-}
-
-#[test]
-fn rests_at_copas_fixed_point() {
-    let mut copa = holding();
-    let m = queued(1_250, 615_000);
-    assert_eq!(copa.on_tick(&m), RATE);
-    assert_eq!(copa.phase(), Phase::Hold);
-    // Equation 1: the rate in packets is 1 / (delta dq), dq being the delay that is not noise.
-    let dq = m.queueing_delay().as_secs_f64() - 250e-6;
-    let packets = RATE.as_bps() as f64 / 8.0 / 1500.0;
-    assert!((packets - 1.0 / (0.125 * dq)).abs() < 1e-6 * packets);
-    assert_eq!(copa.target_delay(RATE, Bytes(1500)), m.queueing_delay());
-}
-
-#[test]
-fn corrects_what_is_in_flight_within_half_a_round_trip() {
-    // 30 kB too much, over 25 ms: 1.2 MB/s less.
-    let rate = holding().on_tick(&queued(3_000, 645_000)).as_mbps_f64();
-    assert!((rate - (96.0 - 9.6)).abs() < 0.01, "{rate}");
-    // 3 kB too little: 0.12 MB/s more.
-    let rate = holding().on_tick(&queued(1_000, 612_000)).as_mbps_f64();
-    assert!((rate - (96.0 + 0.96)).abs() < 0.01, "{rate}");
-}
-
-#[test]
-fn never_takes_more_than_half_and_never_exceeds_the_window_over_the_path() {
-    assert_eq!(holding().on_tick(&queued(40_000, 2_000_000)), RATE.scaled(0.5));
-    // 615 kB over 50 ms.
-    let most = holding().on_tick(&queued(1_250, 0)).as_mbps_f64();
-    assert!((most - 98.4).abs() < 0.01, "{most}");
-}
-
-#[test]
-fn what_was_served_since_the_sample_is_not_in_flight() {
-    // 10 ms ago the sample left 735 kB; 120 kB of them were served since.
-    let m = Measurement { sample_age: MS * 10, ..queued(1_250, 735_000) };
-    assert_eq!(holding().on_tick(&m), RATE);
-}
-
-#[test]
-fn overdue_samples_stop_the_clock_but_not_the_traffic() {
-    let m = Measurement { sample_age: MS * 500, awaited_for: MS * 500, ..queued(1_250, 6_000_000) };
-    assert_eq!(holding().on_tick(&m), RATE.scaled(KEEP_BLIND));
-    // Where nothing is awaited, nothing is overdue.
-    let m = Measurement { awaited_for: Nanos::ZERO, ..m };
-    assert!(holding().on_tick(&m) >= RATE);
-}
-
-#[test]
-fn follows_the_rate_that_it_is_served() {
-    let mut copa = holding();
-    let half = Rate::from_mbps(48);
-    for i in 0..30 {
-        let m = Measurement {
-            now: MS * (10_000 + i * 10),
-            receive_rate: half,
-            busy_rate: Some(half),
-            ..queued(20_000, 600_000)
-        };
-        copa.on_tick(&m);
-    }
-    assert!((copa.capacity * 8e-6 - 48.0).abs() < 0.5, "{}", copa.capacity * 8e-6);
-}
-
-#[test]
-fn an_unused_window_neither_grows_nor_shrinks() {
-    for busy in [0, 2_000] {
-        let mut copa = holding();
-        for i in 0..500 {
-            let m = Measurement {
-                now: MS * (10_000 + i * 10),
-                backlog: Bytes::ZERO,
-                limited_for: Nanos::ZERO,
-                peak_sent: Bytes(200_000),
-                receive_rate: Rate::from_mbps(30),
-                busy_rate: (busy > 0).then_some(Rate::from_mbps(30)),
-                ..queued(busy, 200_000)
-            };
-            copa.on_tick(&m);
-        }
-        assert_eq!(copa.phase(), Phase::Unused);
-        assert!((copa.capacity - 12e6).abs() < 1.0, "{}", copa.capacity);
-    }
-}
-
-#[test]
-fn grows_by_its_target_in_the_first_round_and_doubles_after() {
-    let mut copa = holding();
-    copa.velocity.rest(&Seen::new(&quiet(), MS * 9_990, &copa.config));
-    let mut grown = vec![];
-    let mut before = copa.capacity;
-    for i in 0..24 {
-        // The traffic fills what it may.
-        let fills = Bytes((copa.capacity * 0.05) as u64);
-        copa.on_tick(&Measurement { now: MS * (10_000 + i * 10), peak_sent: fills, ..quiet() });
-        if i % 6 == 5 {
-            grown.push(copa.capacity - before);
-            before = copa.capacity;
-        }
-    }
-    assert_eq!(copa.phase(), Phase::Probe);
-    // A round is 60 ms, 50 of the path and 10 between samples: 15 kB a round, as a rate 250 kB/s.
-    for (grown, steps) in grown.iter().zip([1.0, 2.0, 4.0, 8.0]) {
-        let expected = 250e3 * steps;
-        // The noise that the target covers grows with the rate, by less than 5 % here.
-        assert!((0.999..1.05).contains(&(grown / expected)), "{grown} {expected}");
-    }
-}
-
-#[test]
-fn does_not_grow_on_old_news_nor_against_loss() {
-    for m in [
-        Measurement { sample_age: MS * 40, ..quiet() },
-        Measurement { loss: 0.06, ..quiet() },
-        // The latest sample saw a queue, even if the standing RTT does not yet.
-        Measurement { rtt: MS * 51, ..quiet() },
-    ] {
-        let mut copa = holding();
-        copa.on_tick(&m);
-        assert_eq!(copa.phase(), Phase::Unused, "{m:?}");
-    }
-}
-
-#[test]
-fn slow_start_doubles_a_round_and_leaves_room_for_the_traffic() {
-    let mut copa = copa();
-    let m = Measurement { peak_sent: Bytes(50_000), ..quiet() };
-    copa.start(Rate::from_mbps(8), &m);
+    assert!((copa.window - 200.0 * 1500.0).abs() < 1.0, "{}", copa.window);
     assert_eq!(copa.phase(), Phase::SlowStart);
-    // 50 kB in 50 ms are 8 Mbit/s.
-    assert_eq!(copa.on_tick(&m), Rate::from_mbps(16));
-    for i in 1..=6 {
-        copa.on_tick(&Measurement { now: m.now + MS * (10 * i), ..m });
-    }
-    // (1 + 1/6)^6 = 2.52 in a round of 60 ms.
-    let grown = copa.capacity * 8e-6 / 16.0;
-    assert!((grown - 2.52).abs() < 0.01, "{grown}");
-}
-
-#[test]
-fn a_train_that_met_a_queue_ends_slow_start() {
-    let mut copa = copa();
-    let m = Measurement {
-        train_rate: Some(RATE),
-        receive_rate: Rate::from_mbps(20),
-        ..queued(4_000, 600_000)
-    };
-    copa.start(Rate::from_mbps(20), &m);
-    copa.capacity = 40e6;
-    copa.on_tick(&m);
+    copa.on_tick(&Measurement { now: MS * 10_060, ..queued(6_000) });
     assert_eq!(copa.phase(), Phase::Hold);
-    assert!((copa.capacity - 12e6).abs() < 1.0, "{}", copa.capacity);
 }
 
 #[test]
-fn dips_when_the_minimum_is_old_and_ends_when_it_was_seen() {
-    let mut copa = holding();
-    let tick = |copa: &mut Copa, ms: u64, age: u64, queue: u64| {
-        let m = Measurement { now: MS * ms, min_rtt_age: MS * age, ..queued(queue, 615_000) };
-        copa.on_tick(&m);
-        copa.phase()
+fn the_velocity_doubles_after_three_round_trips_in_one_direction_and_turns_to_one() {
+    let mut velocity = Velocity::new(16.0);
+    let mut now = MS;
+    let mut tick = |window: f64| {
+        now += MS * 50;
+        velocity.on_tick(now, MS * 50, window)
     };
-    let mut dips = vec![];
-    for i in 0..1200 {
-        let ms = 10_000 + i * 10;
-        // The minimum is seen 100 ms into each dip.
-        let dipping = copa.phase() == Phase::Drain;
-        let began = dips.last().copied().unwrap_or(0);
-        let seen = dipping && ms - began >= 100;
-        let phase = tick(&mut copa, ms, if seen { 0 } else { 5_000 }, if seen { 0 } else { 1_250 });
-        if phase == Phase::Drain && !dipping {
-            dips.push(ms);
-        }
-    }
-    // The first, of a minimum that no dip has verified, comes after four rounds (61.25 ms each);
-    // then one each four seconds and what a dip itself takes.
-    assert_eq!(dips.len(), 3, "{dips:?}");
-    assert!((10_240..10_400).contains(&dips[0]), "{dips:?}");
-    assert!((4_000..4_300).contains(&(dips[1] - dips[0])), "{dips:?}");
+    let up = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0].map(&mut tick);
+    assert_eq!(up, [1.0, 1.0, 1.0, 2.0, 4.0, 8.0, 16.0, 16.0]);
+    let down = [7.0, 6.0, 5.0, 4.0].map(&mut tick);
+    assert_eq!(down, [1.0, 1.0, 1.0, 2.0]);
 }
 
 #[test]
-fn keeps_to_its_bounds() {
-    let mut copa = Copa::new(CopaConfig::default(), Rate::from_mbps(90), Rate::from_mbps(95));
-    copa.resume(RATE, &quiet());
-    assert_eq!(copa.on_tick(&queued(40_000, 2_000_000)), Rate::from_mbps(90));
-    assert_eq!(copa.on_tick(&queued(1_250, 615_000)), Rate::from_mbps(95));
+fn an_unused_window_does_not_grow() {
+    let mut copa = copa();
+    let before = copa.window;
+    let m = Measurement { backlog: Bytes::ZERO, ..queued(0) };
+    copa.on_tick(&m);
+    assert_eq!(copa.window, before);
+    assert_eq!(copa.phase(), Phase::Unused);
 }

@@ -1,41 +1,48 @@
 use forebay_units::Nanos;
 
-use super::seen::Seen;
+/// Doubling begins when the window moved one way for this many round trips (Copa section 2.1).
+const SAME: u32 = 3;
 
-/// How many steps a round the window grows: one in the first round without a queue, then twice as
-/// many each round (Copa section 2.1). A round is what it takes to see the effect, so it does not
-/// wind up.
+/// Which way the window moves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Direction {
+    Up,
+    Down,
+}
+
+/// How fast the window moves: once every round trip its direction is looked at, and the velocity
+/// doubles where it stays the same and falls back to one where it turns.
 #[derive(Debug)]
 pub(super) struct Velocity {
-    steps: f64,
-    double_at: Nanos,
+    most: f64,
+    value: f64,
+    direction: Direction,
+    /// For how many round trips the direction has been the same.
+    same: u32,
+    /// When the round trip began, and the window then.
+    since: Option<(Nanos, f64)>,
 }
 
 impl Velocity {
-    pub(super) fn new() -> Self {
-        Self { steps: 1.0, double_at: Nanos::ZERO }
+    pub(super) fn new(most: f64) -> Self {
+        Self { most, value: 1.0, direction: Direction::Up, same: 0, since: None }
     }
 
-    /// A queue stands: the next growth begins slowly.
-    pub(super) fn rest(&mut self, s: &Seen) {
-        self.steps = 1.0;
-        self.double_at = s.after_rounds(1.0);
-    }
-
-    /// Nothing is learnt now. A queue that `shows` ends the growth, otherwise it goes on later.
-    pub(super) fn pause(&mut self, s: &Seen, shows: bool) {
-        if shows {
-            self.steps = 1.0;
+    /// The velocity at `now`, the window being `window` bytes long.
+    pub(super) fn on_tick(&mut self, now: Nanos, rtt: Nanos, window: f64) -> f64 {
+        let (began, before) = *self.since.get_or_insert((now, window));
+        if now.saturating_sub(began) >= rtt {
+            self.since = Some((now, window));
+            let direction = if window > before { Direction::Up } else { Direction::Down };
+            if direction == self.direction {
+                self.same += 1;
+            } else {
+                (self.direction, self.same, self.value) = (direction, 0, 1.0);
+            }
+            if self.same >= SAME {
+                self.value = (self.value * 2.0).min(self.most);
+            }
         }
-        self.double_at = self.double_at.saturating_add(Nanos::from_secs_f64(s.dt));
-    }
-
-    /// The steps of this tick, at `most` that many a round.
-    pub(super) fn step(&mut self, s: &Seen, most: f64) -> f64 {
-        if s.now >= self.double_at {
-            self.steps = (self.steps * 2.0).min(most.max(1.0));
-            self.double_at = s.after_rounds(1.0);
-        }
-        self.steps * s.dt / s.round
+        self.value
     }
 }

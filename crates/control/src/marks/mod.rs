@@ -24,6 +24,9 @@ pub(crate) struct Mark {
     pub(crate) bytes: Bytes,
     /// The bundle's packets sent by then, this packet included, modulo 2^32.
     pub(crate) packets: u32,
+    /// Since when the bundle's own queue had not been empty: what left since then left at the rate
+    /// that was set.
+    pub(crate) limited_since: Nanos,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

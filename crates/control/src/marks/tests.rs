@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 const MS: Nanos = Nanos::from_millis(1);
 
 fn mark(ms: u64) -> Mark {
-    Mark { time: MS * ms, bytes: Bytes(ms * 1000), packets: ms as u32 }
+    Mark { time: MS * ms, bytes: Bytes(ms * 1000), packets: ms as u32, limited_since: Nanos::ZERO }
 }
 
 fn answer(marks: &mut Marks, fingerprint: u32) -> Match {

@@ -39,6 +39,7 @@ struct Sample {
     received_at: Nanos,
     received: Bytes,
     received_packets: u32,
+    limited_since: Nanos,
     /// It waited at the bottleneck.
     queued: bool,
     /// The receive rate since the sample before, if enough packets lie between the two.
@@ -133,6 +134,7 @@ impl Measure {
             sent_at: mark.time,
             sent: mark.bytes,
             sent_packets: mark.packets,
+            limited_since: mark.limited_since,
             received_at: feedback.received_at,
             received: feedback.bytes,
             received_packets: feedback.packets,
@@ -209,13 +211,17 @@ impl Measure {
         between(oldest?, newest)
     }
 
-    /// R over the trailing run of samples that all waited at the bottleneck, at most `window` long:
-    /// the bottleneck never idled between them, so this is the rate it serves the bundle at. `None`
-    /// if the newest two did not both wait.
+    /// R over the trailing run of samples that all waited at the bottleneck, at most `window` long,
+    /// while the bundle sent all that it was allowed: the bottleneck never idled between them, so
+    /// this is the rate it serves the bundle at. Bursts of traffic that does not fill the rate wait
+    /// as well, but tell nothing. `None` if the newest two do not qualify.
     pub(crate) fn busy_rate(&self, window: Nanos) -> Option<Rate> {
         let newest = self.newest().filter(|s| s.queued)?;
         let mut oldest = None;
         for sample in self.back().skip(1).take_while(|s| s.queued) {
+            if sample.sent_at < newest.limited_since {
+                break;
+            }
             oldest = Some(sample);
             if newest.at.saturating_sub(sample.at) >= window {
                 break;
@@ -224,11 +230,13 @@ impl Measure {
         between(oldest?, newest).map(|r| r.receive)
     }
 
-    /// The highest rate between two successive samples within `window` of which the later waited.
+    /// The highest rate between two successive samples within `window` that both waited. Where only
+    /// the later did, the bottleneck was idle at first.
     pub(crate) fn train_rate(&self, window: Nanos) -> Option<Rate> {
         let newest = self.newest()?;
-        let recent = |s: &&Sample| newest.at.saturating_sub(s.at) <= window;
-        self.back().take_while(recent).filter(|s| s.queued).filter_map(|s| s.train).max()
+        let recent = |(s, _): &(&Sample, &Sample)| newest.at.saturating_sub(s.at) <= window;
+        let pairs = self.back().zip(self.back().skip(1)).take_while(recent);
+        pairs.filter(|(s, before)| s.queued && before.queued).filter_map(|(s, _)| s.train).max()
     }
 
     /// The mean time between samples, over a window.

@@ -11,7 +11,8 @@ const PACKETS: u32 = u32::MAX - 50;
 /// A mark sent at `sent_ms` after `n` packets of 1000 bytes, received at `received_ms`.
 fn pair(n: u32, sent_ms: u64, received_ms: u64) -> (Mark, Feedback) {
     let bytes = u64::from(n) * 1000;
-    let mark = Mark { time: MS * sent_ms, bytes: Bytes(bytes), packets: n };
+    let mark =
+        Mark { time: MS * sent_ms, bytes: Bytes(bytes), packets: n, limited_since: Nanos::ZERO };
     let feedback = Feedback {
         fingerprint: 0,
         epoch: 64,
@@ -90,6 +91,20 @@ fn busy_rate_spans_only_samples_that_waited() {
     measure.set_queued(false);
     assert_eq!(measure.busy_rate(MS * 100), None);
     assert_eq!(measure.train_rate(MS), None);
+}
+
+#[test]
+fn busy_rate_spans_only_what_the_rate_limited() {
+    let mut measure = Measure::new();
+    // 100 packets in 30 ms, of which the bundle did not send all that it might; then 100 in 10 ms.
+    for (n, received, limited_since) in [(0, 0, 0), (100, 30, 8), (200, 40, 8)] {
+        let (mut mark, feedback) = pair(n, u64::from(n) / 10, received + 30);
+        mark.limited_since = MS * limited_since;
+        measure.on_feedback(MS * (received + 55), &mark, &feedback, Bytes::ZERO);
+        measure.set_queued(true);
+        let expected = (n == 200).then_some(Rate::from_mbps(80));
+        assert_eq!(measure.busy_rate(MS * 100), expected, "{n}");
+    }
 }
 
 #[test]

@@ -178,7 +178,7 @@ mod tests {
         };
         assert!(!text(0).contains("[[bundle]]"), "it only forwards");
         let says = "key_file = \"key\"\npolicy = { kind = \"sfq\", limit = \"2000 packets\" }\n\
-                    controller = \"copa\"\n";
+                    controller = \"forebay\"\n";
         assert!(text(2).ends_with(says), "{}", text(2));
     }
 }

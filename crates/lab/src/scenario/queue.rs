@@ -134,7 +134,7 @@ impl QueueTable {
 pub(super) struct BundleTable {
     pub(super) policy: Spanned<QueueKind>,
     pub(super) limit: Spanned<Limit>,
-    /// Copa if left out.
+    /// Forebay's own if left out.
     #[serde(default)]
     controller: ControllerKind,
 }

@@ -136,7 +136,7 @@ fn a_bundle_has_the_controller_that_its_arm_names() {
         let Sendbox::Bundle(bundle) = cells.remove(0).arms[0].sendbox else { panic!("a bundle") };
         Ok::<_, String>(bundle.controller)
     };
-    assert_eq!(with(""), Ok(ControllerKind::Copa));
+    assert_eq!(with(""), Ok(ControllerKind::Forebay));
     for kind in ControllerKind::ALL {
         assert_eq!(with(&format!(", controller = \"{kind}\"")), Ok(kind));
     }

@@ -1,6 +1,6 @@
 use forebay_units::{Bytes, Nanos, Rate};
 
-use crate::config::CopaConfig;
+use crate::config::ForebayConfig;
 use crate::controller::Measurement;
 
 /// Where round-trip times spread more than the configured noise, the spread counts, up to this
@@ -29,7 +29,7 @@ pub(super) struct Seen {
     pub(super) busy: f64,
     pub(super) train: f64,
     pub(super) loss: f64,
-    /// The mean packet, and `1 / delta` packets.
+    /// The mean packet, and those to keep in the queue.
     pub(super) packet: f64,
     pub(super) packets: f64,
     /// Delay that is noise.
@@ -51,7 +51,7 @@ pub(super) struct Seen {
 }
 
 impl Seen {
-    pub(super) fn new(m: &Measurement, last_tick: Nanos, config: &CopaConfig) -> Self {
+    pub(super) fn new(m: &Measurement, last_tick: Nanos, config: &ForebayConfig) -> Self {
         let seconds = Nanos::as_secs_f64;
         let base = seconds(m.min_rtt).max(1e-4);
         let rtt = seconds(m.standing_rtt);
@@ -78,7 +78,7 @@ impl Seen {
             train: m.train_rate.map_or(0.0, bytes_per_second),
             loss: m.loss,
             packet,
-            packets: packet / config.delta,
+            packets: packet * config.queue_packets,
             noise: seconds(m.rtt_spread).clamp(noise, noise * NOISE_RANGE),
             used: m.peak_sent.as_f64(),
             backlogged: m.backlog > Bytes::ZERO,
@@ -93,7 +93,7 @@ impl Seen {
         }
     }
 
-    /// The bytes to keep in the bottleneck's queue at `rate`: `1 / delta` packets, and what noise
+    /// The bytes to keep in the bottleneck's queue at `rate`: the configured packets, and what noise
     /// covers.
     pub(super) fn target(&self, rate: f64) -> f64 {
         self.packets + rate * self.noise
