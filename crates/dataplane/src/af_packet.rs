@@ -43,15 +43,7 @@ impl PacketPort {
                 netdev.name
             );
         }
-        let protocol = (libc::ETH_P_ALL as u16).to_be();
-        let kind = libc::SOCK_RAW | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
-        // SAFETY: no pointers; protocol 0 receives nothing until `bind` names the interface.
-        let fd = unsafe { libc::socket(libc::AF_PACKET, kind, 0) };
-        if fd < 0 {
-            return Err(last("opening an AF_PACKET socket"));
-        }
-        // SAFETY: `fd` is a fresh descriptor that nothing else owns.
-        let socket = unsafe { OwnedFd::from_raw_fd(fd) };
+        let socket = socket()?;
         set(&socket, libc::SOL_PACKET, libc::PACKET_AUXDATA, &1i32)?;
         set(&socket, libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, &1i32)?;
         set(&socket, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, &RECEIVE_BUFFER)?;
@@ -63,22 +55,7 @@ impl PacketPort {
             mr_address: [0; 8],
         };
         set(&socket, libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, &promiscuous)?;
-        // SAFETY: all-zero is a valid `sockaddr_ll`.
-        let mut address: libc::sockaddr_ll = unsafe { zeroed() };
-        address.sll_family = libc::AF_PACKET as u16;
-        address.sll_protocol = protocol;
-        address.sll_ifindex = netdev.index as i32;
-        // SAFETY: `address` is a valid `sockaddr_ll` of the size given.
-        let bound = unsafe {
-            libc::bind(
-                socket.as_raw_fd(),
-                (&raw const address).cast(),
-                size_of::<libc::sockaddr_ll>() as u32,
-            )
-        };
-        if bound < 0 {
-            return Err(last(format!("binding to interface `{}`", netdev.name)));
-        }
+        bind(&socket, netdev, libc::ETH_P_ALL as u16)?;
         Ok(Self { _lock: lock, netdev: netdev.clone(), socket, stats: PortStats::default() })
     }
 }
@@ -220,7 +197,40 @@ impl Port for PacketPort {
     }
 }
 
-fn set<T>(socket: &OwnedFd, level: i32, option: i32, value: &T) -> Result<(), Error> {
+/// A socket for whole frames, which receives nothing until it is bound.
+pub(crate) fn socket() -> Result<OwnedFd, Error> {
+    let kind = libc::SOCK_RAW | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
+    // SAFETY: no pointers; protocol 0 receives nothing until `bind` names another.
+    let fd = unsafe { libc::socket(libc::AF_PACKET, kind, 0) };
+    if fd < 0 {
+        return Err(last("opening an AF_PACKET socket"));
+    }
+    // SAFETY: `fd` is a fresh descriptor that nothing else owns.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// Has `socket` send through `netdev` and receive what comes in there of `protocol`; 0 is nothing.
+pub(crate) fn bind(socket: &OwnedFd, netdev: &Netdev, protocol: u16) -> Result<(), Error> {
+    // SAFETY: all-zero is a valid `sockaddr_ll`.
+    let mut address: libc::sockaddr_ll = unsafe { zeroed() };
+    address.sll_family = libc::AF_PACKET as u16;
+    address.sll_protocol = protocol.to_be();
+    address.sll_ifindex = netdev.index as i32;
+    // SAFETY: `address` is a valid `sockaddr_ll` of the size given.
+    let bound = unsafe {
+        libc::bind(
+            socket.as_raw_fd(),
+            (&raw const address).cast(),
+            size_of::<libc::sockaddr_ll>() as u32,
+        )
+    };
+    if bound < 0 {
+        return Err(last(format!("binding to interface `{}`", netdev.name)));
+    }
+    Ok(())
+}
+
+pub(crate) fn set<T>(socket: &OwnedFd, level: i32, option: i32, value: &T) -> Result<(), Error> {
     // SAFETY: `value` is valid for reading its own size.
     let done = unsafe {
         libc::setsockopt(

@@ -8,6 +8,7 @@ mod af_packet;
 mod bpf;
 pub mod clock;
 mod error;
+mod injector;
 mod lock;
 pub mod netdev;
 mod packet;
@@ -21,6 +22,7 @@ pub mod wait;
 mod xdp;
 
 pub use error::Error;
+pub use injector::Injector;
 pub use netdev::Netdev;
 pub use packet::Packet;
 pub use policy::PolicyKind;

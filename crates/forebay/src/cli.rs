@@ -4,7 +4,7 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use clap::{ArgAction, Args, Parser, Subcommand};
-use forebay_lab::compare::Bands;
+use forebay_lab::compare::{Arms, Bands};
 
 /// Moves network queues to where they can be controlled, and controls them well.
 #[derive(Debug, Parser)]
@@ -153,6 +153,9 @@ pub(crate) struct CompareArgs {
     pub(crate) a: PathBuf,
     /// What to hold against it.
     pub(crate) b: PathBuf,
+    /// Hold arms of A against others of B, such as forebay=kernel for `fifo_forebay` and `fifo_kernel`.
+    #[arg(long, value_name = "WORD=WORD")]
+    pub(crate) arms: Option<Arms>,
     /// What counts as the same, such as `throughput=5%,delay=15%|2ms,drops=any`.
     #[arg(long, value_name = "BANDS", default_value = "")]
     pub(crate) band: Bands,

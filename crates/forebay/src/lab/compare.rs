@@ -8,7 +8,10 @@ use crate::cli::CompareArgs;
 
 /// Compares two stored results; an error if too few pairs are within their bands.
 pub(super) fn run(args: &CompareArgs) -> Result<(), Failure> {
-    let (a, b) = (compare::load(&args.a)?, compare::load(&args.b)?);
+    let (mut a, mut b) = (compare::load(&args.a)?, compare::load(&args.b)?);
+    if let Some(arms) = &args.arms {
+        (a, b) = arms.select(a, b);
+    }
     let comparison = compare::compare(&a, &b, &args.band);
     print(&compare::text(&comparison, report::colour_wanted()))?;
     let name = |path: &Path| path.display().to_string();

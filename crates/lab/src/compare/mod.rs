@@ -4,6 +4,7 @@
 //! Runs are matched by cell, arm and seed. For each cell and arm, the medians over the matched seeds
 //! of every measure are compared, and whether they are within the measure's [`Band`].
 
+mod arms;
 mod band;
 mod load;
 mod measure;
@@ -11,6 +12,7 @@ mod show;
 #[cfg(test)]
 mod tests;
 
+pub use arms::{Arms, ArmsError};
 pub use band::{Band, BandError, Bands};
 pub use load::load;
 pub use measure::Measure;

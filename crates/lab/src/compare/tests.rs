@@ -134,3 +134,17 @@ fn stored_runs_and_summaries_are_read_alike() {
     assert!(damaged.contains("line 1: not summaries of runs"), "{damaged}");
     assert!(load(&dir).is_err());
 }
+
+#[test]
+fn arms_of_one_result_are_held_against_each_other() {
+    let runs: Vec<_> =
+        [("fifo_forebay", 20), ("fifo_kernel", 23), ("sfq_forebay", 9), ("other", 1)]
+            .map(|(arm, wait)| summary(96, arm, 1, 80, wait))
+            .into();
+    let arms: Arms = "forebay=kernel".parse().unwrap();
+    let (a, b) = arms.select(runs.clone(), runs);
+    let c = compare(&a, &b, &Bands::default());
+    assert_eq!((c.pairs.len(), c.only_a, c.only_b), (1, 1, 0));
+    assert_eq!(c.pairs[0].arm, "fifo");
+    assert_eq!(difference(&c.pairs[0], Measure::DelayMean).absolute, Some(3.0));
+}

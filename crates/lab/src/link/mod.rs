@@ -1,32 +1,37 @@
 //! The laboratory's link: a process that stands for the network between two sites.
 //!
 //! Frames from the left and from the cross port share a bottleneck queue and go out on the right
-//! after the propagation delay; frames from the right only take that delay. What the bottleneck's
-//! queue did to each packet is written down: it is the truth that the boxes' estimates are held to.
+//! after the propagation delay; frames from the right only take that delay. The queue is this
+//! project's, or one of the kernel's. What it did to each packet is written down: it is the truth
+//! that the boxes' estimates are held to.
 
 mod bottleneck;
 mod ends;
+mod journal;
+mod kernel;
+mod neck;
 mod queue;
 mod spec;
+mod waiting;
 
 use std::collections::VecDeque;
 use std::io::{self, BufRead, Write};
 use std::os::fd::AsRawFd;
 use std::path::PathBuf;
 
-use forebay_dataplane::packet_log::{Fate, PacketLog, Record};
 use forebay_dataplane::record::{HopCounters, KernelDrops};
 use forebay_dataplane::wait::{Waiter, precise_timers};
-use forebay_dataplane::{Frame, Method, Netdev, Packet, Pool, Port, clock, port};
-use forebay_queue::{DropReason, Packet as _, Qdisc};
+use forebay_dataplane::{Frame, Method, Netdev, Pool, Port, clock, port};
 use forebay_units::Nanos;
-use forebay_wire::Frame as Parsed;
 
 pub use self::queue::QueueSpec;
-pub use self::spec::LinkSpec;
+pub use self::spec::{LinkSpec, NeckSpec};
 
 use self::bottleneck::Bottleneck;
 use self::ends::Ends;
+use self::journal::Journal;
+use self::kernel::KernelNeck;
+use self::neck::Neck;
 
 /// Why a link cannot run, or had to stop.
 #[derive(Debug, thiserror::Error)]
@@ -83,15 +88,12 @@ struct Link {
     pool: Pool,
     /// Frames that have arrived at the other end and wait for the port to take them.
     out: Vec<VecDeque<Frame>>,
-    bottleneck: Bottleneck<Box<dyn Qdisc<Packet>>>,
+    neck: Box<dyn Neck>,
     delay: Nanos,
     rightward: VecDeque<InFlight>,
     leftward: VecDeque<InFlight>,
     ends: Ends,
-    log: PacketLog,
-    log_path: PathBuf,
-    policy_drops: u64,
-    marked: u64,
+    journal: Journal,
     /// Frames for both left and cross are sent twice.
     copies: u64,
     kernel: KernelDrops,
@@ -104,24 +106,28 @@ impl Link {
             names.into_iter().flatten().map(|n| Netdev::find(n)).collect::<Result<_, _>>()?;
         let mtu = netdevs.iter().map(|n| n.mtu).max().unwrap_or(0);
         let mut pool = spec.pool(mtu)?;
-        let log_path = spec.packet_log.clone();
-        let log = PacketLog::create(&log_path, spec.packet_limit)
-            .map_err(|source| LinkError::Write { path: log_path.clone(), source })?;
+        let neck: Box<dyn Neck> = match &spec.neck {
+            NeckSpec::Forebay { queue } => {
+                let queue = queue.build().map_err(LinkError::Queue)?;
+                Box::new(Bottleneck::new(queue, spec.rate()))
+            }
+            NeckSpec::Kernel { entry, exit } => {
+                let [entry, exit] = [Netdev::find(entry)?, Netdev::find(exit)?];
+                Box::new(KernelNeck::new(&entry, &exit, spec.rate(), &mut pool)?)
+            }
+        };
         Ok(Self {
             ports: port::open(&netdevs, Method::Auto, &mut pool)?,
             // What comes before there are ports was never ours to lose.
             kernel: KernelDrops::from_now(&netdevs)?,
             pool,
             out: netdevs.iter().map(|_| VecDeque::new()).collect(),
-            bottleneck: Bottleneck::new(spec.queue.build().map_err(LinkError::Queue)?, spec.rate()),
+            neck,
             delay: spec.delay(),
             rightward: VecDeque::new(),
             leftward: VecDeque::new(),
             ends: Ends::default(),
-            log,
-            log_path,
-            policy_drops: 0,
-            marked: 0,
+            journal: Journal::create(spec.packet_log.clone(), spec.packet_limit)?,
             copies: 0,
         })
     }
@@ -134,6 +140,7 @@ impl Link {
             descriptors.extend(port.descriptors());
             port_of.resize(descriptors.len() - 1, i);
         }
+        descriptors.extend(self.neck.descriptors());
         let mut waiter = Waiter::new(descriptors);
         let mut batch = Vec::with_capacity(BATCH);
         while !waiter.is_ready(0) {
@@ -167,33 +174,18 @@ impl Link {
         }
         self.serve(now)?;
         for frame in batch.drain(..) {
-            let bytes = self.pool.bytes(&frame);
-            self.ends.learn(bytes, from);
-            let headers = match Parsed::parse(bytes) {
-                Ok(Parsed::Ip(headers)) => Some(headers),
-                _ => None,
-            };
-            let mut packet = Packet::new(frame, headers.as_ref(), now);
-            packet.source = from as u8;
-            let mut drops = Drops::default();
-            self.bottleneck.arrive(now, packet, &mut |p, r| drops.take(p, r));
-            self.discard(now, drops)?;
+            self.ends.learn(self.pool.bytes(&frame), from);
+            self.neck.enter(now, frame, from as u8, &mut self.pool, &mut self.journal)?;
         }
         Ok(())
     }
 
     /// Puts on the wire what has gone by `now`.
     fn serve(&mut self, now: Nanos) -> Result<(), LinkError> {
-        loop {
-            let mut drops = Drops::default();
-            let departure = self.bottleneck.depart(now, &mut |p, r| drops.take(p, r));
-            self.discard(now, drops)?;
-            let Some(departure) = departure else { return Ok(()) };
-            self.marked += u64::from(departure.packet.is_marked());
-            self.record(departure.start, &departure.packet, Fate::Sent)?;
-            let frame = departure.packet.into_frame(&mut self.pool);
-            self.rightward.push_back(InFlight { due: departure.end + self.delay, frame });
+        while let Some((frame, end)) = self.neck.leave(now, &mut self.pool, &mut self.journal)? {
+            self.rightward.push_back(InFlight { due: end + self.delay, frame });
         }
+        Ok(())
     }
 
     /// Frames reach the other end.
@@ -224,57 +216,24 @@ impl Link {
     /// When a frame is to be delivered next. Departures from the bottleneck need no wake-up of their
     /// own: they are computed, and the first that counts is delivered a propagation delay later.
     fn next_event(&self) -> Nanos {
-        let departure = self.bottleneck.next_event().map(|t| t + self.delay);
+        let departure = self.neck.next_event().map(|t| t + self.delay);
         let rightward = self.rightward.front().map(|f| f.due).or(departure);
         let leftward = self.leftward.front().map(|f| f.due);
         rightward.into_iter().chain(leftward).min().unwrap_or(Nanos::MAX)
     }
 
-    fn discard(&mut self, now: Nanos, drops: Drops) -> Result<(), LinkError> {
-        for packet in drops.0 {
-            self.policy_drops += 1;
-            self.record(now, &packet, Fate::Dropped)?;
-            let frame = packet.into_frame(&mut self.pool);
-            self.pool.release(frame);
-        }
-        Ok(())
-    }
-
-    fn record(&mut self, time: Nanos, packet: &Packet, fate: Fate) -> Result<(), LinkError> {
-        let sojourn = time.saturating_sub(packet.arrived);
-        let record = Record { time, sojourn, len: packet.len(), source: packet.source, fate };
-        self.log
-            .push(&record)
-            .map_err(|source| LinkError::Write { path: self.log_path.clone(), source })
-    }
-
     fn finish(mut self, spec: &LinkSpec) -> Result<(), LinkError> {
+        self.neck.settle(&mut self.pool, &mut self.journal)?;
         let pending: usize = self.out.iter().map(VecDeque::len).sum();
         let in_flight = self.rightward.len() + self.leftward.len();
         let mut counters = HopCounters::new("link", &mut self.ports, &self.kernel);
-        counters.policy_drops = self.policy_drops;
-        counters.marked = Some(self.marked);
-        counters.queued = self.bottleneck.backlog().packets + (pending + in_flight) as u64;
+        counters.policy_drops = self.journal.drops;
+        counters.marked = Some(self.journal.marks);
+        counters.queued = self.neck.queued() + (pending + in_flight) as u64;
+        counters.lost += self.neck.lost();
         counters.received += self.copies;
-        let failed = |path: &PathBuf| {
-            let path = path.clone();
-            move |source| LinkError::Write { path, source }
-        };
-        counters.write(&spec.counters).map_err(failed(&spec.counters))?;
-        let left_out = self.log.finish().map_err(failed(&self.log_path))?;
-        if left_out > 0 {
-            tracing::warn!("{left_out} packets past the limit are not recorded");
-        }
-        Ok(())
-    }
-}
-
-/// Packets that the queue dropped, mostly none: an empty vector takes no memory.
-#[derive(Default)]
-struct Drops(Vec<Packet>);
-
-impl Drops {
-    fn take(&mut self, packet: Packet, _reason: DropReason) {
-        self.0.push(packet);
+        let path = &spec.counters;
+        counters.write(path).map_err(|source| LinkError::Write { path: path.clone(), source })?;
+        self.journal.finish()
     }
 }

@@ -9,12 +9,12 @@ use forebay_config::Limit;
 
 use super::addresses::Place;
 use super::exec;
-use super::network::{CROSS, INSIDE, LEFT, Network, OUTSIDE, RIGHT, UP};
+use super::network::{CROSS, INSIDE, LEFT, Network, OUTSIDE, QUEUE, RIGHT, UP, WIRE};
 use super::process::{Kind, Processes};
 use super::rundir::RunDir;
 use crate::engine::{EngineError, Job};
-use crate::link::{LinkSpec, QueueSpec};
-use crate::scenario::{Bundle, Origin, Process, Queue, Sendbox};
+use crate::link::{LinkSpec, NeckSpec, QueueSpec};
+use crate::scenario::{Bundle, Maker, Origin, Process, Queue, Sendbox};
 
 /// Where the boxes listen for each other.
 const SENDBOX_PORT: u16 = 28_316;
@@ -98,15 +98,21 @@ fn write(dir: &RunDir, name: &str, text: String) -> Result<PathBuf, EngineError>
 fn link(job: &Job<'_>, files: &Files) -> Result<LinkSpec, EngineError> {
     let path = job.scenario.path;
     let full = path.rate.bytes_in(job.scenario.length()).0 / FRAME;
-    let queue = QueueSpec::of(&job.arm.queue, &path)
-        .ok_or_else(|| EngineError::Unfit(format!("no queue {} here", job.arm.queue)))?;
+    let neck = match job.arm.queue.by {
+        Maker::Kernel => NeckSpec::Kernel { entry: QUEUE.to_owned(), exit: WIRE.to_owned() },
+        Maker::Forebay => {
+            let queue = QueueSpec::of(&job.arm.queue, &path)
+                .ok_or_else(|| EngineError::Unfit(format!("no queue {} here", job.arm.queue)))?;
+            NeckSpec::Forebay { queue }
+        }
+    };
     Ok(LinkSpec {
         left: LEFT.to_owned(),
         right: RIGHT.to_owned(),
         cross: has_cross(job).then(|| CROSS.to_owned()),
         rate_bps: path.rate.as_bps(),
         delay_ns: path.rtt.0 / 2,
-        queue,
+        neck,
         packet_log: files.link_packets.clone(),
         // An ACK for each packet and drops as many again, and a margin for short runs.
         packet_limit: 4 * full + 100_000,

@@ -50,17 +50,39 @@ pub(super) fn in_namespace<T: Send>(
     })
 }
 
+/// Runs `f` on a thread of its own in a network namespace that is new and ends with it.
+pub(super) fn in_new_namespace<T: Send>(f: impl FnOnce() -> T + Send) -> io::Result<T> {
+    std::thread::scope(|scope| {
+        let thread = scope.spawn(|| {
+            // SAFETY: takes a flag, and changes the network namespace of this thread alone.
+            match unsafe { libc::unshare(libc::CLONE_NEWNET) } {
+                0 => Ok(f()),
+                _ => Err(io::Error::last_os_error()),
+            }
+        });
+        thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}
+
 /// Runs `command` to its end with `input`.
 ///
 /// # Errors
 /// If it cannot be started or fails, with what it said.
 pub(super) fn run(command: &mut Command, input: &str) -> Result<(), EngineError> {
+    output(command, input).map(drop)
+}
+
+/// Runs `command` to its end with `input`, and gives what it wrote.
+///
+/// # Errors
+/// As [`run`].
+pub(super) fn output(command: &mut Command, input: &str) -> Result<String, EngineError> {
     let program = command.get_program().to_string_lossy().into_owned();
     let args = command.get_args().map(|a| a.to_string_lossy().into_owned());
     let line = std::iter::once(program).chain(args).collect::<Vec<_>>().join(" ");
     let failed = |message: String| EngineError::Command { command: line, message };
     let started =
-        command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn();
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
     let output = started.and_then(|mut child| {
         if let Some(mut stdin) = child.stdin.take() {
             // Where it fails, the command has ended and says why.
@@ -69,7 +91,9 @@ pub(super) fn run(command: &mut Command, input: &str) -> Result<(), EngineError>
         child.wait_with_output()
     });
     match output {
-        Ok(output) if output.status.success() => Ok(()),
+        Ok(output) if output.status.success() => {
+            Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+        }
         Ok(output) => Err(failed(String::from_utf8_lossy(&output.stderr).trim().to_owned())),
         Err(e) if e.kind() == io::ErrorKind::NotFound => {
             Err(failed(format!("{e}: install the packages iproute2 and ethtool")))
@@ -78,12 +102,13 @@ pub(super) fn run(command: &mut Command, input: &str) -> Result<(), EngineError>
     }
 }
 
-/// Runs a batch of `ip` commands, in the namespace `name` or in this one.
+/// Runs a batch of commands of `program`, which is `ip` or `tc`, in the namespace `name` or in this
+/// one.
 ///
 /// # Errors
 /// If one fails, with what it said and its line.
-pub(super) fn ip(name: Option<&str>, batch: &str) -> Result<(), EngineError> {
-    let mut command = Command::new("ip");
+pub(super) fn batch(program: &str, name: Option<&str>, batch: &str) -> Result<(), EngineError> {
+    let mut command = Command::new(program);
     if let Some(name) = name {
         command.args(["-n", name]);
     }
@@ -95,7 +120,7 @@ pub(super) fn ip(name: Option<&str>, batch: &str) -> Result<(), EngineError> {
                 .next()
                 .and_then(|n| n.trim().parse::<usize>().ok())
                 .and_then(|n| batch.lines().nth(n.checked_sub(1)?));
-            let command = line.map_or(command, |line| format!("ip {line}"));
+            let command = line.map_or(command, |line| format!("{program} {line}"));
             EngineError::Command { command, message }
         }
         other => other,

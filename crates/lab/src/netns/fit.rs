@@ -23,7 +23,7 @@ fn missing(job: &Job<'_>) -> Option<String> {
     if scenario.sites > 1 || outer.is_some() {
         return Some("network of several sendboxes".to_owned());
     }
-    if queue.by == Maker::Kernel || QueueSpec::of(queue, &scenario.path).is_none() {
+    if queue.by == Maker::Forebay && QueueSpec::of(queue, &scenario.path).is_none() {
         return Some(format!("queue \"{queue}\""));
     }
     scenario.traffic.iter().find_map(|traffic| match &traffic.kind {

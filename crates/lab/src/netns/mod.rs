@@ -6,6 +6,9 @@
 //!   fb-ID-x  cross ──────────────────────────────── fb-cross ─────┘
 //! ```
 //!
+//! Where the bottleneck's queue is the kernel's, the link's namespace has another pair of interfaces,
+//! `fb-queue` with the queueing discipline and `fb-wire`, through which the link sends to itself.
+//!
 //! All hosts are in one subnet. The sendbox and the link are processes that pass frames between
 //! their interfaces, the receivebox watches a bridge. Traffic programs run in the namespaces of the
 //! hosts. Everything that a run sets up is noted in its run directory, removed when it ends in
@@ -20,6 +23,7 @@ pub(crate) mod fit;
 mod network;
 mod process;
 mod programs;
+mod qdisc;
 mod run;
 mod rundir;
 

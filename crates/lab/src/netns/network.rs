@@ -2,10 +2,10 @@ use std::fs;
 use std::process::Command;
 
 use super::addresses::Place;
-use super::exec;
 use super::rundir::RunDir;
-use crate::engine::EngineError;
-use crate::scenario::IpVersion;
+use super::{exec, qdisc};
+use crate::engine::{EngineError, Job};
+use crate::scenario::{IpVersion, Maker};
 
 /// An end of a link: where it is and what it is called there.
 type End = (Place, &'static str);
@@ -15,6 +15,10 @@ pub(super) const OUTSIDE: &str = "fb-out";
 pub(super) const LEFT: &str = "fb-left";
 pub(super) const RIGHT: &str = "fb-right";
 pub(super) const CROSS: &str = "fb-cross";
+/// With the kernel's queueing discipline, where the bottleneck is the kernel's.
+pub(super) const QUEUE: &str = "fb-queue";
+/// Where what leaves that discipline comes out.
+pub(super) const WIRE: &str = "fb-wire";
 pub(super) const UP: &str = "fb-up";
 const DOWN: &str = "fb-down";
 const BRIDGE: &str = "fb-br";
@@ -26,6 +30,9 @@ const LINKS: [(End, End); 5] = [
     ((Place::Receivebox, DOWN), (Place::SiteB, "fb-b")),
     ((Place::Cross, "fb-x"), (Place::Path, CROSS)),
 ];
+
+/// A bottleneck of the kernel's: the link hands frames in at one end and takes them at the other.
+const NECK: (End, End) = ((Place::Path, QUEUE), (Place::Path, WIRE));
 
 /// Settings of every namespace, against what Linux does for the benefit of hosts that are none of
 /// ours: forwarding, and answering ARP for an address on an interface that does not have it.
@@ -58,17 +65,20 @@ const OFFLOADS: [&str; 10] = ["tso", "off", "gso", "off", "gro", "off", "tx", "o
 /// The namespaces of a run and the links between them; gone when dropped.
 pub(super) struct Network {
     id: String,
+    links: Vec<(End, End)>,
 }
 
 impl Network {
-    /// Sets up everything that the kernel does.
-    pub(super) fn set_up(dir: &RunDir, ip: IpVersion, ecn: bool) -> Result<Self, EngineError> {
+    /// Sets up everything that the kernel does for `job`.
+    pub(super) fn set_up(dir: &RunDir, job: &Job<'_>) -> Result<Self, EngineError> {
+        let (ip, ecn) = (job.scenario.ip, job.scenario.ecn);
         let id = dir.id().to_owned();
         let names = Place::ALL.map(|place| place.namespace(&id));
         // Noted before it is there: a run killed in between leaves nothing that is not noted.
         dir.note_namespaces(&names)?;
-        let network = Self { id };
-        exec::ip(None, &lines(names.iter().map(|name| format!("netns add {name}"))))?;
+        let neck = (job.arm.queue.by == Maker::Kernel).then_some(NECK);
+        let network = Self { id, links: LINKS.into_iter().chain(neck).collect() };
+        exec::batch("ip", None, &lines(names.iter().map(|name| format!("netns add {name}"))))?;
         for place in Place::ALL {
             network.set(place, &FOR_ALL)?;
         }
@@ -83,9 +93,12 @@ impl Network {
                 right.namespace(&network.id),
             )
         };
-        exec::ip(None, &lines(LINKS.map(link)))?;
+        exec::batch("ip", None, &lines(network.links.iter().copied().map(link)))?;
         for place in Place::ALL {
             network.configure(place, ip)?;
+        }
+        if neck.is_some() {
+            qdisc::attach(job, &network.namespace(Place::Path), QUEUE)?;
         }
         Ok(network)
     }
@@ -112,7 +125,8 @@ impl Network {
     fn configure(&self, place: Place, ip: IpVersion) -> Result<(), EngineError> {
         let name = self.namespace(place);
         let namespace = exec::open_namespace(&name)?;
-        let devices: Vec<_> = LINKS
+        let devices: Vec<_> = self
+            .links
             .iter()
             .flat_map(|(left, right)| [left, right])
             .filter(|(at, _)| *at == place)
@@ -147,7 +161,7 @@ impl Network {
                 IpVersion::V6 => format!("address add {address}/64 dev {device} nodad"),
             });
         }
-        exec::ip(Some(&name), &lines(batch))
+        exec::batch("ip", Some(&name), &lines(batch))
     }
 }
 

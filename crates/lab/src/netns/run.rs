@@ -4,16 +4,18 @@ use std::time::{Duration, Instant};
 use forebay_dataplane::clock;
 use forebay_units::Nanos;
 
+use super::addresses::Place;
 use super::boxes::{self, Files};
 use super::faults::Faults;
-use super::network::Network;
+use super::network::{Network, QUEUE};
 use super::process::{Kind, Processes};
 use super::programs::{Program, programs};
+use super::qdisc::Counted;
 use super::rundir::RunDir;
-use super::{collect, exec, fit};
+use super::{collect, exec, fit, qdisc};
 use crate::engine::{Engine, EngineError, Interrupt, Job, Phase, Progress};
 use crate::results::Run;
-use crate::scenario::Process;
+use crate::scenario::{Maker, Process};
 use crate::traffic::Start;
 
 /// How long processes may take to be set up; connecting may meet a lost packet or two.
@@ -36,7 +38,8 @@ impl Engine for Netns {
 
     fn check(&self, job: &Job<'_>) -> Result<(), EngineError> {
         fit::check(job)?;
-        usable()
+        usable()?;
+        qdisc::check(job)
     }
 
     fn run(
@@ -51,7 +54,7 @@ impl Engine for Netns {
         // Dropped in the opposite order, also on an error, an interrupt or a panic: processes,
         // namespaces, directory.
         let dir = RunDir::create()?;
-        let network = Network::set_up(&dir, job.scenario.ip, job.scenario.ecn)?;
+        let network = Network::set_up(&dir, job)?;
         let mut processes = Processes::new();
 
         boxes::start(job, &dir, &network, &mut processes)?;
@@ -88,7 +91,15 @@ impl Engine for Netns {
         let faults = faults.into_records(&processes);
         processes.end()?;
         let all: Vec<_> = firsts.into_iter().chain(seconds).collect();
-        let run = collect::collect(job, start, &Files::new(&dir), &all)?;
+        let mut run = collect::collect(job, start, &Files::new(&dir), &all)?;
+        if job.arm.queue.by == Maker::Kernel {
+            // The link has ended, and the queue is empty: the kernel's count is final.
+            let counted = Counted::of(&network.namespace(Place::Path), QUEUE)?;
+            run.hops
+                .iter_mut()
+                .filter(|hop| hop.hop == "link")
+                .try_for_each(|hop| counted.settle(hop))?;
+        }
         Ok(Run { faults, ..run })
     }
 }
@@ -128,18 +139,9 @@ pub fn usable() -> Result<(), EngineError> {
     })
 }
 
-/// Moves a thread that does nothing else into a new namespace, which ends with it; the error's code
-/// if that cannot be.
+/// Makes a namespace that nobody needs; the error's code if that cannot be.
 fn try_namespace() -> Option<i32> {
-    let unshared = std::thread::spawn(|| {
-        // SAFETY: takes a flag, and changes the network namespace of this thread alone.
-        if unsafe { libc::unshare(libc::CLONE_NEWNET) } == 0 {
-            return None;
-        }
-        Some(std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EPERM))
-    });
-    // A thread that panicked says nothing of namespaces; the run itself will.
-    unshared.join().unwrap_or(None)
+    exec::in_new_namespace(|| ()).err().map(|e| e.raw_os_error().unwrap_or(libc::EPERM))
 }
 
 fn check_interrupt(interrupt: &Interrupt) -> Result<(), EngineError> {

@@ -237,6 +237,10 @@ impl Check<'_> {
             let what = format!("{} never marks: remove it", queue.kind.name());
             return Err(self.0.error_at(ecn.span(), format!("{key}.ecn"), what));
         }
+        if let (Some(ecn), QueueKind::Cake, false) = (&table.ecn, queue.kind, queue.ecn) {
+            let what = "cake always marks: remove it";
+            return Err(self.0.error_at(ecn.span(), format!("{key}.ecn"), what));
+        }
         self.fits(queue, path, table.limit.span(), &format!("{key}.limit"))
     }
 

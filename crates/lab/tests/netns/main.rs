@@ -14,9 +14,9 @@ use std::thread;
 use std::time::Duration;
 
 use forebay_dataplane::packet_log::Fate;
-use forebay_lab::engine::{EngineError, Interrupt, Job, Phase};
+use forebay_lab::engine::{Engine, EngineError, Interrupt, Job, Phase};
 use forebay_lab::results::Run;
-use forebay_lab::scenario::{self, Fault, Process, Scenario};
+use forebay_lab::scenario::{self, Fault, Maker, Process, Queue, QueueKind, Scenario};
 use forebay_lab::{link, netns, traffic};
 use forebay_units::Nanos;
 use traces::Traces;
@@ -48,9 +48,11 @@ fn tests() -> ExitCode {
         println!("skipped: the netns engine needs root, and said so: {error}");
         return ExitCode::SUCCESS;
     }
-    let tests: [(&str, fn()); 8] = [
+    let tests: [(&str, fn()); 10] = [
         ("all_traffic_flows_and_nothing_is_left", all_traffic_flows_and_nothing_is_left),
         ("hosts_that_ask_for_ecn_are_marked", hosts_that_ask_for_ecn_are_marked),
+        ("a_queue_of_the_kernel_s_is_accounted_for", a_queue_of_the_kernel_s_is_accounted_for),
+        ("a_queue_that_the_kernel_lacks_is_named", a_queue_that_the_kernel_lacks_is_named),
         ("a_killed_box_is_started_again", a_killed_box_is_started_again),
         ("an_interrupt_leaves_nothing", an_interrupt_leaves_nothing),
         ("a_panic_leaves_nothing", a_panic_leaves_nothing),
@@ -140,6 +142,47 @@ fn hosts_that_ask_for_ecn_are_marked() {
     assert!(marked > dropped, "{marked} marked, {dropped} dropped");
     let (marked, dropped) = link(false);
     assert!(marked == 0 && dropped > 0, "{marked} marked, {dropped} dropped");
+}
+
+/// HTB and a plain FIFO, which every kernel has.
+fn a_queue_of_the_kernel_s_is_accounted_for() {
+    let mut scenario = short(4);
+    let limit = "20 packets".parse().unwrap();
+    scenario.arms[0].queue = Queue { kind: QueueKind::Fifo, limit, by: Maker::Kernel, ecn: false };
+    let mut traces = Traces::default();
+    let job = Job { scenario: &scenario, arm: &scenario.arms[0], seed: 1 };
+    let run = netns::run(&job, &Interrupt::default(), &mut |_| traces.look(std::process::id()));
+    let run = run.unwrap();
+    traces.assert_seen_and_gone(1);
+    let count = |fate| run.bottleneck.iter().filter(|r| r.fate == fate).count() as u64;
+    let link = &run.hops[1];
+    assert!(link.policy_drops > 0 && link.sent > 1_000, "{link:?}");
+    // The kernel's own count, and what was seen to go in and not to come out.
+    assert_eq!(link.policy_drops, count(Fate::Dropped));
+    assert_eq!(link.received, link.sent + link.policy_drops + link.queued, "{link:?}");
+    assert_eq!(link.lost, 0);
+    let sources: BTreeSet<_> = run.bottleneck.iter().map(|r| r.source).collect();
+    assert_eq!(sources, [0, 2].into(), "the bundle's and the cross traffic's");
+    assert!(run.bottleneck.iter().any(|r| r.fate == Fate::Sent && r.sojourn > Nanos::ZERO));
+}
+
+/// Some kernels have no Cake, and then that is said before anything is set up.
+fn a_queue_that_the_kernel_lacks_is_named() {
+    let mut scenario = short(4);
+    let limit = "1000 packets".parse().unwrap();
+    scenario.arms[0].queue = Queue { kind: QueueKind::Cake, limit, by: Maker::Kernel, ecn: true };
+    let has = Command::new("unshare")
+        .args(["-n", "tc", "qdisc", "add", "dev", "lo", "root", "cake"])
+        .status()
+        .unwrap();
+    let job = Job { scenario: &scenario, arm: &scenario.arms[0], seed: 1 };
+    let checked = netns::Netns.check(&job);
+    assert_eq!(checked.is_ok(), has.success(), "{checked:?}");
+    if let Err(e) = checked {
+        let told = e.to_string();
+        assert!(told.contains("discipline cake") && told.contains("--engine uml"), "{told}");
+        assert_eq!(told.lines().count(), 1, "{told}");
+    }
 }
 
 fn a_killed_box_is_started_again() {

@@ -14,9 +14,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Output};
 use std::thread;
 
+use forebay_dataplane::packet_log::Fate;
 use forebay_lab::engine::{Engine, EngineError, Interrupt, Job, Phase};
 use forebay_lab::results::Run;
-use forebay_lab::scenario::{self, Scenario};
+use forebay_lab::scenario::{self, Maker, Queue, QueueKind, Scenario};
 use forebay_lab::uml::{self, Uml};
 use forebay_lab::{link, traffic};
 
@@ -55,8 +56,9 @@ fn tests() -> ExitCode {
         }
         Err(e) => panic!("{e}"),
     }
-    let tests: [(&str, fn()); 5] = [
+    let tests: [(&str, fn()); 6] = [
         ("a_seed_gives_the_same_run_again", a_seed_gives_the_same_run_again),
+        ("queues_of_the_kernel_s_are_accounted_for", queues_of_the_kernel_s_are_accounted_for),
         ("an_interrupt_leaves_nothing", an_interrupt_leaves_nothing),
         ("a_killed_guest_is_said_to_be", a_killed_guest_is_said_to_be),
         ("a_user_needs_no_rights", a_user_needs_no_rights),
@@ -109,6 +111,34 @@ fn a_seed_gives_the_same_run_again() {
     let job = Job { scenario: &scenario, arm: &scenario.arms[0], seed: 2 };
     let other = Uml.run(&job, &Interrupt::default(), &mut |_| {}).unwrap();
     assert!(other.requests != first.requests, "another seed asks for other things");
+}
+
+/// All that the scenario's vocabulary has, each small enough to drop or made to mark.
+fn queues_of_the_kernel_s_are_accounted_for() {
+    use QueueKind::{Cake, Codel, Fifo, FqCodel, Pie, Sfq};
+    for kind in [Fifo, Sfq, Codel, FqCodel, Pie, Cake] {
+        let mut scenario = short();
+        // Marks take their time, and a full queue leaves them none.
+        let ecn = kind.can_mark();
+        let limit = if ecn { "400 packets" } else { "40 packets" }.parse().unwrap();
+        scenario.ecn = true;
+        scenario.arms[0].queue = Queue { kind, limit, by: Maker::Kernel, ecn };
+        let run = run(&scenario, &Interrupt::default()).unwrap();
+        let name = kind.name();
+        let count = |fate| run.bottleneck.iter().filter(|r| r.fate == fate).count() as u64;
+        let link = &run.hops[1];
+        println!("{name}: {link:?}");
+        assert!(link.policy_drops > 0, "{name}: {link:?}");
+        // The kernel's own count, and what was seen to go in and not to come out.
+        assert_eq!(link.policy_drops, count(Fate::Dropped), "{name}");
+        assert_eq!(link.received, link.sent + link.policy_drops + link.queued, "{name}");
+        assert_eq!(link.lost, 0, "{name}");
+        assert_eq!(link.marked.unwrap() > 0, ecn, "{name}: {link:?}");
+        // With nobody late, 40 full frames of 126.2 us each are the longest that a FIFO holds.
+        let longest = run.bottleneck.iter().map(|r| r.sojourn.0).max().unwrap();
+        assert!(longest > 1_000_000, "{name}: {longest}");
+        assert!(kind != Fifo || longest <= 41 * 126_167, "{longest}");
+    }
 }
 
 fn an_interrupt_leaves_nothing() {

@@ -1,0 +1,68 @@
+use std::path::PathBuf;
+
+use forebay_dataplane::packet_log::{Fate, PacketLog, Record};
+use forebay_units::{Bytes, Nanos};
+
+use super::LinkError;
+
+/// What the bottleneck did to each packet, written down and counted.
+pub(super) struct Journal {
+    log: PacketLog,
+    path: PathBuf,
+    /// Packets that the queue dropped.
+    pub(super) drops: u64,
+    /// Packets that the queue marked.
+    pub(super) marks: u64,
+}
+
+/// What is known of a packet when it comes to the bottleneck.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Arrival {
+    pub(super) time: Nanos,
+    pub(super) len: Bytes,
+    /// The port it came from.
+    pub(super) source: u8,
+}
+
+impl Journal {
+    /// An empty one at `path`, for at most `limit` packets.
+    pub(super) fn create(path: PathBuf, limit: u64) -> Result<Self, LinkError> {
+        let log = PacketLog::create(&path, limit)
+            .map_err(|source| LinkError::Write { path: path.clone(), source })?;
+        Ok(Self { log, path, drops: 0, marks: 0 })
+    }
+
+    /// The packet that came in `arrival` left the queue at `now`.
+    pub(super) fn sent(
+        &mut self,
+        now: Nanos,
+        arrival: Arrival,
+        marked: bool,
+    ) -> Result<(), LinkError> {
+        self.marks += u64::from(marked);
+        self.record(now, arrival, Fate::Sent)
+    }
+
+    /// It was dropped, or is found to have been.
+    pub(super) fn dropped(&mut self, now: Nanos, arrival: Arrival) -> Result<(), LinkError> {
+        self.drops += 1;
+        self.record(now, arrival, Fate::Dropped)
+    }
+
+    fn record(&mut self, time: Nanos, arrival: Arrival, fate: Fate) -> Result<(), LinkError> {
+        let Arrival { time: arrived, len, source } = arrival;
+        let record = Record { time, sojourn: time.saturating_sub(arrived), len, source, fate };
+        let path = &self.path;
+        self.log.push(&record).map_err(|source| LinkError::Write { path: path.clone(), source })
+    }
+
+    /// Writes all of it out.
+    pub(super) fn finish(self) -> Result<(), LinkError> {
+        let path = self.path;
+        let left_out = self.log.finish().map_err(|source| LinkError::Write { path, source })?;
+        if left_out > 0 {
+            tracing::warn!("{left_out} packets past the limit are not recorded");
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,287 @@
+//! The kernel's own queueing disciplines at the bottleneck: what `tc` is told, and what it tells.
+//!
+//! HTB paces and the discipline is its only leaf, but for Cake, which paces itself and is meant to.
+//! HTB and not TBF: TBF asks its child for the next packet one packet's time before it can leave
+//! (`peek`), so that CoDel and its kin would judge a wait that is not over. HTB takes a packet when
+//! the wire is free for it, as this project's link does.
+
+use std::collections::BTreeMap;
+use std::process::Command;
+use std::sync::{Mutex, PoisonError};
+
+use forebay_units::{Bytes, Nanos};
+use serde::Deserialize;
+
+use super::exec;
+use crate::engine::{EngineError, Job};
+use crate::link::QueueSpec;
+use crate::results::HopCounters;
+use crate::scenario::{Maker, Path, Queue, QueueKind};
+
+/// The least that HTB lets through at once: a full frame.
+const BURST: Bytes = Bytes(1_514);
+/// How late HTB's timer may be without the rate falling short: what it would have sent meanwhile it
+/// sends then. In virtual time it is never late, and the burst passes only after an idle time.
+const LATE: Nanos = Nanos::from_micros(100);
+/// What a full frame takes of the memory that Cake limits.
+const BUFFER: u64 = 2_304;
+
+/// The command lines for `tc -batch` that put `queue` on `device`, paced to `path`'s rate.
+fn commands(queue: &Queue, path: &Path, device: &str) -> String {
+    let rate = path.rate.as_bps();
+    let Some(spec) = QueueSpec::of(queue, path) else {
+        // Cake: the one that only the kernel has. Lengths are those of frames, as everywhere here.
+        let memory = queue.limit_packets(path) * BUFFER;
+        return format!(
+            "qdisc add dev {device} root handle 2: cake bandwidth {rate}bit besteffort raw \
+             memlimit {memory}\n"
+        );
+    };
+    let burst = BURST.max(path.rate.bytes_in(LATE)).0;
+    format!(
+        "qdisc add dev {device} root handle 1: htb default 1\n\
+         class add dev {device} parent 1: classid 1:1 htb rate {rate}bit ceil {rate}bit \
+         burst {burst} cburst {burst} quantum 1514\n\
+         qdisc add dev {device} parent 1:1 handle 2: {}\n",
+        discipline(&spec)
+    )
+}
+
+/// The kernel's discipline with the parameters that this project's would have.
+fn discipline(spec: &QueueSpec) -> String {
+    let ecn = |on: bool| if on { "ecn" } else { "noecn" };
+    match *spec {
+        QueueSpec::Fifo { limit_bytes } => format!("bfifo limit {limit_bytes}"),
+        // At most 127 packets of a flow is all that it can.
+        QueueSpec::Sfq { limit_packets } => {
+            let depth = limit_packets.min(127);
+            format!(
+                "sfq limit {limit_packets} depth {depth} flows 1024 divisor 1024 quantum 1514 perturb 10"
+            )
+        }
+        QueueSpec::Codel { limit_packets, target_ns, interval_ns, ecn: on } => format!(
+            "codel limit {limit_packets} target {}us interval {}us {}",
+            target_ns / 1_000,
+            interval_ns / 1_000,
+            ecn(on)
+        ),
+        QueueSpec::FqCodel { limit_packets, target_ns, interval_ns, ecn: on } => format!(
+            "fq_codel limit {limit_packets} flows 1024 quantum 1514 target {}us interval {}us {}",
+            target_ns / 1_000,
+            interval_ns / 1_000,
+            ecn(on)
+        ),
+        QueueSpec::Pie { limit_packets, target_ns, tupdate_ns, ecn: on } => format!(
+            "pie limit {limit_packets} target {}us tupdate {}us {}",
+            target_ns / 1_000,
+            tupdate_ns / 1_000,
+            ecn(on)
+        ),
+    }
+}
+
+/// The kernel's name of a discipline.
+const fn name(kind: QueueKind) -> &'static str {
+    match kind {
+        QueueKind::Fifo => "bfifo",
+        other => other.name(),
+    }
+}
+
+/// Puts the queue of `job` on `device` in the namespace `namespace`.
+pub(super) fn attach(job: &Job<'_>, namespace: &str, device: &str) -> Result<(), EngineError> {
+    let batch = commands(&job.arm.queue, &job.scenario.path, device);
+    exec::batch("tc", Some(namespace), &batch)
+}
+
+/// What a discipline has counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Counted {
+    /// Packets that it dropped.
+    pub(super) drops: u64,
+    /// Packets that it marked, or found marked where it would have.
+    pub(super) marks: u64,
+}
+
+/// What `tc -s -j qdisc` says of one.
+#[derive(Deserialize)]
+struct Statistics {
+    handle: String,
+    drops: u64,
+    #[serde(default)]
+    ecn_mark: u64,
+    /// Cake's.
+    #[serde(default)]
+    tins: Vec<Tin>,
+}
+
+#[derive(Deserialize)]
+struct Tin {
+    ecn_mark: u64,
+}
+
+impl Counted {
+    /// What the discipline on `device` in `namespace` has counted.
+    pub(super) fn of(namespace: &str, device: &str) -> Result<Self, EngineError> {
+        let mut tc = Command::new("tc");
+        tc.args(["-n", namespace, "-s", "-j", "qdisc", "show", "dev", device]);
+        let json = exec::output(&mut tc, "")?;
+        Self::parse(&json).ok_or_else(|| {
+            EngineError::Unfit(format!(
+                "`tc -s -j qdisc` says nothing of the queue that it set up: {json}"
+            ))
+        })
+    }
+
+    fn parse(json: &str) -> Option<Self> {
+        let all: Vec<Statistics> = serde_json::from_str(json).ok()?;
+        // Its parent counts what it drops as well.
+        let own = all.into_iter().find(|s| s.handle == "2:")?;
+        let tins: u64 = own.tins.iter().map(|tin| tin.ecn_mark).sum();
+        Some(Self { drops: own.drops, marks: own.ecn_mark + tins })
+    }
+
+    /// Puts the kernel's count of drops into the account of `link`, which has counted what went in
+    /// and never came out. Where the two differ, the account does not balance.
+    ///
+    /// # Errors
+    /// If more packets came out marked than the kernel marked.
+    pub(super) fn settle(self, link: &mut HopCounters) -> Result<(), EngineError> {
+        link.policy_drops = self.drops;
+        match link.marked {
+            Some(seen) if seen > self.marks => Err(EngineError::Unfit(format!(
+                "{seen} packets were marked in the kernel's queue, which counts {}",
+                self.marks
+            ))),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Whether this kernel has what the bottleneck of `job` needs. Asked of the kernel once.
+///
+/// # Errors
+/// [`EngineError::Unfit`] which names what it has not.
+pub(super) fn check(job: &Job<'_>) -> Result<(), EngineError> {
+    let queue = &job.arm.queue;
+    if queue.by != Maker::Kernel {
+        return Ok(());
+    }
+    let own = name(queue.kind);
+    let pacer = (queue.kind != QueueKind::Cake).then_some("htb");
+    static TRIED: Mutex<BTreeMap<&str, Option<String>>> = Mutex::new(BTreeMap::new());
+    let mut tried = TRIED.lock().unwrap_or_else(PoisonError::into_inner);
+    for kind in std::iter::once(own).chain(pacer) {
+        if let Some(why) = tried.entry(kind).or_insert_with(|| try_out(kind)) {
+            return Err(EngineError::Unfit(format!(
+                "this machine's kernel has no queueing discipline {kind} ({why}), which the queue \
+                 \"{queue}\" needs: run it with `--engine uml`, whose kernel has it"
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Why a discipline cannot be had, if it cannot.
+fn try_out(kind: &'static str) -> Option<String> {
+    let mut tc = Command::new("tc");
+    tc.args(["qdisc", "add", "dev", "lo", "root", kind]);
+    let tried = exec::in_new_namespace(|| exec::run(&mut tc, ""));
+    match tried {
+        Ok(Ok(())) => None,
+        Ok(Err(EngineError::Command { message, .. })) => {
+            Some(message.lines().next().unwrap_or_default().trim_end_matches('.').to_owned())
+        }
+        Ok(Err(e)) => Some(e.to_string()),
+        Err(e) => Some(e.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use forebay_units::Rate;
+
+    use super::*;
+
+    const PATH: Path = Path { rate: Rate::from_mbps(96), rtt: Nanos::from_millis(50) };
+
+    fn told(kind: QueueKind, limit: &str, ecn: bool) -> String {
+        let limit = limit.parse().unwrap();
+        commands(&Queue { kind, limit, by: Maker::Kernel, ecn }, &PATH, "dev0")
+    }
+
+    #[test]
+    fn every_discipline_is_told_what_ours_would_be() {
+        let fifo = told(QueueKind::Fifo, "1 bdp", false);
+        assert_eq!(
+            fifo,
+            "qdisc add dev dev0 root handle 1: htb default 1\n\
+             class add dev dev0 parent 1: classid 1:1 htb rate 96000000bit ceil 96000000bit \
+             burst 1514 cburst 1514 quantum 1514\n\
+             qdisc add dev dev0 parent 1:1 handle 2: bfifo limit 600000\n"
+        );
+        let leaf = |kind, limit, ecn| {
+            let told = told(kind, limit, ecn);
+            told.lines().last().unwrap().rsplit_once(": ").unwrap().1.to_owned()
+        };
+        assert_eq!(
+            leaf(QueueKind::Sfq, "2000 packets", false),
+            "sfq limit 2000 depth 127 flows 1024 divisor 1024 quantum 1514 perturb 10"
+        );
+        assert!(leaf(QueueKind::Sfq, "100 packets", false).starts_with("sfq limit 100 depth 100"));
+        assert_eq!(
+            leaf(QueueKind::Codel, "1000 packets", true),
+            "codel limit 1000 target 5000us interval 100000us ecn"
+        );
+        assert_eq!(
+            leaf(QueueKind::FqCodel, "1000 packets", false),
+            "fq_codel limit 1000 flows 1024 quantum 1514 target 5000us interval 100000us noecn"
+        );
+        assert_eq!(
+            leaf(QueueKind::Pie, "1000 packets", true),
+            "pie limit 1000 target 15000us tupdate 15000us ecn"
+        );
+        assert_eq!(
+            told(QueueKind::Cake, "1000 packets", true),
+            "qdisc add dev dev0 root handle 2: cake bandwidth 96000000bit besteffort raw \
+             memlimit 2304000\n"
+        );
+    }
+
+    #[test]
+    fn a_fast_path_may_be_served_late() {
+        let path = Path { rate: Rate::from_mbps(10_000), ..PATH };
+        let limit = "1 bdp".parse().unwrap();
+        let queue = Queue { kind: QueueKind::Fifo, limit, by: Maker::Kernel, ecn: false };
+        assert!(commands(&queue, &path, "d").contains(" burst 125000 "), "100 us of 10 Gbit/s");
+    }
+
+    /// As `tc` of iproute2 6.1 writes it.
+    const FQ_CODEL: &str = r#"[{"kind":"htb","handle":"1:","root":true,"refcnt":2,"options":{"r2q":10,
+        "default":"0x1"},"bytes":9084,"packets":6,"drops":4,"overlimits":5,"requeues":0,"backlog":0,
+        "qlen":0},{"kind":"fq_codel","handle":"2:","parent":"1:1","options":{"limit":1000,"ecn":true},
+        "bytes":9084,"packets":6,"drops":3,"overlimits":0,"requeues":0,"backlog":0,"qlen":0,
+        "maxpacket":1514,"drop_overlimit":0,"new_flow_count":1,"ecn_mark":7,"new_flows_len":0}]"#;
+    const CAKE: &str = r#"[{"kind":"cake","handle":"2:","root":true,"drops":2,"memory_used":0,
+        "tins":[{"drops":1,"ecn_mark":5},{"drops":1,"ecn_mark":6}]}]"#;
+
+    #[test]
+    fn the_counts_are_the_discipline_s_own() {
+        assert_eq!(Counted::parse(FQ_CODEL), Some(Counted { drops: 3, marks: 7 }));
+        assert_eq!(Counted::parse(CAKE), Some(Counted { drops: 2, marks: 11 }));
+        let fifo = r#"[{"kind":"bfifo","handle":"2:","parent":"1:1","drops":9}]"#;
+        assert_eq!(Counted::parse(fifo), Some(Counted { drops: 9, marks: 0 }));
+        assert_eq!(Counted::parse(r#"[{"kind":"noqueue","handle":"0:","drops":0}]"#), None);
+        assert_eq!(Counted::parse("no JSON"), None);
+    }
+
+    #[test]
+    fn the_kernel_s_counts_are_held_against_what_was_seen() {
+        let link = HopCounters { policy_drops: 5, marked: Some(7), ..HopCounters::default() };
+        let mut settled = link.clone();
+        Counted { drops: 6, marks: 7 }.settle(&mut settled).unwrap();
+        assert_eq!((settled.policy_drops, settled.marked), (6, Some(7)));
+        let error = Counted { drops: 5, marks: 6 }.settle(&mut link.clone()).unwrap_err();
+        assert!(error.to_string().contains("7 packets were marked"), "{error}");
+    }
+}
