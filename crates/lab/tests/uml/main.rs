@@ -127,7 +127,6 @@ fn queues_of_the_kernel_s_are_accounted_for() {
         let name = kind.name();
         let count = |fate| run.bottleneck.iter().filter(|r| r.fate == fate).count() as u64;
         let link = &run.hops[1];
-        println!("{name}: {link:?}");
         assert!(link.policy_drops > 0, "{name}: {link:?}");
         // The kernel's own count, and what was seen to go in and not to come out.
         assert_eq!(link.policy_drops, count(Fate::Dropped), "{name}");
