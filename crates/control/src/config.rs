@@ -2,6 +2,8 @@ use core::fmt;
 
 use forebay_units::{Bytes, Nanos, Rate};
 
+use crate::basic_delay::BasicDelayConfig;
+use crate::bbr::BbrConfig;
 use crate::controller::ControllerKind;
 
 /// How a bundle is to be controlled.
@@ -24,6 +26,10 @@ pub struct BundleConfig {
     pub forebay: ForebayConfig,
     /// The parameters of Copa.
     pub copa: CopaConfig,
+    /// Those of BasicDelay.
+    pub basic_delay: BasicDelayConfig,
+    /// Those of BBR.
+    pub bbr: BbrConfig,
 }
 
 /// How the bundle's packets are sampled.
@@ -79,6 +85,8 @@ impl Default for BundleConfig {
             controller: ControllerKind::default(),
             forebay: ForebayConfig::default(),
             copa: CopaConfig::default(),
+            basic_delay: BasicDelayConfig::default(),
+            bbr: BbrConfig::default(),
         }
     }
 }
@@ -113,8 +121,7 @@ impl BundleConfig {
     /// # Errors
     /// The first field that makes no sense, and what to do about it.
     pub fn validate(&self) -> Result<(), ConfigError> {
-        let Self { min_rate, max_rate, initial_rate, tick, epoch, controller: _, forebay, copa } =
-            self;
+        let Self { min_rate, max_rate, initial_rate, tick, epoch, forebay, copa, .. } = self;
         if *min_rate == Rate::ZERO || min_rate > max_rate {
             return Err(ConfigError::RateBounds { min: *min_rate, max: *max_rate });
         }
@@ -132,7 +139,7 @@ impl BundleConfig {
         if epoch.min > epoch.initial || epoch.initial > epoch.max {
             return Err(ConfigError::EpochOrder);
         }
-        for (name, value, least, most) in [
+        let own = [
             ("epoch.overhead", epoch.overhead, 1e-6, 1.0),
             ("epoch.feedback_wire", epoch.feedback_wire.as_f64(), 1.0, 65_535.0),
             ("forebay.queue_packets", forebay.queue_packets, 1.0, 1024.0),
@@ -142,7 +149,9 @@ impl BundleConfig {
             ("forebay.drain_after", forebay.drain_after.as_secs_f64(), 0.1, 3600.0),
             ("copa.delta", copa.delta, 0.001, 1.0),
             ("copa.max_velocity", copa.max_velocity, 1.0, 1024.0),
-        ] {
+        ];
+        let others = self.basic_delay.ranges().into_iter().chain(self.bbr.ranges());
+        for (name, value, least, most) in own.into_iter().chain(others) {
             if !(least..=most).contains(&value) {
                 return Err(ConfigError::OutOfRange { name, value, least, most });
             }
@@ -265,6 +274,17 @@ mod tests {
             (
                 BundleConfig { copa: CopaConfig { delta: f64::NAN, ..copa }, ..base },
                 "copa.delta NaN: set it between 0.001 and 1",
+            ),
+            (
+                BundleConfig {
+                    basic_delay: BasicDelayConfig { beta: 2.0, ..base.basic_delay },
+                    ..base
+                },
+                "basic_delay.beta 2: set it between 0.01 and 1.5",
+            ),
+            (
+                BundleConfig { bbr: BbrConfig { bandwidth_rounds: 1, ..base.bbr }, ..base },
+                "bbr.bandwidth_rounds 1: set it between 8 and 1000",
             ),
         ] {
             assert_eq!(config.validate().unwrap_err().to_string(), says);

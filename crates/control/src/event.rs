@@ -90,6 +90,12 @@ pub enum Phase {
     Unused,
     /// A short dip to see the empty path again.
     Drain,
+    /// The highest rate received lately.
+    Cruise,
+    /// More than that, to see whether it is served.
+    Raise,
+    /// Less than that, so that what an earlier phase sent too much can leave.
+    Lower,
 }
 
 impl fmt::Display for Phase {
@@ -100,6 +106,9 @@ impl fmt::Display for Phase {
             Self::Probe => "probing upward, no queue shows",
             Self::Unused => "the traffic does not use the rate",
             Self::Drain => "draining to see the empty path",
+            Self::Cruise => "at the highest rate received lately",
+            Self::Raise => "raised to see whether more is served",
+            Self::Lower => "lowered to let the surplus leave",
         })
     }
 }

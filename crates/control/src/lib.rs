@@ -34,6 +34,8 @@ extern crate alloc;
 extern crate std;
 
 mod baseline;
+mod basic_delay;
+mod bbr;
 mod bundle;
 mod config;
 mod controller;
@@ -50,7 +52,10 @@ mod sent;
 mod snapshot;
 mod traffic;
 mod watchdog;
+mod windowed_max;
 
+pub use basic_delay::{BasicDelay, BasicDelayConfig};
+pub use bbr::{Bbr, BbrConfig};
 pub use bundle::Bundle;
 pub use config::{BundleConfig, ConfigError, CopaConfig, EpochConfig, ForebayConfig};
 pub use controller::{ControllerKind, Measurement, RateController};

@@ -1,6 +1,8 @@
 use alloc::boxed::Box;
 use core::fmt;
 
+use crate::basic_delay::BasicDelay;
+use crate::bbr::Bbr;
 use crate::config::BundleConfig;
 use crate::controller::RateController;
 use crate::copa::Copa;
@@ -19,26 +21,34 @@ pub enum ControllerKind {
     Forebay,
     /// [`Copa`].
     Copa,
+    /// [`BasicDelay`].
+    BasicDelay,
+    /// [`Bbr`].
+    Bbr,
 }
 
 impl ControllerKind {
     /// Each once.
-    pub const ALL: [Self; 2] = [Self::Forebay, Self::Copa];
+    pub const ALL: [Self; 4] = [Self::Forebay, Self::Copa, Self::BasicDelay, Self::Bbr];
 
     /// Its name in configurations, status and logs.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Forebay => "forebay",
             Self::Copa => "copa",
+            Self::BasicDelay => "basic_delay",
+            Self::Bbr => "bbr",
         }
     }
 
     /// A new controller of this kind, with its parameters in `config`.
     pub(crate) fn build(self, config: &BundleConfig) -> Box<dyn RateController> {
-        let BundleConfig { min_rate, max_rate, forebay, copa, .. } = *config;
+        let (least, most) = (config.min_rate, config.max_rate);
         match self {
-            Self::Forebay => Box::new(Forebay::new(forebay, min_rate, max_rate)),
-            Self::Copa => Box::new(Copa::new(copa, min_rate, max_rate)),
+            Self::Forebay => Box::new(Forebay::new(config.forebay, least, most)),
+            Self::Copa => Box::new(Copa::new(config.copa, least, most)),
+            Self::BasicDelay => Box::new(BasicDelay::new(config.basic_delay, least, most)),
+            Self::Bbr => Box::new(Bbr::new(config.bbr, least, most)),
         }
     }
 }

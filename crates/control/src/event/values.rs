@@ -87,6 +87,9 @@ impl Event {
                 Phase::Probe => "probe",
                 Phase::Unused => "unused",
                 Phase::Drain => "drain",
+                Phase::Cruise => "cruise",
+                Phase::Raise => "raise",
+                Phase::Lower => "lower",
             },
             Self::MinRttChanged { reason, .. } => match reason {
                 MinRttReason::Smaller => "smaller",

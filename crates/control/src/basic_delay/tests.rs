@@ -1,0 +1,176 @@
+//! The law by hand: 96 Mbit/s, 50 ms, so the threshold is 62.5 ms and its queue 12.5 ms.
+
+use super::*;
+use crate::controller::quiet;
+
+const MS: Nanos = Nanos::from_millis(1);
+const RATE: Rate = Rate::from_mbps(96);
+
+fn new() -> BasicDelay {
+    let (least, most) = (Rate::from_mbps(1), Rate::from_mbps(1000));
+    BasicDelay::new(BasicDelayConfig::default(), least, most)
+}
+
+/// A controller that just saw the path serve 96 Mbit/s, without a queue.
+fn resumed() -> BasicDelay {
+    let mut control = new();
+    control.resume(RATE, &Measurement { now: MS * 9_990, ..quiet() });
+    control
+}
+
+/// The rates in Mbit/s, and a queue of so many milliseconds.
+fn at(send: u64, receive: u64, queue: u64) -> Measurement {
+    let rtt = MS * (50 + queue);
+    Measurement {
+        rtt,
+        standing_rtt: rtt,
+        smoothed_rtt: rtt,
+        send_rate: Rate::from_mbps(send),
+        receive_rate: Rate::from_mbps(receive),
+        ..quiet()
+    }
+}
+
+fn assert_mbps(rate: Rate, expected: f64) {
+    let rate = rate.as_mbps_f64();
+    assert!((rate - expected).abs() < 0.001, "{rate}, not {expected}");
+}
+
+#[test]
+fn rests_where_the_queue_is_a_quarter_of_the_minimum_rtt() {
+    let m = Measurement {
+        rtt: Nanos::from_micros(62_500),
+        standing_rtt: Nanos::from_micros(62_500),
+        ..at(96, 96, 0)
+    };
+    let mut control = resumed();
+    assert_mbps(control.on_tick(&m), 96.0);
+    assert_eq!(control.phase(), Phase::Hold);
+    assert_eq!(control.target_delay(RATE, Bytes(1500)), Nanos::from_micros(12_500));
+}
+
+#[test]
+fn answers_to_delay_by_beta_mu_over_the_rtt() {
+    // 37.5 ms too long: 96 - 0.5 x 96 / 100 x 37.5.
+    assert_mbps(resumed().on_tick(&at(96, 96, 50)), 78.0);
+    // Without a queue 12.5 ms too short: 96 + 0.5 x 96 / 50 x 12.5.
+    assert_mbps(resumed().on_tick(&at(96, 96, 0)), 108.0);
+}
+
+#[test]
+fn takes_alpha_of_what_is_spare() {
+    // R = S on a path not full: by Nimbus's formula the rest is cross traffic, 48 Mbit/s, and the
+    // delay term alone speaks.
+    assert_mbps(resumed().on_tick(&at(48, 48, 0)), 60.0);
+    // 90 of 100 sent were received: z = 96 x 100 / 90 - 100 = 6.667, so there are
+    // 0.8 x (96 - 6.667 - 100) = -8.533 to spare, and 12 more for want of a queue.
+    assert_mbps(resumed().on_tick(&at(100, 90, 0)), 103.4667);
+}
+
+#[test]
+fn never_falls_below_a_twentieth_of_the_bottleneck() {
+    assert_mbps(resumed().on_tick(&at(6, 6, 500)), 4.8);
+}
+
+#[test]
+fn the_threshold_comes_down_by_half_a_minimum_rtt_a_second() {
+    let mut control = new();
+    control.resume(RATE, &Measurement { now: MS * 9_990, ..at(96, 96, 100) });
+    // It began at 150 ms, three minima; a tick later it is at 149.75 ms.
+    assert_mbps(control.on_tick(&at(96, 96, 100)), 96.0 - 0.5 * 96.0 / 150.0 * 0.25);
+    let second = Measurement { now: MS * 11_000, ..at(96, 96, 100) };
+    assert_mbps(control.on_tick(&second), 96.0 - 0.5 * 96.0 / 150.0 * 25.25);
+    let late = Measurement { now: MS * 14_000, ..at(96, 96, 100) };
+    assert_mbps(control.on_tick(&late), 96.0 - 0.5 * 96.0 / 150.0 * 87.5);
+}
+
+#[test]
+fn the_bottleneck_is_the_highest_rate_of_ten_seconds_in_which_the_rate_was_used() {
+    let after = |limited_for: Nanos| {
+        let mut control = resumed();
+        let slow = Measurement { limited_for, ..at(24, 24, 13) };
+        for i in 0..1_100 {
+            control.on_tick(&Measurement { now: MS * (10_000 + 10 * i), ..slow });
+        }
+        control.bottleneck.get() / 1e6
+    };
+    assert_eq!(after(MS * 1_000), 24.0);
+    assert_eq!(after(MS * 100), 96.0, "the samples may tell of time without a backlog");
+    // More than was thought counts at once.
+    let mut control = resumed();
+    control.on_tick(&Measurement { limited_for: Nanos::ZERO, ..at(120, 120, 0) });
+    assert_eq!(control.bottleneck.get(), 120e6);
+}
+
+#[test]
+fn slow_start_doubles_what_is_sent_until_a_queue_shows() {
+    let mut control = new();
+    let thin = Measurement { peak_sent: Bytes(20_000), ..at(1, 1, 0) };
+    control.start(Rate::from_mbps(1), &thin);
+    // 20 kB in 50 ms are 3.2 Mbit/s.
+    assert_mbps(control.on_tick(&thin), 6.4);
+    assert_eq!(control.phase(), Phase::SlowStart);
+    let less = Measurement { peak_sent: Bytes(1_500), ..thin };
+    assert_mbps(control.on_tick(&less), 6.4);
+    let more = Measurement { peak_sent: Bytes(20_000), ..at(40, 40, 6) };
+    assert_mbps(control.on_tick(&more), 80.0);
+    // 7 ms are more than half of 12.5: the path serves 48, as its samples in a queue say.
+    let queue = Measurement { busy_rate: Some(Rate::from_mbps(48)), ..at(60, 40, 7) };
+    let rate = control.on_tick(&queue);
+    assert_eq!((control.phase(), control.bottleneck.get()), (Phase::Hold, 48e6));
+    // z = 48 x 60 / 40 - 60 = 12, so 60 + 0.8 x (48 - 12 - 60) + 0.5 x 48 / 57 x 5.5.
+    assert_mbps(rate, 60.0 - 0.8 * 24.0 + 0.5 * 48.0 / 57.0 * 5.5);
+}
+
+#[test]
+fn a_first_window_may_go_whatever_was_sent() {
+    let mut control = new();
+    let thin = Measurement { peak_sent: Bytes::ZERO, ..at(0, 0, 0) };
+    control.start(Rate::ZERO, &thin);
+    // Ten packets of 1500 B in 50 ms.
+    assert_mbps(control.on_tick(&thin), 2.4);
+}
+
+#[test]
+fn looks_for_the_minimum_every_four_seconds() {
+    let mut control = resumed();
+    let mut looks = [None; 4];
+    let mut found = 0;
+    for i in 0..1_200 {
+        let now = MS * (10_000 + 10 * i);
+        // The queue is gone 100 ms into a look, so the minimum is seen.
+        let seen = looks[..found].last().copied().flatten().is_some_and(|t| now > t + MS * 100)
+            && control.phase() == Phase::Drain;
+        let min_rtt_age = if seen { Nanos::ZERO } else { MS * 5_000 };
+        let queue = if seen { 0 } else { 13 };
+        let was = control.phase();
+        let rate = control.on_tick(&Measurement { now, min_rtt_age, ..at(96, 96, queue) });
+        if control.phase() == Phase::Drain && was != Phase::Drain {
+            assert_mbps(rate, 72.0);
+            looks[found] = Some(now);
+            found += 1;
+        }
+    }
+    // A round is 73 ms: 63 and 10 between samples. The first look comes after four rounds; another
+    // four seconds after the last has ended.
+    let looks = looks.map(|t| t.map_or(0, |t| t.0 / 1_000_000));
+    assert_eq!(looks[3], 0, "{looks:?}");
+    assert!((10_290..10_310).contains(&looks[0]), "{looks:?}");
+    assert!((4_000..4_400).contains(&(looks[1] - looks[0])), "{looks:?}");
+    assert!((4_000..4_400).contains(&(looks[2] - looks[1])), "{looks:?}");
+}
+
+#[test]
+fn a_look_ends_even_where_nothing_is_seen_and_the_rate_before_follows() {
+    let mut control = resumed();
+    let m = Measurement { min_rtt_age: MS * 5_000, ..at(96, 96, 13) };
+    let mut low = 0;
+    let mut after = 0;
+    for i in 0..100 {
+        let rate = control.on_tick(&Measurement { now: MS * (10_000 + 10 * i), ..m });
+        low += u64::from(rate == RATE.scaled(0.75));
+        after += u64::from(rate == RATE && control.phase() == Phase::Drain);
+    }
+    // Three rounds of 73 ms; two round trips of 63 ms after.
+    assert_eq!((low, after), (22, 13));
+}
