@@ -300,7 +300,7 @@ impl Bundle {
             self.started = true;
             self.start_controller(m);
         }
-        let threshold = self.controller.target_delay(m.receive_rate, m.packet) * 2;
+        let threshold = self.controller.cuts_beyond(m.receive_rate, m.packet);
         let mut m = *m;
         if let Some(Longer { min_rtt, rate }) = self.baseline.on_tick(&m, threshold) {
             self.min_rtt.reset(m.now, min_rtt);

@@ -93,6 +93,12 @@ pub trait RateController: fmt::Debug + Send {
 
     /// The queueing delay that it aims for at rate `rate` and packet length `packet`.
     fn target_delay(&self, rate: Rate, packet: Bytes) -> Nanos;
+
+    /// The queueing delay from which on it cuts its rate for long enough to tell a queue from a path
+    /// that became longer: twice its target, unless it knows better.
+    fn cuts_beyond(&self, rate: Rate, packet: Bytes) -> Nanos {
+        self.target_delay(rate, packet) * 2
+    }
 }
 
 /// A measurement of a quiet path, to be changed as a test needs it: 50 ms, 96 Mbit/s, packets of

@@ -26,9 +26,8 @@ impl WindowedMax {
             self.current = (self.current + 1) % BUCKETS;
             self.buckets[self.current] = 0.0;
         }
-        if passed > 0 {
-            self.since = now;
-        }
+        let long = passed == BUCKETS as u64;
+        self.since = if long { now } else { self.since.saturating_add(span * passed) };
         self.raise(value);
     }
 

@@ -12,7 +12,7 @@ pub struct BasicDelayConfig {
     pub target: f64,
     /// The rate never falls below this share of the bottleneck's. Default 0.05.
     pub floor: f64,
-    /// For how long the highest receive rate counts as the bottleneck's. Default 10 s.
+    /// For how long the highest receive rate counts as the bottleneck's. Default 1 s.
     pub rate_window: Nanos,
     /// How long the minimum RTT may go unseen before the queue is drained for a moment to look for
     /// it. Default 4 s.
@@ -26,7 +26,7 @@ impl Default for BasicDelayConfig {
             beta: 0.5,
             target: 0.25,
             floor: 0.05,
-            rate_window: Nanos::from_secs(10),
+            rate_window: Nanos::from_secs(1),
             drain_after: Nanos::from_secs(4),
         }
     }

@@ -15,7 +15,8 @@
 //!
 //! | Nimbus and Bundler's prototype | here | why |
 //! |---|---|---|
-//! | mu is given, or the largest R ever | the largest R of ten seconds; while the traffic does not fill the rate, a smaller one does not count | rates of paths change, and traffic that pauses says nothing of them |
+//! | mu is given, or the largest R ever | the largest R of a second in which a queue showed; without one, a smaller R does not count | rates of paths change, and thin traffic says nothing of them. At three times the true mu the loop rings: 3 beta is about half of pi |
+//! | | mu is doubled when no queue has shown for two rounds though more waits here, until one shows | it must be more than was thought, and an eighth of too little each round trip would take long |
 //! | the first second is at 16 Mbit/s | slow start: twice what was sent, until a queue shows | without mu there is nothing to take a share of |
 //! | the minimum RTT is that of all time | it ages, so the queue is drained for a moment when it has not been seen for four seconds | a queue of a quarter of the minimum never shows the minimum again |
 //! | the latest RTT | the standing one, the smallest of half a round trip | one late message is no queue |
@@ -40,6 +41,9 @@ use crate::event::Phase;
 use crate::windowed_max::WindowedMax;
 use look::Look;
 
+/// So many rounds in which no queue showed though the traffic filled the rate, and mu is doubled: the
+/// first shows what the rate of the one before did.
+const SPARE_ROUNDS: u64 = 2;
 /// How fast the threshold comes down to its target, in minimum RTTs a second.
 const DECAY: f64 = 0.5;
 /// A queue shows from this share of the target on.
@@ -61,6 +65,10 @@ pub struct BasicDelay {
     threshold: f64,
     /// What slow start has come to.
     reached: f64,
+    /// Since when no queue has shown though the traffic fills the rate; and whether mu was raised for
+    /// that.
+    spare_since: Option<Nanos>,
+    guessed: bool,
     look: Look,
     phase: Phase,
     min_rtt: Nanos,
@@ -77,6 +85,8 @@ impl BasicDelay {
             bottleneck: WindowedMax::default(),
             threshold: 1.0 + config.target,
             reached: 0.0,
+            spare_since: None,
+            guessed: false,
             look: Look::new(config.drain_after),
             phase: Phase::SlowStart,
             min_rtt: Nanos::ZERO,
@@ -89,6 +99,8 @@ impl BasicDelay {
         self.threshold = ratio.max(1.0 + self.config.target);
         self.bottleneck.reset(m.now, bps(rate));
         self.reached = bps(rate);
+        self.spare_since = None;
+        self.guessed = false;
         self.look = Look::new(self.config.drain_after);
         self.min_rtt = m.min_rtt;
         self.last_tick = m.now;
@@ -106,8 +118,7 @@ impl BasicDelay {
     fn slow_start(&mut self, m: &Measurement) -> f64 {
         let train = m.train_rate.map_or(0.0, bps);
         if self.shows(m) {
-            let served = m.busy_rate.map_or(0.0, bps).max(bps(m.receive_rate)).max(train);
-            self.bottleneck.reset(m.now, served);
+            self.bottleneck.reset(m.now, served(m).max(train));
             self.phase = Phase::Hold;
             return self.rule(m);
         }
@@ -119,14 +130,29 @@ impl BasicDelay {
         self.reached
     }
 
-    /// Keeps mu. A receive rate below it counts where all that the samples tell of was sent at the
-    /// rate that was set.
-    fn learn(&mut self, m: &Measurement, limited: bool) {
+    /// Keeps mu. A receive rate below it counts where a queue shows that the path serves no more;
+    /// where none shows though more waits here, mu must be more than was thought.
+    fn learn(&mut self, m: &Measurement, limited: bool, shows: bool) {
         let received = bps(m.receive_rate);
-        if limited {
+        if shows {
+            self.spare_since = None;
+            if core::mem::take(&mut self.guessed) {
+                self.bottleneck.reset(m.now, served(m));
+            }
             self.bottleneck.update(m.now, self.config.rate_window, received);
-        } else {
-            self.bottleneck.raise(received);
+            return;
+        }
+        self.bottleneck.raise(received);
+        if !limited {
+            self.spare_since = None;
+            return;
+        }
+        let since = *self.spare_since.get_or_insert(m.now);
+        let round = m.standing_rtt.saturating_add(m.sample_interval);
+        if m.now.saturating_sub(since) >= round * SPARE_ROUNDS {
+            self.bottleneck.raise(2.0 * self.bottleneck.get());
+            self.spare_since = Some(m.now);
+            self.guessed = true;
         }
     }
 
@@ -156,14 +182,15 @@ impl RateController for BasicDelay {
             self.slow_start(m)
         } else {
             let limited = m.limited_for >= m.rtt.saturating_add(m.smoothed_rtt);
-            self.learn(m, limited);
             let shows = self.shows(m);
             match self.look.on_tick(m, bps(m.receive_rate), shows) {
                 Some(rate) => {
                     self.phase = Phase::Drain;
+                    self.spare_since = None;
                     rate
                 }
                 None => {
+                    self.learn(m, limited, shows);
                     self.phase = match (shows, limited) {
                         (true, _) => Phase::Hold,
                         (false, true) => Phase::Probe,
@@ -193,6 +220,16 @@ impl RateController for BasicDelay {
     fn target_delay(&self, _rate: Rate, _packet: Bytes) -> Nanos {
         self.target()
     }
+
+    /// What exceeds the target by ever so little cuts the rate again and again.
+    fn cuts_beyond(&self, _rate: Rate, _packet: Bytes) -> Nanos {
+        self.target()
+    }
+}
+
+/// The rate at which the bundle is served, given that a queue shows.
+fn served(m: &Measurement) -> f64 {
+    bps(m.busy_rate.map_or(m.receive_rate, |busy| busy.max(m.receive_rate)))
 }
 
 fn bps(rate: Rate) -> f64 {

@@ -85,21 +85,34 @@ fn the_threshold_comes_down_by_half_a_minimum_rtt_a_second() {
 }
 
 #[test]
-fn the_bottleneck_is_the_highest_rate_of_ten_seconds_in_which_the_rate_was_used() {
-    let after = |limited_for: Nanos| {
+fn the_bottleneck_is_the_highest_rate_of_a_second_in_which_a_queue_showed() {
+    let after = |ticks: u64, queue: u64| {
         let mut control = resumed();
-        let slow = Measurement { limited_for, ..at(24, 24, 13) };
-        for i in 0..1_100 {
-            control.on_tick(&Measurement { now: MS * (10_000 + 10 * i), ..slow });
+        let thin = Measurement { limited_for: Nanos::ZERO, ..at(24, 24, queue) };
+        for i in 0..ticks {
+            control.on_tick(&Measurement { now: MS * (10_000 + 10 * i), ..thin });
         }
         control.bottleneck.get() / 1e6
     };
-    assert_eq!(after(MS * 1_000), 24.0);
-    assert_eq!(after(MS * 100), 96.0, "the samples may tell of time without a backlog");
+    assert_eq!((after(80, 13), after(101, 13)), (96.0, 24.0));
+    assert_eq!(after(1_000, 6), 96.0);
     // More than was thought counts at once.
     let mut control = resumed();
     control.on_tick(&Measurement { limited_for: Nanos::ZERO, ..at(120, 120, 0) });
     assert_eq!(control.bottleneck.get(), 120e6);
+}
+
+#[test]
+fn a_backlog_that_meets_no_queue_doubles_mu_until_it_does() {
+    let mut control = resumed();
+    let mut tick = |i: u64, m: Measurement| {
+        control.on_tick(&Measurement { now: MS * (10_000 + 10 * i), ..m });
+        control.bottleneck.get() / 1e6
+    };
+    let mu: std::vec::Vec<_> = (0..=24).map(|i| tick(i, at(96, 96, 0))).collect();
+    // Two rounds of 60 ms, again and again.
+    assert_eq!([mu[11], mu[12], mu[23], mu[24]], [96.0, 192.0, 192.0, 384.0]);
+    assert_eq!(tick(25, Measurement { busy_rate: Some(RATE), ..at(110, 90, 7) }), 96.0);
 }
 
 #[test]

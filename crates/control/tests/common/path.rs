@@ -22,6 +22,10 @@ pub(crate) enum Change {
     Start(usize, usize),
     /// Stops every flow of a bundle.
     Stop(usize),
+    /// A bundle's sendbox's clock jumps ahead.
+    SendboxClock(usize, Nanos),
+    /// A bundle's receivebox's clock is set to what it was at the start of the run, and so much more.
+    ReceiveboxClock(usize, Nanos),
 }
 
 #[derive(Clone, Debug)]

@@ -31,6 +31,13 @@ impl Outcome {
         Rate::from_bytes_over(bytes, to - from)
     }
 
+    /// Whether packets waited at the first bundle's sendbox at every tick in [from, to).
+    pub(crate) fn waits(&self, from: Nanos, to: Nanos) -> bool {
+        let ticks = &self.ticks[0];
+        let [a, b] = [from, to].map(|t| ticks.partition_point(|tick| tick.0 < t));
+        ticks[a..b].iter().all(|tick| tick.2.0 > 3000)
+    }
+
     /// Throughput as a share of the link, whose rate must not have changed.
     pub(crate) fn utilisation(&self, from: Nanos, to: Nanos) -> f64 {
         self.throughput(from, to).as_bps() as f64 / self.world.rate.as_bps() as f64

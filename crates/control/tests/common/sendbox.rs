@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use forebay_control::{Bundle, BundleConfig};
+use forebay_control::{Bundle, BundleConfig, Feedback};
 use forebay_units::{Bytes, Nanos, Rate};
 
 use super::random::Random;
@@ -34,6 +34,8 @@ pub(crate) struct Sendbox {
     /// The longest that the shaper's timer oversleeps.
     grain: Nanos,
     controlled: bool,
+    /// How far the clock is ahead of the world's.
+    pub(crate) ahead: Nanos,
 }
 
 impl Sendbox {
@@ -50,7 +52,24 @@ impl Sendbox {
             wake_at: None,
             grain,
             controlled,
+            ahead: Nanos::ZERO,
         }
+    }
+
+    pub(crate) fn on_feedback(&mut self, now: Nanos, feedback: &Feedback) {
+        self.bundle.on_feedback(now + self.ahead, feedback);
+    }
+
+    pub(crate) fn on_epoch_ack(&mut self, now: Nanos, epoch: u32) {
+        self.bundle.on_epoch_ack(now + self.ahead, epoch);
+    }
+
+    pub(crate) fn on_tick(&mut self, now: Nanos) {
+        self.bundle.on_tick(now + self.ahead, self.bytes);
+    }
+
+    pub(crate) fn poll_epoch_update(&mut self, now: Nanos) -> Option<u32> {
+        self.bundle.poll_epoch_update(now + self.ahead)
     }
 
     pub(crate) fn backlog(&self) -> Bytes {
@@ -99,7 +118,7 @@ impl Sendbox {
         while self.tokens > 0.0 {
             let Some(packet) = self.dequeue() else { break };
             self.tokens -= packet.len.as_f64();
-            self.bundle.on_sent(leaves, packet.len, packet.fingerprint);
+            self.bundle.on_sent(leaves + self.ahead, packet.len, packet.fingerprint);
             leaves += PORT.time_for(packet.len);
             out.push((leaves, packet));
         }

@@ -153,7 +153,7 @@ impl Simulation {
                 self.send(p.flow);
             }
             Happening::Feedback(b, feedback) => {
-                self.out.sendboxes[b].bundle.on_feedback(now, &feedback);
+                self.out.sendboxes[b].on_feedback(now, &feedback);
             }
             Happening::Announce(b, epoch) => {
                 if self.receiveboxes[b].alive {
@@ -162,7 +162,7 @@ impl Simulation {
                 }
             }
             Happening::AnnounceAck(b, epoch) => {
-                self.out.sendboxes[b].bundle.on_epoch_ack(now, epoch);
+                self.out.sendboxes[b].on_epoch_ack(now, epoch);
             }
             Happening::Tick(b) => self.tick(b),
             Happening::Request(b) => {
@@ -182,7 +182,7 @@ impl Simulation {
                     received_at: Nanos(r.next()),
                     sequence: r.next(),
                 };
-                self.out.sendboxes[b].bundle.on_feedback(now, &feedback);
+                self.out.sendboxes[b].on_feedback(now, &feedback);
                 let gap =
                     Nanos::from_secs_f64(self.random.exponential(1.0 / self.out.world.garbage));
                 self.at(now + gap, Happening::Garbage(b));
@@ -204,6 +204,8 @@ impl Simulation {
                 r.sequence = 0;
                 r.epoch = RECEIVEBOX_EPOCH;
             }
+            Change::SendboxClock(b, ahead) => self.out.sendboxes[b].ahead += ahead,
+            Change::ReceiveboxClock(b, offset) => self.receiveboxes[b].clock_offset = offset,
             Change::Start(b, flows) => {
                 for _ in 0..flows {
                     self.start_flow(b, None);
@@ -334,13 +336,13 @@ impl Simulation {
         let now = self.now;
         let sendbox = &mut self.out.sendboxes[b];
         let backlog = sendbox.backlog();
-        sendbox.bundle.on_tick(now, backlog);
+        sendbox.on_tick(now);
         while let Some(event) = sendbox.bundle.poll_event() {
             self.out.events.push((now, b, event));
         }
         let rate = sendbox.bundle.rate();
         self.out.ticks[b].push((now, rate, backlog));
-        if let Some(epoch) = self.out.sendboxes[b].bundle.poll_epoch_update(now) {
+        if let Some(epoch) = self.out.sendboxes[b].poll_epoch_update(now) {
             self.at(now + self.rtt / 2, Happening::Announce(b, epoch));
         }
         // A new rate reaches the shaper at once.

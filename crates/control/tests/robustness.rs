@@ -1,0 +1,175 @@
+//! Each controller where its estimates are hard to come by: the bundle must not be worse off than it
+//! would be without boxes for longer than two seconds. `cargo test --test robustness -- --nocapture`
+//! prints a table.
+
+mod common;
+
+use common::path::{Change, Outcome, World};
+use forebay_control::ControllerKind;
+use forebay_units::{Nanos, Rate};
+
+/// What is compared: long enough for a sawtooth of TCP.
+const SPAN: Nanos = Nanos::from_millis(400);
+/// So many spans in a row may be worse: two seconds, but for two laws that are as slow as that.
+fn most(controller: ControllerKind, name: &str) -> usize {
+    match (controller, name) {
+        // It finds a quarter more every eight round trips.
+        (ControllerKind::Bbr, "24 to 96 Mbit/s") => 10,
+        // Half a millisecond beyond the target takes half a percent of the rate each round trip, and
+        // a tenth must have gone before that proves anything.
+        (ControllerKind::BasicDelay, "50 to 63 ms") => 8,
+        _ => 5,
+    }
+}
+/// The share of what the bundle would carry without boxes that is not worse: what varies between two
+/// runs of TCP.
+const AS_GOOD: f64 = 0.85;
+
+fn s(seconds: f64) -> Nanos {
+    Nanos::from_secs_f64(seconds)
+}
+
+/// The most spans in a row in which less was carried with boxes than without though there was
+/// something to carry, and when they began.
+fn longest_worse(boxes: &Outcome, quo: &Outcome) -> (usize, Nanos) {
+    let (mut longest, mut run) = ((0, Nanos::ZERO), 0);
+    let mut from = s(1.0);
+    while from + SPAN <= quo.world.duration {
+        let carried = |o: &Outcome| o.throughput(from, from + SPAN).as_mbps_f64();
+        let waits = boxes.world.backlogged[0] > 0 || boxes.waits(from, from + SPAN);
+        let worse = waits && carried(boxes) < AS_GOOD * carried(quo);
+        run = if worse { run + 1 } else { 0 };
+        if run > longest.0 {
+            longest = (run, from + SPAN - Nanos(SPAN.0 * run as u64));
+        }
+        from += SPAN;
+    }
+    longest
+}
+
+/// Runs the path that `spoil` makes of 96 Mbit/s and 50 ms under each controller and without boxes.
+fn never_worse(name: &str, spoil: impl Fn(&mut World)) {
+    let mut failed = vec![];
+    for seed in 1..=3 {
+        let world = || {
+            let mut world = World::new(96, 50).bundles(1, 16);
+            world.seed = seed;
+            world.duration = s(20.0);
+            world.sendbox_limit = 2000;
+            spoil(&mut world);
+            world
+        };
+        let quo = World { cross_from: 0, ..world() }.run();
+        for controller in ControllerKind::ALL {
+            let mut world = world();
+            world.config.controller = controller;
+            let o = world.run();
+            let (spans, from) = longest_worse(&o, &quo);
+            let worse = Nanos(SPAN.0 * spans as u64);
+            let carried = |o: &Outcome| o.throughput(s(1.0), s(20.0)).as_mbps_f64();
+            let share = carried(&o) / carried(&quo);
+            let queue = |o: &Outcome| o.queue(0.5, s(3.0), s(20.0)).as_millis_f64();
+            println!(
+                "{name:>22} {controller:>11} #{seed}: worse for {worse} from {from}, share of all \
+                 {share:.3}, median queue {:.1} ms of {:.1} ms",
+                queue(&o),
+                queue(&quo)
+            );
+            if spans > most(controller, name) {
+                failed.push((controller, seed, worse, from));
+            }
+        }
+    }
+    assert!(failed.is_empty(), "{name}: {failed:?}");
+}
+
+#[test]
+fn an_idle_period() {
+    never_worse("idle for 6 s", |w| {
+        w.changes = vec![(s(6.0), Change::Stop(0)), (s(12.0), Change::Start(0, 16))];
+    });
+}
+
+#[test]
+fn traffic_that_does_not_fill_the_path() {
+    never_worse("20 Mbit/s, then more", |w| {
+        w.backlogged = vec![0];
+        w.requests = vec![Rate::from_mbps(20)];
+        w.changes = vec![(s(12.0), Change::Start(0, 16))];
+    });
+}
+
+#[test]
+fn four_times_the_rate() {
+    never_worse("24 to 96 Mbit/s", |w| {
+        w.rate = Rate::from_mbps(24);
+        w.changes = vec![(s(10.0), Change::LinkRate(Rate::from_mbps(96)))];
+    });
+}
+
+#[test]
+fn a_quarter_of_the_rate() {
+    never_worse("96 to 24 Mbit/s", |w| {
+        w.changes = vec![(s(10.0), Change::LinkRate(Rate::from_mbps(24)))];
+    });
+}
+
+#[test]
+fn a_longer_route() {
+    never_worse("50 to 90 ms", |w| {
+        w.changes = vec![(s(8.0), Change::Rtt(Nanos::from_millis(90)))];
+    });
+}
+
+#[test]
+fn a_slightly_longer_route() {
+    never_worse("50 to 70 ms", |w| {
+        w.changes = vec![(s(8.0), Change::Rtt(Nanos::from_millis(70)))];
+    });
+}
+
+#[test]
+fn a_route_longer_by_about_a_target() {
+    never_worse("50 to 63 ms", |w| {
+        w.changes = vec![(s(8.0), Change::Rtt(Nanos::from_millis(63)))];
+    });
+}
+
+#[test]
+fn a_shorter_route() {
+    never_worse("90 to 50 ms", |w| {
+        w.rtt = Nanos::from_millis(90);
+        w.changes = vec![(s(8.0), Change::Rtt(Nanos::from_millis(50)))];
+    });
+}
+
+#[test]
+fn the_receiveboxs_clock_jumps() {
+    // It began at 1000 s.
+    never_worse("receivebox 5 s ahead", |w| {
+        w.changes = vec![(s(8.0), Change::ReceiveboxClock(0, s(1005.0)))];
+    });
+    never_worse("receivebox 5 s behind", |w| {
+        w.changes = vec![(s(8.0), Change::ReceiveboxClock(0, s(995.0)))];
+    });
+}
+
+#[test]
+fn the_sendboxs_clock_jumps() {
+    never_worse("sendbox 300 ms ahead", |w| {
+        w.changes = vec![(s(8.0), Change::SendboxClock(0, s(0.3)))];
+    });
+    never_worse("sendbox 5 s ahead", |w| {
+        w.changes = vec![(s(8.0), Change::SendboxClock(0, s(5.0)))];
+    });
+}
+
+#[test]
+fn feedback_that_is_lost() {
+    never_worse("30 % of feedback lost", |w| w.feedback_loss = 0.3);
+}
+
+#[test]
+fn packets_that_are_lost() {
+    never_worse("5 % of packets lost", |w| w.packet_loss = 0.05);
+}
