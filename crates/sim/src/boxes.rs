@@ -11,6 +11,9 @@ use crate::packet::Queued;
 
 /// How long feedback may be missing before the receivebox is told the epoch size again.
 const REMIND_AFTER: Nanos = Nanos::from_millis(200);
+/// What the receivebox's clock has that the simulation's has not, at first: a day, so that it can be
+/// set back.
+const RECEIVEBOX_AHEAD: i64 = 86_400_000_000_000;
 /// The receivebox's epoch size before it is told one: as good as no samples.
 const NO_EPOCH: u32 = 1 << 24;
 
@@ -61,6 +64,10 @@ pub(crate) struct Bundle {
     pub(crate) update_route: RouteId,
     pub(crate) feedback_len: u16,
     pub(crate) update_len: u16,
+    /// How far the sendbox's clock is ahead of the simulation's,
+    sendbox_ahead: Nanos,
+    /// and the receivebox's, in nanoseconds.
+    receivebox_ahead: i64,
 }
 
 impl Bundle {
@@ -82,6 +89,8 @@ impl Bundle {
             update_route: setup.update_route,
             feedback_len: len(setup.feedback_len),
             update_len: len(setup.update_len),
+            sendbox_ahead: Nanos::ZERO,
+            receivebox_ahead: RECEIVEBOX_AHEAD,
         })
     }
 
@@ -102,7 +111,27 @@ impl Bundle {
         Some(packet)
     }
 
+    pub(crate) fn shift_receivebox_clock(&mut self, by: i64) {
+        self.receivebox_ahead = self.receivebox_ahead.saturating_add(by);
+    }
+
+    pub(crate) fn advance_sendbox_clock(&mut self, by: Nanos) {
+        self.sendbox_ahead = self.sendbox_ahead.saturating_add(by);
+    }
+
+    /// A packet passes the receivebox; the feedback for it if it is a boundary.
+    pub(crate) fn on_received(
+        &mut self,
+        now: Nanos,
+        len: u16,
+        fingerprint: u32,
+    ) -> Option<Feedback> {
+        let now = Nanos(now.0.saturating_add_signed(self.receivebox_ahead));
+        self.receivebox.on_packet(now, len, fingerprint)
+    }
+
     pub(crate) fn on_sent(&mut self, now: Nanos, packet: &Queued, fingerprint: u32) {
+        let now = now.saturating_add(self.sendbox_ahead);
         self.control.on_sent(now, packet.len(), Some(fingerprint));
     }
 
@@ -121,21 +150,22 @@ impl Bundle {
     pub(crate) fn on_feedback(&mut self, now: Nanos, feedback: &Feedback) {
         self.in_touch = now;
         self.counters.messages += 1;
-        self.control.on_feedback(now, feedback);
+        self.control.on_feedback(now.saturating_add(self.sendbox_ahead), feedback);
     }
 
     pub(crate) fn on_epoch_ack(&mut self, now: Nanos, epoch: u32) {
         self.counters.messages += 1;
-        self.control.on_epoch_ack(now, epoch);
+        self.control.on_epoch_ack(now.saturating_add(self.sendbox_ahead), epoch);
     }
 
     /// The control loop's tick; an epoch size to tell the receivebox, if any.
     pub(crate) fn tick(&mut self, now: Nanos) -> Option<u32> {
-        self.control.on_tick(now, self.backlog());
+        let theirs = now.saturating_add(self.sendbox_ahead);
+        self.control.on_tick(theirs, self.backlog());
         self.shaper.set_rate(now, self.control.rate());
         let silent = now.saturating_sub(self.in_touch) >= REMIND_AFTER;
         let reminder = silent.then(|| self.control.epoch());
-        let update = self.control.poll_epoch_update(now).or(reminder);
+        let update = self.control.poll_epoch_update(theirs).or(reminder);
         if update.is_some() {
             self.in_touch = now;
         }

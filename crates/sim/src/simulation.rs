@@ -189,6 +189,22 @@ impl<O: Observer> Simulation<O> {
         self.bundles[bundle.index()].receivebox = Receivebox::new();
     }
 
+    /// A bundle's receivebox's clock jumps by so many nanoseconds, ahead if above zero.
+    pub fn shift_receivebox_clock(&mut self, bundle: BundleId, by: i64) {
+        self.bundles[bundle.index()].shift_receivebox_clock(by);
+    }
+
+    /// A bundle's sendbox's clock, which is monotonic, jumps ahead; only its control loop looks at it.
+    pub fn advance_sendbox_clock(&mut self, bundle: BundleId, by: Nanos) {
+        self.bundles[bundle.index()].advance_sendbox_clock(by);
+    }
+
+    /// Packets that a link sends from now on take `delay`, at most 100 s; on a link that does not
+    /// reorder they do not overtake those before them.
+    pub fn set_delay(&mut self, link: LinkId, delay: Nanos) {
+        self.links[link.index()].set_delay(delay);
+    }
+
     /// Who was told.
     pub fn observer(&self) -> &O {
         &self.observer

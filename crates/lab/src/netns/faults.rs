@@ -6,7 +6,7 @@ use forebay_units::Nanos;
 use super::process::Processes;
 use crate::engine::{EngineError, Job};
 use crate::results::FaultRecord;
-use crate::scenario::{Process, Sendbox};
+use crate::scenario::{FaultKind, Process, Sendbox};
 
 /// The faults of a run, made to happen at their times.
 pub(super) struct Faults {
@@ -29,17 +29,15 @@ impl Faults {
         let has = |process| match process {
             Process::Receivebox => matches!(job.arm.sendbox, Sendbox::Bundle(_)),
         };
-        let mut steps: Vec<_> = job
-            .scenario
-            .faults
-            .iter()
-            .filter(|fault| has(fault.process))
-            .flat_map(|fault| {
-                [(Some(fault.at), Step::Kill), (fault.back, Step::Restart)]
-                    .map(|(time, step)| Some((start + time?, fault.process, step)))
-            })
-            .flatten()
-            .collect();
+        let mut steps = Vec::new();
+        for fault in &job.scenario.faults {
+            // Others are refused before anything begins.
+            let FaultKind::Killed { process, back } = fault.kind else { continue };
+            if has(process) {
+                steps.push((start + fault.at, process, Step::Kill));
+                steps.extend(back.map(|back| (start + back, process, Step::Restart)));
+            }
+        }
         steps.sort_by_key(|(time, ..)| *time);
         Self { steps: steps.into(), records: Vec::new(), starting: false }
     }

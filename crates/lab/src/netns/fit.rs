@@ -2,7 +2,7 @@
 
 use crate::engine::{EngineError, Job};
 use crate::link::QueueSpec;
-use crate::scenario::{Arm, Congestion, Maker, TrafficKind, Transport};
+use crate::scenario::{Arm, Congestion, Fault, Maker, TrafficKind, Transport};
 
 /// Refuses a job that this engine's parts do not have.
 pub(crate) fn check(job: &Job<'_>) -> Result<(), EngineError> {
@@ -19,6 +19,9 @@ fn missing(job: &Job<'_>) -> Option<String> {
     let Arm { queue, outer, .. } = job.arm;
     if let Some(special) = scenario.conditions.special() {
         return Some(format!("path with {special}"));
+    }
+    if let Some(special) = scenario.faults.iter().find_map(Fault::special) {
+        return Some(special.to_owned());
     }
     if scenario.sites > 1 || outer.is_some() {
         return Some("network of several sendboxes".to_owned());

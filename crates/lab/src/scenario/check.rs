@@ -156,6 +156,7 @@ impl Check<'_> {
         if let Some(loss) = &table.loss {
             made.loss = conditions::loss(self, loss)?;
         }
+        made.feedback_loss = table.feedback_loss.as_ref().map_or(0.0, |share| share.0);
         if let Some(jitter) = &table.jitter {
             made.jitter = conditions::jitter(self, jitter)?;
         }

@@ -23,6 +23,8 @@ pub struct Conditions {
     pub capacity: Capacity,
     /// What is lost behind the bottleneck.
     pub loss: Loss,
+    /// The share of the receiveboxes' messages that is lost on the way back, 0 to 1.
+    pub feedback_loss: f64,
     /// How the propagation delay behind the bottleneck varies.
     pub jitter: Jitter,
     /// The ways between the boxes, each with a bottleneck of its own; none if there is one, the path
@@ -38,6 +40,7 @@ impl Conditions {
         Self {
             capacity: Capacity::Constant(path.rate),
             loss: Loss::None,
+            feedback_loss: 0.0,
             jitter: Jitter::default(),
             ways: Vec::new(),
             spread: Spread::default(),
@@ -50,6 +53,8 @@ impl Conditions {
             Some("a varying rate")
         } else if self.loss != Loss::None {
             Some("loss")
+        } else if self.feedback_loss > 0.0 {
+            Some("lost feedback")
         } else if self.jitter != Jitter::default() {
             Some("jitter")
         } else if !self.ways.is_empty() {

@@ -2,20 +2,43 @@ use forebay_config::{ConfigError, DurationValue, Spanned};
 use forebay_units::Nanos;
 use serde::{Deserialize, Serialize};
 
-use super::check::Check;
+use super::check::{Check, MAX_RTT};
 
 /// Faults of one scenario.
 const MAX_FAULTS: usize = 100;
 
-/// A process that is killed without warning in the middle of a run, in the arms that have it.
+/// Something that goes wrong in the middle of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fault {
-    /// Which process.
-    pub process: Process,
-    /// When it is killed, from the start of the run (warm-up included).
+    /// When, from the start of the run (warm-up included).
     pub at: Nanos,
-    /// When it is started again, from the start of the run; `None` if it stays dead.
-    pub back: Option<Nanos>,
+    /// What.
+    pub kind: FaultKind,
+}
+
+/// What goes wrong, in the arms that have it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FaultKind {
+    /// A process is killed without warning.
+    Killed {
+        /// Which.
+        process: Process,
+        /// When it is started again, from the start of the run; `None` if it stays dead.
+        back: Option<Nanos>,
+    },
+    /// A box's clock jumps by so many nanoseconds.
+    Clock {
+        /// Whose.
+        of: Clock,
+        /// Ahead if above zero.
+        by: i64,
+    },
+    /// The path has this round-trip time from then on.
+    Route {
+        /// Of the empty path.
+        rtt: Nanos,
+    },
 }
 
 /// A process that may be killed. Not the sendbox: the account of its packets dies with it, and
@@ -36,21 +59,51 @@ impl Process {
     }
 }
 
+/// A box whose clock may jump.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Clock {
+    /// The sendbox's, which is monotonic: only ahead, as when its machine slept.
+    Sendbox,
+    /// The receivebox's.
+    Receivebox,
+}
+
 impl Fault {
     /// The same fault in a run that ends at `length`; `None` if it would come after that.
     pub(super) fn within(self, length: Nanos) -> Option<Self> {
-        let back = self.back.filter(|back| *back < length);
-        (self.at < length).then_some(Self { back, ..self })
+        let kind = match self.kind {
+            FaultKind::Killed { process, back } => {
+                FaultKind::Killed { process, back: back.filter(|back| *back < length) }
+            }
+            other => other,
+        };
+        (self.at < length).then_some(Self { kind, ..self })
+    }
+
+    /// What it is in words, for an engine that cannot; `None` of a killed process, which all can.
+    pub const fn special(&self) -> Option<&'static str> {
+        match self.kind {
+            FaultKind::Killed { .. } => None,
+            FaultKind::Clock { .. } => Some("clocks that jump"),
+            FaultKind::Route { .. } => Some("routes that change"),
+        }
     }
 }
 
-/// `[[fault]]` as it is written.
+/// `[[fault]]` as it is written: with one of `process`, `clock` and `rtt`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct FaultTable {
-    process: Process,
     at: Spanned<DurationValue>,
+    process: Option<Process>,
+    /// Of a process.
     back: Option<Spanned<DurationValue>>,
+    clock: Option<Clock>,
+    /// Of a clock, one of the two.
+    ahead: Option<Spanned<DurationValue>>,
+    behind: Option<Spanned<DurationValue>>,
+    rtt: Option<Spanned<DurationValue>>,
 }
 
 /// The faults that `tables` describe in a run of `length`, in the order of their times.
@@ -72,20 +125,82 @@ pub(super) fn faults(
             let what = format!("must be within the run of {length}");
             return Err(check.0.error_at(table.at.span(), "fault.at", what));
         }
-        if let Some(back) = &table.back
+        faults.push(Fault { at, kind: table.kind(check, &faults, length)? });
+    }
+    Ok(faults)
+}
+
+impl FaultTable {
+    fn kind(
+        &self,
+        check: &Check<'_>,
+        before: &[Fault],
+        length: Nanos,
+    ) -> Result<FaultKind, ConfigError> {
+        let Self { process, back, clock, ahead, behind, rtt, .. } = self;
+        match (process, clock, rtt) {
+            (Some(process), None, None) if ahead.is_none() && behind.is_none() => {
+                self.killed(check, *process, before, length)
+            }
+            (None, Some(clock), None) if back.is_none() => self.jump(check, *clock),
+            (None, None, Some(rtt)) if back.is_none() && ahead.is_none() && behind.is_none() => {
+                let new = rtt.get_ref().0;
+                if new > MAX_RTT {
+                    return Err(check.0.error_at(rtt.span(), "fault.rtt", "must be at most 2 s"));
+                }
+                Ok(FaultKind::Route { rtt: new })
+            }
+            _ => {
+                let what = "give it process, clock or rtt, one of them: a process may come `back`, \
+                            a clock goes `ahead` or `behind`";
+                Err(check.0.error_at(self.at.span(), "fault", what))
+            }
+        }
+    }
+
+    fn killed(
+        &self,
+        check: &Check<'_>,
+        process: Process,
+        before: &[Fault],
+        length: Nanos,
+    ) -> Result<FaultKind, ConfigError> {
+        let at = self.at.get_ref().0;
+        if let Some(back) = &self.back
             && !(at < back.get_ref().0 && back.get_ref().0 < length)
         {
             let what = format!("must be after at = {at}, within the run of {length}");
             return Err(check.0.error_at(back.span(), "fault.back", what));
         }
-        let mut before = faults.iter().filter(|fault| fault.process == table.process);
-        if before.any(|fault| fault.back.is_none_or(|back| back >= at)) {
-            let name = table.process.name();
+        let dead = |fault: &Fault| match fault.kind {
+            FaultKind::Killed { process: other, back } => {
+                other == process && back.is_none_or(|back| back >= at)
+            }
+            _ => false,
+        };
+        if before.iter().any(dead) {
+            let name = process.name();
             let what = format!("the {name} is dead then: let another fault bring it `back` before");
-            return Err(check.0.error_at(table.at.span(), "fault.at", what));
+            return Err(check.0.error_at(self.at.span(), "fault.at", what));
         }
-        let back = table.back.as_ref().map(|back| back.get_ref().0);
-        faults.push(Fault { process: table.process, at, back });
+        Ok(FaultKind::Killed { process, back: self.back.as_ref().map(|back| back.get_ref().0) })
     }
-    Ok(faults)
+
+    fn jump(&self, check: &Check<'_>, of: Clock) -> Result<FaultKind, ConfigError> {
+        let nanos = |value: &Spanned<DurationValue>| i64::try_from(value.get_ref().0.0).ok();
+        let by = match (&self.ahead, &self.behind) {
+            (Some(ahead), None) => nanos(ahead),
+            (None, Some(behind)) if of == Clock::Sendbox => {
+                let what = "the sendbox's clock is monotonic: it only goes `ahead`";
+                return Err(check.0.error_at(behind.span(), "fault.behind", what));
+            }
+            (None, Some(behind)) => nanos(behind).map(|by| -by),
+            _ => None,
+        };
+        let Some(by) = by else {
+            let what = "a clock goes `ahead` or `behind`: give one of them";
+            return Err(check.0.error_at(self.at.span(), "fault.clock", what));
+        };
+        Ok(FaultKind::Clock { of, by })
+    }
 }

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::ops::Range;
 
-use forebay_config::{DurationValue, RateValue, SizeValue, Spanned};
+use forebay_config::{DurationValue, RateValue, ShareValue, SizeValue, Spanned};
 use serde::Deserialize;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserializer, Error, MapAccess, Visitor};
@@ -57,6 +57,7 @@ pub(super) struct PathTable {
     /// A file beside the experiment's.
     pub(super) trace: Option<Spanned<String>>,
     pub(super) loss: Option<Spanned<LossValue>>,
+    pub(super) feedback_loss: Option<ShareValue>,
     pub(super) jitter: Option<Spanned<JitterValue>>,
     #[serde(default)]
     pub(super) way: Vec<Spanned<WayTable>>,

@@ -23,6 +23,7 @@
 //! | `[path]` `steps` | `[{ at, rate }]`: other rates from then on | |
 //! | `[path]` `trace` | instead of `rate`: a file in mahimahi's format beside this one | |
 //! | `[path]` `loss` | `"0.1 %"` at random, or bursts: `{ begin, end }`, per packet | none |
+//! | `[path]` `feedback_loss` | `"30 %"` of the receiveboxes' messages, at random | none |
 //! | `[path]` `jitter` | `"2 ms"` at most, or `{ up_to, reorders }` | none |
 //! | `[[path.way]]` `rate`, `rtt` | parallel ways, each with its own bottleneck | one: the path |
 //! | `[path]` `spread` | over ways: by `flow`, or by `packet` | `flow` |
@@ -48,8 +49,10 @@
 //! | `cbr`: `rate`, `size` | UDP payload; as `load` | size: `"1200 B"` |
 //! | `on_off`: `rate`, `size`, `on`, `off` | `rate` for `on`, nothing for `off`, and so on | 1 s each |
 //! | `video`: `rate`, `fps` | frames, each a burst of datagrams | 30 |
-//! | `[[fault]]` `process` | what is killed: `receivebox`; nothing in arms that have none | |
-//! | `[[fault]]` `at`, `back` | when; when it is started again | back: it stays dead |
+//! | `[[fault]]` `at` | when something goes wrong, one of the following | |
+//! | `[[fault]]` `process`, `back` | what is killed: `receivebox`; when it is started again | back: it stays dead |
+//! | `[[fault]]` `clock`, `ahead`, `behind` | whose clock jumps: `sendbox`, `receivebox`; one of the two | |
+//! | `[[fault]]` `rtt` | of the path from then on | |
 
 mod check;
 mod conditions;
@@ -64,7 +67,7 @@ mod traffic_check;
 
 pub use check::{load, parse};
 pub use conditions::{Conditions, Spread};
-pub use fault::{Fault, Process};
+pub use fault::{Clock, Fault, FaultKind, Process};
 pub(crate) use model::in_words;
 pub use model::{Arm, Bundle, Experiment, IpVersion, Path, Scenario, Sendbox};
 pub use phase::Phase;

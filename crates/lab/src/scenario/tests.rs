@@ -148,7 +148,7 @@ fn a_bundle_has_the_controller_that_its_arm_names() {
 fn paths_sites_and_phases_are_read() {
     let mut cell = parse(FilePath::new("x.toml"), CONDITIONS).unwrap().cells.remove(0);
     let ms = Nanos::from_millis;
-    let Conditions { capacity, loss, jitter, ways, spread } = &cell.conditions;
+    let Conditions { capacity, loss, jitter, ways, spread, .. } = &cell.conditions;
     let (fast, slow) = (Rate::from_mbps(96), Rate::from_mbps(48));
     assert_eq!(*capacity, Capacity::Steps(vec![(Nanos::ZERO, fast), (ms(4_000), slow)]));
     assert_eq!(*loss, Loss::Burst { begin: 0.001, end: 0.2 });
@@ -284,9 +284,8 @@ back = "5 s"
 fn faults_are_ordered_and_cut_with_the_run() {
     let secs = Nanos::from_secs;
     let fault = |at, back: Option<u64>| Fault {
-        process: Process::Receivebox,
         at: secs(at),
-        back: back.map(secs),
+        kind: FaultKind::Killed { process: Process::Receivebox, back: back.map(secs) },
     };
     let text = MINIMAL.to_owned() + TWO_FAULTS;
     let cell = parse(FilePath::new("x.toml"), &text).unwrap().cells.remove(0);
@@ -334,6 +333,54 @@ fn faults_that_cannot_be_are_refused() {
     let many = "[[fault]]\nprocess = \"receivebox\"\nat = \"1 s\"\n".repeat(101);
     let said = error(&(MINIMAL.to_owned() + &many));
     assert!(said.ends_with("fault: at most 100 faults are allowed"), "{said}");
+}
+
+#[test]
+fn clocks_jump_routes_change_and_feedback_is_lost() {
+    let with = |faults: &str| {
+        let text =
+            MINIMAL.replace("[[traffic]]", &format!("feedback_loss = \"30 %\"\n[[traffic]]"));
+        parse(FilePath::new("x.toml"), &(text + faults)).map(|mut e| e.cells.remove(0))
+    };
+    let cell = with(
+        "[[fault]]\nat = \"4 s\"\nrtt = \"90 ms\"\n[[fault]]\nat = \"2 s\"\nclock = \"receivebox\"\n\
+         behind = \"1 s\"\n[[fault]]\nat = \"3 s\"\nclock = \"sendbox\"\nahead = \"5 s\"\n",
+    );
+    let cell = cell.unwrap();
+    assert_eq!(
+        (cell.conditions.feedback_loss, cell.conditions.special()),
+        (0.3, Some("lost feedback"))
+    );
+    let kinds: Vec<_> = cell.faults.iter().map(|f| f.kind).collect();
+    let clock = |of, by| FaultKind::Clock { of, by };
+    assert_eq!(
+        kinds,
+        [
+            clock(Clock::Receivebox, -1_000_000_000),
+            clock(Clock::Sendbox, 5_000_000_000),
+            FaultKind::Route { rtt: Nanos::from_millis(90) },
+        ]
+    );
+    assert!(cell.faults.iter().all(|f| f.special().is_some()));
+    let one = "x.toml:15: fault: give it process, clock or rtt, one of them: a process may come \
+               `back`, a clock goes `ahead` or `behind`";
+    for (keys, says) in [
+        ("", one),
+        ("clock = \"sendbox\"\nrtt = \"1 ms\"\n", one),
+        ("rtt = \"1 ms\"\nback = \"3 s\"\n", one),
+        ("rtt = \"3 s\"\n", "x.toml:16: fault.rtt: must be at most 2 s"),
+        (
+            "clock = \"receivebox\"\n",
+            "x.toml:15: fault.clock: a clock goes `ahead` or `behind`: give one of them",
+        ),
+        (
+            "clock = \"sendbox\"\nbehind = \"1 s\"\n",
+            "x.toml:17: fault.behind: the sendbox's clock is monotonic: it only goes `ahead`",
+        ),
+    ] {
+        let said = with(&format!("[[fault]]\nat = \"2 s\"\n{keys}")).unwrap_err().to_string();
+        assert_eq!(said, says, "{keys}");
+    }
 }
 
 /// Each change of the minimal file, and what is said of it.

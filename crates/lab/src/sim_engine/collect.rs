@@ -198,7 +198,7 @@ impl Simulated {
         let Network { ways, backward, sites, .. } = &self.network;
         let mut link =
             HopCounters { hop: "link".to_owned(), marked: Some(0), ..HopCounters::default() };
-        for &id in ways.iter().chain([backward]) {
+        for &id in ways.iter().chain(backward) {
             let counted = self.sim.link(id);
             link.received += counted.received;
             link.sent += counted.sent;
@@ -208,8 +208,9 @@ impl Simulated {
             link.marked = link.marked.map(|n| n + counted.marked);
         }
         // A sendbox passes on what comes back, the messages for itself apart.
-        let sendbox = |(site, Site { routes, bundle }): (usize, &Site)| {
+        let sendbox = |(site, Site { routes, messages, bundle }): (usize, &Site)| {
             let [out, back] = routes.map(|route| self.sim.route(route));
+            let came = back.arrived + self.sim.route(*messages).arrived;
             let b = bundle.map(|b| self.sim.sendbox(b)).unwrap_or(BoxCounters {
                 received: out.sent,
                 sent: out.sent,
@@ -217,8 +218,8 @@ impl Simulated {
             });
             HopCounters {
                 hop: if site == 0 { "sendbox".to_owned() } else { format!("sendbox{}", site + 1) },
-                received: b.received + back.arrived,
-                sent: b.sent + back.arrived - b.messages,
+                received: b.received + came,
+                sent: b.sent + came - b.messages,
                 policy_drops: b.dropped,
                 local: b.messages,
                 queued: b.queued,

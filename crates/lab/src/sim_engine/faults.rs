@@ -7,36 +7,42 @@ use forebay_units::Nanos;
 use super::Simulated;
 use crate::engine::Job;
 use crate::results::FaultRecord;
-use crate::scenario::{Process, Sendbox};
+use crate::scenario::{Clock, FaultKind, Process, Sendbox};
 
 /// What is still to be done, the next first, and what was. A process that is started again is ready
 /// at once.
 pub(super) struct Faults {
-    steps: VecDeque<(Nanos, Process, Step)>,
+    steps: VecDeque<(Nanos, Step)>,
     records: Vec<FaultRecord>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
-    Kill,
-    Restart,
+    Kill(Process),
+    Restart(Process),
+    Clock { of: Clock, by: i64 },
+    Route { rtt: Nanos },
 }
 
 impl Faults {
-    /// Those of `job`; not of processes that its arm does not have.
+    /// Those of `job`; not of boxes that its arm does not have.
     pub(super) fn new(job: &Job<'_>) -> Self {
-        let has = |process| match process {
-            Process::Receivebox => matches!(job.arm.sendbox, Sendbox::Bundle(_)),
-        };
-        let faults = job.scenario.faults.iter().filter(|fault| has(fault.process));
-        let mut steps: Vec<_> = faults
-            .flat_map(|fault| {
-                [(Some(fault.at), Step::Kill), (fault.back, Step::Restart)]
-                    .map(|(time, step)| Some((time?, fault.process, step)))
-            })
-            .flatten()
-            .collect();
-        steps.sort_by_key(|(time, ..)| *time);
+        let boxes = matches!(job.arm.sendbox, Sendbox::Bundle(_));
+        let mut steps = Vec::new();
+        for fault in &job.scenario.faults {
+            match fault.kind {
+                FaultKind::Killed { process: process @ Process::Receivebox, back } if boxes => {
+                    steps.push((fault.at, Step::Kill(process)));
+                    steps.extend(back.map(|back| (back, Step::Restart(process))));
+                }
+                FaultKind::Clock { of, by } if boxes => {
+                    steps.push((fault.at, Step::Clock { of, by }));
+                }
+                FaultKind::Route { rtt } => steps.push((fault.at, Step::Route { rtt })),
+                FaultKind::Killed { .. } | FaultKind::Clock { .. } => {}
+            }
+        }
+        steps.sort_by_key(|(time, _)| *time);
         Self { steps: steps.into(), records: Vec::new() }
     }
 
@@ -45,25 +51,39 @@ impl Faults {
         self.steps.front().map(|step| step.0)
     }
 
-    /// Does what is due, to the receiveboxes of all sites.
+    /// Does what is due, to the boxes of all sites.
     pub(super) fn act(&mut self, simulated: &mut Simulated) {
-        let now = simulated.sim.now();
-        let bundles: Vec<_> = simulated.network.sites.iter().filter_map(|s| s.bundle).collect();
-        while let Some(&(time, process, step)) = self.steps.front()
+        let Simulated { sim, network } = simulated;
+        let now = sim.now();
+        let bundles: Vec<_> = network.sites.iter().filter_map(|s| s.bundle).collect();
+        while let Some(&(time, step)) = self.steps.front()
             && time <= now
         {
             self.steps.pop_front();
-            match (process, step) {
-                (Process::Receivebox, Step::Kill) => {
-                    bundles.iter().for_each(|b| simulated.sim.kill_receivebox(*b));
+            match step {
+                Step::Kill(process) => {
+                    bundles.iter().for_each(|b| sim.kill_receivebox(*b));
                     let process = process.name().to_owned();
                     self.records.push(FaultRecord { process, killed: now.0, ready: None });
                 }
-                (Process::Receivebox, Step::Restart) => {
-                    bundles.iter().for_each(|b| simulated.sim.start_receivebox(*b));
+                Step::Restart(_) => {
+                    bundles.iter().for_each(|b| sim.start_receivebox(*b));
                     if let Some(last) = self.records.last_mut() {
                         last.ready = Some(now.0);
                     }
+                }
+                Step::Clock { of: Clock::Receivebox, by } => {
+                    bundles.iter().for_each(|b| sim.shift_receivebox_clock(*b, by));
+                }
+                Step::Clock { of: Clock::Sendbox, by } => {
+                    // A scenario's only goes ahead.
+                    let by = Nanos(by.unsigned_abs());
+                    bundles.iter().for_each(|b| sim.advance_sendbox_clock(*b, by));
+                }
+                Step::Route { rtt } => {
+                    // Half of it each way, as the network is built.
+                    network.ways.iter().for_each(|way| sim.set_delay(*way, rtt - rtt / 2));
+                    network.backward.iter().for_each(|link| sim.set_delay(*link, rtt / 2));
                 }
             }
         }

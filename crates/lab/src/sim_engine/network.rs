@@ -1,5 +1,7 @@
 //! From a scenario's path, sites and arm to links, boxes and routes.
 
+use std::collections::BTreeSet;
+
 use forebay_control::BundleConfig;
 use forebay_queue::token_bucket;
 use forebay_sim::{
@@ -28,8 +30,8 @@ const CROSS: u8 = 2;
 pub(super) struct Network {
     /// The bottleneck of each way.
     pub(super) ways: Vec<LinkId>,
-    /// The way back.
-    pub(super) backward: LinkId,
+    /// The way back; a second one, for what receiveboxes send, where some of that is lost.
+    pub(super) backward: BTreeSet<LinkId>,
     /// What each site's traffic passes, in order.
     pub(super) sites: Vec<Site>,
     /// The boxes around all sites, if there are any.
@@ -41,6 +43,8 @@ pub(super) struct Network {
 pub(super) struct Site {
     /// From the site through its sendbox, and back to it.
     pub(super) routes: [RouteId; 2],
+    /// To its sendbox, from the receivebox.
+    pub(super) messages: RouteId,
     /// Its bundle; `None` if the sendbox only forwards.
     pub(super) bundle: Option<BundleId>,
 }
@@ -52,21 +56,24 @@ impl Network {
         sim: &mut Simulation<O>,
     ) -> Result<Self, EngineError> {
         let (ways, way) = add_ways(job, sim)?;
-        let backward = LinkConfig {
+        let way_back = |loss| LinkConfig {
             capacity: Capacity::Unlimited,
             delay: job.scenario.path.rtt / 2,
             queue: None,
-            loss: Loss::None,
+            loss,
             jitter: Jitter { up_to: NOISE, reorders: false },
         };
-        let backward = sim.add_link(backward).map_err(refused)?;
+        let mut add_back = |loss| sim.add_link(way_back(loss)).map_err(refused);
+        let backward = add_back(Loss::None)?;
+        let lossy = job.scenario.conditions.feedback_loss;
+        let for_messages = if lossy > 0.0 { add_back(Loss::Random(lossy))? } else { backward };
         let mut route = |hops, source| sim.add_route(Route { hops, source }).map_err(refused);
         let cross = [route(vec![way], CROSS)?, route(vec![Hop::Link(backward)], CROSS)?];
 
         // What all sites' packets pass, the outer pair of boxes around it if there is one.
         let (mut shared, mut outer) = (vec![way], None);
         if let Some(bundle) = &job.arm.outer {
-            let messages = [route(vec![way], LEFT)?, route(vec![Hop::Link(backward)], LEFT)?];
+            let messages = [route(vec![way], LEFT)?, route(vec![Hop::Link(for_messages)], LEFT)?];
             let id = add_bundle(job, sim, bundle, messages)?;
             shared = vec![Hop::Sendbox(id), way, Hop::Receivebox(id)];
             outer = Some(id);
@@ -80,16 +87,17 @@ impl Network {
             };
             let back = route(&[Hop::Link(backward)], sim)?;
             let straight = route(&shared, sim)?;
+            let messages = route(&[Hop::Link(for_messages)], sim)?;
             let (mut through, mut bundle) = (straight, None);
             if let Sendbox::Bundle(own) = &job.arm.sendbox {
-                let id = add_bundle(job, sim, own, [straight, back])?;
+                let id = add_bundle(job, sim, own, [straight, messages])?;
                 let hops = [&[Hop::Sendbox(id)], shared.as_slice(), &[Hop::Receivebox(id)]];
                 through = route(&hops.concat(), sim)?;
                 bundle = Some(id);
             }
-            sites.push(Site { routes: [through, back], bundle });
+            sites.push(Site { routes: [through, back], messages, bundle });
         }
-        Ok(Self { ways, backward, sites, outer, cross })
+        Ok(Self { ways, backward: BTreeSet::from([backward, for_messages]), sites, outer, cross })
     }
 
     /// The ways of traffic from `origin`, and back to it.

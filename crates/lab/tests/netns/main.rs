@@ -16,7 +16,9 @@ use std::time::Duration;
 use forebay_dataplane::packet_log::Fate;
 use forebay_lab::engine::{Engine, EngineError, Interrupt, Job, Phase};
 use forebay_lab::results::Run;
-use forebay_lab::scenario::{self, Fault, Maker, Process, Queue, QueueKind, Scenario};
+use forebay_lab::scenario::{
+    self, Fault, FaultKind, Maker, Process, Queue, QueueKind, Scenario,
+};
 use forebay_lab::{link, netns, traffic};
 use forebay_units::Nanos;
 use traces::Traces;
@@ -188,9 +190,11 @@ fn a_queue_that_the_kernel_lacks_is_named() {
 fn a_killed_box_is_started_again() {
     let mut scenario = short(4);
     let fault = |at, back: Option<u64>| Fault {
-        process: Process::Receivebox,
         at: Nanos::from_millis(at),
-        back: back.map(Nanos::from_millis),
+        kind: FaultKind::Killed {
+            process: Process::Receivebox,
+            back: back.map(Nanos::from_millis),
+        },
     };
     scenario.faults = vec![fault(100, Some(400)), fault(900, None)];
     let mut traces = Traces::default();

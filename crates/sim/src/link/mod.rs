@@ -173,6 +173,11 @@ impl Link {
         }
     }
 
+    /// From now on packets take `delay`. Without `reorders` none overtakes one that is on its way.
+    pub(crate) fn set_delay(&mut self, delay: Nanos) {
+        self.delay = delay.min(LONGEST);
+    }
+
     /// Whether the wire is busy, and somebody will come when it is free.
     #[inline]
     pub(crate) fn waits(&self, now: Nanos) -> bool {
@@ -214,10 +219,10 @@ impl Link {
         let mut arrival = end.saturating_add(self.delay);
         if self.jitter.up_to > Nanos::ZERO {
             arrival = arrival.saturating_add(Nanos(self.random.below(self.jitter.up_to.0)));
-            if !self.jitter.reorders {
-                arrival = arrival.max(self.last_arrival);
-                self.last_arrival = arrival;
-            }
+        }
+        if self.in_order.is_some() {
+            arrival = arrival.max(self.last_arrival);
+            self.last_arrival = arrival;
         }
         Departure { packet, arrival: Some(arrival) }
     }

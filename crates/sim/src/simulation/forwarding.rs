@@ -59,7 +59,7 @@ impl<O: Observer> Simulation<O> {
                 Hop::Receivebox(bundle) => {
                     let (len, fingerprint) = (packet.len, packet.fingerprint);
                     let of = &mut self.bundles[bundle.index()];
-                    if let Some(feedback) = of.receivebox.on_packet(self.now, len, fingerprint) {
+                    if let Some(feedback) = of.on_received(self.now, len, fingerprint) {
                         let message = Body::Feedback { bundle: u32::from(bundle.0), feedback };
                         let (route, len) = (of.feedback_route, of.feedback_len);
                         self.send_message(message, route, len);
