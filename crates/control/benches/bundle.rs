@@ -3,9 +3,10 @@
 #![allow(missing_docs, reason = "criterion's macros make public functions")]
 
 use std::hint::black_box;
+use std::time::{Duration, Instant};
 
-use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use forebay_control::{Bundle, BundleConfig, Feedback};
+use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+use forebay_control::{Bundle, BundleConfig, ControllerKind, Feedback};
 use forebay_units::{Bytes, Nanos};
 
 const BUNDLES: usize = 10_000;
@@ -21,8 +22,8 @@ struct Fleet {
 }
 
 impl Fleet {
-    fn new(bundles: usize) -> Self {
-        let bundles = (0..bundles).map(|_| new_bundle());
+    fn new(bundles: usize, controller: ControllerKind) -> Self {
+        let bundles = (0..bundles).map(|_| new_bundle(controller));
         let mut fleet = Self { bundles: bundles.collect(), tick: 0 };
         for _ in 0..100 {
             fleet.next_tick();
@@ -37,10 +38,28 @@ impl Fleet {
             control(bundle, self.tick);
         }
     }
+
+    /// What `rounds` ticks take. Sending is timed on its own; here only what a tick costs is.
+    fn time(&mut self, rounds: u64) -> Duration {
+        let mut spent = Duration::ZERO;
+        for _ in 0..rounds {
+            self.tick += 1;
+            for bundle in &mut self.bundles {
+                send(bundle, self.tick);
+            }
+            let start = Instant::now();
+            for bundle in &mut self.bundles {
+                control(bundle, self.tick);
+            }
+            spent += start.elapsed();
+        }
+        spent
+    }
 }
 
-fn new_bundle() -> Bundle {
-    Bundle::new(BundleConfig::default(), Nanos::ZERO).expect("the defaults are valid")
+fn new_bundle(controller: ControllerKind) -> Bundle {
+    let config = BundleConfig { controller, ..BundleConfig::default() };
+    Bundle::new(config, Nanos::ZERO).expect("the defaults are valid")
 }
 
 fn send(bundle: &mut Bundle, tick: u64) {
@@ -80,7 +99,7 @@ fn control(bundle: &mut Bundle, tick: u64) {
 fn packet(c: &mut Criterion) {
     let mut group = c.benchmark_group("packet");
     group.throughput(Throughput::Elements(1));
-    let mut bundle = new_bundle();
+    let mut bundle = new_bundle(ControllerKind::default());
     let mut now = Nanos::ZERO;
     group.bench_function("no boundary", |b| {
         b.iter(|| {
@@ -89,38 +108,29 @@ fn packet(c: &mut Criterion) {
         });
     });
     group.throughput(Throughput::Elements(u64::from(PACKETS)));
-    let mut fleet = Fleet::new(1);
+    let mut fleet = Fleet::new(1, ControllerKind::default());
     group.bench_function("with its share of marks, feedback and ticks", |b| {
         b.iter(|| fleet.next_tick());
     });
     group.finish();
 }
 
+/// One bundle, whose state stays in the cache, and ten thousand, whose does not.
 fn tick(c: &mut Criterion) {
     let mut group = c.benchmark_group("tick");
     group.sample_size(20);
-    group.throughput(Throughput::Elements(BUNDLES as u64));
-    let mut fleet = Fleet::new(BUNDLES);
-    // Sending is timed on its own above; here only what a tick costs is.
-    group.bench_function("ten thousand bundles, feedback and tick", |b| {
-        b.iter_custom(|rounds| {
-            let mut spent = std::time::Duration::ZERO;
-            for _ in 0..rounds {
-                fleet.tick += 1;
-                for bundle in &mut fleet.bundles {
-                    send(bundle, fleet.tick);
-                }
-                let start = std::time::Instant::now();
-                for bundle in &mut fleet.bundles {
-                    control(bundle, fleet.tick);
-                }
-                spent += start.elapsed();
-            }
-            spent
-        });
-    });
-    let accepted = fleet.bundles[0].snapshot().counters.accepted;
-    assert!(accepted > fleet.tick, "the bundles are fed");
+    for controller in ControllerKind::ALL {
+        for bundles in [1, BUNDLES] {
+            group.throughput(Throughput::Elements(bundles as u64));
+            let mut fleet = Fleet::new(bundles, controller);
+            let name = format!("{controller}, bundles with feedback and a tick");
+            group.bench_function(BenchmarkId::new(name, bundles), |b| {
+                b.iter_custom(|rounds| fleet.time(rounds));
+            });
+            let accepted = fleet.bundles[0].snapshot().counters.accepted;
+            assert!(accepted > fleet.tick, "the bundles are fed");
+        }
+    }
     group.finish();
 }
 

@@ -47,7 +47,7 @@ fn each_moves_the_queue_to_the_sendbox() {
     // What each holds at the bottleneck: eight packets, a quarter of 50 ms, what a probe builds; and
     // BBR stops a twentieth of the time to see the empty path.
     for (controller, most, goodput) in [
-        (ControllerKind::Copa, 2.0, 0.95),
+        (ControllerKind::Forebay, 2.0, 0.95),
         (ControllerKind::BasicDelay, 15.0, 0.95),
         (ControllerKind::Bbr, 12.0, 0.9),
     ] {

@@ -24,6 +24,8 @@ const FRAMING: u64 = 32;
 /// epoch: what is in flight, and this much more.
 const REORDER_FLOOR: Bytes = Bytes(64 * 1024);
 
+/// A clock that gained this much between two samples, or a round-trip time if that is more, was set.
+const JUMP: Nanos = Nanos::from_millis(100);
 /// Packets that make a train: fewer, and the receivebox's timestamps are too coarse for a rate.
 const TRAIN_PACKETS: u32 = 8;
 
@@ -115,7 +117,7 @@ impl Measure {
         };
         let mut restarted = false;
         if let Some(last) = self.last {
-            restarted = has_restarted(&last, feedback);
+            restarted = has_restarted(&last, feedback) || self.clock_jumped(&last, now, feedback);
             if !restarted && let Some(claim) = impossible(&last, mark, feedback, in_flight) {
                 self.impossible_in_a_row += 1;
                 if self.impossible_in_a_row < DISTRUST {
@@ -150,6 +152,15 @@ impl Measure {
         let excess = rtt.saturating_sub(self.standing().unwrap_or(rtt)).0 as f64;
         self.spread += (excess - self.spread) / 64.0;
         if restarted { Verdict::Restarted { rtt } } else { Verdict::Sample { rtt } }
+    }
+
+    /// The receivebox's clock gained on ours since the sample before: more time has passed there than
+    /// here, by more than the answer before can have been held up on its way. R over that time would
+    /// be next to nothing.
+    fn clock_jumped(&self, last: &Sample, now: Nanos, feedback: &Feedback) -> bool {
+        let there = feedback.received_at.saturating_sub(last.received_at);
+        let here = now.saturating_sub(last.at);
+        there > here.saturating_add(JUMP.max(self.smoothed.unwrap_or_default()))
     }
 
     /// By how much round-trip times exceed the standing one, on average.

@@ -174,6 +174,26 @@ fn a_restart_is_noticed_after_the_windows_were_cleared() {
 }
 
 #[test]
+fn a_clock_that_was_set_ahead_is_a_new_baseline() {
+    let mut measure = Measure::new();
+    feed(&mut measure, 100, 1000, 1025);
+    feed(&mut measure, 200, 1010, 1035);
+    let ahead = |measure: &mut Measure, n, sent_ms, by: u64| {
+        let (mark, mut feedback) = pair(n, sent_ms, sent_ms + 25);
+        feedback.received_at += MS * by;
+        measure.on_feedback(MS * (sent_ms + 50), &mark, &feedback, Bytes::ZERO)
+    };
+    // The answer before may have been late by that.
+    assert_eq!(ahead(&mut measure, 300, 1020, 100), Verdict::Sample { rtt: MS * 50 });
+    assert_eq!(ahead(&mut measure, 400, 1030, 201), Verdict::Restarted { rtt: MS * 50 });
+    assert_eq!(measure.rates(MS), None);
+    ahead(&mut measure, 500, 1040, 201);
+    assert_eq!(measure.rates(MS).unwrap().receive, Rate::from_mbps(80));
+    // A long silence is no jump.
+    assert_eq!(ahead(&mut measure, 600, 60_000, 201), Verdict::Sample { rtt: MS * 50 });
+}
+
+#[test]
 fn a_clock_that_was_set_back_is_believed_the_third_time() {
     let mut measure = Measure::new();
     feed(&mut measure, 100, 1000, 1025);

@@ -16,9 +16,7 @@ use std::time::Duration;
 use forebay_dataplane::packet_log::Fate;
 use forebay_lab::engine::{Engine, EngineError, Interrupt, Job, Phase};
 use forebay_lab::results::Run;
-use forebay_lab::scenario::{
-    self, Fault, FaultKind, Maker, Process, Queue, QueueKind, Scenario,
-};
+use forebay_lab::scenario::{self, Fault, FaultKind, Maker, Process, Queue, QueueKind, Scenario};
 use forebay_lab::{link, netns, traffic};
 use forebay_units::Nanos;
 use traces::Traces;
