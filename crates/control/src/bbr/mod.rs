@@ -129,10 +129,8 @@ impl Bbr {
             return self.enter(State::ProbeRtt, m.now);
         }
         match self.state {
-            State::Startup => {
-                if self.full_pipe.on_tick(m, round, self.bandwidth.get()) {
-                    self.enter(State::Drain, m.now);
-                }
+            State::Startup if self.full_pipe.on_tick(m, round, self.bandwidth.get()) => {
+                self.enter(State::Drain, m.now);
             }
             // At most a cycle: had the path become longer, more than a product would be in flight
             // for ever.

@@ -338,8 +338,7 @@ fn faults_that_cannot_be_are_refused() {
 #[test]
 fn clocks_jump_routes_change_and_feedback_is_lost() {
     let with = |faults: &str| {
-        let text =
-            MINIMAL.replace("[[traffic]]", &format!("feedback_loss = \"30 %\"\n[[traffic]]"));
+        let text = MINIMAL.replace("[[traffic]]", "feedback_loss = \"30 %\"\n[[traffic]]");
         parse(FilePath::new("x.toml"), &(text + faults)).map(|mut e| e.cells.remove(0))
     };
     let cell = with(
