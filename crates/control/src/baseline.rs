@@ -8,8 +8,12 @@ use crate::controller::Measurement;
 const PROOF: f64 = 0.25;
 /// A verdict is given when a queue would be down to this share of what it was,
 const HALF: f64 = 0.5;
-/// and after this many samples.
+/// and after this many samples,
 const LEAST_SAMPLES: u32 = 3;
+/// and this much time: for a moment elastic cross traffic takes just what the bundle leaves.
+const LEAST_TIME: Nanos = Nanos::from_millis(200);
+/// More movement than this is nobody's idea of a path at rest, whatever was to be expected of a queue.
+const STILL: Nanos = Nanos::from_millis(2);
 /// A cut by less than this share is within what a shared bottleneck's rates vary by.
 const NO_CUT: f64 = 0.1;
 
@@ -34,9 +38,11 @@ pub(crate) struct BaselineTest {
 
 #[derive(Clone, Copy, Debug)]
 struct Trial {
+    since: Nanos,
     reference: Rate,
     delay: Nanos,
-    /// The least and the most delay seen since.
+    /// The least and the most round-trip time seen since: one by one, as a queue that others keep at
+    /// the same length on average still moves with every burst.
     least: Nanos,
     most: Nanos,
     samples: u32,
@@ -74,10 +80,11 @@ impl BaselineTest {
             // The receive rate must be that of the path as it is now, all over its window.
             if m.now.saturating_sub(since) >= m.smoothed_rtt {
                 self.trial = Some(Trial {
+                    since: m.now,
                     reference: m.receive_rate,
                     delay,
-                    least: delay,
-                    most: delay,
+                    least: m.rtt,
+                    most: m.rtt,
                     samples: 0,
                     would_have_gone: 0.0,
                 });
@@ -87,15 +94,16 @@ impl BaselineTest {
         let cut = 1.0 - m.send_rate.as_bps() as f64 / trial.reference.as_bps().max(1) as f64;
         trial.would_have_gone += (cut - NO_CUT).max(0.0) * elapsed.as_secs_f64();
         trial.samples += 1;
-        trial.least = trial.least.min(delay);
-        trial.most = trial.most.max(delay);
+        trial.least = trial.least.min(m.rtt);
+        trial.most = trial.most.max(m.rtt);
         let proof_at = (trial.delay.as_secs_f64() * HALF).max(threshold.as_secs_f64() * HALF);
-        if trial.would_have_gone < proof_at || trial.samples < LEAST_SAMPLES {
+        let long_enough = m.now.saturating_sub(trial.since) >= LEAST_TIME;
+        if trial.would_have_gone < proof_at || trial.samples < LEAST_SAMPLES || !long_enough {
             return None;
         }
         let moved = trial.most.saturating_sub(trial.least).as_secs_f64();
         let reference = trial.reference;
-        let is_queue = moved >= trial.would_have_gone * PROOF;
+        let is_queue = moved >= (trial.would_have_gone * PROOF).min(STILL.as_secs_f64());
         self.trial = None;
         self.high_since = Some(m.now);
         if is_queue {
@@ -127,6 +135,7 @@ mod tests {
             let (delay, send, receive) = path(i);
             let m = Measurement {
                 now: MS * (10 * i),
+                rtt: MS * 50 + Nanos::from_micros(delay),
                 standing_rtt: MS * 50 + Nanos::from_micros(delay),
                 send_rate: Rate::from_mbps(send),
                 receive_rate: Rate::from_mbps(receive),
@@ -140,10 +149,11 @@ mod tests {
     #[test]
     fn a_delay_that_stays_when_less_is_sent_is_the_path() {
         // 30 ms more; after a round trip (samples 1 to 6) the rate is halved. A tenth of a cut does
-        // not count, so a queue would lose 4 ms a sample, and half of it, 15 ms, in four.
+        // not count, so a queue would lose 4 ms a sample, and half of it, 15 ms, in four; the verdict
+        // waits for the 200 ms to be over.
         let longer = verdict(50, |i| if i <= 6 { (30_000, 96, 96) } else { (30_000, 48, 48) });
         let (at, longer) = longer.unwrap();
-        assert_eq!(at, 10);
+        assert_eq!(at, 26);
         assert_eq!(longer, Longer { min_rtt: MS * 80, rate: Rate::from_mbps(96) });
     }
 

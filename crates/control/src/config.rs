@@ -30,6 +30,35 @@ pub struct BundleConfig {
     pub basic_delay: BasicDelayConfig,
     /// Those of BBR.
     pub bbr: BbrConfig,
+    /// Whether elastic cross traffic is looked for, and makes the bundle pass through.
+    pub cross_traffic: Detection,
+    /// Whether several ways between the boxes are looked for, and open the bundle.
+    pub multipath: Detection,
+}
+
+/// What is done about something that may be in the network.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(rename_all = "snake_case")
+)]
+pub enum Detection {
+    /// It is looked for, and the bundle acts on it.
+    #[default]
+    Detect,
+    /// The bundle goes on as if it were not there. For experiments.
+    Ignore,
+}
+
+impl Detection {
+    /// Its name in configurations.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Detect => "detect",
+            Self::Ignore => "ignore",
+        }
+    }
 }
 
 /// How the bundle's packets are sampled.
@@ -87,6 +116,8 @@ impl Default for BundleConfig {
             copa: CopaConfig::default(),
             basic_delay: BasicDelayConfig::default(),
             bbr: BbrConfig::default(),
+            cross_traffic: Detection::default(),
+            multipath: Detection::default(),
         }
     }
 }

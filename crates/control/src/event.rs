@@ -11,6 +11,9 @@ use forebay_units::{Bytes, Nanos, Rate};
 pub enum Mode {
     /// The rate is set such that the queue stands at the sendbox.
     DelayControl,
+    /// The bundle's flows compete for themselves beside elastic cross traffic; a short queue stays at
+    /// the sendbox, for the pulses that tell when to return.
+    PassThrough,
     /// No limit: the bundle is as it would be without the boxes.
     Open,
 }
@@ -20,6 +23,7 @@ impl Mode {
     pub const fn name(self) -> &'static str {
         match self {
             Self::DelayControl => "delay control",
+            Self::PassThrough => "pass-through",
             Self::Open => "open",
         }
     }
@@ -55,6 +59,40 @@ pub enum ModeReason {
         /// The receive rate they gave.
         receive_rate: Rate,
     },
+    /// Cross traffic answers the bundle's pulses, so it takes what delay control leaves.
+    ElasticCross {
+        /// How much of a pulse it makes room for, in thousandths.
+        response: u32,
+        /// That against what cross traffic does at other frequencies, in thousandths.
+        contrast: u32,
+        /// R.
+        receive_rate: Rate,
+        /// The highest rate at which the bottleneck served the bundle lately.
+        highest_rate: Rate,
+    },
+    /// Nobody answers the bundle's pulses any longer.
+    InelasticCross {
+        /// See [`ModeReason::ElasticCross`].
+        response: u32,
+        /// See [`ModeReason::ElasticCross`].
+        contrast: u32,
+        /// The share of the last five seconds in which the bottleneck had a queue, in thousandths.
+        busy: u32,
+        /// For how long the flows competed for themselves.
+        lasted: Nanos,
+    },
+    /// So many measurements come out of order that packets take several ways.
+    SeveralPaths {
+        /// Their share, in thousandths.
+        out_of_order: u32,
+    },
+    /// Measurements come in order again.
+    SinglePath {
+        /// The share that does not, in thousandths.
+        out_of_order: u32,
+        /// For how long the bundle was open.
+        lasted: Nanos,
+    },
 }
 
 impl fmt::Display for ModeReason {
@@ -73,7 +111,39 @@ impl fmt::Display for ModeReason {
                     "feedback is back: {samples} messages matched, receive rate {receive_rate}"
                 )
             }
+            Self::ElasticCross { response, contrast, receive_rate, highest_rate } => write!(
+                f,
+                "elastic cross traffic: it makes room for {} % of a pulse, {} times what it does at other frequencies; receive rate {receive_rate} of {highest_rate} before",
+                Thousandths(*response, 10),
+                Thousandths(*contrast, 1000),
+            ),
+            Self::InelasticCross { response, contrast, busy, lasted } => write!(
+                f,
+                "no elastic cross traffic after {lasted}: room for {} % of a pulse, {} times what there is at other frequencies, a queue for {} % of the time",
+                Thousandths(*response, 10),
+                Thousandths(*contrast, 1000),
+                Thousandths(*busy, 10),
+            ),
+            Self::SeveralPaths { out_of_order } => write!(
+                f,
+                "packets take several ways: {} % of measurements are out of order",
+                Thousandths(*out_of_order, 10)
+            ),
+            Self::SinglePath { out_of_order, lasted } => write!(
+                f,
+                "packets take one way after {lasted}: {} % of measurements are out of order",
+                Thousandths(*out_of_order, 10)
+            ),
         }
+    }
+}
+
+/// A number in thousandths over a unit of them: with one digit after the point.
+struct Thousandths(u32, u32);
+
+impl fmt::Display for Thousandths {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:.1}", f64::from(self.0) / f64::from(self.1))
     }
 }
 
@@ -96,6 +166,8 @@ pub enum Phase {
     Raise,
     /// Less than that, so that what an earlier phase sent too much can leave.
     Lower,
+    /// No controller: just enough is held back for the pulses.
+    PassThrough,
 }
 
 impl fmt::Display for Phase {
@@ -109,6 +181,7 @@ impl fmt::Display for Phase {
             Self::Cruise => "at the highest rate received lately",
             Self::Raise => "raised to see whether more is served",
             Self::Lower => "lowered to let the surplus leave",
+            Self::PassThrough => "letting the flows compete",
         })
     }
 }

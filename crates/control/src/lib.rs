@@ -12,7 +12,10 @@
 //! - `measure` turns pairs of mark and feedback into round-trip times and rates, `minrtt` keeps the
 //!   round-trip time of the empty path, `baseline` notices when the path becomes longer;
 //! - a [`RateController`] sets the rate from a [`Measurement`]; [`Forebay`] unless told otherwise;
-//! - `watchdog` opens the bundle when feedback ceases.
+//! - `cross` tells whether cross traffic is elastic, by pulses on the rate; beside such traffic
+//!   `pass_through` lets the bundle's flows compete for themselves;
+//! - `multipath` opens the bundle when its packets take several ways, `watchdog` when feedback
+//!   ceases.
 //!
 //! What was decided, and why, comes out as [`Event`]s.
 //!
@@ -40,14 +43,18 @@ mod bundle;
 mod config;
 mod controller;
 mod copa;
+mod cross;
 mod epoch;
 mod event;
 mod feedback;
 mod forebay;
 mod log;
 mod marks;
+mod math;
 mod measure;
 mod minrtt;
+mod multipath;
+mod pass_through;
 mod sent;
 mod snapshot;
 mod traffic;
@@ -57,10 +64,10 @@ mod windowed_max;
 pub use basic_delay::{BasicDelay, BasicDelayConfig};
 pub use bbr::{Bbr, BbrConfig};
 pub use bundle::Bundle;
-pub use config::{BundleConfig, ConfigError, CopaConfig, EpochConfig, ForebayConfig};
+pub use config::{BundleConfig, ConfigError, CopaConfig, Detection, EpochConfig, ForebayConfig};
 pub use controller::{ControllerKind, Measurement, RateController};
 pub use copa::Copa;
 pub use event::{Claim, Event, MinRttReason, Mode, ModeReason, Phase, Value};
 pub use feedback::Feedback;
 pub use forebay::Forebay;
-pub use snapshot::{Counters, Snapshot};
+pub use snapshot::{Counters, Elasticity, Snapshot};

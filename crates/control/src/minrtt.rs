@@ -29,6 +29,8 @@ pub(crate) struct MinRtt {
     min: Option<Nanos>,
     /// When a sample last was as good as the minimum.
     seen_at: Nanos,
+    /// Nothing ages.
+    held: bool,
 }
 
 impl MinRtt {
@@ -41,6 +43,7 @@ impl MinRtt {
             candidate: None,
             min: None,
             seen_at: Nanos::ZERO,
+            held: false,
         }
     }
 
@@ -57,7 +60,11 @@ impl MinRtt {
     /// Takes in a sample. `smoothed` is the smoothed round-trip time; samples within `tolerance` of
     /// the minimum are as good as it.
     pub(crate) fn on_sample(&mut self, now: Nanos, rtt: Nanos, smoothed: Nanos, tolerance: Nanos) {
-        self.advance(now, smoothed);
+        if self.held {
+            self.last_sample = Some(now);
+        } else {
+            self.advance(now, smoothed);
+        }
         let Some(sample) = self.confirmed(rtt) else {
             return;
         };
@@ -76,6 +83,11 @@ impl MinRtt {
         self.buckets[self.current] = rtt;
         self.candidate = None;
         self.min = Some(rtt);
+    }
+
+    /// Lets nothing age for now: where others keep the queue full, the empty path is not seen.
+    pub(crate) fn hold(&mut self, held: bool) {
+        self.held = held;
     }
 
     fn confirmed(&mut self, rtt: Nanos) -> Option<Nanos> {
@@ -143,6 +155,18 @@ mod tests {
         feed(&mut min, 0, 10, 50);
         min.on_sample(Nanos::from_secs(3600), MS * 150, MS * 150, MS);
         assert_eq!(min.get(), Some(MS * 50));
+    }
+
+    #[test]
+    fn nothing_ages_while_held() {
+        let mut min = MinRtt::new();
+        feed(&mut min, 0, 10, 50);
+        min.hold(true);
+        feed(&mut min, 10, 5000, 120);
+        assert_eq!(min.get(), Some(MS * 50));
+        min.hold(false);
+        feed(&mut min, 5000, 6020, 120);
+        assert_eq!(min.get(), Some(MS * 120));
     }
 
     #[test]

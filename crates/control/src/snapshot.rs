@@ -23,12 +23,31 @@ pub struct Snapshot {
     pub receive_rate: Option<Rate>,
     /// The share of packets lost over about a round trip.
     pub loss: Option<f64>,
+    /// The bottleneck's rate, as well as it is known: the highest at which it served the bundle
+    /// lately, or what pulses show of it.
+    pub bottleneck_rate: Option<Rate>,
+    /// Whether the bundle sends in pulses.
+    pub pulsing: bool,
+    /// What pulses show of the cross traffic; `None` while there are none or they do not show.
+    pub elasticity: Option<Elasticity>,
+    /// The share of measurements that come out of order, 0 to 1; `None` while there are too few.
+    pub out_of_order: Option<f64>,
     /// The epoch size in packets.
     pub epoch: u32,
     /// Marks that wait for feedback.
     pub marks_outstanding: u32,
     /// What was counted since the start.
     pub counters: Counters,
+}
+
+/// How cross traffic answers the bundle's pulses.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Elasticity {
+    /// The share of a pulse that it makes room for: 0 for inelastic traffic, 1 and more for traffic
+    /// that is clocked by what is served.
+    pub response: f64,
+    /// That against what cross traffic does at other frequencies: 1 for inelastic traffic.
+    pub contrast: f64,
 }
 
 /// Counts since the bundle was made.

@@ -92,7 +92,7 @@ pub struct Tick {
     pub time: u64,
     /// The bundle's name.
     pub bundle: String,
-    /// `delay control` or `open`.
+    /// `delay control`, `pass-through` or `open`.
     pub mode: String,
     /// The rate applied, in bits per second; `None` when open.
     pub rate: Option<u64>,
@@ -104,6 +104,13 @@ pub struct Tick {
     pub send_rate: Option<u64>,
     /// The receive rate R over about one round-trip time, in bits per second.
     pub receive_rate: Option<u64>,
+    /// What cross traffic makes room for of the bundle's pulses, and that against what it does at
+    /// other frequencies; `None` without pulses.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub response: Option<f64>,
+    /// See [`Tick::response`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub contrast: Option<f64>,
     /// The epoch size N, in packets.
     pub epoch: u32,
     /// Bytes in the bundle's queue.
@@ -122,6 +129,8 @@ impl Tick {
             min_rtt: state.min_rtt.map(|t| t.0),
             send_rate: state.send_rate.map(Rate::as_bps),
             receive_rate: state.receive_rate.map(Rate::as_bps),
+            response: state.elasticity.map(|e| e.response),
+            contrast: state.elasticity.map(|e| e.contrast),
             epoch: state.epoch,
             backlog: backlog.0,
         }

@@ -2,7 +2,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use forebay_config::{ConfigError, RateValue, Source, Spanned};
-use forebay_control::ControllerKind;
+use forebay_control::{ControllerKind, Detection};
 use forebay_units::Rate;
 use forebay_wire::feedback::Key;
 use ipnet::IpNet;
@@ -28,6 +28,10 @@ pub struct BundleConfig {
     pub policy: Policy,
     /// What sets its rate.
     pub controller: ControllerKind,
+    /// Whether elastic cross traffic makes it pass through.
+    pub cross_traffic: Detection,
+    /// Whether several ways open it.
+    pub multipath: Detection,
     /// The lowest rate that it is ever held to.
     pub min_rate: Option<Rate>,
     /// The highest rate that it ever gets while it is controlled.
@@ -49,6 +53,10 @@ pub(super) struct BundleTable {
     class: Vec<ClassTable>,
     #[serde(default)]
     controller: ControllerKind,
+    #[serde(default)]
+    cross_traffic: Detection,
+    #[serde(default)]
+    multipath: Detection,
     min_rate: Option<Spanned<RateValue>>,
     max_rate: Option<Spanned<RateValue>>,
 }
@@ -93,6 +101,8 @@ impl BundleTable {
             prefixes: self.prefixes.into_iter().map(|p| p.into_inner().trunc()).collect(),
             receivebox: self.receivebox.into_inner(),
             controller: self.controller,
+            cross_traffic: self.cross_traffic,
+            multipath: self.multipath,
             min_rate,
             max_rate,
         })

@@ -3,7 +3,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use forebay_config::{Limit, parse};
-use forebay_control::ControllerKind;
+use forebay_control::{ControllerKind, Detection};
 use forebay_units::{Bytes, Nanos, Rate};
 use serde::Deserialize;
 
@@ -244,6 +244,22 @@ fn a_controller_is_known_by_its_name() {
     }
     let said = with("controller = \"cubic\"\n").unwrap_err();
     assert!(said.starts_with("x.toml:7: bundle.controller: unknown variant `cubic`"), "{said}");
+}
+
+#[test]
+fn what_is_looked_for_can_be_switched_off() {
+    let dir = Dir::new("detection");
+    let with = |rest: &str| {
+        let bundle = bundles(&dir, &format!("{BUNDLE}{rest}"))?.remove(0);
+        Ok::<_, String>((bundle.cross_traffic, bundle.multipath))
+    };
+    assert_eq!(with(""), Ok((Detection::Detect, Detection::Detect)));
+    let off = with("cross_traffic = \"ignore\"\n");
+    assert_eq!(off, Ok((Detection::Ignore, Detection::Detect)));
+    let off = with("cross_traffic = \"detect\"\nmultipath = \"ignore\"\n");
+    assert_eq!(off, Ok((Detection::Detect, Detection::Ignore)));
+    let said = with("multipath = \"off\"\n").unwrap_err();
+    assert!(said.starts_with("x.toml:7: bundle.multipath: unknown variant `off`"), "{said}");
 }
 
 /// Also where only one of the two is given: what can be read can be run.

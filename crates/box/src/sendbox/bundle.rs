@@ -41,7 +41,17 @@ pub(super) struct Bundle {
 impl Bundle {
     pub(super) fn new(config: BundleConfig, seed: u64, now: Nanos) -> Result<Self, Error> {
         let BundleConfig {
-            name, id, receivebox, key, policy, controller, min_rate, max_rate, ..
+            name,
+            id,
+            receivebox,
+            key,
+            policy,
+            controller,
+            cross_traffic,
+            multipath,
+            min_rate,
+            max_rate,
+            ..
         } = config;
         let named = |source| Error::Policy { bundle: name.clone(), source };
         let qdisc = policy::build(&policy, seed).map_err(named)?;
@@ -52,6 +62,8 @@ impl Bundle {
             max_rate: max_rate.unwrap_or(defaults.max_rate),
             epoch: control::EpochConfig { feedback_wire, ..defaults.epoch },
             controller,
+            cross_traffic,
+            multipath,
             ..defaults
         };
         let control = control::Bundle::new(control, now)

@@ -6,7 +6,8 @@ use super::{Claim, Event, MinRttReason, ModeReason, Phase};
 /// What a value of an event is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Value {
-    /// A time in nanoseconds, a rate in bits per second, or a count of bytes or packets.
+    /// A time in nanoseconds, a rate in bits per second, a count of bytes or packets, or a share in
+    /// thousandths.
     Number(u64),
     /// A mode, a phase or a reason.
     Name(&'static str),
@@ -42,6 +43,25 @@ impl Event {
                 ModeReason::FeedbackReturned { samples, receive_rate } => {
                     number("samples", samples.into());
                     number("receive_rate", receive_rate.as_bps());
+                }
+                ModeReason::ElasticCross { response, contrast, receive_rate, highest_rate } => {
+                    number("response", response.into());
+                    number("contrast", contrast.into());
+                    number("receive_rate", receive_rate.as_bps());
+                    number("highest_rate", highest_rate.as_bps());
+                }
+                ModeReason::InelasticCross { response, contrast, busy, lasted } => {
+                    number("response", response.into());
+                    number("contrast", contrast.into());
+                    number("busy", busy.into());
+                    number("lasted", lasted.0);
+                }
+                ModeReason::SeveralPaths { out_of_order } => {
+                    number("out_of_order", out_of_order.into());
+                }
+                ModeReason::SinglePath { out_of_order, lasted } => {
+                    number("out_of_order", out_of_order.into());
+                    number("lasted", lasted.0);
                 }
             },
             Self::RateSet { from, to, .. } => {
@@ -80,6 +100,10 @@ impl Event {
                 ModeReason::Measured { .. } => "measured",
                 ModeReason::NoFeedback { .. } => "no_feedback",
                 ModeReason::FeedbackReturned { .. } => "feedback_returned",
+                ModeReason::ElasticCross { .. } => "elastic_cross",
+                ModeReason::InelasticCross { .. } => "inelastic_cross",
+                ModeReason::SeveralPaths { .. } => "several_paths",
+                ModeReason::SinglePath { .. } => "single_path",
             },
             Self::RateSet { phase, .. } => match phase {
                 Phase::SlowStart => "slow_start",
@@ -90,6 +114,7 @@ impl Event {
                 Phase::Cruise => "cruise",
                 Phase::Raise => "raise",
                 Phase::Lower => "lower",
+                Phase::PassThrough => "pass_through",
             },
             Self::MinRttChanged { reason, .. } => match reason {
                 MinRttReason::Smaller => "smaller",
@@ -137,6 +162,33 @@ mod tests {
                 ("to", Name("open")),
                 ("reason", Name("no_feedback")),
             ]
+        );
+    }
+
+    #[test]
+    fn elastic_cross_traffic_in_numbers_and_in_words() {
+        let reason = ModeReason::ElasticCross {
+            response: 456,
+            contrast: 3_100,
+            receive_rate: Rate::from_mbps(23),
+            highest_rate: Rate::from_mbps(96),
+        };
+        let event = Event::ModeChanged { from: Mode::DelayControl, to: Mode::PassThrough, reason };
+        assert_eq!(
+            values(event)[..4],
+            [
+                ("response", Number(456)),
+                ("contrast", Number(3_100)),
+                ("receive_rate", Number(23_000_000)),
+                ("highest_rate", Number(96_000_000)),
+            ]
+        );
+        assert_eq!(values(event)[6], ("reason", Name("elastic_cross")));
+        assert_eq!(
+            std::format!("{event}"),
+            "mode delay control -> pass-through: elastic cross traffic: it makes room for 45.6 % of a \
+             pulse, 3.1 times what it does at other frequencies; receive rate 23.000 Mbit/s of 96.000 \
+             Mbit/s before"
         );
     }
 

@@ -195,6 +195,8 @@ mod tests {
             min_rtt: None,
             send_rate: None,
             receive_rate: Some(rate_mbps * 1_000_000),
+            response: None,
+            contrast: None,
             epoch: 16,
             backlog: 0,
         }

@@ -131,18 +131,21 @@ fn sendbox(job: &Job<'_>, key: &path::Path) -> String {
         "[sendbox]\ninside = \"{INSIDE}\"\noutside = \"{OUTSIDE}\"\nlisten = \"{}\"\n",
         Place::Sendbox.socket(ip, SENDBOX_PORT),
     );
-    if let Sendbox::Bundle(Bundle { queue, controller }) = job.arm.sendbox {
+    if let Sendbox::Bundle(Bundle { queue, controller, cross_traffic, multipath }) = job.arm.sendbox
+    {
         // Writing to a string cannot fail.
         let _ = write!(
             text,
             "[[bundle]]\nname = \"b\"\nid = 1\nprefixes = [\"{}\"]\nreceivebox = \"{}\"\n\
              key_file = \"{}\"\npolicy = {{ kind = \"{}\", limit = \"{}\" }}\n\
-             controller = \"{controller}\"\n",
+             controller = \"{controller}\"\ncross_traffic = \"{}\"\nmultipath = \"{}\"\n",
             Place::SiteB.prefix(ip),
             Place::Receivebox.socket(ip, RECEIVEBOX_PORT),
             key.display(),
             queue.kind.name(),
             own_limit(queue, job),
+            cross_traffic.name(),
+            multipath.name(),
         );
     }
     text

@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use forebay_control::ControllerKind;
+use forebay_control::{ControllerKind, Detection};
 use forebay_units::{Nanos, Rate};
 use serde::{Deserialize, Serialize};
 
@@ -154,4 +154,8 @@ pub struct Bundle {
     pub queue: Queue,
     /// What sets its rate.
     pub controller: ControllerKind,
+    /// Whether elastic cross traffic makes it pass through.
+    pub cross_traffic: Detection,
+    /// Whether several ways open it.
+    pub multipath: Detection,
 }

@@ -1,7 +1,7 @@
 use std::fmt;
 
 use forebay_config::{Limit, Spanned};
-use forebay_control::ControllerKind;
+use forebay_control::{ControllerKind, Detection};
 use forebay_units::Bytes;
 use serde::{Deserialize, Serialize};
 
@@ -137,6 +137,10 @@ pub(super) struct BundleTable {
     /// Forebay's own if left out.
     #[serde(default)]
     controller: ControllerKind,
+    #[serde(default)]
+    cross_traffic: Detection,
+    #[serde(default)]
+    multipath: Detection,
 }
 
 impl BundleTable {
@@ -144,6 +148,7 @@ impl BundleTable {
     pub(super) fn bundle(&self) -> Bundle {
         let (kind, limit) = (*self.policy.get_ref(), *self.limit.get_ref());
         let queue = Queue { kind, limit, by: Maker::Forebay, ecn: false };
-        Bundle { queue, controller: self.controller }
+        let Self { controller, cross_traffic, multipath, .. } = *self;
+        Bundle { queue, controller, cross_traffic, multipath }
     }
 }

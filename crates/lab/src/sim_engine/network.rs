@@ -168,7 +168,12 @@ fn add_bundle<O: Observer>(
     [update_route, feedback_route]: [RouteId; 2],
 ) -> Result<BundleId, EngineError> {
     let setup = BundleSetup {
-        control: BundleConfig { controller: bundle.controller, ..BundleConfig::default() },
+        control: BundleConfig {
+            controller: bundle.controller,
+            cross_traffic: bundle.cross_traffic,
+            multipath: bundle.multipath,
+            ..BundleConfig::default()
+        },
         queue: queues::sendbox(&bundle.queue, &job.scenario.path, job.seed).map_err(unfit)?,
         burst: token_bucket::Config::BURST,
         feedback_route,

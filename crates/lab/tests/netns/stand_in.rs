@@ -30,6 +30,8 @@ pub(crate) fn sendbox() -> ExitCode {
         min_rtt: None,
         send_rate: None,
         receive_rate: None,
+        response: None,
+        contrast: None,
         epoch: 1,
         backlog: 0,
     };

@@ -154,6 +154,8 @@ fn ticks(run: &mut Run, mut random: Random) {
             min_rtt: Some(50_100_000),
             send_rate: Some(90_000_000),
             receive_rate: Some(88_500_000 + (random.unit() * 3e6) as u64),
+            response: None,
+            contrast: None,
             epoch: 64,
             backlog: 0,
         });

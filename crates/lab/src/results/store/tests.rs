@@ -65,6 +65,8 @@ fn run() -> Run {
             min_rtt: None,
             send_rate: None,
             receive_rate: Some(1),
+            response: None,
+            contrast: None,
             epoch: 64,
             backlog: 3,
         }],

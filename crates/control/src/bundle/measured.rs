@@ -1,0 +1,111 @@
+//! What the bundle makes of feedback and ticks before anything is decided.
+
+use forebay_units::{Bytes, Nanos};
+
+use super::Bundle;
+use crate::controller::Measurement;
+use crate::cross::Point;
+use crate::epoch::EpochInput;
+use crate::event::{Claim, Event, MinRttReason};
+use crate::feedback::Feedback;
+use crate::marks::Mark;
+
+/// The rate windows span a smoothed round-trip time, and at least two ticks.
+const WINDOW_FLOOR: Nanos = Nanos::from_millis(20);
+
+impl Bundle {
+    pub(super) fn on_sample(&mut self, now: Nanos, rtt: Nanos, mark: &Mark, feedback: &Feedback) {
+        self.counters.accepted += 1;
+        self.samples = self.samples.saturating_add(1);
+        self.watchdog.on_feedback(now, self.marks.awaited());
+        let smoothed = self.measure.smoothed().unwrap_or(rtt);
+        let before = self.min_rtt.get();
+        // Where others keep the bottleneck's queue full, the empty path is not to be seen.
+        self.min_rtt.hold(self.cross.holds(now));
+        self.min_rtt.on_sample(now, rtt, smoothed, self.tolerance());
+        let min = self.min_rtt.get().unwrap_or(rtt);
+        let expired = before.is_some_and(|b| min > b);
+        let reason = if expired { MinRttReason::Expired } else { MinRttReason::Smaller };
+        self.log.min_rtt(min, reason);
+        let queued = rtt.saturating_sub(min) > self.config.forebay.noise;
+        self.measure.set_queued(queued);
+        let point = Point {
+            sent_at: mark.time,
+            sent: mark.bytes,
+            received_at: feedback.received_at,
+            received: feedback.bytes,
+            queued,
+        };
+        self.cross.on_point(point, feedback.fingerprint);
+    }
+
+    /// How close to the minimum RTT a sample is as good as it: noise, and the time that a packet
+    /// takes at the bottleneck, which a short one does not.
+    fn tolerance(&self) -> Nanos {
+        let packet = self
+            .measure
+            .rates(self.window())
+            .map_or(Nanos::ZERO, |r| r.receive.time_for(self.traffic.mean_packet()));
+        let eighth = self.min_rtt.get().unwrap_or_default() / 8;
+        self.config.forebay.noise.saturating_add(packet.min(eighth))
+    }
+
+    pub(super) fn window(&self) -> Nanos {
+        self.measure.smoothed().unwrap_or_default().max(WINDOW_FLOOR)
+    }
+
+    pub(super) fn on_impossible(&mut self, now: Nanos, claim: Claim) {
+        self.counters.impossible += 1;
+        self.log.impossible(now, claim);
+    }
+
+    pub(super) fn size_epoch(&mut self, now: Nanos) {
+        let change = self.epoch.on_tick(
+            now,
+            &EpochInput {
+                min_rtt: self.min_rtt.get(),
+                send_rate: self.traffic.rate(),
+                packet: self.traffic.mean_packet(),
+                packets: self.traffic.packets(),
+            },
+        );
+        if let Some(c) = change {
+            let (from, to, wanted, least) = (c.from, c.to, c.wanted, c.least);
+            self.log.push(Event::EpochChanged { from, to, wanted, least });
+        }
+    }
+
+    pub(super) fn measurement(&mut self, now: Nanos, backlog: Bytes) -> Option<Measurement> {
+        let min_rtt = self.min_rtt.get()?;
+        let smoothed_rtt = self.measure.smoothed()?;
+        let rates = self.measure.rates(self.window())?;
+        let (sample_at, mark) = self.measure.latest()?;
+        let (just_sent, peak_sent) = self.traffic.within(now, min_rtt, smoothed_rtt);
+        let since = |t: Nanos| now.saturating_sub(t);
+        Some(Measurement {
+            now,
+            min_rtt,
+            min_rtt_age: self.min_rtt.age(now),
+            rtt: self.measure.rtt()?,
+            standing_rtt: self.measure.standing()?,
+            smoothed_rtt,
+            rtt_spread: self.measure.spread(),
+            send_rate: rates.send,
+            receive_rate: rates.receive,
+            busy_rate: self.measure.busy_rate(self.window() * 2),
+            train_rate: self.measure.train_rate(smoothed_rtt + smoothed_rtt / 2),
+            loss: rates.loss,
+            samples: self.counters.accepted,
+            sample_age: since(sample_at),
+            sample_interval: self.measure.interval(smoothed_rtt * 2).unwrap_or(smoothed_rtt),
+            awaited_for: self.marks.oldest_awaited().map_or(Nanos::ZERO, since),
+            unacknowledged: self.traffic.sent().saturating_sub(mark),
+            just_sent,
+            peak_sent,
+            backlog,
+            limited_for: self.traffic.limited_for(now),
+            // An epoch of nothing but bare headers is no measure of a packet.
+            packet: self.traffic.mean_packet().max(Bytes(64)),
+        })
+    }
+}

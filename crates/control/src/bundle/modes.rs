@@ -1,0 +1,256 @@
+//! Which mode the bundle is in, and the rate that follows.
+
+use forebay_units::{Nanos, Rate};
+
+use super::Bundle;
+use crate::baseline::Longer;
+use crate::config::Detection;
+use crate::controller::Measurement;
+use crate::event::{Event, MinRttReason, Mode, ModeReason, Phase};
+use crate::pass_through::{PassThrough, Queue};
+use crate::watchdog::Silence;
+
+/// Samples that give a first rate.
+const FIRST_SAMPLES: u32 = 2;
+/// Samples that must match before a bundle that lost its feedback is controlled again.
+const RETURN_SAMPLES: u32 = 3;
+/// Flows compete for themselves for so long at least,
+const DWELL: Nanos = Nanos::from_secs(8);
+/// twice as long each time that delay control had to be given up again soon after, up to this.
+const DWELL_CEILING: Nanos = Nanos::from_secs(32);
+/// A return that lasted so long was right.
+const FORGIVEN: Nanos = Nanos::from_secs(30);
+/// A pulse's trough leaves this share of the bottleneck's rate (as Nimbus), so that marks go on.
+const TROUGH: f64 = 0.05;
+
+/// What there is to know about passing through, now or the next time.
+#[derive(Debug)]
+pub(super) struct Passing {
+    /// While the bundle passes through.
+    pi: Option<PassThrough>,
+    dwell: Nanos,
+    turned_at: Nanos,
+    /// It has passed through before.
+    before: bool,
+    /// The amplitude of the pulses, for status.
+    amplitude: Rate,
+}
+
+impl Default for Passing {
+    fn default() -> Self {
+        Self {
+            pi: None,
+            dwell: DWELL,
+            turned_at: Nanos::ZERO,
+            before: false,
+            amplitude: Rate::ZERO,
+        }
+    }
+}
+
+impl Bundle {
+    pub(super) fn on_silence(&mut self, silence: Silence) {
+        self.samples = 0;
+        if self.silent {
+            return;
+        }
+        self.silent = true;
+        // Nothing measured before says what the path will be like after.
+        self.measure.clear();
+        self.epoch.announce_again(self.last_tick, self.measure.smoothed());
+        let Silence { lasted, unanswered } = silence;
+        self.open(ModeReason::NoFeedback { silence: lasted, unanswered });
+    }
+
+    /// Decides the mode and sets the rate.
+    pub(super) fn control(&mut self, m: &Measurement, elapsed: Nanos) {
+        if self.takes_several_ways(m.now) || (self.mode == Mode::Open && !self.may_close(m)) {
+            return;
+        }
+        if !self.started {
+            self.started = true;
+            self.start_controller(m);
+        }
+        if self.config.cross_traffic == Detection::Detect {
+            self.heed_cross_traffic(m);
+        }
+        let base = match &mut self.passing.pi {
+            None => self.delay_control(m),
+            Some(pi) => {
+                let highest = self.cross.highest();
+                let (backlog, send_rate) = (m.backlog, m.send_rate);
+                let rate = pi.on_tick(&Queue { elapsed, backlog, send_rate, highest });
+                self.passing.amplitude = pi.amplitude();
+                rate
+            }
+        };
+        let base = base.clamp(self.config.min_rate, self.config.max_rate);
+        self.rate = Some(self.pulsed(base, m.now));
+        if let Some(phase) = self.phase() {
+            self.log.rate(base, phase);
+        }
+    }
+
+    /// Why the rate is what it is.
+    pub(super) fn phase(&self) -> Option<Phase> {
+        match self.mode {
+            Mode::Open => None,
+            Mode::PassThrough => Some(Phase::PassThrough),
+            Mode::DelayControl => Some(self.controller.phase()),
+        }
+    }
+
+    /// The amplitude of the pulses; zero for none.
+    pub(super) fn amplitude(&self) -> Rate {
+        self.passing.amplitude
+    }
+
+    fn delay_control(&mut self, m: &Measurement) -> Rate {
+        let threshold = self.controller.cuts_beyond(m.receive_rate, m.packet);
+        let mut m = *m;
+        if let Some(Longer { min_rtt, rate }) = self.baseline.on_tick(&m, threshold) {
+            self.min_rtt.reset(m.now, min_rtt);
+            self.log.min_rtt(min_rtt, MinRttReason::PathLonger);
+            m = Measurement { min_rtt, min_rtt_age: Nanos::ZERO, busy_rate: None, ..m };
+            self.controller.resume(rate, &m);
+            self.cross.clear(self.last_tick);
+        }
+        let rate = self.controller.on_tick(&m);
+        if self.controller.phase() == Phase::Drain {
+            self.traffic.on_held_back(m.now);
+        }
+        if self.config.cross_traffic == Detection::Ignore {
+            return rate;
+        }
+        self.passing.amplitude = self.cross.amplitude();
+        rate.max(self.cross.held_rate(m.now))
+    }
+
+    /// `base` and the pulse of this tick.
+    fn pulsed(&self, base: Rate, now: Nanos) -> Rate {
+        let amplitude = self.passing.amplitude;
+        if amplitude == Rate::ZERO {
+            return base;
+        }
+        let shape = self.cross.pulse().shape(now, self.config.tick);
+        let rate = base.as_bps() as f64 + amplitude.as_bps() as f64 * shape;
+        let least = self.cross.highest().scaled(TROUGH).min(base).max(self.config.min_rate);
+        Rate::from_bps_f64(rate).clamp(least, self.config.max_rate)
+    }
+
+    /// Opens the bundle while its packets take several ways.
+    fn takes_several_ways(&mut self, now: Nanos) -> bool {
+        if self.config.multipath == Detection::Ignore {
+            return false;
+        }
+        let several = self.multipath.on_tick(now);
+        let out_of_order = thousandths(self.multipath.share().unwrap_or_default());
+        match (several, self.several_since) {
+            (true, None) => {
+                self.several_since = Some(now);
+                self.open(ModeReason::SeveralPaths { out_of_order });
+            }
+            (false, Some(since)) => {
+                self.several_since = None;
+                let lasted = now.saturating_sub(since);
+                if !self.silent {
+                    self.close(ModeReason::SinglePath { out_of_order, lasted });
+                }
+            }
+            _ => {}
+        }
+        several
+    }
+
+    /// Lets flows compete for themselves while cross traffic is elastic.
+    fn heed_cross_traffic(&mut self, m: &Measurement) {
+        // Of a rate that was cut: what others of its kind would leave it, half at least.
+        let usual = m.receive_rate.max(self.cross.highest().scaled(0.5));
+        let target = self.controller.target_delay(usual, m.packet);
+        self.cross.on_tick(m, target, self.passing.pi.is_some());
+        let answer = self.cross.answer().unwrap_or_default();
+        let (response, contrast) = (thousandths(answer.response), thousandths(answer.contrast));
+        let lasted = m.now.saturating_sub(self.passing.turned_at);
+        match (&self.passing.pi, self.cross.is_elastic()) {
+            (None, true) => {
+                let soon = self.passing.before && lasted < FORGIVEN;
+                let longer = (self.passing.dwell * 2).min(DWELL_CEILING);
+                self.passing.dwell = if soon { longer } else { DWELL };
+                (self.passing.turned_at, self.passing.before) = (m.now, true);
+                let rate = self.rate.unwrap_or(m.receive_rate).max(m.receive_rate);
+                self.passing.pi = Some(PassThrough::new(rate, m.backlog));
+                self.cross.on_pass_through(m.now);
+                let receive_rate = m.receive_rate;
+                let highest_rate = self.cross.highest();
+                let reason =
+                    ModeReason::ElasticCross { response, contrast, receive_rate, highest_rate };
+                self.change_mode(Mode::PassThrough, reason);
+            }
+            (Some(_), false) if lasted >= self.passing.dwell => {
+                self.passing.turned_at = m.now;
+                self.passing.pi = None;
+                let busy = thousandths(answer.busy);
+                let reason = ModeReason::InelasticCross { response, contrast, busy, lasted };
+                self.change_mode(Mode::DelayControl, reason);
+                self.baseline.clear();
+                self.cross.on_return(m.now);
+                self.controller.resume(m.busy_rate.unwrap_or(m.receive_rate), m);
+            }
+            _ => {}
+        }
+    }
+
+    /// Whether an open bundle knows enough to be controlled; then it is.
+    fn may_close(&mut self, m: &Measurement) -> bool {
+        let needed = if self.silent { RETURN_SAMPLES } else { FIRST_SAMPLES };
+        if self.samples < needed {
+            return false;
+        }
+        let receive_rate = m.receive_rate;
+        let reason = if self.silent {
+            ModeReason::FeedbackReturned { samples: self.samples, receive_rate }
+        } else {
+            ModeReason::Measured { rtt: m.smoothed_rtt, receive_rate }
+        };
+        self.silent = false;
+        self.close(reason);
+        true
+    }
+
+    /// A queue tells that what is received is what the path serves; without one it may serve more.
+    fn start_controller(&mut self, m: &Measurement) {
+        match m.busy_rate {
+            Some(rate) if m.queueing_delay() > self.controller.target_delay(rate, m.packet) => {
+                self.controller.resume(rate, m);
+            }
+            _ => self.controller.start(m.receive_rate, m),
+        }
+    }
+
+    fn open(&mut self, reason: ModeReason) {
+        self.baseline.clear();
+        self.cross.clear(self.last_tick);
+        self.passing.pi = None;
+        self.passing.amplitude = Rate::ZERO;
+        if self.mode != Mode::Open {
+            self.change_mode(Mode::Open, reason);
+        }
+        self.rate = None;
+        self.log.unlimited();
+    }
+
+    fn close(&mut self, reason: ModeReason) {
+        self.change_mode(Mode::DelayControl, reason);
+        self.started = false;
+    }
+
+    fn change_mode(&mut self, to: Mode, reason: ModeReason) {
+        self.log.push(Event::ModeChanged { from: self.mode, to, reason });
+        self.mode = to;
+    }
+}
+
+/// A share as events have it.
+fn thousandths(share: f64) -> u32 {
+    (share * 1000.0 + 0.5) as u32
+}

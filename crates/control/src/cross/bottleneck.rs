@@ -1,0 +1,54 @@
+use forebay_units::{Nanos, Rate};
+
+/// A highest rate is kept for one to two of these: long enough for a lull of the cross traffic, and
+/// short enough for a path that became slower.
+const HALF: Nanos = Nanos::from_secs(20);
+
+/// The highest rate at which the bottleneck was seen to serve the bundle lately: no more than its
+/// own rate, and as much as that whenever nobody else used it.
+#[derive(Debug, Default)]
+pub(super) struct Highest {
+    rates: [Rate; 2],
+    since: Nanos,
+}
+
+impl Highest {
+    /// The bottleneck, busy, served the bundle at `rate`. While `held` nothing is forgotten: who
+    /// shares a bottleneck does not see its rate.
+    pub(super) fn on_rate(&mut self, now: Nanos, rate: Rate, held: bool) {
+        if held {
+            self.since = self.since.max(now.saturating_sub(HALF));
+        } else if now.saturating_sub(self.since) >= HALF {
+            self.rates = [rate, self.rates[0]];
+            self.since = now;
+        }
+        self.rates[0] = self.rates[0].max(rate);
+    }
+
+    /// The highest; zero before the first.
+    pub(super) fn get(&self) -> Rate {
+        self.rates[0].max(self.rates[1])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn follows_up_at_once_and_down_within_forty_seconds() {
+        let mut highest = Highest::default();
+        let (second, mbps) = (Nanos::from_secs(1), Rate::from_mbps);
+        (1..=30).for_each(|s| highest.on_rate(second * s, mbps(96), false));
+        highest.on_rate(second * 31, mbps(100), false);
+        assert_eq!(highest.get(), mbps(100));
+        (32..=50).for_each(|s| highest.on_rate(second * s, mbps(48), false));
+        assert_eq!(highest.get(), mbps(100));
+        (51..=72).for_each(|s| highest.on_rate(second * s, mbps(48), false));
+        assert_eq!(highest.get(), mbps(48));
+        (73..=200).for_each(|s| highest.on_rate(second * s, mbps(9), true));
+        assert_eq!(highest.get(), mbps(48));
+        (201..=241).for_each(|s| highest.on_rate(second * s, mbps(9), false));
+        assert_eq!(highest.get(), mbps(9));
+    }
+}

@@ -1,0 +1,313 @@
+//! Tells cross traffic that reacts to the bundle (*elastic*: backlogged TCP flows, which fill the
+//! bottleneck's buffer) from cross traffic that does not. Beside the first, delay control gives its
+//! share away (Bundler section 5.1).
+//!
+//! The way is Nimbus' (Goyal et al., 2018; Bundler section 5.1): the bundle sends in pulses, and
+//! traffic that is clocked by its acknowledgements sends less one round-trip time after each. What
+//! differs:
+//!
+//! | Nimbus, and Bundler's prototype | here | why |
+//! |---|---|---|
+//! | z = mu S / R - S, mu a given constant | S / R = (S + z) / mu, fitted at the pulse's frequencies; z is what does not fit (`spectrum`) | mu is not known at a sendbox; an error in it is a factor without a delay, an answer has a delay |
+//! | the peak of FFT(z) at 5 Hz over the highest between 5 and 10 Hz | the power at 5 and 10 Hz over the mean of the bins around both, under a Hann window | the second harmonic tells delays apart that look alike at the first (100 ms is half a period); a mean varies less than a maximum; without a window, slow changes leak into every bin |
+//! | an answer below a quarter of what R shows counts for less | the answer must be a share of the pulse as well as stand out from the noise | a quiet path has no noise to stand out from |
+//! | S and R over a window of about a round-trip time, z shifted by two round-trip times | both over the same bytes, by boundary packets (`series`) | what a pulse caused stands in the pulse's own slot; nothing is averaged away on long paths |
+//! | 5 Hz, 6 Hz in delay control | one of five frequencies about 5 Hz, drawn by the traffic (`pulse`) | bundles that share a bottleneck would take each other's pulses for an answer |
+//! | pulses all the time | pulses while a queue stands that the controller did not want (`suspicion`), and in pass-through | a pulse of mu / 4 is 8 ms of queue; elastic traffic leaves a queue |
+//! | delay control down to 5 % of mu meanwhile | not below a quarter of the highest rate for the eight seconds of the test | pulses need a rate to stand on, and marks come by bytes: a starved bundle is blind |
+//! | z below a tenth of mu is inelastic | a bottleneck that idles for a tenth of the window is not shared with elastic traffic | where it idles, S / R is one whatever is sent: the bundle's own pulses would look like an answer |
+//! | a pulse of mu / 4 in both modes | a quarter of the bundle's own rate in pass-through | the queue that feeds it delays the bundle's flows by its length over *their* rate (Bundler section 7.3) |
+//!
+//! What it cannot see: cross traffic that answers by less than the thresholds; anything where marks
+//! lie more than a fifth of a second apart (a full packet every 3 ms and slower).
+//! Two bundles that pulse at the same bottleneck and drew the same frequency look elastic to each
+//! other until one draws again.
+
+mod bottleneck;
+mod dft;
+pub(crate) mod pulse;
+mod series;
+mod spectrum;
+mod suspicion;
+
+use forebay_units::{Nanos, Rate};
+
+use crate::controller::Measurement;
+use bottleneck::Highest;
+use pulse::Frequency;
+pub(crate) use series::Point;
+use series::{Continuity, Series};
+pub(crate) use spectrum::Answer;
+use spectrum::Spectrum;
+use suspicion::Suspicion;
+
+/// The window is looked at this often.
+const EVERY: Nanos = Nanos::from_millis(50);
+/// Cross traffic is elastic from this response and contrast on (Nimbus: 2.25 against a maximum),
+const ELASTIC: (f64, f64) = (0.20, 2.5);
+/// so much of it late,
+const LATE: (f64, f64) = (0.06, 1.3);
+/// for so long.
+const ELASTIC_FOR: Nanos = Nanos::from_millis(400);
+/// And no longer elastic below either of these,
+const INELASTIC: (f64, f64) = (0.03, 1.3);
+/// for so long.
+const INELASTIC_FOR: Nanos = Nanos::from_millis(400);
+/// An answer that drowns in noise is none, but where there is noise as large as this share of the
+/// pulse, an answer would drown too: then it must be gone for so long.
+const NOISY: f64 = 0.06;
+const NOISY_FOR: Nanos = Nanos::from_secs(5);
+/// While it is, the part of the answer that is late and the contrast are averaged over one second
+/// and two: they vary, and going back too soon costs the bundle its share.
+const SMOOTHING: (f64, f64) = (0.05, 0.025);
+/// A suspicion keeps what is known of the empty path and of the bottleneck's rate for so long: what is
+/// not settled by then may as well be another path.
+const HOLDS: Nanos = Nanos::from_secs(30);
+/// Elastic traffic keeps the bottleneck busy for at least this share of the window.
+const BUSY: f64 = 0.9;
+/// and fills its buffer: the queue has stood for so long without a break. Another bundle's delay
+/// control answers pulses as well, but leaves no queue.
+const STOOD: Nanos = Nanos::from_secs(2);
+/// A queue that has stood for so long, the test's whole time, is elastic traffic's even if its answer
+/// does not stand out, unless none of it is late: traffic that leaves room for the rate that is held
+/// would have let it drain.
+const STOOD_LONG: Nanos = Nanos::from_millis(7_500);
+const LATE_LEAST: f64 = 0.1;
+/// A return to delay control was wrong if within this time
+const RELAPSE: Nanos = Nanos::from_secs(12);
+/// a queue stands for so long: it is not the bundle's own any more.
+const STOOD_AGAIN: Nanos = Nanos::from_millis(2_500);
+/// In pass-through, the bundle goes back if no pulse has shown for so long, to ask again.
+const BLIND: Nanos = Nanos::from_secs(10);
+/// In pass-through, the pulses' frequency changes this often.
+const DRAW_AGAIN: Nanos = Nanos::from_secs(30);
+/// How long the rate is held up while a suspicion is tested.
+const TEST: Nanos = Nanos::from_secs(8);
+/// And what is held: a quarter of the highest rate, or what marks three epochs in a period of the
+/// pulse, 64 full packets each, up to half of it.
+const HELD: (f64, f64) = (0.25, 0.5);
+const MARKED: Rate = Rate::from_bps(3 * 64 * 1_514 * 8 * 5);
+/// A suspicion that was not confirmed is tested again after so long.
+const TEST_AGAIN: Nanos = Nanos::from_secs(20);
+/// The pulse's amplitude, of the bottleneck's rate (Nimbus section 4.1).
+const AMPLITUDE: f64 = 0.25;
+
+/// What is known of the traffic that shares the bottleneck.
+#[derive(Debug)]
+pub(crate) struct CrossTraffic {
+    series: Series,
+    spectrum: Spectrum,
+    suspicion: Suspicion,
+    highest: Highest,
+    /// There are pulses to see.
+    watching: bool,
+    pulse: Frequency,
+    drawn_at: Nanos,
+    /// The last boundary packet's fingerprint: a number that no other bundle has.
+    number: u32,
+    answer: Option<Answer>,
+    answered_at: Nanos,
+    /// Since when the answer has been on the other side of the thresholds.
+    turned: Option<Nanos>,
+    /// When pulses last showed.
+    seen_at: Nanos,
+    /// When delay control was last tried again.
+    returned_at: Option<Nanos>,
+    elastic: bool,
+    /// Smoothed, of the answer.
+    late: f64,
+    contrast: f64,
+}
+
+impl CrossTraffic {
+    pub(crate) fn new() -> Self {
+        Self {
+            series: Series::default(),
+            spectrum: Spectrum::new(),
+            suspicion: Suspicion::default(),
+            highest: Highest::default(),
+            watching: false,
+            pulse: Frequency::drawn(0),
+            drawn_at: Nanos::ZERO,
+            number: 0,
+            answer: None,
+            answered_at: Nanos::ZERO,
+            turned: None,
+            seen_at: Nanos::ZERO,
+            returned_at: None,
+            elastic: false,
+            late: 0.0,
+            contrast: 0.0,
+        }
+    }
+
+    /// Takes in a boundary packet, newer than those before.
+    pub(crate) fn on_point(&mut self, point: Point, fingerprint: u32) {
+        self.number = fingerprint;
+        let (spectrum, watching) = (&mut self.spectrum, self.watching);
+        let put = |slot| {
+            if watching {
+                spectrum.push(slot);
+            }
+        };
+        if self.series.on_point(point, put) == Continuity::Broken {
+            self.spectrum.clear();
+            self.answer = None;
+        }
+    }
+
+    /// A tick. `target` is the queueing delay that the controller aims for; the bundle is `passing`
+    /// through, or under delay control.
+    pub(crate) fn on_tick(&mut self, m: &Measurement, target: Nanos, passing: bool) {
+        if let Some(rate) = m.busy_rate {
+            self.highest.on_rate(m.now, rate, self.holds(m.now));
+        }
+        let suspected = self.suspicion.raised();
+        self.suspicion.on_tick(m, target);
+        let begins = suspected.is_none() && self.suspicion.raised().is_some() && !passing;
+        // Without pulses there is nothing to see, and ten thousand bundles need not look.
+        let watching = passing || self.suspicion.raised().is_some();
+        if watching && !self.watching {
+            self.spectrum.clear();
+        }
+        self.watching = watching;
+        let again = passing && m.now.saturating_sub(self.drawn_at) >= DRAW_AGAIN;
+        if begins || again {
+            self.pulse = Frequency::drawn(self.number);
+            self.drawn_at = m.now;
+        }
+        if m.now.saturating_sub(self.answered_at) < EVERY {
+            return;
+        }
+        self.answered_at = m.now;
+        let highest = self.highest.get().as_bps() as f64 / 8.0;
+        self.answer = watching.then(|| self.spectrum.answer(self.pulse, highest)).flatten();
+        if let Some(answer) = self.answer {
+            self.seen_at = m.now;
+            let averaged = if passing { SMOOTHING } else { (SMOOTHING.0, 1.0) };
+            self.late += averaged.0 * (answer.late - self.late);
+            self.contrast += averaged.1 * (answer.contrast - self.contrast);
+        }
+        // What must last before the mode changes, and for how long.
+        let other = if passing { self.has_gone(m.now) } else { self.has_come(m.now) };
+        let Some(wait) = other else {
+            self.turned = None;
+            self.elastic = passing;
+            return;
+        };
+        if m.now.saturating_sub(*self.turned.get_or_insert(m.now)) >= wait {
+            self.elastic = !passing;
+        }
+    }
+
+    /// In delay control: whether there is elastic traffic now, and for how long that must last.
+    fn has_come(&self, now: Nanos) -> Option<Nanos> {
+        self.suspicion.raised()?;
+        let stood = self.suspicion.stood_for(now);
+        let lately = self.returned_at.is_some_and(|t| now.saturating_sub(t) < RELAPSE);
+        let relapse = lately && stood >= STOOD_AGAIN;
+        let shown = stood >= STOOD && self.answer.is_some_and(|a| a.is_elastic());
+        // Where pulses do not show, nothing but the queue tells.
+        let fills = stood >= STOOD_LONG && (self.answer.is_none() || self.late >= LATE_LEAST);
+        (relapse || fills || shown).then_some(if shown { ELASTIC_FOR } else { Nanos::ZERO })
+    }
+
+    /// In pass-through: whether there is no elastic traffic now, and for how long that must last.
+    fn has_gone(&self, now: Nanos) -> Option<Nanos> {
+        let Some(answer) = self.answer else {
+            let blind = now.saturating_sub(self.seen_at) >= BLIND;
+            return blind.then_some(Nanos::ZERO);
+        };
+        let drowned = self.contrast < INELASTIC.1;
+        if self.late < INELASTIC.0 || answer.busy < BUSY || (drowned && self.late < NOISY) {
+            return Some(INELASTIC_FOR);
+        }
+        drowned.then_some(NOISY_FOR)
+    }
+
+    /// What the pulses show now.
+    pub(crate) fn answer(&self) -> Option<Answer> {
+        self.answer
+    }
+
+    /// Whether they show that cross traffic is elastic.
+    pub(crate) fn is_elastic(&self) -> bool {
+        self.elastic
+    }
+
+    /// Whether others may keep the bottleneck from being seen empty or at its full rate, so that what
+    /// was seen before still stands.
+    pub(crate) fn holds(&self, now: Nanos) -> bool {
+        let recent = |since: Nanos| now.saturating_sub(since) < HOLDS;
+        self.elastic || self.suspicion.raised().is_some_and(recent)
+    }
+
+    /// The rate below which a controller must not go now, for the sake of the test.
+    pub(crate) fn held_rate(&self, now: Nanos) -> Rate {
+        let testing = |since: Nanos| now.saturating_sub(since).0 % TEST_AGAIN.0 < TEST.0;
+        let testing = self.suspicion.raised().is_some_and(testing);
+        if !testing {
+            return Rate::ZERO;
+        }
+        let highest = self.highest.get();
+        highest.scaled(HELD.0).max(MARKED.min(highest.scaled(HELD.1)))
+    }
+
+    /// The highest rate at which the bottleneck served the bundle lately.
+    pub(crate) fn highest(&self) -> Rate {
+        self.highest.get()
+    }
+
+    /// The bottleneck's rate, as well as it is known.
+    pub(crate) fn bottleneck(&self) -> Rate {
+        let shown = self.answer.filter(|_| !self.elastic).map_or(0.0, |a| a.bottleneck);
+        self.highest.get().max(Rate::from_bps_f64(shown * 8.0))
+    }
+
+    /// When the pulses come.
+    pub(crate) fn pulse(&self) -> Frequency {
+        self.pulse
+    }
+
+    /// The amplitude of the pulses now; zero for none.
+    pub(crate) fn amplitude(&self) -> Rate {
+        if self.suspicion.raised().is_some() {
+            self.highest.get().scaled(AMPLITUDE)
+        } else {
+            Rate::ZERO
+        }
+    }
+
+    /// The bundle is under delay control again: looks anew whether there is a queue that the controller
+    /// does not want.
+    pub(crate) fn on_return(&mut self, now: Nanos) {
+        self.suspicion.clear(now);
+        self.returned_at = Some(now);
+        self.turned = None;
+    }
+
+    /// The bundle passes through from now on.
+    pub(crate) fn on_pass_through(&mut self, now: Nanos) {
+        (self.drawn_at, self.seen_at) = (now, now);
+        self.turned = None;
+    }
+
+    /// Forgets all but the bottleneck's rate.
+    pub(crate) fn clear(&mut self, now: Nanos) {
+        self.series.clear();
+        self.spectrum.clear();
+        self.suspicion.clear(now);
+        self.returned_at = None;
+        self.answer = None;
+        self.turned = None;
+        self.elastic = false;
+    }
+}
+
+impl Answer {
+    fn is_elastic(&self) -> bool {
+        self.busy >= BUSY
+            && (self.response >= ELASTIC.0 && self.contrast >= ELASTIC.1)
+            && (self.late >= LATE.0 && self.late_contrast >= LATE.1)
+    }
+}

@@ -1,0 +1,112 @@
+use core::f64::consts::PI;
+
+use forebay_units::Nanos;
+
+use crate::math::cos_turns;
+
+/// Slots of the window and their length: bins are whole periods in it.
+const WINDOW: Nanos = Nanos(super::spectrum::WINDOW as u64 * super::series::SLOT.0);
+
+/// The part of a period in which more is sent than usual; the rest makes up for it.
+const UP: f64 = 0.25;
+/// The area under an up-pulse of amplitude 1 over the period: half a sine over a quarter of it.
+const AREA: f64 = UP * 2.0 / PI;
+/// The same in seconds, for a period of 200 ms: a queue of this many seconds of the amplitude lets
+/// the pulse through (Bundler section 5.1).
+pub(crate) const AREA_SECONDS: f64 = 0.2 * AREA;
+
+/// How often pulses come: about five times a second (Nimbus section 4; Bundler section 5.1), slower
+/// than most round trips, so that elastic flows have time to react, and faster than what else moves
+/// traffic. Bundles that share a bottleneck would take each other's pulses for an answer, so each
+/// draws one of five frequencies, and another one from time to time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Frequency {
+    bin: usize,
+}
+
+impl Frequency {
+    /// In whole periods in the window of five seconds: 4.4 to 6.8 Hz. What lies three bins away is
+    /// no part of the peak.
+    pub(super) const BINS: [usize; 5] = [22, 25, 28, 31, 34];
+
+    /// One of the five, by any number.
+    pub(crate) fn drawn(number: u32) -> Self {
+        // Any number's highest bits, well mixed (Knuth's multiplicative hashing).
+        let mixed = u64::from(number.wrapping_mul(2_654_435_769));
+        let index = (mixed * Self::BINS.len() as u64) >> 32;
+        Self { bin: Self::BINS[index as usize] }
+    }
+
+    /// The bin of the window that the pulses fall in.
+    pub(super) fn bin(self) -> usize {
+        self.bin
+    }
+
+    /// How much more than usual to send between `now` and `now + tick`, as a share of the pulse's
+    /// amplitude: half a sine upward for a quarter of the period, a third as much downward for the
+    /// rest. The mean over the interval and not a value within it, so that ticks of any length add up
+    /// to nothing over a period.
+    pub(crate) fn shape(self, now: Nanos, tick: Nanos) -> f64 {
+        let period = WINDOW.as_secs_f64() / self.bin as f64;
+        let sent = self.area(now.saturating_add(tick)) - self.area(now);
+        sent * period / tick.as_secs_f64()
+    }
+
+    /// What was sent in excess since the start of the period, in periods of the amplitude.
+    fn area(self, at: Nanos) -> f64 {
+        let part = (at.0 % WINDOW.0) as f64 / WINDOW.0 as f64;
+        let periods = part * self.bin as f64;
+        let phase = periods - (periods as u64) as f64;
+        let risen = if phase < UP { phase / UP } else { 1.0 - (phase - UP) / (1.0 - UP) };
+        // The integral of a half sine is a raised cosine; down the same hill, three times as slowly.
+        AREA * 0.5 * (1.0 - cos_turns(risen / 2.0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const MS: Nanos = Nanos::from_millis(1);
+    const FIVE: Frequency = Frequency { bin: 25 };
+
+    #[test]
+    fn by_hand() {
+        // 0.2 s / 2 pi: 31.8 ms of the amplitude, 8 ms of a rate of which it is a quarter.
+        assert!((AREA_SECONDS - 0.031_831).abs() < 1e-6);
+        let at = |us: u64| FIVE.shape(Nanos::from_micros(us), Nanos(1000));
+        assert!((at(25_000) - 1.0).abs() < 1e-6, "the top, an eighth of the period in");
+        assert!((at(125_000) + 1.0 / 3.0).abs() < 1e-6, "the bottom");
+        assert!(at(0).abs() < 1e-4 && at(50_000).abs() < 1e-4, "nothing in between");
+        // sin(pi / 5) of the top.
+        assert!((at(10_000) - 0.587_785).abs() < 1e-4);
+        // 40 ms of the fifth part of a second are 36 of a period at 5.6 Hz.
+        let faster = Frequency { bin: 28 };
+        assert!((faster.shape(Nanos(22_321_428), Nanos(1000)) - 1.0).abs() < 1e-6);
+    }
+
+    proptest! {
+        #[test]
+        fn adds_up_to_nothing_over_a_window(
+            start in 0u64..1_000_000_000, number: u32, per in 1u64..1000,
+        ) {
+            let tick = Nanos(5_000_000_000 / per / 1000 * 1000);
+            let pulse = Frequency::drawn(number);
+            let whole = 5_000_000_000 / tick.0;
+            let rest = Nanos(5_000_000_000 - whole * tick.0);
+            let at = |i: u64| Nanos(start + i * tick.0);
+            let sum: f64 = (0..whole).map(|i| pulse.shape(at(i), tick)).sum();
+            let last = if rest.0 == 0 { 0.0 } else { pulse.shape(at(whole), rest) };
+            let sent = sum * tick.as_secs_f64() + last * rest.as_secs_f64();
+            prop_assert!(sent.abs() < 1e-9, "{sent}");
+        }
+    }
+
+    #[test]
+    fn every_frequency_is_drawn() {
+        let count = |bin| (0..10_000).filter(|&n| Frequency::drawn(n).bin == bin).count();
+        assert!(Frequency::BINS.iter().all(|&bin| count(bin) > 1500));
+        assert_eq!(MS * 5000, WINDOW);
+    }
+}

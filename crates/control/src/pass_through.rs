@@ -1,0 +1,125 @@
+//! Lets the bundle's flows compete for themselves, and keeps just so much of a queue at the sendbox
+//! that pulses can be sent (Bundler section 5.1).
+
+use forebay_units::{Bytes, Nanos, Rate};
+
+use crate::cross::pulse;
+
+/// Gains of the PI controller, in 1 / s^2 and 1 / s, for a queue in bytes and a rate in bytes per
+/// second (Bundler section 5.1). With a queue that integrates what the rate leaves, they put the
+/// poles at -1.1 and -8.9 per second.
+const ALPHA: f64 = 10.0;
+const BETA: f64 = 10.0;
+/// The pulse's amplitude, of the bundle's rate.
+const AMPLITUDE: f64 = 0.25;
+/// The queue to hold, in seconds of the bundle's rate: what a pulse takes, and a quarter more. With
+/// a pulse of a quarter of the rate that is Bundler's 10 ms.
+const TARGET: f64 = 1.25 * AMPLITUDE * pulse::AREA_SECONDS;
+/// A queue below this share of the target is none: the rate is not used.
+const EMPTY: f64 = 0.1;
+/// A rate that is not used comes down to what is sent in this time, so that a queue builds as soon as
+/// there is anything to build it from (anti-windup).
+const UNWIND: f64 = 0.25;
+/// The rate stays below this multiple of the highest that the bottleneck was seen to serve.
+const MOST: f64 = 1.1;
+
+/// The PI controller.
+#[derive(Debug)]
+pub(crate) struct PassThrough {
+    /// In bytes per second.
+    rate: f64,
+    backlog: f64,
+}
+
+/// What it sees at a tick.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Queue {
+    /// The time since the last tick.
+    pub(crate) elapsed: Nanos,
+    /// What waits at the sendbox.
+    pub(crate) backlog: Bytes,
+    /// S.
+    pub(crate) send_rate: Rate,
+    /// The highest rate that the bottleneck was seen to serve the bundle at.
+    pub(crate) highest: Rate,
+}
+
+impl PassThrough {
+    /// Begins at `rate` with `backlog` in the queue.
+    pub(crate) fn new(rate: Rate, backlog: Bytes) -> Self {
+        Self { rate: rate.as_bps() as f64 / 8.0, backlog: backlog.as_f64() }
+    }
+
+    /// The rate until the next tick, without the pulse.
+    pub(crate) fn on_tick(&mut self, q: &Queue) -> Rate {
+        let dt = q.elapsed.as_secs_f64().min(0.1);
+        let backlog = q.backlog.as_f64();
+        let target = self.rate * TARGET;
+        let grown = backlog - self.backlog;
+        self.backlog = backlog;
+        self.rate += ALPHA * (backlog - target) * dt + BETA * grown;
+        let sent = q.send_rate.as_bps() as f64 / 8.0;
+        if backlog < EMPTY * target && self.rate > sent {
+            self.rate -= (self.rate - sent) * (dt / UNWIND).min(1.0);
+        }
+        let most = MOST * q.highest.as_bps() as f64 / 8.0;
+        self.rate = self.rate.clamp(0.0, most.max(sent));
+        Rate::from_bps_f64(self.rate * 8.0)
+    }
+
+    /// The amplitude of the pulses.
+    pub(crate) fn amplitude(&self) -> Rate {
+        Rate::from_bps_f64(self.rate * AMPLITUDE * 8.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TICK: Nanos = Nanos::from_millis(10);
+    const RATE: Rate = Rate::from_mbps(80);
+
+    fn queue(backlog: f64) -> Queue {
+        Queue { elapsed: TICK, backlog: Bytes(backlog as u64), send_rate: RATE, highest: RATE }
+    }
+
+    #[test]
+    fn a_step_by_hand() {
+        // 10 MB/s: the target is 9.947 ms of them, 99 472 B. 20 000 B more, of which 5000 B are new:
+        // 10 x 20 000 x 0.01 + 10 x 5000 = 52 000 B/s more.
+        let mut pi = PassThrough::new(RATE, Bytes(114_472));
+        let rate = pi.on_tick(&queue(119_472.0)).as_bps();
+        assert!(rate.abs_diff(80_000_000 + 52_000 * 8) < 200, "{rate}");
+        assert_eq!(pi.amplitude().as_bps(), rate / 4);
+    }
+
+    /// The queue in seconds of the rate after `seconds`, where `arriving` Mbit/s come.
+    fn after(seconds: f64, arriving: f64, start: Rate, backlog: f64) -> (f64, Rate) {
+        let mut pi = PassThrough::new(start, Bytes(backlog as u64));
+        let (mut backlog, mut rate) = (backlog, start);
+        for _ in 0..(seconds * 100.0) as u32 {
+            let sent = (rate.as_bps() as f64 / 8.0 * 0.01).min(backlog + arriving * 1250.0);
+            backlog += arriving * 1250.0 - sent;
+            let send_rate = Rate::from_bps_f64(sent * 800.0);
+            rate = pi.on_tick(&Queue { send_rate, highest: Rate::from_mbps(96), ..queue(backlog) });
+        }
+        (backlog / (rate.as_bps() as f64 / 8.0), rate)
+    }
+
+    #[test]
+    fn holds_ten_milliseconds_of_whatever_comes() {
+        for (arriving, start, backlog) in [(80.0, 80, 0.0), (30.0, 90, 0.0), (60.0, 20, 2e6)] {
+            let (queue, rate) = after(8.0, arriving, Rate::from_mbps(start), backlog);
+            assert!((queue - 0.009_95).abs() < 0.000_5, "{arriving} Mbit/s: {queue} s");
+            assert!((rate.as_mbps_f64() - arriving).abs() < 0.2, "{arriving} Mbit/s: {rate}");
+        }
+    }
+
+    #[test]
+    fn a_rate_that_is_not_used_does_not_wind_up() {
+        // Nothing but a tenth of the rate comes; half a second later it stands where it is used.
+        let (_, rate) = after(1.0, 9.0, Rate::from_mbps(90), 0.0);
+        assert!(rate.as_mbps_f64() < 12.0, "{rate}");
+    }
+}

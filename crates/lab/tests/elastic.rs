@@ -1,0 +1,112 @@
+//! Cross traffic that comes and goes, and several ways: which mode the bundle is in, in the simulator.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::path::Path;
+
+use forebay_lab::engine::{Engine, Interrupt, Job};
+use forebay_lab::results::Run;
+use forebay_lab::scenario::parse;
+use forebay_lab::sim_engine::Sim;
+
+/// A bundle of backlogged flows beside whatever `rest` adds.
+fn scenario(duration: u32, path: &str, rest: &str) -> String {
+    format!(
+        r#"
+name = "elastic"
+warmup = "2 s"
+duration = "{duration} s"
+[path]
+rate = "96 Mbit/s"
+rtt = "50 ms"
+queue = {{ kind = "fifo", limit = "2 bdp" }}
+{path}
+[[arm]]
+name = "forebay"
+sendbox = {{ policy = "sfq", limit = "2000 packets"REST }}
+[[traffic]]
+name = "bulk"
+kind = "bulk"
+transport = "tcp"
+flows = 20
+{rest}
+"#
+    )
+}
+
+fn run(text: &str, seed: u64) -> Run {
+    let scenario = parse(Path::new("elastic.toml"), text).unwrap().cells.remove(0);
+    let job = Job { scenario: &scenario, arm: &scenario.arms[0], seed };
+    Sim.run(&job, &Interrupt::default(), &mut |_| {}).unwrap()
+}
+
+/// The share of the time between two seconds that the bundle spent in `mode`.
+fn share(run: &Run, mode: &str, from: u64, to: u64) -> f64 {
+    let inside = run.ticks.iter().filter(|t| (from..to).contains(&(t.time / 1_000_000_000)));
+    let (all, those) =
+        inside.fold((0, 0), |(all, those), t| (all + 1, those + u32::from(t.mode == mode)));
+    f64::from(those) / f64::from(all)
+}
+
+const CROSS: &str = r#"
+[[traffic]]
+name = "elastic"
+kind = "bulk"
+flows = 20
+from = "cross"
+start = "12 s"
+stop = "37 s"
+[[traffic]]
+name = "web"
+kind = "requests"
+load = "30 %"
+connections = 50
+max_size = "1 MB"
+from = "cross"
+start = "37 s"
+"#;
+
+#[test]
+fn passes_through_beside_elastic_traffic_only() {
+    let text = scenario(50, "", CROSS).replace("REST", "");
+    for seed in 1..=3 {
+        let run = run(&text, seed);
+        assert_eq!(share(&run, "pass-through", 1, 12), 0.0, "seed {seed}: alone");
+        assert_eq!(share(&run, "pass-through", 22, 37), 1.0, "seed {seed}: ten seconds in");
+        assert_eq!(share(&run, "delay control", 47, 52), 1.0, "seed {seed}: ten seconds after");
+    }
+}
+
+#[test]
+fn does_not_look_when_told_not_to() {
+    let text = scenario(30, "", CROSS).replace("REST", ", cross_traffic = \"ignore\"");
+    let run = run(&text.replace("37 s", "31 s"), 1);
+    assert_eq!(share(&run, "delay control", 1, 32), 1.0);
+    assert!(run.ticks.iter().all(|t| t.response.is_none()), "no pulses");
+}
+
+const WAYS: &str = r#"
+[[path.way]]
+rate = "24 Mbit/s"
+[[path.way]]
+rate = "24 Mbit/s"
+rtt = "60 ms"
+[[path.way]]
+rate = "24 Mbit/s"
+rtt = "70 ms"
+[[path.way]]
+rate = "24 Mbit/s"
+rtt = "80 ms"
+"#;
+
+#[test]
+fn opens_over_four_ways_and_not_over_one() {
+    let four = run(&scenario(20, WAYS, "").replace("REST", ""), 1);
+    assert_eq!(share(&four, "open", 4, 22), 1.0);
+    let reasons = |run: &Run| run.events.iter().filter(|e| e.text.contains("several ways")).count();
+    assert_eq!(reasons(&four), 1);
+    let one = run(&scenario(20, "", "").replace("REST", ""), 1);
+    assert_eq!((share(&one, "open", 1, 22), reasons(&one)), (0.0, 0));
+    let told = run(&scenario(8, WAYS, "").replace("REST", ", multipath = \"ignore\""), 1);
+    assert_eq!(reasons(&told), 0);
+}
