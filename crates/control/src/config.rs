@@ -30,7 +30,8 @@ pub struct BundleConfig {
     pub basic_delay: BasicDelayConfig,
     /// Those of BBR.
     pub bbr: BbrConfig,
-    /// Whether elastic cross traffic is looked for, and makes the bundle pass through.
+    /// Whether elastic cross traffic is looked for, and makes the bundle pass through. Default not: its
+    /// pulses can keep bundles that share a bottleneck from finding their shares.
     pub cross_traffic: Detection,
     /// Whether several ways between the boxes are looked for, and open the bundle.
     pub multipath: Detection,
@@ -52,6 +53,11 @@ pub enum Detection {
 }
 
 impl Detection {
+    /// What a bundle does about elastic cross traffic unless told otherwise.
+    pub const fn of_cross_traffic() -> Self {
+        Self::Ignore
+    }
+
     /// Its name in configurations.
     pub const fn name(self) -> &'static str {
         match self {
@@ -116,7 +122,7 @@ impl Default for BundleConfig {
             copa: CopaConfig::default(),
             basic_delay: BasicDelayConfig::default(),
             bbr: BbrConfig::default(),
-            cross_traffic: Detection::default(),
+            cross_traffic: Detection::Ignore,
             multipath: Detection::default(),
         }
     }

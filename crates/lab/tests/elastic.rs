@@ -68,7 +68,7 @@ start = "37 s"
 
 #[test]
 fn passes_through_beside_elastic_traffic_only() {
-    let text = scenario(50, "", CROSS).replace("REST", "");
+    let text = scenario(50, "", CROSS).replace("REST", ", cross_traffic = \"detect\"");
     for seed in 1..=3 {
         let run = run(&text, seed);
         assert_eq!(share(&run, "pass-through", 1, 12), 0.0, "seed {seed}: alone");

@@ -53,7 +53,7 @@ pub(super) struct BundleTable {
     class: Vec<ClassTable>,
     #[serde(default)]
     controller: ControllerKind,
-    #[serde(default)]
+    #[serde(default = "Detection::of_cross_traffic")]
     cross_traffic: Detection,
     #[serde(default)]
     multipath: Detection,

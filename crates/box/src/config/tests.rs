@@ -253,9 +253,9 @@ fn what_is_looked_for_can_be_switched_off() {
         let bundle = bundles(&dir, &format!("{BUNDLE}{rest}"))?.remove(0);
         Ok::<_, String>((bundle.cross_traffic, bundle.multipath))
     };
-    assert_eq!(with(""), Ok((Detection::Detect, Detection::Detect)));
-    let off = with("cross_traffic = \"ignore\"\n");
-    assert_eq!(off, Ok((Detection::Ignore, Detection::Detect)));
+    assert_eq!(with(""), Ok((Detection::Ignore, Detection::Detect)));
+    let on = with("cross_traffic = \"detect\"\n");
+    assert_eq!(on, Ok((Detection::Detect, Detection::Detect)));
     let off = with("cross_traffic = \"detect\"\nmultipath = \"ignore\"\n");
     assert_eq!(off, Ok((Detection::Detect, Detection::Ignore)));
     let said = with("multipath = \"off\"\n").unwrap_err();

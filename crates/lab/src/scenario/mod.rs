@@ -31,7 +31,7 @@
 //! | `[grid]` `flows`, `congestion` | of the traffic that does not say | |
 //! | `[[arm]]` `name`, `sendbox` | `"forward"`, or `{ policy, limit }`: `fifo`, `sfq`, `fq_codel`, `pie` | |
 //! | its `controller` | what sets the bundle's rate: `forebay`, `copa`, `basic_delay`, `bbr` | `forebay` |
-//! | its `cross_traffic`, `multipath` | whether elastic cross traffic and several ways are heeded: `detect`, `ignore` | `detect` |
+//! | its `cross_traffic`, `multipath` | whether elastic cross traffic and several ways are heeded: `detect`, `ignore` | `ignore`, `detect` |
 //! | `[[arm]]` `queue` | at the bottleneck in this arm | the path's |
 //! | `[[arm]]` `outer` | as `sendbox`'s table, of a second pair of boxes around all others | none |
 //! | `[[phase]]` `name`, `start`, `stop` | a part of the run, for traffic and figures | the end before; the end |

@@ -137,7 +137,7 @@ pub(super) struct BundleTable {
     /// Forebay's own if left out.
     #[serde(default)]
     controller: ControllerKind,
-    #[serde(default)]
+    #[serde(default = "Detection::of_cross_traffic")]
     cross_traffic: Detection,
     #[serde(default)]
     multipath: Detection,
