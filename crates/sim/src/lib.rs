@@ -33,4 +33,4 @@ pub use pattern::{Datagram, Datagrams, Pattern, PatternError};
 pub use random::Random;
 pub use simulation::{Simulation, Totals};
 pub use tcp::Congestion;
-pub use traffic::{Asked, Asks, Connections, Traffic, TrafficKind};
+pub use traffic::{Asked, Asks, Connections, Stagger, Traffic, TrafficKind};

@@ -18,7 +18,6 @@ use crate::network::{BundleId, LinkId, Route, RouteCounters, RouteId};
 use crate::observer::Observer;
 use crate::packet::{Packets, Queued};
 use crate::prefetch::prefetch;
-use crate::random::Random;
 use crate::tcp::{Congestion, Endpoint};
 use crate::traffic::{Application, Requests, Socket};
 
@@ -113,7 +112,6 @@ pub struct Simulation<O> {
     traffics: u32,
     /// Connections agree on ECN.
     ecn: bool,
-    random: Random,
     /// Dropped in the present step; kept for its memory.
     drops: Vec<(Queued, DropReason)>,
     totals: Totals,

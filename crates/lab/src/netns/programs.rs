@@ -1,11 +1,9 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use forebay_units::Nanos;
-
 use super::addresses::Place;
 use crate::engine::Job;
-use crate::scenario::{IpVersion, Traffic, TrafficKind, Transport};
+use crate::scenario::{IpVersion, TrafficKind, Transport};
 use crate::traffic::{Role, Spec};
 
 /// A traffic program, where it runs and what it does.
@@ -46,8 +44,6 @@ pub(super) fn programs(
                         server: listen,
                         requests: requests.clone(),
                         congestion: *congestion,
-                        seed: job.seed,
-                        stream: index as u32,
                         measured: (measured.start.0, measured.end.0),
                     },
                 ),
@@ -87,17 +83,23 @@ pub(super) fn programs(
     };
     [(first, "a"), (second, "b")].map(|((place, role), end)| {
         let name = format!("{}-{end}", traffic.name);
-        let spec = spec(traffic, scenario.length(), role, output(&format!("{name}.jsonl")));
+        let spec = spec(job, index, role, output(&format!("{name}.jsonl")));
         Program { name, place, spec }
     })
 }
 
-fn spec(traffic: &Traffic, length: Nanos, role: Role, output: PathBuf) -> Spec {
+fn spec(job: &Job<'_>, index: usize, role: Role, output: PathBuf) -> Spec {
+    let scenario = job.scenario;
+    let traffic = &scenario.traffic[index];
     Spec {
         traffic: traffic.name.clone(),
+        seed: job.seed,
+        stream: index as u32,
         begin: traffic.start.0,
+        // As in the simulator.
+        stagger: scenario.path.rtt.0,
         stop: traffic.stop.0,
-        end: length.0,
+        end: scenario.length().0,
         output,
         role,
     }

@@ -37,7 +37,7 @@
 //! | `[[phase]]` `name`, `start`, `stop` | a part of the run, for traffic and figures | the end before; the end |
 //! | `[[traffic]]` `name`, `kind` | `requests`, `bulk`, `udp_rr`, `cbr`, `on_off`, `video` | |
 //! | `[[traffic]]` `from`, `site` | `site_a`, or `cross`: enters behind the sendbox; which site | `site_a`, 1 |
-//! | `[[traffic]]` `start`, `stop` | or the `phase` that it is on in | the whole run |
+//! | `[[traffic]]` `start`, `stop` | or the `phase` that it is on in; its flows begin within the path's RTT from `start`, by the seed | the whole run |
 //! | `requests`: `load` | bits of answers per second, or `"50 %"` of the path's rate | |
 //! | `requests`: `arrivals` | `poisson`; or `closed`: each connection asks again once answered, no `load` | `poisson` |
 //! | `requests`: `connections`, `congestion` | | 200, `cubic` |

@@ -1,7 +1,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use forebay_sim::Pattern;
+use forebay_sim::{Pattern, Stagger};
 use forebay_units::Nanos;
 use serde::{Deserialize, Serialize};
 
@@ -13,8 +13,14 @@ use crate::workload::Requests;
 pub struct Spec {
     /// The traffic's name in the scenario.
     pub traffic: String,
+    /// The run's seed.
+    pub seed: u64,
+    /// The traffic's place in the scenario, which sets its random numbers apart.
+    pub stream: u32,
     /// When the traffic begins.
     pub begin: u64,
+    /// Within so long its flows begin.
+    pub stagger: u64,
     /// When the traffic's source stops.
     pub stop: u64,
     /// When the run ends; what was asked for may still be answered until then.
@@ -48,10 +54,6 @@ pub enum Role {
         requests: Requests,
         /// The congestion control of its connections.
         congestion: Congestion,
-        /// The run's seed.
-        seed: u64,
-        /// The traffic's place in the scenario, which sets its random numbers apart.
-        stream: u32,
         /// The measured interval (for a balanced schedule).
         measured: (u64, u64),
     },
@@ -145,6 +147,7 @@ pub struct Start {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Window {
     pub(super) begin: Nanos,
+    stagger: Stagger,
     pub(super) stop: Nanos,
     pub(super) end: Nanos,
 }
@@ -157,6 +160,15 @@ impl Spec {
 
     pub(super) fn window(&self, start: Nanos) -> Window {
         let at = |offset| start.saturating_add(Nanos(offset));
-        Window { begin: at(self.begin), stop: at(self.stop), end: at(self.end) }
+        let within = Nanos(self.stagger);
+        let stagger = Stagger { seed: self.seed, traffic: self.stream, within };
+        Window { begin: at(self.begin), stagger, stop: at(self.stop), end: at(self.end) }
+    }
+}
+
+impl Window {
+    /// When `flow` begins.
+    pub(super) fn begin_of(&self, flow: u32) -> Nanos {
+        self.begin.saturating_add(self.stagger.of(flow)).min(self.stop)
     }
 }

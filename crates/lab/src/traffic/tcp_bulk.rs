@@ -22,11 +22,13 @@ pub(super) fn source(
     let listener = sockets::listen(listen, congestion)?;
     let window = cue()?;
     let streams = sockets::accept(&listener, flows)?;
-    wait::sleep_until(window.begin);
     thread::scope(|scope| {
-        for mut stream in &streams {
-            // Ends by the shutdown below, or with the sink.
-            scope.spawn(move || while stream.write_all(&FILLER).is_ok() {});
+        for (mut stream, flow) in streams.iter().zip(0..) {
+            scope.spawn(move || {
+                wait::sleep_until(window.begin_of(flow));
+                // Ends by the shutdown below, or with the sink.
+                while stream.write_all(&FILLER).is_ok() {}
+            });
         }
         wait::sleep_until(window.stop);
         close(&streams, Shutdown::Write);

@@ -34,7 +34,10 @@ fn play<T: DeserializeOwned>(name: &str, first: Role, second: Role, millis: u64)
     let output = std::env::temp_dir().join(format!("fb-traffic-{name}-{}", std::process::id()));
     let spec = |role| Spec {
         traffic: name.to_owned(),
+        seed: 3,
+        stream: 1,
         begin: 0,
+        stagger: 20_000_000,
         stop: millis * 1_000_000,
         end: millis * 1_000_000,
         output: output.clone(),
@@ -85,8 +88,6 @@ fn records_of(name: &str, ip: IpAddr, requests: &Requests) -> Vec<Request> {
         server: listen,
         requests: requests.clone(),
         congestion,
-        seed: 3,
-        stream: 1,
         measured: (0, 0),
     };
     play(name, server, client, 300)

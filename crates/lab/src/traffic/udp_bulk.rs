@@ -26,12 +26,17 @@ pub(super) fn source(sinks: &[SocketAddr], cue: WindowCue<'_>) -> io::Result<Nan
     let sockets: Vec<_> =
         sinks.iter().map(|sink| unfragmented(*sink)).collect::<io::Result<_>>()?;
     let window = cue()?;
-    wait::sleep_until(window.begin);
     thread::scope(|scope| {
         let flows: Vec<_> = sockets
             .iter()
             .zip(sinks)
-            .map(|(socket, sink)| scope.spawn(|| send(socket, *sink, window.stop)))
+            .zip(0..)
+            .map(|((socket, sink), flow)| {
+                scope.spawn(move || {
+                    wait::sleep_until(window.begin_of(flow));
+                    send(socket, *sink, window.stop)
+                })
+            })
             .collect();
         flows.into_iter().try_for_each(sockets::join)
     })?;

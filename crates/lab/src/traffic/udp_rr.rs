@@ -71,7 +71,7 @@ fn one_loop(
     window: Window,
 ) -> io::Result<Vec<RoundTrip>> {
     let mut records = Vec::new();
-    wait::sleep_until(window.begin);
+    wait::sleep_until(window.begin_of(flow));
     loop {
         let start = clock::now();
         if start >= window.stop {

@@ -12,12 +12,10 @@ use crate::observer::Observer;
 use crate::packet::Packets;
 use crate::random::{Random, mix};
 use crate::tcp::{Congestion, Endpoint};
-use crate::traffic::{Application, Asks, Requests, Socket, SocketKind, Traffic, TrafficKind};
+use crate::traffic::{
+    Application, Asks, Requests, Socket, SocketKind, Stagger, Traffic, TrafficKind,
+};
 use crate::udp::Sink;
-
-/// Flows of one traffic begin within this, at random: programs do not start at one instant, and
-/// flows in lockstep would meet a full queue together.
-const START_WITHIN: u64 = 1_000_000;
 
 impl<O: Observer> Simulation<O> {
     /// An empty network; all that is random follows from `seed`.
@@ -37,7 +35,6 @@ impl<O: Observer> Simulation<O> {
             sockets: Vec::new(),
             traffics: 0,
             ecn: false,
-            random: Random::new(seed, 0),
             drops: Vec::new(),
             totals: Totals::default(),
             observer,
@@ -131,6 +128,8 @@ impl<O: Observer> Simulation<O> {
         }
         let id = self.traffics;
         self.traffics += 1;
+        let stagger = self.stagger(id, path);
+        let begins = |flow| start.saturating_add(stagger.of(flow)).min(stop);
         match kind {
             TrafficKind::Requests { asks, connections, congestion } => {
                 let requests = Requests::new((id, path, stop), asks, connections, congestion);
@@ -142,23 +141,20 @@ impl<O: Observer> Simulation<O> {
                     let hash = self.flow_hash(id, flow);
                     let ends = [sink, Application::Source];
                     let source = self.connect(path, congestion, hash, ends) + 1;
-                    let begin = start.saturating_add(Nanos(self.random.below(START_WITHIN)));
-                    self.events.push(begin, Event::Begin(source));
+                    self.events.push(begins(flow), Event::Begin(source));
                     self.events.push(stop, Event::End(source));
                 }
             }
             TrafficKind::UdpBulk { flows } => {
                 for flow in 0..flows {
                     let kind = SocketKind::Bulk { window: None, sink: Sink::default() };
-                    let begin = start.saturating_add(Nanos(self.random.below(START_WITHIN)));
-                    self.add_socket((id, flow), path, (begin, stop), kind);
+                    self.add_socket((id, flow), path, (begins(flow), stop), kind);
                 }
             }
             TrafficKind::UdpLoops { flows } => {
                 for flow in 0..flows {
                     let kind = SocketKind::Loop { round: 0, asked: None };
-                    let begin = start.saturating_add(Nanos(self.random.below(START_WITHIN)));
-                    self.add_socket((id, flow), path, (begin, stop), kind);
+                    self.add_socket((id, flow), path, (begins(flow), stop), kind);
                 }
             }
             TrafficKind::Datagrams(pattern) => {
@@ -170,6 +166,11 @@ impl<O: Observer> Simulation<O> {
             }
         }
         Ok(id as usize)
+    }
+
+    /// Flows begin within a round trip of the empty path.
+    fn stagger(&self, traffic: u32, path: Path) -> Stagger {
+        Stagger { seed: self.seed, traffic, within: path.rtt }
     }
 
     fn add_requests(&mut self, mut of: Requests, start: Nanos) {
@@ -188,8 +189,9 @@ impl<O: Observer> Simulation<O> {
             self.events.push(time, Event::Ask(requests));
         }
         if matches!(of.asks, Asks::Closed { .. }) {
+            let stagger = self.stagger(of.traffic, of.path);
             for client in 0..of.connections.len() as u32 {
-                let begin = start.saturating_add(Nanos(self.random.below(START_WITHIN)));
+                let begin = start.saturating_add(stagger.of(client)).min(of.stop);
                 self.events.push(begin, Event::AskFirst { requests, client });
             }
         }

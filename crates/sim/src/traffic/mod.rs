@@ -2,11 +2,13 @@
 
 mod requests;
 mod socket;
+mod stagger;
 
 use forebay_units::Nanos;
 
 pub(crate) use self::requests::{Ask, REQUEST, Requests};
 pub(crate) use self::socket::{Socket, SocketKind};
+pub use self::stagger::Stagger;
 use crate::network::{Path, SetupError};
 use crate::pattern::Pattern;
 use crate::tcp::Congestion;
@@ -65,7 +67,7 @@ impl Connections {
 pub struct Traffic {
     /// The way.
     pub path: Path,
-    /// When it begins.
+    /// When it begins; each of its flows within a round trip from then, see [`Stagger`].
     pub start: Nanos,
     /// When it ends: nothing new is sent or asked from then on, and what is under way still arrives.
     pub stop: Nanos,

@@ -119,7 +119,7 @@ pub(super) fn closed(
     let (asked, of) = (&AtomicU64::new(0), callers.len());
     let call = move |(place, mut caller): (usize, Caller<'_>)| {
         let mut records = Vec::new();
-        wait::sleep_until(window.begin);
+        wait::sleep_until(window.begin_of(place as u32));
         for &size in sizes.iter().cycle().skip(place).step_by(of) {
             let start = clock::now();
             if start >= window.stop {

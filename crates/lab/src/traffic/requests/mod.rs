@@ -27,8 +27,7 @@ pub(super) static FILLER: [u8; 1 << 16] = [0x5a; 1 << 16];
 
 /// Asks as the spec says and writes a record of every request, and of what came when.
 pub(super) fn ask(spec: &Spec, cue: WindowCue<'_>) -> io::Result<Nanos> {
-    let Role::RequestClient { server, requests, congestion, seed, stream, measured } = &spec.role
-    else {
+    let Role::RequestClient { server, requests, congestion, measured } = &spec.role else {
         return Err(io::Error::other("not a request client"));
     };
     let schedule = match requests.arrivals {
@@ -37,7 +36,7 @@ pub(super) fn ask(spec: &Spec, cue: WindowCue<'_>) -> io::Result<Nanos> {
             // The schedule counts from the traffic's own beginning.
             let own = |t: u64| Nanos(t.clamp(spec.begin, spec.stop) - spec.begin);
             let measured = own(measured.0)..own(measured.1);
-            let schedule = requests.schedule(*seed, *stream, own(spec.stop), measured);
+            let schedule = requests.schedule(spec.seed, spec.stream, own(spec.stop), measured);
             schedule.map_err(io::Error::other)?
         }
     };
@@ -55,7 +54,7 @@ pub(super) fn ask(spec: &Spec, cue: WindowCue<'_>) -> io::Result<Nanos> {
         let anew = || caller(Line::Anew(*server, *congestion));
         let asked = match requests.arrivals {
             Arrivals::Closed => {
-                let sizes = requests.closed(*seed, *stream);
+                let sizes = requests.closed(spec.seed, spec.stream);
                 let callers = if requests.new_connections {
                     (0..requests.connections).map(|_| anew()).collect()
                 } else {
