@@ -2,10 +2,10 @@
 //!
 //! An [`Endpoint`] does no I/O: segments and times go in, segments to send come out. Connections are
 //! established when they are made, with the handshake's round-trip time known or not. The
-//! application reads at once, so a window is never closed, and there is no window probe.
+//! application reads at once, so a window is closed by gaps only, and there is no window probe.
 //!
 //! What Linux does and this does not: small queues and automatic corking (which hold segments back
-//! while the sender's own device is busy; here it never is), limits of memory, coarse timers, and
+//! while the sender's own device is busy; here it never is), limits of the machine's memory, coarse timers, and
 //! marking losses by counting duplicates, which RACK has replaced.
 
 pub(crate) mod congestion;
@@ -28,8 +28,10 @@ use sender::Sender;
 
 /// Payload of a full segment: 1500 B less IPv4 and TCP headers with timestamps.
 pub(crate) const MSS: u64 = 1448;
-/// The largest receive window: half of a 32 MiB buffer.
-const LARGEST_WINDOW: u64 = 16 << 20;
+/// Linux's timestamps count milliseconds.
+const TICK: u64 = 1_000_000;
+/// The most memory for what is received, as the laboratory's hosts have it (`tcp_rmem`).
+const LARGEST_BUFFER: u64 = 32 << 20;
 
 /// One end of a connection.
 #[derive(Debug)]
@@ -42,14 +44,14 @@ impl Endpoint {
     /// An established connection whose handshake took `rtt`.
     pub(crate) fn new(now: Nanos, congestion: Congestion, rtt: Option<Nanos>, random: u64) -> Self {
         let sender = Sender::new(now, congestion, rtt, random);
-        Self { receiver: Receiver::new(now, LARGEST_WINDOW, sender.ecn()), sender }
+        Self { receiver: Receiver::new(now, LARGEST_BUFFER, sender.ecn()), sender }
     }
 
     /// Has the handshake agree on ECN (RFC 3168) too; to be called on both ends and before anything
     /// is sent.
     pub(crate) fn with_ecn(mut self, now: Nanos) -> Self {
         self.sender.offer_ecn();
-        self.receiver = Receiver::new(now, LARGEST_WINDOW, self.sender.ecn());
+        self.receiver = Receiver::new(now, LARGEST_BUFFER, self.sender.ecn());
         self
     }
 

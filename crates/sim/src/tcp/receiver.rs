@@ -37,12 +37,12 @@ pub(crate) struct Receiver {
 }
 
 impl Receiver {
-    pub(crate) fn new(now: Nanos, largest_window: u64, ecn: EcnMode) -> Self {
-        let tuning = Tuning::new(now, largest_window);
+    pub(crate) fn new(now: Nanos, largest_buffer: u64, ecn: EcnMode) -> Self {
+        let tuning = Tuning::new(now, largest_buffer);
         Self {
             data: Reassembly::default(),
             acks: Acks::new(),
-            edge: tuning.window,
+            edge: Tuning::first_window(),
             tuning,
             echo: Echo::new(ecn),
             first: None,
@@ -68,6 +68,16 @@ impl Receiver {
                 self.acks.now |= closed;
             }
         }
+        // Linux looks when what came in sequence is in memory, and before what came out of it is.
+        let len = u64::from(segment.len);
+        let held = match arrival {
+            Arrival::Ahead { .. } => self.data.behind.saturating_sub(len),
+            _ => self.data.behind + len,
+        };
+        if self.tuning.on_data(len, held) {
+            // The peer is to know at once.
+            self.acks.quicken();
+        }
         let packet = (segment.ecn != Ecn::NotEct, ce, segment.cwr);
         let wish = self.echo.on_packet(packet, self.data.next, self.acks.delayed.is_some());
         if wish.quick > 0 {
@@ -85,12 +95,11 @@ impl Receiver {
 
     /// What came in order since this was last asked; the application reads at once.
     pub(crate) fn read(&mut self, now: Nanos) -> u64 {
-        let read = self.data.next - self.read;
-        self.read = self.data.next;
-        if read > 0 {
-            self.tuning.on_read(now, self.read);
+        let before = std::mem::replace(&mut self.read, self.data.next);
+        if self.read > before {
+            self.tuning.on_read(now, before, self.read);
         }
-        read
+        self.read - before
     }
 
     pub(crate) fn on_timer(&mut self, now: Nanos, context: &Context) {
@@ -126,7 +135,11 @@ impl Receiver {
     pub(crate) fn acknowledge(&mut self, segment: &mut Segment) {
         let next = self.data.next;
         segment.ack = next;
-        self.edge = self.edge.max(next + self.tuning.window);
+        let (window, scarce) = self.tuning.window(self.data.behind);
+        self.edge = self.edge.max(next + window);
+        if scarce {
+            self.acks.slow_down();
+        }
         segment.window = u32::try_from(self.edge - next).unwrap_or(u32::MAX);
         (segment.echo, segment.ece, segment.marked) =
             (self.timestamp, self.echo.ece, self.echo.marked);

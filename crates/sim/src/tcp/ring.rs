@@ -23,6 +23,10 @@ pub(crate) struct Sent {
     /// Sent again at some time.
     pub(crate) ever_retransmitted: bool,
     pub(crate) app_limited: bool,
+    /// The first of its super-packet,
+    pub(crate) head: bool,
+    /// and one that is pushed.
+    pub(crate) push: bool,
     /// In the list of transmissions.
     pub(super) listed: bool,
     pub(super) before: u32,

@@ -55,7 +55,7 @@ pub(crate) struct Segment {
     /// The timestamp that it answers; zero if none.
     pub(crate) echo: u64,
     pub(crate) sack: Sack,
-    /// Its last byte is the last that the application has written.
+    /// The application had no more when its last byte was written.
     pub(crate) push: bool,
     /// ECN-echo.
     pub(crate) ece: bool,

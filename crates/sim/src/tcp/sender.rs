@@ -5,6 +5,7 @@
 //! (RFC 6298), unless that was spurious (RFC 5682). States and their order are Linux's.
 
 mod acked;
+mod buffer;
 mod bursts;
 mod recovery;
 mod sacks;
@@ -22,6 +23,7 @@ use super::rack::Rack;
 use super::receiver::{Context, EcnMode};
 use super::ring::Ring;
 use super::rtt::{RTO_MAX, Rtt};
+use buffer::Buffer;
 use bursts::Bursts;
 use undo::Undo;
 use usage::Usage;
@@ -94,10 +96,11 @@ enum Forward {
 #[derive(Debug)]
 pub(crate) struct Sender {
     ring: Ring,
-    /// The first byte not acknowledged, the next to send, and the end of what was written.
+    /// The first byte not acknowledged, the next to send, and the end of what is in the buffer.
     una: u64,
     next: u64,
     written: u64,
+    buffer: Buffer,
     /// The right edge of the peer's window.
     edge: u64,
     sacked: u32,
@@ -157,6 +160,7 @@ impl Sender {
             una: 0,
             next: 0,
             written: 0,
+            buffer: Buffer::new(),
             edge: 65_536,
             sacked: 0,
             lost: 0,

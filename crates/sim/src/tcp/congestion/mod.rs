@@ -166,6 +166,11 @@ impl Control {
         matches!(self, Self::Bbr(_) | Self::Fixed)
     }
 
+    /// How many windows the send buffer has room for (`sndbuf_expand`).
+    pub(crate) fn buffered_windows(&self) -> u64 {
+        if matches!(self, Self::Bbr(_)) { 3 } else { 2 }
+    }
+
     /// What it cannot do without.
     pub(crate) fn ecn(&self) -> EcnMode {
         match self {

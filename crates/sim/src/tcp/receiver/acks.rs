@@ -98,6 +98,16 @@ impl Acks {
         (self.conversation, self.delay) = (false, DELAY_MIN);
     }
 
+    /// The next arrival is acknowledged at once, if nothing else is known.
+    pub(super) fn quicken(&mut self) {
+        self.quick |= 1;
+    }
+
+    /// No arrival is acknowledged at once for being one of the first.
+    pub(super) fn slow_down(&mut self) {
+        self.quick = 0;
+    }
+
     /// Something came twice.
     pub(super) fn on_duplicate(&mut self) {
         self.hurry(QUICK_ACKS);

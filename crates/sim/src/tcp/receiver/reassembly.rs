@@ -20,6 +20,8 @@ pub(super) enum Arrival {
 pub(super) struct Reassembly {
     /// The next byte in order.
     pub(super) next: u64,
+    /// Bytes that came beyond a gap.
+    pub(super) behind: u64,
     /// What came out of order, ascending and apart.
     islands: Vec<(u64, u64)>,
     /// The islands that grew last, latest first.
@@ -54,6 +56,7 @@ impl Reassembly {
         let absorbed = self.islands.iter().take_while(|i| i.0 <= self.next).count();
         for island in self.islands.drain(..absorbed) {
             self.next = self.next.max(island.1);
+            self.behind -= island.1 - island.0;
         }
         let (next, mut kept) = (self.next, 0);
         for i in 0..self.recents {
@@ -72,7 +75,9 @@ impl Reassembly {
         if touched.iter().any(|i| i.0 <= start && end <= i.1) {
             self.duplicate = Some((start, end));
         }
+        let known: u64 = touched.iter().map(|i| i.1 - i.0).sum();
         let whole = touched.iter().fold((start, end), |(a, b), i| (a.min(i.0), b.max(i.1)));
+        self.behind += whole.1 - whole.0 - known;
         if touched.is_empty() {
             self.islands.insert(first, whole);
         } else {

@@ -3,9 +3,11 @@ use super::*;
 
 const CONTEXT: Context = Context { timeout: Nanos::from_millis(250), smoothed: 50_000_000 };
 const DELAY: Nanos = Nanos::from_millis(40);
+/// A connection's first full segments, which are acknowledged one by one.
+const FIRST: usize = 22;
 
 fn receiver() -> Receiver {
-    Receiver::new(Nanos::ZERO, 1 << 24, EcnMode::Off)
+    Receiver::new(Nanos::ZERO, 1 << 25, EcnMode::Off)
 }
 
 fn data(seq: u64, len: u32) -> Segment {
@@ -28,19 +30,21 @@ fn blocks(ack: &Segment) -> Vec<(u64, u64)> {
 #[test]
 fn the_first_are_acknowledged_at_once_and_then_every_second() {
     let mut r = receiver();
-    let acks = (0..24).map(|n| take(&mut r, &data(n * MSS, MSS as u32)).is_some());
+    let acks = (0..30).map(|n| take(&mut r, &data(n * MSS, MSS as u32)).is_some());
     let acks: Vec<_> = acks.collect();
-    assert!(acks[..16].iter().all(|a| *a));
-    assert_eq!(acks[16..], [false, true, false, true, false, true, false, true]);
+    // Sixteen, and the six that the window grows by while it has room: 64 KiB less a segment becomes
+    // five eighths of 128 KiB less a segment.
+    assert!(acks[..FIRST].iter().all(|a| *a));
+    assert_eq!(acks[FIRST..], [false, true, false, true, false, true, false, true]);
     assert_eq!(r.deadline(), Nanos::MAX);
-    assert!(take(&mut r, &data(24 * MSS, MSS as u32)).is_none());
+    assert!(take(&mut r, &data(30 * MSS, MSS as u32)).is_none());
     assert_eq!(r.deadline(), Nanos(1000) + DELAY);
     r.on_timer(r.deadline(), &CONTEXT);
     assert!(r.must_ack());
     r.acknowledge(&mut Segment::default());
     // Less than a full segment ends a message.
-    assert!(take(&mut r, &data(25 * MSS, 100)).is_some());
-    assert_eq!(r.read(Nanos(1000)), 25 * MSS + 100);
+    assert!(take(&mut r, &data(31 * MSS, 100)).is_some());
+    assert_eq!(r.read(Nanos(1000)), 31 * MSS + 100);
     assert_eq!(r.read(Nanos(1000)), 0);
 }
 
@@ -93,7 +97,35 @@ fn windows_grow_with_what_is_read_and_never_shrink() {
         let next_window = u64::from(10_u32 << (round + 1).min(8)) * MSS;
         assert!(edge - seq >= next_window, "round {round}: {} < {next_window}", edge - seq);
     }
-    assert!(edge - seq <= 1 << 24);
+    assert!(edge - seq <= 1 << 25);
+}
+
+#[test]
+fn what_waits_behind_a_gap_takes_its_share_of_the_window() {
+    let mut r = receiver();
+    (0..100).for_each(|n| _ = take(&mut r, &data(n * MSS, MSS as u32)));
+    r.read(Nanos(1000));
+    let right = |ack: &Segment| ack.ack + u64::from(ack.window);
+    let told = |r: &mut Receiver| {
+        let mut ack = Segment::default();
+        r.acknowledge(&mut ack);
+        ack
+    };
+    let before = told(&mut r);
+    // Five eighths of 128 KiB less a segment, in whole KiB.
+    assert_eq!(before.window, 79 << 10);
+    // A hole, and behind it thirty segments, which take 2304 B each.
+    (101..131).for_each(|n| _ = take(&mut r, &data(n * MSS, MSS as u32)));
+    assert_eq!(right(&told(&mut r)), right(&before), "it does not shrink");
+    // One more in sequence: the edge stays, for less is free than was offered.
+    take(&mut r, &data(100 * MSS, 700));
+    let ack = told(&mut r);
+    assert_eq!((ack.ack, right(&ack)), (100 * MSS + 700, right(&before)));
+    // The hole is filled and all is read: the whole window is free again, and the first that was out
+    // of sequence had raised it by the segment that was kept back.
+    take(&mut r, &data(100 * MSS + 700, MSS as u32 - 700));
+    assert_eq!(r.read(Nanos(1000)), 31 * MSS);
+    assert_eq!(told(&mut r).window, 80 << 10);
 }
 
 #[test]
@@ -117,12 +149,12 @@ fn duplicates_beyond_the_third_are_put_together() {
     r.acks.hurry(0);
     r.acks.on_sent(MSS);
     (0..40).for_each(|_| r.acks.on_sent(MSS));
-    // The connection's first sixteen go at once.
+    // The connection's first go at once.
     r.tuning.rtt = 50_000_000;
     let ack = |r: &mut Receiver, n: u64| take(r, &data(n * MSS, MSS as u32)).is_some();
     let acks: Vec<_> = (2..40).map(|n| ack(&mut r, n)).collect();
     let at_once = acks.iter().take_while(|a| **a).count();
-    assert!((3..=19).contains(&at_once) && acks[at_once..].iter().all(|a| !a), "{acks:?}");
+    assert!((3..=FIRST + 3).contains(&at_once) && acks[at_once..].iter().all(|a| !a), "{acks:?}");
     // A millisecond is less than a twentieth of 50 ms.
     assert_eq!(r.deadline(), Nanos(1000) + Nanos::from_millis(1));
     r.on_timer(r.deadline(), &CONTEXT);
@@ -135,8 +167,8 @@ fn duplicates_beyond_the_third_are_put_together() {
 #[test]
 fn the_timestamp_of_the_earliest_that_waits_is_echoed() {
     let mut r = receiver();
-    (0..16).for_each(|n| _ = take(&mut r, &data(n * MSS, MSS as u32)));
+    (0..FIRST as u64).for_each(|n| _ = take(&mut r, &data(n * MSS, MSS as u32)));
     let at = |n: u64, timestamp| Segment { timestamp, ..data(n * MSS, MSS as u32) };
-    assert!(take(&mut r, &at(16, 100)).is_none());
-    assert_eq!(take(&mut r, &at(17, 200)).unwrap().echo, 100);
+    assert!(take(&mut r, &at(FIRST as u64, 100)).is_none());
+    assert_eq!(take(&mut r, &at(FIRST as u64 + 1, 200)).unwrap().echo, 100);
 }

@@ -2,15 +2,12 @@
 
 use forebay_units::Nanos;
 
-use super::super::MSS;
 use super::super::congestion::Sample;
 use super::super::receiver::EcnMode;
 use super::super::segment::Segment;
+use super::super::{MSS, TICK};
 use super::sacks::News;
 use super::{Sender, State};
-
-/// Linux's timestamps count milliseconds.
-pub(super) const TICK: u64 = 1_000_000;
 
 impl Sender {
     /// Whether an acknowledgement says nothing at all: what an end that only receives sees with all data.
@@ -32,6 +29,7 @@ impl Sender {
         // What an old one says of gaps is still true.
         let ack = segment.ack.max(self.una);
         self.edge = self.edge.max(segment.ack + u64::from(segment.window));
+        self.buffer.on_ack(u64::from(segment.window));
         let prior_una = self.una;
         let (had_out, had_sacked) = (self.ring.len() > 0, self.sacked > 0);
         let prior_in_flight = self.in_flight();

@@ -9,8 +9,6 @@ use super::{INITIAL_WINDOW, Sender, State};
 
 /// A super-packet holds so many bytes at most (`GSO_MAX_SIZE`).
 const SUPER_PACKET: u64 = 65_536;
-/// and so many full segments.
-const SUPER_SEGMENTS: u64 = SUPER_PACKET / MSS;
 /// It is what the pacing rate carries in 2^-10 s (`sk_pacing_shift`),
 const PACE_SHIFT: u32 = 10;
 /// at least so much,
@@ -19,6 +17,8 @@ const LEAST_SEGMENTS: u32 = 2;
 const SHORT_PATH: u32 = 9;
 /// A sender that was silent for so long does not wait for a larger window.
 const RECENT: u64 = 1_000_000;
+/// Nor does one wait longer, or half a round trip.
+const NEAR: u64 = 1_000_000;
 /// A third of the window is worth sending (`tcp_tso_win_divisor`).
 const WORTH: u64 = 3;
 
@@ -26,6 +26,8 @@ const WORTH: u64 = 3;
 pub(super) struct Bursts {
     /// Segments of the present burst that are still to go.
     left: u32,
+    /// The next segment is the first of a super-packet.
+    pub(super) begins: bool,
     /// When the last burst left by its pace, and from when on the next may.
     at: u64,
     /// Pacing holds back what could go otherwise.
@@ -90,12 +92,13 @@ impl Sender {
             return false;
         }
         let room = self.window.size - in_flight;
-        let bytes = self.written - self.next;
+        let Some((end, is_last)) = self.buffer.front() else { return false };
+        let bytes = end - self.next;
         let waiting = bytes.div_ceil(MSS);
         let allowed = self.edge - self.next;
         let offered = if allowed >= bytes { waiting } else { allowed / MSS };
         let most = self.super_packet();
-        if waiting > 1 && self.defers(now, room, offered, waiting, most) {
+        if waiting > 1 && self.defers(now, room, bytes, is_last, most) {
             return false;
         }
         if self.ring.len() == 0 {
@@ -105,8 +108,17 @@ impl Sender {
         let room = (self.window.size - in_flight).min((self.window.size / 2).max(1));
         let segments = u64::from(room.min(most)).min(offered).max(1) as u32;
         self.pace(now, segments, (u64::from(segments) * MSS).min(bytes));
+        self.begin_super_packet(u64::from(segments));
         self.bursts.left = segments;
         true
+    }
+
+    /// The next `segments` are cut from the front of what waits, if they are not all of it.
+    pub(super) fn begin_super_packet(&mut self, segments: u64) {
+        self.bursts.begins = true;
+        if self.buffer.front().is_some_and(|(end, _)| self.next + segments * MSS < end) {
+            self.buffer.on_cut(1);
+        }
     }
 
     /// Segments of a full super-packet.
@@ -125,28 +137,29 @@ impl Sender {
         (bytes.min(SUPER_PACKET) / MSS).max(u64::from(LEAST_SEGMENTS)) as u32
     }
 
-    /// Whether to wait for acknowledgements that let more go at once.
-    fn defers(&mut self, now: u64, room: u32, offered: u64, waiting: u64, most: u32) -> bool {
+    /// Whether to wait for acknowledgements that let more go at once than `room` segments of the
+    /// `bytes` of a super-packet, which may become longer if it `is_last`.
+    fn defers(&mut self, now: u64, room: u32, bytes: u64, is_last: bool, most: u32) -> bool {
         let bursting = now <= self.bursts.at.saturating_add(RECENT);
-        if self.state >= State::Recovery || !bursting || room >= most && offered >= u64::from(most)
-        {
+        if self.state >= State::Recovery || !bursting {
             return false;
         }
-        let (cwnd, queued) = (u64::from(room), waiting.min(SUPER_SEGMENTS));
+        let (cwnd, offered) = (u64::from(room) * MSS, self.edge - self.next);
         let limit = cwnd.min(offered);
-        if waiting > queued && limit >= queued {
+        if limit >= u64::from(most) * MSS || !is_last && limit >= bytes {
             return false;
         }
         let window = (self.edge - self.una).min(u64::from(self.window.size) * MSS);
-        if limit * MSS >= window / WORTH {
+        if limit >= window / WORTH {
             return false;
         }
         // The acknowledgement of the head is too far away to wait for.
-        let near = |head: u64| now - head >= self.rtt.smoothed() / 2;
+        let srtt = self.rtt.smoothed();
+        let near = |head: u64| head + srtt <= now + (srtt / 2).min(NEAR);
         if !self.ring.front().is_some_and(|head| near(head.time)) {
             return false;
         }
-        self.usage.held_back |= cwnd < offered && cwnd <= queued;
+        self.usage.held_back |= cwnd < offered && cwnd <= bytes;
         true
     }
 }

@@ -105,6 +105,12 @@ impl Sender {
         news.sacked = true;
         let marked = self.ring.get_mut(number);
         (marked.sacked, marked.lost, marked.retransmitted) = (true, false, false);
+        // What arrived is put together with what arrived before it.
+        let before = number.wrapping_sub(1);
+        if sent.head && number != self.ring.first() && self.ring.get(before).sacked {
+            self.ring.get_mut(number).head = false;
+            self.buffer.on_gone();
+        }
         self.highest = self.highest.max(sent.end());
         self.ring.unlist(number);
         self.sacked += 1;
@@ -134,6 +140,9 @@ impl Sender {
                 self.sacked -= 1;
             } else {
                 self.delivered_one(now, &sent, news);
+            }
+            if sent.head {
+                self.buffer.on_gone();
             }
             self.ring.pop();
         }

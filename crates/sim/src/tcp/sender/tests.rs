@@ -195,8 +195,10 @@ fn a_backlogged_sender_waits_to_fill_a_burst() {
     let late: Vec<_> = data.iter().filter(|s| s.0 > 1_000 * MS).map(|s| s.0).collect();
     let bursts = late.chunk_by(|a, b| a == b).map(<[u64]>::len).collect::<Vec<_>>();
     let mean = late.len() as f64 / bursts.len() as f64;
-    // 800 segments in 40 ms, and a fifth more: 24 in 2^-10 s.
-    assert!((18.0..=24.5).contains(&mean), "{mean}");
+    // 800 segments in 40 ms, and a fifth more: 23 in 2^-10 s, or 22 in a little longer. What the
+    // application writes is in super-packets of 45, each sent in two or, where one is left, three.
+    let most = bursts.iter().max().unwrap();
+    assert!((22..=23).contains(most) && (14.9..=22.6).contains(&mean), "{most} {mean}");
 }
 
 #[test]
@@ -229,4 +231,42 @@ fn dctcp_does_not_grow_in_the_round_trip_after_a_mark() {
     let window = pair.data_in(10_000..20_000).len() as f64 / 250.0;
     assert!((9.0..12.0).contains(&window), "{window}");
     assert_eq!(pair.ends[0].repairs(), (0, 0));
+}
+
+#[test]
+fn a_blocked_application_goes_on_when_a_third_of_the_buffer_is_free() {
+    let mut pair = Pair::new(Congestion::Fixed(20));
+    pair.ends[0].write(1 << 40);
+    pair.run(39 * MS, |_, _| Fate::Arrives);
+    let s = sender(&pair);
+    // 64 KiB, which the last super-packet may exceed.
+    let taken = s.buffer.taken(s.una, s.written);
+    assert!(s.buffer.is_blocked() && (65_536..2 * 65_536).contains(&taken), "{taken}");
+    pair.run(2_000 * MS, |_, _| Fate::Arrives);
+    // It never wants for data, though there is much less in the buffer than the application has.
+    assert!(pair.data_in(1_000..2_000).len() >= 20 * 24, "{}", pair.data_in(1_000..2_000).len());
+    let pushed = pair.sent.iter().filter(|s| s.1 == 0 && s.2.push).count();
+    let calls = pair.data().len() as u64 * MSS / 65_536;
+    assert!(pushed as u64 <= calls, "only ends of super-packets are pushed: {pushed} of {calls}");
+    let mut sizes = pair.sent.iter().filter(|s| s.1 == 0 && s.2.len > 0).map(|s| s.2.len);
+    assert!(sizes.all(|len| u64::from(len) == MSS), "and all are full");
+}
+
+#[test]
+fn the_buffer_grows_with_the_window_and_bounds_what_is_out_in_a_repair() {
+    let mut pair = Pair::new(Congestion::Reno);
+    pair.ends[0].write(1 << 40);
+    let mut lost = false;
+    pair.run(600 * MS, |who, s| {
+        // One segment, and every repair of it.
+        let hole = who == 0 && s.len > 0 && s.seq / MSS == 900;
+        lost |= hole;
+        if hole { Fate::Lost } else { Fate::Arrives }
+    });
+    assert!(lost);
+    let s = sender(&pair);
+    let limit = 2 * u64::from(s.undo.prior_window) * 2_304;
+    let taken = s.buffer.taken(s.una, s.written);
+    assert!(s.buffer.is_blocked(), "{taken}");
+    assert!(taken < limit + 2 * 65_536, "{taken} {limit}");
 }

@@ -10,19 +10,25 @@ use super::{Forward, Sender, State, Timer};
 impl Sender {
     /// The application has `bytes` more to send.
     pub(crate) fn write(&mut self, bytes: u64) {
-        self.written = self.written.saturating_add(bytes);
+        self.buffer.offer(bytes);
     }
 
     /// The application takes back what was not sent.
     pub(crate) fn stop(&mut self) {
         self.written = self.next;
+        self.buffer.clear();
         self.bursts.abandon();
     }
 
     /// Fills the data that may go now into `segment`; false if none may.
     pub(crate) fn transmit(&mut self, now: Nanos, segment: &mut Segment) -> bool {
-        if self.transmit_one(now.0, segment) {
-            return true;
+        loop {
+            if self.transmit_one(now.0, segment) {
+                return true;
+            }
+            if !self.refill(now.0) {
+                break;
+            }
         }
         if self.usage.sent > 0 && self.new_sent {
             self.new_sent = false;
@@ -40,6 +46,7 @@ impl Sender {
     #[inline]
     pub(crate) fn is_idle(&self) -> bool {
         self.next == self.written
+            && self.buffer.takes_all()
             && self.ring.len() == 0
             && self.usage.sent == 0
             && !self.usage.held_back
@@ -93,11 +100,13 @@ impl Sender {
 
     /// Whether there is anything new that the peer's window has room for.
     pub(super) fn may_send_new(&self) -> bool {
-        self.next < self.written && self.next + self.next_len() <= self.edge
+        let len = self.next_len();
+        len > 0 && self.next + len <= self.edge
     }
 
+    /// A segment is cut from one super-packet.
     fn next_len(&self) -> u64 {
-        MSS.min(self.written - self.next)
+        self.buffer.front().map_or(0, |(end, _)| MSS.min(end - self.next))
     }
 
     fn next_lost(&mut self) -> Option<u32> {
@@ -114,6 +123,7 @@ impl Sender {
     fn send_probe(&mut self, now: u64, segment: &mut Segment) {
         if self.may_send_new() {
             self.pace(now, 1, self.next_len());
+            self.begin_super_packet(1);
             self.send_new(now, segment);
         } else {
             let last = self.ring.next().wrapping_sub(1);
@@ -128,6 +138,7 @@ impl Sender {
         let stamp = self.stamp(now);
         let sent = self.ring.get_mut(number);
         (segment.seq, segment.len) = (sent.seq, sent.len);
+        let push = sent.push;
         if !sent.retransmitted {
             sent.retransmitted = true;
             self.retransmitted += 1;
@@ -137,7 +148,8 @@ impl Sender {
         (sent.delivered, sent.delivered_time) = (stamp.delivered, stamp.delivered_time);
         (sent.first_time, sent.app_limited) = (stamp.first_time, stamp.app_limited);
         self.ring.list(number);
-        segment.push = segment.end() == self.written;
+        self.cut_out(number);
+        segment.push = push;
         segment.ecn = self.ecn.codepoint_of_others();
         self.retransmissions += 1;
         self.undo.on_retransmitted(now);
@@ -148,13 +160,24 @@ impl Sender {
         self.on_sent(now);
     }
 
+    /// What is sent again is a super-packet of its own from then on.
+    fn cut_out(&mut self, number: u32) {
+        let after = number.wrapping_add(1);
+        let mut cuts = u32::from(!std::mem::replace(&mut self.ring.get_mut(number).head, true));
+        if after != self.ring.next() {
+            cuts += u32::from(!std::mem::replace(&mut self.ring.get_mut(after).head, true));
+        }
+        self.buffer.on_cut(cuts);
+    }
+
     fn send_new(&mut self, now: u64, segment: &mut Segment) {
-        let len = self.next_len() as u32;
-        let sent = Sent { seq: self.next, len, ..self.stamp(now) };
-        self.ring.push(sent);
-        (segment.seq, segment.len) = (self.next, len);
-        self.next += u64::from(len);
-        segment.push = self.next == self.written;
+        let stamp = self.stamp(now);
+        (segment.seq, segment.len) = (self.next, self.next_len() as u32);
+        self.next = segment.end();
+        segment.push = self.buffer.on_sent(self.next);
+        let head = std::mem::take(&mut self.bursts.begins);
+        let (seq, len, push) = (segment.seq, segment.len, segment.push);
+        self.ring.push(Sent { seq, len, head, push, ..stamp });
         segment.cwr = std::mem::take(&mut self.cwr);
         segment.ecn = self.ecn.codepoint();
         self.new_sent = true;

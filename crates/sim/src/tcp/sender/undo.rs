@@ -1,8 +1,8 @@
 //! Taking a reduction back that nothing had called for: the peer says that all that was sent again
 //! came twice (RFC 2883), or the timestamps say that the originals arrived (RFC 3522).
 
+use super::super::TICK;
 use super::super::segment::Segment;
-use super::acked::TICK;
 use super::{Sender, State};
 
 /// What is needed to undo.

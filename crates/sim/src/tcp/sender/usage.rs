@@ -74,7 +74,8 @@ impl Sender {
         let full = self.in_flight() >= self.window.size;
         let out = self.ring.len();
         let limited = full || std::mem::take(&mut self.usage.held_back);
-        if !limited && self.next == self.written && self.lost <= self.retransmitted {
+        let all_sent = self.next == self.written && self.buffer.takes_all();
+        if !limited && all_sent && self.lost <= self.retransmitted {
             let count = self.delivery.delivered + u64::from(self.in_flight());
             self.delivery.app_limited = count.max(1);
         }
@@ -93,7 +94,8 @@ impl Sender {
         if now - usage.stamp < self.timeout().0 || self.control.is_its_own() {
             return;
         }
-        if self.state == State::Open {
+        // One that waits for room in its buffer would send more.
+        if self.state == State::Open && !self.buffer.is_blocked() {
             let used = self.usage.used.max(INITIAL_WINDOW);
             if used < self.window.size {
                 self.window.threshold = self.current_threshold();
