@@ -4,6 +4,7 @@
 //! The guest starts this very program for each of its processes, so it answers to their names.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
+mod building;
 #[path = "../netns/stand_in.rs"]
 mod stand_in;
 
@@ -43,11 +44,26 @@ fn main() -> ExitCode {
             }
             ExitCode::SUCCESS
         }
+        Some("prepare") => prepare(),
         _ => tests(),
     }
 }
 
+/// A test: its name, and what it does.
+type Test = (&'static str, fn());
+
 fn tests() -> ExitCode {
+    let of_building: [Test; 5] = [
+        ("a_missing_compiler_is_named", building::a_missing_compiler_is_named),
+        ("a_failed_build_leaves_nothing", building::a_failed_build_leaves_nothing),
+        ("two_builds_at_once_make_one_kernel", building::two_builds_at_once_make_one_kernel),
+        ("an_interrupted_build_leaves_nothing", building::an_interrupted_build_leaves_nothing),
+        (
+            "what_a_killed_build_left_is_never_used",
+            building::what_a_killed_build_left_is_never_used,
+        ),
+    ];
+    run_wanted(&of_building);
     match uml::prepare(&Interrupt::default()) {
         Ok(()) => {}
         Err(EngineError::Unfit(why)) => {
@@ -56,7 +72,7 @@ fn tests() -> ExitCode {
         }
         Err(e) => panic!("{e}"),
     }
-    let tests: [(&str, fn()); 6] = [
+    let of_running: [Test; 6] = [
         ("a_seed_gives_the_same_run_again", a_seed_gives_the_same_run_again),
         ("queues_of_the_kernel_s_are_accounted_for", queues_of_the_kernel_s_are_accounted_for),
         ("an_interrupt_leaves_nothing", an_interrupt_leaves_nothing),
@@ -64,7 +80,13 @@ fn tests() -> ExitCode {
         ("a_user_needs_no_rights", a_user_needs_no_rights),
         ("who_never_blocks_is_named", who_never_blocks_is_named),
     ];
-    // As the usual harness does, only those that the arguments name, if any.
+    run_wanted(&of_running);
+    println!("all passed");
+    ExitCode::SUCCESS
+}
+
+/// Runs those of `tests` that the arguments name, all if they name none, as the usual harness does.
+fn run_wanted(tests: &[Test]) {
     let wanted: Vec<_> = std::env::args().skip(1).filter(|a| !a.starts_with('-')).collect();
     for (name, test) in tests {
         if wanted.is_empty() || wanted.iter().any(|w| name.contains(w.as_str())) {
@@ -73,8 +95,24 @@ fn tests() -> ExitCode {
             assert!(guests(std::process::id()).is_empty(), "{name} left something");
         }
     }
-    println!("all passed");
-    ExitCode::SUCCESS
+}
+
+/// Builds the kernel; interrupted when standard input ends.
+fn prepare() -> ExitCode {
+    let interrupt = Interrupt::default();
+    let raised = interrupt.clone();
+    thread::spawn(move || {
+        // However it ends.
+        let _ = std::io::copy(&mut std::io::stdin(), &mut std::io::sink());
+        raised.raise();
+    });
+    match uml::prepare(&interrupt) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(e) => {
+            println!("{e}");
+            ExitCode::FAILURE
+        }
+    }
 }
 
 /// A second of every kind of traffic.
@@ -261,6 +299,10 @@ impl Place {
         fs::create_dir(&path).unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
         Self(path)
+    }
+
+    fn path(&self) -> &Path {
+        &self.0
     }
 
     fn copy(&self, file: &Path, name: &str) -> PathBuf {

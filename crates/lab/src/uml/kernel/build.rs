@@ -30,6 +30,8 @@ const TOOLS: [(&str, &str); 11] = [
 ];
 /// What source and objects take, in bytes.
 const ROOM: u64 = 3 << 30;
+/// What a step says when there is no more room (`ENOSPC`, in English by [`SAME_EVERYWHERE`]).
+const NO_SPACE: &str = "No space left on device";
 /// How often an interrupt is looked for.
 const TICK: Duration = Duration::from_millis(100);
 /// How much of what a failed step said is shown, in lines.
@@ -58,18 +60,13 @@ pub(super) fn build(
     check_tools(&env::var_os("PATH").unwrap_or_default())?;
     let room = room_in(cache).unwrap_or(u64::MAX);
     if room < ROOM {
-        return Err(EngineError::Unfit(format!(
-            "building the guest's kernel takes {} GB for a while, and {} has {:.1} GB: make room, \
-             or set XDG_CACHE_HOME to a place that has it",
-            ROOM >> 30,
-            cache.display(),
-            room as f64 / (1u64 << 30) as f64,
-        )));
+        return Err(no_room(cache, &format!("has {:.1} GB", room as f64 / (1u64 << 30) as f64)));
     }
     tracing::info!("building the kernel of `--engine uml`, once; this takes some minutes");
     let place = Place::new(cache.join("build"))?;
-    let source = source.map_or_else(|| Source::fetch(&place.0), Ok)?;
-    let mut steps = Steps { dir: place.0.clone(), log: place.0.join("log"), interrupt, told };
+    let source = source.map_or_else(|| Source::fetch(&place.0, interrupt), Ok)?;
+    let (dir, log) = (place.0.clone(), place.0.join("log"));
+    let mut steps = Steps { cache, dir, log, interrupt, told };
     let tarball = source.tarball.to_string_lossy().into_owned();
     steps.run("tar", &["-xJf", &tarball, "--strip-components=1", "--one-top-level=linux"])?;
     steps.dir = place.0.join("linux");
@@ -129,10 +126,21 @@ fn write(path: &Path, text: &str) -> Result<(), EngineError> {
     fs::write(path, text).map_err(EngineError::io(format!("writing {}", path.display())))
 }
 
+/// There is not enough room in `cache`, as it says.
+fn no_room(cache: &Path, says: &str) -> EngineError {
+    EngineError::Unfit(format!(
+        "building the guest's kernel takes {} GB for a while, and {} {says}: make room, or set \
+         XDG_CACHE_HOME to a place that has it",
+        ROOM >> 30,
+        cache.display(),
+    ))
+}
+
 fn check_tools(path: &std::ffi::OsStr) -> Result<(), EngineError> {
     let has = |tool: &str| env::split_paths(path).any(|dir| dir.join(tool).is_file());
     let mut missing: Vec<_> =
         TOOLS.iter().filter(|(tool, _)| !has(tool)).map(|(_, package)| *package).collect();
+    missing.sort_unstable();
     missing.dedup();
     if missing.is_empty() {
         return Ok(());
@@ -160,6 +168,7 @@ fn disregarded<'a>(wanted: &'a str, got: &str) -> Vec<&'a str> {
 
 /// The steps of a build, one after the other.
 struct Steps<'a> {
+    cache: &'a Path,
     dir: PathBuf,
     log: PathBuf,
     interrupt: &'a Interrupt,
@@ -214,6 +223,9 @@ impl Steps<'_> {
             return Ok(());
         }
         let said = fs::read_to_string(&self.log).unwrap_or_default();
+        if said.contains(NO_SPACE) {
+            return Err(no_room(self.cache, "is full"));
+        }
         let lines: Vec<_> = said.lines().collect();
         let message = lines[lines.len().saturating_sub(TAIL)..].join("\n");
         Err(EngineError::Command { command: line, message: format!("{status}\n{message}") })
@@ -248,7 +260,12 @@ mod tests {
     #[test]
     fn what_is_missing_is_said_with_what_to_install() {
         let error = check_tools("/no/such/place".as_ref()).unwrap_err().to_string();
-        assert!(error.contains("apt-get install gcc binutils make flex bison bc"), "{error}");
+        assert!(
+            error.contains(
+                "apt-get install bc binutils bison flex gcc make patch perl tar xz-utils),"
+            ),
+            "{error}"
+        );
         assert!(!error.contains('\n'), "one line: {error}");
     }
 
@@ -260,12 +277,16 @@ mod tests {
         let mut most = 0;
         let mut told = |files| most = files;
         let mut steps = Steps {
+            cache: &place.0,
             dir: place.0.clone(),
             log: place.0.join("log"),
             interrupt: &interrupt,
             told: &mut told,
         };
         steps.run("sh", &["-c", "echo '  CC      a.o'; echo '  AR      b.a'"]).unwrap();
+        let full = "echo 'cc1: error: a.s: No space left on device' >&2; echo x >&2; exit 1";
+        let error = steps.run("sh", &["-c", full]).unwrap_err().to_string();
+        assert!(error.contains("make room") && !error.contains('\n'), "one line: {error}");
         let error = steps.run("sh", &["-c", "echo broken >&2; exit 3"]).unwrap_err().to_string();
         assert!(error.contains("broken") && error.contains("exit status: 3"), "{error}");
         interrupt.raise();

@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::engine::EngineError;
+use crate::engine::{EngineError, Interrupt};
 
 /// Debian's package.
 const PACKAGE: &str = "linux-source-6.12";
@@ -35,9 +35,13 @@ impl Source {
     /// Fetches the package into `dir`, which takes no root, and unpacks it there.
     ///
     /// # Errors
-    /// If there is no apt or no such package.
-    pub(super) fn fetch(dir: &Path) -> Result<Self, EngineError> {
+    /// If there is no apt or no such package, or it was interrupted, which apt is too where that
+    /// came from the terminal.
+    pub(super) fn fetch(dir: &Path, interrupt: &Interrupt) -> Result<Self, EngineError> {
         let missing = |e: io::Error| {
+            if interrupt.is_raised() {
+                return EngineError::Interrupted;
+            }
             EngineError::Unfit(format!(
                 "building the guest's kernel needs Debian's package {PACKAGE}, and it can be \
                  neither found nor fetched ({e}): install it (scripts/setup does), or use another \
@@ -71,9 +75,15 @@ fn ask(program: &str, arguments: &[&str], dir: &Path) -> io::Result<String> {
     let output = output.map_err(|e| io::Error::new(e.kind(), format!("{program}: {e}")))?;
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr);
-        return Err(io::Error::other(said.lines().next().unwrap_or(program).to_owned()));
+        return Err(io::Error::other(complaint(&said).unwrap_or(program).to_owned()));
     }
     Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+}
+
+/// The line of `said` that says what failed: what apt calls an error, else the first.
+fn complaint(said: &str) -> Option<&str> {
+    let mut lines = said.lines().map(str::trim).filter(|line| !line.is_empty());
+    said.lines().find_map(|line| line.strip_prefix("E: ")).or_else(|| lines.next())
 }
 
 #[cfg(test)]
@@ -84,6 +94,14 @@ mod tests {
     fn versions_make_file_names() {
         assert_eq!(safe("6.12.117-1~deb12u1\n"), "6.12.117-1~deb12u1");
         assert_eq!(safe("1:6/../x"), "1_6_.._x");
+    }
+
+    #[test]
+    fn of_what_apt_says_the_error_is_told() {
+        let said = "W: unsandboxed\nE: Unable to locate package linux-source-6.12\nE: more\n";
+        assert_eq!(complaint(said), Some("Unable to locate package linux-source-6.12"));
+        assert_eq!(complaint("\nno archive\nx\n"), Some("no archive"));
+        assert_eq!(complaint(""), None);
     }
 
     #[test]
