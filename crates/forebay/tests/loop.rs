@@ -20,7 +20,7 @@ use common::Dir;
 use forebay_lab::analysis::{Analysis, Estimates};
 use forebay_lab::engine::{EngineError, Interrupt};
 use forebay_lab::results::{Run, Tick, store};
-use forebay_lab::scenario::{self, Scenario};
+use forebay_lab::scenario::{self, FaultKind, Scenario};
 use forebay_lab::uml;
 use traces::Traces;
 
@@ -149,7 +149,10 @@ fn a_dead_receivebox_opens_the_bundle_and_a_new_one_closes_it() {
     let (killed, ready) = (fault.killed, fault.ready.unwrap());
     // It was started again a while before it was ready.
     let begin = run.start - scenario.warmup;
-    let again = (begin + scenario.faults[0].back.unwrap()).0;
+    let FaultKind::Killed { back: Some(back), .. } = scenario.faults[0].kind else {
+        panic!("{:?}", scenario.faults)
+    };
+    let again = (begin + back).0;
     let end = run.end.0;
 
     let assert_all = |range: Range<u64>, is_so: fn(&Tick) -> bool| {

@@ -71,6 +71,8 @@ mod tests {
             key: Key::new([0; 32]),
             policy: Policy { kind, classes: classes.into_iter().map(class).collect() },
             controller: forebay_control::ControllerKind::default(),
+            cross_traffic: forebay_control::Detection::Ignore,
+            multipath: forebay_control::Detection::Detect,
             min_rate: None,
             max_rate: None,
         }
