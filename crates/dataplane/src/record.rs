@@ -115,6 +115,12 @@ pub struct Tick {
     pub epoch: u32,
     /// Bytes in the bundle's queue.
     pub backlog: u64,
+    /// Feedback since the start that gave a sample.
+    #[serde(default)]
+    pub accepted: u64,
+    /// Feedback since the start for a mark older than the newest that was answered.
+    #[serde(default)]
+    pub out_of_order: u64,
 }
 
 impl Tick {
@@ -133,6 +139,8 @@ impl Tick {
             contrast: state.elasticity.map(|e| e.contrast),
             epoch: state.epoch,
             backlog: backlog.0,
+            accepted: state.counters.accepted,
+            out_of_order: state.counters.out_of_order,
         }
     }
 }

@@ -93,7 +93,7 @@ pub(crate) struct DemoArgs {
     pub(crate) out: PathBuf,
 }
 
-#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Engine {
     /// This machine's Linux, in network namespaces (needs root).
     Netns,
@@ -136,6 +136,8 @@ pub(crate) enum LabCommand {
     },
     /// Hold one stored result against another: two engines, or before and after a change.
     Compare(Box<CompareArgs>),
+    /// Try the claims of a paper again, and write a page of its figures beside ours.
+    Reproduce(Box<ReproduceArgs>),
     /// Say how fast the simulator is on this machine.
     Bench {
         /// Runs of each case; the median counts.
@@ -145,6 +147,43 @@ pub(crate) enum LabCommand {
         #[arg(long, value_name = "FILE")]
         json: Option<PathBuf>,
     },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ReproduceArgs {
+    /// Which, such as `bundler`; says what there is if left out.
+    pub(crate) name: Option<String>,
+    /// What to run on; only `sim` if left out. Give it several times for several.
+    #[arg(long = "engine", value_enum, value_name = "ENGINE")]
+    pub(crate) engines: Vec<Engine>,
+    /// Only these claims, by name. The page has what is stored of the others.
+    #[arg(long, value_name = "CLAIM", value_delimiter = ',')]
+    pub(crate) only: Vec<String>,
+    /// Only claims of which the engine's result is missing, or older than the scenario or a band.
+    #[arg(long)]
+    pub(crate) missing: bool,
+    /// Run nothing, and make the page of what is stored.
+    #[arg(long, conflicts_with_all = ["engines", "only", "missing", "seeds", "quick", "jobs"])]
+    pub(crate) page: bool,
+    /// Seeds 1 to N, whatever the claims say.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub(crate) seeds: Option<u32>,
+    /// At most so many runs side by side; never more than the engine allows.
+    #[arg(long, value_name = "N")]
+    pub(crate) jobs: Option<NonZeroUsize>,
+    /// Ten seconds a run with one seed, to see that it works.
+    #[arg(long)]
+    pub(crate) quick: bool,
+    /// The page. What it is made of is kept in a directory beside it. `docs/results/NAME.md` if left
+    /// out, and `results/NAME.md` with `--quick`.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out: Option<PathBuf>,
+    /// Write all that the page is made of there, as JSON.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json: Option<PathBuf>,
+    /// Where the claims are.
+    #[arg(long, value_name = "DIR", default_value = "experiments")]
+    pub(crate) experiments: PathBuf,
 }
 
 #[derive(Debug, Args)]

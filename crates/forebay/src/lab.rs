@@ -1,6 +1,7 @@
 //! Commands of the laboratory.
 
 mod compare;
+mod reproduce;
 
 use std::error::Error;
 use std::fs;
@@ -37,6 +38,7 @@ pub(crate) fn run(args: &LabArgs) -> ExitCode {
         }
         LabCommand::Report { dir } => report_on(dir),
         LabCommand::Compare(args) => compare::run(args),
+        LabCommand::Reproduce(args) => reproduce::run(args),
         LabCommand::Bench { times, json } => bench(*times, json.as_deref()),
     })
 }

@@ -10,6 +10,7 @@ pub mod link;
 mod lockdir;
 pub mod netns;
 pub mod report;
+pub mod reproduce;
 pub mod results;
 pub mod runner;
 pub mod scenario;

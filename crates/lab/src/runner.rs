@@ -20,6 +20,7 @@ use std::thread;
 use self::bar::Bar;
 use crate::analysis::Analysis;
 use crate::engine::{Engine, EngineError, Interrupt, Job, jobs};
+use crate::results::Run;
 use crate::results::store::{self, StoreError};
 use crate::scenario::Experiment;
 
@@ -64,6 +65,18 @@ pub fn run(
     options: Options<'_>,
     interrupt: &Interrupt,
 ) -> (Vec<Analysis>, Result<(), RunError>) {
+    run_for(engine, experiment, options, interrupt, &|_, run| Analysis::of(run))
+}
+
+/// As [`run`], for somebody who wants something else of each run than its [`Analysis`]: what `wanted`
+/// makes of it. The run itself is let go.
+pub fn run_for<T: Send>(
+    engine: &dyn Engine,
+    experiment: &Experiment,
+    options: Options<'_>,
+    interrupt: &Interrupt,
+    wanted: &(dyn Fn(&Job<'_>, &Run) -> T + Sync),
+) -> (Vec<T>, Result<(), RunError>) {
     let jobs: Vec<Job<'_>> = jobs(experiment).collect();
     if let Err(error) = prepare(engine, &jobs, options.keep) {
         return (Vec::new(), Err(error));
@@ -79,6 +92,7 @@ pub fn run(
         next: AtomicUsize::new(0),
         stop: interrupt.within(),
         failure: Mutex::new(None),
+        wanted,
     };
     thread::scope(|scope| {
         for _ in 1..workers {
@@ -103,22 +117,23 @@ fn prepare(engine: &dyn Engine, jobs: &[Job<'_>], keep: Option<&Path>) -> Result
 }
 
 /// What the workers share.
-struct Crew<'a> {
+struct Crew<'a, T> {
     engine: &'a dyn Engine,
     keep: Option<&'a Path>,
     jobs: &'a [Job<'a>],
     /// The first job that nobody has taken.
     next: AtomicUsize,
     /// One place for each job.
-    results: Vec<Mutex<Option<Analysis>>>,
+    results: Vec<Mutex<Option<T>>>,
     /// Raised when the user interrupts, and when a worker fails.
     stop: Interrupt,
     /// The first failure, which ended the rest.
     failure: Mutex<Option<RunError>>,
     bar: Bar,
+    wanted: &'a (dyn Fn(&Job<'_>, &Run) -> T + Sync),
 }
 
-impl Crew<'_> {
+impl<T: Send> Crew<'_, T> {
     /// Takes jobs until there are none, or something has failed.
     fn work(&self) {
         let _end_others = OnPanic(&self.stop);
@@ -126,17 +141,17 @@ impl Crew<'_> {
             let index = self.next.fetch_add(1, Ordering::Relaxed);
             let Some(job) = self.jobs.get(index) else { return };
             match self.run_one(index, job) {
-                Ok(analysis) => {
+                Ok(result) => {
                     let mut place =
                         self.results[index].lock().unwrap_or_else(PoisonError::into_inner);
-                    *place = Some(analysis);
+                    *place = Some(result);
                 }
                 Err(error) => return self.fail(error),
             }
         }
     }
 
-    fn run_one(&self, index: usize, job: &Job<'_>) -> Result<Analysis, RunError> {
+    fn run_one(&self, index: usize, job: &Job<'_>) -> Result<T, RunError> {
         if self.stop.is_raised() {
             return Err(EngineError::Interrupted.into());
         }
@@ -146,7 +161,7 @@ impl Crew<'_> {
             store::save(&dir.join(store::file_name(&run)), &run)?;
         }
         part.end();
-        Ok(Analysis::of(&run))
+        Ok((self.wanted)(job, &run))
     }
 
     /// Keeps the first failure: what the others then say is that they were interrupted.

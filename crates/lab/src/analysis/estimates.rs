@@ -199,6 +199,8 @@ mod tests {
             contrast: None,
             epoch: 16,
             backlog: 0,
+            accepted: 0,
+            out_of_order: 0,
         }
     }
 

@@ -21,7 +21,8 @@ pub use delay::{Bin, Column, Delay, Series};
 pub use estimates::{Differences, Errors, EstimateErrors, Estimates};
 pub use percentile::Sorted;
 pub(crate) use percentile::rounded;
-pub use requests::{ByClass, Requests, Slowdown, Slowdowns};
+pub(crate) use requests::slowdown;
+pub use requests::{ByClass, Requests, Size, Slowdown, Slowdowns};
 pub use round_trips::RoundTrips;
 pub use summary::Summary;
 

@@ -17,10 +17,36 @@ pub struct ByClass<T> {
     pub large: T,
 }
 
-/// The largest small request, in bytes.
-const SMALL: u64 = 10_000;
-/// The largest medium request, in bytes.
-const MEDIUM: u64 = 1_000_000;
+/// A class of sizes, or all; see [`ByClass`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Size {
+    /// All.
+    #[default]
+    All,
+    /// At most 10 kB.
+    Small,
+    /// More than 10 kB, at most 1 MB.
+    Medium,
+    /// More than 1 MB.
+    Large,
+}
+
+impl Size {
+    /// The class of a request for so many bytes.
+    pub const fn of(bytes: u64) -> Self {
+        match bytes {
+            0..=10_000 => Self::Small,
+            10_001..=1_000_000 => Self::Medium,
+            _ => Self::Large,
+        }
+    }
+
+    /// Whether a request for so many bytes is in it.
+    pub fn holds(self, bytes: u64) -> bool {
+        self == Self::All || self == Self::of(bytes)
+    }
+}
 
 impl<T> ByClass<T> {
     /// Applies `f` to each.
@@ -51,21 +77,25 @@ impl Slowdowns {
     /// Of the requests that started in the measured interval `[start, end)`. One that finished after
     /// its end counts as finished, with the time it took.
     pub fn of(run: &Run) -> ByClass<Self> {
+        Self::among(run, measured(run))
+    }
+
+    /// Of these requests of `run`.
+    pub(crate) fn among<'a>(
+        run: &Run,
+        requests: impl Iterator<Item = &'a Request>,
+    ) -> ByClass<Self> {
         let mut values: ByClass<(Vec<f64>, u64)> = ByClass::default();
-        for request in measured(run) {
-            let ideal = run.ideal(request.size).0.max(1) as f64;
-            let until = request.end.unwrap_or(run.end.0);
-            let slowdown = until.saturating_sub(request.start) as f64 / ideal;
-            let open = request.end.is_none();
-            let value = if open { slowdown.max(1.0) } else { slowdown };
-            let class = match request.size {
-                s if s <= SMALL => &mut values.small,
-                s if s <= MEDIUM => &mut values.medium,
-                _ => &mut values.large,
+        for request in requests {
+            let value = slowdown(run, request);
+            let class = match Size::of(request.size) {
+                Size::All | Size::Small => &mut values.small,
+                Size::Medium => &mut values.medium,
+                Size::Large => &mut values.large,
             };
             for (values, unfinished) in [&mut values.all, class] {
                 values.push(value);
-                *unfinished += u64::from(open);
+                *unfinished += u64::from(request.end.is_none());
             }
         }
         values.map(|(values, unfinished)| Self {
@@ -97,6 +127,14 @@ impl Slowdowns {
             unfinished: self.unfinished,
         }
     }
+}
+
+/// The slowdown of one of `run`'s requests; of an unfinished one, what it had reached.
+pub(crate) fn slowdown(run: &Run, request: &Request) -> f64 {
+    let ideal = run.ideal(request.size).0.max(1) as f64;
+    let until = request.end.unwrap_or(run.end.0);
+    let slowdown = until.saturating_sub(request.start) as f64 / ideal;
+    if request.end.is_none() { slowdown.max(1.0) } else { slowdown }
 }
 
 /// The slowdown of a class of requests, as a multiple of the time on the empty path.

@@ -62,7 +62,7 @@ impl Demo {
     fn boxes(&self) -> String {
         let arms = Arm::ALL.map(|arm| BoxArm {
             name: arm.name().to_owned(),
-            slowdowns: &self.runs.get(arm).slowdowns,
+            slowdowns: self.runs.get(arm).slowdowns.map(|s| s.into()),
             strong: arm == Arm::ForebaySfq,
         });
         boxes::figures("slowdown", &arms, boxes::CAPTION)

@@ -5,7 +5,9 @@ use super::markup::{details, escape};
 use super::number::{count, figure};
 use super::svg::{Anchor, Svg};
 use super::table::{Column, Row, Table};
-use crate::analysis::{ByClass, Slowdowns};
+use crate::analysis::{ByClass, Slowdowns, rounded};
+
+use serde::{Deserialize, Serialize};
 
 /// How the picture is to be read.
 pub(crate) const CAPTION: &str = "Slowdown is a request's completion time over the time it would take on \
@@ -26,14 +28,43 @@ const LEAST_SLOTS: usize = 4;
 const LETTERS: usize = 10;
 
 /// One arm's slowdowns.
-pub(crate) struct Arm<'a> {
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Arm {
     pub(crate) name: String,
-    pub(crate) slowdowns: &'a ByClass<Slowdowns>,
+    pub(crate) slowdowns: ByClass<Summed>,
     /// Whether it is the one to look at.
     pub(crate) strong: bool,
 }
 
-type ClassOf = fn(&ByClass<Slowdowns>) -> &Slowdowns;
+/// What is shown of the requests of one class.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Summed {
+    /// The slowdowns at [`PERCENTILES`]; empty if there were no requests.
+    at: Vec<f64>,
+    count: u64,
+    unfinished: u64,
+}
+
+impl From<&Slowdowns> for Summed {
+    fn from(slowdowns: &Slowdowns) -> Self {
+        let at = PERCENTILES.iter().filter_map(|p| slowdowns.values.percentile(*p));
+        Self {
+            at: at.map(|v| rounded(v, 4)).collect(),
+            count: slowdowns.values.len() as u64,
+            unfinished: slowdowns.unfinished,
+        }
+    }
+}
+
+impl Summed {
+    /// The slowdown at one of [`PERCENTILES`].
+    fn percentile(&self, percent: u8) -> Option<f64> {
+        let index = PERCENTILES.iter().position(|p| *p == percent)?;
+        self.at.get(index).copied()
+    }
+}
+
+type ClassOf = fn(&ByClass<Summed>) -> &Summed;
 
 const CLASSES: [(&str, ClassOf); 3] =
     [("Up to 10 kB", |c| &c.small), ("10 kB to 1 MB", |c| &c.medium), ("Over 1 MB", |c| &c.large)];
@@ -42,21 +73,11 @@ const CLASSES: [(&str, ClassOf); 3] =
 const PERCENTILES: [u8; 7] = [10, 25, 50, 75, 90, 99, 100];
 
 /// Panels beside each other, one for each class, on the same axis. `id` must be unique on the page.
-pub(crate) fn figures(id: &str, arms: &[Arm<'_>], caption: &str) -> String {
-    let highest = arms
-        .iter()
-        .flat_map(|a| CLASSES.map(|(_, class)| class(a.slowdowns).values.percentile(99)))
-        .flatten()
-        .fold(1.0, f64::max);
-    let axis = LogAxis::up_to(highest);
-    let panels: String = CLASSES
-        .iter()
-        .enumerate()
-        .map(|(i, (name, class))| {
-            let picture = panel(&format!("{id}{i}"), name, *class, arms, &axis);
-            format!("<div><h3>{}</h3>\n{picture}</div>\n", escape(name))
-        })
-        .collect();
+pub(crate) fn figures(id: &str, arms: &[Arm], caption: &str) -> String {
+    let panel = |(name, svg): (&str, Svg)| {
+        format!("<div><h3>{}</h3>\n{}</div>\n", escape(name), svg.finish())
+    };
+    let panels: String = panels(id, arms).into_iter().map(panel).collect();
     let table = table(arms).html("Slowdown by size and percentile, as a multiple of the ideal");
     format!(
         "<figure>\n<div class=\"panels boxes\">\n{panels}</div>\n<figcaption>{}</figcaption>\n{}</figure>\n",
@@ -65,15 +86,26 @@ pub(crate) fn figures(id: &str, arms: &[Arm<'_>], caption: &str) -> String {
     )
 }
 
-fn panel(id: &str, name: &str, class: ClassOf, arms: &[Arm<'_>], axis: &LogAxis) -> String {
+/// The panels by name, all on the same axis.
+pub(crate) fn panels(id: &str, arms: &[Arm]) -> Vec<(&'static str, Svg)> {
+    let tails =
+        arms.iter().flat_map(|a| CLASSES.map(|(_, class)| class(&a.slowdowns).percentile(99)));
+    let axis = LogAxis::up_to(tails.flatten().fold(1.0, f64::max));
+    let classes = CLASSES.iter().enumerate();
+    classes
+        .map(|(i, (name, class))| (*name, panel(&format!("{id}{i}"), name, *class, arms, &axis)))
+        .collect()
+}
+
+fn panel(id: &str, name: &str, class: ClassOf, arms: &[Arm], axis: &LogAxis) -> Svg {
     // A page gives every panel the same width, so one of few boxes would be drawn too large.
     let slots = arms.len().max(LEAST_SLOTS) as f64;
     let width = LEFT + SLOT * slots + 4.0;
     let words: Vec<String> = arms
         .iter()
         .map(|a| {
-            let figures = class(a.slowdowns).figures();
-            match (figures.p50, figures.p99) {
+            let slowdowns = class(&a.slowdowns);
+            match (slowdowns.percentile(50), slowdowns.percentile(99)) {
                 (Some(p50), Some(p99)) => {
                     format!("{}: median {}, 99th percentile {}", a.name, figure(p50), figure(p99))
                 }
@@ -91,22 +123,22 @@ fn panel(id: &str, name: &str, class: ClassOf, arms: &[Arm<'_>], axis: &LogAxis)
     }
     for (i, arm) in arms.iter().enumerate() {
         let centre = LEFT + SLOT * (i as f64 + 0.5 + (slots - arms.len() as f64) / 2.0);
-        let slowdowns = class(arm.slowdowns);
+        let slowdowns = class(&arm.slowdowns);
         draw(&mut svg, slowdowns, centre - 10.0, y, arm.strong);
         let lines = two_lines(&arm.name);
         let label = if arm.strong { "name strong" } else { "name" };
         for (line, at) in lines.iter().zip([HEIGHT - 34.0, HEIGHT - 20.0]) {
             svg.text(label, (centre, at), Anchor::Middle, line);
         }
-        let n = format!("n = {}", count(slowdowns.values.len() as u64));
+        let n = format!("n = {}", count(slowdowns.count));
         svg.text("tick", (centre, HEIGHT - 4.0), Anchor::Middle, &n);
     }
-    svg.finish()
+    svg
 }
 
 /// Box p25 to p75 with the median, whiskers p10 to p90, a dot at p99.
-fn draw(svg: &mut Svg, slowdowns: &Slowdowns, x: f64, y: impl Fn(f64) -> f64, strong: bool) {
-    let at = |p| slowdowns.values.percentile(p).map(&y);
+fn draw(svg: &mut Svg, slowdowns: &Summed, x: f64, y: impl Fn(f64) -> f64, strong: bool) {
+    let at = |p| slowdowns.percentile(p).map(&y);
     let all = [10, 25, 50, 75, 90, 99].map(at);
     let [Some(p10), Some(p25), Some(p50), Some(p75), Some(p90), Some(p99)] = all else {
         return;
@@ -120,7 +152,7 @@ fn draw(svg: &mut Svg, slowdowns: &Slowdowns, x: f64, y: impl Fn(f64) -> f64, st
     svg.rect(&class("box"), (x - BOX / 2.0, p75), (BOX, (p25 - p75).max(1.0)));
     svg.line(&class("median"), (x - BOX / 2.0, p50), (x + BOX / 2.0, p50));
     svg.circle(&class("dot"), (x, p99), 3.0);
-    let value = |p| slowdowns.values.percentile(p).map(figure).unwrap_or_default();
+    let value = |p| slowdowns.percentile(p).map(figure).unwrap_or_default();
     svg.text(&class("value"), (x + BOX / 2.0 + 4.0, p50 + 4.0), Anchor::Start, &value(50));
     // Close above the whisker or the median's number there is no room for another.
     if p90 - p99 > 8.0 && p50 - p99 > 16.0 {
@@ -147,19 +179,19 @@ fn two_lines(name: &str) -> [String; 2] {
     [letters[..first].iter().collect(), second]
 }
 
-fn table(arms: &[Arm<'_>]) -> Table {
+fn table(arms: &[Arm]) -> Table {
     let mut columns: Vec<Column> =
         PERCENTILES.iter().map(|p| Column::new("percentile", &percentile(*p))).collect();
     columns.extend(["count", "unfinished"].map(|n| Column::new("requests", n)));
     let mut rows = Vec::new();
     for (name, class) in CLASSES {
         for arm in arms {
-            let s = class(arm.slowdowns);
+            let s = class(&arm.slowdowns);
             let mut cells: Vec<String> = PERCENTILES
                 .iter()
-                .map(|p| s.values.percentile(*p).map_or(String::new(), figure))
+                .map(|p| s.percentile(*p).map_or(String::new(), figure))
                 .collect();
-            cells.extend([s.values.len() as u64, s.unfinished].map(count));
+            cells.extend([s.count, s.unfinished].map(count));
             let label = format!("{name}, {}", arm.name);
             rows.push(Row { label, cells, strong: arm.strong });
         }
@@ -193,7 +225,7 @@ mod tests {
         let values: Vec<f64> = (1..=100).map(f64::from).collect();
         let slowdowns = Slowdowns { values: values.into_iter().collect(), unfinished: 0 };
         let mut svg = Svg::new("b", "", "", 100.0, 100.0);
-        draw(&mut svg, &slowdowns, 50.0, |v| 100.0 - v, false);
+        draw(&mut svg, &Summed::from(&slowdowns), 50.0, |v| 100.0 - v, false);
         let svg = svg.finish();
         assert!(
             svg.contains("<rect class=\"box\" x=\"37\" y=\"25\" width=\"26\" height=\"50\"/>"),
@@ -206,8 +238,7 @@ mod tests {
 
     #[test]
     fn no_requests_no_box() {
-        let none = ByClass::default();
-        let arm = Arm { name: "x".to_owned(), slowdowns: &none, strong: false };
+        let arm = Arm { name: "x".to_owned(), slowdowns: ByClass::default(), strong: false };
         let html = figures("b", &[arm], "");
         assert!(html.contains("x: no requests.") && !html.contains("<rect"));
     }

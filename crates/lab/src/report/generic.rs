@@ -8,7 +8,7 @@ use super::queues;
 use super::runs::{Group, cells, groups, named};
 use super::table::Table;
 use super::tables::{self, Named};
-use crate::analysis::{Analysis, ByClass, EstimateErrors, Slowdowns};
+use crate::analysis::{Analysis, EstimateErrors, Slowdowns};
 
 /// Pictures are drawn for so many arms, over all cells together; the tables have them all. A page of
 /// so many is well below 500 kB.
@@ -111,13 +111,12 @@ fn queue_picture(id: &str, cell: &[Group<'_>], caption: &str) -> String {
 
 /// All seeds of each arm together.
 fn box_picture(id: &str, cell: &[Group<'_>], caption: &str) -> String {
-    let pooled: Vec<ByClass<Slowdowns>> =
-        cell.iter().map(|g| Slowdowns::pooled(g.runs.iter().map(|r| &r.slowdowns))).collect();
-    let arms: Vec<Arm<'_>> = cell
-        .iter()
-        .zip(&pooled)
-        .map(|(g, slowdowns)| Arm { name: g.arm.to_owned(), slowdowns, strong: false })
-        .collect();
+    let arm = |group: &Group<'_>| {
+        let pooled = Slowdowns::pooled(group.runs.iter().map(|r| &r.slowdowns));
+        let slowdowns = pooled.map(|s| s.into());
+        Arm { name: group.arm.to_owned(), slowdowns, strong: false }
+    };
+    let arms: Vec<Arm> = cell.iter().map(arm).collect();
     boxes::figures(&format!("slowdown{id}-"), &arms, caption)
 }
 

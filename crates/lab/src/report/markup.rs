@@ -19,7 +19,7 @@ pub(crate) fn escape(text: &str) -> String {
 /// A whole page. `title` and `lead` are plain text, `body` is HTML.
 pub(crate) fn page(title: &str, lead: &str, body: &str) -> String {
     let (title, lead) = (escape(title), escape(lead));
-    let style = include_str!("style.css");
+    let style = concat!(include_str!("picture.css"), include_str!("style.css"));
     format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\

@@ -5,7 +5,7 @@
 //! to what a picture can show, so a page's size depends on the number of arms and not on how long
 //! they ran.
 
-mod axis;
+pub(crate) mod axis;
 pub(crate) mod boxes;
 pub(crate) mod decisions;
 mod generic;
@@ -13,7 +13,7 @@ pub(crate) mod markup;
 pub(crate) mod number;
 pub(crate) mod queues;
 mod runs;
-mod svg;
+pub(crate) mod svg;
 pub(crate) mod table;
 pub(crate) mod tables;
 

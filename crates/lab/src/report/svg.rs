@@ -17,6 +17,8 @@ pub(crate) enum Anchor {
 #[derive(Debug)]
 pub(crate) struct Svg {
     out: String,
+    width: f64,
+    height: f64,
 }
 
 impl Svg {
@@ -30,7 +32,7 @@ impl Svg {
             Unit(width),
             Unit(height)
         );
-        Self { out }
+        Self { out, width, height }
     }
 
     pub(crate) fn line(&mut self, class: &str, from: (f64, f64), to: (f64, f64)) {
@@ -89,6 +91,51 @@ impl Svg {
     }
 }
 
+/// Room around the pictures of a sheet.
+const MARGIN: f64 = 16.0;
+/// Room for the heading above each.
+const HEADING: f64 = 26.0;
+
+/// Pictures with a heading each, `columns` beside each other, as a file of its own: colours are in
+/// it, and follow the reader's light or dark mode. `title` says what all of it is.
+pub(crate) fn sheet(title: &str, pictures: Vec<(String, Svg)>, columns: usize) -> String {
+    let columns = columns.clamp(1, pictures.len().max(1));
+    let widest = pictures.iter().map(|(_, p)| p.width).fold(0.0, f64::max);
+    let (mut inside, mut y) = (String::new(), MARGIN);
+    let mut rest = pictures;
+    while !rest.is_empty() {
+        let later = rest.split_off(columns.min(rest.len()));
+        let row = std::mem::replace(&mut rest, later);
+        let highest = row.iter().map(|(_, p)| p.height).fold(0.0, f64::max);
+        for (column, (heading, picture)) in row.into_iter().enumerate() {
+            let x = MARGIN + column as f64 * (widest + MARGIN);
+            let (width, height) = (Unit(picture.width), Unit(picture.height));
+            let heading = escape(&heading);
+            // Writing to a string cannot fail.
+            let _ = writeln!(
+                inside,
+                "<text class=\"heading\" x=\"{}\" y=\"{}\">{heading}</text>",
+                Unit(x),
+                Unit(y + 14.0)
+            );
+            let (at_x, at_y) = (Unit(x), Unit(y + HEADING));
+            let place =
+                format!("<svg x=\"{at_x}\" y=\"{at_y}\" width=\"{width}\" height=\"{height}\" ");
+            inside += &picture.finish().replacen("<svg ", &place, 1);
+        }
+        y += HEADING + highest + MARGIN;
+    }
+    let width = MARGIN + columns as f64 * (widest + MARGIN);
+    let (width, height, title) = (Unit(width), Unit(y), escape(title));
+    let style = include_str!("picture.css");
+    format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" \
+         width=\"{width}\" height=\"{height}\" font-family=\"system-ui, sans-serif\">\n\
+         <title>{title}</title>\n<style>\n{style}</style>\n\
+         <rect class=\"paper\" width=\"{width}\" height=\"{height}\"/>\n{inside}</svg>\n"
+    )
+}
+
 /// The outline of a path.
 #[derive(Debug, Default)]
 pub(crate) struct Path {
@@ -138,6 +185,20 @@ impl core::fmt::Display for Unit {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn pictures_stand_beside_each_other_and_below() {
+        let picture = |id: &str| (format!("<{id}>"), Svg::new(id, "T", "D", 100.0, 50.0));
+        let sheet = sheet("All", ["a", "b", "c"].map(picture).into(), 2);
+        assert!(
+            sheet.starts_with("<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 248 200\"")
+        );
+        for place in ["x=\"16\" y=\"42\"", "x=\"132\" y=\"42\"", "x=\"16\" y=\"134\""] {
+            let placed = format!("<svg {place} width=\"100\" height=\"50\" viewBox");
+            assert!(sheet.contains(&placed), "{placed}: {sheet}");
+        }
+        assert!(sheet.contains("&lt;a&gt;</text>") && !sheet.contains("<a>"));
+    }
 
     #[test]
     fn a_picture() {

@@ -5,7 +5,6 @@ use forebay_units::{Nanos, Rate};
 
 use super::*;
 use crate::engine::{Phase, Progress};
-use crate::results::Run;
 use crate::scenario::{DEMO, parse};
 
 /// The demonstration's four arms with two seeds: eight jobs.

@@ -34,6 +34,8 @@ pub(crate) fn sendbox() -> ExitCode {
         contrast: None,
         epoch: 1,
         backlog: 0,
+        accepted: 0,
+        out_of_order: 0,
     };
     fs::write(flag("--tick-log"), serde_json::to_string(&tick).unwrap() + "\n").unwrap();
     write_hop(&flag("--counters"), "sendbox");

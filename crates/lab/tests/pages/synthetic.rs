@@ -158,6 +158,8 @@ fn ticks(run: &mut Run, mut random: Random) {
             contrast: None,
             epoch: 64,
             backlog: 0,
+            accepted: 0,
+            out_of_order: 0,
         });
     }
 }

@@ -69,6 +69,8 @@ fn run() -> Run {
             contrast: None,
             epoch: 64,
             backlog: 3,
+            accepted: 0,
+            out_of_order: 0,
         }],
         events: vec![Event {
             time: 1_020,

@@ -1,0 +1,123 @@
+use std::path::Path;
+
+use forebay_lab::engine::Interrupt;
+use forebay_lab::reproduce::{self, Catalogue, Claim, ENGINES, Outcome, Settings, Store};
+
+use super::{Failure, engine, interrupt, print, write};
+use crate::cli::{Engine, ReproduceArgs};
+
+/// Runs the claims of a catalogue and makes its page; without a name, says what there is.
+pub(super) fn run(args: &ReproduceArgs) -> Result<(), Failure> {
+    let Some(name) = &args.name else { return list(&args.experiments) };
+    let dir = args.experiments.join(name);
+    let catalogue = reproduce::load(&dir).map_err(|e| {
+        let hint = "`forebay lab reproduce` says what there is; run it where `experiments` is";
+        if dir.is_dir() { Failure::from(e) } else { format!("{e}; {hint}").into() }
+    })?;
+    let claims = chosen(&catalogue, &args.only)?;
+    let dir = if args.quick { "results" } else { "docs/results" };
+    let usual = Path::new(dir).join(format!("{}.md", catalogue.name));
+    let page = args.out.clone().unwrap_or(usual);
+    if page.extension().is_none_or(|e| e != "md") {
+        return Err(format!("{}: the page's name must end in .md", page.display()).into());
+    }
+    let store = Store::beside(&page);
+    let engines = match &args.engines[..] {
+        [] if args.page => &[],
+        [] => &[Engine::Sim][..],
+        given => given,
+    };
+    let interrupt = interrupt()?;
+    let mut failed = Vec::new();
+    for claim in claims {
+        for &engine in engines {
+            if let Some(why) = try_claim(claim, engine, args, &store, &interrupt)? {
+                failed.push(why);
+            }
+            // Again after each: what is there can be read while the rest runs.
+            show(&catalogue, &store, &page)?;
+        }
+    }
+    let all = show(&catalogue, &store, &page)?;
+    if let Some(json) = &args.json {
+        write(json, &(serde_json::to_string_pretty(&all)? + "\n"))?;
+    }
+    print(&format!("The page: {}\n", page.display()))?;
+    if failed.is_empty() { Ok(()) } else { Err(failed.join("; ").into()) }
+}
+
+fn list(experiments: &Path) -> Result<(), Failure> {
+    let all = reproduce::list(experiments)?;
+    if all.is_empty() {
+        let dir = experiments.display();
+        return Err(format!("no claims in {dir}: run this where `experiments` is").into());
+    }
+    for (name, title) in all {
+        print(&format!("{name}: {title}\n"))?;
+        for claim in reproduce::load(&experiments.join(&name))?.claims {
+            let engines: Vec<&str> =
+                ENGINES.into_iter().filter(|e| claim.engines.contains_key(*e)).collect();
+            print(&format!("  {:<16} {} [{}]\n", claim.id, claim.title, engines.join(", ")))?;
+        }
+    }
+    Ok(())
+}
+
+fn chosen<'a>(catalogue: &'a Catalogue, only: &[String]) -> Result<Vec<&'a Claim>, Failure> {
+    let named = |id: &String| {
+        let claim = catalogue.claims.iter().find(|c| c.id == *id);
+        claim.ok_or_else(|| {
+            let all: Vec<_> = catalogue.claims.iter().map(|c| c.id.as_str()).collect();
+            format!("no claim is called `{id}`: there are {}", all.join(", ")).into()
+        })
+    };
+    if only.is_empty() {
+        return Ok(catalogue.claims.iter().collect());
+    }
+    only.iter().map(named).collect()
+}
+
+/// Runs `claim` on an engine and stores what came out. A claim that this engine cannot run is no
+/// reason to leave out the others: why, if so.
+fn try_claim(
+    claim: &Claim,
+    name: Engine,
+    args: &ReproduceArgs,
+    store: &Store,
+    interrupt: &Interrupt,
+) -> Result<Option<String>, Failure> {
+    use forebay_lab::engine::EngineError::Interrupted;
+    use forebay_lab::runner::RunError;
+    let engine = engine(name);
+    if !claim.engines.contains_key(engine.name()) {
+        return Ok(None);
+    }
+    let fresh = |o: &Outcome| o.is_of(claim) && o.quick == args.quick;
+    if args.missing && store.load(&claim.id, engine.name())?.as_ref().is_some_and(fresh) {
+        return Ok(None);
+    }
+    eprintln!("{} on {}: {}", claim.id, engine.name(), claim.title);
+    let settings = Settings { seeds: args.seeds, quick: args.quick, jobs: args.jobs };
+    match reproduce::run(claim, engine, settings, interrupt) {
+        Ok(outcome) => {
+            store.save(&outcome, &claim.title)?;
+            let (judged, within) = outcome.tally();
+            print(&format!("{} on {}: {within} of {judged} within\n", claim.id, engine.name()))?;
+            Ok(None)
+        }
+        Err(e @ RunError::Engine(Interrupted)) => Err(e.into()),
+        Err(e) => Ok(Some(format!("{} on {}: {e}", claim.id, engine.name()))),
+    }
+}
+
+/// Makes the page of what is stored, which is returned.
+fn show(catalogue: &Catalogue, store: &Store, page: &Path) -> Result<Vec<Outcome>, Failure> {
+    let mut rows = Vec::new();
+    for claim in &catalogue.claims {
+        let stored = ENGINES.map(|engine| store.load(&claim.id, engine));
+        let stored: Vec<_> = stored.into_iter().collect::<Result<_, _>>()?;
+        rows.push((claim, stored.into_iter().flatten().collect()));
+    }
+    write(page, &reproduce::page(catalogue, &rows, store))?;
+    Ok(rows.into_iter().flat_map(|(_, outcomes)| outcomes).collect())
+}

@@ -1,0 +1,43 @@
+//! The day of a run.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+const DAY: u64 = 86_400;
+
+/// The day of `time` by UTC, as ISO 8601 writes it; a time before 1970 is on its first day.
+pub(super) fn day(time: SystemTime) -> String {
+    let days = time.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO).as_secs() / DAY;
+    let leap = |y: u64| y.is_multiple_of(4) && (!y.is_multiple_of(100) || y.is_multiple_of(400));
+    let (mut year, mut rest) = (1970, days);
+    while rest >= 365 + u64::from(leap(year)) {
+        rest -= 365 + u64::from(leap(year));
+        year += 1;
+    }
+    let february = 28 + u64::from(leap(year));
+    let mut month = 1;
+    for length in [31, february, 31, 30, 31, 30, 31, 31, 30, 31, 30] {
+        if rest < length {
+            break;
+        }
+        rest -= length;
+        month += 1;
+    }
+    format!("{year}-{month:02}-{:02}", rest + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn days_by_hand() {
+        let after = |seconds: u64| day(UNIX_EPOCH + Duration::from_secs(seconds));
+        assert_eq!(after(0), "1970-01-01");
+        assert_eq!(after(951_782_400), "2000-02-29");
+        assert_eq!(after(951_868_800), "2000-03-01");
+        assert_eq!(after(1_795_132_799), "2026-11-19");
+        assert_eq!(after(1_798_675_200), "2026-12-31");
+        assert_eq!(after(4_107_542_399), "2100-02-28");
+        assert_eq!(after(4_107_542_400), "2100-03-01");
+    }
+}

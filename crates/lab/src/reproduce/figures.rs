@@ -1,0 +1,121 @@
+//! From the values of all runs to figures.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+
+use super::claim::{Claim, Figure, Selection};
+use super::extract::{Extract, statistic};
+use super::picture::{Picture, Sweep, SweepLine, Wanted};
+use super::quantity::{Quantity, Statistic};
+use crate::analysis::{Sorted, rounded};
+use crate::scenario::Experiment;
+
+/// A figure over all seeds.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Value {
+    /// The figure.
+    pub value: f64,
+    /// The lowest that a seed alone gives.
+    pub min: f64,
+    /// The highest.
+    pub max: f64,
+}
+
+/// What all figures and the picture of `claim` need of a run.
+pub(super) fn quantities(claim: &Claim) -> BTreeSet<Quantity> {
+    let figures = claim.figures.iter().flat_map(|f| std::iter::once(&f.of).chain(&f.to));
+    let picture = claim.picture.iter().filter_map(Wanted::quantity);
+    figures.map(|selection| &selection.quantity).chain(picture).cloned().collect()
+}
+
+/// What was taken from all runs of an experiment.
+pub(super) struct Taken<'a> {
+    pub(super) experiment: &'a Experiment,
+    pub(super) runs: &'a [Extract],
+}
+
+impl Taken<'_> {
+    /// `figure` over all seeds; `None` if there was nothing to measure.
+    pub(super) fn figure(&self, figure: &Figure) -> Option<Value> {
+        let of = |seed: Option<u64>| {
+            let value = self.value(&figure.of, seed)?;
+            let Some(to) = &figure.to else { return Some(value) };
+            let base = self.value(to, seed)?;
+            (base != 0.0).then(|| value / base)
+        };
+        let seeds: BTreeSet<u64> = self.runs.iter().map(|r| r.seed).collect();
+        let by_seed: Vec<f64> = seeds.into_iter().filter_map(|seed| of(Some(seed))).collect();
+        let value = of(None)?;
+        Some(Value {
+            value: rounded(value, 4),
+            min: rounded(by_seed.iter().copied().fold(value, f64::min), 4),
+            max: rounded(by_seed.iter().copied().fold(value, f64::max), 4),
+        })
+    }
+
+    /// `selection` over all seeds, or with `seed` alone.
+    fn value(&self, selection: &Selection, seed: Option<u64>) -> Option<f64> {
+        let cells = self.experiment.cells.iter().enumerate();
+        let taken = cells.filter(|(_, cell)| selection.takes(cell)).filter_map(|(n, cell)| {
+            let arm = cell.arms.iter().position(|a| a.name == selection.arm)?;
+            self.in_cell(n, arm, &selection.quantity, seed)
+        });
+        selection.over.of(&taken.collect::<Vec<_>>())
+    }
+
+    fn in_cell(
+        &self,
+        cell: usize,
+        arm: usize,
+        quantity: &Quantity,
+        seed: Option<u64>,
+    ) -> Option<f64> {
+        let runs = self
+            .runs
+            .iter()
+            .filter(|r| (r.cell, r.arm) == (cell, arm) && seed.is_none_or(|seed| r.seed == seed));
+        let pooled = Sorted::pooled(runs.filter_map(|r| r.samples.get(quantity)));
+        let pools = quantity.measure.is_pooled();
+        statistic(&pooled, if pools { quantity.at } else { Statistic::Percentile(50) })
+    }
+
+    /// The figures of `quantity` along `axis`.
+    pub(super) fn sweep(&self, axis: &str, quantity: &Quantity) -> Picture {
+        let mut along: Vec<String> = Vec::new();
+        for cell in &self.experiment.cells {
+            let value = super::claim::axes(cell).remove(axis).unwrap_or_default();
+            if !along.contains(&value) {
+                along.push(value);
+            }
+        }
+        let mut arms: Vec<&str> = Vec::new();
+        for arm in self.experiment.cells.iter().flat_map(|c| &c.arms) {
+            if !arms.contains(&arm.name.as_str()) {
+                arms.push(&arm.name);
+            }
+        }
+        let value = |arm: &str, value: &String| {
+            let cells = BTreeMap::from([(axis.to_owned(), vec![value.clone()])]);
+            let selection = Selection {
+                arm: arm.to_owned(),
+                cells,
+                quantity: quantity.clone(),
+                over: super::claim::Over::Mean,
+            };
+            self.value(&selection, None).map(|v| rounded(v, 4))
+        };
+        let line = |arm: &str| SweepLine {
+            arm: arm.to_owned(),
+            values: along.iter().map(|v| value(arm, v)).collect(),
+        };
+        let lines = arms.into_iter().map(line).collect();
+        Picture::Sweep(Sweep {
+            what: quantity.to_string(),
+            unit: quantity.measure.unit().to_owned(),
+            axis: axis.to_owned(),
+            arms: lines,
+            along,
+        })
+    }
+}
