@@ -105,7 +105,7 @@ fn build(job: &Job<'_>) -> Result<Simulated, EngineError> {
     let network = Network::build(job, &mut sim)?;
     sim.observer_mut().outer = network.outer;
     for (traffic, schedule) in scenario.traffic.iter().zip(schedules) {
-        let traffic = simulated(traffic, scenario, network.routes(traffic.from), schedule);
+        let traffic = simulated(traffic, scenario, network.routes(traffic), schedule);
         sim.add_traffic(traffic).map_err(refused)?;
     }
     Ok(Simulated { sim, network })

@@ -262,3 +262,38 @@ fn senders_that_allow_it_are_marked_and_not_dropped() {
     let (marked, dropped) = link("", "cubic");
     assert!(marked == 0 && dropped > 10, "{marked} marked, {dropped} dropped");
 }
+
+#[test]
+fn an_urgent_class_passes_the_others_and_starves_them_if_it_can() {
+    let text = r#"
+        name = "classes"
+        warmup = "2 s"
+        duration = "5 s"
+        [path]
+        rate = "24 Mbit/s"
+        rtt = "20 ms"
+        queue = { kind = "fifo", limit = "2 bdp" }
+        [[arm]]
+        name = "strict"
+        sendbox = { policy = "strict", limit = "500 packets" }
+        [[arm]]
+        name = "fair"
+        sendbox = { policy = "sfq", limit = "500 packets" }
+        [[traffic]]
+        name = "other"
+        kind = "bulk"
+        class = 2
+        [[traffic]]
+        name = "urgent"
+        kind = "bulk"
+    "#;
+    let scenario = parse("classes.toml".as_ref(), text).unwrap().cells.remove(0);
+    let shares = |arm: &str| {
+        let summary = Analysis::of(&run(&scenario, arm, 1)).summary;
+        assert!(summary.conservation.ok, "{arm}: {:?}", summary.conservation);
+        ["urgent", "other"].map(|traffic| summary.goodput_by_traffic_mbps[traffic])
+    };
+    let ([urgent, other], [one, two]) = (shares("strict"), shares("fair"));
+    assert!(urgent > 18.0 && other < 3.0, "{urgent} {other}");
+    assert!((one - two).abs() < 4.0, "{one} {two}");
+}

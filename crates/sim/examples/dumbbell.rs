@@ -53,7 +53,8 @@ fn dumbbell() -> Simulation<Seen> {
     let forward = link(Capacity::Constant(RATE), Some(Box::new(queue)));
     let forward = sim.add_link(forward).unwrap();
     let backward = sim.add_link(link(Capacity::Unlimited, None)).unwrap();
-    let mut route = |link| sim.add_route(Route { hops: vec![Hop::Link(link)], source: 0 }).unwrap();
+    let mut route =
+        |link| sim.add_route(Route { hops: vec![Hop::Link(link)], source: 0, class: 0 }).unwrap();
     let path = Path { forward: route(forward), backward: route(backward), rtt: RTT };
     let kind = TrafficKind::Bulk { flows: FLOWS, congestion: Congestion::Cubic };
     sim.add_traffic(Traffic { path, start: Nanos::ZERO, stop: Nanos::MAX, kind }).unwrap();

@@ -58,6 +58,8 @@ pub struct Route {
     pub hops: Vec<Hop>,
     /// What records call packets on this route.
     pub source: u8,
+    /// Their class at sendboxes, 0 being the most urgent.
+    pub class: u8,
 }
 
 impl Route {

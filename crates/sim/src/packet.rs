@@ -71,6 +71,8 @@ pub struct Queued {
     pub(crate) flow_hash: u32,
     pub(crate) len: u16,
     pub(crate) ecn: Ecn,
+    /// 0 being the most urgent; links do not ask.
+    pub(crate) class: u8,
     /// Whether a queue here set its congestion mark: it came without.
     pub(crate) marked: bool,
     /// When it came.
@@ -88,6 +90,10 @@ impl forebay_queue::Packet for Queued {
 
     fn ecn(&self) -> Ecn {
         self.ecn
+    }
+
+    fn class(&self) -> u8 {
+        self.class
     }
 
     fn set_ce(&mut self) {

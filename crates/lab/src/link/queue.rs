@@ -64,7 +64,8 @@ impl QueueSpec {
         // A scenario's limits fit: at most a million packets.
         let limit_packets = u32::try_from(queue.limit_packets(path)).unwrap_or(u32::MAX);
         let codel::Params { target, interval, .. } = codel::Params::default();
-        let (target_ns, interval_ns, ecn) = (target.0, interval.0, queue.ecn);
+        let target_ns = queue.target.unwrap_or(target).0;
+        let (interval_ns, ecn) = (queue.interval.unwrap_or(interval).0, queue.ecn);
         Some(match queue.kind {
             QueueKind::Fifo => Self::Fifo { limit_bytes: queue.limit_bytes(path).0 },
             QueueKind::Sfq => Self::Sfq { limit_packets },
@@ -72,9 +73,10 @@ impl QueueSpec {
             QueueKind::FqCodel => Self::FqCodel { limit_packets, target_ns, interval_ns, ecn },
             QueueKind::Pie => {
                 let pie::Params { target, tupdate, .. } = pie::Params::default();
-                Self::Pie { limit_packets, target_ns: target.0, tupdate_ns: tupdate.0, ecn }
+                let target_ns = queue.target.unwrap_or(target).0;
+                Self::Pie { limit_packets, target_ns, tupdate_ns: tupdate.0, ecn }
             }
-            QueueKind::Cake => return None,
+            QueueKind::Cake | QueueKind::Strict => return None,
         })
     }
 

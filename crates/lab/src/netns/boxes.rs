@@ -11,10 +11,11 @@ use super::addresses::Place;
 use super::exec;
 use super::network::{CROSS, INSIDE, LEFT, Network, OUTSIDE, QUEUE, RIGHT, UP, WIRE};
 use super::process::{Kind, Processes};
+use super::programs;
 use super::rundir::RunDir;
 use crate::engine::{EngineError, Job};
 use crate::link::{LinkSpec, NeckSpec, QueueSpec};
-use crate::scenario::{Bundle, Maker, Origin, Process, Queue, Sendbox};
+use crate::scenario::{Bundle, Maker, Origin, Process, Queue, QueueKind, Sendbox};
 
 /// Where the boxes listen for each other.
 const SENDBOX_PORT: u16 = 28_316;
@@ -137,15 +138,40 @@ fn sendbox(job: &Job<'_>, key: &path::Path) -> String {
         let _ = write!(
             text,
             "[[bundle]]\nname = \"b\"\nid = 1\nprefixes = [\"{}\"]\nreceivebox = \"{}\"\n\
-             key_file = \"{}\"\npolicy = {{ kind = \"{}\", limit = \"{}\" }}\n\
-             controller = \"{controller}\"\ncross_traffic = \"{}\"\nmultipath = \"{}\"\n",
+             key_file = \"{}\"\ncontroller = \"{controller}\"\n\
+             cross_traffic = \"{}\"\nmultipath = \"{}\"\n{}",
             Place::SiteB.prefix(ip),
             Place::Receivebox.socket(ip, RECEIVEBOX_PORT),
             key.display(),
-            queue.kind.name(),
-            own_limit(queue, job),
             cross_traffic.name(),
             multipath.name(),
+            policy(queue, job),
+        );
+    }
+    text
+}
+
+/// How a bundle is scheduled, as the end of its table; a class is told by its traffics' ports.
+fn policy(queue: Queue, job: &Job<'_>) -> String {
+    let limit = own_limit(queue, job);
+    if queue.kind != QueueKind::Strict {
+        return format!("policy = {{ kind = \"{}\", limit = \"{limit}\" }}\n", queue.kind.name());
+    }
+    let mut text = "policy = { kind = \"strict\" }\n".to_owned();
+    let last = job.scenario.classes() - 1;
+    for class in 0..=last {
+        let own = job.scenario.traffic.iter().enumerate().filter(|(_, t)| t.class == class);
+        let ports: Vec<u16> = own.flat_map(|(index, t)| programs::ports(index, t)).collect();
+        // The last takes the rest. A class that no traffic is in takes what nobody sends.
+        let ports = match ports.is_empty() {
+            _ if class == last => String::new(),
+            true => "ports = [0]\n".to_owned(),
+            false => format!("ports = {ports:?}\n"),
+        };
+        let _ = write!(
+            text,
+            "[[bundle.class]]\nname = \"{}\"\n{ports}policy = {{ kind = \"sfq\", limit = \"{limit}\" }}\n",
+            class + 1
         );
     }
     text

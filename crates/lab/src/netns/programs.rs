@@ -113,7 +113,20 @@ struct Sockets {
 
 impl Sockets {
     fn at(&self, place: Place, flow: u32) -> SocketAddr {
-        // At most 16 traffics of at most 1000 flows, as the scenario was checked to have.
-        place.socket(self.ip, (10_000 + 1_000 * self.index + flow as usize) as u16)
+        place.socket(self.ip, port(self.index, flow))
     }
+}
+
+/// At most 16 traffics of at most 1000 flows, as the scenario was checked to have.
+fn port(index: usize, flow: u32) -> u16 {
+    (10_000 + 1_000 * index + flow as usize) as u16
+}
+
+/// The ports that the packets of `traffic`, the scenario's `index`-th, come from or go to.
+pub(super) fn ports(index: usize, traffic: &Traffic) -> impl Iterator<Item = u16> {
+    let flows = match traffic.kind {
+        TrafficKind::Bulk { flows, transport: Transport::Udp } => flows,
+        _ => 1,
+    };
+    (0..flows).map(move |flow| port(index, flow))
 }

@@ -68,8 +68,9 @@ fn section(out: &mut String, (claim, outcomes): &Row<'_>, store: &Store) {
     if !claim.figures.is_empty() {
         table(out, claim, outcomes);
     }
-    for note in notes(claim, outcomes) {
-        let _ = write!(out, "\n- {note}\n");
+    let notes = notes(claim, outcomes);
+    if !notes.is_empty() {
+        let _ = write!(out, "\n- {}\n", notes.join("\n- "));
     }
     for outcome in outcomes {
         let _ = write!(out, "\n{}\n", ran(claim, outcome));

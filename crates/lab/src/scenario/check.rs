@@ -3,6 +3,7 @@ use std::ops::Range;
 use std::path::Path as FilePath;
 
 use forebay_config::{ConfigError, DurationValue, Source, Spanned};
+use forebay_queue::codel;
 use forebay_sim::Capacity;
 use forebay_units::{Bytes, Nanos, Rate};
 
@@ -23,6 +24,8 @@ pub(super) const MAX_RUNS: usize = 10_000;
 const MAX_TRAFFIC: usize = 16;
 /// No path on Earth is longer.
 pub(super) const MAX_RTT: Nanos = Nanos::from_secs(2);
+/// The longest target and interval of an AQM.
+const MAX_TIME: Nanos = codel::Params::MAX_INTERVAL;
 /// Sites with a sendbox each; their numbers are a byte in records.
 const MAX_SITES: u32 = 200;
 const FRAME: Bytes = Bytes(1514);
@@ -160,7 +163,10 @@ impl Check<'_> {
         if let Some(jitter) = &table.jitter {
             made.jitter = conditions::jitter(self, jitter)?;
         }
-        made.ways = conditions::ways(self, &table.way, path)?;
+        made.ways = match cell.ways {
+            None => conditions::ways(self, &table.way, path)?,
+            Some(count) => conditions::equal_ways(self, count, &table.way, path)?,
+        };
         made.spread = table.spread.as_ref().map(|s| *s.get_ref()).unwrap_or_default();
         Ok(made)
     }
@@ -211,7 +217,7 @@ impl Check<'_> {
         let bundle = |table: &BundleTable, key: &str| {
             let bundle = table.bundle();
             if !bundle.queue.kind.is_policy() {
-                let what = "no policy of the sendbox: it has fifo, sfq, fq_codel and pie";
+                let what = "no policy of the sendbox: it has fifo, sfq, fq_codel, pie and strict";
                 let key = format!("{key}.policy");
                 return Err(self.0.error_at(table.policy.span(), key, what));
             }
@@ -230,6 +236,10 @@ impl Check<'_> {
     /// A queue at the bottleneck; `key` is its table.
     fn queue(&self, table: &QueueTable, path: &Path, key: &str) -> Result<Queue, ConfigError> {
         let queue = table.queue();
+        if queue.kind == QueueKind::Strict {
+            let what = "is a policy of sendboxes: a bottleneck knows no classes";
+            return Err(self.0.error_at(table.kind.span(), format!("{key}.kind"), what));
+        }
         if queue.kind == QueueKind::Cake && queue.by == Maker::Forebay {
             let what = "only Linux has it: say by = \"kernel\"";
             return Err(self.0.error_at(table.kind.span(), format!("{key}.kind"), what));
@@ -242,7 +252,26 @@ impl Check<'_> {
             let what = "cake always marks: remove it";
             return Err(self.0.error_at(ecn.span(), format!("{key}.ecn"), what));
         }
+        self.times(table, queue, key)?;
         self.fits(queue, path, table.limit.span(), &format!("{key}.limit"))
+    }
+
+    /// CoDel's and PIE's target, and CoDel's interval.
+    fn times(&self, table: &QueueTable, queue: Queue, key: &str) -> Result<(), ConfigError> {
+        let aqm = matches!(queue.kind, QueueKind::Codel | QueueKind::FqCodel | QueueKind::Pie);
+        for (name, given, fits) in [
+            ("target", &table.target, aqm),
+            ("interval", &table.interval, aqm && queue.kind != QueueKind::Pie),
+        ] {
+            let Some(given) = given else { continue };
+            let what = match given.get_ref().0 {
+                _ if !fits => "is not of this kind of queue: remove it",
+                time if time == Nanos::ZERO || time > MAX_TIME => "must be above zero, at most 4 s",
+                _ => continue,
+            };
+            return Err(self.0.error_at(given.span(), format!("{key}.{name}"), what));
+        }
+        Ok(())
     }
 
     /// A queue must hold a packet, and not more than there is memory for.

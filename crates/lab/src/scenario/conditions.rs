@@ -196,6 +196,29 @@ pub(super) fn jitter(
     Ok(jitter)
 }
 
+/// `count` equal ways that have `path`'s rate together, as a group of links has that shares its load;
+/// none if that is one.
+pub(super) fn equal_ways(
+    check: &Check<'_>,
+    count: &Spanned<u32>,
+    tables: &[Spanned<WayTable>],
+    path: Path,
+) -> Result<Vec<Path>, ConfigError> {
+    let fail = |what: String| Err(check.0.error_at(count.span(), "path.ways", what));
+    let n = *count.get_ref();
+    if !tables.is_empty() {
+        return fail("there are [[path.way]] too: remove one of them".to_owned());
+    }
+    match usize::try_from(n) {
+        Ok(1) => Ok(Vec::new()),
+        Ok(n @ 2..=MAX_WAYS) => {
+            let rate = Rate::from_bps(path.rate.as_bps() / n as u64);
+            Ok(vec![Path { rate, ..path }; n])
+        }
+        _ => fail(format!("must be 1 to {MAX_WAYS}")),
+    }
+}
+
 /// The ways that `tables` describe; `path`'s own rate and round-trip time where they say nothing.
 pub(super) fn ways(
     check: &Check<'_>,

@@ -61,6 +61,8 @@ pub(super) struct PathTable {
     pub(super) jitter: Option<Spanned<JitterValue>>,
     #[serde(default)]
     pub(super) way: Vec<Spanned<WayTable>>,
+    /// So many equal ones instead.
+    pub(super) ways: Option<Spanned<u32>>,
     pub(super) spread: Option<Spanned<Spread>>,
 }
 
@@ -139,6 +141,8 @@ pub(super) struct TrafficTable {
     pub(super) from: Option<FromName>,
     /// From 1, which it is if left out.
     pub(super) site: Option<Spanned<u32>>,
+    /// From 1, the most urgent, which it is if left out.
+    pub(super) class: Option<Spanned<u8>>,
     /// Instead of `start` and `stop`.
     pub(super) phase: Option<Spanned<String>>,
     pub(super) start: Option<Spanned<DurationValue>>,

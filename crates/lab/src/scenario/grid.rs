@@ -22,6 +22,10 @@ pub(super) struct GridTable {
     pub(super) flows: Axis<u32>,
     /// Of TCP traffic that does not say which.
     pub(super) congestion: Axis<CongestionName>,
+    /// Of requests that do not say.
+    pub(super) load: Axis<String>,
+    /// How many equal ways the path has.
+    pub(super) ways: Axis<u32>,
 }
 
 pub(super) type Axis<T> = Option<Spanned<Vec<Spanned<T>>>>;
@@ -36,6 +40,9 @@ pub(super) struct Cell<'a> {
     pub(super) queue: &'a Spanned<QueueTable>,
     pub(super) flows: Option<&'a Spanned<u32>>,
     pub(super) congestion: Option<CongestionName>,
+    pub(super) load: Option<&'a Spanned<String>>,
+    /// The path's, where the grid has none.
+    pub(super) ways: Option<&'a Spanned<u32>>,
     /// See [`super::Scenario::labels`].
     pub(super) labels: BTreeMap<String, String>,
 }
@@ -64,7 +71,24 @@ pub(super) fn cells<'a>(check: &Check<'_>, file: &'a File) -> Result<Vec<Cell<'a
     let queues = required(check, "queue", span, &path.queue, &grid.queue)?;
     let flows = optional(check, "flows", &grid.flows)?;
     let congestions = optional(check, "congestion", &grid.congestion)?;
-    let sizes = [rates.len(), rtts.len(), queues.len(), flows.len(), congestions.len()];
+    let loads = optional(check, "load", &grid.load)?;
+    let ways = match (&path.ways, &grid.ways) {
+        (Some(own), Some(_)) => {
+            let what = "stands here and in [grid]: remove one";
+            return Err(check.0.error_at(own.span(), "path.ways", what));
+        }
+        (Some(own), None) => vec![Some(own)],
+        (None, _) => optional(check, "ways", &grid.ways)?,
+    };
+    let sizes = [
+        rates.len(),
+        rtts.len(),
+        queues.len(),
+        flows.len(),
+        congestions.len(),
+        loads.len(),
+        ways.len(),
+    ];
     let cells = sizes.iter().fold(1, |cells: usize, n| cells.saturating_mul(*n));
     if cells > MAX_RUNS {
         let what = format!("the grid has {cells} cells, {MAX_RUNS} are allowed");
@@ -81,35 +105,45 @@ pub(super) fn cells<'a>(check: &Check<'_>, file: &'a File) -> Result<Vec<Cell<'a
             for queue in &queues {
                 for flows in &flows {
                     for congestion in &congestions {
-                        let mut labels = BTreeMap::new();
-                        let mut label = |axis: bool, key: &str, value: String| {
-                            if axis {
-                                labels.insert(key.to_owned(), value);
+                        for load in &loads {
+                            for ways in &ways {
+                                let mut cell = Cell {
+                                    path,
+                                    rate_span: rate_span.clone(),
+                                    trace: trace.clone(),
+                                    queue,
+                                    flows: *flows,
+                                    congestion: congestion.map(|c| *c.get_ref()),
+                                    load: *load,
+                                    ways: *ways,
+                                    labels: BTreeMap::new(),
+                                };
+                                cell.labels = labels(grid, &cell);
+                                cells.push(cell);
                             }
-                        };
-                        let q = queue.get_ref().queue().to_string();
-                        label(grid.queue.is_some(), "queue", q);
-                        if let Some(flows) = flows {
-                            label(true, "flows", flows.get_ref().to_string());
                         }
-                        if let Some(congestion) = congestion {
-                            label(true, "congestion", congestion.get_ref().name().to_owned());
-                        }
-                        cells.push(Cell {
-                            path,
-                            rate_span: rate_span.clone(),
-                            trace: trace.clone(),
-                            queue,
-                            flows: *flows,
-                            congestion: congestion.map(|c| *c.get_ref()),
-                            labels,
-                        });
                     }
                 }
             }
         }
     }
     Ok(cells)
+}
+
+/// What `cell` has on the grid's axes other than the path's rate and round-trip time.
+fn labels(grid: &GridTable, cell: &Cell<'_>) -> BTreeMap<String, String> {
+    let queue = grid.queue.is_some().then(|| cell.queue.get_ref().queue().to_string());
+    let ways = cell.ways.filter(|_| grid.ways.is_some());
+    [
+        ("queue", queue),
+        ("flows", cell.flows.map(|n| n.get_ref().to_string())),
+        ("congestion", cell.congestion.map(|c| c.name().to_owned())),
+        ("load", cell.load.map(|l| l.get_ref().clone())),
+        ("ways", ways.map(|n| n.get_ref().to_string())),
+    ]
+    .into_iter()
+    .filter_map(|(axis, value)| Some((axis.to_owned(), value?)))
+    .collect()
 }
 
 /// The values of a parameter of the path, which stands either in `[path]` or in `[grid]`.

@@ -20,16 +20,19 @@
 //! | `sites` | how many send to site B, each through its own sendbox, over one bottleneck | 1 |
 //! | `[path]` `queue` | `{ kind, limit }` at the bottleneck: `fifo`, `sfq`, `codel`, `fq_codel`, `pie`, `cake` | in `[grid]` |
 //! | its `by`, `ecn` | `forebay`, or `kernel`: Linux's own; whether it marks | `forebay`; as in Linux |
+//! | its `target`, `interval` | of `codel` and `fq_codel`; `target` of `pie` too | the kind's own |
 //! | `[path]` `steps` | `[{ at, rate }]`: other rates from then on | |
 //! | `[path]` `trace` | instead of `rate`: a file in mahimahi's format beside this one | |
 //! | `[path]` `loss` | `"0.1 %"` at random, or bursts: `{ begin, end }`, per packet | none |
 //! | `[path]` `feedback_loss` | `"30 %"` of the receiveboxes' messages, at random | none |
 //! | `[path]` `jitter` | `"2 ms"` at most, or `{ up_to, reorders }` | none |
 //! | `[[path.way]]` `rate`, `rtt` | parallel ways, each with its own bottleneck | one: the path |
+//! | `[path]` `ways` | so many equal ones, which have the path's rate together | 1 |
 //! | `[path]` `spread` | over ways: by `flow`, or by `packet` | `flow` |
 //! | `[grid]` `rate`, `rtt`, `queue` | lists: a cell for each combination | no grid |
-//! | `[grid]` `flows`, `congestion` | of the traffic that does not say | |
-//! | `[[arm]]` `name`, `sendbox` | `"forward"`, or `{ policy, limit }`: `fifo`, `sfq`, `fq_codel`, `pie` | |
+//! | `[grid]` `flows`, `congestion`, `load` | of the traffic that does not say | |
+//! | `[grid]` `ways` | as the path's | |
+//! | `[[arm]]` `name`, `sendbox` | `"forward"`, or `{ policy, limit }`: `fifo`, `sfq`, `fq_codel`, `pie`; `strict`: by class, each with `sfq` of this limit | |
 //! | its `controller` | what sets the bundle's rate: `forebay`, `copa`, `basic_delay`, `bbr` | `forebay` |
 //! | its `cross_traffic`, `multipath` | whether elastic cross traffic and several ways are heeded: `detect`, `ignore` | `ignore`, `detect` |
 //! | `[[arm]]` `queue` | at the bottleneck in this arm | the path's |
@@ -37,6 +40,7 @@
 //! | `[[phase]]` `name`, `start`, `stop` | a part of the run, for traffic and figures | the end before; the end |
 //! | `[[traffic]]` `name`, `kind` | `requests`, `bulk`, `udp_rr`, `cbr`, `on_off`, `video` | |
 //! | `[[traffic]]` `from`, `site` | `site_a`, or `cross`: enters behind the sendbox; which site | `site_a`, 1 |
+//! | `[[traffic]]` `class` | 1, the most urgent, to 8, for the policy `strict` | 1 |
 //! | `[[traffic]]` `start`, `stop` | or the `phase` that it is on in; its flows begin within the path's RTT from `start`, by the seed | the whole run |
 //! | `requests`: `load` | bits of answers per second, or `"50 %"` of the path's rate | |
 //! | `requests`: `arrivals` | `poisson`; or `closed`: each connection asks again once answered, no `load` | `poisson` |

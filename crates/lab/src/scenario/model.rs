@@ -64,6 +64,11 @@ impl Scenario {
         self.warmup + self.duration + self.cooldown
     }
 
+    /// How many classes its traffic is in, 1 at least.
+    pub fn classes(&self) -> u8 {
+        self.traffic.iter().map(|t| t.class).max().unwrap_or(0).saturating_add(1)
+    }
+
     /// The same scenario, measured for `duration`. Traffic that lasted to the end still does, and
     /// what would come after the new end is cut, a process's return too.
     #[must_use]
@@ -92,6 +97,9 @@ pub(crate) fn in_words(labels: &BTreeMap<String, String>) -> String {
     let word = |(key, value): (&String, &String)| match key.as_str() {
         "flows" if value == "1" => ", 1 flow".to_owned(),
         "flows" => format!(", {value} flows"),
+        "load" => format!(", load {value}"),
+        "ways" if value == "1" => ", 1 way".to_owned(),
+        "ways" => format!(", {value} ways"),
         _ => format!(", {value}"),
     };
     labels.iter().map(word).collect()

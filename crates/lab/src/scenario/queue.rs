@@ -1,8 +1,8 @@
 use std::fmt;
 
-use forebay_config::{Limit, Spanned};
+use forebay_config::{DurationValue, Limit, Spanned};
 use forebay_control::{ControllerKind, Detection};
-use forebay_units::Bytes;
+use forebay_units::{Bytes, Nanos};
 use serde::{Deserialize, Serialize};
 
 use super::{Bundle, Path};
@@ -18,6 +18,12 @@ pub struct Queue {
     pub by: Maker,
     /// Whether packets of senders that allow it are marked where others are dropped (RFC 3168).
     pub ecn: bool,
+    /// CoDel's or PIE's target; the discipline's own if there is none.
+    #[serde(default)]
+    pub target: Option<Nanos>,
+    /// CoDel's interval; likewise.
+    #[serde(default)]
+    pub interval: Option<Nanos>,
 }
 
 impl Queue {
@@ -38,6 +44,12 @@ impl fmt::Display for Queue {
         write!(f, "{} {}", self.kind.name(), self.limit)?;
         if self.ecn != self.kind.marks_by_default() {
             f.write_str(if self.ecn { " with ecn" } else { " without ecn" })?;
+        }
+        if let Some(target) = self.target {
+            write!(f, " target {} ms", target.as_millis_f64())?;
+        }
+        if let Some(interval) = self.interval {
+            write!(f, " interval {} ms", interval.as_millis_f64())?;
         }
         match self.by {
             Maker::Forebay => Ok(()),
@@ -73,6 +85,8 @@ pub enum QueueKind {
     Pie,
     /// Cake, which only the kernel has.
     Cake,
+    /// Strict priority of the traffic's classes, each a stochastic fair queue; at sendboxes only.
+    Strict,
 }
 
 impl QueueKind {
@@ -85,6 +99,7 @@ impl QueueKind {
             Self::Codel => "codel",
             Self::Pie => "pie",
             Self::Cake => "cake",
+            Self::Strict => "strict",
         }
     }
 
@@ -100,7 +115,7 @@ impl QueueKind {
 
     /// Whether a sendbox has it as a policy.
     pub const fn is_policy(self) -> bool {
-        matches!(self, Self::Fifo | Self::Sfq | Self::FqCodel | Self::Pie)
+        matches!(self, Self::Fifo | Self::Sfq | Self::FqCodel | Self::Pie | Self::Strict)
     }
 }
 
@@ -113,6 +128,8 @@ pub(super) struct QueueTable {
     #[serde(default)]
     pub(super) by: Maker,
     pub(super) ecn: Option<Spanned<bool>>,
+    pub(super) target: Option<Spanned<DurationValue>>,
+    pub(super) interval: Option<Spanned<DurationValue>>,
 }
 
 impl QueueTable {
@@ -124,6 +141,8 @@ impl QueueTable {
             limit: *self.limit.get_ref(),
             by: self.by,
             ecn: self.ecn.as_ref().map_or(kind.marks_by_default(), |e| *e.get_ref()),
+            target: self.target.as_ref().map(|t| t.get_ref().0),
+            interval: self.interval.as_ref().map(|t| t.get_ref().0),
         }
     }
 }
@@ -147,7 +166,8 @@ impl BundleTable {
     /// What the table says; whether it fits a path is checked with the path.
     pub(super) fn bundle(&self) -> Bundle {
         let (kind, limit) = (*self.policy.get_ref(), *self.limit.get_ref());
-        let queue = Queue { kind, limit, by: Maker::Forebay, ecn: false };
+        let by = Maker::Forebay;
+        let queue = Queue { kind, limit, by, ecn: false, target: None, interval: None };
         let Self { controller, cross_traffic, multipath, .. } = *self;
         Bundle { queue, controller, cross_traffic, multipath }
     }

@@ -144,6 +144,98 @@ fn a_bundle_has_the_controller_that_its_arm_names() {
     assert!(said.contains("x.toml:12: arm.sendbox.controller: unknown variant `vegas`"), "{said}");
 }
 
+const VOCABULARY: &str = r#"name = "x"
+duration = "10 s"
+[path]
+rate = "96 Mbit/s"
+rtt = "50 ms"
+queue = { kind = "codel", limit = "99 packets", target = "100 ms", interval = "5 ms" }
+[grid]
+load = ["10 %", "24 Mbit/s"]
+ways = [1, 4]
+[[traffic]]
+name = "web"
+kind = "requests"
+class = 2
+[[traffic]]
+name = "own"
+kind = "requests"
+load = "1 Mbit/s"
+[[arm]]
+name = "urgent"
+sendbox = { policy = "strict", limit = "9 packets" }
+"#;
+
+#[test]
+fn loads_ways_classes_and_targets_are_read() {
+    let cells = parse(FilePath::new("x.toml"), VOCABULARY).unwrap().cells;
+    let names: Vec<_> = cells.iter().map(Scenario::cell).collect();
+    let path = "96 Mbit/s, 50 ms, load";
+    assert_eq!(
+        names,
+        ["10 %, 1 way", "10 %, 4 ways", "24 Mbit/s, 1 way", "24 Mbit/s, 4 ways"]
+            .map(|rest| format!("{path} {rest}"))
+    );
+    let load = |cell: &Scenario, n: usize| match &cell.traffic[n].kind {
+        TrafficKind::Requests { requests, .. } => requests.load_bps,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!((load(&cells[0], 0), load(&cells[3], 0)), (9_600_000, 24_000_000));
+    assert_eq!((load(&cells[0], 1), load(&cells[3], 1)), (1_000_000, 1_000_000));
+    assert!(cells[0].conditions.ways.is_empty());
+    let way = Path { rate: Rate::from_mbps(24), rtt: Nanos::from_millis(50) };
+    assert_eq!(cells[1].conditions.ways, [way; 4]);
+    assert_eq!((cells[0].classes(), cells[0].traffic[0].class), (2, 1));
+    let arm = &cells[0].arms[0];
+    assert!(matches!(arm.sendbox, Sendbox::Bundle(b) if b.queue.kind == QueueKind::Strict));
+    assert_eq!(arm.queue.to_string(), "codel 99 packets target 100 ms interval 5 ms");
+    let one = parse(FilePath::new("x.toml"), MINIMAL).unwrap().cells.remove(0);
+    assert_eq!(one.classes(), 1);
+}
+
+/// Each change of that file, and what is said of it.
+#[test]
+fn loads_ways_classes_and_targets_that_are_none() {
+    let cases = [
+        (
+            "target = \"100 ms\"",
+            "target = \"0 s\"",
+            "6: path.queue.target: must be above zero, at most 4 s",
+        ),
+        (
+            "interval = \"5 ms\"",
+            "interval = \"5 s\"",
+            "6: path.queue.interval: must be above zero, at most 4 s",
+        ),
+        ("\"codel\"", "\"pie\"", "6: path.queue.interval: is not of this kind of queue: remove it"),
+        ("\"codel\"", "\"fifo\"", "6: path.queue.target: is not of this kind of queue: remove it"),
+        (
+            "\"codel\"",
+            "\"strict\"",
+            "6: path.queue.kind: is a policy of sendboxes: a bottleneck knows no classes",
+        ),
+        ("[1, 4]", "[0]", "9: path.ways: must be 1 to 64"),
+        ("[grid]", "ways = 2\n[grid]", "7: path.ways: stands here and in [grid]: remove one"),
+        (
+            "[grid]",
+            "[[path.way]]\n[grid]",
+            "10: path.ways: there are [[path.way]] too: remove one of them",
+        ),
+        ("class = 2", "class = 0", "13: traffic.class: must be 1, the most urgent, to 8"),
+        (
+            "class = 2",
+            "class = 2\nfrom = \"cross\"",
+            "13: traffic.class: cross traffic passes no sendbox: remove it",
+        ),
+        ("\"24 Mbit/s\"", "\"much\"", "8: traffic.load: "),
+    ];
+    for (from, to, expected) in cases {
+        assert!(VOCABULARY.contains(from), "{from}");
+        let said = error(&VOCABULARY.replacen(from, to, 1));
+        assert!(said.starts_with(&format!("x.toml:{expected}")), "{said}");
+    }
+}
+
 #[test]
 fn paths_sites_and_phases_are_read() {
     let mut cell = parse(FilePath::new("x.toml"), CONDITIONS).unwrap().cells.remove(0);

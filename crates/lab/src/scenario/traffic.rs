@@ -15,6 +15,9 @@ pub struct Traffic {
     pub start: Nanos,
     /// When it ends, from the start of the run.
     pub stop: Nanos,
+    /// How urgent it is where a sendbox's policy is strict priority, 0 being the most urgent.
+    #[serde(default)]
+    pub class: u8,
     /// What it is.
     pub kind: TrafficKind,
 }

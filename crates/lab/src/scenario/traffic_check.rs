@@ -20,6 +20,8 @@ const USUAL_DATAGRAM: Bytes = Bytes(1_200);
 const USUAL_WINDOW: u32 = 450;
 const MAX_WINDOW: u32 = 100_000;
 const MAX_FPS: u32 = 1_000;
+/// Classes of strict priority: as many as Ethernet has (IEEE 802.1Q).
+const MAX_CLASS: u8 = 8;
 
 /// The traffic that `table` describes in `scenario`, whose path, times and phases are set, in `cell`.
 pub(super) fn traffic(
@@ -39,7 +41,7 @@ pub(super) fn traffic(
     let flows = |value, default, key| count(check, value, default, key);
     let kind = match table.kind {
         KindName::Requests => TrafficKind::Requests {
-            requests: requests(check, table, &span, scenario)?,
+            requests: requests(check, table, &span, scenario, cell)?,
             congestion: congestion(check, table, cell)?,
         },
         KindName::Bulk => {
@@ -67,7 +69,8 @@ pub(super) fn traffic(
     };
     let (start, stop) = times(check, table, scenario)?;
     let from = origin(check, table, scenario)?;
-    Ok(Traffic { name: table.name.get_ref().clone(), from, start, stop, kind })
+    let class = class(check, table, from)?;
+    Ok(Traffic { name: table.name.get_ref().clone(), from, start, stop, class, kind })
 }
 
 fn origin(
@@ -92,16 +95,29 @@ fn origin(
     }
 }
 
+/// From zero, which is the most urgent.
+fn class(check: &Check<'_>, table: &TrafficTable, from: Origin) -> Result<u8, ConfigError> {
+    let Some(given) = &table.class else { return Ok(0) };
+    let what = match given.get_ref() {
+        _ if from == Origin::Cross => "cross traffic passes no sendbox: remove it",
+        class @ 1..=MAX_CLASS => return Ok(class - 1),
+        _ => "must be 1, the most urgent, to 8",
+    };
+    Err(check.0.error_at(given.span(), "traffic.class", what))
+}
+
 fn requests(
     check: &Check<'_>,
     table: &TrafficTable,
     span: &Range<usize>,
     scenario: &Scenario,
+    cell: &Cell<'_>,
 ) -> Result<Requests, ConfigError> {
     let arrivals = table.arrivals.as_ref().map(|a| *a.get_ref()).unwrap_or_default();
     let load_bps = match (arrivals, &table.load, &table.balanced) {
         (Arrivals::Poisson, load, _) => {
-            rate(check, load.as_ref(), span, "traffic.load", scenario)?.as_bps()
+            let load = load.as_ref().or(cell.load);
+            rate(check, load, span, "traffic.load", scenario)?.as_bps()
         }
         (Arrivals::Closed, None, None) => 0,
         (Arrivals::Closed, load, balanced) => {

@@ -208,12 +208,13 @@ impl Simulated {
             link.marked = link.marked.map(|n| n + counted.marked);
         }
         // A sendbox passes on what comes back, the messages for itself apart.
-        let sendbox = |(site, Site { routes, messages, bundle }): (usize, &Site)| {
-            let [out, back] = routes.map(|route| self.sim.route(route));
+        let sendbox = |(site, Site { out, back, messages, bundle }): (usize, &Site)| {
+            let back = self.sim.route(*back);
+            let sent = out.iter().map(|route| self.sim.route(*route).sent).sum();
             let came = back.arrived + self.sim.route(*messages).arrived;
             let b = bundle.map(|b| self.sim.sendbox(b)).unwrap_or(BoxCounters {
-                received: out.sent,
-                sent: out.sent,
+                received: sent,
+                sent,
                 ..BoxCounters::default()
             });
             HopCounters {

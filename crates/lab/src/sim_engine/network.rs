@@ -14,7 +14,7 @@ use forebay_wire::feedback::{EPOCH_UPDATE_LEN, FEEDBACK_LEN};
 use super::queues;
 use crate::engine::{EngineError, Job};
 use crate::link::QueueSpec;
-use crate::scenario::{self, Maker, Origin, Path, Sendbox, Spread};
+use crate::scenario::{self, Maker, Origin, Path, Sendbox, Spread, Traffic};
 
 /// How much later than it could a packet arrives at most.
 const NOISE: Nanos = Nanos::from_micros(20);
@@ -41,8 +41,10 @@ pub(super) struct Network {
 
 /// A site and its sendbox.
 pub(super) struct Site {
-    /// From the site through its sendbox, and back to it.
-    pub(super) routes: [RouteId; 2],
+    /// From the site through its sendbox, for the traffic of each class.
+    pub(super) out: Vec<RouteId>,
+    /// Back to it.
+    pub(super) back: RouteId,
     /// To its sendbox, from the receivebox.
     pub(super) messages: RouteId,
     /// Its bundle; `None` if the sendbox only forwards.
@@ -67,7 +69,8 @@ impl Network {
         let backward = add_back(Loss::None)?;
         let lossy = job.scenario.conditions.feedback_loss;
         let for_messages = if lossy > 0.0 { add_back(Loss::Random(lossy))? } else { backward };
-        let mut route = |hops, source| sim.add_route(Route { hops, source }).map_err(refused);
+        let mut route =
+            |hops, source| sim.add_route(Route { hops, source, class: 0 }).map_err(refused);
         let cross = [route(vec![way], CROSS)?, route(vec![Hop::Link(backward)], CROSS)?];
 
         // What all sites' packets pass, the outer pair of boxes around it if there is one.
@@ -82,30 +85,33 @@ impl Network {
         for site in 0..job.scenario.sites {
             // At most 200 sites, as scenarios are checked to have.
             let source = if site == 0 { LEFT } else { CROSS + site as u8 };
-            let route = |hops: &[Hop], sim: &mut Simulation<O>| {
-                sim.add_route(Route { hops: hops.to_vec(), source }).map_err(refused)
+            let route = |hops: &[Hop], class, sim: &mut Simulation<O>| {
+                sim.add_route(Route { hops: hops.to_vec(), source, class }).map_err(refused)
             };
-            let back = route(&[Hop::Link(backward)], sim)?;
-            let straight = route(&shared, sim)?;
-            let messages = route(&[Hop::Link(for_messages)], sim)?;
-            let (mut through, mut bundle) = (straight, None);
+            let back = route(&[Hop::Link(backward)], 0, sim)?;
+            let straight = route(&shared, 0, sim)?;
+            let messages = route(&[Hop::Link(for_messages)], 0, sim)?;
+            let (mut hops, mut bundle) = (shared.clone(), None);
             if let Sendbox::Bundle(own) = &job.arm.sendbox {
                 let id = add_bundle(job, sim, own, [straight, messages])?;
-                let hops = [&[Hop::Sendbox(id)], shared.as_slice(), &[Hop::Receivebox(id)]];
-                through = route(&hops.concat(), sim)?;
+                hops = [&[Hop::Sendbox(id)], shared.as_slice(), &[Hop::Receivebox(id)]].concat();
                 bundle = Some(id);
             }
-            sites.push(Site { routes: [through, back], messages, bundle });
+            let out = (0..job.scenario.classes()).map(|class| route(&hops, class, sim));
+            sites.push(Site { out: out.collect::<Result<_, _>>()?, back, messages, bundle });
         }
         Ok(Self { ways, backward: BTreeSet::from([backward, for_messages]), sites, outer, cross })
     }
 
-    /// The ways of traffic from `origin`, and back to it.
-    pub(super) fn routes(&self, origin: Origin) -> [RouteId; 2] {
-        match origin {
+    /// The ways of `traffic`, and back to where it comes from.
+    pub(super) fn routes(&self, traffic: &Traffic) -> [RouteId; 2] {
+        match traffic.from {
             Origin::Cross => self.cross,
-            // A scenario's traffic comes from its sites.
-            Origin::Site(site) => self.sites[site as usize].routes,
+            // A scenario's traffic comes from its sites, and is in one of its classes.
+            Origin::Site(site) => {
+                let Site { out, back, .. } = &self.sites[site as usize];
+                [out[usize::from(traffic.class)], *back]
+            }
         }
     }
 
@@ -174,7 +180,7 @@ fn add_bundle<O: Observer>(
             multipath: bundle.multipath,
             ..BundleConfig::default()
         },
-        queue: queues::sendbox(&bundle.queue, &job.scenario.path, job.seed).map_err(unfit)?,
+        queue: queues::sendbox(&bundle.queue, job.scenario, job.seed).map_err(unfit)?,
         burst: token_bucket::Config::BURST,
         feedback_route,
         update_route,

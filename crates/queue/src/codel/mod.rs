@@ -36,7 +36,8 @@ use crate::{Backlog, ConfigError, DropSink, Limit, Packet, Qdisc};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Params {
     /// The wait that is acceptable when it persists; by default 5 ms (RFC 8289 section 4.3: 5 to
-    /// 10 % of the interval).
+    /// 10 % of the interval). One above the interval makes of CoDel what drops at that wait and
+    /// nothing finer, as some emulations have it.
     pub target: Nanos,
     /// How long the wait must stay above target before anything is dropped: the order of the
     /// longest round trip that matters. By default 100 ms (RFC 8289 section 4.2).
@@ -74,7 +75,7 @@ impl Params {
 
     pub(crate) fn check(&self) -> Result<(), ConfigError> {
         within("interval", self.interval.0, 1, Self::MAX_INTERVAL.0)?;
-        within("target", self.target.0, 1, self.interval.0)
+        within("target", self.target.0, 1, Self::MAX_INTERVAL.0)
     }
 }
 
@@ -100,8 +101,8 @@ impl<P: Packet> Codel<P> {
     /// An empty queue.
     ///
     /// # Errors
-    /// If the limit lets nothing in, the interval is zero or above [`Params::MAX_INTERVAL`], or the
-    /// target is zero or above the interval.
+    /// If the limit lets nothing in, or the interval or the target is zero or above
+    /// [`Params::MAX_INTERVAL`].
     pub fn new(config: Config) -> Result<Self, ConfigError> {
         config.params.check()?;
         Ok(Self { queue: Ring::new(config.limit)?, params: config.params, state: State::NEW })

@@ -41,6 +41,16 @@ fn drops_come_at_interval_over_root_n() {
     assert_eq!(times, [110, 210, 281, 339, 389, 434, 474, 512, 548]);
 }
 
+/// The wait is first seen above a target of 100 ms at 100 ms. With an interval of 5 ms drops are due at
+/// 105, 110, 113.536 and 116.422 ms.
+#[test]
+fn a_target_above_the_interval_is_a_limit_on_the_wait() {
+    let (target, interval) = (Nanos::from_millis(100), Nanos::from_millis(5));
+    let mut q = queue(codel::Params { target, interval, ..codel::Params::default() });
+    fill(&mut q, Nanos::ZERO, 2000, Ecn::NotEct);
+    assert_eq!(drops_between(&mut q, 90, 118), [105, 110, 114, 117]);
+}
+
 /// The schedule to the nanosecond: with packets asked for just before and at each due time.
 #[test]
 fn the_law_is_exact_to_the_nanosecond() {

@@ -40,8 +40,9 @@ fn dumbbell(rate: Rate, flows: u32, queue: Queue, boxes: bool) -> Simulation<()>
     };
     let forward = link(Capacity::Constant(rate), Some(queue));
     let backward = link(Capacity::Unlimited, None);
-    let mut route =
-        |hops: Vec<Hop>| sim.add_route(Route { hops, source: 0 }).expect("all hops are there");
+    let mut route = |hops: Vec<Hop>| {
+        sim.add_route(Route { hops, source: 0, class: 0 }).expect("all hops are there")
+    };
     let back = route(vec![Hop::Link(backward)]);
     let mut way = route(vec![Hop::Link(forward)]);
     if boxes {
@@ -56,7 +57,7 @@ fn dumbbell(rate: Rate, flows: u32, queue: Queue, boxes: bool) -> Simulation<()>
         };
         let bundle = sim.add_bundle(setup).expect("the defaults");
         let hops = vec![Hop::Sendbox(bundle), Hop::Link(forward), Hop::Receivebox(bundle)];
-        way = sim.add_route(Route { hops, source: 0 }).expect("all hops are there");
+        way = sim.add_route(Route { hops, source: 0, class: 0 }).expect("all hops are there");
     }
     let path = Path { forward: way, backward: back, rtt: RTT };
     let kind = TrafficKind::Bulk { flows, congestion: Congestion::Cubic };

@@ -19,7 +19,15 @@ fn link(capacity: Capacity, loss: Loss) -> Link {
 }
 
 fn packet(id: u32) -> Queued {
-    Queued { id, flow_hash: 0, len: 1000, ecn: Ecn::NotEct, marked: false, arrived: Nanos::ZERO }
+    Queued {
+        id,
+        flow_hash: 0,
+        len: 1000,
+        ecn: Ecn::NotEct,
+        class: 0,
+        marked: false,
+        arrived: Nanos::ZERO,
+    }
 }
 
 /// 8 Mbit/s: 1000 B take a millisecond.

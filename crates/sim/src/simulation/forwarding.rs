@@ -49,7 +49,7 @@ impl<O: Observer> Simulation<O> {
                     return self.enter_link(first.0 + choice as u16, id);
                 }
                 Hop::Sendbox(bundle) => {
-                    let queued = self.queued(id);
+                    let queued = Queued { class: route.class, ..self.queued(id) };
                     let drops = &mut self.drops;
                     self.bundles[bundle.index()]
                         .enqueue(self.now, queued, &mut |p, r| drops.push((p, r)));
@@ -71,7 +71,7 @@ impl<O: Observer> Simulation<O> {
 
     fn queued(&self, id: u32) -> Queued {
         let Packet { flow_hash, len, ecn, .. } = *self.packets.get(id);
-        Queued { id, flow_hash, len, ecn, marked: false, arrived: self.now }
+        Queued { id, flow_hash, len, ecn, class: 0, marked: false, arrived: self.now }
     }
 
     fn enter_link(&mut self, link: u16, id: u32) {

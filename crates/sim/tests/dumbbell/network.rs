@@ -130,8 +130,9 @@ impl Dumbbell {
             jitter: Jitter::default(),
         };
         let backward = sim.add_link(backward).unwrap();
-        let plain = Route { hops: vec![Hop::Link(forward)], source: 0 };
-        let back = sim.add_route(Route { hops: vec![Hop::Link(backward)], source: 0 }).unwrap();
+        let plain = Route { hops: vec![Hop::Link(forward)], source: 0, class: 0 };
+        let back =
+            sim.add_route(Route { hops: vec![Hop::Link(backward)], source: 0, class: 0 }).unwrap();
         let mut way = sim.add_route(plain.clone()).unwrap();
         let mut bundle = None;
         if let Some(queue) = self.sendbox {
@@ -147,7 +148,7 @@ impl Dumbbell {
             let id = sim.add_bundle(setup).unwrap();
             bundle = Some(id);
             let hops = vec![Hop::Sendbox(id), Hop::Link(forward), Hop::Receivebox(id)];
-            way = sim.add_route(Route { hops, source: 0 }).unwrap();
+            way = sim.add_route(Route { hops, source: 0, class: 0 }).unwrap();
         }
         let path = Path { forward: way, backward: back, rtt: self.rtt };
         Network { sim, path, forward, backward, bundle, rate: self.rate, rtt: self.rtt }

@@ -21,7 +21,7 @@ fn link(sim: &mut Sim, capacity: Capacity, loss: Loss) -> LinkId {
 }
 
 fn route(sim: &mut Sim, hops: &[Hop], source: u8) -> RouteId {
-    sim.add_route(Route { hops: hops.to_vec(), source }).unwrap()
+    sim.add_route(Route { hops: hops.to_vec(), source, class: 0 }).unwrap()
 }
 
 fn bundle(sim: &mut Sim, feedback_route: RouteId, update_route: RouteId) -> BundleId {
@@ -251,10 +251,10 @@ fn what_is_impossible_is_refused() {
             SetupError::Hop { hop: 0 },
         ),
     ] {
-        assert_eq!(sim.add_route(Route { hops, source: 0 }), Err(error));
+        assert_eq!(sim.add_route(Route { hops, source: 0, class: 0 }), Err(error));
     }
     let hops = vec![send, Hop::Link(forward), receive];
-    let through = Route { hops, source: 0 };
+    let through = Route { hops, source: 0, class: 0 };
     assert_eq!(sim.set_route(straight, through), Err(SetupError::OwnMessages));
 
     let path = Path { forward: straight, backward: back, rtt: RTT };
