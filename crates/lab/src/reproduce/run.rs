@@ -13,7 +13,7 @@ use super::outcome::{Outcome, Tried, Verdict};
 use super::picture::{Parts, Picture, Wanted};
 use crate::engine::{Engine, Interrupt};
 use crate::runner::{self, Options, RunError};
-use crate::scenario::Experiment;
+use crate::scenario::{Experiment, Traffic, TrafficKind};
 
 /// How claims are run.
 #[derive(Clone, Copy, Debug, Default)]
@@ -90,8 +90,18 @@ fn experiment(claim: &Claim, extent: Option<Extent>, settings: Settings) -> Expe
         if length != cell.duration {
             *cell = cell.clone().measured_for(length);
         }
+        if settings.quick {
+            cell.traffic.iter_mut().for_each(unbalance);
+        }
     }
     experiment
+}
+
+/// Leaves the load to chance: no draw of so few requests comes to what is offered.
+fn unbalance(traffic: &mut Traffic) {
+    if let TrafficKind::Requests { requests, .. } = &mut traffic.kind {
+        requests.balanced = false;
+    }
 }
 
 fn draw(wanted: &Wanted, runs: &mut [Extract], experiment: &Experiment) -> Option<Picture> {
