@@ -212,8 +212,28 @@ mod tests {
             sendbox(&Job { scenario, arm: &scenario.arms[arm], seed: 1 }, "key".as_ref())
         };
         assert!(!text(0).contains("[[bundle]]"), "it only forwards");
-        let says = "key_file = \"key\"\npolicy = { kind = \"sfq\", limit = \"2000 packets\" }\n\
-                    controller = \"forebay\"\n";
+        let says = "key_file = \"key\"\ncontroller = \"forebay\"\n\
+                    policy = { kind = \"sfq\", limit = \"2000 packets\" }\n";
         assert!(text(2).ends_with(says), "{}", text(2));
+    }
+
+    #[test]
+    fn classes_are_told_by_the_ports_of_their_traffic() {
+        let text = DEMO.replace("policy = \"sfq\"", "policy = \"strict\"");
+        let text = text.replace("name = \"web\"\n", "name = \"web\"\nclass = 3\n");
+        let scenario = &parse("demo.toml".as_ref(), &text).unwrap().cells[0];
+        let job = Job { scenario, arm: &scenario.arms[2], seed: 1 };
+        let text = sendbox(&job, "key".as_ref());
+        let class = |name, ports| {
+            format!(
+                "[[bundle.class]]\nname = \"{name}\"\n{ports}\
+                 policy = {{ kind = \"sfq\", limit = \"2000 packets\" }}\n"
+            )
+        };
+        // The bulk transfer is the second traffic, nothing is in the second class, the web in the last.
+        let classes = [("1", "ports = [11000]\n"), ("2", "ports = [0]\n"), ("3", "")];
+        let says: String = classes.map(|(name, ports)| class(name, ports)).concat();
+        let says = format!("policy = {{ kind = \"strict\" }}\n{says}");
+        assert!(text.ends_with(&says), "{text}");
     }
 }

@@ -207,7 +207,9 @@ mod tests {
 
     fn told(kind: QueueKind, limit: &str, ecn: bool) -> String {
         let limit = limit.parse().unwrap();
-        commands(&Queue { kind, limit, by: Maker::Kernel, ecn }, &PATH, "dev0")
+        let by = Maker::Kernel;
+        let queue = Queue { kind, limit, by, ecn, target: None, interval: None };
+        commands(&queue, &PATH, "dev0")
     }
 
     #[test]
@@ -252,7 +254,8 @@ mod tests {
     fn a_fast_path_may_be_served_late() {
         let path = Path { rate: Rate::from_mbps(10_000), ..PATH };
         let limit = "1 bdp".parse().unwrap();
-        let queue = Queue { kind: QueueKind::Fifo, limit, by: Maker::Kernel, ecn: false };
+        let (kind, by) = (QueueKind::Fifo, Maker::Kernel);
+        let queue = Queue { kind, limit, by, ecn: false, target: None, interval: None };
         assert!(commands(&queue, &path, "d").contains(" burst 125000 "), "100 us of 10 Gbit/s");
     }
 
