@@ -3,7 +3,7 @@ use std::path::PathBuf;
 
 use super::addresses::Place;
 use crate::engine::Job;
-use crate::scenario::{IpVersion, TrafficKind, Transport};
+use crate::scenario::{IpVersion, Traffic, TrafficKind, Transport};
 use crate::traffic::{Role, Spec};
 
 /// A traffic program, where it runs and what it does.

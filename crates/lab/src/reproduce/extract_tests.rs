@@ -153,6 +153,8 @@ fn modes_and_order_are_of_all_bundles() {
         receive_rate: None,
         epoch: 1,
         backlog: 0,
+        response: None,
+        contrast: None,
     };
     let mut run = run();
     run.ticks = vec![
