@@ -70,13 +70,14 @@ impl KernelNeck {
         })
     }
 
-    /// The next frame that has come out, with its sender's address again.
+    /// The next frame that has come out, with its sender's address again, and when its last bit goes.
+    /// The discipline lets a packet out when the wire is free for it.
     fn next(
         &mut self,
         now: Nanos,
         pool: &mut Pool,
         journal: &mut Journal,
-    ) -> Result<Option<Frame>, LinkError> {
+    ) -> Result<Option<(Frame, Nanos)>, LinkError> {
         loop {
             if self.out.is_empty() {
                 self.exit.receive(pool, &mut self.batch, BATCH);
@@ -96,7 +97,7 @@ impl KernelNeck {
                 journal.dropped(now, packet.arrival)?;
             }
             journal.sent(now, packet.arrival, look.marked && !packet.marked)?;
-            return Ok(Some(frame));
+            return Ok(Some((frame, now + self.rate.time_for(packet.arrival.len))));
         }
     }
 }
@@ -130,19 +131,13 @@ impl Neck for KernelNeck {
         Ok(())
     }
 
-    /// A packet leaves the discipline when it goes on the wire, as HTB paces packets: after the one
-    /// before it has had its time there.
     fn leave(
         &mut self,
         now: Nanos,
         pool: &mut Pool,
         journal: &mut Journal,
     ) -> Result<Option<(Frame, Nanos)>, LinkError> {
-        let frame = self.next(now, pool, journal)?;
-        Ok(frame.map(|frame| {
-            let end = now + self.rate.time_for(Bytes(frame.len() as u64));
-            (frame, end)
-        }))
+        self.next(now, pool, journal)
     }
 
     fn descriptors(&self) -> Vec<RawFd> {
@@ -157,7 +152,7 @@ impl Neck for KernelNeck {
         let mut until = clock::now() + quiet;
         while self.waiting.len() > 0 && clock::now() < until {
             waiter.wait_until(until);
-            while let Some(frame) = self.next(clock::now(), pool, journal)? {
+            while let Some((frame, _)) = self.next(clock::now(), pool, journal)? {
                 pool.release(frame);
                 self.late += 1;
                 until = clock::now() + quiet;

@@ -28,4 +28,6 @@ mod run;
 mod rundir;
 
 pub(crate) use process::{PROCESS_NAME, die_with};
+pub(crate) use qdisc::Timers;
+pub(crate) use run::run_with;
 pub use run::{Netns, run, usable};

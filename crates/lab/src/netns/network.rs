@@ -2,6 +2,7 @@ use std::fs;
 use std::process::Command;
 
 use super::addresses::Place;
+use super::qdisc::Timers;
 use super::rundir::RunDir;
 use super::{exec, qdisc};
 use crate::engine::{EngineError, Job};
@@ -70,7 +71,7 @@ pub(super) struct Network {
 
 impl Network {
     /// Sets up everything that the kernel does for `job`.
-    pub(super) fn set_up(dir: &RunDir, job: &Job<'_>) -> Result<Self, EngineError> {
+    pub(super) fn set_up(dir: &RunDir, job: &Job<'_>, timers: Timers) -> Result<Self, EngineError> {
         let (ip, ecn) = (job.scenario.ip, job.scenario.ecn);
         let id = dir.id().to_owned();
         let names = Place::ALL.map(|place| place.namespace(&id));
@@ -98,7 +99,7 @@ impl Network {
             network.configure(place, ip)?;
         }
         if neck.is_some() {
-            qdisc::attach(job, &network.namespace(Place::Path), QUEUE)?;
+            qdisc::attach(job, timers, &network.namespace(Place::Path), QUEUE)?;
         }
         Ok(network)
     }

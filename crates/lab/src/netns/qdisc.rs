@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::process::Command;
 use std::sync::{Mutex, PoisonError};
 
-use forebay_units::{Bytes, Nanos};
+use forebay_units::{Bytes, Nanos, Rate};
 use serde::Deserialize;
 
 use super::exec;
@@ -18,16 +18,32 @@ use crate::link::QueueSpec;
 use crate::results::HopCounters;
 use crate::scenario::{Maker, Path, Queue, QueueKind};
 
-/// The least that HTB lets through at once: a full frame.
-const BURST: Bytes = Bytes(1_514);
-/// How late HTB's timer may be without the rate falling short: what it would have sent meanwhile it
-/// sends then. In virtual time it is never late, and the burst passes only after an idle time.
-const LATE: Nanos = Nanos::from_micros(100);
+/// Whether the kernel's timers are ever late. HTB sends at once what it would have sent meanwhile, up
+/// to its burst; but it lets as much through after every idle time too, and all that comes then waits
+/// that much less than on a wire.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Timers {
+    /// In virtual time: by less than a microsecond, as reading the clock takes its time there.
+    Exact,
+    /// In real time: by at most 100 microseconds or a full frame, or the rate falls short.
+    Late,
+}
+
+impl Timers {
+    /// HTB's burst at `rate`. It takes none of zero.
+    fn burst(self, rate: Rate) -> Bytes {
+        match self {
+            Self::Exact => Bytes(1).max(rate.bytes_in(Nanos::from_micros(5))),
+            Self::Late => Bytes(1_514).max(rate.bytes_in(Nanos::from_micros(100))),
+        }
+    }
+}
+
 /// What a full frame takes of the memory that Cake limits.
 const BUFFER: u64 = 2_304;
 
 /// The command lines for `tc -batch` that put `queue` on `device`, paced to `path`'s rate.
-fn commands(queue: &Queue, path: &Path, device: &str) -> String {
+fn commands(queue: &Queue, path: &Path, timers: Timers, device: &str) -> String {
     let rate = path.rate.as_bps();
     let Some(spec) = QueueSpec::of(queue, path) else {
         // Cake: the one that only the kernel has. Lengths are those of frames, as everywhere here.
@@ -37,7 +53,7 @@ fn commands(queue: &Queue, path: &Path, device: &str) -> String {
              memlimit {memory}\n"
         );
     };
-    let burst = BURST.max(path.rate.bytes_in(LATE)).0;
+    let burst = timers.burst(path.rate).0;
     format!(
         "qdisc add dev {device} root handle 1: htb default 1\n\
          class add dev {device} parent 1: classid 1:1 htb rate {rate}bit ceil {rate}bit \
@@ -89,8 +105,13 @@ const fn name(kind: QueueKind) -> &'static str {
 }
 
 /// Puts the queue of `job` on `device` in the namespace `namespace`.
-pub(super) fn attach(job: &Job<'_>, namespace: &str, device: &str) -> Result<(), EngineError> {
-    let batch = commands(&job.arm.queue, &job.scenario.path, device);
+pub(super) fn attach(
+    job: &Job<'_>,
+    timers: Timers,
+    namespace: &str,
+    device: &str,
+) -> Result<(), EngineError> {
+    let batch = commands(&job.arm.queue, &job.scenario.path, timers, device);
     exec::batch("tc", Some(namespace), &batch)
 }
 
@@ -199,8 +220,6 @@ fn try_out(kind: &'static str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use forebay_units::Rate;
-
     use super::*;
 
     const PATH: Path = Path { rate: Rate::from_mbps(96), rtt: Nanos::from_millis(50) };
@@ -209,7 +228,7 @@ mod tests {
         let limit = limit.parse().unwrap();
         let by = Maker::Kernel;
         let queue = Queue { kind, limit, by, ecn, target: None, interval: None };
-        commands(&queue, &PATH, "dev0")
+        commands(&queue, &PATH, Timers::Late, "dev0")
     }
 
     #[test]
@@ -251,12 +270,10 @@ mod tests {
     }
 
     #[test]
-    fn a_fast_path_may_be_served_late() {
-        let path = Path { rate: Rate::from_mbps(10_000), ..PATH };
-        let limit = "1 bdp".parse().unwrap();
-        let (kind, by) = (QueueKind::Fifo, Maker::Kernel);
-        let queue = Queue { kind, limit, by, ecn: false, target: None, interval: None };
-        assert!(commands(&queue, &path, "d").contains(" burst 125000 "), "100 us of 10 Gbit/s");
+    fn who_may_be_late_has_a_burst() {
+        let burst = |timers: Timers, mbps| timers.burst(Rate::from_mbps(mbps)).0;
+        assert_eq!((burst(Timers::Late, 24), burst(Timers::Late, 10_000)), (1_514, 125_000));
+        assert_eq!((burst(Timers::Exact, 24), burst(Timers::Exact, 10_000)), (15, 6_250));
     }
 
     /// As `tc` of iproute2 6.1 writes it.

@@ -10,7 +10,7 @@ use super::faults::Faults;
 use super::network::{Network, QUEUE};
 use super::process::{Kind, Processes};
 use super::programs::{Program, programs};
-use super::qdisc::Counted;
+use super::qdisc::{Counted, Timers};
 use super::rundir::RunDir;
 use super::{collect, exec, fit, qdisc};
 use crate::engine::{Engine, EngineError, Interrupt, Job, Phase, Progress};
@@ -48,60 +48,69 @@ impl Engine for Netns {
         interrupt: &Interrupt,
         progress: &mut dyn FnMut(Progress),
     ) -> Result<Run, EngineError> {
-        self.check(job)?;
-        let length = job.scenario.length();
-        progress(Progress { phase: Phase::SetUp, elapsed: Nanos::ZERO, length });
-        // Dropped in the opposite order, also on an error, an interrupt or a panic: processes,
-        // namespaces, directory.
-        let dir = RunDir::create()?;
-        let network = Network::set_up(&dir, job)?;
-        let mut processes = Processes::new();
-
-        boxes::start(job, &dir, &network, &mut processes)?;
-        wait_until_ready(&mut processes, interrupt)?;
-        let pairs = (0..job.scenario.traffic.len())
-            .map(|index| programs(job, index, &|name| dir.file(name)));
-        let (firsts, seconds): (Vec<_>, Vec<_>) = pairs.map(|[a, b]| (a, b)).unzip();
-        for round in [&firsts, &seconds] {
-            for program in round {
-                start_program(program, &dir, &network, &mut processes)?;
-            }
-            wait_until_ready(&mut processes, interrupt)?;
-        }
-
-        let start = clock::now().saturating_add(LEAD);
-        processes.tell_programs(&Start { start: start.0 })?;
-        let mut faults = Faults::new(job, start);
-        while !processes.are_done() {
-            let elapsed = clock::now().saturating_sub(start);
-            progress(Progress::at(job.scenario, elapsed));
-            check_interrupt(interrupt)?;
-            faults.act(clock::now(), &mut processes, |process, processes| match process {
-                Process::Receivebox => boxes::start_receivebox(&dir, &network, processes),
-            })?;
-            processes.wait(TICK.min(faults.next_in(clock::now())))?;
-            if elapsed > length.saturating_add(DONE_WITHIN) {
-                return Err(EngineError::Unfit(
-                    "the traffic programs did not end in time: is this machine overloaded?"
-                        .to_owned(),
-                ));
-            }
-        }
-        progress(Progress::at(job.scenario, length));
-        let faults = faults.into_records(&processes);
-        processes.end()?;
-        let all: Vec<_> = firsts.into_iter().chain(seconds).collect();
-        let mut run = collect::collect(job, start, &Files::new(&dir), &all)?;
-        if job.arm.queue.by == Maker::Kernel {
-            // The link has ended, and the queue is empty: the kernel's count is final.
-            let counted = Counted::of(&network.namespace(Place::Path), QUEUE)?;
-            run.hops
-                .iter_mut()
-                .filter(|hop| hop.hop == "link")
-                .try_for_each(|hop| counted.settle(hop))?;
-        }
-        Ok(Run { faults, ..run })
+        run_with(job, Timers::Late, interrupt, progress)
     }
+}
+
+/// Runs `job` on a kernel whose timers are `timers`.
+pub(crate) fn run_with(
+    job: &Job<'_>,
+    timers: Timers,
+    interrupt: &Interrupt,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Run, EngineError> {
+    Netns.check(job)?;
+    let length = job.scenario.length();
+    progress(Progress { phase: Phase::SetUp, elapsed: Nanos::ZERO, length });
+    // Dropped in the opposite order, also on an error, an interrupt or a panic: processes,
+    // namespaces, directory.
+    let dir = RunDir::create()?;
+    let network = Network::set_up(&dir, job, timers)?;
+    let mut processes = Processes::new();
+
+    boxes::start(job, &dir, &network, &mut processes)?;
+    wait_until_ready(&mut processes, interrupt)?;
+    let pairs =
+        (0..job.scenario.traffic.len()).map(|index| programs(job, index, &|name| dir.file(name)));
+    let (firsts, seconds): (Vec<_>, Vec<_>) = pairs.map(|[a, b]| (a, b)).unzip();
+    for round in [&firsts, &seconds] {
+        for program in round {
+            start_program(program, &dir, &network, &mut processes)?;
+        }
+        wait_until_ready(&mut processes, interrupt)?;
+    }
+
+    let start = clock::now().saturating_add(LEAD);
+    processes.tell_programs(&Start { start: start.0 })?;
+    let mut faults = Faults::new(job, start);
+    while !processes.are_done() {
+        let elapsed = clock::now().saturating_sub(start);
+        progress(Progress::at(job.scenario, elapsed));
+        check_interrupt(interrupt)?;
+        faults.act(clock::now(), &mut processes, |process, processes| match process {
+            Process::Receivebox => boxes::start_receivebox(&dir, &network, processes),
+        })?;
+        processes.wait(TICK.min(faults.next_in(clock::now())))?;
+        if elapsed > length.saturating_add(DONE_WITHIN) {
+            return Err(EngineError::Unfit(
+                "the traffic programs did not end in time: is this machine overloaded?".to_owned(),
+            ));
+        }
+    }
+    progress(Progress::at(job.scenario, length));
+    let faults = faults.into_records(&processes);
+    processes.end()?;
+    let all: Vec<_> = firsts.into_iter().chain(seconds).collect();
+    let mut run = collect::collect(job, start, &Files::new(&dir), &all)?;
+    if job.arm.queue.by == Maker::Kernel {
+        // The link has ended, and the queue is empty: the kernel's count is final.
+        let counted = Counted::of(&network.namespace(Place::Path), QUEUE)?;
+        run.hops
+            .iter_mut()
+            .filter(|hop| hop.hop == "link")
+            .try_for_each(|hop| counted.settle(hop))?;
+    }
+    Ok(Run { faults, ..run })
 }
 
 /// Runs `job` in network namespaces of this machine, see [`Netns`].

@@ -10,8 +10,8 @@ use std::ptr::null;
 use forebay_dataplane::wait::precise_timers;
 
 use super::order::{self, Failure, Order};
-use crate::engine::{Engine, EngineError, Interrupt};
-use crate::netns::Netns;
+use crate::engine::{EngineError, Interrupt, Progress};
+use crate::netns::{self, Timers};
 use crate::results::store;
 
 /// Where the private layer is mounted first, over a directory that every system has.
@@ -45,11 +45,12 @@ pub fn main() -> ExitCode {
 fn run() -> Result<(), EngineError> {
     let shared = Path::new(SHARED);
     let order = Order::read(shared).map_err(EngineError::io("reading the order"))?;
-    let run = Netns.run(&order.job(), &Interrupt::default(), &mut |progress| {
+    let mut beat = |progress: Progress| {
         if let Err(e) = order::write_beat(shared, &progress) {
             eprintln!("forebay guest: {e}");
         }
-    })?;
+    };
+    let run = netns::run_with(&order.job(), Timers::Exact, &Interrupt::default(), &mut beat)?;
     store::save(&shared.join(order::RUN), &run).map_err(|e| EngineError::Unfit(e.to_string()))
 }
 

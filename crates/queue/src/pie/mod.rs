@@ -11,7 +11,7 @@
 //! | | RFC 8033 | Linux 6.12 | here |
 //! |---|---|---|---|
 //! | delay | from the departure rate, or timestamps | timestamps; that of the last packet out, zero if it left the queue empty | as Linux |
-//! | update | 15 ms | 15 ms rounded up to jiffies: 16 ms at 250 Hz, 20 ms at 100 Hz; first after 500 ms | 15 ms exactly, from the first packet on |
+//! | update | 15 ms | 15 ms rounded up to ticks, and the tick that a timer comes later: 20 ms at 250 Hz, 30 ms at 100 Hz; first after 500 ms | 15 ms exactly, from the first packet on |
 //! | no drop below | 2 x 1024 bytes waiting | 2 MTU (2 x 1514) | as Linux |
 //! | no drop while | the delay of the update before is below target/2 and p < 20 % | the present delay is | as Linux |
 //! | delay above 250 ms | - | 2 % more in each update | as Linux |
@@ -24,7 +24,8 @@
 //! | ECN | mark up to 10 % | off; mark up to 10 % | as Linux, settable |
 //! | random numbers | - | the kernel's | own generator, from the seed |
 //!
-//! To compare with a kernel, set [`Params::tupdate`] to its rounded value.
+//! To compare with a kernel, set [`Params::tupdate`] to the period that it has. What these differences do
+//! is in `docs/results/qdiscs.md`.
 
 mod control;
 
