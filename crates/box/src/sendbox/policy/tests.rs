@@ -206,12 +206,8 @@ fn settings_reach_pie() {
 
 #[test]
 fn what_a_discipline_cannot_do_is_an_error() {
-    let no_target = PolicyKind::FqCodel {
-        limit: None,
-        target: Some(Nanos::ZERO),
-        interval: None,
-        ecn: true,
-    };
+    let no_target =
+        PolicyKind::FqCodel { limit: None, target: Some(Nanos::ZERO), interval: None, ecn: true };
     assert!(build(&of(no_target), 1).is_err());
     assert!(build(&of(fifo(Some(LimitValue::Bytes(Bytes::ZERO)))), 1).is_err());
     assert!(build(&strict([]), 1).is_err());
