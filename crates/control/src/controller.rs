@@ -38,7 +38,7 @@ pub struct Measurement {
     /// waited at the bottleneck: what a train of packets shows of its rate, even where the bundle
     /// does not fill it. `None` if none waited.
     pub train_rate: Option<Rate>,
-    /// The share of packets lost over about a round trip, 0 to 1.
+    /// The share of packets lost over about a round trip, 0 to 1; zero where too few tell.
     pub loss: f64,
 
     /// Samples taken since the start.

@@ -4,8 +4,10 @@ use forebay_units::{Bytes, Nanos, Rate};
 
 use crate::sent::SentHistory;
 
-/// The mean packet length follows this many packets.
+/// The mean packet length follows this many packets,
 const PACKETS: f64 = 1024.0;
+/// or the ticks with packets in this time where they are fewer: the first few may be handshakes.
+const SPAN: Nanos = Nanos::from_millis(250);
 /// And the send rate for the epoch size this much time, so that it does not follow bursts.
 const SMOOTHING: Nanos = Nanos::from_millis(250);
 
@@ -69,7 +71,8 @@ impl Traffic {
         }
         if packets > 0.0 {
             let first = self.mean_packet == 0.0;
-            let weight = if first { 1.0 } else { (packets / PACKETS).min(0.5) };
+            let share = (packets / PACKETS).max(elapsed / SPAN.as_secs_f64());
+            let weight = if first { 1.0 } else { share.min(0.5) };
             self.mean_packet += (bytes / packets - self.mean_packet) * weight;
         }
         let weight = (elapsed / SMOOTHING.as_secs_f64()).min(1.0);
@@ -166,6 +169,19 @@ mod tests {
         assert_eq!(traffic.limited_for(MS * 2000), MS * 500);
         // 25 ms of 1 kB a millisecond, the last 10 ms being noted at their end.
         assert_eq!(traffic.within(MS * 2000, MS * 25, MS * 50), (Bytes(25_000), Bytes(25_000)));
+    }
+
+    #[test]
+    fn handshakes_are_soon_no_measure_of_a_packet() {
+        let mut traffic = Traffic::new(Nanos::ZERO);
+        for tick in 1..=100 {
+            for _ in 0..if tick == 1 { 8 } else { 1 } {
+                traffic.on_sent(Bytes(if tick == 1 { 74 } else { 1514 }));
+            }
+            traffic.on_tick(MS * (tick * 10), Bytes::ZERO, None);
+        }
+        // 99 ticks of a 25th each: 1514 - 1440 * 0.96^99.
+        assert!((1480..1495).contains(&traffic.mean_packet().0), "{:?}", traffic.mean_packet());
     }
 
     /// At each of these ticks the queue is not empty, but in between it was.

@@ -29,6 +29,9 @@ const JUMP: Nanos = Nanos::from_millis(100);
 /// Packets that make a train: fewer, and the receivebox's timestamps are too coarse for a rate.
 const TRAIN_PACKETS: u32 = 8;
 
+/// Fewer packets than this tell no share that was lost: one that another overtook is among them.
+const LOSS_PACKETS: u32 = 32;
+
 /// A boundary packet seen at both ends.
 #[derive(Clone, Copy, Debug, Default)]
 struct Sample {
@@ -55,7 +58,7 @@ pub(crate) struct Rates {
     pub(crate) send: Rate,
     /// R: bytes received over the time in which they were received.
     pub(crate) receive: Rate,
-    /// The share of the packets sent that were not received, 0 to 1.
+    /// The share of the packets sent that were not received, 0 to 1; zero where too few tell.
     pub(crate) loss: f64,
 }
 
@@ -312,7 +315,7 @@ fn between(old: &Sample, new: &Sample) -> Option<Rates> {
     let send_time = new.sent_at.checked_sub(old.sent_at).filter(|t| *t > Nanos::ZERO)?;
     let sent = new.sent_packets.wrapping_sub(old.sent_packets);
     let received = new.received_packets.wrapping_sub(old.received_packets);
-    let lost = sent.saturating_sub(received);
+    let lost = if sent < LOSS_PACKETS { 0 } else { sent.saturating_sub(received) };
     Some(Rates {
         send: Rate::from_bytes_over(new.sent.saturating_sub(old.sent), send_time),
         receive: Rate::from_bytes_over(new.received.saturating_sub(old.received), receive_time),

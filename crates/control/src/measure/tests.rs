@@ -108,6 +108,18 @@ fn busy_rate_spans_only_what_the_rate_limited() {
 }
 
 #[test]
+fn a_few_packets_tell_no_loss() {
+    for (packets, loss) in [(31, 0.0), (40, 0.25)] {
+        let mut measure = Measure::new();
+        feed(&mut measure, 0, 0, 25);
+        let (mark, mut feedback) = pair(packets, 20, 45);
+        feedback.packets = feedback.packets.wrapping_sub(10);
+        measure.on_feedback(MS * 70, &mark, &feedback, Bytes::ZERO);
+        assert_eq!(measure.rates(MS).unwrap().loss, loss, "{packets}");
+    }
+}
+
+#[test]
 fn a_few_packets_make_no_train() {
     let mut measure = Measure::new();
     feed(&mut measure, 0, 0, 25);
