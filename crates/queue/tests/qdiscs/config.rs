@@ -62,7 +62,8 @@ fn codel_needs_times() {
         refused.0
     };
     assert_eq!(with(0, 100), "target");
-    assert_eq!(with(101, 100), "target");
+    assert_eq!(with(4001, 100), "target");
+    assert_eq!(with(101, 100), "accepted");
     assert_eq!(with(5, 0), "interval");
     assert_eq!(with(5, 4001), "interval");
     assert_eq!(with(100, 4000), "accepted");
