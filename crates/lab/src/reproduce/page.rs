@@ -16,7 +16,7 @@ pub fn page(catalogue: &Catalogue, rows: &[Row<'_>], store: &Store) -> String {
     let _ = write!(
         out,
         "    forebay lab reproduce {}\n\n\
-         makes this page. Each band was in the claim's file before anything was run. A figure is over all seeds together, \
+         makes this page. Each band is in the claim's file, and none was changed after a run; rows that were added later have theirs from then. A figure is over all seeds together, \
          in brackets are the lowest and the highest that a seed alone gives; what a run has one value of, as a rate or a \
          queue's percentile, is the seeds' median. Slowdowns are completion times over those on the empty path.\n\n",
         catalogue.name
