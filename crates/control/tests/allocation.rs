@@ -40,7 +40,7 @@ fn bounded_and_only_at_the_start() {
     let made = COUNTED.get();
     let bytes = made.1 - before.1 + size_of::<Bundle>();
     println!("{bytes} bytes in {} pieces and the bundle itself", made.0 - before.0);
-    assert!(bytes < 56 * 1024, "{bytes} bytes");
+    assert!(bytes < 48 * 1024, "{bytes} bytes");
 
     // A busy, lossy path for half a minute; nobody polls events.
     let mut random = Random::new(1);

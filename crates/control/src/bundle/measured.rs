@@ -21,7 +21,7 @@ impl Bundle {
         let smoothed = self.measure.smoothed().unwrap_or(rtt);
         let before = self.min_rtt.get();
         // Where others keep the bottleneck's queue full, the empty path is not to be seen.
-        self.min_rtt.hold(self.cross.holds(now));
+        self.min_rtt.hold(self.cross.as_ref().is_some_and(|cross| cross.holds(now)));
         self.min_rtt.on_sample(now, rtt, smoothed, self.tolerance());
         let min = self.min_rtt.get().unwrap_or(rtt);
         let expired = before.is_some_and(|b| min > b);
@@ -29,14 +29,16 @@ impl Bundle {
         self.log.min_rtt(min, reason);
         let queued = rtt.saturating_sub(min) > self.config.forebay.noise;
         self.measure.set_queued(queued);
-        let point = Point {
-            sent_at: mark.time,
-            sent: mark.bytes,
-            received_at: feedback.received_at,
-            received: feedback.bytes,
-            queued,
-        };
-        self.cross.on_point(point, feedback.fingerprint);
+        if let Some(cross) = &mut self.cross {
+            let point = Point {
+                sent_at: mark.time,
+                sent: mark.bytes,
+                received_at: feedback.received_at,
+                received: feedback.bytes,
+                queued,
+            };
+            cross.on_point(point, feedback.fingerprint);
+        }
     }
 
     /// How close to the minimum RTT a sample is as good as it: noise, and the time that a packet

@@ -6,7 +6,7 @@ use alloc::boxed::Box;
 use forebay_units::{Bytes, Nanos, Rate};
 
 use crate::baseline::BaselineTest;
-use crate::config::{BundleConfig, ConfigError};
+use crate::config::{BundleConfig, ConfigError, Detection};
 use crate::controller::RateController;
 use crate::cross::CrossTraffic;
 use crate::epoch::Epoch;
@@ -39,7 +39,7 @@ const MARKS: usize = 512;
 /// | [`Mode::Open`] | at first, without an initial rate | with the first round-trip time and rate |
 /// | | when boundary packets were sent and no valid feedback came for 0.7 s (on long paths for eight minimum RTTs, so that a second passes only where eight round trips take one) | after three samples in order |
 /// | | when 5 % of the last 128 measurements came out of order: packets take several ways | below 2 %, after ten seconds at the earliest, later each time |
-/// | [`Mode::PassThrough`] | when cross traffic answers the pulses that are sent while a queue stands at the bottleneck that the controller did not want | when it no longer does, after eight seconds at the earliest, later each time |
+/// | [`Mode::PassThrough`] | where [`BundleConfig::cross_traffic`] says to look, when cross traffic answers the pulses that are sent while a queue stands at the bottleneck that the controller did not want | when it no longer does, after eight seconds at the earliest, later each time |
 /// | [`Mode::DelayControl`] | otherwise | |
 #[derive(Debug)]
 pub struct Bundle {
@@ -54,7 +54,8 @@ pub struct Bundle {
     measure: Measure,
     min_rtt: MinRtt,
     baseline: BaselineTest,
-    cross: CrossTraffic,
+    /// `None` where the configuration does not look for elastic cross traffic.
+    cross: Option<CrossTraffic>,
     multipath: Multipath,
     passing: Passing,
     traffic: Traffic,
@@ -101,7 +102,7 @@ impl Bundle {
             measure: Measure::new(),
             min_rtt: MinRtt::new(),
             baseline: BaselineTest::default(),
-            cross: CrossTraffic::new(),
+            cross: (config.cross_traffic == Detection::Detect).then(CrossTraffic::new),
             multipath: Multipath::new(),
             passing: Passing::default(),
             traffic: Traffic::new(now),
@@ -154,7 +155,7 @@ impl Bundle {
                     Verdict::Restarted { rtt } => {
                         self.counters.restarts += 1;
                         self.log.push(Event::ReceiveboxRestarted);
-                        self.cross.clear(now);
+                        self.forget_cross_traffic();
                         self.marks.answered(ticket);
                         self.on_sample(now, rtt, &mark, feedback);
                     }
@@ -219,6 +220,7 @@ impl Bundle {
     /// What the loop knows and does.
     pub fn snapshot(&self) -> Snapshot {
         let rates = self.measure.rates(self.window());
+        let cross = self.cross.as_ref();
         Snapshot {
             mode: self.mode,
             phase: self.phase(),
@@ -229,11 +231,10 @@ impl Bundle {
             send_rate: rates.map(|r| r.send),
             receive_rate: rates.map(|r| r.receive),
             loss: rates.map(|r| r.loss),
-            bottleneck_rate: Some(self.cross.bottleneck()).filter(|r| *r > Rate::ZERO),
+            bottleneck_rate: cross.map(CrossTraffic::bottleneck).filter(|r| *r > Rate::ZERO),
             pulsing: self.amplitude() > Rate::ZERO,
-            elasticity: self
-                .cross
-                .answer()
+            elasticity: cross
+                .and_then(CrossTraffic::answer)
                 .map(|a| Elasticity { response: a.response, contrast: a.contrast }),
             out_of_order: self.multipath.share(),
             epoch: self.epoch.size(),

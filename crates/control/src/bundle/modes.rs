@@ -6,6 +6,7 @@ use super::Bundle;
 use crate::baseline::Longer;
 use crate::config::Detection;
 use crate::controller::Measurement;
+use crate::cross::CrossTraffic;
 use crate::event::{Event, MinRttReason, Mode, ModeReason, Phase};
 use crate::pass_through::{PassThrough, Queue};
 use crate::watchdog::Silence;
@@ -71,13 +72,13 @@ impl Bundle {
             self.started = true;
             self.start_controller(m);
         }
-        if self.config.cross_traffic == Detection::Detect {
-            self.heed_cross_traffic(m);
+        if let Some((mode, reason)) = self.heed_cross_traffic(m) {
+            self.change_mode(mode, reason);
         }
         let base = match &mut self.passing.pi {
             None => self.delay_control(m),
             Some(pi) => {
-                let highest = self.cross.highest();
+                let highest = self.cross.as_ref().map_or(Rate::ZERO, CrossTraffic::highest);
                 let (backlog, send_rate) = (m.backlog, m.send_rate);
                 let rate = pi.on_tick(&Queue { elapsed, backlog, send_rate, highest });
                 self.passing.amplitude = pi.amplitude();
@@ -113,28 +114,26 @@ impl Bundle {
             self.log.min_rtt(min_rtt, MinRttReason::PathLonger);
             m = Measurement { min_rtt, min_rtt_age: Nanos::ZERO, busy_rate: None, ..m };
             self.controller.resume(rate, &m);
-            self.cross.clear(self.last_tick);
+            self.forget_cross_traffic();
         }
         let rate = self.controller.on_tick(&m);
         if self.controller.phase() == Phase::Drain {
             self.traffic.on_held_back(m.now);
         }
-        if self.config.cross_traffic == Detection::Ignore {
-            return rate;
-        }
-        self.passing.amplitude = self.cross.amplitude();
-        rate.max(self.cross.held_rate(m.now))
+        let Some(cross) = &self.cross else { return rate };
+        self.passing.amplitude = cross.amplitude();
+        rate.max(cross.held_rate(m.now))
     }
 
     /// `base` and the pulse of this tick.
     fn pulsed(&self, base: Rate, now: Nanos) -> Rate {
         let amplitude = self.passing.amplitude;
-        if amplitude == Rate::ZERO {
+        let Some(cross) = self.cross.as_ref().filter(|_| amplitude > Rate::ZERO) else {
             return base;
-        }
-        let shape = self.cross.pulse().shape(now, self.config.tick);
+        };
+        let shape = cross.pulse().shape(now, self.config.tick);
         let rate = base.as_bps() as f64 + amplitude.as_bps() as f64 * shape;
-        let least = self.cross.highest().scaled(TROUGH).min(base).max(self.config.min_rate);
+        let least = cross.highest().scaled(TROUGH).min(base).max(self.config.min_rate);
         Rate::from_bps_f64(rate).clamp(least, self.config.max_rate)
     }
 
@@ -162,16 +161,18 @@ impl Bundle {
         several
     }
 
-    /// Lets flows compete for themselves while cross traffic is elastic.
-    fn heed_cross_traffic(&mut self, m: &Measurement) {
+    /// Lets flows compete for themselves while cross traffic is elastic: the mode to change to now, and
+    /// why.
+    fn heed_cross_traffic(&mut self, m: &Measurement) -> Option<(Mode, ModeReason)> {
+        let cross = self.cross.as_mut()?;
         // Of a rate that was cut: what others of its kind would leave it, half at least.
-        let usual = m.receive_rate.max(self.cross.highest().scaled(0.5));
+        let usual = m.receive_rate.max(cross.highest().scaled(0.5));
         let target = self.controller.target_delay(usual, m.packet);
-        self.cross.on_tick(m, target, self.passing.pi.is_some());
-        let answer = self.cross.answer().unwrap_or_default();
+        cross.on_tick(m, target, self.passing.pi.is_some());
+        let answer = cross.answer().unwrap_or_default();
         let (response, contrast) = (thousandths(answer.response), thousandths(answer.contrast));
         let lasted = m.now.saturating_sub(self.passing.turned_at);
-        match (&self.passing.pi, self.cross.is_elastic()) {
+        match (&self.passing.pi, cross.is_elastic()) {
             (None, true) => {
                 let soon = self.passing.before && lasted < FORGIVEN;
                 let longer = (self.passing.dwell * 2).min(DWELL_CEILING);
@@ -179,24 +180,24 @@ impl Bundle {
                 (self.passing.turned_at, self.passing.before) = (m.now, true);
                 let rate = self.rate.unwrap_or(m.receive_rate).max(m.receive_rate);
                 self.passing.pi = Some(PassThrough::new(rate, m.backlog));
-                self.cross.on_pass_through(m.now);
+                cross.on_pass_through(m.now);
                 let receive_rate = m.receive_rate;
-                let highest_rate = self.cross.highest();
+                let highest_rate = cross.highest();
                 let reason =
                     ModeReason::ElasticCross { response, contrast, receive_rate, highest_rate };
-                self.change_mode(Mode::PassThrough, reason);
+                Some((Mode::PassThrough, reason))
             }
             (Some(_), false) if lasted >= self.passing.dwell => {
                 self.passing.turned_at = m.now;
                 self.passing.pi = None;
                 let busy = thousandths(answer.busy);
                 let reason = ModeReason::InelasticCross { response, contrast, busy, lasted };
-                self.change_mode(Mode::DelayControl, reason);
                 self.baseline.clear();
-                self.cross.on_return(m.now);
+                cross.on_return(m.now);
                 self.controller.resume(m.busy_rate.unwrap_or(m.receive_rate), m);
+                Some((Mode::DelayControl, reason))
             }
-            _ => {}
+            _ => None,
         }
     }
 
@@ -229,7 +230,7 @@ impl Bundle {
 
     fn open(&mut self, reason: ModeReason) {
         self.baseline.clear();
-        self.cross.clear(self.last_tick);
+        self.forget_cross_traffic();
         self.passing.pi = None;
         self.passing.amplitude = Rate::ZERO;
         if self.mode != Mode::Open {
@@ -237,6 +238,12 @@ impl Bundle {
         }
         self.rate = None;
         self.log.unlimited();
+    }
+
+    pub(super) fn forget_cross_traffic(&mut self) {
+        if let Some(cross) = &mut self.cross {
+            cross.clear(self.last_tick);
+        }
     }
 
     fn close(&mut self, reason: ModeReason) {
