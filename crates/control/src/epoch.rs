@@ -141,7 +141,7 @@ impl Epoch {
 }
 
 fn packets_per_second(input: &EpochInput) -> f64 {
-    input.send_rate.as_bps() as f64 / 8.0 / input.packet.as_f64()
+    input.send_rate.as_bytes_per_sec_f64() / input.packet.as_f64()
 }
 
 fn power_of_two_at_most(n: f64) -> u32 {

@@ -55,6 +55,7 @@ mod measure;
 mod minrtt;
 mod multipath;
 mod pass_through;
+mod recent_max;
 mod sent;
 mod snapshot;
 mod traffic;

@@ -47,7 +47,7 @@ pub(crate) struct Queue {
 impl PassThrough {
     /// Begins at `rate` with `backlog` in the queue.
     pub(crate) fn new(rate: Rate, backlog: Bytes) -> Self {
-        Self { rate: rate.as_bps() as f64 / 8.0, backlog: backlog.as_f64() }
+        Self { rate: rate.as_bytes_per_sec_f64(), backlog: backlog.as_f64() }
     }
 
     /// The rate until the next tick, without the pulse.
@@ -58,11 +58,11 @@ impl PassThrough {
         let grown = backlog - self.backlog;
         self.backlog = backlog;
         self.rate += ALPHA * (backlog - target) * dt + BETA * grown;
-        let sent = q.send_rate.as_bps() as f64 / 8.0;
+        let sent = q.send_rate.as_bytes_per_sec_f64();
         if backlog < EMPTY * target && self.rate > sent {
             self.rate -= (self.rate - sent) * (dt / UNWIND).min(1.0);
         }
-        let most = MOST * q.highest.as_bps() as f64 / 8.0;
+        let most = MOST * q.highest.as_bytes_per_sec_f64();
         self.rate = self.rate.clamp(0.0, most.max(sent));
         Rate::from_bps_f64(self.rate * 8.0)
     }
@@ -99,12 +99,12 @@ mod tests {
         let mut pi = PassThrough::new(start, Bytes(backlog as u64));
         let (mut backlog, mut rate) = (backlog, start);
         for _ in 0..(seconds * 100.0) as u32 {
-            let sent = (rate.as_bps() as f64 / 8.0 * 0.01).min(backlog + arriving * 1250.0);
+            let sent = (rate.as_bytes_per_sec_f64() * 0.01).min(backlog + arriving * 1250.0);
             backlog += arriving * 1250.0 - sent;
             let send_rate = Rate::from_bps_f64(sent * 800.0);
             rate = pi.on_tick(&Queue { send_rate, highest: Rate::from_mbps(96), ..queue(backlog) });
         }
-        (backlog / (rate.as_bps() as f64 / 8.0), rate)
+        (backlog / (rate.as_bytes_per_sec_f64()), rate)
     }
 
     #[test]

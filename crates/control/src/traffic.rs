@@ -2,6 +2,7 @@
 
 use forebay_units::{Bytes, Nanos, Rate};
 
+use crate::recent_max::RecentMax;
 use crate::sent::SentHistory;
 
 /// The mean packet length follows this many packets,
@@ -27,7 +28,7 @@ pub(crate) struct Traffic {
     mean_packet: f64,
     rate: f64,
     history: SentHistory,
-    peak: RecentMax,
+    peak: RecentMax<Bytes>,
     /// When the bundle was last seen not to use its rate.
     unlimited_at: Nanos,
     /// By how much it lags behind [`USED`] of its rate, in bytes.
@@ -63,7 +64,7 @@ impl Traffic {
         let bytes = (self.sent - sent).as_f64();
         let packets = (self.packets - packets) as f64;
         let elapsed = now.saturating_sub(last).as_secs_f64();
-        let allowed = rate.map_or(0.0, |r| r.as_bps() as f64 / 8.0 * elapsed);
+        let allowed = rate.map_or(0.0, |r| r.as_bytes_per_sec_f64() * elapsed);
         self.unused = (self.unused + USED * allowed - bytes).max(0.0);
         if backlog == Bytes::ZERO || self.unused > allowed + GRAIN * self.mean_packet {
             self.unlimited_at = now;
@@ -127,24 +128,6 @@ impl Traffic {
     }
 }
 
-/// A maximum over between one and two windows.
-#[derive(Debug, Default)]
-struct RecentMax {
-    since: Nanos,
-    current: Bytes,
-    before: Bytes,
-}
-
-impl RecentMax {
-    fn update(&mut self, now: Nanos, value: Bytes, window: Nanos) -> Bytes {
-        if now.saturating_sub(self.since) > window {
-            *self = Self { since: now, current: Bytes::ZERO, before: self.current };
-        }
-        self.current = self.current.max(value);
-        self.current.max(self.before)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -202,13 +185,5 @@ mod tests {
         assert_eq!(limited_for(4, 3), MS * 40, "six packets unused");
         assert_eq!(limited_for(5, 2), Nanos::ZERO, "and seven more: more than a tick's and two");
         assert_eq!(limited_for(6, 9), MS * 10);
-    }
-
-    #[test]
-    fn maximum_of_one_to_two_windows() {
-        let mut max = RecentMax::default();
-        assert_eq!(max.update(MS, Bytes(9), MS * 50), Bytes(9));
-        assert_eq!(max.update(MS * 60, Bytes(2), MS * 50), Bytes(9), "59 ms ago");
-        assert_eq!(max.update(MS * 120, Bytes(1), MS * 50), Bytes(2), "119 ms ago");
     }
 }

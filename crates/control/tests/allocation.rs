@@ -6,7 +6,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
 use common::random::Random;
-use forebay_control::{Bundle, BundleConfig, Feedback};
+use forebay_control::{Bundle, BundleConfig, Detection, Feedback};
 use forebay_units::{Bytes, Nanos};
 
 thread_local! {
@@ -35,12 +35,18 @@ static ALLOCATOR: Counting = Counting;
 
 #[test]
 fn bounded_and_only_at_the_start() {
+    assert_bounded(Detection::Ignore, 48 * 1024);
+    assert_bounded(Detection::Detect, 56 * 1024);
+}
+
+fn assert_bounded(cross_traffic: Detection, most: usize) {
     let before = COUNTED.get();
-    let mut bundle = Bundle::new(BundleConfig::default(), Nanos::ZERO).unwrap();
+    let config = BundleConfig { cross_traffic, ..BundleConfig::default() };
+    let mut bundle = Bundle::new(config, Nanos::ZERO).unwrap();
     let made = COUNTED.get();
     let bytes = made.1 - before.1 + size_of::<Bundle>();
     println!("{bytes} bytes in {} pieces and the bundle itself", made.0 - before.0);
-    assert!(bytes < 48 * 1024, "{bytes} bytes");
+    assert!(bytes < most, "{bytes} bytes");
 
     // A busy, lossy path for half a minute; nobody polls events.
     let mut random = Random::new(1);

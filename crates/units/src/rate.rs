@@ -42,6 +42,11 @@ impl Rate {
         self.0
     }
 
+    /// In bytes per second.
+    pub fn as_bytes_per_sec_f64(self) -> f64 {
+        self.0 as f64 / 8.0
+    }
+
     /// In megabits per second.
     pub fn as_mbps_f64(self) -> f64 {
         self.0 as f64 / 1e6

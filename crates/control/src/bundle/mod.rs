@@ -31,7 +31,7 @@ const MARKS: usize = 512;
 /// The caller reports what left, what came back and the passing of time, applies [`Bundle::rate`] to
 /// its shaper, and sends what [`Bundle::poll_epoch_update`] gives to the receivebox. Instants are on
 /// one clock of the caller's and do not go back. After construction nothing is allocated; a bundle
-/// takes about 48 KiB.
+/// takes about 37 KiB, and 12 more where it looks for elastic cross traffic.
 ///
 /// # Modes
 /// | mode | is entered | and left |

@@ -50,7 +50,7 @@ impl Copa {
     }
 
     fn begin(&mut self, rate: Rate, m: &Measurement, phase: Phase) {
-        self.window = rate.as_bps() as f64 / 8.0 * m.standing_rtt.as_secs_f64();
+        self.window = rate.as_bytes_per_sec_f64() * m.standing_rtt.as_secs_f64();
         self.velocity = Velocity::new(self.config.max_velocity);
         self.phase = phase;
         self.last_tick = m.now;
@@ -90,9 +90,9 @@ impl RateController for Copa {
         let elapsed = m.now.saturating_sub(self.last_tick).as_secs_f64();
         self.last_tick = m.now;
         let rtt = m.standing_rtt.as_secs_f64();
-        let least = self.min_rate.as_bps() as f64 / 8.0 * rtt;
+        let least = self.min_rate.as_bytes_per_sec_f64() * rtt;
         self.window = self.window.max(least);
-        let arrived = m.receive_rate.as_bps() as f64 / 8.0 * elapsed;
+        let arrived = m.receive_rate.as_bytes_per_sec_f64() * elapsed;
         let direction = self.direction(m);
         if self.phase != Phase::SlowStart || direction == Direction::Down {
             self.step(m, direction, arrived);

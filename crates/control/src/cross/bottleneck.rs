@@ -1,5 +1,7 @@
 use forebay_units::{Nanos, Rate};
 
+use crate::recent_max::RecentMax;
+
 /// A highest rate is kept for one to two of these: long enough for a lull of the cross traffic, and
 /// short enough for a path that became slower.
 const HALF: Nanos = Nanos::from_secs(20);
@@ -7,27 +9,21 @@ const HALF: Nanos = Nanos::from_secs(20);
 /// The highest rate at which the bottleneck was seen to serve the bundle lately: no more than its
 /// own rate, and as much as that whenever nobody else used it.
 #[derive(Debug, Default)]
-pub(super) struct Highest {
-    rates: [Rate; 2],
-    since: Nanos,
-}
+pub(super) struct Highest(RecentMax<Rate>);
 
 impl Highest {
     /// The bottleneck, busy, served the bundle at `rate`. While `held` nothing is forgotten: who
     /// shares a bottleneck does not see its rate.
     pub(super) fn on_rate(&mut self, now: Nanos, rate: Rate, held: bool) {
         if held {
-            self.since = self.since.max(now.saturating_sub(HALF));
-        } else if now.saturating_sub(self.since) >= HALF {
-            self.rates = [rate, self.rates[0]];
-            self.since = now;
+            self.0.hold(now, HALF);
         }
-        self.rates[0] = self.rates[0].max(rate);
+        self.0.update(now, rate, HALF);
     }
 
     /// The highest; zero before the first.
     pub(super) fn get(&self) -> Rate {
-        self.rates[0].max(self.rates[1])
+        self.0.get()
     }
 }
 

@@ -180,7 +180,7 @@ impl CrossTraffic {
             return;
         }
         self.answered_at = m.now;
-        let highest = self.highest.get().as_bps() as f64 / 8.0;
+        let highest = self.highest.get().as_bytes_per_sec_f64();
         self.answer = watching.then(|| self.spectrum.answer(self.pulse, highest)).flatten();
         if let Some(answer) = self.answer {
             self.seen_at = m.now;

@@ -105,7 +105,7 @@ impl Forebay {
     }
 
     fn reset(&mut self, rate: Rate, m: &Measurement) {
-        self.capacity = seen::bytes_per_second(rate);
+        self.capacity = rate.as_bytes_per_sec_f64();
         self.velocity = Velocity::new();
         self.drain = Drain::new(self.config.drain_after);
         self.queue_since = None;

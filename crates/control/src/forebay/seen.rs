@@ -59,7 +59,7 @@ impl Seen {
         let round = rtt + interval;
         let age = seconds(m.sample_age);
         let noise = seconds(config.noise);
-        let receive = bytes_per_second(m.receive_rate);
+        let receive = m.receive_rate.as_bytes_per_sec_f64();
         let packet = m.packet.as_f64();
         // An answer is late when it takes longer than the last did by half a path, a sample's
         // distance and two ticks.
@@ -74,8 +74,8 @@ impl Seen {
             queue: seconds(m.queueing_delay()),
             latest: seconds(m.rtt.saturating_sub(m.min_rtt)),
             receive,
-            busy: m.busy_rate.map_or(receive, bytes_per_second),
-            train: m.train_rate.map_or(0.0, bytes_per_second),
+            busy: m.busy_rate.map_or(receive, Rate::as_bytes_per_sec_f64),
+            train: m.train_rate.map_or(0.0, Rate::as_bytes_per_sec_f64),
             loss: m.loss,
             packet,
             packets: packet * config.queue_packets,
@@ -125,8 +125,4 @@ impl Seen {
     pub(super) fn after_rounds(&self, rounds: f64) -> Nanos {
         self.now.saturating_add(Nanos::from_secs_f64(rounds * self.round))
     }
-}
-
-pub(super) fn bytes_per_second(rate: Rate) -> f64 {
-    rate.as_bps() as f64 / 8.0
 }

@@ -41,7 +41,7 @@ fn rests_with_its_packets_in_the_queue() {
     assert_eq!(controller.phase(), Phase::Hold);
     // Eight packets are the rate in packets times the delay that is not noise.
     let dq = m.queueing_delay().as_secs_f64() - 250e-6;
-    let packets = RATE.as_bps() as f64 / 8.0 / 1500.0;
+    let packets = RATE.as_bytes_per_sec_f64() / 1500.0;
     assert!((packets - 1.0 / (0.125 * dq)).abs() < 1e-6 * packets);
     assert_eq!(controller.target_delay(RATE, Bytes(1500)), m.queueing_delay());
 }

@@ -108,7 +108,7 @@ impl Sendbox {
     /// What leaves now. Sets when to look again.
     pub(crate) fn run(&mut self, now: Nanos, random: &mut Random, out: &mut Vec<(Nanos, Packet)>) {
         let rate = self.bundle.rate().filter(|_| self.controlled).unwrap_or(PORT).min(PORT);
-        let bps = rate.as_bps() as f64 / 8.0;
+        let bps = rate.as_bytes_per_sec_f64();
         // The bucket holds what its timer may oversleep, and a packet.
         let depth = bps * self.grain.as_secs_f64() + 1514.0;
         self.tokens += bps * (now - self.filled_at).as_secs_f64();

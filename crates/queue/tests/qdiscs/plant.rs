@@ -145,7 +145,7 @@ impl<Q: Qdisc<Pkt>> Plant<Q> {
 impl Sender {
     fn credit(&mut self, slot: Nanos) {
         if let Kind::Constant(rate) = self.kind {
-            self.credit += rate.as_bps() as f64 / 8.0 * slot.as_secs_f64();
+            self.credit += rate.as_bytes_per_sec_f64() * slot.as_secs_f64();
         }
     }
 
