@@ -1,5 +1,7 @@
 //! A bundle allocates when it is made, little, and never after.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 mod common;
 
 use std::alloc::{GlobalAlloc, Layout, System};
