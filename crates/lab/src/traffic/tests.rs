@@ -126,9 +126,11 @@ fn clients_of_a_closed_loop_ask_again_when_they_are_answered() {
         for client in 0..5 {
             let own: Vec<_> = records.iter().filter(|r| r.connection == client).collect();
             assert!(own.len() > 1, "{name}: {}", own.len());
-            for (round, pair) in own.windows(2).enumerate() {
+            // A fast machine answers more of them than there are sizes, which then begin again.
+            let dealt = sizes.iter().cycle().skip(client as usize).step_by(5);
+            for (pair, size) in own.windows(2).zip(dealt) {
                 assert!(pair[0].end.unwrap() <= pair[1].start, "{name}: one at a time");
-                assert_eq!(pair[0].size, sizes[client as usize + round * 5], "{name}");
+                assert_eq!(pair[0].size, *size, "{name}");
             }
         }
     }
