@@ -14,6 +14,7 @@ mod requests;
 mod round_trips;
 mod summary;
 mod truth;
+mod worse;
 
 pub use accounts::{Conservation, Violation, violations};
 pub use decisions::{Decision, Decisions, Weight};
@@ -25,6 +26,7 @@ pub(crate) use requests::slowdown;
 pub use requests::{ByClass, Requests, Size, Slowdown, Slowdowns};
 pub use round_trips::RoundTrips;
 pub use summary::Summary;
+pub use worse::Intake;
 
 use crate::results::Run;
 

@@ -214,6 +214,10 @@ impl Check<'_> {
             };
             self.selection(to, full, "figure.to")
         });
+        if of.quantity.measure.is_comparison() && table.to.is_none() {
+            let what = "is a comparison: give what it is held against as `to`".to_owned();
+            return Err(self.source.error_at(table.of.span(), "figure.of", what));
+        }
         let what = table.what.into_inner();
         let (source, why) = (table.source, table.why);
         Ok(Figure { what, of, to: to.transpose()?, source, band, why })
@@ -268,6 +272,9 @@ impl Check<'_> {
             cells: BTreeMap::new(),
             over: None,
         };
+        if own.measure.is_some_and(Measure::is_comparison) {
+            return Err(fail("there is no picture of a comparison".to_owned()));
+        }
         let of = own.measure.map(|_| quantity(&of)).transpose().map_err(&fail)?;
         own.wanted(of, &self.claim.experiment).map_err(&fail)
     }
@@ -290,6 +297,9 @@ fn quantity(table: &SelectionTable) -> Result<Quantity, String> {
     }
     if table.mode.is_some() != (measure == Measure::Mode) {
         return Err("`mode` goes with measure = \"mode\", and that with it".to_owned());
+    }
+    if table.phase.is_some() && measure.is_comparison() {
+        return Err("a comparison is of all that is measured: remove `phase`".to_owned());
     }
     Ok(Quantity {
         measure,

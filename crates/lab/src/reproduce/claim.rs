@@ -49,7 +49,7 @@ pub struct Figure {
     pub what: String,
     /// What it is taken from.
     pub of: Selection,
-    /// What it is divided by, if it is a ratio.
+    /// What it is divided by, if it is a ratio, or held against, if it is a comparison.
     pub to: Option<Selection>,
     /// The source's; `None` where it says so in words only.
     pub source: Option<f64>,
@@ -62,7 +62,8 @@ pub struct Figure {
 impl Figure {
     /// Its unit; empty for ratios.
     pub fn unit(&self) -> &'static str {
-        if self.to.is_some() { "" } else { self.of.quantity.measure.unit() }
+        let measure = self.of.quantity.measure;
+        if self.to.is_some() && !measure.is_comparison() { "" } else { measure.unit() }
     }
 }
 

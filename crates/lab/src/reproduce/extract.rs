@@ -8,7 +8,7 @@ use forebay_units::{Bytes, Nanos, Rate};
 
 use super::picture::{Part, Wanted};
 use super::quantity::{Measure, Quantity, Statistic};
-use crate::analysis::{EstimateErrors, Sorted, slowdown};
+use crate::analysis::{EstimateErrors, Intake, Sorted, slowdown};
 use crate::engine::Job;
 use crate::results::{Progress, Request, Run, Tick};
 use crate::scenario::{Arm, Experiment, Origin, Scenario, TrafficKind};
@@ -20,6 +20,8 @@ pub(super) struct Extract {
     pub(super) arm: usize,
     pub(super) seed: u64,
     pub(super) samples: BTreeMap<Quantity, Sorted>,
+    /// For comparisons.
+    pub(super) intake: Intake,
     /// Its part of the picture, if it has one.
     pub(super) part: Option<Part>,
 }
@@ -44,6 +46,7 @@ impl Extract {
             arm,
             seed: job.seed,
             samples: quantities.iter().map(sample).collect(),
+            intake: Intake::of(run),
             part: picture.and_then(|wanted| Part::of(wanted, cell, job, run)),
         }
     }
@@ -123,6 +126,7 @@ fn sample(quantity: &Quantity, scenario: &Scenario, run: &Run) -> Sorted {
         Measure::FairAfter => {
             fair_after(&fairness(quantity, scenario, run, window)).into_iter().collect()
         }
+        Measure::WorseFor => Sorted::default(),
     }
 }
 

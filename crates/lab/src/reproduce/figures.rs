@@ -39,6 +39,9 @@ impl Taken<'_> {
     /// `figure` over all seeds; `None` if there was nothing to measure.
     pub(super) fn figure(&self, figure: &Figure) -> Option<Value> {
         let of = |seed: Option<u64>| {
+            if let (true, Some(to)) = (figure.of.quantity.measure.is_comparison(), &figure.to) {
+                return self.worse_for(&figure.of, to, seed);
+            }
             let value = self.value(&figure.of, seed)?;
             let Some(to) = &figure.to else { return Some(value) };
             let base = self.value(to, seed)?;
@@ -62,6 +65,21 @@ impl Taken<'_> {
             self.in_cell(n, arm, &selection.quantity, seed)
         });
         selection.over.of(&taken.collect::<Vec<_>>())
+    }
+
+    /// The longest time in seconds that a run of `of` was worse than that of `than` beside it.
+    fn worse_for(&self, of: &Selection, than: &Selection, seed: Option<u64>) -> Option<f64> {
+        let is = |run: &Extract, selection: &Selection| {
+            let cell = &self.experiment.cells[run.cell];
+            selection.takes(cell) && cell.arms[run.arm].name == selection.arm
+        };
+        let longest = |run: &Extract| {
+            let place = (run.cell, run.seed);
+            let beside = self.runs.iter().find(|r| (r.cell, r.seed) == place && is(r, than))?;
+            Some(run.intake.worse_for(&beside.intake))
+        };
+        let own = |run: &&Extract| is(run, of) && seed.is_none_or(|seed| run.seed == seed);
+        Some(self.runs.iter().filter(own).filter_map(longest).max()?.as_secs_f64())
     }
 
     fn in_cell(

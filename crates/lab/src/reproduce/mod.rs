@@ -16,7 +16,7 @@
 //! | `[[figure]]` `what` | what it is, in words; of its own in the claim |
 //! | `source`, `band` | the source's figure, if it has one; where ours must lie: `10 %`, `0.1`, `10 % or 0.1` around the source's, `at most 2`, `at least 2`, `1 to 2`, or `any`: shown and not judged |
 //! | `of` | `{ arm, measure, at, traffic, phase, size, mode, cells, over }` |
-//! | `to` | likewise, what `of` is divided by; what it leaves out is as in `of` |
+//! | `to` | likewise, what `of` is divided by, or held against if the measure is `worse_for`; what it leaves out is as in `of` |
 //! | `why` | why ours differs, where that is known |
 //! | `[picture]` `kind` | `slowdown`, with the arm to look at as `strong`; `timeline`; `errors`; `sweep` with `axis`, `measure`, `at`, `traffic`, `size` |
 //!

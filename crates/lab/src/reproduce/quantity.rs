@@ -5,6 +5,8 @@ use std::str::FromStr;
 
 use serde::Deserialize;
 
+#[cfg(doc)]
+use crate::analysis::Intake;
 use crate::analysis::Size;
 
 /// What is measured in a run.
@@ -40,6 +42,9 @@ pub enum Measure {
     /// Seconds until that index is at least 0.95 in five seconds that follow each other; all of the
     /// time if it never is.
     FairAfter,
+    /// Seconds: the longest time without a break in which receivers read less than in the run that it
+    /// is held against ([`Intake::worse_for`]). The longest of all seeds counts.
+    WorseFor,
 }
 
 impl Measure {
@@ -55,7 +60,7 @@ impl Measure {
             | Self::Queues => "ms",
             Self::ReceiveRateError | Self::Goodput => "Mbit/s",
             Self::OutOfOrder | Self::Mode => "%",
-            Self::FairAfter => "s",
+            Self::FairAfter | Self::WorseFor => "s",
         }
     }
 
@@ -76,6 +81,11 @@ impl Measure {
                 | Self::RttError
                 | Self::ReceiveRateError
         )
+    }
+
+    /// Whether it is of a run held against another with the same seed, and not of one run.
+    pub const fn is_comparison(self) -> bool {
+        matches!(self, Self::WorseFor)
     }
 
     /// Whether it is of requests, which have sizes.
@@ -155,6 +165,7 @@ impl fmt::Display for Quantity {
             Measure::Mode => "time in the mode",
             Measure::Fairness => "Jain's index",
             Measure::FairAfter => "time until fair",
+            Measure::WorseFor => "longest time worse",
         };
         f.write_str(name)?;
         if self.measure.is_distribution() {

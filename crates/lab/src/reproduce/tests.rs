@@ -154,6 +154,21 @@ fn what_cannot_be_tried_is_refused_by_line_and_key() {
         ),
         ("axis = \"rtt\"\n", "", "19: picture: a sweep needs `axis` and `measure`"),
         ("kind = \"sweep\"", "kind = \"timeline\"", "19: picture: `axis` and `measure` go with"),
+        (
+            "\nmeasure = \"goodput\"",
+            "\nmeasure = \"worse_for\"",
+            "19: picture: there is no picture of a comparison",
+        ),
+        (
+            "measure = \"goodput\", cells",
+            "measure = \"worse_for\", cells",
+            "15: figure.of: is a comparison: give what it is held against as `to`",
+        ),
+        (
+            "measure = \"goodput\", cells",
+            "measure = \"worse_for\", phase = \"late\", cells",
+            "15: figure.of: a comparison is of all that is measured",
+        ),
         ("uml = ", "ns3 = ", "there is no engine \"ns3\": there are sim, uml, netns"),
         ("queue.toml", "no.toml", "no.toml: cannot be read"),
     ];
