@@ -92,7 +92,7 @@ fn run(name: &str) -> Option<(Scenario, Run)> {
 
 /// The same in virtual time, if there is a kernel for that: what it measures is the boxes', and not
 /// also what else this machine does.
-fn run_in_virtual_time(name: &str) -> Option<Analysis> {
+fn run_in_virtual_time(name: &str) -> Option<(Run, Analysis)> {
     match uml::prepare(&Interrupt::default()) {
         Ok(()) => {}
         Err(EngineError::Unfit(why)) => {
@@ -104,7 +104,7 @@ fn run_in_virtual_time(name: &str) -> Option<Analysis> {
     let dir = Dir::new(name);
     let output = lab_run("uml", &carried(name), &dir.0).wait_with_output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    Some(only_run(&dir).1)
+    Some(only_run(&dir))
 }
 
 /// What is stored in `dir`, a single run.
@@ -113,8 +113,6 @@ fn only_run(dir: &Dir) -> (Run, Analysis) {
     let [file_of_run] = &kept[..] else { panic!("{kept:?}") };
     let run = store::load(file_of_run).unwrap();
     let analysis = Analysis::of(&run);
-    let hops: Vec<_> = run.hops.iter().map(|hop| hop.hop.as_str()).collect();
-    assert_eq!(hops, ["sendbox", "link"]);
     let no_violation: [String; 0] = [];
     assert_eq!(analysis.summary.conservation.violations, no_violation);
     (run, analysis)
@@ -123,7 +121,9 @@ fn only_run(dir: &Dir) -> (Run, Analysis) {
 /// Eight of ten estimates are as close to the truth as the Bundler prototype's (EuroSys '21, section
 /// 4.5); and, where no machine is late, 95 of 100 are several times as close.
 fn assert_estimates(name: &str) {
-    let Some(analysis) = run_in_virtual_time(name) else { return };
+    let Some((run, analysis)) = run_in_virtual_time(name) else { return };
+    let hops: Vec<_> = run.hops.iter().map(|hop| hop.hop.as_str()).collect();
+    assert_eq!(hops, ["sendbox", "link"]);
     assert_eq!((Estimates::RTT_LIMIT, Estimates::RATE_LIMIT), (1.2, 4.0), "ms and Mbit/s");
     let estimates = analysis.summary.estimates.unwrap();
     for (differences, most) in [(&estimates.rtt_ms, 0.3), (&estimates.receive_rate_mbps, 0.5)] {
@@ -140,6 +140,29 @@ fn estimates_hold_over_ipv6() {
 #[test]
 fn estimates_hold_for_quic() {
     assert_estimates("quic");
+}
+
+#[test]
+fn two_sites_share_a_bottleneck_and_neither_waits_there() {
+    let Some((run, analysis)) = run_in_virtual_time("sites") else { return };
+    let hops: Vec<_> = run.hops.iter().map(|hop| hop.hop.as_str()).collect();
+    assert_eq!(hops, ["sendbox", "sendbox2", "link"]);
+    let bytes = |traffic: &str| -> u64 {
+        let measured = run.progress.iter().filter(|p| p.time > run.start.0);
+        measured.filter(|p| p.traffic == traffic).map(|p| p.bytes).sum()
+    };
+    let (first, second) = (bytes("first") as f64, bytes("second") as f64);
+    let share = first / (first + second);
+    assert!((0.35..0.65).contains(&share), "the first has {share} of it");
+    for bundle in ["b", "b2"] {
+        let own = run.ticks.iter().filter(|t| t.bundle == bundle && t.time > run.start.0);
+        let controlled = own.clone().filter(|t| t.mode == "delay control").count();
+        assert!(controlled * 10 > own.count() * 9 && controlled > 0, "{bundle}: {controlled}");
+    }
+    let summary = &analysis.summary;
+    let [there, here] =
+        [summary.bottleneck_queue_ms, summary.sendbox_queue_ms].map(|d| d.unwrap().p50);
+    assert!(there < 10.0 && here > 10.0, "{there} ms there, {here} ms here");
 }
 
 #[test]

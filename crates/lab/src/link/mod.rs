@@ -1,7 +1,7 @@
 //! The laboratory's link: a process that stands for the network between two sites.
 //!
-//! Frames from the left and from the cross port share a bottleneck queue and go out on the right
-//! after the propagation delay; frames from the right only take that delay. The queue is this
+//! Frames from the left and from the other senders' ports share a bottleneck queue and go out on the
+//! right after the propagation delay; frames from the right only take that delay. The queue is this
 //! project's, or one of the kernel's. What it did to each packet is written down: it is the truth
 //! that the boxes' estimates are held to.
 
@@ -57,7 +57,6 @@ pub enum LinkError {
 
 const LEFT: usize = 0;
 const RIGHT: usize = 1;
-const CROSS: usize = 2;
 /// Frames taken from a port at a time.
 const BATCH: usize = 256;
 
@@ -94,16 +93,15 @@ struct Link {
     leftward: VecDeque<InFlight>,
     ends: Ends,
     journal: Journal,
-    /// Frames for both left and cross are sent twice.
+    /// Frames for all senders are sent more than once.
     copies: u64,
     kernel: KernelDrops,
 }
 
 impl Link {
     fn new(spec: &LinkSpec) -> Result<Self, LinkError> {
-        let names = [Some(&spec.left), Some(&spec.right), spec.cross.as_ref()];
-        let netdevs: Vec<_> =
-            names.into_iter().flatten().map(|n| Netdev::find(n)).collect::<Result<_, _>>()?;
+        let names = [&spec.left, &spec.right].into_iter().chain(&spec.others);
+        let netdevs: Vec<_> = names.map(|n| Netdev::find(n)).collect::<Result<_, _>>()?;
         let mtu = netdevs.iter().map(|n| n.mtu).max().unwrap_or(0);
         let mut pool = spec.pool(mtu)?;
         let neck: Box<dyn Neck> = match &spec.neck {
@@ -145,11 +143,9 @@ impl Link {
         let mut batch = Vec::with_capacity(BATCH);
         while !waiter.is_ready(0) {
             let now = clock::now();
-            for from in [LEFT, CROSS] {
-                if let Some(port) = self.ports.get_mut(from) {
-                    port.receive(&mut self.pool, &mut batch, BATCH);
-                    self.enter(now, from, &mut batch)?;
-                }
+            for from in (0..self.ports.len()).filter(|port| *port != RIGHT) {
+                self.ports[from].receive(&mut self.pool, &mut batch, BATCH);
+                self.enter(now, from, &mut batch)?;
             }
             self.serve(now)?;
             self.ports[RIGHT].receive(&mut self.pool, &mut batch, BATCH);
@@ -195,17 +191,16 @@ impl Link {
         }
         while self.leftward.front().is_some_and(|f| f.due <= now) {
             let Some(InFlight { frame, .. }) = self.leftward.pop_front() else { return };
-            let Some(cross) = self.out.len().checked_sub(1).filter(|p| *p == CROSS) else {
-                self.out[LEFT].push_back(frame);
-                continue;
-            };
+            let others = RIGHT + 1..self.out.len();
             match self.ends.find(self.pool.bytes(&frame)) {
-                Some(port) => self.out[port].push_back(frame),
-                None => {
-                    let bytes = self.pool.bytes(&frame).to_vec();
-                    if let Some(copy) = self.pool.frame(&bytes) {
-                        self.copies += 1;
-                        self.out[cross].push_back(copy);
+                Some(port) if !others.is_empty() => self.out[port].push_back(frame),
+                _ => {
+                    for port in others {
+                        let bytes = self.pool.bytes(&frame).to_vec();
+                        if let Some(copy) = self.pool.frame(&bytes) {
+                            self.copies += 1;
+                            self.out[port].push_back(copy);
+                        }
                     }
                     self.out[LEFT].push_back(frame);
                 }

@@ -14,8 +14,9 @@ pub struct LinkSpec {
     pub left: String,
     /// The interface towards the receivers, behind the bottleneck.
     pub right: String,
-    /// The interface of the cross traffic, which enters at the bottleneck too.
-    pub cross: Option<String>,
+    /// The interfaces of further senders, which enter at the bottleneck too: the cross traffic's, and
+    /// other sites'. At most 200.
+    pub others: Vec<String>,
     /// The bottleneck's rate, in bits per second of frames.
     pub rate_bps: u64,
     /// Propagation delay each way, in nanoseconds.

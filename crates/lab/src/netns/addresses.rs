@@ -5,12 +5,12 @@ use crate::scenario::{IpVersion, Origin};
 /// A namespace of the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
-    /// The hosts of site A.
-    SiteA,
+    /// The hosts of a sending site, counted from zero; the first is site A.
+    Site(u8),
     /// Sources that do not pass the sendbox.
     Cross,
-    /// The sendbox.
-    Sendbox,
+    /// The sendbox of such a site.
+    Sendbox(u8),
     /// The link with the bottleneck.
     Path,
     /// The receivebox.
@@ -20,18 +20,21 @@ pub(super) enum Place {
 }
 
 impl Place {
-    pub(super) const ALL: [Self; 6] =
-        [Self::SiteA, Self::Cross, Self::Sendbox, Self::Path, Self::Receivebox, Self::SiteB];
+    /// Those of a network in which `sites` sites send.
+    pub(super) fn all(sites: u8) -> impl Iterator<Item = Self> {
+        let own = (0..sites).flat_map(|site| [Self::Site(site), Self::Sendbox(site)]);
+        own.chain([Self::Cross, Self::Path, Self::Receivebox, Self::SiteB])
+    }
 
     /// The namespace's name in the run `id`.
     pub(super) fn namespace(self, id: &str) -> String {
         let suffix = match self {
-            Self::SiteA => "a",
-            Self::Cross => "x",
-            Self::Sendbox => "s",
-            Self::Path => "p",
-            Self::Receivebox => "r",
-            Self::SiteB => "b",
+            Self::Site(site) => numbered("a", site),
+            Self::Sendbox(site) => numbered("s", site),
+            Self::Cross => "x".to_owned(),
+            Self::Path => "p".to_owned(),
+            Self::Receivebox => "r".to_owned(),
+            Self::SiteB => "b".to_owned(),
         };
         format!("fb-{id}-{suffix}")
     }
@@ -39,11 +42,14 @@ impl Place {
     /// Its part of the subnet and its host in it; the path has no address.
     const fn numbers(self) -> Option<(u8, u8)> {
         match self {
-            Self::SiteA => Some((1, 1)),
+            Self::Site(0) => Some((1, 1)),
             Self::SiteB => Some((2, 1)),
             Self::Cross => Some((3, 1)),
-            Self::Sendbox => Some((9, 1)),
+            Self::Sendbox(0) => Some((9, 1)),
             Self::Receivebox => Some((9, 2)),
+            // After the first, from where no other is.
+            Self::Site(site) => Some((10 + site, 1)),
+            Self::Sendbox(site) => Some((9, 10 + site)),
             Self::Path => None,
         }
     }
@@ -70,15 +76,21 @@ impl Place {
         let site = self.numbers().map_or(0, |(site, _)| site);
         match ip {
             IpVersion::V4 => format!("10.77.{site}.0/24"),
-            IpVersion::V6 => format!("fd77::{site}:0/112"),
+            IpVersion::V6 => format!("fd77::{site:x}:0/112"),
         }
     }
+}
+
+/// What is called `name` at the first site: with its number at the others.
+pub(super) fn numbered(name: &str, site: u8) -> String {
+    if site == 0 { name.to_owned() } else { format!("{name}{}", u16::from(site) + 1) }
 }
 
 impl From<Origin> for Place {
     fn from(origin: Origin) -> Self {
         match origin {
-            Origin::Site(_) => Self::SiteA,
+            // At most as many as a job was checked to have.
+            Origin::Site(site) => Self::Site(site as u8),
             Origin::Cross => Self::Cross,
         }
     }
@@ -87,6 +99,18 @@ impl From<Origin> for Place {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn sites_are_told_apart() {
+        let addresses: Vec<_> = Place::all(16).map(|p| p.address(IpVersion::V4)).collect();
+        let names: Vec<_> = Place::all(16).map(|p| p.namespace("1")).collect();
+        for (i, (address, name)) in addresses.iter().zip(&names).enumerate() {
+            assert!(!addresses[..i].contains(address) && !names[..i].contains(name), "{name}");
+        }
+        assert_eq!(Place::Site(1).namespace("7"), "fb-7-a2");
+        assert_eq!(Place::Site(1).prefix(IpVersion::V6), "fd77::b:0/112");
+        assert_eq!(Place::Site(1).address(IpVersion::V6).to_string(), "fd77::b:1");
+    }
 
     #[test]
     fn addresses_are_in_their_prefixes() {

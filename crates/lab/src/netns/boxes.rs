@@ -7,12 +7,12 @@ use std::process::Command;
 
 use forebay_config::Limit;
 
-use super::addresses::Place;
-use super::exec;
-use super::network::{CROSS, INSIDE, LEFT, Network, OUTSIDE, QUEUE, RIGHT, UP, WIRE};
+use super::addresses::{Place, numbered};
+use super::network::{CROSS, INSIDE, Network, OUTSIDE, QUEUE, RIGHT, UP, WIRE, left};
 use super::process::{Kind, Processes};
 use super::programs;
 use super::rundir::RunDir;
+use super::{exec, fit};
 use crate::engine::{EngineError, Job};
 use crate::link::{LinkSpec, NeckSpec, QueueSpec};
 use crate::scenario::{Bundle, Maker, Origin, Process, Queue, QueueKind, Sendbox};
@@ -24,59 +24,75 @@ const RECEIVEBOX_FILE: &str = "receivebox.toml";
 /// A full-sized frame.
 const FRAME: u64 = 1_514;
 
-/// The files that the link and the sendbox write.
-pub(super) struct Files {
-    pub(super) link_packets: PathBuf,
-    pub(super) link_counters: PathBuf,
-    pub(super) sendbox_packets: PathBuf,
-    pub(super) sendbox_ticks: PathBuf,
-    pub(super) sendbox_events: PathBuf,
-    pub(super) sendbox_counters: PathBuf,
+/// The files that the link writes.
+pub(super) struct LinkFiles {
+    pub(super) packets: PathBuf,
+    pub(super) counters: PathBuf,
 }
 
-impl Files {
+impl LinkFiles {
     pub(super) fn new(dir: &RunDir) -> Self {
+        Self { packets: dir.file("link.packets"), counters: dir.file("link.counters") }
+    }
+}
+
+/// The files that the sendbox of a site writes.
+pub(super) struct SendboxFiles {
+    pub(super) packets: PathBuf,
+    pub(super) ticks: PathBuf,
+    pub(super) events: PathBuf,
+    pub(super) counters: PathBuf,
+}
+
+impl SendboxFiles {
+    pub(super) fn new(dir: &RunDir, site: u8) -> Self {
+        let file = |what| dir.file(&format!("{}.{what}", numbered("sendbox", site)));
         Self {
-            link_packets: dir.file("link.packets"),
-            link_counters: dir.file("link.counters"),
-            sendbox_packets: dir.file("sendbox.packets"),
-            sendbox_ticks: dir.file("sendbox.ticks"),
-            sendbox_events: dir.file("sendbox.events"),
-            sendbox_counters: dir.file("sendbox.counters"),
+            packets: file("packets"),
+            ticks: file("ticks"),
+            events: file("events"),
+            counters: file("counters"),
         }
     }
 }
 
-/// Starts the link, the sendbox and, where there is a bundle to watch, the receivebox.
+/// Starts the link, the sendboxes and, where there are bundles to watch, the receivebox.
 pub(super) fn start(
     job: &Job<'_>,
     dir: &RunDir,
     network: &Network,
     processes: &mut Processes,
 ) -> Result<(), EngineError> {
-    let files = Files::new(dir);
     let at = |place| exec::open_namespace(&network.namespace(place));
     processes.start(dir, "link", Kind::Link, at(Place::Path)?, ["link-emulator"])?;
-    processes.tell_last(&link(job, &files)?)?;
+    processes.tell_last(&link(job, LinkFiles::new(dir))?)?;
 
-    let key = dir.file("bundle.key");
-    let sendbox = write(dir, "sendbox.toml", sendbox(job, &key))?;
+    let key = |site| dir.file(&numbered("bundle", site)).with_extension("key");
+    let sites = 0..fit::sites(job);
     if let Sendbox::Bundle(_) = job.arm.sendbox {
         let program = std::env::current_exe().map_err(EngineError::io("finding this program"))?;
-        exec::run(Command::new(program).arg("keygen").arg(&key), "")?;
+        for site in sites.clone() {
+            exec::run(Command::new(&program).arg("keygen").arg(key(site)), "")?;
+        }
         write(dir, RECEIVEBOX_FILE, receivebox(job, &key))?;
         start_receivebox(dir, network, processes)?;
     }
-    let args = [
-        ("--config", sendbox),
-        ("--packet-log", files.sendbox_packets),
-        ("--tick-log", files.sendbox_ticks),
-        ("--event-log", files.sendbox_events),
-        ("--counters", files.sendbox_counters),
-    ];
-    let args = args.into_iter().flat_map(|(flag, file)| [PathBuf::from(flag), file]);
-    let args = std::iter::once("sendbox".into()).chain(args);
-    processes.start(dir, "sendbox", Kind::Box, at(Place::Sendbox)?, args)
+    for site in sites {
+        let name = numbered("sendbox", site);
+        let config = write(dir, &format!("{name}.toml"), sendbox(job, site, &key(site)))?;
+        let files = SendboxFiles::new(dir, site);
+        let args = [
+            ("--config", config),
+            ("--packet-log", files.packets),
+            ("--tick-log", files.ticks),
+            ("--event-log", files.events),
+            ("--counters", files.counters),
+        ];
+        let args = args.into_iter().flat_map(|(flag, file)| [PathBuf::from(flag), file]);
+        let args = std::iter::once("sendbox".into()).chain(args);
+        processes.start(dir, &name, Kind::Box, at(Place::Sendbox(site))?, args)?;
+    }
+    Ok(())
 }
 
 /// Starts the receivebox whose file is written, for the first time or again.
@@ -96,7 +112,7 @@ fn write(dir: &RunDir, name: &str, text: String) -> Result<PathBuf, EngineError>
     Ok(path)
 }
 
-fn link(job: &Job<'_>, files: &Files) -> Result<LinkSpec, EngineError> {
+fn link(job: &Job<'_>, files: LinkFiles) -> Result<LinkSpec, EngineError> {
     let path = job.scenario.path;
     let full = path.rate.bytes_in(job.scenario.length()).0 / FRAME;
     let neck = match job.arm.queue.by {
@@ -107,17 +123,21 @@ fn link(job: &Job<'_>, files: &Files) -> Result<LinkSpec, EngineError> {
             NeckSpec::Forebay { queue }
         }
     };
+    // The cross traffic's port has its number even if nothing comes from there, as in the simulator.
+    let sites = fit::sites(job);
+    let cross = (has_cross(job) || sites > 1).then(|| CROSS.to_owned());
+    let others = cross.into_iter().chain((1..sites).map(left)).collect();
     Ok(LinkSpec {
-        left: LEFT.to_owned(),
+        left: left(0),
         right: RIGHT.to_owned(),
-        cross: has_cross(job).then(|| CROSS.to_owned()),
+        others,
         rate_bps: path.rate.as_bps(),
         delay_ns: path.rtt.0 / 2,
         neck,
-        packet_log: files.link_packets.clone(),
+        packet_log: files.packets,
         // An ACK for each packet and drops as many again, and a margin for short runs.
         packet_limit: 4 * full + 100_000,
-        counters: files.link_counters.clone(),
+        counters: files.counters,
     })
 }
 
@@ -126,18 +146,24 @@ pub(super) fn has_cross(job: &Job<'_>) -> bool {
     job.scenario.traffic.iter().any(|traffic| traffic.from == Origin::Cross)
 }
 
-fn sendbox(job: &Job<'_>, key: &path::Path) -> String {
+/// The bundle of a site: its name and its number on the wire.
+fn bundle(site: u8) -> (String, u16) {
+    (numbered("b", site), u16::from(site) + 1)
+}
+
+fn sendbox(job: &Job<'_>, site: u8, key: &path::Path) -> String {
     let ip = job.scenario.ip;
     let mut text = format!(
         "[sendbox]\ninside = \"{INSIDE}\"\noutside = \"{OUTSIDE}\"\nlisten = \"{}\"\n",
-        Place::Sendbox.socket(ip, SENDBOX_PORT),
+        Place::Sendbox(site).socket(ip, SENDBOX_PORT),
     );
     if let Sendbox::Bundle(Bundle { queue, controller, cross_traffic, multipath }) = job.arm.sendbox
     {
+        let (name, id) = bundle(site);
         // Writing to a string cannot fail.
         let _ = write!(
             text,
-            "[[bundle]]\nname = \"b\"\nid = 1\nprefixes = [\"{}\"]\nreceivebox = \"{}\"\n\
+            "[[bundle]]\nname = \"{name}\"\nid = {id}\nprefixes = [\"{}\"]\nreceivebox = \"{}\"\n\
              key_file = \"{}\"\ncontroller = \"{controller}\"\n\
              cross_traffic = \"{}\"\nmultipath = \"{}\"\n{}",
             Place::SiteB.prefix(ip),
@@ -185,19 +211,25 @@ fn own_limit(queue: Queue, job: &Job<'_>) -> Limit {
     }
 }
 
-fn receivebox(job: &Job<'_>, key: &path::Path) -> String {
+fn receivebox(job: &Job<'_>, key: &dyn Fn(u8) -> PathBuf) -> String {
     let ip = job.scenario.ip;
-    // Cross traffic has the same destinations, so the bundle is told by its sources too.
-    format!(
-        "[receivebox]\ninterface = \"{UP}\"\nlisten = \"{}\"\n\
-         [[bundle]]\nname = \"b\"\nid = 1\nprefixes = [\"{}\"]\nsources = [\"{}\"]\n\
-         sendbox = \"{}\"\nkey_file = \"{}\"\n",
-        Place::Receivebox.socket(ip, RECEIVEBOX_PORT),
-        Place::SiteB.prefix(ip),
-        Place::SiteA.prefix(ip),
-        Place::Sendbox.socket(ip, SENDBOX_PORT),
-        key.display(),
-    )
+    let listen = Place::Receivebox.socket(ip, RECEIVEBOX_PORT);
+    let mut text = format!("[receivebox]\ninterface = \"{UP}\"\nlisten = \"{listen}\"\n");
+    for site in 0..fit::sites(job) {
+        let (name, id) = bundle(site);
+        // Cross traffic and other sites' has the same destinations, so a bundle is told by its
+        // sources too.
+        let _ = write!(
+            text,
+            "[[bundle]]\nname = \"{name}\"\nid = {id}\nprefixes = [\"{}\"]\nsources = [\"{}\"]\n\
+             sendbox = \"{}\"\nkey_file = \"{}\"\n",
+            Place::SiteB.prefix(ip),
+            Place::Site(site).prefix(ip),
+            Place::Sendbox(site).socket(ip, SENDBOX_PORT),
+            key(site).display(),
+        );
+    }
+    text
 }
 
 #[cfg(test)]
@@ -209,7 +241,7 @@ mod tests {
     fn the_sendbox_is_told_the_arms_policy_and_controller() {
         let scenario = &parse("demo.toml".as_ref(), DEMO).unwrap().cells[0];
         let text = |arm: usize| {
-            sendbox(&Job { scenario, arm: &scenario.arms[arm], seed: 1 }, "key".as_ref())
+            sendbox(&Job { scenario, arm: &scenario.arms[arm], seed: 1 }, 0, "key".as_ref())
         };
         assert!(!text(0).contains("[[bundle]]"), "it only forwards");
         let says = "key_file = \"key\"\ncontroller = \"forebay\"\n\
@@ -219,12 +251,34 @@ mod tests {
     }
 
     #[test]
+    fn each_site_has_a_sendbox_and_a_bundle_of_its_own() {
+        let text = DEMO.replacen("[path]", "sites = 2\n[path]", 1);
+        let text = text.replacen("name = \"web\"\n", "name = \"web\"\nsite = 2\n", 1);
+        let scenario = &parse("demo.toml".as_ref(), &text).unwrap().cells[0];
+        let job = Job { scenario, arm: &scenario.arms[2], seed: 1 };
+        let second = sendbox(&job, 1, "k2".as_ref());
+        for says in ["listen = \"10.77.9.11:28316\"", "name = \"b2\"\nid = 2\n", "\"k2\""] {
+            assert!(second.contains(says), "{says}: {second}");
+        }
+        let receivebox = receivebox(&job, &|site| PathBuf::from(format!("k{site}")));
+        for says in [
+            "name = \"b\"\nid = 1\nprefixes = [\"10.77.2.0/24\"]\nsources = [\"10.77.1.0/24\"]",
+            "name = \"b2\"\nid = 2\nprefixes = [\"10.77.2.0/24\"]\nsources = [\"10.77.11.0/24\"]",
+            "sendbox = \"10.77.9.11:28316\"\nkey_file = \"k1\"",
+        ] {
+            assert!(receivebox.contains(says), "{says}: {receivebox}");
+        }
+        let files = LinkFiles { packets: "p".into(), counters: "c".into() };
+        assert_eq!(link(&job, files).unwrap().others, ["fb-cross", "fb-left2"]);
+    }
+
+    #[test]
     fn classes_are_told_by_the_ports_of_their_traffic() {
         let text = DEMO.replace("policy = \"sfq\"", "policy = \"strict\"");
         let text = text.replace("name = \"web\"\n", "name = \"web\"\nclass = 3\n");
         let scenario = &parse("demo.toml".as_ref(), &text).unwrap().cells[0];
         let job = Job { scenario, arm: &scenario.arms[2], seed: 1 };
-        let text = sendbox(&job, "key".as_ref());
+        let text = sendbox(&job, 0, "key".as_ref());
         let class = |name, ports| {
             format!(
                 "[[bundle.class]]\nname = \"{name}\"\n{ports}\

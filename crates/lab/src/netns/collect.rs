@@ -6,10 +6,13 @@ use forebay_dataplane::packet_log;
 use forebay_units::Nanos;
 use serde::de::DeserializeOwned;
 
-use super::boxes::{Files, has_cross};
+use super::addresses::numbered;
+use super::boxes::{LinkFiles, SendboxFiles, has_cross};
+use super::fit;
 use super::programs::Program;
+use super::rundir::RunDir;
 use crate::engine::{EngineError, Job};
-use crate::results::{Request, Run};
+use crate::results::{Event, HopCounters, Request, Run, Tick};
 use crate::scenario::{Origin, Sendbox};
 use crate::traffic::Role;
 
@@ -20,23 +23,32 @@ const LEFT_PORT: u8 = 0;
 pub(super) fn collect(
     job: &Job<'_>,
     start: Nanos,
-    files: &Files,
+    dir: &RunDir,
     programs: &[Program],
 ) -> Result<Run, EngineError> {
+    let link = LinkFiles::new(dir);
     let mut run = Run {
-        bottleneck: packets(&files.link_packets)?,
+        bottleneck: packets(&link.packets)?,
         bundle_source: has_cross(job).then_some(LEFT_PORT),
-        hops: [&files.sendbox_counters, &files.link_counters]
-            .into_iter()
-            .map(|file| lines(file))
-            .collect::<Result<Vec<_>, _>>()?
-            .concat(),
         ..job.record(start)
     };
-    if let Sendbox::Bundle(_) = job.arm.sendbox {
-        run.sendbox = packets(&files.sendbox_packets)?;
-        run.ticks = lines(&files.sendbox_ticks)?;
-        run.events = lines(&files.sendbox_events)?;
+    for site in 0..fit::sites(job) {
+        let files = SendboxFiles::new(dir, site);
+        for hop in lines::<HopCounters>(&files.counters)? {
+            run.hops.push(HopCounters { hop: numbered(&hop.hop, site), ..hop });
+        }
+        if let Sendbox::Bundle(_) = job.arm.sendbox {
+            run.sendbox.extend(packets(&files.packets)?);
+            run.ticks.extend(lines::<Tick>(&files.ticks)?);
+            run.events.extend(lines::<Event>(&files.events)?);
+        }
+    }
+    run.hops.extend(lines::<HopCounters>(&link.counters)?);
+    if fit::sites(job) > 1 {
+        // As one engine that sees all of them writes them down.
+        run.sendbox.sort_by_key(|record| record.time);
+        run.ticks.sort_by_key(|tick| tick.time);
+        run.events.sort_by_key(|event| event.time);
     }
     // Connections are numbered through all request traffics of the bundle.
     let mut before = 0;
@@ -90,7 +102,6 @@ fn lines<T: DeserializeOwned>(file: &Path) -> Result<Vec<T>, EngineError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::results::HopCounters;
 
     #[test]
     fn lines_are_read_up_to_a_cut() {

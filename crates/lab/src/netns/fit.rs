@@ -4,6 +4,14 @@ use crate::engine::{EngineError, Job};
 use crate::link::QueueSpec;
 use crate::scenario::{Arm, Congestion, Fault, Maker, TrafficKind, Transport};
 
+/// Each site is two namespaces and a sendbox's process.
+const MAX_SITES: u8 = 16;
+
+/// How many sites send in a job that was checked.
+pub(super) fn sites(job: &Job<'_>) -> u8 {
+    job.scenario.sites.min(u32::from(MAX_SITES)) as u8
+}
+
 /// Refuses a job that this engine's parts do not have.
 pub(crate) fn check(job: &Job<'_>) -> Result<(), EngineError> {
     match missing(job) {
@@ -23,8 +31,11 @@ fn missing(job: &Job<'_>) -> Option<String> {
     if let Some(special) = scenario.faults.iter().find_map(Fault::special) {
         return Some(special.to_owned());
     }
-    if scenario.sites > 1 || outer.is_some() {
-        return Some("network of several sendboxes".to_owned());
+    if scenario.sites > u32::from(MAX_SITES) {
+        return Some(format!("network of more than {MAX_SITES} sites"));
+    }
+    if outer.is_some() {
+        return Some("bundle around other bundles".to_owned());
     }
     if queue.by == Maker::Forebay && QueueSpec::of(queue, &scenario.path).is_none() {
         return Some(format!("queue \"{queue}\""));

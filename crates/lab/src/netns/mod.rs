@@ -6,6 +6,9 @@
 //!   fb-ID-x  cross ──────────────────────────────── fb-cross ─────┘
 //! ```
 //!
+//! Each further site has a pair of namespaces of its own, `fb-ID-a2` and `fb-ID-s2`, and the link an
+//! interface to it, `fb-left2`.
+//!
 //! Where the bottleneck's queue is the kernel's, the link's namespace has another pair of interfaces,
 //! `fb-queue` with the queueing discipline and `fb-wire`, through which the link sends to itself.
 //!

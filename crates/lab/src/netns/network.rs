@@ -1,19 +1,19 @@
 use std::fs;
 use std::process::Command;
 
-use super::addresses::Place;
+use super::addresses::{Place, numbered};
 use super::qdisc::Timers;
 use super::rundir::RunDir;
-use super::{exec, qdisc};
+use super::{exec, fit, qdisc};
 use crate::engine::{EngineError, Job};
 use crate::scenario::{IpVersion, Maker};
 
 /// An end of a link: where it is and what it is called there.
-type End = (Place, &'static str);
+type End = (Place, String);
 
 pub(super) const INSIDE: &str = "fb-in";
 pub(super) const OUTSIDE: &str = "fb-out";
-pub(super) const LEFT: &str = "fb-left";
+const LEFT: &str = "fb-left";
 pub(super) const RIGHT: &str = "fb-right";
 pub(super) const CROSS: &str = "fb-cross";
 /// With the kernel's queueing discipline, where the bottleneck is the kernel's.
@@ -24,16 +24,31 @@ pub(super) const UP: &str = "fb-up";
 const DOWN: &str = "fb-down";
 const BRIDGE: &str = "fb-br";
 
-const LINKS: [(End, End); 5] = [
-    ((Place::SiteA, "fb-a"), (Place::Sendbox, INSIDE)),
-    ((Place::Sendbox, OUTSIDE), (Place::Path, LEFT)),
-    ((Place::Path, RIGHT), (Place::Receivebox, UP)),
-    ((Place::Receivebox, DOWN), (Place::SiteB, "fb-b")),
-    ((Place::Cross, "fb-x"), (Place::Path, CROSS)),
+/// What all sites share. The last is a bottleneck of the kernel's, if there is one: the link hands
+/// frames in at one end and takes them at the other.
+const SHARED: [[(Place, &str); 2]; 4] = [
+    [(Place::Path, RIGHT), (Place::Receivebox, UP)],
+    [(Place::Receivebox, DOWN), (Place::SiteB, "fb-b")],
+    [(Place::Cross, "fb-x"), (Place::Path, CROSS)],
+    [(Place::Path, QUEUE), (Place::Path, WIRE)],
 ];
 
-/// A bottleneck of the kernel's: the link hands frames in at one end and takes them at the other.
-const NECK: (End, End) = ((Place::Path, QUEUE), (Place::Path, WIRE));
+/// The link's interface towards the sendbox of a site.
+pub(super) fn left(site: u8) -> String {
+    numbered(LEFT, site)
+}
+
+fn links(sites: u8, kernel_neck: bool) -> Vec<[End; 2]> {
+    let own = (0..sites).flat_map(|site| {
+        let (own, sendbox) = (Place::Site(site), Place::Sendbox(site));
+        [
+            [(own, "fb-a".to_owned()), (sendbox, INSIDE.to_owned())],
+            [(sendbox, OUTSIDE.to_owned()), (Place::Path, left(site))],
+        ]
+    });
+    let shared = &SHARED[..SHARED.len() - usize::from(!kernel_neck)];
+    own.chain(shared.iter().map(|ends| ends.map(|(at, name)| (at, name.to_owned())))).collect()
+}
 
 /// Settings of every namespace, against what Linux does for the benefit of hosts that are none of
 /// ours: forwarding, and answering ARP for an address on an interface that does not have it.
@@ -66,7 +81,8 @@ const OFFLOADS: [&str; 10] = ["tso", "off", "gso", "off", "gro", "off", "tx", "o
 /// The namespaces of a run and the links between them; gone when dropped.
 pub(super) struct Network {
     id: String,
-    links: Vec<(End, End)>,
+    places: Vec<Place>,
+    links: Vec<[End; 2]>,
 }
 
 impl Network {
@@ -74,31 +90,34 @@ impl Network {
     pub(super) fn set_up(dir: &RunDir, job: &Job<'_>, timers: Timers) -> Result<Self, EngineError> {
         let (ip, ecn) = (job.scenario.ip, job.scenario.ecn);
         let id = dir.id().to_owned();
-        let names = Place::ALL.map(|place| place.namespace(&id));
+        let sites = fit::sites(job);
+        let places: Vec<Place> = Place::all(sites).collect();
+        let names: Vec<String> = places.iter().map(|place| place.namespace(&id)).collect();
         // Noted before it is there: a run killed in between leaves nothing that is not noted.
         dir.note_namespaces(&names)?;
-        let neck = (job.arm.queue.by == Maker::Kernel).then_some(NECK);
-        let network = Self { id, links: LINKS.into_iter().chain(neck).collect() };
+        let kernel_neck = job.arm.queue.by == Maker::Kernel;
+        let network = Self { id, places, links: links(sites, kernel_neck) };
         exec::batch("ip", None, &lines(names.iter().map(|name| format!("netns add {name}"))))?;
-        for place in Place::ALL {
+        for &place in &network.places {
             network.set(place, &FOR_ALL)?;
+            if let Place::Site(_) | Place::SiteB | Place::Cross = place {
+                network.set(place, &FOR_HOSTS)?;
+                let ecn = if ecn { ECN_ASKED } else { ECN_ANSWERED };
+                network.set(place, &[("ipv4/tcp_ecn", ecn)])?;
+            }
         }
-        for host in [Place::SiteA, Place::SiteB, Place::Cross] {
-            network.set(host, &FOR_HOSTS)?;
-            network.set(host, &[("ipv4/tcp_ecn", if ecn { ECN_ASKED } else { ECN_ANSWERED })])?;
-        }
-        let link = |((left, left_name), (right, right_name)): (End, End)| {
+        let link = |[(left, left_name), (right, right_name)]: &[End; 2]| {
             format!(
                 "link add {left_name} netns {} mtu 1500 type veth peer name {right_name} mtu 1500 netns {}",
                 left.namespace(&network.id),
                 right.namespace(&network.id),
             )
         };
-        exec::batch("ip", None, &lines(network.links.iter().copied().map(link)))?;
-        for place in Place::ALL {
+        exec::batch("ip", None, &lines(network.links.iter().map(link)))?;
+        for &place in &network.places {
             network.configure(place, ip)?;
         }
-        if neck.is_some() {
+        if kernel_neck {
             qdisc::attach(job, timers, &network.namespace(Place::Path), QUEUE)?;
         }
         Ok(network)
@@ -129,9 +148,9 @@ impl Network {
         let devices: Vec<_> = self
             .links
             .iter()
-            .flat_map(|(left, right)| [left, right])
+            .flatten()
             .filter(|(at, _)| *at == place)
-            .map(|(_, device)| *device)
+            .map(|(_, device)| device.as_str())
             .collect();
         let mut batch = vec!["link set lo up".to_owned()];
         for device in &devices {
@@ -143,7 +162,7 @@ impl Network {
         }
         let addressed = match place {
             Place::Path => None,
-            Place::Sendbox => Some(OUTSIDE),
+            Place::Sendbox(_) => Some(OUTSIDE),
             Place::Receivebox => {
                 batch.push(format!("link add {BRIDGE} type bridge mcast_snooping 0"));
                 batch.push(format!("link set {BRIDGE} addrgenmode none"));
@@ -151,7 +170,7 @@ impl Network {
                 batch.push(format!("link set {BRIDGE} up"));
                 Some(BRIDGE)
             }
-            Place::SiteA | Place::SiteB | Place::Cross => devices.first().copied(),
+            Place::Site(_) | Place::SiteB | Place::Cross => devices.first().copied(),
         };
         batch.extend(devices.iter().map(|device| format!("link set {device} up")));
         if let Some(device) = addressed {
@@ -168,7 +187,7 @@ impl Network {
 
 impl Drop for Network {
     fn drop(&mut self) {
-        for place in Place::ALL {
+        for &place in &self.places {
             if let Err(e) = remove_namespace(&self.namespace(place)) {
                 tracing::error!("{e}");
             }

@@ -5,7 +5,7 @@ use forebay_dataplane::clock;
 use forebay_units::Nanos;
 
 use super::addresses::Place;
-use super::boxes::{self, Files};
+use super::boxes;
 use super::faults::Faults;
 use super::network::{Network, QUEUE};
 use super::process::{Kind, Processes};
@@ -101,7 +101,7 @@ pub(crate) fn run_with(
     let faults = faults.into_records(&processes);
     processes.end()?;
     let all: Vec<_> = firsts.into_iter().chain(seconds).collect();
-    let mut run = collect::collect(job, start, &Files::new(&dir), &all)?;
+    let mut run = collect::collect(job, start, &dir, &all)?;
     if job.arm.queue.by == Maker::Kernel {
         // The link has ended, and the queue is empty: the kernel's count is final.
         let counted = Counted::of(&network.namespace(Place::Path), QUEUE)?;

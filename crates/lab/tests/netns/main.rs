@@ -48,8 +48,9 @@ fn tests() -> ExitCode {
         println!("skipped: the netns engine needs root, and said so: {error}");
         return ExitCode::SUCCESS;
     }
-    let tests: [(&str, fn()); 10] = [
+    let tests: [(&str, fn()); 11] = [
         ("all_traffic_flows_and_nothing_is_left", all_traffic_flows_and_nothing_is_left),
+        ("sites_have_boxes_of_their_own", sites_have_boxes_of_their_own),
         ("hosts_that_ask_for_ecn_are_marked", hosts_that_ask_for_ecn_are_marked),
         ("a_queue_of_the_kernel_s_is_accounted_for", a_queue_of_the_kernel_s_is_accounted_for),
         ("a_queue_that_the_kernel_lacks_is_named", a_queue_that_the_kernel_lacks_is_named),
@@ -123,6 +124,26 @@ fn all_traffic_flows_and_nothing_is_left() {
         assert!(link.received > 1_000, "{link:?}");
         assert_eq!(link.received, link.sent + link.policy_drops + link.queued + link.lost);
         assert_eq!(run.ticks.len(), 1);
+    }
+}
+
+fn sites_have_boxes_of_their_own() {
+    let text = include_str!("short.toml").replacen("[path]", "sites = 3\n[path]", 1);
+    let text = text.replacen("name = \"cubic\"", "name = \"cubic\"\nsite = 3", 1);
+    let text = text.replacen("name = \"quic\"", "name = \"quic\"\nsite = 2", 1);
+    let scenario = scenario::parse("short.toml".as_ref(), &text).unwrap().cells.remove(0);
+    let mut traces = Traces::default();
+    let job = Job { scenario: &scenario, arm: &scenario.arms[0], seed: 1 };
+    let run = netns::run(&job, &Interrupt::default(), &mut |_| traces.look(std::process::id()));
+    let run = run.unwrap();
+    traces.assert_seen_and_gone_with(1, 10);
+    let sources: BTreeSet<_> = run.bottleneck.iter().map(|r| r.source).collect();
+    assert_eq!(sources, [0, 2, 3, 4].into(), "site A's, the cross traffic's, and the other sites'");
+    let hops: Vec<_> = run.hops.iter().map(|hop| hop.hop.as_str()).collect();
+    assert_eq!(hops, ["sendbox", "sendbox2", "sendbox3", "link"]);
+    assert_eq!(run.ticks.len(), 3);
+    for name in ["cubic", "bbr", "quic", "cbr"] {
+        assert!(run.progress.iter().any(|p| p.traffic == name && p.bytes > 0), "{name}");
     }
 }
 

@@ -40,9 +40,14 @@ impl Traces {
         self.processes.len()
     }
 
-    /// Everything of so many runs was there, and nothing is any more.
+    /// Everything of so many runs with one site was there, and nothing is any more.
     pub(crate) fn assert_seen_and_gone(&self, runs: usize) {
-        assert_eq!((self.directories.len(), self.namespaces.len()), (runs, 6 * runs));
+        self.assert_seen_and_gone_with(runs, 6);
+    }
+
+    /// The same of runs with so many namespaces each.
+    pub(crate) fn assert_seen_and_gone_with(&self, runs: usize, namespaces: usize) {
+        assert_eq!((self.directories.len(), self.namespaces.len()), (runs, namespaces * runs));
         assert!(!self.processes.is_empty());
         self.assert_processes_end();
         for path in self.directories.iter().chain(&self.namespaces) {
