@@ -59,18 +59,6 @@ fn best(rules: &[BundleRule], source: &IpNet, destination: &IpNet) -> Option<usi
     rules.iter().enumerate().filter_map(fit).max_by_key(|(d, s, _)| (*d, *s)).map(|(_, _, i)| i)
 }
 
-/// `struct prefix` of bpf/receivebox.bpf.c: IPv4 is looked up as `::ffff:a.b.c.d`.
-pub(super) fn trie_key(prefix: &IpNet) -> [u8; 20] {
-    let (length, address) = match prefix {
-        IpNet::V4(p) => (96 + u32::from(p.prefix_len()), p.network().to_ipv6_mapped()),
-        IpNet::V6(p) => (u32::from(p.prefix_len()), p.network()),
-    };
-    let mut key = [0; 20];
-    key[..4].copy_from_slice(&length.to_ne_bytes());
-    key[4..].copy_from_slice(&address.octets());
-    key
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -112,12 +100,5 @@ mod tests {
         assert_eq!(bundle_of(&plan, "192.0.2.1", "10.2.0.1"), Some(0));
         assert_eq!(bundle_of(&plan, "2001:db8::1", "fd00:2::1"), Some(0));
         assert_eq!(bundle_of(&plan, "2001:db8::1", "fd00:3::1"), None);
-    }
-
-    #[test]
-    fn ipv4_lies_in_the_mapped_range() {
-        let key = trie_key(&"10.2.3.4/16".parse().unwrap());
-        assert_eq!(key[..4], 112u32.to_ne_bytes());
-        assert_eq!(key[14..], [0xff, 0xff, 10, 2, 0, 0]);
     }
 }

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+// The sendbox over the kernel's queues: tells the queues which bundle a packet is of, and sees each
+// packet again when it leaves them for the device, where it counts it and reports boundary packets.
+#include <linux/bpf.h>
+#include <linux/pkt_cls.h>
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_core_read.h>
+#include "skb.h"
+
+struct ns_common {
+	unsigned int inum;
+} FB_KERNEL_TYPE;
+
+struct net {
+	struct ns_common ns;
+} FB_KERNEL_TYPE;
+
+typedef struct {
+	struct net *net;
+} FB_KERNEL_TYPE possible_net_t;
+
+struct net_device {
+	int ifindex;
+	possible_net_t nd_net;
+} FB_KERNEL_TYPE;
+
+// Which bundle a destination is of. The same for queueing and for counting.
+LPM_TRIE(bundles);
+
+// How many classes the flows of a bundle share, where the kernel has no fair queue of its own.
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u32);
+} flow_classes SEC(".maps");
+
+// What was last counted on this CPU, until its driver has said that it took it.
+struct offered {
+	void *skb;
+	__u32 bundle, bytes, packets, unused;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct offered);
+} offers SEC(".maps");
+
+static __always_inline int is_ours(struct net_device *dev)
+{
+	return (__u32)BPF_CORE_READ(dev, ifindex) == settings.device &&
+	       BPF_CORE_READ(dev, nd_net.net, ns.inum) == settings.namespace;
+}
+
+// net_dev_start_xmit(skb, dev): after the qdisc, after software segmentation where the device does
+// none, and just before the driver.
+SEC("raw_tp/net_dev_start_xmit")
+int fb_sight(struct bpf_raw_tracepoint_args *ctx)
+{
+	struct sk_buff *skb = (void *)ctx->args[0];
+	__u32 zero = 0, *bundle;
+
+	if (!is_ours((void *)ctx->args[1]))
+		return 0;
+	struct look *look = bpf_map_lookup_elem(&looks, &zero);
+	struct offered *offered = bpf_map_lookup_elem(&offers, &zero);
+	if (!look || !offered)
+		return 0;
+	offered->skb = 0;
+	__u32 len = BPF_CORE_READ(skb, len), captured = len - BPF_CORE_READ(skb, data_len);
+	if (captured > FB_WINDOW)
+		captured = FB_WINDOW;
+	if (bpf_probe_read_kernel(look->window, captured, BPF_CORE_READ(skb, data)))
+		return 0;
+	look->captured = captured;
+	if (!fb_look_at(look, skb, len) || !(bundle = longest(&bundles, look->headers.dst)))
+		return 0;
+	offered->bundle = *bundle;
+	offered->packets = look->segments;
+	offered->bytes = fb_look_count(look, len, offered->bundle);
+	offered->skb = skb;
+	return 0;
+}
+
+// net_dev_xmit(skb, rc, dev, len): the driver's answer. A packet that it did not take for want of
+// room will be offered again: so it has not been sent. If it was a boundary packet it will be
+// reported again, too; the loop takes two marks of one fingerprint for ambiguous and uses neither.
+SEC("raw_tp/net_dev_xmit")
+int fb_sight_answer(struct bpf_raw_tracepoint_args *ctx)
+{
+	const int tx_busy = 0x10; // NETDEV_TX_BUSY
+	void *skb = (void *)ctx->args[0];
+	__u32 zero = 0;
+
+	if ((int)ctx->args[1] != tx_busy || !is_ours((void *)ctx->args[2]))
+		return 0;
+	struct offered *offered = bpf_map_lookup_elem(&offers, &zero);
+	if (!offered || offered->skb != skb)
+		return 0;
+	offered->skb = 0;
+	struct counts *c = bpf_map_lookup_elem(&counts, &offered->bundle);
+	if (c) {
+		__sync_fetch_and_add(&c->bytes, -(__u64)offered->bytes);
+		__sync_fetch_and_add(&c->packets, -(__u64)offered->packets);
+	}
+	return 0;
+}
+
+// On the root qdisc: the class of a bundle has its number, counted from 1, as minor id. What is in
+// no bundle is left to the qdisc's default. See crates/dataplane/src/kernel/class.rs.
+SEC("tc")
+int fb_classify(struct __sk_buff *ctx)
+{
+	void *data = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
+	struct fb_headers h;
+	__u32 *bundle;
+
+	if (!fb_parse(data, end, &h) || !(bundle = longest(&bundles, h.dst)))
+		return TC_ACT_UNSPEC;
+	ctx->tc_classid = *bundle + 1;
+	// A tracepoint sees only what is in the packet's first piece. That holds all headers, and
+	// where the fingerprint is of payload, it has to hold that, too.
+	__u32 need = (__u32)h.transport_offset + 8 + FB_OTHER_PAYLOAD, len = ctx->len;
+	if (need > len)
+		need = len;
+	int has_id = h.flags & FB_IS_FRAGMENT || (h.version == 4 && h.id);
+	if (!has_id && h.protocol != FB_TCP && data + need > end)
+		bpf_skb_pull_data(ctx, need);
+	return TC_ACT_OK;
+}
+
+// On a bundle's own qdisc: one of its classes 1 to `flow_classes`, by the hash by which the
+// kernel's own fair queues tell flows apart.
+SEC("tc")
+int fb_flow(struct __sk_buff *ctx)
+{
+	__u32 zero = 0, *classes = bpf_map_lookup_elem(&flow_classes, &zero);
+
+	if (!classes || !*classes)
+		return TC_ACT_UNSPEC;
+	ctx->tc_classid = 1 + (((__u64)bpf_get_hash_recalc(ctx) * *classes) >> 32);
+	return TC_ACT_OK;
+}
+
+char LICENSE[] SEC("license") = "Dual MIT/GPL";
