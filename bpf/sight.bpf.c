@@ -7,6 +7,9 @@
 #include <bpf/bpf_core_read.h>
 #include "skb.h"
 
+// As in crates/dataplane/src/kernel/mod.rs.
+#define MAX_BUNDLES 16384
+
 struct ns_common {
 	unsigned int inum;
 } FB_KERNEL_TYPE;
@@ -27,13 +30,47 @@ struct net_device {
 // Which bundle a destination is of. The same for queueing and for counting.
 LPM_TRIE(bundles);
 
-// How many classes the flows of a bundle share, where the kernel has no fair queue of its own.
+// The classes of a bundle that has several: for every value of a field those that it is welcome in,
+// as bits.
+struct classes {
+	__u8 dscp[64];
+	__u8 any_port, any_prefix;
+	__u8 last; // takes what fits in no other
+};
+
+struct class_port {
+	__u32 bundle, port;
+};
+
+struct class_prefix {
+	__u32 length; // the bundle's 32 bits included
+	__u32 bundle;
+	__u8 address[16];
+};
+
 struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, MAX_BUNDLES);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__type(key, __u32);
+	__type(value, struct classes);
+} classes SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, MAX_PREFIXES);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, struct class_port);
 	__type(value, __u32);
-} flow_classes SEC(".maps");
+} class_ports SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LPM_TRIE);
+	__uint(max_entries, MAX_PREFIXES);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, struct class_prefix);
+	__type(value, __u32);
+} class_prefixes SEC(".maps");
 
 // What was last counted on this CPU, until its driver has said that it took it.
 struct offered {
@@ -108,8 +145,46 @@ int fb_sight_answer(struct bpf_raw_tracepoint_args *ctx)
 	return 0;
 }
 
+static __always_inline __u32 port_classes(__u32 bundle, __u32 port)
+{
+	struct class_port key = { bundle, port };
+	__u32 *bits = bpf_map_lookup_elem(&class_ports, &key);
+
+	return bits ? *bits : 0;
+}
+
+static __always_inline __u32 prefix_classes(__u32 bundle, const __u8 *address)
+{
+	struct class_prefix key = { .length = 32 + 128, .bundle = bundle };
+
+	__builtin_memcpy(key.address, address, 16);
+	__u32 *bits = bpf_map_lookup_elem(&class_prefixes, &key);
+	return bits ? *bits : 0;
+}
+
+// The first class of the bundle that takes the packet.
+static __always_inline __u32 class_of(__u32 bundle, const struct fb_headers *h)
+{
+	struct classes *c = bpf_map_lookup_elem(&classes, &bundle);
+
+	if (!c)
+		return 0;
+	__u32 fit = c->dscp[h->traffic_class >> 2], port = c->any_port, prefix = c->any_prefix;
+	if (fit & ~port && h->flags & FB_HAS_PORTS)
+		port |= port_classes(bundle, h->src_port) | port_classes(bundle, h->dst_port);
+	fit &= port;
+	if (fit & ~prefix)
+		prefix |= prefix_classes(bundle, h->src) | prefix_classes(bundle, h->dst);
+	fit &= prefix;
+	for (__u32 i = 0; i < 8; i++)
+		if (fit >> i & 1)
+			return i;
+	return c->last;
+}
+
 // On the root qdisc: the class of a bundle has its number, counted from 1, as minor id. What is in
-// no bundle is left to the qdisc's default. See crates/dataplane/src/kernel/class.rs.
+// no bundle is left to the qdisc. The class within the bundle is left in cb[0], where what chooses
+// among the bundle's queues finds it.
 SEC("tc")
 int fb_classify(struct __sk_buff *ctx)
 {
@@ -119,7 +194,10 @@ int fb_classify(struct __sk_buff *ctx)
 
 	if (!fb_parse(data, end, &h) || !(bundle = longest(&bundles, h.dst)))
 		return TC_ACT_UNSPEC;
+	if (*bundle >= MAX_BUNDLES)
+		return TC_ACT_UNSPEC;
 	ctx->tc_classid = *bundle + 1;
+	ctx->cb[0] = class_of(*bundle, &h);
 	// A tracepoint sees only what is in the packet's first piece. That holds all headers, and
 	// where the fingerprint is of payload, it has to hold that, too.
 	__u32 need = (__u32)h.transport_offset + 8 + FB_OTHER_PAYLOAD, len = ctx->len;
@@ -128,19 +206,6 @@ int fb_classify(struct __sk_buff *ctx)
 	int has_id = h.flags & FB_IS_FRAGMENT || (h.version == 4 && h.id);
 	if (!has_id && h.protocol != FB_TCP && data + need > end)
 		bpf_skb_pull_data(ctx, need);
-	return TC_ACT_OK;
-}
-
-// On a bundle's own qdisc: one of its classes 1 to `flow_classes`, by the hash by which the
-// kernel's own fair queues tell flows apart.
-SEC("tc")
-int fb_flow(struct __sk_buff *ctx)
-{
-	__u32 zero = 0, *classes = bpf_map_lookup_elem(&flow_classes, &zero);
-
-	if (!classes || !*classes)
-		return TC_ACT_UNSPEC;
-	ctx->tc_classid = 1 + (((__u64)bpf_get_hash_recalc(ctx) * *classes) >> 32);
 	return TC_ACT_OK;
 }
 

@@ -2,6 +2,7 @@
 //! at both boxes (`bpf/bundles.h`).
 
 use std::cell::RefCell;
+use std::net::Ipv4Addr;
 use std::os::fd::RawFd;
 use std::rc::Rc;
 
@@ -135,6 +136,13 @@ pub(crate) fn trie_key(prefix: &IpNet) -> [u8; 20] {
     key[..4].copy_from_slice(&length.to_ne_bytes());
     key[4..].copy_from_slice(&address.octets());
     key
+}
+
+/// Whether an IPv6 prefix is so short that the range that IPv4 is looked up in lies within it. It
+/// would match every IPv4 packet that nothing else does; a trie with such a prefix needs an entry
+/// of its own for all of IPv4, if only to say that it means nothing.
+pub(crate) fn covers_ipv4(prefix: &IpNet) -> bool {
+    matches!(prefix, IpNet::V6(p) if p.contains(&Ipv4Addr::UNSPECIFIED.to_ipv6_mapped()))
 }
 
 fn u64_at(raw: &[u8], at: usize) -> u64 {

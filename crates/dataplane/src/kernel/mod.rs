@@ -1,8 +1,9 @@
 //! A sendbox over the kernel's own queues: what BPF does for it. The queues themselves are made by
 //! netlink, elsewhere.
 //!
-//! [`Sight`] is two eyes on one device. Its classifiers tell the queues which bundle, and which flow
-//! class, a packet is of ([`class`] has the numbers). And it sees each packet again as it leaves the
+//! [`Sight`] is two eyes on one device. Its classifier tells the queues which bundle a packet is of:
+//! bundle `i`'s class has the minor number `i + 1`, and what is in none is left to the root qdisc. It
+//! leaves the class within the bundle in the packet's `cb[0]`, for the filter below. And it sees each packet again as it leaves the
 //! queues for the driver, counts it and reports the epoch boundary packets, as a
 //! [`Sampler`](crate::Sampler) does where they arrive.
 //!
@@ -29,36 +30,45 @@
 //!
 //! # What is bounded
 //!
-//! [`class::MAX_BUNDLES`] bundles, [`MAX_PREFIXES`] prefixes: more are an error. The ring of reports
+//! [`MAX_BUNDLES`] bundles of [`MAX_CLASSES`] classes; [`MAX_PREFIXES`] prefixes of bundles, and as
+//! many of classes, and ports of classes: more are an error. The ring of reports
 //! holds 256 KiB; what finds it full is lost and counted. Of a super-packet, 512 segments are looked
 //! at and the rest is only counted.
 
-pub mod class;
+mod classes;
 
 use std::collections::HashMap;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use ipnet::IpNet;
-use libbpf_rs::{Link, MapCore, Object};
+use ipnet::{IpNet, Ipv4Net};
+use libbpf_rs::{Link, MapCore};
 
 use crate::bpf;
 pub use crate::bundles::MAX_PREFIXES;
-use crate::bundles::{self, Bundles, Counts, Sample, trie_key};
+use crate::bundles::{self, Bundles, Counts, Sample, covers_ipv4, trie_key};
 use crate::error::Error;
 use crate::netdev::Netdev;
-use class::{MAX_BUNDLES, MAX_FLOW_CLASSES};
+use classes::Tables;
+pub use classes::{ClassRule, MAX_CLASSES};
+
+/// Bundles that a device may have: as many as the tree of queues has names for.
+pub const MAX_BUNDLES: usize = 16_384;
+
+/// What the trie says of destinations that are in no bundle, where it has to say something.
+const NO_BUNDLE: u32 = u32::MAX;
 
 const BTF: &str = "/sys/kernel/btf/vmlinux";
 
 /// The programs that see a device's packets leave; they go when this value, or this process, goes.
 pub struct Sight {
     /// Dropped first: nothing is seen after that.
-    _links: [Link; 2],
+    _links: Option<[Link; 2]>,
     bundles: Bundles,
     /// What is in the trie.
     prefixes: HashMap<IpNet, u32>,
+    classes: HashMap<usize, Tables>,
 }
 
 impl Sight {
@@ -79,9 +89,10 @@ impl Sight {
                  there is no /sys/kernel/btf/vmlinux); use `dataplane = \"user\"`",
             ));
         }
-        let object = load((netdev.index, namespace()?))?;
+        let unattached = Self::load((netdev.index, namespace()?))?;
+        let object = &unattached.bundles.object;
         let attach = |program: &str, tracepoint: &str| {
-            bpf::program(&object, program)?.attach_raw_tracepoint(tracepoint).map_err(|e| {
+            bpf::program(object, program)?.attach_raw_tracepoint(tracepoint).map_err(|e| {
                 match e.kind() {
                     libbpf_rs::ErrorKind::NotFound => Error::Kernel(
                         "raw tracepoints on transmission (CONFIG_BPF_EVENTS, CONFIG_TRACEPOINTS); \
@@ -94,7 +105,18 @@ impl Sight {
         // The answers first: no packet is counted whose refusal would not be seen.
         let answer = attach("fb_sight_answer", "net_dev_xmit")?;
         let links = [attach(bpf::SIGHT.name, "net_dev_start_xmit")?, answer];
-        Ok(Self { _links: links, bundles: Bundles::new(object)?, prefixes: HashMap::new() })
+        Ok(Self { _links: Some(links), ..unattached })
+    }
+
+    /// Loads the programs for a device, attached to nothing yet.
+    fn load(device: (u32, u32)) -> Result<Self, Error> {
+        let settings = bpf::Settings { device, ..bpf::Settings::of_this_kernel() };
+        let object = bpf::SIGHT.load(|open| {
+            settings.write(open)?;
+            bundles::make_room(open, MAX_BUNDLES)
+        })?;
+        let (bundles, prefixes, classes) = (Bundles::new(object)?, HashMap::new(), HashMap::new());
+        Ok(Self { _links: None, bundles, prefixes, classes })
     }
 
     /// Says which destinations are whose: those of `bundles[i]` are bundle `i`'s, and where several
@@ -106,8 +128,11 @@ impl Sight {
     /// refuses.
     pub fn set_bundles(&mut self, bundles: &[Vec<IpNet>]) -> Result<(), Error> {
         let all = bundles.iter().enumerate();
-        let wanted: HashMap<_, _> =
+        let mut wanted: HashMap<_, _> =
             all.flat_map(|(i, b)| b.iter().map(move |p| (p.trunc(), i as u32))).collect();
+        if wanted.keys().any(covers_ipv4) {
+            wanted.entry(IpNet::V4(Ipv4Net::default())).or_insert(NO_BUNDLE);
+        }
         for (what, given, max) in [
             ("bundles", bundles.len(), MAX_BUNDLES),
             ("prefixes of bundles", wanted.len(), MAX_PREFIXES),
@@ -173,52 +198,87 @@ impl Sight {
         self.bundles.samples_lost()
     }
 
-    /// The program for a cls_bpf filter, direct action, on the root qdisc: a packet's class is that
-    /// of its bundle ([`class::Handle::of_bundle`]). A filter keeps the program when this value goes.
+    /// Says which classes a bundle has, in order, without the last, which takes what fits in no
+    /// other; without any there is one class. Packets that pass meanwhile are in an old class, a new
+    /// one, or the last.
+    ///
+    /// # Errors
+    /// If there are too many classes, or too many ports or prefixes in all bundles' together; or if
+    /// the kernel refuses.
+    pub fn set_classes(&mut self, bundle: usize, rules: &[ClassRule]) -> Result<(), Error> {
+        if rules.len() >= MAX_CLASSES {
+            let given = rules.len() + 1;
+            return Err(Error::TooMany { what: "classes of a bundle", given, max: MAX_CLASSES });
+        }
+        let id = (bundle as u32).to_ne_bytes();
+        let [classes, ports, prefixes] = ["classes", "class_ports", "class_prefixes"]
+            .map(|name| bpf::map(&self.bundles.object, name));
+        let (classes, ports, prefixes) = (classes?, ports?, prefixes?);
+        let old = self.classes.remove(&bundle);
+        if let Some(old) = old {
+            let wrap = |e| Error::bpf("removing a class", e);
+            classes.delete(&id).map_err(wrap)?;
+            for (port, _) in old.ports {
+                ports.delete(&port_key(id, port)).map_err(wrap)?;
+            }
+            for (prefix, _) in old.prefixes {
+                prefixes.delete(&prefix_key(id, &prefix)).map_err(wrap)?;
+            }
+        }
+        if rules.is_empty() {
+            return Ok(());
+        }
+        let new = Tables::new(rules);
+        let listed = |tables: &Tables| [tables.ports.len(), tables.prefixes.len()];
+        let sum = |i: usize| -> usize { self.classes.values().map(|t| listed(t)[i]).sum() };
+        for (i, what) in ["ports of classes", "prefixes of classes"].into_iter().enumerate() {
+            let given = sum(i) + listed(&new)[i];
+            if given > MAX_PREFIXES {
+                return Err(Error::TooMany { what, given, max: MAX_PREFIXES });
+            }
+        }
+        for (port, bits) in &new.ports {
+            bpf::update(&ports, &port_key(id, *port), &u32::from(*bits).to_ne_bytes())?;
+        }
+        for (prefix, bits) in &new.prefixes {
+            bpf::update(&prefixes, &prefix_key(id, prefix), &u32::from(*bits).to_ne_bytes())?;
+        }
+        bpf::update(&classes, &id, &new.to_bytes())?;
+        self.classes.insert(bundle, new);
+        Ok(())
+    }
+
+    /// The program for a cls_bpf filter, direct action, on the root qdisc. The filter must have a
+    /// `classid` of that qdisc, since the program sets the minor number only. A filter keeps the
+    /// program, and the bundles' prefixes, when this value goes.
     ///
     /// # Errors
     /// If the descriptor cannot be duplicated.
     pub fn classifier(&self) -> Result<OwnedFd, Error> {
-        self.duplicate("fb_classify")
-    }
-
-    /// The program for one on a bundle's own qdisc: a packet's class there is its flow's.
-    ///
-    /// # Errors
-    /// If the descriptor cannot be duplicated.
-    pub fn flow_classifier(&self) -> Result<OwnedFd, Error> {
-        self.duplicate("fb_flow")
-    }
-
-    /// Into how many classes the flows of each bundle go; none to begin with, which leaves packets
-    /// to the default of the bundle's qdisc.
-    ///
-    /// # Errors
-    /// If there are more than [`MAX_FLOW_CLASSES`], or the kernel refuses.
-    pub fn set_flow_classes(&self, n: u32) -> Result<(), Error> {
-        if n > MAX_FLOW_CLASSES {
-            let (given, max) = (n as usize, MAX_FLOW_CLASSES as usize);
-            return Err(Error::TooMany { what: "classes of flows", given, max });
-        }
-        let map = bpf::map(&self.bundles.object, "flow_classes")?;
-        bpf::update(&map, &0u32.to_ne_bytes(), &n.to_ne_bytes())
-    }
-
-    fn duplicate(&self, program: &str) -> Result<OwnedFd, Error> {
-        let program = bpf::program(&self.bundles.object, program)?;
+        let program = bpf::program(&self.bundles.object, "fb_classify")?;
         let fd: BorrowedFd<'_> = program.as_fd();
         let wrap = |e| Error::system("duplicating a program's descriptor", e);
         fd.try_clone_to_owned().map_err(wrap)
     }
 }
 
-/// Loads the programs for a device, attached to nothing yet.
-fn load(device: (u32, u32)) -> Result<Object, Error> {
-    let settings = bpf::Settings { device, ..bpf::Settings::of_this_kernel() };
-    bpf::SIGHT.load(|open| {
-        settings.write(open)?;
-        bundles::make_room(open, MAX_BUNDLES)
-    })
+/// `struct class_port` of bpf/sight.bpf.c.
+fn port_key(bundle: [u8; 4], port: u16) -> [u8; 8] {
+    let mut key = [0; 8];
+    key[..4].copy_from_slice(&bundle);
+    key[4..].copy_from_slice(&u32::from(port).to_ne_bytes());
+    key
+}
+
+/// `struct class_prefix`: a prefix of the bundle and the address together.
+fn prefix_key(bundle: [u8; 4], prefix: &IpNet) -> [u8; 24] {
+    let plain = trie_key(prefix);
+    let mut key = [0; 24];
+    let length = plain.first_chunk().map_or(0, |l| u32::from_ne_bytes(*l));
+    key[..4].copy_from_slice(&(32 + length).to_ne_bytes());
+    key[4..8].copy_from_slice(&bundle);
+    key[8..].copy_from_slice(&plain[4..]);
+    key
 }
 
 /// The inode of this thread's network namespace: what the kernel tells namespaces apart by.
@@ -226,3 +286,6 @@ fn namespace() -> Result<u32, Error> {
     let wrap = |e| Error::system("asking for the network namespace", e);
     Ok(std::fs::metadata("/proc/thread-self/ns/net").map_err(wrap)?.ino() as u32)
 }
+
+#[cfg(test)]
+mod tests;

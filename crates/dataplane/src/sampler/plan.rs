@@ -7,6 +7,7 @@
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 
 use super::BundleRule;
+use crate::bundles::covers_ipv4;
 
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Plan {
@@ -25,6 +26,9 @@ impl Plan {
             plan.sources.extend(sources(rule));
         }
         for prefixes in [&mut plan.sources, &mut plan.destinations] {
+            if prefixes.iter().any(covers_ipv4) {
+                prefixes.push(IpNet::V4(Ipv4Net::default()));
+            }
             prefixes.sort();
             prefixes.dedup();
         }
@@ -100,5 +104,13 @@ mod tests {
         assert_eq!(bundle_of(&plan, "192.0.2.1", "10.2.0.1"), Some(0));
         assert_eq!(bundle_of(&plan, "2001:db8::1", "fd00:2::1"), Some(0));
         assert_eq!(bundle_of(&plan, "2001:db8::1", "fd00:3::1"), None);
+    }
+
+    #[test]
+    fn all_of_ipv6_is_nothing_of_ipv4() {
+        let plan = Plan::new(&[rule(&[], &["::/0"])]);
+        assert_eq!(bundle_of(&plan, "2001:db8::1", "fd00:2::1"), Some(0));
+        assert!(plan.destinations.contains(&"0.0.0.0/0".parse().unwrap()), "it has an answer");
+        assert_eq!(bundle_of(&plan, "192.0.2.1", "10.2.0.1"), None, "of its own");
     }
 }

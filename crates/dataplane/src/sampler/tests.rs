@@ -94,8 +94,8 @@ fn the_kernel_agrees_on_random_frames() {
         let Some(mut sampler) = load(hook) else { return };
         let mut runner = TestRunner::deterministic();
         let mut random = || frames::any_frame().new_tree(&mut runner).unwrap().current();
-        let packets = (0..4000).filter(|_| sampler.check(&random(), "random")).count();
-        assert!(packets > 2000, "{hook}: most random frames are packets: {packets}");
+        let packets = (0..2000).filter(|_| sampler.check(&random(), "random")).count();
+        assert!(packets > 1000, "{hook}: most random frames are packets: {packets}");
     }
 }
 
@@ -182,7 +182,7 @@ fn a_super_packet_is_seen_as_its_segments() {
     let (Some(mut xdp), Some(mut tc)) = (load(Hook::Xdp), load(Hook::Tc)) else { return };
     let mut runner = TestRunner::deterministic();
     let mut with_many = 0;
-    for _ in 0..1500 {
+    for _ in 0..800 {
         let packet = any_super().new_tree(&mut runner).unwrap().current();
         let segments = packet.cut();
         with_many += usize::from(segments.len() > 2);
@@ -201,7 +201,7 @@ fn a_super_packet_is_seen_as_its_segments() {
         assert_eq!(whole, one_by_one[..looked_at], "{packet:02x?}");
         assert_eq!(tc.counts(0).unwrap(), xdp.counts(0).unwrap(), "{packet:02x?}");
     }
-    assert!(with_many > 300, "super-packets are more than two packets: {with_many}");
+    assert!(with_many > 150, "super-packets are more than two packets: {with_many}");
     assert_eq!((xdp.samples_lost().unwrap(), tc.samples_lost().unwrap()), (0, 0));
 }
 
