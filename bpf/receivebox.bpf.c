@@ -73,16 +73,21 @@ int fb_receivebox(struct xdp_md *ctx)
 SEC("tc")
 int fb_ingress(struct __sk_buff *ctx)
 {
-	__u32 zero = 0, len = ctx->len, *bundle;
+	__u32 zero = 0, len = ctx->len, size = ctx->gso_size, *bundle;
 	struct look *look = bpf_map_lookup_elem(&looks, &zero);
 	__u32 captured = len < FB_WINDOW ? len : FB_WINDOW;
+	struct sk_buff *skb;
 
 	if (!look || !captured || bpf_skb_load_bytes(ctx, 0, look->window, captured))
 		return TC_ACT_UNSPEC;
-	look->captured = captured;
+	if (!fb_look_at(look, captured, ctx->vlan_present ? 4 : 0))
+		return TC_ACT_UNSPEC;
+	if (!(bundle = bundle_of(&look->headers)))
+		return TC_ACT_UNSPEC;
 	// The context that a tc program is given is the packet itself.
-	if (fb_look_at(look, (void *)ctx, len) && (bundle = bundle_of(&look->headers)))
-		fb_look_count(look, len, *bundle);
+	if (size && (skb = fb_look_copy(look, ctx)))
+		fb_look_segments(look, skb, len, size);
+	fb_look_count(look, len, *bundle);
 	return TC_ACT_UNSPEC;
 }
 

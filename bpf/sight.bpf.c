@@ -85,10 +85,20 @@ struct {
 	__type(value, struct offered);
 } offers SEC(".maps");
 
+// Our namespace, once a packet has shown where it is: to be told from others by one read less.
+static struct net *namespace;
+
 static __always_inline int is_ours(struct net_device *dev)
 {
-	return (__u32)BPF_CORE_READ(dev, ifindex) == settings.device &&
-	       BPF_CORE_READ(dev, nd_net.net, ns.inum) == settings.namespace;
+	if ((__u32)BPF_CORE_READ(dev, ifindex) != settings.device)
+		return 0;
+	struct net *net = BPF_CORE_READ(dev, nd_net.net);
+	if (net == namespace)
+		return 1;
+	if (BPF_CORE_READ(net, ns.inum) != settings.namespace)
+		return 0;
+	namespace = net;
+	return 1;
 }
 
 // net_dev_start_xmit(skb, dev): after the qdisc, after software segmentation where the device does
@@ -96,28 +106,33 @@ static __always_inline int is_ours(struct net_device *dev)
 SEC("raw_tp/net_dev_start_xmit")
 int fb_sight(struct bpf_raw_tracepoint_args *ctx)
 {
-	struct sk_buff *skb = (void *)ctx->args[0];
+	void *packet = (void *)ctx->args[0];
 	__u32 zero = 0, *bundle;
+	struct sk_buff *skb;
 
 	if (!is_ours((void *)ctx->args[1]))
 		return 0;
 	struct look *look = bpf_map_lookup_elem(&looks, &zero);
 	struct offered *offered = bpf_map_lookup_elem(&offers, &zero);
-	if (!look || !offered)
+	if (!look || !offered || !(skb = fb_look_copy(look, packet)))
 		return 0;
 	offered->skb = 0;
-	__u32 len = BPF_CORE_READ(skb, len), captured = len - BPF_CORE_READ(skb, data_len);
+	__u32 len = skb->len, captured = len - skb->data_len;
 	if (captured > FB_WINDOW)
 		captured = FB_WINDOW;
-	if (bpf_probe_read_kernel(look->window, captured, BPF_CORE_READ(skb, data)))
+	if (bpf_probe_read_kernel(look->window, captured, skb->data))
 		return 0;
-	look->captured = captured;
-	if (!fb_look_at(look, skb, len) || !(bundle = longest(&bundles, look->headers.dst)))
+	if (!fb_look_at(look, captured, fb_tag_len(skb)))
 		return 0;
+	if (!(bundle = longest(&bundles, look->headers.dst)))
+		return 0;
+	__u32 size = BPF_CORE_READ(fb_shared(skb), gso_size);
+	if (size)
+		fb_look_segments(look, skb, len, size);
 	offered->bundle = *bundle;
 	offered->packets = look->segments;
 	offered->bytes = fb_look_count(look, len, offered->bundle);
-	offered->skb = skb;
+	offered->skb = packet;
 	return 0;
 }
 

@@ -55,6 +55,7 @@ const volatile struct settings {
 // A packet while it is looked at. Too large for BPF's stack: each CPU has one.
 struct look {
 	__u8 window[FB_WINDOW]; // the beginning of the packet
+	__u64 skb[40];          // a copy of the kernel's `sk_buff`: one read is cheaper than many
 	struct fb_headers headers;
 	struct fb_segment segment;
 	struct sample sample; // what will be said of it, or of the segment that was reached
@@ -101,17 +102,41 @@ static __always_inline __u32 fb_tcp_len(struct look *look, __u32 offset)
 	return len >= 20 ? len : 0;
 }
 
+// Copies the packet's `sk_buff`. Returns the copy, NULL if it cannot be read.
+static __always_inline struct sk_buff *fb_look_copy(struct look *look, const void *skb)
+{
+	__u32 size = bpf_core_type_size(struct sk_buff);
+
+	if (size > sizeof(look->skb))
+		size = sizeof(look->skb);
+	return bpf_probe_read_kernel(look->skb, size, skb) ? 0 : (void *)look->skb;
+}
+
+// The bytes of a VLAN tag that is kept beside the packet.
+static __always_inline __u32 fb_tag_len(const struct sk_buff *skb)
+{
+	if (bpf_core_field_exists(skb->vlan_all))
+		return skb->vlan_all ? 4 : 0;
+	const struct sk_buff___before_6_2 *old = (const void *)skb;
+	return BPF_CORE_READ_BITFIELD(old, vlan_present) ? 4 : 0;
+}
+
+static __always_inline struct skb_shared_info *fb_shared(const struct sk_buff *skb)
+{
+	return (void *)(skb->head + skb->end);
+}
+
 // Where the payload of the innermost transport begins, which is what segmentation cuts up; 0 if
 // that cannot be told.
-static __always_inline __u32 fb_gso_payload(struct look *look, struct sk_buff *skb,
-					    unsigned char *head, unsigned char *data, __u32 type)
+static __always_inline __u32 fb_gso_payload(struct look *look, const struct sk_buff *skb,
+					    __u32 type)
 {
 	__u32 transport = look->headers.transport_offset, protocol = look->headers.protocol;
 
 	if (type & FB_GSO_UDP) // leaves as fragments
 		return 0;
 	if (look->is_tunnel) {
-		transport = BPF_CORE_READ(skb, inner_transport_header) - (__u32)(data - head);
+		transport = skb->inner_transport_header - (__u32)(skb->data - skb->head);
 		protocol = type & FB_GSO_UDP_L4 ? FB_UDP : FB_TCP;
 	}
 	if (protocol == FB_UDP)
@@ -122,21 +147,15 @@ static __always_inline __u32 fb_gso_payload(struct look *look, struct sk_buff *s
 	return len ? transport + len : 0;
 }
 
-// Finds out of how many packets the super-packet is, if it is one.
-static __always_inline void fb_look_segments(struct look *look, struct sk_buff *skb, __u32 len)
+// Finds out of how many packets the super-packet is whose segments have `size` bytes of payload.
+static __always_inline void fb_look_segments(struct look *look, const struct sk_buff *skb,
+					     __u32 len, __u32 size)
 {
-	unsigned char *head = BPF_CORE_READ(skb, head), *data = BPF_CORE_READ(skb, data);
-	struct skb_shared_info *shared = (void *)(head + BPF_CORE_READ(skb, end));
-	__u32 size = BPF_CORE_READ(shared, gso_size);
+	__u32 type = BPF_CORE_READ(fb_shared(skb), gso_type);
 
-	look->segment_size = 0;
-	look->segments = look->walk = 1;
-	if (!size)
-		return;
-	__u32 type = BPF_CORE_READ(shared, gso_type);
-	look->is_tunnel = BPF_CORE_READ_BITFIELD_PROBED(skb, encapsulation);
+	look->is_tunnel = BPF_CORE_READ_BITFIELD(skb, encapsulation);
 	look->fixed_id = !!(type & settings.gso_fixed_id);
-	__u32 payload = fb_gso_payload(look, skb, head, data, type);
+	__u32 payload = fb_gso_payload(look, skb, type);
 	// What cannot be taken apart is counted as it is, and has no fingerprint.
 	look->walk = 0;
 	if (size == FB_GSO_BY_FRAGS || !payload || payload >= len)
@@ -149,20 +168,15 @@ static __always_inline void fb_look_segments(struct look *look, struct sk_buff *
 	look->walk = type & FB_GSO_FRAGLIST ? 1 : look->segments;
 }
 
-// Looks at a packet of `len` bytes, of which `look->captured` are in the window. Returns 1 if it is
-// an IP packet, with its destination known.
-static __always_inline int fb_look_at(struct look *look, struct sk_buff *skb, __u32 len)
+// Begins to look at a packet that starts with the `captured` bytes in the window. Returns 1 if it is
+// an IP packet, with its destination known; it counts as one until `fb_look_segments`.
+static __always_inline int fb_look_at(struct look *look, __u32 captured, __u32 tag_len)
 {
-	if (!fb_look_parse(look))
-		return 0;
-	if (bpf_core_field_exists(skb->vlan_all)) {
-		look->tag_len = BPF_CORE_READ(skb, vlan_all) ? 4 : 0;
-	} else {
-		struct sk_buff___before_6_2 *old = (void *)skb;
-		look->tag_len = BPF_CORE_READ_BITFIELD_PROBED(old, vlan_present) ? 4 : 0;
-	}
-	fb_look_segments(look, skb, len);
-	return 1;
+	look->captured = captured;
+	look->tag_len = tag_len;
+	look->segment_size = 0;
+	look->segments = look->walk = 1;
+	return fb_look_parse(look);
 }
 
 // Moves to segment `i`. Returns its bytes on the wire.

@@ -1,5 +1,6 @@
 //! A site, a router and another site: what the router sends on, it has cut up if it was a
 //! super-packet and the next link wants packets.
+#![allow(dead_code, reason = "no test uses all of it")]
 
 use std::io::{Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
