@@ -6,10 +6,13 @@
 mod namespace;
 mod sites;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::CString;
+use std::os::fd::{AsRawFd, OwnedFd};
 
 use forebay_dataplane::kernel::Sight;
 use forebay_dataplane::{BundleRule, Counts, Hook, Netdev, Sample, Sampler, clock};
+use forebay_units::Nanos;
 use namespace::{needs_root, run, within};
 use sites::{FROM, Sites, TO, host, prefixes};
 
@@ -199,4 +202,131 @@ fn devices_that_it_cannot_be_on_are_refused() {
     let error = attach("tun0").unwrap();
     assert!(error.contains("`tun0` is no Ethernet device"), "{error}");
     assert_eq!(attach("eth0"), None, "others are not");
+}
+
+/// A veth whose ring is full refuses a packet, and the qdisc offers it again (since Linux 6.16; before,
+/// it drops). Each packet counts once.
+#[test]
+fn a_packet_that_the_driver_refused_is_counted_when_it_takes_it() {
+    if !needs_root() {
+        return;
+    }
+    let sites = Sites::new();
+    let (a, r) = (&sites.from.0, &sites.router.0);
+    run(&format!("tc -n {a} qdisc add dev eth0 root pfifo limit 100000"));
+    // A thread of its own empties the ring, when it comes to it, and not the sender itself.
+    run(&format!("ip netns exec {r} ethtool -K fbl gro on"));
+    let threaded = "echo 1 > /sys/class/net/fbl/threaded";
+    let mut shell = std::process::Command::new("ip");
+    assert!(shell.args(["netns", "exec", r, "sh", "-c", threaded]).status().unwrap().success());
+    namespace::enter(&r.clone());
+    let rule = BundleRule { sources: prefixes(&FROM), destinations: prefixes(&TO), epoch: 1 << 24 };
+    let netdev = Netdev::find("fbl").unwrap();
+    let arrived = Sampler::attach_at(&netdev, &[rule], Hook::Xdp).unwrap();
+    namespace::enter(&a.clone());
+    let mut sight = Sight::attach(&Netdev::find("eth0").unwrap()).unwrap();
+    sight.set_bundles(&[prefixes(&TO)]).unwrap();
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| (0..4).for_each(|_| sites.udp(host(0), 10_000..20_000, 100, 0)));
+        }
+    });
+    let text = run(&format!("tc -s -n {a} qdisc show dev eth0"));
+    assert!(!text.contains("requeues 0)"), "the ring was never full: {text}");
+    assert_eq!(sight.counts(0).unwrap(), arrived.counts(0).unwrap(), "{text}");
+    assert_eq!(arrived.counts(0).unwrap().packets, 160_000);
+}
+
+/// A program in a file system of BPF's, where `tc` can take it from.
+struct Pinned(std::path::PathBuf);
+
+impl Pinned {
+    fn new(program: &OwnedFd) -> Self {
+        let directory = std::env::temp_dir().join(format!("fb-si{}", std::process::id()));
+        std::fs::create_dir_all(&directory).unwrap();
+        run(&format!("mount -t bpf bpf {}", directory.display()));
+        let pinned = Self(directory);
+        let path = CString::new(pinned.path()).unwrap();
+        // SAFETY: an open descriptor and a C string.
+        let rc = unsafe { libbpf_sys::bpf_obj_pin(program.as_raw_fd(), path.as_ptr()) };
+        assert_eq!(rc, 0);
+        pinned
+    }
+
+    fn path(&self) -> String {
+        format!("{}/classify", self.0.display())
+    }
+}
+
+impl Drop for Pinned {
+    fn drop(&mut self) {
+        let _ = std::process::Command::new("umount").arg(&self.0).status();
+        let _ = std::fs::remove_dir(&self.0);
+    }
+}
+
+/// Waits until as many packets of a bundle have left: queues let go of them at a rate.
+fn leave(sight: &Sight, bundle: usize, packets: u64) {
+    let patience = clock::now() + Nanos::from_secs(10);
+    while sight.counts(bundle).unwrap().packets < packets && clock::now() < patience {
+        std::thread::yield_now();
+    }
+    assert_eq!(sight.counts(bundle).unwrap().packets, packets);
+}
+
+#[test]
+fn the_classifier_finds_a_bundles_class_and_brings_payload_into_sight() {
+    if !needs_root() {
+        return;
+    }
+    let sites = Sites::new();
+    let a = &sites.from.0;
+    namespace::enter(&sites.to.0.clone());
+    let rule = BundleRule { sources: prefixes(&FROM), destinations: prefixes(&TO), epoch: 1 };
+    let mut arrived =
+        Sampler::attach_at(&Netdev::find("eth0").unwrap(), &[rule], Hook::Xdp).unwrap();
+    namespace::enter(&a.clone());
+    let mut sight = Sight::attach(&Netdev::find("eth0").unwrap()).unwrap();
+    sight.set_bundles(&[prefixes(&TO[..1]), prefixes(&TO[1..])]).unwrap();
+    (0..2).for_each(|bundle| sight.set_epoch(bundle, 1).unwrap());
+    run(&format!("tc -n {a} qdisc add dev eth0 root handle fb0: htb"));
+    for class in [1, 2] {
+        let shape = "rate 1gbit quantum 3028";
+        run(&format!("tc -n {a} class add dev eth0 parent fb0: classid fb0:{class} htb {shape}"));
+    }
+    // Of a super-packet without an ID the first segment has a fingerprint: of payload that the
+    // tracepoint does not find where the kernel put it.
+    let datagrams = |sight: &mut Sight, ports, all: u64| {
+        sites.udp(host(1), ports, 10_300, 1000);
+        leave(sight, 1, all * 11);
+        let mut seen = BTreeSet::new();
+        let mut take = |s: Sample| {
+            seen.insert(s.fingerprint);
+        };
+        sight.poll(&mut take).unwrap();
+        seen
+    };
+    assert_eq!(datagrams(&mut sight, 7000..7020, 20).len(), 0, "out of sight");
+    let pinned = Pinned::new(&sight.classifier().unwrap());
+    let program = format!("object-pinned {} classid fb0:", pinned.path());
+    run(&format!("tc -n {a} filter add dev eth0 parent fb0: protocol all bpf da {program}"));
+    let left = datagrams(&mut sight, 8000..8020, 40);
+    assert_eq!(left.len(), 20, "in sight");
+    let mut seen = BTreeSet::new();
+    arrived
+        .poll(|s| {
+            seen.insert(s.fingerprint);
+        })
+        .unwrap();
+    assert!(left.is_subset(&seen), "and what arrives");
+
+    sites.udp(host(0), 9000..9100, 100, 0);
+    sites.udp("10.9.1.1:0".parse().unwrap(), 9000..9100, 100, 0);
+    leave(&sight, 0, 100);
+    let text = run(&format!("tc -s -n {a} class show dev eth0"));
+    let sent: Vec<_> = text.lines().filter(|l| l.contains("Sent")).map(str::trim).collect();
+    let sent = |class: usize| sent[class].split(' ').nth(1).unwrap().parse::<u64>().unwrap();
+    assert_eq!(sent(0), sight.counts(0).unwrap().bytes.0, "{text}");
+    // The kernel's own account of super-packets is of their segments, too.
+    assert_eq!(sent(1), sight.counts(1).unwrap().bytes.0 / 2, "{text}");
 }
