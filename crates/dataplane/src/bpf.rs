@@ -24,11 +24,14 @@ pub(crate) struct Source {
 /// The program on a box's ports.
 pub(crate) const PORT: Source =
     Source { name: "fb_port", elf: include_bytes!(concat!(env!("OUT_DIR"), "/port.bpf.o")) };
-/// The receivebox.
+/// The receivebox before GRO.
 pub(crate) const RECEIVEBOX: Source = Source {
     name: "fb_receivebox",
     elf: include_bytes!(concat!(env!("OUT_DIR"), "/receivebox.bpf.o")),
 };
+/// The receivebox after GRO.
+pub(crate) const INGRESS: Source =
+    Source { name: "fb_ingress", elf: include_bytes!(concat!(env!("OUT_DIR"), "/ingress.bpf.o")) };
 /// What sees a sendbox's packets leave the kernel's queues.
 pub(crate) const SIGHT: Source =
     Source { name: "fb_sight", elf: include_bytes!(concat!(env!("OUT_DIR"), "/sight.bpf.o")) };

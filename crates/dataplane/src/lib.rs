@@ -9,6 +9,9 @@ mod bpf;
 mod bundles;
 pub mod clock;
 mod error;
+#[cfg(test)]
+#[path = "../../wire/tests/common/mod.rs"]
+mod frames;
 mod injector;
 pub mod kernel;
 mod lock;

@@ -8,9 +8,7 @@ use proptest::strategy::ValueTree as _;
 use proptest::test_runner::TestRunner;
 
 use super::*;
-
-#[path = "../../../wire/tests/common/mod.rs"]
-mod frames;
+use crate::frames;
 
 fn prefixes(list: &[&str]) -> Vec<IpNet> {
     list.iter().map(|p| p.parse().unwrap()).collect()

@@ -6,6 +6,7 @@ use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 
 use libbpf_rs::{ProgramMut, TC_INGRESS, TcHook, XdpFlags};
 
+use crate::bpf::{self, Source};
 use crate::error::Error;
 use crate::netdev::Netdev;
 
@@ -28,11 +29,11 @@ impl fmt::Display for Hook {
 }
 
 impl Hook {
-    /// The program for this place, in `bpf/receivebox.bpf.c`.
-    pub(super) fn program(self) -> &'static str {
+    /// The program for this place.
+    pub(super) fn source(self) -> &'static Source {
         match self {
-            Self::Xdp => "fb_receivebox",
-            Self::Tc => "fb_ingress",
+            Self::Xdp => &bpf::RECEIVEBOX,
+            Self::Tc => &bpf::INGRESS,
         }
     }
 }

@@ -71,20 +71,17 @@ impl Sampler {
     /// If the driver has no XDP, or the kernel refuses.
     pub fn attach_at(netdev: &Netdev, rules: &[BundleRule], hook: Hook) -> Result<Self, Error> {
         let sampler = Self::load(rules, hook)?;
-        let program = bpf::program(&sampler.bundles.object, hook.program())?;
+        let program = bpf::program(&sampler.bundles.object, hook.source().name)?;
         let attached = Attached::new(&program, hook, netdev)?;
         Ok(Self { _attached: Some(attached), ..sampler })
     }
 
     /// Loads the program, attached to nothing yet.
     fn load(rules: &[BundleRule], hook: Hook) -> Result<Self, Error> {
-        let settings = bpf::Settings::of_this_kernel();
-        let object = bpf::RECEIVEBOX.load(|open| {
-            for mut program in open.progs_mut() {
-                let wanted = program.name() == hook.program();
-                program.set_autoload(wanted);
+        let object = hook.source().load(|open| {
+            if hook == Hook::Tc {
+                bpf::Settings::of_this_kernel().write(open)?;
             }
-            settings.write(open)?;
             bundles::make_room(open, rules.len())
         })?;
         fill(&object, rules)?;

@@ -9,9 +9,7 @@ use proptest::strategy::ValueTree as _;
 use proptest::test_runner::TestRunner;
 
 use super::*;
-
-#[path = "../../../wire/tests/common/mod.rs"]
-mod frames;
+use crate::frames;
 
 const BOTH: [Hook; 2] = [Hook::Xdp, Hook::Tc];
 
@@ -39,7 +37,7 @@ impl Sampler {
             context_in: (self.hook == Hook::Tc).then_some(&mut context[..]),
             ..ProgramInput::default()
         };
-        let program = bpf::program(&self.bundles.object, self.hook.program()).unwrap();
+        let program = bpf::program(&self.bundles.object, self.hook.source().name).unwrap();
         match program.test_run(input) {
             // XDP_PASS, TC_ACT_UNSPEC.
             Ok(output) => match self.hook {
