@@ -12,7 +12,6 @@ use std::os::fd::{AsRawFd, OwnedFd};
 
 use forebay_dataplane::kernel::Sight;
 use forebay_dataplane::{BundleRule, Counts, Hook, Netdev, Sample, Sampler, clock};
-use forebay_units::Nanos;
 use namespace::{needs_root, run, within};
 use sites::{FROM, Sites, TO, host, prefixes};
 
@@ -267,10 +266,7 @@ impl Drop for Pinned {
 
 /// Waits until as many packets of a bundle have left: queues let go of them at a rate.
 fn leave(sight: &Sight, bundle: usize, packets: u64) {
-    let patience = clock::now() + Nanos::from_secs(10);
-    while sight.counts(bundle).unwrap().packets < packets && clock::now() < patience {
-        std::thread::yield_now();
-    }
+    sites::until(|| sight.counts(bundle).unwrap().packets >= packets);
     assert_eq!(sight.counts(bundle).unwrap().packets, packets);
 }
 

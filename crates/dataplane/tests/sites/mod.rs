@@ -7,6 +7,8 @@ use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use forebay_dataplane::clock;
+use forebay_units::Nanos;
 use ipnet::IpNet;
 
 use crate::namespace::{Namespace, run, within};
@@ -108,4 +110,13 @@ fn set(socket: &impl AsRawFd, level: i32, name: i32, value: i32) {
     // SAFETY: the option's value is an int that lives through the call.
     let rc = unsafe { libc::setsockopt(fd, level, name, (&raw const value).cast(), 4) };
     assert_eq!(rc, 0, "{}", std::io::Error::last_os_error());
+}
+
+/// Waits for something that takes a moment.
+pub(crate) fn until(done: impl Fn() -> bool) {
+    let patience = clock::now() + Nanos::from_secs(10);
+    while !done() {
+        assert!(clock::now() < patience, "it did not happen");
+        std::thread::yield_now();
+    }
 }
