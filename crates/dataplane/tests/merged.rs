@@ -25,7 +25,7 @@ fn mac(namespace: &str, device: &'static str) -> [u8; 6] {
 fn checksum(parts: &[&[u8]]) -> u16 {
     let all = parts.concat();
     let words = all.chunks(2).map(|w| u32::from(w[0]) << 8 | w.get(1).map_or(0, |b| u32::from(*b)));
-    let sum = words.fold(0_u32, |sum, word| sum + word);
+    let sum = words.sum::<u32>();
     let folded = (sum >> 16) + (sum & 0xffff);
     !((folded >> 16) + folded) as u16
 }
