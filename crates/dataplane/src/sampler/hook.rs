@@ -44,7 +44,8 @@ pub(super) enum Attached {
     /// however its process ended.
     Link { _descriptor: OwnedFd },
     /// A filter of the device's clsact qdisc, for kernels without such links at tc (before Linux
-    /// 6.6). It outlives a killed process, counts on for nobody, and is replaced by the next.
+    /// 6.6). It outlives a killed process, counts on for nobody, and is replaced by the next. The
+    /// qdisc, which does nothing by itself, stays: others may have filters there, too.
     Filter(TcHook),
 }
 
@@ -74,7 +75,7 @@ impl Attached {
         }
     }
 
-    fn filter(program: &ProgramMut<'_>, netdev: &Netdev) -> Result<Self, Error> {
+    pub(super) fn filter(program: &ProgramMut<'_>, netdev: &Netdev) -> Result<Self, Error> {
         let wrap = |e| Error::bpf(format!("adding a filter to `{}`", netdev.name), e);
         let mut hook = TcHook::new(program.as_fd());
         hook.ifindex(netdev.index as i32)

@@ -233,3 +233,35 @@ fn the_segments_of_the_vectors_are_found_in_their_super_packets() {
     }
     assert!(found >= 2, "the vectors have segments");
 }
+
+/// What kernels before Linux 6.6 do, which have no links at tc.
+#[test]
+fn a_filter_stands_in_for_a_link_and_goes_with_the_receivebox() {
+    let show = || {
+        let words = ["filter", "show", "dev", "lo", "ingress"];
+        let out = std::process::Command::new("tc").args(words).output().unwrap();
+        String::from_utf8(out.stdout).unwrap()
+    };
+    let alone = move || {
+        let Some(mut sampler) = load(Hook::Tc) else { return };
+        // SAFETY: moves this thread alone, which ends with the test, into a namespace of its own.
+        assert_eq!(unsafe { libc::unshare(libc::CLONE_NEWNET) }, 0);
+        let up = std::process::Command::new("ip").args(["link", "set", "lo", "up"]).status();
+        assert!(up.unwrap().success());
+        let netdev = Netdev::find("lo").unwrap();
+        let program = bpf::program(&sampler.bundles.object, Hook::Tc.source().name).unwrap();
+        // A second one replaces what a dead process left.
+        std::mem::forget(Attached::filter(&program, &netdev).unwrap());
+        let attached = Attached::filter(&program, &netdev).unwrap();
+        assert_eq!(show().matches("handle 0xfb ").count(), 1, "{}", show());
+        let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+        socket.send_to(b"anything", socket.local_addr().unwrap()).unwrap();
+        let mut seen = 0;
+        sampler.poll(|_| seen += 1).unwrap();
+        assert_eq!(seen, 1);
+        assert_eq!(sampler.counts(0).unwrap(), Counts { bytes: Bytes(50), packets: 1 });
+        drop(attached);
+        assert!(!show().contains("fb_ingress"), "{}", show());
+    };
+    std::thread::spawn(alone).join().unwrap();
+}
