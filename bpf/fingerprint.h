@@ -102,9 +102,10 @@ static __always_inline int fb_fnv_udp(void *data, void *data_end, const struct f
 		return 0;
 	if (total < 8 || !fb_at(data, data_end, h->transport_offset, 8))
 		return 0;
+	__u32 payload_len = segment ? segment->payload_len : total - 8;
 	*hash = fb_fnv32(*hash, fb_ports(h));
-	*hash = fb_fnv16(*hash, segment ? segment->payload_len : total - 8);
-	return fb_fnv_bytes(data, data_end, h->transport_offset + 8, total - 8, FB_UDP_PAYLOAD,
+	*hash = fb_fnv16(*hash, payload_len);
+	return fb_fnv_bytes(data, data_end, h->transport_offset + 8, payload_len, FB_UDP_PAYLOAD,
 			    hash);
 }
 

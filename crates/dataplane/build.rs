@@ -4,7 +4,7 @@ use std::env;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-const PROGRAMS: [&str; 2] = ["port", "receivebox"];
+const PROGRAMS: [&str; 4] = ["port", "receivebox", "ingress", "sight"];
 
 fn main() {
     let source = Path::new(&var("CARGO_MANIFEST_DIR")).join("../../bpf");

@@ -1,9 +1,12 @@
 //! Loading the BPF programs that the build compiled.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::sync::Once;
 
+use libbpf_rs::btf::Btf;
+use libbpf_rs::btf::types::Enum;
 use libbpf_rs::query::ProgInfoIter;
 use libbpf_rs::{
     Map, MapCore, MapFlags, Object, ObjectBuilder, OpenObject, PrintLevel, ProgramMut, XdpFlags,
@@ -12,7 +15,7 @@ use libbpf_rs::{
 use crate::error::Error;
 use crate::netdev::Netdev;
 
-/// A compiled program, as an ELF object.
+/// Compiled programs, as an ELF object, by the name of the one that gives the object its purpose.
 pub(crate) struct Source {
     pub(crate) name: &'static str,
     pub(crate) elf: &'static [u8],
@@ -21,14 +24,20 @@ pub(crate) struct Source {
 /// The program on a box's ports.
 pub(crate) const PORT: Source =
     Source { name: "fb_port", elf: include_bytes!(concat!(env!("OUT_DIR"), "/port.bpf.o")) };
-/// The receivebox.
+/// The receivebox before GRO.
 pub(crate) const RECEIVEBOX: Source = Source {
     name: "fb_receivebox",
     elf: include_bytes!(concat!(env!("OUT_DIR"), "/receivebox.bpf.o")),
 };
+/// The receivebox after GRO.
+pub(crate) const INGRESS: Source =
+    Source { name: "fb_ingress", elf: include_bytes!(concat!(env!("OUT_DIR"), "/ingress.bpf.o")) };
+/// What sees a sendbox's packets leave the kernel's queues.
+pub(crate) const SIGHT: Source =
+    Source { name: "fb_sight", elf: include_bytes!(concat!(env!("OUT_DIR"), "/sight.bpf.o")) };
 
 impl Source {
-    /// Loads the program after `prepare` had its way with the maps.
+    /// Loads the programs after `prepare` had its way with them and their maps.
     pub(crate) fn load(
         &self,
         prepare: impl FnOnce(&mut OpenObject) -> Result<(), libbpf_rs::Error>,
@@ -41,9 +50,9 @@ impl Source {
     }
 }
 
-/// The object's program; each object here has one.
-pub(crate) fn program(object: &Object) -> Result<ProgramMut<'_>, Error> {
-    object.progs_mut().next().ok_or_else(|| missing("a program"))
+/// The object's program called `name`.
+pub(crate) fn program<'o>(object: &'o Object, name: &str) -> Result<ProgramMut<'o>, Error> {
+    object.progs_mut().find(|p| p.name() == name).ok_or_else(|| missing(name))
 }
 
 /// The object's map called `name`.
@@ -55,6 +64,44 @@ pub(crate) fn map<'o>(object: &'o Object, name: &str) -> Result<Map<'o>, Error> 
 pub(crate) fn update(map: &Map<'_>, key: &[u8], value: &[u8]) -> Result<(), Error> {
     map.update(key, value, MapFlags::ANY)
         .map_err(|e| Error::bpf(format!("writing to the BPF map {}", map.name().display()), e))
+}
+
+/// `struct settings` of bpf/skb.h.
+#[derive(Clone, Copy)]
+pub(crate) struct Settings {
+    /// The bit of `gso_type` that says that all segments keep the IPv4 ID.
+    pub(crate) gso_fixed_id: u32,
+    /// The index of the device to look at, and the inode of its network namespace.
+    pub(crate) device: (u32, u32),
+}
+
+impl Settings {
+    /// What this kernel calls things; no device.
+    pub(crate) fn of_this_kernel() -> Self {
+        // Its place until Linux 6.17, for kernels that do not tell.
+        let gso_fixed_id = kernel_enum("SKB_GSO_TCP_FIXEDID").unwrap_or(1 << 3);
+        Self { gso_fixed_id, device: (0, 0) }
+    }
+
+    /// Writes them into an object that is about to be loaded.
+    pub(crate) fn write(self, open: &mut OpenObject) -> Result<(), libbpf_rs::Error> {
+        let words = [self.gso_fixed_id, self.device.0, self.device.1].map(u32::to_ne_bytes);
+        let is_settings = |name: &OsStr| name.as_bytes().ends_with(b".rodata");
+        match open.maps_mut().find(|m| is_settings(m.name())) {
+            Some(mut map) => map.set_initial_value(words.as_flattened()),
+            None => Err(io::Error::from(io::ErrorKind::NotFound).into()),
+        }
+    }
+}
+
+/// The value of an enumerator of the running kernel, which need not be what its headers said.
+fn kernel_enum(name: &str) -> Option<u32> {
+    let btf = Btf::from_vmlinux().ok()?;
+    let has_name = |n: Option<&OsStr>| n.is_some_and(|n| n == name);
+    btf.type_by_kind::<Enum<'_>>().find_map(|e| {
+        let member = e.iter().find(|m| has_name(m.name));
+        member.map(|m| m.value as u32)
+    })
 }
 
 /// The XDP program on an interface: its kernel id and its name.

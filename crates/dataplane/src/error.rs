@@ -32,6 +32,24 @@ pub enum Error {
         /// The kernel's id of the program.
         id: u32,
     },
+    /// Something in a map that has no room for it.
+    #[error("{given} {what}, but there is room for {max}")]
+    TooMany {
+        /// Things of which kind.
+        what: &'static str,
+        /// How many there were.
+        given: usize,
+        /// How many there may be.
+        max: usize,
+    },
+    /// The kernel is too old, or was built without something.
+    #[error("the kernel dataplane needs {0}")]
+    Kernel(&'static str),
+    /// Frames of the interface are not Ethernet's.
+    #[error(
+        "interface `{0}` is no Ethernet device: a bundle's bytes could not be counted as its receivebox does (use the device below it)"
+    )]
+    NotEthernet(String),
     /// A right is missing.
     #[error("{0} needs root (CAP_NET_ADMIN, CAP_NET_RAW and CAP_BPF): run it with sudo")]
     Permission(&'static str),

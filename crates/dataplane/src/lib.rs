@@ -2,13 +2,18 @@
 //!
 //! A box opens its [`Port`]s with [`port::open`] on one [`Pool`] and then loops: receive a batch,
 //! do its work, send a batch, wait. [`Sampler`] is the receivebox's eye: it counts and samples
-//! without touching a packet.
+//! without touching a packet. [`kernel`] is the same for a sendbox whose packets stay in the kernel.
 
 mod af_packet;
 mod bpf;
+mod bundles;
 pub mod clock;
 mod error;
+#[cfg(test)]
+#[path = "../../wire/tests/common/mod.rs"]
+mod frames;
 mod injector;
+pub mod kernel;
 mod lock;
 pub mod netdev;
 mod packet;
@@ -21,6 +26,7 @@ mod sampler;
 pub mod wait;
 mod xdp;
 
+pub use bundles::{Counts, Sample};
 pub use error::Error;
 pub use injector::Injector;
 pub use netdev::Netdev;
@@ -28,4 +34,4 @@ pub use packet::Packet;
 pub use policy::PolicyKind;
 pub use pool::{Frame, Pool};
 pub use port::{Method, Port, PortStats};
-pub use sampler::{BundleRule, Counts, Sample, Sampler};
+pub use sampler::{BundleRule, Hook, Sampler};

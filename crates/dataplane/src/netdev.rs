@@ -23,6 +23,7 @@ pub struct Netdev {
     /// How many receive queues it has.
     pub queues: u32,
     up: bool,
+    ethernet: bool,
 }
 
 impl Netdev {
@@ -45,6 +46,7 @@ impl Netdev {
         let (flags, mtu, sa) = unsafe {
             (flags.ifr_ifru.ifru_flags, mtu.ifr_ifru.ifru_mtu, hardware.ifr_ifru.ifru_hwaddr)
         };
+        let kind = sa.sa_family;
         let mut mac = [0; 6];
         for (to, from) in mac.iter_mut().zip(sa.sa_data) {
             *to = from as u8;
@@ -57,6 +59,7 @@ impl Netdev {
             addresses: addresses(name)?,
             queues: receive_queues(name),
             up: i32::from(flags) & libc::IFF_UP != 0,
+            ethernet: kind == libc::ARPHRD_ETHER || kind == libc::ARPHRD_LOOPBACK,
         })
     }
 
@@ -73,6 +76,11 @@ impl Netdev {
             return Err(Error::Mtu { interface, mtu: self.mtu, max: Pool::MAX_MTU });
         }
         Ok(())
+    }
+
+    /// Whether its frames begin with an Ethernet header.
+    pub(crate) fn is_ethernet(&self) -> bool {
+        self.ethernet
     }
 
     /// Whether a frame is for this interface's own network stack: it carries its MAC address, or
@@ -253,6 +261,7 @@ mod tests {
             addresses: vec!["10.0.0.1".parse().unwrap(), "fd00::1".parse().unwrap()],
             queues: 1,
             up: true,
+            ethernet: true,
         }
     }
 

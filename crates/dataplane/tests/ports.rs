@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod common;
+mod namespace;
 
 use common::{Pair, needs_root};
 use forebay_dataplane::Method;

@@ -176,8 +176,9 @@ impl Fnv1a {
         }
         let payload = usize::from(headers.transport_offset) + 8;
         let payload_len = headers.transport_len.checked_sub(8)?;
+        let payload_len = segment.map_or(payload_len, |s| s.payload_len);
         self.write(&headers.ports?.to_be_bytes());
-        self.write(&segment.map_or(payload_len, |s| s.payload_len).to_be_bytes());
+        self.write(&payload_len.to_be_bytes());
         self.write(frame.get(payload..payload + usize::from(payload_len).min(UDP_PAYLOAD))?);
         Some(())
     }

@@ -253,6 +253,10 @@ for name, build, first_id in [("ipv4-super", v4, 0xFFFE), ("ipv6-super", v6, Non
 vector("udp-super", v4(UDP, Udp(payload).bytes(), 50), Udp(payload).identified(50))
 vector("udp-super-segment-1", v4(UDP, Udp(payload[100:200]).bytes(), 51), Udp(payload[100:200]).identified(51),
        "udp-super 1 100 100")
+# Without an ID, and with less payload in a segment than is hashed.
+vector("udp-short-super", v6(UDP, Udp(payload).bytes()), Udp(payload).plain())
+vector("udp-short-super-segment-0", v6(UDP, Udp(payload[:20]).bytes()), Udp(payload[:20]).plain(),
+       "udp-short-super 0 0 20")
 
 heading("Cut short or malformed, or not IP")
 tcp4, tcp6 = v4(TCP, t.bytes(), 0), v6(TCP, t.bytes())

@@ -1,24 +1,21 @@
-//! The receivebox's eye: an XDP program that counts each bundle's bytes and packets as they arrive
+//! The receivebox's eye: a BPF program that counts each bundle's bytes and packets as they arrive
 //! and reports epoch boundary packets.
 
+mod hook;
 mod plan;
 
-use std::cell::RefCell;
 use std::os::fd::RawFd;
-use std::rc::Rc;
 
-use forebay_units::{Bytes, Nanos};
 use ipnet::IpNet;
-use libbpf_rs::{Link, MapCore, MapFlags, Object, RingBuffer, RingBufferBuilder};
+use libbpf_rs::Object;
 
 use crate::bpf;
+use crate::bundles::{self, Bundles, Counts, Sample, trie_key};
 use crate::error::Error;
 use crate::netdev::Netdev;
-use plan::{Plan, trie_key};
-
-/// The samples that may wait here between two calls of [`Sampler::poll`]; it matches the kernel's
-/// ring, so more cannot come.
-const WAITING: usize = (1 << 18) / size_of::<RawSample>();
+use hook::Attached;
+pub use hook::Hook;
+use plan::Plan;
 
 /// Which packets are a bundle's.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,61 +28,23 @@ pub struct BundleRule {
     pub epoch: u32,
 }
 
-/// What arrived for a bundle so far.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
-    /// Bytes, Ethernet headers included.
-    pub bytes: Bytes,
-    /// Packets.
-    pub packets: u64,
-}
-
-/// An epoch boundary packet that arrived.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Sample {
-    /// Whose: the place of its rule.
-    pub bundle: usize,
-    /// Its fingerprint.
-    pub fingerprint: u32,
-    /// What had arrived, it included.
-    pub counts: Counts,
-    /// The epoch size that made it one.
-    pub epoch: u32,
-    /// When it arrived (`CLOCK_MONOTONIC`).
-    pub time: Nanos,
-}
-
-/// `struct sample` of bpf/receivebox.bpf.c.
-#[repr(C)]
-#[derive(Clone, Copy)]
-struct RawSample {
-    bundle: u32,
-    fingerprint: u32,
-    bytes: u64,
-    packets: u64,
-    time: u64,
-    epoch: u32,
-    unused: u32,
-}
-
 /// The program on an interface; it goes when this value, or this process, goes.
 pub struct Sampler {
     /// Dropped first: nothing arrives after that.
-    _link: Option<Link>,
-    ring: RingBuffer<'static>,
-    waiting: Rc<RefCell<Vec<Sample>>>,
-    object: Object,
+    _attached: Option<Attached>,
+    hook: Hook,
+    bundles: Bundles,
 }
 
 impl Sampler {
     /// Attaches to `netdev`, with a bundle for each of `rules`; where two rules fit a packet, the
     /// longest destination prefix decides, then the longest source prefix.
     ///
+    /// It is attached by XDP in the driver, or at tc's ingress where the driver has no XDP.
+    ///
     /// # Errors
     /// If another XDP program is there, or the kernel refuses.
     pub fn attach(netdev: &Netdev, rules: &[BundleRule]) -> Result<Self, Error> {
-        let sampler = Self::load(rules)?;
-        let program = bpf::program(&sampler.object)?;
         // A port's program is a box's, alive or to be taken over by one: not for us to remove.
         if let Some((id, name)) = bpf::attached(netdev.index)? {
             let interface = netdev.name.clone();
@@ -96,44 +55,51 @@ impl Sampler {
                 Error::ForeignProgram { interface, id }
             });
         }
-        let link = program
-            .attach_xdp(netdev.index as i32)
-            .map_err(|e| Error::bpf(format!("attaching XDP to `{}`", netdev.name), e))?;
-        Ok(Self { _link: Some(link), ..sampler })
+        Self::attach_at(netdev, rules, Hook::Xdp).or_else(|e| match e {
+            e @ Error::Permission(_) => Err(e),
+            e => {
+                tracing::info!("{e}; packets are counted at tc's ingress instead");
+                Self::attach_at(netdev, rules, Hook::Tc)
+            }
+        })
+    }
+
+    /// As [`Sampler::attach`], at the place that is given. At tc it shares the interface with
+    /// whatever else is there.
+    ///
+    /// # Errors
+    /// If the driver has no XDP, or the kernel refuses.
+    pub fn attach_at(netdev: &Netdev, rules: &[BundleRule], hook: Hook) -> Result<Self, Error> {
+        let sampler = Self::load(rules, hook)?;
+        let program = bpf::program(&sampler.bundles.object, hook.source().name)?;
+        let attached = Attached::new(&program, hook, netdev)?;
+        Ok(Self { _attached: Some(attached), ..sampler })
     }
 
     /// Loads the program, attached to nothing yet.
-    fn load(rules: &[BundleRule]) -> Result<Self, Error> {
-        let object = bpf::RECEIVEBOX.load(|open| {
-            for mut map in open.maps_mut() {
-                if map.name() == "counts" || map.name() == "epochs" {
-                    map.set_max_entries(rules.len().max(1) as u32)?;
-                }
+    fn load(rules: &[BundleRule], hook: Hook) -> Result<Self, Error> {
+        let object = hook.source().load(|open| {
+            if hook == Hook::Tc {
+                bpf::Settings::of_this_kernel().write(open)?;
             }
-            Ok(())
+            bundles::make_room(open, rules.len())
         })?;
         fill(&object, rules)?;
+        let bundles = Bundles::new(object)?;
         for (bundle, rule) in rules.iter().enumerate() {
-            write_epoch(&object, bundle, rule.epoch)?;
+            bundles.set_epoch(bundle, rule.epoch)?;
         }
-        let waiting = Rc::new(RefCell::new(Vec::with_capacity(WAITING)));
-        let ring = {
-            let wrap = |e| Error::bpf("opening the sample ring", e);
-            let (waiting, samples) = (Rc::clone(&waiting), bpf::map(&object, "samples")?);
-            let mut builder = RingBufferBuilder::new();
-            let take = move |raw: &[u8]| {
-                waiting.borrow_mut().extend(decode(raw));
-                0
-            };
-            builder.add(&samples, take).map_err(wrap)?;
-            builder.build().map_err(wrap)?
-        };
-        Ok(Self { _link: None, ring, waiting, object })
+        Ok(Self { _attached: None, hook, bundles })
+    }
+
+    /// Where it sees packets.
+    pub fn hook(&self) -> Hook {
+        self.hook
     }
 
     /// A descriptor that becomes readable when samples have come.
     pub fn descriptor(&self) -> RawFd {
-        self.ring.epoll_fd()
+        self.bundles.descriptor()
     }
 
     /// Gives the samples that have come to `each`. Never blocks.
@@ -141,9 +107,7 @@ impl Sampler {
     /// # Errors
     /// If the ring cannot be read.
     pub fn poll(&mut self, each: impl FnMut(Sample)) -> Result<(), Error> {
-        self.ring.consume().map_err(|e| Error::bpf("reading samples", e))?;
-        self.waiting.borrow_mut().drain(..).for_each(each);
-        Ok(())
+        self.bundles.poll(each)
     }
 
     /// Sets the epoch size of a bundle.
@@ -155,7 +119,7 @@ impl Sampler {
     /// If `epoch` is not a power of two.
     pub fn set_epoch(&self, bundle: usize, epoch: u32) -> Result<(), Error> {
         assert!(epoch.is_power_of_two(), "the epoch size is a power of two");
-        write_epoch(&self.object, bundle, epoch)
+        self.bundles.set_epoch(bundle, epoch)
     }
 
     /// What has arrived for a bundle.
@@ -163,12 +127,7 @@ impl Sampler {
     /// # Errors
     /// If the kernel refuses.
     pub fn counts(&self, bundle: usize) -> Result<Counts, Error> {
-        let key = (bundle as u32).to_ne_bytes();
-        let mut raw = [0; 16];
-        bpf::map(&self.object, "counts")?
-            .lookup_into(&key, &mut raw, MapFlags::ANY)
-            .map_err(|e| Error::bpf("reading a bundle's counts", e))?;
-        Ok(Counts { bytes: Bytes(u64_at(&raw, 0)), packets: u64_at(&raw, 8) })
+        self.bundles.counts(bundle)
     }
 
     /// Samples that found the ring full.
@@ -176,35 +135,8 @@ impl Sampler {
     /// # Errors
     /// If the kernel refuses.
     pub fn samples_lost(&self) -> Result<u64, Error> {
-        let each_cpu = bpf::map(&self.object, "samples_lost")?
-            .lookup_percpu(&0u32.to_ne_bytes(), MapFlags::ANY)
-            .map_err(|e| Error::bpf("reading the count of lost samples", e))?;
-        Ok(each_cpu.unwrap_or_default().iter().map(|raw| u64_at(raw, 0)).sum())
+        self.bundles.samples_lost()
     }
-}
-
-fn u64_at(raw: &[u8], at: usize) -> u64 {
-    raw.get(at..at + 8).and_then(|b| b.try_into().ok()).map_or(0, u64::from_ne_bytes)
-}
-
-fn decode(raw: &[u8]) -> Option<Sample> {
-    if raw.len() < size_of::<RawSample>() {
-        return None;
-    }
-    // SAFETY: long enough, and any bits are valid for this structure of integers.
-    let raw = unsafe { raw.as_ptr().cast::<RawSample>().read_unaligned() };
-    Some(Sample {
-        bundle: raw.bundle as usize,
-        fingerprint: raw.fingerprint,
-        counts: Counts { bytes: Bytes(raw.bytes), packets: raw.packets },
-        epoch: raw.epoch,
-        time: Nanos(raw.time),
-    })
-}
-
-fn write_epoch(object: &Object, bundle: usize, epoch: u32) -> Result<(), Error> {
-    let key = (bundle as u32).to_ne_bytes();
-    bpf::update(&bpf::map(object, "epochs")?, &key, &epoch.to_ne_bytes())
 }
 
 /// Writes the rules into the program's maps.
@@ -225,58 +157,4 @@ fn fill(object: &Object, rules: &[BundleRule]) -> Result<(), Error> {
 }
 
 #[cfg(test)]
-mod tests {
-    use libbpf_rs::ProgramInput;
-
-    use super::*;
-
-    /// The vectors that the fingerprint's own crate is tested with: what a frame is called, its
-    /// bytes, and its fingerprint.
-    fn vectors() -> Vec<(&'static str, Vec<u8>, Option<u32>)> {
-        let text = include_str!("../../../wire/vectors/fingerprint.txt");
-        let lines = text.lines().filter(|l| !l.is_empty() && !l.starts_with('#'));
-        let parse = |line: &'static str| {
-            let columns: Vec<_> = line.split(' ').collect();
-            let [name, frame, fingerprint] = columns[..3] else { panic!("{line}") };
-            let hex = |i: usize| u8::from_str_radix(&frame[2 * i..2 * i + 2], 16).expect("hex");
-            let bytes = (0..frame.len() / 2).map(hex).collect();
-            (name, bytes, u32::from_str_radix(fingerprint, 16).ok())
-        };
-        lines.map(parse).collect()
-    }
-
-    /// In the kernel, by its verifier's and JIT's leave, the program sees what the library sees.
-    #[test]
-    fn the_kernel_computes_the_same_fingerprints() {
-        // SAFETY: no arguments, cannot fail.
-        if unsafe { libc::geteuid() } != 0 {
-            eprintln!("skipped: loading BPF programs needs root");
-            return;
-        }
-        let everything = ["0.0.0.0/0", "::/0"].map(|p| p.parse().expect("a prefix"));
-        let rule = BundleRule { sources: vec![], destinations: everything.to_vec(), epoch: 1 };
-        let mut sampler = Sampler::load(&[rule]).expect("the program loads");
-        let (mut packets, mut bytes) = (0, 0);
-        for (name, frame, expected) in vectors() {
-            // The kernel refuses to run a program on less than an Ethernet header.
-            if frame.len() < 14 {
-                continue;
-            }
-            let input = ProgramInput { data_in: Some(&frame), ..ProgramInput::default() };
-            let output = bpf::program(&sampler.object).expect("it is there").test_run(input);
-            assert_eq!(output.expect(name).return_value, 2, "{name}: XDP_PASS");
-            let mut seen = Vec::new();
-            sampler.poll(|sample| seen.push(sample)).expect("samples are read");
-            assert_eq!(seen.iter().map(|s| s.fingerprint).next(), expected, "{name}");
-            let counts = sampler.counts(0).expect("counts are read");
-            if let Some(sample) = seen.first() {
-                assert_eq!(sample.counts, counts, "{name}: the sample counts its own packet");
-                assert_eq!(counts.packets, packets + 1, "{name}");
-                assert_eq!(counts.bytes.0, bytes + frame.len() as u64, "{name}");
-            }
-            (packets, bytes) = (counts.packets, counts.bytes.0);
-        }
-        assert!(packets > 20, "most vectors are packets of the bundle");
-        assert_eq!(sampler.samples_lost().expect("the count is read"), 0);
-    }
-}
+mod tests;

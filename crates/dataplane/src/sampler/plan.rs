@@ -7,6 +7,7 @@
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 
 use super::BundleRule;
+use crate::bundles::covers_ipv4;
 
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Plan {
@@ -25,6 +26,9 @@ impl Plan {
             plan.sources.extend(sources(rule));
         }
         for prefixes in [&mut plan.sources, &mut plan.destinations] {
+            if prefixes.iter().any(covers_ipv4) {
+                prefixes.push(IpNet::V4(Ipv4Net::default()));
+            }
             prefixes.sort();
             prefixes.dedup();
         }
@@ -57,18 +61,6 @@ fn best(rules: &[BundleRule], source: &IpNet, destination: &IpNet) -> Option<usi
         Some((d, longest(&sources(rule), source)?, i))
     };
     rules.iter().enumerate().filter_map(fit).max_by_key(|(d, s, _)| (*d, *s)).map(|(_, _, i)| i)
-}
-
-/// `struct prefix` of bpf/receivebox.bpf.c: IPv4 is looked up as `::ffff:a.b.c.d`.
-pub(super) fn trie_key(prefix: &IpNet) -> [u8; 20] {
-    let (length, address) = match prefix {
-        IpNet::V4(p) => (96 + u32::from(p.prefix_len()), p.network().to_ipv6_mapped()),
-        IpNet::V6(p) => (u32::from(p.prefix_len()), p.network()),
-    };
-    let mut key = [0; 20];
-    key[..4].copy_from_slice(&length.to_ne_bytes());
-    key[4..].copy_from_slice(&address.octets());
-    key
 }
 
 #[cfg(test)]
@@ -115,9 +107,10 @@ mod tests {
     }
 
     #[test]
-    fn ipv4_lies_in_the_mapped_range() {
-        let key = trie_key(&"10.2.3.4/16".parse().unwrap());
-        assert_eq!(key[..4], 112u32.to_ne_bytes());
-        assert_eq!(key[14..], [0xff, 0xff, 10, 2, 0, 0]);
+    fn all_of_ipv6_is_nothing_of_ipv4() {
+        let plan = Plan::new(&[rule(&[], &["::/0"])]);
+        assert_eq!(bundle_of(&plan, "2001:db8::1", "fd00:2::1"), Some(0));
+        assert!(plan.destinations.contains(&"0.0.0.0/0".parse().unwrap()), "it has an answer");
+        assert_eq!(bundle_of(&plan, "192.0.2.1", "10.2.0.1"), None, "of its own");
     }
 }

@@ -129,7 +129,7 @@ struct Attachment {
 
 impl Attachment {
     fn new(netdev: &Netdev, object: &Object) -> Result<Self, Error> {
-        let program = bpf::program(object)?;
+        let program = bpf::program(object, bpf::PORT.name)?;
         let wrap = |e| Error::bpf(format!("attaching XDP to `{}`", netdev.name), e);
         let fd = program.as_fd().try_clone_to_owned().map_err(|e| Error::system("dup", e))?;
         let ifindex = netdev.index as i32;

@@ -8,51 +8,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use forebay_dataplane::{Method, Netdev, PortStats};
 
-/// Whether the test can run; says so if not.
-pub(crate) fn needs_root() -> bool {
-    // SAFETY: no arguments, cannot fail.
-    let root = unsafe { libc::geteuid() } == 0;
-    if !root {
-        eprintln!("skipped: namespaces and ports need root");
-    }
-    root
-}
-
-fn run(command: &str) -> String {
-    let mut words = command.split(' ');
-    let out = Command::new(words.next().unwrap()).args(words).output().unwrap();
-    let text = String::from_utf8_lossy(&out.stdout).into_owned();
-    assert!(out.status.success(), "{command}: {}", String::from_utf8_lossy(&out.stderr));
-    text
-}
-
-/// A namespace that goes with this value.
-struct Namespace(String);
-
-impl Namespace {
-    fn new(name: String) -> Self {
-        run(&format!("ip netns add {name}"));
-        run(&format!("ip -n {name} link set lo up"));
-        Self(name)
-    }
-}
-
-impl Drop for Namespace {
-    fn drop(&mut self) {
-        let _ = Command::new("ip").args(["netns", "del", &self.0]).status();
-    }
-}
-
-/// Calls `f` in the namespace `name`.
-fn within<T: Send + 'static>(name: &str, f: impl FnOnce() -> T + Send + 'static) -> T {
-    let file = std::fs::File::open(format!("/run/netns/{name}")).unwrap();
-    let enter = move || {
-        // SAFETY: moves this thread alone, which ends after `f`.
-        assert_eq!(unsafe { libc::setns(file.as_raw_fd(), libc::CLONE_NEWNET) }, 0);
-        f()
-    };
-    std::thread::spawn(enter).join().unwrap()
-}
+pub(crate) use crate::namespace::needs_root;
+use crate::namespace::{Namespace, run, within};
 
 /// A raw socket on a host's interface.
 pub(crate) struct Host(OwnedFd);

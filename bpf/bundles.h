@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+// What is kept of each bundle and what is said of its boundary packets: the same at both boxes, and
+// read by crates/dataplane/src/bundles.rs.
+//
+// The counts are shared by all CPUs and added to atomically, so that a boundary packet knows what
+// its bundle has come to by then without asking every CPU. Transmission through HTB is one CPU at a
+// time anyway.
+#ifndef FB_BUNDLES_H
+#define FB_BUNDLES_H
+
+#define MAX_PREFIXES 65536
+
+struct prefix {
+	__u32 length;
+	__u8 address[16]; // IPv4 as ::ffff:a.b.c.d
+};
+
+struct counts {
+	__u64 bytes, packets;
+};
+
+struct sample {
+	__u32 bundle, fingerprint;
+	__u64 bytes, packets, time;
+	__u32 epoch, unused;
+};
+
+#define LPM_TRIE(name)                                                                             \
+	struct {                                                                                   \
+		__uint(type, BPF_MAP_TYPE_LPM_TRIE);                                               \
+		__uint(max_entries, MAX_PREFIXES);                                                 \
+		__uint(map_flags, BPF_F_NO_PREALLOC);                                              \
+		__type(key, struct prefix);                                                        \
+		__type(value, __u32);                                                              \
+	} name SEC(".maps")
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1); // set to the number of bundles before loading
+	__type(key, __u32);
+	__type(value, struct counts);
+} counts SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1); // likewise
+	__type(key, __u32);
+	__type(value, __u32); // a power of two, or 0: no boundaries
+} epochs SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 1 << 18);
+} samples SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u64);
+} samples_lost SEC(".maps");
+
+static __always_inline __u32 *longest(void *trie, const __u8 *address)
+{
+	struct prefix key = { .length = 128 };
+
+	__builtin_memcpy(key.address, address, 16);
+	return bpf_map_lookup_elem(trie, &key);
+}
+
+static __always_inline int is_boundary(__u32 fingerprint, __u32 epoch)
+{
+	return epoch && !(fingerprint & (epoch - 1));
+}
+
+static __always_inline void lose_samples(__u64 n)
+{
+	__u32 zero = 0;
+	__u64 *lost = bpf_map_lookup_elem(&samples_lost, &zero);
+
+	if (lost)
+		*lost += n;
+}
+
+static __always_inline void report(const struct sample *sample)
+{
+	if (bpf_ringbuf_output(&samples, (void *)sample, sizeof(*sample), 0))
+		lose_samples(1);
+}
+
+#endif

@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+// The sendbox over the kernel's queues: tells the queues which bundle a packet is of, and sees each
+// packet again when it leaves them for the device, where it counts it and reports boundary packets.
+#include <linux/bpf.h>
+#include <linux/pkt_cls.h>
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_core_read.h>
+#include "skb.h"
+
+// As in crates/dataplane/src/kernel/mod.rs.
+#define MAX_BUNDLES 16384
+
+struct ns_common {
+	unsigned int inum;
+} FB_KERNEL_TYPE;
+
+struct net {
+	struct ns_common ns;
+} FB_KERNEL_TYPE;
+
+typedef struct {
+	struct net *net;
+} FB_KERNEL_TYPE possible_net_t;
+
+struct net_device {
+	int ifindex;
+	possible_net_t nd_net;
+} FB_KERNEL_TYPE;
+
+// Which bundle a destination is of. The same for queueing and for counting.
+LPM_TRIE(bundles);
+
+// The classes of a bundle that has several: for every value of a field those that it is welcome in,
+// as bits.
+struct classes {
+	__u8 dscp[64];
+	__u8 any_port, any_prefix;
+	__u8 last; // takes what fits in no other
+};
+
+struct class_port {
+	__u32 bundle, port;
+};
+
+struct class_prefix {
+	__u32 length; // the bundle's 32 bits included
+	__u32 bundle;
+	__u8 address[16];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, MAX_BUNDLES);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, __u32);
+	__type(value, struct classes);
+} classes SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, MAX_PREFIXES);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, struct class_port);
+	__type(value, __u32);
+} class_ports SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LPM_TRIE);
+	__uint(max_entries, MAX_PREFIXES);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, struct class_prefix);
+	__type(value, __u32);
+} class_prefixes SEC(".maps");
+
+// What was last counted on this CPU, until its driver has said that it took it.
+struct offered {
+	void *skb;
+	__u32 bundle, bytes, packets, unused;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct offered);
+} offers SEC(".maps");
+
+// Our namespace, once a packet has shown where it is: to be told from others by one read less.
+static struct net *namespace;
+
+static __always_inline int is_ours(struct net_device *dev)
+{
+	if ((__u32)BPF_CORE_READ(dev, ifindex) != settings.device)
+		return 0;
+	struct net *net = BPF_CORE_READ(dev, nd_net.net);
+	if (net == namespace)
+		return 1;
+	if (BPF_CORE_READ(net, ns.inum) != settings.namespace)
+		return 0;
+	namespace = net;
+	return 1;
+}
+
+// net_dev_start_xmit(skb, dev): after the qdisc, after software segmentation where the device does
+// none, and just before the driver.
+SEC("raw_tp/net_dev_start_xmit")
+int fb_sight(struct bpf_raw_tracepoint_args *ctx)
+{
+	void *packet = (void *)ctx->args[0];
+	__u32 zero = 0, *bundle;
+	struct sk_buff *skb;
+
+	if (!is_ours((void *)ctx->args[1]))
+		return 0;
+	struct look *look = bpf_map_lookup_elem(&looks, &zero);
+	struct offered *offered = bpf_map_lookup_elem(&offers, &zero);
+	if (!look || !offered || !(skb = fb_look_copy(look, packet)))
+		return 0;
+	offered->skb = 0;
+	__u32 len = skb->len, captured = len - skb->data_len;
+	if (captured > FB_WINDOW)
+		captured = FB_WINDOW;
+	if (bpf_probe_read_kernel(look->window, captured, skb->data))
+		return 0;
+	if (!fb_look_at(look, captured, fb_tag_len(skb)))
+		return 0;
+	if (!(bundle = longest(&bundles, look->headers.dst)))
+		return 0;
+	__u32 size = BPF_CORE_READ(fb_shared(skb), gso_size);
+	if (size)
+		fb_look_segments(look, skb, len, size);
+	offered->bundle = *bundle;
+	offered->packets = look->segments;
+	offered->bytes = fb_look_count(look, len, offered->bundle);
+	offered->skb = packet;
+	return 0;
+}
+
+// net_dev_xmit(skb, rc, dev, len): the driver's answer. A packet that it did not take for want of
+// room will be offered again: so it has not been sent. If it was a boundary packet it will be
+// reported again, too; the loop takes two marks of one fingerprint for ambiguous and uses neither.
+SEC("raw_tp/net_dev_xmit")
+int fb_sight_answer(struct bpf_raw_tracepoint_args *ctx)
+{
+	const int tx_busy = 0x10; // NETDEV_TX_BUSY
+	void *skb = (void *)ctx->args[0];
+	__u32 zero = 0;
+
+	if ((int)ctx->args[1] != tx_busy || !is_ours((void *)ctx->args[2]))
+		return 0;
+	struct offered *offered = bpf_map_lookup_elem(&offers, &zero);
+	if (!offered || offered->skb != skb)
+		return 0;
+	offered->skb = 0;
+	struct counts *c = bpf_map_lookup_elem(&counts, &offered->bundle);
+	if (c) {
+		__sync_fetch_and_add(&c->bytes, -(__u64)offered->bytes);
+		__sync_fetch_and_add(&c->packets, -(__u64)offered->packets);
+	}
+	return 0;
+}
+
+static __always_inline __u32 port_classes(__u32 bundle, __u32 port)
+{
+	struct class_port key = { bundle, port };
+	__u32 *bits = bpf_map_lookup_elem(&class_ports, &key);
+
+	return bits ? *bits : 0;
+}
+
+static __always_inline __u32 prefix_classes(__u32 bundle, const __u8 *address)
+{
+	struct class_prefix key = { .length = 32 + 128, .bundle = bundle };
+
+	__builtin_memcpy(key.address, address, 16);
+	__u32 *bits = bpf_map_lookup_elem(&class_prefixes, &key);
+	return bits ? *bits : 0;
+}
+
+// The first class of the bundle that takes the packet.
+static __always_inline __u32 class_of(__u32 bundle, const struct fb_headers *h)
+{
+	struct classes *c = bpf_map_lookup_elem(&classes, &bundle);
+
+	if (!c)
+		return 0;
+	__u32 fit = c->dscp[h->traffic_class >> 2], port = c->any_port, prefix = c->any_prefix;
+	if (fit & ~port && h->flags & FB_HAS_PORTS)
+		port |= port_classes(bundle, h->src_port) | port_classes(bundle, h->dst_port);
+	fit &= port;
+	if (fit & ~prefix)
+		prefix |= prefix_classes(bundle, h->src) | prefix_classes(bundle, h->dst);
+	fit &= prefix;
+	for (__u32 i = 0; i < 8; i++)
+		if (fit >> i & 1)
+			return i;
+	return c->last;
+}
+
+// On the root qdisc: the class of a bundle has its number, counted from 1, as minor id. What is in
+// no bundle is left to the qdisc. The class within the bundle is left in cb[0], where what chooses
+// among the bundle's queues finds it.
+SEC("tc")
+int fb_classify(struct __sk_buff *ctx)
+{
+	void *data = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
+	struct fb_headers h;
+	__u32 *bundle;
+
+	if (!fb_parse(data, end, &h) || !(bundle = longest(&bundles, h.dst)))
+		return TC_ACT_UNSPEC;
+	if (*bundle >= MAX_BUNDLES)
+		return TC_ACT_UNSPEC;
+	ctx->tc_classid = *bundle + 1;
+	ctx->cb[0] = class_of(*bundle, &h);
+	// A tracepoint sees only what is in the packet's first piece. That holds all headers, and
+	// where the fingerprint is of payload, it has to hold that, too.
+	__u32 need = (__u32)h.transport_offset + 8 + FB_OTHER_PAYLOAD, len = ctx->len;
+	if (need > len)
+		need = len;
+	int has_id = h.flags & FB_IS_FRAGMENT || (h.version == 4 && h.id);
+	if (!has_id && h.protocol != FB_TCP && data + need > end)
+		bpf_skb_pull_data(ctx, need);
+	return TC_ACT_OK;
+}
+
+char LICENSE[] SEC("license") = "Dual MIT/GPL";

@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+// A packet of the kernel's, seen where it may still, or already, be a super-packet: one `sk_buff`
+// for what is many packets on the wire (TSO, GSO; GRO). It is counted as those packets, and each of
+// them has its own fingerprint.
+//
+// Fields are found by CO-RE, with the kernel's own type information: only names matter below.
+#ifndef FB_SKB_H
+#define FB_SKB_H
+
+#include "bundles.h"
+#include "headers.h"
+#include "fingerprint.h"
+
+#define FB_KERNEL_TYPE __attribute__((preserve_access_index))
+
+struct sk_buff {
+	unsigned int len, data_len;
+	__u32 vlan_all;
+	__u16 inner_transport_header;
+	__u8 encapsulation : 1;
+	unsigned int end; // 64-bit kernels have offsets here, not pointers
+	unsigned char *head, *data;
+} FB_KERNEL_TYPE;
+
+// Before Linux 6.2 it is a bit that says whether a tag is beside the packet.
+struct sk_buff___before_6_2 {
+	__u8 vlan_present : 1;
+} FB_KERNEL_TYPE;
+
+struct skb_shared_info {
+	unsigned short gso_size;
+	unsigned int gso_type;
+} FB_KERNEL_TYPE;
+
+// The bits of gso_type that do not move from kernel to kernel.
+#define FB_GSO_UDP (1 << 16)
+#define FB_GSO_UDP_L4 (1 << 17)
+#define FB_GSO_FRAGLIST (1 << 18)
+// gso_size of what is segmented by its list of fragments, whose sizes differ (SCTP).
+#define FB_GSO_BY_FRAGS 0xffff
+
+// Segments of one super-packet that are looked at; the rest is only counted. The kernel makes none
+// of more than 64 KiB unless told to (BIG TCP), and has more segments than this in it only if they
+// carry less than 128 bytes each.
+#define FB_MAX_SEGMENTS 512
+
+// Written by user space before loading.
+const volatile struct settings {
+	// SKB_GSO_TCP_FIXEDID, a bit of gso_type that did move: all segments keep the IPv4 ID.
+	__u32 gso_fixed_id;
+	// The device to look at. Its index means something only within its network namespace.
+	__u32 device, namespace;
+} settings = { .gso_fixed_id = 1 << 3 };
+
+// A packet while it is looked at. Too large for BPF's stack: each CPU has one.
+struct look {
+	__u8 window[FB_WINDOW]; // the beginning of the packet
+	__u64 skb[40];          // a copy of the kernel's `sk_buff`: one read is cheaper than many
+	struct fb_headers headers;
+	struct fb_segment segment;
+	struct sample sample; // what will be said of it, or of the segment that was reached
+	__u32 captured;       // bytes in the window
+	__u32 tag_len;        // of a VLAN tag that is kept beside the packet
+	__u32 payload_offset; // where a segment's payload starts, from the start of the frame
+	__u32 payload_len;    // of all segments together
+	__u32 segment_size;   // payload of each but the last; 0: no super-packet
+	__u32 segments;       // how many packets it is on the wire
+	__u32 walk;           // how many of them have a known fingerprint, from the first
+	__u8 fixed_id, is_tunnel;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct look);
+} looks SEC(".maps");
+
+// Not inlined and not static, so that the verifier checks them once, each by itself.
+__attribute__((noinline)) int fb_look_parse(struct look *look)
+{
+	if (!look || look->captured > FB_WINDOW)
+		return 0;
+	return fb_parse(look->window, look->window + look->captured, &look->headers);
+}
+
+__attribute__((noinline)) int fb_look_fingerprint(struct look *look)
+{
+	if (!look || look->captured > FB_WINDOW)
+		return 0;
+	return fb_fingerprint_segment(look->window, look->window + look->captured, &look->headers,
+				      look->segment_size ? &look->segment : 0,
+				      &look->sample.fingerprint);
+}
+
+// The length of the TCP header at `offset` in the window, 0 if it is not there.
+static __always_inline __u32 fb_tcp_len(struct look *look, __u32 offset)
+{
+	const __u8 *tcp = fb_at(look->window, look->window + look->captured, offset, 20);
+	__u32 len = tcp ? (tcp[12] >> 4) * 4 : 0;
+
+	return len >= 20 ? len : 0;
+}
+
+// Copies the packet's `sk_buff`. Returns the copy, NULL if it cannot be read.
+static __always_inline struct sk_buff *fb_look_copy(struct look *look, const void *skb)
+{
+	__u32 size = bpf_core_type_size(struct sk_buff);
+
+	if (size > sizeof(look->skb))
+		size = sizeof(look->skb);
+	return bpf_probe_read_kernel(look->skb, size, skb) ? 0 : (void *)look->skb;
+}
+
+// The bytes of a VLAN tag that is kept beside the packet.
+static __always_inline __u32 fb_tag_len(const struct sk_buff *skb)
+{
+	if (bpf_core_field_exists(skb->vlan_all))
+		return skb->vlan_all ? 4 : 0;
+	const struct sk_buff___before_6_2 *old = (const void *)skb;
+	return BPF_CORE_READ_BITFIELD(old, vlan_present) ? 4 : 0;
+}
+
+static __always_inline struct skb_shared_info *fb_shared(const struct sk_buff *skb)
+{
+	return (void *)(skb->head + skb->end);
+}
+
+// Where the payload of the innermost transport begins, which is what segmentation cuts up; 0 if
+// that cannot be told.
+static __always_inline __u32 fb_gso_payload(struct look *look, const struct sk_buff *skb,
+					    __u32 type)
+{
+	__u32 transport = look->headers.transport_offset, protocol = look->headers.protocol;
+
+	if (type & FB_GSO_UDP) // leaves as fragments
+		return 0;
+	if (look->is_tunnel) {
+		transport = skb->inner_transport_header - (__u32)(skb->data - skb->head);
+		protocol = type & FB_GSO_UDP_L4 ? FB_UDP : FB_TCP;
+	}
+	if (protocol == FB_UDP)
+		return transport + 8;
+	if (protocol != FB_TCP || transport > FB_WINDOW - 20 || look->captured > FB_WINDOW)
+		return 0;
+	__u32 len = fb_tcp_len(look, transport);
+	return len ? transport + len : 0;
+}
+
+// Finds out of how many packets the super-packet is whose segments have `size` bytes of payload.
+static __always_inline void fb_look_segments(struct look *look, const struct sk_buff *skb,
+					     __u32 len, __u32 size)
+{
+	__u32 type = BPF_CORE_READ(fb_shared(skb), gso_type);
+
+	look->is_tunnel = BPF_CORE_READ_BITFIELD(skb, encapsulation);
+	look->fixed_id = !!(type & settings.gso_fixed_id);
+	__u32 payload = fb_gso_payload(look, skb, type);
+	// What cannot be taken apart is counted as it is, and has no fingerprint.
+	look->walk = 0;
+	if (size == FB_GSO_BY_FRAGS || !payload || payload >= len)
+		return;
+	look->segment_size = size;
+	look->payload_offset = payload;
+	look->payload_len = len - payload;
+	look->segments = (len - payload + size - 1) / size;
+	// With a list of the packets that were received, only the first one's headers are here.
+	look->walk = type & FB_GSO_FRAGLIST ? 1 : look->segments;
+}
+
+// Begins to look at a packet that starts with the `captured` bytes in the window. Returns 1 if it is
+// an IP packet, with its destination known; it counts as one until `fb_look_segments`.
+static __always_inline int fb_look_at(struct look *look, __u32 captured, __u32 tag_len)
+{
+	look->captured = captured;
+	look->tag_len = tag_len;
+	look->segment_size = 0;
+	look->segments = look->walk = 1;
+	return fb_look_parse(look);
+}
+
+// Moves to segment `i`. Returns its bytes on the wire.
+static __always_inline __u32 fb_look_segment(struct look *look, __u32 i)
+{
+	__u32 offset = i * look->segment_size, left = look->payload_len - offset;
+	__u32 payload_len = left < look->segment_size ? left : look->segment_size;
+
+	look->segment.index = look->fixed_id ? 0 : i;
+	look->segment.offset = offset;
+	look->segment.payload_len = payload_len;
+	return look->payload_offset + payload_len + look->tag_len;
+}
+
+// Whether the fingerprint of the segment can be told. In a tunnel only by the outer ID: without
+// one it hashes the inner headers, whose lengths the kernel is yet to write.
+static __always_inline int fb_look_is_known(const struct look *look)
+{
+	__u32 id = look->headers.id + look->segment.index;
+
+	return !look->is_tunnel || (look->headers.version == 4 && id & 0xffff);
+}
+
+// Counts the packet for `bundle` and reports the boundary packets in it. Returns its bytes on the
+// wire, 0 if there is no such bundle.
+static __always_inline __u32 fb_look_count(struct look *look, __u32 len, __u32 bundle)
+{
+	struct counts *c = bpf_map_lookup_elem(&counts, &bundle);
+	__u32 *epoch = bpf_map_lookup_elem(&epochs, &bundle);
+	struct sample *s = &look->sample;
+
+	if (!c || !epoch)
+		return 0;
+	// Each segment after the first has headers and a tag of its own.
+	__u32 total = len + look->tag_len +
+		      (look->segments - 1) * (look->payload_offset + look->tag_len);
+	s->bytes = __sync_fetch_and_add(&c->bytes, total);
+	s->packets = __sync_fetch_and_add(&c->packets, look->segments);
+	s->bundle = bundle;
+	s->epoch = *epoch;
+	s->time = 0;
+	if (!s->epoch)
+		return total;
+	for (__u32 i = 0; i < FB_MAX_SEGMENTS; i++) {
+		if (i >= look->walk)
+			break;
+		s->bytes += look->segment_size ? fb_look_segment(look, i) : total;
+		s->packets++;
+		if (look->segment_size && !fb_look_is_known(look))
+			continue;
+		if (!fb_look_fingerprint(look) || !is_boundary(s->fingerprint, s->epoch))
+			continue;
+		// One moment for all: a super-packet is handed over whole.
+		if (!s->time)
+			s->time = bpf_ktime_get_ns();
+		report(s);
+	}
+	return total;
+}
+
+#endif

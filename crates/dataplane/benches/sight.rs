@@ -1,0 +1,117 @@
+//! What it costs to see a packet leave the kernel's queues, by the kernel's own account of its BPF
+//! programs: `cargo bench -p forebay-dataplane --bench sight`, as root.
+//!
+//! TCP goes from one namespace into the next. The tracepoint is the machine's, so that the program
+//! runs for the packets of other devices too, and turns away from them: what that costs is measured
+//! by itself and taken off.
+
+#![allow(clippy::unwrap_used, reason = "a benchmark may panic")]
+
+#[path = "../tests/namespace/mod.rs"]
+mod namespace;
+#[path = "../tests/sites/mod.rs"]
+mod sites;
+
+use std::os::fd::{FromRawFd, OwnedFd};
+
+use forebay_dataplane::kernel::Sight;
+use forebay_dataplane::{BundleRule, Hook, Netdev, Sampler};
+use libbpf_rs::query::ProgInfoIter;
+use namespace::{needs_root, run};
+use sites::{FROM, Sites, TO, prefixes};
+
+const LEN: usize = 256 << 20;
+const EPOCH: u32 = 64;
+
+/// How often a program has run, and how long.
+#[derive(Clone, Copy)]
+struct Runs {
+    count: u64,
+    nanos: u64,
+}
+
+impl Runs {
+    fn of(name: &str) -> Self {
+        let mut all = Self { count: 0, nanos: 0 };
+        for program in ProgInfoIter::default().filter(|p| p.name == name) {
+            all.count += program.run_cnt;
+            all.nanos += program.run_time_ns;
+        }
+        all
+    }
+
+    fn since(self, before: Self) -> Self {
+        Self { count: self.count - before.count, nanos: self.nanos - before.nanos }
+    }
+}
+
+/// The program's runs while TCP carries its load.
+fn during(sites: &Sites, program: &str) -> Runs {
+    let before = Runs::of(program);
+    sites.tcp(0, LEN);
+    Runs::of(program).since(before)
+}
+
+fn sight(bundles: usize) -> Sight {
+    let mut sight = Sight::attach(&Netdev::find("eth0").unwrap()).unwrap();
+    let others = (1..bundles).map(|i| format!("10.{}.{}.0/24", 100 + i / 256, i % 256));
+    let all: Vec<_> = [prefixes(&TO)].into_iter().chain(others.map(|p| prefixes(&[&p]))).collect();
+    sight.set_bundles(&all).unwrap();
+    sight.set_epoch(0, EPOCH).unwrap();
+    sight
+}
+
+fn main() {
+    if !needs_root() {
+        return;
+    }
+    // SAFETY: the kernel counts as long as the descriptor is open, which is nobody else's.
+    let _counting = unsafe {
+        let fd = libbpf_sys::bpf_enable_stats(libbpf_sys::BPF_STATS_RUN_TIME);
+        assert!(fd >= 0, "the kernel counts no run times");
+        OwnedFd::from_raw_fd(fd)
+    };
+    let sites = Sites::new();
+    let (a, b) = (sites.from.0.clone(), sites.to.0.clone());
+
+    // On a device that carries nothing, what is seen is the others' packets.
+    run(&format!("ip -n {a} link add idle type veth peer name idle2"));
+    namespace::enter(&a);
+    let idle = Sight::attach(&Netdev::find("idle").unwrap()).unwrap();
+    let [other, answer] = ["fb_sight", "fb_sight_answer"].map(|program| {
+        let runs = during(&sites, program);
+        runs.nanos as f64 / runs.count as f64
+    });
+    drop(idle);
+    println!("a packet of another device: {other:.0} ns");
+    println!("a driver's answer:          {answer:.0} ns");
+
+    println!("TSO  bundles  ns per sk_buff  ns per packet on the wire");
+    for tso in ["on", "off"] {
+        run(&format!("ip netns exec {a} ethtool -K eth0 tso {tso}"));
+        for bundles in [1, 1000] {
+            let sight = sight(bundles);
+            let before = sites.sent(&a, "eth0");
+            let runs = during(&sites, "fb_sight");
+            let own = sites.sent(&a, "eth0") - before;
+            let nanos = runs.nanos as f64 - other * (runs.count - own) as f64;
+            let packets = sight.counts(0).unwrap().packets;
+            let (each, packet) = (nanos / own as f64, nanos / packets as f64);
+            println!("{tso:3}  {bundles:7}  {each:14.0}  {packet:25.0}");
+        }
+    }
+    // XDP comes last: it makes the router cut its super-packets up.
+    run(&format!("ip netns exec {b} ethtool -K eth0 gro on"));
+    run(&format!("ip netns exec {a} ethtool -K eth0 tso on"));
+    namespace::enter(&b);
+    println!("receivebox  ns per run  ns per packet on the wire");
+    for (hook, program) in [(Hook::Tc, "fb_ingress"), (Hook::Xdp, "fb_receivebox")] {
+        let rule =
+            BundleRule { sources: prefixes(&FROM), destinations: prefixes(&TO), epoch: EPOCH };
+        let sampler = Sampler::attach_at(&Netdev::find("eth0").unwrap(), &[rule], hook).unwrap();
+        let runs = during(&sites, program);
+        let packets = sampler.counts(0).unwrap().packets;
+        let each = runs.nanos as f64 / runs.count as f64;
+        println!("{hook:11} {each:10.0}  {:25.0}", runs.nanos as f64 / packets as f64);
+    }
+}

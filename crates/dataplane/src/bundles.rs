@@ -1,0 +1,177 @@
+//! What the BPF programs keep of each bundle, and what they say of its boundary packets: the same
+//! at both boxes (`bpf/bundles.h`).
+
+use std::cell::RefCell;
+use std::net::Ipv4Addr;
+use std::os::fd::RawFd;
+use std::rc::Rc;
+
+use forebay_units::{Bytes, Nanos};
+use ipnet::IpNet;
+use libbpf_rs::{MapCore, MapFlags, Object, OpenObject, RingBuffer, RingBufferBuilder};
+
+use crate::bpf;
+use crate::error::Error;
+
+/// Prefixes that a trie holds.
+pub const MAX_PREFIXES: usize = 65_536;
+/// The samples that may wait here between two calls of [`Bundles::poll`]; it matches the kernel's
+/// ring, so more cannot come.
+const WAITING: usize = (1 << 18) / size_of::<RawSample>();
+
+/// What passed of a bundle so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Bytes, Ethernet headers included.
+    pub bytes: Bytes,
+    /// Packets, as there are on the wire: a super-packet counts as its segments.
+    pub packets: u64,
+}
+
+/// An epoch boundary packet that passed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sample {
+    /// Whose: the place of its rule.
+    pub bundle: usize,
+    /// Its fingerprint.
+    pub fingerprint: u32,
+    /// What had passed, it included.
+    pub counts: Counts,
+    /// The epoch size that made it one.
+    pub epoch: u32,
+    /// When it passed (`CLOCK_MONOTONIC`).
+    pub time: Nanos,
+}
+
+/// `struct sample` of bpf/bundles.h.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct RawSample {
+    bundle: u32,
+    fingerprint: u32,
+    bytes: u64,
+    packets: u64,
+    time: u64,
+    epoch: u32,
+    unused: u32,
+}
+
+/// The maps of a loaded object that counts bundles.
+pub(crate) struct Bundles {
+    ring: RingBuffer<'static>,
+    waiting: Rc<RefCell<Vec<Sample>>>,
+    pub(crate) object: Object,
+}
+
+/// Makes room for `n` bundles in an object that is about to be loaded.
+pub(crate) fn make_room(open: &mut OpenObject, n: usize) -> Result<(), libbpf_rs::Error> {
+    for mut map in open.maps_mut() {
+        if map.name() == "counts" || map.name() == "epochs" {
+            map.set_max_entries(n.max(1) as u32)?;
+        }
+    }
+    Ok(())
+}
+
+impl Bundles {
+    pub(crate) fn new(object: Object) -> Result<Self, Error> {
+        let waiting = Rc::new(RefCell::new(Vec::with_capacity(WAITING)));
+        let ring = {
+            let wrap = |e| Error::bpf("opening the sample ring", e);
+            let (waiting, samples) = (Rc::clone(&waiting), bpf::map(&object, "samples")?);
+            let mut builder = RingBufferBuilder::new();
+            let take = move |raw: &[u8]| {
+                waiting.borrow_mut().extend(decode(raw));
+                0
+            };
+            builder.add(&samples, take).map_err(wrap)?;
+            builder.build().map_err(wrap)?
+        };
+        Ok(Self { ring, waiting, object })
+    }
+
+    /// A descriptor that becomes readable when samples have come.
+    pub(crate) fn descriptor(&self) -> RawFd {
+        self.ring.epoll_fd()
+    }
+
+    /// Gives the samples that have come to `each`. Never blocks.
+    pub(crate) fn poll(&mut self, each: impl FnMut(Sample)) -> Result<(), Error> {
+        self.ring.consume().map_err(|e| Error::bpf("reading samples", e))?;
+        self.waiting.borrow_mut().drain(..).for_each(each);
+        Ok(())
+    }
+
+    /// Sets the epoch size of a bundle, a power of two; zero: no packet is a boundary.
+    pub(crate) fn set_epoch(&self, bundle: usize, epoch: u32) -> Result<(), Error> {
+        let key = (bundle as u32).to_ne_bytes();
+        bpf::update(&bpf::map(&self.object, "epochs")?, &key, &epoch.to_ne_bytes())
+    }
+
+    pub(crate) fn counts(&self, bundle: usize) -> Result<Counts, Error> {
+        let key = (bundle as u32).to_ne_bytes();
+        let mut raw = [0; 16];
+        bpf::map(&self.object, "counts")?
+            .lookup_into(&key, &mut raw, MapFlags::ANY)
+            .map_err(|e| Error::bpf("reading a bundle's counts", e))?;
+        Ok(Counts { bytes: Bytes(u64_at(&raw, 0)), packets: u64_at(&raw, 8) })
+    }
+
+    /// Samples that found the ring full.
+    pub(crate) fn samples_lost(&self) -> Result<u64, Error> {
+        let each_cpu = bpf::map(&self.object, "samples_lost")?
+            .lookup_percpu(&0u32.to_ne_bytes(), MapFlags::ANY)
+            .map_err(|e| Error::bpf("reading the count of lost samples", e))?;
+        Ok(each_cpu.unwrap_or_default().iter().map(|raw| u64_at(raw, 0)).sum())
+    }
+}
+
+/// `struct prefix` of bpf/bundles.h: IPv4 is looked up as `::ffff:a.b.c.d`.
+pub(crate) fn trie_key(prefix: &IpNet) -> [u8; 20] {
+    let (length, address) = match prefix {
+        IpNet::V4(p) => (96 + u32::from(p.prefix_len()), p.network().to_ipv6_mapped()),
+        IpNet::V6(p) => (u32::from(p.prefix_len()), p.network()),
+    };
+    let mut key = [0; 20];
+    key[..4].copy_from_slice(&length.to_ne_bytes());
+    key[4..].copy_from_slice(&address.octets());
+    key
+}
+
+/// Whether an IPv6 prefix is so short that the range that IPv4 is looked up in lies within it. It
+/// would match every IPv4 packet that nothing else does; a trie with such a prefix needs an entry
+/// of its own for all of IPv4, if only to say that it means nothing.
+pub(crate) fn covers_ipv4(prefix: &IpNet) -> bool {
+    matches!(prefix, IpNet::V6(p) if p.contains(&Ipv4Addr::UNSPECIFIED.to_ipv6_mapped()))
+}
+
+fn u64_at(raw: &[u8], at: usize) -> u64 {
+    raw.get(at..at + 8).and_then(|b| b.try_into().ok()).map_or(0, u64::from_ne_bytes)
+}
+
+fn decode(raw: &[u8]) -> Option<Sample> {
+    if raw.len() < size_of::<RawSample>() {
+        return None;
+    }
+    // SAFETY: long enough, and any bits are valid for this structure of integers.
+    let raw = unsafe { raw.as_ptr().cast::<RawSample>().read_unaligned() };
+    Some(Sample {
+        bundle: raw.bundle as usize,
+        fingerprint: raw.fingerprint,
+        counts: Counts { bytes: Bytes(raw.bytes), packets: raw.packets },
+        epoch: raw.epoch,
+        time: Nanos(raw.time),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ipv4_lies_in_the_mapped_range() {
+        let key = trie_key(&"10.2.3.4/16".parse().unwrap());
+        assert_eq!(key[..4], 112u32.to_ne_bytes());
+        assert_eq!(key[14..], [0xff, 0xff, 10, 2, 0, 0]);
+    }
+}

@@ -1,0 +1,291 @@
+//! A sendbox over the kernel's own queues: what BPF does for it. The queues themselves are made by
+//! netlink, elsewhere.
+//!
+//! [`Sight`] is two eyes on one device. Its classifier tells the queues which bundle a packet is of:
+//! bundle `i`'s class has the minor number `i + 1`, and what is in none is left to the root qdisc. It
+//! leaves the class within the bundle in the packet's `cb[0]`, for the filter below. And it sees each packet again as it leaves the
+//! queues for the driver, counts it and reports the epoch boundary packets, as a
+//! [`Sampler`](crate::Sampler) does where they arrive.
+//!
+//! # Super-packets
+//!
+//! With TSO and GSO one `sk_buff` is many packets, which the NIC (or a later hop of this machine)
+//! cuts up. They are counted and fingerprinted as the packets that they will be. The kernel's own
+//! segmentation and that of NICs count the IPv4 ID up, segment by segment. Two things can change
+//! that:
+//!
+//! - What GRO merged from packets of one ID, each with DF set (RFC 6864 lets senders do that), is cut
+//!   into packets of one ID again. The kernel marks such super-packets, and this follows the mark.
+//! - A NIC with `tx-tcp-mangleid-segmentation` may write either. It is off unless somebody turned it
+//!   on (`ethtool -k DEV`); leave it off, or boundary packets get lost between the boxes: the
+//!   sendbox then has too few samples, and the bundle goes open.
+//!
+//! IPv6 has no ID. There, as with the ID 0, the TCP sequence number, acknowledgement, length and time
+//! stamps tell segments apart, all of which are the same with any segmentation. UDP super-packets
+//! (QUIC) without IDs have one known fingerprint, the first segment's; the others are counted, and
+//! no boundaries. In tunnels it is the outer header's ID that counts; without one, segments of
+//! tunnelled super-packets are no boundaries. Of SCTP's, which differ in size, no packet is, and
+//! they count as one. IPv4 packets of more than 64 KiB (BIG TCP, `gso_ipv4_max_size`) have no length
+//! in their header and are not recognised: leave it at 65536.
+//!
+//! # What is bounded
+//!
+//! [`MAX_BUNDLES`] bundles of [`MAX_CLASSES`] classes; [`MAX_PREFIXES`] prefixes of bundles, and as
+//! many of classes, and ports of classes: more are an error. The ring of reports
+//! holds 256 KiB; what finds it full is lost and counted. Of a super-packet, 512 segments are looked
+//! at and the rest is only counted.
+
+mod classes;
+
+use std::collections::HashMap;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use ipnet::{IpNet, Ipv4Net};
+use libbpf_rs::{Link, MapCore};
+
+use crate::bpf;
+pub use crate::bundles::MAX_PREFIXES;
+use crate::bundles::{self, Bundles, Counts, Sample, covers_ipv4, trie_key};
+use crate::error::Error;
+use crate::netdev::Netdev;
+use classes::Tables;
+pub use classes::{ClassRule, MAX_CLASSES};
+
+/// Bundles that a device may have: as many as the tree of queues has names for.
+pub const MAX_BUNDLES: usize = 16_384;
+
+/// What the trie says of destinations that are in no bundle, where it has to say something.
+const NO_BUNDLE: u32 = u32::MAX;
+
+const BTF: &str = "/sys/kernel/btf/vmlinux";
+
+/// The programs that see a device's packets leave; they go when this value, or this process, goes.
+pub struct Sight {
+    /// Dropped first: nothing is seen after that.
+    _links: Option<[Link; 2]>,
+    bundles: Bundles,
+    /// What is in the trie.
+    prefixes: HashMap<IpNet, u32>,
+    classes: HashMap<usize, Tables>,
+}
+
+impl Sight {
+    /// Attaches to `netdev`, which is in the namespace of the calling thread. No packet is any
+    /// bundle's until [`Sight::set_bundles`] has said which, and none is a boundary until
+    /// [`Sight::set_epoch`] has.
+    ///
+    /// # Errors
+    /// If the device is no Ethernet device, a right is missing, or the kernel is without BTF, BPF
+    /// ring buffers (both Linux 5.8) or raw tracepoints.
+    pub fn attach(netdev: &Netdev) -> Result<Self, Error> {
+        if !netdev.is_ethernet() {
+            return Err(Error::NotEthernet(netdev.name.clone()));
+        }
+        if !Path::new(BTF).exists() {
+            return Err(Error::Kernel(
+                "a kernel of at least Linux 5.8 that describes its types (CONFIG_DEBUG_INFO_BTF; \
+                 there is no /sys/kernel/btf/vmlinux); use `dataplane = \"user\"`",
+            ));
+        }
+        let unattached = Self::load((netdev.index, namespace()?))?;
+        let object = &unattached.bundles.object;
+        let attach = |program: &str, tracepoint: &str| {
+            bpf::program(object, program)?.attach_raw_tracepoint(tracepoint).map_err(|e| {
+                match e.kind() {
+                    libbpf_rs::ErrorKind::NotFound => Error::Kernel(
+                        "raw tracepoints on transmission (CONFIG_BPF_EVENTS, CONFIG_TRACEPOINTS); \
+                         use `dataplane = \"user\"`",
+                    ),
+                    _ => Error::bpf(format!("attaching to the tracepoint {tracepoint}"), e),
+                }
+            })
+        };
+        // The answers first: no packet is counted whose refusal would not be seen.
+        let answer = attach("fb_sight_answer", "net_dev_xmit")?;
+        let links = [attach(bpf::SIGHT.name, "net_dev_start_xmit")?, answer];
+        Ok(Self { _links: Some(links), ..unattached })
+    }
+
+    /// Loads the programs for a device, attached to nothing yet.
+    fn load(device: (u32, u32)) -> Result<Self, Error> {
+        let settings = bpf::Settings { device, ..bpf::Settings::of_this_kernel() };
+        let object = bpf::SIGHT.load(|open| {
+            settings.write(open)?;
+            bundles::make_room(open, MAX_BUNDLES)
+        })?;
+        let (bundles, prefixes, classes) = (Bundles::new(object)?, HashMap::new(), HashMap::new());
+        Ok(Self { _links: None, bundles, prefixes, classes })
+    }
+
+    /// Says which destinations are whose: those of `bundles[i]` are bundle `i`'s, and where several
+    /// fit, the longest decides. What was so already is not touched, so that no packet is missed by
+    /// a change that does not concern it.
+    ///
+    /// # Errors
+    /// If there are too many bundles or prefixes, before anything has changed; or if the kernel
+    /// refuses.
+    pub fn set_bundles(&mut self, bundles: &[Vec<IpNet>]) -> Result<(), Error> {
+        let all = bundles.iter().enumerate();
+        let mut wanted: HashMap<_, _> =
+            all.flat_map(|(i, b)| b.iter().map(move |p| (p.trunc(), i as u32))).collect();
+        if wanted.keys().any(covers_ipv4) {
+            wanted.entry(IpNet::V4(Ipv4Net::default())).or_insert(NO_BUNDLE);
+        }
+        for (what, given, max) in [
+            ("bundles", bundles.len(), MAX_BUNDLES),
+            ("prefixes of bundles", wanted.len(), MAX_PREFIXES),
+        ] {
+            if given > max {
+                return Err(Error::TooMany { what, given, max });
+            }
+        }
+        let map = bpf::map(&self.bundles.object, "bundles")?;
+        // First what goes, to make room.
+        for prefix in self.prefixes.keys().filter(|p| !wanted.contains_key(p)) {
+            map.delete(&trie_key(prefix)).map_err(|e| Error::bpf("removing a prefix", e))?;
+        }
+        self.prefixes.retain(|p, _| wanted.contains_key(p));
+        for (prefix, bundle) in wanted {
+            if self.prefixes.get(&prefix) != Some(&bundle) {
+                bpf::update(&map, &trie_key(&prefix), &bundle.to_ne_bytes())?;
+                self.prefixes.insert(prefix, bundle);
+            }
+        }
+        Ok(())
+    }
+
+    /// Sets the epoch size of a bundle.
+    ///
+    /// # Errors
+    /// If there is no such bundle.
+    ///
+    /// # Panics
+    /// If `epoch` is not a power of two.
+    pub fn set_epoch(&self, bundle: usize, epoch: u32) -> Result<(), Error> {
+        assert!(epoch.is_power_of_two(), "the epoch size is a power of two");
+        self.bundles.set_epoch(bundle, epoch)
+    }
+
+    /// What has left for a bundle. While a driver has a packet and has not said yet whether it takes
+    /// it, that packet is counted.
+    ///
+    /// # Errors
+    /// If there is no such bundle.
+    pub fn counts(&self, bundle: usize) -> Result<Counts, Error> {
+        self.bundles.counts(bundle)
+    }
+
+    /// A descriptor that becomes readable when samples have come.
+    pub fn descriptor(&self) -> RawFd {
+        self.bundles.descriptor()
+    }
+
+    /// Gives the boundary packets that have left to `each`. Never blocks.
+    ///
+    /// # Errors
+    /// If the ring cannot be read.
+    pub fn poll(&mut self, each: impl FnMut(Sample)) -> Result<(), Error> {
+        self.bundles.poll(each)
+    }
+
+    /// Boundary packets that found the ring full.
+    ///
+    /// # Errors
+    /// If the kernel refuses.
+    pub fn samples_lost(&self) -> Result<u64, Error> {
+        self.bundles.samples_lost()
+    }
+
+    /// Says which classes a bundle has, in order, without the last, which takes what fits in no
+    /// other; without any there is one class. Packets that pass meanwhile are in an old class, a new
+    /// one, or the last.
+    ///
+    /// # Errors
+    /// If there are too many classes, or too many ports or prefixes in all bundles' together; or if
+    /// the kernel refuses.
+    pub fn set_classes(&mut self, bundle: usize, rules: &[ClassRule]) -> Result<(), Error> {
+        if rules.len() >= MAX_CLASSES {
+            let given = rules.len() + 1;
+            return Err(Error::TooMany { what: "classes of a bundle", given, max: MAX_CLASSES });
+        }
+        let id = (bundle as u32).to_ne_bytes();
+        let [classes, ports, prefixes] = ["classes", "class_ports", "class_prefixes"]
+            .map(|name| bpf::map(&self.bundles.object, name));
+        let (classes, ports, prefixes) = (classes?, ports?, prefixes?);
+        let old = self.classes.remove(&bundle);
+        if let Some(old) = old {
+            let wrap = |e| Error::bpf("removing a class", e);
+            classes.delete(&id).map_err(wrap)?;
+            for (port, _) in old.ports {
+                ports.delete(&port_key(id, port)).map_err(wrap)?;
+            }
+            for (prefix, _) in old.prefixes {
+                prefixes.delete(&prefix_key(id, &prefix)).map_err(wrap)?;
+            }
+        }
+        if rules.is_empty() {
+            return Ok(());
+        }
+        let new = Tables::new(rules);
+        let listed = |tables: &Tables| [tables.ports.len(), tables.prefixes.len()];
+        let sum = |i: usize| -> usize { self.classes.values().map(|t| listed(t)[i]).sum() };
+        for (i, what) in ["ports of classes", "prefixes of classes"].into_iter().enumerate() {
+            let given = sum(i) + listed(&new)[i];
+            if given > MAX_PREFIXES {
+                return Err(Error::TooMany { what, given, max: MAX_PREFIXES });
+            }
+        }
+        for (port, bits) in &new.ports {
+            bpf::update(&ports, &port_key(id, *port), &u32::from(*bits).to_ne_bytes())?;
+        }
+        for (prefix, bits) in &new.prefixes {
+            bpf::update(&prefixes, &prefix_key(id, prefix), &u32::from(*bits).to_ne_bytes())?;
+        }
+        bpf::update(&classes, &id, &new.to_bytes())?;
+        self.classes.insert(bundle, new);
+        Ok(())
+    }
+
+    /// The program for a cls_bpf filter, direct action, on the root qdisc. The filter must have a
+    /// `classid` of that qdisc, since the program sets the minor number only. A filter keeps the
+    /// program, and the bundles' prefixes, when this value goes.
+    ///
+    /// # Errors
+    /// If the descriptor cannot be duplicated.
+    pub fn classifier(&self) -> Result<OwnedFd, Error> {
+        let program = bpf::program(&self.bundles.object, "fb_classify")?;
+        let fd: BorrowedFd<'_> = program.as_fd();
+        let wrap = |e| Error::system("duplicating a program's descriptor", e);
+        fd.try_clone_to_owned().map_err(wrap)
+    }
+}
+
+/// `struct class_port` of bpf/sight.bpf.c.
+fn port_key(bundle: [u8; 4], port: u16) -> [u8; 8] {
+    let mut key = [0; 8];
+    key[..4].copy_from_slice(&bundle);
+    key[4..].copy_from_slice(&u32::from(port).to_ne_bytes());
+    key
+}
+
+/// `struct class_prefix`: a prefix of the bundle and the address together.
+fn prefix_key(bundle: [u8; 4], prefix: &IpNet) -> [u8; 24] {
+    let plain = trie_key(prefix);
+    let mut key = [0; 24];
+    let length = plain.first_chunk().map_or(0, |l| u32::from_ne_bytes(*l));
+    key[..4].copy_from_slice(&(32 + length).to_ne_bytes());
+    key[4..8].copy_from_slice(&bundle);
+    key[8..].copy_from_slice(&plain[4..]);
+    key
+}
+
+/// The inode of this thread's network namespace: what the kernel tells namespaces apart by.
+fn namespace() -> Result<u32, Error> {
+    let wrap = |e| Error::system("asking for the network namespace", e);
+    Ok(std::fs::metadata("/proc/thread-self/ns/net").map_err(wrap)?.ino() as u32)
+}
+
+#[cfg(test)]
+mod tests;

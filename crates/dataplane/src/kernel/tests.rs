@@ -1,0 +1,105 @@
+//! The classifier in the kernel, run on frames that are given to it. Needs root; says so and passes
+//! without.
+
+use forebay_wire::{Frame, Headers};
+use libbpf_rs::ProgramInput;
+use proptest::prelude::*;
+use proptest::strategy::ValueTree as _;
+use proptest::test_runner::TestRunner;
+
+use super::*;
+use crate::frames;
+
+fn prefixes(list: &[&str]) -> Vec<IpNet> {
+    list.iter().map(|p| p.parse().unwrap()).collect()
+}
+
+/// What the classifier answers, and the class within the bundle that it leaves behind.
+fn classify(sight: &Sight, frame: &[u8]) -> Option<(i32, u32)> {
+    // `struct __sk_buff` of linux/bpf.h, whose `cb` is here.
+    let mut context = [0xff; 192];
+    let input = ProgramInput {
+        data_in: Some(frame),
+        context_out: Some(&mut context),
+        ..ProgramInput::default()
+    };
+    let program = bpf::program(&sight.bundles.object, "fb_classify").unwrap();
+    let answer = program.test_run(input).ok()?.return_value as i32;
+    Some((answer, u32::from_ne_bytes(context[48..52].try_into().unwrap())))
+}
+
+/// What the sendbox in user space does.
+fn fits(rule: &ClassRule, headers: &Headers) -> bool {
+    let port = |p: &u16| headers.ports.is_some_and(|q| q.source == *p || q.destination == *p);
+    let within = |p: &IpNet| p.contains(&headers.source) || p.contains(&headers.destination);
+    (rule.dscp.is_empty() || rule.dscp.contains(&headers.dscp))
+        && (rule.ports.is_empty() || rule.ports.iter().any(port))
+        && (rule.prefixes.is_empty() || rule.prefixes.iter().any(within))
+}
+
+/// Rules that random packets now and then fit.
+fn any_rule() -> impl Strategy<Value = ClassRule> {
+    let lists = (any::<u64>(), any::<u16>(), any::<u16>(), 0..27_u32);
+    lists.prop_map(|(bits, port, other, what)| {
+        let dscp = (0..64).filter(|d| bits >> d & 1 == 1).collect();
+        let all =
+            prefixes(&["0.0.0.0/1", "64.0.0.0/3", "::/2", "8000::/1", "192.0.0.0/2", "a000::/4"]);
+        let prefixes = all.into_iter().enumerate().filter(|(i, _)| bits >> (20 + i) & 1 == 1);
+        ClassRule {
+            dscp: if what % 3 == 0 { dscp } else { vec![] },
+            ports: if what / 3 % 3 == 0 {
+                (0..64).map(|i| port ^ i << 10).chain([other]).collect()
+            } else {
+                vec![]
+            },
+            prefixes: if what / 9 == 0 { prefixes.map(|(_, p)| p).collect() } else { vec![] },
+        }
+    })
+}
+
+#[test]
+fn packets_are_in_the_class_that_they_would_be_in_without_the_kernel() {
+    // SAFETY: no arguments, cannot fail.
+    if unsafe { libc::geteuid() } != 0 {
+        eprintln!("skipped: loading BPF programs needs root");
+        return;
+    }
+    let mut sight = Sight::load((0, 0)).unwrap();
+    sight.set_bundles(&[prefixes(&["0.0.0.0/1", "::/0"]), prefixes(&["128.0.0.0/2"])]).unwrap();
+    let mut runner = TestRunner::deterministic();
+    let mut classes = [0; 4];
+    for _ in 0..60 {
+        let rules =
+            proptest::collection::vec(any_rule(), 3).new_tree(&mut runner).unwrap().current();
+        sight.set_classes(0, &rules).unwrap();
+        for _ in 0..60 {
+            let frame = frames::any_frame().new_tree(&mut runner).unwrap().current();
+            let Some((answer, class)) = classify(&sight, &frame) else { continue };
+            let headers = match Frame::parse(&frame) {
+                Ok(Frame::Ip(headers)) => Some(headers),
+                _ => None,
+            };
+            let is_in = |h: &Headers, list: &[&str]| {
+                prefixes(list).iter().any(|p| p.contains(&h.destination))
+            };
+            let expected = match headers {
+                Some(h) if is_in(&h, &["0.0.0.0/1", "::/0"]) => {
+                    let class = rules.iter().position(|r| fits(r, &h)).unwrap_or(3);
+                    classes[class] += 1;
+                    (0, class as u32)
+                }
+                // One class takes all.
+                Some(h) if is_in(&h, &["128.0.0.0/2"]) => (0, 0),
+                // TC_ACT_UNSPEC: not ours to say.
+                _ => (-1, 0),
+            };
+            assert_eq!((answer, class), expected, "{rules:?}: {frame:02x?}");
+        }
+    }
+    assert!(classes.iter().all(|n| *n > 50), "each class is met: {classes:?}");
+    sight.set_classes(0, &[]).unwrap();
+    assert!(sight.classes.is_empty(), "nothing is left");
+    let many = vec![ClassRule::default(); MAX_CLASSES];
+    let error = sight.set_classes(0, &many).unwrap_err().to_string();
+    assert_eq!(error, "9 classes of a bundle, but there is room for 8");
+}

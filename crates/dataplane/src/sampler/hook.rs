@@ -1,0 +1,124 @@
+//! Where the receivebox's program stands.
+
+use std::fmt;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+
+use libbpf_rs::{ProgramMut, TC_INGRESS, TcHook, XdpFlags};
+
+use crate::bpf::{self, Source};
+use crate::error::Error;
+use crate::netdev::Netdev;
+
+/// Where packets are seen as they arrive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hook {
+    /// In the driver, by XDP: each packet as it came, before GRO.
+    Xdp,
+    /// At tc's ingress: on every device, after GRO, whose super-packets are taken apart again.
+    Tc,
+}
+
+impl fmt::Display for Hook {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Xdp => "XDP",
+            Self::Tc => "tc's ingress",
+        })
+    }
+}
+
+impl Hook {
+    /// The program for this place.
+    pub(super) fn source(self) -> &'static Source {
+        match self {
+            Self::Xdp => &bpf::RECEIVEBOX,
+            Self::Tc => &bpf::INGRESS,
+        }
+    }
+}
+
+/// An attached program, which is detached when this goes.
+pub(super) enum Attached {
+    /// A BPF link. The kernel detaches the program when nobody has the descriptor any more,
+    /// however its process ended.
+    Link { _descriptor: OwnedFd },
+    /// A filter of the device's clsact qdisc, for kernels without such links at tc (before Linux
+    /// 6.6). It outlives a killed process, counts on for nobody, and is replaced by the next. The
+    /// qdisc, which does nothing by itself, stays: others may have filters there, too.
+    Filter(TcHook),
+}
+
+/// The handle and the priority that our filter has: a second one replaces it.
+const FILTER: u32 = 0xfb;
+
+impl Attached {
+    /// Attaches `program`, which is that of `hook`.
+    pub(super) fn new(
+        program: &ProgramMut<'_>,
+        hook: Hook,
+        netdev: &Netdev,
+    ) -> Result<Self, Error> {
+        let wrap = |e| Error::system(format!("attaching {hook} to `{}`", netdev.name), e);
+        match hook {
+            // Where the driver has no XDP the kernel would run the program after GRO, on
+            // super-packets that XDP cannot tell from others.
+            Hook::Xdp => {
+                let flags = XdpFlags::DRV_MODE.bits();
+                link(program, netdev, libbpf_sys::BPF_XDP, flags).map_err(wrap)
+            }
+            Hook::Tc => match link(program, netdev, libbpf_sys::BPF_TCX_INGRESS, 0) {
+                // A place that the kernel has not heard of.
+                Err(e) if e.raw_os_error() == Some(libc::EINVAL) => Self::filter(program, netdev),
+                other => other.map_err(wrap),
+            },
+        }
+    }
+
+    pub(super) fn filter(program: &ProgramMut<'_>, netdev: &Netdev) -> Result<Self, Error> {
+        let wrap = |e| Error::bpf(format!("adding a filter to `{}`", netdev.name), e);
+        let mut hook = TcHook::new(program.as_fd());
+        hook.ifindex(netdev.index as i32)
+            .attach_point(TC_INGRESS)
+            .handle(FILTER)
+            .priority(FILTER)
+            .replace(true);
+        hook.create().map_err(wrap)?;
+        hook.attach().map_err(wrap)?;
+        Ok(Self::Filter(hook))
+    }
+}
+
+/// Attaches by a BPF link.
+fn link(
+    program: &ProgramMut<'_>,
+    netdev: &Netdev,
+    place: libbpf_sys::bpf_attach_type,
+    flags: u32,
+) -> Result<Attached, io::Error> {
+    let options = libbpf_sys::bpf_link_create_opts {
+        sz: size_of::<libbpf_sys::bpf_link_create_opts>() as libbpf_sys::size_t,
+        flags,
+        ..Default::default()
+    };
+    // SAFETY: a valid program's descriptor, and options whose size they say themselves; what comes
+    // back is an error, or a descriptor that is nobody else's.
+    unsafe {
+        let program = program.as_fd().as_raw_fd();
+        let fd = libbpf_sys::bpf_link_create(program, netdev.index as i32, place, &options);
+        if fd < 0 {
+            return Err(io::Error::from_raw_os_error(-fd));
+        }
+        Ok(Attached::Link { _descriptor: OwnedFd::from_raw_fd(fd) })
+    }
+}
+
+impl Drop for Attached {
+    fn drop(&mut self) {
+        if let Self::Filter(hook) = self
+            && let Err(e) = hook.detach()
+        {
+            tracing::warn!("the receivebox's filter could not be removed: {e}");
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! Network namespaces of a test's own.
+#![allow(dead_code, reason = "no test uses all of it")]
+
+use std::os::fd::AsRawFd;
+use std::process::Command;
+
+/// Whether the test can run; says so if not.
+pub(crate) fn needs_root() -> bool {
+    // SAFETY: no arguments, cannot fail.
+    let root = unsafe { libc::geteuid() } == 0;
+    if !root {
+        eprintln!("skipped: namespaces and ports need root");
+    }
+    root
+}
+
+pub(crate) fn run(command: &str) -> String {
+    let mut words = command.split(' ');
+    let out = Command::new(words.next().unwrap()).args(words).output().unwrap();
+    let text = String::from_utf8_lossy(&out.stdout).into_owned();
+    assert!(out.status.success(), "{command}: {}", String::from_utf8_lossy(&out.stderr));
+    text
+}
+
+/// A namespace that goes with this value.
+pub(crate) struct Namespace(pub(crate) String);
+
+impl Namespace {
+    pub(crate) fn new(name: String) -> Self {
+        run(&format!("ip netns add {name}"));
+        run(&format!("ip -n {name} link set lo up"));
+        Self(name)
+    }
+}
+
+impl Drop for Namespace {
+    fn drop(&mut self) {
+        let _ = Command::new("ip").args(["netns", "del", &self.0]).status();
+    }
+}
+
+/// Moves this thread into the namespace `name`, for good.
+pub(crate) fn enter(name: &str) {
+    enter_file(&std::fs::File::open(format!("/run/netns/{name}")).unwrap());
+}
+
+pub(crate) fn enter_file(file: &std::fs::File) {
+    // SAFETY: moves this thread alone.
+    assert_eq!(unsafe { libc::setns(file.as_raw_fd(), libc::CLONE_NEWNET) }, 0);
+}
+
+/// Calls `f` in the namespace `name`, in a thread of its own.
+pub(crate) fn within<T: Send + 'static>(name: &str, f: impl FnOnce() -> T + Send + 'static) -> T {
+    let name = name.to_owned();
+    let enter = move || {
+        enter(&name);
+        f()
+    };
+    std::thread::spawn(enter).join().unwrap()
+}

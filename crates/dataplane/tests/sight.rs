@@ -1,0 +1,328 @@
+//! What a sendbox over the kernel's queues sees, against what arrives: between real namespaces, with
+//! the kernel's own TCP and its own segmentation. Needs root; says so and passes without.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+mod namespace;
+mod sites;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::CString;
+use std::os::fd::{AsRawFd, OwnedFd};
+
+use forebay_dataplane::kernel::Sight;
+use forebay_dataplane::{BundleRule, Counts, Hook, Netdev, Sample, Sampler, clock};
+use namespace::{needs_root, run, within};
+use sites::{FROM, Sites, TO, host, prefixes};
+
+/// What one place saw.
+struct Seen {
+    samples: Vec<Sample>,
+    counts: Counts,
+}
+
+impl Seen {
+    /// How often each fingerprint was seen. The order is left out: several CPUs may each have one.
+    fn fingerprints(&self) -> BTreeMap<u32, u32> {
+        let mut all = BTreeMap::new();
+        for sample in &self.samples {
+            *all.entry(sample.fingerprint).or_default() += 1;
+        }
+        all
+    }
+}
+
+/// Everything that is seen of some traffic: as it leaves, and as it arrives by XDP and at tc.
+fn observe(sites: &Sites, hooks: &[Hook], traffic: impl FnOnce(&Sites)) -> (Seen, Vec<Seen>) {
+    let rule = BundleRule { sources: prefixes(&FROM), destinations: prefixes(&TO), epoch: 1 };
+    // Attached in the device's namespace, read from anywhere.
+    let home = std::fs::File::open("/proc/thread-self/ns/net").unwrap();
+    namespace::enter(&sites.from.0);
+    let mut sight = Sight::attach(&Netdev::find("eth0").unwrap()).unwrap();
+    sight.set_bundles(&[vec![], prefixes(&TO)]).unwrap();
+    sight.set_epoch(1, 1).unwrap();
+    namespace::enter(&sites.to.0);
+    let netdev = Netdev::find("eth0").unwrap();
+    let mut samplers: Vec<_> = hooks
+        .iter()
+        .map(|h| Sampler::attach_at(&netdev, std::slice::from_ref(&rule), *h).unwrap())
+        .collect();
+    namespace::enter_file(&home);
+
+    let begin = clock::now();
+    traffic(sites);
+    let end = clock::now();
+
+    let mut samples = Vec::new();
+    sight.poll(|s| samples.push(s)).unwrap();
+    assert_eq!(sight.samples_lost().unwrap(), 0);
+    assert!(samples.iter().all(|s| s.bundle == 1 && s.epoch == 1));
+    assert!(samples.iter().all(|s| begin <= s.time && s.time <= end), "one clock for all");
+    let left = Seen { samples, counts: sight.counts(1).unwrap() };
+    let arrived = samplers.iter_mut().map(|sampler| {
+        let mut samples = Vec::new();
+        sampler.poll(|s| samples.push(s)).unwrap();
+        assert_eq!(sampler.samples_lost().unwrap(), 0);
+        Seen { samples, counts: sampler.counts(0).unwrap() }
+    });
+    let arrived = arrived.collect();
+    (left, arrived)
+}
+
+fn everything(sites: &Sites) {
+    for version in [0, 1] {
+        sites.tcp(version, 1 << 20);
+        sites.udp(host(version), 4000..4020, 1200, 0);
+        // In fragments, which have IDs in both versions.
+        sites.udp(host(version), 4020..4025, 4000, 0);
+    }
+    // A QUIC sender's super-packets, whose segments an IPv4 ID tells apart.
+    sites.udp(host(0), 4025..4030, 10_300, 1000);
+}
+
+#[test]
+fn what_leaves_is_what_arrives_with_tso_on_and_off() {
+    if !needs_root() {
+        return;
+    }
+    for tso in ["on", "off"] {
+        let sites = Sites::new();
+        let (a, b) = (&sites.from.0, &sites.to.0);
+        run(&format!("ip netns exec {a} ethtool -K eth0 tso {tso} tx-udp-segmentation {tso}"));
+        // Between the driver, where XDP is, and tc, GRO merges what it can.
+        run(&format!("ip netns exec {b} ethtool -K eth0 gro on"));
+        let before = sites.sent(a, "eth0");
+        let (left, arrived) = observe(&sites, &[Hook::Xdp, Hook::Tc], everything);
+        let frames = sites.sent(a, "eth0") - before;
+        let [xdp, tc] = &arrived[..] else { panic!("both were asked") };
+
+        assert!(left.counts.packets > 1500, "{:?}", left.counts);
+        // Neighbour discovery is the difference to all frames.
+        match tso {
+            "on" => assert!(frames < left.counts.packets / 2, "super-packets: {frames}"),
+            _ => assert!(frames >= left.counts.packets, "no super-packets: {frames}"),
+        }
+        assert_eq!(left.counts, xdp.counts, "TSO {tso}");
+        assert_eq!(tc.counts, xdp.counts, "TSO {tso}: XDP and tc");
+        assert_eq!(left.samples.len() as u64, left.counts.packets, "each has a fingerprint");
+        assert!(left.fingerprints() == xdp.fingerprints(), "TSO {tso}");
+        assert!(tc.fingerprints() == xdp.fingerprints(), "TSO {tso}: XDP and tc");
+        let last = left.samples.iter().map(|s| s.counts.bytes).max();
+        assert_eq!(last, Some(left.counts.bytes), "samples say what had left");
+    }
+}
+
+/// Offloads on everywhere: super-packets are never cut up, and both ends see the same packets.
+#[test]
+fn super_packets_that_stay_whole_are_seen_alike_at_both_ends() {
+    if !needs_root() {
+        return;
+    }
+    let sites = Sites::new();
+    let before = sites.sent(&sites.router.0, "fbr");
+    let (left, arrived) = observe(&sites, &[Hook::Tc], everything);
+    let frames = sites.sent(&sites.router.0, "fbr") - before;
+    assert!(frames < left.counts.packets / 2, "the router sent super-packets: {frames}");
+    assert_eq!(left.counts, arrived[0].counts);
+    assert!(left.fingerprints() == arrived[0].fingerprints());
+}
+
+#[test]
+fn bundles_and_epochs_change_while_packets_leave() {
+    if !needs_root() {
+        return;
+    }
+    let sites = Sites::new();
+    namespace::enter(&sites.from.0);
+    let mut sight = Sight::attach(&Netdev::find("eth0").unwrap()).unwrap();
+    let send = |sight: &mut Sight| {
+        sites.udp(host(0), 5000..5256, 100, 0);
+        let mut n = 0;
+        sight.poll(|_| n += 1).unwrap();
+        n
+    };
+    assert_eq!(send(&mut sight), 0, "nobody's packets");
+    // A thousand bundles and more; the longest prefix decides.
+    let mut bundles: Vec<_> =
+        (0..2000).map(|i| prefixes(&[&format!("10.{}.{}.0/24", 100 + i / 256, i % 256)])).collect();
+    bundles[7].extend(prefixes(&["10.9.0.0/16", "0.0.0.0/0"]));
+    bundles[1999].extend(prefixes(&["10.9.2.0/25"]));
+    sight.set_bundles(&bundles).unwrap();
+    assert_eq!(send(&mut sight), 0, "no epoch size, no boundaries");
+    assert_eq!(sight.counts(1999).unwrap().packets, 256);
+    assert_eq!(sight.counts(1999).unwrap().bytes.0, 256 * 142);
+    sight.set_epoch(1999, 16).unwrap();
+    let sixteenth = send(&mut sight);
+    assert!((4..=40).contains(&sixteenth), "about 16 of 256: {sixteenth}");
+    sight.set_epoch(1999, 1).unwrap();
+    assert_eq!(send(&mut sight), 256);
+    bundles[1999].pop();
+    sight.set_bundles(&bundles).unwrap();
+    assert_eq!(send(&mut sight), 0, "now another bundle's");
+    assert_eq!(sight.counts(1999).unwrap().packets, 3 * 256);
+    assert_eq!(sight.counts(7).unwrap().packets, 256);
+    let too_many = sight.set_bundles(&vec![vec![]; 20_000]).unwrap_err().to_string();
+    assert_eq!(too_many, "20000 bundles, but there is room for 16384");
+    let _ = send(&mut sight);
+    assert_eq!(sight.counts(7).unwrap().packets, 512, "nothing has changed");
+}
+
+#[test]
+fn a_full_ring_loses_reports_and_says_how_many() {
+    if !needs_root() {
+        return;
+    }
+    let sites = Sites::new();
+    namespace::enter(&sites.from.0);
+    let mut sight = Sight::attach(&Netdev::find("eth0").unwrap()).unwrap();
+    sight.set_bundles(&[prefixes(&TO)]).unwrap();
+    sight.set_epoch(0, 1).unwrap();
+    (0..40).for_each(|_| sites.udp(host(0), 6000..6200, 100, 0));
+    let (mut reported, lost) = (0, sight.samples_lost().unwrap());
+    sight.poll(|_| reported += 1).unwrap();
+    assert_eq!(sight.counts(0).unwrap().packets, 8000, "all are counted");
+    assert_eq!(reported + lost, 8000);
+    assert!(lost > 1000, "{lost}");
+}
+
+#[test]
+fn devices_that_it_cannot_be_on_are_refused() {
+    if !needs_root() {
+        return;
+    }
+    let sites = Sites::new();
+    let a = sites.from.0.clone();
+    run(&format!("ip -n {a} tuntap add tun0 mode tun"));
+    let attach = |device: &'static str| {
+        within(&a, move || {
+            Sight::attach(&Netdev::find(device).unwrap()).err().map(|e| e.to_string())
+        })
+    };
+    let error = attach("tun0").unwrap();
+    assert!(error.contains("`tun0` is no Ethernet device"), "{error}");
+    assert_eq!(attach("eth0"), None, "others are not");
+}
+
+/// A veth whose ring is full refuses a packet, and the qdisc offers it again (since Linux 6.16; before,
+/// it drops). Each packet counts once.
+#[test]
+fn a_packet_that_the_driver_refused_is_counted_when_it_takes_it() {
+    if !needs_root() {
+        return;
+    }
+    let sites = Sites::new();
+    let (a, r) = (&sites.from.0, &sites.router.0);
+    run(&format!("tc -n {a} qdisc add dev eth0 root pfifo limit 100000"));
+    // A thread of its own empties the ring, when it comes to it, and not the sender itself.
+    run(&format!("ip netns exec {r} ethtool -K fbl gro on"));
+    let threaded = "echo 1 > /sys/class/net/fbl/threaded";
+    let mut shell = std::process::Command::new("ip");
+    assert!(shell.args(["netns", "exec", r, "sh", "-c", threaded]).status().unwrap().success());
+    namespace::enter(&r.clone());
+    let rule = BundleRule { sources: prefixes(&FROM), destinations: prefixes(&TO), epoch: 1 << 24 };
+    let netdev = Netdev::find("fbl").unwrap();
+    let arrived = Sampler::attach_at(&netdev, &[rule], Hook::Xdp).unwrap();
+    namespace::enter(&a.clone());
+    let mut sight = Sight::attach(&Netdev::find("eth0").unwrap()).unwrap();
+    sight.set_bundles(&[prefixes(&TO)]).unwrap();
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| (0..4).for_each(|_| sites.udp(host(0), 10_000..20_000, 100, 0)));
+        }
+    });
+    let text = run(&format!("tc -s -n {a} qdisc show dev eth0"));
+    assert!(!text.contains("requeues 0)"), "the ring was never full: {text}");
+    assert_eq!(sight.counts(0).unwrap(), arrived.counts(0).unwrap(), "{text}");
+    assert_eq!(arrived.counts(0).unwrap().packets, 160_000);
+}
+
+/// A program in a file system of BPF's, where `tc` can take it from.
+struct Pinned(std::path::PathBuf);
+
+impl Pinned {
+    fn new(program: &OwnedFd) -> Self {
+        let directory = std::env::temp_dir().join(format!("fb-si{}", std::process::id()));
+        std::fs::create_dir_all(&directory).unwrap();
+        run(&format!("mount -t bpf bpf {}", directory.display()));
+        let pinned = Self(directory);
+        let path = CString::new(pinned.path()).unwrap();
+        // SAFETY: an open descriptor and a C string.
+        let rc = unsafe { libbpf_sys::bpf_obj_pin(program.as_raw_fd(), path.as_ptr()) };
+        assert_eq!(rc, 0);
+        pinned
+    }
+
+    fn path(&self) -> String {
+        format!("{}/classify", self.0.display())
+    }
+}
+
+impl Drop for Pinned {
+    fn drop(&mut self) {
+        let _ = std::process::Command::new("umount").arg(&self.0).status();
+        let _ = std::fs::remove_dir(&self.0);
+    }
+}
+
+/// Waits until as many packets of a bundle have left: queues let go of them at a rate.
+fn leave(sight: &Sight, bundle: usize, packets: u64) {
+    sites::until(|| sight.counts(bundle).unwrap().packets >= packets);
+    assert_eq!(sight.counts(bundle).unwrap().packets, packets);
+}
+
+#[test]
+fn the_classifier_finds_a_bundles_class_and_brings_payload_into_sight() {
+    if !needs_root() {
+        return;
+    }
+    let sites = Sites::new();
+    let a = &sites.from.0;
+    namespace::enter(&sites.to.0.clone());
+    let rule = BundleRule { sources: prefixes(&FROM), destinations: prefixes(&TO), epoch: 1 };
+    let mut arrived =
+        Sampler::attach_at(&Netdev::find("eth0").unwrap(), &[rule], Hook::Xdp).unwrap();
+    namespace::enter(&a.clone());
+    let mut sight = Sight::attach(&Netdev::find("eth0").unwrap()).unwrap();
+    sight.set_bundles(&[prefixes(&TO[..1]), prefixes(&TO[1..])]).unwrap();
+    (0..2).for_each(|bundle| sight.set_epoch(bundle, 1).unwrap());
+    run(&format!("tc -n {a} qdisc add dev eth0 root handle fb0: htb"));
+    for class in [1, 2] {
+        let shape = "rate 1gbit quantum 3028";
+        run(&format!("tc -n {a} class add dev eth0 parent fb0: classid fb0:{class} htb {shape}"));
+    }
+    // Of a super-packet without an ID the first segment has a fingerprint: of payload that the
+    // tracepoint does not find where the kernel put it.
+    let datagrams = |sight: &mut Sight, ports, all: u64| {
+        sites.udp(host(1), ports, 10_300, 1000);
+        leave(sight, 1, all * 11);
+        let mut seen = BTreeSet::new();
+        let mut take = |s: Sample| {
+            seen.insert(s.fingerprint);
+        };
+        sight.poll(&mut take).unwrap();
+        seen
+    };
+    assert_eq!(datagrams(&mut sight, 7000..7020, 20).len(), 0, "out of sight");
+    let pinned = Pinned::new(&sight.classifier().unwrap());
+    let program = format!("object-pinned {} classid fb0:", pinned.path());
+    run(&format!("tc -n {a} filter add dev eth0 parent fb0: protocol all bpf da {program}"));
+    let left = datagrams(&mut sight, 8000..8020, 40);
+    assert_eq!(left.len(), 20, "in sight");
+    let mut seen = BTreeSet::new();
+    arrived
+        .poll(|s| {
+            seen.insert(s.fingerprint);
+        })
+        .unwrap();
+    assert!(left.is_subset(&seen), "and what arrives");
+
+    sites.udp(host(0), 9000..9100, 100, 0);
+    sites.udp("10.9.1.1:0".parse().unwrap(), 9000..9100, 100, 0);
+    leave(&sight, 0, 100);
+    let text = run(&format!("tc -s -n {a} class show dev eth0"));
+    let sent: Vec<_> = text.lines().filter(|l| l.contains("Sent")).map(str::trim).collect();
+    let sent = |class: usize| sent[class].split(' ').nth(1).unwrap().parse::<u64>().unwrap();
+    assert_eq!(sent(0), sight.counts(0).unwrap().bytes.0, "{text}");
+    // The kernel's own account of super-packets is of their segments, too.
+    assert_eq!(sent(1), sight.counts(1).unwrap().bytes.0 / 2, "{text}");
+}

@@ -1,0 +1,122 @@
+//! A site, a router and another site: what the router sends on, it has cut up if it was a
+//! super-packet and the next link wants packets.
+#![allow(dead_code, reason = "no test uses all of it")]
+
+use std::io::{Read, Write};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::os::fd::AsRawFd;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use forebay_dataplane::clock;
+use forebay_units::Nanos;
+use ipnet::IpNet;
+
+use crate::namespace::{Namespace, run, within};
+
+/// Where the traffic comes from and goes to, in both IP versions.
+pub(crate) const FROM: [&str; 2] = ["10.9.1.0/24", "fd09:1::/64"];
+pub(crate) const TO: [&str; 2] = ["10.9.2.0/24", "fd09:2::/64"];
+const TO_HOST: [&str; 2] = ["10.9.2.2", "fd09:2::2"];
+
+pub(crate) fn prefixes(list: &[&str]) -> Vec<IpNet> {
+    list.iter().map(|p| p.parse().unwrap()).collect()
+}
+
+pub(crate) struct Sites {
+    pub(crate) from: Namespace,
+    pub(crate) router: Namespace,
+    pub(crate) to: Namespace,
+}
+
+impl Sites {
+    /// `from`'s `eth0` and the router's `fbr` have one index, in two namespaces.
+    pub(crate) fn new() -> Self {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let id = format!("{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+        let [from, router, to] = ["a", "r", "b"].map(|n| Namespace::new(format!("fb-si{id}-{n}")));
+        let (a, r, b) = (&from.0, &router.0, &to.0);
+        run(&format!("ip -n {a} link add eth0 index 77 type veth peer name fbl netns {r}"));
+        run(&format!("ip -n {r} link add fbr index 77 type veth peer name eth0 netns {b}"));
+        run(&format!("ip netns exec {r} sysctl -qw net.ipv4.ip_forward=1"));
+        run(&format!("ip netns exec {r} sysctl -qw net.ipv6.conf.all.forwarding=1"));
+        for (namespace, device, net, host) in
+            [(a, "eth0", 1, 2), (r, "fbl", 1, 1), (r, "fbr", 2, 1), (b, "eth0", 2, 2)]
+        {
+            run(&format!("ip -n {namespace} address add 10.9.{net}.{host}/24 dev {device}"));
+            let v6 = format!("fd09:{net}::{host}/64 dev {device} nodad");
+            run(&format!("ip -n {namespace} address add {v6}"));
+            run(&format!("ip -n {namespace} link set {device} up"));
+        }
+        for (namespace, gateway) in [(a, 1), (b, 2)] {
+            run(&format!("ip -n {namespace} route add default via 10.9.{gateway}.1"));
+            run(&format!("ip -n {namespace} -6 route add default via fd09:{gateway}::1"));
+        }
+        Self { from, router, to }
+    }
+
+    /// Sends `len` bytes by TCP, no more than 64 KiB of them under way: less than a veth can hold.
+    pub(crate) fn tcp(&self, version: usize, len: usize) {
+        let to: IpAddr = TO_HOST[version].parse().unwrap();
+        let listener = within(&self.to.0, move || TcpListener::bind((to, 0)).unwrap());
+        let address = listener.local_addr().unwrap();
+        let reader = std::thread::spawn(move || {
+            let mut all = Vec::new();
+            listener.accept().unwrap().0.read_to_end(&mut all).unwrap();
+            all.len()
+        });
+        within(&self.from.0, move || {
+            let mut stream = TcpStream::connect(address).unwrap();
+            set(&stream, libc::SOL_SOCKET, libc::SO_SNDBUF, 128 << 10);
+            stream.write_all(&vec![0x5a; len]).unwrap();
+        });
+        assert_eq!(reader.join().unwrap(), len);
+    }
+
+    /// Sends a datagram to each of `ports`, in segments of `segment` bytes where that is not zero.
+    pub(crate) fn udp(
+        &self,
+        to: SocketAddr,
+        ports: std::ops::Range<u16>,
+        len: usize,
+        segment: i32,
+    ) {
+        within(&self.from.0, move || {
+            let any: IpAddr = if to.is_ipv4() { [0; 4].into() } else { [0; 16].into() };
+            let socket = UdpSocket::bind((any, 0)).unwrap();
+            if segment > 0 {
+                const UDP_SEGMENT: i32 = 103;
+                set(&socket, libc::SOL_UDP, UDP_SEGMENT, segment);
+            }
+            for port in ports {
+                // Nobody listens there, which the second of two datagrams may be told.
+                let _ = socket.send_to(&vec![0xa5; len], (to.ip(), port));
+            }
+        });
+    }
+
+    /// Everything that a device's driver was given to send, as the kernel counts it.
+    pub(crate) fn sent(&self, namespace: &str, device: &str) -> u64 {
+        let path = format!("/sys/class/net/{device}/statistics/tx_packets");
+        run(&format!("ip netns exec {namespace} cat {path}")).trim().parse().unwrap()
+    }
+}
+
+pub(crate) fn host(version: usize) -> SocketAddr {
+    (TO_HOST[version].parse::<IpAddr>().unwrap(), 0).into()
+}
+
+fn set(socket: &impl AsRawFd, level: i32, name: i32, value: i32) {
+    let fd = socket.as_raw_fd();
+    // SAFETY: the option's value is an int that lives through the call.
+    let rc = unsafe { libc::setsockopt(fd, level, name, (&raw const value).cast(), 4) };
+    assert_eq!(rc, 0, "{}", std::io::Error::last_os_error());
+}
+
+/// Waits for something that takes a moment.
+pub(crate) fn until(done: impl Fn() -> bool) {
+    let patience = clock::now() + Nanos::from_secs(10);
+    while !done() {
+        assert!(clock::now() < patience, "it did not happen");
+        std::thread::yield_now();
+    }
+}
