@@ -1,0 +1,257 @@
+//! From what is there to what is wanted, in as few steps as possible: what is as it should be is left
+//! alone, with all that waits in it.
+
+use std::collections::BTreeSet;
+
+use crate::encode::same_settings;
+use crate::found::FoundQdisc;
+use crate::{Class, Found, Handle, Object, Plan, Qdisc, Root, Shape};
+
+/// One change of a device's tree.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Make what is not there; a filter may be there, and is replaced.
+    Make(Object),
+    /// Set what is there to other settings; what waits in it stays.
+    Change(Object),
+    /// Delete a qdisc, with all below it.
+    DeleteQdisc {
+        /// Its name.
+        handle: Handle,
+        /// What it is below.
+        parent: Handle,
+    },
+    /// Delete a class, with all below it.
+    DeleteClass(Handle),
+}
+
+/// The steps from `found` to `plan`, in the order in which they can be taken.
+pub fn steps(found: &Found, plan: &Plan) -> Vec<Step> {
+    let mut steps = Vec::new();
+    // Major numbers of qdiscs that were found and that an earlier step deletes.
+    let mut deleted = BTreeSet::new();
+    if let Root::Foreign { handle, .. } = found.root() {
+        steps.push(Step::DeleteQdisc { handle, parent: Handle::ROOT });
+    }
+    let nothing = Found::default();
+    let found = if found.root() == Root::Ours { found } else { &nothing };
+    let mut wanted = BTreeSet::new();
+    for object in &plan.objects {
+        match object {
+            Object::Qdisc(qdisc) => {
+                let there = found.qdiscs.get(&qdisc.parent);
+                let there = there.filter(|_| !deleted.contains(&qdisc.parent.major()));
+                match there {
+                    None => steps.push(Step::Make(object.clone())),
+                    Some(there) if fits(there, qdisc) => {
+                        if !same_settings(&qdisc.kind, &there.options) {
+                            let handle = Some(there.handle);
+                            steps.push(Step::Change(Object::Qdisc(Qdisc {
+                                handle,
+                                ..qdisc.clone()
+                            })));
+                        }
+                    }
+                    Some(there) => {
+                        deleted.insert(there.handle.major());
+                        let (handle, parent) = (there.handle, qdisc.parent);
+                        steps.push(Step::DeleteQdisc { handle, parent });
+                        steps.push(Step::Make(object.clone()));
+                    }
+                }
+            }
+            Object::Class(class) => {
+                wanted.insert(class.id);
+                let there = found.classes.contains_key(&class.id);
+                if !there || deleted.contains(&class.id.major()) {
+                    steps.push(Step::Make(object.clone()));
+                } else if !is_set(found, class) {
+                    steps.push(Step::Change(object.clone()));
+                }
+            }
+            // The programs of whoever made the tree are not ours.
+            Object::Filter(_) => steps.push(Step::Make(object.clone())),
+        }
+    }
+    // What is below a class goes with it.
+    let unwanted = |id: &&Handle| !wanted.contains(id) && id.is_ours();
+    for id in found.classes.keys().filter(unwanted) {
+        let goes_with_another = match id.bundle() {
+            Some(_) => false,
+            None => deleted.contains(&id.major()) || bundle_is_gone(plan, *id),
+        };
+        if !goes_with_another {
+            steps.push(Step::DeleteClass(*id));
+        }
+    }
+    steps
+}
+
+fn fits(there: &FoundQdisc, wanted: &Qdisc) -> bool {
+    there.kind == wanted.kind.name() && wanted.handle.is_none_or(|handle| handle == there.handle)
+}
+
+/// Whether a class is set as it should be; of a bundle's the rate is as it is.
+fn is_set(found: &Found, class: &Class) -> bool {
+    found.htb_class(class.id).is_some_and(|there| {
+        u64::from(there.quantum) == class.quantum.0
+            && there.urgency == class.urgency
+            && (class.shape == Shape::Bundle || there.rate.is_none())
+    })
+}
+
+/// Whether `id` is within the queue of a bundle that there is no more.
+fn bundle_is_gone(plan: &Plan, id: Handle) -> bool {
+    id.major() >= Handle::of_queue(plan.bundles.len()).major()
+}
+
+#[cfg(test)]
+mod tests {
+    use forebay_units::Rate;
+
+    use super::*;
+    use crate::found::FoundClass;
+    use crate::netlink::{Attributes, Batch};
+    use crate::{Bundle, Device, Discipline, Features, FifoLimit, encode};
+
+    fn plan(bundles: &[&[Discipline]]) -> Plan {
+        let bundle = |c: &&[Discipline]| Bundle { name: "b".to_owned(), classes: c.to_vec() };
+        let bundles: Vec<Bundle> = bundles.iter().map(bundle).collect();
+        Plan::new(&bundles, &Features::of(&["htb", "pfifo", "fq_codel"])).unwrap()
+    }
+
+    const fn fifo(n: u32) -> Discipline {
+        Discipline::Fifo { limit: FifoLimit::Packets(n) }
+    }
+    const CODEL: Discipline =
+        Discipline::FqCodel { limit: 9, target: None, interval: None, ecn: true };
+    const SFQ: Discipline = Discipline::Sfq { limit: 100, perturb: None };
+
+    /// What the kernel would say after `plan` was made and bundles were given a rate.
+    fn made(plan: &Plan) -> Found {
+        let mut found = Found::default();
+        let device = Device { name: String::new(), index: 0 };
+        let options = |batch: Batch| {
+            let bytes = batch.take();
+            Attributes(&bytes[36..]).get(2).map(<[u8]>::to_vec).unwrap_or_default()
+        };
+        let mut unnamed = 0x8000;
+        for object in &plan.objects {
+            let mut batch = Batch::default();
+            match object {
+                Object::Qdisc(q) => {
+                    unnamed += 1;
+                    let handle = q.handle.unwrap_or(Handle::new(unnamed, 0));
+                    encode::new_qdisc(&mut batch, &device, handle, q.parent, 0, "");
+                    q.kind.encode(&mut batch);
+                    let kind = q.kind.name().to_owned();
+                    let qdisc = FoundQdisc { handle, kind, options: options(batch) };
+                    found.qdiscs.insert(q.parent, qdisc);
+                }
+                Object::Class(c) => {
+                    let rate = (c.shape == Shape::Bundle).then(|| Rate::from_mbps(7));
+                    encode::class(&mut batch, &device, c, rate, 0);
+                    let class = FoundClass { parent: Handle::ROOT, options: options(batch) };
+                    found.classes.insert(c.id, class);
+                }
+                Object::Filter(_) => {}
+            }
+        }
+        found
+    }
+
+    /// The steps that are not about filters, which are always set.
+    fn changes(found: &Found, plan: &Plan) -> Vec<String> {
+        let steps = steps(found, plan);
+        let made = |s: &&Step| !matches!(s, Step::Make(Object::Filter(_)));
+        steps.iter().filter(made).map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn a_tree_that_is_as_wanted_is_left_alone() {
+        for bundles in [&[&[fifo(7)][..]][..], &[&[SFQ], &[fifo(7), CODEL]], &[]] {
+            let plan = plan(bundles);
+            assert_eq!(changes(&made(&plan), &plan), [""; 0], "{bundles:?}");
+        }
+    }
+
+    #[test]
+    fn where_there_is_nothing_all_is_made() {
+        let plan = plan(&[&[SFQ], &[fifo(7)]]);
+        let all: Vec<Step> = plan.objects.iter().cloned().map(Step::Make).collect();
+        assert_eq!(steps(&Found::default(), &plan), all);
+    }
+
+    #[test]
+    fn a_foreign_root_goes_first() {
+        let mut found = Found::default();
+        let handle = Handle::new(1, 0);
+        let qdisc = FoundQdisc { handle, kind: "htb".to_owned(), options: vec![] };
+        found.qdiscs.insert(Handle::ROOT, qdisc);
+        let plan = plan(&[]);
+        let expected = [
+            Step::DeleteQdisc { handle, parent: Handle::ROOT },
+            Step::Make(plan.objects[0].clone()),
+        ];
+        assert_eq!(steps(&found, &plan), expected);
+    }
+
+    #[test]
+    fn only_what_differs_changes() {
+        let found = made(&plan(&[&[fifo(7)], &[fifo(7)]]));
+        let to = |bundles: &[&[Discipline]]| changes(&found, &plan(bundles));
+        assert_eq!(
+            to(&[&[fifo(7)], &[fifo(8)]]),
+            ["change qdisc 1001: below fb0:2, pfifo limit 8 packets"]
+        );
+        assert_eq!(to(&[&[fifo(7)]]), ["delete class fb0:2"]);
+        assert_eq!(
+            to(&[&[CODEL], &[fifo(7)]]),
+            [
+                "delete qdisc 1000: below fb0:1",
+                "make qdisc 1000: below fb0:1, fq_codel limit 9 packets ecn"
+            ]
+        );
+        let grown = to(&[&[fifo(7)], &[fifo(7)], &[fifo(7)]]);
+        assert_eq!(
+            grown,
+            ["make class fb0:3", "make qdisc 1002: below fb0:3, pfifo limit 7 packets"]
+        );
+    }
+
+    #[test]
+    fn what_is_below_goes_with_what_is_above() {
+        let found = made(&plan(&[&[fifo(7), CODEL], &[SFQ]]));
+        assert_eq!(changes(&found, &plan(&[&[fifo(7), CODEL]])), ["delete class fb0:2"]);
+        // A class less within the bundle.
+        let fewer = changes(&found, &plan(&[&[CODEL, CODEL], &[SFQ]]));
+        let replaced = [
+            "delete qdisc 8003: below 1000:1",
+            "make qdisc below 1000:1, fq_codel limit 9 packets ecn",
+        ];
+        assert_eq!(fewer, replaced);
+        // From an HTB with leaves to one queue, and back: nothing of the old one is named again.
+        let one = plan(&[&[fifo(7), CODEL], &[fifo(7)]]);
+        let steps = changes(&found, &one);
+        assert_eq!(
+            steps,
+            [
+                "delete qdisc 1001: below fb0:2",
+                "make qdisc 1001: below fb0:2, pfifo limit 7 packets"
+            ]
+        );
+        let back = changes(&made(&one), &plan(&[&[fifo(7), CODEL], &[SFQ]]));
+        // The HTB, and of 256 leaves a class and a queue.
+        assert_eq!(back.len(), 2 + 2 * 256);
+    }
+
+    #[test]
+    fn a_class_that_was_changed_by_hand_is_set_right() {
+        let plan = plan(&[&[SFQ]]);
+        let mut found = made(&plan);
+        let (id, limited) = (Handle::of_queue(0).leaf(0, 3), Handle::of_bundle(0));
+        let options = found.classes[&limited].options.clone();
+        found.classes.get_mut(&id).unwrap().options = options;
+        assert_eq!(changes(&found, &plan), ["change class 1000:4"]);
+    }
+}

@@ -1,0 +1,240 @@
+use std::fmt;
+
+use forebay_units::{Bytes, Nanos};
+
+use crate::netlink::Batch;
+
+/// A queueing discipline of the kernel's that holds packets, and its settings. `None` is the kernel's
+/// own default.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Discipline {
+    /// First in, first out: `pfifo`, `bfifo`.
+    Fifo {
+        /// How much may wait.
+        limit: FifoLimit,
+    },
+    /// Stochastic fairness queueing.
+    Sfq {
+        /// Packets that may wait, all flows together.
+        limit: u32,
+        /// How often the hash changes, in whole seconds; never if `None`.
+        perturb: Option<Nanos>,
+    },
+    /// Flow queueing with CoDel (RFC 8290).
+    FqCodel {
+        /// Packets that may wait, all flows together.
+        limit: u32,
+        /// CoDel's target.
+        target: Option<Nanos>,
+        /// CoDel's interval.
+        interval: Option<Nanos>,
+        /// Whether packets of flows that allow it are marked instead of dropped.
+        ecn: bool,
+    },
+    /// One queue held at a delay (RFC 8033).
+    Pie {
+        /// Packets that may wait.
+        limit: u32,
+        /// The delay to hold.
+        target: Option<Nanos>,
+        /// As in [`Discipline::FqCodel`].
+        ecn: bool,
+    },
+    /// Flow queueing with PIE.
+    FqPie {
+        /// Packets that may wait, all flows together.
+        limit: u32,
+        /// The delay to hold.
+        target: Option<Nanos>,
+        /// As in [`Discipline::FqCodel`].
+        ecn: bool,
+    },
+    /// CAKE, which does not pace here: the bundle's class does.
+    Cake {
+        /// The round-trip time that its AQM is made for.
+        rtt: Option<Nanos>,
+    },
+    /// The coupled dual-queue AQM (RFC 9332).
+    DualPi2 {
+        /// Packets that may wait.
+        limit: u32,
+        /// The delay to hold in the classic queue.
+        target: Option<Nanos>,
+    },
+}
+
+/// How much a fifo holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FifoLimit {
+    /// Packets; a super-packet is one.
+    Packets(u32),
+    /// Bytes.
+    Bytes(Bytes),
+}
+
+/// The attribute that holds the settings of a qdisc, a class or a filter.
+pub(crate) const TCA_OPTIONS: u16 = 2;
+
+impl Discipline {
+    /// The kernel's name of it.
+    pub const fn kind(&self) -> &'static str {
+        match self {
+            Self::Fifo { limit: FifoLimit::Packets(_) } => "pfifo",
+            Self::Fifo { limit: FifoLimit::Bytes(_) } => "bfifo",
+            Self::Sfq { .. } => "sfq",
+            Self::FqCodel { .. } => "fq_codel",
+            Self::Pie { .. } => "pie",
+            Self::FqPie { .. } => "fq_pie",
+            Self::Cake { .. } => "cake",
+            Self::DualPi2 { .. } => "dualpi2",
+        }
+    }
+
+    /// Writes its settings as `linux/pkt_sched.h` has them: for the old disciplines a structure, for
+    /// the others attributes, whose numbers are in the order of that file.
+    pub(crate) fn encode(&self, batch: &mut Batch) {
+        let settings: &[(u16, Option<u32>)] = match *self {
+            Self::Fifo { limit } => {
+                let limit = match limit {
+                    FifoLimit::Packets(n) => n,
+                    FifoLimit::Bytes(b) => u32::try_from(b.0).unwrap_or(u32::MAX),
+                };
+                batch.number(TCA_OPTIONS, limit);
+                return;
+            }
+            Self::Sfq { limit, perturb } => {
+                // `struct tc_sfq_qopt`: quantum, period, limit, divisor, flows; zero is a default.
+                // Its extension, all zero but the depth: how much of the limit one flow may take.
+                let seconds = perturb.map_or(0, |t| (t.0 / 1_000_000_000) as u32);
+                let mut words = [0u32; 17];
+                words[1] = seconds;
+                words[2] = limit;
+                words[5] = limit.min(SFQ_DEPTH);
+                let bytes: Vec<u8> = words.iter().flat_map(|w| w.to_ne_bytes()).collect();
+                batch.attribute(TCA_OPTIONS, &bytes);
+                return;
+            }
+            Self::FqCodel { limit, target, interval, ecn } => &[
+                (1, micros(target)),
+                (2, Some(limit)),
+                (3, micros(interval)),
+                (4, Some(ecn.into())),
+            ],
+            Self::Pie { limit, target, ecn } => {
+                &[(1, micros(target)), (2, Some(limit)), (6, Some(ecn.into()))]
+            }
+            Self::FqPie { limit, target, ecn } => {
+                &[(1, Some(limit)), (3, micros(target)), (10, Some(ecn.into()))]
+            }
+            Self::Cake { rtt } => &[(7, micros(rtt))],
+            Self::DualPi2 { limit, target } => &[(1, Some(limit)), (3, micros(target))],
+        };
+        batch.nest(TCA_OPTIONS, |batch| {
+            for &(kind, value) in settings {
+                if let Some(value) = value {
+                    batch.number(kind, value);
+                }
+            }
+        });
+    }
+}
+
+/// The kernel's SFQ lets a flow have no more packets than this (`SFQ_MAX_DEPTH`).
+const SFQ_DEPTH: u32 = 127;
+
+fn micros(time: Option<Nanos>) -> Option<u32> {
+    time.map(|t| u32::try_from(t.0 / 1_000).unwrap_or(u32::MAX))
+}
+
+impl fmt::Display for Discipline {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.kind())?;
+        match *self {
+            Self::Fifo { limit: FifoLimit::Packets(n) } => write!(f, " limit {n} packets"),
+            Self::Fifo { limit: FifoLimit::Bytes(b) } => write!(f, " limit {} bytes", b.0),
+            Self::Sfq { limit, perturb } => {
+                write!(f, " limit {limit} packets")?;
+                setting(f, "perturb", perturb)
+            }
+            Self::FqCodel { limit, target, interval, ecn } => {
+                write!(f, " limit {limit} packets")?;
+                setting(f, "target", target)?;
+                setting(f, "interval", interval)?;
+                marks(f, ecn)
+            }
+            Self::Pie { limit, target, ecn } | Self::FqPie { limit, target, ecn } => {
+                write!(f, " limit {limit} packets")?;
+                setting(f, "target", target)?;
+                marks(f, ecn)
+            }
+            Self::Cake { rtt } => setting(f, "rtt", rtt),
+            Self::DualPi2 { limit, target } => {
+                write!(f, " limit {limit} packets")?;
+                setting(f, "target", target)
+            }
+        }
+    }
+}
+
+fn setting(f: &mut fmt::Formatter<'_>, name: &str, time: Option<Nanos>) -> fmt::Result {
+    time.map_or(Ok(()), |t| write!(f, " {name} {} us", t.0 / 1_000))
+}
+
+fn marks(f: &mut fmt::Formatter<'_>, ecn: bool) -> fmt::Result {
+    f.write_str(if ecn { " ecn" } else { " noecn" })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The attribute alone, after the header of the message that it stands in.
+    fn encoded(discipline: Discipline) -> Vec<u8> {
+        let mut batch = Batch::default();
+        batch.message(36, 0);
+        discipline.encode(&mut batch);
+        batch.bytes()[16..].to_vec()
+    }
+
+    #[test]
+    fn settings_as_the_kernel_reads_them() {
+        let bytes = encoded(Discipline::Fifo { limit: FifoLimit::Packets(200) });
+        assert_eq!(bytes, [8, 0, 2, 0, 200, 0, 0, 0]);
+        let bytes = encoded(Discipline::Fifo { limit: FifoLimit::Bytes(Bytes(1 << 40)) });
+        assert_eq!(bytes, [8, 0, 2, 0, 255, 255, 255, 255]);
+        let ms = |n| Some(Nanos::from_millis(n));
+        let bytes =
+            encoded(Discipline::FqCodel { limit: 1000, target: ms(5), interval: None, ecn: true });
+        // Nested (0x8000): target 5000 us, limit 1000, ECN.
+        assert_eq!(
+            bytes,
+            [
+                28, 0, 2, 0x80, 8, 0, 1, 0, 0x88, 0x13, 0, 0, 8, 0, 2, 0, 0xe8, 3, 0, 0, 8, 0, 4,
+                0, 1, 0, 0, 0
+            ]
+        );
+        assert_eq!(encoded(Discipline::Cake { rtt: None }), [4, 0, 2, 0x80]);
+        let bytes = encoded(Discipline::Sfq { limit: 1250, perturb: ms(10_500) });
+        // 17 words: `struct tc_sfq_qopt_v1`, 44 bytes and six counters of 4.
+        assert_eq!(bytes.len(), 4 + 68);
+        let word = |i: usize| u32::from_ne_bytes(bytes[4 + 4 * i..8 + 4 * i].try_into().unwrap());
+        assert_eq!((0..8).map(word).collect::<Vec<_>>(), [0, 10, 1250, 0, 0, 127, 0, 0]);
+    }
+
+    #[test]
+    fn they_are_said_with_units() {
+        let ms = |n| Some(Nanos::from_millis(n));
+        let said = [
+            (Discipline::Fifo { limit: FifoLimit::Bytes(Bytes(9)) }, "bfifo limit 9 bytes"),
+            (
+                Discipline::FqPie { limit: 7, target: ms(15), ecn: false },
+                "fq_pie limit 7 packets target 15000 us noecn",
+            ),
+            (Discipline::Cake { rtt: ms(50) }, "cake rtt 50000 us"),
+            (Discipline::DualPi2 { limit: 7, target: None }, "dualpi2 limit 7 packets"),
+        ];
+        for (discipline, text) in said {
+            assert_eq!(discipline.to_string(), text);
+        }
+    }
+}

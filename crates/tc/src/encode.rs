@@ -1,0 +1,271 @@
+//! Objects of a plan as the kernel's requests (`linux/pkt_sched.h`, `linux/pkt_cls.h`).
+
+use std::os::fd::RawFd;
+
+use forebay_units::{Nanos, Rate};
+
+use crate::discipline::TCA_OPTIONS;
+use crate::netlink::{Attributes, Batch, Tc, array, u32_at, u64_at};
+use crate::{Class, Device, Handle, QdiscKind};
+
+/// To make what must not be there yet.
+pub(crate) const CREATE: i32 = libc::NLM_F_CREATE | libc::NLM_F_EXCL;
+/// To make it, or change what is there.
+pub(crate) const CHANGE: i32 = libc::NLM_F_CREATE | libc::NLM_F_REPLACE;
+
+pub(crate) const TCA_KIND: u16 = 1;
+
+/// The rate of what has no limit, in bytes per second: far above any wire, and low enough that a
+/// frame still takes HTB a nanosecond or so (8.8 Tbit/s).
+const UNLIMITED: u64 = 1 << 40;
+
+/// HTB's burst, as time at the rate, and so the same for all rates: a change of rate gives no credit.
+/// HTB lets a packet go while its class is not in debt, however long the packet is, so this need only
+/// cover how late the kernel's timers are; as the sendbox's own token bucket.
+const BURST: Nanos = Nanos::from_micros(250);
+
+/// HTB counts time in these (`/proc/net/psched`).
+const TICK: Nanos = Nanos(64);
+
+/// Begins a qdisc, up to its kind; its settings follow.
+pub(crate) fn new_qdisc(
+    batch: &mut Batch,
+    device: &Device,
+    handle: Handle,
+    parent: Handle,
+    flags: i32,
+    kind: &str,
+) {
+    let tc = Tc::of(device.index, handle, parent);
+    batch.about(libc::RTM_NEWQDISC, flags, tc).text(TCA_KIND, kind);
+}
+
+pub(crate) fn delete_qdisc(batch: &mut Batch, device: &Device, handle: Handle, parent: Handle) {
+    batch.about(libc::RTM_DELQDISC, 0, Tc::of(device.index, handle, parent));
+}
+
+impl QdiscKind {
+    /// The kernel's name of it.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Htb => "htb",
+            Self::Queue(discipline) => discipline.kind(),
+        }
+    }
+
+    /// Writes its settings.
+    pub(crate) fn encode(&self, batch: &mut Batch) {
+        match self {
+            Self::Queue(discipline) => discipline.encode(batch),
+            Self::Htb => {
+                // `struct tc_htb_glob`: version, what divides rates to quanta (not used, as every
+                // class has one), the default class (none), debug, and a counter.
+                let words = [3u32, 10, 0, 0, 0];
+                let bytes: Vec<u8> = words.iter().flat_map(|w| w.to_ne_bytes()).collect();
+                batch.nest(TCA_OPTIONS, |b| {
+                    b.attribute(2, &bytes);
+                });
+            }
+        }
+    }
+}
+
+/// A class of an HTB, to make or to change. Its parent is the HTB itself.
+pub(crate) fn class(
+    batch: &mut Batch,
+    device: &Device,
+    class: &Class,
+    rate: Option<Rate>,
+    flags: i32,
+) {
+    const PARMS: u16 = 1;
+    const RATE64: u16 = 6;
+    const CEIL64: u16 = 7;
+    // The kernel takes no rate of zero.
+    let rate = rate.map_or(UNLIMITED, |r| (r.as_bps() / 8).clamp(1, UNLIMITED));
+    // `struct tc_htb_opt`: the rate twice as `struct tc_ratespec`, in which the link layer Ethernet
+    // says that no table of lengths comes with it; the bursts; quantum, level, priority.
+    let mut parms = [0u8; 44];
+    for spec in [0, 12] {
+        parms[spec + 1] = 1;
+        let rate = u32::try_from(rate).unwrap_or(u32::MAX);
+        parms[spec + 8..spec + 12].copy_from_slice(&rate.to_ne_bytes());
+    }
+    let ticks = (BURST.0 / TICK.0) as u32;
+    for (at, word) in [(24, ticks), (28, ticks), (32, class.quantum.0 as u32), (40, class.urgency)]
+    {
+        parms[at..at + 4].copy_from_slice(&word.to_ne_bytes());
+    }
+    let tc = Tc::of(device.index, class.id, class.id.qdisc());
+    batch.about(libc::RTM_NEWTCLASS, flags, tc).nest(TCA_OPTIONS, |b| {
+        b.attribute(PARMS, &parms);
+        if rate > u64::from(u32::MAX) {
+            b.attribute(RATE64, &rate.to_ne_bytes()).attribute(CEIL64, &rate.to_ne_bytes());
+        }
+    });
+}
+
+pub(crate) fn delete_class(batch: &mut Batch, device: &Device, id: Handle) {
+    batch.about(libc::RTM_DELTCLASS, 0, Tc::of(device.index, id, id.qdisc()));
+}
+
+/// What a class of HTB says of itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct HtbClass {
+    /// `None` if it has no limit.
+    pub(crate) rate: Option<Rate>,
+    pub(crate) urgency: u32,
+    pub(crate) quantum: u32,
+}
+
+impl HtbClass {
+    /// Of its settings.
+    pub(crate) fn decode(options: &[u8]) -> Option<Self> {
+        let options = Attributes(options);
+        let parms = options.get(1)?;
+        let small = u64::from(u32_at(parms, 8)?);
+        let rate = options.get(6).and_then(|r| u64_at(r, 0)).unwrap_or(small);
+        Some(Self {
+            rate: (rate < UNLIMITED).then(|| Rate::from_bps(rate.saturating_mul(8))),
+            urgency: u32_at(parms, 40)?,
+            quantum: u32_at(parms, 32)?,
+        })
+    }
+}
+
+/// The filter's priority on its qdisc, and the protocol: all of them.
+const FILTER: u32 = 1 << 16 | (libc::ETH_P_ALL as u16).to_be() as u32;
+
+/// A BPF classifier whose program itself says which class, to make or to put in the place of what is
+/// there, which takes no packet's way in between.
+pub(crate) fn filter(batch: &mut Batch, device: &Device, parent: Handle, fd: RawFd, name: &str) {
+    const CLASSID: u16 = 3;
+    const FD: u16 = 6;
+    const NAME: u16 = 7;
+    const FLAGS: u16 = 8;
+    const DIRECT_ACTION: u32 = 1;
+    let tc = Tc { index: device.index, handle: 1, parent: parent.0, info: FILTER };
+    batch.about(libc::RTM_NEWTFILTER, CHANGE, tc).text(TCA_KIND, "bpf").nest(TCA_OPTIONS, |b| {
+        b.number(FD, fd as u32).text(NAME, name).number(FLAGS, DIRECT_ACTION);
+        // The program gives the minor number only.
+        b.number(CLASSID, parent.0);
+    });
+}
+
+/// Whether a dumped filter is where ours would be.
+pub(crate) fn is_our_filter(tc: &Tc) -> bool {
+    tc.info >> 16 == FILTER >> 16
+}
+
+/// Whether `found`, the settings of a qdisc as the kernel says them, are those of `kind`: each
+/// attribute that we would write is there with that value. A kernel that rounds a time says another,
+/// and then the setting is written again, which changes nothing.
+pub(crate) fn same_settings(kind: &QdiscKind, found: &[u8]) -> bool {
+    let mut batch = Batch::default();
+    batch.message(0, 0);
+    kind.encode(&mut batch);
+    let bytes = batch.take();
+    let Some(wanted) = Attributes(&bytes[crate::netlink::HEADER..]).get(TCA_OPTIONS) else {
+        return true;
+    };
+    match kind {
+        // The last word is a counter.
+        QdiscKind::Htb => {
+            let init = |bytes| Attributes(bytes).get(2).and_then(|b| array::<12>(b, 0));
+            init(wanted) == init(found)
+        }
+        QdiscKind::Queue(crate::Discipline::Fifo { .. }) => found.starts_with(wanted),
+        // Limit and depth; what is zero is a default that the kernel fills in, and it counts a
+        // period in its own ticks.
+        QdiscKind::Queue(crate::Discipline::Sfq { .. }) => {
+            [2, 5].iter().all(|i| u32_at(wanted, 4 * i) == u32_at(found, 4 * i))
+        }
+        QdiscKind::Queue(_) => {
+            Attributes(wanted).all(|(kind, value)| Attributes(found).get(kind) == Some(value))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use forebay_units::Bytes;
+
+    use super::*;
+    use crate::{Discipline, FifoLimit, Shape};
+
+    fn device() -> Device {
+        Device { name: "wan0".to_owned(), index: 7 }
+    }
+
+    fn shaped() -> Class {
+        let (id, quantum) = (Handle::of_bundle(0), Bytes(3_028));
+        Class { id, shape: Shape::Bundle, urgency: 0, quantum }
+    }
+
+    /// By hand after `linux/pkt_sched.h`: 96 Mbit/s are 12 000 000 B/s (0x00b71b00), 250 us are 3906
+    /// ticks (0x0f42), the quantum is 0x0bd4.
+    #[test]
+    fn a_class_as_the_kernel_reads_it() {
+        let mut batch = Batch::default();
+        class(&mut batch, &device(), &shaped(), Some(Rate::from_mbps(96)), CHANGE);
+        let spec = [0, 1, 0, 0, 0, 0, 0, 0, 0x00, 0x1b, 0xb7, 0x00];
+        let expected = [
+            &[88, 0, 0, 0, 40, 0, 1, 5, 0, 0, 0, 0, 0, 0, 0, 0][..],
+            &[0, 0, 0, 0, 7, 0, 0, 0, 1, 0, 0xb0, 0x0f, 0, 0, 0xb0, 0x0f, 0, 0, 0, 0],
+            &[52, 0, 2, 0x80, 48, 0, 1, 0],
+            &spec,
+            &spec,
+            &[0x42, 0x0f, 0, 0, 0x42, 0x0f, 0, 0, 0xd4, 0x0b, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
+        ];
+        assert_eq!(batch.bytes(), expected.concat());
+    }
+
+    #[test]
+    fn rates_come_back_as_they_went() {
+        for rate in [
+            Some(Rate::from_bps(8)),
+            Some(Rate::from_mbps(96)),
+            Some(Rate::from_mbps(34_359)),
+            Some(Rate::from_mbps(100_000)),
+            None,
+        ] {
+            let mut batch = Batch::default();
+            class(&mut batch, &device(), &shaped(), rate, 0);
+            let bytes = batch.take();
+            let options = Attributes(&bytes[36..]).get(TCA_OPTIONS).unwrap();
+            let read = HtbClass::decode(options).unwrap();
+            assert_eq!(read, HtbClass { rate, urgency: 0, quantum: 3_028 });
+        }
+        assert_eq!(HtbClass::decode(&[]), None);
+    }
+
+    #[test]
+    fn a_filter_says_its_program_and_whose_classes() {
+        let mut batch = Batch::default();
+        filter(&mut batch, &device(), Handle::TREE, 5, "x");
+        let bytes = batch.take();
+        // Priority 1, all protocols (3, in network order).
+        assert_eq!(bytes[16 + 16..16 + 20], [0, 3, 1, 0]);
+        let options = Attributes(&bytes[36..]).get(TCA_OPTIONS).unwrap();
+        let read: Vec<_> = Attributes(options).collect();
+        let five = 5u32.to_ne_bytes();
+        let major = 0x0fb0_0000u32.to_ne_bytes();
+        let one = 1u32.to_ne_bytes();
+        assert_eq!(read, [(6, &five[..]), (7, b"x\0"), (8, &one), (3, &major)]);
+    }
+
+    #[test]
+    fn settings_are_the_same_if_each_of_ours_is() {
+        let fifo = |n| QdiscKind::Queue(Discipline::Fifo { limit: FifoLimit::Packets(n) });
+        assert!(same_settings(&fifo(7), &[7, 0, 0, 0]));
+        assert!(!same_settings(&fifo(7), &[8, 0, 0, 0]) && !same_settings(&fifo(7), &[]));
+        let codel = Discipline::FqCodel { limit: 7, target: None, interval: None, ecn: true };
+        let found = |limit: u8, ecn: u8| {
+            let mut b = Batch::default();
+            b.message(0, 0).number(1, 4_999).number(2, limit.into()).number(4, ecn.into());
+            b.take()[16..].to_vec()
+        };
+        let same = |limit, ecn| same_settings(&QdiscKind::Queue(codel), &found(limit, ecn));
+        assert!(same(7, 1) && !same(8, 1) && !same(7, 0));
+    }
+}

@@ -1,0 +1,135 @@
+//! What queues a device has.
+
+use std::collections::BTreeMap;
+
+use crate::discipline::TCA_OPTIONS;
+use crate::encode::{HtbClass, TCA_KIND};
+use crate::netlink::{Batch, Message, Netlink, Tc, string};
+use crate::{Device, Error, Handle};
+
+/// The qdiscs and classes of a device, those that the kernel sets up by itself left out.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Found {
+    /// By what they are below.
+    pub(crate) qdiscs: BTreeMap<Handle, FoundQdisc>,
+    /// By name.
+    pub(crate) classes: BTreeMap<Handle, FoundClass>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct FoundQdisc {
+    pub(crate) handle: Handle,
+    pub(crate) kind: String,
+    /// As the kernel says them, which is as it takes them.
+    pub(crate) options: Vec<u8>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct FoundClass {
+    pub(crate) parent: Handle,
+    pub(crate) options: Vec<u8>,
+}
+
+/// Whose tree a device has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Root {
+    /// Nobody's: what the kernel sets up by itself.
+    Default,
+    /// A sendbox's.
+    Ours,
+    /// Somebody else's.
+    Foreign {
+        /// The kind of the root qdisc.
+        kind: String,
+        /// Its name.
+        handle: Handle,
+    },
+}
+
+/// What a qdisc for arriving packets is below, which is no part of the tree for those that leave.
+const INGRESS: Handle = Handle(0xffff_fff1);
+
+impl Found {
+    /// Asks the kernel.
+    ///
+    /// # Errors
+    /// If it cannot be asked.
+    pub fn of(device: &Device) -> Result<Self, Error> {
+        Self::ask(&mut Netlink::open(0)?, device)
+    }
+
+    pub(crate) fn ask(socket: &mut Netlink, device: &Device) -> Result<Self, Error> {
+        let mut found = Self::default();
+        dump(socket, libc::RTM_GETQDISC, device, Handle(0), |tc, kind, options| {
+            let (handle, parent) = (Handle(tc.handle), Handle(tc.parent));
+            // The kernel gives names to none of those that it sets up by itself.
+            if handle != Handle(0) && parent != INGRESS {
+                found.qdiscs.insert(parent, FoundQdisc { handle, kind, options });
+            }
+        })?;
+        if !found.qdiscs.is_empty() {
+            dump(socket, libc::RTM_GETTCLASS, device, Handle(0), |tc, _, options| {
+                let parent = Handle(tc.parent);
+                found.classes.insert(Handle(tc.handle), FoundClass { parent, options });
+            })?;
+        }
+        Ok(found)
+    }
+
+    /// Whose tree it is.
+    pub fn root(&self) -> Root {
+        match self.qdiscs.get(&Handle::ROOT) {
+            None => Root::Default,
+            Some(q) if q.handle == Handle::TREE && q.kind == "htb" => Root::Ours,
+            Some(q) => Root::Foreign { kind: q.kind.clone(), handle: q.handle },
+        }
+    }
+
+    /// What a class of HTB is set to.
+    pub(crate) fn htb_class(&self, id: Handle) -> Option<HtbClass> {
+        self.classes.get(&id).and_then(|class| HtbClass::decode(&class.options))
+    }
+}
+
+/// Asks for objects of `device`: for classes those of qdisc `parent` only, unless that is zero.
+fn dump(
+    socket: &mut Netlink,
+    kind: u16,
+    device: &Device,
+    parent: Handle,
+    mut f: impl FnMut(Tc, String, Vec<u8>),
+) -> Result<(), Error> {
+    let mut batch = Batch::default();
+    let tc = Tc { index: device.index, parent: parent.0, ..Tc::default() };
+    batch.about(kind, libc::NLM_F_DUMP, tc);
+    let failure = socket.ask(&mut batch, |message: &Message<'_>| {
+        // All devices' qdiscs come, whatever is asked for.
+        if let Some((tc, attributes)) = message.object()
+            && tc.index == device.index
+        {
+            let kind = attributes.get(TCA_KIND).map(string).unwrap_or_default();
+            f(tc, kind, attributes.get(TCA_OPTIONS).unwrap_or_default().to_vec());
+        }
+    })?;
+    match failure {
+        None => Ok(()),
+        Some(f) if f.errno == libc::ENODEV => Err(Error::NoDevice(device.name.clone())),
+        Some(f) => Err(Error::Refused {
+            device: device.name.clone(),
+            object: "asking for its queues".to_owned(),
+            message: f.message,
+            errno: f.errno,
+        }),
+    }
+}
+
+/// Whether qdisc `parent` has filters.
+pub(crate) fn has_filters(
+    socket: &mut Netlink,
+    device: &Device,
+    parent: Handle,
+) -> Result<bool, Error> {
+    let mut any = false;
+    dump(socket, libc::RTM_GETTFILTER, device, parent, |_, _, _| any = true)?;
+    Ok(any)
+}

@@ -1,0 +1,112 @@
+//! Names of qdiscs and classes, and which of them a sendbox takes.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// What the kernel calls a qdisc (`major:`) or a class in it (`major:minor`), in hexadecimal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Handle(pub u32);
+
+/// No more bundles than these have a tree: each has a qdisc of its own, whose name must be below
+/// 8000:, where the kernel's own choices begin.
+pub const MAX_BUNDLES: usize = 16_384;
+
+/// The root's major number. A tree under another is not ours.
+const TREE: u16 = 0x0fb0;
+/// The major number of the first bundle's queue.
+const QUEUES: u16 = 0x1000;
+/// Leaf classes that a class of a bundle may have: a byte of the flow hash.
+pub(crate) const MAX_FLOWS: u16 = 256;
+
+impl Handle {
+    /// Where the device itself takes packets from.
+    pub const ROOT: Self = Self(0xffff_ffff);
+    /// The qdisc at the root of our tree. What is in no bundle waits in it unshaped.
+    pub const TREE: Self = Self::new(TREE, 0);
+
+    /// Class `minor` of qdisc `major`; the qdisc itself if `minor` is zero.
+    pub const fn new(major: u16, minor: u16) -> Self {
+        Self((major as u32) << 16 | minor as u32)
+    }
+
+    /// The class that shapes bundle number `index`, counted from zero.
+    pub const fn of_bundle(index: usize) -> Self {
+        Self::new(TREE, index as u16 + 1)
+    }
+
+    /// The bundle whose class this is.
+    pub fn bundle(self) -> Option<usize> {
+        (self.major() == TREE).then(|| usize::from(self.minor()).checked_sub(1)).flatten()
+    }
+
+    /// The qdisc below the class of bundle number `index`.
+    pub const fn of_queue(index: usize) -> Self {
+        Self::new(QUEUES + index as u16, 0)
+    }
+
+    /// Whether a sendbox may have given this name to a qdisc.
+    pub fn is_ours(self) -> bool {
+        let queues = QUEUES..QUEUES + MAX_BUNDLES as u16;
+        self.major() == TREE || queues.contains(&self.major())
+    }
+
+    /// Within the bundle's queue: the leaf class of a packet of class `class` (by urgency, from zero)
+    /// whose flow hashes to `flow`.
+    pub const fn leaf(self, class: usize, flow: u16) -> Self {
+        Self::new(self.major(), class as u16 * MAX_FLOWS + flow + 1)
+    }
+
+    /// The qdisc's number.
+    pub const fn major(self) -> u16 {
+        (self.0 >> 16) as u16
+    }
+
+    /// The class's number; zero is the qdisc itself.
+    pub const fn minor(self) -> u16 {
+        self.0 as u16
+    }
+
+    /// The qdisc that this class is in.
+    pub const fn qdisc(self) -> Self {
+        Self::new(self.major(), 0)
+    }
+}
+
+impl fmt::Display for Handle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (*self, self.minor()) {
+            (Self::ROOT, _) => f.write_str("root"),
+            (_, 0) => write!(f, "{:x}:", self.major()),
+            (_, minor) => write!(f, "{:x}:{minor:x}", self.major()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_as_tc_writes_them() {
+        let names = [
+            (Handle::ROOT, "root"),
+            (Handle::TREE, "fb0:"),
+            (Handle::of_bundle(0), "fb0:1"),
+            (Handle::of_bundle(999), "fb0:3e8"),
+            (Handle::of_queue(0), "1000:"),
+            (Handle::of_queue(0).leaf(0, 0), "1000:1"),
+            (Handle::of_queue(1).leaf(0, 255), "1001:100"),
+            (Handle::of_queue(1).leaf(7, 255), "1001:800"),
+            (Handle::of_queue(MAX_BUNDLES - 1), "4fff:"),
+        ];
+        for (handle, name) in names {
+            assert_eq!(handle.to_string(), name);
+            assert_eq!(handle.is_ours(), handle != Handle::ROOT, "{name}");
+        }
+        assert!(!Handle::new(0x8001, 0).is_ours() && !Handle::new(1, 0).is_ours());
+        assert_eq!(Handle::of_bundle(7).bundle(), Some(7));
+        assert_eq!((Handle::TREE.bundle(), Handle::of_queue(7).bundle()), (None, None));
+    }
+}

@@ -1,0 +1,91 @@
+use super::*;
+
+const HERE: &[&str] = &["htb", "pfifo", "bfifo"];
+const STOCK: &[&str] = &["htb", "pfifo", "bfifo", "sfq", "fq_codel"];
+
+const SFQ: Discipline = Discipline::Sfq { limit: 1_250, perturb: None };
+const FIFO: Discipline = Discipline::Fifo { limit: FifoLimit::Packets(1_250) };
+const CODEL: Discipline =
+    Discipline::FqCodel { limit: 1_000, target: None, interval: None, ecn: true };
+
+fn plan(bundles: &[&[Discipline]], kinds: &[&'static str]) -> Result<Plan, Error> {
+    let bundles: Vec<Bundle> = bundles
+        .iter()
+        .enumerate()
+        .map(|(i, classes)| Bundle { name: format!("b{i}"), classes: classes.to_vec() })
+        .collect();
+    Plan::new(&bundles, &Features::of(kinds))
+}
+
+fn class(id: Handle, shape: Shape, urgency: u32) -> Object {
+    Object::Class(Class { id, shape, urgency, quantum: Bytes(3_028) })
+}
+
+#[test]
+fn a_discipline_of_the_kernel_s_is_the_bundle_s_queue() {
+    let plan = plan(&[&[FIFO], &[CODEL]], STOCK).unwrap();
+    let shaped = |i| class(Handle::new(0xfb0, i), Shape::Bundle, 0);
+    let queue = |major, minor, kind| {
+        qdisc(Some(Handle::new(major, 0)), Handle::new(0xfb0, minor), QdiscKind::Queue(kind))
+    };
+    let expected = vec![
+        qdisc(Some(Handle::new(0xfb0, 0)), Handle::ROOT, QdiscKind::Htb),
+        shaped(1),
+        shaped(2),
+        queue(0x1000, 1, FIFO),
+        queue(0x1001, 2, CODEL),
+        Object::Filter(Filter { parent: Handle::new(0xfb0, 0), program: Program::Bundles }),
+    ];
+    assert_eq!(plan.objects, expected);
+}
+
+#[test]
+fn classes_by_flow_stand_in_for_sfq() {
+    let plan = plan(&[&[SFQ]], HERE).unwrap();
+    // Root, bundle, its HTB, 256 leaves with a queue each, two filters.
+    assert_eq!(plan.objects.len(), 3 + 2 * 256 + 2);
+    let leaf = Discipline::Fifo { limit: FifoLimit::Packets(208) };
+    let last = Handle::new(0x1000, 256);
+    let pair = [class(last, Shape::Unlimited, 0), qdisc(None, last, QdiscKind::Queue(leaf))];
+    assert_eq!(plan.objects[3 + 510..3 + 512], pair);
+    let program = Program::Leaves { classes: 1, masks: 255 };
+    let filter = Object::Filter(Filter { parent: Handle::new(0x1000, 0), program });
+    assert_eq!(plan.objects[3 + 512], filter);
+}
+
+#[test]
+fn strict_priority_is_an_htb_s() {
+    let plan = plan(&[&[FIFO, SFQ, CODEL]], &["htb", "pfifo", "fq_codel"]).unwrap();
+    let program = Program::Leaves { classes: 3, masks: 0x00ff00 };
+    let queue = Handle::new(0x1000, 0);
+    assert!(plan.objects.contains(&Object::Filter(Filter { parent: queue, program })));
+    for (urgency, minor) in [(0, 1), (1, 257), (1, 512), (2, 513)] {
+        let class = class(Handle::new(0x1000, minor), Shape::Unlimited, urgency);
+        assert!(plan.objects.contains(&class), "{class:?}");
+    }
+    let codel = qdisc(None, Handle::new(0x1000, 513), QdiscKind::Queue(CODEL));
+    assert!(plan.objects.contains(&codel));
+}
+
+#[test]
+fn a_thousand_bundles_share_the_leaves() {
+    let all = vec![&[SFQ][..]; 1_000];
+    let plan = plan(&all, HERE).unwrap();
+    let leaves =
+        plan.objects.iter().filter(|o| matches!(o, Object::Qdisc(q) if q.handle.is_none()));
+    assert_eq!(leaves.count(), 16_000);
+    assert_eq!((flows(64), flows(65), flows(16_384), flows(0)), (256, 128, 1, 256));
+}
+
+#[test]
+fn what_there_is_not_is_said() {
+    let said = |bundles: &[&[Discipline]], kinds: &[&'static str]| {
+        plan(bundles, kinds).unwrap_err().to_string()
+    };
+    let line = said(&[&[CODEL]], HERE);
+    assert!(line.starts_with("this kernel has no queueing discipline fq_codel: "), "{line}");
+    assert!(line.contains("modprobe sch_fq_codel"), "{line}");
+    assert!(said(&[&[FIFO]], &["pfifo"]).contains("discipline htb"));
+    assert!(said(&[&[FIFO; 9]], STOCK).contains("9 classes"));
+    assert!(said(&vec![&[FIFO][..]; 16_385], STOCK).contains("at most 16384"));
+}

@@ -1,0 +1,153 @@
+//! A plan for people: as a tree, leaves that are alike in one line.
+
+use std::fmt;
+
+use crate::{Class, Handle, Object, Plan, Program, Qdisc, QdiscKind, Shape, Step};
+
+impl fmt::Display for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let root = self.qdiscs().find(|q| q.parent == Handle::ROOT);
+        root.map_or(Ok(()), |root| self.below(f, root, 0))
+    }
+}
+
+impl Plan {
+    fn qdiscs(&self) -> impl Iterator<Item = &Qdisc> {
+        self.objects.iter().filter_map(|o| match o {
+            Object::Qdisc(q) => Some(q),
+            _ => None,
+        })
+    }
+
+    fn classes(&self, qdisc: Handle) -> impl Iterator<Item = &Class> {
+        self.objects.iter().filter_map(move |o| match o {
+            Object::Class(c) if c.id.qdisc() == qdisc => Some(c),
+            _ => None,
+        })
+    }
+
+    fn below(&self, f: &mut fmt::Formatter<'_>, qdisc: &Qdisc, depth: usize) -> fmt::Result {
+        let indent = 2 * depth;
+        let name = qdisc.handle.map(|h| format!("{h} ")).unwrap_or_default();
+        writeln!(f, "{:indent$}qdisc {name}{}", "", qdisc.kind)?;
+        let Some(handle) = qdisc.handle else { return Ok(()) };
+        let indent = indent + 2;
+        for object in &self.objects {
+            if let Object::Filter(filter) = object
+                && filter.parent == handle
+            {
+                writeln!(f, "{:indent$}filter {}", "", filter.program)?;
+            }
+        }
+        let classes: Vec<&Class> = self.classes(handle).collect();
+        for alike in classes.chunk_by(|a, b| a.shape == Shape::Unlimited && a.urgency == b.urgency)
+        {
+            let (Some(first), Some(last)) = (alike.first(), alike.last()) else { continue };
+            let many = if alike.len() > 1 {
+                format!("es {} to {} ({})", first.id, last.id, alike.len())
+            } else {
+                format!(" {}", first.id)
+            };
+            let of = first.id.bundle().and_then(|i| self.bundles.get(i));
+            let of = of.map(|name| format!(": bundle {name}")).unwrap_or_default();
+            let urgency = match first.shape {
+                Shape::Unlimited => format!(", urgency {}", first.urgency),
+                Shape::Bundle => String::new(),
+            };
+            writeln!(f, "{:indent$}class{many}{of}, {}{urgency}", "", first.shape)?;
+            if let Some(queue) = self.qdiscs().find(|q| q.parent == first.id) {
+                self.below(f, queue, depth + 2)?;
+            }
+        }
+        if handle == Handle::TREE {
+            writeln!(f, "{:indent$}direct: everything else, unshaped", "")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for QdiscKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Htb => f.write_str("htb"),
+            Self::Queue(discipline) => discipline.fmt(f),
+        }
+    }
+}
+
+impl fmt::Display for Shape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Bundle => "at the rate of its control loop",
+            Self::Unlimited => "unlimited",
+        })
+    }
+}
+
+impl fmt::Display for Program {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Bundles => f.write_str("bpf: by the longest prefix of the destination"),
+            Self::Leaves { classes: 1, .. } => f.write_str("bpf: by the hash of the flow"),
+            Self::Leaves { masks: 0, .. } => f.write_str("bpf: by the packet's class"),
+            Self::Leaves { .. } => {
+                f.write_str("bpf: by the packet's class and the hash of the flow")
+            }
+        }
+    }
+}
+
+impl fmt::Display for Object {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Qdisc(Qdisc { handle: Some(handle), parent, kind }) => {
+                write!(f, "qdisc {handle} below {parent}, {kind}")
+            }
+            Self::Qdisc(Qdisc { parent, kind, .. }) => write!(f, "qdisc below {parent}, {kind}"),
+            Self::Class(class) => write!(f, "class {}", class.id),
+            Self::Filter(filter) => write!(f, "filter of {}, {}", filter.parent, filter.program),
+        }
+    }
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Make(object) => write!(f, "make {object}"),
+            Self::Change(object) => write!(f, "change {object}"),
+            Self::DeleteQdisc { handle, parent } => {
+                write!(f, "delete qdisc {handle} below {parent}")
+            }
+            Self::DeleteClass(id) => write!(f, "delete class {id}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Bundle, Discipline, Features, FifoLimit, Plan};
+
+    #[test]
+    fn a_plan_is_a_tree() {
+        let fifo = Discipline::Fifo { limit: FifoLimit::Packets(100) };
+        let sfq = Discipline::Sfq { limit: 600, perturb: None };
+        let bundle = |name: &str, classes| Bundle { name: name.to_owned(), classes };
+        let bundles = [bundle("oslo", vec![fifo]), bundle("rome", vec![fifo, sfq])];
+        let plan = Plan::new(&bundles, &Features::of(&["htb", "pfifo"])).unwrap();
+        let expected = "\
+qdisc fb0: htb
+  filter bpf: by the longest prefix of the destination
+  class fb0:1: bundle oslo, at the rate of its control loop
+    qdisc 1000: pfifo limit 100 packets
+  class fb0:2: bundle rome, at the rate of its control loop
+    qdisc 1001: htb
+      filter bpf: by the packet's class and the hash of the flow
+      class 1001:1, unlimited, urgency 0
+        qdisc pfifo limit 100 packets
+      classes 1001:101 to 1001:200 (256), unlimited, urgency 1
+        qdisc pfifo limit 100 packets
+  direct: everything else, unshaped
+";
+        assert_eq!(plan.to_string(), expected);
+    }
+}

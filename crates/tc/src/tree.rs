@@ -1,0 +1,330 @@
+//! A plan brought about on a device, and kept.
+
+use std::collections::BTreeMap;
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::path::PathBuf;
+
+use forebay_units::Rate;
+
+use crate::encode::{self, CHANGE, CREATE};
+use crate::found::has_filters;
+use crate::lock::Lock;
+use crate::netlink::{Batch, Failure, Netlink, Tc};
+use crate::record::Record;
+use crate::{
+    Class, Device, Error, Found, Handle, Object, Plan, Program, Qdisc, Root, Shape, Statistics,
+    Step, bpf, steps,
+};
+
+/// What to do with queues that somebody else has set up on the device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Foreign {
+    /// Leave them alone, which is an error.
+    Refuse,
+    /// Replace them, and put them back at the end.
+    Replace,
+}
+
+/// The BPF programs of the tree's filters, loaded.
+#[derive(Clone, Copy, Debug)]
+pub struct Programs<'a> {
+    /// For [`Program::Bundles`].
+    pub bundles: BorrowedFd<'a>,
+}
+
+/// The tree of a device. As long as this lives no other process of ours changes it.
+///
+/// Dropping it leaves the tree and its limits as they are, for a [`Supervisor`](crate::Supervisor) or
+/// the next daemon; [`Tree::remove`] takes it away.
+#[derive(Debug)]
+pub struct Tree {
+    device: Device,
+    plan: Plan,
+    socket: Netlink,
+    /// For rates: reused, as it is filled a hundred times a second.
+    batch: Batch,
+    /// The class of each bundle, with the rate that it has.
+    rates: Vec<(Class, Option<Rate>)>,
+    /// Bundles whose class has another rate than `rates` says.
+    changed: Vec<usize>,
+    record: PathBuf,
+    _lock: Lock,
+}
+
+impl Tree {
+    /// Makes `plan` on `device`. What is left there of an earlier sendbox is adopted: only what
+    /// differs changes, and what waits stays.
+    ///
+    /// # Errors
+    /// If the device is in use, has queues of somebody else that may not be replaced, or the kernel
+    /// refuses something; then what was there before is there again, unless it was a tree of ours.
+    pub fn install(
+        device: Device,
+        plan: Plan,
+        programs: &Programs<'_>,
+        foreign: Foreign,
+    ) -> Result<(Self, Vec<Step>), Error> {
+        let lock = Lock::wait(&device)?;
+        let record = Record::path(&device)?;
+        let mut socket = Netlink::open(0)?;
+        let found = Found::ask(&mut socket, &device)?;
+        match found.root() {
+            Root::Ours => {}
+            // A record is of a tree that was replaced before somebody took ours away.
+            Root::Default => Record::remove(&record)?,
+            Root::Foreign { kind, handle } if foreign == Foreign::Refuse => {
+                return Err(Error::Foreign { device: device.name, kind, handle });
+            }
+            Root::Foreign { kind, handle } => {
+                for qdisc in found.qdiscs.values() {
+                    if has_filters(&mut socket, &device, qdisc.handle)? {
+                        return Err(Error::ForeignFilters { device: device.name, kind, handle });
+                    }
+                }
+                Record::new(&found).save(&record)?;
+            }
+        }
+        let batch = Batch::default();
+        let (rates, changed) = (rates(&plan, &found), Vec::new());
+        let mut tree = Self { device, plan, socket, batch, rates, changed, record, _lock: lock };
+        let steps = steps(&found, &tree.plan);
+        match tree.apply(&steps, programs) {
+            Ok(()) => Ok((tree, steps)),
+            Err(e) => {
+                if found.root() != Root::Ours {
+                    // The first error says more than what comes of it.
+                    let _ = tree.remove();
+                }
+                Err(e)
+            }
+        }
+    }
+
+    /// Makes right what somebody changed, after a [`Watch`](crate::Watch) told of it. Rates are as
+    /// they are found, and unlimited where a class had to be made again: set them all anew.
+    ///
+    /// # Errors
+    /// As [`Self::install`]; queues of somebody else are never replaced here.
+    pub fn rebuild(&mut self, programs: &Programs<'_>) -> Result<Vec<Step>, Error> {
+        let found = Found::ask(&mut self.socket, &self.device)?;
+        if let Root::Foreign { kind, handle } = found.root() {
+            return Err(Error::Foreign { device: self.device.name.clone(), kind, handle });
+        }
+        self.rates = rates(&self.plan, &found);
+        self.changed.clear();
+        let steps = steps(&found, &self.plan);
+        self.apply(&steps, programs)?;
+        Ok(steps)
+    }
+
+    fn apply(&mut self, steps: &[Step], programs: &Programs<'_>) -> Result<(), Error> {
+        let mut own: BTreeMap<Program, OwnedFd> = BTreeMap::new();
+        let mut batch = Batch::default();
+        for step in steps {
+            match step {
+                Step::DeleteQdisc { handle, parent } => {
+                    encode::delete_qdisc(&mut batch, &self.device, *handle, *parent);
+                }
+                Step::DeleteClass(id) => encode::delete_class(&mut batch, &self.device, *id),
+                Step::Make(Object::Filter(filter)) => {
+                    let fd = program(&mut own, filter.program, programs)?;
+                    let name = filter.program.name();
+                    encode::filter(&mut batch, &self.device, filter.parent, fd, name);
+                }
+                Step::Make(object) => self.encode(&mut batch, object, CREATE),
+                Step::Change(object) => self.encode(&mut batch, object, CHANGE),
+            }
+        }
+        // The kernel goes on after a failure; the first is the reason of the rest.
+        let failures = self.socket.transact(&mut batch)?;
+        match failures.into_iter().next() {
+            None => Ok(()),
+            Some(failure) => {
+                let step = steps.get(failure.index);
+                let what = step.map(ToString::to_string).unwrap_or_default();
+                let is_filter = matches!(step, Some(Step::Make(Object::Filter(_))));
+                if is_filter && failure.errno == libc::ENOENT {
+                    return Err(Error::NoClassifier);
+                }
+                Err(refused(&self.device, what, failure))
+            }
+        }
+    }
+
+    fn encode(&self, batch: &mut Batch, object: &Object, flags: i32) {
+        match object {
+            Object::Qdisc(Qdisc { handle, parent, kind }) => {
+                let handle = handle.unwrap_or(Handle(0));
+                encode::new_qdisc(batch, &self.device, handle, *parent, flags, kind.name());
+                kind.encode(batch);
+            }
+            Object::Class(class) => {
+                let bundle = class.id.bundle().and_then(|i| self.rates.get(i));
+                let rate = bundle.and_then(|(_, rate)| *rate);
+                encode::class(batch, &self.device, class, rate, flags);
+            }
+            Object::Filter(_) => {}
+        }
+    }
+
+    /// Holds bundle number `bundle` to `rate`, or to none, from the next [`Self::flush`] on. Nothing
+    /// is to be done if that is its rate already.
+    pub fn set_rate(&mut self, bundle: usize, rate: Option<Rate>) {
+        let Some((_, there)) = self.rates.get_mut(bundle) else { return };
+        if *there != rate {
+            *there = rate;
+            self.changed.push(bundle);
+        }
+    }
+
+    /// Tells the kernel all rates that changed, in one system call; says how many. Neither tokens
+    /// nor what waits change with a rate.
+    ///
+    /// # Errors
+    /// If the kernel refuses one, as when the class was deleted by hand: then [`Self::rebuild`].
+    pub fn flush(&mut self) -> Result<usize, Error> {
+        self.batch.clear();
+        self.changed.sort_unstable();
+        self.changed.dedup();
+        for &bundle in &self.changed {
+            let (class, rate) = &self.rates[bundle];
+            let replace = libc::NLM_F_REPLACE;
+            encode::class(&mut self.batch, &self.device, class, *rate, replace);
+        }
+        if self.batch.is_empty() {
+            return Ok(0);
+        }
+        let failures = self.socket.transact(&mut self.batch)?;
+        if let Some(failure) = failures.into_iter().next() {
+            let id = self.changed.get(failure.index).map(|b| self.rates[*b].0.id);
+            let object = format!("rate of class {}", id.unwrap_or(Handle::TREE));
+            return Err(refused(&self.device, object, failure));
+        }
+        let count = self.changed.len();
+        self.changed.clear();
+        Ok(count)
+    }
+
+    /// The counts of each bundle's class, by number. One bundle is asked for by name, all of several
+    /// with one request.
+    ///
+    /// # Errors
+    /// If the kernel does not answer.
+    pub fn statistics(&mut self, into: &mut Vec<Statistics>) -> Result<(), Error> {
+        into.clear();
+        into.resize(self.rates.len(), Statistics::default());
+        let mut batch = Batch::default();
+        match self.rates.as_slice() {
+            [] => return Ok(()),
+            [(class, _)] => {
+                let tc = Tc::of(self.device.index, class.id, Handle(0));
+                batch.about(libc::RTM_GETTCLASS, 0, tc);
+            }
+            _ => {
+                let tc = Tc::of(self.device.index, Handle(0), Handle::TREE);
+                batch.about(libc::RTM_GETTCLASS, libc::NLM_F_DUMP, tc);
+            }
+        }
+        let failure = self.socket.ask(&mut batch, |message| {
+            if let Some((id, counts)) = Statistics::of(message)
+                && let Some(slot) = id.bundle().and_then(|i| into.get_mut(i))
+            {
+                *slot = counts;
+            }
+        })?;
+        let asking = "asking for the counts of classes".to_owned();
+        failure.map_or(Ok(()), |f| Err(refused(&self.device, asking, f)))
+    }
+
+    /// Takes the tree away. What the kernel sets up by itself comes back, or what was there and was
+    /// replaced. A tree that is not there any more is none to take away.
+    ///
+    /// # Errors
+    /// If the kernel refuses; the record of what was there is kept then.
+    pub fn remove(mut self) -> Result<(), Error> {
+        let found = Found::ask(&mut self.socket, &self.device)?;
+        if found.root() == Root::Ours {
+            self.batch.clear();
+            encode::delete_qdisc(&mut self.batch, &self.device, Handle::TREE, Handle::ROOT);
+            let failures = self.socket.transact(&mut self.batch)?;
+            if let Some(failure) = failures.into_iter().next() {
+                let object = "taking the tree away".to_owned();
+                return Err(refused(&self.device, object, failure));
+            }
+        }
+        if matches!(found.root(), Root::Foreign { .. }) {
+            return Record::remove(&self.record);
+        }
+        if let Some(record) = Record::load(&self.record)? {
+            let failures = self.socket.transact(&mut record.encode(&self.device))?;
+            if let Some(failure) = failures.into_iter().next() {
+                let object = record.describe(failure.index);
+                return Err(refused(&self.device, object, failure));
+            }
+        }
+        Record::remove(&self.record)
+    }
+
+    /// The device.
+    pub fn device(&self) -> &Device {
+        &self.device
+    }
+
+    /// What the tree is.
+    pub fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    /// The number by which the kernel's news call what this did.
+    ///
+    /// # Errors
+    /// If the system does not tell.
+    pub(crate) fn port(&self) -> Result<u32, Error> {
+        self.socket.port()
+    }
+}
+
+impl Program {
+    /// As `tc filter show` has it.
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Bundles => "forebay-bundles",
+            Self::Leaves { .. } => "forebay-leaves",
+        }
+    }
+}
+
+fn program(
+    own: &mut BTreeMap<Program, OwnedFd>,
+    program: Program,
+    given: &Programs<'_>,
+) -> Result<RawFd, Error> {
+    if let Some(fd) = own.get(&program) {
+        return Ok(fd.as_raw_fd());
+    }
+    Ok(match bpf::load(program)? {
+        None => given.bundles.as_raw_fd(),
+        Some(fd) => own.entry(program).or_insert(fd).as_raw_fd(),
+    })
+}
+
+/// The class of each bundle of `plan`, with the rate that it has in `found`.
+fn rates(plan: &Plan, found: &Found) -> Vec<(Class, Option<Rate>)> {
+    let classes = plan.objects.iter().filter_map(|o| match o {
+        Object::Class(c) if c.shape == Shape::Bundle => Some(*c),
+        _ => None,
+    });
+    let ours = found.root() == Root::Ours;
+    let rate = |id| found.htb_class(id).filter(|_| ours).and_then(|c| c.rate);
+    classes.map(|c| (c, rate(c.id))).collect()
+}
+
+/// The error that a failure is.
+pub(crate) fn refused(device: &Device, object: String, failure: Failure) -> Error {
+    let Failure { errno, message, .. } = failure;
+    match errno {
+        libc::EPERM => Error::Permission(format!("{object} on {}", device.name)),
+        libc::ENODEV => Error::NoDevice(device.name.clone()),
+        _ => Error::Refused { device: device.name.clone(), object, message, errno },
+    }
+}
