@@ -5,7 +5,7 @@ use std::os::fd::RawFd;
 use forebay_units::{Nanos, Rate};
 
 use crate::discipline::TCA_OPTIONS;
-use crate::netlink::{Attributes, Batch, Tc, array, u32_at, u64_at};
+use crate::netlink::{Attributes, Batch, Tc, u32_at, u64_at};
 use crate::{Class, Device, Handle, QdiscKind};
 
 /// To make what must not be there yet.
@@ -60,15 +60,18 @@ impl QdiscKind {
             Self::Htb => {
                 // `struct tc_htb_glob`: version, what divides rates to quanta (not used, as every
                 // class has one), the default class (none), debug, and a counter.
-                let words = [3u32, 10, 0, 0, 0];
+                let words = [HTB_VERSION, 10, 0, 0, 0];
                 let bytes: Vec<u8> = words.iter().flat_map(|w| w.to_ne_bytes()).collect();
                 batch.nest(TCA_OPTIONS, |b| {
-                    b.attribute(2, &bytes);
+                    b.attribute(HTB_INIT, &bytes);
                 });
             }
         }
     }
 }
+
+const HTB_INIT: u16 = 2;
+const HTB_VERSION: u32 = 3;
 
 /// A class of an HTB, to make or to change. Its parent is the HTB itself.
 pub(crate) fn class(
@@ -157,6 +160,24 @@ pub(crate) fn is_our_filter(tc: &Tc) -> bool {
     tc.info >> 16 == FILTER >> 16
 }
 
+/// The settings of a qdisc that somebody else made, as the kernel said them, in a form in which it
+/// takes them. They are the same for all but HTB, which says its version in full and takes the major
+/// number alone.
+pub(crate) fn takeable(kind: &str, said: &[u8]) -> Vec<u8> {
+    if kind != "htb" {
+        return said.to_vec();
+    }
+    let mut batch = Batch::default();
+    for (kind, value) in Attributes(said) {
+        let mut value = value.to_vec();
+        if kind == HTB_INIT && value.len() >= 4 {
+            value[..4].copy_from_slice(&HTB_VERSION.to_ne_bytes());
+        }
+        batch.attribute(kind, &value);
+    }
+    batch.take()
+}
+
 /// Whether `found`, the settings of a qdisc as the kernel says them, are those of `kind`: each
 /// attribute that we would write is there with that value. A kernel that rounds a time says another,
 /// and then the setting is written again, which changes nothing.
@@ -169,11 +190,8 @@ pub(crate) fn same_settings(kind: &QdiscKind, found: &[u8]) -> bool {
         return true;
     };
     match kind {
-        // The last word is a counter.
-        QdiscKind::Htb => {
-            let init = |bytes| Attributes(bytes).get(2).and_then(|b| array::<12>(b, 0));
-            init(wanted) == init(found)
-        }
+        // An HTB's own cannot be changed.
+        QdiscKind::Htb => true,
         QdiscKind::Queue(crate::Discipline::Fifo { .. }) => found.starts_with(wanted),
         // Limit and depth; what is zero is a default that the kernel fills in, and it counts a
         // period in its own ticks.
@@ -252,6 +270,17 @@ mod tests {
         let major = 0x0fb0_0000u32.to_ne_bytes();
         let one = 1u32.to_ne_bytes();
         assert_eq!(read, [(6, &five[..]), (7, b"x\0"), (8, &one), (3, &major)]);
+    }
+
+    #[test]
+    fn an_htb_of_somebody_else_is_made_takeable() {
+        let mut batch = Batch::default();
+        batch.number(2, 0x0003_0011).number(5, 1_000);
+        let said = batch.take();
+        let taken = takeable("htb", &said);
+        let read: Vec<_> = Attributes(&taken).collect();
+        assert_eq!(read, [(2, &3u32.to_ne_bytes()[..]), (5, &1_000u32.to_ne_bytes())]);
+        assert_eq!(takeable("sfq", &said), said);
     }
 
     #[test]

@@ -44,7 +44,8 @@ impl Record {
             for parent in next {
                 let Some(qdisc) = found.qdiscs.get(&parent) else { continue };
                 let handle = qdisc.handle;
-                let (kind, options) = (qdisc.kind.clone(), qdisc.options.clone());
+                let kind = qdisc.kind.clone();
+                let options = encode::takeable(&kind, &qdisc.options);
                 parts.push(Part { class: false, handle, parent, kind, options });
                 if WITH_CLASSES.contains(&qdisc.kind.as_str()) {
                     classes(found, handle, &mut parts);

@@ -218,7 +218,8 @@ impl Tree {
             [] => return Ok(()),
             [(class, _)] => {
                 let tc = Tc::of(self.device.index, class.id, Handle(0));
-                batch.about(libc::RTM_GETTCLASS, 0, tc);
+                // Without the flag the kernel answers those who listen for news only.
+                batch.about(libc::RTM_GETTCLASS, libc::NLM_F_ECHO, tc);
             }
             _ => {
                 let tc = Tc::of(self.device.index, Handle(0), Handle::TREE);

@@ -1,0 +1,7 @@
+//! Queues of real devices, in network namespaces of the test's own.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+mod common;
+mod supervisor;
+mod tree;

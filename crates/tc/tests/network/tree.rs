@@ -1,0 +1,388 @@
+//! Trees on real devices: made, adopted, changed, damaged, taken away.
+
+use std::net::UdpSocket;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::common::{ByAddress, Network, WAN, fifo, install, needs_root, plan};
+use forebay_tc::{
+    Device, Discipline, Error, Event, Features, Foreign, Found, Object, Root, Statistics, Step,
+    Tree, Watch, steps,
+};
+use forebay_units::{Bytes, Rate};
+
+const SFQ: Discipline = Discipline::Sfq { limit: 1_250, perturb: None };
+
+fn found() -> Found {
+    Found::of(&Device::find(WAN).unwrap()).unwrap()
+}
+
+/// Steps that are not about filters, which are always set.
+fn beside_filters(steps: Vec<Step>) -> Vec<Step> {
+    steps.into_iter().filter(|s| !matches!(s, Step::Make(Object::Filter(_)))).collect()
+}
+
+#[test]
+fn what_was_made_is_what_was_planned_and_goes_without_a_trace() {
+    if !needs_root() {
+        return;
+    }
+    let network = Network::new();
+    let before = (network.tc("qdisc show"), network.tc("class show dev wan"));
+    network.within(|| {
+        let bundles: &[&[Discipline]] = &[&[fifo(100)], &[SFQ], &[fifo(10), SFQ]];
+        let tree = install(bundles);
+        assert_eq!(found().root(), Root::Ours);
+        assert_eq!(beside_filters(steps(&found(), &plan(bundles))), []);
+        assert!(matches!(
+            Tree::install(
+                tree.device().clone(),
+                plan(&[]),
+                &ByAddress::load().programs(),
+                Foreign::Refuse
+            ),
+            Err(Error::InUse(_))
+        ));
+        tree.remove().unwrap();
+        assert_eq!(found().root(), Root::Default);
+    });
+    assert_eq!((network.tc("qdisc show"), network.tc("class show dev wan")), before);
+}
+
+#[test]
+fn packets_go_where_the_programs_say() {
+    if !needs_root() {
+        return;
+    }
+    let network = Network::new();
+    let far: Vec<UdpSocket> =
+        (2..6).map(|host| network.far_socket(&format!("10.9.0.{host}:9"))).collect();
+    let statistics = network.within(|| {
+        let mut tree = install(&[&[fifo(100)], &[SFQ], &[fifo(10), SFQ]]);
+        let socket = UdpSocket::bind("10.9.0.1:0").unwrap();
+        // So that no packet of the address resolution is among those that are counted.
+        for host in 2..6 {
+            socket.send_to(&[0; 100], format!("10.9.0.{host}:9")).unwrap();
+        }
+        let mut received = [0; 2_000];
+        for socket in &far {
+            socket.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+            socket.recv(&mut received).unwrap();
+        }
+        let mut before = Vec::new();
+        tree.statistics(&mut before).unwrap();
+        for (host, count) in [(2, 5), (3, 7), (4, 11), (5, 13)] {
+            for _ in 0..count {
+                socket.send_to(&[0; 1_000], format!("10.9.0.{host}:9")).unwrap();
+            }
+        }
+        for (socket, count) in far.iter().zip([5, 7, 11, 13]) {
+            for _ in 0..count {
+                assert_eq!(socket.recv(&mut received).unwrap(), 1_000);
+            }
+        }
+        let mut after = Vec::new();
+        tree.statistics(&mut after).unwrap();
+        let counted: Vec<Statistics> = after
+            .iter()
+            .zip(&before)
+            .map(|(a, b)| Statistics {
+                sent: Bytes(a.sent.0 - b.sent.0),
+                packets: a.packets - b.packets,
+                ..*a
+            })
+            .collect();
+        tree.remove().unwrap();
+        counted
+    });
+    // To .5 is no bundle. A frame is 1042 bytes.
+    let of =
+        |packets| Statistics { packets, sent: Bytes(1_042 * packets), ..Statistics::default() };
+    assert_eq!(statistics, [of(5), of(7), of(11)]);
+}
+
+#[test]
+fn a_restart_adopts_what_is_there_with_all_that_waits() {
+    if !needs_root() {
+        return;
+    }
+    let network = Network::new();
+    let far = network.far_socket("10.9.0.2:9");
+    network.within(|| {
+        let bundles: &[&[Discipline]] = &[&[fifo(100)], &[SFQ]];
+        let program = ByAddress::load();
+        let mut tree = install(bundles);
+        let socket = UdpSocket::bind("10.9.0.1:0").unwrap();
+        socket.send_to(&[0; 100], "10.9.0.2:9").unwrap();
+        let mut received = [0; 2_000];
+        far.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+        far.recv(&mut received).unwrap();
+        // A frame takes 8 s at this rate, and one may go at once.
+        tree.set_rate(0, Some(Rate::from_bps(1_000)));
+        assert_eq!(tree.flush().unwrap(), 1);
+        for _ in 0..20 {
+            socket.send_to(&[0; 1_000], "10.9.0.2:9").unwrap();
+        }
+        let backlog = |tree: &mut Tree| {
+            let mut all = Vec::new();
+            tree.statistics(&mut all).unwrap();
+            all[0]
+        };
+        let before = backlog(&mut tree);
+        assert!(before.queued >= 19, "{before:?}");
+        drop(tree);
+        let device = Device::find(WAN).unwrap();
+        let (mut tree, steps) =
+            Tree::install(device, plan(bundles), &program.programs(), Foreign::Refuse).unwrap();
+        assert_eq!(beside_filters(steps), []);
+        assert_eq!(backlog(&mut tree), before);
+        // The rate was adopted too, so that to set it again is no change.
+        tree.set_rate(0, Some(Rate::from_bps(1_000)));
+        assert_eq!(tree.flush().unwrap(), 0);
+        tree.rebuild(&program.programs()).unwrap();
+        assert_eq!(backlog(&mut tree), before);
+        tree.remove().unwrap();
+    });
+}
+
+/// Ends what waits for it, in whatever way this goes.
+struct Stop<'a>(&'a AtomicBool);
+
+impl Drop for Stop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// A hundred changes a second under load: what waits is neither lost nor let out at once.
+#[test]
+fn changes_of_rate_lose_nothing_and_give_no_credit() {
+    if !needs_root() {
+        return;
+    }
+    let network = Network::new();
+    let _far = network.far_socket("10.9.0.2:9");
+    network.within(|| {
+        let mut tree = install(&[&[fifo(1_000)]]);
+        let [low, high] = [10, 30].map(Rate::from_mbps);
+        tree.set_rate(0, Some(low));
+        tree.flush().unwrap();
+        let stop = AtomicBool::new(false);
+        let mut all = Vec::new();
+        let sent = |tree: &mut Tree, all: &mut Vec<Statistics>| {
+            tree.statistics(all).unwrap();
+            all[0]
+        };
+        std::thread::scope(|scope| {
+            // Blocks when its buffer of some ninety packets is full, so that the class never idles.
+            let socket = UdpSocket::bind("10.9.0.1:0").unwrap();
+            socket.set_write_timeout(Some(Duration::from_millis(100))).unwrap();
+            let stop = Stop(&stop);
+            let stopped = stop.0;
+            scope.spawn(move || {
+                while !stopped.load(Ordering::Relaxed) {
+                    let _ = socket.send_to(&[0; 1_458], "10.9.0.2:9");
+                }
+            });
+            while sent(&mut tree, &mut all).queued < 20 {
+                std::thread::yield_now();
+            }
+            let first = sent(&mut tree, &mut all);
+            let start = Instant::now();
+            let mut allowed = 0.0;
+            let mut since = start;
+            for change in 0..200 {
+                let rate = if change % 2 == 0 { high } else { low };
+                let before = if change % 2 == 0 { low } else { high };
+                tree.set_rate(0, Some(rate));
+                tree.flush().unwrap();
+                let now = Instant::now();
+                allowed += before.as_bytes_per_sec_f64() * (now - since).as_secs_f64();
+                since = now;
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            allowed += low.as_bytes_per_sec_f64() * since.elapsed().as_secs_f64();
+            let last = sent(&mut tree, &mut all);
+            drop(stop);
+            let bytes = (last.sent.0 - first.sent.0) as f64;
+            assert_eq!(last.drops, 0);
+            // Credit for a refilled burst at every change would be 200 times 250 us, a fortieth; one
+            // such burst and a frame may be there by right.
+            let most = allowed * 1.005 + 3_000.0;
+            assert!(bytes < most, "{bytes} of {allowed}");
+            assert!(bytes > allowed / 2.0, "{bytes} of {allowed}");
+        });
+        tree.remove().unwrap();
+    });
+}
+
+/// A greedy flow beside a modest one: each has its own queue.
+#[test]
+fn flows_share_where_the_kernel_has_no_fair_queue() {
+    if !needs_root() {
+        return;
+    }
+    if Features::probe().unwrap().kinds().any(|kind| kind == "sfq") {
+        eprintln!("skipped: this kernel has SFQ");
+        return;
+    }
+    let network = Network::new();
+    let far = network.far_socket("10.9.0.2:9");
+    far.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+    network.within(|| {
+        let mut tree = install(&[&[SFQ]]);
+        let greedy = UdpSocket::bind("10.9.0.1:1000").unwrap();
+        greedy.send_to(&[0; 100], "10.9.0.2:9").unwrap();
+        let mut received = [0; 2_000];
+        far.recv(&mut received).unwrap();
+        // A frame in 12 ms.
+        tree.set_rate(0, Some(Rate::from_mbps(1)));
+        tree.flush().unwrap();
+        for _ in 0..40 {
+            greedy.send_to(&[1; 1_458], "10.9.0.2:9").unwrap();
+        }
+        // Of these flows at most one or two share the greedy one's queue.
+        let modest: Vec<UdpSocket> =
+            (1..9).map(|p| UdpSocket::bind(("10.9.0.1", 2_000 + p)).unwrap()).collect();
+        for socket in &modest {
+            socket.send_to(&[2; 1_458], "10.9.0.2:9").unwrap();
+        }
+        let order: Vec<u8> =
+            (0..48).map(|_| far.recv(&mut received).map(|_| received[0]).unwrap()).collect();
+        let late = order[24..].iter().filter(|mark| **mark == 2).count();
+        assert!(late <= 2, "{order:?}");
+        tree.remove().unwrap();
+    });
+}
+
+#[test]
+fn foreign_queues_are_refused_or_put_back() {
+    if !needs_root() {
+        return;
+    }
+    let network = Network::new();
+    for command in [
+        "qdisc add dev wan root handle 1: htb default 20",
+        "class add dev wan parent 1: classid 1:1 htb rate 90mbit burst 15k",
+        "class add dev wan parent 1:1 classid 1:10 htb rate 30mbit ceil 90mbit prio 1",
+        "class add dev wan parent 1:1 classid 1:20 htb rate 60mbit ceil 5gbit prio 2",
+        "qdisc add dev wan parent 1:20 handle 20: tbf rate 50mbit burst 20k latency 30ms",
+    ] {
+        network.tc(command);
+    }
+    let state = || {
+        let text = network.tc("qdisc show") + &network.tc("class show dev wan");
+        // HTB counts here what passed it before it had a class.
+        let words = text.split(' ').scan("", |last, word| {
+            let counter = std::mem::replace(last, word) == "direct_packets_stat";
+            Some(if counter { "" } else { word })
+        });
+        words.collect::<Vec<_>>().join(" ")
+    };
+    let before = state();
+    network.within(|| {
+        let program = ByAddress::load();
+        let device = || Device::find(WAN).unwrap();
+        let install =
+            |foreign| Tree::install(device(), plan(&[&[fifo(9)]]), &program.programs(), foreign);
+        let refused = install(Foreign::Refuse).unwrap_err().to_string();
+        assert!(
+            refused.starts_with("`wan` already has queues that are not ours (htb 1:)"),
+            "{refused}"
+        );
+        assert_eq!(state(), before);
+        let (tree, _) = install(Foreign::Replace).unwrap();
+        // Killed, and started again.
+        drop(tree);
+        let (tree, _) = install(Foreign::Refuse).unwrap();
+        assert_eq!(found().root(), Root::Ours);
+        tree.remove().unwrap();
+    });
+    assert_eq!(state(), before);
+}
+
+#[test]
+fn foreign_filters_cannot_be_put_back() {
+    if !needs_root() {
+        return;
+    }
+    let network = Network::new();
+    network.tc("qdisc add dev wan root handle 1: htb default 20");
+    network.within(|| {
+        let program = ByAddress::load();
+        let file = std::env::temp_dir().join(format!("fb-tc-{}", std::process::id()));
+        std::fs::write(&file, "1,6 0 0 4294967295,").unwrap();
+        network.tc(&format!("filter add dev wan parent 1: bpf bytecode-file {}", file.display()));
+        std::fs::remove_file(&file).unwrap();
+        let device = Device::find(WAN).unwrap();
+        let result = Tree::install(device, plan(&[]), &program.programs(), Foreign::Replace);
+        assert!(matches!(result, Err(Error::ForeignFilters { .. })), "{result:?}");
+    });
+    assert!(network.tc("qdisc show dev wan").contains("htb 1:"));
+}
+
+#[test]
+fn what_others_do_is_noticed_and_mended() {
+    if !needs_root() {
+        return;
+    }
+    let network = Network::new();
+    network.within(|| {
+        let program = ByAddress::load();
+        let bundles: &[&[Discipline]] = &[&[fifo(9)], &[fifo(9)]];
+        let mut tree = install(bundles);
+        let mut watch = Watch::new(&tree).unwrap();
+        for rate in 1..50 {
+            tree.set_rate(0, Some(Rate::from_mbps(rate)));
+            tree.flush().unwrap();
+        }
+        assert_eq!(watch.events().unwrap(), [], "rates that we set");
+        let mended = |tree: &mut Tree, watch: &mut Watch| {
+            assert_eq!(watch.events().unwrap(), [Event::Damaged]);
+            tree.rebuild(&program.programs()).unwrap();
+            assert_eq!(beside_filters(steps(&found(), &plan(bundles))), []);
+            assert_eq!(watch.events().unwrap(), [], "what we mend");
+        };
+        network.tc("class del dev wan classid fb0:2");
+        tree.set_rate(1, Some(Rate::from_mbps(1)));
+        let error = tree.flush().unwrap_err();
+        assert!(matches!(error, Error::Refused { errno: libc::ENOENT, .. }), "{error}");
+        mended(&mut tree, &mut watch);
+        network.tc("qdisc del dev wan root");
+        mended(&mut tree, &mut watch);
+        network.tc("filter del dev wan parent fb0:");
+        mended(&mut tree, &mut watch);
+        network.ip("link set wan down");
+        network.ip("link set wan up");
+        assert_eq!(watch.events().unwrap(), [Event::Down, Event::Up]);
+        assert_eq!(beside_filters(steps(&found(), &plan(bundles))), [], "the tree stays");
+        network.tc("qdisc replace dev wan root handle 7: htb");
+        assert_eq!(watch.events().unwrap(), [Event::Damaged]);
+        let error = tree.rebuild(&program.programs()).unwrap_err();
+        assert!(matches!(error, Error::Foreign { .. }), "{error}");
+        tree.remove().unwrap();
+        assert!(matches!(found().root(), Root::Foreign { .. }), "not ours to take away");
+        network.ip("link del wan");
+        assert!(watch.events().unwrap().contains(&Event::Gone));
+    });
+}
+
+#[test]
+fn a_missing_device_and_a_failed_start_leave_nothing() {
+    if !needs_root() {
+        return;
+    }
+    let network = Network::new();
+    network.within(|| {
+        let error = Device::find("nowhere").unwrap_err().to_string();
+        assert_eq!(error, "there is no network interface `nowhere` (`ip link` lists them)");
+        // Something that is no program of a classifier.
+        let file = std::fs::File::open("/dev/null").unwrap();
+        let programs = forebay_tc::Programs { bundles: std::os::fd::AsFd::as_fd(&file) };
+        let device = Device::find(WAN).unwrap();
+        let result = Tree::install(device, plan(&[&[SFQ]]), &programs, Foreign::Refuse);
+        let error = result.unwrap_err().to_string();
+        assert!(error.starts_with("wan: make filter of fb0:"), "{error}");
+        assert_eq!(found().root(), Root::Default);
+    });
+}
