@@ -11,6 +11,9 @@ pub enum Error {
     /// A port or a BPF program.
     #[error(transparent)]
     Dataplane(#[from] forebay_dataplane::Error),
+    /// The kernel's queues.
+    #[error(transparent)]
+    Queues(#[from] forebay_tc::Error),
     /// The control address cannot be used.
     #[error("cannot listen on {address}: {source} (is it an address of this machine?)")]
     Listen {

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use forebay_box::config::{ReceiveboxConfig, SendboxConfig};
+use forebay_box::{Error, sendbox};
 use forebay_config::{ConfigError, load};
 use forebay_lab::scenario;
 use serde::Deserialize;
@@ -19,7 +20,16 @@ struct Outline {
     arm: Option<IgnoredAny>,
 }
 
-pub(crate) fn check(file: &Path) -> ExitCode {
+pub(crate) fn check(file: &Path, show: bool) -> ExitCode {
+    if show {
+        return match queues(file) {
+            Ok(tree) => {
+                print!("{tree}");
+                ExitCode::SUCCESS
+            }
+            Err(e) => fail(&e, e.exit_code()),
+        };
+    }
     match describe(file) {
         Ok(what) => {
             println!("{}: a good {what}", file.display());
@@ -27,6 +37,13 @@ pub(crate) fn check(file: &Path) -> ExitCode {
         }
         Err(e) => fail(&e, 2),
     }
+}
+
+/// The tree of the kernel's queues of the sendbox at `file`.
+fn queues(file: &Path) -> Result<String, Error> {
+    let config = SendboxConfig::load(file)?;
+    let features = forebay_tc::Features::probe()?;
+    Ok(sendbox::plan(&config.bundles, &features)?.to_string())
 }
 
 fn describe(file: &Path) -> Result<String, ConfigError> {

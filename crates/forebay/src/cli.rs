@@ -31,6 +31,10 @@ pub(crate) enum Command {
     Check {
         /// The file of a sendbox, a receivebox or an experiment.
         file: PathBuf,
+        /// Print the tree of the kernel's queues that a sendbox's bundles would have (needs root, to
+        /// see what this kernel has).
+        #[arg(long)]
+        show: bool,
     },
     /// Make a key for a bundle's two boxes.
     Keygen {

@@ -31,7 +31,7 @@ fn main() -> ExitCode {
         Command::Lab(args) => lab::run(&args),
         Command::Sendbox(args) => boxes::sendbox(&args),
         Command::Receivebox(args) => boxes::receivebox(&args),
-        Command::Check { file } => check::check(&file),
+        Command::Check { file, show } => check::check(&file, show),
         Command::Keygen { file } => boxes::keygen(&file),
         Command::Agent => lab::agent(),
         Command::LinkEmulator => lab::link_emulator(),

@@ -90,6 +90,12 @@ impl Discipline {
         }
     }
 
+    /// Whether attribute `kind` is a time that the kernel keeps in units of its own, and says a
+    /// microsecond less of: CoDel's, in 1024 ns.
+    pub(crate) const fn rounds(&self, kind: u16) -> bool {
+        matches!(self, Self::FqCodel { .. }) && matches!(kind, 1 | 3)
+    }
+
     /// Writes its settings as `linux/pkt_sched.h` has them: for the old disciplines a structure, for
     /// the others attributes, whose numbers are in the order of that file.
     pub(crate) fn encode(&self, batch: &mut Batch) {
@@ -106,9 +112,12 @@ impl Discipline {
                 // `struct tc_sfq_qopt`: quantum, period, limit, divisor, flows; zero is a default.
                 // Its extension, all zero but the depth: how much of the limit one flow may take.
                 let seconds = perturb.map_or(0, |t| (t.0 / 1_000_000_000) as u32);
-                let mut words = [0u32; 17];
+                let mut words = [0u32; 18];
                 words[1] = seconds;
                 words[2] = limit;
+                // As many flows as the sendbox's own SFQ has, where the kernel's default is 128.
+                words[3] = SFQ_FLOWS;
+                words[4] = SFQ_FLOWS;
                 words[5] = limit.min(SFQ_DEPTH);
                 let bytes: Vec<u8> = words.iter().flat_map(|w| w.to_ne_bytes()).collect();
                 batch.attribute(TCA_OPTIONS, &bytes);
@@ -141,6 +150,9 @@ impl Discipline {
 
 /// The kernel's SFQ lets a flow have no more packets than this (`SFQ_MAX_DEPTH`).
 const SFQ_DEPTH: u32 = 127;
+
+/// Buckets of flows; as many as `forebay_queue::sfq` has by default.
+const SFQ_FLOWS: u32 = 1_024;
 
 fn micros(time: Option<Nanos>) -> Option<u32> {
     time.map(|t| u32::try_from(t.0 / 1_000).unwrap_or(u32::MAX))
@@ -177,7 +189,7 @@ impl fmt::Display for Discipline {
 }
 
 fn setting(f: &mut fmt::Formatter<'_>, name: &str, time: Option<Nanos>) -> fmt::Result {
-    time.map_or(Ok(()), |t| write!(f, " {name} {} us", t.0 / 1_000))
+    time.map_or(Ok(()), |t| write!(f, " {name} {t}"))
 }
 
 fn marks(f: &mut fmt::Formatter<'_>, ecn: bool) -> fmt::Result {
@@ -215,10 +227,10 @@ mod tests {
         );
         assert_eq!(encoded(Discipline::Cake { rtt: None }), [4, 0, 2, 0x80]);
         let bytes = encoded(Discipline::Sfq { limit: 1250, perturb: ms(10_500) });
-        // 17 words: `struct tc_sfq_qopt_v1`, 44 bytes and six counters of 4.
-        assert_eq!(bytes.len(), 4 + 68);
+        // `struct tc_sfq_qopt_v1`: 48 bytes and six counters of 4.
+        assert_eq!(bytes.len(), 4 + 72);
         let word = |i: usize| u32::from_ne_bytes(bytes[4 + 4 * i..8 + 4 * i].try_into().unwrap());
-        assert_eq!((0..8).map(word).collect::<Vec<_>>(), [0, 10, 1250, 0, 0, 127, 0, 0]);
+        assert_eq!((0..8).map(word).collect::<Vec<_>>(), [0, 10, 1250, 1024, 1024, 127, 0, 0]);
     }
 
     #[test]
@@ -228,9 +240,9 @@ mod tests {
             (Discipline::Fifo { limit: FifoLimit::Bytes(Bytes(9)) }, "bfifo limit 9 bytes"),
             (
                 Discipline::FqPie { limit: 7, target: ms(15), ecn: false },
-                "fq_pie limit 7 packets target 15000 us noecn",
+                "fq_pie limit 7 packets target 15.000 ms noecn",
             ),
-            (Discipline::Cake { rtt: ms(50) }, "cake rtt 50000 us"),
+            (Discipline::Cake { rtt: ms(50) }, "cake rtt 50.000 ms"),
             (Discipline::DualPi2 { limit: 7, target: None }, "dualpi2 limit 7 packets"),
         ];
         for (discipline, text) in said {

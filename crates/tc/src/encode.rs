@@ -179,8 +179,7 @@ pub(crate) fn takeable(kind: &str, said: &[u8]) -> Vec<u8> {
 }
 
 /// Whether `found`, the settings of a qdisc as the kernel says them, are those of `kind`: each
-/// attribute that we would write is there with that value. A kernel that rounds a time says another,
-/// and then the setting is written again, which changes nothing.
+/// attribute that we would write is there with that value.
 pub(crate) fn same_settings(kind: &QdiscKind, found: &[u8]) -> bool {
     let mut batch = Batch::default();
     batch.message(0, 0);
@@ -198,9 +197,14 @@ pub(crate) fn same_settings(kind: &QdiscKind, found: &[u8]) -> bool {
         QdiscKind::Queue(crate::Discipline::Sfq { .. }) => {
             [2, 5].iter().all(|i| u32_at(wanted, 4 * i) == u32_at(found, 4 * i))
         }
-        QdiscKind::Queue(_) => {
-            Attributes(wanted).all(|(kind, value)| Attributes(found).get(kind) == Some(value))
-        }
+        QdiscKind::Queue(discipline) => Attributes(wanted).all(|(kind, value)| {
+            let found = Attributes(found).get(kind);
+            let microsecond = || {
+                let (wanted, found) = (u32_at(value, 0), found.and_then(|f| u32_at(f, 0)));
+                wanted.zip(found).is_some_and(|(w, f)| w.abs_diff(f) <= 1)
+            };
+            found == Some(value) || discipline.rounds(kind) && microsecond()
+        }),
     }
 }
 
@@ -289,12 +293,15 @@ mod tests {
         assert!(same_settings(&fifo(7), &[7, 0, 0, 0]));
         assert!(!same_settings(&fifo(7), &[8, 0, 0, 0]) && !same_settings(&fifo(7), &[]));
         let codel = Discipline::FqCodel { limit: 7, target: None, interval: None, ecn: true };
-        let found = |limit: u8, ecn: u8| {
+        let target = Some(Nanos::from_millis(5));
+        let timed = Discipline::FqCodel { limit: 7, target, interval: None, ecn: true };
+        let same = |wanted, target: u32, limit: u32, ecn: u32| {
             let mut b = Batch::default();
-            b.message(0, 0).number(1, 4_999).number(2, limit.into()).number(4, ecn.into());
-            b.take()[16..].to_vec()
+            b.number(1, target).number(2, limit).number(4, ecn);
+            same_settings(&QdiscKind::Queue(wanted), &b.take())
         };
-        let same = |limit, ecn| same_settings(&QdiscKind::Queue(codel), &found(limit, ecn));
-        assert!(same(7, 1) && !same(8, 1) && !same(7, 0));
+        assert!(same(codel, 9, 7, 1) && !same(codel, 9, 8, 1) && !same(codel, 9, 7, 0));
+        assert!(same(timed, 4_999, 7, 1), "as the kernel rounds");
+        assert!(!same(timed, 4_998, 7, 1) && !same(timed, 5_000, 6, 1));
     }
 }

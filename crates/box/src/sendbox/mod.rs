@@ -6,6 +6,7 @@ mod classifier;
 mod logs;
 mod policy;
 mod schedule;
+mod tree;
 
 use std::collections::{HashMap, VecDeque};
 use std::io::Write;
@@ -20,6 +21,7 @@ use forebay_wire::feedback::{BundleId, bundle_of};
 use forebay_wire::{Frame as Parsed, fingerprint};
 
 pub use self::logs::LogPaths;
+pub use self::tree::plan;
 
 use self::bundle::Bundle;
 use self::classifier::Classifier;
