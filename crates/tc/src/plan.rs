@@ -188,8 +188,8 @@ fn qdisc(handle: Option<Handle>, parent: Handle, kind: QdiscKind) -> Object {
 /// What waits in each of the leaves that stand in for a discipline.
 fn stands_in(discipline: &Discipline) -> Option<Discipline> {
     match *discipline {
-        // As large a share as SFQ's own default of 127 packets has of the sendbox's default of 1250
-        // is about a tenth; flows share less evenly here, since none gives room to another.
+        // Of the sendbox's default of 1250 packets some 200: more than the 127 that the kernel's SFQ
+        // gives one flow, and little enough that a few greedy flows do not exceed the whole.
         Discipline::Sfq { limit, .. } => {
             let limit = FifoLimit::Packets((limit / 6).max(16));
             Some(Discipline::Fifo { limit })

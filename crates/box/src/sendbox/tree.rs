@@ -52,6 +52,45 @@ mod tests {
     use forebay_units::{Bytes, Nanos};
 
     use super::*;
+    use crate::config::{Class, Match, Policy};
+
+    #[test]
+    fn bundles_are_numbered_as_they_stand_and_classes_by_urgency() {
+        let bundle = |name: &str, policy| BundleConfig {
+            name: name.to_owned(),
+            id: 9,
+            prefixes: vec!["10.0.0.0/8".parse().unwrap()],
+            receivebox: "10.0.0.1:1".parse().unwrap(),
+            key: forebay_wire::feedback::Key::new([0; 32]),
+            policy,
+            controller: forebay_control::ControllerKind::default(),
+            cross_traffic: forebay_control::Detection::Ignore,
+            multipath: forebay_control::Detection::Detect,
+            min_rate: None,
+            max_rate: None,
+        };
+        let fifo = |n| PolicyKind::Fifo { limit: Some(Limit::Packets(n)) };
+        let class = |n| Class { name: String::new(), matches: Match::default(), policy: fifo(n) };
+        let one = Policy { kind: fifo(7), classes: vec![] };
+        let strict = Policy { kind: PolicyKind::Strict, classes: vec![class(8), class(9)] };
+        let bundles = [bundle("one", one), bundle("strict", strict)];
+        let plan = plan(&bundles, &Features::of(&["htb", "pfifo"])).unwrap();
+        let expected = "\
+qdisc fb0: htb
+  filter bpf: by the longest prefix of the destination
+  class fb0:1: bundle one, at the rate of its control loop
+    qdisc 1000: pfifo limit 7 packets
+  class fb0:2: bundle strict, at the rate of its control loop
+    qdisc 1001: htb
+      filter bpf: by the packet's class
+      class 1001:1, unlimited, urgency 0
+        qdisc pfifo limit 8 packets
+      class 1001:101, unlimited, urgency 1
+        qdisc pfifo limit 9 packets
+  direct: everything else, unshaped
+";
+        assert_eq!(plan.to_string(), expected);
+    }
 
     #[test]
     fn limits_are_those_of_the_sendbox_s_own_queues() {
