@@ -4,7 +4,7 @@ mod common;
 
 use common::path::{Change, Outcome, World};
 use common::report::jain;
-use forebay_control::{Event, MinRttReason};
+use forebay_control::{Detection, Event, MinRttReason};
 use forebay_units::{Nanos, Rate};
 
 fn s(seconds: f64) -> Nanos {
@@ -133,6 +133,22 @@ fn two_bundles_share() {
                 Rate::from_mbps(rate).time_for(forebay_units::Bytes(16 * 1514)).as_millis_f64();
             assert!(median(&o, 10.0, 25.0) <= least + 2.0, "{cell}: {}", median(&o, 10.0, 25.0));
         }
+    }
+}
+
+/// Trains of packets come through a shared bottleneck at its whole rate. Two bundles that took that for
+/// what they have of it were both too fast to limit their flows, whose queue of 60 ms stayed where it was.
+#[test]
+fn two_bundles_whose_flows_do_not_fill_their_rates_leave_no_queue() {
+    for cross_traffic in [Detection::Ignore, Detection::Detect] {
+        let mut w = World::new(96, 100).bundles(2, 8);
+        w.config.cross_traffic = cross_traffic;
+        w.seed = 2;
+        w.duration = s(9.0);
+        w.backlogged = vec![8, 0];
+        w.changes = vec![(s(5.0), Change::Start(1, 8))];
+        let o = w.run();
+        assert!(median(&o, 6.0, 9.0) <= 6.0, "{cross_traffic:?}: {}", median(&o, 6.0, 9.0));
     }
 }
 

@@ -139,8 +139,9 @@ impl Forebay {
         let shows = self.queue_stands(s, s.queue > SHOWS * target);
         let high = s.queue > HIGH * target;
         let bound = self.bound(s);
-        if !bound {
-            // Traffic that does not fill the path still shows by its bursts what that serves at least.
+        // Traffic that does not fill the path still shows by its bursts what that serves at least. Where a
+        // long queue stays, others use it too, and what bursts show is the path's rate and no share of it.
+        if !bound && !(high && self.has_stood(s)) {
             self.capacity = self.capacity.max(s.train);
         }
         if shows && (bound || high) {
@@ -172,8 +173,12 @@ impl Forebay {
         let rate = if high { s.busy.min(s.receive) } else { s.busy };
         // Traffic that comes in bursts may have left the bottleneck idle in between, unless the
         // queue has stood all along.
-        let stood = s.elapsed_since(self.queue_since) >= s.round + s.smoothed;
-        if bound || stood { rate } else { rate.max(s.train) }
+        if bound || self.has_stood(s) { rate } else { rate.max(s.train) }
+    }
+
+    /// A queue has stood for so long that all which the samples tell of waited in it.
+    fn has_stood(&self, s: &Seen) -> bool {
+        s.elapsed_since(self.queue_since) >= s.round + s.smoothed
     }
 
     /// All that the samples tell of was sent at the rate that was set.
