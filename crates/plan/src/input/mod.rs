@@ -49,7 +49,9 @@ pub fn topology(file: &Path, text: &str) -> Result<Topology, ConfigError> {
 
 /// An error of `file`, at `line` from 1.
 fn error(file: &Path, line: Option<usize>, message: impl Into<String>) -> ConfigError {
-    ConfigError { file: file.to_owned(), line, key: String::new(), message: message.into() }
+    // What is quoted from the file may have line breaks, and an error is one line.
+    let message = message.into().replace(['\n', '\r'], " ");
+    ConfigError { file: file.to_owned(), line, key: String::new(), message }
 }
 
 /// The line, from 1, that the byte `at` of `text` is on.
