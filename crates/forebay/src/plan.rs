@@ -12,7 +12,7 @@ use forebay_plan::bench::{self, Speed};
 use forebay_plan::input::{self, LARGEST};
 use forebay_plan::network::Network;
 use forebay_plan::paths::PathCache;
-use forebay_plan::plan::{self, Config, Report, Scope};
+use forebay_plan::plan::{self, Config, Scope};
 use forebay_plan::topology::Topology;
 use forebay_plan::vswitch;
 
@@ -156,7 +156,7 @@ mod tests {
         };
         let paths = std::num::NonZeroUsize::MIN;
         let config = Config { method: Method::Most, scope: Scope::All, sub_flows: None, paths };
-        let report: Report = plan::plan(&network, &mut PathCache::new(paths), &config).unwrap();
+        let report = plan::plan(&network, &mut PathCache::new(paths), &config).unwrap();
         assert!(serde_json::to_string(&report).unwrap().starts_with("{\"version\":1,"));
     }
 }
