@@ -4,6 +4,7 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use clap::{ArgAction, Args, Parser, Subcommand};
+use forebay_config::RateValue;
 use forebay_lab::compare::{Arms, Bands};
 
 /// Moves network queues to where they can be controlled, and controls them well.
@@ -23,6 +24,8 @@ pub(crate) enum Command {
     Demo(DemoArgs),
     /// Run experiments and report on them.
     Lab(LabArgs),
+    /// Plan an ISP's routing and where its content providers hand over, together.
+    Plan(Box<PlanArgs>),
     /// Hold a site's bundles to their rates (needs root).
     Sendbox(SendboxArgs),
     /// Count what arrives and answer the sendbox (needs root).
@@ -214,6 +217,109 @@ pub(crate) struct CompareArgs {
     /// Write it there as Markdown.
     #[arg(long, value_name = "FILE")]
     pub(crate) markdown: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PlanArgs {
+    #[command(subcommand)]
+    pub(crate) command: PlanCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum PlanCommand {
+    /// Find the routing that carries most, fairly, and show it beside the present one; changes nothing.
+    Solve(SolveArgs),
+    /// Say how fast plans are made on this machine.
+    Bench(PlanBenchArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SolveArgs {
+    /// The network: a .gml or .graphml file as the Topology Zoo has them, or node-link .json.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) topology: PathBuf,
+    /// The content providers, with their entries.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) providers: PathBuf,
+    /// What they send: .csv or .json.
+    #[arg(long, value_name = "FILE", conflicts_with = "gravity")]
+    pub(crate) demands: Option<PathBuf>,
+    /// Instead of demands, a gravity model of so much in all, such as "400 Gbit/s".
+    #[arg(long, value_name = "RATE")]
+    pub(crate) gravity: Option<RateValue>,
+    /// What a link carries whose capacity the topology does not say; without limit if left out.
+    #[arg(long, value_name = "RATE")]
+    pub(crate) capacity: Option<RateValue>,
+    /// At most so many aggregate flows; the network is reduced until they are no more.
+    #[arg(long, value_name = "N", default_value = "5000")]
+    pub(crate) aggregates: NonZeroUsize,
+    /// Shortest paths from each entry to each boundary router.
+    #[arg(long, value_name = "K", default_value = "4")]
+    pub(crate) paths: NonZeroUsize,
+    /// How the capacity is divided.
+    #[arg(long, value_enum, default_value_t = Fairness::Wba)]
+    pub(crate) fairness: Fairness,
+    /// Whose routing may change.
+    #[arg(long, value_enum, default_value_t = PlanScope::All)]
+    pub(crate) scope: PlanScope,
+    /// Keep each aggregate flow whole, or cut it into so many parts that take one way each; it may be split at will if
+    /// left out.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
+    pub(crate) sub_flows: Option<u16>,
+    /// The factor between two steps of fairness: nearer to 1 is fairer.
+    #[arg(long, value_name = "FACTOR", default_value = "2", value_parser = step_factor)]
+    pub(crate) factor: f64,
+    /// Steps of fairness.
+    #[arg(long, value_name = "N", default_value = "5", value_parser = clap::value_parser!(u32).range(1..=64))]
+    pub(crate) steps: u32,
+    /// Write all of it there, as JSON.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Fairness {
+    /// Weighted bandwidth allocation: max-min fairness, within the factor of a step.
+    Wba,
+    /// The same in one program, by geometric binning.
+    Binning,
+    /// As much as possible in all, whoever gets it.
+    None,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum PlanScope {
+    /// All providers' paths, and the entries of those that participate.
+    All,
+    /// Only those that participate.
+    Partial,
+    /// All providers' paths, and no entry.
+    Intra,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PlanBenchArgs {
+    /// Topologies to plan; made-up ones of 11, 200 and 2000 routers if left out.
+    #[arg(value_name = "FILE")]
+    pub(crate) topologies: Vec<PathBuf>,
+    /// Runs of each part; the median counts.
+    #[arg(long, value_name = "N", default_value = "5")]
+    pub(crate) times: NonZeroUsize,
+    /// Measure nothing, and write each case's multi-commodity flow with its answer there, as JSON, for another solver to
+    /// check.
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["times", "json"])]
+    pub(crate) programs: Option<PathBuf>,
+    /// Write the figures there, as JSON.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json: Option<PathBuf>,
+}
+
+/// A factor above 1, and below what would leave no steps between nothing and all.
+fn step_factor(text: &str) -> Result<f64, String> {
+    match text.trim().parse::<f64>() {
+        Ok(factor) if factor > 1.0 && factor <= 100.0 => Ok(factor),
+        _ => Err("write a number above 1 and up to 100".to_owned()),
+    }
 }
 
 /// A share from 0 to 1, of a text in per cent.

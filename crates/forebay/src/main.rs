@@ -4,6 +4,7 @@ mod boxes;
 mod check;
 mod cli;
 mod lab;
+mod plan;
 
 use std::io::IsTerminal;
 use std::process::ExitCode;
@@ -29,6 +30,7 @@ fn main() -> ExitCode {
     match cli.command {
         Command::Demo(args) => lab::demo(&args),
         Command::Lab(args) => lab::run(&args),
+        Command::Plan(args) => plan::run(&args),
         Command::Sendbox(args) => boxes::sendbox(&args),
         Command::Receivebox(args) => boxes::receivebox(&args),
         Command::Check { file, show } => check::check(&file, show),

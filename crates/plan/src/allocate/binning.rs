@@ -1,0 +1,56 @@
+//! Weighted fairness in one program, by geometric binning (P. Namyar et al., "Solving Max-Min Fair Resource
+//! Allocations Quickly on Large Graphs", NSDI 2024, section 3): a flow's rate is cut into bins whose ends are the
+//! steps' bounds of WBA, and a lower bin is worth more than a higher one, to every flow.
+
+use crate::lp::{SolveError, binned};
+use crate::problem::Problem;
+
+use super::Wba;
+
+/// The bins.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Binning {
+    /// Where they end.
+    pub bounds: Wba,
+    /// What a bin is worth of the one below: above 0 and below 1. A flow gets into its next bin by displacing others
+    /// that would lose less than `1 / worth` times as much from a lower one.
+    pub worth: f64,
+}
+
+impl Default for Binning {
+    /// With five bins, the least is worth 10^-4: well above the solver's tolerance of 10^-7.
+    fn default() -> Self {
+        Self { bounds: Wba::default(), worth: 0.1 }
+    }
+}
+
+impl Binning {
+    /// A rate for each choice, in units.
+    ///
+    /// # Errors
+    /// If the flows' floors cannot all be met, or the solver fails.
+    pub fn shares(&self, problem: &Problem) -> Result<Vec<f64>, SolveError> {
+        let steps = self.bounds.steps.clamp(1, Wba::MOST_STEPS);
+        let first = self.bounds.first_bound(problem);
+        let bins = problem.flows.iter().map(|flow| {
+            let mut low = 0.0;
+            let ends = (1..=steps).map(|step| {
+                let end = if step == steps {
+                    flow.demand
+                } else {
+                    first * self.bounds.factor.powi(step as i32) * flow.weight
+                };
+                end.min(flow.demand)
+            });
+            let bins = ends.map(|end| {
+                let width = (end - low).max(0.0);
+                // What must be given is given from below.
+                let floor = (flow.floor.min(flow.demand) - low).clamp(0.0, width);
+                low = low.max(end);
+                (floor, width)
+            });
+            bins.collect()
+        });
+        binned(problem, &bins.collect::<Vec<Vec<_>>>(), self.worth)
+    }
+}

@@ -1,0 +1,281 @@
+//! GraphML (<http://graphml.graphdrawing.org>), as the Topology Zoo writes it.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use forebay_config::ConfigError;
+use quick_xml::Reader;
+use quick_xml::events::{BytesRef, BytesStart, Event};
+
+use crate::input::{error, whole_rate};
+use crate::topology::{Draft, DraftEdge, DraftRouter, Fault, Topology};
+
+/// The network in a GraphML text, of the same keys as in [`gml`](super::gml).
+///
+/// # Errors
+/// If it is no XML, has a document type (none is needed, and entities of one's own can make a small text endless), or
+/// has no graph that is a network.
+pub fn graphml(file: &Path, text: &str) -> Result<Topology, ConfigError> {
+    let at_line = |fault: Fault| error(file, Some(fault.line), fault.message);
+    let mut walk = Walk::default();
+    let mut reader = Reader::from_str(text);
+    // Lines are counted along, since counting from the start for each element would take long.
+    let (mut counted, mut line) = (0, 1);
+    loop {
+        let event = reader.read_event();
+        let end = (reader.buffer_position() as usize).clamp(counted, text.len());
+        let start = line;
+        line += text.as_bytes()[counted..end].iter().filter(|b| **b == b'\n').count();
+        counted = end;
+        // What spans lines is named by the one it begins on.
+        match event {
+            Ok(Event::Eof) => break,
+            Ok(event) => walk.take(event, start).map_err(at_line)?,
+            Err(e) => return Err(error(file, Some(line), format!("is no GraphML: {e}"))),
+        }
+    }
+    if !walk.open.is_empty() {
+        return Err(error(file, Some(line), "is no GraphML: it ends inside an element"));
+    }
+    if !walk.graph {
+        return Err(error(file, Some(1), "has no graph: a GraphML file holds <graphml><graph>"));
+    }
+    walk.draft.finish().map_err(at_line)
+}
+
+/// How deep elements may stand in each other: the Zoo's are four deep.
+const DEEPEST: usize = 64;
+
+/// An element that has begun and is of interest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Element {
+    Graph,
+    Node,
+    Edge,
+    Data,
+    Other,
+}
+
+/// Where one is in the document, and what was found.
+#[derive(Default)]
+struct Walk {
+    open: Vec<Element>,
+    /// Whether there is a graph.
+    graph: bool,
+    /// What keys are called, by their ids.
+    keys: BTreeMap<String, String>,
+    /// The id of the key of the datum that is open, and its text so far.
+    datum: (String, String),
+    draft: Draft,
+}
+
+impl Walk {
+    fn take(&mut self, event: Event<'_>, line: usize) -> Result<(), Fault> {
+        let fault = |message: String| Fault { line, message };
+        let not_xml = |e: quick_xml::Error| fault(format!("is no GraphML: {e}"));
+        match event {
+            Event::DocType(_) => {
+                return Err(fault(
+                    "is no GraphML: it has a document type, which is not read".to_owned(),
+                ));
+            }
+            Event::Start(tag) => self.begin(&tag, line)?,
+            Event::Empty(tag) => {
+                self.begin(&tag, line)?;
+                self.end(line)?;
+            }
+            Event::End(_) => self.end(line)?,
+            Event::Text(text) if self.open.last() == Some(&Element::Data) => {
+                self.datum.1.push_str(&text.decode().map_err(|e| not_xml(e.into()))?);
+            }
+            Event::CData(text) if self.open.last() == Some(&Element::Data) => {
+                self.datum.1.push_str(&text.decode().map_err(|e| not_xml(e.into()))?);
+            }
+            Event::GeneralRef(entity) if self.open.last() == Some(&Element::Data) => {
+                let c = character(&entity)
+                    .ok_or_else(|| fault("is no GraphML: an entity is unknown".to_owned()))?;
+                self.datum.1.push(c);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn begin(&mut self, tag: &BytesStart<'_>, line: usize) -> Result<(), Fault> {
+        let fault = |message: &str| Fault { line, message: message.to_owned() };
+        if self.open.len() == DEEPEST {
+            return Err(fault(
+                "is no GraphML: elements stand too deep in each other for a network",
+            ));
+        }
+        let attributes =
+            attributes(tag).ok_or_else(|| fault("is no GraphML: an attribute cannot be read"))?;
+        let attribute = |name: &str| attributes.get(name).cloned();
+        let element = match (tag.local_name().as_ref(), self.open.last()) {
+            (b"key", _) => {
+                if let (Some(id), Some(name)) = (attribute("id"), attribute("attr.name")) {
+                    self.keys.insert(id, name);
+                }
+                Element::Other
+            }
+            // The first graph counts; one inside a node is a graph of its own.
+            (b"graph", _) if !self.graph => {
+                self.graph = true;
+                self.draft.directed = attribute("edgedefault").as_deref() == Some("directed");
+                Element::Graph
+            }
+            (b"node", Some(Element::Graph)) => {
+                let id = attribute("id").ok_or_else(|| fault("a node has no id: give it one"))?;
+                self.draft.routers.push(DraftRouter { id, line, ..DraftRouter::default() });
+                Element::Node
+            }
+            (b"edge", Some(Element::Graph)) => {
+                let end = |name| {
+                    attribute(name).ok_or_else(|| fault("an edge lacks its source or target"))
+                };
+                let (from, to) = (end("source")?, end("target")?);
+                self.draft.edges.push(DraftEdge { from, to, line, ..DraftEdge::default() });
+                Element::Edge
+            }
+            (b"data", Some(Element::Graph | Element::Node | Element::Edge)) => {
+                let key = attribute("key").and_then(|id| self.keys.get(&id).cloned());
+                self.datum = (key.unwrap_or_default(), String::new());
+                Element::Data
+            }
+            _ => Element::Other,
+        };
+        self.open.push(element);
+        Ok(())
+    }
+
+    fn end(&mut self, line: usize) -> Result<(), Fault> {
+        if self.open.pop() != Some(Element::Data) {
+            return Ok(());
+        }
+        let fault = |message: &str| Fault { line, message: message.to_owned() };
+        let (key, value) = std::mem::take(&mut self.datum);
+        let value = value.trim();
+        let (routers, edges) = (&mut self.draft.routers, &mut self.draft.edges);
+        match (self.open.last(), key.as_str()) {
+            (Some(Element::Graph), "Network" | "label") if self.draft.name.is_empty() => {
+                self.draft.name = value.to_owned();
+            }
+            (Some(Element::Node), key) => {
+                let Some(router) = routers.last_mut() else { return Ok(()) };
+                match key {
+                    "label" => router.label = Some(value.to_owned()),
+                    "Internal" => router.external = value == "0",
+                    "hyperedge" => router.hyperedge = value == "1",
+                    _ => {}
+                }
+            }
+            (Some(Element::Edge), "LinkSpeedRaw" | "capacity") => {
+                let rate = value.parse().ok().and_then(whole_rate);
+                let rate =
+                    rate.ok_or_else(|| fault("a capacity is no rate: write bits per second"))?;
+                edges.last_mut().into_iter().for_each(|e| e.capacity = Some(rate));
+            }
+            (Some(Element::Edge), "metric") => {
+                let metric = value.parse::<u32>().ok().filter(|m| (1..=65535).contains(m));
+                let metric = metric.ok_or_else(|| fault("a metric is none: write 1 to 65535"))?;
+                edges.last_mut().into_iter().for_each(|e| e.metric = Some(metric));
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+/// The attributes by their local names; `None` if one cannot be read.
+fn attributes(tag: &BytesStart<'_>) -> Option<BTreeMap<String, String>> {
+    let read = tag.attributes().map(|attribute| {
+        let attribute = attribute.ok()?;
+        let name = String::from_utf8(attribute.key.local_name().as_ref().to_vec()).ok()?;
+        Some((name, attribute.unescape_value().ok()?.into_owned()))
+    });
+    read.collect()
+}
+
+/// What an entity stands for: XML's own five, or a number.
+fn character(entity: &BytesRef<'_>) -> Option<char> {
+    if entity.is_char_ref() {
+        return entity.resolve_char_ref().ok().flatten();
+    }
+    match &entity[..] {
+        b"amp" => Some('&'),
+        b"lt" => Some('<'),
+        b"gt" => Some('>'),
+        b"quot" => Some('"'),
+        b"apos" => Some('\''),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use forebay_units::Rate;
+
+    use super::*;
+
+    fn parse(text: &str) -> Result<Topology, String> {
+        graphml("a.graphml".as_ref(), text).map_err(|e| e.to_string())
+    }
+
+    fn file(inside: &str) -> String {
+        format!(
+            "<?xml version=\"1.0\"?><graphml xmlns=\"http://graphml.graphdrawing.org/xmlns\">\n\
+             <key attr.name=\"label\" for=\"node\" id=\"d0\"/><key attr.name=\"LinkSpeedRaw\" for=\"edge\" id=\"d1\"/>\
+             <key attr.name=\"Network\" for=\"graph\" id=\"d2\"/>\n<graph edgedefault=\"undirected\">\n{inside}</graph></graphml>"
+        )
+    }
+
+    #[test]
+    fn a_network() {
+        let text = file(
+            "<data key=\"d2\">N</data><node id=\"0\"><data key=\"d0\">A &amp; B</data></node>\n<node id=\"1\"/>\n\
+             <edge source=\"0\" target=\"1\"><data key=\"d1\">1e9</data></edge>",
+        );
+        let topology = parse(&text).unwrap();
+        assert_eq!((topology.name(), topology.routers()[0].name.as_str()), ("N", "A & B"));
+        assert_eq!(topology.links().len(), 2);
+        assert_eq!(topology.links()[1].capacity, Some(Rate::from_mbps(1000)));
+    }
+
+    #[test]
+    fn errors_name_their_line() {
+        let two = "<node id=\"0\"/>\n<node id=\"1\"/>\n";
+        let cases = [
+            (
+                file(&format!("{two}<edge source=\"0\"/>")),
+                "a.graphml:6: an edge lacks its source or target",
+            ),
+            (
+                file(&format!("{two}<edge source=\"0\" target=\"5\"/>")),
+                "a.graphml:6: an edge names the router 5, which is not there",
+            ),
+            (
+                file(&format!(
+                    "{two}<edge source=\"0\" target=\"1\"><data key=\"d1\">fast</data></edge>"
+                )),
+                "a.graphml:6: a capacity is no rate: write bits per second",
+            ),
+            (
+                "<graphml/>".to_owned(),
+                "a.graphml:1: has no graph: a GraphML file holds <graphml><graph>",
+            ),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(parse(&text).unwrap_err(), expected);
+        }
+        assert!(
+            parse("<graphml>\n<graph x>").unwrap_err().starts_with("a.graphml:2: is no GraphML: ")
+        );
+        assert_eq!(
+            parse("<graphml>\n<graph>").unwrap_err(),
+            "a.graphml:2: is no GraphML: it ends inside an element"
+        );
+        assert!(parse(&"<a>".repeat(100_000)).unwrap_err().contains("is no GraphML: "));
+        let bomb = "<!DOCTYPE a [<!ENTITY x \"xx\">]><graphml/>";
+        assert!(parse(bomb).unwrap_err().starts_with("a.graphml:1: is no GraphML: "));
+    }
+}

@@ -1,0 +1,23 @@
+//! Traffic engineering at interconnects: an ISP's routing and its content providers' choice of entry point, optimised
+//! together (Unison; K. Zhao, chapter 3).
+//!
+//! Like the other libraries below the boxes it does no I/O: readers take text, the optimiser takes values.
+//!
+//! The way of a plan: [`input`] makes a [`network::Network`] of files; [`vswitch`] reduces it to as many aggregate
+//! flows as can be handled; [`paths`] finds the ways through it; [`problem`] is what may be chosen and what limits it;
+//! [`allocate`] decides, by the programs of [`lp`]; [`fairness`] judges.
+
+pub mod allocate;
+pub mod bench;
+pub mod fairness;
+pub mod input;
+pub mod load;
+pub mod lp;
+pub mod network;
+pub mod paths;
+pub mod plan;
+pub mod problem;
+pub mod synthetic;
+mod table;
+pub mod topology;
+pub mod vswitch;

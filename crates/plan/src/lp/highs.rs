@@ -1,0 +1,251 @@
+//! A safe shell around the C interface of HiGHS: one model that is kept, with bounds and costs that change and a
+//! basis that stays. See `docs/decisions/0017-highs.md` for why not a crate above it.
+
+use std::ffi::{CStr, c_void};
+
+use highs_sys as sys;
+
+use crate::lp::SolveError;
+
+/// A solver with a model in it. Not `Send`: a model stays with the thread that made it.
+#[derive(Debug)]
+pub(super) struct Highs {
+    raw: *mut c_void,
+    columns: usize,
+    rows: usize,
+}
+
+/// A linear program, to be maximised: columns, rows, and the matrix by columns.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Model {
+    pub(super) costs: Vec<f64>,
+    pub(super) columns: Vec<(f64, f64)>,
+    pub(super) rows: Vec<(f64, f64)>,
+    /// Where each column's entries begin in `index`.
+    pub(super) start: Vec<i32>,
+    /// The row of each entry.
+    pub(super) index: Vec<i32>,
+    /// The value of each entry.
+    pub(super) value: Vec<f64>,
+}
+
+/// Where a column or a row stands in a basis.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stand {
+    /// In the basis.
+    Basic,
+    /// At its lower bound.
+    Lower,
+    /// At its upper bound.
+    Upper,
+}
+
+impl Stand {
+    fn status(self) -> i32 {
+        match self {
+            Self::Lower => 0,
+            Self::Basic => 1,
+            Self::Upper => 2,
+        }
+    }
+}
+
+/// What a run found.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Values {
+    pub(super) columns: Vec<f64>,
+    pub(super) column_duals: Vec<f64>,
+    pub(super) rows: Vec<f64>,
+    pub(super) row_duals: Vec<f64>,
+}
+
+/// What the solver takes for zero in a reduced cost.
+const TOLERANCE: f64 = 1e-9;
+
+fn split(bounds: &[(f64, f64)]) -> (Vec<f64>, Vec<f64>) {
+    bounds.iter().copied().unzip()
+}
+
+impl Highs {
+    pub(super) fn new(model: &Model) -> Result<Self, SolveError> {
+        let size = |n: usize| i32::try_from(n).map_err(|_| SolveError::TooLarge);
+        let (columns, rows, entries) =
+            (size(model.columns.len())?, size(model.rows.len())?, size(model.index.len())?);
+        // The C side reads as many as it is told, so what it is told must be true.
+        assert_eq!(model.costs.len(), model.columns.len());
+        assert_eq!(model.start.len(), model.columns.len());
+        assert_eq!(model.value.len(), model.index.len());
+        // SAFETY: takes nothing, and gives a new solver that is ours to destroy.
+        let raw = unsafe { sys::Highs_create() };
+        if raw.is_null() {
+            return Err(SolveError::Memory);
+        }
+        let highs = Self { raw, columns: model.columns.len(), rows: model.rows.len() };
+        highs.set_bool(c"output_flag", false)?;
+        // Presolve would throw away the basis; one thread makes answers repeat.
+        highs.set_text(c"presolve", c"off")?;
+        highs.set_text(c"parallel", c"off")?;
+        highs.set_text(c"solver", c"simplex")?;
+        highs.set_int(c"threads", 1)?;
+        // The dual method: it goes on from a basis that was optimal before bounds of rows changed. Costs that are told
+        // apart by a millionth need a finer tolerance than the usual 1e-7, and no perturbation of them by as much.
+        highs.set_int(c"simplex_strategy", 1)?;
+        highs.set_real(c"dual_feasibility_tolerance", TOLERANCE)?;
+        highs.set_real(c"dual_simplex_cost_perturbation_multiplier", 0.0)?;
+        let (lower, upper) = split(&model.columns);
+        let (row_lower, row_upper) = split(&model.rows);
+        // SAFETY: `raw` is a solver. Every array has the length that the call reads of it: `columns`, `rows` or
+        // `entries`, as asserted above; HiGHS copies them, and checks the indices itself.
+        let status = unsafe {
+            sys::Highs_passLp(
+                raw,
+                columns,
+                rows,
+                entries,
+                sys::MATRIX_FORMAT_COLUMN_WISE,
+                sys::OBJECTIVE_SENSE_MAXIMIZE,
+                0.0,
+                model.costs.as_ptr(),
+                lower.as_ptr(),
+                upper.as_ptr(),
+                row_lower.as_ptr(),
+                row_upper.as_ptr(),
+                model.start.as_ptr(),
+                model.index.as_ptr(),
+                model.value.as_ptr(),
+            )
+        };
+        check(status)?;
+        Ok(highs)
+    }
+
+    fn set_bool(&self, name: &CStr, value: bool) -> Result<(), SolveError> {
+        // SAFETY: `raw` is a solver, `name` a C string that the call only reads.
+        check(unsafe { sys::Highs_setBoolOptionValue(self.raw, name.as_ptr(), i32::from(value)) })
+    }
+
+    fn set_int(&self, name: &CStr, value: i32) -> Result<(), SolveError> {
+        // SAFETY: as in `set_bool`.
+        check(unsafe { sys::Highs_setIntOptionValue(self.raw, name.as_ptr(), value) })
+    }
+
+    fn set_real(&self, name: &CStr, value: f64) -> Result<(), SolveError> {
+        // SAFETY: as in `set_bool`.
+        check(unsafe { sys::Highs_setDoubleOptionValue(self.raw, name.as_ptr(), value) })
+    }
+
+    fn set_text(&self, name: &CStr, value: &CStr) -> Result<(), SolveError> {
+        // SAFETY: as in `set_bool`; `value` is a C string too.
+        check(unsafe { sys::Highs_setStringOptionValue(self.raw, name.as_ptr(), value.as_ptr()) })
+    }
+
+    /// Begins from this basis, which has as many basic columns and rows as there are rows.
+    pub(super) fn begin(&mut self, columns: &[Stand], rows: &[Stand]) -> Result<(), SolveError> {
+        assert_eq!((columns.len(), rows.len()), (self.columns, self.rows));
+        let columns: Vec<i32> = columns.iter().map(|s| s.status()).collect();
+        let rows: Vec<i32> = rows.iter().map(|s| s.status()).collect();
+        // SAFETY: `raw` is a solver, and there is one value for each of its columns and rows.
+        check(unsafe { sys::Highs_setBasis(self.raw, columns.as_ptr(), rows.as_ptr()) })
+    }
+
+    /// Gives the rows from `first` on other bounds; the basis stays.
+    pub(super) fn bound_rows(
+        &mut self,
+        first: usize,
+        bounds: &[(f64, f64)],
+    ) -> Result<(), SolveError> {
+        assert!(first + bounds.len() <= self.rows);
+        let Some(last) = (first + bounds.len()).checked_sub(1).filter(|_| !bounds.is_empty())
+        else {
+            return Ok(());
+        };
+        let (lower, upper) = split(bounds);
+        // SAFETY: `raw` is a solver; rows `first..=last` exist, as asserted, and the arrays have one value for each.
+        check(unsafe {
+            sys::Highs_changeRowsBoundsByRange(
+                self.raw,
+                first as i32,
+                last as i32,
+                lower.as_ptr(),
+                upper.as_ptr(),
+            )
+        })
+    }
+
+    /// Makes the columns whole numbers where `whole` says so, and the program a mixed-integer one that is solved to
+    /// within `gap` of the best, or to the best found at `nodes` nodes of the search.
+    pub(super) fn whole(&mut self, whole: &[bool], gap: f64, nodes: u32) -> Result<(), SolveError> {
+        assert_eq!(whole.len(), self.columns);
+        let Some(last) = self.columns.checked_sub(1) else { return Ok(()) };
+        let kinds: Vec<i32> = whole.iter().map(|w| i32::from(*w)).collect();
+        self.set_text(c"solver", c"choose")?;
+        self.set_text(c"presolve", c"on")?;
+        self.set_real(c"mip_rel_gap", gap)?;
+        self.set_int(c"mip_max_nodes", nodes.min(i32::MAX as u32) as i32)?;
+        // SAFETY: `raw` is a solver, and there is one value for each of its columns.
+        check(unsafe {
+            sys::Highs_changeColsIntegralityByRange(self.raw, 0, last as i32, kinds.as_ptr())
+        })
+    }
+
+    /// Solves, from the basis that is there.
+    pub(super) fn run(&mut self) -> Result<Values, SolveError> {
+        let mut values = Values {
+            columns: vec![0.0; self.columns],
+            column_duals: vec![0.0; self.columns],
+            rows: vec![0.0; self.rows],
+            row_duals: vec![0.0; self.rows],
+        };
+        if self.columns == 0 {
+            return Ok(values);
+        }
+        // SAFETY: `raw` is a solver with a model.
+        check(unsafe { sys::Highs_run(self.raw) })?;
+        // SAFETY: as above.
+        let status = unsafe { sys::Highs_getModelStatus(self.raw) };
+        match status {
+            sys::MODEL_STATUS_OPTIMAL => {}
+            // Of a mixed-integer program, the best that was found within its nodes.
+            sys::MODEL_STATUS_REACHED_SOLUTION_LIMIT if self.has_solution() => {}
+            sys::MODEL_STATUS_INFEASIBLE => return Err(SolveError::Infeasible),
+            sys::MODEL_STATUS_REACHED_MEMORY_LIMIT => return Err(SolveError::Memory),
+            other => return Err(SolveError::Unsolved(other)),
+        }
+        // SAFETY: `raw` is a solver whose model has been solved; each array has the length that the call writes.
+        check(unsafe {
+            sys::Highs_getSolution(
+                self.raw,
+                values.columns.as_mut_ptr(),
+                values.column_duals.as_mut_ptr(),
+                values.rows.as_mut_ptr(),
+                values.row_duals.as_mut_ptr(),
+            )
+        })?;
+        Ok(values)
+    }
+
+    fn has_solution(&self) -> bool {
+        let mut status = 0;
+        // SAFETY: `raw` is a solver, the name a C string, and `status` an integer that the call may write to.
+        let known = unsafe {
+            sys::Highs_getIntInfoValue(
+                self.raw,
+                c"primal_solution_status".as_ptr(),
+                &raw mut status,
+            )
+        };
+        known == sys::STATUS_OK && status == sys::SOLUTION_STATUS_FEASIBLE
+    }
+}
+
+impl Drop for Highs {
+    fn drop(&mut self) {
+        // SAFETY: `raw` was made by `Highs_create`, is destroyed only here, and nobody else has it.
+        unsafe { sys::Highs_destroy(self.raw) };
+    }
+}
+
+/// Warnings are no errors: a bound that is infinite draws one.
+fn check(status: i32) -> Result<(), SolveError> {
+    if status == sys::STATUS_ERROR { Err(SolveError::Refused) } else { Ok(()) }
+}

@@ -1,0 +1,11 @@
+//! Paths inside the network: the k shortest between an ingress router and a boundary router, by the metrics of
+//! OSPF, found once and kept.
+
+mod cache;
+mod tree;
+mod yen;
+
+pub use cache::PathCache;
+pub use yen::{Path, k_shortest};
+
+pub(crate) use tree::{Entering, Tree};

@@ -1,0 +1,75 @@
+//! Distances from every router to one target.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use crate::topology::{LinkId, RouterId, Topology};
+
+/// Too far: there is no way.
+pub(crate) const UNREACHABLE: u64 = u64::MAX;
+
+/// The shortest way from every router to one target (Dijkstra, run backwards from the target).
+#[derive(Clone, Debug)]
+pub(crate) struct Tree {
+    /// The sum of metrics to the target.
+    pub(crate) distance: Vec<u64>,
+    /// The link to take.
+    pub(crate) next: Vec<Option<LinkId>>,
+}
+
+/// Links by where they end.
+#[derive(Clone, Debug)]
+pub(crate) struct Entering {
+    links: Vec<LinkId>,
+    first: Vec<u32>,
+}
+
+impl Entering {
+    pub(crate) fn of(topology: &Topology) -> Self {
+        let mut first = vec![0u32; topology.routers().len() + 1];
+        for link in topology.links() {
+            first[link.to.index() + 1] += 1;
+        }
+        for at in 1..first.len() {
+            first[at] += first[at - 1];
+        }
+        let mut links: Vec<LinkId> = (0..topology.links().len() as u32).map(LinkId).collect();
+        links.sort_by_key(|id| topology.link(*id).to);
+        Self { links, first }
+    }
+
+    fn at(&self, router: RouterId) -> &[LinkId] {
+        let at = router.index();
+        &self.links[self.first[at] as usize..self.first[at + 1] as usize]
+    }
+}
+
+impl Tree {
+    /// Of two ways of one length it is the one with the link that comes first in the file, so that
+    /// the same network gives the same tree.
+    pub(crate) fn to(topology: &Topology, entering: &Entering, target: RouterId) -> Self {
+        let routers = topology.routers().len();
+        let mut tree = Self { distance: vec![UNREACHABLE; routers], next: vec![None; routers] };
+        let mut open = BinaryHeap::new();
+        tree.distance[target.index()] = 0;
+        open.push(Reverse((0, target)));
+        while let Some(Reverse((distance, at))) = open.pop() {
+            if distance > tree.distance[at.index()] {
+                continue;
+            }
+            for &id in entering.at(at) {
+                let link = topology.link(id);
+                let through = distance + u64::from(link.metric);
+                let known = &mut tree.distance[link.from.index()];
+                let next = &mut tree.next[link.from.index()];
+                if through < *known {
+                    (*known, *next) = (through, Some(id));
+                    open.push(Reverse((through, link.from)));
+                } else if through == *known && next.is_some_and(|other| id < other) {
+                    *next = Some(id);
+                }
+            }
+        }
+        tree
+    }
+}

@@ -1,0 +1,319 @@
+//! The k shortest loopless paths (J. Y. Yen, "Finding the K Shortest Loopless Paths in a Network", Management
+//! Science 17(11), 1971), with what has been learnt since:
+//!
+//! - a path that deviates is looked for only after the place where its parent deviated (E. L. Lawler, "A Procedure
+//!   for Computing the K Best Solutions", Management Science 18(7), 1972), so that no path is found twice;
+//! - the distances to the target, of which there is one tree for all sources, bound each deviation from below, and
+//!   it is searched for only when its bound is the least of all (G. Feng, "Finding k shortest simple paths in
+//!   directed graphs: A node classification algorithm", Networks 64(1), 2014, from where the idea of settling most
+//!   deviations by the tree alone is). Where the way down the tree does not meet the path's own beginning, which is
+//!   nearly always, nothing is searched at all; elsewhere A* is, with the same distances.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use crate::paths::tree::{Tree, UNREACHABLE};
+use crate::topology::{LinkId, RouterId, Topology};
+
+/// A loopless path.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Path {
+    /// The sum of its links' metrics.
+    pub length: u64,
+    /// Its links, in order; none where it ends in the router it begins in.
+    pub links: Vec<LinkId>,
+}
+
+/// A deviation that waits: the shortest path that follows `prefix` and then takes none of `barred`.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Candidate {
+    /// The length, or a lower bound of it while `found` is not set. Ordered first.
+    length: u64,
+    /// Of one length, what is found comes before what would have to be searched.
+    searched: bool,
+    /// The number of links and the links themselves order paths of one length.
+    hops: usize,
+    links: Vec<LinkId>,
+    /// How many of `links` are the parent's: the deviation is at the router after them.
+    prefix: usize,
+    /// The links that the deviation may not begin with, since paths that do are known.
+    barred: Vec<LinkId>,
+}
+
+/// Finds paths to one target; holds what its searches use again.
+pub(crate) struct Finder<'a> {
+    topology: &'a Topology,
+    tree: &'a Tree,
+    /// Which routers a search may not enter, by the number of the search that said so.
+    closed: Vec<u32>,
+    round: u32,
+    reached: Vec<(u32, u64, Option<LinkId>)>,
+}
+
+impl<'a> Finder<'a> {
+    /// `tree` is that of the target.
+    pub(crate) fn new(topology: &'a Topology, tree: &'a Tree) -> Self {
+        let routers = topology.routers().len();
+        Self {
+            topology,
+            tree,
+            closed: vec![0; routers],
+            round: 0,
+            reached: vec![(0, 0, None); routers],
+        }
+    }
+
+    /// At most `k` paths from `source`, shortest first.
+    pub(crate) fn find(&mut self, source: RouterId, k: usize) -> Vec<Path> {
+        let mut found: Vec<Path> = Vec::new();
+        let mut open = BinaryHeap::new();
+        if k == 0 || self.tree.distance[source.index()] == UNREACHABLE {
+            return found;
+        }
+        let mut first = Vec::new();
+        self.descend(source, &mut first);
+        open.push(Reverse(Candidate {
+            length: self.tree.distance[source.index()],
+            searched: false,
+            hops: first.len(),
+            links: first,
+            prefix: 0,
+            barred: Vec::new(),
+        }));
+        while let Some(Reverse(candidate)) = open.pop() {
+            if candidate.searched {
+                if let Some(candidate) = self.search(source, candidate) {
+                    open.push(Reverse(candidate));
+                }
+                continue;
+            }
+            if found.len() + 1 < k {
+                self.deviate(source, &candidate, &mut open);
+            }
+            found.push(Path { length: candidate.length, links: candidate.links });
+            if found.len() == k {
+                break;
+            }
+        }
+        found
+    }
+
+    fn metric(&self, link: LinkId) -> u64 {
+        u64::from(self.topology.link(link).metric)
+    }
+
+    /// Where `links` from `source` end.
+    fn end(&self, source: RouterId, links: &[LinkId]) -> RouterId {
+        links.last().map_or(source, |l| self.topology.link(*l).to)
+    }
+
+    /// Adds the way down the tree from `from`.
+    fn descend(&self, from: RouterId, links: &mut Vec<LinkId>) {
+        let mut at = from;
+        while let Some(link) = self.tree.next[at.index()] {
+            links.push(link);
+            at = self.topology.link(link).to;
+        }
+    }
+
+    /// Closes the routers of `prefix`, the last included, for the searches that follow.
+    fn close(&mut self, source: RouterId, prefix: &[LinkId]) {
+        self.round += 1;
+        self.closed[source.index()] = self.round;
+        for link in prefix {
+            self.closed[self.topology.link(*link).to.index()] = self.round;
+        }
+    }
+
+    /// Puts all deviations of a path that has become an answer where they wait.
+    fn deviate(
+        &mut self,
+        source: RouterId,
+        path: &Candidate,
+        open: &mut BinaryHeap<Reverse<Candidate>>,
+    ) {
+        let mut length: u64 = path.links[..path.prefix].iter().map(|l| self.metric(*l)).sum();
+        for at in path.prefix..path.links.len() {
+            // Where its parent deviated, the path's own first link is barred beside the parent's.
+            let mut barred = if at == path.prefix { path.barred.clone() } else { Vec::new() };
+            barred.push(path.links[at]);
+            self.close(source, &path.links[..at]);
+            open.extend(self.bound(source, &path.links[..at], length, barred).map(Reverse));
+            length += self.metric(path.links[at]);
+        }
+    }
+
+    /// The deviation after `prefix` that the tree gives: an answer if it has no loop, and else a bound.
+    fn bound(
+        &self,
+        source: RouterId,
+        prefix: &[LinkId],
+        length: u64,
+        barred: Vec<LinkId>,
+    ) -> Option<Candidate> {
+        let spur = self.end(source, prefix);
+        let best =
+            self.topology.leaving(spur).iter().filter(|l| !barred.contains(l)).filter_map(|&l| {
+                let link = self.topology.link(l);
+                let rest = self.tree.distance[link.to.index()];
+                let open = self.closed[link.to.index()] != self.round && rest != UNREACHABLE;
+                open.then(|| (length + u64::from(link.metric) + rest, l))
+            });
+        let (length, link) = best.min()?;
+        let mut links = prefix.to_vec();
+        links.push(link);
+        self.descend(self.topology.link(link).to, &mut links);
+        let rest = &links[prefix.len() + 1..];
+        let loops =
+            rest.iter().any(|l| self.closed[self.topology.link(*l).to.index()] == self.round);
+        if loops {
+            links.truncate(prefix.len());
+        }
+        Some(Candidate {
+            length,
+            searched: loops,
+            hops: links.len(),
+            links,
+            prefix: prefix.len(),
+            barred,
+        })
+    }
+
+    /// Searches for the deviation that `candidate` is a bound of.
+    fn search(&mut self, source: RouterId, mut candidate: Candidate) -> Option<Candidate> {
+        self.close(source, &candidate.links);
+        let spur = self.end(source, &candidate.links);
+        let round = self.round;
+        let mut open = BinaryHeap::new();
+        self.reached[spur.index()] = (round, 0, None);
+        open.push(Reverse((self.tree.distance[spur.index()], 0, spur)));
+        while let Some(Reverse((_, so_far, at))) = open.pop() {
+            if so_far > self.reached[at.index()].1 {
+                continue;
+            }
+            if self.tree.distance[at.index()] == 0 && at != spur {
+                let mut tail = Vec::new();
+                let mut back = at;
+                while let Some(link) = self.reached[back.index()].2 {
+                    tail.push(link);
+                    back = self.topology.link(link).from;
+                }
+                candidate.length =
+                    so_far + candidate.links.iter().map(|l| self.metric(*l)).sum::<u64>();
+                candidate.links.extend(tail.iter().rev());
+                candidate.hops = candidate.links.len();
+                candidate.searched = false;
+                return Some(candidate);
+            }
+            for &id in self.topology.leaving(at) {
+                let link = self.topology.link(id);
+                let rest = self.tree.distance[link.to.index()];
+                let shut = self.closed[link.to.index()] == round || rest == UNREACHABLE;
+                if shut || (at == spur && candidate.barred.contains(&id)) {
+                    continue;
+                }
+                let through = so_far + u64::from(link.metric);
+                let known = &mut self.reached[link.to.index()];
+                if known.0 != round || through < known.1 {
+                    *known = (round, through, Some(id));
+                    open.push(Reverse((through + rest, through, link.to)));
+                }
+            }
+        }
+        None
+    }
+}
+
+/// The at most `k` shortest loopless paths from `source` to `target`, shortest first; paths of one length by their
+/// number of links and then by the links. [`PathCache`](crate::paths::PathCache) is quicker for many pairs.
+pub fn k_shortest(topology: &Topology, source: RouterId, target: RouterId, k: usize) -> Vec<Path> {
+    let tree = Tree::to(topology, &super::tree::Entering::of(topology), target);
+    Finder::new(topology, &tree).find(source, k)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::topology::{Link, Router};
+
+    fn network(routers: u32, links: &[(u32, u32, u32)]) -> Topology {
+        let names = (0..routers).map(|n| Router { name: n.to_string(), serves: true }).collect();
+        let links = links.iter().filter(|(a, b, _)| a != b).map(|&(a, b, metric)| Link {
+            from: RouterId(a),
+            to: RouterId(b),
+            capacity: None,
+            metric,
+        });
+        Topology::new(String::new(), names, links.collect(), Vec::new())
+    }
+
+    /// All loopless paths' lengths, by trying all.
+    fn all(
+        topology: &Topology,
+        at: RouterId,
+        target: RouterId,
+        seen: &mut Vec<RouterId>,
+        length: u64,
+        out: &mut Vec<u64>,
+    ) {
+        if at == target {
+            out.push(length);
+            return;
+        }
+        seen.push(at);
+        for &id in topology.leaving(at) {
+            let link = topology.link(id);
+            if !seen.contains(&link.to) {
+                all(topology, link.to, target, seen, length + u64::from(link.metric), out);
+            }
+        }
+        seen.pop();
+    }
+
+    proptest! {
+        #[test]
+        fn they_are_the_shortest_of_all(
+            routers in 2u32..8,
+            links in proptest::collection::vec((0u32..8, 0u32..8, 1u32..5), 1..24),
+            k in 1usize..12,
+        ) {
+            let mut links: Vec<_> = links.iter().map(|&(a, b, m)| (a % routers, b % routers, m)).collect();
+            links.sort_unstable();
+            links.dedup_by_key(|l| (l.0, l.1));
+            let topology = network(routers, &links);
+            let (source, target) = (RouterId(0), RouterId(1));
+            let mut expected = Vec::new();
+            all(&topology, source, target, &mut Vec::new(), 0, &mut expected);
+            expected.sort_unstable();
+            expected.truncate(k);
+            let found = k_shortest(&topology, source, target, k);
+            prop_assert_eq!(found.iter().map(|p| p.length).collect::<Vec<_>>(), expected);
+            let mut distinct = found.clone();
+            distinct.sort();
+            distinct.dedup();
+            prop_assert_eq!(distinct.len(), found.len());
+            for path in &found {
+                let mut at = source;
+                let mut seen = vec![at];
+                for id in &path.links {
+                    let link = topology.link(*id);
+                    prop_assert_eq!(link.from, at);
+                    at = link.to;
+                    prop_assert!(!seen.contains(&at), "a loop");
+                    seen.push(at);
+                }
+                prop_assert_eq!(at, target);
+                prop_assert_eq!(path.length, path.links.iter().map(|l| u64::from(topology.link(*l).metric)).sum::<u64>());
+            }
+        }
+    }
+
+    #[test]
+    fn a_router_reaches_itself_at_once() {
+        let topology = network(2, &[(0, 1, 1), (1, 0, 1)]);
+        let found = k_shortest(&topology, RouterId(0), RouterId(0), 3);
+        assert_eq!(found, [Path { length: 0, links: Vec::new() }]);
+    }
+}

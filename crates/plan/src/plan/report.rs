@@ -1,0 +1,260 @@
+//! A plan as values, for JSON and for a table.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Serialize;
+
+use crate::fairness;
+use crate::network::Network;
+use crate::plan::Routing;
+use crate::problem::{Problem, ResourceKind};
+
+/// A plan, beside the present routing. Rates are in bits per second.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Report {
+    /// The version of this form; it grows when a field changes its meaning or goes.
+    pub version: u32,
+    /// The network's name.
+    pub network: String,
+    /// What the network's file left open.
+    pub notes: Vec<String>,
+    /// All that is asked for.
+    pub demand: f64,
+    /// What cannot be reached from where it enters.
+    pub unreachable: f64,
+    /// The present routing's figures.
+    pub before: Figures,
+    /// The proposed routing's.
+    pub after: Figures,
+    /// The providers.
+    pub providers: Vec<ProviderResult>,
+    /// The proposed routing.
+    pub routing: Vec<Aggregate>,
+    /// What links and interconnections carry of what they can.
+    pub links: Vec<LinkUse>,
+}
+
+/// The figures of a routing.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Figures {
+    /// What is carried in all.
+    pub total: f64,
+    /// The weighted fairness index: zero is fair.
+    pub wfi: f64,
+    /// How much of its capacity the most loaded link or interconnection carries, from 0 to 1.
+    pub most_used: f64,
+}
+
+/// How a provider fares.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ProviderResult {
+    /// Its name.
+    pub name: String,
+    /// Whether it follows hints.
+    pub participates: bool,
+    /// What it would send.
+    pub demand: f64,
+    /// What it gets at present.
+    pub before: f64,
+    /// What it would get.
+    pub after: f64,
+    /// What it gets at present of what it would get alone, from 0 to 1.
+    pub satisfaction_before: f64,
+    /// What it would get of what it would get alone.
+    pub satisfaction_after: f64,
+}
+
+/// How a provider's traffic to one boundary router is routed.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Aggregate {
+    /// The provider.
+    pub provider: String,
+    /// The boundary router.
+    pub router: String,
+    /// The entries where it comes in at present.
+    pub present_entries: Vec<String>,
+    /// What it would send.
+    pub demand: f64,
+    /// What it gets.
+    pub rate: f64,
+    /// By which ways, the largest first.
+    pub ways: Vec<Share>,
+}
+
+/// What takes one way.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Share {
+    /// The ingress router.
+    pub entry: String,
+    /// All routers of the path, both ends included.
+    pub path: Vec<String>,
+    /// How much.
+    pub rate: f64,
+    /// Whether the present routing has this way.
+    pub present: bool,
+}
+
+/// What a link or an interconnection carries.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct LinkUse {
+    /// Where it begins: a router or a provider.
+    pub from: String,
+    /// The router where it ends.
+    pub to: String,
+    /// What it can carry.
+    pub capacity: f64,
+    /// What it carries at present.
+    pub before: f64,
+    /// What it would carry.
+    pub after: f64,
+}
+
+/// A share of a way below this part of the mean demand is what the solver left over.
+const LEFTOVER: f64 = 1e-6;
+
+impl Report {
+    pub(super) fn new(
+        network: &Network,
+        present: &Routing,
+        proposed: &Routing,
+        alone: &[f64],
+        weights: &[f64],
+    ) -> Self {
+        let (before, after) = (present.by_provider(), proposed.by_provider());
+        let satisfied = |got: &[f64]| fairness::satisfaction(got, alone);
+        let (satisfied_before, satisfied_after) = (satisfied(&before), satisfied(&after));
+        let links = links(network, present, proposed);
+        let most = |carried: fn(&LinkUse) -> f64| {
+            links
+                .iter()
+                .filter(|l| l.capacity > 0.0)
+                .map(|l| carried(l) / l.capacity)
+                .fold(0.0, f64::max)
+        };
+        let mut asked = vec![0.0; network.providers.len()];
+        for demand in &network.demands {
+            asked[demand.provider as usize] += demand.rate.as_bps() as f64;
+        }
+        let providers = network.providers.iter().enumerate().map(|(at, provider)| ProviderResult {
+            name: provider.name.clone(),
+            participates: provider.participates,
+            demand: asked[at],
+            before: before[at],
+            after: after[at],
+            satisfaction_before: satisfied_before[at],
+            satisfaction_after: satisfied_after[at],
+        });
+        let lost =
+            proposed.problem.flows.iter().filter(|f| f.choices().is_empty()).map(|f| f.demand);
+        Self {
+            version: 1,
+            network: network.topology.name().to_owned(),
+            notes: network.topology.notes().to_vec(),
+            demand: asked.iter().sum(),
+            unreachable: lost.sum::<f64>() * proposed.problem.unit,
+            before: Figures {
+                total: present.total(),
+                wfi: fairness::index(&satisfied_before, weights),
+                most_used: most(|l| l.before),
+            },
+            after: Figures {
+                total: proposed.total(),
+                wfi: fairness::index(&satisfied_after, weights),
+                most_used: most(|l| l.after),
+            },
+            providers: providers.collect(),
+            routing: routing(network, proposed),
+            links,
+        }
+    }
+
+    /// By how much more is carried, as a part of what is carried at present.
+    pub fn gain(&self) -> f64 {
+        if self.before.total > 0.0 { self.after.total / self.before.total - 1.0 } else { 0.0 }
+    }
+}
+
+fn routing(network: &Network, proposed: &Routing) -> Vec<Aggregate> {
+    let Routing { problem, allocation } = proposed;
+    let name =
+        |router: crate::topology::RouterId| network.topology.routers()[router.index()].name.clone();
+    let mut present: BTreeMap<_, BTreeSet<u32>> = BTreeMap::new();
+    for demand in network.demands.iter().filter(|d| d.rate.as_bps() > 0) {
+        present.entry((demand.provider, demand.egress)).or_default().insert(demand.entry);
+    }
+    let mut groups: BTreeMap<_, (f64, Vec<(usize, f64)>)> = BTreeMap::new();
+    for flow in &problem.flows {
+        let group = groups.entry((flow.provider, flow.egress)).or_default();
+        group.0 += flow.demand * problem.unit;
+        let shares = flow.choices().map(|c| (c, allocation.shares[c])).filter(|s| s.1 > LEFTOVER);
+        group.1.extend(shares);
+    }
+    let way = |provider: u32, (choice, share): (usize, f64)| {
+        let choice = &problem.choices[choice];
+        let entry = network.providers[provider as usize].entries[choice.entry as usize].router;
+        let hops = problem.links(choice).map(|l| name(network.topology.link(l).to));
+        Share {
+            entry: name(entry),
+            path: std::iter::once(name(entry)).chain(hops).collect(),
+            rate: share * problem.unit,
+            present: choice.present,
+        }
+    };
+    let aggregates = groups.into_iter().map(|((provider, egress), (demand, shares))| {
+        let mut ways: Vec<Share> = Vec::new();
+        for share in shares.into_iter().map(|s| way(provider, s)) {
+            // Sub-flows that take the same way are one.
+            match ways.iter_mut().find(|w| w.path == share.path) {
+                Some(same) => same.rate += share.rate,
+                None => ways.push(share),
+            }
+        }
+        ways.sort_by(|a, b| b.rate.total_cmp(&a.rate));
+        let own = &network.providers[provider as usize];
+        let entries = present.get(&(provider, egress)).into_iter().flatten();
+        Aggregate {
+            provider: own.name.clone(),
+            router: name(egress),
+            present_entries: entries.map(|e| name(own.entries[*e as usize].router)).collect(),
+            demand,
+            rate: ways.iter().map(|w| w.rate).sum(),
+            ways,
+        }
+    });
+    aggregates.collect()
+}
+
+/// All links and interconnections that carry something and whose capacity is known.
+fn links(network: &Network, present: &Routing, proposed: &Routing) -> Vec<LinkUse> {
+    let load = |routing: &Routing| -> BTreeMap<ResourceKind, f64> {
+        let problem: &Problem = &routing.problem;
+        let load = problem.load(&routing.allocation.shares);
+        problem.resources.iter().zip(load).map(|(r, l)| (r.kind, l * problem.unit)).collect()
+    };
+    let (before, after) = (load(present), load(proposed));
+    let kinds: BTreeSet<_> = before.keys().chain(after.keys()).copied().collect();
+    let name =
+        |router: crate::topology::RouterId| network.topology.routers()[router.index()].name.clone();
+    let used = kinds.into_iter().filter_map(|kind| {
+        let (from, to, capacity) = match kind {
+            ResourceKind::Link(id) => {
+                let link = network.topology.link(id);
+                (name(link.from), name(link.to), link.capacity)
+            }
+            ResourceKind::Entry(provider, entry) => {
+                let provider = &network.providers[provider as usize];
+                let entry = provider.entries[entry as usize];
+                (provider.name.clone(), name(entry.router), entry.capacity)
+            }
+        };
+        let of = |load: &BTreeMap<_, f64>| load.get(&kind).copied().unwrap_or(0.0);
+        Some(LinkUse {
+            from,
+            to,
+            capacity: capacity?.as_bps() as f64,
+            before: of(&before),
+            after: of(&after),
+        })
+    });
+    used.filter(|l| l.before > 0.0 || l.after > 0.0).collect()
+}

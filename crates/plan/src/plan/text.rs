@@ -1,0 +1,105 @@
+//! A plan as text, for a terminal.
+
+use std::fmt::{self, Display};
+
+use forebay_units::Rate;
+
+use crate::plan::Report;
+use crate::table::Table;
+
+/// So many of the most loaded links are shown.
+const LINKS: usize = 10;
+
+fn rate(bps: f64) -> impl Display {
+    Rate::from_bps_f64(bps.round())
+}
+
+fn percent(part: f64) -> String {
+    // Adding zero turns minus zero into zero.
+    format!("{:.1} %", (part * 1000.0).round() / 10.0 + 0.0)
+}
+
+impl Display for Report {
+    /// What an operator wants to know first: the totals, how each provider fares, the fullest links, and what moves.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut table = Table::new(&["", "before", "after"]);
+        table.row([
+            String::new() + "carried",
+            rate(self.before.total).to_string(),
+            rate(self.after.total).to_string(),
+        ]);
+        let served =
+            |total: f64| percent(if self.demand > 0.0 { total / self.demand } else { 1.0 });
+        table.row([
+            "of the demand".to_owned(),
+            served(self.before.total),
+            served(self.after.total),
+        ]);
+        table.row([
+            "unfairness (WFI)".to_owned(),
+            format!("{:.4}", self.before.wfi),
+            format!("{:.4}", self.after.wfi),
+        ]);
+        table.row([
+            "fullest link".to_owned(),
+            percent(self.before.most_used),
+            percent(self.after.most_used),
+        ]);
+        writeln!(
+            f,
+            "{}: {} asked for; {} more is carried\n",
+            self.network,
+            rate(self.demand),
+            percent(self.gain())
+        )?;
+        table.fmt(f)?;
+
+        let mut table =
+            Table::new(&["provider", "demand", "before", "after", "satisfied before", "after"]);
+        for provider in &self.providers {
+            let name = if provider.participates {
+                provider.name.clone()
+            } else {
+                format!("{} (no hints)", provider.name)
+            };
+            table.row([
+                name,
+                rate(provider.demand).to_string(),
+                rate(provider.before).to_string(),
+                rate(provider.after).to_string(),
+                percent(provider.satisfaction_before),
+                percent(provider.satisfaction_after),
+            ]);
+        }
+        writeln!(f)?;
+        table.fmt(f)?;
+
+        let mut links: Vec<_> = self.links.iter().filter(|l| l.capacity > 0.0).collect();
+        links.sort_by(|a, b| (b.before / b.capacity).total_cmp(&(a.before / a.capacity)));
+        let mut table = Table::new(&["fullest links", "capacity", "before", "after"]);
+        for link in links.into_iter().take(LINKS) {
+            table.row([
+                format!("{} > {}", link.from, link.to),
+                rate(link.capacity).to_string(),
+                percent(link.before / link.capacity),
+                percent(link.after / link.capacity),
+            ]);
+        }
+        writeln!(f)?;
+        table.fmt(f)?;
+
+        let moved = self.routing.iter().filter(|a| a.ways.iter().any(|w| !w.present)).count();
+        writeln!(
+            f,
+            "\n{moved} of {} aggregates would take a way that is not in the present routing.",
+            self.routing.len()
+        )?;
+        if self.unreachable > 0.0 {
+            writeln!(f, "{} cannot be reached from where it enters.", rate(self.unreachable))?;
+        }
+        for note in &self.notes {
+            writeln!(f, "Of the topology: {note}.")?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,130 @@
+//! From demands to flows.
+
+use std::collections::BTreeMap;
+
+use super::{Choice, Flow, Freedom, Grain, Problem, Resource, ResourceKind};
+use crate::network::Network;
+use crate::paths::{Path, PathCache};
+use crate::topology::RouterId;
+
+/// Demands that become one flow.
+pub(super) struct Group {
+    pub(super) provider: u32,
+    pub(super) egress: RouterId,
+    entry: Option<u32>,
+    /// The entries that it may use, the present ones first.
+    pub(super) entries: Vec<u32>,
+    /// Where it comes in at present.
+    present: Vec<u32>,
+    demand: f64,
+    copies: u16,
+}
+
+pub(super) struct Builder<'a> {
+    network: &'a Network,
+    pub(super) problem: Problem,
+    numbers: BTreeMap<ResourceKind, u32>,
+}
+
+impl<'a> Builder<'a> {
+    pub(super) fn new(network: &'a Network) -> Self {
+        let problem = Problem {
+            unit: 1.0,
+            providers: network.providers.len(),
+            flows: Vec::new(),
+            choices: Vec::new(),
+            resources: Vec::new(),
+            uses: Vec::new(),
+        };
+        Self { network, problem, numbers: BTreeMap::new() }
+    }
+
+    pub(super) fn groups(&mut self, freedom: Freedom, grain: Grain) -> Vec<Group> {
+        let mut groups: BTreeMap<(u32, RouterId, Option<u32>), Group> = BTreeMap::new();
+        for demand in self.network.demands.iter().filter(|d| d.rate.as_bps() > 0) {
+            let provider = &self.network.providers[demand.provider as usize];
+            let joint = freedom == Freedom::Joint && provider.participates;
+            let summed = joint && grain == Grain::Summed;
+            let entry = (!summed).then_some(demand.entry);
+            let group =
+                groups.entry((demand.provider, demand.egress, entry)).or_insert_with(|| Group {
+                    provider: demand.provider,
+                    egress: demand.egress,
+                    entry,
+                    entries: match joint {
+                        true => (0..provider.entries.len() as u32).collect(),
+                        false => vec![demand.entry],
+                    },
+                    present: Vec::new(),
+                    demand: 0.0,
+                    copies: match grain {
+                        Grain::Summed => 1,
+                        Grain::Aggregates(n) => n.max(1),
+                    },
+                });
+            group.demand += demand.rate.as_bps() as f64;
+            if !group.present.contains(&demand.entry) {
+                group.present.push(demand.entry);
+            }
+        }
+        let groups: Vec<Group> = groups.into_values().collect();
+        // One unit is the mean demand of a flow, copies counted, so that weights (3.2) are demands in units.
+        let flows: f64 = groups.iter().map(|g| f64::from(g.copies)).sum();
+        let total: f64 = groups.iter().map(|g| g.demand).sum();
+        self.problem.unit = if total > 0.0 { total / flows } else { 1.0 };
+        groups
+    }
+
+    pub(super) fn add(&mut self, group: &Group, paths: &PathCache, freedom: Freedom) {
+        let provider = &self.network.providers[group.provider as usize];
+        let demand = group.demand / self.problem.unit / f64::from(group.copies);
+        for _ in 0..group.copies {
+            let first = self.problem.choices.len() as u32;
+            for &entry in &group.entries {
+                let found = paths.get(provider.entries[entry as usize].router, group.egress);
+                let take = if freedom == Freedom::Present { 1 } else { found.len() };
+                for (at, path) in found.iter().take(take).enumerate() {
+                    let present = at == 0 && group.present.contains(&entry);
+                    self.choose(group.provider, entry, path, present);
+                }
+            }
+            self.problem.flows.push(Flow {
+                provider: group.provider,
+                egress: group.egress,
+                entry: group.entry,
+                demand,
+                weight: demand * provider.weight,
+                floor: 0.0,
+                first,
+                last: self.problem.choices.len() as u32,
+            });
+        }
+    }
+
+    fn choose(&mut self, provider: u32, entry: u32, path: &Path, present: bool) {
+        let first = self.problem.uses.len() as u32;
+        let kinds = std::iter::once(ResourceKind::Entry(provider, entry))
+            .chain(path.links.iter().map(|l| ResourceKind::Link(*l)));
+        for kind in kinds {
+            let number = self.number(kind);
+            self.problem.uses.push(number);
+        }
+        let last = self.problem.uses.len() as u32;
+        self.problem.choices.push(Choice { entry, length: path.length, present, first, last });
+    }
+
+    fn number(&mut self, kind: ResourceKind) -> u32 {
+        let (network, problem) = (self.network, &mut self.problem);
+        *self.numbers.entry(kind).or_insert_with(|| {
+            let capacity = match kind {
+                ResourceKind::Link(link) => network.topology.link(link).capacity,
+                ResourceKind::Entry(provider, entry) => {
+                    network.providers[provider as usize].entries[entry as usize].capacity
+                }
+            };
+            let capacity = capacity.map_or(f64::INFINITY, |c| c.as_bps() as f64 / problem.unit);
+            problem.resources.push(Resource { kind, capacity });
+            problem.resources.len() as u32 - 1
+        })
+    }
+}

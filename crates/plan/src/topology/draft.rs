@@ -1,0 +1,289 @@
+//! A network as a reader finds it, and what makes a tidy one of it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use forebay_units::Rate;
+
+use super::{Link, MOST_EDGES, MOST_ROUTERS, Router, RouterId, Topology};
+
+/// A network as a reader finds it.
+#[derive(Clone, Debug, Default)]
+pub struct Draft {
+    /// The file's name for it.
+    pub name: String,
+    /// Whether an edge is one direction only.
+    pub directed: bool,
+    /// Routers, by the id that edges name them by.
+    pub routers: Vec<DraftRouter>,
+    /// Edges.
+    pub edges: Vec<DraftEdge>,
+}
+
+/// A router as a reader finds it.
+#[derive(Clone, Debug, Default)]
+pub struct DraftRouter {
+    /// What edges call it.
+    pub id: String,
+    /// Its label, if it has one.
+    pub label: Option<String>,
+    /// No router of the ISP's own: a neighbour's (`Internal 0` in the Zoo).
+    pub external: bool,
+    /// A stand-in for a shared medium (`hyperedge 1` in the Zoo).
+    pub hyperedge: bool,
+    /// The file's line.
+    pub line: usize,
+}
+
+/// An edge as a reader finds it.
+#[derive(Clone, Debug, Default)]
+pub struct DraftEdge {
+    /// The id of one end.
+    pub from: String,
+    /// The id of the other.
+    pub to: String,
+    /// What it carries in each direction.
+    pub capacity: Option<Rate>,
+    /// Its metric; 1 if the file has none.
+    pub metric: Option<u32>,
+    /// The file's line.
+    pub line: usize,
+}
+
+/// What makes a draft no network, and on which line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// The file's line.
+    pub line: usize,
+    /// What is wrong and what to do.
+    pub message: String,
+}
+
+impl Draft {
+    /// Makes a network of it: parallel edges become one link of their summed capacity, labels that
+    /// stand twice get their id, loops go; what was done is noted.
+    ///
+    /// # Errors
+    /// If an id stands twice, an edge names an unknown one, or there are no or too many routers.
+    pub fn finish(self) -> Result<Topology, Fault> {
+        let fault = |line, message| Err(Fault { line, message });
+        if self.routers.is_empty() {
+            return fault(1, "has no routers: a network needs some".to_owned());
+        }
+        if self.routers.len() > MOST_ROUTERS || self.edges.len() > MOST_EDGES {
+            let message = format!(
+                "is larger than {MOST_ROUTERS} routers or {MOST_EDGES} edges: take a part of it"
+            );
+            return fault(1, message);
+        }
+        let mut ids = BTreeMap::new();
+        for (router, at) in self.routers.iter().zip(0..) {
+            if ids.insert(router.id.as_str(), RouterId(at)).is_some() {
+                return fault(
+                    router.line,
+                    format!("the id {} stands twice: give each router its own", router.id),
+                );
+            }
+        }
+        let mut notes = Vec::new();
+        let routers = names(&self.routers, &mut notes);
+        let mut links = BTreeMap::new();
+        let (mut loops, mut parallel) = (0, 0);
+        for edge in &self.edges {
+            let end = |id: &String| {
+                ids.get(id.as_str()).copied().ok_or_else(|| Fault {
+                    line: edge.line,
+                    message: format!("an edge names the router {id}, which is not there"),
+                })
+            };
+            let (from, to) = (end(&edge.from)?, end(&edge.to)?);
+            if from == to {
+                loops += 1;
+                continue;
+            }
+            let metric = edge.metric.unwrap_or(1).max(1);
+            parallel +=
+                usize::from(!merge(&mut links, Link { from, to, capacity: edge.capacity, metric }));
+            if !self.directed {
+                merge(&mut links, Link { from: to, to: from, capacity: edge.capacity, metric });
+            }
+        }
+        let links: Vec<Link> = links.into_values().collect();
+        note(&mut notes, loops, "loop was left out", "loops were left out");
+        note(
+            &mut notes,
+            parallel,
+            "parallel edge became part of one link, with the sum of their capacities",
+            "parallel edges became parts of one link each, with the sum of their capacities",
+        );
+        let unknown = links.iter().filter(|l| l.capacity.is_none()).count();
+        note(
+            &mut notes,
+            unknown,
+            "direction of a link has no capacity, and limits nothing until it is given one",
+            "directions of links have no capacity, and limit nothing until they are given one",
+        );
+        let topology = Topology::new(self.name, routers, links, notes);
+        Ok(with_parts_noted(topology))
+    }
+}
+
+fn note(notes: &mut Vec<String>, count: usize, one: &str, many: &str) {
+    match count {
+        0 => {}
+        1 => notes.push(format!("1 {one}")),
+        n => notes.push(format!("{n} {many}")),
+    }
+}
+
+/// Unique names for all, and which of them can have users.
+fn names(drafts: &[DraftRouter], notes: &mut Vec<String>) -> Vec<Router> {
+    // The Zoo writes "None" where the map shows no name.
+    let label = |r: &DraftRouter| r.label.clone().filter(|l| !l.is_empty() && l != "None");
+    let mut seen: BTreeMap<String, usize> = BTreeMap::new();
+    for name in drafts.iter().filter_map(label) {
+        *seen.entry(name).or_default() += 1;
+    }
+    let doubled = drafts.iter().filter_map(label).filter(|l| seen[l] > 1).count();
+    note(notes, doubled, "", "routers share their label with another, and are called LABEL#ID");
+    let mut taken = BTreeSet::new();
+    let routers = drafts.iter().map(|draft| {
+        let mut name = match label(draft) {
+            Some(label) if seen[&label] == 1 => label,
+            Some(label) => format!("{label}#{}", draft.id),
+            None => format!("#{}", draft.id),
+        };
+        // A label may look like what another one was made into.
+        while !taken.insert(name.clone()) {
+            name.push('\'');
+        }
+        Router { name, serves: !draft.external && !draft.hyperedge }
+    });
+    routers.collect()
+}
+
+/// Adds a link, or adds its capacity to the one that is there; whether it is new.
+fn merge(links: &mut BTreeMap<(RouterId, RouterId), Link>, link: Link) -> bool {
+    let mut new = false;
+    let entry = links.entry((link.from, link.to)).or_insert_with(|| {
+        new = true;
+        link
+    });
+    if !new {
+        // A bundle with a member of unknown capacity has an unknown one.
+        entry.capacity = entry
+            .capacity
+            .zip(link.capacity)
+            .map(|(a, b)| Rate::from_bps(a.as_bps().saturating_add(b.as_bps())));
+        entry.metric = entry.metric.min(link.metric);
+    }
+    new
+}
+
+fn with_parts_noted(mut topology: Topology) -> Topology {
+    // Which part a router is in, by the lowest router that reaches it either way.
+    let mut neighbours = vec![Vec::new(); topology.routers.len()];
+    for link in &topology.links {
+        neighbours[link.from.index()].push(link.to.index());
+        neighbours[link.to.index()].push(link.from.index());
+    }
+    let mut seen = vec![false; topology.routers.len()];
+    let mut parts = 0;
+    for start in 0..seen.len() {
+        if std::mem::replace(&mut seen[start], true) {
+            continue;
+        }
+        parts += 1;
+        let mut open = vec![start];
+        while let Some(at) = open.pop() {
+            for &next in &neighbours[at] {
+                if !std::mem::replace(&mut seen[next], true) {
+                    open.push(next);
+                }
+            }
+        }
+    }
+    if parts > 1 {
+        topology
+            .notes
+            .push(format!("it falls into {parts} parts, and no traffic goes from one to another"));
+    }
+    topology
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn router(id: &str, label: Option<&str>) -> DraftRouter {
+        DraftRouter { id: id.to_owned(), label: label.map(str::to_owned), ..DraftRouter::default() }
+    }
+
+    fn edge(from: &str, to: &str, mbps: Option<u64>) -> DraftEdge {
+        DraftEdge {
+            from: from.to_owned(),
+            to: to.to_owned(),
+            capacity: mbps.map(Rate::from_mbps),
+            line: 7,
+            ..DraftEdge::default()
+        }
+    }
+
+    #[test]
+    fn what_is_untidy_is_settled_and_said() {
+        let draft = Draft {
+            routers: vec![
+                router("0", Some("Rome")),
+                router("1", Some("Rome")),
+                router("2", None),
+                router("3", Some("None")),
+                router("4", Some("Oslo")),
+            ],
+            edges: vec![
+                edge("0", "1", Some(10)),
+                edge("1", "0", Some(5)),
+                edge("0", "2", None),
+                edge("4", "4", None),
+            ],
+            ..Draft::default()
+        };
+        let topology = draft.finish().unwrap();
+        let names: Vec<_> = topology.routers().iter().map(|r| r.name.as_str()).collect();
+        assert_eq!(names, ["Rome#0", "Rome#1", "#2", "#3", "Oslo"]);
+        assert_eq!(topology.links().len(), 4);
+        assert_eq!(
+            topology.link(topology.leaving(RouterId(1))[0]).capacity,
+            Some(Rate::from_mbps(15))
+        );
+        assert_eq!(
+            topology.notes(),
+            [
+                "2 routers share their label with another, and are called LABEL#ID",
+                "1 loop was left out",
+                "1 parallel edge became part of one link, with the sum of their capacities",
+                "2 directions of links have no capacity, and limit nothing until they are given one",
+                "it falls into 3 parts, and no traffic goes from one to another",
+            ]
+        );
+    }
+
+    #[test]
+    fn faults_name_their_line() {
+        let unknown = Draft {
+            routers: vec![router("0", None)],
+            edges: vec![edge("0", "9", None)],
+            ..Draft::default()
+        };
+        let fault = unknown.finish().unwrap_err();
+        assert_eq!(
+            (fault.line, fault.message.as_str()),
+            (7, "an edge names the router 9, which is not there")
+        );
+        let twice =
+            Draft { routers: vec![router("0", None), router("0", None)], ..Draft::default() };
+        assert_eq!(
+            twice.finish().unwrap_err().message,
+            "the id 0 stands twice: give each router its own"
+        );
+        assert!(Draft::default().finish().is_err());
+    }
+}

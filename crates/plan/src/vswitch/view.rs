@@ -1,0 +1,128 @@
+//! What one neighbour sees of the vSwitch: its own inputs, and the groups of users behind each output by their
+//! prefixes. Nothing else: no router but those it is connected to, no link, no other neighbour, no load.
+
+use std::collections::BTreeMap;
+
+use ipnet::IpNet;
+use serde::Serialize;
+
+use crate::network::Network;
+use crate::topology::RouterId;
+use crate::vswitch::Map;
+
+/// The vSwitch as one provider sees it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct View {
+    /// The provider.
+    pub provider: String,
+    /// The routers where it is connected, which it knows.
+    pub inputs: Vec<String>,
+    /// The outputs, by number from 0.
+    pub outputs: Vec<OutputView>,
+}
+
+/// A group of users.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct OutputView {
+    /// The output's number.
+    pub output: u32,
+    /// The users' prefixes.
+    pub prefixes: Vec<IpNet>,
+}
+
+/// The vSwitch of `map` as provider number `provider` sees it, where users are behind routers as `prefixes` says. Users
+/// that cannot be reached are in no output. Outputs are numbered by their first prefix, so that a number says nothing
+/// of the router.
+pub fn view(
+    network: &Network,
+    map: &Map,
+    prefixes: &BTreeMap<IpNet, RouterId>,
+    provider: usize,
+) -> View {
+    let own = &network.providers[provider];
+    let outputs = outputs(map, prefixes);
+    let outputs =
+        outputs.into_iter().zip(0..).map(|((_, prefixes), output)| OutputView { output, prefixes });
+    View {
+        provider: own.name.clone(),
+        inputs: own
+            .entries
+            .iter()
+            .map(|e| network.topology.routers()[e.router.index()].name.clone())
+            .collect(),
+        outputs: outputs.collect(),
+    }
+}
+
+/// The boundary routers in the order of the outputs' numbers, each with the prefixes behind it.
+pub(crate) fn outputs(
+    map: &Map,
+    prefixes: &BTreeMap<IpNet, RouterId>,
+) -> Vec<(RouterId, Vec<IpNet>)> {
+    let mut groups: BTreeMap<RouterId, Vec<IpNet>> = BTreeMap::new();
+    for (prefix, router) in prefixes {
+        if let Some(boundary) = map.boundary[router.index()] {
+            groups.entry(boundary).or_default().push(*prefix);
+        }
+    }
+    let mut outputs: Vec<_> = groups.into_iter().collect();
+    outputs.sort_by(|a, b| a.1.cmp(&b.1));
+    outputs
+}
+
+#[cfg(test)]
+mod tests {
+    use forebay_units::Rate;
+
+    use super::*;
+    use crate::network::{Demand, Entry, Provider};
+    use crate::topology::{Link, Router, Topology};
+    use crate::vswitch::map;
+
+    /// Entries at the first two of `routers`; the others in a chain behind, with links of `mbps`.
+    fn network(names: &[&str], mbps: u64) -> Network {
+        let routers =
+            names.iter().map(|n| Router { name: (*n).to_owned(), serves: true }).collect();
+        let link = |(from, to)| Link {
+            from: RouterId(from),
+            to: RouterId(to),
+            capacity: Some(Rate::from_mbps(mbps)),
+            metric: 1,
+        };
+        let links =
+            (0..names.len() as u32 - 1).flat_map(|n| [(n, n + 1), (n + 1, n)]).map(link).collect();
+        let provider = |name: &str, router| Provider {
+            name: name.to_owned(),
+            participates: true,
+            weight: 1.0,
+            entries: vec![Entry { router: RouterId(router), capacity: None }],
+        };
+        let demand =
+            |provider| Demand { provider, entry: 0, egress: RouterId(2), rate: Rate::from_mbps(1) };
+        Network {
+            topology: Topology::new(String::new(), routers, links, Vec::new()),
+            providers: vec![provider("x", 0), provider("y", 1)],
+            demands: vec![demand(0), demand(1)],
+        }
+    }
+
+    #[test]
+    fn nothing_is_disclosed_but_ports_and_prefixes() {
+        let prefixes: BTreeMap<IpNet, RouterId> = [
+            ("10.1.0.0/16".parse().unwrap(), RouterId(2)),
+            ("10.0.0.0/16".parse().unwrap(), RouterId(1)),
+        ]
+        .into();
+        let small = network(&["in-x", "in-y", "secret"], 10);
+        let seen = view(&small, &map(&small, 100), &prefixes, 0);
+        let text = serde_json::to_string(&seen).unwrap();
+        assert_eq!(
+            text,
+            r#"{"provider":"x","inputs":["in-x"],"outputs":[{"output":0,"prefixes":["10.0.0.0/16"]},{"output":1,"prefixes":["10.1.0.0/16"]}]}"#
+        );
+        // Another network behind the same ports looks the same.
+        let mut other = network(&["in-x", "in-y", "other", "more", "and more"], 99);
+        other.demands.pop();
+        assert_eq!(view(&other, &map(&other, 100), &prefixes, 0), seen);
+    }
+}

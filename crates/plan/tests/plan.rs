@@ -1,0 +1,162 @@
+//! Whole plans: scopes, whole aggregates, and what is reported.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+use std::num::NonZeroUsize;
+
+use forebay_plan::allocate::{Method, Wba, single_ways};
+use forebay_plan::lp::exact;
+use forebay_plan::network::{Demand, Entry, Network, Provider};
+use forebay_plan::paths::PathCache;
+use forebay_plan::plan::{Config, Report, Scope, plan};
+use forebay_plan::problem::{Freedom, Grain, Problem};
+use forebay_plan::synthetic::{Draw, SetUp, plane};
+use forebay_plan::topology::{Link, Router, RouterId, Topology};
+use forebay_units::Rate;
+use proptest::prelude::*;
+
+const K: NonZeroUsize = NonZeroUsize::new(4).unwrap();
+
+fn network(seed: u64, routers: usize, participating: usize) -> Network {
+    let mut draw = Draw::new(seed);
+    let set_up = SetUp { providers: 6, participating, ..SetUp::default() };
+    set_up.network(plane(routers, 1.4, &mut draw), &mut draw)
+}
+
+fn planned(network: &Network, scope: Scope, sub_flows: Option<u16>) -> Report {
+    let config = Config { method: Method::Wba(Wba::default()), scope, sub_flows, paths: K };
+    plan(network, &mut PathCache::new(K), &config).unwrap()
+}
+
+/// No link is overloaded, and what each provider gets is what its aggregates get.
+fn consistent(report: &Report) -> Result<(), TestCaseError> {
+    for link in &report.links {
+        prop_assert!(link.after <= link.capacity * (1.0 + 1e-5) + 1e3, "{link:?}");
+    }
+    for provider in &report.providers {
+        let rates = report.routing.iter().filter(|a| a.provider == provider.name).map(|a| a.rate);
+        let sum: f64 = rates.sum();
+        prop_assert!(
+            (sum - provider.after).abs() <= 1e-4 * provider.after + 1e5,
+            "{sum} {provider:?}"
+        );
+        prop_assert!(provider.after <= provider.demand * (1.0 + 1e-6));
+    }
+    let sum: f64 = report.providers.iter().map(|p| p.after).sum();
+    prop_assert!((sum - report.after.total).abs() <= 1e-6 * sum);
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    #[test]
+    fn those_that_do_not_participate_are_not_penalised(seed in any::<u64>(), participating in 0usize..7) {
+        let network = network(seed, 9, participating);
+        let all = planned(&network, Scope::All, None);
+        consistent(&all)?;
+        for provider in all.providers.iter().filter(|p| !p.participates) {
+            prop_assert!(provider.after >= provider.before * (1.0 - 1e-6), "{provider:?}");
+        }
+        for aggregate in &all.routing {
+            let own = all.providers.iter().find(|p| p.name == aggregate.provider).unwrap();
+            let stays = |entry: &String| aggregate.present_entries.contains(entry);
+            prop_assert!(own.participates || aggregate.ways.iter().all(|w| stays(&w.entry)));
+        }
+        let partial = planned(&network, Scope::Partial, None);
+        consistent(&partial)?;
+        for provider in partial.providers.iter().filter(|p| !p.participates) {
+            prop_assert!((provider.after - provider.before).abs() <= 1e-6 * provider.before + 1.0);
+        }
+    }
+
+    #[test]
+    fn whole_aggregates_take_one_way_each(seed in any::<u64>(), parts in 1u16..4) {
+        let network = network(seed, 8, 6);
+        let report = planned(&network, Scope::All, Some(parts));
+        consistent(&report)?;
+        for aggregate in &report.routing {
+            let most = usize::from(parts) * aggregate.present_entries.len();
+            prop_assert!(aggregate.ways.len() <= most, "{aggregate:?}");
+        }
+    }
+}
+
+/// Two entries, to each of which a way of its own leads; all traffic comes in at the first.
+fn two_ways() -> Network {
+    let routers =
+        ["in1", "in2", "out"].map(|n| Router { name: n.to_owned(), serves: true }).to_vec();
+    let link = |from| Link {
+        from: RouterId(from),
+        to: RouterId(2),
+        capacity: Some(Rate::from_mbps(100)),
+        metric: 1,
+    };
+    let entry = |router| Entry { router: RouterId(router), capacity: None };
+    let provider = |name: &str, participates| Provider {
+        name: name.to_owned(),
+        participates,
+        weight: 1.0,
+        entries: vec![entry(0), entry(1)],
+    };
+    let demand =
+        |provider| Demand { provider, entry: 0, egress: RouterId(2), rate: Rate::from_mbps(80) };
+    Network {
+        topology: Topology::new("two".to_owned(), routers, vec![link(0), link(1)], Vec::new()),
+        providers: vec![provider("joins", true), provider("stays", false)],
+        demands: vec![demand(0), demand(1)],
+    }
+}
+
+#[test]
+fn one_that_moves_makes_room_for_one_that_does_not() {
+    let report = planned(&two_ways(), Scope::All, Some(1));
+    assert!((report.before.total - 100e6).abs() < 1e3 && (report.after.total - 160e6).abs() < 1e3);
+    assert!((report.gain() - 0.6).abs() < 1e-4);
+    let moved = &report.routing[0].ways[0];
+    assert_eq!((moved.path.join(" "), moved.present), ("in2 out".to_owned(), false));
+    let stayed = &report.routing[1].ways[0];
+    assert_eq!((stayed.path.join(" "), stayed.present), ("in1 out".to_owned(), true));
+    // Under OptPartial only the one that moves gains.
+    let partial = planned(&two_ways(), Scope::Partial, None);
+    let after: Vec<_> = partial.providers.iter().map(|p| (p.after / 1e6).round()).collect();
+    assert_eq!(after, [80.0, 40.0]);
+    // And nobody can be helped from inside.
+    assert!(planned(&two_ways(), Scope::Intra, None).gain().abs() < 1e-6);
+}
+
+#[test]
+fn the_table_says_what_an_operator_wants_to_know() {
+    let text = planned(&two_ways(), Scope::All, None).to_string();
+    for line in [
+        "two: 160.000 Mbit/s asked for; 60.0 % more is carried",
+        "unfairness (WFI)          0.1250          0.0000",
+        "stays (no hints)  80.000 Mbit/s  40.000 Mbit/s  80.000 Mbit/s            50.0 %  100.0 %",
+        "in1 > out      100.000 Mbit/s  100.0 %  100.0 %",
+        "1 of 2 aggregates would take a way that is not in the present routing.",
+    ] {
+        assert!(text.contains(line), "{line}\n{text}");
+    }
+}
+
+#[test]
+fn rounding_is_near_the_exact_program() {
+    for seed in 1..4 {
+        let mut draw = Draw::new(seed);
+        let set_up = SetUp { providers: 4, entries: 2, ..SetUp::default() };
+        let network = set_up.network(plane(6, 1.5, &mut draw), &mut draw);
+        let problem = Problem::new(
+            &network,
+            &mut PathCache::new(NonZeroUsize::new(2).unwrap()),
+            Freedom::Joint,
+            Grain::Aggregates(1),
+        );
+        let split = Method::Most.allocate(&problem).unwrap();
+        let ways = single_ways(&problem, &split);
+        let single = problem.restricted(|flow, choice| ways[flow] == Some(choice));
+        let rounded = Method::Most.allocate(&single).unwrap().total();
+        let best: f64 = exact(&problem).unwrap().iter().sum();
+        assert!(best <= split.total() + 1e-5, "the bound is one");
+        assert!(rounded <= best * 1.005 + 1e-5, "{rounded} above {best}");
+        assert!(rounded >= best * 0.95, "{rounded} of {best}");
+    }
+}
