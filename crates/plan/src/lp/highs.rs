@@ -1,5 +1,5 @@
 //! A safe shell around the C interface of HiGHS: one model that is kept, with bounds and costs that change and a
-//! basis that stays. See `docs/decisions/0017-highs.md` for why not a crate above it.
+//! basis that stays. See `docs/decisions/0018-highs.md` for why not a crate above it.
 
 use std::ffi::{CStr, c_void};
 
