@@ -141,7 +141,7 @@ impl Forebay {
         let bound = self.bound(s);
         // Traffic that does not fill the path still shows by its bursts what that serves at least. Where a
         // long queue stays, others use it too, and what bursts show is the path's rate and no share of it.
-        if !bound && !(high && self.has_stood(s)) {
+        if !(bound || high && self.has_stood(s)) {
             self.capacity = self.capacity.max(s.train);
         }
         if shows && (bound || high) {
