@@ -56,6 +56,13 @@ impl Traffic {
         self.packets += 1;
     }
 
+    /// So much has left in all. Totals are asked for at different places: one that is behind what is
+    /// known already says nothing new.
+    pub(crate) fn on_total(&mut self, sent: Bytes, packets: u64) {
+        self.sent = self.sent.max(sent);
+        self.packets = self.packets.max(packets);
+    }
+
     /// A tick, since the last of which `rate` was allowed. `now` must be later than at the tick before.
     pub(crate) fn on_tick(&mut self, now: Nanos, backlog: Bytes, rate: Option<Rate>) {
         let (last, sent, packets) = self.last;

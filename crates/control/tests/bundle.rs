@@ -15,6 +15,8 @@ struct Path {
     under_way: Vec<(u64, Feedback)>,
     alive: bool,
     sends: bool,
+    /// The bundle is told totals, and of boundary packets only.
+    totals: bool,
     received: u64,
     received_packets: u32,
     events: Vec<(u64, Event)>,
@@ -29,6 +31,7 @@ impl Path {
             under_way: vec![],
             alive: true,
             sends: true,
+            totals: false,
             received: 9_000_000,
             received_packets: 6_000,
             events: vec![],
@@ -47,7 +50,12 @@ impl Path {
         for _ in 0..if self.sends { 4 } else { 0 } {
             self.packets += 1;
             let fingerprint = self.packets;
-            self.bundle.on_sent(now, Bytes(1500), Some(fingerprint));
+            if !self.totals {
+                self.bundle.on_sent(now, Bytes(1500), Some(fingerprint));
+            } else if fingerprint.is_multiple_of(16) {
+                let (sent, packets) = self.sent();
+                self.bundle.on_boundary(now, fingerprint, sent, packets);
+            }
             self.received += 1500;
             self.received_packets += 1;
             if self.alive && fingerprint.is_multiple_of(16) {
@@ -69,11 +77,19 @@ impl Path {
             }
         }
         if self.now_ms.is_multiple_of(10) {
+            if self.totals {
+                let (sent, packets) = self.sent();
+                self.bundle.on_total(sent, packets);
+            }
             self.bundle.on_tick(now, Bytes::ZERO);
             while let Some(event) = self.bundle.poll_event() {
                 self.events.push((self.now_ms, event));
             }
         }
+    }
+
+    fn sent(&self) -> (Bytes, u64) {
+        (Bytes(u64::from(self.packets) * 1500), self.packets.into())
     }
 
     fn modes(&self) -> Vec<(u64, Mode)> {
@@ -85,6 +101,36 @@ impl Path {
             })
             .collect()
     }
+}
+
+#[test]
+fn totals_with_boundary_packets_tell_what_every_packet_does() {
+    let [mut each, mut totals] =
+        [false, true].map(|totals| Path { totals, ..Path::new(BundleConfig::default()) });
+    for until in [400, 1_000, 2_500, 5_000] {
+        // Silence in between, so that more than a steady state is compared.
+        let alive = until != 2_500;
+        for path in [&mut each, &mut totals] {
+            path.alive = alive;
+            path.run_until(until);
+        }
+        assert_eq!(each.bundle.snapshot(), totals.bundle.snapshot(), "at {until} ms");
+    }
+    assert_eq!(each.events, totals.events);
+    assert!(each.bundle.snapshot().counters.accepted > 100);
+}
+
+#[test]
+fn a_total_that_is_behind_says_nothing_new() {
+    let mut path = Path { totals: true, ..Path::new(BundleConfig::default()) };
+    path.run_until(1_000);
+    let before = path.bundle.snapshot();
+    path.bundle.on_total(Bytes(1), 1);
+    // Had the count gone back, the next tick would see none of the packets until then.
+    path.run_until(1_500);
+    let after = path.bundle.snapshot();
+    assert_eq!((before.mode, after.mode), (Mode::DelayControl, Mode::DelayControl));
+    assert!(after.send_rate.is_some_and(|r| r > Rate::from_mbps(47)), "{after:?}");
 }
 
 #[test]

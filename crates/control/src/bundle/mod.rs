@@ -120,18 +120,34 @@ impl Bundle {
     /// and never marked.
     pub fn on_sent(&mut self, now: Nanos, len: Bytes, fingerprint: Option<u32>) {
         self.traffic.on_sent(len);
-        let Some(fingerprint) = fingerprint.filter(|&f| self.epoch.is_boundary(f, 1)) else {
+        if let Some(fingerprint) = fingerprint {
+            self.mark(now, fingerprint, self.traffic.sent(), self.traffic.packets());
+        }
+    }
+
+    /// A boundary packet left for the wire at `time`, and with it `sent` and `packets` had left in
+    /// all. For a caller that does not see every packet, in place of [`Bundle::on_sent`]; it also
+    /// says [`Bundle::on_total`] before each tick.
+    pub fn on_boundary(&mut self, time: Nanos, fingerprint: u32, sent: Bytes, packets: u64) {
+        self.on_total(sent, packets);
+        self.mark(time, fingerprint, sent, packets);
+    }
+
+    /// So much has left for the wire in all, since the start. Totals never fall; one that does is
+    /// passed over.
+    pub fn on_total(&mut self, sent: Bytes, packets: u64) {
+        self.traffic.on_total(sent, packets);
+    }
+
+    /// Remembers a packet that left, if it is a boundary.
+    fn mark(&mut self, time: Nanos, fingerprint: u32, bytes: Bytes, packets: u64) {
+        if !self.epoch.is_boundary(fingerprint, 1) {
             return;
-        };
-        self.watchdog.on_boundary(now);
+        }
+        self.watchdog.on_boundary(time);
         if self.epoch.is_boundary(fingerprint, self.marks.thinning()) {
-            let packets = self.traffic.packets() as u32;
-            let mark = Mark {
-                time: now,
-                bytes: self.traffic.sent(),
-                packets,
-                limited_since: self.traffic.limited_since(),
-            };
+            let limited_since = self.traffic.limited_since();
+            let mark = Mark { time, bytes, packets: packets as u32, limited_since };
             self.marks.record(fingerprint, mark);
         }
     }
