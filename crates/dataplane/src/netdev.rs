@@ -68,14 +68,20 @@ impl Netdev {
     /// # Errors
     /// If the interface is down or its frames do not fit into a chunk.
     pub fn check(&self) -> Result<(), Error> {
-        if !self.up {
-            return Err(Error::Down(self.name.clone()));
-        }
+        self.check_up()?;
         if self.mtu > Pool::MAX_MTU {
             let interface = self.name.clone();
             return Err(Error::Mtu { interface, mtu: self.mtu, max: Pool::MAX_MTU });
         }
         Ok(())
+    }
+
+    /// Checks that it is up.
+    ///
+    /// # Errors
+    /// If it is down.
+    pub fn check_up(&self) -> Result<(), Error> {
+        if self.up { Ok(()) } else { Err(Error::Down(self.name.clone())) }
     }
 
     /// Whether its frames begin with an Ethernet header.

@@ -44,6 +44,12 @@ pub(crate) enum Command {
         /// The file to write; it must not exist.
         file: PathBuf,
     },
+    /// What lifts a sendbox's limits if it dies: waits for the process behind standard input.
+    #[command(hide = true, name = forebay_box::sendbox::SUPERVISOR)]
+    Supervisor {
+        /// The sendbox's outer interface.
+        interface: String,
+    },
     /// A traffic program of the laboratory.
     #[command(hide = true)]
     Agent,

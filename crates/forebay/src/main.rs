@@ -35,6 +35,7 @@ fn main() -> ExitCode {
         Command::Receivebox(args) => boxes::receivebox(&args),
         Command::Check { file, show } => check::check(&file, show),
         Command::Keygen { file } => boxes::keygen(&file),
+        Command::Supervisor { interface } => boxes::supervisor(&interface),
         Command::Agent => lab::agent(),
         Command::LinkEmulator => lab::link_emulator(),
         Command::Guest => uml::guest(),

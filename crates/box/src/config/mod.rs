@@ -14,7 +14,7 @@ pub use bundle::BundleConfig;
 pub use key::generate as generate_key;
 pub use policy::{Class, Match, Policy, PolicyKind};
 pub use receivebox::{PeerConfig, ReceiveboxConfig};
-pub use sendbox::SendboxConfig;
+pub use sendbox::{Dataplane, Ports, SendboxConfig};
 
 use forebay_config::{ConfigError, Source, Spanned};
 use forebay_dataplane::Netdev;

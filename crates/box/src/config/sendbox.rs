@@ -3,26 +3,47 @@ use std::path::Path;
 
 use forebay_config::{ConfigError, Source, Spanned, load, parse};
 use forebay_dataplane::{Method, Netdev};
+use forebay_tc::Foreign;
 use serde::Deserialize;
 
 use super::bundle::{BundleTable, check_distinct};
 use super::{BundleConfig, interface};
 
-/// A sendbox: a wire between two interfaces that holds bundles to their rates.
+/// A sendbox: what holds bundles to their rates.
 #[derive(Debug)]
 pub struct SendboxConfig {
-    /// The interface towards the site's hosts.
-    pub inside: Netdev,
     /// The interface towards the network.
     pub outside: Netdev,
-    /// How frames get in and out.
-    pub method: Method,
-    /// Whether to poll the ports without ever sleeping: a core for a few microseconds.
-    pub busy_poll: bool,
+    /// Who moves and queues the packets.
+    pub dataplane: Dataplane,
     /// Where feedback arrives; `None` if there are no bundles.
     pub listen: Option<SocketAddr>,
     /// The bundles. Traffic of no bundle passes unshaped.
     pub bundles: Vec<BundleConfig>,
+}
+
+/// Who moves and queues the packets.
+#[derive(Debug)]
+pub enum Dataplane {
+    /// The sendbox itself, which is then a wire between two interfaces.
+    User(Ports),
+    /// The kernel, which routes or bridges as it does without a sendbox, and queues below the outer
+    /// interface as it is told.
+    Kernel {
+        /// What to do where somebody else has set up queues.
+        foreign: Foreign,
+    },
+}
+
+/// The sendbox's ports, beside the outer interface.
+#[derive(Debug)]
+pub struct Ports {
+    /// The interface towards the site's hosts.
+    pub inside: Netdev,
+    /// How frames get in and out.
+    pub method: Method,
+    /// Whether to poll the ports without ever sleeping: a core for a few microseconds.
+    pub busy_poll: bool,
 }
 
 #[derive(Debug, Deserialize)]
@@ -36,13 +57,22 @@ struct File {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct SendboxTable {
-    inside: Spanned<String>,
+    #[serde(default)]
+    dataplane: DataplaneName,
+    inside: Option<Spanned<String>>,
     outside: Spanned<String>,
     listen: Option<Spanned<SocketAddr>>,
-    #[serde(default)]
-    method: MethodName,
-    #[serde(default)]
-    busy_poll: bool,
+    method: Option<Spanned<MethodName>>,
+    busy_poll: Option<Spanned<bool>>,
+    take_over: Option<Spanned<bool>>,
+}
+
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum DataplaneName {
+    #[default]
+    User,
+    Kernel,
 }
 
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
@@ -76,10 +106,6 @@ impl SendboxConfig {
     fn check(file: File, source: &Source) -> Result<Self, ConfigError> {
         let table = file.sendbox;
         check_distinct(source, &file.bundle)?;
-        if table.inside.get_ref() == table.outside.get_ref() {
-            let message = "is the same interface as sendbox.inside";
-            return Err(source.error_at(table.outside.span(), "sendbox.outside", message));
-        }
         let listen = match (&table.listen, file.bundle.first()) {
             (None, Some(first)) => {
                 let message = "with bundles, sendbox.listen must say where feedback arrives";
@@ -92,17 +118,72 @@ impl SendboxConfig {
             let listen = listen.unwrap_or_else(|| SocketAddr::from(([0, 0, 0, 0], 0)));
             bundles.push(bundle.check(source, listen)?);
         }
-        Ok(Self {
-            inside: interface(source, "sendbox.inside", &table.inside)?,
-            outside: interface(source, "sendbox.outside", &table.outside)?,
-            method: match table.method {
+        let dataplane = table.dataplane(source)?;
+        Ok(Self { outside: table.outer(source)?, dataplane, listen, bundles })
+    }
+}
+
+impl SendboxTable {
+    fn outer(&self, source: &Source) -> Result<Netdev, ConfigError> {
+        match self.dataplane {
+            DataplaneName::User => interface(source, "sendbox.outside", &self.outside),
+            // The kernel has frames of any size.
+            DataplaneName::Kernel => {
+                let at = |e| source.error_at(self.outside.span(), "sendbox.outside", e);
+                let netdev = Netdev::find(self.outside.get_ref()).map_err(at)?;
+                netdev.check_up().map_err(at)?;
+                Ok(netdev)
+            }
+        }
+    }
+
+    fn dataplane(&self, source: &Source) -> Result<Dataplane, ConfigError> {
+        match self.dataplane {
+            DataplaneName::User => {
+                let message = "this goes with dataplane = \"kernel\" only";
+                refuse(source, "sendbox.take_over", &self.take_over, message)?;
+                self.ports(source).map(Dataplane::User)
+            }
+            DataplaneName::Kernel => {
+                let message = "this goes with dataplane = \"user\" only";
+                refuse(source, "sendbox.inside", &self.inside, message)?;
+                refuse(source, "sendbox.method", &self.method, message)?;
+                refuse(source, "sendbox.busy_poll", &self.busy_poll, message)?;
+                let take_over = self.take_over.as_ref().is_some_and(|t| *t.get_ref());
+                let foreign = if take_over { Foreign::Replace } else { Foreign::Refuse };
+                Ok(Dataplane::Kernel { foreign })
+            }
+        }
+    }
+
+    fn ports(&self, source: &Source) -> Result<Ports, ConfigError> {
+        let Some(inside) = &self.inside else {
+            let message = "with dataplane = \"user\", the interface towards the site's hosts must \
+                           be given (`inside = ...`)";
+            return Err(source.error_at(self.outside.span(), "sendbox.inside", message));
+        };
+        if inside.get_ref() == self.outside.get_ref() {
+            let message = "is the same interface as sendbox.inside";
+            return Err(source.error_at(self.outside.span(), "sendbox.outside", message));
+        }
+        Ok(Ports {
+            inside: interface(source, "sendbox.inside", inside)?,
+            method: match self.method.as_ref().map(|m| *m.get_ref()).unwrap_or_default() {
                 MethodName::Auto => Method::Auto,
                 MethodName::Xdp => Method::Xdp,
                 MethodName::Packet => Method::Packet,
             },
-            busy_poll: table.busy_poll,
-            listen,
-            bundles,
+            busy_poll: self.busy_poll.as_ref().is_some_and(|b| *b.get_ref()),
         })
     }
+}
+
+/// Refuses a key that goes with the other dataplane.
+fn refuse<T>(
+    source: &Source,
+    key: &str,
+    value: &Option<Spanned<T>>,
+    message: &str,
+) -> Result<(), ConfigError> {
+    value.as_ref().map_or(Ok(()), |v| Err(source.error_at(v.span(), key, message)))
 }

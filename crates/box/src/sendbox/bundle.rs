@@ -1,17 +1,12 @@
-//! One bundle at its sendbox: its queue behind its shaper, its control loop, and its receivebox.
+//! One bundle at its sendbox: its control loop, and its receivebox.
 
 use std::net::SocketAddr;
 
 use forebay_control as control;
-use forebay_dataplane::Packet;
-use forebay_dataplane::record::Tick;
-use forebay_queue::token_bucket;
-use forebay_queue::{Backlog, DropSink, Packet as _, Qdisc, TokenBucket};
-use forebay_units::{Bytes, Nanos};
+use forebay_units::{Bytes, Nanos, Rate};
 use forebay_wire::EpochSize;
 use forebay_wire::feedback::{BundleId, FEEDBACK_LEN, Received, SendboxChannel};
 
-use super::policy::{self, BoxedQdisc};
 use crate::Error;
 use crate::channel::Channel;
 use crate::config::BundleConfig;
@@ -28,7 +23,6 @@ const REMIND_AFTER: Nanos = Nanos::from_millis(200);
 pub(super) struct Bundle {
     name: String,
     id: BundleId,
-    shaper: TokenBucket<BoxedQdisc>,
     control: control::Bundle,
     receivebox: SocketAddr,
     feedback: SendboxChannel,
@@ -39,13 +33,12 @@ pub(super) struct Bundle {
 }
 
 impl Bundle {
-    pub(super) fn new(config: BundleConfig, seed: u64, now: Nanos) -> Result<Self, Error> {
+    pub(super) fn new(config: BundleConfig, now: Nanos) -> Result<Self, Error> {
         let BundleConfig {
             name,
             id,
             receivebox,
             key,
-            policy,
             controller,
             cross_traffic,
             multipath,
@@ -53,8 +46,6 @@ impl Bundle {
             max_rate,
             ..
         } = config;
-        let named = |source| Error::Policy { bundle: name.clone(), source };
-        let qdisc = policy::build(&policy, seed).map_err(named)?;
         let defaults = control::BundleConfig::default();
         let feedback_wire = if receivebox.is_ipv4() { FEEDBACK_IPV4 } else { FEEDBACK_IPV6 };
         let control = control::BundleConfig {
@@ -68,10 +59,7 @@ impl Bundle {
         };
         let control = control::Bundle::new(control, now)
             .map_err(|source| Error::Control { bundle: name.clone(), source })?;
-        let shaper =
-            token_bucket::Config { rate: control.rate(), ..token_bucket::Config::default() };
         Ok(Self {
-            shaper: TokenBucket::new(shaper, qdisc),
             control,
             feedback: SendboxChannel::new(BundleId(id), &key, random::session()),
             id: BundleId(id),
@@ -82,28 +70,19 @@ impl Bundle {
         })
     }
 
-    pub(super) fn enqueue(&mut self, now: Nanos, packet: Packet, drops: &mut dyn DropSink<Packet>) {
-        self.shaper.enqueue(now, packet, drops);
+    /// A packet left its queue for the wire.
+    pub(super) fn on_sent(&mut self, now: Nanos, len: Bytes, fingerprint: Option<u32>) {
+        self.control.on_sent(now, len, fingerprint);
     }
 
-    /// The next packet that may leave now. It counts as sent: the caller must send it.
-    pub(super) fn dequeue(
-        &mut self,
-        now: Nanos,
-        drops: &mut dyn DropSink<Packet>,
-    ) -> Option<Packet> {
-        let packet = self.shaper.dequeue(now, drops)?;
-        self.control.on_sent(now, packet.len(), packet.fingerprint);
-        Some(packet)
+    /// A boundary packet left for the wire at `time`, and with it `sent` and `packets` in all.
+    pub(super) fn on_boundary(&mut self, time: Nanos, fingerprint: u32, sent: Bytes, packets: u64) {
+        self.control.on_boundary(time, fingerprint, sent, packets);
     }
 
-    /// When to ask for the next packet.
-    pub(super) fn next_event(&self, now: Nanos) -> Option<Nanos> {
-        self.shaper.next_event(now)
-    }
-
-    pub(super) fn backlog(&self) -> Backlog {
-        self.shaper.backlog()
+    /// So much has left for the wire in all.
+    pub(super) fn on_total(&mut self, sent: Bytes, packets: u64) {
+        self.control.on_total(sent, packets);
     }
 
     /// A datagram for this bundle.
@@ -137,16 +116,17 @@ impl Bundle {
         channel.send(&self.feedback.update(epoch), self.receivebox);
     }
 
-    /// The controller's tick: sets the rate, tells the receivebox a new epoch size, explains itself
-    /// to `explain` and in the program's log.
+    /// The controller's tick, at which `backlog` waits: the rate to hold the bundle to, `None` being
+    /// no limit. Tells the receivebox a new epoch size, explains itself to `explain` and in the
+    /// program's log.
     pub(super) fn tick<E>(
         &mut self,
         now: Nanos,
+        backlog: Bytes,
         channel: &Channel,
         mut explain: impl FnMut(&str, &control::Event) -> Result<(), E>,
-    ) -> Result<(), E> {
-        self.control.on_tick(now, self.shaper.backlog().bytes);
-        self.shaper.set_rate(now, self.control.rate());
+    ) -> Result<Option<Rate>, E> {
+        self.control.on_tick(now, backlog);
         let silent = now.saturating_sub(self.in_touch) >= REMIND_AFTER;
         let reminder = silent.then(|| self.control.epoch());
         if let Some(epoch) = self.control.poll_epoch_update(now).or(reminder) {
@@ -159,11 +139,25 @@ impl Bundle {
             }
             explain(&self.name, &event)?;
         }
-        Ok(())
+        Ok(self.control.rate())
     }
 
-    pub(super) fn record(&self, now: Nanos) -> Tick {
-        Tick::new(now, &self.name, &self.control.snapshot(), self.shaper.backlog().bytes)
+    /// The rate to hold it to.
+    pub(super) fn rate(&self) -> Option<Rate> {
+        self.control.rate()
+    }
+
+    /// The epoch size in packets.
+    pub(super) fn epoch(&self) -> u32 {
+        self.control.epoch()
+    }
+
+    pub(super) fn snapshot(&self) -> control::Snapshot {
+        self.control.snapshot()
+    }
+
+    pub(super) fn name(&self) -> &str {
+        &self.name
     }
 
     pub(super) fn id(&self) -> BundleId {

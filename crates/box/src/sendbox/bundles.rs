@@ -1,0 +1,86 @@
+//! The control loops of all bundles and the socket that their receiveboxes answer to: what a sendbox
+//! is, whoever holds its packets.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::os::fd::RawFd;
+
+use forebay_dataplane::record::{Event, Tick};
+use forebay_units::{Bytes, Nanos, Rate};
+use forebay_wire::feedback::{BundleId, bundle_of};
+
+use super::bundle::Bundle;
+use super::logs::Logs;
+use crate::Error;
+use crate::channel::Channel;
+use crate::config::BundleConfig;
+
+pub(super) struct Bundles {
+    list: Vec<Bundle>,
+    by_id: HashMap<BundleId, usize>,
+    /// `None` where there are no bundles.
+    channel: Option<Channel>,
+}
+
+impl Bundles {
+    pub(super) fn new(
+        configs: Vec<BundleConfig>,
+        listen: Option<SocketAddr>,
+        now: Nanos,
+    ) -> Result<Self, Error> {
+        let channel = listen.map(Channel::bind).transpose()?;
+        let list = configs.into_iter().map(|b| Bundle::new(b, now));
+        let list = list.collect::<Result<Vec<_>, _>>()?;
+        let by_id = list.iter().enumerate().map(|(i, b)| (b.id(), i)).collect();
+        Ok(Self { list, by_id, channel })
+    }
+
+    /// Readable when messages have come.
+    pub(super) fn descriptor(&self) -> Option<RawFd> {
+        self.channel.as_ref().map(Channel::descriptor)
+    }
+
+    pub(super) fn get(&self, index: usize) -> &Bundle {
+        &self.list[index]
+    }
+
+    pub(super) fn get_mut(&mut self, index: usize) -> &mut Bundle {
+        &mut self.list[index]
+    }
+
+    pub(super) fn take_feedback(&mut self, now: Nanos) {
+        let Some(channel) = &self.channel else { return };
+        while let Some(datagram) = channel.receive() {
+            let index = bundle_of(datagram.bytes()).ok().and_then(|id| self.by_id.get(&id));
+            match index {
+                Some(&index) => self.list[index].on_message(now, datagram.bytes(), channel),
+                None => tracing::debug!("a message from {} is for no bundle here", datagram.from),
+            }
+        }
+    }
+
+    /// The tick of bundle number `index`, of which `backlog` waits: the rate to hold it to, `None`
+    /// being no limit.
+    pub(super) fn tick(
+        &mut self,
+        index: usize,
+        now: Nanos,
+        backlog: Bytes,
+        logs: &mut Logs,
+    ) -> Result<Option<Rate>, Error> {
+        let bundle = &mut self.list[index];
+        let Some(channel) = &self.channel else { return Ok(bundle.rate()) };
+        let rate = bundle.tick(now, backlog, channel, |name, event| {
+            logs.event(|| Event::new(now, name, event))
+        })?;
+        logs.tick(|| Tick::new(now, bundle.name(), &bundle.snapshot(), backlog))?;
+        Ok(rate)
+    }
+
+    /// What happened, for the program's log at the end.
+    pub(super) fn log_summaries(&self) {
+        for bundle in &self.list {
+            tracing::info!("{}", bundle.summary());
+        }
+    }
+}

@@ -1,0 +1,305 @@
+//! A sendbox over the kernel's own queues: no packet comes here. Each bundle waits in a class of the
+//! tree below the outer interface, whose rate is set by netlink; BPF programs send packets into the
+//! classes, and see them leave.
+//!
+//! If this process dies, its [`Supervisor`] lifts all limits, packets go on, and the next one adopts
+//! the tree with what waits in it.
+
+use std::ffi::OsStr;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use forebay_dataplane::kernel::{ClassRule, Sight};
+use forebay_dataplane::record::HopCounters;
+use forebay_dataplane::wait::Waiter;
+use forebay_dataplane::{Netdev, clock};
+use forebay_tc::{
+    Device, Error as TreeError, Event, Features, Foreign, Programs, Statistics, Supervisor, Tree,
+    Watch,
+};
+use forebay_units::Nanos;
+
+use super::bundles::Bundles;
+use super::logs::{LogPaths, Logs};
+use super::{TICK, next_tick, say_ready, tree};
+use crate::Error;
+use crate::config::{BundleConfig, Policy};
+use crate::signals::Signals;
+
+/// The subcommand by which the program that runs a sendbox must call [`forebay_tc::supervise`] for
+/// the interface that follows: it is started again as the sendbox's supervisor.
+pub const SUPERVISOR: &str = "supervisor";
+
+/// How often to look whether the supervisor lives, and to try again to mend a tree that could not be.
+const CARE: Nanos = Nanos::from_secs(1);
+
+/// Runs until a signal comes, and takes the tree away again.
+pub(super) fn run(
+    outside: Netdev,
+    foreign: Foreign,
+    listen: Option<SocketAddr>,
+    bundles: Vec<BundleConfig>,
+    paths: &LogPaths,
+    signals: &Signals,
+) -> Result<(), Error> {
+    if paths.packets.is_some() {
+        tracing::warn!("the kernel's queues are not seen packet by packet: that log stays empty");
+    }
+    let mut sendbox = Sendbox::new(outside, foreign, listen, bundles, paths)?;
+    say_ready(&serde_json::json!({
+        "event": "ready",
+        "outside": format!("{}: the kernel's queues", sendbox.tree.device().name),
+    }));
+    let ended = sendbox.control(signals);
+    let finished = sendbox.finish(paths);
+    ended.and(finished)
+}
+
+struct Sendbox {
+    tree: Tree,
+    watch: Watch,
+    sight: Sight,
+    /// What the tree's filter runs.
+    classifier: OwnedFd,
+    /// `None` where there are no bundles, and so no limits to lift.
+    supervisor: Option<Supervisor>,
+    program: PathBuf,
+    bundles: Bundles,
+    /// Of each bundle, as of the last tick.
+    counts: Vec<Statistics>,
+    /// The epoch size of each bundle that the kernel knows.
+    epochs: Vec<Option<u32>>,
+    damage: Option<Damage>,
+    /// When to take [`CARE`] next.
+    care: Nanos,
+    logs: Logs,
+}
+
+/// The tree is not what it should be.
+struct Damage {
+    /// When to mend it, or to try again.
+    mend: Nanos,
+    /// Why that failed last.
+    trouble: Option<String>,
+}
+
+impl Sendbox {
+    fn new(
+        outside: Netdev,
+        foreign: Foreign,
+        listen: Option<SocketAddr>,
+        configs: Vec<BundleConfig>,
+        paths: &LogPaths,
+    ) -> Result<Self, Error> {
+        let program = std::env::current_exe().map_err(Error::Program)?;
+        let device = Device::find(&outside.name)?;
+        let plan = tree::plan(&configs, &Features::probe()?)?;
+        let mut sight = Sight::attach(&outside)?;
+        let prefixes: Vec<_> = configs.iter().map(|b| b.prefixes.clone()).collect();
+        sight.set_bundles(&prefixes)?;
+        for (index, bundle) in configs.iter().enumerate() {
+            sight.set_classes(index, &rules(&bundle.policy))?;
+        }
+        let classifier = sight.classifier()?;
+        let count = configs.len();
+        let bundles = Bundles::new(configs, listen, clock::now())?;
+        let logs = Logs::create(paths)?;
+        let programs = Programs { bundles: classifier.as_fd() };
+        let (tree, steps) = Tree::install(device, plan, &programs, foreign)?;
+        for step in steps {
+            tracing::debug!("{step}");
+        }
+        let company = || {
+            let watch = Watch::new(&tree)?;
+            let supervisor = (count > 0).then(|| supervisor(&program, &tree)).transpose()?;
+            Ok((watch, supervisor))
+        };
+        let (watch, supervisor) = match company() {
+            Ok(company) => company,
+            Err(e) => {
+                // The first error says more than what comes of it.
+                let _ = tree.remove();
+                return Err(Error::Queues(e));
+            }
+        };
+        Ok(Self {
+            tree,
+            watch,
+            sight,
+            classifier,
+            supervisor,
+            program,
+            bundles,
+            counts: vec![Statistics::default(); count],
+            epochs: vec![None; count],
+            damage: None,
+            care: Nanos::ZERO,
+            logs,
+        })
+    }
+
+    fn control(&mut self, signals: &Signals) -> Result<(), Error> {
+        // Samples carry their own time and are not waited for: they are read before what needs them.
+        let fixed = [signals.descriptor(), self.watch.descriptor()];
+        let mut waiter = Waiter::new(fixed.into_iter().chain(self.bundles.descriptor()));
+        let mut due_tick = clock::now() + TICK;
+        while !signals.came() {
+            let now = clock::now();
+            self.hear_news(now)?;
+            self.take_samples()?;
+            self.bundles.take_feedback(now);
+            if now >= due_tick {
+                self.tick(now)?;
+                due_tick = next_tick(due_tick, now);
+            }
+            waiter.wait_until(due_tick);
+        }
+        Ok(())
+    }
+
+    /// Boundary packets that left the queues.
+    fn take_samples(&mut self) -> Result<(), Error> {
+        let bundles = &mut self.bundles;
+        self.sight.poll(|s| {
+            let bundle = bundles.get_mut(s.bundle);
+            bundle.on_boundary(s.time, s.fingerprint, s.counts.bytes, s.counts.packets);
+        })?;
+        Ok(())
+    }
+
+    fn tick(&mut self, now: Nanos) -> Result<(), Error> {
+        self.mend(now)?;
+        if self.damage.is_none()
+            && let Err(e) = self.tree.statistics(&mut self.counts)
+        {
+            self.damaged(now, &e.to_string());
+        }
+        for index in 0..self.counts.len() {
+            let left = self.sight.counts(index)?;
+            self.bundles.get_mut(index).on_total(left.bytes, left.packets);
+            let backlog = self.counts[index].backlog;
+            let rate = self.bundles.tick(index, now, backlog, &mut self.logs)?;
+            let epoch = self.bundles.get(index).epoch();
+            if self.epochs[index] != Some(epoch) {
+                self.sight.set_epoch(index, epoch)?;
+                self.epochs[index] = Some(epoch);
+            }
+            if self.damage.is_none() {
+                self.tree.set_rate(index, rate);
+            }
+        }
+        if self.damage.is_none()
+            && let Err(e) = self.tree.flush()
+        {
+            self.damaged(now, &e.to_string());
+        }
+        if now >= self.care {
+            self.care = now + CARE;
+            self.look_after_supervisor()?;
+        }
+        Ok(())
+    }
+
+    /// What others did to the interface.
+    fn hear_news(&mut self, now: Nanos) -> Result<(), Error> {
+        let device = self.tree.device().name.clone();
+        for event in self.watch.events()? {
+            match event {
+                Event::Damaged => self.damaged(now, "somebody else changed them"),
+                Event::Missed => self.damaged(now, "news of them were missed"),
+                Event::Down => tracing::warn!("{device} is down: what waited is lost"),
+                Event::Up => tracing::info!("{device} is up again"),
+                Event::Gone => return Err(TreeError::NoDevice(device).into()),
+            }
+        }
+        Ok(())
+    }
+
+    fn damaged(&mut self, now: Nanos, why: &str) {
+        if self.damage.is_none() {
+            tracing::warn!("the queues of {}: {why}", self.tree.device().name);
+            self.damage = Some(Damage { mend: now, trouble: None });
+        }
+    }
+
+    /// Makes the tree what it should be. Rates are set by the tick that asked for it: those that are
+    /// not what was found then.
+    fn mend(&mut self, now: Nanos) -> Result<(), Error> {
+        let Some(damage) = &mut self.damage else { return Ok(()) };
+        if now < damage.mend {
+            return Ok(());
+        }
+        match self.tree.rebuild(&Programs { bundles: self.classifier.as_fd() }) {
+            Ok(steps) => {
+                let device = &self.tree.device().name;
+                tracing::info!("the queues of {device} are right again ({} changes)", steps.len());
+                self.damage = None;
+            }
+            Err(e @ TreeError::NoDevice(_)) => return Err(e.into()),
+            Err(e) => {
+                let trouble = e.to_string();
+                if damage.trouble.as_ref() != Some(&trouble) {
+                    tracing::warn!("{trouble}; until then nothing is shaped");
+                    damage.trouble = Some(trouble);
+                }
+                damage.mend = now + CARE;
+            }
+        }
+        Ok(())
+    }
+
+    fn look_after_supervisor(&mut self) -> Result<(), Error> {
+        if let Some(there) = &mut self.supervisor
+            && !there.is_alive()
+        {
+            tracing::warn!("the supervisor ended, and is started again");
+            *there = supervisor(&self.program, &self.tree)?;
+        }
+        Ok(())
+    }
+
+    fn finish(mut self, paths: &LogPaths) -> Result<(), Error> {
+        self.bundles.log_summaries();
+        let lost = self.sight.samples_lost()?;
+        if lost > 0 {
+            tracing::warn!("{lost} boundary packets found no room to be reported");
+        }
+        // Those of the last tick, if the kernel does not answer any more.
+        let _ = self.tree.statistics(&mut self.counts);
+        if let Some(path) = &paths.counters {
+            let counters = account(&self.counts);
+            counters.write(path).map_err(|source| Error::Write { path: path.clone(), source })?;
+        }
+        self.tree.remove()?;
+        self.supervisor.map_or(Ok(()), Supervisor::dismiss)?;
+        self.logs.finish()
+    }
+}
+
+/// The process that lifts the limits of `tree` when this one is dead.
+fn supervisor(program: &Path, tree: &Tree) -> Result<Supervisor, TreeError> {
+    let arguments = [OsStr::new(SUPERVISOR), OsStr::new(&tree.device().name)];
+    Supervisor::start(program.as_os_str(), &arguments)
+}
+
+/// What the classes of a bundle match, the last (which takes the rest) left out.
+fn rules(policy: &Policy) -> Vec<ClassRule> {
+    let all_but_last = policy.classes.len().saturating_sub(1);
+    let matches = policy.classes.iter().take(all_but_last).map(|c| c.matches.clone());
+    matches.map(|m| ClassRule { dscp: m.dscp, ports: m.ports, prefixes: m.prefixes }).collect()
+}
+
+/// The account of the bundles' packets, by the counts of their classes.
+fn account(counts: &[Statistics]) -> HopCounters {
+    let sum = |of: fn(&Statistics) -> u64| counts.iter().map(of).sum::<u64>();
+    let (sent, policy_drops, queued) = (sum(|c| c.packets), sum(|c| c.drops), sum(|c| c.queued));
+    HopCounters {
+        hop: "sendbox".to_owned(),
+        received: sent + policy_drops + queued,
+        sent,
+        policy_drops,
+        queued,
+        ..HopCounters::default()
+    }
+}
