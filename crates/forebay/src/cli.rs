@@ -101,6 +101,9 @@ pub(crate) struct DemoArgs {
     /// What to run on; `netns` where network namespaces can be made, else `sim`, if left out.
     #[arg(long, value_enum)]
     pub(crate) engine: Option<Engine>,
+    /// Who queues the packets at the sendbox; `kernel` goes with `--engine netns`.
+    #[arg(long, value_enum, default_value_t = Dataplane::User)]
+    pub(crate) dataplane: Dataplane,
     /// Where the report goes.
     #[arg(long, value_name = "DIR", default_value = "demo")]
     pub(crate) out: PathBuf,
@@ -114,6 +117,14 @@ pub(crate) enum Engine {
     Sim,
     /// A real Linux kernel in virtual time: no root, no noise; builds it first, once.
     Uml,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Dataplane {
+    /// The sendbox itself.
+    User,
+    /// This machine's kernel, in queues of its own that the sendbox controls.
+    Kernel,
 }
 
 #[derive(Debug, Args)]
@@ -131,6 +142,9 @@ pub(crate) enum LabCommand {
         /// What to run on.
         #[arg(long, value_enum, default_value_t = Engine::Netns)]
         engine: Engine,
+        /// Who queues the packets at the sendboxes; `kernel` goes with `--engine netns`.
+        #[arg(long, value_enum, default_value_t = Dataplane::User)]
+        dataplane: Dataplane,
         /// Keep the runs' records and a report there.
         #[arg(long, value_name = "DIR")]
         out: Option<PathBuf>,

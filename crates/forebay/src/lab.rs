@@ -21,7 +21,7 @@ use forebay_lab::sim_engine::Sim;
 use forebay_lab::uml::Uml;
 use forebay_lab::{bench, link, report, scenario, traffic};
 
-use crate::cli::{DemoArgs, Engine, LabArgs, LabCommand};
+use crate::cli::{Dataplane, DemoArgs, Engine, LabArgs, LabCommand};
 use crate::fail;
 
 type Failure = Box<dyn Error>;
@@ -32,9 +32,10 @@ pub(crate) fn demo(args: &DemoArgs) -> ExitCode {
 
 pub(crate) fn run(args: &LabArgs) -> ExitCode {
     end(match &args.command {
-        LabCommand::Run { file, engine, out, json, jobs } => {
+        LabCommand::Run { file, engine: name, dataplane, out, json, jobs } => {
             let options = Options { keep: out.as_deref(), jobs: *jobs };
-            run_file(file, *engine, options, json.as_deref())
+            engine(*name, *dataplane)
+                .and_then(|engine| run_file(file, engine, options, json.as_deref()))
         }
         LabCommand::Report { dir } => report_on(dir),
         LabCommand::Compare(args) => compare::run(args),
@@ -56,18 +57,24 @@ pub(crate) fn link_emulator() -> ExitCode {
 
 fn show_demo(args: &DemoArgs) -> Result<(), Failure> {
     let mut setup = demo::setup(args.seed, args.quick)?;
-    let engine = engine(args.engine.unwrap_or_else(fitting));
+    let fitting = || if args.dataplane == Dataplane::Kernel { Engine::Netns } else { fitting() };
+    let engine = engine(args.engine.unwrap_or_else(fitting), args.dataplane)?;
     let interrupt = interrupt()?;
     let (runs, result) = runner::run(engine, &setup.experiment, Options::default(), &interrupt);
     result?;
     let quick = if args.quick { " --quick" } else { "" };
+    let kernel = if args.dataplane == Dataplane::Kernel { " --dataplane kernel" } else { "" };
     setup.notes.push(format!("The laboratory's engine was `{}`.", engine.name()));
     let demo = Demo::new(
         Setting {
             engine: engine.name().to_owned(),
             offered: setup.offered,
             notes: setup.notes,
-            command: format!("forebay demo --engine {} --seed {}{quick}", engine.name(), args.seed),
+            command: format!(
+                "forebay demo --engine {}{kernel} --seed {}{quick}",
+                engine.name(),
+                args.seed
+            ),
         },
         &runs,
     )?;
@@ -83,13 +90,13 @@ fn show_demo(args: &DemoArgs) -> Result<(), Failure> {
 
 fn run_file(
     file: &Path,
-    engine_name: Engine,
+    engine: &dyn forebay_lab::engine::Engine,
     options: Options<'_>,
     json: Option<&Path>,
 ) -> Result<(), Failure> {
     let experiment = scenario::load(file)?;
     let interrupt = interrupt()?;
-    let (runs, result) = runner::run(engine(engine_name), &experiment, options, &interrupt);
+    let (runs, result) = runner::run(engine, &experiment, options, &interrupt);
     if !runs.is_empty() {
         show(&experiment.title, &runs, options.keep)?;
         if let Some(json) = json {
@@ -119,12 +126,19 @@ fn show(title: &str, runs: &[Analysis], out: Option<&Path>) -> Result<(), Failur
     Ok(())
 }
 
-fn engine(name: Engine) -> &'static dyn forebay_lab::engine::Engine {
-    match name {
-        Engine::Netns => &Netns,
-        Engine::Sim => &Sim,
-        Engine::Uml => &Uml,
-    }
+fn engine(
+    name: Engine,
+    dataplane: Dataplane,
+) -> Result<&'static dyn forebay_lab::engine::Engine, Failure> {
+    Ok(match (name, dataplane) {
+        (Engine::Netns, Dataplane::User) => &Netns { dataplane: netns::Dataplane::User },
+        (Engine::Netns, Dataplane::Kernel) => &Netns { dataplane: netns::Dataplane::Kernel },
+        (Engine::Sim, Dataplane::User) => &Sim,
+        (Engine::Uml, Dataplane::User) => &Uml,
+        (_, Dataplane::Kernel) => {
+            return Err("`--dataplane kernel` goes with `--engine netns` only".into());
+        }
+    })
 }
 
 /// Real TCP where that can be had, and the simulator elsewhere; then it says so.

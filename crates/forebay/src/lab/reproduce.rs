@@ -4,7 +4,7 @@ use forebay_lab::engine::Interrupt;
 use forebay_lab::reproduce::{self, Catalogue, Claim, ENGINES, Outcome, Settings, Store};
 
 use super::{Failure, engine, interrupt, print, write};
-use crate::cli::{Engine, ReproduceArgs};
+use crate::cli::{Dataplane, Engine, ReproduceArgs};
 
 /// Runs the claims of a catalogue and makes its page; without a name, says what there is.
 pub(super) fn run(args: &ReproduceArgs) -> Result<(), Failure> {
@@ -88,7 +88,7 @@ fn try_claim(
 ) -> Result<Option<String>, Failure> {
     use forebay_lab::engine::EngineError::Interrupted;
     use forebay_lab::runner::RunError;
-    let engine = engine(name);
+    let engine = engine(name, Dataplane::User)?;
     if !claim.engines.contains_key(engine.name()) {
         return Ok(None);
     }

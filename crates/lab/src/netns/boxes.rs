@@ -11,6 +11,7 @@ use super::addresses::{Place, numbered};
 use super::network::{CROSS, INSIDE, Network, OUTSIDE, QUEUE, RIGHT, UP, WIRE, left};
 use super::process::{Kind, Processes};
 use super::programs;
+use super::run::Dataplane;
 use super::rundir::RunDir;
 use super::{exec, fit};
 use crate::engine::{EngineError, Job};
@@ -79,7 +80,11 @@ pub(super) fn start(
     }
     for site in sites {
         let name = numbered("sendbox", site);
-        let config = write(dir, &format!("{name}.toml"), sendbox(job, site, &key(site)))?;
+        let config = write(
+            dir,
+            &format!("{name}.toml"),
+            sendbox(job, network.dataplane(), site, &key(site)),
+        )?;
         let files = SendboxFiles::new(dir, site);
         let args = [
             ("--config", config),
@@ -151,10 +156,14 @@ fn bundle(site: u8) -> (String, u16) {
     (numbered("b", site), u16::from(site) + 1)
 }
 
-fn sendbox(job: &Job<'_>, site: u8, key: &path::Path) -> String {
+fn sendbox(job: &Job<'_>, dataplane: Dataplane, site: u8, key: &path::Path) -> String {
     let ip = job.scenario.ip;
+    let moves = match dataplane {
+        Dataplane::User => format!("inside = \"{INSIDE}\""),
+        Dataplane::Kernel => "dataplane = \"kernel\"".to_owned(),
+    };
     let mut text = format!(
-        "[sendbox]\ninside = \"{INSIDE}\"\noutside = \"{OUTSIDE}\"\nlisten = \"{}\"\n",
+        "[sendbox]\n{moves}\noutside = \"{OUTSIDE}\"\nlisten = \"{}\"\n",
         Place::Sendbox(site).socket(ip, SENDBOX_PORT),
     );
     if let Sendbox::Bundle(Bundle { queue, controller, cross_traffic, multipath }) = job.arm.sendbox
@@ -241,7 +250,12 @@ mod tests {
     fn the_sendbox_is_told_the_arms_policy_and_controller() {
         let scenario = &parse("demo.toml".as_ref(), DEMO).unwrap().cells[0];
         let text = |arm: usize| {
-            sendbox(&Job { scenario, arm: &scenario.arms[arm], seed: 1 }, 0, "key".as_ref())
+            sendbox(
+                &Job { scenario, arm: &scenario.arms[arm], seed: 1 },
+                Dataplane::User,
+                0,
+                "key".as_ref(),
+            )
         };
         assert!(!text(0).contains("[[bundle]]"), "it only forwards");
         let says = "key_file = \"key\"\ncontroller = \"forebay\"\n\
@@ -256,7 +270,7 @@ mod tests {
         let text = text.replacen("name = \"web\"\n", "name = \"web\"\nsite = 2\n", 1);
         let scenario = &parse("demo.toml".as_ref(), &text).unwrap().cells[0];
         let job = Job { scenario, arm: &scenario.arms[2], seed: 1 };
-        let second = sendbox(&job, 1, "k2".as_ref());
+        let second = sendbox(&job, Dataplane::User, 1, "k2".as_ref());
         for says in ["listen = \"10.77.9.11:28316\"", "name = \"b2\"\nid = 2\n", "\"k2\""] {
             assert!(second.contains(says), "{says}: {second}");
         }
@@ -278,7 +292,11 @@ mod tests {
         let text = text.replace("name = \"web\"\n", "name = \"web\"\nclass = 3\n");
         let scenario = &parse("demo.toml".as_ref(), &text).unwrap().cells[0];
         let job = Job { scenario, arm: &scenario.arms[2], seed: 1 };
-        let text = sendbox(&job, 0, "key".as_ref());
+        let text = sendbox(&job, Dataplane::Kernel, 0, "key".as_ref());
+        assert!(
+            text.starts_with("[sendbox]\ndataplane = \"kernel\"\noutside = \"fb-out\"\n"),
+            "{text}"
+        );
         let class = |name, ports| {
             format!(
                 "[[bundle.class]]\nname = \"{name}\"\n{ports}\

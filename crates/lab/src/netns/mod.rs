@@ -13,7 +13,8 @@
 //! `fb-queue` with the queueing discipline and `fb-wire`, through which the link sends to itself.
 //!
 //! All hosts are in one subnet. The sendbox and the link are processes that pass frames between
-//! their interfaces, the receivebox watches a bridge. Traffic programs run in the namespaces of the
+//! their interfaces, the receivebox watches a bridge; with the kernel's queues at the sendbox
+//! ([`Dataplane::Kernel`]) its two interfaces are in a bridge too.  Traffic programs run in the namespaces of the
 //! hosts. Everything that a run sets up is noted in its run directory, removed when it ends in
 //! whatever way, and, had the run no chance to, reclaimed by the next one.
 
@@ -33,4 +34,4 @@ mod rundir;
 pub(crate) use process::{PROCESS_NAME, die_with};
 pub(crate) use qdisc::Timers;
 pub(crate) use run::run_with;
-pub use run::{Netns, run, usable};
+pub use run::{Dataplane, Netns, run, usable};

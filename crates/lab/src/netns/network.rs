@@ -3,6 +3,7 @@ use std::process::Command;
 
 use super::addresses::{Place, numbered};
 use super::qdisc::Timers;
+use super::run::Dataplane;
 use super::rundir::RunDir;
 use super::{exec, fit, qdisc};
 use crate::engine::{EngineError, Job};
@@ -81,13 +82,19 @@ const OFFLOADS: [&str; 10] = ["tso", "off", "gso", "off", "gro", "off", "tx", "o
 /// The namespaces of a run and the links between them; gone when dropped.
 pub(super) struct Network {
     id: String,
+    dataplane: Dataplane,
     places: Vec<Place>,
     links: Vec<[End; 2]>,
 }
 
 impl Network {
     /// Sets up everything that the kernel does for `job`.
-    pub(super) fn set_up(dir: &RunDir, job: &Job<'_>, timers: Timers) -> Result<Self, EngineError> {
+    pub(super) fn set_up(
+        dir: &RunDir,
+        job: &Job<'_>,
+        dataplane: Dataplane,
+        timers: Timers,
+    ) -> Result<Self, EngineError> {
         let (ip, ecn) = (job.scenario.ip, job.scenario.ecn);
         let id = dir.id().to_owned();
         let sites = fit::sites(job);
@@ -96,7 +103,7 @@ impl Network {
         // Noted before it is there: a run killed in between leaves nothing that is not noted.
         dir.note_namespaces(&names)?;
         let kernel_neck = job.arm.queue.by == Maker::Kernel;
-        let network = Self { id, places, links: links(sites, kernel_neck) };
+        let network = Self { id, dataplane, places, links: links(sites, kernel_neck) };
         exec::batch("ip", None, &lines(names.iter().map(|name| format!("netns add {name}"))))?;
         for &place in &network.places {
             network.set(place, &FOR_ALL)?;
@@ -141,7 +148,23 @@ impl Network {
         Ok(())
     }
 
-    /// Turns offloads off, gives addresses and brings everything up.
+    /// Who queues at the sendboxes.
+    pub(super) fn dataplane(&self) -> Dataplane {
+        self.dataplane
+    }
+
+    /// What `device` at `place` leaves to others. Where the kernel queues at the sendbox, packets may
+    /// be large and without checksums from the site's hosts to below that queue, as on a router.
+    fn offloads(&self, place: Place, device: &str) -> &'static [&'static str] {
+        match (self.dataplane, place) {
+            (Dataplane::Kernel, Place::Site(_)) => &[],
+            (Dataplane::Kernel, Place::Sendbox(_)) if device == OUTSIDE => &["tx", "off"],
+            (Dataplane::Kernel, Place::Sendbox(_)) => &[],
+            _ => &OFFLOADS,
+        }
+    }
+
+    /// Sets offloads, gives addresses and brings everything up.
     fn configure(&self, place: Place, ip: IpVersion) -> Result<(), EngineError> {
         let name = self.namespace(place);
         let namespace = exec::open_namespace(&name)?;
@@ -154,16 +177,19 @@ impl Network {
             .collect();
         let mut batch = vec!["link set lo up".to_owned()];
         for device in &devices {
-            let mut ethtool = Command::new("ethtool");
-            ethtool.arg("-K").arg(device).args(OFFLOADS);
-            exec::run(exec::within(&mut ethtool, namespace.clone()), "")?;
+            let offloads = self.offloads(place, device);
+            if !offloads.is_empty() {
+                let mut ethtool = Command::new("ethtool");
+                ethtool.arg("-K").arg(device).args(offloads);
+                exec::run(exec::within(&mut ethtool, namespace.clone()), "")?;
+            }
             // No link-local address: nothing but the traffic is to be on the wire.
             batch.push(format!("link set {device} addrgenmode none"));
         }
         let addressed = match place {
             Place::Path => None,
-            Place::Sendbox(_) => Some(OUTSIDE),
-            Place::Receivebox => {
+            Place::Sendbox(_) if self.dataplane == Dataplane::User => Some(OUTSIDE),
+            Place::Sendbox(_) | Place::Receivebox => {
                 batch.push(format!("link add {BRIDGE} type bridge mcast_snooping 0"));
                 batch.push(format!("link set {BRIDGE} addrgenmode none"));
                 batch.extend(devices.iter().map(|d| format!("link set {d} master {BRIDGE}")));

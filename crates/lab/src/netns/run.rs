@@ -29,7 +29,20 @@ const TICK: Duration = Duration::from_millis(100);
 
 /// The real-time engine. A run takes as long as its scenario, and needs root.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Netns;
+pub struct Netns {
+    /// Who queues the packets at the sendboxes.
+    pub dataplane: Dataplane,
+}
+
+/// Who queues the packets at a sendbox.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Dataplane {
+    /// The sendbox itself, between two ports of its own.
+    #[default]
+    User,
+    /// The kernel, which bridges between the same two interfaces.
+    Kernel,
+}
 
 impl Engine for Netns {
     fn name(&self) -> &'static str {
@@ -48,24 +61,25 @@ impl Engine for Netns {
         interrupt: &Interrupt,
         progress: &mut dyn FnMut(Progress),
     ) -> Result<Run, EngineError> {
-        run_with(job, Timers::Late, interrupt, progress)
+        run_with(job, self.dataplane, Timers::Late, interrupt, progress)
     }
 }
 
 /// Runs `job` on a kernel whose timers are `timers`.
 pub(crate) fn run_with(
     job: &Job<'_>,
+    dataplane: Dataplane,
     timers: Timers,
     interrupt: &Interrupt,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Run, EngineError> {
-    Netns.check(job)?;
+    Netns { dataplane }.check(job)?;
     let length = job.scenario.length();
     progress(Progress { phase: Phase::SetUp, elapsed: Nanos::ZERO, length });
     // Dropped in the opposite order, also on an error, an interrupt or a panic: processes,
     // namespaces, directory.
     let dir = RunDir::create()?;
-    let network = Network::set_up(&dir, job, timers)?;
+    let network = Network::set_up(&dir, job, dataplane, timers)?;
     let mut processes = Processes::new();
 
     boxes::start(job, &dir, &network, &mut processes)?;
@@ -122,7 +136,7 @@ pub fn run(
     interrupt: &Interrupt,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Run, EngineError> {
-    Netns.run(job, interrupt, progress)
+    Netns::default().run(job, interrupt, progress)
 }
 
 /// Whether network namespaces can be made here.

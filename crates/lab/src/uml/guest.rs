@@ -11,7 +11,7 @@ use forebay_dataplane::wait::precise_timers;
 
 use super::order::{self, Failure, Order};
 use crate::engine::{EngineError, Interrupt, Progress};
-use crate::netns::{self, Timers};
+use crate::netns::{self, Dataplane, Timers};
 use crate::results::store;
 
 /// Where the private layer is mounted first, over a directory that every system has.
@@ -50,7 +50,13 @@ fn run() -> Result<(), EngineError> {
             eprintln!("forebay guest: {e}");
         }
     };
-    let run = netns::run_with(&order.job(), Timers::Exact, &Interrupt::default(), &mut beat)?;
+    let run = netns::run_with(
+        &order.job(),
+        Dataplane::User,
+        Timers::Exact,
+        &Interrupt::default(),
+        &mut beat,
+    )?;
     store::save(&shared.join(order::RUN), &run).map_err(|e| EngineError::Unfit(e.to_string()))
 }
 

@@ -211,7 +211,7 @@ fn a_queue_that_the_kernel_lacks_is_named() {
         .status()
         .unwrap();
     let job = Job { scenario: &scenario, arm: &scenario.arms[0], seed: 1 };
-    let checked = netns::Netns.check(&job);
+    let checked = netns::Netns::default().check(&job);
     assert_eq!(checked.is_ok(), has.success(), "{checked:?}");
     if let Err(e) = checked {
         let told = e.to_string();
