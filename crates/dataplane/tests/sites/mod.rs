@@ -35,6 +35,11 @@ impl Sites {
         let id = format!("{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
         let [from, router, to] = ["a", "r", "b"].map(|n| Namespace::new(format!("fb-si{id}-{n}")));
         let (a, r, b) = (&from.0, &router.0, &to.0);
+        // A router asks for neighbours from its link-local address, which else is tentative for a second.
+        for namespace in [a, r, b] {
+            let sysctl = "sysctl -qw net.ipv6.conf.default.dad_transmits=0";
+            run(&format!("ip netns exec {namespace} {sysctl}"));
+        }
         run(&format!("ip -n {a} link add eth0 index 77 type veth peer name fbl netns {r}"));
         run(&format!("ip -n {r} link add fbr index 77 type veth peer name eth0 netns {b}"));
         run(&format!("ip netns exec {r} sysctl -qw net.ipv4.ip_forward=1"));
@@ -113,7 +118,7 @@ fn set(socket: &impl AsRawFd, level: i32, name: i32, value: i32) {
 }
 
 /// Waits for something that takes a moment.
-pub(crate) fn until(done: impl Fn() -> bool) {
+pub(crate) fn until(mut done: impl FnMut() -> bool) {
     let patience = clock::now() + Nanos::from_secs(10);
     while !done() {
         assert!(clock::now() < patience, "it did not happen");
