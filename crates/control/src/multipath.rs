@@ -25,6 +25,8 @@ const FORGIVEN: Nanos = Nanos::from_secs(60);
 pub(crate) struct Multipath {
     /// A bit each, the newest lowest.
     out_of_order: u128,
+    /// How many of them are set.
+    late: u32,
     seen: u32,
     /// The number of the message that answered the newest mark.
     newest: u64,
@@ -37,6 +39,7 @@ impl Multipath {
     pub(crate) fn new() -> Self {
         Self {
             out_of_order: 0,
+            late: 0,
             seen: 0,
             newest: 0,
             several: false,
@@ -62,14 +65,15 @@ impl Multipath {
     }
 
     fn remember(&mut self, in_order: bool) {
+        let forgotten = (self.out_of_order >> (WINDOW - 1)) as u32;
         self.out_of_order = self.out_of_order << 1 | u128::from(!in_order);
+        self.late = self.late + u32::from(!in_order) - forgotten;
         self.seen = (self.seen + 1).min(WINDOW);
     }
 
     /// The share out of order of the last measurements, 0 to 1; `None` while there are too few.
     pub(crate) fn share(&self) -> Option<f64> {
-        (self.seen >= LEAST)
-            .then(|| f64::from(self.out_of_order.count_ones()) / f64::from(self.seen))
+        (self.seen >= LEAST).then(|| f64::from(self.late) / f64::from(self.seen))
     }
 
     /// Whether there are several ways. Nothing is lost by looking on while the bundle is open: its

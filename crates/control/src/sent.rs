@@ -15,6 +15,8 @@ pub(crate) struct SentHistory {
     ring: Box<[(Nanos, Bytes)]>,
     newest: usize,
     len: usize,
+    /// How many notes before the newest the answer was the last time: it is near there the next.
+    back: usize,
 }
 
 impl SentHistory {
@@ -23,6 +25,7 @@ impl SentHistory {
             ring: vec![(Nanos::ZERO, Bytes::ZERO); CAPACITY].into_boxed_slice(),
             newest: 0,
             len: 0,
+            back: 0,
         }
     }
 
@@ -38,13 +41,16 @@ impl SentHistory {
 
     /// The bytes sent by `time`, between notes by linear interpolation; before the oldest note the
     /// oldest, after the newest the newest.
-    pub(crate) fn at(&self, time: Nanos) -> Bytes {
+    pub(crate) fn at(&mut self, time: Nanos) -> Bytes {
         // The first of the notes, oldest first, that is later than `time`.
-        let (mut low, mut high) = (0, self.len);
-        while low < high {
-            let middle = low.midpoint(high);
-            if self.get(middle).0 <= time { low = middle + 1 } else { high = middle }
+        let mut low = self.len.saturating_sub(self.back);
+        while low > 0 && self.get(low - 1).0 > time {
+            low -= 1;
         }
+        while low < self.len && self.get(low).0 <= time {
+            low += 1;
+        }
+        self.back = self.len - low;
         if low == 0 {
             return if self.len == 0 { Bytes::ZERO } else { self.get(0).1 };
         }

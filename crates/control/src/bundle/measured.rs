@@ -10,9 +10,6 @@ use crate::event::{Claim, Event, MinRttReason};
 use crate::feedback::Feedback;
 use crate::marks::Mark;
 
-/// The rate windows span a smoothed round-trip time, and at least two ticks.
-const WINDOW_FLOOR: Nanos = Nanos::from_millis(20);
-
 impl Bundle {
     pub(super) fn on_sample(&mut self, now: Nanos, rtt: Nanos, mark: &Mark, feedback: &Feedback) {
         self.counters.accepted += 1;
@@ -46,14 +43,10 @@ impl Bundle {
     fn tolerance(&self) -> Nanos {
         let packet = self
             .measure
-            .rates(self.window())
+            .rates()
             .map_or(Nanos::ZERO, |r| r.receive.time_for(self.traffic.mean_packet()));
         let eighth = self.min_rtt.get().unwrap_or_default() / 8;
         self.config.forebay.noise.saturating_add(packet.min(eighth))
-    }
-
-    pub(super) fn window(&self) -> Nanos {
-        self.measure.smoothed().unwrap_or_default().max(WINDOW_FLOOR)
     }
 
     pub(super) fn on_impossible(&mut self, now: Nanos, claim: Claim) {
@@ -80,7 +73,7 @@ impl Bundle {
     pub(super) fn measurement(&mut self, now: Nanos, backlog: Bytes) -> Option<Measurement> {
         let min_rtt = self.min_rtt.get()?;
         let smoothed_rtt = self.measure.smoothed()?;
-        let rates = self.measure.rates(self.window())?;
+        let rates = self.measure.rates()?;
         let (sample_at, mark) = self.measure.latest()?;
         let (just_sent, peak_sent) = self.traffic.within(now, min_rtt, smoothed_rtt);
         let since = |t: Nanos| now.saturating_sub(t);
@@ -94,12 +87,12 @@ impl Bundle {
             rtt_spread: self.measure.spread(),
             send_rate: rates.send,
             receive_rate: rates.receive,
-            busy_rate: self.measure.busy_rate(self.window() * 2),
-            train_rate: self.measure.train_rate(smoothed_rtt + smoothed_rtt / 2),
+            busy_rate: self.measure.busy_rate(),
+            train_rate: self.measure.train_rate(),
             loss: rates.loss,
             samples: self.counters.accepted,
             sample_age: since(sample_at),
-            sample_interval: self.measure.interval(smoothed_rtt * 2).unwrap_or(smoothed_rtt),
+            sample_interval: self.measure.interval().unwrap_or(smoothed_rtt),
             awaited_for: self.marks.oldest_awaited().map_or(Nanos::ZERO, since),
             unacknowledged: self.traffic.sent().saturating_sub(mark),
             just_sent,

@@ -235,7 +235,7 @@ impl Bundle {
 
     /// What the loop knows and does.
     pub fn snapshot(&self) -> Snapshot {
-        let rates = self.measure.rates(self.window());
+        let rates = self.measure.rates();
         let cross = self.cross.as_ref();
         Snapshot {
             mode: self.mode,

@@ -1,18 +1,19 @@
 //! From marks and feedback to round-trip time, send rate S, receive rate R and loss (Bundler
 //! section 4.5).
 
-use alloc::boxed::Box;
-use alloc::vec;
+mod best;
+mod samples;
 
 use forebay_units::{Bytes, Nanos, Rate};
 
 use crate::Feedback;
 use crate::event::Claim;
 use crate::marks::Mark;
+use best::Best;
+use samples::{Sample, Samples};
 
-/// Matched samples kept: several round-trip times' worth at four to eight an RTT. Where more come
-/// in, the windows shorten.
-const CAPACITY: usize = 64;
+/// The rate windows span a smoothed round-trip time, and at least two ticks.
+const WINDOW_FLOOR: Nanos = Nanos::from_millis(20);
 /// So many impossible messages in a row, and it is our own baseline that is wrong (the receivebox's
 /// clock was set back, or its counters jumped).
 const DISTRUST: u32 = 3;
@@ -31,25 +32,6 @@ const TRAIN_PACKETS: u32 = 8;
 
 /// Fewer packets than this tell no share that was lost: one that another overtook is among them.
 const LOSS_PACKETS: u32 = 32;
-
-/// A boundary packet seen at both ends.
-#[derive(Clone, Copy, Debug, Default)]
-struct Sample {
-    /// When its feedback came.
-    at: Nanos,
-    rtt: Nanos,
-    sent_at: Nanos,
-    sent: Bytes,
-    sent_packets: u32,
-    received_at: Nanos,
-    received: Bytes,
-    received_packets: u32,
-    limited_since: Nanos,
-    /// It waited at the bottleneck.
-    queued: bool,
-    /// The receive rate since the sample before, if enough packets lie between the two.
-    train: Option<Rate>,
-}
 
 /// Rates between two samples.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -79,30 +61,55 @@ pub(crate) enum Verdict {
     Impossible(Claim),
 }
 
-/// The sliding windows over the samples of one bundle.
+/// The sliding windows over the samples of one bundle. A sample moves each of them on by a step or
+/// two; what they show is kept until the next comes.
 #[derive(Debug)]
 pub(crate) struct Measure {
-    ring: Box<[Sample]>,
-    /// The slot of the newest sample, and how many there are.
-    newest: usize,
-    len: usize,
-    /// The newest sample, kept when the windows are cleared, so that a restart is noticed later.
-    last: Option<Sample>,
+    samples: Samples,
     smoothed: Option<Nanos>,
     spread: f64,
     impossible_in_a_row: u32,
+    shown: Shown,
+    begins: Begins,
+    /// The newest sample's mark was sent in a time in which the bundle's own queue had not been empty
+    /// since then.
+    limited_since: Nanos,
+}
+
+/// What the windows show.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Shown {
+    standing: Option<Nanos>,
+    rates: Option<Rates>,
+    busy: Option<Rate>,
+    train: Option<Rate>,
+    interval: Option<Nanos>,
+}
+
+/// Where they begin, by the numbers of samples.
+#[derive(Debug, Default)]
+struct Begins {
+    rates: u64,
+    /// That of twice the length.
+    long: u64,
+    standing: u64,
+    train: u64,
+    /// The run of samples that waited and were limited by the rate, up to the newest of them.
+    run: u64,
+    shortest: Best,
+    fastest: Best,
 }
 
 impl Measure {
     pub(crate) fn new() -> Self {
         Self {
-            ring: vec![Sample::default(); CAPACITY].into_boxed_slice(),
-            newest: 0,
-            len: 0,
-            last: None,
+            samples: Samples::new(),
             smoothed: None,
             spread: 0.0,
             impossible_in_a_row: 0,
+            shown: Shown::default(),
+            begins: Begins::default(),
+            limited_since: Nanos::ZERO,
         }
     }
 
@@ -119,7 +126,7 @@ impl Measure {
             return Verdict::Impossible(Claim::AnsweredBeforeSent);
         };
         let mut restarted = false;
-        if let Some(last) = self.last {
+        if let Some(last) = self.samples.last().copied() {
             restarted = has_restarted(&last, feedback) || self.clock_jumped(&last, now, feedback);
             if !restarted && let Some(claim) = impossible(&last, mark, feedback, in_flight) {
                 self.impossible_in_a_row += 1;
@@ -131,28 +138,26 @@ impl Measure {
         }
         self.impossible_in_a_row = 0;
         if restarted {
-            self.len = 0;
+            self.samples.clear();
         }
-        let mut sample = Sample {
+        self.samples.push(Sample {
             at: now,
             rtt,
-            sent_at: mark.time,
             sent: mark.bytes,
             sent_packets: mark.packets,
-            limited_since: mark.limited_since,
             received_at: feedback.received_at,
             received: feedback.bytes,
             received_packets: feedback.packets,
             queued: false,
-            train: None,
-        };
-        sample.train = self.newest().and_then(|before| train(before, &sample));
-        self.push(sample);
-        self.smoothed =
-            Some(self.smoothed.map_or(rtt, |s| {
-                Nanos((s.0 as f64 + SMOOTHING * (rtt.0 as f64 - s.0 as f64)) as u64)
-            }));
-        let excess = rtt.saturating_sub(self.standing().unwrap_or(rtt)).0 as f64;
+            train: Rate::ZERO,
+        });
+        self.limited_since = mark.limited_since;
+        let smoothed = self
+            .smoothed
+            .map_or(rtt, |s| Nanos((s.0 as f64 + SMOOTHING * (rtt.0 as f64 - s.0 as f64)) as u64));
+        self.smoothed = Some(smoothed);
+        let standing = self.slide(smoothed);
+        let excess = rtt.saturating_sub(standing).0 as f64;
         self.spread += (excess - self.spread) / 64.0;
         if restarted { Verdict::Restarted { rtt } } else { Verdict::Sample { rtt } }
     }
@@ -171,16 +176,65 @@ impl Measure {
         Nanos(self.spread as u64)
     }
 
+    /// Moves the windows on to the newest sample; the standing round-trip time.
+    fn slide(&mut self, smoothed: Nanos) -> Nanos {
+        let window = self.window();
+        let Self { samples, begins, .. } = self;
+        let Some(newest) = samples.newest() else { return smoothed };
+        let now = samples.get(newest);
+
+        let half = smoothed / 2;
+        begins.standing = samples.first_within(half + Nanos(1), begins.standing);
+        let mut from = begins.standing;
+        if from == newest && newest > samples.oldest() {
+            let before = samples.get(newest - 1);
+            from -= u64::from(now.at.saturating_sub(before.at) <= half * 2);
+        }
+        let shortest = begins.shortest.slide(samples, from, newest, |a, b| a.rtt < b.rtt);
+
+        let old = samples.last_before(window, &mut begins.rates);
+        let rates = old.and_then(|old| between(samples.get(old), now));
+        let old = samples.last_before(window * 2, &mut begins.long);
+        let interval = old.map(|old| now.at.saturating_sub(samples.get(old).at) / (newest - old));
+        self.shown =
+            Shown { standing: Some(shortest.rtt), rates, interval, busy: None, train: None };
+        shortest.rtt
+    }
+
     /// Says whether the newest sample's packet waited at the bottleneck.
     pub(crate) fn set_queued(&mut self, queued: bool) {
-        if self.len > 0 {
-            self.ring[self.newest].queued = queued;
+        let smoothed = self.smoothed.unwrap_or_default();
+        let Self { samples, begins, shown, .. } = self;
+        let Some(newest) = samples.newest() else { return };
+        samples.get_mut(newest).queued = queued;
+        let before = (newest > samples.oldest()).then(|| *samples.get(newest - 1));
+        if let Some(before) = before.filter(|b| queued && b.queued) {
+            let sample = samples.get_mut(newest);
+            sample.train = train(&before, sample).unwrap_or_default();
+        } else {
+            begins.run = newest;
         }
+        begins.train = samples.first_within(smoothed + smoothed / 2 + Nanos(1), begins.train);
+        let faster = |a: &Sample, b: &Sample| a.train > b.train;
+        let fastest = begins.fastest.slide(samples, begins.train, newest, faster).train;
+        shown.train = Some(fastest).filter(|&rate| rate > Rate::ZERO);
+
+        // Of the run, what was sent since the rate has limited the bundle.
+        begins.run = begins.run.max(samples.oldest());
+        while begins.run < newest && samples.get(begins.run).sent_at() < self.limited_since {
+            begins.run += 1;
+        }
+        let old = begins.run.max(begins.long.saturating_sub(1));
+        shown.busy = (queued && old < newest)
+            .then(|| between(samples.get(old), samples.get(newest)))
+            .flatten()
+            .map(|rates| rates.receive);
     }
 
     /// Forgets the samples, keeps the smoothed round-trip time.
     pub(crate) fn clear(&mut self) {
-        self.len = 0;
+        self.samples.clear();
+        self.shown = Shown::default();
         self.impossible_in_a_row = 0;
     }
 
@@ -202,85 +256,41 @@ impl Measure {
     /// The standing round-trip time (Copa section 2.1): the smallest of the last half smoothed
     /// round-trip time, over at least two samples, so that one late message is not a queue.
     pub(crate) fn standing(&self) -> Option<Nanos> {
-        let newest = self.newest()?;
-        let window = self.smoothed.unwrap_or(newest.rtt) / 2;
-        let recent = |(i, s): &(usize, &Sample)| {
-            let age = newest.at.saturating_sub(s.at);
-            age <= window || (*i == 1 && age <= window * 2)
-        };
-        self.back().enumerate().take_while(recent).map(|(_, s)| s.rtt).min()
+        self.shown.standing
     }
 
-    /// Rates over about `window`: between the newest sample and the first that is at least that much
-    /// older (or the oldest there is). `None` before the second sample.
-    pub(crate) fn rates(&self, window: Nanos) -> Option<Rates> {
-        let newest = self.newest()?;
-        let mut oldest = None;
-        for sample in self.back().skip(1) {
-            oldest = Some(sample);
-            if newest.at.saturating_sub(sample.at) >= window {
-                break;
-            }
-        }
-        between(oldest?, newest)
+    /// Rates over about a round trip: between the newest sample and the first that is at least a
+    /// smoothed round-trip time older, and two ticks, or the oldest there is. `None` before the second
+    /// sample.
+    pub(crate) fn rates(&self) -> Option<Rates> {
+        self.shown.rates
     }
 
-    /// R over the trailing run of samples that all waited at the bottleneck, at most `window` long,
-    /// while the bundle sent all that it was allowed: the bottleneck never idled between them, so
-    /// this is the rate it serves the bundle at. Bursts of traffic that does not fill the rate wait
+    /// R over the trailing run of samples that all waited at the bottleneck, at most two such windows
+    /// long, while the bundle sent all that it was allowed: the bottleneck never idled between them,
+    /// so this is the rate it serves the bundle at. Bursts of traffic that does not fill the rate wait
     /// as well, but tell nothing. `None` if the newest two do not qualify.
-    pub(crate) fn busy_rate(&self, window: Nanos) -> Option<Rate> {
-        let newest = self.newest().filter(|s| s.queued)?;
-        let mut oldest = None;
-        for sample in self.back().skip(1).take_while(|s| s.queued) {
-            if sample.sent_at < newest.limited_since {
-                break;
-            }
-            oldest = Some(sample);
-            if newest.at.saturating_sub(sample.at) >= window {
-                break;
-            }
-        }
-        between(oldest?, newest).map(|r| r.receive)
+    pub(crate) fn busy_rate(&self) -> Option<Rate> {
+        self.shown.busy
     }
 
-    /// The highest rate between two successive samples within `window` that both waited. Where only
-    /// the later did, the bottleneck was idle at first.
-    pub(crate) fn train_rate(&self, window: Nanos) -> Option<Rate> {
-        let newest = self.newest()?;
-        let recent = |(s, _): &(&Sample, &Sample)| newest.at.saturating_sub(s.at) <= window;
-        let pairs = self.back().zip(self.back().skip(1)).take_while(recent);
-        pairs.filter(|(s, before)| s.queued && before.queued).filter_map(|(s, _)| s.train).max()
+    /// The highest rate between two successive samples of the last one and a half smoothed round-trip
+    /// times that both waited. Where only the later did, the bottleneck was idle at first.
+    pub(crate) fn train_rate(&self) -> Option<Rate> {
+        self.shown.train
     }
 
-    /// The mean time between samples, over a window.
-    pub(crate) fn interval(&self, window: Nanos) -> Option<Nanos> {
-        let newest = self.newest()?;
-        let mut last = (0, newest);
-        for (i, sample) in self.back().enumerate().skip(1) {
-            last = (i, sample);
-            if newest.at.saturating_sub(sample.at) >= window {
-                break;
-            }
-        }
-        let (n, oldest) = last;
-        (n > 0).then(|| newest.at.saturating_sub(oldest.at) / n as u64)
+    /// The mean time between samples, over two such windows.
+    pub(crate) fn interval(&self) -> Option<Nanos> {
+        self.shown.interval
+    }
+
+    fn window(&self) -> Nanos {
+        self.smoothed.unwrap_or_default().max(WINDOW_FLOOR)
     }
 
     fn newest(&self) -> Option<&Sample> {
-        (self.len > 0).then(|| &self.ring[self.newest])
-    }
-
-    /// The samples from the newest to the oldest.
-    fn back(&self) -> impl Iterator<Item = &Sample> {
-        (0..self.len).map(|i| &self.ring[(self.newest + CAPACITY - i) % CAPACITY])
-    }
-
-    fn push(&mut self, sample: Sample) {
-        self.newest = (self.newest + 1) % CAPACITY;
-        self.len = (self.len + 1).min(CAPACITY);
-        self.ring[self.newest] = sample;
-        self.last = Some(sample);
+        self.samples.newest().map(|number| self.samples.get(number))
     }
 }
 
@@ -312,7 +322,7 @@ fn train(before: &Sample, sample: &Sample) -> Option<Rate> {
 
 fn between(old: &Sample, new: &Sample) -> Option<Rates> {
     let receive_time = new.received_at.checked_sub(old.received_at).filter(|t| *t > Nanos::ZERO)?;
-    let send_time = new.sent_at.checked_sub(old.sent_at).filter(|t| *t > Nanos::ZERO)?;
+    let send_time = new.sent_at().checked_sub(old.sent_at()).filter(|t| *t > Nanos::ZERO)?;
     let sent = new.sent_packets.wrapping_sub(old.sent_packets);
     let received = new.received_packets.wrapping_sub(old.received_packets);
     let lost = if sent < LOSS_PACKETS { 0 } else { sent.saturating_sub(received) };

@@ -1,5 +1,6 @@
 use super::*;
 use proptest::prelude::*;
+use std::vec;
 use std::vec::Vec;
 
 const MS: Nanos = Nanos::from_millis(1);
@@ -34,10 +35,10 @@ fn feed(measure: &mut Measure, n: u32, sent_ms: u64, received_ms: u64) -> Verdic
 fn rates_and_round_trips_by_hand() {
     let mut measure = Measure::new();
     assert_eq!(feed(&mut measure, 100, 1000, 1025), Verdict::Sample { rtt: MS * 50 });
-    assert_eq!(measure.rates(MS), None, "one sample gives no rate");
+    assert_eq!(measure.rates(), None, "one sample gives no rate");
     // 100 packets sent in 10 ms, received in 20 ms: the queue grew by 10 ms.
     assert_eq!(feed(&mut measure, 200, 1010, 1045), Verdict::Sample { rtt: MS * 60 });
-    let rates = measure.rates(MS).unwrap();
+    let rates = measure.rates().unwrap();
     assert_eq!(rates.send, Rate::from_mbps(80));
     assert_eq!(rates.receive, Rate::from_mbps(40));
     assert_eq!(rates.loss, 0.0);
@@ -45,7 +46,7 @@ fn rates_and_round_trips_by_hand() {
     // 50 + 10 / 8.
     assert_eq!(measure.smoothed(), Some(Nanos::from_micros(51_250)));
     assert_eq!(measure.latest(), Some((MS * 1070, Bytes(200_000))));
-    assert_eq!(measure.interval(MS * 100), Some(MS * 20));
+    assert_eq!(measure.interval(), Some(MS * 20));
 }
 
 #[test]
@@ -56,7 +57,7 @@ fn loss_is_what_did_not_arrive_and_counters_wrap() {
     feedback.packets = feedback.packets.wrapping_sub(10);
     feedback.bytes = Bytes(feedback.bytes.0 - 10_000);
     measure.on_feedback(MS * 150, &mark, &feedback, Bytes::ZERO);
-    let rates = measure.rates(MS).unwrap();
+    let rates = measure.rates().unwrap();
     assert!((rates.loss - 0.1).abs() < 1e-9);
     assert_eq!(rates.receive, Rate::from_bytes_over(Bytes(90_000), MS * 100));
 }
@@ -84,13 +85,12 @@ fn busy_rate_spans_only_samples_that_waited() {
         feed(&mut measure, n, u64::from(n) / 10, received + 30);
         measure.set_queued(queued);
     }
-    assert_eq!(measure.busy_rate(MS * 100), Some(Rate::from_mbps(80)));
-    assert_eq!(measure.rates(MS * 100).unwrap().receive, Rate::from_mbps(40));
-    assert_eq!(measure.train_rate(MS * 100), Some(Rate::from_mbps(80)));
+    assert_eq!(measure.busy_rate(), Some(Rate::from_mbps(80)));
+    assert_eq!(measure.rates().unwrap().receive, Rate::from_mbps(40));
+    assert_eq!(measure.train_rate(), Some(Rate::from_mbps(80)));
     feed(&mut measure, 400, 40, 100);
     measure.set_queued(false);
-    assert_eq!(measure.busy_rate(MS * 100), None);
-    assert_eq!(measure.train_rate(MS), None);
+    assert_eq!(measure.busy_rate(), None);
 }
 
 #[test]
@@ -103,7 +103,7 @@ fn busy_rate_spans_only_what_the_rate_limited() {
         measure.on_feedback(MS * (received + 55), &mark, &feedback, Bytes::ZERO);
         measure.set_queued(true);
         let expected = (n == 200).then_some(Rate::from_mbps(80));
-        assert_eq!(measure.busy_rate(MS * 100), expected, "{n}");
+        assert_eq!(measure.busy_rate(), expected, "{n}");
     }
 }
 
@@ -115,7 +115,7 @@ fn a_few_packets_tell_no_loss() {
         let (mark, mut feedback) = pair(packets, 20, 45);
         feedback.packets = feedback.packets.wrapping_sub(10);
         measure.on_feedback(MS * 70, &mark, &feedback, Bytes::ZERO);
-        assert_eq!(measure.rates(MS).unwrap().loss, loss, "{packets}");
+        assert_eq!(measure.rates().unwrap().loss, loss, "{packets}");
     }
 }
 
@@ -125,7 +125,7 @@ fn a_few_packets_make_no_train() {
     feed(&mut measure, 0, 0, 25);
     feed(&mut measure, 7, 1, 26);
     measure.set_queued(true);
-    assert_eq!(measure.train_rate(MS * 100), None);
+    assert_eq!(measure.train_rate(), None);
 }
 
 #[test]
@@ -167,11 +167,11 @@ fn a_restarted_receivebox_is_the_new_baseline() {
     let (mark, feedback) = restart(300, 1020);
     let verdict = measure.on_feedback(MS * 1070, &mark, &feedback, Bytes::ZERO);
     assert_eq!(verdict, Verdict::Restarted { rtt: MS * 50 });
-    assert_eq!(measure.rates(MS), None, "nothing spans the restart");
+    assert_eq!(measure.rates(), None, "nothing spans the restart");
     let (mark, feedback) = restart(400, 1030);
     let verdict = measure.on_feedback(MS * 1080, &mark, &feedback, Bytes::ZERO);
     assert_eq!(verdict, Verdict::Sample { rtt: MS * 50 });
-    assert_eq!(measure.rates(MS).unwrap().receive, Rate::from_mbps(80));
+    assert_eq!(measure.rates().unwrap().receive, Rate::from_mbps(80));
 }
 
 #[test]
@@ -198,9 +198,9 @@ fn a_clock_that_was_set_ahead_is_a_new_baseline() {
     // The answer before may have been late by that.
     assert_eq!(ahead(&mut measure, 300, 1020, 100), Verdict::Sample { rtt: MS * 50 });
     assert_eq!(ahead(&mut measure, 400, 1030, 201), Verdict::Restarted { rtt: MS * 50 });
-    assert_eq!(measure.rates(MS), None);
+    assert_eq!(measure.rates(), None);
     ahead(&mut measure, 500, 1040, 201);
-    assert_eq!(measure.rates(MS).unwrap().receive, Rate::from_mbps(80));
+    assert_eq!(measure.rates().unwrap().receive, Rate::from_mbps(80));
     // A long silence is no jump.
     assert_eq!(ahead(&mut measure, 600, 60_000, 201), Verdict::Sample { rtt: MS * 50 });
 }
@@ -219,29 +219,95 @@ fn a_clock_that_was_set_back_is_believed_the_third_time() {
     assert_eq!(verdicts, [impossible, impossible, Verdict::Restarted { rtt: MS * 60 }]);
 }
 
+/// What the windows show, looked for from the newest sample back.
+fn like_a_list(list: &[Listed], smoothed: Nanos) -> Shown {
+    let pairs = &list[list.len().saturating_sub(samples::CAPACITY + 1)..];
+    let list = &list[list.len().saturating_sub(samples::CAPACITY)..];
+    let Some((newest, earlier)) = list.split_last() else { return Shown::default() };
+    let age = |s: &Listed| newest.at - s.at;
+    let window = smoothed.max(MS * 20);
+    let first = |span: Nanos, candidates: &[Listed]| {
+        candidates.iter().rev().find(|s| age(s) >= span).or(candidates.first()).copied()
+    };
+    let rate = |old: Listed, bytes: fn(&Listed) -> u64, time: fn(&Listed) -> Nanos| {
+        Rate::from_bytes_over(Bytes(bytes(newest) - bytes(&old)), time(newest) - time(&old))
+    };
+    let receive = |old: Listed| rate(old, |s| s.bytes, |s| s.received_at);
+    let standing = list
+        .iter()
+        .rev()
+        .enumerate()
+        .take_while(|(i, s)| age(s) <= smoothed / 2 || (*i == 1 && age(s) <= smoothed / 2 * 2));
+    let run = earlier.iter().rev();
+    let run = run.take_while(|s| s.queued && s.sent_at >= newest.limited_since).count();
+    let pairs = pairs.windows(2).filter(|p| age(&p[1]) <= smoothed + smoothed / 2);
+    let trains = pairs.filter(|p| p[0].queued && p[1].queued && p[1].packets - p[0].packets >= 8);
+    let trains = trains.map(|p| {
+        Rate::from_bytes_over(Bytes(p[1].bytes - p[0].bytes), p[1].received_at - p[0].received_at)
+    });
+    Shown {
+        standing: standing.map(|(_, s)| s.at - s.sent_at).min(),
+        rates: first(window, earlier).map(|old| Rates {
+            send: rate(old, |s| s.bytes, |s| s.sent_at),
+            receive: receive(old),
+            loss: 0.0,
+        }),
+        busy: first(window * 2, &earlier[earlier.len() - run..])
+            .filter(|_| newest.queued)
+            .map(receive),
+        train: trains.max(),
+        interval: earlier.iter().rposition(|s| age(s) >= window * 2).or(Some(0)).and_then(|old| {
+            let n = earlier.len() - old;
+            (n > 0).then(|| age(&earlier[old]) / n as u64)
+        }),
+    }
+}
+
+/// A sample as the test keeps it.
+#[derive(Clone, Copy, Debug)]
+struct Listed {
+    at: Nanos,
+    sent_at: Nanos,
+    received_at: Nanos,
+    packets: u32,
+    bytes: u64,
+    limited_since: Nanos,
+    queued: bool,
+}
+
 proptest! {
-    /// Against sums over all samples: the window ends at the first sample that is old enough.
     #[test]
-    fn windows_like_a_list(
-        steps in prop::collection::vec((1u32..200, 1u64..30, 0u64..5), 2..120),
-        window in 1u64..100,
+    fn windows_show_what_a_list_does(
+        steps in prop::collection::vec(
+            (1u32..20, 1u64..30, 1u64..40, 0u64..80, prop::bool::weighted(0.8), prop::bool::weighted(0.1)),
+            1..150,
+        ),
     ) {
         let mut measure = Measure::new();
-        let (mut n, mut sent, mut received) = (0, 0, 1000);
+        let (mut n, mut sent, mut received, mut at) = (0, 0, 1000, 0);
+        let mut limited_since = Nanos::ZERO;
         let mut list = vec![];
-        for (packets, gap, extra) in steps {
-            n += packets;
-            sent += gap;
-            received += gap + extra;
-            feed(&mut measure, n, sent, received);
-            list.push((n, sent, received));
+        for (packets, gap, longer, late, queued, idle) in steps {
+            (n, sent, received) = (n + packets, sent + gap, received + longer);
+            at = received.max(at).max(sent) + late / 8;
+            if idle {
+                limited_since = limited_since.max(MS * sent.saturating_sub(late));
+            }
+            let (mut mark, feedback) = pair(n, sent, received);
+            mark.limited_since = limited_since;
+            measure.on_feedback(MS * at, &mark, &feedback, Bytes::ZERO);
+            measure.set_queued(queued);
+            list.push(Listed {
+                at: MS * at,
+                sent_at: MS * sent,
+                received_at: MS * received,
+                packets: n,
+                bytes: u64::from(n) * 1000,
+                limited_since,
+                queued,
+            });
+            let expected = like_a_list(&list, measure.smoothed().unwrap());
+            prop_assert_eq!(measure.shown, expected);
         }
-        let (n1, s1, r1) = *list.last().unwrap();
-        let kept = &list[list.len().saturating_sub(CAPACITY)..list.len() - 1];
-        let old = kept.iter().rev().find(|e| r1 - e.2 >= window).unwrap_or(&kept[0]);
-        let bytes = Bytes(u64::from(n1 - old.0) * 1000);
-        let rates = measure.rates(MS * window).unwrap();
-        prop_assert_eq!(rates.send, Rate::from_bytes_over(bytes, MS * (s1 - old.1)));
-        prop_assert_eq!(rates.receive, Rate::from_bytes_over(bytes, MS * (r1 - old.2)));
     }
 }
