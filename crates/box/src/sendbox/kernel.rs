@@ -203,14 +203,14 @@ impl Sendbox {
 
     /// What others did to the interface.
     fn hear_news(&mut self, now: Nanos) -> Result<(), Error> {
-        let device = self.tree.device().name.clone();
         for event in self.watch.events()? {
+            let device = &self.tree.device().name;
             match event {
                 Event::Damaged => self.damaged(now, "somebody else changed them"),
                 Event::Missed => self.damaged(now, "news of them were missed"),
                 Event::Down => tracing::warn!("{device} is down: what waited is lost"),
                 Event::Up => tracing::info!("{device} is up again"),
-                Event::Gone => return Err(TreeError::NoDevice(device).into()),
+                Event::Gone => return Err(TreeError::NoDevice(device.clone()).into()),
             }
         }
         Ok(())
@@ -261,18 +261,19 @@ impl Sendbox {
 
     fn finish(mut self, paths: &LogPaths) -> Result<(), Error> {
         self.bundles.log_summaries();
+        // Those of the last tick, if the kernel does not answer any more.
+        let _ = self.tree.statistics(&mut self.counts);
+        // Before what may fail: no limit is to stay for want of room for a log.
+        self.tree.remove()?;
+        self.supervisor.map_or(Ok(()), Supervisor::dismiss)?;
         let lost = self.sight.samples_lost()?;
         if lost > 0 {
             tracing::warn!("{lost} boundary packets found no room to be reported");
         }
-        // Those of the last tick, if the kernel does not answer any more.
-        let _ = self.tree.statistics(&mut self.counts);
         if let Some(path) = &paths.counters {
             let counters = account(&self.counts);
             counters.write(path).map_err(|source| Error::Write { path: path.clone(), source })?;
         }
-        self.tree.remove()?;
-        self.supervisor.map_or(Ok(()), Supervisor::dismiss)?;
         self.logs.finish()
     }
 }

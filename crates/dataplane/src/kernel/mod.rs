@@ -3,9 +3,9 @@
 //!
 //! [`Sight`] is two eyes on one device. Its classifier tells the queues which bundle a packet is of:
 //! bundle `i`'s class has the minor number `i + 1`, and what is in none is left to the root qdisc. It
-//! leaves the class within the bundle in the packet's `cb[0]`, for the filter below. And it sees each packet again as it leaves the
-//! queues for the driver, counts it and reports the epoch boundary packets, as a
-//! [`Sampler`](crate::Sampler) does where they arrive.
+//! leaves the class within the bundle in the packet's `cb[0]`, for the filter below. And it sees each
+//! packet again as it leaves the queues for the driver, counts it and reports the epoch boundary
+//! packets, as a [`Sampler`](crate::Sampler) does where they arrive.
 //!
 //! # Super-packets
 //!
@@ -203,19 +203,27 @@ impl Sight {
     /// one, or the last.
     ///
     /// # Errors
-    /// If there are too many classes, or too many ports or prefixes in all bundles' together; or if
-    /// the kernel refuses.
+    /// If there are too many classes, or too many ports or prefixes in all bundles' together, before
+    /// anything has changed; or if the kernel refuses.
     pub fn set_classes(&mut self, bundle: usize, rules: &[ClassRule]) -> Result<(), Error> {
         if rules.len() >= MAX_CLASSES {
             let given = rules.len() + 1;
             return Err(Error::TooMany { what: "classes of a bundle", given, max: MAX_CLASSES });
         }
+        let new = Tables::new(rules);
+        let listed = |tables: &Tables| [tables.ports.len(), tables.prefixes.len()];
+        let others = || self.classes.iter().filter(|(b, _)| **b != bundle).map(|(_, t)| listed(t));
+        for (i, what) in ["ports of classes", "prefixes of classes"].into_iter().enumerate() {
+            let given = others().map(|o| o[i]).sum::<usize>() + listed(&new)[i];
+            if given > MAX_PREFIXES {
+                return Err(Error::TooMany { what, given, max: MAX_PREFIXES });
+            }
+        }
         let id = (bundle as u32).to_ne_bytes();
         let [classes, ports, prefixes] = ["classes", "class_ports", "class_prefixes"]
             .map(|name| bpf::map(&self.bundles.object, name));
         let (classes, ports, prefixes) = (classes?, ports?, prefixes?);
-        let old = self.classes.remove(&bundle);
-        if let Some(old) = old {
+        if let Some(old) = self.classes.remove(&bundle) {
             let wrap = |e| Error::bpf("removing a class", e);
             classes.delete(&id).map_err(wrap)?;
             for (port, _) in old.ports {
@@ -227,15 +235,6 @@ impl Sight {
         }
         if rules.is_empty() {
             return Ok(());
-        }
-        let new = Tables::new(rules);
-        let listed = |tables: &Tables| [tables.ports.len(), tables.prefixes.len()];
-        let sum = |i: usize| -> usize { self.classes.values().map(|t| listed(t)[i]).sum() };
-        for (i, what) in ["ports of classes", "prefixes of classes"].into_iter().enumerate() {
-            let given = sum(i) + listed(&new)[i];
-            if given > MAX_PREFIXES {
-                return Err(Error::TooMany { what, given, max: MAX_PREFIXES });
-            }
         }
         for (port, bits) in &new.ports {
             bpf::update(&ports, &port_key(id, *port), &u32::from(*bits).to_ne_bytes())?;

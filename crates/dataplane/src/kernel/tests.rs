@@ -102,4 +102,14 @@ fn packets_are_in_the_class_that_they_would_be_in_without_the_kernel() {
     let many = vec![ClassRule::default(); MAX_CLASSES];
     let error = sight.set_classes(0, &many).unwrap_err().to_string();
     assert_eq!(error, "9 classes of a bundle, but there is room for 8");
+
+    let good = [ClassRule { ports: vec![80], ..ClassRule::default() }];
+    sight.set_classes(1, &good).unwrap();
+    let all =
+        (0..=MAX_PREFIXES as u32).map(|n| IpNet::from(std::net::IpAddr::from(n.to_be_bytes())));
+    let large = [ClassRule { prefixes: all.collect(), ..ClassRule::default() }];
+    assert!(sight.set_classes(1, &large).unwrap_err().to_string().contains("prefixes of classes"));
+    let map = bpf::map(&sight.bundles.object, "class_ports").unwrap();
+    let there = map.lookup(&port_key(1_u32.to_ne_bytes(), 80), libbpf_rs::MapFlags::ANY).unwrap();
+    assert!(there.is_some() && sight.classes.contains_key(&1), "what is refused changes nothing");
 }
