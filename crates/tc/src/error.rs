@@ -32,7 +32,7 @@ pub enum Error {
     NoClassifier,
     /// Somebody else has set up queues there.
     #[error(
-        "`{device}` already has queues that are not ours ({kind} {handle}): take them away (`tc qdisc del dev {device} root`), or allow them to be replaced and put back at the end"
+        "`{device}` already has queues that are not ours ({kind} {handle}): take them away (`tc qdisc del dev {device} root`), or allow them to be replaced and put back at the end (`take_over = true`)"
     )]
     Foreign {
         /// The device.

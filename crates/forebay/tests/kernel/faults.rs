@@ -1,0 +1,121 @@
+//! Faults while fifty connections run through the bundle: none of them ends, and nothing that waits is
+//! lost that need not be.
+
+use std::time::{Duration, Instant};
+
+use crate::namespace::{needs_root, run};
+use crate::sites::{SENDBOX, Sites, until};
+use crate::transfer::Transfers;
+
+const CONNECTIONS: usize = 50;
+const DEATHS: usize = 20;
+
+/// Sites between which one packet is one packet everywhere, so that those that enter the router can be
+/// counted against those that leave it.
+fn countable(name: &str) -> Sites {
+    let sites = Sites::new(name);
+    // Room for all that the connections have on their way: what is missing then was lost otherwise.
+    let roomy = format!("{SENDBOX}policy = {{ kind = \"sfq\", limit = \"10000 packets\" }}\n");
+    sites.dir.file("sendbox.toml", &roomy, 0o644);
+    run(&format!("ip netns exec {} ethtool -K eth0 tso off gso off", sites.from.0));
+    run(&format!("ip netns exec {} ethtool -K fb-in gro off", sites.router.0));
+    // Nothing but the bundle's packets goes this way: no address resolution, no IPv6.
+    for (namespace, device, peer, other) in [
+        (&sites.from, "eth0", "10.9.1.1", (&sites.router, "fb-in")),
+        (&sites.router, "fb-in", "10.9.1.2", (&sites.from, "eth0")),
+    ] {
+        let (of, other) = (&other.0.0, other.1);
+        let mac = run(&format!("ip netns exec {of} cat /sys/class/net/{other}/address"));
+        let (mac, namespace) = (mac.trim(), &namespace.0);
+        run(&format!(
+            "ip -n {namespace} neigh replace {peer} lladdr {mac} nud permanent dev {device}"
+        ));
+        run(&format!("ip netns exec {namespace} sysctl -qw net.ipv6.conf.{device}.disable_ipv6=1"));
+    }
+    sites
+}
+
+#[test]
+fn twenty_deaths_cost_no_connection_and_no_packet() {
+    if !needs_root() {
+        return;
+    }
+    let sites = countable("fd");
+    let arrived = || sites.count("fb-in", "rx_packets");
+    let before = arrived();
+    let mut sendbox = sites.sendbox();
+    let transfers = Transfers::start(&sites, CONNECTIONS);
+    let mut lifted = Vec::new();
+    for _ in 0..DEATHS {
+        until("the rate follows the link", || sites.is_controlled());
+        until("something waits", || sites.class().is_some_and(|c| c.waiting > 0));
+        let start = Instant::now();
+        sendbox.signal(libc::SIGKILL);
+        until("the limit is lifted", || sites.class().unwrap().mbps > 1_000.0);
+        lifted.push(start.elapsed());
+        transfers.go_on();
+        let sent = sites.class().unwrap().sent;
+        sendbox = sites.sendbox();
+        assert!(sites.class().unwrap().sent >= sent, "the tree is adopted, not made anew");
+        transfers.go_on();
+    }
+    transfers.end();
+    until("the queue drains", || sites.class().unwrap().waiting == 0);
+    let class = sites.class().unwrap();
+    // Twenty adoptions: had one lost what waited, or let a packet pass the bundle by, these would differ.
+    assert_eq!(class.sent, arrived() - before, "every packet went through the bundle's class");
+    assert_eq!((class.dropped, sites.count("fb-out", "tx_dropped")), (0, 0));
+    sendbox.signal(libc::SIGTERM);
+    report("the limit was lifted after", &mut lifted);
+}
+
+#[test]
+fn a_device_that_goes_and_comes_and_queues_that_are_deleted_cost_no_connection() {
+    if !needs_root() {
+        return;
+    }
+    let sites = Sites::new("ff");
+    let mut sendbox = sites.sendbox();
+    let transfers = Transfers::start(&sites, CONNECTIONS);
+    until("the rate follows the link", || sites.is_controlled());
+
+    let ip = |state: &str| run(&format!("ip -n {} link set fb-out {state}", sites.router.0));
+    ip("down");
+    until("it is said", || sites.said().contains("fb-out is down: what waited is lost"));
+    ip("up");
+    until("it is said", || sites.said().contains("fb-out is up again"));
+    assert!(sites.class().is_some(), "the tree is still there");
+    transfers.go_on();
+    until("the rate follows the link again", || sites.is_controlled());
+
+    sites.tc("qdisc del {} root");
+    until("it is said", || {
+        sites.said().contains("the queues of fb-out: somebody else changed them")
+    });
+    until("that it is right, too", || {
+        sites.said().contains("the queues of fb-out are right again")
+    });
+    until("the rate is set", || sites.is_controlled());
+    transfers.go_on();
+
+    // Somebody's queues in place of ours are theirs: said, and left alone for as long as they are there.
+    sites.tc("qdisc replace {} root handle 7: pfifo limit 77");
+    until("it is said", || {
+        sites.said().contains("already has queues that are not ours (pfifo 7:)")
+    });
+    transfers.go_on();
+    assert!(sites.class().is_none());
+    sites.tc("qdisc del {} root");
+    until("the tree is back, and the rate set", || sites.is_controlled());
+    transfers.go_on();
+
+    sendbox.signal(libc::SIGTERM);
+    transfers.end();
+}
+
+/// What was measured, for people: how fast a machine is that runs tests is no matter of passing.
+fn report(what: &str, times: &mut [Duration]) {
+    times.sort_unstable();
+    let (median, most) = (times[times.len() / 2], times[times.len() - 1]);
+    eprintln!("{what} {median:.1?} in the median of {}, {most:.1?} at most", times.len());
+}

@@ -1,0 +1,65 @@
+//! A sendbox over the kernel's queues: the real command below the kernel's TCP, with the
+//! laboratory's link for a bottleneck. Without root these say so and pass.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+#[path = "../common/mod.rs"]
+mod common;
+mod faults;
+#[path = "../../../dataplane/tests/namespace/mod.rs"]
+mod namespace;
+mod sites;
+mod transfer;
+
+use std::process::Command;
+
+use namespace::needs_root;
+use sites::{PROGRAM, SENDBOX, Sites, path, until};
+use transfer::Transfers;
+
+#[test]
+fn the_kernel_s_queues_are_controlled_and_go_in_order() {
+    if !needs_root() {
+        return;
+    }
+    let sites = Sites::new("kq");
+    let mut sendbox = sites.sendbox();
+    assert_eq!(sites.supervisors(), 1);
+    let transfers = Transfers::start(&sites, 1);
+    until("the rate follows the link", || sites.is_controlled());
+    until("the queue is here", || sites.class().is_some_and(|c| c.waiting > 0));
+    transfers.go_on();
+
+    sendbox.signal(libc::SIGTERM);
+    assert_eq!(sites.supervisors(), 0);
+    assert!(!sites.tc("qdisc show {}").contains("htb"), "{}", sites.tc("qdisc show {}"));
+    transfers.go_on();
+    transfers.end();
+}
+
+#[test]
+fn somebody_else_s_queues_are_left_alone_unless_it_is_told() {
+    if !needs_root() {
+        return;
+    }
+    let sites = Sites::new("kt");
+    sites.tc("qdisc add {} root handle 7: pfifo limit 77");
+    let file = sites.dir.0.join("sendbox.toml");
+    let output = Command::new("ip")
+        .args(["netns", "exec", &sites.router.0, PROGRAM, "sendbox", "--config", path(&file)])
+        .output()
+        .unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("already has queues that are not ours (pfifo 7:)"), "{said}");
+    assert!(said.contains("take_over = true"), "{said}");
+    assert!(sites.tc("qdisc show {}").contains("pfifo 7:"));
+
+    let text = SENDBOX.replacen("[sendbox]\n", "[sendbox]\ntake_over = true\n", 1);
+    sites.dir.file("sendbox.toml", &text, 0o644);
+    let mut sendbox = sites.sendbox();
+    assert!(sites.tc("qdisc show {}").contains("htb fb0:"));
+    sendbox.signal(libc::SIGTERM);
+    let after = sites.tc("qdisc show {}");
+    assert!(after.contains("pfifo 7:") && after.contains("limit 77p"), "{after}");
+}

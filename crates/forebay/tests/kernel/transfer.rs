@@ -1,0 +1,103 @@
+//! Connections through the bundle that always have something to send, each of whose bytes is checked.
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::AsRawFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::{self, JoinHandle};
+
+use crate::namespace::within;
+use crate::sites::{Sites, until};
+
+/// What is sent, again and again: no power of two long, so that a segment in the wrong place shows.
+fn pattern() -> Vec<u8> {
+    (0..251 * 256).map(|i| (i % 251) as u8).collect()
+}
+
+/// Bytes that a connection keeps unsent or unanswered: TCP sends no more than what this holds, so that
+/// all connections' together fit into the bundle's queue.
+const SEND_BUFFER: i32 = 64 << 10;
+
+/// One connection.
+struct Transfer {
+    received: Arc<AtomicU64>,
+    sender: JoinHandle<u64>,
+    receiver: JoinHandle<u64>,
+}
+
+/// Several connections from one site to the other.
+pub(crate) struct Transfers {
+    all: Vec<Transfer>,
+    enough: Arc<AtomicBool>,
+}
+
+impl Transfers {
+    pub(crate) fn start(sites: &Sites, count: usize) -> Self {
+        let enough = Arc::new(AtomicBool::new(false));
+        let listener = within(&sites.to.0, || TcpListener::bind("10.9.9.2:0").unwrap());
+        let address = listener.local_addr().unwrap();
+        // One after the other, so that the two ends are each other's.
+        let connect = |_| {
+            let sender = within(&sites.from.0, move || TcpStream::connect(address).unwrap());
+            Transfer::new(sender, listener.accept().unwrap().0, &enough)
+        };
+        Self { all: (0..count).map(connect).collect(), enough: Arc::clone(&enough) }
+    }
+
+    /// Waits until each connection has received something more.
+    pub(crate) fn go_on(&self) {
+        let received = || self.all.iter().map(|t| t.received.load(Ordering::Relaxed));
+        let before: Vec<u64> = received().collect();
+        until("every connection goes on", || received().zip(&before).all(|(now, b)| now > *b));
+    }
+
+    /// Ends them, and checks that what each sent is what arrived.
+    pub(crate) fn end(self) {
+        self.enough.store(true, Ordering::Relaxed);
+        for transfer in self.all {
+            let (sent, received) = (transfer.sender.join(), transfer.receiver.join());
+            assert_eq!(sent.unwrap(), received.unwrap());
+        }
+    }
+}
+
+impl Transfer {
+    fn new(mut sender: TcpStream, mut receiver: TcpStream, enough: &Arc<AtomicBool>) -> Self {
+        limit_send_buffer(&sender);
+        let received = Arc::new(AtomicU64::new(0));
+        let (count, enough) = (Arc::clone(&received), Arc::clone(enough));
+        let sender = thread::spawn(move || {
+            let (pattern, mut sent) = (pattern(), 0);
+            while !enough.load(Ordering::Relaxed) {
+                sender.write_all(&pattern).expect("no connection is lost");
+                sent += pattern.len() as u64;
+            }
+            sent
+        });
+        let receiver = thread::spawn(move || {
+            let (pattern, mut buffer, mut at) = (pattern(), vec![0; 1 << 16], 0);
+            loop {
+                let room = buffer.len().min(pattern.len() - at);
+                let n = receiver.read(&mut buffer[..room]).expect("no connection is lost");
+                if n == 0 {
+                    return count.load(Ordering::Relaxed);
+                }
+                assert!(buffer[..n] == pattern[at..at + n], "what arrives is what was sent");
+                at = (at + n) % pattern.len();
+                count.fetch_add(n as u64, Ordering::Relaxed);
+            }
+        });
+        Self { received, sender, receiver }
+    }
+}
+
+fn limit_send_buffer(stream: &TcpStream) {
+    let bytes = SEND_BUFFER;
+    // SAFETY: the option's value is an integer, whose length is given.
+    let set = unsafe {
+        let value = (&raw const bytes).cast();
+        libc::setsockopt(stream.as_raw_fd(), libc::SOL_SOCKET, libc::SO_SNDBUF, value, 4)
+    };
+    assert_eq!(set, 0);
+}
