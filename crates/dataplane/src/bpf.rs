@@ -120,6 +120,66 @@ pub(crate) fn attached(ifindex: u32) -> Result<Option<(u32, OsString)>, Error> {
     Ok(Some((id, name)))
 }
 
+/// What is known of XDP on an interface.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct XdpSupport {
+    /// What its driver says: nothing, too, on kernels that do not tell (before Linux 6.3).
+    pub driver: XdpDriver,
+    /// The name of the program that is attached.
+    pub attached: Option<String>,
+}
+
+/// What a driver can do (`enum netdev_xdp_act` of `linux/netdev.h`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct XdpDriver {
+    /// Run programs.
+    pub native: bool,
+    /// Redirect packets to sockets and other devices.
+    pub redirect: bool,
+    /// Share memory with sockets.
+    pub zero_copy: bool,
+}
+
+impl XdpDriver {
+    fn new(flags: u64) -> Self {
+        let has = |bit: u32| flags >> bit & 1 == 1;
+        Self { native: has(0), redirect: has(1), zero_copy: has(3) }
+    }
+}
+
+/// What an interface can do, and does, by XDP.
+pub(crate) fn support(ifindex: u32) -> Result<XdpSupport, Error> {
+    let attached = attached(ifindex)?.map(|(_, name)| name.to_string_lossy().into_owned());
+    let mut options = libbpf_sys::bpf_xdp_query_opts {
+        sz: size_of::<libbpf_sys::bpf_xdp_query_opts>() as libbpf_sys::size_t,
+        ..Default::default()
+    };
+    quiet();
+    // SAFETY: options whose size they say themselves; the kernel is only asked. It goes through
+    // generic netlink, where a kernel that does not know the question leaves the flags at zero.
+    let answer = unsafe { libbpf_sys::bpf_xdp_query(ifindex as i32, 0, &raw mut options) };
+    let flags = if answer == 0 { options.feature_flags } else { 0 };
+    Ok(XdpSupport { driver: XdpDriver::new(flags), attached })
+}
+
+/// Parts of BPF that a box is made of, and whether the kernel has them, tried one by one.
+pub fn parts() -> Vec<(&'static str, bool)> {
+    use libbpf_sys as sys;
+    quiet();
+    // SAFETY: plain numbers, and no options; each loads and unloads something minimal.
+    let program = |kind| unsafe { sys::libbpf_probe_bpf_prog_type(kind, std::ptr::null()) } == 1;
+    // SAFETY: as above.
+    let map = |kind| unsafe { sys::libbpf_probe_bpf_map_type(kind, std::ptr::null()) } == 1;
+    vec![
+        ("XDP programs", program(sys::BPF_PROG_TYPE_XDP)),
+        ("classifier programs", program(sys::BPF_PROG_TYPE_SCHED_CLS)),
+        ("raw tracepoint programs", program(sys::BPF_PROG_TYPE_RAW_TRACEPOINT)),
+        ("longest-prefix maps", map(sys::BPF_MAP_TYPE_LPM_TRIE)),
+        ("ring buffers", map(sys::BPF_MAP_TYPE_RINGBUF)),
+        ("maps of AF_XDP sockets", map(sys::BPF_MAP_TYPE_XSKMAP)),
+    ]
+}
+
 /// Takes away what a box of ours left on the interface when it died; the caller holds the
 /// interface's lock, so no box uses it. Returns the program of somebody else that is there, if any.
 pub(crate) fn remove_leftover(netdev: &Netdev) -> Result<Option<(u32, OsString)>, Error> {

@@ -9,6 +9,7 @@ mod bpf;
 mod bundles;
 pub mod clock;
 mod error;
+mod ethtool;
 #[cfg(test)]
 #[path = "../../wire/tests/common/mod.rs"]
 mod frames;
@@ -26,8 +27,10 @@ mod sampler;
 pub mod wait;
 mod xdp;
 
+pub use bpf::{XdpDriver, XdpSupport, parts as bpf_parts};
 pub use bundles::{Counts, Sample};
 pub use error::Error;
+pub use ethtool::Feature;
 pub use injector::Injector;
 pub use netdev::Netdev;
 pub use packet::Packet;

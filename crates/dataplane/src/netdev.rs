@@ -1,10 +1,13 @@
 //! What must be known of a network interface.
 
+use std::collections::BTreeSet;
 use std::ffi::{CStr, CString};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
+use crate::bpf::{self, XdpSupport};
 use crate::error::{Error, last};
+use crate::ethtool::{self, Feature};
 use crate::pool::Pool;
 
 /// A network interface of this namespace.
@@ -57,7 +60,7 @@ impl Netdev {
             mtu: mtu as u32,
             mac,
             addresses: addresses(name)?,
-            queues: receive_queues(name),
+            queues: ethtool::receive_queues(name),
             up: i32::from(flags) & libc::IFF_UP != 0,
             ethernet: kind == libc::ARPHRD_ETHER || kind == libc::ARPHRD_LOOPBACK,
         })
@@ -85,7 +88,7 @@ impl Netdev {
     }
 
     /// Whether its frames begin with an Ethernet header.
-    pub(crate) fn is_ethernet(&self) -> bool {
+    pub fn is_ethernet(&self) -> bool {
         self.ethernet
     }
 
@@ -116,15 +119,22 @@ impl Netdev {
 
     /// Whether the kernel or the driver merges received packets into larger ones (GRO, LRO).
     pub(crate) fn merges_packets(&self) -> bool {
-        const ETHTOOL_GGRO: u32 = 0x2b;
-        const ETHTOOL_GFLAGS: u32 = 0x25;
-        const LRO: u32 = 1 << 15;
-        let ask = |command| {
-            let mut value = Value { command, data: 0 };
-            let ifru = libc::__c_anonymous_ifr_ifru { ifru_data: (&raw mut value).cast() };
-            ioctl(&self.name, libc::SIOCETHTOOL, Some(ifru)).map_or(0, |_| value.data)
-        };
-        ask(ETHTOOL_GGRO) != 0 || ask(ETHTOOL_GFLAGS) & LRO != 0
+        let features = self.features();
+        [Feature::Gro, Feature::Lro].iter().any(|f| features.contains(f))
+    }
+
+    /// What the driver and the kernel do here for packets, of what matters to a box; nothing where
+    /// the driver does not tell.
+    pub fn features(&self) -> BTreeSet<Feature> {
+        ethtool::features(&self.name)
+    }
+
+    /// What the driver says of XDP, and what is attached.
+    ///
+    /// # Errors
+    /// If the kernel does not tell what is attached.
+    pub fn xdp(&self) -> Result<XdpSupport, Error> {
+        bpf::support(self.index)
     }
 
     /// Frames that the kernel dropped on this interface since it exists, receiving and sending
@@ -148,37 +158,8 @@ impl Netdev {
     }
 }
 
-/// `struct ethtool_channels`: how many queues an interface has and may have.
-#[repr(C)]
-#[derive(Default)]
-struct Channels {
-    command: u32,
-    max: [u32; 4],
-    rx: u32,
-    tx: u32,
-    other: u32,
-    combined: u32,
-}
-
-/// `struct ethtool_value`: a setting that is a number.
-#[repr(C)]
-struct Value {
-    command: u32,
-    data: u32,
-}
-
-/// The number of receive queues; one where the driver does not tell.
-fn receive_queues(name: &str) -> u32 {
-    const ETHTOOL_GCHANNELS: u32 = 0x3c;
-    let mut channels = Channels { command: ETHTOOL_GCHANNELS, ..Channels::default() };
-    let ifru = libc::__c_anonymous_ifr_ifru { ifru_data: (&raw mut channels).cast() };
-    match ioctl(name, libc::SIOCETHTOOL, Some(ifru)) {
-        Ok(_) => (channels.rx + channels.combined).max(1),
-        Err(_) => 1,
-    }
-}
-
-fn ioctl(
+/// Asks the kernel about interface `name`; `argument` is what the request writes to, if it takes such.
+pub(crate) fn ioctl(
     name: &str,
     request: libc::Ioctl,
     argument: Option<libc::__c_anonymous_ifr_ifru>,

@@ -49,7 +49,7 @@ impl Pool {
     /// # Errors
     /// If the memory cannot be had.
     pub fn new(chunks: u32, mtu: u32) -> Result<Self, Error> {
-        let chunk = if mtu <= 2048 - Self::HEADROOM - Self::LINK_LAYER { 2048 } else { 4096 };
+        let chunk = Self::chunk_of(mtu);
         let len = chunks as usize * chunk as usize;
         // SAFETY: a fresh anonymous mapping, no existing memory is touched.
         let memory = unsafe {
@@ -67,6 +67,11 @@ impl Pool {
         }
         let memory = NonNull::new(memory.cast()).ok_or_else(|| last("mapping frames"))?;
         Ok(Self { memory, chunk, chunks, free: (0..chunks).rev().map(|i| i * chunk).collect() })
+    }
+
+    /// The size of a chunk, in bytes, for frames of `mtu` bytes.
+    pub const fn chunk_of(mtu: u32) -> u32 {
+        if mtu <= 2048 - Self::HEADROOM - Self::LINK_LAYER { 2048 } else { 4096 }
     }
 
     /// The size of a chunk in bytes.

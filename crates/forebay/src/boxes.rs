@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use forebay_box::config::{ReceiveboxConfig, SendboxConfig, generate_key};
 use forebay_box::sendbox::LogPaths;
-use forebay_box::{Error, receivebox, sendbox};
+use forebay_box::{Error, doctor, receivebox, sendbox};
 
 use crate::cli::{ReceiveboxArgs, SendboxArgs};
 use crate::fail;
@@ -24,6 +24,16 @@ pub(crate) fn sendbox(args: &SendboxArgs) -> ExitCode {
 pub(crate) fn receivebox(args: &ReceiveboxArgs) -> ExitCode {
     let load = ReceiveboxConfig::load(&args.config).map_err(Error::from);
     end(load.and_then(receivebox::run))
+}
+
+pub(crate) fn doctor(config: Option<&Path>, json: bool) -> ExitCode {
+    let report = doctor::examine(config);
+    if json {
+        println!("{}", serde_json::json!(report));
+    } else {
+        print!("{report}");
+    }
+    if report.is_healthy() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 pub(crate) fn keygen(file: &Path) -> ExitCode {

@@ -39,6 +39,16 @@ pub(crate) enum Command {
         #[arg(long)]
         show: bool,
     },
+    /// Say what this machine has for a box, what that means and what to do; changes nothing. Ends
+    /// with 1 if something would stop a box.
+    Doctor {
+        /// Look at what this file of a sendbox or a receivebox asks for, and ask its receiveboxes.
+        #[arg(long, value_name = "FILE")]
+        config: Option<PathBuf>,
+        /// Print it as JSON.
+        #[arg(long)]
+        json: bool,
+    },
     /// Make a key for a bundle's two boxes.
     Keygen {
         /// The file to write; it must not exist.

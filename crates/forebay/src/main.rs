@@ -34,6 +34,7 @@ fn main() -> ExitCode {
         Command::Sendbox(args) => boxes::sendbox(&args),
         Command::Receivebox(args) => boxes::receivebox(&args),
         Command::Check { file, show } => check::check(&file, show),
+        Command::Doctor { config, json } => boxes::doctor(config.as_deref(), json),
         Command::Keygen { file } => boxes::keygen(&file),
         Command::Supervisor { interface } => boxes::supervisor(&interface),
         Command::Agent => lab::agent(),

@@ -12,11 +12,11 @@ use crate::{Device, Discipline, Error, Handle, QdiscKind};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Features(BTreeSet<&'static str>);
 
-/// All that a plan may have.
-const KINDS: [&str; 9] =
-    ["htb", "pfifo", "bfifo", "sfq", "fq_codel", "pie", "fq_pie", "cake", "dualpi2"];
-
 impl Features {
+    /// All that a plan may have.
+    pub const KINDS: [&str; 9] =
+        ["htb", "pfifo", "bfifo", "sfq", "fq_codel", "pie", "fq_pie", "cake", "dualpi2"];
+
     /// Of a kernel that has `kinds`.
     pub fn of(kinds: &[&'static str]) -> Self {
         Self(kinds.iter().copied().collect())
@@ -38,7 +38,7 @@ impl Features {
                 let lo = Device::find("lo")?;
                 let mut socket = Netlink::open(0)?;
                 let mut found = BTreeSet::new();
-                for kind in KINDS {
+                for kind in Self::KINDS {
                     if tried(&mut socket, &lo, kind)? {
                         found.insert(kind);
                     }

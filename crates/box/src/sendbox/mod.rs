@@ -21,6 +21,7 @@ use forebay_units::Nanos;
 pub use self::kernel::SUPERVISOR;
 pub use self::logs::LogPaths;
 pub use self::tree::plan;
+pub(crate) use self::user::chunks;
 
 use crate::Error;
 use crate::config::{Dataplane, SendboxConfig};

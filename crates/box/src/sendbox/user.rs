@@ -55,6 +55,12 @@ pub(super) fn run(
     sendbox.finish(paths)
 }
 
+/// The chunks that frames of `bundles` need.
+pub(crate) fn chunks(bundles: &[BundleConfig]) -> u32 {
+    let queued: u64 = bundles.iter().map(|b| policy::capacity(&b.policy)).sum();
+    (queued + SPARE_CHUNKS).min(MAX_CHUNKS) as u32
+}
+
 const INSIDE: usize = 0;
 const OUTSIDE: usize = 1;
 
@@ -84,7 +90,7 @@ impl Sendbox {
         configs: Vec<BundleConfig>,
         paths: &LogPaths,
     ) -> Result<Self, Error> {
-        let queued: u64 = configs.iter().map(|b| policy::capacity(&b.policy)).sum();
+        let chunks = chunks(&configs);
         let classifier = Classifier::new(&configs);
         let qdisc = |b: &BundleConfig| {
             let named = |source| Error::Policy { bundle: b.name.clone(), source };
@@ -100,7 +106,7 @@ impl Sendbox {
         let Ports { inside, method, busy_poll } = ports;
         let netdevs = [inside, outside];
         let mtu = netdevs[INSIDE].mtu.max(netdevs[OUTSIDE].mtu);
-        let mut pool = Pool::new((queued + SPARE_CHUNKS).min(MAX_CHUNKS) as u32, mtu)?;
+        let mut pool = Pool::new(chunks, mtu)?;
         Ok(Self {
             logs: Logs::create(paths)?,
             ports: port::open(&netdevs, method, &mut pool)?,

@@ -62,6 +62,12 @@ impl Batch {
         self
     }
 
+    /// Adds what a message has between its header and its attributes.
+    pub(crate) fn fixed(&mut self, bytes: &[u8]) -> &mut Self {
+        self.bytes.extend(bytes);
+        self
+    }
+
     /// Adds an attribute.
     pub(crate) fn attribute(&mut self, kind: u16, value: &[u8]) -> &mut Self {
         self.bytes.extend(((value.len() + 4) as u16).to_ne_bytes());

@@ -1,0 +1,68 @@
+//! What the boxes' programs need.
+
+use forebay_dataplane::Method;
+
+use crate::doctor::facts::Facts;
+use crate::doctor::report::{Check, Role};
+
+const AREA: &str = "BPF";
+
+pub(super) fn checks(facts: &Facts) -> Vec<Check> {
+    let bpf = &facts.bpf;
+    let missing: Vec<&str> =
+        bpf.parts.iter().filter(|(_, there)| !there).map(|(n, _)| *n).collect();
+    let parts = if missing.is_empty() {
+        let all: Vec<&str> = bpf.parts.iter().map(|(name, _)| *name).collect();
+        Check::new(AREA, "parts", all.join(", "))
+    } else {
+        // What that stops is said by the programs that need them, below.
+        Check::new(AREA, "parts", format!("not there: {}", missing.join(", ")))
+            .note("the kernel lacks them, or this process lacks the privileges to try them")
+    };
+    let types = if bpf.types {
+        Check::new(AREA, "types of the kernel", "described")
+    } else {
+        Check::new(AREA, "types of the kernel", "not described").stops(
+            &[Role::SendboxKernel],
+            "a kernel with CONFIG_DEBUG_INFO_BTF is needed (no /sys/kernel/btf/vmlinux); or \
+             dataplane = \"user\"",
+        )
+    };
+    let jit = match bpf.jit {
+        Some(false) => Check::new(AREA, "compiler", "off").note(
+            "programs are interpreted, at several times the cost: sysctl net.core.bpf_jit_enable=1",
+        ),
+        Some(true) => Check::new(AREA, "compiler", "on"),
+        None => Check::new(AREA, "compiler", "always on, or not told"),
+    };
+    vec![
+        parts,
+        types,
+        jit,
+        tried("sight of queues", &bpf.sight, "attached", &[Role::SendboxKernel]),
+        tried("tc's ingress", &bpf.ingress, "attached", &[]),
+        af_xdp(facts),
+    ]
+}
+
+fn tried(what: &str, trial: &Result<(), String>, good: &str, stops: &[Role]) -> Check {
+    match trial {
+        Ok(()) => Check::new(AREA, what, good),
+        Err(why) if stops.is_empty() => Check::new(AREA, what, why)
+            .note("a receivebox then needs an interface whose driver has XDP"),
+        Err(why) => {
+            Check::new(AREA, what, why).stops(stops, "see the line above; or dataplane = \"user\"")
+        }
+    }
+}
+
+fn af_xdp(facts: &Facts) -> Check {
+    let method = facts.plan.as_ref().map_or(Method::Auto, |p| p.method);
+    match &facts.bpf.af_xdp {
+        Ok(how) => Check::new(AREA, "AF_XDP", format!("works on loopback: {how}")),
+        Err(why) if method == Method::Xdp => Check::new(AREA, "AF_XDP", why)
+            .stops(&[Role::SendboxUser], "leave method = \"xdp\" out"),
+        Err(why) => Check::new(AREA, "AF_XDP", why)
+            .note("AF_PACKET stands in: at a higher cost, and frames stop if the sendbox dies"),
+    }
+}

@@ -1,0 +1,63 @@
+//! Asking receiveboxes whether they answer.
+//!
+//! What is sent is the first message of any sendbox: an epoch update that names no session of the
+//! receivebox's. It is answered with an acknowledgement that names one, and changes nothing there (see
+//! `forebay_wire::feedback`).
+
+use std::net::SocketAddr;
+
+use forebay_dataplane::clock;
+use forebay_dataplane::wait::Waiter;
+use forebay_units::Nanos;
+use forebay_wire::EpochSize;
+use forebay_wire::feedback::{BundleId, SendboxChannel, bundle_of};
+
+use super::facts::Reply;
+use crate::channel::Channel;
+use crate::config::BundleConfig;
+use crate::random;
+
+/// How long to wait for answers in all, and after how long to ask again, for datagrams get lost.
+const PATIENCE: Nanos = Nanos::from_secs(1);
+const AGAIN: Nanos = Nanos::from_millis(300);
+
+/// Asks the receivebox of each of `bundles`, from `listen`, where they answer to.
+pub(super) fn ask(listen: SocketAddr, bundles: &[BundleConfig]) -> Vec<Reply> {
+    let channel = match Channel::bind(listen) {
+        Ok(channel) => channel,
+        Err(e) => return vec![Reply::NotAsked(e.to_string()); bundles.len()],
+    };
+    let session = |b: &BundleConfig| {
+        let channel = SendboxChannel::new(BundleId(b.id), &b.key, random::session());
+        (channel, Reply::Silent)
+    };
+    let mut all: Vec<(SendboxChannel, Reply)> = bundles.iter().map(session).collect();
+    let start = clock::now();
+    let mut waiter = Waiter::new([channel.descriptor()]);
+    let mut next = start;
+    loop {
+        let now = clock::now();
+        if now >= start + PATIENCE || all.iter().all(|(_, r)| *r != Reply::Silent) {
+            return all.into_iter().map(|(_, reply)| reply).collect();
+        }
+        if now >= next {
+            next = now + AGAIN;
+            for ((peer, reply), bundle) in all.iter_mut().zip(bundles) {
+                if *reply == Reply::Silent {
+                    channel.send(&peer.update(EpochSize::MAX), bundle.receivebox);
+                }
+            }
+        }
+        waiter.wait_until(next.min(start + PATIENCE));
+        while let Some(datagram) = channel.receive() {
+            let Ok(id) = bundle_of(datagram.bytes()) else { continue };
+            let Some(index) = bundles.iter().position(|b| BundleId(b.id) == id) else { continue };
+            let (peer, reply) = &mut all[index];
+            let after = clock::now().saturating_sub(start);
+            *reply = match peer.receive(datagram.bytes()) {
+                Ok(_) => Reply::Answered { after, from: datagram.from },
+                Err(e) => Reply::Refused(e.to_string()),
+            };
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! `forebay doctor` on this machine, beside what really runs.
+
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::namespace::{needs_root, run};
+use crate::sites::{PROGRAM, Sites, path, until};
+use crate::transfer::Transfers;
+
+/// What it says of the router, and whether it ended with success.
+fn examine(sites: &Sites) -> (Value, bool) {
+    let file = sites.dir.0.join("sendbox.toml");
+    let output = Command::new("ip")
+        .args(["netns", "exec", &sites.router.0, PROGRAM, "doctor", "--json", "--config"])
+        .arg(path(&file))
+        .output()
+        .unwrap();
+    let said = String::from_utf8(output.stdout).unwrap();
+    (serde_json::from_str(&said).unwrap(), output.status.success())
+}
+
+/// The verdict on `what`, and what was found.
+fn check(report: &Value, what: &str) -> (String, String) {
+    let checks = report["checks"].as_array().unwrap();
+    let check = checks.iter().find(|c| c["what"] == what).unwrap_or_else(|| panic!("{report:#}"));
+    let text = |key: &str| check[key].as_str().unwrap().to_owned();
+    (text("verdict"), text("found"))
+}
+
+#[test]
+fn the_doctor_knows_the_machine_and_changes_nothing() {
+    if !needs_root() {
+        return;
+    }
+    let sites = Sites::new("kd");
+    let looks = || {
+        let links = run(&format!("ip -d -n {} link show", sites.router.0));
+        sites.tc("qdisc show {}") + &links
+    };
+    let before = looks();
+    let (report, well) = examine(&sites);
+    assert!(well && report["healthy"] == true, "{report:#}");
+    assert_eq!(report["wanted"], "sendbox_kernel");
+    assert_eq!(check(&report, "tree of queues").0, "ok");
+    assert_eq!(check(&report, "queues of fb-out"), ("ok".into(), "the kernel's own".into()));
+    assert_eq!(check(&report, "sight of queues").0, "ok");
+    assert_eq!(check(&report, "fb-out XDP").0, "ok");
+    let (verdict, found) = check(&report, "b: the receivebox");
+    assert!(verdict == "ok" && found.starts_with("answered after"), "{found}");
+    let to = check(&report, "b: to 10.9.9.3:28317");
+    assert_eq!(to, ("ok".into(), "by fb-out, MTU 1500".into()));
+    assert_eq!(looks(), before);
+
+    // The receivebox was told nothing that it kept: a sendbox finds it as ever.
+    let mut sendbox = sites.sendbox();
+    let transfers = Transfers::start(&sites, 1);
+    until("the rate follows the link", || sites.is_controlled());
+    let (report, well) = examine(&sites);
+    assert!(well, "{report:#}");
+    assert_eq!(check(&report, "queues of fb-out"), ("note".into(), "a sendbox's".into()));
+    assert!(check(&report, "b: the receivebox").1.starts_with("not asked"));
+    sendbox.signal(libc::SIGTERM);
+    transfers.end();
+
+    sites.tc("qdisc add {} root handle 7: pfifo limit 77");
+    let (report, well) = examine(&sites);
+    assert!(!well && report["healthy"] == false, "{report:#}");
+    let queues = check(&report, "queues of fb-out");
+    assert_eq!(queues, ("problem".into(), "somebody else's (pfifo 7:)".into()));
+}
