@@ -46,6 +46,12 @@ impl Handle {
         Self::new(QUEUES + index as u16, 0)
     }
 
+    /// The bundle whose queue this qdisc is, or is a class of.
+    pub fn queue(self) -> Option<usize> {
+        let index = usize::from(self.major().checked_sub(QUEUES)?);
+        (index < MAX_BUNDLES).then_some(index)
+    }
+
     /// Whether a sendbox may have given this name to a qdisc.
     pub fn is_ours(self) -> bool {
         let queues = QUEUES..QUEUES + MAX_BUNDLES as u16;
@@ -107,6 +113,8 @@ mod tests {
         }
         assert!(!Handle::new(0x8001, 0).is_ours() && !Handle::new(1, 0).is_ours());
         assert_eq!(Handle::of_bundle(7).bundle(), Some(7));
+        assert_eq!(Handle::of_queue(7).leaf(0, 3).queue(), Some(7));
+        assert_eq!((Handle::TREE.queue(), Handle::new(0x8001, 0).queue()), (None, None));
         assert_eq!((Handle::TREE.bundle(), Handle::of_queue(7).bundle()), (None, None));
     }
 }

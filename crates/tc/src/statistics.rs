@@ -13,7 +13,7 @@ pub struct Statistics {
     /// Packets that it let out; of super-packets their segments.
     pub packets: u64,
     /// Packets that it refused: those that found the queue full. What an AQM drops later is
-    /// counted by the bundle's own qdisc only.
+    /// counted by the bundle's own qdisc only ([`Tree::drops`](crate::Tree::drops)).
     pub drops: u64,
     /// What waits.
     pub backlog: Bytes,

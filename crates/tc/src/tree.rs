@@ -237,6 +237,29 @@ impl Tree {
         failure.map_or(Ok(()), |f| Err(refused(&self.device, asking, f)))
     }
 
+    /// The packets that each bundle's own qdisc has dropped, by number: those that found it full, and those
+    /// that an AQM dropped after they had waited, which no class counts.
+    ///
+    /// # Errors
+    /// If the kernel does not answer.
+    pub fn drops(&mut self) -> Result<Vec<u64>, Error> {
+        let mut drops = vec![0; self.rates.len()];
+        let index = self.device.index;
+        let mut batch = Batch::default();
+        batch.about(libc::RTM_GETQDISC, libc::NLM_F_DUMP, Tc { index, ..Tc::default() });
+        let failure = self.socket.ask(&mut batch, |message| {
+            // All devices' qdiscs come, whatever is asked for.
+            let ours = message.object().is_some_and(|(tc, _)| tc.index == index);
+            if let Some((handle, counts)) = Statistics::of(message).filter(|_| ours)
+                && let Some(slot) = handle.queue().and_then(|i| drops.get_mut(i))
+            {
+                *slot = counts.drops;
+            }
+        })?;
+        let asking = "asking for the counts of queues".to_owned();
+        failure.map_or(Ok(drops), |f| Err(refused(&self.device, asking, f)))
+    }
+
     /// Takes the tree away. What the kernel sets up by itself comes back, or what was there and was
     /// replaced. A tree that is not there any more is none to take away.
     ///

@@ -263,6 +263,7 @@ impl Sendbox {
         self.bundles.log_summaries();
         // Those of the last tick, if the kernel does not answer any more.
         let _ = self.tree.statistics(&mut self.counts);
+        let drops = self.tree.drops().unwrap_or_default();
         // Before what may fail: no limit is to stay for want of room for a log.
         self.tree.remove()?;
         self.supervisor.map_or(Ok(()), Supervisor::dismiss)?;
@@ -271,7 +272,7 @@ impl Sendbox {
             tracing::warn!("{lost} boundary packets found no room to be reported");
         }
         if let Some(path) = &paths.counters {
-            let counters = account(&self.counts);
+            let counters = account(&self.counts, &drops);
             counters.write(path).map_err(|source| Error::Write { path: path.clone(), source })?;
         }
         self.logs.finish()
@@ -291,10 +292,10 @@ fn rules(policy: &Policy) -> Vec<ClassRule> {
     matches.map(|m| ClassRule { dscp: m.dscp, ports: m.ports, prefixes: m.prefixes }).collect()
 }
 
-/// The account of the bundles' packets, by the counts of their classes.
-fn account(counts: &[Statistics]) -> HopCounters {
+/// The account of the bundles' packets, by the counts of their classes, and what their queues dropped.
+fn account(counts: &[Statistics], drops: &[u64]) -> HopCounters {
     let sum = |of: fn(&Statistics) -> u64| counts.iter().map(of).sum::<u64>();
-    let (sent, policy_drops, queued) = (sum(|c| c.packets), sum(|c| c.drops), sum(|c| c.queued));
+    let (sent, policy_drops, queued) = (sum(|c| c.packets), drops.iter().sum(), sum(|c| c.queued));
     HopCounters {
         hop: "sendbox".to_owned(),
         received: sent + policy_drops + queued,

@@ -177,6 +177,39 @@ fn a_restart_adopts_what_is_there_with_all_that_waits() {
     });
 }
 
+/// What found no room; where the kernel has AQMs, what they drop later is in this count alone.
+#[test]
+fn drops_are_counted_by_each_bundle_s_own_queue() {
+    if !needs_root() {
+        return;
+    }
+    let network = Network::new();
+    let far = network.far_socket("10.9.0.2:9");
+    network.within(|| {
+        // Another device's queues of these names are no business of this one's.
+        let other = network.ip("link add other type veth peer name beyond");
+        assert_eq!(other, "");
+        network.tc("qdisc add dev other root handle 1001: pfifo limit 3");
+        let mut tree = install(&[&[fifo(4)], &[fifo(4)]]);
+        let socket = UdpSocket::bind("10.9.0.1:0").unwrap();
+        socket.send_to(&[0; 100], "10.9.0.2:9").unwrap();
+        far.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+        far.recv(&mut [0; 2_000]).unwrap();
+        tree.set_rate(0, Some(Rate::from_bps(1_000)));
+        tree.flush().unwrap();
+        for _ in 0..20 {
+            // A full queue is an error here, since the sender is on this machine.
+            let _ = socket.send_to(&[0; 1_000], "10.9.0.2:9");
+        }
+        let mut counts = Vec::new();
+        tree.statistics(&mut counts).unwrap();
+        let drops = tree.drops().unwrap();
+        assert!(drops[0] >= 15, "four wait and one may go at once: {drops:?}");
+        assert_eq!(drops, [counts[0].drops, 0]);
+        tree.remove().unwrap();
+    });
+}
+
 /// Ends what waits for it, in whatever way this goes.
 struct Stop<'a>(&'a AtomicBool);
 
