@@ -195,6 +195,15 @@ static __always_inline int fb_parse_ipv6(void *data, void *data_end, struct fb_h
 	return 1;
 }
 
+// The bytes of the packet in a frame of `len`, its link-layer header included. What follows the packet
+// is padding to Ethernet's minimum (IEEE 802.3, 3.2.8), which a NIC adds where no program sees it.
+static __always_inline __u32 fb_packet_len(const struct fb_headers *h, __u32 len)
+{
+	__u32 end = (__u32)h->transport_offset + h->transport_len;
+
+	return end < len ? end : len;
+}
+
 // Parses the IP packet whose header is at `network_offset`, at most 22. Returns 1, or 0 if it is
 // malformed or cut short in its IP headers.
 static __always_inline int fb_parse_ip(void *data, void *data_end, __u32 network_offset,

@@ -24,7 +24,9 @@ int fb_ingress(struct __sk_buff *ctx)
 	if (!(bundle = bundle_of(&look->headers)))
 		return TC_ACT_UNSPEC;
 	// The context that a tc program is given is the packet itself.
-	if (size && (skb = fb_look_copy(look, ctx)))
+	if (!size)
+		len = fb_packet_len(&look->headers, len);
+	else if ((skb = fb_look_copy(look, ctx)))
 		fb_look_segments(look, skb, len, size);
 	fb_look_count(look, len, *bundle);
 	return TC_ACT_UNSPEC;

@@ -22,7 +22,7 @@ int fb_receivebox(struct xdp_md *ctx)
 	if (!c || !epoch)
 		return XDP_PASS;
 
-	__u64 len = end - data;
+	__u64 len = fb_packet_len(&h, end - data);
 	s.bytes = __sync_fetch_and_add(&c->bytes, len) + len;
 	s.packets = __sync_fetch_and_add(&c->packets, 1) + 1;
 	s.epoch = *epoch;

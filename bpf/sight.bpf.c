@@ -129,6 +129,8 @@ int fb_sight(struct bpf_raw_tracepoint_args *ctx)
 	__u32 size = BPF_CORE_READ(fb_shared(skb), gso_size);
 	if (size)
 		fb_look_segments(look, skb, len, size);
+	else
+		len = fb_packet_len(&look->headers, len);
 	offered->bundle = *bundle;
 	offered->packets = look->segments;
 	offered->bytes = fb_look_count(look, len, offered->bundle);

@@ -16,6 +16,8 @@ pub struct Packet {
     marked: bool,
     /// When it came in.
     pub arrived: Nanos,
+    /// The bytes that both boxes count: the frame's without what pads it.
+    pub counted: Bytes,
     /// Where it came from: a bundle's index, or a port's.
     pub source: u8,
     /// What the two boxes know it by, if its headers tell it apart from others.
@@ -26,7 +28,9 @@ impl Packet {
     /// A packet that came in at `arrived`. Without headers (it is no IP packet) it is in the flow of
     /// all such packets and cannot be marked.
     pub fn new(frame: Frame, headers: Option<&Headers>, arrived: Nanos) -> Self {
+        let len = frame.len();
         Self {
+            counted: Bytes(headers.map_or(len, |h| h.packet_len(len)) as u64),
             frame,
             flow_hash: headers.map_or(0, Headers::flow_hash),
             ecn: headers.map_or(Ecn::NotEct, |h| ecn(h.ecn)),

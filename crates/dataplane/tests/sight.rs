@@ -12,6 +12,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 
 use forebay_dataplane::kernel::Sight;
 use forebay_dataplane::{BundleRule, Counts, Hook, Netdev, Sample, Sampler, clock};
+use forebay_units::Bytes;
 use namespace::{needs_root, run, within};
 use sites::{FROM, Sites, TO, host, prefixes};
 
@@ -109,6 +110,31 @@ fn what_leaves_is_what_arrives_with_tso_on_and_off() {
         assert!(tc.fingerprints() == xdp.fingerprints(), "TSO {tso}: XDP and tc");
         let last = left.samples.iter().map(|s| s.counts.bytes).max();
         assert_eq!(last, Some(left.counts.bytes), "samples say what had left");
+    }
+}
+
+/// A router takes padding off, as every NIC puts it on: what leaves with it arrives without, and is the
+/// same packet.
+#[test]
+fn padding_is_counted_nowhere() {
+    if !needs_root() {
+        return;
+    }
+    let sites = Sites::new();
+    // The router's address is known once something was sent.
+    for version in [0, 1] {
+        sites.udp(host(version), 4000..4001, 100, 0);
+    }
+    let (left, arrived) = observe(&sites, &[Hook::Xdp, Hook::Tc], |sites| {
+        for version in [0, 1] {
+            sites.padded(version, 4, 18);
+        }
+    });
+    let bytes = [20, 40].map(|ip| 14 + ip + 8 + 4).iter().sum();
+    assert_eq!(left.counts, Counts { bytes: Bytes(bytes), packets: 2 });
+    for seen in &arrived {
+        assert_eq!(seen.counts, left.counts);
+        assert!(seen.fingerprints() == left.fingerprints());
     }
 }
 

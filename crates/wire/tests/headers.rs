@@ -61,6 +61,28 @@ fn every_field_of_an_ipv6_packet() {
 }
 
 #[test]
+fn padding_is_no_part_of_a_packet() {
+    // A bare acknowledgement in 54 bytes is 60 on a wire.
+    let mut ack = frame("ipv4-tcp-ttl-ecn-dscp-changed");
+    ack[16..18].copy_from_slice(&40_u16.to_be_bytes());
+    ack.resize(60, 0);
+    let Ok(Frame::Ip(headers)) = Frame::parse(&ack) else { panic!("a packet") };
+    assert_eq!((headers.packet_len(60), headers.packet_len(54)), (54, 54));
+    // What is cut short is no longer than it is.
+    assert_eq!(headers.packet_len(50), 50);
+    // A tag is a part, and so are extension headers.
+    let tagged = headers_of("vlan-in-vlan");
+    assert_eq!(tagged.0.packet_len(9_000), tagged.1);
+    let extended = headers_of("ipv6-three-extensions-udp");
+    assert_eq!(extended.0.packet_len(9_000), 14 + 40 + 48 + 8 + 101);
+}
+
+/// The headers of a vector, and the length of its frame, which has no padding.
+fn headers_of(name: &str) -> (Headers, usize) {
+    (headers(name), frame(name).len())
+}
+
+#[test]
 fn fragments() {
     let first = headers("ipv6-fragment-first");
     assert_eq!(first.fragment, Some(Fragment { offset: 0, more: true }));

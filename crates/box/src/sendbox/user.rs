@@ -219,7 +219,7 @@ impl Sendbox {
             let packet = queue.dequeue(now, &mut |p, r| drops.take(p, r));
             self.policy_drops += drops.finish()?;
             if let Some(packet) = packet {
-                self.bundles.get_mut(index).on_sent(now, packet.len(), packet.fingerprint);
+                self.bundles.get_mut(index).on_sent(now, packet.counted, packet.fingerprint);
                 self.marked += u64::from(packet.is_marked());
                 self.logs.packet(&record(now, &packet, Fate::Sent))?;
                 self.out[OUTSIDE].push_back(packet.into_frame(&mut self.pool));

@@ -62,8 +62,8 @@ impl Sampler {
             _ => None,
         };
         let after = match packet {
-            Some(_) => Counts {
-                bytes: Bytes(before.bytes.0 + frame.len() as u64),
+            Some(h) => Counts {
+                bytes: Bytes(before.bytes.0 + h.packet_len(frame.len()) as u64),
                 packets: before.packets + 1,
             },
             None => before,

@@ -4,10 +4,10 @@
 
 use std::io::{Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use forebay_dataplane::clock;
+use forebay_dataplane::{Netdev, clock};
 use forebay_units::Nanos;
 use ipnet::IpNet;
 
@@ -77,6 +77,40 @@ impl Sites {
         assert_eq!(reader.join().unwrap(), len);
     }
 
+    /// Sends a datagram of `len` bytes in a frame with `padding` more at its end.
+    pub(crate) fn padded(&self, version: usize, len: u8, padding: usize) {
+        let mac = |namespace: &str, device: &'static str| {
+            within(namespace, move || Netdev::find(device).unwrap().mac)
+        };
+        let ethertype = [[8, 0], [0x86, 0xdd]][version];
+        let mut frame = mac(&self.router.0, "fbl").to_vec();
+        frame.extend(mac(&self.from.0, "eth0"));
+        frame.extend(ethertype);
+        match version {
+            0 => {
+                let mut ip = [0x45, 0, 0, 28 + len, 0x12, 0x34, 0x40, 0, 64, 17, 0, 0];
+                let addresses = [10, 9, 1, 2, 10, 9, 2, 2];
+                let words = |b: &[u8]| -> u32 {
+                    b.chunks(2).map(|w| u32::from(w[0]) << 8 | u32::from(w[1])).sum()
+                };
+                let sum = words(&ip) + words(&addresses);
+                let sum = !(sum + (sum >> 16)) as u16;
+                ip[10..].copy_from_slice(&sum.to_be_bytes());
+                frame.extend([&ip[..], &addresses].concat());
+            }
+            _ => {
+                frame.extend([0x60, 0, 0, 0, 0, 8 + len, 17, 64]);
+                for address in ["fd09:1::2", "fd09:2::2"] {
+                    frame.extend(address.parse::<std::net::Ipv6Addr>().unwrap().octets());
+                }
+            }
+        }
+        // From port 7 to port 9, and no checksum, which no router looks at.
+        frame.extend([0, 7, 0, 9, 0, 8 + len, 0, 0]);
+        frame.resize(frame.len() + usize::from(len) + padding, 0x5a);
+        within(&self.from.0, move || send_raw("eth0", &frame));
+    }
+
     /// Sends a datagram to each of `ports`, in segments of `segment` bytes where that is not zero.
     pub(crate) fn udp(
         &self,
@@ -123,5 +157,24 @@ pub(crate) fn until(mut done: impl FnMut() -> bool) {
     while !done() {
         assert!(clock::now() < patience, "it did not happen");
         std::thread::yield_now();
+    }
+}
+
+/// Sends a frame as it is, from this thread's namespace.
+fn send_raw(device: &str, frame: &[u8]) {
+    let index = Netdev::find(device).unwrap().index as i32;
+    // SAFETY: a packet socket of our own, an address that is valid and as long as is said, and a frame
+    // that is valid for reading.
+    unsafe {
+        let fd = libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0);
+        assert!(fd >= 0, "{}", std::io::Error::last_os_error());
+        let socket = OwnedFd::from_raw_fd(fd);
+        let mut to: libc::sockaddr_ll = std::mem::zeroed();
+        to.sll_family = libc::AF_PACKET as u16;
+        to.sll_ifindex = index;
+        let (at, length) = ((&raw const to).cast(), size_of_val(&to) as u32);
+        let sent =
+            libc::sendto(socket.as_raw_fd(), frame.as_ptr().cast(), frame.len(), 0, at, length);
+        assert_eq!(sent, frame.len() as isize, "{}", std::io::Error::last_os_error());
     }
 }

@@ -101,6 +101,13 @@ impl Headers {
     pub fn has_transport(&self) -> bool {
         self.fragment.is_none_or(|f| f.offset == 0)
     }
+
+    /// The bytes of the packet in a frame of `frame` bytes, its link-layer header included: what a bundle
+    /// is counted by. What follows the packet is padding to Ethernet's minimum (IEEE 802.3, 3.2.8),
+    /// which a NIC adds where its own machine does not see it and the next one does.
+    pub fn packet_len(&self, frame: usize) -> usize {
+        frame.min(usize::from(self.transport_offset) + usize::from(self.transport_len))
+    }
 }
 
 /// Why a frame that should be an IP packet is none. A box forwards such a frame untouched: whether
