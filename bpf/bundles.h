@@ -37,6 +37,7 @@ struct sample {
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1); // set to the number of bundles before loading
+	__uint(map_flags, BPF_F_MMAPABLE); // read at every tick, without a system call
 	__type(key, __u32);
 	__type(value, struct counts);
 } counts SEC(".maps");

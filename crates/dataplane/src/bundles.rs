@@ -2,16 +2,19 @@
 //! at both boxes (`bpf/bundles.h`).
 
 use std::cell::RefCell;
+use std::io;
 use std::net::Ipv4Addr;
-use std::os::fd::RawFd;
+use std::os::fd::{AsFd, AsRawFd, RawFd};
+use std::ptr::NonNull;
 use std::rc::Rc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use forebay_units::{Bytes, Nanos};
 use ipnet::IpNet;
-use libbpf_rs::{MapCore, MapFlags, Object, OpenObject, RingBuffer, RingBufferBuilder};
+use libbpf_rs::{Map, MapCore, MapFlags, Object, OpenObject, RingBuffer, RingBufferBuilder};
 
 use crate::bpf;
-use crate::error::Error;
+use crate::error::{Error, last};
 
 /// Prefixes that a trie holds.
 pub const MAX_PREFIXES: usize = 65_536;
@@ -60,6 +63,7 @@ struct RawSample {
 pub(crate) struct Bundles {
     ring: RingBuffer<'static>,
     waiting: Rc<RefCell<Vec<Sample>>>,
+    counts: View,
     pub(crate) object: Object,
 }
 
@@ -87,7 +91,8 @@ impl Bundles {
             builder.add(&samples, take).map_err(wrap)?;
             builder.build().map_err(wrap)?
         };
-        Ok(Self { ring, waiting, object })
+        let counts = View::new(&bpf::map(&object, "counts")?)?;
+        Ok(Self { ring, waiting, counts, object })
     }
 
     /// A descriptor that becomes readable when samples have come.
@@ -109,12 +114,10 @@ impl Bundles {
     }
 
     pub(crate) fn counts(&self, bundle: usize) -> Result<Counts, Error> {
-        let key = (bundle as u32).to_ne_bytes();
-        let mut raw = [0; 16];
-        bpf::map(&self.object, "counts")?
-            .lookup_into(&key, &mut raw, MapFlags::ANY)
-            .map_err(|e| Error::bpf("reading a bundle's counts", e))?;
-        Ok(Counts { bytes: Bytes(u64_at(&raw, 0)), packets: u64_at(&raw, 8) })
+        self.counts.get(bundle).ok_or_else(|| {
+            let source = io::Error::from(io::ErrorKind::NotFound);
+            Error::System { what: format!("reading the counts of bundle {bundle}"), source }
+        })
     }
 
     /// Samples that found the ring full.
@@ -123,6 +126,51 @@ impl Bundles {
             .lookup_percpu(&0u32.to_ne_bytes(), MapFlags::ANY)
             .map_err(|e| Error::bpf("reading the count of lost samples", e))?;
         Ok(each_cpu.unwrap_or_default().iter().map(|raw| u64_at(raw, 0)).sum())
+    }
+}
+
+/// `struct counts` of bpf/bundles.h for each bundle, where the kernel keeps them.
+struct View {
+    first: NonNull<[AtomicU64; 2]>,
+    len: usize,
+}
+
+impl View {
+    fn new(map: &Map<'_>) -> Result<Self, Error> {
+        let len =
+            map.info().map_err(|e| Error::bpf("asking for a map's size", e))?.info.max_entries;
+        let len = len as usize;
+        // SAFETY: a fresh mapping of the kernel's memory, for reading; no existing memory is touched.
+        let first = unsafe {
+            let (fd, size) = (map.as_fd().as_raw_fd(), len * size_of::<[AtomicU64; 2]>());
+            libc::mmap(std::ptr::null_mut(), size, libc::PROT_READ, libc::MAP_SHARED, fd, 0)
+        };
+        if first == libc::MAP_FAILED {
+            return Err(last("mapping the bundles' counts"));
+        }
+        let first =
+            NonNull::new(first.cast()).ok_or_else(|| last("mapping the bundles' counts"))?;
+        Ok(Self { first, len })
+    }
+
+    fn get(&self, bundle: usize) -> Option<Counts> {
+        if bundle >= self.len {
+            return None;
+        }
+        // SAFETY: within the mapping, which is page-aligned, lives as long as this, and changes only by
+        // the kernel's atomic additions.
+        let [bytes, packets] = unsafe { self.first.add(bundle).as_ref() };
+        let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        Some(Counts { bytes: Bytes(read(bytes)), packets: read(packets) })
+    }
+}
+
+impl Drop for View {
+    fn drop(&mut self) {
+        // SAFETY: the mapping that `new` made, of that size; nothing refers to it any more.
+        unsafe {
+            libc::munmap(self.first.as_ptr().cast(), self.len * size_of::<[AtomicU64; 2]>());
+        }
     }
 }
 

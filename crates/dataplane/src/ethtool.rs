@@ -128,7 +128,7 @@ mod tests {
     fn loopback_says_what_it_does_and_nonsense_nothing() {
         // Every kernel's loopback segments in software.
         assert!(features("lo").contains(&Feature::Gso));
-        assert!(!features("lo").contains(&Feature::MangledIds));
+        assert!(!features("lo").contains(&Feature::Lro));
         assert_eq!(receive_queues("lo"), 1);
         assert!(features("no-such-port").is_empty());
     }
