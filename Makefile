@@ -10,12 +10,13 @@ AS_ROOT := $(if $(SUDO),CARGO_TARGET_$(HOST)_RUNNER='sudo -E')
 BINARY := target/release/forebay
 DEMO_FLAGS ?=
 
-.PHONY: demo build setup test lint unit network fuzz bench deny clean help
+.PHONY: demo build setup test lint unit network fuzz bench bench-dataplane deny clean help
 
 help:
 	@echo 'make demo     build, then show a queue move on this machine (needs root for namespaces)'
 	@echo 'make test     everything that CI runs'
 	@echo 'make bench    the benchmarks'
+	@echo 'make bench-dataplane   CPU per forwarded gigabit, as ratios (needs root, and a quiet machine)'
 	@echo 'make fuzz     each parser for RUNS inputs (default 1000000); installs cargo-fuzz'
 	@echo 'make deny     licences and sources of all dependencies; installs cargo-deny'
 
@@ -54,6 +55,10 @@ fuzz:
 
 bench: setup
 	$(CARGO) bench --workspace
+
+BENCH_FLAGS ?= --rounds 7 --seconds 4
+bench-dataplane: setup
+	$(AS_ROOT) $(CARGO) bench -p forebay --bench dataplane -- $(BENCH_FLAGS)
 
 deny:
 	@command -v cargo-deny >/dev/null || $(CARGO) install --locked cargo-deny
