@@ -195,7 +195,7 @@ fn capabilities_are_missed_by_name() {
 fn frames_must_fit_into_what_may_be_locked() {
     let of = |limit, bit: u32, role| {
         let mut facts = planned(role);
-        (facts.memlock, facts.capabilities) = (Some(limit), u64::MAX & !(1 << bit));
+        (facts.memlock, facts.capabilities) = (Some(limit), !(1_u64 << bit));
         facts
     };
     only(&of(8 << 20, 14, Role::SendboxUser), Verdict::Problem, "locked memory");
