@@ -30,6 +30,14 @@ pub enum Error {
         /// What is wrong.
         source: forebay_queue::ConfigError,
     },
+    /// A queue of the kernel's, which this dataplane does not have.
+    #[error("bundle {bundle}: {source}")]
+    NotOwn {
+        /// The bundle's name.
+        bundle: String,
+        /// Which.
+        source: crate::config::NotOwn,
+    },
     /// The controller does not take its settings.
     #[error("bundle {bundle}: {source}")]
     Control {
@@ -59,7 +67,11 @@ impl Error {
     /// wrong, 1 for the rest.
     pub fn exit_code(&self) -> u8 {
         match self {
-            Self::Config(_) | Self::Policy { .. } | Self::Control { .. } | Self::Listen { .. } => 2,
+            Self::Config(_)
+            | Self::Policy { .. }
+            | Self::NotOwn { .. }
+            | Self::Control { .. }
+            | Self::Listen { .. } => 2,
             _ => 1,
         }
     }

@@ -125,7 +125,8 @@ fn fq_codel_limit(limit: Option<LimitValue>) -> u32 {
     limit.map_or(fq_codel::Config::default().limit, in_packets)
 }
 
-fn in_packets(limit: LimitValue) -> u32 {
+/// A limit where a discipline counts packets only: at least one.
+pub fn in_packets(limit: LimitValue) -> u32 {
     let packets = match limit {
         LimitValue::Packets(n) => return n as u32,
         LimitValue::Bytes(b) => b.0.div_ceil(FRAME.0),

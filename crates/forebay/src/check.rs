@@ -3,10 +3,11 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use forebay_box::config::{ReceiveboxConfig, SendboxConfig};
+use forebay_box::config::{Dataplane, ReceiveboxConfig, SendboxConfig};
 use forebay_box::{Error, sendbox};
-use forebay_config::{ConfigError, load};
+use forebay_config::load;
 use forebay_lab::scenario;
+use forebay_tc::Features;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
@@ -35,18 +36,18 @@ pub(crate) fn check(file: &Path, show: bool) -> ExitCode {
             println!("{}: a good {what}", file.display());
             ExitCode::SUCCESS
         }
-        Err(e) => fail(&e, 2),
+        Err(e) => fail(&e, e.exit_code()),
     }
 }
 
 /// The tree of the kernel's queues of the sendbox at `file`.
 fn queues(file: &Path) -> Result<String, Error> {
     let config = SendboxConfig::load(file)?;
-    let features = forebay_tc::Features::probe()?;
+    let features = Features::probe()?;
     Ok(sendbox::plan(&config.bundles, &features)?.to_string())
 }
 
-fn describe(file: &Path) -> Result<String, ConfigError> {
+fn describe(file: &Path) -> Result<String, Error> {
     let (outline, _) = load::<Outline>(file)?;
     if outline.receivebox.is_some() {
         let config = ReceiveboxConfig::load(file)?;
@@ -59,7 +60,15 @@ fn describe(file: &Path) -> Result<String, ConfigError> {
         return Ok(format!("experiment of {}", count(runs, "run")));
     }
     let config = SendboxConfig::load(file)?;
-    Ok(format!("sendbox with {}", count(config.bundles.len(), "bundle")))
+    let what = format!("sendbox with {}", count(config.bundles.len(), "bundle"));
+    let Dataplane::Kernel { .. } = config.dataplane else { return Ok(what) };
+    match Features::probe() {
+        Ok(features) => sendbox::plan(&config.bundles, &features).map(|_| what),
+        Err(forebay_tc::Error::Permission(_)) => {
+            Ok(format!("{what}, if the kernel has its queues: only root can look"))
+        }
+        Err(e) => Err(e.into()),
+    }
 }
 
 fn count(n: usize, what: &str) -> String {

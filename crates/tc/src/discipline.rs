@@ -1,6 +1,7 @@
 use std::fmt;
 
 use forebay_units::{Bytes, Nanos};
+use serde::Deserialize;
 
 use crate::netlink::Batch;
 
@@ -43,7 +44,7 @@ pub enum Discipline {
     /// Flow queueing with PIE.
     FqPie {
         /// Packets that may wait, all flows together.
-        limit: u32,
+        limit: Option<u32>,
         /// The delay to hold.
         target: Option<Nanos>,
         /// As in [`Discipline::FqCodel`].
@@ -51,16 +52,91 @@ pub enum Discipline {
     },
     /// CAKE, which does not pace here: the bundle's class does.
     Cake {
+        /// Memory that what waits may take.
+        memory: Option<Bytes>,
         /// The round-trip time that its AQM is made for.
         rtt: Option<Nanos>,
+        /// Between whom it is fair.
+        flows: Option<CakeFlows>,
+        /// Which queues of their own packets have by their DSCP.
+        diffserv: Option<CakeDiffserv>,
     },
     /// The coupled dual-queue AQM (RFC 9332).
     DualPi2 {
-        /// Packets that may wait.
-        limit: u32,
+        /// Packets that may wait, in both queues together.
+        limit: Option<u32>,
         /// The delay to hold in the classic queue.
         target: Option<Nanos>,
     },
+}
+
+/// Between whom CAKE is fair, with the kernel's numbers (`CAKE_FLOW_*`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[repr(u32)]
+pub enum CakeFlows {
+    /// Nobody: one queue.
+    Flowblind = 0,
+    /// Source addresses.
+    Srchost = 1,
+    /// Destination addresses.
+    Dsthost = 2,
+    /// Pairs of addresses.
+    Hosts = 3,
+    /// Flows.
+    Flows = 4,
+    /// Flows, and source addresses above them.
+    DualSrchost = 5,
+    /// Flows, and destination addresses above them.
+    DualDsthost = 6,
+    /// Flows, and addresses of both kinds above them.
+    TripleIsolate = 7,
+}
+
+/// Which packets CAKE keeps apart by their DSCP, with the kernel's numbers (`CAKE_DIFFSERV_*`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[repr(u32)]
+pub enum CakeDiffserv {
+    /// Bulk, best effort, voice.
+    Diffserv3 = 0,
+    /// Bulk, best effort, video, voice.
+    Diffserv4 = 1,
+    /// Eight classes.
+    Diffserv8 = 2,
+    /// None: all are equal.
+    Besteffort = 3,
+    /// Eight, by the old precedence bits.
+    Precedence = 4,
+}
+
+impl CakeFlows {
+    /// `tc`'s name of it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Flowblind => "flowblind",
+            Self::Srchost => "srchost",
+            Self::Dsthost => "dsthost",
+            Self::Hosts => "hosts",
+            Self::Flows => "flows",
+            Self::DualSrchost => "dual-srchost",
+            Self::DualDsthost => "dual-dsthost",
+            Self::TripleIsolate => "triple-isolate",
+        }
+    }
+}
+
+impl CakeDiffserv {
+    /// `tc`'s name of it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Diffserv3 => "diffserv3",
+            Self::Diffserv4 => "diffserv4",
+            Self::Diffserv8 => "diffserv8",
+            Self::Besteffort => "besteffort",
+            Self::Precedence => "precedence",
+        }
+    }
 }
 
 /// How much a fifo holds.
@@ -91,9 +167,14 @@ impl Discipline {
     }
 
     /// Whether attribute `kind` is a time that the kernel keeps in units of its own, and says a
-    /// microsecond less of: CoDel's, in 1024 ns.
+    /// microsecond less of: CoDel's, in 1024 ns, and PIE's, in 64 ns.
     pub(crate) const fn rounds(&self, kind: u16) -> bool {
-        matches!(self, Self::FqCodel { .. }) && matches!(kind, 1 | 3)
+        match self {
+            Self::FqCodel { .. } => matches!(kind, 1 | 3),
+            Self::Pie { .. } => kind == 1,
+            Self::FqPie { .. } => kind == 3,
+            _ => false,
+        }
     }
 
     /// Writes its settings as `linux/pkt_sched.h` has them: for the old disciplines a structure, for
@@ -133,12 +214,24 @@ impl Discipline {
                 &[(1, micros(target)), (2, Some(limit)), (6, Some(ecn.into()))]
             }
             Self::FqPie { limit, target, ecn } => {
-                &[(1, Some(limit)), (3, micros(target)), (10, Some(ecn.into()))]
+                &[(1, limit), (3, micros(target)), (10, Some(ecn.into()))]
             }
-            Self::Cake { rtt } => &[(7, micros(rtt))],
-            Self::DualPi2 { limit, target } => &[(1, Some(limit)), (3, micros(target))],
+            Self::Cake { memory, rtt, flows, diffserv } => &[
+                (3, diffserv.map(|d| d as u32)),
+                (5, flows.map(|f| f as u32)),
+                (7, micros(rtt)),
+                // What is to be reached within a round trip is a twentieth of it, as with `tc`: the
+                // kernel does not follow by itself.
+                (8, micros(rtt).map(|t| (t / 20).max(1))),
+                (10, memory.map(|b| u32::try_from(b.0).unwrap_or(u32::MAX))),
+            ],
+            Self::DualPi2 { limit, target } => &[(1, limit), (3, micros(target))],
         };
         batch.nest(TCA_OPTIONS, |batch| {
+            if let Self::Cake { .. } = self {
+                // No rate of its own.
+                batch.attribute(2, &0u64.to_ne_bytes());
+            }
             for &(kind, value) in settings {
                 if let Some(value) = value {
                     batch.number(kind, value);
@@ -174,18 +267,32 @@ impl fmt::Display for Discipline {
                 setting(f, "interval", interval)?;
                 marks(f, ecn)
             }
-            Self::Pie { limit, target, ecn } | Self::FqPie { limit, target, ecn } => {
+            Self::Pie { limit, target, ecn } => {
                 write!(f, " limit {limit} packets")?;
                 setting(f, "target", target)?;
                 marks(f, ecn)
             }
-            Self::Cake { rtt } => setting(f, "rtt", rtt),
+            Self::FqPie { limit, target, ecn } => {
+                packets(f, limit)?;
+                setting(f, "target", target)?;
+                marks(f, ecn)
+            }
+            Self::Cake { memory, rtt, flows, diffserv } => {
+                memory.map_or(Ok(()), |b| write!(f, " memory {} bytes", b.0))?;
+                setting(f, "rtt", rtt)?;
+                flows.map_or(Ok(()), |flows| write!(f, " {}", flows.name()))?;
+                diffserv.map_or(Ok(()), |diffserv| write!(f, " {}", diffserv.name()))
+            }
             Self::DualPi2 { limit, target } => {
-                write!(f, " limit {limit} packets")?;
+                packets(f, limit)?;
                 setting(f, "target", target)
             }
         }
     }
+}
+
+fn packets(f: &mut fmt::Formatter<'_>, limit: Option<u32>) -> fmt::Result {
+    limit.map_or(Ok(()), |n| write!(f, " limit {n} packets"))
 }
 
 fn setting(f: &mut fmt::Formatter<'_>, name: &str, time: Option<Nanos>) -> fmt::Result {
@@ -199,6 +306,7 @@ fn marks(f: &mut fmt::Formatter<'_>, ecn: bool) -> fmt::Result {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::netlink::{Attributes, u32_at};
 
     /// The attribute alone, after the header of the message that it stands in.
     fn encoded(discipline: Discipline) -> Vec<u8> {
@@ -225,12 +333,53 @@ mod tests {
                 0, 1, 0, 0, 0
             ]
         );
-        assert_eq!(encoded(Discipline::Cake { rtt: None }), [4, 0, 2, 0x80]);
         let bytes = encoded(Discipline::Sfq { limit: 1250, perturb: ms(10_500) });
         // `struct tc_sfq_qopt_v1`: 48 bytes and six counters of 4.
         assert_eq!(bytes.len(), 4 + 72);
         let word = |i: usize| u32::from_ne_bytes(bytes[4 + 4 * i..8 + 4 * i].try_into().unwrap());
         assert_eq!((0..8).map(word).collect::<Vec<_>>(), [0, 10, 1250, 1024, 1024, 127, 0, 0]);
+    }
+
+    /// The nested attributes, each with its number and its value in 32 bits.
+    fn attributes(discipline: Discipline) -> Vec<(u16, u32)> {
+        let bytes = encoded(discipline);
+        assert_eq!(bytes[2..4], [2, 0x80]);
+        let read = Attributes(&bytes[4..]);
+        read.map(|(kind, value)| (kind, u32_at(value, 0).unwrap())).collect()
+    }
+
+    /// The numbers are those of `enum`s in `linux/pkt_sched.h`: CAKE's and FQ-PIE's of Linux 6.12,
+    /// DualPI2's of 6.17.
+    #[test]
+    fn what_only_the_kernel_has_as_the_kernel_reads_it() {
+        let (ms, limit) = (|n| Some(Nanos::from_millis(n)), Some(1_000));
+        let cake = Discipline::Cake {
+            memory: Some(Bytes(0x0060_0000)),
+            rtt: ms(50),
+            flows: Some(CakeFlows::DualSrchost),
+            diffserv: Some(CakeDiffserv::Besteffort),
+        };
+        assert_eq!(
+            encoded(cake),
+            [
+                &[56, 0, 2, 0x80][..],
+                &[12, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0], // the rate, in 64 bits
+                &[8, 0, 3, 0, 3, 0, 0, 0],
+                &[8, 0, 5, 0, 5, 0, 0, 0],
+                &[8, 0, 7, 0, 0x50, 0xc3, 0, 0], // 50 000 us
+                &[8, 0, 8, 0, 0xc4, 9, 0, 0],    // 2500 us
+                &[8, 0, 10, 0, 0, 0, 0x60, 0],
+            ]
+            .concat()
+        );
+        let cake = Discipline::Cake { memory: None, rtt: None, flows: None, diffserv: None };
+        assert_eq!(attributes(cake), [(2, 0)]);
+        let fq_pie = Discipline::FqPie { limit, target: ms(15), ecn: true };
+        assert_eq!(attributes(fq_pie), [(1, 1_000), (3, 15_000), (10, 1)]);
+        let fq_pie = Discipline::FqPie { limit: None, target: None, ecn: false };
+        assert_eq!(attributes(fq_pie), [(10, 0)]);
+        let dualpi2 = Discipline::DualPi2 { limit, target: ms(20) };
+        assert_eq!(attributes(dualpi2), [(1, 1_000), (3, 20_000)]);
     }
 
     #[test]
@@ -239,11 +388,19 @@ mod tests {
         let said = [
             (Discipline::Fifo { limit: FifoLimit::Bytes(Bytes(9)) }, "bfifo limit 9 bytes"),
             (
-                Discipline::FqPie { limit: 7, target: ms(15), ecn: false },
+                Discipline::FqPie { limit: Some(7), target: ms(15), ecn: false },
                 "fq_pie limit 7 packets target 15.000 ms noecn",
             ),
-            (Discipline::Cake { rtt: ms(50) }, "cake rtt 50.000 ms"),
-            (Discipline::DualPi2 { limit: 7, target: None }, "dualpi2 limit 7 packets"),
+            (
+                Discipline::Cake {
+                    memory: Some(Bytes(9)),
+                    rtt: ms(50),
+                    flows: Some(CakeFlows::Hosts),
+                    diffserv: Some(CakeDiffserv::Diffserv4),
+                },
+                "cake memory 9 bytes rtt 50.000 ms hosts diffserv4",
+            ),
+            (Discipline::DualPi2 { limit: None, target: ms(1) }, "dualpi2 target 1.000 ms"),
         ];
         for (discipline, text) in said {
             assert_eq!(discipline.to_string(), text);

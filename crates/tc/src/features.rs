@@ -6,6 +6,7 @@ use std::thread;
 
 use crate::encode::{self, CREATE};
 use crate::netlink::{Batch, Netlink};
+use crate::plan::stands_in;
 use crate::{Device, Discipline, Error, Handle, QdiscKind};
 
 /// The queueing disciplines that a kernel has.
@@ -54,6 +55,17 @@ impl Features {
         self.0.iter().copied()
     }
 
+    /// Whether packets can wait by `discipline`, or by what stands in for it.
+    ///
+    /// # Errors
+    /// If they cannot; it says what the kernel has.
+    pub fn check(&self, discipline: &Discipline) -> Result<(), Error> {
+        match stands_in(discipline) {
+            None if self.lacks(discipline) => Err(self.missing(discipline.kind())),
+            _ => Ok(()),
+        }
+    }
+
     pub(crate) fn lacks(&self, discipline: &Discipline) -> bool {
         !self.0.contains(discipline.kind())
     }
@@ -65,7 +77,7 @@ impl Features {
     }
 
     /// That the kernel has no `kind`, and what it has.
-    pub(crate) fn missing(&self, kind: &str) -> Error {
+    fn missing(&self, kind: &str) -> Error {
         let instead = match kind {
             "htb" => "use dataplane = \"user\", which needs none".to_owned(),
             _ => {

@@ -32,7 +32,7 @@ mod watch;
 
 pub use device::Device;
 pub use diff::{Step, steps};
-pub use discipline::{Discipline, FifoLimit};
+pub use discipline::{CakeDiffserv, CakeFlows, Discipline, FifoLimit};
 pub use error::Error;
 pub use features::Features;
 pub use found::{Found, Root};

@@ -155,13 +155,10 @@ impl Plan {
             objects.push(qdisc(Some(queue), parent, QdiscKind::Htb));
             let mut masks = 0;
             for (k, discipline) in bundle.classes.iter().enumerate() {
-                let (leaf, leaves) = if features.lacks(discipline) {
-                    let Some(leaf) = stands_in(discipline) else {
-                        return Err(features.missing(discipline.kind()));
-                    };
-                    (leaf, flows)
-                } else {
-                    (*discipline, 1)
+                features.check(discipline)?;
+                let (leaf, leaves) = match stands_in(discipline) {
+                    Some(leaf) if features.lacks(discipline) => (leaf, flows),
+                    _ => (*discipline, 1),
                 };
                 masks |= u64::from(leaves - 1) << (8 * k);
                 for flow in 0..leaves {
@@ -186,7 +183,7 @@ fn qdisc(handle: Option<Handle>, parent: Handle, kind: QdiscKind) -> Object {
 }
 
 /// What waits in each of the leaves that stand in for a discipline.
-fn stands_in(discipline: &Discipline) -> Option<Discipline> {
+pub(crate) fn stands_in(discipline: &Discipline) -> Option<Discipline> {
     match *discipline {
         // Of the sendbox's default of 1250 packets some 200: more than the 127 that the kernel's SFQ
         // gives one flow, and little enough that a few greedy flows do not exceed the whole.

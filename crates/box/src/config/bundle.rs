@@ -8,6 +8,7 @@ use forebay_wire::feedback::Key;
 use ipnet::IpNet;
 use serde::Deserialize;
 
+use super::discipline::Offer;
 use super::policy::{ClassTable, Policy, PolicyTable};
 use super::{key, unique};
 
@@ -66,6 +67,7 @@ impl BundleTable {
         self,
         source: &Source,
         listen: SocketAddr,
+        offer: &Offer,
     ) -> Result<BundleConfig, ConfigError> {
         if self.prefixes.is_empty() {
             let message = "a bundle needs at least one destination prefix";
@@ -95,7 +97,7 @@ impl BundleTable {
         }
         Ok(BundleConfig {
             key: key::read(source, &self.key_file)?,
-            policy: Policy::check(source, self.policy, self.class)?,
+            policy: Policy::check(source, offer, self.policy, self.class)?,
             name: self.name.into_inner(),
             id: self.id.into_inner(),
             prefixes: self.prefixes.into_iter().map(|p| p.into_inner().trunc()).collect(),

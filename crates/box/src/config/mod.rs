@@ -5,12 +5,14 @@
 //! line and the key. They change nothing.
 
 mod bundle;
+mod discipline;
 mod key;
 mod policy;
 mod receivebox;
 mod sendbox;
 
 pub use bundle::BundleConfig;
+pub use discipline::{Discipline, NotOwn};
 pub use key::generate as generate_key;
 pub use policy::{Class, Match, Policy, PolicyKind};
 pub use receivebox::{PeerConfig, ReceiveboxConfig};

@@ -3,10 +3,11 @@ use std::path::Path;
 
 use forebay_config::{ConfigError, Source, Spanned, load, parse};
 use forebay_dataplane::{Method, Netdev};
-use forebay_tc::Foreign;
+use forebay_tc::{Features, Foreign};
 use serde::Deserialize;
 
 use super::bundle::{BundleTable, check_distinct};
+use super::discipline::Offer;
 use super::{BundleConfig, interface};
 
 /// A sendbox: what holds bundles to their rates.
@@ -75,6 +76,15 @@ enum DataplaneName {
     Kernel,
 }
 
+impl DataplaneName {
+    fn offer(self) -> Offer {
+        match self {
+            Self::User => Offer::Own,
+            Self::Kernel => Offer::Kernel(Features::probe().ok()),
+        }
+    }
+}
+
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum MethodName {
@@ -113,10 +123,11 @@ impl SendboxConfig {
             }
             (listen, _) => listen.as_ref().map(|l| *l.get_ref()),
         };
+        let offer = table.dataplane.offer();
         let mut bundles = Vec::new();
         for bundle in file.bundle {
             let listen = listen.unwrap_or_else(|| SocketAddr::from(([0, 0, 0, 0], 0)));
-            bundles.push(bundle.check(source, listen)?);
+            bundles.push(bundle.check(source, listen, &offer)?);
         }
         let dataplane = table.dataplane(source)?;
         Ok(Self { outside: table.outer(source)?, dataplane, listen, bundles })

@@ -4,10 +4,12 @@ use std::path::PathBuf;
 
 use forebay_config::{Limit, parse};
 use forebay_control::{ControllerKind, Detection};
+use forebay_tc::Features;
 use forebay_units::{Bytes, Nanos, Rate};
 use serde::Deserialize;
 
 use super::bundle::{BundleTable, check_distinct};
+use super::discipline::Offer;
 use super::*;
 
 /// A directory with a key, gone when the test is over.
@@ -35,11 +37,15 @@ struct File {
 
 /// The bundles that `text` describes, or the error without the directory.
 fn bundles(dir: &Dir, text: &str) -> Result<Vec<BundleConfig>, String> {
+    bundles_of(dir, text, &Offer::Own)
+}
+
+fn bundles_of(dir: &Dir, text: &str, offer: &Offer) -> Result<Vec<BundleConfig>, String> {
     let listen: SocketAddr = "10.0.0.1:28316".parse().unwrap();
     let read = || -> Result<Vec<_>, ConfigError> {
         let (file, source) = parse::<File>(&dir.0.join("x.toml"), text)?;
         check_distinct(&source, &file.bundle)?;
-        file.bundle.into_iter().map(|b| b.check(&source, listen)).collect()
+        file.bundle.into_iter().map(|b| b.check(&source, listen, offer)).collect()
     };
     read().map_err(|e| e.to_string().replace(&format!("{}/", dir.0.display()), ""))
 }
@@ -66,7 +72,7 @@ fn a_bundle_is_read_with_its_defaults() {
     assert_eq!(bundle.receivebox.to_string(), "10.2.0.1:28317");
     assert_eq!((bundle.min_rate, bundle.max_rate), (None, None));
     let sfq = PolicyKind::Sfq { limit: None, perturb: None };
-    assert_eq!(bundle.policy, Policy { kind: sfq, classes: vec![] });
+    assert_eq!(bundle.policy, Policy { kind: sfq.into(), classes: vec![] });
 }
 
 #[test]
@@ -107,8 +113,71 @@ fn policies_are_read() {
     ];
     for (table, kind) in cases {
         let policy = policy_of(&dir, &format!("policy = {{ {table} }}\n")).unwrap();
-        assert_eq!(policy, Policy { kind, classes: vec![] }, "{table}");
+        assert_eq!(policy, Policy { kind: kind.into(), classes: vec![] }, "{table}");
     }
+}
+
+#[test]
+fn policies_of_the_kernel_s_are_read_where_it_has_them() {
+    use forebay_tc::{CakeDiffserv, CakeFlows, Discipline as Kernel};
+    let dir = Dir::new("kernel-policies");
+    let ms = |n| Some(Nanos::from_millis(n));
+    let cases = [
+        ("kind = \"cake\"", Kernel::Cake { memory: None, rtt: None, flows: None, diffserv: None }),
+        (
+            "kind = \"cake\", limit = \"10 packets\", rtt = \"50 ms\", flows = \"dual-srchost\", \
+             diffserv = \"besteffort\"",
+            Kernel::Cake {
+                memory: Some(Bytes(23_040)),
+                rtt: ms(50),
+                flows: Some(CakeFlows::DualSrchost),
+                diffserv: Some(CakeDiffserv::Besteffort),
+            },
+        ),
+        ("kind = \"fq_pie\"", Kernel::FqPie { limit: None, target: None, ecn: true }),
+        (
+            "kind = \"fq_pie\", limit = \"15140 B\", target = \"20 ms\", ecn = false",
+            Kernel::FqPie { limit: Some(10), target: ms(20), ecn: false },
+        ),
+        ("kind = \"dualpi2\"", Kernel::DualPi2 { limit: None, target: None }),
+        (
+            "kind = \"dualpi2\", limit = \"9 packets\", target = \"20 ms\"",
+            Kernel::DualPi2 { limit: Some(9), target: ms(20) },
+        ),
+    ];
+    let has = |kinds: &[&'static str]| Offer::Kernel(Some(Features::of(kinds)));
+    for (table, kernel) in cases {
+        let text = format!("{BUNDLE}policy = {{ {table} }}\n");
+        for offer in [has(&["htb", kernel.kind()]), Offer::Kernel(None)] {
+            let read = bundles_of(&dir, &text, &offer).unwrap().remove(0).policy;
+            assert_eq!(read, Policy { kind: Discipline::Kernel(kernel), classes: vec![] });
+        }
+        let said = bundles_of(&dir, &text, &has(&["htb", "pfifo"])).unwrap_err();
+        let expected = format!(
+            "x.toml:7: bundle.policy.kind: this kernel has no queueing discipline {}: it has pfifo; \
+             sfq works on every kernel",
+            kernel.kind()
+        );
+        assert!(said.starts_with(&expected), "{said}");
+        let said = bundles(&dir, &text).unwrap_err();
+        let expected = format!(
+            "x.toml:7: bundle.policy.kind: {} is a queue of the kernel's, which goes with \
+             `dataplane = \"kernel\"`",
+            kernel.kind()
+        );
+        assert!(said.starts_with(&expected), "{said}");
+    }
+    let class = format!(
+        "{BUNDLE}policy = {{ kind = \"strict\" }}\n[[bundle.class]]\nname = \"c\"\n\
+         policy = {{ kind = \"cake\" }}\n"
+    );
+    let said = bundles(&dir, &class).unwrap_err();
+    assert!(said.starts_with("x.toml:10: bundle.class.policy.kind: cake is a queue"), "{said}");
+    // What both have is refused where the kernel has neither it nor a stand-in.
+    let pie = format!("{BUNDLE}policy = {{ kind = \"pie\" }}\n");
+    let said = bundles_of(&dir, &pie, &has(&["htb", "pfifo"])).unwrap_err();
+    assert!(said.starts_with("x.toml:7: bundle.policy.kind: this kernel has no"), "{said}");
+    assert!(bundles_of(&dir, BUNDLE, &has(&["htb", "pfifo"])).is_ok(), "classes stand in for sfq");
 }
 
 #[test]
@@ -125,7 +194,7 @@ policy = { kind = "fifo", limit = "50 packets" }
 name = "rest"
 "#;
     let policy = policy_of(&dir, text).unwrap();
-    assert_eq!(policy.kind, PolicyKind::Strict);
+    assert_eq!(policy.kind, PolicyKind::Strict.into());
     let voice = Class {
         name: "voice".to_owned(),
         matches: Match {
@@ -133,12 +202,12 @@ name = "rest"
             ports: vec![5060],
             prefixes: vec!["10.2.9.0/24".parse().unwrap()],
         },
-        policy: PolicyKind::Fifo { limit: Some(Limit::Packets(50)) },
+        policy: PolicyKind::Fifo { limit: Some(Limit::Packets(50)) }.into(),
     };
     let rest = Class {
         name: "rest".to_owned(),
         matches: Match::default(),
-        policy: PolicyKind::Sfq { limit: None, perturb: None },
+        policy: PolicyKind::Sfq { limit: None, perturb: None }.into(),
     };
     assert_eq!(policy.classes, [voice, rest]);
 }
@@ -194,15 +263,33 @@ fn policies_that_cannot_work_are_refused() {
         ),
         (
             policy("kind = \"sfq\", target = \"5 ms\""),
-            "7: bundle.policy.target: this goes with \"fq_codel\" and \"pie\" only",
+            "7: bundle.policy.target: this goes with \"fq_codel\", \"pie\", \"fq_pie\" and \"dualpi2\" only",
         ),
         (
             policy("kind = \"fifo\", ecn = true"),
-            "7: bundle.policy.ecn: this goes with \"fq_codel\" and \"pie\" only",
+            "7: bundle.policy.ecn: this goes with \"fq_codel\", \"pie\" and \"fq_pie\" only",
         ),
         (
             policy("kind = \"pie\", interval = \"5 ms\""),
             "7: bundle.policy.interval: this goes with kind = \"fq_codel\" only",
+        ),
+        (
+            policy("kind = \"cake\", target = \"5 ms\""),
+            "7: bundle.policy.target: this goes with \"fq_codel\", \"pie\", \"fq_pie\" and \"dualpi2\" only",
+        ),
+        (
+            policy("kind = \"fq_codel\", rtt = \"5 ms\""),
+            "7: bundle.policy.rtt: this goes with kind = \"cake\" only",
+        ),
+        (policy("kind = \"cake\", rtt = \"0 ms\""), "7: bundle.policy.rtt: must be above zero"),
+        (
+            policy("kind = \"cake\", flows = \"all\""),
+            "7: bundle.policy.flows: unknown variant `all`, expected one of `flowblind`, `srchost`, \
+             `dsthost`, `hosts`, `flows`, `dual-srchost`, `dual-dsthost`, `triple-isolate`",
+        ),
+        (
+            policy("kind = \"dualpi2\", target = \"61 s\""),
+            "7: bundle.policy.target: must be at most a minute",
         ),
         (
             policy("kind = \"pie\", target = \"61 s\""),

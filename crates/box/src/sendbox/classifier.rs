@@ -61,8 +61,8 @@ mod tests {
     const SFQ: PolicyKind = PolicyKind::Sfq { limit: None, perturb: None };
 
     fn bundle(prefixes: &[&str], classes: Vec<Match>) -> BundleConfig {
-        let kind = if classes.is_empty() { SFQ } else { PolicyKind::Strict };
-        let class = |matches| Class { name: String::new(), matches, policy: SFQ };
+        let kind = if classes.is_empty() { SFQ } else { PolicyKind::Strict }.into();
+        let class = |matches| Class { name: String::new(), matches, policy: SFQ.into() };
         BundleConfig {
             name: "b".to_owned(),
             id: 1,

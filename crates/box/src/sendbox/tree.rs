@@ -1,11 +1,9 @@
 //! From bundles in the configuration to the kernel's queues.
 
-use forebay_config::Limit;
-use forebay_queue::sfq;
-use forebay_tc::{Bundle, Discipline, Features, FifoLimit, Plan};
+use forebay_tc::{Bundle, Features, Plan};
 
 use crate::Error;
-use crate::config::{BundleConfig, PolicyKind};
+use crate::config::{BundleConfig, Discipline};
 
 /// The tree of queues that holds `bundles` in a kernel that has `features`, the bundles being
 /// numbered as they stand.
@@ -20,39 +18,21 @@ pub fn plan(bundles: &[BundleConfig], features: &Features) -> Result<Plan, Error
             let classes = policy.classes.iter().map(|class| &class.policy);
             // Either has a discipline of its own, or classes that have.
             let all = std::iter::once(&policy.kind).chain(classes);
-            Bundle { name: bundle.name.clone(), classes: all.filter_map(discipline).collect() }
+            Bundle {
+                name: bundle.name.clone(),
+                classes: all.filter_map(Discipline::in_kernel).collect(),
+            }
         })
         .collect();
     Ok(Plan::new(&bundles, features)?)
 }
 
-/// The kernel's discipline; none for strict priority, which is made of classes. Its limit is that of
-/// the sendbox's own, in packets where the kernel counts nothing else. A super-packet counts as one.
-fn discipline(policy: &PolicyKind) -> Option<Discipline> {
-    let packets = u32::try_from(policy.capacity()).unwrap_or(u32::MAX);
-    Some(match *policy {
-        PolicyKind::Strict => return None,
-        PolicyKind::Fifo { limit: Some(Limit::Bytes(bytes)) } => {
-            Discipline::Fifo { limit: FifoLimit::Bytes(bytes) }
-        }
-        PolicyKind::Fifo { .. } => Discipline::Fifo { limit: FifoLimit::Packets(packets) },
-        PolicyKind::Sfq { perturb, .. } => {
-            let perturb = perturb.or(sfq::Config::default().perturb);
-            Discipline::Sfq { limit: packets, perturb }
-        }
-        PolicyKind::FqCodel { target, interval, ecn, .. } => {
-            Discipline::FqCodel { limit: packets, target, interval, ecn }
-        }
-        PolicyKind::Pie { target, ecn, .. } => Discipline::Pie { limit: packets, target, ecn },
-    })
-}
-
 #[cfg(test)]
 mod tests {
-    use forebay_units::{Bytes, Nanos};
+    use forebay_config::Limit;
 
     use super::*;
-    use crate::config::{Class, Match, Policy};
+    use crate::config::{Class, Match, Policy, PolicyKind};
 
     #[test]
     fn bundles_are_numbered_as_they_stand_and_classes_by_urgency() {
@@ -69,10 +49,10 @@ mod tests {
             min_rate: None,
             max_rate: None,
         };
-        let fifo = |n| PolicyKind::Fifo { limit: Some(Limit::Packets(n)) };
+        let fifo = |n| Discipline::Own(PolicyKind::Fifo { limit: Some(Limit::Packets(n)) });
         let class = |n| Class { name: String::new(), matches: Match::default(), policy: fifo(n) };
         let one = Policy { kind: fifo(7), classes: vec![] };
-        let strict = Policy { kind: PolicyKind::Strict, classes: vec![class(8), class(9)] };
+        let strict = Policy { kind: PolicyKind::Strict.into(), classes: vec![class(8), class(9)] };
         let bundles = [bundle("one", one), bundle("strict", strict)];
         let plan = plan(&bundles, &Features::of(&["htb", "pfifo"])).unwrap();
         let expected = "\
@@ -90,28 +70,5 @@ qdisc fb0: htb
   direct: everything else, unshaped
 ";
         assert_eq!(plan.to_string(), expected);
-    }
-
-    #[test]
-    fn limits_are_those_of_the_sendbox_s_own_queues() {
-        let ms = |n| Some(Nanos::from_millis(n));
-        let of = |policy: PolicyKind| discipline(&policy).unwrap().to_string();
-        let bytes = Some(Limit::Bytes(Bytes(30_280)));
-        assert_eq!(of(PolicyKind::Fifo { limit: None }), "pfifo limit 1250 packets");
-        assert_eq!(of(PolicyKind::Fifo { limit: bytes }), "bfifo limit 30280 bytes");
-        assert_eq!(
-            of(PolicyKind::Sfq { limit: bytes, perturb: ms(5_000) }),
-            "sfq limit 20 packets perturb 5.000 s"
-        );
-        let limit = Some(Limit::Packets(77));
-        assert_eq!(
-            of(PolicyKind::FqCodel { limit, target: ms(5), interval: None, ecn: false }),
-            "fq_codel limit 77 packets target 5.000 ms noecn"
-        );
-        assert_eq!(
-            of(PolicyKind::Pie { limit, target: ms(9), ecn: true }),
-            "pie limit 77 packets target 9.000 ms ecn"
-        );
-        assert_eq!(discipline(&PolicyKind::Strict), None);
     }
 }

@@ -92,10 +92,7 @@ impl Sendbox {
     ) -> Result<Self, Error> {
         let chunks = chunks(&configs);
         let classifier = Classifier::new(&configs);
-        let qdisc = |b: &BundleConfig| {
-            let named = |source| Error::Policy { bundle: b.name.clone(), source };
-            policy::build(&b.policy, random::number()).map_err(named)
-        };
+        let qdisc = |b: &BundleConfig| policy::build(&b.name, &b.policy, random::number());
         let qdiscs = configs.iter().map(qdisc).collect::<Result<Vec<_>, _>>()?;
         let bundles = Bundles::new(configs, listen, clock::now())?;
         let shaped = |(index, qdisc)| {

@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 
 use crate::common::{ByAddress, Network, WAN, fifo, install, needs_root, plan};
 use forebay_tc::{
-    Device, Discipline, Error, Event, Features, FifoLimit, Foreign, Found, Object, Root,
-    Statistics, Step, Tree, Watch, steps,
+    Device, Discipline, Error, Event, Features, Foreign, Found, Object, Root, Statistics, Step,
+    Tree, Watch, steps,
 };
-use forebay_units::{Bytes, Nanos, Rate};
+use forebay_units::{Bytes, Rate};
 
 const SFQ: Discipline = Discipline::Sfq { limit: 1_250, perturb: None };
 
@@ -47,38 +47,6 @@ fn what_was_made_is_what_was_planned_and_goes_without_a_trace() {
         assert_eq!(found().root(), Root::Default);
     });
     assert_eq!((network.tc("qdisc show"), network.tc("class show dev wan")), before);
-}
-
-/// On this project's own machines that is little; in a guest with a stock kernel it is all of them.
-#[test]
-fn every_discipline_that_the_kernel_has_is_made_and_adopted() {
-    if !needs_root() {
-        return;
-    }
-    let (limit, ms) = (300, |n| Some(Nanos::from_millis(n)));
-    let all = [
-        fifo(limit),
-        Discipline::Fifo { limit: FifoLimit::Bytes(Bytes(30_000)) },
-        Discipline::Sfq { limit, perturb: ms(10_000) },
-        Discipline::FqCodel { limit, target: ms(5), interval: ms(100), ecn: true },
-        Discipline::Pie { limit, target: ms(15), ecn: true },
-        Discipline::FqPie { limit, target: ms(15), ecn: false },
-        Discipline::Cake { rtt: ms(50) },
-        Discipline::DualPi2 { limit, target: ms(15) },
-    ];
-    let network = Network::new();
-    network.within(|| {
-        let has: Vec<&str> = Features::probe().unwrap().kinds().collect();
-        let all: Vec<Discipline> = all.into_iter().filter(|d| has.contains(&d.kind())).collect();
-        eprintln!("{has:?}");
-        let alone = all.iter().map(std::slice::from_ref);
-        let bundles: Vec<&[Discipline]> = alone.chain([&all[..]]).collect();
-        drop(install(&bundles));
-        eprintln!("{}", network.tc("qdisc show dev wan"));
-        let left = beside_filters(steps(&found(), &plan(&bundles)));
-        assert_eq!(left, []);
-        install(&bundles).remove().unwrap();
-    });
 }
 
 #[test]

@@ -5,7 +5,7 @@ use forebay_units::{Bytes, Nanos};
 use forebay_wire::{Frame as Parsed, Headers};
 
 use super::*;
-use crate::config::{Class, Match};
+use crate::config::{Class, Match, PolicyKind};
 
 /// A qdisc on a clock of its own, and the pool that its packets live in.
 struct Bench {
@@ -18,7 +18,7 @@ struct Bench {
 impl Bench {
     fn new(policy: &Policy) -> Self {
         let pool = Pool::new(capacity(policy) as u32 + 1, 1500).unwrap();
-        Self { pool, qdisc: build(policy, 1).unwrap(), now: Nanos::ZERO, drops: 0 }
+        Self { pool, qdisc: build("b", policy, 1).unwrap(), now: Nanos::ZERO, drops: 0 }
     }
 
     /// Enqueues a full packet of the ECN-capable flow `flow`.
@@ -64,12 +64,16 @@ fn headers(flow: u16) -> Headers {
 }
 
 fn of(kind: PolicyKind) -> Policy {
-    Policy { kind, classes: vec![] }
+    Policy { kind: kind.into(), classes: vec![] }
 }
 
 fn strict(classes: impl IntoIterator<Item = PolicyKind>) -> Policy {
-    let class = |policy| Class { name: String::new(), matches: Match::default(), policy };
-    Policy { kind: PolicyKind::Strict, classes: classes.into_iter().map(class).collect() }
+    let class = |policy: PolicyKind| Class {
+        name: String::new(),
+        matches: Match::default(),
+        policy: policy.into(),
+    };
+    Policy { kind: PolicyKind::Strict.into(), classes: classes.into_iter().map(class).collect() }
 }
 
 const fn fifo(limit: Option<LimitValue>) -> PolicyKind {
@@ -208,7 +212,7 @@ fn settings_reach_pie() {
 fn what_a_discipline_cannot_do_is_an_error() {
     let no_target =
         PolicyKind::FqCodel { limit: None, target: Some(Nanos::ZERO), interval: None, ecn: true };
-    assert!(build(&of(no_target), 1).is_err());
-    assert!(build(&of(fifo(Some(LimitValue::Bytes(Bytes::ZERO)))), 1).is_err());
-    assert!(build(&strict([]), 1).is_err());
+    assert!(build("b", &of(no_target), 1).is_err());
+    assert!(build("b", &of(fifo(Some(LimitValue::Bytes(Bytes::ZERO)))), 1).is_err());
+    assert!(build("b", &strict([]), 1).is_err());
 }
