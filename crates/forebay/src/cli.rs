@@ -111,7 +111,7 @@ pub(crate) struct DemoArgs {
     /// What to run on; `netns` where network namespaces can be made, else `sim`, if left out.
     #[arg(long, value_enum)]
     pub(crate) engine: Option<Engine>,
-    /// Who queues the packets at the sendbox; `kernel` goes with `--engine netns`.
+    /// Who queues the packets at the sendbox; `kernel` goes with `--engine netns` and `uml`.
     #[arg(long, value_enum, default_value_t = Dataplane::User)]
     pub(crate) dataplane: Dataplane,
     /// Where the report goes.
@@ -152,7 +152,7 @@ pub(crate) enum LabCommand {
         /// What to run on.
         #[arg(long, value_enum, default_value_t = Engine::Netns)]
         engine: Engine,
-        /// Who queues the packets at the sendboxes; `kernel` goes with `--engine netns`.
+        /// Who queues the packets at the sendboxes; `kernel` goes with `--engine netns` and `uml`.
         #[arg(long, value_enum, default_value_t = Dataplane::User)]
         dataplane: Dataplane,
         /// Keep the runs' records and a report there.

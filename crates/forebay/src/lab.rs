@@ -134,9 +134,12 @@ fn engine(
         (Engine::Netns, Dataplane::User) => &Netns { dataplane: netns::Dataplane::User },
         (Engine::Netns, Dataplane::Kernel) => &Netns { dataplane: netns::Dataplane::Kernel },
         (Engine::Sim, Dataplane::User) => &Sim,
-        (Engine::Uml, Dataplane::User) => &Uml,
-        (_, Dataplane::Kernel) => {
-            return Err("`--dataplane kernel` goes with `--engine netns` only".into());
+        (Engine::Uml, Dataplane::User) => &Uml { dataplane: netns::Dataplane::User },
+        (Engine::Uml, Dataplane::Kernel) => &Uml { dataplane: netns::Dataplane::Kernel },
+        (Engine::Sim, Dataplane::Kernel) => {
+            return Err("the simulator has no kernel: `--dataplane kernel` goes with `--engine \
+                        netns` and `--engine uml`"
+                .into());
         }
     })
 }

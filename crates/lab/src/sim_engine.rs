@@ -99,6 +99,14 @@ struct Simulated {
 
 fn build(job: &Job<'_>) -> Result<Simulated, EngineError> {
     let scenario = job.scenario;
+    if let Some(policy) = job.arm.kernel_policy() {
+        return Err(EngineError::Unfit(format!(
+            "only Linux has the policy \"{}\", which arm {} asks for: run it with `--engine uml \
+             --dataplane kernel`",
+            policy.name(),
+            job.arm.name
+        )));
+    }
     let (collector, schedules) = Collector::new(job).map_err(EngineError::Unfit)?;
     let mut sim = Simulation::new(job.seed, collector);
     sim.set_ecn(scenario.ecn);

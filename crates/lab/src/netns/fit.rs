@@ -1,5 +1,6 @@
 //! What this engine can run.
 
+use super::Dataplane;
 use crate::engine::{EngineError, Job};
 use crate::link::QueueSpec;
 use crate::scenario::{Arm, Congestion, Fault, Maker, TrafficKind, Transport};
@@ -13,7 +14,15 @@ pub(super) fn sites(job: &Job<'_>) -> u8 {
 }
 
 /// Refuses a job that this engine's parts do not have.
-pub(crate) fn check(job: &Job<'_>) -> Result<(), EngineError> {
+pub(crate) fn check(job: &Job<'_>, dataplane: Dataplane) -> Result<(), EngineError> {
+    if let (Dataplane::User, Some(policy)) = (dataplane, job.arm.kernel_policy()) {
+        return Err(EngineError::Unfit(format!(
+            "the sendbox has no policy \"{}\" of its own, which arm {} asks for: run it with \
+             `--dataplane kernel`",
+            policy.name(),
+            job.arm.name
+        )));
+    }
     match missing(job) {
         None => Ok(()),
         Some(what) => Err(EngineError::Unfit(format!(

@@ -59,6 +59,10 @@ const FOR_ALL: [(&str, &str); 3] = [
     ("ipv4/conf/all/arp_ignore", "1"),
 ];
 
+/// A sendbox over the kernel's queues is a router.
+const FOR_ROUTERS: [(&str, &str); 2] =
+    [("ipv4/ip_forward", "1"), ("ipv6/conf/all/forwarding", "1")];
+
 /// Settings of the hosts. Windows may grow to 32 MiB, which is 13 times the 2.4 MB that a Cubic flow
 /// has on its way over 96 Mbit/s and 100 ms into a buffer as large again; a connection learns nothing
 /// from the ones before it, so that runs do not depend on each other; and a port may be used again a
@@ -107,6 +111,9 @@ impl Network {
         exec::batch("ip", None, &lines(names.iter().map(|name| format!("netns add {name}"))))?;
         for &place in &network.places {
             network.set(place, &FOR_ALL)?;
+            if network.is_router(place) {
+                network.set(place, &FOR_ROUTERS)?;
+            }
             if let Place::Site(_) | Place::SiteB | Place::Cross = place {
                 network.set(place, &FOR_HOSTS)?;
                 let ecn = if ecn { ECN_ASKED } else { ECN_ANSWERED };
@@ -153,6 +160,14 @@ impl Network {
         self.dataplane
     }
 
+    /// Whether `place` is a sendbox's machine that forwards by itself. It is a router and not a bridge,
+    /// since its hosts would be other machines: a packet that passes a router is its sender's no
+    /// longer, while one that passed a bridge would be seen by the sender's TCP in the queue behind it
+    /// (TCP small queues), and more than two would never wait there.
+    fn is_router(&self, place: Place) -> bool {
+        matches!((self.dataplane, place), (Dataplane::Kernel, Place::Sendbox(_)))
+    }
+
     /// What `device` at `place` leaves to others. Where the kernel queues at the sendbox, packets may
     /// be large and without checksums from the site's hosts to below that queue, as on a router.
     fn offloads(&self, place: Place, device: &str) -> &'static [&'static str] {
@@ -188,8 +203,8 @@ impl Network {
         }
         let addressed = match place {
             Place::Path => None,
-            Place::Sendbox(_) if self.dataplane == Dataplane::User => Some(OUTSIDE),
-            Place::Sendbox(_) | Place::Receivebox => {
+            Place::Sendbox(_) => Some(OUTSIDE),
+            Place::Receivebox => {
                 batch.push(format!("link add {BRIDGE} type bridge mcast_snooping 0"));
                 batch.push(format!("link set {BRIDGE} addrgenmode none"));
                 batch.extend(devices.iter().map(|d| format!("link set {d} master {BRIDGE}")));
@@ -200,14 +215,64 @@ impl Network {
         };
         batch.extend(devices.iter().map(|device| format!("link set {device} up")));
         if let Some(device) = addressed {
-            let address = place.address(ip);
-            batch.push(match ip {
-                IpVersion::V4 => format!("address add {address}/16 dev {device}"),
-                // Without duplicate address detection it can be used at once.
-                IpVersion::V6 => format!("address add {address}/64 dev {device} nodad"),
-            });
+            batch.push(address(place, ip, device, !self.is_behind_router(place)));
+            batch.extend(self.routes(place, ip, device));
         }
         exec::batch("ip", Some(&name), &lines(batch))
+    }
+
+    /// Whether others reach `place` through a router only.
+    fn is_behind_router(&self, place: Place) -> bool {
+        matches!((self.dataplane, place), (Dataplane::Kernel, Place::Site(_)))
+    }
+
+    /// How `place`, whose packets leave by `device`, and the sites behind routers find each other.
+    fn routes(&self, place: Place, ip: IpVersion, device: &str) -> Vec<String> {
+        let of = |place: Place| place.address(ip);
+        match place {
+            Place::Site(site) if self.is_behind_router(place) => {
+                let router = of(Place::Sendbox(site));
+                vec![
+                    format!("route add {router} dev {device}"),
+                    format!("route add default via {router} dev {device}"),
+                ]
+            }
+            Place::Sendbox(site) if self.is_router(place) => {
+                let mut all = vec![
+                    address(place, ip, INSIDE, false),
+                    format!("route add {} dev {INSIDE}", of(Place::Site(site))),
+                ];
+                if ip == IpVersion::V6 {
+                    // What a router asks its neighbours from, for others' packets.
+                    let own = u16::from(site) + 1;
+                    let link_local = |d| format!("address add fe80::{own:x}/64 dev {d} nodad");
+                    all.extend([INSIDE, device].map(link_local));
+                }
+                all
+            }
+            Place::SiteB => {
+                let all = self.places.iter().filter_map(|&p| match p {
+                    Place::Site(site) if self.is_behind_router(p) => {
+                        Some(format!("route add {} via {}", of(p), of(Place::Sendbox(site))))
+                    }
+                    _ => None,
+                });
+                all.collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+}
+
+/// Gives `place` its address on `device`: on a wire that it shares with all others, or alone.
+fn address(place: Place, ip: IpVersion, device: &str, shared: bool) -> String {
+    let address = place.address(ip);
+    match (ip, shared) {
+        (IpVersion::V4, true) => format!("address add {address}/16 dev {device}"),
+        (IpVersion::V4, false) => format!("address add {address}/32 dev {device}"),
+        // Without duplicate address detection it can be used at once.
+        (IpVersion::V6, true) => format!("address add {address}/64 dev {device} nodad"),
+        (IpVersion::V6, false) => format!("address add {address}/128 dev {device} nodad"),
     }
 }
 

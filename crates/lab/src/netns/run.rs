@@ -3,6 +3,7 @@ use std::time::{Duration, Instant};
 
 use forebay_dataplane::clock;
 use forebay_units::Nanos;
+use serde::{Deserialize, Serialize};
 
 use super::addresses::Place;
 use super::boxes;
@@ -35,12 +36,13 @@ pub struct Netns {
 }
 
 /// Who queues the packets at a sendbox.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Dataplane {
     /// The sendbox itself, between two ports of its own.
     #[default]
     User,
-    /// The kernel, which bridges between the same two interfaces.
+    /// The kernel, which routes between the same two interfaces.
     Kernel,
 }
 
@@ -50,7 +52,7 @@ impl Engine for Netns {
     }
 
     fn check(&self, job: &Job<'_>) -> Result<(), EngineError> {
-        fit::check(job)?;
+        fit::check(job, self.dataplane)?;
         usable()?;
         qdisc::check(job)
     }

@@ -217,7 +217,8 @@ impl Check<'_> {
         let bundle = |table: &BundleTable, key: &str| {
             let bundle = table.bundle();
             if !bundle.queue.kind.is_policy() {
-                let what = "no policy of the sendbox: it has fifo, sfq, fq_codel, pie and strict";
+                let what = "no policy of the sendbox: it has fifo, sfq, fq_codel, pie and strict, and over the \
+                            kernel's queues cake";
                 let key = format!("{key}.policy");
                 return Err(self.0.error_at(table.policy.span(), key, what));
             }
@@ -240,7 +241,7 @@ impl Check<'_> {
             let what = "is a policy of sendboxes: a bottleneck knows no classes";
             return Err(self.0.error_at(table.kind.span(), format!("{key}.kind"), what));
         }
-        if queue.kind == QueueKind::Cake && queue.by == Maker::Forebay {
+        if queue.kind.is_kernels() && queue.by == Maker::Forebay {
             let what = "only Linux has it: say by = \"kernel\"";
             return Err(self.0.error_at(table.kind.span(), format!("{key}.kind"), what));
         }

@@ -5,7 +5,7 @@ use forebay_control::{ControllerKind, Detection};
 use forebay_units::{Nanos, Rate};
 use serde::{Deserialize, Serialize};
 
-use super::{Conditions, Fault, Phase, Queue, Traffic};
+use super::{Conditions, Fault, Phase, Queue, QueueKind, Traffic};
 
 /// An experiment: the same comparison in each cell of its grid.
 #[derive(Clone, Debug, PartialEq)]
@@ -143,6 +143,18 @@ pub struct Arm {
     /// What a second sendbox does, around the first ones, whose bundle is all that leaves them; its
     /// receivebox comes before theirs.
     pub outer: Option<Bundle>,
+}
+
+impl Arm {
+    /// The policy of its bundles that only the kernel has, if one is.
+    pub fn kernel_policy(&self) -> Option<QueueKind> {
+        let own = match &self.sendbox {
+            Sendbox::Forward => None,
+            Sendbox::Bundle(bundle) => Some(bundle),
+        };
+        let all = own.into_iter().chain(&self.outer);
+        all.map(|bundle| bundle.queue.kind).find(|kind| kind.is_kernels())
+    }
 }
 
 /// What the sendbox does in an arm.

@@ -113,9 +113,14 @@ impl QueueKind {
         matches!(self, Self::FqCodel | Self::Cake)
     }
 
-    /// Whether a sendbox has it as a policy.
+    /// Whether a sendbox has it as a policy, over the kernel's queues or its own.
     pub const fn is_policy(self) -> bool {
-        matches!(self, Self::Fifo | Self::Sfq | Self::FqCodel | Self::Pie | Self::Strict)
+        !matches!(self, Self::Codel)
+    }
+
+    /// Whether only the kernel has it.
+    pub const fn is_kernels(self) -> bool {
+        matches!(self, Self::Cake)
     }
 }
 

@@ -304,7 +304,7 @@ fn what_cannot_be_is_refused_with_its_place() {
         ("connections = 3", "load = \"1 Mbit/s\"", 27, "closed loop"),
         ("rate = \"5 Mbit/s\"", "rate = \"5 Mbit/s\"\nfps = 0", 33, "1 to 1000"),
         ("on = \"200 ms\"", "on = \"0 s\"", 38, "at least 1 ms"),
-        ("policy = \"fifo\"", "policy = \"cake\"", 42, "no policy"),
+        ("policy = \"fifo\"", "policy = \"codel\"", 42, "no policy"),
         ("kind = \"fifo\"", "kind = \"cake\"", 8, "only Linux has it"),
         ("kind = \"fifo\"", "kind = \"fifo\", ecn = true", 8, "never marks"),
     ] {

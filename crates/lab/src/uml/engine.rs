@@ -12,7 +12,7 @@ use super::watch::Watch;
 use super::{culprit, kernel};
 use crate::engine::{Engine, EngineError, Interrupt, Job, Phase, Progress, cores};
 use crate::lockdir::LockedDir;
-use crate::netns;
+use crate::netns::{self, Dataplane};
 use crate::results::{Run, store};
 
 /// How often the guest's beats and an interrupt are looked for.
@@ -21,7 +21,10 @@ const TICK: Duration = Duration::from_millis(50);
 /// The engine in virtual time. It needs no root; each run has a guest and a core of its own, so
 /// several may run at once. The first run ever builds the guest's kernel, which takes minutes.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Uml;
+pub struct Uml {
+    /// Who queues the packets at the sendboxes.
+    pub dataplane: Dataplane,
+}
 
 impl Engine for Uml {
     fn name(&self) -> &'static str {
@@ -34,7 +37,7 @@ impl Engine for Uml {
 
     /// What runs in the guest is the netns engine.
     fn check(&self, job: &Job<'_>) -> Result<(), EngineError> {
-        netns::fit::check(job)
+        netns::fit::check(job, self.dataplane)
     }
 
     fn run(
@@ -51,7 +54,9 @@ impl Engine for Uml {
         // Dropped in the opposite order, also on an error, an interrupt or a panic: the guest, then
         // its directory.
         let dir = LockedDir::create(&base(), machine::reclaim)?;
-        Order::of(job).write(dir.path()).map_err(EngineError::io("writing the order"))?;
+        Order::of(job, self.dataplane)
+            .write(dir.path())
+            .map_err(EngineError::io("writing the order"))?;
         let mut machine = Machine::boot(&kernel, dir.path(), job)?;
         let begun = Instant::now();
         let mut watch = Watch::new(Duration::ZERO);

@@ -11,7 +11,7 @@ use forebay_dataplane::wait::precise_timers;
 
 use super::order::{self, Failure, Order};
 use crate::engine::{EngineError, Interrupt, Progress};
-use crate::netns::{self, Dataplane, Timers};
+use crate::netns::{self, Timers};
 use crate::results::store;
 
 /// Where the private layer is mounted first, over a directory that every system has.
@@ -52,7 +52,7 @@ fn run() -> Result<(), EngineError> {
     };
     let run = netns::run_with(
         &order.job(),
-        Dataplane::User,
+        order.dataplane,
         Timers::Exact,
         &Interrupt::default(),
         &mut beat,

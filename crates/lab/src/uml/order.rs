@@ -8,6 +8,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::engine::{EngineError, Job, Progress};
+use crate::netns::Dataplane;
 use crate::scenario::{Arm, Scenario};
 
 /// In the shared directory: what to run.
@@ -25,11 +26,14 @@ pub(super) struct Order {
     scenario: Scenario,
     arm: Arm,
     seed: u64,
+    /// Who queues the packets at the sendboxes.
+    pub(super) dataplane: Dataplane,
 }
 
 impl Order {
-    pub(super) fn of(job: &Job<'_>) -> Self {
-        Self { scenario: job.scenario.clone(), arm: job.arm.clone(), seed: job.seed }
+    pub(super) fn of(job: &Job<'_>, dataplane: Dataplane) -> Self {
+        let (scenario, arm) = (job.scenario.clone(), job.arm.clone());
+        Self { scenario, arm, seed: job.seed, dataplane }
     }
 
     pub(super) fn job(&self) -> Job<'_> {
@@ -120,7 +124,8 @@ mod tests {
         fs::create_dir(&dir).unwrap();
         let demo = parse("demo.toml".as_ref(), DEMO).unwrap();
         for arm in &demo.cells[0].arms {
-            let order = Order::of(&Job { scenario: &demo.cells[0], arm, seed: 7 });
+            let order =
+                Order::of(&Job { scenario: &demo.cells[0], arm, seed: 7 }, Dataplane::Kernel);
             order.write(&dir).unwrap();
             assert_eq!(Order::read(&dir).unwrap(), order, "{}", arm.name);
         }

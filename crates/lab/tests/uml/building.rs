@@ -11,7 +11,8 @@ use std::time::Duration;
 use crate::Place;
 
 /// Programs of which a build wants nothing but that they succeed.
-const IDLE: [&str; 9] = ["gcc", "ld", "flex", "bison", "bc", "perl", "xz", "patch", "strip"];
+const IDLE: [&str; 10] =
+    ["gcc", "ld", "flex", "bison", "bc", "perl", "xz", "patch", "pahole", "strip"];
 /// Unpacks anything.
 const TAR: &str = "mkdir linux";
 /// Fetches a package of no content, for hosts that have no source.

@@ -5,6 +5,11 @@
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 mod building;
+#[path = "../../../tc/tests/network/common.rs"]
+#[allow(dead_code, reason = "there are more tests of these")]
+mod common;
+#[path = "../../../tc/tests/network/disciplines.rs"]
+mod disciplines;
 #[path = "../netns/stand_in.rs"]
 mod stand_in;
 
@@ -24,6 +29,8 @@ use forebay_lab::{link, traffic};
 
 /// In the name of a copy of this program: its receivebox never blocks.
 const SPINS: &str = "spins";
+/// Likewise: its sendbox makes the kernel's queues and looks what came of them.
+const QUEUES: &str = "queues";
 
 fn main() -> ExitCode {
     match std::env::args().nth(1).as_deref() {
@@ -32,6 +39,10 @@ fn main() -> ExitCode {
         Some("link-emulator") => {
             link::main().unwrap();
             ExitCode::SUCCESS
+        }
+        Some("sendbox") if own_name().contains(QUEUES) => {
+            eprintln!("made and found: {:?}", disciplines::made_and_found());
+            ExitCode::FAILURE
         }
         Some("sendbox") => stand_in::sendbox(),
         Some("receivebox") if own_name().contains(SPINS) => spin(),
@@ -72,9 +83,10 @@ fn tests() -> ExitCode {
         }
         Err(e) => panic!("{e}"),
     }
-    let of_running: [Test; 6] = [
+    let of_running: [Test; 7] = [
         ("a_seed_gives_the_same_run_again", a_seed_gives_the_same_run_again),
         ("queues_of_the_kernel_s_are_accounted_for", queues_of_the_kernel_s_are_accounted_for),
+        ("a_sendbox_s_queues_are_made_and_found", a_sendbox_s_queues_are_made_and_found),
         ("an_interrupt_leaves_nothing", an_interrupt_leaves_nothing),
         ("a_killed_guest_is_said_to_be", a_killed_guest_is_said_to_be),
         ("a_user_needs_no_rights", a_user_needs_no_rights),
@@ -123,7 +135,7 @@ fn short() -> Scenario {
 
 fn run(scenario: &Scenario, interrupt: &Interrupt) -> Result<Run, EngineError> {
     let job = Job { scenario, arm: &scenario.arms[0], seed: 1 };
-    Uml.run(&job, interrupt, &mut |_| {})
+    Uml::default().run(&job, interrupt, &mut |_| {})
 }
 
 fn a_seed_gives_the_same_run_again() {
@@ -147,7 +159,7 @@ fn a_seed_gives_the_same_run_again() {
     assert!((20_000_000..20_030_000).contains(&shortest), "{shortest}");
 
     let job = Job { scenario: &scenario, arm: &scenario.arms[0], seed: 2 };
-    let other = Uml.run(&job, &Interrupt::default(), &mut |_| {}).unwrap();
+    let other = Uml::default().run(&job, &Interrupt::default(), &mut |_| {}).unwrap();
     assert!(other.requests != first.requests, "another seed asks for other things");
 }
 
@@ -184,7 +196,7 @@ fn an_interrupt_leaves_nothing() {
     let interrupt = Interrupt::default();
     let job = Job { scenario: &scenario, arm: &scenario.arms[0], seed: 1 };
     let mut phases = Vec::new();
-    let ended = Uml.run(&job, &interrupt, &mut |progress| {
+    let ended = Uml::default().run(&job, &interrupt, &mut |progress| {
         phases.push(progress.phase);
         if progress.phase == Phase::WarmUp {
             assert_eq!(guests(std::process::id()).len(), 1);
@@ -198,7 +210,7 @@ fn an_interrupt_leaves_nothing() {
 fn a_killed_guest_is_said_to_be() {
     let scenario = short();
     let job = Job { scenario: &scenario, arm: &scenario.arms[0], seed: 1 };
-    let ended = Uml.run(&job, &Interrupt::default(), &mut |progress| {
+    let ended = Uml::default().run(&job, &Interrupt::default(), &mut |progress| {
         if progress.phase == Phase::WarmUp {
             for guest in guests(std::process::id()) {
                 let kill = Command::new("kill").args(["-9", &guest.to_string()]).status();
@@ -237,6 +249,17 @@ fn who_never_blocks_is_named() {
     let program = place.copy(&std::env::current_exe().unwrap(), SPINS);
     let output = one_run(&program, |_| {});
     assert!(output.starts_with("receivebox keeps the guest's clock"), "{output}");
+}
+
+/// Of the kernel's own, for its policies: here there are more than on many a machine.
+fn a_sendbox_s_queues_are_made_and_found() {
+    let place = Place::new("forebay-uml-queues");
+    let program = place.copy(&std::env::current_exe().unwrap(), QUEUES);
+    let output = one_run(&program, |_| {});
+    let (_, made) = output.split_once("made and found: ").expect(&output);
+    for kind in ["htb", "pfifo", "bfifo", "sfq", "fq_codel", "pie", "fq_pie", "cake"] {
+        assert!(made.contains(&format!("\"{kind}\"")), "{kind}: {output}");
+    }
 }
 
 fn one_run(program: &Path, prepare: impl FnOnce(&mut Command)) -> String {

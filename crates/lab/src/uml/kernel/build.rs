@@ -15,7 +15,7 @@ use super::{CONFIGURATION, PATCHES, file_name, room_in};
 use crate::engine::{EngineError, Interrupt};
 
 /// Each tool that a build starts, and its package where that has another name.
-const TOOLS: [(&str, &str); 11] = [
+const TOOLS: [(&str, &str); 12] = [
     ("gcc", "gcc"),
     ("ld", "binutils"),
     ("make", "make"),
@@ -26,6 +26,7 @@ const TOOLS: [(&str, &str); 11] = [
     ("tar", "tar"),
     ("xz", "xz-utils"),
     ("patch", "patch"),
+    ("pahole", "dwarves"),
     ("strip", "binutils"),
 ];
 /// What source and objects take, in bytes.
@@ -262,7 +263,7 @@ mod tests {
         let error = check_tools("/no/such/place".as_ref()).unwrap_err().to_string();
         assert!(
             error.contains(
-                "apt-get install bc binutils bison flex gcc make patch perl tar xz-utils),"
+                "apt-get install bc binutils bison dwarves flex gcc make patch perl tar xz-utils),"
             ),
             "{error}"
         );

@@ -44,6 +44,8 @@ const PATCHES: &[Patch] = &[
     patch!("0003-um-unaligned-access-on-x86"),
     patch!("0004-um-fetch-floating-point-registers-lazily"),
     patch!("0005-um-virtual-time-in-the-vdso"),
+    patch!("0006-um-bpf-on-tracepoints"),
+    patch!("0007-um-hosts-with-a-large-register-state"),
 ];
 /// How often one that waits for another's build looks for its end.
 const TURN: Duration = Duration::from_millis(200);
