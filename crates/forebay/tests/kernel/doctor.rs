@@ -54,7 +54,7 @@ fn the_doctor_knows_the_machine_and_changes_nothing() {
 
     // The receivebox was told nothing that it kept: a sendbox finds it as ever.
     let mut sendbox = sites.sendbox();
-    let transfers = Transfers::start(&sites, 1);
+    let transfers = Transfers::start(&sites, "10.9.9.2", 1);
     until("the rate follows the link", || sites.is_controlled());
     let (report, well) = examine(&sites);
     assert!(well, "{report:#}");

@@ -44,7 +44,7 @@ fn twenty_deaths_cost_no_connection_and_no_packet() {
     let arrived = || sites.count("fb-in", "rx_packets");
     let before = arrived();
     let mut sendbox = sites.sendbox();
-    let transfers = Transfers::start(&sites, CONNECTIONS);
+    let transfers = Transfers::start(&sites, "10.9.9.2", CONNECTIONS);
     let mut lifted = Vec::new();
     for _ in 0..DEATHS {
         until("the rate follows the link", || sites.is_controlled());
@@ -76,7 +76,7 @@ fn a_device_that_goes_and_comes_and_queues_that_are_deleted_cost_no_connection()
     }
     let sites = Sites::new("ff");
     let mut sendbox = sites.sendbox();
-    let transfers = Transfers::start(&sites, CONNECTIONS);
+    let transfers = Transfers::start(&sites, "10.9.9.2", CONNECTIONS);
     until("the rate follows the link", || sites.is_controlled());
 
     let ip = |state: &str| run(&format!("ip -n {} link set fb-out {state}", sites.router.0));

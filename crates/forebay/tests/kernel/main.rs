@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+mod bundles;
 #[path = "../common/mod.rs"]
 mod common;
 mod doctor;
@@ -26,7 +27,7 @@ fn the_kernel_s_queues_are_controlled_and_go_in_order() {
     let sites = Sites::new("kq");
     let mut sendbox = sites.sendbox();
     assert_eq!(sites.supervisors(), 1);
-    let transfers = Transfers::start(&sites, 1);
+    let transfers = Transfers::start(&sites, "10.9.9.2", 1);
     until("the rate follows the link", || sites.is_controlled());
     until("the queue is here", || sites.class().is_some_and(|c| c.waiting > 0));
     transfers.go_on();

@@ -1,5 +1,6 @@
 //! Two sites with a sendbox, a receivebox and a bottleneck between them, and what is seen of them.
 
+use std::cell::RefCell;
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -13,8 +14,6 @@ use crate::namespace::{Namespace, run};
 /// How long the slow machines of a test wait for what should happen soon.
 const PATIENCE: Duration = Duration::from_secs(60);
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_forebay");
-/// The bundle's class, as `tc` calls it.
-const CLASS: &str = "fb0:1";
 
 pub(crate) fn until(what: &str, mut holds: impl FnMut() -> bool) {
     let start = Instant::now();
@@ -71,7 +70,8 @@ pub(crate) struct Sites {
     pub(crate) to: Namespace,
     _path: Namespace,
     pub(crate) dir: Dir,
-    _boxes: Vec<Process>,
+    _link: Process,
+    receivebox: RefCell<Process>,
 }
 
 impl Sites {
@@ -106,12 +106,21 @@ impl Sites {
             (&router, "fb-out", "10.9.9.1/24"),
             (&to, "eth0", "10.9.9.2/24"),
             (&to, "eth0", "10.9.9.3/24"),
+            (&from, "eth0", "fd09:1::2/64 nodad"),
+            (&router, "fb-in", "fd09:1::1/64 nodad"),
+            (&router, "fb-out", "fd09:9::1/64 nodad"),
+            (&to, "eth0", "fd09:9::2/64 nodad"),
         ] {
             run(&format!("ip -n {} address add {address} dev {device}", place.0));
         }
-        run(&format!("ip netns exec {} sysctl -qw net.ipv4.ip_forward=1", router.0));
-        run(&format!("ip -n {} route add default via 10.9.1.1", from.0));
-        run(&format!("ip -n {} route add default via 10.9.9.1", to.0));
+        for key in ["net.ipv4.ip_forward=1", "net.ipv6.conf.all.forwarding=1"] {
+            run(&format!("ip netns exec {} sysctl -qw {key}", router.0));
+        }
+        for (place, gateway) in
+            [(&from, "10.9.1.1"), (&from, "fd09:1::1"), (&to, "10.9.9.1"), (&to, "fd09:9::1")]
+        {
+            run(&format!("ip -n {} route add default via {gateway}", place.0));
+        }
         let dir = Dir::new(name);
         let key = dir.0.join("key");
         assert!(Command::new(PROGRAM).arg("keygen").arg(&key).status().unwrap().success());
@@ -125,7 +134,17 @@ impl Sites {
         let arguments = ["receivebox", "--config", receivebox.to_str().unwrap()];
         let receivebox = Process::start(&to, &arguments, "", &log);
         dir.file("sendbox.toml", SENDBOX, 0o644);
-        Self { from, router, to, _path: path, dir, _boxes: vec![link, receivebox] }
+        let receivebox = RefCell::new(receivebox);
+        Self { from, router, to, _path: path, dir, _link: link, receivebox }
+    }
+
+    /// Another receivebox, with this configuration.
+    pub(crate) fn restart_receivebox(&self, text: &str) {
+        self.receivebox.borrow_mut().signal(libc::SIGTERM);
+        let file = self.dir.file("receivebox.toml", text, 0o644);
+        let arguments = ["receivebox", "--config", path(&file)];
+        let log = self.dir.0.join("others.log");
+        *self.receivebox.borrow_mut() = Process::start(&self.to, &arguments, "", &log);
     }
 
     pub(crate) fn sendbox(&self) -> Process {
@@ -152,10 +171,15 @@ impl Sites {
         run(&format!("tc -n {} {}", self.router.0, arguments.replace("{}", "dev fb-out")))
     }
 
-    /// What the bundle's class is set to and has counted.
+    /// What the first bundle's class is set to and has counted.
     pub(crate) fn class(&self) -> Option<Class> {
+        self.class_of(1)
+    }
+
+    /// That of the bundle with this number, counted from 1.
+    pub(crate) fn class_of(&self, bundle: usize) -> Option<Class> {
         let text = self.tc("-s class show {}");
-        let at = text.find(&format!("class htb {CLASS} "))?;
+        let at = text.find(&format!("class htb fb0:{bundle} "))?;
         let words: Vec<_> = text[at..].split_whitespace().collect();
         let after = |word: &str| words.iter().position(|w| *w == word).map(|i| words[i + 1]);
         let number = |word: Option<&str>| {
@@ -222,7 +246,7 @@ receivebox = "10.9.9.3:28317"
 key_file = "key"
 "#;
 
-const RECEIVEBOX: &str = r#"[receivebox]
+pub(crate) const RECEIVEBOX: &str = r#"[receivebox]
 interface = "eth0"
 listen = "10.9.9.3:28317"
 [[bundle]]
