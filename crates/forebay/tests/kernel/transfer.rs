@@ -36,7 +36,7 @@ impl Transfers {
     /// To `to`, an address of the other site.
     pub(crate) fn start(sites: &Sites, to: &'static str, count: usize) -> Self {
         let enough = Arc::new(AtomicBool::new(false));
-        let listener = within(&sites.to.0, || TcpListener::bind((to, 0)).unwrap());
+        let listener = within(&sites.to.0, move || TcpListener::bind((to, 0)).unwrap());
         let address = listener.local_addr().unwrap();
         // One after the other, so that the two ends are each other's.
         let connect = |_| {
