@@ -53,3 +53,6 @@ impl<P: Packet> DualPi2<P> {
         Signals { scalable, classic: base * base, overload: coupled.overload }
     }
 }
+
+#[cfg(test)]
+mod tests;

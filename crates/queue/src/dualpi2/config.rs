@@ -137,7 +137,9 @@ impl Config {
         if let Some(bytes) = self.bytes {
             within("bytes", bytes.0, self.mtu.0, u64::MAX)?;
         }
+        within("overload_hold", self.overload_hold.0, 0, Params::MAX_TIME.0)?;
         self.params.check()?;
+        self.native.check()?;
         self.schedule.check()
     }
 }

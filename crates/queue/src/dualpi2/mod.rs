@@ -28,7 +28,8 @@
 //! a packet finds both empty.
 //!
 //! Packets go to the L queue by their ECN field, ECT(1) or CE, or by [`Packet::class`] if a class is
-//! configured for one of the queues. What is then found in a queue where its ECN field is not expected
+//! configured for one of the queues: who owns the packets may choose it by address, DSCP, VLAN or
+//! anything else (RFC 9332 section 2.3). What is then found in a queue where its ECN field is not expected
 //! gets (RFC 9332 section 2.5.1.1):
 //!
 //! | packet | in the L queue | in the C queue |
@@ -96,7 +97,8 @@ impl<P: Packet> DualPi2<P> {
     ///
     /// # Errors
     /// If a limit lets nothing in, the target or the MTU is zero, the update time is below a
-    /// microsecond, a time is above [`crate::pi2::Params::MAX_TIME`], a gain is negative or above
+    /// microsecond, a time is above [`crate::pi2::Params::MAX_TIME`] (those of the L queue's own AQM,
+    /// of the scheduler and of overload too), a gain is negative or above
     /// [`crate::pi2::Params::MAX_GAIN`], the coupling factor is below 1 or above 1000, the classic
     /// maximum is no probability, or a weight is zero or above a thousand.
     pub fn new(config: Config) -> Result<Self, ConfigError> {

@@ -2,6 +2,10 @@
 
 use forebay_units::Nanos;
 
+use crate::ConfigError;
+use crate::error::within;
+use crate::pi2::Params;
+
 /// A ramp from no marks to all (RFC 9332 Figure 5); a step if its range is zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ramp {
@@ -16,6 +20,11 @@ pub struct Ramp {
 }
 
 impl Ramp {
+    pub(super) fn check(&self) -> Result<(), ConfigError> {
+        within("native.threshold", self.threshold.0, 0, Params::MAX_TIME.0)?;
+        within("native.range", self.range.0, 0, Params::MAX_TIME.0)
+    }
+
     /// The likelihood of a mark for a packet that waited for `sojourn` in a queue of `packets`.
     #[inline]
     pub(super) fn probability(&self, sojourn: Nanos, packets: u64) -> f64 {

@@ -4,6 +4,7 @@ use forebay_units::{Bytes, Nanos};
 
 use crate::ConfigError;
 use crate::error::within;
+use crate::pi2::Params;
 
 /// How the priority of the L queue is bounded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,11 +27,13 @@ pub enum Schedule {
 
 impl Schedule {
     pub(super) fn check(&self) -> Result<(), ConfigError> {
-        if let Self::RoundRobin { low_latency, classic } = *self {
-            within("schedule.low_latency", u64::from(low_latency), 1, 1000)?;
-            within("schedule.classic", u64::from(classic), 1, 1000)?;
+        match *self {
+            Self::RoundRobin { low_latency, classic } => {
+                within("schedule.low_latency", u64::from(low_latency), 1, 1000)?;
+                within("schedule.classic", u64::from(classic), 1, 1000)
+            }
+            Self::TimeShifted { shift } => within("schedule.shift", shift.0, 0, Params::MAX_TIME.0),
         }
-        Ok(())
     }
 }
 

@@ -127,16 +127,22 @@ mod tests {
         assert!(close(control.base(), 0.0), "clamped");
     }
 
-    /// The vector that Linux's integers give for alpha 0.16, beta 3.2: p' = 0.0648 after a first
-    /// delay of 20 ms, 0.0008 more after a second.
+    /// Linux (6.17, `sch_dualpi2`) keeps its gains in 256ths of a hertz, 41 and 819 by default, and
+    /// scales them to its 32-bit probability in integers: `(gain * 2^30) / 10^9` to a nanosecond,
+    /// of which a 64th counts. 44 and 879 are left of them, 0.16007 and 3.1978 Hz. From zero, a first
+    /// delay of 20 ms gives (5 ms x 44 + 20 ms x 879) / 64 = 278 125 000 of 2^32, a second one
+    /// 3 437 500 more.
     #[test]
     fn the_gains_of_linux_give_its_steps() {
-        let params = Params { alpha: 0.16, beta: 3.2, ..Params::default() };
+        const ONE: f64 = 4_294_967_296.0;
+        let hertz = |gain: f64| gain * 1e9 / 64.0 / ONE;
+        let params = Params { alpha: hertz(44.0), beta: hertz(879.0), ..Params::default() };
         let mut control = Control::new(params, 1.0);
         control.update(Nanos::from_millis(20));
-        assert!(close(control.base(), 0.0648));
+        assert!(close(control.base(), 278_125_000.0 / ONE), "{}", control.base());
+        assert!((0.064_756..0.064_757).contains(&control.base()));
         control.update(Nanos::from_millis(20));
-        assert!(close(control.base(), 0.0656));
+        assert!(close(control.base(), 281_562_500.0 / ONE), "0.0008 more");
     }
 
     #[test]

@@ -123,12 +123,26 @@ fn dualpi2_needs_room_and_weights() {
         schedule: dualpi2::Schedule::RoundRobin { low_latency, classic },
         ..default()
     };
+    let shifted = |shift| dualpi2::Config {
+        schedule: dualpi2::Schedule::TimeShifted { shift },
+        ..default()
+    };
+    let native = |threshold, range| dualpi2::Config {
+        native: dualpi2::Ramp { threshold, range, min_packets: 2 },
+        ..default()
+    };
     for (config, setting) in [
         (dualpi2::Config { limit: 0, ..default() }, "limit"),
         (dualpi2::Config { mtu: Bytes::ZERO, ..default() }, "mtu"),
         (dualpi2::Config { bytes: Some(Bytes(1513)), ..default() }, "bytes"),
         (weights(0, 1), "schedule.low_latency"),
         (weights(15, 1001), "schedule.classic"),
+        (shifted(Nanos::from_secs(61)), "schedule.shift"),
+        (shifted(Nanos::ZERO), "accepted"),
+        (native(Nanos::MAX, Nanos::ZERO), "native.threshold"),
+        (native(Nanos::ZERO, Nanos::MAX), "native.range"),
+        (native(Nanos::ZERO, Nanos::ZERO), "accepted"),
+        (dualpi2::Config { overload_hold: Nanos::MAX, ..default() }, "overload_hold"),
         (weights(1, 1), "accepted"),
     ] {
         assert_eq!(refused(DualPi2::<Pkt>::new(config)), setting);

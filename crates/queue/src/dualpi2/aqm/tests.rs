@@ -1,0 +1,139 @@
+//! What holds in every state that packets can bring the queues to.
+
+use forebay_units::{Bytes, Nanos};
+use proptest::prelude::*;
+
+use super::super::{Config, DualPi2, Input};
+use crate::{DropReason, Ecn, Marking, Packet, Qdisc};
+
+#[derive(Debug)]
+struct Frame(Ecn);
+
+impl Packet for Frame {
+    fn len(&self) -> Bytes {
+        Bytes(1514)
+    }
+
+    fn flow_hash(&self) -> u32 {
+        0
+    }
+
+    fn ecn(&self) -> Ecn {
+        self.0
+    }
+
+    fn set_ce(&mut self) {
+        self.0 = Ecn::Ce;
+    }
+}
+
+/// A burst of packets that comes after a while, and how many go then.
+#[derive(Clone, Copy, Debug)]
+struct Step {
+    wait: Nanos,
+    ecn: Ecn,
+    come: u8,
+    go: u8,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let ecn = prop_oneof![Just(Ecn::NotEct), Just(Ecn::Ect0), Just(Ecn::Ect1), Just(Ecn::Ce)];
+    // Up to two updates in between.
+    (0..30_000_u64, ecn, 0..40_u8, 0..40_u8).prop_map(|(us, ecn, come, go)| Step {
+        wait: Nanos::from_micros(us),
+        ecn,
+        come,
+        go,
+    })
+}
+
+fn config() -> impl Strategy<Value = Config> {
+    (any::<bool>(), 1.0..8.0_f64, any::<bool>(), any::<u64>()).prop_map(
+        |(paper, coupling, random, seed)| {
+            let profile = if paper { Config::paper() } else { Config::rfc9332() };
+            let marking = if random { Marking::Random } else { Marking::Deterministic };
+            Config { coupling, marking, seed, ..profile }
+        },
+    )
+}
+
+fn equal(a: f64, b: f64) -> bool {
+    (-1e-12..=1e-12).contains(&(a - b))
+}
+
+/// The states of a queue that `steps` lead to, one after the other.
+fn through(config: Config, steps: &[Step], mut look: impl FnMut(&DualPi2<Frame>, Nanos)) {
+    let mut q = DualPi2::new(config).unwrap();
+    let mut now = Nanos::from_secs(1);
+    for step in steps {
+        now += step.wait;
+        for _ in 0..step.come {
+            q.enqueue(now, Frame(step.ecn), &mut |_, _: DropReason| {});
+        }
+        look(&q, now);
+        for _ in 0..step.go {
+            let _ = q.dequeue(now, &mut |_, _: DropReason| {});
+            look(&q, now);
+        }
+    }
+}
+
+proptest! {
+    /// RFC 9332 section 2.1: p_CL = k p', p_C = p'^2, and an L4S packet is never signalled to less
+    /// than the coupling asks.
+    #[test]
+    fn probabilities_are_coupled_in_every_state(
+        config in config(),
+        steps in prop::collection::vec(step(), 1..60),
+    ) {
+        let k = config.coupling;
+        through(config, &steps, |q, now| {
+            let base = q.probability();
+            assert!((0.0..=1.0).contains(&base));
+            let classic = q.classic_signals(false);
+            assert!(equal(classic.classic, base * base));
+            assert!(equal(classic.scalable, (k * base).min(1.0)));
+            // Drops begin where marks can say no more, and are the classic ones.
+            assert_eq!(classic.overload.is_some(), base * base >= 1.0 / (k * k));
+            assert!(classic.overload.is_none_or(|p| equal(p, base * base) && classic.scalable >= 1.0 - 1e-9));
+            let own = q.low_latency_signals(now, false);
+            assert!(own.scalable >= classic.scalable && own.scalable <= 1.0);
+            assert!(equal(own.classic, (own.scalable / k) * (own.scalable / k)));
+            assert_eq!(own.overload, classic.overload);
+            let exempt = q.classic_signals(true);
+            assert!(exempt.scalable == 0.0 && exempt.classic == 0.0 && exempt.overload.is_none());
+        });
+    }
+
+    /// However deep an overload was: once p' is back at zero and nothing waits for long, not one
+    /// packet is marked or dropped for it.
+    #[test]
+    fn signals_end_with_the_overload(config in config(), burst in 100..4000_u32, ms in 10..500_u64) {
+        let config = Config { input: Input::Greatest, ..config };
+        let mut q = DualPi2::new(config).unwrap();
+        let mut now = Nanos::from_secs(1);
+        for _ in 0..burst {
+            for ecn in [Ecn::Ect1, Ecn::NotEct] {
+                q.enqueue(now, Frame(ecn), &mut |_, _: DropReason| {});
+            }
+        }
+        for _ in 0..ms {
+            now += Nanos::from_millis(1);
+            let _ = q.dequeue(now, &mut |_, _: DropReason| {});
+        }
+        while q.dequeue(now, &mut |_, _: DropReason| {}).is_some() {}
+        // Idle until the controller has come to rest.
+        now += Nanos::from_secs(60);
+        for _ in 0..200 {
+            for ecn in [Ecn::Ect1, Ecn::Ect0, Ecn::NotEct] {
+                q.enqueue(now, Frame(ecn), &mut |_, _: DropReason| panic!("refused"));
+            }
+            assert!(q.probability() == 0.0);
+            for _ in 0..3 {
+                let sent = q.dequeue(now, &mut |_, _: DropReason| panic!("dropped"));
+                assert_ne!(sent.unwrap().0, Ecn::Ce);
+            }
+            now += Nanos::from_millis(20);
+        }
+    }
+}
