@@ -23,6 +23,13 @@ impl LinkId {
     }
 }
 
+impl RouteId {
+    /// Its place in the order in which routes were added.
+    pub fn index(self) -> usize {
+        usize::from(self.0)
+    }
+}
+
 impl BundleId {
     /// Its place in the order in which bundles were added.
     pub fn index(self) -> usize {
@@ -177,6 +184,12 @@ pub enum SetupError {
          empty"
     )]
     Schedule(usize),
+    /// Traffic says of ECN what its senders may not or cannot.
+    #[error(
+        "what a traffic says of ECN: ECT(1) is for scalable congestion controls, which cannot do \
+         without ECN (Prague not without ECT(1)), and no traffic begins as CE"
+    )]
+    Ecn,
 }
 
 /// Both ways between two hosts.

@@ -1,7 +1,7 @@
 use forebay_control::{Event, Snapshot};
 use forebay_units::{Bytes, Nanos};
 
-use crate::network::{BundleId, LinkId};
+use crate::network::{BundleId, LinkId, RouteId};
 
 /// A queue whose packets are recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,8 +23,12 @@ pub struct Passage {
     pub len: Bytes,
     /// Its route's [`crate::Route::source`].
     pub source: u8,
-    /// Whether the queue dropped it.
+    /// The way that it takes.
+    pub route: RouteId,
+    /// Whether the queue dropped it,
     pub dropped: bool,
+    /// and whether it set its congestion mark.
+    pub marked: bool,
 }
 
 /// Told of what happens, in the order of time; does nothing by itself.

@@ -18,7 +18,7 @@ use crate::network::{BundleId, LinkId, Route, RouteCounters, RouteId};
 use crate::observer::Observer;
 use crate::packet::{Packets, Queued};
 use crate::prefetch::prefetch;
-use crate::tcp::{Congestion, Endpoint};
+use crate::tcp::{Stack, Endpoint};
 use crate::traffic::{Application, Requests, Socket};
 
 /// How often control loops tick (Bundler section 6.2).
@@ -59,7 +59,7 @@ struct Host {
     /// While the connection is open.
     tcp: Option<Endpoint>,
     phase: Phase,
-    congestion: Congestion,
+    stack: Stack,
     peer: u32,
     route: RouteId,
     hash: u32,

@@ -61,7 +61,7 @@ fn dumbbell(rate: Rate, flows: u32, queue: Queue, boxes: bool) -> Simulation<()>
     }
     let path = Path { forward: way, backward: back, rtt: RTT };
     let kind = TrafficKind::Bulk { flows, congestion: Congestion::Cubic };
-    let traffic = Traffic { path, start: Nanos::ZERO, stop: Nanos::MAX, kind };
+    let traffic = Traffic { path, start: Nanos::ZERO, stop: Nanos::MAX, ecn: None, kind };
     sim.add_traffic(traffic).expect("traffic that makes sense");
     sim
 }

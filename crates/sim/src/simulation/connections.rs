@@ -14,7 +14,7 @@ use crate::network::{Path, RouteId};
 use crate::observer::Observer;
 use crate::packet::{Body, Control, Packet, TCP_HEADERS, fingerprint};
 use crate::random::mix;
-use crate::tcp::Congestion;
+use crate::tcp::{Endpoint, Stack};
 use crate::traffic::Application;
 
 /// The first timeout, before there is a round-trip time (RFC 6298 section 2.1).
@@ -98,7 +98,7 @@ impl<O: Observer> Simulation<O> {
     pub(super) fn new_connection(
         &mut self,
         path: Path,
-        congestion: Congestion,
+        stack: Stack,
         hash: u32,
         [client, server]: [Application; 2],
     ) -> u32 {
@@ -106,7 +106,7 @@ impl<O: Observer> Simulation<O> {
         let host = |route, hash, application, phase, peer| Host {
             tcp: None,
             phase,
-            congestion,
+            stack,
             peer,
             route,
             hash,
@@ -174,7 +174,7 @@ impl<O: Observer> Simulation<O> {
     pub(super) fn establish(&mut self, endpoint: u32) {
         let random = mix(self.seed ^ u64::from(self.hosts[endpoint as usize].hash) << 32);
         let host = &self.hosts[endpoint as usize];
-        let tcp = self.endpoint(host.congestion, host.handshake_rtt(self.now), random);
+        let tcp = Endpoint::new(self.now, host.stack, host.handshake_rtt(self.now), random);
         let host = &mut self.hosts[endpoint as usize];
         host.tcp = Some(tcp);
         host.phase = Phase::Open;

@@ -252,7 +252,9 @@ impl<O: Observer> Simulation<O> {
                 sojourn: self.now.saturating_sub(packet.arrived),
                 len: Bytes(u64::from(packet.len)),
                 source: self.routes[usize::from(route.0)].source,
+                route,
                 dropped,
+                marked: packet.marked,
             },
         );
     }

@@ -40,14 +40,14 @@ impl<O: Observer> Simulation<O> {
             let client = of.connections[connection as usize].client;
             return self.write_request(client);
         }
-        let (traffic, path, congestion) = (of.traffic, of.path, of.congestion);
+        let (traffic, path, stack) = (of.traffic, of.path, of.stack);
         // Another port for each, as it is with real ones.
         let hash = self.flow_hash(traffic, id as u32);
         let ends = [
             Application::Client { requests, connection },
             Application::Server { requests, connection },
         ];
-        let client = self.new_connection(path, congestion, hash, ends);
+        let client = self.new_connection(path, stack, hash, ends);
         self.requests[requests as usize].connections[connection as usize].client = client;
         self.begin_handshake(client);
     }

@@ -1,5 +1,6 @@
 //! How a simulation is put together: links and bundles, routes through them, traffic on those.
 
+use forebay_queue::Ecn;
 use forebay_units::Nanos;
 
 use super::connections::Phase;
@@ -11,7 +12,7 @@ use crate::network::{BundleId, LinkId, Path, Route, RouteCounters, RouteId, Setu
 use crate::observer::Observer;
 use crate::packet::Packets;
 use crate::random::{Random, mix};
-use crate::tcp::{Congestion, Endpoint};
+use crate::tcp::{Endpoint, Stack};
 use crate::traffic::{
     Application, Asks, Requests, Socket, SocketKind, Stagger, Traffic, TrafficKind,
 };
@@ -41,8 +42,8 @@ impl<O: Observer> Simulation<O> {
         }
     }
 
-    /// Whether connections that are added from now on use ECN (RFC 3168) with every congestion
-    /// control; DCTCP and Prague always have their own form of it.
+    /// Whether connections that are added from now on use ECN (RFC 3168) where their traffic does not
+    /// say; DCTCP and Prague always have their own form of it.
     pub fn set_ecn(&mut self, ecn: bool) {
         self.ecn = ecn;
     }
@@ -119,7 +120,7 @@ impl<O: Observer> Simulation<O> {
     /// If it makes no sense.
     pub fn add_traffic(&mut self, traffic: Traffic) -> Result<usize, SetupError> {
         traffic.check()?;
-        let Traffic { path, start, stop, kind } = traffic;
+        let Traffic { path, start, stop, ecn, kind } = traffic;
         self.exists(path.forward)?;
         self.exists(path.backward)?;
         // Ids of endpoints have 32 bits, and each connection has two.
@@ -129,10 +130,12 @@ impl<O: Observer> Simulation<O> {
         let id = self.traffics;
         self.traffics += 1;
         let stagger = self.stagger(id, path);
+        let usual = if self.ecn { Ecn::Ect0 } else { Ecn::NotEct };
+        let stack = |congestion| Stack { congestion, ecn: ecn.unwrap_or(usual) };
         let begins = |flow| start.saturating_add(stagger.of(flow)).min(stop);
         match kind {
             TrafficKind::Requests { asks, connections, congestion } => {
-                let requests = Requests::new((id, path, stop), asks, connections, congestion);
+                let requests = Requests::new((id, path, stop), asks, connections, stack(congestion));
                 self.add_requests(requests, start);
             }
             TrafficKind::Bulk { flows, congestion } => {
@@ -140,7 +143,7 @@ impl<O: Observer> Simulation<O> {
                     let sink = Application::Sink { traffic: id, flow };
                     let hash = self.flow_hash(id, flow);
                     let ends = [sink, Application::Source];
-                    let source = self.connect(path, congestion, hash, ends) + 1;
+                    let source = self.connect(path, stack(congestion), hash, ends) + 1;
                     self.events.push(begins(flow), Event::Begin(source));
                     self.events.push(stop, Event::End(source));
                 }
@@ -160,7 +163,8 @@ impl<O: Observer> Simulation<O> {
             TrafficKind::Datagrams(pattern) => {
                 let mut rest = pattern.datagrams();
                 if let Some(next) = rest.next() {
-                    let kind = SocketKind::Pattern { start, next, rest };
+                    let ecn = ecn.unwrap_or_default();
+                    let kind = SocketKind::Pattern { start, next, rest, ecn };
                     self.add_socket((id, 0), path, (start, stop), kind);
                 }
             }
@@ -182,7 +186,7 @@ impl<O: Observer> Simulation<O> {
                     Application::Server { requests, connection },
                 ];
                 let hash = self.flow_hash(of.traffic, connection);
-                at.client = self.connect(of.path, of.congestion, hash, ends);
+                at.client = self.connect(of.path, of.stack, hash, ends);
             }
         }
         if let Some(time) = of.next_time() {
@@ -204,29 +208,18 @@ impl<O: Observer> Simulation<O> {
     fn connect(
         &mut self,
         path: Path,
-        congestion: Congestion,
+        stack: Stack,
         hash: u32,
         ends: [Application; 2],
     ) -> u32 {
-        let first = self.new_connection(path, congestion, hash, ends);
+        let first = self.new_connection(path, stack, hash, ends);
         for end in [first, first + 1] {
             let random = mix(self.seed ^ u64::from(end));
-            let tcp = self.endpoint(congestion, Some(path.rtt), random);
+            let tcp = Endpoint::new(self.now, stack, Some(path.rtt), random);
             let host = &mut self.hosts[end as usize];
             (host.tcp, host.phase) = (Some(tcp), Phase::Open);
         }
         first
-    }
-
-    /// One end of a connection whose handshake measured `rtt`.
-    pub(super) fn endpoint(
-        &self,
-        congestion: Congestion,
-        rtt: Option<Nanos>,
-        random: u64,
-    ) -> Endpoint {
-        let endpoint = Endpoint::new(self.now, congestion, rtt, random);
-        if self.ecn { endpoint.with_ecn(self.now) } else { endpoint }
     }
 
     fn add_socket(

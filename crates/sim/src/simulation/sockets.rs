@@ -147,12 +147,16 @@ impl<O: Observer> Simulation<O> {
         let socket = &mut self.sockets[index as usize];
         socket.made += 1;
         let route: RouteId = if forward { socket.path.forward } else { socket.path.backward };
+        let ecn = match socket.kind {
+            SocketKind::Pattern { ecn, .. } => ecn,
+            _ => Ecn::NotEct,
+        };
         // A way back is another flow.
         let flow_hash = if forward { socket.hash } else { !socket.hash };
         let packet = Packet {
             body,
             len: (payload + UDP_HEADERS) as u16,
-            ecn: Ecn::NotEct,
+            ecn,
             route,
             hop: 0,
             flow_hash,

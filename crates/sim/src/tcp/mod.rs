@@ -21,6 +21,7 @@ mod tests;
 use forebay_units::Nanos;
 
 pub use congestion::Congestion;
+pub(crate) use congestion::Stack;
 pub(crate) use segment::Segment;
 
 use receiver::Receiver;
@@ -42,17 +43,9 @@ pub(crate) struct Endpoint {
 
 impl Endpoint {
     /// An established connection whose handshake took `rtt`.
-    pub(crate) fn new(now: Nanos, congestion: Congestion, rtt: Option<Nanos>, random: u64) -> Self {
-        let sender = Sender::new(now, congestion, rtt, random);
+    pub(crate) fn new(now: Nanos, stack: Stack, rtt: Option<Nanos>, random: u64) -> Self {
+        let sender = Sender::new(now, stack, rtt, random);
         Self { receiver: Receiver::new(now, LARGEST_BUFFER, sender.ecn()), sender }
-    }
-
-    /// Has the handshake agree on ECN (RFC 3168) too; to be called on both ends and before anything
-    /// is sent.
-    pub(crate) fn with_ecn(mut self, now: Nanos) -> Self {
-        self.sender.offer_ecn();
-        self.receiver = Receiver::new(now, LARGEST_BUFFER, self.sender.ecn());
-        self
     }
 
     /// The application has `bytes` more to send.

@@ -18,7 +18,7 @@ mod usage;
 
 use forebay_units::Nanos;
 
-use super::congestion::{Congestion, Connection, Control, Window};
+use super::congestion::{Congestion, Connection, Control, Stack, Window};
 use super::rack::Rack;
 use super::receiver::{Context, EcnMode};
 use super::ring::Ring;
@@ -144,7 +144,8 @@ pub(crate) struct Sender {
 }
 
 impl Sender {
-    pub(crate) fn new(now: Nanos, congestion: Congestion, rtt: Option<Nanos>, random: u64) -> Self {
+    pub(crate) fn new(now: Nanos, stack: Stack, rtt: Option<Nanos>, random: u64) -> Self {
+        let congestion = stack.congestion;
         let mut estimate = Rtt::new();
         if let Some(rtt) = rtt {
             estimate.sample(rtt.0, 0, 0);
@@ -169,7 +170,7 @@ impl Sender {
             seen: [(0, 0); 3],
             highest: 0,
             window: Window::new(size),
-            ecn: control.ecn(),
+            ecn: control.ecn(stack.ecn),
             control,
             state: State::Open,
             high: 0,
@@ -191,13 +192,6 @@ impl Sender {
             losses: 0,
             retransmissions: 0,
             timeouts: 0,
-        }
-    }
-
-    /// Congestion may be signalled by marks (RFC 3168), whatever the congestion control.
-    pub(crate) fn offer_ecn(&mut self) {
-        if self.ecn == EcnMode::Off {
-            self.ecn = EcnMode::Classic;
         }
     }
 

@@ -2,6 +2,7 @@
 
 use std::collections::BinaryHeap;
 
+use forebay_queue::Ecn;
 use proptest::prelude::*;
 
 use super::*;
@@ -55,8 +56,13 @@ pub(super) struct Pair {
 
 impl Pair {
     pub(super) fn new(congestion: Congestion) -> Self {
+        Self::with_ecn(congestion, Ecn::NotEct)
+    }
+
+    /// Whose data says `ecn`.
+    pub(super) fn with_ecn(congestion: Congestion, ecn: Ecn) -> Self {
         let rtt = Some(Nanos(40 * MS));
-        let end = |n| Endpoint::new(Nanos::ZERO, congestion, rtt, n);
+        let end = |n| Endpoint::new(Nanos::ZERO, Stack { congestion, ecn }, rtt, n);
         Self {
             now: Nanos::ZERO,
             ends: [end(1), end(2)],
@@ -88,7 +94,7 @@ impl Pair {
             }
             for _ in 0..copies {
                 self.made += 1;
-                let ce = fate == Fate::Marked && segment.ecn != forebay_queue::Ecn::NotEct;
+                let ce = fate == Fate::Marked && segment.ecn != Ecn::NotEct;
                 self.flying.push(Flying(at, self.made, 1 - who, segment, ce));
             }
         }
@@ -170,10 +176,9 @@ proptest! {
         writes in prop::collection::vec(1_u64..100_000, 1..6),
         ecn: bool,
     ) {
-        let mut pair = Pair::new(congestion);
-        if ecn {
-            pair.ends = pair.ends.map(|end| end.with_ecn(Nanos::ZERO));
-        }
+        let scalable = congestion.is_scalable();
+        let said = [Ecn::NotEct, if scalable { Ecn::Ect1 } else { Ecn::Ect0 }];
+        let mut pair = Pair::with_ecn(congestion, said[usize::from(ecn)]);
         let mut planned = fates.into_iter();
         // The right edge that the receiver has allowed so far, and what was sent.
         let (mut edge, mut end) = (65_536, 0);
@@ -216,9 +221,7 @@ fn an_idle_connection_falls_back_to_its_initial_window() {
 
 #[test]
 fn marks_are_echoed_until_the_window_is_reduced_and_cut_it_once() {
-    let rtt = Some(Nanos(40 * MS));
-    let end = |n| Endpoint::new(Nanos::ZERO, Congestion::Reno, rtt, n).with_ecn(Nanos::ZERO);
-    let mut pair = Pair { ends: [end(1), end(2)], ..Pair::new(Congestion::Reno) };
+    let mut pair = Pair::with_ecn(Congestion::Reno, Ecn::Ect0);
     pair.ends[0].write(400 * MSS);
     // The first window of twenty is marked.
     let mark = |who, s: &Segment| match who {
@@ -236,7 +239,7 @@ fn marks_are_echoed_until_the_window_is_reduced_and_cut_it_once() {
     assert_eq!(pair.ends[0].repairs(), (0, 0));
     let ecn = |s: &Segment| s.ecn;
     assert!(
-        pair.sent.iter().filter(|s| s.2.len == 0).all(|s| ecn(&s.2) == forebay_queue::Ecn::NotEct)
+        pair.sent.iter().filter(|s| s.2.len == 0).all(|s| ecn(&s.2) == Ecn::NotEct)
     );
 }
 
@@ -257,7 +260,7 @@ fn prague_is_marked_to_a_steady_window_and_counts_every_mark() {
     assert!((17.0..23.0).contains(&window), "{window}");
     let told = pair.sent.iter().rev().find(|s| s.1 == 1).unwrap().2.marked;
     assert!(marks - told < 10, "{marks} {told}");
-    assert!(pair.sent.iter().all(|s| s.2.ecn == forebay_queue::Ecn::Ect1));
+    assert!(pair.sent.iter().all(|s| s.2.ecn == Ecn::Ect1));
 }
 
 #[test]

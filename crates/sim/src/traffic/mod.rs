@@ -4,6 +4,7 @@ mod requests;
 mod socket;
 mod stagger;
 
+use forebay_queue::Ecn;
 use forebay_units::Nanos;
 
 pub(crate) use self::requests::{Ask, REQUEST, Requests};
@@ -71,6 +72,10 @@ pub struct Traffic {
     pub start: Nanos,
     /// When it ends: nothing new is sent or asked from then on, and what is under way still arrives.
     pub stop: Nanos,
+    /// What its data says of ECN; where it does not say, TCP's as its congestion control needs and
+    /// [`crate::Simulation::set_ecn`] has it, and [`Ecn::NotEct`] over UDP. Only TCP and datagrams at
+    /// set times may say something; the latter heed no marks whatever they say.
+    pub ecn: Option<Ecn>,
     /// What it is.
     pub kind: TrafficKind,
 }
@@ -112,6 +117,16 @@ impl Traffic {
     pub(crate) fn check(&self) -> Result<(), SetupError> {
         if self.stop <= self.start {
             return Err(SetupError::Stops);
+        }
+        let may_say = |ecn| match self.kind {
+            TrafficKind::Requests { congestion, .. } | TrafficKind::Bulk { congestion, .. } => {
+                congestion.may_send(ecn)
+            }
+            TrafficKind::Datagrams(_) => ecn != Ecn::Ce,
+            TrafficKind::UdpBulk { .. } | TrafficKind::UdpLoops { .. } => false,
+        };
+        if !self.ecn.is_none_or(may_say) {
+            return Err(SetupError::Ecn);
         }
         let flows = match &self.kind {
             TrafficKind::Datagrams(pattern) => {

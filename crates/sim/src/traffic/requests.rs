@@ -6,7 +6,7 @@ use forebay_units::Nanos;
 
 use super::{Asked, Asks, Connections};
 use crate::network::Path;
-use crate::tcp::Congestion;
+use crate::tcp::Stack;
 
 /// The bytes of a request.
 pub(crate) const REQUEST: u64 = 16;
@@ -25,7 +25,7 @@ pub(crate) struct Requests {
     /// How many were asked.
     pub(crate) asked: u64,
     pub(crate) path: Path,
-    pub(crate) congestion: Congestion,
+    pub(crate) stack: Stack,
     pub(crate) stop: Nanos,
 }
 
@@ -42,7 +42,7 @@ impl Requests {
         (traffic, path, stop): (u32, Path, Nanos),
         asks: Asks,
         connections: Connections,
-        congestion: Congestion,
+        stack: Stack,
     ) -> Self {
         let free = match connections {
             Connections::Persistent(_) => None,
@@ -56,7 +56,7 @@ impl Requests {
             waiting: VecDeque::new(),
             asked: 0,
             path,
-            congestion,
+            stack,
             stop,
         }
     }

@@ -1,3 +1,4 @@
+use forebay_queue::Ecn;
 use forebay_units::Nanos;
 
 use crate::network::Path;
@@ -30,6 +31,8 @@ pub(crate) enum SocketKind {
         start: Nanos,
         next: Datagram,
         rest: Datagrams,
+        /// What they say of it, whether or not they heed marks.
+        ecn: Ecn,
     },
     Loop {
         round: u64,

@@ -1,7 +1,7 @@
 //! A path with a bottleneck, and what was seen of it.
 
 use forebay_control::BundleConfig;
-use forebay_queue::{Fifo, FqCodel, Limit, Sfq, fifo, fq_codel, sfq};
+use forebay_queue::{DualPi2, Ecn, Fifo, FqCodel, Limit, Sfq, dualpi2, fifo, fq_codel, sfq};
 use forebay_sim::{
     Asked, Asks, At, BundleSetup, Capacity, Congestion, Connections, Hop, Jitter, LinkConfig,
     LinkId, Loss, Observer, Passage, Path, Queue, Route, Simulation, Traffic, TrafficKind,
@@ -78,6 +78,10 @@ pub(crate) fn sfq_queue(limit: u32) -> Queue {
 
 pub(crate) fn fq_codel_queue() -> Queue {
     Box::new(FqCodel::new(fq_codel::Config::default()).unwrap())
+}
+
+pub(crate) fn dualpi2_queue() -> Queue {
+    Box::new(DualPi2::new(dualpi2::Config::default()).unwrap())
 }
 
 /// A bottleneck, a way back without one, and perhaps a bundle through it.
@@ -167,7 +171,11 @@ pub(crate) struct Network {
 
 impl Network {
     pub(crate) fn add(&mut self, kind: TrafficKind, stop: Nanos) {
-        let traffic = Traffic { path: self.path, start: Nanos::ZERO, stop, kind };
+        self.add_saying(kind, stop, None);
+    }
+
+    pub(crate) fn add_saying(&mut self, kind: TrafficKind, stop: Nanos, ecn: Option<Ecn>) {
+        let traffic = Traffic { path: self.path, start: Nanos::ZERO, stop, ecn, kind };
         self.sim.add_traffic(traffic).unwrap();
     }
 

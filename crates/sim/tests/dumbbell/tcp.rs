@@ -1,9 +1,12 @@
 //! TCP against losses, reordering and full queues.
 
-use forebay_sim::{Asked, Asks, Congestion, Connections, Jitter, Loss, TrafficKind};
+use forebay_queue::Ecn;
+use forebay_sim::{
+    Asked, Asks, Congestion, Connections, Jitter, Loss, SetupError, Traffic, TrafficKind,
+};
 use forebay_units::{Bytes, Nanos, Rate};
 
-use crate::network::{Dumbbell, Seen, fifo_queue, fq_codel_queue};
+use crate::network::{Dumbbell, Seen, dualpi2_queue, fifo_queue, fq_codel_queue};
 
 const S: Nanos = Nanos::from_secs(1);
 
@@ -121,5 +124,52 @@ fn marks_take_the_place_of_drops_for_whoever_agrees_on_them() {
         let got = goodput(net.sim.observer(), S * 20);
         assert!(got > 38.0, "{congestion:?} {got}");
         assert!(net.sim.observer().mean_wait_ms(S * 5) < 15.0);
+    }
+}
+
+/// RFC 9331 section 4.3 item 6: what comes late is no loss for a scalable control either, in time and
+/// not in packets.
+#[test]
+fn prague_takes_no_reordering_for_loss() {
+    let dumbbell = Dumbbell::new(48, 40, dualpi2_queue());
+    let jitter = Jitter { up_to: Nanos::from_millis(4), reorders: true };
+    let mut net = Dumbbell { jitter, ..dumbbell }.build();
+    net.add(bulk(1, Congestion::Prague), S * 20);
+    net.sim.run_until(S * 20);
+    let totals = net.sim.totals();
+    assert!(totals.retransmissions < totals.made / 1000, "{totals:?}");
+    assert_eq!((totals.timeouts, totals.dropped), (0, 0));
+}
+
+/// DCTCP may say that it is L4S; then it is served and marked as such, and waits a thousandth of a
+/// second beside a classic flow that waits for fifteen.
+#[test]
+fn what_says_ect1_is_served_as_l4s() {
+    let mut net = Dumbbell::new(48, 10, dualpi2_queue()).build();
+    net.add_saying(bulk(1, Congestion::Dctcp), S * 20, Some(Ecn::Ect1));
+    net.add_saying(bulk(1, Congestion::Cubic), S * 20, None);
+    net.sim.run_until(S * 20);
+    let seen = net.sim.observer();
+    // 48 Mbit/s carry a full frame in a quarter of a millisecond.
+    let quick = seen.queue.iter().filter(|p| p.sojourn < Nanos::from_millis(2)).count();
+    let marked = seen.queue.iter().filter(|p| p.marked).count();
+    assert!((2 * quick).abs_diff(seen.queue.len()) < seen.queue.len() / 3, "about half: {quick}");
+    assert!(marked > quick / 100, "{marked} of {quick}");
+}
+
+#[test]
+fn what_may_not_be_said_is_refused() {
+    let mut net = Dumbbell::new(48, 10, dualpi2_queue()).build();
+    for (congestion, ecn) in [
+        (Congestion::Cubic, Ecn::Ect1),
+        (Congestion::Prague, Ecn::Ect0),
+        (Congestion::Dctcp, Ecn::NotEct),
+        (Congestion::Reno, Ecn::Ce),
+    ] {
+        let kind = bulk(1, congestion);
+        let traffic =
+            Traffic { path: net.path, start: Nanos::ZERO, stop: S, ecn: Some(ecn), kind };
+        let error = net.sim.add_traffic(traffic).unwrap_err();
+        assert_eq!(error, SetupError::Ecn, "{congestion:?} {ecn:?}");
     }
 }

@@ -40,7 +40,7 @@ fn bundle(sim: &mut Sim, feedback_route: RouteId, update_route: RouteId) -> Bund
 fn bulk(sim: &mut Sim, forward: RouteId, backward: RouteId, flows: u32, stop: Nanos) {
     let kind = TrafficKind::Bulk { flows, congestion: Congestion::Cubic };
     let path = Path { forward, backward, rtt: RTT };
-    sim.add_traffic(Traffic { path, start: Nanos::ZERO, stop, kind }).unwrap();
+    sim.add_traffic(Traffic { path, start: Nanos::ZERO, stop, ecn: None, kind }).unwrap();
 }
 
 /// What each source got through the bottleneck, in Mbit/s, from `start` to `end`.
@@ -150,7 +150,7 @@ fn traffic_spreads_over_equal_ways() {
         let pattern = Pattern::Constant { rate: Rate::from_mbps(40 / flows + 1), size: Bytes(500) };
         for _ in 0..flows {
             let kind = TrafficKind::Datagrams(pattern);
-            sim.add_traffic(Traffic { path, start: Nanos::ZERO, stop: S * 2, kind }).unwrap();
+            sim.add_traffic(Traffic { path, start: Nanos::ZERO, stop: S * 2, ecn: None, kind }).unwrap();
         }
         sim.run_until(S * 3);
         let sent: Vec<_> = ways.iter().map(|w| sim.link(*w).sent).collect();
@@ -174,7 +174,7 @@ fn junctions_choose_for_themselves() {
     for n in 0..40 {
         let (start, stop) = (S * n, S * n + S / 2);
         let kind = TrafficKind::Datagrams(pattern);
-        sim.add_traffic(Traffic { path, start, stop, kind }).unwrap();
+        sim.add_traffic(Traffic { path, start, stop, ecn: None, kind }).unwrap();
         sim.run_until(S * (n + 1) - Nanos(1));
         let now = [0, 1, 2, 3].map(|w| sim.link(ways[w]).sent);
         pairs.insert([0, 1, 2, 3].map(|w| now[w] > before[w]));
@@ -259,7 +259,7 @@ fn what_is_impossible_is_refused() {
 
     let path = Path { forward: straight, backward: back, rtt: RTT };
     let mut refused = |start, stop, kind| {
-        sim.add_traffic(Traffic { path, start, stop, kind }).unwrap_err().to_string()
+        sim.add_traffic(Traffic { path, start, stop, ecn: None, kind }).unwrap_err().to_string()
     };
     let loops = |flows| TrafficKind::UdpLoops { flows };
     assert!(refused(S, S, loops(1)).contains("stop after it starts"));

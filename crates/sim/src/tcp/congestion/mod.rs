@@ -7,6 +7,7 @@ mod hystart;
 mod prague;
 mod reno;
 
+use forebay_queue::Ecn;
 use forebay_units::{Bytes, Nanos, Rate};
 
 use super::receiver::EcnMode;
@@ -26,13 +27,41 @@ pub enum Congestion {
     Reno,
     /// BBR, version 1.
     Bbr,
-    /// DCTCP (RFC 8257). Its packets are ECN-capable.
+    /// DCTCP (RFC 8257). Its packets are ECN-capable: ECT(0), as in Linux, if nothing else is said.
     Dctcp,
     /// Prague (draft-briscoe-iccrg-prague-congestion-control), which is scalable and meets the
     /// requirements of RFC 9331 section 4.3. Its packets carry the L4S identifier, ECT(1).
     Prague,
     /// A window of so many segments, whatever happens.
     Fixed(u32),
+}
+
+impl Congestion {
+    /// Whether its rate falls with the share of marks and not with its root, so that it may be told
+    /// of them as L4S is.
+    pub(crate) fn is_scalable(self) -> bool {
+        matches!(self, Self::Dctcp | Self::Prague)
+    }
+
+    /// Whether data that says `ecn` may be sent under it. What is no scalable control may not use the
+    /// L4S identifier (RFC 9331 section 4.3); DCTCP and Prague cannot do without marks, and Prague
+    /// not without the identifier.
+    pub(crate) fn may_send(self, ecn: Ecn) -> bool {
+        match ecn {
+            Ecn::NotEct => !self.is_scalable(),
+            Ecn::Ect0 => self != Self::Prague,
+            Ecn::Ect1 => self.is_scalable(),
+            Ecn::Ce => false,
+        }
+    }
+}
+
+/// How a host's TCP is set up.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Stack {
+    pub(crate) congestion: Congestion,
+    /// What its data says of ECN; [`Ecn::NotEct`] for what the congestion control cannot do without.
+    pub(crate) ecn: Ecn,
 }
 
 /// No slow-start threshold is known yet.
@@ -171,12 +200,13 @@ impl Control {
         if matches!(self, Self::Bbr(_)) { 3 } else { 2 }
     }
 
-    /// What it cannot do without.
-    pub(crate) fn ecn(&self) -> EcnMode {
+    /// How it is told of marks, its data saying `ecn`.
+    pub(crate) fn ecn(&self, ecn: Ecn) -> EcnMode {
         match self {
-            Self::Dctcp(_) => EcnMode::Exact,
+            Self::Dctcp(_) => EcnMode::Exact { l4s: ecn == Ecn::Ect1 },
             Self::Prague(_) => EcnMode::Counted,
-            _ => EcnMode::Off,
+            _ if ecn == Ecn::NotEct => EcnMode::Off,
+            _ => EcnMode::Classic,
         }
     }
 
@@ -323,8 +353,7 @@ mod tests {
 
     #[test]
     fn only_scalable_controls_use_their_identifier() {
-        use forebay_queue::Ecn;
-        let codepoint = |kind| Control::new(kind, 0, 0, None).ecn().codepoint();
+        let codepoint = |kind| Control::new(kind, 0, 0, None).ecn(Ecn::NotEct).codepoint();
         // RFC 9331 section 4.3 item 1: what replaces it does not set ECT(1).
         assert_eq!(codepoint(Congestion::Prague), Ecn::Ect1);
         assert_eq!(codepoint(Congestion::Dctcp), Ecn::Ect0);
@@ -332,6 +361,12 @@ mod tests {
             assert_eq!(codepoint(kind), Ecn::NotEct, "{kind:?}");
         }
         assert_eq!(EcnMode::Classic.codepoint(), Ecn::Ect0);
+        let l4s = Control::new(Congestion::Dctcp, 0, 0, None).ecn(Ecn::Ect1);
+        assert_eq!(l4s.codepoint(), Ecn::Ect1);
+        for kind in [Congestion::Cubic, Congestion::Reno, Congestion::Bbr, Congestion::Fixed(9)] {
+            assert!(!kind.may_send(Ecn::Ect1) && kind.may_send(Ecn::Ect0), "{kind:?}");
+        }
+        assert!(!Congestion::Prague.may_send(Ecn::Ect0));
     }
 
     #[test]

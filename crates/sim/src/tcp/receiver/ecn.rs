@@ -10,8 +10,9 @@ pub(crate) enum EcnMode {
     Off,
     /// RFC 3168: an echo until the sender says that it has reduced its window.
     Classic,
-    /// RFC 8257: each mark as it is.
-    Exact,
+    /// RFC 8257: each mark as it is; on data that carries ECT(0), as Linux has it, or the L4S
+    /// identifier.
+    Exact { l4s: bool },
     /// RFC 9768 (accurate ECN): every acknowledgement says how many marked packets came so far.
     Counted,
 }
@@ -21,9 +22,9 @@ impl EcnMode {
     pub(crate) fn codepoint(self) -> Ecn {
         match self {
             Self::Off => Ecn::NotEct,
-            Self::Classic | Self::Exact => Ecn::Ect0,
+            Self::Classic | Self::Exact { l4s: false } => Ecn::Ect0,
             // The L4S identifier (RFC 9331 section 4.1).
-            Self::Counted => Ecn::Ect1,
+            Self::Counted | Self::Exact { l4s: true } => Ecn::Ect1,
         }
     }
 
@@ -85,7 +86,7 @@ impl Echo {
                 }
                 self.seen |= ce || ect;
             }
-            EcnMode::Exact => {
+            EcnMode::Exact { .. } => {
                 if ce != self.ece {
                     // RFC 8257 section 3.2: the echo changes between two acknowledgements.
                     wish.before = delayed.then_some((self.next_before, self.ece));
@@ -132,7 +133,7 @@ mod tests {
 
     #[test]
     fn an_exact_echo_says_what_was_before_first() {
-        let mut echo = Echo::new(EcnMode::Exact);
+        let mut echo = Echo::new(EcnMode::Exact { l4s: false });
         echo.on_packet(ECT, 1000, true);
         let wish = echo.on_packet(CE, 2000, true);
         assert_eq!((wish.before, wish.at_once), (Some((1000, false)), true));

@@ -74,7 +74,7 @@ impl Sender {
     fn take_marks(&mut self, segment: &Segment, newly: u32) -> u32 {
         match self.ecn {
             EcnMode::Off => 0,
-            EcnMode::Classic | EcnMode::Exact => {
+            EcnMode::Classic | EcnMode::Exact { .. } => {
                 if segment.ece {
                     newly
                 } else {

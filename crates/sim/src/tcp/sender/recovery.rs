@@ -14,7 +14,7 @@ impl Sender {
     /// The state that follows from an acknowledgement that is not an ordinary one; true if the timer
     /// for reordering was set.
     pub(super) fn alert(&mut self, now: u64, segment: &Segment, news: &mut News) -> bool {
-        let echo = segment.ece && matches!(self.ecn, EcnMode::Classic | EcnMode::Exact);
+        let echo = segment.ece && matches!(self.ecn, EcnMode::Classic | EcnMode::Exact { .. });
         if echo {
             // A mark is congestion, whatever was lost.
             self.undo.prior_threshold = 0;
