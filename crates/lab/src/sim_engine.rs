@@ -13,6 +13,7 @@ mod queues;
 
 use std::num::NonZeroUsize;
 
+use forebay_queue::Ecn;
 use forebay_sim::{
     Asks, Congestion, Connections, Path, RouteId, Simulation, Totals, Traffic, TrafficKind,
 };
@@ -23,7 +24,7 @@ use self::faults::Faults;
 use self::network::{Network, refused};
 use crate::engine::{self, Engine, EngineError, Interrupt, Job, Phase, Progress};
 use crate::results::Run;
-use crate::scenario::{self, Scenario, Transport};
+use crate::scenario::{self, EcnField, Scenario, Transport};
 
 /// How often progress is recorded, as the real programs do.
 pub(super) const INTERVAL: Nanos = Nanos::from_millis(100);
@@ -112,10 +113,11 @@ fn build(job: &Job<'_>) -> Result<Simulated, EngineError> {
     sim.set_ecn(scenario.ecn);
     let network = Network::build(job, &mut sim)?;
     sim.observer_mut().outer = network.outer;
-    for (traffic, schedule) in scenario.traffic.iter().zip(schedules) {
-        let traffic = simulated(traffic, scenario, network.routes(traffic), schedule);
+    for ((traffic, schedule), routes) in scenario.traffic.iter().zip(schedules).zip(&network.traffics) {
+        let traffic = simulated(traffic, scenario, *routes, schedule);
         sim.add_traffic(traffic).map_err(refused)?;
     }
+    sim.observer_mut().whose = network.whose();
     Ok(Simulated { sim, network })
 }
 
@@ -143,8 +145,13 @@ fn simulated(
         Kind::UdpRr { flows } => TrafficKind::UdpLoops { flows: *flows },
         Kind::Datagrams(pattern) => TrafficKind::Datagrams(*pattern),
     };
-    let path = Path { forward, backward, rtt: scenario.path.rtt };
-    Traffic { path, start: traffic.start, stop: traffic.stop, kind }
+    let path = Path { forward, backward, rtt: traffic.rtt.unwrap_or(scenario.path.rtt) };
+    let ecn = traffic.ecn.map(|ecn| match ecn {
+        EcnField::NotEct => Ecn::NotEct,
+        EcnField::Ect0 => Ecn::Ect0,
+        EcnField::Ect1 => Ecn::Ect1,
+    });
+    Traffic { path, start: traffic.start, stop: traffic.stop, ecn, kind }
 }
 
 fn simulated_congestion(congestion: scenario::Congestion) -> Congestion {

@@ -3,7 +3,7 @@
 use super::Dataplane;
 use crate::engine::{EngineError, Job};
 use crate::link::QueueSpec;
-use crate::scenario::{Arm, Congestion, Fault, Maker, TrafficKind, Transport};
+use crate::scenario::{Arm, Congestion, Fault, Maker, Traffic, TrafficKind, Transport};
 
 /// Each site is two namespaces and a sendbox's process.
 const MAX_SITES: u8 = 16;
@@ -48,6 +48,9 @@ fn missing(job: &Job<'_>) -> Option<String> {
     }
     if queue.by == Maker::Forebay && QueueSpec::of(queue, &scenario.path).is_none() {
         return Some(format!("queue \"{queue}\""));
+    }
+    if let Some(special) = scenario.traffic.iter().find_map(Traffic::special) {
+        return Some(special.to_owned());
     }
     scenario.traffic.iter().find_map(|traffic| match &traffic.kind {
         TrafficKind::Requests { congestion, .. }

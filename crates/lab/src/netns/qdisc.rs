@@ -75,24 +75,32 @@ fn discipline(spec: &QueueSpec) -> String {
                 "sfq limit {limit_packets} depth {depth} flows 1024 divisor 1024 quantum 1514 perturb 10"
             )
         }
-        QueueSpec::Codel { limit_packets, target_ns, interval_ns, ecn: on } => format!(
+        QueueSpec::Codel { limit_packets, target_ns, interval_ns, ecn: on, .. } => format!(
             "codel limit {limit_packets} target {}us interval {}us {}",
             target_ns / 1_000,
             interval_ns / 1_000,
             ecn(on)
         ),
-        QueueSpec::FqCodel { limit_packets, target_ns, interval_ns, ecn: on } => format!(
+        QueueSpec::FqCodel { limit_packets, target_ns, interval_ns, ecn: on, .. } => format!(
             "fq_codel limit {limit_packets} flows 1024 quantum 1514 target {}us interval {}us {}",
             target_ns / 1_000,
             interval_ns / 1_000,
             ecn(on)
         ),
-        QueueSpec::Pie { limit_packets, target_ns, tupdate_ns, ecn: on } => format!(
+        QueueSpec::Pie { limit_packets, target_ns, tupdate_ns, ecn: on, .. } => format!(
             "pie limit {limit_packets} target {}us tupdate {}us {}",
             target_ns / 1_000,
             tupdate_ns / 1_000,
             ecn(on)
         ),
+        // Scenarios are checked not to ask for the kernel's: it has no PI2, and of DualPI2 only since
+        // 6.17, which `tc` must know of too.
+        QueueSpec::Pi2 { limit_packets, target_ns } => {
+            format!("pi2 limit {limit_packets} target {}us", target_ns / 1_000)
+        }
+        QueueSpec::DualPi2 { limit_packets, target_ns, .. } => {
+            format!("dualpi2 limit {limit_packets} target {}us", target_ns / 1_000)
+        }
     }
 }
 
@@ -227,7 +235,7 @@ mod tests {
     fn told(kind: QueueKind, limit: &str, ecn: bool) -> String {
         let limit = limit.parse().unwrap();
         let by = Maker::Kernel;
-        let queue = Queue { kind, limit, by, ecn, target: None, interval: None };
+        let queue = Queue { by, ecn, ..Queue::plain(kind, limit) };
         commands(&queue, &PATH, Timers::Late, "dev0")
     }
 

@@ -261,6 +261,10 @@ impl Check<'_> {
         if let Some(strong) = own.strong.as_ref().filter(|s| !arms().any(|a| a.name == **s)) {
             return Err(fail(format!("the scenario has no arm \"{strong}\"")));
         }
+        let traffics = || self.claim.experiment.cells.iter().flat_map(|c| &c.traffic);
+        if let Some(line) = own.lines.iter().flatten().find(|l| !traffics().any(|t| t.name == **l)) {
+            return Err(fail(format!("the scenario has no traffic \"{line}\"")));
+        }
         let of = SelectionTable {
             arm: None,
             measure: own.measure,

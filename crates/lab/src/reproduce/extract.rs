@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use forebay_dataplane::packet_log::{Fate, Record};
 use forebay_units::{Bytes, Nanos, Rate};
 
+use super::passed::Passed;
 use super::picture::{Part, Wanted};
 use super::quantity::{Measure, Quantity, Statistic};
 use crate::analysis::{EstimateErrors, Intake, Sorted, slowdown};
@@ -62,7 +63,7 @@ pub(super) fn statistic(values: &Sorted, at: Statistic) -> Option<f64> {
 
 /// From when to when: the phase, within what is measured.
 #[derive(Clone, Copy)]
-struct Window {
+pub(super) struct Window {
     from: u64,
     to: u64,
 }
@@ -78,7 +79,7 @@ impl Window {
         }
     }
 
-    fn holds(self, time: u64) -> bool {
+    pub(super) fn holds(self, time: u64) -> bool {
         (self.from..self.to).contains(&time)
     }
 
@@ -87,7 +88,7 @@ impl Window {
         self.from < time && time <= self.to
     }
 
-    fn length(self) -> Nanos {
+    pub(super) fn length(self) -> Nanos {
         Nanos(self.to - self.from)
     }
 }
@@ -110,7 +111,14 @@ fn sample(quantity: &Quantity, scenario: &Scenario, run: &Run) -> Sorted {
         }
         Measure::RttError => EstimateErrors::of(run).rtt.new.magnitudes(),
         Measure::ReceiveRateError => EstimateErrors::of(run).receive_rate.new.magnitudes(),
-        Measure::BottleneckQueue => queue(&run.bottleneck).into_iter().collect(),
+        Measure::BottleneckQueue
+        | Measure::Share
+        | Measure::Marked
+        | Measure::Dropped
+        | Measure::Window => {
+            let passed = Passed::of(quantity, scenario, run, window);
+            passed.and_then(|passed| passed.measure(quantity, scenario)).into_iter().collect()
+        }
         Measure::SendboxQueue => queue(&run.sendbox).or(Some(0.0)).into_iter().collect(),
         Measure::Queues => {
             let sendbox = queue(&run.sendbox).unwrap_or(0.0);

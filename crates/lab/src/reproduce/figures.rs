@@ -25,7 +25,7 @@ pub struct Value {
 /// What all figures and the picture of `claim` need of a run.
 pub(super) fn quantities(claim: &Claim) -> BTreeSet<Quantity> {
     let figures = claim.figures.iter().flat_map(|f| std::iter::once(&f.of).chain(&f.to));
-    let picture = claim.picture.iter().filter_map(Wanted::quantity);
+    let picture = claim.picture.iter().flat_map(Wanted::quantities);
     figures.map(|selection| &selection.quantity).chain(picture).cloned().collect()
 }
 
@@ -98,23 +98,36 @@ impl Taken<'_> {
         statistic(&pooled, if pools { quantity.at } else { Statistic::Percentile(50) })
     }
 
-    /// The figures of `quantity` along `axis`.
-    pub(super) fn sweep(&self, axis: &str, quantity: &Quantity) -> Picture {
-        let mut along: Vec<String> = Vec::new();
-        for cell in &self.experiment.cells {
-            let value = super::claim::axes(cell).remove(axis).unwrap_or_default();
-            if !along.contains(&value) {
-                along.push(value);
-            }
-        }
+    /// The figures of `quantities` along `axis`, in a plot for each value on the axis `by`.
+    pub(super) fn sweep(&self, axis: &str, by: Option<&str>, quantities: &[Quantity]) -> Picture {
+        let Some(by) = by else {
+            return Picture::Sweep(self.plot(axis, &BTreeMap::new(), quantities));
+        };
+        let plot = |value: String| {
+            let cells = BTreeMap::from([(by.to_owned(), vec![value.clone()])]);
+            let plot = self.plot(axis, &cells, quantities);
+            Sweep { what: format!("{by} {value}: {}", plot.what), ..plot }
+        };
+        Picture::Panels(self.values_on(by).into_iter().map(plot).collect())
+    }
+
+    /// In the cells that have one of the values of `within` on its axes.
+    fn plot(
+        &self,
+        axis: &str,
+        within: &BTreeMap<String, Vec<String>>,
+        quantities: &[Quantity],
+    ) -> Sweep {
+        let along = self.values_on(axis);
         let mut arms: Vec<&str> = Vec::new();
         for arm in self.experiment.cells.iter().flat_map(|c| &c.arms) {
             if !arms.contains(&arm.name.as_str()) {
                 arms.push(&arm.name);
             }
         }
-        let value = |arm: &str, value: &String| {
-            let cells = BTreeMap::from([(axis.to_owned(), vec![value.clone()])]);
+        let value = |arm: &str, quantity: &Quantity, value: &String| {
+            let mut cells = within.clone();
+            cells.insert(axis.to_owned(), vec![value.clone()]);
             let selection = Selection {
                 arm: arm.to_owned(),
                 cells,
@@ -123,17 +136,41 @@ impl Taken<'_> {
             };
             self.value(&selection, None).map(|v| rounded(v, 4))
         };
-        let line = |arm: &str| SweepLine {
-            arm: arm.to_owned(),
-            values: along.iter().map(|v| value(arm, v)).collect(),
+        let lines = quantities.iter().flat_map(|q| arms.iter().map(move |arm| (q, *arm)));
+        // A line is named by what tells it from the others.
+        let name = |q: &Quantity, arm: &str| match (quantities.len(), arms.len()) {
+            (1, _) => arm.to_owned(),
+            (_, 1) => q.traffic.join(" and "),
+            _ => format!("{arm}, {}", q.traffic.join(" and ")),
         };
-        let lines = arms.into_iter().map(line).collect();
-        Picture::Sweep(Sweep {
-            what: quantity.to_string(),
-            unit: quantity.measure.unit().to_owned(),
+        let line = |(q, arm)| SweepLine {
+            arm: name(q, arm),
+            values: along.iter().map(|v| value(arm, q, v)).collect(),
+        };
+        let lines = lines.map(line).collect();
+        let first = quantities.first();
+        let words = |q: &Quantity| {
+            let all = Quantity { traffic: Vec::new(), ..q.clone() };
+            if quantities.len() == 1 { q.to_string() } else { all.to_string() }
+        };
+        Sweep {
+            what: first.map(words).unwrap_or_default(),
+            unit: first.map_or("", |q| q.measure.unit()).to_owned(),
             axis: axis.to_owned(),
             arms: lines,
             along,
-        })
+        }
+    }
+
+    /// The values on `axis`, in the experiment's order.
+    fn values_on(&self, axis: &str) -> Vec<String> {
+        let mut values: Vec<String> = Vec::new();
+        for cell in &self.experiment.cells {
+            let value = super::claim::axes(cell).remove(axis).unwrap_or_default();
+            if !values.contains(&value) {
+                values.push(value);
+            }
+        }
+        values
     }
 }

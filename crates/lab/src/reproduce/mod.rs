@@ -18,7 +18,7 @@
 //! | `of` | `{ arm, measure, at, traffic, phase, size, mode, cells, over }` |
 //! | `to` | likewise, what `of` is divided by, or held against if the measure is `worse_for`; what it leaves out is as in `of` |
 //! | `why` | why ours differs, where that is known |
-//! | `[picture]` `kind` | `slowdown`, with the arm to look at as `strong`; `timeline`; `errors`; `sweep` with `axis`, `measure`, `at`, `traffic`, `size` |
+//! | `[picture]` `kind` | `slowdown`, with the arm to look at as `strong`; `timeline`; `errors`; `sweep` with `axis`, `measure`, `at`, `traffic`, `size`; `by`: an axis whose values have a plot each; `lines`: traffics with a line each |
 //!
 //! Measures are those of [`Measure`], in small letters with `_`; `at` is `mean` or `p0` to `p100` of what a run has a
 //! distribution of; `size` is `small`, `medium` or `large`; `cells` is a value or a list of values on
@@ -33,6 +33,7 @@ mod extract;
 mod figures;
 mod outcome;
 mod page;
+mod passed;
 mod picture;
 mod quantity;
 mod run;

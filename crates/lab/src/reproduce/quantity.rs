@@ -26,6 +26,15 @@ pub enum Measure {
     ReceiveRateError,
     /// Packets' wait at the bottleneck, in milliseconds.
     BottleneckQueue,
+    /// The share of the bottleneck's rate that frames had, in per cent.
+    Share,
+    /// The share of packets through the bottleneck that its queue marked, in per cent.
+    Marked,
+    /// The share of packets that came to the bottleneck and that its queue dropped, in per cent.
+    Dropped,
+    /// A flow's window in full frames: its traffic's rate at the bottleneck, divided by its flows, times
+    /// the round trip on the empty path and the mean wait. Of backlogged traffic.
+    Window,
     /// Packets' wait at the sendbox, in milliseconds; zero where it has no queue.
     SendboxQueue,
     /// The sum of the two, each by itself, in milliseconds.
@@ -51,7 +60,7 @@ impl Measure {
     /// Its unit; empty for ratios.
     pub const fn unit(self) -> &'static str {
         match self {
-            Self::Slowdown | Self::Fairness => "",
+            Self::Slowdown | Self::Fairness | Self::Window => "",
             Self::CompletionTime
             | Self::RoundTrip
             | Self::RttError
@@ -59,7 +68,7 @@ impl Measure {
             | Self::SendboxQueue
             | Self::Queues => "ms",
             Self::ReceiveRateError | Self::Goodput => "Mbit/s",
-            Self::OutOfOrder | Self::Mode => "%",
+            Self::OutOfOrder | Self::Mode | Self::Share | Self::Marked | Self::Dropped => "%",
             Self::FairAfter | Self::WorseFor => "s",
         }
     }
@@ -97,6 +106,15 @@ impl Measure {
     pub const fn is_by_traffic(self) -> bool {
         self.is_of_requests()
             || matches!(self, Self::RoundTrip | Self::Goodput | Self::Fairness | Self::FairAfter)
+            || self.is_at_bottleneck()
+    }
+
+    /// Whether it is of packets at the bottleneck. There only the simulator tells traffics apart.
+    pub const fn is_at_bottleneck(self) -> bool {
+        matches!(
+            self,
+            Self::BottleneckQueue | Self::Share | Self::Marked | Self::Dropped | Self::Window
+        )
     }
 }
 
@@ -158,6 +176,10 @@ impl fmt::Display for Quantity {
             Measure::RttError => "error of the round-trip time",
             Measure::ReceiveRateError => "error of the receive rate",
             Measure::BottleneckQueue => "wait at the bottleneck",
+            Measure::Share => "share of the bottleneck",
+            Measure::Marked => "marked",
+            Measure::Dropped => "dropped",
+            Measure::Window => "window",
             Measure::SendboxQueue => "wait at the sendbox",
             Measure::Queues => "wait in both queues",
             Measure::Goodput => "goodput",

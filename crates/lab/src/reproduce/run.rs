@@ -105,8 +105,8 @@ fn unbalance(traffic: &mut Traffic) {
 }
 
 fn draw(wanted: &Wanted, runs: &mut [Extract], experiment: &Experiment) -> Option<Picture> {
-    if let Wanted::Sweep { axis, quantity } = wanted {
-        return Some(Taken { experiment, runs }.sweep(axis, quantity));
+    if let Wanted::Sweep { axis, by, quantities } = wanted {
+        return Some(Taken { experiment, runs }.sweep(axis, by.as_deref(), quantities));
     }
     let mut parts: Parts = BTreeMap::new();
     for run in runs {

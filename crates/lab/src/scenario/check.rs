@@ -183,8 +183,10 @@ impl Check<'_> {
             return Err(self.0.error_at(file.name.span(), "traffic", what));
         }
         let mut offered = 0;
+        let mut bulks = 0;
         for table in &file.traffic {
-            let traffic = traffic_check::traffic(self, table, scenario, cell)?;
+            let traffic = traffic_check::traffic(self, table, scenario, (cell, bulks))?;
+            bulks += usize::from(matches!(traffic.kind, TrafficKind::Bulk { .. }));
             if let TrafficKind::Requests { requests, .. } = &traffic.kind {
                 offered += requests.load_bps;
             }
@@ -249,20 +251,31 @@ impl Check<'_> {
             let what = format!("{} never marks: remove it", queue.kind.name());
             return Err(self.0.error_at(ecn.span(), format!("{key}.ecn"), what));
         }
-        if let (Some(ecn), QueueKind::Cake, false) = (&table.ecn, queue.kind, queue.ecn) {
-            let what = "cake always marks: remove it";
+        let of_linux = !matches!(queue.kind, QueueKind::Pi2 | QueueKind::DualPi2);
+        if queue.by == Maker::Kernel && !of_linux {
+            let what = "only this project's can be had: remove by = \"kernel\"";
+            return Err(self.0.error_at(table.kind.span(), format!("{key}.kind"), what));
+        }
+        if let (Some(ecn), true, false) = (&table.ecn, queue.kind.always_marks(), queue.ecn) {
+            let what = format!("{} always marks: remove it", queue.kind.name());
             return Err(self.0.error_at(ecn.span(), format!("{key}.ecn"), what));
         }
         self.times(table, queue, key)?;
         self.fits(queue, path, table.limit.span(), &format!("{key}.limit"))
     }
 
-    /// CoDel's and PIE's target, and CoDel's interval.
+    /// A target, CoDel's interval and threshold for L4S, and which set of parameters.
     fn times(&self, table: &QueueTable, queue: Queue, key: &str) -> Result<(), ConfigError> {
-        let aqm = matches!(queue.kind, QueueKind::Codel | QueueKind::FqCodel | QueueKind::Pie);
+        let (codel, ours) = (queue.kind.is_codel(), queue.by == Maker::Forebay);
+        let profiles = ours && matches!(queue.kind, QueueKind::Pie | QueueKind::DualPi2);
+        if let (Some(profile), false) = (&table.profile, profiles) {
+            let what = "is of this project's pie and dualpi2: remove it";
+            return Err(self.0.error_at(profile.span(), format!("{key}.profile"), what));
+        }
         for (name, given, fits) in [
-            ("target", &table.target, aqm),
-            ("interval", &table.interval, aqm && queue.kind != QueueKind::Pie),
+            ("target", &table.target, codel || queue.kind.is_controlled()),
+            ("interval", &table.interval, codel),
+            ("l4s_threshold", &table.l4s_threshold, codel && ours),
         ] {
             let Some(given) = given else { continue };
             let what = match given.get_ref().0 {

@@ -13,7 +13,7 @@ use super::fault::FaultTable;
 use super::grid::GridTable;
 use super::phase::PhaseTable;
 use super::queue::{BundleTable, QueueTable};
-use super::{CongestionName, Spread};
+use super::{CongestionName, EcnField, Spread};
 use crate::workload::Arrivals;
 
 #[derive(Deserialize)]
@@ -143,6 +143,8 @@ pub(super) struct TrafficTable {
     pub(super) site: Option<Spanned<u32>>,
     /// From 1, the most urgent, which it is if left out.
     pub(super) class: Option<Spanned<u8>>,
+    pub(super) ecn: Option<Spanned<EcnField>>,
+    pub(super) rtt: Option<Spanned<DurationValue>>,
     /// Instead of `start` and `stop`.
     pub(super) phase: Option<Spanned<String>>,
     pub(super) start: Option<Spanned<DurationValue>>,
@@ -176,6 +178,8 @@ impl TrafficTable {
             value.as_ref().map(Spanned::span)
         }
         [
+            ("ecn", at(&self.ecn)),
+            ("rtt", at(&self.rtt)),
             ("congestion", at(&self.congestion)),
             ("window", at(&self.window)),
             ("load", at(&self.load)),
@@ -214,13 +218,14 @@ impl KindName {
                     "new_connections",
                     "congestion",
                     "window",
+                    "ecn",
                 ],
             ),
-            Self::Bulk => ("bulk", &["flows", "transport", "congestion", "window"]),
+            Self::Bulk => ("bulk", &["flows", "transport", "congestion", "window", "ecn", "rtt"]),
             Self::UdpRr => ("udp_rr", &["flows"]),
-            Self::Cbr => ("cbr", &["rate", "size"]),
-            Self::OnOff => ("on_off", &["rate", "size", "on", "off"]),
-            Self::Video => ("video", &["rate", "fps"]),
+            Self::Cbr => ("cbr", &["rate", "size", "ecn"]),
+            Self::OnOff => ("on_off", &["rate", "size", "on", "off", "ecn"]),
+            Self::Video => ("video", &["rate", "fps", "ecn"]),
         }
     }
 }

@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use super::check::{Check, MAX_RTT, MAX_RUNS};
 use super::conditions::{self, above_zero};
-use super::file::File;
+use super::file::{File, KindName};
 use super::queue::QueueTable;
 use super::{CongestionName, Path};
 
@@ -22,8 +22,12 @@ pub(super) struct GridTable {
     pub(super) flows: Axis<u32>,
     /// Of TCP traffic that does not say which.
     pub(super) congestion: Axis<CongestionName>,
-    /// Of requests that do not say.
+    /// Of requests and datagrams that do not say.
     pub(super) load: Axis<String>,
+    /// How many flows each bulk traffic has, in their order.
+    pub(super) mix: Axis<Vec<u32>>,
+    /// The round-trip time of each bulk traffic, in their order.
+    pub(super) rtts: Axis<Vec<DurationValue>>,
     /// How many equal ways the path has.
     pub(super) ways: Axis<u32>,
 }
@@ -31,6 +35,7 @@ pub(super) struct GridTable {
 pub(super) type Axis<T> = Option<Spanned<Vec<Spanned<T>>>>;
 
 /// One cell of the grid.
+#[derive(Clone)]
 pub(super) struct Cell<'a> {
     pub(super) path: Path,
     /// Where the cell's rate stands, for errors about what follows from it.
@@ -41,6 +46,8 @@ pub(super) struct Cell<'a> {
     pub(super) flows: Option<&'a Spanned<u32>>,
     pub(super) congestion: Option<CongestionName>,
     pub(super) load: Option<&'a Spanned<String>>,
+    pub(super) mix: Option<&'a Spanned<Vec<u32>>>,
+    pub(super) rtts: Option<&'a Spanned<Vec<DurationValue>>>,
     /// The path's, where the grid has none.
     pub(super) ways: Option<&'a Spanned<u32>>,
     /// See [`super::Scenario::labels`].
@@ -72,6 +79,18 @@ pub(super) fn cells<'a>(check: &Check<'_>, file: &'a File) -> Result<Vec<Cell<'a
     let flows = optional(check, "flows", &grid.flows)?;
     let congestions = optional(check, "congestion", &grid.congestion)?;
     let loads = optional(check, "load", &grid.load)?;
+    let mixes = optional(check, "mix", &grid.mix)?;
+    let own_rtts = optional(check, "rtts", &grid.rtts)?;
+    let bulks = file.traffic.iter().filter(|t| t.get_ref().kind == KindName::Bulk).count();
+    for (key, lists) in [
+        ("grid.mix", mixes.iter().flatten().map(|m| (m.span(), m.get_ref().len())).collect()),
+        ("grid.rtts", own_rtts.iter().flatten().map(|r| (r.span(), r.get_ref().len())).collect()),
+    ] as [(&str, Vec<_>); 2] {
+        if let Some((span, _)) = lists.into_iter().find(|(_, len)| *len != bulks) {
+            let what = format!("must have one for each \"bulk\" traffic, of which there are {bulks}");
+            return Err(check.0.error_at(span, key, what));
+        }
+    }
     let ways = match (&path.ways, &grid.ways) {
         (Some(own), Some(_)) => {
             let what = "stands here and in [grid]: remove one";
@@ -87,6 +106,8 @@ pub(super) fn cells<'a>(check: &Check<'_>, file: &'a File) -> Result<Vec<Cell<'a
         flows.len(),
         congestions.len(),
         loads.len(),
+        mixes.len(),
+        own_rtts.len(),
         ways.len(),
     ];
     let cells = sizes.iter().fold(1, |cells: usize, n| cells.saturating_mul(*n));
@@ -102,32 +123,47 @@ pub(super) fn cells<'a>(check: &Check<'_>, file: &'a File) -> Result<Vec<Cell<'a
                 return Err(check.0.error_at(rtt.span(), "path.rtt", "must be at most 2 s"));
             }
             let path = Path { rate: *rate, rtt: rtt.get_ref().0 };
-            for queue in &queues {
-                for flows in &flows {
-                    for congestion in &congestions {
-                        for load in &loads {
-                            for ways in &ways {
-                                let mut cell = Cell {
-                                    path,
-                                    rate_span: rate_span.clone(),
-                                    trace: trace.clone(),
-                                    queue,
-                                    flows: *flows,
-                                    congestion: congestion.map(|c| *c.get_ref()),
-                                    load: *load,
-                                    ways: *ways,
-                                    labels: BTreeMap::new(),
-                                };
-                                cell.labels = labels(grid, &cell);
-                                cells.push(cell);
-                            }
-                        }
-                    }
-                }
-            }
+            let mut of_path = vec![Cell {
+                path,
+                rate_span: rate_span.clone(),
+                trace: trace.clone(),
+                queue: queues[0],
+                flows: None,
+                congestion: None,
+                load: None,
+                mix: None,
+                rtts: None,
+                ways: None,
+                labels: BTreeMap::new(),
+            }];
+            let all = &mut of_path;
+            along(all, &queues, |cell, queue| cell.queue = queue);
+            along(all, &flows, |cell, flows| cell.flows = *flows);
+            along(all, &congestions, |cell, c| cell.congestion = c.map(|c| *c.get_ref()));
+            along(all, &loads, |cell, load| cell.load = *load);
+            along(all, &mixes, |cell, mix| cell.mix = *mix);
+            along(all, &own_rtts, |cell, rtts| cell.rtts = *rtts);
+            along(all, &ways, |cell, ways| cell.ways = *ways);
+            of_path.iter_mut().for_each(|cell| cell.labels = labels(grid, cell));
+            cells.append(&mut of_path);
         }
     }
     Ok(cells)
+}
+
+/// Makes of each cell as many as there are `values` of an axis.
+fn along<'a, T>(cells: &mut Vec<Cell<'a>>, values: &[T], set: impl Fn(&mut Cell<'a>, &T)) {
+    let with = |cell: &Cell<'a>| {
+        let mut each = vec![cell.clone(); values.len()];
+        each.iter_mut().zip(values).for_each(|(cell, value)| set(cell, value));
+        each
+    };
+    *cells = cells.iter().flat_map(with).collect();
+}
+
+/// `1-10`
+fn joined(values: impl Iterator<Item = String>) -> String {
+    values.collect::<Vec<_>>().join("-")
 }
 
 /// What `cell` has on the grid's axes other than the path's rate and round-trip time.
@@ -139,11 +175,17 @@ fn labels(grid: &GridTable, cell: &Cell<'_>) -> BTreeMap<String, String> {
         ("flows", cell.flows.map(|n| n.get_ref().to_string())),
         ("congestion", cell.congestion.map(|c| c.name().to_owned())),
         ("load", cell.load.map(|l| l.get_ref().clone())),
+        ("mix", cell.mix.map(|m| joined(m.get_ref().iter().map(u32::to_string)))),
+        ("rtts", cell.rtts.map(|r| joined(r.get_ref().iter().map(ms)) + " ms")),
         ("ways", ways.map(|n| n.get_ref().to_string())),
     ]
     .into_iter()
     .filter_map(|(axis, value)| Some((axis.to_owned(), value?)))
     .collect()
+}
+
+fn ms(time: &DurationValue) -> String {
+    time.0.as_millis_f64().to_string()
 }
 
 /// The values of a parameter of the path, which stands either in `[path]` or in `[grid]`.

@@ -18,9 +18,11 @@
 //! | `[path]` `rate`, `rtt` | of the bottleneck; of the empty path | in `[grid]` |
 //! | `ecn` | whether hosts ask for ECN | `false` |
 //! | `sites` | how many send to site B, each through its own sendbox, over one bottleneck | 1 |
-//! | `[path]` `queue` | `{ kind, limit }` at the bottleneck: `fifo`, `sfq`, `codel`, `fq_codel`, `pie`, `cake` | in `[grid]` |
+//! | `[path]` `queue` | `{ kind, limit }` at the bottleneck: `fifo`, `sfq`, `codel`, `fq_codel`, `pie`, `pi2`, `dualpi2`, `cake` | in `[grid]` |
 //! | its `by`, `ecn` | `forebay`, or `kernel`: Linux's own; whether it marks | `forebay`; as in Linux |
-//! | its `target`, `interval` | of `codel` and `fq_codel`; `target` of `pie` too | the kind's own |
+//! | its `target`, `interval` | of `codel` and `fq_codel`; `target` of `pie`, `pi2` and `dualpi2` too | the kind's own |
+//! | its `profile` | of `pie` and `dualpi2`: `rfc`, or `paper`: Table 1 of De Schepper et al., 2017 | `rfc` |
+//! | its `l4s_threshold` | of `codel` and `fq_codel`: ECT(1) is marked above this wait | none |
 //! | `[path]` `steps` | `[{ at, rate }]`: other rates from then on | |
 //! | `[path]` `trace` | instead of `rate`: a file in mahimahi's format beside this one | |
 //! | `[path]` `loss` | `"0.1 %"` at random, or bursts: `{ begin, end }`, per packet | none |
@@ -30,7 +32,8 @@
 //! | `[path]` `ways` | so many equal ones, which have the path's rate together | 1 |
 //! | `[path]` `spread` | over ways: by `flow`, or by `packet` | `flow` |
 //! | `[grid]` `rate`, `rtt`, `queue` | lists: a cell for each combination | no grid |
-//! | `[grid]` `flows`, `congestion`, `load` | of the traffic that does not say | |
+//! | `[grid]` `flows`, `congestion`, `load` | of the traffic that does not say; `load` is the `rate` of datagrams too | |
+//! | `[grid]` `mix`, `rtts` | lists of lists: `flows`, and `rtt`, of each `bulk` traffic in order | |
 //! | `[grid]` `ways` | as the path's | |
 //! | `[[arm]]` `name`, `sendbox` | `"forward"`, or `{ policy, limit }`: `fifo`, `sfq`, `fq_codel`, `pie`; `strict`: by class, each with `sfq` of this limit | |
 //! | its `controller` | what sets the bundle's rate: `forebay`, `copa`, `basic_delay`, `bbr` | `forebay` |
@@ -41,6 +44,7 @@
 //! | `[[traffic]]` `name`, `kind` | `requests`, `bulk`, `udp_rr`, `cbr`, `on_off`, `video` | |
 //! | `[[traffic]]` `from`, `site` | `site_a`, or `cross`: enters behind the sendbox; which site | `site_a`, 1 |
 //! | `[[traffic]]` `class` | 1, the most urgent, to 8, for the policy `strict` | 1 |
+//! | `[[traffic]]` `ecn` | TCP, `cbr`, `on_off`, `video`: data says `not_ect`, `ect0`, or `ect1`, which is for `dctcp` and `prague` | as `ecn` above; `dctcp`: `ect0`, `prague`: `ect1` |
 //! | `[[traffic]]` `start`, `stop` | or the `phase` that it is on in; its flows begin within the path's RTT from `start`, by the seed | the whole run |
 //! | `requests`: `load` | bits of answers per second, or `"50 %"` of the path's rate | |
 //! | `requests`: `arrivals` | `poisson`; or `closed`: each connection asks again once answered, no `load` | `poisson` |
@@ -49,6 +53,7 @@
 //! | `requests`: `sizes`, `max_size` | `"web"` or a CSV file beside this one; larger are redrawn | `"web"`, none |
 //! | `requests`: `balanced` | hold the realised load to the offered, see [`crate::workload::Requests`] | `false` |
 //! | `bulk`: `flows`, `transport`, `congestion` | `tcp`, `udp`; `cubic`, `reno`, `bbr`, `dctcp`, `prague`, `fixed` | 1, `tcp`, `cubic` |
+//! | `bulk`: `rtt` | of its own empty path, at least the path's | the path's |
 //! | congestion `fixed`: `window` | packets in flight, whatever happens | 450 |
 //! | `udp_rr`: `flows` | closed loops of 40 B | 1 |
 //! | `cbr`: `rate`, `size` | UDP payload; as `load` | size: `"1200 B"` |
@@ -76,8 +81,8 @@ pub use fault::{Clock, Fault, FaultKind, Process};
 pub(crate) use model::in_words;
 pub use model::{Arm, Bundle, Experiment, IpVersion, Path, Scenario, Sendbox};
 pub use phase::Phase;
-pub use queue::{Maker, Queue, QueueKind};
-pub use traffic::{Congestion, Origin, Traffic, TrafficKind, Transport};
+pub use queue::{Maker, Profile, Queue, QueueKind};
+pub use traffic::{Congestion, EcnField, Origin, Traffic, TrafficKind, Transport};
 
 use traffic::CongestionName;
 

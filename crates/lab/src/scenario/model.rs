@@ -98,6 +98,7 @@ pub(crate) fn in_words(labels: &BTreeMap<String, String>) -> String {
         "flows" if value == "1" => ", 1 flow".to_owned(),
         "flows" => format!(", {value} flows"),
         "load" => format!(", load {value}"),
+        "mix" => format!(", {value} flows"),
         "ways" if value == "1" => ", 1 way".to_owned(),
         "ways" => format!(", {value} ways"),
         _ => format!(", {value}"),

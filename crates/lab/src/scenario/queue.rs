@@ -24,9 +24,29 @@ pub struct Queue {
     /// CoDel's interval; likewise.
     #[serde(default)]
     pub interval: Option<Nanos>,
+    /// Which of PIE's or DualPI2's sets of parameters.
+    #[serde(default)]
+    pub profile: Profile,
+    /// ECT(1) packets that waited longer are marked, in CoDel's queues.
+    #[serde(default)]
+    pub l4s_threshold: Option<Nanos>,
 }
 
 impl Queue {
+    /// A discipline of this project's with its own parameters.
+    pub fn plain(kind: QueueKind, limit: Limit) -> Self {
+        Self {
+            kind,
+            limit,
+            by: Maker::Forebay,
+            ecn: kind.marks_by_default(),
+            target: None,
+            interval: None,
+            profile: Profile::default(),
+            l4s_threshold: None,
+        }
+    }
+
     /// The limit in bytes on `path`.
     pub fn limit_bytes(&self, path: &Path) -> Bytes {
         self.limit.bytes(path.rate, path.rtt)
@@ -51,6 +71,12 @@ impl fmt::Display for Queue {
         if let Some(interval) = self.interval {
             write!(f, " interval {} ms", interval.as_millis_f64())?;
         }
+        if self.profile == Profile::Paper {
+            f.write_str(" as in the paper")?;
+        }
+        if let Some(threshold) = self.l4s_threshold {
+            write!(f, " l4s above {} ms", threshold.as_millis_f64())?;
+        }
         match self.by {
             Maker::Forebay => Ok(()),
             Maker::Kernel => f.write_str(" by kernel"),
@@ -69,6 +95,18 @@ pub enum Maker {
     Kernel,
 }
 
+/// A set of parameters.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Profile {
+    /// That of the RFC: 8033 for PIE, 9332 for DualPI2.
+    #[default]
+    Rfc,
+    /// That of De Schepper et al., "'Data Centre to the Home': Deployable Ultra-Low Queuing Delay for
+    /// All", 2017, Table 1.
+    Paper,
+}
+
 /// A queueing discipline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -83,6 +121,11 @@ pub enum QueueKind {
     Codel,
     /// PIE on one queue (RFC 8033).
     Pie,
+    /// PI2 on one queue, L4S and classic traffic coupled.
+    Pi2,
+    /// The dual queue coupled AQM for L4S and classic traffic (RFC 9332).
+    #[serde(rename = "dualpi2")]
+    DualPi2,
     /// Cake, which only the kernel has.
     Cake,
     /// Strict priority of the traffic's classes, each a stochastic fair queue; at sendboxes only.
@@ -98,6 +141,8 @@ impl QueueKind {
             Self::FqCodel => "fq_codel",
             Self::Codel => "codel",
             Self::Pie => "pie",
+            Self::Pi2 => "pi2",
+            Self::DualPi2 => "dualpi2",
             Self::Cake => "cake",
             Self::Strict => "strict",
         }
@@ -105,12 +150,27 @@ impl QueueKind {
 
     /// Whether it ever marks instead of dropping.
     pub const fn can_mark(self) -> bool {
-        matches!(self, Self::FqCodel | Self::Codel | Self::Pie | Self::Cake)
+        self.always_marks() || matches!(self, Self::FqCodel | Self::Codel | Self::Pie)
     }
 
     /// Whether it marks unless told otherwise, as in Linux.
     pub const fn marks_by_default(self) -> bool {
-        matches!(self, Self::FqCodel | Self::Cake)
+        self.always_marks() || matches!(self, Self::FqCodel)
+    }
+
+    /// Whether it cannot be told not to mark.
+    pub const fn always_marks(self) -> bool {
+        matches!(self, Self::Cake | Self::Pi2 | Self::DualPi2)
+    }
+
+    /// Whether it has a CoDel of its own, or for each flow.
+    pub const fn is_codel(self) -> bool {
+        matches!(self, Self::Codel | Self::FqCodel)
+    }
+
+    /// Whether it holds a target by a controller.
+    pub const fn is_controlled(self) -> bool {
+        matches!(self, Self::Pie | Self::Pi2 | Self::DualPi2)
     }
 
     /// Whether a sendbox has it as a policy, over the kernel's queues or its own.
@@ -135,19 +195,23 @@ pub(super) struct QueueTable {
     pub(super) ecn: Option<Spanned<bool>>,
     pub(super) target: Option<Spanned<DurationValue>>,
     pub(super) interval: Option<Spanned<DurationValue>>,
+    pub(super) profile: Option<Spanned<Profile>>,
+    pub(super) l4s_threshold: Option<Spanned<DurationValue>>,
 }
 
 impl QueueTable {
     /// What the table says; whether it fits a path is checked with the path.
     pub(super) fn queue(&self) -> Queue {
-        let kind = *self.kind.get_ref();
+        let plain = Queue::plain(*self.kind.get_ref(), *self.limit.get_ref());
+        let time = |value: &Option<Spanned<DurationValue>>| value.as_ref().map(|t| t.get_ref().0);
         Queue {
-            kind,
-            limit: *self.limit.get_ref(),
             by: self.by,
-            ecn: self.ecn.as_ref().map_or(kind.marks_by_default(), |e| *e.get_ref()),
-            target: self.target.as_ref().map(|t| t.get_ref().0),
-            interval: self.interval.as_ref().map(|t| t.get_ref().0),
+            ecn: self.ecn.as_ref().map_or(plain.ecn, |e| *e.get_ref()),
+            target: time(&self.target),
+            interval: time(&self.interval),
+            profile: self.profile.as_ref().map(|p| *p.get_ref()).unwrap_or_default(),
+            l4s_threshold: time(&self.l4s_threshold),
+            ..plain
         }
     }
 }
@@ -171,8 +235,7 @@ impl BundleTable {
     /// What the table says; whether it fits a path is checked with the path.
     pub(super) fn bundle(&self) -> Bundle {
         let (kind, limit) = (*self.policy.get_ref(), *self.limit.get_ref());
-        let by = Maker::Forebay;
-        let queue = Queue { kind, limit, by, ecn: false, target: None, interval: None };
+        let queue = Queue { ecn: false, ..Queue::plain(kind, limit) };
         let Self { controller, cross_traffic, multipath, .. } = *self;
         Bundle { queue, controller, cross_traffic, multipath }
     }

@@ -18,8 +18,39 @@ pub struct Traffic {
     /// How urgent it is where a sendbox's policy is strict priority, 0 being the most urgent.
     #[serde(default)]
     pub class: u8,
+    /// What its data says of ECN; if nothing, as its congestion control and the scenario have it.
+    #[serde(default)]
+    pub ecn: Option<EcnField>,
+    /// The round-trip time of its own empty path; the scenario's if there is none.
+    #[serde(default)]
+    pub rtt: Option<Nanos>,
     /// What it is.
     pub kind: TrafficKind,
+}
+
+impl Traffic {
+    /// What it asks of an engine that only some have, in words.
+    pub fn special(&self) -> Option<&'static str> {
+        if self.ecn.is_some() {
+            Some("traffic with an ECN field of its own")
+        } else if self.rtt.is_some() {
+            Some("traffic with a round-trip time of its own")
+        } else {
+            None
+        }
+    }
+}
+
+/// What packets say of ECN before anything marks them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EcnField {
+    /// Not capable of ECN.
+    NotEct,
+    /// Classic ECN (RFC 3168).
+    Ect0,
+    /// L4S (RFC 9331).
+    Ect1,
 }
 
 /// Where traffic comes from.
@@ -101,6 +132,17 @@ impl Congestion {
             Self::Dctcp => "dctcp",
             Self::Prague => "prague",
             Self::Fixed { .. } => "fixed",
+        }
+    }
+
+    /// Whether data that says `ecn` may be sent under it: ECT(1) by scalable controls only, and those
+    /// not without ECN (RFC 9331 section 4.3); Prague with nothing else.
+    pub const fn may_say(self, ecn: EcnField) -> bool {
+        let scalable = matches!(self, Self::Dctcp | Self::Prague);
+        match ecn {
+            EcnField::NotEct => !scalable,
+            EcnField::Ect0 => !matches!(self, Self::Prague),
+            EcnField::Ect1 => scalable,
         }
     }
 

@@ -4,10 +4,10 @@ use forebay_config::{ConfigError, DurationValue, RateValue, Spanned};
 use forebay_sim::Pattern;
 use forebay_units::{Bytes, Nanos, Rate};
 
-use super::check::Check;
+use super::check::{Check, MAX_RTT};
 use super::file::{FromName, KindName, TrafficTable, TransportName};
 use super::grid::Cell;
-use super::{Congestion, Origin, Scenario, Traffic, TrafficKind, Transport};
+use super::{Congestion, EcnField, Origin, Scenario, Traffic, TrafficKind, Transport};
 use crate::workload::{Arrivals, Requests, Sizes};
 
 /// Sockets of one traffic, each with a port of its own.
@@ -23,12 +23,13 @@ const MAX_FPS: u32 = 1_000;
 /// Classes of strict priority: as many as Ethernet has (IEEE 802.1Q).
 const MAX_CLASS: u8 = 8;
 
-/// The traffic that `table` describes in `scenario`, whose path, times and phases are set, in `cell`.
+/// The traffic that `table` describes in `scenario`, whose path, times and phases are set, in `cell`;
+/// `bulks` of those before it are bulk traffic.
 pub(super) fn traffic(
     check: &Check<'_>,
     table: &Spanned<TrafficTable>,
     scenario: &Scenario,
-    cell: &Cell<'_>,
+    (cell, bulks): (&Cell<'_>, usize),
 ) -> Result<Traffic, ConfigError> {
     let span = table.span();
     let table = table.get_ref();
@@ -53,7 +54,12 @@ pub(super) fn traffic(
             }
             let transport =
                 if udp { Transport::Udp } else { Transport::Tcp(congestion(check, table, cell)?) };
-            let own = table.flows.as_ref().or(cell.flows);
+            if let (Some(own), Some(_)) = (&table.flows, cell.mix) {
+                let what = "stands here and in [grid] as `mix`: remove one";
+                return Err(check.0.error_at(own.span(), "traffic.flows", what));
+            }
+            let mixed = cell.mix.and_then(|m| Some(Spanned::new(m.span(), *m.get_ref().get(bulks)?)));
+            let own = table.flows.as_ref().or(mixed.as_ref()).or(cell.flows);
             TrafficKind::Bulk { flows: flows(own, 1, "flows")?, transport }
         }
         KindName::UdpRr => TrafficKind::UdpRr { flows: flows(table.flows.as_ref(), 1, "flows")? },
@@ -63,14 +69,67 @@ pub(super) fn traffic(
                 let what = format!("must be {} to {} B", DATAGRAM.start(), DATAGRAM.end());
                 return Err(check.0.error_at(given.span(), "traffic.size", what));
             }
-            let rate = rate(check, table.rate.as_ref(), &span, "traffic.rate", scenario)?;
+            let rate = rate(check, table.rate.as_ref().or(cell.load), &span, "traffic.rate", scenario)?;
             TrafficKind::Datagrams(pattern(check, table, rate, size)?)
         }
     };
     let (start, stop) = times(check, table, scenario)?;
     let from = origin(check, table, scenario)?;
     let class = class(check, table, from)?;
-    Ok(Traffic { name: table.name.get_ref().clone(), from, start, stop, class, kind })
+    let ecn = ecn(check, table, &kind)?;
+    let bulk = matches!(kind, TrafficKind::Bulk { .. });
+    let rtt = if bulk { own_rtt(check, table, scenario, (cell, bulks))? } else { None };
+    let name = table.name.get_ref().clone();
+    Ok(Traffic { name, from, start, stop, class, ecn, rtt, kind })
+}
+
+/// What its data says of ECN.
+fn ecn(
+    check: &Check<'_>,
+    table: &TrafficTable,
+    kind: &TrafficKind,
+) -> Result<Option<EcnField>, ConfigError> {
+    let Some(given) = &table.ecn else { return Ok(None) };
+    let ecn = *given.get_ref();
+    let fail = |what: String| Err(check.0.error_at(given.span(), "traffic.ecn", what));
+    match kind {
+        TrafficKind::Requests { congestion, .. }
+        | TrafficKind::Bulk { transport: Transport::Tcp(congestion), .. }
+            if !congestion.may_say(ecn) =>
+        {
+            fail(format!(
+                "not with congestion = \"{}\": \"ect1\" is for dctcp and prague, which cannot do \
+                 without ECN, prague not without \"ect1\"",
+                congestion.name()
+            ))
+        }
+        TrafficKind::Bulk { transport: Transport::Udp, .. } => {
+            fail("is for transport \"tcp\": remove it".to_owned())
+        }
+        _ => Ok(Some(ecn)),
+    }
+}
+
+/// The round-trip time of its own path.
+fn own_rtt(
+    check: &Check<'_>,
+    table: &TrafficTable,
+    scenario: &Scenario,
+    (cell, bulks): (&Cell<'_>, usize),
+) -> Result<Option<Nanos>, ConfigError> {
+    if let (Some(own), Some(_)) = (&table.rtt, cell.rtts) {
+        let what = "stands here and in [grid] as `rtts`: remove one";
+        return Err(check.0.error_at(own.span(), "traffic.rtt", what));
+    }
+    let listed = cell.rtts.and_then(|r| Some((r.get_ref().get(bulks)?.0, r.span())));
+    let own = table.rtt.as_ref().map(|r| (r.get_ref().0, r.span()));
+    match own.or(listed) {
+        Some((rtt, span)) if rtt < scenario.path.rtt || rtt > MAX_RTT => {
+            let what = format!("must be {}, the path's, to 2 s", scenario.path.rtt);
+            Err(check.0.error_at(span, "traffic.rtt", what))
+        }
+        found => Ok(found.map(|(rtt, _)| rtt)),
+    }
 }
 
 fn origin(

@@ -1,14 +1,16 @@
 //! From what the simulation tells to the record of a run.
 
+use std::collections::BTreeMap;
+
 use forebay_control::Snapshot;
 use forebay_dataplane::packet_log::{Fate, Record};
-use forebay_sim::{Asked, Asks, At, BoxCounters, BundleId, Observer, Passage};
+use forebay_sim::{Asked, Asks, At, BoxCounters, BundleId, Observer, Passage, RouteId};
 use forebay_units::{Bytes, Nanos};
 
 use super::network::{LEFT, Network, Site};
 use super::{INTERVAL, Simulated};
 use crate::engine::Job;
-use crate::results::{Event, HopCounters, Progress, Request, RoundTrip, Run, Tick};
+use crate::results::{Event, HopCounters, Progress, Request, RoundTrip, Run, Tick, Whose};
 use crate::scenario::{Origin, Traffic, TrafficKind};
 use crate::workload::{self, Arrivals, Requests};
 
@@ -17,6 +19,8 @@ pub(super) struct Collector {
     run: Run,
     traffics: Vec<Kept>,
     length: Nanos,
+    /// The traffic that goes forward on each route.
+    pub(super) whose: BTreeMap<RouteId, u8>,
     /// The bundle around the others, whose packets are theirs and are not recorded twice.
     pub(super) outer: Option<BundleId>,
 }
@@ -79,7 +83,8 @@ impl Collector {
             traffics.push(kept);
             schedules.push(asks);
         }
-        Ok((Self { run, traffics, length: scenario.length(), outer: None }, schedules))
+        let (length, whose) = (scenario.length(), BTreeMap::new());
+        Ok((Self { run, traffics, length, whose, outer: None }, schedules))
     }
 
     /// When an interval ends next, the run at the latest; `None` once it has ended.
@@ -144,7 +149,11 @@ impl Observer for Collector {
             fate: if passage.dropped { Fate::Dropped } else { Fate::Sent },
         };
         match at {
-            At::Link(_) => self.run.bottleneck.push(record),
+            At::Link(_) => {
+                let traffic = self.whose.get(&passage.route).copied();
+                self.run.whose.push(Whose { traffic, marked: passage.marked });
+                self.run.bottleneck.push(record);
+            }
             At::Sendbox(bundle) if Some(bundle) == self.outer => {}
             At::Sendbox(_) => self.run.sendbox.push(record),
         }
@@ -208,10 +217,11 @@ impl Simulated {
             link.marked = link.marked.map(|n| n + counted.marked);
         }
         // A sendbox passes on what comes back, the messages for itself apart.
-        let sendbox = |(site, Site { out, back, messages, bundle }): (usize, &Site)| {
-            let back = self.sim.route(*back);
-            let sent = out.iter().map(|route| self.sim.route(*route).sent).sum();
-            let came = back.arrived + self.sim.route(*messages).arrived;
+        let sendbox = |(site, Site { traffics, messages, bundle, .. }): (usize, &Site)| {
+            let routes = || traffics.iter().map(|routes| routes.map(|r| self.sim.route(r)));
+            let sent = routes().map(|[out, _]| out.sent).sum();
+            let back: u64 = routes().map(|[_, back]| back.arrived).sum();
+            let came = back + self.sim.route(*messages).arrived;
             let b = bundle.map(|b| self.sim.sendbox(b)).unwrap_or(BoxCounters {
                 received: sent,
                 sent,

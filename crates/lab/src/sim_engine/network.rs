@@ -1,6 +1,6 @@
 //! From a scenario's path, sites and arm to links, boxes and routes.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use forebay_control::BundleConfig;
 use forebay_queue::token_bucket;
@@ -14,7 +14,7 @@ use forebay_wire::feedback::{EPOCH_UPDATE_LEN, FEEDBACK_LEN};
 use super::queues;
 use crate::engine::{EngineError, Job};
 use crate::link::QueueSpec;
-use crate::scenario::{self, Maker, Origin, Path, Sendbox, Spread, Traffic};
+use crate::scenario::{self, Maker, Origin, Path, Sendbox, Spread};
 
 /// How much later than it could a packet arrives at most.
 const NOISE: Nanos = Nanos::from_micros(20);
@@ -30,21 +30,25 @@ const CROSS: u8 = 2;
 pub(super) struct Network {
     /// The bottleneck of each way.
     pub(super) ways: Vec<LinkId>,
-    /// The way back; a second one, for what receiveboxes send, where some of that is lost.
+    /// The way back; others for what receiveboxes send, where some of that is lost, and for traffic
+    /// with a round-trip time of its own.
     pub(super) backward: BTreeSet<LinkId>,
     /// What each site's traffic passes, in order.
     pub(super) sites: Vec<Site>,
     /// The boxes around all sites, if there are any.
     pub(super) outer: Option<BundleId>,
-    cross: [RouteId; 2],
+    /// The way of each traffic, and back to where it comes from.
+    pub(super) traffics: Vec<[RouteId; 2]>,
 }
 
 /// A site and its sendbox.
 pub(super) struct Site {
-    /// From the site through its sendbox, for the traffic of each class.
-    pub(super) out: Vec<RouteId>,
-    /// Back to it.
-    pub(super) back: RouteId,
+    /// From the site through its sendbox, and back to it, for each of its traffics.
+    pub(super) traffics: Vec<[RouteId; 2]>,
+    /// What they pass.
+    hops: Vec<Hop>,
+    /// What records call its packets.
+    source: u8,
     /// To its sendbox, from the receivebox.
     pub(super) messages: RouteId,
     /// Its bundle; `None` if the sendbox only forwards.
@@ -71,7 +75,6 @@ impl Network {
         let for_messages = if lossy > 0.0 { add_back(Loss::Random(lossy))? } else { backward };
         let mut route =
             |hops, source| sim.add_route(Route { hops, source, class: 0 }).map_err(refused);
-        let cross = [route(vec![way], CROSS)?, route(vec![Hop::Link(backward)], CROSS)?];
 
         // What all sites' packets pass, the outer pair of boxes around it if there is one.
         let (mut shared, mut outer) = (vec![way], None);
@@ -85,34 +88,58 @@ impl Network {
         for site in 0..job.scenario.sites {
             // At most 200 sites, as scenarios are checked to have.
             let source = if site == 0 { LEFT } else { CROSS + site as u8 };
-            let route = |hops: &[Hop], class, sim: &mut Simulation<O>| {
-                sim.add_route(Route { hops: hops.to_vec(), source, class }).map_err(refused)
+            let mut route = |hops: &[Hop]| {
+                let route = Route { hops: hops.to_vec(), source, class: 0 };
+                sim.add_route(route).map_err(refused)
             };
-            let back = route(&[Hop::Link(backward)], 0, sim)?;
-            let straight = route(&shared, 0, sim)?;
-            let messages = route(&[Hop::Link(for_messages)], 0, sim)?;
+            let straight = route(&shared)?;
+            let messages = route(&[Hop::Link(for_messages)])?;
             let (mut hops, mut bundle) = (shared.clone(), None);
             if let Sendbox::Bundle(own) = &job.arm.sendbox {
                 let id = add_bundle(job, sim, own, [straight, messages])?;
                 hops = [&[Hop::Sendbox(id)], shared.as_slice(), &[Hop::Receivebox(id)]].concat();
                 bundle = Some(id);
             }
-            let out = (0..job.scenario.classes()).map(|class| route(&hops, class, sim));
-            sites.push(Site { out: out.collect::<Result<_, _>>()?, back, messages, bundle });
+            sites.push(Site { traffics: Vec::new(), hops, source, messages, bundle });
         }
-        Ok(Self { ways, backward: BTreeSet::from([backward, for_messages]), sites, outer, cross })
-    }
-
-    /// The ways of `traffic`, and back to where it comes from.
-    pub(super) fn routes(&self, traffic: &Traffic) -> [RouteId; 2] {
-        match traffic.from {
-            Origin::Cross => self.cross,
-            // A scenario's traffic comes from its sites, and is in one of its classes.
-            Origin::Site(site) => {
-                let Site { out, back, .. } = &self.sites[site as usize];
-                [out[usize::from(traffic.class)], *back]
+        let mut backs = BTreeMap::from([(job.scenario.path.rtt, backward)]);
+        let mut traffics = Vec::new();
+        for traffic in &job.scenario.traffic {
+            let rtt = traffic.rtt.unwrap_or(job.scenario.path.rtt);
+            let back = match backs.get(&rtt) {
+                Some(back) => *back,
+                None => {
+                    // What the way there takes is the path's.
+                    let there = job.scenario.path.rtt - job.scenario.path.rtt / 2;
+                    let delay = rtt.saturating_sub(there);
+                    let own = sim.add_link(LinkConfig { delay, ..way_back(Loss::None) });
+                    *backs.entry(rtt).or_insert(own.map_err(refused)?)
+                }
+            };
+            let (hops, source) = match traffic.from {
+                Origin::Cross => (vec![way], CROSS),
+                // A scenario's traffic comes from its sites.
+                Origin::Site(site) => {
+                    let site = &sites[site as usize];
+                    (site.hops.clone(), site.source)
+                }
+            };
+            let mut route =
+                |hops, class| sim.add_route(Route { hops, source, class }).map_err(refused);
+            let routes = [route(hops, traffic.class)?, route(vec![Hop::Link(back)], 0)?];
+            traffics.push(routes);
+            if let Origin::Site(site) = traffic.from {
+                sites[site as usize].traffics.push(routes);
             }
         }
+        let backward = backs.into_values().chain([for_messages]).collect();
+        Ok(Self { ways, backward, sites, outer, traffics })
+    }
+
+    /// The number of the traffic that goes forward on each route.
+    pub(super) fn whose(&self) -> BTreeMap<RouteId, u8> {
+        // At most 16 traffics, as scenarios are checked to have.
+        (0..).zip(&self.traffics).map(|(n, [forward, _])| (*forward, n)).collect()
     }
 
     /// What results call `bundle`.

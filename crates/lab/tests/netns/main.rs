@@ -169,14 +169,7 @@ fn hosts_that_ask_for_ecn_are_marked() {
 fn a_queue_of_the_kernel_s_is_accounted_for() {
     let mut scenario = short(4);
     let limit = "20 packets".parse().unwrap();
-    scenario.arms[0].queue = Queue {
-        kind: QueueKind::Fifo,
-        limit,
-        by: Maker::Kernel,
-        ecn: false,
-        target: None,
-        interval: None,
-    };
+    scenario.arms[0].queue = Queue { by: Maker::Kernel, ..Queue::plain(QueueKind::Fifo, limit) };
     let mut traces = Traces::default();
     let job = Job { scenario: &scenario, arm: &scenario.arms[0], seed: 1 };
     let run = netns::run(&job, &Interrupt::default(), &mut |_| traces.look(std::process::id()));
@@ -198,14 +191,7 @@ fn a_queue_of_the_kernel_s_is_accounted_for() {
 fn a_queue_that_the_kernel_lacks_is_named() {
     let mut scenario = short(4);
     let limit = "1000 packets".parse().unwrap();
-    scenario.arms[0].queue = Queue {
-        kind: QueueKind::Cake,
-        limit,
-        by: Maker::Kernel,
-        ecn: true,
-        target: None,
-        interval: None,
-    };
+    scenario.arms[0].queue = Queue { by: Maker::Kernel, ..Queue::plain(QueueKind::Cake, limit) };
     let has = Command::new("unshare")
         .args(["-n", "tc", "qdisc", "add", "dev", "lo", "root", "cake"])
         .status()

@@ -173,7 +173,7 @@ fn queues_of_the_kernel_s_are_accounted_for() {
         let limit = if ecn { "400 packets" } else { "40 packets" }.parse().unwrap();
         scenario.ecn = true;
         scenario.arms[0].queue =
-            Queue { kind, limit, by: Maker::Kernel, ecn, target: None, interval: None };
+            Queue { by: Maker::Kernel, ecn, ..Queue::plain(kind, limit) };
         let run = run(&scenario, &Interrupt::default()).unwrap();
         let name = kind.name();
         let count = |fate| run.bottleneck.iter().filter(|r| r.fate == fate).count() as u64;

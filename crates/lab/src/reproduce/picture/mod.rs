@@ -34,21 +34,23 @@ pub enum Wanted {
     Timeline,
     /// How far estimates were from the truth, as distributions over all runs.
     Errors,
-    /// A figure of each arm along an axis of the grid.
+    /// Figures of each arm along an axis of the grid.
     Sweep {
         /// Which axis.
         axis: String,
-        /// What of each run.
-        quantity: Quantity,
+        /// An axis whose values have a plot each.
+        by: Option<String>,
+        /// What of each run, a line each.
+        quantities: Vec<Quantity>,
     },
 }
 
 impl Wanted {
     /// What of each run it needs beyond its own parts.
-    pub(super) fn quantity(&self) -> Option<&Quantity> {
+    pub(super) fn quantities(&self) -> &[Quantity] {
         match self {
-            Self::Sweep { quantity, .. } => Some(quantity),
-            _ => None,
+            Self::Sweep { quantities, .. } => quantities,
+            _ => &[],
         }
     }
 }
@@ -60,6 +62,9 @@ pub(super) struct Table {
     kind: Kind,
     pub(super) strong: Option<String>,
     axis: Option<String>,
+    by: Option<String>,
+    /// Traffics with a line each.
+    pub(super) lines: Option<Vec<String>>,
     pub(super) measure: Option<Measure>,
     pub(super) at: Option<String>,
     pub(super) traffic: Option<String>,
@@ -82,19 +87,31 @@ impl Table {
         of: Option<Quantity>,
         experiment: &Experiment,
     ) -> Result<Wanted, String> {
-        if self.kind != Kind::Sweep && (of.is_some() || self.axis.is_some()) {
-            return Err("`axis` and `measure` go with kind = \"sweep\"".to_owned());
+        let sweeps = self.axis.is_some() || self.by.is_some() || self.lines.is_some();
+        if self.kind != Kind::Sweep && (of.is_some() || sweeps) {
+            let what = "`axis`, `by`, `lines` and `measure` go with kind = \"sweep\"";
+            return Err(what.to_owned());
         }
         match (self.kind, of, &self.axis) {
             (Kind::Slowdown, ..) => Ok(Wanted::Slowdown { strong: self.strong.clone() }),
             (Kind::Timeline, ..) => Ok(Wanted::Timeline),
             (Kind::Errors, ..) => Ok(Wanted::Errors),
             (Kind::Sweep, Some(quantity), Some(axis)) => {
-                let has = |c| super::claim::axes(c).contains_key(axis);
-                if !experiment.cells.iter().all(has) {
-                    return Err(format!("the scenario's grid has no axis \"{axis}\""));
+                for axis in std::iter::once(axis).chain(&self.by) {
+                    let has = |c| super::claim::axes(c).contains_key(axis);
+                    if !experiment.cells.iter().all(has) {
+                        return Err(format!("the scenario's grid has no axis \"{axis}\""));
+                    }
                 }
-                Ok(Wanted::Sweep { axis: axis.clone(), quantity })
+                let own = |traffic: &String| Quantity {
+                    traffic: vec![traffic.clone()],
+                    ..quantity.clone()
+                };
+                let quantities = match &self.lines {
+                    Some(lines) => lines.iter().map(own).collect(),
+                    None => vec![quantity],
+                };
+                Ok(Wanted::Sweep { axis: axis.clone(), by: self.by.clone(), quantities })
             }
             (Kind::Sweep, ..) => Err("a sweep needs `axis` and `measure`".to_owned()),
         }
@@ -135,6 +152,8 @@ pub enum Picture {
     Errors(Errors),
     /// For each arm, along the axis.
     Sweep(Sweep),
+    /// The same, a plot for each value of another axis.
+    Panels(Vec<Sweep>),
 }
 
 /// The parts of all seeds, by the numbers of cell and arm.
@@ -169,6 +188,7 @@ impl Picture {
             Self::Timeline(arms) => sheet(title, timeline::panels(arms), 2),
             Self::Errors(errors) => sheet(title, errors.panels(), 2),
             Self::Sweep(sweep) => sheet(title, vec![sweep.panel()], 1),
+            Self::Panels(sweeps) => sheet(title, sweeps.iter().map(Sweep::panel).collect(), 2),
         }
     }
 
@@ -178,7 +198,7 @@ impl Picture {
             Self::Slowdown(_) => slowdown::CAPTION,
             Self::Timeline(_) => timeline::CAPTION,
             Self::Errors(_) => errors::CAPTION,
-            Self::Sweep(_) => sweep::CAPTION,
+            Self::Sweep(_) | Self::Panels(_) => sweep::CAPTION,
         }
     }
 }
