@@ -113,7 +113,9 @@ fn build(job: &Job<'_>) -> Result<Simulated, EngineError> {
     sim.set_ecn(scenario.ecn);
     let network = Network::build(job, &mut sim)?;
     sim.observer_mut().outer = network.outer;
-    for ((traffic, schedule), routes) in scenario.traffic.iter().zip(schedules).zip(&network.traffics) {
+    for ((traffic, schedule), routes) in
+        scenario.traffic.iter().zip(schedules).zip(&network.traffics)
+    {
         let traffic = simulated(traffic, scenario, *routes, schedule);
         sim.add_traffic(traffic).map_err(refused)?;
     }
@@ -160,6 +162,7 @@ fn simulated_congestion(congestion: scenario::Congestion) -> Congestion {
         scenario::Congestion::Reno => Congestion::Reno,
         scenario::Congestion::Bbr => Congestion::Bbr,
         scenario::Congestion::Dctcp => Congestion::Dctcp,
+        scenario::Congestion::DctcpExact => Congestion::DctcpExact,
         scenario::Congestion::Prague => Congestion::Prague,
         scenario::Congestion::Fixed { window } => Congestion::Fixed(window),
     }

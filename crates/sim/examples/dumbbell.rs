@@ -57,7 +57,8 @@ fn dumbbell() -> Simulation<Seen> {
         |link| sim.add_route(Route { hops: vec![Hop::Link(link)], source: 0, class: 0 }).unwrap();
     let path = Path { forward: route(forward), backward: route(backward), rtt: RTT };
     let kind = TrafficKind::Bulk { flows: FLOWS, congestion: Congestion::Cubic };
-    sim.add_traffic(Traffic { path, start: Nanos::ZERO, stop: Nanos::MAX, ecn: None, kind }).unwrap();
+    sim.add_traffic(Traffic { path, start: Nanos::ZERO, stop: Nanos::MAX, ecn: None, kind })
+        .unwrap();
     sim
 }
 

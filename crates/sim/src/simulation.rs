@@ -18,7 +18,7 @@ use crate::network::{BundleId, LinkId, Route, RouteCounters, RouteId};
 use crate::observer::Observer;
 use crate::packet::{Packets, Queued};
 use crate::prefetch::prefetch;
-use crate::tcp::{Stack, Endpoint};
+use crate::tcp::{Endpoint, Stack};
 use crate::traffic::{Application, Requests, Socket};
 
 /// How often control loops tick (Bundler section 6.2).

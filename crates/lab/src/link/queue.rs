@@ -1,8 +1,8 @@
 //! The bottleneck's queue, the same in every engine that runs this project's code.
 
 use forebay_queue::{
-    Codel, ConfigError, DualPi2, Fifo, FqCodel, Limit, Packet, Pi2, Pie, Qdisc, Sfq, codel, dualpi2,
-    fifo, fq_codel, pi2, pie, sfq,
+    Codel, ConfigError, DualPi2, Fifo, FqCodel, Limit, Packet, Pi2, Pie, Qdisc, Sfq, codel,
+    dualpi2, fifo, fq_codel, pi2, pie, sfq,
 };
 use forebay_units::{Bytes, Nanos};
 use serde::{Deserialize, Serialize};
@@ -99,7 +99,7 @@ fn pie_of_the_paper() -> pie::Params {
 /// PIE's parameters of a set.
 fn pie_params(profile: Profile) -> pie::Params {
     match profile {
-        Profile::Rfc => pie::Params::default(),
+        Profile::Rfc | Profile::Linux => pie::Params::default(),
         Profile::Paper => pie_of_the_paper(),
     }
 }
@@ -109,6 +109,7 @@ fn dualpi2_config(profile: Profile) -> dualpi2::Config {
     match profile {
         Profile::Rfc => dualpi2::Config::rfc9332(),
         Profile::Paper => dualpi2::Config::paper(),
+        Profile::Linux => dualpi2::Config::linux(),
     }
 }
 
@@ -207,11 +208,7 @@ impl QueueSpec {
             Self::DualPi2 { limit_packets, target_ns, profile } => {
                 let config = dualpi2_config(profile);
                 let params = pi2::Params { target: Nanos(target_ns), ..config.params };
-                Box::new(DualPi2::new(dualpi2::Config {
-                    limit: limit_packets,
-                    params,
-                    ..config
-                })?)
+                Box::new(DualPi2::new(dualpi2::Config { limit: limit_packets, params, ..config })?)
             }
             Self::FqCodel { limit_packets, target_ns, interval_ns, ecn, l4s_threshold_ns } => {
                 Box::new(FqCodel::new(fq_codel::Config {

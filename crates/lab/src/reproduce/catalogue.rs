@@ -262,7 +262,8 @@ impl Check<'_> {
             return Err(fail(format!("the scenario has no arm \"{strong}\"")));
         }
         let traffics = || self.claim.experiment.cells.iter().flat_map(|c| &c.traffic);
-        if let Some(line) = own.lines.iter().flatten().find(|l| !traffics().any(|t| t.name == **l)) {
+        if let Some(line) = own.lines.iter().flatten().find(|l| !traffics().any(|t| t.name == **l))
+        {
             return Err(fail(format!("the scenario has no traffic \"{line}\"")));
         }
         let of = SelectionTable {

@@ -85,9 +85,11 @@ pub(super) fn cells<'a>(check: &Check<'_>, file: &'a File) -> Result<Vec<Cell<'a
     for (key, lists) in [
         ("grid.mix", mixes.iter().flatten().map(|m| (m.span(), m.get_ref().len())).collect()),
         ("grid.rtts", own_rtts.iter().flatten().map(|r| (r.span(), r.get_ref().len())).collect()),
-    ] as [(&str, Vec<_>); 2] {
+    ] as [(&str, Vec<_>); 2]
+    {
         if let Some((span, _)) = lists.into_iter().find(|(_, len)| *len != bulks) {
-            let what = format!("must have one for each \"bulk\" traffic, of which there are {bulks}");
+            let what =
+                format!("must have one for each \"bulk\" traffic, of which there are {bulks}");
             return Err(check.0.error_at(span, key, what));
         }
     }

@@ -21,7 +21,7 @@
 //! | `[path]` `queue` | `{ kind, limit }` at the bottleneck: `fifo`, `sfq`, `codel`, `fq_codel`, `pie`, `pi2`, `dualpi2`, `cake` | in `[grid]` |
 //! | its `by`, `ecn` | `forebay`, or `kernel`: Linux's own; whether it marks | `forebay`; as in Linux |
 //! | its `target`, `interval` | of `codel` and `fq_codel`; `target` of `pie`, `pi2` and `dualpi2` too | the kind's own |
-//! | its `profile` | of `pie` and `dualpi2`: `rfc`, or `paper`: Table 1 of De Schepper et al., 2017 | `rfc` |
+//! | its `profile` | of `pie` and `dualpi2`: `rfc`, `paper`: Table 1 of De Schepper et al., 2017, or `linux`: that of 6.17 | `rfc` |
 //! | its `l4s_threshold` | of `codel` and `fq_codel`: ECT(1) is marked above this wait | none |
 //! | `[path]` `steps` | `[{ at, rate }]`: other rates from then on | |
 //! | `[path]` `trace` | instead of `rate`: a file in mahimahi's format beside this one | |
@@ -44,7 +44,7 @@
 //! | `[[traffic]]` `name`, `kind` | `requests`, `bulk`, `udp_rr`, `cbr`, `on_off`, `video` | |
 //! | `[[traffic]]` `from`, `site` | `site_a`, or `cross`: enters behind the sendbox; which site | `site_a`, 1 |
 //! | `[[traffic]]` `class` | 1, the most urgent, to 8, for the policy `strict` | 1 |
-//! | `[[traffic]]` `ecn` | TCP, `cbr`, `on_off`, `video`: data says `not_ect`, `ect0`, or `ect1`, which is for `dctcp` and `prague` | as `ecn` above; `dctcp`: `ect0`, `prague`: `ect1` |
+//! | `[[traffic]]` `ecn` | TCP, `cbr`, `on_off`, `video`: data says `not_ect`, `ect0`, or `ect1`, which is for `dctcp`, `dctcp_exact` and `prague` | as `ecn` above; `dctcp`: `ect0`, `prague`: `ect1` |
 //! | `[[traffic]]` `start`, `stop` | or the `phase` that it is on in; its flows begin within the path's RTT from `start`, by the seed | the whole run |
 //! | `requests`: `load` | bits of answers per second, or `"50 %"` of the path's rate | |
 //! | `requests`: `arrivals` | `poisson`; or `closed`: each connection asks again once answered, no `load` | `poisson` |
@@ -52,7 +52,7 @@
 //! | `requests`: `new_connections` | a new connection for each request | `false` |
 //! | `requests`: `sizes`, `max_size` | `"web"` or a CSV file beside this one; larger are redrawn | `"web"`, none |
 //! | `requests`: `balanced` | hold the realised load to the offered, see [`crate::workload::Requests`] | `false` |
-//! | `bulk`: `flows`, `transport`, `congestion` | `tcp`, `udp`; `cubic`, `reno`, `bbr`, `dctcp`, `prague`, `fixed` | 1, `tcp`, `cubic` |
+//! | `bulk`: `flows`, `transport`, `congestion` | `tcp`, `udp`; `cubic`, `reno`, `bbr`, `dctcp`, `dctcp_exact` (its average of marks not rounded as in Linux), `prague`, `fixed` | 1, `tcp`, `cubic` |
 //! | `bulk`: `rtt` | of its own empty path, at least the path's | the path's |
 //! | congestion `fixed`: `window` | packets in flight, whatever happens | 450 |
 //! | `udp_rr`: `flows` | closed loops of 40 B | 1 |

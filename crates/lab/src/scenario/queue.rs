@@ -71,8 +71,10 @@ impl fmt::Display for Queue {
         if let Some(interval) = self.interval {
             write!(f, " interval {} ms", interval.as_millis_f64())?;
         }
-        if self.profile == Profile::Paper {
-            f.write_str(" as in the paper")?;
+        match self.profile {
+            Profile::Rfc => {}
+            Profile::Paper => f.write_str(" as in the paper")?,
+            Profile::Linux => f.write_str(" as in Linux")?,
         }
         if let Some(threshold) = self.l4s_threshold {
             write!(f, " l4s above {} ms", threshold.as_millis_f64())?;
@@ -105,6 +107,8 @@ pub enum Profile {
     /// That of De Schepper et al., "'Data Centre to the Home': Deployable Ultra-Low Queuing Delay for
     /// All", 2017, Table 1.
     Paper,
+    /// That of Linux's DualPI2 (6.17), whose PIE has the RFC's.
+    Linux,
 }
 
 /// A queueing discipline.

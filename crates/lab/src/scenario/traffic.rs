@@ -113,6 +113,8 @@ pub enum Congestion {
     Bbr,
     /// DCTCP (RFC 8257), which asks for ECN.
     Dctcp,
+    /// The same with an exact average of marks, where Linux's of ten bits gets stuck.
+    DctcpExact,
     /// TCP Prague (RFC 9331), which sends ECT(1) and which Linux does not have.
     Prague,
     /// So many packets in flight whatever happens, which Linux does not have.
@@ -130,6 +132,7 @@ impl Congestion {
             Self::Reno => "reno",
             Self::Bbr => "bbr",
             Self::Dctcp => "dctcp",
+            Self::DctcpExact => "dctcp_exact",
             Self::Prague => "prague",
             Self::Fixed { .. } => "fixed",
         }
@@ -138,7 +141,7 @@ impl Congestion {
     /// Whether data that says `ecn` may be sent under it: ECT(1) by scalable controls only, and those
     /// not without ECN (RFC 9331 section 4.3); Prague with nothing else.
     pub const fn may_say(self, ecn: EcnField) -> bool {
-        let scalable = matches!(self, Self::Dctcp | Self::Prague);
+        let scalable = matches!(self, Self::Dctcp | Self::DctcpExact | Self::Prague);
         match ecn {
             EcnField::NotEct => !scalable,
             EcnField::Ect0 => !matches!(self, Self::Prague),
@@ -148,7 +151,7 @@ impl Congestion {
 
     /// Whether Linux has it.
     pub const fn is_of_linux(self) -> bool {
-        !matches!(self, Self::Prague | Self::Fixed { .. })
+        !matches!(self, Self::DctcpExact | Self::Prague | Self::Fixed { .. })
     }
 }
 
@@ -161,6 +164,7 @@ pub(super) enum CongestionName {
     Reno,
     Bbr,
     Dctcp,
+    DctcpExact,
     Prague,
     Fixed,
 }
@@ -173,6 +177,7 @@ impl CongestionName {
             Self::Reno => Congestion::Reno,
             Self::Bbr => Congestion::Bbr,
             Self::Dctcp => Congestion::Dctcp,
+            Self::DctcpExact => Congestion::DctcpExact,
             Self::Prague => Congestion::Prague,
             Self::Fixed => Congestion::Fixed { window },
         }

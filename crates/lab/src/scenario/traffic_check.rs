@@ -58,7 +58,8 @@ pub(super) fn traffic(
                 let what = "stands here and in [grid] as `mix`: remove one";
                 return Err(check.0.error_at(own.span(), "traffic.flows", what));
             }
-            let mixed = cell.mix.and_then(|m| Some(Spanned::new(m.span(), *m.get_ref().get(bulks)?)));
+            let mixed =
+                cell.mix.and_then(|m| Some(Spanned::new(m.span(), *m.get_ref().get(bulks)?)));
             let own = table.flows.as_ref().or(mixed.as_ref()).or(cell.flows);
             TrafficKind::Bulk { flows: flows(own, 1, "flows")?, transport }
         }
@@ -69,7 +70,8 @@ pub(super) fn traffic(
                 let what = format!("must be {} to {} B", DATAGRAM.start(), DATAGRAM.end());
                 return Err(check.0.error_at(given.span(), "traffic.size", what));
             }
-            let rate = rate(check, table.rate.as_ref().or(cell.load), &span, "traffic.rate", scenario)?;
+            let rate =
+                rate(check, table.rate.as_ref().or(cell.load), &span, "traffic.rate", scenario)?;
             TrafficKind::Datagrams(pattern(check, table, rate, size)?)
         }
     };

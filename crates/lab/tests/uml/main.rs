@@ -172,8 +172,7 @@ fn queues_of_the_kernel_s_are_accounted_for() {
         let ecn = kind.can_mark();
         let limit = if ecn { "400 packets" } else { "40 packets" }.parse().unwrap();
         scenario.ecn = true;
-        scenario.arms[0].queue =
-            Queue { by: Maker::Kernel, ecn, ..Queue::plain(kind, limit) };
+        scenario.arms[0].queue = Queue { by: Maker::Kernel, ecn, ..Queue::plain(kind, limit) };
         let run = run(&scenario, &Interrupt::default()).unwrap();
         let name = kind.name();
         let count = |fate| run.bottleneck.iter().filter(|r| r.fate == fate).count() as u64;

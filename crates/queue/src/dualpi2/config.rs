@@ -123,6 +123,24 @@ impl Config {
         }
     }
 
+    /// As Linux (6.17, `sch_dualpi2`) sets it up, for comparison. What it does otherwise: it looks at
+    /// how much waits behind a packet when that comes, and this when it goes.
+    #[must_use]
+    pub fn linux() -> Self {
+        Self {
+            params: Params {
+                target: Nanos::from_millis(15),
+                tupdate: Nanos::from_millis(16),
+                alpha: 41.0 / 256.0,
+                beta: 819.0 / 256.0,
+            },
+            native: Ramp { threshold: Nanos::from_millis(1), range: Nanos::ZERO, min_packets: 0 },
+            marking: Marking::Random,
+            schedule: Schedule::RoundRobin { low_latency: 9, classic: 1 },
+            ..Self::rfc9332()
+        }
+    }
+
     /// Limits what waits to 250 ms at `rate` (RFC 9332 Figure 2, line 5), but not below four full
     /// frames.
     #[must_use]

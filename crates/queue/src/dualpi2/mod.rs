@@ -21,6 +21,9 @@
 //! | scheduler | weighted round robin, 15 : 1 | time-shifted FIFO, 30 ms |
 //! | limit | 10 000 packets (250 ms of bytes by [`Config::for_link`]) | 40 000 packets |
 //!
+//! [`Config::linux`] is the RFC's with what Linux does otherwise: a step at 1 ms, random choice, and a
+//! tenth for the C queue.
+//!
 //! Where RFC 9332 is silent or leaves a choice: p' is clamped to 0 and 1; the two deterministic counts
 //! of the L queue, for marks and for drops, are kept apart and never owe more than one signal; with
 //! less than two full frames waiting there are no coupled or classic signals, as in Linux; the round

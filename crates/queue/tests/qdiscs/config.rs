@@ -27,6 +27,7 @@ fn defaults_are_accepted() {
     assert!(Pi2::<Pkt>::new(pi2::Config::default()).is_ok());
     assert!(DualPi2::<Pkt>::new(dualpi2::Config::default()).is_ok());
     assert!(DualPi2::<Pkt>::new(dualpi2::Config::paper()).is_ok());
+    assert!(DualPi2::<Pkt>::new(dualpi2::Config::linux()).is_ok());
     let slow = dualpi2::Config::rfc9332().for_link(Rate::from_bps(1));
     assert!(DualPi2::<Pkt>::new(slow).is_ok());
     assert!(Sfq::<Pkt>::new(sfq::Config::default()).is_ok());
@@ -123,10 +124,8 @@ fn dualpi2_needs_room_and_weights() {
         schedule: dualpi2::Schedule::RoundRobin { low_latency, classic },
         ..default()
     };
-    let shifted = |shift| dualpi2::Config {
-        schedule: dualpi2::Schedule::TimeShifted { shift },
-        ..default()
-    };
+    let shifted =
+        |shift| dualpi2::Config { schedule: dualpi2::Schedule::TimeShifted { shift }, ..default() };
     let native = |threshold, range| dualpi2::Config {
         native: dualpi2::Ramp { threshold, range, min_packets: 2 },
         ..default()

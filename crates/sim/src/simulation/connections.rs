@@ -6,7 +6,6 @@
 //! so on (RFC 6298 section 2), as often as Linux does. A connection's memory is given back when it
 //! has ended, and its place is taken by the next one.
 
-use forebay_queue::Ecn;
 use forebay_units::Nanos;
 
 use super::{Event, Host, Simulation};
@@ -236,10 +235,13 @@ impl<O: Observer> Simulation<O> {
             Control::Ack | Control::Fin | Control::FinAck => 0,
         };
         let (route, hash): (RouteId, u32) = (host.route, host.hash);
+        // Congestion controls that cannot do without ECN have their codepoint on handshakes too
+        // (Linux), and so are served as their data is.
+        let ecn = host.stack.ecn_mode().codepoint_of_others();
         let packet = Packet {
             body: Body::Control { endpoint: host.peer, control },
             len: (TCP_HEADERS + options) as u16,
-            ecn: Ecn::NotEct,
+            ecn,
             route,
             hop: 0,
             flow_hash: hash,

@@ -135,7 +135,8 @@ impl<O: Observer> Simulation<O> {
         let begins = |flow| start.saturating_add(stagger.of(flow)).min(stop);
         match kind {
             TrafficKind::Requests { asks, connections, congestion } => {
-                let requests = Requests::new((id, path, stop), asks, connections, stack(congestion));
+                let requests =
+                    Requests::new((id, path, stop), asks, connections, stack(congestion));
                 self.add_requests(requests, start);
             }
             TrafficKind::Bulk { flows, congestion } => {
@@ -205,13 +206,7 @@ impl<O: Observer> Simulation<O> {
     /// A connection that has been there since before the simulation: its handshake took the path's
     /// round-trip time. Of its two ends, the first is the one at the far end, which asked for it;
     /// the second is here, and its data goes forward.
-    fn connect(
-        &mut self,
-        path: Path,
-        stack: Stack,
-        hash: u32,
-        ends: [Application; 2],
-    ) -> u32 {
+    fn connect(&mut self, path: Path, stack: Stack, hash: u32, ends: [Application; 2]) -> u32 {
         let first = self.new_connection(path, stack, hash, ends);
         for end in [first, first + 1] {
             let random = mix(self.seed ^ u64::from(end));

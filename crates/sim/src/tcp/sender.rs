@@ -170,7 +170,7 @@ impl Sender {
             seen: [(0, 0); 3],
             highest: 0,
             window: Window::new(size),
-            ecn: control.ecn(stack.ecn),
+            ecn: stack.ecn_mode(),
             control,
             state: State::Open,
             high: 0,

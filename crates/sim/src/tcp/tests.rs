@@ -238,9 +238,7 @@ fn marks_are_echoed_until_the_window_is_reduced_and_cut_it_once() {
     assert_eq!(pair.read, 400 * MSS);
     assert_eq!(pair.ends[0].repairs(), (0, 0));
     let ecn = |s: &Segment| s.ecn;
-    assert!(
-        pair.sent.iter().filter(|s| s.2.len == 0).all(|s| ecn(&s.2) == Ecn::NotEct)
-    );
+    assert!(pair.sent.iter().filter(|s| s.2.len == 0).all(|s| ecn(&s.2) == Ecn::NotEct));
 }
 
 #[test]
@@ -281,4 +279,29 @@ fn prague_halves_when_something_is_lost() {
     });
     let (before, after) = (pair.data_in(5_920..5_960).len(), pair.data_in(6_120..6_160).len());
     assert!((2 * after).abs_diff(before) <= before / 5 + 2, "{before} {after}");
+}
+
+/// W = 2 / p segments, DCTCP's window under marks at random (De Schepper et al., CoNEXT 2016, appendix
+/// A), and a little less: it does not grow in a round trip that begins with a cut. Linux's average is
+/// stuck after a time without marks, and the window several times that.
+#[test]
+fn dctcp_s_window_is_two_marks_a_round_trip() {
+    for (congestion, quiet, range) in [
+        (Congestion::DctcpExact, false, 0.8..1.05),
+        (Congestion::Dctcp, false, 0.8..1.05),
+        (Congestion::DctcpExact, true, 0.8..1.05),
+        (Congestion::Dctcp, true, 3.0..20.0),
+    ] {
+        const P: f64 = 0.06;
+        let mut pair = Pair::with_ecn(congestion, Ecn::Ect1);
+        pair.ends[0].write(1 << 40);
+        let mut random = crate::random::Random::new(1, 1);
+        pair.run(20_000 * MS, |who, s| {
+            let is_quiet = quiet && (1_000 * MS..6_000 * MS).contains(&s.timestamp);
+            let marked = who == 0 && s.len > 0 && !is_quiet && random.chance(P);
+            if marked { Fate::Marked } else { Fate::Arrives }
+        });
+        let window = pair.data_in(15_000..20_000).len() as f64 / 125.0;
+        assert!(range.contains(&(window * P / 2.0)), "{window}: {congestion:?}, {quiet}");
+    }
 }

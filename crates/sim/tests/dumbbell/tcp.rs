@@ -167,8 +167,7 @@ fn what_may_not_be_said_is_refused() {
         (Congestion::Reno, Ecn::Ce),
     ] {
         let kind = bulk(1, congestion);
-        let traffic =
-            Traffic { path: net.path, start: Nanos::ZERO, stop: S, ecn: Some(ecn), kind };
+        let traffic = Traffic { path: net.path, start: Nanos::ZERO, stop: S, ecn: Some(ecn), kind };
         let error = net.sim.add_traffic(traffic).unwrap_err();
         assert_eq!(error, SetupError::Ecn, "{congestion:?} {ecn:?}");
     }

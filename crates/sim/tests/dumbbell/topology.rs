@@ -150,7 +150,8 @@ fn traffic_spreads_over_equal_ways() {
         let pattern = Pattern::Constant { rate: Rate::from_mbps(40 / flows + 1), size: Bytes(500) };
         for _ in 0..flows {
             let kind = TrafficKind::Datagrams(pattern);
-            sim.add_traffic(Traffic { path, start: Nanos::ZERO, stop: S * 2, ecn: None, kind }).unwrap();
+            sim.add_traffic(Traffic { path, start: Nanos::ZERO, stop: S * 2, ecn: None, kind })
+                .unwrap();
         }
         sim.run_until(S * 3);
         let sent: Vec<_> = ways.iter().map(|w| sim.link(*w).sent).collect();

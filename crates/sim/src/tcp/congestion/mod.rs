@@ -29,6 +29,9 @@ pub enum Congestion {
     Bbr,
     /// DCTCP (RFC 8257). Its packets are ECN-capable: ECT(0), as in Linux, if nothing else is said.
     Dctcp,
+    /// DCTCP with an exact average of marks, as RFC 8257 has it. Linux's of ten bits gets stuck at low
+    /// values, and such a flow then hardly heeds marks that are evenly spread.
+    DctcpExact,
     /// Prague (draft-briscoe-iccrg-prague-congestion-control), which is scalable and meets the
     /// requirements of RFC 9331 section 4.3. Its packets carry the L4S identifier, ECT(1).
     Prague,
@@ -40,7 +43,7 @@ impl Congestion {
     /// Whether its rate falls with the share of marks and not with its root, so that it may be told
     /// of them as L4S is.
     pub(crate) fn is_scalable(self) -> bool {
-        matches!(self, Self::Dctcp | Self::Prague)
+        matches!(self, Self::Dctcp | Self::DctcpExact | Self::Prague)
     }
 
     /// Whether data that says `ecn` may be sent under it. What is no scalable control may not use the
@@ -62,6 +65,20 @@ pub(crate) struct Stack {
     pub(crate) congestion: Congestion,
     /// What its data says of ECN; [`Ecn::NotEct`] for what the congestion control cannot do without.
     pub(crate) ecn: Ecn,
+}
+
+impl Stack {
+    /// How it is told of marks.
+    pub(crate) fn ecn_mode(self) -> EcnMode {
+        match self.congestion {
+            Congestion::Dctcp | Congestion::DctcpExact => {
+                EcnMode::Exact { l4s: self.ecn == Ecn::Ect1 }
+            }
+            Congestion::Prague => EcnMode::Counted,
+            _ if self.ecn == Ecn::NotEct => EcnMode::Off,
+            _ => EcnMode::Classic,
+        }
+    }
 }
 
 /// No slow-start threshold is known yet.
@@ -184,7 +201,8 @@ impl Control {
             Congestion::Reno => Self::Reno,
             Congestion::Cubic => Self::Cubic(Cubic::new(now)),
             Congestion::Bbr => Self::Bbr(Box::new(Bbr::new(now, random, rtt))),
-            Congestion::Dctcp => Self::Dctcp(Dctcp::new()),
+            Congestion::Dctcp => Self::Dctcp(Dctcp::of_linux()),
+            Congestion::DctcpExact => Self::Dctcp(Dctcp::exact()),
             Congestion::Prague => Self::Prague(Prague::new(now)),
             Congestion::Fixed(_) => Self::Fixed,
         }
@@ -198,16 +216,6 @@ impl Control {
     /// How many windows the send buffer has room for (`sndbuf_expand`).
     pub(crate) fn buffered_windows(&self) -> u64 {
         if matches!(self, Self::Bbr(_)) { 3 } else { 2 }
-    }
-
-    /// How it is told of marks, its data saying `ecn`.
-    pub(crate) fn ecn(&self, ecn: Ecn) -> EcnMode {
-        match self {
-            Self::Dctcp(_) => EcnMode::Exact { l4s: ecn == Ecn::Ect1 },
-            Self::Prague(_) => EcnMode::Counted,
-            _ if ecn == Ecn::NotEct => EcnMode::Off,
-            _ => EcnMode::Classic,
-        }
     }
 
     /// Segments were acknowledged: for what it measures.
@@ -353,7 +361,7 @@ mod tests {
 
     #[test]
     fn only_scalable_controls_use_their_identifier() {
-        let codepoint = |kind| Control::new(kind, 0, 0, None).ecn(Ecn::NotEct).codepoint();
+        let codepoint = |congestion| Stack { congestion, ecn: Ecn::NotEct }.ecn_mode().codepoint();
         // RFC 9331 section 4.3 item 1: what replaces it does not set ECT(1).
         assert_eq!(codepoint(Congestion::Prague), Ecn::Ect1);
         assert_eq!(codepoint(Congestion::Dctcp), Ecn::Ect0);
@@ -361,8 +369,8 @@ mod tests {
             assert_eq!(codepoint(kind), Ecn::NotEct, "{kind:?}");
         }
         assert_eq!(EcnMode::Classic.codepoint(), Ecn::Ect0);
-        let l4s = Control::new(Congestion::Dctcp, 0, 0, None).ecn(Ecn::Ect1);
-        assert_eq!(l4s.codepoint(), Ecn::Ect1);
+        let l4s = Stack { congestion: Congestion::Dctcp, ecn: Ecn::Ect1 };
+        assert_eq!(l4s.ecn_mode().codepoint(), Ecn::Ect1);
         for kind in [Congestion::Cubic, Congestion::Reno, Congestion::Bbr, Congestion::Fixed(9)] {
             assert!(!kind.may_send(Ecn::Ect1) && kind.may_send(Ecn::Ect0), "{kind:?}");
         }

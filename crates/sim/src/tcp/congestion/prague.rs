@@ -18,8 +18,12 @@ const GAIN: f64 = 1.0 / 16.0;
 const LEAST_WINDOW: f64 = 1.0 / 16.0;
 /// In flight, however small the window: a receiver acknowledges every second segment.
 const LEAST_SEGMENTS: u32 = 2;
-/// A burst is no longer than this (item 7).
+/// A burst is no longer than this (item 7),
 const BURST: u64 = 250_000;
+/// or of so many segments: below that Linux cuts no super-packet (`tcp_min_tso_segs`). On slow paths it
+/// is what the queue of a flow that has the link to itself is made of. With a window of two segments
+/// each goes by itself all the same: there are two bursts in a window at least.
+const LEAST_BURST: u32 = 2;
 /// A bottleneck that marks while packets wait longer than this is no L4S queue, whose target is a
 /// millisecond (RFC 9332 section 2.5); and two segments may wait in any.
 const L4S_DELAY: u64 = 3_000_000;
@@ -138,7 +142,8 @@ impl Prague {
 
     pub(super) fn burst(&self, window: &Window, smoothed_rtt: u64) -> u32 {
         let rate = self.pacing(window, smoothed_rtt);
-        rate.map_or(1, |r| (r.bytes_in(forebay_units::Nanos(BURST)).0 / MSS).max(1) as u32)
+        let within = |r: Rate| (r.bytes_in(forebay_units::Nanos(BURST)).0 / MSS) as u32;
+        rate.map_or(LEAST_BURST, |r| within(r).max(LEAST_BURST))
     }
 }
 
@@ -232,7 +237,7 @@ mod tests {
         let rate = prague.pacing(&window, 10 * MS).unwrap();
         // 1448 B / 16 in 10 ms: 72.4 kbit/s.
         assert_eq!(rate, Rate::from_bps(72_000));
-        assert_eq!(prague.burst(&window, 10 * MS), 1);
+        assert_eq!(prague.burst(&window, 10 * MS), LEAST_BURST);
         // And comes back.
         let mut c = connection(400 * MS, 10 * MS);
         c.cwnd_limited = false;
