@@ -69,7 +69,7 @@ pub(super) struct Window {
 }
 
 impl Window {
-    fn of(run: &Run, phase: Option<&str>) -> Self {
+    pub(super) fn of(run: &Run, phase: Option<&str>) -> Self {
         let (start, end) = (run.start.0, run.end.0);
         match phase.map(|name| run.phases.iter().find(|p| p.name == name)) {
             None => Self { from: start, to: end },

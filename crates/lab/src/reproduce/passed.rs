@@ -84,3 +84,91 @@ impl Passed {
         (seconds > 0.0).then(|| frames / seconds * round_trip)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use forebay_dataplane::packet_log::Record;
+
+    use super::*;
+    use crate::analysis::Size;
+    use crate::results::Whose;
+    use crate::scenario::parse;
+
+    const SCENARIO: &str = r#"name = "x"
+duration = "1 s"
+[path]
+rate = "1 Mbit/s"
+rtt = "10 ms"
+queue = { kind = "dualpi2", limit = "100 packets" }
+[[traffic]]
+name = "l4s"
+kind = "bulk"
+congestion = "prague"
+flows = 2
+[[traffic]]
+name = "classic"
+kind = "bulk"
+rtt = "40 ms"
+[[arm]]
+name = "a"
+sendbox = "forward"
+"#;
+
+    /// Ten packets of each in a second, and one that is nobody's: L4S waits 1 ms, and every second
+    /// packet is marked; classic waits 10 ms, and one is dropped.
+    fn run() -> Run {
+        let mut run = Run { rate: Rate::from_mbps(1), end: Nanos::from_secs(1), ..Run::default() };
+        let mut add = |traffic, wait, fate, marked| {
+            let time = Nanos::from_millis(500);
+            let sojourn = Nanos::from_millis(wait);
+            run.bottleneck.push(Record { time, sojourn, len: FRAME, source: 0, fate });
+            run.whose.push(Whose { traffic, marked });
+        };
+        for n in 0..10 {
+            add(Some(0), 1, Fate::Sent, n % 2 == 0);
+            add(Some(1), 10, if n == 0 { Fate::Dropped } else { Fate::Sent }, false);
+        }
+        add(None, 90, Fate::Sent, true);
+        run
+    }
+
+    fn figure(run: &Run, measure: Measure, traffic: &[&str]) -> Option<f64> {
+        let scenario = parse("x.toml".as_ref(), SCENARIO).unwrap().cells.remove(0);
+        let quantity = Quantity {
+            measure,
+            at: Statistic::Mean,
+            traffic: traffic.iter().map(|t| (*t).to_owned()).collect(),
+            phase: None,
+            size: Size::All,
+            mode: String::new(),
+        };
+        Passed::of(&quantity, &scenario, run, Window::of(run, None))?.measure(&quantity, &scenario)
+    }
+
+    #[test]
+    fn figures_by_hand() {
+        let run = run();
+        let of = |measure, traffic: &[&str]| figure(&run, measure, traffic).unwrap();
+        let close = |got: f64, expected: f64| assert!((got - expected).abs() < 1e-9, "{got}");
+        close(of(Measure::BottleneckQueue, &["l4s"]), 1.0);
+        close(of(Measure::BottleneckQueue, &["classic"]), 10.0);
+        close(of(Measure::BottleneckQueue, &["l4s", "classic"]), 100.0 / 19.0);
+        close(of(Measure::BottleneckQueue, &[]), 190.0 / 20.0);
+        close(of(Measure::Marked, &["l4s"]), 50.0);
+        close(of(Measure::Marked, &["classic"]), 0.0);
+        close(of(Measure::Dropped, &["classic"]), 10.0);
+        // 9 x 1514 B of 125 000 B.
+        close(of(Measure::Share, &["classic"]), 9.0 * 1514.0 / 1250.0);
+        // Five packets a second for each of two flows over 11 ms; nine over the flow's own 50 ms.
+        close(of(Measure::Window, &["l4s"]), 0.055);
+        close(of(Measure::Window, &["classic"]), 0.45);
+    }
+
+    #[test]
+    fn where_nobody_tells_whose_packets_are_there_is_nothing_by_traffic() {
+        let run = Run { whose: Vec::new(), ..run() };
+        assert_eq!(figure(&run, Measure::BottleneckQueue, &["l4s"]), None);
+        assert_eq!(figure(&run, Measure::Marked, &[]), None);
+        assert_eq!(figure(&run, Measure::Dropped, &[]), Some(100.0 / 21.0));
+    }
+}

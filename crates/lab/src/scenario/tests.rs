@@ -236,6 +236,98 @@ fn loads_ways_classes_and_targets_that_are_none() {
     }
 }
 
+const L4S: &str = r#"name = "x"
+duration = "9 s"
+[path]
+rate = "40 Mbit/s"
+rtt = "5 ms"
+queue = { kind = "dualpi2", profile = "paper", limit = "40000 packets" }
+[grid]
+mix = [[1, 1], [1, 10]]
+rtts = [["5 ms", "5 ms"], ["5 ms", "100 ms"]]
+load = ["50 Mbit/s"]
+[[traffic]]
+name = "l4s"
+kind = "bulk"
+congestion = "dctcp_exact"
+ecn = "ect1"
+[[traffic]]
+name = "udp"
+kind = "cbr"
+ecn = "ect1"
+[[traffic]]
+name = "classic"
+kind = "bulk"
+ecn = "ect0"
+[[arm]]
+name = "a"
+sendbox = "forward"
+[[arm]]
+name = "fq"
+sendbox = "forward"
+queue = { kind = "fq_codel", l4s_threshold = "1 ms", limit = "1000 packets" }
+"#;
+
+#[test]
+fn mixes_round_trips_and_ecn_fields_are_read() {
+    let cells = parse("x.toml".as_ref(), L4S).unwrap().cells;
+    let labels: Vec<_> = cells.iter().map(|c| in_words(&c.labels)).collect();
+    assert_eq!(labels[0], ", load 50 Mbit/s, 1-1 flows, 5-5 ms");
+    assert_eq!(labels[3], ", load 50 Mbit/s, 1-10 flows, 5-100 ms");
+    let [l4s, udp, classic] = &cells[3].traffic[..] else { panic!("three traffics") };
+    let rtt = |t: &Traffic| t.rtt.map(|t| t.as_millis_f64());
+    assert_eq!([rtt(l4s), rtt(udp), rtt(classic)], [Some(5.0), None, Some(100.0)]);
+    assert!(matches!(classic.kind, TrafficKind::Bulk { flows: 10, .. }));
+    assert_eq!([l4s.ecn, classic.ecn], [Some(EcnField::Ect1), Some(EcnField::Ect0)]);
+    assert!(matches!(udp.kind, TrafficKind::Datagrams(_)) && udp.special().is_some());
+    let [dual, fq] = &cells[0].arms[..] else { panic!("two arms") };
+    assert_eq!(dual.queue.to_string(), "dualpi2 40000 packets as in the paper");
+    assert_eq!(fq.queue.to_string(), "fq_codel 1000 packets l4s above 1 ms");
+}
+
+#[test]
+fn mixes_round_trips_and_ecn_fields_that_cannot_be() {
+    let cases = [
+        (
+            "[1, 10]]",
+            "[1]]",
+            "8: grid.mix: must have one for each \"bulk\" traffic, of which there are 2",
+        ),
+        ("[\"5 ms\", \"100 ms\"]]", "[\"5 ms\", \"1 ms\"]]", "9: traffic.rtt: must be 5ms"),
+        ("ecn = \"ect0\"", "ecn = \"ect1\"", "23: traffic.ecn: not with congestion = \"cubic\""),
+        (
+            "\"dctcp_exact\"",
+            "\"prague\"\nflows = 2",
+            "15: traffic.flows: stands here and in [grid] as `mix`",
+        ),
+        (
+            "profile = \"paper\"",
+            "ecn = false",
+            "6: path.queue.ecn: dualpi2 always marks: remove it",
+        ),
+        (
+            "profile = \"paper\"",
+            "by = \"kernel\"",
+            "6: path.queue.kind: only this project's can be had",
+        ),
+        (
+            "kind = \"fq_codel\", l4s",
+            "kind = \"sfq\", l4s",
+            "30: arm.queue.l4s_threshold: is not of this kind",
+        ),
+        (
+            "\"dualpi2\", profile",
+            "\"codel\", profile",
+            "6: path.queue.profile: is of this project's pie and dualpi2",
+        ),
+    ];
+    for (from, to, expected) in cases {
+        assert!(L4S.contains(from), "{from}");
+        let said = error(&L4S.replacen(from, to, 1));
+        assert!(said.starts_with(&format!("x.toml:{expected}")), "{said}");
+    }
+}
+
 #[test]
 fn paths_sites_and_phases_are_read() {
     let mut cell = parse(FilePath::new("x.toml"), CONDITIONS).unwrap().cells.remove(0);
