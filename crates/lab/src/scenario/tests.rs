@@ -275,7 +275,7 @@ fn mixes_round_trips_and_ecn_fields_are_read() {
     assert_eq!(labels[0], ", load 50 Mbit/s, 1-1 flows, 5-5 ms");
     assert_eq!(labels[3], ", load 50 Mbit/s, 1-10 flows, 5-100 ms");
     let [l4s, udp, classic] = &cells[3].traffic[..] else { panic!("three traffics") };
-    let rtt = |t: &Traffic| t.rtt.map(|t| t.as_millis_f64());
+    let rtt = |t: &Traffic| t.rtt.map(Nanos::as_millis_f64);
     assert_eq!([rtt(l4s), rtt(udp), rtt(classic)], [Some(5.0), None, Some(100.0)]);
     assert!(matches!(classic.kind, TrafficKind::Bulk { flows: 10, .. }));
     assert_eq!([l4s.ecn, classic.ecn], [Some(EcnField::Ect1), Some(EcnField::Ect0)]);
