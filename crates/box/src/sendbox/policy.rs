@@ -1,6 +1,6 @@
 //! From a policy in the configuration to a qdisc.
 
-use forebay_dataplane::Packet;
+use forebay_dataplane::{Packet, PolicyKind};
 use forebay_queue::{Qdisc, StrictPriority};
 
 use crate::Error;
@@ -27,7 +27,7 @@ pub(super) fn build(bundle: &str, policy: &Policy, seed: u64) -> Result<BoxedQdi
 pub(super) fn capacity(policy: &Policy) -> u64 {
     let classes = policy.classes.iter().map(|c| &c.policy);
     let own = std::iter::once(&policy.kind).chain(classes).filter_map(|d| d.own().ok());
-    own.map(|d| d.capacity()).sum()
+    own.map(PolicyKind::capacity).sum()
 }
 
 #[cfg(test)]
