@@ -56,7 +56,7 @@ const INELASTIC_FOR: Nanos = Nanos::from_millis(400);
 /// An answer that drowns in noise is none, but where there is noise as large as this share of the
 /// pulse, an answer would drown too: then it must be gone for so long.
 const NOISY: f64 = 0.06;
-const NOISY_FOR: Nanos = Nanos::from_secs(5);
+const NOISY_FOR: Nanos = Nanos::from_millis(2_500);
 /// While it is, the part of the answer that is late and the contrast are averaged over one second
 /// and two: they vary, and going back too soon costs the bundle its share.
 const SMOOTHING: (f64, f64) = (0.05, 0.025);
@@ -75,8 +75,9 @@ const STOOD_LONG: Nanos = Nanos::from_millis(7_500);
 const LATE_LEAST: f64 = 0.1;
 /// A return to delay control was wrong if within this time
 const RELAPSE: Nanos = Nanos::from_secs(12);
-/// a queue stands for so long: it is not the bundle's own any more.
-const STOOD_AGAIN: Nanos = Nanos::from_millis(2_500);
+/// a queue stands for so long, and long enough to be suspected: what the bundle left of its own is gone
+/// by then. An error that is put right as soon as that costs less than a return that comes too late.
+const STOOD_AGAIN: Nanos = Nanos::from_secs(1);
 /// In pass-through, the bundle goes back if no pulse has shown for so long, to ask again.
 const BLIND: Nanos = Nanos::from_secs(10);
 /// In pass-through, the pulses' frequency changes this often.
@@ -238,8 +239,10 @@ impl CrossTraffic {
     /// Whether others may keep the bottleneck from being seen empty or at its full rate, so that what
     /// was seen before still stands.
     pub(crate) fn holds(&self, now: Nanos) -> bool {
-        let recent = |since: Nanos| now.saturating_sub(since) < HOLDS;
-        self.elastic || self.suspicion.raised().is_some_and(recent)
+        let within =
+            |since: Option<Nanos>, time| since.is_some_and(|t| now.saturating_sub(t) < time);
+        // A return may be wrong: several in a row would age what is known of the path away.
+        self.elastic || within(self.suspicion.raised(), HOLDS) || within(self.returned_at, RELAPSE)
     }
 
     /// The rate below which a controller must not go now, for the sake of the test.
