@@ -4,7 +4,7 @@ use std::env;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-const PROGRAMS: [&str; 4] = ["port", "receivebox", "ingress", "sight"];
+const PROGRAMS: [&str; 6] = ["port", "receivebox", "ingress", "sight", "dctcp", "ect1"];
 
 fn main() {
     let source = Path::new(&var("CARGO_MANIFEST_DIR")).join("../../bpf");
@@ -16,6 +16,7 @@ fn main() {
     for program in PROGRAMS {
         let ok = Command::new(&clang)
             .args(["-target", "bpf", "-mcpu=v3", "-O2", "-g", "-Wall", "-Werror"])
+            .arg(format!("-D__TARGET_ARCH_{}", linux_arch()))
             .arg(format!("-I{include}"))
             .arg(format!("-I/usr/include/{}-linux-gnu", var("CARGO_CFG_TARGET_ARCH")))
             .arg("-c")
@@ -28,6 +29,15 @@ fn main() {
             Ok(_) => panic!("{clang} could not compile bpf/{program}.bpf.c"),
             Err(e) => panic!("cannot run {clang}: {e}; `make setup` installs it"),
         }
+    }
+}
+
+/// What the kernel calls the architecture whose registers a program's arguments come in.
+fn linux_arch() -> String {
+    match var("CARGO_CFG_TARGET_ARCH").as_str() {
+        "x86_64" => "x86".to_owned(),
+        "aarch64" => "arm64".to_owned(),
+        other => other.to_owned(),
     }
 }
 

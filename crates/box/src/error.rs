@@ -23,18 +23,18 @@ pub enum Error {
         source: io::Error,
     },
     /// A queueing discipline does not take its settings.
-    #[error("bundle {bundle}: {source}")]
+    #[error("{of}: {source}")]
     Policy {
-        /// The bundle's name.
-        bundle: String,
+        /// Of which bundle, or direction.
+        of: String,
         /// What is wrong.
         source: forebay_queue::ConfigError,
     },
     /// A queue of the kernel's, which this dataplane does not have.
-    #[error("bundle {bundle}: {source}")]
+    #[error("{of}: {source}")]
     NotOwn {
-        /// The bundle's name.
-        bundle: String,
+        /// What it is the policy of.
+        of: String,
         /// Which.
         source: crate::config::NotOwn,
     },

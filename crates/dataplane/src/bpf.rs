@@ -36,6 +36,13 @@ pub(crate) const INGRESS: Source =
 pub(crate) const SIGHT: Source =
     Source { name: "fb_sight", elf: include_bytes!(concat!(env!("OUT_DIR"), "/sight.bpf.o")) };
 
+/// DCTCP, for kernels without.
+pub(crate) const DCTCP: Source =
+    Source { name: "dctcp", elf: include_bytes!(concat!(env!("OUT_DIR"), "/dctcp.bpf.o")) };
+/// What makes packets say ECT(1).
+pub(crate) const ECT1: Source =
+    Source { name: "fb_ect1", elf: include_bytes!(concat!(env!("OUT_DIR"), "/ect1.bpf.o")) };
+
 impl Source {
     /// Loads the programs after `prepare` had its way with them and their maps.
     pub(crate) fn load(
@@ -197,7 +204,7 @@ pub(crate) fn remove_leftover(netdev: &Netdev) -> Result<Option<(u32, OsString)>
     Ok(None)
 }
 
-fn missing(what: &str) -> Error {
+pub(crate) fn missing(what: &str) -> Error {
     let source = io::Error::from(io::ErrorKind::NotFound);
     Error::System { what: format!("finding {what} in a BPF object"), source }
 }

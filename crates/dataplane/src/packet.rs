@@ -10,9 +10,11 @@ use crate::pool::{Frame, Pool};
 #[derive(Debug)]
 pub struct Packet {
     frame: Frame,
+    len: Bytes,
     flow_hash: u32,
     ecn: Ecn,
     class: u8,
+    l4s: bool,
     marked: bool,
     /// When it came in.
     pub arrived: Nanos,
@@ -28,12 +30,15 @@ impl Packet {
     /// A packet that came in at `arrived`. Without headers (it is no IP packet) it is in the flow of
     /// all such packets and cannot be marked.
     pub fn new(frame: Frame, headers: Option<&Headers>, arrived: Nanos) -> Self {
+        let ecn = headers.map_or(Ecn::NotEct, |h| ecn(h.ecn));
         let len = frame.len();
         Self {
+            len: Bytes(len as u64),
             counted: Bytes(headers.map_or(len, |h| h.packet_len(len)) as u64),
             frame,
             flow_hash: headers.map_or(0, Headers::flow_hash),
-            ecn: headers.map_or(Ecn::NotEct, |h| ecn(h.ecn)),
+            ecn,
+            l4s: matches!(ecn, Ecn::Ect1 | Ecn::Ce),
             class: 0,
             marked: false,
             arrived,
@@ -46,6 +51,18 @@ impl Packet {
     #[must_use]
     pub fn in_class(self, class: u8) -> Self {
         Self { class, ..self }
+    }
+
+    /// The same packet where it takes the room and the time of `len`: on a link whose own layer adds to
+    /// frames, or takes away.
+    #[must_use]
+    pub fn of_length(self, len: Bytes) -> Self {
+        Self { len, ..self }
+    }
+
+    /// Whether it came as L4S traffic: with ECT(1) or CE (RFC 9331).
+    pub fn is_l4s(&self) -> bool {
+        self.l4s
     }
 
     /// Whether a queue set its congestion mark: it came without.
@@ -77,7 +94,7 @@ fn ecn(field: u8) -> Ecn {
 
 impl Queueable for Packet {
     fn len(&self) -> Bytes {
-        Bytes(self.frame.len() as u64)
+        self.len
     }
 
     fn flow_hash(&self) -> u32 {

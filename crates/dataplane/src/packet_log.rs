@@ -31,6 +31,8 @@ pub struct Record {
     pub source: u8,
     /// What became of it.
     pub fate: Fate,
+    /// Whether it came as L4S traffic: with ECT(1) or CE (RFC 9331).
+    pub l4s: bool,
 }
 
 const RECORD_LEN: usize = 16;
@@ -44,7 +46,7 @@ impl Record {
         let len = u16::try_from(self.len.0).unwrap_or(u16::MAX);
         out[12..14].copy_from_slice(&len.to_le_bytes());
         out[14] = self.source;
-        out[15] = u8::from(self.fate == Fate::Dropped);
+        out[15] = u8::from(self.fate == Fate::Dropped) | u8::from(self.l4s) << 1;
         out
     }
 
@@ -54,7 +56,8 @@ impl Record {
             sojourn: Nanos(u64::from(u32::from_le_bytes([b[8], b[9], b[10], b[11]]))),
             len: Bytes(u64::from(u16::from_le_bytes([b[12], b[13]]))),
             source: b[14],
-            fate: if b[15] == 0 { Fate::Sent } else { Fate::Dropped },
+            fate: if b[15] & 1 == 0 { Fate::Sent } else { Fate::Dropped },
+            l4s: b[15] & 2 != 0,
         }
     }
 }
@@ -133,6 +136,7 @@ mod tests {
             len: Bytes(1514),
             source: 3,
             fate: Fate::Dropped,
+            l4s: true,
         };
         let mut log = PacketLog::create(&dir, 1).unwrap();
         log.push(&record).unwrap();

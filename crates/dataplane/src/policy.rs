@@ -3,8 +3,8 @@
 
 use forebay_config::Limit as LimitValue;
 use forebay_queue::{
-    ConfigError, Fifo, FqCodel, Limit, Packet, Pie, Qdisc, Sfq, StrictPriority, codel, fifo,
-    fq_codel, pie, sfq,
+    ConfigError, DualPi2, Fifo, FqCodel, Limit, Packet, Pie, Qdisc, Sfq, StrictPriority, codel,
+    dualpi2, fifo, fq_codel, pie, sfq,
 };
 use forebay_units::{Bytes, Nanos, Rate};
 
@@ -50,8 +50,27 @@ pub enum PolicyKind {
         /// Whether to mark packets instead of dropping them where the flow allows it.
         ecn: bool,
     },
+    /// A shallow queue for L4S traffic beside one for the rest, coupled (RFC 9332).
+    DualPi2 {
+        /// Which set of parameters.
+        profile: Profile,
+        /// How much may wait, both queues together.
+        limit: Option<LimitValue>,
+        /// The classic delay to hold.
+        target: Option<Nanos>,
+    },
     /// A more urgent class always goes first.
     Strict,
+}
+
+/// The parameters of [`PolicyKind::DualPi2`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Profile {
+    /// [`dualpi2::Config::rfc9332`].
+    #[default]
+    Rfc9332,
+    /// [`dualpi2::Config::paper`].
+    Paper,
 }
 
 impl PolicyKind {
@@ -87,8 +106,46 @@ impl PolicyKind {
                 let params = pie::Params { target, ecn: *ecn, ..defaults };
                 Box::new(Pie::new(pie::Config { limit: fifo_limit(*limit), params, seed })?)
             }
+            Self::DualPi2 { profile, limit, target } => {
+                Box::new(DualPi2::new(dualpi2_config(*profile, *limit, *target, seed))?)
+            }
             Self::Strict => Box::new(StrictPriority::new(Vec::<Box<dyn Qdisc<P>>>::new())?),
         })
+    }
+
+    /// The two queues themselves, for those who read their statistics; `None` of any other policy.
+    ///
+    /// # Errors
+    /// As [`Self::build`].
+    pub fn build_dualpi2<P: Packet>(&self, seed: u64) -> Option<Result<DualPi2<P>, ConfigError>> {
+        match self {
+            Self::DualPi2 { profile, limit, target } => {
+                Some(DualPi2::new(dualpi2_config(*profile, *limit, *target, seed)))
+            }
+            _ => None,
+        }
+    }
+
+    /// The same where the rate is known, which limits else do without: a time becomes the bytes of that
+    /// time wherever packets are counted, and DualPI2 has 250 ms unless it is told otherwise (RFC 9332
+    /// Figure 2, line 5).
+    #[must_use]
+    pub fn at(&self, rate: Rate) -> Self {
+        let mut made = self.clone();
+        let limit = match &mut made {
+            Self::DualPi2 { limit, .. } => {
+                limit.get_or_insert(LimitValue::Time(Nanos::from_millis(250)));
+                limit
+            }
+            Self::Sfq { limit, .. } | Self::FqCodel { limit, .. } => limit,
+            Self::Fifo { .. } | Self::Pie { .. } | Self::Strict => return made,
+        };
+        if let Some(LimitValue::Time(time)) = *limit {
+            // Not below a few full frames, however slow.
+            let bytes = rate.bytes_in(time).max(Bytes(4 * FRAME.0));
+            *limit = Some(LimitValue::Bytes(bytes));
+        }
+        made
     }
 
     /// How many packets it can hold; none for strict priority, whose classes hold them.
@@ -97,6 +154,9 @@ impl PolicyKind {
             Self::Fifo { limit } | Self::Pie { limit, .. } => fifo_limit(*limit).packets,
             Self::Sfq { limit, .. } => sfq_config(*limit).limit,
             Self::FqCodel { limit, .. } => fq_codel_limit(*limit),
+            Self::DualPi2 { profile, limit, target } => {
+                dualpi2_config(*profile, *limit, *target, 0).limit
+            }
             Self::Strict => 0,
         };
         u64::from(packets)
@@ -123,6 +183,29 @@ fn sfq_config(limit: Option<LimitValue>) -> sfq::Config {
 
 fn fq_codel_limit(limit: Option<LimitValue>) -> u32 {
     limit.map_or(fq_codel::Config::default().limit, in_packets)
+}
+
+fn dualpi2_config(
+    profile: Profile,
+    limit: Option<LimitValue>,
+    target: Option<Nanos>,
+    seed: u64,
+) -> dualpi2::Config {
+    let defaults = match profile {
+        Profile::Rfc9332 => dualpi2::Config::rfc9332(),
+        Profile::Paper => dualpi2::Config::paper(),
+    };
+    let mut config = dualpi2::Config { seed, ..defaults };
+    match limit {
+        Some(LimitValue::Bytes(bytes)) => {
+            config.limit = MAX_PACKETS;
+            config.bytes = Some(bytes);
+        }
+        Some(limit) => config.limit = in_packets(limit),
+        None => {}
+    }
+    config.params.target = target.unwrap_or(config.params.target);
+    config
 }
 
 /// A limit where a discipline counts packets only: at least one.

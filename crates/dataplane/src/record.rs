@@ -35,6 +35,20 @@ pub struct HopCounters {
     /// is not counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub marked: Option<u64>,
+    /// By how much packets left later than a shaper allowed; `None` where nothing is shaped.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub late: Option<Late>,
+}
+
+/// What a hop's timers add to the waits that its queues mean to have, in nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Late {
+    /// On average.
+    pub mean_ns: u64,
+    /// What 99 % were late at most, at most an eighth too high.
+    pub p99_ns: u64,
+    /// At worst.
+    pub max_ns: u64,
 }
 
 impl HopCounters {

@@ -3,15 +3,14 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use forebay_box::config::{ReceiveboxConfig, SendboxConfig, generate_key};
-use forebay_box::sendbox::LogPaths;
-use forebay_box::{Error, doctor, receivebox, sendbox};
+use forebay_box::config::{LinkConfig, ReceiveboxConfig, SendboxConfig, generate_key};
+use forebay_box::{Error, doctor, link, receivebox, sendbox};
 
-use crate::cli::{ReceiveboxArgs, SendboxArgs};
+use crate::cli::{LinkArgs, ReceiveboxArgs, SendboxArgs};
 use crate::fail;
 
 pub(crate) fn sendbox(args: &SendboxArgs) -> ExitCode {
-    let paths = LogPaths {
+    let paths = sendbox::LogPaths {
         packets: args.packet_log.clone(),
         ticks: args.tick_log.clone(),
         events: args.event_log.clone(),
@@ -34,6 +33,16 @@ pub(crate) fn doctor(config: Option<&Path>, json: bool) -> ExitCode {
         print!("{report}");
     }
     if report.is_healthy() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+pub(crate) fn link(args: &LinkArgs) -> ExitCode {
+    let paths = link::LogPaths {
+        packets: args.packet_log.clone(),
+        statistics: args.statistics.clone(),
+        counters: args.counters.clone(),
+    };
+    let load = LinkConfig::load(&args.config).map_err(Error::from);
+    end(load.and_then(|config| link::run(config, &paths)))
 }
 
 pub(crate) fn keygen(file: &Path) -> ExitCode {

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use forebay_box::config::{Dataplane, ReceiveboxConfig, SendboxConfig};
+use forebay_box::config::{Dataplane, LinkConfig, ReceiveboxConfig, SendboxConfig};
 use forebay_box::{Error, sendbox};
 use forebay_config::load;
 use forebay_lab::scenario;
@@ -17,6 +17,7 @@ use crate::fail;
 #[derive(Deserialize)]
 struct Outline {
     receivebox: Option<IgnoredAny>,
+    link: Option<IgnoredAny>,
     path: Option<IgnoredAny>,
     arm: Option<IgnoredAny>,
 }
@@ -52,6 +53,10 @@ fn describe(file: &Path) -> Result<String, Error> {
     if outline.receivebox.is_some() {
         let config = ReceiveboxConfig::load(file)?;
         return Ok(format!("receivebox with {}", count(config.peers.len(), "bundle")));
+    }
+    if outline.link.is_some() {
+        LinkConfig::load(file)?;
+        return Ok("link".to_owned());
     }
     if outline.path.is_some() || outline.arm.is_some() {
         let experiment = scenario::load(file)?;

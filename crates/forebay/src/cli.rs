@@ -30,9 +30,11 @@ pub(crate) enum Command {
     Sendbox(SendboxArgs),
     /// Count what arrives and answer the sendbox (needs root).
     Receivebox(ReceiveboxArgs),
+    /// Queue at a link whose rate is known: no other box is needed (needs root).
+    Link(LinkArgs),
     /// Say what is wrong with a configuration file, by line and key; changes nothing.
     Check {
-        /// The file of a sendbox, a receivebox or an experiment.
+        /// The file of a sendbox, a receivebox, a link or an experiment.
         file: PathBuf,
         /// Print the tree of the kernel's queues that a sendbox's bundles would have (needs root, to
         /// see what this kernel has).
@@ -95,6 +97,22 @@ pub(crate) struct ReceiveboxArgs {
     /// The configuration.
     #[arg(long, value_name = "FILE")]
     pub(crate) config: PathBuf,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct LinkArgs {
+    /// The configuration.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: PathBuf,
+    /// Record every packet through the queues.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) packet_log: Option<PathBuf>,
+    /// Write there, every second and at the end, what the queues did, as JSON lines.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) statistics: Option<PathBuf>,
+    /// Write the account of all packets at the end, as JSON.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) counters: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]

@@ -33,6 +33,7 @@ fn main() -> ExitCode {
         Command::Plan(args) => plan::run(&args),
         Command::Sendbox(args) => boxes::sendbox(&args),
         Command::Receivebox(args) => boxes::receivebox(&args),
+        Command::Link(args) => boxes::link(&args),
         Command::Check { file, show } => check::check(&file, show),
         Command::Doctor { config, json } => boxes::doctor(config.as_deref(), json),
         Command::Keygen { file } => boxes::keygen(&file),

@@ -19,7 +19,8 @@ fn complaint(dir: &Dir, name: &str, text: &str) -> String {
     let file = dir.file(&format!("{name}.toml"), text, 0o644);
     let file = file.to_str().unwrap();
     let check = forebay(&["check", file]);
-    let kind = if text.contains("[receivebox]") { "receivebox" } else { "sendbox" };
+    let kinds = ["receivebox", "link"];
+    let kind = kinds.iter().find(|k| text.contains(&format!("[{k}]"))).unwrap_or(&"sendbox");
     let run = forebay(&[kind, "--config", file]);
     for output in [&check, &run] {
         assert_eq!(output.status.code(), Some(2), "{name}: {output:?}");
@@ -96,7 +97,7 @@ fn each_mistake_is_named_by_line_and_key() {
         (
             "policy",
             format!("{SENDBOX}{one}policy = {{ kind = \"sfq\", limit = \"2 bdp\" }}\n"),
-            "policy.toml:11: bundle.policy.limit: a bundle's rate is not known",
+            "policy.toml:11: bundle.policy.limit: the round trip is not known",
         ),
         (
             "codel-key",
@@ -137,6 +138,81 @@ fn each_mistake_is_named_by_line_and_key() {
              sendbox = \"127.0.0.1:2\"\nkey_file = \"key\"\n"
                 .to_owned(),
             "ambiguous-prefix.toml:13: bundle.prefixes: 10.2.0.0/16 stands twice (set `sources`",
+        ),
+    ];
+    for (name, text, expected) in cases {
+        let said = complaint(&dir, name, &text);
+        assert!(said.starts_with(expected), "{name}: {said}");
+    }
+}
+
+const LINK: &str = r#"[link]
+inside = "nowhere"
+outside = "lo"
+rate = "40 Mbit/s"
+"#;
+
+#[test]
+fn each_mistake_about_a_link_is_named_by_line_and_key() {
+    let dir = Dir::new("bad-link");
+    let with = |more: &str| format!("{LINK}{more}\n");
+    let cases = [
+        (
+            "no-rate",
+            LINK.replace("rate = \"40 Mbit/s\"\n", ""),
+            "no-rate.toml:1: link.rate: missing",
+        ),
+        (
+            "unit",
+            LINK.replace("40 Mbit/s", "40"),
+            "unit.toml:4: link.rate: \"40\" is not a rate: write a number and a unit",
+        ),
+        (
+            "zero",
+            LINK.replace("40 Mbit", "0 Mbit"),
+            "zero.toml:4: link.rate: a rate of zero stops the link",
+        ),
+        (
+            "both",
+            with("inward = \"50 Mbit/s\""),
+            "both.toml:4: link.rate: is for both directions: remove it, or `outward` and `inward`",
+        ),
+        ("typo", with("overheads = 38"), "typo.toml:5: link.overheads: unknown field"),
+        (
+            "overhead",
+            with("overhead = \"dsl\""),
+            "overhead.toml:5: link.overhead: invalid value: string \"dsl\", expected a number of bytes",
+        ),
+        ("much", with("overhead = 257"), "much.toml:5: link.overhead: must be at most 256 bytes"),
+        (
+            "cells",
+            with("cells = \"atm\""),
+            "cells.toml:5: link.cells: this goes with link.overhead only",
+        ),
+        (
+            "twice",
+            with("overhead = \"docsis\"\ncells = \"atm\""),
+            "twice.toml:6: link.cells: the name in link.overhead says that: remove it",
+        ),
+        (
+            "policy",
+            with("policy = { kind = \"red\" }"),
+            "policy.toml:5: link.policy.kind: unknown variant `red`",
+        ),
+        (
+            "classless",
+            with("policy = { kind = \"strict\" }"),
+            "classless.toml:5: link.policy: strict priority needs at least one [[link.class]]",
+        ),
+        (
+            "same",
+            LINK.replace("nowhere", "lo"),
+            "same.toml:3: link.outside: is the same interface as link.inside",
+        ),
+        (
+            "interface",
+            LINK.to_owned(),
+            "interface.toml:2: link.inside: there is no network interface `nowhere`",
         ),
     ];
     for (name, text, expected) in cases {

@@ -120,6 +120,7 @@ fn build(job: &Job<'_>) -> Result<Simulated, EngineError> {
         sim.add_traffic(traffic).map_err(refused)?;
     }
     sim.observer_mut().whose = network.whose();
+    sim.observer_mut().boxes = network.sites.iter().filter_map(|site| site.link).collect();
     Ok(Simulated { sim, network })
 }
 

@@ -9,7 +9,7 @@ use ipnet::IpNet;
 use serde::Deserialize;
 
 use super::discipline::Offer;
-use super::policy::{ClassTable, Policy, PolicyTable};
+use super::policy::{ClassTable, DEFAULT, Policy, PolicyTable};
 use super::{key, unique};
 
 /// One bundle of a sendbox.
@@ -97,7 +97,7 @@ impl BundleTable {
         }
         Ok(BundleConfig {
             key: key::read(source, &self.key_file)?,
-            policy: Policy::check(source, offer, self.policy, self.class)?,
+            policy: Policy::check(source, "bundle", offer, self.policy, DEFAULT, self.class)?,
             name: self.name.into_inner(),
             id: self.id.into_inner(),
             prefixes: self.prefixes.into_iter().map(|p| p.into_inner().trunc()).collect(),

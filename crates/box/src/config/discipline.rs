@@ -21,7 +21,7 @@ impl From<PolicyKind> for Discipline {
 /// A queue of the kernel's where only one of this project's will do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{0} is a queue of the kernel's, which goes with `dataplane = \"kernel\"` in [sendbox]; the sendbox's own are fifo, sfq, fq_codel, pie and strict"
+    "{0} is a queue of the kernel's, which goes with `dataplane = \"kernel\"` in [sendbox]; a box's own are fifo, sfq, fq_codel, pie, dualpi2 and strict"
 )]
 pub struct NotOwn(pub &'static str);
 
@@ -60,6 +60,9 @@ impl Discipline {
             }
             PolicyKind::Pie { target, ecn, .. } => {
                 tc::Discipline::Pie { limit: packets, target, ecn }
+            }
+            PolicyKind::DualPi2 { target, .. } => {
+                tc::Discipline::DualPi2 { limit: Some(packets), target }
             }
         })
     }

@@ -1,22 +1,28 @@
 //! Configuration of the boxes: TOML, checked whole before anything is touched.
 //!
-//! [`SendboxConfig::load`] and [`ReceiveboxConfig::load`] read a file, look at the interfaces and
+//! [`SendboxConfig::load`], [`ReceiveboxConfig::load`] and [`LinkConfig::load`] read a file, look at the interfaces and
 //! keys that it names, and either give a configuration that can be run or one error that names the
 //! line and the key. They change nothing.
 
 mod bundle;
 mod discipline;
+mod framing;
 mod key;
+mod link;
 mod policy;
+mod ports;
 mod receivebox;
 mod sendbox;
 
 pub use bundle::BundleConfig;
 pub use discipline::{Discipline, NotOwn};
+pub use framing::{Cells, Framing};
 pub use key::generate as generate_key;
-pub use policy::{Class, Match, Policy, PolicyKind};
+pub use link::{LinkConfig, WayConfig};
+pub use policy::{Class, Match, Policy, PolicyKind, Profile};
+pub use ports::Ports;
 pub use receivebox::{PeerConfig, ReceiveboxConfig};
-pub use sendbox::{Dataplane, Ports, SendboxConfig};
+pub use sendbox::{Dataplane, SendboxConfig};
 
 use forebay_config::{ConfigError, Source, Spanned};
 use forebay_dataplane::Netdev;

@@ -1,8 +1,8 @@
 use std::ops::Range;
 
 use forebay_config::{ConfigError, DurationValue, Limit, Source, Spanned};
-pub use forebay_dataplane::PolicyKind;
 use forebay_dataplane::in_packets;
+pub use forebay_dataplane::{PolicyKind, Profile};
 use forebay_queue::{codel, pie};
 use forebay_tc::{self as tc, CakeDiffserv, CakeFlows};
 use forebay_units::{Bytes, Nanos};
@@ -63,6 +63,14 @@ pub(super) struct PolicyTable {
     rtt: Option<Spanned<DurationValue>>,
     flows: Option<Spanned<CakeFlows>>,
     diffserv: Option<Spanned<CakeDiffserv>>,
+    profile: Option<Spanned<ProfileName>>,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum ProfileName {
+    Rfc9332,
+    Paper,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -93,43 +101,50 @@ pub(super) struct ClassTable {
     policy: Option<Spanned<PolicyTable>>,
 }
 
-const DEFAULT: PolicyKind = PolicyKind::Sfq { limit: None, perturb: None };
+/// Of a bundle, and of a class.
+pub(super) const DEFAULT: PolicyKind = PolicyKind::Sfq { limit: None, perturb: None };
 
 impl Policy {
+    /// What its classes match, the last left out, which takes the rest.
+    pub(crate) fn matches(&self) -> impl Iterator<Item = &Match> {
+        let all_but_last = self.classes.len().saturating_sub(1);
+        self.classes.iter().take(all_but_last).map(|c| &c.matches)
+    }
+
+    /// What the tables say that stand in the table `of`; `default` if there is none.
     pub(super) fn check(
         source: &Source,
+        of: &str,
         offer: &Offer,
         table: Option<Spanned<PolicyTable>>,
+        default: PolicyKind,
         classes: Vec<ClassTable>,
     ) -> Result<Self, ConfigError> {
-        let Some(table) = table else {
-            return Self::without_classes(source, DEFAULT.into(), &classes);
+        let key = format!("{of}.policy");
+        let (kind, span) = match table {
+            None => (default.into(), 0..0),
+            Some(table) => {
+                let span = table.span();
+                (table.into_inner().check(source, offer, &key)?, span)
+            }
         };
-        let span = table.span();
-        let kind = table.into_inner().check(source, offer, "bundle.policy")?;
         if kind != PolicyKind::Strict.into() {
-            return Self::without_classes(source, kind, &classes);
+            return match classes.first() {
+                None => Ok(Self { kind, classes: Vec::new() }),
+                Some(class) => {
+                    let message = "classes go with policy = { kind = \"strict\" } only";
+                    Err(source.error_at(class.name.span(), format!("{of}.class"), message))
+                }
+            };
         }
         if classes.is_empty() {
-            let message = "strict priority needs at least one [[bundle.class]]";
-            return Err(source.error_at(span, "bundle.policy", message));
+            let message = format!("strict priority needs at least one [[{of}.class]]");
+            return Err(source.error_at(span, key, message));
         }
         let last = classes.len() - 1;
         let classes = classes.into_iter().enumerate();
-        let classes = classes.map(|(i, c)| c.check(source, offer, i == last));
+        let classes = classes.map(|(i, c)| c.check(source, of, offer, i == last));
         Ok(Self { kind, classes: classes.collect::<Result<_, _>>()? })
-    }
-
-    fn without_classes(
-        source: &Source,
-        kind: Discipline,
-        classes: &[ClassTable],
-    ) -> Result<Self, ConfigError> {
-        if let Some(class) = classes.first() {
-            let message = "classes go with policy = { kind = \"strict\" } only";
-            return Err(source.error_at(class.name.span(), "bundle.class", message));
-        }
-        Ok(Self { kind, classes: Vec::new() })
     }
 }
 
@@ -165,6 +180,13 @@ impl PolicyTable {
             Kind::Sfq => PolicyKind::Sfq { limit, perturb },
             Kind::FqCodel => PolicyKind::FqCodel { limit, target, interval, ecn },
             Kind::Pie => PolicyKind::Pie { limit, target, ecn },
+            Kind::DualPi2 => {
+                let profile = match self.profile.map(Spanned::into_inner) {
+                    None | Some(ProfileName::Rfc9332) => Profile::Rfc9332,
+                    Some(ProfileName::Paper) => Profile::Paper,
+                };
+                PolicyKind::DualPi2 { profile, limit, target }
+            }
             Kind::Strict => PolicyKind::Strict,
             Kind::FqPie => {
                 let kernel = tc::Discipline::FqPie { limit: packets, target, ecn };
@@ -177,9 +199,6 @@ impl PolicyTable {
                     flows: self.flows.map(Spanned::into_inner),
                     diffserv: self.diffserv.map(Spanned::into_inner),
                 });
-            }
-            Kind::DualPi2 => {
-                return Discipline::Kernel(tc::Discipline::DualPi2 { limit: packets, target });
             }
         };
         own.into()
@@ -199,6 +218,7 @@ impl PolicyTable {
             ("ecn", span(&self.ecn), HAVE_ECN),
             ("interval", span(&self.interval), &[Kind::FqCodel]),
             ("perturb", span(&self.perturb), &[Kind::Sfq]),
+            ("profile", span(&self.profile), &[Kind::DualPi2]),
             ("rtt", span(&self.rtt), CAKE),
             ("flows", span(&self.flows), CAKE),
             ("diffserv", span(&self.diffserv), CAKE),
@@ -230,7 +250,7 @@ impl PolicyTable {
         let limit = self.limit.as_ref()?;
         let message = match *limit.get_ref() {
             Limit::Bdp(_) => {
-                "a bundle's rate is not known beforehand: give packets, bytes or a time"
+                "the round trip is not known beforehand: give packets, bytes or a time"
             }
             Limit::Packets(0) | Limit::Time(Nanos::ZERO) => "nothing could wait",
             Limit::Packets(n) if n > MAX_PACKETS => "more than a million packets",
@@ -289,10 +309,17 @@ impl Kind {
 }
 
 impl ClassTable {
-    fn check(self, source: &Source, offer: &Offer, is_last: bool) -> Result<Class, ConfigError> {
+    fn check(
+        self,
+        source: &Source,
+        of: &str,
+        offer: &Offer,
+        is_last: bool,
+    ) -> Result<Class, ConfigError> {
+        let key = format!("{of}.class");
         if let Some(dscp) = self.dscp.iter().find(|d| *d.get_ref() > 63) {
             let message = format!("{} is no DSCP: 0 to 63", dscp.get_ref());
-            return Err(source.error_at(dscp.span(), "bundle.class.dscp", message));
+            return Err(source.error_at(dscp.span(), format!("{key}.dscp"), message));
         }
         let matches = Match {
             dscp: self.dscp.into_iter().map(Spanned::into_inner).collect(),
@@ -305,16 +332,17 @@ impl ClassTable {
             } else {
                 "needs dscp, ports or prefixes: without them it would take everything"
             };
-            return Err(source.error_at(self.name.span(), "bundle.class", message));
+            return Err(source.error_at(self.name.span(), key, message));
         }
         let policy = match self.policy {
             None => DEFAULT.into(),
             Some(table) => {
                 let span = table.span();
-                let policy = table.into_inner().check(source, offer, "bundle.class.policy")?;
+                let key = format!("{key}.policy");
+                let policy = table.into_inner().check(source, offer, &key)?;
                 if policy == PolicyKind::Strict.into() {
                     let message = "a class cannot have classes of its own";
-                    return Err(source.error_at(span, "bundle.class.policy", message));
+                    return Err(source.error_at(span, key, message));
                 }
                 policy
             }

@@ -2,13 +2,14 @@ use std::net::SocketAddr;
 use std::path::Path;
 
 use forebay_config::{ConfigError, Source, Spanned, load, parse};
-use forebay_dataplane::{Method, Netdev};
+use forebay_dataplane::Netdev;
 use forebay_tc::{Features, Foreign};
 use serde::Deserialize;
 
 use super::bundle::{BundleTable, check_distinct};
 use super::discipline::Offer;
-use super::{BundleConfig, interface};
+use super::ports::MethodName;
+use super::{BundleConfig, Ports, interface};
 
 /// A sendbox: what holds bundles to their rates.
 #[derive(Debug)]
@@ -34,17 +35,6 @@ pub enum Dataplane {
         /// What to do where somebody else has set up queues.
         foreign: Foreign,
     },
-}
-
-/// The sendbox's ports, beside the outer interface.
-#[derive(Debug)]
-pub struct Ports {
-    /// The interface towards the site's hosts.
-    pub inside: Netdev,
-    /// How frames get in and out.
-    pub method: Method,
-    /// Whether to poll the ports without ever sleeping: a core for a few microseconds.
-    pub busy_poll: bool,
 }
 
 #[derive(Debug, Deserialize)]
@@ -83,15 +73,6 @@ impl DataplaneName {
             Self::Kernel => Offer::Kernel(Features::probe().ok()),
         }
     }
-}
-
-#[derive(Clone, Copy, Debug, Default, Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum MethodName {
-    #[default]
-    Auto,
-    Xdp,
-    Packet,
 }
 
 impl SendboxConfig {
@@ -173,19 +154,9 @@ impl SendboxTable {
                            be given (`inside = ...`)";
             return Err(source.error_at(self.outside.span(), "sendbox.inside", message));
         };
-        if inside.get_ref() == self.outside.get_ref() {
-            let message = "is the same interface as sendbox.inside";
-            return Err(source.error_at(self.outside.span(), "sendbox.outside", message));
-        }
-        Ok(Ports {
-            inside: interface(source, "sendbox.inside", inside)?,
-            method: match self.method.as_ref().map(|m| *m.get_ref()).unwrap_or_default() {
-                MethodName::Auto => Method::Auto,
-                MethodName::Xdp => Method::Xdp,
-                MethodName::Packet => Method::Packet,
-            },
-            busy_poll: self.busy_poll.as_ref().is_some_and(|b| *b.get_ref()),
-        })
+        let method = self.method.as_ref().map(|m| *m.get_ref()).unwrap_or_default();
+        let busy_poll = self.busy_poll.as_ref().is_some_and(|b| *b.get_ref());
+        Ports::check(source, "sendbox", [inside, &self.outside], method, busy_poll)
     }
 }
 

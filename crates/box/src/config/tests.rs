@@ -110,6 +110,18 @@ fn policies_are_read() {
             "kind = \"pie\", limit = \"9 packets\", target = \"20 ms\", ecn = false",
             PolicyKind::Pie { limit: Some(Limit::Packets(9)), target: ms(20), ecn: false },
         ),
+        (
+            "kind = \"dualpi2\"",
+            PolicyKind::DualPi2 { profile: Profile::Rfc9332, limit: None, target: None },
+        ),
+        (
+            "kind = \"dualpi2\", profile = \"paper\", limit = \"9 packets\", target = \"20 ms\"",
+            PolicyKind::DualPi2 {
+                profile: Profile::Paper,
+                limit: Some(Limit::Packets(9)),
+                target: ms(20),
+            },
+        ),
     ];
     for (table, kind) in cases {
         let policy = policy_of(&dir, &format!("policy = {{ {table} }}\n")).unwrap();
@@ -266,6 +278,14 @@ fn policies_that_cannot_work_are_refused() {
             "7: bundle.policy.target: this goes with \"fq_codel\", \"pie\", \"fq_pie\" and \"dualpi2\" only",
         ),
         (
+            policy("kind = \"pie\", profile = \"paper\""),
+            "7: bundle.policy.profile: this goes with kind = \"dualpi2\" only",
+        ),
+        (
+            policy("kind = \"dualpi2\", target = \"61 s\""),
+            "7: bundle.policy.target: must be at most a minute",
+        ),
+        (
             policy("kind = \"fifo\", ecn = true"),
             "7: bundle.policy.ecn: this goes with \"fq_codel\", \"pie\" and \"fq_pie\" only",
         ),
@@ -310,7 +330,7 @@ fn policies_that_cannot_work_are_refused() {
         ),
         (
             class("policy = { kind = \"sfq\", limit = \"1 bdp\" }\n"),
-            "10: bundle.class.policy.limit: a bundle's rate is not known beforehand: give packets, \
+            "10: bundle.class.policy.limit: the round trip is not known beforehand: give packets, \
              bytes or a time",
         ),
     ];

@@ -22,10 +22,12 @@ use forebay_units::Nanos;
 
 use super::bundles::Bundles;
 use super::logs::{LogPaths, Logs};
-use super::{TICK, next_tick, say_ready, tree};
+use super::{TICK, tree};
 use crate::Error;
 use crate::config::{BundleConfig, Policy};
+use crate::logs::Packets;
 use crate::signals::Signals;
+use crate::{say_ready, ticks};
 
 /// The subcommand by which the program that runs a sendbox must call [`forebay_tc::supervise`] for
 /// the interface that follows: it is started again as the sendbox's supervisor.
@@ -46,6 +48,7 @@ pub(super) fn run(
     if paths.packets.is_some() {
         tracing::warn!("the kernel's queues are not seen packet by packet: that log stays empty");
     }
+    Packets::create(paths.packets.as_deref())?.finish()?;
     let mut sendbox = Sendbox::new(outside, foreign, listen, bundles, paths)?;
     say_ready(&serde_json::json!({
         "event": "ready",
@@ -151,7 +154,7 @@ impl Sendbox {
             self.bundles.take_feedback(now);
             if now >= due_tick {
                 self.tick(now)?;
-                due_tick = next_tick(due_tick, now);
+                due_tick = ticks::next(due_tick, TICK, now);
             }
             waiter.wait_until(due_tick);
         }
@@ -287,8 +290,7 @@ fn supervisor(program: &Path, tree: &Tree) -> Result<Supervisor, TreeError> {
 
 /// What the classes of a bundle match, the last (which takes the rest) left out.
 fn rules(policy: &Policy) -> Vec<ClassRule> {
-    let all_but_last = policy.classes.len().saturating_sub(1);
-    let matches = policy.classes.iter().take(all_but_last).map(|c| c.matches.clone());
+    let matches = policy.matches().cloned();
     matches.map(|m| ClassRule { dscp: m.dscp, ports: m.ports, prefixes: m.prefixes }).collect()
 }
 

@@ -9,12 +9,8 @@ mod bundles;
 mod classifier;
 mod kernel;
 mod logs;
-mod policy;
-mod schedule;
 mod tree;
 mod user;
-
-use std::io::Write;
 
 use forebay_units::Nanos;
 
@@ -46,16 +42,4 @@ pub fn run(config: SendboxConfig, paths: &LogPaths) -> Result<(), Error> {
             kernel::run(outside, foreign, listen, bundles, paths, &signals)
         }
     }
-}
-
-/// Says on standard output that all is set up. Nobody may be listening any more; that is no reason
-/// not to go on.
-fn say_ready(ready: &serde_json::Value) {
-    println!("{ready}");
-    let _ = std::io::stdout().flush();
-}
-
-/// The tick after the one that was due at `due`. Ticks that were missed are not made up for.
-fn next_tick(due: Nanos, now: Nanos) -> Nanos {
-    if due + TICK > now { due + TICK } else { now + TICK }
 }

@@ -95,6 +95,7 @@ mod tests {
             queued: 3,
             lost: 0,
             marked: None,
+            late: None,
         }
     }
 

@@ -24,7 +24,18 @@ impl Delay {
     /// Of the packets in `records` that left in `[from, to)`; `None` if there are none. Dropped
     /// packets do not count: they were never delivered late.
     pub fn of(records: &[Record], from: Nanos, to: Nanos) -> Option<Self> {
-        let waits: Sorted = sent(records, from, to).map(|r| r.sojourn.as_millis_f64()).collect();
+        Self::of_those(records, from, to, |_| true)
+    }
+
+    /// The same of those that `wanted` is true of.
+    pub fn of_those(
+        records: &[Record],
+        from: Nanos,
+        to: Nanos,
+        wanted: impl Fn(&Record) -> bool,
+    ) -> Option<Self> {
+        let sent = sent(records, from, to).filter(|r| wanted(r));
+        let waits: Sorted = sent.map(|r| r.sojourn.as_millis_f64()).collect();
         Some(Self {
             packets: waits.len() as u64,
             mean: rounded(waits.mean()?, 3),
@@ -136,6 +147,7 @@ mod tests {
             len: Bytes(1514),
             source: 0,
             fate,
+            l4s: false,
         }
     }
 

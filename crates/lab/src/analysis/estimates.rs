@@ -173,6 +173,7 @@ mod tests {
             len: Bytes(1500),
             source: 0,
             fate: Fate::Sent,
+            l4s: false,
         };
         Run {
             start: Nanos::from_millis(200),

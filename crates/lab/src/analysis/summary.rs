@@ -37,6 +37,9 @@ pub struct Summary {
     pub bottleneck_queue_ms: Option<Delay>,
     /// Delay in the sendbox's queues; `None` if the sendbox only forwards.
     pub sendbox_queue_ms: Option<Delay>,
+    /// The same of L4S traffic and of the rest; `None` where there is no L4S traffic.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub l4s: Option<ByL4s>,
     /// What became of the requests.
     pub requests: Requests,
     /// Their slowdown by class of size.
@@ -73,6 +76,7 @@ impl Summary {
                 .collect(),
             bottleneck_queue_ms: Delay::of(&run.bottleneck, run.start, run.end),
             sendbox_queue_ms: Delay::of(&run.sendbox, run.start, run.end),
+            l4s: ByL4s::of(run),
             requests,
             slowdown: slowdowns.map(Slowdowns::figures),
             round_trips_ms: RoundTrips::of(run),
@@ -80,6 +84,32 @@ impl Summary {
             hops: run.hops.clone(),
             conservation: Conservation::of(&run.hops),
         }
+    }
+}
+
+/// The queues' delay for L4S traffic, told by the ECN field that packets came with, and for the rest.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ByL4s {
+    /// L4S traffic at the bottleneck.
+    pub bottleneck_l4s_ms: Option<Delay>,
+    /// Other traffic there.
+    pub bottleneck_classic_ms: Option<Delay>,
+    /// L4S traffic at the sendbox.
+    pub sendbox_l4s_ms: Option<Delay>,
+    /// Other traffic there.
+    pub sendbox_classic_ms: Option<Delay>,
+}
+
+impl ByL4s {
+    fn of(run: &Run) -> Option<Self> {
+        let of = |records, l4s| Delay::of_those(records, run.start, run.end, |r| r.l4s == l4s);
+        let any = run.bottleneck.iter().chain(&run.sendbox).any(|r| r.l4s);
+        any.then(|| Self {
+            bottleneck_l4s_ms: of(&run.bottleneck, true),
+            bottleneck_classic_ms: of(&run.bottleneck, false),
+            sendbox_l4s_ms: of(&run.sendbox, true),
+            sendbox_classic_ms: of(&run.sendbox, false),
+        })
     }
 }
 

@@ -86,6 +86,7 @@ mod tests {
             len: Bytes(1500),
             source,
             fate,
+            l4s: false,
         };
         Run {
             rate: Rate::from_mbps(12),

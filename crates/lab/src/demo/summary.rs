@@ -132,6 +132,7 @@ mod tests {
             len: Bytes(1514),
             source: 0,
             fate: Fate::Sent,
+            l4s: false,
         };
         Run {
             arm: arm.key().to_owned(),

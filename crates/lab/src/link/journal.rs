@@ -22,6 +22,8 @@ pub(super) struct Arrival {
     pub(super) len: Bytes,
     /// The port it came from.
     pub(super) source: u8,
+    /// Whether it is L4S traffic.
+    pub(super) l4s: bool,
 }
 
 impl Journal {
@@ -50,8 +52,9 @@ impl Journal {
     }
 
     fn record(&mut self, time: Nanos, arrival: Arrival, fate: Fate) -> Result<(), LinkError> {
-        let Arrival { time: arrived, len, source } = arrival;
-        let record = Record { time, sojourn: time.saturating_sub(arrived), len, source, fate };
+        let Arrival { time: arrived, len, source, l4s } = arrival;
+        let sojourn = time.saturating_sub(arrived);
+        let record = Record { time, sojourn, len, source, fate, l4s };
         let path = &self.path;
         self.log.push(&record).map_err(|source| LinkError::Write { path: path.clone(), source })
     }

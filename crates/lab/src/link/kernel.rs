@@ -47,6 +47,8 @@ pub(super) struct KernelNeck {
 struct Look {
     flow: u32,
     marked: bool,
+    /// Whether it is L4S traffic, when it goes in.
+    l4s: bool,
 }
 
 impl KernelNeck {
@@ -111,9 +113,10 @@ impl Neck for KernelNeck {
         pool: &mut Pool,
         journal: &mut Journal,
     ) -> Result<(), LinkError> {
-        let arrival = Arrival { time: now, len: Bytes(frame.len() as u64), source };
+        let len = Bytes(frame.len() as u64);
         let bytes = pool.bytes_mut(&mut frame);
         let look = look(bytes);
+        let arrival = Arrival { time: now, len, source, l4s: look.l4s };
         match self.waiting.number().and_then(|number| set_number(bytes, number)) {
             None => self.lost += 1,
             Some(sender) => match self.entry.send(bytes) {
@@ -174,13 +177,19 @@ impl Neck for KernelNeck {
 /// The same in a frame that goes in and when it comes out, marked or not.
 fn look(frame: &[u8]) -> Look {
     match Parsed::parse(frame) {
-        Ok(Parsed::Ip(headers)) => Look { flow: headers.flow_hash(), marked: headers.ecn == CE },
-        _ => Look { flow: 0, marked: false },
+        Ok(Parsed::Ip(headers)) => Look {
+            flow: headers.flow_hash(),
+            marked: headers.ecn == CE,
+            l4s: matches!(headers.ecn, ECT1 | CE),
+        },
+        _ => Look { flow: 0, marked: false, l4s: false },
     }
 }
 
 /// Congestion experienced (RFC 3168 section 5).
 const CE: u8 = 3;
+/// What L4S traffic says (RFC 9331).
+const ECT1: u8 = 1;
 
 /// Puts `number` where the sender's address is, and gives that; `None` if there is no room.
 fn set_number(frame: &mut [u8], number: u32) -> Option<[u8; 6]> {

@@ -100,7 +100,8 @@ impl Neck for Bottleneck<Box<dyn Qdisc<Packet>>> {
 }
 
 fn arrival(packet: &Packet) -> Arrival {
-    Arrival { time: packet.arrived, len: packet.len(), source: packet.source }
+    let (len, source, l4s) = (packet.len(), packet.source, packet.is_l4s());
+    Arrival { time: packet.arrived, len, source, l4s }
 }
 
 /// Packets that the queue dropped, mostly none: an empty vector takes no memory.

@@ -11,12 +11,13 @@ use super::addresses::{Place, numbered};
 use super::network::{CROSS, INSIDE, Network, OUTSIDE, QUEUE, RIGHT, UP, WIRE, left};
 use super::process::{Kind, Processes};
 use super::programs;
+use super::qdisc::Timers;
 use super::run::Dataplane;
 use super::rundir::RunDir;
 use super::{exec, fit};
 use crate::engine::{EngineError, Job};
 use crate::link::{LinkSpec, NeckSpec, QueueSpec};
-use crate::scenario::{Bundle, Maker, Origin, Process, Queue, QueueKind, Sendbox};
+use crate::scenario::{Bundle, LinkBox, Maker, Origin, Process, Queue, QueueKind, Sendbox};
 
 /// Where the boxes listen for each other.
 const SENDBOX_PORT: u16 = 28_316;
@@ -43,6 +44,8 @@ pub(super) struct SendboxFiles {
     pub(super) ticks: PathBuf,
     pub(super) events: PathBuf,
     pub(super) counters: PathBuf,
+    /// Of a link's box.
+    pub(super) statistics: PathBuf,
 }
 
 impl SendboxFiles {
@@ -53,6 +56,7 @@ impl SendboxFiles {
             ticks: file("ticks"),
             events: file("events"),
             counters: file("counters"),
+            statistics: file("statistics"),
         }
     }
 }
@@ -60,6 +64,7 @@ impl SendboxFiles {
 /// Starts the link, the sendboxes and, where there are bundles to watch, the receivebox.
 pub(super) fn start(
     job: &Job<'_>,
+    timers: Timers,
     dir: &RunDir,
     network: &Network,
     processes: &mut Processes,
@@ -80,21 +85,29 @@ pub(super) fn start(
     }
     for site in sites {
         let name = numbered("sendbox", site);
-        let config = write(
-            dir,
-            &format!("{name}.toml"),
-            sendbox(job, network.dataplane(), site, &key(site)),
-        )?;
+        let text = match job.arm.sendbox {
+            Sendbox::Link(own) => link_box(own, timers, job),
+            _ => sendbox(job, network.dataplane(), site, &key(site)),
+        };
+        let config = write(dir, &format!("{name}.toml"), text)?;
         let files = SendboxFiles::new(dir, site);
-        let args = [
+        let mut args = vec![
             ("--config", config),
             ("--packet-log", files.packets),
-            ("--tick-log", files.ticks),
-            ("--event-log", files.events),
             ("--counters", files.counters),
         ];
+        let command = match job.arm.sendbox {
+            Sendbox::Link(_) => {
+                args.push(("--statistics", files.statistics));
+                "link"
+            }
+            _ => {
+                args.extend([("--tick-log", files.ticks), ("--event-log", files.events)]);
+                "sendbox"
+            }
+        };
         let args = args.into_iter().flat_map(|(flag, file)| [PathBuf::from(flag), file]);
-        let args = std::iter::once("sendbox".into()).chain(args);
+        let args = std::iter::once(command.into()).chain(args);
         processes.start(dir, &name, Kind::Box, at(Place::Sendbox(site))?, args)?;
     }
     Ok(())
@@ -180,14 +193,28 @@ fn sendbox(job: &Job<'_>, dataplane: Dataplane, site: u8, key: &path::Path) -> S
             key.display(),
             cross_traffic.name(),
             multipath.name(),
-            policy(queue, job),
+            policy(queue, "bundle", job),
         );
     }
     text
 }
 
-/// How a bundle is scheduled, as the end of its table; a class is told by its traffics' ports.
-fn policy(queue: Queue, job: &Job<'_>) -> String {
+/// The file of `forebay link`, which queues what leaves the site.
+fn link_box(own: LinkBox, timers: Timers, job: &Job<'_>) -> String {
+    let LinkBox { queue, rate, busy_poll } = own;
+    // Who never sleeps stops a virtual clock, and there is nothing to be won by it there.
+    let busy_poll = busy_poll && timers == Timers::Late;
+    format!(
+        "[link]\ninside = \"{INSIDE}\"\noutside = \"{OUTSIDE}\"\noutward = \"{} bit/s\"\n\
+         busy_poll = {busy_poll}\n{}",
+        rate.as_bps(),
+        policy(queue, "link", job),
+    )
+}
+
+/// How the packets of the table `of` are scheduled, as its end; a class is told by its traffics'
+/// ports.
+fn policy(queue: Queue, of: &str, job: &Job<'_>) -> String {
     let limit = own_limit(queue, job);
     if queue.kind != QueueKind::Strict {
         return format!("policy = {{ kind = \"{}\", limit = \"{limit}\" }}\n", queue.kind.name());
@@ -205,7 +232,7 @@ fn policy(queue: Queue, job: &Job<'_>) -> String {
         };
         let _ = write!(
             text,
-            "[[bundle.class]]\nname = \"{}\"\n{ports}policy = {{ kind = \"sfq\", limit = \"{limit}\" }}\n",
+            "[[{of}.class]]\nname = \"{}\"\n{ports}policy = {{ kind = \"sfq\", limit = \"{limit}\" }}\n",
             class + 1
         );
     }

@@ -35,10 +35,13 @@ pub(super) fn collect(
     for site in 0..fit::sites(job) {
         let files = SendboxFiles::new(dir, site);
         for hop in lines::<HopCounters>(&files.counters)? {
-            run.hops.push(HopCounters { hop: numbered(&hop.hop, site), ..hop });
+            // By its place: a link's box calls itself a link.
+            run.hops.push(HopCounters { hop: numbered("sendbox", site), ..hop });
+        }
+        if !matches!(job.arm.sendbox, Sendbox::Forward) {
+            run.sendbox.extend(packets(&files.packets)?);
         }
         if let Sendbox::Bundle(_) = job.arm.sendbox {
-            run.sendbox.extend(packets(&files.packets)?);
             run.ticks.extend(lines::<Tick>(&files.ticks)?);
             run.events.extend(lines::<Event>(&files.events)?);
         }

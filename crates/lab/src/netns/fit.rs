@@ -3,7 +3,7 @@
 use super::Dataplane;
 use crate::engine::{EngineError, Job};
 use crate::link::QueueSpec;
-use crate::scenario::{Arm, Congestion, Fault, Maker, Traffic, TrafficKind, Transport};
+use crate::scenario::{Arm, Congestion, EcnField, Fault, Maker, Traffic, TrafficKind, Transport};
 
 /// Each site is two namespaces and a sendbox's process.
 const MAX_SITES: u8 = 16;
@@ -49,14 +49,26 @@ fn missing(job: &Job<'_>) -> Option<String> {
     if queue.by == Maker::Forebay && QueueSpec::of(queue, &scenario.path).is_none() {
         return Some(format!("queue \"{queue}\""));
     }
-    if let Some(special) = scenario.traffic.iter().find_map(Traffic::special) {
-        return Some(special.to_owned());
-    }
     scenario.traffic.iter().find_map(|traffic| match &traffic.kind {
+        _ if traffic.rtt.is_some() => Some("traffic with a round-trip time of its own".to_owned()),
+        _ if !may_say(traffic) => {
+            Some("traffic with an ECN field of its own but L4S over TCP".to_owned())
+        }
         TrafficKind::Requests { congestion, .. }
         | TrafficKind::Bulk { transport: Transport::Tcp(congestion), .. } => unknown(*congestion),
         _ => None,
     })
+}
+
+/// Whether hosts send what `traffic` is to say of ECN: if it does not say, as they do; ECT(1) with
+/// DCTCP, where a program rewrites what the kernel sends.
+fn may_say(traffic: &Traffic) -> bool {
+    let tcp = match &traffic.kind {
+        TrafficKind::Requests { congestion, .. }
+        | TrafficKind::Bulk { transport: Transport::Tcp(congestion), .. } => Some(*congestion),
+        _ => None,
+    };
+    traffic.ecn.is_none() || traffic.ecn == Some(EcnField::Ect1) && tcp == Some(Congestion::Dctcp)
 }
 
 fn unknown(congestion: Congestion) -> Option<String> {

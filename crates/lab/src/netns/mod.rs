@@ -30,6 +30,7 @@ mod programs;
 mod qdisc;
 mod run;
 mod rundir;
+mod senders;
 
 pub(crate) use process::{PROCESS_NAME, die_with};
 pub(crate) use qdisc::Timers;

@@ -5,7 +5,7 @@ use super::addresses::{Place, numbered};
 use super::qdisc::Timers;
 use super::run::Dataplane;
 use super::rundir::RunDir;
-use super::{exec, fit, qdisc};
+use super::{exec, fit, qdisc, senders};
 use crate::engine::{EngineError, Job};
 use crate::scenario::{IpVersion, Maker};
 
@@ -130,11 +130,26 @@ impl Network {
         exec::batch("ip", None, &lines(network.links.iter().map(link)))?;
         for &place in &network.places {
             network.configure(place, ip)?;
+            network.prepare_senders(job, place)?;
         }
         if kernel_neck {
             qdisc::attach(job, timers, &network.namespace(Place::Path), QUEUE)?;
         }
         Ok(network)
+    }
+
+    /// Has the hosts at `place` say of their L4S traffic that it is.
+    fn prepare_senders(&self, job: &Job<'_>, place: Place) -> Result<(), EngineError> {
+        if !matches!(place, Place::Site(_) | Place::SiteB | Place::Cross) {
+            return Ok(());
+        }
+        let name = self.namespace(place);
+        let namespace = exec::open_namespace(&name)?;
+        for (_, device) in self.links.iter().flatten().filter(|(at, _)| *at == place) {
+            exec::in_namespace(&namespace, || senders::prepare(job, device))
+                .map_err(EngineError::io(format!("preparing {device} in {name}")))?;
+        }
+        Ok(())
     }
 
     /// The namespace's name.

@@ -2,8 +2,9 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use super::addresses::Place;
+use super::senders::Senders;
 use crate::engine::Job;
-use crate::scenario::{IpVersion, Traffic, TrafficKind, Transport};
+use crate::scenario::{Congestion, IpVersion, Traffic, TrafficKind, Transport};
 use crate::traffic::{Role, Spec};
 
 /// A traffic program, where it runs and what it does.
@@ -17,6 +18,7 @@ pub(super) struct Program {
 /// The programs of a traffic: the first must be ready before the second starts.
 pub(super) fn programs(
     job: &Job<'_>,
+    senders: &Senders,
     index: usize,
     output: &dyn Fn(&str) -> PathBuf,
 ) -> [Program; 2] {
@@ -24,6 +26,7 @@ pub(super) fn programs(
     let traffic = &scenario.traffic[index];
     let origin = Place::from(traffic.from);
     let sockets = Sockets { ip: scenario.ip, index };
+    let tcp = |congestion: &Congestion| senders.tcp(traffic, *congestion);
     let (first, second) = match &traffic.kind {
         TrafficKind::Requests { requests, congestion } => {
             let listen = sockets.at(origin, 0);
@@ -35,7 +38,7 @@ pub(super) fn programs(
                         listen,
                         connections: requests.connections,
                         new_connections: requests.new_connections,
-                        congestion: *congestion,
+                        tcp: tcp(congestion),
                     },
                 ),
                 (
@@ -43,7 +46,7 @@ pub(super) fn programs(
                     Role::RequestClient {
                         server: listen,
                         requests: requests.clone(),
-                        congestion: *congestion,
+                        tcp: tcp(congestion),
                         measured: (measured.start.0, measured.end.0),
                     },
                 ),
@@ -52,10 +55,10 @@ pub(super) fn programs(
         TrafficKind::Bulk { flows, transport: Transport::Tcp(congestion) } => {
             let listen = sockets.at(origin, 0);
             (
-                (origin, Role::TcpSource { listen, flows: *flows, congestion: *congestion }),
+                (origin, Role::TcpSource { listen, flows: *flows, tcp: tcp(congestion) }),
                 (
                     Place::SiteB,
-                    Role::TcpSink { source: listen, flows: *flows, congestion: *congestion },
+                    Role::TcpSink { source: listen, flows: *flows, tcp: tcp(congestion) },
                 ),
             )
         }

@@ -13,10 +13,11 @@ use super::process::{Kind, Processes};
 use super::programs::{Program, programs};
 use super::qdisc::{Counted, Timers};
 use super::rundir::RunDir;
+use super::senders::Senders;
 use super::{collect, exec, fit, qdisc};
 use crate::engine::{Engine, EngineError, Interrupt, Job, Phase, Progress};
 use crate::results::Run;
-use crate::scenario::{Maker, Process};
+use crate::scenario::{Maker, Process, Sendbox};
 use crate::traffic::Start;
 
 /// How long processes may take to be set up; connecting may meet a lost packet or two.
@@ -76,18 +77,22 @@ pub(crate) fn run_with(
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Run, EngineError> {
     Netns { dataplane }.check(job)?;
+    // Only a sendbox has the choice.
+    let is_sendbox = !matches!(job.arm.sendbox, Sendbox::Link(_));
+    let dataplane = if is_sendbox { dataplane } else { Dataplane::User };
     let length = job.scenario.length();
     progress(Progress { phase: Phase::SetUp, elapsed: Nanos::ZERO, length });
     // Dropped in the opposite order, also on an error, an interrupt or a panic: processes,
     // namespaces, directory.
     let dir = RunDir::create()?;
+    let senders = Senders::register(job, dir.id())?;
     let network = Network::set_up(&dir, job, dataplane, timers)?;
     let mut processes = Processes::new();
 
-    boxes::start(job, &dir, &network, &mut processes)?;
+    boxes::start(job, timers, &dir, &network, &mut processes)?;
     wait_until_ready(&mut processes, interrupt)?;
-    let pairs =
-        (0..job.scenario.traffic.len()).map(|index| programs(job, index, &|name| dir.file(name)));
+    let pairs = (0..job.scenario.traffic.len())
+        .map(|index| programs(job, &senders, index, &|name| dir.file(name)));
     let (firsts, seconds): (Vec<_>, Vec<_>) = pairs.map(|[a, b]| (a, b)).unzip();
     for round in [&firsts, &seconds] {
         for program in round {

@@ -101,6 +101,7 @@ fn waits_of_both_queues_are_added() {
         len: Bytes(1500),
         source: 0,
         fate,
+        l4s: false,
     };
     let mut run = run();
     run.bottleneck =

@@ -121,7 +121,7 @@ sendbox = "forward"
         let mut add = |traffic, wait, fate, marked| {
             let time = Nanos::from_millis(500);
             let sojourn = Nanos::from_millis(wait);
-            run.bottleneck.push(Record { time, sojourn, len: FRAME, source: 0, fate });
+            run.bottleneck.push(Record { time, sojourn, len: FRAME, source: 0, fate, l4s: false });
             run.whose.push(Whose { traffic, marked });
         };
         for n in 0..10 {

@@ -141,6 +141,7 @@ mod tests {
             len: Bytes(1000),
             source: 0,
             fate,
+            l4s: false,
         }
     }
 

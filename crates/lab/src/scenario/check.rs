@@ -216,20 +216,41 @@ impl Check<'_> {
             Some(own) => (own.get_ref(), "arm.queue"),
             None => (path_queue, "path.queue"),
         };
+        let policy = |queue: Queue, policy: Range<usize>, limit: Range<usize>, key: &str| {
+            if !queue.kind.is_policy() {
+                let what = "no policy of the boxes: they have fifo, sfq, fq_codel, pie, dualpi2 and strict, and \
+                            over the kernel's queues cake";
+                return Err(self.0.error_at(policy, format!("{key}.policy"), what));
+            }
+            self.fits(queue, path, limit, &format!("{key}.limit"))
+        };
         let bundle = |table: &BundleTable, key: &str| {
             let bundle = table.bundle();
-            if !bundle.queue.kind.is_policy() {
-                let what = "no policy of the sendbox: it has fifo, sfq, fq_codel, pie and strict, and over the \
-                            kernel's queues cake";
-                let key = format!("{key}.policy");
-                return Err(self.0.error_at(table.policy.span(), key, what));
-            }
-            self.fits(bundle.queue, path, table.limit.span(), &format!("{key}.limit"))?;
+            policy(bundle.queue, table.policy.span(), table.limit.span(), key)?;
             Ok(bundle)
         };
-        let sendbox = match arm.sendbox.get_ref() {
-            SendboxValue::Forward => Sendbox::Forward,
-            SendboxValue::Bundle(own) => Sendbox::Bundle(bundle(own, "arm.sendbox")?),
+        let sendbox = match (&arm.sendbox, &arm.link) {
+            (Some(sendbox), None) => match sendbox.get_ref() {
+                SendboxValue::Forward => Sendbox::Forward,
+                SendboxValue::Bundle(own) => Sendbox::Bundle(bundle(own, "arm.sendbox")?),
+            },
+            (None, Some(link)) => {
+                let (table, link) = (link.get_ref(), link.get_ref().link());
+                policy(link.queue, table.policy.span(), table.limit.span(), "arm.link")?;
+                if link.rate == Rate::ZERO {
+                    let what = "a rate of zero stops the link";
+                    return Err(self.0.error_at(table.rate.span(), "arm.link.rate", what));
+                }
+                Sendbox::Link(link)
+            }
+            (Some(_), Some(link)) => {
+                let what = "stands in the sendbox's place: remove one";
+                return Err(self.0.error_at(link.span(), "arm.link", what));
+            }
+            (None, None) => {
+                let what = "missing: what the sendbox does, or `link`";
+                return Err(self.0.error_at(arm.name.span(), "arm.sendbox", what));
+            }
         };
         let outer = arm.outer.as_ref().map(|own| bundle(own.get_ref(), "arm.outer")).transpose()?;
         let queue = self.queue(table, path, key)?;

@@ -12,7 +12,7 @@ use super::conditions::{JitterValue, LossValue, StepTable, WayTable};
 use super::fault::FaultTable;
 use super::grid::GridTable;
 use super::phase::PhaseTable;
-use super::queue::{BundleTable, QueueTable};
+use super::queue::{BundleTable, LinkTable, QueueTable};
 use super::{CongestionName, EcnField, Spread};
 use crate::workload::Arrivals;
 
@@ -70,7 +70,9 @@ pub(super) struct PathTable {
 #[serde(deny_unknown_fields)]
 pub(super) struct ArmTable {
     pub(super) name: Spanned<String>,
-    pub(super) sendbox: Spanned<SendboxValue>,
+    /// This or `link`.
+    pub(super) sendbox: Option<Spanned<SendboxValue>>,
+    pub(super) link: Option<Spanned<LinkTable>>,
     /// The path's queue if left out.
     pub(super) queue: Option<Spanned<QueueTable>>,
     /// None if left out.

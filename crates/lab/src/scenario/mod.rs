@@ -35,9 +35,10 @@
 //! | `[grid]` `flows`, `congestion`, `load` | of the traffic that does not say; `load` is the `rate` of datagrams too | |
 //! | `[grid]` `mix`, `rtts` | lists of lists: `flows`, and `rtt`, of each `bulk` traffic in order | |
 //! | `[grid]` `ways` | as the path's | |
-//! | `[[arm]]` `name`, `sendbox` | `"forward"`, or `{ policy, limit }`: `fifo`, `sfq`, `fq_codel`, `pie`; `strict`: by class, each with `sfq` of this limit | |
+//! | `[[arm]]` `name`, `sendbox` | `"forward"`, or `{ policy, limit }`: `fifo`, `sfq`, `fq_codel`, `pie`, `dualpi2`; `strict`: by class, each with `sfq` of this limit | |
 //! | its `controller` | what sets the bundle's rate: `forebay`, `copa`, `basic_delay`, `bbr` | `forebay` |
 //! | its `cross_traffic`, `multipath` | whether elastic cross traffic and several ways are heeded: `detect`, `ignore` | `ignore`, `detect` |
+//! | `[[arm]]` `link` | instead of `sendbox`: `forebay link`, as `{ rate, policy, limit }`; `busy_poll` with engines in real time | |
 //! | `[[arm]]` `queue` | at the bottleneck in this arm | the path's |
 //! | `[[arm]]` `outer` | as `sendbox`'s table, of a second pair of boxes around all others | none |
 //! | `[[phase]]` `name`, `start`, `stop` | a part of the run, for traffic and figures | the end before; the end |
@@ -79,7 +80,7 @@ pub use check::{load, parse};
 pub use conditions::{Conditions, Spread};
 pub use fault::{Clock, Fault, FaultKind, Process};
 pub(crate) use model::in_words;
-pub use model::{Arm, Bundle, Experiment, IpVersion, Path, Scenario, Sendbox};
+pub use model::{Arm, Bundle, Experiment, IpVersion, LinkBox, Path, Scenario, Sendbox};
 pub use phase::Phase;
 pub use queue::{Maker, Profile, Queue, QueueKind};
 pub use traffic::{Congestion, EcnField, Origin, Traffic, TrafficKind, Transport};

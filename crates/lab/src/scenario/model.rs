@@ -147,14 +147,15 @@ pub struct Arm {
 }
 
 impl Arm {
-    /// The policy of its bundles that only the kernel has, if one is.
+    /// The policy of its boxes that only the kernel has, if one is.
     pub fn kernel_policy(&self) -> Option<QueueKind> {
         let own = match &self.sendbox {
             Sendbox::Forward => None,
-            Sendbox::Bundle(bundle) => Some(bundle),
+            Sendbox::Bundle(bundle) => Some(bundle.queue.kind),
+            Sendbox::Link(link) => Some(link.queue.kind),
         };
-        let all = own.into_iter().chain(&self.outer);
-        all.map(|bundle| bundle.queue.kind).find(|kind| kind.is_kernels())
+        let outer = self.outer.iter().map(|bundle| bundle.queue.kind);
+        own.into_iter().chain(outer).find(|kind| kind.is_kernels())
     }
 }
 
@@ -166,6 +167,21 @@ pub enum Sendbox {
     Forward,
     /// It controls one bundle, all traffic from its site to site B.
     Bundle(Bundle),
+    /// There is none, and `forebay link` in its place: all that leaves the site is queued at a rate
+    /// that is known.
+    Link(LinkBox),
+}
+
+/// What `forebay link` does with what leaves its site.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LinkBox {
+    /// How it is queued.
+    pub queue: Queue,
+    /// How fast it leaves.
+    pub rate: Rate,
+    /// Whether the box polls its ports and never sleeps; engines in virtual time have no need to.
+    #[serde(default)]
+    pub busy_poll: bool,
 }
 
 /// What a sendbox does with its bundle.

@@ -1,11 +1,11 @@
 use std::fmt;
 
-use forebay_config::{DurationValue, Limit, Spanned};
+use forebay_config::{DurationValue, Limit, RateValue, Spanned};
 use forebay_control::{ControllerKind, Detection};
 use forebay_units::{Bytes, Nanos};
 use serde::{Deserialize, Serialize};
 
-use super::{Bundle, Path};
+use super::{Bundle, LinkBox, Path};
 
 /// A queue: its discipline and how much it holds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -179,7 +179,8 @@ impl QueueKind {
 
     /// Whether a sendbox has it as a policy, over the kernel's queues or its own.
     pub const fn is_policy(self) -> bool {
-        !matches!(self, Self::Codel)
+        use QueueKind::{Cake, DualPi2, Fifo, FqCodel, Pie, Sfq, Strict};
+        matches!(self, Fifo | Sfq | FqCodel | Pie | DualPi2 | Strict | Cake)
     }
 
     /// Whether only the kernel has it.
@@ -242,5 +243,25 @@ impl BundleTable {
         let queue = Queue { ecn: false, ..Queue::plain(kind, limit) };
         let Self { controller, cross_traffic, multipath, .. } = *self;
         Bundle { queue, controller, cross_traffic, multipath }
+    }
+}
+
+/// `{ rate = "40 Mbit/s", policy = "dualpi2", limit = "1000 packets" }` of a link's box.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct LinkTable {
+    pub(super) rate: Spanned<RateValue>,
+    pub(super) policy: Spanned<QueueKind>,
+    pub(super) limit: Spanned<Limit>,
+    #[serde(default)]
+    busy_poll: bool,
+}
+
+impl LinkTable {
+    /// What the table says; whether it fits a path is checked with the path.
+    pub(super) fn link(&self) -> LinkBox {
+        let queue = Queue::plain(*self.policy.get_ref(), *self.limit.get_ref());
+        let queue = Queue { ecn: false, ..queue };
+        LinkBox { queue, rate: self.rate.get_ref().0, busy_poll: self.busy_poll }
     }
 }

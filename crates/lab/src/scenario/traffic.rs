@@ -29,15 +29,16 @@ pub struct Traffic {
 }
 
 impl Traffic {
-    /// What it asks of an engine that only some have, in words.
-    pub fn special(&self) -> Option<&'static str> {
-        if self.ecn.is_some() {
-            Some("traffic with an ECN field of its own")
-        } else if self.rtt.is_some() {
-            Some("traffic with a round-trip time of its own")
-        } else {
-            None
-        }
+    /// Whether its data is L4S traffic: it says ECT(1).
+    pub fn is_l4s(&self) -> bool {
+        let prague = || match &self.kind {
+            TrafficKind::Requests { congestion, .. }
+            | TrafficKind::Bulk { transport: Transport::Tcp(congestion), .. } => {
+                *congestion == Congestion::Prague
+            }
+            _ => false,
+        };
+        self.ecn.map_or_else(prague, |ecn| ecn == EcnField::Ect1)
     }
 }
 

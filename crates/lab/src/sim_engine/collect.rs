@@ -1,10 +1,10 @@
 //! From what the simulation tells to the record of a run.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use forebay_control::Snapshot;
 use forebay_dataplane::packet_log::{Fate, Record};
-use forebay_sim::{Asked, Asks, At, BoxCounters, BundleId, Observer, Passage, RouteId};
+use forebay_sim::{Asked, Asks, At, BoxCounters, BundleId, LinkId, Observer, Passage, RouteId};
 use forebay_units::{Bytes, Nanos};
 
 use super::network::{LEFT, Network, Site};
@@ -21,6 +21,10 @@ pub(super) struct Collector {
     length: Nanos,
     /// The traffic that goes forward on each route.
     pub(super) whose: BTreeMap<RouteId, u8>,
+    /// Whether each traffic is L4S traffic.
+    l4s: Vec<bool>,
+    /// Links that stand in sendboxes' places.
+    pub(super) boxes: BTreeSet<LinkId>,
     /// The bundle around the others, whose packets are theirs and are not recorded twice.
     pub(super) outer: Option<BundleId>,
 }
@@ -83,8 +87,16 @@ impl Collector {
             traffics.push(kept);
             schedules.push(asks);
         }
-        let (length, whose) = (scenario.length(), BTreeMap::new());
-        Ok((Self { run, traffics, length, whose, outer: None }, schedules))
+        let collector = Self {
+            run,
+            traffics,
+            length: scenario.length(),
+            whose: BTreeMap::new(),
+            l4s: scenario.traffic.iter().map(Traffic::is_l4s).collect(),
+            boxes: BTreeSet::new(),
+            outer: None,
+        };
+        Ok((collector, schedules))
     }
 
     /// When an interval ends next, the run at the latest; `None` once it has ended.
@@ -141,16 +153,18 @@ fn asked(
 
 impl Observer for Collector {
     fn passed(&mut self, at: At, passage: &Passage) {
+        let traffic = self.whose.get(&passage.route).copied();
         let record = Record {
             time: passage.time,
             sojourn: passage.sojourn,
             len: passage.len,
             source: passage.source,
             fate: if passage.dropped { Fate::Dropped } else { Fate::Sent },
+            l4s: traffic.is_some_and(|traffic| self.l4s[usize::from(traffic)]),
         };
         match at {
+            At::Link(link) if self.boxes.contains(&link) => self.run.sendbox.push(record),
             At::Link(_) => {
-                let traffic = self.whose.get(&passage.route).copied();
                 self.run.whose.push(Whose { traffic, marked: passage.marked });
                 self.run.bottleneck.push(record);
             }
@@ -217,16 +231,27 @@ impl Simulated {
             link.marked = link.marked.map(|n| n + counted.marked);
         }
         // A sendbox passes on what comes back, the messages for itself apart.
-        let sendbox = |(site, Site { traffics, messages, bundle, .. }): (usize, &Site)| {
+        let sendbox = |(site, Site { traffics, messages, bundle, link, .. }): (usize, &Site)| {
             let routes = || traffics.iter().map(|routes| routes.map(|r| self.sim.route(r)));
             let sent = routes().map(|[out, _]| out.sent).sum();
             let back: u64 = routes().map(|[_, back]| back.arrived).sum();
             let came = back + self.sim.route(*messages).arrived;
-            let b = bundle.map(|b| self.sim.sendbox(b)).unwrap_or(BoxCounters {
-                received: sent,
-                sent,
-                ..BoxCounters::default()
-            });
+            let forwards = BoxCounters { received: sent, sent, ..BoxCounters::default() };
+            let b = match (bundle, link) {
+                (Some(bundle), _) => self.sim.sendbox(*bundle),
+                (None, Some(link)) => {
+                    let l = self.sim.link(*link);
+                    BoxCounters {
+                        received: l.received,
+                        sent: l.sent,
+                        dropped: l.dropped,
+                        queued: l.inside,
+                        marked: l.marked,
+                        ..BoxCounters::default()
+                    }
+                }
+                (None, None) => forwards,
+            };
             HopCounters {
                 hop: if site == 0 { "sendbox".to_owned() } else { format!("sendbox{}", site + 1) },
                 received: b.received + came,
@@ -236,6 +261,7 @@ impl Simulated {
                 queued: b.queued,
                 lost: 0,
                 marked: Some(b.marked),
+                late: None,
             }
         };
         let mut hops: Vec<_> = sites.iter().enumerate().map(sendbox).collect();

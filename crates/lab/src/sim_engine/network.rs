@@ -53,6 +53,8 @@ pub(super) struct Site {
     pub(super) messages: RouteId,
     /// Its bundle; `None` if the sendbox only forwards.
     pub(super) bundle: Option<BundleId>,
+    /// What stands in the sendbox's place.
+    pub(super) link: Option<LinkId>,
 }
 
 impl Network {
@@ -94,13 +96,22 @@ impl Network {
             };
             let straight = route(&shared)?;
             let messages = route(&[Hop::Link(for_messages)])?;
-            let (mut hops, mut bundle) = (shared.clone(), None);
-            if let Sendbox::Bundle(own) = &job.arm.sendbox {
-                let id = add_bundle(job, sim, own, [straight, messages])?;
-                hops = [&[Hop::Sendbox(id)], shared.as_slice(), &[Hop::Receivebox(id)]].concat();
-                bundle = Some(id);
+            let (mut hops, mut bundle, mut link) = (shared.clone(), None, None);
+            match &job.arm.sendbox {
+                Sendbox::Forward => {}
+                Sendbox::Bundle(own) => {
+                    let id = add_bundle(job, sim, own, [straight, messages])?;
+                    hops =
+                        [&[Hop::Sendbox(id)], shared.as_slice(), &[Hop::Receivebox(id)]].concat();
+                    bundle = Some(id);
+                }
+                Sendbox::Link(own) => {
+                    let id = add_link_box(job, sim, own)?;
+                    hops.insert(0, Hop::Link(id));
+                    link = Some(id);
+                }
             }
-            sites.push(Site { traffics: Vec::new(), hops, source, messages, bundle });
+            sites.push(Site { traffics: Vec::new(), hops, source, messages, bundle, link });
         }
         let mut backs = BTreeMap::from([(job.scenario.path.rtt, backward)]);
         let mut traffics = Vec::new();
@@ -215,6 +226,22 @@ fn add_bundle<O: Observer>(
         update_len: Bytes(EPOCH_UPDATE_LEN as u64 + UDP_HEADERS),
     };
     sim.add_bundle(setup).map_err(refused)
+}
+
+/// `forebay link`: what it lets out takes its time, and is at the next hop at once.
+fn add_link_box<O: Observer>(
+    job: &Job<'_>,
+    sim: &mut Simulation<O>,
+    own: &scenario::LinkBox,
+) -> Result<LinkId, EngineError> {
+    let config = LinkConfig {
+        capacity: Capacity::Constant(own.rate),
+        delay: Nanos::ZERO,
+        queue: Some(queues::sendbox(&own.queue, job.scenario, job.seed).map_err(unfit)?),
+        loss: Loss::None,
+        jitter: Jitter { up_to: Nanos::ZERO, reorders: false },
+    };
+    sim.add_link(config).map_err(refused)
 }
 
 /// The queue at a bottleneck, as the real link has it.

@@ -1,7 +1,7 @@
 //! The sendbox's queues: the real sendbox's own policies, over simulated packets.
 
 use forebay_config::Limit;
-use forebay_dataplane::PolicyKind;
+use forebay_dataplane::{PolicyKind, Profile};
 use forebay_queue::{ConfigError, StrictPriority};
 use forebay_sim::Queue;
 
@@ -21,6 +21,9 @@ pub(super) fn sendbox(
     let policy = match queue.kind {
         QueueKind::Fifo => PolicyKind::Fifo { limit },
         QueueKind::Sfq | QueueKind::Strict => PolicyKind::Sfq { limit, perturb: None },
+        QueueKind::DualPi2 => {
+            PolicyKind::DualPi2 { profile: Profile::Rfc9332, limit, target: None }
+        }
         QueueKind::Pie => PolicyKind::Pie { limit, target: None, ecn: true },
         // No other kind is a policy, as scenarios are checked to know.
         _ => PolicyKind::FqCodel { limit, target: None, interval: None, ecn: true },

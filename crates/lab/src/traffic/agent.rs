@@ -70,16 +70,12 @@ pub(super) fn run(spec: &Spec, cue: Cue<'_>) -> io::Result<Nanos> {
     let mut cue = || cue().map(|start| spec.window(start));
     let cue: WindowCue<'_> = &mut cue;
     match &spec.role {
-        Role::RequestServer { listen, connections, new_connections, congestion } => {
-            requests::serve(*listen, *connections, *new_connections, *congestion, cue)
+        Role::RequestServer { listen, connections, new_connections, tcp } => {
+            requests::serve(*listen, *connections, *new_connections, tcp, cue)
         }
         Role::RequestClient { .. } => requests::ask(spec, cue),
-        Role::TcpSource { listen, flows, congestion } => {
-            tcp_bulk::source(*listen, *flows, *congestion, cue)
-        }
-        Role::TcpSink { source, flows, congestion } => {
-            tcp_bulk::sink(spec, *source, *flows, *congestion, cue)
-        }
+        Role::TcpSource { listen, flows, tcp } => tcp_bulk::source(*listen, *flows, tcp, cue),
+        Role::TcpSink { source, flows, tcp } => tcp_bulk::sink(spec, *source, *flows, tcp, cue),
         Role::UdpSource { sinks } => udp_bulk::source(sinks, cue),
         Role::DatagramSource { sink, pattern } => datagrams::source(*sink, *pattern, cue),
         Role::UdpSink { listen, reports } => udp_bulk::sink(spec, listen, *reports, cue),

@@ -25,4 +25,4 @@ mod udp_rr;
 mod wait;
 
 pub use agent::main;
-pub use spec::{Event, Role, Spec, Start};
+pub use spec::{Event, Role, Spec, Start, Tcp};

@@ -3,18 +3,19 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::thread;
 use std::time::Duration;
 
+use forebay_dataplane::senders::L4S_MARK;
 use socket2::{Domain, Protocol, Socket, Type};
 
-use crate::scenario::Congestion;
+use super::spec::Tcp;
 
 /// Connections that may wait to be accepted: all there may be.
 const BACKLOG: i32 = 1_024;
 /// Long enough for three SYNs to be lost.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A listener whose connections have this congestion control (accepted sockets inherit it).
-pub(super) fn listen(address: SocketAddr, congestion: Congestion) -> io::Result<TcpListener> {
-    let socket = tcp(address, congestion)?;
+/// A listener whose connections have `tcp`'s settings (accepted sockets inherit them).
+pub(super) fn listen(address: SocketAddr, tcp: &Tcp) -> io::Result<TcpListener> {
+    let socket = socket(address, tcp)?;
     socket.set_reuse_address(true)?;
     bind(&socket, address)?;
     socket.listen(BACKLOG)?;
@@ -33,15 +34,10 @@ pub(super) fn accept(listener: &TcpListener, n: u32) -> io::Result<Vec<TcpStream
 }
 
 /// `n` connections to `server`, made at the same time: one by one they take a round trip each.
-pub(super) fn connect(
-    server: SocketAddr,
-    n: u32,
-    congestion: Congestion,
-) -> io::Result<Vec<TcpStream>> {
+pub(super) fn connect(server: SocketAddr, n: u32, tcp: &Tcp) -> io::Result<Vec<TcpStream>> {
     thread::scope(|scope| {
-        let attempts: Vec<_> = (0..n)
-            .map(|_| scope.spawn(|| connect_one(server, congestion, CONNECT_TIMEOUT)))
-            .collect();
+        let attempts: Vec<_> =
+            (0..n).map(|_| scope.spawn(|| connect_one(server, tcp, CONNECT_TIMEOUT))).collect();
         attempts.into_iter().map(join).collect()
     })
 }
@@ -52,10 +48,10 @@ pub(super) fn connect(
 /// the SYN and has its receiver echo each mark (RFC 8257 section 3.2).
 pub(super) fn connect_one(
     server: SocketAddr,
-    congestion: Congestion,
+    tcp: &Tcp,
     patience: Duration,
 ) -> io::Result<TcpStream> {
-    let socket = tcp(server, congestion)?;
+    let socket = socket(server, tcp)?;
     socket
         .connect_timeout(&server.into(), patience)
         .map_err(|e| named(e, "connecting to", server))?;
@@ -65,14 +61,17 @@ pub(super) fn connect_one(
 }
 
 /// A TCP socket of `address`'s family.
-fn tcp(address: SocketAddr, congestion: Congestion) -> io::Result<Socket> {
+fn socket(address: SocketAddr, tcp: &Tcp) -> io::Result<Socket> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
-    socket.set_tcp_congestion(congestion.name().as_bytes()).map_err(|e| {
-        let name = congestion.name();
+    let name = &tcp.congestion;
+    socket.set_tcp_congestion(name.as_bytes()).map_err(|e| {
         let what =
             format!("congestion control {name}: {e} (is the kernel module tcp_{name} there?)");
         io::Error::new(e.kind(), what)
     })?;
+    if tcp.l4s {
+        socket.set_mark(L4S_MARK)?;
+    }
     Ok(socket)
 }
 

@@ -5,7 +5,6 @@ use forebay_sim::{Pattern, Stagger};
 use forebay_units::Nanos;
 use serde::{Deserialize, Serialize};
 
-use crate::scenario::Congestion;
 use crate::workload::Requests;
 
 /// What a traffic program does. Times are nanoseconds from the run's start.
@@ -31,6 +30,15 @@ pub struct Spec {
     pub role: Role,
 }
 
+/// What the TCP sockets of a traffic have.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tcp {
+    /// Their congestion control, as the kernel calls it.
+    pub congestion: String,
+    /// Whether their packets are to say ECT(1), see [`forebay_dataplane::senders`].
+    pub l4s: bool,
+}
+
 /// One end of a traffic.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
@@ -43,8 +51,8 @@ pub enum Role {
         connections: u32,
         /// Whether each request has a connection of its own.
         new_connections: bool,
-        /// The congestion control of the answers.
-        congestion: Congestion,
+        /// What the answers' sockets have.
+        tcp: Tcp,
     },
     /// Asks; writes [`crate::results::Request`].
     RequestClient {
@@ -52,8 +60,8 @@ pub enum Role {
         server: SocketAddr,
         /// The workload.
         requests: Requests,
-        /// The congestion control of its connections.
-        congestion: Congestion,
+        /// What its sockets have.
+        tcp: Tcp,
         /// The measured interval (for a balanced schedule).
         measured: (u64, u64),
     },
@@ -63,8 +71,8 @@ pub enum Role {
         listen: SocketAddr,
         /// How many connections there will be.
         flows: u32,
-        /// The congestion control.
-        congestion: Congestion,
+        /// What they have.
+        tcp: Tcp,
     },
     /// Reads all that comes; writes [`crate::results::Progress`].
     TcpSink {
@@ -72,8 +80,8 @@ pub enum Role {
         source: SocketAddr,
         /// How many connections.
         flows: u32,
-        /// Their congestion control.
-        congestion: Congestion,
+        /// What they have.
+        tcp: Tcp,
     },
     /// Sends datagrams as a QUIC sender with a full buffer would.
     UdpSource {

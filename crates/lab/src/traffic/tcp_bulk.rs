@@ -8,18 +8,17 @@ use forebay_units::Nanos;
 use super::agent::{self, WindowCue};
 use super::meter::Meter;
 use super::requests::FILLER;
-use super::spec::Spec;
+use super::spec::{Spec, Tcp};
 use super::{sockets, wait};
-use crate::scenario::Congestion;
 
 /// Sends all that `flows` connections take, from the window's beginning to its stop.
 pub(super) fn source(
     listen: SocketAddr,
     flows: u32,
-    congestion: Congestion,
+    tcp: &Tcp,
     cue: WindowCue<'_>,
 ) -> io::Result<Nanos> {
-    let listener = sockets::listen(listen, congestion)?;
+    let listener = sockets::listen(listen, tcp)?;
     let window = cue()?;
     let streams = sockets::accept(&listener, flows)?;
     thread::scope(|scope| {
@@ -41,10 +40,10 @@ pub(super) fn sink(
     spec: &Spec,
     source: SocketAddr,
     flows: u32,
-    congestion: Congestion,
+    tcp: &Tcp,
     cue: WindowCue<'_>,
 ) -> io::Result<Nanos> {
-    let streams = sockets::connect(source, flows, congestion)?;
+    let streams = sockets::connect(source, flows, tcp)?;
     let window = cue()?;
     let meter = Meter::new(streams.len());
     let progress = thread::scope(|scope| {

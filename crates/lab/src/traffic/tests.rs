@@ -10,13 +10,16 @@ use forebay_units::{Bytes, Nanos, Rate};
 use serde::de::DeserializeOwned;
 
 use super::agent;
-use super::spec::{Event, Role, Spec, Start};
+use super::spec::{Event, Role, Spec, Start, Tcp};
 use crate::results::{Progress, Request, RoundTrip};
-use crate::scenario::Congestion;
 use crate::workload::{Arrivals, Requests, Sizes};
 
 const V4: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 const V6: IpAddr = IpAddr::V6(Ipv6Addr::LOCALHOST);
+
+fn tcp(congestion: &str) -> Tcp {
+    Tcp { congestion: congestion.to_owned(), l4s: false }
+}
 
 /// A port that was free a moment ago, at `ip`.
 fn free(ip: IpAddr) -> SocketAddr {
@@ -81,15 +84,11 @@ fn requests(arrivals: Arrivals, new_connections: bool) -> Requests {
 
 /// What becomes of `requests` over 300 ms.
 fn records_of(name: &str, ip: IpAddr, requests: &Requests) -> Vec<Request> {
-    let (listen, congestion) = (free_tcp(ip), Congestion::Reno);
+    let (listen, tcp) = (free_tcp(ip), tcp("reno"));
     let Requests { connections, new_connections, .. } = *requests;
-    let server = Role::RequestServer { listen, connections, new_connections, congestion };
-    let client = Role::RequestClient {
-        server: listen,
-        requests: requests.clone(),
-        congestion,
-        measured: (0, 0),
-    };
+    let server = Role::RequestServer { listen, connections, new_connections, tcp: tcp.clone() };
+    let client =
+        Role::RequestClient { server: listen, requests: requests.clone(), tcp, measured: (0, 0) };
     play(name, server, client, 300)
 }
 
@@ -149,9 +148,8 @@ fn requests_wait_for_a_connection_of_their_own() {
 #[test]
 fn bulk_tcp_arrives_on_every_flow() {
     let listen = free_tcp(V4);
-    let source = Role::TcpSource { listen, flows: 3, congestion: Congestion::Cubic };
-    let congestion = Congestion::Cubic;
-    let sink = Role::TcpSink { source: listen, flows: 3, congestion };
+    let source = Role::TcpSource { listen, flows: 3, tcp: tcp("cubic") };
+    let sink = Role::TcpSink { source: listen, flows: 3, tcp: tcp("cubic") };
     let records: Vec<Progress> = play("tcp", source, sink, 250);
     assert_eq!(records.len(), 9, "100, 200 and 250 ms of three flows");
     for flow in 0..3 {
@@ -204,8 +202,8 @@ fn loops_go_round() {
 #[test]
 fn a_taken_address_is_named() {
     let listen = free_tcp(V4);
-    let _first = super::sockets::listen(listen, Congestion::Cubic).unwrap();
-    let error = super::sockets::listen(listen, Congestion::Cubic).unwrap_err();
+    let _first = super::sockets::listen(listen, &tcp("cubic")).unwrap();
+    let error = super::sockets::listen(listen, &tcp("cubic")).unwrap_err();
     assert!(error.to_string().contains(&listen.to_string()), "{error}");
 }
 

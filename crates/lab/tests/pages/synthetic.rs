@@ -63,6 +63,7 @@ pub(crate) fn run(arm: Arm, seed: u64, seconds: f64) -> Run {
             len: Bytes(1514),
             source: 1,
             fate: Fate::Sent,
+            l4s: false,
         };
         run.bottleneck.push(record(bottleneck));
         run.sendbox.extend(sendbox.map(record));
@@ -177,6 +178,7 @@ fn hops(run: &mut Run) {
             queued: 7,
             lost: 0,
             marked: None,
+            late: None,
         });
     }
 }

@@ -31,7 +31,14 @@ impl Drop for Scratch {
 }
 
 fn record(time: u64, sojourn: u64, fate: Fate) -> Record {
-    Record { time: Nanos(time), sojourn: Nanos(sojourn), len: Bytes(1514), source: 255, fate }
+    Record {
+        time: Nanos(time),
+        sojourn: Nanos(sojourn),
+        len: Bytes(1514),
+        source: 255,
+        fate,
+        l4s: true,
+    }
 }
 
 /// One of everything, and more packets than fit a line.
@@ -197,20 +204,17 @@ fn names_of_files_do_not_collide() {
     assert_eq!(labelled, "x-96mbit-50ms-10-fq_codel+1000+packets-3.jsonl");
 }
 
-fn packet() -> impl Strategy<Value = (u64, u64, u64, u8, bool)> {
-    (any::<u64>(), any::<u64>(), any::<u64>(), any::<u8>(), any::<bool>())
+fn packet() -> impl Strategy<Value = Record> {
+    let numbers = (any::<u64>(), any::<u64>(), any::<u64>(), any::<u8>());
+    (numbers, any::<bool>(), any::<bool>()).prop_map(|((time, sojourn, len, source), sent, l4s)| {
+        let fate = if sent { Fate::Sent } else { Fate::Dropped };
+        Record { time: Nanos(time), sojourn: Nanos(sojourn), len: Bytes(len), source, fate, l4s }
+    })
 }
 
 proptest! {
     #[test]
-    fn packets_survive_packing(packets in prop::collection::vec(packet(), 0..40)) {
-        let records: Vec<Record> = packets.into_iter().map(|(time, sojourn, len, source, sent)| Record {
-            time: Nanos(time),
-            sojourn: Nanos(sojourn),
-            len: Bytes(len),
-            source,
-            fate: if sent { Fate::Sent } else { Fate::Dropped },
-        }).collect();
+    fn packets_survive_packing(records in prop::collection::vec(packet(), 0..40)) {
         let unpacked: Vec<Record> = line::unpack(line::pack(&records)).collect();
         prop_assert_eq!(unpacked, records);
     }

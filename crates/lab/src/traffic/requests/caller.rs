@@ -12,9 +12,8 @@ use forebay_units::Nanos;
 
 use super::FILLER;
 use crate::results::Request;
-use crate::scenario::Congestion;
 use crate::traffic::pair::pack;
-use crate::traffic::spec::Window;
+use crate::traffic::spec::{Tcp, Window};
 use crate::traffic::{sockets, wait};
 use crate::workload::Asked;
 
@@ -23,7 +22,7 @@ pub(super) enum Line {
     /// A connection for all its requests.
     Open(TcpStream),
     /// A connection for each: the handshake is part of the request's time.
-    Anew(SocketAddr, Congestion),
+    Anew(SocketAddr, Tcp),
 }
 
 /// Asks one request after the other.
@@ -54,7 +53,7 @@ impl<'a> Caller<'a> {
     fn try_ask(&mut self, request: &Request) -> io::Result<Option<Nanos>> {
         match &self.line {
             Line::Open(stream) => fetch(stream, request, self.end, self.count, &mut self.buf),
-            Line::Anew(server, congestion) => match connect(*server, *congestion, self.end)? {
+            Line::Anew(server, tcp) => match connect(*server, tcp, self.end)? {
                 // Closed here, by the side that has all it wanted.
                 Some(stream) => fetch(&stream, request, self.end, self.count, &mut self.buf),
                 None => Ok(None),
@@ -65,13 +64,9 @@ impl<'a> Caller<'a> {
 
 /// A new connection; `None` if the server could not be reached before `end`, or before the kernel
 /// gave up.
-fn connect(
-    server: SocketAddr,
-    congestion: Congestion,
-    end: Nanos,
-) -> io::Result<Option<TcpStream>> {
+fn connect(server: SocketAddr, tcp: &Tcp, end: Nanos) -> io::Result<Option<TcpStream>> {
     let Some(left) = wait::left_until(end) else { return Ok(None) };
-    match sockets::connect_one(server, congestion, left) {
+    match sockets::connect_one(server, tcp, left) {
         Ok(stream) => Ok(Some(stream)),
         Err(e) if sockets::is_passing(&e) => Ok(None),
         Err(e) => Err(e),

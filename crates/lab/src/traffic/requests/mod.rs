@@ -27,7 +27,7 @@ pub(super) static FILLER: [u8; 1 << 16] = [0x5a; 1 << 16];
 
 /// Asks as the spec says and writes a record of every request, and of what came when.
 pub(super) fn ask(spec: &Spec, cue: WindowCue<'_>) -> io::Result<Nanos> {
-    let Role::RequestClient { server, requests, congestion, measured } = &spec.role else {
+    let Role::RequestClient { server, requests, tcp, measured } = &spec.role else {
         return Err(io::Error::other("not a request client"));
     };
     let schedule = match requests.arrivals {
@@ -43,7 +43,7 @@ pub(super) fn ask(spec: &Spec, cue: WindowCue<'_>) -> io::Result<Nanos> {
     let streams = if requests.new_connections {
         Vec::new()
     } else {
-        sockets::connect(*server, requests.connections, *congestion)?
+        sockets::connect(*server, requests.connections, tcp)?
     };
     let window = cue()?;
     let meter = Meter::new(1);
@@ -51,7 +51,7 @@ pub(super) fn ask(spec: &Spec, cue: WindowCue<'_>) -> io::Result<Nanos> {
         let recorder = scope.spawn(|| meter.record(&spec.traffic, window));
         let count = meter.count(0);
         let caller = |line| Caller::new(line, window.end, count);
-        let anew = || caller(Line::Anew(*server, *congestion));
+        let anew = || caller(Line::Anew(*server, tcp.clone()));
         let asked = match requests.arrivals {
             Arrivals::Closed => {
                 let sizes = requests.closed(spec.seed, spec.stream);

@@ -9,9 +9,9 @@ use forebay_units::Nanos;
 use socket2::SockRef;
 
 use super::FILLER;
-use crate::scenario::Congestion;
 use crate::traffic::agent::WindowCue;
 use crate::traffic::pair::unpack;
+use crate::traffic::spec::Tcp;
 use crate::traffic::{sockets, wait};
 
 /// Answers on `connections` connections until the client closes them; with `new_connections`, on any
@@ -20,10 +20,10 @@ pub(in crate::traffic) fn serve(
     listen: SocketAddr,
     connections: u32,
     new_connections: bool,
-    congestion: Congestion,
+    tcp: &Tcp,
     cue: WindowCue<'_>,
 ) -> io::Result<Nanos> {
-    let listener = sockets::listen(listen, congestion)?;
+    let listener = sockets::listen(listen, tcp)?;
     let window = cue()?;
     if new_connections {
         return serve_any(&listener, connections, window.end).map(|()| Nanos::ZERO);

@@ -1,12 +1,12 @@
-//! Which bundle may send next, and when: a heap of times, so that a packet costs no look at the
-//! bundles that have nothing to do.
+//! Which queue may send next, and when: a heap of times, so that a packet costs no look at the
+//! queues that have nothing to do.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use forebay_units::Nanos;
 
-/// For each bundle at most one time at which it wants to be asked.
+/// For each queue at most one time at which it wants to be asked.
 #[derive(Debug)]
 pub(super) struct Schedule {
     heap: BinaryHeap<Reverse<(Nanos, usize)>>,
@@ -15,30 +15,30 @@ pub(super) struct Schedule {
 }
 
 impl Schedule {
-    pub(super) fn new(bundles: usize) -> Self {
-        Self { heap: BinaryHeap::with_capacity(2 * bundles), due: vec![None; bundles] }
+    pub(super) fn new(queues: usize) -> Self {
+        Self { heap: BinaryHeap::with_capacity(2 * queues), due: vec![None; queues] }
     }
 
-    /// Asks for `bundle` at `time`, or not at all; replaces what it asked for before.
-    pub(super) fn set(&mut self, bundle: usize, time: Option<Nanos>) {
-        if self.due[bundle] == time {
+    /// Asks for `queue` at `time`, or not at all; replaces what it asked for before.
+    pub(super) fn set(&mut self, queue: usize, time: Option<Nanos>) {
+        if self.due[queue] == time {
             return;
         }
-        self.due[bundle] = time;
+        self.due[queue] = time;
         if let Some(time) = time {
-            self.heap.push(Reverse((time, bundle)));
+            self.heap.push(Reverse((time, queue)));
         }
         // Left-overs go when they come up; this bounds them where they never do.
         if self.heap.len() > 4 * self.due.len() + 16 {
             let due = &self.due;
-            self.heap.retain(|Reverse((t, b))| due[*b] == Some(*t));
+            self.heap.retain(|Reverse((t, q))| due[*q] == Some(*t));
         }
     }
 
-    /// The earliest time that a bundle asked for.
+    /// The earliest time that a queue asked for.
     pub(super) fn next(&mut self) -> Option<Nanos> {
-        while let Some(Reverse((time, bundle))) = self.heap.peek() {
-            if self.due[*bundle] == Some(*time) {
+        while let Some(Reverse((time, queue))) = self.heap.peek() {
+            if self.due[*queue] == Some(*time) {
                 return Some(*time);
             }
             self.heap.pop();
@@ -46,14 +46,14 @@ impl Schedule {
         None
     }
 
-    /// Takes out a bundle whose time has come.
-    pub(super) fn pop(&mut self, now: Nanos) -> Option<usize> {
+    /// Takes out a queue whose time has come, with that time.
+    pub(super) fn pop(&mut self, now: Nanos) -> Option<(Nanos, usize)> {
         if self.next()? > now {
             return None;
         }
-        let Reverse((_, bundle)) = self.heap.pop()?;
-        self.due[bundle] = None;
-        Some(bundle)
+        let Reverse((time, queue)) = self.heap.pop()?;
+        self.due[queue] = None;
+        Some((time, queue))
     }
 }
 
@@ -72,8 +72,8 @@ mod tests {
         s.set(1, Some(Nanos(40)));
         assert_eq!(s.next(), Some(Nanos(20)));
         assert_eq!(s.pop(Nanos(19)), None);
-        assert_eq!(s.pop(Nanos(35)), Some(2));
-        assert_eq!(s.pop(Nanos(35)), Some(0));
+        assert_eq!(s.pop(Nanos(35)), Some((Nanos(20), 2)));
+        assert_eq!(s.pop(Nanos(35)), Some((Nanos(30), 0)));
         assert_eq!(s.pop(Nanos(35)), None);
         s.set(1, None);
         assert_eq!(s.next(), None);
@@ -86,14 +86,14 @@ mod tests {
         ) {
             let mut s = Schedule::new(8);
             let mut table = [None; 8];
-            for (bundle, time, now) in ops {
-                s.set(bundle, time.map(Nanos));
-                table[bundle] = time.map(Nanos);
+            for (queue, time, now) in ops {
+                s.set(queue, time.map(Nanos));
+                table[queue] = time.map(Nanos);
                 prop_assert_eq!(s.next(), table.iter().flatten().min().copied());
-                if let Some(popped) = s.pop(Nanos(now)) {
-                    let time = table[popped].take();
-                    prop_assert!(time.is_some_and(|t| t <= Nanos(now)));
-                    prop_assert!(table.iter().flatten().all(|t| Some(*t) >= time));
+                if let Some((time, popped)) = s.pop(Nanos(now)) {
+                    prop_assert_eq!(table[popped].take(), Some(time));
+                    prop_assert!(time <= Nanos(now));
+                    prop_assert!(table.iter().flatten().all(|t| *t >= time));
                 }
                 prop_assert!(s.heap.len() <= 4 * 8 + 16);
             }

@@ -1,16 +1,16 @@
 use forebay_config::Limit as LimitValue;
 use forebay_dataplane::Pool;
-use forebay_queue::{DropReason, Ecn, Packet as _};
-use forebay_units::{Bytes, Nanos};
+use forebay_queue::{DropReason, Ecn, Packet as _, TokenBucket, token_bucket};
+use forebay_units::{Bytes, Nanos, Rate};
 use forebay_wire::{Frame as Parsed, Headers};
 
 use super::*;
-use crate::config::{Class, Match, PolicyKind};
+use crate::config::{Class, Match, PolicyKind, Profile};
 
 /// A qdisc on a clock of its own, and the pool that its packets live in.
 struct Bench {
     pool: Pool,
-    qdisc: BoxedQdisc,
+    qdisc: Queue,
     now: Nanos,
     drops: u64,
 }
@@ -18,7 +18,7 @@ struct Bench {
 impl Bench {
     fn new(policy: &Policy) -> Self {
         let pool = Pool::new(capacity(policy) as u32 + 1, 1500).unwrap();
-        Self { pool, qdisc: build("b", policy, 1).unwrap(), now: Nanos::ZERO, drops: 0 }
+        Self { pool, qdisc: Queue::build("b", policy, 1).unwrap(), now: Nanos::ZERO, drops: 0 }
     }
 
     /// Enqueues a full packet of the ECN-capable flow `flow`.
@@ -88,6 +88,10 @@ const fn fq_codel(limit: Option<LimitValue>) -> PolicyKind {
     PolicyKind::FqCodel { limit, target: None, interval: None, ecn: true }
 }
 
+const fn dualpi2(limit: Option<LimitValue>) -> PolicyKind {
+    PolicyKind::DualPi2 { profile: Profile::Rfc9332, limit, target: None }
+}
+
 const fn pie(limit: Option<LimitValue>) -> PolicyKind {
     PolicyKind::Pie { limit, target: None, ecn: true }
 }
@@ -103,6 +107,10 @@ fn limits_become_packets() {
         (fq_codel(None), 10_240),
         (pie(None), 1_250),
         (pie(Some(Packets(7))), 7),
+        (dualpi2(None), 10_000),
+        (dualpi2(Some(Packets(7))), 7),
+        (dualpi2(Some(bytes(15_140))), most),
+        (dualpi2(Some(Time(Nanos::from_millis(1)))), 83),
         (fifo(Some(Packets(1_000_000))), 1_000_000),
         (sfq(Some(Packets(7))), 7),
         (fifo(Some(bytes(15_140))), most),
@@ -133,6 +141,8 @@ fn no_queue_holds_more_than_its_capacity() {
         (of(sfq(bytes)), 10),
         (of(fq_codel(limit(20))), 20),
         (of(pie(limit(20))), 20),
+        (of(dualpi2(limit(20))), 20),
+        (of(dualpi2(bytes)), 10),
         (strict([sfq(limit(5)), fifo(limit(7))]), 12),
     ] {
         let mut bench = Bench::new(&policy);
@@ -208,11 +218,58 @@ fn settings_reach_pie() {
     assert!(pie_run(None, true).1 > 0, "marks while the probability is low");
 }
 
+/// DualPI2 below a shaper of 12 Mbit/s, which takes a full frame about a millisecond. A packet comes
+/// whenever one leaves, so that `standing` of them, all L4S, are there all the time; what became of
+/// 500 of them, and the longest wait.
+fn below_a_shaper(standing: usize) -> (usize, Nanos) {
+    let rate = Rate::from_mbps(12);
+    let policy = of(dualpi2(None));
+    let mut pool = Pool::new(100, 1500).unwrap();
+    let config = token_bucket::Config { rate: Some(rate), ..Default::default() };
+    let mut queue = TokenBucket::new(config, Queue::build("b", &policy, 1).unwrap());
+    let mut none = |_: Packet, reason: DropReason| panic!("dropped: {reason}");
+    let (mut now, mut marks, mut longest) = (Nanos::from_secs(1), 0, Nanos::ZERO);
+    for n in 0..500 + standing {
+        let frame = pool.frame(&[0; 1514]).unwrap();
+        let headers = Headers { ecn: 1, ..headers(7) };
+        queue.enqueue(now, Packet::new(frame, Some(&headers), now), &mut none);
+        if n + 1 < standing {
+            continue;
+        }
+        // As a box does: it waits for the time that it is told.
+        now = now.max(queue.next_event(now).unwrap());
+        let packet = queue.dequeue(now, &mut none).unwrap();
+        // What the burst let through at the start says nothing of the rate.
+        if n > standing {
+            longest = longest.max(now - packet.arrived);
+            marks += usize::from(packet.is_marked());
+        }
+        let frame = packet.into_frame(&mut pool);
+        pool.release(frame);
+    }
+    (marks, longest)
+}
+
+/// At a rate at which one packet takes longer than the marks' threshold, a single packet is no queue,
+/// and a second one behind it is.
+#[test]
+fn waits_below_a_shaper_are_those_at_its_rate() {
+    // 1514 bytes at 12 Mbit/s.
+    let frame = Nanos(1_009_334);
+    let (marks, longest) = below_a_shaper(1);
+    assert_eq!(marks, 0, "a packet alone");
+    assert!(longest <= frame, "{longest}");
+    let (marks, longest) = below_a_shaper(3);
+    assert!(longest > Nanos(2 * frame.0) && longest <= Nanos(3 * frame.0), "{longest}");
+    assert!(marks > 490, "{marks} marked beyond 1.2 ms");
+}
+
 #[test]
 fn what_a_discipline_cannot_do_is_an_error() {
     let no_target =
         PolicyKind::FqCodel { limit: None, target: Some(Nanos::ZERO), interval: None, ecn: true };
-    assert!(build("b", &of(no_target), 1).is_err());
-    assert!(build("b", &of(fifo(Some(LimitValue::Bytes(Bytes::ZERO)))), 1).is_err());
-    assert!(build("b", &strict([]), 1).is_err());
+    let fails = |policy: &Policy| Queue::build("b", policy, 1).is_err();
+    assert!(fails(&of(no_target)));
+    assert!(fails(&of(fifo(Some(LimitValue::Bytes(Bytes::ZERO))))));
+    assert!(fails(&strict([])));
 }

@@ -1,0 +1,138 @@
+use std::path::Path;
+
+use forebay_config::{ConfigError, RateValue, Source, Spanned, load, parse};
+use forebay_dataplane::Netdev;
+use forebay_units::Rate;
+use serde::Deserialize;
+
+use super::discipline::{Discipline, Offer};
+use super::framing::{Cells, Framing, Overhead};
+use super::policy::{ClassTable, Policy, PolicyKind, PolicyTable, Profile};
+use super::ports::MethodName;
+use super::{Class, Ports, interface};
+
+/// A link: a wire between two interfaces with a queue where the rate of what follows is known.
+#[derive(Debug)]
+pub struct LinkConfig {
+    /// The interface towards the network.
+    pub outside: Netdev,
+    /// How frames get in and out, and the interface towards the hosts.
+    pub ports: Ports,
+    /// From the inside to the outside; `None` if nothing is queued in that direction.
+    pub outward: Option<WayConfig>,
+    /// From the outside to the inside, likewise.
+    pub inward: Option<WayConfig>,
+    /// How the link counts a packet; as the frame that it comes in if `None`.
+    pub framing: Option<Framing>,
+}
+
+/// One direction of a link.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WayConfig {
+    /// How fast it is.
+    pub rate: Rate,
+    /// How its queue is scheduled.
+    pub policy: Policy,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    link: Spanned<LinkTable>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct LinkTable {
+    inside: Spanned<String>,
+    outside: Spanned<String>,
+    rate: Option<Spanned<RateValue>>,
+    outward: Option<Spanned<RateValue>>,
+    inward: Option<Spanned<RateValue>>,
+    overhead: Option<Spanned<Overhead>>,
+    minimum: Option<Spanned<u16>>,
+    cells: Option<Spanned<Cells>>,
+    policy: Option<Spanned<PolicyTable>>,
+    #[serde(default)]
+    class: Vec<ClassTable>,
+    #[serde(default)]
+    method: MethodName,
+    #[serde(default)]
+    busy_poll: bool,
+}
+
+const DEFAULT: PolicyKind =
+    PolicyKind::DualPi2 { profile: Profile::Rfc9332, limit: None, target: None };
+
+impl LinkConfig {
+    /// Reads and checks the file at `path`.
+    ///
+    /// # Errors
+    /// The first thing that is wrong, with its line and key.
+    pub fn load(path: &Path) -> Result<Self, ConfigError> {
+        let (file, source) = load(path)?;
+        Self::check(file, &source)
+    }
+
+    /// Checks `text`; `path` is what errors call it.
+    ///
+    /// # Errors
+    /// As [`Self::load`].
+    pub fn parse(path: &Path, text: &str) -> Result<Self, ConfigError> {
+        let (file, source) = parse(path, text)?;
+        Self::check(file, &source)
+    }
+
+    fn check(file: File, source: &Source) -> Result<Self, ConfigError> {
+        let span = file.link.span();
+        let table = file.link.into_inner();
+        let rates = rates(source, &span, [&table.rate, &table.outward, &table.inward])?;
+        let policy =
+            Policy::check(source, "link", &Offer::Own, table.policy, DEFAULT, table.class)?;
+        let way =
+            |rate: Option<Rate>| rate.map(|rate| WayConfig { rate, policy: at(&policy, rate) });
+        let [outward, inward] = rates.map(way);
+        let framing = Framing::check(source, table.overhead, table.minimum, table.cells)?;
+        let interfaces = [&table.inside, &table.outside];
+        let ports = Ports::check(source, "link", interfaces, table.method, table.busy_poll)?;
+        let outside = interface(source, "link.outside", &table.outside)?;
+        Ok(Self { outside, ports, outward, inward, framing })
+    }
+}
+
+/// The rates outward and inward.
+fn rates(
+    source: &Source,
+    table: &std::ops::Range<usize>,
+    [both, outward, inward]: [&Option<Spanned<RateValue>>; 3],
+) -> Result<[Option<Rate>; 2], ConfigError> {
+    for (key, given) in [("rate", both), ("outward", outward), ("inward", inward)] {
+        if let Some(rate) = given.as_ref().filter(|r| r.get_ref().0 == Rate::ZERO) {
+            let message = "a rate of zero stops the link";
+            return Err(source.error_at(rate.span(), format!("link.{key}"), message));
+        }
+    }
+    let of = |rate: &Option<Spanned<RateValue>>| rate.as_ref().map(|r| r.get_ref().0);
+    match (both, outward, inward) {
+        (None, None, None) => {
+            let message = "missing: how fast the link is (`rate = ...`, or `outward` and `inward`)";
+            Err(source.error_at(table.clone(), "link.rate", message))
+        }
+        (Some(rate), None, None) => Ok([Some(rate.get_ref().0); 2]),
+        (Some(rate), _, _) => {
+            let message = "is for both directions: remove it, or `outward` and `inward`";
+            Err(source.error_at(rate.span(), "link.rate", message))
+        }
+        (None, outward, inward) => Ok([of(outward), of(inward)]),
+    }
+}
+
+/// `policy` where the rate is known.
+fn at(policy: &Policy, rate: Rate) -> Policy {
+    let of = |discipline: &Discipline| match discipline {
+        Discipline::Own(own) => own.at(rate).into(),
+        kernels @ Discipline::Kernel(_) => kernels.clone(),
+    };
+    let class = |c: &Class| Class { policy: of(&c.policy), ..c.clone() };
+    Policy { kind: of(&policy.kind), classes: policy.classes.iter().map(class).collect() }
+}

@@ -1,0 +1,50 @@
+use forebay_config::{ConfigError, Source, Spanned};
+use forebay_dataplane::{Method, Netdev};
+use serde::Deserialize;
+
+use super::interface;
+
+/// The ports of a box that moves packets itself, beside its outer interface.
+#[derive(Debug)]
+pub struct Ports {
+    /// The interface towards the hosts.
+    pub inside: Netdev,
+    /// How frames get in and out.
+    pub method: Method,
+    /// Whether to poll the ports without ever sleeping: a core for a few microseconds.
+    pub busy_poll: bool,
+}
+
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum MethodName {
+    #[default]
+    Auto,
+    Xdp,
+    Packet,
+}
+
+impl Ports {
+    /// What the table `of` says, whose outer interface is `outside`.
+    pub(super) fn check(
+        source: &Source,
+        of: &str,
+        [inside, outside]: [&Spanned<String>; 2],
+        method: MethodName,
+        busy_poll: bool,
+    ) -> Result<Self, ConfigError> {
+        if inside.get_ref() == outside.get_ref() {
+            let message = format!("is the same interface as {of}.inside");
+            return Err(source.error_at(outside.span(), format!("{of}.outside"), message));
+        }
+        Ok(Self {
+            inside: interface(source, &format!("{of}.inside"), inside)?,
+            method: match method {
+                MethodName::Auto => Method::Auto,
+                MethodName::Xdp => Method::Xdp,
+                MethodName::Packet => Method::Packet,
+            },
+            busy_poll,
+        })
+    }
+}

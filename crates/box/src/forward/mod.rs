@@ -1,0 +1,265 @@
+//! A wire between two ports with queues on it: what a box is that moves packets itself.
+//!
+//! One thread, one loop: take in, decide, let out, wait. Which queue a frame waits in, and how fast
+//! that is emptied, is for a [`Director`] to say: a sendbox has a queue for each bundle on the way
+//! out, a link one in each direction.
+
+mod lateness;
+mod schedule;
+mod way;
+
+use forebay_dataplane::record::{HopCounters, KernelDrops};
+use forebay_dataplane::wait::{Waiter, precise_timers};
+use forebay_dataplane::{Frame, Netdev, Packet, Pool, Port, clock, port};
+use forebay_queue::TokenBucket;
+use forebay_units::Nanos;
+
+use self::lateness::Lateness;
+pub(crate) use self::way::{Counts, Way};
+
+use crate::Error;
+use crate::config::Ports;
+use crate::logs::Packets;
+use crate::policy::Queue;
+use crate::signals::Signals;
+use crate::ticks;
+
+/// A queue and what lets its packets out.
+pub(crate) type Shaped = TokenBucket<Queue>;
+
+/// Frames taken from a port at a time.
+const BATCH: usize = 256;
+/// Chunks beyond what the queues hold: the rings of both ports, and frames on their way.
+const SPARE_CHUNKS: u64 = 16_384;
+/// No more chunks than these are mapped: 4 GB of 2 kB each. Queues that could hold more find the
+/// pool empty when all are full at once; ports then stop receiving.
+const MAX_CHUNKS: u64 = 1 << 21;
+
+/// One of the two directions. As a number, it is that of the port that its frames come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Direction {
+    /// From the inside to the outside.
+    Outward,
+    /// From the outside to the inside.
+    Inward,
+}
+
+impl Direction {
+    pub(crate) const BOTH: [Self; 2] = [Self::Outward, Self::Inward];
+
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Outward => "outward",
+            Self::Inward => "inward",
+        }
+    }
+
+    fn entry(self) -> usize {
+        self as usize
+    }
+
+    fn exit(self) -> usize {
+        1 - self.entry()
+    }
+}
+
+/// Where a frame waits.
+pub(crate) struct Place {
+    /// The queue, as its direction numbers them.
+    pub(crate) queue: usize,
+    /// The frame as the queue sees it.
+    pub(crate) packet: Packet,
+}
+
+/// The chunks that frames need where queues hold at most `capacity` of them.
+pub(crate) fn chunks(capacity: u64) -> u32 {
+    (capacity + SPARE_CHUNKS).min(MAX_CHUNKS) as u32
+}
+
+/// Says what waits where, and is told what left.
+pub(crate) trait Director {
+    /// How often it wants to be called.
+    const TICK: Nanos;
+
+    /// Where `frame` waits, which came in at `now`; given back if it goes straight out.
+    fn place(
+        &self,
+        now: Nanos,
+        direction: Direction,
+        frame: Frame,
+        pool: &Pool,
+    ) -> Result<Place, Frame>;
+
+    /// A packet of `queue` is on its way out.
+    fn on_sent(&mut self, now: Nanos, direction: Direction, queue: usize, packet: &Packet);
+
+    /// Its tick, at which it may change the queues' rates.
+    fn on_tick(&mut self, now: Nanos, ways: &mut [Way; 2]) -> Result<(), Error>;
+
+    /// A socket of its own; nothing comes without one.
+    fn descriptor(&self) -> Option<std::os::fd::RawFd> {
+        None
+    }
+
+    /// Something came there.
+    fn on_readable(&mut self, _now: Nanos) {}
+}
+
+/// The wire and its queues.
+pub(crate) struct Forwarder {
+    /// Before the pool: ports give their chunks up before the memory goes.
+    ports: Vec<Box<dyn Port>>,
+    pool: Pool,
+    ways: [Way; 2],
+    busy_poll: bool,
+    packets: Packets,
+    kernel: KernelDrops,
+}
+
+impl Forwarder {
+    /// Opens the ports. `ways` are the queues of both directions, which hold at most `capacity`
+    /// packets.
+    pub(crate) fn open(
+        outside: Netdev,
+        ports: Ports,
+        ways: [Vec<Shaped>; 2],
+        capacity: u64,
+        packets: Packets,
+    ) -> Result<Self, Error> {
+        let Ports { inside, method, busy_poll } = ports;
+        let mtu = inside.mtu.max(outside.mtu);
+        let netdevs = [inside, outside];
+        let mut pool = Pool::new(chunks(capacity), mtu)?;
+        Ok(Self {
+            ports: port::open(&netdevs, method, &mut pool)?,
+            // What comes before there are ports was never ours to lose.
+            kernel: KernelDrops::from_now(&netdevs)?,
+            pool,
+            ways: ways.map(Way::new),
+            busy_poll,
+            packets,
+        })
+    }
+
+    /// Says on standard output that it forwards.
+    pub(crate) fn say_ready(&self) {
+        let describe = |direction: Direction| self.ports[direction.entry()].describe();
+        crate::say_ready(&serde_json::json!({
+            "event": "ready",
+            "inside": describe(Direction::Outward),
+            "outside": describe(Direction::Inward),
+        }));
+    }
+
+    /// Forwards until a signal comes.
+    pub(crate) fn run<D: Director>(
+        &mut self,
+        director: &mut D,
+        signals: &Signals,
+    ) -> Result<(), Error> {
+        precise_timers();
+        // Signals and the director's socket are the first two, and are asked only when there is
+        // something to be had: a system call on every turn would be a tenth of what a packet costs.
+        const SIGNALS: usize = 0;
+        const DIRECTOR: usize = 1;
+        let mut descriptors = vec![signals.descriptor()];
+        descriptors.extend(director.descriptor());
+        let has_socket = descriptors.len() > DIRECTOR;
+        let first_port = descriptors.len();
+        let mut port_of = Vec::new();
+        for (i, port) in self.ports.iter().enumerate() {
+            descriptors.extend(port.descriptors());
+            port_of.resize(descriptors.len() - first_port, i);
+        }
+        let mut waiter = Waiter::new(descriptors);
+        let mut batch = Vec::with_capacity(BATCH);
+        let mut due_tick = clock::now() + D::TICK;
+        while !(waiter.is_ready(SIGNALS) && signals.came()) {
+            let now = clock::now();
+            for direction in Direction::BOTH {
+                self.take_in(now, direction, director, &mut batch)?;
+            }
+            if has_socket && waiter.is_ready(DIRECTOR) {
+                director.on_readable(now);
+            }
+            if now >= due_tick {
+                director.on_tick(now, &mut self.ways)?;
+                due_tick = ticks::next(due_tick, D::TICK, now);
+            }
+            for direction in Direction::BOTH {
+                self.release(now, direction, director)?;
+            }
+            for direction in Direction::BOTH {
+                let out = self.ways[direction as usize].out_mut();
+                self.ports[direction.exit()].send(&mut self.pool, out);
+            }
+            for (k, &port) in port_of.iter().enumerate() {
+                // Data comes in for the direction that begins here, and what cannot be passed on yet
+                // must not wake us either; room is for the other.
+                let [begins, ends] = [&self.ways[port], &self.ways[1 - port]];
+                waiter.set(first_port + k, begins.has_room(), ends.is_pending());
+            }
+            let due = self.ways.iter_mut().filter_map(Way::next_event).min();
+            let until = due.unwrap_or(Nanos::MAX).min(due_tick);
+            waiter.wait_until(if self.busy_poll { Nanos::ZERO } else { until });
+        }
+        Ok(())
+    }
+
+    fn take_in<D: Director>(
+        &mut self,
+        now: Nanos,
+        direction: Direction,
+        director: &D,
+        batch: &mut Vec<Frame>,
+    ) -> Result<(), Error> {
+        let way = &mut self.ways[direction as usize];
+        if !way.has_room() {
+            return Ok(());
+        }
+        self.ports[direction.entry()].receive(&mut self.pool, batch, BATCH);
+        for frame in batch.drain(..) {
+            match director.place(now, direction, frame, &self.pool) {
+                Err(frame) => way.pass(frame),
+                Ok(place) => way.enqueue(now, place, &mut self.pool, &mut self.packets)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Lets out what the shapers allow by now.
+    fn release<D: Director>(
+        &mut self,
+        now: Nanos,
+        direction: Direction,
+        director: &mut D,
+    ) -> Result<(), Error> {
+        let way = &mut self.ways[direction as usize];
+        let mut sent = |queue: usize, packet: &Packet| {
+            director.on_sent(now, direction, queue, packet);
+        };
+        way.release(now, &mut self.pool, &mut self.packets, &mut sent)
+    }
+
+    /// What a direction has.
+    pub(crate) fn ways_mut(&mut self) -> &mut [Way; 2] {
+        &mut self.ways
+    }
+
+    /// Ends the log of packets; the account of all packets, in which this hop is called `hop`.
+    pub(crate) fn finish(mut self, hop: &str) -> Result<HopCounters, Error> {
+        let mut late = Lateness::default();
+        self.ways.iter().for_each(|way| late.add(&way.lateness()));
+        let sum = |of: fn(&Way) -> u64| self.ways.iter().map(of).sum::<u64>();
+        let counters = HopCounters {
+            policy_drops: sum(|w| w.counts().dropped),
+            marked: Some(sum(|w| w.counts().marked)),
+            queued: sum(Way::queued),
+            late: late.figures(),
+            ..HopCounters::new(hop, &mut self.ports, &self.kernel)
+        };
+        tracing::info!("{counters:?}");
+        self.packets.finish()?;
+        Ok(counters)
+    }
+}

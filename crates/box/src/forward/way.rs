@@ -1,0 +1,220 @@
+//! One direction: its queues, and what is about to leave.
+
+use std::collections::VecDeque;
+
+use forebay_dataplane::packet_log::{Fate, Record};
+use forebay_dataplane::record::Late;
+use forebay_dataplane::{Frame, Packet, Pool};
+use forebay_queue::{DropReason, Packet as _, Qdisc};
+use forebay_units::{Bytes, Nanos, Rate};
+
+use super::schedule::Schedule;
+use super::{Lateness, Place, Shaped};
+use crate::Error;
+use crate::logs::Packets;
+
+/// Frames that wait for a port that has no room. While so many wait, none are taken in for it, so
+/// that what must be dropped is dropped by a queueing policy or counted by the kernel.
+const PENDING: usize = 1024;
+
+/// What went through the queues of a direction, since the beginning.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Counts {
+    /// Packets that left.
+    pub(crate) sent: u64,
+    /// Their bytes, as the shaper counts them.
+    pub(crate) bytes: Bytes,
+    /// Packets that left with a mark they came without.
+    pub(crate) marked: u64,
+    /// Packets that a policy dropped.
+    pub(crate) dropped: u64,
+}
+
+impl Counts {
+    /// What came to what was there at `earlier`.
+    pub(crate) fn since(&self, earlier: &Self) -> Self {
+        Self {
+            sent: self.sent - earlier.sent,
+            bytes: self.bytes - earlier.bytes,
+            marked: self.marked - earlier.marked,
+            dropped: self.dropped - earlier.dropped,
+        }
+    }
+}
+
+pub(crate) struct Way {
+    queues: Vec<Shaped>,
+    schedule: Schedule,
+    /// Frames on their way out.
+    out: VecDeque<Frame>,
+    counts: Counts,
+    /// By how much packets left later than they could, since this was last asked and before.
+    late: Lateness,
+    late_before: Lateness,
+}
+
+impl Way {
+    pub(super) fn new(queues: Vec<Shaped>) -> Self {
+        Self {
+            schedule: Schedule::new(queues.len()),
+            queues,
+            out: VecDeque::with_capacity(2 * PENDING),
+            counts: Counts::default(),
+            late: Lateness::default(),
+            late_before: Lateness::default(),
+        }
+    }
+
+    /// Whether frames may be taken in for it.
+    pub(super) fn has_room(&self) -> bool {
+        self.out.len() < PENDING
+    }
+
+    /// Whether frames wait for the port.
+    pub(super) fn is_pending(&self) -> bool {
+        !self.out.is_empty()
+    }
+
+    pub(super) fn out_mut(&mut self) -> &mut VecDeque<Frame> {
+        &mut self.out
+    }
+
+    /// A frame that waits in no queue.
+    pub(super) fn pass(&mut self, frame: Frame) {
+        self.out.push_back(frame);
+    }
+
+    pub(super) fn enqueue(
+        &mut self,
+        now: Nanos,
+        place: Place,
+        pool: &mut Pool,
+        log: &mut Packets,
+    ) -> Result<(), Error> {
+        let queue = &mut self.queues[place.queue];
+        let mut drops = Dropped::new(now, pool, log);
+        queue.enqueue(now, place.packet, &mut |p, r| drops.take(p, r));
+        self.counts.dropped += drops.finish()?;
+        self.schedule.set(place.queue, queue.next_event(now));
+        Ok(())
+    }
+
+    /// Puts what may leave by `now` on its way out, and tells of it.
+    pub(super) fn release(
+        &mut self,
+        now: Nanos,
+        pool: &mut Pool,
+        log: &mut Packets,
+        sent: &mut impl FnMut(usize, &Packet),
+    ) -> Result<(), Error> {
+        while self.has_room()
+            && let Some((due, index)) = self.schedule.pop(now)
+        {
+            // One that was due in this very turn was not held.
+            if now > due {
+                self.late.record(now - due);
+            }
+            let queue = &mut self.queues[index];
+            let mut drops = Dropped::new(now, pool, log);
+            let packet = queue.dequeue(now, &mut |p, r| drops.take(p, r));
+            self.counts.dropped += drops.finish()?;
+            if let Some(packet) = packet {
+                sent(index, &packet);
+                self.counts.sent += 1;
+                self.counts.bytes += packet.len();
+                self.counts.marked += u64::from(packet.is_marked());
+                log.push(&record(now, &packet, Fate::Sent))?;
+                self.out.push_back(packet.into_frame(pool));
+            }
+            self.schedule.set(index, queue.next_event(now));
+        }
+        Ok(())
+    }
+
+    /// When a queue may let a packet out, if the port has room for it.
+    pub(super) fn next_event(&mut self) -> Option<Nanos> {
+        let room = self.has_room();
+        self.schedule.next().filter(|_| room)
+    }
+
+    /// Lets queue number `index` out at `rate` from now on, `None` being no limit.
+    pub(crate) fn set_rate(&mut self, now: Nanos, index: usize, rate: Option<Rate>) {
+        let queue = &mut self.queues[index];
+        queue.set_rate(now, rate);
+        self.schedule.set(index, queue.next_event(now));
+    }
+
+    /// Its queues, as they are numbered.
+    pub(crate) fn queues(&self) -> &[Shaped] {
+        &self.queues
+    }
+
+    pub(crate) fn queues_mut(&mut self) -> &mut [Shaped] {
+        &mut self.queues
+    }
+
+    pub(crate) fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    /// By how much packets left later than they could, since this was last asked.
+    pub(crate) fn take_late(&mut self) -> Option<Late> {
+        let late = std::mem::take(&mut self.late);
+        self.late_before.add(&late);
+        late.figures()
+    }
+
+    /// The same since the beginning.
+    pub(crate) fn lateness(&self) -> Lateness {
+        let mut all = self.late_before.clone();
+        all.add(&self.late);
+        all
+    }
+
+    /// Packets that are inside.
+    pub(super) fn queued(&self) -> u64 {
+        let waiting: u64 = self.queues.iter().map(|q| q.backlog().packets).sum();
+        waiting + self.out.len() as u64
+    }
+}
+
+/// Takes back the packets that a queue drops.
+struct Dropped<'a> {
+    now: Nanos,
+    pool: &'a mut Pool,
+    log: &'a mut Packets,
+    count: u64,
+    written: Result<(), Error>,
+}
+
+impl<'a> Dropped<'a> {
+    fn new(now: Nanos, pool: &'a mut Pool, log: &'a mut Packets) -> Self {
+        Self { now, pool, log, count: 0, written: Ok(()) }
+    }
+
+    fn take(&mut self, packet: Packet, reason: DropReason) {
+        tracing::trace!("dropped: {reason}");
+        self.count += 1;
+        if self.written.is_ok() {
+            self.written = self.log.push(&record(self.now, &packet, Fate::Dropped));
+        }
+        let frame = packet.into_frame(self.pool);
+        self.pool.release(frame);
+    }
+
+    /// How many there were, once all are logged.
+    fn finish(self) -> Result<u64, Error> {
+        self.written.map(|()| self.count)
+    }
+}
+
+fn record(now: Nanos, packet: &Packet, fate: Fate) -> Record {
+    Record {
+        time: now,
+        sojourn: now.saturating_sub(packet.arrived),
+        len: packet.len(),
+        source: packet.source,
+        fate,
+        l4s: packet.is_l4s(),
+    }
+}

@@ -1,0 +1,124 @@
+//! A link: a wire between two interfaces with a queue in each direction whose rate is known, so that
+//! nothing waits in the devices that follow, whose queues nobody controls.
+//!
+//! It needs no other box and talks to nobody. DualPI2 is what it is for (RFC 9332); it takes any policy.
+
+mod statistics;
+
+use std::path::PathBuf;
+
+use forebay_dataplane::{Frame, Packet, Pool, clock};
+use forebay_queue::{TokenBucket, token_bucket};
+use forebay_units::{Bytes, Nanos};
+use forebay_wire::{Frame as Parsed, Headers};
+
+use self::statistics::Statistics;
+use crate::Error;
+use crate::classes::Classes;
+use crate::config::{Framing, LinkConfig, WayConfig};
+use crate::forward::{Direction, Director, Forwarder, Place, Shaped, Way};
+use crate::logs::{Lines, Packets, at};
+use crate::policy::{self, Queue};
+use crate::random;
+use crate::signals::Signals;
+
+/// Lines of statistics: about a kilobyte each; two months of both directions.
+const MAX_LINES: u64 = 10_000_000;
+/// An Ethernet header, which every frame has.
+const ETHERNET: u64 = 14;
+
+/// Files to write.
+#[derive(Clone, Debug, Default)]
+pub struct LogPaths {
+    /// Every packet through a queue (see [`forebay_dataplane::packet_log`]); its source is 0 if it goes
+    /// outward, else 1.
+    pub packets: Option<PathBuf>,
+    /// What each direction's queue did in every second and, at the end, altogether, a line of JSON each.
+    pub statistics: Option<PathBuf>,
+    /// The account of all packets, at the end.
+    pub counters: Option<PathBuf>,
+}
+
+/// Runs a link until SIGTERM or SIGINT.
+///
+/// When it forwards it says so on standard output as a line of JSON.
+///
+/// # Errors
+/// If it cannot be set up, in which case everything is as it was; or if a log cannot be written.
+pub fn run(config: LinkConfig, paths: &LogPaths) -> Result<(), Error> {
+    let signals = Signals::block().map_err(Error::Signals)?;
+    let LinkConfig { outside, ports, outward, inward, framing } = config;
+    let configs = [(Direction::Outward, outward), (Direction::Inward, inward)];
+    let shaped = configs.iter().filter_map(|(_, way)| way.as_ref());
+    let capacity = shaped.map(|way| policy::capacity(&way.policy)).sum();
+    let classes = configs.each_ref().map(|(_, w)| w.as_ref().map(|w| Classes::of(&w.policy)));
+    let [outward, inward] = configs.map(|(direction, way)| queues(direction, way));
+    let ways = [outward?, inward?];
+    let packets = Packets::create(paths.packets.as_deref())?;
+    let log = Lines::create(paths.statistics.as_deref(), MAX_LINES)?;
+    let statistics = Statistics::new(log, clock::now());
+    let mut link = Link { classes, framing, statistics };
+    let mut forwarder = Forwarder::open(outside, ports, ways, capacity, packets)?;
+    forwarder.say_ready();
+    forwarder.run(&mut link, &signals)?;
+    link.statistics.finish(clock::now(), forwarder.ways_mut())?;
+    let counters = forwarder.finish("link")?;
+    if let Some(path) = &paths.counters {
+        counters.write(path).map_err(at(path))?;
+    }
+    Ok(())
+}
+
+/// The queue of a direction; none where nothing is shaped.
+fn queues(direction: Direction, way: Option<WayConfig>) -> Result<Vec<Shaped>, Error> {
+    let Some(WayConfig { rate, policy }) = way else { return Ok(Vec::new()) };
+    let queue = Queue::build(direction.name(), &policy, random::number())?;
+    let config = token_bucket::Config { rate: Some(rate), ..Default::default() };
+    Ok(vec![TokenBucket::new(config, queue)])
+}
+
+struct Link {
+    /// Of each direction's policy; `None` where nothing is shaped.
+    classes: [Option<Classes>; 2],
+    framing: Option<Framing>,
+    statistics: Statistics,
+}
+
+impl Director for Link {
+    /// How often the statistics are written down.
+    const TICK: Nanos = Nanos::from_secs(1);
+
+    /// Everything waits, whatever it is: it all takes the link's time.
+    fn place(
+        &self,
+        now: Nanos,
+        direction: Direction,
+        frame: Frame,
+        pool: &Pool,
+    ) -> Result<Place, Frame> {
+        let Some(classes) = &self.classes[direction as usize] else { return Err(frame) };
+        let headers = match Parsed::parse(pool.bytes(&frame)) {
+            Ok(Parsed::Ip(headers)) => Some(headers),
+            _ => None,
+        };
+        let len = wire_length(self.framing, frame.len() as u64, headers.as_ref());
+        let class = headers.as_ref().map_or(classes.rest(), |h| classes.find(h));
+        let mut packet = Packet::new(frame, headers.as_ref(), now).in_class(class).of_length(len);
+        packet.source = direction as u8;
+        Ok(Place { queue: 0, packet })
+    }
+
+    fn on_sent(&mut self, _: Nanos, _: Direction, _: usize, _: &Packet) {}
+
+    fn on_tick(&mut self, now: Nanos, ways: &mut [Way; 2]) -> Result<(), Error> {
+        self.statistics.end_interval(now, ways)
+    }
+}
+
+/// What the link carries for a frame. As with Linux's cake, the overhead is all that there is around
+/// the packet of the network layer, so the frame's own headers are taken off first.
+fn wire_length(framing: Option<Framing>, frame: u64, headers: Option<&Headers>) -> Bytes {
+    let Some(framing) = framing else { return Bytes(frame) };
+    let own = headers.map_or(ETHERNET, |h| h.network_offset as u64);
+    framing.length(Bytes(frame.saturating_sub(own)))
+}

@@ -1,0 +1,91 @@
+//! From a policy in the configuration to the queue that a box keeps.
+
+use forebay_dataplane::Packet;
+use forebay_queue::{Backlog, DropSink, DualPi2, Qdisc, StrictPriority};
+use forebay_units::Nanos;
+
+use crate::Error;
+use crate::config::{Discipline, Policy, PolicyKind};
+
+/// The queue of a bundle, or of one direction of a link.
+pub(crate) enum Queue {
+    /// Known by its type, for its statistics.
+    DualPi2(Box<DualPi2<Packet>>),
+    /// Any other.
+    Other(Box<dyn Qdisc<Packet>>),
+}
+
+impl Queue {
+    /// Builds what `policy` of `of` says; `seed` is for hashes and coins.
+    pub(crate) fn build(of: &str, policy: &Policy, seed: u64) -> Result<Self, Error> {
+        let refused = |source| Error::Policy { of: of.to_owned(), source };
+        let own = |discipline: &Discipline| {
+            discipline.own().cloned().map_err(|source| Error::NotOwn { of: of.to_owned(), source })
+        };
+        let kind = own(&policy.kind)?;
+        if let Some(dualpi2) = kind.build_dualpi2(seed) {
+            return Ok(Self::DualPi2(Box::new(dualpi2.map_err(refused)?)));
+        }
+        if kind != PolicyKind::Strict {
+            return kind.build(seed).map(Self::Other).map_err(refused);
+        }
+        let classes = policy.classes.iter();
+        let classes = classes.map(|c| own(&c.policy)?.build(seed).map_err(refused));
+        let classes: Vec<Box<dyn Qdisc<Packet>>> = classes.collect::<Result<_, _>>()?;
+        Ok(Self::Other(Box::new(StrictPriority::new(classes).map_err(refused)?)))
+    }
+
+    fn qdisc(&self) -> &dyn Qdisc<Packet> {
+        match self {
+            Self::DualPi2(qdisc) => &**qdisc,
+            Self::Other(qdisc) => &**qdisc,
+        }
+    }
+
+    fn qdisc_mut(&mut self) -> &mut dyn Qdisc<Packet> {
+        match self {
+            Self::DualPi2(qdisc) => &mut **qdisc,
+            Self::Other(qdisc) => &mut **qdisc,
+        }
+    }
+}
+
+impl Qdisc<Packet> for Queue {
+    fn enqueue(&mut self, now: Nanos, packet: Packet, drops: &mut dyn DropSink<Packet>) {
+        self.qdisc_mut().enqueue(now, packet, drops);
+    }
+
+    fn dequeue(&mut self, now: Nanos, drops: &mut dyn DropSink<Packet>) -> Option<Packet> {
+        self.qdisc_mut().dequeue(now, drops)
+    }
+
+    fn peek(&self) -> Option<&Packet> {
+        self.qdisc().peek()
+    }
+
+    fn backlog(&self) -> Backlog {
+        self.qdisc().backlog()
+    }
+
+    fn probe(&self, now: Nanos, packet: &Packet) -> bool {
+        self.qdisc().probe(now, packet)
+    }
+
+    fn next_event(&self, now: Nanos) -> Option<Nanos> {
+        self.qdisc().next_event(now)
+    }
+
+    fn prefetch(&self, packet: &Packet) {
+        self.qdisc().prefetch(packet);
+    }
+}
+
+/// How many packets a queue of this policy can hold.
+pub(crate) fn capacity(policy: &Policy) -> u64 {
+    let classes = policy.classes.iter().map(|c| &c.policy);
+    let own = std::iter::once(&policy.kind).chain(classes).filter_map(|d| d.own().ok());
+    own.map(PolicyKind::capacity).sum()
+}
+
+#[cfg(test)]
+mod tests;

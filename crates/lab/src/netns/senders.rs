@@ -1,0 +1,55 @@
+//! What the hosts of a run need that sends L4S traffic.
+
+use std::io;
+
+use forebay_dataplane::senders::{Dctcp, send_ect1};
+use forebay_dataplane::{Error, Netdev};
+
+use crate::engine::{EngineError, Job};
+use crate::scenario::{Congestion, Traffic, TrafficKind, Transport};
+use crate::traffic::Tcp;
+
+/// Congestion controls that are there while this is.
+pub(super) struct Senders {
+    dctcp: Option<Dctcp>,
+}
+
+impl Senders {
+    /// Registers what `job` asks for and the kernel has not, under a name with `id` in it.
+    pub(super) fn register(job: &Job<'_>, id: &str) -> Result<Self, EngineError> {
+        let mut controls = job.scenario.traffic.iter().filter_map(congestion);
+        let dctcp = controls.any(|c| c == Congestion::Dctcp);
+        let dctcp = dctcp.then(|| Dctcp::register(id)).transpose();
+        Ok(Self { dctcp: dctcp.map_err(refused("DCTCP"))? })
+    }
+
+    /// What the sockets of `traffic` have, whose congestion control is this.
+    pub(super) fn tcp(&self, traffic: &Traffic, congestion: Congestion) -> Tcp {
+        let name = match (&self.dctcp, congestion) {
+            (Some(dctcp), Congestion::Dctcp) => dctcp.name(),
+            _ => congestion.name(),
+        };
+        Tcp { congestion: name.to_owned(), l4s: traffic.is_l4s() }
+    }
+}
+
+/// Has the packets of `job`'s L4S traffic say so when they leave through `device` of this namespace.
+pub(super) fn prepare(job: &Job<'_>, device: &str) -> io::Result<()> {
+    if !job.scenario.traffic.iter().any(Traffic::is_l4s) {
+        return Ok(());
+    }
+    Netdev::find(device).and_then(|netdev| send_ect1(&netdev)).map_err(io::Error::other)
+}
+
+/// The congestion control of TCP traffic.
+fn congestion(traffic: &Traffic) -> Option<Congestion> {
+    match &traffic.kind {
+        TrafficKind::Requests { congestion, .. }
+        | TrafficKind::Bulk { transport: Transport::Tcp(congestion), .. } => Some(*congestion),
+        _ => None,
+    }
+}
+
+fn refused(what: &str) -> impl FnOnce(Error) -> EngineError + '_ {
+    move |e| EngineError::Unfit(format!("no {what} here: {e}"))
+}
