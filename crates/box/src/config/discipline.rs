@@ -92,6 +92,7 @@ impl Offer {
 
 #[cfg(test)]
 mod tests {
+    use forebay_dataplane::Profile;
     use forebay_units::{Bytes, Nanos};
 
     use super::*;
@@ -116,12 +117,20 @@ mod tests {
             of(PolicyKind::Pie { limit, target: ms(9), ecn: true }),
             "pie limit 77 packets target 9.000 ms ecn"
         );
+        let profile = Profile::Rfc9332;
+        assert_eq!(
+            Discipline::Own(PolicyKind::DualPi2 { profile, limit, target: ms(9) }).in_kernel(),
+            Some(tc::Discipline::DualPi2 { limit: Some(77), target: ms(9) })
+        );
         assert_eq!(Discipline::Own(PolicyKind::Strict).in_kernel(), None);
     }
 
     #[test]
     fn what_a_kernel_has_or_has_a_stand_in_for_is_offered() {
-        let dualpi2 = Discipline::Kernel(tc::Discipline::DualPi2 { limit: None, target: None });
+        let profile = Profile::Rfc9332;
+        let dualpi2: Discipline = PolicyKind::DualPi2 { profile, limit: None, target: None }.into();
+        let fq_pie =
+            Discipline::Kernel(tc::Discipline::FqPie { limit: None, target: None, ecn: true });
         let sfq = Discipline::Own(PolicyKind::Sfq { limit: None, perturb: None });
         let here = Offer::Kernel(Some(Features::of(&["htb", "pfifo"])));
         assert_eq!(here.lacks(&sfq), None);
@@ -131,7 +140,8 @@ mod tests {
         let there = Offer::Kernel(Some(Features::of(&["htb", "dualpi2"])));
         assert_eq!(there.lacks(&dualpi2), None);
         assert_eq!(Offer::Kernel(None).lacks(&dualpi2), None, "not known");
-        assert!(Offer::Own.lacks(&dualpi2).unwrap().contains("`dataplane = \"kernel\"`"));
+        assert!(Offer::Own.lacks(&fq_pie).unwrap().contains("`dataplane = \"kernel\"`"));
+        assert_eq!(Offer::Own.lacks(&dualpi2), None);
         assert_eq!(Offer::Own.lacks(&sfq), None);
     }
 }

@@ -160,6 +160,11 @@ impl PolicyTable {
         if let Some((span, name, message)) = wrong {
             return Err(source.error_at(span, format!("{key}.{name}"), message));
         }
+        if let (Some(profile), Offer::Kernel(_)) = (&self.profile, offer) {
+            let message =
+                "this goes with `dataplane = \"user\"`: the kernel's has one set of parameters";
+            return Err(source.error_at(profile.span(), format!("{key}.profile"), message));
+        }
         let span = self.kind.span();
         let discipline = self.discipline();
         match offer.lacks(&discipline) {

@@ -151,13 +151,15 @@ fn policies_of_the_kernel_s_are_read_where_it_has_them() {
             "kind = \"fq_pie\", limit = \"15140 B\", target = \"20 ms\", ecn = false",
             Kernel::FqPie { limit: Some(10), target: ms(20), ecn: false },
         ),
-        ("kind = \"dualpi2\"", Kernel::DualPi2 { limit: None, target: None }),
-        (
-            "kind = \"dualpi2\", limit = \"9 packets\", target = \"20 ms\"",
-            Kernel::DualPi2 { limit: Some(9), target: ms(20) },
-        ),
     ];
     let has = |kinds: &[&'static str]| Offer::Kernel(Some(Features::of(kinds)));
+    let paper = format!("{BUNDLE}policy = {{ kind = \"dualpi2\", profile = \"paper\" }}\n");
+    assert!(bundles(&dir, &paper).is_ok());
+    assert_eq!(
+        bundles_of(&dir, &paper, &has(&["htb", "dualpi2"])).unwrap_err(),
+        "x.toml:7: bundle.policy.profile: this goes with `dataplane = \"user\"`: the kernel's has one set \
+         of parameters"
+    );
     for (table, kernel) in cases {
         let text = format!("{BUNDLE}policy = {{ {table} }}\n");
         for offer in [has(&["htb", kernel.kind()]), Offer::Kernel(None)] {
