@@ -126,9 +126,9 @@ fn what_cannot_be_tried_is_refused_by_line_and_key() {
         ),
         ("at = \"p50\"", "at = \"p50\", mode = \"open\"", "10: figure.of: `mode` goes with"),
         (
-            "at = \"p50\"",
-            "at = \"p50\", traffic = \"flow\"",
-            "10: figure.of: this measure is not told by",
+            "measure = \"goodput\", cells",
+            "measure = \"rtt_error\", at = \"p50\", traffic = \"flow\", cells",
+            "15: figure.of: this measure is not told by",
         ),
         (
             "measure = \"goodput\", cells",
