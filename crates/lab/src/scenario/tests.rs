@@ -293,7 +293,7 @@ fn mixes_round_trips_and_ecn_fields_that_cannot_be() {
             "[1]]",
             "8: grid.mix: must have one for each \"bulk\" traffic, of which there are 2",
         ),
-        ("[\"5 ms\", \"100 ms\"]]", "[\"5 ms\", \"1 ms\"]]", "9: traffic.rtt: must be 5ms"),
+        ("[\"5 ms\", \"100 ms\"]]", "[\"5 ms\", \"1 ms\"]]", "9: traffic.rtt: must be 5.000 ms"),
         ("ecn = \"ect0\"", "ecn = \"ect1\"", "23: traffic.ecn: not with congestion = \"cubic\""),
         (
             "\"dctcp_exact\"",
@@ -624,7 +624,7 @@ fn what_cannot_be_run_is_refused() {
             bulk,
             "kind = \"bulk\"\nload = \"1 Mbit/s\"",
             "x.toml:10: traffic.load: not a key of \"bulk\" traffic, which has: flows, transport, \
-             congestion, window",
+             congestion, window, ecn, rtt",
         ),
         (bulk, "kind = \"bulk\"\nflows = 0", "x.toml:10: traffic.flows: must be 1 to 1000"),
         (
