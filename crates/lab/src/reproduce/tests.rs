@@ -153,7 +153,11 @@ fn what_cannot_be_tried_is_refused_by_line_and_key() {
             "19: picture: the scenario's grid has no axis \"flows\"",
         ),
         ("axis = \"rtt\"\n", "", "19: picture: a sweep needs `axis` and `measure`"),
-        ("kind = \"sweep\"", "kind = \"timeline\"", "19: picture: `axis` and `measure` go with"),
+        (
+            "kind = \"sweep\"",
+            "kind = \"timeline\"",
+            "19: picture: `axis`, `by`, `lines` and `measure` go with",
+        ),
         (
             "\nmeasure = \"goodput\"",
             "\nmeasure = \"worse_for\"",
