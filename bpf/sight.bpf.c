@@ -5,7 +5,7 @@
 #include <linux/pkt_cls.h>
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_core_read.h>
-#include "skb.h"
+#include "note.h"
 
 // As in crates/dataplane/src/kernel/mod.rs.
 #define MAX_BUNDLES 16384
@@ -101,6 +101,27 @@ static __always_inline int is_ours(struct net_device *dev)
 	return 1;
 }
 
+// Counts a packet that the classifier has left a note about, and reports it if it is a boundary.
+static __always_inline void count_noted(const struct fb_note *note, struct offered *offered)
+{
+	struct sample s = { .bundle = note->what >> 16, .fingerprint = note->fingerprint };
+	struct counts *c = bpf_map_lookup_elem(&counts, &s.bundle);
+	__u32 *epoch = bpf_map_lookup_elem(&epochs, &s.bundle);
+
+	if (!c || !epoch)
+		return;
+	offered->bundle = s.bundle;
+	offered->bytes = note->what & 0xffff;
+	offered->packets = 1;
+	s.bytes = __sync_fetch_and_add(&c->bytes, offered->bytes) + offered->bytes;
+	s.packets = __sync_fetch_and_add(&c->packets, 1) + 1;
+	s.epoch = *epoch;
+	if (!is_boundary(s.fingerprint, s.epoch))
+		return;
+	s.time = bpf_ktime_get_ns();
+	report(&s);
+}
+
 // net_dev_start_xmit(skb, dev): after the qdisc, after software segmentation where the device does
 // none, and just before the driver.
 SEC("raw_tp/net_dev_start_xmit")
@@ -108,15 +129,23 @@ int fb_sight(struct bpf_raw_tracepoint_args *ctx)
 {
 	void *packet = (void *)ctx->args[0];
 	__u32 zero = 0, *bundle;
+	struct fb_note note;
 	struct sk_buff *skb;
 
 	if (!is_ours((void *)ctx->args[1]))
 		return 0;
-	struct look *look = bpf_map_lookup_elem(&looks, &zero);
 	struct offered *offered = bpf_map_lookup_elem(&offers, &zero);
-	if (!look || !offered || !(skb = fb_look_copy(look, packet)))
+	if (!offered)
 		return 0;
+	offered->skb = packet;
+	if (fb_note_read(packet, &note)) {
+		count_noted(&note, offered);
+		return 0;
+	}
 	offered->skb = 0;
+	struct look *look = bpf_map_lookup_elem(&looks, &zero);
+	if (!look || !(skb = fb_look_copy(look, packet)))
+		return 0;
 	__u32 len = skb->len, captured = len - skb->data_len;
 	if (captured > FB_WINDOW)
 		captured = FB_WINDOW;
@@ -207,14 +236,22 @@ int fb_classify(struct __sk_buff *ctx)
 {
 	void *data = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
 	struct fb_headers h;
-	__u32 *bundle;
+	__u32 *bundle, fingerprint;
 
+	fb_note_clear(ctx);
 	if (!fb_parse(data, end, &h) || !(bundle = longest(&bundles, h.dst)))
 		return TC_ACT_UNSPEC;
 	if (*bundle >= MAX_BUNDLES)
 		return TC_ACT_UNSPEC;
 	ctx->tc_classid = *bundle + 1;
 	ctx->cb[0] = class_of(*bundle, &h);
+	// A super-packet may be packets by then; each has a fingerprint of its own.
+	if (!ctx->gso_size && fb_fingerprint(data, end, &h, &fingerprint)) {
+		__u32 tag = ctx->vlan_present ? 4 : 0;
+
+		fb_note_write(ctx, *bundle, fb_packet_len(&h, ctx->len) + tag, fingerprint);
+		return TC_ACT_OK;
+	}
 	// A tracepoint sees only what is in the packet's first piece. That holds all headers, and
 	// where the fingerprint is of payload, it has to hold that, too.
 	__u32 need = (__u32)h.transport_offset + 8 + FB_OTHER_PAYLOAD, len = ctx->len;

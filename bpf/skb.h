@@ -20,6 +20,7 @@ struct sk_buff {
 	__u8 encapsulation : 1;
 	unsigned int end; // 64-bit kernels have offsets here, not pointers
 	unsigned char *head, *data;
+	char cb[48];
 } FB_KERNEL_TYPE;
 
 // Before Linux 6.2 it is a bit that says whether a tag is beside the packet.
@@ -50,6 +51,7 @@ const volatile struct settings {
 	__u32 gso_fixed_id;
 	// The device to look at. Its index means something only within its network namespace.
 	__u32 device, namespace;
+	__u32 salt; // of notes, see note.h
 } settings = { .gso_fixed_id = 1 << 3 };
 
 // A packet while it is looked at. Too large for BPF's stack: each CPU has one.

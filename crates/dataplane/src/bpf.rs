@@ -12,6 +12,7 @@ use libbpf_rs::{
     Map, MapCore, MapFlags, Object, ObjectBuilder, OpenObject, PrintLevel, ProgramMut, XdpFlags,
 };
 
+use crate::clock;
 use crate::error::Error;
 use crate::netdev::Netdev;
 
@@ -80,6 +81,8 @@ pub(crate) struct Settings {
     pub(crate) gso_fixed_id: u32,
     /// The index of the device to look at, and the inode of its network namespace.
     pub(crate) device: (u32, u32),
+    /// Another number in every load, by which the programs know their own notes in packets.
+    pub(crate) salt: u32,
 }
 
 impl Settings {
@@ -87,12 +90,13 @@ impl Settings {
     pub(crate) fn of_this_kernel() -> Self {
         // Its place until Linux 6.17, for kernels that do not tell.
         let gso_fixed_id = kernel_enum("SKB_GSO_TCP_FIXEDID").unwrap_or(1 << 3);
-        Self { gso_fixed_id, device: (0, 0) }
+        Self { gso_fixed_id, device: (0, 0), salt: clock::now().0 as u32 }
     }
 
     /// Writes them into an object that is about to be loaded.
     pub(crate) fn write(self, open: &mut OpenObject) -> Result<(), libbpf_rs::Error> {
-        let words = [self.gso_fixed_id, self.device.0, self.device.1].map(u32::to_ne_bytes);
+        let words = [self.gso_fixed_id, self.device.0, self.device.1, self.salt];
+        let words = words.map(u32::to_ne_bytes);
         let is_settings = |name: &OsStr| name.as_bytes().ends_with(b".rodata");
         match open.maps_mut().find(|m| is_settings(m.name())) {
             Some(mut map) => map.set_initial_value(words.as_flattened()),

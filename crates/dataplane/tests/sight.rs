@@ -35,6 +35,16 @@ impl Seen {
 
 /// Everything that is seen of some traffic: as it leaves, and as it arrives by XDP and at tc.
 fn observe(sites: &Sites, hooks: &[Hook], traffic: impl FnOnce(&Sites)) -> (Seen, Vec<Seen>) {
+    observe_below(sites, false, hooks, traffic)
+}
+
+/// The same, below queues whose classifier leaves notes in packets if it is to.
+fn observe_below(
+    sites: &Sites,
+    noted: bool,
+    hooks: &[Hook],
+    traffic: impl FnOnce(&Sites),
+) -> (Seen, Vec<Seen>) {
     let rule = BundleRule { sources: prefixes(&FROM), destinations: prefixes(&TO), epoch: 1 };
     // Attached in the device's namespace, read from anywhere.
     let home = std::fs::File::open("/proc/thread-self/ns/net").unwrap();
@@ -42,6 +52,13 @@ fn observe(sites: &Sites, hooks: &[Hook], traffic: impl FnOnce(&Sites)) -> (Seen
     let mut sight = Sight::attach(&Netdev::find("eth0").unwrap()).unwrap();
     sight.set_bundles(&[vec![], prefixes(&TO)]).unwrap();
     sight.set_epoch(1, 1).unwrap();
+    if noted {
+        let a = &sites.from.0;
+        run(&format!("tc -n {a} qdisc add dev eth0 root handle fb0: htb"));
+        let shape = "rate 32gbit burst 10mb cburst 10mb quantum 3028";
+        run(&format!("tc -n {a} class add dev eth0 parent fb0: classid fb0:2 htb {shape}"));
+        filter(sites, &sight);
+    }
     namespace::enter(&sites.to.0);
     let netdev = Netdev::find("eth0").unwrap();
     let mut samplers: Vec<_> = hooks
@@ -86,14 +103,14 @@ fn what_leaves_is_what_arrives_with_tso_on_and_off() {
     if !needs_root() {
         return;
     }
-    for tso in ["on", "off"] {
+    for (tso, noted) in [("on", false), ("off", false), ("on", true), ("off", true)] {
         let sites = Sites::new();
         let (a, b) = (&sites.from.0, &sites.to.0);
         run(&format!("ip netns exec {a} ethtool -K eth0 tso {tso} tx-udp-segmentation {tso}"));
         // Between the driver, where XDP is, and tc, GRO merges what it can.
         run(&format!("ip netns exec {b} ethtool -K eth0 gro on"));
         let before = sites.sent(a, "eth0");
-        let (left, arrived) = observe(&sites, &[Hook::Xdp, Hook::Tc], everything);
+        let (left, arrived) = observe_below(&sites, noted, &[Hook::Xdp, Hook::Tc], everything);
         let frames = sites.sent(a, "eth0") - before;
         let [xdp, tc] = &arrived[..] else { panic!("both were asked") };
 
@@ -290,6 +307,14 @@ impl Drop for Pinned {
     }
 }
 
+/// Puts the classifier on the queues of the sending site.
+fn filter(sites: &Sites, sight: &Sight) {
+    let pinned = Pinned::new(&sight.classifier().unwrap());
+    let program = format!("object-pinned {} classid fb0:", pinned.path());
+    let filter = "filter add dev eth0 parent fb0: protocol all bpf da";
+    run(&format!("tc -n {} {filter} {program}", sites.from.0));
+}
+
 /// Waits until as many packets of a bundle have left: queues let go of them at a rate.
 fn leave(sight: &Sight, bundle: usize, packets: u64) {
     sites::until(|| sight.counts(bundle).unwrap().packets >= packets);
@@ -329,9 +354,7 @@ fn the_classifier_finds_a_bundles_class_and_brings_payload_into_sight() {
         seen
     };
     assert_eq!(datagrams(&mut sight, 7000..7020, 20).len(), 0, "out of sight");
-    let pinned = Pinned::new(&sight.classifier().unwrap());
-    let program = format!("object-pinned {} classid fb0:", pinned.path());
-    run(&format!("tc -n {a} filter add dev eth0 parent fb0: protocol all bpf da {program}"));
+    filter(&sites, &sight);
     let left = datagrams(&mut sight, 8000..8020, 40);
     assert_eq!(left.len(), 20, "in sight");
     let mut seen = BTreeSet::new();

@@ -14,8 +14,8 @@ fn prefixes(list: &[&str]) -> Vec<IpNet> {
     list.iter().map(|p| p.parse().unwrap()).collect()
 }
 
-/// What the classifier answers, and the class within the bundle that it leaves behind.
-fn classify(sight: &Sight, frame: &[u8]) -> Option<(i32, u32)> {
+/// What the classifier answers, and the five words that it leaves behind in the packet.
+fn classify(sight: &Sight, frame: &[u8]) -> Option<(i32, [u32; 5])> {
     // `struct __sk_buff` of linux/bpf.h, whose `cb` is here.
     let mut context = [0xff; 192];
     let input = ProgramInput {
@@ -25,7 +25,8 @@ fn classify(sight: &Sight, frame: &[u8]) -> Option<(i32, u32)> {
     };
     let program = bpf::program(&sight.bundles.object, "fb_classify").unwrap();
     let answer = program.test_run(input).ok()?.return_value as i32;
-    Some((answer, u32::from_ne_bytes(context[48..52].try_into().unwrap())))
+    let word = |i: usize| u32::from_ne_bytes(context[48 + 4 * i..][..4].try_into().unwrap());
+    Some((answer, std::array::from_fn(word)))
 }
 
 /// What the sendbox in user space does.
@@ -67,14 +68,14 @@ fn packets_are_in_the_class_that_they_would_be_in_without_the_kernel() {
     let mut sight = Sight::load((0, 0)).unwrap();
     sight.set_bundles(&[prefixes(&["0.0.0.0/1", "::/0"]), prefixes(&["128.0.0.0/2"])]).unwrap();
     let mut runner = TestRunner::deterministic();
-    let mut classes = [0; 4];
+    let (mut classes, mut noted) = ([0; 4], 0);
     for _ in 0..60 {
         let rules =
             proptest::collection::vec(any_rule(), 3).new_tree(&mut runner).unwrap().current();
         sight.set_classes(0, &rules).unwrap();
         for _ in 0..60 {
             let frame = frames::any_frame().new_tree(&mut runner).unwrap().current();
-            let Some((answer, class)) = classify(&sight, &frame) else { continue };
+            let Some((answer, [class, _, note @ ..])) = classify(&sight, &frame) else { continue };
             let headers = match Frame::parse(&frame) {
                 Ok(Frame::Ip(headers)) => Some(headers),
                 _ => None,
@@ -94,9 +95,19 @@ fn packets_are_in_the_class_that_they_would_be_in_without_the_kernel() {
                 _ => (-1, 0),
             };
             assert_eq!((answer, class), expected, "{rules:?}: {frame:02x?}");
+            // What is noted of it is what would be found on the wire.
+            let found = headers.filter(|_| answer == 0).and_then(|h| {
+                let bundle = u32::from(is_in(&h, &["128.0.0.0/2"]));
+                let bytes =
+                    frame.len().min(usize::from(h.transport_offset) + usize::from(h.transport_len));
+                Some([bundle << 16 | bytes as u32, forebay_wire::fingerprint(&frame, &h)?])
+            });
+            assert_eq!((note[2] != 0).then_some([note[0], note[1]]), found, "{frame:02x?}");
+            noted += u32::from(found.is_some());
         }
     }
     assert!(classes.iter().all(|n| *n > 50), "each class is met: {classes:?}");
+    assert!(noted > 500, "{noted} packets with a note");
     sight.set_classes(0, &[]).unwrap();
     assert!(sight.classes.is_empty(), "nothing is left");
     let many = vec![ClassRule::default(); MAX_CLASSES];
