@@ -48,10 +48,10 @@ struct class_prefix {
 	__u8 address[16];
 };
 
+// Of a bundle of one class, all zero: everything is in the last, which is the first.
 struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, MAX_BUNDLES);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__type(key, __u32);
 	__type(value, struct classes);
 } classes SEC(".maps");
@@ -72,48 +72,58 @@ struct {
 	__type(value, __u32);
 } class_prefixes SEC(".maps");
 
-// What was last counted on this CPU, until its driver has said that it took it.
-struct offered {
+// The packet that was counted last. One CPU at a time takes packets from a device's queues.
+static struct {
 	void *skb;
-	__u32 bundle, bytes, packets, unused;
-};
+	struct fb_note note;
+} counted;
 
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct offered);
-} offers SEC(".maps");
+// Numbers notes. The queues' lock is held where packets are classified.
+static __u32 noted;
 
-// Our namespace, once a packet has shown where it is: to be told from others by one read less.
-static struct net *namespace;
+// Our device, once a packet has shown where it is: others' packets then cost a comparison.
+static struct net_device *device;
 
 static __always_inline int is_ours(struct net_device *dev)
 {
+	if (device && dev != device)
+		return 0;
+	// Something else may be where a device was that is gone.
 	if ((__u32)BPF_CORE_READ(dev, ifindex) != settings.device)
 		return 0;
-	struct net *net = BPF_CORE_READ(dev, nd_net.net);
-	if (net == namespace)
+	if (dev == device)
 		return 1;
-	if (BPF_CORE_READ(net, ns.inum) != settings.namespace)
+	if (BPF_CORE_READ(dev, nd_net.net, ns.inum) != settings.namespace)
 		return 0;
-	namespace = net;
+	device = dev;
 	return 1;
 }
 
+// Whether the driver was offered the packet just now and did not take it, for want of room: then it
+// was counted.
+static __always_inline int was_refused(const void *skb, const struct fb_note *note)
+{
+	const struct fb_note *last = &counted.note;
+
+	if (counted.skb == skb && last->number == note->number && last->class == note->class &&
+	    last->check == note->check)
+		return 1;
+	counted.skb = (void *)skb;
+	counted.note = *note;
+	return 0;
+}
+
 // Counts a packet that the classifier has left a note about, and reports it if it is a boundary.
-static __always_inline void count_noted(const struct fb_note *note, struct offered *offered)
+static __always_inline void count_noted(const struct fb_note *note)
 {
 	struct sample s = { .bundle = note->what >> 16, .fingerprint = note->fingerprint };
+	__u32 bytes = note->what & 0xffff;
 	struct counts *c = bpf_map_lookup_elem(&counts, &s.bundle);
 	__u32 *epoch = bpf_map_lookup_elem(&epochs, &s.bundle);
 
 	if (!c || !epoch)
 		return;
-	offered->bundle = s.bundle;
-	offered->bytes = note->what & 0xffff;
-	offered->packets = 1;
-	s.bytes = __sync_fetch_and_add(&c->bytes, offered->bytes) + offered->bytes;
+	s.bytes = __sync_fetch_and_add(&c->bytes, bytes) + bytes;
 	s.packets = __sync_fetch_and_add(&c->packets, 1) + 1;
 	s.epoch = *epoch;
 	if (!is_boundary(s.fingerprint, s.epoch))
@@ -134,15 +144,14 @@ int fb_sight(struct bpf_raw_tracepoint_args *ctx)
 
 	if (!is_ours((void *)ctx->args[1]))
 		return 0;
-	struct offered *offered = bpf_map_lookup_elem(&offers, &zero);
-	if (!offered)
-		return 0;
-	offered->skb = packet;
 	if (fb_note_read(packet, &note)) {
-		count_noted(&note, offered);
-		return 0;
+		if (was_refused(packet, &note))
+			return 0;
+		if (note.what != FB_NOTE_LOOK) {
+			count_noted(&note);
+			return 0;
+		}
 	}
-	offered->skb = 0;
 	struct look *look = bpf_map_lookup_elem(&looks, &zero);
 	if (!look || !(skb = fb_look_copy(look, packet)))
 		return 0;
@@ -160,34 +169,7 @@ int fb_sight(struct bpf_raw_tracepoint_args *ctx)
 		fb_look_segments(look, skb, len, size);
 	else
 		len = fb_packet_len(&look->headers, len);
-	offered->bundle = *bundle;
-	offered->packets = look->segments;
-	offered->bytes = fb_look_count(look, len, offered->bundle);
-	offered->skb = packet;
-	return 0;
-}
-
-// net_dev_xmit(skb, rc, dev, len): the driver's answer. A packet that it did not take for want of
-// room will be offered again: so it has not been sent. If it was a boundary packet it will be
-// reported again, too; the loop takes two marks of one fingerprint for ambiguous and uses neither.
-SEC("raw_tp/net_dev_xmit")
-int fb_sight_answer(struct bpf_raw_tracepoint_args *ctx)
-{
-	const int tx_busy = 0x10; // NETDEV_TX_BUSY
-	void *skb = (void *)ctx->args[0];
-	__u32 zero = 0;
-
-	if ((int)ctx->args[1] != tx_busy || !is_ours((void *)ctx->args[2]))
-		return 0;
-	struct offered *offered = bpf_map_lookup_elem(&offers, &zero);
-	if (!offered || offered->skb != skb)
-		return 0;
-	offered->skb = 0;
-	struct counts *c = bpf_map_lookup_elem(&counts, &offered->bundle);
-	if (c) {
-		__sync_fetch_and_add(&c->bytes, -(__u64)offered->bytes);
-		__sync_fetch_and_add(&c->packets, -(__u64)offered->packets);
-	}
+	fb_look_count(look, len, *bundle);
 	return 0;
 }
 
@@ -246,12 +228,13 @@ int fb_classify(struct __sk_buff *ctx)
 	ctx->tc_classid = *bundle + 1;
 	ctx->cb[0] = class_of(*bundle, &h);
 	// A super-packet may be packets by then; each has a fingerprint of its own.
-	if (!ctx->gso_size && fb_fingerprint(data, end, &h, &fingerprint)) {
-		__u32 tag = ctx->vlan_present ? 4 : 0;
-
-		fb_note_write(ctx, *bundle, fb_packet_len(&h, ctx->len) + tag, fingerprint);
+	__u32 bytes = fb_packet_len(&h, ctx->len) + (ctx->vlan_present ? 4 : 0);
+	noted++;
+	if (!ctx->gso_size && bytes <= 0xffff && fb_fingerprint(data, end, &h, &fingerprint)) {
+		fb_note_write(ctx, noted, *bundle << 16 | bytes, fingerprint);
 		return TC_ACT_OK;
 	}
+	fb_note_write(ctx, noted, FB_NOTE_LOOK, noted);
 	// A tracepoint sees only what is in the packet's first piece. That holds all headers, and
 	// where the fingerprint is of payload, it has to hold that, too.
 	__u32 need = (__u32)h.transport_offset + 8 + FB_OTHER_PAYLOAD, len = ctx->len;

@@ -202,16 +202,15 @@ static __always_inline int fb_look_is_known(const struct look *look)
 	return !look->is_tunnel || (look->headers.version == 4 && id & 0xffff);
 }
 
-// Counts the packet for `bundle` and reports the boundary packets in it. Returns its bytes on the
-// wire, 0 if there is no such bundle.
-static __always_inline __u32 fb_look_count(struct look *look, __u32 len, __u32 bundle)
+// Counts the packet for `bundle` and reports the boundary packets in it.
+static __always_inline void fb_look_count(struct look *look, __u32 len, __u32 bundle)
 {
 	struct counts *c = bpf_map_lookup_elem(&counts, &bundle);
 	__u32 *epoch = bpf_map_lookup_elem(&epochs, &bundle);
 	struct sample *s = &look->sample;
 
 	if (!c || !epoch)
-		return 0;
+		return;
 	// Each segment after the first has headers and a tag of its own.
 	__u32 total = len + look->tag_len +
 		      (look->segments - 1) * (look->payload_offset + look->tag_len);
@@ -221,7 +220,7 @@ static __always_inline __u32 fb_look_count(struct look *look, __u32 len, __u32 b
 	s->epoch = *epoch;
 	s->time = 0;
 	if (!s->epoch)
-		return total;
+		return;
 	for (__u32 i = 0; i < FB_MAX_SEGMENTS; i++) {
 		if (i >= look->walk)
 			break;
@@ -236,7 +235,6 @@ static __always_inline __u32 fb_look_count(struct look *look, __u32 len, __u32 b
 			s->time = bpf_ktime_get_ns();
 		report(s);
 	}
-	return total;
 }
 
 #endif

@@ -3,9 +3,13 @@
 //!
 //! [`Sight`] is two eyes on one device. Its classifier tells the queues which bundle a packet is of:
 //! bundle `i`'s class has the minor number `i + 1`, and what is in none is left to the root qdisc. It
-//! leaves the class within the bundle in the packet's `cb[0]`, for the filter below. And it sees each
-//! packet again as it leaves the queues for the driver, counts it and reports the epoch boundary
-//! packets, as a [`Sampler`](crate::Sampler) does where they arrive.
+//! leaves the class within the bundle in the packet's `cb[0]`, for the filter below, and in the other
+//! four words of `cb` a note of what it has found out. And it sees each packet again as it leaves the
+//! queues for the driver, counts it and reports the epoch boundary packets, as a
+//! [`Sampler`](crate::Sampler) does where they arrive; a packet without a note is taken apart for it.
+//!
+//! A device is known by its index and, from its first packet on, by where it is in memory: one that
+//! goes and comes back under the same index wants another `Sight`.
 //!
 //! # Super-packets
 //!
@@ -61,10 +65,10 @@ const NO_BUNDLE: u32 = u32::MAX;
 
 const BTF: &str = "/sys/kernel/btf/vmlinux";
 
-/// The programs that see a device's packets leave; they go when this value, or this process, goes.
+/// The program that sees a device's packets leave; it goes when this value, or this process, goes.
 pub struct Sight {
     /// Dropped first: nothing is seen after that.
-    _links: Option<[Link; 2]>,
+    _link: Option<Link>,
     bundles: Bundles,
     /// What is in the trie.
     prefixes: HashMap<IpNet, u32>,
@@ -102,10 +106,8 @@ impl Sight {
                 }
             })
         };
-        // The answers first: no packet is counted whose refusal would not be seen.
-        let answer = attach("fb_sight_answer", "net_dev_xmit")?;
-        let links = [attach(bpf::SIGHT.name, "net_dev_start_xmit")?, answer];
-        Ok(Self { _links: Some(links), ..unattached })
+        let link = attach(bpf::SIGHT.name, "net_dev_start_xmit")?;
+        Ok(Self { _link: Some(link), ..unattached })
     }
 
     /// Loads the programs for a device, attached to nothing yet.
@@ -116,7 +118,7 @@ impl Sight {
             bundles::make_room(open, MAX_BUNDLES)
         })?;
         let (bundles, prefixes, classes) = (Bundles::new(object)?, HashMap::new(), HashMap::new());
-        Ok(Self { _links: None, bundles, prefixes, classes })
+        Ok(Self { _link: None, bundles, prefixes, classes })
     }
 
     /// Says which destinations are whose: those of `bundles[i]` are bundle `i`'s, and where several
@@ -168,8 +170,8 @@ impl Sight {
         self.bundles.set_epoch(bundle, epoch)
     }
 
-    /// What has left for a bundle. While a driver has a packet and has not said yet whether it takes
-    /// it, that packet is counted.
+    /// What has left for a bundle. A packet that the driver refuses for want of room is counted then,
+    /// and not again when it is offered again.
     ///
     /// # Errors
     /// If there is no such bundle.
@@ -225,7 +227,7 @@ impl Sight {
         let (classes, ports, prefixes) = (classes?, ports?, prefixes?);
         if let Some(old) = self.classes.remove(&bundle) {
             let wrap = |e| Error::bpf("removing a class", e);
-            classes.delete(&id).map_err(wrap)?;
+            bpf::update(&classes, &id, &[0; 67])?;
             for (port, _) in old.ports {
                 ports.delete(&port_key(id, port)).map_err(wrap)?;
             }
