@@ -36,6 +36,15 @@ pub(super) fn find(kernel: u32) -> String {
     }
 }
 
+/// The processor's time that the guest with the kernel process `kernel` has had.
+pub(super) fn spent(kernel: u32) -> Duration {
+    let own = [14, 15, 16, 17].into_iter().filter_map(|n| field(kernel, n)).sum::<u64>();
+    let ticks = own + children(kernel).into_iter().filter_map(cpu_time).sum::<u64>();
+    // SAFETY: takes a number and gives one.
+    let per_second = unsafe { libc::sysconf(libc::_SC_CLK_TCK) }.max(1) as f64;
+    Duration::from_secs_f64(ticks as f64 / per_second)
+}
+
 /// The processes whose parent is `parent`.
 fn children(parent: u32) -> Vec<u32> {
     let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };

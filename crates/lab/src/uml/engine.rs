@@ -75,7 +75,7 @@ impl Engine for Uml {
             if interrupt.is_raised() {
                 return Err(EngineError::Interrupted);
             }
-            if let Some(still) = watch.stuck_for(now) {
+            if let Some(still) = watch.stuck_for(now, || culprit::spent(machine.id())) {
                 return Err(hung(&machine, still, watch.last()));
             }
             thread::sleep(TICK);

@@ -12,18 +12,26 @@ const BETWEEN: Duration = Duration::from_secs(20);
 /// From the last beat to the end: records are read, put together and written, without a beat.
 const COLLECT: Duration = Duration::from_secs(300);
 
+/// A guest that is late has had time enough once it has had so much of a processor's since: on a busy
+/// machine it may have had none.
+const SPENT: Duration = Duration::from_secs(10);
+/// One that asks for none is stuck after that many times as long.
+const ASLEEP: u32 = 15;
+
 /// Looks at a guest's beats, by the host's clock.
 #[derive(Debug)]
 pub(super) struct Watch {
     last: Option<Progress>,
     /// When the last beat was seen first, or the guest started.
     since: Duration,
+    /// The processor's time that it had had when it was late.
+    late: Option<Duration>,
 }
 
 impl Watch {
     /// Of a guest that starts at `now`.
     pub(super) fn new(now: Duration) -> Self {
-        Self { last: None, since: now }
+        Self { last: None, since: now, late: None }
     }
 
     /// Takes the last beat, at `now`; whether it is a new one.
@@ -32,19 +40,31 @@ impl Watch {
         if new {
             self.last = beat;
             self.since = now;
+            self.late = None;
         }
         new
     }
 
-    /// For how long it has made no progress at `now`, if that is too long.
-    pub(super) fn stuck_for(&self, now: Duration) -> Option<Duration> {
+    /// For how long it has made no progress at `now`, if that is too long. `spent` is the processor's
+    /// time that it has had.
+    pub(super) fn stuck_for(
+        &mut self,
+        now: Duration,
+        spent: impl FnOnce() -> Duration,
+    ) -> Option<Duration> {
         let patience = match self.last.map(|beat| beat.phase) {
             None => BOOT,
             Some(Phase::Collect) => COLLECT,
             Some(_) => BETWEEN,
         };
         let still = now.saturating_sub(self.since);
-        (still > patience).then_some(still)
+        if still <= patience {
+            return None;
+        }
+        let spent = spent();
+        let late = *self.late.get_or_insert(spent);
+        let stuck = spent.saturating_sub(late) >= SPENT || still > patience * ASLEEP;
+        stuck.then_some(still)
     }
 
     /// How far it was.
@@ -64,29 +84,45 @@ mod tests {
         Some(Progress { phase: Phase::Measure, elapsed, length })
     }
 
+    const S: fn(u64) -> Duration = Duration::from_secs;
+
     #[test]
     fn a_beat_is_new_once_and_gives_time() {
-        let s = Duration::from_secs;
-        let mut watch = Watch::new(s(100));
-        assert!(!watch.see(s(101), None));
-        assert_eq!(watch.stuck_for(s(159)), None, "it boots");
-        assert_eq!(watch.stuck_for(s(161)), Some(s(61)), "it does not");
-        assert!(watch.see(s(159), at(5_000)));
-        assert!(!watch.see(s(170), at(5_000)), "the same again");
-        assert_eq!(watch.stuck_for(s(179)), None);
-        assert_eq!(watch.stuck_for(s(180)), Some(s(21)), "since it was first seen");
-        assert!(watch.see(s(181), at(5_100)));
-        assert_eq!(watch.stuck_for(s(182)), None, "late is not never");
+        let mut watch = Watch::new(S(100));
+        let busy = |now: u64| move || S(now);
+        assert!(!watch.see(S(101), None));
+        assert_eq!(watch.stuck_for(S(160), busy(160)), None, "it boots");
+        assert_eq!(watch.stuck_for(S(161), busy(161)), None, "late");
+        assert_eq!(watch.stuck_for(S(171), busy(171)), Some(S(71)), "it does not");
+        assert!(watch.see(S(172), at(5_000)));
+        assert!(!watch.see(S(180), at(5_000)), "the same again");
+        assert_eq!(watch.stuck_for(S(192), busy(192)), None);
+        assert_eq!(watch.stuck_for(S(193), busy(193)), None, "late since it was first seen");
+        assert_eq!(watch.stuck_for(S(203), busy(203)), Some(S(31)));
+        assert!(watch.see(S(204), at(5_100)));
+        assert_eq!(watch.stuck_for(S(205), busy(205)), None, "late is not never");
         assert_eq!(watch.last(), at(5_100));
     }
 
     #[test]
+    fn a_guest_that_gets_no_processor_is_waited_for() {
+        let mut watch = Watch::new(S(0));
+        assert!(watch.see(S(1), at(5_000)));
+        for now in 2..300 {
+            // A tenth of a processor once it is late.
+            let spent = || Duration::from_millis(now * 10);
+            assert_eq!(watch.stuck_for(S(now), spent), None, "after {now} s");
+        }
+        assert!(watch.stuck_for(S(302), || S(3)).is_some(), "nothing wakes it up");
+    }
+
+    #[test]
     fn collecting_takes_longer() {
-        let s = Duration::from_secs;
-        let mut watch = Watch::new(s(0));
+        let mut watch = Watch::new(S(0));
         let beat = at(47_000).map(|beat| Progress { phase: Phase::Collect, ..beat });
-        assert!(watch.see(s(10), beat));
-        assert_eq!(watch.stuck_for(s(300)), None);
-        assert!(watch.stuck_for(s(311)).is_some());
+        assert!(watch.see(S(10), beat));
+        assert_eq!(watch.stuck_for(S(310), || S(310)), None);
+        assert_eq!(watch.stuck_for(S(311), || S(311)), None);
+        assert!(watch.stuck_for(S(321), || S(321)).is_some());
     }
 }
