@@ -5,6 +5,7 @@ use forebay_queue::{Backlog, DropSink, DualPi2, Qdisc, StrictPriority};
 use forebay_units::Nanos;
 
 use crate::Error;
+use crate::classes;
 use crate::config::{Discipline, Policy, PolicyKind};
 
 /// The queue of a bundle, or of one direction of a link.
@@ -23,16 +24,15 @@ impl Queue {
             discipline.own().cloned().map_err(|source| Error::NotOwn { of: of.to_owned(), source })
         };
         let kind = own(&policy.kind)?;
-        if let Some(dualpi2) = kind.build_dualpi2(seed) {
+        if let Some(dualpi2) = kind.build_dualpi2(seed, classes::steer(policy)) {
             return Ok(Self::DualPi2(Box::new(dualpi2.map_err(refused)?)));
         }
         if kind != PolicyKind::Strict {
             return kind.build(seed).map(Self::Other).map_err(refused);
         }
-        let classes = policy.classes.iter();
-        let classes = classes.map(|c| own(&c.policy)?.build(seed).map_err(refused));
-        let classes: Vec<Box<dyn Qdisc<Packet>>> = classes.collect::<Result<_, _>>()?;
-        Ok(Self::Other(Box::new(StrictPriority::new(classes).map_err(refused)?)))
+        let built = policy.classes.iter().map(|c| own(&c.policy)?.build(seed).map_err(refused));
+        let built: Vec<Box<dyn Qdisc<Packet>>> = built.collect::<Result<_, _>>()?;
+        Ok(Self::Other(Box::new(StrictPriority::new(built).map_err(refused)?)))
     }
 
     fn qdisc(&self) -> &dyn Qdisc<Packet> {

@@ -35,7 +35,7 @@ pub use ethtool::Feature;
 pub use injector::Injector;
 pub use netdev::Netdev;
 pub use packet::Packet;
-pub use policy::{PolicyKind, Profile, in_packets};
+pub use policy::{PolicyKind, Profile, Steer, in_packets};
 pub use pool::{Frame, Pool};
 pub use port::{Method, Port, PortStats};
 pub use sampler::{BundleRule, Hook, Sampler};

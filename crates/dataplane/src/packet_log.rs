@@ -33,11 +33,32 @@ pub struct Record {
     pub fate: Fate,
     /// Whether it came as L4S traffic: with ECT(1) or CE (RFC 9331).
     pub l4s: bool,
+    /// Whether the queue set its congestion mark: it came without.
+    pub marked: bool,
 }
 
 const RECORD_LEN: usize = 16;
 
 impl Record {
+    /// What became of it in a byte: 1 if it was dropped, 2 more if it is L4S traffic, 4 more if the
+    /// queue marked it.
+    pub fn flags(&self) -> u8 {
+        u8::from(self.fate == Fate::Dropped) | u8::from(self.l4s) << 1 | u8::from(self.marked) << 2
+    }
+
+    /// A packet of no length at the clock's origin with these [`Record::flags`].
+    pub fn of_flags(flags: u8) -> Self {
+        Self {
+            time: Nanos::ZERO,
+            sojourn: Nanos::ZERO,
+            len: Bytes::ZERO,
+            source: 0,
+            fate: if flags & 1 == 0 { Fate::Sent } else { Fate::Dropped },
+            l4s: flags & 2 != 0,
+            marked: flags & 4 != 0,
+        }
+    }
+
     fn encode(&self) -> [u8; RECORD_LEN] {
         let mut out = [0; RECORD_LEN];
         out[0..8].copy_from_slice(&self.time.0.to_le_bytes());
@@ -46,7 +67,7 @@ impl Record {
         let len = u16::try_from(self.len.0).unwrap_or(u16::MAX);
         out[12..14].copy_from_slice(&len.to_le_bytes());
         out[14] = self.source;
-        out[15] = u8::from(self.fate == Fate::Dropped) | u8::from(self.l4s) << 1;
+        out[15] = self.flags();
         out
     }
 
@@ -56,8 +77,7 @@ impl Record {
             sojourn: Nanos(u64::from(u32::from_le_bytes([b[8], b[9], b[10], b[11]]))),
             len: Bytes(u64::from(u16::from_le_bytes([b[12], b[13]]))),
             source: b[14],
-            fate: if b[15] & 1 == 0 { Fate::Sent } else { Fate::Dropped },
-            l4s: b[15] & 2 != 0,
+            ..Self::of_flags(b[15])
         }
     }
 }
@@ -137,12 +157,16 @@ mod tests {
             source: 3,
             fate: Fate::Dropped,
             l4s: true,
+            marked: false,
         };
         let mut log = PacketLog::create(&dir, 1).unwrap();
         log.push(&record).unwrap();
         log.push(&record).unwrap();
         assert_eq!(log.finish().unwrap(), 1, "the second is past the limit");
         assert_eq!(read(&dir).unwrap(), [record]);
+        for flags in 0..8 {
+            assert_eq!(Record::of_flags(flags).flags(), flags);
+        }
         std::fs::remove_file(&dir).unwrap();
     }
 }

@@ -73,6 +73,17 @@ pub enum Profile {
     Paper,
 }
 
+/// What tells DualPI2 the queue of a packet besides its ECN field, see [`dualpi2::Config`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Steer {
+    /// The class of those for the L queue.
+    pub low_latency_class: Option<u8>,
+    /// The class of those for the C queue.
+    pub classic_class: Option<u8>,
+    /// Whether something else keeps what has no ECN in the L queue within bounds.
+    pub queue_protection: bool,
+}
+
 impl PolicyKind {
     /// Builds the discipline; `seed` is for its hashes and its coin.
     ///
@@ -113,15 +124,23 @@ impl PolicyKind {
         })
     }
 
-    /// The two queues themselves, for those who read their statistics; `None` of any other policy.
+    /// The two queues themselves, for those who read their statistics or have classifiers of their own;
+    /// `None` of any other policy.
     ///
     /// # Errors
     /// As [`Self::build`].
-    pub fn build_dualpi2<P: Packet>(&self, seed: u64) -> Option<Result<DualPi2<P>, ConfigError>> {
+    pub fn build_dualpi2<P: Packet>(
+        &self,
+        seed: u64,
+        steer: Steer,
+    ) -> Option<Result<DualPi2<P>, ConfigError>> {
         match self {
-            Self::DualPi2 { profile, limit, target } => {
-                Some(DualPi2::new(dualpi2_config(*profile, *limit, *target, seed)))
-            }
+            Self::DualPi2 { profile, limit, target } => Some(DualPi2::new(dualpi2::Config {
+                low_latency_class: steer.low_latency_class,
+                classic_class: steer.classic_class,
+                queue_protection: steer.queue_protection,
+                ..dualpi2_config(*profile, *limit, *target, seed)
+            })),
             _ => None,
         }
     }

@@ -115,7 +115,7 @@ fn each_mistake_is_named_by_line_and_key() {
                 "{SENDBOX}{one}policy = {{ kind = \"strict\" }}\n[[bundle.class]]\nname = \"a\"\n\
                  [[bundle.class]]\nname = \"z\"\n"
             ),
-            "greedy-class.toml:13: bundle.class: needs dscp, ports or prefixes",
+            "greedy-class.toml:13: bundle.class: needs dscp, ports, prefixes or vlans",
         ),
         (
             "rates",

@@ -145,6 +145,9 @@ fn simulated(
             TrafficKind::Bulk { flows: *flows, congestion: simulated_congestion(*congestion) }
         }
         Kind::Bulk { flows, transport: Transport::Udp } => TrafficKind::UdpBulk { flows: *flows },
+        Kind::Bulk { flows, transport: Transport::UdpPrague } => {
+            TrafficKind::UdpPrague { flows: *flows }
+        }
         Kind::UdpRr { flows } => TrafficKind::UdpLoops { flows: *flows },
         Kind::Datagrams(pattern) => TrafficKind::Datagrams(*pattern),
     };

@@ -16,6 +16,7 @@ mod network;
 mod observer;
 mod packet;
 mod pattern;
+mod prague;
 mod prefetch;
 mod random;
 mod simulation;

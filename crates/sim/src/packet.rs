@@ -7,6 +7,7 @@ use forebay_units::{Bytes, Nanos};
 use crate::network::RouteId;
 use crate::random::mix;
 use crate::tcp::Segment;
+use crate::udp::prague;
 
 /// Ethernet, IPv4 and TCP headers with the timestamp option, which every Linux segment has.
 pub(crate) const TCP_HEADERS: u64 = 14 + 20 + 20 + 12;
@@ -32,6 +33,8 @@ pub(crate) enum Body {
     Request { socket: u32, number: u64 },
     /// To the UDP sender: what its receiver has.
     Report { socket: u32, next: u64, received: u64 },
+    /// To the sender under Prague, likewise.
+    Marks { socket: u32, report: prague::Report },
     /// To a bundle's sendbox.
     Feedback { bundle: u32, feedback: Feedback },
     /// To a bundle's sendbox: the receivebox uses this epoch size.

@@ -1,6 +1,9 @@
-//! UDP transports: a QUIC-like bulk sender and its receiver, and the sizes of closed loops.
+//! UDP transports: a QUIC-like bulk sender and its receiver, one under [`prague`], and the sizes of
+//! closed loops.
 //!
 //! Of no clock and no socket, so that real programs send by the same rules as simulated ones.
+
+pub mod prague;
 
 use forebay_units::Nanos;
 

@@ -7,7 +7,7 @@ use std::collections::HashSet;
 use std::net::IpAddr;
 
 use common::{any_frame, frame, vectors};
-use forebay_wire::{Fragment, Frame, Headers, ParseError, Ports, set_ce};
+use forebay_wire::{Fragment, Frame, Headers, ParseError, Ports, set_ce, vlan};
 use proptest::prelude::*;
 
 fn headers(name: &str) -> Headers {
@@ -114,6 +114,22 @@ fn what_is_not_an_ip_packet() {
     assert_eq!(parse("ipv4-called-ipv6"), Err(ParseError::BadVersion));
     assert_eq!(parse("ipv6-seven-extensions-tcp"), Err(ParseError::TooManyExtensions));
     assert_eq!(parse("ipv6-144-bytes-of-extensions"), Err(ParseError::HeadersTooLong));
+}
+
+/// The outermost of two tags, without its priority; 802.1ad and 802.1Q alike.
+#[test]
+fn the_vlan_of_a_frame() {
+    let frame = |tags: &[[u8; 4]]| {
+        let mut frame = vec![0x5a; 12];
+        tags.iter().for_each(|tag| frame.extend(tag));
+        frame.extend([0x08, 0x00, 0x45]);
+        frame
+    };
+    assert_eq!(vlan(&frame(&[])), None);
+    assert_eq!(vlan(&frame(&[[0x81, 0x00, 0xa0, 0x07]])), Some(7));
+    assert_eq!(vlan(&frame(&[[0x88, 0xa8, 0x0f, 0xfe], [0x81, 0x00, 0, 7]])), Some(4094));
+    let cut = frame(&[[0x81, 0x00, 0xa0, 0x07]]);
+    assert_eq!(vlan(&cut[..15]), None);
 }
 
 #[test]

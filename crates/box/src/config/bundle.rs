@@ -10,6 +10,7 @@ use serde::Deserialize;
 
 use super::discipline::Offer;
 use super::policy::{ClassTable, DEFAULT, Policy, PolicyTable};
+use super::steering::ClassifierTable;
 use super::{key, unique};
 
 /// One bundle of a sendbox.
@@ -52,6 +53,8 @@ pub(super) struct BundleTable {
     policy: Option<Spanned<PolicyTable>>,
     #[serde(default)]
     class: Vec<ClassTable>,
+    #[serde(default)]
+    classifier: Vec<ClassifierTable>,
     #[serde(default)]
     controller: ControllerKind,
     #[serde(default = "Detection::of_cross_traffic")]
@@ -97,7 +100,14 @@ impl BundleTable {
         }
         Ok(BundleConfig {
             key: key::read(source, &self.key_file)?,
-            policy: Policy::check(source, "bundle", offer, self.policy, DEFAULT, self.class)?,
+            policy: Policy::check(
+                source,
+                "bundle",
+                offer,
+                self.policy,
+                DEFAULT,
+                (self.class, self.classifier),
+            )?,
             name: self.name.into_inner(),
             id: self.id.into_inner(),
             prefixes: self.prefixes.into_iter().map(|p| p.into_inner().trunc()).collect(),

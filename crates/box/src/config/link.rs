@@ -9,6 +9,7 @@ use super::discipline::{Discipline, Offer};
 use super::framing::{Cells, Framing, Overhead};
 use super::policy::{ClassTable, Policy, PolicyKind, PolicyTable, Profile};
 use super::ports::MethodName;
+use super::steering::ClassifierTable;
 use super::{Class, Ports, interface};
 
 /// A link: a wire between two interfaces with a queue where the rate of what follows is known.
@@ -56,6 +57,8 @@ struct LinkTable {
     #[serde(default)]
     class: Vec<ClassTable>,
     #[serde(default)]
+    classifier: Vec<ClassifierTable>,
+    #[serde(default)]
     method: MethodName,
     #[serde(default)]
     busy_poll: bool,
@@ -87,8 +90,8 @@ impl LinkConfig {
         let span = file.link.span();
         let table = file.link.into_inner();
         let rates = rates(source, &span, [&table.rate, &table.outward, &table.inward])?;
-        let policy =
-            Policy::check(source, "link", &Offer::Own, table.policy, DEFAULT, table.class)?;
+        let rules = (table.class, table.classifier);
+        let policy = Policy::check(source, "link", &Offer::Own, table.policy, DEFAULT, rules)?;
         let way =
             |rate: Option<Rate>| rate.map(|rate| WayConfig { rate, policy: at(&policy, rate) });
         let [outward, inward] = rates.map(way);
@@ -134,5 +137,9 @@ fn at(policy: &Policy, rate: Rate) -> Policy {
         kernels @ Discipline::Kernel(_) => kernels.clone(),
     };
     let class = |c: &Class| Class { policy: of(&c.policy), ..c.clone() };
-    Policy { kind: of(&policy.kind), classes: policy.classes.iter().map(class).collect() }
+    Policy {
+        kind: of(&policy.kind),
+        classes: policy.classes.iter().map(class).collect(),
+        steering: policy.steering.clone(),
+    }
 }

@@ -9,20 +9,24 @@ mod discipline;
 mod framing;
 mod key;
 mod link;
+mod matches;
 mod policy;
 mod ports;
 mod receivebox;
 mod sendbox;
+mod steering;
 
 pub use bundle::BundleConfig;
 pub use discipline::{Discipline, NotOwn};
 pub use framing::{Cells, Framing};
 pub use key::generate as generate_key;
 pub use link::{LinkConfig, WayConfig};
-pub use policy::{Class, Match, Policy, PolicyKind, Profile};
+pub use matches::Match;
+pub use policy::{Class, Policy, PolicyKind, Profile};
 pub use ports::Ports;
 pub use receivebox::{PeerConfig, ReceiveboxConfig};
 pub use sendbox::{Dataplane, SendboxConfig};
+pub use steering::{Classifier, DualQueue, Steering};
 
 use forebay_config::{ConfigError, Source, Spanned};
 use forebay_dataplane::Netdev;

@@ -10,6 +10,8 @@ use ipnet::IpNet;
 use serde::Deserialize;
 
 use super::discipline::{Discipline, Offer};
+use super::matches::{Lists, Match};
+use super::steering::{ClassifierTable, Steering};
 
 /// How a bundle's queue is scheduled.
 #[derive(Clone, Debug, PartialEq)]
@@ -19,6 +21,8 @@ pub struct Policy {
     /// For strict priority: the classes, the most urgent first, each with its own discipline. Empty
     /// for the others.
     pub classes: Vec<Class>,
+    /// For DualPI2: what else than the ECN field tells the queue.
+    pub steering: Steering,
 }
 
 /// A class of strict priority.
@@ -30,24 +34,6 @@ pub struct Class {
     pub matches: Match,
     /// How the class itself is scheduled.
     pub policy: Discipline,
-}
-
-/// Which packets a class takes: those that fit every list that is not empty.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Match {
-    /// Values of the DSCP field.
-    pub dscp: Vec<u8>,
-    /// Source or destination ports.
-    pub ports: Vec<u16>,
-    /// Prefixes of the source or the destination address.
-    pub prefixes: Vec<IpNet>,
-}
-
-impl Match {
-    /// Whether it takes everything.
-    pub fn is_all(&self) -> bool {
-        self.dscp.is_empty() && self.ports.is_empty() && self.prefixes.is_empty()
-    }
 }
 
 /// `policy = { ... }` as it is written.
@@ -64,6 +50,7 @@ pub(super) struct PolicyTable {
     flows: Option<Spanned<CakeFlows>>,
     diffserv: Option<Spanned<CakeDiffserv>>,
     profile: Option<Spanned<ProfileName>>,
+    queue_protection: Option<Spanned<bool>>,
 }
 
 #[derive(Clone, Copy, Debug, Deserialize)]
@@ -98,6 +85,8 @@ pub(super) struct ClassTable {
     ports: Vec<u16>,
     #[serde(default)]
     prefixes: Vec<IpNet>,
+    #[serde(default)]
+    vlans: Vec<Spanned<u16>>,
     policy: Option<Spanned<PolicyTable>>,
 }
 
@@ -118,19 +107,22 @@ impl Policy {
         offer: &Offer,
         table: Option<Spanned<PolicyTable>>,
         default: PolicyKind,
-        classes: Vec<ClassTable>,
+        (classes, classifiers): (Vec<ClassTable>, Vec<ClassifierTable>),
     ) -> Result<Self, ConfigError> {
         let key = format!("{of}.policy");
-        let (kind, span) = match table {
-            None => (default.into(), 0..0),
+        let (kind, span, queue_protection) = match table {
+            None => (default.into(), 0..0, false),
             Some(table) => {
-                let span = table.span();
-                (table.into_inner().check(source, offer, &key)?, span)
+                let (span, table) = (table.span(), table.into_inner());
+                let protection = table.queue_protection.as_ref().is_some_and(|p| *p.get_ref());
+                (table.check(source, offer, &key)?, span, protection)
             }
         };
+        let classifiers = ClassifierTable::check_all(source, of, offer, &kind, classifiers)?;
+        let steering = Steering { classifiers, queue_protection };
         if kind != PolicyKind::Strict.into() {
             return match classes.first() {
-                None => Ok(Self { kind, classes: Vec::new() }),
+                None => Ok(Self { kind, classes: Vec::new(), steering }),
                 Some(class) => {
                     let message = "classes go with policy = { kind = \"strict\" } only";
                     Err(source.error_at(class.name.span(), format!("{of}.class"), message))
@@ -144,7 +136,7 @@ impl Policy {
         let last = classes.len() - 1;
         let classes = classes.into_iter().enumerate();
         let classes = classes.map(|(i, c)| c.check(source, of, offer, i == last));
-        Ok(Self { kind, classes: classes.collect::<Result<_, _>>()? })
+        Ok(Self { kind, classes: classes.collect::<Result<_, _>>()?, steering })
     }
 }
 
@@ -164,6 +156,11 @@ impl PolicyTable {
             let message =
                 "this goes with `dataplane = \"user\"`: the kernel's has one set of parameters";
             return Err(source.error_at(profile.span(), format!("{key}.profile"), message));
+        }
+        if let (Some(protection), Offer::Kernel(_)) = (&self.queue_protection, offer) {
+            let message = "this goes with `dataplane = \"user\"`: the kernel's has no such setting";
+            let key = format!("{key}.queue_protection");
+            return Err(source.error_at(protection.span(), key, message));
         }
         let span = self.kind.span();
         let discipline = self.discipline();
@@ -224,6 +221,7 @@ impl PolicyTable {
             ("interval", span(&self.interval), &[Kind::FqCodel]),
             ("perturb", span(&self.perturb), &[Kind::Sfq]),
             ("profile", span(&self.profile), &[Kind::DualPi2]),
+            ("queue_protection", span(&self.queue_protection), &[Kind::DualPi2]),
             ("rtt", span(&self.rtt), CAKE),
             ("flows", span(&self.flows), CAKE),
             ("diffserv", span(&self.diffserv), CAKE),
@@ -322,24 +320,17 @@ impl ClassTable {
         is_last: bool,
     ) -> Result<Class, ConfigError> {
         let key = format!("{of}.class");
-        if let Some(dscp) = self.dscp.iter().find(|d| *d.get_ref() > 63) {
-            let message = format!("{} is no DSCP: 0 to 63", dscp.get_ref());
-            return Err(source.error_at(dscp.span(), format!("{key}.dscp"), message));
-        }
-        let matches = Match {
-            dscp: self.dscp.into_iter().map(Spanned::into_inner).collect(),
-            ports: self.ports,
-            prefixes: self.prefixes,
-        };
+        let Self { name, dscp, ports, prefixes, vlans, policy } = self;
+        let matches = Lists { dscp, ports, prefixes, vlans }.check(source, &key, offer)?;
         if matches.is_all() != is_last {
             let message = if is_last {
-                "the last class takes what no other takes: it has no dscp, ports or prefixes"
+                "the last class takes what no other takes: it has no dscp, ports, prefixes or vlans"
             } else {
-                "needs dscp, ports or prefixes: without them it would take everything"
+                "needs dscp, ports, prefixes or vlans: without them it would take everything"
             };
-            return Err(source.error_at(self.name.span(), key, message));
+            return Err(source.error_at(name.span(), key, message));
         }
-        let policy = match self.policy {
+        let policy = match policy {
             None => DEFAULT.into(),
             Some(table) => {
                 let span = table.span();
@@ -352,6 +343,6 @@ impl ClassTable {
                 policy
             }
         };
-        Ok(Class { name: self.name.into_inner(), matches, policy })
+        Ok(Class { name: name.into_inner(), matches, policy })
     }
 }

@@ -72,7 +72,7 @@ fn a_bundle_is_read_with_its_defaults() {
     assert_eq!(bundle.receivebox.to_string(), "10.2.0.1:28317");
     assert_eq!((bundle.min_rate, bundle.max_rate), (None, None));
     let sfq = PolicyKind::Sfq { limit: None, perturb: None };
-    assert_eq!(bundle.policy, Policy { kind: sfq.into(), classes: vec![] });
+    assert_eq!(bundle.policy, Policy { kind: sfq.into(), classes: vec![], steering: Steering::default() });
 }
 
 #[test]
@@ -125,7 +125,7 @@ fn policies_are_read() {
     ];
     for (table, kind) in cases {
         let policy = policy_of(&dir, &format!("policy = {{ {table} }}\n")).unwrap();
-        assert_eq!(policy, Policy { kind: kind.into(), classes: vec![] }, "{table}");
+        assert_eq!(policy, Policy { kind: kind.into(), classes: vec![], steering: Steering::default() }, "{table}");
     }
 }
 
@@ -164,7 +164,7 @@ fn policies_of_the_kernel_s_are_read_where_it_has_them() {
         let text = format!("{BUNDLE}policy = {{ {table} }}\n");
         for offer in [has(&["htb", kernel.kind()]), Offer::Kernel(None)] {
             let read = bundles_of(&dir, &text, &offer).unwrap().remove(0).policy;
-            assert_eq!(read, Policy { kind: Discipline::Kernel(kernel), classes: vec![] });
+            assert_eq!(read, Policy { kind: Discipline::Kernel(kernel), classes: vec![], steering: Steering::default() });
         }
         let said = bundles_of(&dir, &text, &has(&["htb", "pfifo"])).unwrap_err();
         let expected = format!(
@@ -203,6 +203,7 @@ name = "voice"
 dscp = [46, 34]
 ports = [5060]
 prefixes = ["10.2.9.0/24"]
+vlans = [7]
 policy = { kind = "fifo", limit = "50 packets" }
 [[bundle.class]]
 name = "rest"
@@ -215,6 +216,7 @@ name = "rest"
             dscp: vec![46, 34],
             ports: vec![5060],
             prefixes: vec!["10.2.9.0/24".parse().unwrap()],
+            vlans: vec![7],
         },
         policy: PolicyKind::Fifo { limit: Some(Limit::Packets(50)) }.into(),
     };
@@ -227,12 +229,66 @@ name = "rest"
 }
 
 #[test]
+fn classifiers_of_dualpi2_are_read_in_order() {
+    let dir = Dir::new("classifiers");
+    let text = r#"policy = { kind = "dualpi2", queue_protection = true }
+[[bundle.classifier]]
+queue = "classic"
+prefixes = ["10.2.9.0/24"]
+ports = [443]
+[[bundle.classifier]]
+queue = "low_latency"
+dscp = [46, 45]
+vlans = [7, 4094]
+"#;
+    let policy = policy_of(&dir, text).unwrap();
+    let prefixes = vec!["10.2.9.0/24".parse().unwrap()];
+    let first = Match { prefixes, ports: vec![443], ..Match::default() };
+    let second = Match { dscp: vec![46, 45], vlans: vec![7, 4094], ..Match::default() };
+    let classifiers = vec![
+        Classifier { queue: DualQueue::Classic, matches: first },
+        Classifier { queue: DualQueue::LowLatency, matches: second },
+    ];
+    assert_eq!(policy.steering, Steering { classifiers, queue_protection: true });
+    let plain = policy_of(&dir, "policy = { kind = \"dualpi2\" }\n").unwrap();
+    assert_eq!(plain.steering, Steering::default());
+}
+
+/// Over the kernel's queues there are no tags to be seen, and its DualPI2 goes by the ECN field.
+#[test]
+fn what_only_our_queues_can_tell_is_refused_over_the_kernel_s() {
+    let dir = Dir::new("kernel-classifiers");
+    let kernel = Offer::Kernel(Some(Features::of(&["htb", "dualpi2", "pfifo"])));
+    let dualpi2 = |rest: &str| format!("{BUNDLE}policy = {{ kind = \"dualpi2\"{rest} }}\n");
+    let classifier = "[[bundle.classifier]]\nqueue = \"low_latency\"\ndscp = [46]\n";
+    let vlan = "[[bundle.class]]\nname = \"a\"\nvlans = [7]\n[[bundle.class]]\nname = \"z\"\n";
+    for (text, expected) in [
+        (dualpi2("") + classifier, "9: bundle.classifier: goes with `dataplane = \"user\"`"),
+        (
+            dualpi2(", queue_protection = true"),
+            "7: bundle.policy.queue_protection: this goes with `dataplane = \"user\"`",
+        ),
+        (
+            format!("{BUNDLE}policy = {{ kind = \"strict\" }}\n{vlan}"),
+            "10: bundle.class.vlans: go with `dataplane = \"user\"`",
+        ),
+    ] {
+        let said = bundles_of(&dir, &text, &kernel).unwrap_err();
+        assert!(said.starts_with(&format!("x.toml:{expected}")), "{said}");
+        assert!(bundles(&dir, &text).is_ok(), "{text}");
+    }
+}
+
+#[test]
 fn policies_that_cannot_work_are_refused() {
     let dir = Dir::new("refused");
     let class = |keys: &str| {
         format!("policy = {{ kind = \"strict\" }}\n[[bundle.class]]\nname = \"c\"\n{keys}")
     };
     let policy = |table: &str| format!("policy = {{ {table} }}\n");
+    let classifier = |kind: &str, keys: &str| {
+        format!("policy = {{ kind = \"{kind}\" }}\n[[bundle.classifier]]\n{keys}")
+    };
     let cases = [
         (
             policy("kind = \"fifo\", limit = \"0 packets\""),
@@ -321,10 +377,35 @@ fn policies_that_cannot_work_are_refused() {
             "[[bundle.class]]\nname = \"c\"\n".to_owned(),
             "8: bundle.class: classes go with policy = { kind = \"strict\" } only",
         ),
+        (
+            classifier("sfq", "queue = \"classic\"\ndscp = [46]\n"),
+            "9: bundle.classifier: classifiers go with policy = { kind = \"dualpi2\" } only",
+        ),
+        (
+            classifier("dualpi2", "queue = \"classic\"\n"),
+            "9: bundle.classifier: needs dscp, ports, prefixes or vlans: without them it would take \
+             everything",
+        ),
+        (
+            classifier("dualpi2", "queue = \"fast\"\ndscp = [46]\n"),
+            "9: bundle.classifier.queue: unknown variant `fast`, expected `low_latency` or `classic`",
+        ),
+        (
+            classifier("dualpi2", "queue = \"classic\"\ndscp = [64]\n"),
+            "10: bundle.classifier.dscp: 64 is no DSCP: 0 to 63",
+        ),
+        (
+            classifier("dualpi2", "queue = \"classic\"\nvlans = [7, 4095]\n"),
+            "10: bundle.classifier.vlans: 4095 is no VLAN: 1 to 4094",
+        ),
+        (
+            policy("kind = \"pie\", queue_protection = true"),
+            "7: bundle.policy.queue_protection: this goes with kind = \"dualpi2\" only",
+        ),
         (class("dscp = [64]\n"), "10: bundle.class.dscp: 64 is no DSCP: 0 to 63"),
         (
             class("ports = [80]\n"),
-            "9: bundle.class: the last class takes what no other takes: it has no dscp, ports or prefixes",
+            "9: bundle.class: the last class takes what no other takes: it has no dscp, ports, prefixes or vlans",
         ),
         (
             class("policy = { kind = \"strict\" }\n"),

@@ -216,5 +216,6 @@ fn record(now: Nanos, packet: &Packet, fate: Fate) -> Record {
         source: packet.source,
         fate,
         l4s: packet.is_l4s(),
+        marked: packet.is_marked(),
     }
 }

@@ -97,12 +97,13 @@ impl Director for Link {
         pool: &Pool,
     ) -> Result<Place, Frame> {
         let Some(classes) = &self.classes[direction as usize] else { return Err(frame) };
-        let headers = match Parsed::parse(pool.bytes(&frame)) {
+        let bytes = pool.bytes(&frame);
+        let headers = match Parsed::parse(bytes) {
             Ok(Parsed::Ip(headers)) => Some(headers),
             _ => None,
         };
         let len = wire_length(self.framing, frame.len() as u64, headers.as_ref());
-        let class = headers.as_ref().map_or(classes.rest(), |h| classes.find(h));
+        let class = classes.find(bytes, headers.as_ref());
         let mut packet = Packet::new(frame, headers.as_ref(), now).in_class(class).of_length(len);
         packet.source = direction as u8;
         Ok(Place { queue: 0, packet })

@@ -5,7 +5,7 @@ use forebay_units::{Bytes, Nanos, Rate};
 use forebay_wire::{Frame as Parsed, Headers};
 
 use super::*;
-use crate::config::{Class, Match, PolicyKind, Profile};
+use crate::config::{Class, Match, PolicyKind, Profile, Steering};
 
 /// A qdisc on a clock of its own, and the pool that its packets live in.
 struct Bench {
@@ -64,7 +64,7 @@ fn headers(flow: u16) -> Headers {
 }
 
 fn of(kind: PolicyKind) -> Policy {
-    Policy { kind: kind.into(), classes: vec![] }
+    Policy { kind: kind.into(), classes: vec![], steering: Steering::default() }
 }
 
 fn strict(classes: impl IntoIterator<Item = PolicyKind>) -> Policy {
@@ -73,7 +73,8 @@ fn strict(classes: impl IntoIterator<Item = PolicyKind>) -> Policy {
         matches: Match::default(),
         policy: policy.into(),
     };
-    Policy { kind: PolicyKind::Strict.into(), classes: classes.into_iter().map(class).collect() }
+    let classes = classes.into_iter().map(class).collect();
+    Policy { kind: PolicyKind::Strict.into(), classes, steering: Steering::default() }
 }
 
 const fn fifo(limit: Option<LimitValue>) -> PolicyKind {

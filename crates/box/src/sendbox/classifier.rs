@@ -25,11 +25,11 @@ impl Classifier {
         }
     }
 
-    /// The bundle, by the longest prefix of the destination, and the class; `None` for traffic that
-    /// is in no bundle.
-    pub(super) fn classify(&self, headers: &Headers) -> Option<(usize, u8)> {
+    /// The bundle of `frame`, whose headers are these, by the longest prefix of the destination, and the
+    /// class; `None` for traffic that is in no bundle.
+    pub(super) fn classify(&self, frame: &[u8], headers: &Headers) -> Option<(usize, u8)> {
         let bundle = self.bundles.find(headers.destination)?;
-        Some((bundle, self.classes[bundle].find(headers)))
+        Some((bundle, self.classes[bundle].find(frame, Some(headers))))
     }
 }
 
@@ -39,7 +39,7 @@ mod tests {
     use forebay_wire::feedback::Key;
 
     use super::*;
-    use crate::config::{Class, Match, Policy, PolicyKind};
+    use crate::config::{Class, Match, Policy, PolicyKind, Steering};
 
     const SFQ: PolicyKind = PolicyKind::Sfq { limit: None, perturb: None };
 
@@ -52,7 +52,11 @@ mod tests {
             prefixes: prefixes.iter().map(|p| p.parse().unwrap()).collect(),
             receivebox: "10.0.0.1:1".parse().unwrap(),
             key: Key::new([0; 32]),
-            policy: Policy { kind, classes: classes.into_iter().map(class).collect() },
+            policy: Policy {
+                kind,
+                classes: classes.into_iter().map(class).collect(),
+                steering: Steering::default(),
+            },
             controller: forebay_control::ControllerKind::default(),
             cross_traffic: forebay_control::Detection::Ignore,
             multipath: forebay_control::Detection::Detect,
@@ -83,7 +87,7 @@ mod tests {
             bundle(&["10.0.0.0/8", "fd00::/16"], vec![]),
             bundle(&["10.2.0.0/16"], vec![]),
         ]);
-        let of = |source, destination| classifier.classify(&headers(source, destination));
+        let of = |source, destination| classifier.classify(&[], &headers(source, destination));
         assert_eq!(of("192.0.2.1", "10.1.0.1"), Some((0, 0)));
         assert_eq!(of("192.0.2.1", "10.2.0.1"), Some((1, 0)), "the longest prefix");
         assert_eq!(of("fd01::1", "fd00::1"), Some((0, 0)));
@@ -92,7 +96,7 @@ mod tests {
 
     #[test]
     fn the_first_class_that_fits_in_all_it_lists_takes_the_packet() {
-        let voice = Match { dscp: vec![46, 34], ports: vec![5060], prefixes: vec![] };
+        let voice = Match { dscp: vec![46, 34], ports: vec![5060], ..Match::default() };
         let dns = Match { ports: vec![53, 853], ..Match::default() };
         let site = "10.2.9.0/24".parse().unwrap();
         let lab = Match { prefixes: vec![site], ..Match::default() };
@@ -117,7 +121,7 @@ mod tests {
             ),
         ];
         for (class, headers, why) in cases {
-            assert_eq!(classifier.classify(&headers), Some((0, class)), "{why}");
+            assert_eq!(classifier.classify(&[], &headers), Some((0, class)), "{why}");
         }
     }
 }

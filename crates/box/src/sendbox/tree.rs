@@ -32,7 +32,7 @@ mod tests {
     use forebay_config::Limit;
 
     use super::*;
-    use crate::config::{Class, Match, Policy, PolicyKind};
+    use crate::config::{Class, Match, Policy, PolicyKind, Steering};
 
     #[test]
     fn bundles_are_numbered_as_they_stand_and_classes_by_urgency() {
@@ -51,8 +51,9 @@ mod tests {
         };
         let fifo = |n| Discipline::Own(PolicyKind::Fifo { limit: Some(Limit::Packets(n)) });
         let class = |n| Class { name: String::new(), matches: Match::default(), policy: fifo(n) };
-        let one = Policy { kind: fifo(7), classes: vec![] };
-        let strict = Policy { kind: PolicyKind::Strict.into(), classes: vec![class(8), class(9)] };
+        let one = Policy { kind: fifo(7), classes: vec![], steering: Steering::default() };
+        let (classes, steering) = (vec![class(8), class(9)], Steering::default());
+        let strict = Policy { kind: PolicyKind::Strict.into(), classes, steering };
         let bundles = [bundle("one", one), bundle("strict", strict)];
         let plan = plan(&bundles, &Features::of(&["htb", "pfifo"])).unwrap();
         let expected = "\

@@ -174,6 +174,7 @@ mod tests {
             source: 0,
             fate: Fate::Sent,
             l4s: false,
+            marked: false,
         };
         Run {
             start: Nanos::from_millis(200),

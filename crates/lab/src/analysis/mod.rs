@@ -25,7 +25,7 @@ pub(crate) use percentile::rounded;
 pub(crate) use requests::slowdown;
 pub use requests::{ByClass, Requests, Size, Slowdown, Slowdowns};
 pub use round_trips::RoundTrips;
-pub use summary::{ByL4s, Summary};
+pub use summary::{ByL4s, Signals, Summary};
 pub use worse::Intake;
 
 use crate::results::Run;

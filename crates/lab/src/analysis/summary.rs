@@ -1,5 +1,6 @@
 use std::collections::BTreeMap;
 
+use forebay_dataplane::packet_log::{Fate, Record};
 use forebay_units::{Bytes, Rate};
 use serde::{Deserialize, Serialize};
 
@@ -98,17 +99,45 @@ pub struct ByL4s {
     pub sendbox_l4s_ms: Option<Delay>,
     /// Other traffic there.
     pub sendbox_classic_ms: Option<Delay>,
+    /// What the bottleneck's queue said to L4S traffic, and to the rest.
+    #[serde(default)]
+    pub bottleneck_signals: [Signals; 2],
+    /// Likewise the sendbox's.
+    #[serde(default)]
+    pub sendbox_signals: [Signals; 2],
+}
+
+/// Packets that a queue signalled to in the measured interval.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Signals {
+    /// That left with a mark they came without.
+    pub marked: u64,
+    /// That were dropped.
+    pub dropped: u64,
+}
+
+impl Signals {
+    fn of(run: &Run, records: &[Record], l4s: bool) -> Self {
+        let held = |r: &&Record| r.l4s == l4s && (run.start..run.end).contains(&r.time);
+        records.iter().filter(held).fold(Self::default(), |sum, r| Self {
+            marked: sum.marked + u64::from(r.marked),
+            dropped: sum.dropped + u64::from(r.fate == Fate::Dropped),
+        })
+    }
 }
 
 impl ByL4s {
     fn of(run: &Run) -> Option<Self> {
         let of = |records, l4s| Delay::of_those(records, run.start, run.end, |r| r.l4s == l4s);
+        let signals = |records: &[Record]| [true, false].map(|l4s| Signals::of(run, records, l4s));
         let any = run.bottleneck.iter().chain(&run.sendbox).any(|r| r.l4s);
         any.then(|| Self {
             bottleneck_l4s_ms: of(&run.bottleneck, true),
             bottleneck_classic_ms: of(&run.bottleneck, false),
             sendbox_l4s_ms: of(&run.sendbox, true),
             sendbox_classic_ms: of(&run.sendbox, false),
+            bottleneck_signals: signals(&run.bottleneck),
+            sendbox_signals: signals(&run.sendbox),
         })
     }
 }

@@ -87,6 +87,7 @@ mod tests {
             source,
             fate,
             l4s: false,
+            marked: false,
         };
         Run {
             rate: Rate::from_mbps(12),

@@ -14,6 +14,7 @@ fn summary(rate: u64, arm: &str, seed: u64, mbps: u64, wait: u64) -> Summary {
         source: 0,
         fate: Fate::Sent,
         l4s: false,
+        marked: false,
     };
     let progress =
         Progress { traffic: "bulk".into(), flow: 0, time: 1_000_000_000, bytes: mbps * 125_000 };

@@ -133,6 +133,7 @@ mod tests {
             source: 0,
             fate: Fate::Sent,
             l4s: false,
+            marked: false,
         };
         Run {
             arm: arm.key().to_owned(),

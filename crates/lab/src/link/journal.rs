@@ -42,19 +42,25 @@ impl Journal {
         marked: bool,
     ) -> Result<(), LinkError> {
         self.marks += u64::from(marked);
-        self.record(now, arrival, Fate::Sent)
+        self.record(now, arrival, Fate::Sent, marked)
     }
 
     /// It was dropped, or is found to have been.
     pub(super) fn dropped(&mut self, now: Nanos, arrival: Arrival) -> Result<(), LinkError> {
         self.drops += 1;
-        self.record(now, arrival, Fate::Dropped)
+        self.record(now, arrival, Fate::Dropped, false)
     }
 
-    fn record(&mut self, time: Nanos, arrival: Arrival, fate: Fate) -> Result<(), LinkError> {
+    fn record(
+        &mut self,
+        time: Nanos,
+        arrival: Arrival,
+        fate: Fate,
+        marked: bool,
+    ) -> Result<(), LinkError> {
         let Arrival { time: arrived, len, source, l4s } = arrival;
         let sojourn = time.saturating_sub(arrived);
-        let record = Record { time, sojourn, len, source, fate, l4s };
+        let record = Record { time, sojourn, len, source, fate, l4s, marked };
         let path = &self.path;
         self.log.push(&record).map_err(|source| LinkError::Write { path: path.clone(), source })
     }

@@ -67,6 +67,9 @@ pub enum QueueSpec {
         target_ns: u64,
         /// What the other parameters are.
         profile: Profile,
+        /// Its coupling factor, if it is another than that set's.
+        #[serde(default)]
+        coupling: Option<f64>,
     },
     /// Flow queueing with CoDel.
     FqCodel {
@@ -142,7 +145,7 @@ impl QueueSpec {
             }
             QueueKind::DualPi2 => {
                 let target_ns = queue.target.unwrap_or(dualpi2_config(profile).params.target).0;
-                Self::DualPi2 { limit_packets, target_ns, profile }
+                Self::DualPi2 { limit_packets, target_ns, profile, coupling: queue.coupling }
             }
             QueueKind::Cake | QueueKind::Strict => return None,
         })
@@ -205,10 +208,12 @@ impl QueueSpec {
                 params: pi2::Params { target: Nanos(target_ns), ..pi2::Params::default() },
                 ..pi2::Config::default()
             })?),
-            Self::DualPi2 { limit_packets, target_ns, profile } => {
+            Self::DualPi2 { limit_packets, target_ns, profile, coupling } => {
                 let config = dualpi2_config(profile);
+                let coupling = coupling.unwrap_or(config.coupling);
                 let params = pi2::Params { target: Nanos(target_ns), ..config.params };
-                Box::new(DualPi2::new(dualpi2::Config { limit: limit_packets, params, ..config })?)
+                let limit = limit_packets;
+                Box::new(DualPi2::new(dualpi2::Config { limit, params, coupling, ..config })?)
             }
             Self::FqCodel { limit_packets, target_ns, interval_ns, ecn, l4s_threshold_ns } => {
                 Box::new(FqCodel::new(fq_codel::Config {

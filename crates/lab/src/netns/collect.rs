@@ -71,7 +71,9 @@ pub(super) fn collect(
             }
             // Others' requests are load; they are not what an arm is judged by.
             Role::RequestClient { .. } => {}
-            Role::TcpSink { .. } | Role::UdpSink { .. } => run.progress.extend(lines(output)?),
+            Role::TcpSink { .. } | Role::UdpSink { .. } | Role::PragueSink { .. } => {
+                run.progress.extend(lines(output)?);
+            }
             Role::UdpLoops { .. } => run.round_trips.extend(lines(output)?),
             _ => {}
         }

@@ -52,7 +52,7 @@ fn missing(job: &Job<'_>) -> Option<String> {
     scenario.traffic.iter().find_map(|traffic| match &traffic.kind {
         _ if traffic.rtt.is_some() => Some("traffic with a round-trip time of its own".to_owned()),
         _ if !may_say(traffic) => {
-            Some("traffic with an ECN field of its own but L4S over TCP".to_owned())
+            Some("traffic with an ECN field of its own but dctcp's and prague's over UDP".to_owned())
         }
         TrafficKind::Requests { congestion, .. }
         | TrafficKind::Bulk { transport: Transport::Tcp(congestion), .. } => unknown(*congestion),
@@ -61,14 +61,16 @@ fn missing(job: &Job<'_>) -> Option<String> {
 }
 
 /// Whether hosts send what `traffic` is to say of ECN: if it does not say, as they do; ECT(1) with
-/// DCTCP, where a program rewrites what the kernel sends.
+/// DCTCP, where a program rewrites what the kernel sends, and over UDP, where the programs see to it.
 fn may_say(traffic: &Traffic) -> bool {
     let tcp = match &traffic.kind {
         TrafficKind::Requests { congestion, .. }
         | TrafficKind::Bulk { transport: Transport::Tcp(congestion), .. } => Some(*congestion),
         _ => None,
     };
-    traffic.ecn.is_none() || traffic.ecn == Some(EcnField::Ect1) && tcp == Some(Congestion::Dctcp)
+    let over_udp = matches!(traffic.kind, TrafficKind::Bulk { transport: Transport::UdpPrague, .. });
+    let l4s = tcp == Some(Congestion::Dctcp) || over_udp;
+    traffic.ecn.is_none() || traffic.ecn == Some(EcnField::Ect1) && l4s
 }
 
 fn unknown(congestion: Congestion) -> Option<String> {

@@ -69,6 +69,13 @@ pub(super) fn programs(
                 (origin, Role::UdpSource { sinks }),
             )
         }
+        TrafficKind::Bulk { flows, transport: Transport::UdpPrague } => {
+            let sinks: Vec<_> = (0..*flows).map(|flow| sockets.at(Place::SiteB, flow)).collect();
+            (
+                (Place::SiteB, Role::PragueSink { listen: sinks.clone() }),
+                (origin, Role::PragueSource { sinks }),
+            )
+        }
         TrafficKind::Datagrams(pattern) => {
             let sink = sockets.at(Place::SiteB, 0);
             (
@@ -128,7 +135,7 @@ fn port(index: usize, flow: u32) -> u16 {
 /// The ports that the packets of `traffic`, the scenario's `index`-th, come from or go to.
 pub(super) fn ports(index: usize, traffic: &Traffic) -> impl Iterator<Item = u16> {
     let flows = match traffic.kind {
-        TrafficKind::Bulk { flows, transport: Transport::Udp } => flows,
+        TrafficKind::Bulk { flows, transport: Transport::Udp | Transport::UdpPrague } => flows,
         _ => 1,
     };
     (0..flows).map(move |flow| port(index, flow))

@@ -33,9 +33,11 @@ impl Senders {
     }
 }
 
-/// Has the packets of `job`'s L4S traffic say so when they leave through `device` of this namespace.
+/// Has the packets of `job`'s L4S traffic over TCP say so when they leave through `device` of this
+/// namespace.
 pub(super) fn prepare(job: &Job<'_>, device: &str) -> io::Result<()> {
-    if !job.scenario.traffic.iter().any(Traffic::is_l4s) {
+    let tcp = |traffic: &Traffic| congestion(traffic).is_some();
+    if !job.scenario.traffic.iter().any(|t| t.is_l4s() && tcp(t)) {
         return Ok(());
     }
     Netdev::find(device).and_then(|netdev| send_ect1(&netdev)).map_err(io::Error::other)

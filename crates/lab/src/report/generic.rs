@@ -2,6 +2,7 @@
 
 use super::boxes::{self, Arm};
 use super::decisions;
+use super::l4s;
 use super::markup::{details, escape, page, paragraph, section};
 use super::number::setting;
 use super::queues;
@@ -14,12 +15,16 @@ use crate::analysis::{Analysis, EstimateErrors, Slowdowns};
 /// so many is well below 500 kB.
 pub const MAX_ARMS: usize = 12;
 
+/// What the table of L4S traffic says.
+const L4S: &str = "Waits, marks and drops in the measured time, by the ECN field that packets came with";
+
 /// The report for a terminal.
 pub fn text(runs: &[Analysis], colour: bool) -> String {
     let groups = groups(runs);
     let named = named(&groups);
     let mut out = figures(&groups).text(colour);
-    for table in tables::round_trips(&named).into_iter().chain(estimates(runs, &named)) {
+    let more = l4s::table(&named).into_iter().chain(tables::round_trips(&named));
+    for table in more.chain(estimates(runs, &named)) {
         out += "\n";
         out += &table.text(colour);
     }
@@ -36,6 +41,9 @@ pub fn html(title: &str, runs: &[Analysis]) -> String {
     let groups = groups(runs);
     let named = named(&groups);
     let mut body = section("Figures", &figures(&groups).html("One row a run"));
+    if let Some(table) = l4s::table(&named) {
+        body += &section("L4S traffic and the rest", &table.html(L4S));
+    }
     body += &section("Where the queue is", &pictures(&groups, queues::CAPTION, queue_picture));
     if runs.iter().any(|r| r.summary.requests.offered > 0) {
         let caption = format!("{} Seeds of one arm are pooled.", boxes::CAPTION);

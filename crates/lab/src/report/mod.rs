@@ -9,6 +9,7 @@ pub(crate) mod axis;
 pub(crate) mod boxes;
 pub(crate) mod decisions;
 mod generic;
+mod l4s;
 pub(crate) mod markup;
 pub(crate) mod number;
 pub(crate) mod queues;

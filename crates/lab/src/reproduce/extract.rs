@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use forebay_dataplane::packet_log::{Fate, Record};
 use forebay_units::{Bytes, Nanos, Rate};
 
+use super::kin::Kin;
 use super::passed::Passed;
 use super::picture::{Part, Wanted};
 use super::quantity::{Measure, Quantity, Statistic};
@@ -96,7 +97,7 @@ impl Window {
 /// The values of `quantity` in `run`: many of what is pooled, else one, or none.
 fn sample(quantity: &Quantity, scenario: &Scenario, run: &Run) -> Sorted {
     let window = Window::of(run, quantity.phase.as_deref());
-    let queue = |records: &[Record]| waits(records, window, quantity.at);
+    let queue = |records: &[Record]| waits(records, window, quantity.at, Kin::default());
     match quantity.measure {
         Measure::Slowdown => {
             requests(quantity, scenario, run, window).map(|r| slowdown(run, r)).collect()
@@ -119,7 +120,12 @@ fn sample(quantity: &Quantity, scenario: &Scenario, run: &Run) -> Sorted {
             let passed = Passed::of(quantity, scenario, run, window);
             passed.and_then(|passed| passed.measure(quantity, scenario)).into_iter().collect()
         }
-        Measure::SendboxQueue => queue(&run.sendbox).or(Some(0.0)).into_iter().collect(),
+        Measure::SendboxQueue if run.sendbox.is_empty() => std::iter::once(0.0).collect(),
+        Measure::SendboxQueue => {
+            let kin = Kin::of(quantity, scenario);
+            let waits = kin.and_then(|kin| waits(&run.sendbox, window, quantity.at, kin));
+            waits.into_iter().collect()
+        }
         Measure::Queues => {
             let sendbox = queue(&run.sendbox).unwrap_or(0.0);
             queue(&run.bottleneck).map(|b| b + sendbox).into_iter().collect()
@@ -170,8 +176,10 @@ fn connections(scenario: &Scenario, wanted: impl Fn(&str) -> bool) -> Vec<std::o
     ranges
 }
 
-fn waits(records: &[Record], window: Window, at: Statistic) -> Option<f64> {
-    let sent = records.iter().filter(|r| r.fate == Fate::Sent && window.holds(r.time.0));
+fn waits(records: &[Record], window: Window, at: Statistic, kin: Kin) -> Option<f64> {
+    let sent = records
+        .iter()
+        .filter(|r| r.fate == Fate::Sent && window.holds(r.time.0) && kin.holds(r));
     statistic(&sent.map(|r| r.sojourn.as_millis_f64()).collect(), at)
 }
 

@@ -102,6 +102,7 @@ fn waits_of_both_queues_are_added() {
         source: 0,
         fate,
         l4s: false,
+        marked: false,
     };
     let mut run = run();
     run.bottleneck =

@@ -31,6 +31,7 @@ mod claim;
 mod date;
 mod extract;
 mod figures;
+mod kin;
 mod outcome;
 mod page;
 mod passed;

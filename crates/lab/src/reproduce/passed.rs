@@ -1,9 +1,10 @@
 //! What of a run's packets passed the bottleneck, and how.
 
-use forebay_dataplane::packet_log::Fate;
+use forebay_dataplane::packet_log::{Fate, Record};
 use forebay_units::{Bytes, Nanos, Rate};
 
 use super::extract::{Window, statistic};
+use super::kin::Kin;
 use super::quantity::{Measure, Quantity, Statistic};
 use crate::analysis::Sorted;
 use crate::results::Run;
@@ -25,33 +26,32 @@ pub(super) struct Passed {
 }
 
 impl Passed {
-    /// Of `run`: the packets of `quantity`'s traffics that left, or were dropped, in `window`. `None`
-    /// where the engine did not tell whose they were and that is asked.
+    /// Of `run`: the packets of `quantity`'s traffics that left, or were dropped, in `window`. Where the
+    /// engine did not tell whose they were, that they are L4S traffic or not must do; `None` if it does
+    /// not.
     pub(super) fn of(
         quantity: &Quantity,
         scenario: &Scenario,
         run: &Run,
         window: Window,
     ) -> Option<Self> {
-        let asks = !quantity.traffic.is_empty() || quantity.measure == Measure::Marked;
-        if asks && run.whose.len() != run.bottleneck.len() {
-            return None;
-        }
+        let known = run.whose.len() == run.bottleneck.len();
+        let kin = if known { None } else { Some(Kin::of(quantity, scenario)?) };
         let own: Vec<bool> = scenario.traffic.iter().map(|t| quantity.is_of(&t.name)).collect();
-        let is_own = |n: usize| {
-            let traffic = run.whose.get(n).and_then(|w| w.traffic);
-            quantity.traffic.is_empty()
-                || traffic.is_some_and(|t| own.get(usize::from(t)) == Some(&true))
+        let is_own = |n: usize, record: &Record| match kin {
+            Some(kin) => kin.holds(record),
+            None if quantity.traffic.is_empty() => true,
+            None => run.whose[n].is_some_and(|t| own.get(usize::from(t)) == Some(&true)),
         };
         let (mut waits, mut bytes, mut marked, mut dropped) = (Vec::new(), 0, 0, 0);
         let records = run.bottleneck.iter().enumerate();
-        for (n, record) in records.filter(|(n, r)| window.holds(r.time.0) && is_own(*n)) {
+        for (_, record) in records.filter(|(n, r)| window.holds(r.time.0) && is_own(*n, r)) {
             match record.fate {
                 Fate::Dropped => dropped += 1,
                 Fate::Sent => {
                     waits.push(record.sojourn.as_millis_f64());
                     bytes += record.len.0;
-                    marked += u64::from(run.whose.get(n).is_some_and(|w| w.marked));
+                    marked += u64::from(record.marked);
                 }
             }
         }
@@ -87,11 +87,8 @@ impl Passed {
 
 #[cfg(test)]
 mod tests {
-    use forebay_dataplane::packet_log::Record;
-
     use super::*;
     use crate::analysis::Size;
-    use crate::results::Whose;
     use crate::scenario::parse;
 
     const SCENARIO: &str = r#"name = "x"
@@ -121,8 +118,9 @@ sendbox = "forward"
         let mut add = |traffic, wait, fate, marked| {
             let time = Nanos::from_millis(500);
             let sojourn = Nanos::from_millis(wait);
-            run.bottleneck.push(Record { time, sojourn, len: FRAME, source: 0, fate, l4s: false });
-            run.whose.push(Whose { traffic, marked });
+            let (len, l4s) = (FRAME, traffic == Some(0));
+            run.bottleneck.push(Record { time, sojourn, len, source: 0, fate, l4s, marked });
+            run.whose.push(traffic);
         };
         for n in 0..10 {
             add(Some(0), 1, Fate::Sent, n % 2 == 0);
@@ -165,10 +163,35 @@ sendbox = "forward"
     }
 
     #[test]
-    fn where_nobody_tells_whose_packets_are_there_is_nothing_by_traffic() {
+    fn where_nobody_tells_whose_packets_are_their_kind_does() {
         let run = Run { whose: Vec::new(), ..run() };
-        assert_eq!(figure(&run, Measure::BottleneckQueue, &["l4s"]), None);
-        assert_eq!(figure(&run, Measure::Marked, &[]), None);
+        assert_eq!(figure(&run, Measure::BottleneckQueue, &["l4s"]), Some(1.0));
+        assert_eq!(figure(&run, Measure::Marked, &["l4s"]), Some(50.0));
+        // That packet which is nobody's is classic too.
+        assert_eq!(figure(&run, Measure::BottleneckQueue, &["classic"]), Some(18.0));
+        assert_eq!(figure(&run, Measure::BottleneckQueue, &["l4s", "classic"]), Some(9.5));
+        assert_eq!(figure(&run, Measure::Marked, &[]), Some(30.0));
         assert_eq!(figure(&run, Measure::Dropped, &[]), Some(100.0 / 21.0));
+    }
+
+    /// Of two that are both classic nothing tells one.
+    #[test]
+    fn one_of_a_kind_is_not_told() {
+        let text = format!("{SCENARIO}[[traffic]]\nname = \"other\"\nkind = \"bulk\"\n");
+        let scenario = parse("x.toml".as_ref(), &text).unwrap().cells.remove(0);
+        let of = |traffic: &[&str]| {
+            let traffic = traffic.iter().map(|t| (*t).to_owned()).collect();
+            let (at, size, mode) = (Statistic::Mean, Size::All, String::new());
+            let measure = Measure::SendboxQueue;
+            Kin::of(&Quantity { measure, at, traffic, phase: None, size, mode }, &scenario)
+        };
+        assert_eq!(of(&["classic"]), None);
+        assert_eq!(of(&["l4s", "classic"]), None);
+        let record = |l4s| Record { l4s, ..Record::of_flags(0) };
+        let both = of(&["classic", "other"]).unwrap();
+        assert!(both.holds(&record(false)) && !both.holds(&record(true)));
+        let l4s = of(&["l4s"]).unwrap();
+        assert!(l4s.holds(&record(true)) && !l4s.holds(&record(false)));
+        assert_eq!(of(&["l4s", "classic", "other"]), Some(Kin::default()));
     }
 }

@@ -105,11 +105,18 @@ impl Measure {
     /// Whether it is told by the traffic's name.
     pub const fn is_by_traffic(self) -> bool {
         self.is_of_requests()
-            || matches!(self, Self::RoundTrip | Self::Goodput | Self::Fairness | Self::FairAfter)
+            || matches!(
+                self,
+                Self::RoundTrip
+                    | Self::Goodput
+                    | Self::Fairness
+                    | Self::FairAfter
+                    | Self::SendboxQueue
+            )
             || self.is_at_bottleneck()
     }
 
-    /// Whether it is of packets at the bottleneck. There only the simulator tells traffics apart.
+    /// Whether it is of packets at the bottleneck.
     pub const fn is_at_bottleneck(self) -> bool {
         matches!(
             self,

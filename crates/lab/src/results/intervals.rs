@@ -142,6 +142,7 @@ mod tests {
             source: 0,
             fate,
             l4s: false,
+            marked: false,
         }
     }
 

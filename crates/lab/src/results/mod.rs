@@ -79,15 +79,6 @@ pub struct FaultRecord {
     pub ready: Option<u64>,
 }
 
-/// Whose a packet is, and what became of its ECN field.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Whose {
-    /// The number of its traffic in the scenario; `None` if it is no data of one.
-    pub traffic: Option<u8>,
-    /// Whether the queue set its congestion mark: it came without.
-    pub marked: bool,
-}
-
 /// Everything measured in one run of one arm with one seed.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Run {
@@ -113,9 +104,10 @@ pub struct Run {
     pub round_trips: Vec<RoundTrip>,
     /// Every packet through the bottleneck's queue.
     pub bottleneck: Vec<Record>,
-    /// More of each packet of `bottleneck`, in the same order; empty where the engine cannot tell.
-    /// Not stored: of a run that is read back it is empty.
-    pub whose: Vec<Whose>,
+    /// Whose each packet of `bottleneck` is, in the same order: the number of its traffic in the
+    /// scenario, `None` if it is no data of one. Empty where the engine cannot tell. Not stored: of a
+    /// run that is read back it is empty.
+    pub whose: Vec<Option<u8>>,
     /// The `source` that the bundle's packets have in the bottleneck's log, where cross traffic has
     /// others; `None` if every packet is the bundle's.
     pub bundle_source: Option<u8>,

@@ -289,6 +289,12 @@ impl Check<'_> {
     fn times(&self, table: &QueueTable, queue: Queue, key: &str) -> Result<(), ConfigError> {
         let (codel, ours) = (queue.kind.is_codel(), queue.by == Maker::Forebay);
         let profiles = ours && matches!(queue.kind, QueueKind::Pie | QueueKind::DualPi2);
+        let is_dualpi2 = ours && queue.kind == QueueKind::DualPi2;
+        let wrong = |k: &&Spanned<f64>| !is_dualpi2 || !(1.0..=1000.0).contains(k.get_ref());
+        if let Some(k) = table.coupling.as_ref().filter(wrong) {
+            let what = "is of this project's dualpi2, from 1 to 1000";
+            return Err(self.0.error_at(k.span(), format!("{key}.coupling"), what));
+        }
         if let (Some(profile), false) = (&table.profile, profiles) {
             let what = "is of this project's pie and dualpi2: remove it";
             return Err(self.0.error_at(profile.span(), format!("{key}.profile"), what));

@@ -22,6 +22,7 @@
 //! | its `by`, `ecn` | `forebay`, or `kernel`: Linux's own; whether it marks | `forebay`; as in Linux |
 //! | its `target`, `interval` | of `codel` and `fq_codel`; `target` of `pie`, `pi2` and `dualpi2` too | the kind's own |
 //! | its `profile` | of `pie` and `dualpi2`: `rfc`, `paper`: Table 1 of De Schepper et al., 2017, or `linux`: that of 6.17 | `rfc` |
+//! | its `coupling` | of `dualpi2`: k, from 1 | the profile's, 2 |
 //! | its `l4s_threshold` | of `codel` and `fq_codel`: ECT(1) is marked above this wait | none |
 //! | `[path]` `steps` | `[{ at, rate }]`: other rates from then on | |
 //! | `[path]` `trace` | instead of `rate`: a file in mahimahi's format beside this one | |

@@ -30,6 +30,9 @@ pub struct Queue {
     /// ECT(1) packets that waited longer are marked, in CoDel's queues.
     #[serde(default)]
     pub l4s_threshold: Option<Nanos>,
+    /// DualPI2's coupling factor k; its own if there is none.
+    #[serde(default)]
+    pub coupling: Option<f64>,
 }
 
 impl Queue {
@@ -44,6 +47,7 @@ impl Queue {
             interval: None,
             profile: Profile::default(),
             l4s_threshold: None,
+            coupling: None,
         }
     }
 
@@ -78,6 +82,9 @@ impl fmt::Display for Queue {
         }
         if let Some(threshold) = self.l4s_threshold {
             write!(f, " l4s above {} ms", threshold.as_millis_f64())?;
+        }
+        if let Some(k) = self.coupling {
+            write!(f, " k {k}")?;
         }
         match self.by {
             Maker::Forebay => Ok(()),
@@ -202,6 +209,7 @@ pub(super) struct QueueTable {
     pub(super) interval: Option<Spanned<DurationValue>>,
     pub(super) profile: Option<Spanned<Profile>>,
     pub(super) l4s_threshold: Option<Spanned<DurationValue>>,
+    pub(super) coupling: Option<Spanned<f64>>,
 }
 
 impl QueueTable {
@@ -216,6 +224,7 @@ impl QueueTable {
             interval: time(&self.interval),
             profile: self.profile.as_ref().map(|p| *p.get_ref()).unwrap_or_default(),
             l4s_threshold: time(&self.l4s_threshold),
+            coupling: self.coupling.as_ref().map(|k| *k.get_ref()),
             ..plain
         }
     }

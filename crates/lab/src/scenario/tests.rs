@@ -283,6 +283,27 @@ fn mixes_round_trips_and_ecn_fields_are_read() {
     let [dual, fq] = &cells[0].arms[..] else { panic!("two arms") };
     assert_eq!(dual.queue.to_string(), "dualpi2 40000 packets as in the paper");
     assert_eq!(fq.queue.to_string(), "fq_codel 1000 packets l4s above 1 ms");
+    let text = L4S.replacen("\"paper\"", "\"paper\", coupling = 1.64", 1);
+    let coupled = parse("x.toml".as_ref(), &text).unwrap().cells[0].arms[0].queue;
+    assert_eq!(coupled.to_string(), "dualpi2 40000 packets as in the paper k 1.64");
+}
+
+/// Over UDP there is Prague, which says ECT(1).
+#[test]
+fn prague_over_udp_is_l4s_traffic() {
+    let over = |keys: &str| L4S.replacen("congestion = \"dctcp_exact\"\necn = \"ect1\"", keys, 1);
+    for keys in
+        ["transport = \"udp\"\ncongestion = \"prague\"", "transport = \"udp\"\ncongestion = \"prague\"\necn = \"ect1\""]
+    {
+        let cell = parse("x.toml".as_ref(), &over(keys)).unwrap().cells.remove(1);
+        assert!(matches!(
+            cell.traffic[0].kind,
+            TrafficKind::Bulk { flows: 1, transport: Transport::UdpPrague }
+        ));
+        assert!(cell.traffic[0].is_l4s());
+    }
+    let said = error(&over("transport = \"udp\"\ncongestion = \"prague\"\necn = \"ect0\""));
+    assert!(said.starts_with("x.toml:16: traffic.ecn: Prague says \"ect1\""), "{said}");
 }
 
 #[test]
@@ -319,6 +340,16 @@ fn mixes_round_trips_and_ecn_fields_that_cannot_be() {
             "\"dualpi2\", profile",
             "\"codel\", profile",
             "6: path.queue.profile: is of this project's pie and dualpi2",
+        ),
+        (
+            "profile = \"paper\"",
+            "coupling = 0.9",
+            "6: path.queue.coupling: is of this project's dualpi2, from 1 to 1000",
+        ),
+        (
+            "kind = \"fq_codel\", l4s_threshold = \"1 ms\"",
+            "kind = \"fq_codel\", coupling = 2.0",
+            "30: arm.queue.coupling: is of this project's dualpi2",
         ),
     ];
     for (from, to, expected) in cases {
@@ -672,7 +703,7 @@ fn what_cannot_be_run_is_refused() {
         (
             bulk,
             "kind = \"bulk\"\ntransport = \"udp\"\ncongestion = \"bbr\"",
-            "x.toml:11: traffic.congestion: is for transport \"tcp\": remove it",
+            "x.toml:11: traffic.congestion: over UDP there is \"prague\", or nothing: remove it",
         ),
     ];
     for (from, to, expected) in cases {

@@ -36,6 +36,7 @@ impl Traffic {
             | TrafficKind::Bulk { transport: Transport::Tcp(congestion), .. } => {
                 *congestion == Congestion::Prague
             }
+            TrafficKind::Bulk { transport: Transport::UdpPrague, .. } => true,
             _ => false,
         };
         self.ecn.map_or_else(prague, |ecn| ecn == EcnField::Ect1)
@@ -100,6 +101,8 @@ pub enum Transport {
     Tcp(Congestion),
     /// UDP with a window of its own, headers as QUIC's: IP ID 0, payload as if encrypted.
     Udp,
+    /// The same under Prague, saying ECT(1).
+    UdpPrague,
 }
 
 /// A TCP congestion control.

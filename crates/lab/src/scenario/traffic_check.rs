@@ -6,6 +6,7 @@ use forebay_units::{Bytes, Nanos, Rate};
 
 use super::check::{Check, MAX_RTT};
 use super::file::{FromName, KindName, TrafficTable, TransportName};
+use super::traffic::CongestionName;
 use super::grid::Cell;
 use super::{Congestion, EcnField, Origin, Scenario, Traffic, TrafficKind, Transport};
 use crate::workload::{Arrivals, Requests, Sizes};
@@ -48,12 +49,15 @@ pub(super) fn traffic(
         KindName::Bulk => {
             let udp =
                 matches!(table.transport.as_ref().map(Spanned::get_ref), Some(TransportName::Udp));
-            if let (true, Some(given)) = (udp, &table.congestion) {
-                let what = "is for transport \"tcp\": remove it";
-                return Err(check.0.error_at(given.span(), "traffic.congestion", what));
-            }
-            let transport =
-                if udp { Transport::Udp } else { Transport::Tcp(congestion(check, table, cell)?) };
+            let transport = match &table.congestion {
+                _ if !udp => Transport::Tcp(congestion(check, table, cell)?),
+                None => Transport::Udp,
+                Some(given) if *given.get_ref() == CongestionName::Prague => Transport::UdpPrague,
+                Some(given) => {
+                    let what = "over UDP there is \"prague\", or nothing: remove it";
+                    return Err(check.0.error_at(given.span(), "traffic.congestion", what));
+                }
+            };
             if let (Some(own), Some(_)) = (&table.flows, cell.mix) {
                 let what = "stands here and in [grid] as `mix`: remove one";
                 return Err(check.0.error_at(own.span(), "traffic.flows", what));
@@ -104,6 +108,12 @@ fn ecn(
                  without ECN, prague not without \"ect1\"",
                 congestion.name()
             ))
+        }
+        TrafficKind::Bulk { transport: Transport::UdpPrague, .. } if ecn == EcnField::Ect1 => {
+            Ok(Some(ecn))
+        }
+        TrafficKind::Bulk { transport: Transport::UdpPrague, .. } => {
+            fail("Prague says \"ect1\": remove it".to_owned())
         }
         TrafficKind::Bulk { transport: Transport::Udp, .. } => {
             fail("is for transport \"tcp\": remove it".to_owned())

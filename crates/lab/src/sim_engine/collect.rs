@@ -10,7 +10,7 @@ use forebay_units::{Bytes, Nanos};
 use super::network::{LEFT, Network, Site};
 use super::{INTERVAL, Simulated};
 use crate::engine::Job;
-use crate::results::{Event, HopCounters, Progress, Request, RoundTrip, Run, Tick, Whose};
+use crate::results::{Event, HopCounters, Progress, Request, RoundTrip, Run, Tick};
 use crate::scenario::{Origin, Traffic, TrafficKind};
 use crate::workload::{self, Arrivals, Requests};
 
@@ -161,11 +161,12 @@ impl Observer for Collector {
             source: passage.source,
             fate: if passage.dropped { Fate::Dropped } else { Fate::Sent },
             l4s: traffic.is_some_and(|traffic| self.l4s[usize::from(traffic)]),
+            marked: passage.marked,
         };
         match at {
             At::Link(link) if self.boxes.contains(&link) => self.run.sendbox.push(record),
             At::Link(_) => {
-                self.run.whose.push(Whose { traffic, marked: passage.marked });
+                self.run.whose.push(traffic);
                 self.run.bottleneck.push(record);
             }
             At::Sendbox(bundle) if Some(bundle) == self.outer => {}

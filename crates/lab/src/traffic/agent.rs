@@ -10,7 +10,7 @@ use forebay_units::Nanos;
 use serde::Serialize;
 
 use super::spec::{Event, Role, Spec, Start, Window};
-use super::{datagrams, requests, tcp_bulk, udp_bulk, udp_rr};
+use super::{datagrams, requests, tcp_bulk, udp_bulk, udp_prague, udp_rr};
 
 /// The process of a traffic program, see the module's documentation for its protocol.
 pub fn main() -> ExitCode {
@@ -77,6 +77,8 @@ pub(super) fn run(spec: &Spec, cue: Cue<'_>) -> io::Result<Nanos> {
         Role::TcpSource { listen, flows, tcp } => tcp_bulk::source(*listen, *flows, tcp, cue),
         Role::TcpSink { source, flows, tcp } => tcp_bulk::sink(spec, *source, *flows, tcp, cue),
         Role::UdpSource { sinks } => udp_bulk::source(sinks, cue),
+        Role::PragueSource { sinks } => udp_prague::source(sinks, cue),
+        Role::PragueSink { listen } => udp_prague::sink(spec, listen, cue),
         Role::DatagramSource { sink, pattern } => datagrams::source(*sink, *pattern, cue),
         Role::UdpSink { listen, reports } => udp_bulk::sink(spec, listen, *reports, cue),
         Role::UdpEcho { listen } => udp_rr::echo(*listen, cue),

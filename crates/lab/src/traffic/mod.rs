@@ -12,6 +12,7 @@
 
 mod agent;
 mod datagrams;
+mod ecn;
 mod meter;
 mod pair;
 mod requests;
@@ -21,6 +22,7 @@ mod tcp_bulk;
 #[cfg(test)]
 mod tests;
 mod udp_bulk;
+mod udp_prague;
 mod udp_rr;
 mod wait;
 

@@ -88,6 +88,17 @@ pub enum Role {
         /// The sinks, one for each flow.
         sinks: Vec<SocketAddr>,
     },
+    /// Sends datagrams that say ECT(1) as a backlogged sender under Prague would.
+    PragueSource {
+        /// The sinks, one for each flow.
+        sinks: Vec<SocketAddr>,
+    },
+    /// Counts datagrams and their marks and reports both to [`Role::PragueSource`]; writes
+    /// [`crate::results::Progress`].
+    PragueSink {
+        /// Where they are sent to, an address for each flow.
+        listen: Vec<SocketAddr>,
+    },
     /// Sends datagrams in a pattern.
     DatagramSource {
         /// The sink.
@@ -125,6 +136,7 @@ impl Role {
             Self::RequestClient { .. }
                 | Self::TcpSink { .. }
                 | Self::UdpSink { .. }
+                | Self::PragueSink { .. }
                 | Self::UdpLoops { .. }
         )
     }

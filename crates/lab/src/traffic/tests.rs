@@ -173,6 +173,20 @@ fn bulk_udp_arrives_over_both_versions() {
 }
 
 #[test]
+fn prague_over_udp_arrives_over_both_versions() {
+    for (ip, name) in [(V4, "prague-v4"), (V6, "prague-v6")] {
+        let listen = vec![free(ip), free(ip)];
+        let source = Role::PragueSource { sinks: listen.clone() };
+        let sink = Role::PragueSink { listen };
+        let records: Vec<Progress> = play(name, sink, source, 200);
+        for flow in 0..2 {
+            let bytes: u64 = records.iter().filter(|p| p.flow == flow).map(|p| p.bytes).sum();
+            assert!(bytes > 10 * 1_400, "more than the initial window: reports came, {bytes}");
+        }
+    }
+}
+
+#[test]
 fn cbr_sends_its_rate() {
     let listen = free(V4);
     let source = Role::DatagramSource {

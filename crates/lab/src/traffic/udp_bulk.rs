@@ -43,7 +43,8 @@ pub(super) fn source(sinks: &[SocketAddr], cue: WindowCue<'_>) -> io::Result<Nan
     Ok(Nanos::ZERO)
 }
 
-fn unfragmented(sink: SocketAddr) -> io::Result<UdpSocket> {
+/// A socket for datagrams to `sink` that forbids fragmentation.
+pub(super) fn unfragmented(sink: SocketAddr) -> io::Result<UdpSocket> {
     let socket = sockets::udp(sockets::any_like(sink))?;
     let (level, name, value) = match sink {
         SocketAddr::V4(_) => (libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_DO),
@@ -166,7 +167,7 @@ fn report(socket: &UdpSocket, sink: &mut Sink, sender: Option<SocketAddr>) {
 
 /// A datagram's header: its number under a mask that differs from datagram to datagram, so that the
 /// first bytes look random, as QUIC's encrypted ones do.
-fn encode(sequence: u64) -> [u8; 16] {
+pub(super) fn encode(sequence: u64) -> [u8; 16] {
     // The finaliser of splitmix64 (Steele, Lea and Flood, OOPSLA 2014).
     let mut z = sequence.wrapping_add(0x9e37_79b9_7f4a_7c15);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -175,7 +176,8 @@ fn encode(sequence: u64) -> [u8; 16] {
     pack(mask, sequence ^ mask)
 }
 
-fn decode(header: [u8; 16]) -> u64 {
+/// The number that [`encode`] was given.
+pub(super) fn decode(header: [u8; 16]) -> u64 {
     let (mask, masked) = unpack(header);
     mask ^ masked
 }

@@ -64,6 +64,7 @@ pub(crate) fn run(arm: Arm, seed: u64, seconds: f64) -> Run {
             source: 1,
             fate: Fate::Sent,
             l4s: false,
+            marked: false,
         };
         run.bottleneck.push(record(bottleneck));
         run.sendbox.extend(sendbox.map(record));

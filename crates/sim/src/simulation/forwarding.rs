@@ -268,7 +268,7 @@ impl<O: Observer> Simulation<O> {
         if let Body::Segment { endpoint, .. } = packet.body {
             return self.on_segment(endpoint, id);
         }
-        let Packet { body, len, flow_hash, .. } = *packet;
+        let Packet { body, len, ecn, flow_hash, .. } = *packet;
         self.packets.remove(id);
         match body {
             Body::Segment { .. } => {} // See above.
@@ -278,10 +278,12 @@ impl<O: Observer> Simulation<O> {
                 }
             }
             Body::Datagram { socket, number } => {
-                self.on_datagram(socket, number, u64::from(len) - UDP_HEADERS);
+                let payload = u64::from(len) - UDP_HEADERS;
+                self.on_datagram(socket, number, payload, ecn == Ecn::Ce);
             }
             Body::Request { socket, number } => self.on_loop_request(socket, number),
             Body::Report { socket, next, received } => self.on_report(socket, next, received),
+            Body::Marks { socket, report } => self.on_marks(socket, &report),
             Body::Feedback { bundle, feedback } => {
                 self.bundles[bundle as usize].on_feedback(self.now, &feedback);
             }

@@ -155,6 +155,12 @@ impl<O: Observer> Simulation<O> {
                     self.add_socket((id, flow), path, (begins(flow), stop), kind);
                 }
             }
+            TrafficKind::UdpPrague { flows } => {
+                for flow in 0..flows {
+                    let kind = SocketKind::Prague { sender: None, receiver: Box::default() };
+                    self.add_socket((id, flow), path, (begins(flow), stop), kind);
+                }
+            }
             TrafficKind::UdpLoops { flows } => {
                 for flow in 0..flows {
                     let kind = SocketKind::Loop { round: 0, asked: None };

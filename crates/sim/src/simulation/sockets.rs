@@ -8,6 +8,7 @@ use crate::network::RouteId;
 use crate::observer::Observer;
 use crate::packet::{Body, Packet, UDP_HEADERS, fingerprint};
 use crate::traffic::{Socket, SocketKind};
+use crate::udp::prague::{Report, Sender};
 use crate::udp::{BULK_PAYLOAD, LOOP_PAYLOAD, LOST_AFTER, REPORT_PAYLOAD, Window};
 
 impl Socket {
@@ -15,6 +16,9 @@ impl Socket {
         match &self.kind {
             SocketKind::Bulk { window, sink } => {
                 sink.deadline().min(window.as_ref().map_or(Nanos::MAX, Window::deadline))
+            }
+            SocketKind::Prague { sender, receiver } => {
+                receiver.deadline().min(sender.as_ref().map_or(Nanos::MAX, |s| s.deadline()))
             }
             SocketKind::Pattern { start, next, .. } => {
                 let next = start.saturating_add(next.at);
@@ -49,6 +53,17 @@ impl<O: Observer> Simulation<O> {
                 }
                 self.send_bulk(index);
             }
+            SocketKind::Prague { sender, receiver } => {
+                match sender {
+                    _ if !open => *sender = None,
+                    None => *sender = Some(Box::new(Sender::new(now))),
+                    Some(sender) => sender.on_time(now),
+                }
+                if receiver.deadline() <= now {
+                    self.report_marks(index);
+                }
+                self.send_prague(index);
+            }
             SocketKind::Pattern { next, rest, .. } if open => {
                 let size = next.size.0;
                 // There is always another one.
@@ -70,7 +85,7 @@ impl<O: Observer> Simulation<O> {
     }
 
     /// A datagram of `payload` bytes reached the far end.
-    pub(super) fn on_datagram(&mut self, index: u32, number: u64, payload: u64) {
+    pub(super) fn on_datagram(&mut self, index: u32, number: u64, payload: u64, marked: bool) {
         let now = self.now;
         let socket = &mut self.sockets[index as usize];
         let (traffic, flow) = (socket.traffic as usize, socket.flow);
@@ -80,6 +95,13 @@ impl<O: Observer> Simulation<O> {
                 self.observer.read(traffic, flow, payload);
                 if report {
                     self.report(index);
+                }
+            }
+            SocketKind::Prague { receiver, .. } => {
+                let report = receiver.on_datagram(now, number, marked);
+                self.observer.read(traffic, flow, payload);
+                if report {
+                    self.report_marks(index);
                 }
             }
             SocketKind::Pattern { .. } => self.observer.read(traffic, flow, payload),
@@ -109,6 +131,36 @@ impl<O: Observer> Simulation<O> {
             window.report(now, next, received);
             self.send_bulk(index);
             self.await_socket(index);
+        }
+    }
+
+    /// Prague's receiver says what came.
+    pub(super) fn on_marks(&mut self, index: u32, report: &Report) {
+        let now = self.now;
+        if let SocketKind::Prague { sender: Some(sender), .. } =
+            &mut self.sockets[index as usize].kind
+        {
+            sender.report(now, report);
+            self.send_prague(index);
+            self.await_socket(index);
+        }
+    }
+
+    fn report_marks(&mut self, index: u32) {
+        let now = self.now;
+        if let SocketKind::Prague { receiver, .. } = &mut self.sockets[index as usize].kind {
+            let body = Body::Marks { socket: index, report: receiver.report(now) };
+            self.datagram(index, false, Report::LEN as u64, body);
+        }
+    }
+
+    fn send_prague(&mut self, index: u32) {
+        loop {
+            let socket = &mut self.sockets[index as usize];
+            let open = self.now < socket.stop;
+            let SocketKind::Prague { sender: Some(sender), .. } = &mut socket.kind else { return };
+            let Some(number) = sender.send(self.now).filter(|_| open) else { return };
+            self.datagram(index, true, BULK_PAYLOAD, Body::Datagram { socket: index, number });
         }
     }
 
@@ -149,6 +201,7 @@ impl<O: Observer> Simulation<O> {
         let route: RouteId = if forward { socket.path.forward } else { socket.path.backward };
         let ecn = match socket.kind {
             SocketKind::Pattern { ecn, .. } => ecn,
+            SocketKind::Prague { .. } => Ecn::Ect1,
             _ => Ecn::NotEct,
         };
         // A way back is another flow.

@@ -73,8 +73,8 @@ pub struct Traffic {
     /// When it ends: nothing new is sent or asked from then on, and what is under way still arrives.
     pub stop: Nanos,
     /// What its data says of ECN; where it does not say, TCP's as its congestion control needs and
-    /// [`crate::Simulation::set_ecn`] has it, and [`Ecn::NotEct`] over UDP. Only TCP and datagrams at
-    /// set times may say something; the latter heed no marks whatever they say.
+    /// [`crate::Simulation::set_ecn`] has it, and [`Ecn::NotEct`] over UDP but under Prague. Only TCP and datagrams at
+    /// set times may say something else; the latter heed no marks whatever they say.
     pub ecn: Option<Ecn>,
     /// What it is.
     pub kind: TrafficKind,
@@ -104,6 +104,11 @@ pub enum TrafficKind {
         /// How many.
         flows: u32,
     },
+    /// Backlogged UDP flows under Prague, which say ECT(1) (see [`crate::udp::prague`]).
+    UdpPrague {
+        /// How many.
+        flows: u32,
+    },
     /// Closed loops of one request from the far end and its response each.
     UdpLoops {
         /// How many.
@@ -123,6 +128,7 @@ impl Traffic {
                 congestion.may_send(ecn)
             }
             TrafficKind::Datagrams(_) => ecn != Ecn::Ce,
+            TrafficKind::UdpPrague { .. } => ecn == Ecn::Ect1,
             TrafficKind::UdpBulk { .. } | TrafficKind::UdpLoops { .. } => false,
         };
         if !self.ecn.is_none_or(may_say) {
@@ -139,6 +145,7 @@ impl Traffic {
             }
             TrafficKind::Bulk { flows, .. }
             | TrafficKind::UdpBulk { flows }
+            | TrafficKind::UdpPrague { flows }
             | TrafficKind::UdpLoops { flows } => *flows,
         };
         if !(1..=MOST_FLOWS).contains(&flows) {

@@ -3,7 +3,7 @@ use forebay_units::Nanos;
 
 use crate::network::Path;
 use crate::pattern::{Datagram, Datagrams};
-use crate::udp::{Sink, Window};
+use crate::udp::{Sink, Window, prague};
 
 /// A UDP flow, both ends.
 #[derive(Debug)]
@@ -25,6 +25,11 @@ pub(crate) enum SocketKind {
     Bulk {
         window: Option<Window>,
         sink: Sink,
+    },
+    /// The sender is there while the traffic lasts.
+    Prague {
+        sender: Option<Box<prague::Sender>>,
+        receiver: Box<prague::Receiver>,
     },
     /// The next datagram, with the time that it is sent at, and those after it.
     Pattern {

@@ -8,6 +8,13 @@ const IPV6: u16 = 0x86dd;
 /// The outer of two VLAN tags, IEEE 802.1ad.
 const SERVICE_VLAN: u16 = 0x88a8;
 
+/// The VLAN ID of an Ethernet frame's outermost tag (IEEE 802.1Q section 9.6), if it has one.
+pub fn vlan(frame: &[u8]) -> Option<u16> {
+    let [type_high, type_low, high, low] = *at(frame, 12)?;
+    let tagged = matches!(be16(type_high, type_low), VLAN | SERVICE_VLAN);
+    tagged.then_some(be16(high, low) & 0x0fff)
+}
+
 impl Frame {
     /// Parses an Ethernet frame, which begins with its destination MAC address.
     ///

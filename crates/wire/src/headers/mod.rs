@@ -13,6 +13,7 @@ use core::net::IpAddr;
 use core::ops::Range;
 
 pub use ecn::set_ce;
+pub use ethernet::vlan;
 pub(crate) use ip::protocol;
 
 /// Where the destination MAC address is in a frame.

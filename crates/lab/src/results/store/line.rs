@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use forebay_dataplane::packet_log::{Fate, Record};
+use forebay_dataplane::packet_log::Record;
 use forebay_units::{Bytes, Nanos, Rate};
 use serde::{Deserialize, Serialize};
 
@@ -160,8 +160,8 @@ impl Header {
 }
 
 /// A packet: nanoseconds since the one before on its line (the line's first: since the clock's
-/// origin), sojourn in nanoseconds, length in bytes, source, 1 if dropped
-/// and 2 more if it came as L4S traffic.
+/// origin), sojourn in nanoseconds, length in bytes, source, and its
+/// [`Record::flags`].
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(super) struct Packet(i64, u64, u64, u8, u8);
 
@@ -172,23 +172,21 @@ pub(super) fn pack(records: &[Record]) -> Vec<Packet> {
     let mut pack = |r: &Record| {
         let gap = r.time.0.wrapping_sub(before).cast_signed();
         before = r.time.0;
-        let fate = u8::from(r.fate == Fate::Dropped) | u8::from(r.l4s) << 1;
-        Packet(gap, r.sojourn.0, r.len.0, r.source, fate)
+        Packet(gap, r.sojourn.0, r.len.0, r.source, r.flags())
     };
     records.iter().map(&mut pack).collect()
 }
 
 /// Undoes [`pack`].
 pub(super) fn unpack(packets: Vec<Packet>) -> impl Iterator<Item = Record> {
-    packets.into_iter().scan(0u64, |time, Packet(gap, sojourn, len, source, fate)| {
+    packets.into_iter().scan(0u64, |time, Packet(gap, sojourn, len, source, flags)| {
         *time = time.wrapping_add_signed(gap);
         Some(Record {
             time: Nanos(*time),
             sojourn: Nanos(sojourn),
             len: Bytes(len),
             source,
-            fate: if fate & 1 == 0 { Fate::Sent } else { Fate::Dropped },
-            l4s: fate & 2 != 0,
+            ..Record::of_flags(flags)
         })
     })
 }

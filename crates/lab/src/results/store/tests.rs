@@ -38,6 +38,7 @@ fn record(time: u64, sojourn: u64, fate: Fate) -> Record {
         source: 255,
         fate,
         l4s: true,
+        marked: false,
     }
 }
 
@@ -206,9 +207,9 @@ fn names_of_files_do_not_collide() {
 
 fn packet() -> impl Strategy<Value = Record> {
     let numbers = (any::<u64>(), any::<u64>(), any::<u64>(), any::<u8>());
-    (numbers, any::<bool>(), any::<bool>()).prop_map(|((time, sojourn, len, source), sent, l4s)| {
-        let fate = if sent { Fate::Sent } else { Fate::Dropped };
-        Record { time: Nanos(time), sojourn: Nanos(sojourn), len: Bytes(len), source, fate, l4s }
+    (numbers, 0..8u8).prop_map(|((time, sojourn, len, source), flags)| {
+        let (time, sojourn, len) = (Nanos(time), Nanos(sojourn), Bytes(len));
+        Record { time, sojourn, len, source, ..Record::of_flags(flags) }
     })
 }
 

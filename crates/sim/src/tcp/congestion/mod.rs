@@ -8,10 +8,11 @@ mod prague;
 mod reno;
 
 use forebay_queue::Ecn;
-use forebay_units::{Bytes, Nanos, Rate};
+use forebay_units::Rate;
 
 use super::receiver::EcnMode;
 use super::sender::State;
+use crate::prague::pace;
 use bbr::Bbr;
 use cubic::Cubic;
 use dctcp::Dctcp;
@@ -333,12 +334,6 @@ impl Control {
             _ => None,
         }
     }
-}
-
-/// The pace that sends `segments` of `mss` bytes in `time` nanoseconds.
-fn pace(segments: f64, mss: u64, time: u64) -> Rate {
-    let bytes = (segments * mss as f64) as u64;
-    Rate::from_bytes_over(Bytes(bytes.max(1)), Nanos(time.max(1)))
 }
 
 #[cfg(test)]

@@ -1,0 +1,67 @@
+use forebay_config::{ConfigError, Source, Spanned};
+use ipnet::IpNet;
+
+use super::discipline::Offer;
+
+/// Which packets are meant: those that fit every list that is not empty.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Match {
+    /// Values of the DSCP field.
+    pub dscp: Vec<u8>,
+    /// Source or destination ports.
+    pub ports: Vec<u16>,
+    /// Prefixes of the source or the destination address.
+    pub prefixes: Vec<IpNet>,
+    /// VLAN IDs of the outermost tag.
+    pub vlans: Vec<u16>,
+}
+
+impl Match {
+    /// Whether it takes everything.
+    pub fn is_all(&self) -> bool {
+        self.dscp.is_empty()
+            && self.ports.is_empty()
+            && self.prefixes.is_empty()
+            && self.vlans.is_empty()
+    }
+}
+
+/// The lists as they are written.
+pub(super) struct Lists {
+    pub(super) dscp: Vec<Spanned<u8>>,
+    pub(super) ports: Vec<u16>,
+    pub(super) prefixes: Vec<IpNet>,
+    pub(super) vlans: Vec<Spanned<u16>>,
+}
+
+impl Lists {
+    /// What they say that stand in the table `key`.
+    pub(super) fn check(
+        self,
+        source: &Source,
+        key: &str,
+        offer: &Offer,
+    ) -> Result<Match, ConfigError> {
+        if let Some(dscp) = self.dscp.iter().find(|d| *d.get_ref() > 63) {
+            let message = format!("{} is no DSCP: 0 to 63", dscp.get_ref());
+            return Err(source.error_at(dscp.span(), format!("{key}.dscp"), message));
+        }
+        let fail = |vlan: &Spanned<u16>, message: String| {
+            Err(source.error_at(vlan.span(), format!("{key}.vlans"), message))
+        };
+        // 0 is a tag with a priority alone, 4095 is reserved (IEEE 802.1Q, table 9-2).
+        if let Some(vlan) = self.vlans.iter().find(|v| !(1..=4_094).contains(v.get_ref())) {
+            return fail(vlan, format!("{} is no VLAN: 1 to 4094", vlan.get_ref()));
+        }
+        if let (Some(vlan), Offer::Kernel(_)) = (self.vlans.first(), offer) {
+            let message = "go with `dataplane = \"user\"`: the kernel's classifier sees no tags";
+            return fail(vlan, message.to_owned());
+        }
+        Ok(Match {
+            dscp: self.dscp.into_iter().map(Spanned::into_inner).collect(),
+            ports: self.ports,
+            prefixes: self.prefixes,
+            vlans: self.vlans.into_iter().map(Spanned::into_inner).collect(),
+        })
+    }
+}

@@ -1,0 +1,87 @@
+use forebay_config::{ConfigError, Source, Spanned};
+use forebay_dataplane::PolicyKind;
+use ipnet::IpNet;
+use serde::Deserialize;
+
+use super::discipline::{Discipline, Offer};
+use super::matches::{Lists, Match};
+
+/// What besides the ECN field tells DualPI2 a packet's queue (RFC 9332 section 2.3).
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Steering {
+    /// The first that fits decides; where none does, the ECN field.
+    pub classifiers: Vec<Classifier>,
+    /// Something else keeps what has no ECN in the L queue within bounds: it passes untouched (RFC
+    /// 9332 section 2.5.1.1).
+    pub queue_protection: bool,
+}
+
+/// Takes some packets to one of DualPI2's queues, whatever their ECN field.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Classifier {
+    /// Which queue.
+    pub queue: DualQueue,
+    /// Which packets.
+    pub matches: Match,
+}
+
+/// One of DualPI2's queues.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DualQueue {
+    /// The L queue.
+    LowLatency,
+    /// The C queue.
+    Classic,
+}
+
+/// `[[link.classifier]]` as it is written.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ClassifierTable {
+    queue: Spanned<DualQueue>,
+    #[serde(default)]
+    dscp: Vec<Spanned<u8>>,
+    #[serde(default)]
+    ports: Vec<u16>,
+    #[serde(default)]
+    prefixes: Vec<IpNet>,
+    #[serde(default)]
+    vlans: Vec<Spanned<u16>>,
+}
+
+impl ClassifierTable {
+    /// What the tables say that stand in the table `of`, whose packets wait in `kind`.
+    pub(super) fn check_all(
+        source: &Source,
+        of: &str,
+        offer: &Offer,
+        kind: &Discipline,
+        tables: Vec<Self>,
+    ) -> Result<Vec<Classifier>, ConfigError> {
+        let key = format!("{of}.classifier");
+        if let Some(first) = tables.first() {
+            let wrong = match (kind, offer) {
+                (Discipline::Own(PolicyKind::DualPi2 { .. }), Offer::Own) => None,
+                (Discipline::Own(PolicyKind::DualPi2 { .. }), Offer::Kernel(_)) => {
+                    Some("goes with `dataplane = \"user\"`: the kernel's goes by the ECN field alone")
+                }
+                _ => Some("classifiers go with policy = { kind = \"dualpi2\" } only"),
+            };
+            if let Some(message) = wrong {
+                return Err(source.error_at(first.queue.span(), key, message));
+            }
+        }
+        tables.into_iter().map(|table| table.check(source, &key, offer)).collect()
+    }
+
+    fn check(self, source: &Source, key: &str, offer: &Offer) -> Result<Classifier, ConfigError> {
+        let Self { queue, dscp, ports, prefixes, vlans } = self;
+        let matches = Lists { dscp, ports, prefixes, vlans }.check(source, key, offer)?;
+        if matches.is_all() {
+            let message = "needs dscp, ports, prefixes or vlans: without them it would take everything";
+            return Err(source.error_at(queue.span(), key, message));
+        }
+        Ok(Classifier { queue: queue.into_inner(), matches })
+    }
+}

@@ -1,0 +1,33 @@
+//! Which packets are a traffic's where nobody says whose they are, but whether they are L4S traffic.
+
+use forebay_dataplane::packet_log::Record;
+
+use super::quantity::Quantity;
+use crate::scenario::{Scenario, Traffic};
+
+/// All packets, or one of the two kinds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Kin(Option<bool>);
+
+impl Kin {
+    /// Those of `quantity`'s traffics: all if it names none or all of them, one kind if those are all
+    /// traffics of that kind. `None` of any others, which nothing tells apart.
+    pub(super) fn of(quantity: &Quantity, scenario: &Scenario) -> Option<Self> {
+        if quantity.traffic.is_empty() {
+            return Some(Self(None));
+        }
+        let is = |wanted: &dyn Fn(&Traffic) -> bool| {
+            scenario.traffic.iter().all(|t| wanted(t) == quantity.is_of(&t.name))
+        };
+        let kinds: [(&dyn Fn(&Traffic) -> bool, _); 3] = [
+            (&|_| true, None),
+            (&|t: &Traffic| t.is_l4s(), Some(true)),
+            (&|t: &Traffic| !t.is_l4s(), Some(false)),
+        ];
+        kinds.into_iter().find_map(|(wanted, kind)| is(wanted).then_some(Self(kind)))
+    }
+
+    pub(super) fn holds(self, record: &Record) -> bool {
+        self.0.is_none_or(|l4s| record.l4s == l4s)
+    }
+}

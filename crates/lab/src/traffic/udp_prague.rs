@@ -1,0 +1,147 @@
+//! L4S traffic over UDP: the rules are [`forebay_sim::udp::prague`]'s, as in the simulator; this is
+//! its sockets and its clock. Datagrams look as those of [`super::udp_bulk`], and say ECT(1).
+
+use std::io;
+use std::net::{SocketAddr, UdpSocket};
+use std::os::fd::AsRawFd;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+
+use forebay_dataplane::clock;
+use forebay_dataplane::wait::Waiter;
+use forebay_sim::udp::BULK_PAYLOAD;
+use forebay_sim::udp::prague::{Receiver, Report, Sender};
+use forebay_units::Nanos;
+
+use super::agent::{self, WindowCue};
+use super::meter::Meter;
+use super::requests::FILLER;
+use super::spec::Spec;
+use super::udp_bulk::{decode, encode, unfragmented};
+use super::{ecn, sockets, wait};
+
+const DATAGRAM: usize = BULK_PAYLOAD as usize;
+
+/// Sends to each of `sinks` what Prague allows; returns by how much it was late at worst.
+pub(super) fn source(sinks: &[SocketAddr], cue: WindowCue<'_>) -> io::Result<Nanos> {
+    let set_up = |sink: &SocketAddr| {
+        let socket = unfragmented(*sink)?;
+        ecn::set_up(&socket)?;
+        Ok(socket)
+    };
+    let sockets: Vec<_> = sinks.iter().map(set_up).collect::<io::Result<_>>()?;
+    let window = cue()?;
+    thread::scope(|scope| {
+        let flows: Vec<_> = sockets
+            .iter()
+            .zip(sinks)
+            .zip(0..)
+            .map(|((socket, sink), flow)| {
+                scope.spawn(move || {
+                    wait::sleep_until(window.begin_of(flow));
+                    send(socket, *sink, window.stop)
+                })
+            })
+            .collect();
+        let mut late = Nanos::ZERO;
+        for flow in flows {
+            late = late.max(sockets::join(flow)?);
+        }
+        Ok(late)
+    })
+}
+
+fn send(socket: &UdpSocket, sink: SocketAddr, stop: Nanos) -> io::Result<Nanos> {
+    let mut sender = Sender::new(clock::now());
+    let mut datagram = FILLER[..DATAGRAM].to_vec();
+    let mut buf = [0; Report::LEN];
+    let mut waiter = Waiter::new([socket.as_raw_fd()]);
+    let mut late = Nanos::ZERO;
+    loop {
+        while let Some(number) = sender.send(clock::now()) {
+            datagram[..16].copy_from_slice(&encode(number));
+            match socket.send_to(&datagram, sink) {
+                Ok(_) => {}
+                // A full device queue is a drop like any other.
+                Err(e) if e.raw_os_error() == Some(libc::ENOBUFS) => {}
+                Err(e) => return Err(e),
+            }
+        }
+        let due = sender.deadline().min(stop);
+        waiter.wait_until(due);
+        let now = clock::now();
+        if now >= stop {
+            return Ok(late);
+        }
+        if waiter.is_ready(0) {
+            while let Some(came) = ecn::receive(socket, &mut buf)? {
+                if came.from == sink && came.len == Report::LEN {
+                    sender.report(now, &Report::decode(&buf));
+                }
+            }
+        } else {
+            late = late.max(now.saturating_sub(due));
+        }
+        sender.on_time(now);
+    }
+}
+
+/// Receives at `listen`, an address for each flow, until the run ends, and writes how much came.
+pub(super) fn sink(spec: &Spec, listen: &[SocketAddr], cue: WindowCue<'_>) -> io::Result<Nanos> {
+    let set_up = |address: &SocketAddr| {
+        let socket = UdpSocket::from(sockets::udp(*address)?);
+        ecn::set_up(&socket)?;
+        Ok(socket)
+    };
+    let sockets: Vec<_> = listen.iter().map(set_up).collect::<io::Result<_>>()?;
+    let window = cue()?;
+    let meter = Meter::new(sockets.len());
+    let progress = thread::scope(|scope| {
+        let flows: Vec<_> = sockets
+            .iter()
+            .zip(meter.counts())
+            .map(|(socket, count)| scope.spawn(move || receive(socket, count, window.end)))
+            .collect();
+        let progress = meter.record(&spec.traffic, window);
+        flows.into_iter().try_for_each(sockets::join)?;
+        io::Result::Ok(progress)
+    })?;
+    agent::write(&spec.output, &progress)?;
+    Ok(Nanos::ZERO)
+}
+
+fn receive(socket: &UdpSocket, count: &AtomicU64, end: Nanos) -> io::Result<()> {
+    let mut buf = [0; 2_048];
+    let mut receiver = Receiver::default();
+    let mut sender = None;
+    let mut waiter = Waiter::new([socket.as_raw_fd()]);
+    loop {
+        waiter.wait_until(receiver.deadline().min(end));
+        let now = clock::now();
+        if now >= end {
+            return Ok(());
+        }
+        while let Some(came) = ecn::receive(socket, &mut buf)? {
+            // Only whoever sent first is counted.
+            if let (DATAGRAM, Some(header)) = (came.len, buf.first_chunk())
+                && *sender.get_or_insert(came.from) == came.from
+            {
+                count.fetch_add(came.len as u64, Ordering::Relaxed);
+                if receiver.on_datagram(now, decode(*header), came.marked) {
+                    report(socket, &mut receiver, sender);
+                }
+            }
+        }
+        if receiver.deadline() <= now {
+            report(socket, &mut receiver, sender);
+        }
+    }
+}
+
+fn report(socket: &UdpSocket, receiver: &mut Receiver, sender: Option<SocketAddr>) {
+    let report = receiver.report(clock::now());
+    if let Some(sender) = sender {
+        // Lost like any datagram: the next one says it again.
+        let _ = socket.send_to(&report.encode(), sender);
+    }
+}
