@@ -100,7 +100,12 @@ impl Hosts {
 
     /// Sends so many datagrams at once whose ECN field is this.
     fn datagrams(&self, version: usize, count: usize, ecn: i32) {
-        let to: SocketAddr = (TO[version].parse::<IpAddr>().unwrap(), 9).into();
+        self.datagrams_to(TO[version], count, ecn);
+    }
+
+    /// Sends so many datagrams at once whose traffic class, DSCP and ECN field, is this.
+    fn datagrams_to(&self, to: &str, count: usize, ecn: i32) {
+        let to: SocketAddr = (to.parse::<IpAddr>().unwrap(), 9).into();
         within(&self.from.0, move || {
             let any: IpAddr = if to.is_ipv4() { [0; 4].into() } else { [0; 16].into() };
             let socket = UdpSocket::bind((any, 0)).unwrap();
@@ -233,6 +238,47 @@ fn a_direction_may_be_left_alone_and_any_policy_be_had() {
     assert_eq!(hosts.received("InCEPkts"), 0);
     let text = fs::read_to_string(hosts.dir.0.join("statistics")).unwrap();
     assert!(!text.contains("inward"), "{text}");
+}
+
+/// A DSCP and a VLAN into the L queue, an address and a port out of it (RFC 9332 section 2.3).
+#[test]
+fn classifiers_tell_the_queue() {
+    if !needs_root() {
+        return;
+    }
+    let hosts = Hosts::new("lc");
+    for (host, port, number) in [(&hosts.from, "fb-in", 1), (&hosts.to, "fb-out", 2)] {
+        let host = &host.0;
+        // Tags are to be in the frames.
+        run(&format!("ip netns exec {host} ethtool -K eth0 txvlan off"));
+        run(&format!("ip netns exec {} ethtool -K {port} txvlan off rxvlan off", hosts.middle.0));
+        run(&format!("ip -n {host} link add link eth0 name eth0.7 type vlan id 7"));
+        run(&format!("ip -n {host} address add 10.9.7.{number}/24 dev eth0.7"));
+        run(&format!("ip -n {host} link set eth0.7 up"));
+    }
+    let mut link = hosts.link(
+        "rate = \"100 Mbit/s\"\npolicy = { kind = \"dualpi2\", queue_protection = true }\n\
+         [[link.classifier]]\nqueue = \"low_latency\"\ndscp = [46]\n\
+         [[link.classifier]]\nqueue = \"low_latency\"\nvlans = [7]\n\
+         [[link.classifier]]\nqueue = \"classic\"\nprefixes = [\"10.9.5.2/32\"]\nports = [9]\n",
+    );
+    hosts.datagrams(0, 20, ECT1);
+    hosts.datagrams(0, 20, 46 << 2);
+    hosts.datagrams(1, 20, ECT1);
+    hosts.datagrams_to("10.9.7.2", 20, NOT_ECT);
+    hosts.transfer(1, 100_000);
+    link.signal(libc::SIGTERM);
+    let outward = hosts.total("outward");
+    let arrived = |queue: &str, ecn: &str| {
+        outward["dualpi2"][queue]["arrived"][ecn].as_u64().unwrap()
+    };
+    assert_eq!(arrived("classic", "ect1"), 20, "by address and port: {outward}");
+    assert_eq!(arrived("low_latency", "ect1"), 20, "by the ECN field: {outward}");
+    // By DSCP, and by VLAN, where hosts ask for each other too.
+    let own = arrived("low_latency", "not_ect");
+    assert!((40..80).contains(&own), "{outward}");
+    assert_eq!(outward["dualpi2"]["low_latency"]["dropped"]["not_ect"], 0, "{outward}");
+    assert!(arrived("classic", "not_ect") > 70, "the rest: {outward}");
 }
 
 #[test]
