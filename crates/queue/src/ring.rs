@@ -41,11 +41,15 @@ impl<P: Packet> Ring<P> {
         }
         match refused {
             Some(reason) => drops.dropped(packet, reason),
-            None => {
-                self.bytes += len;
-                self.packets.push_back(Timed { packet, enqueued: now });
-            }
+            None => self.append(now, packet),
         }
+    }
+
+    /// Appends `packet`, of which somebody else has made sure that it fits.
+    #[inline]
+    pub(crate) fn append(&mut self, now: Nanos, packet: P) {
+        self.bytes += packet.len();
+        self.packets.push_back(Timed { packet, enqueued: now });
     }
 
     /// Drops the packets that are too old to leave. Arrivals are in order of time, so the rest of

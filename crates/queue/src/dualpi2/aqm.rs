@@ -7,11 +7,16 @@ use crate::Packet;
 use crate::coupled::Signals;
 
 impl<P: Packet> DualPi2<P> {
-    /// Makes the updates that have become due.
+    /// Makes the updates that have become due: none, for nearly every packet.
+    #[inline]
     pub(super) fn advance(&mut self, now: Nanos) {
-        if !self.control.is_due(now) {
-            return;
+        if self.control.is_due(now) {
+            self.update(now);
         }
+    }
+
+    #[cold]
+    fn update(&mut self, now: Nanos) {
         while let Some(at) = self.control.take(now) {
             let low_latency = self.low_latency.queue.head_sojourn(at);
             let classic = self.classic.queue.head_sojourn(at);

@@ -183,8 +183,7 @@ impl<P: Packet> DualPi2<P> {
 
     /// Why a packet of `len` does not fit. A full frame's room is asked of short packets too, so that
     /// long ones are not at a disadvantage (RFC 9332 Figure 3, line 2).
-    fn refuses(&self, len: Bytes) -> Option<DropReason> {
-        let backlog = self.backlog();
+    fn refuses(&self, backlog: Backlog, len: Bytes) -> Option<DropReason> {
         if backlog.packets >= u64::from(self.config.limit) {
             return Some(DropReason::PacketLimit);
         }
@@ -192,17 +191,22 @@ impl<P: Packet> DualPi2<P> {
         (len.max(self.config.mtu) > room).then_some(DropReason::ByteLimit)
     }
 
-    fn next_lane(&self) -> Option<Which> {
+    /// The queue that goes next, and whether the other one has packets too.
+    #[inline]
+    fn next_lane(&self) -> Option<(Which, bool)> {
         let low_latency = self.low_latency.queue.head_enqueued();
-        self.scheduler.next(low_latency, self.classic.queue.head_enqueued())
+        let classic = self.classic.queue.head_enqueued();
+        let which = self.scheduler.next(low_latency, classic)?;
+        Some((which, low_latency.is_some() && classic.is_some()))
     }
 }
 
 impl<P: Packet> Qdisc<P> for DualPi2<P> {
     fn enqueue(&mut self, now: Nanos, packet: P, drops: &mut dyn DropSink<P>) {
         self.advance(now);
-        let refused = self.refuses(packet.len());
-        if self.backlog().packets == 0 {
+        let backlog = self.backlog();
+        let refused = self.refuses(backlog, packet.len());
+        if backlog.packets == 0 {
             self.scheduler.reset();
         }
         let which = self.which(&packet);
@@ -212,7 +216,7 @@ impl<P: Packet> Qdisc<P> for DualPi2<P> {
             Some(reason) => drops.dropped(packet, reason),
             None => {
                 lane.stats.presented(packet.ecn());
-                lane.queue.push(now, packet, drops);
+                lane.queue.append(now, packet);
             }
         }
     }
@@ -220,10 +224,8 @@ impl<P: Packet> Qdisc<P> for DualPi2<P> {
     fn dequeue(&mut self, now: Nanos, drops: &mut dyn DropSink<P>) -> Option<P> {
         self.advance(now);
         loop {
-            let which = self.next_lane()?;
+            let (which, contended) = self.next_lane()?;
             let exempt = self.backlog().bytes.0 < 2 * self.config.mtu.0;
-            let contended =
-                self.low_latency.queue.front().is_some() && self.classic.queue.front().is_some();
             let signals = match which {
                 Which::LowLatency => self.low_latency_signals(now, exempt),
                 Which::Classic => self.classic_signals(exempt),
@@ -259,7 +261,7 @@ impl<P: Packet> Qdisc<P> for DualPi2<P> {
     }
 
     fn peek(&self) -> Option<&P> {
-        match self.next_lane()? {
+        match self.next_lane()?.0 {
             Which::LowLatency => self.low_latency.queue.front(),
             Which::Classic => self.classic.queue.front(),
         }
@@ -271,7 +273,7 @@ impl<P: Packet> Qdisc<P> for DualPi2<P> {
     }
 
     fn probe(&self, _now: Nanos, packet: &P) -> bool {
-        self.refuses(packet.len()).is_none()
+        self.refuses(self.backlog(), packet.len()).is_none()
     }
 
     /// At once while anything waits. A packet longer than two full frames may be dropped as the last

@@ -120,7 +120,8 @@ fn it_begins_with_ten_paced_over_the_reference_round_trip() {
     assert!((1_240_000..1_260_000).contains(&due.0), "{due}");
     let mut count = 1;
     while count < 10 {
-        count += burst_of(&mut sender, sender.deadline()).len();
+        let due = sender.deadline();
+        count += burst_of(&mut sender, due).len();
     }
     assert!(burst_of(&mut sender, ms(900)).is_empty(), "the window is full");
     assert_eq!(sender.deadline(), SILENCE);
