@@ -312,6 +312,11 @@ kind = "bulk"
 congestion = "dctcp"
 ecn = "ect1"
 [[traffic]]
+name = "prague"
+kind = "bulk"
+transport = "udp"
+congestion = "prague"
+[[traffic]]
 name = "cubic"
 kind = "bulk"
 [[arm]]
@@ -319,7 +324,8 @@ name = "dualpi2"
 link = { rate = "20 Mbit/s", policy = "dualpi2", limit = "1000 packets" }
 "#;
 
-/// A scalable sender of this machine's, whose data says ECT(1), beside Cubic; in both IP versions.
+/// Scalable senders of this machine's, DCTCP and Prague over UDP, whose data says ECT(1), beside Cubic;
+/// in both IP versions.
 #[test]
 fn live_senders_meet_both_queues() {
     if !needs_root() {
@@ -342,7 +348,9 @@ fn live_senders_meet_both_queues() {
         let none: [String; 0] = [];
         assert_eq!(summary.conservation.violations, none);
         let of = |traffic: &str| summary.goodput_by_traffic_mbps[traffic];
-        assert!(of("scalable") > 1.0 && of("cubic") > 1.0, "{summary:?}");
+        for traffic in ["scalable", "prague", "cubic"] {
+            assert!(of(traffic) > 1.0, "{summary:?}");
+        }
         let by = summary.l4s.unwrap();
         let [l, c] = [by.sendbox_l4s_ms, by.sendbox_classic_ms].map(|d| d.unwrap().packets);
         assert!(l > 100 && c > 100, "{l} and {c} packets");

@@ -106,12 +106,13 @@ fn all_traffic_flows_and_nothing_is_left() {
         let received = |name: &str| -> u64 {
             run.progress.iter().filter(|p| p.traffic == name).map(|p| p.bytes).sum()
         };
-        for name in ["cubic", "bbr", "quic", "cbr"] {
+        for name in ["cubic", "bbr", "quic", "prague", "cbr"] {
             assert!(received(name) > 0, "{name}");
         }
         let rtts: Vec<_> = run.round_trips.iter().filter_map(|r| Some(r.end? - r.start)).collect();
         assert!(!rtts.is_empty() && rtts.iter().all(|rtt| *rtt >= 20_000_000), "{rtts:?}");
         let sent = run.bottleneck.iter().filter(|r| r.fate == Fate::Sent);
+        assert!(sent.clone().any(|r| r.l4s) && sent.clone().any(|r| !r.l4s), "{ip}: both kinds");
         let bytes: u64 = sent.map(|r| r.len.0).sum();
         let most = scenario.path.rate.bytes_in(scenario.length() + Nanos::from_secs(1)).0;
         assert!(bytes > 0 && bytes < most, "{bytes} B at the bottleneck's rate in a second or so");
