@@ -269,9 +269,8 @@ fn classifiers_tell_the_queue() {
     hosts.transfer(1, 100_000);
     link.signal(libc::SIGTERM);
     let outward = hosts.total("outward");
-    let arrived = |queue: &str, ecn: &str| {
-        outward["dualpi2"][queue]["arrived"][ecn].as_u64().unwrap()
-    };
+    let arrived =
+        |queue: &str, ecn: &str| outward["dualpi2"][queue]["arrived"][ecn].as_u64().unwrap();
     assert_eq!(arrived("classic", "ect1"), 20, "by address and port: {outward}");
     assert_eq!(arrived("low_latency", "ect1"), 20, "by the ECN field: {outward}");
     // By DSCP, and by VLAN, where hosts ask for each other too.

@@ -192,8 +192,8 @@ mod tests {
         assert_eq!(prague.segments(), 95);
         assert!(!prague.on_ack(&path(124 * MS, 10 * MS), &acked(1, 1), true));
         assert_eq!(prague.segments(), 95, "not again within 25 ms");
-        prague.alpha = 0.2;
         assert!(!prague.on_ack(&path(125 * MS, 10 * MS), &acked(1, 1), false), "a loss did");
+        prague.alpha = 0.2;
         assert!(prague.on_ack(&path(125 * MS, 10 * MS), &acked(1, 1), true));
         assert_eq!(prague.segments(), 86, "95 x 0.9 = 85.5");
     }

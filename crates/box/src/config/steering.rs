@@ -63,9 +63,9 @@ impl ClassifierTable {
         if let Some(first) = tables.first() {
             let wrong = match (kind, offer) {
                 (Discipline::Own(PolicyKind::DualPi2 { .. }), Offer::Own) => None,
-                (Discipline::Own(PolicyKind::DualPi2 { .. }), Offer::Kernel(_)) => {
-                    Some("goes with `dataplane = \"user\"`: the kernel's goes by the ECN field alone")
-                }
+                (Discipline::Own(PolicyKind::DualPi2 { .. }), Offer::Kernel(_)) => Some(
+                    "goes with `dataplane = \"user\"`: the kernel's goes by the ECN field alone",
+                ),
                 _ => Some("classifiers go with policy = { kind = \"dualpi2\" } only"),
             };
             if let Some(message) = wrong {
@@ -79,7 +79,8 @@ impl ClassifierTable {
         let Self { queue, dscp, ports, prefixes, vlans } = self;
         let matches = Lists { dscp, ports, prefixes, vlans }.check(source, key, offer)?;
         if matches.is_all() {
-            let message = "needs dscp, ports, prefixes or vlans: without them it would take everything";
+            let message =
+                "needs dscp, ports, prefixes or vlans: without them it would take everything";
             return Err(source.error_at(queue.span(), key, message));
         }
         Ok(Classifier { queue: queue.into_inner(), matches })

@@ -72,7 +72,10 @@ fn a_bundle_is_read_with_its_defaults() {
     assert_eq!(bundle.receivebox.to_string(), "10.2.0.1:28317");
     assert_eq!((bundle.min_rate, bundle.max_rate), (None, None));
     let sfq = PolicyKind::Sfq { limit: None, perturb: None };
-    assert_eq!(bundle.policy, Policy { kind: sfq.into(), classes: vec![], steering: Steering::default() });
+    assert_eq!(
+        bundle.policy,
+        Policy { kind: sfq.into(), classes: vec![], steering: Steering::default() }
+    );
 }
 
 #[test]
@@ -125,7 +128,11 @@ fn policies_are_read() {
     ];
     for (table, kind) in cases {
         let policy = policy_of(&dir, &format!("policy = {{ {table} }}\n")).unwrap();
-        assert_eq!(policy, Policy { kind: kind.into(), classes: vec![], steering: Steering::default() }, "{table}");
+        assert_eq!(
+            policy,
+            Policy { kind: kind.into(), classes: vec![], steering: Steering::default() },
+            "{table}"
+        );
     }
 }
 
@@ -164,7 +171,14 @@ fn policies_of_the_kernel_s_are_read_where_it_has_them() {
         let text = format!("{BUNDLE}policy = {{ {table} }}\n");
         for offer in [has(&["htb", kernel.kind()]), Offer::Kernel(None)] {
             let read = bundles_of(&dir, &text, &offer).unwrap().remove(0).policy;
-            assert_eq!(read, Policy { kind: Discipline::Kernel(kernel), classes: vec![], steering: Steering::default() });
+            assert_eq!(
+                read,
+                Policy {
+                    kind: Discipline::Kernel(kernel),
+                    classes: vec![],
+                    steering: Steering::default()
+                }
+            );
         }
         let said = bundles_of(&dir, &text, &has(&["htb", "pfifo"])).unwrap_err();
         let expected = format!(

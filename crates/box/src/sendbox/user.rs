@@ -89,7 +89,9 @@ impl Director for Sendbox {
         }
         let bytes = pool.bytes(&frame);
         let Ok(Parsed::Ip(headers)) = Parsed::parse(bytes) else { return Err(frame) };
-        let Some((queue, class)) = self.classifier.classify(bytes, &headers) else { return Err(frame) };
+        let Some((queue, class)) = self.classifier.classify(bytes, &headers) else {
+            return Err(frame);
+        };
         let fingerprint = fingerprint(bytes, &headers);
         let mut packet = Packet::new(frame, Some(&headers), now).in_class(class);
         packet.fingerprint = fingerprint;

@@ -51,9 +51,9 @@ fn missing(job: &Job<'_>) -> Option<String> {
     }
     scenario.traffic.iter().find_map(|traffic| match &traffic.kind {
         _ if traffic.rtt.is_some() => Some("traffic with a round-trip time of its own".to_owned()),
-        _ if !may_say(traffic) => {
-            Some("traffic with an ECN field of its own but dctcp's and prague's over UDP".to_owned())
-        }
+        _ if !may_say(traffic) => Some(
+            "traffic with an ECN field of its own but dctcp's and prague's over UDP".to_owned(),
+        ),
         TrafficKind::Requests { congestion, .. }
         | TrafficKind::Bulk { transport: Transport::Tcp(congestion), .. } => unknown(*congestion),
         _ => None,
@@ -68,7 +68,8 @@ fn may_say(traffic: &Traffic) -> bool {
         | TrafficKind::Bulk { transport: Transport::Tcp(congestion), .. } => Some(*congestion),
         _ => None,
     };
-    let over_udp = matches!(traffic.kind, TrafficKind::Bulk { transport: Transport::UdpPrague, .. });
+    let over_udp =
+        matches!(traffic.kind, TrafficKind::Bulk { transport: Transport::UdpPrague, .. });
     let l4s = tcp == Some(Congestion::Dctcp) || over_udp;
     traffic.ecn.is_none() || traffic.ecn == Some(EcnField::Ect1) && l4s
 }

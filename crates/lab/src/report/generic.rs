@@ -16,7 +16,8 @@ use crate::analysis::{Analysis, EstimateErrors, Slowdowns};
 pub const MAX_ARMS: usize = 12;
 
 /// What the table of L4S traffic says.
-const L4S: &str = "Waits, marks and drops in the measured time, by the ECN field that packets came with";
+const L4S: &str =
+    "Waits, marks and drops in the measured time, by the ECN field that packets came with";
 
 /// The report for a terminal.
 pub fn text(runs: &[Analysis], colour: bool) -> String {

@@ -64,9 +64,8 @@ mod tests {
             ..Record::of_flags(0)
         };
         let l4s = (0..100).map(|n| record(500, true, n < 10, Fate::Sent));
-        let rest = (0..50).map(|n| {
-            record(15_000, false, false, if n == 0 { Fate::Dropped } else { Fate::Sent })
-        });
+        let rest = (0..50)
+            .map(|n| record(15_000, false, false, if n == 0 { Fate::Dropped } else { Fate::Sent }));
         let run = Run {
             arm: "link".into(),
             end: Nanos::from_secs(1),
@@ -78,7 +77,7 @@ mod tests {
         let analysis = Analysis::of(&run);
         let named = Named { name: "link".into(), run: &analysis, strong: false };
         insta::assert_snapshot!(table(&[named]).unwrap().text(false), @r"
-                            L4S                            classic
+                                                       L4S                           classic
         queue             mean ms  p99 ms  marked  dropped  mean ms  p99 ms  marked  dropped
         ------------------------------------------------------------------------------------
         link: bottleneck     0.00    0.00       0        0     0.00    0.00       0        0

@@ -177,9 +177,8 @@ fn connections(scenario: &Scenario, wanted: impl Fn(&str) -> bool) -> Vec<std::o
 }
 
 fn waits(records: &[Record], window: Window, at: Statistic, kin: Kin) -> Option<f64> {
-    let sent = records
-        .iter()
-        .filter(|r| r.fate == Fate::Sent && window.holds(r.time.0) && kin.holds(r));
+    let sent =
+        records.iter().filter(|r| r.fate == Fate::Sent && window.holds(r.time.0) && kin.holds(r));
     statistic(&sent.map(|r| r.sojourn.as_millis_f64()).collect(), at)
 }
 

@@ -292,9 +292,10 @@ fn mixes_round_trips_and_ecn_fields_are_read() {
 #[test]
 fn prague_over_udp_is_l4s_traffic() {
     let over = |keys: &str| L4S.replacen("congestion = \"dctcp_exact\"\necn = \"ect1\"", keys, 1);
-    for keys in
-        ["transport = \"udp\"\ncongestion = \"prague\"", "transport = \"udp\"\ncongestion = \"prague\"\necn = \"ect1\""]
-    {
+    for keys in [
+        "transport = \"udp\"\ncongestion = \"prague\"",
+        "transport = \"udp\"\ncongestion = \"prague\"\necn = \"ect1\"",
+    ] {
         let cell = parse("x.toml".as_ref(), &over(keys)).unwrap().cells.remove(1);
         assert!(matches!(
             cell.traffic[0].kind,

@@ -6,8 +6,8 @@ use forebay_units::{Bytes, Nanos, Rate};
 
 use super::check::{Check, MAX_RTT};
 use super::file::{FromName, KindName, TrafficTable, TransportName};
-use super::traffic::CongestionName;
 use super::grid::Cell;
+use super::traffic::CongestionName;
 use super::{Congestion, EcnField, Origin, Scenario, Traffic, TrafficKind, Transport};
 use crate::workload::{Arrivals, Requests, Sizes};
 

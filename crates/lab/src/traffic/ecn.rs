@@ -74,8 +74,7 @@ pub(super) fn receive(socket: &UdpSocket, buf: &mut [u8]) -> io::Result<Option<C
     message.msg_controllen = CONTROL;
     // SAFETY: the message points to an address, a vector of one buffer and a control buffer, all of
     // the sizes that it says, which live through the call.
-    let len =
-        unsafe { libc::recvmsg(socket.as_raw_fd(), &raw mut message, libc::MSG_DONTWAIT) };
+    let len = unsafe { libc::recvmsg(socket.as_raw_fd(), &raw mut message, libc::MSG_DONTWAIT) };
     if len < 0 {
         let e = io::Error::last_os_error();
         return if super::sockets::is_passing(&e) { Ok(None) } else { Err(e) };

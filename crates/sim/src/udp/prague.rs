@@ -296,7 +296,8 @@ impl Sender {
 
     /// When to call [`Sender::on_time`] and [`Sender::send`] if nothing comes before.
     pub fn deadline(&self) -> Nanos {
-        let lost = self.missing_since.map_or(Nanos::MAX, |t| t.saturating_add(Nanos(self.rtt() / 4)));
+        let lost =
+            self.missing_since.map_or(Nanos::MAX, |t| t.saturating_add(Nanos(self.rtt() / 4)));
         let paced = if self.has_room() { self.next_burst } else { Nanos::MAX };
         paced.min(lost).min(self.heard.saturating_add(SILENCE))
     }

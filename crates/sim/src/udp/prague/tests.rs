@@ -141,7 +141,8 @@ fn a_mark_ends_slow_start_and_cuts_once_a_reference_round_trip() {
     let sender = &path.sender;
     assert_eq!(sender.threshold, sender.threshold.min(LARGEST), "slow start is over");
     let left = sender.prague.window() / grown;
-    assert!((0.4..1.1).contains(&left), "one cut by half for three marks: {left}");
+    // It had doubled once more before the first mark was reported.
+    assert!((0.9..1.4).contains(&left), "one cut by half for three marks: {left}");
     assert_eq!(sender.last.marked, 3);
 }
 
