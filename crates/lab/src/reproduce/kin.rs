@@ -16,15 +16,11 @@ impl Kin {
         if quantity.traffic.is_empty() {
             return Some(Self(None));
         }
-        let is = |wanted: &dyn Fn(&Traffic) -> bool| {
-            scenario.traffic.iter().all(|t| wanted(t) == quantity.is_of(&t.name))
+        let is = |kind: &Option<bool>| {
+            let holds = |t: &Traffic| kind.is_none_or(|l4s| t.is_l4s() == l4s);
+            scenario.traffic.iter().all(|t| holds(t) == quantity.is_of(&t.name))
         };
-        let kinds: [(&dyn Fn(&Traffic) -> bool, _); 3] = [
-            (&|_| true, None),
-            (&|t: &Traffic| t.is_l4s(), Some(true)),
-            (&|t: &Traffic| !t.is_l4s(), Some(false)),
-        ];
-        kinds.into_iter().find_map(|(wanted, kind)| is(wanted).then_some(Self(kind)))
+        [None, Some(true), Some(false)].into_iter().find(is).map(Self)
     }
 
     pub(super) fn holds(self, record: &Record) -> bool {
