@@ -1,7 +1,7 @@
 //! From a policy in the configuration to the queue that a box keeps.
 
 use forebay_dataplane::Packet;
-use forebay_queue::{Backlog, DropSink, DualPi2, Qdisc, StrictPriority};
+use forebay_queue::{Backlog, DropSink, DualPi2, Qdisc, Room, StrictPriority};
 use forebay_units::Nanos;
 
 use crate::Error;
@@ -69,6 +69,14 @@ impl Qdisc<Packet> for Queue {
 
     fn probe(&self, now: Nanos, packet: &Packet) -> bool {
         self.qdisc().probe(now, packet)
+    }
+
+    fn room(&self, class: u8) -> Room {
+        self.qdisc().room(class)
+    }
+
+    fn classes(&self) -> usize {
+        self.qdisc().classes()
     }
 
     fn next_event(&self, now: Nanos) -> Option<Nanos> {

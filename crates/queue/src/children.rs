@@ -40,6 +40,12 @@ impl<P: Packet, Q: Qdisc<P>> Children<P, Q> {
         &self.children
     }
 
+    /// How many classes wait apart: a child before the last has one class of packets only, the last
+    /// all the others, which it may tell apart.
+    pub(crate) fn classes(&self) -> usize {
+        self.children.last().map_or(1, Q::classes).max(self.children.len())
+    }
+
     pub(crate) fn is_idle(&self, class: usize) -> bool {
         self.children[class].backlog().packets == 0
     }

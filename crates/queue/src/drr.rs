@@ -12,7 +12,7 @@ use forebay_units::{Bytes, Nanos};
 use crate::children::Children;
 use crate::error::within;
 use crate::round::{MAX_QUANTUM, MIN_QUANTUM, cost, next_turn};
-use crate::{Backlog, ConfigError, DropSink, Packet, Qdisc};
+use crate::{Backlog, ConfigError, DropSink, Packet, Qdisc, Room};
 
 /// How a [`Drr`] is set up.
 #[derive(Clone, Debug)]
@@ -143,6 +143,14 @@ impl<P: Packet, Q: Qdisc<P>> Qdisc<P> for Drr<P, Q> {
 
     fn probe(&self, now: Nanos, packet: &P) -> bool {
         self.children()[self.children.class_of(packet)].probe(now, packet)
+    }
+
+    fn room(&self, class: u8) -> Room {
+        self.children()[usize::from(class).min(self.children().len() - 1)].room(class)
+    }
+
+    fn classes(&self) -> usize {
+        self.children.classes()
     }
 
     fn next_event(&self, now: Nanos) -> Option<Nanos> {

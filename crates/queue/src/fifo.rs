@@ -3,7 +3,7 @@
 use forebay_units::Nanos;
 
 use crate::ring::Ring;
-use crate::{Backlog, ConfigError, DropSink, Limit, Packet, Qdisc};
+use crate::{Backlog, ConfigError, DropSink, Limit, Packet, Qdisc, Room};
 
 /// How a [`Fifo`] is set up.
 #[derive(Clone, Debug, Default)]
@@ -48,6 +48,10 @@ impl<P: Packet> Qdisc<P> for Fifo<P> {
 
     fn probe(&self, _now: Nanos, packet: &P) -> bool {
         self.queue.fits(packet)
+    }
+
+    fn room(&self, _class: u8) -> Room {
+        self.queue.room()
     }
 
     /// At once while anything waits, so that packets past a limit in time are cleared out too.

@@ -24,6 +24,7 @@
 
 extern crate alloc;
 
+pub mod backpressure;
 mod chain;
 mod children;
 pub mod codel;
@@ -31,6 +32,7 @@ mod coupled;
 pub mod drr;
 pub mod dualpi2;
 mod error;
+pub mod ffs;
 pub mod fifo;
 mod flow_hash;
 pub mod fq_codel;
@@ -60,7 +62,7 @@ pub use limit::Limit;
 pub use packet::{Ecn, Packet};
 pub use pi2::Pi2;
 pub use pie::Pie;
-pub use qdisc::{Backlog, DropReason, DropSink, Qdisc};
+pub use qdisc::{Backlog, DropReason, DropSink, Qdisc, Room};
 pub use sfq::Sfq;
 pub use strict_priority::StrictPriority;
 pub use token_bucket::TokenBucket;

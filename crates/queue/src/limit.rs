@@ -1,7 +1,7 @@
 use forebay_units::{Bytes, Nanos};
 
 use crate::error::within;
-use crate::{Backlog, ConfigError, DropReason};
+use crate::{Backlog, ConfigError, DropReason, Room};
 
 /// How much may wait in a queue: packets, bytes, time, or several of them together, in which case
 /// the first to be reached counts.
@@ -83,6 +83,13 @@ impl Limit {
         }
         let room = self.bytes.map(|limit| limit.saturating_sub(backlog.bytes));
         room.is_some_and(|room| len > room).then_some(DropReason::ByteLimit)
+    }
+
+    /// How much more fits on top of `backlog`.
+    #[inline]
+    pub(crate) fn room(&self, backlog: Backlog) -> Room {
+        let bytes = self.bytes.map_or(Room::UNLIMITED.bytes, |n| n.saturating_sub(backlog.bytes));
+        Room { packets: u64::from(self.packets).saturating_sub(backlog.packets), bytes }
     }
 
     /// Whether a packet that has waited for `sojourn` is too old to leave.

@@ -14,6 +14,20 @@ pub struct Backlog {
     pub bytes: Bytes,
 }
 
+/// What more could wait in a qdisc, as far as its limits say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Room {
+    /// Packets.
+    pub packets: u64,
+    /// Bytes, all packets together.
+    pub bytes: Bytes,
+}
+
+impl Room {
+    /// No limit, or none that is known.
+    pub const UNLIMITED: Self = Self { packets: u64::MAX, bytes: Bytes(u64::MAX) };
+}
+
 /// Why a qdisc dropped a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum DropReason {
@@ -87,6 +101,20 @@ pub trait Qdisc<P: Packet> {
     /// Whether `packet` could be enqueued now without any drop; asked by backpressure.
     fn probe(&self, now: Nanos, packet: &P) -> bool;
 
+    /// How much more could be enqueued of [`class`](Packet::class); asked by backpressure about a
+    /// packet that is not there yet. A packet that this has no room for is refused by
+    /// [`Qdisc::probe`]; one that it has room for may be refused for its own sake, by its length or
+    /// its flow. Unlimited where a qdisc does not say.
+    fn room(&self, _class: u8) -> Room {
+        Room::UNLIMITED
+    }
+
+    /// How many classes wait apart from each other, each with room of its own; classes past the last
+    /// share the last. At most 256. One where all share one limit.
+    fn classes(&self) -> usize {
+        1
+    }
+
     /// When `dequeue` can give a packet: `now` or earlier means at once, later means that a shaper
     /// holds it until then, `None` that nothing waits.
     fn next_event(&self, now: Nanos) -> Option<Nanos>;
@@ -116,6 +144,14 @@ impl<P: Packet, Q: Qdisc<P> + ?Sized> Qdisc<P> for Box<Q> {
 
     fn probe(&self, now: Nanos, packet: &P) -> bool {
         (**self).probe(now, packet)
+    }
+
+    fn room(&self, class: u8) -> Room {
+        (**self).room(class)
+    }
+
+    fn classes(&self) -> usize {
+        (**self).classes()
     }
 
     fn next_event(&self, now: Nanos) -> Option<Nanos> {

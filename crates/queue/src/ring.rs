@@ -4,7 +4,7 @@ use alloc::collections::VecDeque;
 
 use forebay_units::{Bytes, Nanos};
 
-use crate::{Backlog, ConfigError, DropReason, DropSink, Limit, Packet};
+use crate::{Backlog, ConfigError, DropReason, DropSink, Limit, Packet, Room};
 
 /// A packet and when it was enqueued.
 #[derive(Clone, Copy, Debug)]
@@ -92,6 +92,10 @@ impl<P: Packet> Ring<P> {
 
     pub(crate) fn backlog(&self) -> Backlog {
         Backlog { packets: self.packets.len() as u64, bytes: self.bytes }
+    }
+
+    pub(crate) fn room(&self) -> Room {
+        self.limit.room(self.backlog())
     }
 
     pub(crate) fn fits(&self, packet: &P) -> bool {

@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 use forebay_units::Nanos;
 
 use crate::children::Children;
-use crate::{Backlog, ConfigError, DropSink, Packet, Qdisc};
+use crate::{Backlog, ConfigError, DropSink, Packet, Qdisc, Room};
 
 /// Classes in order of urgency: a packet goes only when no child before its own has one to give.
 ///
@@ -50,6 +50,14 @@ impl<P: Packet, Q: Qdisc<P>> Qdisc<P> for StrictPriority<P, Q> {
 
     fn probe(&self, now: Nanos, packet: &P) -> bool {
         self.children()[self.children.class_of(packet)].probe(now, packet)
+    }
+
+    fn room(&self, class: u8) -> Room {
+        self.children()[usize::from(class).min(self.children().len() - 1)].room(class)
+    }
+
+    fn classes(&self) -> usize {
+        self.children.classes()
     }
 
     fn next_event(&self, now: Nanos) -> Option<Nanos> {

@@ -10,7 +10,7 @@
 
 use forebay_units::{Bytes, Nanos, Rate};
 
-use crate::{Backlog, DropSink, Packet, Qdisc};
+use crate::{Backlog, DropSink, Packet, Qdisc, Room};
 
 /// How much may leave at once after a pause.
 ///
@@ -151,6 +151,14 @@ impl<P: Packet, Q: Qdisc<P>> Qdisc<P> for TokenBucket<Q> {
 
     fn probe(&self, now: Nanos, packet: &P) -> bool {
         self.child.probe(now, packet)
+    }
+
+    fn room(&self, class: u8) -> Room {
+        self.child.room(class)
+    }
+
+    fn classes(&self) -> usize {
+        self.child.classes()
     }
 
     /// Exact to the nanosecond. [`Nanos::MAX`] if the rate is zero and the credit used up.

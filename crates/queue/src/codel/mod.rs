@@ -30,7 +30,7 @@ pub(crate) use law::{Queue, State};
 
 use crate::error::within;
 use crate::ring::{Ring, Timed};
-use crate::{Backlog, ConfigError, DropSink, Limit, Packet, Qdisc};
+use crate::{Backlog, ConfigError, DropSink, Limit, Packet, Qdisc, Room};
 
 /// CoDel's parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -139,6 +139,10 @@ impl<P: Packet> Qdisc<P> for Codel<P> {
 
     fn probe(&self, _now: Nanos, packet: &P) -> bool {
         self.queue.fits(packet)
+    }
+
+    fn room(&self, _class: u8) -> Room {
+        self.queue.room()
     }
 
     /// At once while anything waits, so that packets past a limit in time are cleared out too.

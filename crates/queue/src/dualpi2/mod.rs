@@ -63,7 +63,7 @@ use self::stats::Stats;
 use crate::coupled::{Coins, Verdict};
 use crate::pi2::{Control, check_coupling};
 use crate::ring::Ring;
-use crate::{Backlog, ConfigError, DropReason, DropSink, Ecn, Limit, Packet, Qdisc};
+use crate::{Backlog, ConfigError, DropReason, DropSink, Ecn, Limit, Packet, Qdisc, Room};
 
 /// One of the two queues.
 #[derive(Clone, Debug)]
@@ -274,6 +274,14 @@ impl<P: Packet> Qdisc<P> for DualPi2<P> {
 
     fn probe(&self, _now: Nanos, packet: &P) -> bool {
         self.refuses(self.backlog(), packet.len()).is_none()
+    }
+
+    /// One for both queues, as the limit is.
+    fn room(&self, _class: u8) -> Room {
+        let backlog = self.backlog();
+        let left = |bytes: Bytes| bytes.saturating_sub(backlog.bytes);
+        let packets = u64::from(self.config.limit).saturating_sub(backlog.packets);
+        Room { packets, bytes: self.config.bytes.map_or(Room::UNLIMITED.bytes, left) }
     }
 
     /// At once while anything waits. A packet longer than two full frames may be dropped as the last

@@ -33,7 +33,7 @@ use crate::prefetch::prefetch;
 use crate::ranks::Ranks;
 use crate::ring::Timed;
 use crate::round::{MAX_QUANTUM, MIN_QUANTUM, Round, cost, next_turn};
-use crate::{Backlog, ConfigError, DropReason, DropSink, Limit, Packet, Qdisc};
+use crate::{Backlog, ConfigError, DropReason, DropSink, Limit, Packet, Qdisc, Room};
 
 /// How an [`FqCodel`] is set up.
 #[derive(Clone, Debug)]
@@ -269,6 +269,11 @@ impl<P: Packet> Qdisc<P> for FqCodel<P> {
     fn probe(&self, _now: Nanos, packet: &P) -> bool {
         self.backlog.packets < u64::from(self.config.limit)
             && packet.len() <= self.config.memory_limit.saturating_sub(self.backlog.bytes)
+    }
+
+    fn room(&self, _class: u8) -> Room {
+        let packets = u64::from(self.config.limit).saturating_sub(self.backlog.packets);
+        Room { packets, bytes: self.config.memory_limit.saturating_sub(self.backlog.bytes) }
     }
 
     fn next_event(&self, now: Nanos) -> Option<Nanos> {

@@ -28,7 +28,7 @@ use crate::coupled::{Coins, Marking, Signals, Verdict};
 use crate::error::{real_within, within};
 use crate::flow_hash::DEFAULT_SEED;
 use crate::ring::Ring;
-use crate::{Backlog, ConfigError, DropSink, Limit, Packet, Qdisc};
+use crate::{Backlog, ConfigError, DropSink, Limit, Packet, Qdisc, Room};
 
 /// How a [`Pi2`] is set up.
 #[derive(Clone, Debug)]
@@ -169,6 +169,10 @@ impl<P: Packet> Qdisc<P> for Pi2<P> {
 
     fn probe(&self, _now: Nanos, packet: &P) -> bool {
         self.queue.fits(packet)
+    }
+
+    fn room(&self, _class: u8) -> Room {
+        self.queue.room()
     }
 
     /// At once while anything waits. A packet longer than two full frames may be dropped as the last

@@ -35,7 +35,7 @@ use self::control::Control;
 use crate::error::{real_within, within};
 use crate::flow_hash::DEFAULT_SEED;
 use crate::ring::Ring;
-use crate::{Backlog, ConfigError, DropReason, DropSink, Ecn, Limit, Packet, Qdisc};
+use crate::{Backlog, ConfigError, DropReason, DropSink, Ecn, Limit, Packet, Qdisc, Room};
 
 /// PIE's parameters.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -207,6 +207,10 @@ impl<P: Packet> Qdisc<P> for Pie<P> {
         control.advance(now, &self.params, backlog);
         self.queue.fits(packet)
             && !matches!(judge(&mut control, &self.params, backlog, packet), Verdict::Drop)
+    }
+
+    fn room(&self, _class: u8) -> Room {
+        self.queue.room()
     }
 
     /// At once while anything waits, so that packets past a limit in time are cleared out too.

@@ -29,7 +29,7 @@ use crate::chain::{Chain, Slab};
 use crate::error::within;
 use crate::flow_hash::{DEFAULT_SEED, FlowHash};
 use crate::round::{MAX_QUANTUM, MIN_QUANTUM, cost};
-use crate::{Backlog, ConfigError, DropReason, DropSink, Limit, Packet, Qdisc};
+use crate::{Backlog, ConfigError, DropReason, DropSink, Limit, Packet, Qdisc, Room};
 
 /// How an [`Sfq`] is set up.
 #[derive(Clone, Debug)]
@@ -241,6 +241,10 @@ impl<P: Packet> Qdisc<P> for Sfq<P> {
         let len = self.flows.len(self.hash.bucket(packet.flow_hash()));
         let room = len > 0 || self.flows.open() < self.max_open;
         room && len < self.depth && self.backlog.packets < self.limit
+    }
+
+    fn room(&self, _class: u8) -> Room {
+        Room { packets: self.limit.saturating_sub(self.backlog.packets), ..Room::UNLIMITED }
     }
 
     fn prefetch(&self, packet: &P) {

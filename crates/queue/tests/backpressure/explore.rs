@@ -1,0 +1,166 @@
+//! Every order in which a few flows, the link, ends of flows and a reset can act.
+//!
+//! From each state every step is taken; a state is all that the world holds, down to the links of
+//! the paused-flows queue. What holds after each step is in `world`. Besides: from no state does a
+//! way lead back to it, so that nothing goes round without sending; and where nothing can happen any
+//! more, all is sent.
+
+use std::collections::HashMap;
+use std::fmt::Debug;
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use forebay_queue::backpressure::{Config, Hysteresis, Order};
+use forebay_queue::{Fifo, Limit, Qdisc, Sfq, StrictPriority, fifo, sfq};
+use forebay_units::Bytes;
+
+use crate::packet::Pkt;
+use crate::world::{Step, World};
+
+/// 128 bits of hash: among a million states the chance that two are taken for one is 1 in 10^26.
+fn key(world: &impl Debug) -> [u64; 2] {
+    let text = format!("{world:?}");
+    [0, 1_u8].map(|salt| {
+        let mut hasher = DefaultHasher::new();
+        (salt, &text).hash(&mut hasher);
+        hasher.finish()
+    })
+}
+
+/// Explores all states, and returns how many there are.
+fn explore<Q: Qdisc<Pkt> + Clone + Debug>(start: World<Q>) -> usize {
+    let mut known = HashMap::from([(key(&start), 0)]);
+    let mut next: Vec<Vec<usize>> = Vec::new();
+    let mut todo = std::collections::VecDeque::from([start]);
+    while let Some(world) = todo.pop_front() {
+        let steps = world.steps();
+        if !steps.iter().any(|s| matches!(s, Step::Run { .. } | Step::Dequeue)) {
+            world.assert_done();
+        }
+        let mut ways = Vec::new();
+        for step in steps {
+            let mut after = world.clone();
+            after.apply(step);
+            let fresh = known.len();
+            let index = *known.entry(key(&after)).or_insert(fresh);
+            if index == fresh {
+                todo.push_back(after);
+            }
+            ways.push(index);
+        }
+        next.push(ways);
+    }
+    assert_no_way_back(&next);
+    next.len()
+}
+
+/// That the states can be put in an order in which every step leads on (Kahn's algorithm).
+fn assert_no_way_back(next: &[Vec<usize>]) {
+    let mut ways_in = vec![0; next.len()];
+    next.iter().flatten().for_each(|&to| ways_in[to] += 1);
+    let mut ready: Vec<_> = (0..next.len()).filter(|&state| ways_in[state] == 0).collect();
+    let mut done = 0;
+    while let Some(state) = ready.pop() {
+        done += 1;
+        for &to in &next[state] {
+            ways_in[to] -= 1;
+            if ways_in[to] == 0 {
+                ready.push(to);
+            }
+        }
+    }
+    assert_eq!(done, next.len(), "some steps lead round in a circle");
+}
+
+fn fifo<const N: u32>() -> Fifo<Pkt> {
+    Fifo::new(fifo::Config { limit: Limit::packets(N) }).unwrap()
+}
+
+/// Room for one or two packets, by their length.
+fn bytes() -> Fifo<Pkt> {
+    Fifo::new(fifo::Config { limit: Limit::bytes(Bytes(2900)) }).unwrap()
+}
+
+fn classes() -> StrictPriority<Pkt, Fifo<Pkt>> {
+    StrictPriority::new(vec![fifo::<1>(), fifo::<2>()]).unwrap()
+}
+
+/// Two flows in one bucket may be refused for the bucket's sake.
+fn fair() -> Sfq<Pkt> {
+    let config = sfq::Config {
+        limit: 3,
+        depth: 2,
+        flows: 2,
+        divisor: 2,
+        perturb: None,
+        ..Default::default()
+    };
+    Sfq::new(config).unwrap()
+}
+
+const BASE: Config = Config {
+    flows: 0,
+    in_buffer: 2,
+    turn: 2,
+    order: Order::Fifo,
+    hysteresis: Hysteresis::Packets(1),
+    largest: Bytes(1400),
+};
+
+fn orders() -> [Order; 3] {
+    [Order::Fifo, Order::RoundRobin, Order::Priority { classes: 2 }]
+}
+
+/// All small settings, over one qdisc. No fewer states than `at_least`, so that the test is one.
+fn all<Q: Qdisc<Pkt> + Clone + Debug>(make: fn() -> Q, events: u32, at_least: usize) {
+    let mut states = 0;
+    for order in orders() {
+        for (in_buffer, turn) in [(1, 1), (2, 1), (2, 2)] {
+            for hysteresis in [Hysteresis::Packets(1), Hysteresis::OneIn(1)] {
+                let config = Config { order, in_buffer, turn, hysteresis, ..BASE };
+                let packets = if events > 0 { 1 } else { 2 };
+                let mut world = World::new(config, make, 3, packets);
+                world.events = events;
+                states += explore(world);
+            }
+        }
+    }
+    assert!(states > at_least, "{states} states");
+}
+
+#[test]
+fn a_fifo_of_one() {
+    all(fifo::<1>, 0, 1000);
+}
+
+#[test]
+fn a_fifo_of_two() {
+    all(fifo::<2>, 0, 1000);
+}
+
+#[test]
+fn a_fifo_of_three() {
+    all(fifo::<3>, 0, 1000);
+}
+
+#[test]
+fn a_fifo_limited_in_bytes() {
+    all(bytes, 0, 1000);
+}
+
+#[test]
+fn classes_with_room_of_their_own() {
+    all(classes, 0, 1000);
+}
+
+#[test]
+fn fair_queueing_with_buckets_that_are_shared() {
+    all(fair, 0, 1000);
+}
+
+#[test]
+fn flows_that_end_and_a_reset() {
+    all(fifo::<1>, 2, 1000);
+    all(fifo::<2>, 2, 1000);
+    all(classes, 1, 1000);
+    all(fair, 1, 1000);
+}

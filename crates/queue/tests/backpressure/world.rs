@@ -1,0 +1,236 @@
+//! Sources, a gate over some qdisc and a link, one step at a time, with what must hold after each.
+//!
+//! A source runs only when it is awake, and it falls asleep when it is told to wait. What wakes it is
+//! a resume, nothing else. So a wake-up that is lost leaves it asleep for ever, and the world ends
+//! with packets left to send.
+
+use forebay_queue::backpressure::{Config, FlowId, Gate, Order, Refused};
+use forebay_queue::{DropReason, Qdisc};
+use forebay_units::Nanos;
+
+use crate::packet::Pkt;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// A source that is awake does one thing: it asks first, or offers right away.
+    Run { flow: u32, asks: bool },
+    /// The link takes a packet.
+    Dequeue,
+    /// A flow ends.
+    Die(u32),
+    /// Another flow begins with the number of one that ended.
+    Begin(u32),
+    /// The buffer is replaced by an empty one.
+    Replace,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Source {
+    alive: bool,
+    awake: bool,
+    /// It was resumed and has done nothing since.
+    invited: bool,
+    sent: u32,
+    total: u32,
+    /// Of its packets, the next to come out.
+    next: u32,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct World<Q> {
+    pub(crate) gate: Gate<Pkt, Q>,
+    make: fn() -> Q,
+    config: Config,
+    now: Nanos,
+    sources: Vec<Source>,
+    /// What is in the buffer, by flow and class.
+    inside: Vec<(u32, u8)>,
+    /// How often flows may still end or begin, and the buffer be replaced.
+    pub(crate) events: u32,
+}
+
+fn no_drop(packet: Pkt, reason: DropReason) {
+    panic!("{packet:?} was dropped: {reason}");
+}
+
+impl<Q: Qdisc<Pkt>> World<Q> {
+    /// `flows` sources that each have `packets` to send.
+    pub(crate) fn new(config: Config, make: fn() -> Q, flows: u32, packets: u32) -> Self {
+        let gate = Gate::new(Config { flows, ..config }, make()).unwrap();
+        let source = Source { alive: true, awake: true, total: packets, ..Source::default() };
+        let sources = vec![source; flows as usize];
+        let now = Nanos::from_secs(1);
+        Self { gate, make, config, now, sources, inside: Vec::new(), events: 0 }
+    }
+
+    /// What may happen next.
+    pub(crate) fn steps(&self) -> Vec<Step> {
+        let mut steps = Vec::new();
+        for (flow, source) in (0..).zip(&self.sources) {
+            if source.awake {
+                steps.extend([true, false].map(|asks| Step::Run { flow, asks }));
+            }
+            if self.events > 0 {
+                steps.push(if source.alive { Step::Die(flow) } else { Step::Begin(flow) });
+            }
+        }
+        if !self.inside.is_empty() {
+            steps.push(Step::Dequeue);
+        }
+        if self.events > 0 {
+            steps.push(Step::Replace);
+        }
+        steps
+    }
+
+    /// Lengths and classes by flow, so that they differ.
+    fn packet(&self, flow: u32) -> Pkt {
+        let len = 200 + 600 * u64::from(flow % 3);
+        Pkt { flow, seq: self.sources[flow as usize].sent, len, class: (flow % 4) as u8 }
+    }
+
+    pub(crate) fn apply(&mut self, step: Step) {
+        match step {
+            Step::Run { flow, asks } => self.run(flow, asks),
+            Step::Dequeue => self.dequeue(),
+            Step::Die(flow) => {
+                self.events -= 1;
+                self.gate.remove(FlowId(flow));
+                let source = &mut self.sources[flow as usize];
+                (source.alive, source.awake, source.invited) = (false, false, false);
+            }
+            Step::Begin(flow) => {
+                self.events -= 1;
+                let source = &mut self.sources[flow as usize];
+                (source.alive, source.awake) = (true, true);
+                source.total = source.sent + 1;
+            }
+            Step::Replace => {
+                self.events -= 1;
+                let mut old = self.gate.replace(self.now, (self.make)()).unwrap();
+                while !self.inside.is_empty() {
+                    self.now = old.next_event(self.now).unwrap().max(self.now);
+                    let packet = old.dequeue(self.now, &mut no_drop);
+                    self.arrived(packet);
+                }
+            }
+        }
+        self.resume();
+        self.check();
+    }
+
+    fn run(&mut self, flow: u32, asks: bool) {
+        let (id, packet) = (FlowId(flow), self.packet(flow));
+        let source = &mut self.sources[flow as usize];
+        source.invited = false;
+        if source.sent == source.total {
+            source.awake = false;
+            self.gate.idle(id);
+            return;
+        }
+        if asks && !self.gate.probe(id, packet.class).is_go() {
+            assert!(self.gate.pause_flow(self.now, id, packet.class), "probe said no");
+            source.awake = false;
+            return;
+        }
+        match self.gate.offer(self.now, packet, &mut no_drop) {
+            Ok(()) => {
+                source.sent += 1;
+                self.inside.push((flow, packet.class));
+            }
+            Err(Refused::Paused(same)) => {
+                assert_eq!(same, packet);
+                source.awake = false;
+            }
+            Err(refused @ Refused::Never(_)) => panic!("{refused:?}: it fits"),
+        }
+    }
+
+    fn dequeue(&mut self) {
+        self.now = self.gate.next_event(self.now).unwrap().max(self.now);
+        let packet = self.gate.dequeue(self.now, &mut no_drop);
+        self.arrived(packet);
+    }
+
+    fn arrived(&mut self, packet: Option<Pkt>) {
+        let packet = packet.expect("the qdisc said that it had one");
+        let source = &mut self.sources[packet.flow as usize];
+        assert_eq!(packet.seq, source.next, "in order within flow {}", packet.flow);
+        source.next += 1;
+        let at = self.inside.iter().position(|&(flow, _)| flow == packet.flow).unwrap();
+        self.inside.remove(at);
+    }
+
+    fn resume(&mut self) {
+        let flows = self.sources.len();
+        for (count, FlowId(flow)) in self.gate.resume(self.now).enumerate() {
+            assert!(count < flows, "a flow is resumed once");
+            let source = &mut self.sources[flow as usize];
+            assert!(source.alive, "flow {flow} has ended");
+            assert!(!source.awake, "flow {flow} did not wait");
+            (source.awake, source.invited) = (true, true);
+        }
+    }
+
+    fn check(&self) {
+        for (flow, source) in (0..).zip(&self.sources) {
+            let inside = self.inside.iter().filter(|&&(other, _)| other == flow).count() as u32;
+            let paused = self.gate.is_paused(FlowId(flow));
+            assert_eq!(self.gate.in_buffer(FlowId(flow)), inside);
+            assert!(inside <= u32::from(self.config.in_buffer), "the limit of flow {flow}");
+            assert!(!(source.awake && paused), "flow {flow} is awake");
+            if source.alive && !source.awake && source.sent < source.total {
+                assert!(paused, "flow {flow} was forgotten");
+                self.check_no_room(flow, inside);
+            }
+        }
+        let waiting = self.sources.iter().filter(|s| s.alive && !s.awake).count();
+        assert!(self.gate.waiting() as usize <= waiting);
+    }
+
+    /// That `flow`, which sleeps, could not have been resumed.
+    fn check_no_room(&self, flow: u32, inside: u32) {
+        let at_share = self.config.order == Order::RoundRobin && inside > 0;
+        if at_share || inside == u32::from(self.config.in_buffer) {
+            return;
+        }
+        let packet = self.packet(flow);
+        let last = self.gate.qdisc().classes() as u8 - 1;
+        let lane = |class: u8| class.min(last);
+        let room = self.gate.qdisc().room(packet.class);
+        let slots = room.packets.min(room.bytes.0 / self.config.largest.0);
+        let same = |flow: u32| lane(self.packet(flow).class) == lane(packet.class);
+        let invited =
+            (0..).zip(&self.sources).filter(|(other, source)| source.invited && same(*other));
+        let unclaimed = slots.saturating_sub(invited.count() as u64);
+        let to_leave = self.inside.iter().any(|&(_, class)| lane(class) == lane(packet.class));
+        // Below the threshold departures are waited for; and so they are if this packet is refused
+        // for its own sake.
+        let waits = to_leave
+            && (unclaimed < self.threshold(slots + self.in_lane(lane(packet.class), last))
+                || !self.gate.qdisc().probe(self.now, &packet));
+        assert!(unclaimed == 0 || waits, "flow {flow} waits, though there is room for {unclaimed}");
+    }
+
+    fn in_lane(&self, lane: u8, last: u8) -> u64 {
+        self.inside.iter().filter(|&&(_, class)| class.min(last) == lane).count() as u64
+    }
+
+    /// At most this much must be free. A buffer limited in bytes may hold more packets than slots,
+    /// so that this is no less than the gate's own.
+    fn threshold(&self, capacity: u64) -> u64 {
+        use forebay_queue::backpressure::Hysteresis;
+        match self.config.hysteresis {
+            Hysteresis::Packets(n) => u64::from(n).clamp(1, capacity.max(1)),
+            Hysteresis::OneIn(n) => (capacity / u64::from(n)).max(1),
+        }
+    }
+
+    /// Whether all is sent that is to be.
+    pub(crate) fn assert_done(&self) {
+        assert!(self.inside.is_empty());
+        for (flow, source) in self.sources.iter().enumerate().filter(|(_, source)| source.alive) {
+            assert_eq!(source.sent, source.total, "flow {flow} was left behind");
+        }
+    }
+}
