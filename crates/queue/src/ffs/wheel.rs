@@ -72,7 +72,8 @@ impl TimingWheel {
     /// How far ahead of `now` at least an item's time may lie without its coming early, as long as
     /// due items are taken.
     pub fn horizon(&self) -> Nanos {
-        Nanos(self.granularity.saturating_mul(u64::from(self.width)))
+        // One less than a window: the time is rounded up, from somewhere in the last granule of it.
+        Nanos(self.granularity.saturating_mul(u64::from(self.width - 1)))
     }
 
     /// Queues `item` for `at`, at once if that is past. If it is queued already it stays where it
@@ -218,7 +219,7 @@ mod tests {
         let mut wheel = wheel();
         wheel.insert(Nanos(0), 0, Nanos(1_000_000));
         assert_eq!(wheel.next_due(), Some(Nanos(70)), "the last of eight buckets");
-        assert_eq!(wheel.horizon(), Nanos(40));
+        assert_eq!(wheel.horizon(), Nanos(30));
         // Long after: an empty wheel begins where time is.
         assert_eq!(wheel.pop_due(Nanos(5000)), Some(0));
         wheel.insert(Nanos(5000), 1, Nanos(5033));
@@ -238,7 +239,7 @@ mod tests {
         /// Times within the horizon: each item comes in the granule after its time, in order.
         #[test]
         fn like_a_sorted_list(
-            ops in prop::collection::vec((0..8_u32, 0..40_u64, 0..60_u64, any::<bool>()), 1..200),
+            ops in prop::collection::vec((0..8_u32, 0..=30_u64, 0..60_u64, any::<bool>()), 1..200),
         ) {
             let mut wheel = wheel();
             let mut truth: Vec<(u64, u32)> = Vec::new();

@@ -30,6 +30,8 @@ struct Source {
     awake: bool,
     /// It was resumed and has done nothing since.
     invited: bool,
+    /// There was room when it was refused: the qdisc did not take this packet.
+    retries: bool,
     sent: u32,
     total: u32,
     /// Of its packets, the next to come out.
@@ -133,6 +135,7 @@ impl<Q: Qdisc<Pkt>> World<Q> {
             source.awake = false;
             return;
         }
+        source.retries = self.gate.probe(id, packet.class).is_go();
         match self.gate.offer(self.now, packet, &mut no_drop) {
             Ok(()) => {
                 source.sent += 1;
@@ -204,11 +207,11 @@ impl<Q: Qdisc<Pkt>> World<Q> {
             (0..).zip(&self.sources).filter(|(other, source)| source.invited && same(*other));
         let unclaimed = slots.saturating_sub(invited.count() as u64);
         let to_leave = self.inside.iter().any(|&(_, class)| lane(class) == lane(packet.class));
-        // Below the threshold departures are waited for; and so they are if this packet is refused
-        // for its own sake.
-        let waits = to_leave
-            && (unclaimed < self.threshold(slots + self.in_lane(lane(packet.class), last))
-                || !self.gate.qdisc().probe(self.now, &packet));
+        // Below the threshold departures are waited for; and so they are where a packet was refused
+        // for its own sake: each departure lets one such flow try again.
+        let threshold = self.threshold(slots + self.in_lane(lane(packet.class), last));
+        let retries = self.sources[flow as usize].retries;
+        let waits = to_leave && (unclaimed < threshold || retries);
         assert!(unclaimed == 0 || waits, "flow {flow} waits, though there is room for {unclaimed}");
     }
 
