@@ -10,6 +10,7 @@
 //! packets under way as it ever will, it allocates nothing.
 
 mod boxes;
+mod egress;
 mod events;
 mod link;
 mod network;
@@ -25,6 +26,7 @@ mod traffic;
 pub mod udp;
 
 pub use boxes::{BoxCounters, BundleSetup};
+pub use egress::{EgressCounters, EgressSetup, WhenFull};
 pub use events::EventQueue;
 pub use link::{Capacity, Jitter, LinkConfig, LinkCounters, Loss, Queue, Trace, TraceError};
 pub use network::{BundleId, Hop, LinkId, Path, Route, RouteCounters, RouteId, SetupError};

@@ -45,6 +45,10 @@ pub trait Observer {
     /// A receiver of a traffic's flow read `bytes`.
     fn read(&mut self, _traffic: usize, _flow: u32, _bytes: u64) {}
 
+    /// A sender of a traffic's flow measured a round trip: from the instant at which its TCP sent a
+    /// segment, the time in queues of its own machine included.
+    fn round_trip(&mut self, _traffic: usize, _flow: u32, _took: Nanos) {}
+
     /// A request for `size` bytes was asked, the traffic's number `id`: its place in a schedule, or
     /// a count; on which of its connections, or by which of its clients.
     fn asked(&mut self, _traffic: usize, _id: u64, _connection: u32, _size: u64, _now: Nanos) {}

@@ -1,6 +1,7 @@
 //! The simulation: what happens when.
 
 mod connections;
+mod egress;
 mod forwarding;
 mod hosts;
 mod requests;
@@ -12,6 +13,7 @@ use forebay_units::Nanos;
 
 use self::connections::Phase;
 use crate::boxes::{BoxCounters, Bundle, Receivebox};
+use crate::egress::Egress;
 use crate::events::EventQueue;
 use crate::link::{Link, LinkCounters};
 use crate::network::{BundleId, LinkId, Route, RouteCounters, RouteId};
@@ -52,6 +54,8 @@ enum Event {
     },
     /// A UDP flow's timer.
     Socket(u32),
+    /// A machine's queue has room for an endpoint.
+    Wake(u32),
 }
 
 /// A connection's end in its place.
@@ -102,6 +106,7 @@ pub struct Simulation<O> {
     packets: Packets,
     links: Vec<Link>,
     bundles: Vec<Bundle>,
+    egresses: Vec<Egress>,
     routes: Vec<Route>,
     route_counters: Vec<RouteCounters>,
     hosts: Vec<Host>,
@@ -220,6 +225,7 @@ impl<O: Observer> Simulation<O> {
             Event::Serve(link) => {
                 self.links[usize::from(link)].awaited = false;
                 self.serve(link);
+                self.went_out(link);
             }
             Event::Release(bundle) => {
                 if self.bundles[usize::from(bundle)].awaited == self.now {
@@ -234,6 +240,7 @@ impl<O: Observer> Simulation<O> {
             Event::Ask(requests) => self.ask_scheduled(requests),
             Event::AskFirst { requests, client } => self.ask_again(requests, client),
             Event::Socket(socket) => self.on_socket(socket),
+            Event::Wake(host) => self.flush(host),
         }
     }
 }

@@ -5,7 +5,7 @@ mod trace;
 
 use std::collections::VecDeque;
 
-use forebay_queue::{DropSink, Qdisc};
+use forebay_queue::{DropSink, Qdisc, Room};
 use forebay_units::{Bytes, Nanos};
 use serde::{Deserialize, Serialize};
 
@@ -18,6 +18,9 @@ use crate::random::Random;
 
 /// The longest delay: longer than any path's, even by way of the moon.
 const LONGEST: Nanos = Nanos::from_secs(100);
+
+/// Bytes of a full packet.
+const FULL: u64 = 1514;
 
 /// A queueing discipline of this simulator.
 pub type Queue = Box<dyn Qdisc<Queued>>;
@@ -171,6 +174,12 @@ impl Link {
             }
             None => Some(self.depart(now, packet)),
         }
+    }
+
+    /// Full packets that the queue has room for.
+    pub(crate) fn room(&self) -> u64 {
+        let room = self.queue.as_ref().map_or(Room::UNLIMITED, |queue| queue.room(0));
+        room.packets.min(room.bytes.0 / FULL)
     }
 
     /// From now on packets take `delay`. Without `reorders` none overtakes one that is on its way.

@@ -97,6 +97,9 @@ impl<O: Observer> Simulation<O> {
             self.discard(At::Link(LinkId(link)));
             let Some(departure) = departure else { break };
             self.record(At::Link(LinkId(link)), &departure.packet, false);
+            if !self.egresses.is_empty() {
+                self.left_hypervisor(link, departure.packet.id);
+            }
             self.on_wire(link, departure);
         }
         let of = &mut self.links[index];

@@ -4,7 +4,7 @@ use forebay_queue::Ecn;
 use forebay_units::Nanos;
 
 use super::connections::Phase;
-use super::{Event, Simulation};
+use super::{Event, Host, Simulation};
 use crate::observer::Observer;
 use crate::packet::{Body, Packet, TCP_HEADERS, fingerprint};
 use crate::tcp::Segment;
@@ -12,6 +12,23 @@ use crate::traffic::Application;
 
 /// More than any flow can send in a run.
 const ENDLESS: u64 = 1 << 62;
+
+impl Host {
+    /// The packet of a segment to the other end.
+    pub(super) fn packet(&mut self, segment: Segment) -> Packet {
+        self.made += 1;
+        let len = TCP_HEADERS + u64::from(segment.len) + segment.sack.option_len();
+        Packet {
+            body: Body::Segment { endpoint: self.peer, segment },
+            len: len as u16,
+            ecn: segment.ecn,
+            route: self.route,
+            hop: 0,
+            flow_hash: self.hash,
+            fingerprint: fingerprint(self.hash, self.made),
+        }
+    }
+}
 
 impl<O: Observer> Simulation<O> {
     /// Packet `id`, a segment, reached this endpoint.
@@ -28,13 +45,25 @@ impl<O: Observer> Simulation<O> {
             return;
         };
         let tcp = self.hosts[endpoint as usize].tcp.as_mut();
-        let read = tcp.map(|tcp| tcp.on_segment(self.now, segment, *ecn == Ecn::Ce));
+        let read = tcp
+            .map(|tcp| (tcp.on_segment(self.now, segment, *ecn == Ecn::Ce), tcp.take_round_trip()));
         self.packets.remove(id);
-        let Some(read) = read else { return };
+        let Some((read, round_trip)) = read else { return };
+        if let Some(round_trip) = round_trip {
+            self.on_round_trip(endpoint, round_trip);
+        }
         if read > 0 {
             self.on_read(endpoint, read);
         }
         self.flush(endpoint);
+    }
+
+    /// An acknowledgement told a sender how long the way there and back took.
+    fn on_round_trip(&mut self, endpoint: u32, took: Nanos) {
+        let peer = self.hosts[endpoint as usize].peer;
+        if let Application::Sink { traffic, flow } = self.hosts[peer as usize].application {
+            self.observer.round_trip(traffic as usize, flow, took);
+        }
     }
 
     fn on_read(&mut self, endpoint: u32, bytes: u64) {
@@ -59,6 +88,9 @@ impl<O: Observer> Simulation<O> {
 
     /// Sends what an endpoint has to send, and sees to its timer.
     pub(super) fn flush(&mut self, endpoint: u32) {
+        if let Some(egress) = self.egress_of(endpoint) {
+            return self.flush_into(egress, endpoint);
+        }
         let index = endpoint as usize;
         let mut segment = Segment::default();
         loop {
@@ -67,24 +99,14 @@ impl<O: Observer> Simulation<O> {
             if !tcp.transmit(self.now, &mut segment) {
                 break;
             }
-            host.made += 1;
-            let len = TCP_HEADERS + u64::from(segment.len) + segment.sack.option_len();
-            let packet = Packet {
-                body: Body::Segment { endpoint: host.peer, segment },
-                len: len as u16,
-                ecn: segment.ecn,
-                route: host.route,
-                hop: 0,
-                flow_hash: host.hash,
-                fingerprint: fingerprint(host.hash, host.made),
-            };
+            let packet = host.packet(segment);
             self.send(packet);
         }
         self.await_timer(endpoint);
     }
 
     /// Sees to it that an event comes at the endpoint's next deadline or before it.
-    fn await_timer(&mut self, endpoint: u32) {
+    pub(super) fn await_timer(&mut self, endpoint: u32) {
         let host = &mut self.hosts[endpoint as usize];
         let Some(tcp) = &host.tcp else { return };
         let deadline = tcp.deadline();

@@ -28,6 +28,7 @@ impl<O: Observer> Simulation<O> {
             packets: Packets::default(),
             links: Vec::new(),
             bundles: Vec::new(),
+            egresses: Vec::new(),
             routes: Vec::new(),
             route_counters: Vec::new(),
             hosts: Vec::new(),
@@ -109,7 +110,7 @@ impl<O: Observer> Simulation<O> {
     }
 
     /// Whether the route is there.
-    fn exists(&self, route: RouteId) -> Result<(), SetupError> {
+    pub(super) fn exists(&self, route: RouteId) -> Result<(), SetupError> {
         let index = usize::from(route.0);
         if index < self.routes.len() { Ok(()) } else { Err(SetupError::Route(index)) }
     }

@@ -103,6 +103,27 @@ impl Endpoint {
         true
     }
 
+    /// Whether [`Endpoint::transmit`] may have data to send: nothing but waiting for a larger window
+    /// could keep it from that.
+    pub(crate) fn wants_to_send(&mut self, now: Nanos) -> bool {
+        self.sender.wants_to_send(now.0) || self.receiver.must_ack()
+    }
+
+    /// Whether the next segment belongs to the super-packet of the last.
+    pub(crate) fn is_within_burst(&self) -> bool {
+        self.sender.is_within_burst()
+    }
+
+    /// The machine's own queue refused what was to be sent.
+    pub(crate) fn on_local_drop(&mut self, now: Nanos) {
+        self.sender.on_local_drop(now);
+    }
+
+    /// The round trip that the last segment told of, once.
+    pub(crate) fn take_round_trip(&mut self) -> Option<Nanos> {
+        self.sender.round_trip.take().map(Nanos)
+    }
+
     /// When to call [`Endpoint::on_timer`]; [`Nanos::MAX`] for never.
     pub(crate) fn deadline(&self) -> Nanos {
         self.sender.deadline().min(self.receiver.deadline())

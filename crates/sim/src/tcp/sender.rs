@@ -7,6 +7,7 @@
 mod acked;
 mod buffer;
 mod bursts;
+mod local;
 mod recovery;
 mod sacks;
 #[cfg(test)]
@@ -137,6 +138,10 @@ pub(crate) struct Sender {
     cwr: bool,
     /// Marks that the peer has told of.
     marked: u32,
+    /// The last round trip measured, until somebody asks.
+    pub(crate) round_trip: Option<u64>,
+    /// When to try again what the machine's own queue refused.
+    retry: Option<Nanos>,
     /// Losses found so far.
     losses: u64,
     pub(crate) retransmissions: u64,
@@ -189,6 +194,8 @@ impl Sender {
             new_sent: false,
             cwr: false,
             marked: 0,
+            round_trip: None,
+            retry: None,
             losses: 0,
             retransmissions: 0,
             timeouts: 0,
@@ -210,7 +217,7 @@ impl Sender {
     }
 
     pub(crate) fn deadline(&self) -> Nanos {
-        let timer = self.timer.map_or(Nanos::MAX, |t| t.0);
+        let timer = self.timer.map_or(Nanos::MAX, |t| t.0).min(self.retry.unwrap_or(Nanos::MAX));
         self.bursts.deadline().map_or(timer, |paced| timer.min(Nanos(paced)))
     }
 

@@ -111,6 +111,7 @@ impl Sender {
         }
         if let Some(rtt) = rtt {
             self.rtt.note_min(rtt);
+            self.round_trip = Some(rtt);
         }
         rtt
     }

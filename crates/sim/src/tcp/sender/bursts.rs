@@ -53,6 +53,11 @@ impl Bursts {
         any
     }
 
+    /// Whether segments of the present burst are left.
+    pub(super) fn any_left(&self) -> bool {
+        self.left > 0
+    }
+
     pub(super) fn abandon(&mut self) {
         self.left = 0;
     }

@@ -47,6 +47,7 @@ impl Sender {
     }
 
     pub(crate) fn on_timer(&mut self, now: Nanos) {
+        self.retry = self.retry.filter(|&retry| retry > now);
         let Some((_, timer)) = self.timer.filter(|t| t.0 <= now) else { return };
         self.timer = None;
         match timer {

@@ -1,0 +1,187 @@
+//! Machines with many flows: what is dropped inside them, by Linux and with backpressure.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use forebay_queue::{Fifo, Limit, fifo};
+use forebay_sim::{
+    Capacity, Congestion, EgressCounters, EgressSetup, Hop, Jitter, LinkConfig, Loss, Observer,
+    Path, Route, SetupError, Simulation, Totals, Traffic, TrafficKind, WhenFull,
+};
+use forebay_units::{Bytes, Nanos, Rate};
+
+const MS: Nanos = Nanos::from_millis(1);
+const S: Nanos = Nanos::from_secs(1);
+
+#[derive(Debug, Default, PartialEq)]
+struct Seen {
+    read: Vec<u64>,
+    longest_round_trip: Nanos,
+}
+
+impl Observer for Seen {
+    fn read(&mut self, _: usize, flow: u32, bytes: u64) {
+        self.read[flow as usize] += bytes;
+    }
+
+    fn round_trip(&mut self, _: usize, _: u32, took: Nanos) {
+        self.longest_round_trip = self.longest_round_trip.max(took);
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Machine {
+    flows: u32,
+    rate: Rate,
+    slots: u32,
+    ring: u32,
+    hypervisor_slots: u32,
+    guest: WhenFull,
+    hypervisor: WhenFull,
+}
+
+/// 400 flows at 400 Mbit/s over 2 ms. The guest holds 100 super-packets; the hypervisor a thousand
+/// segments, more than the ring does.
+const MANY: Machine = Machine {
+    flows: 400,
+    rate: Rate::from_mbps(400),
+    slots: 100,
+    ring: 64,
+    hypervisor_slots: 1000,
+    guest: WhenFull::Drop,
+    hypervisor: WhenFull::Drop,
+};
+
+struct Run {
+    seen: Seen,
+    totals: Totals,
+    egress: EgressCounters,
+    goodput: f64,
+}
+
+impl Machine {
+    /// The network, and the way out before it is there.
+    fn network(&self) -> (Simulation<Seen>, Path, EgressSetup) {
+        let seen = Seen { read: vec![0; self.flows as usize], ..Seen::default() };
+        let mut sim = Simulation::new(1, seen);
+        let limit = Limit::packets(self.hypervisor_slots);
+        let wire = LinkConfig {
+            capacity: Capacity::Constant(self.rate),
+            delay: MS,
+            queue: Some(Box::new(Fifo::new(fifo::Config { limit }).unwrap())),
+            loss: Loss::None,
+            jitter: Jitter { up_to: Nanos::from_micros(20), reorders: false },
+        };
+        let (link, back) = (sim.add_link(wire).unwrap(), sim.add_link(way_back()).unwrap());
+        let way = |link| Route { hops: vec![Hop::Link(link)], source: 0, class: 0 };
+        let route = sim.add_route(way(link)).unwrap();
+        let backward = sim.add_route(way(back)).unwrap();
+        let Self { slots, ring, guest, hypervisor, .. } = *self;
+        let setup = EgressSetup { route, link, slots, ring, guest, hypervisor };
+        (sim, Path { forward: route, backward, rtt: MS * 2 }, setup)
+    }
+
+    fn run(&self, time: Nanos) -> Run {
+        let (mut sim, path, setup) = self.network();
+        let kind = TrafficKind::Bulk { flows: self.flows, congestion: Congestion::Cubic };
+        sim.add_traffic(Traffic { path, start: Nanos::ZERO, stop: time, ecn: None, kind }).unwrap();
+        sim.add_egress(setup).unwrap();
+        sim.run_until(time);
+        let totals = sim.totals();
+        assert_eq!(totals.made, totals.delivered + totals.dropped + totals.live, "{totals:?}");
+        assert_eq!(sim.link(setup.link).dropped, 0, "what does not fit is dropped whole before it");
+        let egress = sim.egress(setup.route).unwrap();
+        let seen = std::mem::take(sim.observer_mut());
+        let goodput = Rate::from_bytes_over(Bytes(seen.read.iter().sum()), time).as_mbps_f64();
+        Run { seen, totals, egress, goodput }
+    }
+}
+
+fn way_back() -> LinkConfig {
+    LinkConfig {
+        capacity: Capacity::Unlimited,
+        delay: MS,
+        queue: None,
+        loss: Loss::None,
+        jitter: Jitter::default(),
+    }
+}
+
+/// What the wire carries of payload.
+fn most(machine: &Machine) -> f64 {
+    machine.rate.as_mbps_f64() * 1448.0 / 1514.0
+}
+
+#[test]
+fn with_backpressure_nothing_is_dropped_and_all_flows_go_on() {
+    let machine = Machine { guest: WhenFull::Wait, hypervisor: WhenFull::Wait, ..MANY };
+    for hypervisor_slots in [50, 1000] {
+        let run = Machine { hypervisor_slots, ..machine }.run(S * 3);
+        assert_eq!((run.egress.virtual_drops, run.egress.physical_drops), (0, 0));
+        assert_eq!((run.totals.retransmissions, run.totals.timeouts), (0, 0));
+        assert!(run.egress.longest <= 100 && run.egress.paused > 1000, "{:?}", run.egress);
+        assert!(run.egress.resumed <= run.egress.paused);
+        assert!(run.goodput > 0.98 * most(&MANY), "{}", run.goodput);
+        let (least, most) = (run.seen.read.iter().min(), run.seen.read.iter().max());
+        assert!(most.unwrap() < &(least.unwrap() * 3), "{least:?} {most:?}");
+        // Before a segment wait at most 100 super-packets, of eight segments on so short a path, and a
+        // full ring: 26 ms. Its acknowledgement is delayed by 40 ms at most.
+        assert!(run.seen.longest_round_trip < MS * 70, "{:?}", run.seen.longest_round_trip);
+    }
+}
+
+#[test]
+fn linux_refuses_super_packets_and_loses_none_where_the_ring_is_what_is_full() {
+    let run = MANY.run(S * 3);
+    assert!(run.egress.virtual_drops > 1000, "{:?}", run.egress);
+    assert_eq!(run.egress.physical_drops, 0);
+    assert_eq!(run.totals.dropped, 0, "a virtual drop loses nothing");
+    assert!(run.egress.longest == 100 && run.goodput > 0.9 * most(&MANY), "{}", run.goodput);
+}
+
+#[test]
+fn linux_loses_super_packets_where_the_hypervisor_is_full_and_backpressure_does_not() {
+    let machine = Machine { ring: 256, hypervisor_slots: 100, ..MANY };
+    let linux = machine.run(S * 3);
+    assert!(linux.egress.physical_drops > 1000, "{:?}", linux.egress);
+    assert!(linux.totals.retransmissions > 1000, "{:?}", linux.totals);
+    let half = Machine { hypervisor: WhenFull::Wait, ..machine }.run(S * 3);
+    assert_eq!((half.egress.physical_drops, half.totals.retransmissions), (0, 0));
+    assert!(half.egress.virtual_drops > 0, "the guest's queue is Linux's still");
+}
+
+#[test]
+fn few_flows_are_not_held_up() {
+    for guest in [WhenFull::Drop, WhenFull::Wait] {
+        let run = Machine { flows: 4, guest, hypervisor: guest, ..MANY }.run(S * 3);
+        assert_eq!((run.egress.virtual_drops, run.egress.physical_drops), (0, 0));
+        assert!(run.goodput > 0.95 * most(&MANY), "{guest:?}: {}", run.goodput);
+        assert!(run.egress.longest <= 8, "two super-packets each: {:?}", run.egress);
+        // 100 Mbit/s each are 8 segments in a millisecond.
+        let large: u64 = run.egress.sizes[5..].iter().sum();
+        assert!(large > run.egress.accepted / 2, "{:?}", run.egress.sizes);
+    }
+}
+
+#[test]
+fn two_runs_are_one() {
+    for guest in [WhenFull::Drop, WhenFull::Wait] {
+        let run = || {
+            let run = Machine { guest, hypervisor: guest, ..MANY }.run(S);
+            (run.seen, run.totals, run.egress)
+        };
+        assert_eq!(run(), run());
+    }
+}
+
+#[test]
+fn impossible_machines_are_refused() {
+    let refused = |machine: Machine| {
+        let (mut sim, _, setup) = machine.network();
+        matches!(sim.add_egress(setup), Err(SetupError::Range { .. }))
+    };
+    assert!(refused(Machine { slots: 0, ..MANY }) && refused(Machine { ring: 0, ..MANY }));
+    assert!(refused(Machine { hypervisor_slots: 47, ..MANY }));
+    let (mut sim, path, setup) = MANY.network();
+    assert!(sim.add_egress(EgressSetup { route: path.backward, ..setup }).is_err());
+    sim.add_egress(setup).unwrap();
+    assert!(sim.add_egress(setup).is_err(), "one machine before a link");
+}
