@@ -4,9 +4,10 @@
 //! established when they are made, with the handshake's round-trip time known or not. The
 //! application reads at once, so a window is closed by gaps only, and there is no window probe.
 //!
-//! What Linux does and this does not: small queues and automatic corking (which hold segments back
-//! while the sender's own device is busy; here it never is), limits of the machine's memory, coarse timers, and
-//! marking losses by counting duplicates, which RACK has replaced.
+//! What Linux does and this does not: automatic corking (which holds segments back while the sender's
+//! own device is busy), limits of the machine's memory, coarse timers, and marking losses by counting
+//! duplicates, which RACK has replaced. Small queues are in `crate::egress`; a sender without a machine
+//! before it has a device that is never busy.
 
 pub(crate) mod congestion;
 mod rack;
