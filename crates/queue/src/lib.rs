@@ -17,6 +17,9 @@
 //! | [`StrictPriority`] | classes in order of urgency, each its own qdisc |
 //! | [`TokenBucket`] | a rate limit over any other qdisc |
 //!
+//! [`backpressure`] is for queues inside hosts: instead of dropping, a full qdisc pauses its sources.
+//! [`ffs`] has the integer priority queues under it.
+//!
 //! Every queue is bounded and every flow table has a fixed size, made at construction. Packet
 //! storage grows on demand up to the queue's limit and is then reused: once a qdisc has been as
 //! full as it gets, neither `enqueue` nor `dequeue` allocates.

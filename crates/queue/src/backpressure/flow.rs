@@ -73,6 +73,9 @@ pub(super) struct State {
     pub(super) class: u8,
 }
 
+/// Beside 8 bytes of links.
+const _: () = assert!(size_of::<State>() <= 8);
+
 impl State {
     /// Whether it takes or wants a share of the buffer.
     #[inline]

@@ -27,6 +27,9 @@ struct Link {
     next: u32,
 }
 
+/// What a queue of very many items costs for each.
+const _: () = assert!(size_of::<Link>() == 8);
+
 const UNLINKED: Link = Link { prev: NONE, next: NONE };
 
 /// The items that a bucket begins and ends with.

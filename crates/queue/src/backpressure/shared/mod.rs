@@ -22,12 +22,14 @@
 //! a flow enters by a stack that is only ever emptied whole, so there is no ABA problem.
 
 #[cfg(all(test, loom))]
+#[allow(clippy::unwrap_used, reason = "tests")]
 mod models;
 mod scheduler;
 mod source;
 mod state;
 mod sync;
 #[cfg(all(test, not(loom)))]
+#[allow(clippy::unwrap_used, reason = "tests")]
 mod tests;
 
 pub use scheduler::Scheduler;
