@@ -56,12 +56,12 @@ impl Sender {
 
 /// Sends up to `packets` packets on and resumes, as a scheduler that was woken does.
 fn schedule(scheduler: &mut Scheduler, wires: &Shared, sent: &mut u32, packets: u32) {
-    let (queue, more) = {
+    let queue: Vec<_> = {
         let mut wires = wires.lock().unwrap();
         let count = wires.packets.len().min(packets as usize);
-        let queue: Vec<_> = wires.packets.drain(..count).collect();
+        let queue = wires.packets.drain(..count).collect();
         wires.ring = !wires.packets.is_empty();
-        (queue, wires.ring)
+        queue
     };
     for flow in queue {
         *sent += 1;
@@ -70,7 +70,6 @@ fn schedule(scheduler: &mut Scheduler, wires: &Shared, sent: &mut u32, packets: 
     while let Some(flow) = scheduler.resume() {
         wires.lock().unwrap().woken.push(flow.0);
     }
-    let _ = more;
 }
 
 /// Runs the model to its end by the wake-ups it has.
@@ -179,5 +178,35 @@ fn a_flow_ends_meanwhile() {
         assert_eq!(sent, 2, "flow 2 was not woken");
         assert_eq!((scheduler.occupied(), scheduler.waiting()), (0, 0));
         assert!(sources.open(FlowId(1)).is_some(), "its number can be given out again");
+    });
+}
+
+/// A flow gives its turn back at the instant at which another finds no slot.
+#[test]
+fn an_unused_turn_meanwhile() {
+    loom::model(|| {
+        let (sources, mut scheduler) = pair(Config { flows: 2, ..SMALL }).unwrap();
+        let wires = Shared::default();
+        let sender = |flow, left| Sender { source: sources.open(FlowId(flow)).unwrap(), left };
+        let (mut unused, mut wants) = (sender(0, 1), sender(1, 1));
+        // Flow 0 sends, queues for a second packet, is granted a slot, and has no packet after all.
+        unused.run(&wires);
+        assert_eq!(unused.source.reserve(), Reserve::Paused { ring: false });
+        let mut sent = 0;
+        schedule(&mut scheduler, &wires, &mut sent, 1);
+        let wanting = {
+            let wires = wires.clone();
+            thread::spawn(move || {
+                wants.run(&wires);
+                wants
+            })
+        };
+        if unused.source.idle() {
+            wires.lock().unwrap().ring = true;
+        }
+        let mut senders = [unused, wanting.join().unwrap()];
+        settle(&mut senders, &mut scheduler, &wires, &mut sent);
+        assert_eq!(sent, 2, "flow 1 was not woken");
+        assert_eq!((scheduler.occupied(), scheduler.waiting()), (0, 0));
     });
 }
