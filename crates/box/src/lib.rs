@@ -17,10 +17,10 @@ mod prefix_table;
 mod random;
 pub mod receivebox;
 pub mod sendbox;
-mod signals;
 mod ticks;
 
 pub use error::Error;
+use forebay_dataplane::signals;
 
 use std::io::Write;
 

@@ -25,6 +25,7 @@ pub mod port;
 pub mod record;
 mod sampler;
 pub mod senders;
+pub mod signals;
 pub mod wait;
 mod xdp;
 

@@ -8,6 +8,7 @@ use forebay_box::{Error, sendbox};
 use forebay_config::load;
 use forebay_lab::scenario;
 use forebay_tc::Features;
+use forebay_vhost::VhostConfig;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
@@ -18,6 +19,7 @@ use crate::fail;
 struct Outline {
     receivebox: Option<IgnoredAny>,
     link: Option<IgnoredAny>,
+    vhost: Option<IgnoredAny>,
     path: Option<IgnoredAny>,
     arm: Option<IgnoredAny>,
 }
@@ -57,6 +59,11 @@ fn describe(file: &Path) -> Result<String, Error> {
     if outline.link.is_some() {
         LinkConfig::load(file)?;
         return Ok("link".to_owned());
+    }
+    if outline.vhost.is_some() {
+        let config = VhostConfig::load(file)?;
+        let machines = count(config.vms.len(), "virtual machine");
+        return Ok(format!("vhost-user back end for {machines}"));
     }
     if outline.path.is_some() || outline.arm.is_some() {
         let experiment = scenario::load(file)?;

@@ -32,9 +32,11 @@ pub(crate) enum Command {
     Receivebox(ReceiveboxArgs),
     /// Queue at a link whose rate is known: no other box is needed (needs root).
     Link(LinkArgs),
+    /// Send for virtual machines, and leave packets in their rings while there is no room (needs root).
+    Vhost(VhostArgs),
     /// Say what is wrong with a configuration file, by line and key; changes nothing.
     Check {
-        /// The file of a sendbox, a receivebox, a link or an experiment.
+        /// The file of a sendbox, a receivebox, a link, a vhost-user back end or an experiment.
         file: PathBuf,
         /// Print the tree of the kernel's queues that a sendbox's bundles would have (needs root, to
         /// see what this kernel has).
@@ -113,6 +115,16 @@ pub(crate) struct LinkArgs {
     /// Write the account of all packets at the end, as JSON.
     #[arg(long, value_name = "FILE")]
     pub(crate) counters: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct VhostArgs {
+    /// The configuration.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: PathBuf,
+    /// Say what was counted every second, as a line of JSON; at the end it is said anyway.
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Debug, Args)]

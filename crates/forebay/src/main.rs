@@ -11,8 +11,9 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use forebay_lab::uml;
+use forebay_vhost::VhostConfig;
 
-use crate::cli::{Cli, Command};
+use crate::cli::{Cli, Command, VhostArgs};
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
@@ -34,6 +35,7 @@ fn main() -> ExitCode {
         Command::Sendbox(args) => boxes::sendbox(&args),
         Command::Receivebox(args) => boxes::receivebox(&args),
         Command::Link(args) => boxes::link(&args),
+        Command::Vhost(args) => vhost(&args),
         Command::Check { file, show } => check::check(&file, show),
         Command::Doctor { config, json } => boxes::doctor(config.as_deref(), json),
         Command::Keygen { file } => boxes::keygen(&file),
@@ -41,6 +43,14 @@ fn main() -> ExitCode {
         Command::Agent => lab::agent(),
         Command::LinkEmulator => lab::link_emulator(),
         Command::Guest => uml::guest(),
+    }
+}
+
+fn vhost(args: &VhostArgs) -> ExitCode {
+    let load = VhostConfig::load(&args.config).map_err(forebay_vhost::Error::from);
+    match load.and_then(|config| forebay_vhost::run(config, args.json)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(e) => fail(&e, e.exit_code()),
     }
 }
 

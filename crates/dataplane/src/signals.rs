@@ -5,10 +5,15 @@ use std::mem::zeroed;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
 /// While this exists, SIGTERM and SIGINT only make its descriptor readable.
-pub(crate) struct Signals(OwnedFd);
+#[derive(Debug)]
+pub struct Signals(OwnedFd);
 
 impl Signals {
-    pub(crate) fn block() -> io::Result<Self> {
+    /// Has them wait from now on, for this thread and those it starts.
+    ///
+    /// # Errors
+    /// If the kernel refuses.
+    pub fn block() -> io::Result<Self> {
         // SAFETY: the set is initialised before it is used, and the calls only read it; the new
         // descriptor is owned by nobody else.
         unsafe {
@@ -27,12 +32,13 @@ impl Signals {
         }
     }
 
-    pub(crate) fn descriptor(&self) -> RawFd {
+    /// What becomes readable when one has come.
+    pub fn descriptor(&self) -> RawFd {
         self.0.as_raw_fd()
     }
 
     /// Whether one of the signals has come.
-    pub(crate) fn came(&self) -> bool {
+    pub fn came(&self) -> bool {
         // SAFETY: all-zero is a valid `signalfd_siginfo`, and the read writes at most its size.
         unsafe {
             let mut info: libc::signalfd_siginfo = zeroed();

@@ -1,0 +1,88 @@
+//! Out through an interface, in full frames.
+
+use std::collections::VecDeque;
+use std::os::fd::RawFd;
+
+use forebay_dataplane::{Frame, Method, Netdev, Pool, Port, port};
+
+use super::{Egress, Sent};
+use crate::Error;
+use crate::offload::Offload;
+
+/// Chunks: the rings of an AF_XDP port, 2048 frames each, and what waits here.
+const CHUNKS: u32 = 16_384;
+/// Frames that wait for the port, at most. Few, since what waits here is past the scheduler.
+const PENDING: usize = 64;
+/// The link layer of the longest frame: Ethernet and two VLAN tags.
+const LINK_LAYER: usize = 14 + 8;
+
+pub(crate) struct PortEgress {
+    /// Before the pool: a port gives its chunks up before the memory goes.
+    port: Box<dyn Port>,
+    pool: Pool,
+    longest: usize,
+    out: VecDeque<Frame>,
+    received: Vec<Frame>,
+}
+
+impl PortEgress {
+    pub(crate) fn open(netdev: &Netdev, method: Method) -> Result<Self, Error> {
+        let mut pool = Pool::new(CHUNKS, netdev.mtu)?;
+        let mut ports = port::open(std::slice::from_ref(netdev), method, &mut pool)?;
+        let longest = netdev.mtu as usize + LINK_LAYER;
+        let (out, received) = (VecDeque::with_capacity(PENDING), Vec::new());
+        Ok(Self { port: ports.remove(0), pool, longest, out, received })
+    }
+}
+
+impl Egress for PortEgress {
+    fn completes(&self) -> bool {
+        false
+    }
+
+    fn send(&mut self, _: &Offload, frame: &[u8]) -> Sent {
+        if frame.len() > self.longest {
+            return Sent::TooLong;
+        }
+        if self.out.len() >= PENDING && !self.flush() && self.out.len() >= PENDING {
+            return Sent::Later;
+        }
+        match self.pool.frame(frame) {
+            Some(frame) => {
+                self.out.push_back(frame);
+                Sent::Done
+            }
+            // The port gives chunks back when frames have left.
+            None => {
+                self.flush();
+                Sent::Later
+            }
+        }
+    }
+
+    fn flush(&mut self) -> bool {
+        self.port.send(&mut self.pool, &mut self.out);
+        self.out.is_empty()
+    }
+
+    fn receive(&mut self, limit: usize, each: &mut dyn FnMut(Offload, &[u8])) {
+        self.port.receive(&mut self.pool, &mut self.received, limit);
+        for frame in self.received.drain(..) {
+            each(Offload::default(), self.pool.bytes(&frame));
+            self.pool.release(frame);
+        }
+    }
+
+    fn descriptors(&self) -> Vec<RawFd> {
+        self.port.descriptors()
+    }
+
+    fn lost(&mut self) -> (u64, u64) {
+        let stats = self.port.stats();
+        (stats.receive_lost, stats.send_lost)
+    }
+
+    fn describe(&self) -> String {
+        self.port.describe()
+    }
+}

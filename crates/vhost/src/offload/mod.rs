@@ -1,0 +1,168 @@
+//! What a sender leaves to its device: checksums, and cutting large frames into segments.
+//!
+//! A frame comes with a header (virtio 1.2, section 5.1.6: `virtio_net_hdr`) that says what is left
+//! to do. Who takes the frame either gets that header too or a frame that is complete.
+
+pub mod checksum;
+pub mod segment;
+
+use forebay_wire::{Frame, Headers};
+
+/// The header's length, with the count of merged buffers (virtio 1.2, section 5.1.6).
+pub const HEADER: usize = 12;
+/// The header's length for drivers of before virtio 1.0 that do not merge buffers.
+pub const SHORT_HEADER: usize = 10;
+/// The longest frame: a full IP packet, its Ethernet header and two VLAN tags.
+pub const MAX_FRAME: usize = 65_535 + 14 + 8;
+/// The shortest: an Ethernet header.
+pub const MIN_FRAME: usize = 14;
+/// The least payload of a segment. Linux's TCP goes no lower (`TCP_MIN_SND_MSS`); without a bound a
+/// guest could have its back end make 65 000 frames of one.
+pub const MIN_SEGMENT: u16 = 48;
+
+const NEEDS_CHECKSUM: u8 = 1;
+const DATA_VALID: u8 = 2;
+const GSO_NONE: u8 = 0;
+const GSO_TCP4: u8 = 1;
+const GSO_TCP6: u8 = 4;
+const GSO_ECN: u8 = 0x80;
+const TCP: u8 = 6;
+/// Where TCP has its checksum.
+const TCP_CHECKSUM: u16 = 16;
+
+/// A checksum that is not there yet: the field has the pseudo-header's sum.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Checksum {
+    /// Where what is summed begins, in the frame.
+    pub start: u16,
+    /// Where the checksum is, from there.
+    pub offset: u16,
+}
+
+/// A frame that stands for several TCP segments.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Segments {
+    /// Payload of each but the last, in bytes.
+    pub size: u16,
+    /// Of IPv6.
+    pub v6: bool,
+    /// The first one has CWR set, which the others must not have.
+    pub ecn: bool,
+}
+
+/// What is left to do to a frame.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Offload {
+    /// Its checksum is to be filled in.
+    pub checksum: Option<Checksum>,
+    /// It is to be cut up.
+    pub segments: Option<Segments>,
+    /// The checksum was found right.
+    pub valid: bool,
+}
+
+/// Why a header cannot be right.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BadHeader;
+
+impl Offload {
+    /// Reads a header, of at least [`SHORT_HEADER`] bytes, that came with `frame`.
+    ///
+    /// # Errors
+    /// If it asks for what is not there, or cannot be done to this frame.
+    pub fn read(header: &[u8], frame: &[u8]) -> Result<Self, BadHeader> {
+        let [flags, kind, _, _, s0, s1, c0, c1, o0, o1, ..] = *header else {
+            return Err(BadHeader);
+        };
+        let checksum = (flags & NEEDS_CHECKSUM != 0).then(|| Checksum {
+            start: u16::from_le_bytes([c0, c1]),
+            offset: u16::from_le_bytes([o0, o1]),
+        });
+        let v6 = match kind & !GSO_ECN {
+            GSO_NONE => None,
+            GSO_TCP4 => Some(false),
+            GSO_TCP6 => Some(true),
+            _ => return Err(BadHeader),
+        };
+        let size = u16::from_le_bytes([s0, s1]);
+        let segments = v6.map(|v6| Segments { size, v6, ecn: kind & GSO_ECN != 0 });
+        let mut offload = Self { checksum, segments, valid: flags & DATA_VALID != 0 };
+        offload.check(frame)?;
+        Ok(offload)
+    }
+
+    fn check(&mut self, frame: &[u8]) -> Result<(), BadHeader> {
+        if let Some(Checksum { start, offset }) = self.checksum {
+            let end = usize::from(start) + usize::from(offset) + 2;
+            if end > frame.len() {
+                return Err(BadHeader);
+            }
+        }
+        let Some(segments) = self.segments else { return Ok(()) };
+        let headers = header_len(frame, segments, self.checksum).ok_or(BadHeader)?;
+        if segments.size < MIN_SEGMENT {
+            return Err(BadHeader);
+        }
+        if frame.len() - headers <= usize::from(segments.size) {
+            self.segments = None;
+        }
+        Ok(())
+    }
+
+    /// The header as it is handed on with a frame that begins with `headers` bytes of headers and
+    /// takes `buffers` buffers.
+    pub fn write(&self, frame: &[u8], buffers: u16) -> [u8; HEADER] {
+        let mut header = [0; HEADER];
+        if let Some(Checksum { start, offset }) = self.checksum {
+            header[0] = NEEDS_CHECKSUM;
+            header[6..8].copy_from_slice(&start.to_le_bytes());
+            header[8..10].copy_from_slice(&offset.to_le_bytes());
+        } else if self.valid {
+            header[0] = DATA_VALID;
+        }
+        if let Some(s) = self.segments {
+            let length = header_len(frame, s, self.checksum).unwrap_or(0) as u16;
+            header[1] = if s.v6 { GSO_TCP6 } else { GSO_TCP4 } | if s.ecn { GSO_ECN } else { 0 };
+            header[2..4].copy_from_slice(&length.to_le_bytes());
+            header[4..6].copy_from_slice(&s.size.to_le_bytes());
+        }
+        header[10..12].copy_from_slice(&buffers.to_le_bytes());
+        header
+    }
+
+    /// How many bytes there are on the wire for `frame`: with the headers of all its segments.
+    pub fn wire_length(&self, frame: &[u8]) -> u64 {
+        let len = frame.len() as u64;
+        let Some(segments) = self.segments else { return len };
+        let headers = header_len(frame, segments, self.checksum).unwrap_or(0) as u64;
+        let count = len.saturating_sub(headers).div_ceil(u64::from(segments.size.max(1))).max(1);
+        len + (count - 1) * headers
+    }
+}
+
+/// The bytes of Ethernet, IP and TCP headers of a frame that is to be cut up; `None` if it is none.
+fn header_len(frame: &[u8], segments: Segments, checksum: Option<Checksum>) -> Option<usize> {
+    let Checksum { start, offset } = checksum?;
+    let headers = tcp_headers(frame)?;
+    let right = headers.transport_offset == start
+        && offset == TCP_CHECKSUM
+        && headers.source.is_ipv6() == segments.v6;
+    if !right {
+        return None;
+    }
+    let start = usize::from(start);
+    let data = usize::from(*frame.get(start + 12)? >> 4) * 4;
+    (data >= 20 && start + data < frame.len()).then_some(start + data)
+}
+
+fn tcp_headers(frame: &[u8]) -> Option<Headers> {
+    match Frame::parse(frame) {
+        Ok(Frame::Ip(headers)) if headers.protocol == TCP && headers.fragment.is_none() => {
+            Some(headers)
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests;
