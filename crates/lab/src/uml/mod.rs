@@ -26,6 +26,8 @@ mod machine;
 mod order;
 mod watch;
 
+use std::path::PathBuf;
+
 use crate::engine::{EngineError, Interrupt};
 
 pub use engine::Uml;
@@ -37,5 +39,13 @@ pub use guest::main as guest;
 /// [`EngineError::Unfit`] if it cannot be built here, saying what to install; else if it was
 /// interrupted or a step of the build failed.
 pub fn prepare(interrupt: &Interrupt) -> Result<(), EngineError> {
-    kernel::get(interrupt, &mut |_, _| {}).map(|_| ())
+    kernel_file(interrupt).map(|_| ())
+}
+
+/// The guest's kernel, for those who start guests of their own; built as by [`prepare`].
+///
+/// # Errors
+/// As [`prepare`].
+pub fn kernel_file(interrupt: &Interrupt) -> Result<PathBuf, EngineError> {
+    kernel::get(interrupt, &mut |_, _| {})
 }

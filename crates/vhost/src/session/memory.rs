@@ -142,14 +142,14 @@ mod tests {
 
     #[test]
     fn a_region_past_its_file_is_refused() {
-        let file = std::fs::File::open("/proc/self/exe").unwrap();
+        let file = File::open("/proc/self/exe").unwrap();
         let long = file.metadata().unwrap().len().next_multiple_of(4096) + 4096;
         let region = Region { guest: 0, size: long, front_end: 0, offset: 0 };
         assert!(
             map(&[region], vec![file]).unwrap_err().to_string().contains("longer than its file")
         );
         let far = Region { guest: u64::MAX - 10, size: 4096, front_end: 0, offset: 0 };
-        let file = std::fs::File::open("/proc/self/exe").unwrap();
+        let file = File::open("/proc/self/exe").unwrap();
         assert!(map(&[far], vec![file]).is_err());
     }
 }

@@ -1,0 +1,50 @@
+//! zD against dropping, with real guests: `cargo bench -p forebay-vhost --bench zd -- [RUNS] [MBPS] [SECONDS]`.
+#![allow(clippy::unwrap_used, reason = "a benchmark")]
+
+#[path = "../../tests/guests/harness/mod.rs"]
+mod harness;
+
+use std::process::ExitCode;
+
+use harness::{Mode, Outcome, greedy, shared};
+
+fn main() -> ExitCode {
+    if let Some(code) = harness::as_started() {
+        return code;
+    }
+    let Some(kernel) = harness::kernel() else { return ExitCode::SUCCESS };
+    let given: Vec<u64> = std::env::args().filter_map(|word| word.parse().ok()).collect();
+    let of = |i: usize, default: u64| given.get(i).copied().unwrap_or(default);
+    let (runs, run) = (of(0, 3), Outcome { warm_up: 3, seconds: of(2, 20), mbps: of(1, 200) });
+    println!("{runs} runs of {} s at {} Mbit/s, load {}", run.seconds, run.mbps, load());
+    println!("\none guest, 100 flows\n");
+    println!("| mode | dropped | retransmissions | RTT p50 ms | RTT p99.9 ms | Mbit/s | back end's CPU % | taken | paused |");
+    println!("|---|---|---|---|---|---|---|---|---|");
+    for _ in 0..runs {
+        for mode in [Mode::Drop, Mode::Zd] {
+            let g = greedy(&kernel, mode, run);
+            println!(
+                "| {mode:?} | {} | {} | {:.1} | {:.1} | {:.1} | {:.1} | {} | {} |",
+                g.dropped, g.retransmissions, g.p50, g.p999, g.goodput, g.cpu, g.taken, g.paused
+            );
+        }
+    }
+    println!("\ntwo guests: that one, and a closed loop of requests\n");
+    println!("| mode | requests | p50 ms | p99 ms | dropped | the other's Mbit/s |\n|---|---|---|---|---|---|");
+    for _ in 0..runs {
+        for mode in [Mode::Drop, Mode::Zd] {
+            let s = shared(&kernel, mode, run);
+            println!(
+                "| {mode:?} | {} | {:.1} | {:.1} | {} | {:.1} |",
+                s.requests, s.p50, s.p99, s.dropped, s.goodput
+            );
+        }
+    }
+    ExitCode::SUCCESS
+}
+
+/// The machine's load of the last minute.
+fn load() -> String {
+    let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    text.split(' ').next().unwrap_or_default().to_owned()
+}

@@ -1,0 +1,48 @@
+//! The guest's first process: brings the network up, does its work, says what it came to, and switches
+//! off.
+
+use std::ffi::CString;
+use std::process::{Command, ExitCode};
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::machine::RESULT;
+use super::{requests, stream};
+
+/// Words: the address of the guest, the work, and what that wants.
+pub(super) fn main(words: &[String]) -> ExitCode {
+    let seconds = |word: &str| Duration::from_secs(word.parse().unwrap());
+    set_up(&words[0]);
+    let result: Value = match words[1].as_str() {
+        "stream" => {
+            stream::run(words[2].parse().unwrap(), seconds(&words[3]), seconds(&words[4]))
+        }
+        "requests" => requests::run(seconds(&words[2]), seconds(&words[3])),
+        other => panic!("no such work: {other}"),
+    };
+    println!("{RESULT}{result}");
+    // SAFETY: neither takes a pointer; the second does not return in a guest.
+    unsafe {
+        libc::sync();
+        libc::reboot(libc::RB_POWER_OFF);
+    }
+    ExitCode::FAILURE
+}
+
+fn set_up(address: &str) {
+    let (proc, path) = (CString::new("proc").unwrap(), CString::new("/proc").unwrap());
+    // SAFETY: C strings that live through the call, and no data.
+    let done = unsafe {
+        libc::mount(proc.as_ptr(), path.as_ptr(), proc.as_ptr(), 0, std::ptr::null())
+    };
+    assert_eq!(done, 0, "mounting /proc");
+    for line in [
+        "link set lo up".to_owned(),
+        format!("address add {address}/24 dev eth0"),
+        "link set eth0 up".to_owned(),
+    ] {
+        let status = Command::new("ip").args(line.split(' ')).status().unwrap();
+        assert!(status.success(), "ip {line}");
+    }
+}

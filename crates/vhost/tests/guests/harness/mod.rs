@@ -1,0 +1,51 @@
+//! Real guests at a real back end: User-mode Linux with virtio-net, whose TCP goes through the back
+//! end's process to a sink in a namespace of its own.
+//!
+//! One program is all of them: the test, the back end's process, and each guest's first process.
+
+mod backend;
+mod guest;
+mod machine;
+mod percentiles;
+mod requests;
+mod scenario;
+mod sink;
+mod stamps;
+mod stream;
+
+use std::env;
+use std::path::Path;
+use std::process::ExitCode;
+
+use forebay_lab::engine::{EngineError, Interrupt};
+use forebay_lab::uml;
+
+#[allow(unused_imports, reason = "the test needs one, the benchmark both")]
+pub(crate) use self::scenario::{Mode, Outcome, greedy, shared};
+
+/// As the process that it was started as; `None` for the test itself.
+pub(crate) fn as_started() -> Option<ExitCode> {
+    let words: Vec<_> = env::args().collect();
+    match words.get(1).map(String::as_str) {
+        Some("backend") => Some(backend::main(Path::new(&words[2]))),
+        Some("guest") => Some(guest::main(&words[2..])),
+        _ => None,
+    }
+}
+
+/// The guests' kernel; `None`, said, where there can be none.
+pub(crate) fn kernel() -> Option<std::path::PathBuf> {
+    // SAFETY: no arguments, cannot fail.
+    if unsafe { libc::geteuid() } != 0 {
+        println!("skipped: namespaces and TAP devices need root");
+        return None;
+    }
+    match uml::kernel_file(&Interrupt::default()) {
+        Ok(kernel) => Some(kernel),
+        Err(EngineError::Unfit(why)) => {
+            println!("skipped: {why}");
+            None
+        }
+        Err(e) => panic!("{e}"),
+    }
+}

@@ -1,0 +1,26 @@
+//! zD with real guests: what it is for, in as short a time as shows it. Where there can be no guest,
+//! this says so and passes. `cargo bench -p forebay-vhost --bench zd` takes longer and prints a table.
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+#[allow(dead_code, reason = "the benchmark needs more")]
+mod harness;
+
+use std::process::ExitCode;
+
+use harness::{Mode, Outcome, greedy};
+
+fn main() -> ExitCode {
+    if let Some(code) = harness::as_started() {
+        return code;
+    }
+    let Some(kernel) = harness::kernel() else { return ExitCode::SUCCESS };
+    let run = Outcome { warm_up: 2, seconds: 5, mbps: 100 };
+    let dropping = greedy(&kernel, Mode::Drop, run);
+    let zd = greedy(&kernel, Mode::Zd, run);
+    println!("{dropping:#?}\n{zd:#?}");
+    assert!(zd.paused > 0, "the guest filled the buffer");
+    assert_eq!(zd.dropped, 0, "nothing that was taken is dropped");
+    assert!(dropping.dropped > 1_000, "the same guest loses packets without");
+    assert!(zd.retransmissions * 10 <= dropping.retransmissions, "{zd:?}, {dropping:?}");
+    ExitCode::SUCCESS
+}
