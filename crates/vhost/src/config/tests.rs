@@ -1,1 +1,82 @@
+use super::*;
 
+const GOOD: &str = r#"[vhost]
+policy = "fair"
+rate = "1 Gbit/s"
+limit = "1000 packets"
+tap = "fb-tap"
+[[vm]]
+name = "web"
+socket = "/run/web.sock"
+mac = "52:54:00:12:34:56"
+weight = 3
+rate = "100 Mbit/s"
+[[vm]]
+name = "db"
+socket = "/run/db.sock"
+"#;
+
+fn parse_one(text: &str) -> Result<VhostConfig, String> {
+    VhostConfig::parse(Path::new("v.toml"), text).map_err(|e| e.to_string())
+}
+
+#[test]
+fn a_good_file_says_what_it_says() {
+    let config = parse_one(GOOD).unwrap();
+    let SchedulerConfig { mode, schedule, rate, burst, limit } = config.scheduler;
+    assert_eq!((mode, schedule), (Mode::Zd, Schedule::Fair));
+    assert_eq!(rate, Some(Rate::from_mbps(1000)));
+    assert_eq!((burst, limit), (BURST, Limit::packets(1000)));
+    let [web, db] = &config.vms[..] else { panic!("{:?}", config.vms) };
+    assert_eq!(web.mac, [0x52, 0x54, 0, 0x12, 0x34, 0x56]);
+    assert_eq!((web.weight, web.rate), (3, Some(Rate::from_mbps(100))));
+    assert_eq!((db.weight, db.rate), (1, None));
+    assert_eq!(db.mac[..2], [0x02, 0xfb], "a local address");
+    assert_eq!(db.mac, derived("db"), "always the same");
+    assert!(matches!(config.outside, Outside::Tap(name) if name == "fb-tap"));
+}
+
+#[test]
+fn errors_name_line_and_key() {
+    let cases = [
+        ("tap = \"fb-tap\"\n", "", "v.toml:1: vhost.interface: missing"),
+        ("tap = \"fb-tap\"", "tap = \"a b\"", "v.toml:5: vhost.tap: is no name"),
+        ("tap = \"fb-tap\"", "tap = \"x\"\nmethod = \"xdp\"", "v.toml:6: vhost.method: goes with `interf"),
+        ("tap = \"fb-tap\"", "interface = \"no-such\"", "v.toml:5: vhost.interface: there is no network"),
+        ("tap = \"fb-tap\"", "tap = \"x\"\ninterface = \"lo\"", "v.toml:5: vhost.tap: goes without"),
+        ("rate = \"1 Gbit/s\"", "rate = \"0 bit/s\"", "v.toml:3: vhost.rate: a rate of zero"),
+        ("rate = \"1 Gbit/s\"", "burst = \"1 ms\"", "v.toml:3: vhost.burst: goes with `rate`"),
+        ("rate = \"1 Gbit/s\"", "rat = 1", "v.toml:3: vhost.rat: unknown field"),
+        ("1000 packets", "3 packets", "v.toml:4: vhost.limit: is too small"),
+        ("1000 packets", "10 kB", "v.toml:4: vhost.limit: is too small"),
+        ("1000 packets", "2 bdp", "v.toml:4: vhost.limit: the round trip is not known"),
+        ("1000 packets", "2000000 packets", "v.toml:4: vhost.limit: more than a million"),
+        ("policy = \"fair\"", "policy = \"fifo\"", "v.toml:10: vm.weight: goes with policy"),
+        ("policy = \"fair\"", "mode = \"zeroD\"", "v.toml:2: vhost.mode: unknown variant"),
+        ("weight = 3", "weight = 0", "v.toml:10: vm.weight: is a ratio"),
+        ("\"/run/db.sock\"", "\"/run/web.sock\"", "v.toml:14: vm.socket: another virtual machine"),
+        ("\"/run/db.sock\"", "\"db.sock\"", "v.toml:14: vm.socket: write a whole path"),
+        ("name = \"db\"", "name = \"web\"", "v.toml:13: vm.name: each virtual machine has"),
+        ("52:54:00:12:34:56", "53:54:00:12:34:56", "v.toml:9: vm.mac: is no station's"),
+        ("52:54:00:12:34:56", "52:54:00:12:34", "v.toml:9: vm.mac: is no station's"),
+    ];
+    for (from, to, expected) in cases {
+        assert!(GOOD.contains(from), "{from}");
+        let error = parse_one(&GOOD.replacen(from, to, 1)).unwrap_err();
+        assert!(error.starts_with(expected) && !error.contains('\n'), "{error}\n{expected}");
+    }
+    let none = parse_one("[vhost]\ntap = \"x\"\n").unwrap_err();
+    assert!(none.starts_with("v.toml:1: vm: missing"), "{none}");
+    let rate = GOOD.replace("fair", "fifo").replace("weight = 3\n", "");
+    let error = parse_one(&rate).unwrap_err();
+    assert!(error.starts_with("v.toml:10: vm.rate: one queue for all"), "{error}");
+}
+
+#[test]
+fn limits_in_time_are_bytes_at_the_rate() {
+    let config = parse_one(&GOOD.replace("1000 packets", "20 ms")).unwrap();
+    assert_eq!(config.scheduler.limit.bytes, Some(Bytes(2_500_000)));
+    assert_eq!(config.scheduler.limit.time, None, "nothing is dropped for its age");
+    let without = GOOD.replace("rate = \"1 Gbit/s\"\n", "").replace("1000 packets", "20 ms");
+    assert!(parse_one(&without).unwrap_err().contains("a time goes with `rate`"));
+}

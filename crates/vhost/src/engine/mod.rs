@@ -361,3 +361,6 @@ impl Engine {
         .queued(self.scheduler.backlog())
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -7,6 +7,8 @@
 //! further. A chain that makes no sense is one packet lost, and the ring goes on.
 
 mod chain;
+#[cfg(test)]
+pub(crate) mod driver;
 mod receive;
 mod transmit;
 

@@ -1,1 +1,238 @@
+use std::os::fd::{AsRawFd, FromRawFd};
 
+use proptest::prelude::*;
+
+use super::driver::{Driver, memory};
+use super::*;
+use crate::offload::{HEADER, Offload};
+
+const SIZE: u16 = 8;
+
+fn pair(event_index: bool, merge: bool) -> (Driver, Ring) {
+    let (memory, places) = memory(SIZE, 1);
+    let driver = Driver::new(Arc::clone(&memory), places[0], SIZE, event_index);
+    let ring = Ring::new(driver.setup(merge), memory).unwrap();
+    (driver, ring)
+}
+
+fn eventfd() -> File {
+    // SAFETY: makes a descriptor, which nothing else owns.
+    unsafe { File::from_raw_fd(libc::eventfd(0, libc::EFD_NONBLOCK)) }
+}
+
+/// How often it was written to.
+fn rung(file: &mut File) -> u64 {
+    let mut count = [0; 8];
+    match file.read(&mut count) {
+        Ok(_) => u64::from_ne_bytes(count),
+        Err(_) => 0,
+    }
+}
+
+#[test]
+fn what_is_sent_is_taken_in_order_and_handed_back() {
+    let (mut driver, mut ring) = pair(true, false);
+    let mut out = Vec::new();
+    assert_eq!(ring.transmit(&mut out), Ok(None));
+    for i in 0..3u8 {
+        driver.send([0; HEADER], &[i; 60], 30 + usize::from(i)).unwrap();
+    }
+    assert_eq!(ring.waiting(), Ok(3));
+    for i in 0..3u8 {
+        let taken = ring.transmit(&mut out).unwrap().unwrap();
+        assert_eq!((taken.frame, out.as_slice()), (Ok(Offload::default()), &[i; 60][..]));
+        ring.finish(taken.head).unwrap();
+    }
+    assert_eq!(driver.reap().len(), 3);
+}
+
+#[test]
+fn what_is_left_is_taken_again() {
+    let (mut driver, mut ring) = pair(true, false);
+    let mut out = Vec::new();
+    driver.send([0; HEADER], &[1; 60], 12).unwrap();
+    driver.send([0; HEADER], &[2; 60], 12).unwrap();
+    let first = ring.transmit(&mut out).unwrap().unwrap();
+    ring.leave();
+    assert_eq!((ring.waiting(), ring.next()), (Ok(2), 0));
+    assert!(driver.reap().is_empty());
+    assert_eq!(ring.transmit(&mut out).unwrap().unwrap(), first);
+    assert_eq!(out, [1; 60]);
+}
+
+#[test]
+fn calls_are_made_when_they_are_wanted() {
+    let (memory, places) = memory(SIZE, 1);
+    let mut driver = Driver::new(Arc::clone(&memory), places[0], SIZE, true);
+    let mut call = eventfd();
+    let setup = Setup { call: Some(call.try_clone().unwrap()), ..driver.setup(false) };
+    let mut ring = Ring::new(setup, memory).unwrap();
+    let mut out = Vec::new();
+    let mut go = |driver: &mut Driver, ring: &mut Ring| {
+        driver.send([0; HEADER], &[1; 60], 12).unwrap();
+        let taken = ring.transmit(&mut out).unwrap().unwrap();
+        ring.finish(taken.head).unwrap();
+        ring.call().unwrap();
+    };
+    go(&mut driver, &mut ring);
+    assert_eq!(rung(&mut call), 1, "the first used chain is asked for");
+    go(&mut driver, &mut ring);
+    assert_eq!(rung(&mut call), 0, "it has not asked again");
+    driver.reap();
+    driver.ask_for_call();
+    ring.call().unwrap();
+    assert_eq!(rung(&mut call), 0, "nothing new");
+    go(&mut driver, &mut ring);
+    assert_eq!(rung(&mut call), 1);
+}
+
+#[test]
+fn a_frame_is_spread_over_buffers_that_come_back_together() {
+    let (mut driver, mut ring) = pair(true, true);
+    let frame: Vec<u8> = (0..700u32).map(|i| i as u8).collect();
+    driver.post(256).unwrap();
+    assert_eq!(ring.receive(&Offload::default(), &frame), Ok(Put::NoRoom));
+    assert_eq!(ring.waiting(), Ok(1), "and nothing was taken");
+    driver.post(256).unwrap();
+    driver.post(256).unwrap();
+    assert_eq!(ring.receive(&Offload::default(), &frame), Ok(Put::Done));
+    let back = driver.reap();
+    let whole: Vec<u8> = back.iter().flat_map(|(_, bytes)| bytes.clone()).collect();
+    assert_eq!(back.iter().map(|(_, b)| b.len()).collect::<Vec<_>>(), [256, 256, 200]);
+    assert_eq!(whole[10..HEADER], [3, 0], "three buffers");
+    assert_eq!(whole[HEADER..], frame);
+}
+
+#[test]
+fn without_merging_a_frame_that_does_not_fit_is_lost_and_no_more() {
+    let (mut driver, mut ring) = pair(false, false);
+    driver.post(256).unwrap();
+    driver.post(1024).unwrap();
+    assert_eq!(ring.receive(&Offload::default(), &[1; 700]), Ok(Put::Unusable));
+    assert_eq!(ring.receive(&Offload::default(), &[2; 700]), Ok(Put::Done));
+    let back = driver.reap();
+    assert_eq!(back[0].1, [0; 0]);
+    assert_eq!(back[1].1[HEADER..], [2; 700]);
+}
+
+#[test]
+fn buffers_that_can_never_do_are_not_waited_for() {
+    let (mut driver, mut ring) = pair(true, true);
+    while driver.post(16).is_some() {}
+    assert_eq!(ring.receive(&Offload::default(), &[1; 700]), Ok(Put::Unusable));
+    assert_eq!(driver.reap().len(), usize::from(SIZE));
+}
+
+#[test]
+fn rings_outside_the_memory_are_refused() {
+    let (memory, places) = memory(SIZE, 1);
+    let driver = Driver::new(Arc::clone(&memory), places[0], SIZE, true);
+    let with = |change: fn(&mut Setup)| {
+        let mut setup = driver.setup(false);
+        change(&mut setup);
+        Ring::new(setup, Arc::clone(&memory)).err()
+    };
+    assert_eq!(with(|_| {}), None);
+    assert_eq!(with(|s| s.size = 0), Some(RingError::Size));
+    assert_eq!(with(|s| s.size = 12), Some(RingError::Size));
+    assert_eq!(with(|s| s.size = 2048), Some(RingError::Size));
+    assert_eq!(with(|s| s.descriptors = 1 << 40), Some(RingError::Outside));
+    assert_eq!(with(|s| s.used = u64::MAX - 3), Some(RingError::Outside));
+    assert_eq!(with(|s| s.available = u64::MAX - 1), Some(RingError::Outside));
+    assert_eq!(with(|s| s.descriptors += 1), Some(RingError::Alignment));
+    assert_eq!(with(|s| s.available += 1), Some(RingError::Alignment));
+    assert_eq!(with(|s| s.used += 1), Some(RingError::Alignment));
+}
+
+#[test]
+fn an_index_that_jumps_ends_the_ring() {
+    let (driver, mut ring) = pair(true, false);
+    driver.write(driver.setup(false).available + 2, &[SIZE as u8 + 1, 0]);
+    assert_eq!(ring.waiting(), Err(RingError::Index));
+    assert_eq!(ring.transmit(&mut Vec::new()), Err(RingError::Index));
+    assert_eq!(ring.receive(&Offload::default(), &[0; 60]), Err(RingError::Index));
+}
+
+#[test]
+fn a_chain_that_begins_nowhere_ends_the_ring() {
+    let (mut driver, mut ring) = pair(true, false);
+    driver.send([0; HEADER], &[1; 60], 12).unwrap();
+    driver.write(driver.setup(false).available + 4, &[SIZE as u8, 0]);
+    assert_eq!(ring.transmit(&mut Vec::new()), Err(RingError::Head));
+}
+
+/// Sends a good frame after its descriptor was changed: `at` is an offset in the first descriptor.
+fn spoilt(at: u64, bytes: &[u8]) -> Option<Taken> {
+    let (mut driver, mut ring) = pair(true, false);
+    let head = driver.send([0; HEADER], &[1; 60], 12).unwrap();
+    driver.write(driver.setup(false).descriptors + 16 * u64::from(head) + at, bytes);
+    let taken = ring.transmit(&mut Vec::new()).unwrap();
+    ring.finish(head).unwrap();
+    assert_eq!(driver.reap().len(), 1, "the driver has it back");
+    // The ring goes on.
+    driver.send([0; HEADER], &[2; 60], 12).unwrap();
+    let next = ring.transmit(&mut Vec::new()).unwrap().unwrap();
+    assert_eq!(next.frame, Ok(Offload::default()));
+    taken
+}
+
+#[test]
+fn chains_that_make_no_sense_are_one_packet_lost() {
+    let unusable = Some(Err(Unusable::Chain));
+    let frame = |taken: Option<Taken>| taken.map(|t| t.frame);
+    assert_eq!(frame(spoilt(0, &u64::MAX.to_le_bytes())), unusable, "outside the memory");
+    assert_eq!(frame(spoilt(0, &(1u64 << 40).to_le_bytes())), unusable);
+    assert_eq!(frame(spoilt(8, &u32::MAX.to_le_bytes())), unusable, "longer than any frame");
+    assert_eq!(frame(spoilt(12, &[1, 0, 0, 0])), unusable, "it bites its own tail");
+    assert_eq!(frame(spoilt(14, &[99, 0])), unusable, "it goes on nowhere");
+    assert_eq!(frame(spoilt(12, &[0, 0])), unusable, "a header alone");
+    assert_eq!(frame(spoilt(12, &[4, 0])), unusable, "an indirect table that is none");
+    assert_eq!(frame(spoilt(12, &[2, 0])), unusable, "for the device to write");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+
+    /// Whatever is in the rings and the tables, nothing outside is read, nothing panics, and the work ends.
+    #[test]
+    fn nonsense_hurts_nobody(
+        content in prop::collection::vec(any::<u8>(), 0x400..0x800),
+        jumps in prop::collection::vec((any::<u16>(), any::<u16>()), 1..20),
+        event_index: bool,
+        merge: bool,
+    ) {
+        let (mut driver, mut ring) = pair(event_index, merge);
+        let (setup, mut out) = (driver.setup(false), Vec::new());
+        driver.write(0, &content);
+        for (index, step) in jumps {
+            driver.write(setup.available + 2, &(ring.next().wrapping_add(index % 12)).to_le_bytes());
+            driver.write(u64::from(step) % 0x400, &content[..usize::from(step) % 0x100]);
+            match ring.transmit(&mut out) {
+                Ok(Some(taken)) => {
+                    prop_assert!(taken.head < SIZE);
+                    prop_assert!(taken.frame.is_err() || out.len() >= crate::offload::MIN_FRAME);
+                    let _ = ring.finish(taken.head);
+                }
+                Ok(None) | Err(_) => {}
+            }
+            let _ = ring.receive(&Offload::default(), &content[..usize::from(step) % 0x400]);
+            let _ = (ring.enable_kicks(), ring.disable_kicks(), ring.call());
+        }
+        prop_assert!(ring.kick().is_none());
+        let _ = &mut driver;
+    }
+}
+
+#[test]
+fn kicks_are_read_away() {
+    let (memory, places) = memory(SIZE, 1);
+    let driver = Driver::new(Arc::clone(&memory), places[0], SIZE, true);
+    let mut kick = eventfd();
+    let setup = Setup { kick: Some(kick.try_clone().unwrap()), ..driver.setup(false) };
+    let mut ring = Ring::new(setup, memory).unwrap();
+    assert!(ring.kick().is_some_and(|fd| fd != kick.as_raw_fd()));
+    kick.write_all(&3u64.to_ne_bytes()).unwrap();
+    ring.clear_kick();
+    assert_eq!(rung(&mut kick), 0);
+    ring.clear_kick();
+}

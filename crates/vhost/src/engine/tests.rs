@@ -1,0 +1,420 @@
+//! The data thread over rings of a driver's own, a way out that has room when it is told to, and a clock that
+//! is driven.
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::mpsc::sync_channel;
+
+use forebay_queue::Limit;
+use forebay_units::Rate;
+use proptest::prelude::*;
+
+use super::*;
+use crate::config::{Mode, Schedule, SchedulerConfig};
+use crate::features;
+use crate::offload::{HEADER, Offload};
+use crate::ring::driver::{Driver, memory};
+
+const SIZE: u16 = 16;
+/// Nobody's here.
+const ELSEWHERE: [u8; 6] = [2, 0, 0, 0, 0, 99];
+
+#[derive(Default)]
+struct Wire {
+    out: RefCell<Vec<Vec<u8>>>,
+    room: Cell<usize>,
+    coming: RefCell<VecDeque<(Offload, Vec<u8>)>>,
+}
+
+struct Fake(Rc<Wire>);
+
+impl Egress for Fake {
+    fn completes(&self) -> bool {
+        false
+    }
+
+    fn send(&mut self, _: &Offload, frame: &[u8]) -> Sent {
+        if self.0.room.get() == 0 {
+            return Sent::Later;
+        }
+        self.0.room.set(self.0.room.get() - 1);
+        self.0.out.borrow_mut().push(frame.to_vec());
+        Sent::Done
+    }
+
+    fn receive(&mut self, limit: usize, each: &mut dyn FnMut(Offload, &[u8])) {
+        for _ in 0..limit {
+            let Some((offload, frame)) = self.0.coming.borrow_mut().pop_front() else { return };
+            each(offload, &frame);
+        }
+    }
+
+    fn descriptors(&self) -> Vec<RawFd> {
+        Vec::new()
+    }
+
+    fn lost(&mut self) -> (u64, u64) {
+        (0, 0)
+    }
+
+    fn describe(&self) -> String {
+        "nothing".to_owned()
+    }
+}
+
+struct World {
+    engine: Engine,
+    wire: Rc<Wire>,
+    transmit: Vec<Driver>,
+    receive: Vec<Driver>,
+    sent: Vec<u32>,
+    now: Nanos,
+}
+
+impl World {
+    fn new(mode: Mode, schedule: Schedule, limit: u32, vms: usize, event_index: bool) -> Self {
+        let vms: Vec<_> = (0..vms).map(vm).collect();
+        let config = SchedulerConfig {
+            mode,
+            schedule,
+            rate: Some(Rate::from_mbps(100)),
+            burst: Nanos::from_micros(250),
+            limit: Limit::packets(limit),
+        };
+        let scheduler = Scheduler::new(&config, &vms).unwrap();
+        let wire = Rc::new(Wire::default());
+        let (_, commands) = crate::session::channel().unwrap();
+        let (memory, places) = memory(SIZE, 2 * vms.len() as u64);
+        let driver = |i: usize| Driver::new(Arc::clone(&memory), places[i], SIZE, event_index);
+        let transmit = (0..vms.len()).map(|i| driver(2 * i)).collect();
+        let receive = (0..vms.len()).map(|i| driver(2 * i + 1)).collect();
+        let sent = vec![0; vms.len()];
+        let engine = Engine::new(vms, scheduler, Box::new(Fake(Rc::clone(&wire))), commands);
+        let now = Nanos::from_millis(1);
+        let mut world = Self { engine, wire, transmit, receive, sent, now };
+        for i in 0..world.sent.len() {
+            world.start(i, Which::Transmit, 0);
+            world.start(i, Which::Receive, 0);
+        }
+        world
+    }
+
+    fn start(&mut self, vm: usize, which: Which, next: u16) {
+        let driver = match which {
+            Which::Transmit => &self.transmit[vm],
+            Which::Receive => &self.receive[vm],
+        };
+        let setup = Box::new(crate::ring::Setup { next, ..driver.setup(true) });
+        let memory = Arc::clone(&driver.memory);
+        let features = features::OFFERED;
+        let start = Command::Start { vm, which, setup, memory, features, error: None };
+        self.engine.obey(self.now, start);
+    }
+
+    /// Stops a ring, as a front end does; where it goes on.
+    fn stop(&mut self, vm: usize, which: Which) -> u16 {
+        let (answer, answered) = sync_channel(1);
+        self.engine.obey(self.now, Command::Stop { vm, which, answer });
+        answered.recv().unwrap().unwrap()
+    }
+
+    /// The guest sends its next frame, if its ring has room; kicks if that is asked for.
+    fn send(&mut self, vm: usize, len: usize) {
+        let frame = numbered(vm, self.sent[vm], len);
+        self.send_frame(vm, [0; HEADER], &frame);
+    }
+
+    fn send_frame(&mut self, vm: usize, header: [u8; HEADER], frame: &[u8]) {
+        let driver = &mut self.transmit[vm];
+        driver.reap();
+        let before = driver.available();
+        if driver.send(header, frame, HEADER).is_some() {
+            self.sent[vm] += 1;
+            if driver.wants_kick(before) {
+                self.engine.kicked(vm, Which::Transmit);
+            }
+        }
+    }
+
+    /// Turns of the loop until it would sleep.
+    fn turn(&mut self) {
+        for _ in 0..1000 {
+            self.engine.take_in(self.now);
+            let more = self.engine.leave(self.now);
+            self.engine.receive();
+            self.engine.call();
+            if !more && !self.engine.vms.iter().any(|vm| vm.ready) {
+                return;
+            }
+        }
+        panic!("the loop does not come to rest");
+    }
+
+    /// As long as something is to come, with all the room in the world.
+    fn settle(&mut self) {
+        self.wire.room.set(usize::MAX);
+        self.engine.leave(self.now);
+        loop {
+            self.turn();
+            match self.engine.scheduler.next_event(self.now) {
+                Some(next) => self.now = next.max(self.now + Nanos(1)),
+                None => return,
+            }
+        }
+    }
+
+    /// The numbers of a guest's frames that left, in that order.
+    fn left(&self, vm: usize) -> Vec<u32> {
+        let out = self.wire.out.borrow();
+        let own = out.iter().filter(|f| usize::from(f[11]) == vm);
+        own.map(|f| u32::from_be_bytes(f[14..18].try_into().unwrap())).collect()
+    }
+
+    fn counts(&self, vm: usize) -> crate::statistics::Counts {
+        self.engine.vms[vm].counts
+    }
+}
+
+fn vm(index: usize) -> VmConfig {
+    VmConfig {
+        name: format!("vm{index}"),
+        socket: "/nowhere".into(),
+        mac: mac(index),
+        weight: 1,
+        rate: None,
+    }
+}
+
+fn mac(vm: usize) -> [u8; 6] {
+    [2, 0xfb, 0, 0, 0, vm as u8]
+}
+
+/// A frame for elsewhere that knows whose it is, and which.
+fn numbered(vm: usize, number: u32, len: usize) -> Vec<u8> {
+    let mut frame = [ELSEWHERE, mac(vm)].concat();
+    frame.extend([0x88, 0xb5]);
+    frame.extend(number.to_be_bytes());
+    frame.resize(len.max(18), 0);
+    frame
+}
+
+#[test]
+fn a_full_buffer_leaves_packets_in_the_ring() {
+    let mut world = World::new(Mode::Zd, Schedule::Fifo, 4, 1, true);
+    for _ in 0..10 {
+        world.send(0, 100);
+        world.turn();
+    }
+    let counts = world.counts(0);
+    assert_eq!((counts.taken, counts.paused), (4 + 1, 1), "one has left the shaper, and waits for the port");
+    assert_eq!(world.engine.vms[0].occupancy().map(|o| o.waiting), Some(5));
+    world.settle();
+    assert_eq!(world.left(0), (0..10).collect::<Vec<_>>());
+    assert_eq!(world.counts(0).dropped, Default::default());
+    assert_eq!(world.transmit[0].reap().len(), 1, "the rest was reaped before");
+}
+
+#[test]
+fn without_zd_it_is_taken_and_dropped() {
+    let mut world = World::new(Mode::Drop, Schedule::Fifo, 4, 1, true);
+    for _ in 0..10 {
+        world.send(0, 100);
+        world.turn();
+    }
+    world.settle();
+    let counts = world.counts(0);
+    assert_eq!((counts.taken, counts.dropped.queue, counts.sent, counts.paused), (10, 5, 5, 0));
+    assert_eq!(world.left(0), [0, 1, 2, 3, 4], "a FIFO drops what comes last");
+}
+
+#[test]
+fn one_that_waits_does_not_hold_up_another() {
+    let mut world = World::new(Mode::Zd, Schedule::Fair, 8, 2, true);
+    for _ in 0..16 {
+        world.send(0, 1500);
+    }
+    world.turn();
+    world.send(1, 100);
+    world.turn();
+    world.wire.room.set(usize::MAX);
+    world.now = world.now + Nanos::from_millis(1);
+    world.settle();
+    let order: Vec<_> = world.wire.out.borrow().iter().map(|f| f[11]).collect();
+    let place = order.iter().position(|vm| *vm == 1).unwrap();
+    assert!(place <= 2, "behind what had left, and one turn: {order:?}");
+}
+
+#[test]
+fn guests_reach_each_other_and_groups_reach_all() {
+    let mut world = World::new(Mode::Zd, Schedule::Fifo, 100, 3, true);
+    for rx in &mut world.receive {
+        rx.post(2048).unwrap();
+        rx.post(2048).unwrap();
+    }
+    let to = |destination: [u8; 6]| [&destination[..], &mac(0), &[0x88, 0xb5], &[7; 50]].concat();
+    world.send_frame(0, [0; HEADER], &to(mac(1)));
+    world.settle();
+    assert!(world.wire.out.borrow().is_empty(), "it stays here");
+    world.send_frame(0, [0; HEADER], &to([0xff; 6]));
+    world.settle();
+    let got: Vec<_> = world.receive.iter_mut().map(|rx| rx.reap().len()).collect();
+    assert_eq!(got, [0, 2, 1]);
+    assert_eq!(world.wire.out.borrow().len(), 1);
+    // From outside: to whom it is for, and to nobody.
+    world.wire.coming.borrow_mut().push_back((Offload::default(), to(mac(2))));
+    world.wire.coming.borrow_mut().push_back((Offload::default(), to(ELSEWHERE)));
+    world.turn();
+    assert_eq!(world.receive[2].reap().len(), 1);
+    assert_eq!((world.engine.unknown, world.counts(2).received), (1, 2));
+}
+
+#[test]
+fn frames_wait_for_buffers_and_not_for_ever() {
+    let mut world = World::new(Mode::Zd, Schedule::Fifo, 100, 1, true);
+    let frame = [&mac(0)[..], &ELSEWHERE, &[0x88, 0xb5], &[7; 50]].concat();
+    for _ in 0..300 {
+        world.wire.coming.borrow_mut().push_back((Offload::default(), frame.clone()));
+    }
+    world.turn();
+    world.turn();
+    assert_eq!(world.counts(0).receive_dropped, 300 - 256);
+    let before = world.receive[0].available();
+    world.receive[0].post(2048).unwrap();
+    assert!(world.receive[0].wants_kick(before), "it asked to hear of buffers");
+    world.engine.kicked(0, Which::Receive);
+    assert_eq!((world.counts(0).received, world.receive[0].reap().len()), (1, 1));
+}
+
+#[test]
+fn a_guest_that_breaks_its_ring_stands_alone() {
+    let mut world = World::new(Mode::Zd, Schedule::Fifo, 100, 2, true);
+    let available = world.transmit[0].setup(false).available;
+    world.transmit[0].write(available + 2, &[200, 200]);
+    world.engine.kicked(0, Which::Transmit);
+    world.send(1, 100);
+    world.settle();
+    assert_eq!((world.counts(0).broken, world.left(1)), (1, vec![0]));
+    assert!(world.engine.vms[0].transmit.is_none());
+    // It is set up again, and works.
+    world.transmit[0].write(available + 2, &[0, 0]);
+    world.start(0, Which::Transmit, 0);
+    world.send(0, 100);
+    world.settle();
+    assert_eq!(world.left(0), [0]);
+}
+
+#[test]
+fn a_paused_guest_that_goes_is_forgotten() {
+    let mut world = World::new(Mode::Zd, Schedule::Fifo, 4, 2, true);
+    for _ in 0..10 {
+        world.send(0, 100);
+    }
+    world.turn();
+    assert!(world.engine.vms[0].paused.is_some());
+    world.engine.obey(world.now, Command::Disconnected { vm: 0, why: "test".to_owned() });
+    world.send(1, 100);
+    world.settle();
+    assert_eq!(world.left(0), [0, 1, 2, 3, 4], "what was taken");
+    assert_eq!(world.left(1), [0]);
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Send(usize, usize),
+    Room(usize),
+    Time(u64),
+    Restart(usize),
+    Turn,
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let step = prop_oneof![
+        6 => (0usize..3, 18usize..1500).prop_map(|(vm, len)| Step::Send(vm, len)),
+        2 => (0usize..6).prop_map(Step::Room),
+        2 => (0u64..2_000_000).prop_map(Step::Time),
+        1 => (0usize..3).prop_map(Step::Restart),
+        4 => Just(Step::Turn),
+    ];
+    prop::collection::vec(step, 1..300)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 128, ..ProptestConfig::default() })]
+
+    /// With zD all that guests send leaves, once and in order, though they kick only when they are asked to, the
+    /// port has room now and then, and front ends stop rings and start them again.
+    #[test]
+    fn nothing_is_lost_doubled_reordered_or_forgotten(
+        steps in steps(),
+        limit in 6u32..20,
+        schedule in prop_oneof![Just(Schedule::Fifo), Just(Schedule::Fair), Just(Schedule::Strict)],
+        event_index: bool,
+    ) {
+        let mut world = World::new(Mode::Zd, schedule, limit, 3, event_index);
+        for step in steps {
+            match step {
+                Step::Send(vm, len) => world.send(vm, len),
+                Step::Room(n) => world.wire.room.set(n),
+                Step::Time(t) => world.now = world.now + Nanos(t),
+                Step::Restart(vm) => {
+                    let next = world.stop(vm, Which::Transmit);
+                    world.start(vm, Which::Transmit, next);
+                }
+                Step::Turn => world.turn(),
+            }
+        }
+        world.settle();
+        for vm in 0..3 {
+            prop_assert_eq!(world.left(vm), (0..world.sent[vm]).collect::<Vec<_>>(), "vm {}", vm);
+            let counts = world.counts(vm);
+            prop_assert_eq!(counts.taken, u64::from(world.sent[vm]));
+            prop_assert_eq!(counts.sent, counts.taken);
+            prop_assert_eq!(counts.dropped, Default::default());
+            world.transmit[vm].reap();
+            let idle = world.engine.vms[vm].occupancy().map(|o| o.waiting);
+            prop_assert_eq!(idle, Some(0));
+        }
+    }
+
+    /// The same of frames that are cut up here: all their segments, in order, however little room there is.
+    #[test]
+    fn super_packets_go_in_pieces(
+        payloads in prop::collection::vec(1usize..3800, 1..12),
+        limit in 2u32..8,
+        size in 100u16..1460,
+    ) {
+        let mut world = World::new(Mode::Zd, Schedule::Fifo, limit, 1, true);
+        let mut expected = Vec::new();
+        for (i, len) in payloads.iter().enumerate() {
+            let payload: Vec<u8> = (0..*len).map(|j| (i * 31 + j) as u8).collect();
+            expected.extend(&payload);
+            let frame = super_packet(&payload);
+            let mut header = [1, 1, 54, 0, 0, 0, 34, 0, 16, 0, 0, 0];
+            header[4..6].copy_from_slice(&size.to_le_bytes());
+            world.send_frame(0, header, &frame);
+            world.turn();
+        }
+        let sent = world.sent[0];
+        world.settle();
+        if sent == payloads.len() as u32 {
+            let out = world.wire.out.borrow();
+            let got: Vec<u8> = out.iter().flat_map(|f| f[54..].to_vec()).collect();
+            prop_assert_eq!(got, expected);
+            prop_assert!(out.iter().all(|f| f.len() <= 54 + usize::from(size)));
+        }
+        prop_assert_eq!(world.counts(0).dropped, Default::default());
+    }
+}
+
+/// TCP over IPv4 for elsewhere; its checksums are for the back end to fill in.
+fn super_packet(payload: &[u8]) -> Vec<u8> {
+    let mut frame = [ELSEWHERE, mac(0)].concat();
+    frame.extend([8, 0, 0x45, 0]);
+    frame.extend((40 + payload.len() as u16).to_be_bytes());
+    frame.extend([0, 1, 0x40, 0, 64, 6, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2]);
+    frame.extend([0x30, 0x39, 0, 80, 0, 0, 0, 1, 0, 0, 0, 1, 0x50, 0x18, 1, 0, 0, 0, 0, 0]);
+    frame.extend(payload);
+    frame
+}
