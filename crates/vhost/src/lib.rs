@@ -93,7 +93,7 @@ pub fn run(config: VhostConfig, tells: bool) -> Result<(), Error> {
 fn mtu(outside: &Outside) -> u16 {
     let mtu = match outside {
         Outside::Port { netdev, .. } => Some(netdev.mtu),
-        Outside::Tap(name) => Netdev::find(name).ok().map(|netdev| netdev.mtu),
+        Outside::Tap { name, .. } => Netdev::find(name).ok().map(|netdev| netdev.mtu),
     };
     mtu.map_or(MTU, |mtu| mtu.min(u16::MAX.into()) as u16)
 }

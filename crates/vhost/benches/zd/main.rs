@@ -18,7 +18,9 @@ fn main() -> ExitCode {
     let (runs, run) = (of(0, 3), Outcome { warm_up: 3, seconds: of(2, 20), mbps: of(1, 200) });
     println!("{runs} runs of {} s at {} Mbit/s, load {}", run.seconds, run.mbps, load());
     println!("\none guest, 100 flows\n");
-    println!("| mode | dropped | retransmissions | RTT p50 ms | RTT p99.9 ms | Mbit/s | back end's CPU % | taken | paused |");
+    println!(
+        "| mode | dropped | retransmissions | RTT p50 ms | RTT p99.9 ms | Mbit/s | back end's CPU % | taken | paused |"
+    );
     println!("|---|---|---|---|---|---|---|---|---|");
     for _ in 0..runs {
         for mode in [Mode::Drop, Mode::Zd] {
@@ -30,7 +32,9 @@ fn main() -> ExitCode {
         }
     }
     println!("\ntwo guests: that one, and a closed loop of requests\n");
-    println!("| mode | requests | p50 ms | p99 ms | dropped | the other's Mbit/s |\n|---|---|---|---|---|---|");
+    println!(
+        "| mode | requests | p50 ms | p99 ms | dropped | the other's Mbit/s |\n|---|---|---|---|---|---|"
+    );
     for _ in 0..runs {
         for mode in [Mode::Drop, Mode::Zd] {
             let s = shared(&kernel, mode, run);

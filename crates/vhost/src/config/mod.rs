@@ -109,6 +109,7 @@ struct VhostTable {
     interface: Option<Spanned<String>>,
     method: Option<Spanned<MethodName>>,
     tap: Option<Spanned<String>>,
+    super_packets: Option<Spanned<bool>>,
 }
 
 #[derive(Clone, Copy, Debug, Deserialize)]
@@ -247,9 +248,14 @@ fn outside(
                 let message = "is no name for an interface: 1 to 15 letters and digits";
                 return Err(source.error_at(tap.span(), "vhost.tap", message));
             }
-            Ok(Outside::Tap(name.clone()))
+            let super_packets = table.super_packets.as_ref().is_none_or(|s| *s.get_ref());
+            Ok(Outside::Tap { name: name.clone(), super_packets })
         }
         (Some(interface), None) => {
+            if let Some(key) = &table.super_packets {
+                let message = "goes with `tap`: a port carries full frames";
+                return Err(source.error_at(key.span(), "vhost.super_packets", message));
+            }
             let at = |e| source.error_at(interface.span(), "vhost.interface", e);
             let netdev = Netdev::find(interface.get_ref()).map_err(at)?;
             netdev.check().map_err(at)?;

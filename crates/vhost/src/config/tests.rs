@@ -33,7 +33,9 @@ fn a_good_file_says_what_it_says() {
     assert_eq!((db.weight, db.rate), (1, None));
     assert_eq!(db.mac[..2], [0x02, 0xfb], "a local address");
     assert_eq!(db.mac, derived("db"), "always the same");
-    assert!(matches!(config.outside, Outside::Tap(name) if name == "fb-tap"));
+    assert!(
+        matches!(config.outside, Outside::Tap { name, super_packets: true } if name == "fb-tap")
+    );
 }
 
 #[test]
@@ -41,9 +43,26 @@ fn errors_name_line_and_key() {
     let cases = [
         ("tap = \"fb-tap\"\n", "", "v.toml:1: vhost.interface: missing"),
         ("tap = \"fb-tap\"", "tap = \"a b\"", "v.toml:5: vhost.tap: is no name"),
-        ("tap = \"fb-tap\"", "tap = \"x\"\nmethod = \"xdp\"", "v.toml:6: vhost.method: goes with `interf"),
-        ("tap = \"fb-tap\"", "interface = \"no-such\"", "v.toml:5: vhost.interface: there is no network"),
-        ("tap = \"fb-tap\"", "tap = \"x\"\ninterface = \"lo\"", "v.toml:5: vhost.tap: goes without"),
+        (
+            "tap = \"fb-tap\"",
+            "tap = \"x\"\nmethod = \"xdp\"",
+            "v.toml:6: vhost.method: goes with `interf",
+        ),
+        (
+            "tap = \"fb-tap\"",
+            "interface = \"no-such\"",
+            "v.toml:5: vhost.interface: there is no network",
+        ),
+        (
+            "tap = \"fb-tap\"",
+            "interface = \"lo\"\nsuper_packets = false",
+            "v.toml:6: vhost.super_packets: goes with",
+        ),
+        (
+            "tap = \"fb-tap\"",
+            "tap = \"x\"\ninterface = \"lo\"",
+            "v.toml:5: vhost.tap: goes without",
+        ),
         ("rate = \"1 Gbit/s\"", "rate = \"0 bit/s\"", "v.toml:3: vhost.rate: a rate of zero"),
         ("rate = \"1 Gbit/s\"", "burst = \"1 ms\"", "v.toml:3: vhost.burst: goes with `rate`"),
         ("rate = \"1 Gbit/s\"", "rat = 1", "v.toml:3: vhost.rat: unknown field"),

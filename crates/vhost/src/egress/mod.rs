@@ -22,9 +22,13 @@ pub enum Outside {
         /// How.
         method: Method,
     },
-    /// A TAP device of this name, which is made if it is not there: checksums and segmentation are left
-    /// to it.
-    Tap(String),
+    /// A TAP device, which is made if it is not there.
+    Tap {
+        /// Its name.
+        name: String,
+        /// Whether it gets super-packets and open checksums as guests make them; if not, full frames.
+        super_packets: bool,
+    },
 }
 
 /// What became of a frame that was to leave.
@@ -70,6 +74,6 @@ pub(crate) trait Egress {
 pub(crate) fn open(outside: &Outside) -> Result<Box<dyn Egress>, Error> {
     Ok(match outside {
         Outside::Port { netdev, method } => Box::new(PortEgress::open(netdev, *method)?),
-        Outside::Tap(name) => Box::new(Tap::open(name)?),
+        Outside::Tap { name, super_packets } => Box::new(Tap::open(name, *super_packets)?),
     })
 }

@@ -16,13 +16,14 @@ const OFFLOADS: libc::c_ulong = 0x01 | 0x02 | 0x04 | 0x08;
 pub(crate) struct Tap {
     file: File,
     name: String,
+    super_packets: bool,
     buffer: Box<[u8]>,
     lost: (u64, u64),
 }
 
 impl Tap {
     /// Opens the TAP device `name`, which goes with this process unless it is persistent.
-    pub(crate) fn open(name: &str) -> Result<Self, Error> {
+    pub(crate) fn open(name: &str, super_packets: bool) -> Result<Self, Error> {
         let failed = |source| Error::Tap { name: name.to_owned(), source };
         let file = OpenOptions::new()
             .read(true)
@@ -53,13 +54,13 @@ impl Tap {
             return Err(failed(io::Error::last_os_error()));
         }
         let buffer = vec![0; HEADER + MAX_FRAME].into_boxed_slice();
-        Ok(Self { file, name: name.to_owned(), buffer, lost: (0, 0) })
+        Ok(Self { file, name: name.to_owned(), super_packets, buffer, lost: (0, 0) })
     }
 }
 
 impl Egress for Tap {
     fn completes(&self) -> bool {
-        true
+        self.super_packets
     }
 
     fn send(&mut self, offload: &Offload, frame: &[u8]) -> Sent {

@@ -21,9 +21,12 @@ fn tcp(v6: bool, flags: u8, payload: &[u8]) -> Vec<u8> {
         frame.extend([0xff, 0xff, 0x40, 0, 64, 6, 0, 0]);
         let start = frame.len();
         frame.extend([10, 0, 0, 1, 10, 0, 0, 2]);
+        let sum = checksum::of(&frame[14..34]);
+        frame[24..26].copy_from_slice(&sum.to_be_bytes());
         start..start + 8
     };
-    let pseudo = !checksum::transport(&frame[addresses], TCP, &(segment as u16 as u32).to_be_bytes());
+    let pseudo =
+        !checksum::transport(&frame[addresses], TCP, &(segment as u16 as u32).to_be_bytes());
     // The above counts the length twice over: once as a length of four bytes, once as their content.
     let pseudo = subtract(pseudo, 4);
     frame.extend([0x30, 0x39, 0, 80, 0xff, 0xff, 0xff, 0x00, 0, 0, 0, 1, 0x50, flags, 1, 0]);

@@ -112,7 +112,8 @@ impl Driver {
     pub(crate) fn send(&mut self, header: [u8; HEADER], frame: &[u8], cut: usize) -> Option<u16> {
         let all = [&header[..], frame].concat();
         let (a, b) = all.split_at(cut.clamp(1, all.len() - 1));
-        let pieces: Vec<_> = a.chunks(BUFFER as usize).chain(b.chunks(BUFFER as usize)).map(Ok).collect();
+        let pieces: Vec<_> =
+            a.chunks(BUFFER as usize).chain(b.chunks(BUFFER as usize)).map(Ok).collect();
         self.offer(&pieces)
     }
 

@@ -45,7 +45,8 @@ impl Place {
     pub(super) fn new() -> Self {
         let namespace = format!("fb-vhost-{}", std::process::id());
         // A run that was killed may have had this number.
-        let _ = Command::new("ip").args(["netns", "del", &namespace]).stderr(Stdio::null()).status();
+        let _ =
+            Command::new("ip").args(["netns", "del", &namespace]).stderr(Stdio::null()).status();
         run(&format!("ip netns add {namespace}"));
         let dir = std::env::temp_dir().join(&namespace);
         let _ = fs::remove_dir_all(&dir);

@@ -15,9 +15,7 @@ pub(super) fn main(words: &[String]) -> ExitCode {
     let seconds = |word: &str| Duration::from_secs(word.parse().unwrap());
     set_up(&words[0]);
     let result: Value = match words[1].as_str() {
-        "stream" => {
-            stream::run(words[2].parse().unwrap(), seconds(&words[3]), seconds(&words[4]))
-        }
+        "stream" => stream::run(words[2].parse().unwrap(), seconds(&words[3]), seconds(&words[4])),
         "requests" => requests::run(seconds(&words[2]), seconds(&words[3])),
         other => panic!("no such work: {other}"),
     };
@@ -33,9 +31,8 @@ pub(super) fn main(words: &[String]) -> ExitCode {
 fn set_up(address: &str) {
     let (proc, path) = (CString::new("proc").unwrap(), CString::new("/proc").unwrap());
     // SAFETY: C strings that live through the call, and no data.
-    let done = unsafe {
-        libc::mount(proc.as_ptr(), path.as_ptr(), proc.as_ptr(), 0, std::ptr::null())
-    };
+    let done =
+        unsafe { libc::mount(proc.as_ptr(), path.as_ptr(), proc.as_ptr(), 0, std::ptr::null()) };
     assert_eq!(done, 0, "mounting /proc");
     for line in [
         "link set lo up".to_owned(),

@@ -67,7 +67,7 @@ fn config(mode: Mode, policy: &str, mbps: u64, place: &Place, vms: &[&str]) -> S
     let dir = place.dir.display();
     let mut text = format!(
         "[vhost]\nmode = \"{mode}\"\npolicy = \"{policy}\"\nrate = \"{mbps} Mbit/s\"\n\
-         limit = \"1000 packets\"\ntap = \"{TAP}\"\n"
+         limit = \"1000 packets\"\ntap = \"{TAP}\"\nsuper_packets = false\n"
     );
     for vm in vms {
         text += &format!("[[vm]]\nname = \"{vm}\"\nsocket = \"{dir}/{vm}.sock\"\n");

@@ -87,7 +87,8 @@ fn take(fd: RawFd, answers: bool, bytes: &AtomicU64) -> bool {
         let mut request = [0; super::requests::SIZE];
         // SAFETY: `request` is valid for both calls for its length.
         unsafe {
-            let got = libc::recv(fd, request.as_mut_ptr().cast(), request.len(), libc::MSG_DONTWAIT);
+            let got =
+                libc::recv(fd, request.as_mut_ptr().cast(), request.len(), libc::MSG_DONTWAIT);
             if got > 0 {
                 libc::send(fd, request.as_ptr().cast(), got as usize, libc::MSG_NOSIGNAL);
             }

@@ -80,7 +80,8 @@ pub(super) fn send(fd: RawFd, piece: &[u8]) {
     // of which live through the call; the macros stay inside the buffer.
     unsafe {
         let mut control = Control([0; 256]);
-        let mut iov = libc::iovec { iov_base: piece.as_ptr().cast_mut().cast(), iov_len: piece.len() };
+        let mut iov =
+            libc::iovec { iov_base: piece.as_ptr().cast_mut().cast(), iov_len: piece.len() };
         let mut message: libc::msghdr = zeroed();
         message.msg_iov = &mut iov;
         message.msg_iovlen = 1;
