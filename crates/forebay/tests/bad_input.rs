@@ -19,7 +19,7 @@ fn complaint(dir: &Dir, name: &str, text: &str) -> String {
     let file = dir.file(&format!("{name}.toml"), text, 0o644);
     let file = file.to_str().unwrap();
     let check = forebay(&["check", file]);
-    let kinds = ["receivebox", "link"];
+    let kinds = ["receivebox", "link", "vhost"];
     let kind = kinds.iter().find(|k| text.contains(&format!("[{k}]"))).unwrap_or(&"sendbox");
     let run = forebay(&[kind, "--config", file]);
     for output in [&check, &run] {
@@ -54,6 +54,16 @@ fn each_mistake_is_named_by_line_and_key() {
         ("malformed", "[sendbox\n".to_owned(), "malformed.toml:1: "),
         ("empty", String::new(), "empty.toml:1: missing field `sendbox`"),
         ("typo", format!("{SENDBOX}busy_pol = true\n"), "typo.toml:5: sendbox.busy_pol: unknown field"),
+        (
+            "no-machine",
+            "[vhost]\ntap = \"fb-tap\"\n".to_owned(),
+            "no-machine.toml:1: vm: missing: no virtual machine (`[[vm]]`)",
+        ),
+        (
+            "no-port",
+            "[vhost]\ninterface = \"nowhere\"\n[[vm]]\nname = \"a\"\nsocket = \"/tmp/fb-a\"\n".to_owned(),
+            "no-port.toml:2: vhost.interface: there is no network interface `nowhere`",
+        ),
         (
             "no-interface",
             format!("{SENDBOX}{one}"),

@@ -6,7 +6,7 @@ mod harness;
 
 use std::process::ExitCode;
 
-use harness::{Mode, Outcome, greedy, shared};
+use harness::{Mode, Run, Way, greedy, shared};
 
 fn main() -> ExitCode {
     if let Some(code) = harness::as_started() {
@@ -15,7 +15,8 @@ fn main() -> ExitCode {
     let Some(kernel) = harness::kernel() else { return ExitCode::SUCCESS };
     let given: Vec<u64> = std::env::args().filter_map(|word| word.parse().ok()).collect();
     let of = |i: usize, default: u64| given.get(i).copied().unwrap_or(default);
-    let (runs, run) = (of(0, 3), Outcome { warm_up: 3, seconds: of(2, 20), mbps: of(1, 200) });
+    let run = Run { way: Way::Tap, warm_up: 3, seconds: of(2, 20), mbps: of(1, 200) };
+    let runs = of(0, 3);
     println!("{runs} runs of {} s at {} Mbit/s, load {}", run.seconds, run.mbps, load());
     println!("\none guest, 100 flows\n");
     println!(

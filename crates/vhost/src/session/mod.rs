@@ -165,3 +165,6 @@ fn talk(vm: usize, stream: UnixStream, device: &Device, remote: &Arc<Remote>) ->
     handler.lock().unwrap_or_else(PoisonError::into_inner).stop_all();
     why
 }
+
+#[cfg(test)]
+mod tests;

@@ -12,7 +12,9 @@ use forebay_vhost::VhostConfig;
 use serde_json::Value;
 
 /// The device on the sink's side.
-pub(super) const TAP: &str = "fb-tap";
+const SINK_DEVICE: &str = "fb-sink";
+/// The other end of its wire.
+const PORT: &str = "fb-port";
 /// Its address.
 pub(super) const SINK: &str = "10.99.0.1";
 
@@ -35,30 +37,74 @@ pub(super) fn run(line: &str) {
     assert!(out.status.success(), "{line}: {}", String::from_utf8_lossy(&out.stderr));
 }
 
-/// A namespace and a directory that go with this value.
+/// What is between the back end and the sink.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// A TAP device, on whose side of the kernel the sink is.
+    Tap,
+    /// A wire between two namespaces, at one end of which the back end has a port.
+    Port,
+}
+
+/// Namespaces and a directory that go with this value.
 pub(super) struct Place {
-    pub(super) namespace: String,
+    way: Way,
+    /// Of the back end.
+    inner: String,
+    /// Of the sink; the same over a TAP device.
+    pub(super) outer: String,
     pub(super) dir: PathBuf,
 }
 
 impl Place {
-    pub(super) fn new() -> Self {
-        let namespace = format!("fb-vhost-{}", std::process::id());
+    pub(super) fn new(way: Way) -> Self {
+        let inner = format!("fb-vhost-{}", std::process::id());
+        let outer = match way {
+            Way::Tap => inner.clone(),
+            Way::Port => format!("{inner}-out"),
+        };
+        let dir = std::env::temp_dir().join(&inner);
+        let place = Self { way, inner, outer, dir };
         // A run that was killed may have had this number.
-        let _ =
-            Command::new("ip").args(["netns", "del", &namespace]).stderr(Stdio::null()).status();
-        run(&format!("ip netns add {namespace}"));
-        let dir = std::env::temp_dir().join(&namespace);
-        let _ = fs::remove_dir_all(&dir);
-        fs::create_dir(&dir).unwrap();
-        Self { namespace, dir }
+        place.remove();
+        run(&format!("ip netns add {}", place.inner));
+        fs::create_dir(&place.dir).unwrap();
+        if way == Way::Port {
+            let Self { inner, outer, .. } = &place;
+            run(&format!("ip netns add {outer}"));
+            run(&format!(
+                "ip link add {PORT} netns {inner} type veth peer name {SINK_DEVICE} netns {outer}"
+            ));
+            run(&format!("ip -n {inner} link set {PORT} up"));
+            // What the kernel leaves to a device is not done on a wire of its own.
+            run(&format!(
+                "ip netns exec {outer} ethtool -K {SINK_DEVICE} tx off tso off gso off gro off"
+            ));
+            run(&format!("ip netns exec {inner} ethtool -K {PORT} gro off"));
+        }
+        place
+    }
+
+    /// What the configuration says of where packets go.
+    pub(super) fn outside(&self) -> String {
+        match self.way {
+            Way::Tap => format!("tap = \"{SINK_DEVICE}\"\nsuper_packets = false\n"),
+            Way::Port => format!("interface = \"{PORT}\"\n"),
+        }
+    }
+
+    fn remove(&self) {
+        for namespace in [&self.inner, &self.outer] {
+            let del = ["netns", "del", namespace];
+            let _ = Command::new("ip").args(del).stderr(Stdio::null()).status();
+        }
+        let _ = fs::remove_dir_all(&self.dir);
     }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        let _ = Command::new("ip").args(["netns", "del", &self.namespace]).status();
-        let _ = fs::remove_dir_all(&self.dir);
+        self.remove();
     }
 }
 
@@ -74,7 +120,7 @@ impl Backend {
         let file = place.dir.join("vhost.toml");
         fs::write(&file, config).unwrap();
         let mut child = Command::new("ip")
-            .args(["netns", "exec", &place.namespace])
+            .args(["netns", "exec", &place.inner])
             .arg(std::env::current_exe().unwrap())
             .arg("backend")
             .arg(file)
@@ -90,9 +136,9 @@ impl Backend {
         });
         let mut backend = Self { child, said };
         backend.hear("ready");
-        let namespace = &place.namespace;
-        run(&format!("ip -n {namespace} address add {SINK}/24 dev {TAP}"));
-        run(&format!("ip -n {namespace} link set {TAP} up txqueuelen 10000"));
+        let outer = &place.outer;
+        run(&format!("ip -n {outer} address add {SINK}/24 dev {SINK_DEVICE}"));
+        run(&format!("ip -n {outer} link set {SINK_DEVICE} up txqueuelen 10000"));
         backend
     }
 

@@ -20,8 +20,9 @@ use std::process::ExitCode;
 use forebay_lab::engine::{EngineError, Interrupt};
 use forebay_lab::uml;
 
+pub(crate) use self::backend::Way;
 #[allow(unused_imports, reason = "the test needs one, the benchmark both")]
-pub(crate) use self::scenario::{Mode, Outcome, greedy, shared};
+pub(crate) use self::scenario::{Mode, Run, greedy, shared};
 
 /// As the process that it was started as; `None` for the test itself.
 pub(crate) fn as_started() -> Option<ExitCode> {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::backend::{Backend, Place, TAP};
+use super::backend::{Backend, Place, Way};
 use super::machine::Machine;
 use super::sink::Sink;
 
@@ -19,9 +19,10 @@ pub(crate) enum Mode {
 /// How long a guest may say nothing: it boots, or works.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// How long to measure, and how fast the buffer is emptied.
+/// Over what, how long to measure, and how fast the buffer is emptied.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Outcome {
+pub(crate) struct Run {
+    pub(crate) way: Way,
     pub(crate) warm_up: u64,
     pub(crate) seconds: u64,
     pub(crate) mbps: u64,
@@ -67,7 +68,8 @@ fn config(mode: Mode, policy: &str, mbps: u64, place: &Place, vms: &[&str]) -> S
     let dir = place.dir.display();
     let mut text = format!(
         "[vhost]\nmode = \"{mode}\"\npolicy = \"{policy}\"\nrate = \"{mbps} Mbit/s\"\n\
-         limit = \"1000 packets\"\ntap = \"{TAP}\"\nsuper_packets = false\n"
+         limit = \"1000 packets\"\n{}",
+        place.outside()
     );
     for vm in vms {
         text += &format!("[[vm]]\nname = \"{vm}\"\nsocket = \"{dir}/{vm}.sock\"\n");
@@ -94,8 +96,8 @@ fn goodput(sink: &Sink, seconds: f64) -> f64 {
 }
 
 /// One guest whose flows could fill the buffer many times.
-pub(crate) fn greedy(kernel: &Path, mode: Mode, run: Outcome) -> Greedy {
-    let place = Place::new();
+pub(crate) fn greedy(kernel: &Path, mode: Mode, run: Run) -> Greedy {
+    let place = Place::new(run.way);
     let backend = Backend::start(&place, &config(mode, "fifo", run.mbps, &place, &["greedy"]));
     let sink = Sink::start(&place);
     let work = words(format!("10.99.0.2 stream 100 {} {}", run.warm_up, run.seconds));
@@ -119,8 +121,8 @@ pub(crate) fn greedy(kernel: &Path, mode: Mode, run: Outcome) -> Greedy {
 
 /// The same guest, and one that only wants an answer now and then. With zD the schedule is fair; without
 /// it is what vhost-net over a FIFO gives.
-pub(crate) fn shared(kernel: &Path, mode: Mode, run: Outcome) -> Shared {
-    let place = Place::new();
+pub(crate) fn shared(kernel: &Path, mode: Mode, run: Run) -> Shared {
+    let place = Place::new(run.way);
     let policy = if mode == Mode::Zd { "fair" } else { "fifo" };
     let text = config(mode, policy, run.mbps, &place, &["greedy", "quiet"]);
     let backend = Backend::start(&place, &text);

@@ -25,7 +25,7 @@ pub(super) struct Sink {
 
 impl Sink {
     pub(super) fn start(place: &Place) -> Self {
-        let namespace = File::open(format!("/run/netns/{}", place.namespace)).unwrap();
+        let namespace = File::open(format!("/run/netns/{}", place.outer)).unwrap();
         let (bytes, ends) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
         let (counter, end) = (Arc::clone(&bytes), Arc::clone(&ends));
         let thread = thread::spawn(move || {
