@@ -14,7 +14,7 @@ fn main() -> ExitCode {
         return code;
     }
     let Some(kernel) = harness::kernel() else { return ExitCode::SUCCESS };
-    let run = Run { way: Way::Tap, warm_up: 1, seconds: 5, mbps: 100 };
+    let run = Run { way: Way::Tap, warm_up: 1, seconds: 5, mbps: 30, limit: 100 };
     let dropping = greedy(&kernel, Mode::Drop, run);
     let zd = greedy(&kernel, Mode::Zd, run);
     // The other way out, whose frames and checksums are made in software.
@@ -24,7 +24,7 @@ fn main() -> ExitCode {
     assert_eq!(port.dropped, 0);
     assert!(zd.paused > 0, "the guest filled the buffer");
     assert_eq!(zd.dropped, 0, "nothing that was taken is dropped");
-    assert!(dropping.dropped > 1_000, "the same guest loses packets without");
+    assert!(dropping.dropped > 300, "the same guest loses packets without");
     assert!(zd.retransmissions * 10 <= dropping.retransmissions, "{zd:?}, {dropping:?}");
     ExitCode::SUCCESS
 }

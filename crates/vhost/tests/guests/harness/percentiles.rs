@@ -14,6 +14,7 @@ pub(super) fn of(mut samples: Vec<u64>) -> Value {
         "p50": at(0.5),
         "p99": at(0.99),
         "p999": at(0.999),
+        "p9999": at(0.9999),
         "max": at(1.0),
     })
 }

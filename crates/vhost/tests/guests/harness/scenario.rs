@@ -26,6 +26,8 @@ pub(crate) struct Run {
     pub(crate) warm_up: u64,
     pub(crate) seconds: u64,
     pub(crate) mbps: u64,
+    /// Packets that fit into the buffer.
+    pub(crate) limit: u64,
 }
 
 /// One guest with a hundred backlogged flows.
@@ -38,6 +40,7 @@ pub(crate) struct Greedy {
     /// Round trips, in milliseconds.
     pub(crate) p50: f64,
     pub(crate) p999: f64,
+    pub(crate) p9999: f64,
     /// Payload that arrived, in Mbit/s.
     pub(crate) goodput: f64,
     /// What the back end's thread took of a core, in percent.
@@ -60,15 +63,17 @@ pub(crate) struct Shared {
     pub(crate) goodput: f64,
 }
 
-fn config(mode: Mode, policy: &str, mbps: u64, place: &Place, vms: &[&str]) -> String {
+fn config(mode: Mode, policy: &str, run: Run, place: &Place, vms: &[&str]) -> String {
     let mode = match mode {
         Mode::Zd => "zd",
         Mode::Drop => "drop",
     };
     let dir = place.dir.display();
     let mut text = format!(
-        "[vhost]\nmode = \"{mode}\"\npolicy = \"{policy}\"\nrate = \"{mbps} Mbit/s\"\n\
-         limit = \"1000 packets\"\n{}",
+        "[vhost]\nmode = \"{mode}\"\npolicy = \"{policy}\"\nrate = \"{} Mbit/s\"\n\
+         limit = \"{} packets\"\n{}",
+        run.mbps,
+        run.limit,
         place.outside()
     );
     for vm in vms {
@@ -98,7 +103,7 @@ fn goodput(sink: &Sink, seconds: f64) -> f64 {
 /// One guest whose flows could fill the buffer many times.
 pub(crate) fn greedy(kernel: &Path, mode: Mode, run: Run) -> Greedy {
     let place = Place::new(run.way);
-    let backend = Backend::start(&place, &config(mode, "fifo", run.mbps, &place, &["greedy"]));
+    let backend = Backend::start(&place, &config(mode, "fifo", run, &place, &["greedy"]));
     let sink = Sink::start(&place);
     let work = words(format!("10.99.0.2 stream 100 {} {}", run.warm_up, run.seconds));
     let guest = Machine::boot(kernel, &place.dir, &place.dir.join("greedy.sock"), &work);
@@ -112,6 +117,7 @@ pub(crate) fn greedy(kernel: &Path, mode: Mode, run: Run) -> Greedy {
         retransmissions: count(&result["retransmissions"]),
         p50: number(&result["rtt_ms"]["p50"]),
         p999: number(&result["rtt_ms"]["p999"]),
+        p9999: number(&result["rtt_ms"]["p9999"]),
         goodput: goodput(&sink, whole),
         cpu: cpu as f64 / 1e7 / whole,
         taken: count(&vm["taken"]),
@@ -124,7 +130,7 @@ pub(crate) fn greedy(kernel: &Path, mode: Mode, run: Run) -> Greedy {
 pub(crate) fn shared(kernel: &Path, mode: Mode, run: Run) -> Shared {
     let place = Place::new(run.way);
     let policy = if mode == Mode::Zd { "fair" } else { "fifo" };
-    let text = config(mode, policy, run.mbps, &place, &["greedy", "quiet"]);
+    let text = config(mode, policy, run, &place, &["greedy", "quiet"]);
     let backend = Backend::start(&place, &text);
     let sink = Sink::start(&place);
     let boot = |vm: &str, work: String| {
