@@ -27,16 +27,17 @@ fn main() -> ExitCode {
     );
     println!("\none guest, 100 flows\n");
     println!(
-        "| mode | dropped | retransmissions | RTT p50 ms | RTT p99.9 ms | p99.99 ms | Mbit/s | back end's CPU % | taken | paused |"
+        "| mode | dropped | retransmissions | round trips | RTT p50 ms | RTT p99.9 ms | p99.99 ms | Mbit/s | back end's CPU % | taken | paused |"
     );
-    println!("|---|---|---|---|---|---|---|---|---|---|");
+    println!("|---|---|---|---|---|---|---|---|---|---|---|");
     for _ in 0..runs {
         for mode in [Mode::Drop, Mode::Zd] {
             let g = greedy(&kernel, mode, run);
             println!(
-                "| {mode:?} | {} | {} | {:.1} | {:.1} | {:.1} | {:.1} | {:.1} | {} | {} |",
+                "| {mode:?} | {} | {} | {} | {:.1} | {:.1} | {:.1} | {:.1} | {:.1} | {} | {} |",
                 g.dropped,
                 g.retransmissions,
+                g.round_trips,
                 g.p50,
                 g.p999,
                 g.p9999,

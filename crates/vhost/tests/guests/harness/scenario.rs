@@ -37,6 +37,8 @@ pub(crate) struct Greedy {
     pub(crate) dropped: u64,
     /// Segments that TCP sent again while it was measured.
     pub(crate) retransmissions: u64,
+    /// Round trips that were measured.
+    pub(crate) round_trips: u64,
     /// Round trips, in milliseconds.
     pub(crate) p50: f64,
     pub(crate) p999: f64,
@@ -115,6 +117,7 @@ pub(crate) fn greedy(kernel: &Path, mode: Mode, run: Run) -> Greedy {
     Greedy {
         dropped: count(&vm["dropped"]["queue"]),
         retransmissions: count(&result["retransmissions"]),
+        round_trips: count(&result["rtt_ms"]["count"]),
         p50: number(&result["rtt_ms"]["p50"]),
         p999: number(&result["rtt_ms"]["p999"]),
         p9999: number(&result["rtt_ms"]["p9999"]),

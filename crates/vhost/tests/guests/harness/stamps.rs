@@ -93,7 +93,8 @@ pub(super) fn send(fd: RawFd, piece: &[u8]) {
         (*header).cmsg_len = libc::CMSG_LEN(4) as usize;
         libc::CMSG_DATA(header).cast::<u32>().write_unaligned(TX_SCHED | TX_ACK);
         // What there is no room for is offered again later.
-        libc::sendmsg(fd, &message, libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL);
+        // The end of a record: else what follows would be joined to it, and have its stamps instead.
+        libc::sendmsg(fd, &message, libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL | libc::MSG_EOR);
     }
 }
 
