@@ -243,7 +243,7 @@ fn one_that_waits_does_not_hold_up_another() {
     world.send(1, 100);
     world.turn();
     world.wire.room.set(usize::MAX);
-    world.now = world.now + Nanos::from_millis(1);
+    world.now += Nanos::from_millis(1);
     world.settle();
     let order: Vec<_> = world.wire.out.borrow().iter().map(|f| f[11]).collect();
     let place = order.iter().position(|vm| *vm == 1).unwrap();
@@ -361,7 +361,7 @@ proptest! {
             match step {
                 Step::Send(vm, len) => world.send(vm, len),
                 Step::Room(n) => world.wire.room.set(n),
-                Step::Time(t) => world.now = world.now + Nanos(t),
+                Step::Time(t) => world.now += Nanos(t),
                 Step::Restart(vm) => {
                     let next = world.stop(vm, Which::Transmit);
                     world.start(vm, Which::Transmit, next);

@@ -14,7 +14,7 @@ fn main() -> ExitCode {
         return code;
     }
     let Some(kernel) = harness::kernel() else { return ExitCode::SUCCESS };
-    let run = Run { way: Way::Tap, warm_up: 1, seconds: 5, mbps: 30, limit: 100 };
+    let run = Run { way: Way::Tap, warm_up: 2, seconds: 4, mbps: 60, limit: 100 };
     let dropping = greedy(&kernel, Mode::Drop, run);
     let zd = greedy(&kernel, Mode::Zd, run);
     // The other way out, whose frames and checksums are made in software.
@@ -25,6 +25,6 @@ fn main() -> ExitCode {
     assert!(zd.paused > 0, "the guest filled the buffer");
     assert_eq!(zd.dropped, 0, "nothing that was taken is dropped");
     assert!(dropping.dropped > 300, "the same guest loses packets without");
-    assert!(zd.retransmissions * 10 <= dropping.retransmissions, "{zd:?}, {dropping:?}");
+    assert!(zd.retransmissions * 4 <= dropping.retransmissions, "{zd:?}, {dropping:?}");
     ExitCode::SUCCESS
 }
