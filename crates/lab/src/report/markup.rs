@@ -1,25 +1,11 @@
 //! The page around a report: one file, nothing fetched, nothing run.
 
-/// `text` as it may stand in HTML, in an attribute too.
-pub(crate) fn escape(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            '\'' => out.push_str("&#39;"),
-            c => out.push(c),
-        }
-    }
-    out
-}
+pub(crate) use forebay_picture::escape;
 
 /// A whole page. `title` and `lead` are plain text, `body` is HTML.
 pub(crate) fn page(title: &str, lead: &str, body: &str) -> String {
     let (title, lead) = (escape(title), escape(lead));
-    let style = concat!(include_str!("picture.css"), include_str!("style.css"));
+    let style = format!("{}{}", forebay_picture::STYLE, include_str!("style.css"));
     format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\

@@ -5,18 +5,17 @@
 //! to what a picture can show, so a page's size depends on the number of arms and not on how long
 //! they ran.
 
-pub(crate) mod axis;
 pub(crate) mod boxes;
 pub(crate) mod decisions;
 mod generic;
 mod l4s;
 pub(crate) mod markup;
-pub(crate) mod number;
 pub(crate) mod queues;
 mod runs;
-pub(crate) mod svg;
 pub(crate) mod table;
 pub(crate) mod tables;
+
+pub(crate) use forebay_picture::{axis, number, svg};
 
 pub use generic::{MAX_ARMS, html, text};
 pub(crate) use generic::{accounts, decisions_section, estimates_section};

@@ -28,7 +28,6 @@
 mod band;
 mod catalogue;
 mod claim;
-mod date;
 mod extract;
 mod figures;
 mod kin;
@@ -40,6 +39,8 @@ mod quantity;
 mod run;
 #[cfg(test)]
 mod tests;
+
+use forebay_picture::date;
 
 pub use band::{Band, NoBand};
 pub use catalogue::{Catalogue, ENGINES, list, load};

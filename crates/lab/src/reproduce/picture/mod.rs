@@ -1,13 +1,13 @@
 //! What is drawn of a claim: from runs to what is stored, and from that to a file.
 
 mod errors;
-mod plot;
 mod slowdown;
 mod sweep;
 mod timeline;
 
 use std::collections::BTreeMap;
 
+use forebay_picture::plot;
 use serde::{Deserialize, Serialize};
 
 use super::quantity::{Measure, Quantity};

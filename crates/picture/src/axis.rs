@@ -2,7 +2,7 @@
 
 /// Round numbers (1, 2 or 5 times a power of ten apart) from zero up to the first that is not below
 /// `max`; at most about `parts` parts. The last is the end of the axis.
-pub(crate) fn linear_ticks(max: f64, parts: u32) -> Vec<f64> {
+pub fn linear_ticks(max: f64, parts: u32) -> Vec<f64> {
     let max = if max.is_finite() && max > 0.0 { max } else { 1.0 };
     let least = max / f64::from(parts.max(1));
     let power = 10f64.powf(least.log10().floor());
@@ -15,17 +15,17 @@ pub(crate) fn linear_ticks(max: f64, parts: u32) -> Vec<f64> {
 
 /// A logarithmic axis from 1 up.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct LogAxis {
+pub struct LogAxis {
     /// The numbers to write, ascending; the first is 1.
-    pub(crate) ticks: Vec<f64>,
+    pub ticks: Vec<f64>,
     /// The end of the axis.
-    pub(crate) max: f64,
+    pub max: f64,
 }
 
 impl LogAxis {
     /// Up to the first of 2, 5, 10, 20, 50, ... that is not below `max`. Ticks are those numbers, or
     /// powers of ten only where they would crowd.
-    pub(crate) fn up_to(max: f64) -> Self {
+    pub fn up_to(max: f64) -> Self {
         let steps = (0..18).flat_map(|power| [1.0, 2.0, 5.0].map(|f| f * 10f64.powi(power)));
         let mut ticks = Vec::new();
         for step in steps {
@@ -42,7 +42,7 @@ impl LogAxis {
     }
 
     /// Where `value` is on the axis, 0 at 1 to 1 at the end; what is below 1 is drawn at 1.
-    pub(crate) fn position(&self, value: f64) -> f64 {
+    pub fn position(&self, value: f64) -> f64 {
         (value.max(1.0).ln() / self.max.ln()).min(1.0)
     }
 }

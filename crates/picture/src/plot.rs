@@ -1,14 +1,15 @@
 //! A plot in a picture: axes from zero, curves, and their names at the right.
 
-use crate::report::axis::linear_ticks;
-use crate::report::number::setting;
-use crate::report::svg::{Anchor, Path, Svg};
+use crate::axis::linear_ticks;
+use crate::number::setting;
+use crate::svg::{Anchor, Path, Svg};
 
 /// Least distance between two names.
 const LINE: f64 = 16.0;
 
 /// Where a plot is in its picture, and what its axes reach.
-pub(super) struct Plot {
+#[derive(Debug)]
+pub struct Plot {
     /// The corner at the left and top.
     at: (f64, f64),
     size: (f64, f64),
@@ -19,25 +20,28 @@ pub(super) struct Plot {
 
 impl Plot {
     /// Up to `highest` at least, on an axis of some five parts.
-    pub(super) fn new(at: (f64, f64), size: (f64, f64), reach: f64, highest: f64) -> Self {
+    pub fn new(at: (f64, f64), size: (f64, f64), reach: f64, highest: f64) -> Self {
         Self { at, size, reach: reach.max(1e-9), ticks: linear_ticks(highest, 5) }
     }
 
-    pub(super) fn x(&self, value: f64) -> f64 {
+    /// Where a value is along the bottom.
+    pub fn x(&self, value: f64) -> f64 {
         self.at.0 + self.size.0 * (value / self.reach).clamp(0.0, 1.0)
     }
 
-    pub(super) fn y(&self, value: f64) -> f64 {
+    /// Where a value is on the axis at the left.
+    pub fn y(&self, value: f64) -> f64 {
         let top = self.ticks.last().copied().unwrap_or(1.0);
         self.at.1 + self.size.1 * (1.0 - (value / top).clamp(0.0, 1.0))
     }
 
-    pub(super) fn bottom(&self) -> f64 {
+    /// Where the lower end is.
+    pub fn bottom(&self) -> f64 {
         self.at.1 + self.size.1
     }
 
     /// Lines across with their numbers, and the unit above them.
-    pub(super) fn rule(&self, svg: &mut Svg, unit: &str) {
+    pub fn rule(&self, svg: &mut Svg, unit: &str) {
         let (left, right) = (self.at.0, self.at.0 + self.size.0);
         for &value in &self.ticks {
             let y = self.y(value);
@@ -48,7 +52,7 @@ impl Plot {
     }
 
     /// Numbers below, up to the reach, the first with their unit.
-    pub(super) fn scale(&self, svg: &mut Svg, unit: &str) {
+    pub fn scale(&self, svg: &mut Svg, unit: &str) {
         for value in
             linear_ticks(self.reach, 6).into_iter().filter(|v| *v <= self.reach * 1.000_001)
         {
@@ -59,7 +63,7 @@ impl Plot {
     }
 
     /// A line through `points`, broken where there is none.
-    pub(super) fn curve(&self, svg: &mut Svg, class: &str, points: &[Option<(f64, f64)>]) {
+    pub fn curve(&self, svg: &mut Svg, class: &str, points: &[Option<(f64, f64)>]) {
         let mut path = Path::default();
         for stretch in points.split(Option::is_none) {
             let drawn = stretch.iter().flatten().map(|(x, y)| (self.x(*x), self.y(*y)));
@@ -69,7 +73,7 @@ impl Plot {
     }
 
     /// Names of curves at the right, each near where its curve ends: class, name and that value.
-    pub(super) fn names(&self, svg: &mut Svg, names: &[(&str, &str, f64)]) {
+    pub fn names(&self, svg: &mut Svg, names: &[(&str, &str, f64)]) {
         let mut placed: Vec<_> =
             names.iter().map(|(c, n, end)| (self.y(*end) + 4.0, c, n)).collect();
         placed.sort_by(|a, b| a.0.total_cmp(&b.0));
@@ -86,6 +90,6 @@ impl Plot {
 }
 
 /// The class of the `index`-th of several curves; after the sixth they begin again.
-pub(super) fn class(index: usize) -> &'static str {
+pub fn class(index: usize) -> &'static str {
     ["c0", "c1", "c2", "c3", "c4", "c5"][index % 6]
 }

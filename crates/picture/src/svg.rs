@@ -3,19 +3,22 @@
 
 use core::fmt::Write;
 
-use super::markup::escape;
+use crate::escape;
 
 /// Where a text is held.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Anchor {
+pub enum Anchor {
+    /// At its beginning.
     Start,
+    /// In its middle.
     Middle,
+    /// At its end.
     End,
 }
 
 /// A picture being drawn, in units of its own that the page scales.
 #[derive(Debug)]
-pub(crate) struct Svg {
+pub struct Svg {
     out: String,
     width: f64,
     height: f64,
@@ -24,7 +27,7 @@ pub(crate) struct Svg {
 impl Svg {
     /// An empty picture. `id` must be unique on the page; `title` names the picture, and `desc` says
     /// in words what it shows, for those who do not see it.
-    pub(crate) fn new(id: &str, title: &str, desc: &str, width: f64, height: f64) -> Self {
+    pub fn new(id: &str, title: &str, desc: &str, width: f64, height: f64) -> Self {
         let (id, title, desc) = (escape(id), escape(title), escape(desc));
         let out = format!(
             "<svg viewBox=\"0 0 {} {}\" role=\"img\" aria-labelledby=\"{id}-t {id}-d\">\n\
@@ -35,42 +38,40 @@ impl Svg {
         Self { out, width, height }
     }
 
-    pub(crate) fn line(&mut self, class: &str, from: (f64, f64), to: (f64, f64)) {
+    /// A line of a class of the style sheet.
+    pub fn line(&mut self, class: &str, from: (f64, f64), to: (f64, f64)) {
         self.path(class, &Path::default().start(from).line_to(to));
     }
 
     /// A line that says something where the pointer rests on it; `title` is plain.
-    pub(crate) fn titled_line(
-        &mut self,
-        class: &str,
-        from: (f64, f64),
-        to: (f64, f64),
-        title: &str,
-    ) {
+    pub fn titled_line(&mut self, class: &str, from: (f64, f64), to: (f64, f64), title: &str) {
         let (d, title) = (Path::default().start(from).line_to(to).d, escape(title));
         self.put(format_args!("<path class=\"{class}\" d=\"{d}\"><title>{title}</title></path>"));
     }
 
-    pub(crate) fn rect(&mut self, class: &str, corner: (f64, f64), size: (f64, f64)) {
+    /// A rectangle, from its corner at the left and top.
+    pub fn rect(&mut self, class: &str, corner: (f64, f64), size: (f64, f64)) {
         let (x, y, w, h) = (Unit(corner.0), Unit(corner.1), Unit(size.0), Unit(size.1));
         self.put(format_args!(
             "<rect class=\"{class}\" x=\"{x}\" y=\"{y}\" width=\"{w}\" height=\"{h}\"/>"
         ));
     }
 
-    pub(crate) fn circle(&mut self, class: &str, centre: (f64, f64), radius: f64) {
+    /// A circle.
+    pub fn circle(&mut self, class: &str, centre: (f64, f64), radius: f64) {
         let (x, y, r) = (Unit(centre.0), Unit(centre.1), Unit(radius));
         self.put(format_args!("<circle class=\"{class}\" cx=\"{x}\" cy=\"{y}\" r=\"{r}\"/>"));
     }
 
-    pub(crate) fn path(&mut self, class: &str, path: &Path) {
+    /// A path, if it is not empty.
+    pub fn path(&mut self, class: &str, path: &Path) {
         if !path.d.is_empty() {
             self.put(format_args!("<path class=\"{class}\" d=\"{}\"/>", path.d));
         }
     }
 
     /// A text on the base line at `at`; `text` is plain.
-    pub(crate) fn text(&mut self, class: &str, at: (f64, f64), anchor: Anchor, text: &str) {
+    pub fn text(&mut self, class: &str, at: (f64, f64), anchor: Anchor, text: &str) {
         let (x, y, text) = (Unit(at.0), Unit(at.1), escape(text));
         let anchor = match anchor {
             Anchor::Start => "",
@@ -80,7 +81,8 @@ impl Svg {
         self.put(format_args!("<text class=\"{class}\" x=\"{x}\" y=\"{y}\"{anchor}>{text}</text>"));
     }
 
-    pub(crate) fn finish(mut self) -> String {
+    /// All of it, as text.
+    pub fn finish(mut self) -> String {
         self.out.push_str("</svg>\n");
         self.out
     }
@@ -98,7 +100,7 @@ const HEADING: f64 = 26.0;
 
 /// Pictures with a heading each, `columns` beside each other, as a file of its own: colours are in
 /// it, and follow the reader's light or dark mode. `title` says what all of it is.
-pub(crate) fn sheet(title: &str, pictures: Vec<(String, Svg)>, columns: usize) -> String {
+pub fn sheet(title: &str, pictures: Vec<(String, Svg)>, columns: usize) -> String {
     let columns = columns.clamp(1, pictures.len().max(1));
     let widest = pictures.iter().map(|(_, p)| p.width).fold(0.0, f64::max);
     let (mut inside, mut y) = (String::new(), MARGIN);
@@ -127,7 +129,7 @@ pub(crate) fn sheet(title: &str, pictures: Vec<(String, Svg)>, columns: usize) -
     }
     let width = MARGIN + columns as f64 * (widest + MARGIN);
     let (width, height, title) = (Unit(width), Unit(y), escape(title));
-    let style = include_str!("picture.css");
+    let style = crate::STYLE;
     format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" \
          width=\"{width}\" height=\"{height}\" font-family=\"system-ui, sans-serif\">\n\
@@ -138,27 +140,30 @@ pub(crate) fn sheet(title: &str, pictures: Vec<(String, Svg)>, columns: usize) -
 
 /// The outline of a path.
 #[derive(Debug, Default)]
-pub(crate) struct Path {
+pub struct Path {
     d: String,
 }
 
 impl Path {
-    pub(crate) fn start(self, at: (f64, f64)) -> Self {
+    /// Begins a new line there.
+    pub fn start(self, at: (f64, f64)) -> Self {
         self.step('M', at)
     }
 
-    pub(crate) fn line_to(self, at: (f64, f64)) -> Self {
+    /// Goes on to there.
+    pub fn line_to(self, at: (f64, f64)) -> Self {
         self.step('L', at)
     }
 
     /// Lines through `points`, from a new start; a single point is drawn as a dot by a round cap.
-    pub(crate) fn through(self, points: impl IntoIterator<Item = (f64, f64)>) -> Self {
+    pub fn through(self, points: impl IntoIterator<Item = (f64, f64)>) -> Self {
         let mut points = points.into_iter();
         let Some(first) = points.next() else { return self };
         points.fold(self.start(first).line_to(first), Self::line_to)
     }
 
-    pub(crate) fn close(mut self) -> Self {
+    /// Goes back to where it began.
+    pub fn close(mut self) -> Self {
         self.d.push('Z');
         self
     }

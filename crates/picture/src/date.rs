@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 const DAY: u64 = 86_400;
 
 /// The day of `time` by UTC, as ISO 8601 writes it; a time before 1970 is on its first day.
-pub(super) fn day(time: SystemTime) -> String {
+pub fn day(time: SystemTime) -> String {
     let days = time.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO).as_secs() / DAY;
     let leap = |y: u64| y.is_multiple_of(4) && (!y.is_multiple_of(100) || y.is_multiple_of(400));
     let (mut year, mut rest) = (1970, days);

@@ -1,10 +1,10 @@
 //! How numbers are written in tables, pictures and sentences.
 
-use crate::analysis::rounded;
+use crate::rounded;
 
 /// Three significant digits and no more than two decimals: 0.04, 2.13, 71.2, 412, 12 345. That is as
 /// much as one run can tell, and it fits a column.
-pub(crate) fn figure(value: f64) -> String {
+pub fn figure(value: f64) -> String {
     match value.abs() {
         v if v < 9.995 => format!("{value:.2}"),
         v if v < 99.95 => format!("{value:.1}"),
@@ -16,12 +16,12 @@ pub(crate) fn figure(value: f64) -> String {
 }
 
 /// A number that was set rather than measured, as it was set: 96, 50, 0.5.
-pub(crate) fn setting(value: f64) -> String {
+pub fn setting(value: f64) -> String {
     format!("{}", rounded(value, 6))
 }
 
 /// A count, from five digits on in groups of three.
-pub(crate) fn count(n: u64) -> String {
+pub fn count(n: u64) -> String {
     let digits = n.to_string();
     if digits.len() < 5 {
         return digits;
@@ -38,7 +38,7 @@ pub(crate) fn count(n: u64) -> String {
 
 /// A share from 0 to 1 in per cent, with a decimal: rounding 99.96 to 100 would claim too much, so
 /// only what is all is written as 100.
-pub(crate) fn percent(share: f64) -> String {
+pub fn percent(share: f64) -> String {
     if share >= 1.0 {
         return "100 %".to_owned();
     }
