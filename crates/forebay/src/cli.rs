@@ -289,12 +289,17 @@ pub(crate) struct PlanArgs {
 pub(crate) enum PlanCommand {
     /// Find the routing that carries most, fairly, and show it beside the present one; changes nothing.
     Solve(SolveArgs),
+    /// Say which neighbour should hand over the traffic to which prefixes where; changes nothing but the file of hints.
+    Hints(HintsArgs),
+    /// Try Unison's evaluation again, and write its page.
+    Reproduce(PlanReproduceArgs),
     /// Say how fast plans are made on this machine.
     Bench(PlanBenchArgs),
 }
 
+/// What a plan is made of, and how capacity is divided.
 #[derive(Debug, Args)]
-pub(crate) struct SolveArgs {
+pub(crate) struct NetworkArgs {
     /// The network: a .gml or .graphml file as the Topology Zoo has them, or node-link .json.
     #[arg(long, value_name = "FILE")]
     pub(crate) topology: PathBuf,
@@ -313,12 +318,24 @@ pub(crate) struct SolveArgs {
     /// At most so many aggregate flows; the network is reduced until they are no more.
     #[arg(long, value_name = "N", default_value = "5000")]
     pub(crate) aggregates: NonZeroUsize,
-    /// Shortest paths from each entry to each boundary router.
+    /// Shortest paths from each entry to each boundary router; 1 keeps the paths inside as they are.
     #[arg(long, value_name = "K", default_value = "4")]
     pub(crate) paths: NonZeroUsize,
     /// How the capacity is divided.
     #[arg(long, value_enum, default_value_t = Fairness::Wba)]
     pub(crate) fairness: Fairness,
+    /// The factor between two steps of fairness: nearer to 1 is fairer.
+    #[arg(long, value_name = "FACTOR", default_value = "2", value_parser = step_factor)]
+    pub(crate) factor: f64,
+    /// Steps of fairness.
+    #[arg(long, value_name = "N", default_value = "5", value_parser = clap::value_parser!(u32).range(1..=64))]
+    pub(crate) steps: u32,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SolveArgs {
+    #[command(flatten)]
+    pub(crate) network: NetworkArgs,
     /// Whose routing may change.
     #[arg(long, value_enum, default_value_t = PlanScope::All)]
     pub(crate) scope: PlanScope,
@@ -326,15 +343,50 @@ pub(crate) struct SolveArgs {
     /// left out.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
     pub(crate) sub_flows: Option<u16>,
-    /// The factor between two steps of fairness: nearer to 1 is fairer.
-    #[arg(long, value_name = "FACTOR", default_value = "2", value_parser = step_factor)]
-    pub(crate) factor: f64,
-    /// Steps of fairness.
-    #[arg(long, value_name = "N", default_value = "5", value_parser = clap::value_parser!(u32).range(1..=64))]
-    pub(crate) steps: u32,
     /// Write all of it there, as JSON.
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct HintsArgs {
+    #[command(flatten)]
+    pub(crate) network: NetworkArgs,
+    /// Where users are: .csv with the columns prefix, router and, if it is known, share.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) prefixes: PathBuf,
+    /// The hints in force, as they were written here before; none if the file is not there.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) last: Option<PathBuf>,
+    /// Keep what comes out as the hints in force, in the file that `--last` names. Without this nothing changes.
+    #[arg(long, requires = "last")]
+    pub(crate) write: bool,
+    /// A neighbour gets new hints if without them so much less would be carried.
+    #[arg(long, value_name = "SHARE", default_value = "0.5%", value_parser = share)]
+    pub(crate) gain: f64,
+    /// Its hints are withdrawn if without them no more than this would be lost.
+    #[arg(long, value_name = "SHARE", default_value = "0.1%", value_parser = share)]
+    pub(crate) release: f64,
+    /// What to print.
+    #[arg(long, value_enum, default_value_t = HintsForm::Table)]
+    pub(crate) show: HintsForm,
+    /// Of this neighbour only; for `json` and `alto`, in the form that it may see itself.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) neighbour: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum HintsForm {
+    /// A table of what is different.
+    Table,
+    /// All of it, as JSON.
+    Json,
+    /// BGP announcements for each session, as JSON.
+    Bgp,
+    /// The same as lines for ExaBGP.
+    Exabgp,
+    /// ALTO maps (RFC 7285) of one neighbour, as JSON.
+    Alto,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -355,6 +407,23 @@ pub(crate) enum PlanScope {
     Partial,
     /// All providers' paths, and no entry.
     Intra,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PlanReproduceArgs {
+    /// Topologies: all .gml, .graphml and .json files in it; of two files of one name the first in that order. Made-up
+    /// ones if left out.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) topologies: Option<PathBuf>,
+    /// Seeds 1 to N.
+    #[arg(long, value_name = "N", default_value = "5", value_parser = clap::value_parser!(u64).range(1..=1000))]
+    pub(crate) seeds: u64,
+    /// What links carry of what the most loaded one would have to.
+    #[arg(long, value_name = "SHARE", default_value = "50%", value_parser = share)]
+    pub(crate) congestion: f64,
+    /// The page; pictures and figures go to a directory beside it.
+    #[arg(long, value_name = "FILE.md", default_value = "docs/results/unison.md")]
+    pub(crate) out: PathBuf,
 }
 
 #[derive(Debug, Args)]

@@ -1,22 +1,28 @@
 //! Commands of traffic engineering: files in, a plan out.
 
+use std::collections::BTreeMap;
 use std::error::Error;
-use std::fs;
+use std::fs::{self, File};
 use std::io::{self, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use forebay_config::{ConfigError, read_text};
 use forebay_plan::allocate::{Binning, Method, Wba};
 use forebay_plan::bench::{self, Speed};
-use forebay_plan::input::{self, LARGEST};
+use forebay_plan::hints::{self, Hints, alto, bgp};
+use forebay_plan::input::{self, LARGEST, ProviderFile};
 use forebay_plan::network::Network;
 use forebay_plan::paths::PathCache;
 use forebay_plan::plan::{self, Config, Scope};
+use forebay_plan::study;
 use forebay_plan::topology::Topology;
 use forebay_plan::vswitch;
 
-use crate::cli::{Fairness, PlanArgs, PlanBenchArgs, PlanCommand, PlanScope, SolveArgs};
+use crate::cli::{
+    Fairness, HintsArgs, HintsForm, NetworkArgs, PlanArgs, PlanBenchArgs, PlanCommand,
+    PlanReproduceArgs, PlanScope, SolveArgs,
+};
 use crate::fail;
 
 type Failure = Box<dyn Error>;
@@ -24,6 +30,8 @@ type Failure = Box<dyn Error>;
 pub(crate) fn run(args: &PlanArgs) -> ExitCode {
     let result = match &args.command {
         PlanCommand::Solve(args) => solve(args),
+        PlanCommand::Hints(args) => hints(args),
+        PlanCommand::Reproduce(args) => reproduce(args),
         PlanCommand::Bench(args) => bench(args),
     };
     match result {
@@ -32,35 +40,118 @@ pub(crate) fn run(args: &PlanArgs) -> ExitCode {
     }
 }
 
+/// What was read.
+struct Inputs {
+    network: Network,
+    file: ProviderFile,
+}
+
+fn method(args: &NetworkArgs) -> Method {
+    let bounds = Wba { factor: args.factor, steps: args.steps };
+    match args.fairness {
+        Fairness::Wba => Method::Wba(bounds),
+        Fairness::Binning => Method::Binning(Binning { bounds, ..Binning::default() }),
+        Fairness::None => Method::Most,
+    }
+}
+
 fn solve(args: &SolveArgs) -> Result<(), Failure> {
-    let network = network(args)?;
-    let map = vswitch::map(&network, args.aggregates.get());
+    let (limit, paths) = (args.network.aggregates.get(), args.network.paths);
+    let Inputs { network, .. } = inputs(&args.network)?;
+    let map = vswitch::map(&network, limit);
     let (core, lost) = map.core(&network);
     tracing::debug!(hops = map.hops, aggregates = map.aggregates, lost, "the core");
-    let bounds = Wba { factor: args.factor, steps: args.steps };
     let config = Config {
-        method: match args.fairness {
-            Fairness::Wba => Method::Wba(bounds),
-            Fairness::Binning => Method::Binning(Binning { bounds, ..Binning::default() }),
-            Fairness::None => Method::Most,
-        },
+        method: method(&args.network),
         scope: match args.scope {
             PlanScope::All => Scope::All,
             PlanScope::Partial => Scope::Partial,
             PlanScope::Intra => Scope::Intra,
         },
         sub_flows: args.sub_flows,
-        paths: args.paths,
+        paths,
     };
-    let report = plan::plan(&core, &mut PathCache::new(args.paths), &config)?;
-    print(&format!(
-        "{report}{}",
-        of_the_core(map.hops, map.aggregates, args.aggregates.get(), lost)
-    ))?;
+    let report = plan::plan(&core, &mut PathCache::new(paths), &config)?;
+    print(&format!("{report}{}", of_the_core(map.hops, map.aggregates, limit, lost)))?;
     if let Some(json) = &args.json {
         write_json(json, &report)?;
     }
     Ok(())
+}
+
+fn hints(args: &HintsArgs) -> Result<(), Failure> {
+    if args.release >= args.gain {
+        let message = "--release must be below --gain, or hints would come and go";
+        return Err(message.into());
+    }
+    let Inputs { network, file } = inputs(&args.network)?;
+    let text = read_text(&args.prefixes, LARGEST)?;
+    let prefixes = input::prefixes(&args.prefixes, &text, &network.topology)?;
+    let last = match &args.last {
+        Some(path) if path.exists() => hints::read(path, &read_text(path, LARGEST)?)?,
+        _ => Hints::default(),
+    };
+    let (limit, paths) = (args.network.aggregates.get(), args.network.paths);
+    let map = vswitch::map(&network, limit);
+    let (core, lost) = map.core(&network);
+    let setting = hints::Setting {
+        network: &core,
+        map: &map,
+        prefixes: &prefixes,
+        profiles: &file.profiles,
+        asn: file.asn,
+    };
+    let plan = Config { method: method(&args.network), scope: Scope::All, sub_flows: None, paths };
+    let config = hints::Config { plan, gain: args.gain, release: args.release };
+    let mut found = hints::hints(setting, &mut PathCache::new(paths), &config, &last)?;
+    let whole = found.clone();
+    if let Some(name) = &args.neighbour {
+        if !network.providers.iter().any(|p| p.name == *name) {
+            return Err(format!(
+                "{}: there is no provider {name:?}",
+                args.network.providers.display()
+            )
+            .into());
+        }
+        found.neighbours.retain(|n| n.name == *name);
+    }
+    let announcements = || bgp::announcements(&found, &core, &file.profiles, file.asn);
+    let text = match (args.show, &args.neighbour) {
+        (HintsForm::Table, _) => {
+            format!("{found}{}", of_the_core(map.hops, map.aggregates, limit, lost))
+        }
+        (HintsForm::Json, None) => json(&found)?,
+        (HintsForm::Bgp, _) => json(&announcements())?,
+        (HintsForm::Exabgp, _) => bgp::exabgp(&announcements(), false),
+        (HintsForm::Json | HintsForm::Alto, Some(name)) => {
+            let own = found.of(name).cloned().unwrap_or_else(|| hints::Neighbour::none(name));
+            match core.providers.iter().position(|p| p.name == *name) {
+                Some(number) if args.show == HintsForm::Alto => {
+                    json(&alto::maps(&own, &core, &file.profiles[number], number))?
+                }
+                _ => json(&own.told())?,
+            }
+        }
+        (HintsForm::Alto, None) => {
+            return Err("ALTO maps are for one neighbour: say which, with --neighbour NAME".into());
+        }
+    };
+    print(&text)?;
+    match &args.last {
+        Some(path) if args.write => replace(path, &json(&whole)?),
+        _ => Ok(()),
+    }
+}
+
+/// Writes a file so that it is the old one or the new one, whenever the machine stops.
+fn replace(path: &Path, text: &str) -> Result<(), Failure> {
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(".new");
+    let new = path.with_file_name(name);
+    let written = File::create(&new)
+        .and_then(|mut file| file.write_all(text.as_bytes()).and_then(|()| file.sync_all()))
+        .and_then(|()| fs::rename(&new, path));
+    Ok(written.map_err(|e| format!("cannot write {}: {e}", path.display()))?)
 }
 
 /// What the operator should know of the reduction to aggregate flows.
@@ -78,7 +169,7 @@ fn of_the_core(hops: u32, aggregates: usize, limit: usize, lost: usize) -> Strin
     text
 }
 
-fn network(args: &SolveArgs) -> Result<Network, Failure> {
+fn inputs(args: &NetworkArgs) -> Result<Inputs, Failure> {
     let mut topology = topology(&args.topology)?;
     if let Some(capacity) = args.capacity {
         topology.set_capacities(|_, link| link.capacity.or(Some(capacity.0)));
@@ -96,7 +187,8 @@ fn network(args: &SolveArgs) -> Result<Network, Failure> {
             return Err("say what is sent: --demands FILE, or --gravity RATE for a model".into());
         }
     };
-    Ok(Network { topology, providers: file.providers, demands })
+    let network = Network { topology, providers: file.providers.clone(), demands };
+    Ok(Inputs { network, file })
 }
 
 fn topology(path: &Path) -> Result<Topology, ConfigError> {
@@ -127,13 +219,93 @@ fn bench(args: &PlanBenchArgs) -> Result<(), Failure> {
     }
 }
 
+/// The ends of topologies' names, the most usual first.
+const ENDS: [&str; 3] = ["gml", "graphml", "json"];
+
+fn topologies(dir: &Path) -> Result<Vec<Topology>, Failure> {
+    let unread = |e: io::Error| format!("cannot read {}: {e}", dir.display());
+    let mut files: BTreeMap<String, (usize, PathBuf)> = BTreeMap::new();
+    for entry in fs::read_dir(dir).map_err(unread)? {
+        let path = entry.map_err(unread)?.path();
+        let end = path.extension().and_then(|e| e.to_str());
+        let Some(rank) = ENDS.iter().position(|e| Some(*e) == end) else { continue };
+        let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        if files.get(&name).is_none_or(|(other, _)| rank < *other) {
+            files.insert(name, (rank, path));
+        }
+    }
+    if files.is_empty() {
+        return Err(format!("no topologies in {}", dir.display()).into());
+    }
+    files.into_iter().map(|(name, (_, path))| Ok(topology(&path)?.named(&name))).collect()
+}
+
+fn reproduce(args: &PlanReproduceArgs) -> Result<(), Failure> {
+    let page = &args.out;
+    let name = page.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    if page.extension().is_none_or(|e| e != "md") || name.is_empty() {
+        return Err(format!("{}: the page's name must end in .md", page.display()).into());
+    }
+    let topologies = match &args.topologies {
+        Some(dir) => topologies(dir)?,
+        None => study::made_up(),
+    };
+    if let Some(small) = topologies.iter().find(|t| t.routers().len() < 3) {
+        return Err(format!("{} has fewer than three routers", small.name()).into());
+    }
+    let dir = page.with_extension("");
+    let make = |e: io::Error| format!("cannot make {}: {e}", dir.display());
+    fs::create_dir_all(&dir).map_err(make)?;
+    let setup =
+        study::Setup { topologies: &topologies, seeds: args.seeds, congestion: args.congestion };
+    let results = study::run(&setup, args.topologies.is_none(), &|what| tracing::info!("{what}"))?;
+    write_json(&dir.join("results.json"), &results)?;
+    for (picture, svg) in study::pictures(&results) {
+        write(&dir.join(format!("{picture}.svg")), &svg)?;
+    }
+    // What people found out of rows that are outside is kept, and stands below the table.
+    let notes = fs::read_to_string(dir.join("notes.md")).unwrap_or_default();
+    let text = study::page(&results, &where_and_when(), &notes, &name);
+    write(page, &text)?;
+    let claims = study::claims(&results);
+    let within = claims.iter().filter(|c| c.within()).count();
+    print(&format!(
+        "{within} of {} within their bands. The page: {}\n",
+        claims.len(),
+        page.display()
+    ))?;
+    Ok(())
+}
+
+/// The day, the machine, and how busy it is.
+fn where_and_when() -> String {
+    let first = |path: &str| {
+        let text = fs::read_to_string(path).unwrap_or_default();
+        text.split_whitespace().next().unwrap_or("?").to_owned()
+    };
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get);
+    format!(
+        "Run on {}, Linux {}, {cores} cores, load {} at the end.",
+        forebay_picture::date::day(std::time::SystemTime::now()),
+        first("/proc/sys/kernel/osrelease"),
+        first("/proc/loadavg"),
+    )
+}
+
 fn print(text: &str) -> io::Result<()> {
     io::stdout().lock().write_all(text.as_bytes())
 }
 
 fn write_json<T: serde::Serialize>(path: &Path, value: &T) -> Result<(), Failure> {
-    let text = serde_json::to_string_pretty(value)? + "\n";
+    write(path, &json(value)?)
+}
+
+fn write(path: &Path, text: &str) -> Result<(), Failure> {
     Ok(fs::write(path, text).map_err(|e| format!("cannot write {}: {e}", path.display()))?)
+}
+
+fn json<T: serde::Serialize>(value: &T) -> Result<String, Failure> {
+    Ok(serde_json::to_string_pretty(value)? + "\n")
 }
 
 #[cfg(test)]

@@ -5,11 +5,12 @@
 //!
 //! The way of a plan: [`input`] makes a [`network::Network`] of files; [`vswitch`] reduces it to as many aggregate
 //! flows as can be handled; [`paths`] finds the ways through it; [`problem`] is what may be chosen and what limits it;
-//! [`allocate`] decides, by the programs of [`lp`]; [`fairness`] judges.
+//! [`allocate`] decides, by the programs of [`lp`]; [`fairness`] judges; [`hints`] is what neighbours are told of it.
 
 pub mod allocate;
 pub mod bench;
 pub mod fairness;
+pub mod hints;
 pub mod input;
 pub mod load;
 pub mod lp;
@@ -17,6 +18,7 @@ pub mod network;
 pub mod paths;
 pub mod plan;
 pub mod problem;
+pub mod study;
 pub mod synthetic;
 mod table;
 pub mod topology;

@@ -56,7 +56,12 @@ mod tests {
             weight: 1.0,
             entries: vec![entry(0), entry(1)],
         };
-        let file = ProviderFile { providers: vec![provider], masses: vec![vec![3.0, 1.0]] };
+        let file = ProviderFile {
+            providers: vec![provider],
+            masses: vec![vec![3.0, 1.0]],
+            profiles: Vec::new(),
+            asn: None,
+        };
         let rates: Vec<_> = gravity(Rate::from_bps(1200), &file, &topology)
             .iter()
             .map(|d| (d.entry, d.egress.0, d.rate.as_bps()))

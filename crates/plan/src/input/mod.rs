@@ -19,7 +19,7 @@ pub use gml::gml;
 pub use graphml::graphml;
 pub use gravity::gravity;
 pub use node_link::node_link;
-pub use prefixes::prefixes;
+pub use prefixes::{Users, prefixes};
 pub use providers::{ProviderFile, providers};
 
 use crate::topology::Topology;

@@ -1,4 +1,4 @@
-//! Where users are: prefixes, and the routers that they are behind.
+//! Where users are: prefixes, the routers that they are behind, and what part of a router's traffic is theirs.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -10,10 +10,32 @@ use crate::input::providers::unknown_router;
 use crate::input::{MOST_DEMANDS, error};
 use crate::topology::{RouterId, Topology};
 
+/// The users of a prefix.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Users {
+    /// The router that they are behind.
+    pub router: RouterId,
+    /// Their share of what is sent to all users of that router, beside the shares of its other prefixes.
+    pub share: f64,
+}
+
+impl Users {
+    /// Those behind `router`, who get as much as those of any other of its prefixes: all that is known where nothing
+    /// was measured.
+    pub fn behind(router: RouterId) -> Self {
+        Self { router, share: 1.0 }
+    }
+}
+
 /// The first line.
 const HEADER: &str = "prefix,router";
+/// The first line where shares are known.
+const WITH_SHARES: &str = "prefix,router,share";
+/// What a share may be: wide, and narrow enough that sums and ratios stay numbers.
+const PLAUSIBLE: std::ops::RangeInclusive<f64> = 1e-6..=1e12;
 
-/// The prefixes in a CSV text with the columns `prefix` and `router`.
+/// The prefixes in a CSV text with the columns `prefix`, `router` and, if it is known, `share`: any measure of the
+/// prefix's traffic, such as its mean rate.
 ///
 /// # Errors
 /// If a line is no prefix with a router of `topology`, has bits set behind its length, stands twice, or there are more
@@ -22,17 +44,30 @@ pub fn prefixes(
     file: &Path,
     text: &str,
     topology: &Topology,
-) -> Result<BTreeMap<IpNet, RouterId>, ConfigError> {
+) -> Result<BTreeMap<IpNet, Users>, ConfigError> {
     let routers = topology.by_name();
     let mut lines = text.lines().zip(1..).filter(|(line, _)| !line.trim().is_empty());
-    if lines.next().is_none_or(|(line, _)| line.trim() != HEADER) {
-        return Err(error(file, Some(1), format!("the first line should be {HEADER}")));
-    }
+    let shares = match lines.next().map(|(line, _)| line.trim().trim_start_matches('\u{feff}')) {
+        Some(HEADER) => false,
+        Some(WITH_SHARES) => true,
+        _ => {
+            let message = format!("the first line should be {HEADER} or {WITH_SHARES}");
+            return Err(error(file, Some(1), message));
+        }
+    };
     let mut found = BTreeMap::new();
     for (line, at) in lines {
         let fail = |message: String| Err(error(file, Some(at), message));
-        let Some((prefix, router)) = line.split_once(',') else {
+        let Some((prefix, rest)) = line.split_once(',') else {
             return fail(format!("lacks a comma: the columns are {HEADER}"));
+        };
+        let (router, share) = match rest.rsplit_once(',') {
+            Some((router, share)) if shares => (router, share.trim().parse().ok()),
+            None if shares => (rest, None),
+            _ => (rest, Some(1.0)),
+        };
+        let Some(share) = share.filter(|s: &f64| PLAUSIBLE.contains(s)) else {
+            return fail("lacks a share: write a number from 0.000001 to 10^12".to_owned());
         };
         let Ok(prefix) = prefix.trim().parse::<IpNet>() else {
             return fail(format!(
@@ -55,7 +90,7 @@ pub fn prefixes(
                 "there are more than {MOST_DEMANDS} prefixes: put neighbours together"
             ));
         }
-        if found.insert(prefix, *router).is_some() {
+        if found.insert(prefix, Users { router: *router, share }).is_some() {
             return fail(format!("{prefix} stands twice: it can be behind one router only"));
         }
     }
@@ -88,6 +123,24 @@ mod tests {
         ];
         for (line, expected) in cases {
             assert_eq!(parse(line).unwrap_err(), expected);
+        }
+    }
+
+    #[test]
+    fn shares_where_they_are_known() {
+        let routers = vec![Router { name: "A, B".to_owned(), serves: true }];
+        let topology = Topology::new(String::new(), routers, Vec::new(), Vec::new());
+        let parse = |line: &str| {
+            let text = format!("{WITH_SHARES}\n{line}");
+            prefixes("p".as_ref(), &text, &topology).map_err(|e| e.to_string())
+        };
+        let found = parse("10.0.0.0/8,\"A, B\", 2.5\n").unwrap();
+        assert_eq!(found.into_values().next().unwrap().share, 2.5);
+        for line in ["10.0.0.0/8,x", "10.0.0.0/8,\"A, B\",0", "10.0.0.0/8,\"A, B\",nan"] {
+            assert_eq!(
+                parse(line).unwrap_err(),
+                "p:2: lacks a share: write a number from 0.000001 to 10^12"
+            );
         }
     }
 }

@@ -1,17 +1,21 @@
 //! Content providers: a TOML file, in the form of the boxes' own configuration.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 use std::path::Path;
 
-use forebay_config::{ConfigError, RateValue, Spanned};
+use forebay_config::{ConfigError, RateValue, Source, Spanned};
 use serde::Deserialize;
 
+use crate::hints::{Accepts, Profile};
 use crate::network::{Entry, MOST_ENTRIES, MOST_PROVIDERS, Provider};
 use crate::topology::Topology;
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
+    /// The ISP's own number, for AS paths.
+    asn: Option<Spanned<u32>>,
     provider: Vec<Spanned<ProviderTable>>,
 }
 
@@ -24,7 +28,76 @@ struct ProviderTable {
     weight: Option<Spanned<f64>>,
     /// The provider's share of all traffic, for the gravity model.
     size: Option<Spanned<f64>>,
+    accepts: Option<AcceptsTable>,
     entry: Vec<Spanned<EntryTable>>,
+}
+
+/// What a neighbour heeds; what is left out is as in [`Accepts::default`].
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct AcceptsTable {
+    api: Option<bool>,
+    med: Option<bool>,
+    communities: Option<CommunitiesTable>,
+    prepend: Option<bool>,
+    longest_v4: Option<Spanned<u8>>,
+    longest_v6: Option<Spanned<u8>>,
+    prefixes: Option<Spanned<usize>>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct CommunitiesTable {
+    prefer: Spanned<String>,
+    avoid: Spanned<String>,
+}
+
+impl AcceptsTable {
+    fn read(self, source: &Source) -> Result<Accepts, ConfigError> {
+        let usual = Accepts::default();
+        let within = |key: &str, value: Option<Spanned<u8>>, usual: u8, most: u8| match value {
+            Some(value) if *value.get_ref() > most => {
+                let message = format!("write a prefix length up to {most}");
+                Err(source.error_at(value.span(), format!("provider.accepts.{key}"), message))
+            }
+            value => Ok(value.map_or(usual, Spanned::into_inner)),
+        };
+        let community = |key: &str, text: &Spanned<String>| {
+            text.get_ref().parse().map_err(|message: String| {
+                let key = format!("provider.accepts.communities.{key}");
+                source.error_at(text.span(), key, message)
+            })
+        };
+        let communities = match &self.communities {
+            Some(both) => {
+                let (prefer, avoid) =
+                    (community("prefer", &both.prefer)?, community("avoid", &both.avoid)?);
+                if prefer == avoid {
+                    let key = "provider.accepts.communities.avoid";
+                    let message = "is the same as prefer, which would tell nothing";
+                    return Err(source.error_at(both.avoid.span(), key, message));
+                }
+                Some((prefer, avoid))
+            }
+            None => None,
+        };
+        let prefixes = match self.prefixes {
+            Some(most) if *most.get_ref() > Accepts::MOST_PREFIXES => {
+                let message = format!("write a number up to {}", Accepts::MOST_PREFIXES);
+                return Err(source.error_at(most.span(), "provider.accepts.prefixes", message));
+            }
+            most => most.map_or(usual.prefixes, Spanned::into_inner),
+        };
+        Ok(Accepts {
+            api: self.api.unwrap_or(usual.api),
+            med: self.med.unwrap_or(usual.med),
+            communities,
+            prepend: self.prepend.unwrap_or(usual.prepend),
+            longest_v4: within("longest_v4", self.longest_v4, usual.longest_v4, 32)?,
+            longest_v6: within("longest_v6", self.longest_v6, usual.longest_v6, 128)?,
+            prefixes,
+        })
+    }
 }
 
 fn yes() -> bool {
@@ -38,15 +111,23 @@ struct EntryTable {
     capacity: Option<RateValue>,
     /// The entry's share of the provider's traffic, for the gravity model.
     share: Option<Spanned<f64>>,
+    /// The provider's address in the BGP session there.
+    peer: Option<Spanned<String>>,
+    /// Where the router that has that session takes commands.
+    speaker: Option<Spanned<String>>,
 }
 
-/// The providers of a file, and what the gravity model wants to know of them.
+/// The providers of a file, what the gravity model wants to know of them, and how they can be told hints.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ProviderFile {
     /// The providers.
     pub providers: Vec<Provider>,
     /// For each provider, the mass of each of its entries: `size` times the entry's part of all `share`s.
     pub masses: Vec<Vec<f64>>,
+    /// For each provider, what it heeds, and its sessions.
+    pub profiles: Vec<Profile>,
+    /// The ISP's own AS number, if the file has it.
+    pub asn: Option<u32>,
 }
 
 /// The range of `weight`, `size` and `share`: wide, and narrow enough that sums and ratios stay numbers.
@@ -70,7 +151,16 @@ pub fn providers(
             Err(source.error_at(value.span(), key, "write a number from 0.001 to 1000000"))
         }
     };
-    let mut out = ProviderFile { providers: Vec::new(), masses: Vec::new() };
+    let asn = match parsed.asn {
+        Some(asn) if *asn.get_ref() == 0 => {
+            return Err(source.error_at(asn.span(), "asn", "write the ISP's own AS number"));
+        }
+        asn => asn.map(Spanned::into_inner),
+    };
+    let mut out =
+        ProviderFile { providers: Vec::new(), masses: Vec::new(), profiles: Vec::new(), asn };
+    // A session is with one neighbour, at one router.
+    let mut sessions = BTreeSet::new();
     let mut names = BTreeMap::new();
     if let Some(one_more) = parsed.provider.get(MOST_PROVIDERS) {
         let message = format!("there are more than {MOST_PROVIDERS}: put the small ones together");
@@ -89,6 +179,11 @@ pub fn providers(
             return Err(source.error_at(span, "provider.entry", message));
         }
         let (mut entries, mut shares, mut taken) = (Vec::new(), Vec::new(), BTreeSet::new());
+        let accepts = match table.accepts {
+            Some(accepts) => accepts.read(&source)?,
+            None => Accepts::default(),
+        };
+        let mut profile = Profile { accepts, ..Profile::default() };
         for entry in table.entry {
             let entry = entry.into_inner();
             let router = *routers.get(entry.router.get_ref().as_str()).ok_or_else(|| {
@@ -100,6 +195,39 @@ pub fn providers(
                 return Err(source.error_at(entry.router.span(), "provider.entry.router", message));
             }
             shares.push(plausible("provider.entry.share", &entry.share)?);
+            profile.peers.push(match &entry.peer {
+                None => None,
+                Some(peer) => {
+                    let fail =
+                        |message| Err(source.error_at(peer.span(), "provider.entry.peer", message));
+                    let Ok(address) = peer.get_ref().parse::<IpAddr>() else {
+                        return fail("write the neighbour's address in the BGP session");
+                    };
+                    if !sessions.insert((address, router)) {
+                        return fail("is a session of another provider at this router");
+                    }
+                    Some(address)
+                }
+            });
+            if let Some(speaker) = &entry.speaker {
+                if entry.peer.is_none() {
+                    let message = "needs the entry's `peer` too: whom it speaks to";
+                    return Err(source.error_at(speaker.span(), "provider.entry.speaker", message));
+                }
+                let parts = speaker.get_ref().rsplit_once(':');
+                let good = |(host, port): (&str, &str)| {
+                    let plain = |c: char| c.is_ascii_alphanumeric() || ".-:[]".contains(c);
+                    !host.is_empty()
+                        && !host.starts_with('-')
+                        && host.chars().all(plain)
+                        && port.parse::<u16>().is_ok_and(|p| p > 0)
+                };
+                if !parts.is_some_and(good) {
+                    let message = "write where GoBGP takes commands, as in \"192.0.2.9:50051\"";
+                    return Err(source.error_at(speaker.span(), "provider.entry.speaker", message));
+                }
+            }
+            profile.speakers.push(entry.speaker.map(Spanned::into_inner));
             entries.push(Entry { router, capacity: entry.capacity.map(|c| c.0) });
         }
         let size = plausible("provider.size", &table.size)?;
@@ -107,6 +235,7 @@ pub fn providers(
         out.masses.push(shares.iter().map(|s| size * s / all).collect());
         let weight = plausible("provider.weight", &table.weight)?;
         let name = table.name.into_inner();
+        out.profiles.push(profile);
         out.providers.push(Provider { name, participates: table.participates, weight, entries });
     }
     Ok(out)
@@ -161,6 +290,51 @@ mod tests {
         );
         assert_eq!(file.masses, [vec![2.0, 1.0], vec![1.0]]);
         assert!(!file.providers[1].participates);
+    }
+
+    #[test]
+    fn what_a_neighbour_heeds() {
+        let text = "asn = 64500\n[[provider]]\nname = \"x\"\n[provider.accepts]\nmed = true\nlongest_v4 = 22\nprefixes = 7\n\
+                    communities = { prefer = \"64500:120\", avoid = \"64500:80\" }\n\
+                    [[provider.entry]]\nrouter = \"A\"\npeer = \"192.0.2.1\"\nspeaker = \"[2001:db8::1]:50051\"\n\
+                    [[provider.entry]]\nrouter = \"B\"\n";
+        let file = parse(text).unwrap();
+        let profile = &file.profiles[0];
+        let accepts = &profile.accepts;
+        assert_eq!(
+            (file.asn, accepts.med, accepts.longest_v4, accepts.prefixes),
+            (Some(64500), true, 22, 7)
+        );
+        assert_eq!((accepts.longest_v6, accepts.api, accepts.prepend), (48, false, true));
+        assert_eq!(profile.peers, [Some("192.0.2.1".parse().unwrap()), None]);
+        assert_eq!(profile.speakers[0].as_deref(), Some("[2001:db8::1]:50051"));
+        let with = |inside: &str| format!("[[provider]]\nname = \"x\"\n{inside}");
+        let cases = [
+            (
+                with("accepts = { longest_v4 = 33 }\nentry = [{ router = \"A\" }]"),
+                "p.toml:3: provider.accepts.longest_v4: write a prefix length up to 32",
+            ),
+            (
+                with(
+                    "entry = [{ router = \"A\" }]\n[provider.accepts.communities]\nprefer = \"1:2\"\navoid = \"1\"",
+                ),
+                "p.toml:6: provider.accepts.communities.avoid: \"1\" is no community: write it as 64500:120 or 64500:1:20",
+            ),
+            (
+                with("[[provider.entry]]\nrouter = \"A\"\npeer = \"here\""),
+                "p.toml:5: provider.entry.peer: write the neighbour's address in the BGP session",
+            ),
+            (
+                with(
+                    "[[provider.entry]]\nrouter = \"A\"\npeer = \"192.0.2.1\"\nspeaker = \"--help:1\"",
+                ),
+                "p.toml:6: provider.entry.speaker: write where GoBGP takes commands, as in \"192.0.2.9:50051\"",
+            ),
+            ("asn = 0\nprovider = []".to_owned(), "p.toml:1: asn: write the ISP's own AS number"),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(parse(&text).unwrap_err(), expected, "{text}");
+        }
     }
 
     #[test]

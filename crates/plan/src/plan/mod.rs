@@ -13,7 +13,8 @@ use crate::fairness;
 use crate::lp::SolveError;
 use crate::network::{Demand, Network};
 use crate::paths::PathCache;
-use crate::problem::{Freedom, Grain, Problem, ResourceKind};
+use crate::problem::{Flow, Freedom, Grain, Problem, ResourceKind};
+use crate::topology::RouterId;
 
 /// Whose routing may change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,6 +104,22 @@ impl Routing {
         }
     }
 
+    /// The best that the ISP can do inside for `network`, whose demands stay where they come in. Those that do not
+    /// participate get at least what `present` gives them, which may be of other demands of those that do.
+    ///
+    /// # Errors
+    /// If the solver fails.
+    pub fn inside(
+        network: &Network,
+        paths: &mut PathCache,
+        config: &Config,
+        present: &Self,
+    ) -> Result<Self, SolveError> {
+        let mut problem = Problem::new(network, paths, Freedom::Intra, Grain::Summed);
+        present.set_floors(network, &mut problem);
+        Self::divided(problem, &Config { sub_flows: None, ..*config })
+    }
+
     /// Divides, and rounds to single ways where flows may not be split.
     fn divided(problem: Problem, config: &Config) -> Result<Self, SolveError> {
         let allocation = config.method.allocate(&problem)?;
@@ -167,6 +184,28 @@ impl Routing {
         Self { problem, allocation: Allocation { shares, rates } }
     }
 
+    /// What is carried of `network`'s demands if no flow sends more than this routing gives it, in bits per second: what
+    /// was given to one that has less to send is lost, and what is asked for beyond is too.
+    pub fn reserved(&self, network: &Network) -> f64 {
+        let now = Sums::of(network);
+        let given = self.problem.flows.iter().zip(&self.allocation.rates);
+        given.map(|(flow, rate)| now.of_flow(flow).min(rate * self.problem.unit)).sum()
+    }
+
+    /// This routing for `network`'s demands, which may be others: each flow keeps its ways and how it is split between
+    /// them, and what they carry is divided anew. Flows that got nothing take the present way.
+    ///
+    /// # Errors
+    /// If the solver fails.
+    pub fn kept(&self, network: &Network, method: &Method) -> Result<Self, SolveError> {
+        let now = Sums::of(network);
+        let problem = self
+            .problem
+            .split(&self.allocation.shares, |flow| now.of_flow(flow) / self.problem.unit);
+        let allocation = method.allocate(&problem)?;
+        Ok(Self { problem, allocation })
+    }
+
     /// What each provider gets, in bits per second.
     pub fn by_provider(&self) -> Vec<f64> {
         let rates = fairness::by_provider(&self.problem, &self.allocation.rates);
@@ -176,6 +215,27 @@ impl Routing {
     /// All that is carried, in bits per second.
     pub fn total(&self) -> f64 {
         self.allocation.total() * self.problem.unit
+    }
+}
+
+/// Demands by what a flow is.
+struct Sums(BTreeMap<(u32, RouterId, u32), f64>);
+
+impl Sums {
+    fn of(network: &Network) -> Self {
+        let mut sums = BTreeMap::new();
+        for demand in &network.demands {
+            *sums.entry((demand.provider, demand.egress, demand.entry)).or_default() +=
+                demand.rate.as_bps() as f64;
+        }
+        Self(sums)
+    }
+
+    /// What a flow would send, in bits per second.
+    fn of_flow(&self, flow: &Flow) -> f64 {
+        let (low, high) = flow.entry.map_or((0, u32::MAX), |e| (e, e));
+        let key = |entry| (flow.provider, flow.egress, entry);
+        self.0.range(key(low)..=key(high)).map(|(_, rate)| rate).sum()
     }
 }
 

@@ -167,6 +167,39 @@ impl Problem {
         restricted
     }
 
+    /// Each flow cut into one for each way that it takes by `shares`, a rate for each choice, with that part of what
+    /// `demand` says it would send, in units. A flow that takes none keeps its present way.
+    pub fn split(&self, shares: &[f64], demand: impl Fn(&Flow) -> f64) -> Self {
+        let mut split = Self { flows: Vec::new(), choices: Vec::new(), ..self.clone() };
+        for flow in &self.flows {
+            let all: f64 = shares[flow.choices()].iter().sum();
+            let mut now = demand(flow);
+            // What the solver left over is no way.
+            let taken = |c: &usize| shares[*c] > all * 1e-6;
+            let mut ways: Vec<(usize, f64)> =
+                flow.choices().filter(taken).map(|c| (c, shares[c] / all)).collect();
+            if ways.is_empty() {
+                let present = flow.choices().find(|c| self.choices[*c].present);
+                ways.extend(present.or(flow.choices().next()).map(|c| (c, 1.0)));
+            }
+            // As a weight it must be above zero.
+            now = now.max(1e-9);
+            for (choice, part) in ways {
+                let first = split.choices.len() as u32;
+                split.choices.push(self.choices[choice]);
+                split.flows.push(Flow {
+                    demand: now * part,
+                    weight: now * part * flow.weight / flow.demand,
+                    floor: 0.0,
+                    first,
+                    last: first + 1,
+                    ..*flow
+                });
+            }
+        }
+        split
+    }
+
     /// Takes what others have of each resource, in bits per second, from what it carries.
     pub fn occupy(&mut self, taken: impl Fn(ResourceKind) -> f64) {
         for resource in &mut self.resources {

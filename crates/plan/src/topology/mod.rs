@@ -80,6 +80,12 @@ impl Topology {
         &self.name
     }
 
+    /// The same, called `name`.
+    #[must_use]
+    pub fn named(self, name: &str) -> Self {
+        Self { name: name.to_owned(), ..self }
+    }
+
     /// All routers.
     pub fn routers(&self) -> &[Router] {
         &self.routers

@@ -6,6 +6,7 @@ use forebay_units::Rate;
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
+use crate::input::Users;
 use crate::network::{Demand, Network};
 use crate::topology::RouterId;
 use crate::vswitch::Map;
@@ -48,7 +49,7 @@ const PLAUSIBLE_GROWTH: u64 = 4;
 pub fn consolidate(
     network: &Network,
     map: &Map,
-    prefixes: &BTreeMap<IpNet, RouterId>,
+    prefixes: &BTreeMap<IpNet, Users>,
     programs: &BTreeMap<u32, Program>,
 ) -> (Network, BTreeMap<u32, String>) {
     let outputs: Vec<RouterId> = outputs(map, prefixes).into_iter().map(|o| o.0).collect();
@@ -120,7 +121,7 @@ mod tests {
     use crate::topology::{Link, Router, Topology};
     use crate::vswitch::map;
 
-    fn setting() -> (Network, Map, BTreeMap<IpNet, RouterId>) {
+    fn setting() -> (Network, Map, BTreeMap<IpNet, Users>) {
         let routers = ["a", "b"].map(|n| Router { name: n.to_owned(), serves: true }).to_vec();
         let link =
             |from, to| Link { from: RouterId(from), to: RouterId(to), capacity: None, metric: 1 };
@@ -147,7 +148,7 @@ mod tests {
             demands: vec![demand(0), demand(1)],
         };
         let map = map(&network, 10);
-        (network, map, [("10.0.0.0/8".parse().unwrap(), RouterId(1))].into())
+        (network, map, [("10.0.0.0/8".parse().unwrap(), Users::behind(RouterId(1)))].into())
     }
 
     fn wish(output: Output, input: &str, mbps: u64) -> Wish {

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use ipnet::IpNet;
 use serde::Serialize;
 
+use crate::input::Users;
 use crate::network::Network;
 use crate::topology::RouterId;
 use crate::vswitch::Map;
@@ -36,7 +37,7 @@ pub struct OutputView {
 pub fn view(
     network: &Network,
     map: &Map,
-    prefixes: &BTreeMap<IpNet, RouterId>,
+    prefixes: &BTreeMap<IpNet, Users>,
     provider: usize,
 ) -> View {
     let own = &network.providers[provider];
@@ -55,13 +56,10 @@ pub fn view(
 }
 
 /// The boundary routers in the order of the outputs' numbers, each with the prefixes behind it.
-pub(crate) fn outputs(
-    map: &Map,
-    prefixes: &BTreeMap<IpNet, RouterId>,
-) -> Vec<(RouterId, Vec<IpNet>)> {
+pub(crate) fn outputs(map: &Map, prefixes: &BTreeMap<IpNet, Users>) -> Vec<(RouterId, Vec<IpNet>)> {
     let mut groups: BTreeMap<RouterId, Vec<IpNet>> = BTreeMap::new();
-    for (prefix, router) in prefixes {
-        if let Some(boundary) = map.boundary[router.index()] {
+    for (prefix, users) in prefixes {
+        if let Some(boundary) = map.boundary[users.router.index()] {
             groups.entry(boundary).or_default().push(*prefix);
         }
     }
@@ -108,9 +106,9 @@ mod tests {
 
     #[test]
     fn nothing_is_disclosed_but_ports_and_prefixes() {
-        let prefixes: BTreeMap<IpNet, RouterId> = [
-            ("10.1.0.0/16".parse().unwrap(), RouterId(2)),
-            ("10.0.0.0/16".parse().unwrap(), RouterId(1)),
+        let prefixes: BTreeMap<IpNet, Users> = [
+            ("10.1.0.0/16".parse().unwrap(), Users::behind(RouterId(2))),
+            ("10.0.0.0/16".parse().unwrap(), Users::behind(RouterId(1))),
         ]
         .into();
         let small = network(&["in-x", "in-y", "secret"], 10);

@@ -1,0 +1,178 @@
+//! Hints that are in force, from the file that they were kept in.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use forebay_config::ConfigError;
+use ipnet::IpNet;
+
+use crate::hints::choose::Setting;
+use crate::hints::divide::Piece;
+use crate::hints::steering::{Aggregate, Steering};
+use crate::hints::{Hint, Hints, VERSION};
+use crate::topology::RouterId;
+
+/// The most hints of a file.
+const MOST: usize = 1_000_000;
+
+/// The hints in a JSON text that was written by this program.
+///
+/// # Errors
+/// If it is no such text, or of another version; by line.
+pub fn read(file: &Path, text: &str) -> Result<Hints, ConfigError> {
+    let fail = |line: usize, message: String| ConfigError {
+        file: file.to_owned(),
+        line: Some(line.max(1)),
+        key: String::new(),
+        message: message.replace(['\n', '\r'], " "),
+    };
+    #[derive(serde::Deserialize)]
+    struct Version {
+        version: u32,
+    }
+    // Another version may look in any way, so this is asked first.
+    let json = |e: serde_json::Error| {
+        let text = e.to_string();
+        let what = text.split(" at line ").next().unwrap_or_default();
+        fail(e.line(), format!("{what}: this should be what `forebay plan hints` wrote"))
+    };
+    let version = serde_json::from_str::<Version>(text).map_err(json)?.version;
+    if version != VERSION {
+        let message = format!("is of version {version}, and this program writes {VERSION}");
+        return Err(fail(1, format!("{message}: withdraw with the program that wrote it")));
+    }
+    let hints: Hints = serde_json::from_str(text).map_err(json)?;
+    let parts = |h: &Hint| h.before.iter().all(|p| (0.0..=1.0).contains(&p.part));
+    let inside = |h: &Hint| h.of.contains(&h.prefix) && h.prefix == h.prefix.trunc();
+    let all = || hints.neighbours.iter().flat_map(|n| &n.hints);
+    if let Some(bad) = all().find(|h| !parts(h) || !inside(h)) {
+        // Where the prefix stands is where the mistake is, as near as it can be said.
+        let quoted = format!("\"{}\"", bad.prefix);
+        let line = text.lines().position(|l| l.contains(&quoted)).map_or(1, |at| at + 1);
+        let message = format!(
+            "{} is no hint: a part is not from 0 to 1, or a prefix not inside `of`",
+            bad.prefix
+        );
+        return Err(fail(line, message));
+    }
+    if all().count() > MOST {
+        return Err(fail(1, format!("there are more than {MOST} hints")));
+    }
+    Ok(hints)
+}
+
+/// The same, for a network as it is now.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct InForce {
+    pieces: BTreeMap<Aggregate, Vec<Piece>>,
+    /// Where aggregates came in before there were hints.
+    was: BTreeMap<Aggregate, Vec<f64>>,
+    /// What cannot be any more, since the network has changed or the provider does not participate.
+    lost: BTreeMap<u32, Vec<Hint>>,
+    /// The same of providers that are not there any more, by name.
+    gone: BTreeMap<String, Vec<Hint>>,
+}
+
+impl InForce {
+    pub(crate) fn of(
+        setting: &Setting<'_>,
+        behind: &BTreeMap<RouterId, Vec<(IpNet, f64)>>,
+        last: &Hints,
+    ) -> Self {
+        let network = setting.network;
+        let numbers: BTreeMap<&str, u32> =
+            network.providers.iter().zip(0..).map(|(p, n)| (p.name.as_str(), n)).collect();
+        let routers = network.topology.by_name();
+        let mut out = Self::default();
+        for neighbour in &last.neighbours {
+            let Some(&number) = numbers.get(neighbour.name.as_str()) else {
+                out.gone.entry(neighbour.name.clone()).or_default().extend(neighbour.hints.clone());
+                continue;
+            };
+            let provider = &network.providers[number as usize];
+            let entry = |name: &str| {
+                let router = routers.get(name)?;
+                provider.entries.iter().position(|e| e.router == *router)
+            };
+            for hint in &neighbour.hints {
+                let piece = || {
+                    let users = setting.prefixes.get(&hint.of)?;
+                    let egress = setting.map.boundary[users.router.index()]?;
+                    let share = behind.get(&egress)?.iter().find(|(p, _)| *p == hint.of)?.1;
+                    let halved = hint.prefix.prefix_len().checked_sub(hint.of.prefix_len())?;
+                    let share = share * 0.5f64.powi(i32::from(halved));
+                    let hinted = Some(entry(&hint.entry)?);
+                    let mut was = vec![0.0; provider.entries.len()];
+                    for part in &hint.before {
+                        was[entry(&part.entry)?] += part.part;
+                    }
+                    Some((
+                        egress,
+                        Piece { prefix: hint.prefix, of: hint.of, share, entry: hinted },
+                        was,
+                    ))
+                };
+                match piece().filter(|_| provider.participates) {
+                    Some((egress, piece, was)) => {
+                        out.pieces.entry((number, egress)).or_default().push(piece);
+                        out.was.entry((number, egress)).or_insert(was);
+                    }
+                    None => out.lost.entry(number).or_default().push(hint.clone()),
+                }
+            }
+        }
+        out.pieces.values_mut().for_each(|p| p.sort_by_key(|p| p.prefix));
+        out
+    }
+
+    /// The providers that have hints which still can be.
+    pub(crate) fn providers(&self) -> Vec<u32> {
+        let mut numbers: Vec<u32> = self.pieces.keys().map(|a| a.0).collect();
+        numbers.dedup();
+        numbers
+    }
+
+    /// The aggregates of a provider that hints are about, with where they came in before.
+    pub(crate) fn before(&self, number: u32) -> impl Iterator<Item = (Aggregate, &[f64])> {
+        let own = self.was.iter().filter(move |(a, _)| a.0 == number);
+        own.map(|(a, was)| (*a, was.as_slice()))
+    }
+
+    /// Where an aggregate came in before there were hints for it.
+    pub(crate) fn was(&self, aggregate: Aggregate) -> Option<&[f64]> {
+        self.was.get(&aggregate).map(Vec::as_slice)
+    }
+
+    /// The prefixes of an aggregate that have hints, in order.
+    pub(crate) fn pieces(&self, aggregate: Aggregate) -> &[Piece] {
+        self.pieces.get(&aggregate).map_or(&[], Vec::as_slice)
+    }
+
+    /// All prefixes of a provider that have hints.
+    pub(crate) fn all(&self, number: u32) -> impl Iterator<Item = (Aggregate, Piece)> {
+        let own = self.pieces.iter().filter(move |(a, _)| a.0 == number);
+        own.flat_map(|(a, pieces)| pieces.iter().map(|p| (*a, *p)))
+    }
+
+    /// What was in force and cannot be any more.
+    pub(crate) fn lost(&self, number: u32) -> &[Hint] {
+        self.lost.get(&number).map_or(&[], Vec::as_slice)
+    }
+
+    /// What was told to providers that are not there any more, by name.
+    pub(crate) fn gone(&self) -> &BTreeMap<String, Vec<Hint>> {
+        &self.gone
+    }
+
+    /// What part of the traffic that hints are about comes in where they say, as it is `measured`.
+    pub(crate) fn followed(&self, number: u32, measured: &Steering) -> Option<f64> {
+        let (mut asked, mut came) = (0.0, 0.0);
+        for (aggregate, pieces) in self.pieces.iter().filter(|(a, _)| a.0 == number) {
+            let Some(measured) = measured.get(*aggregate) else { continue };
+            let hinted = crate::hints::divide::parts(pieces, measured.len());
+            asked += hinted.iter().sum::<f64>();
+            came += hinted.iter().zip(measured).map(|(h, m)| h.min(*m)).sum::<f64>();
+        }
+        (asked > 0.0).then(|| (came / asked).min(1.0))
+    }
+}

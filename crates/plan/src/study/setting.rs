@@ -1,0 +1,183 @@
+//! The set-up of section 3.5.1: one ISP, and content providers with networks of their own.
+
+use std::collections::BTreeSet;
+
+use forebay_units::Rate;
+
+use crate::load;
+use crate::network::{Demand, Entry, Network, Provider};
+use crate::paths::{Entering, Tree, UNREACHABLE};
+use crate::synthetic::Draw;
+use crate::topology::{LinkId, RouterId, Topology};
+
+/// Content providers.
+pub(super) const PROVIDERS: usize = 20;
+/// A provider has from one to so many interconnections.
+const ENTRIES: usize = 5;
+/// What they send in all. It scales everything alike.
+const TOTAL: Rate = Rate::from_mbps(1_000_000);
+/// The congestion parameter, for which the text has no figure: what links carry of what the most loaded one would have
+/// to. So the links that would carry more than half of the most are congested, which is a few.
+pub(super) const CONGESTION: f64 = 0.5;
+
+/// What is asked of an interconnection, of what it carries, by rank. The text takes it from figures about the
+/// interconnections of one content provider (Schlinker et al., "Engineering Egress with Edge Fabric", SIGCOMM 2017): of
+/// those that would be overloaded the median would have to carry 1.19 times what they can, and one in ten twice as much.
+/// That half of all are among them is ours.
+const ASKED: [(f64, f64); 5] = [(0.0, 0.4), (0.5, 1.0), (0.75, 1.19), (0.95, 2.0), (1.0, 2.5)];
+
+/// The value of `ASKED` at a rank from 0 to 1.
+fn asked(rank: f64) -> f64 {
+    for pair in ASKED.windows(2) {
+        let ((low, from), (high, to)) = (pair[0], pair[1]);
+        if rank <= high {
+            return from + (to - from) * (rank - low) / (high - low);
+        }
+    }
+    ASKED[ASKED.len() - 1].1
+}
+
+/// `isp` with twenty providers whose networks are drawn from `others`; the same for the same seed. The first
+/// `participating` of them participate.
+///
+/// Each provider has one to five interconnections, at routers of its own and of the ISP that are drawn. All its other
+/// routers are sources, of sizes with a heavy tail, and each hands over at the interconnection that is nearest to it:
+/// early exit. What goes from there to a router of the ISP is in proportion to both their sizes (gravity); routers where
+/// the provider is connected have no users for it, as in the text. Interconnections carry what they are asked for over
+/// what [`ASKED`] says, and all links of the ISP the same: the congestion parameter times what the most loaded one would
+/// have to carry by shortest paths.
+pub(super) fn network(
+    isp: &Topology,
+    others: &[Topology],
+    participating: usize,
+    congestion: f64,
+    seed: u64,
+) -> Network {
+    let draw = &mut Draw::new(seed);
+    let mut topology = isp.clone();
+    let serving: Vec<RouterId> =
+        topology.ids().filter(|r| topology.routers()[r.index()].serves).collect();
+    let users: Vec<f64> = serving.iter().map(|_| draw.size()).collect();
+    let (mut providers, mut raw): (Vec<Provider>, Vec<(u32, u32, RouterId, f64)>) =
+        Default::default();
+    for number in 0..PROVIDERS {
+        let own = &others[draw.below(others.len())];
+        let most = ENTRIES.min(serving.len() - 1).min(own.routers().len() - 1);
+        let entries = 1 + draw.below(most);
+        let ingress = distinct(entries, serving.len(), draw);
+        let ingress: Vec<RouterId> = ingress.into_iter().map(|at| serving[at]).collect();
+        let exits = distinct(entries, own.routers().len(), draw);
+        let masses = masses(own, &exits, draw);
+        for (mass, entry) in masses.iter().zip(0..) {
+            for (egress, users) in serving.iter().zip(&users).filter(|e| !ingress.contains(e.0)) {
+                raw.push((number as u32, entry, *egress, mass * users));
+            }
+        }
+        let entry = |router| Entry { router, capacity: None };
+        providers.push(Provider {
+            name: format!("cp{}", number + 1),
+            participates: number < participating,
+            weight: 1.0,
+            entries: ingress.into_iter().map(entry).collect(),
+        });
+    }
+    let all: f64 = raw.iter().map(|r| r.3).sum();
+    let demand = |(provider, entry, egress, part): (u32, u32, RouterId, f64)| Demand {
+        provider,
+        entry,
+        egress,
+        rate: TOTAL.scaled(part / all),
+    };
+    let demands: Vec<Demand> = raw.into_iter().map(demand).collect();
+    for (provider, number) in providers.iter_mut().zip(0..) {
+        for (entry, at) in provider.entries.iter_mut().zip(0..) {
+            let own = demands.iter().filter(|d| (d.provider, d.entry) == (number, at));
+            let sent: u64 = own.map(|d| d.rate.as_bps()).sum();
+            entry.capacity = Some(Rate::from_bps_f64(sent as f64 / asked(draw.unit())));
+        }
+    }
+    let most = load::shortest(&topology, &providers, &demands).into_iter().fold(0.0, f64::max);
+    let capacity = Rate::from_bps_f64(most * congestion);
+    topology.set_capacities(|_: LinkId, _| Some(capacity));
+    Network { topology, providers, demands }
+}
+
+/// So many different numbers below `n`, in the order in which they were drawn.
+fn distinct(count: usize, n: usize, draw: &mut Draw) -> Vec<usize> {
+    let mut found = Vec::with_capacity(count);
+    while found.len() < count {
+        let at = draw.below(n);
+        if !found.contains(&at) {
+            found.push(at);
+        }
+    }
+    found
+}
+
+/// What the sources of a provider's network hand over at each of its `exits`, by early exit.
+fn masses(own: &Topology, exits: &[usize], draw: &mut Draw) -> Vec<f64> {
+    let entering = Entering::of(own);
+    let trees: Vec<Tree> =
+        exits.iter().map(|e| Tree::to(own, &entering, RouterId(*e as u32))).collect();
+    let taken: BTreeSet<usize> = exits.iter().copied().collect();
+    let mut masses = vec![0.0; exits.len()];
+    // A provider's size is of its own, so that a large network is not a large provider.
+    let size = draw.size();
+    for router in 0..own.routers().len() {
+        let mass = draw.size();
+        if taken.contains(&router) {
+            continue;
+        }
+        let nearest = (0..exits.len()).min_by_key(|e| trees[*e].distance[router]);
+        let reached = nearest.filter(|e| trees[*e].distance[router] != UNREACHABLE);
+        if let Some(exit) = reached {
+            masses[exit] += mass;
+        }
+    }
+    let all: f64 = masses.iter().sum();
+    if all > 0.0 { masses.iter().map(|m| size * m / all).collect() } else { masses }
+}
+
+/// The mean number of links of a router, both directions of a link counted as one.
+pub(super) fn degree(topology: &Topology) -> f64 {
+    topology.links().len() as f64 / topology.routers().len() as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::synthetic::plane;
+
+    #[test]
+    fn what_is_asked_of_interconnections_is_what_was_published() {
+        assert_eq!([0.0, 0.5, 0.75, 1.0].map(asked), [0.4, 1.0, 1.19, 2.5]);
+        // One in ten of the overloaded, which are half of all, at twice what they carry.
+        assert!((asked(0.95) - 2.0).abs() < 1e-12);
+    }
+
+    #[test]
+    fn the_set_up_is_that_of_the_text() {
+        let isp = plane(12, 1.3, &mut Draw::new(1));
+        let others = [plane(9, 1.4, &mut Draw::new(2)), plane(15, 1.2, &mut Draw::new(3))];
+        let network = network(&isp, &others, 7, CONGESTION, 5);
+        assert_eq!(network.providers.len(), 20);
+        assert_eq!(network.providers.iter().filter(|p| p.participates).count(), 7);
+        for provider in &network.providers {
+            assert!((1..=5).contains(&provider.entries.len()));
+        }
+        for demand in &network.demands {
+            let entries = &network.providers[demand.provider as usize].entries;
+            assert!(entries.iter().all(|e| e.router != demand.egress));
+        }
+        let sent: u64 = network.demands.iter().map(|d| d.rate.as_bps()).sum();
+        assert!((sent as f64 / TOTAL.as_bps() as f64 - 1.0).abs() < 1e-6);
+        let again = super::network(&isp, &others, 7, CONGESTION, 5);
+        assert_eq!(network, again);
+        // The most loaded link would have to carry twice what it can.
+        let load = load::shortest(&network.topology, &network.providers, &network.demands);
+        let over = load.iter().zip(network.topology.links());
+        let most =
+            over.map(|(l, link)| l / link.capacity.unwrap().as_bps() as f64).fold(0.0, f64::max);
+        assert!((most - 2.0).abs() < 1e-6);
+    }
+}
