@@ -291,6 +291,10 @@ pub(crate) enum PlanCommand {
     Solve(SolveArgs),
     /// Say which neighbour should hand over the traffic to which prefixes where; changes nothing but the file of hints.
     Hints(HintsArgs),
+    /// Have the speakers of BGP announce what hints ask for; shows what it would do unless told to do it.
+    Announce(AnnounceArgs),
+    /// Have the speakers take back all that was announced.
+    Withdraw(WithdrawArgs),
     /// Try Unison's evaluation again, and write its page.
     Reproduce(PlanReproduceArgs),
     /// Say how fast plans are made on this machine.
@@ -409,12 +413,50 @@ pub(crate) enum PlanScope {
     Intra,
 }
 
+/// How GoBGP is spoken to, and what was said.
+#[derive(Debug, Args)]
+pub(crate) struct SpeakArgs {
+    /// What was announced, so that it can be taken back whatever happens.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) journal: PathBuf,
+    /// GoBGP's command.
+    #[arg(long, value_name = "PROGRAM", default_value = "gobgp")]
+    pub(crate) gobgp: PathBuf,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct AnnounceArgs {
+    /// The hints, as `forebay plan hints --write` keeps them.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) hints: PathBuf,
+    /// The network that they are for.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) topology: PathBuf,
+    /// The content providers, with their sessions and speakers.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) providers: PathBuf,
+    #[command(flatten)]
+    pub(crate) speak: SpeakArgs,
+    /// Do it. Without this nothing is announced.
+    #[arg(long)]
+    pub(crate) apply: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct WithdrawArgs {
+    #[command(flatten)]
+    pub(crate) speak: SpeakArgs,
+}
+
 #[derive(Debug, Args)]
 pub(crate) struct PlanReproduceArgs {
     /// Topologies: all .gml, .graphml and .json files in it; of two files of one name the first in that order. Made-up
     /// ones if left out.
     #[arg(long, value_name = "DIR")]
     pub(crate) topologies: Option<PathBuf>,
+    /// Leave out topologies with more routers.
+    #[arg(long, value_name = "N")]
+    pub(crate) routers: Option<usize>,
     /// Seeds 1 to N.
     #[arg(long, value_name = "N", default_value = "5", value_parser = clap::value_parser!(u64).range(1..=1000))]
     pub(crate) seeds: u64,

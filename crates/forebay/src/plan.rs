@@ -1,5 +1,7 @@
 //! Commands of traffic engineering: files in, a plan out.
 
+mod speak;
+
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::fs::{self, File};
@@ -31,6 +33,8 @@ pub(crate) fn run(args: &PlanArgs) -> ExitCode {
     let result = match &args.command {
         PlanCommand::Solve(args) => solve(args),
         PlanCommand::Hints(args) => hints(args),
+        PlanCommand::Announce(args) => speak::announce(args),
+        PlanCommand::Withdraw(args) => speak::withdraw(args),
         PlanCommand::Reproduce(args) => reproduce(args),
         PlanCommand::Bench(args) => bench(args),
     };
@@ -246,10 +250,14 @@ fn reproduce(args: &PlanReproduceArgs) -> Result<(), Failure> {
     if page.extension().is_none_or(|e| e != "md") || name.is_empty() {
         return Err(format!("{}: the page's name must end in .md", page.display()).into());
     }
-    let topologies = match &args.topologies {
+    let mut topologies = match &args.topologies {
         Some(dir) => topologies(dir)?,
         None => study::made_up(),
     };
+    topologies.retain(|t| args.routers.is_none_or(|most| t.routers().len() <= most));
+    if topologies.is_empty() {
+        return Err("no topology is as small as --routers says".into());
+    }
     if let Some(small) = topologies.iter().find(|t| t.routers().len() < 3) {
         return Err(format!("{} has fewer than three routers", small.name()).into());
     }

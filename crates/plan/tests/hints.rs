@@ -90,7 +90,7 @@ fn profile(change: impl Fn(&mut Accepts)) -> Profile {
     let mut accepts = Accepts::default();
     change(&mut accepts);
     let peers = ["192.0.2.1", "192.0.2.2"].map(|a| Some(a.parse().unwrap())).to_vec();
-    Profile { accepts, peers, speakers: vec![None, None] }
+    Profile { accepts, peers, ..Profile::default() }
 }
 
 fn case(mbps: u64, change: impl Fn(&mut Accepts)) -> Case {
@@ -287,7 +287,7 @@ proptest! {
         let profiles = network.providers.iter().enumerate().map(|(n, provider)| Profile {
             accepts: Accepts { med: n % 2 == 0, prefixes: budget, ..Accepts::default() },
             peers: provider.entries.iter().zip(1..).map(|(_, e)| Some(format!("192.0.{n}.{e}").parse().unwrap())).collect(),
-            speakers: vec![None; provider.entries.len()],
+            ..Profile::default()
         });
         let profiles = profiles.collect();
         let mut case = Case::new(network, &prefixes, profiles);

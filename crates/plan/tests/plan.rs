@@ -7,7 +7,7 @@ use forebay_plan::allocate::{Method, Wba, single_ways};
 use forebay_plan::lp::exact;
 use forebay_plan::network::{Demand, Entry, Network, Provider};
 use forebay_plan::paths::PathCache;
-use forebay_plan::plan::{Config, Report, Scope, plan};
+use forebay_plan::plan::{Config, Report, Routing, Scope, plan};
 use forebay_plan::problem::{Freedom, Grain, Problem};
 use forebay_plan::synthetic::{Draw, SetUp, plane};
 use forebay_plan::topology::{Link, Router, RouterId, Topology};
@@ -67,6 +67,26 @@ proptest! {
         for provider in partial.providers.iter().filter(|p| !p.participates) {
             prop_assert!((provider.after - provider.before).abs() <= 1e-6 * provider.before + 1.0);
         }
+    }
+
+    /// A routing that is kept for the demands that it was made for carries what it carried, and for half of them all.
+    #[test]
+    fn a_routing_that_is_kept_carries_what_it_carried(seed in any::<u64>(), participating in 0usize..7) {
+        let network = network(seed, 9, participating);
+        let mut paths = PathCache::new(K);
+        let method = Method::Most;
+        let config = Config { method, scope: Scope::All, sub_flows: None, paths: K };
+        let present = Routing::present(&network, &mut paths, &method).unwrap();
+        let routing = Routing::proposed(&network, &mut paths, &config, &present).unwrap();
+        let near = |a: f64, b: f64| (a - b).abs() <= 1e-4 * b;
+        prop_assert!(near(routing.reserved(&network), routing.total()));
+        let kept = routing.kept(&network, &method).unwrap().total();
+        prop_assert!(kept >= routing.total() * (1.0 - 1e-4), "{kept} {}", routing.total());
+        let mut less = network.clone();
+        less.demands.iter_mut().for_each(|d| d.rate = d.rate.scaled(0.01));
+        let asked: f64 = less.demands.iter().map(|d| d.rate.as_bps() as f64).sum();
+        prop_assert!(near(routing.kept(&less, &method).unwrap().total(), asked));
+        prop_assert!(routing.reserved(&less) <= asked * (1.0 + 1e-9));
     }
 
     #[test]

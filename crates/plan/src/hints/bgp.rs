@@ -31,6 +31,9 @@ pub struct Announcement {
     pub speaker: Option<String>,
     /// The prefix.
     pub prefix: IpNet,
+    /// Where traffic should be sent; `None` is to the speaker itself.
+    #[serde(default)]
+    pub next_hop: Option<IpAddr>,
     /// The MED, if one is set.
     pub med: Option<u32>,
     /// How often the ISP's own number is put before the path.
@@ -85,16 +88,29 @@ fn of_hint(
             continue;
         }
         let is = |wanted| method == wanted;
-        out.extend(prefixes.iter().map(|prefix| Announcement {
-            neighbour: neighbour.name.clone(),
-            peer,
-            entry: router.clone(),
-            speaker: profile.speakers.get(at).cloned().flatten(),
-            prefix: *prefix,
-            med: is(Method::Med).then_some(if here { MED.0 } else { MED.1 }),
-            prepends: if is(Method::Prepend) && !here { PREPENDS } else { 0 },
-            asn: if is(Method::Prepend) { asn } else { None },
-            community: profile.accepts.communities.filter(|_| is(Method::Community)).map(community),
+        out.extend(prefixes.iter().map(|prefix| {
+            Announcement {
+                neighbour: neighbour.name.clone(),
+                peer,
+                entry: router.clone(),
+                speaker: profile.speakers.get(at).cloned().flatten(),
+                prefix: *prefix,
+                // One of the other family would need an extension of the session (RFC 8950).
+                next_hop: profile
+                    .next_hops
+                    .get(at)
+                    .copied()
+                    .flatten()
+                    .filter(|hop| hop.is_ipv4() == matches!(prefix, IpNet::V4(_))),
+                med: is(Method::Med).then_some(if here { MED.0 } else { MED.1 }),
+                prepends: if is(Method::Prepend) && !here { PREPENDS } else { 0 },
+                asn: if is(Method::Prepend) { asn } else { None },
+                community: profile
+                    .accepts
+                    .communities
+                    .filter(|_| is(Method::Community))
+                    .map(community),
+            }
         }));
     }
     out
@@ -105,7 +121,8 @@ pub fn exabgp(announcements: &[Announcement], withdraw: bool) -> String {
     let mut text = String::new();
     for a in announcements {
         let verb = if withdraw { "withdraw" } else { "announce" };
-        let mut line = format!("neighbor {} {verb} route {} next-hop self", a.peer, a.prefix);
+        let hop = a.next_hop.map_or("self".to_owned(), |hop| hop.to_string());
+        let mut line = format!("neighbor {} {verb} route {} next-hop {hop}", a.peer, a.prefix);
         // Writing to a string cannot fail.
         if let Some(med) = a.med {
             let _ = write!(line, " med {med}");

@@ -11,6 +11,7 @@ mod choose;
 mod divide;
 mod last;
 mod profile;
+pub mod speak;
 mod steering;
 mod text;
 

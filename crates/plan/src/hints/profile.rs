@@ -124,6 +124,8 @@ pub struct Profile {
     pub peers: Vec<Option<IpAddr>>,
     /// Where the speaker of each entry takes commands, for `announce`.
     pub speakers: Vec<Option<String>>,
+    /// Where traffic should be sent at each entry, if not to the speaker itself.
+    pub next_hops: Vec<Option<IpAddr>>,
 }
 
 impl Profile {

@@ -113,6 +113,8 @@ struct EntryTable {
     share: Option<Spanned<f64>>,
     /// The provider's address in the BGP session there.
     peer: Option<Spanned<String>>,
+    /// Where traffic should be sent, if not to the speaker.
+    next_hop: Option<Spanned<String>>,
     /// Where the router that has that session takes commands.
     speaker: Option<Spanned<String>>,
 }
@@ -160,7 +162,7 @@ pub fn providers(
     let mut out =
         ProviderFile { providers: Vec::new(), masses: Vec::new(), profiles: Vec::new(), asn };
     // A session is with one neighbour, at one router.
-    let mut sessions = BTreeSet::new();
+    let (mut sessions, mut speakers) = (BTreeSet::new(), BTreeSet::new());
     let mut names = BTreeMap::new();
     if let Some(one_more) = parsed.provider.get(MOST_PROVIDERS) {
         let message = format!("there are more than {MOST_PROVIDERS}: put the small ones together");
@@ -209,6 +211,13 @@ pub fn providers(
                     Some(address)
                 }
             });
+            profile.next_hops.push(match &entry.next_hop {
+                None => None,
+                Some(hop) => Some(hop.get_ref().parse::<IpAddr>().map_err(|_| {
+                    let message = "write the address that traffic should be sent to";
+                    source.error_at(hop.span(), "provider.entry.next_hop", message)
+                })?),
+            });
             if let Some(speaker) = &entry.speaker {
                 if entry.peer.is_none() {
                     let message = "needs the entry's `peer` too: whom it speaks to";
@@ -222,6 +231,12 @@ pub fn providers(
                         && host.chars().all(plain)
                         && port.parse::<u16>().is_ok_and(|p| p > 0)
                 };
+                // Who hears one session's hints must not hear another's.
+                if !speakers.insert(speaker.get_ref().clone()) {
+                    let message =
+                        "speaks in another session already: give each session one of its own";
+                    return Err(source.error_at(speaker.span(), "provider.entry.speaker", message));
+                }
                 if !parts.is_some_and(good) {
                     let message = "write where GoBGP takes commands, as in \"192.0.2.9:50051\"";
                     return Err(source.error_at(speaker.span(), "provider.entry.speaker", message));
@@ -296,7 +311,7 @@ mod tests {
     fn what_a_neighbour_heeds() {
         let text = "asn = 64500\n[[provider]]\nname = \"x\"\n[provider.accepts]\nmed = true\nlongest_v4 = 22\nprefixes = 7\n\
                     communities = { prefer = \"64500:120\", avoid = \"64500:80\" }\n\
-                    [[provider.entry]]\nrouter = \"A\"\npeer = \"192.0.2.1\"\nspeaker = \"[2001:db8::1]:50051\"\n\
+                    [[provider.entry]]\nrouter = \"A\"\npeer = \"192.0.2.1\"\nspeaker = \"[2001:db8::1]:50051\"\nnext_hop = \"192.0.2.7\"\n\
                     [[provider.entry]]\nrouter = \"B\"\n";
         let file = parse(text).unwrap();
         let profile = &file.profiles[0];
@@ -308,6 +323,7 @@ mod tests {
         assert_eq!((accepts.longest_v6, accepts.api, accepts.prepend), (48, false, true));
         assert_eq!(profile.peers, [Some("192.0.2.1".parse().unwrap()), None]);
         assert_eq!(profile.speakers[0].as_deref(), Some("[2001:db8::1]:50051"));
+        assert_eq!(profile.next_hops, [Some("192.0.2.7".parse().unwrap()), None]);
         let with = |inside: &str| format!("[[provider]]\nname = \"x\"\n{inside}");
         let cases = [
             (
@@ -329,6 +345,16 @@ mod tests {
                     "[[provider.entry]]\nrouter = \"A\"\npeer = \"192.0.2.1\"\nspeaker = \"--help:1\"",
                 ),
                 "p.toml:6: provider.entry.speaker: write where GoBGP takes commands, as in \"192.0.2.9:50051\"",
+            ),
+            (
+                with(
+                    "entry = [{ router = \"A\", peer = \"192.0.2.1\", speaker = \"h:1\" },\n{ router = \"B\", peer = \"192.0.2.2\", speaker = \"h:1\" }]",
+                ),
+                "p.toml:4: provider.entry.speaker: speaks in another session already: give each session one of its own",
+            ),
+            (
+                with("entry = [{ router = \"A\", next_hop = \"A\" }]"),
+                "p.toml:3: provider.entry.next_hop: write the address that traffic should be sent to",
             ),
             ("asn = 0\nprovider = []".to_owned(), "p.toml:1: asn: write the ISP's own AS number"),
         ];

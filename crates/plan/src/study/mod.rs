@@ -44,6 +44,8 @@ pub struct Setup<'a> {
     pub seeds: u64,
     /// The congestion parameter: what links carry of what the most loaded one would have to.
     pub congestion: f64,
+    /// Topologies with more routers were left out, if there was such a limit.
+    pub routers: Option<usize>,
 }
 
 impl Setup<'_> {
@@ -60,6 +62,8 @@ pub struct Results {
     pub congestion: f64,
     /// Whether the topologies were made up.
     pub synthetic: bool,
+    /// Topologies with more routers were left out, if there was such a limit.
+    pub routers: Option<usize>,
     /// Figures 3.7 and 3.8, by topology.
     pub gains: Vec<Gain>,
     /// The same gains' medians with other congestion parameters: parameter, gain of the topology that gains most, and the
@@ -124,11 +128,12 @@ pub fn run(
     }
     let one = small.iter().map(|t| participation::one(setup, t, progress));
     let one = one.collect::<Result<Vec<_>, _>>()?;
-    let Setup { seeds, congestion, .. } = *setup;
+    let Setup { seeds, congestion, routers, .. } = *setup;
     Ok(Results {
         seeds,
         congestion,
         synthetic,
+        routers,
         gains,
         congestions,
         fair,

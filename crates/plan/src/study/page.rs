@@ -56,7 +56,10 @@ fn write(
     } else {
         "Topologies are files of the [Internet Topology Zoo](https://topology-zoo.org) (S. Knight et al., IEEE JSAC 29(9), 2011; CC BY 4.0)."
     };
-    let options = if results.synthetic { "" } else { " --topologies DIR" };
+    let mut options = if results.synthetic { "" } else { " --topologies DIR" }.to_owned();
+    if let Some(most) = results.routers {
+        options += &format!(" --routers {most}");
+    }
     let parameter = match results.congestion == Setup::CONGESTION {
         true => String::new(),
         false => format!(" --congestion {}", results.congestion),
