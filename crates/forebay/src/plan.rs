@@ -264,8 +264,12 @@ fn reproduce(args: &PlanReproduceArgs) -> Result<(), Failure> {
     let dir = page.with_extension("");
     let make = |e: io::Error| format!("cannot make {}: {e}", dir.display());
     fs::create_dir_all(&dir).map_err(make)?;
-    let setup =
-        study::Setup { topologies: &topologies, seeds: args.seeds, congestion: args.congestion };
+    let setup = study::Setup {
+        topologies: &topologies,
+        seeds: args.seeds,
+        congestion: args.congestion,
+        routers: args.routers,
+    };
     let results = study::run(&setup, args.topologies.is_none(), &|what| tracing::info!("{what}"))?;
     write_json(&dir.join("results.json"), &results)?;
     for (picture, svg) in study::pictures(&results) {

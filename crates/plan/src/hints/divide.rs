@@ -62,12 +62,13 @@ pub(crate) fn divide(
         let stays = piece.entry.filter(|e| room[*e] >= piece.share / 2.0);
         let most = || (0..room.len()).rev().max_by(|a, b| room[*a].total_cmp(&room[*b]));
         let Some(entry) = stays.or_else(most) else { continue };
-        if piece.share - room[entry] > COARSE && may_halve(&piece.prefix) {
-            if let Ok(halves) = piece.prefix.subnets(piece.prefix.prefix_len() + 1) {
-                let half = |prefix| Open(Piece { prefix, share: piece.share / 2.0, ..piece });
-                open.extend(halves.map(half));
-                continue;
-            }
+        if piece.share - room[entry] > COARSE
+            && may_halve(&piece.prefix)
+            && let Ok(halves) = piece.prefix.subnets(piece.prefix.prefix_len() + 1)
+        {
+            let half = |prefix| Open(Piece { prefix, share: piece.share / 2.0, ..piece });
+            open.extend(halves.map(half));
+            continue;
         }
         room[entry] -= piece.share;
         done.push(Piece { entry: Some(entry), ..piece });

@@ -150,6 +150,8 @@ impl Line {
 
 #[cfg(test)]
 mod tests {
+    use std::slice::from_ref;
+
     use super::*;
 
     fn announcement(prefix: &str, med: Option<u32>) -> Announcement {
@@ -178,14 +180,14 @@ mod tests {
         let (a, b) = (announcement("10.0.0.0/8", Some(0)), announcement("11.0.0.0/8", Some(0)));
         let changed = announcement("10.0.0.0/8", Some(100));
         let done = |a: &Announcement| Line::Done(Step::Announce(a.clone()));
-        assert_eq!(steps(&journal([done(&a)]), &[a.clone()]), []);
+        assert_eq!(steps(&journal([done(&a)]), from_ref(&a)), []);
         assert_eq!(
-            steps(&journal([done(&a), done(&b)]), &[changed.clone()]),
+            steps(&journal([done(&a), done(&b)]), from_ref(&changed)),
             [Step::Announce(changed), Step::Withdraw(b.clone())]
         );
         // Begun and perhaps not done: done again, or taken back.
         let begun = journal([Line::Begun(a.clone())]);
-        assert_eq!(steps(&begun, &[a.clone()]), [Step::Announce(a.clone())]);
+        assert_eq!(steps(&begun, from_ref(&a)), [Step::Announce(a.clone())]);
         assert_eq!(steps(&begun, &[]), [Step::Withdraw(a.clone())]);
         let silent = Announcement { speaker: None, ..a };
         assert_eq!(steps(&Journal::default(), &[silent]), []);

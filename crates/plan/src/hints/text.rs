@@ -64,12 +64,10 @@ impl fmt::Display for Hints {
                     neighbour.name,
                     rate(neighbour.gain)
                 )?;
-                match neighbour.followed {
-                    Some(followed) => {
-                        writeln!(f, "; it follows {} of those in force.", percent(followed))?
-                    }
-                    None => writeln!(f, ".")?,
+                if let Some(followed) = neighbour.followed {
+                    write!(f, "; it follows {} of those in force", percent(followed))?;
                 }
+                writeln!(f, ".")?;
             }
             for note in &neighbour.notes {
                 writeln!(f, "{}: {note}.", neighbour.name)?;

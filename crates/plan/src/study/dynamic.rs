@@ -141,7 +141,7 @@ mod tests {
     #[test]
     fn demands_go_up_and_down_around_their_means() {
         let isp = plane(8, 1.4, &mut Draw::new(1));
-        let network = setting::network(&isp, &[isp.clone()], 20, 0.5, 1);
+        let network = setting::network(&isp, std::slice::from_ref(&isp), 20, 0.5, 1);
         let series = series(&network, 400, 1);
         let total =
             |demands: &[Demand]| demands.iter().map(|d| d.rate.as_bps() as f64).sum::<f64>();

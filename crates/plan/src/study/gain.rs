@@ -73,9 +73,9 @@ pub(super) fn run(
         let asked: f64 = network.demands.iter().map(|d| d.rate.as_bps() as f64).sum();
         out.carried.push(present.total() / asked);
         let each = [&present, &unison, &intra].map(Routing::by_provider);
-        for provider in 0..network.providers.len() {
-            let [before, unison, intra] = [0, 1, 2].map(|r: usize| each[r][provider]);
-            out.providers.push((more(before, unison), more(before, intra)));
+        let [before, unison, intra] = &each;
+        for ((before, unison), intra) in before.iter().zip(unison).zip(intra) {
+            out.providers.push((more(*before, *unison), more(*before, *intra)));
         }
         if isp.routers().len() <= WHOLE {
             let whole = config(Scope::All, Some(1));

@@ -58,8 +58,8 @@ pub(super) fn network(
     let serving: Vec<RouterId> =
         topology.ids().filter(|r| topology.routers()[r.index()].serves).collect();
     let users: Vec<f64> = serving.iter().map(|_| draw.size()).collect();
-    let (mut providers, mut raw): (Vec<Provider>, Vec<(u32, u32, RouterId, f64)>) =
-        Default::default();
+    let mut providers: Vec<Provider> = Vec::new();
+    let mut raw: Vec<(u32, u32, RouterId, f64)> = Vec::new();
     for number in 0..PROVIDERS {
         let own = &others[draw.below(others.len())];
         let most = ENTRIES.min(serving.len() - 1).min(own.routers().len() - 1);
