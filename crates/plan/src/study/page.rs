@@ -19,7 +19,9 @@ pub fn page(results: &Results, run: &str, notes: &str, pictures: &str) -> String
 }
 
 fn percent(share: f64) -> String {
-    format!("{} %", figure(share * 100.0))
+    // What rounds to nothing has no sign.
+    let value = share * 100.0;
+    format!("{} %", figure(if value.abs() < 0.005 { 0.0 } else { value }))
 }
 
 fn band(claim: &Claim) -> String {
