@@ -8,9 +8,9 @@ use std::process::{Command, Output};
 
 use common::Dir;
 
-const TOPOLOGY: &str = r#"{"directed": true, "name": "two", "nodes": [{"id": "in1"}, {"id": "in2"}, {"id": "out"}],
-"links": [{"source": "in1", "target": "out", "capacity": "100 Mbit/s"},
-{"source": "in2", "target": "out", "capacity": "100 Mbit/s"}]}"#;
+const TOPOLOGY: &str = r#"{"directed": true, "name": "two", "nodes": [{"id": 1, "label": "in1"}, {"id": 2, "label": "in2"}, {"id": 3, "label": "out"}],
+"links": [{"source": 1, "target": 3, "capacity": "100 Mbit/s"},
+{"source": 2, "target": 3, "capacity": "100 Mbit/s"}]}"#;
 const PROVIDERS: &str = r#"asn = 64500
 [[provider]]
 name = "video"
