@@ -4,6 +4,8 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::os::fd::AsRawFd;
 
+use super::sockets;
+
 /// The codepoints that matter here (RFC 3168 section 5, RFC 9331).
 const ECT1: libc::c_int = 1;
 const CE: u8 = 3;
@@ -23,26 +25,9 @@ pub(super) fn set_up(socket: &UdpSocket) -> io::Result<()> {
             (libc::IPPROTO_IPV6, libc::IPV6_RECVTCLASS, 1),
         ],
     };
-    options.into_iter().try_for_each(|(level, name, value)| set(socket, level, name, value))
-}
-
-fn set(
-    socket: &UdpSocket,
-    level: libc::c_int,
-    name: libc::c_int,
-    value: libc::c_int,
-) -> io::Result<()> {
-    // SAFETY: `value` is an int, valid for reading during the call, and its size is given.
-    let result = unsafe {
-        libc::setsockopt(
-            socket.as_raw_fd(),
-            level,
-            name,
-            (&raw const value).cast(),
-            size_of_val(&value) as libc::socklen_t,
-        )
-    };
-    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    options
+        .into_iter()
+        .try_for_each(|(level, name, value)| sockets::set_int(socket, level, name, value))
 }
 
 /// A datagram that came.
@@ -77,7 +62,7 @@ pub(super) fn receive(socket: &UdpSocket, buf: &mut [u8]) -> io::Result<Option<C
     let len = unsafe { libc::recvmsg(socket.as_raw_fd(), &raw mut message, libc::MSG_DONTWAIT) };
     if len < 0 {
         let e = io::Error::last_os_error();
-        return if super::sockets::is_passing(&e) { Ok(None) } else { Err(e) };
+        return if sockets::is_passing(&e) { Ok(None) } else { Err(e) };
     }
     let Some(from) = socket_address(&address) else { return Ok(None) };
     let marked = field(&message) == Some(CE);
@@ -146,7 +131,7 @@ mod tests {
             let mut buf = [0; 64];
             assert_eq!(receive(&to, &mut buf).unwrap(), None, "nothing is there yet");
             for (ecn, marked) in [(ECT1, false), (0, false), (libc::c_int::from(CE), true)] {
-                set(&from, level, name, ecn).unwrap();
+                sockets::set_int(&from, level, name, ecn).unwrap();
                 from.send_to(b"hello", to.local_addr().unwrap()).unwrap();
                 let came = receive(&to, &mut buf).unwrap().unwrap();
                 let expected = Came { len: 5, from: from.local_addr().unwrap(), marked };

@@ -13,6 +13,7 @@
 mod agent;
 mod datagrams;
 mod ecn;
+mod flows;
 mod meter;
 mod pair;
 mod requests;

@@ -3,20 +3,17 @@
 
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
-use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::thread;
 
 use forebay_dataplane::clock;
 use forebay_sim::udp::{BULK_PAYLOAD, REPORT_PAYLOAD, Sink, Window};
 use forebay_units::Nanos;
 
-use super::agent::{self, WindowCue};
-use super::meter::Meter;
+use super::agent::WindowCue;
 use super::pair::{pack, unpack};
 use super::requests::FILLER;
 use super::spec::Spec;
-use super::{sockets, wait};
+use super::{flows, sockets, wait};
 
 const DATAGRAM: usize = BULK_PAYLOAD as usize;
 const REPORT: usize = REPORT_PAYLOAD as usize;
@@ -25,22 +22,7 @@ const REPORT: usize = REPORT_PAYLOAD as usize;
 pub(super) fn source(sinks: &[SocketAddr], cue: WindowCue<'_>) -> io::Result<Nanos> {
     let sockets: Vec<_> =
         sinks.iter().map(|sink| unfragmented(*sink)).collect::<io::Result<_>>()?;
-    let window = cue()?;
-    thread::scope(|scope| {
-        let flows: Vec<_> = sockets
-            .iter()
-            .zip(sinks)
-            .zip(0..)
-            .map(|((socket, sink), flow)| {
-                scope.spawn(move || {
-                    wait::sleep_until(window.begin_of(flow));
-                    send(socket, *sink, window.stop)
-                })
-            })
-            .collect();
-        flows.into_iter().try_for_each(sockets::join)
-    })?;
-    Ok(Nanos::ZERO)
+    flows::send(&sockets, sinks, cue()?, send)
 }
 
 /// A socket for datagrams to `sink` that forbids fragmentation.
@@ -50,23 +32,12 @@ pub(super) fn unfragmented(sink: SocketAddr) -> io::Result<UdpSocket> {
         SocketAddr::V4(_) => (libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_DO),
         SocketAddr::V6(_) => (libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, libc::IPV6_PMTUDISC_DO),
     };
-    // SAFETY: `value` is an int, valid for reading during the call, and its size is given.
-    let result = unsafe {
-        libc::setsockopt(
-            socket.as_raw_fd(),
-            level,
-            name,
-            (&raw const value).cast(),
-            size_of_val(&value) as libc::socklen_t,
-        )
-    };
-    if result != 0 {
-        return Err(io::Error::last_os_error());
-    }
+    sockets::set_int(&socket, level, name, value)?;
     Ok(socket.into())
 }
 
-fn send(socket: &UdpSocket, sink: SocketAddr, stop: Nanos) -> io::Result<()> {
+/// It sends when reports come, so there is no time that it could be late for.
+fn send(socket: &UdpSocket, sink: SocketAddr, stop: Nanos) -> io::Result<Nanos> {
     let mut window = Window::new(clock::now());
     let mut datagram = FILLER[..DATAGRAM].to_vec();
     let mut buf = [0; REPORT];
@@ -83,7 +54,7 @@ fn send(socket: &UdpSocket, sink: SocketAddr, stop: Nanos) -> io::Result<()> {
         let Some(left) = wait::left_until(window.deadline().min(stop)) else {
             let now = clock::now();
             if now >= stop {
-                return Ok(());
+                return Ok(Nanos::ZERO);
             }
             window.silence(now);
             continue;
@@ -112,20 +83,8 @@ pub(super) fn sink(
         .iter()
         .map(|address| sockets::udp(*address).map(UdpSocket::from))
         .collect::<io::Result<_>>()?;
-    let window = cue()?;
-    let meter = Meter::new(sockets.len());
-    let progress = thread::scope(|scope| {
-        let flows: Vec<_> = sockets
-            .iter()
-            .zip(meter.counts())
-            .map(|(socket, count)| scope.spawn(move || receive(socket, count, reports, window.end)))
-            .collect();
-        let progress = meter.record(&spec.traffic, window);
-        flows.into_iter().try_for_each(sockets::join)?;
-        io::Result::Ok(progress)
-    })?;
-    agent::write(&spec.output, &progress)?;
-    Ok(Nanos::ZERO)
+    let receive = |socket: &_, count: &_, end| receive(socket, count, reports, end);
+    flows::receive(spec, &sockets, cue()?, receive)
 }
 
 fn receive(socket: &UdpSocket, count: &AtomicU64, reports: bool, end: Nanos) -> io::Result<()> {

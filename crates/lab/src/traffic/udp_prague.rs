@@ -5,7 +5,6 @@ use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::thread;
 
 use forebay_dataplane::clock;
 use forebay_dataplane::wait::Waiter;
@@ -13,12 +12,11 @@ use forebay_sim::udp::BULK_PAYLOAD;
 use forebay_sim::udp::prague::{Receiver, Report, Sender};
 use forebay_units::Nanos;
 
-use super::agent::{self, WindowCue};
-use super::meter::Meter;
+use super::agent::WindowCue;
 use super::requests::FILLER;
 use super::spec::Spec;
 use super::udp_bulk::{decode, encode, unfragmented};
-use super::{ecn, sockets, wait};
+use super::{ecn, flows, sockets};
 
 const DATAGRAM: usize = BULK_PAYLOAD as usize;
 
@@ -30,25 +28,7 @@ pub(super) fn source(sinks: &[SocketAddr], cue: WindowCue<'_>) -> io::Result<Nan
         Ok(socket)
     };
     let sockets: Vec<_> = sinks.iter().map(set_up).collect::<io::Result<_>>()?;
-    let window = cue()?;
-    thread::scope(|scope| {
-        let flows: Vec<_> = sockets
-            .iter()
-            .zip(sinks)
-            .zip(0..)
-            .map(|((socket, sink), flow)| {
-                scope.spawn(move || {
-                    wait::sleep_until(window.begin_of(flow));
-                    send(socket, *sink, window.stop)
-                })
-            })
-            .collect();
-        let mut late = Nanos::ZERO;
-        for flow in flows {
-            late = late.max(sockets::join(flow)?);
-        }
-        Ok(late)
-    })
+    flows::send(&sockets, sinks, cue()?, send)
 }
 
 fn send(socket: &UdpSocket, sink: SocketAddr, stop: Nanos) -> io::Result<Nanos> {
@@ -94,20 +74,7 @@ pub(super) fn sink(spec: &Spec, listen: &[SocketAddr], cue: WindowCue<'_>) -> io
         Ok(socket)
     };
     let sockets: Vec<_> = listen.iter().map(set_up).collect::<io::Result<_>>()?;
-    let window = cue()?;
-    let meter = Meter::new(sockets.len());
-    let progress = thread::scope(|scope| {
-        let flows: Vec<_> = sockets
-            .iter()
-            .zip(meter.counts())
-            .map(|(socket, count)| scope.spawn(move || receive(socket, count, window.end)))
-            .collect();
-        let progress = meter.record(&spec.traffic, window);
-        flows.into_iter().try_for_each(sockets::join)?;
-        io::Result::Ok(progress)
-    })?;
-    agent::write(&spec.output, &progress)?;
-    Ok(Nanos::ZERO)
+    flows::receive(spec, &sockets, cue()?, receive)
 }
 
 fn receive(socket: &UdpSocket, count: &AtomicU64, end: Nanos) -> io::Result<()> {
