@@ -113,7 +113,7 @@ impl Network {
             bytes: Bytes(u64::from(self.arrivals) * 1514),
             packets: self.arrivals,
         };
-        if let Some(datagram) = self.receivebox.feedback(arrival) {
+        if let Some(datagram) = self.receivebox.feedback(arrival, Nanos(u64::from(how) << 20)) {
             self.sent.insert(self.arrivals, arrival);
             self.to_sendbox.push(datagram.to_vec());
         }

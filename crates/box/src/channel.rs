@@ -4,10 +4,18 @@ use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::{AsRawFd, RawFd};
 
+use forebay_dataplane::clock;
+use forebay_units::Nanos;
+
 use crate::Error;
 
 /// Larger than any message, so that one that is too long is seen to be so.
 const MAX_DATAGRAM: usize = 256;
+/// One that is said to have waited longer than this did not: somebody set the clock.
+const LONGEST_WAIT: Nanos = Nanos::from_secs(1);
+
+/// The request of that name (`linux/sockios.h`), which `libc` does not have.
+const SIOCGSTAMPNS: libc::Ioctl = 0x8907;
 
 pub(crate) struct Channel(UdpSocket);
 
@@ -17,6 +25,8 @@ pub(crate) struct Datagram {
     len: usize,
     /// Who says it sent it.
     pub(crate) from: SocketAddr,
+    /// When the kernel took it in. That this process got to it only later is no delay of the path.
+    pub(crate) came: Nanos,
 }
 
 impl Datagram {
@@ -30,6 +40,8 @@ impl Channel {
         let open = || -> io::Result<UdpSocket> {
             let socket = UdpSocket::bind(address)?;
             socket.set_nonblocking(true)?;
+            // From the first question on the kernel notes when datagrams come.
+            let _ = stamp(&socket);
             Ok(socket)
         };
         let socket = open().map_err(|source| Error::Listen { address, source })?;
@@ -47,7 +59,7 @@ impl Channel {
         // datagram, so a few are passed over.
         for _ in 0..16 {
             match self.0.recv_from(&mut buffer) {
-                Ok((len, from)) => return Some(Datagram { buffer, len, from }),
+                Ok((len, from)) => return Some(Datagram { buffer, len, from, came: self.came() }),
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => return None,
                 Err(_) => {}
             }
@@ -55,10 +67,54 @@ impl Channel {
         None
     }
 
+    /// When the datagram came that was just received.
+    fn came(&self) -> Nanos {
+        let waited = stamp(&self.0).and_then(|at| clock::wall().checked_sub(at));
+        let waited = waited.filter(|time| *time < LONGEST_WAIT).unwrap_or_default();
+        clock::now().saturating_sub(waited)
+    }
+
     /// Sends a datagram, or does not: the protocol lives with loss.
     pub(crate) fn send(&self, message: &[u8], to: SocketAddr) {
         if let Err(e) = self.0.send_to(message, to) {
             tracing::debug!("sending to {to}: {e}");
+        }
+    }
+}
+
+/// When the datagram came that was received last, by the wall clock; `None` before there was one.
+fn stamp(socket: &UdpSocket) -> Option<Nanos> {
+    let mut at = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `at` is what this request writes, and lives longer than the call.
+    let answer = unsafe { libc::ioctl(socket.as_raw_fd(), SIOCGSTAMPNS, &raw mut at) };
+    (answer == 0).then(|| clock::nanos(at))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_datagram_came_when_it_came() {
+        for host in ["127.0.0.1:0", "[::1]:0"] {
+            let Ok(channel) = Channel::bind(host.parse().unwrap()) else { continue };
+            let to = channel.0.local_addr().unwrap();
+            let mut last = clock::now();
+            for _ in 0..3 {
+                channel.send(b"one", to);
+                channel.send(b"two", to);
+                let sent = clock::now();
+                // They are read later than they came, and one after the other.
+                while clock::now() < sent + Nanos::from_millis(2) {}
+                for text in [b"one", b"two"] {
+                    let datagram = channel.receive().unwrap();
+                    assert_eq!(datagram.bytes(), text);
+                    // Two clocks are read, one after the other.
+                    let slack = Nanos::from_micros(500);
+                    assert!(last <= datagram.came + slack && datagram.came <= sent + slack);
+                    last = datagram.came;
+                }
+            }
         }
     }
 }

@@ -30,6 +30,9 @@ fn receivebox(n: u64) -> ReceiveboxChannel {
     ReceiveboxChannel::new(BUNDLE, &key(), session(n))
 }
 
+/// How long the receivebox took to answer.
+const HELD: Nanos = Nanos::from_micros(0x4142);
+
 fn arrival(n: u32) -> Arrival {
     Arrival {
         fingerprint: 0x0102_0304,
@@ -59,22 +62,22 @@ fn agree(s: &mut SendboxChannel, r: &mut ReceiveboxChannel) -> Vec<Vec<u8>> {
 }
 
 // Computed with Python's hmac and struct from the table in the documentation.
-const LAYOUT_UPDATE: &str = "1206002a000000000000000150000000000000010000000000000000017e29c50ae26717\
-    3522143d60981fa6";
-const LAYOUT_CHALLENGE: &str = "1318002a00000000000000017000000000000002222c3b763334a7d7e37410ecb6a10432\
+const LAYOUT_UPDATE: &str = "2206002a00000000000000015000000000000001000000000000000015f82e9f472624b8\
+    0e006451534e45e1";
+const LAYOUT_CHALLENGE: &str = "2318002a000000000000000170000000000000020fe6c464ca9bd3e3a0025201ce46c504\
     ";
-const LAYOUT_BINDING: &str = "1206002a000000000000000250000000000000017000000000000002785a967934773311\
-    628bb8756d66ce1f";
-const LAYOUT_ACK: &str = "1306002a00000000000000027000000000000002de5a3013eb70e3445712c5a62584ef3a\
+const LAYOUT_BINDING: &str = "2206002a00000000000000025000000000000001700000000000000218b11d876e5ab34b\
+    fbe3ebdbc77fb153";
+const LAYOUT_ACK: &str = "2306002a00000000000000027000000000000002d1446227ee793b7f947fb64f31c11251\
     ";
-const LAYOUT_FEEDBACK: &str = "1106002a0102030400000000000000011112131415161718212223242526272831323334\
-    b59fe4e3dbed4065fc5a4e59589ac9cd";
+const LAYOUT_FEEDBACK: &str = "2106002a0102030441420000000000011112131415161718212223242526272831323334\
+    aafbce9715e1e0b2a29424b360f4a6b3";
 
 #[test]
 fn layouts() {
     let hex = |bytes: &[u8]| bytes.iter().map(|b| format!("{b:02x}")).collect::<String>();
     let (_, mut r, wire) = agreed(0x5000_0000_0000_0001, 0x7000_0000_0000_0002);
-    let feedback = r.feedback(arrival(0x3132_3334)).unwrap();
+    let feedback = r.feedback(arrival(0x3132_3334), HELD).unwrap();
     assert_eq!(hex(&wire[0]), LAYOUT_UPDATE);
     assert_eq!(hex(&wire[1]), LAYOUT_CHALLENGE);
     assert_eq!(hex(&wire[2]), LAYOUT_BINDING);
@@ -92,9 +95,10 @@ fn feedback_is_under_a_thousandth_of_the_bundle() {
 fn feedback_arrives_as_sent() {
     let (mut s, mut r, _) = agreed(1, 2);
     for n in 1..=3 {
-        let datagram = r.feedback(arrival(n)).unwrap();
+        let datagram = r.feedback(arrival(n), HELD).unwrap();
         assert_eq!(bundle_of(&datagram), Ok(BUNDLE));
-        let expected = Feedback { sequence: n.into(), epoch: epoch(64), arrival: arrival(n) };
+        let expected =
+            Feedback { sequence: n.into(), epoch: epoch(64), arrival: arrival(n), held: HELD };
         assert_eq!(s.receive(&datagram), Ok(Received::Feedback(expected)));
         assert_eq!(s.receive(&datagram), Err(ReceiveError::Replay(Replay::Seen)));
     }
@@ -102,9 +106,12 @@ fn feedback_arrives_as_sent() {
 
 #[test]
 fn no_feedback_before_a_sendbox_is_known() {
-    assert_eq!(receivebox(2).feedback(arrival(1)), None);
+    assert_eq!(receivebox(2).feedback(arrival(1), HELD), None);
     let (_, mut r, _) = agreed(1, 2);
-    assert_eq!(sendbox(3).receive(&r.feedback(arrival(1)).unwrap()), Err(ReceiveError::NoSession));
+    assert_eq!(
+        sendbox(3).receive(&r.feedback(arrival(1), HELD).unwrap()),
+        Err(ReceiveError::NoSession)
+    );
 }
 
 #[test]
@@ -116,7 +123,7 @@ fn a_lost_update_or_acknowledgement_is_made_good() {
     r.receive(&unacknowledged).unwrap();
     assert_eq!(r.epoch(), Some(epoch(128)));
     // The next feedback tells as well as the acknowledgement would have.
-    s.receive(&r.feedback(arrival(1)).unwrap()).unwrap();
+    s.receive(&r.feedback(arrival(1), HELD).unwrap()).unwrap();
     assert_eq!(s.epoch_in_use(), Some(epoch(128)));
 }
 
@@ -132,9 +139,9 @@ fn an_update_overtaken_by_a_later_one_is_not_applied() {
 #[test]
 fn late_feedback_does_not_bring_back_an_old_epoch_size() {
     let (mut s, mut r, _) = agreed(1, 2);
-    let late = r.feedback(arrival(1)).unwrap();
+    let late = r.feedback(arrival(1), HELD).unwrap();
     r.receive(&s.update(epoch(16))).unwrap();
-    s.receive(&r.feedback(arrival(2)).unwrap()).unwrap();
+    s.receive(&r.feedback(arrival(2), HELD).unwrap()).unwrap();
     assert!(matches!(s.receive(&late), Ok(Received::Feedback(f)) if f.sequence == 1));
     assert_eq!(s.epoch_in_use(), Some(epoch(16)));
 }
@@ -142,7 +149,7 @@ fn late_feedback_does_not_bring_back_an_old_epoch_size() {
 #[test]
 fn a_restarted_receivebox_is_accepted_and_its_former_feedback_is_not() {
     let (mut s, mut r, _) = agreed(1, 2);
-    let old: Vec<_> = (1..=5).map(|n| r.feedback(arrival(n)).unwrap()).collect();
+    let old: Vec<_> = (1..=5).map(|n| r.feedback(arrival(n), HELD).unwrap()).collect();
     s.receive(&old[0]).unwrap();
     // Its new session may well be the smaller number.
     for new_session in [1, 1 << 40] {
@@ -154,7 +161,7 @@ fn a_restarted_receivebox_is_accepted_and_its_former_feedback_is_not() {
         }
         let update = s.update(epoch(64));
         s.receive(&r.receive(&update).unwrap()).unwrap();
-        let fresh = r.feedback(arrival(1)).unwrap();
+        let fresh = r.feedback(arrival(1), HELD).unwrap();
         assert!(matches!(s.receive(&fresh), Ok(Received::Feedback(f)) if f.sequence == 1));
     }
 }
@@ -162,14 +169,14 @@ fn a_restarted_receivebox_is_accepted_and_its_former_feedback_is_not() {
 #[test]
 fn a_restarted_sendbox_is_accepted_and_told_nothing_old() {
     let (mut s, mut r, wire) = agreed(9, 2);
-    let old = r.feedback(arrival(1)).unwrap();
+    let old = r.feedback(arrival(1), HELD).unwrap();
     s.receive(&old).unwrap();
     let mut s = sendbox(5);
     agree(&mut s, &mut r);
     assert_eq!(s.receive(&old), Err(ReceiveError::Tag));
     assert_eq!(s.receive(&wire[1]), Err(ReceiveError::Tag));
     assert_eq!(s.receive(&wire[3]), Err(ReceiveError::Tag));
-    assert!(s.receive(&r.feedback(arrival(2)).unwrap()).is_ok());
+    assert!(s.receive(&r.feedback(arrival(2), HELD).unwrap()).is_ok());
 }
 
 /// Everything that was ever said is said again, to ends old and new.
@@ -179,7 +186,7 @@ fn nothing_recorded_changes_anything() {
     r.receive(&s.update(epoch(32))).unwrap();
     let mut s2 = sendbox(2);
     wire.extend(agree(&mut s2, &mut r));
-    wire.extend((1..4).map(|n| r.feedback(arrival(n)).unwrap().to_vec()));
+    wire.extend((1..4).map(|n| r.feedback(arrival(n), HELD).unwrap().to_vec()));
     let last = s2.update(epoch(16));
     s2.receive(&r.receive(&last).unwrap()).unwrap();
     wire.push(last.to_vec());
@@ -191,14 +198,14 @@ fn nothing_recorded_changes_anything() {
         }
     }
     assert_eq!(r.epoch(), Some(epoch(16)));
-    assert!(s2.receive(&r.feedback(arrival(9)).unwrap()).is_ok());
+    assert!(s2.receive(&r.feedback(arrival(9), HELD).unwrap()).is_ok());
 
     // New ones take none of it up.
     let (mut new_s, mut new_r) = (sendbox(3), receivebox(500));
     for datagram in &wire {
         assert!(new_s.receive(datagram).is_err());
         let _ = new_r.receive(datagram);
-        assert_eq!((new_r.epoch(), new_r.feedback(arrival(1))), (None, None));
+        assert_eq!((new_r.epoch(), new_r.feedback(arrival(1), HELD)), (None, None));
     }
 }
 
@@ -207,7 +214,7 @@ fn nothing_recorded_changes_anything() {
 #[test]
 fn a_delayed_acknowledgement_does_not_bring_back_a_session() {
     let (mut s, mut r, _) = agreed(1, 100);
-    let feedback = r.feedback(arrival(1)).unwrap();
+    let feedback = r.feedback(arrival(1), HELD).unwrap();
     s.receive(&feedback).unwrap();
     let delayed_update = s.update(epoch(64));
     let delayed_ack = r.receive(&s.update(epoch(64))).unwrap();
@@ -220,10 +227,10 @@ fn a_delayed_acknowledgement_does_not_bring_back_a_session() {
 #[test]
 fn malformed_and_misdirected_datagrams() {
     let (mut s, mut r, wire) = agreed(1, 2);
-    let feedback = r.feedback(arrival(1)).unwrap();
+    let feedback = r.feedback(arrival(1), HELD).unwrap();
     let length = |actual, expected| Err(ReceiveError::Length { actual, expected });
     assert_eq!(s.receive(&[]), length(0, 0));
-    assert_eq!(s.receive(&[0x11, 6, 0]), length(3, 0));
+    assert_eq!(s.receive(&[0x21, 6, 0]), length(3, 0));
     assert_eq!(s.receive(&feedback[..51]), length(51, 52));
     assert_eq!(s.receive(&[&feedback[..], &[0]].concat()), length(53, 52));
     let with = |at: usize, value: u8| {
@@ -231,8 +238,8 @@ fn malformed_and_misdirected_datagrams() {
         datagram[at] = value;
         datagram
     };
-    assert_eq!(s.receive(&with(0, 0x21)), Err(ReceiveError::Version(2)));
-    assert_eq!(s.receive(&with(0, 0x14)), Err(ReceiveError::Type(4)));
+    assert_eq!(s.receive(&with(0, 0x11)), Err(ReceiveError::Version(1)));
+    assert_eq!(s.receive(&with(0, 0x24)), Err(ReceiveError::Type(4)));
     assert_eq!(s.receive(&with(3, 43)), Err(ReceiveError::Bundle(BundleId(43))));
     // Each to the end that it came from.
     assert_eq!(s.receive(&wire[2]), Err(ReceiveError::Type(2)));
@@ -255,7 +262,7 @@ proptest! {
         let messages = [
             update.to_vec(),
             r.clone().receive(&update).unwrap().to_vec(),
-            r.feedback(arrival(1)).unwrap().to_vec(),
+            r.feedback(arrival(1), HELD).unwrap().to_vec(),
         ];
         let original = &messages[message];
         let mut changed = original.clone();
@@ -283,7 +290,7 @@ proptest! {
                 0 => to_r.push(s.update(epoch(1 << (restarts % 8))).to_vec()),
                 1 => {
                     arrivals += 1;
-                    to_s.extend(r.feedback(arrival(arrivals)).map(|d| d.to_vec()));
+                    to_s.extend(r.feedback(arrival(arrivals), HELD).map(|d| d.to_vec()));
                 }
                 2 | 3 => to_s.extend(r.receive(&to_r[pick.index(to_r.len())]).map(|d| d.to_vec())),
                 4 if !to_s.is_empty() => {
@@ -309,7 +316,7 @@ proptest! {
         }
         prop_assert_eq!(s.epoch_in_use(), Some(epoch(2)));
         prop_assert_eq!(r.epoch(), Some(epoch(2)));
-        prop_assert!(s.receive(&r.feedback(arrival(u32::MAX)).unwrap()).is_ok());
+        prop_assert!(s.receive(&r.feedback(arrival(u32::MAX), HELD).unwrap()).is_ok());
     }
 
     /// The window against the set of all numbers ever accepted.

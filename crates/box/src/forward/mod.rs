@@ -102,7 +102,7 @@ pub(crate) trait Director {
     }
 
     /// Something came there.
-    fn on_readable(&mut self, _now: Nanos) {}
+    fn on_readable(&mut self) {}
 }
 
 /// The wire and its queues.
@@ -180,7 +180,7 @@ impl Forwarder {
                 self.take_in(now, direction, director, &mut batch)?;
             }
             if has_socket && waiter.is_ready(DIRECTOR) {
-                director.on_readable(now);
+                director.on_readable();
             }
             if now >= due_tick {
                 director.on_tick(now, &mut self.ways)?;

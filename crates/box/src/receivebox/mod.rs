@@ -107,7 +107,8 @@ impl Peers {
             bytes: sample.counts.bytes,
             packets: sample.counts.packets as u32,
         };
-        if let Some(message) = peer.feedback.feedback(arrival) {
+        let held = clock::now().saturating_sub(sample.time);
+        if let Some(message) = peer.feedback.feedback(arrival, held) {
             channel.send(&message, peer.address);
         }
     }

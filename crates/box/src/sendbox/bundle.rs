@@ -85,11 +85,11 @@ impl Bundle {
         self.control.on_total(sent, packets);
     }
 
-    /// A datagram for this bundle.
-    pub(super) fn on_message(&mut self, now: Nanos, datagram: &[u8], channel: &Channel) {
+    /// A datagram for this bundle, which came at `came`.
+    pub(super) fn on_message(&mut self, came: Nanos, datagram: &[u8], channel: &Channel) {
         match self.feedback.receive(datagram) {
             Ok(Received::Feedback(f)) => {
-                self.in_touch = now;
+                self.in_touch = came;
                 let feedback = control::Feedback {
                     fingerprint: f.arrival.fingerprint,
                     epoch: f.epoch.packets(),
@@ -98,10 +98,11 @@ impl Bundle {
                     received_at: f.arrival.time,
                     sequence: f.sequence,
                 };
-                self.control.on_feedback(now, &feedback);
+                // Had it been answered at once, it would have come so much earlier.
+                self.control.on_feedback(came.saturating_sub(f.held), &feedback);
             }
-            Ok(Received::EpochSize(epoch)) => self.control.on_epoch_ack(now, epoch.packets()),
-            Ok(Received::NewSession) => self.send_epoch(now, self.control.epoch(), channel),
+            Ok(Received::EpochSize(epoch)) => self.control.on_epoch_ack(came, epoch.packets()),
+            Ok(Received::NewSession) => self.send_epoch(came, self.control.epoch(), channel),
             Err(e) => {
                 self.refused += 1;
                 tracing::debug!("bundle {}: message refused: {e}", self.name);

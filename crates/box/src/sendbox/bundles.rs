@@ -48,12 +48,14 @@ impl Bundles {
         &mut self.list[index]
     }
 
-    pub(super) fn take_feedback(&mut self, now: Nanos) {
+    pub(super) fn take_feedback(&mut self) {
         let Some(channel) = &self.channel else { return };
         while let Some(datagram) = channel.receive() {
             let index = bundle_of(datagram.bytes()).ok().and_then(|id| self.by_id.get(&id));
             match index {
-                Some(&index) => self.list[index].on_message(now, datagram.bytes(), channel),
+                Some(&index) => {
+                    self.list[index].on_message(datagram.came, datagram.bytes(), channel)
+                }
                 None => tracing::debug!("a message from {} is for no bundle here", datagram.from),
             }
         }

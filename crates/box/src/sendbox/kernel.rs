@@ -151,7 +151,7 @@ impl Sendbox {
             let now = clock::now();
             self.hear_news(now)?;
             self.take_samples()?;
-            self.bundles.take_feedback(now);
+            self.bundles.take_feedback();
             if now >= due_tick {
                 self.tick(now)?;
                 due_tick = ticks::next(due_tick, TICK, now);

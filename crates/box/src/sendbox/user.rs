@@ -116,7 +116,7 @@ impl Director for Sendbox {
         self.bundles.descriptor()
     }
 
-    fn on_readable(&mut self, now: Nanos) {
-        self.bundles.take_feedback(now);
+    fn on_readable(&mut self) {
+        self.bundles.take_feedback();
     }
 }

@@ -142,13 +142,15 @@ impl Link {
         let mut waiter = Waiter::new(descriptors);
         let mut batch = Vec::with_capacity(BATCH);
         while !waiter.is_ready(0) {
-            let now = clock::now();
+            // The time is read after the frames. Read before, it would be too early for those that came in
+            // between, and the path shorter for them by as long as this process had to wait.
             for from in (0..self.ports.len()).filter(|port| *port != RIGHT) {
                 self.ports[from].receive(&mut self.pool, &mut batch, BATCH);
-                self.enter(now, from, &mut batch)?;
+                self.enter(clock::now(), from, &mut batch)?;
             }
-            self.serve(now)?;
             self.ports[RIGHT].receive(&mut self.pool, &mut batch, BATCH);
+            let now = clock::now();
+            self.serve(now)?;
             let due = now + self.delay;
             self.leftward.extend(batch.drain(..).map(|frame| InFlight { due, frame }));
             self.deliver(now);

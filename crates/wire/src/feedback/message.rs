@@ -9,7 +9,7 @@ use super::{ReceiveError, Session};
 use crate::EpochSize;
 use crate::bytes::{at, be16};
 
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 const HEADER_LEN: usize = 4;
 
 /// The bytes of a feedback message.
@@ -106,6 +106,14 @@ fn open<const N: usize>(
     mac.verify(direction, sessions, &message[..end], tag)
 }
 
+/// The longest that a feedback message can say it was held.
+pub const MAX_HELD: Nanos = Nanos(u16::MAX as u64 * MICROSECOND);
+const MICROSECOND: u64 = 1_000;
+
+const SEQUENCE_BITS: u32 = 48;
+/// The last feedback of a session.
+pub(super) const MAX_SEQUENCE: u64 = (1 << SEQUENCE_BITS) - 1;
+
 /// What a receivebox observes when a boundary packet arrives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrival {
@@ -128,6 +136,9 @@ pub struct Feedback {
     pub epoch: EpochSize,
     /// The boundary packet's arrival.
     pub arrival: Arrival,
+    /// How long the answer was held at the receivebox after that: part of the time it takes, but not of
+    /// the path's. In whole microseconds, and [`MAX_HELD`] at most.
+    pub held: Nanos,
 }
 
 impl Feedback {
@@ -142,7 +153,9 @@ impl Feedback {
         let mut out = [0; FEEDBACK_LEN];
         out[0..4].copy_from_slice(&header(Kind::Feedback, self.epoch, bundle));
         out[4..8].copy_from_slice(&self.arrival.fingerprint.to_be_bytes());
-        out[8..16].copy_from_slice(&self.sequence.to_be_bytes());
+        let held = self.held.min(MAX_HELD).0 / MICROSECOND;
+        let (sequence, held) = (self.sequence.min(MAX_SEQUENCE), held << SEQUENCE_BITS);
+        out[8..16].copy_from_slice(&(held | sequence).to_be_bytes());
         out[16..24].copy_from_slice(&self.arrival.time.0.to_be_bytes());
         out[24..32].copy_from_slice(&self.arrival.bytes.0.to_be_bytes());
         out[32..36].copy_from_slice(&self.arrival.packets.to_be_bytes());
@@ -158,7 +171,8 @@ impl Feedback {
         open(message, Self::BODY, mac, Direction::ToSendbox, sessions)?;
         let be32 = |offset| at(message, offset).copied().map_or(0, u32::from_be_bytes);
         Ok(Self {
-            sequence: be64(message, 8),
+            sequence: be64(message, 8) & MAX_SEQUENCE,
+            held: Nanos(be64(message, 8) >> SEQUENCE_BITS) * MICROSECOND,
             epoch: epoch_size(message)?,
             arrival: Arrival {
                 fingerprint: be32(4),

@@ -1,7 +1,11 @@
 use core::num::NonZeroU64;
 
+use forebay_units::Nanos;
+
 use super::mac::{Mac, Sessions};
-use super::message::{EPOCH_ACK_LEN, EpochAck, EpochUpdate, FEEDBACK_LEN, Kind, kind_of};
+use super::message::{
+    EPOCH_ACK_LEN, EpochAck, EpochUpdate, FEEDBACK_LEN, Kind, MAX_SEQUENCE, kind_of,
+};
 use super::{Arrival, BundleId, Feedback, Key, ReceiveError, Replay, Session};
 use crate::EpochSize;
 
@@ -99,11 +103,15 @@ impl ReceiveboxChannel {
         Ok(receivebox)
     }
 
-    /// The feedback for a boundary packet; `None` before a sendbox has bound this session.
-    pub fn feedback(&mut self, arrival: Arrival) -> Option<[u8; FEEDBACK_LEN]> {
+    /// The feedback for a boundary packet, sent `held` after it came; `None` before a sendbox has bound
+    /// this session, and after the last that a session can number.
+    pub fn feedback(&mut self, arrival: Arrival, held: Nanos) -> Option<[u8; FEEDBACK_LEN]> {
         let bound = self.bound.as_mut()?;
+        if bound.sent == MAX_SEQUENCE {
+            return None;
+        }
         bound.sent += 1;
-        let feedback = Feedback { sequence: bound.sent, epoch: bound.epoch, arrival };
+        let feedback = Feedback { sequence: bound.sent, epoch: bound.epoch, arrival, held };
         Some(feedback.seal(self.bundle, &self.mac, bound.sessions()))
     }
 }
