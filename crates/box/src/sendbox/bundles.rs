@@ -54,7 +54,7 @@ impl Bundles {
             let index = bundle_of(datagram.bytes()).ok().and_then(|id| self.by_id.get(&id));
             match index {
                 Some(&index) => {
-                    self.list[index].on_message(datagram.came, datagram.bytes(), channel)
+                    self.list[index].on_message(datagram.came, datagram.bytes(), channel);
                 }
                 None => tracing::debug!("a message from {} is for no bundle here", datagram.from),
             }

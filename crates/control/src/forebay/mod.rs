@@ -19,6 +19,7 @@
 //! | a round trip of dead time | a *round*: the standing RTT and the time between samples | the budget for feedback spaces samples by more than a round trip on short, slow paths |
 //! | its oscillation empties the queue within five round trips, which shows the minimum RTT (section 2.2) | a dip of a round or two when the minimum has not been seen for four seconds, or is new | the law above does not oscillate |
 //! | | the delay target is longer by the noise of the delays themselves | a shaper's bursts would empty a queue of a few packets at high rates |
+//! | | delay that stays when less is sent than the bottleneck served is none of a queue | milliseconds of jitter would be answered by ever lower rates: both laws rest where the packets to keep take as long as the jitter |
 //! | | a rate counts only while the bundle sent all that it might, and waited | bursts of traffic that does not fill the path wait for a moment as well |
 //! | | a window that the traffic does not fill neither grows nor shrinks | such a window is not validated, but what it was last found to be still stands (RFC 7661 section 4.3) |
 //! | slow start ends when the target is exceeded | it ends when a queue has stood for a round; trains of packets give a first rate | bursts of small windows queue for a moment far below the path's rate |
@@ -26,6 +27,7 @@
 //! What was tried on the way here, and what each step was worth, is in decision record 0014.
 
 mod drain;
+mod floor;
 mod seen;
 #[cfg(test)]
 mod tests;
@@ -37,6 +39,7 @@ use crate::config::ForebayConfig;
 use crate::controller::{Measurement, RateController};
 use crate::event::Phase;
 use drain::Drain;
+use floor::Floor;
 use seen::Seen;
 use velocity::Velocity;
 
@@ -80,6 +83,7 @@ pub struct Forebay {
     phase: Phase,
     velocity: Velocity,
     drain: Drain,
+    floor: Floor,
     /// Since when a queue has stood.
     queue_since: Option<Nanos>,
     /// Till when samples still show what was before a dip or a restart.
@@ -98,6 +102,7 @@ impl Forebay {
             phase: Phase::SlowStart,
             velocity: Velocity::new(),
             drain: Drain::new(config.drain_after),
+            floor: Floor::default(),
             queue_since: None,
             settled_at: Nanos::ZERO,
             last_tick: Nanos::ZERO,
@@ -108,6 +113,7 @@ impl Forebay {
         self.capacity = rate.as_bytes_per_sec_f64();
         self.velocity = Velocity::new();
         self.drain = Drain::new(self.config.drain_after);
+        self.floor = Floor::default();
         self.queue_since = None;
         self.last_tick = m.now;
     }
@@ -215,7 +221,7 @@ impl RateController for Forebay {
     }
 
     fn on_tick(&mut self, m: &Measurement) -> Rate {
-        let s = Seen::new(m, self.last_tick, &self.config);
+        let s = Seen::new(m, self.last_tick, self.floor.delay(), &self.config);
         self.last_tick = m.now;
         let least = self.config.min_window * s.packet;
         if self.phase == Phase::SlowStart {
@@ -228,6 +234,7 @@ impl RateController for Forebay {
         }
         if !self.drain.is_on() && m.now >= self.settled_at {
             self.steady(&s);
+            self.floor.on_tick(&s, s.target_delay(self.capacity), self.bound(&s));
         }
         let may_start =
             self.phase == Phase::Hold && s.elapsed_since(self.queue_since) >= 2.0 * s.round;

@@ -21,6 +21,9 @@ pub(super) struct Seen {
     pub(super) smoothed: f64,
     /// The time from a change of the rate to the sample that shows it.
     pub(super) round: f64,
+    /// How long the standing RTT is above the minimum, and so much of it that no queue causes.
+    pub(super) delay: f64,
+    pub(super) floor: f64,
     /// The queueing delay by the standing RTT, and by the latest.
     pub(super) queue: f64,
     pub(super) latest: f64,
@@ -51,9 +54,15 @@ pub(super) struct Seen {
 }
 
 impl Seen {
-    pub(super) fn new(m: &Measurement, last_tick: Nanos, config: &ForebayConfig) -> Self {
+    pub(super) fn new(
+        m: &Measurement,
+        last_tick: Nanos,
+        floor: f64,
+        config: &ForebayConfig,
+    ) -> Self {
         let seconds = Nanos::as_secs_f64;
         let base = seconds(m.min_rtt).max(1e-4);
+        let delay = seconds(m.queueing_delay());
         let rtt = seconds(m.standing_rtt);
         let interval = seconds(m.sample_interval);
         let round = rtt + interval;
@@ -71,11 +80,14 @@ impl Seen {
             rtt,
             smoothed: seconds(m.smoothed_rtt),
             round,
-            queue: seconds(m.queueing_delay()),
-            latest: seconds(m.rtt.saturating_sub(m.min_rtt)),
+            delay,
+            floor,
+            queue: (delay - floor).max(0.0),
+            latest: (seconds(m.rtt.saturating_sub(m.min_rtt)) - floor).max(0.0),
             receive,
             busy: m.busy_rate.map_or(receive, Rate::as_bytes_per_sec_f64),
-            train: m.train_rate.map_or(0.0, Rate::as_bytes_per_sec_f64),
+            // Jitter makes trains as well, and those tell nothing.
+            train: m.train_rate.filter(|_| floor <= noise).map_or(0.0, Rate::as_bytes_per_sec_f64),
             loss: m.loss,
             packet,
             packets: packet * config.queue_packets,
@@ -93,13 +105,13 @@ impl Seen {
         }
     }
 
-    /// The bytes to keep in the bottleneck's queue at `rate`: the configured packets, and what noise
-    /// covers.
+    /// The bytes in flight at `rate` beyond what fills the empty path: the configured packets, what noise
+    /// covers, and what delay holds that is no queue.
     pub(super) fn target(&self, rate: f64) -> f64 {
-        self.packets + rate * self.noise
+        self.packets + rate * (self.noise + self.floor)
     }
 
-    /// How long a queue of that many bytes takes.
+    /// How long the queue may be.
     pub(super) fn target_delay(&self, rate: f64) -> f64 {
         self.packets / rate.max(1.0) + self.noise
     }
