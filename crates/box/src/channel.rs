@@ -1,11 +1,13 @@
 //! The control channel between the two boxes: a UDP socket that never blocks.
 
+use std::cell::Cell;
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::{AsRawFd, RawFd};
 
 use forebay_dataplane::clock;
 use forebay_units::Nanos;
+use forebay_wire::feedback::{BundleId, ReceiveError, bundle_of};
 
 use crate::Error;
 
@@ -17,7 +19,11 @@ const LONGEST_WAIT: Nanos = Nanos::from_secs(1);
 /// The request of that name (`linux/sockios.h`), which `libc` does not have.
 const SIOCGSTAMPNS: libc::Ioctl = 0x8907;
 
-pub(crate) struct Channel(UdpSocket);
+pub(crate) struct Channel {
+    socket: UdpSocket,
+    /// Another version of the protocol was complained of: once is enough, as anybody may send datagrams.
+    complained: Cell<bool>,
+}
 
 /// A datagram that came.
 pub(crate) struct Datagram {
@@ -45,11 +51,11 @@ impl Channel {
             Ok(socket)
         };
         let socket = open().map_err(|source| Error::Listen { address, source })?;
-        Ok(Self(socket))
+        Ok(Self { socket, complained: Cell::new(false) })
     }
 
     pub(crate) fn descriptor(&self) -> RawFd {
-        self.0.as_raw_fd()
+        self.socket.as_raw_fd()
     }
 
     /// The next datagram that has come.
@@ -58,7 +64,7 @@ impl Channel {
         // An error (the other box's port was closed a moment ago) says nothing about the next
         // datagram, so a few are passed over.
         for _ in 0..16 {
-            match self.0.recv_from(&mut buffer) {
+            match self.socket.recv_from(&mut buffer) {
                 Ok((len, from)) => return Some(Datagram { buffer, len, from, came: self.came() }),
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => return None,
                 Err(_) => {}
@@ -69,14 +75,25 @@ impl Channel {
 
     /// When the datagram came that was just received.
     fn came(&self) -> Nanos {
-        let waited = stamp(&self.0).and_then(|at| clock::wall().checked_sub(at));
+        let waited = stamp(&self.socket).and_then(|at| clock::wall().checked_sub(at));
         let waited = waited.filter(|time| *time < LONGEST_WAIT).unwrap_or_default();
         clock::now().saturating_sub(waited)
     }
 
+    /// The bundle that a datagram says it is about, if it is one of this protocol.
+    pub(crate) fn bundle_of(&self, datagram: &Datagram) -> Option<BundleId> {
+        bundle_of(datagram.bytes())
+            .inspect_err(|e| {
+                if matches!(e, ReceiveError::Version(_)) && !self.complained.replace(true) {
+                    tracing::warn!("a message from {}: {e}", datagram.from);
+                }
+            })
+            .ok()
+    }
+
     /// Sends a datagram, or does not: the protocol lives with loss.
     pub(crate) fn send(&self, message: &[u8], to: SocketAddr) {
-        if let Err(e) = self.0.send_to(message, to) {
+        if let Err(e) = self.socket.send_to(message, to) {
             tracing::debug!("sending to {to}: {e}");
         }
     }
@@ -98,7 +115,7 @@ mod tests {
     fn a_datagram_came_when_it_came() {
         for host in ["127.0.0.1:0", "[::1]:0"] {
             let Ok(channel) = Channel::bind(host.parse().unwrap()) else { continue };
-            let to = channel.0.local_addr().unwrap();
+            let to = channel.socket.local_addr().unwrap();
             let mut last = clock::now();
             for _ in 0..3 {
                 channel.send(b"one", to);

@@ -10,7 +10,7 @@ use forebay_dataplane::clock;
 use forebay_dataplane::wait::Waiter;
 use forebay_units::Nanos;
 use forebay_wire::EpochSize;
-use forebay_wire::feedback::{BundleId, SendboxChannel, bundle_of};
+use forebay_wire::feedback::{BundleId, SendboxChannel};
 
 use super::facts::Reply;
 use crate::channel::Channel;
@@ -50,7 +50,7 @@ pub(super) fn ask(listen: SocketAddr, bundles: &[BundleConfig]) -> Vec<Reply> {
         }
         waiter.wait_until(next.min(start + PATIENCE));
         while let Some(datagram) = channel.receive() {
-            let Ok(id) = bundle_of(datagram.bytes()) else { continue };
+            let Some(id) = channel.bundle_of(&datagram) else { continue };
             let Some(index) = bundles.iter().position(|b| BundleId(b.id) == id) else { continue };
             let (peer, reply) = &mut all[index];
             let after = clock::now().saturating_sub(start);

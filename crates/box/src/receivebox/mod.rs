@@ -10,7 +10,7 @@ use std::net::SocketAddr;
 use forebay_dataplane::wait::Waiter;
 use forebay_dataplane::{BundleRule, Sample, Sampler, clock};
 use forebay_units::Nanos;
-use forebay_wire::feedback::{Arrival, BundleId, ReceiveboxChannel, bundle_of};
+use forebay_wire::feedback::{Arrival, BundleId, ReceiveboxChannel};
 
 use crate::Error;
 use crate::channel::{Channel, Datagram};
@@ -115,7 +115,7 @@ impl Peers {
 
     /// Takes a message from a sendbox; the bundle and its epoch size if that may have changed.
     fn on_update(&mut self, datagram: &Datagram, channel: &Channel) -> Option<(usize, u32)> {
-        let id = bundle_of(datagram.bytes()).ok()?;
+        let id = channel.bundle_of(datagram)?;
         for &index in self.by_id.get(&id)? {
             let peer = &mut self.all[index];
             match peer.feedback.receive(datagram.bytes()) {

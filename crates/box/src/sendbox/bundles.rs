@@ -7,7 +7,7 @@ use std::os::fd::RawFd;
 
 use forebay_dataplane::record::{Event, Tick};
 use forebay_units::{Bytes, Nanos, Rate};
-use forebay_wire::feedback::{BundleId, bundle_of};
+use forebay_wire::feedback::BundleId;
 
 use super::bundle::Bundle;
 use super::logs::Logs;
@@ -51,7 +51,7 @@ impl Bundles {
     pub(super) fn take_feedback(&mut self) {
         let Some(channel) = &self.channel else { return };
         while let Some(datagram) = channel.receive() {
-            let index = bundle_of(datagram.bytes()).ok().and_then(|id| self.by_id.get(&id));
+            let index = channel.bundle_of(&datagram).and_then(|id| self.by_id.get(&id));
             match index {
                 Some(&index) => {
                     self.list[index].on_message(datagram.came, datagram.bytes(), channel);

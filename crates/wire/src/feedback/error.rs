@@ -1,5 +1,6 @@
 use core::fmt;
 
+use super::message::VERSION;
 use super::{BundleId, Replay};
 
 /// Why a datagram was not accepted. It changed nothing; count it and go on.
@@ -36,7 +37,10 @@ impl fmt::Display for ReceiveError {
                 write!(f, "{actual} bytes instead of {expected}")
             }
             Self::Version(v) => {
-                write!(f, "protocol version {v} instead of 1: run the same release on both boxes")
+                write!(
+                    f,
+                    "protocol version {v} instead of {VERSION}: run the same release on both boxes"
+                )
             }
             Self::Type(t) => write!(f, "unexpected message type {t}"),
             Self::Bundle(b) => write!(f, "meant for bundle {}", b.0),

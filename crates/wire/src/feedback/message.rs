@@ -9,7 +9,8 @@ use super::{ReceiveError, Session};
 use crate::EpochSize;
 use crate::bytes::{at, be16};
 
-const VERSION: u8 = 2;
+/// The version of the protocol.
+pub(super) const VERSION: u8 = 2;
 const HEADER_LEN: usize = 4;
 
 /// The bytes of a feedback message.
