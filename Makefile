@@ -10,11 +10,12 @@ AS_ROOT := $(if $(SUDO),CARGO_TARGET_$(HOST)_RUNNER='sudo -E')
 BINARY := target/release/forebay
 DEMO_FLAGS ?=
 
-.PHONY: demo build setup test lint unit network fuzz bench bench-dataplane deny clean help
+.PHONY: demo build setup test test-kernel lint unit network fuzz bench bench-dataplane deny clean help
 
 help:
 	@echo 'make demo     build, then show a queue move on this machine (needs root for namespaces)'
 	@echo 'make test     everything that CI runs'
+	@echo 'make test-kernel   the tests of kernel/zd, for which two kernels are built'
 	@echo 'make bench    the benchmarks'
 	@echo 'make bench-dataplane   CPU per forwarded gigabit, as ratios (needs root, and a quiet machine)'
 	@echo 'make fuzz     each parser for RUNS inputs (default 1000000); installs cargo-fuzz'
@@ -47,6 +48,10 @@ unit: setup
 network: setup
 	$(CARGO) test --workspace --locked --tests --no-run
 	$(AS_ROOT) $(CARGO) test --workspace --locked --test '*' -- --test-threads=1
+
+# Not part of `test`: the first time it builds two kernels. Needs no root.
+test-kernel: setup
+	$(CARGO) test -p forebay-lab --locked --test zd
 
 RUNS ?= 1000000
 fuzz:

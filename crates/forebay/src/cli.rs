@@ -73,6 +73,9 @@ pub(crate) enum Command {
     /// The first process of a guest of the laboratory.
     #[command(hide = true)]
     Guest,
+    /// The first process of a guest of `lab zd`.
+    #[command(hide = true)]
+    ZdGuest,
 }
 
 #[derive(Debug, Args)]
@@ -205,6 +208,14 @@ pub(crate) enum LabCommand {
     Compare(Box<CompareArgs>),
     /// Try the claims of a paper again, and write a page of its figures beside ours.
     Reproduce(Box<ReproduceArgs>),
+    /// Try the kernel's backpressure (`kernel/zd`) beside the kernel without, and print a table.
+    Zd {
+        /// The experiment, such as `experiments/zd/contended.toml`.
+        file: PathBuf,
+        /// Write all runs there, as JSON lines.
+        #[arg(long, value_name = "FILE")]
+        json: Option<PathBuf>,
+    },
     /// Say how fast the simulator is on this machine.
     Bench {
         /// Runs of each case; the median counts.

@@ -10,7 +10,7 @@ use std::io::IsTerminal;
 use std::process::ExitCode;
 
 use clap::Parser;
-use forebay_lab::uml;
+use forebay_lab::{uml, zd};
 use forebay_vhost::VhostConfig;
 
 use crate::cli::{Cli, Command, VhostArgs};
@@ -43,6 +43,7 @@ fn main() -> ExitCode {
         Command::Agent => lab::agent(),
         Command::LinkEmulator => lab::link_emulator(),
         Command::Guest => uml::guest(),
+        Command::ZdGuest => zd::guest(),
     }
 }
 

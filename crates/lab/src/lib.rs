@@ -18,3 +18,4 @@ pub mod sim_engine;
 pub mod traffic;
 pub mod uml;
 pub mod workload;
+pub mod zd;

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// A core that no other guest of this machine has, as long as this value lives; or, when all are
 /// taken, one to share.
 #[derive(Debug)]
-pub(super) struct Core {
+pub(crate) struct Core {
     number: usize,
     /// A name that the kernel keeps for this process and forgets with it, however it ends.
     #[allow(dead_code, reason = "held for what dropping it does")]
@@ -22,7 +22,7 @@ impl Core {
     ///
     /// # Errors
     /// If the system does not say which those are.
-    pub(super) fn claim() -> io::Result<Self> {
+    pub(crate) fn claim() -> io::Result<Self> {
         let allowed = allowed()?;
         let free = allowed.iter().rev().find_map(|&number| {
             let name = SocketAddr::from_abstract_name(format!("forebay-core-{number}")).ok()?;
@@ -36,7 +36,7 @@ impl Core {
     }
 
     /// Its number.
-    pub(super) fn number(&self) -> usize {
+    pub(crate) fn number(&self) -> usize {
         self.number
     }
 }
@@ -59,7 +59,7 @@ fn allowed() -> io::Result<Vec<usize>> {
 ///
 /// # Errors
 /// If the system refuses.
-pub(super) fn pin_to(number: usize) -> io::Result<()> {
+pub(crate) fn pin_to(number: usize) -> io::Result<()> {
     // SAFETY: all-zero is a valid, empty set, and `number` was within one of its size.
     let set = unsafe {
         let mut set: libc::cpu_set_t = zeroed();

@@ -9,7 +9,7 @@ use forebay_units::Nanos;
 use super::machine::{self, Machine};
 use super::order::{self, Failure, Order};
 use super::watch::Watch;
-use super::{culprit, kernel};
+use super::{Kernel, culprit, kernel};
 use crate::engine::{Engine, EngineError, Interrupt, Job, Phase, Progress, cores};
 use crate::lockdir::LockedDir;
 use crate::netns::{self, Dataplane};
@@ -47,7 +47,7 @@ impl Engine for Uml {
         progress: &mut dyn FnMut(Progress),
     ) -> Result<Run, EngineError> {
         let length = job.scenario.length();
-        let kernel = kernel::get(interrupt, &mut |elapsed, files| {
+        let kernel = kernel::get(Kernel::Plain, interrupt, &mut |elapsed, files| {
             progress(Progress { phase: Phase::Build { files }, elapsed, length });
         })?;
         progress(Progress { phase: Phase::SetUp, elapsed: Nanos::ZERO, length });

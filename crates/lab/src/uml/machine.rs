@@ -176,7 +176,7 @@ fn keep(output: impl io::Read + Send + 'static, console: &Arc<Mutex<VecDeque<Str
 }
 
 /// Removes what a dead run left: its guest has ended with it.
-pub(super) fn reclaim(dir: &Path) -> Result<(), EngineError> {
+pub(crate) fn reclaim(dir: &Path) -> Result<(), EngineError> {
     fs::remove_dir_all(dir).map_err(EngineError::io(format!("removing {}", dir.display())))
 }
 

@@ -17,7 +17,7 @@
 //! [`machine`]), turns beats into progress, ends a guest that makes none ([`watch`]) and names who
 //! keeps it busy ([`culprit`]).
 
-mod cores;
+pub(crate) mod cores;
 mod culprit;
 mod engine;
 mod guest;
@@ -32,6 +32,8 @@ use crate::engine::{EngineError, Interrupt};
 
 pub use engine::Uml;
 pub use guest::main as guest;
+pub use kernel::Kernel;
+pub(crate) use machine::reclaim;
 
 /// Builds the guest's kernel if it is not there, which takes minutes, once.
 ///
@@ -47,5 +49,13 @@ pub fn prepare(interrupt: &Interrupt) -> Result<(), EngineError> {
 /// # Errors
 /// As [`prepare`].
 pub fn kernel_file(interrupt: &Interrupt) -> Result<PathBuf, EngineError> {
-    kernel::get(interrupt, &mut |_, _| {})
+    kernel_of(Kernel::Plain, interrupt)
+}
+
+/// As [`kernel_file`], of any kernel that there is.
+///
+/// # Errors
+/// As [`prepare`].
+pub fn kernel_of(kernel: Kernel, interrupt: &Interrupt) -> Result<PathBuf, EngineError> {
+    kernel::get(kernel, interrupt, &mut |_, _| {})
 }

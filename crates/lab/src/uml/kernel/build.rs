@@ -11,7 +11,7 @@ use std::thread;
 use std::time::Duration;
 
 use super::source::Source;
-use super::{CONFIGURATION, PATCHES, file_name, room_in};
+use super::{Kernel, file_name, room_in};
 use crate::engine::{EngineError, Interrupt};
 
 /// Each tool that a build starts, and its package where that has another name.
@@ -53,7 +53,7 @@ const SAME_EVERYWHERE: [(&str, &str); 5] = [
 /// If something is missing, which the error says, or a step fails; nothing half-made stays.
 pub(super) fn build(
     cache: &Path,
-    recipe: &str,
+    which: Kernel,
     source: Option<Source>,
     interrupt: &Interrupt,
     told: &mut dyn FnMut(u32),
@@ -63,7 +63,7 @@ pub(super) fn build(
     if room < ROOM {
         return Err(no_room(cache, &format!("has {:.1} GB", room as f64 / (1u64 << 30) as f64)));
     }
-    tracing::info!("building the kernel of `--engine uml`, once; this takes some minutes");
+    tracing::info!("building a kernel for guests, once; this takes some minutes");
     let place = Place::new(cache.join("build"))?;
     let source = source.map_or_else(|| Source::fetch(&place.0, interrupt), Ok)?;
     let (dir, log) = (place.0.clone(), place.0.join("log"));
@@ -71,28 +71,28 @@ pub(super) fn build(
     let tarball = source.tarball.to_string_lossy().into_owned();
     steps.run("tar", &["-xJf", &tarball, "--strip-components=1", "--one-top-level=linux"])?;
     steps.dir = place.0.join("linux");
-    for &(name, patch) in PATCHES {
+    for (name, patch) in which.patches() {
         let file = place.0.join(format!("{name}.patch"));
         write(&file, patch)?;
         steps.run("patch", &["-p1", "-s", "-i", &file.to_string_lossy()])?;
     }
-    steps.run("make", &["ARCH=um", "defconfig"])?;
+    steps.run("make", &["ARCH=um", which.base()])?;
     // Of two lines about one option, the later counts.
     let config = steps.dir.join(".config");
     OpenOptions::new()
         .append(true)
         .open(&config)
-        .and_then(|mut file| file.write_all(CONFIGURATION.as_bytes()))
+        .and_then(|mut file| file.write_all(which.configuration().as_bytes()))
         .map_err(EngineError::io("writing the kernel's configuration"))?;
     steps.run("make", &["ARCH=um", "olddefconfig"])?;
     let text = fs::read_to_string(&config).map_err(EngineError::io("reading .config"))?;
-    for line in disregarded(CONFIGURATION, &text) {
+    for line in disregarded(which.configuration(), &text) {
         tracing::warn!("the guest's kernel does not take {line}");
     }
     let jobs = thread::available_parallelism().map_or(1, usize::from);
     steps.run("make", &["ARCH=um", &format!("-j{jobs}"), "linux"])?;
     steps.run("strip", &["linux"])?;
-    let kernel = cache.join(file_name(&source.version, recipe));
+    let kernel = cache.join(file_name(&source.version, &which.recipe()));
     fs::rename(steps.dir.join("linux"), &kernel)
         .map_err(EngineError::io("keeping the guest's kernel"))?;
     Ok(kernel)

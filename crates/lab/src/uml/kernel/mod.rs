@@ -26,18 +26,72 @@ use crate::lockdir::lock;
 /// A change of the source: what its file is called, and what is in it.
 type Patch = (&'static str, &'static str);
 
-/// One of the project's patches, by its name.
+/// One of the project's patches, by its directory and name.
 macro_rules! patch {
     ($name:literal) => {
-        ($name, include_str!(concat!("../../../../../kernel/patches/", $name, ".patch")))
+        patch!("patches", $name)
+    };
+    ($dir:literal, $name:literal) => {
+        ($name, include_str!(concat!("../../../../../kernel/", $dir, "/", $name, ".patch")))
     };
 }
 
-/// A kernel that is there already, to be used instead of one's own.
-const GIVEN: &str = "FOREBAY_UML_KERNEL";
-/// What it has on top of the architecture's default configuration.
+/// Which of the guests' kernels. Each is built and kept for itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kernel {
+    /// What all runs of the engine have.
+    Plain,
+    /// A small one, for two namespaces and TCP: what [`Kernel::Zd`] is compared with.
+    Unpatched,
+    /// That with the patch of `kernel/zd`.
+    Zd,
+}
+
+impl Kernel {
+    /// The variable that names one that is there already, to be used instead of one's own.
+    fn given(self) -> &'static str {
+        match self {
+            Self::Plain => "FOREBAY_UML_KERNEL",
+            Self::Unpatched => "FOREBAY_UML_UNPATCHED_KERNEL",
+            Self::Zd => "FOREBAY_UML_ZD_KERNEL",
+        }
+    }
+
+    /// The kernel's own configuration that one begins with.
+    fn base(self) -> &'static str {
+        match self {
+            Self::Plain => "defconfig",
+            Self::Unpatched | Self::Zd => "tinyconfig",
+        }
+    }
+
+    /// What it has on top of that.
+    fn configuration(self) -> &'static str {
+        match self {
+            Self::Plain => CONFIGURATION,
+            Self::Unpatched | Self::Zd => SMALL_CONFIGURATION,
+        }
+    }
+
+    /// What is changed in it, in this order.
+    fn patches(self) -> Vec<Patch> {
+        match self {
+            Self::Plain | Self::Unpatched => PATCHES.to_vec(),
+            Self::Zd => [PATCHES, ZD_PATCHES].concat(),
+        }
+    }
+
+    /// What tells it from others of the same source.
+    fn recipe(self) -> String {
+        recipe(self.configuration(), &self.patches())
+    }
+}
+
+/// What the engine's kernel has on top of the architecture's default configuration.
 const CONFIGURATION: &str = include_str!("../../../../../kernel/uml.config");
-/// What is changed in it, in this order.
+/// What the small ones have on top of its smallest.
+const SMALL_CONFIGURATION: &str = include_str!("../../../../../kernel/zd/uml.config");
+/// What is changed in every kernel, in this order.
 const PATCHES: &[Patch] = &[
     patch!("0001-um-random-numbers-from-a-seed"),
     patch!("0002-um-irq-work-in-virtual-time"),
@@ -47,6 +101,8 @@ const PATCHES: &[Patch] = &[
     patch!("0006-um-bpf-on-tracepoints"),
     patch!("0007-um-hosts-with-a-large-register-state"),
 ];
+/// And in that with backpressure, after them.
+const ZD_PATCHES: &[Patch] = &[patch!("zd", "0001-net-backpressure-to-sockets")];
 /// How often one that waits for another's build looks for its end.
 const TURN: Duration = Duration::from_millis(200);
 
@@ -57,12 +113,17 @@ pub(super) type Told<'a> = &'a mut dyn FnMut(Nanos, u32);
 ///
 /// # Errors
 /// If it cannot be built here: the error says what to install.
-pub(super) fn get(interrupt: &Interrupt, told: Told<'_>) -> Result<PathBuf, EngineError> {
-    if let Some(given) = env::var_os(GIVEN).map(PathBuf::from) {
+pub(super) fn get(
+    kernel: Kernel,
+    interrupt: &Interrupt,
+    told: Told<'_>,
+) -> Result<PathBuf, EngineError> {
+    let variable = kernel.given();
+    if let Some(given) = env::var_os(variable).map(PathBuf::from) {
         return if given.is_file() {
             Ok(given)
         } else {
-            Err(EngineError::Unfit(format!("{GIVEN}: there is no file {}", given.display())))
+            Err(EngineError::Unfit(format!("{variable}: there is no file {}", given.display())))
         };
     }
     if !cfg!(target_arch = "x86_64") {
@@ -72,7 +133,7 @@ pub(super) fn get(interrupt: &Interrupt, told: Told<'_>) -> Result<PathBuf, Engi
         ));
     }
     let cache = cache(env::var_os("XDG_CACHE_HOME").as_deref(), env::var_os("HOME").as_deref())?;
-    let recipe = recipe(CONFIGURATION, PATCHES);
+    let recipe = kernel.recipe();
     let source = Source::installed();
     if let Some(kernel) = cached(&cache, &recipe, source.as_ref()) {
         return Ok(kernel);
@@ -81,7 +142,7 @@ pub(super) fn get(interrupt: &Interrupt, told: Told<'_>) -> Result<PathBuf, Engi
         let cache = cache.display();
         EngineError::Unfit(format!(
             "the guest's kernel is kept in {cache}, which cannot be written ({e}): set \
-             XDG_CACHE_HOME to a directory that can be, or {GIVEN} to a kernel"
+             XDG_CACHE_HOME to a directory that can be, or {variable} to a kernel"
         ))
     };
     fs::create_dir_all(&cache).map_err(fit)?;
@@ -102,7 +163,7 @@ pub(super) fn get(interrupt: &Interrupt, told: Told<'_>) -> Result<PathBuf, Engi
     if let Some(kernel) = cached(&cache, &recipe, source.as_ref()) {
         return Ok(kernel);
     }
-    build::build(&cache, &recipe, source, interrupt, &mut told)
+    build::build(&cache, kernel, source, interrupt, &mut told)
 }
 
 /// What a kernel is made of besides its source.
@@ -170,6 +231,13 @@ mod tests {
         assert_ne!(one, recipe("A=y\n", &[]));
         assert_ne!(one, recipe("A=y\nx", &[]), "nor are they one after the other");
         assert_eq!(one.len(), 12);
+    }
+
+    #[test]
+    fn each_kernel_is_another_file() {
+        let all = [Kernel::Plain, Kernel::Unpatched, Kernel::Zd].map(Kernel::recipe);
+        assert_eq!(all[0], recipe(CONFIGURATION, PATCHES), "as before there were others");
+        assert!(all[0] != all[1] && all[1] != all[2] && all[0] != all[2]);
     }
 
     #[test]

@@ -1,0 +1,191 @@
+//! Work that must come out in a certain way: all arrives, and nothing is left behind.
+
+use std::io::{self, Write};
+use std::net::{TcpStream, UdpSocket};
+use std::os::fd::AsRawFd;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::network::{self, Counters, DEVICE, FAR};
+use super::sink::{self, Sink};
+use super::{Failure, stamps};
+use crate::zd::order::{Findings, Queue};
+
+/// The length of a datagram.
+const DATAGRAM: usize = 1_000;
+/// How long something that comes about may take, by the guest's clock.
+const PATIENCE: Duration = Duration::from_secs(300);
+/// How often it is looked for.
+const ROUND: Duration = Duration::from_millis(100);
+/// How long flows have to fill the queue before something is done to them.
+const FILLED: Duration = Duration::from_millis(500);
+
+/// Waits until it is so; an error after [`PATIENCE`].
+fn until(what: &str, mut so: impl FnMut() -> Result<bool, Failure>) -> Result<(), Failure> {
+    let begun = Instant::now();
+    while !so()? {
+        if begun.elapsed() > PATIENCE {
+            return Err(format!("{what}: not so after {PATIENCE:?}").into());
+        }
+        thread::sleep(ROUND);
+    }
+    Ok(())
+}
+
+/// Flows that send so many bytes each from threads that block; in the middle, something happens.
+pub(super) fn transfer(
+    sink: &Sink,
+    flows: u32,
+    bytes: u64,
+    meanwhile: impl FnOnce() -> Result<(), Failure>,
+) -> Result<Findings, Failure> {
+    let before = Counters::now()?;
+    let begun = Instant::now();
+    let streams = (0..flows)
+        .map(|_| TcpStream::connect((FAR, sink::FLOWS)))
+        .collect::<Result<Vec<_>, _>>()?;
+    let senders: Vec<_> = streams
+        .into_iter()
+        .map(|mut stream| {
+            thread::Builder::new().stack_size(64 << 10).spawn(move || -> io::Result<()> {
+                let piece = [7; 8 << 10];
+                let mut left = bytes;
+                while left > 0 {
+                    let now = left.min(piece.len() as u64) as usize;
+                    stream.write_all(&piece[..now])?;
+                    left -= now as u64;
+                }
+                Ok(())
+            })
+        })
+        .collect::<Result<Vec<_>, _>>()?;
+    thread::sleep(FILLED);
+    meanwhile()?;
+    for sender in senders {
+        sender.join().map_err(|_| "a sender panicked")??;
+    }
+    until("all flows have ended", || {
+        let seen = sink.seen();
+        Ok(seen.flows.len() == flows as usize && seen.flows.iter().all(|flow| flow.ended))
+    })?;
+    let seconds = begun.elapsed().as_secs_f64();
+    let arrived = sink.seen().bytes();
+    let findings = left_over(sink, before)?;
+    Ok(Findings { seconds, sent: u64::from(flows) * bytes, arrived, ..findings })
+}
+
+/// The device goes down for a while.
+pub(super) fn down() -> Result<(), Failure> {
+    network::run(&format!("ip link set {DEVICE} down"))?;
+    thread::sleep(FILLED);
+    network::run(&format!("ip link set {DEVICE} up"))?;
+    Ok(())
+}
+
+/// The queue goes, and comes again.
+pub(super) fn replace(queue: Queue) -> Result<(), Failure> {
+    network::run(&format!("tc qdisc del dev {DEVICE} root"))?;
+    thread::sleep(Duration::from_millis(20));
+    network::add_queue(queue)
+}
+
+/// Datagrams, as fast as they are taken.
+pub(super) fn datagrams(
+    sink: &Sink,
+    sockets: u32,
+    each: u32,
+    polled: bool,
+) -> Result<Findings, Failure> {
+    let before = Counters::now()?;
+    let begun = Instant::now();
+    // The neighbour is found before, for what waits for its address is a queue of its own.
+    let first = UdpSocket::bind("0.0.0.0:0")?;
+    first.send_to(&[0], (FAR, sink::DATAGRAMS))?;
+    until("the first has come", || Ok(sink.seen().datagrams > 0))?;
+    let senders: Vec<_> = (0..sockets)
+        .map(|_| thread::spawn(move || flood(each, polled).map_err(|e| e.to_string())))
+        .collect();
+    let mut refused = 0;
+    for sender in senders {
+        refused += sender.join().map_err(|_| "a sender panicked")??;
+    }
+    let mut last = 0;
+    until("nothing more comes", || {
+        thread::sleep(Duration::from_secs(1));
+        let now = sink.seen().datagrams;
+        Ok(std::mem::replace(&mut last, now) == now)
+    })?;
+    let sent = u64::from(sockets) * u64::from(each) * DATAGRAM as u64;
+    let arrived = (sink.seen().datagrams - 1) * DATAGRAM as u64;
+    let seconds = begun.elapsed().as_secs_f64();
+    Ok(Findings { seconds, sent, arrived, refused, ..left_over(sink, before)? })
+}
+
+/// Sends so many from one socket; how often it was told to try again.
+fn flood(each: u32, polled: bool) -> Result<u64, Failure> {
+    let socket = UdpSocket::bind("0.0.0.0:0")?;
+    socket.connect((FAR, sink::DATAGRAMS))?;
+    socket.set_nonblocking(polled)?;
+    // More than the queue holds: else the socket's own buffer makes it wait, and there is no flood.
+    stamps::set(&socket, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, &(64_i32 << 20))?;
+    let datagram = [7; DATAGRAM];
+    let (mut done, mut refused) = (0, 0);
+    while done < each {
+        match socket.send(&datagram) {
+            Ok(_) => done += 1,
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
+                refused += 1;
+                let mut one =
+                    libc::pollfd { fd: socket.as_raw_fd(), events: libc::POLLOUT, revents: 0 };
+                // A minute, so that one that is never told is found out.
+                // SAFETY: valid for one element.
+                if unsafe { libc::poll(&mut one, 1, 60_000) } != 1 {
+                    return Err("a socket that was refused was never told to go on".into());
+                }
+            }
+            Err(e) => return Err(e.into()),
+        }
+    }
+    Ok(refused)
+}
+
+/// Flows that are closed while they wait.
+pub(super) fn close(sink: &Sink, flows: u32) -> Result<Findings, Failure> {
+    let before = Counters::now()?;
+    let streams = (0..flows)
+        .map(|_| TcpStream::connect((FAR, sink::FLOWS)))
+        .collect::<Result<Vec<_>, _>>()?;
+    let piece = vec![7; 64 << 10];
+    for stream in &streams {
+        stream.set_nonblocking(true)?;
+        let _ = (&*stream).write(&piece);
+    }
+    thread::sleep(FILLED / 5);
+    let paused = Counters::now()?.since(before).paused;
+    for (stream, i) in streams.into_iter().zip(0..) {
+        let reset = libc::linger { l_onoff: i32::from(i % 2 == 0), l_linger: 0 };
+        stamps::set(&stream, libc::SOL_SOCKET, libc::SO_LINGER, &reset)?;
+    }
+    until("all flows have ended", || {
+        let seen = sink.seen();
+        Ok(seen.flows.len() == flows as usize && seen.flows.iter().all(|flow| flow.ended))
+    })?;
+    Ok(Findings { paused, ..left_over(sink, before)? })
+}
+
+/// What is left once all is done: no sockets, and nobody waits.
+fn left_over(sink: &Sink, before: Counters) -> Result<Findings, Failure> {
+    // The receiver looks when nothing comes.
+    let begun = Instant::now();
+    let mut left = u64::MAX;
+    // One listens.
+    while left > 1 && begun.elapsed() < PATIENCE {
+        thread::sleep(Duration::from_secs(5));
+        left = network::sockets()? + sink.seen().sockets;
+    }
+    Ok(Findings {
+        sockets_left: left.saturating_sub(1),
+        warnings: network::warnings(),
+        ..Findings::of(Counters::now()?.since(before))
+    })
+}

@@ -1,0 +1,189 @@
+//! The guest's network: two namespaces, a wire between them, the sender's queue, and what the kernel
+//! counts.
+
+use std::fs;
+use std::io;
+use std::process::Command;
+
+use super::Failure;
+use crate::zd::order::Queue;
+
+/// The sender's end of the wire.
+pub(super) const DEVICE: &str = "fb-zd0";
+/// The receiver's.
+const FAR_DEVICE: &str = "fb-zd1";
+/// The receiver's address.
+pub(super) const FAR: &str = "10.98.0.2";
+/// The switch of `kernel/zd`.
+const SWITCH: &str = "/proc/sys/net/core/zd";
+
+/// Runs a command to its end, which must be well.
+pub(super) fn run(line: &str) -> Result<String, Failure> {
+    let mut words = line.split(' ');
+    let program = words.next().unwrap_or_default();
+    let out = Command::new(program).args(words).output()?;
+    if out.status.success() {
+        return Ok(String::from_utf8_lossy(&out.stdout).into_owned());
+    }
+    Err(format!("{line}: {}", String::from_utf8_lossy(&out.stderr).trim()).into())
+}
+
+/// The sender's side, which is this thread's; `far` is a thread in the receiver's namespace.
+pub(super) fn set_up(queue: Queue, far: i32) -> Result<(), Failure> {
+    for line in [
+        "link set lo up".to_owned(),
+        format!("link add {DEVICE} type veth peer name {FAR_DEVICE}"),
+        format!("link set {FAR_DEVICE} netns {far}"),
+        format!("address add 10.98.0.1/24 dev {DEVICE}"),
+    ] {
+        run(&format!("ip {line}"))?;
+    }
+    add_queue(queue)?;
+    run(&format!("ip link set {DEVICE} up"))?;
+    Ok(())
+}
+
+/// Puts the queue on the sender's device.
+pub(super) fn add_queue(queue: Queue) -> Result<(), Failure> {
+    let Queue { rate, burst, limit, .. } = queue;
+    // The token bucket's own limit is for the queue that it would have if none were given.
+    run(&format!(
+        "tc qdisc add dev {DEVICE} root handle 1: tbf rate {rate}bit burst {burst} limit 1000000000"
+    ))?;
+    run(&format!("tc qdisc add dev {DEVICE} parent 1:1 handle 2: pfifo limit {limit}"))?;
+    Ok(())
+}
+
+/// The receiver's side, once its device is there.
+pub(super) fn set_up_far(queue: Queue) -> Result<(), Failure> {
+    let delay = queue.delay;
+    for line in [
+        "ip link set lo up".to_owned(),
+        format!("ip address add {FAR}/24 dev {FAR_DEVICE}"),
+        format!("tc qdisc add dev {FAR_DEVICE} root netem delay {delay}us limit 1000000"),
+        format!("ip link set {FAR_DEVICE} up"),
+    ] {
+        run(&line)?;
+    }
+    Ok(())
+}
+
+/// Settings of the whole guest.
+pub(super) fn settings(backpressure: bool) -> Result<(), Failure> {
+    for (name, value) in [
+        // A token bucket lets a burst through at once, and a backlog is no queue to lose packets in.
+        ("net/core/netdev_max_backlog", "100000"),
+        ("net/core/somaxconn", "65535"),
+        ("net/ipv4/tcp_max_syn_backlog", "65535"),
+        ("net/ipv4/ip_local_port_range", "10000 65000"),
+        // What one run learnt of a path is not another's.
+        ("net/ipv4/tcp_no_metrics_save", "1"),
+    ] {
+        fs::write(format!("/proc/sys/{name}"), value).map_err(|e| format!("{name}: {e}"))?;
+    }
+    match fs::write(SWITCH, if backpressure { "1" } else { "0" }) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound && !backpressure => Ok(()),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => {
+            Err("this kernel has no net.core.zd: it was built without kernel/zd".into())
+        }
+        other => Ok(other?),
+    }
+}
+
+/// What the kernel has counted of the sender.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Counters {
+    pub(super) dropped: u64,
+    pub(super) retransmissions: u64,
+    pub(super) timeouts: u64,
+    pub(super) paused: Option<u64>,
+    pub(super) resumed: Option<u64>,
+}
+
+impl Counters {
+    /// As they are now, of this thread's namespace.
+    pub(super) fn now() -> Result<Self, Failure> {
+        let snmp = fs::read_to_string("/proc/thread-self/net/snmp")?;
+        let netstat = fs::read_to_string("/proc/thread-self/net/netstat")?;
+        let needed = |text: &str, group, name| {
+            counter(text, group, name).ok_or_else(|| format!("the kernel does not count {name}"))
+        };
+        Ok(Self {
+            dropped: dropped()?,
+            retransmissions: needed(&snmp, "Tcp:", "RetransSegs")?,
+            timeouts: needed(&netstat, "TcpExt:", "TCPTimeouts")?,
+            paused: counter(&netstat, "TcpExt:", "ZdPaused"),
+            resumed: counter(&netstat, "TcpExt:", "ZdResumed"),
+        })
+    }
+
+    /// What was counted since `earlier`. A queue that was replaced counts anew.
+    pub(super) fn since(self, earlier: Self) -> Self {
+        let of = |now: Option<u64>, then: Option<u64>| {
+            now.map(|now| now.saturating_sub(then.unwrap_or_default()))
+        };
+        Self {
+            dropped: self.dropped.saturating_sub(earlier.dropped),
+            retransmissions: self.retransmissions.saturating_sub(earlier.retransmissions),
+            timeouts: self.timeouts.saturating_sub(earlier.timeouts),
+            paused: of(self.paused, earlier.paused),
+            resumed: of(self.resumed, earlier.resumed),
+        }
+    }
+}
+
+/// Packets that the sender's root queue has dropped, its children's with them.
+fn dropped() -> Result<u64, Failure> {
+    let text = run(&format!("tc -s -j qdisc show dev {DEVICE}"))?;
+    let queues: serde_json::Value = serde_json::from_str(&text)?;
+    let queues = queues.as_array().map(Vec::as_slice).unwrap_or_default();
+    let root = queues.iter().find(|queue| queue["root"] == true);
+    Ok(root.and_then(|queue| queue["drops"].as_u64()).unwrap_or_default())
+}
+
+/// A counter of `/proc/net/snmp` or `netstat`: lines in pairs, of names and of values.
+fn counter(text: &str, group: &str, name: &str) -> Option<u64> {
+    let mut lines = text.lines().filter(|line| line.starts_with(group));
+    let names = lines.next()?.split_whitespace();
+    let values = lines.next()?.split_whitespace();
+    names.zip(values).find(|(n, _)| *n == name)?.1.parse().ok()
+}
+
+/// Sockets of TCP that the kernel has memory for, in this thread's namespace and in all: in use, and
+/// orphans. Those that wait for the last segments to die out are not among them.
+pub(super) fn sockets() -> Result<u64, Failure> {
+    let text = fs::read_to_string("/proc/thread-self/net/sockstat")?;
+    let line = text.lines().find(|line| line.starts_with("TCP:")).unwrap_or_default();
+    let words: Vec<_> = line.split_whitespace().collect();
+    let of = |name: &str| {
+        let at = words.iter().position(|word| *word == name)?;
+        words.get(at + 1)?.parse::<u64>().ok()
+    };
+    Ok(of("inuse").unwrap_or_default() + of("orphan").unwrap_or_default())
+}
+
+/// What the kernel has warned of.
+pub(super) fn warnings() -> Vec<String> {
+    let mut text = vec![0_u8; 1 << 18];
+    // SYSLOG_ACTION_READ_ALL (syslog(2)).
+    // SAFETY: the buffer is valid for writing its length.
+    let read = unsafe { libc::klogctl(3, text.as_mut_ptr().cast(), text.len() as i32) };
+    text.truncate(usize::try_from(read).unwrap_or_default());
+    let text = String::from_utf8_lossy(&text);
+    let bad = ["WARNING", "BUG", "refcount", "Call Trace", "unregister_netdevice", "Oops"];
+    let lines = text.lines().filter(|line| bad.iter().any(|word| line.contains(word)));
+    lines.take(20).map(str::to_owned).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counters_are_found_by_name() {
+        let text = "Ip: A B\nIp: 1 2\nTcp: X RetransSegs Y\nTcp: 7 8 9\n";
+        assert_eq!(counter(text, "Tcp:", "RetransSegs"), Some(8));
+        assert_eq!(counter(text, "Tcp:", "A"), None);
+        assert_eq!(counter(text, "Udp:", "X"), None);
+    }
+}
