@@ -118,10 +118,9 @@ impl File {
         };
         let (warm_up, length) =
             (seconds("warm_up", &self.warm_up)?, seconds("duration", &self.duration)?);
-        let runs = within("runs", &spanned(self.runs.span(), u64::from(*self.runs.get_ref())), 1, 100)?;
-        let bits = |value: &Spanned<RateValue>| {
-            spanned(value.span(), value.get_ref().0.as_bps())
-        };
+        let runs =
+            within("runs", &spanned(self.runs.span(), u64::from(*self.runs.get_ref())), 1, 100)?;
+        let bits = |value: &Spanned<RateValue>| spanned(value.span(), value.get_ref().0.as_bps());
         let rate = within("rate", &bits(&self.rate), 1_000_000, 100_000_000_000)?;
         let pace = match &self.pace {
             Some(pace) => within("pace", &bits(pace), 1_000, 100_000_000_000)?,
@@ -156,8 +155,8 @@ mod tests {
                         limits = [1000, 100]\nflows = [500]\n";
 
     fn parse(text: &str) -> Result<Experiment, String> {
-        let (file, source) = forebay_config::parse::<File>("x.toml".as_ref(), text)
-            .map_err(|e| e.to_string())?;
+        let (file, source) =
+            forebay_config::parse::<File>("x.toml".as_ref(), text).map_err(|e| e.to_string())?;
         file.check(&source).map_err(|e| e.to_string())
     }
 

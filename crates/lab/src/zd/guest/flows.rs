@@ -107,8 +107,7 @@ fn send_for(
         }
         let patience = left.as_millis().clamp(1, 100) as i32;
         for (events, number) in poll.wait(patience) {
-            let (fd, stamps) =
-                (streams[number as usize].as_raw_fd(), &mut stamps[number as usize]);
+            let (fd, stamps) = (streams[number as usize].as_raw_fd(), &mut stamps[number as usize]);
             if events & libc::EPOLLERR != 0 {
                 stamps.collect(fd);
             }
