@@ -51,7 +51,7 @@ network: setup
 
 # Not part of `test`: the first time it builds two kernels. Needs no root.
 test-kernel: setup
-	$(CARGO) test -p forebay-lab --locked --test zd
+	FOREBAY_TEST_KERNEL=1 $(CARGO) test -p forebay-lab --locked --test zd
 
 RUNS ?= 1000000
 fuzz:
