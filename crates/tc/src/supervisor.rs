@@ -2,16 +2,12 @@
 //! that.
 //!
 //! The kernel goes on shaping by the last rates that it was told, for ever. So each daemon starts a
-//! supervisor, which holds a descriptor of the daemon's process (`pidfd_open(2)`), is in a session of
-//! its own, so that what kills the daemon's process group leaves it, and blocks the signals that end
-//! processes in order. When the daemon is dead it sets all bundles to no limit and leaves the tree,
+//! supervisor, a [`Guard`]. When the daemon is dead it sets all bundles to no limit and leaves the tree,
 //! with all that waits in it, to the next daemon. It touches nothing if that has begun already.
 
 use std::ffi::OsStr;
-use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
-use std::os::unix::process::CommandExt;
-use std::process::{Child, Command, Stdio};
+
+use forebay_guard::Guard;
 
 use crate::encode;
 use crate::lock::Lock;
@@ -24,7 +20,7 @@ use forebay_units::Bytes;
 ///
 /// Dropping it leaves it at its post, as a daemon that panics is a dead one.
 #[derive(Debug)]
-pub struct Supervisor(Child);
+pub struct Supervisor(Guard);
 
 /// What a supervisor did when its daemon was dead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,46 +39,21 @@ impl Supervisor {
     /// # Errors
     /// If the process cannot be started.
     pub fn start<S: AsRef<OsStr>>(command: &OsStr, arguments: &[S]) -> Result<Self, Error> {
-        let mut command = Command::new(command);
-        command.args(arguments).stdin(Stdio::from(own_process()?)).stdout(Stdio::null());
-        // SAFETY: between fork and exec only setsid is called, a plain system call that takes no
-        // locks and allocates nothing.
-        unsafe {
-            command.pre_exec(|| match libc::setsid() {
-                -1 => Err(io::Error::last_os_error()),
-                _ => Ok(()),
-            });
-        }
-        command.spawn().map(Self).map_err(Error::system("starting the supervisor"))
+        let started = Guard::start(command, arguments);
+        started.map(Self).map_err(Error::system("starting the supervisor (pidfd_open, Linux 5.3)"))
     }
 
     /// Whether it is at its post.
     pub fn is_alive(&mut self) -> bool {
-        matches!(self.0.try_wait(), Ok(None))
+        self.0.is_alive()
     }
 
     /// Ends it: this daemon ends in order, and has taken its tree away.
     ///
     /// # Errors
     /// If it cannot be ended.
-    pub fn dismiss(mut self) -> Result<(), Error> {
-        self.0
-            .kill()
-            .and_then(|()| self.0.wait())
-            .map(drop)
-            .map_err(Error::system("ending the supervisor"))
-    }
-}
-
-/// A descriptor of this process, that becomes readable when it is dead.
-fn own_process() -> Result<OwnedFd, Error> {
-    // SAFETY: takes integers; the descriptor is nobody else's.
-    unsafe {
-        let fd = libc::syscall(libc::SYS_pidfd_open, libc::getpid(), 0);
-        if fd < 0 {
-            return Err(Error::last("watching this process (pidfd_open, Linux 5.3)"));
-        }
-        Ok(OwnedFd::from_raw_fd(fd as i32))
+    pub fn dismiss(self) -> Result<(), Error> {
+        self.0.dismiss().map_err(Error::system("ending the supervisor"))
     }
 }
 
@@ -92,8 +63,8 @@ fn own_process() -> Result<OwnedFd, Error> {
 /// # Errors
 /// If it cannot wait, or the limits cannot be lifted.
 pub fn supervise(name: &str) -> Result<Outcome, Error> {
-    block_signals()?;
-    wait_for_the_end(&io::stdin())?;
+    let watching = "watching a process (standard input must be a pidfd of it)";
+    forebay_guard::wait().map_err(Error::system(watching))?;
     let device = Device::find(name)?;
     // While this is held no daemon can adopt the tree; one that starts waits for it.
     let _lock = match Lock::hold(&device) {
@@ -122,44 +93,5 @@ fn lift(device: &Device) -> Result<Outcome, Error> {
     match failures.into_iter().next() {
         None => Ok(Outcome::Lifted(lifted)),
         Some(failure) => Err(refused(device, "lifting limits".to_owned(), failure)),
-    }
-}
-
-/// What is sent to all processes of a service when it is to stop must not end the one that has to
-/// act when its daemon is killed afterwards.
-fn block_signals() -> Result<(), Error> {
-    // SAFETY: the set is initialised before it is used, and the calls only read it.
-    unsafe {
-        let mut set: libc::sigset_t = std::mem::zeroed();
-        libc::sigemptyset(&mut set);
-        for signal in [libc::SIGTERM, libc::SIGINT, libc::SIGHUP] {
-            libc::sigaddset(&mut set, signal);
-        }
-        match libc::sigprocmask(libc::SIG_BLOCK, &set, std::ptr::null_mut()) {
-            0 => Ok(()),
-            _ => Err(Error::last("blocking signals")),
-        }
-    }
-}
-
-fn wait_for_the_end(process: &impl AsRawFd) -> Result<(), Error> {
-    let mut wait = libc::pollfd { fd: process.as_raw_fd(), events: libc::POLLIN, revents: 0 };
-    loop {
-        // SAFETY: one valid `pollfd`, which the call writes to.
-        let ready = unsafe { libc::poll(&mut wait, 1, -1) };
-        match ready {
-            1 if wait.revents & libc::POLLIN != 0 => return Ok(()),
-            1 => {
-                let source = io::Error::from(io::ErrorKind::InvalidInput);
-                let what = "watching a process (standard input must be a pidfd of it)";
-                return Err(Error::System { what, source });
-            }
-            _ => {
-                let source = io::Error::last_os_error();
-                if source.kind() != io::ErrorKind::Interrupted {
-                    return Err(Error::system("waiting for a process to end")(source));
-                }
-            }
-        }
     }
 }
