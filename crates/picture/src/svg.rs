@@ -162,6 +162,15 @@ impl Path {
         points.fold(self.start(first).line_to(first), Self::line_to)
     }
 
+    /// Goes on to `to` by a curve that leaves towards `from_by` and arrives from `to_by` (a cubic Bezier curve).
+    pub fn curve_to(mut self, from_by: (f64, f64), to_by: (f64, f64), to: (f64, f64)) -> Self {
+        for (command, (x, y)) in [('C', from_by), (' ', to_by), (' ', to)] {
+            // Writing to a string cannot fail.
+            let _ = write!(self.d, "{command}{} {}", Unit(x), Unit(y));
+        }
+        self
+    }
+
     /// Goes back to where it began.
     pub fn close(mut self) -> Self {
         self.d.push('Z');
