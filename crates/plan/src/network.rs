@@ -1,5 +1,7 @@
 //! An ISP with its neighbours: the network, the content providers with their entry points, and what they send.
 
+use std::collections::BTreeSet;
+
 use forebay_units::Rate;
 
 use crate::topology::{RouterId, Topology};
@@ -53,4 +55,7 @@ pub struct Network {
     pub providers: Vec<Provider>,
     /// What they send.
     pub demands: Vec<Demand>,
+    /// Entries that a provider does not want used for the users behind a router: provider, entry and router. It is told no
+    /// hint to use them; what comes in there already is no business of this.
+    pub avoided: BTreeSet<(u32, u32, RouterId)>,
 }

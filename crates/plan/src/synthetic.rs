@@ -168,6 +168,6 @@ impl SetUp {
             crate::load::shortest(&topology, &providers, &demands).into_iter().fold(0.0, f64::max);
         let capacity = Rate::from_bps_f64(most * self.core);
         topology.set_capacities(|_: LinkId, _| Some(capacity));
-        Network { topology, providers, demands }
+        Network { topology, providers, demands, avoided: BTreeSet::new() }
     }
 }

@@ -1,6 +1,7 @@
 //! What the optimiser promises, on random networks.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
 
 use forebay_plan::allocate::{Allocation, Binning, Method, Wba};
@@ -176,6 +177,7 @@ fn weights_divide_a_link_in_proportion() {
         topology: Topology::new(String::new(), routers, vec![link], Vec::new()),
         providers: vec![provider("one", 1.0), provider("three", 3.0)],
         demands: vec![demand(0), demand(1)],
+        avoided: BTreeSet::new(),
     };
     // With steps so small, WBA is nearly exact: a quarter and three quarters.
     let wba = Wba { factor: 1.1, steps: 64 };

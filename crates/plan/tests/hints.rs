@@ -1,7 +1,7 @@
 //! Hints: who is told what, when, and in which words.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroUsize;
 
 use forebay_plan::allocate::{Method, Wba};
@@ -83,6 +83,7 @@ fn two_ways(mbps: u64) -> Network {
         topology: Topology::new("two".to_owned(), routers, vec![link(0), link(1)], Vec::new()),
         providers: vec![provider("joins", true), provider("stays", false)],
         demands: vec![demand(0), demand(1)],
+        avoided: BTreeSet::new(),
     }
 }
 

@@ -1,6 +1,7 @@
 //! Whole plans: scopes, whole aggregates, and what is reported.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
 
 use forebay_plan::allocate::{Method, Wba, single_ways};
@@ -124,6 +125,7 @@ fn two_ways() -> Network {
         topology: Topology::new("two".to_owned(), routers, vec![link(0), link(1)], Vec::new()),
         providers: vec![provider("joins", true), provider("stays", false)],
         demands: vec![demand(0), demand(1)],
+        avoided: BTreeSet::new(),
     }
 }
 

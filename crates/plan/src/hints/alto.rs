@@ -101,7 +101,7 @@ fn endpoints(prefixes: &[IpNet]) -> Value {
 }
 
 /// A tag that is another when the map is (section 10.3): FNV-1a, 64 bits, of its text.
-fn tag(text: &str) -> String {
+pub(crate) fn tag(text: &str) -> String {
     let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
     });

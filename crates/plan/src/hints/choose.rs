@@ -65,6 +65,11 @@ struct Chooser<'a> {
     base: Steering,
 }
 
+/// `setting`'s network if all hints of `told` are followed, and no other: its demands where they come in then.
+pub fn followed(setting: Setting<'_>, told: &Hints) -> Network {
+    Chooser::new(setting, told).base.apply(setting.network)
+}
+
 /// Hints for the neighbours that participate, where `last` are those in force.
 ///
 /// Those in force count as followed: what a neighbour makes of them is said beside them, and is no reason to give them

@@ -67,7 +67,7 @@ pub(crate) struct InForce {
     pieces: BTreeMap<Aggregate, Vec<Piece>>,
     /// Where aggregates came in before there were hints.
     was: BTreeMap<Aggregate, Vec<f64>>,
-    /// What cannot be any more, since the network has changed or the provider does not participate.
+    /// What cannot be any more, since the network has changed, or the provider does not participate or avoids the entry.
     lost: BTreeMap<u32, Vec<Hint>>,
     /// The same of providers that are not there any more, by name.
     gone: BTreeMap<String, Vec<Hint>>,
@@ -102,6 +102,9 @@ impl InForce {
                     let halved = hint.prefix.prefix_len().checked_sub(hint.of.prefix_len())?;
                     let share = share * 0.5f64.powi(i32::from(halved));
                     let hinted = Some(entry(&hint.entry)?);
+                    if network.avoided.contains(&(number, hinted? as u32, egress)) {
+                        return None;
+                    }
                     let mut was = vec![0.0; provider.entries.len()];
                     for part in &hint.before {
                         was[entry(&part.entry)?] += part.part;

@@ -10,6 +10,7 @@ pub mod bgp;
 mod choose;
 mod divide;
 mod last;
+mod outcome;
 mod profile;
 pub mod speak;
 mod steering;
@@ -18,8 +19,9 @@ mod text;
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
-pub use choose::{Config, Setting, hints};
+pub use choose::{Config, Setting, followed, hints};
 pub use last::read;
+pub use outcome::outcome;
 pub use profile::{Accepts, Community, Method, Profile};
 
 /// The version of the form of [`Hints`]; it grows when a field changes its meaning or goes.

@@ -79,7 +79,7 @@ fn rate(text: &str) -> Result<Rate, String> {
 
 /// The most that anything in a plan carries or asks for: what numbers up to here add up to, a million of them, still
 /// fits where sums are kept.
-const MOST_RATE: f64 = 1e15;
+pub const MOST_RATE: f64 = 1e15;
 
 /// A rate of so many bits per second, if it is one: finite, not negative, and below 10^15.
 fn whole_rate(bps: f64) -> Option<Rate> {

@@ -113,7 +113,7 @@ pub struct LinkUse {
 const LEFTOVER: f64 = 1e-6;
 
 impl Report {
-    pub(super) fn new(
+    pub(crate) fn new(
         network: &Network,
         present: &Routing,
         proposed: &Routing,

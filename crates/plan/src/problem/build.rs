@@ -52,7 +52,7 @@ impl<'a> Builder<'a> {
                     egress: demand.egress,
                     entry,
                     entries: match joint {
-                        true => (0..provider.entries.len() as u32).collect(),
+                        true => self.open(demand.provider, demand.egress),
                         false => vec![demand.entry],
                     },
                     present: Vec::new(),
@@ -67,12 +67,22 @@ impl<'a> Builder<'a> {
                 group.present.push(demand.entry);
             }
         }
-        let groups: Vec<Group> = groups.into_values().collect();
+        let mut groups: Vec<Group> = groups.into_values().collect();
+        // If all are avoided it has to come in somewhere all the same: where it does.
+        for group in groups.iter_mut().filter(|g| g.entries.is_empty()) {
+            group.entries.clone_from(&group.present);
+        }
         // One unit is the mean demand of a flow, copies counted, so that weights (3.2) are demands in units.
         let flows: f64 = groups.iter().map(|g| f64::from(g.copies)).sum();
         let total: f64 = groups.iter().map(|g| g.demand).sum();
         self.problem.unit = if total > 0.0 { total / flows } else { 1.0 };
         groups
+    }
+
+    /// The entries of a provider that it does not avoid for the users behind `egress`.
+    fn open(&self, provider: u32, egress: RouterId) -> Vec<u32> {
+        let entries = 0..self.network.providers[provider as usize].entries.len() as u32;
+        entries.filter(|e| !self.network.avoided.contains(&(provider, *e, egress))).collect()
     }
 
     pub(super) fn add(&mut self, group: &Group, paths: &PathCache, freedom: Freedom) {

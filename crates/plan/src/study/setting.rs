@@ -99,7 +99,7 @@ pub(super) fn network(
     let most = load::shortest(&topology, &providers, &demands).into_iter().fold(0.0, f64::max);
     let capacity = Rate::from_bps_f64(most * congestion);
     topology.set_capacities(|_: LinkId, _| Some(capacity));
-    Network { topology, providers, demands }
+    Network { topology, providers, demands, avoided: BTreeSet::new() }
 }
 
 /// So many different numbers below `n`, in the order in which they were drawn.

@@ -124,7 +124,8 @@ impl Map {
             rate: forebay_units::Rate::from_bps(sum),
         });
         let demands = demands.collect();
-        (Network { topology, providers: network.providers.clone(), demands }, lost)
+        let providers = network.providers.clone();
+        (Network { topology, providers, demands, avoided: BTreeSet::new() }, lost)
     }
 }
 
@@ -159,6 +160,7 @@ mod tests {
             topology: Topology::new(String::new(), routers, links, Vec::new()),
             providers: vec![provider],
             demands: (0..5).map(demand).collect(),
+            avoided: BTreeSet::new(),
         }
     }
 

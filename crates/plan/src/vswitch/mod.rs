@@ -6,8 +6,10 @@
 
 mod mapper;
 mod program;
+mod program_text;
 mod view;
 
 pub use mapper::{Map, map};
-pub use program::{Output, Program, Wish, consolidate};
+pub use program::{Avoid, Output, Program, Refusal, Wish, check, consolidate};
+pub use program_text::MOST_WISHES;
 pub use view::{OutputView, View, view};

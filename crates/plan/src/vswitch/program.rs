@@ -1,6 +1,7 @@
 //! Programs: what neighbours want of the vSwitch, put together with what was measured.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 
 use forebay_units::Rate;
 use ipnet::IpNet;
@@ -16,15 +17,22 @@ use crate::vswitch::view::outputs;
 pub type Output = u32;
 
 /// What a provider wants of its vSwitch.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Program {
+    /// The tag of the view that its outputs are numbered by; `None` is the one of now.
+    #[serde(default)]
+    pub view: Option<String>,
     /// A wish for each output that it has one for; what was measured holds for the others.
+    #[serde(default)]
     pub wishes: Vec<Wish>,
+    /// Inputs that it does not want to be told to use.
+    #[serde(default)]
+    pub avoid: Vec<Avoid>,
 }
 
 /// What a provider wants for one output.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Wish {
     /// The output.
@@ -35,34 +43,69 @@ pub struct Wish {
     pub demand: Rate,
 }
 
+/// An input that a provider does not want to use for an output: no hint names it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Avoid {
+    /// The output.
+    pub output: Output,
+    /// The input.
+    pub input: String,
+}
+
+/// What is wrong with a program, and in which of its fields.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub struct Refusal {
+    /// The field, as in `wishes[3].demand`; empty if it is no program at all.
+    pub field: String,
+    /// What is wrong with it.
+    pub message: String,
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.field.as_str() {
+            "" => f.write_str(&self.message),
+            field => write!(f, "{field}: {}", self.message),
+        }
+    }
+}
+
 /// A provider cannot ask for more than its interconnection carries, or it has sent, by this factor: an interconnection
 /// is congested when more is asked for than it carries, and no traffic grows a thousandfold in minutes.
 const PLAUSIBLE_GROWTH: u64 = 4;
+
+/// What a program comes to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Asked {
+    demands: Vec<Demand>,
+    avoided: BTreeSet<(u32, u32, RouterId)>,
+}
 
 /// Puts the programs of providers, by their numbers, in the place of what was measured of them. `network` is the core,
 /// with measured demands.
 ///
 /// # Errors
-/// By provider, what is wrong with its program, which then counts as none; the programs of others hold. A wish may not
-/// name an input or output that the provider does not have, one of both twice, or more traffic than four times what its
-/// interconnection carries or, where that is unknown, what it has sent in all.
+/// By provider, what is wrong with its program, which then counts as none; the programs of others hold. What is
+/// wrong is what [`check`] says.
 pub fn consolidate(
     network: &Network,
     map: &Map,
     prefixes: &BTreeMap<IpNet, Users>,
     programs: &BTreeMap<u32, Program>,
-) -> (Network, BTreeMap<u32, String>) {
+) -> (Network, BTreeMap<u32, Refusal>) {
     let outputs: Vec<RouterId> = outputs(map, prefixes).into_iter().map(|o| o.0).collect();
     let mut whole = network.clone();
     let mut refused = BTreeMap::new();
     for (provider, program) in programs {
-        match demands(network, &outputs, *provider, program) {
-            Ok(wanted) => {
+        match asked(network, &outputs, *provider, program) {
+            Ok(Asked { demands, avoided }) => {
                 // Where it has wishes for an output, they replace what was measured there, from all its inputs.
                 whole.demands.retain(|d| {
-                    d.provider != *provider || !wanted.iter().any(|w| w.egress == d.egress)
+                    d.provider != *provider || !demands.iter().any(|w| w.egress == d.egress)
                 });
-                whole.demands.extend(wanted);
+                whole.demands.extend(demands);
+                whole.avoided.extend(avoided);
             }
             Err(why) => {
                 refused.insert(*provider, why);
@@ -73,45 +116,88 @@ pub fn consolidate(
     (whole, refused)
 }
 
-fn demands(
+/// Whether the program of one provider would be taken.
+///
+/// # Errors
+/// If it names an input or output that the provider does not have, one of both twice, more traffic than four times what
+/// its interconnection carries or, where that is unknown, what it has sent in all, or avoids all inputs of an output.
+pub fn check(
+    network: &Network,
+    map: &Map,
+    prefixes: &BTreeMap<IpNet, Users>,
+    provider: u32,
+    program: &Program,
+) -> Result<(), Refusal> {
+    let outputs: Vec<RouterId> = outputs(map, prefixes).into_iter().map(|o| o.0).collect();
+    asked(network, &outputs, provider, program).map(drop)
+}
+
+fn asked(
     network: &Network,
     outputs: &[RouterId],
     number: u32,
     program: &Program,
-) -> Result<Vec<Demand>, String> {
-    let provider =
-        network.providers.get(number as usize).ok_or("is from a provider that is not known")?;
+) -> Result<Asked, Refusal> {
+    let refusal = |field: String, message: String| Refusal { field, message };
+    let unknown = || refusal(String::new(), "is from a provider that is not known".to_owned());
+    let provider = network.providers.get(number as usize).ok_or_else(unknown)?;
+    let name = |router: RouterId| network.topology.routers()[router.index()].name.as_str();
+    let place = |field: &str, output: Output, input: &str| {
+        let egress = outputs.get(output as usize).ok_or_else(|| {
+            let last = match outputs.len() {
+                0 => "there is none".to_owned(),
+                n => format!("the last is {}", n - 1),
+            };
+            refusal(format!("{field}.output"), format!("there is no output {output}: {last}"))
+        })?;
+        let entry = provider.entries.iter().position(|e| name(e.router) == input);
+        let entry = entry.ok_or_else(|| {
+            refusal(format!("{field}.input"), format!("{input:?} is none of your inputs"))
+        })?;
+        Ok((entry, *egress))
+    };
     let measured = network.demands.iter().filter(|d| d.provider == number).map(|d| d.rate.as_bps());
     let measured = measured.fold(0u64, u64::saturating_add);
     let mut sums = vec![0u64; provider.entries.len()];
     let mut wanted: BTreeMap<(u32, RouterId), Rate> = BTreeMap::new();
-    for wish in &program.wishes {
-        let egress = *outputs.get(wish.output as usize).ok_or_else(|| {
-            format!("names output {}: the last is {}", wish.output, outputs.len().saturating_sub(1))
-        })?;
-        let name = |router: RouterId| network.topology.routers()[router.index()].name.as_str();
-        let entry = provider.entries.iter().position(|e| name(e.router) == wish.input);
-        let entry = entry
-            .ok_or_else(|| format!("names input {:?}, which is none of its own", wish.input))?;
+    for (at, wish) in program.wishes.iter().enumerate() {
+        let field = format!("wishes[{at}]");
+        let (entry, egress) = place(&field, wish.output, &wish.input)?;
         sums[entry] = sums[entry].saturating_add(wish.demand.as_bps());
         let known = provider.entries[entry].capacity.map_or(measured, Rate::as_bps);
         let most = known.saturating_mul(PLAUSIBLE_GROWTH);
         if sums[entry] > most {
-            return Err(format!(
-                "asks for more than {} through {}, which is not plausible",
-                Rate::from_bps(most),
+            let most = Rate::from_bps(most);
+            let message = format!(
+                "asks for more than {most} through {:?} in all, which is not plausible",
                 wish.input
-            ));
+            );
+            return Err(refusal(format!("{field}.demand"), message));
         }
         if wanted.insert((entry as u32, egress), wish.demand).is_some() {
-            return Err(format!(
-                "has two wishes for output {} from {}: put them together",
+            let message = format!(
+                "is the second wish for output {} from {:?}: put them together",
                 wish.output, wish.input
-            ));
+            );
+            return Err(refusal(field, message));
+        }
+    }
+    let mut avoided = BTreeSet::new();
+    for (at, avoid) in program.avoid.iter().enumerate() {
+        let field = format!("avoid[{at}]");
+        let (entry, egress) = place(&field, avoid.output, &avoid.input)?;
+        if !avoided.insert((number, entry as u32, egress)) {
+            return Err(refusal(field, "stands twice".to_owned()));
+        }
+        let all =
+            (0..provider.entries.len() as u32).all(|e| avoided.contains(&(number, e, egress)));
+        if all {
+            let message = format!("leaves no input for output {}", avoid.output);
+            return Err(refusal(field, message));
         }
     }
     let demand = |((entry, egress), rate)| Demand { provider: number, entry, egress, rate };
-    Ok(wanted.into_iter().map(demand).collect())
+    Ok(Asked { demands: wanted.into_iter().map(demand).collect(), avoided })
 }
 
 #[cfg(test)]
@@ -146,6 +232,7 @@ mod tests {
             ),
             providers: vec![provider("x", Some(Rate::from_mbps(30))), provider("y", None)],
             demands: vec![demand(0), demand(1)],
+            avoided: BTreeSet::new(),
         };
         let map = map(&network, 10);
         (network, map, [("10.0.0.0/8".parse().unwrap(), Users::behind(RouterId(1)))].into())
@@ -159,7 +246,11 @@ mod tests {
     fn a_program_replaces_what_was_measured_and_others_never_notice_a_bad_one() {
         let (network, map, prefixes) = setting();
         let run = |x: Vec<Wish>, y: Vec<Wish>| {
-            let programs = [(0, Program { wishes: x }), (1, Program { wishes: y })].into();
+            let programs = [
+                (0, Program { wishes: x, ..Program::default() }),
+                (1, Program { wishes: y, ..Program::default() }),
+            ]
+            .into();
             let (network, refused) = consolidate(&network, &map, &prefixes, &programs);
             let rates: Vec<_> =
                 network.demands.iter().map(|d| (d.provider, d.rate.as_mbps_f64())).collect();
@@ -169,24 +260,46 @@ mod tests {
         assert_eq!(rates, [(0, 25.0), (1, 10.0)]);
         assert_eq!(refused.len(), 1);
         assert_eq!(
-            refused[&1],
-            "asks for more than 40.000 Mbit/s through a, which is not plausible"
+            refused[&1].to_string(),
+            "wishes[0].demand: asks for more than 40.000 Mbit/s through \"a\" in all, which is not plausible"
         );
         let bad = [
             (
                 vec![wish(0, "a", 121)],
-                "asks for more than 120.000 Mbit/s through a, which is not plausible",
+                "wishes[0].demand: asks for more than 120.000 Mbit/s through \"a\" in all, which is not plausible",
             ),
-            (vec![wish(7, "a", 1)], "names output 7: the last is 0"),
-            (vec![wish(0, "b", 1)], "names input \"b\", which is none of its own"),
+            (vec![wish(7, "a", 1)], "wishes[0].output: there is no output 7: the last is 0"),
+            (vec![wish(0, "b", 1)], "wishes[0].input: \"b\" is none of your inputs"),
             (
                 vec![wish(0, "a", 1), wish(0, "a", 1)],
-                "has two wishes for output 0 from a: put them together",
+                "wishes[1]: is the second wish for output 0 from \"a\": put them together",
             ),
         ];
         for (wishes, why) in bad {
             let (rates, refused) = run(wishes, vec![]);
-            assert_eq!((rates, refused[&0].as_str()), (vec![(0, 10.0), (1, 10.0)], why));
+            assert_eq!(
+                (rates, refused[&0].to_string()),
+                (vec![(0, 10.0), (1, 10.0)], why.to_owned())
+            );
         }
+    }
+
+    #[test]
+    fn what_is_avoided_must_leave_a_way() {
+        let (mut network, map, prefixes) = setting();
+        network.providers[0].entries.push(Entry { router: RouterId(1), capacity: None });
+        let program = |inputs: &[&str]| Program {
+            avoid: inputs.iter().map(|i| Avoid { output: 0, input: (*i).to_owned() }).collect(),
+            ..Program::default()
+        };
+        let checked = |inputs: &[&str]| {
+            check(&network, &map, &prefixes, 0, &program(inputs)).map_err(|e| e.to_string())
+        };
+        assert_eq!(checked(&["a"]), Ok(()));
+        assert_eq!(checked(&["a", "a"]).unwrap_err(), "avoid[1]: stands twice");
+        assert_eq!(checked(&["b", "a"]).unwrap_err(), "avoid[1]: leaves no input for output 0");
+        let programs = [(0, program(&["a"]))].into();
+        let (whole, refused) = consolidate(&network, &map, &prefixes, &programs);
+        assert_eq!((whole.avoided, refused.len()), ([(0, 0, RouterId(1))].into(), 0));
     }
 }

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use ipnet::IpNet;
 use serde::Serialize;
 
+use crate::hints::alto::tag;
 use crate::input::Users;
 use crate::network::Network;
 use crate::topology::RouterId;
@@ -29,6 +30,14 @@ pub struct OutputView {
     pub output: u32,
     /// The users' prefixes.
     pub prefixes: Vec<IpNet>,
+}
+
+impl View {
+    /// A tag that is another when the view is: what a program was written for.
+    pub fn tag(&self) -> String {
+        // There is nothing in it that JSON has no words for.
+        tag(&serde_json::to_string(self).unwrap_or_default())
+    }
 }
 
 /// The vSwitch of `map` as provider number `provider` sees it, where users are behind routers as `prefixes` says. Users
@@ -70,6 +79,8 @@ pub(crate) fn outputs(map: &Map, prefixes: &BTreeMap<IpNet, Users>) -> Vec<(Rout
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use forebay_units::Rate;
 
     use super::*;
@@ -101,6 +112,7 @@ mod tests {
             topology: Topology::new(String::new(), routers, links, Vec::new()),
             providers: vec![provider("x", 0), provider("y", 1)],
             demands: vec![demand(0), demand(1)],
+            avoided: BTreeSet::new(),
         }
     }
 
@@ -121,6 +133,10 @@ mod tests {
         // Another network behind the same ports looks the same.
         let mut other = network(&["in-x", "in-y", "other", "more", "and more"], 99);
         other.demands.pop();
-        assert_eq!(view(&other, &map(&other, 100), &prefixes, 0), seen);
+        let other = view(&other, &map(&other, 100), &prefixes, 0);
+        assert_eq!((&other, other.tag()), (&seen, seen.tag()));
+        // Other users do not.
+        let fewer = prefixes.into_iter().take(1).collect();
+        assert_ne!(view(&small, &map(&small, 100), &fewer, 0).tag(), seen.tag());
     }
 }
