@@ -306,6 +306,12 @@ pub(crate) enum PlanCommand {
     Announce(AnnounceArgs),
     /// Have the speakers take back all that was announced.
     Withdraw(WithdrawArgs),
+    /// Plan every few minutes, and talk with the neighbours: their programs in, their hints out.
+    Serve(ServeArgs),
+    /// Make a token for `serve`, and the hash of it for the configuration.
+    Token,
+    #[command(name = "serve-supervisor", hide = true)]
+    ServeSupervisor(SpeakArgs),
     /// Try Unison's evaluation again, and write its page.
     Reproduce(PlanReproduceArgs),
     /// Say how fast plans are made on this machine.
@@ -457,6 +463,16 @@ pub(crate) struct AnnounceArgs {
 pub(crate) struct WithdrawArgs {
     #[command(flatten)]
     pub(crate) speak: SpeakArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ServeArgs {
+    /// The configuration.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: PathBuf,
+    /// Check the configuration and the files that it names, and end.
+    #[arg(long)]
+    pub(crate) check: bool,
 }
 
 #[derive(Debug, Args)]

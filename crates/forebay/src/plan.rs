@@ -1,10 +1,11 @@
 //! Commands of traffic engineering: files in, a plan out.
 
+mod serve;
 mod speak;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -20,6 +21,7 @@ use forebay_plan::plan::{self, Config, Scope};
 use forebay_plan::study;
 use forebay_plan::topology::Topology;
 use forebay_plan::vswitch;
+use forebay_serve::files::replace;
 
 use crate::cli::{
     Fairness, HintsArgs, HintsForm, NetworkArgs, PlanArgs, PlanBenchArgs, PlanCommand,
@@ -35,6 +37,9 @@ pub(crate) fn run(args: &PlanArgs) -> ExitCode {
         PlanCommand::Hints(args) => hints(args),
         PlanCommand::Announce(args) => speak::announce(args),
         PlanCommand::Withdraw(args) => speak::withdraw(args),
+        PlanCommand::Serve(args) => return serve::serve(args),
+        PlanCommand::Token => return serve::token(),
+        PlanCommand::ServeSupervisor(args) => return serve::supervisor(args),
         PlanCommand::Reproduce(args) => reproduce(args),
         PlanCommand::Bench(args) => bench(args),
     };
@@ -142,20 +147,10 @@ fn hints(args: &HintsArgs) -> Result<(), Failure> {
     };
     print(&text)?;
     match &args.last {
-        Some(path) if args.write => replace(path, &json(&whole)?),
+        Some(path) if args.write => Ok(replace(path, &json(&whole)?)
+            .map_err(|e| format!("cannot write {}: {e}", path.display()))?),
         _ => Ok(()),
     }
-}
-
-/// Writes a file so that it is the old one or the new one, whenever the machine stops.
-fn replace(path: &Path, text: &str) -> Result<(), Failure> {
-    let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(".new");
-    let new = path.with_file_name(name);
-    let written = File::create(&new)
-        .and_then(|mut file| file.write_all(text.as_bytes()).and_then(|()| file.sync_all()))
-        .and_then(|()| fs::rename(&new, path));
-    Ok(written.map_err(|e| format!("cannot write {}: {e}", path.display()))?)
 }
 
 /// What the operator should know of the reduction to aggregate flows.
@@ -191,7 +186,8 @@ fn inputs(args: &NetworkArgs) -> Result<Inputs, Failure> {
             return Err("say what is sent: --demands FILE, or --gravity RATE for a model".into());
         }
     };
-    let network = Network { topology, providers: file.providers.clone(), demands };
+    let network =
+        Network { topology, providers: file.providers.clone(), demands, avoided: BTreeSet::new() };
     Ok(Inputs { network, file })
 }
 
@@ -337,6 +333,7 @@ mod tests {
             topology: Topology::new(String::new(), Vec::new(), Vec::new(), Vec::new()),
             providers: Vec::new(),
             demands: Vec::new(),
+            avoided: BTreeSet::new(),
         };
         let paths = std::num::NonZeroUsize::MIN;
         let config = Config { method: Method::Most, scope: Scope::All, sub_flows: None, paths };

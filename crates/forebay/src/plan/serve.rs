@@ -1,0 +1,43 @@
+//! The planner as a service.
+
+use std::process::ExitCode;
+
+use forebay_serve::{Error, Stop, token};
+
+use crate::cli::{ServeArgs, SpeakArgs};
+use crate::fail;
+
+pub(super) fn serve(args: &ServeArgs) -> ExitCode {
+    if args.check {
+        return end(forebay_serve::check(&args.config));
+    }
+    let stop = Stop::default();
+    let handler = stop.clone();
+    if let Err(e) = ctrlc::set_handler(move || handler.stop()) {
+        return fail(&e, 1);
+    }
+    end(forebay_serve::run(&args.config, &stop))
+}
+
+pub(super) fn supervisor(args: &SpeakArgs) -> ExitCode {
+    end(forebay_serve::supervise(&args.journal, &args.gobgp).map(|told| {
+        tracing::info!("the service is gone: {} announcements withdrawn", told.done);
+    }))
+}
+
+pub(super) fn token() -> ExitCode {
+    match token::generate() {
+        Ok(token) => {
+            println!("token: {token}\nhash:  {}", token::Hash::of(token.as_bytes()));
+            ExitCode::SUCCESS
+        }
+        Err(e) => fail(&e, 1),
+    }
+}
+
+fn end(result: Result<(), Error>) -> ExitCode {
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(e) => fail(&e, e.exit_code()),
+    }
+}

@@ -1,0 +1,176 @@
+//! A neighbour that flaps, one that floods, and strangers: others never notice.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+
+use serde_json::json;
+
+use super::client::{PATIENCE, Reply, Server, ask, files, from, read, request};
+use super::common::Dir;
+
+fn wish(bps: u64) -> String {
+    json!({"wishes": [{"output": 0, "input": "in1", "demand": bps}]}).to_string()
+}
+
+#[test]
+fn who_flaps_floods_and_writes_nonsense_is_refused_and_the_other_never_notices() {
+    let dir = Dir::new("serve-flap");
+    files(&dir, "");
+    let server = Server::start(&dir);
+    server.round();
+    assert_eq!(server.ask("games", "PUT", "/v1/program", &wish(50_000_000)).status, 200);
+    server.round();
+    let games = ["/v1/hints", "/v1/program", "/v1/vswitch"].map(|path| server.get("games", path));
+    // Nonsense, each kind answered with its field.
+    let put = |body: &str| server.ask("video", "PUT", "/v1/program", body);
+    let huge = put(&wish(1_000_000_000_000_000_000));
+    assert_eq!((huge.status, &huge.json()["error"]["field"]), (400, &json!("wishes[0].demand")));
+    let much = put(&wish(2_000_000_000));
+    assert_eq!((much.status, &much.json()["error"]["field"]), (422, &json!("wishes[0].demand")));
+    let nonsense = put("{\"wishes\": [{\"output\": \"first\"}]}");
+    assert_eq!(
+        (nonsense.status, &nonsense.json()["error"]["field"]),
+        (400, &json!("wishes[0].output"))
+    );
+    // Changes, until it is damped.
+    let replies: Vec<Reply> = (1..8).map(|n| put(&wish(n * 1_000_000))).collect();
+    let last = replies.last().unwrap();
+    assert_eq!((last.status, &last.json()["error"]["code"]), (429, &json!("damped")));
+    assert!(last.header("retry-after").unwrap().parse::<u64>().unwrap() > 0);
+    assert!(replies[0].status == 200, "one change after some nonsense is no flapping");
+    // A flood of requests in one breath: those beyond the rate are turned back.
+    let one = request(Some(server.token("video")), "GET", "/v1/hints", "");
+    let more = one.replace("connection: close\r\n", "").repeat(500) + &one;
+    let mut stream = TcpStream::connect(server.at[0]).unwrap();
+    stream.write_all(more.as_bytes()).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    let mut replies = String::new();
+    stream.read_to_string(&mut replies).unwrap();
+    let count = |status: &str| replies.matches(&format!("HTTP/1.1 {status} ")).count();
+    assert_eq!(count("200") + count("429"), 501);
+    assert!(count("429") > 0 && count("200") >= 20, "{} were answered", count("200"));
+    // The other one sees what it saw, and its program is taken.
+    let now = ["/v1/hints", "/v1/program", "/v1/vswitch"].map(|path| server.get("games", path));
+    assert_eq!(now, games);
+    server.round();
+    assert_eq!(server.get("games", "/v1/program")["state"], "taken");
+    let metrics = server.ask("operator", "GET", "/metrics", "").body;
+    assert!(
+        metrics.contains("forebay_plan_neighbour_refused_total{neighbour=\"games\"} 0\n"),
+        "{metrics}"
+    );
+    assert!(metrics.contains("method=\"PUT\",path=\"/v1/program\",status=\"429\""), "{metrics}");
+}
+
+#[test]
+fn connections_of_one_address_do_not_keep_others_out() {
+    let dir = Dir::new("serve-slow");
+    files(&dir, "");
+    let server = Server::start(&dir);
+    server.round();
+    // Half a request each, which never ends.
+    let mut slow: Vec<TcpStream> = (0..64)
+        .map(|_| {
+            let mut stream = from("127.0.0.2", server.at[0]).unwrap();
+            stream.write_all(b"GET /v1/hints HTTP/1.1\r\nhost: x\r\nx-slow: ").unwrap();
+            stream
+        })
+        .collect();
+    // They are taken in this order.
+    let mut more = from("127.0.0.2", server.at[0]).unwrap();
+    more.set_read_timeout(Some(PATIENCE)).unwrap();
+    let _ = more.write_all(request(None, "GET", "/healthz", "").as_bytes());
+    let turned = more.read(&mut [0; 16]);
+    assert!(matches!(turned, Ok(0) | Err(_)), "one too many is closed without a word: {turned:?}");
+    // Whoever comes from elsewhere is answered.
+    assert_eq!(server.get("video", "/v1/hints")["neighbour"], "video");
+    assert_eq!(ask(server.at[1], None, "GET", "/healthz", "").unwrap().status, 200);
+    // And those that are slow are closed in the end.
+    let slowest = slow.pop().unwrap();
+    slowest.set_read_timeout(Some(PATIENCE)).unwrap();
+    let mut rest = Vec::new();
+    let _ = (&slowest).read_to_end(&mut rest);
+}
+
+#[test]
+fn what_is_too_large_is_refused_before_it_is_read() {
+    let dir = Dir::new("serve-large");
+    files(&dir, "");
+    let server = Server::start(&dir);
+    server.round();
+    let token = server.token("video");
+    // A length that is too large: nothing of the body is sent, and there is an answer.
+    let mut stream = TcpStream::connect(server.at[0]).unwrap();
+    let head = format!(
+        "PUT /v1/program HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {token}\r\ncontent-length: 99999999999\r\n\r\n"
+    );
+    stream.write_all(head.as_bytes()).unwrap();
+    assert_eq!(read(&mut stream).unwrap().status, 413);
+    // No length at all, but chunks without end.
+    let mut stream = TcpStream::connect(server.at[0]).unwrap();
+    let head = format!(
+        "PUT /v1/program HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {token}\r\ntransfer-encoding: chunked\r\n\r\n"
+    );
+    stream.write_all(head.as_bytes()).unwrap();
+    let chunk = format!("10000\r\n{}\r\n", " ".repeat(0x10000));
+    let sent = (0..1000).take_while(|_| stream.write_all(chunk.as_bytes()).is_ok()).count();
+    assert!(sent < 1000, "it does not read on for ever");
+    // Headers.
+    let mut stream = TcpStream::connect(server.at[0]).unwrap();
+    let _ = stream.write_all(
+        format!("GET /healthz HTTP/1.1\r\nx: {}\r\n\r\n", "y".repeat(100_000)).as_bytes(),
+    );
+    if let Ok(reply) = read(&mut stream) {
+        assert_eq!(reply.status, 431);
+    }
+    // A stranger's body is not read either.
+    let reply =
+        ask(server.at[0], Some("wrong"), "PUT", "/v1/program", &" ".repeat(100_000)).unwrap();
+    assert_eq!(reply.status, 401);
+    assert_eq!(server.get("video", "/v1/program")["version"], 0);
+}
+
+#[test]
+fn events_tell_what_changes_to_those_it_concerns() {
+    let dir = Dir::new("serve-events");
+    files(&dir, "");
+    let server = Server::start(&dir);
+    server.round();
+    let listen = |who: &str| {
+        let mut stream = TcpStream::connect(server.at[0]).unwrap();
+        stream
+            .write_all(request(Some(server.token(who)), "GET", "/v1/events", "").as_bytes())
+            .unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream
+    };
+    let next = |stream: &mut TcpStream, part: &str| {
+        let mut text = String::new();
+        let mut byte = [0; 1];
+        while !(text.contains(part) && text.ends_with("\n\n")) {
+            assert_eq!(stream.read(&mut byte).unwrap(), 1, "{text}");
+            text.push(char::from(byte[0]));
+        }
+        text
+    };
+    let mut video = listen("video");
+    let first = next(&mut video, "data:");
+    assert!(first.contains("text/event-stream") && first.contains("\"hints\":1"), "{first}");
+    // The same demands change nothing, and others' programs do not concern it.
+    server.round();
+    assert_eq!(server.ask("games", "PUT", "/v1/program", &wish(1)).status, 200);
+    assert_eq!(server.ask("video", "PUT", "/v1/program", "{}").status, 200);
+    let second = next(&mut video, "data:");
+    assert!(second.contains("\"program\":{\"state\":\"waiting\",\"version\":1}"), "{second}");
+    assert!(!second.contains("games"));
+    // Four listen at most.
+    let mut more: Vec<TcpStream> = (0..3).map(|_| listen("video")).collect();
+    more.iter_mut().for_each(|stream| drop(next(stream, "data:")));
+    assert_eq!(server.ask("video", "GET", "/v1/events", "").status, 429);
+    let mut games = listen("games");
+    next(&mut games, "data:");
+    // An orderly stop ends them.
+    assert!(server.stop());
+    let mut rest = String::new();
+    let _ = video.read_to_string(&mut rest);
+}

@@ -1,0 +1,424 @@
+//! The service's configuration: a TOML file. Relative paths in it start where it is.
+
+use std::net::SocketAddr;
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use forebay_config::{ConfigError, DurationValue, RateValue, ShareValue, Source, Spanned};
+use forebay_plan::allocate::{Binning, Method, Wba};
+use forebay_plan::hints;
+use forebay_plan::plan::{self, Scope};
+use forebay_units::Rate;
+use serde::Deserialize;
+
+use crate::damping::Limits;
+use crate::token::{Credential, Hash};
+
+/// The most addresses to listen at.
+const MOST_ADDRESSES: usize = 16;
+/// The most neighbours: as many as a plan has providers.
+const MOST_NEIGHBOURS: usize = forebay_plan::network::MOST_PROVIDERS;
+/// How long a round's interval may be.
+const INTERVAL: std::ops::RangeInclusive<u64> = 1..=86_400;
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    serve: Spanned<ServeTable>,
+    operator: Spanned<CredentialTable>,
+    #[serde(default)]
+    neighbour: Vec<Spanned<NeighbourTable>>,
+    tls: Option<TlsTable>,
+    announce: Option<AnnounceTable>,
+    damping: Option<Spanned<DampingTable>>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ServeTable {
+    listen: Spanned<Vec<Spanned<String>>>,
+    state: PathBuf,
+    topology: PathBuf,
+    providers: PathBuf,
+    prefixes: PathBuf,
+    /// Read again for each round; without it the operator puts them.
+    demands: Option<PathBuf>,
+    capacity: Option<RateValue>,
+    interval: Option<Spanned<DurationValue>>,
+    aggregates: Option<NonZeroUsize>,
+    paths: Option<NonZeroUsize>,
+    fairness: Option<Fairness>,
+    gain: Option<Spanned<ShareValue>>,
+    release: Option<ShareValue>,
+    /// Tokens may cross a network as they are.
+    #[serde(default)]
+    cleartext: bool,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Fairness {
+    Wba,
+    Binning,
+    None,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct CredentialTable {
+    token: Option<Spanned<String>>,
+    certificate: Option<Spanned<String>>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NeighbourTable {
+    name: Spanned<String>,
+    token: Option<Spanned<String>>,
+    certificate: Option<Spanned<String>>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct TlsTable {
+    certificate: PathBuf,
+    key: PathBuf,
+    clients: Option<PathBuf>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct AnnounceTable {
+    journal: PathBuf,
+    gobgp: Option<PathBuf>,
+    on_exit: Option<After>,
+    on_death: Option<After>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct DampingTable {
+    half_life: Option<DurationValue>,
+    suppress: Option<f64>,
+    reuse: Option<f64>,
+}
+
+/// The files of a network.
+#[derive(Clone, Debug)]
+pub struct Files {
+    /// Its topology.
+    pub topology: PathBuf,
+    /// Its content providers.
+    pub providers: PathBuf,
+    /// Where users are.
+    pub prefixes: PathBuf,
+    /// What is sent, if a file says so.
+    pub demands: Option<PathBuf>,
+    /// What a link carries whose capacity the topology does not say.
+    pub capacity: Option<Rate>,
+}
+
+/// What becomes of announcements when the service is gone.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum After {
+    /// They stay, and the next start goes on with them.
+    #[default]
+    Keep,
+    /// They are withdrawn.
+    Withdraw,
+}
+
+/// How hints are announced.
+#[derive(Clone, Debug)]
+pub struct Announce {
+    /// What was announced.
+    pub journal: PathBuf,
+    /// GoBGP's command.
+    pub gobgp: PathBuf,
+    /// After an orderly stop.
+    pub on_exit: After,
+    /// After a crash.
+    pub on_death: After,
+}
+
+/// TLS at the addresses that are listened at.
+#[derive(Clone, Debug)]
+pub struct Tls {
+    /// The service's certificate, and those between it and the authority: PEM.
+    pub certificate: PathBuf,
+    /// Its key: PEM.
+    pub key: PathBuf,
+    /// The authorities of neighbours' certificates: PEM. Without it nobody is asked for one.
+    pub clients: Option<PathBuf>,
+}
+
+/// A neighbour that may talk to the service.
+#[derive(Clone, Debug)]
+pub struct Neighbour {
+    /// Its name in the file of providers.
+    pub name: String,
+    /// What it has to show.
+    pub credential: Credential,
+}
+
+/// All of it.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Where to listen.
+    pub listen: Vec<SocketAddr>,
+    /// The database.
+    pub state: PathBuf,
+    /// The network.
+    pub files: Files,
+    /// From one round to the next.
+    pub interval: Duration,
+    /// At most so many aggregate flows.
+    pub aggregates: usize,
+    /// How hints are found.
+    pub hints: hints::Config,
+    /// What the operator has to show.
+    pub operator: Credential,
+    /// Who may talk to the service.
+    pub neighbours: Vec<Neighbour>,
+    /// TLS, if there is.
+    pub tls: Option<Tls>,
+    /// Announcing, if hints are announced.
+    pub announce: Option<Announce>,
+    /// How often programs may change.
+    pub damping: Limits,
+    source: Source,
+    spans: Vec<std::ops::Range<usize>>,
+}
+
+impl Config {
+    /// The configuration in the file at `path`.
+    ///
+    /// # Errors
+    /// If it cannot be read, or something in it cannot be.
+    pub fn load(path: &Path) -> Result<Self, ConfigError> {
+        let (file, source) = forebay_config::load::<File>(path)?;
+        file.check(source)
+    }
+
+    /// The provider of each neighbour, by its number in the file of providers, where `names` are.
+    ///
+    /// # Errors
+    /// If there is no such provider.
+    pub fn providers_of(&self, names: &[&str]) -> Result<Vec<u32>, ConfigError> {
+        let number = |(neighbour, span): (&Neighbour, &std::ops::Range<usize>)| {
+            let found = names.iter().position(|name| *name == neighbour.name);
+            found.map(|n| n as u32).ok_or_else(|| {
+                let file = self.files.providers.display();
+                let message = format!("{file} has no provider {:?}", neighbour.name);
+                self.source.error_at(span.clone(), "neighbour.name", message)
+            })
+        };
+        self.neighbours.iter().zip(&self.spans).map(number).collect()
+    }
+}
+
+impl File {
+    fn check(self, source: Source) -> Result<Config, ConfigError> {
+        let base = source.file().parent().unwrap_or(Path::new("")).to_owned();
+        let at = |path: &Path| base.join(path);
+        let serve = self.serve.get_ref();
+        let mut listen = Vec::new();
+        for address in serve.listen.get_ref() {
+            let fail = |message: String| source.error_at(address.span(), "serve.listen", message);
+            let parsed: SocketAddr = address.get_ref().parse().map_err(|_| {
+                fail(
+                    "write an address and a port, as in \"127.0.0.1:8480\" or \"[::1]:8480\""
+                        .to_owned(),
+                )
+            })?;
+            if self.tls.is_none() && !serve.cleartext && !parsed.ip().is_loopback() {
+                return Err(fail(
+                    "tokens would cross the network in clear text: set up [tls], or say `cleartext = true` if \
+                     something else protects them"
+                        .to_owned(),
+                ));
+            }
+            listen.push(parsed);
+        }
+        if listen.is_empty() || listen.len() > MOST_ADDRESSES {
+            let message = format!("write 1 to {MOST_ADDRESSES} addresses");
+            return Err(source.error_at(serve.listen.span(), "serve.listen", message));
+        }
+        let interval = match &serve.interval {
+            None => Duration::from_secs(300),
+            Some(value) => {
+                let time = Duration::from_nanos(value.get_ref().0.0);
+                if !INTERVAL.contains(&time.as_secs()) {
+                    let message = "write a time from 1 s to 1440 min";
+                    return Err(source.error_at(value.span(), "serve.interval", message));
+                }
+                time
+            }
+        };
+        let gain = serve.gain.as_ref().map_or(0.005, |g| g.get_ref().0);
+        let release = serve.release.map_or(gain / 5.0, |r| r.0);
+        if release >= gain {
+            let span = serve.gain.as_ref().map_or(self.serve.span(), Spanned::span);
+            let message = "must be above serve.release, or hints would come and go";
+            return Err(source.error_at(span, "serve.gain", message));
+        }
+        let bounds = Wba::default();
+        let method = match serve.fairness.unwrap_or(Fairness::Wba) {
+            Fairness::Wba => Method::Wba(bounds),
+            Fairness::Binning => Method::Binning(Binning { bounds, ..Binning::default() }),
+            Fairness::None => Method::Most,
+        };
+        let four = NonZeroUsize::MIN.saturating_add(3);
+        let paths = serve.paths.unwrap_or(four);
+        let plan = plan::Config { method, scope: Scope::All, sub_flows: None, paths };
+        let operator = self.operator.get_ref();
+        let authority = self.tls.as_ref().is_some_and(|t| t.clients.is_some());
+        let credentials = Credentials { source: &source, authority };
+        let operator = credentials.read(
+            "operator",
+            self.operator.span(),
+            operator.token.as_ref(),
+            operator.certificate.as_ref(),
+        )?;
+        let (neighbours, spans) = self.neighbours(&credentials, &operator)?;
+        let announce = self.announce.as_ref().map(|a| Announce {
+            journal: at(&a.journal),
+            // A name without a directory is looked for on the path.
+            gobgp: match &a.gobgp {
+                None => PathBuf::from("gobgp"),
+                Some(program) if program.components().count() == 1 => program.clone(),
+                Some(program) => at(program),
+            },
+            on_exit: a.on_exit.unwrap_or_default(),
+            on_death: a.on_death.unwrap_or_default(),
+        });
+        let damping = self.damping(&source, interval)?;
+        Ok(Config {
+            listen,
+            state: at(&serve.state),
+            files: Files {
+                topology: at(&serve.topology),
+                providers: at(&serve.providers),
+                prefixes: at(&serve.prefixes),
+                demands: serve.demands.as_deref().map(at),
+                capacity: serve.capacity.map(|c| c.0),
+            },
+            interval,
+            aggregates: serve.aggregates.map_or(5000, NonZeroUsize::get),
+            hints: hints::Config { plan, gain, release },
+            operator,
+            neighbours,
+            tls: self.tls.as_ref().map(|t| Tls {
+                certificate: at(&t.certificate),
+                key: at(&t.key),
+                clients: t.clients.as_deref().map(at),
+            }),
+            announce,
+            damping,
+            source,
+            spans,
+        })
+    }
+
+    fn neighbours(
+        &self,
+        credentials: &Credentials<'_>,
+        operator: &Credential,
+    ) -> Result<(Vec<Neighbour>, Vec<std::ops::Range<usize>>), ConfigError> {
+        let (mut neighbours, mut spans): (Vec<Neighbour>, Vec<_>) = Default::default();
+        let source = credentials.source;
+        for table in &self.neighbour {
+            let span = table.span();
+            let table = table.get_ref();
+            let fail =
+                |message: &str| source.error_at(table.name.span(), "neighbour.name", message);
+            if neighbours.len() == MOST_NEIGHBOURS {
+                return Err(fail("is one too many: there can be 1000"));
+            }
+            if neighbours.iter().any(|n| n.name == *table.name.get_ref()) {
+                return Err(fail("stands twice"));
+            }
+            let (token, certificate) = (table.token.as_ref(), table.certificate.as_ref());
+            let credential = credentials.read("neighbour", span, token, certificate)?;
+            let same = |other: &Credential| {
+                (other.token.is_some() && other.token == credential.token)
+                    || (other.certificate.is_some() && other.certificate == credential.certificate)
+            };
+            if same(operator) || neighbours.iter().any(|n| same(&n.credential)) {
+                return Err(fail("has a token or certificate of another: give each its own"));
+            }
+            spans.push(table.name.span());
+            neighbours.push(Neighbour { name: table.name.get_ref().clone(), credential });
+        }
+        Ok((neighbours, spans))
+    }
+
+    fn damping(&self, source: &Source, interval: Duration) -> Result<Limits, ConfigError> {
+        let usual = u64::try_from(interval.as_millis()).unwrap_or(u64::MAX);
+        let mut limits = Limits { half_life: usual, suppress: 3000.0, reuse: 1000.0 };
+        let Some(table) = &self.damping else { return Ok(limits) };
+        let fail = |key: &str, message: &str| {
+            Err(source.error_at(table.span(), format!("damping.{key}"), message))
+        };
+        let inside = table.get_ref();
+        if let Some(value) = inside.half_life {
+            limits.half_life = value.0.0 / 1_000_000;
+        }
+        limits.suppress = inside.suppress.unwrap_or(limits.suppress);
+        limits.reuse = inside.reuse.unwrap_or(limits.reuse);
+        if !(1..=86_400_000).contains(&limits.half_life) {
+            return fail("half_life", "write a time from 1 ms to 1440 min");
+        }
+        if !(1.0..=1e9).contains(&limits.reuse) {
+            return fail("reuse", "write a number from 1 to 10^9: a change counts 1000");
+        }
+        if !(limits.reuse..=1e9).contains(&limits.suppress) || limits.suppress == limits.reuse {
+            return fail("suppress", "write a number above damping.reuse, up to 10^9");
+        }
+        Ok(limits)
+    }
+}
+
+struct Credentials<'a> {
+    source: &'a Source,
+    authority: bool,
+}
+
+impl Credentials<'_> {
+    fn read(
+        &self,
+        table: &str,
+        span: std::ops::Range<usize>,
+        token: Option<&Spanned<String>>,
+        certificate: Option<&Spanned<String>>,
+    ) -> Result<Credential, ConfigError> {
+        let hash =
+            |key: &str, text: Option<&Spanned<String>>| -> Result<Option<Hash>, ConfigError> {
+                let read = text.map(|text| {
+                    text.get_ref().parse().map_err(|message: String| {
+                        self.source.error_at(text.span(), format!("{table}.{key}"), message)
+                    })
+                });
+                read.transpose()
+            };
+        let credential = Credential {
+            token: hash("token", token)?,
+            certificate: hash("certificate", certificate)?,
+        };
+        if credential.token.is_none() && credential.certificate.is_none() {
+            let message = "missing: write the hash of a token (`forebay plan token` makes one) or of a certificate";
+            return Err(self.source.error_at(span, format!("{table}.token"), message));
+        }
+        if let (Some(certificate), false) = (certificate, self.authority) {
+            let message = "nobody is asked for a certificate: `[tls] clients` should name the authorities' file";
+            let key = format!("{table}.certificate");
+            return Err(self.source.error_at(certificate.span(), key, message));
+        }
+        Ok(credential)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,109 @@
+//! TLS, by rustls: the service's certificate, and neighbours' if an authority for them is configured.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustls::RootCertStore;
+use rustls::crypto::ring;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::WebPkiClientVerifier;
+use tokio::net::TcpStream;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
+
+use crate::config::Tls;
+use crate::token::Hash;
+
+/// Why there is no TLS.
+#[derive(Debug, thiserror::Error)]
+pub enum TlsError {
+    /// A file is not what it should be.
+    #[error("{path}: {what}")]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        what: String,
+    },
+    /// The certificate and the key do not fit, or are of a kind that is not supported.
+    #[error("{path}: {source}")]
+    Refused {
+        /// The certificate's file.
+        path: PathBuf,
+        /// What rustls says.
+        source: rustls::Error,
+    },
+}
+
+/// Makes TLS of TCP connections.
+#[derive(Clone)]
+pub struct Acceptor(TlsAcceptor);
+
+impl fmt::Debug for Acceptor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Acceptor")
+    }
+}
+
+impl Acceptor {
+    /// By the files of a configuration. A neighbour may show a certificate, and whoever has to is asked for it by its
+    /// hash: so one authority may serve all of them.
+    ///
+    /// # Errors
+    /// If a file is not what it should be.
+    pub fn new(config: &Tls) -> Result<Self, TlsError> {
+        let provider = Arc::new(ring::default_provider());
+        let refused = |source| TlsError::Refused { path: config.certificate.clone(), source };
+        let builder = rustls::ServerConfig::builder_with_provider(Arc::clone(&provider))
+            .with_safe_default_protocol_versions()
+            .map_err(refused)?;
+        let builder = match &config.clients {
+            None => builder.with_no_client_auth(),
+            Some(path) => {
+                let mut roots = RootCertStore::empty();
+                let fail = |what: String| TlsError::File { path: path.clone(), what };
+                for certificate in certificates(path)? {
+                    roots.add(certificate).map_err(|e| fail(e.to_string()))?;
+                }
+                let verifier =
+                    WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider)
+                        .allow_unauthenticated()
+                        .build()
+                        .map_err(|e| fail(e.to_string()))?;
+                builder.with_client_cert_verifier(verifier)
+            }
+        };
+        let key = PrivateKeyDer::from_pem_file(&config.key).map_err(|e| TlsError::File {
+            path: config.key.clone(),
+            what: format!("is no private key in PEM: {e}"),
+        })?;
+        let mut server =
+            builder.with_single_cert(certificates(&config.certificate)?, key).map_err(refused)?;
+        server.alpn_protocols = vec![b"http/1.1".to_vec()];
+        Ok(Self(TlsAcceptor::from(Arc::new(server))))
+    }
+
+    /// The connection after its handshake, with the hash of the other end's certificate if it has shown one; `None` if
+    /// there is none.
+    pub(super) async fn accept(
+        &self,
+        stream: TcpStream,
+    ) -> Option<(TlsStream<TcpStream>, Option<Hash>)> {
+        let stream = self.0.accept(stream).await.ok()?;
+        let own = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
+        let hash = own.map(|certificate| Hash::of(certificate));
+        Some((stream, hash))
+    }
+}
+
+fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+    let fail = |what: String| TlsError::File { path: path.to_owned(), what };
+    let all = CertificateDer::pem_file_iter(path).and_then(Iterator::collect);
+    let all: Vec<_> = all.map_err(|e| fail(format!("has no certificates in PEM: {e}")))?;
+    if all.is_empty() {
+        return Err(fail("has no certificates in PEM".to_owned()));
+    }
+    Ok(all)
+}

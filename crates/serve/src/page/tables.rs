@@ -1,0 +1,138 @@
+//! Hints and neighbours, as tables.
+
+use forebay_picture::escape;
+use serde_json::Value;
+
+use super::{duration, rate, share};
+
+/// So many hints are shown; `/operator/state` has all.
+const MOST: usize = 200;
+
+fn array(value: &Value) -> &[Value] {
+    value.as_array().map_or(&[], Vec::as_slice)
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
+}
+
+fn row(class: &str, cells: &[(&str, String)]) -> String {
+    let cells: String = cells
+        .iter()
+        .map(|(class, cell)| format!("<td class=\"{class}\">{}</td>", escape(cell)))
+        .collect();
+    format!("<tr class=\"{class}\">{cells}</tr>\n")
+}
+
+fn table(heads: &[&str], rows: &str) -> String {
+    let heads: String = heads.iter().map(|head| format!("<th>{head}</th>")).collect();
+    format!(
+        "<div class=\"scroll\"><table><thead><tr>{heads}</tr></thead>\n<tbody>{rows}</tbody></table></div>\n"
+    )
+}
+
+/// All hints in force, and those that were withdrawn in the last round.
+pub(super) fn hints(hints: &Value) -> String {
+    let (mut rows, mut count) = (String::new(), 0);
+    for neighbour in array(&hints["neighbours"]) {
+        let name = text(&neighbour["name"]);
+        let given = array(&neighbour["hints"]).iter().map(|h| (h, text(&h["state"])));
+        let gone = array(&neighbour["withdrawn"]).iter().map(|h| (h, "withdrawn"));
+        for (hint, state) in given.chain(gone) {
+            count += 1;
+            if count > MOST {
+                continue;
+            }
+            let was = array(&hint["before"]).iter().map(|part| match part["part"].as_f64() {
+                Some(p) if p < 0.995 => format!("{} ({})", text(&part["entry"]), share(p)),
+                _ => text(&part["entry"]).to_owned(),
+            });
+            let method = match text(&hint["method"]) {
+                "" => "service",
+                "med" => "MED",
+                "more_specific" => "more specific",
+                other => other,
+            };
+            rows += &row(
+                state,
+                &[
+                    ("", name.to_owned()),
+                    ("code", text(&hint["prefix"]).to_owned()),
+                    ("strong", text(&hint["entry"]).to_owned()),
+                    ("", was.collect::<Vec<_>>().join(" + ")),
+                    ("right", rate(hint["demand"].as_f64().unwrap_or(0.0))),
+                    ("", method.to_owned()),
+                    ("state", state.to_owned()),
+                ],
+            );
+        }
+    }
+    if count == 0 {
+        return "<p class=\"say\">No hint is worth its while.</p>\n".to_owned();
+    }
+    let heads =
+        ["neighbour", "prefix", "should enter at", "entered at", "asked for", "told by", ""];
+    let more = match count.saturating_sub(MOST) {
+        0 => String::new(),
+        n => format!("<p class=\"say\">{n} more are not shown.</p>\n"),
+    };
+    table(&heads, &rows) + &more
+}
+
+/// Each neighbour's state.
+pub(super) fn neighbours(state: &Value) -> String {
+    let results = array(&state["report"]["providers"]);
+    let told = array(&state["hints"]["neighbours"]);
+    let mut rows = String::new();
+    for neighbour in array(&state["neighbours"]) {
+        let name = text(&neighbour["name"]);
+        let result = results.iter().find(|r| r["name"] == name).unwrap_or(&Value::Null);
+        let own = told.iter().find(|t| t["name"] == name).unwrap_or(&Value::Null);
+        let satisfied = |key: &str| result[key].as_f64().map_or("–".to_owned(), share);
+        let damped = neighbour["damped_for"].as_f64();
+        let standing = match damped {
+            Some(wait) => format!("damped for {}", duration(wait)),
+            None => match text(&neighbour["state"]) {
+                "none" => "no program".to_owned(),
+                "taken" => format!("program {} taken", neighbour["version"]),
+                "waiting" => format!("program {} waits for the next round", neighbour["version"]),
+                _ => format!(
+                    "program {} lapsed: {}",
+                    neighbour["version"],
+                    text(&neighbour["reason"]["message"])
+                ),
+            },
+        };
+        let mut notes: Vec<String> =
+            array(&own["notes"]).iter().map(|n| text(n).to_owned()).collect();
+        if let Some(followed) = own["followed"].as_f64() {
+            notes.insert(0, format!("follows {}", share(followed)));
+        }
+        let class = if damped.is_some() { "damped" } else { text(&neighbour["state"]) };
+        rows += &row(
+            class,
+            &[
+                ("strong", name.to_owned()),
+                ("state", standing),
+                ("right", neighbour["hints"].to_string()),
+                (
+                    "right",
+                    format!(
+                        "{} → {}",
+                        satisfied("satisfaction_before"),
+                        satisfied("satisfaction_after")
+                    ),
+                ),
+                ("right", neighbour["penalty"].to_string()),
+                ("right", neighbour["refused"].to_string()),
+                ("", notes.join("; ")),
+            ],
+        );
+    }
+    if rows.is_empty() {
+        return "<p class=\"say\">No neighbour may talk to the service yet.</p>\n".to_owned();
+    }
+    let heads =
+        ["neighbour", "program", "hints", "gets of what it could", "penalty", "refused", ""];
+    table(&heads, &rows)
+}
