@@ -45,7 +45,7 @@ pub(crate) fn page(state: &Value) -> String {
         out += &switch::pictures(flows);
         out += "</section>\n<section><h2>Links and interconnections</h2>\n<p class=\"say\">The fullest, by how much of \
                 their capacity is used: <span class=\"key now\">now</span>, and \
-                <span class=\"key then\">if hints are followed</span>.</p>\n";
+                <span class=\"key then\">if hints are followed</span> and the paths inside are the best for that.</p>\n";
         out += &links::picture(report["links"].as_array().map_or(&[][..], Vec::as_slice));
         out += "</section>\n";
     } else {

@@ -11,7 +11,7 @@ const WIDTH: f64 = 1060.0;
 const ROW: f64 = 24.0;
 const TOP: f64 = 26.0;
 const LEFT: f64 = 260.0;
-const RIGHT: f64 = 860.0;
+const RIGHT: f64 = 830.0;
 
 /// The fullest of `links`, now or then.
 pub(super) fn picture(links: &[Value]) -> String {
