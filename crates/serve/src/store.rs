@@ -74,6 +74,9 @@ pub struct Given {
     pub entry: String,
 }
 
+/// The number of a round, and what each neighbour is told since then.
+pub type KeptRound = (u64, Vec<Versioned<Vec<Given>>>);
+
 /// The database.
 #[derive(Debug)]
 pub struct Store {
@@ -267,7 +270,7 @@ impl Store {
         hints: &Hints,
         told: &[(String, Vec<Given>)],
         at: u64,
-    ) -> Result<(u64, Vec<Versioned<Vec<Given>>>), StoreError> {
+    ) -> Result<KeptRound, StoreError> {
         let mut write = || -> rusqlite::Result<_> {
             let change = self.database.transaction()?;
             let sql = "INSERT INTO round (at, hints) VALUES (?1, ?2)";
