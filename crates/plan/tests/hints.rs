@@ -305,7 +305,7 @@ proptest! {
             }
         }
         let announced = bgp::announcements(&found, &case.network, &case.profiles, Some(64500));
-        let mut told: BTreeMap<&str, std::collections::BTreeSet<IpNet>> = BTreeMap::new();
+        let mut told: BTreeMap<&str, BTreeSet<IpNet>> = BTreeMap::new();
         for a in &announced {
             told.entry(a.neighbour.as_str()).or_default().insert(a.prefix);
         }
