@@ -88,29 +88,17 @@ fn of_hint(
             continue;
         }
         let is = |wanted| method == wanted;
-        out.extend(prefixes.iter().map(|prefix| {
-            Announcement {
-                neighbour: neighbour.name.clone(),
-                peer,
-                entry: router.clone(),
-                speaker: profile.speakers.get(at).cloned().flatten(),
-                prefix: *prefix,
-                // One of the other family would need an extension of the session (RFC 8950).
-                next_hop: profile
-                    .next_hops
-                    .get(at)
-                    .copied()
-                    .flatten()
-                    .filter(|hop| hop.is_ipv4() == matches!(prefix, IpNet::V4(_))),
-                med: is(Method::Med).then_some(if here { MED.0 } else { MED.1 }),
-                prepends: if is(Method::Prepend) && !here { PREPENDS } else { 0 },
-                asn: if is(Method::Prepend) { asn } else { None },
-                community: profile
-                    .accepts
-                    .communities
-                    .filter(|_| is(Method::Community))
-                    .map(community),
-            }
+        out.extend(prefixes.iter().map(|prefix| Announcement {
+            neighbour: neighbour.name.clone(),
+            peer,
+            entry: router.clone(),
+            speaker: profile.speakers.get(at).cloned().flatten(),
+            prefix: *prefix,
+            next_hop: profile.next_hop(at, prefix),
+            med: is(Method::Med).then_some(if here { MED.0 } else { MED.1 }),
+            prepends: if is(Method::Prepend) && !here { PREPENDS } else { 0 },
+            asn: if is(Method::Prepend) { asn } else { None },
+            community: profile.accepts.communities.filter(|_| is(Method::Community)).map(community),
         }));
     }
     out

@@ -1,7 +1,7 @@
 //! What a neighbour can be told, and how: agreed with each, and written in the file of providers.
 
 use std::fmt;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 use std::str::FromStr;
 
 use ipnet::IpNet;
@@ -126,9 +126,23 @@ pub struct Profile {
     pub speakers: Vec<Option<String>>,
     /// Where traffic should be sent at each entry, if not to the speaker itself.
     pub next_hops: Vec<Option<IpAddr>>,
+    /// The same for IPv6 prefixes, of a session that is over IPv4 and has both families.
+    pub next_hops_v6: Vec<Option<Ipv6Addr>>,
 }
 
 impl Profile {
+    /// Where traffic to a prefix of `like`'s family should be sent at an entry; `None` is to the speaker itself, which is
+    /// so too where the file names an address of the other family only: that would need an extension of the session
+    /// (RFC 8950).
+    pub fn next_hop(&self, entry: usize, like: &IpNet) -> Option<IpAddr> {
+        let named = self.next_hops.get(entry).copied().flatten();
+        let v6 = || self.next_hops_v6.get(entry).copied().flatten().map(IpAddr::V6);
+        match like {
+            IpNet::V4(_) => named.filter(IpAddr::is_ipv4),
+            IpNet::V6(_) => v6().or(named.filter(IpAddr::is_ipv6)),
+        }
+    }
+
     /// The longest prefix of `like`'s family that it takes.
     pub fn longest(&self, like: &IpNet) -> u8 {
         match like {

@@ -1,7 +1,7 @@
 //! Content providers: a TOML file, in the form of the boxes' own configuration.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 use std::path::Path;
 
 use forebay_config::{ConfigError, RateValue, Source, Spanned};
@@ -115,6 +115,8 @@ struct EntryTable {
     peer: Option<Spanned<String>>,
     /// Where traffic should be sent, if not to the speaker.
     next_hop: Option<Spanned<String>>,
+    /// The same for IPv6 prefixes, where `next_hop` is an IPv4 address.
+    next_hop_v6: Option<Spanned<String>>,
     /// Where the router that has that session takes commands.
     speaker: Option<Spanned<String>>,
 }
@@ -218,6 +220,14 @@ pub fn providers(
                     source.error_at(hop.span(), "provider.entry.next_hop", message)
                 })?),
             });
+            profile.next_hops_v6.push(match &entry.next_hop_v6 {
+                None => None,
+                Some(hop) => Some(hop.get_ref().parse::<Ipv6Addr>().map_err(|_| {
+                    let message =
+                        "write the IPv6 address that traffic to IPv6 prefixes should be sent to";
+                    source.error_at(hop.span(), "provider.entry.next_hop_v6", message)
+                })?),
+            });
             if let Some(speaker) = &entry.speaker {
                 if entry.peer.is_none() {
                     let message = "needs the entry's `peer` too: whom it speaks to";
@@ -311,7 +321,7 @@ mod tests {
     fn what_a_neighbour_heeds() {
         let text = "asn = 64500\n[[provider]]\nname = \"x\"\n[provider.accepts]\nmed = true\nlongest_v4 = 22\nprefixes = 7\n\
                     communities = { prefer = \"64500:120\", avoid = \"64500:80\" }\n\
-                    [[provider.entry]]\nrouter = \"A\"\npeer = \"192.0.2.1\"\nspeaker = \"[2001:db8::1]:50051\"\nnext_hop = \"192.0.2.7\"\n\
+                    [[provider.entry]]\nrouter = \"A\"\npeer = \"192.0.2.1\"\nspeaker = \"[2001:db8::1]:50051\"\nnext_hop = \"192.0.2.7\"\nnext_hop_v6 = \"2001:db8::7\"\n\
                     [[provider.entry]]\nrouter = \"B\"\n";
         let file = parse(text).unwrap();
         let profile = &file.profiles[0];
@@ -324,6 +334,12 @@ mod tests {
         assert_eq!(profile.peers, [Some("192.0.2.1".parse().unwrap()), None]);
         assert_eq!(profile.speakers[0].as_deref(), Some("[2001:db8::1]:50051"));
         assert_eq!(profile.next_hops, [Some("192.0.2.7".parse().unwrap()), None]);
+        let hop = |entry, like: &str| {
+            profile.next_hop(entry, &like.parse().unwrap()).map(|hop| hop.to_string())
+        };
+        assert_eq!(hop(0, "10.0.0.0/8").as_deref(), Some("192.0.2.7"));
+        assert_eq!(hop(0, "2001:db8::/32").as_deref(), Some("2001:db8::7"));
+        assert_eq!((hop(1, "10.0.0.0/8"), hop(2, "10.0.0.0/8")), (None, None));
         let with = |inside: &str| format!("[[provider]]\nname = \"x\"\n{inside}");
         let cases = [
             (
@@ -355,6 +371,10 @@ mod tests {
             (
                 with("entry = [{ router = \"A\", next_hop = \"A\" }]"),
                 "p.toml:3: provider.entry.next_hop: write the address that traffic should be sent to",
+            ),
+            (
+                with("entry = [{ router = \"A\", next_hop_v6 = \"192.0.2.1\" }]"),
+                "p.toml:3: provider.entry.next_hop_v6: write the IPv6 address that traffic to IPv6 prefixes should be sent to",
             ),
             ("asn = 0\nprovider = []".to_owned(), "p.toml:1: asn: write the ISP's own AS number"),
         ];
