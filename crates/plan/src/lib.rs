@@ -9,6 +9,7 @@
 
 pub mod allocate;
 pub mod bench;
+pub mod estimate;
 pub mod fairness;
 pub mod hints;
 pub mod input;
