@@ -12,19 +12,19 @@ use crate::engine::EngineError;
 const NAMESPACES: &str = "/run/netns";
 
 /// The file that stands for the namespace `name`.
-pub(super) fn namespace_file(name: &str) -> PathBuf {
+pub(crate) fn namespace_file(name: &str) -> PathBuf {
     Path::new(NAMESPACES).join(name)
 }
 
 /// Opens the namespace `name`.
-pub(super) fn open_namespace(name: &str) -> Result<Arc<File>, EngineError> {
+pub(crate) fn open_namespace(name: &str) -> Result<Arc<File>, EngineError> {
     let file = namespace_file(name);
     let what = format!("opening {}", file.display());
     File::open(&file).map(Arc::new).map_err(EngineError::io(what))
 }
 
 /// Moves the calling thread into `namespace`.
-fn enter(namespace: &File) -> io::Result<()> {
+pub(crate) fn enter(namespace: &File) -> io::Result<()> {
     // SAFETY: takes a descriptor, which is open, and an integer.
     match unsafe { libc::setns(namespace.as_raw_fd(), libc::CLONE_NEWNET) } {
         0 => Ok(()),
@@ -33,14 +33,14 @@ fn enter(namespace: &File) -> io::Result<()> {
 }
 
 /// Has `command` run in `namespace`.
-pub(super) fn within(command: &mut Command, namespace: Arc<File>) -> &mut Command {
+pub(crate) fn within(command: &mut Command, namespace: Arc<File>) -> &mut Command {
     // SAFETY: between fork and exec only setns is called, a plain system call that takes no locks
     // and allocates nothing; reading errno into an `io::Error` allocates nothing either.
     unsafe { command.pre_exec(move || enter(&namespace)) }
 }
 
 /// Runs `f` on a thread of its own in `namespace`.
-pub(super) fn in_namespace<T: Send>(
+pub(crate) fn in_namespace<T: Send>(
     namespace: &File,
     f: impl FnOnce() -> io::Result<T> + Send,
 ) -> io::Result<T> {
@@ -51,7 +51,7 @@ pub(super) fn in_namespace<T: Send>(
 }
 
 /// Runs `f` on a thread of its own in a network namespace that is new and ends with it.
-pub(super) fn in_new_namespace<T: Send>(f: impl FnOnce() -> T + Send) -> io::Result<T> {
+pub(crate) fn in_new_namespace<T: Send>(f: impl FnOnce() -> T + Send) -> io::Result<T> {
     std::thread::scope(|scope| {
         let thread = scope.spawn(|| {
             // SAFETY: takes a flag, and changes the network namespace of this thread alone.
@@ -68,7 +68,7 @@ pub(super) fn in_new_namespace<T: Send>(f: impl FnOnce() -> T + Send) -> io::Res
 ///
 /// # Errors
 /// If it cannot be started or fails, with what it said.
-pub(super) fn run(command: &mut Command, input: &str) -> Result<(), EngineError> {
+pub(crate) fn run(command: &mut Command, input: &str) -> Result<(), EngineError> {
     output(command, input).map(drop)
 }
 
@@ -76,7 +76,7 @@ pub(super) fn run(command: &mut Command, input: &str) -> Result<(), EngineError>
 ///
 /// # Errors
 /// As [`run`].
-pub(super) fn output(command: &mut Command, input: &str) -> Result<String, EngineError> {
+pub(crate) fn output(command: &mut Command, input: &str) -> Result<String, EngineError> {
     let program = command.get_program().to_string_lossy().into_owned();
     let args = command.get_args().map(|a| a.to_string_lossy().into_owned());
     let line = std::iter::once(program).chain(args).collect::<Vec<_>>().join(" ");
@@ -107,7 +107,7 @@ pub(super) fn output(command: &mut Command, input: &str) -> Result<String, Engin
 ///
 /// # Errors
 /// If one fails, with what it said and its line.
-pub(super) fn batch(program: &str, name: Option<&str>, batch: &str) -> Result<(), EngineError> {
+pub(crate) fn batch(program: &str, name: Option<&str>, batch: &str) -> Result<(), EngineError> {
     let mut command = Command::new(program);
     if let Some(name) = name {
         command.args(["-n", name]);

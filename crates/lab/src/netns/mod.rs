@@ -21,15 +21,15 @@
 mod addresses;
 mod boxes;
 mod collect;
-mod exec;
+pub(crate) mod exec;
 mod faults;
 pub(crate) mod fit;
-mod network;
-mod process;
+pub(crate) mod network;
+pub(crate) mod process;
 mod programs;
 mod qdisc;
 mod run;
-mod rundir;
+pub(crate) mod rundir;
 mod senders;
 
 pub(crate) use process::{PROCESS_NAME, die_with};

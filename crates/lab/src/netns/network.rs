@@ -53,21 +53,21 @@ fn links(sites: u8, kernel_neck: bool) -> Vec<[End; 2]> {
 
 /// Settings of every namespace, against what Linux does for the benefit of hosts that are none of
 /// ours: forwarding, and answering ARP for an address on an interface that does not have it.
-const FOR_ALL: [(&str, &str); 3] = [
+pub(crate) const FOR_ALL: [(&str, &str); 3] = [
     ("ipv4/ip_forward", "0"),
     ("ipv6/conf/all/forwarding", "0"),
     ("ipv4/conf/all/arp_ignore", "1"),
 ];
 
 /// A sendbox over the kernel's queues is a router.
-const FOR_ROUTERS: [(&str, &str); 2] =
+pub(crate) const FOR_ROUTERS: [(&str, &str); 2] =
     [("ipv4/ip_forward", "1"), ("ipv6/conf/all/forwarding", "1")];
 
 /// Settings of the hosts. Windows may grow to 32 MiB, which is 13 times the 2.4 MB that a Cubic flow
 /// has on its way over 96 Mbit/s and 100 ms into a buffer as large again; a connection learns nothing
 /// from the ones before it, so that runs do not depend on each other; and a port may be used again a
 /// second after its connection (RFC 6191), or a connection for each request would use them all up.
-const FOR_HOSTS: [(&str, &str); 4] = [
+pub(crate) const FOR_HOSTS: [(&str, &str); 4] = [
     ("ipv4/tcp_rmem", "4096 131072 33554432"),
     ("ipv4/tcp_wmem", "4096 65536 33554432"),
     ("ipv4/tcp_no_metrics_save", "1"),
@@ -81,7 +81,8 @@ const ECN_ANSWERED: &str = "2";
 
 /// What segments, merges or leaves checksums open: a middlebox would see packets that are never on
 /// a wire.
-const OFFLOADS: [&str; 10] = ["tso", "off", "gso", "off", "gro", "off", "tx", "off", "rx", "off"];
+pub(crate) const OFFLOADS: [&str; 10] =
+    ["tso", "off", "gso", "off", "gro", "off", "tx", "off", "rx", "off"];
 
 /// The namespaces of a run and the links between them; gone when dropped.
 pub(super) struct Network {
@@ -302,13 +303,13 @@ impl Drop for Network {
 }
 
 /// Removes the namespace `name` with its links, if it is there.
-pub(super) fn remove_namespace(name: &str) -> Result<(), EngineError> {
+pub(crate) fn remove_namespace(name: &str) -> Result<(), EngineError> {
     if !exec::namespace_file(name).exists() {
         return Ok(());
     }
     exec::run(Command::new("ip").args(["netns", "delete", name]), "")
 }
 
-fn lines(commands: impl IntoIterator<Item = String>) -> String {
+pub(crate) fn lines(commands: impl IntoIterator<Item = String>) -> String {
     commands.into_iter().map(|command| command + "\n").collect()
 }

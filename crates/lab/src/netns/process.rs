@@ -2,7 +2,7 @@ use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, Sender};
@@ -28,11 +28,14 @@ pub(crate) const PROCESS_NAME: &str = "FOREBAY_PROCESS";
 
 /// What a process is to the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(crate) enum Kind {
     /// The link: it lasts until its input ends.
     Link,
     /// A box: it lasts until it gets SIGTERM.
     Box,
+    /// A program that is not ours, or runs beside what is measured: it lasts until it gets SIGTERM, and does not say
+    /// when it is ready.
+    Daemon,
     /// A traffic program that the run waits for.
     Measuring,
     /// A traffic program that may end when it likes, if well.
@@ -40,7 +43,7 @@ pub(super) enum Kind {
 }
 
 /// The processes of a run, in the order of their start; killed when dropped.
-pub(super) struct Processes {
+pub(crate) struct Processes {
     list: Vec<Process>,
     sender: Sender<Message>,
     events: Receiver<Message>,
@@ -68,13 +71,13 @@ impl Kind {
 }
 
 impl Processes {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let (sender, events) = mpsc::channel();
         Self { list: Vec::new(), sender, events }
     }
 
     /// Starts `forebay ARGS` (this very program) as `name` in `namespace`.
-    pub(super) fn start<S: AsRef<OsStr>>(
+    pub(crate) fn start<S: AsRef<OsStr>>(
         &mut self,
         dir: &RunDir,
         name: &str,
@@ -82,8 +85,22 @@ impl Processes {
         namespace: Arc<File>,
         args: impl IntoIterator<Item = S>,
     ) -> Result<(), EngineError> {
+        let program =
+            std::env::current_exe().map_err(EngineError::io(format!("starting {name}")))?;
+        self.start_program(dir, name, kind, namespace, &program, args)
+    }
+
+    /// Starts `program` as `name` in `namespace`.
+    pub(crate) fn start_program<S: AsRef<OsStr>>(
+        &mut self,
+        dir: &RunDir,
+        name: &str,
+        kind: Kind,
+        namespace: Arc<File>,
+        program: &Path,
+        args: impl IntoIterator<Item = S>,
+    ) -> Result<(), EngineError> {
         let failed = |e| EngineError::io(format!("starting {name}"))(e);
-        let program = std::env::current_exe().map_err(failed)?;
         let stderr = dir.file(&format!("{name}.stderr"));
         let mut command = Command::new(program);
         command
@@ -115,7 +132,7 @@ impl Processes {
             stdin: child.stdin.take(),
             child,
             stderr,
-            ready: None,
+            ready: (kind == Kind::Daemon).then(clock::now),
             is_done: false,
             is_killed: false,
         });
@@ -123,12 +140,12 @@ impl Processes {
     }
 
     /// Writes a line of JSON to the standard input of the process started last.
-    pub(super) fn tell_last(&mut self, message: &impl Serialize) -> Result<(), EngineError> {
+    pub(crate) fn tell_last(&mut self, message: &impl Serialize) -> Result<(), EngineError> {
         self.list.last_mut().map_or(Ok(()), |process| process.tell(message))
     }
 
     /// Writes a line of JSON to the standard input of every traffic program.
-    pub(super) fn tell_programs(&mut self, message: &impl Serialize) -> Result<(), EngineError> {
+    pub(crate) fn tell_programs(&mut self, message: &impl Serialize) -> Result<(), EngineError> {
         let programs = self.list.iter_mut().filter(|process| process.kind.is_program());
         for process in programs {
             process.tell(message)?;
@@ -140,7 +157,7 @@ impl Processes {
     ///
     /// # Errors
     /// If a process has ended that should not have.
-    pub(super) fn wait(&mut self, timeout: Duration) -> Result<(), EngineError> {
+    pub(crate) fn wait(&mut self, timeout: Duration) -> Result<(), EngineError> {
         if let Ok((index, time, event)) = self.events.recv_timeout(timeout) {
             let process = &mut self.list[index];
             match event {
@@ -169,7 +186,7 @@ impl Processes {
     ///
     /// # Errors
     /// If the system refuses.
-    pub(super) fn kill(&mut self, name: &str) -> Result<Nanos, EngineError> {
+    pub(crate) fn kill(&mut self, name: &str) -> Result<Nanos, EngineError> {
         let Some(process) = self.list.iter_mut().rfind(|process| process.name == name) else {
             return Ok(clock::now());
         };
@@ -182,23 +199,36 @@ impl Processes {
         Ok(killed)
     }
 
+    /// From now on, the process `name` may end when it likes, and however.
+    pub(crate) fn may_end(&mut self, name: &str) {
+        if let Some(process) = self.list.iter_mut().rfind(|process| process.name == name) {
+            process.is_killed = true;
+        }
+    }
+
+    /// Whether the process `name`, as it was started last, has ended.
+    pub(crate) fn has_ended(&mut self, name: &str) -> bool {
+        let process = self.list.iter_mut().rfind(|process| process.name == name);
+        process.is_none_or(|process| !matches!(process.child.try_wait(), Ok(None)))
+    }
+
     /// Since when the process `name`, as it was started last, is set up.
-    pub(super) fn ready_since(&self, name: &str) -> Option<Nanos> {
+    pub(crate) fn ready_since(&self, name: &str) -> Option<Nanos> {
         self.list.iter().rfind(|process| process.name == name)?.ready
     }
 
     /// Whether all are set up.
-    pub(super) fn are_ready(&self) -> bool {
+    pub(crate) fn are_ready(&self) -> bool {
         self.list.iter().all(|process| process.ready.is_some())
     }
 
     /// Whether all that measure have done so.
-    pub(super) fn are_done(&self) -> bool {
+    pub(crate) fn are_done(&self) -> bool {
         self.list.iter().all(|process| process.kind != Kind::Measuring || process.is_done)
     }
 
     /// The names of those that are not set up.
-    pub(super) fn laggards(&self) -> EngineError {
+    pub(crate) fn laggards(&self) -> EngineError {
         let late: Vec<_> = self.list.iter().filter(|process| process.ready.is_none()).collect();
         EngineError::Process {
             process: late.iter().map(|p| p.name.as_str()).collect::<Vec<_>>().join(", "),
@@ -211,7 +241,7 @@ impl Processes {
     ///
     /// # Errors
     /// If one does not end, or ends badly.
-    pub(super) fn end(&mut self) -> Result<(), EngineError> {
+    pub(crate) fn end(&mut self) -> Result<(), EngineError> {
         for process in self.list.iter_mut().filter(|process| process.kind.is_program()) {
             process.stdin = None;
         }
@@ -271,7 +301,7 @@ impl Process {
     /// Asks it to end, in its own way, and waits until it has.
     fn end(&mut self) -> Result<(), EngineError> {
         self.stdin = None;
-        if self.kind == Kind::Box {
+        if matches!(self.kind, Kind::Box | Kind::Daemon) {
             // SAFETY: takes two integers; the child is not reaped, so its id is still its own.
             unsafe { libc::kill(self.child.id() as libc::pid_t, libc::SIGTERM) };
         }
@@ -335,9 +365,12 @@ fn die_with_parent(command: &mut Command, kind: Kind) -> &mut Command {
     unsafe {
         command.pre_exec(move || {
             die_with(parent)?;
+            if kind == Kind::Daemon {
+                return Ok(());
+            }
             // Where that is not allowed (some containers) it runs like anything else.
             libc::setpriority(libc::PRIO_PROCESS, 0, -10);
-            if !kind.is_program() {
+            if matches!(kind, Kind::Link | Kind::Box) {
                 let first = libc::sched_param { sched_priority: 1 };
                 libc::sched_setscheduler(0, libc::SCHED_RR, &first);
             }

@@ -58,7 +58,12 @@ pub(super) fn programs(
                 (origin, Role::TcpSource { listen, flows: *flows, tcp: tcp(congestion) }),
                 (
                     Place::SiteB,
-                    Role::TcpSink { source: listen, flows: *flows, tcp: tcp(congestion) },
+                    Role::TcpSink {
+                        source: listen,
+                        from: Vec::new(),
+                        flows: *flows,
+                        tcp: tcp(congestion),
+                    },
                 ),
             )
         }

@@ -17,21 +17,21 @@ const NAMESPACES: &str = "namespaces";
 const PROCESSES: &str = "processes";
 
 /// A run's directory: its files, and notes of what is to be removed. Gone when dropped.
-pub(super) struct RunDir(LockedDir);
+pub(crate) struct RunDir(LockedDir);
 
 impl RunDir {
     /// Makes a directory for a new run, after removing what dead runs left behind.
-    pub(super) fn create() -> Result<Self, EngineError> {
+    pub(crate) fn create() -> Result<Self, EngineError> {
         LockedDir::create(Path::new(BASE), reclaim_run).map(Self)
     }
 
     /// What tells this run's names from others'.
-    pub(super) fn id(&self) -> &str {
+    pub(crate) fn id(&self) -> &str {
         self.0.id()
     }
 
     /// A file of this run.
-    pub(super) fn file(&self, name: &str) -> PathBuf {
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
         self.0.path().join(name)
     }
 
@@ -39,7 +39,7 @@ impl RunDir {
     ///
     /// # Errors
     /// If one is there already: then it is not this run's.
-    pub(super) fn note_namespaces(&self, names: &[String]) -> Result<(), EngineError> {
+    pub(crate) fn note_namespaces(&self, names: &[String]) -> Result<(), EngineError> {
         if let Some(name) = names.iter().find(|name| exec::namespace_file(name).exists()) {
             return Err(EngineError::Unfit(format!(
                 "the network namespace {name} exists and is not ours: remove it with \
@@ -50,7 +50,7 @@ impl RunDir {
     }
 
     /// Notes that the process `pid` is this run's.
-    pub(super) fn note_process(&self, pid: u32) -> Result<(), EngineError> {
+    pub(crate) fn note_process(&self, pid: u32) -> Result<(), EngineError> {
         let started = start_time(pid).unwrap_or(0);
         self.note(PROCESSES, &format!("{pid} {started}\n"))
     }

@@ -75,7 +75,9 @@ pub(super) fn run(spec: &Spec, cue: Cue<'_>) -> io::Result<Nanos> {
         }
         Role::RequestClient { .. } => requests::ask(spec, cue),
         Role::TcpSource { listen, flows, tcp } => tcp_bulk::source(*listen, *flows, tcp, cue),
-        Role::TcpSink { source, flows, tcp } => tcp_bulk::sink(spec, *source, *flows, tcp, cue),
+        Role::TcpSink { source, from, flows, tcp } => {
+            tcp_bulk::sink(spec, *source, from, *flows, tcp, cue)
+        }
         Role::UdpSource { sinks } => udp_bulk::source(sinks, cue),
         Role::PragueSource { sinks } => udp_prague::source(sinks, cue),
         Role::PragueSink { listen } => udp_prague::sink(spec, listen, cue),

@@ -1,5 +1,5 @@
 use std::io;
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsRawFd;
 use std::thread;
 use std::time::Duration;
@@ -36,23 +36,46 @@ pub(super) fn accept(listener: &TcpListener, n: u32) -> io::Result<Vec<TcpStream
 
 /// `n` connections to `server`, made at the same time: one by one they take a round trip each.
 pub(super) fn connect(server: SocketAddr, n: u32, tcp: &Tcp) -> io::Result<Vec<TcpStream>> {
+    connect_from(&[], server, n, tcp)
+}
+
+/// As [`connect`], from each of these addresses in turn, or from any if there are none.
+pub(super) fn connect_from(
+    from: &[IpAddr],
+    server: SocketAddr,
+    n: u32,
+    tcp: &Tcp,
+) -> io::Result<Vec<TcpStream>> {
+    let from = |flow: u32| from.get(flow as usize % from.len().max(1)).copied();
     thread::scope(|scope| {
-        let attempts: Vec<_> =
-            (0..n).map(|_| scope.spawn(|| connect_one(server, tcp, CONNECT_TIMEOUT))).collect();
+        let attempts: Vec<_> = (0..n)
+            .map(|flow| scope.spawn(move || attempt(from(flow), server, tcp, CONNECT_TIMEOUT)))
+            .collect();
         attempts.into_iter().map(join).collect()
     })
 }
 
 /// A connection to `server`, given up after `patience`.
-///
-/// This end has the server's congestion control too, though it sends little: DCTCP asks for ECN in
-/// the SYN and has its receiver echo each mark (RFC 8257 section 3.2).
 pub(super) fn connect_one(
     server: SocketAddr,
     tcp: &Tcp,
     patience: Duration,
 ) -> io::Result<TcpStream> {
+    attempt(None, server, tcp, patience)
+}
+
+/// This end has the server's congestion control too, though it sends little: DCTCP asks for ECN in
+/// the SYN and has its receiver echo each mark (RFC 8257 section 3.2).
+fn attempt(
+    from: Option<IpAddr>,
+    server: SocketAddr,
+    tcp: &Tcp,
+    patience: Duration,
+) -> io::Result<TcpStream> {
     let socket = socket(server, tcp)?;
+    if let Some(from) = from {
+        bind(&socket, SocketAddr::new(from, 0))?;
+    }
     socket
         .connect_timeout(&server.into(), patience)
         .map_err(|e| named(e, "connecting to", server))?;

@@ -1,4 +1,4 @@
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
 use forebay_sim::{Pattern, Stagger};
@@ -78,6 +78,9 @@ pub enum Role {
     TcpSink {
         /// The source.
         source: SocketAddr,
+        /// The addresses of this host that the connections are from, in turn; any if there are none.
+        #[serde(default)]
+        from: Vec<IpAddr>,
         /// How many connections.
         flows: u32,
         /// What they have.

@@ -1,5 +1,5 @@
 use std::io::{self, Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
@@ -39,11 +39,12 @@ pub(super) fn source(
 pub(super) fn sink(
     spec: &Spec,
     source: SocketAddr,
+    from: &[IpAddr],
     flows: u32,
     tcp: &Tcp,
     cue: WindowCue<'_>,
 ) -> io::Result<Nanos> {
-    let streams = sockets::connect(source, flows, tcp)?;
+    let streams = sockets::connect_from(from, source, flows, tcp)?;
     let window = cue()?;
     let meter = Meter::new(streams.len());
     let progress = thread::scope(|scope| {

@@ -149,7 +149,8 @@ fn requests_wait_for_a_connection_of_their_own() {
 fn bulk_tcp_arrives_on_every_flow() {
     let listen = free_tcp(V4);
     let source = Role::TcpSource { listen, flows: 3, tcp: tcp("cubic") };
-    let sink = Role::TcpSink { source: listen, flows: 3, tcp: tcp("cubic") };
+    let sink =
+        Role::TcpSink { source: listen, from: vec![listen.ip()], flows: 3, tcp: tcp("cubic") };
     let records: Vec<Progress> = play("tcp", source, sink, 250);
     assert_eq!(records.len(), 9, "100, 200 and 250 ms of three flows");
     for flow in 0..3 {
