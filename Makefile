@@ -10,12 +10,14 @@ AS_ROOT := $(if $(SUDO),CARGO_TARGET_$(HOST)_RUNNER='sudo -E')
 BINARY := target/release/forebay
 DEMO_FLAGS ?=
 
-.PHONY: demo build setup test test-kernel lint unit network fuzz bench bench-dataplane deny clean help
+.PHONY: demo demo-plan build setup test test-kernel test-bgp lint unit network fuzz bench bench-dataplane deny clean help
 
 help:
 	@echo 'make demo     build, then show a queue move on this machine (needs root for namespaces)'
+	@echo 'make demo-plan   build, then show hints at work between BGP daemons (needs root); installs GoBGP and BIRD'
 	@echo 'make test     everything that CI runs'
 	@echo 'make test-kernel   the tests of kernel/zd, for which two kernels are built'
+	@echo 'make test-bgp    the same hints with faults: sessions that flap, a controller that is killed (needs root)'
 	@echo 'make bench    the benchmarks'
 	@echo 'make bench-dataplane   CPU per forwarded gigabit, as ratios (needs root, and a quiet machine)'
 	@echo 'make fuzz     each parser for RUNS inputs (default 1000000); installs cargo-fuzz'
@@ -25,6 +27,11 @@ demo: build
 	@if [ "$$(id -u)" != 0 ]; then \
 		echo 'The demo makes network namespaces and attaches XDP programs: that needs root, so sudo may ask.'; fi
 	$(SUDO) $(BINARY) demo $(DEMO_FLAGS)
+
+PLAN_DEMO_FLAGS ?=
+demo-plan: build
+	@scripts/setup-bgp
+	$(SUDO) $(BINARY) plan demo $(PLAN_DEMO_FLAGS)
 
 build: setup
 	$(CARGO) build --release --locked
@@ -52,6 +59,11 @@ network: setup
 # Not part of `test`: the first time it builds two kernels. Needs no root.
 test-kernel: setup
 	FOREBAY_TEST_KERNEL=1 $(CARGO) test -p forebay-lab --locked --test zd
+
+# Some minutes, and daemons that nothing else needs, so it stands by itself.
+test-bgp: setup
+	@scripts/setup-bgp
+	$(AS_ROOT) $(CARGO) test -p forebay --locked --test interconnect -- --ignored --test-threads=1
 
 RUNS ?= 1000000
 fuzz:

@@ -312,10 +312,15 @@ pub(crate) enum PlanCommand {
     Token,
     #[command(name = "serve-supervisor", hide = true)]
     ServeSupervisor(SpeakArgs),
+    /// See hints at work between BGP daemons, on this machine (needs root, GoBGP and BIRD).
+    Demo(PlanDemoArgs),
     /// Try Unison's evaluation again, and write its page.
     Reproduce(PlanReproduceArgs),
     /// Say how fast plans are made on this machine.
     Bench(PlanBenchArgs),
+    /// The controller of `plan demo`.
+    #[command(hide = true)]
+    Controller(PlanControllerArgs),
 }
 
 /// What a plan is made of, and how capacity is divided.
@@ -473,6 +478,46 @@ pub(crate) struct ServeArgs {
     /// Check the configuration and the files that it names, and end.
     #[arg(long)]
     pub(crate) check: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PlanDemoArgs {
+    /// Have things go wrong as well: a provider whose sessions flap, a controller that is killed.
+    #[arg(long)]
+    pub(crate) faults: bool,
+    /// Measure for 3 s instead of 8 s.
+    #[arg(long)]
+    pub(crate) quick: bool,
+    /// The directory for the picture.
+    #[arg(long, value_name = "DIR", default_value = "forebay-plan-demo")]
+    pub(crate) out: PathBuf,
+    /// Write all of it there, as JSON.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PlanControllerArgs {
+    /// The files that it reads and writes.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) dir: PathBuf,
+    /// GoBGP's command.
+    #[arg(long, value_name = "PROGRAM")]
+    pub(crate) gobgp: PathBuf,
+    /// What becomes of announcements when it dies.
+    #[arg(long, value_enum, default_value_t = OnDeath::Keep)]
+    pub(crate) on_death: OnDeath,
+    /// Be the part that its guard waits for.
+    #[arg(long)]
+    pub(crate) worker: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum OnDeath {
+    /// They stay.
+    Keep,
+    /// They are taken back.
+    Withdraw,
 }
 
 #[derive(Debug, Args)]

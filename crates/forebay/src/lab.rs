@@ -183,7 +183,7 @@ fn try_zd(file: &Path, json: Option<&Path>) -> Result<(), Failure> {
 }
 
 /// Ctrl-C and SIGTERM ask for an orderly end.
-fn interrupt() -> Result<Interrupt, Failure> {
+pub(crate) fn interrupt() -> Result<Interrupt, Failure> {
     let interrupt = Interrupt::default();
     let raised = interrupt.clone();
     ctrlc::set_handler(move || raised.raise())?;
@@ -194,7 +194,7 @@ fn print(text: &str) -> io::Result<()> {
     io::stdout().lock().write_all(text.as_bytes())
 }
 
-fn write(path: &Path, text: &str) -> Result<(), Failure> {
+pub(crate) fn write(path: &Path, text: &str) -> Result<(), Failure> {
     if let Some(dir) = path.parent() {
         fs::create_dir_all(dir).map_err(|e| format!("cannot make {}: {e}", dir.display()))?;
     }

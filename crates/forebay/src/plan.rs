@@ -1,6 +1,7 @@
 //! Commands of traffic engineering: files in, a plan out.
 
 mod serve;
+mod demo;
 mod speak;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use forebay_config::{ConfigError, read_text};
+use forebay_lab::engine::EngineError;
 use forebay_plan::allocate::{Binning, Method, Wba};
 use forebay_plan::bench::{self, Speed};
 use forebay_plan::hints::{self, Hints, alto, bgp};
@@ -42,11 +44,16 @@ pub(crate) fn run(args: &PlanArgs) -> ExitCode {
         PlanCommand::ServeSupervisor(args) => return serve::supervisor(args),
         PlanCommand::Reproduce(args) => reproduce(args),
         PlanCommand::Bench(args) => bench(args),
+        PlanCommand::Demo(args) => demo::run(args),
+        PlanCommand::Controller(args) => demo::controller(args),
     };
-    match result {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(e) => fail(e.as_ref(), if e.is::<ConfigError>() { 2 } else { 1 }),
-    }
+    let Err(e) = result else { return ExitCode::SUCCESS };
+    let code = match e.downcast_ref() {
+        Some(EngineError::Interrupted) => 130,
+        _ if e.is::<ConfigError>() => 2,
+        _ => 1,
+    };
+    fail(e.as_ref(), code)
 }
 
 /// What was read.

@@ -6,6 +6,7 @@ pub mod bench;
 pub mod compare;
 pub mod demo;
 pub mod engine;
+pub mod interconnect;
 pub mod link;
 mod lockdir;
 pub mod netns;

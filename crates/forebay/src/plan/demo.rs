@@ -1,0 +1,39 @@
+//! Hints at work between BGP daemons.
+
+use std::time::Instant;
+
+use forebay_lab::interconnect::{self, Options, controller};
+
+use super::{Failure, print};
+use crate::cli::{OnDeath, PlanControllerArgs, PlanDemoArgs};
+use crate::lab::{interrupt, write};
+
+pub(super) fn run(args: &PlanDemoArgs) -> Result<(), Failure> {
+    let interrupt = interrupt()?;
+    let begin = Instant::now();
+    let mut say = |what: &str| eprintln!("{:6.1} s  {what}", begin.elapsed().as_secs_f64());
+    let options = Options { faults: args.faults, quick: args.quick };
+    let record = interconnect::tell(&options, &interrupt, &mut say)?;
+    print(&format!("\n{record}"))?;
+    let picture = args.out.join("throughput.svg");
+    write(&picture, &record.picture())?;
+    print(&format!("The picture: {}\n", picture.display()))?;
+    if let Some(json) = &args.json {
+        write(json, &(serde_json::to_string_pretty(&record)? + "\n"))?;
+    }
+    match record.holds() {
+        true => Ok(()),
+        false => Err("not all came out as it should: see the lines with NO".into()),
+    }
+}
+
+pub(super) fn controller(args: &PlanControllerArgs) -> Result<(), Failure> {
+    let on_death = match args.on_death {
+        OnDeath::Keep => interconnect::OnDeath::Keep,
+        OnDeath::Withdraw => interconnect::OnDeath::Withdraw,
+    };
+    Ok(match args.worker {
+        true => controller::work(&args.dir, &args.gobgp),
+        false => controller::guard(&args.dir, &args.gobgp, on_death),
+    }?)
+}
