@@ -489,7 +489,7 @@ pub(crate) struct PlanDemoArgs {
     #[arg(long)]
     pub(crate) quick: bool,
     /// The directory for the picture.
-    #[arg(long, value_name = "DIR", default_value = "forebay-plan-demo")]
+    #[arg(long, value_name = "DIR", default_value = "demo/plan")]
     pub(crate) out: PathBuf,
     /// Write all of it there, as JSON.
     #[arg(long, value_name = "FILE")]

@@ -1,7 +1,7 @@
 //! Commands of traffic engineering: files in, a plan out.
 
-mod serve;
 mod demo;
+mod serve;
 mod speak;
 
 use std::collections::{BTreeMap, BTreeSet};

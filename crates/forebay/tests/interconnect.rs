@@ -90,15 +90,17 @@ fn hints_move_traffic_whatever_goes_wrong() {
     assert_eq!(entries(&record.first).len(), 1, "{text}");
     assert_eq!(entries(&record.hinted).len(), 3, "{text}");
     assert_eq!(record.first, record.withdrawn);
-    for (provider, table) in &record.hinted {
-        for family in [".", ":"] {
-            let moved = |(prefix, entry): (&String, &String)| {
-                prefix.contains(family) && record.first[provider].get(prefix) != Some(entry)
-            };
-            assert!(table.iter().any(moved), "{provider} has no other way for {family}: {text}");
-        }
+    for family in [".", ":"] {
+        let moved = |provider: &str, (prefix, entry): (&String, &String)| {
+            prefix.contains(family) && record.first[provider].get(prefix) != Some(entry)
+        };
+        let any = |(name, table): (&String, &_)| -> bool {
+            let table: &std::collections::BTreeMap<String, String> = table;
+            table.iter().any(|route| moved(name, route))
+        };
+        assert!(record.hinted.iter().any(any), "no prefix with {family} has another way: {text}");
     }
-    // Three entries carry 30 Mbit/s each, and one did before. No test of time: TCP fills what it gets.
+    // The entries carry 30, 30 and 20 Mbit/s, and one of the first did before.
     assert!(record.before.total() < 31.0 && record.after.total() > 45.0, "{text}");
     assert!(fs::read_to_string(dir.0.join("out/throughput.svg")).unwrap().contains("curve c2"));
 }
