@@ -16,7 +16,7 @@ use super::daemons::{self, Programs, bird_name};
 use super::files::{Files, Network};
 use super::meter::{Meter, Rates, Reading};
 use super::record::{Check, HintSeen, Record, Round, SCHEMA, Sample, Tables, Throughput};
-use super::tables::Reader;
+use super::tables::{self, Reader};
 use super::traffic;
 use crate::engine::{EngineError, Interrupt};
 use crate::netns::process::{Kind, Processes};
@@ -149,7 +149,11 @@ impl Stage<'_> {
         self.start_controller(OnDeath::Keep)?;
         self.plan_until_rest()?;
         self.record.hinted = self.settled()?;
-        self.record.hints = self.hints()?;
+        let hints = self.hints()?;
+        self.record.hints = in_words(&hints);
+        let asked = tables::asked(&hints, &self.record.first);
+        let differs = difference(&asked, &self.record.hinted);
+        self.check("the tables are what the hints ask for", asked == self.record.hinted, differs);
         self.pause(SETTLE)?;
         (self.say)("measuring, with hints");
         self.record.after = self.measure(measured)?;
@@ -419,19 +423,11 @@ impl Stage<'_> {
         whole.map(read).collect()
     }
 
-    fn hints(&self) -> Result<Vec<HintSeen>, EngineError> {
+    /// The hints in force.
+    fn hints(&self) -> Result<Hints, EngineError> {
         let path = self.files.hints();
         let text = fs::read_to_string(&path).unwrap_or_default();
-        let hints: Hints =
-            hints::read(&path, &text).map_err(|e| EngineError::Unfit(e.to_string()))?;
-        let all = hints.neighbours.iter().flat_map(|n| n.hints.iter().map(move |h| (n, h)));
-        let seen = |(n, h): (&hints::Neighbour, &hints::Hint)| HintSeen {
-            neighbour: n.name.clone(),
-            prefix: h.prefix.to_string(),
-            entry: h.entry.clone(),
-            method: h.method.map_or("none".to_owned(), |m| m.to_string()),
-        };
-        Ok(all.map(seen).collect())
+        hints::read(&path, &text).map_err(|e| EngineError::Unfit(e.to_string()))
     }
 
     /// Kills the last provider's daemon and starts it again, several times. The others are not to notice.
@@ -454,6 +450,8 @@ impl Stage<'_> {
             returned &= self.wait_for_tables(&wanted)? == wanted;
             undisturbed &= see(self)? == before;
         }
+        // Its connections have waited for the way to come back, the longer the longer it took.
+        self.pause(SETTLE * 2)?;
         let seen = format!("{FLAPS} times; {}", names.join(", "));
         self.check(
             "a provider that flaps leaves the others' tables and sessions alone",
@@ -489,15 +487,20 @@ impl Stage<'_> {
             seen,
         );
 
-        // What is in force is announced again by whoever comes next.
+        // What is in force is announced again by whoever comes next; the worker may have made a plan of its own before.
         controller_command(
             &self.reader,
             |files, gobgp| controller::announce(files, gobgp).map(drop),
             &self.files,
         )?;
-        let again = self.wait_for_tables(&hinted)?;
-        let seen = difference(&hinted, &again);
-        self.check("and the next announces them again", again == hinted, seen);
+        let asked = tables::asked(&self.hints()?, &first);
+        let again = self.wait_for_tables(&asked)?;
+        let seen = difference(&asked, &again);
+        self.check(
+            "and the next announces what is in force again",
+            again == asked && again != first,
+            seen,
+        );
         Ok(())
     }
 
@@ -520,6 +523,18 @@ impl Stage<'_> {
         let _ = fs::remove_file(self.files.pid());
         self.wait_for("the controller's guard", |stage| Ok(stage.processes.has_ended(CONTROLLER)))
     }
+}
+
+/// The hints as the record has them.
+fn in_words(hints: &Hints) -> Vec<HintSeen> {
+    let all = hints.neighbours.iter().flat_map(|n| n.hints.iter().map(move |h| (n, h)));
+    let seen = |(n, h): (&hints::Neighbour, &hints::Hint)| HintSeen {
+        neighbour: n.name.clone(),
+        prefix: h.prefix.to_string(),
+        entry: h.entry.clone(),
+        method: h.method.map_or("none".to_owned(), |m| m.to_string()),
+    };
+    all.map(seen).collect()
 }
 
 /// Runs one of the controller's commands where the controller is.

@@ -3,11 +3,13 @@
 use std::collections::BTreeMap;
 use std::process::Command;
 
+use forebay_plan::hints::{Hints, Method};
 use ipnet::IpNet;
 
 use super::blueprint::Blueprint;
 use super::build::Built;
 use super::daemons::{Programs, bird_socket};
+use super::record::Tables;
 use crate::engine::EngineError;
 use crate::netns::exec;
 use crate::netns::rundir::RunDir;
@@ -78,6 +80,28 @@ impl Reader<'_> {
     }
 }
 
+/// What the tables should be with `hints`, where without any they are `first`.
+pub(super) fn asked(hints: &Hints, first: &Tables) -> Tables {
+    let mut tables = first.clone();
+    for neighbour in &hints.neighbours {
+        let Some(table) = tables.get_mut(&neighbour.name) else { continue };
+        for hint in neighbour.hints.iter().filter(|h| h.method.is_some()) {
+            let halves = hint.prefix.subnets(hint.prefix.prefix_len() + 1);
+            let told: Vec<IpNet> = match halves {
+                // Of a whole prefix the halves are announced, and it stays where it was.
+                Ok(halves)
+                    if hint.method == Some(Method::MoreSpecific) && hint.prefix == hint.of =>
+                {
+                    halves.collect()
+                }
+                _ => vec![hint.prefix],
+            };
+            table.extend(told.into_iter().map(|p| (p.to_string(), hint.entry.clone())));
+        }
+    }
+    tables
+}
+
 /// The lines of `show protocols` that are sessions: name, protocol, table, state, since, what.
 fn parse_sessions(text: &str) -> Vec<Seen> {
     let session = |line: &str| {
@@ -121,6 +145,39 @@ fn parse_kernel(text: &str, entry: impl Fn(&str) -> Option<String>) -> Table {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_hints_make_of_tables() {
+        let hint = |prefix: &str, of: &str, method: &str| {
+            format!(
+                r#"{{"prefix": "{prefix}", "of": "{of}", "entry": "east", "router": "m", "before": [], "demand": 1.0,
+                "method": {method}, "state": "new"}}"#
+            )
+        };
+        let hints = [
+            hint("10.0.0.0/23", "10.0.0.0/23", "\"med\""),
+            hint("10.2.0.0/23", "10.2.0.0/23", "\"more_specific\""),
+            hint("10.4.0.0/24", "10.4.0.0/23", "\"more_specific\""),
+            hint("10.6.0.0/23", "10.6.0.0/23", "null"),
+        ];
+        let text = format!(
+            r#"{{"version": 1, "network": "", "demand": 1.0, "before": 1.0, "after": 1.0,
+            "neighbours": [{{"name": "x", "gain": 1.0, "hints": [{}]}}]}}"#,
+            hints.join(",")
+        );
+        let hints: Hints = serde_json::from_str(&text).unwrap();
+        let all = ["10.0.0.0/23", "10.2.0.0/23", "10.4.0.0/23", "10.6.0.0/23"];
+        let first: Tables = [(
+            "x".to_owned(),
+            all.into_iter().map(|p| (p.to_owned(), "west".to_owned())).collect(),
+        )]
+        .into();
+        let asked = &asked(&hints, &first)["x"];
+        let east: Vec<_> =
+            asked.iter().filter(|(_, e)| *e == "east").map(|(p, _)| p.as_str()).collect();
+        assert_eq!(east, ["10.0.0.0/23", "10.2.0.0/24", "10.2.1.0/24", "10.4.0.0/24"]);
+        assert_eq!((asked.len(), asked["10.2.0.0/23"].as_str()), (7, "west"));
+    }
 
     #[test]
     fn what_bird_and_ip_print() {
