@@ -175,7 +175,8 @@ fn usual(
 }
 
 /// The configuration of a session's speaker. It waits for the provider to connect, and is quick after a reset, as a
-/// restarted neighbour is to find it there.
+/// restarted neighbour is to find it there. The hold time is long: a process that dies closes its connection, which is
+/// seen at once, and a busy machine is no reason to lose a session.
 fn speaker(session: &Session, blueprint: &Blueprint) -> String {
     let asn = blueprint.asn;
     let peer_asn = blueprint.senders[session.provider].asn;
@@ -184,7 +185,7 @@ fn speaker(session: &Session, blueprint: &Blueprint) -> String {
     let mut text = format!(
         "[global.config]\nas = {asn}\nrouter-id = \"{id}\"\nlocal-address-list = [\"{}\"]\n\
          [[neighbors]]\n[neighbors.config]\nneighbor-address = \"{}\"\npeer-as = {peer_asn}\n\
-         [neighbors.timers.config]\nhold-time = 9\nkeepalive-interval = 3\nidle-hold-time-after-reset = 1\n\
+         [neighbors.timers.config]\nhold-time = 90\nkeepalive-interval = 30\nidle-hold-time-after-reset = 1\n\
          [neighbors.transport.config]\npassive-mode = true\n",
         session.ours, session.theirs
     );
@@ -222,7 +223,7 @@ fn bird(sender: &Sender, blueprint: &Blueprint) -> String {
         let channel = "import all; export where source = RTS_STATIC;";
         let _ = writeln!(
             text,
-            "protocol bgp {} {{\n  local {} as {};\n  neighbor {} as {};\n  hold time 9;\n  \
+            "protocol bgp {} {{\n  local {} as {};\n  neighbor {} as {};\n  hold time 90;\n  \
              connect delay time 1;\n  connect retry time 1;\n  error wait time 1, 2;\n  \
              ipv4 {{ {channel} }};\n  ipv6 {{ {channel} }};\n}}",
             session.router, session.theirs, sender.asn, session.ours, blueprint.asn
