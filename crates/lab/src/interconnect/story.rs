@@ -455,7 +455,7 @@ impl Stage<'_> {
                     if table != *was {
                         disturbed.push(format!("{name}'s table, {when} after flap {number}"));
                     }
-                    if sessions != *before {
+                    if !tables::uninterrupted(before, &sessions) {
                         disturbed.push(format!("{name}'s sessions, {when} after flap {number}"));
                     }
                 }

@@ -26,6 +26,23 @@ pub(super) struct Seen {
     pub(super) since: String,
 }
 
+/// Whether these are the same sessions, and none of them was down in between.
+pub(super) fn uninterrupted(before: &[Seen], now: &[Seen]) -> bool {
+    let same = |(a, b): (&Seen, &Seen)| {
+        let since = moment(&a.since).zip(moment(&b.since));
+        // BIRD works the time of day out anew whenever it is asked, some milliseconds off.
+        let is_one = since.map_or(a.since == b.since, |(a, b)| (a - b).abs() < 0.5);
+        (&a.entry, a.established) == (&b.entry, b.established) && is_one
+    };
+    before.len() == now.len() && before.iter().zip(now).all(same)
+}
+
+/// A time of day in seconds.
+fn moment(text: &str) -> Option<f64> {
+    let mut parts = text.split(':').map(|part| part.parse::<f64>().ok());
+    Some((parts.next()?? * 60.0 + parts.next()??) * 60.0 + parts.next()??)
+}
+
 /// Asks the daemons.
 pub(super) struct Reader<'a> {
     pub(super) dir: &'a RunDir,
@@ -198,6 +215,12 @@ mod tests {
         let seen = parse_sessions(text);
         assert_eq!(seen.len(), 2);
         assert!(seen[0].established && !seen[1].established && seen[0].since == "09:45:13.934");
+        let later = |since: &str| [Seen { since: since.to_owned(), ..seen[0].clone() }];
+        assert!(uninterrupted(&seen[..1], &later("09:45:13.936")));
+        assert!(!uninterrupted(&seen[..1], &later("09:45:15.100")));
+        assert!(
+            !uninterrupted(&seen[..1], &later("2026-11-22")) && !uninterrupted(&seen, &seen[..1])
+        );
         let text = r#"[{"dst":"198.18.0.0/23","gateway":"100.64.0.0","dev":"p","protocol":"bird","metric":32,"flags":[]},
             {"dst":"10.0.0.0/8","dev":"x","flags":[]}]"#;
         let table =
