@@ -7,10 +7,10 @@
 //!   fb-ID-ops    the controller, on a network of its own to the speakers
 //! ```
 //!
-//! The network is what the planner reads ([`Network::carried`]): routers, links and capacities, providers with their
-//! sessions, prefixes. [`blueprint`] works out the namespaces, wires, addresses and routes of it, [`build`] makes them.
-//! [`daemons`] starts the speakers, [`tables`] reads what the providers made of what they heard, [`meter`] counts at the
-//! ISP's routers, [`controller`] is the loop that plans and announces, and [`story`] puts them together: congest one
+//! The network is what the planner reads (`files`): routers, links and capacities, providers with their
+//! sessions, prefixes. `blueprint` works out the namespaces, wires, addresses and routes of it, `build` makes them.
+//! `daemons` starts the speakers, `tables` reads what the providers made of what they heard, `meter` counts at the
+//! ISP's routers, [`controller`] is the loop that plans and announces, and `story` puts them together: congest one
 //! entry, measure, hint, measure, take back.
 
 mod blueprint;
@@ -29,6 +29,3 @@ mod traffic;
 pub use controller::OnDeath;
 pub use record::{Check, Record, Round, SCHEMA, Sample, Tables, Throughput};
 pub use story::{Options, tell};
-
-#[cfg(test)]
-use files::Network;
