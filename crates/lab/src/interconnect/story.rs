@@ -174,11 +174,7 @@ impl Stage<'_> {
             self.processes.kill(CONTROLLER)?;
         }
         self.event("all is taken back");
-        controller_command(
-            &self.reader,
-            |files, gobgp| controller::withdraw(files, gobgp),
-            &self.files,
-        )?;
+        controller_command(&self.reader, controller::withdraw, &self.files)?;
         self.record.withdrawn = self.wait_for_tables(&self.record.first.clone())?;
         let back = self.record.withdrawn == self.record.first;
         self.check(
