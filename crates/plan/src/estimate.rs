@@ -82,6 +82,8 @@ pub fn csv(network: &Network) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::BTreeSet;
+
     use crate::input;
 
     /// Two entries to one router: `a` carries 10 Mbit/s to it, `b` any rate, and x's hand-over at `b` 20 Mbit/s.
@@ -94,7 +96,8 @@ mod tests {
         let egress = topology.router("c,d").unwrap();
         let demand =
             |(entry, rate)| Demand { provider: 0, entry, egress, rate: Rate::from_bps(rate) };
-        Network { topology, providers, demands: (0..).zip(rates).map(demand).collect() }
+        let demands = (0..).zip(rates).map(demand).collect();
+        Network { topology, providers, demands, avoided: BTreeSet::new() }
     }
 
     fn estimated(rates: [u64; 2], carried: [Option<u64>; 2]) -> Vec<u64> {

@@ -1,6 +1,6 @@
 //! The network of the demonstration, as the files that the planner reads.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -109,6 +109,7 @@ impl Network {
             topology: self.topology.clone(),
             providers: self.providers.clone(),
             demands: Vec::new(),
+            avoided: BTreeSet::new(),
         }
     }
 
