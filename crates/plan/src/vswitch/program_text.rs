@@ -59,7 +59,7 @@ mod tests {
             (wish(", \"demand\": -1"), "wishes[1].demand: invalid value: integer `-1`"),
             (wish(", \"demand\": 1e18"), "wishes[1].demand: invalid type: floating point"),
             (wish(", \"demand\": 1000000000000000000"), "wishes[1].demand: is above 10^15 bit/s"),
-            (wish(", \"demand\": 1, \"demand\": 2"), "wishes[1].demand: duplicate field `demand`"),
+            (wish(", \"demand\": 1, \"demand\": 2"), "wishes[1]: duplicate field `demand`"),
             (wish(", \"router\": 1"), "wishes[1].router: unknown field `router`"),
             (wish(""), "wishes[1]: missing field `demand`"),
             (r#"{"wish": []}"#.to_owned(), "wish: unknown field `wish`"),
