@@ -16,6 +16,8 @@ pub mod results;
 pub mod runner;
 pub mod scenario;
 pub mod sim_engine;
+pub mod sockopt;
+pub mod stamps;
 pub mod traffic;
 pub mod uml;
 pub mod workload;

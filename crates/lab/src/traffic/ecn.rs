@@ -5,6 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::os::fd::AsRawFd;
 
 use super::sockets;
+use crate::sockopt;
 
 /// The codepoints that matter here (RFC 3168 section 5, RFC 9331).
 const ECT1: libc::c_int = 1;
@@ -27,7 +28,7 @@ pub(super) fn set_up(socket: &UdpSocket) -> io::Result<()> {
     };
     options
         .into_iter()
-        .try_for_each(|(level, name, value)| sockets::set_int(socket, level, name, value))
+        .try_for_each(|(level, name, value)| sockopt::set(socket, level, name, value))
 }
 
 /// A datagram that came.
@@ -131,7 +132,7 @@ mod tests {
             let mut buf = [0; 64];
             assert_eq!(receive(&to, &mut buf).unwrap(), None, "nothing is there yet");
             for (ecn, marked) in [(ECT1, false), (0, false), (libc::c_int::from(CE), true)] {
-                sockets::set_int(&from, level, name, ecn).unwrap();
+                sockopt::set(&from, level, name, ecn).unwrap();
                 from.send_to(b"hello", to.local_addr().unwrap()).unwrap();
                 let came = receive(&to, &mut buf).unwrap().unwrap();
                 let expected = Came { len: 5, from: from.local_addr().unwrap(), marked };

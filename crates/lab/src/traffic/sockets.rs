@@ -1,6 +1,5 @@
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
-use std::os::fd::AsRawFd;
 use std::thread;
 use std::time::Duration;
 
@@ -104,26 +103,6 @@ pub(super) fn udp(address: SocketAddr) -> io::Result<Socket> {
     let socket = Socket::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP))?;
     bind(&socket, address)?;
     Ok(socket)
-}
-
-/// Sets an option of a socket that is an int.
-pub(super) fn set_int(
-    socket: &impl AsRawFd,
-    level: libc::c_int,
-    name: libc::c_int,
-    value: libc::c_int,
-) -> io::Result<()> {
-    // SAFETY: `value` is an int, valid for reading during the call, and its size is given.
-    let result = unsafe {
-        libc::setsockopt(
-            socket.as_raw_fd(),
-            level,
-            name,
-            (&raw const value).cast(),
-            size_of_val(&value) as libc::socklen_t,
-        )
-    };
-    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 /// The address that stands for "any, and any port" in the family of `peer`.

@@ -14,6 +14,7 @@ use super::pair::{pack, unpack};
 use super::requests::FILLER;
 use super::spec::Spec;
 use super::{flows, sockets, wait};
+use crate::sockopt;
 
 const DATAGRAM: usize = BULK_PAYLOAD as usize;
 const REPORT: usize = REPORT_PAYLOAD as usize;
@@ -32,7 +33,7 @@ pub(super) fn unfragmented(sink: SocketAddr) -> io::Result<UdpSocket> {
         SocketAddr::V4(_) => (libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_DO),
         SocketAddr::V6(_) => (libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, libc::IPV6_PMTUDISC_DO),
     };
-    sockets::set_int(&socket, level, name, value)?;
+    sockopt::set(&socket, level, name, value)?;
     Ok(socket.into())
 }
 

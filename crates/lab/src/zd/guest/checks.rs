@@ -6,9 +6,10 @@ use std::os::fd::AsRawFd;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use super::Failure;
 use super::network::{self, Counters, DEVICE, FAR};
 use super::sink::{self, Sink};
-use super::{Failure, stamps};
+use crate::sockopt;
 use crate::zd::order::{Findings, Queue};
 
 /// The length of a datagram.
@@ -127,7 +128,7 @@ fn flood(each: u32, polled: bool) -> Result<u64, Failure> {
     socket.connect((FAR, sink::DATAGRAMS))?;
     socket.set_nonblocking(polled)?;
     // More than the queue holds: else the socket's own buffer makes it wait, and there is no flood.
-    stamps::set(&socket, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, &(64_i32 << 20))?;
+    sockopt::set(&socket, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, 64_i32 << 20)?;
     let datagram = [7; DATAGRAM];
     let (mut done, mut refused) = (0, 0);
     while done < each {
@@ -164,7 +165,7 @@ pub(super) fn close(sink: &Sink, flows: u32) -> Result<Findings, Failure> {
     let paused = Counters::now()?.since(before).paused;
     for (stream, i) in streams.into_iter().zip(0..) {
         let reset = libc::linger { l_onoff: i32::from(i % 2 == 0), l_linger: 0 };
-        stamps::set(&stream, libc::SOL_SOCKET, libc::SO_LINGER, &reset)?;
+        sockopt::set(&stream, libc::SOL_SOCKET, libc::SO_LINGER, reset)?;
     }
     // A reset that finds no room is lost, as without the patch: nothing repeats it, and the receiver
     // never hears of it. The others' last segments wait, and arrive.

@@ -9,8 +9,9 @@ use std::time::{Duration, Instant};
 use super::network::{self, Counters};
 use super::poll::Poll;
 use super::sink::{self, Sink};
-use super::stamps::{self, Stamps};
 use super::{Failure, mark};
+use crate::sockopt;
+use crate::stamps::{self, Stamps};
 use crate::zd::order::{Findings, Percentiles};
 
 /// Bytes that a program writes at a time; of each such piece the times are taken.
@@ -121,11 +122,11 @@ fn send_for(
 fn connect(pace: u64) -> io::Result<TcpStream> {
     let stream = TcpStream::connect((network::FAR, sink::FLOWS))?;
     stream.set_nonblocking(true)?;
-    stamps::set(&stream, libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT, &UNSENT)?;
-    stamps::set(&stream, libc::SOL_SOCKET, libc::SO_TIMESTAMPING, &stamps::FLAGS)?;
+    sockopt::set(&stream, libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT, UNSENT)?;
+    sockopt::set(&stream, libc::SOL_SOCKET, libc::SO_TIMESTAMPING, stamps::FLAGS)?;
     if pace > 0 {
         // In bytes a second.
-        stamps::set(&stream, libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, &(pace / 8))?;
+        sockopt::set(&stream, libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, pace / 8)?;
     }
     Ok(stream)
 }

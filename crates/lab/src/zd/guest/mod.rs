@@ -6,7 +6,6 @@ mod flows;
 mod network;
 mod poll;
 mod sink;
-mod stamps;
 
 use std::error::Error;
 use std::ffi::CString;

@@ -8,8 +8,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 use super::poll::Poll;
-use super::{Failure, network, stamps};
+use super::{Failure, network};
 use crate::zd::order::Queue;
+use crate::{sockopt, stamps};
 
 /// The port of flows.
 pub(super) const FLOWS: u16 = 5001;
@@ -113,7 +114,7 @@ fn serve(
     listener.set_nonblocking(true)?;
     let socket = UdpSocket::bind(("0.0.0.0", DATAGRAMS))?;
     socket.set_nonblocking(true)?;
-    stamps::set(&socket, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, &ROOM)?;
+    sockopt::set(&socket, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, ROOM)?;
     let mut poll = Poll::new()?;
     poll.add(&listener, libc::EPOLLIN, LISTENER)?;
     poll.add(&socket, libc::EPOLLIN, DATAGRAM_SOCKET)?;

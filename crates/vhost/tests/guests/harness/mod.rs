@@ -10,7 +10,6 @@ mod percentiles;
 mod requests;
 mod scenario;
 mod sink;
-mod stamps;
 mod stream;
 
 use std::env;

@@ -4,10 +4,11 @@ use std::net::TcpStream;
 use std::os::fd::AsRawFd;
 use std::time::{Duration, Instant};
 
+use forebay_lab::sockopt;
+use forebay_lab::stamps::{self, Stamps};
 use serde_json::{Value, json};
 
 use super::backend::SINK;
-use super::stamps::{self, Stamps};
 use super::{percentiles, sink};
 
 /// Bytes handed to the kernel at a time; of each such piece the round trip is measured.
@@ -39,7 +40,7 @@ pub(super) fn run(flows: usize, warm_up: Duration, length: Duration) -> Value {
                 stamps.collect(one.fd);
             }
             if one.revents & libc::POLLOUT != 0 {
-                stamps::send(one.fd, &piece);
+                stamps.send(one.fd, &piece);
             }
         }
         end = Some(begun.elapsed());
@@ -47,7 +48,8 @@ pub(super) fn run(flows: usize, warm_up: Duration, length: Duration) -> Value {
     let measured = end.unwrap_or_default().saturating_sub(warm_up);
     let before = measured_from.unwrap_or_default();
     // What was not acknowledged in time has waited at least until now.
-    let samples: Vec<u64> = stamps.into_iter().flat_map(Stamps::finish).collect();
+    stamps.iter_mut().for_each(Stamps::finish);
+    let samples = stamps.into_iter().flat_map(|s| s.round_trips).collect();
     json!({
         "seconds": measured.as_secs_f64(),
         "retransmissions": retransmissions(&flows) - before,
@@ -58,8 +60,8 @@ pub(super) fn run(flows: usize, warm_up: Duration, length: Duration) -> Value {
 fn connect() -> TcpStream {
     let stream = TcpStream::connect((SINK, sink::DISCARD)).unwrap();
     stream.set_nonblocking(true).unwrap();
-    stamps::set(&stream, libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT, &UNSENT);
-    stamps::set(&stream, libc::SOL_SOCKET, libc::SO_TIMESTAMPING, &stamps::FLAGS);
+    sockopt::set(&stream, libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT, UNSENT).unwrap();
+    sockopt::set(&stream, libc::SOL_SOCKET, libc::SO_TIMESTAMPING, stamps::FLAGS).unwrap();
     stream
 }
 

@@ -1,13 +1,15 @@
-//! Round-trip times by the kernel's own stamps: from when a piece's last byte is first given to the
-//! packet scheduler, so that the guest's queues count, until it is acknowledged. A retransmission is
-//! part of it, as it is of what an application waits for; TCP's own estimate leaves those out.
+//! Times of pieces of a TCP flow by the kernel's own stamps (Documentation/networking/timestamping):
+//! when a piece's last byte is first given to the packet scheduler, and when it is acknowledged; and
+//! when the program wrote it. Retransmissions are part of both spans, as they are of what an
+//! application waits for. TCP's own estimate leaves them out.
 
 use std::collections::HashMap;
-use std::mem::{size_of, zeroed};
-use std::os::fd::{AsRawFd, RawFd};
+use std::mem::zeroed;
+use std::os::fd::RawFd;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Stamps by software, each with the number of its last byte, and without the packet.
-pub(super) const FLAGS: u32 = SOFTWARE | OPT_ID | OPT_TSONLY;
+pub const FLAGS: u32 = SOFTWARE | OPT_ID | OPT_TSONLY;
 const SOFTWARE: u32 = 1 << 4;
 const OPT_ID: u32 = 1 << 7;
 const TX_SCHED: u32 = 1 << 8;
@@ -17,30 +19,54 @@ const OPT_TSONLY: u32 = 1 << 11;
 const SCHEDULED: u32 = 1;
 const ACKNOWLEDGED: u32 = 2;
 
-/// What of a flow is under way, and what came of the rest.
+/// What of a flow is under way, and what came of the rest. A flow has no more under way than its
+/// buffer holds.
 #[derive(Debug, Default)]
-pub(super) struct Stamps {
-    scheduled: HashMap<u32, u64>,
-    samples: Vec<u64>,
+pub struct Stamps {
+    /// Bytes written, of which the kernel counts the last 32 bits.
+    written: u64,
+    pending: HashMap<u32, Piece>,
+    /// From the scheduler to the acknowledgement, in nanoseconds.
+    pub round_trips: Vec<u64>,
+    /// From the program to the acknowledgement.
+    pub waits: Vec<u64>,
+}
+
+#[derive(Debug)]
+struct Piece {
+    written: u64,
+    scheduled: Option<u64>,
 }
 
 impl Stamps {
     /// What was measured before does not count.
-    pub(super) fn begin(&mut self) {
-        self.samples.clear();
+    pub fn begin(&mut self) {
+        self.round_trips.clear();
+        self.waits.clear();
+    }
+
+    /// Hands `piece` to the kernel, as far as it takes it; how much it took.
+    pub fn send(&mut self, fd: RawFd, piece: &[u8]) -> u64 {
+        let Some(taken) = send(fd, piece).filter(|n| *n > 0) else { return 0 };
+        self.written += taken;
+        let last = (self.written - 1) as u32;
+        self.pending.insert(last, Piece { written: now(), scheduled: None });
+        taken
     }
 
     /// Takes in the stamps that wait at the socket.
-    pub(super) fn collect(&mut self, fd: RawFd) {
+    pub fn collect(&mut self, fd: RawFd) {
         while let Some((kind, key, time)) = next(fd) {
             match kind {
                 SCHEDULED => {
-                    // The first is of the first transmission.
-                    self.scheduled.entry(key).or_insert(time);
+                    if let Some(piece) = self.pending.get_mut(&key) {
+                        // The first is of the first try.
+                        piece.scheduled.get_or_insert(time);
+                    }
                 }
                 ACKNOWLEDGED => {
-                    if let Some(sent) = self.scheduled.remove(&key) {
-                        self.samples.push(time.saturating_sub(sent));
+                    if let Some(piece) = self.pending.remove(&key) {
+                        self.keep(&piece, time);
                     }
                 }
                 _ => {}
@@ -48,37 +74,35 @@ impl Stamps {
         }
     }
 
-    /// All round trips; of what is still under way, how long it has been so.
-    pub(super) fn finish(mut self) -> Vec<u64> {
+    /// At the end: what is still under way has been so at least until now.
+    pub fn finish(&mut self) {
         let now = now();
-        self.samples.extend(self.scheduled.values().map(|sent| now.saturating_sub(*sent)));
-        self.samples
+        let pending = std::mem::take(&mut self.pending);
+        for piece in pending.values() {
+            self.keep(piece, now);
+        }
+    }
+
+    fn keep(&mut self, piece: &Piece, until: u64) {
+        self.waits.push(until.saturating_sub(piece.written));
+        if let Some(scheduled) = piece.scheduled {
+            self.round_trips.push(until.saturating_sub(scheduled));
+        }
     }
 }
 
-fn now() -> u64 {
-    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    since.unwrap().as_nanos() as u64
-}
-
-pub(super) fn set<T>(socket: &impl AsRawFd, level: i32, option: i32, value: &T) {
-    let value: *const T = value;
-    // SAFETY: `value` is valid for reading its own size.
-    let done = unsafe {
-        let len = size_of::<T>() as libc::socklen_t;
-        libc::setsockopt(socket.as_raw_fd(), level, option, value.cast(), len)
-    };
-    assert_eq!(done, 0, "{}", std::io::Error::last_os_error());
+/// The clock of the stamps.
+pub fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64)
 }
 
 #[repr(C, align(8))]
 struct Control([u8; 256]);
 
-/// Hands `piece` to the kernel, as far as it takes it, with stamps for it.
-pub(super) fn send(fd: RawFd, piece: &[u8]) {
+fn send(fd: RawFd, piece: &[u8]) -> Option<u64> {
     // SAFETY: the message points to `piece` and to a control buffer with room for one integer, both
     // of which live through the call; the macros stay inside the buffer.
-    unsafe {
+    let sent = unsafe {
         let mut control = Control([0; 256]);
         let mut iov =
             libc::iovec { iov_base: piece.as_ptr().cast_mut().cast(), iov_len: piece.len() };
@@ -92,10 +116,10 @@ pub(super) fn send(fd: RawFd, piece: &[u8]) {
         (*header).cmsg_type = libc::SO_TIMESTAMPING;
         (*header).cmsg_len = libc::CMSG_LEN(4) as usize;
         libc::CMSG_DATA(header).cast::<u32>().write_unaligned(TX_SCHED | TX_ACK);
-        // What there is no room for is offered again later.
         // The end of a record: else what follows would be joined to it, and have its stamps instead.
-        libc::sendmsg(fd, &message, libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL | libc::MSG_EOR);
-    }
+        libc::sendmsg(fd, &message, libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL | libc::MSG_EOR)
+    };
+    u64::try_from(sent).ok()
 }
 
 /// The next stamp: which, of which byte, and when.

@@ -1,0 +1,22 @@
+//! Options of sockets, those for which nobody else has a safe call.
+
+use std::io;
+use std::os::fd::AsRawFd;
+
+/// Sets option `name` of `level`; `value` is of the type that the kernel wants for it, such as an int.
+///
+/// # Errors
+/// The kernel's answer.
+pub fn set<T: Copy>(
+    socket: &impl AsRawFd,
+    level: libc::c_int,
+    name: libc::c_int,
+    value: T,
+) -> io::Result<()> {
+    // SAFETY: `value` is valid for reading its own size during the call.
+    let done = unsafe {
+        let len = size_of::<T>() as libc::socklen_t;
+        libc::setsockopt(socket.as_raw_fd(), level, name, (&raw const value).cast(), len)
+    };
+    if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
