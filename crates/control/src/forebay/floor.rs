@@ -12,11 +12,15 @@ const PROOF: f64 = 6.0;
 const ROUNDS: f64 = 6.0;
 /// Growth is seen over so many.
 const NEWER: f64 = 2.0;
-/// While the delay is as wanted, what was found is forgotten so much slower: noise comes and goes.
+/// A delay up to this multiple of what is wanted is no case: another bundle keeps its packets there too.
+const CLEAR: f64 = 1.25;
+/// Meanwhile what was found is forgotten so much slower: noise comes and goes.
 const LULL: f64 = 0.25;
-/// In which time, in seconds, the floor falls to a third should nothing confirm it, and so does what the
-/// bottleneck is thought to serve: about as long as the minimum RTT is remembered.
+/// In which time, in seconds, the floor falls to a third should nothing confirm it: about as long as the
+/// minimum RTT is remembered.
 const FORGET: f64 = 10.0;
+/// And what the bottleneck is thought to serve: a bundle that now shares it is not to take that for noise.
+const REMEMBER: f64 = 4.0;
 
 /// Delay above the minimum RTT that does not go away when less is sent than the bottleneck served: it is
 /// no queue, but what the path and the measurement of it vary by (radio links, busy hosts, a minimum that
@@ -66,9 +70,9 @@ impl Floor {
         let fresh =
             Trial { served: s.receive, delay: s.delay, newer: s.delay, idle: 0.0, lasted: 0.0 };
         let trial = self.trial.get_or_insert(fresh);
-        trial.served = (trial.served - trial.served * s.share_of(FORGET)).max(s.receive);
+        trial.served = (trial.served - trial.served * s.share_of(REMEMBER)).max(s.receive);
         let forget = s.share_of(ROUNDS * s.round);
-        if !bound || s.queue <= wanted {
+        if !bound || s.queue <= CLEAR * wanted {
             trial.idle -= trial.idle * forget * LULL;
             trial.lasted -= trial.lasted * forget * LULL;
             return;

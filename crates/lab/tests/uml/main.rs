@@ -286,18 +286,7 @@ fn is_root() -> bool {
 
 /// The kernel that this user's runs have.
 fn kernel() -> PathBuf {
-    if let Some(given) = std::env::var_os("FOREBAY_UML_KERNEL") {
-        return given.into();
-    }
-    let cache = std::env::var_os("XDG_CACHE_HOME").map_or_else(
-        || PathBuf::from(std::env::var_os("HOME").unwrap()).join(".cache"),
-        PathBuf::from,
-    );
-    let files = fs::read_dir(cache.join("forebay/kernel")).unwrap().map(|e| e.unwrap().path());
-    let is_kernel =
-        |file: &PathBuf| file.file_name().unwrap().to_string_lossy().starts_with("linux-");
-    let built = |file: &PathBuf| file.metadata().unwrap().modified().unwrap();
-    files.filter(is_kernel).max_by_key(built).unwrap()
+    uml::kernel_file(&Interrupt::default()).unwrap()
 }
 
 /// The guests that the process `parent` has started: children in a directory of runs.
