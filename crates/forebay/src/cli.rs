@@ -234,6 +234,10 @@ pub(crate) struct ReproduceArgs {
     /// What to run on; only `sim` if left out. Give it several times for several.
     #[arg(long = "engine", value_enum, value_name = "ENGINE")]
     pub(crate) engines: Vec<Engine>,
+    /// Who queues the packets at the sendboxes; `kernel` goes with `--engine netns` and `uml`, and has columns of its
+    /// own on the page.
+    #[arg(long, value_enum, default_value_t = Dataplane::User)]
+    pub(crate) dataplane: Dataplane,
     /// Only these claims, by name. The page has what is stored of the others.
     #[arg(long, value_name = "CLAIM", value_delimiter = ',')]
     pub(crate) only: Vec<String>,

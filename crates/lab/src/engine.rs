@@ -176,7 +176,7 @@ impl EngineError {
 
 /// Runs jobs, several at a time if it says so.
 pub trait Engine: Sync {
-    /// Its name, as results call it.
+    /// Its name, as results call it; with `-kernel` where the kernel queues at the sendboxes.
     fn name(&self) -> &'static str;
 
     /// How many jobs may run side by side on this machine without one changing another's figures.

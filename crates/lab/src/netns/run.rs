@@ -49,7 +49,10 @@ pub enum Dataplane {
 
 impl Engine for Netns {
     fn name(&self) -> &'static str {
-        "netns"
+        match self.dataplane {
+            Dataplane::User => "netns",
+            Dataplane::Kernel => "netns-kernel",
+        }
     }
 
     fn check(&self, job: &Job<'_>) -> Result<(), EngineError> {

@@ -20,6 +20,9 @@ use crate::scenario;
 
 /// The engines that a claim may name.
 pub const ENGINES: [&str; 3] = ["sim", "uml", "netns"];
+/// What claims are tried on, each a column of the page: the engines, and those with a kernel once more with the
+/// kernel's queues at the sendboxes. A claim that names an engine may be tried on both.
+pub const COLUMNS: [&str; 5] = ["sim", "uml", "uml-kernel", "netns", "netns-kernel"];
 /// A scenario's file is no larger.
 const LARGEST: Bytes = Bytes(4_000_000);
 /// What a directory of claims has.

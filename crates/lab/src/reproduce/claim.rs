@@ -33,6 +33,13 @@ pub struct Claim {
     pub picture: Option<Wanted>,
 }
 
+impl Claim {
+    /// How much of it is tried on `column`, one of [`COLUMNS`](super::COLUMNS), if it is: as much as on its engine.
+    pub fn extent(&self, column: &str) -> Option<Extent> {
+        self.engines.get(column.trim_end_matches("-kernel")).copied()
+    }
+}
+
 /// How much of a claim's experiment an engine runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extent {

@@ -43,10 +43,11 @@ mod tests;
 use forebay_picture::date;
 
 pub use band::{Band, NoBand};
-pub use catalogue::{Catalogue, ENGINES, list, load};
+pub use catalogue::{COLUMNS, Catalogue, ENGINES, list, load};
 pub use claim::{Claim, Extent, Figure, Over, Selection};
 pub use figures::Value;
 pub use outcome::{Outcome, Store, StoreError, Tried, Verdict};
+pub(crate) use page::told;
 pub use page::{Row, page};
 pub use picture::{Errors, Picture, Slowdown, Sweep, SweepLine, Timeline, Wanted};
 pub use quantity::{Measure, Quantity, Statistic};

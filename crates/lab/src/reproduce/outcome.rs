@@ -16,7 +16,7 @@ use super::picture::Picture;
 pub struct Outcome {
     /// The claim's name.
     pub claim: String,
-    /// The engine's.
+    /// The engine's, as in [`COLUMNS`](super::COLUMNS).
     pub engine: String,
     /// The day, by UTC: `2026-11-20`.
     pub date: String,

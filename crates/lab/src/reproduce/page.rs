@@ -2,12 +2,12 @@
 
 use std::fmt::Write;
 
-use super::catalogue::{Catalogue, ENGINES};
+use super::catalogue::{COLUMNS, Catalogue, ENGINES};
 use super::claim::{Claim, Figure};
 use super::outcome::{Outcome, Store, Tried, Verdict};
 use crate::report::number::{figure, setting};
 
-/// A claim and what is stored of it, in the order of [`ENGINES`].
+/// A claim and what is stored of it, in the order of [`COLUMNS`].
 pub type Row<'a> = (&'a Claim, Vec<Outcome>);
 
 /// The page of `catalogue`. Pictures are looked for in `store`'s directory beside it.
@@ -29,14 +29,21 @@ pub fn page(catalogue: &Catalogue, rows: &[Row<'_>], store: &Store) -> String {
 }
 
 fn summary(out: &mut String, rows: &[Row<'_>]) {
+    // The kernel's queues have a column once something was tried on them.
+    let tried =
+        |column: &&str| rows.iter().any(|(_, all)| all.iter().any(|o| o.engine == **column));
+    let columns: Vec<&str> =
+        COLUMNS.into_iter().filter(|c| ENGINES.contains(c) || tried(c)).collect();
     out.push_str("| claim | |");
-    ENGINES.iter().for_each(|e| *out += &format!(" `{e}` |"));
-    out.push_str("\n|---|---|---|---|---|\n");
+    columns.iter().for_each(|c| *out += &format!(" `{c}` |"));
+    out.push_str("\n|---|---|");
+    columns.iter().for_each(|_| out.push_str("---|"));
+    out.push('\n');
     for (claim, outcomes) in rows {
         let _ = write!(out, "| {} | {} |", claim.id, claim.title);
-        for engine in ENGINES {
-            let cell = match outcomes.iter().find(|o| o.engine == engine) {
-                None if claim.engines.contains_key(engine) => "not run".to_owned(),
+        for &column in &columns {
+            let cell = match outcomes.iter().find(|o| o.engine == column) {
+                None if claim.engines.contains_key(column) => "not run".to_owned(),
                 None => String::new(),
                 Some(outcome) => tally(outcome),
             };
@@ -105,7 +112,7 @@ fn table(out: &mut String, claim: &Claim, outcomes: &[Outcome]) {
         let band = if band == "any" { "" } else { &band };
         let _ = write!(out, "| {}{unit} | {source} | {band} |", f.what);
         for outcome in outcomes {
-            let _ = write!(out, " {} |", tried(f, outcome).map_or("not run".to_owned(), ours));
+            let _ = write!(out, " {} |", tried(f, outcome).map_or("not run".to_owned(), told));
         }
         out.push('\n');
     }
@@ -116,7 +123,8 @@ fn tried<'a>(figure: &Figure, outcome: &'a Outcome) -> Option<&'a Tried> {
     outcome.figures.iter().find(|t| t.what == figure.what)
 }
 
-fn ours(tried: &Tried) -> String {
+/// Its value with its spread, and whether that is within the band.
+pub(crate) fn told(tried: &Tried) -> String {
     let Some(v) = tried.value else { return "**nothing to measure**".to_owned() };
     let number = |v: f64| {
         if tried.unit.is_empty() && v.abs() < 1.995 { format!("{v:.3}") } else { figure(v) }

@@ -39,7 +39,7 @@ pub fn run(
     settings: Settings,
     interrupt: &Interrupt,
 ) -> Result<Outcome, RunError> {
-    let extent = claim.engines.get(engine.name()).copied();
+    let extent = claim.extent(engine.name());
     let experiment = experiment(claim, extent, settings);
     let quantities = quantities(claim);
     let options = Options { keep: None, jobs: settings.jobs };

@@ -87,7 +87,8 @@ fn every_claim_in_the_tree_is_good_and_every_scenario_has_been_thought_of() {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments");
     let names: Vec<String> = list(&dir).unwrap().into_iter().map(|(name, _)| name).collect();
     assert!(names.contains(&"bundler".to_owned()));
-    for name in names {
+    // Claims of zD have runs of other kinds, and a test of their own.
+    for name in names.into_iter().filter(|name| name != "zd") {
         let catalogue = load(&dir.join(&name)).unwrap();
         for entry in std::fs::read_dir(dir.join(&name)).unwrap() {
             let file = entry.unwrap().file_name().into_string().unwrap();

@@ -28,7 +28,10 @@ pub struct Uml {
 
 impl Engine for Uml {
     fn name(&self) -> &'static str {
-        "uml"
+        match self.dataplane {
+            Dataplane::User => "uml",
+            Dataplane::Kernel => "uml-kernel",
+        }
     }
 
     fn side_by_side(&self) -> NonZeroUsize {
