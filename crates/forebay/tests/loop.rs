@@ -146,6 +146,7 @@ fn assert_estimates(name: &str, dataplane: &str, most: [f64; 2]) {
 #[test]
 fn estimates_hold_over_ipv6() {
     assert_estimates("ipv6", "user", EXACT);
+    assert_estimates("ipv6", "kernel", OF_SUPER_PACKETS);
 }
 
 #[test]

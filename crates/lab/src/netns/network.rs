@@ -231,7 +231,17 @@ impl Network {
         };
         batch.extend(devices.iter().map(|device| format!("link set {device} up")));
         if let Some(device) = addressed {
-            batch.push(address(place, ip, device, !self.is_behind_router(place)));
+            let on_wire = !self.is_behind_router(place);
+            // Where sites are behind routers, what is on the wire is said place by place: an IPv6 host that has yet to
+            // find its gateway takes any other route that there is (RFC 4191, section 3.2, is what kernels without
+            // ROUTER_PREF leave out), and a prefix of the whole wire would hold those sites, too.
+            let by_place = ip == IpVersion::V6 && self.dataplane == Dataplane::Kernel;
+            batch.push(address(place, ip, device, on_wire && !by_place));
+            if on_wire && by_place {
+                let others = self.places.iter().filter(|p| !self.is_behind_router(**p));
+                let prefixes = others.filter(|p| **p != Place::Path).map(|p| p.prefix(ip));
+                batch.extend(prefixes.map(|p| format!("route replace {p} dev {device}")));
+            }
             batch.extend(self.routes(place, ip, device));
         }
         exec::batch("ip", Some(&name), &lines(batch))
