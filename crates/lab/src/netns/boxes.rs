@@ -108,7 +108,11 @@ pub(super) fn start(
         };
         let args = args.into_iter().flat_map(|(flag, file)| [PathBuf::from(flag), file]);
         let args = std::iter::once(command.into()).chain(args);
-        processes.start(dir, &name, Kind::Box, at(Place::Sendbox(site))?, args)?;
+        let kind = match job.arm.sendbox {
+            Sendbox::Link(own) if polls(own, timers) => Kind::Polling,
+            _ => Kind::Box,
+        };
+        processes.start(dir, &name, kind, at(Place::Sendbox(site))?, args)?;
     }
     Ok(())
 }
@@ -199,11 +203,15 @@ fn sendbox(job: &Job<'_>, dataplane: Dataplane, site: u8, key: &path::Path) -> S
     text
 }
 
+/// Whether the box polls: who never sleeps stops a virtual clock, and there is nothing to be won by it there.
+fn polls(own: LinkBox, timers: Timers) -> bool {
+    own.busy_poll && timers == Timers::Late
+}
+
 /// The file of `forebay link`, which queues what leaves the site.
 fn link_box(own: LinkBox, timers: Timers, job: &Job<'_>) -> String {
-    let LinkBox { queue, rate, busy_poll } = own;
-    // Who never sleeps stops a virtual clock, and there is nothing to be won by it there.
-    let busy_poll = busy_poll && timers == Timers::Late;
+    let LinkBox { queue, rate, .. } = own;
+    let busy_poll = polls(own, timers);
     format!(
         "[link]\ninside = \"{INSIDE}\"\noutside = \"{OUTSIDE}\"\noutward = \"{} bit/s\"\n\
          busy_poll = {busy_poll}\n{}",

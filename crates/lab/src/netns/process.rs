@@ -33,6 +33,9 @@ pub(crate) enum Kind {
     Link,
     /// A box: it lasts until it gets SIGTERM.
     Box,
+    /// A box that polls and never sleeps. Linux takes a twentieth of each second, in one piece, from who does that with
+    /// real-time priority (`sched_rt_runtime_us`), and nothing would be sent in that time.
+    Polling,
     /// A program that is not ours, or runs beside what is measured: it lasts until it gets SIGTERM, and does not say
     /// when it is ready.
     Daemon,
@@ -301,7 +304,7 @@ impl Process {
     /// Asks it to end, in its own way, and waits until it has.
     fn end(&mut self) -> Result<(), EngineError> {
         self.stdin = None;
-        if matches!(self.kind, Kind::Box | Kind::Daemon) {
+        if matches!(self.kind, Kind::Box | Kind::Polling | Kind::Daemon) {
             // SAFETY: takes two integers; the child is not reaped, so its id is still its own.
             unsafe { libc::kill(self.child.id() as libc::pid_t, libc::SIGTERM) };
         }
