@@ -57,7 +57,7 @@ impl Scheduler {
         }
         let gate = Config {
             flows: vms.len() as u32,
-            in_buffer: u16::MAX,
+            in_buffer: config.in_buffer,
             turn: TURN,
             // Classes have limits of their own, so within one nobody waits for another.
             order: Order::Fifo,

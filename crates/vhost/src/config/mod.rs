@@ -22,6 +22,10 @@ const MAX_PATH: usize = 107;
 /// What may leave at once after a pause, as time at the rate: as late as the timers of a host may be that
 /// runs virtual machines on the same cores.
 const BURST: Nanos = Nanos::from_millis(1);
+/// What a virtual machine may have in the buffer at the least, where nothing is said: two turns of the scheduler's.
+const LEAST_IN_BUFFER: u64 = 16;
+/// A full frame of Ethernet.
+const FULL_FRAME: u64 = 1514;
 
 /// What a scheduled buffer that is full does.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -60,6 +64,9 @@ pub struct SchedulerConfig {
     pub burst: Nanos,
     /// What may wait, all virtual machines together.
     pub limit: Limit,
+    /// Packets of one virtual machine that may wait, in mode zD: the rest of what it sends stays in its ring, where it
+    /// delays nobody else's. `u16::MAX` means no limit.
+    pub in_buffer: u16,
 }
 
 /// A virtual machine.
@@ -106,6 +113,7 @@ struct VhostTable {
     rate: Option<Spanned<RateValue>>,
     burst: Option<Spanned<DurationValue>>,
     limit: Option<Spanned<LimitValue>>,
+    in_buffer: Option<Spanned<u16>>,
     interface: Option<Spanned<String>>,
     method: Option<Spanned<MethodName>>,
     tap: Option<Spanned<String>>,
@@ -208,7 +216,22 @@ fn scheduler(source: &Source, table: &VhostTable) -> Result<SchedulerConfig, Con
         }
     };
     let burst = burst.map_or(BURST, |b| b.get_ref().0);
-    Ok(SchedulerConfig { mode: table.mode, schedule: table.policy, rate, burst, limit })
+    let in_buffer = match &table.in_buffer {
+        Some(given) if *given.get_ref() == 0 || table.mode == Mode::Drop => {
+            let message = "goes with mode = \"zd\", and is at least 1";
+            return Err(source.error_at(given.span(), "vhost.in_buffer", message));
+        }
+        Some(given) => *given.get_ref(),
+        None => in_buffer(rate, burst),
+    };
+    Ok(SchedulerConfig { mode: table.mode, schedule: table.policy, rate, burst, limit, in_buffer })
+}
+
+/// What of one virtual machine may wait where nothing is said: as much as may leave at once, for that must be there to
+/// leave. Without a rate the port's pace is not known, and there is no limit.
+fn in_buffer(rate: Option<Rate>, burst: Nanos) -> u16 {
+    let at_once = rate.map(|rate| (rate.bytes_in(burst).0 / FULL_FRAME).max(LEAST_IN_BUFFER));
+    at_once.and_then(|packets| u16::try_from(packets).ok()).unwrap_or(u16::MAX)
 }
 
 fn rate(

@@ -23,10 +23,10 @@ fn parse_one(text: &str) -> Result<VhostConfig, String> {
 #[test]
 fn a_good_file_says_what_it_says() {
     let config = parse_one(GOOD).unwrap();
-    let SchedulerConfig { mode, schedule, rate, burst, limit } = config.scheduler;
+    let SchedulerConfig { mode, schedule, rate, burst, limit, in_buffer } = config.scheduler;
     assert_eq!((mode, schedule), (Mode::Zd, Schedule::Fair));
     assert_eq!(rate, Some(Rate::from_mbps(1000)));
-    assert_eq!((burst, limit), (BURST, Limit::packets(1000)));
+    assert_eq!((burst, limit, in_buffer), (BURST, Limit::packets(1000), 82));
     let [web, db] = &config.vms[..] else { panic!("{:?}", config.vms) };
     assert_eq!(web.mac, [0x52, 0x54, 0, 0x12, 0x34, 0x56]);
     assert_eq!((web.weight, web.rate), (3, Some(Rate::from_mbps(100))));
@@ -68,6 +68,8 @@ fn errors_name_line_and_key() {
         ("rate = \"1 Gbit/s\"", "rat = 1", "v.toml:3: vhost.rat: unknown field"),
         ("1000 packets", "3 packets", "v.toml:4: vhost.limit: is too small"),
         ("1000 packets", "10 kB", "v.toml:4: vhost.limit: is too small"),
+        ("policy = \"fair\"", "in_buffer = 0", "v.toml:2: vhost.in_buffer: goes with mode"),
+        ("policy = \"fair\"", "mode = \"drop\"\nin_buffer = 9", "v.toml:3: vhost.in_buffer: goes"),
         ("1000 packets", "2 bdp", "v.toml:4: vhost.limit: the round trip is not known"),
         ("1000 packets", "2000000 packets", "v.toml:4: vhost.limit: more than a million"),
         ("policy = \"fair\"", "policy = \"fifo\"", "v.toml:10: vm.weight: goes with policy"),
@@ -89,6 +91,19 @@ fn errors_name_line_and_key() {
     let rate = GOOD.replace("fair", "fifo").replace("weight = 3\n", "");
     let error = parse_one(&rate).unwrap_err();
     assert!(error.starts_with("v.toml:10: vm.rate: one queue for all"), "{error}");
+}
+
+#[test]
+fn what_may_leave_at_once_may_wait() {
+    let in_buffer = |text: &str| parse_one(text).unwrap().scheduler.in_buffer;
+    // A gigabit for a millisecond are 82.6 frames of 1514 bytes.
+    assert_eq!(in_buffer(GOOD), 82);
+    assert_eq!(in_buffer(&GOOD.replace("1 Gbit/s", "1 Mbit/s")), 16);
+    assert_eq!(in_buffer(&GOOD.replace("rate = \"1 Gbit/s\"\n", "")), u16::MAX);
+    assert_eq!(
+        in_buffer(&GOOD.replace("policy = \"fair\"", "policy = \"fair\"\nin_buffer = 9")),
+        9
+    );
 }
 
 #[test]

@@ -82,6 +82,7 @@ impl World {
             rate: Some(Rate::from_mbps(100)),
             burst: Nanos::from_micros(250),
             limit: Limit::packets(limit),
+            in_buffer: u16::MAX,
         };
         let scheduler = Scheduler::new(&config, &vms).unwrap();
         let wire = Rc::new(Wire::default());

@@ -13,15 +13,19 @@ fn vm(name: &str, weight: u32, rate: Option<u64>) -> VmConfig {
     }
 }
 
-fn scheduler(mode: Mode, schedule: Schedule, limit: u32, vms: &[VmConfig]) -> Scheduler {
-    let config = SchedulerConfig {
+fn config(mode: Mode, schedule: Schedule, limit: u32) -> SchedulerConfig {
+    SchedulerConfig {
         mode,
         schedule,
         rate: None,
         burst: Nanos::from_millis(1),
         limit: Limit::packets(limit),
-    };
-    Scheduler::new(&config, vms).unwrap()
+        in_buffer: u16::MAX,
+    }
+}
+
+fn scheduler(mode: Mode, schedule: Schedule, limit: u32, vms: &[VmConfig]) -> Scheduler {
+    Scheduler::new(&config(mode, schedule, limit), vms).unwrap()
 }
 
 fn packet(vm: u8, len: usize) -> Packet {
@@ -70,6 +74,20 @@ fn the_first_goes_first_where_it_is_strict() {
     let mut strict = scheduler(Mode::Zd, Schedule::Strict, 8, &vms);
     assert_eq!(fill(&mut strict, 2, 100), [4, 4]);
     assert_eq!(drain(&mut strict, Nanos::ZERO), [0, 0, 0, 0, 1, 1, 1, 1]);
+}
+
+#[test]
+fn a_machine_has_no_more_in_the_buffer_than_it_may() {
+    let vms = [vm("a", 1, None), vm("b", 1, None)];
+    let config = SchedulerConfig { in_buffer: 3, ..config(Mode::Zd, Schedule::Fifo, 100) };
+    let mut fifo = Scheduler::new(&config, &vms).unwrap();
+    assert_eq!(fill(&mut fifo, 2, 1500), [3, 3]);
+    // What leaves makes room for its own machine's next, and for nobody else's.
+    assert_eq!(fifo.dequeue(Nanos::ZERO).unwrap().vm, 0);
+    assert_eq!(fifo.resume(Nanos::ZERO), Some(0));
+    assert_eq!(fifo.resume(Nanos::ZERO), None);
+    assert_eq!(fill(&mut fifo, 2, 1500), [1, 0]);
+    assert_eq!(drain(&mut fifo, Nanos::ZERO), [1, 0, 1, 0, 1, 0]);
 }
 
 #[test]
