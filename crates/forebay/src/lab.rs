@@ -2,6 +2,7 @@
 
 mod compare;
 mod reproduce;
+mod zd;
 
 use std::error::Error;
 use std::fs;
@@ -19,7 +20,7 @@ use forebay_lab::results::store;
 use forebay_lab::runner::{self, Options, RunError};
 use forebay_lab::sim_engine::Sim;
 use forebay_lab::uml::Uml;
-use forebay_lab::{bench, link, report, scenario, traffic, zd};
+use forebay_lab::{bench, link, report, scenario, traffic};
 
 use crate::cli::{Dataplane, DemoArgs, Engine, LabArgs, LabCommand};
 use crate::fail;
@@ -40,7 +41,7 @@ pub(crate) fn run(args: &LabArgs) -> ExitCode {
         LabCommand::Report { dir } => report_on(dir),
         LabCommand::Compare(args) => compare::run(args),
         LabCommand::Reproduce(args) => reproduce::run(args),
-        LabCommand::Zd { file, json } => try_zd(file, json.as_deref()),
+        LabCommand::Zd { file, json } => zd::run(file, json.as_deref()),
         LabCommand::Bench { times, json } => bench(*times, json.as_deref()),
     })
 }
@@ -164,20 +165,6 @@ fn bench(times: NonZeroUsize, json: Option<&Path>) -> Result<(), Failure> {
     print(&bench::text(&speeds, report::colour_wanted()))?;
     match json {
         Some(json) => write(json, &(serde_json::to_string_pretty(&speeds)? + "\n")),
-        None => Ok(()),
-    }
-}
-
-fn try_zd(file: &Path, json: Option<&Path>) -> Result<(), Failure> {
-    let experiment = zd::Experiment::load(file)?;
-    let mut lines = String::new();
-    let runs = zd::run_all(&experiment, &interrupt()?, &mut |run| {
-        eprintln!("{}", run.line());
-        lines += &(run.json() + "\n");
-    })?;
-    print(&zd::table(&experiment, &runs))?;
-    match json {
-        Some(json) => write(json, &lines),
         None => Ok(()),
     }
 }

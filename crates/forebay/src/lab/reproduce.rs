@@ -1,14 +1,17 @@
 use std::path::Path;
 
 use forebay_lab::engine::Interrupt;
-use forebay_lab::reproduce::{self, Catalogue, Claim, ENGINES, Outcome, Settings, Store};
+use forebay_lab::reproduce::{self, COLUMNS, Catalogue, Claim, ENGINES, Outcome, Settings, Store};
 
-use super::{Failure, engine, interrupt, print, write};
-use crate::cli::{Dataplane, Engine, ReproduceArgs};
+use super::{Failure, engine, interrupt, print, write, zd};
+use crate::cli::{Engine, ReproduceArgs};
 
 /// Runs the claims of a catalogue and makes its page; without a name, says what there is.
 pub(super) fn run(args: &ReproduceArgs) -> Result<(), Failure> {
     let Some(name) = &args.name else { return list(&args.experiments) };
+    if name == zd::NAME {
+        return zd::reproduce(args);
+    }
     let dir = args.experiments.join(name);
     let catalogue = reproduce::load(&dir).map_err(|e| {
         let hint = "`forebay lab reproduce` says what there is; run it where `experiments` is";
@@ -54,6 +57,10 @@ fn list(experiments: &Path) -> Result<(), Failure> {
     }
     for (name, title) in all {
         print(&format!("{name}: {title}\n"))?;
+        if name == zd::NAME {
+            zd::list(&experiments.join(&name))?;
+            continue;
+        }
         for claim in reproduce::load(&experiments.join(&name))?.claims {
             let engines: Vec<&str> =
                 ENGINES.into_iter().filter(|e| claim.engines.contains_key(*e)).collect();
@@ -88,8 +95,8 @@ fn try_claim(
 ) -> Result<Option<String>, Failure> {
     use forebay_lab::engine::EngineError::Interrupted;
     use forebay_lab::runner::RunError;
-    let engine = engine(name, Dataplane::User)?;
-    if !claim.engines.contains_key(engine.name()) {
+    let engine = engine(name, args.dataplane)?;
+    if claim.extent(engine.name()).is_none() {
         return Ok(None);
     }
     let fresh = |o: &Outcome| o.is_of(claim) && o.quick == args.quick;
@@ -114,7 +121,7 @@ fn try_claim(
 fn show(catalogue: &Catalogue, store: &Store, page: &Path) -> Result<Vec<Outcome>, Failure> {
     let mut rows = Vec::new();
     for claim in &catalogue.claims {
-        let stored = ENGINES.map(|engine| store.load(&claim.id, engine));
+        let stored = COLUMNS.map(|column| store.load(&claim.id, column));
         let stored: Vec<_> = stored.into_iter().collect::<Result<_, _>>()?;
         rows.push((claim, stored.into_iter().flatten().collect()));
     }

@@ -11,6 +11,7 @@
 //! with its switch off, and with its switch on. Whoever runs guests answers to `zd-guest` by
 //! [`guest`].
 
+pub mod evaluation;
 mod experiment;
 mod guest;
 mod machine;

@@ -55,7 +55,7 @@ pub fn table(experiment: &Experiment, runs: &[Run]) -> String {
 }
 
 /// Of an even number, the mean of the two in the middle.
-fn median(values: impl Iterator<Item = f64>) -> f64 {
+pub(super) fn median(values: impl Iterator<Item = f64>) -> f64 {
     let mut values: Vec<_> = values.collect();
     values.sort_by(f64::total_cmp);
     let middle = values.len() / 2;

@@ -1,9 +1,12 @@
-//! zD against dropping, with real guests: `cargo bench -p forebay-vhost --bench zd -- [RUNS] [MBPS] [SECONDS] [PACKETS]`.
+//! zD against dropping, with real guests: `cargo bench -p forebay-vhost --bench zd -- [RUNS] [MBPS] [SECONDS] [PACKETS]`
+//! prints tables, and `-- --store DIR` runs what `forebay lab reproduce zd` shows, and stores it there.
 #![allow(clippy::unwrap_used, reason = "a benchmark")]
 
 #[path = "../../tests/guests/harness/mod.rs"]
 mod harness;
+mod store;
 
+use std::path::Path;
 use std::process::ExitCode;
 
 use harness::{Mode, Run, Way, greedy, shared};
@@ -13,6 +16,11 @@ fn main() -> ExitCode {
         return code;
     }
     let Some(kernel) = harness::kernel() else { return ExitCode::SUCCESS };
+    let mut words = std::env::args().skip_while(|word| word != "--store").skip(1);
+    if let Some(dir) = words.next() {
+        store::run(&kernel, Path::new(&dir));
+        return ExitCode::SUCCESS;
+    }
     let given: Vec<u64> = std::env::args().filter_map(|word| word.parse().ok()).collect();
     let of = |i: usize, default: u64| given.get(i).copied().unwrap_or(default);
     let (mbps, limit) = (of(1, 200), of(3, 1000));

@@ -1,0 +1,71 @@
+//! What the evaluation's page shows of guests at a back end.
+
+use std::path::Path;
+
+use forebay_lab::zd::evaluation::catalogue::How;
+use forebay_lab::zd::evaluation::rows::{Row, SEED};
+use forebay_lab::zd::evaluation::{Store, Stored};
+
+use crate::harness::{Mode, Run, Way, greedy, shared};
+
+/// Rates that a guest can exceed on two cores.
+const RATES: [u64; 2] = [200, 400];
+/// Each is run so often.
+const RUNS: u64 = 3;
+
+/// Runs everything and stores it in `dir`. Modes take turns, so that what else the machine does meets both.
+pub(crate) fn run(kernel: &Path, dir: &Path) {
+    let store = Store::at(dir);
+    let save = |claim: &str, rows: Vec<Row>| {
+        store.save(claim, &Stored::now(&How::BackEnd.hash(), rows)).unwrap();
+    };
+    for (claim, limit) in [("back-end", 1000), ("back-end-short", 100)] {
+        save(claim, all(&[limit], |mode, run| alone(kernel, mode, run)));
+    }
+    save("two-guests", all(&[1000, 100], |mode, run| beside(kernel, mode, run)));
+}
+
+fn all(limits: &[u64], values: impl Fn(Mode, Run) -> Vec<(&'static str, f64)>) -> Vec<Row> {
+    let mut rows = Vec::new();
+    for &limit in limits {
+        for mbps in RATES {
+            for seed in 1..=RUNS {
+                for mode in [Mode::Drop, Mode::Zd] {
+                    let run = Run { way: Way::Tap, warm_up: 3, seconds: 10, mbps, limit };
+                    let name = if mode == Mode::Zd { "zd" } else { "drop" };
+                    let rate = format!("{mbps} Mbit/s");
+                    eprintln!("{rate}, {limit} packets, {name}, {seed} of {RUNS}");
+                    rows.push(Row::new(
+                        &[("rate", &rate), ("queue", &limit), ("mode", &name), (SEED, &seed)],
+                        &values(mode, run),
+                    ));
+                }
+            }
+        }
+    }
+    rows
+}
+
+fn alone(kernel: &Path, mode: Mode, run: Run) -> Vec<(&'static str, f64)> {
+    let g = greedy(kernel, mode, run);
+    vec![
+        ("mbps", g.goodput),
+        ("cpu_back_end", g.cpu),
+        ("drops", g.dropped as f64),
+        ("resent", g.retransmissions as f64),
+        ("rtt_p50", g.p50),
+        ("rtt_p999", g.p999),
+        ("rtt_p9999", g.p9999),
+    ]
+}
+
+fn beside(kernel: &Path, mode: Mode, run: Run) -> Vec<(&'static str, f64)> {
+    let s = shared(kernel, mode, run);
+    vec![
+        ("requests", s.requests as f64),
+        ("request_p50", s.p50),
+        ("request_p99", s.p99),
+        ("drops", s.dropped as f64),
+        ("others", s.goodput),
+    ]
+}
