@@ -1,0 +1,146 @@
+//! Real QUIC connections over loopback, both IP versions, through a buffer that is much too small for them.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::sync::Arc;
+use std::time::Duration;
+
+use forebay_quic::{BackpressuredSocket, Config, Mode, Schedule};
+use forebay_units::Rate;
+use quinn::{
+    ClientConfig, Connection, Endpoint, EndpointConfig, Runtime, ServerConfig, TokioRuntime,
+};
+use tokio::time::timeout;
+
+const CONNECTIONS: usize = 8;
+const BYTES: usize = 60_000;
+
+/// Far longer than it takes; for a stall to be an error and not a hang.
+const STALL: Duration = Duration::from_secs(30);
+
+fn identity() -> (ServerConfig, ClientConfig) {
+    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    let certificate = made.cert.der().clone();
+    let key = rustls::pki_types::PrivatePkcs8KeyDer::from(made.signing_key.serialize_der());
+    let mut roots = rustls::RootCertStore::empty();
+    roots.add(certificate.clone()).unwrap();
+    let server = ServerConfig::with_single_cert(vec![certificate], key.into()).unwrap();
+    (server, ClientConfig::with_root_certificates(Arc::new(roots)).unwrap())
+}
+
+struct Host {
+    socket: Arc<BackpressuredSocket>,
+    server: Endpoint,
+    client: Endpoint,
+    address: SocketAddr,
+}
+
+/// A server whose sends go through `config`'s egress, and a client.
+fn host(ip: IpAddr, config: &Config) -> Host {
+    let (server_config, client_config) = identity();
+    let runtime = Arc::new(TokioRuntime);
+    let udp = UdpSocket::bind((ip, 0)).unwrap();
+    let address = udp.local_addr().unwrap();
+    let inner = runtime.wrap_udp_socket(udp).unwrap();
+    let socket = BackpressuredSocket::new(inner, config).unwrap();
+    let (abstraction, settings) = (socket.clone(), EndpointConfig::default());
+    let server =
+        Endpoint::new_with_abstract_socket(settings, Some(server_config), abstraction, runtime);
+    let mut client = Endpoint::client((ip, 0).into()).unwrap();
+    client.set_default_client_config(client_config);
+    Host { socket, server: server.unwrap(), client, address }
+}
+
+fn content(connection: u8) -> Vec<u8> {
+    (0..BYTES).map(|i| (i as u8).wrapping_mul(31) ^ (i >> 8) as u8 ^ connection).collect()
+}
+
+/// Sends each client what it asks for, by the one byte that it sends.
+async fn serve(server: Endpoint) {
+    while let Some(incoming) = server.accept().await {
+        tokio::spawn(async move {
+            let Ok(connection) = incoming.await else { return };
+            while let Ok((mut send, mut receive)) = connection.accept_bi().await {
+                let mut asked = [0];
+                receive.read_exact(&mut asked).await.unwrap();
+                if send.write_all(&content(asked[0])).await.is_ok() {
+                    let _ = send.finish();
+                }
+            }
+        });
+    }
+}
+
+async fn download(connection: &Connection, name: u8) -> Vec<u8> {
+    let (mut send, mut receive) = connection.open_bi().await.unwrap();
+    send.write_all(&[name]).await.unwrap();
+    receive.read_to_end(2 * BYTES).await.unwrap()
+}
+
+async fn run(ip: IpAddr, config: Config) -> forebay_quic::Statistics {
+    let Host { socket, server, client, address } = host(ip, &config);
+    tokio::spawn(serve(server.clone()));
+    let mut downloads = tokio::task::JoinSet::new();
+    for name in 0..CONNECTIONS as u8 {
+        let client = client.clone();
+        downloads.spawn(async move {
+            let connection = client.connect(address, "localhost").unwrap().await.unwrap();
+            if name == 0 {
+                // Dies in the middle, with packets in the buffer and most likely paused.
+                let (mut send, mut receive) = connection.open_bi().await.unwrap();
+                send.write_all(&[name]).await.unwrap();
+                receive.read_exact(&mut [0; BYTES / 4]).await.unwrap();
+                connection.close(1u32.into(), b"");
+                return;
+            }
+            assert_eq!(download(&connection, name).await, content(name), "of {name}");
+        });
+    }
+    timeout(STALL, async { while downloads.join_next().await.transpose().unwrap().is_some() {} })
+        .await
+        .expect("all downloads end");
+    // Connections end by themselves, and give their places back.
+    client.close(0u32.into(), b"");
+    server.close(0u32.into(), b"");
+    for endpoint in [&client, &server] {
+        timeout(STALL, endpoint.wait_idle()).await.expect("connections end");
+    }
+    drop((client, server));
+    let freed = async {
+        while socket.statistics().flows > 0 || socket.statistics().backlog > 0 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    timeout(STALL, freed).await.expect("connections that ended give back their places");
+    socket.statistics()
+}
+
+fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap()
+}
+
+fn config(mode: Mode) -> Config {
+    Config { rate: Some(Rate::from_mbps(20)), packets: 8, mode, ..Config::default() }
+}
+
+#[test]
+fn with_backpressure_nothing_is_lost() {
+    for (ip, schedule, segments) in [
+        (IpAddr::from(Ipv4Addr::LOCALHOST), Schedule::Fifo, 1),
+        (IpAddr::from(Ipv6Addr::LOCALHOST), Schedule::Fair, 10),
+    ] {
+        let config = Config { schedule, segments, ..config(Mode::Zd) };
+        let seen = runtime().block_on(run(ip, config));
+        assert_eq!((seen.dropped, seen.refused, seen.unregulated), (0, 0, 0), "{seen:?}");
+        assert_eq!(seen.taken, seen.sent);
+        assert!(seen.pauses > 0, "the buffer was full: {seen:?}");
+    }
+}
+
+/// The same as a full queue of the host's does it: QUIC mends what is lost.
+#[test]
+fn without_it_packets_are_dropped() {
+    let seen = runtime().block_on(run(Ipv4Addr::LOCALHOST.into(), config(Mode::Drop)));
+    assert!(seen.dropped > 0, "{seen:?}");
+    assert_eq!((seen.taken, seen.pauses), (seen.sent + seen.dropped, 0));
+}
