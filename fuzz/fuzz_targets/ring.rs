@@ -40,7 +40,9 @@ fuzz_target!(|input: &[u8]| {
         memory.write_slice(value, GuestAddress(at)).expect("inside");
         let next = ring.next().wrapping_add(u16::from(step[step.len() - 1] % 6));
         memory.write_slice(&next.to_le_bytes(), GuestAddress(0x42)).expect("inside");
-        assert!(ring.waiting().is_err() || ring.waiting() <= Ok(SIZE));
+        if let Ok(waiting) = ring.waiting() {
+            assert!(waiting <= SIZE);
+        }
         if let Ok(Some(taken)) = ring.transmit(&mut frame) {
             assert!(taken.head < SIZE);
             if let Ok(offload) = taken.frame {
