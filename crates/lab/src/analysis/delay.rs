@@ -8,7 +8,7 @@ use super::percentile::{Sorted, rounded};
 /// length.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Delay {
-    /// Packets that left the queue in the measured interval.
+    /// Packets that left the queue in the measured interval, or ticks in it where packets were not seen.
     pub packets: u64,
     /// The mean wait.
     pub mean: f64,

@@ -14,6 +14,7 @@ mod requests;
 mod round_trips;
 mod summary;
 mod truth;
+mod waits;
 mod worse;
 
 pub use accounts::{Conservation, Violation, violations};
@@ -26,6 +27,7 @@ pub(crate) use requests::slowdown;
 pub use requests::{ByClass, Requests, Size, Slowdown, Slowdowns};
 pub use round_trips::RoundTrips;
 pub use summary::{ByL4s, Signals, Summary};
+pub(crate) use waits::at_sendbox;
 pub use worse::Intake;
 
 use crate::results::Run;
@@ -55,7 +57,7 @@ impl Analysis {
         Self {
             summary: Summary::of(run, &slowdowns, &estimate_errors),
             bottleneck: Series::of(&run.bottleneck, run.start, run.end),
-            sendbox: Series::of(&run.sendbox, run.start, run.end),
+            sendbox: Series::of(&at_sendbox(run), run.start, run.end),
             slowdowns,
             estimate_errors,
             decisions: Decisions::of(run),

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::percentile::rounded;
 use super::{
     ByClass, Conservation, Delay, EstimateErrors, Estimates, Requests, RoundTrips, Slowdown,
-    Slowdowns,
+    Slowdowns, at_sendbox,
 };
 use crate::results::{HopCounters, Run};
 
@@ -36,7 +36,8 @@ pub struct Summary {
     pub goodput_by_traffic_mbps: BTreeMap<String, f64>,
     /// Delay in the bottleneck's queue; `None` if nothing left it.
     pub bottleneck_queue_ms: Option<Delay>,
-    /// Delay in the sendbox's queues; `None` if the sendbox only forwards.
+    /// Delay in the sendbox's queues; `None` if the sendbox only forwards. Over the kernel's queues each tick counts
+    /// once, by what was queued and the rate then.
     pub sendbox_queue_ms: Option<Delay>,
     /// The same of L4S traffic and of the rest; `None` where there is no L4S traffic.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -76,7 +77,7 @@ impl Summary {
                 .map(|(traffic, bytes)| (traffic.to_owned(), mbps(bytes)))
                 .collect(),
             bottleneck_queue_ms: Delay::of(&run.bottleneck, run.start, run.end),
-            sendbox_queue_ms: Delay::of(&run.sendbox, run.start, run.end),
+            sendbox_queue_ms: Delay::of(&at_sendbox(run), run.start, run.end),
             l4s: ByL4s::of(run),
             requests,
             slowdown: slowdowns.map(Slowdowns::figures),

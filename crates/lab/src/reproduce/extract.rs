@@ -10,7 +10,7 @@ use super::kin::Kin;
 use super::passed::Passed;
 use super::picture::{Part, Wanted};
 use super::quantity::{Measure, Quantity, Statistic};
-use crate::analysis::{EstimateErrors, Intake, Sorted, slowdown};
+use crate::analysis::{EstimateErrors, Intake, Sorted, at_sendbox, slowdown};
 use crate::engine::Job;
 use crate::results::{Progress, Request, Run, Tick};
 use crate::scenario::{Arm, Experiment, Origin, Scenario, TrafficKind};
@@ -120,14 +120,16 @@ fn sample(quantity: &Quantity, scenario: &Scenario, run: &Run) -> Sorted {
             let passed = Passed::of(quantity, scenario, run, window);
             passed.and_then(|passed| passed.measure(quantity, scenario)).into_iter().collect()
         }
-        Measure::SendboxQueue if run.sendbox.is_empty() => std::iter::once(0.0).collect(),
-        Measure::SendboxQueue => {
-            let kin = Kin::of(quantity, scenario);
-            let waits = kin.and_then(|kin| waits(&run.sendbox, window, quantity.at, kin));
-            waits.into_iter().collect()
-        }
+        Measure::SendboxQueue => match &*at_sendbox(run) {
+            [] => std::iter::once(0.0).collect(),
+            records => {
+                let kin = Kin::of(quantity, scenario);
+                let waits = kin.and_then(|kin| waits(records, window, quantity.at, kin));
+                waits.into_iter().collect()
+            }
+        },
         Measure::Queues => {
-            let sendbox = queue(&run.sendbox).unwrap_or(0.0);
+            let sendbox = queue(&at_sendbox(run)).unwrap_or(0.0);
             queue(&run.bottleneck).map(|b| b + sendbox).into_iter().collect()
         }
         Measure::Goodput => goodput(quantity, run, window).into_iter().collect(),

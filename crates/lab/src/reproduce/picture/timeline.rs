@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::plot::{Plot, class};
-use crate::analysis::{Series, rounded};
+use crate::analysis::{Series, at_sendbox, rounded};
 use crate::report::svg::{Anchor, Svg};
 use crate::results::Run;
 
@@ -55,10 +55,8 @@ impl Timeline {
             (means, series.width.as_secs_f64() * bins as f64)
         };
         let (bottleneck_ms, wait_step_s) = waits(&run.bottleneck);
-        let (mut sendbox_ms, _) = waits(&run.sendbox);
-        if run.sendbox.is_empty() {
-            sendbox_ms.clear();
-        }
+        let sendbox = at_sendbox(run);
+        let sendbox_ms = if sendbox.is_empty() { Vec::new() } else { waits(&sendbox).0 };
         // Records of progress are of 100 ms, so that a second is smooth.
         let rate_step_s = (seconds / COLUMNS as f64).ceil().max(1.0);
         let at = |time: u64| (time as f64 - run.start.0 as f64) / SECOND;

@@ -1,0 +1,64 @@
+//! How long packets waited at the sendbox, where nobody saw each of them.
+
+use std::borrow::Cow;
+
+use forebay_dataplane::packet_log::{Fate, Record};
+use forebay_units::{Bytes, Nanos, Rate};
+
+use crate::results::Run;
+
+/// What packets waited at the sendbox. Where the kernel queues there, packets are not seen one by one: then one record
+/// for each tick at which a bundle was shaped, of what a packet that comes at that moment has before it, and the time
+/// that takes at the rate applied.
+pub(crate) fn at_sendbox(run: &Run) -> Cow<'_, [Record]> {
+    if !run.sendbox.is_empty() {
+        return Cow::Borrowed(&run.sendbox);
+    }
+    let shaped = run.ticks.iter().filter_map(|tick| {
+        let rate = Rate::from_bps(tick.rate.filter(|bps| *bps > 0)?);
+        Some(Record {
+            time: Nanos(tick.time),
+            sojourn: rate.time_for(Bytes(tick.backlog)),
+            len: Bytes::ZERO,
+            source: 0,
+            fate: Fate::Sent,
+            l4s: false,
+            marked: false,
+        })
+    });
+    Cow::Owned(shaped.collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::results::Tick;
+
+    fn tick(ms: u64, rate: Option<u64>, backlog: u64) -> Tick {
+        let json = serde_json::json!({
+            "time": ms * 1_000_000, "bundle": "b", "mode": "delay control", "rate": rate, "rtt": null,
+            "min_rtt": null, "send_rate": null, "receive_rate": null, "epoch": 16, "backlog": backlog,
+        });
+        serde_json::from_value(json).unwrap()
+    }
+
+    #[test]
+    fn what_is_queued_waits_as_long_as_it_takes_to_leave() {
+        let mut run = Run::default();
+        // 125 kB at 10 Mbit/s are 100 ms; a bundle without a rate has no queue.
+        run.ticks =
+            vec![tick(10, Some(10_000_000), 125_000), tick(20, None, 0), tick(30, Some(0), 9)];
+        let waits = at_sendbox(&run);
+        assert_eq!(waits.len(), 1);
+        assert_eq!(
+            (waits[0].time, waits[0].sojourn),
+            (Nanos::from_millis(10), Nanos::from_millis(100))
+        );
+        run.sendbox = vec![Record { sojourn: Nanos(7), ..waits[0] }];
+        assert_eq!(
+            at_sendbox(&run)[0].sojourn,
+            Nanos(7),
+            "packets themselves, where they are seen"
+        );
+    }
+}
