@@ -1,5 +1,5 @@
 //! zD against dropping, with real guests: `cargo bench -p forebay-vhost --bench zd -- [RUNS] [MBPS] [SECONDS] [PACKETS]`
-//! prints tables, and `-- --store DIR` runs what `forebay lab reproduce zd` shows, and stores it there.
+//! prints tables, and `-- --store DIR [CLAIM]` runs what `forebay lab reproduce zd` shows, and stores it there.
 #![allow(clippy::unwrap_used, reason = "a benchmark")]
 
 #[path = "../../tests/guests/harness/mod.rs"]
@@ -18,7 +18,7 @@ fn main() -> ExitCode {
     let Some(kernel) = harness::kernel() else { return ExitCode::SUCCESS };
     let mut words = std::env::args().skip_while(|word| word != "--store").skip(1);
     if let Some(dir) = words.next() {
-        store::run(&kernel, Path::new(&dir));
+        store::run(&kernel, Path::new(&dir), words.next().filter(|word| !word.starts_with('-')));
         return ExitCode::SUCCESS;
     }
     let given: Vec<u64> = std::env::args().filter_map(|word| word.parse().ok()).collect();

@@ -13,19 +13,29 @@ const RATES: [u64; 2] = [200, 400];
 /// Each is run so often.
 const RUNS: u64 = 3;
 
-/// Runs everything and stores it in `dir`. Modes take turns, so that what else the machine does meets both.
-pub(crate) fn run(kernel: &Path, dir: &Path) {
+/// What a run comes to, by measure.
+type Values = Vec<(&'static str, f64)>;
+
+/// The claims: what they are called, the packets that fit into the buffer, and how a run is made.
+const CLAIMS: [(&str, &[u64], fn(&Path, Mode, Run) -> Values); 3] = [
+    ("back-end", &[1000], alone),
+    ("back-end-short", &[100], alone),
+    ("two-guests", &[1000, 100], beside),
+];
+
+/// Runs all claims, or the one that is called `only`, and stores them in `dir`. Modes take turns, so that what else the
+/// machine does meets both.
+pub(crate) fn run(kernel: &Path, dir: &Path, only: Option<String>) {
     let store = Store::at(dir);
-    let save = |claim: &str, rows: Vec<Row>| {
-        store.save(claim, &Stored::now(&How::BackEnd.hash(), rows)).unwrap();
-    };
-    for (claim, limit) in [("back-end", 1000), ("back-end-short", 100)] {
-        save(claim, all(&[limit], |mode, run| alone(kernel, mode, run)));
+    for (claim, limits, values) in CLAIMS {
+        if only.as_ref().is_none_or(|only| only == claim) {
+            let rows = all(limits, |mode, run| values(kernel, mode, run));
+            store.save(claim, &Stored::now(&How::BackEnd.hash(), rows)).unwrap();
+        }
     }
-    save("two-guests", all(&[1000, 100], |mode, run| beside(kernel, mode, run)));
 }
 
-fn all(limits: &[u64], values: impl Fn(Mode, Run) -> Vec<(&'static str, f64)>) -> Vec<Row> {
+fn all(limits: &[u64], values: impl Fn(Mode, Run) -> Values) -> Vec<Row> {
     let mut rows = Vec::new();
     for &limit in limits {
         for mbps in RATES {
@@ -46,7 +56,7 @@ fn all(limits: &[u64], values: impl Fn(Mode, Run) -> Vec<(&'static str, f64)>) -
     rows
 }
 
-fn alone(kernel: &Path, mode: Mode, run: Run) -> Vec<(&'static str, f64)> {
+fn alone(kernel: &Path, mode: Mode, run: Run) -> Values {
     let g = greedy(kernel, mode, run);
     vec![
         ("mbps", g.goodput),
@@ -59,7 +69,7 @@ fn alone(kernel: &Path, mode: Mode, run: Run) -> Vec<(&'static str, f64)> {
     ]
 }
 
-fn beside(kernel: &Path, mode: Mode, run: Run) -> Vec<(&'static str, f64)> {
+fn beside(kernel: &Path, mode: Mode, run: Run) -> Values {
     let s = shared(kernel, mode, run);
     vec![
         ("requests", s.requests as f64),

@@ -13,8 +13,9 @@ use crate::reproduce::{Band, Over};
 use crate::zd::Experiment;
 
 /// What is measured: the name in files, what it is called, its unit, and the digits that are shown.
-pub const MEASURES: [(&str, &str, &str, usize); 21] = [
+pub const MEASURES: [(&str, &str, &str, usize); 22] = [
     ("mbps", "goodput", "Mbit/s", 1),
+    ("served", "flows of which anything arrived", "%", 1),
     ("cpu_kernel", "CPU of the guest's kernel", "s", 2),
     ("cpu_all", "CPU of the guest", "s", 2),
     ("cpu_back_end", "CPU of the back end's thread", "%", 1),
@@ -279,7 +280,7 @@ impl Claim {
         for name in table.get_ref() {
             known(source, &table, "table", name)?;
         }
-        let how = how(dir, &source, file.model, &file.guests, file.back_end)?;
+        let how = how(dir, source, file.model, &file.guests, file.back_end)?;
         let figures = file.figure.into_iter().map(|figure| self::figure(source, figure));
         let figures = figures.collect::<Result<_, _>>()?;
         let drawings = file.picture.into_iter().map(|picture| drawing(source, picture));
@@ -483,7 +484,7 @@ band = "at most 0"
             match how {
                 How::Model(_) => Self {
                     labels: &["setting", "flows", "mode"],
-                    values: [of(&tcp), of(&["drops", "rtt_p9999", "segments"])].concat(),
+                    values: [of(&tcp), of(&["drops", "rtt_p9999", "segments", "served"])].concat(),
                 },
                 How::Guests(_) => Self {
                     labels: &["setting", "queue", "flows", "mode"],

@@ -65,13 +65,22 @@ impl Mode {
 struct Seen {
     counts: bool,
     read: u64,
+    /// Whether anything of a flow arrived.
+    served: Vec<bool>,
     /// Round trips, in microseconds.
     took: Vec<u32>,
 }
 
 impl Observer for Seen {
-    fn read(&mut self, _: usize, _: u32, bytes: u64) {
-        self.read += u64::from(self.counts) * bytes;
+    fn read(&mut self, _: usize, flow: u32, bytes: u64) {
+        if self.counts {
+            self.read += bytes;
+            let flow = flow as usize;
+            if flow >= self.served.len() {
+                self.served.resize(flow + 1, false);
+            }
+            self.served[flow] = true;
+        }
     }
 
     fn round_trip(&mut self, _: usize, _: u32, took: Nanos) {
@@ -134,6 +143,7 @@ pub fn run(
     let (totals_after, after) = (sim.totals(), egress(&sim)?);
     let seen = std::mem::take(sim.observer_mut());
     let goodput = Rate::from_bytes_over(Bytes(seen.read), length);
+    let served = seen.served.iter().filter(|served| **served).count();
     let times = Times::of(seen.took);
     // Of the whole run: what was there before the warm-up ended is a small part of it.
     let segments: u64 = (1..).zip(after.sizes).map(|(n, count): (u64, u64)| n * count).sum();
@@ -142,6 +152,7 @@ pub fn run(
         &[("setting", &setting.name), ("flows", &flows), ("mode", &mode.name()), (SEED, &seed)],
         &[
             ("mbps", goodput.as_mbps_f64()),
+            ("served", 100.0 * served as f64 / f64::from(flows)),
             ("local_drops", since(after.virtual_drops, inside.virtual_drops)),
             ("drops", since(after.physical_drops, inside.physical_drops)),
             ("resent", since(totals_after.retransmissions, totals.retransmissions)),
