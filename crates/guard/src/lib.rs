@@ -4,6 +4,8 @@
 //! of the daemon that told them. So such a daemon starts a [`Guard`]: the same program again, in a session of its own, so
 //! that what kills the daemon's process group leaves it, with a descriptor of the daemon's process (`pidfd_open(2)`) as
 //! its standard input. There it calls [`wait`], and does what is to be done.
+//!
+//! What the daemon itself has begun must not go on meanwhile: [`bind`] has a command end with it.
 
 use std::ffi::OsStr;
 use std::io;
@@ -47,6 +49,27 @@ impl Guard {
     /// If it cannot be ended.
     pub fn dismiss(mut self) -> io::Result<()> {
         self.0.kill().and_then(|()| self.0.wait()).map(drop)
+    }
+}
+
+/// Has `command` end with this process, whatever ends it: with the thread that starts it, to be exact
+/// (`PR_SET_PDEATHSIG`, prctl(2)), so that one must wait for it. Otherwise a command that a dead daemon has begun could
+/// still do what the guard has undone.
+pub fn bind(command: &mut Command) -> &mut Command {
+    let parent = std::process::id();
+    // SAFETY: between fork and exec only prctl and getppid are called, plain system calls that take no locks and
+    // allocate nothing.
+    unsafe {
+        command.pre_exec(move || {
+            if libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL as libc::c_ulong) != 0 {
+                return Err(io::Error::last_os_error());
+            }
+            // It may have died before the line above.
+            if libc::getppid() as u32 != parent {
+                return Err(io::Error::from_raw_os_error(libc::ESRCH));
+            }
+            Ok(())
+        })
     }
 }
 

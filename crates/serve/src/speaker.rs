@@ -137,13 +137,12 @@ fn put(mut file: &File, journal: &mut Journal, line: &Line) -> io::Result<()> {
 
 /// Runs GoBGP's command; if it fails, what it says.
 fn tell(gobgp: &Path, arguments: &[String]) -> Result<(), String> {
-    let child = Command::new(gobgp)
-        .args(arguments)
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn();
-    let mut child = child.map_err(|e| format!("{} cannot be run: {e}", gobgp.display()))?;
+    let mut command = Command::new(gobgp);
+    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    // What this process has begun is not to be done after its supervisor has undone it.
+    let mut child = forebay_guard::bind(&mut command)
+        .spawn()
+        .map_err(|e| format!("{} cannot be run: {e}", gobgp.display()))?;
     let end = Instant::now() + PATIENCE;
     loop {
         match child.try_wait().map_err(|e| e.to_string())? {

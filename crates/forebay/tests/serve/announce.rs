@@ -1,6 +1,7 @@
 //! Announcing, and what becomes of announcements when the service ends, in order or not.
 
 use std::fs;
+use std::os::unix::fs::OpenOptionsExt;
 use std::process::Command;
 
 use super::client::{DEMANDS, Server, files, until};
@@ -127,4 +128,31 @@ fn a_kill_between_announcements_leaves_nothing_that_is_not_known() {
         let journal = fs::read_to_string(dir.0.join("journal")).unwrap();
         assert!(journal.contains("begun"), "{journal}");
     }
+}
+
+/// Stands in for a GoBGP that takes its time: it waits until something is written to a pipe, and announces then.
+const SLOW: &str = r#"#!/bin/sh
+dir=$(dirname "$0")
+echo "$@" >> "$dir/calls"
+read line < "$dir/pipe"
+echo "$@" >> "$dir/late"
+"#;
+
+#[test]
+fn what_was_begun_ends_with_the_service() {
+    let dir = setup("serve-slow", "");
+    let pipe = dir.0.join("pipe");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    dir.file("gobgp", SLOW, 0o755);
+    // Nobody can write to a pipe that nobody reads from, and who does not wait for a reader is told so.
+    let read = || {
+        let mut options = fs::OpenOptions::new();
+        options.write(true).custom_flags(libc::O_NONBLOCK).open(&pipe).is_ok()
+    };
+    let server = Server::start(&dir);
+    let asked = || dir.0.join("calls").exists();
+    until("the first round announces", asked);
+    server.crash();
+    until("the command is gone", || !read());
+    assert!(!dir.0.join("late").exists());
 }
