@@ -3,7 +3,13 @@
 //! What TCP sends through a full link says nothing of what it would send: it takes what it gets. So a flow whose way has a
 //! full link is taken to want [`Config::growth`] times what is measured, until its ways have room or nothing more comes.
 //! A plan that is made again with every measurement finds out in a few rounds, as a sender finds its rate.
+//!
+//! What links carry is read from a file of its own ([`carried_json`]), since interfaces count it, and not whoever
+//! counts flows.
 
+mod carried;
+
+use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 
 use forebay_units::Rate;
@@ -11,6 +17,8 @@ use forebay_units::Rate;
 use crate::network::{Demand, Network};
 use crate::paths::PathCache;
 use crate::topology::LinkId;
+
+pub use carried::{carried_json, carried_text};
 
 /// When a way is full, and what is made of it.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -40,10 +48,11 @@ pub fn demands(measured: &Network, carried: &[Option<Rate>], config: &Config) ->
     let is_full = |capacity: Option<Rate>, rate: f64| {
         capacity.is_some_and(|c| rate >= config.full * c.as_bps() as f64)
     };
-    let handed_over = |provider, entry| -> f64 {
-        let own = measured.demands.iter().filter(|d| (d.provider, d.entry) == (provider, entry));
-        own.map(|d| d.rate.as_bps() as f64).sum()
-    };
+    let mut handed_over: BTreeMap<(u32, u32), f64> = BTreeMap::new();
+    for demand in &measured.demands {
+        let key = (demand.provider, demand.entry);
+        *handed_over.entry(key).or_default() += demand.rate.as_bps() as f64;
+    }
     let link = |id: &LinkId| {
         let rate = carried.get(id.index()).copied().flatten().unwrap_or(Rate::ZERO);
         is_full(topology.link(*id).capacity, rate.as_bps() as f64)
@@ -51,7 +60,7 @@ pub fn demands(measured: &Network, carried: &[Option<Rate>], config: &Config) ->
     let estimate = |d: &Demand| {
         let entry = ingress(d);
         let way = paths.get(entry.router, d.egress).first();
-        let full = is_full(entry.capacity, handed_over(d.provider, d.entry))
+        let full = is_full(entry.capacity, handed_over[&(d.provider, d.entry)])
             || way.is_some_and(|way| way.links.iter().any(link));
         let factor = if full { config.growth } else { 1.0 };
         Demand { rate: Rate::from_bps_f64(d.rate.as_bps() as f64 * factor), ..*d }

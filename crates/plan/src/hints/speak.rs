@@ -125,6 +125,11 @@ impl Journal {
         }
     }
 
+    /// How many routes may be announced.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
     /// Whether nothing may be announced.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
