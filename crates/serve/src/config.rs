@@ -44,6 +44,8 @@ struct ServeTable {
     prefixes: PathBuf,
     /// Read again for each round; without it the operator puts them.
     demands: Option<PathBuf>,
+    /// What links carry, read again for each round.
+    links: Option<PathBuf>,
     capacity: Option<RateValue>,
     interval: Option<Spanned<DurationValue>>,
     aggregates: Option<NonZeroUsize>,
@@ -115,6 +117,8 @@ pub struct Files {
     pub prefixes: PathBuf,
     /// What is sent, if a file says so.
     pub demands: Option<PathBuf>,
+    /// What was counted on links, if a file says so: then demands over full ones are estimated.
+    pub links: Option<PathBuf>,
     /// What a link carries whose capacity the topology does not say.
     pub capacity: Option<Rate>,
 }
@@ -303,6 +307,7 @@ impl File {
                 providers: at(&serve.providers),
                 prefixes: at(&serve.prefixes),
                 demands: serve.demands.as_deref().map(at),
+                links: serve.links.as_deref().map(at),
                 capacity: serve.capacity.map(|c| c.0),
             },
             interval,

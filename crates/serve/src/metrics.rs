@@ -25,6 +25,10 @@ pub(crate) fn text(state: &Value, counters: &Counters, listeners: usize) -> Stri
     if let Some(age) = state["age"].as_f64() {
         out.one("round_age_seconds", "gauge", "How old the last round is.", age);
     }
+    if let Some(count) = state["estimated"].as_f64() {
+        let help = "Demands taken to be more than was measured, since a link on their way is full.";
+        out.one("estimated_demands", "gauge", help, count);
+    }
     if let Value::Object(report) = &state["report"] {
         out.one("demand_bps", "gauge", "What is asked for.", number(&report["demand"]));
         out.head("carried_bps", "gauge", "What is carried: now, and if hints are followed.");
@@ -123,12 +127,13 @@ mod tests {
 
     #[test]
     fn names_cannot_become_lines() {
-        let state = json!({"neighbours": [{"name": "a\"b\n\\", "hints": 2}]});
+        let state = json!({"estimated": 4, "neighbours": [{"name": "a\"b\n\\", "hints": 2}]});
         let text = text(&state, &Counters::default(), 3);
         assert!(
             text.contains("forebay_plan_neighbour_hints{neighbour=\"a\\\"b\\n\\\\\"} 2\n"),
             "{text}"
         );
+        assert!(text.contains("\nforebay_plan_estimated_demands 4\n"), "{text}");
         assert!(text.contains("# TYPE forebay_plan_listeners gauge\nforebay_plan_listeners 3\n"));
     }
 }

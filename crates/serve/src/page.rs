@@ -106,10 +106,12 @@ fn tiles(state: &Value) -> String {
         )
     };
     let asked = rate(report["demand"].as_f64().unwrap_or(0.0));
+    // What full links hide is not known.
+    let about = if state["estimated"].as_u64().is_some_and(|n| n > 0) { "about " } else { "" };
     let sign = if gain >= 0.05 { "+" } else { "" };
     format!(
         "<section class=\"tiles\">\n{}{}{}{}</section>\n",
-        tile("carried now", &rate(before), &format!("of {asked} asked for")),
+        tile("carried now", &rate(before), &format!("of {about}{asked} asked for")),
         tile("if hints are followed", &rate(after), &format!("{sign}{gain:.1} %")),
         tile(
             "the fullest link",
@@ -159,7 +161,7 @@ mod tests {
     fn names_cannot_become_markup_and_nothing_is_loaded() {
         let evil = "<script>alert(1)</script>";
         let state = json!({
-            "interval": 300, "round": 3, "at": "now", "age": 5, "error": evil,
+            "estimated": 1, "interval": 300, "round": 3, "at": "now", "age": 5, "error": evil,
             "announced": {"error": evil},
             "neighbours": [{"name": evil, "state": "lapsed", "reason": {"message": evil}, "hints": 1}],
             "hints": {"neighbours": [{"name": evil, "gain": 1e9, "notes": [evil], "withdrawn": [],
@@ -176,7 +178,7 @@ mod tests {
             let without = html.replace("http-equiv", "");
             assert!(!without.contains(outside), "{outside}");
         }
-        assert!(html.contains("+100.0 %") && html.contains("2.00 Gbit/s"));
+        assert!(html.contains("+100.0 %") && html.contains("of about 2.00 Gbit/s asked for"));
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! The service itself: what it knows, and its answers. No socket is in here, and no clock.
 
+mod estimated;
 mod neighbour;
 mod operator;
 mod publish;
@@ -88,6 +89,8 @@ struct Last {
     report: Option<Arc<Report>>,
     flows: Vec<Flow>,
     core: Option<Arc<Core>>,
+    /// How many demands were taken to be more than was measured; `None` if nobody counts on links.
+    estimated: Option<usize>,
     lapsed: BTreeMap<u32, Refusal>,
     /// How long it took, in milliseconds.
     took: u64,

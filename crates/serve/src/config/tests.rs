@@ -23,6 +23,9 @@ fn what_is_left_out_has_its_default_and_paths_start_where_the_file_is() {
     let config = parse(&format!("{SERVE}{}{neighbour}{announce}", operator())).unwrap();
     assert_eq!(config.state, Path::new("dir/s.db"));
     assert_eq!(config.files.prefixes, Path::new("/x.csv"));
+    assert_eq!((&config.files.demands, &config.files.links), (&None, &None));
+    let links = parse(&format!("{SERVE}links = \"l.json\"\n{}", operator())).unwrap().files.links;
+    assert_eq!(links.as_deref(), Some(Path::new("dir/l.json")));
     assert_eq!((config.interval, config.damping.half_life), (Duration::from_secs(300), 300_000));
     assert_eq!((config.hints.gain, config.hints.release), (0.005, 0.001));
     let announce = config.announce.as_ref().unwrap();

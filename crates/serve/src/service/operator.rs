@@ -94,6 +94,7 @@ impl Service {
             "failures": last.failures,
             "announced": announced,
             "demands_at": inner.demands.as_ref().map(|d| clock::text(d.1)),
+            "estimated": last.estimated,
             "aggregates": last.core.as_ref().map(|c| c.map.aggregates),
             "lost": last.core.as_ref().map(|c| c.lost),
             "neighbours": neighbours.collect::<Vec<_>>(),

@@ -19,7 +19,7 @@ use crate::store::{Given, StoreError};
 /// Why a round came to nothing: what was in force stays.
 #[derive(Debug, thiserror::Error)]
 pub enum RoundError {
-    /// The demands are none.
+    /// The demands are none, or what links carry.
     #[error(transparent)]
     Demands(#[from] ConfigError),
     /// There are none yet.
@@ -79,7 +79,7 @@ impl Service {
         let begun = Instant::now();
         let (text, fresh) = self.demand_text()?;
         let name = self.config.files.demands.as_deref().unwrap_or("demands".as_ref());
-        let demands = self.fixed.demands(name, &text)?;
+        let (demands, estimated) = self.estimated(self.fixed.demands(name, &text)?)?;
         let core = Arc::new(Core::new(&self.fixed, demands, self.config.aggregates));
         let (programs, versions, last) = {
             let inner = self.inner();
@@ -128,6 +128,7 @@ impl Service {
         last.report = Some(Arc::new(planned.report));
         last.flows = planned.flows;
         last.lapsed = planned.lapsed;
+        last.estimated = estimated;
         last.core = Some(core);
         let after: Vec<String> =
             (0..inner.neighbours.len()).map(|at| self.standing(&inner, at)).collect();

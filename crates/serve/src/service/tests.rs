@@ -171,6 +171,41 @@ fn a_round_gives_hints_and_all_is_there_after_a_restart() {
 }
 
 #[test]
+fn what_a_full_link_hides_is_estimated() {
+    let mut setup = Setup::new("links");
+    let write = |dir: &Path, name: &str, text: &str| std::fs::write(dir.join(name), text).unwrap();
+    let less = DEMANDS.replace("100 Mbit/s", "80 Mbit/s");
+    write(&setup.dir, "d.csv", &less);
+    // All that was measured fits where it comes in, and nobody counts on links.
+    assert_eq!(setup.round(NOW).unwrap().hints, 0);
+    assert_eq!(setup.service.state(NOW)["estimated"], Value::Null);
+    let config = std::fs::read_to_string(setup.dir.join("c.toml")).unwrap();
+    let config = config.replace("\"d.csv\"\n", "\"d.csv\"\nlinks = \"l.json\"\n");
+    write(&setup.dir, "c.toml", &config);
+    let carried = |rate: &str| {
+        format!("[{{\"from\": \"in1\", \"to\": \"secretout\", \"carried\": \"{rate}\"}}]")
+    };
+    write(&setup.dir, "l.json", &carried("99 Mbit/s"));
+    setup.again();
+    let done = setup.round(NOW + 1).unwrap();
+    let state = setup.service.state(NOW + 1);
+    assert_eq!(state["estimated"], 2);
+    assert!((state["report"]["demand"].as_f64().unwrap() - 200e6).abs() < 1.0, "{state}");
+    assert!(done.hints > 0 && done.after > 150e6, "{done:?}");
+    // It is read again for each round, and what is wrong with it is said.
+    let hints = setup.get(VIDEO, "/v1/hints");
+    write(&setup.dir, "l.json", &carried("fast"));
+    let error = setup.round(NOW + 2).unwrap_err().to_string();
+    assert!(error.contains("l.json:1: \"fast\" is no rate"), "{error}");
+    assert_eq!(setup.get(VIDEO, "/v1/hints"), hints);
+    write(&setup.dir, "l.json", &carried("50 Mbit/s"));
+    setup.round(NOW + 3).unwrap();
+    let state = setup.service.state(NOW + 3);
+    assert_eq!(state["estimated"], 0);
+    assert!((state["report"]["demand"].as_f64().unwrap() - 100e6).abs() < 1.0, "{state}");
+}
+
+#[test]
 fn what_is_avoided_is_not_hinted() {
     let mut setup = Setup::new("avoid");
     std::fs::write(

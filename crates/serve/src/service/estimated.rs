@@ -1,0 +1,33 @@
+//! Demands as they are estimated from what was measured of them and what was counted on links.
+
+use std::collections::BTreeSet;
+
+use forebay_config::{ConfigError, read_text};
+use forebay_plan::estimate;
+use forebay_plan::input::LARGEST;
+use forebay_plan::network::{Demand, Network};
+
+use super::Service;
+
+impl Service {
+    /// What `measured` is estimated to be, and how many of it are taken to be more than they were. Where nobody counts on
+    /// links it is what it is.
+    pub(super) fn estimated(
+        &self,
+        measured: Vec<Demand>,
+    ) -> Result<(Vec<Demand>, Option<usize>), ConfigError> {
+        let Some(file) = &self.config.files.links else { return Ok((measured, None)) };
+        let text = read_text(file, LARGEST)?;
+        let carried = estimate::carried_json(file, &text, &self.fixed.topology)?;
+        let measured = Network {
+            topology: self.fixed.topology.clone(),
+            providers: self.fixed.file.providers.clone(),
+            demands: measured,
+            avoided: BTreeSet::new(),
+        };
+        let demands = estimate::demands(&measured, &carried, &estimate::Config::default());
+        let more = demands.iter().zip(&measured.demands).filter(|(new, old)| new.rate > old.rate);
+        let more = more.count();
+        Ok((demands, Some(more)))
+    }
+}
