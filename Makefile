@@ -17,7 +17,7 @@ help:
 	@echo 'make demo-plan   build, then show hints at work between BGP daemons (needs root); installs GoBGP and BIRD'
 	@echo 'make test     everything that CI runs'
 	@echo 'make test-kernel   the tests of kernel/zd, for which two kernels are built'
-	@echo 'make test-bgp    the same hints with faults: sessions that flap, a controller that is killed (needs root)'
+	@echo 'make test-bgp    the same with faults: sessions that flap, nonsense, a service that is killed (needs root)'
 	@echo 'make bench    the benchmarks'
 	@echo 'make bench-dataplane   CPU per forwarded gigabit, as ratios (needs root, and a quiet machine)'
 	@echo 'make fuzz     each parser for RUNS inputs (default 1000000); installs cargo-fuzz'

@@ -322,9 +322,6 @@ pub(crate) enum PlanCommand {
     Reproduce(PlanReproduceArgs),
     /// Say how fast plans are made on this machine.
     Bench(PlanBenchArgs),
-    /// The controller of `plan demo`.
-    #[command(hide = true)]
-    Controller(PlanControllerArgs),
 }
 
 /// What a plan is made of, and how capacity is divided.
@@ -486,7 +483,7 @@ pub(crate) struct ServeArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct PlanDemoArgs {
-    /// Have things go wrong as well: a provider whose sessions flap, a controller that is killed.
+    /// Have things go wrong as well: a provider whose sessions flap and who sends nonsense, a service that is killed.
     #[arg(long)]
     pub(crate) faults: bool,
     /// Measure for 3 s instead of 8 s.
@@ -498,30 +495,6 @@ pub(crate) struct PlanDemoArgs {
     /// Write all of it there, as JSON.
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct PlanControllerArgs {
-    /// The files that it reads and writes.
-    #[arg(long, value_name = "DIR")]
-    pub(crate) dir: PathBuf,
-    /// GoBGP's command.
-    #[arg(long, value_name = "PROGRAM")]
-    pub(crate) gobgp: PathBuf,
-    /// What becomes of announcements when it dies.
-    #[arg(long, value_enum, default_value_t = OnDeath::Keep)]
-    pub(crate) on_death: OnDeath,
-    /// Be the part that its guard waits for.
-    #[arg(long)]
-    pub(crate) worker: bool,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum OnDeath {
-    /// They stay.
-    Keep,
-    /// They are taken back.
-    Withdraw,
 }
 
 #[derive(Debug, Args)]

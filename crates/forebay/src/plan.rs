@@ -45,7 +45,6 @@ pub(crate) fn run(args: &PlanArgs) -> ExitCode {
         PlanCommand::Reproduce(args) => reproduce(args),
         PlanCommand::Bench(args) => bench(args),
         PlanCommand::Demo(args) => demo::run(args),
-        PlanCommand::Controller(args) => demo::controller(args),
     };
     let Err(e) = result else { return ExitCode::SUCCESS };
     let code = match e.downcast_ref() {

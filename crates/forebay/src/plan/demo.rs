@@ -2,10 +2,10 @@
 
 use std::time::Instant;
 
-use forebay_lab::interconnect::{self, Options, controller};
+use forebay_lab::interconnect::{self, Options};
 
 use super::{Failure, print};
-use crate::cli::{OnDeath, PlanControllerArgs, PlanDemoArgs};
+use crate::cli::PlanDemoArgs;
 use crate::lab::{interrupt, write};
 
 pub(super) fn run(args: &PlanDemoArgs) -> Result<(), Failure> {
@@ -25,15 +25,4 @@ pub(super) fn run(args: &PlanDemoArgs) -> Result<(), Failure> {
         true => Ok(()),
         false => Err("not all came out as it should: see the lines with NO".into()),
     }
-}
-
-pub(super) fn controller(args: &PlanControllerArgs) -> Result<(), Failure> {
-    let on_death = match args.on_death {
-        OnDeath::Keep => interconnect::OnDeath::Keep,
-        OnDeath::Withdraw => interconnect::OnDeath::Withdraw,
-    };
-    Ok(match args.worker {
-        true => controller::work(&args.dir, &args.gobgp),
-        false => controller::guard(&args.dir, &args.gobgp, on_death),
-    }?)
 }

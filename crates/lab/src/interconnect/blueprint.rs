@@ -19,7 +19,7 @@ const FIRST_ASN: u32 = 64_501;
 const LONGEST: usize = 12;
 /// The users' namespace.
 pub(super) const USERS: &str = "users";
-/// Where the controller is.
+/// Where the planner's service is.
 pub(super) const OPS: &str = "ops";
 
 /// What a namespace stands for.

@@ -1,7 +1,8 @@
 //! The network of the demonstration, as the files that the planner reads.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
+use std::fs::{self, File};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use forebay_config::ConfigError;
@@ -14,39 +15,27 @@ use ipnet::IpNet;
 use crate::engine::EngineError;
 
 /// Name and text of the topology.
-const TOPOLOGY: (&str, &str) =
+pub(super) const TOPOLOGY: (&str, &str) =
     ("isp.json", include_str!("../../../../experiments/interconnect/isp.json"));
 /// Of the providers.
-const PROVIDERS: (&str, &str) =
+pub(super) const PROVIDERS: (&str, &str) =
     ("providers.toml", include_str!("../../../../experiments/interconnect/providers.toml"));
 /// Of the prefixes.
-const PREFIXES: (&str, &str) =
+pub(super) const PREFIXES: (&str, &str) =
     ("prefixes.csv", include_str!("../../../../experiments/interconnect/prefixes.csv"));
 
-/// Where the files are in a directory: what a round of the controller reads and writes.
+/// Where the files are in a directory: what the service reads and writes.
 pub(super) struct Files(pub(super) PathBuf);
 
 impl Files {
-    pub(super) fn topology(&self) -> PathBuf {
-        self.0.join(TOPOLOGY.0)
-    }
-
-    pub(super) fn providers(&self) -> PathBuf {
-        self.0.join(PROVIDERS.0)
-    }
-
-    pub(super) fn prefixes(&self) -> PathBuf {
-        self.0.join(PREFIXES.0)
-    }
-
-    /// What was measured last; it is replaced as a whole, and that is the sign for a round.
+    /// What was measured last.
     pub(super) fn demands(&self) -> PathBuf {
         self.0.join("demands.csv")
     }
 
-    /// The hints in force.
-    pub(super) fn hints(&self) -> PathBuf {
-        self.0.join("hints.json")
+    /// What links carried meanwhile.
+    pub(super) fn links(&self) -> PathBuf {
+        self.0.join("links.json")
     }
 
     /// What was announced.
@@ -54,14 +43,9 @@ impl Files {
         self.0.join("announced")
     }
 
-    /// A line of JSON for each round.
-    pub(super) fn rounds(&self) -> PathBuf {
-        self.0.join("rounds.jsonl")
-    }
-
-    /// The id of the controller's process.
-    pub(super) fn pid(&self) -> PathBuf {
-        self.0.join("controller.pid")
+    /// The service's configuration.
+    pub(super) fn config(&self) -> PathBuf {
+        self.0.join("serve.toml")
     }
 
     /// Writes the network's files there.
@@ -73,6 +57,20 @@ impl Files {
         }
         Ok(())
     }
+}
+
+/// Writes a file so that it is the old one or the new one for whoever looks.
+///
+/// # Errors
+/// If it cannot be written.
+pub(super) fn put(path: &Path, text: &str) -> Result<(), EngineError> {
+    let mut new = path.as_os_str().to_owned();
+    new.push(".new");
+    let new = PathBuf::from(new);
+    File::create(&new)
+        .and_then(|mut file| file.write_all(text.as_bytes()))
+        .and_then(|()| fs::rename(&new, path))
+        .map_err(EngineError::io(format!("writing {}", path.display())))
 }
 
 /// What the files say.

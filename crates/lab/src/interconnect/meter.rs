@@ -1,5 +1,5 @@
 //! What the ISP counts at its own routers: what comes in, by neighbour and prefix, what goes over each link, and what
-//! reaches the users, by neighbour. Nothing else tells the controller what is sent.
+//! reaches the users, by neighbour. Nothing else tells the planner what is sent.
 //!
 //! Arrivals are counted by the receivebox's own program ([`Sampler`]), a count for each prefix; links by the counters of
 //! their interfaces.

@@ -29,7 +29,7 @@ pub struct Record {
     pub withdrawn: Tables,
     /// The hints that were in force.
     pub hints: Vec<HintSeen>,
-    /// The controller's rounds.
+    /// The service's rounds, until it came to rest.
     pub rounds: Vec<Round>,
     /// What was carried before there were hints.
     pub before: Throughput,
@@ -56,7 +56,7 @@ pub struct HintSeen {
     pub method: String,
 }
 
-/// A round of the controller.
+/// A round of the service.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Round {
     /// What the demands were estimated to be in all.
@@ -69,7 +69,7 @@ pub struct Round {
     pub changes: usize,
     /// Routes announced or withdrawn.
     pub steps: usize,
-    /// How long it took.
+    /// How long planning took.
     pub seconds: f64,
     /// What went wrong.
     pub error: Option<String>,

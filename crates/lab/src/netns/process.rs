@@ -202,17 +202,18 @@ impl Processes {
         Ok(killed)
     }
 
-    /// From now on, the process `name` may end when it likes, and however.
-    pub(crate) fn may_end(&mut self, name: &str) {
+    /// Asks the process `name`, as it was started last, to end in order (SIGTERM). It may end from now on.
+    pub(crate) fn ask_to_end(&mut self, name: &str) {
         if let Some(process) = self.list.iter_mut().rfind(|process| process.name == name) {
             process.is_killed = true;
+            process.ask();
         }
     }
 
-    /// Whether the process `name`, as it was started last, has ended.
-    pub(crate) fn has_ended(&mut self, name: &str) -> bool {
+    /// How the process `name`, as it was started last, has ended, if it has.
+    pub(crate) fn status(&mut self, name: &str) -> Option<ExitStatus> {
         let process = self.list.iter_mut().rfind(|process| process.name == name);
-        process.is_none_or(|process| !matches!(process.child.try_wait(), Ok(None)))
+        process.and_then(|process| process.child.try_wait().ok().flatten())
     }
 
     /// Since when the process `name`, as it was started last, is set up.
@@ -301,12 +302,19 @@ impl Process {
         }
     }
 
+    /// Sends it SIGTERM, unless it has ended.
+    fn ask(&mut self) {
+        if matches!(self.child.try_wait(), Ok(None)) {
+            // SAFETY: takes two integers; the child is not reaped, so its id is still its own.
+            unsafe { libc::kill(self.child.id() as libc::pid_t, libc::SIGTERM) };
+        }
+    }
+
     /// Asks it to end, in its own way, and waits until it has.
     fn end(&mut self) -> Result<(), EngineError> {
         self.stdin = None;
         if matches!(self.kind, Kind::Box | Kind::Polling | Kind::Daemon) {
-            // SAFETY: takes two integers; the child is not reaped, so its id is still its own.
-            unsafe { libc::kill(self.child.id() as libc::pid_t, libc::SIGTERM) };
+            self.ask();
         }
         let deadline = Instant::now() + PATIENCE;
         loop {
