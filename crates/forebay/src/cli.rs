@@ -1,10 +1,11 @@
 //! The command line.
 
+use std::net::{IpAddr, SocketAddr};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use clap::{ArgAction, Args, Parser, Subcommand};
-use forebay_config::RateValue;
+use forebay_config::{DurationValue, RateValue};
 use forebay_lab::compare::{Arms, Bands};
 
 /// Moves network queues to where they can be controlled, and controls them well.
@@ -306,6 +307,8 @@ pub(crate) enum PlanCommand {
     Solve(SolveArgs),
     /// Say which neighbour should hand over the traffic to which prefixes where; changes nothing but the file of hints.
     Hints(HintsArgs),
+    /// Make demands of flow records (NetFlow v9, IPFIX), from files or off the network.
+    Flows(FlowsArgs),
     /// Have the speakers of BGP announce what hints ask for; shows what it would do unless told to do it.
     Announce(AnnounceArgs),
     /// Have the speakers take back all that was announced.
@@ -400,6 +403,49 @@ pub(crate) struct HintsArgs {
     /// Of this neighbour only; for `json` and `alto`, in the form that it may see itself.
     #[arg(long, value_name = "NAME")]
     pub(crate) neighbour: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct FlowsArgs {
+    /// The network: a .gml or .graphml file as the Topology Zoo has them, or node-link .json.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) topology: PathBuf,
+    /// The content providers, with their entries.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) providers: PathBuf,
+    /// Where users are: .csv with the columns prefix, router and, if it is known, share.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) prefixes: PathBuf,
+    /// The routers that send flow records, with their interfaces to providers.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) exporters: PathBuf,
+    /// Messages of IPFIX or NetFlow v9, one after the other, or captures of them (.pcap); several are read as one.
+    #[arg(value_name = "MESSAGES", required_unless_present = "listen")]
+    pub(crate) files: Vec<PathBuf>,
+    /// Whose messages are in files that are no captures; may be left out if there is one exporter only.
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) exporter: Option<IpAddr>,
+    /// Take messages off the network there, for as long as the window is and then the delay; may be given several times.
+    #[arg(long, value_name = "ADDRESS:PORT", conflicts_with_all = ["files", "end", "exporter"])]
+    pub(crate) listen: Vec<SocketAddr>,
+    /// How long the window is; of files all that they have if left out, off the network 5 min.
+    #[arg(long, value_name = "TIME")]
+    pub(crate) window: Option<DurationValue>,
+    /// What is sent is reported so much later at most: the routers' active timeout.
+    #[arg(long, value_name = "TIME", default_value = "1 min")]
+    pub(crate) delay: DurationValue,
+    /// When the window ends, as 2026-11-22T13:05:00Z; so much before the last message as `--delay` says if left out.
+    #[arg(long, value_name = "TIME", value_parser = forebay_plan::flows::time::parse)]
+    pub(crate) end: Option<i64>,
+    /// Write the demands there, as .csv or .json.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out: Option<PathBuf>,
+    /// Write the prefixes there with their shares as they were measured, as .csv.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) shares: Option<PathBuf>,
+    /// Write all that is shown, and more, there, as JSON.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]

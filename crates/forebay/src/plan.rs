@@ -1,6 +1,7 @@
 //! Commands of traffic engineering: files in, a plan out.
 
 mod demo;
+mod flows;
 mod serve;
 mod speak;
 
@@ -37,6 +38,7 @@ pub(crate) fn run(args: &PlanArgs) -> ExitCode {
     let result = match &args.command {
         PlanCommand::Solve(args) => solve(args),
         PlanCommand::Hints(args) => hints(args),
+        PlanCommand::Flows(args) => flows::run(args),
         PlanCommand::Announce(args) => speak::announce(args),
         PlanCommand::Withdraw(args) => speak::withdraw(args),
         PlanCommand::Serve(args) => return serve::serve(args),

@@ -14,9 +14,9 @@ use std::num::NonZeroUsize;
 
 use forebay_units::Rate;
 
-use crate::network::{Demand, Network};
+use crate::network::{Demand, Network, Provider};
 use crate::paths::PathCache;
-use crate::topology::LinkId;
+use crate::topology::{LinkId, RouterId, Topology};
 
 pub use carried::{carried_json, carried_text};
 
@@ -70,12 +70,16 @@ pub fn demands(measured: &Network, carried: &[Option<Rate>], config: &Config) ->
 
 /// `network`'s demands as [`crate::input::demands_csv`] reads them, in bits per second.
 pub fn csv(network: &Network) -> String {
+    csv_of(&network.demands, &network.providers, &network.topology)
+}
+
+/// Demands as [`crate::input::demands_csv`] reads them, in bits per second.
+pub fn csv_of(demands: &[Demand], providers: &[Provider], topology: &Topology) -> String {
     let mut text = "provider,entry,router,demand\n".to_owned();
     let quoted = |name: &str| format!("\"{}\"", name.replace('"', "\"\""));
-    for demand in &network.demands {
-        let provider = &network.providers[demand.provider as usize];
-        let router =
-            |id: crate::topology::RouterId| quoted(&network.topology.routers()[id.index()].name);
+    for demand in demands {
+        let provider = &providers[demand.provider as usize];
+        let router = |id: RouterId| quoted(&topology.routers()[id.index()].name);
         let entry = provider.entries[demand.entry as usize].router;
         let rate = demand.rate.as_bps();
         text += &format!(

@@ -3,7 +3,7 @@
 //!
 //! Like the other libraries below the boxes it does no I/O: readers take text, the optimiser takes values.
 //!
-//! The way of a plan: [`input`] makes a [`network::Network`] of files; [`vswitch`] reduces it to as many aggregate
+//! The way of a plan: [`input`] makes a [`network::Network`] of files, [`flows`] its demands of flow records; [`vswitch`] reduces it to as many aggregate
 //! flows as can be handled; [`paths`] finds the ways through it; [`problem`] is what may be chosen and what limits it;
 //! [`allocate`] decides, by the programs of [`lp`]; [`fairness`] judges; [`hints`] is what neighbours are told of it.
 
@@ -11,6 +11,7 @@ pub mod allocate;
 pub mod bench;
 pub mod estimate;
 pub mod fairness;
+pub mod flows;
 pub mod hints;
 pub mod input;
 pub mod load;

@@ -1,5 +1,7 @@
 //! The service's configuration: a TOML file. Relative paths in it start where it is.
 
+mod flows;
+
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
@@ -11,6 +13,9 @@ use forebay_plan::hints;
 use forebay_plan::plan::{self, Scope};
 use forebay_units::Rate;
 use serde::Deserialize;
+
+pub use flows::Flows;
+use flows::FlowsTable;
 
 use crate::damping::Limits;
 use crate::token::{Credential, Hash};
@@ -32,6 +37,7 @@ struct File {
     tls: Option<TlsTable>,
     announce: Option<AnnounceTable>,
     damping: Option<Spanned<DampingTable>>,
+    flows: Option<Spanned<FlowsTable>>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -43,7 +49,7 @@ struct ServeTable {
     providers: PathBuf,
     prefixes: PathBuf,
     /// Read again for each round; without it the operator puts them.
-    demands: Option<PathBuf>,
+    demands: Option<Spanned<PathBuf>>,
     /// What links carry, read again for each round.
     links: Option<PathBuf>,
     capacity: Option<RateValue>,
@@ -119,6 +125,8 @@ pub struct Files {
     pub demands: Option<PathBuf>,
     /// What was counted on links, if a file says so: then demands over full ones are estimated.
     pub links: Option<PathBuf>,
+    /// Who sends flow records, if demands are measured by them.
+    pub exporters: Option<PathBuf>,
     /// What a link carries whose capacity the topology does not say.
     pub capacity: Option<Rate>,
 }
@@ -192,6 +200,8 @@ pub struct Config {
     pub announce: Option<Announce>,
     /// How often programs may change.
     pub damping: Limits,
+    /// How demands are measured, if it is by flow records.
+    pub flows: Option<Flows>,
     source: Source,
     spans: Vec<std::ops::Range<usize>>,
 }
@@ -299,6 +309,7 @@ impl File {
             on_death: a.on_death.unwrap_or_default(),
         });
         let damping = self.damping(&source, interval)?;
+        let flows = self.flows(&source, interval)?;
         Ok(Config {
             listen,
             state: at(&serve.state),
@@ -306,7 +317,8 @@ impl File {
                 topology: at(&serve.topology),
                 providers: at(&serve.providers),
                 prefixes: at(&serve.prefixes),
-                demands: serve.demands.as_deref().map(at),
+                demands: serve.demands.as_ref().map(|path| at(path.get_ref())),
+                exporters: self.flows.as_ref().map(|flows| at(&flows.get_ref().exporters)),
                 links: serve.links.as_deref().map(at),
                 capacity: serve.capacity.map(|c| c.0),
             },
@@ -322,6 +334,7 @@ impl File {
             }),
             announce,
             damping,
+            flows,
             source,
             spans,
         })

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use forebay_config::{ConfigError, read_text};
 use forebay_plan::hints::{Profile, Setting};
-use forebay_plan::input::{self, LARGEST, ProviderFile, Users};
+use forebay_plan::input::{self, Exporters, LARGEST, ProviderFile, Users};
 use forebay_plan::network::{Demand, Network};
 use forebay_plan::topology::Topology;
 use forebay_plan::vswitch::{self, Map, View};
@@ -22,6 +22,8 @@ pub struct Fixed {
     pub file: ProviderFile,
     /// Where users are.
     pub prefixes: BTreeMap<IpNet, Users>,
+    /// Who sends flow records, if demands are measured by them.
+    pub exporters: Option<Exporters>,
 }
 
 impl Fixed {
@@ -37,7 +39,10 @@ impl Fixed {
         }
         let file = input::providers(&files.providers, &text(&files.providers)?, &topology)?;
         let prefixes = input::prefixes(&files.prefixes, &text(&files.prefixes)?, &topology)?;
-        Ok(Self { topology, file, prefixes })
+        let exporters = files.exporters.as_ref().map(|path| {
+            input::exporters(path, &text(path)?, &file.providers, &topology)
+        });
+        Ok(Self { topology, file, prefixes, exporters: exporters.transpose()? })
     }
 
     /// The demands in a text, which errors call `name`.

@@ -3,10 +3,11 @@
 //!
 //! Begin at [`run`]. [`service`] knows and answers, without a socket or a clock; [`http`] carries that over connections
 //! whose number, sizes and times have bounds; [`round`] is one round, and [`rounds`] runs them; [`store`] keeps all of it
-//! on the disk; [`speaker`] announces.
+//! on the disk; [`speaker`] announces; [`collect`] takes flow records off the network.
 
 pub mod answer;
 mod clock;
+pub mod collect;
 pub mod config;
 pub mod damping;
 pub mod events;

@@ -63,6 +63,9 @@ pub(crate) fn text(state: &Value, counters: &Counters, listeners: usize) -> Stri
             out.row(name, &[("neighbour", who)], number(&neighbour[key]));
         }
     }
+    if let Value::Object(measured) = &state["measured"] {
+        flows(&mut out, measured);
+    }
     out.one("listeners", "gauge", "Who listens for events.", listeners as f64);
     let count = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed) as f64;
     let connections = count(&counters.connections);
@@ -88,6 +91,41 @@ pub(crate) fn text(state: &Value, counters: &Counters, listeners: usize) -> Stri
         out.row("requests_total", &labels, *times as f64);
     }
     out.0
+}
+
+/// What was counted of flow records.
+fn flows(out: &mut Text, measured: &serde_json::Map<String, Value>) {
+    let list = |name: &str| measured[name].as_array().map_or(&[][..], Vec::as_slice);
+    for (name, key, help) in [
+        ("flows_messages_total", "messages", "Messages of flow records that came."),
+        ("flows_records_total", "flows", "Flows in them, whatever became of them."),
+        (
+            "flows_unsampled_total",
+            "unsaid",
+            "Flows of which nobody said how they were sampled: they count as they are.",
+        ),
+        ("flows_lost_ratio", "lost", "What did not come, by the messages' numbers."),
+    ] {
+        out.head(name, if name.ends_with("total") { "counter" } else { "gauge" }, help);
+        for exporter in list("exporters") {
+            let who = exporter["address"].as_str().unwrap_or_default();
+            out.row(name, &[("exporter", who)], exporter[key].as_f64().unwrap_or(0.0));
+        }
+    }
+    let help = "Messages, sets and flows that are in no demand, by reason.";
+    out.head("flows_left_out_total", "counter", help);
+    for left in list("left_out") {
+        let reason = left["reason"].as_str().unwrap_or_default();
+        let times = left["times"].as_f64().unwrap_or(0.0);
+        out.row("flows_left_out_total", &[("reason", reason)], times);
+    }
+    let help = "Octets that they stand for, as far as that is known.";
+    out.head("flows_left_out_bytes_total", "counter", help);
+    for left in list("left_out") {
+        let reason = left["reason"].as_str().unwrap_or_default();
+        let octets = left["octets"].as_f64().unwrap_or(0.0);
+        out.row("flows_left_out_bytes_total", &[("reason", reason)], octets);
+    }
 }
 
 struct Text(String);

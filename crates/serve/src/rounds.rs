@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use forebay_plan::paths::PathCache;
 
 use crate::clock;
+use crate::collect::Collecting;
 use crate::service::{Done, Service};
 use crate::speaker::Speaker;
 
@@ -66,7 +67,9 @@ pub fn serve(
 ) {
     let mut paths = PathCache::new(service.config().hints.plan.paths);
     let interval = service.config().interval;
-    let mut next = Instant::now();
+    // Flow records tell nothing before their window is over.
+    let first = service.collecting().map_or(Duration::ZERO, Collecting::first);
+    let mut next = Instant::now() + first;
     loop {
         let answer = match asked.0.recv_timeout(next.saturating_duration_since(Instant::now())) {
             Ok(Ask::Round(answer)) => Some(answer),

@@ -4,6 +4,7 @@ use std::ffi::OsStr;
 use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
@@ -19,7 +20,7 @@ use crate::rounds::{self, rounds};
 use crate::service::Service;
 use crate::speaker::{SpeakError, Speaker, Told};
 use crate::store::StoreError;
-use crate::{clock, http};
+use crate::{clock, collect, http};
 
 /// The subcommand by which the program that runs a service must call [`supervise`], with the journal and GoBGP's command
 /// as its arguments: it is started again as the service's supervisor.
@@ -126,6 +127,8 @@ pub fn run(path: &Path, stop: &Stop) -> Result<(), Error> {
     let (config, fixed, numbers, tls) = prepare(path)?;
     let service = Arc::new(Service::new(config.clone(), fixed, numbers, clock::now())?);
     let listeners = http::listen(&config.listen).map_err(|(at, e)| Error::Listen(at, e))?;
+    let addresses = config.flows.as_ref().map_or(&[][..], |flows| &flows.listen);
+    let sockets = collect::bind(addresses).map_err(|(at, e)| Error::Listen(at, e))?;
     let speaker = match &config.announce {
         Some(a) => Some(Speaker::new(&a.journal, &a.gobgp, HANDOVER)?),
         None => None,
@@ -137,7 +140,13 @@ pub fn run(path: &Path, stop: &Stop) -> Result<(), Error> {
             tracing::info!("serving at {scheme}://{address}");
         }
     }
+    for socket in &sockets {
+        if let Ok(address) = socket.local_addr() {
+            tracing::info!("taking flow records at udp://{address}");
+        }
+    }
     let (asking, asked) = rounds();
+    let deaf = AtomicBool::new(false);
     let ended = thread::scope(|scope| {
         let (planning, speaking, guarding) = (&service, speaker.as_ref(), &mut guard);
         // However this thread ends, the service does.
@@ -146,9 +155,20 @@ pub fn run(path: &Path, stop: &Stop) -> Result<(), Error> {
             let _end = end;
             rounds::serve(planning, &asked, speaking, &mut || guarding.look());
         });
+        for socket in &sockets {
+            let (service, deaf) = (&service, &deaf);
+            scope.spawn(move || {
+                collect::receive(socket, deaf, &|from, octets, now| {
+                    if let Some(collecting) = service.collecting() {
+                        collecting.take(from, octets, now);
+                    }
+                });
+            });
+        }
         let served =
             http::serve(Arc::clone(&service), asking.clone(), listeners, tls, stop.receiver());
         asking.stop();
+        deaf.store(true, Ordering::Relaxed);
         let planned = planner.join();
         served.and_then(|()| {
             planned.map_err(|_| io::Error::other("the thread that plans has failed"))

@@ -17,6 +17,7 @@ pub(crate) use publish::say;
 pub use publish::{Done, RoundError};
 
 use crate::answer::Answer;
+use crate::collect::Collecting;
 use crate::config::Config;
 use crate::damping::Penalty;
 use crate::events::{Hub, Listener};
@@ -118,6 +119,8 @@ pub struct Service {
     numbers: Vec<u32>,
     inner: Mutex<Inner>,
     hub: Hub,
+    /// What is collected of flow records, if demands are measured by them.
+    collecting: Option<Collecting>,
     /// What is counted.
     pub counters: Counters,
     started: u64,
@@ -159,12 +162,20 @@ impl Service {
         }
         let inner = Mutex::new(Inner { store, neighbours, last, demands });
         let (hub, counters) = (Hub::default(), Counters::default());
-        Ok(Self { config, fixed, numbers, inner, hub, counters, started: now })
+        let at = i64::try_from(now).unwrap_or(i64::MAX);
+        let flows = config.flows.as_ref();
+        let collecting = flows.and_then(|flows| Collecting::new(flows, &fixed, at));
+        Ok(Self { config, fixed, numbers, inner, hub, collecting, counters, started: now })
     }
 
     /// What the service was configured with.
     pub fn config(&self) -> &Config {
         &self.config
+    }
+
+    /// What is collected of flow records, if demands are measured by them.
+    pub fn collecting(&self) -> Option<&Collecting> {
+        self.collecting.as_ref()
     }
 
     /// The listeners for changes.

@@ -2,6 +2,7 @@
 //! and line, and says what to do.
 
 mod demands;
+mod exporters;
 mod gml;
 mod graphml;
 mod gravity;
@@ -15,6 +16,7 @@ use forebay_config::ConfigError;
 use forebay_units::{Bytes, Rate};
 
 pub use demands::{demands_csv, demands_json};
+pub use exporters::{Exporter, Exporters, MOST_EXPORTERS, MOST_INTERFACES, Place, exporters};
 pub use gml::gml;
 pub use graphml::graphml;
 pub use gravity::gravity;

@@ -35,6 +35,10 @@ impl Service {
             let message = format!("demands are in {}: write them there", file.display());
             return Answer::error(409, "demands", None, &message);
         }
+        if self.collecting.is_some() {
+            let message = "demands are measured by flow records";
+            return Answer::error(409, "demands", None, message);
+        }
         let json = match request.kind {
             "text/csv" => false,
             "" | "application/json" => true,
@@ -80,6 +84,12 @@ impl Service {
             Ok(told) => json!({"done": told.done, "failed": told.failed}),
             Err(why) => json!({"error": why}),
         });
+        let measured = self.collecting.as_ref().map(|collecting| {
+            let mut report = collecting.report(&self.fixed, i64::try_from(now).unwrap_or(i64::MAX));
+            // Those of the last round are shown, by flow.
+            report.demands.clear();
+            report
+        });
         json!({
             "version": 1,
             "now": clock::text(now),
@@ -100,6 +110,7 @@ impl Service {
             "neighbours": neighbours.collect::<Vec<_>>(),
             "hints": last.hints,
             "flows": last.flows,
+            "measured": measured,
             "report": last.report.as_deref(),
         })
     }

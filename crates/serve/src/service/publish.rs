@@ -5,12 +5,14 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use forebay_config::{ConfigError, read_text};
+use forebay_plan::estimate;
 use forebay_plan::input::LARGEST;
 use forebay_plan::lp::SolveError;
 use forebay_plan::paths::PathCache;
 use forebay_plan::vswitch::Program;
 
 use super::Service;
+use crate::collect::NotMeasured;
 use crate::inputs::{Core, DemandText};
 use crate::round;
 use crate::speaker::{self, Speaker};
@@ -22,6 +24,9 @@ pub enum RoundError {
     /// The demands are none, or what links carry.
     #[error(transparent)]
     Demands(#[from] ConfigError),
+    /// Flow records do not tell them.
+    #[error(transparent)]
+    NotMeasured(#[from] NotMeasured),
     /// There are none yet.
     #[error("there are no demands yet: put them (PUT /operator/demands)")]
     NoDemands,
@@ -77,7 +82,7 @@ impl Service {
         now: u64,
     ) -> Result<Done, RoundError> {
         let begun = Instant::now();
-        let (text, fresh) = self.demand_text()?;
+        let (text, fresh) = self.demand_text(now)?;
         let name = self.config.files.demands.as_deref().unwrap_or("demands".as_ref());
         let (demands, estimated) = self.estimated(self.fixed.demands(name, &text)?)?;
         let core = Arc::new(Core::new(&self.fixed, demands, self.config.aggregates));
@@ -148,8 +153,16 @@ impl Service {
     }
 
     /// The demands of this round, and whether they are others than were kept.
-    fn demand_text(&self) -> Result<(DemandText, bool), RoundError> {
+    fn demand_text(&self, now: u64) -> Result<(DemandText, bool), RoundError> {
         let kept = self.inner().demands.as_ref().map(|d| d.0.clone());
+        if let Some(collecting) = &self.collecting {
+            let demands = collecting.demands(i64::try_from(now).unwrap_or(i64::MAX))?;
+            let (providers, topology) = (&self.fixed.file.providers, &self.fixed.topology);
+            let text = estimate::csv_of(&demands, providers, topology);
+            let text = DemandText { json: false, text };
+            let fresh = kept.as_ref() != Some(&text);
+            return Ok((text, fresh));
+        }
         match &self.config.files.demands {
             Some(file) => {
                 let json = file.extension().is_some_and(|e| e == "json");

@@ -1,0 +1,255 @@
+//! Demands of flow records, from files or off the network.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::net::IpAddr;
+use std::path::Path;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use forebay_config::{ConfigError, read_text};
+use forebay_lab::engine::EngineError;
+use forebay_plan::flows::capture::{self, Capture};
+use forebay_plan::flows::collector::Trouble;
+use forebay_plan::flows::message;
+use forebay_plan::flows::report::{demands, shares};
+use forebay_plan::flows::time::Window;
+use forebay_plan::flows::{Collector, Grain, Report};
+use forebay_plan::input::{self, Exporters, LARGEST, Users};
+use forebay_plan::network::Provider;
+use forebay_plan::topology::Topology;
+use forebay_plan::estimate;
+use forebay_serve::collect;
+use ipnet::IpNet;
+
+use super::{Failure, print, topology, write, write_json};
+use crate::cli::FlowsArgs;
+use crate::lab::interrupt;
+
+/// The largest file of messages: it is read whole.
+const LARGEST_FILE: u64 = 1 << 30;
+/// The window off the network, if none is said.
+const WINDOW: Duration = Duration::from_secs(300);
+/// So many things that cannot be read are said one by one.
+const TOLD: usize = 10;
+
+struct Inputs {
+    topology: Topology,
+    providers: Vec<Provider>,
+    prefixes: BTreeMap<IpNet, Users>,
+    exporters: Exporters,
+}
+
+pub(super) fn run(args: &FlowsArgs) -> Result<(), Failure> {
+    if let Some(out) = args.out.as_ref().filter(|out| !(ends(out, "csv") || ends(out, "json"))) {
+        return Err(format!("{}: demands are written as .csv or .json", out.display()).into());
+    }
+    let inputs = inputs(args)?;
+    let grain = if args.shares.is_some() { Grain::Prefix } else { Grain::Router };
+    let mut collector = Collector::new(inputs.exporters.clone(), &inputs.prefixes, grain);
+    let window = match args.listen.is_empty() {
+        true => from_files(args, &mut collector)?,
+        false => off_the_network(args, &mut collector)?,
+    };
+    let report = Report::new(&collector, window, window, &inputs.providers, &inputs.topology);
+    print(&report.to_string())?;
+    if let Some(out) = &args.out {
+        let text = match ends(out, "json") {
+            true => super::json(&report.demands)?,
+            false => {
+                let demands = demands(&collector.demands(window));
+                estimate::csv_of(&demands, &inputs.providers, &inputs.topology)
+            }
+        };
+        write(out, &text)?;
+    }
+    if let Some(out) = &args.shares {
+        write(out, &shares(&collector, window, &inputs.prefixes, &inputs.topology))?;
+    }
+    match &args.json {
+        Some(json) => write_json(json, &report),
+        None => Ok(()),
+    }
+}
+
+fn ends(path: &Path, end: &str) -> bool {
+    path.extension().is_some_and(|e| e == end)
+}
+
+fn inputs(args: &FlowsArgs) -> Result<Inputs, Failure> {
+    let topology = topology(&args.topology)?;
+    let text = |path: &Path| read_text(path, LARGEST);
+    let providers =
+        input::providers(&args.providers, &text(&args.providers)?, &topology)?.providers;
+    let prefixes = input::prefixes(&args.prefixes, &text(&args.prefixes)?, &topology)?;
+    let exporters =
+        input::exporters(&args.exporters, &text(&args.exporters)?, &providers, &topology)?;
+    Ok(Inputs { topology, providers, prefixes, exporters })
+}
+
+/// Time in milliseconds, as it is kept here.
+fn millis(time: Duration) -> i64 {
+    i64::try_from(time.as_millis()).unwrap_or(i64::MAX)
+}
+
+fn now() -> i64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, millis)
+}
+
+/// Reads all files twice: for how exporters sample and for how long the files are, and then for the flows.
+fn from_files(args: &FlowsArgs, collector: &mut Collector) -> Result<Window, Failure> {
+    let mut all = Vec::new();
+    for path in &args.files {
+        all.push((path.as_path(), read(path)?));
+    }
+    for (path, file) in &all {
+        messages(args, path, file, collector, &mut |_| {})?;
+    }
+    let Some(there) = collector.exported() else {
+        return Err("the files have no message of an exporter that is in the table".into());
+    };
+    let delay = Duration::from_nanos(args.delay.0.0);
+    let end = args.end.unwrap_or(there.end - millis(delay));
+    let begin = match &args.window {
+        Some(window) => end - millis(Duration::from_nanos(window.0.0)),
+        None => there.begin,
+    };
+    if begin >= end {
+        let seconds = (there.end - there.begin) / 1000;
+        return Err(format!(
+            "no window is left: the files' messages are of {seconds} s, and what they report is {} s late by --delay",
+            delay.as_secs_f64()
+        )
+        .into());
+    }
+    collector.begin(begin, end - begin, 1);
+    let mut troubles = 0;
+    for (path, file) in &all {
+        messages(args, path, file, collector, &mut |trouble| {
+            troubles += 1;
+            if troubles <= TOLD {
+                eprintln!("forebay: {}: at octet {}: {}", path.display(), trouble.at, trouble.what);
+            }
+        })?;
+    }
+    if troubles > TOLD {
+        eprintln!("forebay: and {} more that cannot be read", troubles - TOLD);
+    }
+    Ok(Window { begin, end })
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, ConfigError> {
+    let unread = |e: std::io::Error| wrong(path, format!("cannot be read: {e}"));
+    let about = fs::metadata(path).map_err(unread)?;
+    if !about.is_file() {
+        return Err(wrong(path, "is no regular file: copy what it holds into one".to_owned()));
+    }
+    if about.len() > LARGEST_FILE {
+        return Err(wrong(path, format!("is larger than {LARGEST_FILE} octets: split it")));
+    }
+    fs::read(path).map_err(unread)
+}
+
+fn wrong(path: &Path, message: String) -> ConfigError {
+    ConfigError { file: path.to_owned(), line: None, key: String::new(), message }
+}
+
+/// Has `collector` take all messages of a file.
+fn messages(
+    args: &FlowsArgs,
+    path: &Path,
+    file: &[u8],
+    collector: &mut Collector,
+    trouble: &mut dyn FnMut(Trouble),
+) -> Result<(), Failure> {
+    let fail = |at: usize, what: &dyn std::fmt::Display| {
+        wrong(path, format!("at octet {at}: {what}"))
+    };
+    if capture::is_one(file) {
+        let mut capture = Capture::new(file).map_err(|e| wrong(path, e.to_string()))?;
+        while let Some(datagram) =
+            capture.next_datagram().map_err(|e| wrong(path, e.to_string()))?
+        {
+            // There may be other traffic in a capture.
+            if matches!(datagram.octets, [0, 9 | 10, ..]) {
+                collector.datagram(datagram.from, datagram.octets, datagram.at, &mut |t| {
+                    trouble(Trouble { at: datagram.place + t.at, what: t.what });
+                });
+            }
+        }
+        if capture.fragments > 0 {
+            let what = format!("{} fragments of datagrams are left out", capture.fragments);
+            trouble(Trouble { at: 0, what });
+        }
+        return Ok(());
+    }
+    let from = exporter(args, path, collector)?;
+    let mut at = 0;
+    while at < file.len() {
+        let found = message::first(&file[at..]).map_err(|e| fail(at, &e))?;
+        let octets = &file[at..at + found.length];
+        let exported = found.header.exported;
+        collector.message(from, octets, &found, exported, &mut |t| {
+            trouble(Trouble { at: at + t.at, what: t.what });
+        });
+        at += found.length;
+    }
+    Ok(())
+}
+
+/// Whose messages are in a file that does not say it.
+fn exporter(args: &FlowsArgs, path: &Path, collector: &Collector) -> Result<IpAddr, Failure> {
+    match (args.exporter, collector.exporters()) {
+        (Some(address), _) if collector.knows(address) => Ok(address),
+        (Some(address), _) => {
+            Err(format!("{}: has no exporter {address}", args.exporters.display()).into())
+        }
+        (None, [one]) => Ok(one.address),
+        (None, _) => Err(format!(
+            "{}: is no capture, so it does not say whose messages it has: say it with --exporter ADDRESS",
+            path.display()
+        )
+        .into()),
+    }
+}
+
+/// Collects for as long as the window is, and then waits for what is reported late.
+fn off_the_network(args: &FlowsArgs, collector: &mut Collector) -> Result<Window, Failure> {
+    let sockets = collect::bind(&args.listen)
+        .map_err(|(address, e)| format!("cannot listen at {address}: {e}"))?;
+    let interrupt = interrupt()?;
+    let length = args.window.as_ref().map_or(WINDOW, |w| Duration::from_nanos(w.0.0));
+    let delay = Duration::from_nanos(args.delay.0.0);
+    let begin = now();
+    let window = Window { begin, end: begin + millis(length).max(1) };
+    collector.begin(begin, window.length(), 1);
+    for socket in &sockets {
+        let address = socket.local_addr()?;
+        eprintln!("taking flow records at udp://{address} for {} s", (length + delay).as_secs());
+    }
+    let collector = Mutex::new(collector);
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for socket in &sockets {
+            let (collector, stop) = (&collector, &stop);
+            scope.spawn(move || {
+                collect::receive(socket, stop, &|from, octets, at| {
+                    if let Ok(mut collector) = collector.lock() {
+                        collector.datagram(from, octets, at, &mut |t| {
+                            tracing::debug!("from {from}, at octet {}: {}", t.at, t.what);
+                        });
+                    }
+                });
+            });
+        }
+        while now() < window.end + millis(delay) && !interrupt.is_raised() {
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        stop.store(true, Ordering::Relaxed);
+    });
+    match interrupt.is_raised() {
+        true => Err(EngineError::Interrupted.into()),
+        false => Ok(window),
+    }
+}

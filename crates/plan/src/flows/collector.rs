@@ -1,0 +1,438 @@
+//! Collects: whose message it is, which entry a flow came in at, and who it goes to.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use ipnet::IpNet;
+
+use crate::flows::count::{Counted, Counts, Reason};
+use crate::flows::decoder::{Decoded, Decoder, Undecoded};
+use crate::flows::lookup::Lookup;
+use crate::flows::losses::Losses;
+use crate::flows::message::{self, Header, Message, NoMessage, Version};
+use crate::flows::record::Fields;
+use crate::flows::sampling::Samplers;
+use crate::flows::tally::{Sum, Tally};
+use crate::flows::time::Window;
+use crate::input::{Exporter, Exporters, Place, Users};
+use crate::topology::RouterId;
+
+/// The most observation domains.
+pub const MOST_DOMAINS: usize = 4096;
+/// The most observation domains of an exporter.
+pub const MOST_DOMAINS_OF_ONE: usize = 64;
+/// The most interfaces and strangers that are remembered by name.
+const MOST_NAMED: usize = 256;
+
+/// What sums are kept for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Grain {
+    /// Each prefix, so that its share can be told.
+    Prefix,
+    /// The router that users are behind: what demands need.
+    Router,
+}
+
+/// What is known of one exporter.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Heard {
+    /// Messages.
+    pub(crate) messages: u64,
+    /// Flows, whatever became of them.
+    pub(crate) flows: u64,
+    /// When the last message came.
+    pub(crate) last: Option<i64>,
+    /// The least and the most that a sampled packet stood for.
+    pub(crate) factors: Option<(f64, f64)>,
+    /// Flows of which nobody said how they were sampled.
+    pub(crate) unsaid: u64,
+    /// What was counted of it, in octets.
+    pub(crate) octets: f64,
+}
+
+#[derive(Debug)]
+struct Domain {
+    decoder: Decoder,
+    losses: Losses,
+}
+
+/// By exporter, protocol, and observation domain.
+type DomainKey = (u32, Version, u32);
+
+/// What could not be read, and where in what was given.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Trouble {
+    /// The octet that it begins with.
+    pub at: usize,
+    /// What is wrong.
+    pub what: String,
+}
+
+/// A demand that was measured.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Measured {
+    /// Where it comes in.
+    pub place: Place,
+    /// The router where it goes.
+    pub router: RouterId,
+    /// In bits per second.
+    pub rate: f64,
+    /// What is true is within this part of it, with a probability of 95 %, if sampling is all that is uncertain.
+    pub error: f64,
+}
+
+/// Collects flow records.
+#[derive(Debug)]
+pub struct Collector {
+    pub(crate) table: Exporters,
+    lookup: Lookup,
+    /// For each prefix, what its sums are kept by; for each such number, the router.
+    keys: Vec<u32>,
+    routers: Vec<RouterId>,
+    tally: Option<Tally>,
+    domains: BTreeMap<DomainKey, Domain>,
+    samplers: BTreeMap<DomainKey, Samplers>,
+    pub(crate) heard: Vec<Heard>,
+    pub(crate) counts: Counts,
+    pub(crate) strangers: BTreeMap<IpAddr, Counted>,
+    pub(crate) interfaces: BTreeMap<(u32, u32), Counted>,
+    exported: Option<Window>,
+}
+
+impl Collector {
+    /// A collector for the exporters of `table`, which keeps no sums yet.
+    pub fn new(table: Exporters, prefixes: &BTreeMap<IpNet, Users>, grain: Grain) -> Self {
+        let (mut keys, mut routers) = (Vec::new(), Vec::new());
+        let mut numbers: BTreeMap<RouterId, u32> = BTreeMap::new();
+        for users in prefixes.values() {
+            let new = routers.len() as u32;
+            let key = match grain {
+                Grain::Prefix => new,
+                Grain::Router => *numbers.entry(users.router).or_insert(new),
+            };
+            if key == new {
+                routers.push(users.router);
+            }
+            keys.push(key);
+        }
+        let lookup = Lookup::new(prefixes.keys().zip(0..));
+        let heard = vec![Heard::default(); table.exporters.len()];
+        Self {
+            table,
+            lookup,
+            keys,
+            routers,
+            tally: None,
+            domains: BTreeMap::new(),
+            samplers: BTreeMap::new(),
+            heard,
+            counts: Counts::default(),
+            strangers: BTreeMap::new(),
+            interfaces: BTreeMap::new(),
+            exported: None,
+        }
+    }
+
+    /// Begins anew, and adds up what is in so many bins of `width` milliseconds from `begin` on. How exporters sample is
+    /// not forgotten: they say it every few minutes only.
+    pub fn begin(&mut self, begin: i64, width: i64, bins: usize) {
+        self.tally = Some(Tally::new(begin, width, bins));
+        self.domains.clear();
+        self.heard.fill(Heard::default());
+        self.counts = Counts::default();
+        self.strangers.clear();
+        self.interfaces.clear();
+        self.exported = None;
+    }
+
+    /// Has the bins reach to `end`, without as many of the oldest.
+    pub fn advance(&mut self, end: i64) {
+        if let Some(tally) = &mut self.tally {
+            tally.advance(end);
+        }
+    }
+
+    /// The last whole bins up to `end` that are `length` milliseconds together, or as many as there are.
+    pub fn last(&self, end: i64, length: i64) -> Window {
+        self.tally.as_ref().map_or(Window { begin: end, end }, |tally| tally.last(end, length))
+    }
+
+    /// The exporters.
+    pub fn exporters(&self) -> &[Exporter] {
+        &self.table.exporters
+    }
+
+    /// Whether somebody is among them.
+    pub fn knows(&self, address: IpAddr) -> bool {
+        self.table.number(address).is_some()
+    }
+
+    /// When the first message was exported, and the last.
+    pub fn exported(&self) -> Option<Window> {
+        self.exported
+    }
+
+    /// Exporters of which nothing came since `then`, but those that are optional.
+    pub fn silent(&self, then: i64) -> Vec<IpAddr> {
+        let all = self.table.exporters.iter().zip(&self.heard);
+        let silent = all.filter(|(e, heard)| !e.optional && heard.last.is_none_or(|l| l < then));
+        silent.map(|(exporter, _)| exporter.address).collect()
+    }
+
+    /// How often something is not in the sums, by reason. Sets that still wait for their template are among them.
+    pub fn counted(&self, reason: Reason) -> Counted {
+        let mut counted = self.counts.of(reason);
+        if reason == Reason::Template {
+            counted.times += self.domains.values().map(|d| d.decoder.waiting() as u64).sum::<u64>();
+        }
+        counted
+    }
+
+    /// What part of an exporter's messages, or of its records, did not come.
+    pub fn lost(&self, exporter: u32) -> f64 {
+        let mut all = Losses::default();
+        for (_, domain) in self.domains.range(own(exporter)) {
+            all.came += domain.losses.came;
+            all.lost += domain.losses.lost;
+        }
+        all.share()
+    }
+
+    /// Takes a datagram that came `from` there at `now`, in milliseconds since 1970.
+    pub fn datagram(
+        &mut self,
+        from: IpAddr,
+        octets: &[u8],
+        now: i64,
+        trouble: &mut dyn FnMut(Trouble),
+    ) {
+        if self.table.number(from).is_none() {
+            return self.stranger(from);
+        }
+        let mut at = 0;
+        while at < octets.len() {
+            match message::first(&octets[at..]) {
+                Ok(found) => {
+                    let end = at + found.length;
+                    self.message(from, &octets[at..end], &found, now, &mut |t| {
+                        trouble(Trouble { at: at + t.at, what: t.what });
+                    });
+                    at = end;
+                }
+                Err(why) => {
+                    let reason = match why {
+                        NoMessage::Version(_) => Reason::Version,
+                        _ => Reason::Malformed,
+                    };
+                    self.counts.add(reason, 0.0);
+                    trouble(Trouble { at, what: why.to_string() });
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Takes a message whose octets these are.
+    pub fn message(
+        &mut self,
+        from: IpAddr,
+        octets: &[u8],
+        message: &Message,
+        now: i64,
+        trouble: &mut dyn FnMut(Trouble),
+    ) {
+        let Some(exporter) = self.table.number(from) else { return self.stranger(from) };
+        let header = message.header;
+        let key = (exporter, header.version, header.domain);
+        if !self.domains.contains_key(&key) && !self.has_room(exporter) {
+            self.counts.add(Reason::Domain, 0.0);
+            return;
+        }
+        let heard = &mut self.heard[exporter as usize];
+        heard.messages += 1;
+        heard.last = Some(now);
+        let at = header.exported;
+        let exported = self.exported.get_or_insert(Window { begin: at, end: at });
+        *exported = Window { begin: exported.begin.min(at), end: exported.end.max(at) };
+
+        let mut flows: Vec<(Header, Fields)> = Vec::new();
+        let domain = self.domains.entry(key).or_insert_with(|| Domain {
+            decoder: Decoder::new(header.version),
+            losses: Losses::default(),
+        });
+        let samplers = self.samplers.entry(key).or_default();
+        let counts = &mut self.counts;
+        let mut malformed = |at: usize, what: String| {
+            counts.add(Reason::Malformed, 0.0);
+            trouble(Trouble { at, what });
+        };
+        let mut take = |header: Header, decoded: Decoded| {
+            decoded.options.iter().for_each(|options| samplers.options(options));
+            flows.extend(decoded.flows.into_iter().map(|flow| (header, flow)));
+        };
+        // How many records there are is known if each set could be read.
+        let mut records = message.broken.is_none().then_some(0_u32);
+        let mut no_room = 0;
+        for set in &message.sets {
+            let place = &octets[set.place.clone()];
+            let what = |why: &dyn std::fmt::Display| match set.number {
+                256.. => format!("the set of template {} {why}", set.number),
+                _ => format!("the set of templates {why}"),
+            };
+            match domain.decoder.set(octets, place) {
+                Ok(decoded) => {
+                    let count = (decoded.flows.len() + decoded.options.len()) as u32;
+                    records = records.map(|r| r.saturating_add(count)).filter(|_| !decoded.unread);
+                    if decoded.unread {
+                        let why = format!("has records that cannot be read after the first {count}");
+                        malformed(set.place.start, what(&why));
+                    }
+                    let waited = domain.decoder.waited(&decoded.learned);
+                    take(header, decoded);
+                    for (header, result) in waited {
+                        match result {
+                            Ok(decoded) => take(header, decoded),
+                            Err(why) => malformed(set.place.start, what(&format!("that waited {why}"))),
+                        }
+                    }
+                }
+                Err(Undecoded::NoTemplate) => {
+                    records = None;
+                    if !domain.decoder.wait(header, set.number, octets, place) {
+                        no_room += 1;
+                    }
+                }
+                Err(why) => {
+                    records = records.filter(|_| set.number < 256);
+                    malformed(set.place.start, what(&why));
+                }
+            }
+        }
+        if let Some((at, what)) = message.broken {
+            malformed(at, what.to_owned());
+        }
+        domain.losses.message(&header, records);
+        (0..no_room).for_each(|()| self.counts.add(Reason::Template, 0.0));
+        for (header, flow) in flows {
+            self.flow(key, &header, &flow);
+        }
+    }
+
+    fn stranger(&mut self, from: IpAddr) {
+        self.counts.add(Reason::Exporter, 0.0);
+        named(&mut self.strangers, from.to_canonical(), 0.0);
+    }
+
+    fn has_room(&self, exporter: u32) -> bool {
+        self.domains.len() < MOST_DOMAINS
+            && self.domains.range(own(exporter)).count() < MOST_DOMAINS_OF_ONE
+    }
+
+    /// How much a flow's octets stand for, and when its exporter started, as far as that was said: by its domain, or for
+    /// all of them by domain 0 (RFC 7011, section 3.4.2.1).
+    fn said(&self, key: DomainKey, flow: &Fields) -> (Option<f64>, Option<i64>) {
+        let own = self.samplers.get(&key);
+        let all = self.samplers.get(&(key.0, key.1, 0));
+        let factor = |samplers: Option<&Samplers>| samplers?.factor(flow);
+        let initialised = |samplers: Option<&Samplers>| samplers?.initialised;
+        (factor(own).or_else(|| factor(all)), initialised(own).or_else(|| initialised(all)))
+    }
+
+    fn flow(&mut self, key: DomainKey, header: &Header, flow: &Fields) {
+        let (said, initialised) = self.said(key, flow);
+        let exporter = &self.table.exporters[key.0 as usize];
+        let heard = &mut self.heard[key.0 as usize];
+        heard.flows += 1;
+        let counts = &mut self.counts;
+        let (Some(octets), Some(destination)) = (flow.octets, flow.destination) else {
+            return counts.add(Reason::Incomplete, 0.0);
+        };
+        let factor = exporter.sampling.map(f64::from).or(said);
+        heard.unsaid += u64::from(factor.is_none());
+        let factor = factor.unwrap_or(1.0);
+        let (least, most) = heard.factors.unwrap_or((factor, factor));
+        heard.factors = Some((least.min(factor), most.max(factor)));
+        let sum = Sum::sampled(octets, flow.packets, factor);
+        if flow.leaving {
+            return counts.add(Reason::Leaving, sum.octets);
+        }
+        // Interfaces without a number are number 0 (RFC 5102 has it for what the router sends itself).
+        let index = flow.input.unwrap_or(0);
+        let Some(place) = exporter.interfaces.get(&index) else {
+            named(&mut self.interfaces, (key.0, index), sum.octets);
+            return counts.add(Reason::Interface, sum.octets);
+        };
+        let Some(prefix) = self.lookup.longest(destination.to_canonical()) else {
+            return counts.add(Reason::Prefix, sum.octets);
+        };
+        let Some(span) = flow.span(header, initialised) else {
+            return counts.add(Reason::Times, sum.octets);
+        };
+        let Some(tally) = &mut self.tally else { return };
+        let to = self.keys[prefix as usize];
+        let added = tally.add((*place, to), sum, span);
+        heard.octets += added.within;
+        if added.full > 0.0 {
+            counts.add(Reason::Full, added.full);
+        }
+        let outside = sum.octets - added.within - added.full;
+        // Less than a thousandth of an octet is what rounding leaves.
+        if outside > 1e-3 {
+            counts.add(Reason::Window, outside);
+        }
+    }
+
+    /// The demands of the bins within `window`.
+    pub fn demands(&self, window: Window) -> Vec<Measured> {
+        let mut sums: BTreeMap<(Place, RouterId), Sum> = BTreeMap::new();
+        for ((place, to), sum) in self.sums(window) {
+            let key = (self.table.places[place as usize], self.routers[to as usize]);
+            sums.entry(key).or_default().add(sum);
+        }
+        let rate = rate(window);
+        let measured = |((place, router), sum): ((Place, RouterId), Sum)| Measured {
+            place,
+            router,
+            rate: rate(sum.octets),
+            error: sum.error(),
+        };
+        sums.into_iter().map(measured).collect()
+    }
+
+    /// What goes to each prefix in `window`, in bits per second, by the prefixes' order; with [`Grain::Prefix`] only.
+    pub fn shares(&self, window: Window) -> Vec<f64> {
+        let mut shares = vec![0.0; self.routers.len()];
+        for ((_, to), sum) in self.sums(window) {
+            shares[to as usize] += sum.octets;
+        }
+        shares.into_iter().map(rate(window)).collect()
+    }
+
+    fn sums(&self, window: Window) -> BTreeMap<(u32, u32), Sum> {
+        self.tally.as_ref().map(|tally| tally.sums(window)).unwrap_or_default()
+    }
+}
+
+/// The domains of an exporter.
+fn own(exporter: u32) -> std::ops::RangeInclusive<DomainKey> {
+    (exporter, Version::Netflow9, 0)..=(exporter, Version::Ipfix, u32::MAX)
+}
+
+/// Octets in a window as bits per second.
+pub(crate) fn rate(window: Window) -> impl Fn(f64) -> f64 {
+    let seconds = window.length() as f64 / 1000.0;
+    move |octets| if seconds > 0.0 { octets * 8.0 / seconds } else { 0.0 }
+}
+
+/// Counts under a name, as long as there are few.
+fn named<K: Ord>(names: &mut BTreeMap<K, Counted>, name: K, octets: f64) {
+    if names.len() >= MOST_NAMED && !names.contains_key(&name) {
+        return;
+    }
+    let counted = names.entry(name).or_default();
+    counted.times += 1;
+    counted.octets += octets;
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,425 @@
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::{RngCore, SeedableRng};
+
+use super::*;
+use crate::flows::encode::{self, FLOW, flow};
+use crate::flows::report::{self, Report};
+use crate::input;
+use crate::network::Provider;
+use crate::topology::{Router, Topology};
+
+/// The time that tests are at, in seconds: 2026-11-22T13:00:00Z.
+const NOW: u32 = 1_795_352_400;
+/// The same in milliseconds.
+const MILLIS: i64 = NOW as i64 * 1000;
+const EXPORTER: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 1));
+
+struct Setting {
+    topology: Topology,
+    providers: Vec<Provider>,
+    prefixes: BTreeMap<IpNet, Users>,
+    exporters: Exporters,
+}
+
+/// Two routers; x comes in at A by interface 1 and at B by 2, y at A by 3. 10/8 is at A but for 10.1/16, which is at B.
+fn setting(more: &str) -> Setting {
+    let routers = ["A", "B"].map(|n| Router { name: n.to_owned(), serves: true }).to_vec();
+    let topology = Topology::new(String::new(), routers, Vec::new(), Vec::new());
+    let text = "[[provider]]\nname = \"x\"\nentry = [{ router = \"A\" }, { router = \"B\" }]\n\
+                [[provider]]\nname = \"y\"\nentry = [{ router = \"A\" }]\n";
+    let providers = input::providers("p".as_ref(), text, &topology).unwrap().providers;
+    let text = "prefix,router\n10.0.0.0/8,A\n10.1.0.0/16,B\n2001:db8::/32,B\n";
+    let prefixes = input::prefixes("x".as_ref(), text, &topology).unwrap();
+    let text = format!(
+        "[[exporter]]\naddress = \"192.0.2.1\"\nrouter = \"A\"\n{more}\n\
+         interface = [{{ index = 1, provider = \"x\" }}, {{ index = 2, provider = \"x\", router = \"B\" }},\n\
+         {{ index = 3, provider = \"y\" }}]\n"
+    );
+    let exporters = input::exporters("e".as_ref(), &text, &providers, &topology).unwrap();
+    Setting { topology, providers, prefixes, exporters }
+}
+
+/// A collector for the hundred seconds before now.
+fn collector(more: &str) -> Collector {
+    let Setting { prefixes, exporters, .. } = setting(more);
+    let mut collector = Collector::new(exporters, &prefixes, Grain::Prefix);
+    collector.begin(MILLIS - 100_000, 100_000, 1);
+    collector
+}
+
+fn window() -> Window {
+    Window { begin: MILLIS - 100_000, end: MILLIS }
+}
+
+/// Takes a datagram, and says what troubles it made.
+fn take(collector: &mut Collector, octets: &[u8]) -> Vec<Trouble> {
+    let mut troubles = Vec::new();
+    collector.datagram(EXPORTER, octets, MILLIS, &mut |t| troubles.push(t));
+    troubles
+}
+
+/// The times of a flow, in seconds before now.
+fn ago(start: i64, end: i64) -> (u64, u64) {
+    ((MILLIS - start * 1000) as u64, (MILLIS - end * 1000) as u64)
+}
+
+fn rates(collector: &Collector) -> Vec<(u32, u32, u32, f64)> {
+    let demands = collector.demands(window());
+    demands.iter().map(|m| (m.place.provider, m.place.entry, m.router.0, m.rate)).collect()
+}
+
+fn template() -> Vec<u8> {
+    encode::template(256, &FLOW)
+}
+
+fn message(sequence: u32, sets: &[Vec<u8>]) -> Vec<u8> {
+    encode::ipfix(NOW, sequence, 0, sets)
+}
+
+#[test]
+fn rates_by_entry_and_router() {
+    let mut collector = collector("");
+    let records = [
+        flow(125_000, 100, 1, [10, 2, 0, 1], ago(90, 10)),
+        flow(250_000, 100, 2, [10, 1, 0, 1], ago(50, 50)),
+        // Half of it is before the window.
+        flow(250_000, 100, 3, [10, 1, 0, 9], ago(150, 50)),
+        flow(125_000, 100, 1, [10, 9, 0, 1], ago(90, 10)),
+    ];
+    assert!(take(&mut collector, &message(0, &[template(), encode::data(256, &records)])).is_empty());
+    let expected = [(0, 0, 0, 20_000.0), (0, 1, 1, 20_000.0), (1, 0, 1, 10_000.0)];
+    assert_eq!(rates(&collector), expected);
+    let window_left = collector.counted(Reason::Window);
+    assert_eq!(window_left, Counted { times: 1, octets: 125_000.0 });
+    assert_eq!(collector.shares(window()), [20_000.0, 30_000.0, 0.0]);
+    assert!(collector.demands(window()).iter().all(|m| m.error == 0.0), "nothing was sampled");
+}
+
+#[test]
+fn by_router_it_is_the_same() {
+    let Setting { prefixes, exporters, .. } = setting("");
+    let mut collector = Collector::new(exporters, &prefixes, Grain::Router);
+    collector.begin(MILLIS - 100_000, 100_000, 1);
+    let records = [[10, 1, 0, 1], [10, 2, 0, 1]].map(|to| flow(1250, 1, 1, to, ago(9, 9)));
+    take(&mut collector, &message(0, &[template(), encode::data(256, &records)]));
+    assert_eq!(rates(&collector), [(0, 0, 0, 100.0), (0, 0, 1, 100.0)]);
+}
+
+#[test]
+fn what_does_not_fit_is_counted_by_reason() {
+    let mut collector = collector("");
+    let leaving: Vec<encode::Field> = [&FLOW[..], &[(61, 1)]].concat();
+    let backwards = ago(10, 20);
+    let sets = [
+        template(),
+        encode::template(257, &leaving),
+        encode::template(258, &[(1, 4)]),
+        encode::data(
+            256,
+            &[
+                flow(10, 1, 9, [10, 0, 0, 1], ago(9, 9)),
+                flow(20, 1, 1, [11, 0, 0, 1], ago(9, 9)),
+                flow(30, 1, 1, [10, 0, 0, 1], backwards),
+                flow(40, 1, 1, [10, 0, 0, 1], ago(900, 800)),
+            ],
+        ),
+        encode::data(257, &[[flow(50, 1, 1, [10, 0, 0, 1], ago(9, 9)), vec![1]].concat()]),
+        encode::data(258, &[vec![0, 0, 0, 1]]),
+        encode::data(999, &[vec![0; 8]]),
+    ];
+    assert!(take(&mut collector, &message(0, &sets)).is_empty());
+    let mut stranger = |octets: &[u8], from: &str| {
+        collector.datagram(from.parse().unwrap(), octets, MILLIS, &mut |t| panic!("{t:?}"));
+    };
+    stranger(&message(0, &[template()]), "198.51.100.1");
+    stranger(&[1, 2, 3], "2001:db8::1");
+    let version = take(&mut collector, &[0, 5, 0, 1]);
+    assert_eq!((version[0].at, version.len()), (0, 1));
+    let broken = [message(6, &[template()]), vec![0, 10, 0, 99]].concat();
+    assert_eq!(take(&mut collector, &broken)[0].at, broken.len() - 4, "where in the datagram");
+    let expected = [
+        (Reason::Exporter, 2, 0.0),
+        (Reason::Version, 1, 0.0),
+        (Reason::Malformed, 1, 0.0),
+        (Reason::Domain, 0, 0.0),
+        (Reason::Template, 1, 0.0),
+        (Reason::Interface, 1, 10.0),
+        (Reason::Prefix, 1, 20.0),
+        (Reason::Leaving, 1, 50.0),
+        (Reason::Incomplete, 1, 0.0),
+        (Reason::Times, 1, 30.0),
+        (Reason::Window, 1, 40.0),
+        (Reason::Full, 0, 0.0),
+    ];
+    for (reason, times, octets) in expected {
+        assert_eq!(collector.counted(reason), Counted { times, octets }, "{reason:?}");
+    }
+    assert!(rates(&collector).is_empty());
+    let Setting { topology, providers, .. } = setting("");
+    let report = Report::new(&collector, window(), window(), &providers, &topology);
+    assert_eq!((report.interfaces[0].index, report.strangers.len()), (9, 2));
+    let text = report.to_string();
+    assert!(text.contains("interface 9 of 192.0.2.1") && text.contains("from 2001:db8::1"), "{text}");
+}
+
+#[test]
+fn sampling_is_corrected_by_what_is_said() {
+    let flows = encode::data(256, &[flow(1000, 1, 1, [10, 0, 0, 1], ago(9, 9))]);
+    let options = encode::options_template(257, 1, &[(149, 4), (34, 4)]);
+    let said = encode::data(257, &[vec![0, 0, 0, 0, 0, 0, 0, 100]]);
+    // The sampler may stand after the flows of its message.
+    let mut sampled = collector("");
+    take(&mut sampled, &message(0, &[template(), flows.clone(), options.clone(), said.clone()]));
+    assert_eq!(rates(&sampled), [(0, 0, 0, 8000.0)]);
+    let error = sampled.demands(window())[0].error;
+    // One packet of at most 1500 octets, of which 1000 were seen.
+    assert!((error - 1.96 * (0.99_f64 * 1.5).sqrt()).abs() < 1e-9, "{error}");
+    // What the table of exporters says counts more.
+    let mut overridden = collector("sampling = 10");
+    take(&mut overridden, &message(0, &[template(), flows.clone(), options.clone(), said.clone()]));
+    assert_eq!(rates(&overridden), [(0, 0, 0, 800.0)]);
+    // Nothing was said before, and that is said; the second time it is known from the first.
+    let mut unsaid = collector("");
+    take(&mut unsaid, &message(0, &[template(), flows.clone()]));
+    take(&mut unsaid, &message(1, &[options, said]));
+    assert_eq!((rates(&unsaid), unsaid.heard[0].unsaid), (vec![(0, 0, 0, 80.0)], 1));
+    unsaid.begin(MILLIS - 100_000, 100_000, 1);
+    take(&mut unsaid, &message(0, &[template(), flows]));
+    assert_eq!((rates(&unsaid), unsaid.heard[0].unsaid), (vec![(0, 0, 0, 8000.0)], 0));
+}
+
+#[test]
+fn options_of_domain_0_hold_for_all_domains() {
+    let mut collector = collector("");
+    let options = encode::options_template(257, 1, &[(149, 4), (34, 4)]);
+    let said = encode::data(257, &[vec![0, 0, 0, 0, 0, 0, 0, 10]]);
+    take(&mut collector, &encode::ipfix(NOW, 0, 0, &[options, said]));
+    let flows = encode::data(256, &[flow(1000, 1, 1, [10, 0, 0, 1], ago(9, 9))]);
+    take(&mut collector, &encode::ipfix(NOW, 0, 77, &[template(), flows]));
+    assert_eq!(rates(&collector), [(0, 0, 0, 800.0)]);
+}
+
+#[test]
+fn a_late_template_and_lost_messages() {
+    let mut collector = collector("");
+    let records = |n: usize| {
+        encode::data(256, &vec![flow(1250, 1, 1, [10, 0, 0, 1], ago(9, 9)); n])
+    };
+    take(&mut collector, &message(0, &[records(2)]));
+    assert_eq!(collector.counted(Reason::Template).times, 1, "it waits");
+    take(&mut collector, &message(2, &[template()]));
+    assert_eq!(collector.counted(Reason::Template).times, 0);
+    assert_eq!(rates(&collector), [(0, 0, 0, 200.0)]);
+    take(&mut collector, &message(2, &[records(4)]));
+    assert_eq!(collector.lost(0), 0.0);
+    // Four records are missing before these four.
+    take(&mut collector, &message(10, &[records(4)]));
+    assert_eq!(collector.lost(0), 4.0 / 12.0);
+}
+
+#[test]
+fn records_that_cannot_be_read_count_as_lost() {
+    let mut collector = collector("");
+    let fields: Vec<encode::Field> = [&FLOW[..], &[(82, 65535)]].concat();
+    let record = |text: &[u8]| {
+        [flow(1250, 1, 1, [10, 0, 0, 1], ago(9, 9)), vec![text.len() as u8], text.to_vec()].concat()
+    };
+    let data = encode::data(256, &[record(b"a"), record(b""), record(b"c")]);
+    take(&mut collector, &message(0, &[encode::template(256, &fields), data]));
+    take(&mut collector, &message(3, &[encode::data(256, &[record(b"d")])]));
+    assert_eq!(collector.lost(0), 2.0 / 4.0);
+}
+
+#[test]
+fn domains_are_bounded() {
+    let mut collector = collector("");
+    for domain in 0..MOST_DOMAINS_OF_ONE as u32 + 3 {
+        take(&mut collector, &encode::ipfix(NOW, 0, domain, &[template()]));
+    }
+    assert_eq!(collector.domains.len(), MOST_DOMAINS_OF_ONE);
+    assert_eq!(collector.counted(Reason::Domain).times, 3);
+    let again = encode::ipfix(NOW, 0, 5, &[encode::data(256, &[flow(1250, 1, 1, [10, 0, 0, 1], ago(9, 9))])]);
+    take(&mut collector, &again);
+    assert_eq!(rates(&collector), [(0, 0, 0, 100.0)], "those that are there go on");
+}
+
+#[test]
+fn ipv6_and_netflow_too() {
+    let mut collector = collector("");
+    let fields = [(1, 4), (10, 2), (28, 16), (22, 4), (21, 4)];
+    let to = "2001:db8::7".parse::<std::net::Ipv6Addr>().unwrap().octets();
+    let times = [50_000_u32, 60_000].map(u32::to_be_bytes).concat();
+    let record = [&1250_u32.to_be_bytes()[..], &[0, 1], &to, &times].concat();
+    let sets = [encode::netflow_template(256, &fields), encode::data(256, &[record])];
+    assert!(take(&mut collector, &encode::netflow(NOW, 100_000, 1, 9, &sets)).is_empty());
+    assert_eq!(rates(&collector), [(0, 0, 1, 100.0)]);
+}
+
+#[test]
+fn silence_is_noticed() {
+    let mut collector = collector("");
+    assert_eq!(collector.silent(MILLIS), [EXPORTER]);
+    take(&mut collector, &message(0, &[template()]));
+    assert!(collector.silent(MILLIS).is_empty());
+    assert_eq!(collector.silent(MILLIS + 1), [EXPORTER]);
+    let Setting { prefixes, exporters, .. } = setting("optional = true");
+    assert!(Collector::new(exporters, &prefixes, Grain::Router).silent(MILLIS).is_empty());
+}
+
+#[test]
+fn what_is_written_is_read_again() {
+    let mut collector = collector("");
+    let records = [flow(125_000, 9, 1, [10, 2, 0, 1], ago(9, 1)), flow(0, 1, 3, [10, 0, 0, 1], ago(9, 1))];
+    take(&mut collector, &message(0, &[template(), encode::data(256, &records)]));
+    let Setting { topology, providers, prefixes, .. } = setting("");
+    let demands = report::demands(&collector.demands(window()));
+    assert_eq!(demands.len(), 1, "nothing is no demand");
+    let text = crate::estimate::csv_of(&demands, &providers, &topology);
+    assert_eq!(input::demands_csv("d".as_ref(), &text, &providers, &topology).unwrap(), demands);
+    let text = report::shares(&collector, window(), &prefixes, &topology);
+    let read = input::prefixes("x".as_ref(), &text, &topology).unwrap();
+    let shares: Vec<f64> = read.values().map(|u| u.share).collect();
+    assert_eq!(shares, [0.01, 1e-6, 1e-6]);
+    assert_eq!(Report::new(&collector, window(), window(), &providers, &topology).unmeasured, []);
+}
+
+/// A flow of the property: octets of its packets, interface, destination, when it was.
+type Synthetic = (Vec<u16>, u32, u8, (i64, i64));
+
+fn synthetic() -> impl Strategy<Value = Synthetic> {
+    let packets = prop::collection::vec(40_u16..1500, 1..200);
+    (packets, 1_u32..=3, 0_u8..2, (0_i64..200, 0_i64..100))
+}
+
+/// Flows in messages of a few, as IPFIX or NetFlow v9, each packet taken with probability 1 / `factor`.
+fn encoded(flows: &[Synthetic], factor: u32, netflow: bool, random: &mut ChaCha8Rng) -> Vec<Vec<u8>> {
+    let fields: &[encode::Field] =
+        if netflow { &[(1, 8), (2, 4), (10, 4), (12, 4), (22, 4), (21, 4)] } else { &FLOW };
+    let mut records = Vec::new();
+    for (packets, input, net, (start, length)) in flows {
+        let taken: Vec<u64> = packets
+            .iter()
+            .filter(|_| random.next_u32() % factor == 0)
+            .map(|octets| u64::from(*octets))
+            .collect();
+        if taken.is_empty() {
+            continue;
+        }
+        let (start, end) = ago(*start, start - length);
+        let (octets, count, to) = (taken.iter().sum(), taken.len() as u32, [10, *net, 0, 1]);
+        let mut record = flow(octets, count, *input, to, (start, end));
+        if netflow {
+            record.truncate(20);
+            for at in [start, end] {
+                // It was up for 1000 s.
+                record.extend(((at as i64 - MILLIS + 1_000_000) as u32).to_be_bytes());
+            }
+        }
+        records.push(record);
+    }
+    let sampler = factor.to_be_bytes().to_vec();
+    let mut sequence = 0;
+    let mut messages = Vec::new();
+    for (part, number) in records.chunks(7).zip(0..) {
+        let mut sets = Vec::new();
+        if number == 0 && netflow {
+            sets.push(encode::netflow_template(256, fields));
+            sets.push(encode::netflow_options_template(257, &[(1, 0)], &[(34, 4)]));
+            sets.push(encode::data(257, std::slice::from_ref(&sampler)));
+        } else if number == 0 {
+            sets.push(encode::template(256, fields));
+            sets.push(encode::options_template(257, 1, &[(149, 4), (34, 4)]));
+            sets.push(encode::data(257, &[[vec![0; 4], sampler.clone()].concat()]));
+        }
+        sets.push(encode::data(256, part));
+        messages.push(match netflow {
+            true => encode::netflow(NOW, 1_000_000, number, 0, &sets),
+            false => encode::ipfix(NOW, sequence, 0, &sets),
+        });
+        sequence += part.len() as u32 + u32::from(number == 0);
+    }
+    messages
+}
+
+/// What the flows truly were in the window, by place and net.
+fn truth(flows: &[Synthetic]) -> BTreeMap<(u32, u8), f64> {
+    let mut sums = BTreeMap::new();
+    for (packets, input, net, (start, length)) in flows {
+        let (start, end) = ago(*start, start - length);
+        let span = crate::flows::time::Span { start: start as i64, end: end as i64 };
+        let octets: f64 = packets.iter().map(|o| f64::from(*o)).sum();
+        *sums.entry((*input, *net)).or_default() += octets * window().share(span);
+    }
+    sums
+}
+
+fn measured(flows: &[Synthetic], factor: u32, netflow: bool, seed: u64) -> BTreeMap<(u32, u8), Measured> {
+    let mut collector = collector("");
+    for message in encoded(flows, factor, netflow, &mut ChaCha8Rng::seed_from_u64(seed)) {
+        assert_eq!(take(&mut collector, &message), []);
+    }
+    assert_eq!(collector.lost(0), 0.0);
+    let by = |m: Measured| {
+        let input = match (m.place.provider, m.place.entry) {
+            (0, 0) => 1,
+            (0, _) => 2,
+            _ => 3,
+        };
+        ((input, m.router.0 as u8), m)
+    };
+    collector.demands(window()).into_iter().map(by).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 128, ..ProptestConfig::default() })]
+
+    #[test]
+    fn what_is_not_sampled_comes_back_exactly(
+        flows in prop::collection::vec(synthetic(), 1..60),
+        netflow in any::<bool>(),
+    ) {
+        let measured = measured(&flows, 1, netflow, 0);
+        for (key, octets) in truth(&flows) {
+            let rate = measured.get(&key).map_or(0.0, |m| m.rate);
+            prop_assert!((rate - octets * 8.0 / 100.0).abs() <= 1e-6 * rate.max(1.0), "{key:?}");
+        }
+    }
+
+    /// Within six standard deviations, of which the error that is said is 1.96.
+    #[test]
+    fn what_is_sampled_comes_back_within_its_error(
+        flows in prop::collection::vec(synthetic(), 40..120),
+        factor in 2_u32..8,
+        netflow in any::<bool>(),
+        seed in any::<u64>(),
+    ) {
+        let measured = measured(&flows, factor, netflow, seed);
+        let (mut all, mut variance, mut sum) = (0.0, 0.0, 0.0);
+        for (key, octets) in truth(&flows) {
+            all += octets * 8.0 / 100.0;
+            if let Some(m) = measured.get(&key) {
+                variance += (m.rate * m.error / 1.96).powi(2);
+                sum += m.rate;
+            }
+        }
+        prop_assert!((sum - all).abs() <= 6.0 * variance.sqrt() + 1e-6, "{sum} of {all}");
+    }
+}
+
+#[test]
+fn a_hundred_samplings_are_right_on_average() {
+    let packets = |n: usize| (0..n).map(|i| if i % 2 == 0 { 1500 } else { 40 }).collect();
+    let flows: Vec<Synthetic> =
+        (0..20).map(|n| (packets(100 + n), 1, 0, (90, 50))).collect();
+    let truth = truth(&flows)[&(1, 0)] * 8.0 / 100.0;
+    let sampled: Vec<Measured> =
+        (0..100).map(|seed| measured(&flows, 10, seed % 2 == 0, seed)[&(1, 0)]).collect();
+    let mean = sampled.iter().map(|m| m.rate).sum::<f64>() / 100.0;
+    // 2190 packets, one of 10: each sampling's deviation is some 8 %, that of the mean some 0.8 %.
+    assert!((mean / truth - 1.0).abs() < 0.03, "{mean} of {truth}");
+    let within = sampled.iter().filter(|m| (m.rate - truth).abs() <= m.error * m.rate).count();
+    assert!(within >= 88, "{within} of 100 are within the error that is said");
+}

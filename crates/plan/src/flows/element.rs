@@ -1,0 +1,150 @@
+//! Information elements: their numbers, and what their octets mean here.
+//!
+//! What the decoder makes of an element depends on its type and length; numbers in fewer octets than usual (RFC 7011, section
+//! 6.2) come out as something else than whole ones. So the octets are taken as they were on the wire.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use netflow_parser::variable_versions::field_value::FieldValue;
+use netflow_parser::variable_versions::ipfix::lookup::{IANAIPFixField as Iana, IPFixField};
+
+/// IANA's number of an element; `None` for one that is of no use here. NetFlow v9 has the same numbers.
+pub(crate) fn number(field: &IPFixField) -> Option<u16> {
+    let IPFixField::IANA(field) = field else { return None };
+    Some(match field {
+        Iana::OctetDeltaCount => 1,
+        Iana::PacketDeltaCount => 2,
+        Iana::IngressInterface => 10,
+        Iana::DestinationIpv4address => 12,
+        Iana::FlowEndSysUpTime => 21,
+        Iana::FlowStartSysUpTime => 22,
+        Iana::DestinationIpv6address => 28,
+        Iana::SamplingInterval => 34,
+        Iana::DestinationIpv4prefix => 45,
+        Iana::SamplerId => 48,
+        Iana::SamplerRandomInterval => 50,
+        Iana::FlowDirection => 61,
+        Iana::FlowStartSeconds => 150,
+        Iana::FlowEndSeconds => 151,
+        Iana::FlowStartMilliseconds => 152,
+        Iana::FlowEndMilliseconds => 153,
+        Iana::FlowStartMicroseconds => 154,
+        Iana::FlowEndMicroseconds => 155,
+        Iana::FlowStartNanoseconds => 156,
+        Iana::FlowEndNanoseconds => 157,
+        Iana::FlowStartDeltaMicroseconds => 158,
+        Iana::FlowEndDeltaMicroseconds => 159,
+        Iana::SystemInitTimeMilliseconds => 160,
+        Iana::FlowDurationMilliseconds => 161,
+        Iana::FlowDurationMicroseconds => 162,
+        Iana::DestinationIpv6prefix => 169,
+        Iana::SelectorId => 302,
+        Iana::SamplingPacketInterval => 305,
+        Iana::SamplingPacketSpace => 306,
+        Iana::SamplingTimeInterval => 307,
+        Iana::SamplingTimeSpace => 308,
+        Iana::SamplingSize => 309,
+        Iana::SamplingPopulation => 310,
+        Iana::SamplingProbability => 311,
+        _ => return None,
+    })
+}
+
+/// An element's octets, as far as they matter: no element here is longer than an address.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Octets {
+    octets: [u8; 16],
+    length: usize,
+}
+
+impl Octets {
+    /// Those of `value`; `None` if they are more than an address has. `room` is used over again.
+    pub(crate) fn of(value: &FieldValue, room: &mut Vec<u8>) -> Option<Self> {
+        room.clear();
+        if value.byte_len() > 16 || value.write_be_bytes(room).is_err() {
+            return None;
+        }
+        Self::from_slice(room)
+    }
+
+    pub(crate) fn from_slice(slice: &[u8]) -> Option<Self> {
+        let mut octets = [0; 16];
+        octets.get_mut(..slice.len())?.copy_from_slice(slice);
+        Some(Self { octets, length: slice.len() })
+    }
+
+    fn slice(&self) -> &[u8] {
+        &self.octets[..self.length]
+    }
+
+    /// As a number; `None` if there are no octets, or more than eight.
+    pub(crate) fn number(&self) -> Option<u64> {
+        if !(1..=8).contains(&self.length) {
+            return None;
+        }
+        Some(self.slice().iter().fold(0, |number, octet| number << 8 | u64::from(*octet)))
+    }
+
+    /// As a float of four or eight octets.
+    pub(crate) fn float(&self) -> Option<f64> {
+        match self.slice() {
+            [a, b, c, d] => Some(f64::from(f32::from_be_bytes([*a, *b, *c, *d]))),
+            eight => Some(f64::from_be_bytes(<[u8; 8]>::try_from(eight).ok()?)),
+        }
+    }
+
+    /// As an address, by its length.
+    pub(crate) fn address(&self) -> Option<IpAddr> {
+        match self.slice() {
+            [a, b, c, d] => Some(Ipv4Addr::new(*a, *b, *c, *d).into()),
+            sixteen => Some(Ipv6Addr::from(<[u8; 16]>::try_from(sixteen).ok()?).into()),
+        }
+    }
+
+    /// As a prefix: an address whose octets from the end may be left out, as exporters do with prefixes.
+    pub(crate) fn prefix(&self, of: u8) -> Option<IpAddr> {
+        match of {
+            4 if self.length <= 4 => {
+                let [a, b, c, d, ..] = self.octets;
+                Some(Ipv4Addr::new(a, b, c, d).into())
+            }
+            6 => Some(Ipv6Addr::from(self.octets).into()),
+            _ => None,
+        }
+    }
+
+    /// As a time in NTP's form (RFC 7011, section 6.1.9), in milliseconds since 1970. Its seconds begin in 1900.
+    pub(crate) fn ntp(&self) -> Option<i64> {
+        const SEVENTY_YEARS: i64 = 2_208_988_800;
+        let number = self.number().filter(|_| self.length == 8)?;
+        let (seconds, fraction) = ((number >> 32) as i64, number & u64::from(u32::MAX));
+        Some((seconds - SEVENTY_YEARS) * 1000 + (fraction * 1000 >> 32) as i64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn octets(slice: &[u8]) -> Octets {
+        Octets::from_slice(slice).unwrap()
+    }
+
+    #[test]
+    fn octets_by_hand() {
+        assert_eq!(octets(&[1, 2, 3]).number(), Some(0x0001_0203));
+        assert_eq!(octets(&[0xff; 8]).number(), Some(u64::MAX));
+        assert_eq!((octets(&[]).number(), octets(&[1; 9]).number()), (None, None));
+        assert_eq!(octets(&[0x3a, 0x80, 0, 0]).float(), Some(1.0 / 1024.0));
+        assert_eq!(octets(&[0x3f, 0xe0, 0, 0, 0, 0, 0, 0]).float(), Some(0.5));
+        assert_eq!(octets(&[0; 5]).float(), None);
+        assert_eq!(octets(&[192, 0, 2, 1]).address(), Some("192.0.2.1".parse().unwrap()));
+        assert_eq!(octets(&[0; 16]).address(), Some("::".parse().unwrap()));
+        assert_eq!(octets(&[10]).prefix(4), Some("10.0.0.0".parse().unwrap()));
+        assert_eq!(octets(&[0x20, 1]).prefix(6), Some("2001::".parse().unwrap()));
+        assert!(Octets::from_slice(&[0; 17]).is_none());
+        // RFC 5905, figure 4: 1970 began at 2 208 988 800; half a second is 2^31.
+        let half = (2_208_988_801_u64 << 32 | 1 << 31).to_be_bytes();
+        assert_eq!(octets(&half).ntp(), Some(1500));
+    }
+}

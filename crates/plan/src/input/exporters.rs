@@ -1,0 +1,271 @@
+//! Exporters of flow records: a TOML file, in the form of the one of providers.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::path::Path;
+
+use forebay_config::{ConfigError, Source, Spanned};
+use serde::Deserialize;
+
+use crate::input::providers::unknown_router;
+use crate::network::Provider;
+use crate::topology::{RouterId, Topology};
+
+/// The most exporters.
+pub const MOST_EXPORTERS: usize = 1000;
+/// The most interfaces of all exporters.
+pub const MOST_INTERFACES: usize = 100_000;
+/// One of no more than so many packets is sampled.
+const MOST_SAMPLING: u32 = 10_000_000;
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    exporter: Vec<Spanned<ExporterTable>>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ExporterTable {
+    address: Spanned<String>,
+    router: Option<Spanned<String>>,
+    sampling: Option<Spanned<u32>>,
+    #[serde(default)]
+    optional: bool,
+    #[serde(default)]
+    interface: Vec<Spanned<InterfaceTable>>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct InterfaceTable {
+    index: Spanned<u32>,
+    provider: Spanned<String>,
+    router: Option<Spanned<String>>,
+}
+
+/// Where a provider's traffic comes in: the provider, and its entry, by their numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Place {
+    /// The provider.
+    pub provider: u32,
+    /// The entry among the provider's.
+    pub entry: u32,
+}
+
+/// An exporter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Exporter {
+    /// Where its messages come from.
+    pub address: IpAddr,
+    /// One of so many packets is sampled, whatever it says itself.
+    pub sampling: Option<u32>,
+    /// Whether demands are measured without it while it is silent.
+    pub optional: bool,
+    /// Its interfaces to providers, by the index that its records have: each with a number of [`Exporters::places`].
+    pub interfaces: BTreeMap<u32, u32>,
+}
+
+/// All exporters.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Exporters {
+    /// The exporters.
+    pub exporters: Vec<Exporter>,
+    /// Where their interfaces are; several may be the same place.
+    pub places: Vec<Place>,
+    numbers: BTreeMap<IpAddr, u32>,
+}
+
+impl Exporters {
+    /// The number of the exporter whose messages come from there.
+    pub fn number(&self, address: IpAddr) -> Option<u32> {
+        self.numbers.get(&address.to_canonical()).copied()
+    }
+}
+
+/// The exporters in a TOML text. Their interfaces are entries of `providers`.
+///
+/// # Errors
+/// If it is no such TOML, an address or an index stands twice, or an interface is at no entry.
+pub fn exporters(
+    file: &Path,
+    text: &str,
+    providers: &[Provider],
+    topology: &Topology,
+) -> Result<Exporters, ConfigError> {
+    let (parsed, source) = forebay_config::parse::<File>(file, text)?;
+    if let Some(one_more) = parsed.exporter.get(MOST_EXPORTERS) {
+        let message = format!("there are more than {MOST_EXPORTERS}: leave out those without providers");
+        return Err(source.error_at(one_more.span(), "exporter", message));
+    }
+    let names = Names {
+        providers: providers.iter().zip(0..).map(|(p, number)| (&p.name[..], (number, p))).collect(),
+        routers: topology.by_name(),
+        topology,
+        source: &source,
+    };
+    let mut out = Exporters::default();
+    let mut known: BTreeMap<Place, u32> = BTreeMap::new();
+    let mut interfaces = 0;
+    for table in parsed.exporter {
+        let table = table.into_inner();
+        let fail = |message: &str| {
+            Err(source.error_at(table.address.span(), "exporter.address", message))
+        };
+        let Ok(address) = table.address.get_ref().parse::<IpAddr>() else {
+            return fail("write the address that its messages come from, as in \"192.0.2.1\"");
+        };
+        let address = address.to_canonical();
+        if out.numbers.insert(address, out.exporters.len() as u32).is_some() {
+            return fail("stands twice: put the interfaces of both together");
+        }
+        let sampling = match &table.sampling {
+            Some(n) if !(1..=MOST_SAMPLING).contains(n.get_ref()) => {
+                let message = format!(
+                    "write how many packets one is sampled of, up to {MOST_SAMPLING}; 1 if all are"
+                );
+                return Err(source.error_at(n.span(), "exporter.sampling", message));
+            }
+            sampling => sampling.as_ref().map(|n| *n.get_ref()),
+        };
+        let mut own = BTreeMap::new();
+        for interface in &table.interface {
+            let interface = interface.get_ref();
+            interfaces += 1;
+            if interfaces > MOST_INTERFACES {
+                let message = format!("there are more than {MOST_INTERFACES} interfaces");
+                return Err(source.error_at(interface.index.span(), "exporter.interface", message));
+            }
+            let router = interface.router.as_ref().or(table.router.as_ref());
+            let place = names.place(&interface.provider, router)?;
+            let number = *known.entry(place).or_insert_with(|| {
+                out.places.push(place);
+                out.places.len() as u32 - 1
+            });
+            if own.insert(*interface.index.get_ref(), number).is_some() {
+                let key = "exporter.interface.index";
+                return Err(source.error_at(interface.index.span(), key, "stands twice"));
+            }
+        }
+        let optional = table.optional;
+        out.exporters.push(Exporter { address, sampling, optional, interfaces: own });
+    }
+    Ok(out)
+}
+
+struct Names<'a> {
+    providers: BTreeMap<&'a str, (u32, &'a Provider)>,
+    routers: BTreeMap<&'a str, RouterId>,
+    topology: &'a Topology,
+    source: &'a Source,
+}
+
+impl Names<'_> {
+    fn place(
+        &self,
+        provider: &Spanned<String>,
+        router: Option<&Spanned<String>>,
+    ) -> Result<Place, ConfigError> {
+        let fail = |at: &Spanned<String>, key: &str, message: String| {
+            self.source.error_at(at.span(), format!("exporter.{key}"), message)
+        };
+        let name = provider.get_ref();
+        let &(number, known) = self.providers.get(&name[..]).ok_or_else(|| {
+            let message = format!("the file of providers has none called {name:?}");
+            fail(provider, "interface.provider", message)
+        })?;
+        let entry = match router {
+            Some(router) => {
+                let name = router.get_ref();
+                let at = self.routers.get(&name[..]).ok_or_else(|| {
+                    fail(router, "router", unknown_router(name, self.topology))
+                })?;
+                known.entries.iter().position(|e| e.router == *at).ok_or_else(|| {
+                    let message =
+                        format!("{} has no entry at {name}: add it to the file of providers", known.name);
+                    fail(router, "router", message)
+                })?
+            }
+            None if known.entries.len() == 1 => 0,
+            None => {
+                let message = format!(
+                    "{name} has {} entries: write at which `router` this one is",
+                    known.entries.len()
+                );
+                return Err(fail(provider, "interface.provider", message));
+            }
+        };
+        Ok(Place { provider: number, entry: entry as u32 })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::input;
+    use crate::topology::Router;
+
+    fn parse(text: &str) -> Result<Exporters, String> {
+        let routers =
+            ["A", "B"].map(|n| Router { name: n.to_owned(), serves: true }).to_vec();
+        let topology = Topology::new(String::new(), routers, Vec::new(), Vec::new());
+        let providers = "[[provider]]\nname = \"x\"\nentry = [{ router = \"B\" }, { router = \"A\" }]\n\
+                         [[provider]]\nname = \"y\"\nentry = [{ router = \"B\" }]\n";
+        let providers = input::providers("p".as_ref(), providers, &topology).unwrap().providers;
+        exporters("e.toml".as_ref(), text, &providers, &topology).map_err(|e| e.to_string())
+    }
+
+    #[test]
+    fn interfaces_are_entries() {
+        let text = "[[exporter]]\naddress = \"192.0.2.1\"\nrouter = \"A\"\nsampling = 1000\n\
+                    interface = [{ index = 7, provider = \"x\" }, { index = 8, provider = \"y\", router = \"B\" }]\n\
+                    [[exporter]]\naddress = \"2001:db8::1\"\noptional = true\n\
+                    interface = [{ index = 7, provider = \"y\" }]\n";
+        let table = parse(text).unwrap();
+        let place = |provider, entry| Place { provider, entry };
+        assert_eq!(table.places, [place(0, 1), place(1, 0)]);
+        assert_eq!(table.exporters[0].interfaces, [(7, 0), (8, 1)].into());
+        assert_eq!(table.exporters[1].interfaces, [(7, 1)].into());
+        assert_eq!((table.exporters[0].sampling, table.exporters[1].sampling), (Some(1000), None));
+        assert!(!table.exporters[0].optional && table.exporters[1].optional);
+        // A socket of both families has IPv4 addresses in another form.
+        let number = |address: &str| table.number(address.parse().unwrap());
+        assert_eq!((number("::ffff:192.0.2.1"), number("2001:db8::1")), (Some(0), Some(1)));
+        assert_eq!(number("192.0.2.2"), None);
+    }
+
+    #[test]
+    fn errors_name_line_and_key() {
+        let one = |inside: &str| format!("[[exporter]]\naddress = \"192.0.2.1\"\n{inside}\n");
+        let cases = [
+            ("[[exporter]]\naddress = \"rome\"\n".to_owned(), "2: exporter.address: write the address"),
+            (one(&one("")), "4: exporter.address: stands twice"),
+            (one("sampling = 0"), "3: exporter.sampling: write how many"),
+            (
+                one("interface = [{ index = 1, provider = \"z\" }]"),
+                "3: exporter.interface.provider: the file of providers has none called \"z\"",
+            ),
+            (
+                one("interface = [{ index = 1, provider = \"x\" }]"),
+                "3: exporter.interface.provider: x has 2 entries: write at which `router`",
+            ),
+            (
+                one("router = \"A\"\ninterface = [{ index = 1, provider = \"y\" }]"),
+                "3: exporter.router: y has no entry at A: add it to the file of providers",
+            ),
+            (
+                one("router = \"Q\"\ninterface = [{ index = 1, provider = \"y\" }]"),
+                "3: exporter.router: the topology has no router \"Q\"",
+            ),
+            (
+                one("interface = [{ index = 1, provider = \"y\" },\n{ index = 1, provider = \"y\" }]"),
+                "4: exporter.interface.index: stands twice",
+            ),
+            (one("x = 1"), "3: exporter.x: unknown field"),
+        ];
+        for (text, expected) in cases {
+            let error = parse(&text).unwrap_err();
+            assert!(error.starts_with(&format!("e.toml:{expected}")), "{error}, not {expected}");
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! `[flows]`: demands that are measured by flow records.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use forebay_config::{ConfigError, DurationValue, Source, Spanned};
+use serde::Deserialize;
+
+use super::{File, MOST_ADDRESSES};
+
+/// How long a window may be, in milliseconds: as a round's interval.
+const WINDOW: std::ops::RangeInclusive<u64> = 1000..=86_400_000;
+/// The longest delay: routers report long flows after half an hour at most, as a rule.
+const DELAY: std::ops::RangeInclusive<u64> = 0..=7_200_000;
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct FlowsTable {
+    listen: Spanned<Vec<Spanned<String>>>,
+    pub(super) exporters: PathBuf,
+    window: Option<Spanned<DurationValue>>,
+    delay: Option<Spanned<DurationValue>>,
+}
+
+/// How demands are measured by flow records.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Flows {
+    /// Where messages come to, over UDP.
+    pub listen: Vec<SocketAddr>,
+    /// Over how much time.
+    pub window: Duration,
+    /// What is sent is reported so much later at most.
+    pub delay: Duration,
+}
+
+impl File {
+    /// What `[flows]` says; the window is as long as a round's `interval` if it does not say.
+    pub(super) fn flows(
+        &self,
+        source: &Source,
+        interval: Duration,
+    ) -> Result<Option<Flows>, ConfigError> {
+        let Some(table) = &self.flows else { return Ok(None) };
+        if let Some(demands) = &self.serve.get_ref().demands {
+            let message = "demands are measured by [flows]: leave out one of the two";
+            return Err(source.error_at(demands.span(), "serve.demands", message));
+        }
+        let table = table.get_ref();
+        let addresses = table.listen.get_ref().iter().map(|address| {
+            address.get_ref().parse().map_err(|_| {
+                let message = "write an address and a port, as in \"0.0.0.0:4739\" or \"[::]:4739\"";
+                source.error_at(address.span(), "flows.listen", message)
+            })
+        });
+        let listen: Vec<SocketAddr> = addresses.collect::<Result<_, _>>()?;
+        if listen.is_empty() || listen.len() > MOST_ADDRESSES {
+            let message = format!("write 1 to {MOST_ADDRESSES} addresses");
+            return Err(source.error_at(table.listen.span(), "flows.listen", message));
+        }
+        let time = |key: &str,
+                    value: &Option<Spanned<DurationValue>>,
+                    usual: Duration,
+                    range: std::ops::RangeInclusive<u64>,
+                    message: &str| match value {
+            None => Ok(usual),
+            Some(value) => {
+                let millis = value.get_ref().0.0 / 1_000_000;
+                match range.contains(&millis) {
+                    true => Ok(Duration::from_millis(millis)),
+                    false => Err(source.error_at(value.span(), format!("flows.{key}"), message)),
+                }
+            }
+        };
+        let minute = Duration::from_secs(60);
+        let window =
+            time("window", &table.window, interval, WINDOW, "write a time from 1 s to 1440 min")?;
+        let delay = time("delay", &table.delay, minute, DELAY, "write a time up to 120 min")?;
+        Ok(Some(Flows { listen, window, delay }))
+    }
+}
