@@ -34,14 +34,15 @@ pub enum NotMeasured {
     Early(i64, i64),
     /// An exporter is silent, so that demands would be too low.
     #[error(
-        "{0} sent no flow records in the whole window, so demands would be too low: look after it, or say \
-         `optional = true` in the table of exporters{}", others(.1)
+        "{first} sent no flow records in the whole window ({all} exporters did not), so demands would be too low: look \
+         after it, or say `optional = true` in the table of exporters"
     )]
-    Silent(IpAddr, usize),
-}
-
-fn others(more: &usize) -> String {
-    if *more > 0 { format!(" ({more} others are silent too)") } else { String::new() }
+    Silent {
+        /// One of them.
+        first: IpAddr,
+        /// How many they are.
+        all: usize,
+    },
 }
 
 /// What is collected, and by which window it becomes demands.
@@ -103,7 +104,7 @@ impl Collecting {
         }
         let silent = collector.silent(window.begin);
         if let Some(first) = silent.first() {
-            return Err(NotMeasured::Silent(*first, silent.len() - 1));
+            return Err(NotMeasured::Silent { first: *first, all: silent.len() });
         }
         Ok(report::demands(&collector.demands(window)))
     }

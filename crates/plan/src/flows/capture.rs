@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use forebay_wire::headers::{Frame, Headers};
+use forebay_wire::{Frame, Headers};
 
 /// A datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -272,7 +272,7 @@ impl Collector {
         };
         // How many records there are is known if each set could be read.
         let mut records = message.broken.is_none().then_some(0_u32);
-        let mut no_room = 0;
+        let mut no_room = 0_u32;
         for set in &message.sets {
             let place = &octets[set.place.clone()];
             let what = |why: &dyn std::fmt::Display| match set.number {
@@ -312,7 +312,7 @@ impl Collector {
             malformed(at, what.to_owned());
         }
         domain.losses.message(&header, records);
-        (0..no_room).for_each(|()| self.counts.add(Reason::Template, 0.0));
+        (0..no_room).for_each(|_| self.counts.add(Reason::Template, 0.0));
         for (header, flow) in flows {
             self.flow(key, &header, &flow);
         }

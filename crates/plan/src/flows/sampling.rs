@@ -156,7 +156,7 @@ mod tests {
         assert_eq!(of(&samplers, &[]), None, "there are two");
         assert_eq!(of(&samplers, &[(48, &[7])]), Some(100.0));
         assert_eq!(of(&samplers, &[(302, &[8])]), Some(200.0));
-        samplers.options(&fields(&[(10, &[3]), (34, &[300 / 2])]));
+        samplers.options(&fields(&[(10, &[3]), (34, &[150])]));
         samplers.options(&fields(&[(34, &[10])]));
         assert_eq!(of(&samplers, &[(10, &[3])]), Some(150.0));
         assert_eq!(of(&samplers, &[(10, &[4])]), Some(10.0));
