@@ -30,7 +30,9 @@ const BINS: i64 = 60;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotMeasured {
     /// The window began before anything was collected.
-    #[error("flow records are there for {0} s, and the window and its delay are {1} s: wait for that")]
+    #[error(
+        "flow records are there for {0} s, and the window and its delay are {1} s: wait for that"
+    )]
     Early(i64, i64),
     /// An exporter is silent, so that demands would be too low.
     #[error(
@@ -126,7 +128,8 @@ impl Collecting {
 pub fn bind(addresses: &[SocketAddr]) -> Result<Vec<UdpSocket>, (SocketAddr, io::Error)> {
     let open = |address: &SocketAddr| {
         let open = || {
-            let socket = Socket::new(Domain::for_address(*address), Type::DGRAM, Some(Protocol::UDP))?;
+            let socket =
+                Socket::new(Domain::for_address(*address), Type::DGRAM, Some(Protocol::UDP))?;
             if address.is_ipv6() {
                 socket.set_only_v6(true)?;
             }
@@ -143,11 +146,7 @@ pub fn bind(addresses: &[SocketAddr]) -> Result<Vec<UdpSocket>, (SocketAddr, io:
 
 /// Receives from `socket` until it is to stop. `take` is called with each datagram, who sent it, and when it came, in
 /// milliseconds since 1970.
-pub fn receive(
-    socket: &UdpSocket,
-    stop: &AtomicBool,
-    take: &(dyn Fn(IpAddr, &[u8], i64) + Sync),
-) {
+pub fn receive(socket: &UdpSocket, stop: &AtomicBool, take: &(dyn Fn(IpAddr, &[u8], i64) + Sync)) {
     // As large as a datagram can be.
     let mut octets = vec![0; 65_536];
     while !stop.load(Ordering::Relaxed) {
@@ -166,5 +165,91 @@ pub fn receive(
                 }
             },
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use forebay_plan::input;
+
+    use super::*;
+
+    const BEGIN: i64 = 1_795_352_400_000;
+
+    fn fixed() -> Fixed {
+        let text = r#"{"directed": false, "nodes": [{"id": 0, "label": "in"}, {"id": 1, "label": "out"}],
+            "links": [{"source": 0, "target": 1}]}"#;
+        let topology = input::topology("t.json".as_ref(), text).unwrap();
+        let text = "[[provider]]\nname = \"video\"\nentry = [{ router = \"in\" }]\n";
+        let file = input::providers("p".as_ref(), text, &topology).unwrap();
+        let prefixes =
+            input::prefixes("x".as_ref(), "prefix,router\n10.0.0.0/8,out\n", &topology).unwrap();
+        let text = "[[exporter]]\naddress = \"192.0.2.1\"\ninterface = [{ index = 1, provider = \"video\" }]\n\
+                    [[exporter]]\naddress = \"192.0.2.2\"\n";
+        let exporters = input::exporters("e".as_ref(), text, &file.providers, &topology).unwrap();
+        Fixed { topology, file, prefixes, exporters: Some(exporters) }
+    }
+
+    /// An IPFIX message with a flow of so many octets, in seconds since 1970.
+    fn message(octets: u32, start: i64, end: i64) -> Vec<u8> {
+        #[rustfmt::skip]
+        let mut message = vec![
+            0, 10,  0, 16 + 28 + 24,  0, 0, 0, 0,  0, 0, 0, 0,  0, 0, 0, 0,
+            0, 2,  0, 28,  1, 0,  0, 5,  0, 1, 0, 4,  0, 10, 0, 4,  0, 12, 0, 4,  0, 150, 0, 4,  0, 151, 0, 4,
+            1, 0,  0, 24,
+        ];
+        message.extend([&octets.to_be_bytes()[..], &[0, 0, 0, 1, 10, 0, 0, 1]].concat());
+        for at in [start, end] {
+            message.extend(u32::try_from(at / 1000).unwrap().to_be_bytes());
+        }
+        message
+    }
+
+    #[test]
+    fn demands_on_a_driven_clock() {
+        let fixed = fixed();
+        let (window, delay) = (Duration::from_secs(60), Duration::from_secs(30));
+        let flows = Flows { listen: Vec::new(), window, delay };
+        let collecting = Collecting::new(&flows, &fixed, BEGIN).unwrap();
+        assert_eq!(collecting.first(), Duration::from_secs(91));
+        let at = |seconds: i64| BEGIN + seconds * 1000;
+        assert_eq!(collecting.demands(at(50)), Err(NotMeasured::Early(50, 91)));
+        let [one, two] = ["192.0.2.1", "192.0.2.2"].map(|a| a.parse().unwrap());
+        // 8 kbit/s from begin to end, reported every half a minute, and for nobody's interface by the other.
+        for seconds in [30, 60, 90, 120, 150, 180] {
+            collecting.take(one, &message(30_000, at(seconds - 30), at(seconds)), at(seconds));
+        }
+        assert_eq!(
+            collecting.demands(at(180)),
+            Err(NotMeasured::Silent { first: two, all: 1 }),
+            "demands that may be too low are none"
+        );
+        collecting.take(two, &message(30_000, at(0), at(1)), at(180));
+        let demands = collecting.demands(at(180)).unwrap();
+        assert_eq!((demands.len(), demands[0].rate.as_bps()), (1, 8000));
+        // Later the last half a minute is missing, and then all of it; that the other is silent by then is no matter here.
+        let report = collecting.report(&fixed, at(240));
+        assert_eq!(report.demands[0].demand, 4000.0);
+        assert!(collecting.report(&fixed, at(600)).demands.is_empty());
+        assert!(matches!(collecting.demands(at(600)), Err(NotMeasured::Silent { all: 2, .. })));
+    }
+
+    #[test]
+    fn without_exporters_nothing_is_collected() {
+        let fixed = Fixed { exporters: None, ..fixed() };
+        let time = Duration::from_secs(1);
+        let flows = Flows { listen: Vec::new(), window: time, delay: time };
+        assert!(Collecting::new(&flows, &fixed, BEGIN).is_none());
+    }
+
+    #[test]
+    fn both_families_have_a_port() {
+        let sockets = bind(&["127.0.0.1:0".parse().unwrap()]).unwrap();
+        let port = sockets[0].local_addr().unwrap().port();
+        assert!(bind(&[SocketAddr::new("::".parse().unwrap(), port)]).is_ok());
+        assert_eq!(
+            bind(&[sockets[0].local_addr().unwrap()]).unwrap_err().1.kind(),
+            io::ErrorKind::AddrInUse
+        );
     }
 }

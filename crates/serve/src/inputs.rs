@@ -39,9 +39,10 @@ impl Fixed {
         }
         let file = input::providers(&files.providers, &text(&files.providers)?, &topology)?;
         let prefixes = input::prefixes(&files.prefixes, &text(&files.prefixes)?, &topology)?;
-        let exporters = files.exporters.as_ref().map(|path| {
-            input::exporters(path, &text(path)?, &file.providers, &topology)
-        });
+        let exporters = files
+            .exporters
+            .as_ref()
+            .map(|path| input::exporters(path, &text(path)?, &file.providers, &topology));
         Ok(Self { topology, file, prefixes, exporters: exporters.transpose()? })
     }
 

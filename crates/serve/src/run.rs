@@ -134,15 +134,15 @@ pub fn run(path: &Path, stop: &Stop) -> Result<(), Error> {
         None => None,
     };
     let mut guard = Watch::start(config.announce.as_ref())?;
+    for socket in &sockets {
+        if let Ok(address) = socket.local_addr() {
+            tracing::info!("taking flow records at udp://{address}");
+        }
+    }
     for listener in &listeners {
         let scheme = if tls.is_some() { "https" } else { "http" };
         if let Ok(address) = listener.local_addr() {
             tracing::info!("serving at {scheme}://{address}");
-        }
-    }
-    for socket in &sockets {
-        if let Ok(address) = socket.local_addr() {
-            tracing::info!("taking flow records at udp://{address}");
         }
     }
     let (asking, asked) = rounds();

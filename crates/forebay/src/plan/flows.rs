@@ -10,6 +10,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use forebay_config::{ConfigError, read_text};
 use forebay_lab::engine::EngineError;
+use forebay_plan::estimate;
 use forebay_plan::flows::capture::{self, Capture};
 use forebay_plan::flows::collector::Trouble;
 use forebay_plan::flows::message;
@@ -19,7 +20,6 @@ use forebay_plan::flows::{Collector, Grain, Report};
 use forebay_plan::input::{self, Exporters, LARGEST, Users};
 use forebay_plan::network::Provider;
 use forebay_plan::topology::Topology;
-use forebay_plan::estimate;
 use forebay_serve::collect;
 use ipnet::IpNet;
 
@@ -163,9 +163,8 @@ fn messages(
     collector: &mut Collector,
     trouble: &mut dyn FnMut(Trouble),
 ) -> Result<(), Failure> {
-    let fail = |at: usize, what: &dyn std::fmt::Display| {
-        wrong(path, format!("at octet {at}: {what}"))
-    };
+    let fail =
+        |at: usize, what: &dyn std::fmt::Display| wrong(path, format!("at octet {at}: {what}"));
     if capture::is_one(file) {
         let mut capture = Capture::new(file).map_err(|e| wrong(path, e.to_string()))?;
         while let Some(datagram) =

@@ -79,6 +79,8 @@ pub(crate) fn files(dir: &Dir, more: &str) {
 pub(crate) struct Server {
     pub(crate) child: Child,
     pub(crate) at: Vec<SocketAddr>,
+    /// Where it takes flow records, if it does.
+    pub(crate) udp: Vec<SocketAddr>,
     tokens: [String; 3],
 }
 
@@ -100,17 +102,20 @@ impl Server {
     pub(crate) fn start(dir: &Dir) -> Self {
         let mut child = command(dir).stderr(Stdio::piped()).spawn().unwrap();
         let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
-        let mut at = Vec::new();
+        let (mut at, mut udp) = (Vec::new(), Vec::new());
         while at.len() < 2 {
             let line = lines.next().expect("it says where it listens").unwrap();
             if let Some((_, address)) = line.split_once("http://") {
                 at.push(address.trim().parse().unwrap());
             }
+            if let Some((_, address)) = line.split_once("udp://") {
+                udp.push(address.trim().parse().unwrap());
+            }
         }
         // What it says afterwards must go somewhere.
         std::thread::spawn(move || lines.for_each(drop));
         let token = |name| fs::read_to_string(dir.0.join(format!("{name}.token"))).unwrap();
-        Self { child, at, tokens: ["operator", "video", "games"].map(token) }
+        Self { child, at, udp, tokens: ["operator", "video", "games"].map(token) }
     }
 
     pub(crate) fn token(&self, who: &str) -> &str {

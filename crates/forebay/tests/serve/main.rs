@@ -7,6 +7,7 @@ mod common;
 mod announce;
 mod client;
 mod crash;
+mod flows;
 mod strangers;
 
 use serde_json::{Value, json};

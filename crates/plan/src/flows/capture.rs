@@ -78,7 +78,10 @@ impl<'a> Capture<'a> {
             Some([0xa1, 0xb2, 0x3c, 0x4d]) => (true, 1_000_000_000),
             Some([0x4d, 0x3c, 0xb2, 0xa1]) => (false, 1_000_000_000),
             Some([0x0a, 0x0d, 0x0d, 0x0a]) => {
-                return fail(0, "is a capture in pcapng's form: `editcap -F pcap` makes one that is read here");
+                return fail(
+                    0,
+                    "is a capture in pcapng's form: `editcap -F pcap` makes one that is read here",
+                );
             }
             _ => return fail(0, "is no capture"),
         };
@@ -195,7 +198,9 @@ mod tests {
         };
         assert_eq!(all(&FILE).unwrap(), [expected]);
         // The same without Ethernet, big-endian, in nanoseconds, twice.
-        let mut raw = vec![0xa1, 0xb2, 0x3c, 0x4d, 0, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 4, 0, 0, 0, 0, 0, 101];
+        let mut raw = vec![
+            0xa1, 0xb2, 0x3c, 0x4d, 0, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 4, 0, 0, 0, 0, 0, 101,
+        ];
         for _ in 0..2 {
             raw.extend([0, 0, 0, 100, 0, 0x1e, 0x84, 0x80, 0, 0, 0, 32, 0, 0, 0, 32]);
             raw.extend(&FILE[54..86]);

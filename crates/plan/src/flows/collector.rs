@@ -284,7 +284,8 @@ impl Collector {
                     let count = (decoded.flows.len() + decoded.options.len()) as u32;
                     records = records.map(|r| r.saturating_add(count)).filter(|_| !decoded.unread);
                     if decoded.unread {
-                        let why = format!("has records that cannot be read after the first {count}");
+                        let why =
+                            format!("has records that cannot be read after the first {count}");
                         malformed(set.place.start, what(&why));
                     }
                     let waited = domain.decoder.waited(&decoded.learned);
@@ -292,7 +293,9 @@ impl Collector {
                     for (header, result) in waited {
                         match result {
                             Ok(decoded) => take(header, decoded),
-                            Err(why) => malformed(set.place.start, what(&format!("that waited {why}"))),
+                            Err(why) => {
+                                malformed(set.place.start, what(&format!("that waited {why}")))
+                            }
                         }
                     }
                 }

@@ -51,7 +51,13 @@ pub(crate) fn ipfix(at: u32, sequence: u32, domain: u32, sets: &[Vec<u8>]) -> Ve
 }
 
 /// A message of NetFlow v9, exported at so many seconds, so many milliseconds after the exporter's start.
-pub(crate) fn netflow(at: u32, uptime: u32, sequence: u32, source: u32, sets: &[Vec<u8>]) -> Vec<u8> {
+pub(crate) fn netflow(
+    at: u32,
+    uptime: u32,
+    sequence: u32,
+    source: u32,
+    sets: &[Vec<u8>],
+) -> Vec<u8> {
     let words = [uptime, at, sequence, source].map(u32::to_be_bytes).concat();
     [&9_u16.to_be_bytes()[..], &1_u16.to_be_bytes(), &words, &sets.concat()].concat()
 }
@@ -60,7 +66,13 @@ pub(crate) fn netflow(at: u32, uptime: u32, sequence: u32, source: u32, sets: &[
 pub(crate) const FLOW: [Field; 6] = [(1, 8), (2, 4), (10, 4), (12, 4), (152, 8), (153, 8)];
 
 /// A record of [`FLOW`]: octets and packets, interface, destination, and times in milliseconds.
-pub(crate) fn flow(octets: u64, packets: u32, input: u32, to: [u8; 4], span: (u64, u64)) -> Vec<u8> {
+pub(crate) fn flow(
+    octets: u64,
+    packets: u32,
+    input: u32,
+    to: [u8; 4],
+    span: (u64, u64),
+) -> Vec<u8> {
     [
         &octets.to_be_bytes()[..],
         &packets.to_be_bytes(),

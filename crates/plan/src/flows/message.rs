@@ -110,8 +110,7 @@ pub fn first(octets: &[u8]) -> Result<Message, NoMessage> {
         }
         Version::Ipfix => {
             let (sequence, domain) = (word(8)?, word(12)?);
-            let header =
-                Header { version, exported: seconds(4)?, uptime: None, sequence, domain };
+            let header = Header { version, exported: seconds(4)?, uptime: None, sequence, domain };
             let length = u16_at(octets, 2).ok_or(short)?;
             if usize::from(length) < version.header() {
                 return Err(NoMessage::Length(length));
@@ -126,8 +125,7 @@ pub fn first(octets: &[u8]) -> Result<Message, NoMessage> {
 }
 
 fn sets(header: Header, octets: &[u8]) -> Message {
-    let mut message =
-        Message { header, length: octets.len(), sets: Vec::new(), broken: None };
+    let mut message = Message { header, length: octets.len(), sets: Vec::new(), broken: None };
     let mut at = header.version.header();
     while at < octets.len() {
         let (Some(number), Some(length)) = (u16_at(octets, at), u16_at(octets, at + 2)) else {
@@ -221,7 +219,10 @@ mod tests {
             (message.sets.len(), message.broken)
         };
         assert_eq!(broken(27, 9), (1, Some((24, "is a set that ends after its message"))));
-        assert_eq!(broken(27, 0), (1, Some((24, "is a set that says it is shorter than its header"))));
+        assert_eq!(
+            broken(27, 0),
+            (1, Some((24, "is a set that says it is shorter than its header")))
+        );
         assert_eq!(broken(27, 6), (2, Some((30, "is no set: it is shorter than a set's header"))));
         // Zeros at the end are padding.
         let mut padded = TWO[..32].to_vec();

@@ -22,8 +22,8 @@ pub mod decoder;
 mod element;
 #[cfg(test)]
 pub(crate) mod encode;
-mod losses;
 mod lookup;
+mod losses;
 pub mod message;
 pub mod record;
 pub mod report;

@@ -141,7 +141,8 @@ mod tests {
             [(152, &[0, 0, 0, 0, 0, 0, 3, 0]), (153, &[0, 0, 0, 0, 0, 0, 3, 1])];
         assert_eq!(span(&millis, None), Some((768, 769)));
         // 2 000 000 and 1 000 000 microseconds before the export.
-        let deltas: [(u16, &[u8]); 2] = [(158, &[0, 0x1e, 0x84, 0x80]), (159, &[0, 0x0f, 0x42, 0x40])];
+        let deltas: [(u16, &[u8]); 2] =
+            [(158, &[0, 0x1e, 0x84, 0x80]), (159, &[0, 0x0f, 0x42, 0x40])];
         assert_eq!(span(&deltas, None), Some((998_000, 999_000)));
         let uptimes: [(u16, &[u8]); 2] = [(22, &[0, 0, 3, 0]), (21, &[0, 0, 3, 0xe8])];
         assert_eq!(span(&uptimes, Some(1000)), Some((999_768, 1_000_000)));

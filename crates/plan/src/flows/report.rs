@@ -250,7 +250,10 @@ impl fmt::Display for Report {
             writeln!(f, "{} sent nothing.", exporter.address)?;
         }
         for (provider, entry) in self.unmeasured.iter().take(ROWS) {
-            writeln!(f, "No interface is at {provider}'s entry {entry}: nothing is measured there.")?;
+            writeln!(
+                f,
+                "No interface is at {provider}'s entry {entry}: nothing is measured there."
+            )?;
         }
         if self.left_out.is_empty() {
             return Ok(());

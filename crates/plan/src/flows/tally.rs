@@ -91,7 +91,9 @@ impl Tally {
             let begin = self.begin + at * self.width;
             let share = Window { begin, end: begin + self.width }.share(span);
             let part = sum.part(share);
-            let Some(bin) = self.bins.get_mut(at as usize).filter(|_| share > 0.0) else { continue };
+            let Some(bin) = self.bins.get_mut(at as usize).filter(|_| share > 0.0) else {
+                continue;
+            };
             if self.cells >= self.most && !bin.contains_key(&key) {
                 added.full += part.octets;
                 continue;
@@ -193,7 +195,12 @@ mod tests {
         assert_eq!(tally.add((1, 3), octets(10.0), both), Added { within: 0.0, full: 10.0 });
         assert_eq!(tally.add(KEY, octets(10.0), both).within, 10.0, "sums that are there go on");
         tally.advance(300);
-        assert_eq!(tally.add((1, 3), octets(10.0), Span { start: 100, end: 300 }).within, 10.0);
+        let added = tally.add((1, 3), octets(10.0), Span { start: 100, end: 300 });
+        assert_eq!(
+            added,
+            Added { within: 5.0, full: 5.0 },
+            "one bin has gone, and its cell with it"
+        );
     }
 
     proptest! {

@@ -53,7 +53,9 @@ pub fn text(millis: i64) -> String {
 /// If it is neither.
 pub fn parse(written: &str) -> Result<i64, String> {
     let fail = || {
-        format!("{written:?} is no time: write it as 2026-11-22T13:05:00Z, or as seconds since 1970")
+        format!(
+            "{written:?} is no time: write it as 2026-11-22T13:05:00Z, or as seconds since 1970"
+        )
     };
     if let Ok(seconds) = written.parse::<u32>() {
         return Ok(i64::from(seconds) * 1000);

@@ -95,11 +95,16 @@ pub fn exporters(
 ) -> Result<Exporters, ConfigError> {
     let (parsed, source) = forebay_config::parse::<File>(file, text)?;
     if let Some(one_more) = parsed.exporter.get(MOST_EXPORTERS) {
-        let message = format!("there are more than {MOST_EXPORTERS}: leave out those without providers");
+        let message =
+            format!("there are more than {MOST_EXPORTERS}: leave out those without providers");
         return Err(source.error_at(one_more.span(), "exporter", message));
     }
     let names = Names {
-        providers: providers.iter().zip(0..).map(|(p, number)| (&p.name[..], (number, p))).collect(),
+        providers: providers
+            .iter()
+            .zip(0..)
+            .map(|(p, number)| (&p.name[..], (number, p)))
+            .collect(),
         routers: topology.by_name(),
         topology,
         source: &source,
@@ -109,9 +114,8 @@ pub fn exporters(
     let mut interfaces = 0;
     for table in parsed.exporter {
         let table = table.into_inner();
-        let fail = |message: &str| {
-            Err(source.error_at(table.address.span(), "exporter.address", message))
-        };
+        let fail =
+            |message: &str| Err(source.error_at(table.address.span(), "exporter.address", message));
         let Ok(address) = table.address.get_ref().parse::<IpAddr>() else {
             return fail("write the address that its messages come from, as in \"192.0.2.1\"");
         };
@@ -177,12 +181,15 @@ impl Names<'_> {
         let entry = match router {
             Some(router) => {
                 let name = router.get_ref();
-                let at = self.routers.get(&name[..]).ok_or_else(|| {
-                    fail(router, "router", unknown_router(name, self.topology))
-                })?;
+                let at = self
+                    .routers
+                    .get(&name[..])
+                    .ok_or_else(|| fail(router, "router", unknown_router(name, self.topology)))?;
                 known.entries.iter().position(|e| e.router == *at).ok_or_else(|| {
-                    let message =
-                        format!("{} has no entry at {name}: add it to the file of providers", known.name);
+                    let message = format!(
+                        "{} has no entry at {name}: add it to the file of providers",
+                        known.name
+                    );
                     fail(router, "router", message)
                 })?
             }
@@ -206,8 +213,7 @@ mod tests {
     use crate::topology::Router;
 
     fn parse(text: &str) -> Result<Exporters, String> {
-        let routers =
-            ["A", "B"].map(|n| Router { name: n.to_owned(), serves: true }).to_vec();
+        let routers = ["A", "B"].map(|n| Router { name: n.to_owned(), serves: true }).to_vec();
         let topology = Topology::new(String::new(), routers, Vec::new(), Vec::new());
         let providers = "[[provider]]\nname = \"x\"\nentry = [{ router = \"B\" }, { router = \"A\" }]\n\
                          [[provider]]\nname = \"y\"\nentry = [{ router = \"B\" }]\n";
@@ -238,7 +244,10 @@ mod tests {
     fn errors_name_line_and_key() {
         let one = |inside: &str| format!("[[exporter]]\naddress = \"192.0.2.1\"\n{inside}\n");
         let cases = [
-            ("[[exporter]]\naddress = \"rome\"\n".to_owned(), "2: exporter.address: write the address"),
+            (
+                "[[exporter]]\naddress = \"rome\"\n".to_owned(),
+                "2: exporter.address: write the address",
+            ),
             (one(&one("")), "4: exporter.address: stands twice"),
             (one("sampling = 0"), "3: exporter.sampling: write how many"),
             (
@@ -258,7 +267,9 @@ mod tests {
                 "3: exporter.router: the topology has no router \"Q\"",
             ),
             (
-                one("interface = [{ index = 1, provider = \"y\" },\n{ index = 1, provider = \"y\" }]"),
+                one(
+                    "interface = [{ index = 1, provider = \"y\" },\n{ index = 1, provider = \"y\" }]",
+                ),
                 "4: exporter.interface.index: stands twice",
             ),
             (one("x = 1"), "3: exporter.x: unknown field"),

@@ -49,7 +49,8 @@ impl File {
         let table = table.get_ref();
         let addresses = table.listen.get_ref().iter().map(|address| {
             address.get_ref().parse().map_err(|_| {
-                let message = "write an address and a port, as in \"0.0.0.0:4739\" or \"[::]:4739\"";
+                let message =
+                    "write an address and a port, as in \"0.0.0.0:4739\" or \"[::]:4739\"";
                 source.error_at(address.span(), "flows.listen", message)
             })
         });

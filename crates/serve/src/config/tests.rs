@@ -42,6 +42,17 @@ fn what_is_left_out_has_its_default_and_paths_start_where_the_file_is() {
 }
 
 #[test]
+fn a_window_is_as_long_as_a_round() {
+    let flows = "[flows]\nexporters = \"e.toml\"\nlisten = [\"0.0.0.0:2055\", \"[::]:2055\"]\n";
+    let config = parse(&format!("{SERVE}interval = \"2 min\"\n{}{flows}", operator())).unwrap();
+    assert_eq!(config.files.exporters.as_deref(), Some(Path::new("dir/e.toml")));
+    let flows = config.flows.unwrap();
+    assert_eq!((flows.window, flows.delay), (Duration::from_secs(120), Duration::from_secs(60)));
+    assert_eq!(flows.listen.len(), 2);
+    assert!(parse(&format!("{SERVE}{}", operator())).unwrap().flows.is_none());
+}
+
+#[test]
 fn errors_name_line_and_key() {
     let operator = operator();
     let whole = format!("{SERVE}{operator}");
@@ -88,6 +99,32 @@ fn errors_name_line_and_key() {
             "11: announce.on_exit: unknown variant",
         ),
         (format!("{whole}x = 1\n"), "9: operator.x: unknown field"),
+        (
+            format!("{whole}[flows]\nexporters = \"e\"\nlisten = [\"here\"]\n"),
+            "11: flows.listen: write an address and a port",
+        ),
+        (
+            format!("{whole}[flows]\nexporters = \"e\"\nlisten = []\n"),
+            "11: flows.listen: write 1 to 16 addresses",
+        ),
+        (
+            format!(
+                "{whole}[flows]\nexporters = \"e\"\nlisten = [\"[::]:1\"]\nwindow = \"9 ms\"\n"
+            ),
+            "12: flows.window: write a time from 1 s",
+        ),
+        (
+            format!(
+                "{whole}[flows]\nexporters = \"e\"\nlisten = [\"[::]:1\"]\ndelay = \"121 min\"\n"
+            ),
+            "12: flows.delay: write a time up to",
+        ),
+        (
+            format!(
+                "{SERVE}demands = \"d\"\n{operator}[flows]\nexporters = \"e\"\nlisten = [\"[::]:1\"]\n"
+            ),
+            "7: serve.demands: demands are measured by [flows]",
+        ),
     ];
     for (text, expected) in cases {
         let error = parse(&text).unwrap_err();

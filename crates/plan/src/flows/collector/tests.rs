@@ -89,7 +89,9 @@ fn rates_by_entry_and_router() {
         flow(250_000, 100, 3, [10, 1, 0, 9], ago(150, 50)),
         flow(125_000, 100, 1, [10, 9, 0, 1], ago(90, 10)),
     ];
-    assert!(take(&mut collector, &message(0, &[template(), encode::data(256, &records)])).is_empty());
+    assert!(
+        take(&mut collector, &message(0, &[template(), encode::data(256, &records)])).is_empty()
+    );
     let expected = [(0, 0, 0, 20_000.0), (0, 1, 1, 20_000.0), (1, 0, 1, 10_000.0)];
     assert_eq!(rates(&collector), expected);
     let window_left = collector.counted(Reason::Window);
@@ -162,7 +164,10 @@ fn what_does_not_fit_is_counted_by_reason() {
     let report = Report::new(&collector, window(), window(), &providers, &topology);
     assert_eq!((report.interfaces[0].index, report.strangers.len()), (9, 2));
     let text = report.to_string();
-    assert!(text.contains("interface 9 of 192.0.2.1") && text.contains("from 2001:db8::1"), "{text}");
+    assert!(
+        text.contains("interface 9 of 192.0.2.1") && text.contains("from 2001:db8::1"),
+        "{text}"
+    );
 }
 
 #[test]
@@ -205,9 +210,8 @@ fn options_of_domain_0_hold_for_all_domains() {
 #[test]
 fn a_late_template_and_lost_messages() {
     let mut collector = collector("");
-    let records = |n: usize| {
-        encode::data(256, &vec![flow(1250, 1, 1, [10, 0, 0, 1], ago(9, 9)); n])
-    };
+    let records =
+        |n: usize| encode::data(256, &vec![flow(1250, 1, 1, [10, 0, 0, 1], ago(9, 9)); n]);
     take(&mut collector, &message(0, &[records(2)]));
     assert_eq!(collector.counted(Reason::Template).times, 1, "it waits");
     take(&mut collector, &message(2, &[template()]));
@@ -241,7 +245,12 @@ fn domains_are_bounded() {
     }
     assert_eq!(collector.domains.len(), MOST_DOMAINS_OF_ONE);
     assert_eq!(collector.counted(Reason::Domain).times, 3);
-    let again = encode::ipfix(NOW, 0, 5, &[encode::data(256, &[flow(1250, 1, 1, [10, 0, 0, 1], ago(9, 9))])]);
+    let again = encode::ipfix(
+        NOW,
+        0,
+        5,
+        &[encode::data(256, &[flow(1250, 1, 1, [10, 0, 0, 1], ago(9, 9))])],
+    );
     take(&mut collector, &again);
     assert_eq!(rates(&collector), [(0, 0, 0, 100.0)], "those that are there go on");
 }
@@ -272,7 +281,8 @@ fn silence_is_noticed() {
 #[test]
 fn what_is_written_is_read_again() {
     let mut collector = collector("");
-    let records = [flow(125_000, 9, 1, [10, 2, 0, 1], ago(9, 1)), flow(0, 1, 3, [10, 0, 0, 1], ago(9, 1))];
+    let records =
+        [flow(125_000, 9, 1, [10, 2, 0, 1], ago(9, 1)), flow(0, 1, 3, [10, 0, 0, 1], ago(9, 1))];
     take(&mut collector, &message(0, &[template(), encode::data(256, &records)]));
     let Setting { topology, providers, prefixes, .. } = setting("");
     let demands = report::demands(&collector.demands(window()));
@@ -295,7 +305,12 @@ fn synthetic() -> impl Strategy<Value = Synthetic> {
 }
 
 /// Flows in messages of a few, as IPFIX or NetFlow v9, each packet taken with probability 1 / `factor`.
-fn encoded(flows: &[Synthetic], factor: u32, netflow: bool, random: &mut ChaCha8Rng) -> Vec<Vec<u8>> {
+fn encoded(
+    flows: &[Synthetic],
+    factor: u32,
+    netflow: bool,
+    random: &mut ChaCha8Rng,
+) -> Vec<Vec<u8>> {
     let fields: &[encode::Field] =
         if netflow { &[(1, 8), (2, 4), (10, 4), (12, 4), (22, 4), (21, 4)] } else { &FLOW };
     let mut records = Vec::new();
@@ -356,7 +371,12 @@ fn truth(flows: &[Synthetic]) -> BTreeMap<(u32, u8), f64> {
     sums
 }
 
-fn measured(flows: &[Synthetic], factor: u32, netflow: bool, seed: u64) -> BTreeMap<(u32, u8), Measured> {
+fn measured(
+    flows: &[Synthetic],
+    factor: u32,
+    netflow: bool,
+    seed: u64,
+) -> BTreeMap<(u32, u8), Measured> {
     let mut collector = collector("");
     for message in encoded(flows, factor, netflow, &mut ChaCha8Rng::seed_from_u64(seed)) {
         assert_eq!(take(&mut collector, &message), []);
@@ -412,8 +432,7 @@ proptest! {
 #[test]
 fn a_hundred_samplings_are_right_on_average() {
     let packets = |n: usize| (0..n).map(|i| if i % 2 == 0 { 1500 } else { 40 }).collect();
-    let flows: Vec<Synthetic> =
-        (0..20).map(|n| (packets(100 + n), 1, 0, (90, 50))).collect();
+    let flows: Vec<Synthetic> = (0..20).map(|n| (packets(100 + n), 1, 0, (90, 50))).collect();
     let truth = truth(&flows)[&(1, 0)] * 8.0 / 100.0;
     let sampled: Vec<Measured> =
         (0..100).map(|seed| measured(&flows, 10, seed % 2 == 0, seed)[&(1, 0)]).collect();

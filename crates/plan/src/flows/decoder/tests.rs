@@ -14,7 +14,12 @@ fn decode(decoder: &mut Decoder, octets: &[u8]) -> Vec<Result<Decoded, Undecoded
 
 fn flows(decoder: &mut Decoder, octets: &[u8]) -> Vec<Fields> {
     let decoded = decode(decoder, octets).into_iter().map(Result::unwrap);
-    decoded.flat_map(|d| { assert!(!d.unread); d.flows }).collect()
+    decoded
+        .flat_map(|d| {
+            assert!(!d.unread);
+            d.flows
+        })
+        .collect()
 }
 
 #[test]

@@ -1,0 +1,226 @@
+//! Demands of flow records by the command: from files, from a capture, off the network, and what is wrong with them.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+mod common;
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::net::UdpSocket;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use common::Dir;
+use serde_json::Value;
+
+const TOPOLOGY: &str = r#"{"directed": true, "name": "two", "nodes": [{"id": 1, "label": "in1"}, {"id": 2, "label": "in2"}, {"id": 3, "label": "out"}],
+"links": [{"source": 1, "target": 3, "capacity": "100 Mbit/s"},
+{"source": 2, "target": 3, "capacity": "100 Mbit/s"}]}"#;
+const PROVIDERS: &str =
+    "[[provider]]\nname = \"video\"\nentry = [{ router = \"in1\" }, { router = \"in2\" }]\n";
+const PREFIXES: &str = "prefix,router\n10.0.0.0/9,out\n10.128.0.0/9,out\n";
+const EXPORTERS: &str = "[[exporter]]\naddress = \"127.0.0.1\"\nrouter = \"in1\"\n\
+interface = [{ index = 1, provider = \"video\" }]\n";
+/// When the messages were exported: 2026-11-22T13:00:00Z.
+const AT: u32 = 1_795_352_400;
+
+fn files(dir: &Dir) {
+    for (name, text) in
+        [("isp.json", TOPOLOGY), ("p.toml", PROVIDERS), ("x.csv", PREFIXES), ("e.toml", EXPORTERS)]
+    {
+        dir.file(name, text, 0o644);
+    }
+}
+
+fn command(dir: &Dir, more: &[&str]) -> Command {
+    let file = |name: &str| dir.0.join(name).to_str().unwrap().to_owned();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_forebay"));
+    command.current_dir(&dir.0).args(["plan", "flows", "--topology", &file("isp.json")]);
+    command.args(["--providers", &file("p.toml"), "--prefixes", &file("x.csv")]);
+    command.args(["--exporters", &file("e.toml")]).args(more);
+    command
+}
+
+fn said(output: &Output) -> String {
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+fn set(number: u16, body: &[u8]) -> Vec<u8> {
+    let length = u16::try_from(body.len() + 4).unwrap();
+    [&number.to_be_bytes()[..], &length.to_be_bytes(), body].concat()
+}
+
+/// A template of octets, packets, interface, IPv4 destination, start and end in milliseconds.
+fn template() -> Vec<u8> {
+    let fields = [(1_u16, 8_u16), (2, 4), (10, 4), (12, 4), (152, 8), (153, 8)];
+    let fields: Vec<u8> =
+        fields.iter().flat_map(|(n, l)| [n.to_be_bytes(), l.to_be_bytes()].concat()).collect();
+    set(2, &[&[1, 0, 0, 6][..], &fields].concat())
+}
+
+fn flow(octets: u64, input: u32, to: [u8; 4], start: u64, end: u64) -> Vec<u8> {
+    let times = [start, end].map(u64::to_be_bytes).concat();
+    let head = [&octets.to_be_bytes()[..], &100_u32.to_be_bytes(), &input.to_be_bytes()].concat();
+    [head, to.to_vec(), times].concat()
+}
+
+fn ipfix(at: u32, sequence: u32, sets: &[Vec<u8>]) -> Vec<u8> {
+    let body = sets.concat();
+    let length = u16::try_from(16 + body.len()).unwrap();
+    let words = [at, sequence, 0].map(u32::to_be_bytes).concat();
+    [&[0, 10][..], &length.to_be_bytes(), &words, &body].concat()
+}
+
+/// Two minutes of 8 Mbit/s by interface 1, sampled one of 100, with one message of two lost, and some by interface 5.
+fn two_minutes() -> Vec<Vec<u8>> {
+    let options = set(3, &[1, 1, 0, 2, 0, 1, 0, 149, 0, 4, 0, 34, 0, 4]);
+    let said = set(257, &[0, 0, 0, 0, 0, 0, 0, 100]);
+    let end = u64::from(AT) * 1000;
+    let begin = end - 180_000;
+    // 8 Mbit/s are 1 MB each second, of which one of 100 is seen.
+    let flows = set(
+        256,
+        &[
+            flow(900_000, 1, [10, 0, 0, 1], begin, begin + 90_000),
+            flow(900_000, 1, [10, 200, 0, 1], begin + 90_000, end),
+            flow(50_000, 5, [10, 0, 0, 1], begin, end),
+        ]
+        .concat(),
+    );
+    vec![ipfix(AT - 180, 0, &[template(), options, said]), ipfix(AT, 5, &[flows])]
+}
+
+fn capture(messages: &[Vec<u8>]) -> Vec<u8> {
+    let mut file = vec![0xa1, 0xb2, 0xc3, 0xd4, 0, 2, 0, 4];
+    file.extend([0, 0xffff, 101].map(u32::to_be_bytes).concat()[..8].to_vec());
+    file.extend([0xffff_u32, 101].map(u32::to_be_bytes).concat());
+    for message in messages {
+        let length = u16::try_from(28 + message.len()).unwrap();
+        let whole = u32::from(length).to_be_bytes();
+        file.extend([AT.to_be_bytes(), [0; 4], whole, whole].concat());
+        file.extend([0x45, 0]);
+        file.extend(length.to_be_bytes());
+        file.extend([0, 1, 0, 0, 64, 17, 0, 0, 127, 0, 0, 1, 127, 0, 0, 2, 0x10, 0, 0x12, 0x83]);
+        file.extend((length - 20).to_be_bytes());
+        file.extend([0, 0]);
+        file.extend(message);
+    }
+    file
+}
+
+fn put(dir: &Dir, name: &str, octets: &[u8]) {
+    fs::write(dir.0.join(name), octets).unwrap();
+}
+
+fn json(path: &Path) -> Value {
+    serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap()
+}
+
+#[test]
+fn files_become_demands_that_a_plan_reads() {
+    let dir = Dir::new("flows-files");
+    files(&dir);
+    let messages = two_minutes();
+    put(&dir, "one.ipfix", &messages.concat());
+    put(&dir, "all.pcap", &capture(&messages));
+    let more = ["--out", "d.csv", "--shares", "shares.csv", "--json", "r.json"];
+    for name in ["one.ipfix", "all.pcap"] {
+        let text = said(&command(&dir, &more).arg(name).output().unwrap());
+        assert!(text.contains("2026-11-22T12:57:00Z to 2026-11-22T12:59:00Z, 120 s"), "{text}");
+        let report = json(&dir.0.join("r.json"));
+        let demand = &report["demands"][0];
+        assert!((demand["demand"].as_f64().unwrap() / 8e6 - 1.0).abs() < 1e-9, "{report}");
+        assert!(demand["error"].as_f64().unwrap() > 0.0, "it was sampled");
+        // One record of options came, four are missing, three flows came.
+        assert_eq!(report["exporters"][0]["lost"], 4.0 / 8.0, "{report}");
+        assert_eq!(report["interfaces"][0]["index"], 5);
+        assert_eq!(report["unmeasured"][0][1], "in2");
+        let demands = fs::read_to_string(dir.0.join("d.csv")).unwrap();
+        assert!(demands.ends_with("\"video\",\"in1\",\"out\",8000000\n"), "{demands}");
+        let shares = fs::read_to_string(dir.0.join("shares.csv")).unwrap();
+        assert!(shares.contains("10.0.0.0/9,\"out\",6.0") && shares.contains(",2.0"), "{shares}");
+    }
+    for forms in [["--demands", "d.csv"], ["--demands", "d.json"]] {
+        said(&command(&dir, &["one.ipfix", "--out", forms[1]]).output().unwrap());
+        let mut hints = Command::new(env!("CARGO_BIN_EXE_forebay"));
+        hints.current_dir(&dir.0).args(["plan", "hints", "--topology", "isp.json"]).args(forms);
+        hints.args(["--providers", "p.toml", "--prefixes", "shares.csv"]);
+        let text = said(&hints.output().unwrap());
+        assert!(text.contains("8.000 Mbit/s asked for"), "{text}");
+    }
+    // Only what is in the window counts.
+    let half =
+        ["one.ipfix", "--window", "60 s", "--end", "2026-11-22T12:57:30Z", "--json", "r.json"];
+    said(&command(&dir, &half).output().unwrap());
+    let demand = json(&dir.0.join("r.json"))["demands"][0]["demand"].as_f64().unwrap();
+    assert!((demand / 4e6 - 1.0).abs() < 1e-9, "half of the window is before them: {demand}");
+}
+
+#[test]
+fn each_mistake_is_named_by_file_and_place() {
+    let dir = Dir::new("flows-bad");
+    let whole = two_minutes().concat();
+    let cut = &whole[..whole.len() - 3];
+    let second = two_minutes()[0].len();
+    let mut pcap = capture(&two_minutes());
+    pcap.truncate(pcap.len() - 1);
+    let packet = 24 + 16 + 28 + second;
+    let cases: [(&str, &[u8], String); 5] = [
+        ("m", cut, format!("m: at octet {second}: is cut off")),
+        ("m", &[0, 5, 0, 1], "m: at octet 0: is of version 5".to_owned()),
+        ("m", &pcap, format!("m: at octet {packet}: is cut off")),
+        ("m", &[0x0a, 0x0d, 0x0d, 0x0a], "m: at octet 0: is a capture in pcapng's form".to_owned()),
+        (
+            "e.toml",
+            b"[[exporter]]\naddress = \"x\"\n",
+            "e.toml:2: exporter.address: write the address".to_owned(),
+        ),
+    ];
+    for (name, octets, expected) in cases {
+        files(&dir);
+        put(&dir, "m", &whole);
+        put(&dir, name, octets);
+        let output = command(&dir, &["m"]).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{output:?}");
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert!(error.lines().count() == 1 && error.contains(&expected), "{error}, not {expected}");
+    }
+    // A set that cannot be read is said, and the rest counts.
+    files(&dir);
+    let [first, second] = <[Vec<u8>; 2]>::try_from(two_minutes()).unwrap();
+    let broken = ipfix(AT - 100, 1, &[set(2, &[1, 9, 0, 1, 0, 1, 0, 0])]);
+    put(&dir, "m", &[&first[..], &broken, &second].concat());
+    let output = command(&dir, &["m"]).output().unwrap();
+    assert!(said(&output).contains("8.000 Mbit/s in all"), "{output:?}");
+    let error = String::from_utf8(output.stderr).unwrap();
+    let expected = format!("m: at octet {}: the set of templates cannot be read", first.len() + 16);
+    assert!(error.contains(&expected), "{error}, not {expected}");
+    // Files that say nothing of use.
+    for (octets, expected) in [(&first[..], "no window is left"), (&[], "no message")] {
+        put(&dir, "m", octets);
+        let output = command(&dir, &["m"]).output().unwrap();
+        assert!(!output.status.success());
+        assert!(String::from_utf8(output.stderr).unwrap().contains(expected));
+    }
+}
+
+#[test]
+fn off_the_network() {
+    let dir = Dir::new("flows-udp");
+    files(&dir);
+    let more = ["--listen", "127.0.0.1:0", "--window", "1 s", "--delay", "0 s", "--json", "r.json"];
+    let mut child =
+        command(&dir, &more).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+    let line = lines.next().unwrap().unwrap();
+    let at = line.split_once("udp://").unwrap().1.split_whitespace().next().unwrap().to_owned();
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis() as u64;
+    // 800 kbit/s, for a minute before and after: the window is within, whenever that is.
+    let flows = set(256, &flow(12_000_000, 1, [10, 0, 0, 1], now - 60_000, now + 60_000));
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.send_to(&ipfix(AT, 0, &[template(), flows]), &at).unwrap();
+    assert!(child.wait().unwrap().success());
+    let demand = json(&dir.0.join("r.json"))["demands"][0]["demand"].as_f64().unwrap();
+    assert!((demand / 8e5 - 1.0).abs() < 1e-9, "{demand}");
+}
