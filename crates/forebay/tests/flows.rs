@@ -93,8 +93,8 @@ fn two_minutes() -> Vec<Vec<u8>> {
 
 fn capture(messages: &[Vec<u8>]) -> Vec<u8> {
     let mut file = vec![0xa1, 0xb2, 0xc3, 0xd4, 0, 2, 0, 4];
-    file.extend([0, 0xffff, 101].map(u32::to_be_bytes).concat()[..8].to_vec());
-    file.extend([0xffff_u32, 101].map(u32::to_be_bytes).concat());
+    // Time zone, accuracy, the most of each packet, and the link type: IP.
+    file.extend([0, 0, 0xffff_u32, 101].map(u32::to_be_bytes).concat());
     for message in messages {
         let length = u16::try_from(28 + message.len()).unwrap();
         let whole = u32::from(length).to_be_bytes();
