@@ -294,7 +294,7 @@ impl Collector {
                         match result {
                             Ok(decoded) => take(header, decoded),
                             Err(why) => {
-                                malformed(set.place.start, what(&format!("that waited {why}")))
+                                malformed(set.place.start, what(&format!("that waited {why}")));
                             }
                         }
                     }
@@ -359,7 +359,7 @@ impl Collector {
         if flow.leaving {
             return counts.add(Reason::Leaving, sum.octets);
         }
-        // Interfaces without a number are number 0 (RFC 5102 has it for what the router sends itself).
+        // What says no interface counts as of number 0, which no interface has.
         let index = flow.input.unwrap_or(0);
         let Some(place) = exporter.interfaces.get(&index) else {
             named(&mut self.interfaces, (key.0, index), sum.octets);

@@ -118,7 +118,7 @@ impl Octets {
         const SEVENTY_YEARS: i64 = 2_208_988_800;
         let number = self.number().filter(|_| self.length == 8)?;
         let (seconds, fraction) = ((number >> 32) as i64, number & u64::from(u32::MAX));
-        Some((seconds - SEVENTY_YEARS) * 1000 + (fraction * 1000 >> 32) as i64)
+        Some((seconds - SEVENTY_YEARS) * 1000 + ((fraction * 1000) >> 32) as i64)
     }
 }
 
