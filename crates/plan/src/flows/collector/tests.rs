@@ -317,7 +317,7 @@ fn encoded(
     for (packets, input, net, (start, length)) in flows {
         let taken: Vec<u64> = packets
             .iter()
-            .filter(|_| random.next_u32() % factor == 0)
+            .filter(|_| random.next_u32().is_multiple_of(factor))
             .map(|octets| u64::from(*octets))
             .collect();
         if taken.is_empty() {
