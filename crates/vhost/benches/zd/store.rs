@@ -16,21 +16,27 @@ const RUNS: u64 = 3;
 /// What a run comes to, by measure.
 type Values = Vec<(&'static str, f64)>;
 
-/// The claims: what they are called, the packets that fit into the buffer, and how a run is made.
-const CLAIMS: [(&str, &[u64], fn(&Path, Mode, Run) -> Values); 3] = [
-    ("back-end", &[1000], alone),
-    ("back-end-short", &[100], alone),
-    ("two-guests", &[1000, 100], beside),
+struct Claim {
+    name: &'static str,
+    /// Packets that fit into the buffer.
+    limits: &'static [u64],
+    run: fn(&Path, Mode, Run) -> Values,
+}
+
+const CLAIMS: [Claim; 3] = [
+    Claim { name: "back-end", limits: &[1000], run: alone },
+    Claim { name: "back-end-short", limits: &[100], run: alone },
+    Claim { name: "two-guests", limits: &[1000, 100], run: beside },
 ];
 
 /// Runs all claims, or the one that is called `only`, and stores them in `dir`. Modes take turns, so that what else the
 /// machine does meets both.
 pub(crate) fn run(kernel: &Path, dir: &Path, only: Option<String>) {
     let store = Store::at(dir);
-    for (claim, limits, values) in CLAIMS {
-        if only.as_ref().is_none_or(|only| only == claim) {
-            let rows = all(limits, |mode, run| values(kernel, mode, run));
-            store.save(claim, &Stored::now(&How::BackEnd.hash(), rows)).unwrap();
+    for claim in CLAIMS {
+        if only.as_ref().is_none_or(|only| only == claim.name) {
+            let rows = all(claim.limits, |mode, run| (claim.run)(kernel, mode, run));
+            store.save(claim.name, &Stored::now(&How::BackEnd.hash(), rows)).unwrap();
         }
     }
 }
