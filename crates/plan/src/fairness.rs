@@ -1,6 +1,5 @@
 //! How the providers fare: satisfaction and the weighted fairness index (section 3.4.2).
 
-use crate::allocate::Method;
 use crate::lp::{Packing, SolveError};
 use crate::problem::Problem;
 
@@ -19,23 +18,6 @@ pub fn alone(problem: &Problem) -> Result<Vec<f64>, SolveError> {
         Ok(packing.most(&bounds.collect::<Vec<_>>())?.iter().sum())
     });
     most.collect()
-}
-
-/// What each provider would get by `method` if it were alone, in units. Where `method` is fair between one provider's
-/// own flows that may be less than [`alone`].
-///
-/// # Errors
-/// As [`Method::allocate`].
-pub fn alone_by(problem: &Problem, method: &Method) -> Result<Vec<f64>, SolveError> {
-    let providers = 0..problem.providers as u32;
-    let gets = providers.map(|provider| {
-        let mut own = problem.clone();
-        for flow in own.flows.iter_mut().filter(|flow| flow.provider != provider) {
-            flow.demand = 0.0;
-        }
-        Ok(method.allocate(&own)?.total())
-    });
-    gets.collect()
 }
 
 /// What each provider gets, in units, of `rates` for each flow.

@@ -106,16 +106,6 @@ pub fn claims(results: &Results) -> Vec<Claim> {
         fairer as f64 / results.fair.len().max(1) as f64,
         true,
     );
-    let no_worse = results.fair.iter().filter(|f| f.wba_own_wfi <= f.most_wfi + 1e-9).count();
-    claim(
-        "figure 3.9b",
-        "the same, not above, where each method says itself what a provider would get alone",
-        "all",
-        1.0,
-        1.0,
-        no_worse as f64 / results.fair.len().max(1) as f64,
-        true,
-    );
     for name in names(results.fair.iter().map(|f| f.name.as_str())) {
         let own = || results.fair.iter().filter(|f| f.name == name);
         let (Some(few), Some(all)) =

@@ -27,8 +27,6 @@ pub struct Fair {
     pub most: f64,
     /// The weighted fairness index of WBA.
     pub wba_wfi: f64,
-    /// The same, where WBA also says what a provider would get alone.
-    pub wba_own_wfi: f64,
     /// That of the multi-commodity flow.
     pub most_wfi: f64,
     /// The least, over seeds, of WBA's total over that of the multi-commodity flow.
@@ -38,23 +36,11 @@ pub struct Fair {
 /// The numbers of participants that are tried.
 pub(super) const PARTICIPANTS: [usize; 7] = [3, 5, 8, 11, 14, 17, 20];
 
-/// What all providers get alone, at best and by some method, in bits per second, and their weights.
-struct Alone {
-    best: Vec<f64>,
-    by: Vec<f64>,
-    weights: Vec<f64>,
-}
-
-impl Alone {
-    fn new(network: &Network, paths: &mut PathCache, by: &Method) -> Result<Self, SolveError> {
-        let free = Problem::new(network, paths, Freedom::Joint, Grain::Summed);
-        let rates = |units: Vec<f64>| units.into_iter().map(|r| r * free.unit).collect();
-        Ok(Self {
-            best: rates(fairness::alone(&free)?),
-            by: rates(fairness::alone_by(&free, by)?),
-            weights: fairness::weights(&free),
-        })
-    }
+/// What all providers could get alone, in bits per second, and their weights.
+fn alone(network: &Network, paths: &mut PathCache) -> Result<(Vec<f64>, Vec<f64>), SolveError> {
+    let free = Problem::new(network, paths, Freedom::Joint, Grain::Summed);
+    let alone = fairness::alone(&free)?.into_iter().map(|r| r * free.unit).collect();
+    Ok((alone, fairness::weights(&free)))
 }
 
 pub(super) fn fair(
@@ -66,7 +52,6 @@ pub(super) fn fair(
     let mut out = Vec::new();
     for participants in PARTICIPANTS {
         let (mut totals, mut indices, mut ratios) = ([vec![], vec![]], [vec![], vec![]], vec![]);
-        let mut own = vec![];
         for seed in 1..=setup.seeds {
             progress(&format!(
                 "fairness: {}, {participants} participants, seed {seed}",
@@ -74,24 +59,17 @@ pub(super) fn fair(
             ));
             let network =
                 setting::network(isp, setup.topologies, participants, setup.congestion, seed);
+            let (alone, weights) = alone(&network, &mut paths)?;
             let asked: f64 = network.demands.iter().map(|d| d.rate.as_bps() as f64).sum();
             let wba = config(Scope::All, None);
-            let alone = Alone::new(&network, &mut paths, &wba.method)?;
             let most = Config { method: Method::Most, ..wba };
             for (at, config) in [wba, most].into_iter().enumerate() {
                 // Who does not participate keeps what early exit gives it, which is divided by WBA for both.
                 let present = Routing::present(&network, &mut paths, &wba.method)?;
                 let routing = Routing::proposed(&network, &mut paths, &config, &present)?;
                 totals[at].push(routing.total() / asked);
-                let weights = &alone.weights;
-                let index = |alone: &[f64]| {
-                    let satisfied = fairness::satisfaction(&routing.by_provider(), alone);
-                    fairness::index(&satisfied, weights)
-                };
-                indices[at].push(index(&alone.best));
-                if at == 0 {
-                    own.push(index(&alone.by));
-                }
+                let satisfied = fairness::satisfaction(&routing.by_provider(), &alone);
+                indices[at].push(fairness::index(&satisfied, &weights));
             }
             ratios.push(totals[0][totals[0].len() - 1] / totals[1][totals[1].len() - 1]);
         }
@@ -101,7 +79,6 @@ pub(super) fn fair(
             wba: median(&totals[0]),
             most: median(&totals[1]),
             wba_wfi: median(&indices[0]),
-            wba_own_wfi: median(&own),
             most_wfi: median(&indices[1]),
             worst: super::stats::lowest(&ratios),
         });
