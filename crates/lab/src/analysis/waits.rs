@@ -44,11 +44,11 @@ mod tests {
 
     #[test]
     fn what_is_queued_waits_as_long_as_it_takes_to_leave() {
-        let mut run = Run::default();
         // 125 kB at 10 Mbit/s are 100 ms; a bundle without a rate has no queue.
-        run.ticks =
+        let ticks =
             vec![tick(10, Some(10_000_000), 125_000), tick(20, None, 0), tick(30, Some(0), 9)];
-        let waits = at_sendbox(&run);
+        let mut run = Run { ticks, ..Run::default() };
+        let waits = at_sendbox(&run).into_owned();
         assert_eq!(waits.len(), 1);
         assert_eq!(
             (waits[0].time, waits[0].sojourn),
