@@ -133,6 +133,20 @@ impl Sites {
         });
     }
 
+    /// A datagram to each of the other site's addresses has arrived: whatever it waited for on its way, an address of
+    /// the router's or behind it, is known from now on, and nothing is under way any more.
+    pub(crate) fn introduce(&self) {
+        for version in [0, 1] {
+            let there = within(&self.to.0, move || {
+                let socket = UdpSocket::bind((host(version).ip(), 4000)).unwrap();
+                socket.set_read_timeout(Some(std::time::Duration::from_secs(10))).unwrap();
+                socket
+            });
+            self.udp(host(version), 4000..4001, 100, 0);
+            there.recv_from(&mut [0; 100]).unwrap();
+        }
+    }
+
     /// Everything that a device's driver was given to send, as the kernel counts it.
     pub(crate) fn sent(&self, namespace: &str, device: &str) -> u64 {
         let path = format!("/sys/class/net/{device}/statistics/tx_packets");
