@@ -62,18 +62,37 @@ pub fn list(dir: &Path) -> Result<Vec<(String, String)>, ConfigError> {
 /// # Errors
 /// If a file cannot be read, or describes what cannot be run; the error names file and line.
 pub fn load(dir: &Path) -> Result<Catalogue, ConfigError> {
-    let (page, source) = forebay_config::load::<PageFile>(&dir.join(PAGE))?;
-    let mut claims: Vec<Claim> = Vec::new();
-    for id in &page.claims {
-        let plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
-        if !id.get_ref().chars().all(plain) || claims.iter().any(|c| c.id == *id.get_ref()) {
-            let what = "is there twice, or no name of a claim: letters, digits, '-' and '_'";
-            return Err(source.error_at(id.span(), "claims", what));
+    let Page { title, about, claims } = Page::load(dir, claim)?;
+    Ok(Catalogue { name: name(dir), title, about, claims })
+}
+
+/// What a directory of claims has to say, whatever kind of claims they are.
+pub(crate) struct Page<T> {
+    pub(crate) title: String,
+    pub(crate) about: String,
+    pub(crate) claims: Vec<T>,
+}
+
+impl<T> Page<T> {
+    /// That of `dir`, each claim read by `claim` from its name and its file.
+    pub(crate) fn load(
+        dir: &Path,
+        claim: impl Fn(&str, &Path) -> Result<T, ConfigError>,
+    ) -> Result<Self, ConfigError> {
+        let (page, source) = forebay_config::load::<PageFile>(&dir.join(PAGE))?;
+        let mut claims = Vec::new();
+        for (i, id) in page.claims.iter().enumerate() {
+            let plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+            let twice = page.claims[..i].iter().any(|other| other.get_ref() == id.get_ref());
+            if !id.get_ref().chars().all(plain) || twice {
+                let what = "is there twice, or no name of a claim: letters, digits, '-' and '_'";
+                return Err(source.error_at(id.span(), "claims", what));
+            }
+            let file = dir.join(format!("{}.claim.toml", id.get_ref()));
+            claims.push(claim(id.get_ref(), &file)?);
         }
-        let file = dir.join(format!("{}.claim.toml", id.get_ref()));
-        claims.push(claim(id.get_ref(), &file)?);
+        Ok(Self { title: page.title, about: page.about, claims })
     }
-    Ok(Catalogue { name: name(dir), title: page.title, about: page.about, claims })
 }
 
 fn name(dir: &Path) -> String {
@@ -138,13 +157,13 @@ struct SelectionTable {
 
 #[derive(Clone, Deserialize)]
 #[serde(untagged, expecting = "expected a text or a list of texts")]
-enum OneOrMany {
+pub(crate) enum OneOrMany {
     One(String),
     Many(Vec<String>),
 }
 
 impl OneOrMany {
-    fn list(self) -> Vec<String> {
+    pub(crate) fn list(self) -> Vec<String> {
         match self {
             Self::One(one) => vec![one],
             Self::Many(many) => many,

@@ -44,11 +44,14 @@ use forebay_picture::date;
 
 pub use band::{Band, NoBand};
 pub use catalogue::{COLUMNS, Catalogue, ENGINES, list, load};
+pub(crate) use catalogue::{OneOrMany, Page};
 pub use claim::{Claim, Extent, Figure, Over, Selection};
 pub use figures::Value;
+pub(crate) use outcome::tally;
 pub use outcome::{Outcome, Store, StoreError, Tried, Verdict};
-pub(crate) use page::told;
 pub use page::{Row, page};
+pub(crate) use page::{told, within};
 pub use picture::{Errors, Picture, Slowdown, Sweep, SweepLine, Timeline, Wanted};
 pub use quantity::{Measure, Quantity, Statistic};
+pub(crate) use run::machine;
 pub use run::{Settings, run};

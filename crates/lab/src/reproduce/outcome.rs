@@ -96,11 +96,16 @@ impl Outcome {
     /// How many figures were judged, and how many of them are within their bands. What could not be
     /// measured counts as judged, unless it is to be shown only.
     pub fn tally(&self) -> (usize, usize) {
-        let any = Band::Any.to_string();
-        let within = |f: &&Tried| f.verdict == Verdict::Within;
-        let judged = self.figures.iter().filter(|f| f.band != any);
-        (judged.clone().count(), judged.filter(within).count())
+        tally(&self.figures)
     }
+}
+
+/// As [`Outcome::tally`].
+pub(crate) fn tally(figures: &[Tried]) -> (usize, usize) {
+    let any = Band::Any.to_string();
+    let within = |f: &&Tried| f.verdict == Verdict::Within;
+    let judged = figures.iter().filter(|f| f.band != any);
+    (judged.clone().count(), judged.filter(within).count())
 }
 
 /// Why a stored outcome is not to be had.

@@ -56,10 +56,15 @@ fn summary(out: &mut String, rows: &[Row<'_>]) {
 
 fn tally(outcome: &Outcome) -> String {
     let quick = if outcome.quick { ", a quick run" } else { "" };
-    match outcome.tally() {
-        (0, _) => format!("shown{quick}"),
-        (judged, within) if judged == within => format!("{within} of {judged}{quick}"),
-        (judged, within) => format!("**{within} of {judged}**{quick}"),
+    within(outcome.tally()) + quick
+}
+
+/// How many of the figures that are judged are within their bands, in words.
+pub(crate) fn within((judged, within): (usize, usize)) -> String {
+    match judged {
+        0 => "shown".to_owned(),
+        _ if judged == within => format!("{within} of {judged}"),
+        _ => format!("**{within} of {judged}**"),
     }
 }
 

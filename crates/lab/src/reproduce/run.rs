@@ -116,7 +116,7 @@ fn draw(wanted: &Wanted, runs: &mut [Extract], experiment: &Experiment) -> Optio
 }
 
 /// This machine, in words.
-fn machine() -> String {
+pub(crate) fn machine() -> String {
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     let release: Vec<&str> = release.trim().split(['.', '-']).take(2).collect();
     let cores = crate::engine::cores();

@@ -1,5 +1,6 @@
 //! Claims as they are written: `experiments/zd/*.claim.toml`.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use forebay_config::{ConfigError, DurationValue, RateValue, Source, Spanned};
@@ -9,7 +10,7 @@ use sha2::{Digest, Sha256};
 
 use super::model::{Mode, Setting};
 use super::rows::{Quantity, Selection};
-use crate::reproduce::{Band, Over};
+use crate::reproduce::{Band, OneOrMany, Over, Page};
 use crate::zd::Experiment;
 
 /// What is measured: the name in files, what it is called, its unit, and the digits that are shown.
@@ -148,14 +149,6 @@ pub struct Catalogue {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct PageFile {
-    title: String,
-    about: String,
-    claims: Vec<Spanned<String>>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
 struct ClaimFile {
     title: String,
     source: String,
@@ -204,8 +197,8 @@ enum ModeName {
 struct FigureTable {
     what: String,
     measure: String,
-    of: toml_table::Table,
-    to: Option<toml_table::Table>,
+    of: Table,
+    to: Option<Table>,
     #[serde(default)]
     over: Over,
     source: Option<f64>,
@@ -220,33 +213,14 @@ struct PictureTable {
     along: String,
     lines: String,
     #[serde(default)]
-    of: toml_table::Table,
+    of: Table,
 }
 
 /// Labels as they are written: `{ mode = "zd", flows = ["500", "1000"] }`.
-mod toml_table {
-    use std::collections::BTreeMap;
+type Table = BTreeMap<String, OneOrMany>;
 
-    use serde::Deserialize;
-
-    use super::Selection;
-
-    #[derive(Deserialize)]
-    #[serde(untagged, expecting = "expected a text or a list of texts")]
-    pub(super) enum Values {
-        One(String),
-        Many(Vec<String>),
-    }
-
-    pub(super) type Table = BTreeMap<String, Values>;
-
-    pub(super) fn selection(table: Table) -> Selection {
-        let values = |values| match values {
-            Values::One(one) => vec![one],
-            Values::Many(many) => many,
-        };
-        table.into_iter().map(|(key, own)| (key, values(own))).collect()
-    }
+fn selection(table: Table) -> Selection {
+    table.into_iter().map(|(key, own)| (key, own.list())).collect()
 }
 
 impl Catalogue {
@@ -255,24 +229,15 @@ impl Catalogue {
     /// # Errors
     /// With file, line and key of what is wrong.
     pub fn load(dir: &Path) -> Result<Self, ConfigError> {
-        let (page, source) = forebay_config::load::<PageFile>(&dir.join("page.toml"))?;
-        let mut claims = Vec::new();
-        for id in &page.claims {
-            let plain = |c: char| c.is_ascii_alphanumeric() || c == '-';
-            if !id.get_ref().chars().all(plain) {
-                let what = "is no name of a claim: letters, digits and '-'";
-                return Err(source.error_at(id.span(), "claims", what));
-            }
-            claims.push(Claim::load(dir, id.get_ref())?);
-        }
-        Ok(Self { title: page.title, about: page.about, claims })
+        let Page { title, about, claims } = Page::load(dir, Claim::load)?;
+        Ok(Self { title, about, claims })
     }
 }
 
 impl Claim {
-    fn load(dir: &Path, id: &str) -> Result<Self, ConfigError> {
-        let (file, source) = forebay_config::load(&dir.join(format!("{id}.claim.toml")))?;
-        Self::check(dir, id, file, &source)
+    fn load(id: &str, path: &Path) -> Result<Self, ConfigError> {
+        let (file, source) = forebay_config::load(path)?;
+        Self::check(path.parent().unwrap_or("".as_ref()), id, file, &source)
     }
 
     fn check(dir: &Path, id: &str, file: ClaimFile, source: &Source) -> Result<Self, ConfigError> {
@@ -374,8 +339,8 @@ fn figure(source: &Source, table: Spanned<FigureTable>) -> Result<Figure, Config
     }
     let quantity = Quantity {
         measure: own.measure,
-        of: toml_table::selection(own.of),
-        to: own.to.map(toml_table::selection),
+        of: selection(own.of),
+        to: own.to.map(selection),
         over: own.over,
     };
     Ok(Figure { what: own.what, quantity, source: own.source, band, why: own.why })
@@ -384,7 +349,7 @@ fn figure(source: &Source, table: Spanned<FigureTable>) -> Result<Figure, Config
 fn drawing(source: &Source, table: Spanned<PictureTable>) -> Result<Drawing, ConfigError> {
     known(source, &table, "picture.measure", &table.get_ref().measure)?;
     let own = table.into_inner();
-    let of = toml_table::selection(own.of);
+    let of = selection(own.of);
     Ok(Drawing { measure: own.measure, along: own.along, lines: own.lines, of })
 }
 

@@ -6,7 +6,9 @@ use std::fmt::Write;
 use super::catalogue::{Catalogue, Claim, Drawing, measure};
 use super::rows::{Cell, Row, cells, is_of};
 use super::store::{Store, Stored};
-use crate::reproduce::{Picture, Sweep, SweepLine, Tried, Verdict, told};
+use crate::reproduce::{
+    Picture, Sweep, SweepLine, Tried, Verdict, tally as tally_of, told, within,
+};
 use crate::zd::Failed;
 
 /// The page of `catalogue` and of what is in `store`, whose pictures are drawn.
@@ -24,7 +26,9 @@ pub fn page(catalogue: &Catalogue, store: &Store) -> Result<String, Failed> {
             claim.id,
             claim.title,
             claim.how.engine(),
-            stored.as_ref().map_or("not run".to_owned(), |s| count(&tried(claim, &s.rows)))
+            stored
+                .as_ref()
+                .map_or("not run".to_owned(), |s| within(tally_of(&tried(claim, &s.rows))))
         );
         section(&mut sections, claim, stored.as_ref(), store)?;
     }
@@ -52,16 +56,6 @@ fn tried(claim: &Claim, rows: &[Row]) -> Vec<Tried> {
         }
     });
     figures.collect()
-}
-
-fn count(tried: &[Tried]) -> String {
-    let judged = tried.iter().filter(|t| t.verdict != Verdict::Shown).count();
-    let within = tried.iter().filter(|t| t.verdict == Verdict::Within).count();
-    match judged {
-        0 => "shown".to_owned(),
-        _ if judged == within => format!("{within} of {judged}"),
-        _ => format!("**{within} of {judged}**"),
-    }
 }
 
 fn section(

@@ -9,7 +9,7 @@ use forebay_picture::date;
 use serde::{Deserialize, Serialize};
 
 use super::rows::Row;
-use crate::engine::cores;
+use crate::reproduce::machine;
 use crate::zd::Failed;
 
 /// A claim's rows, as they are stored.
@@ -31,18 +31,11 @@ pub struct Stored {
 impl Stored {
     /// Rows that have just come out of a claim.
     pub fn now(hash: &str, rows: Vec<Row>) -> Self {
-        let word = |file: &str, stops: &[char]| {
-            let text = fs::read_to_string(file).unwrap_or_default();
-            text.split(stops).next().unwrap_or_default().to_owned()
-        };
-        let release = word("/proc/sys/kernel/osrelease", &['-', '\n']);
-        let release: Vec<&str> = release.split('.').take(2).collect();
-        let cores = cores();
-        let s = if cores.get() == 1 { "" } else { "s" };
+        let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
         Self {
             date: date::day(SystemTime::now()),
-            machine: format!("Linux {}, {cores} core{s}", release.join(".")),
-            load: word("/proc/loadavg", &[' ']),
+            machine: machine(),
+            load: load.split(' ').next().unwrap_or_default().to_owned(),
             hash: hash.to_owned(),
             rows,
         }
