@@ -1,4 +1,4 @@
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use forebay_lab::engine::Interrupt;
 use forebay_lab::reproduce::{self, COLUMNS, Catalogue, Claim, ENGINES, Outcome, Settings, Store};
@@ -10,7 +10,7 @@ use crate::cli::{Engine, ReproduceArgs};
 pub(super) fn run(args: &ReproduceArgs) -> Result<(), Failure> {
     let Some(name) = &args.name else { return list(&args.experiments) };
     if name == zd::NAME {
-        return zd::reproduce(args);
+        return zd::evaluate(args);
     }
     let dir = args.experiments.join(name);
     let catalogue = reproduce::load(&dir).map_err(|e| {
@@ -20,16 +20,9 @@ pub(super) fn run(args: &ReproduceArgs) -> Result<(), Failure> {
     let claims = chosen(&catalogue, &args.only)?;
     let dir = if args.quick { "results" } else { "docs/results" };
     let usual = Path::new(dir).join(format!("{}.md", catalogue.name));
-    let page = args.out.clone().unwrap_or(usual);
-    if page.extension().is_none_or(|e| e != "md") {
-        return Err(format!("{}: the page's name must end in .md", page.display()).into());
-    }
+    let page = page(args, &usual)?;
     let store = Store::beside(&page);
-    let engines = match &args.engines[..] {
-        [] if args.page => &[],
-        [] => &[Engine::Sim][..],
-        given => given,
-    };
+    let engines = engines(args);
     let interrupt = interrupt()?;
     let mut failed = Vec::new();
     for claim in claims {
@@ -47,6 +40,24 @@ pub(super) fn run(args: &ReproduceArgs) -> Result<(), Failure> {
     }
     print(&format!("The page: {}\n", page.display()))?;
     if failed.is_empty() { Ok(()) } else { Err(failed.join("; ").into()) }
+}
+
+/// The page's file: `usual` if none is given.
+pub(super) fn page(args: &ReproduceArgs, usual: &Path) -> Result<PathBuf, Failure> {
+    let page = args.out.clone().unwrap_or_else(|| usual.to_owned());
+    if page.extension().is_none_or(|e| e != "md") {
+        return Err(format!("{}: the page's name must end in .md", page.display()).into());
+    }
+    Ok(page)
+}
+
+/// What to run on.
+pub(super) fn engines(args: &ReproduceArgs) -> &[Engine] {
+    match &args.engines[..] {
+        [] if args.page => &[],
+        [] => &[Engine::Sim],
+        given => given,
+    }
 }
 
 fn list(experiments: &Path) -> Result<(), Failure> {

@@ -7,7 +7,7 @@ use forebay_lab::zd::{
     evaluation::{self, Catalogue, Store, Stored},
 };
 
-use super::{Failure, interrupt, print, write};
+use super::{Failure, interrupt, print, reproduce, write};
 use crate::cli::{Engine, ReproduceArgs};
 
 /// The evaluation's name: that of its directory.
@@ -37,7 +37,7 @@ pub(super) fn list(dir: &Path) -> Result<(), Failure> {
 }
 
 /// Runs the evaluation's claims and makes its page.
-pub(super) fn reproduce(args: &ReproduceArgs) -> Result<(), Failure> {
+pub(super) fn evaluate(args: &ReproduceArgs) -> Result<(), Failure> {
     if args.quick || args.seeds.is_some() || args.jobs.is_some() {
         return Err("`zd` is run as its claims say: leave out --quick, --seeds and --jobs".into());
     }
@@ -47,17 +47,9 @@ pub(super) fn reproduce(args: &ReproduceArgs) -> Result<(), Failure> {
         let all: Vec<_> = catalogue.claims.iter().map(|c| c.id.as_str()).collect();
         return Err(format!("no claim is called `{id}`: there are {}", all.join(", ")).into());
     }
-    let page = args.out.clone().unwrap_or_else(|| Path::new("docs/results/zd.md").to_owned());
-    if page.extension().is_none_or(|e| e != "md") {
-        return Err(format!("{}: the page's name must end in .md", page.display()).into());
-    }
+    let page = reproduce::page(args, Path::new("docs/results/zd.md"))?;
     let store = Store::beside(&page);
-    let engines = match &args.engines[..] {
-        [] if args.page => &[],
-        [] => &[Engine::Sim][..],
-        given => given,
-    };
-    let engines: Vec<&str> = engines.iter().map(|engine| name(*engine)).collect();
+    let engines: Vec<&str> = reproduce::engines(args).iter().map(|e| name(*e)).collect();
     let interrupt = interrupt()?;
     let mut failed = Vec::new();
     for claim in &catalogue.claims {
