@@ -82,6 +82,26 @@ proptest! {
         }
     }
 
+    /// Nothing is left idle: if every flow keeps what it got, the multi-commodity flow finds no more that would fit. A
+    /// flow that was frozen was at the most that its step allowed beside the others, who have only got more since.
+    #[test]
+    fn what_is_left_fits_nobody(
+        seed in any::<u64>(),
+        routers in 4usize..10,
+        weights in weights(),
+        factor in prop_oneof![Just(2.0), Just(1.1), Just(4.0)],
+        steps in 1u32..12,
+    ) {
+        let problem = problem(&network(seed, routers, &weights), Freedom::Joint);
+        let got = Method::Wba(Wba { factor, steps }).allocate(&problem).unwrap();
+        // What is within the solver's tolerance is not held against it.
+        let kept: Vec<_> = problem.flows.iter().zip(&got.rates)
+            .map(|(f, rate)| ((rate - 1e-6).clamp(0.0, f.demand), f.demand))
+            .collect();
+        let filled: f64 = Packing::new(&problem).unwrap().most(&kept).unwrap().iter().sum();
+        prop_assert!(filled <= got.total() + 1e-3, "{filled} after {}", got.total());
+    }
+
     #[test]
     fn freedom_never_costs_and_fairness_never_carries_more(seed in any::<u64>(), routers in 4usize..10, weights in weights()) {
         let network = network(seed, routers, &weights);

@@ -26,7 +26,8 @@ fn all_of_it_on_small_networks() {
     }
     // The two smallest are looked at closely.
     assert_eq!((results.dynamic.len(), results.grain.len(), results.fair.len()), (2, 2, 14));
-    for fair in &results.fair {
+    assert_eq!(results.literal.len(), 14);
+    for fair in results.fair.iter().chain(&results.literal) {
         assert!(fair.wba <= fair.most + 1e-6 && fair.most <= 1.0 + 1e-9, "{fair:?}");
     }
     for partial in &results.partial {
@@ -57,7 +58,7 @@ fn all_of_it_on_small_networks() {
     // The same again is the same, but for times.
     let again = study::run(&setup, true, &|_| {}).unwrap();
     assert_eq!(
-        (&again.gains, &again.fair, &again.dynamic),
-        (&results.gains, &results.fair, &results.dynamic)
+        (&again.gains, &again.fair, &again.literal, &again.dynamic),
+        (&results.gains, &results.fair, &results.literal, &results.dynamic)
     );
 }

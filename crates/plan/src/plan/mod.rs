@@ -104,6 +104,20 @@ impl Routing {
         }
     }
 
+    /// Everybody's paths, and the entries of those that participate, where nobody is promised anything: Algorithm 1 and
+    /// (3.1) as they are printed, for what the text says of them.
+    ///
+    /// # Errors
+    /// If the solver fails.
+    pub(crate) fn without_floors(
+        network: &Network,
+        paths: &mut PathCache,
+        config: &Config,
+    ) -> Result<Self, SolveError> {
+        let grain = config.sub_flows.map_or(Grain::Summed, Grain::Aggregates);
+        Self::divided(Problem::new(network, paths, Freedom::Joint, grain), config)
+    }
+
     /// The best that the ISP can do inside for `network`, whose demands stay where they come in. Those that do not
     /// participate get at least what `present` gives them, which may be of other demands of those that do.
     ///

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::Results;
-use super::gain::by_degree;
+use super::gain::{by_degree, entries_by_degree};
 use super::stats::{highest, lowest, mean, median};
 
 /// The topologies that the text looks at closely.
@@ -63,6 +63,15 @@ pub fn claims(results: &Results) -> Vec<Claim> {
         by_degree(&results.gains),
         false,
     );
+    claim(
+        "figure 3.7",
+        "the same correlation of what Unison gains over paths inside alone",
+        "smaller degree, larger gain",
+        -1.0,
+        -0.3,
+        entries_by_degree(&results.gains),
+        false,
+    );
     let pairs: Vec<(f64, f64)> =
         results.gains.iter().flat_map(|g| g.providers.iter().copied()).collect();
     let better = pairs.iter().filter(|(unison, intra)| unison > intra).count();
@@ -86,43 +95,8 @@ pub fn claims(results: &Results) -> Vec<Claim> {
         median(&differences),
         true,
     );
-    let worst: Vec<f64> = results.fair.iter().map(|f| f.worst).collect();
-    claim(
-        "figure 3.9a",
-        "WBA's total over that of MCF, the lowest of all participants and seeds",
-        "almost match",
-        0.99,
-        1.0 + 1e-6,
-        lowest(&worst),
-        true,
-    );
-    let fairer = results.fair.iter().filter(|f| f.wba_wfi < f.most_wfi).count();
-    claim(
-        "figure 3.9b",
-        "numbers of participants at which WBA's WFI is below MCF's",
-        "all",
-        1.0,
-        1.0,
-        fairer as f64 / results.fair.len().max(1) as f64,
-        true,
-    );
-    for name in names(results.fair.iter().map(|f| f.name.as_str())) {
-        let own = || results.fair.iter().filter(|f| f.name == name);
-        let (Some(few), Some(all)) =
-            (own().min_by_key(|f| f.participants), own().max_by_key(|f| f.participants))
-        else {
-            continue;
-        };
-        claim(
-            "figure 3.9b",
-            &format!("MCF's WFI with all participants over that with three, {name}"),
-            "decreases",
-            0.0,
-            1.0,
-            all.most_wfi / few.most_wfi.max(1e-12),
-            false,
-        );
-    }
+    fairness(&mut claim, &results.fair, "");
+    fairness(&mut claim, &results.literal, ", set-up to the letter");
     let one: Vec<f64> = results.one.iter().flat_map(|o| o.gains.iter().copied()).collect();
     claim(
         "section 3.1",
@@ -202,6 +176,50 @@ pub fn claims(results: &Results) -> Vec<Claim> {
         }
     }
     out
+}
+
+/// Adds a claim: source, what, what the text says, at least, at most, ours, whether it is a share.
+type Add<'a> = dyn FnMut(&'static str, &str, &'static str, f64, f64, f64, bool) + 'a;
+
+/// Figure 3.9; `reading` says which reading of the set-up it is.
+fn fairness(claim: &mut Add<'_>, fair: &[super::Fair], reading: &str) {
+    let worst: Vec<f64> = fair.iter().map(|f| f.worst).collect();
+    claim(
+        "figure 3.9a",
+        &format!("WBA's total over that of MCF, the lowest of all participants and seeds{reading}"),
+        "almost match",
+        0.99,
+        1.0 + 1e-6,
+        lowest(&worst),
+        true,
+    );
+    let fairer = fair.iter().filter(|f| f.wba_wfi < f.most_wfi).count();
+    claim(
+        "figure 3.9b",
+        &format!("numbers of participants at which WBA's WFI is below MCF's{reading}"),
+        "all",
+        1.0,
+        1.0,
+        fairer as f64 / fair.len().max(1) as f64,
+        true,
+    );
+    for name in names(fair.iter().map(|f| f.name.as_str())) {
+        let own = || fair.iter().filter(|f| f.name == name);
+        let (Some(few), Some(all)) =
+            (own().min_by_key(|f| f.participants), own().max_by_key(|f| f.participants))
+        else {
+            continue;
+        };
+        claim(
+            "figure 3.9b",
+            &format!("MCF's WFI with all participants over that with three, {name}{reading}"),
+            "decreases",
+            0.0,
+            1.0,
+            all.most_wfi / few.most_wfi.max(1e-12),
+            false,
+        );
+    }
 }
 
 /// Each name once, in order.

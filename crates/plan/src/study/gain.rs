@@ -86,6 +86,17 @@ pub(super) fn run(
     Ok(out)
 }
 
+/// The same of what Unison gains over paths inside alone: the part that comes of where traffic enters, which is what the
+/// text explains the influence of the degree by (section 3.5.2).
+pub(super) fn entries_by_degree(gains: &[Gain]) -> f64 {
+    let more = |g: &Gain| -> f64 {
+        let each: Vec<f64> = g.unison.iter().zip(&g.intra).map(|(u, i)| u - i).collect();
+        median(&each)
+    };
+    let pairs: Vec<(f64, f64)> = gains.iter().map(|g| (g.degree, more(g))).collect();
+    spearman(&pairs)
+}
+
 /// Spearman's rank correlation of degree and gain over topologies.
 pub(super) fn by_degree(gains: &[Gain]) -> f64 {
     let pairs: Vec<(f64, f64)> = gains.iter().map(|g| (g.degree, median(&g.unison))).collect();

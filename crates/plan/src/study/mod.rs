@@ -23,6 +23,8 @@ pub use page::page;
 pub use participation::{Fair, One, Partial};
 pub use pictures::pictures;
 
+use participation::Reading;
+
 use crate::lp::SolveError;
 use crate::synthetic::{Draw, plane};
 use crate::topology::Topology;
@@ -71,6 +73,8 @@ pub struct Results {
     pub congestions: Vec<(f64, f64, f64)>,
     /// Figure 3.9.
     pub fair: Vec<Fair>,
+    /// Figure 3.9 with the text's set-up to the letter.
+    pub literal: Vec<Fair>,
     /// One neighbour alone, by topology.
     pub one: Vec<One>,
     /// Figure 3.10.
@@ -118,10 +122,11 @@ pub fn run(
             .collect::<Result<Vec<f64>, SolveError>>()?;
         congestions.push((congestion, stats::highest(&gains), stats::median(&gains)));
     }
-    let (mut fair, mut partial) = (Vec::new(), Vec::new());
+    let (mut fair, mut literal, mut partial) = (Vec::new(), Vec::new(), Vec::new());
     let (mut dynamic, mut grain) = (Vec::new(), Vec::new());
     for topology in close {
-        fair.extend(participation::fair(setup, topology, progress)?);
+        fair.extend(participation::fair(setup, topology, Reading::Usual, progress)?);
+        literal.extend(participation::fair(setup, topology, Reading::Literal, progress)?);
         partial.extend(participation::partial(setup, topology, progress)?);
         dynamic.push(dynamic::run(setup, topology, progress)?);
         grain.push(grain::run(setup, topology, progress)?);
@@ -137,6 +142,7 @@ pub fn run(
         gains,
         congestions,
         fair,
+        literal,
         one,
         partial,
         dynamic,

@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use super::gain::{config, more};
+use super::setting::Interconnections;
 use super::stats::{mean, median};
 use super::{PATHS, Progress, Setup, setting};
 use crate::allocate::Method;
@@ -33,6 +34,16 @@ pub struct Fair {
     pub worst: f64,
 }
 
+/// How the text's set-up of figure 3.9 is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reading {
+    /// As everything else here: interconnections that are short, and floors for those that do not participate.
+    Usual,
+    /// To the letter: capacities of interconnections are demands multiplied by the published figures (section 3.5.1), and
+    /// neither (3.1) nor Algorithm 1 has floors (the multi-commodity flow bounds no aggregate's rate, section 3.5.2).
+    Literal,
+}
+
 /// The numbers of participants that are tried.
 pub(super) const PARTICIPANTS: [usize; 7] = [3, 5, 8, 11, 14, 17, 20];
 
@@ -46,6 +57,7 @@ fn alone(network: &Network, paths: &mut PathCache) -> Result<(Vec<f64>, Vec<f64>
 pub(super) fn fair(
     setup: &Setup<'_>,
     isp: &Topology,
+    reading: Reading,
     progress: Progress<'_>,
 ) -> Result<Vec<Fair>, SolveError> {
     let mut paths = PathCache::new(PATHS);
@@ -57,16 +69,30 @@ pub(super) fn fair(
                 "fairness: {}, {participants} participants, seed {seed}",
                 isp.name()
             ));
-            let network =
-                setting::network(isp, setup.topologies, participants, setup.congestion, seed);
+            let interconnections = match reading {
+                Reading::Usual => Interconnections::Divided,
+                Reading::Literal => Interconnections::Multiplied,
+            };
+            let network = setting::network_of(
+                isp,
+                setup.topologies,
+                participants,
+                setup.congestion,
+                interconnections,
+                seed,
+            );
             let (alone, weights) = alone(&network, &mut paths)?;
             let asked: f64 = network.demands.iter().map(|d| d.rate.as_bps() as f64).sum();
             let wba = config(Scope::All, None);
             let most = Config { method: Method::Most, ..wba };
             for (at, config) in [wba, most].into_iter().enumerate() {
-                // Who does not participate keeps what early exit gives it, which is divided by WBA for both.
-                let present = Routing::present(&network, &mut paths, &wba.method)?;
-                let routing = Routing::proposed(&network, &mut paths, &config, &present)?;
+                let routing = if reading == Reading::Literal {
+                    Routing::without_floors(&network, &mut paths, &config)?
+                } else {
+                    // Who does not participate keeps what early exit gives it, which is divided by WBA for both.
+                    let present = Routing::present(&network, &mut paths, &wba.method)?;
+                    Routing::proposed(&network, &mut paths, &config, &present)?
+                };
                 totals[at].push(routing.total() / asked);
                 let satisfied = fairness::satisfaction(&routing.by_provider(), &alone);
                 indices[at].push(fairness::index(&satisfied, &weights));

@@ -26,15 +26,50 @@ pub(super) const CONGESTION: f64 = 0.5;
 /// That half of all are among them is ours.
 const ASKED: [(f64, f64); 5] = [(0.0, 0.4), (0.5, 1.0), (0.75, 1.19), (0.95, 2.0), (1.0, 2.5)];
 
-/// The value of `ASKED` at a rank from 0 to 1.
-fn asked(rank: f64) -> f64 {
-    for pair in ASKED.windows(2) {
+/// The same of those alone that would be overloaded.
+const OVERLOADED: [(f64, f64); 4] = [(0.0, 1.0), (0.5, 1.19), (0.9, 2.0), (1.0, 2.5)];
+
+/// What an interconnection carries, for which the text (section 3.5.1) can be read in two ways.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Interconnections {
+    /// What is asked of it over what [`ASKED`] says: the published figures are of what is asked over what is carried, so
+    /// that half of all would be overloaded.
+    Divided,
+    /// What is asked of it times what [`OVERLOADED`] says: the text's sentence to the letter, by which a capacity is a
+    /// demand multiplied by the published figure. Early exit overloads none, and what is short is inside.
+    Multiplied,
+}
+
+impl Interconnections {
+    /// What an interconnection of this rank, from 0 to 1, carries of what is asked of it.
+    fn carries(self, rank: f64) -> f64 {
+        match self {
+            Self::Divided => 1.0 / at(&ASKED, rank),
+            Self::Multiplied => at(&OVERLOADED, rank),
+        }
+    }
+}
+
+/// The value of `table` at a rank from 0 to 1.
+fn at(table: &[(f64, f64)], rank: f64) -> f64 {
+    for pair in table.windows(2) {
         let ((low, from), (high, to)) = (pair[0], pair[1]);
         if rank <= high {
             return from + (to - from) * (rank - low) / (high - low);
         }
     }
-    ASKED[ASKED.len() - 1].1
+    table[table.len() - 1].1
+}
+
+/// [`network_of`] with [`Interconnections::Divided`].
+pub(super) fn network(
+    isp: &Topology,
+    others: &[Topology],
+    participating: usize,
+    congestion: f64,
+    seed: u64,
+) -> Network {
+    network_of(isp, others, participating, congestion, Interconnections::Divided, seed)
 }
 
 /// `isp` with twenty providers whose networks are drawn from `others`; the same for the same seed. The first
@@ -43,14 +78,15 @@ fn asked(rank: f64) -> f64 {
 /// Each provider has one to five interconnections, at routers of its own and of the ISP that are drawn. All its other
 /// routers are sources, of sizes with a heavy tail, and each hands over at the interconnection that is nearest to it:
 /// early exit. What goes from there to a router of the ISP is in proportion to both their sizes (gravity); routers where
-/// the provider is connected have no users for it, as in the text. Interconnections carry what they are asked for over
-/// what [`ASKED`] says, and all links of the ISP the same: the congestion parameter times what the most loaded one would
-/// have to carry by shortest paths.
-pub(super) fn network(
+/// the provider is connected have no users for it, as in the text. Interconnections carry what `interconnections` says,
+/// and all links of the ISP the same: the congestion parameter times what the most loaded one would have to carry by
+/// shortest paths.
+pub(super) fn network_of(
     isp: &Topology,
     others: &[Topology],
     participating: usize,
     congestion: f64,
+    interconnections: Interconnections,
     seed: u64,
 ) -> Network {
     let draw = &mut Draw::new(seed);
@@ -93,7 +129,8 @@ pub(super) fn network(
         for (entry, at) in provider.entries.iter_mut().zip(0..) {
             let own = demands.iter().filter(|d| (d.provider, d.entry) == (number, at));
             let sent: u64 = own.map(|d| d.rate.as_bps()).sum();
-            entry.capacity = Some(Rate::from_bps_f64(sent as f64 / asked(draw.unit())));
+            let part = interconnections.carries(draw.unit());
+            entry.capacity = Some(Rate::from_bps_f64(sent as f64 * part));
         }
     }
     let most = load::shortest(&topology, &providers, &demands).into_iter().fold(0.0, f64::max);
@@ -150,9 +187,15 @@ mod tests {
 
     #[test]
     fn what_is_asked_of_interconnections_is_what_was_published() {
-        assert_eq!([0.0, 0.5, 0.75, 1.0].map(asked), [0.4, 1.0, 1.19, 2.5]);
+        assert_eq!([0.0, 0.5, 0.75, 1.0].map(|r| at(&ASKED, r)), [0.4, 1.0, 1.19, 2.5]);
         // One in ten of the overloaded, which are half of all, at twice what they carry.
-        assert!((asked(0.95) - 2.0).abs() < 1e-12);
+        assert!((at(&ASKED, 0.95) - 2.0).abs() < 1e-12);
+        // The upper half of the one is all of the other.
+        for (all, over) in ASKED[1..].iter().zip(OVERLOADED) {
+            assert!((all.0 * 2.0 - 1.0 - over.0).abs() < 1e-12 && all.1 == over.1);
+        }
+        assert_eq!(Interconnections::Divided.carries(0.0), 2.5);
+        assert_eq!(Interconnections::Multiplied.carries(0.5), 1.19);
     }
 
     #[test]
@@ -173,6 +216,16 @@ mod tests {
         assert!((sent as f64 / TOTAL.as_bps() as f64 - 1.0).abs() < 1e-6);
         let again = super::network(&isp, &others, 7, CONGESTION, 5);
         assert_eq!(network, again);
+        // The other reading has other interconnections, which early exit does not overload, and all else alike.
+        let literal = network_of(&isp, &others, 7, CONGESTION, Interconnections::Multiplied, 5);
+        assert_eq!((&literal.demands, &literal.topology), (&network.demands, &network.topology));
+        for (provider, number) in literal.providers.iter().zip(0..) {
+            for (entry, at) in provider.entries.iter().zip(0..) {
+                let own = literal.demands.iter().filter(|d| (d.provider, d.entry) == (number, at));
+                let sent: u64 = own.map(|d| d.rate.as_bps()).sum();
+                assert!(entry.capacity.unwrap().as_bps() >= sent);
+            }
+        }
         // The most loaded link would have to carry twice what it can.
         let load = load::shortest(&network.topology, &network.providers, &network.demands);
         let over = load.iter().zip(network.topology.links());
