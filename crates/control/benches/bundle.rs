@@ -1,5 +1,5 @@
-//! What a bundle costs: a packet, and a tick with all that belongs to it, over ten thousand bundles,
-//! so that each finds the cache cold.
+//! What a bundle costs: a packet, and a tick with all that belongs to it, with one bundle, whose state
+//! stays in the cache, up to ten thousand, whose does not.
 #![allow(missing_docs, reason = "criterion's macros make public functions")]
 
 use std::hint::black_box;
@@ -9,7 +9,7 @@ use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_m
 use forebay_control::{Bundle, BundleConfig, ControllerKind, Feedback};
 use forebay_units::{Bytes, Nanos};
 
-const BUNDLES: usize = 10_000;
+const BUNDLES: [usize; 4] = [1, 100, 1000, 10_000];
 /// 96 Mbit/s in full packets: eight each millisecond, 80 a tick.
 const PACKETS: u32 = 80;
 const TICK: Nanos = Nanos::from_millis(10);
@@ -48,8 +48,9 @@ impl Fleet {
                 send(bundle, self.tick);
             }
             let start = Instant::now();
-            for bundle in &mut self.bundles {
-                control(bundle, self.tick);
+            for index in 0..self.bundles.len() {
+                Bundle::prefetch_after(index, |index| self.bundles.get(index));
+                control(&mut self.bundles[index], self.tick);
             }
             spent += start.elapsed();
         }
@@ -115,12 +116,11 @@ fn packet(c: &mut Criterion) {
     group.finish();
 }
 
-/// One bundle, whose state stays in the cache, and ten thousand, whose does not.
 fn tick(c: &mut Criterion) {
     let mut group = c.benchmark_group("tick");
     group.sample_size(20);
     for controller in ControllerKind::ALL {
-        for bundles in [1, BUNDLES] {
+        for bundles in BUNDLES {
             group.throughput(Throughput::Elements(bundles as u64));
             let mut fleet = Fleet::new(bundles, controller);
             let name = format!("{controller}, bundles with feedback and a tick");

@@ -12,7 +12,7 @@ pub enum Mode {
     /// The rate is set such that the queue stands at the sendbox.
     DelayControl,
     /// The bundle's flows compete for themselves beside elastic cross traffic; a short queue stays at
-    /// the sendbox, for the pulses that tell when to return.
+    /// the sendbox, so that what they are given is used.
     PassThrough,
     /// No limit: the bundle is as it would be without the boxes.
     Open,
@@ -70,14 +70,20 @@ pub enum ModeReason {
         /// The highest rate at which the bottleneck served the bundle lately.
         highest_rate: Rate,
     },
-    /// Nobody answers the bundle's pulses any longer.
+    /// The bottleneck's queue drained when the bundle left room, and elastic cross traffic would have
+    /// taken it.
     InelasticCross {
-        /// See [`ModeReason::ElasticCross`].
-        response: u32,
-        /// See [`ModeReason::ElasticCross`].
-        contrast: u32,
-        /// The share of the last five seconds in which the bottleneck had a queue, in thousandths.
-        busy: u32,
+        /// What the bundle left, of its rate, in thousandths.
+        cut: u32,
+        /// The queueing delay before.
+        delay: Nanos,
+        /// For how long the flows competed for themselves.
+        lasted: Nanos,
+    },
+    /// The bottleneck has no queue, and elastic cross traffic would have filled it.
+    QueueGone {
+        /// For how long it has had none.
+        emptied: Nanos,
         /// For how long the flows competed for themselves.
         lasted: Nanos,
     },
@@ -117,12 +123,14 @@ impl fmt::Display for ModeReason {
                 Thousandths(*response, 10),
                 Thousandths(*contrast, 1000),
             ),
-            Self::InelasticCross { response, contrast, busy, lasted } => write!(
+            Self::InelasticCross { cut, delay, lasted } => write!(
                 f,
-                "no elastic cross traffic after {lasted}: room for {} % of a pulse, {} times what there is at other frequencies, a queue for {} % of the time",
-                Thousandths(*response, 10),
-                Thousandths(*contrast, 1000),
-                Thousandths(*busy, 10),
+                "no elastic cross traffic after {lasted}: a queue of {delay} drained while the bundle sent {} % less",
+                Thousandths(*cut, 10),
+            ),
+            Self::QueueGone { emptied, lasted } => write!(
+                f,
+                "no elastic cross traffic after {lasted}: no queue at the bottleneck for {emptied}"
             ),
             Self::SeveralPaths { out_of_order } => write!(
                 f,
@@ -166,7 +174,7 @@ pub enum Phase {
     Raise,
     /// Less than that, so that what an earlier phase sent too much can leave.
     Lower,
-    /// No controller: just enough is held back for the pulses.
+    /// No controller: just enough is held back to use what the bottleneck gives.
     PassThrough,
 }
 

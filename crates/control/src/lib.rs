@@ -12,7 +12,8 @@
 //! - `measure` turns pairs of mark and feedback into round-trip times and rates, `minrtt` keeps the
 //!   round-trip time of the empty path, `baseline` notices when the path becomes longer;
 //! - a [`RateController`] sets the rate from a [`Measurement`]; [`Forebay`] unless told otherwise;
-//! - `cross` tells whether cross traffic is elastic, by pulses on the rate; beside such traffic
+//! - `cross` tells whether cross traffic is elastic, by pulses on the rate, and whether it still is, by what
+//!   becomes of the queue when the bundle leaves room; beside such traffic
 //!   `pass_through` lets the bundle's flows compete for themselves;
 //! - `multipath` opens the bundle when its packets take several ways, `watchdog` when feedback
 //!   ceases.
@@ -55,6 +56,7 @@ mod measure;
 mod minrtt;
 mod multipath;
 mod pass_through;
+mod prefetch;
 mod recent_max;
 mod sent;
 mod snapshot;

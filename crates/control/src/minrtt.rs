@@ -17,10 +17,15 @@ const SUSPICIOUS: f64 = 0.75;
 
 /// The minimum over the last max(10 s, 30 smoothed RTT) in which samples came, in 16 buckets: it
 /// forgets a sample after between 15/16 and 16/16 of the window.
+///
+/// The fields lie as they are declared: the buckets come last, as they are needed only when one is
+/// over, and a bundle is one of thousands that do not fit into the caches.
 #[derive(Debug)]
+#[repr(C)]
 pub(crate) struct MinRtt {
-    buckets: [Nanos; BUCKETS],
-    current: usize,
+    /// The least of the current bucket, and of all others.
+    least: Nanos,
+    least_before: Nanos,
     /// Sample time spent in the current bucket.
     spent: Nanos,
     last_sample: Option<Nanos>,
@@ -31,19 +36,27 @@ pub(crate) struct MinRtt {
     seen_at: Nanos,
     /// Nothing ages.
     held: bool,
+    current: u8,
+    /// The least of each bucket but the current one.
+    buckets: [Nanos; BUCKETS],
 }
 
 impl MinRtt {
+    /// How much of it every sample and tick needs, in bytes from its start.
+    pub(crate) const NEEDED: usize = core::mem::offset_of!(Self, buckets);
+
     pub(crate) fn new() -> Self {
         Self {
-            buckets: [Nanos::MAX; BUCKETS],
-            current: 0,
+            least: Nanos::MAX,
+            least_before: Nanos::MAX,
             spent: Nanos::ZERO,
             last_sample: None,
             candidate: None,
             min: None,
             seen_at: Nanos::ZERO,
             held: false,
+            current: 0,
+            buckets: [Nanos::MAX; BUCKETS],
         }
     }
 
@@ -68,9 +81,8 @@ impl MinRtt {
         let Some(sample) = self.confirmed(rtt) else {
             return;
         };
-        let bucket = &mut self.buckets[self.current];
-        *bucket = sample.min(*bucket);
-        self.min = self.buckets.iter().copied().min().filter(|&m| m != Nanos::MAX);
+        self.least = self.least.min(sample);
+        self.min = Some(self.least.min(self.least_before)).filter(|&m| m != Nanos::MAX);
         if self.min.is_some_and(|m| sample <= m.saturating_add(tolerance)) {
             self.seen_at = now;
         }
@@ -80,7 +92,7 @@ impl MinRtt {
     pub(crate) fn reset(&mut self, now: Nanos, rtt: Nanos) {
         self.seen_at = now;
         self.buckets = [Nanos::MAX; BUCKETS];
-        self.buckets[self.current] = rtt;
+        (self.least, self.least_before) = (rtt, Nanos::MAX);
         self.candidate = None;
         self.min = Some(rtt);
     }
@@ -109,8 +121,10 @@ impl MinRtt {
             return;
         }
         self.spent = self.spent - span;
-        self.current = (self.current + 1) % BUCKETS;
-        self.buckets[self.current] = Nanos::MAX;
+        self.buckets[usize::from(self.current)] = core::mem::replace(&mut self.least, Nanos::MAX);
+        self.current = (self.current + 1) % BUCKETS as u8;
+        self.buckets[usize::from(self.current)] = Nanos::MAX;
+        self.least_before = self.buckets.iter().copied().min().unwrap_or(Nanos::MAX);
     }
 }
 

@@ -1,20 +1,17 @@
 //! Lets the bundle's flows compete for themselves, and keeps just so much of a queue at the sendbox
-//! that pulses can be sent (Bundler section 5.1).
+//! that its rate is what the bottleneck gives them (Bundler section 5.1).
 
 use forebay_units::{Bytes, Nanos, Rate};
-
-use crate::cross::pulse;
 
 /// Gains of the PI controller, in 1 / s^2 and 1 / s, for a queue in bytes and a rate in bytes per
 /// second (Bundler section 5.1). With a queue that integrates what the rate leaves, they put the
 /// poles at -1.1 and -8.9 per second.
 const ALPHA: f64 = 10.0;
 const BETA: f64 = 10.0;
-/// The pulse's amplitude, of the bundle's rate.
-const AMPLITUDE: f64 = 0.25;
-/// The queue to hold, in seconds of the bundle's rate: what a pulse takes, and a quarter more. With
-/// a pulse of a quarter of the rate that is Bundler's 10 ms.
-const TARGET: f64 = 1.25 * AMPLITUDE * pulse::AREA_SECONDS;
+/// The queue to hold, in seconds of the bundle's rate: enough to see that the rate is used. Bundler's 10
+/// ms feed its pulses, which are not sent here: what they would show is less than others' queues vary
+/// by (`cross`), and each millisecond is one more round-trip time for the bundle's flows.
+const TARGET: f64 = 0.003;
 /// A queue below this share of the target is none: the rate is not used.
 const EMPTY: f64 = 0.1;
 /// A rate that is not used comes down to what is sent in this time, so that a queue builds as soon as
@@ -67,9 +64,10 @@ impl PassThrough {
         Rate::from_bps_f64(self.rate * 8.0)
     }
 
-    /// The amplitude of the pulses.
-    pub(crate) fn amplitude(&self) -> Rate {
-        Rate::from_bps_f64(self.rate * AMPLITUDE * 8.0)
+    /// The rate is not the controller's for a tick: what it does to the queue, `backlog` now, is none
+    /// of its errors.
+    pub(crate) fn hold(&mut self, backlog: Bytes) {
+        self.backlog = backlog.as_f64();
     }
 }
 
@@ -86,12 +84,16 @@ mod tests {
 
     #[test]
     fn a_step_by_hand() {
-        // 10 MB/s: the target is 9.947 ms of them, 99 472 B. 20 000 B more, of which 5000 B are new:
+        // 10 MB/s: the target is 3 ms of them, 30 000 B. 20 000 B more, of which 5000 B are new:
         // 10 x 20 000 x 0.01 + 10 x 5000 = 52 000 B/s more.
-        let mut pi = PassThrough::new(RATE, Bytes(114_472));
-        let rate = pi.on_tick(&queue(119_472.0)).as_bps();
+        let mut pi = PassThrough::new(RATE, Bytes(45_000));
+        let rate = pi.on_tick(&queue(50_000.0)).as_bps();
         assert!(rate.abs_diff(80_000_000 + 52_000 * 8) < 200, "{rate}");
-        assert_eq!(pi.amplitude().as_bps(), rate / 4);
+        // What grew while it was held is no growth: 10 x 20 000 x 0.01.
+        let mut pi = PassThrough::new(RATE, Bytes(45_000));
+        pi.hold(Bytes(50_000));
+        let rate = pi.on_tick(&queue(50_000.0)).as_bps();
+        assert!(rate.abs_diff(80_000_000 + 2_000 * 8) < 200, "{rate}");
     }
 
     /// The queue in seconds of the rate after `seconds`, where `arriving` Mbit/s come.
@@ -108,10 +110,10 @@ mod tests {
     }
 
     #[test]
-    fn holds_ten_milliseconds_of_whatever_comes() {
+    fn holds_three_milliseconds_of_whatever_comes() {
         for (arriving, start, backlog) in [(80.0, 80, 0.0), (30.0, 90, 0.0), (60.0, 20, 2e6)] {
             let (queue, rate) = after(8.0, arriving, Rate::from_mbps(start), backlog);
-            assert!((queue - 0.009_95).abs() < 0.000_5, "{arriving} Mbit/s: {queue} s");
+            assert!((queue - 0.003).abs() < 0.000_5, "{arriving} Mbit/s: {queue} s");
             assert!((rate.as_mbps_f64() - arriving).abs() < 0.2, "{arriving} Mbit/s: {rate}");
         }
     }

@@ -5,6 +5,8 @@ use alloc::vec;
 
 use forebay_units::{Bytes, Nanos};
 
+use crate::prefetch::prefetch;
+
 /// Ticks kept: 1.28 s at 10 ms. For a longer round-trip time the oldest stands in, so that a little
 /// too much seems to be in flight.
 const CAPACITY: usize = 128;
@@ -61,6 +63,14 @@ impl SentHistory {
         let (after, then) = self.get(low);
         let share = (time - before).as_secs_f64() / (after - before).as_secs_f64();
         sent + Bytes((then.saturating_sub(sent).as_f64() * share) as u64)
+    }
+
+    /// Asks for the place of the next note, and for the two where [`SentHistory::at`] will look.
+    pub(crate) fn prefetch(&self) {
+        prefetch(&self.ring[(self.newest + 1) % CAPACITY]);
+        for after in [1, 2] {
+            prefetch(&self.ring[(self.newest + CAPACITY + after - self.back) % CAPACITY]);
+        }
     }
 
     /// The note at `index`, the oldest being 0.

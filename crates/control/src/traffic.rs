@@ -114,6 +114,11 @@ impl Traffic {
         now.saturating_sub(self.unlimited_at)
     }
 
+    /// Asks for what the next tick needs of the history.
+    pub(crate) fn prefetch(&self) {
+        self.history.prefetch();
+    }
+
     /// All bytes sent.
     pub(crate) fn sent(&self) -> Bytes {
         self.sent

@@ -78,6 +78,20 @@ fn passes_through_beside_elastic_traffic_only() {
     }
 }
 
+/// Whether by the empty bottleneck, or by a look at a queue that fell.
+#[test]
+fn is_back_as_soon_as_the_queue_has_gone() {
+    let bulk = "kind = \"bulk\"\ntransport = \"tcp\"\nflows = 20";
+    let web = "kind = \"requests\"\nload = \"40 %\"\nconnections = 50\nmax_size = \"300 kB\"";
+    let text = scenario(45, "", CROSS).replacen(bulk, web, 1);
+    let text = text.replace("REST", ", cross_traffic = \"detect\"");
+    for seed in 1..=3 {
+        let run = run(&text, seed);
+        assert!(share(&run, "pass-through", 22, 37) > 0.9, "seed {seed}: beside elastic traffic");
+        assert_eq!(share(&run, "delay control", 42, 47), 1.0, "seed {seed}: five seconds after");
+    }
+}
+
 #[test]
 fn does_not_look_when_told_not_to() {
     let text = scenario(30, "", CROSS).replace("REST", ", cross_traffic = \"ignore\"");

@@ -143,6 +143,11 @@ impl Bundle {
         Ok(self.control.rate())
     }
 
+    /// Before the tick of number `index` of `bundles`: asks for what those after it need.
+    pub(super) fn prefetch_after(index: usize, bundles: &[Self]) {
+        control::Bundle::prefetch_after(index, |index| bundles.get(index).map(|b| &b.control));
+    }
+
     /// The rate to hold it to.
     pub(super) fn rate(&self) -> Option<Rate> {
         self.control.rate()

@@ -62,7 +62,7 @@ impl Bundles {
     }
 
     /// The tick of bundle number `index`, of which `backlog` waits: the rate to hold it to, `None`
-    /// being no limit.
+    /// being no limit. The bundles are ticked in the order of their numbers.
     pub(super) fn tick(
         &mut self,
         index: usize,
@@ -70,6 +70,7 @@ impl Bundles {
         backlog: Bytes,
         logs: &mut Logs,
     ) -> Result<Option<Rate>, Error> {
+        Bundle::prefetch_after(index, &self.list);
         let bundle = &mut self.list[index];
         let Some(channel) = &self.channel else { return Ok(bundle.rate()) };
         let rate = bundle.tick(now, backlog, channel, |name, event| {

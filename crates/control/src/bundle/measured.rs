@@ -12,7 +12,7 @@ use crate::marks::Mark;
 
 impl Bundle {
     pub(super) fn on_sample(&mut self, now: Nanos, rtt: Nanos, mark: &Mark, feedback: &Feedback) {
-        self.counters.accepted += 1;
+        self.accepted += 1;
         self.samples = self.samples.saturating_add(1);
         self.watchdog.on_feedback(now, self.marks.awaited());
         let smoothed = self.measure.smoothed().unwrap_or(rtt);
@@ -24,7 +24,7 @@ impl Bundle {
         let expired = before.is_some_and(|b| min > b);
         let reason = if expired { MinRttReason::Expired } else { MinRttReason::Smaller };
         self.log.min_rtt(min, reason);
-        let queued = rtt.saturating_sub(min) > self.config.forebay.noise;
+        let queued = rtt.saturating_sub(min) > self.config.noise;
         self.measure.set_queued(queued);
         if let Some(cross) = &mut self.cross {
             let point = Point {
@@ -46,7 +46,7 @@ impl Bundle {
             .rates()
             .map_or(Nanos::ZERO, |r| r.receive.time_for(self.traffic.mean_packet()));
         let eighth = self.min_rtt.get().unwrap_or_default() / 8;
-        self.config.forebay.noise.saturating_add(packet.min(eighth))
+        self.config.noise.saturating_add(packet.min(eighth))
     }
 
     pub(super) fn on_impossible(&mut self, now: Nanos, claim: Claim) {
@@ -90,7 +90,7 @@ impl Bundle {
             busy_rate: self.measure.busy_rate(),
             train_rate: self.measure.train_rate(),
             loss: rates.loss,
-            samples: self.counters.accepted,
+            samples: self.accepted,
             sample_age: since(sample_at),
             sample_interval: self.measure.interval().unwrap_or(smoothed_rtt),
             awaited_for: self.marks.oldest_awaited().map_or(Nanos::ZERO, since),

@@ -15,10 +15,15 @@ use crate::watchdog::Silence;
 const FIRST_SAMPLES: u32 = 2;
 /// Samples that must match before a bundle that lost its feedback is controlled again.
 const RETURN_SAMPLES: u32 = 3;
-/// Flows compete for themselves for so long at least,
-const DWELL: Nanos = Nanos::from_secs(8);
-/// twice as long each time that delay control had to be given up again soon after, up to this.
-const DWELL_CEILING: Nanos = Nanos::from_secs(32);
+/// While flows compete for themselves, the bundle looks this often whether they still must,
+const DWELL: Nanos = Nanos::from_secs(32);
+/// half as often each time that delay control had to be given up again soon after, down to this;
+const DWELL_CEILING: Nanos = Nanos::from_secs(128);
+/// and whenever the queue falls as it has not for long.
+/// They need not once the bottleneck has been without a queue for this part of the first,
+const EMPTIED: u64 = 32;
+/// and for so many round-trip times: elastic traffic would have filled it.
+const EMPTIED_RTTS: u64 = 6;
 /// A return that lasted so long was right.
 const FORGIVEN: Nanos = Nanos::from_secs(30);
 /// A pulse's trough leaves this share of the bottleneck's rate (as Nimbus), so that marks go on.
@@ -78,11 +83,15 @@ impl Bundle {
         let base = match &mut self.passing.pi {
             None => self.delay_control(m),
             Some(pi) => {
-                let highest = self.cross.as_ref().map_or(Rate::ZERO, CrossTraffic::highest);
-                let (backlog, send_rate) = (m.backlog, m.send_rate);
-                let rate = pi.on_tick(&Queue { elapsed, backlog, send_rate, highest });
-                self.passing.amplitude = pi.amplitude();
-                rate
+                let cross = self.cross.as_ref();
+                if let Some(rate) = cross.and_then(|cross| cross.look_rate(m.now)) {
+                    pi.hold(m.backlog);
+                    rate
+                } else {
+                    let highest = cross.map_or(Rate::ZERO, CrossTraffic::highest);
+                    let (backlog, send_rate) = (m.backlog, m.send_rate);
+                    pi.on_tick(&Queue { elapsed, backlog, send_rate, highest })
+                }
             }
         };
         let base = base.clamp(self.config.min_rate, self.config.max_rate);
@@ -169,36 +178,54 @@ impl Bundle {
         let usual = m.receive_rate.max(cross.highest().scaled(0.5));
         let target = self.controller.target_delay(usual, m.packet);
         cross.on_tick(m, target, self.passing.pi.is_some());
-        let answer = cross.answer().unwrap_or_default();
-        let (response, contrast) = (thousandths(answer.response), thousandths(answer.contrast));
-        let lasted = m.now.saturating_sub(self.passing.turned_at);
-        match (&self.passing.pi, cross.is_elastic()) {
-            (None, true) => {
-                let soon = self.passing.before && lasted < FORGIVEN;
-                let longer = (self.passing.dwell * 2).min(DWELL_CEILING);
-                self.passing.dwell = if soon { longer } else { DWELL };
-                (self.passing.turned_at, self.passing.before) = (m.now, true);
-                let rate = self.rate.unwrap_or(m.receive_rate).max(m.receive_rate);
-                self.passing.pi = Some(PassThrough::new(rate, m.backlog));
-                cross.on_pass_through(m.now);
-                let receive_rate = m.receive_rate;
-                let highest_rate = cross.highest();
-                let reason =
-                    ModeReason::ElasticCross { response, contrast, receive_rate, highest_rate };
-                Some((Mode::PassThrough, reason))
-            }
-            (Some(_), false) if lasted >= self.passing.dwell => {
-                self.passing.turned_at = m.now;
-                self.passing.pi = None;
-                let busy = thousandths(answer.busy);
-                let reason = ModeReason::InelasticCross { response, contrast, busy, lasted };
-                self.baseline.clear();
-                cross.on_return(m.now);
-                self.controller.resume(m.busy_rate.unwrap_or(m.receive_rate), m);
-                Some((Mode::DelayControl, reason))
-            }
-            _ => None,
+        if self.passing.pi.is_none() {
+            return cross.is_elastic().then(|| self.pass_through(m));
         }
+        let (reason, rate) = self.seen_to_have_gone(m)?;
+        self.passing.turned_at = m.now;
+        self.passing.pi = None;
+        self.baseline.clear();
+        if let Some(cross) = &mut self.cross {
+            cross.on_return(m.now);
+        }
+        self.controller.resume(rate, m);
+        Some((Mode::DelayControl, reason))
+    }
+
+    fn pass_through(&mut self, m: &Measurement) -> (Mode, ModeReason) {
+        let passing = &mut self.passing;
+        let soon = passing.before && m.now.saturating_sub(passing.turned_at) < FORGIVEN;
+        let longer = (passing.dwell * 2).min(DWELL_CEILING);
+        passing.dwell = if soon { longer } else { DWELL };
+        (passing.turned_at, passing.before) = (m.now, true);
+        let rate = self.rate.unwrap_or(m.receive_rate).max(m.receive_rate);
+        passing.pi = Some(PassThrough::new(rate, m.backlog));
+        passing.amplitude = Rate::ZERO;
+        let (mut answer, mut highest_rate) = (None, Rate::ZERO);
+        if let Some(cross) = &mut self.cross {
+            (answer, highest_rate) = (cross.answer(), cross.highest());
+            cross.on_pass_through(m.now);
+        }
+        let answer = answer.unwrap_or_default();
+        let (response, contrast) = (thousandths(answer.response), thousandths(answer.contrast));
+        let receive_rate = m.receive_rate;
+        let reason = ModeReason::ElasticCross { response, contrast, receive_rate, highest_rate };
+        (Mode::PassThrough, reason)
+    }
+
+    /// While the bundle passes through: how it is known that elastic traffic has gone, if it is, and the
+    /// rate at which the bottleneck served the bundle until then.
+    fn seen_to_have_gone(&mut self, m: &Measurement) -> Option<(ModeReason, Rate)> {
+        let (dwell, cross) = (self.passing.dwell, self.cross.as_mut()?);
+        let lasted = m.now.saturating_sub(self.passing.turned_at);
+        let emptied = cross.without_queue_for(m.now);
+        if emptied >= (dwell / EMPTIED).max(m.smoothed_rtt * EMPTIED_RTTS) {
+            let rate = m.busy_rate.unwrap_or(m.receive_rate);
+            return Some((ModeReason::QueueGone { emptied, lasted }, rate));
+        }
+        let drain = cross.look(m, dwell)?;
+        let (cut, delay) = (thousandths(drain.cut()), drain.delay());
+        Some((ModeReason::InelasticCross { cut, delay, lasted }, drain.served()))
     }
 
     /// Whether an open bundle knows enough to be controlled; then it is.

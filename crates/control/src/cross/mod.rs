@@ -13,18 +13,21 @@
 //! | an answer below a quarter of what R shows counts for less | the answer must be a share of the pulse as well as stand out from the noise | a quiet path has no noise to stand out from |
 //! | S and R over a window of about a round-trip time, z shifted by two round-trip times | both over the same bytes, by boundary packets (`series`) | what a pulse caused stands in the pulse's own slot; nothing is averaged away on long paths |
 //! | 5 Hz, 6 Hz in delay control | one of five frequencies about 5 Hz, drawn by the traffic (`pulse`) | bundles that share a bottleneck would take each other's pulses for an answer |
-//! | pulses all the time | pulses while a queue stands that the controller did not want (`suspicion`), and in pass-through | a pulse of mu / 4 is 8 ms of queue; elastic traffic leaves a queue |
+//! | pulses all the time | pulses while a queue stands that the controller did not want (`suspicion`) | a pulse of mu / 4 is 8 ms of queue; elastic traffic leaves a queue |
+//! | pulses in pass-through too, until nobody answers | none: the bundle leaves so much room that the queue would be gone within two round trips, and sees whether it is (`drain`); when the queue falls as it has not for long, and now and then (`looks`). A bottleneck without a queue is enough by itself | what the bundle may pulse there is less than others' queues vary by; what fills a buffer leaves a queue |
 //! | delay control down to 5 % of mu meanwhile | not below a quarter of the highest rate for the eight seconds of the test | pulses need a rate to stand on, and marks come by bytes: a starved bundle is blind |
 //! | z below a tenth of mu is inelastic | a bottleneck that idles for a tenth of the window is not shared with elastic traffic | where it idles, S / R is one whatever is sent: the bundle's own pulses would look like an answer |
-//! | a pulse of mu / 4 in both modes | a quarter of the bundle's own rate in pass-through | the queue that feeds it delays the bundle's flows by its length over *their* rate (Bundler section 7.3) |
 //!
 //! What it cannot see: cross traffic that answers by less than the thresholds; anything where marks
 //! lie more than a fifth of a second apart (a full packet every 3 ms and slower).
 //! Two bundles that pulse at the same bottleneck and drew the same frequency look elastic to each
-//! other until one draws again.
+//! other.
 
 mod bottleneck;
 mod dft;
+mod drain;
+mod fall;
+mod looks;
 pub(crate) mod pulse;
 mod series;
 mod spectrum;
@@ -34,6 +37,8 @@ use forebay_units::{Nanos, Rate};
 
 use crate::controller::Measurement;
 use bottleneck::Highest;
+use drain::Drain;
+use looks::Looks;
 use pulse::Frequency;
 pub(crate) use series::Point;
 use series::{Continuity, Series};
@@ -49,17 +54,6 @@ const ELASTIC: (f64, f64) = (0.20, 2.5);
 const LATE: (f64, f64) = (0.06, 1.3);
 /// for so long.
 const ELASTIC_FOR: Nanos = Nanos::from_millis(400);
-/// And no longer elastic below either of these,
-const INELASTIC: (f64, f64) = (0.03, 1.3);
-/// for so long.
-const INELASTIC_FOR: Nanos = Nanos::from_millis(400);
-/// An answer that drowns in noise is none, but where there is noise as large as this share of the
-/// pulse, an answer would drown too: then it must be gone for so long.
-const NOISY: f64 = 0.06;
-const NOISY_FOR: Nanos = Nanos::from_millis(2_500);
-/// While it is, the part of the answer that is late and the contrast are averaged over one second
-/// and two: they vary, and going back too soon costs the bundle its share.
-const SMOOTHING: (f64, f64) = (0.05, 0.025);
 /// A suspicion keeps what is known of the empty path and of the bottleneck's rate for so long: what is
 /// not settled by then may as well be another path.
 const HOLDS: Nanos = Nanos::from_secs(30);
@@ -78,10 +72,6 @@ const RELAPSE: Nanos = Nanos::from_secs(12);
 /// a queue stands for so long, and long enough to be suspected: what the bundle left of its own is gone
 /// by then. An error that is put right as soon as that costs less than a return that comes too late.
 const STOOD_AGAIN: Nanos = Nanos::from_secs(1);
-/// In pass-through, the bundle goes back if no pulse has shown for so long, to ask again.
-const BLIND: Nanos = Nanos::from_secs(10);
-/// In pass-through, the pulses' frequency changes this often.
-const DRAW_AGAIN: Nanos = Nanos::from_secs(30);
 /// How long the rate is held up while a suspicion is tested.
 const TEST: Nanos = Nanos::from_secs(8);
 /// And what is held: a quarter of the highest rate, or what marks three epochs in a period of the
@@ -103,21 +93,17 @@ pub(crate) struct CrossTraffic {
     /// There are pulses to see.
     watching: bool,
     pulse: Frequency,
-    drawn_at: Nanos,
     /// The last boundary packet's fingerprint: a number that no other bundle has.
     number: u32,
     answer: Option<Answer>,
     answered_at: Nanos,
     /// Since when the answer has been on the other side of the thresholds.
     turned: Option<Nanos>,
-    /// When pulses last showed.
-    seen_at: Nanos,
     /// When delay control was last tried again.
     returned_at: Option<Nanos>,
     elastic: bool,
-    /// Smoothed, of the answer.
-    late: f64,
-    contrast: f64,
+    /// While the bundle passes through.
+    looks: Looks,
 }
 
 impl CrossTraffic {
@@ -129,16 +115,13 @@ impl CrossTraffic {
             highest: Highest::default(),
             watching: false,
             pulse: Frequency::drawn(0),
-            drawn_at: Nanos::ZERO,
             number: 0,
             answer: None,
             answered_at: Nanos::ZERO,
             turned: None,
-            seen_at: Nanos::ZERO,
             returned_at: None,
             elastic: false,
-            late: 0.0,
-            contrast: 0.0,
+            looks: Looks::default(),
         }
     }
 
@@ -163,41 +146,26 @@ impl CrossTraffic {
         if let Some(rate) = m.busy_rate {
             self.highest.on_rate(m.now, rate, self.holds(m.now));
         }
-        let suspected = self.suspicion.raised();
         self.suspicion.on_tick(m, target);
-        let begins = suspected.is_none() && self.suspicion.raised().is_some() && !passing;
         // Without pulses there is nothing to see, and ten thousand bundles need not look.
-        let watching = passing || self.suspicion.raised().is_some();
+        let watching = self.suspicion.raised().is_some() && !passing;
         if watching && !self.watching {
             self.spectrum.clear();
+            self.pulse = Frequency::drawn(self.number);
         }
         self.watching = watching;
-        let again = passing && m.now.saturating_sub(self.drawn_at) >= DRAW_AGAIN;
-        if begins || again {
-            self.pulse = Frequency::drawn(self.number);
-            self.drawn_at = m.now;
-        }
-        if m.now.saturating_sub(self.answered_at) < EVERY {
+        if passing || m.now.saturating_sub(self.answered_at) < EVERY {
             return;
         }
         self.answered_at = m.now;
         let highest = self.highest.get().as_bytes_per_sec_f64();
         self.answer = watching.then(|| self.spectrum.answer(self.pulse, highest)).flatten();
-        if let Some(answer) = self.answer {
-            self.seen_at = m.now;
-            let averaged = if passing { SMOOTHING } else { (SMOOTHING.0, 1.0) };
-            self.late += averaged.0 * (answer.late - self.late);
-            self.contrast += averaged.1 * (answer.contrast - self.contrast);
-        }
-        // What must last before the mode changes, and for how long.
-        let other = if passing { self.has_gone(m.now) } else { self.has_come(m.now) };
-        let Some(wait) = other else {
+        let Some(wait) = self.has_come(m.now) else {
             self.turned = None;
-            self.elastic = passing;
             return;
         };
         if m.now.saturating_sub(*self.turned.get_or_insert(m.now)) >= wait {
-            self.elastic = !passing;
+            self.elastic = true;
         }
     }
 
@@ -209,21 +177,8 @@ impl CrossTraffic {
         let relapse = lately && stood >= STOOD_AGAIN;
         let shown = stood >= STOOD && self.answer.is_some_and(|a| a.is_elastic());
         // Where pulses do not show, nothing but the queue tells.
-        let fills = stood >= STOOD_LONG && (self.answer.is_none() || self.late >= LATE_LEAST);
+        let fills = stood >= STOOD_LONG && self.answer.is_none_or(|a| a.late >= LATE_LEAST);
         (relapse || fills || shown).then_some(if shown { ELASTIC_FOR } else { Nanos::ZERO })
-    }
-
-    /// In pass-through: whether there is no elastic traffic now, and for how long that must last.
-    fn has_gone(&self, now: Nanos) -> Option<Nanos> {
-        let Some(answer) = self.answer else {
-            let blind = now.saturating_sub(self.seen_at) >= BLIND;
-            return blind.then_some(Nanos::ZERO);
-        };
-        let drowned = self.contrast < INELASTIC.1;
-        if self.late < INELASTIC.0 || answer.busy < BUSY || (drowned && self.late < NOISY) {
-            return Some(INELASTIC_FOR);
-        }
-        drowned.then_some(NOISY_FOR)
     }
 
     /// What the pulses show now.
@@ -234,6 +189,23 @@ impl CrossTraffic {
     /// Whether they show that cross traffic is elastic.
     pub(crate) fn is_elastic(&self) -> bool {
         self.elastic
+    }
+
+    /// The rate for the sake of a look at whose the queue is; the bundle passes through.
+    pub(crate) fn look_rate(&self, now: Nanos) -> Option<Rate> {
+        self.looks.rate(now)
+    }
+
+    /// A tick of a bundle that passes through, which looks after each time of `every` and when the queue
+    /// gives cause: the look that showed that nobody takes what the bundle leaves.
+    pub(crate) fn look(&mut self, m: &Measurement, every: Nanos) -> Option<Drain> {
+        self.looks.on_tick(m, every, self.highest.get())
+    }
+
+    /// For how long the bottleneck has been without a queue that stands. Elastic traffic leaves none
+    /// that is empty for long, and this needs no pulses to be seen.
+    pub(crate) fn without_queue_for(&self, now: Nanos) -> Nanos {
+        self.suspicion.gone_for(now)
     }
 
     /// Whether others may keep the bottleneck from being seen empty or at its full rate, so that what
@@ -287,12 +259,14 @@ impl CrossTraffic {
         self.suspicion.clear(now);
         self.returned_at = Some(now);
         self.turned = None;
+        self.elastic = false;
     }
 
     /// The bundle passes through from now on.
     pub(crate) fn on_pass_through(&mut self, now: Nanos) {
-        (self.drawn_at, self.seen_at) = (now, now);
+        self.looks = Looks::begin(now);
         self.turned = None;
+        self.answer = None;
     }
 
     /// Forgets all but the bottleneck's rate.

@@ -11,14 +11,11 @@ const WINDOW: Nanos = Nanos(super::spectrum::WINDOW as u64 * super::series::SLOT
 const UP: f64 = 0.25;
 /// The area under an up-pulse of amplitude 1 over the period: half a sine over a quarter of it.
 const AREA: f64 = UP * 2.0 / PI;
-/// The same in seconds, for a period of 200 ms: a queue of this many seconds of the amplitude lets
-/// the pulse through (Bundler section 5.1).
-pub(crate) const AREA_SECONDS: f64 = 0.2 * AREA;
 
 /// How often pulses come: about five times a second (Nimbus section 4; Bundler section 5.1), slower
 /// than most round trips, so that elastic flows have time to react, and faster than what else moves
 /// traffic. Bundles that share a bottleneck would take each other's pulses for an answer, so each
-/// draws one of five frequencies, and another one from time to time.
+/// draws one of five frequencies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Frequency {
     bin: usize,
@@ -74,7 +71,7 @@ mod tests {
     #[test]
     fn by_hand() {
         // 0.2 s / 2 pi: 31.8 ms of the amplitude, 8 ms of a rate of which it is a quarter.
-        assert!((AREA_SECONDS - 0.031_831).abs() < 1e-6);
+        assert!((0.2 * AREA - 0.031_831).abs() < 1e-6);
         let at = |us: u64| FIVE.shape(Nanos::from_micros(us), Nanos(1000));
         assert!((at(25_000) - 1.0).abs() < 1e-6, "the top, an eighth of the period in");
         assert!((at(125_000) + 1.0 / 3.0).abs() < 1e-6, "the bottom");

@@ -26,8 +26,10 @@ pub(super) struct Suspicion {
     /// Since when the delay has been on the other side of the threshold.
     turned: Option<Nanos>,
     raised: Option<Nanos>,
-    /// When there last was no such queue.
+    /// When there last was no such queue,
     low_at: Nanos,
+    /// and when there last was one.
+    high_at: Nanos,
 }
 
 impl Suspicion {
@@ -43,6 +45,8 @@ impl Suspicion {
         let high = Nanos((target.0 as f64 * HIGH) as u64).max(HIGH_FLOOR) + m.rtt_spread;
         if standing <= high {
             self.low_at = m.now;
+        } else {
+            self.high_at = m.now;
         }
         let (other_side, wait) = match self.raised {
             None => (standing > high, RISE.max(m.smoothed_rtt * RISE_RTTS)),
@@ -69,9 +73,14 @@ impl Suspicion {
         now.saturating_sub(self.low_at)
     }
 
+    /// For how long there has been none.
+    pub(super) fn gone_for(&self, now: Nanos) -> Nanos {
+        now.saturating_sub(self.high_at)
+    }
+
     /// Begins anew.
     pub(super) fn clear(&mut self, now: Nanos) {
-        *self = Self { low_at: now, since: now, ..Self::default() };
+        *self = Self { low_at: now, high_at: now, since: now, ..Self::default() };
     }
 }
 

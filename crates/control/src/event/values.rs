@@ -50,10 +50,13 @@ impl Event {
                     number("receive_rate", receive_rate.as_bps());
                     number("highest_rate", highest_rate.as_bps());
                 }
-                ModeReason::InelasticCross { response, contrast, busy, lasted } => {
-                    number("response", response.into());
-                    number("contrast", contrast.into());
-                    number("busy", busy.into());
+                ModeReason::InelasticCross { cut, delay, lasted } => {
+                    number("cut", cut.into());
+                    number("delay", delay.0);
+                    number("lasted", lasted.0);
+                }
+                ModeReason::QueueGone { emptied, lasted } => {
+                    number("emptied", emptied.0);
                     number("lasted", lasted.0);
                 }
                 ModeReason::SeveralPaths { out_of_order } => {
@@ -102,6 +105,7 @@ impl Event {
                 ModeReason::FeedbackReturned { .. } => "feedback_returned",
                 ModeReason::ElasticCross { .. } => "elastic_cross",
                 ModeReason::InelasticCross { .. } => "inelastic_cross",
+                ModeReason::QueueGone { .. } => "queue_gone",
                 ModeReason::SeveralPaths { .. } => "several_paths",
                 ModeReason::SinglePath { .. } => "single_path",
             },

@@ -1,19 +1,23 @@
 //! What the sendbox remembers of the boundary packets it sent.
 //!
-//! A ring in order of departure, and a chained hash table over it by fingerprint, both allocated
-//! once. Older marks than the one that was answered last are kept until they expire, so that
+//! A ring in order of departure, and beside it a byte for each mark by which a fingerprint is looked
+//! for: the few that are under way are a cache line, and the five hundred at most are eight. Both are
+//! allocated once. Older marks than the one that was answered last are kept until they expire, so that
 //! feedback that comes out of order is recognised for what it is (Bundler section 5.2).
+
+mod tags;
 
 use alloc::boxed::Box;
 use alloc::vec;
 
 use forebay_units::{Bytes, Nanos};
 
+use crate::prefetch::prefetch;
+use tags::{Tag, Tags};
+
 /// How long a mark waits for its feedback. Far beyond any round-trip time this serves; later
 /// feedback counts as unmatched.
 pub(crate) const EXPIRY: Nanos = Nanos::from_secs(2);
-
-const NONE: u16 = u16::MAX;
 
 /// A boundary packet as it left the queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -29,23 +33,28 @@ pub(crate) struct Mark {
     pub(crate) limited_since: Nanos,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
-    /// Answered, or expired: waits to reach the end of the ring.
-    Done,
-    Outstanding,
-    /// Its fingerprint was sent again: no feedback for it means anything.
-    Ambiguous,
+/// A mark in the ring: half as long as a cache line.
+#[derive(Clone, Copy, Debug, Default)]
+struct Slot {
+    time: Nanos,
+    bytes: Bytes,
+    packets: u32,
+    fingerprint: u32,
+    /// Of a mark: since when the queue had not been empty. Of one that has become ambiguous, which is
+    /// given to nobody: when its fingerprint was last sent.
+    since: Nanos,
 }
 
-#[derive(Clone, Copy, Debug)]
-struct Slot {
-    mark: Mark,
-    fingerprint: u32,
-    chain: u16,
-    state: State,
-    /// When its fingerprint was last sent.
-    last: Nanos,
+impl Slot {
+    fn new(fingerprint: u32, mark: Mark) -> Self {
+        let Mark { time, bytes, packets, limited_since } = mark;
+        Self { time, bytes, packets, fingerprint, since: limited_since }
+    }
+
+    fn mark(&self) -> Mark {
+        let Self { time, bytes, packets, since, .. } = *self;
+        Mark { time, bytes, packets, limited_since: since }
+    }
 }
 
 /// What feedback for a fingerprint refers to.
@@ -65,8 +74,8 @@ pub(crate) enum Match {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Ticket(u64);
 
-/// The outstanding marks of one bundle. A look-up walks the few marks of one bucket; should someone
-/// make fingerprints collide, at most the whole ring.
+/// The outstanding marks of one bundle. A look-up compares a byte of each mark in the ring, first of
+/// those that were sent last; should someone make these alike, it looks at the marks themselves.
 ///
 /// When the ring is full, the oldest mark goes if feedback has passed it by (its packet or its
 /// feedback was lost); otherwise the new packet is not marked, so that those in flight still get
@@ -74,7 +83,7 @@ pub(crate) struct Ticket(u64);
 #[derive(Debug)]
 pub(crate) struct Marks {
     slots: Box<[Slot]>,
-    heads: Box<[u16]>,
+    tags: Tags,
     /// Numbers of the oldest mark in the ring and of the next to come; a number's slot is the number
     /// modulo the capacity.
     oldest: u64,
@@ -87,19 +96,12 @@ pub(crate) struct Marks {
 }
 
 impl Marks {
-    /// Room for `capacity` marks, a power of two of at most 2^15.
+    /// Room for `capacity` marks, a power of two.
     pub(crate) fn new(capacity: usize) -> Self {
-        debug_assert!(capacity.is_power_of_two() && capacity <= 1 << 15);
-        let empty = Slot {
-            mark: Mark::default(),
-            fingerprint: 0,
-            chain: NONE,
-            state: State::Done,
-            last: Nanos::ZERO,
-        };
+        debug_assert!(capacity.is_power_of_two());
         Self {
-            slots: vec![empty; capacity].into_boxed_slice(),
-            heads: vec![NONE; capacity * 2].into_boxed_slice(),
+            tags: Tags::new(capacity),
+            slots: vec![Slot::default(); capacity].into_boxed_slice(),
             oldest: 0,
             next: 0,
             answered: 0,
@@ -113,10 +115,9 @@ impl Marks {
     pub(crate) fn record(&mut self, fingerprint: u32, mark: Mark) {
         self.expire(mark.time);
         if let Some(number) = self.find(fingerprint) {
-            let slot = self.slot_mut(number);
-            slot.last = mark.time;
-            if slot.state == State::Outstanding {
-                slot.state = State::Ambiguous;
+            self.slot_mut(number).since = mark.time;
+            if self.tags.get(number).is_outstanding() {
+                self.tags.set(number, self.tags.get(number).ambiguous());
                 self.outstanding -= 1;
             }
             return;
@@ -129,7 +130,7 @@ impl Marks {
             self.drop_oldest();
         }
         self.outstanding += 1;
-        self.push(fingerprint, mark, State::Outstanding, mark.time);
+        self.push(Slot::new(fingerprint, mark), Tag::of(fingerprint));
     }
 
     /// What feedback for `fingerprint` refers to. Nothing changes until [`Marks::answered`].
@@ -137,18 +138,18 @@ impl Marks {
         let Some(number) = self.find(fingerprint) else {
             return Match::Unmatched;
         };
-        let slot = self.slot(number);
-        match slot.state {
-            State::Ambiguous => Match::Ambiguous,
-            _ if number < self.answered => Match::OutOfOrder(Ticket(number)),
-            _ => Match::InOrder(slot.mark, Ticket(number)),
+        if !self.tags.get(number).is_outstanding() {
+            Match::Ambiguous
+        } else if number < self.answered {
+            Match::OutOfOrder(Ticket(number))
+        } else {
+            Match::InOrder(self.slot(number).mark(), Ticket(number))
         }
     }
 
     /// The mark got its feedback. Older ones stay until they expire.
     pub(crate) fn answered(&mut self, ticket: Ticket) {
-        self.unlink(ticket.0);
-        self.slot_mut(ticket.0).state = State::Done;
+        self.tags.set(ticket.0, Tag::DONE);
         self.outstanding -= 1;
         self.answered = self.answered.max(ticket.0 + 1);
     }
@@ -158,17 +159,18 @@ impl Marks {
         // An ambiguous mark whose fingerprint keeps coming is moved to the young end, at most once
         // a call: its feedback would otherwise be taken for that of a later packet.
         for _ in self.oldest..self.next {
+            let tag = self.tags.get(self.oldest);
+            if tag == Tag::DONE {
+                self.oldest += 1;
+                continue;
+            }
             let slot = *self.slot(self.oldest);
-            match slot.state {
-                State::Done => self.oldest += 1,
-                _ if now.saturating_sub(slot.mark.time) < EXPIRY => break,
-                State::Ambiguous if now.saturating_sub(slot.last) < EXPIRY => {
-                    self.unlink(self.oldest);
-                    self.oldest += 1;
-                    let mark = Mark { time: slot.last, ..slot.mark };
-                    self.push(slot.fingerprint, mark, State::Ambiguous, slot.last);
-                }
-                _ => self.drop_oldest(),
+            if now.saturating_sub(slot.time) < EXPIRY {
+                break;
+            }
+            self.drop_oldest();
+            if !tag.is_outstanding() && now.saturating_sub(slot.since) < EXPIRY {
+                self.push(Slot { time: slot.since, ..slot }, tag);
             }
         }
     }
@@ -189,9 +191,8 @@ impl Marks {
     /// When the oldest mark was sent that is newer than every one that was answered.
     pub(crate) fn oldest_awaited(&self) -> Option<Nanos> {
         (self.answered.max(self.oldest)..self.next)
-            .map(|number| self.slot(number))
-            .find(|slot| slot.state == State::Outstanding)
-            .map(|slot| slot.mark.time)
+            .find(|&number| self.tags.get(number).is_outstanding())
+            .map(|number| self.slot(number).time)
     }
 
     /// Marks that wait for feedback, ambiguous ones left out.
@@ -209,77 +210,46 @@ impl Marks {
         self.refused
     }
 
+    /// Asks for what the next feedback and the next tick will look at: the marks from the oldest that
+    /// is awaited on.
+    pub(crate) fn prefetch(&self) {
+        let number = self.answered.max(self.oldest);
+        self.tags.prefetch(number);
+        prefetch(self.slot(number));
+        // Two have room in a line, and a tick is often answered by two.
+        prefetch(self.slot(number + 2));
+    }
+
     fn is_full(&self) -> bool {
         self.next - self.oldest == self.slots.len() as u64
     }
 
-    fn push(&mut self, fingerprint: u32, mark: Mark, state: State, last: Nanos) {
-        let bucket = self.bucket(fingerprint);
-        let index = self.index(self.next);
-        self.slots[index] = Slot { mark, fingerprint, chain: self.heads[bucket], state, last };
-        self.heads[bucket] = index as u16;
+    fn push(&mut self, slot: Slot, tag: Tag) {
+        *self.slot_mut(self.next) = slot;
+        self.tags.set(self.next, tag);
         self.next += 1;
     }
 
     fn drop_oldest(&mut self) {
-        let slot = *self.slot(self.oldest);
-        if slot.state != State::Done {
-            self.unlink(self.oldest);
-        }
-        if slot.state == State::Outstanding {
+        if self.tags.get(self.oldest).is_outstanding() {
             self.outstanding -= 1;
             self.expired += 1;
         }
         self.oldest += 1;
     }
 
+    /// The mark of `fingerprint`, of which there is at most one that is not done.
     fn find(&self, fingerprint: u32) -> Option<u64> {
-        let mut at = self.heads[self.bucket(fingerprint)];
-        while at != NONE {
-            let slot = &self.slots[usize::from(at)];
-            if slot.fingerprint == fingerprint {
-                return Some(self.number(at));
-            }
-            at = slot.chain;
-        }
-        None
-    }
-
-    fn unlink(&mut self, number: u64) {
-        let target = self.index(number) as u16;
-        let after = self.slots[usize::from(target)].chain;
-        let bucket = self.bucket(self.slots[usize::from(target)].fingerprint);
-        if self.heads[bucket] == target {
-            self.heads[bucket] = after;
-            return;
-        }
-        let mut at = self.heads[bucket];
-        while at != NONE {
-            let slot = &mut self.slots[usize::from(at)];
-            if slot.chain == target {
-                slot.chain = after;
-                return;
-            }
-            at = slot.chain;
-        }
-    }
-
-    /// Boundary fingerprints end in zeros, so the high bits of a product choose the bucket
-    /// (Fibonacci hashing; the constant is 2^32 over the golden ratio).
-    fn bucket(&self, fingerprint: u32) -> usize {
-        let bits = self.heads.len().trailing_zeros();
-        (fingerprint.wrapping_mul(0x9e37_79b9) >> (32 - bits)) as usize
+        let awaited = self.answered.max(self.oldest);
+        let is_it = |number: &u64| self.slot(*number).fingerprint == fingerprint;
+        let tag = Tag::of(fingerprint);
+        self.tags
+            .find(awaited..self.next, tag, is_it)
+            .or_else(|| self.tags.find(self.oldest..awaited, tag, is_it))
     }
 
     fn index(&self, number: u64) -> usize {
-        (number % self.slots.len() as u64) as usize
-    }
-
-    /// The number of the mark in slot `at`, which must be in the ring.
-    fn number(&self, at: u16) -> u64 {
-        let capacity = self.slots.len() as u64;
-        let from_oldest = (u64::from(at) + capacity - self.oldest % capacity) % capacity;
-        self.oldest + from_oldest
+        number as usize & (self.slots.len() - 1)
     }
 
     fn slot(&self, number: u64) -> &Slot {

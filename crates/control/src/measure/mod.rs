@@ -96,8 +96,8 @@ struct Begins {
     train: u64,
     /// The run of samples that waited and were limited by the rate, up to the newest of them.
     run: u64,
-    shortest: Best,
-    fastest: Best,
+    shortest: Best<Nanos>,
+    fastest: Best<Rate>,
 }
 
 impl Measure {
@@ -141,7 +141,7 @@ impl Measure {
             self.samples.clear();
         }
         self.samples.push(Sample {
-            at: now,
+            sent_at: mark.time,
             rtt,
             sent: mark.bytes,
             sent_packets: mark.packets,
@@ -167,7 +167,7 @@ impl Measure {
     /// be next to nothing.
     fn clock_jumped(&self, last: &Sample, now: Nanos, feedback: &Feedback) -> bool {
         let there = feedback.received_at.saturating_sub(last.received_at);
-        let here = now.saturating_sub(last.at);
+        let here = now.saturating_sub(last.at());
         there > here.saturating_add(JUMP.max(self.smoothed.unwrap_or_default()))
     }
 
@@ -181,24 +181,23 @@ impl Measure {
         let window = self.window();
         let Self { samples, begins, .. } = self;
         let Some(newest) = samples.newest() else { return smoothed };
-        let now = samples.get(newest);
+        let now = samples.at(newest);
 
         let half = smoothed / 2;
         begins.standing = samples.first_within(half + Nanos(1), begins.standing);
         let mut from = begins.standing;
         if from == newest && newest > samples.oldest() {
-            let before = samples.get(newest - 1);
-            from -= u64::from(now.at.saturating_sub(before.at) <= half * 2);
+            let before = samples.at(newest - 1);
+            from -= u64::from(now.saturating_sub(before) <= half * 2);
         }
-        let shortest = begins.shortest.slide(samples, from, newest, |a, b| a.rtt < b.rtt);
+        let shortest = begins.shortest.slide(samples, from, newest, |s| s.rtt, |a, b| a < b);
 
         let old = samples.last_before(window, &mut begins.rates);
-        let rates = old.and_then(|old| between(samples.get(old), now));
+        let rates = old.and_then(|old| between(samples.get(old), samples.get(newest)));
         let old = samples.last_before(window * 2, &mut begins.long);
-        let interval = old.map(|old| now.at.saturating_sub(samples.get(old).at) / (newest - old));
-        self.shown =
-            Shown { standing: Some(shortest.rtt), rates, interval, busy: None, train: None };
-        shortest.rtt
+        let interval = old.map(|old| now.saturating_sub(samples.at(old)) / (newest - old));
+        self.shown = Shown { standing: Some(shortest), rates, interval, busy: None, train: None };
+        shortest
     }
 
     /// Says whether the newest sample's packet waited at the bottleneck.
@@ -215,13 +214,13 @@ impl Measure {
             begins.run = newest;
         }
         begins.train = samples.first_within(smoothed + smoothed / 2 + Nanos(1), begins.train);
-        let faster = |a: &Sample, b: &Sample| a.train > b.train;
-        let fastest = begins.fastest.slide(samples, begins.train, newest, faster).train;
+        let fastest =
+            begins.fastest.slide(samples, begins.train, newest, |s| s.train, |a, b| a > b);
         shown.train = Some(fastest).filter(|&rate| rate > Rate::ZERO);
 
         // Of the run, what was sent since the rate has limited the bundle.
         begins.run = begins.run.max(samples.oldest());
-        while begins.run < newest && samples.get(begins.run).sent_at() < self.limited_since {
+        while begins.run < newest && samples.get(begins.run).sent_at < self.limited_since {
             begins.run += 1;
         }
         let old = begins.run.max(begins.long.saturating_sub(1));
@@ -250,7 +249,7 @@ impl Measure {
 
     /// When the latest feedback came and how many bytes had been sent by its mark.
     pub(crate) fn latest(&self) -> Option<(Nanos, Bytes)> {
-        self.newest().map(|s| (s.at, s.sent))
+        self.newest().map(|s| (s.at(), s.sent))
     }
 
     /// The standing round-trip time (Copa section 2.1): the smallest of the last half smoothed
@@ -283,6 +282,12 @@ impl Measure {
     /// The mean time between samples, over two such windows.
     pub(crate) fn interval(&self) -> Option<Nanos> {
         self.shown.interval
+    }
+
+    /// Asks for what the next sample will be compared with.
+    pub(crate) fn prefetch(&self) {
+        let Begins { rates, long, .. } = self.begins;
+        self.samples.prefetch(rates.saturating_sub(1), long.saturating_sub(1));
     }
 
     fn window(&self) -> Nanos {
@@ -322,7 +327,7 @@ fn train(before: &Sample, sample: &Sample) -> Option<Rate> {
 
 fn between(old: &Sample, new: &Sample) -> Option<Rates> {
     let receive_time = new.received_at.checked_sub(old.received_at).filter(|t| *t > Nanos::ZERO)?;
-    let send_time = new.sent_at().checked_sub(old.sent_at()).filter(|t| *t > Nanos::ZERO)?;
+    let send_time = new.sent_at.checked_sub(old.sent_at).filter(|t| *t > Nanos::ZERO)?;
     let sent = new.sent_packets.wrapping_sub(old.sent_packets);
     let received = new.received_packets.wrapping_sub(old.received_packets);
     let lost = if sent < LOSS_PACKETS { 0 } else { sent.saturating_sub(received) };

@@ -3,6 +3,8 @@ use alloc::vec;
 
 use forebay_units::{Bytes, Nanos, Rate};
 
+use crate::prefetch::prefetch;
+
 /// Matched samples kept: several round-trip times' worth at four to eight an RTT. Where more come
 /// in, the windows shorten.
 pub(super) const CAPACITY: usize = 64;
@@ -11,8 +13,7 @@ pub(super) const CAPACITY: usize = 64;
 /// them comes from main memory.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Sample {
-    /// When its feedback came.
-    pub(super) at: Nanos,
+    pub(super) sent_at: Nanos,
     pub(super) rtt: Nanos,
     pub(super) sent: Bytes,
     pub(super) received_at: Nanos,
@@ -27,8 +28,9 @@ pub(super) struct Sample {
 }
 
 impl Sample {
-    pub(super) fn sent_at(&self) -> Nanos {
-        self.at - self.rtt
+    /// When its feedback came.
+    pub(super) fn at(&self) -> Nanos {
+        self.sent_at + self.rtt
     }
 }
 
@@ -36,17 +38,26 @@ impl Sample {
 #[derive(Debug)]
 pub(super) struct Samples {
     ring: Box<[Sample]>,
+    /// When the feedback of each came, apart from the rest: a window's begin is found by looking at a
+    /// line or two of these, and not at a line for each sample.
+    at: Box<[Nanos]>,
     oldest: u64,
     next: u64,
 }
 
 impl Samples {
     pub(super) fn new() -> Self {
-        Self { ring: vec![Sample::default(); CAPACITY].into_boxed_slice(), oldest: 0, next: 0 }
+        Self {
+            at: vec![Nanos::ZERO; CAPACITY].into_boxed_slice(),
+            ring: vec![Sample::default(); CAPACITY].into_boxed_slice(),
+            oldest: 0,
+            next: 0,
+        }
     }
 
     pub(super) fn push(&mut self, sample: Sample) {
         *self.get_mut(self.next) = sample;
+        self.at[self.next as usize % CAPACITY] = sample.at();
         self.next += 1;
         self.oldest = self.oldest.max(self.next.saturating_sub(CAPACITY as u64));
     }
@@ -80,13 +91,18 @@ impl Samples {
         &mut self.ring[number as usize % CAPACITY]
     }
 
+    /// When its feedback came.
+    pub(super) fn at(&self, number: u64) -> Nanos {
+        self.at[number as usize % CAPACITY]
+    }
+
     /// The first sample that came less than `span` before the newest. It is looked for from `near`
     /// on: where a window began the last time is a step or two from where it begins now, however many
     /// samples it holds.
     pub(super) fn first_within(&self, span: Nanos, near: u64) -> u64 {
         let Some(newest) = self.newest() else { return self.next };
-        let now = self.get(newest).at;
-        let within = |number| now.saturating_sub(self.get(number).at) < span;
+        let now = self.at(newest);
+        let within = |number| now.saturating_sub(self.at(number)) < span;
         let mut first = near.clamp(self.oldest, newest);
         while first > self.oldest && within(first - 1) {
             first -= 1;
@@ -103,5 +119,18 @@ impl Samples {
         *begin = self.first_within(span, *begin);
         let several = self.newest().is_some_and(|newest| newest > self.oldest);
         several.then(|| (*begin).max(self.oldest + 1) - 1)
+    }
+
+    /// Asks for what the next sample touches: its own place, those of the newest and of the two that it
+    /// may be compared with, from number `old` on, and the times from number `longest` on.
+    pub(super) fn prefetch(&self, old: u64, longest: u64) {
+        for number in [self.next.saturating_sub(1), self.next, old, old + 1] {
+            prefetch(self.get(number));
+        }
+        // Eight have room in a line.
+        for number in (longest..self.next).step_by(8) {
+            prefetch(&self.at[number as usize % CAPACITY]);
+        }
+        prefetch(&self.at[self.next as usize % CAPACITY]);
     }
 }

@@ -1,0 +1,207 @@
+//! A look at whose the bottleneck's queue is, while the bundle's flows compete for themselves: the
+//! bundle sends so much less that the queue would be gone within two round trips, and sees whether
+//! it is.
+//!
+//! Traffic at a rate of its own leaves the gap open, and the queue drains. Traffic that is clocked by
+//! its acknowledgements fills it: what it has in flight stays the same, so from one round trip after
+//! the cut it is served faster by what the bundle leaves, sends as much more, and the queue stands
+//! again. The bundle's flows lose nothing but the time: what they have in flight waits at the sendbox
+//! meanwhile, and is sent after.
+
+use forebay_units::{Nanos, Rate};
+
+use crate::controller::Measurement;
+
+/// The cut lasts so many round trips, with the queue that there is,
+const LASTS: f64 = 3.0;
+/// and would drain the queue in so many. Sooner, nobody could have filled the gap.
+const DRAINS: f64 = 2.0;
+
+/// What is cut at least and at most, of the bundle's rate: less is lost in what rates vary by
+/// anyway, and more would starve the bundle of boundary packets.
+const CUT: (f64, f64) = (0.2, 0.75);
+/// A queue is gone at this share of what it was,
+const GONE: f64 = 0.1;
+/// in so many samples that follow on each other.
+const GONE_SAMPLES: u32 = 3;
+/// So many round trips before what was sent last in the cut must have been answered.
+const ANSWERED: f64 = 2.0;
+/// A shorter queue is none that could be drained.
+const LEAST_DELAY: Nanos = Nanos::from_micros(2_500);
+
+/// A cut, and what becomes of the queue.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Drain {
+    since: Nanos,
+    /// The round-trip time and the queueing delay at the cut.
+    rtt: Nanos,
+    delay: Nanos,
+    /// What is cut, of the bundle's rate, and the rate meanwhile.
+    cut: f64,
+    rate: Rate,
+    /// The rate at which the bottleneck served the bundle before.
+    served: Rate,
+    /// Samples so far, and how many of the last saw no queue.
+    samples: u64,
+    gone: u32,
+}
+
+/// What a cut showed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Shown {
+    /// The queue drained: nobody takes what the bundle leaves.
+    Drained,
+    /// It stands.
+    Stands,
+}
+
+impl Drain {
+    /// Begins a cut, where the bottleneck's rate is `bottleneck`; `None` if there is no queue to drain.
+    pub(crate) fn begin(m: &Measurement, bottleneck: Rate) -> Option<Self> {
+        let delay = m.rtt.saturating_sub(m.min_rtt);
+        let rtt = m.smoothed_rtt.max(m.rtt);
+        let rate = m.send_rate;
+        if delay < LEAST_DELAY || rate == Rate::ZERO {
+            return None;
+        }
+        // Of the bottleneck's rate, what must be missing; others have kept it busy until now.
+        let missing = delay.as_secs_f64() / (DRAINS * rtt.as_secs_f64());
+        let bottleneck = bottleneck.max(rate).as_bytes_per_sec_f64();
+        let cut = (missing * bottleneck / rate.as_bytes_per_sec_f64()).clamp(CUT.0, CUT.1);
+        let served = m.busy_rate.unwrap_or(m.receive_rate);
+        let rate = rate.scaled(1.0 - cut);
+        Some(Self { since: m.now, rtt, delay, cut, rate, served, samples: m.samples, gone: 0 })
+    }
+
+    /// The rate while the cut lasts.
+    pub(crate) fn rate(&self, now: Nanos) -> Option<Rate> {
+        (self.rounds(now) < LASTS).then_some(self.rate)
+    }
+
+    /// A tick. What the cut showed, once it has.
+    pub(crate) fn on_tick(&mut self, m: &Measurement) -> Option<Shown> {
+        // When that packet was sent from which the newest sample is, in round trips.
+        let sent = self.rounds(m.now.saturating_sub(m.sample_age).saturating_sub(m.rtt));
+        if m.samples > self.samples && sent > 0.0 {
+            self.samples = m.samples;
+            let left = m.rtt.saturating_sub(m.min_rtt).as_secs_f64();
+            let gone = left <= GONE * self.delay.as_secs_f64();
+            self.gone = if gone { self.gone + 1 } else { 0 };
+        }
+        if self.gone >= GONE_SAMPLES {
+            return Some(Shown::Drained);
+        }
+        let answered = sent >= LASTS || self.rounds(m.now) >= LASTS + ANSWERED;
+        answered.then_some(Shown::Stands)
+    }
+
+    /// The queueing delay before the cut.
+    pub(crate) fn delay(&self) -> Nanos {
+        self.delay
+    }
+
+    /// What was cut, of the bundle's rate.
+    pub(crate) fn cut(&self) -> f64 {
+        self.cut
+    }
+
+    /// The rate at which the bottleneck served the bundle before.
+    pub(crate) fn served(&self) -> Rate {
+        self.served
+    }
+
+    /// Round trips since the cut.
+    fn rounds(&self, now: Nanos) -> f64 {
+        now.saturating_sub(self.since).as_secs_f64() / self.rtt.as_secs_f64()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::controller::quiet;
+
+    const MS: Nanos = Nanos::from_millis(1);
+    const MU: Rate = Rate::from_mbps(96);
+
+    /// A cut of a bundle that has 60 of 96 Mbit/s at a queue of 100 ms on a path of 50. Of what it leaves,
+    /// others take `taken` from one round trip after the cut. What it showed, and after how many
+    /// milliseconds.
+    fn cut(taken: f64) -> (Shown, u64) {
+        let measured = |ms: u64, delay: f64, samples: u64| Measurement {
+            now: MS * ms,
+            rtt: MS * 50 + Nanos::from_secs_f64(delay),
+            smoothed_rtt: MS * 150,
+            min_rtt: MS * 50,
+            send_rate: Rate::from_mbps(60),
+            busy_rate: Some(Rate::from_mbps(60)),
+            sample_age: Nanos::ZERO,
+            samples,
+            ..quiet()
+        };
+        let mut drain = Drain::begin(&measured(1_000, 0.1, 1), MU).unwrap();
+        // 100 ms within two round trips of 150: a third of 96 Mbit/s, of 60.
+        assert!((drain.cut() - 32.0 / 60.0).abs() < 1e-9, "{}", drain.cut());
+        // The delay of what is sent in each millisecond.
+        let mut delays = std::vec![];
+        let mut delay: f64 = 0.1;
+        for ms in 0..2_000 {
+            delays.push(delay);
+            let now = MS * (1_000 + ms);
+            let left = drain.rate(now).map_or(0.0, |rate| 60e6 - rate.as_bps() as f64) / 96e6;
+            let filled = if ms > 150 { taken } else { 0.0 };
+            delay = (delay - left * (1.0 - filled) * 1e-3).max(0.0);
+        }
+        let mut samples = 1;
+        for ms in 1..2_000_u64 {
+            // The newest packet whose answer is here.
+            let arrived =
+                |sent: &u64| *sent as f64 + 50.0 + delays[*sent as usize] * 1e3 <= ms as f64;
+            let Some(sent) = (0..ms).rev().find(arrived) else { continue };
+            samples += 1;
+            let m = Measurement {
+                now: MS * (1_000 + ms),
+                ..measured(0, delays[sent as usize], samples)
+            };
+            if let Some(shown) = drain.on_tick(&m) {
+                return (shown, ms);
+            }
+        }
+        panic!("a look ends");
+    }
+
+    #[test]
+    fn a_queue_that_nobody_fills_drains() {
+        let (shown, ms) = cut(0.0);
+        assert_eq!(shown, Shown::Drained);
+        // A tenth is left after 270 ms, and the answer to that takes 60.
+        assert!((325..345).contains(&ms), "{ms}");
+    }
+
+    #[test]
+    fn a_queue_that_others_fill_stands() {
+        for taken in [0.6, 0.9, 1.0] {
+            let (shown, ms) = cut(taken);
+            assert_eq!(shown, Shown::Stands, "{taken}");
+            assert!((450..700).contains(&ms), "three round trips and one: {ms}");
+        }
+    }
+
+    #[test]
+    fn there_must_be_a_queue_and_a_rate() {
+        let standing = Measurement { rtt: quiet().min_rtt + MS * 20, ..quiet() };
+        assert!(Drain::begin(&standing, MU).is_some());
+        assert!(Drain::begin(&quiet(), MU).is_none());
+        assert!(Drain::begin(&Measurement { send_rate: Rate::ZERO, ..standing }, MU).is_none());
+    }
+
+    #[test]
+    fn without_answers_it_ends_as_well() {
+        let standing = Measurement { rtt: quiet().min_rtt + MS * 50, ..quiet() };
+        let mut drain = Drain::begin(&standing, MU).unwrap();
+        let later =
+            |ms| Measurement { now: standing.now + MS * ms, sample_age: MS * ms, ..standing };
+        assert_eq!(drain.on_tick(&later(400)), None);
+        assert_eq!(drain.on_tick(&later(501)), Some(Shown::Stands), "five round trips of 100 ms");
+    }
+}
