@@ -211,8 +211,8 @@ static __always_inline __u32 class_of(__u32 bundle, const struct fb_headers *h)
 }
 
 // On the root qdisc: the class of a bundle has its number, counted from 1, as minor id. What is in
-// no bundle is left to the qdisc. The class within the bundle is left in cb[0], where what chooses
-// among the bundle's queues finds it.
+// no bundle is left to the qdisc. The class within the bundle and, from the eighth bit on, the bundle
+// are left in cb[0], where what chooses among the bundle's queues finds them.
 SEC("tc")
 int fb_classify(struct __sk_buff *ctx)
 {
@@ -226,7 +226,7 @@ int fb_classify(struct __sk_buff *ctx)
 	if (*bundle >= MAX_BUNDLES)
 		return TC_ACT_UNSPEC;
 	ctx->tc_classid = *bundle + 1;
-	ctx->cb[0] = class_of(*bundle, &h);
+	ctx->cb[0] = *bundle << 8 | class_of(*bundle, &h);
 	// A super-packet may be packets by then; each has a fingerprint of its own.
 	__u32 bytes = fb_packet_len(&h, ctx->len) + (ctx->vlan_present ? 4 : 0);
 	noted++;

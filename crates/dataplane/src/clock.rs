@@ -2,6 +2,9 @@
 
 use forebay_units::Nanos;
 
+/// Reading a clock takes some tens of nanoseconds, and microseconds where it needs a system call.
+const ONE_MOMENT: Nanos = Nanos::from_micros(10);
+
 /// `CLOCK_MONOTONIC`: the same in every process and network namespace of a machine, and what BPF's
 /// `bpf_ktime_get_ns` tells.
 pub fn now() -> Nanos {
@@ -11,6 +14,20 @@ pub fn now() -> Nanos {
 /// `CLOCK_REALTIME`, by which the kernel stamps what sockets receive. It may be set.
 pub fn wall() -> Nanos {
     read(libc::CLOCK_REALTIME)
+}
+
+/// `now` and `wall`, of one moment.
+pub fn both() -> (Nanos, Nanos) {
+    let mut before = now();
+    // Whoever loses the processor between two readings would take that for time that passed.
+    for _ in 0..4 {
+        let (wall, after) = (wall(), now());
+        if after.saturating_sub(before) < ONE_MOMENT {
+            return (before, wall);
+        }
+        before = after;
+    }
+    (before, wall())
 }
 
 /// A kernel's time.

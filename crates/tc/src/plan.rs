@@ -92,24 +92,28 @@ pub struct Filter {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Program {
     /// From the destination to the bundle: of the minor number of [`Handle::of_bundle`], or zero for
-    /// what is in none. For strict priority it also leaves the packet's class in `cb[0]`.
+    /// what is in none. It also leaves in `cb[0]` the packet's class within the bundle and, from the
+    /// eighth bit on, the bundle's number, counted from zero.
     Bundles,
-    /// From the packet's class and flow to the leaf: of the minor number of [`Handle::leaf`].
+    /// From the packet's bundle, class and flow to the leaf: of the minor number of [`Handle::leaf`].
     Leaves {
         /// How many classes there are.
         classes: u8,
-        /// For each class a byte, the lowest being that of the first: the bits of the flow hash that
-        /// choose among its leaves, none where it has a single one.
+        /// For each class a byte, the lowest being that of the first: the number of its last leaf,
+        /// of which there are a power of two.
         masks: u64,
     },
 }
 
 /// HTB's priorities (`TC_HTB_NUMPRIO`).
-const PRIORITIES: usize = 8;
+pub(crate) const PRIORITIES: usize = 8;
 
 /// Leaves with a queue of their own that one device has at most. The kernel has 32 768 names for
 /// qdiscs that nobody named, and looks them up in 16 lists.
 const MAX_LEAVES: usize = 16_384;
+
+/// Entries that the table of which flow has which leaf has at most: 8 MiB.
+const MAX_ENTRIES: usize = 1 << 20;
 
 /// Two full frames: Linux's TCP sends super-packets of two segments and more, and HTB gives every
 /// class one packet a round, however long, if that is more than its quantum.
@@ -119,8 +123,9 @@ impl Plan {
     /// The tree of `bundles` on a kernel that has `features`.
     ///
     /// Where the kernel has no SFQ, classes of an HTB stand in for it, of which each flow takes one
-    /// by its hash: 256 for each bundle, and fewer from 65 bundles on, so that there are never more
-    /// than 16 384. A flow then has a sixth of the limit, and at least 16 packets.
+    /// that nobody uses, as long as there are any: 256 for each bundle, and fewer from 65 bundles on,
+    /// so that there are never more than 16 384. A flow then has a sixth of the limit, and at least 16
+    /// packets.
     ///
     /// # Errors
     /// If there are too many bundles or classes, or the kernel has no such discipline and nothing
@@ -138,7 +143,7 @@ impl Plan {
         objects.extend(ids.map(|id| class(id, Shape::Bundle, 0)));
         let hashed = bundles.iter().flat_map(|b| &b.classes);
         let hashed = hashed.filter(|d| features.lacks(d) && stands_in(d).is_some()).count();
-        let flows = flows(hashed);
+        let flows = flows(hashed, count);
         for (index, bundle) in bundles.iter().enumerate() {
             let (parent, queue) = (Handle::of_bundle(index), Handle::of_queue(index));
             let classes = bundle.classes.len();
@@ -195,9 +200,10 @@ pub(crate) fn stands_in(discipline: &Discipline) -> Option<Discipline> {
     }
 }
 
-/// Leaves for each of `hashed` classes that flows are hashed in.
-fn flows(hashed: usize) -> u16 {
-    let most = MAX_LEAVES / hashed.max(1);
+/// Leaves for each of `hashed` classes whose flows have some, of so many bundles.
+fn flows(hashed: usize, bundles: usize) -> u16 {
+    let table = MAX_ENTRIES / (bundles.max(1) * PRIORITIES);
+    let most = table.min(MAX_LEAVES / hashed.max(1));
     // The largest power of two within it.
     let power = most.checked_ilog2().map_or(1, |log| 1usize << log);
     power.min(usize::from(MAX_FLOWS)) as u16

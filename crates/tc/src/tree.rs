@@ -1,11 +1,11 @@
 //! A plan brought about on a device, and kept.
 
-use std::collections::BTreeMap;
-use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
 
 use forebay_units::Rate;
 
+use crate::bpf::Loaded;
 use crate::encode::{self, CHANGE, CREATE};
 use crate::found::has_filters;
 use crate::lock::Lock;
@@ -13,7 +13,7 @@ use crate::netlink::{Batch, Failure, Netlink, Tc};
 use crate::record::Record;
 use crate::{
     Class, Device, Error, Found, Handle, Object, Plan, Program, Qdisc, Root, Shape, Statistics,
-    Step, bpf, steps,
+    Step, steps,
 };
 
 /// What to do with queues that somebody else has set up on the device.
@@ -118,7 +118,7 @@ impl Tree {
     }
 
     fn apply(&mut self, steps: &[Step], programs: &Programs<'_>) -> Result<(), Error> {
-        let mut own: BTreeMap<Program, OwnedFd> = BTreeMap::new();
+        let mut loaded = Loaded::new(programs, self.plan.bundles.len());
         let mut batch = Batch::default();
         for step in steps {
             match step {
@@ -127,7 +127,7 @@ impl Tree {
                 }
                 Step::DeleteClass(id) => encode::delete_class(&mut batch, &self.device, *id),
                 Step::Make(Object::Filter(filter)) => {
-                    let fd = program(&mut own, filter.program, programs)?;
+                    let fd = loaded.get(filter.program)?;
                     let name = filter.program.name();
                     encode::filter(&mut batch, &self.device, filter.parent, fd, name);
                 }
@@ -316,20 +316,6 @@ impl Program {
             Self::Leaves { .. } => "forebay-leaves",
         }
     }
-}
-
-fn program(
-    own: &mut BTreeMap<Program, OwnedFd>,
-    program: Program,
-    given: &Programs<'_>,
-) -> Result<RawFd, Error> {
-    if let Some(fd) = own.get(&program) {
-        return Ok(fd.as_raw_fd());
-    }
-    Ok(match bpf::load(program)? {
-        None => given.bundles.as_raw_fd(),
-        Some(fd) => own.entry(program).or_insert(fd).as_raw_fd(),
-    })
 }
 
 /// The class of each bundle of `plan`, with the rate that it has in `found`.

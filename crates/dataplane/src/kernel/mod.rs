@@ -3,8 +3,8 @@
 //!
 //! [`Sight`] is two eyes on one device. Its classifier tells the queues which bundle a packet is of:
 //! bundle `i`'s class has the minor number `i + 1`, and what is in none is left to the root qdisc. It
-//! leaves the class within the bundle in the packet's `cb[0]`, for the filter below, and in the other
-//! four words of `cb` a note of what it has found out. And it sees each packet again as it leaves the
+//! leaves the class within the bundle and the bundle in the packet's `cb[0]`, for the filter below, and
+//! in the other four words of `cb` a note of what it has found out. And it sees each packet again as it leaves the
 //! queues for the driver, counts it and reports the epoch boundary packets, as a
 //! [`Sampler`](crate::Sampler) does where they arrive; a packet without a note is taken apart for it.
 //!

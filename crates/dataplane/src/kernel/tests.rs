@@ -89,8 +89,8 @@ fn packets_are_in_the_class_that_they_would_be_in_without_the_kernel() {
                     classes[class] += 1;
                     (0, class as u32)
                 }
-                // One class takes all.
-                Some(h) if is_in(&h, &["128.0.0.0/2"]) => (0, 0),
+                // One class takes all; the bundle is said too.
+                Some(h) if is_in(&h, &["128.0.0.0/2"]) => (0, 1 << 8),
                 // TC_ACT_UNSPEC: not ours to say.
                 _ => (-1, 0),
             };

@@ -74,7 +74,9 @@ fn a_thousand_bundles_share_the_leaves() {
     let leaves =
         plan.objects.iter().filter(|o| matches!(o, Object::Qdisc(q) if q.handle.is_none()));
     assert_eq!(leaves.count(), 16_000);
-    assert_eq!((flows(64), flows(65), flows(16_384), flows(0)), (256, 128, 1, 256));
+    let of_all = [64, 65, 16_384, 0].map(|bundles| flows(bundles, bundles));
+    assert_eq!(of_all, [256, 128, 1, 256]);
+    assert_eq!((flows(1, 512), flows(1, 513), flows(1, 16_384)), (256, 128, 8), "one of many");
 }
 
 #[test]

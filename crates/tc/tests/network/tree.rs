@@ -259,6 +259,11 @@ fn flows_share_where_the_kernel_has_no_fair_queue() {
         eprintln!("skipped: this kernel has SFQ");
         return;
     }
+    /// Of 32 flows in 256 leaves by hash alone, one would share the greedy one's in every eighth run,
+    /// and some two in nearly each.
+    const MODEST: u16 = 32;
+    const GREEDY: usize = 60;
+    let total = GREEDY + usize::from(MODEST);
     let network = Network::new();
     let far = network.far_socket("10.9.0.2:9");
     far.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
@@ -271,19 +276,20 @@ fn flows_share_where_the_kernel_has_no_fair_queue() {
         // A frame in 12 ms.
         tree.set_rate(0, Some(Rate::from_mbps(1)));
         tree.flush().unwrap();
-        for _ in 0..40 {
+        for _ in 0..GREEDY {
             greedy.send_to(&[1; 1_458], "10.9.0.2:9").unwrap();
         }
-        // Of these flows at most one or two share the greedy one's queue.
+        // None of these flows shares the greedy one's queue, whatever their hashes.
         let modest: Vec<UdpSocket> =
-            (1..9).map(|p| UdpSocket::bind(("10.9.0.1", 2_000 + p)).unwrap()).collect();
+            (1..=MODEST).map(|p| UdpSocket::bind(("10.9.0.1", 2_000 + p)).unwrap()).collect();
         for socket in &modest {
             socket.send_to(&[2; 1_458], "10.9.0.2:9").unwrap();
         }
         let order: Vec<u8> =
-            (0..48).map(|_| far.recv(&mut received).map(|_| received[0]).unwrap()).collect();
-        let late = order[24..].iter().filter(|mark| **mark == 2).count();
-        assert!(late <= 2, "{order:?}");
+            (0..total).map(|_| far.recv(&mut received).map(|_| received[0]).unwrap()).collect();
+        // A round, and what had left before they came.
+        let late = order[total - 20..].iter().filter(|mark| **mark == 2).count();
+        assert_eq!(late, 0, "{order:?}");
         tree.remove().unwrap();
     });
 }
