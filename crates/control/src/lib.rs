@@ -56,7 +56,6 @@ mod measure;
 mod minrtt;
 mod multipath;
 mod pass_through;
-mod prefetch;
 mod recent_max;
 mod sent;
 mod snapshot;

@@ -5,7 +5,7 @@ use alloc::vec;
 
 use forebay_units::{Bytes, Nanos};
 
-use crate::prefetch::prefetch;
+use forebay_prefetch::prefetch;
 
 /// Ticks kept: 1.28 s at 10 ms. For a longer round-trip time the oldest stands in, so that a little
 /// too much seems to be in flight.

@@ -5,7 +5,7 @@
 
 use alloc::vec::Vec;
 
-use crate::prefetch::prefetch;
+use forebay_prefetch::prefetch_at;
 
 /// The index that stands for "none".
 pub(crate) const NONE: u32 = u32::MAX;
@@ -89,12 +89,12 @@ impl<T> Slab<T> {
 
     /// Asks for the entry that `pop_front` will take.
     pub(crate) fn prefetch_head(&self, chain: Chain) {
-        prefetch(&self.entries, chain.head);
+        prefetch_at(&self.entries, chain.head);
     }
 
     /// Asks for the entry that `push_back` will append to.
     pub(crate) fn prefetch_tail(&self, chain: Chain) {
-        prefetch(&self.entries, chain.tail);
+        prefetch_at(&self.entries, chain.tail);
     }
 
     /// Moves all of `other` to the end of `chain`.

@@ -43,7 +43,6 @@ mod limit;
 mod packet;
 pub mod pi2;
 pub mod pie;
-mod prefetch;
 mod qdisc;
 mod ranks;
 mod ring;

@@ -13,7 +13,7 @@ use alloc::boxed::Box;
 use alloc::vec;
 
 use crate::chain::NONE;
-use crate::prefetch::prefetch;
+use forebay_prefetch::prefetch_at;
 
 /// The highest rank that is not listed.
 pub(crate) const UNLISTED: u32 = 1;
@@ -87,8 +87,8 @@ impl Ranks {
 
     /// Asks for the flows that a change of this flow's rank will touch.
     pub(crate) fn prefetch<F>(flows: &[F], link: Link) {
-        prefetch(flows, link.prev);
-        prefetch(flows, link.next);
+        prefetch_at(flows, link.prev);
+        prefetch_at(flows, link.next);
     }
 
     fn unlink<F: Ranked>(&mut self, flows: &mut [F], index: u32, rank: u32) {

@@ -18,7 +18,6 @@ mod observer;
 mod packet;
 mod pattern;
 mod prague;
-mod prefetch;
 mod random;
 mod simulation;
 mod tcp;

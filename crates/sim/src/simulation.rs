@@ -19,9 +19,9 @@ use crate::link::{Link, LinkCounters};
 use crate::network::{BundleId, LinkId, Route, RouteCounters, RouteId};
 use crate::observer::Observer;
 use crate::packet::{Packets, Queued};
-use crate::prefetch::prefetch;
 use crate::tcp::{Endpoint, Stack};
 use crate::traffic::{Application, Requests, Socket};
+use forebay_prefetch::prefetch;
 
 /// How often control loops tick (Bundler section 6.2).
 const TICK: Nanos = Nanos::from_millis(10);

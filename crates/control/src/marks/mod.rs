@@ -12,7 +12,7 @@ use alloc::vec;
 
 use forebay_units::{Bytes, Nanos};
 
-use crate::prefetch::prefetch;
+use forebay_prefetch::prefetch;
 use tags::{Tag, Tags};
 
 /// How long a mark waits for its feedback. Far beyond any round-trip time this serves; later

@@ -2,7 +2,7 @@ use alloc::boxed::Box;
 use alloc::vec;
 use core::ops::Range;
 
-use crate::prefetch::prefetch;
+use forebay_prefetch::prefetch;
 
 /// So many are compared at once: the compiler makes two vector instructions of it.
 const AT_ONCE: usize = 32;

@@ -3,7 +3,7 @@ use alloc::vec;
 
 use forebay_units::{Bytes, Nanos, Rate};
 
-use crate::prefetch::prefetch;
+use forebay_prefetch::prefetch;
 
 /// Matched samples kept: several round-trip times' worth at four to eight an RTT. Where more come
 /// in, the windows shorten.

@@ -29,11 +29,11 @@ use crate::chain::Slab;
 use crate::codel;
 use crate::error::within;
 use crate::flow_hash::{DEFAULT_SEED, FlowHash};
-use crate::prefetch::prefetch;
 use crate::ranks::Ranks;
 use crate::ring::Timed;
 use crate::round::{MAX_QUANTUM, MIN_QUANTUM, Round, cost, next_turn};
 use crate::{Backlog, ConfigError, DropReason, DropSink, Limit, Packet, Qdisc, Room};
+use forebay_prefetch::prefetch_at;
 
 /// How an [`FqCodel`] is set up.
 #[derive(Clone, Debug)]
@@ -176,7 +176,7 @@ impl<P: Packet> FqCodel<P> {
         let round = if self.new.front().is_some() { &self.new } else { &self.old };
         let (flow, packet) = round.ahead();
         if let Some(index) = flow {
-            prefetch(&self.flows, index);
+            prefetch_at(&self.flows, index);
         }
         if let Some(index) = packet {
             let flow = &self.flows[index as usize];

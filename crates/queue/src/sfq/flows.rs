@@ -4,9 +4,9 @@ use alloc::boxed::Box;
 use alloc::vec;
 
 use crate::chain::{Chain, Slab};
-use crate::prefetch::prefetch;
 use crate::ranks::{Link, Ranked, Ranks};
 use crate::round::{Round, next_turn};
+use forebay_prefetch::prefetch_at;
 
 /// A flow, half a cache line: with very many flows the time goes into fetching these.
 #[derive(Clone, Copy, Debug)]
@@ -146,7 +146,7 @@ impl Flows {
     fn look_ahead<P>(&self, packets: &Slab<P>) {
         let (flow, packet) = self.round.ahead();
         if let Some(flow) = flow {
-            prefetch(&self.flows, flow);
+            prefetch_at(&self.flows, flow);
         }
         if let Some(flow) = packet {
             let state = &self.flows[flow as usize];

@@ -8,8 +8,8 @@ use crate::link::Departure;
 use crate::network::{BundleId, Hop, LinkId, RouteId};
 use crate::observer::{At, Observer, Passage};
 use crate::packet::{Body, Packet, Queued, UDP_HEADERS, fingerprint};
-use crate::prefetch::prefetch;
 use crate::random::mix;
+use forebay_prefetch::prefetch;
 
 /// How many packets ahead of its arrival a packet's connection is asked for: long enough for main
 /// memory, short enough to be still in the nearest cache.
