@@ -17,7 +17,7 @@ pub const MAX_BUNDLES: usize = 16_384;
 const TREE: u16 = 0x0fb0;
 /// The major number of the first bundle's queue.
 const QUEUES: u16 = 0x1000;
-/// Leaf classes that a class of a bundle may have: a byte of the flow hash.
+/// Leaf classes that a class of a bundle may have: as many as a byte numbers.
 pub(crate) const MAX_FLOWS: u16 = 256;
 
 impl Handle {
@@ -59,7 +59,7 @@ impl Handle {
     }
 
     /// Within the bundle's queue: the leaf class of a packet of class `class` (by urgency, from zero)
-    /// whose flow hashes to `flow`.
+    /// whose flow has leaf number `flow`.
     pub const fn leaf(self, class: usize, flow: u16) -> Self {
         Self::new(self.major(), class as u16 * MAX_FLOWS + flow + 1)
     }

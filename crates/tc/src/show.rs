@@ -88,11 +88,9 @@ impl fmt::Display for Program {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Bundles => f.write_str("bpf: by the longest prefix of the destination"),
-            Self::Leaves { classes: 1, .. } => f.write_str("bpf: by the hash of the flow"),
+            Self::Leaves { classes: 1, .. } => f.write_str("bpf: for each flow its own"),
             Self::Leaves { masks: 0, .. } => f.write_str("bpf: by the packet's class"),
-            Self::Leaves { .. } => {
-                f.write_str("bpf: by the packet's class and the hash of the flow")
-            }
+            Self::Leaves { .. } => f.write_str("bpf: by the packet's class, for each flow its own"),
         }
     }
 }

@@ -31,6 +31,7 @@ mod qdisc;
 mod run;
 pub(crate) mod rundir;
 mod senders;
+mod stolen;
 
 pub(crate) use process::{PROCESS_NAME, die_with};
 pub(crate) use qdisc::Timers;

@@ -14,6 +14,7 @@ use super::programs::{Program, programs};
 use super::qdisc::{Counted, Timers};
 use super::rundir::RunDir;
 use super::senders::Senders;
+use super::stolen::Processors;
 use super::{collect, exec, fit, qdisc};
 use crate::engine::{Engine, EngineError, Interrupt, Job, Phase, Progress};
 use crate::results::Run;
@@ -104,6 +105,7 @@ pub(crate) fn run_with(
         wait_until_ready(&mut processes, interrupt)?;
     }
 
+    let processors = Processors::now();
     let start = clock::now().saturating_add(LEAD);
     processes.tell_programs(&Start { start: start.0 })?;
     let mut faults = Faults::new(job, start);
@@ -122,6 +124,9 @@ pub(crate) fn run_with(
         }
     }
     progress(Progress::at(job.scenario, length));
+    if let Some(before) = processors {
+        before.warn();
+    }
     let faults = faults.into_records(&processes);
     processes.end()?;
     let all: Vec<_> = firsts.into_iter().chain(seconds).collect();

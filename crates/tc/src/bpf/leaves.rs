@@ -82,15 +82,12 @@ pub(super) fn leaves(classes: u8, masks: u64, table: Option<i32>) -> Vec<Instruc
         and(MASK, 0xff),
         shift_left(class, 8),
         store(STACK, CLASS, class),
-        copy(chosen, HASH),
-        and_with(chosen, MASK),
     ]);
-    let most = masks.to_le_bytes().into_iter().max().unwrap_or(0);
-    if let Some(table) = table {
-        code.extend(look_up(table));
+    code.extend(table.into_iter().flat_map(look_up));
+    code.extend([copy(chosen, HASH), and_with(chosen, MASK)]);
+    if table.is_some() {
+        let most = masks.to_le_bytes().into_iter().max().unwrap_or(0);
         let choice = choose(i32::from(most));
-        code.push(copy(chosen, HASH));
-        code.push(and_with(chosen, MASK));
         code.push(skip_if(R(0), 0, choice.len() as i16));
         code.extend(choice);
     }

@@ -1,0 +1,70 @@
+//! What the host of a virtual machine keeps of its processors: whoever measures in real time there
+//! measures the host as well.
+
+use std::fs;
+
+/// Processor time, in ticks of the kernel, since the machine started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Processors {
+    all: u64,
+    stolen: u64,
+}
+
+/// More than this share is worth a word.
+const NOTEWORTHY: f64 = 0.01;
+
+impl Processors {
+    /// Now; `None` where the kernel does not tell.
+    pub(super) fn now() -> Option<Self> {
+        Self::parse(&fs::read_to_string("/proc/stat").ok()?)
+    }
+
+    /// Of proc_stat(5): user, nice, system, idle, iowait, irq, softirq and steal. What guests of this
+    /// machine had comes after, and is in the first two as well.
+    fn parse(text: &str) -> Option<Self> {
+        let line = text.lines().next()?.strip_prefix("cpu ")?;
+        let ticks: Option<Vec<u64>> = line.split_whitespace().map(|n| n.parse().ok()).collect();
+        let ticks = ticks?;
+        Some(Self { all: ticks.get(..8)?.iter().sum(), stolen: ticks[7] })
+    }
+
+    /// The share that others had since `self`.
+    fn stolen_until(self, now: Self) -> f64 {
+        let all = now.all.saturating_sub(self.all);
+        now.stolen.saturating_sub(self.stolen) as f64 / all.max(1) as f64
+    }
+
+    /// Says so if others had much since `self`.
+    pub(super) fn warn(self) {
+        let share = Self::now().map_or(0.0, |now| self.stolen_until(now));
+        if share > NOTEWORTHY {
+            let percent = 100.0 * share;
+            tracing::warn!(
+                "{percent:.1} % of this machine's processor time went to others on its host, which \
+                 delays what is measured"
+            );
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stolen_time_is_a_share_of_all() {
+        let parse = |line: &str| Processors::parse(&format!("{line}\ncpu0 1 2 3\nintr 5\n"));
+        let before = parse("cpu  180258 64814 85380 343199 1512 0 55044 20133 0 0").unwrap();
+        assert_eq!(before, Processors { all: 750_340, stolen: 20_133 });
+        let now = parse("cpu  180358 64814 85380 343269 1512 0 55044 20163 40 0").unwrap();
+        assert_eq!(before.stolen_until(now), 0.15);
+        assert_eq!(before.stolen_until(before), 0.0);
+    }
+
+    #[test]
+    fn what_is_not_understood_is_not_guessed() {
+        for text in ["", "cpu0 1 2 3 4 5 6 7 8", "cpu  1 2 3 4", "cpu  1 2 3 4 5 6 7 x"] {
+            assert_eq!(Processors::parse(text), None, "{text}");
+        }
+    }
+}
