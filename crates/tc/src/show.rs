@@ -139,7 +139,7 @@ qdisc fb0: htb
     qdisc 1000: pfifo limit 100 packets
   class fb0:2: bundle rome, at the rate of its control loop
     qdisc 1001: htb
-      filter bpf: by the packet's class and the hash of the flow
+      filter bpf: by the packet's class, for each flow its own
       class 1001:1, unlimited, urgency 0
         qdisc pfifo limit 100 packets
       classes 1001:101 to 1001:200 (256), unlimited, urgency 1
