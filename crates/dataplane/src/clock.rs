@@ -12,11 +12,11 @@ pub fn now() -> Nanos {
 }
 
 /// `CLOCK_REALTIME`, by which the kernel stamps what sockets receive. It may be set.
-pub fn wall() -> Nanos {
+fn wall() -> Nanos {
     read(libc::CLOCK_REALTIME)
 }
 
-/// `now` and `wall`, of one moment.
+/// [`now`], and `CLOCK_REALTIME` of the same moment.
 pub fn both() -> (Nanos, Nanos) {
     let mut before = now();
     // Whoever loses the processor between two readings would take that for time that passed.

@@ -2,9 +2,10 @@
 
 use core::mem::offset_of;
 
+use forebay_prefetch::{prefetch, prefetch_first};
+
 use super::Bundle;
 use crate::minrtt::MinRtt;
-use forebay_prefetch::{prefetch, prefetch_first};
 
 /// The rings of a bundle are asked for so many ticks ahead, and the bundle itself, in which it stands
 /// where in its rings the next tick will look, twice as many.
