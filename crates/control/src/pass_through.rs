@@ -19,6 +19,11 @@ const EMPTY: f64 = 0.1;
 const UNWIND: f64 = 0.25;
 /// The rate stays below this multiple of the highest that the bottleneck was seen to serve.
 const MOST: f64 = 1.1;
+/// What was held back is released at this multiple of the rate. It is of what the bundle's flows have in
+/// flight, which is less at the bottleneck for as long as it waits here, and others take its place.
+const RELEASE: f64 = 3.0;
+/// It has been when this much of that rate is left, in seconds.
+const RELEASED: f64 = 2.0 * TARGET;
 
 /// The PI controller.
 #[derive(Debug)]
@@ -26,6 +31,10 @@ pub(crate) struct PassThrough {
     /// In bytes per second.
     rate: f64,
     backlog: f64,
+    /// For how long the rate has not been the controller's, and what was held back may be released,
+    held: Nanos,
+    /// and what it was before, in bytes per second.
+    before: f64,
 }
 
 /// What it sees at a tick.
@@ -44,13 +53,25 @@ pub(crate) struct Queue {
 impl PassThrough {
     /// Begins at `rate` with `backlog` in the queue.
     pub(crate) fn new(rate: Rate, backlog: Bytes) -> Self {
-        Self { rate: rate.as_bytes_per_sec_f64(), backlog: backlog.as_f64() }
+        Self {
+            rate: rate.as_bytes_per_sec_f64(),
+            backlog: backlog.as_f64(),
+            held: Nanos::ZERO,
+            before: 0.0,
+        }
     }
 
     /// The rate until the next tick, without the pulse.
     pub(crate) fn on_tick(&mut self, q: &Queue) -> Rate {
         let dt = q.elapsed.as_secs_f64().min(0.1);
         let backlog = q.backlog.as_f64();
+        let release = self.before * RELEASE;
+        self.held = self.held.saturating_sub(q.elapsed);
+        if self.held > Nanos::ZERO && backlog > release * RELEASED {
+            self.backlog = backlog;
+            return Rate::from_bps_f64(release * 8.0);
+        }
+        self.held = Nanos::ZERO;
         let target = self.rate * TARGET;
         let grown = backlog - self.backlog;
         self.backlog = backlog;
@@ -64,9 +85,11 @@ impl PassThrough {
         Rate::from_bps_f64(self.rate * 8.0)
     }
 
-    /// The rate is not the controller's for a tick: what it does to the queue, `backlog` now, is none
-    /// of its errors.
-    pub(crate) fn hold(&mut self, backlog: Bytes) {
+    /// The rate is less than `before` for a tick, and not the controller's: what that does to the queue,
+    /// `backlog` now, is none of its errors, and is released after, in no more time than it was held back.
+    pub(crate) fn hold(&mut self, elapsed: Nanos, backlog: Bytes, before: Rate) {
+        self.before = before.as_bytes_per_sec_f64();
+        self.held = self.held.saturating_add(elapsed);
         self.backlog = backlog.as_f64();
     }
 }
@@ -89,9 +112,9 @@ mod tests {
         let mut pi = PassThrough::new(RATE, Bytes(45_000));
         let rate = pi.on_tick(&queue(50_000.0)).as_bps();
         assert!(rate.abs_diff(80_000_000 + 52_000 * 8) < 200, "{rate}");
-        // What grew while it was held is no growth: 10 x 20 000 x 0.01.
+        // What grew while it was held, and is soon released, is no growth: 10 x 20 000 x 0.01.
         let mut pi = PassThrough::new(RATE, Bytes(45_000));
-        pi.hold(Bytes(50_000));
+        pi.hold(TICK, Bytes(50_000), RATE);
         let rate = pi.on_tick(&queue(50_000.0)).as_bps();
         assert!(rate.abs_diff(80_000_000 + 2_000 * 8) < 200, "{rate}");
     }
@@ -116,6 +139,32 @@ mod tests {
             assert!((queue - 0.003).abs() < 0.000_5, "{arriving} Mbit/s: {queue} s");
             assert!((rate.as_mbps_f64() - arriving).abs() < 0.2, "{arriving} Mbit/s: {rate}");
         }
+    }
+
+    #[test]
+    fn what_was_held_back_is_released_at_once() {
+        let mut pi = PassThrough::new(RATE, Bytes(30_000));
+        for _ in 0..20 {
+            pi.hold(TICK, Bytes(600_000), RATE);
+        }
+        // 10 MB/s: at thrice that, down to 6 ms of it, 180 000 B.
+        assert_eq!(pi.on_tick(&queue(600_000.0)), Rate::from_mbps(240));
+        assert_eq!(pi.on_tick(&queue(181_000.0)), Rate::from_mbps(240));
+        // From then on the controller goes on: 10 x 150 000 x 0.01 and 10 x -1000.
+        let rate = pi.on_tick(&queue(180_000.0)).as_bps();
+        assert!(rate.abs_diff(80_000_000 + 5_000 * 8) < 200, "{rate}");
+        assert!(pi.on_tick(&queue(600_000.0)) < Rate::from_mbps(240), "once");
+    }
+
+    #[test]
+    fn a_release_lasts_no_longer_than_what_it_releases() {
+        let mut pi = PassThrough::new(RATE, Bytes(30_000));
+        for _ in 0..20 {
+            pi.hold(TICK, Bytes(600_000), RATE);
+        }
+        let released =
+            (0..100).take_while(|_| pi.on_tick(&queue(600_000.0)).as_bps() == 240_000_000);
+        assert_eq!(released.count(), 19);
     }
 
     #[test]

@@ -15,43 +15,30 @@ use crate::watchdog::Silence;
 const FIRST_SAMPLES: u32 = 2;
 /// Samples that must match before a bundle that lost its feedback is controlled again.
 const RETURN_SAMPLES: u32 = 3;
-/// While flows compete for themselves, the bundle looks this often whether they still must,
-const DWELL: Nanos = Nanos::from_secs(32);
-/// half as often each time that delay control had to be given up again soon after, down to this;
-const DWELL_CEILING: Nanos = Nanos::from_secs(128);
-/// and whenever the queue falls as it has not for long.
-/// They need not once the bottleneck has been without a queue for this part of the first,
-const EMPTIED: u64 = 32;
+/// Flows need not compete for themselves once the bottleneck has been without a queue for this long,
+const EMPTIED: Nanos = Nanos::from_secs(1);
 /// and for so many round-trip times: elastic traffic would have filled it.
 const EMPTIED_RTTS: u64 = 6;
+/// Nor once this many looks in a row saw that nobody takes what the bundle leaves: first, and after a
+/// return that was wrong.
+const LOOKS: (u32, u32) = (1, 2);
 /// A return that lasted so long was right.
 const FORGIVEN: Nanos = Nanos::from_secs(30);
 /// A pulse's trough leaves this share of the bottleneck's rate (as Nimbus), so that marks go on.
 const TROUGH: f64 = 0.05;
 
 /// What there is to know about passing through, now or the next time.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Passing {
     /// While the bundle passes through.
     pi: Option<PassThrough>,
-    dwell: Nanos,
     turned_at: Nanos,
-    /// It has passed through before.
+    /// It has passed through before, and
     before: bool,
+    /// the return from that was wrong.
+    relapsed: bool,
     /// The amplitude of the pulses, for status.
     amplitude: Rate,
-}
-
-impl Default for Passing {
-    fn default() -> Self {
-        Self {
-            pi: None,
-            dwell: DWELL,
-            turned_at: Nanos::ZERO,
-            before: false,
-            amplitude: Rate::ZERO,
-        }
-    }
 }
 
 impl Bundle {
@@ -84,9 +71,9 @@ impl Bundle {
             None => self.delay_control(m),
             Some(pi) => {
                 let cross = self.cross.as_ref();
-                if let Some(rate) = cross.and_then(|cross| cross.look_rate(m.now)) {
-                    pi.hold(m.backlog);
-                    rate
+                if let Some(cut) = cross.and_then(|cross| cross.cut(m.now)) {
+                    pi.hold(elapsed, m.backlog, cut.before);
+                    cut.meanwhile
                 } else {
                     let highest = cross.map_or(Rate::ZERO, CrossTraffic::highest);
                     let (backlog, send_rate) = (m.backlog, m.send_rate);
@@ -194,9 +181,8 @@ impl Bundle {
 
     fn pass_through(&mut self, m: &Measurement) -> (Mode, ModeReason) {
         let passing = &mut self.passing;
-        let soon = passing.before && m.now.saturating_sub(passing.turned_at) < FORGIVEN;
-        let longer = (passing.dwell * 2).min(DWELL_CEILING);
-        passing.dwell = if soon { longer } else { DWELL };
+        let soon = m.now.saturating_sub(passing.turned_at) < FORGIVEN;
+        passing.relapsed = passing.before && soon;
         (passing.turned_at, passing.before) = (m.now, true);
         let rate = self.rate.unwrap_or(m.receive_rate).max(m.receive_rate);
         passing.pi = Some(PassThrough::new(rate, m.backlog));
@@ -216,14 +202,15 @@ impl Bundle {
     /// While the bundle passes through: how it is known that elastic traffic has gone, if it is, and the
     /// rate at which the bottleneck served the bundle until then.
     fn seen_to_have_gone(&mut self, m: &Measurement) -> Option<(ModeReason, Rate)> {
-        let (dwell, cross) = (self.passing.dwell, self.cross.as_mut()?);
+        let cross = self.cross.as_mut()?;
         let lasted = m.now.saturating_sub(self.passing.turned_at);
         let emptied = cross.without_queue_for(m.now);
-        if emptied >= (dwell / EMPTIED).max(m.smoothed_rtt * EMPTIED_RTTS) {
+        if emptied >= EMPTIED.max(m.smoothed_rtt * EMPTIED_RTTS) {
             let rate = m.busy_rate.unwrap_or(m.receive_rate);
             return Some((ModeReason::QueueGone { emptied, lasted }, rate));
         }
-        let drain = cross.look(m, dwell)?;
+        let needed = if self.passing.relapsed { LOOKS.1 } else { LOOKS.0 };
+        let drain = cross.look(m, needed)?;
         let (cut, delay) = (thousandths(drain.cut()), drain.delay());
         Some((ModeReason::InelasticCross { cut, delay, lasted }, drain.served()))
     }

@@ -14,7 +14,7 @@
 //! | S and R over a window of about a round-trip time, z shifted by two round-trip times | both over the same bytes, by boundary packets (`series`) | what a pulse caused stands in the pulse's own slot; nothing is averaged away on long paths |
 //! | 5 Hz, 6 Hz in delay control | one of five frequencies about 5 Hz, drawn by the traffic (`pulse`) | bundles that share a bottleneck would take each other's pulses for an answer |
 //! | pulses all the time | pulses while a queue stands that the controller did not want (`suspicion`) | a pulse of mu / 4 is 8 ms of queue; elastic traffic leaves a queue |
-//! | pulses in pass-through too, until nobody answers | none: the bundle leaves so much room that the queue would be gone within two round trips, and sees whether it is (`drain`); when the queue falls as it has not for long, and now and then (`looks`). A bottleneck without a queue is enough by itself | what the bundle may pulse there is less than others' queues vary by; what fills a buffer leaves a queue |
+//! | pulses in pass-through too, until nobody answers | none: the bundle leaves so much room that the queue would be gone within three round trips, and sees whether it goes (`drain`); when the queue falls as it has not for long, and now and then (`looks`). A bottleneck without a queue is enough by itself | what the bundle may pulse there is less than others' queues vary by; what fills a buffer leaves a queue |
 //! | delay control down to 5 % of mu meanwhile | not below a quarter of the highest rate for the eight seconds of the test | pulses need a rate to stand on, and marks come by bytes: a starved bundle is blind |
 //! | z below a tenth of mu is inelastic | a bottleneck that idles for a tenth of the window is not shared with elastic traffic | where it idles, S / R is one whatever is sent: the bundle's own pulses would look like an answer |
 //!
@@ -37,6 +37,7 @@ use forebay_units::{Nanos, Rate};
 
 use crate::controller::Measurement;
 use bottleneck::Highest;
+pub(crate) use drain::Cut;
 use drain::Drain;
 use looks::Looks;
 use pulse::Frequency;
@@ -191,15 +192,15 @@ impl CrossTraffic {
         self.elastic
     }
 
-    /// The rate for the sake of a look at whose the queue is; the bundle passes through.
-    pub(crate) fn look_rate(&self, now: Nanos) -> Option<Rate> {
-        self.looks.rate(now)
+    /// The cut for the sake of a look at whose the queue is; the bundle passes through.
+    pub(crate) fn cut(&self, now: Nanos) -> Option<Cut> {
+        self.looks.cut(now)
     }
 
-    /// A tick of a bundle that passes through, which looks after each time of `every` and when the queue
-    /// gives cause: the look that showed that nobody takes what the bundle leaves.
-    pub(crate) fn look(&mut self, m: &Measurement, every: Nanos) -> Option<Drain> {
-        self.looks.on_tick(m, every, self.highest.get())
+    /// A tick of a bundle that passes through, which looks now and then and when the queue gives cause:
+    /// the look that showed, as the last of `needed`, that nobody takes what the bundle leaves.
+    pub(crate) fn look(&mut self, m: &Measurement, needed: u32) -> Option<Drain> {
+        self.looks.on_tick(m, needed, self.highest.get())
     }
 
     /// For how long the bottleneck has been without a queue that stands. Elastic traffic leaves none
