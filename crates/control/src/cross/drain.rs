@@ -40,9 +40,9 @@ pub(crate) struct Drain {
     /// The round-trip time and the queueing delay at the cut.
     rtt: Nanos,
     delay: Nanos,
-    /// What is cut, of the bundle's rate, and the rates.
+    /// The rate until then, and what is cut of it.
+    before: Rate,
     cut: f64,
-    rates: Cut,
     /// The rate at which the bottleneck served the bundle before.
     served: Rate,
     /// Samples so far, and how many of the last saw no queue.
@@ -80,13 +80,13 @@ impl Drain {
         let bottleneck = bottleneck.max(before).as_bytes_per_sec_f64();
         let cut = (missing * bottleneck / before.as_bytes_per_sec_f64()).clamp(CUT.0, CUT.1);
         let served = m.busy_rate.unwrap_or(m.receive_rate);
-        let rates = Cut { before, meanwhile: before.scaled(1.0 - cut) };
-        Some(Self { since: m.now, rtt, delay, cut, rates, served, samples: m.samples, gone: 0 })
+        Some(Self { since: m.now, rtt, delay, before, cut, served, samples: m.samples, gone: 0 })
     }
 
     /// The rates while the cut lasts.
     pub(crate) fn now(&self, now: Nanos) -> Option<Cut> {
-        (self.rounds(now) < LASTS).then_some(self.rates)
+        let meanwhile = self.before.scaled(1.0 - self.cut);
+        (self.rounds(now) < LASTS).then_some(Cut { before: self.before, meanwhile })
     }
 
     /// A tick. What the cut showed, once it has.
