@@ -5,6 +5,7 @@ use core::fmt;
 use forebay_units::{Bytes, Nanos, Rate};
 
 use crate::event::Phase;
+use crate::pass_through::Competing;
 
 pub use kind::ControllerKind;
 
@@ -98,6 +99,12 @@ pub trait RateController: fmt::Debug + Send {
     /// that became longer: twice its target, unless it knows better.
     fn cuts_beyond(&self, rate: Rate, packet: Bytes) -> Nanos {
         self.target_delay(rate, packet) * 2
+    }
+
+    /// How the bundle's flows compete beside elastic traffic: with a short queue at the sendbox, as
+    /// Bundler's, unless it says otherwise.
+    fn competing(&self) -> Competing {
+        Competing::Paced
     }
 }
 

@@ -72,4 +72,5 @@ pub use copa::Copa;
 pub use event::{Claim, Event, MinRttReason, Mode, ModeReason, Phase, Value};
 pub use feedback::Feedback;
 pub use forebay::Forebay;
+pub use pass_through::Competing;
 pub use snapshot::{Counters, Elasticity, Snapshot};

@@ -1,5 +1,10 @@
-//! Lets the bundle's flows compete for themselves, and keeps just so much of a queue at the sendbox
-//! that its rate is what the bottleneck gives them (Bundler section 5.1).
+//! Lets the bundle's flows compete for themselves: at the rate that keeps a short queue at the sendbox
+//! (Bundler section 5.1), or as they come.
+//!
+//! A short queue costs throughput where others fill a buffer that drops at its tail: with real Linux TCP
+//! a sixth, even first in, first out (decision record 0015). Probably since flows send in trains: a loss
+//! takes several packets of one train, and cuts one window. What was spread over time loses one packet
+//! here and one there, and each cuts a window of its own.
 
 use forebay_units::{Bytes, Nanos, Rate};
 
@@ -25,9 +30,21 @@ const RELEASE: f64 = 3.0;
 /// It has been when this much of that rate is left, in seconds.
 const RELEASED: f64 = 2.0 * TARGET;
 
-/// The PI controller.
+/// How the bundle's flows compete, once nothing is left that was held back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Competing {
+    /// With a short queue at the sendbox (Bundler section 5.1).
+    Paced,
+    /// Without a limit, in the order and at the time at which their packets come.
+    Freely,
+}
+
+/// The PI controller, and what it controls until packets go as they come.
 #[derive(Debug)]
 pub(crate) struct PassThrough {
+    competing: Competing,
+    /// There is no limit now.
+    free: bool,
     /// In bytes per second.
     rate: f64,
     backlog: f64,
@@ -52,8 +69,10 @@ pub(crate) struct Queue {
 
 impl PassThrough {
     /// Begins at `rate` with `backlog` in the queue.
-    pub(crate) fn new(rate: Rate, backlog: Bytes) -> Self {
+    pub(crate) fn new(competing: Competing, rate: Rate, backlog: Bytes) -> Self {
         Self {
+            competing,
+            free: false,
             rate: rate.as_bytes_per_sec_f64(),
             backlog: backlog.as_f64(),
             held: Nanos::ZERO,
@@ -61,18 +80,23 @@ impl PassThrough {
         }
     }
 
-    /// The rate until the next tick, without the pulse.
-    pub(crate) fn on_tick(&mut self, q: &Queue) -> Rate {
+    /// The rate until the next tick; `None` for no limit.
+    pub(crate) fn on_tick(&mut self, q: &Queue) -> Option<Rate> {
         let dt = q.elapsed.as_secs_f64().min(0.1);
         let backlog = q.backlog.as_f64();
         let release = self.before * RELEASE;
         self.held = self.held.saturating_sub(q.elapsed);
         if self.held > Nanos::ZERO && backlog > release * RELEASED {
             self.backlog = backlog;
-            return Rate::from_bps_f64(release * 8.0);
+            return Some(Rate::from_bps_f64(release * 8.0));
         }
         self.held = Nanos::ZERO;
         let target = self.rate * TARGET;
+        self.free |= self.competing == Competing::Freely && backlog <= target;
+        if self.free {
+            self.rate = q.send_rate.as_bytes_per_sec_f64();
+            return None;
+        }
         let grown = backlog - self.backlog;
         self.backlog = backlog;
         self.rate += ALPHA * (backlog - target) * dt + BETA * grown;
@@ -82,12 +106,13 @@ impl PassThrough {
         }
         let most = MOST * q.highest.as_bytes_per_sec_f64();
         self.rate = self.rate.clamp(0.0, most.max(sent));
-        Rate::from_bps_f64(self.rate * 8.0)
+        Some(Rate::from_bps_f64(self.rate * 8.0))
     }
 
     /// The rate is less than `before` for a tick, and not the controller's: what that does to the queue,
     /// `backlog` now, is none of its errors, and is released after, in no more time than it was held back.
     pub(crate) fn hold(&mut self, elapsed: Nanos, backlog: Bytes, before: Rate) {
+        self.free = false;
         self.before = before.as_bytes_per_sec_f64();
         self.held = self.held.saturating_add(elapsed);
         self.backlog = backlog.as_f64();
@@ -105,29 +130,35 @@ mod tests {
         Queue { elapsed: TICK, backlog: Bytes(backlog as u64), send_rate: RATE, highest: RATE }
     }
 
+    /// The rate of a tick, with `backlog` bytes in the queue.
+    fn paced(pi: &mut PassThrough, backlog: f64) -> Rate {
+        pi.on_tick(&queue(backlog)).expect("a rate")
+    }
+
     #[test]
     fn a_step_by_hand() {
         // 10 MB/s: the target is 3 ms of them, 30 000 B. 20 000 B more, of which 5000 B are new:
         // 10 x 20 000 x 0.01 + 10 x 5000 = 52 000 B/s more.
-        let mut pi = PassThrough::new(RATE, Bytes(45_000));
-        let rate = pi.on_tick(&queue(50_000.0)).as_bps();
+        let mut pi = PassThrough::new(Competing::Paced, RATE, Bytes(45_000));
+        let rate = paced(&mut pi, 50_000.0).as_bps();
         assert!(rate.abs_diff(80_000_000 + 52_000 * 8) < 200, "{rate}");
         // What grew while it was held, and is soon released, is no growth: 10 x 20 000 x 0.01.
-        let mut pi = PassThrough::new(RATE, Bytes(45_000));
+        let mut pi = PassThrough::new(Competing::Paced, RATE, Bytes(45_000));
         pi.hold(TICK, Bytes(50_000), RATE);
-        let rate = pi.on_tick(&queue(50_000.0)).as_bps();
+        let rate = paced(&mut pi, 50_000.0).as_bps();
         assert!(rate.abs_diff(80_000_000 + 2_000 * 8) < 200, "{rate}");
     }
 
     /// The queue in seconds of the rate after `seconds`, where `arriving` Mbit/s come.
     fn after(seconds: f64, arriving: f64, start: Rate, backlog: f64) -> (f64, Rate) {
-        let mut pi = PassThrough::new(start, Bytes(backlog as u64));
+        let mut pi = PassThrough::new(Competing::Paced, start, Bytes(backlog as u64));
         let (mut backlog, mut rate) = (backlog, start);
         for _ in 0..(seconds * 100.0) as u32 {
             let sent = (rate.as_bytes_per_sec_f64() * 0.01).min(backlog + arriving * 1250.0);
             backlog += arriving * 1250.0 - sent;
             let send_rate = Rate::from_bps_f64(sent * 800.0);
-            rate = pi.on_tick(&Queue { send_rate, highest: Rate::from_mbps(96), ..queue(backlog) });
+            let seen = Queue { send_rate, highest: Rate::from_mbps(96), ..queue(backlog) };
+            rate = pi.on_tick(&seen).expect("a rate");
         }
         (backlog / (rate.as_bytes_per_sec_f64()), rate)
     }
@@ -143,27 +174,26 @@ mod tests {
 
     #[test]
     fn what_was_held_back_is_released_at_once() {
-        let mut pi = PassThrough::new(RATE, Bytes(30_000));
+        let mut pi = PassThrough::new(Competing::Paced, RATE, Bytes(30_000));
         for _ in 0..20 {
             pi.hold(TICK, Bytes(600_000), RATE);
         }
         // 10 MB/s: at thrice that, down to 6 ms of it, 180 000 B.
-        assert_eq!(pi.on_tick(&queue(600_000.0)), Rate::from_mbps(240));
-        assert_eq!(pi.on_tick(&queue(181_000.0)), Rate::from_mbps(240));
+        assert_eq!(paced(&mut pi, 600_000.0), Rate::from_mbps(240));
+        assert_eq!(paced(&mut pi, 181_000.0), Rate::from_mbps(240));
         // From then on the controller goes on: 10 x 150 000 x 0.01 and 10 x -1000.
-        let rate = pi.on_tick(&queue(180_000.0)).as_bps();
+        let rate = paced(&mut pi, 180_000.0).as_bps();
         assert!(rate.abs_diff(80_000_000 + 5_000 * 8) < 200, "{rate}");
-        assert!(pi.on_tick(&queue(600_000.0)) < Rate::from_mbps(240), "once");
+        assert!(paced(&mut pi, 600_000.0) < Rate::from_mbps(240), "once");
     }
 
     #[test]
     fn a_release_lasts_no_longer_than_what_it_releases() {
-        let mut pi = PassThrough::new(RATE, Bytes(30_000));
+        let mut pi = PassThrough::new(Competing::Paced, RATE, Bytes(30_000));
         for _ in 0..20 {
             pi.hold(TICK, Bytes(600_000), RATE);
         }
-        let released =
-            (0..100).take_while(|_| pi.on_tick(&queue(600_000.0)).as_bps() == 240_000_000);
+        let released = (0..100).take_while(|_| paced(&mut pi, 600_000.0).as_bps() == 240_000_000);
         assert_eq!(released.count(), 19);
     }
 
@@ -172,5 +202,28 @@ mod tests {
         // Nothing but a tenth of the rate comes; half a second later it stands where it is used.
         let (_, rate) = after(1.0, 9.0, Rate::from_mbps(90), 0.0);
         assert!(rate.as_mbps_f64() < 12.0, "{rate}");
+    }
+
+    #[test]
+    fn as_they_come_once_nothing_is_held_back() {
+        let mut pi = PassThrough::new(Competing::Freely, RATE, Bytes(50_000));
+        // 10 MB/s, of which 3 ms are 30 000 B.
+        assert!(pi.on_tick(&queue(50_000.0)).is_some());
+        assert_eq!(pi.on_tick(&queue(20_000.0)), None);
+        assert_eq!(
+            pi.on_tick(&queue(90_000.0)),
+            None,
+            "it is not what waits that matters any more"
+        );
+        let sent = Rate::from_mbps(160);
+        assert_eq!(pi.on_tick(&Queue { send_rate: sent, ..queue(90_000.0) }), None);
+        pi.hold(TICK, Bytes(600_000), sent);
+        pi.hold(TICK, Bytes(600_000), sent);
+        assert_eq!(paced(&mut pi, 600_000.0), sent.scaled(3.0));
+        // After that it goes on from what was sent, and not from where it began: 20 MB/s, of which 3 ms are
+        // 60 000 B, and 10 x 540 000 x 0.01 = 54 000 B/s more.
+        let rate = pi.on_tick(&Queue { highest: sent, ..queue(600_000.0) }).unwrap();
+        assert!(rate.as_bps().abs_diff(160_432_000) < 1_000, "{rate}");
+        assert_eq!(pi.on_tick(&queue(0.0)), None);
     }
 }

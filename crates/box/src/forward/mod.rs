@@ -210,7 +210,7 @@ impl Forwarder {
         &mut self,
         now: Nanos,
         direction: Direction,
-        director: &D,
+        director: &mut D,
         batch: &mut Vec<Frame>,
     ) -> Result<(), Error> {
         let way = &mut self.ways[direction as usize];
@@ -221,7 +221,18 @@ impl Forwarder {
         for frame in batch.drain(..) {
             match director.place(now, direction, frame, &self.pool) {
                 Err(frame) => way.pass(frame),
-                Ok(place) => way.enqueue(now, place, &mut self.pool, &mut self.packets)?,
+                Ok(place) => {
+                    let queue = place.queue;
+                    way.enqueue(now, place, &mut self.pool, &mut self.packets)?;
+                    // What is read at once did not come at once. Without a limit nothing waits, and
+                    // leaves in its order, as if each packet had been read when it came.
+                    if way.is_unlimited(queue) {
+                        let mut sent = |queue: usize, packet: &Packet| {
+                            director.on_sent(now, direction, queue, packet);
+                        };
+                        way.release(now, &mut self.pool, &mut self.packets, &mut sent)?;
+                    }
+                }
             }
         }
         Ok(())

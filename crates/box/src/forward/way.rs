@@ -144,6 +144,11 @@ impl Way {
         self.schedule.set(index, queue.next_event(now));
     }
 
+    /// Whether nothing holds queue number `index` back.
+    pub(super) fn is_unlimited(&self, index: usize) -> bool {
+        self.queues[index].rate().is_none()
+    }
+
     /// Its queues, as they are numbered.
     pub(crate) fn queues(&self) -> &[Shaped] {
         &self.queues

@@ -241,7 +241,8 @@ impl Bundle {
         }
     }
 
-    /// The rate to shape the bundle to; `None` when open: no limit.
+    /// The rate to shape the bundle to; `None` for no limit: when open, and where flows that compete for
+    /// themselves do so freely.
     pub fn rate(&self) -> Option<Rate> {
         self.rate
     }

@@ -68,12 +68,12 @@ impl Bundle {
             self.change_mode(mode, reason);
         }
         let base = match &mut self.passing.pi {
-            None => self.delay_control(m),
+            None => Some(self.delay_control(m)),
             Some(pi) => {
                 let cross = self.cross.as_ref();
                 if let Some(cut) = cross.and_then(|cross| cross.cut(m.now)) {
                     pi.hold(elapsed, m.backlog, cut.before);
-                    cut.meanwhile
+                    Some(cut.meanwhile)
                 } else {
                     let highest = cross.map_or(Rate::ZERO, CrossTraffic::highest);
                     let (backlog, send_rate) = (m.backlog, m.send_rate);
@@ -81,10 +81,11 @@ impl Bundle {
                 }
             }
         };
-        let base = base.clamp(self.config.min_rate, self.config.max_rate);
-        self.rate = Some(self.pulsed(base, m.now));
-        if let Some(phase) = self.phase() {
-            self.log.rate(base, phase);
+        let base = base.map(|rate| rate.clamp(self.config.min_rate, self.config.max_rate));
+        self.rate = base.map(|base| self.pulsed(base, m.now));
+        match (base, self.phase()) {
+            (Some(base), Some(phase)) => self.log.rate(base, phase),
+            _ => self.log.unlimited(),
         }
     }
 
@@ -173,7 +174,7 @@ impl Bundle {
         self.passing.pi = None;
         self.baseline.clear();
         if let Some(cross) = &mut self.cross {
-            cross.on_return(m.now);
+            cross.on_return(m.now, rate);
         }
         self.controller.resume(rate, m);
         Some((Mode::DelayControl, reason))
@@ -185,7 +186,7 @@ impl Bundle {
         passing.relapsed = passing.before && soon;
         (passing.turned_at, passing.before) = (m.now, true);
         let rate = self.rate.unwrap_or(m.receive_rate).max(m.receive_rate);
-        passing.pi = Some(PassThrough::new(rate, m.backlog));
+        passing.pi = Some(PassThrough::new(self.controller.competing(), rate, m.backlog));
         passing.amplitude = Rate::ZERO;
         let (mut answer, mut highest_rate) = (None, Rate::ZERO);
         if let Some(cross) = &mut self.cross {

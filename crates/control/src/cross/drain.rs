@@ -26,7 +26,8 @@ const FILLED: f64 = 2.0;
 const LEFT: f64 = 0.4;
 /// A queue is gone at this share of what it was,
 const GONE: f64 = 0.1;
-/// in so many samples that follow on each other.
+/// in so many samples that follow on each other, or in most of those after the time in which it should
+/// be: what comes in bursts fills it now and then, and at a low rate there are no three.
 const GONE_SAMPLES: u32 = 3;
 /// So many round trips before what was sent last in the cut must have been answered.
 const ANSWERED: f64 = 2.0;
@@ -48,6 +49,8 @@ pub(crate) struct Drain {
     /// Samples so far, and how many of the last saw no queue.
     samples: u64,
     gone: u32,
+    /// Of the late ones: how many more saw none than saw one.
+    mostly_gone: i32,
 }
 
 /// The rates of a cut.
@@ -80,7 +83,17 @@ impl Drain {
         let bottleneck = bottleneck.max(before).as_bytes_per_sec_f64();
         let cut = (missing * bottleneck / before.as_bytes_per_sec_f64()).clamp(CUT.0, CUT.1);
         let served = m.busy_rate.unwrap_or(m.receive_rate);
-        Some(Self { since: m.now, rtt, delay, before, cut, served, samples: m.samples, gone: 0 })
+        Some(Self {
+            since: m.now,
+            rtt,
+            delay,
+            before,
+            cut,
+            served,
+            samples: m.samples,
+            gone: 0,
+            mostly_gone: 0,
+        })
     }
 
     /// The rates while the cut lasts.
@@ -99,13 +112,18 @@ impl Drain {
             if sent >= FILLED && left > (1.0 - sent / DRAINS).max(0.0) + LEFT {
                 return Some(Shown::Stands);
             }
-            self.gone = if left <= GONE { self.gone + 1 } else { 0 };
+            let gone = left <= GONE;
+            self.gone = if gone { self.gone + 1 } else { 0 };
+            if sent >= DRAINS {
+                self.mostly_gone += if gone { 1 } else { -1 };
+            }
         }
         if self.gone >= GONE_SAMPLES {
             return Some(Shown::Drained);
         }
         let answered = sent >= LASTS || self.rounds(m.now) >= LASTS + ANSWERED;
-        answered.then_some(Shown::Stands)
+        let shown = if self.mostly_gone > 0 { Shown::Drained } else { Shown::Stands };
+        answered.then_some(shown)
     }
 
     /// The queueing delay before the cut.

@@ -73,6 +73,9 @@ const RELAPSE: Nanos = Nanos::from_secs(12);
 /// a queue stands for so long, and long enough to be suspected: what the bundle left of its own is gone
 /// by then. An error that is put right as soon as that costs less than a return that comes too late.
 const STOOD_AGAIN: Nanos = Nanos::from_secs(1);
+/// and takes from the bundle: less than this is left of the rate that it had before. Without that it is
+/// of what comes in bursts.
+const KEPT: f64 = 0.8;
 /// How long the rate is held up while a suspicion is tested.
 const TEST: Nanos = Nanos::from_secs(8);
 /// And what is held: a quarter of the highest rate, or what marks three epochs in a period of the
@@ -100,8 +103,9 @@ pub(crate) struct CrossTraffic {
     answered_at: Nanos,
     /// Since when the answer has been on the other side of the thresholds.
     turned: Option<Nanos>,
-    /// When delay control was last tried again.
-    returned_at: Option<Nanos>,
+    /// When delay control was last tried again, and the rate that the bottleneck served the bundle at
+    /// until then.
+    returned: Option<(Nanos, Rate)>,
     elastic: bool,
     /// While the bundle passes through.
     looks: Looks,
@@ -120,7 +124,7 @@ impl CrossTraffic {
             answer: None,
             answered_at: Nanos::ZERO,
             turned: None,
-            returned_at: None,
+            returned: None,
             elastic: false,
             looks: Looks::default(),
         }
@@ -161,7 +165,7 @@ impl CrossTraffic {
         self.answered_at = m.now;
         let highest = self.highest.get().as_bytes_per_sec_f64();
         self.answer = watching.then(|| self.spectrum.answer(self.pulse, highest)).flatten();
-        let Some(wait) = self.has_come(m.now) else {
+        let Some(wait) = self.has_come(m.now, m.send_rate) else {
             self.turned = None;
             return;
         };
@@ -170,12 +174,15 @@ impl CrossTraffic {
         }
     }
 
-    /// In delay control: whether there is elastic traffic now, and for how long that must last.
-    fn has_come(&self, now: Nanos) -> Option<Nanos> {
+    /// In delay control, which sends at `rate`: whether there is elastic traffic now, and for how long
+    /// that must last.
+    fn has_come(&self, now: Nanos, rate: Rate) -> Option<Nanos> {
         self.suspicion.raised()?;
         let stood = self.suspicion.stood_for(now);
-        let lately = self.returned_at.is_some_and(|t| now.saturating_sub(t) < RELAPSE);
-        let relapse = lately && stood >= STOOD_AGAIN;
+        let lost = |(at, served): (Nanos, Rate)| {
+            now.saturating_sub(at) < RELAPSE && rate < served.scaled(KEPT)
+        };
+        let relapse = stood >= STOOD_AGAIN && self.returned.is_some_and(lost);
         let shown = stood >= STOOD && self.answer.is_some_and(|a| a.is_elastic());
         // Where pulses do not show, nothing but the queue tells.
         let fills = stood >= STOOD_LONG && self.answer.is_none_or(|a| a.late >= LATE_LEAST);
@@ -215,7 +222,9 @@ impl CrossTraffic {
         let within =
             |since: Option<Nanos>, time| since.is_some_and(|t| now.saturating_sub(t) < time);
         // A return may be wrong: several in a row would age what is known of the path away.
-        self.elastic || within(self.suspicion.raised(), HOLDS) || within(self.returned_at, RELAPSE)
+        self.elastic
+            || within(self.suspicion.raised(), HOLDS)
+            || within(self.returned.map(|(at, _)| at), RELAPSE)
     }
 
     /// The rate below which a controller must not go now, for the sake of the test.
@@ -254,11 +263,11 @@ impl CrossTraffic {
         }
     }
 
-    /// The bundle is under delay control again: looks anew whether there is a queue that the controller
-    /// does not want.
-    pub(crate) fn on_return(&mut self, now: Nanos) {
+    /// The bundle is under delay control again, from the rate `served` that it had until now: looks anew
+    /// whether there is a queue that the controller does not want.
+    pub(crate) fn on_return(&mut self, now: Nanos, served: Rate) {
         self.suspicion.clear(now);
-        self.returned_at = Some(now);
+        self.returned = Some((now, served));
         self.turned = None;
         self.elastic = false;
     }
@@ -275,7 +284,7 @@ impl CrossTraffic {
         self.series.clear();
         self.spectrum.clear();
         self.suspicion.clear(now);
-        self.returned_at = None;
+        self.returned = None;
         self.answer = None;
         self.turned = None;
         self.elastic = false;

@@ -38,6 +38,7 @@ use forebay_units::{Bytes, Nanos, Rate};
 use crate::config::ForebayConfig;
 use crate::controller::{Measurement, RateController};
 use crate::event::Phase;
+use crate::pass_through::Competing;
 use drain::Drain;
 use floor::Floor;
 use seen::Seen;
@@ -273,6 +274,10 @@ impl RateController for Forebay {
     fn target_delay(&self, rate: Rate, packet: Bytes) -> Nanos {
         let packets = Bytes((packet.as_f64() * self.config.queue_packets) as u64);
         rate.time_for(packets).saturating_add(self.config.noise)
+    }
+
+    fn competing(&self) -> Competing {
+        Competing::Freely
     }
 }
 
