@@ -222,16 +222,10 @@ impl Forwarder {
             match director.place(now, direction, frame, &self.pool) {
                 Err(frame) => way.pass(frame),
                 Ok(place) => {
-                    let queue = place.queue;
-                    way.enqueue(now, place, &mut self.pool, &mut self.packets)?;
-                    // What is read at once did not come at once. Without a limit nothing waits, and
-                    // leaves in its order, as if each packet had been read when it came.
-                    if way.is_unlimited(queue) {
-                        let mut sent = |queue: usize, packet: &Packet| {
-                            director.on_sent(now, direction, queue, packet);
-                        };
-                        way.release(now, &mut self.pool, &mut self.packets, &mut sent)?;
-                    }
+                    let mut sent = |queue: usize, packet: &Packet| {
+                        director.on_sent(now, direction, queue, packet);
+                    };
+                    way.take_in(now, place, &mut self.pool, &mut self.packets, &mut sent)?;
                 }
             }
         }

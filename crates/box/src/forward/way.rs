@@ -84,19 +84,24 @@ impl Way {
         self.out.push_back(frame);
     }
 
-    pub(super) fn enqueue(
+    /// Takes in a packet, and tells of what leaves.
+    ///
+    /// What is read at once did not come at once. Where nothing limits its queue, a packet leaves before
+    /// the next is taken in, so that all keep their order, as if each had been read when it came.
+    pub(super) fn take_in(
         &mut self,
         now: Nanos,
         place: Place,
         pool: &mut Pool,
         log: &mut Packets,
+        sent: &mut impl FnMut(usize, &Packet),
     ) -> Result<(), Error> {
         let queue = &mut self.queues[place.queue];
         let mut drops = Dropped::new(now, pool, log);
         queue.enqueue(now, place.packet, &mut |p, r| drops.take(p, r));
         self.counts.dropped += drops.finish()?;
         self.schedule.set(place.queue, queue.next_event(now));
-        Ok(())
+        if queue.rate().is_none() { self.release(now, pool, log, sent) } else { Ok(()) }
     }
 
     /// Puts what may leave by `now` on its way out, and tells of it.
@@ -142,11 +147,6 @@ impl Way {
         let queue = &mut self.queues[index];
         queue.set_rate(now, rate);
         self.schedule.set(index, queue.next_event(now));
-    }
-
-    /// Whether nothing holds queue number `index` back.
-    pub(super) fn is_unlimited(&self, index: usize) -> bool {
-        self.queues[index].rate().is_none()
     }
 
     /// Its queues, as they are numbered.
@@ -222,5 +222,69 @@ fn record(now: Nanos, packet: &Packet, fate: Fate) -> Record {
         fate,
         l4s: packet.is_l4s(),
         marked: packet.is_marked(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use forebay_queue::TokenBucket;
+    use forebay_queue::token_bucket::Config;
+    use forebay_wire::{Frame as Parsed, Headers};
+
+    use super::*;
+    use crate::config::{Policy, PolicyKind, Steering};
+    use crate::policy::Queue;
+
+    /// Of a UDP packet from port `flow`.
+    fn headers(flow: u8) -> Headers {
+        let mut frame = [0; 42];
+        frame[12..14].copy_from_slice(&[0x08, 0x00]);
+        frame[14..24].copy_from_slice(&[0x45, 0, 0, 28, 0, 0, 0, 0, 64, 17]);
+        frame[35] = flow;
+        frame[38..40].copy_from_slice(&[0, 8]);
+        match Parsed::parse(&frame) {
+            Ok(Parsed::Ip(headers)) => headers,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// The flows of packets that are read at once, ten of each of three, in the order in which they
+    /// leave under SFQ at `rate`.
+    fn left(rate: Option<Rate>) -> Vec<u8> {
+        let kind = PolicyKind::Sfq { limit: None, perturb: None };
+        let policy = Policy { kind: kind.into(), classes: vec![], steering: Steering::default() };
+        let queue = Queue::build("b", &policy, 1).unwrap();
+        let mut way = Way::new(vec![TokenBucket::new(Config { rate, ..Config::default() }, queue)]);
+        let (mut pool, mut log) = (Pool::new(64, 1500).unwrap(), Packets::create(None).unwrap());
+        let mut now = Nanos::from_secs(1);
+        let mut sent = 0;
+        let mut count = |_: usize, _: &Packet| sent += 1;
+        for flow in [1, 2, 3] {
+            for _ in 0..10 {
+                let frame = pool.frame(&[flow; 1514]).unwrap();
+                let packet = Packet::new(frame, Some(&headers(flow)), now);
+                let place = Place { queue: 0, packet };
+                way.take_in(now, place, &mut pool, &mut log, &mut count).unwrap();
+            }
+        }
+        while let Some(due) = way.next_event() {
+            now = now.max(due);
+            way.release(now, &mut pool, &mut log, &mut count).unwrap();
+        }
+        assert_eq!(sent, 30);
+        let flow = |frame: Frame| {
+            let flow = pool.bytes(&frame)[0];
+            pool.release(frame);
+            flow
+        };
+        way.out.drain(..).map(flow).collect()
+    }
+
+    #[test]
+    fn packets_keep_their_order_where_nothing_limits_them() {
+        let in_order = [[1; 10], [2; 10], [3; 10]].concat();
+        assert_eq!(left(None), in_order);
+        let in_turns = left(Some(Rate::from_mbps(1)));
+        assert_ne!(in_turns, in_order);
     }
 }

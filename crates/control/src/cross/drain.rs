@@ -221,6 +221,33 @@ mod tests {
         }
     }
 
+    /// What a cut showed whose answers, 50 ms apart, saw such parts of the queue in turn from three
+    /// round trips on.
+    fn late(parts: &[f64]) -> Shown {
+        let delay = |part: f64| Nanos::from_secs_f64(0.1 * part);
+        let measured = |ms: u64, part: f64, samples: u64| Measurement {
+            now: MS * ms,
+            rtt: quiet().min_rtt + delay(part),
+            smoothed_rtt: MS * 150,
+            sample_age: Nanos::ZERO,
+            samples,
+            ..quiet()
+        };
+        let mut drain = Drain::begin(&measured(1_000, 1.0, 1), MU).unwrap();
+        let seen = |k: usize| {
+            let ms = 1_100 + 50 * k as u64;
+            let part = if ms < 1_500 { 0.5 } else { parts[k % parts.len()] };
+            drain.on_tick(&measured(ms, part, 2 + k as u64))
+        };
+        (0..40).find_map(seen).expect("a look ends")
+    }
+
+    #[test]
+    fn a_queue_that_comes_back_in_bursts_drains_as_well() {
+        assert_eq!(late(&[0.0, 0.05, 0.3]), Shown::Drained);
+        assert_eq!(late(&[0.0, 0.2, 0.3]), Shown::Stands);
+    }
+
     #[test]
     fn there_must_be_a_queue_and_a_rate() {
         let standing = Measurement { rtt: quiet().min_rtt + MS * 20, ..quiet() };

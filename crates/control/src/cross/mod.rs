@@ -298,3 +298,31 @@ impl Answer {
             && (self.late >= LATE.0 && self.late_contrast >= LATE.1)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::controller::quiet;
+
+    const MS: Nanos = Nanos::from_millis(1);
+
+    /// Whether a return from 30 Mbit/s was wrong, after which a queue of 20 ms stands for three seconds
+    /// while the bundle sends at `rate`.
+    fn was_wrong(rate: Rate) -> bool {
+        let mut cross = CrossTraffic::new();
+        cross.on_return(Nanos::ZERO, Rate::from_mbps(30));
+        for ms in (10..3_000).step_by(10) {
+            let rtt = quiet().min_rtt + MS * 20;
+            let m =
+                Measurement { now: MS * ms, rtt, standing_rtt: rtt, send_rate: rate, ..quiet() };
+            cross.on_tick(&m, MS * 2, false);
+        }
+        cross.is_elastic()
+    }
+
+    #[test]
+    fn a_return_was_wrong_if_the_queue_takes_from_the_bundle() {
+        assert!(was_wrong(Rate::from_mbps(23)));
+        assert!(!was_wrong(Rate::from_mbps(25)), "bursts leave the bundle its rate");
+    }
+}
