@@ -96,4 +96,4 @@ pub(crate) fn capacity(policy: &Policy) -> u64 {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -229,30 +229,16 @@ fn record(now: Nanos, packet: &Packet, fate: Fate) -> Record {
 mod tests {
     use forebay_queue::TokenBucket;
     use forebay_queue::token_bucket::Config;
-    use forebay_wire::{Frame as Parsed, Headers};
 
     use super::*;
-    use crate::config::{Policy, PolicyKind, Steering};
+    use crate::config::PolicyKind;
     use crate::policy::Queue;
-
-    /// Of a UDP packet from port `flow`.
-    fn headers(flow: u8) -> Headers {
-        let mut frame = [0; 42];
-        frame[12..14].copy_from_slice(&[0x08, 0x00]);
-        frame[14..24].copy_from_slice(&[0x45, 0, 0, 28, 0, 0, 0, 0, 64, 17]);
-        frame[35] = flow;
-        frame[38..40].copy_from_slice(&[0, 8]);
-        match Parsed::parse(&frame) {
-            Ok(Parsed::Ip(headers)) => headers,
-            other => panic!("{other:?}"),
-        }
-    }
+    use crate::policy::tests::{headers, of};
 
     /// The flows of packets that are read at once, ten of each of three, in the order in which they
     /// leave under SFQ at `rate`.
     fn left(rate: Option<Rate>) -> Vec<u8> {
-        let kind = PolicyKind::Sfq { limit: None, perturb: None };
-        let policy = Policy { kind: kind.into(), classes: vec![], steering: Steering::default() };
+        let policy = of(PolicyKind::Sfq { limit: None, perturb: None });
         let queue = Queue::build("b", &policy, 1).unwrap();
         let mut way = Way::new(vec![TokenBucket::new(Config { rate, ..Config::default() }, queue)]);
         let (mut pool, mut log) = (Pool::new(64, 1500).unwrap(), Packets::create(None).unwrap());
@@ -262,7 +248,7 @@ mod tests {
         for flow in [1, 2, 3] {
             for _ in 0..10 {
                 let frame = pool.frame(&[flow; 1514]).unwrap();
-                let packet = Packet::new(frame, Some(&headers(flow)), now);
+                let packet = Packet::new(frame, Some(&headers(flow.into())), now);
                 let place = Place { queue: 0, packet };
                 way.take_in(now, place, &mut pool, &mut log, &mut count).unwrap();
             }

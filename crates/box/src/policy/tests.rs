@@ -51,7 +51,7 @@ impl Bench {
 }
 
 /// Of a UDP packet from port `flow`, ECT(0).
-fn headers(flow: u16) -> Headers {
+pub(crate) fn headers(flow: u16) -> Headers {
     let mut frame = [0; 42];
     frame[12..14].copy_from_slice(&[0x08, 0x00]);
     frame[14..24].copy_from_slice(&[0x45, 2, 0, 28, 0, 0, 0, 0, 64, 17]);
@@ -63,7 +63,7 @@ fn headers(flow: u16) -> Headers {
     }
 }
 
-fn of(kind: PolicyKind) -> Policy {
+pub(crate) fn of(kind: PolicyKind) -> Policy {
     Policy { kind: kind.into(), classes: vec![], steering: Steering::default() }
 }
 
