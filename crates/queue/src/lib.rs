@@ -16,6 +16,7 @@
 //! | [`Drr`] | weighted shares for classes, each its own qdisc |
 //! | [`StrictPriority`] | classes in order of urgency, each its own qdisc |
 //! | [`TokenBucket`] | a rate limit over any other qdisc |
+//! | [`InOrder`] | any other qdisc, and for a time the order of arrival instead |
 //!
 //! [`backpressure`] is for queues inside hosts: instead of dropping, a full qdisc pauses its sources.
 //! [`ffs`] has the integer priority queues under it.
@@ -39,6 +40,7 @@ pub mod ffs;
 pub mod fifo;
 mod flow_hash;
 pub mod fq_codel;
+mod in_order;
 mod limit;
 mod packet;
 pub mod pi2;
@@ -60,6 +62,7 @@ pub use dualpi2::DualPi2;
 pub use error::ConfigError;
 pub use fifo::Fifo;
 pub use fq_codel::FqCodel;
+pub use in_order::InOrder;
 pub use limit::Limit;
 pub use packet::{Ecn, Packet};
 pub use pi2::Pi2;

@@ -2,7 +2,7 @@
 
 use forebay_control::{BundleConfig, Feedback};
 use forebay_queue::token_bucket::{self, Burst};
-use forebay_queue::{DropSink, Packet as _, Qdisc, TokenBucket};
+use forebay_queue::{DropSink, InOrder, Packet as _, Qdisc, TokenBucket};
 use forebay_units::{Bytes, Nanos};
 
 use crate::link::Queue;
@@ -53,7 +53,7 @@ pub struct BoxCounters {
 }
 
 pub(crate) struct Bundle {
-    shaper: TokenBucket<Queue>,
+    shaper: TokenBucket<InOrder<Queued, Queue>>,
     pub(crate) control: forebay_control::Bundle,
     in_touch: Nanos,
     /// The earliest event that will look at the shaper.
@@ -79,7 +79,7 @@ impl Bundle {
         let config = token_bucket::Config { rate: control.rate(), burst: Burst::Time(setup.burst) };
         let len = |bytes: Bytes| u16::try_from(bytes.0).unwrap_or(u16::MAX);
         Ok(Self {
-            shaper: TokenBucket::new(config, setup.queue),
+            shaper: TokenBucket::new(config, InOrder::new(setup.queue)),
             control,
             in_touch: now,
             awaited: Nanos::MAX,
@@ -163,6 +163,7 @@ impl Bundle {
         let theirs = now.saturating_add(self.sendbox_ahead);
         self.control.on_tick(theirs, self.backlog());
         self.shaper.set_rate(now, self.control.rate());
+        self.shaper.child_mut().keep_order(self.control.keeps_order());
         let silent = now.saturating_sub(self.in_touch) >= REMIND_AFTER;
         let reminder = silent.then(|| self.control.epoch());
         let update = self.control.poll_epoch_update(theirs).or(reminder);

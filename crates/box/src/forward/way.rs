@@ -149,6 +149,11 @@ impl Way {
         self.schedule.set(index, queue.next_event(now));
     }
 
+    /// Whether queue number `index` lets packets out in the order in which they come, from now on.
+    pub(crate) fn keep_order(&mut self, index: usize, keep: bool) {
+        self.queues[index].child_mut().keep_order(keep);
+    }
+
     /// Its queues, as they are numbered.
     pub(crate) fn queues(&self) -> &[Shaped] {
         &self.queues

@@ -153,6 +153,11 @@ impl Bundle {
         self.control.rate()
     }
 
+    /// Whether its packets leave in the order in which they came, not as its policy says.
+    pub(super) fn keeps_order(&self) -> bool {
+        self.control.keeps_order()
+    }
+
     /// The epoch size in packets.
     pub(super) fn epoch(&self) -> u32 {
         self.control.epoch()

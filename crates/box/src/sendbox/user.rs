@@ -108,6 +108,7 @@ impl Director for Sendbox {
             let backlog = outward.queues()[index].backlog().bytes;
             let rate = self.bundles.tick(index, now, backlog, &mut self.logs)?;
             outward.set_rate(now, index, rate);
+            outward.keep_order(index, self.bundles.get(index).keeps_order());
         }
         Ok(())
     }

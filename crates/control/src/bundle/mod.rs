@@ -18,6 +18,7 @@ use crate::marks::{Mark, Marks, Match};
 use crate::measure::{Measure, Verdict};
 use crate::minrtt::MinRtt;
 use crate::multipath::Multipath;
+use crate::pass_through::Competing;
 use crate::snapshot::{Counters, Elasticity, Snapshot};
 use crate::traffic::Traffic;
 use crate::watchdog::Watchdog;
@@ -245,6 +246,13 @@ impl Bundle {
     /// themselves do so freely.
     pub fn rate(&self) -> Option<Rate> {
         self.rate
+    }
+
+    /// Whether packets shall leave in the order in which they came, and not as the bundle's policy says:
+    /// its flows compete for themselves, and what is held back now and then, to look whether they still
+    /// must, shall go on as it came.
+    pub fn keeps_order(&self) -> bool {
+        self.mode == Mode::PassThrough && self.controller.competing() == Competing::Freely
     }
 
     /// The mode.

@@ -1,12 +1,13 @@
 //! Every qdisc through random operations, against the model.
 
 use forebay_queue::{
-    Codel, DropReason, Drr, DualPi2, Ecn, Fifo, FqCodel, Limit, Pi2, Pie, Qdisc, Sfq,
+    Codel, DropReason, Drr, DualPi2, Ecn, Fifo, FqCodel, InOrder, Limit, Pi2, Pie, Qdisc, Sfq,
     StrictPriority, TokenBucket, codel, drr, dualpi2, fifo, fq_codel, pi2, pie, sfq, token_bucket,
 };
 use forebay_units::{Bytes, Nanos, Rate};
 use proptest::prelude::*;
 
+use crate::in_order::Turning;
 use crate::model::{Model, Op, RULES, Rules};
 use crate::packet::Pkt;
 
@@ -111,6 +112,11 @@ fn priority(children: Vec<Boxed>) -> Boxed {
     Box::new(StrictPriority::new(children).unwrap())
 }
 
+/// Of which packets keep their order now and then, from after one operation until after another.
+fn in_order(policy: Boxed) -> Boxed {
+    Box::new(Turning::new(InOrder::new(policy)))
+}
+
 macro_rules! conforms {
     ($($name:ident: $rules:expr => $make:expr;)*) => {
         proptest! {
@@ -195,4 +201,12 @@ conforms! {
         shaped(token_bucket::Burst::Time(MS), Rate::from_bps(29_999_999), fq_codel(30, 1 << 20));
     shaper_of_expiring: Rules { packets: 30, time: TIME, shaped: true, ..RULES } =>
         shaped(token_bucket::Burst::Time(MS), Rate::from_mbps(10), fifo(Limit::packets(30).and(Limit::time(TIME))));
+    in_order_or_sfq: Rules { packets: 24, ..RULES } =>
+        in_order(sfq(sfq::Config { perturb: None, ..small_sfq() }));
+    in_order_or_fq_codel: Rules { packets: 30, bytes: 30_000, aqm: CODEL, ..RULES } =>
+        in_order(fq_codel(30, 30_000));
+    in_order_or_shaped: Rules { packets: 20, shaped: true, ..RULES } =>
+        in_order(shaped(token_bucket::Burst::Bytes(Bytes(3000)), Rate::from_mbps(17), fifo(Limit::packets(20))));
+    in_order_or_priority: Rules { packets: 10, per_class: true, ..RULES } =>
+        in_order(priority((0..4).map(|_| fifo(Limit::packets(10))).collect()));
 }

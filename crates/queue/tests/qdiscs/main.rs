@@ -9,6 +9,7 @@ mod dualpi2;
 mod fairness;
 mod fifo;
 mod fq_codel;
+mod in_order;
 mod model;
 mod packet;
 mod pi2;
