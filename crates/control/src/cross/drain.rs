@@ -1,22 +1,30 @@
 //! A look at whose the bottleneck's queue is, while the bundle's flows compete for themselves: the
-//! bundle sends so much less that the queue would be gone within three round trips, and sees whether
-//! it goes.
+//! bundle sends so much less that the queue would be gone within some round trips, and sees whether it
+//! goes.
 //!
 //! Traffic at a rate of its own leaves the gap open, and the queue drains. Traffic that is clocked by
 //! its acknowledgements fills it: what it has in flight stays the same, so from one round trip after
 //! the cut it is served faster by what the bundle leaves, sends as much more, and the queue stands
-//! again. A deeper cut would need less time, and would leave more than a short window has in flight:
-//! then the queue goes whoever it is. The bundle's flows lose nothing but the time: what they have in
-//! flight waits at the sendbox meanwhile, and is sent after ([`PassThrough`](crate::pass_through)).
+//! again. The bundle's flows lose nothing but the time: what they have in flight waits at the sendbox
+//! meanwhile, and is sent after ([`PassThrough`](crate::pass_through)).
+//!
+//! How deep the cut may be follows from how much others have. Let the queue be q of a round trip, others'
+//! share of the bottleneck's rate z, and the cut q / n of that rate, so that the queue is gone after n
+//! round trips if nobody takes it. Windows that stay the same and are served z + q / n of the rate make
+//! a round trip of z / (z + q / n) of what it was, so x / (1 + x) less, where x = q / (n z). For that to be
+//! no more than a part p of the queue, x / (1 + x) = p q, n is (1 - p q) / (p z). A deeper cut leaves more
+//! than others have in flight: then the queue goes whoever they are.
 
 use forebay_units::{Nanos, Rate};
 
 use crate::controller::Measurement;
 
-/// The cut would drain the queue in so many round trips, with the queue that there is,
-const DRAINS: f64 = 3.0;
-/// and lasts so many at most, for what others' rates vary by.
-const LASTS: f64 = 4.5;
+/// The part of the queue that others leave to go, where they are clocked by their acknowledgements,
+const GOES: f64 = 0.4;
+/// in a cut that would drain all of it in so many round trips at least and at most,
+const DRAINS: (f64, f64) = (3.0, 8.0);
+/// and that lasts so many times as long at most, for what others' rates vary by.
+const LASTS: f64 = 1.5;
 /// What is cut at least and at most, of the bundle's rate: less is lost in what rates vary by
 /// anyway, and more would starve the bundle of boundary packets.
 const CUT: (f64, f64) = (0.1, 0.75);
@@ -44,6 +52,8 @@ pub(crate) struct Drain {
     /// The rate until then, and what is cut of it.
     before: Rate,
     cut: f64,
+    /// After so many round trips the queue would be gone.
+    drains: f64,
     /// The rate at which the bottleneck served the bundle before.
     served: Rate,
     /// Samples so far, and how many of the last saw no queue.
@@ -78,17 +88,22 @@ impl Drain {
         if delay < LEAST_DELAY || before == Rate::ZERO {
             return None;
         }
-        // Of the bottleneck's rate, what must be missing; others have kept it busy until now.
-        let missing = delay.as_secs_f64() / (DRAINS * rtt.as_secs_f64());
-        let bottleneck = bottleneck.max(before).as_bytes_per_sec_f64();
-        let cut = (missing * bottleneck / before.as_bytes_per_sec_f64()).clamp(CUT.0, CUT.1);
         let served = m.busy_rate.unwrap_or(m.receive_rate);
+        let of_bottleneck =
+            |rate: Rate| rate.as_bps() as f64 / bottleneck.max(before).as_bps() as f64;
+        let queue = delay.as_secs_f64() / rtt.as_secs_f64();
+        let others = (1.0 - of_bottleneck(served)).max(0.0);
+        // What must be cut of the bundle's rate for so many round trips; and the other way round.
+        let cut = |drains: f64| queue / (drains * of_bottleneck(before));
+        let most = DRAINS.1.min(cut(CUT.0)).max(DRAINS.0);
+        let drains = ((1.0 - GOES * queue) / (GOES * others)).clamp(DRAINS.0, most);
         Some(Self {
             since: m.now,
             rtt,
             delay,
             before,
-            cut,
+            cut: cut(drains).clamp(CUT.0, CUT.1),
+            drains,
             served,
             samples: m.samples,
             gone: 0,
@@ -99,7 +114,7 @@ impl Drain {
     /// The rates while the cut lasts.
     pub(crate) fn now(&self, now: Nanos) -> Option<Cut> {
         let meanwhile = self.before.scaled(1.0 - self.cut);
-        (self.rounds(now) < LASTS).then_some(Cut { before: self.before, meanwhile })
+        (self.rounds(now) < self.lasts()).then_some(Cut { before: self.before, meanwhile })
     }
 
     /// A tick. What the cut showed, once it has.
@@ -109,19 +124,19 @@ impl Drain {
         if m.samples > self.samples && sent > 0.0 {
             self.samples = m.samples;
             let left = m.rtt.saturating_sub(m.min_rtt).as_secs_f64() / self.delay.as_secs_f64();
-            if sent >= FILLED && left > (1.0 - sent / DRAINS).max(0.0) + LEFT {
+            if sent >= FILLED && left > (1.0 - sent / self.drains).max(0.0) + LEFT {
                 return Some(Shown::Stands);
             }
             let gone = left <= GONE;
             self.gone = if gone { self.gone + 1 } else { 0 };
-            if sent >= DRAINS {
+            if sent >= self.drains {
                 self.mostly_gone += if gone { 1 } else { -1 };
             }
         }
         if self.gone >= GONE_SAMPLES {
             return Some(Shown::Drained);
         }
-        let answered = sent >= LASTS || self.rounds(m.now) >= LASTS + ANSWERED;
+        let answered = sent >= self.lasts() || self.rounds(m.now) >= self.lasts() + ANSWERED;
         let shown = if self.mostly_gone > 0 { Shown::Drained } else { Shown::Stands };
         answered.then_some(shown)
     }
@@ -139,6 +154,11 @@ impl Drain {
     /// The rate at which the bottleneck served the bundle before.
     pub(crate) fn served(&self) -> Rate {
         self.served
+    }
+
+    /// After how many round trips the cut ends.
+    fn lasts(&self) -> f64 {
+        LASTS * self.drains
     }
 
     /// Round trips since the cut.
@@ -171,8 +191,8 @@ mod tests {
             ..quiet()
         };
         let mut drain = Drain::begin(&measured(1_000, 0.1, 1), MU).unwrap();
-        // 100 ms within three round trips of 150: two ninths of 96 Mbit/s, of 60.
-        assert!((drain.cut() - 96.0 * 2.0 / 9.0 / 60.0).abs() < 1e-9, "{}", drain.cut());
+        // q is 2/3 and z 3/8, so n is (1 - 4/15) / (3/20) = 44/9: of 96 Mbit/s 3/22, of 60 12/55.
+        assert!((drain.cut() - 12.0 / 55.0).abs() < 1e-9, "{}", drain.cut());
         // The delay of what is sent in each millisecond.
         let mut delays = std::vec![];
         let mut delay: f64 = 0.1;
@@ -206,15 +226,15 @@ mod tests {
     fn a_queue_that_nobody_fills_drains() {
         let (shown, ms) = cut(0.0);
         assert_eq!(shown, Shown::Drained);
-        // A tenth is left after 405 ms, and the answer to that takes 60.
-        assert!((460..475).contains(&ms), "{ms}");
+        // A tenth is left after 9/10 of 44/9 round trips, 660 ms, and the answer to that takes 60.
+        assert!((715..730).contains(&ms), "{ms}");
     }
 
     #[test]
     fn a_queue_that_others_fill_stands() {
-        // Where two thirds stand for good, they are too many when 27 % should be left: 2.2 round trips
-        // of 150 ms and an answer of 117. What goes slowly has 4.5 round trips, and is answered in 70.
-        for (taken, when) in [(1.0, 440..455), (0.9, 445..475), (0.6, 735..755)] {
+        // Where 80 % stand for good, they are too many when 40 % should be left: 2.96 round trips of 150 ms
+        // and an answer of 130. What goes slowly has 7.3 round trips, and is answered in 62.
+        for (taken, when) in [(1.0, 570..580), (0.9, 595..610), (0.48, 1_160..1_175)] {
             let (shown, ms) = cut(taken);
             assert_eq!(shown, Shown::Stands, "{taken}");
             assert!(when.contains(&ms), "{taken}: {ms}");
@@ -249,6 +269,29 @@ mod tests {
     }
 
     #[test]
+    fn the_less_others_have_the_shallower_the_cut() {
+        // A queue of 90 ms in a round trip of 150, and the bundle has so much of 100 Mbit/s.
+        let cut = |mbps| {
+            let rate = Rate::from_mbps(mbps);
+            let m = Measurement {
+                rtt: quiet().min_rtt + MS * 90,
+                smoothed_rtt: MS * 150,
+                send_rate: rate,
+                busy_rate: Some(rate),
+                ..quiet()
+            };
+            Drain::begin(&m, Rate::from_mbps(100)).unwrap().cut()
+        };
+        // n is (1 - 0.4 0.6) / (0.4 0.6) = 19/6 beside 60 Mbit/s and 19/3 beside 30. Beside 80 it would be less
+        // than three, and beside 5 more than a cut of a tenth needs.
+        let all =
+            [(40, 0.6 / (19.0 / 6.0 * 0.4)), (70, 0.6 / (19.0 / 3.0 * 0.7)), (20, 0.75), (95, 0.1)];
+        for (mbps, expected) in all {
+            assert!((cut(mbps) - expected).abs() < 1e-9, "{mbps} Mbit/s: {}", cut(mbps));
+        }
+    }
+
+    #[test]
     fn there_must_be_a_queue_and_a_rate() {
         let standing = Measurement { rtt: quiet().min_rtt + MS * 20, ..quiet() };
         assert!(Drain::begin(&standing, MU).is_some());
@@ -262,7 +305,7 @@ mod tests {
         let mut drain = Drain::begin(&standing, MU).unwrap();
         let later =
             |ms| Measurement { now: standing.now + MS * ms, sample_age: MS * ms, ..standing };
-        assert_eq!(drain.on_tick(&later(649)), None);
-        assert_eq!(drain.on_tick(&later(651)), Some(Shown::Stands), "6.5 round trips of 100 ms");
+        assert_eq!(drain.on_tick(&later(949)), None);
+        assert_eq!(drain.on_tick(&later(951)), Some(Shown::Stands), "9.5 round trips of 100 ms");
     }
 }

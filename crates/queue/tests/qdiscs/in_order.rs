@@ -1,5 +1,6 @@
 use forebay_queue::{
-    Backlog, DropReason, DropSink, Fifo, InOrder, Limit, Qdisc, Room, Sfq, StrictPriority, fifo, sfq,
+    Backlog, DropReason, DropSink, Fifo, InOrder, Limit, Qdisc, Room, Sfq, StrictPriority, fifo,
+    sfq,
 };
 use forebay_units::{Bytes, Nanos};
 
