@@ -34,9 +34,11 @@ const FILLED: f64 = 2.0;
 const LEFT: f64 = 0.4;
 /// A queue is gone at this share of what it was,
 const GONE: f64 = 0.1;
-/// in so many samples that follow on each other, or in most of those after the time in which it should
-/// be: what comes in bursts fills it now and then, and at a low rate there are no three.
+/// in so many samples that follow on each other,
 const GONE_SAMPLES: u32 = 3;
+/// or at this share, far below what would be left of it, in most of those after the time in which it
+/// should be: what comes in bursts fills it now and then, and at a low rate there are no three.
+const MOSTLY_GONE: f64 = 0.25;
 /// So many round trips before what was sent last in the cut must have been answered.
 const ANSWERED: f64 = 2.0;
 /// A shorter queue is none that could be drained.
@@ -127,10 +129,9 @@ impl Drain {
             if sent >= FILLED && left > (1.0 - sent / self.drains).max(0.0) + LEFT {
                 return Some(Shown::Stands);
             }
-            let gone = left <= GONE;
-            self.gone = if gone { self.gone + 1 } else { 0 };
+            self.gone = if left <= GONE { self.gone + 1 } else { 0 };
             if sent >= self.drains {
-                self.mostly_gone += if gone { 1 } else { -1 };
+                self.mostly_gone += if left <= MOSTLY_GONE { 1 } else { -1 };
             }
         }
         if self.gone >= GONE_SAMPLES {
@@ -264,8 +265,8 @@ mod tests {
 
     #[test]
     fn a_queue_that_comes_back_in_bursts_drains_as_well() {
-        assert_eq!(late(&[0.0, 0.05, 0.3]), Shown::Drained);
-        assert_eq!(late(&[0.0, 0.2, 0.3]), Shown::Stands);
+        assert_eq!(late(&[0.0, 0.2, 0.3]), Shown::Drained);
+        assert_eq!(late(&[0.0, 0.3, 0.35]), Shown::Stands);
     }
 
     #[test]
