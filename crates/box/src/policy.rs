@@ -1,7 +1,7 @@
 //! From a policy in the configuration to the queue that a box keeps.
 
 use forebay_dataplane::Packet;
-use forebay_queue::{Backlog, DropSink, DualPi2, InOrder, Qdisc, Room, StrictPriority};
+use forebay_queue::{Backlog, DropSink, DualPi2, Qdisc, Room, StrictPriority};
 use forebay_units::Nanos;
 
 use crate::Error;
@@ -13,7 +13,7 @@ pub(crate) enum Queue {
     /// Known by its type, for its statistics.
     DualPi2(Box<DualPi2<Packet>>),
     /// Any other.
-    Other(InOrder<Packet, Box<dyn Qdisc<Packet>>>),
+    Other(Box<dyn Qdisc<Packet>>),
 }
 
 impl Queue {
@@ -28,35 +28,24 @@ impl Queue {
             return Ok(Self::DualPi2(Box::new(dualpi2.map_err(refused)?)));
         }
         if kind != PolicyKind::Strict {
-            return kind.build(seed).map(Self::other).map_err(refused);
+            return kind.build(seed).map(Self::Other).map_err(refused);
         }
         let built = policy.classes.iter().map(|c| own(&c.policy)?.build(seed).map_err(refused));
         let built: Vec<Box<dyn Qdisc<Packet>>> = built.collect::<Result<_, _>>()?;
-        Ok(Self::other(Box::new(StrictPriority::new(built).map_err(refused)?)))
-    }
-
-    fn other(policy: Box<dyn Qdisc<Packet>>) -> Self {
-        Self::Other(InOrder::new(policy))
-    }
-
-    /// From now on packets leave in the order in which they come, or (`false`) as the policy says.
-    pub(crate) fn keep_order(&mut self, keep: bool) {
-        if let Self::Other(queue) = self {
-            queue.keep_order(keep);
-        }
+        Ok(Self::Other(Box::new(StrictPriority::new(built).map_err(refused)?)))
     }
 
     fn qdisc(&self) -> &dyn Qdisc<Packet> {
         match self {
             Self::DualPi2(qdisc) => &**qdisc,
-            Self::Other(qdisc) => qdisc,
+            Self::Other(qdisc) => &**qdisc,
         }
     }
 
     fn qdisc_mut(&mut self) -> &mut dyn Qdisc<Packet> {
         match self {
             Self::DualPi2(qdisc) => &mut **qdisc,
-            Self::Other(qdisc) => qdisc,
+            Self::Other(qdisc) => &mut **qdisc,
         }
     }
 }

@@ -8,6 +8,7 @@ use forebay_lab::engine::{Engine, Interrupt, Job};
 use forebay_lab::results::Run;
 use forebay_lab::scenario::parse;
 use forebay_lab::sim_engine::Sim;
+use forebay_units::Nanos;
 
 /// A bundle of backlogged flows beside whatever `rest` adds.
 fn scenario(duration: u32, path: &str, rest: &str) -> String {
@@ -48,6 +49,20 @@ fn share(run: &Run, mode: &str, from: u64, to: u64) -> f64 {
     f64::from(those) / f64::from(all)
 }
 
+/// Of the packets that left the sendbox between two seconds, the share that overtook another.
+fn overtaking(run: &Run, from: u64, to: u64) -> f64 {
+    let (mut all, mut those, mut newest) = (0, 0, Nanos::ZERO);
+    for record in &run.sendbox {
+        let arrived = record.time - record.sojourn;
+        if (from..to).contains(&(record.time.0 / 1_000_000_000)) {
+            all += 1;
+            those += u32::from(arrived < newest);
+        }
+        newest = newest.max(arrived);
+    }
+    f64::from(those) / f64::from(all)
+}
+
 const CROSS: &str = r#"
 [[traffic]]
 name = "elastic"
@@ -73,6 +88,8 @@ fn passes_through_beside_elastic_traffic_only() {
         let run = run(&text, seed);
         assert_eq!(share(&run, "pass-through", 1, 12), 0.0, "seed {seed}: alone");
         assert_eq!(share(&run, "pass-through", 22, 37), 1.0, "seed {seed}: ten seconds in");
+        assert!(overtaking(&run, 4, 12) > 0.1, "seed {seed}: flows in turns");
+        assert_eq!(overtaking(&run, 24, 37), 0.0, "seed {seed}: in order, at looks as well");
         // The web's traffic that comes instead fills the bottleneck at times, so it takes a while.
         assert_eq!(share(&run, "delay control", 57, 60), 1.0, "seed {seed}: twenty seconds after");
     }

@@ -46,9 +46,9 @@ impl<P: Packet, Q: Qdisc<P>> InOrder<P, Q> {
         self.turn();
     }
 
-    /// The policy.
-    pub fn policy(&self) -> &Q {
-        &self.policy
+    /// The policy, to ask it and to reconfigure it.
+    pub fn policy_mut(&mut self) -> &mut Q {
+        &mut self.policy
     }
 
     /// Changes ways as soon as no packet that came before would be overtaken.

@@ -11,8 +11,8 @@ mod way;
 use forebay_dataplane::record::{HopCounters, KernelDrops};
 use forebay_dataplane::wait::{Waiter, precise_timers};
 use forebay_dataplane::{Frame, Netdev, Packet, Pool, Port, clock, port};
-use forebay_queue::TokenBucket;
-use forebay_units::Nanos;
+use forebay_queue::{InOrder, TokenBucket, token_bucket};
+use forebay_units::{Nanos, Rate};
 
 use self::lateness::Lateness;
 pub(crate) use self::way::{Counts, Way};
@@ -25,7 +25,13 @@ use crate::signals::Signals;
 use crate::ticks;
 
 /// A queue and what lets its packets out.
-pub(crate) type Shaped = TokenBucket<Queue>;
+pub(crate) type Shaped = TokenBucket<InOrder<Packet, Queue>>;
+
+/// Lets the packets of `queue` out at `rate`.
+pub(crate) fn shaped(queue: Queue, rate: Option<Rate>) -> Shaped {
+    let config = token_bucket::Config { rate, ..Default::default() };
+    TokenBucket::new(config, InOrder::new(queue))
+}
 
 /// Frames taken from a port at a time.
 const BATCH: usize = 256;

@@ -232,20 +232,19 @@ fn record(now: Nanos, packet: &Packet, fate: Fate) -> Record {
 
 #[cfg(test)]
 mod tests {
-    use forebay_queue::TokenBucket;
-    use forebay_queue::token_bucket::Config;
-
     use super::*;
     use crate::config::PolicyKind;
+    use crate::forward::shaped;
     use crate::policy::Queue;
     use crate::policy::tests::{headers, of};
 
     /// The flows of packets that are read at once, ten of each of three, in the order in which they
     /// leave under SFQ at `rate`.
-    fn left(rate: Option<Rate>) -> Vec<u8> {
+    fn left(rate: Option<Rate>, keep_order: bool) -> Vec<u8> {
         let policy = of(PolicyKind::Sfq { limit: None, perturb: None });
         let queue = Queue::build("b", &policy, 1).unwrap();
-        let mut way = Way::new(vec![TokenBucket::new(Config { rate, ..Config::default() }, queue)]);
+        let mut way = Way::new(vec![shaped(queue, rate)]);
+        way.keep_order(0, keep_order);
         let (mut pool, mut log) = (Pool::new(64, 1500).unwrap(), Packets::create(None).unwrap());
         let mut now = Nanos::from_secs(1);
         let mut sent = 0;
@@ -272,10 +271,11 @@ mod tests {
     }
 
     #[test]
-    fn packets_keep_their_order_where_nothing_limits_them() {
+    fn packets_keep_their_order_where_nothing_limits_them_and_where_they_shall() {
         let in_order = [[1; 10], [2; 10], [3; 10]].concat();
-        assert_eq!(left(None), in_order);
-        let in_turns = left(Some(Rate::from_mbps(1)));
-        assert_ne!(in_turns, in_order);
+        assert_eq!(left(None, false), in_order);
+        let rate = Some(Rate::from_mbps(1));
+        assert_eq!(left(rate, true), in_order);
+        assert_ne!(left(rate, false), in_order, "in turns");
     }
 }

@@ -8,7 +8,6 @@ mod statistics;
 use std::path::PathBuf;
 
 use forebay_dataplane::{Frame, Packet, Pool, clock};
-use forebay_queue::{TokenBucket, token_bucket};
 use forebay_units::{Bytes, Nanos};
 use forebay_wire::{Frame as Parsed, Headers};
 
@@ -16,7 +15,7 @@ use self::statistics::Statistics;
 use crate::Error;
 use crate::classes::Classes;
 use crate::config::{Framing, LinkConfig, WayConfig};
-use crate::forward::{Direction, Director, Forwarder, Place, Shaped, Way};
+use crate::forward::{self, Direction, Director, Forwarder, Place, Shaped, Way};
 use crate::logs::{Lines, Packets, at};
 use crate::policy::{self, Queue};
 use crate::random;
@@ -73,8 +72,7 @@ pub fn run(config: LinkConfig, paths: &LogPaths) -> Result<(), Error> {
 fn queues(direction: Direction, way: Option<WayConfig>) -> Result<Vec<Shaped>, Error> {
     let Some(WayConfig { rate, policy }) = way else { return Ok(Vec::new()) };
     let queue = Queue::build(direction.name(), &policy, random::number())?;
-    let config = token_bucket::Config { rate: Some(rate), ..Default::default() };
-    Ok(vec![TokenBucket::new(config, queue)])
+    Ok(vec![forward::shaped(queue, Some(rate))])
 }
 
 struct Link {

@@ -184,7 +184,7 @@ impl Statistics {
 }
 
 fn dualpi2(way: &mut Way) -> Option<&mut DualPi2<Packet>> {
-    match way.queues_mut().first_mut()?.child_mut() {
+    match way.queues_mut().first_mut()?.child_mut().policy_mut() {
         Queue::DualPi2(queues) => Some(queues),
         Queue::Other(_) => None,
     }

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::os::fd::RawFd;
 
 use forebay_dataplane::{Frame, Netdev, Packet, Pool, clock};
-use forebay_queue::{Qdisc, TokenBucket, token_bucket};
+use forebay_queue::Qdisc;
 use forebay_units::Nanos;
 use forebay_wire::{Frame as Parsed, fingerprint};
 
@@ -38,10 +38,7 @@ pub(super) fn run(
         |b: &BundleConfig| Queue::build(&format!("bundle {}", b.name), &b.policy, random::number());
     let queues = configs.iter().map(queue).collect::<Result<Vec<_>, _>>()?;
     let bundles = Bundles::new(configs, listen, clock::now())?;
-    let shaped = |(index, queue)| {
-        let rate = bundles.get(index).rate();
-        TokenBucket::new(token_bucket::Config { rate, ..Default::default() }, queue)
-    };
+    let shaped = |(index, queue)| forward::shaped(queue, bundles.get(index).rate());
     let queues = queues.into_iter().enumerate().map(shaped).collect();
     let packets = Packets::create(paths.packets.as_deref())?;
     let mut sendbox = Sendbox { classifier, bundles, logs: Logs::create(paths)? };
