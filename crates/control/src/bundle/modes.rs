@@ -19,9 +19,11 @@ const RETURN_SAMPLES: u32 = 3;
 const EMPTIED: Nanos = Nanos::from_secs(1);
 /// and for so many round-trip times: elastic traffic would have filled it.
 const EMPTIED_RTTS: u64 = 6;
-/// Nor once this many looks in a row saw that nobody takes what the bundle leaves: first, and after a
-/// return that was wrong.
+/// Nor once this many looks in a row saw that nobody takes what the bundle leaves: as a rule, and after
+/// a return that was wrong,
 const LOOKS: (u32, u32) = (1, 2);
+/// which for so long says something of the traffic that there is.
+const DOUBTED: Nanos = Nanos::from_secs(25);
 /// A return that lasted so long was right.
 const FORGIVEN: Nanos = Nanos::from_secs(30);
 /// A pulse's trough leaves this share of the bottleneck's rate (as Nimbus), so that marks go on.
@@ -39,6 +41,13 @@ pub(super) struct Passing {
     relapsed: bool,
     /// The amplitude of the pulses, for status.
     amplitude: Rate,
+}
+
+impl Passing {
+    /// How many looks in a row must agree, for a bundle that has passed through for so long.
+    fn looks_needed(&self, lasted: Nanos) -> u32 {
+        if self.relapsed && lasted < DOUBTED { LOOKS.1 } else { LOOKS.0 }
+    }
 }
 
 impl Bundle {
@@ -210,8 +219,7 @@ impl Bundle {
             let rate = m.busy_rate.unwrap_or(m.receive_rate);
             return Some((ModeReason::QueueGone { emptied, lasted }, rate));
         }
-        let needed = if self.passing.relapsed { LOOKS.1 } else { LOOKS.0 };
-        let drain = cross.look(m, needed)?;
+        let drain = cross.look(m, self.passing.looks_needed(lasted))?;
         let (cut, delay) = (thousandths(drain.cut()), drain.delay());
         Some((ModeReason::InelasticCross { cut, delay, lasted }, drain.served()))
     }
@@ -275,4 +283,19 @@ impl Bundle {
 /// A share as events have it.
 fn thousandths(share: f64) -> u32 {
     (share * 1000.0 + 0.5) as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wrong_return_is_held_against_the_next_for_a_time() {
+        let passing = |relapsed| Passing { relapsed, ..Passing::default() };
+        for (relapsed, seconds, looks) in
+            [(false, 1, 1), (true, 1, 2), (true, 24, 2), (true, 25, 1)]
+        {
+            assert_eq!(passing(relapsed).looks_needed(Nanos::from_secs(seconds)), looks);
+        }
+    }
 }
