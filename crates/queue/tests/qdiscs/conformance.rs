@@ -201,8 +201,8 @@ conforms! {
         shaped(token_bucket::Burst::Time(MS), Rate::from_bps(29_999_999), fq_codel(30, 1 << 20));
     shaper_of_expiring: Rules { packets: 30, time: TIME, shaped: true, ..RULES } =>
         shaped(token_bucket::Burst::Time(MS), Rate::from_mbps(10), fifo(Limit::packets(30).and(Limit::time(TIME))));
-    in_order_or_sfq: Rules { packets: 24, ..RULES } =>
-        in_order(sfq(sfq::Config { perturb: None, ..small_sfq() }));
+    in_order_or_sfq: Rules { packets: 24, flows: 6, ..RULES } =>
+        in_order(sfq(sfq::Config { depth: 24, perturb: None, ..small_sfq() }));
     in_order_or_fq_codel: Rules { packets: 30, bytes: 30_000, aqm: CODEL, ..RULES } =>
         in_order(fq_codel(30, 30_000));
     in_order_or_shaped: Rules { packets: 20, shaped: true, ..RULES } =>

@@ -23,7 +23,7 @@ impl<Q: Qdisc<Pkt>> Turning<Q> {
 
     fn turn(&mut self) {
         self.operations += 1;
-        if self.operations % TURNS == 0 {
+        if self.operations.is_multiple_of(TURNS) {
             self.queue.keep_order(self.operations / TURNS % 2 == 1);
         }
     }
