@@ -8,9 +8,9 @@ use crate::controller::Measurement;
 
 /// A look costs the bundle what it holds back meanwhile, as many bytes as the queue has. Looks come so
 /// seldom that this stays below this share of what the bundle sends,
-const COST: f64 = 0.03;
+const COST: f64 = 0.04;
 /// and at least and at most this often.
-const EVERY: (Nanos, Nanos) = (Nanos::from_secs(3), Nanos::from_secs(30));
+const EVERY: (Nanos, Nanos) = (Nanos::from_secs(2), Nanos::from_secs(30));
 /// A look makes the queue fall and rise again, for no longer than so many round-trip times.
 const SETTLES: u64 = 8;
 /// Where one look is not enough, the next comes after this, and not before the queue has settled.
@@ -127,9 +127,9 @@ mod tests {
     }
 
     #[test]
-    fn as_often_as_three_per_cent_of_what_is_sent_pay_for() {
-        // 90 ms of 96 Mbit/s are 180 ms of 48, of which a thirtieth and a bit is 6 s.
-        assert_eq!(every(&measured(0, 90), MU), Nanos::from_secs(6));
+    fn as_often_as_four_per_cent_of_what_is_sent_pay_for() {
+        // 90 ms of 96 Mbit/s are 180 ms of 48, which is a 25th of 4.5 s.
+        assert_eq!(every(&measured(0, 90), MU), MS * 4_500);
         assert_eq!(every(&measured(0, 1), MU), EVERY.0);
         assert_eq!(every(&measured(0, 90), MU.scaled(100.0)), EVERY.1);
         let idle = Measurement { send_rate: Rate::ZERO, ..measured(0, 90) };
@@ -137,9 +137,9 @@ mod tests {
 
         let (all, enough) = looks(60, false, 1);
         assert_eq!(enough, None, "a queue that stands");
-        assert!((8..=9).contains(&all.len()), "{all:?}");
-        assert_eq!(all[0].0, 6_000);
-        assert!(all.windows(2).all(|w| w[1].0 - w[0].1 == 6_000), "{all:?}");
+        assert!((11..=12).contains(&all.len()), "{all:?}");
+        assert_eq!(all[0].0, 4_500);
+        assert!(all.windows(2).all(|w| w[1].0 - w[0].1 == 4_500), "{all:?}");
     }
 
     #[test]
