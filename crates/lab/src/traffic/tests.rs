@@ -34,7 +34,10 @@ fn free_tcp(ip: IpAddr) -> SocketAddr {
 /// Plays `first`, which is ready before `second` begins, and returns what the one of them that
 /// measures wrote.
 fn play<T: DeserializeOwned>(name: &str, first: Role, second: Role, millis: u64) -> Vec<T> {
-    let output = std::env::temp_dir().join(format!("fb-traffic-{name}-{}", std::process::id()));
+    // What is measured goes there, and progress beside it.
+    let dir = std::env::temp_dir().join(format!("fb-traffic-{name}-{}", std::process::id()));
+    std::fs::create_dir(&dir).unwrap();
+    let output = dir.join("measured");
     let spec = |role| Spec {
         traffic: name.to_owned(),
         seed: 3,
@@ -66,7 +69,7 @@ fn play<T: DeserializeOwned>(name: &str, first: Role, second: Role, millis: u64)
         agent::run(&second, cue).unwrap();
     });
     let text = std::fs::read_to_string(&output).unwrap();
-    std::fs::remove_file(&output).unwrap();
+    std::fs::remove_dir_all(&dir).unwrap();
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
