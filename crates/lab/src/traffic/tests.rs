@@ -36,7 +36,7 @@ fn free_tcp(ip: IpAddr) -> SocketAddr {
 fn play<T: DeserializeOwned>(name: &str, first: Role, second: Role, millis: u64) -> Vec<T> {
     // What is measured goes there, and progress beside it.
     let dir = std::env::temp_dir().join(format!("fb-traffic-{name}-{}", std::process::id()));
-    std::fs::create_dir(&dir).unwrap();
+    std::fs::create_dir_all(&dir).unwrap();
     let output = dir.join("measured");
     let spec = |role| Spec {
         traffic: name.to_owned(),
