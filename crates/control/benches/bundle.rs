@@ -1,5 +1,5 @@
-//! What a bundle costs: a packet, and a tick with all that belongs to it, with one bundle, whose state
-//! stays in the cache, up to ten thousand, whose does not.
+//! What a bundle costs: a packet, a tick, and the feedback that comes between two ticks, with one bundle,
+//! whose state stays in the cache, up to ten thousand, whose does not.
 #![allow(missing_docs, reason = "criterion's macros make public functions")]
 
 use std::hint::black_box;
@@ -35,27 +35,42 @@ impl Fleet {
         self.tick += 1;
         for bundle in &mut self.bundles {
             send(bundle, self.tick);
+            answer(bundle, self.tick);
             control(bundle, self.tick);
         }
     }
 
-    /// What `rounds` ticks take. Sending is timed on its own; here only what a tick costs is.
-    fn time(&mut self, rounds: u64) -> Duration {
+    /// What `part` takes in `rounds` ticks. The parts come one after another, each for all bundles, as
+    /// in a sendbox; a fleet's ticks are a loop, while packets and feedback come as they come.
+    fn time(&mut self, part: Part, rounds: u64) -> Duration {
         let mut spent = Duration::ZERO;
         for _ in 0..rounds {
             self.tick += 1;
             for bundle in &mut self.bundles {
                 send(bundle, self.tick);
             }
-            let start = Instant::now();
+            let sent = Instant::now();
+            for bundle in &mut self.bundles {
+                answer(bundle, self.tick);
+            }
+            let answered = Instant::now();
             for index in 0..self.bundles.len() {
                 Bundle::prefetch_after(index, |index| self.bundles.get(index));
                 control(&mut self.bundles[index], self.tick);
             }
-            spent += start.elapsed();
+            spent += match part {
+                Part::Feedback => answered - sent,
+                Part::Tick => answered.elapsed(),
+            };
         }
         spent
     }
+}
+
+#[derive(Clone, Copy)]
+enum Part {
+    Feedback,
+    Tick,
 }
 
 fn new_bundle(controller: ControllerKind) -> Bundle {
@@ -71,8 +86,8 @@ fn send(bundle: &mut Bundle, tick: u64) {
     }
 }
 
-/// The answers that come in a tick, one or two, and the tick itself.
-fn control(bundle: &mut Bundle, tick: u64) {
+/// The answers that come in a tick, one or two.
+fn answer(bundle: &mut Bundle, tick: u64) {
     if let Some(sent) = tick.checked_sub(RTT_TICKS) {
         let first = sent as u32 * PACKETS;
         let step = 16;
@@ -89,6 +104,10 @@ fn control(bundle: &mut Bundle, tick: u64) {
             bundle.on_feedback(now, black_box(&feedback));
         }
     }
+}
+
+/// The tick itself, with all that a sendbox asks after it.
+fn control(bundle: &mut Bundle, tick: u64) {
     bundle.on_tick(Nanos((tick + 1) * TICK.0), Bytes(30_000));
     black_box(bundle.rate());
     black_box(bundle.poll_epoch_update(Nanos((tick + 1) * TICK.0)));
@@ -117,22 +136,31 @@ fn packet(c: &mut Criterion) {
 }
 
 fn tick(c: &mut Criterion) {
-    let mut group = c.benchmark_group("tick");
-    group.sample_size(20);
     for controller in ControllerKind::ALL {
-        for bundles in BUNDLES {
-            group.throughput(Throughput::Elements(bundles as u64));
-            let mut fleet = Fleet::new(bundles, controller);
-            let name = format!("{controller}, bundles with feedback and a tick");
-            group.bench_function(BenchmarkId::new(name, bundles), |b| {
-                b.iter_custom(|rounds| fleet.time(rounds));
-            });
-            let accepted = fleet.bundles[0].snapshot().counters.accepted;
-            assert!(accepted > fleet.tick, "the bundles are fed");
-        }
+        fleets(c, "tick", Part::Tick, controller);
+    }
+}
+
+/// Controllers take no part in it.
+fn feedback(c: &mut Criterion) {
+    fleets(c, "feedback of a tick", Part::Feedback, ControllerKind::default());
+}
+
+fn fleets(c: &mut Criterion, group: &str, part: Part, controller: ControllerKind) {
+    let mut group = c.benchmark_group(group);
+    group.sample_size(20);
+    for bundles in BUNDLES {
+        group.throughput(Throughput::Elements(bundles as u64));
+        let mut fleet = Fleet::new(bundles, controller);
+        let name = format!("{controller}, bundles");
+        group.bench_function(BenchmarkId::new(name, bundles), |b| {
+            b.iter_custom(|rounds| fleet.time(part, rounds));
+        });
+        let accepted = fleet.bundles[0].snapshot().counters.accepted;
+        assert!(accepted > fleet.tick, "the bundles are fed");
     }
     group.finish();
 }
 
-criterion_group!(benches, packet, tick);
+criterion_group!(benches, packet, tick, feedback);
 criterion_main!(benches);

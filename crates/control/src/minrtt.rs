@@ -18,11 +18,14 @@ const SUSPICIOUS: f64 = 0.75;
 /// The minimum over the last max(10 s, 30 smoothed RTT) in which samples came, in 16 buckets: it
 /// forgets a sample after between 15/16 and 16/16 of the window.
 ///
-/// The fields lie as they are declared: the buckets come last, as they are needed only when one is
-/// over, and a bundle is one of thousands that do not fit into the caches.
+/// The fields lie as they are declared: a tick needs the first two, and the buckets are needed only when
+/// one is over; a bundle is one of thousands that do not fit into the caches.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct MinRtt {
+    min: Option<Nanos>,
+    /// When a sample last was as good as the minimum.
+    seen_at: Nanos,
     /// The least of the current bucket, and of all others.
     least: Nanos,
     least_before: Nanos,
@@ -31,9 +34,6 @@ pub(crate) struct MinRtt {
     last_sample: Option<Nanos>,
     /// The last sample that was suspiciously small and awaits a second.
     candidate: Option<Nanos>,
-    min: Option<Nanos>,
-    /// When a sample last was as good as the minimum.
-    seen_at: Nanos,
     /// Nothing ages.
     held: bool,
     current: u8,
@@ -42,18 +42,18 @@ pub(crate) struct MinRtt {
 }
 
 impl MinRtt {
-    /// How much of it every sample and tick needs, in bytes from its start.
-    pub(crate) const NEEDED: usize = core::mem::offset_of!(Self, buckets);
+    /// How much of it every tick needs, in bytes from its start.
+    pub(crate) const NEEDED: usize = core::mem::offset_of!(Self, least);
 
     pub(crate) fn new() -> Self {
         Self {
+            min: None,
+            seen_at: Nanos::ZERO,
             least: Nanos::MAX,
             least_before: Nanos::MAX,
             spent: Nanos::ZERO,
             last_sample: None,
             candidate: None,
-            min: None,
-            seen_at: Nanos::ZERO,
             held: false,
             current: 0,
             buckets: [Nanos::MAX; BUCKETS],

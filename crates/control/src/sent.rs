@@ -1,87 +1,83 @@
 //! How many bytes had been sent at a moment in the recent past, which tells what is in flight now.
 
 use alloc::boxed::Box;
-use alloc::vec;
 
 use forebay_units::{Bytes, Nanos};
 
-use forebay_prefetch::prefetch;
+use forebay_prefetch::prefetch_start;
 
 /// Ticks kept: 1.28 s at 10 ms. For a longer round-trip time the oldest stands in, so that a little
 /// too much seems to be in flight.
 const CAPACITY: usize = 128;
 
-/// The bundle's running count of bytes sent, noted at every tick.
+/// The bundle's running count of bytes sent, noted at every tick. Notes are numbered as they come.
 #[derive(Debug)]
 pub(crate) struct SentHistory {
-    ring: Box<[(Nanos, Bytes)]>,
-    newest: usize,
-    len: usize,
-    /// How many notes before the newest the answer was the last time: it is near there the next.
-    back: usize,
+    ring: Box<[(Nanos, Bytes); CAPACITY]>,
+    /// The number of the next note.
+    next: u64,
+    /// How many notes before the next the answer was the last time: it is near there the next.
+    back: u64,
 }
 
 impl SentHistory {
     pub(crate) fn new() -> Self {
-        Self {
-            ring: vec![(Nanos::ZERO, Bytes::ZERO); CAPACITY].into_boxed_slice(),
-            newest: 0,
-            len: 0,
-            back: 0,
-        }
+        Self { ring: Box::new([(Nanos::ZERO, Bytes::ZERO); CAPACITY]), next: 0, back: 0 }
     }
 
-    /// Notes that `sent` bytes had been sent at `now`. `now` must rise; a repeated instant replaces
-    /// what was noted for it.
+    /// Notes that `sent` bytes had been sent at `now`, which is later than every time before.
     pub(crate) fn note(&mut self, now: Nanos, sent: Bytes) {
-        if self.len == 0 || self.ring[self.newest].0 < now {
-            self.newest = (self.newest + 1) % CAPACITY;
-            self.len = (self.len + 1).min(CAPACITY);
-        }
-        self.ring[self.newest] = (now, sent);
+        self.ring[slot(self.next)] = (now, sent);
+        self.next += 1;
     }
 
     /// The bytes sent by `time`, between notes by linear interpolation; before the oldest note the
     /// oldest, after the newest the newest.
     pub(crate) fn at(&mut self, time: Nanos) -> Bytes {
+        let oldest = self.next.saturating_sub(CAPACITY as u64);
         // The first of the notes, oldest first, that is later than `time`.
-        let mut low = self.len.saturating_sub(self.back);
-        while low > 0 && self.get(low - 1).0 > time {
-            low -= 1;
+        let mut later = self.next.saturating_sub(self.back).max(oldest);
+        while later > oldest && self.get(later - 1).0 > time {
+            later -= 1;
         }
-        while low < self.len && self.get(low).0 <= time {
-            low += 1;
+        while later < self.next && self.get(later).0 <= time {
+            later += 1;
         }
-        self.back = self.len - low;
-        if low == 0 {
-            return if self.len == 0 { Bytes::ZERO } else { self.get(0).1 };
+        self.back = self.next - later;
+        if later == oldest {
+            return if self.next == 0 { Bytes::ZERO } else { self.get(oldest).1 };
         }
-        let (before, sent) = self.get(low - 1);
-        if low == self.len {
+        let (before, sent) = self.get(later - 1);
+        if later == self.next {
             return sent;
         }
-        let (after, then) = self.get(low);
+        let (after, then) = self.get(later);
         let share = (time - before).as_secs_f64() / (after - before).as_secs_f64();
         sent + Bytes((then.saturating_sub(sent).as_f64() * share) as u64)
     }
 
-    /// Asks for the place of the next note, and for the two where [`SentHistory::at`] will look.
+    /// Asks for the place of the next note, and for the two where [`SentHistory::at`] will look after it.
     pub(crate) fn prefetch(&self) {
-        prefetch(&self.ring[(self.newest + 1) % CAPACITY]);
-        for after in [1, 2] {
-            prefetch(&self.ring[(self.newest + CAPACITY + after - self.back) % CAPACITY]);
+        let later = (self.next + 1).wrapping_sub(self.back);
+        for number in [self.next, later.wrapping_sub(1), later] {
+            prefetch_start(&self.ring[slot(number)]);
         }
     }
 
-    /// The note at `index`, the oldest being 0.
-    fn get(&self, index: usize) -> (Nanos, Bytes) {
-        self.ring[(self.newest + CAPACITY + 1 - self.len + index) % CAPACITY]
+    fn get(&self, number: u64) -> (Nanos, Bytes) {
+        self.ring[slot(number)]
     }
+}
+
+/// Where the note of a number lies.
+fn slot(number: u64) -> usize {
+    number as usize % CAPACITY
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alloc::vec;
     use proptest::prelude::*;
 
     #[test]
@@ -95,8 +91,6 @@ mod tests {
         assert_eq!(history.at(Nanos(125)), Bytes(1500));
         assert_eq!(history.at(Nanos(200)), Bytes(3000));
         assert_eq!(history.at(Nanos(900)), Bytes(3000));
-        history.note(Nanos(200), Bytes(4000));
-        assert_eq!(history.at(Nanos(150)), Bytes(2500));
     }
 
     proptest! {

@@ -25,6 +25,12 @@ pub fn prefetch_first<T: ?Sized>(item: &T, bytes: usize) {
     }
 }
 
+/// Asks for the line in which `item` begins, for items that lie in one.
+#[inline]
+pub fn prefetch_start<T>(item: &T) {
+    ask(core::ptr::from_ref(item).cast());
+}
+
 /// Asks for where `items[index]` begins, or the last item if there is no such one: a branch would have to be
 /// guessed, mostly wrongly, and cost more than an idle hint.
 #[inline]

@@ -58,9 +58,7 @@ pub struct Bundle {
     // Boundary packets too.
     watchdog: Watchdog,
     marks: Marks,
-    // Feedback and ticks.
-    multipath: Multipath,
-    measure: Measure,
+    // Every tick.
     mode: Mode,
     /// The controller was told where to begin.
     started: bool,
@@ -74,12 +72,14 @@ pub struct Bundle {
     last_tick: Nanos,
     controller: Box<dyn RateController>,
     config: Settings,
-    baseline: BaselineTest,
     passing: Passing,
     log: Log,
     /// Feedback that gave a sample; [`Counters`] has the others.
     accepted: u64,
-    /// The last of it is needed now and then only.
+    baseline: BaselineTest,
+    measure: Measure,
+    multipath: Multipath,
+    /// A tick needs its begin.
     min_rtt: MinRtt,
     // Where there is something amiss, or something to look for.
     counters: Counters,

@@ -7,8 +7,8 @@ use forebay_prefetch::{prefetch, prefetch_first};
 use super::Bundle;
 use crate::minrtt::MinRtt;
 
-/// The rings of a bundle are asked for so many ticks ahead, and the bundle itself, in which it stands
-/// where in its rings the next tick will look, twice as many.
+/// What a bundle points to is asked for so many ticks ahead, and the bundle itself, in which it stands
+/// where that is, twice as many.
 const AHEAD: usize = 2;
 
 /// How much of a bundle a tick needs where nothing is amiss, in bytes from its start.
@@ -25,15 +25,9 @@ impl Bundle {
             prefetch_first(bundle, NEEDED);
         }
         if let Some(bundle) = bundle(index + AHEAD) {
-            bundle.prefetch_rings();
+            prefetch(&*bundle.controller);
+            bundle.traffic.prefetch();
         }
-    }
-
-    fn prefetch_rings(&self) {
-        prefetch(&*self.controller);
-        self.marks.prefetch();
-        self.measure.prefetch();
-        self.traffic.prefetch();
     }
 }
 
@@ -47,7 +41,7 @@ mod tests {
     #[test]
     fn what_a_tick_needs_of_a_bundle_is_few_lines() {
         assert_eq!(align_of::<Bundle>(), 64);
-        const { assert!(NEEDED <= 18 * 64) };
+        const { assert!(NEEDED <= 16 * 64) };
     }
 
     #[test]

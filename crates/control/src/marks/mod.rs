@@ -12,7 +12,6 @@ use alloc::vec;
 
 use forebay_units::{Bytes, Nanos};
 
-use forebay_prefetch::prefetch;
 use tags::{Tag, Tags};
 
 /// How long a mark waits for its feedback. Far beyond any round-trip time this serves; later
@@ -93,6 +92,10 @@ pub(crate) struct Marks {
     outstanding: u32,
     expired: u64,
     refused: u64,
+    /// What each tick asks, kept here so that it need not look at marks: when the oldest expires,
+    due: Nanos,
+    /// and when the oldest was sent that is newer than every one that was answered.
+    oldest_awaited: Option<Nanos>,
 }
 
 impl Marks {
@@ -108,6 +111,8 @@ impl Marks {
             outstanding: 0,
             expired: 0,
             refused: 0,
+            due: Nanos::MAX,
+            oldest_awaited: None,
         }
     }
 
@@ -119,6 +124,7 @@ impl Marks {
             if self.tags.get(number).is_outstanding() {
                 self.tags.set(number, self.tags.get(number).ambiguous());
                 self.outstanding -= 1;
+                self.settle();
             }
             return;
         }
@@ -128,6 +134,7 @@ impl Marks {
                 return;
             }
             self.drop_oldest();
+            self.settle();
         }
         self.outstanding += 1;
         self.push(Slot::new(fingerprint, mark), Tag::of(fingerprint));
@@ -152,27 +159,28 @@ impl Marks {
         self.tags.set(ticket.0, Tag::DONE);
         self.outstanding -= 1;
         self.answered = self.answered.max(ticket.0 + 1);
+        self.settle();
     }
 
     /// Forgets marks that have waited for too long.
     pub(crate) fn expire(&mut self, now: Nanos) {
+        if now < self.due {
+            return;
+        }
         // An ambiguous mark whose fingerprint keeps coming is moved to the young end, at most once
         // a call: its feedback would otherwise be taken for that of a later packet.
         for _ in self.oldest..self.next {
             let tag = self.tags.get(self.oldest);
-            if tag == Tag::DONE {
-                self.oldest += 1;
-                continue;
-            }
             let slot = *self.slot(self.oldest);
-            if now.saturating_sub(slot.time) < EXPIRY {
+            if tag != Tag::DONE && now.saturating_sub(slot.time) < EXPIRY {
                 break;
             }
             self.drop_oldest();
-            if !tag.is_outstanding() && now.saturating_sub(slot.since) < EXPIRY {
+            if tag.is_ambiguous() && now.saturating_sub(slot.since) < EXPIRY {
                 self.push(Slot { time: slot.since, ..slot }, tag);
             }
         }
+        self.settle();
     }
 
     /// By what factor, a power of two, to mark fewer packets than the epoch size asks for: one until
@@ -190,9 +198,7 @@ impl Marks {
 
     /// When the oldest mark was sent that is newer than every one that was answered.
     pub(crate) fn oldest_awaited(&self) -> Option<Nanos> {
-        (self.answered.max(self.oldest)..self.next)
-            .find(|&number| self.tags.get(number).is_outstanding())
-            .map(|number| self.slot(number).time)
+        self.oldest_awaited
     }
 
     /// Marks that wait for feedback, ambiguous ones left out.
@@ -210,16 +216,6 @@ impl Marks {
         self.refused
     }
 
-    /// Asks for what the next feedback and the next tick will look at: the marks from the oldest that
-    /// is awaited on.
-    pub(crate) fn prefetch(&self) {
-        let number = self.answered.max(self.oldest);
-        self.tags.prefetch(number);
-        prefetch(self.slot(number));
-        // Two have room in a line, and a tick is often answered by two.
-        prefetch(self.slot(number + 2));
-    }
-
     fn is_full(&self) -> bool {
         self.next - self.oldest == self.slots.len() as u64
     }
@@ -227,7 +223,25 @@ impl Marks {
     fn push(&mut self, slot: Slot, tag: Tag) {
         *self.slot_mut(self.next) = slot;
         self.tags.set(self.next, tag);
+        if self.oldest == self.next {
+            self.due = slot.time.saturating_add(EXPIRY);
+        }
+        if tag.is_outstanding() {
+            self.oldest_awaited.get_or_insert(slot.time);
+        }
         self.next += 1;
+    }
+
+    /// Lets go of what is done at the old end, and says anew what a tick asks.
+    fn settle(&mut self) {
+        while self.oldest < self.next && self.tags.get(self.oldest) == Tag::DONE {
+            self.oldest += 1;
+        }
+        let oldest = (self.oldest < self.next).then(|| self.slot(self.oldest).time);
+        self.due = oldest.map_or(Nanos::MAX, |time| time.saturating_add(EXPIRY));
+        self.oldest_awaited = (self.answered.max(self.oldest)..self.next)
+            .find(|&number| self.tags.get(number).is_outstanding())
+            .map(|number| self.slot(number).time);
     }
 
     fn drop_oldest(&mut self) {

@@ -2,8 +2,6 @@ use alloc::boxed::Box;
 use alloc::vec;
 use core::ops::Range;
 
-use forebay_prefetch::prefetch;
-
 /// So many are compared at once: the compiler makes two vector instructions of it.
 const AT_ONCE: usize = 32;
 
@@ -32,6 +30,11 @@ impl Tag {
     /// Whether feedback is awaited that means something.
     pub(super) fn is_outstanding(self) -> bool {
         self.0 & (Self::LIVE | Self::AMBIGUOUS) == Self::LIVE
+    }
+
+    /// Whether it waits to be forgotten: its fingerprint was sent again.
+    pub(super) fn is_ambiguous(self) -> bool {
+        self.0 & Self::AMBIGUOUS != 0 && self.0 & Self::LIVE != 0
     }
 
     /// Whether a mark with this tag may be of the fingerprint that `wanted` is of.
@@ -82,11 +85,6 @@ impl Tags {
             at += some.len() as u64;
         }
         None
-    }
-
-    /// Asks for the tag of `number`.
-    pub(super) fn prefetch(&self, number: u64) {
-        prefetch(&self.0[self.index(number)]);
     }
 
     fn index(&self, number: u64) -> usize {

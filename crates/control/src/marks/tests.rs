@@ -119,6 +119,12 @@ impl Naive {
         }
     }
 
+    fn oldest_awaited(&self) -> Option<Nanos> {
+        let newer =
+            |mark: &Mark| self.newest_answered.is_none_or(|newest| mark.packets > newest.packets);
+        self.list.iter().find(|e| !e.2 && newer(&e.1)).map(|e| e.1.time)
+    }
+
     fn answer(&mut self, fingerprint: u32) -> &'static str {
         let Some(at) = self.list.iter().position(|e| e.0 == fingerprint) else {
             return "unmatched";
@@ -159,6 +165,7 @@ proptest! {
             }
             let plain = naive.list.iter().filter(|e| !e.2).count();
             prop_assert_eq!(marks.outstanding() as usize, plain);
+            prop_assert_eq!(marks.oldest_awaited(), naive.oldest_awaited());
         }
     }
 }

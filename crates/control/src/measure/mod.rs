@@ -4,6 +4,8 @@
 mod best;
 mod samples;
 
+use alloc::boxed::Box;
+
 use forebay_units::{Bytes, Nanos, Rate};
 
 use crate::Feedback;
@@ -61,24 +63,31 @@ pub(crate) enum Verdict {
     Impossible(Claim),
 }
 
-/// The sliding windows over the samples of one bundle. A sample moves each of them on by a step or
-/// two; what they show is kept until the next comes.
+/// What the samples of one bundle show. A sample moves the windows over them on by a step or two;
+/// what they show is kept until the next comes, so that a tick need not look at samples.
 #[derive(Debug)]
 pub(crate) struct Measure {
-    samples: Samples,
+    shown: Shown,
     smoothed: Option<Nanos>,
     spread: f64,
     impossible_in_a_row: u32,
-    shown: Shown,
-    begins: Begins,
     /// The newest sample's mark was sent in a time in which the bundle's own queue had not been empty
     /// since then.
     limited_since: Nanos,
+    windows: Box<Windows>,
 }
 
-/// What the windows show.
+/// The samples, and the windows over them.
+#[derive(Debug, Default)]
+struct Windows {
+    samples: Samples,
+    begins: Begins,
+}
+
+/// What the newest sample and the windows show.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Shown {
+    newest: Option<Newest>,
     standing: Option<Nanos>,
     rates: Option<Rates>,
     busy: Option<Rate>,
@@ -86,7 +95,14 @@ struct Shown {
     interval: Option<Nanos>,
 }
 
-/// Where they begin, by the numbers of samples.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Newest {
+    rtt: Nanos,
+    at: Nanos,
+    sent: Bytes,
+}
+
+/// Where the windows begin, by the numbers of samples.
 #[derive(Debug, Default)]
 struct Begins {
     rates: u64,
@@ -103,13 +119,12 @@ struct Begins {
 impl Measure {
     pub(crate) fn new() -> Self {
         Self {
-            samples: Samples::new(),
+            shown: Shown::default(),
             smoothed: None,
             spread: 0.0,
             impossible_in_a_row: 0,
-            shown: Shown::default(),
-            begins: Begins::default(),
             limited_since: Nanos::ZERO,
+            windows: Box::default(),
         }
     }
 
@@ -126,7 +141,7 @@ impl Measure {
             return Verdict::Impossible(Claim::AnsweredBeforeSent);
         };
         let mut restarted = false;
-        if let Some(last) = self.samples.last().copied() {
+        if let Some(last) = self.windows.samples.last().copied() {
             restarted = has_restarted(&last, feedback) || self.clock_jumped(&last, now, feedback);
             if !restarted && let Some(claim) = impossible(&last, mark, feedback, in_flight) {
                 self.impossible_in_a_row += 1;
@@ -138,9 +153,9 @@ impl Measure {
         }
         self.impossible_in_a_row = 0;
         if restarted {
-            self.samples.clear();
+            self.windows.samples.clear();
         }
-        self.samples.push(Sample {
+        self.windows.samples.push(Sample {
             sent_at: mark.time,
             rtt,
             sent: mark.bytes,
@@ -179,7 +194,7 @@ impl Measure {
     /// Moves the windows on to the newest sample; the standing round-trip time.
     fn slide(&mut self, smoothed: Nanos) -> Nanos {
         let window = self.window();
-        let Self { samples, begins, .. } = self;
+        let Windows { samples, begins } = &mut *self.windows;
         let Some(newest) = samples.newest() else { return smoothed };
         let now = samples.at(newest);
 
@@ -196,14 +211,18 @@ impl Measure {
         let rates = old.and_then(|old| between(samples.get(old), samples.get(newest)));
         let old = samples.last_before(window * 2, &mut begins.long);
         let interval = old.map(|old| now.saturating_sub(samples.at(old)) / (newest - old));
-        self.shown = Shown { standing: Some(shortest), rates, interval, busy: None, train: None };
+        let Sample { rtt, sent, .. } = *samples.get(newest);
+        let newest = Some(Newest { rtt, at: now, sent });
+        let standing = Some(shortest);
+        self.shown = Shown { newest, standing, rates, interval, busy: None, train: None };
         shortest
     }
 
     /// Says whether the newest sample's packet waited at the bottleneck.
     pub(crate) fn set_queued(&mut self, queued: bool) {
         let smoothed = self.smoothed.unwrap_or_default();
-        let Self { samples, begins, shown, .. } = self;
+        let shown = &mut self.shown;
+        let Windows { samples, begins } = &mut *self.windows;
         let Some(newest) = samples.newest() else { return };
         samples.get_mut(newest).queued = queued;
         let before = (newest > samples.oldest()).then(|| *samples.get(newest - 1));
@@ -232,14 +251,14 @@ impl Measure {
 
     /// Forgets the samples, keeps the smoothed round-trip time.
     pub(crate) fn clear(&mut self) {
-        self.samples.clear();
+        self.windows.samples.clear();
         self.shown = Shown::default();
         self.impossible_in_a_row = 0;
     }
 
     /// The latest round-trip time.
     pub(crate) fn rtt(&self) -> Option<Nanos> {
-        self.newest().map(|s| s.rtt)
+        self.shown.newest.map(|n| n.rtt)
     }
 
     /// The smoothed round-trip time.
@@ -249,7 +268,7 @@ impl Measure {
 
     /// When the latest feedback came and how many bytes had been sent by its mark.
     pub(crate) fn latest(&self) -> Option<(Nanos, Bytes)> {
-        self.newest().map(|s| (s.at(), s.sent))
+        self.shown.newest.map(|n| (n.at, n.sent))
     }
 
     /// The standing round-trip time (Copa section 2.1): the smallest of the last half smoothed
@@ -284,18 +303,8 @@ impl Measure {
         self.shown.interval
     }
 
-    /// Asks for what the next sample will be compared with.
-    pub(crate) fn prefetch(&self) {
-        let Begins { rates, long, .. } = self.begins;
-        self.samples.prefetch(rates.saturating_sub(1), long.saturating_sub(1));
-    }
-
     fn window(&self) -> Nanos {
         self.smoothed.unwrap_or_default().max(WINDOW_FLOOR)
-    }
-
-    fn newest(&self) -> Option<&Sample> {
-        self.samples.newest().map(|number| self.samples.get(number))
     }
 }
 

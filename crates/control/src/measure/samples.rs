@@ -1,9 +1,4 @@
-use alloc::boxed::Box;
-use alloc::vec;
-
 use forebay_units::{Bytes, Nanos, Rate};
-
-use forebay_prefetch::prefetch;
 
 /// Matched samples kept: several round-trip times' worth at four to eight an RTT. Where more come
 /// in, the windows shorten.
@@ -37,24 +32,26 @@ impl Sample {
 /// The latest samples. They are numbered as they come, and a number is used once.
 #[derive(Debug)]
 pub(super) struct Samples {
-    ring: Box<[Sample]>,
+    ring: [Sample; CAPACITY],
     /// When the feedback of each came, apart from the rest: a window's begin is found by looking at a
     /// line or two of these, and not at a line for each sample.
-    at: Box<[Nanos]>,
+    at: [Nanos; CAPACITY],
     oldest: u64,
     next: u64,
 }
 
-impl Samples {
-    pub(super) fn new() -> Self {
+impl Default for Samples {
+    fn default() -> Self {
         Self {
-            at: vec![Nanos::ZERO; CAPACITY].into_boxed_slice(),
-            ring: vec![Sample::default(); CAPACITY].into_boxed_slice(),
+            ring: [Sample::default(); CAPACITY],
+            at: [Nanos::ZERO; CAPACITY],
             oldest: 0,
             next: 0,
         }
     }
+}
 
+impl Samples {
     pub(super) fn push(&mut self, sample: Sample) {
         *self.get_mut(self.next) = sample;
         self.at[self.next as usize % CAPACITY] = sample.at();
@@ -119,18 +116,5 @@ impl Samples {
         *begin = self.first_within(span, *begin);
         let several = self.newest().is_some_and(|newest| newest > self.oldest);
         several.then(|| (*begin).max(self.oldest + 1) - 1)
-    }
-
-    /// Asks for what the next sample touches: its own place, those of the newest and of the two that it
-    /// may be compared with, from number `old` on, and the times from number `longest` on.
-    pub(super) fn prefetch(&self, old: u64, longest: u64) {
-        for number in [self.next.saturating_sub(1), self.next, old, old + 1] {
-            prefetch(self.get(number));
-        }
-        // Eight have room in a line.
-        for number in (longest..self.next).step_by(8) {
-            prefetch(&self.at[number as usize % CAPACITY]);
-        }
-        prefetch(&self.at[self.next as usize % CAPACITY]);
     }
 }

@@ -245,7 +245,9 @@ fn like_a_list(list: &[Listed], smoothed: Nanos) -> Shown {
     let trains = trains.map(|p| {
         Rate::from_bytes_over(Bytes(p[1].bytes - p[0].bytes), p[1].received_at - p[0].received_at)
     });
+    let Listed { at, sent_at, bytes, .. } = *newest;
     Shown {
+        newest: Some(Newest { rtt: at - sent_at, at, sent: Bytes(bytes) }),
         standing: standing.map(|(_, s)| s.at - s.sent_at).min(),
         rates: first(window, earlier).map(|old| Rates {
             send: rate(old, |s| s.bytes, |s| s.sent_at),
