@@ -347,7 +347,8 @@ fn the_classifier_finds_a_bundles_class_and_brings_payload_into_sight() {
         run(&format!("tc -n {a} class add dev eth0 parent fb0: classid fb0:{class} htb {shape}"));
     }
     // Of a super-packet without an ID the first segment has a fingerprint: of payload that the
-    // tracepoint does not find where the kernel put it.
+    // tracepoint does not find where the kernel put it. All of them together are less than the 256 packets
+    // that a veth holds: a receiver that is kept waiting loses none.
     let datagrams = |sight: &mut Sight, ports, all: u64| {
         sites.udp(host(1), ports, 10_300, 1000);
         leave(sight, 1, all * 11);
@@ -358,10 +359,10 @@ fn the_classifier_finds_a_bundles_class_and_brings_payload_into_sight() {
         sight.poll(&mut take).unwrap();
         seen
     };
-    assert_eq!(datagrams(&mut sight, 7000..7020, 20).len(), 0, "out of sight");
+    assert_eq!(datagrams(&mut sight, 7000..7010, 10).len(), 0, "out of sight");
     filter(&sites, &sight);
-    let left = datagrams(&mut sight, 8000..8020, 40);
-    assert_eq!(left.len(), 20, "in sight");
+    let left = datagrams(&mut sight, 8000..8010, 20);
+    assert_eq!(left.len(), 10, "in sight");
     let mut seen = BTreeSet::new();
     // What has left arrives a moment later.
     sites::until(|| {
