@@ -34,7 +34,7 @@ impl Tag {
 
     /// Whether it waits to be forgotten: its fingerprint was sent again.
     pub(super) fn is_ambiguous(self) -> bool {
-        self.0 & Self::AMBIGUOUS != 0 && self.0 & Self::LIVE != 0
+        self.0 & Self::AMBIGUOUS != 0
     }
 
     /// Whether a mark with this tag may be of the fingerprint that `wanted` is of.
