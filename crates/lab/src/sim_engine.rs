@@ -15,7 +15,7 @@ use std::num::NonZeroUsize;
 
 use forebay_queue::Ecn;
 use forebay_sim::{
-    Asks, Congestion, Connections, Path, RouteId, Simulation, Totals, Traffic, TrafficKind,
+    Asks, Congestion, Connections, Pacing, Path, RouteId, Simulation, Totals, Traffic, TrafficKind,
 };
 use forebay_units::Nanos;
 
@@ -111,6 +111,7 @@ fn build(job: &Job<'_>) -> Result<Simulated, EngineError> {
     let (collector, schedules) = Collector::new(job).map_err(EngineError::Unfit)?;
     let mut sim = Simulation::new(job.seed, collector);
     sim.set_ecn(scenario.ecn);
+    sim.set_pacing(Pacing { always: scenario.paced, largest_burst: scenario.largest_burst });
     let network = Network::build(job, &mut sim)?;
     sim.observer_mut().outer = network.outer;
     for ((traffic, schedule), routes) in

@@ -34,5 +34,5 @@ pub use packet::Queued;
 pub use pattern::{Datagram, Datagrams, Pattern, PatternError};
 pub use random::Random;
 pub use simulation::{Simulation, Totals};
-pub use tcp::Congestion;
+pub use tcp::{Congestion, Pacing};
 pub use traffic::{Asked, Asks, Connections, Stagger, Traffic, TrafficKind};

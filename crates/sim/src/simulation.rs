@@ -19,7 +19,7 @@ use crate::link::{Link, LinkCounters};
 use crate::network::{BundleId, LinkId, Route, RouteCounters, RouteId};
 use crate::observer::Observer;
 use crate::packet::{Packets, Queued};
-use crate::tcp::{Endpoint, Stack};
+use crate::tcp::{Endpoint, Pacing, Stack};
 use crate::traffic::{Application, Requests, Socket};
 use forebay_prefetch::prefetch;
 
@@ -117,6 +117,7 @@ pub struct Simulation<O> {
     traffics: u32,
     /// Connections agree on ECN.
     ecn: bool,
+    pacing: Pacing,
     /// Dropped in the present step; kept for its memory.
     drops: Vec<(Queued, DropReason)>,
     totals: Totals,

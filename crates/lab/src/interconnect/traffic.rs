@@ -23,7 +23,7 @@ const STAGGER: Nanos = Nanos::from_millis(500);
 
 /// Pairs of programs: a server, and the users who read from it.
 fn programs(dir: &RunDir, blueprint: &Blueprint) -> Vec<[(String, String, Spec); 2]> {
-    let tcp = || Tcp { congestion: "cubic".to_owned(), l4s: false };
+    let tcp = || Tcp { congestion: "cubic".to_owned(), l4s: false, paced: false };
     let mut out = Vec::new();
     for sender in &blueprint.senders {
         for ((_, server), family) in sender.own.iter().zip(["v4", "v6"]) {

@@ -225,7 +225,9 @@ fn link_box(own: LinkBox, timers: Timers, job: &Job<'_>) -> String {
 fn policy(queue: Queue, of: &str, job: &Job<'_>) -> String {
     let limit = own_limit(queue, job);
     if queue.kind != QueueKind::Strict {
-        return format!("policy = {{ kind = \"{}\", limit = \"{limit}\" }}\n", queue.kind.name());
+        let target = queue.target.map(|t| format!(", target = \"{} ns\"", t.0));
+        let (kind, target) = (queue.kind.name(), target.unwrap_or_default());
+        return format!("policy = {{ kind = \"{kind}\", limit = \"{limit}\"{target} }}\n");
     }
     let mut text = "policy = { kind = \"strict\" }\n".to_owned();
     let last = job.scenario.classes() - 1;

@@ -101,6 +101,8 @@ impl Network {
         timers: Timers,
     ) -> Result<Self, EngineError> {
         let (ip, ecn) = (job.scenario.ip, job.scenario.ecn);
+        let bursts = job.scenario.largest_burst.map(|n| format!(" gso_max_segs {n}"));
+        let bursts = bursts.unwrap_or_default();
         let id = dir.id().to_owned();
         let sites = fit::sites(job);
         let places: Vec<Place> = Place::all(sites).collect();
@@ -123,7 +125,8 @@ impl Network {
         }
         let link = |[(left, left_name), (right, right_name)]: &[End; 2]| {
             format!(
-                "link add {left_name} netns {} mtu 1500 type veth peer name {right_name} mtu 1500 netns {}",
+                "link add {left_name} netns {} mtu 1500{bursts} type veth peer name {right_name} mtu 1500{bursts} \
+                 netns {}",
                 left.namespace(&network.id),
                 right.namespace(&network.id),
             )

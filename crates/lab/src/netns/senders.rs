@@ -12,6 +12,7 @@ use crate::traffic::Tcp;
 /// Congestion controls that are there while this is.
 pub(super) struct Senders {
     dctcp: Option<Dctcp>,
+    paced: bool,
 }
 
 impl Senders {
@@ -20,7 +21,7 @@ impl Senders {
         let mut controls = job.scenario.traffic.iter().filter_map(congestion);
         let dctcp = controls.any(|c| c == Congestion::Dctcp);
         let dctcp = dctcp.then(|| Dctcp::register(id)).transpose();
-        Ok(Self { dctcp: dctcp.map_err(refused("DCTCP"))? })
+        Ok(Self { dctcp: dctcp.map_err(refused("DCTCP"))?, paced: job.scenario.paced })
     }
 
     /// What the sockets of `traffic` have, whose congestion control is this.
@@ -29,7 +30,7 @@ impl Senders {
             (Some(dctcp), Congestion::Dctcp) => dctcp.name(),
             _ => congestion.name(),
         };
-        Tcp { congestion: name.to_owned(), l4s: traffic.is_l4s() }
+        Tcp { congestion: name.to_owned(), l4s: traffic.is_l4s(), paced: self.paced }
     }
 }
 

@@ -97,7 +97,6 @@ impl Window {
 /// The values of `quantity` in `run`: many of what is pooled, else one, or none.
 fn sample(quantity: &Quantity, scenario: &Scenario, run: &Run) -> Sorted {
     let window = Window::of(run, quantity.phase.as_deref());
-    let queue = |records: &[Record]| waits(records, window, quantity.at, Kin::default());
     match quantity.measure {
         Measure::Slowdown => {
             requests(quantity, scenario, run, window).map(|r| slowdown(run, r)).collect()
@@ -129,8 +128,10 @@ fn sample(quantity: &Quantity, scenario: &Scenario, run: &Run) -> Sorted {
             }
         },
         Measure::Queues => {
-            let sendbox = queue(&at_sendbox(run)).unwrap_or(0.0);
-            queue(&run.bottleneck).map(|b| b + sendbox).into_iter().collect()
+            let wait =
+                |measure| sample(&Quantity { measure, ..quantity.clone() }, scenario, run).mean();
+            let waits = wait(Measure::BottleneckQueue).zip(wait(Measure::SendboxQueue));
+            waits.map(|(bottleneck, sendbox)| bottleneck + sendbox).into_iter().collect()
         }
         Measure::Goodput => goodput(quantity, run, window).into_iter().collect(),
         Measure::OutOfOrder => out_of_order(run, window).into_iter().collect(),

@@ -112,6 +112,8 @@ fn waits_of_both_queues_are_added() {
     assert_eq!(of(&p50(Measure::SendboxQueue), &run), [0.0], "it only forwards");
     run.sendbox = vec![record(6, 20, Fate::Sent), record(7, 90, Fate::Dropped)];
     assert_eq!(of(&p50(Measure::Queues), &run), [23.0]);
+    let classic = Quantity { traffic: vec!["bulk".to_owned()], ..p50(Measure::Queues) };
+    assert!(of(&classic, &run).is_empty(), "some of what is not L4S");
     run.bottleneck.clear();
     assert!(of(&p50(Measure::Queues), &run).is_empty());
 }

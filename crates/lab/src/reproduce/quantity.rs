@@ -112,6 +112,7 @@ impl Measure {
                     | Self::Fairness
                     | Self::FairAfter
                     | Self::SendboxQueue
+                    | Self::Queues
             )
             || self.is_at_bottleneck()
     }

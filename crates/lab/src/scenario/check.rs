@@ -28,6 +28,8 @@ pub(super) const MAX_RTT: Nanos = Nanos::from_secs(2);
 const MAX_TIME: Nanos = codel::Params::MAX_INTERVAL;
 /// Sites with a sendbox each; their numbers are a byte in records.
 const MAX_SITES: u32 = 200;
+/// What the largest super-packet holds.
+const MAX_BURST: u32 = 45;
 const FRAME: Bytes = Bytes(1514);
 
 /// Reads and checks the experiment file at `path`.
@@ -96,6 +98,8 @@ impl Check<'_> {
             name: file.name.get_ref().clone(),
             ip,
             ecn: file.ecn,
+            paced: file.paced,
+            largest_burst: self.largest_burst(file)?,
             path,
             conditions: self.conditions(file, cell)?,
             sites: self.sites(file)?,
@@ -145,6 +149,16 @@ impl Check<'_> {
             Some(sites) => {
                 Err(self.0.error_at(sites.span(), "sites", format!("must be 1 to {MAX_SITES}")))
             }
+        }
+    }
+
+    fn largest_burst(&self, file: &File) -> Result<Option<u32>, ConfigError> {
+        match &file.largest_burst {
+            Some(given) if !(1..=MAX_BURST).contains(given.get_ref()) => {
+                let what = format!("must be 1 to {MAX_BURST} segments");
+                Err(self.0.error_at(given.span(), "largest_burst", what))
+            }
+            given => Ok(given.as_ref().map(|g| *g.get_ref())),
         }
     }
 
@@ -227,6 +241,8 @@ impl Check<'_> {
         let bundle = |table: &BundleTable, key: &str| {
             let bundle = table.bundle();
             policy(bundle.queue, table.policy.span(), table.limit.span(), key)?;
+            let has_target = bundle.queue.kind.has_target();
+            self.time(table.target.as_ref(), has_target, &format!("{key}.target"))?;
             Ok(bundle)
         };
         let sendbox = match (&arm.sendbox, &arm.link) {
@@ -300,19 +316,29 @@ impl Check<'_> {
             return Err(self.0.error_at(profile.span(), format!("{key}.profile"), what));
         }
         for (name, given, fits) in [
-            ("target", &table.target, codel || queue.kind.is_controlled()),
+            ("target", &table.target, queue.kind.has_target()),
             ("interval", &table.interval, codel),
             ("l4s_threshold", &table.l4s_threshold, codel && ours),
         ] {
-            let Some(given) = given else { continue };
-            let what = match given.get_ref().0 {
-                _ if !fits => "is not of this kind of queue: remove it",
-                time if time == Nanos::ZERO || time > MAX_TIME => "must be above zero, at most 4 s",
-                _ => continue,
-            };
-            return Err(self.0.error_at(given.span(), format!("{key}.{name}"), what));
+            self.time(given.as_ref(), fits, &format!("{key}.{name}"))?;
         }
         Ok(())
+    }
+
+    /// A time of a queue; whether its kind has such.
+    fn time(
+        &self,
+        given: Option<&Spanned<DurationValue>>,
+        fits: bool,
+        key: &str,
+    ) -> Result<(), ConfigError> {
+        let Some(given) = given else { return Ok(()) };
+        let what = match given.get_ref().0 {
+            _ if !fits => "is not of this kind of queue: remove it",
+            time if time == Nanos::ZERO || time > MAX_TIME => "must be above zero, at most 4 s",
+            _ => return Ok(()),
+        };
+        Err(self.0.error_at(given.span(), key, what))
     }
 
     /// A queue must hold a packet, and not more than there is memory for.

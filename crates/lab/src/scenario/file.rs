@@ -27,6 +27,11 @@ pub(super) struct File {
     /// Whether hosts ask for ECN; they do not if left out.
     #[serde(default)]
     pub(super) ecn: bool,
+    /// Whether TCP of hosts paces; if left out, where its congestion control does.
+    #[serde(default)]
+    pub(super) paced: bool,
+    /// As `gso_max_segs` of Linux's interfaces; no limit if left out.
+    pub(super) largest_burst: Option<Spanned<u32>>,
     /// 1 if left out.
     pub(super) sites: Option<Spanned<u32>>,
     pub(super) duration: Spanned<DurationValue>,

@@ -29,6 +29,13 @@ pub struct Scenario {
     pub ip: IpVersion,
     /// Whether hosts ask their peers for ECN (RFC 3168), as `tcp_ecn = 1` of Linux does.
     pub ecn: bool,
+    /// Whether TCP of hosts paces whatever its congestion control, as with Linux's fair queue.
+    #[serde(default)]
+    pub paced: bool,
+    /// Segments that it sends in one go at most, if that is limited, as `gso_max_segs` of Linux's
+    /// interfaces has it.
+    #[serde(default)]
+    pub largest_burst: Option<u32>,
     /// The path between the sites.
     pub path: Path,
     /// What else the path does.

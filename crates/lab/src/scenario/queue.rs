@@ -179,9 +179,9 @@ impl QueueKind {
         matches!(self, Self::Codel | Self::FqCodel)
     }
 
-    /// Whether it holds a target by a controller.
-    pub const fn is_controlled(self) -> bool {
-        matches!(self, Self::Pie | Self::Pi2 | Self::DualPi2)
+    /// Whether it holds a target, by a CoDel or by a controller.
+    pub const fn has_target(self) -> bool {
+        self.is_codel() || matches!(self, Self::Pie | Self::Pi2 | Self::DualPi2)
     }
 
     /// Whether a sendbox has it as a policy, over the kernel's queues or its own.
@@ -236,6 +236,8 @@ impl QueueTable {
 pub(super) struct BundleTable {
     pub(super) policy: Spanned<QueueKind>,
     pub(super) limit: Spanned<Limit>,
+    /// The policy's own if left out.
+    pub(super) target: Option<Spanned<DurationValue>>,
     /// Forebay's own if left out.
     #[serde(default)]
     controller: ControllerKind,
@@ -249,7 +251,8 @@ impl BundleTable {
     /// What the table says; whether it fits a path is checked with the path.
     pub(super) fn bundle(&self) -> Bundle {
         let (kind, limit) = (*self.policy.get_ref(), *self.limit.get_ref());
-        let queue = Queue { ecn: false, ..Queue::plain(kind, limit) };
+        let target = self.target.as_ref().map(|t| t.get_ref().0);
+        let queue = Queue { ecn: false, target, ..Queue::plain(kind, limit) };
         let Self { controller, cross_traffic, multipath, .. } = *self;
         Bundle { queue, controller, cross_traffic, multipath }
     }

@@ -372,6 +372,12 @@ fn paths_sites_and_phases_are_read() {
     let ways: Vec<_> = ways.iter().map(Path::to_string).collect();
     assert_eq!(ways, ["24 Mbit/s, 50 ms", "96 Mbit/s, 80 ms"]);
     assert_eq!((cell.sites, cell.ecn), (2, true));
+    assert_eq!((cell.paced, cell.largest_burst), (false, None));
+    let paced = CONDITIONS.replace("ecn = true", "paced = true\nlargest_burst = 1");
+    let paced = paced.replace("policy = \"fifo\"", "policy = \"pie\", target = \"5 ms\"");
+    let paced = parse(FilePath::new("x.toml"), &paced).unwrap().cells.remove(0);
+    assert_eq!((paced.ecn, paced.paced, paced.largest_burst), (false, true, Some(1)));
+    assert_eq!(paced.arms[0].outer.map(|b| b.queue.target), Some(Some(ms(5))));
     assert_eq!(cell.phases[1], Phase { name: "late".into(), start: ms(3_000), stop: ms(10_000) });
     let TrafficKind::Requests { requests, .. } = &cell.traffic[0].kind else { panic!("requests") };
     assert_eq!((requests.arrivals, requests.new_connections), (Arrivals::Closed, true));
@@ -429,8 +435,11 @@ fn what_cannot_be_is_refused_with_its_place() {
         ("rate = \"5 Mbit/s\"", "rate = \"5 Mbit/s\"\nfps = 0", 33, "1 to 1000"),
         ("on = \"200 ms\"", "on = \"0 s\"", 38, "at least 1 ms"),
         ("policy = \"fifo\"", "policy = \"codel\"", 42, "no policy"),
+        ("policy = \"fifo\"", "policy = \"fifo\", target = \"5 ms\"", 42, "not of this kind"),
+        ("policy = \"fifo\"", "policy = \"dualpi2\", target = \"5 s\"", 42, "at most 4 s"),
         ("kind = \"fifo\"", "kind = \"cake\"", 8, "only Linux has it"),
         ("kind = \"fifo\"", "kind = \"fifo\", ecn = true", 8, "never marks"),
+        ("ecn = true", "largest_burst = 0", 4, "1 to 45 segments"),
     ] {
         assert!(CONDITIONS.contains(from), "{from}");
         let error = error(&CONDITIONS.replacen(from, to, 1));

@@ -22,11 +22,11 @@ pub(super) fn sendbox(
         QueueKind::Fifo => PolicyKind::Fifo { limit },
         QueueKind::Sfq | QueueKind::Strict => PolicyKind::Sfq { limit, perturb: None },
         QueueKind::DualPi2 => {
-            PolicyKind::DualPi2 { profile: Profile::Rfc9332, limit, target: None }
+            PolicyKind::DualPi2 { profile: Profile::Rfc9332, limit, target: queue.target }
         }
-        QueueKind::Pie => PolicyKind::Pie { limit, target: None, ecn: true },
+        QueueKind::Pie => PolicyKind::Pie { limit, target: queue.target, ecn: true },
         // No other kind is a policy, as scenarios are checked to know.
-        _ => PolicyKind::FqCodel { limit, target: None, interval: None, ecn: true },
+        _ => PolicyKind::FqCodel { limit, target: queue.target, interval: None, ecn: true },
     };
     if queue.kind != QueueKind::Strict {
         return policy.build(seed);

@@ -7,9 +7,12 @@ use forebay_dataplane::senders::L4S_MARK;
 use socket2::{Domain, Protocol, Socket, Type};
 
 use super::spec::Tcp;
+use crate::sockopt;
 
 /// Connections that may wait to be accepted: all there may be.
 const BACKLOG: i32 = 1_024;
+/// Bytes a second that no path carries. All ones would be no pacing.
+const NO_LIMIT: u64 = 1 << 40;
 /// Long enough for three SYNs to be lost.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -94,6 +97,11 @@ fn socket(address: SocketAddr, tcp: &Tcp) -> io::Result<Socket> {
     })?;
     if tcp.l4s {
         socket.set_mark(L4S_MARK)?;
+    }
+    if tcp.paced {
+        // Any limit makes the kernel pace, at what the window asks for but no faster than the limit.
+        let (level, option) = (libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE);
+        sockopt::set(&socket, level, option, NO_LIMIT)?;
     }
     Ok(socket)
 }

@@ -37,6 +37,9 @@ pub struct Tcp {
     pub congestion: String,
     /// Whether their packets are to say ECT(1), see [`forebay_dataplane::senders`].
     pub l4s: bool,
+    /// Whether they pace whatever their congestion control, at the rate that the kernel thinks best.
+    #[serde(default)]
+    pub paced: bool,
 }
 
 /// One end of a traffic.

@@ -18,7 +18,7 @@ const V4: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 const V6: IpAddr = IpAddr::V6(Ipv6Addr::LOCALHOST);
 
 fn tcp(congestion: &str) -> Tcp {
-    Tcp { congestion: congestion.to_owned(), l4s: false }
+    Tcp { congestion: congestion.to_owned(), l4s: false, paced: false }
 }
 
 /// A port that was free a moment ago, at `ip`.

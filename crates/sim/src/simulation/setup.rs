@@ -12,7 +12,7 @@ use crate::network::{BundleId, LinkId, Path, Route, RouteCounters, RouteId, Setu
 use crate::observer::Observer;
 use crate::packet::Packets;
 use crate::random::{Random, mix};
-use crate::tcp::{Endpoint, Stack};
+use crate::tcp::{Endpoint, Pacing, Stack};
 use crate::traffic::{
     Application, Asks, Requests, Socket, SocketKind, Stagger, Traffic, TrafficKind,
 };
@@ -37,6 +37,7 @@ impl<O: Observer> Simulation<O> {
             sockets: Vec::new(),
             traffics: 0,
             ecn: false,
+            pacing: Pacing::default(),
             drops: Vec::new(),
             totals: Totals::default(),
             observer,
@@ -47,6 +48,11 @@ impl<O: Observer> Simulation<O> {
     /// say; DCTCP and Prague always have their own form of it.
     pub fn set_ecn(&mut self, ecn: bool) {
         self.ecn = ecn;
+    }
+
+    /// How TCP of connections that are added from now on spreads out what it sends.
+    pub fn set_pacing(&mut self, pacing: Pacing) {
+        self.pacing = pacing;
     }
 
     /// Adds a link.
@@ -132,7 +138,8 @@ impl<O: Observer> Simulation<O> {
         self.traffics += 1;
         let stagger = self.stagger(id, path);
         let usual = if self.ecn { Ecn::Ect0 } else { Ecn::NotEct };
-        let stack = |congestion| Stack { congestion, ecn: ecn.unwrap_or(usual) };
+        let pacing = self.pacing;
+        let stack = |congestion| Stack { congestion, ecn: ecn.unwrap_or(usual), pacing };
         let begins = |flow| start.saturating_add(stagger.of(flow)).min(stop);
         match kind {
             TrafficKind::Requests { asks, connections, congestion } => {

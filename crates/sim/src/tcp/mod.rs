@@ -10,6 +10,7 @@
 //! before it has a device that is never busy.
 
 pub(crate) mod congestion;
+mod pacing;
 mod rack;
 mod receiver;
 mod ring;
@@ -23,6 +24,7 @@ use forebay_units::Nanos;
 
 pub use congestion::Congestion;
 pub(crate) use congestion::Stack;
+pub use pacing::Pacing;
 pub(crate) use segment::Segment;
 
 use receiver::Receiver;

@@ -20,6 +20,7 @@ mod usage;
 use forebay_units::Nanos;
 
 use super::congestion::{Congestion, Connection, Control, Stack, Window};
+use super::pacing::Pacing;
 use super::rack::Rack;
 use super::receiver::{Context, EcnMode};
 use super::ring::Ring;
@@ -115,6 +116,7 @@ pub(crate) struct Sender {
     highest: u64,
     window: Window,
     control: Control,
+    pacing: Pacing,
     state: State,
     /// Recovery ends when this is acknowledged.
     high: u64,
@@ -177,6 +179,7 @@ impl Sender {
             window: Window::new(size),
             ecn: stack.ecn_mode(),
             control,
+            pacing: stack.pacing,
             state: State::Open,
             high: 0,
             reduction: Reduction::default(),

@@ -61,8 +61,12 @@ impl Pair {
 
     /// Whose data says `ecn`.
     pub(super) fn with_ecn(congestion: Congestion, ecn: Ecn) -> Self {
+        Self::with_stack(Stack { congestion, ecn, pacing: Pacing::default() })
+    }
+
+    pub(super) fn with_stack(stack: Stack) -> Self {
         let rtt = Some(Nanos(40 * MS));
-        let end = |n| Endpoint::new(Nanos::ZERO, Stack { congestion, ecn }, rtt, n);
+        let end = |n| Endpoint::new(Nanos::ZERO, stack, rtt, n);
         Self {
             now: Nanos::ZERO,
             ends: [end(1), end(2)],

@@ -10,6 +10,7 @@ mod reno;
 use forebay_queue::Ecn;
 use forebay_units::Rate;
 
+use super::pacing::Pacing;
 use super::receiver::EcnMode;
 use super::sender::State;
 use crate::prague::pace;
@@ -66,6 +67,7 @@ pub(crate) struct Stack {
     pub(crate) congestion: Congestion,
     /// What its data says of ECN; [`Ecn::NotEct`] for what the congestion control cannot do without.
     pub(crate) ecn: Ecn,
+    pub(crate) pacing: Pacing,
 }
 
 impl Stack {
@@ -313,11 +315,7 @@ impl Control {
         matches!(self, Self::Bbr(bbr) if bbr.probes_rtt())
     }
 
-    pub(crate) fn is_paced(&self) -> bool {
-        matches!(self, Self::Bbr(_) | Self::Prague(_))
-    }
-
-    /// How fast to send payload within the window; `None` for as fast as acknowledgements come.
+    /// How fast to send payload within the window; `None` where it does not say.
     pub(crate) fn pacing(&self, window: &Window, smoothed_rtt: u64) -> Option<Rate> {
         match self {
             Self::Bbr(bbr) => bbr.pacing(),
@@ -340,6 +338,10 @@ impl Control {
 mod tests {
     use super::*;
 
+    fn stack(congestion: Congestion, ecn: Ecn) -> Stack {
+        Stack { congestion, ecn, pacing: Pacing::default() }
+    }
+
     /// A connection that uses its window.
     pub(super) fn connection(now: u64, rtt: u64) -> Connection {
         Connection {
@@ -356,7 +358,7 @@ mod tests {
 
     #[test]
     fn only_scalable_controls_use_their_identifier() {
-        let codepoint = |congestion| Stack { congestion, ecn: Ecn::NotEct }.ecn_mode().codepoint();
+        let codepoint = |congestion| stack(congestion, Ecn::NotEct).ecn_mode().codepoint();
         // RFC 9331 section 4.3 item 1: what replaces it does not set ECT(1).
         assert_eq!(codepoint(Congestion::Prague), Ecn::Ect1);
         assert_eq!(codepoint(Congestion::Dctcp), Ecn::Ect0);
@@ -364,7 +366,7 @@ mod tests {
             assert_eq!(codepoint(kind), Ecn::NotEct, "{kind:?}");
         }
         assert_eq!(EcnMode::Classic.codepoint(), Ecn::Ect0);
-        let l4s = Stack { congestion: Congestion::Dctcp, ecn: Ecn::Ect1 };
+        let l4s = stack(Congestion::Dctcp, Ecn::Ect1);
         assert_eq!(l4s.ecn_mode().codepoint(), Ecn::Ect1);
         for kind in [Congestion::Cubic, Congestion::Reno, Congestion::Bbr, Congestion::Fixed(9)] {
             assert!(!kind.may_send(Ecn::Ect1) && kind.may_send(Ecn::Ect0), "{kind:?}");

@@ -2,7 +2,7 @@
 //! are cut into segments below TCP (`tcp_tso_autosize`), its waiting for enough window to fill one
 //! (`tcp_tso_should_defer`), and pacing.
 
-use forebay_units::Bytes;
+use forebay_units::{Bytes, Rate};
 
 use super::super::MSS;
 use super::{INITIAL_WINDOW, Sender, State};
@@ -67,7 +67,7 @@ impl Sender {
     /// Whether nothing may go now: the windows are full, or pacing holds it back.
     pub(super) fn holds_back(&mut self, now: u64) -> bool {
         let work = self.has_work();
-        self.bursts.blocked = work && self.bursts.at > now && self.control.is_paced();
+        self.bursts.blocked = work && self.bursts.at > now;
         !work || self.bursts.blocked
     }
 
@@ -81,12 +81,25 @@ impl Sender {
             // The initial window is not paced (Linux, as its fair queue does).
             return;
         }
-        if let Some(rate) = self.control.pacing(&self.window, self.rtt.smoothed()) {
+        if let Some(rate) = self.pace_rate() {
             let time = rate.time_for(Bytes(bytes)).0;
             // A late timer is made up for, up to half.
             let credit = self.bursts.at - before;
             self.bursts.at += time - credit.min(time / 2);
         }
+    }
+
+    /// How fast to send payload within the window; `None` for as fast as acknowledgements come.
+    fn pace_rate(&self) -> Option<Rate> {
+        let usual = || Rate::from_bps(self.usual_rate().saturating_mul(8));
+        let asked = self.control.pacing(&self.window, self.rtt.smoothed());
+        asked.or_else(|| self.pacing.always.then(usual))
+    }
+
+    /// Bytes per second that Linux would pace at, where congestion control does not say.
+    fn usual_rate(&self) -> u64 {
+        let out = self.window.size.max(self.ring.len());
+        self.window.default_pacing(out, self.rtt.smoothed(), MSS)
     }
 
     /// Starts a burst of new data; false if none may go. The congestion window, the peer's window
@@ -128,13 +141,13 @@ impl Sender {
 
     /// Segments of a full super-packet.
     fn super_packet(&self) -> u32 {
-        let smoothed = self.rtt.smoothed().max(1);
-        if let Some(segments) = self.control.burst(&self.window, smoothed) {
-            return segments;
-        }
-        let out = self.window.size.max(self.ring.len());
-        let rate = self.window.default_pacing(out, smoothed, MSS);
-        let mut bytes = rate >> PACE_SHIFT;
+        let asked = self.control.burst(&self.window, self.rtt.smoothed().max(1));
+        let segments = asked.unwrap_or_else(|| self.usual_burst());
+        self.pacing.largest_burst.map_or(segments, |most| segments.min(most))
+    }
+
+    fn usual_burst(&self) -> u32 {
+        let mut bytes = self.usual_rate() >> PACE_SHIFT;
         let short = (self.rtt.min().unwrap_or(u64::MAX) / 1000) >> SHORT_PATH;
         if short < 32 {
             bytes += SUPER_PACKET >> short;

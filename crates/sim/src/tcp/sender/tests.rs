@@ -3,6 +3,7 @@
 use super::super::tests::{Fate, MS, Pair};
 use super::super::{Congestion, MSS, Segment};
 use super::*;
+use forebay_queue::Ecn;
 
 impl super::super::Endpoint {
     /// The counts agree with the segments.
@@ -215,6 +216,36 @@ fn pacing_spaces_what_follows_the_initial_window() {
     // 2.89 times ten segments in 40 ms, less a hundredth: two each 2.8 ms at the least.
     let gaps = bursts.windows(2).map(|b| b[1][0] - b[0][0]);
     assert!(gaps.skip(1).all(|g| (1_300_000..2_900_000).contains(&g)));
+}
+
+/// Bursts of a connection that grows after a loss, when they left and their segments, from 600 ms on.
+fn bursts(pacing: Pacing) -> Vec<(u64, usize)> {
+    let stack = Stack { congestion: Congestion::Reno, ecn: Ecn::NotEct, pacing };
+    let mut pair = Pair::with_stack(stack);
+    pair.ends[0].write(1 << 40);
+    pair.run(1_000 * MS, lose(&[60]));
+    let data = pair.data();
+    let late: Vec<_> = data.iter().filter(|s| s.0 >= 600 * MS).map(|s| s.0).collect();
+    late.chunk_by(|a, b| a == b).map(|b| (b[0], b.len())).collect()
+}
+
+#[test]
+fn hosts_that_pace_send_no_faster_than_twelve_tenths_of_a_window_a_round_trip() {
+    let longest = |bursts: &[(u64, usize)]| bursts.iter().map(|b| b.1).max();
+    // A path without a queue: what left at once is acknowledged at once.
+    assert!(longest(&bursts(Pacing::default())) > Some(40));
+    for (largest_burst, seen) in [(None, 2), (Some(1), 1)] {
+        let all = bursts(Pacing { always: true, largest_burst });
+        let window = (0..10).map(|n| {
+            let round = (600 + 40 * n) * MS..(640 + 40 * n) * MS;
+            all.iter().filter(|b| round.contains(&b.0)).map(|b| b.1).sum::<usize>()
+        });
+        // A late timer is made up for, up to half.
+        let least = 40.0 * MS as f64 / (1.2 * window.max().unwrap() as f64) / 2.0;
+        let keeps = |w: &[(u64, usize)]| (w[1].0 - w[0].0) as f64 >= least * w[0].1 as f64;
+        assert!(all.windows(2).all(keeps), "{all:?}");
+        assert_eq!(longest(&all), Some(seen));
+    }
 }
 
 #[test]
