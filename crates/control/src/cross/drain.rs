@@ -15,6 +15,8 @@
 //! no more than a part p of the queue, x / (1 + x) = p q, n is (1 - p q) / (p z). A deeper cut leaves more
 //! than others have in flight: then the queue goes whoever they are.
 
+use core::ops::Range;
+
 use forebay_units::{Nanos, Rate};
 
 use crate::controller::Measurement;
@@ -39,6 +41,10 @@ const GONE_SAMPLES: u32 = 3;
 /// or at this share, far below what would be left of it, in most of those after the time in which it
 /// should be: what comes in bursts fills it now and then, and at a low rate there are no three.
 const MOSTLY_GONE: f64 = 0.25;
+/// While nobody has answered yet and the queue has fallen by this share at least, how fast it falls
+/// tells the bottleneck's rate: in the first sample of what was sent so many round trips after the cut.
+const FALLEN: f64 = 0.05;
+const UNANSWERED: Range<f64> = 1.0..1.3;
 /// So many round trips before what was sent last in the cut must have been answered.
 const ANSWERED: f64 = 2.0;
 /// A shorter queue is none that could be drained.
@@ -63,6 +69,8 @@ pub(crate) struct Drain {
     gone: u32,
     /// Of the late ones: how many more saw none than saw one.
     mostly_gone: i32,
+    /// The bottleneck's rate, by how fast the queue fell.
+    bottleneck: Option<Rate>,
 }
 
 /// The rates of a cut.
@@ -110,6 +118,7 @@ impl Drain {
             samples: m.samples,
             gone: 0,
             mostly_gone: 0,
+            bottleneck: None,
         })
     }
 
@@ -128,6 +137,13 @@ impl Drain {
             let left = m.rtt.saturating_sub(m.min_rtt).as_secs_f64() / self.delay.as_secs_f64();
             if sent >= FILLED && left > (1.0 - sent / self.drains).max(0.0) + LEFT {
                 return Some(Shown::Stands);
+            }
+            let fallen = 1.0 - left;
+            if self.bottleneck.is_none() && UNANSWERED.contains(&sent) && fallen >= FALLEN {
+                // What was not sent is what the queue is shorter by, at the bottleneck's rate.
+                let not_sent = sent * self.rtt.as_secs_f64() * self.cut;
+                let rate = self.before.scaled(not_sent / (fallen * self.delay.as_secs_f64()));
+                self.bottleneck = Some(rate);
             }
             self.gone = if left <= GONE { self.gone + 1 } else { 0 };
             if sent >= self.drains {
@@ -155,6 +171,11 @@ impl Drain {
     /// The rate at which the bottleneck served the bundle before.
     pub(crate) fn served(&self) -> Rate {
         self.served
+    }
+
+    /// The bottleneck's rate, if the queue's fall told it.
+    pub(crate) fn bottleneck(&self) -> Option<Rate> {
+        self.bottleneck
     }
 
     /// After how many round trips the cut ends.
@@ -240,6 +261,38 @@ mod tests {
             assert_eq!(shown, Shown::Stands, "{taken}");
             assert!(when.contains(&ms), "{taken}: {ms}");
         }
+    }
+
+    /// What a look tells of a bottleneck of so many Mbit/s by one sample, of what was sent so many round
+    /// trips after the cut.
+    fn told(mbps: f64, rounds: f64) -> Option<f64> {
+        let measured = |now, delay| Measurement {
+            now,
+            rtt: MS * 50 + delay,
+            smoothed_rtt: MS * 150,
+            min_rtt: MS * 50,
+            send_rate: Rate::from_mbps(60),
+            busy_rate: Some(Rate::from_mbps(60)),
+            sample_age: Nanos::ZERO,
+            samples: now.0,
+            ..quiet()
+        };
+        let mut drain = Drain::begin(&measured(MS * 1_000, MS * 100), MU).unwrap();
+        // 12/55 of 60 Mbit/s for so long, served at that rate.
+        let sent = Nanos::from_secs_f64(0.15 * rounds);
+        let delay = Nanos::from_secs_f64(0.1 - 0.15 * rounds * 12.0 / 55.0 * 60.0 / mbps);
+        drain.on_tick(&measured(MS * 1_000 + sent + MS * 50 + delay, delay));
+        drain.bottleneck().map(|rate| (rate.as_mbps_f64() * 100.0).round() / 100.0)
+    }
+
+    #[test]
+    fn how_fast_the_queue_falls_tells_the_bottleneck_s_rate() {
+        assert_eq!(told(96.0, 1.1), Some(96.0));
+        assert_eq!(told(300.0, 1.2), Some(300.0));
+        assert_eq!(told(96.0, 0.9), None, "a later one tells more");
+        assert_eq!(told(96.0, 1.4), None, "others may have answered");
+        // 2.25 ms of 100.
+        assert_eq!(told(960.0, 1.1), None, "less than others' rates vary by");
     }
 
     /// What a cut showed whose answers, 50 ms apart, saw such parts of the queue in turn from three

@@ -4,11 +4,15 @@ use forebay_units::{Nanos, Rate};
 
 use super::drain::{Cut, Drain, Shown};
 use super::fall::Fall;
+use super::rates::Rates;
 use crate::controller::Measurement;
 
 /// A look costs the bundle what it holds back meanwhile, as many bytes as the queue has. Looks come so
 /// seldom that this stays below this share of what the bundle sends,
 const COST: f64 = 0.04;
+/// times others' share of the bottleneck's rate over this one, where they have more: beside many, a
+/// look costs more than what it holds back, for that comes last to a full queue (decision 15),
+const OTHERS: f64 = 0.4;
 /// and at least and at most this often.
 const EVERY: (Nanos, Nanos) = (Nanos::from_secs(2), Nanos::from_secs(30));
 /// A look makes the queue fall and rise again, for no longer than so many round-trip times.
@@ -24,6 +28,8 @@ pub(super) struct Looks {
     /// How many of the last looks saw the queue drain.
     drained: u32,
     fall: Fall,
+    /// What the last ones told of the bottleneck's rate.
+    rates: Rates,
     /// When the last one ended.
     ended: Nanos,
 }
@@ -39,14 +45,11 @@ impl Looks {
         self.drain?.now(now)
     }
 
-    /// A tick. The look that showed, as the last of `needed`, that the queue drains.
-    pub(super) fn on_tick(
-        &mut self,
-        m: &Measurement,
-        needed: u32,
-        bottleneck: Rate,
-    ) -> Option<Drain> {
+    /// A tick of a bundle that was served at `highest` at most. The look that showed, as the last of
+    /// `needed`, that the queue drains.
+    pub(super) fn on_tick(&mut self, m: &Measurement, needed: u32, highest: Rate) -> Option<Drain> {
         let Some(mut drain) = self.drain else {
+            let bottleneck = self.rates.bottleneck(highest);
             if self.is_due(m, bottleneck) {
                 self.drain = Drain::begin(m, bottleneck);
             }
@@ -54,7 +57,11 @@ impl Looks {
         };
         let shown = drain.on_tick(m);
         self.drain = shown.is_none().then_some(drain);
-        self.drained = match shown? {
+        let shown = shown?;
+        if let Some(rate) = drain.bottleneck() {
+            self.rates.push(rate);
+        }
+        self.drained = match shown {
             Shown::Drained => self.drained + 1,
             Shown::Stands => 0,
         };
@@ -76,7 +83,10 @@ impl Looks {
 fn every(m: &Measurement, bottleneck: Rate) -> Nanos {
     let send_rate = m.send_rate.as_bytes_per_sec_f64().max(1.0);
     let held_back = m.queueing_delay().as_secs_f64() * bottleneck.as_bytes_per_sec_f64();
-    Nanos::from_secs_f64((held_back / send_rate / COST).min(EVERY.1.as_secs_f64())).max(EVERY.0)
+    let served = m.busy_rate.unwrap_or(m.receive_rate).as_bytes_per_sec_f64();
+    let others = 1.0 - served / bottleneck.as_bytes_per_sec_f64().max(1.0);
+    let every = held_back / send_rate / COST * (others / OTHERS).max(1.0);
+    Nanos::from_secs_f64(every.min(EVERY.1.as_secs_f64())).max(EVERY.0)
 }
 
 #[cfg(test)]
@@ -128,18 +138,21 @@ mod tests {
 
     #[test]
     fn as_often_as_four_per_cent_of_what_is_sent_pay_for() {
-        // 90 ms of 96 Mbit/s are 180 ms of 48, which is a 25th of 4.5 s.
-        assert_eq!(every(&measured(0, 90), MU), MS * 4_500);
+        // 90 ms of 96 Mbit/s are 180 ms of 48, which is a 25th of 4.5 s; others have half, so 5/4 of that.
+        assert_eq!(every(&measured(0, 90), MU), MS * 5_625);
         assert_eq!(every(&measured(0, 1), MU), EVERY.0);
         assert_eq!(every(&measured(0, 90), MU.scaled(100.0)), EVERY.1);
         let idle = Measurement { send_rate: Rate::ZERO, ..measured(0, 90) };
         assert_eq!(every(&idle, MU), EVERY.1);
+        // 90 ms of 80 Mbit/s are 150 ms of 48, a 25th of 3.75 s, and others have two fifths.
+        assert_eq!(every(&measured(0, 90), Rate::from_mbps(80)), MS * 3_750);
 
         let (all, enough) = looks(60, false, 1);
         assert_eq!(enough, None, "a queue that stands");
-        assert!((11..=12).contains(&all.len()), "{all:?}");
-        assert_eq!(all[0].0, 4_500);
-        assert!(all.windows(2).all(|w| w[1].0 - w[0].1 == 4_500), "{all:?}");
+        assert!((9..=10).contains(&all.len()), "{all:?}");
+        // The first tick after 5.625 s.
+        assert_eq!(all[0].0, 5_630);
+        assert!(all.windows(2).all(|w| w[1].0 - w[0].1 == 5_630), "{all:?}");
     }
 
     #[test]

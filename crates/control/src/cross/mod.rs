@@ -29,6 +29,7 @@ mod drain;
 mod fall;
 mod looks;
 pub(crate) mod pulse;
+mod rates;
 mod series;
 mod spectrum;
 mod suspicion;

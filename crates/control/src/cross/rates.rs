@@ -1,0 +1,57 @@
+//! The bottleneck's rate beside others: nobody sees it served at its full rate there, but a look makes
+//! its queue fall as fast as the bundle leaves room.
+
+use forebay_units::Rate;
+
+/// It is the median of so many looks,
+const LOOKS: usize = 3;
+/// no more than so many times the highest rate at which the bundle was served, before there are as
+/// many and then.
+const MOST: (f64, f64) = (2.0, 4.0);
+
+/// What the last looks told of the bottleneck's rate.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Rates {
+    last: [Rate; LOOKS],
+    told: usize,
+}
+
+impl Rates {
+    /// A look told this.
+    pub(super) fn push(&mut self, rate: Rate) {
+        self.last[self.told % LOOKS] = rate;
+        self.told += 1;
+    }
+
+    /// The bottleneck's rate, where the highest at which it served the bundle is `highest`.
+    pub(super) fn bottleneck(&self, highest: Rate) -> Rate {
+        let told = self.told.min(LOOKS);
+        let mut sorted = self.last;
+        sorted[..told].sort_unstable();
+        let most = if told < LOOKS { MOST.0 } else { MOST.1 };
+        sorted[..told].get(told / 2).map_or(highest, |&r| r.clamp(highest, highest.scaled(most)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_median_of_three_within_bounds() {
+        let mbps = Rate::from_mbps;
+        let mut rates = Rates::default();
+        let mut after = |rate| {
+            rates.push(mbps(rate));
+            rates.bottleneck(mbps(40))
+        };
+        assert_eq!(Rates::default().bottleneck(mbps(40)), mbps(40));
+        assert_eq!(after(60), mbps(60));
+        assert_eq!(after(100), mbps(80), "no more than twice before the third");
+        assert_eq!(after(90), mbps(90));
+        assert_eq!(after(900), mbps(100), "60 is gone, and one of three may be wrong");
+        assert_eq!(after(900), mbps(160));
+        assert_eq!(after(20), mbps(160));
+        assert_eq!(after(20), mbps(40), "it served the bundle as fast as that");
+    }
+}
