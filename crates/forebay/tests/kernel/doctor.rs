@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::namespace::{needs_root, run};
 use crate::sites::{PROGRAM, Sites, path, until};
-use crate::transfer::Transfers;
+use crate::transfer::{FILLING, Transfers};
 
 /// What it says of the router, and whether it ended with success.
 fn examine(sites: &Sites) -> (Value, bool) {
@@ -54,7 +54,7 @@ fn the_doctor_knows_the_machine_and_changes_nothing() {
 
     // The receivebox was told nothing that it kept: a sendbox finds it as ever.
     let mut sendbox = sites.sendbox();
-    let transfers = Transfers::start(&sites, "10.9.9.2", 1);
+    let transfers = Transfers::start(&sites, "10.9.9.2", FILLING);
     until("the rate follows the link", || sites.is_controlled());
     let (report, well) = examine(&sites);
     assert!(well, "{report:#}");

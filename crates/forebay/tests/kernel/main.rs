@@ -17,7 +17,7 @@ use std::process::Command;
 
 use namespace::needs_root;
 use sites::{PROGRAM, SENDBOX, Sites, path, until};
-use transfer::Transfers;
+use transfer::{FILLING, Transfers};
 
 #[test]
 fn the_kernel_s_queues_are_controlled_and_go_in_order() {
@@ -27,7 +27,7 @@ fn the_kernel_s_queues_are_controlled_and_go_in_order() {
     let sites = Sites::new("kq");
     let mut sendbox = sites.sendbox();
     assert_eq!(sites.supervisors(), 1);
-    let transfers = Transfers::start(&sites, "10.9.9.2", 1);
+    let transfers = Transfers::start(&sites, "10.9.9.2", FILLING);
     until("the rate follows the link", || sites.is_controlled());
     until("the queue is here", || sites.class().is_some_and(|c| c.waiting > 0));
     transfers.go_on();

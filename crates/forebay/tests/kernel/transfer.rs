@@ -19,6 +19,10 @@ fn pattern() -> Vec<u8> {
 /// all connections' together fit into the bundle's queue.
 const SEND_BUFFER: i32 = 64 << 10;
 
+/// Connections that keep the link busy. One holds no more than the link has in flight: nothing waits,
+/// and the bundle's rate says nothing of the link.
+pub(crate) const FILLING: usize = 4;
+
 /// One connection.
 struct Transfer {
     received: Arc<AtomicU64>,
