@@ -5,7 +5,7 @@ use std::process::Command;
 use serde_json::Value;
 
 use crate::namespace::{needs_root, run};
-use crate::sites::{PROGRAM, Sites, path, until};
+use crate::sites::{PROGRAM, Sites, path};
 use crate::transfer::{FILLING, Transfers};
 
 /// What it says of the router, and whether it ended with success.
@@ -55,7 +55,7 @@ fn the_doctor_knows_the_machine_and_changes_nothing() {
     // The receivebox was told nothing that it kept: a sendbox finds it as ever.
     let mut sendbox = sites.sendbox();
     let transfers = Transfers::start(&sites, "10.9.9.2", FILLING);
-    until("the rate follows the link", || sites.is_controlled());
+    sites.wait_for_control();
     let (report, well) = examine(&sites);
     assert!(well, "{report:#}");
     assert_eq!(check(&report, "queues of fb-out"), ("note".into(), "a sendbox's".into()));

@@ -47,7 +47,7 @@ fn twenty_deaths_cost_no_connection_and_no_packet() {
     let transfers = Transfers::start(&sites, "10.9.9.2", CONNECTIONS);
     let mut lifted = Vec::new();
     for _ in 0..DEATHS {
-        until("the rate follows the link", || sites.is_controlled());
+        sites.wait_for_control();
         until("something waits", || sites.class().is_some_and(|c| c.waiting > 0));
         let start = Instant::now();
         sendbox.signal(libc::SIGKILL);
@@ -79,7 +79,7 @@ fn a_device_that_goes_and_comes_and_queues_that_are_deleted_cost_no_connection()
     let sites = Sites::new("ff");
     let mut sendbox = sites.sendbox();
     let transfers = Transfers::start(&sites, "10.9.9.2", CONNECTIONS);
-    until("the rate follows the link", || sites.is_controlled());
+    sites.wait_for_control();
 
     let ip = |state: &str| run(&format!("ip -n {} link set fb-out {state}", sites.router.0));
     ip("down");
@@ -88,7 +88,7 @@ fn a_device_that_goes_and_comes_and_queues_that_are_deleted_cost_no_connection()
     until("it is said", || sites.said().contains("fb-out is up again"));
     assert!(sites.class().is_some(), "the tree is still there");
     transfers.go_on();
-    until("the rate follows the link again", || sites.is_controlled());
+    sites.wait_for_control();
 
     sites.tc("qdisc del {} root");
     until("it is said", || {
@@ -97,7 +97,7 @@ fn a_device_that_goes_and_comes_and_queues_that_are_deleted_cost_no_connection()
     until("that it is right, too", || {
         sites.said().contains("the queues of fb-out are right again")
     });
-    until("the rate is set", || sites.is_controlled());
+    sites.wait_for_control();
     transfers.go_on();
 
     // Somebody's queues in place of ours are theirs: said, and left alone for as long as they are there.
@@ -108,7 +108,7 @@ fn a_device_that_goes_and_comes_and_queues_that_are_deleted_cost_no_connection()
     transfers.go_on();
     assert!(sites.class().is_none());
     sites.tc("qdisc del {} root");
-    until("the tree is back, and the rate set", || sites.is_controlled());
+    sites.wait_for_control();
     transfers.go_on();
 
     sendbox.signal(libc::SIGTERM);

@@ -28,7 +28,7 @@ fn the_kernel_s_queues_are_controlled_and_go_in_order() {
     let mut sendbox = sites.sendbox();
     assert_eq!(sites.supervisors(), 1);
     let transfers = Transfers::start(&sites, "10.9.9.2", FILLING);
-    until("the rate follows the link", || sites.is_controlled());
+    sites.wait_for_control();
     until("the queue is here", || sites.class().is_some_and(|c| c.waiting > 0));
     transfers.go_on();
 

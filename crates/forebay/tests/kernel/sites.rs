@@ -196,9 +196,15 @@ impl Sites {
         })
     }
 
-    /// Whether the bundle is held near the link's rate.
-    pub(crate) fn is_controlled(&self) -> bool {
-        self.class().is_some_and(|c| (12.0..30.0).contains(&c.mbps))
+    /// Waits until the bundle is held near the link's rate, which takes traffic that fills the link.
+    pub(crate) fn wait_for_control(&self) {
+        let rate = || self.class().map(|c| c.mbps);
+        let start = Instant::now();
+        while !rate().is_some_and(|mbps| (12.0..30.0).contains(&mbps)) {
+            let rate = rate();
+            assert!(start.elapsed() < PATIENCE, "24 Mbit/s, not {rate:?}:\n{}", self.said());
+            thread::sleep(Duration::from_millis(20));
+        }
     }
 
     pub(crate) fn supervisors(&self) -> usize {
