@@ -164,7 +164,9 @@ impl Regulator {
     pub(super) fn left(&mut self, now: Nanos, flow: FlowId, lane: u8) {
         let part = &mut self.lanes[usize::from(lane)];
         part.occupied = part.occupied.saturating_sub(1);
-        part.retries = (part.retries + 1).min(part.retrying);
+        // The last departure lets all try again: none is to come that could wake those left over.
+        let more = if part.occupied == 0 { part.retrying } else { part.retries + 1 };
+        part.retries = more.min(part.retrying);
         self.change(flow, |state| state.in_buffer = state.in_buffer.saturating_sub(1));
         let State { phase, lane, class, in_buffer, .. } = *self.state(flow);
         match phase {

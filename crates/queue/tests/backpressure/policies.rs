@@ -90,6 +90,18 @@ fn what_fits_no_empty_buffer_is_not_waited_for() {
 }
 
 #[test]
+fn the_last_departure_wakes_all_that_try_again() {
+    let mut gate = Gate::new(config(), fifo(Limit::bytes(Bytes(2000)))).unwrap();
+    let giant = |flow| Pkt { len: 2001, ..pkt(flow, 0) };
+    assert!(offer(&mut gate, Pkt { len: 100, ..pkt(0, 0) }));
+    assert!(!offer(&mut gate, giant(1)) && !offer(&mut gate, giant(2)));
+    assert_eq!((dequeue(&mut gate, NOW), resumed(&mut gate)), (Some(0), vec![1]));
+    // Flow 1 sends nothing, so that no departure is to come: the room is flow 2's.
+    gate.idle(FlowId(1));
+    assert_eq!(resumed(&mut gate), [2]);
+}
+
+#[test]
 fn no_more_than_two_packets_of_a_flow_and_then_its_turn() {
     let mut gate = Gate::new(config(), fifo(Limit::packets(4))).unwrap();
     assert!(offer(&mut gate, pkt(0, 0)) && offer(&mut gate, pkt(0, 1)));
