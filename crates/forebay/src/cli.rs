@@ -555,6 +555,9 @@ pub(crate) struct PlanReproduceArgs {
     /// Seeds 1 to N.
     #[arg(long, value_name = "N", default_value = "5", value_parser = clap::value_parser!(u64).range(1..=1000))]
     pub(crate) seeds: u64,
+    /// Seeds 1 to N of figure 3.9, whose indices vary so much with the set-up that medians of few say little.
+    #[arg(long, value_name = "N", default_value = "10", value_parser = clap::value_parser!(u64).range(1..=1000))]
+    pub(crate) fair_seeds: u64,
     /// What links carry of what the most loaded one would have to.
     #[arg(long, value_name = "SHARE", default_value = "50%", value_parser = share)]
     pub(crate) congestion: f64,

@@ -271,6 +271,7 @@ fn reproduce(args: &PlanReproduceArgs) -> Result<(), Failure> {
     let setup = study::Setup {
         topologies: &topologies,
         seeds: args.seeds,
+        fair_seeds: args.fair_seeds,
         congestion: args.congestion,
         routers: args.routers,
     };

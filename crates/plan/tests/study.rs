@@ -11,7 +11,8 @@ fn all_of_it_on_small_networks() {
     let topologies: Vec<_> = [(6, 1.2), (8, 1.6), (7, 1.9)]
         .map(|(n, links)| plane(n, links, &mut Draw::new(n as u64)))
         .into();
-    let setup = Setup { topologies: &topologies, seeds: 1, congestion: 0.5, routers: None };
+    let setup =
+        Setup { topologies: &topologies, seeds: 1, fair_seeds: 1, congestion: 0.5, routers: None };
     let said = RefCell::new(Vec::new());
     let results =
         study::run(&setup, true, &|what| said.borrow_mut().push(what.to_owned())).unwrap();

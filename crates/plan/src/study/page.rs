@@ -68,9 +68,9 @@ fn write(
     };
     writeln!(
         out,
-        "    forebay plan reproduce --seeds {}{options}{parameter}\n\nmakes this page. {topologies} Bands were written before the first \
+        "    forebay plan reproduce --seeds {} --fair-seeds {}{options}{parameter}\n\nmakes this page. {topologies} Bands were written before the first \
          run, and none was changed after one; rows of a second reading came later, with the bands of the rows that they repeat. {run}\n",
-        results.seeds
+        results.seeds, results.fair_seeds
     )?;
     writeln!(out, "{within} of {} within their bands.\n", claims.len())?;
     writeln!(out, "| | the text | band | ours |\n|---|---|---|---|")?;
@@ -141,7 +141,8 @@ fn participants(out: &mut String, results: &Results, pictures: &str) -> std::fmt
     writeln!(out, "\n## Who participates (figures 3.9 and 3.10)\n")?;
     writeln!(
         out,
-        "Medians over seeds. Who does not participate keeps at least what early exit gives it.\n"
+        "Medians over {} seeds. Who does not participate keeps at least what early exit gives it.\n",
+        results.fair_seeds
     )?;
     fair(out, &results.fair)?;
     writeln!(out, "\n![WBA and MCF]({pictures}/fairness.svg)\n")?;

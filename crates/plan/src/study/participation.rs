@@ -64,7 +64,7 @@ pub(super) fn fair(
     let mut out = Vec::new();
     for participants in PARTICIPANTS {
         let (mut totals, mut indices, mut ratios) = ([vec![], vec![]], [vec![], vec![]], vec![]);
-        for seed in 1..=setup.seeds {
+        for seed in 1..=setup.fair_seeds {
             progress(&format!(
                 "fairness: {}, {participants} participants, seed {seed}",
                 isp.name()
