@@ -35,6 +35,9 @@ pub struct Measurement {
     /// R while every sample waited at the bottleneck: the rate at which it serves this bundle.
     /// `None` if the newest samples saw no queue.
     pub busy_rate: Option<Rate>,
+    /// The same, as if it had been so for a smoothed round-trip time at least: a rate that the
+    /// bottleneck has, and not how fast packets came that something had held up.
+    pub sustained_rate: Option<Rate>,
     /// The highest rate between two successive samples of the last round trips of which the second
     /// waited at the bottleneck: what a train of packets shows of its rate, even where the bundle
     /// does not fill it. `None` if none waited.
@@ -125,6 +128,7 @@ pub(crate) fn quiet() -> Measurement {
         send_rate: rate,
         receive_rate: rate,
         busy_rate: None,
+        sustained_rate: None,
         train_rate: None,
         loss: 0.0,
         samples: 1,

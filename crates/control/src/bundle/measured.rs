@@ -88,6 +88,7 @@ impl Bundle {
             send_rate: rates.send,
             receive_rate: rates.receive,
             busy_rate: self.measure.busy_rate(),
+            sustained_rate: self.measure.sustained_rate(),
             train_rate: self.measure.train_rate(),
             loss: rates.loss,
             samples: self.accepted,

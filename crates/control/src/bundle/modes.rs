@@ -118,7 +118,13 @@ impl Bundle {
         if let Some(Longer { min_rtt, rate }) = self.baseline.on_tick(&m, threshold) {
             self.min_rtt.reset(m.now, min_rtt);
             self.log.min_rtt(min_rtt, MinRttReason::PathLonger);
-            m = Measurement { min_rtt, min_rtt_age: Nanos::ZERO, busy_rate: None, ..m };
+            m = Measurement {
+                min_rtt,
+                min_rtt_age: Nanos::ZERO,
+                busy_rate: None,
+                sustained_rate: None,
+                ..m
+            };
             self.controller.resume(rate, &m);
             self.forget_cross_traffic();
         }
@@ -216,7 +222,7 @@ impl Bundle {
         let lasted = m.now.saturating_sub(self.passing.turned_at);
         let emptied = cross.without_queue_for(m.now);
         if emptied >= EMPTIED.max(m.smoothed_rtt * EMPTIED_RTTS) {
-            let rate = m.busy_rate.unwrap_or(m.receive_rate);
+            let rate = m.sustained_rate.unwrap_or(m.receive_rate);
             return Some((ModeReason::QueueGone { emptied, lasted }, rate));
         }
         let drain = cross.look(m, self.passing.looks_needed(lasted))?;

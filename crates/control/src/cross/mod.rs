@@ -149,7 +149,7 @@ impl CrossTraffic {
     /// A tick. `target` is the queueing delay that the controller aims for; the bundle is `passing`
     /// through, or under delay control.
     pub(crate) fn on_tick(&mut self, m: &Measurement, target: Nanos, passing: bool) {
-        if let Some(rate) = m.busy_rate {
+        if let Some(rate) = m.sustained_rate {
             self.highest.on_rate(m.now, rate, self.holds(m.now));
         }
         self.suspicion.on_tick(m, target);

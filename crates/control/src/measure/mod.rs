@@ -91,6 +91,7 @@ struct Shown {
     standing: Option<Nanos>,
     rates: Option<Rates>,
     busy: Option<Rate>,
+    sustained: Option<Rate>,
     train: Option<Rate>,
     interval: Option<Nanos>,
 }
@@ -214,13 +215,14 @@ impl Measure {
         let Sample { rtt, sent, .. } = *samples.get(newest);
         let newest = Some(Newest { rtt, at: now, sent });
         let standing = Some(shortest);
-        self.shown = Shown { newest, standing, rates, interval, busy: None, train: None };
+        self.shown = Shown { newest, standing, rates, interval, ..Shown::default() };
         shortest
     }
 
     /// Says whether the newest sample's packet waited at the bottleneck.
     pub(crate) fn set_queued(&mut self, queued: bool) {
         let smoothed = self.smoothed.unwrap_or_default();
+        let window = self.window();
         let shown = &mut self.shown;
         let Windows { samples, begins } = &mut *self.windows;
         let Some(newest) = samples.newest() else { return };
@@ -243,10 +245,13 @@ impl Measure {
             begins.run += 1;
         }
         let old = begins.run.max(begins.long.saturating_sub(1));
-        shown.busy = (queued && old < newest)
-            .then(|| between(samples.get(old), samples.get(newest)))
-            .flatten()
-            .map(|rates| rates.receive);
+        let run = (queued && old < newest).then(|| (samples.get(old), samples.get(newest)));
+        let run = run.and_then(|(old, new)| Some((old, new, between(old, new)?)));
+        shown.busy = run.map(|(_, _, rates)| rates.receive);
+        shown.sustained = run.map(|(old, new, _)| {
+            let time = new.received_at.saturating_sub(old.received_at).max(window);
+            Rate::from_bytes_over(new.received.saturating_sub(old.received), time)
+        });
     }
 
     /// Forgets the samples, keeps the smoothed round-trip time.
@@ -290,6 +295,13 @@ impl Measure {
     /// as well, but tell nothing. `None` if the newest two do not qualify.
     pub(crate) fn busy_rate(&self) -> Option<Rate> {
         self.shown.busy
+    }
+
+    /// The same, as if the run had lasted a window at least: no more than the bottleneck's rate unless
+    /// something held packets up for a time that is long beside a window. Of a few samples close
+    /// together `busy_rate` says how fast what had been held up came, which may be any rate.
+    pub(crate) fn sustained_rate(&self) -> Option<Rate> {
+        self.shown.sustained
     }
 
     /// The highest rate between two successive samples of the last one and a half smoothed round-trip

@@ -93,6 +93,27 @@ fn busy_rate_spans_only_samples_that_waited() {
     assert_eq!(measure.busy_rate(), None);
 }
 
+/// Of what something held up for a while, a few samples close together show how fast it came after
+/// that, which is no rate of the bottleneck.
+#[test]
+fn a_rate_is_sustained_for_a_window() {
+    let mut measure = Measure::new();
+    // 100 packets every 10 ms; those of 30 ms are held up and come within three.
+    let (mut busy, mut sustained) = (Rate::ZERO, Rate::ZERO);
+    for n in 0..40_u32 {
+        let sent = u64::from(n) * 10;
+        let received = sent + 75 + if (20..23).contains(&n) { (22 - u64::from(n)) * 9 } else { 0 };
+        feed(&mut measure, n * 100, sent, received);
+        // A sample that saw no queue just before makes the run short.
+        measure.set_queued(n != 19);
+        busy = busy.max(measure.busy_rate().unwrap_or_default());
+        sustained = sustained.max(measure.sustained_rate().unwrap_or_default());
+    }
+    assert_eq!(busy, Rate::from_mbps(800));
+    // From the packet that was held up longest, for 18 ms: what was sent in 120 ms came in 102.
+    assert_eq!(sustained, Rate::from_bytes_over(Bytes(1_200_000), MS * 102));
+}
+
 #[test]
 fn busy_rate_spans_only_what_the_rate_limited() {
     let mut measure = Measure::new();
@@ -246,6 +267,7 @@ fn like_a_list(list: &[Listed], smoothed: Nanos) -> Shown {
         Rate::from_bytes_over(Bytes(p[1].bytes - p[0].bytes), p[1].received_at - p[0].received_at)
     });
     let Listed { at, sent_at, bytes, .. } = *newest;
+    let run = first(window * 2, &earlier[earlier.len() - run..]).filter(|_| newest.queued);
     Shown {
         newest: Some(Newest { rtt: at - sent_at, at, sent: Bytes(bytes) }),
         standing: standing.map(|(_, s)| s.at - s.sent_at).min(),
@@ -254,9 +276,11 @@ fn like_a_list(list: &[Listed], smoothed: Nanos) -> Shown {
             receive: receive(old),
             loss: 0.0,
         }),
-        busy: first(window * 2, &earlier[earlier.len() - run..])
-            .filter(|_| newest.queued)
-            .map(receive),
+        busy: run.map(receive),
+        sustained: run.map(|old| {
+            let time = (newest.received_at - old.received_at).max(window);
+            Rate::from_bytes_over(Bytes(newest.bytes - old.bytes), time)
+        }),
         train: trains.max(),
         interval: earlier.iter().rposition(|s| age(s) >= window * 2).or(Some(0)).and_then(|old| {
             let n = earlier.len() - old;
