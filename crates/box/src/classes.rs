@@ -81,8 +81,12 @@ mod tests {
     use super::*;
     use crate::config::{Classifier, PolicyKind, Profile, Steering};
 
-    const DUALPI2: PolicyKind =
-        PolicyKind::DualPi2 { profile: Profile::Rfc9332, limit: None, target: None };
+    const DUALPI2: PolicyKind = PolicyKind::DualPi2 {
+        profile: Profile::Rfc9332,
+        limit: None,
+        target: None,
+        coupling: None,
+    };
 
     /// A UDP packet over IPv4 to 10.2.9.7, port 443, in this VLAN, with this DSCP.
     fn frame(vlan: Option<u16>, dscp: u8) -> Vec<u8> {

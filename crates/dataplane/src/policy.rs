@@ -58,6 +58,8 @@ pub enum PolicyKind {
         limit: Option<LimitValue>,
         /// The classic delay to hold.
         target: Option<Nanos>,
+        /// The coupling factor k, from 1 to 1000 (RFC 9332 section 2.5.2.1).
+        coupling: Option<f64>,
     },
     /// A more urgent class always goes first.
     Strict,
@@ -117,9 +119,7 @@ impl PolicyKind {
                 let params = pie::Params { target, ecn: *ecn, ..defaults };
                 Box::new(Pie::new(pie::Config { limit: fifo_limit(*limit), params, seed })?)
             }
-            Self::DualPi2 { profile, limit, target } => {
-                Box::new(DualPi2::new(dualpi2_config(*profile, *limit, *target, seed))?)
-            }
+            Self::DualPi2 { .. } => Box::new(DualPi2::new(self.dualpi2(seed).unwrap_or_default())?),
             Self::Strict => Box::new(StrictPriority::new(Vec::<Box<dyn Qdisc<P>>>::new())?),
         })
     }
@@ -134,15 +134,34 @@ impl PolicyKind {
         seed: u64,
         steer: Steer,
     ) -> Option<Result<DualPi2<P>, ConfigError>> {
-        match self {
-            Self::DualPi2 { profile, limit, target } => Some(DualPi2::new(dualpi2::Config {
-                low_latency_class: steer.low_latency_class,
-                classic_class: steer.classic_class,
-                queue_protection: steer.queue_protection,
-                ..dualpi2_config(*profile, *limit, *target, seed)
-            })),
-            _ => None,
+        let config = dualpi2::Config {
+            low_latency_class: steer.low_latency_class,
+            classic_class: steer.classic_class,
+            queue_protection: steer.queue_protection,
+            ..self.dualpi2(seed)?
+        };
+        Some(DualPi2::new(config))
+    }
+
+    /// DualPI2's settings; `None` of any other policy.
+    fn dualpi2(&self, seed: u64) -> Option<dualpi2::Config> {
+        let Self::DualPi2 { profile, limit, target, coupling } = *self else { return None };
+        let defaults = match profile {
+            Profile::Rfc9332 => dualpi2::Config::rfc9332(),
+            Profile::Paper => dualpi2::Config::paper(),
+        };
+        let mut config = dualpi2::Config { seed, ..defaults };
+        match limit {
+            Some(LimitValue::Bytes(bytes)) => {
+                config.limit = MAX_PACKETS;
+                config.bytes = Some(bytes);
+            }
+            Some(limit) => config.limit = in_packets(limit),
+            None => {}
         }
+        config.params.target = target.unwrap_or(config.params.target);
+        config.coupling = coupling.unwrap_or(config.coupling);
+        Some(config)
     }
 
     /// The same where the rate is known, which limits else do without: a time becomes the bytes of that
@@ -173,9 +192,7 @@ impl PolicyKind {
             Self::Fifo { limit } | Self::Pie { limit, .. } => fifo_limit(*limit).packets,
             Self::Sfq { limit, .. } => sfq_config(*limit).limit,
             Self::FqCodel { limit, .. } => fq_codel_limit(*limit),
-            Self::DualPi2 { profile, limit, target } => {
-                dualpi2_config(*profile, *limit, *target, 0).limit
-            }
+            Self::DualPi2 { .. } => self.dualpi2(0).map_or(0, |config| config.limit),
             Self::Strict => 0,
         };
         u64::from(packets)
@@ -202,29 +219,6 @@ fn sfq_config(limit: Option<LimitValue>) -> sfq::Config {
 
 fn fq_codel_limit(limit: Option<LimitValue>) -> u32 {
     limit.map_or(fq_codel::Config::default().limit, in_packets)
-}
-
-fn dualpi2_config(
-    profile: Profile,
-    limit: Option<LimitValue>,
-    target: Option<Nanos>,
-    seed: u64,
-) -> dualpi2::Config {
-    let defaults = match profile {
-        Profile::Rfc9332 => dualpi2::Config::rfc9332(),
-        Profile::Paper => dualpi2::Config::paper(),
-    };
-    let mut config = dualpi2::Config { seed, ..defaults };
-    match limit {
-        Some(LimitValue::Bytes(bytes)) => {
-            config.limit = MAX_PACKETS;
-            config.bytes = Some(bytes);
-        }
-        Some(limit) => config.limit = in_packets(limit),
-        None => {}
-    }
-    config.params.target = target.unwrap_or(config.params.target);
-    config
 }
 
 /// A limit where a discipline counts packets only: at least one.

@@ -119,7 +119,8 @@ mod tests {
         );
         let profile = Profile::Rfc9332;
         assert_eq!(
-            Discipline::Own(PolicyKind::DualPi2 { profile, limit, target: ms(9) }).in_kernel(),
+            Discipline::Own(PolicyKind::DualPi2 { profile, limit, target: ms(9), coupling: None })
+                .in_kernel(),
             Some(tc::Discipline::DualPi2 { limit: Some(77), target: ms(9) })
         );
         assert_eq!(Discipline::Own(PolicyKind::Strict).in_kernel(), None);
@@ -128,7 +129,8 @@ mod tests {
     #[test]
     fn what_a_kernel_has_or_has_a_stand_in_for_is_offered() {
         let profile = Profile::Rfc9332;
-        let dualpi2: Discipline = PolicyKind::DualPi2 { profile, limit: None, target: None }.into();
+        let dualpi2: Discipline =
+            PolicyKind::DualPi2 { profile, limit: None, target: None, coupling: None }.into();
         let fq_pie =
             Discipline::Kernel(tc::Discipline::FqPie { limit: None, target: None, ecn: true });
         let sfq = Discipline::Own(PolicyKind::Sfq { limit: None, perturb: None });

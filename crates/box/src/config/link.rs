@@ -65,7 +65,7 @@ struct LinkTable {
 }
 
 const DEFAULT: PolicyKind =
-    PolicyKind::DualPi2 { profile: Profile::Rfc9332, limit: None, target: None };
+    PolicyKind::DualPi2 { profile: Profile::Rfc9332, limit: None, target: None, coupling: None };
 
 impl LinkConfig {
     /// Reads and checks the file at `path`.

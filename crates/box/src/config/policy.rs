@@ -3,7 +3,7 @@ use std::ops::Range;
 use forebay_config::{ConfigError, DurationValue, Limit, Source, Spanned};
 use forebay_dataplane::in_packets;
 pub use forebay_dataplane::{PolicyKind, Profile};
-use forebay_queue::{codel, pie};
+use forebay_queue::{codel, pi2, pie};
 use forebay_tc::{self as tc, CakeDiffserv, CakeFlows};
 use forebay_units::{Bytes, Nanos};
 use ipnet::IpNet;
@@ -50,6 +50,7 @@ pub(super) struct PolicyTable {
     flows: Option<Spanned<CakeFlows>>,
     diffserv: Option<Spanned<CakeDiffserv>>,
     profile: Option<Spanned<ProfileName>>,
+    coupling: Option<Spanned<f64>>,
     queue_protection: Option<Spanned<bool>>,
 }
 
@@ -149,6 +150,7 @@ const CAKE_BUFFER: Bytes = Bytes(2_304);
 impl PolicyTable {
     fn check(self, source: &Source, offer: &Offer, key: &str) -> Result<Discipline, ConfigError> {
         let wrong = self.wrong_key().or_else(|| self.wrong_limit()).or_else(|| self.wrong_time());
+        let wrong = wrong.or_else(|| self.wrong_coupling());
         if let Some((span, name, message)) = wrong {
             return Err(source.error_at(span, format!("{key}.{name}"), message));
         }
@@ -156,6 +158,10 @@ impl PolicyTable {
             let message =
                 "this goes with `dataplane = \"user\"`: the kernel's has one set of parameters";
             return Err(source.error_at(profile.span(), format!("{key}.profile"), message));
+        }
+        if let (Some(coupling), Offer::Kernel(_)) = (&self.coupling, offer) {
+            let message = "this goes with `dataplane = \"user\"`: the kernel's has its own";
+            return Err(source.error_at(coupling.span(), format!("{key}.coupling"), message));
         }
         if let (Some(protection), Offer::Kernel(_)) = (&self.queue_protection, offer) {
             let message = "this goes with `dataplane = \"user\"`: the kernel's has no such setting";
@@ -187,7 +193,8 @@ impl PolicyTable {
                     None | Some(ProfileName::Rfc9332) => Profile::Rfc9332,
                     Some(ProfileName::Paper) => Profile::Paper,
                 };
-                PolicyKind::DualPi2 { profile, limit, target }
+                let coupling = self.coupling.map(Spanned::into_inner);
+                PolicyKind::DualPi2 { profile, limit, target, coupling }
             }
             Kind::Strict => PolicyKind::Strict,
             Kind::FqPie => {
@@ -221,6 +228,7 @@ impl PolicyTable {
             ("interval", span(&self.interval), &[Kind::FqCodel]),
             ("perturb", span(&self.perturb), &[Kind::Sfq]),
             ("profile", span(&self.profile), &[Kind::DualPi2]),
+            ("coupling", span(&self.coupling), &[Kind::DualPi2]),
             ("queue_protection", span(&self.queue_protection), &[Kind::DualPi2]),
             ("rtt", span(&self.rtt), CAKE),
             ("flows", span(&self.flows), CAKE),
@@ -261,6 +269,13 @@ impl PolicyTable {
             _ => return None,
         };
         Some((limit.span(), "limit", message.to_owned()))
+    }
+
+    fn wrong_coupling(&self) -> Option<Wrong> {
+        let (least, most) = pi2::COUPLINGS;
+        let coupling = self.coupling.as_ref()?;
+        let fits = (least..=most).contains(coupling.get_ref());
+        (!fits).then(|| (coupling.span(), "coupling", format!("must be from {least} to {most}")))
     }
 
     fn wrong_time(&self) -> Option<Wrong> {

@@ -115,14 +115,20 @@ fn policies_are_read() {
         ),
         (
             "kind = \"dualpi2\"",
-            PolicyKind::DualPi2 { profile: Profile::Rfc9332, limit: None, target: None },
+            PolicyKind::DualPi2 {
+                profile: Profile::Rfc9332,
+                limit: None,
+                target: None,
+                coupling: None,
+            },
         ),
         (
-            "kind = \"dualpi2\", profile = \"paper\", limit = \"9 packets\", target = \"20 ms\"",
+            "kind = \"dualpi2\", profile = \"paper\", limit = \"9 packets\", target = \"20 ms\", coupling = 3",
             PolicyKind::DualPi2 {
                 profile: Profile::Paper,
                 limit: Some(Limit::Packets(9)),
                 target: ms(20),
+                coupling: Some(3.0),
             },
         ),
     ];
@@ -279,6 +285,10 @@ fn what_only_our_queues_can_tell_is_refused_over_the_kernel_s() {
     for (text, expected) in [
         (dualpi2("") + classifier, "9: bundle.classifier: goes with `dataplane = \"user\"`"),
         (
+            dualpi2(", coupling = 3.0"),
+            "7: bundle.policy.coupling: this goes with `dataplane = \"user\"`",
+        ),
+        (
             dualpi2(", queue_protection = true"),
             "7: bundle.policy.queue_protection: this goes with `dataplane = \"user\"`",
         ),
@@ -411,6 +421,14 @@ fn policies_that_cannot_work_are_refused() {
         (
             classifier("dualpi2", "queue = \"classic\"\nvlans = [7, 4095]\n"),
             "10: bundle.classifier.vlans: 4095 is no VLAN: 1 to 4094",
+        ),
+        (
+            policy("kind = \"dualpi2\", coupling = 0.9"),
+            "7: bundle.policy.coupling: must be from 1 to 1000",
+        ),
+        (
+            policy("kind = \"pie\", coupling = 2.0"),
+            "7: bundle.policy.coupling: this goes with kind = \"dualpi2\" only",
         ),
         (
             policy("kind = \"pie\", queue_protection = true"),

@@ -90,7 +90,7 @@ const fn fq_codel(limit: Option<LimitValue>) -> PolicyKind {
 }
 
 const fn dualpi2(limit: Option<LimitValue>) -> PolicyKind {
-    PolicyKind::DualPi2 { profile: Profile::Rfc9332, limit, target: None }
+    PolicyKind::DualPi2 { profile: Profile::Rfc9332, limit, target: None, coupling: None }
 }
 
 const fn pie(limit: Option<LimitValue>) -> PolicyKind {

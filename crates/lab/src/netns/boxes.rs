@@ -226,8 +226,10 @@ fn policy(queue: Queue, of: &str, job: &Job<'_>) -> String {
     let limit = own_limit(queue, job);
     if queue.kind != QueueKind::Strict {
         let target = queue.target.map(|t| format!(", target = \"{} ns\"", t.0));
-        let (kind, target) = (queue.kind.name(), target.unwrap_or_default());
-        return format!("policy = {{ kind = \"{kind}\", limit = \"{limit}\"{target} }}\n");
+        let coupling = queue.coupling.map(|k| format!(", coupling = {k}"));
+        let more = [target, coupling].map(Option::unwrap_or_default).concat();
+        let kind = queue.kind.name();
+        return format!("policy = {{ kind = \"{kind}\", limit = \"{limit}\"{more} }}\n");
     }
     let mut text = "policy = { kind = \"strict\" }\n".to_owned();
     let last = job.scenario.classes() - 1;

@@ -3,7 +3,7 @@ use std::ops::Range;
 use std::path::Path as FilePath;
 
 use forebay_config::{ConfigError, DurationValue, Source, Spanned};
-use forebay_queue::codel;
+use forebay_queue::{codel, pi2};
 use forebay_sim::Capacity;
 use forebay_units::{Bytes, Nanos, Rate};
 
@@ -243,6 +243,7 @@ impl Check<'_> {
             policy(bundle.queue, table.policy.span(), table.limit.span(), key)?;
             let has_target = bundle.queue.kind.has_target();
             self.time(table.target.as_ref(), has_target, &format!("{key}.target"))?;
+            self.coupling(table.coupling.as_ref(), bundle.queue, key)?;
             Ok(bundle)
         };
         let sendbox = match (&arm.sendbox, &arm.link) {
@@ -301,16 +302,27 @@ impl Check<'_> {
         self.fits(queue, path, table.limit.span(), &format!("{key}.limit"))
     }
 
+    /// DualPI2's coupling factor.
+    fn coupling(
+        &self,
+        k: Option<&Spanned<f64>>,
+        queue: Queue,
+        key: &str,
+    ) -> Result<(), ConfigError> {
+        let (least, most) = pi2::COUPLINGS;
+        let is_ours = queue.by == Maker::Forebay && queue.kind == QueueKind::DualPi2;
+        let Some(k) = k.filter(|k| !is_ours || !(least..=most).contains(k.get_ref())) else {
+            return Ok(());
+        };
+        let what = format!("is of this project's dualpi2, from {least} to {most}");
+        Err(self.0.error_at(k.span(), format!("{key}.coupling"), what))
+    }
+
     /// A target, CoDel's interval and threshold for L4S, and which set of parameters.
     fn times(&self, table: &QueueTable, queue: Queue, key: &str) -> Result<(), ConfigError> {
         let (codel, ours) = (queue.kind.is_codel(), queue.by == Maker::Forebay);
         let profiles = ours && matches!(queue.kind, QueueKind::Pie | QueueKind::DualPi2);
-        let is_dualpi2 = ours && queue.kind == QueueKind::DualPi2;
-        let wrong = |k: &&Spanned<f64>| !is_dualpi2 || !(1.0..=1000.0).contains(k.get_ref());
-        if let Some(k) = table.coupling.as_ref().filter(wrong) {
-            let what = "is of this project's dualpi2, from 1 to 1000";
-            return Err(self.0.error_at(k.span(), format!("{key}.coupling"), what));
-        }
+        self.coupling(table.coupling.as_ref(), queue, key)?;
         if let (Some(profile), false) = (&table.profile, profiles) {
             let what = "is of this project's pie and dualpi2: remove it";
             return Err(self.0.error_at(profile.span(), format!("{key}.profile"), what));

@@ -238,6 +238,8 @@ pub(super) struct BundleTable {
     pub(super) limit: Spanned<Limit>,
     /// The policy's own if left out.
     pub(super) target: Option<Spanned<DurationValue>>,
+    /// DualPI2's k; its own if left out.
+    pub(super) coupling: Option<Spanned<f64>>,
     /// Forebay's own if left out.
     #[serde(default)]
     controller: ControllerKind,
@@ -252,7 +254,8 @@ impl BundleTable {
     pub(super) fn bundle(&self) -> Bundle {
         let (kind, limit) = (*self.policy.get_ref(), *self.limit.get_ref());
         let target = self.target.as_ref().map(|t| t.get_ref().0);
-        let queue = Queue { ecn: false, target, ..Queue::plain(kind, limit) };
+        let coupling = self.coupling.as_ref().map(|k| *k.get_ref());
+        let queue = Queue { ecn: false, target, coupling, ..Queue::plain(kind, limit) };
         let Self { controller, cross_traffic, multipath, .. } = *self;
         Bundle { queue, controller, cross_traffic, multipath }
     }

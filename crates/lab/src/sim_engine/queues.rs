@@ -22,7 +22,8 @@ pub(super) fn sendbox(
         QueueKind::Fifo => PolicyKind::Fifo { limit },
         QueueKind::Sfq | QueueKind::Strict => PolicyKind::Sfq { limit, perturb: None },
         QueueKind::DualPi2 => {
-            PolicyKind::DualPi2 { profile: Profile::Rfc9332, limit, target: queue.target }
+            let (target, coupling) = (queue.target, queue.coupling);
+            PolicyKind::DualPi2 { profile: Profile::Rfc9332, limit, target, coupling }
         }
         QueueKind::Pie => PolicyKind::Pie { limit, target: queue.target, ecn: true },
         // No other kind is a policy, as scenarios are checked to know.

@@ -67,7 +67,7 @@ impl Default for Config {
 }
 
 /// The range of coupling factors: below one L4S traffic would be signalled to less than classic.
-pub(crate) const COUPLINGS: (f64, f64) = (1.0, 1000.0);
+pub const COUPLINGS: (f64, f64) = (1.0, 1000.0);
 
 /// Checks k and p_Cmax, and gives the latter.
 pub(crate) fn check_coupling(k: f64, max_classic: Option<f64>) -> Result<f64, ConfigError> {
