@@ -84,17 +84,21 @@ struct Windows {
     begins: Begins,
 }
 
-/// What the newest sample and the windows show.
+/// What the newest sample and the windows show, which each tick reads.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Shown {
     newest: Option<Newest>,
     standing: Option<Nanos>,
     rates: Option<Rates>,
     busy: Option<Rate>,
-    sustained: Option<Rate>,
-    train: Option<Rate>,
+    /// Zero for none, as is the next.
+    sustained: Rate,
+    train: Rate,
     interval: Option<Nanos>,
 }
+
+/// Two cache lines: a third is a third fetched from main memory, where bundles are many.
+const _: () = assert!(size_of::<Shown>() == 128);
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Newest {
@@ -237,7 +241,7 @@ impl Measure {
         begins.train = samples.first_within(smoothed + smoothed / 2 + Nanos(1), begins.train);
         let fastest =
             begins.fastest.slide(samples, begins.train, newest, |s| s.train, |a, b| a > b);
-        shown.train = Some(fastest).filter(|&rate| rate > Rate::ZERO);
+        shown.train = fastest;
 
         // Of the run, what was sent since the rate has limited the bundle.
         begins.run = begins.run.max(samples.oldest());
@@ -248,7 +252,7 @@ impl Measure {
         let run = (queued && old < newest).then(|| (samples.get(old), samples.get(newest)));
         let run = run.and_then(|(old, new)| Some((old, new, between(old, new)?)));
         shown.busy = run.map(|(_, _, rates)| rates.receive);
-        shown.sustained = run.map(|(old, new, _)| {
+        shown.sustained = run.map_or(Rate::ZERO, |(old, new, _)| {
             let time = new.received_at.saturating_sub(old.received_at).max(window);
             Rate::from_bytes_over(new.received.saturating_sub(old.received), time)
         });
@@ -301,13 +305,13 @@ impl Measure {
     /// something held packets up for a time that is long beside a window. Of a few samples close
     /// together `busy_rate` says how fast what had been held up came, which may be any rate.
     pub(crate) fn sustained_rate(&self) -> Option<Rate> {
-        self.shown.sustained
+        Some(self.shown.sustained).filter(|&rate| rate > Rate::ZERO)
     }
 
     /// The highest rate between two successive samples of the last one and a half smoothed round-trip
     /// times that both waited. Where only the later did, the bottleneck was idle at first.
     pub(crate) fn train_rate(&self) -> Option<Rate> {
-        self.shown.train
+        Some(self.shown.train).filter(|&rate| rate > Rate::ZERO)
     }
 
     /// The mean time between samples, over two such windows.

@@ -277,11 +277,11 @@ fn like_a_list(list: &[Listed], smoothed: Nanos) -> Shown {
             loss: 0.0,
         }),
         busy: run.map(receive),
-        sustained: run.map(|old| {
+        sustained: run.map_or(Rate::ZERO, |old| {
             let time = (newest.received_at - old.received_at).max(window);
             Rate::from_bytes_over(Bytes(newest.bytes - old.bytes), time)
         }),
-        train: trains.max(),
+        train: trains.max().unwrap_or_default(),
         interval: earlier.iter().rposition(|s| age(s) >= window * 2).or(Some(0)).and_then(|old| {
             let n = earlier.len() - old;
             (n > 0).then(|| age(&earlier[old]) / n as u64)
