@@ -222,7 +222,7 @@ impl Bundle {
         let lasted = m.now.saturating_sub(self.passing.turned_at);
         let emptied = cross.without_queue_for(m.now);
         if emptied >= EMPTIED.max(m.smoothed_rtt * EMPTIED_RTTS) {
-            let rate = m.sustained_rate.unwrap_or(m.receive_rate);
+            let rate = m.busy_rate.unwrap_or(m.receive_rate);
             return Some((ModeReason::QueueGone { emptied, lasted }, rate));
         }
         let drain = cross.look(m, self.passing.looks_needed(lasted))?;

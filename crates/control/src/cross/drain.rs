@@ -98,7 +98,7 @@ impl Drain {
         if delay < LEAST_DELAY || before == Rate::ZERO {
             return None;
         }
-        let served = m.sustained_rate.unwrap_or(m.receive_rate);
+        let served = m.busy_rate.unwrap_or(m.receive_rate);
         let of_bottleneck =
             |rate: Rate| rate.as_bps() as f64 / bottleneck.max(before).as_bps() as f64;
         let queue = delay.as_secs_f64() / rtt.as_secs_f64();
@@ -207,7 +207,7 @@ mod tests {
             smoothed_rtt: MS * 150,
             min_rtt: MS * 50,
             send_rate: Rate::from_mbps(60),
-            sustained_rate: Some(Rate::from_mbps(60)),
+            busy_rate: Some(Rate::from_mbps(60)),
             sample_age: Nanos::ZERO,
             samples,
             ..quiet()
@@ -272,7 +272,7 @@ mod tests {
             smoothed_rtt: MS * 150,
             min_rtt: MS * 50,
             send_rate: Rate::from_mbps(60),
-            sustained_rate: Some(Rate::from_mbps(60)),
+            busy_rate: Some(Rate::from_mbps(60)),
             sample_age: Nanos::ZERO,
             samples: now.0,
             ..quiet()
@@ -331,7 +331,7 @@ mod tests {
                 rtt: quiet().min_rtt + MS * 90,
                 smoothed_rtt: MS * 150,
                 send_rate: rate,
-                sustained_rate: Some(rate),
+                busy_rate: Some(rate),
                 ..quiet()
             };
             Drain::begin(&m, Rate::from_mbps(100)).unwrap().cut()

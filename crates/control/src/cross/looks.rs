@@ -83,7 +83,7 @@ impl Looks {
 fn every(m: &Measurement, bottleneck: Rate) -> Nanos {
     let send_rate = m.send_rate.as_bytes_per_sec_f64().max(1.0);
     let held_back = m.queueing_delay().as_secs_f64() * bottleneck.as_bytes_per_sec_f64();
-    let served = m.sustained_rate.unwrap_or(m.receive_rate).as_bytes_per_sec_f64();
+    let served = m.busy_rate.unwrap_or(m.receive_rate).as_bytes_per_sec_f64();
     let others = 1.0 - served / bottleneck.as_bytes_per_sec_f64().max(1.0);
     let every = held_back / send_rate / COST * (others / OTHERS).max(1.0);
     Nanos::from_secs_f64(every.min(EVERY.1.as_secs_f64())).max(EVERY.0)
@@ -105,7 +105,7 @@ mod tests {
             smoothed_rtt: quiet().min_rtt + MS * delay,
             standing_rtt: quiet().min_rtt + MS * delay,
             send_rate: Rate::from_mbps(48),
-            sustained_rate: Some(Rate::from_mbps(48)),
+            busy_rate: Some(Rate::from_mbps(48)),
             sample_age: Nanos::ZERO,
             samples: ms,
             ..quiet()
