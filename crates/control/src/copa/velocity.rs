@@ -11,7 +11,9 @@ pub(super) enum Direction {
 }
 
 /// How fast the window moves: once every round trip its direction is looked at, and the velocity
-/// doubles where it stays the same and falls back to one where it turns.
+/// doubles where it stays the same and falls back to one where it turns. Doubling is what makes Copa's
+/// spells of a full bottleneck queue, above all where two share it: `fig13-1to1.claim.toml` has what
+/// they are without it.
 #[derive(Debug)]
 pub(super) struct Velocity {
     most: f64,
