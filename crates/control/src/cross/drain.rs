@@ -29,7 +29,7 @@ const DRAINS: (f64, f64) = (3.0, 8.0);
 const LASTS: f64 = 1.5;
 /// What is cut at least and at most, of the bundle's rate: less is lost in what rates vary by
 /// anyway, and more would starve the bundle of boundary packets.
-const CUT: (f64, f64) = (0.1, 0.75);
+const CUT: (f64, f64) = (0.125, 0.75);
 /// From so many round trips on, when others have had one to fill the gap,
 const FILLED: f64 = 2.0;
 /// a queue stands that is longer than what should be left of it by this share of what it was.
@@ -337,9 +337,13 @@ mod tests {
             Drain::begin(&m, Rate::from_mbps(100)).unwrap().cut()
         };
         // n is (1 - 0.4 0.6) / (0.4 0.6) = 19/6 beside 60 Mbit/s and 19/3 beside 30. Beside 80 it would be less
-        // than three, and beside 5 more than a cut of a tenth needs.
-        let all =
-            [(40, 0.6 / (19.0 / 6.0 * 0.4)), (70, 0.6 / (19.0 / 3.0 * 0.7)), (20, 0.75), (95, 0.1)];
+        // than three, and beside 5 more than a cut of an eighth needs.
+        let all = [
+            (40, 0.6 / (19.0 / 6.0 * 0.4)),
+            (70, 0.6 / (19.0 / 3.0 * 0.7)),
+            (20, 0.75),
+            (95, 0.125),
+        ];
         for (mbps, expected) in all {
             assert!((cut(mbps) - expected).abs() < 1e-9, "{mbps} Mbit/s: {}", cut(mbps));
         }
