@@ -246,7 +246,7 @@ pub(crate) struct ReproduceArgs {
     #[arg(long)]
     pub(crate) missing: bool,
     /// Run nothing, and make the page of what is stored.
-    #[arg(long, conflicts_with_all = ["engines", "only", "missing", "seeds", "quick", "jobs"])]
+    #[arg(long, conflicts_with_all = ["engines", "only", "missing", "seeds", "quick", "jobs", "records"])]
     pub(crate) page: bool,
     /// Seeds 1 to N, whatever the claims say.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
@@ -257,6 +257,9 @@ pub(crate) struct ReproduceArgs {
     /// Ten seconds a run with one seed, to see that it works.
     #[arg(long)]
     pub(crate) quick: bool,
+    /// Keep the records of each run there, in a directory for each claim and engine, as `lab run --out` does.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) records: Option<PathBuf>,
     /// The page. What it is made of is kept in a directory beside it. `docs/results/NAME.md` if left
     /// out, and `results/NAME.md` with `--quick`.
     #[arg(long, value_name = "FILE")]

@@ -115,7 +115,14 @@ fn try_claim(
         return Ok(None);
     }
     eprintln!("{} on {}: {}", claim.id, engine.name(), claim.title);
-    let settings = Settings { seeds: args.seeds, quick: args.quick, jobs: args.jobs };
+    let records = args.records.as_ref();
+    let records = records.map(|dir| dir.join(format!("{}-{}", claim.id, engine.name())));
+    let settings = Settings {
+        seeds: args.seeds,
+        quick: args.quick,
+        jobs: args.jobs,
+        keep: records.as_deref(),
+    };
     match reproduce::run(claim, engine, settings, interrupt) {
         Ok(outcome) => {
             store.save(&outcome, &claim.title)?;

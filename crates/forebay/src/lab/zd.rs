@@ -38,8 +38,10 @@ pub(super) fn list(dir: &Path) -> Result<(), Failure> {
 
 /// Runs the evaluation's claims and makes its page.
 pub(super) fn evaluate(args: &ReproduceArgs) -> Result<(), Failure> {
-    if args.quick || args.seeds.is_some() || args.jobs.is_some() {
-        return Err("`zd` is run as its claims say: leave out --quick, --seeds and --jobs".into());
+    if args.quick || args.seeds.is_some() || args.jobs.is_some() || args.records.is_some() {
+        return Err("`zd` is run as its claims say: leave out --quick, --seeds, --jobs and \
+                    --records"
+            .into());
     }
     let catalogue = Catalogue::load(&args.experiments.join(NAME))?;
     let known = |id: &&String| !catalogue.claims.iter().any(|claim| claim.id == **id);

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
+use std::path::Path;
 use std::time::SystemTime;
 
 use forebay_units::Nanos;
@@ -17,13 +18,15 @@ use crate::scenario::{Experiment, Traffic, TrafficKind};
 
 /// How claims are run.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Settings {
+pub struct Settings<'a> {
     /// With seeds from 1 to this, whatever the claim says.
     pub seeds: Option<u32>,
     /// Short, with one seed: to see that it works, not what comes out.
     pub quick: bool,
     /// At most so many runs side by side.
     pub jobs: Option<NonZeroUsize>,
+    /// The directory that the records of each run go to; they are not kept if left out.
+    pub keep: Option<&'a Path>,
 }
 
 /// What a quick run measures.
@@ -36,13 +39,13 @@ const QUICK: Nanos = Nanos::from_secs(10);
 pub fn run(
     claim: &Claim,
     engine: &dyn Engine,
-    settings: Settings,
+    settings: Settings<'_>,
     interrupt: &Interrupt,
 ) -> Result<Outcome, RunError> {
     let extent = claim.extent(engine.name());
     let experiment = experiment(claim, extent, settings);
     let quantities = quantities(claim);
-    let options = Options { keep: None, jobs: settings.jobs };
+    let options = Options { keep: settings.keep, jobs: settings.jobs };
     let picture = claim.picture.as_ref();
     let (mut runs, result) =
         runner::run_for(engine, &experiment, options, interrupt, &|job, run| {
@@ -79,7 +82,7 @@ pub fn run(
 }
 
 /// The claim's experiment, as much of it as is to be run.
-fn experiment(claim: &Claim, extent: Option<Extent>, settings: Settings) -> Experiment {
+fn experiment(claim: &Claim, extent: Option<Extent>, settings: Settings<'_>) -> Experiment {
     let mut experiment = claim.experiment.clone();
     let usual = if settings.quick { 1 } else { extent.map_or(1, |e| e.seeds.get()) };
     experiment.seeds = (1..=u64::from(settings.seeds.unwrap_or(usual).max(1))).collect();

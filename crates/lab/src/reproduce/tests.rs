@@ -195,12 +195,16 @@ fn a_claim_from_its_files_to_the_page() {
     let scratch = scratch("whole", CLAIM);
     let catalogue = load(&scratch.0).unwrap();
     let claim = &catalogue.claims[0];
-    let settings = Settings { quick: true, seeds: Some(2), jobs: NonZeroUsize::new(1) };
+    let records = scratch.0.join("records");
+    let settings =
+        Settings { quick: true, seeds: Some(2), jobs: NonZeroUsize::new(1), keep: Some(&records) };
     let outcome = run(claim, &Sim, settings, &Interrupt::default()).unwrap();
     assert_eq!((outcome.runs, outcome.seeds, outcome.measured_s), (8, 2, 10.0));
     assert_eq!(outcome.tally(), (2, 2), "{:?}", outcome.figures);
     assert!(outcome.is_of(claim) && outcome.quick);
-    let again = run(claim, &Sim, settings, &Interrupt::default()).unwrap();
+    assert_eq!(crate::results::store::files(&records).unwrap().len(), outcome.runs);
+    let again =
+        run(claim, &Sim, Settings { keep: None, ..settings }, &Interrupt::default()).unwrap();
     assert_eq!(outcome.figures, again.figures, "the same seeds, the same figures");
 
     let store = Store::beside(&scratch.0.join("out.md"));
