@@ -363,7 +363,7 @@ mod tests {
         let mut drain = Drain::begin(&standing, MU).unwrap();
         let later =
             |ms| Measurement { now: standing.now + MS * ms, sample_age: MS * ms, ..standing };
-        assert_eq!(drain.on_tick(&later(949)), None);
-        assert_eq!(drain.on_tick(&later(951)), Some(Shown::Stands), "9.5 round trips of 100 ms");
+        assert_eq!(drain.on_tick(&later(799)), None);
+        assert_eq!(drain.on_tick(&later(801)), Some(Shown::Stands), "8 round trips of 100 ms");
     }
 }
