@@ -5,10 +5,13 @@ use forebay_units::Rate;
 
 /// It is the median of so many looks,
 const LOOKS: usize = 3;
-/// and no more than so many times the highest rate at which the bundle was served. Half of the looks tell
-/// less than the rate, a tenth nearly twice as much; and where it is taken for more than it is, so is what others
-/// have, and looks cut so deep that any queue goes (decision 15).
-const MOST: f64 = 1.25;
+/// no more than so many times the highest rate at which the bundle was served, before there are as
+/// many and then.
+const MOST: (f64, f64) = (2.0, 4.0);
+/// And no more than so many times where it says how deep to cut. Half of the looks tell less than the
+/// rate, but a tenth nearly twice as much; then others seem to have more than they do, and the cut is so
+/// deep that any queue goes (decision 15).
+const MOST_TO_CUT: f64 = 1.25;
 
 /// What the last looks told of the bottleneck's rate.
 #[derive(Clone, Copy, Debug, Default)]
@@ -29,7 +32,13 @@ impl Rates {
         let told = self.told.min(LOOKS);
         let mut sorted = self.last;
         sorted[..told].sort_unstable();
-        sorted[..told].get(told / 2).map_or(highest, |&r| r.clamp(highest, highest.scaled(MOST)))
+        let most = if told < LOOKS { MOST.0 } else { MOST.1 };
+        sorted[..told].get(told / 2).map_or(highest, |&r| r.clamp(highest, highest.scaled(most)))
+    }
+
+    /// What of it counts for how deep to cut.
+    pub(super) fn to_cut(&self, highest: Rate) -> Rate {
+        self.bottleneck(highest).min(highest.scaled(MOST_TO_CUT))
     }
 }
 
@@ -46,12 +55,16 @@ mod tests {
             rates.bottleneck(mbps(40))
         };
         assert_eq!(Rates::default().bottleneck(mbps(40)), mbps(40));
-        assert_eq!(after(44), mbps(44));
-        assert_eq!(after(48), mbps(48));
-        assert_eq!(after(46), mbps(46));
-        assert_eq!(after(90), mbps(48), "44 is gone, and one of three may be wrong");
-        assert_eq!(after(90), mbps(50), "no more than five quarters");
-        assert_eq!(after(20), mbps(50));
+        assert_eq!(after(60), mbps(60));
+        assert_eq!(after(100), mbps(80), "no more than twice before the third");
+        assert_eq!(after(90), mbps(90));
+        assert_eq!(after(900), mbps(100), "60 is gone, and one of three may be wrong");
+        assert_eq!(after(900), mbps(160));
+        assert_eq!(after(20), mbps(160));
         assert_eq!(after(20), mbps(40), "it served the bundle as fast as that");
+        assert_eq!(rates.to_cut(mbps(40)), mbps(40));
+        rates.push(mbps(900));
+        rates.push(mbps(900));
+        assert_eq!(rates.to_cut(mbps(40)), mbps(50));
     }
 }
