@@ -51,7 +51,7 @@ impl Looks {
         let Some(mut drain) = self.drain else {
             let bottleneck = self.rates.bottleneck(highest);
             if self.is_due(m, bottleneck) {
-                self.drain = Drain::begin(m, self.rates.to_cut(highest));
+                self.drain = Drain::begin(m, self.rates.for_a_cut(highest));
             }
             return None;
         };

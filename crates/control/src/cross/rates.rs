@@ -37,7 +37,7 @@ impl Rates {
     }
 
     /// What of it counts for how deep to cut.
-    pub(super) fn to_cut(&self, highest: Rate) -> Rate {
+    pub(super) fn for_a_cut(&self, highest: Rate) -> Rate {
         self.bottleneck(highest).min(highest.scaled(MOST_TO_CUT))
     }
 }
@@ -62,9 +62,9 @@ mod tests {
         assert_eq!(after(900), mbps(160));
         assert_eq!(after(20), mbps(160));
         assert_eq!(after(20), mbps(40), "it served the bundle as fast as that");
-        assert_eq!(rates.to_cut(mbps(40)), mbps(40));
+        assert_eq!(rates.for_a_cut(mbps(40)), mbps(40));
         rates.push(mbps(900));
         rates.push(mbps(900));
-        assert_eq!(rates.to_cut(mbps(40)), mbps(50));
+        assert_eq!(rates.for_a_cut(mbps(40)), mbps(50));
     }
 }
