@@ -9,10 +9,7 @@ use crate::controller::Measurement;
 
 /// A look costs the bundle what it holds back meanwhile, as many bytes as the queue has. Looks come so
 /// seldom that this stays below this share of what the bundle sends,
-const COST: f64 = 0.04;
-/// times others' share of the bottleneck's rate over this one, where they have more: beside many, a
-/// look costs more than what it holds back, for that comes last to a full queue (decision 15),
-const OTHERS: f64 = 0.4;
+const COST: f64 = 0.05;
 /// and at least and at most this often.
 const EVERY: (Nanos, Nanos) = (Nanos::from_secs(2), Nanos::from_secs(30));
 /// A look makes the queue fall and rise again, for no longer than so many round-trip times.
@@ -83,9 +80,7 @@ impl Looks {
 fn every(m: &Measurement, bottleneck: Rate) -> Nanos {
     let send_rate = m.send_rate.as_bytes_per_sec_f64().max(1.0);
     let held_back = m.queueing_delay().as_secs_f64() * bottleneck.as_bytes_per_sec_f64();
-    let served = m.busy_rate.unwrap_or(m.receive_rate).as_bytes_per_sec_f64();
-    let others = 1.0 - served / bottleneck.as_bytes_per_sec_f64().max(1.0);
-    let every = held_back / send_rate / COST * (others / OTHERS).max(1.0);
+    let every = held_back / send_rate / COST;
     Nanos::from_secs_f64(every.min(EVERY.1.as_secs_f64())).max(EVERY.0)
 }
 
@@ -137,22 +132,21 @@ mod tests {
     }
 
     #[test]
-    fn as_often_as_four_per_cent_of_what_is_sent_pay_for() {
-        // 90 ms of 96 Mbit/s are 180 ms of 48, which is a 25th of 4.5 s; others have half, so 5/4 of that.
-        assert_eq!(every(&measured(0, 90), MU), MS * 5_625);
+    fn as_often_as_five_per_cent_of_what_is_sent_pay_for() {
+        // 100 ms of 96 Mbit/s are 200 ms of 48, which is a 20th of 4 s.
+        assert_eq!(every(&measured(0, 100), MU), MS * 4_000);
         assert_eq!(every(&measured(0, 1), MU), EVERY.0);
         assert_eq!(every(&measured(0, 90), MU.scaled(100.0)), EVERY.1);
         let idle = Measurement { send_rate: Rate::ZERO, ..measured(0, 90) };
         assert_eq!(every(&idle, MU), EVERY.1);
-        // 90 ms of 80 Mbit/s are 150 ms of 48, a 25th of 3.75 s, and others have two fifths.
-        assert_eq!(every(&measured(0, 90), Rate::from_mbps(80)), MS * 3_750);
 
         let (all, enough) = looks(60, false, 1);
         assert_eq!(enough, None, "a queue that stands");
-        assert!((9..=10).contains(&all.len()), "{all:?}");
-        // The first tick after 5.625 s.
-        assert_eq!(all[0].0, 5_630);
-        assert!(all.windows(2).all(|w| w[1].0 - w[0].1 == 5_630), "{all:?}");
+        assert_eq!(all[0].0, 3_600);
+        // A queue that does not fall at all where the bundle leaves room is served far faster than the
+        // bundle ever was: twice as fast at most before the third look, then four times.
+        let waited: std::vec::Vec<u64> = all.windows(2).map(|w| w[1].0 - w[0].1).collect();
+        assert_eq!(waited, [7_200, 7_200, 14_400, 14_400]);
     }
 
     #[test]
