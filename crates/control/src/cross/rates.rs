@@ -8,9 +8,9 @@ const LOOKS: usize = 3;
 /// no more than so many times the highest rate at which the bundle was served, before there are as
 /// many and then.
 const MOST: (f64, f64) = (2.0, 4.0);
-/// And no more than so many times where it says how deep to cut. Beside an elastic flow half of the looks
-/// told less than the rate, but a tenth nearly twice as much; then others seem to have more than they do, and the cut is so
-/// deep that any queue goes (decision 15).
+/// And no more than so many times where it says how deep to cut. Beside an elastic flow half of the
+/// looks told less than the rate, but a tenth nearly twice as much; then others seem to have more than
+/// they do, and the cut is so deep that any queue goes (decision 15).
 const MOST_TO_CUT: f64 = 1.25;
 
 /// What the last looks told of the bottleneck's rate.
