@@ -9,7 +9,7 @@ use crate::controller::Measurement;
 
 /// A look costs the bundle what it holds back meanwhile, as many bytes as the queue has. Looks come so
 /// seldom that this stays below this share of what the bundle sends,
-const COST: f64 = 0.05;
+const COST: f64 = 0.04;
 /// and at least and at most this often.
 const EVERY: (Nanos, Nanos) = (Nanos::from_secs(2), Nanos::from_secs(30));
 /// A look makes the queue fall and rise again, for no longer than so many round-trip times.
@@ -132,9 +132,9 @@ mod tests {
     }
 
     #[test]
-    fn as_often_as_five_per_cent_of_what_is_sent_pay_for() {
-        // 100 ms of 96 Mbit/s are 200 ms of 48, which is a 20th of 4 s.
-        assert_eq!(every(&measured(0, 100), MU), MS * 4_000);
+    fn as_often_as_four_per_cent_of_what_is_sent_pay_for() {
+        // 100 ms of 96 Mbit/s are 200 ms of 48, which is a 25th of 5 s.
+        assert_eq!(every(&measured(0, 100), MU), MS * 5_000);
         assert_eq!(every(&measured(0, 1), MU), EVERY.0);
         assert_eq!(every(&measured(0, 90), MU.scaled(100.0)), EVERY.1);
         let idle = Measurement { send_rate: Rate::ZERO, ..measured(0, 90) };
@@ -142,11 +142,11 @@ mod tests {
 
         let (all, enough) = looks(60, false, 1);
         assert_eq!(enough, None, "a queue that stands");
-        assert_eq!(all[0].0, 3_600);
+        assert_eq!(all[0].0, 4_500);
         // A queue that does not fall at all where the bundle leaves room is served far faster than the
         // bundle ever was: twice as fast at most before the third look, then four times.
         let waited: std::vec::Vec<u64> = all.windows(2).map(|w| w[1].0 - w[0].1).collect();
-        assert_eq!(waited, [7_200, 7_200, 14_400, 14_400]);
+        assert_eq!(waited, [9_000, 9_000, 18_000, 18_000]);
     }
 
     #[test]
