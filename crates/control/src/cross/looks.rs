@@ -140,7 +140,7 @@ mod tests {
         let idle = Measurement { send_rate: Rate::ZERO, ..measured(0, 90) };
         assert_eq!(every(&idle, MU), EVERY.1);
 
-        let (all, enough) = looks(80, false, 1);
+        let (all, enough) = looks(70, false, 1);
         assert_eq!(enough, None, "a queue that stands");
         assert_eq!(all[0].0, 4_500);
         // A queue that does not fall at all where the bundle leaves room is served far faster than the
