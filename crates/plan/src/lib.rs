@@ -1,5 +1,5 @@
 //! Traffic engineering at interconnects: an ISP's routing and its content providers' choice of entry point, optimised
-//! together (Unison; K. Zhao, chapter 3).
+//! together (Unison; Yimeng Zhao, chapter 3).
 //!
 //! Like the other libraries below the boxes it does no I/O: readers take text, the optimiser takes values.
 //!

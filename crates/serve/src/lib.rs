@@ -1,4 +1,4 @@
-//! The planner as a service (Unison; K. Zhao, section 3.3): neighbours see their own vSwitch, put programs, and get
+//! The planner as a service (Unison; Yimeng Zhao, section 3.3): neighbours see their own vSwitch, put programs, and get
 //! hints; every few minutes a round plans anew with what is measured then.
 //!
 //! Begin at [`run`]. [`service`] knows and answers, without a socket or a clock; [`http`] carries that over connections

@@ -46,7 +46,7 @@ fn write(
     writeln!(out, "# Unison's evaluation, tried again\n")?;
     writeln!(
         out,
-        "The figures of K. Zhao's thesis, chapter 3, section 3.5, by this project's optimiser and on the text's set-up: one ISP, twenty\n\
+        "The figures of Yimeng Zhao's thesis, chapter 3, section 3.5, by this project's optimiser and on the text's set-up: one ISP, twenty\n\
          content providers of one to five interconnections each, whose own networks are drawn from the same topologies; demands by a gravity model\n\
          with populations of a heavy tail; early exit and shortest paths as what is there without Unison. Flows may be split unless a row says\n\
          otherwise. What the text leaves open is ours: the congestion parameter, {} here; sizes; which routers are connected; how much\n\
