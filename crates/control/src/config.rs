@@ -8,7 +8,7 @@ use crate::controller::ControllerKind;
 
 /// How a bundle is to be controlled.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct BundleConfig {
+pub struct ControlConfig {
     /// The bundle is never limited to less. Default 500 kbit/s.
     pub min_rate: Rate,
     /// Nor to more. Default 100 Gbit/s.
@@ -16,7 +16,7 @@ pub struct BundleConfig {
     /// The rate to start from. `None`, the default, starts open until the first round-trip time and
     /// receive rate are known.
     pub initial_rate: Option<Rate>,
-    /// How often [`crate::Bundle::on_tick`] is called. Default 10 ms.
+    /// How often [`crate::ControlLoop::on_tick`] is called. Default 10 ms.
     pub tick: Nanos,
     /// Sampling of the bundle's packets.
     pub epoch: EpochConfig,
@@ -54,7 +54,7 @@ pub enum Detection {
 
 impl Detection {
     /// What a bundle does about elastic cross traffic unless told otherwise.
-    pub const fn of_cross_traffic() -> Self {
+    pub const fn cross_traffic_default() -> Self {
         Self::Ignore
     }
 
@@ -109,7 +109,7 @@ pub struct ForebayConfig {
     pub drain_after: Nanos,
 }
 
-impl Default for BundleConfig {
+impl Default for ControlConfig {
     fn default() -> Self {
         Self {
             min_rate: Rate::from_bps(500_000),
@@ -152,7 +152,7 @@ impl Default for ForebayConfig {
     }
 }
 
-impl BundleConfig {
+impl ControlConfig {
     /// Checks every field.
     ///
     /// # Errors
@@ -275,52 +275,52 @@ mod tests {
 
     #[test]
     fn defaults_are_valid() {
-        assert_eq!(BundleConfig::default().validate(), Ok(()));
+        assert_eq!(ControlConfig::default().validate(), Ok(()));
     }
 
     #[test]
     fn each_mistake_is_named_with_its_remedy() {
-        let base = BundleConfig::default();
+        let base = ControlConfig::default();
         let epoch = EpochConfig::default();
         let copa = CopaConfig::default();
         for (config, says) in [
             (
-                BundleConfig { max_rate: Rate::from_bps(1), ..base },
+                ControlConfig { max_rate: Rate::from_bps(1), ..base },
                 "min_rate 500.000 kbit/s and max_rate 1 bit/s: set min_rate above zero and no higher than max_rate",
             ),
             (
-                BundleConfig { initial_rate: Some(Rate::ZERO), ..base },
+                ControlConfig { initial_rate: Some(Rate::ZERO), ..base },
                 "initial_rate 0 bit/s: set it between min_rate 500.000 kbit/s and max_rate 100000.000 Mbit/s, or leave it out",
             ),
             (
-                BundleConfig { tick: Nanos::from_secs(1), ..base },
+                ControlConfig { tick: Nanos::from_secs(1), ..base },
                 "tick 1.000 s: set it between 1 ms and 100 ms",
             ),
             (
-                BundleConfig { epoch: EpochConfig { initial: 100, ..epoch }, ..base },
+                ControlConfig { epoch: EpochConfig { initial: 100, ..epoch }, ..base },
                 "epoch size 100: set a power of two, at most 16777216",
             ),
             (
-                BundleConfig { epoch: EpochConfig { min: 32, ..epoch }, ..base },
+                ControlConfig { epoch: EpochConfig { min: 32, ..epoch }, ..base },
                 "epoch sizes: set min <= initial <= max",
             ),
             (
-                BundleConfig { epoch: EpochConfig { overhead: 0.0, ..epoch }, ..base },
+                ControlConfig { epoch: EpochConfig { overhead: 0.0, ..epoch }, ..base },
                 "epoch.overhead 0: set it between 0.000001 and 1",
             ),
             (
-                BundleConfig { copa: CopaConfig { delta: f64::NAN, ..copa }, ..base },
+                ControlConfig { copa: CopaConfig { delta: f64::NAN, ..copa }, ..base },
                 "copa.delta NaN: set it between 0.001 and 1",
             ),
             (
-                BundleConfig {
+                ControlConfig {
                     basic_delay: BasicDelayConfig { beta: 2.0, ..base.basic_delay },
                     ..base
                 },
                 "basic_delay.beta 2: set it between 0.01 and 1.5",
             ),
             (
-                BundleConfig { bbr: BbrConfig { bandwidth_rounds: 1, ..base.bbr }, ..base },
+                ControlConfig { bbr: BbrConfig { bandwidth_rounds: 1, ..base.bbr }, ..base },
                 "bbr.bandwidth_rounds 1: set it between 8 and 1000",
             ),
         ] {

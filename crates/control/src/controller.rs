@@ -5,7 +5,7 @@ use core::fmt;
 use forebay_units::{Bytes, Nanos, Rate};
 
 use crate::event::Phase;
-use crate::pass_through::Competing;
+use crate::pass_through::PassThroughPolicy;
 
 pub use kind::ControllerKind;
 
@@ -100,14 +100,14 @@ pub trait RateController: fmt::Debug + Send {
 
     /// The queueing delay from which on it cuts its rate for long enough to tell a queue from a path
     /// that became longer: twice its target, unless it knows better.
-    fn cuts_beyond(&self, rate: Rate, packet: Bytes) -> Nanos {
+    fn cut_threshold(&self, rate: Rate, packet: Bytes) -> Nanos {
         self.target_delay(rate, packet) * 2
     }
 
     /// How the bundle's flows compete beside elastic traffic: with a short queue at the sendbox, as
     /// Bundler's, unless it says otherwise.
-    fn competing(&self) -> Competing {
-        Competing::Paced
+    fn pass_through_policy(&self) -> PassThroughPolicy {
+        PassThroughPolicy::ShortQueue
     }
 }
 

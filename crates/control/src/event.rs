@@ -1,6 +1,6 @@
 mod values;
 
-pub use values::Value;
+pub use values::EventValue;
 
 use core::fmt;
 
@@ -217,7 +217,7 @@ impl fmt::Display for MinRttReason {
 
 /// What feedback claimed that cannot be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Claim {
+pub enum ImpossibleClaim {
     /// An answer to a packet that is not sent yet: a round-trip time below zero.
     AnsweredBeforeSent,
     /// The receivebox's clock went back.
@@ -231,7 +231,7 @@ pub enum Claim {
     },
 }
 
-impl fmt::Display for Claim {
+impl fmt::Display for ImpossibleClaim {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::AnsweredBeforeSent => f.write_str("a round-trip time below zero"),
@@ -289,7 +289,7 @@ pub enum Event {
     /// Feedback claimed the impossible and was left out; said at most once a second.
     ImpossibleFeedback {
         /// What it claimed.
-        claim: Claim,
+        claim: ImpossibleClaim,
     },
 }
 

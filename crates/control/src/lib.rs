@@ -2,7 +2,7 @@
 //! out, such that the bottleneck's queue stays small but never empties, so that the queue stands at
 //! the sendbox, which can schedule it.
 //!
-//! [`Bundle`] is a state machine. It does no I/O and reads no clock: the caller reports packets that
+//! [`ControlLoop`] is a state machine. It does no I/O and reads no clock: the caller reports packets that
 //! left, [`Feedback`] that came and the passing of time, and applies the rate that comes out. The
 //! same code runs in the simulator, behind the user-space dataplane and over the kernel's.
 //!
@@ -21,10 +21,10 @@
 //! What was decided, and why, comes out as [`Event`]s.
 //!
 //! ```
-//! use forebay_control::{Bundle, BundleConfig};
+//! use forebay_control::{ControlLoop, ControlConfig};
 //! use forebay_units::{Bytes, Nanos};
 //!
-//! let mut bundle = Bundle::new(BundleConfig::default(), Nanos::ZERO)?;
+//! let mut bundle = ControlLoop::new(ControlConfig::default(), Nanos::ZERO)?;
 //! bundle.on_sent(Nanos::from_millis(3), Bytes(1514), Some(0x5ee0));
 //! bundle.on_tick(Nanos::from_millis(10), Bytes::ZERO);
 //! assert_eq!(bundle.rate(), None, "open until measured");
@@ -37,23 +37,23 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
-mod baseline;
 mod basic_delay;
 mod bbr;
-mod bundle;
 mod config;
+mod control_loop;
 mod controller;
 mod copa;
 mod cross;
 mod epoch;
+mod estimator;
 mod event;
+mod event_log;
 mod feedback;
 mod forebay;
-mod log;
+mod longer_path;
 mod marks;
 mod math;
-mod measure;
-mod minrtt;
+mod min_rtt;
 mod multipath;
 mod pass_through;
 mod recent_max;
@@ -65,12 +65,12 @@ mod windowed_max;
 
 pub use basic_delay::{BasicDelay, BasicDelayConfig};
 pub use bbr::{Bbr, BbrConfig};
-pub use bundle::Bundle;
-pub use config::{BundleConfig, ConfigError, CopaConfig, Detection, EpochConfig, ForebayConfig};
+pub use config::{ConfigError, ControlConfig, CopaConfig, Detection, EpochConfig, ForebayConfig};
+pub use control_loop::ControlLoop;
 pub use controller::{ControllerKind, Measurement, RateController};
 pub use copa::Copa;
-pub use event::{Claim, Event, MinRttReason, Mode, ModeReason, Phase, Value};
+pub use event::{Event, EventValue, ImpossibleClaim, MinRttReason, Mode, ModeReason, Phase};
 pub use feedback::Feedback;
 pub use forebay::Forebay;
-pub use pass_through::Competing;
+pub use pass_through::PassThroughPolicy;
 pub use snapshot::{Counters, Elasticity, Snapshot};

@@ -32,17 +32,17 @@ const RELEASED: f64 = 2.0 * TARGET;
 
 /// How the bundle's flows compete, once nothing is left that was held back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Competing {
+pub enum PassThroughPolicy {
     /// With a short queue at the sendbox (Bundler section 5.1).
-    Paced,
+    ShortQueue,
     /// Without a limit, in the order and at the time at which their packets come.
-    Freely,
+    Unlimited,
 }
 
 /// The PI controller, and what it controls until packets go as they come.
 #[derive(Debug)]
 pub(crate) struct PassThrough {
-    competing: Competing,
+    policy: PassThroughPolicy,
     /// There is no limit now.
     free: bool,
     /// In bytes per second.
@@ -56,7 +56,7 @@ pub(crate) struct PassThrough {
 
 /// What it sees at a tick.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Queue {
+pub(crate) struct PassThroughInput {
     /// The time since the last tick.
     pub(crate) elapsed: Nanos,
     /// What waits at the sendbox.
@@ -69,9 +69,9 @@ pub(crate) struct Queue {
 
 impl PassThrough {
     /// Begins at `rate` with `backlog` in the queue.
-    pub(crate) fn new(competing: Competing, rate: Rate, backlog: Bytes) -> Self {
+    pub(crate) fn new(policy: PassThroughPolicy, rate: Rate, backlog: Bytes) -> Self {
         Self {
-            competing,
+            policy,
             free: false,
             rate: rate.as_bytes_per_sec_f64(),
             backlog: backlog.as_f64(),
@@ -81,7 +81,7 @@ impl PassThrough {
     }
 
     /// The rate until the next tick; `None` for no limit.
-    pub(crate) fn on_tick(&mut self, q: &Queue) -> Option<Rate> {
+    pub(crate) fn on_tick(&mut self, q: &PassThroughInput) -> Option<Rate> {
         let dt = q.elapsed.as_secs_f64().min(0.1);
         let backlog = q.backlog.as_f64();
         let release = self.before * RELEASE;
@@ -92,7 +92,7 @@ impl PassThrough {
         }
         self.held = Nanos::ZERO;
         let target = self.rate * TARGET;
-        self.free |= self.competing == Competing::Freely && backlog <= target;
+        self.free |= self.policy == PassThroughPolicy::Unlimited && backlog <= target;
         if self.free {
             self.rate = q.send_rate.as_bytes_per_sec_f64();
             return None;
@@ -126,8 +126,13 @@ mod tests {
     const TICK: Nanos = Nanos::from_millis(10);
     const RATE: Rate = Rate::from_mbps(80);
 
-    fn queue(backlog: f64) -> Queue {
-        Queue { elapsed: TICK, backlog: Bytes(backlog as u64), send_rate: RATE, highest: RATE }
+    fn queue(backlog: f64) -> PassThroughInput {
+        PassThroughInput {
+            elapsed: TICK,
+            backlog: Bytes(backlog as u64),
+            send_rate: RATE,
+            highest: RATE,
+        }
     }
 
     /// The rate of a tick, with `backlog` bytes in the queue.
@@ -139,11 +144,11 @@ mod tests {
     fn a_step_by_hand() {
         // 10 MB/s: the target is 3 ms of them, 30 000 B. 20 000 B more, of which 5000 B are new:
         // 10 x 20 000 x 0.01 + 10 x 5000 = 52 000 B/s more.
-        let mut pi = PassThrough::new(Competing::Paced, RATE, Bytes(45_000));
+        let mut pi = PassThrough::new(PassThroughPolicy::ShortQueue, RATE, Bytes(45_000));
         let rate = paced(&mut pi, 50_000.0).as_bps();
         assert!(rate.abs_diff(80_000_000 + 52_000 * 8) < 200, "{rate}");
         // What grew while it was held, and is soon released, is no growth: 10 x 20 000 x 0.01.
-        let mut pi = PassThrough::new(Competing::Paced, RATE, Bytes(45_000));
+        let mut pi = PassThrough::new(PassThroughPolicy::ShortQueue, RATE, Bytes(45_000));
         pi.hold(TICK, Bytes(50_000), RATE);
         let rate = paced(&mut pi, 50_000.0).as_bps();
         assert!(rate.abs_diff(80_000_000 + 2_000 * 8) < 200, "{rate}");
@@ -151,13 +156,14 @@ mod tests {
 
     /// The queue in seconds of the rate after `seconds`, where `arriving` Mbit/s come.
     fn after(seconds: f64, arriving: f64, start: Rate, backlog: f64) -> (f64, Rate) {
-        let mut pi = PassThrough::new(Competing::Paced, start, Bytes(backlog as u64));
+        let mut pi = PassThrough::new(PassThroughPolicy::ShortQueue, start, Bytes(backlog as u64));
         let (mut backlog, mut rate) = (backlog, start);
         for _ in 0..(seconds * 100.0) as u32 {
             let sent = (rate.as_bytes_per_sec_f64() * 0.01).min(backlog + arriving * 1250.0);
             backlog += arriving * 1250.0 - sent;
             let send_rate = Rate::from_bps_f64(sent * 800.0);
-            let seen = Queue { send_rate, highest: Rate::from_mbps(96), ..queue(backlog) };
+            let seen =
+                PassThroughInput { send_rate, highest: Rate::from_mbps(96), ..queue(backlog) };
             rate = pi.on_tick(&seen).expect("a rate");
         }
         (backlog / (rate.as_bytes_per_sec_f64()), rate)
@@ -174,7 +180,7 @@ mod tests {
 
     #[test]
     fn what_was_held_back_is_released_at_once() {
-        let mut pi = PassThrough::new(Competing::Paced, RATE, Bytes(30_000));
+        let mut pi = PassThrough::new(PassThroughPolicy::ShortQueue, RATE, Bytes(30_000));
         for _ in 0..20 {
             pi.hold(TICK, Bytes(600_000), RATE);
         }
@@ -189,7 +195,7 @@ mod tests {
 
     #[test]
     fn a_release_lasts_no_longer_than_what_it_releases() {
-        let mut pi = PassThrough::new(Competing::Paced, RATE, Bytes(30_000));
+        let mut pi = PassThrough::new(PassThroughPolicy::ShortQueue, RATE, Bytes(30_000));
         for _ in 0..20 {
             pi.hold(TICK, Bytes(600_000), RATE);
         }
@@ -206,7 +212,7 @@ mod tests {
 
     #[test]
     fn as_they_come_once_nothing_is_held_back() {
-        let mut pi = PassThrough::new(Competing::Freely, RATE, Bytes(50_000));
+        let mut pi = PassThrough::new(PassThroughPolicy::Unlimited, RATE, Bytes(50_000));
         // 10 MB/s, of which 3 ms are 30 000 B.
         assert!(pi.on_tick(&queue(50_000.0)).is_some());
         assert_eq!(pi.on_tick(&queue(20_000.0)), None);
@@ -216,13 +222,13 @@ mod tests {
             "it is not what waits that matters any more"
         );
         let sent = Rate::from_mbps(160);
-        assert_eq!(pi.on_tick(&Queue { send_rate: sent, ..queue(90_000.0) }), None);
+        assert_eq!(pi.on_tick(&PassThroughInput { send_rate: sent, ..queue(90_000.0) }), None);
         pi.hold(TICK, Bytes(600_000), sent);
         pi.hold(TICK, Bytes(600_000), sent);
         assert_eq!(paced(&mut pi, 600_000.0), sent.scaled(3.0));
         // After that it goes on from what was sent, and not from where it began: 20 MB/s, of which 3 ms are
         // 60 000 B, and 10 x 540 000 x 0.01 = 54 000 B/s more.
-        let rate = pi.on_tick(&Queue { highest: sent, ..queue(600_000.0) }).unwrap();
+        let rate = pi.on_tick(&PassThroughInput { highest: sent, ..queue(600_000.0) }).unwrap();
         assert!(rate.as_bps().abs_diff(160_432_000) < 1_000, "{rate}");
         assert_eq!(pi.on_tick(&queue(0.0)), None);
     }

@@ -8,7 +8,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
 use common::random::Random;
-use forebay_control::{Bundle, BundleConfig, Detection, Feedback};
+use forebay_control::{ControlConfig, ControlLoop, Detection, Feedback};
 use forebay_units::{Bytes, Nanos};
 
 thread_local! {
@@ -43,10 +43,10 @@ fn bounded_and_only_at_the_start() {
 
 fn assert_bounded(cross_traffic: Detection, most: usize) {
     let before = COUNTED.get();
-    let config = BundleConfig { cross_traffic, ..BundleConfig::default() };
-    let mut bundle = Bundle::new(config, Nanos::ZERO).unwrap();
+    let config = ControlConfig { cross_traffic, ..ControlConfig::default() };
+    let mut bundle = ControlLoop::new(config, Nanos::ZERO).unwrap();
     let made = COUNTED.get();
-    let bytes = made.1 - before.1 + size_of::<Bundle>();
+    let bytes = made.1 - before.1 + size_of::<ControlLoop>();
     println!("{bytes} bytes in {} pieces and the bundle itself", made.0 - before.0);
     assert!(bytes < most, "{bytes} bytes");
 

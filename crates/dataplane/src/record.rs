@@ -193,8 +193,8 @@ impl Event {
         let mut values = BTreeMap::new();
         event.values(|name, value| {
             let value = match value {
-                control::Value::Number(n) => Value::Number(n),
-                control::Value::Name(name) => Value::Name(name.to_owned()),
+                control::EventValue::Number(n) => Value::Number(n),
+                control::EventValue::Name(name) => Value::Name(name.to_owned()),
             };
             values.insert(name.to_owned(), value);
         });

@@ -1,6 +1,6 @@
 //! A bundle's two boxes: the sendbox's queue, shaper and control loop, and the receivebox's counts.
 
-use forebay_control::{BundleConfig, Feedback};
+use forebay_control::{ControlConfig, Feedback};
 use forebay_queue::token_bucket::{self, Burst};
 use forebay_queue::{DropSink, InOrder, Packet as _, Qdisc, TokenBucket};
 use forebay_units::{Bytes, Nanos};
@@ -20,7 +20,7 @@ const NO_EPOCH: u32 = 1 << 24;
 /// How a bundle is set up.
 pub struct BundleSetup {
     /// Its control loop.
-    pub control: BundleConfig,
+    pub control: ControlConfig,
     /// Its queue at the sendbox.
     pub queue: Queue,
     /// What the shaper lets out at once after a pause.
@@ -54,7 +54,7 @@ pub struct BoxCounters {
 
 pub(crate) struct Bundle {
     shaper: TokenBucket<InOrder<Queued, Queue>>,
-    pub(crate) control: forebay_control::Bundle,
+    pub(crate) control: forebay_control::ControlLoop,
     in_touch: Nanos,
     /// The earliest event that will look at the shaper.
     pub(crate) awaited: Nanos,
@@ -75,7 +75,7 @@ impl Bundle {
         setup: BundleSetup,
         now: Nanos,
     ) -> Result<Self, forebay_control::ConfigError> {
-        let control = forebay_control::Bundle::new(setup.control, now)?;
+        let control = forebay_control::ControlLoop::new(setup.control, now)?;
         let config = token_bucket::Config { rate: control.rate(), burst: Burst::Time(setup.burst) };
         let len = |bytes: Bytes| u16::try_from(bytes.0).unwrap_or(u16::MAX);
         Ok(Self {

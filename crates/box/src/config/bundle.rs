@@ -57,7 +57,7 @@ pub(super) struct BundleTable {
     classifier: Vec<ClassifierTable>,
     #[serde(default)]
     controller: ControllerKind,
-    #[serde(default = "Detection::of_cross_traffic")]
+    #[serde(default = "Detection::cross_traffic_default")]
     cross_traffic: Detection,
     #[serde(default)]
     multipath: Detection,
@@ -83,7 +83,7 @@ impl BundleTable {
         let rate = |r: &Option<Spanned<RateValue>>| r.as_ref().map(|r| r.get_ref().0);
         let (min_rate, max_rate) = (rate(&self.min_rate), rate(&self.max_rate));
         // One that is left out is the controller's default.
-        let defaults = forebay_control::BundleConfig::default();
+        let defaults = forebay_control::ControlConfig::default();
         let min = min_rate.unwrap_or(defaults.min_rate);
         let max = max_rate.unwrap_or(defaults.max_rate);
         for (value, key, crossed) in [

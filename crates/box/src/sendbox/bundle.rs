@@ -23,7 +23,7 @@ const REMIND_AFTER: Nanos = Nanos::from_millis(200);
 pub(super) struct Bundle {
     name: String,
     id: BundleId,
-    control: control::Bundle,
+    control: control::ControlLoop,
     receivebox: SocketAddr,
     feedback: SendboxChannel,
     /// When the receivebox was last heard, or asked.
@@ -46,9 +46,9 @@ impl Bundle {
             max_rate,
             ..
         } = config;
-        let defaults = control::BundleConfig::default();
+        let defaults = control::ControlConfig::default();
         let feedback_wire = if receivebox.is_ipv4() { FEEDBACK_IPV4 } else { FEEDBACK_IPV6 };
-        let control = control::BundleConfig {
+        let control = control::ControlConfig {
             min_rate: min_rate.unwrap_or(defaults.min_rate),
             max_rate: max_rate.unwrap_or(defaults.max_rate),
             epoch: control::EpochConfig { feedback_wire, ..defaults.epoch },
@@ -57,7 +57,7 @@ impl Bundle {
             multipath,
             ..defaults
         };
-        let control = control::Bundle::new(control, now)
+        let control = control::ControlLoop::new(control, now)
             .map_err(|source| Error::Control { bundle: name.clone(), source })?;
         Ok(Self {
             control,
@@ -145,7 +145,7 @@ impl Bundle {
 
     /// Before the tick of number `index` of `bundles`: asks for what those after it need.
     pub(super) fn prefetch_after(index: usize, bundles: &[Self]) {
-        control::Bundle::prefetch_after(index, |index| bundles.get(index).map(|b| &b.control));
+        control::ControlLoop::prefetch_after(index, |index| bundles.get(index).map(|b| &b.control));
     }
 
     /// The rate to hold it to.

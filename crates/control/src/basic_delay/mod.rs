@@ -28,7 +28,7 @@
 //! time: up to `beta target / alpha` = 16 % more than is served, which is lost.
 
 mod config;
-mod look;
+mod min_rtt_probe;
 #[cfg(test)]
 mod tests;
 
@@ -39,7 +39,7 @@ pub use config::BasicDelayConfig;
 use crate::controller::{Measurement, RateController};
 use crate::event::Phase;
 use crate::windowed_max::WindowedMax;
-use look::Look;
+use min_rtt_probe::MinRttProbe;
 
 /// So many rounds in which no queue showed though the traffic filled the rate, and mu is doubled: the
 /// first shows what the rate of the one before did.
@@ -69,7 +69,7 @@ pub struct BasicDelay {
     /// that.
     spare_since: Option<Nanos>,
     guessed: bool,
-    look: Look,
+    min_rtt_probe: MinRttProbe,
     phase: Phase,
     min_rtt: Nanos,
     last_tick: Nanos,
@@ -87,7 +87,7 @@ impl BasicDelay {
             reached: 0.0,
             spare_since: None,
             guessed: false,
-            look: Look::new(config.drain_after),
+            min_rtt_probe: MinRttProbe::new(config.drain_after),
             phase: Phase::SlowStart,
             min_rtt: Nanos::ZERO,
             last_tick: Nanos::ZERO,
@@ -101,7 +101,7 @@ impl BasicDelay {
         self.reached = bps(rate);
         self.spare_since = None;
         self.guessed = false;
-        self.look = Look::new(self.config.drain_after);
+        self.min_rtt_probe = MinRttProbe::new(self.config.drain_after);
         self.min_rtt = m.min_rtt;
         self.last_tick = m.now;
     }
@@ -183,7 +183,7 @@ impl RateController for BasicDelay {
         } else {
             let limited = m.limited_for >= m.rtt.saturating_add(m.smoothed_rtt);
             let shows = self.shows(m);
-            match self.look.on_tick(m, bps(m.receive_rate), shows) {
+            match self.min_rtt_probe.on_tick(m, bps(m.receive_rate), shows) {
                 Some(rate) => {
                     self.phase = Phase::Drain;
                     self.spare_since = None;
@@ -222,7 +222,7 @@ impl RateController for BasicDelay {
     }
 
     /// What exceeds the target by ever so little cuts the rate again and again.
-    fn cuts_beyond(&self, _rate: Rate, _packet: Bytes) -> Nanos {
+    fn cut_threshold(&self, _rate: Rate, _packet: Bytes) -> Nanos {
         self.target()
     }
 }

@@ -147,12 +147,12 @@ fn a_first_window_may_go_whatever_was_sent() {
 #[test]
 fn looks_for_the_minimum_every_four_seconds() {
     let mut control = resumed();
-    let mut looks = [None; 4];
+    let mut probes = [None; 4];
     let mut found = 0;
     for i in 0..1_200 {
         let now = MS * (10_000 + 10 * i);
         // The queue is gone 100 ms into a look, so the minimum is seen.
-        let seen = looks[..found].last().copied().flatten().is_some_and(|t| now > t + MS * 100)
+        let seen = probes[..found].last().copied().flatten().is_some_and(|t| now > t + MS * 100)
             && control.phase() == Phase::Drain;
         let min_rtt_age = if seen { Nanos::ZERO } else { MS * 5_000 };
         let queue = if seen { 0 } else { 13 };
@@ -160,17 +160,17 @@ fn looks_for_the_minimum_every_four_seconds() {
         let rate = control.on_tick(&Measurement { now, min_rtt_age, ..at(96, 96, queue) });
         if control.phase() == Phase::Drain && was != Phase::Drain {
             assert_mbps(rate, 72.0);
-            looks[found] = Some(now);
+            probes[found] = Some(now);
             found += 1;
         }
     }
     // A round is 73 ms: 63 and 10 between samples. The first look comes after four rounds; another
     // four seconds after the last has ended.
-    let looks = looks.map(|t| t.map_or(0, |t| t.0 / 1_000_000));
-    assert_eq!(looks[3], 0, "{looks:?}");
-    assert!((10_290..10_310).contains(&looks[0]), "{looks:?}");
-    assert!((4_000..4_400).contains(&(looks[1] - looks[0])), "{looks:?}");
-    assert!((4_000..4_400).contains(&(looks[2] - looks[1])), "{looks:?}");
+    let probes = probes.map(|t| t.map_or(0, |t| t.0 / 1_000_000));
+    assert_eq!(probes[3], 0, "{probes:?}");
+    assert!((10_290..10_310).contains(&probes[0]), "{probes:?}");
+    assert!((4_000..4_400).contains(&(probes[1] - probes[0])), "{probes:?}");
+    assert!((4_000..4_400).contains(&(probes[2] - probes[1])), "{probes:?}");
 }
 
 #[test]

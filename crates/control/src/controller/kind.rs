@@ -3,7 +3,7 @@ use core::fmt;
 
 use crate::basic_delay::BasicDelay;
 use crate::bbr::Bbr;
-use crate::config::BundleConfig;
+use crate::config::ControlConfig;
 use crate::controller::RateController;
 use crate::copa::Copa;
 use crate::forebay::Forebay;
@@ -42,7 +42,7 @@ impl ControllerKind {
     }
 
     /// A new controller of this kind, with its parameters in `config`.
-    pub(crate) fn build(self, config: &BundleConfig) -> Box<dyn RateController> {
+    pub(crate) fn build(self, config: &ControlConfig) -> Box<dyn RateController> {
         let (least, most) = (config.min_rate, config.max_rate);
         match self {
             Self::Forebay => Box::new(Forebay::new(config.forebay, least, most)),
@@ -66,7 +66,7 @@ mod tests {
     #[test]
     fn each_kind_builds_the_controller_of_its_name() {
         for kind in ControllerKind::ALL {
-            assert_eq!(kind.build(&BundleConfig::default()).name(), kind.name());
+            assert_eq!(kind.build(&ControlConfig::default()).name(), kind.name());
         }
         assert_eq!(std::format!("{}", ControllerKind::default()), "forebay");
     }

@@ -23,30 +23,30 @@
 //! Two bundles that pulse at the same bottleneck and drew the same frequency look elastic to each
 //! other.
 
-mod bottleneck;
+mod bottleneck_estimate;
 mod dft;
-mod drain;
-mod fall;
-mod looks;
+mod drain_probe;
+mod drain_probes;
+mod highest_rate;
 pub(crate) mod pulse;
-mod rates;
+mod queue_fall;
 mod series;
 mod spectrum;
-mod suspicion;
+mod standing_queue;
 
 use forebay_units::{Nanos, Rate};
 
 use crate::controller::Measurement;
-use bottleneck::Highest;
-pub(crate) use drain::Cut;
-use drain::Drain;
-use looks::Looks;
-use pulse::Frequency;
-pub(crate) use series::Point;
+use drain_probe::DrainProbe;
+pub(crate) use drain_probe::RateCut;
+use drain_probes::DrainProbes;
+use highest_rate::HighestRate;
+use pulse::PulseFrequency;
+pub(crate) use series::BoundarySample;
 use series::{Continuity, Series};
-pub(crate) use spectrum::Answer;
+pub(crate) use spectrum::PulseResponse;
 use spectrum::Spectrum;
-use suspicion::Suspicion;
+use standing_queue::StandingQueue;
 
 /// The window is looked at this often.
 const EVERY: Nanos = Nanos::from_millis(50);
@@ -93,15 +93,15 @@ const AMPLITUDE: f64 = 0.25;
 pub(crate) struct CrossTraffic {
     series: Series,
     spectrum: Spectrum,
-    suspicion: Suspicion,
-    highest: Highest,
+    standing_queue: StandingQueue,
+    highest: HighestRate,
     /// There are pulses to see.
     watching: bool,
-    pulse: Frequency,
+    pulse: PulseFrequency,
     /// The last boundary packet's fingerprint: a number that no other bundle has.
     number: u32,
-    answer: Option<Answer>,
-    answered_at: Nanos,
+    response: Option<PulseResponse>,
+    evaluated_at: Nanos,
     /// Since when the answer has been on the other side of the thresholds.
     turned: Option<Nanos>,
     /// When delay control was last tried again, and the rate that the bottleneck served the bundle at
@@ -109,7 +109,7 @@ pub(crate) struct CrossTraffic {
     returned: Option<(Nanos, Rate)>,
     elastic: bool,
     /// While the bundle passes through.
-    looks: Looks,
+    drain_probes: DrainProbes,
 }
 
 impl CrossTraffic {
@@ -117,22 +117,22 @@ impl CrossTraffic {
         Self {
             series: Series::default(),
             spectrum: Spectrum::new(),
-            suspicion: Suspicion::default(),
-            highest: Highest::default(),
+            standing_queue: StandingQueue::default(),
+            highest: HighestRate::default(),
             watching: false,
-            pulse: Frequency::drawn(0),
+            pulse: PulseFrequency::from_number(0),
             number: 0,
-            answer: None,
-            answered_at: Nanos::ZERO,
+            response: None,
+            evaluated_at: Nanos::ZERO,
             turned: None,
             returned: None,
             elastic: false,
-            looks: Looks::default(),
+            drain_probes: DrainProbes::default(),
         }
     }
 
     /// Takes in a boundary packet, newer than those before.
-    pub(crate) fn on_point(&mut self, point: Point, fingerprint: u32) {
+    pub(crate) fn on_boundary_sample(&mut self, point: BoundarySample, fingerprint: u32) {
         self.number = fingerprint;
         let (spectrum, watching) = (&mut self.spectrum, self.watching);
         let put = |slot| {
@@ -140,9 +140,9 @@ impl CrossTraffic {
                 spectrum.push(slot);
             }
         };
-        if self.series.on_point(point, put) == Continuity::Broken {
+        if self.series.on_boundary_sample(point, put) == Continuity::Broken {
             self.spectrum.clear();
-            self.answer = None;
+            self.response = None;
         }
     }
 
@@ -150,23 +150,23 @@ impl CrossTraffic {
     /// through, or under delay control.
     pub(crate) fn on_tick(&mut self, m: &Measurement, target: Nanos, passing: bool) {
         if let Some(rate) = m.sustained_rate {
-            self.highest.on_rate(m.now, rate, self.holds(m.now));
+            self.highest.on_rate(m.now, rate, self.keeps_old_estimates(m.now));
         }
-        self.suspicion.on_tick(m, target);
+        self.standing_queue.on_tick(m, target);
         // Without pulses there is nothing to see, and ten thousand bundles need not look.
-        let watching = self.suspicion.raised().is_some() && !passing;
+        let watching = self.standing_queue.detected_at().is_some() && !passing;
         if watching && !self.watching {
             self.spectrum.clear();
-            self.pulse = Frequency::drawn(self.number);
+            self.pulse = PulseFrequency::from_number(self.number);
         }
         self.watching = watching;
-        if passing || m.now.saturating_sub(self.answered_at) < EVERY {
+        if passing || m.now.saturating_sub(self.evaluated_at) < EVERY {
             return;
         }
-        self.answered_at = m.now;
+        self.evaluated_at = m.now;
         let highest = self.highest.get().as_bytes_per_sec_f64();
-        self.answer = watching.then(|| self.spectrum.answer(self.pulse, highest)).flatten();
-        let Some(wait) = self.has_come(m.now, m.send_rate) else {
+        self.response = watching.then(|| self.spectrum.answer(self.pulse, highest)).flatten();
+        let Some(wait) = self.elastic_for(m.now, m.send_rate) else {
             self.turned = None;
             return;
         };
@@ -177,22 +177,22 @@ impl CrossTraffic {
 
     /// In delay control, which sends at `rate`: whether there is elastic traffic now, and for how long
     /// that must last.
-    fn has_come(&self, now: Nanos, rate: Rate) -> Option<Nanos> {
-        self.suspicion.raised()?;
-        let stood = self.suspicion.stood_for(now);
+    fn elastic_for(&self, now: Nanos, rate: Rate) -> Option<Nanos> {
+        self.standing_queue.detected_at()?;
+        let stood = self.standing_queue.stood_for(now);
         let lost = |(at, served): (Nanos, Rate)| {
             now.saturating_sub(at) < RELAPSE && rate < served.scaled(KEPT)
         };
         let relapse = stood >= STOOD_AGAIN && self.returned.is_some_and(lost);
-        let shown = stood >= STOOD && self.answer.is_some_and(|a| a.is_elastic());
+        let shown = stood >= STOOD && self.response.is_some_and(|a| a.is_elastic());
         // Where pulses do not show, nothing but the queue tells.
-        let fills = stood >= STOOD_LONG && self.answer.is_none_or(|a| a.late >= LATE_LEAST);
+        let fills = stood >= STOOD_LONG && self.response.is_none_or(|a| a.late >= LATE_LEAST);
         (relapse || fills || shown).then_some(if shown { ELASTIC_FOR } else { Nanos::ZERO })
     }
 
     /// What the pulses show now.
-    pub(crate) fn answer(&self) -> Option<Answer> {
-        self.answer
+    pub(crate) fn pulse_response(&self) -> Option<PulseResponse> {
+        self.response
     }
 
     /// Whether they show that cross traffic is elastic.
@@ -201,37 +201,37 @@ impl CrossTraffic {
     }
 
     /// The cut for the sake of a look at whose the queue is; the bundle passes through.
-    pub(crate) fn cut(&self, now: Nanos) -> Option<Cut> {
-        self.looks.cut(now)
+    pub(crate) fn rate_cut(&self, now: Nanos) -> Option<RateCut> {
+        self.drain_probes.rate_cut(now)
     }
 
     /// A tick of a bundle that passes through, which looks now and then and when the queue gives cause:
     /// the look that showed, as the last of `needed`, that nobody takes what the bundle leaves.
-    pub(crate) fn look(&mut self, m: &Measurement, needed: u32) -> Option<Drain> {
-        self.looks.on_tick(m, needed, self.highest.get())
+    pub(crate) fn drain_probe(&mut self, m: &Measurement, needed: u32) -> Option<DrainProbe> {
+        self.drain_probes.on_tick(m, needed, self.highest.get())
     }
 
     /// For how long the bottleneck has been without a queue that stands. Elastic traffic leaves none
     /// that is empty for long, and this needs no pulses to be seen.
     pub(crate) fn without_queue_for(&self, now: Nanos) -> Nanos {
-        self.suspicion.gone_for(now)
+        self.standing_queue.absent_for(now)
     }
 
     /// Whether others may keep the bottleneck from being seen empty or at its full rate, so that what
     /// was seen before still stands.
-    pub(crate) fn holds(&self, now: Nanos) -> bool {
+    pub(crate) fn keeps_old_estimates(&self, now: Nanos) -> bool {
         let within =
             |since: Option<Nanos>, time| since.is_some_and(|t| now.saturating_sub(t) < time);
         // A return may be wrong: several in a row would age what is known of the path away.
         self.elastic
-            || within(self.suspicion.raised(), HOLDS)
+            || within(self.standing_queue.detected_at(), HOLDS)
             || within(self.returned.map(|(at, _)| at), RELAPSE)
     }
 
     /// The rate below which a controller must not go now, for the sake of the test.
-    pub(crate) fn held_rate(&self, now: Nanos) -> Rate {
+    pub(crate) fn min_test_rate(&self, now: Nanos) -> Rate {
         let testing = |since: Nanos| now.saturating_sub(since).0 % TEST_AGAIN.0 < TEST.0;
-        let testing = self.suspicion.raised().is_some_and(testing);
+        let testing = self.standing_queue.detected_at().is_some_and(testing);
         if !testing {
             return Rate::ZERO;
         }
@@ -240,24 +240,24 @@ impl CrossTraffic {
     }
 
     /// The highest rate at which the bottleneck served the bundle lately.
-    pub(crate) fn highest(&self) -> Rate {
+    pub(crate) fn highest_rate(&self) -> Rate {
         self.highest.get()
     }
 
     /// The bottleneck's rate, as well as it is known.
     pub(crate) fn bottleneck(&self) -> Rate {
-        let shown = self.answer.filter(|_| !self.elastic).map_or(0.0, |a| a.bottleneck);
+        let shown = self.response.filter(|_| !self.elastic).map_or(0.0, |a| a.bottleneck);
         self.highest.get().max(Rate::from_bps_f64(shown * 8.0))
     }
 
     /// When the pulses come.
-    pub(crate) fn pulse(&self) -> Frequency {
+    pub(crate) fn pulse(&self) -> PulseFrequency {
         self.pulse
     }
 
     /// The amplitude of the pulses now; zero for none.
     pub(crate) fn amplitude(&self) -> Rate {
-        if self.suspicion.raised().is_some() {
+        if self.standing_queue.detected_at().is_some() {
             self.highest.get().scaled(AMPLITUDE)
         } else {
             Rate::ZERO
@@ -267,7 +267,7 @@ impl CrossTraffic {
     /// The bundle is under delay control again, from the rate `served` that it had until now: looks anew
     /// whether there is a queue that the controller does not want.
     pub(crate) fn on_return(&mut self, now: Nanos, served: Rate) {
-        self.suspicion.clear(now);
+        self.standing_queue.clear(now);
         self.returned = Some((now, served));
         self.turned = None;
         self.elastic = false;
@@ -275,24 +275,24 @@ impl CrossTraffic {
 
     /// The bundle passes through from now on.
     pub(crate) fn on_pass_through(&mut self, now: Nanos) {
-        self.looks = Looks::begin(now);
+        self.drain_probes = DrainProbes::begin(now);
         self.turned = None;
-        self.answer = None;
+        self.response = None;
     }
 
     /// Forgets all but the bottleneck's rate.
     pub(crate) fn clear(&mut self, now: Nanos) {
         self.series.clear();
         self.spectrum.clear();
-        self.suspicion.clear(now);
+        self.standing_queue.clear(now);
         self.returned = None;
-        self.answer = None;
+        self.response = None;
         self.turned = None;
         self.elastic = false;
     }
 }
 
-impl Answer {
+impl PulseResponse {
     fn is_elastic(&self) -> bool {
         self.busy >= BUSY
             && (self.response >= ELASTIC.0 && self.contrast >= ELASTIC.1)

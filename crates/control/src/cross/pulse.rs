@@ -2,10 +2,11 @@ use core::f64::consts::PI;
 
 use forebay_units::Nanos;
 
+use super::series;
 use crate::math::cos_turns;
 
-/// Slots of the window and their length: bins are whole periods in it.
-const WINDOW: Nanos = Nanos(super::spectrum::WINDOW as u64 * super::series::SLOT.0);
+/// Length of the spectrum's window. Every pulse frequency has a whole number of periods in it.
+const WINDOW: Nanos = Nanos(series::WINDOW as u64 * series::SLOT.0);
 
 /// The part of a period in which more is sent than usual; the rest makes up for it.
 const UP: f64 = 0.25;
@@ -17,17 +18,17 @@ const AREA: f64 = UP * 2.0 / PI;
 /// traffic. Bundles that share a bottleneck would take each other's pulses for an answer, so each
 /// draws one of five frequencies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Frequency {
+pub(crate) struct PulseFrequency {
     bin: usize,
 }
 
-impl Frequency {
+impl PulseFrequency {
     /// In whole periods in the window of five seconds: 4.4 to 6.8 Hz. What lies three bins away is
     /// no part of the peak.
     pub(super) const BINS: [usize; 5] = [22, 25, 28, 31, 34];
 
     /// One of the five, by any number.
-    pub(crate) fn drawn(number: u32) -> Self {
+    pub(crate) fn from_number(number: u32) -> Self {
         // Any number's highest bits, well mixed (Knuth's multiplicative hashing).
         let mixed = u64::from(number.wrapping_mul(2_654_435_769));
         let index = (mixed * Self::BINS.len() as u64) >> 32;
@@ -66,7 +67,7 @@ mod tests {
     use proptest::prelude::*;
 
     const MS: Nanos = Nanos::from_millis(1);
-    const FIVE: Frequency = Frequency { bin: 25 };
+    const FIVE: PulseFrequency = PulseFrequency { bin: 25 };
 
     #[test]
     fn by_hand() {
@@ -79,7 +80,7 @@ mod tests {
         // sin(pi / 5) of the top.
         assert!((at(10_000) - 0.587_785).abs() < 1e-4);
         // 40 ms of the fifth part of a second are 36 of a period at 5.6 Hz.
-        let faster = Frequency { bin: 28 };
+        let faster = PulseFrequency { bin: 28 };
         assert!((faster.shape(Nanos(22_321_428), Nanos(1000)) - 1.0).abs() < 1e-6);
     }
 
@@ -89,7 +90,7 @@ mod tests {
             start in 0u64..1_000_000_000, number: u32, per in 1u64..1000,
         ) {
             let tick = Nanos(5_000_000_000 / per / 1000 * 1000);
-            let pulse = Frequency::drawn(number);
+            let pulse = PulseFrequency::from_number(number);
             let whole = 5_000_000_000 / tick.0;
             let rest = Nanos(5_000_000_000 - whole * tick.0);
             let at = |i: u64| Nanos(start + i * tick.0);
@@ -102,8 +103,9 @@ mod tests {
 
     #[test]
     fn every_frequency_is_drawn() {
-        let count = |bin| (0..10_000).filter(|&n| Frequency::drawn(n).bin == bin).count();
-        assert!(Frequency::BINS.iter().all(|&bin| count(bin) > 1500));
+        let count =
+            |bin| (0..10_000).filter(|&n| PulseFrequency::from_number(n).bin == bin).count();
+        assert!(PulseFrequency::BINS.iter().all(|&bin| count(bin) > 1500));
         assert_eq!(MS * 5000, WINDOW);
     }
 }

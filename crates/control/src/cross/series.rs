@@ -2,6 +2,8 @@ use forebay_units::{Bytes, Nanos};
 
 /// A slot of the series: short enough for the pulse's second harmonic.
 pub(super) const SLOT: Nanos = Nanos::from_millis(10);
+/// Slots in the window that the spectrum covers: five seconds (Nimbus section 4.2).
+pub(super) const WINDOW: usize = 500;
 /// Samples further apart say nothing about what was between them: two pulses would fit in.
 const GAP: Nanos = Nanos::from_millis(400);
 /// More than this much delay in the time of one slot is a fault of the clocks, not of the network.
@@ -9,7 +11,7 @@ const MOST_RATIO: f64 = 8.0;
 
 /// A boundary packet at both ends.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Point {
+pub(crate) struct BoundarySample {
     /// When it left the sendbox, and how many bytes had by then.
     pub(crate) sent_at: Nanos,
     pub(crate) sent: Bytes,
@@ -36,7 +38,7 @@ pub(super) struct Slot {
 /// pulse stands in the slot of the pulse whatever the round-trip time: nothing needs to be shifted.
 #[derive(Debug, Default)]
 pub(super) struct Series {
-    last: Option<Point>,
+    last: Option<BoundarySample>,
     /// The edge up to which slots were given, and what had been sent and received of what was sent
     /// before it, and when that was.
     edge: Option<Edge>,
@@ -56,15 +58,19 @@ struct Edge {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Continuity {
     /// It follows on the one before.
-    Whole,
+    Continuous,
     /// It is the first, or the first after a gap: what was before is no part of the series.
     Broken,
 }
 
 impl Series {
     /// Takes in a point, newer than those before, and gives the slots that it ends.
-    pub(super) fn on_point(&mut self, point: Point, mut put: impl FnMut(Slot)) -> Continuity {
-        let follows = |last: &Point| {
+    pub(super) fn on_boundary_sample(
+        &mut self,
+        point: BoundarySample,
+        mut put: impl FnMut(Slot),
+    ) -> Continuity {
+        let follows = |last: &BoundarySample| {
             point.sent_at > last.sent_at
                 && point.sent_at.saturating_sub(last.sent_at) <= GAP
                 && point.received_at > last.received_at
@@ -81,7 +87,7 @@ impl Series {
                 self.queued = last.queued && point.queued;
                 let next = Nanos((last.sent_at.0 / SLOT.0 + 1) * SLOT.0);
                 if next > point.sent_at {
-                    return Continuity::Whole;
+                    return Continuity::Continuous;
                 }
                 between(&last, &point, next)
             }
@@ -93,7 +99,7 @@ impl Series {
             self.queued = last.queued && point.queued;
         }
         self.edge = Some(edge);
-        Continuity::Whole
+        Continuity::Continuous
     }
 
     /// Begins anew.
@@ -102,7 +108,7 @@ impl Series {
     }
 }
 
-fn between(a: &Point, b: &Point, at: Nanos) -> Edge {
+fn between(a: &BoundarySample, b: &BoundarySample, at: Nanos) -> Edge {
     let whole = b.sent_at.saturating_sub(a.sent_at).0 as f64;
     let part = at.saturating_sub(a.sent_at).0 as f64 / whole;
     let mix = |a: u64, b: u64| a as f64 + part * b.saturating_sub(a) as f64;
@@ -130,8 +136,8 @@ mod tests {
     use std::vec;
     use std::vec::Vec;
 
-    fn point(sent_us: u64, sent: u64, received_us: u64, received: u64) -> Point {
-        Point {
+    fn point(sent_us: u64, sent: u64, received_us: u64, received: u64) -> BoundarySample {
+        BoundarySample {
             sent_at: Nanos::from_micros(sent_us),
             sent: Bytes(sent),
             received_at: Nanos::from_micros(received_us),
@@ -140,11 +146,11 @@ mod tests {
         }
     }
 
-    fn slots(points: &[Point]) -> Vec<Slot> {
+    fn slots(points: &[BoundarySample]) -> Vec<Slot> {
         let mut series = Series::default();
         let mut slots = vec![];
         for &p in points {
-            series.on_point(p, |slot| slots.push(slot));
+            series.on_boundary_sample(p, |slot| slots.push(slot));
         }
         slots
     }

@@ -1,12 +1,10 @@
 use core::ops::RangeInclusive;
 
 use super::dft::{Complex, SlidingDft};
-use super::pulse::Frequency;
-use super::series::Slot;
+use super::pulse::PulseFrequency;
+use super::series::{Slot, WINDOW};
 use crate::math::sqrt;
 
-/// Five seconds of slots (Nimbus section 4.2).
-pub(super) const WINDOW: usize = 500;
 /// Bins so far from those are noise; nearer ones have a part of the pulse, by the Hann window and by
 /// pulses that come and go.
 const NOISE: RangeInclusive<usize> = 3..=6;
@@ -31,7 +29,7 @@ const CLEAR: f64 = 4.0;
 
 /// What the pulses have shown over the window.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) struct Answer {
+pub(crate) struct PulseResponse {
     /// What the cross traffic did at the pulse's frequencies, as a share of what the bundle did: 1 if
     /// it made room for all of it.
     pub(crate) response: f64,
@@ -70,7 +68,7 @@ pub(super) struct Spectrum {
 impl Spectrum {
     pub(super) fn new() -> Self {
         let reach = NOISE.end() + 1;
-        let [lowest, .., highest] = Frequency::BINS;
+        let [lowest, .., highest] = PulseFrequency::BINS;
         let dft = || SlidingDft::new(WINDOW, lowest - reach, 2 * highest + reach);
         Self { send: dft(), ratio: dft(), mean: None, filled: 0, busy: 1.0 }
     }
@@ -91,7 +89,7 @@ impl Spectrum {
     /// What the pulses show; `highest` is the highest rate, in bytes per second, that the bottleneck
     /// was seen to serve the bundle at. `None` before half the window is filled, and while the
     /// bundle's own rate does not show the pulses.
-    pub(super) fn answer(&self, pulse: Frequency, highest: f64) -> Option<Answer> {
+    pub(super) fn answer(&self, pulse: PulseFrequency, highest: f64) -> Option<PulseResponse> {
         if self.filled < FILLED {
             return None;
         }
@@ -117,7 +115,7 @@ impl Spectrum {
                 (sqrt(cross / sent), sqrt(contrast).min(99.0))
             });
         let busy = self.busy;
-        Some(Answer { response, contrast, late, late_contrast, bottleneck, busy })
+        Some(PulseResponse { response, contrast, late, late_contrast, bottleneck, busy })
     }
 
     /// Forgets all.
@@ -162,8 +160,8 @@ mod tests {
     }
 
     /// The answer after `seconds`: a bundle at 40 % of the bottleneck with pulses of a quarter of it.
-    fn answer(cross: &Cross, seconds: u32) -> Option<Answer> {
-        let pulse = Frequency::drawn(7);
+    fn answer(cross: &Cross, seconds: u32) -> Option<PulseResponse> {
+        let pulse = PulseFrequency::from_number(7);
         let mut spectrum = Spectrum::new();
         let mut state = 1_u64;
         let mut clocked: Vec<f64> = std::vec![cross.elastic; cross.slots];
@@ -203,7 +201,7 @@ mod tests {
     #[test]
     fn an_error_in_the_rate_is_no_late_answer() {
         // Seen from a path that had three times the rate: less is left of S / R, all of it at once.
-        let pulse = Frequency::drawn(7);
+        let pulse = PulseFrequency::from_number(7);
         let mut spectrum = Spectrum::new();
         for i in 0..800 {
             let send = 0.4 * MU + 0.25 * MU * pulse.shape(Nanos(SLOT.0 * i), SLOT);
@@ -219,9 +217,9 @@ mod tests {
         assert_eq!(answer(&cross, 2), None);
         let mut spectrum = Spectrum::new();
         (0..800).for_each(|_| spectrum.push(Slot { send: MU, ratio: 1.0, queued: true }));
-        assert_eq!(spectrum.answer(Frequency::drawn(7), MU), None);
+        assert_eq!(spectrum.answer(PulseFrequency::from_number(7), MU), None);
         spectrum.clear();
-        assert_eq!(spectrum.answer(Frequency::drawn(7), MU), None);
+        assert_eq!(spectrum.answer(PulseFrequency::from_number(7), MU), None);
     }
 
     proptest! {

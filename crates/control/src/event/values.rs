@@ -1,11 +1,11 @@
 //! Events taken apart, for records that programs read: the same names and numbers whoever writes
 //! them down.
 
-use super::{Claim, Event, MinRttReason, ModeReason, Phase};
+use super::{Event, ImpossibleClaim, MinRttReason, ModeReason, Phase};
 
 /// What a value of an event is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Value {
+pub enum EventValue {
     /// A time in nanoseconds, a rate in bits per second, a count of bytes or packets, or a share in
     /// thousandths.
     Number(u64),
@@ -28,8 +28,8 @@ impl Event {
 
     /// Hands `put` each value with its name: what was and is now, the reason, and the numbers behind
     /// it.
-    pub fn values(&self, mut put: impl FnMut(&'static str, Value)) {
-        let mut number = |name, n| put(name, Value::Number(n));
+    pub fn values(&self, mut put: impl FnMut(&'static str, EventValue)) {
+        let mut number = |name, n| put(name, EventValue::Number(n));
         match *self {
             Self::ModeChanged { reason, .. } => match reason {
                 ModeReason::Measured { rtt, receive_rate } => {
@@ -81,18 +81,20 @@ impl Event {
                 from.into_iter().for_each(|rtt| number("from", rtt.0));
                 number("to", to.0);
             }
-            Self::ImpossibleFeedback { claim: Claim::MoreThanSent { received, allowed } } => {
+            Self::ImpossibleFeedback {
+                claim: ImpossibleClaim::MoreThanSent { received, allowed },
+            } => {
                 number("received", received.0);
                 number("allowed", allowed.0);
             }
             Self::ReceiveboxRestarted | Self::ImpossibleFeedback { .. } => {}
         }
         if let Self::ModeChanged { from, to, .. } = self {
-            put("from", Value::Name(from.name()));
-            put("to", Value::Name(to.name()));
+            put("from", EventValue::Name(from.name()));
+            put("to", EventValue::Name(to.name()));
         }
         if let Some(reason) = self.reason() {
-            put("reason", Value::Name(reason));
+            put("reason", EventValue::Name(reason));
         }
     }
 
@@ -126,9 +128,9 @@ impl Event {
                 MinRttReason::PathLonger => "path_longer",
             },
             Self::ImpossibleFeedback { claim } => match claim {
-                Claim::AnsweredBeforeSent => "answered_before_sent",
-                Claim::TimeWentBack => "time_went_back",
-                Claim::MoreThanSent { .. } => "more_than_sent",
+                ImpossibleClaim::AnsweredBeforeSent => "answered_before_sent",
+                ImpossibleClaim::TimeWentBack => "time_went_back",
+                ImpossibleClaim::MoreThanSent { .. } => "more_than_sent",
             },
             Self::EpochChanged { .. } => "feedback_budget",
             Self::ReceiveboxRestarted => return None,
@@ -142,11 +144,11 @@ mod tests {
 
     use forebay_units::{Nanos, Rate};
 
-    use super::Value::{Name, Number};
+    use super::EventValue::{Name, Number};
     use super::*;
     use crate::event::Mode;
 
-    fn values(event: Event) -> Vec<(&'static str, Value)> {
+    fn values(event: Event) -> Vec<(&'static str, EventValue)> {
         let mut values = Vec::new();
         event.values(|name, value| values.push((name, value)));
         values

@@ -26,11 +26,11 @@
 //!
 //! What was tried on the way here, and what each step was worth, is in decision record 0014.
 
-mod drain;
-mod floor;
-mod seen;
+mod delay_floor;
+mod min_rtt_probe;
 #[cfg(test)]
 mod tests;
+mod tick_input;
 mod velocity;
 
 use forebay_units::{Bytes, Nanos, Rate};
@@ -38,10 +38,10 @@ use forebay_units::{Bytes, Nanos, Rate};
 use crate::config::ForebayConfig;
 use crate::controller::{Measurement, RateController};
 use crate::event::Phase;
-use crate::pass_through::Competing;
-use drain::Drain;
-use floor::Floor;
-use seen::Seen;
+use crate::pass_through::PassThroughPolicy;
+use delay_floor::DelayFloor;
+use min_rtt_probe::MinRttProbe;
+use tick_input::TickInput;
 use velocity::Velocity;
 
 /// A queue shows from this share of the target on: halfway, noise is as likely as a queue.
@@ -83,8 +83,8 @@ pub struct Forebay {
     capacity: f64,
     phase: Phase,
     velocity: Velocity,
-    drain: Drain,
-    floor: Floor,
+    min_rtt_probe: MinRttProbe,
+    delay_floor: DelayFloor,
     /// Since when a queue has stood.
     queue_since: Option<Nanos>,
     /// Till when samples still show what was before a dip or a restart.
@@ -102,8 +102,8 @@ impl Forebay {
             capacity: 0.0,
             phase: Phase::SlowStart,
             velocity: Velocity::new(),
-            drain: Drain::new(config.drain_after),
-            floor: Floor::default(),
+            min_rtt_probe: MinRttProbe::new(config.drain_after),
+            delay_floor: DelayFloor::default(),
             queue_since: None,
             settled_at: Nanos::ZERO,
             last_tick: Nanos::ZERO,
@@ -113,14 +113,14 @@ impl Forebay {
     fn reset(&mut self, rate: Rate, m: &Measurement) {
         self.capacity = rate.as_bytes_per_sec_f64();
         self.velocity = Velocity::new();
-        self.drain = Drain::new(self.config.drain_after);
-        self.floor = Floor::default();
+        self.min_rtt_probe = MinRttProbe::new(self.config.drain_after);
+        self.delay_floor = DelayFloor::default();
         self.queue_since = None;
         self.last_tick = m.now;
     }
 
     /// Doubles every round until a queue has stood for a round.
-    fn slow_start(&mut self, s: &Seen) {
+    fn slow_start(&mut self, s: &TickInput) {
         let rate = s.train.max(s.receive);
         // Even at a rate where the packets to keep take long, an eighth of the path is a queue.
         let threshold = s.target_delay(rate).min(s.base / 8.0).max(2.0 * s.noise);
@@ -141,7 +141,7 @@ impl Forebay {
         self.capacity = self.capacity.max(HEADROOM * s.used / s.base).max(s.train);
     }
 
-    fn steady(&mut self, s: &Seen) {
+    fn steady(&mut self, s: &TickInput) {
         let target = s.target_delay(self.capacity);
         let shows = self.queue_stands(s, s.queue > SHOWS * target);
         let high = s.queue > HIGH * target;
@@ -174,7 +174,7 @@ impl Forebay {
     }
 
     /// The rate at which the bottleneck serves the bundle, given that a queue stands.
-    fn served(&self, s: &Seen, bound: bool, high: bool) -> f64 {
+    fn served(&self, s: &TickInput, bound: bool, high: bool) -> f64 {
         // While the queue is off its target the path may have changed: only the last round trip
         // counts then, two when all is quiet.
         let rate = if high { s.busy.min(s.receive) } else { s.busy };
@@ -184,21 +184,21 @@ impl Forebay {
     }
 
     /// A queue has stood for so long that all which the samples tell of waited in it.
-    fn has_stood(&self, s: &Seen) -> bool {
+    fn has_stood(&self, s: &TickInput) -> bool {
         s.elapsed_since(self.queue_since) >= s.round + s.smoothed
     }
 
     /// All that the samples tell of was sent at the rate that was set.
-    fn bound(&self, s: &Seen) -> bool {
+    fn bound(&self, s: &TickInput) -> bool {
         s.limited_for >= s.rtt + s.round
     }
 
-    fn may_grow(&self, s: &Seen, target: f64) -> bool {
+    fn may_grow(&self, s: &TickInput, target: f64) -> bool {
         let limited = s.backlogged && s.used >= USED * self.capacity * s.base;
         limited && s.fresh && s.latest < SHOWS * target && s.loss < LOSS
     }
 
-    fn queue_stands(&mut self, s: &Seen, shows: bool) -> bool {
+    fn queue_stands(&mut self, s: &TickInput, shows: bool) -> bool {
         if shows {
             self.queue_since.get_or_insert(s.now);
         } else {
@@ -208,7 +208,7 @@ impl Forebay {
     }
 
     /// The rate that brings what is in flight to `window`.
-    fn rate(&self, s: &Seen, window: f64) -> f64 {
+    fn rate(&self, s: &TickInput, window: f64) -> f64 {
         let time = (s.base * CORRECT).max(CORRECT_FLOOR);
         let correction = (window - s.in_flight(self.capacity)) / time;
         let keep = if s.overdue > 0.0 { KEEP_BLIND } else { KEEP };
@@ -222,7 +222,7 @@ impl RateController for Forebay {
     }
 
     fn on_tick(&mut self, m: &Measurement) -> Rate {
-        let s = Seen::new(m, self.last_tick, self.floor.delay(), &self.config);
+        let s = TickInput::new(m, self.last_tick, self.delay_floor.delay(), &self.config);
         self.last_tick = m.now;
         let least = self.config.min_window * s.packet;
         if self.phase == Phase::SlowStart {
@@ -233,17 +233,17 @@ impl RateController for Forebay {
         if high {
             self.settled_at = m.now;
         }
-        if !self.drain.is_on() && m.now >= self.settled_at {
+        if !self.min_rtt_probe.is_on() && m.now >= self.settled_at {
             self.steady(&s);
-            self.floor.on_tick(&s, s.target_delay(self.capacity), self.bound(&s));
+            self.delay_floor.on_tick(&s, s.target_delay(self.capacity), self.bound(&s));
         }
         let may_start =
             self.phase == Phase::Hold && s.elapsed_since(self.queue_since) >= 2.0 * s.round;
-        if self.drain.on_tick(&s, high, may_start) {
+        if self.min_rtt_probe.on_tick(&s, high, may_start) {
             self.settled_at = m.now.saturating_add(Nanos::from_secs_f64(1.5 * s.round));
         }
         let product = self.capacity * s.base;
-        let window = if let Some(window) = self.drain.window(&s, product) {
+        let window = if let Some(window) = self.min_rtt_probe.window(&s, product) {
             self.phase = Phase::Drain;
             window
         } else {
@@ -276,8 +276,8 @@ impl RateController for Forebay {
         rate.time_for(packets).saturating_add(self.config.noise)
     }
 
-    fn competing(&self) -> Competing {
-        Competing::Freely
+    fn pass_through_policy(&self) -> PassThroughPolicy {
+        PassThroughPolicy::Unlimited
     }
 }
 

@@ -120,7 +120,7 @@ fn an_unused_window_neither_grows_nor_shrinks() {
 #[test]
 fn grows_by_its_target_in_the_first_round_and_doubles_after() {
     let mut controller = holding();
-    controller.velocity.rest(&Seen::new(&quiet(), MS * 9_990, 0.0, &controller.config));
+    controller.velocity.rest(&TickInput::new(&quiet(), MS * 9_990, 0.0, &controller.config));
     let mut grown = vec![];
     let mut before = controller.capacity;
     for i in 0..24 {

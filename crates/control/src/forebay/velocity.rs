@@ -1,6 +1,6 @@
 use forebay_units::Nanos;
 
-use super::seen::Seen;
+use super::tick_input::TickInput;
 
 /// How many steps a round the window grows: one in the first round without a queue, then twice as
 /// many each round (Copa section 2.1). A round is what it takes to see the effect, so it does not
@@ -17,13 +17,13 @@ impl Velocity {
     }
 
     /// A queue stands: the next growth begins slowly.
-    pub(super) fn rest(&mut self, s: &Seen) {
+    pub(super) fn rest(&mut self, s: &TickInput) {
         self.steps = 1.0;
         self.double_at = s.after_rounds(1.0);
     }
 
     /// Nothing is learnt now. A queue that `shows` ends the growth, otherwise it goes on later.
-    pub(super) fn pause(&mut self, s: &Seen, shows: bool) {
+    pub(super) fn pause(&mut self, s: &TickInput, shows: bool) {
         if shows {
             self.steps = 1.0;
         }
@@ -31,7 +31,7 @@ impl Velocity {
     }
 
     /// The steps of this tick, at `most` that many a round.
-    pub(super) fn step(&mut self, s: &Seen, most: f64) -> f64 {
+    pub(super) fn step(&mut self, s: &TickInput, most: f64) -> f64 {
         if s.now >= self.double_at {
             self.steps = (self.steps * 2.0).min(most.max(1.0));
             self.double_at = s.after_rounds(1.0);

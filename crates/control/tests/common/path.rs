@@ -1,6 +1,6 @@
 //! What a run is made of, and what is seen in it.
 
-use forebay_control::{BundleConfig, Event};
+use forebay_control::{ControlConfig, Event};
 use forebay_units::{Bytes, Nanos, Rate};
 
 use super::sendbox::Sendbox;
@@ -43,7 +43,7 @@ pub(crate) struct World {
     /// Requests in each bundle, as offered load.
     pub(crate) requests: Vec<Rate>,
     pub(crate) changes: Vec<(Nanos, Change)>,
-    pub(crate) config: BundleConfig,
+    pub(crate) config: ControlConfig,
     /// Packets that a sendbox's queue holds.
     pub(crate) sendbox_limit: usize,
     /// The longest that the shaper's timer oversleeps: what it lets out in one burst.
@@ -78,7 +78,7 @@ impl World {
             backlogged: vec![4],
             requests: vec![Rate::ZERO],
             changes: vec![],
-            config: BundleConfig::default(),
+            config: ControlConfig::default(),
             sendbox_limit: 1000,
             shaper_grain: Nanos::from_micros(1000),
             feedback_loss: 0.0,

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use forebay_control::{Bundle, BundleConfig, Feedback};
+use forebay_control::{ControlConfig, ControlLoop, Feedback};
 use forebay_units::{Bytes, Nanos, Rate};
 
 use super::random::Random;
@@ -21,7 +21,7 @@ pub(crate) struct Packet {
 const PORT: Rate = Rate::from_mbps(10_000);
 
 pub(crate) struct Sendbox {
-    pub(crate) bundle: Bundle,
+    pub(crate) bundle: ControlLoop,
     queues: BTreeMap<usize, VecDeque<Packet>>,
     turn: usize,
     packets: usize,
@@ -39,9 +39,9 @@ pub(crate) struct Sendbox {
 }
 
 impl Sendbox {
-    pub(crate) fn new(config: BundleConfig, limit: usize, grain: Nanos, controlled: bool) -> Self {
+    pub(crate) fn new(config: ControlConfig, limit: usize, grain: Nanos, controlled: bool) -> Self {
         Self {
-            bundle: Bundle::new(config, Nanos::ZERO).unwrap(),
+            bundle: ControlLoop::new(config, Nanos::ZERO).unwrap(),
             queues: BTreeMap::new(),
             turn: 0,
             packets: 0,

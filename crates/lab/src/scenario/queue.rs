@@ -243,7 +243,7 @@ pub(super) struct BundleTable {
     /// Forebay's own if left out.
     #[serde(default)]
     controller: ControllerKind,
-    #[serde(default = "Detection::of_cross_traffic")]
+    #[serde(default = "Detection::cross_traffic_default")]
     cross_traffic: Detection,
     #[serde(default)]
     multipath: Detection,

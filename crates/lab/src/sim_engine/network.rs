@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use forebay_control::BundleConfig;
+use forebay_control::ControlConfig;
 use forebay_queue::token_bucket;
 use forebay_sim::{
     BundleId, BundleSetup, Capacity, Hop, Jitter, LinkConfig, LinkId, Loss, Observer, Queue, Route,
@@ -212,11 +212,11 @@ fn add_bundle<O: Observer>(
     [update_route, feedback_route]: [RouteId; 2],
 ) -> Result<BundleId, EngineError> {
     let setup = BundleSetup {
-        control: BundleConfig {
+        control: ControlConfig {
             controller: bundle.controller,
             cross_traffic: bundle.cross_traffic,
             multipath: bundle.multipath,
-            ..BundleConfig::default()
+            ..ControlConfig::default()
         },
         queue: queues::sendbox(&bundle.queue, job.scenario, job.seed).map_err(unfit)?,
         burst: token_bucket::Config::BURST,

@@ -1,6 +1,6 @@
 //! The networks whose simulation is timed.
 
-use forebay_control::BundleConfig;
+use forebay_control::ControlConfig;
 use forebay_queue::{Fifo, FqCodel, Limit, Sfq, fifo, fq_codel, sfq};
 use forebay_sim::{
     BundleSetup, Capacity, Congestion, Hop, Jitter, LinkConfig, Loss, Path, Queue, Route,
@@ -47,7 +47,7 @@ fn dumbbell(rate: Rate, flows: u32, queue: Queue, boxes: bool) -> Simulation<()>
     let mut way = route(vec![Hop::Link(forward)]);
     if boxes {
         let setup = BundleSetup {
-            control: BundleConfig::default(),
+            control: ControlConfig::default(),
             queue: sfq_queue(),
             burst: Nanos::from_micros(500),
             feedback_route: back,

@@ -1,6 +1,6 @@
 //! A path with a bottleneck, and what was seen of it.
 
-use forebay_control::BundleConfig;
+use forebay_control::ControlConfig;
 use forebay_queue::{DualPi2, Ecn, Fifo, FqCodel, Limit, Sfq, dualpi2, fifo, fq_codel, sfq};
 use forebay_sim::{
     Asked, Asks, At, BundleSetup, Capacity, Congestion, Connections, Hop, Jitter, LinkConfig,
@@ -141,7 +141,7 @@ impl Dumbbell {
         let mut bundle = None;
         if let Some(queue) = self.sendbox {
             let setup = BundleSetup {
-                control: BundleConfig::default(),
+                control: ControlConfig::default(),
                 queue,
                 burst: Nanos::from_micros(500),
                 feedback_route: back,

@@ -1,6 +1,6 @@
 //! Ways side by side, bundles side by side, and boxes around boxes.
 
-use forebay_control::BundleConfig;
+use forebay_control::ControlConfig;
 use forebay_sim::{
     BundleId, BundleSetup, Capacity, Congestion, Hop, Jitter, LinkConfig, LinkId, Loss, Path,
     Pattern, Route, RouteId, SetupError, Simulation, Trace, Traffic, TrafficKind,
@@ -26,7 +26,7 @@ fn route(sim: &mut Sim, hops: &[Hop], source: u8) -> RouteId {
 
 fn bundle(sim: &mut Sim, feedback_route: RouteId, update_route: RouteId) -> BundleId {
     let setup = BundleSetup {
-        control: BundleConfig::default(),
+        control: ControlConfig::default(),
         queue: sfq_queue(1000),
         burst: Nanos::from_micros(500),
         feedback_route,

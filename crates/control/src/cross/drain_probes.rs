@@ -2,9 +2,9 @@
 
 use forebay_units::{Nanos, Rate};
 
-use super::drain::{Cut, Drain, Shown};
-use super::fall::Fall;
-use super::rates::Rates;
+use super::bottleneck_estimate::BottleneckEstimate;
+use super::drain_probe::{DrainProbe, ProbeResult, RateCut};
+use super::queue_fall::QueueFall;
 use crate::controller::Measurement;
 
 /// A look costs the bundle what it holds back meanwhile, as many bytes as the queue has. Looks come so
@@ -19,48 +19,53 @@ const AGAIN: Nanos = Nanos::from_secs(1);
 
 /// Looks: whenever the queue falls as it has not for long, and now and then.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Looks {
+pub(super) struct DrainProbes {
     /// While it looks.
-    drain: Option<Drain>,
+    probe: Option<DrainProbe>,
     /// How many of the last looks saw the queue drain.
     drained: u32,
-    fall: Fall,
+    fall: QueueFall,
     /// What the last ones told of the bottleneck's rate.
-    rates: Rates,
+    bottleneck: BottleneckEstimate,
     /// When the last one ended.
     ended: Nanos,
 }
 
-impl Looks {
+impl DrainProbes {
     /// Begins anew.
     pub(super) fn begin(now: Nanos) -> Self {
-        Self { fall: Fall::begin(now), ended: now, ..Self::default() }
+        Self { fall: QueueFall::begin(now), ended: now, ..Self::default() }
     }
 
     /// The cut that a look makes now.
-    pub(super) fn cut(&self, now: Nanos) -> Option<Cut> {
-        self.drain?.now(now)
+    pub(super) fn rate_cut(&self, now: Nanos) -> Option<RateCut> {
+        self.probe?.rate_cut(now)
     }
 
     /// A tick of a bundle that was served at `highest` at most. The look that showed, as the last of
     /// `needed`, that the queue drains.
-    pub(super) fn on_tick(&mut self, m: &Measurement, needed: u32, highest: Rate) -> Option<Drain> {
-        let Some(mut drain) = self.drain else {
-            let bottleneck = self.rates.bottleneck(highest);
+    pub(super) fn on_tick(
+        &mut self,
+        m: &Measurement,
+        needed: u32,
+        highest: Rate,
+    ) -> Option<DrainProbe> {
+        let Some(mut drain) = self.probe else {
+            let bottleneck = self.bottleneck.rate(highest);
             if self.is_due(m, bottleneck) {
-                self.drain = Drain::begin(m, self.rates.for_a_cut(highest));
+                self.probe = DrainProbe::begin(m, self.bottleneck.rate_for_cut(highest));
             }
             return None;
         };
         let shown = drain.on_tick(m);
-        self.drain = shown.is_none().then_some(drain);
+        self.probe = shown.is_none().then_some(drain);
         let shown = shown?;
         if let Some(rate) = drain.bottleneck() {
-            self.rates.push(rate);
+            self.bottleneck.push(rate);
         }
         self.drained = match shown {
-            Shown::Drained => self.drained + 1,
-            Shown::Stands => 0,
+            ProbeResult::QueueDrained => self.drained + 1,
+            ProbeResult::QueueStands => 0,
         };
         self.ended = m.now;
         (self.drained >= needed).then_some(drain)
@@ -109,14 +114,18 @@ mod tests {
 
     /// When each look began and ended in `seconds` of ticks, where the queue of 90 ms drains in a look
     /// or stands, and when a look of as many as are needed was enough.
-    fn looks(seconds: u64, drains: bool, needed: u32) -> (std::vec::Vec<(u64, u64)>, Option<u64>) {
-        let mut looks = Looks::begin(Nanos::ZERO);
+    fn drain_probes(
+        seconds: u64,
+        drains: bool,
+        needed: u32,
+    ) -> (std::vec::Vec<(u64, u64)>, Option<u64>) {
+        let mut drain_probes = DrainProbes::begin(Nanos::ZERO);
         let (mut all, mut began) = (std::vec![], None);
         for ms in (10..seconds * 1_000).step_by(10) {
             let cut = began.is_some_and(|began| ms > began + 300);
             let enough =
-                looks.on_tick(&measured(ms, if cut && drains { 0 } else { 90 }), needed, MU);
-            match (began, looks.drain) {
+                drain_probes.on_tick(&measured(ms, if cut && drains { 0 } else { 90 }), needed, MU);
+            match (began, drain_probes.probe) {
                 (None, Some(_)) => began = Some(ms),
                 (Some(from), None) => {
                     all.push((from, ms));
@@ -140,7 +149,7 @@ mod tests {
         let idle = Measurement { send_rate: Rate::ZERO, ..measured(0, 90) };
         assert_eq!(every(&idle, MU), EVERY.1);
 
-        let (all, enough) = looks(70, false, 1);
+        let (all, enough) = drain_probes(70, false, 1);
         assert_eq!(enough, None, "a queue that stands");
         assert_eq!(all[0].0, 4_500);
         // A queue that does not fall at all where the bundle leaves room is served far faster than the
@@ -151,10 +160,10 @@ mod tests {
 
     #[test]
     fn as_many_as_are_needed() {
-        let (all, enough) = looks(60, true, 1);
+        let (all, enough) = drain_probes(60, true, 1);
         assert_eq!((all.len(), enough), (1, Some(all[0].1)));
         // The second comes when the queue has settled: eight round trips of 140 ms.
-        let (all, enough) = looks(60, true, 2);
+        let (all, enough) = drain_probes(60, true, 2);
         assert_eq!((all.len(), enough), (2, Some(all[1].1)));
         assert_eq!(all[1].0 - all[0].1, 1_120);
     }

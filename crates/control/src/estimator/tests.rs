@@ -26,18 +26,18 @@ fn pair(n: u32, sent_ms: u64, received_ms: u64) -> (Mark, Feedback) {
 }
 
 /// The answer comes 25 ms after the boundary packet was received.
-fn feed(measure: &mut Measure, n: u32, sent_ms: u64, received_ms: u64) -> Verdict {
+fn feed(measure: &mut PathEstimator, n: u32, sent_ms: u64, received_ms: u64) -> FeedbackOutcome {
     let (mark, feedback) = pair(n, sent_ms, received_ms);
     measure.on_feedback(MS * (received_ms + 25), &mark, &feedback, Bytes::ZERO)
 }
 
 #[test]
 fn rates_and_round_trips_by_hand() {
-    let mut measure = Measure::new();
-    assert_eq!(feed(&mut measure, 100, 1000, 1025), Verdict::Sample { rtt: MS * 50 });
+    let mut measure = PathEstimator::new();
+    assert_eq!(feed(&mut measure, 100, 1000, 1025), FeedbackOutcome::Sample { rtt: MS * 50 });
     assert_eq!(measure.rates(), None, "one sample gives no rate");
     // 100 packets sent in 10 ms, received in 20 ms: the queue grew by 10 ms.
-    assert_eq!(feed(&mut measure, 200, 1010, 1045), Verdict::Sample { rtt: MS * 60 });
+    assert_eq!(feed(&mut measure, 200, 1010, 1045), FeedbackOutcome::Sample { rtt: MS * 60 });
     let rates = measure.rates().unwrap();
     assert_eq!(rates.send, Rate::from_mbps(80));
     assert_eq!(rates.receive, Rate::from_mbps(40));
@@ -51,7 +51,7 @@ fn rates_and_round_trips_by_hand() {
 
 #[test]
 fn loss_is_what_did_not_arrive_and_counters_wrap() {
-    let mut measure = Measure::new();
+    let mut measure = PathEstimator::new();
     feed(&mut measure, 0, 0, 25);
     let (mark, mut feedback) = pair(100, 100, 125);
     feedback.packets = feedback.packets.wrapping_sub(10);
@@ -64,7 +64,7 @@ fn loss_is_what_did_not_arrive_and_counters_wrap() {
 
 #[test]
 fn standing_ignores_one_late_message() {
-    let mut measure = Measure::new();
+    let mut measure = PathEstimator::new();
     for (i, late) in [0, 0, 0, 30].into_iter().enumerate() {
         let n = i as u64;
         let (mark, feedback) = pair(i as u32 * 100, n * 10, n * 10 + 25);
@@ -78,7 +78,7 @@ fn standing_ignores_one_late_message() {
 
 #[test]
 fn busy_rate_spans_only_samples_that_waited() {
-    let mut measure = Measure::new();
+    let mut measure = PathEstimator::new();
     // 100 packets in 40 ms unqueued, then 100 in 10 ms twice, queued.
     for (n, received, queued) in [(0, 0, false), (100, 40, false), (200, 50, true), (300, 60, true)]
     {
@@ -97,7 +97,7 @@ fn busy_rate_spans_only_samples_that_waited() {
 /// that, which is no rate of the bottleneck.
 #[test]
 fn a_rate_is_sustained_for_a_window() {
-    let mut measure = Measure::new();
+    let mut measure = PathEstimator::new();
     // 100 packets every 10 ms; those of 30 ms are held up and come within three.
     let (mut busy, mut sustained) = (Rate::ZERO, Rate::ZERO);
     for n in 0..40_u32 {
@@ -116,7 +116,7 @@ fn a_rate_is_sustained_for_a_window() {
 
 #[test]
 fn busy_rate_spans_only_what_the_rate_limited() {
-    let mut measure = Measure::new();
+    let mut measure = PathEstimator::new();
     // 100 packets in 30 ms, of which the bundle did not send all that it might; then 100 in 10 ms.
     for (n, received, limited_since) in [(0, 0, 0), (100, 30, 8), (200, 40, 8)] {
         let (mut mark, feedback) = pair(n, u64::from(n) / 10, received + 30);
@@ -131,7 +131,7 @@ fn busy_rate_spans_only_what_the_rate_limited() {
 #[test]
 fn a_few_packets_tell_no_loss() {
     for (packets, loss) in [(31, 0.0), (40, 0.25)] {
-        let mut measure = Measure::new();
+        let mut measure = PathEstimator::new();
         feed(&mut measure, 0, 0, 25);
         let (mark, mut feedback) = pair(packets, 20, 45);
         feedback.packets = feedback.packets.wrapping_sub(10);
@@ -142,7 +142,7 @@ fn a_few_packets_tell_no_loss() {
 
 #[test]
 fn a_few_packets_make_no_train() {
-    let mut measure = Measure::new();
+    let mut measure = PathEstimator::new();
     feed(&mut measure, 0, 0, 25);
     feed(&mut measure, 7, 1, 26);
     measure.set_queued(true);
@@ -151,34 +151,37 @@ fn a_few_packets_make_no_train() {
 
 #[test]
 fn impossible_claims_are_left_out() {
-    let mut measure = Measure::new();
+    let mut measure = PathEstimator::new();
     feed(&mut measure, 100, 1000, 1025);
     let before = measure.latest();
 
     let (mark, feedback) = pair(200, 1010, 1035);
     let early = measure.on_feedback(MS * 1009, &mark, &feedback, Bytes::ZERO);
-    assert_eq!(early, Verdict::Impossible(Claim::AnsweredBeforeSent));
+    assert_eq!(early, FeedbackOutcome::Impossible(ImpossibleClaim::AnsweredBeforeSent));
 
     let back = Feedback { received_at: CLOCK + MS * 1024, ..feedback };
     let verdict = measure.on_feedback(MS * 1060, &mark, &back, Bytes::ZERO);
-    assert_eq!(verdict, Verdict::Impossible(Claim::TimeWentBack));
+    assert_eq!(verdict, FeedbackOutcome::Impossible(ImpossibleClaim::TimeWentBack));
 
     // 100 kB were sent between the marks: with a thirty-second, 5 kB in flight and 64 KiB of
     // reordering, 173 661 may have been received.
     let much = Feedback { bytes: Bytes(BYTES + 100_000 + 173_662), ..feedback };
     let verdict = measure.on_feedback(MS * 1060, &mark, &much, Bytes(5_000));
     let (received, allowed) = (Bytes(173_662), Bytes(173_661));
-    assert_eq!(verdict, Verdict::Impossible(Claim::MoreThanSent { received, allowed }));
+    assert_eq!(
+        verdict,
+        FeedbackOutcome::Impossible(ImpossibleClaim::MoreThanSent { received, allowed })
+    );
     assert_eq!(measure.latest(), before);
 
     let just = Feedback { bytes: Bytes(BYTES + 100_000 + 173_661), ..feedback };
     let verdict = measure.on_feedback(MS * 1060, &mark, &just, Bytes(5_000));
-    assert_eq!(verdict, Verdict::Sample { rtt: MS * 50 });
+    assert_eq!(verdict, FeedbackOutcome::Sample { rtt: MS * 50 });
 }
 
 #[test]
 fn a_restarted_receivebox_is_the_new_baseline() {
-    let mut measure = Measure::new();
+    let mut measure = PathEstimator::new();
     feed(&mut measure, 100, 1000, 1025);
     feed(&mut measure, 200, 1010, 1035);
     let restart = |n: u32, ms: u64| {
@@ -187,48 +190,52 @@ fn a_restarted_receivebox_is_the_new_baseline() {
     };
     let (mark, feedback) = restart(300, 1020);
     let verdict = measure.on_feedback(MS * 1070, &mark, &feedback, Bytes::ZERO);
-    assert_eq!(verdict, Verdict::Restarted { rtt: MS * 50 });
+    assert_eq!(verdict, FeedbackOutcome::Restarted { rtt: MS * 50 });
     assert_eq!(measure.rates(), None, "nothing spans the restart");
     let (mark, feedback) = restart(400, 1030);
     let verdict = measure.on_feedback(MS * 1080, &mark, &feedback, Bytes::ZERO);
-    assert_eq!(verdict, Verdict::Sample { rtt: MS * 50 });
+    assert_eq!(verdict, FeedbackOutcome::Sample { rtt: MS * 50 });
     assert_eq!(measure.rates().unwrap().receive, Rate::from_mbps(80));
 }
 
 #[test]
 fn a_restart_is_noticed_after_the_windows_were_cleared() {
-    let mut measure = Measure::new();
+    let mut measure = PathEstimator::new();
     feed(&mut measure, 100, 1000, 1025);
     measure.clear();
     let (mark, feedback) = pair(200, 9000, 9025);
     let feedback = Feedback { bytes: Bytes(5_000), received_at: MS, ..feedback };
     let verdict = measure.on_feedback(MS * 9050, &mark, &feedback, Bytes::ZERO);
-    assert_eq!(verdict, Verdict::Restarted { rtt: MS * 50 }, "its clock began anew as well");
+    assert_eq!(
+        verdict,
+        FeedbackOutcome::Restarted { rtt: MS * 50 },
+        "its clock began anew as well"
+    );
 }
 
 #[test]
 fn a_clock_that_was_set_ahead_is_a_new_baseline() {
-    let mut measure = Measure::new();
+    let mut measure = PathEstimator::new();
     feed(&mut measure, 100, 1000, 1025);
     feed(&mut measure, 200, 1010, 1035);
-    let ahead = |measure: &mut Measure, n, sent_ms, by: u64| {
+    let ahead = |measure: &mut PathEstimator, n, sent_ms, by: u64| {
         let (mark, mut feedback) = pair(n, sent_ms, sent_ms + 25);
         feedback.received_at += MS * by;
         measure.on_feedback(MS * (sent_ms + 50), &mark, &feedback, Bytes::ZERO)
     };
     // The answer before may have been late by that.
-    assert_eq!(ahead(&mut measure, 300, 1020, 100), Verdict::Sample { rtt: MS * 50 });
-    assert_eq!(ahead(&mut measure, 400, 1030, 201), Verdict::Restarted { rtt: MS * 50 });
+    assert_eq!(ahead(&mut measure, 300, 1020, 100), FeedbackOutcome::Sample { rtt: MS * 50 });
+    assert_eq!(ahead(&mut measure, 400, 1030, 201), FeedbackOutcome::Restarted { rtt: MS * 50 });
     assert_eq!(measure.rates(), None);
     ahead(&mut measure, 500, 1040, 201);
     assert_eq!(measure.rates().unwrap().receive, Rate::from_mbps(80));
     // A long silence is no jump.
-    assert_eq!(ahead(&mut measure, 600, 60_000, 201), Verdict::Sample { rtt: MS * 50 });
+    assert_eq!(ahead(&mut measure, 600, 60_000, 201), FeedbackOutcome::Sample { rtt: MS * 50 });
 }
 
 #[test]
 fn a_clock_that_was_set_back_is_believed_the_third_time() {
-    let mut measure = Measure::new();
+    let mut measure = PathEstimator::new();
     feed(&mut measure, 100, 1000, 1025);
     let verdicts: Vec<_> = (2..=4)
         .map(|i| {
@@ -236,15 +243,15 @@ fn a_clock_that_was_set_back_is_believed_the_third_time() {
             measure.on_feedback(MS * 1100, &mark, &feedback, Bytes::ZERO)
         })
         .collect();
-    let impossible = Verdict::Impossible(Claim::TimeWentBack);
-    assert_eq!(verdicts, [impossible, impossible, Verdict::Restarted { rtt: MS * 60 }]);
+    let impossible = FeedbackOutcome::Impossible(ImpossibleClaim::TimeWentBack);
+    assert_eq!(verdicts, [impossible, impossible, FeedbackOutcome::Restarted { rtt: MS * 60 }]);
 }
 
 /// What the windows show, looked for from the newest sample back.
-fn like_a_list(list: &[Listed], smoothed: Nanos) -> Shown {
+fn like_a_list(list: &[Listed], smoothed: Nanos) -> Estimates {
     let pairs = &list[list.len().saturating_sub(samples::CAPACITY + 1)..];
     let list = &list[list.len().saturating_sub(samples::CAPACITY)..];
-    let Some((newest, earlier)) = list.split_last() else { return Shown::default() };
+    let Some((newest, earlier)) = list.split_last() else { return Estimates::default() };
     let age = |s: &Listed| newest.at - s.at;
     let window = smoothed.max(MS * 20);
     let first = |span: Nanos, candidates: &[Listed]| {
@@ -268,7 +275,7 @@ fn like_a_list(list: &[Listed], smoothed: Nanos) -> Shown {
     });
     let Listed { at, sent_at, bytes, .. } = *newest;
     let run = first(window * 2, &earlier[earlier.len() - run..]).filter(|_| newest.queued);
-    Shown {
+    Estimates {
         newest: Some(Newest { rtt: at - sent_at, at, sent: Bytes(bytes) }),
         standing: standing.map(|(_, s)| s.at - s.sent_at).min(),
         rates: first(window, earlier).map(|old| Rates {
@@ -309,7 +316,7 @@ proptest! {
             1..150,
         ),
     ) {
-        let mut measure = Measure::new();
+        let mut measure = PathEstimator::new();
         let (mut n, mut sent, mut received, mut at) = (0, 0, 1000, 0);
         let mut limited_since = Nanos::ZERO;
         let mut list = vec![];
@@ -333,7 +340,7 @@ proptest! {
                 queued,
             });
             let expected = like_a_list(&list, measure.smoothed().unwrap());
-            prop_assert_eq!(measure.shown, expected);
+            prop_assert_eq!(measure.estimates, expected);
         }
     }
 }

@@ -1,5 +1,5 @@
 use super::LOSS;
-use super::seen::Seen;
+use super::tick_input::TickInput;
 
 /// A delay of more than this, in seconds, is none of noise. It is the queue that pass-through keeps.
 const MOST: f64 = 0.010;
@@ -32,7 +32,7 @@ const REMEMBER: f64 = 4.0;
 /// While a queue stands the bottleneck serves at its rate. Where less than that arrives and yet the
 /// delay stays, there is none.
 #[derive(Debug, Default)]
-pub(super) struct Floor {
+pub(super) struct DelayFloor {
     delay: f64,
     trial: Option<Trial>,
 }
@@ -50,7 +50,7 @@ struct Trial {
     lasted: f64,
 }
 
-impl Floor {
+impl DelayFloor {
     /// The delay, in seconds.
     pub(super) fn delay(&self) -> f64 {
         self.delay
@@ -58,7 +58,7 @@ impl Floor {
 
     /// Looks at a tick at which delays up to `wanted` are as they should be. `bound` is whether all was
     /// sent that might be: otherwise less arrives because there is no more.
-    pub(super) fn on_tick(&mut self, s: &Seen, wanted: f64, bound: bool) {
+    pub(super) fn on_tick(&mut self, s: &TickInput, wanted: f64, bound: bool) {
         self.delay -= self.delay * s.share_of(FORGET);
         if s.delay > MOST || s.loss > LOSS {
             self.trial = None;
@@ -106,7 +106,7 @@ mod tests {
     /// What is found after `ticks` of 10 ms; `path` gives the delay in microseconds and the receive rate in
     /// Mbit/s at a tick. In the first second 96 Mbit/s are received.
     fn floor(ticks: u64, bound: bool, path: impl Fn(u64) -> (u64, u64)) -> f64 {
-        let mut floor = Floor::default();
+        let mut floor = DelayFloor::default();
         for tick in 1..=ticks {
             let (delay, receive) = path(tick);
             let receive = if tick <= 100 { 96 } else { receive };
@@ -119,7 +119,7 @@ mod tests {
                 ..quiet()
             };
             let last = MS * (10 * tick - 10);
-            let s = Seen::new(&m, last, floor.delay(), &ForebayConfig::default());
+            let s = TickInput::new(&m, last, floor.delay(), &ForebayConfig::default());
             floor.on_tick(&s, WANTED, bound);
         }
         floor.delay()

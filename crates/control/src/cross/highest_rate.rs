@@ -9,9 +9,9 @@ const HALF: Nanos = Nanos::from_secs(20);
 /// The highest rate at which the bottleneck was seen to serve the bundle lately: no more than its
 /// own rate, and as much as that whenever nobody else used it.
 #[derive(Debug, Default)]
-pub(super) struct Highest(RecentMax<Rate>);
+pub(super) struct HighestRate(RecentMax<Rate>);
 
-impl Highest {
+impl HighestRate {
     /// The bottleneck, busy, served the bundle at `rate`. While `held` nothing is forgotten: who
     /// shares a bottleneck does not see its rate.
     pub(super) fn on_rate(&mut self, now: Nanos, rate: Rate, held: bool) {
@@ -33,7 +33,7 @@ mod tests {
 
     #[test]
     fn follows_up_at_once_and_down_within_forty_seconds() {
-        let mut highest = Highest::default();
+        let mut highest = HighestRate::default();
         let (second, mbps) = (Nanos::from_secs(1), Rate::from_mbps);
         (1..=30).for_each(|s| highest.on_rate(second * s, mbps(96), false));
         highest.on_rate(second * 31, mbps(100), false);

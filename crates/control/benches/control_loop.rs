@@ -6,7 +6,7 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
-use forebay_control::{Bundle, BundleConfig, ControllerKind, Feedback};
+use forebay_control::{ControlConfig, ControlLoop, ControllerKind, Feedback};
 use forebay_units::{Bytes, Nanos};
 
 const BUNDLES: [usize; 4] = [1, 100, 1000, 10_000];
@@ -17,7 +17,7 @@ const RTT_TICKS: u64 = 5;
 
 /// Bundles on a path of 50 ms, all alike; packets are numbered, which makes every 64th a boundary.
 struct Fleet {
-    bundles: Vec<Bundle>,
+    bundles: Vec<ControlLoop>,
     tick: u64,
 }
 
@@ -55,7 +55,7 @@ impl Fleet {
             }
             let answered = Instant::now();
             for index in 0..self.bundles.len() {
-                Bundle::prefetch_after(index, |index| self.bundles.get(index));
+                ControlLoop::prefetch_after(index, |index| self.bundles.get(index));
                 control(&mut self.bundles[index], self.tick);
             }
             spent += match part {
@@ -73,12 +73,12 @@ enum Part {
     Tick,
 }
 
-fn new_bundle(controller: ControllerKind) -> Bundle {
-    let config = BundleConfig { controller, ..BundleConfig::default() };
-    Bundle::new(config, Nanos::ZERO).expect("the defaults are valid")
+fn new_bundle(controller: ControllerKind) -> ControlLoop {
+    let config = ControlConfig { controller, ..ControlConfig::default() };
+    ControlLoop::new(config, Nanos::ZERO).expect("the defaults are valid")
 }
 
-fn send(bundle: &mut Bundle, tick: u64) {
+fn send(bundle: &mut ControlLoop, tick: u64) {
     let first = tick as u32 * PACKETS;
     for packet in first..first + PACKETS {
         let now = Nanos(tick * TICK.0 + u64::from(packet - first) * 125_000);
@@ -87,7 +87,7 @@ fn send(bundle: &mut Bundle, tick: u64) {
 }
 
 /// The answers that come in a tick, one or two.
-fn answer(bundle: &mut Bundle, tick: u64) {
+fn answer(bundle: &mut ControlLoop, tick: u64) {
     if let Some(sent) = tick.checked_sub(RTT_TICKS) {
         let first = sent as u32 * PACKETS;
         let step = 16;
@@ -107,7 +107,7 @@ fn answer(bundle: &mut Bundle, tick: u64) {
 }
 
 /// The tick itself, with all that a sendbox asks after it.
-fn control(bundle: &mut Bundle, tick: u64) {
+fn control(bundle: &mut ControlLoop, tick: u64) {
     bundle.on_tick(Nanos((tick + 1) * TICK.0), Bytes(30_000));
     black_box(bundle.rate());
     black_box(bundle.poll_epoch_update(Nanos((tick + 1) * TICK.0)));

@@ -1,6 +1,6 @@
 use forebay_units::Nanos;
 
-use super::seen::Seen;
+use super::tick_input::TickInput;
 
 /// A dip lasts this many rounds at most, unless it keeps finding a lower minimum,
 const LONGEST: f64 = 3.0;
@@ -17,7 +17,7 @@ const DEEP: f64 = 0.75;
 /// A dip follows a minimum down: a bundle that first measured a path full of packets, or whose path
 /// became shorter while its queue was full, finds the empty path within one.
 #[derive(Debug)]
-pub(super) struct Drain {
+pub(super) struct MinRttProbe {
     interval: Nanos,
     running: Option<Running>,
     next: Option<Nanos>,
@@ -32,7 +32,7 @@ struct Running {
     deep: bool,
 }
 
-impl Drain {
+impl MinRttProbe {
     pub(super) fn new(interval: Nanos) -> Self {
         Self { interval, running: None, next: None, verified: None }
     }
@@ -42,7 +42,7 @@ impl Drain {
     }
 
     /// The window of a dip where `product` bytes fill the empty path.
-    pub(super) fn window(&self, s: &Seen, product: f64) -> Option<f64> {
+    pub(super) fn window(&self, s: &TickInput, product: f64) -> Option<f64> {
         let running = self.running?;
         let shallow = (product - s.packets).max(DEEP * product);
         Some(if running.deep { DEEP * product } else { shallow })
@@ -50,7 +50,7 @@ impl Drain {
 
     /// Begins or ends a dip. A queue that is `high` ends it at once, since then there is another
     /// thing to do. True when a dip ended in peace.
-    pub(super) fn on_tick(&mut self, s: &Seen, high: bool, may_start: bool) -> bool {
+    pub(super) fn on_tick(&mut self, s: &TickInput, high: bool, may_start: bool) -> bool {
         match &mut self.running {
             Some(running) => {
                 if s.base < running.floor - s.noise {
@@ -77,7 +77,7 @@ impl Drain {
         self.verified = verified;
     }
 
-    fn consider(&mut self, s: &Seen, high: bool) {
+    fn consider(&mut self, s: &TickInput, high: bool) {
         let is_new = self.verified.is_none_or(|v| s.base < v - s.noise);
         let next = self.next.get_or_insert(s.now.saturating_add(self.interval));
         if is_new {

@@ -3,7 +3,7 @@ use super::samples::{Sample, Samples};
 /// The best sample of a window that slides, by some order of a value that they have. It is looked for
 /// anew only when it leaves the window or the window reaches further back.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Best<T> {
+pub(super) struct WindowExtreme<T> {
     number: u64,
     /// Where the window began.
     from: u64,
@@ -11,7 +11,7 @@ pub(super) struct Best<T> {
     value: T,
 }
 
-impl<T: Copy> Best<T> {
+impl<T: Copy> WindowExtreme<T> {
     /// The best value from number `from` to the newest, which is `newest` and was not looked at
     /// before.
     pub(super) fn slide(

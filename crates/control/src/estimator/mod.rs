@@ -1,18 +1,18 @@
 //! From marks and feedback to round-trip time, send rate S, receive rate R and loss (Bundler
 //! section 4.5).
 
-mod best;
 mod samples;
+mod window_extreme;
 
 use alloc::boxed::Box;
 
 use forebay_units::{Bytes, Nanos, Rate};
 
 use crate::Feedback;
-use crate::event::Claim;
+use crate::event::ImpossibleClaim;
 use crate::marks::Mark;
-use best::Best;
 use samples::{Sample, Samples};
+use window_extreme::WindowExtreme;
 
 /// The rate windows span a smoothed round-trip time, and at least two ticks.
 const WINDOW_FLOOR: Nanos = Nanos::from_millis(20);
@@ -48,7 +48,7 @@ pub(crate) struct Rates {
 
 /// What became of a feedback message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub(crate) enum FeedbackOutcome {
     /// Taken in.
     Sample {
         /// The round-trip time it gave.
@@ -60,14 +60,14 @@ pub(crate) enum Verdict {
         rtt: Nanos,
     },
     /// Left out.
-    Impossible(Claim),
+    Impossible(ImpossibleClaim),
 }
 
 /// What the samples of one bundle show. A sample moves the windows over them on by a step or two;
 /// what they show is kept until the next comes, so that a tick need not look at samples.
 #[derive(Debug)]
-pub(crate) struct Measure {
-    shown: Shown,
+pub(crate) struct PathEstimator {
+    estimates: Estimates,
     smoothed: Option<Nanos>,
     spread: f64,
     impossible_in_a_row: u32,
@@ -81,12 +81,12 @@ pub(crate) struct Measure {
 #[derive(Debug, Default)]
 struct Windows {
     samples: Samples,
-    begins: Begins,
+    starts: WindowStarts,
 }
 
 /// What the newest sample and the windows show, which each tick reads.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-struct Shown {
+struct Estimates {
     newest: Option<Newest>,
     standing: Option<Nanos>,
     rates: Option<Rates>,
@@ -98,7 +98,7 @@ struct Shown {
 }
 
 /// Two cache lines: a third is a third fetched from main memory, where bundles are many.
-const _: () = assert!(size_of::<Shown>() == 128);
+const _: () = assert!(size_of::<Estimates>() == 128);
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Newest {
@@ -109,7 +109,7 @@ struct Newest {
 
 /// Where the windows begin, by the numbers of samples.
 #[derive(Debug, Default)]
-struct Begins {
+struct WindowStarts {
     rates: u64,
     /// That of twice the length.
     long: u64,
@@ -117,14 +117,14 @@ struct Begins {
     train: u64,
     /// The run of samples that waited and were limited by the rate, up to the newest of them.
     run: u64,
-    shortest: Best<Nanos>,
-    fastest: Best<Rate>,
+    shortest: WindowExtreme<Nanos>,
+    fastest: WindowExtreme<Rate>,
 }
 
-impl Measure {
+impl PathEstimator {
     pub(crate) fn new() -> Self {
         Self {
-            shown: Shown::default(),
+            estimates: Estimates::default(),
             smoothed: None,
             spread: 0.0,
             impossible_in_a_row: 0,
@@ -141,9 +141,9 @@ impl Measure {
         mark: &Mark,
         feedback: &Feedback,
         in_flight: Bytes,
-    ) -> Verdict {
+    ) -> FeedbackOutcome {
         let Some(rtt) = now.checked_sub(mark.time) else {
-            return Verdict::Impossible(Claim::AnsweredBeforeSent);
+            return FeedbackOutcome::Impossible(ImpossibleClaim::AnsweredBeforeSent);
         };
         let mut restarted = false;
         if let Some(last) = self.windows.samples.last().copied() {
@@ -151,7 +151,7 @@ impl Measure {
             if !restarted && let Some(claim) = impossible(&last, mark, feedback, in_flight) {
                 self.impossible_in_a_row += 1;
                 if self.impossible_in_a_row < DISTRUST {
-                    return Verdict::Impossible(claim);
+                    return FeedbackOutcome::Impossible(claim);
                 }
                 restarted = true;
             }
@@ -179,7 +179,7 @@ impl Measure {
         let standing = self.slide(smoothed);
         let excess = rtt.saturating_sub(standing).0 as f64;
         self.spread += (excess - self.spread) / 64.0;
-        if restarted { Verdict::Restarted { rtt } } else { Verdict::Sample { rtt } }
+        if restarted { FeedbackOutcome::Restarted { rtt } } else { FeedbackOutcome::Sample { rtt } }
     }
 
     /// The receivebox's clock gained on ours since the sample before: more time has passed there than
@@ -199,27 +199,27 @@ impl Measure {
     /// Moves the windows on to the newest sample; the standing round-trip time.
     fn slide(&mut self, smoothed: Nanos) -> Nanos {
         let window = self.window();
-        let Windows { samples, begins } = &mut *self.windows;
+        let Windows { samples, starts } = &mut *self.windows;
         let Some(newest) = samples.newest() else { return smoothed };
         let now = samples.at(newest);
 
         let half = smoothed / 2;
-        begins.standing = samples.first_within(half + Nanos(1), begins.standing);
-        let mut from = begins.standing;
+        starts.standing = samples.first_within(half + Nanos(1), starts.standing);
+        let mut from = starts.standing;
         if from == newest && newest > samples.oldest() {
             let before = samples.at(newest - 1);
             from -= u64::from(now.saturating_sub(before) <= half * 2);
         }
-        let shortest = begins.shortest.slide(samples, from, newest, |s| s.rtt, |a, b| a < b);
+        let shortest = starts.shortest.slide(samples, from, newest, |s| s.rtt, |a, b| a < b);
 
-        let old = samples.last_before(window, &mut begins.rates);
+        let old = samples.last_before(window, &mut starts.rates);
         let rates = old.and_then(|old| between(samples.get(old), samples.get(newest)));
-        let old = samples.last_before(window * 2, &mut begins.long);
+        let old = samples.last_before(window * 2, &mut starts.long);
         let interval = old.map(|old| now.saturating_sub(samples.at(old)) / (newest - old));
         let Sample { rtt, sent, .. } = *samples.get(newest);
         let newest = Some(Newest { rtt, at: now, sent });
         let standing = Some(shortest);
-        self.shown = Shown { newest, standing, rates, interval, ..Shown::default() };
+        self.estimates = Estimates { newest, standing, rates, interval, ..Estimates::default() };
         shortest
     }
 
@@ -227,8 +227,8 @@ impl Measure {
     pub(crate) fn set_queued(&mut self, queued: bool) {
         let smoothed = self.smoothed.unwrap_or_default();
         let window = self.window();
-        let shown = &mut self.shown;
-        let Windows { samples, begins } = &mut *self.windows;
+        let estimates = &mut self.estimates;
+        let Windows { samples, starts } = &mut *self.windows;
         let Some(newest) = samples.newest() else { return };
         samples.get_mut(newest).queued = queued;
         let before = (newest > samples.oldest()).then(|| *samples.get(newest - 1));
@@ -236,23 +236,23 @@ impl Measure {
             let sample = samples.get_mut(newest);
             sample.train = train(&before, sample).unwrap_or_default();
         } else {
-            begins.run = newest;
+            starts.run = newest;
         }
-        begins.train = samples.first_within(smoothed + smoothed / 2 + Nanos(1), begins.train);
+        starts.train = samples.first_within(smoothed + smoothed / 2 + Nanos(1), starts.train);
         let fastest =
-            begins.fastest.slide(samples, begins.train, newest, |s| s.train, |a, b| a > b);
-        shown.train = fastest;
+            starts.fastest.slide(samples, starts.train, newest, |s| s.train, |a, b| a > b);
+        estimates.train = fastest;
 
         // Of the run, what was sent since the rate has limited the bundle.
-        begins.run = begins.run.max(samples.oldest());
-        while begins.run < newest && samples.get(begins.run).sent_at < self.limited_since {
-            begins.run += 1;
+        starts.run = starts.run.max(samples.oldest());
+        while starts.run < newest && samples.get(starts.run).sent_at < self.limited_since {
+            starts.run += 1;
         }
-        let old = begins.run.max(begins.long.saturating_sub(1));
+        let old = starts.run.max(starts.long.saturating_sub(1));
         let run = (queued && old < newest).then(|| (samples.get(old), samples.get(newest)));
         let run = run.and_then(|(old, new)| Some((old, new, between(old, new)?)));
-        shown.busy = run.map(|(_, _, rates)| rates.receive);
-        shown.sustained = run.map_or(Rate::ZERO, |(old, new, _)| {
+        estimates.busy = run.map(|(_, _, rates)| rates.receive);
+        estimates.sustained = run.map_or(Rate::ZERO, |(old, new, _)| {
             let time = new.received_at.saturating_sub(old.received_at).max(window);
             Rate::from_bytes_over(new.received.saturating_sub(old.received), time)
         });
@@ -261,13 +261,13 @@ impl Measure {
     /// Forgets the samples, keeps the smoothed round-trip time.
     pub(crate) fn clear(&mut self) {
         self.windows.samples.clear();
-        self.shown = Shown::default();
+        self.estimates = Estimates::default();
         self.impossible_in_a_row = 0;
     }
 
     /// The latest round-trip time.
     pub(crate) fn rtt(&self) -> Option<Nanos> {
-        self.shown.newest.map(|n| n.rtt)
+        self.estimates.newest.map(|n| n.rtt)
     }
 
     /// The smoothed round-trip time.
@@ -277,20 +277,20 @@ impl Measure {
 
     /// When the latest feedback came and how many bytes had been sent by its mark.
     pub(crate) fn latest(&self) -> Option<(Nanos, Bytes)> {
-        self.shown.newest.map(|n| (n.at, n.sent))
+        self.estimates.newest.map(|n| (n.at, n.sent))
     }
 
     /// The standing round-trip time (Copa section 2.1): the smallest of the last half smoothed
     /// round-trip time, over at least two samples, so that one late message is not a queue.
     pub(crate) fn standing(&self) -> Option<Nanos> {
-        self.shown.standing
+        self.estimates.standing
     }
 
     /// Rates over about a round trip: between the newest sample and the first that is at least a
     /// smoothed round-trip time older, and two ticks, or the oldest there is. `None` before the second
     /// sample.
     pub(crate) fn rates(&self) -> Option<Rates> {
-        self.shown.rates
+        self.estimates.rates
     }
 
     /// R over the trailing run of samples that all waited at the bottleneck, at most two such windows
@@ -298,25 +298,25 @@ impl Measure {
     /// so this is the rate it serves the bundle at. Bursts of traffic that does not fill the rate wait
     /// as well, but tell nothing. `None` if the newest two do not qualify.
     pub(crate) fn busy_rate(&self) -> Option<Rate> {
-        self.shown.busy
+        self.estimates.busy
     }
 
     /// The same, as if the run had lasted a window at least: no more than the bottleneck's rate unless
     /// something held packets up for a time that is long beside a window. Of a few samples close
     /// together `busy_rate` says how fast what had been held up came, which may be any rate.
     pub(crate) fn sustained_rate(&self) -> Option<Rate> {
-        Some(self.shown.sustained).filter(|&rate| rate > Rate::ZERO)
+        Some(self.estimates.sustained).filter(|&rate| rate > Rate::ZERO)
     }
 
     /// The highest rate between two successive samples of the last one and a half smoothed round-trip
     /// times that both waited. Where only the later did, the bottleneck was idle at first.
     pub(crate) fn train_rate(&self) -> Option<Rate> {
-        Some(self.shown.train).filter(|&rate| rate > Rate::ZERO)
+        Some(self.estimates.train).filter(|&rate| rate > Rate::ZERO)
     }
 
     /// The mean time between samples, over two such windows.
     pub(crate) fn interval(&self) -> Option<Nanos> {
-        self.shown.interval
+        self.estimates.interval
     }
 
     fn window(&self) -> Nanos {
@@ -331,9 +331,14 @@ fn has_restarted(last: &Sample, feedback: &Feedback) -> bool {
         && (feedback.received_at >= last.received_at || feedback.bytes.0 <= last.received.0 / 2)
 }
 
-fn impossible(last: &Sample, mark: &Mark, feedback: &Feedback, in_flight: Bytes) -> Option<Claim> {
+fn impossible(
+    last: &Sample,
+    mark: &Mark,
+    feedback: &Feedback,
+    in_flight: Bytes,
+) -> Option<ImpossibleClaim> {
     if feedback.received_at < last.received_at {
-        return Some(Claim::TimeWentBack);
+        return Some(ImpossibleClaim::TimeWentBack);
     }
     let sent = mark.bytes.saturating_sub(last.sent).0;
     let received = feedback.bytes.saturating_sub(last.received).0;
@@ -341,8 +346,10 @@ fn impossible(last: &Sample, mark: &Mark, feedback: &Feedback, in_flight: Bytes)
         .saturating_add(sent / FRAMING)
         .saturating_add(in_flight.0)
         .saturating_add(REORDER_FLOOR.0);
-    (received > allowed)
-        .then_some(Claim::MoreThanSent { received: Bytes(received), allowed: Bytes(allowed) })
+    (received > allowed).then_some(ImpossibleClaim::MoreThanSent {
+        received: Bytes(received),
+        allowed: Bytes(allowed),
+    })
 }
 
 fn train(before: &Sample, sample: &Sample) -> Option<Rate> {

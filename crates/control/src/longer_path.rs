@@ -29,7 +29,7 @@ const NO_CUT: f64 = 0.1;
 /// traffic hold a queue as still as a path, the bundle holds its ground, and its controller's next
 /// look at the empty path corrects the error.
 #[derive(Debug, Default)]
-pub(crate) struct BaselineTest {
+pub(crate) struct LongerPathTest {
     high_since: Option<Nanos>,
     samples: u64,
     last_sample: Nanos,
@@ -52,16 +52,16 @@ struct Trial {
 
 /// The path became longer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Longer {
+pub(crate) struct LongerPath {
     /// The round-trip time of the path as it is now.
     pub(crate) min_rtt: Nanos,
     /// The rate that it carried before the controller cut it.
     pub(crate) rate: Rate,
 }
 
-impl BaselineTest {
+impl LongerPathTest {
     /// Looks at a tick's measurement. Delays up to `threshold` are a queue as it should be.
-    pub(crate) fn on_tick(&mut self, m: &Measurement, threshold: Nanos) -> Option<Longer> {
+    pub(crate) fn on_tick(&mut self, m: &Measurement, threshold: Nanos) -> Option<LongerPath> {
         if m.samples == self.samples {
             return None;
         }
@@ -110,7 +110,7 @@ impl BaselineTest {
             return None;
         }
         self.high_since = None;
-        Some(Longer { min_rtt: m.standing_rtt, rate: reference })
+        Some(LongerPath { min_rtt: m.standing_rtt, rate: reference })
     }
 
     /// Forgets what it saw.
@@ -129,8 +129,8 @@ mod tests {
 
     /// Samples every 10 ms; `path` gives the delay in microseconds and the send and receive rates in
     /// Mbit/s at a sample. The first verdict, and at which sample.
-    fn verdict(samples: u64, path: impl Fn(u64) -> (u64, u64, u64)) -> Option<(u64, Longer)> {
-        let mut test = BaselineTest::default();
+    fn verdict(samples: u64, path: impl Fn(u64) -> (u64, u64, u64)) -> Option<(u64, LongerPath)> {
+        let mut test = LongerPathTest::default();
         (1..=samples).find_map(|i| {
             let (delay, send, receive) = path(i);
             let m = Measurement {
@@ -154,7 +154,7 @@ mod tests {
         let longer = verdict(50, |i| if i <= 6 { (30_000, 96, 96) } else { (30_000, 48, 48) });
         let (at, longer) = longer.unwrap();
         assert_eq!(at, 26);
-        assert_eq!(longer, Longer { min_rtt: MS * 80, rate: Rate::from_mbps(96) });
+        assert_eq!(longer, LongerPath { min_rtt: MS * 80, rate: Rate::from_mbps(96) });
     }
 
     #[test]
@@ -183,7 +183,7 @@ mod tests {
 
     #[test]
     fn ticks_without_a_sample_prove_nothing() {
-        let mut test = BaselineTest::default();
+        let mut test = LongerPathTest::default();
         for i in 1..1000 {
             let send_rate = Rate::from_mbps(if i <= 10 { 96 } else { 48 });
             let samples = if i <= 10 { i } else { 11 };

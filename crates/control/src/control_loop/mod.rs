@@ -1,4 +1,4 @@
-mod measured;
+mod measurement;
 mod modes;
 mod prefetch;
 
@@ -6,23 +6,23 @@ use alloc::boxed::Box;
 
 use forebay_units::{Bytes, Nanos, Rate};
 
-use crate::baseline::BaselineTest;
-use crate::config::{BundleConfig, ConfigError, Detection};
+use crate::config::{ConfigError, ControlConfig, Detection};
 use crate::controller::RateController;
 use crate::cross::CrossTraffic;
 use crate::epoch::Epoch;
+use crate::estimator::{FeedbackOutcome, PathEstimator};
 use crate::event::{Event, Mode};
+use crate::event_log::EventLog;
 use crate::feedback::Feedback;
-use crate::log::Log;
+use crate::longer_path::LongerPathTest;
 use crate::marks::{Mark, Marks, Match};
-use crate::measure::{Measure, Verdict};
-use crate::minrtt::MinRtt;
+use crate::min_rtt::MinRtt;
 use crate::multipath::Multipath;
-use crate::pass_through::Competing;
+use crate::pass_through::PassThroughPolicy;
 use crate::snapshot::{Counters, Elasticity, Snapshot};
 use crate::traffic::Traffic;
 use crate::watchdog::Watchdog;
-use modes::Passing;
+use modes::PassThroughState;
 
 /// Marks kept: two seconds' worth at up to 256 a second, and more than lie in any round trip, which
 /// has four to eight of them (see [`Marks`] for what happens beyond).
@@ -30,8 +30,8 @@ const MARKS: usize = 512;
 
 /// The inner control loop of one bundle: a state machine without I/O and without a clock.
 ///
-/// The caller reports what left, what came back and the passing of time, applies [`Bundle::rate`] to
-/// its shaper, and sends what [`Bundle::poll_epoch_update`] gives to the receivebox. Instants are on
+/// The caller reports what left, what came back and the passing of time, applies [`ControlLoop::rate`] to
+/// its shaper, and sends what [`ControlLoop::poll_epoch_update`] gives to the receivebox. Instants are on
 /// one clock of the caller's and do not go back. After construction nothing is allocated; a bundle
 /// takes about 26 KiB, and 12 more where it looks for elastic cross traffic.
 ///
@@ -41,17 +41,17 @@ const MARKS: usize = 512;
 /// | [`Mode::Open`] | at first, without an initial rate | with the first round-trip time and rate |
 /// | | when boundary packets were sent and no valid feedback came for 0.7 s (on long paths for eight minimum RTTs, so that a second passes only where eight round trips take one) | after three samples in order |
 /// | | when 5 % of the last 128 measurements came out of order: packets take several ways | below 2 %, after ten seconds at the earliest, later each time |
-/// | [`Mode::PassThrough`] | where [`BundleConfig::cross_traffic`] says to look, when cross traffic answers the pulses that are sent while a queue stands at the bottleneck that the controller did not want | when the bottleneck has no queue, or when that drains as the bundle leaves room |
+/// | [`Mode::PassThrough`] | where [`ControlConfig::cross_traffic`] says to look, when cross traffic answers the pulses that are sent while a queue stands at the bottleneck that the controller did not want | when the bottleneck has no queue, or when that drains as the bundle leaves room |
 /// | [`Mode::DelayControl`] | otherwise | |
 ///
 /// # Many bundles
 /// Among thousands of bundles a tick finds nothing that it needs in the caches, and fetching that takes
 /// longer than what it computes (decision record 0037). So the fields lie in the order of how often they
 /// are needed; of the rings few cache lines are needed; and who ticks bundles in turn says which come
-/// next, by [`Bundle::prefetch_after`].
+/// next, by [`ControlLoop::prefetch_after`].
 #[derive(Debug)]
 #[repr(C, align(64))]
-pub struct Bundle {
+pub struct ControlLoop {
     // Every packet.
     traffic: Traffic,
     epoch: Epoch,
@@ -72,12 +72,12 @@ pub struct Bundle {
     last_tick: Nanos,
     controller: Box<dyn RateController>,
     config: Settings,
-    passing: Passing,
-    log: Log,
+    pass_through: PassThroughState,
+    log: EventLog,
     /// Feedback that gave a sample; [`Counters`] has the others.
     accepted: u64,
-    baseline: BaselineTest,
-    measure: Measure,
+    baseline: LongerPathTest,
+    measure: PathEstimator,
     multipath: Multipath,
     /// A tick needs its begin.
     min_rtt: MinRtt,
@@ -100,18 +100,18 @@ struct Settings {
 }
 
 impl Settings {
-    fn new(config: &BundleConfig) -> Self {
-        let BundleConfig { min_rate, max_rate, tick, multipath, forebay, .. } = *config;
+    fn new(config: &ControlConfig) -> Self {
+        let ControlConfig { min_rate, max_rate, tick, multipath, forebay, .. } = *config;
         Self { min_rate, max_rate, tick, noise: forebay.noise, multipath }
     }
 }
 
-impl Bundle {
+impl ControlLoop {
     /// A bundle with the controller that `config` names.
     ///
     /// # Errors
     /// If the configuration makes no sense.
-    pub fn new(config: BundleConfig, now: Nanos) -> Result<Self, ConfigError> {
+    pub fn new(config: ControlConfig, now: Nanos) -> Result<Self, ConfigError> {
         Self::with_controller(config, config.controller.build(&config), now)
     }
 
@@ -120,7 +120,7 @@ impl Bundle {
     /// # Errors
     /// If the configuration makes no sense.
     pub fn with_controller(
-        config: BundleConfig,
+        config: ControlConfig,
         controller: Box<dyn RateController>,
         now: Nanos,
     ) -> Result<Self, ConfigError> {
@@ -132,7 +132,7 @@ impl Bundle {
             watchdog: Watchdog::default(),
             marks: Marks::new(MARKS),
             multipath: Multipath::new(),
-            measure: Measure::new(),
+            measure: PathEstimator::new(),
             mode,
             started: false,
             silent: false,
@@ -142,9 +142,9 @@ impl Bundle {
             last_tick: now,
             controller,
             config: Settings::new(&config),
-            baseline: BaselineTest::default(),
-            passing: Passing::default(),
-            log: Log::new(),
+            baseline: LongerPathTest::default(),
+            pass_through: PassThroughState::default(),
+            log: EventLog::new(),
             accepted: 0,
             min_rtt: MinRtt::new(),
             counters: Counters::default(),
@@ -162,8 +162,8 @@ impl Bundle {
     }
 
     /// A boundary packet left for the wire at `time`, and with it `sent` and `packets` had left in
-    /// all. For a caller that does not see every packet, in place of [`Bundle::on_sent`]; it also
-    /// says [`Bundle::on_total`] before each tick.
+    /// all. For a caller that does not see every packet, in place of [`ControlLoop::on_sent`]; it also
+    /// says [`ControlLoop::on_total`] before each tick.
     pub fn on_boundary(&mut self, time: Nanos, fingerprint: u32, sent: Bytes, packets: u64) {
         self.on_total(sent, packets);
         self.mark(time, fingerprint, sent, packets);
@@ -203,15 +203,15 @@ impl Bundle {
                 self.multipath.on_in_order(feedback.sequence);
                 let in_flight = self.traffic.sent().saturating_sub(mark.bytes);
                 match self.measure.on_feedback(now, &mark, feedback, in_flight) {
-                    Verdict::Impossible(claim) => self.on_impossible(now, claim),
-                    Verdict::Restarted { rtt } => {
+                    FeedbackOutcome::Impossible(claim) => self.on_impossible(now, claim),
+                    FeedbackOutcome::Restarted { rtt } => {
                         self.counters.restarts += 1;
                         self.log.push(Event::ReceiveboxRestarted);
                         self.forget_cross_traffic();
                         self.marks.answered(ticket);
                         self.on_sample(now, rtt, &mark, feedback);
                     }
-                    Verdict::Sample { rtt } => {
+                    FeedbackOutcome::Sample { rtt } => {
                         self.marks.answered(ticket);
                         self.on_sample(now, rtt, &mark, feedback);
                     }
@@ -225,7 +225,7 @@ impl Bundle {
         self.epoch.on_receivebox_size(now, epoch, self.measure.smoothed());
     }
 
-    /// A tick: every [`BundleConfig::tick`]. `backlog` is what waits in the bundle's own queue.
+    /// A tick: every [`ControlConfig::tick`]. `backlog` is what waits in the bundle's own queue.
     pub fn on_tick(&mut self, now: Nanos, backlog: Bytes) {
         if now <= self.last_tick {
             return;
@@ -252,7 +252,8 @@ impl Bundle {
     /// its flows compete for themselves, and what is held back now and then, to look whether they still
     /// must, shall go on as it came.
     pub fn keeps_order(&self) -> bool {
-        self.mode == Mode::PassThrough && self.controller.competing() == Competing::Freely
+        self.mode == Mode::PassThrough
+            && self.controller.pass_through_policy() == PassThroughPolicy::Unlimited
     }
 
     /// The mode.
@@ -266,7 +267,7 @@ impl Bundle {
     }
 
     /// The epoch size to send to the receivebox now. Given again, less and less often, until feedback
-    /// or [`Bundle::on_epoch_ack`] shows that it arrived.
+    /// or [`ControlLoop::on_epoch_ack`] shows that it arrived.
     pub fn poll_epoch_update(&mut self, now: Nanos) -> Option<u32> {
         self.epoch.poll(now)
     }
@@ -294,7 +295,7 @@ impl Bundle {
             bottleneck_rate: cross.map(CrossTraffic::bottleneck).filter(|r| *r > Rate::ZERO),
             pulsing: self.amplitude() > Rate::ZERO,
             elasticity: cross
-                .and_then(CrossTraffic::answer)
+                .and_then(CrossTraffic::pulse_response)
                 .map(|a| Elasticity { response: a.response, contrast: a.contrast }),
             out_of_order: self.multipath.share(),
             epoch: self.epoch.size(),

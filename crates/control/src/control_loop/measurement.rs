@@ -2,15 +2,15 @@
 
 use forebay_units::{Bytes, Nanos};
 
-use super::Bundle;
+use super::ControlLoop;
 use crate::controller::Measurement;
-use crate::cross::Point;
+use crate::cross::BoundarySample;
 use crate::epoch::EpochInput;
-use crate::event::{Claim, Event, MinRttReason};
+use crate::event::{Event, ImpossibleClaim, MinRttReason};
 use crate::feedback::Feedback;
 use crate::marks::Mark;
 
-impl Bundle {
+impl ControlLoop {
     pub(super) fn on_sample(&mut self, now: Nanos, rtt: Nanos, mark: &Mark, feedback: &Feedback) {
         self.accepted += 1;
         self.samples = self.samples.saturating_add(1);
@@ -18,7 +18,7 @@ impl Bundle {
         let smoothed = self.measure.smoothed().unwrap_or(rtt);
         let before = self.min_rtt.get();
         // Where others keep the bottleneck's queue full, the empty path is not to be seen.
-        self.min_rtt.hold(self.cross.as_ref().is_some_and(|cross| cross.holds(now)));
+        self.min_rtt.hold(self.cross.as_ref().is_some_and(|cross| cross.keeps_old_estimates(now)));
         self.min_rtt.on_sample(now, rtt, smoothed, self.tolerance());
         let min = self.min_rtt.get().unwrap_or(rtt);
         let expired = before.is_some_and(|b| min > b);
@@ -27,14 +27,14 @@ impl Bundle {
         let queued = rtt.saturating_sub(min) > self.config.noise;
         self.measure.set_queued(queued);
         if let Some(cross) = &mut self.cross {
-            let point = Point {
+            let sample = BoundarySample {
                 sent_at: mark.time,
                 sent: mark.bytes,
                 received_at: feedback.received_at,
                 received: feedback.bytes,
                 queued,
             };
-            cross.on_point(point, feedback.fingerprint);
+            cross.on_boundary_sample(sample, feedback.fingerprint);
         }
     }
 
@@ -49,7 +49,7 @@ impl Bundle {
         self.config.noise.saturating_add(packet.min(eighth))
     }
 
-    pub(super) fn on_impossible(&mut self, now: Nanos, claim: Claim) {
+    pub(super) fn on_impossible(&mut self, now: Nanos, claim: ImpossibleClaim) {
         self.counters.impossible += 1;
         self.log.impossible(now, claim);
     }

@@ -19,20 +19,20 @@ const FALL: Nanos = Nanos::from_millis(1500);
 /// then is it worth asking whose, since elastic traffic does not leave a queue empty; pulses cost up
 /// to 8 ms of queue.
 #[derive(Debug, Default)]
-pub(super) struct Suspicion {
+pub(super) struct StandingQueue {
     /// The least delay of this half window and of the one before.
     least: [Nanos; 2],
     since: Nanos,
     /// Since when the delay has been on the other side of the threshold.
     turned: Option<Nanos>,
-    raised: Option<Nanos>,
+    detected_at: Option<Nanos>,
     /// When there last was no such queue,
     low_at: Nanos,
     /// and when there last was one.
     high_at: Nanos,
 }
 
-impl Suspicion {
+impl StandingQueue {
     /// A tick. `target` is the queueing delay that the controller aims for.
     pub(super) fn on_tick(&mut self, m: &Measurement, target: Nanos) {
         let delay = m.rtt.saturating_sub(m.min_rtt);
@@ -48,7 +48,7 @@ impl Suspicion {
         } else {
             self.high_at = m.now;
         }
-        let (other_side, wait) = match self.raised {
+        let (other_side, wait) = match self.detected_at {
             None => (standing > high, RISE.max(m.smoothed_rtt * RISE_RTTS)),
             Some(_) => (standing <= high / 2, FALL),
         };
@@ -58,14 +58,14 @@ impl Suspicion {
         }
         let turned = *self.turned.get_or_insert(m.now);
         if m.now.saturating_sub(turned) >= wait {
-            self.raised = self.raised.is_none().then_some(m.now);
+            self.detected_at = self.detected_at.is_none().then_some(m.now);
             self.turned = None;
         }
     }
 
     /// Since when there has been one.
-    pub(super) fn raised(&self) -> Option<Nanos> {
-        self.raised
+    pub(super) fn detected_at(&self) -> Option<Nanos> {
+        self.detected_at
     }
 
     /// For how long there has been such a queue without a break.
@@ -74,7 +74,7 @@ impl Suspicion {
     }
 
     /// For how long there has been none.
-    pub(super) fn gone_for(&self, now: Nanos) -> Nanos {
+    pub(super) fn absent_for(&self, now: Nanos) -> Nanos {
         now.saturating_sub(self.high_at)
     }
 
@@ -93,16 +93,16 @@ mod tests {
 
     /// Ticks of 10 ms with the delay in milliseconds that `delay` gives; when it was raised.
     fn raised(ticks: u64, delay: impl Fn(u64) -> u64) -> Option<Nanos> {
-        let mut suspicion = Suspicion::default();
+        let mut standing_queue = StandingQueue::default();
         for tick in 1..=ticks {
             let m = Measurement {
                 now: MS * (tick * 10),
                 rtt: quiet().min_rtt + MS * delay(tick),
                 ..quiet()
             };
-            suspicion.on_tick(&m, MS);
+            standing_queue.on_tick(&m, MS);
         }
-        suspicion.raised()
+        standing_queue.detected_at()
     }
 
     #[test]

@@ -9,7 +9,7 @@ const NOISE_RANGE: f64 = 4.0;
 
 /// A measurement as the control law wants it: in seconds and bytes, with what follows from it.
 #[derive(Debug)]
-pub(super) struct Seen {
+pub(super) struct TickInput {
     pub(super) now: Nanos,
     /// Time since the last tick.
     pub(super) dt: f64,
@@ -53,7 +53,7 @@ pub(super) struct Seen {
     sample_age: f64,
 }
 
-impl Seen {
+impl TickInput {
     pub(super) fn new(
         m: &Measurement,
         last_tick: Nanos,

@@ -2,7 +2,7 @@ use alloc::collections::VecDeque;
 
 use forebay_units::{Nanos, Rate};
 
-use crate::event::{Claim, Event, MinRttReason, Phase};
+use crate::event::{Event, ImpossibleClaim, MinRttReason, Phase};
 
 /// Events kept until they are polled.
 const CAPACITY: usize = 32;
@@ -15,7 +15,7 @@ const IMPOSSIBLE_INTERVAL: Nanos = Nanos::from_secs(1);
 
 /// A bounded queue of events that says nothing twice. The oldest are lost first, and counted.
 #[derive(Debug)]
-pub(crate) struct Log {
+pub(crate) struct EventLog {
     queue: VecDeque<Event>,
     lost: u64,
     rate: Option<Rate>,
@@ -23,7 +23,7 @@ pub(crate) struct Log {
     impossible_at: Option<Nanos>,
 }
 
-impl Log {
+impl EventLog {
     pub(crate) fn new() -> Self {
         Self {
             queue: VecDeque::with_capacity(CAPACITY),
@@ -75,7 +75,7 @@ impl Log {
     }
 
     /// Feedback made an impossible claim.
-    pub(crate) fn impossible(&mut self, now: Nanos, claim: Claim) {
+    pub(crate) fn impossible(&mut self, now: Nanos, claim: ImpossibleClaim) {
         if self.impossible_at.is_none_or(|t| now.saturating_sub(t) >= IMPOSSIBLE_INTERVAL) {
             self.impossible_at = Some(now);
             self.push(Event::ImpossibleFeedback { claim });
@@ -93,7 +93,7 @@ mod tests {
 
     #[test]
     fn small_moves_are_not_said() {
-        let mut log = Log::new();
+        let mut log = EventLog::new();
         for mbps in [100, 109, 91, 111] {
             log.rate(Rate::from_mbps(mbps), Phase::Hold);
         }
@@ -109,7 +109,7 @@ mod tests {
 
     #[test]
     fn the_oldest_are_lost_and_counted() {
-        let mut log = Log::new();
+        let mut log = EventLog::new();
         for ms in 1..=40 {
             log.min_rtt(Nanos::from_millis(ms * 10), MinRttReason::Expired);
         }
@@ -123,9 +123,9 @@ mod tests {
 
     #[test]
     fn a_flood_of_impossible_feedback_is_said_once_a_second() {
-        let mut log = Log::new();
+        let mut log = EventLog::new();
         for ms in 0..2500 {
-            log.impossible(Nanos::from_millis(ms), Claim::TimeWentBack);
+            log.impossible(Nanos::from_millis(ms), ImpossibleClaim::TimeWentBack);
         }
         assert_eq!(core::iter::from_fn(|| log.pop()).count(), 3);
     }

@@ -16,7 +16,7 @@ const KEEP: f64 = 0.75;
 /// A moment at less than the bottleneck's rate, so that its queue drains and the minimum RTT is seen
 /// again.
 #[derive(Debug)]
-pub(super) struct Look {
+pub(super) struct MinRttProbe {
     interval: Nanos,
     next: Option<Nanos>,
     first: bool,
@@ -32,7 +32,7 @@ enum State {
     After(Nanos, f64),
 }
 
-impl Look {
+impl MinRttProbe {
     pub(super) fn new(interval: Nanos) -> Self {
         Self { interval, next: None, first: true, state: State::Off }
     }

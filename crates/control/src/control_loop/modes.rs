@@ -2,13 +2,13 @@
 
 use forebay_units::{Nanos, Rate};
 
-use super::Bundle;
-use crate::baseline::Longer;
+use super::ControlLoop;
 use crate::config::Detection;
 use crate::controller::Measurement;
 use crate::cross::CrossTraffic;
 use crate::event::{Event, MinRttReason, Mode, ModeReason, Phase};
-use crate::pass_through::{PassThrough, Queue};
+use crate::longer_path::LongerPath;
+use crate::pass_through::{PassThrough, PassThroughInput};
 use crate::watchdog::Silence;
 
 /// Samples that give a first rate.
@@ -21,7 +21,7 @@ const EMPTIED: Nanos = Nanos::from_secs(1);
 const EMPTIED_RTTS: u64 = 6;
 /// Nor once this many looks in a row saw that nobody takes what the bundle leaves: as a rule, and after
 /// a return that was wrong,
-const LOOKS: (u32, u32) = (1, 2);
+const DRAIN_PROBES: (u32, u32) = (1, 2);
 /// which for so long says something of the traffic that there is.
 const DOUBTED: Nanos = Nanos::from_secs(25);
 /// A return that lasted so long was right.
@@ -31,7 +31,7 @@ const TROUGH: f64 = 0.05;
 
 /// What there is to know about passing through, now or the next time.
 #[derive(Debug, Default)]
-pub(super) struct Passing {
+pub(super) struct PassThroughState {
     /// While the bundle passes through.
     pi: Option<PassThrough>,
     turned_at: Nanos,
@@ -43,14 +43,14 @@ pub(super) struct Passing {
     amplitude: Rate,
 }
 
-impl Passing {
+impl PassThroughState {
     /// How many looks in a row must agree, for a bundle that has passed through for so long.
-    fn looks_needed(&self, lasted: Nanos) -> u32 {
-        if self.relapsed && lasted < DOUBTED { LOOKS.1 } else { LOOKS.0 }
+    fn drain_probes_needed(&self, lasted: Nanos) -> u32 {
+        if self.relapsed && lasted < DOUBTED { DRAIN_PROBES.1 } else { DRAIN_PROBES.0 }
     }
 }
 
-impl Bundle {
+impl ControlLoop {
     pub(super) fn on_silence(&mut self, silence: Silence) {
         self.samples = 0;
         if self.silent {
@@ -66,27 +66,27 @@ impl Bundle {
 
     /// Decides the mode and sets the rate.
     pub(super) fn control(&mut self, m: &Measurement, elapsed: Nanos) {
-        if self.takes_several_ways(m.now) || (self.mode == Mode::Open && !self.may_close(m)) {
+        if self.check_paths(m.now) || (self.mode == Mode::Open && !self.try_close(m)) {
             return;
         }
         if !self.started {
             self.started = true;
             self.start_controller(m);
         }
-        if let Some((mode, reason)) = self.heed_cross_traffic(m) {
+        if let Some((mode, reason)) = self.respond_to_cross_traffic(m) {
             self.change_mode(mode, reason);
         }
-        let base = match &mut self.passing.pi {
+        let base = match &mut self.pass_through.pi {
             None => Some(self.delay_control(m)),
             Some(pi) => {
                 let cross = self.cross.as_ref();
-                if let Some(cut) = cross.and_then(|cross| cross.cut(m.now)) {
+                if let Some(cut) = cross.and_then(|cross| cross.rate_cut(m.now)) {
                     pi.hold(elapsed, m.backlog, cut.before);
-                    Some(cut.meanwhile)
+                    Some(cut.during)
                 } else {
-                    let highest = cross.map_or(Rate::ZERO, CrossTraffic::highest);
+                    let highest = cross.map_or(Rate::ZERO, CrossTraffic::highest_rate);
                     let (backlog, send_rate) = (m.backlog, m.send_rate);
-                    pi.on_tick(&Queue { elapsed, backlog, send_rate, highest })
+                    pi.on_tick(&PassThroughInput { elapsed, backlog, send_rate, highest })
                 }
             }
         };
@@ -109,13 +109,13 @@ impl Bundle {
 
     /// The amplitude of the pulses; zero for none.
     pub(super) fn amplitude(&self) -> Rate {
-        self.passing.amplitude
+        self.pass_through.amplitude
     }
 
     fn delay_control(&mut self, m: &Measurement) -> Rate {
-        let threshold = self.controller.cuts_beyond(m.receive_rate, m.packet);
+        let threshold = self.controller.cut_threshold(m.receive_rate, m.packet);
         let mut m = *m;
-        if let Some(Longer { min_rtt, rate }) = self.baseline.on_tick(&m, threshold) {
+        if let Some(LongerPath { min_rtt, rate }) = self.baseline.on_tick(&m, threshold) {
             self.min_rtt.reset(m.now, min_rtt);
             self.log.min_rtt(min_rtt, MinRttReason::PathLonger);
             m = Measurement {
@@ -133,24 +133,24 @@ impl Bundle {
             self.traffic.on_held_back(m.now);
         }
         let Some(cross) = &self.cross else { return rate };
-        self.passing.amplitude = cross.amplitude();
-        rate.max(cross.held_rate(m.now))
+        self.pass_through.amplitude = cross.amplitude();
+        rate.max(cross.min_test_rate(m.now))
     }
 
     /// `base` and the pulse of this tick.
     fn pulsed(&self, base: Rate, now: Nanos) -> Rate {
-        let amplitude = self.passing.amplitude;
+        let amplitude = self.pass_through.amplitude;
         let Some(cross) = self.cross.as_ref().filter(|_| amplitude > Rate::ZERO) else {
             return base;
         };
         let shape = cross.pulse().shape(now, self.config.tick);
         let rate = base.as_bps() as f64 + amplitude.as_bps() as f64 * shape;
-        let least = cross.highest().scaled(TROUGH).min(base).max(self.config.min_rate);
+        let least = cross.highest_rate().scaled(TROUGH).min(base).max(self.config.min_rate);
         Rate::from_bps_f64(rate).clamp(least, self.config.max_rate)
     }
 
     /// Opens the bundle while its packets take several ways.
-    fn takes_several_ways(&mut self, now: Nanos) -> bool {
+    fn check_paths(&mut self, now: Nanos) -> bool {
         if self.config.multipath == Detection::Ignore {
             return false;
         }
@@ -175,18 +175,18 @@ impl Bundle {
 
     /// Lets flows compete for themselves while cross traffic is elastic: the mode to change to now, and
     /// why.
-    fn heed_cross_traffic(&mut self, m: &Measurement) -> Option<(Mode, ModeReason)> {
+    fn respond_to_cross_traffic(&mut self, m: &Measurement) -> Option<(Mode, ModeReason)> {
         let cross = self.cross.as_mut()?;
         // Of a rate that was cut: what others of its kind would leave it, half at least.
-        let usual = m.receive_rate.max(cross.highest().scaled(0.5));
+        let usual = m.receive_rate.max(cross.highest_rate().scaled(0.5));
         let target = self.controller.target_delay(usual, m.packet);
-        cross.on_tick(m, target, self.passing.pi.is_some());
-        if self.passing.pi.is_none() {
-            return cross.is_elastic().then(|| self.pass_through(m));
+        cross.on_tick(m, target, self.pass_through.pi.is_some());
+        if self.pass_through.pi.is_none() {
+            return cross.is_elastic().then(|| self.enter_pass_through(m));
         }
-        let (reason, rate) = self.seen_to_have_gone(m)?;
-        self.passing.turned_at = m.now;
-        self.passing.pi = None;
+        let (reason, rate) = self.elastic_traffic_gone(m)?;
+        self.pass_through.turned_at = m.now;
+        self.pass_through.pi = None;
         self.baseline.clear();
         if let Some(cross) = &mut self.cross {
             cross.on_return(m.now, rate);
@@ -195,17 +195,18 @@ impl Bundle {
         Some((Mode::DelayControl, reason))
     }
 
-    fn pass_through(&mut self, m: &Measurement) -> (Mode, ModeReason) {
-        let passing = &mut self.passing;
-        let soon = m.now.saturating_sub(passing.turned_at) < FORGIVEN;
-        passing.relapsed = passing.before && soon;
-        (passing.turned_at, passing.before) = (m.now, true);
+    fn enter_pass_through(&mut self, m: &Measurement) -> (Mode, ModeReason) {
+        let pass_through = &mut self.pass_through;
+        let soon = m.now.saturating_sub(pass_through.turned_at) < FORGIVEN;
+        pass_through.relapsed = pass_through.before && soon;
+        (pass_through.turned_at, pass_through.before) = (m.now, true);
         let rate = self.rate.unwrap_or(m.receive_rate).max(m.receive_rate);
-        passing.pi = Some(PassThrough::new(self.controller.competing(), rate, m.backlog));
-        passing.amplitude = Rate::ZERO;
+        pass_through.pi =
+            Some(PassThrough::new(self.controller.pass_through_policy(), rate, m.backlog));
+        pass_through.amplitude = Rate::ZERO;
         let (mut answer, mut highest_rate) = (None, Rate::ZERO);
         if let Some(cross) = &mut self.cross {
-            (answer, highest_rate) = (cross.answer(), cross.highest());
+            (answer, highest_rate) = (cross.pulse_response(), cross.highest_rate());
             cross.on_pass_through(m.now);
         }
         let answer = answer.unwrap_or_default();
@@ -217,21 +218,21 @@ impl Bundle {
 
     /// While the bundle passes through: how it is known that elastic traffic has gone, if it is, and the
     /// rate at which the bottleneck served the bundle until then.
-    fn seen_to_have_gone(&mut self, m: &Measurement) -> Option<(ModeReason, Rate)> {
+    fn elastic_traffic_gone(&mut self, m: &Measurement) -> Option<(ModeReason, Rate)> {
         let cross = self.cross.as_mut()?;
-        let lasted = m.now.saturating_sub(self.passing.turned_at);
+        let lasted = m.now.saturating_sub(self.pass_through.turned_at);
         let emptied = cross.without_queue_for(m.now);
         if emptied >= EMPTIED.max(m.smoothed_rtt * EMPTIED_RTTS) {
             let rate = m.busy_rate.unwrap_or(m.receive_rate);
             return Some((ModeReason::QueueGone { emptied, lasted }, rate));
         }
-        let drain = cross.look(m, self.passing.looks_needed(lasted))?;
+        let drain = cross.drain_probe(m, self.pass_through.drain_probes_needed(lasted))?;
         let (cut, delay) = (thousandths(drain.cut()), drain.delay());
         Some((ModeReason::InelasticCross { cut, delay, lasted }, drain.served()))
     }
 
     /// Whether an open bundle knows enough to be controlled; then it is.
-    fn may_close(&mut self, m: &Measurement) -> bool {
+    fn try_close(&mut self, m: &Measurement) -> bool {
         let needed = if self.silent { RETURN_SAMPLES } else { FIRST_SAMPLES };
         if self.samples < needed {
             return false;
@@ -260,8 +261,8 @@ impl Bundle {
     fn open(&mut self, reason: ModeReason) {
         self.baseline.clear();
         self.forget_cross_traffic();
-        self.passing.pi = None;
-        self.passing.amplitude = Rate::ZERO;
+        self.pass_through.pi = None;
+        self.pass_through.amplitude = Rate::ZERO;
         if self.mode != Mode::Open {
             self.change_mode(Mode::Open, reason);
         }
@@ -297,11 +298,11 @@ mod tests {
 
     #[test]
     fn a_wrong_return_is_held_against_the_next_for_a_time() {
-        let passing = |relapsed| Passing { relapsed, ..Passing::default() };
+        let passing = |relapsed| PassThroughState { relapsed, ..PassThroughState::default() };
         for (relapsed, seconds, looks) in
             [(false, 1, 1), (true, 1, 2), (true, 24, 2), (true, 25, 1)]
         {
-            assert_eq!(passing(relapsed).looks_needed(Nanos::from_secs(seconds)), looks);
+            assert_eq!(passing(relapsed).drain_probes_needed(Nanos::from_secs(seconds)), looks);
         }
     }
 }

@@ -4,17 +4,17 @@ use core::mem::offset_of;
 
 use forebay_prefetch::{prefetch, prefetch_first};
 
-use super::Bundle;
-use crate::minrtt::MinRtt;
+use super::ControlLoop;
+use crate::min_rtt::MinRtt;
 
 /// What a bundle points to is asked for so many ticks ahead, and the bundle itself, in which it stands
 /// where that is, twice as many.
 const AHEAD: usize = 2;
 
 /// How much of a bundle a tick needs where nothing is amiss, in bytes from its start.
-const NEEDED: usize = offset_of!(Bundle, min_rtt) + MinRtt::NEEDED;
+const NEEDED: usize = offset_of!(ControlLoop, min_rtt) + MinRtt::NEEDED;
 
-impl Bundle {
+impl ControlLoop {
     /// Where many bundles are ticked in turn, number `index` next: asks for the memory that the ticks
     /// after it need, so that it comes while others are computed. `bundle` gives a bundle by its number,
     /// `None` past the last.
@@ -34,26 +34,26 @@ impl Bundle {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{BundleConfig, ControllerKind};
+    use crate::{ControlConfig, ControllerKind};
     use forebay_units::{Bytes, Nanos};
     use std::vec::Vec;
 
     #[test]
     fn what_a_tick_needs_of_a_bundle_is_few_lines() {
-        assert_eq!(align_of::<Bundle>(), 64);
+        assert_eq!(align_of::<ControlLoop>(), 64);
         const { assert!(NEEDED <= 16 * 64) };
     }
 
     #[test]
     fn asking_ahead_ends_with_the_last_bundle_and_changes_nothing() {
         for controller in ControllerKind::ALL {
-            let config = BundleConfig { controller, ..BundleConfig::default() };
-            let new = |_| Bundle::new(config, Nanos::ZERO).unwrap();
+            let config = ControlConfig { controller, ..ControlConfig::default() };
+            let new = |_| ControlLoop::new(config, Nanos::ZERO).unwrap();
             let mut bundles: Vec<_> = (0..5).map(new).collect();
             for tick in 1..10 {
                 let before = std::format!("{bundles:?}");
                 for index in 0..bundles.len() {
-                    Bundle::prefetch_after(index, |index| bundles.get(index));
+                    ControlLoop::prefetch_after(index, |index| bundles.get(index));
                 }
                 assert_eq!(std::format!("{bundles:?}"), before);
                 for bundle in &mut bundles {

@@ -53,7 +53,7 @@ const LEAST_DELAY: Nanos = Nanos::from_micros(2_500);
 
 /// A cut, and what becomes of the queue.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Drain {
+pub(crate) struct DrainProbe {
     since: Nanos,
     /// The round-trip time and the queueing delay at the cut.
     rtt: Nanos,
@@ -76,21 +76,21 @@ pub(crate) struct Drain {
 
 /// The rates of a cut.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Cut {
+pub(crate) struct RateCut {
     pub(crate) before: Rate,
-    pub(crate) meanwhile: Rate,
+    pub(crate) during: Rate,
 }
 
 /// What a cut showed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Shown {
+pub(crate) enum ProbeResult {
     /// The queue drained: nobody takes what the bundle leaves.
-    Drained,
+    QueueDrained,
     /// It stands.
-    Stands,
+    QueueStands,
 }
 
-impl Drain {
+impl DrainProbe {
     /// Begins a cut, where the bottleneck's rate is `bottleneck`; `None` if there is no queue to drain.
     pub(crate) fn begin(m: &Measurement, bottleneck: Rate) -> Option<Self> {
         let delay = m.rtt.saturating_sub(m.min_rtt);
@@ -124,20 +124,20 @@ impl Drain {
     }
 
     /// The rates while the cut lasts.
-    pub(crate) fn now(&self, now: Nanos) -> Option<Cut> {
-        let meanwhile = self.before.scaled(1.0 - self.cut);
-        (self.rounds(now) < self.lasts()).then_some(Cut { before: self.before, meanwhile })
+    pub(crate) fn rate_cut(&self, now: Nanos) -> Option<RateCut> {
+        let during = self.before.scaled(1.0 - self.cut);
+        (self.rounds(now) < self.lasts()).then_some(RateCut { before: self.before, during })
     }
 
     /// A tick. What the cut showed, once it has.
-    pub(crate) fn on_tick(&mut self, m: &Measurement) -> Option<Shown> {
+    pub(crate) fn on_tick(&mut self, m: &Measurement) -> Option<ProbeResult> {
         // When that packet was sent from which the newest sample is, in round trips.
         let sent = self.rounds(m.now.saturating_sub(m.sample_age).saturating_sub(m.rtt));
         if m.samples > self.samples && sent > 0.0 {
             self.samples = m.samples;
             let left = m.rtt.saturating_sub(m.min_rtt).as_secs_f64() / self.delay.as_secs_f64();
             if sent >= FILLED && left > (1.0 - sent / self.drains).max(0.0) + LEFT {
-                return Some(Shown::Stands);
+                return Some(ProbeResult::QueueStands);
             }
             if self.bottleneck.is_none() && UNANSWERED.contains(&sent) {
                 let fallen = (1.0 - left).max(FALLEN);
@@ -152,10 +152,11 @@ impl Drain {
             }
         }
         if self.gone >= GONE_SAMPLES {
-            return Some(Shown::Drained);
+            return Some(ProbeResult::QueueDrained);
         }
         let answered = sent >= self.lasts() || self.rounds(m.now) >= self.lasts() + ANSWERED;
-        let shown = if self.mostly_gone > 0 { Shown::Drained } else { Shown::Stands };
+        let shown =
+            if self.mostly_gone > 0 { ProbeResult::QueueDrained } else { ProbeResult::QueueStands };
         answered.then_some(shown)
     }
 
@@ -201,7 +202,7 @@ mod tests {
     /// A cut of a bundle that has 60 of 96 Mbit/s at a queue of 100 ms on a path of 50. Of what it leaves,
     /// others take `taken` from one round trip after the cut. What it showed, and after how many
     /// milliseconds.
-    fn cut(taken: f64) -> (Shown, u64) {
+    fn cut(taken: f64) -> (ProbeResult, u64) {
         let measured = |ms: u64, delay: f64, samples: u64| Measurement {
             now: MS * ms,
             rtt: MS * 50 + Nanos::from_secs_f64(delay),
@@ -213,7 +214,7 @@ mod tests {
             samples,
             ..quiet()
         };
-        let mut drain = Drain::begin(&measured(1_000, 0.1, 1), MU).unwrap();
+        let mut drain = DrainProbe::begin(&measured(1_000, 0.1, 1), MU).unwrap();
         // q is 2/3 and z 3/8, so n is (1 - 4/15) / (3/20) = 44/9: of 96 Mbit/s 3/22, of 60 12/55.
         assert!((drain.cut() - 12.0 / 55.0).abs() < 1e-9, "{}", drain.cut());
         // The delay of what is sent in each millisecond.
@@ -223,7 +224,7 @@ mod tests {
             delays.push(delay);
             let now = MS * (1_000 + ms);
             let left =
-                drain.now(now).map_or(0.0, |cut| 60e6 - cut.meanwhile.as_bps() as f64) / 96e6;
+                drain.rate_cut(now).map_or(0.0, |cut| 60e6 - cut.during.as_bps() as f64) / 96e6;
             let filled = if ms > 150 { taken } else { 0.0 };
             delay = (delay - left * (1.0 - filled) * 1e-3).max(0.0);
         }
@@ -248,7 +249,7 @@ mod tests {
     #[test]
     fn a_queue_that_nobody_fills_drains() {
         let (shown, ms) = cut(0.0);
-        assert_eq!(shown, Shown::Drained);
+        assert_eq!(shown, ProbeResult::QueueDrained);
         // A tenth is left after 9/10 of 44/9 round trips, 660 ms, and the answer to that takes 60.
         assert!((715..730).contains(&ms), "{ms}");
     }
@@ -259,7 +260,7 @@ mod tests {
         // and an answer of 130. What goes slowly has 7.3 round trips, and is answered in 62.
         for (taken, when) in [(1.0, 570..580), (0.9, 595..610), (0.48, 1_160..1_175)] {
             let (shown, ms) = cut(taken);
-            assert_eq!(shown, Shown::Stands, "{taken}");
+            assert_eq!(shown, ProbeResult::QueueStands, "{taken}");
             assert!(when.contains(&ms), "{taken}: {ms}");
         }
     }
@@ -278,7 +279,7 @@ mod tests {
             samples: now.0,
             ..quiet()
         };
-        let mut drain = Drain::begin(&measured(MS * 1_000, MS * 100), MU).unwrap();
+        let mut drain = DrainProbe::begin(&measured(MS * 1_000, MS * 100), MU).unwrap();
         // 12/55 of 60 Mbit/s for so long, served at that rate.
         let sent = Nanos::from_secs_f64(0.15 * rounds);
         let delay = Nanos::from_secs_f64(0.1 - 0.15 * rounds * 12.0 / 55.0 * 60.0 / mbps);
@@ -298,7 +299,7 @@ mod tests {
 
     /// What a cut showed whose answers, 50 ms apart, saw such parts of the queue in turn from three
     /// round trips on.
-    fn late(parts: &[f64]) -> Shown {
+    fn late(parts: &[f64]) -> ProbeResult {
         let delay = |part: f64| Nanos::from_secs_f64(0.1 * part);
         let measured = |ms: u64, part: f64, samples: u64| Measurement {
             now: MS * ms,
@@ -308,7 +309,7 @@ mod tests {
             samples,
             ..quiet()
         };
-        let mut drain = Drain::begin(&measured(1_000, 1.0, 1), MU).unwrap();
+        let mut drain = DrainProbe::begin(&measured(1_000, 1.0, 1), MU).unwrap();
         let seen = |k: usize| {
             let ms = 1_100 + 50 * k as u64;
             let part = if ms < 1_500 { 0.5 } else { parts[k % parts.len()] };
@@ -319,8 +320,8 @@ mod tests {
 
     #[test]
     fn a_queue_that_comes_back_in_bursts_drains_as_well() {
-        assert_eq!(late(&[0.0, 0.2, 0.3]), Shown::Drained);
-        assert_eq!(late(&[0.0, 0.3, 0.35]), Shown::Stands);
+        assert_eq!(late(&[0.0, 0.2, 0.3]), ProbeResult::QueueDrained);
+        assert_eq!(late(&[0.0, 0.3, 0.35]), ProbeResult::QueueStands);
     }
 
     #[test]
@@ -335,7 +336,7 @@ mod tests {
                 busy_rate: Some(rate),
                 ..quiet()
             };
-            Drain::begin(&m, Rate::from_mbps(100)).unwrap().cut()
+            DrainProbe::begin(&m, Rate::from_mbps(100)).unwrap().cut()
         };
         // n is (1 - 0.4 0.6) / (0.4 0.6) = 19/6 beside 60 Mbit/s and 19/3 beside 30. Beside 80 it would be less
         // than three, and beside 5 more than a cut of an eighth needs.
@@ -353,18 +354,24 @@ mod tests {
     #[test]
     fn there_must_be_a_queue_and_a_rate() {
         let standing = Measurement { rtt: quiet().min_rtt + MS * 20, ..quiet() };
-        assert!(Drain::begin(&standing, MU).is_some());
-        assert!(Drain::begin(&quiet(), MU).is_none());
-        assert!(Drain::begin(&Measurement { send_rate: Rate::ZERO, ..standing }, MU).is_none());
+        assert!(DrainProbe::begin(&standing, MU).is_some());
+        assert!(DrainProbe::begin(&quiet(), MU).is_none());
+        assert!(
+            DrainProbe::begin(&Measurement { send_rate: Rate::ZERO, ..standing }, MU).is_none()
+        );
     }
 
     #[test]
     fn without_answers_it_ends_as_well() {
         let standing = Measurement { rtt: quiet().min_rtt + MS * 50, ..quiet() };
-        let mut drain = Drain::begin(&standing, MU).unwrap();
+        let mut drain = DrainProbe::begin(&standing, MU).unwrap();
         let later =
             |ms| Measurement { now: standing.now + MS * ms, sample_age: MS * ms, ..standing };
         assert_eq!(drain.on_tick(&later(799)), None);
-        assert_eq!(drain.on_tick(&later(801)), Some(Shown::Stands), "8 round trips of 100 ms");
+        assert_eq!(
+            drain.on_tick(&later(801)),
+            Some(ProbeResult::QueueStands),
+            "8 round trips of 100 ms"
+        );
     }
 }

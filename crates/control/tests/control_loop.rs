@@ -1,6 +1,8 @@
 //! The state machine through its public face, on an ideal path driven by hand.
 
-use forebay_control::{Bundle, BundleConfig, Claim, Event, Feedback, Mode, ModeReason};
+use forebay_control::{
+    ControlConfig, ControlLoop, Event, Feedback, ImpossibleClaim, Mode, ModeReason,
+};
 use forebay_units::{Bytes, Nanos, Rate};
 
 const MS: Nanos = Nanos::from_millis(1);
@@ -8,7 +10,7 @@ const MS: Nanos = Nanos::from_millis(1);
 /// A path of 50 ms and any rate: 48 Mbit/s in packets of 1500 bytes, four a millisecond, all of
 /// which arrive; every sixteenth is a boundary at the first epoch size, every 64th later.
 struct Path {
-    bundle: Bundle,
+    bundle: ControlLoop,
     now_ms: u64,
     packets: u32,
     /// Feedback under way: when it arrives, and what it says.
@@ -23,9 +25,9 @@ struct Path {
 }
 
 impl Path {
-    fn new(config: BundleConfig) -> Self {
+    fn new(config: ControlConfig) -> Self {
         Self {
-            bundle: Bundle::new(config, Nanos::ZERO).expect("a valid configuration"),
+            bundle: ControlLoop::new(config, Nanos::ZERO).expect("a valid configuration"),
             now_ms: 0,
             packets: 0,
             under_way: vec![],
@@ -106,7 +108,7 @@ impl Path {
 #[test]
 fn totals_with_boundary_packets_tell_what_every_packet_does() {
     let [mut each, mut totals] =
-        [false, true].map(|totals| Path { totals, ..Path::new(BundleConfig::default()) });
+        [false, true].map(|totals| Path { totals, ..Path::new(ControlConfig::default()) });
     for until in [400, 1_000, 2_500, 5_000] {
         // Silence in between, so that more than a steady state is compared.
         let alive = until != 2_500;
@@ -122,7 +124,7 @@ fn totals_with_boundary_packets_tell_what_every_packet_does() {
 
 #[test]
 fn a_total_that_is_behind_says_nothing_new() {
-    let mut path = Path { totals: true, ..Path::new(BundleConfig::default()) };
+    let mut path = Path { totals: true, ..Path::new(ControlConfig::default()) };
     path.run_until(1_000);
     let before = path.bundle.snapshot();
     path.bundle.on_total(Bytes(1), 1);
@@ -135,7 +137,7 @@ fn a_total_that_is_behind_says_nothing_new() {
 
 #[test]
 fn open_until_two_samples_then_controlled() {
-    let mut path = Path::new(BundleConfig::default());
+    let mut path = Path::new(ControlConfig::default());
     path.run_until(50);
     assert_eq!((path.bundle.mode(), path.bundle.rate()), (Mode::Open, None));
     path.run_until(1000);
@@ -156,7 +158,7 @@ fn open_until_two_samples_then_controlled() {
 
 #[test]
 fn says_why() {
-    let mut path = Path::new(BundleConfig::default());
+    let mut path = Path::new(ControlConfig::default());
     path.run_until(70);
     let said: Vec<_> = path.events.iter().map(|(_, e)| e.to_string()).collect();
     assert_eq!(
@@ -173,7 +175,8 @@ fn says_why() {
 #[test]
 fn begins_with_the_initial_rate() {
     let rate = Rate::from_mbps(20);
-    let mut path = Path::new(BundleConfig { initial_rate: Some(rate), ..BundleConfig::default() });
+    let mut path =
+        Path::new(ControlConfig { initial_rate: Some(rate), ..ControlConfig::default() });
     path.run_until(50);
     assert_eq!((path.bundle.mode(), path.bundle.rate()), (Mode::DelayControl, Some(rate)));
     path.run_until(1000);
@@ -183,7 +186,7 @@ fn begins_with_the_initial_rate() {
 
 #[test]
 fn opens_within_a_second_of_the_receiveboxs_death_and_returns() {
-    let mut path = Path::new(BundleConfig::default());
+    let mut path = Path::new(ControlConfig::default());
     path.run_until(5000);
     path.alive = false;
     path.run_until(9000);
@@ -216,7 +219,7 @@ fn opens_within_a_second_of_the_receiveboxs_death_and_returns() {
 
 #[test]
 fn an_idle_bundle_does_not_open() {
-    let mut path = Path::new(BundleConfig::default());
+    let mut path = Path::new(ControlConfig::default());
     path.run_until(1000);
     path.sends = false;
     path.run_until(60_000);
@@ -228,8 +231,8 @@ fn an_idle_bundle_does_not_open() {
 
 #[test]
 fn garbage_changes_nothing_but_counters() {
-    let mut quiet = Path::new(BundleConfig::default());
-    let mut flooded = Path::new(BundleConfig::default());
+    let mut quiet = Path::new(ControlConfig::default());
+    let mut flooded = Path::new(ControlConfig::default());
     for ms in 1..=5000 {
         quiet.run_until(ms);
         flooded.run_until(ms);
@@ -256,7 +259,7 @@ fn garbage_changes_nothing_but_counters() {
 
 #[test]
 fn impossible_feedback_is_said_once_a_second_and_ignored() {
-    let mut path = Path::new(BundleConfig::default());
+    let mut path = Path::new(ControlConfig::default());
     path.run_until(1000);
     let before = path.bundle.snapshot();
     // A boundary is answered with far more bytes than were sent, before its real answer comes.
@@ -286,12 +289,15 @@ fn impossible_feedback_is_said_once_a_second_and_ignored() {
     let said: Vec<_> =
         path.events.iter().filter(|(_, e)| matches!(e, Event::ImpossibleFeedback { .. })).collect();
     assert_eq!(said.len(), 1);
-    assert!(matches!(said[0].1, Event::ImpossibleFeedback { claim: Claim::MoreThanSent { .. } }));
+    assert!(matches!(
+        said[0].1,
+        Event::ImpossibleFeedback { claim: ImpossibleClaim::MoreThanSent { .. } }
+    ));
 }
 
 #[test]
 fn announces_the_epoch_until_feedback_carries_it() {
-    let mut path = Path::new(BundleConfig::default());
+    let mut path = Path::new(ControlConfig::default());
     assert_eq!(path.bundle.poll_epoch_update(Nanos::ZERO), Some(16));
     path.run_until(100);
     assert_eq!(path.bundle.poll_epoch_update(MS * 100), Some(64));
@@ -305,7 +311,7 @@ fn announces_the_epoch_until_feedback_carries_it() {
 
 #[test]
 fn packets_without_fingerprints_are_counted_only() {
-    let mut bundle = Bundle::new(BundleConfig::default(), Nanos::ZERO).unwrap();
+    let mut bundle = ControlLoop::new(ControlConfig::default(), Nanos::ZERO).unwrap();
     for ms in 1..=3000 {
         bundle.on_sent(MS * ms, Bytes(1500), None);
         if ms % 10 == 0 {
@@ -319,7 +325,7 @@ fn packets_without_fingerprints_are_counted_only() {
 
 #[test]
 fn one_fingerprint_for_all_packets_gives_no_samples() {
-    let mut path = Path::new(BundleConfig::default());
+    let mut path = Path::new(ControlConfig::default());
     path.run_until(1000);
     let accepted = path.bundle.snapshot().counters.accepted;
     path.sends = false;
@@ -350,7 +356,7 @@ fn one_fingerprint_for_all_packets_gives_no_samples() {
 
 #[test]
 fn ticks_that_do_not_advance_change_nothing() {
-    let mut path = Path::new(BundleConfig::default());
+    let mut path = Path::new(ControlConfig::default());
     path.run_until(1000);
     let before = path.bundle.snapshot();
     path.bundle.on_tick(MS * 1000, Bytes(1_000_000));

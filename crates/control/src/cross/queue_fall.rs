@@ -10,13 +10,13 @@ const FAR: f64 = 0.85;
 /// The least that a queue came to lately. Flows that compete make it rise and fall, and when one of
 /// them goes away, what it had in flight is missing at once.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Fall {
+pub(crate) struct QueueFall {
     /// Of this half window and of the one before.
     least: [Option<Nanos>; 2],
     since: Nanos,
 }
 
-impl Fall {
+impl QueueFall {
     /// Begins anew.
     pub(crate) fn begin(now: Nanos) -> Self {
         Self { since: now, ..Self::default() }
@@ -41,7 +41,7 @@ mod tests {
 
     /// Whether each of these delays, in milliseconds and 10 ms apart, is a fall.
     fn falls(delays: impl IntoIterator<Item = u64>) -> std::vec::Vec<bool> {
-        let mut fall = Fall::begin(Nanos::ZERO);
+        let mut fall = QueueFall::begin(Nanos::ZERO);
         let tick = |(i, ms): (usize, u64)| {
             fall.on_tick(Nanos::from_millis(10 * i as u64), Nanos::from_millis(ms))
         };
