@@ -1,36 +1,43 @@
-//! The bundle's inner control loop: it sets the rate at which a sendbox lets an aggregate of flows
-//! out, such that the bottleneck's queue stays small but never empties, so that the queue stands at
-//! the sendbox, which can schedule it.
+//! The inner control loop of a bundle: it sets the rate at which a sendbox sends the traffic
+//! between two sites.
 //!
-//! [`ControlLoop`] is a state machine. It does no I/O and reads no clock: the caller reports packets that
-//! left, [`Feedback`] that came and the passing of time, and applies the rate that comes out. The
-//! same code runs in the simulator, behind the user-space dataplane and over the kernel's.
+//! The rate keeps the queue at the network's bottleneck short without leaving the bottleneck idle.
+//! The rest of the queue then builds at the sendbox, which can schedule it (Bundler, EuroSys 2021,
+//! section 4.1).
 //!
-//! The parts, in the order in which a packet meets them:
-//! - `epoch` chooses which packets are boundaries, and tells the receivebox;
-//! - `marks` remembers the boundaries that left and finds them again when feedback names them;
-//! - `measure` turns pairs of mark and feedback into round-trip times and rates, `minrtt` keeps the
-//!   round-trip time of the empty path, `baseline` notices when the path becomes longer;
-//! - a [`RateController`] sets the rate from a [`Measurement`]; [`Forebay`] unless told otherwise;
-//! - `cross` tells whether cross traffic is elastic, by pulses on the rate, and whether it still is, by what
-//!   becomes of the queue when the bundle leaves room; beside such traffic
-//!   `pass_through` lets the bundle's flows compete for themselves;
-//! - `multipath` opens the bundle when its packets take several ways, `watchdog` when feedback
-//!   ceases.
+//! Start from two types:
+//! - [`ControlLoop`] is the state machine of one bundle. It does no I/O and reads no clock: the
+//!   caller reports the packets it sent, the [`Feedback`] it received and the passing of time, and
+//!   applies the rate that the loop returns.
+//! - [`ControlConfig`] holds the parameters, which have usable defaults.
 //!
-//! What was decided, and why, comes out as [`Event`]s.
+//! The simulator, the user-space dataplane and the kernel dataplane all run this code.
 //!
 //! ```
-//! use forebay_control::{ControlLoop, ControlConfig};
+//! use forebay_control::{ControlConfig, ControlLoop};
 //! use forebay_units::{Bytes, Nanos};
 //!
-//! let mut bundle = ControlLoop::new(ControlConfig::default(), Nanos::ZERO)?;
-//! bundle.on_sent(Nanos::from_millis(3), Bytes(1514), Some(0x5ee0));
-//! bundle.on_tick(Nanos::from_millis(10), Bytes::ZERO);
-//! assert_eq!(bundle.rate(), None, "open until measured");
-//! assert_eq!(bundle.poll_epoch_update(Nanos::from_millis(10)), Some(16));
+//! let mut control = ControlLoop::new(ControlConfig::default(), Nanos::ZERO)?;
+//! control.on_sent(Nanos::from_millis(3), Bytes(1514), Some(0x5ee0));
+//! control.on_tick(Nanos::from_millis(10), Bytes::ZERO);
+//! assert_eq!(control.rate(), None, "no limit before the first measurement");
+//! assert_eq!(control.poll_epoch_update(Nanos::from_millis(10)), Some(16));
 //! # Ok::<(), forebay_control::ConfigError>(())
 //! ```
+//!
+//! # Modules
+//! The modules, in the order in which a packet meets them:
+//! - `epoch` selects the boundary packets and announces the epoch size to the receivebox.
+//! - `marks` stores the boundary packets that were sent and matches feedback to them.
+//! - `estimator` computes round-trip times and rates from pairs of mark and feedback. `min_rtt`
+//!   estimates the round-trip time of the empty path, and `longer_path` detects that it has grown.
+//! - A [`RateController`] computes the rate from a [`Measurement`]. The default is [`Forebay`].
+//! - `cross` detects elastic cross traffic by pulses on the rate. While there is some, the bundle
+//!   uses `pass_through`, and drain probes show when the cross traffic has ended.
+//! - `multipath` lifts the limit while packets take several paths, and `watchdog` does so when
+//!   feedback stops.
+//!
+//! Each decision is reported as an [`Event`] with its reason.
 #![no_std]
 
 extern crate alloc;

@@ -1,4 +1,4 @@
-//! What the bundle makes of feedback and ticks before anything is decided.
+//! Handling of samples, and the measurement that each tick is based on.
 
 use forebay_units::{Bytes, Nanos};
 
@@ -11,13 +11,14 @@ use crate::feedback::Feedback;
 use crate::marks::Mark;
 
 impl ControlLoop {
+    /// Takes in a valid sample of round-trip time `rtt`.
     pub(super) fn on_sample(&mut self, now: Nanos, rtt: Nanos, mark: &Mark, feedback: &Feedback) {
         self.accepted += 1;
         self.samples = self.samples.saturating_add(1);
         self.watchdog.on_feedback(now, self.marks.awaited());
-        let smoothed = self.measure.smoothed().unwrap_or(rtt);
+        let smoothed = self.estimator.smoothed().unwrap_or(rtt);
         let before = self.min_rtt.get();
-        // Where others keep the bottleneck's queue full, the empty path is not to be seen.
+        // Elastic cross traffic keeps the bottleneck's queue full, which hides the empty path.
         self.min_rtt.hold(self.cross.as_ref().is_some_and(|cross| cross.keeps_old_estimates(now)));
         self.min_rtt.on_sample(now, rtt, smoothed, self.tolerance());
         let min = self.min_rtt.get().unwrap_or(rtt);
@@ -25,7 +26,7 @@ impl ControlLoop {
         let reason = if expired { MinRttReason::Expired } else { MinRttReason::Smaller };
         self.log.min_rtt(min, reason);
         let queued = rtt.saturating_sub(min) > self.config.noise;
-        self.measure.set_queued(queued);
+        self.estimator.set_queued(queued);
         if let Some(cross) = &mut self.cross {
             let sample = BoundarySample {
                 sent_at: mark.time,
@@ -38,22 +39,25 @@ impl ControlLoop {
         }
     }
 
-    /// How close to the minimum RTT a sample is as good as it: noise, and the time that a packet
-    /// takes at the bottleneck, which a short one does not.
+    /// Returns how far above the minimum RTT a sample may lie and still count as the minimum: the
+    /// noise, and the transmission time of a packet at the bottleneck, since short packets take
+    /// less.
     fn tolerance(&self) -> Nanos {
         let packet = self
-            .measure
+            .estimator
             .rates()
             .map_or(Nanos::ZERO, |r| r.receive.time_for(self.traffic.mean_packet()));
         let eighth = self.min_rtt.get().unwrap_or_default() / 8;
         self.config.noise.saturating_add(packet.min(eighth))
     }
 
+    /// Counts and logs feedback that makes an impossible claim.
     pub(super) fn on_impossible(&mut self, now: Nanos, claim: ImpossibleClaim) {
         self.counters.impossible += 1;
         self.log.impossible(now, claim);
     }
 
+    /// Adapts the epoch size to the traffic and the path.
     pub(super) fn size_epoch(&mut self, now: Nanos) {
         let change = self.epoch.on_tick(
             now,
@@ -70,37 +74,38 @@ impl ControlLoop {
         }
     }
 
+    /// Returns what is known at this tick, or `None` before the first two samples.
     pub(super) fn measurement(&mut self, now: Nanos, backlog: Bytes) -> Option<Measurement> {
         let min_rtt = self.min_rtt.get()?;
-        let smoothed_rtt = self.measure.smoothed()?;
-        let rates = self.measure.rates()?;
-        let (sample_at, mark) = self.measure.latest()?;
+        let smoothed_rtt = self.estimator.smoothed()?;
+        let rates = self.estimator.rates()?;
+        let (sample_at, mark) = self.estimator.latest()?;
         let (just_sent, peak_sent) = self.traffic.within(now, min_rtt, smoothed_rtt);
         let since = |t: Nanos| now.saturating_sub(t);
         Some(Measurement {
             now,
             min_rtt,
             min_rtt_age: self.min_rtt.age(now),
-            rtt: self.measure.rtt()?,
-            standing_rtt: self.measure.standing()?,
+            rtt: self.estimator.rtt()?,
+            standing_rtt: self.estimator.standing()?,
             smoothed_rtt,
-            rtt_spread: self.measure.spread(),
+            rtt_spread: self.estimator.spread(),
             send_rate: rates.send,
             receive_rate: rates.receive,
-            busy_rate: self.measure.busy_rate(),
-            sustained_rate: self.measure.sustained_rate(),
-            train_rate: self.measure.train_rate(),
+            busy_rate: self.estimator.busy_rate(),
+            sustained_rate: self.estimator.sustained_rate(),
+            train_rate: self.estimator.train_rate(),
             loss: rates.loss,
             samples: self.accepted,
             sample_age: since(sample_at),
-            sample_interval: self.measure.interval().unwrap_or(smoothed_rtt),
+            sample_interval: self.estimator.interval().unwrap_or(smoothed_rtt),
             awaited_for: self.marks.oldest_awaited().map_or(Nanos::ZERO, since),
             unacknowledged: self.traffic.sent().saturating_sub(mark),
             just_sent,
             peak_sent,
             backlog,
             limited_for: self.traffic.limited_for(now),
-            // An epoch of nothing but bare headers is no measure of a packet.
+            // An epoch of bare acknowledgements would give an unusable packet length.
             packet: self.traffic.mean_packet().max(Bytes(64)),
         })
     }

@@ -24,77 +24,76 @@ use crate::traffic::Traffic;
 use crate::watchdog::Watchdog;
 use modes::PassThroughState;
 
-/// Marks kept: two seconds' worth at up to 256 a second, and more than lie in any round trip, which
-/// has four to eight of them (see [`Marks`] for what happens beyond).
+/// Capacity of the ring of marks: two seconds at 256 marks a second. A round trip has four to eight
+/// marks, so the ring also covers any round trip. [`Marks`] says what happens when it is full.
 const MARKS: usize = 512;
 
-/// The inner control loop of one bundle: a state machine without I/O and without a clock.
+/// The inner control loop of one bundle, a state machine without I/O and without a clock.
 ///
-/// The caller reports what left, what came back and the passing of time, applies [`ControlLoop::rate`] to
-/// its shaper, and sends what [`ControlLoop::poll_epoch_update`] gives to the receivebox. Instants are on
-/// one clock of the caller's and do not go back. After construction nothing is allocated; a bundle
-/// takes about 26 KiB, and 12 more where it looks for elastic cross traffic.
-///
+/// The caller reports packets sent, feedback received and the passing of time. It applies
+/// [`ControlLoop::rate`] to its shaper and sends the result of [`ControlLoop::poll_epoch_update`]
+/// to the receivebox. All times come from one monotonic clock of the caller. The loop allocates
+/// only during construction. It takes about 26 KiB, and 12 KiB more with detection of elastic cross
+/// traffic.
 /// # Modes
-/// | mode | is entered | and left |
+/// | mode | entered | left |
 /// |---|---|---|
-/// | [`Mode::Open`] | at first, without an initial rate | with the first round-trip time and rate |
-/// | | when boundary packets were sent and no valid feedback came for 0.7 s (on long paths for eight minimum RTTs, so that a second passes only where eight round trips take one) | after three samples in order |
-/// | | when 5 % of the last 128 measurements came out of order: packets take several ways | below 2 %, after ten seconds at the earliest, later each time |
-/// | [`Mode::PassThrough`] | where [`ControlConfig::cross_traffic`] says to look, when cross traffic answers the pulses that are sent while a queue stands at the bottleneck that the controller did not want | when the bottleneck has no queue, or when that drains as the bundle leaves room |
+/// | [`Mode::Open`] | at the start, if no initial rate is configured | when the first round-trip time and rate are known |
+/// | | when boundary packets were sent and no valid feedback came for 0.7 s, or for eight minimum RTTs where that is longer | after three samples in order |
+/// | | when 5 % of the last 128 measurements are out of order, so packets take several paths | when the share is below 2 %, after ten seconds at the earliest and later each time |
+/// | [`Mode::PassThrough`] | if [`ControlConfig::cross_traffic`] is set to detect, when cross traffic responds to the bundle's pulses while the bottleneck's queue stands above the controller's target | when the bottleneck has no queue, or when its queue drains during a drain probe |
 /// | [`Mode::DelayControl`] | otherwise | |
 ///
 /// # Many bundles
-/// Among thousands of bundles a tick finds nothing that it needs in the caches, and fetching that takes
-/// longer than what it computes (decision record 0037). So the fields lie in the order of how often they
-/// are needed; of the rings few cache lines are needed; and who ticks bundles in turn says which come
-/// next, by [`ControlLoop::prefetch_after`].
+/// With thousands of bundles a tick finds none of its data in the CPU caches, and fetching the data
+/// takes longer than the computation (decision record 0037). The fields are therefore ordered by
+/// how often they are used, and a caller that ticks many bundles in turn announces the next ones
+/// with [`ControlLoop::prefetch_after`].
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub struct ControlLoop {
-    // Every packet.
+    // Used for every packet.
     traffic: Traffic,
     epoch: Epoch,
-    // Boundary packets too.
+    // Used for boundary packets too.
     watchdog: Watchdog,
     marks: Marks,
-    // Every tick.
+    // Used at every tick.
     mode: Mode,
-    /// The controller was told where to begin.
+    /// Whether the controller has been given its starting rate.
     started: bool,
-    /// Feedback ceased and has not returned.
+    /// Whether feedback has stopped and not returned.
     silent: bool,
-    /// Samples since the start, or since feedback ceased.
+    /// Number of samples since the start, or since feedback stopped.
     samples: u32,
-    /// Packets take several ways, since then.
-    several_since: Option<Nanos>,
+    /// When packets were found to take several paths; `None` while they take one.
+    multipath_since: Option<Nanos>,
     rate: Option<Rate>,
     last_tick: Nanos,
     controller: Box<dyn RateController>,
     config: Settings,
     pass_through: PassThroughState,
     log: EventLog,
-    /// Feedback that gave a sample; [`Counters`] has the others.
+    /// Number of feedback messages that gave a sample. [`Counters`] has the other counts.
     accepted: u64,
-    baseline: LongerPathTest,
-    measure: PathEstimator,
+    longer_path: LongerPathTest,
+    estimator: PathEstimator,
     multipath: Multipath,
-    /// A tick needs its begin.
+    /// A tick uses only the first fields of this one.
     min_rtt: MinRtt,
-    // Where there is something amiss, or something to look for.
+    // Used only on errors or by detection.
     counters: Counters,
-    /// `None` where the configuration does not look for elastic cross traffic.
+    /// `None` if the configuration ignores elastic cross traffic.
     cross: Option<CrossTraffic>,
 }
 
-/// What is asked of the configuration again and again; the rest is used at the start, or handed to who
-/// needs it.
+/// The part of the configuration that is used after construction.
 #[derive(Clone, Copy, Debug)]
 struct Settings {
     min_rate: Rate,
     max_rate: Rate,
     tick: Nanos,
-    /// Delay that is measurement noise and no queue.
+    /// Delay that counts as measurement noise and not as a queue.
     noise: Nanos,
     multipath: Detection,
 }
@@ -108,17 +107,18 @@ impl Settings {
 
 impl ControlLoop {
     /// A bundle with the controller that `config` names.
+    /// Creates the loop of a bundle with the controller that `config` names.
     ///
     /// # Errors
-    /// If the configuration makes no sense.
+    /// Returns the first field of `config` that is out of range.
     pub fn new(config: ControlConfig, now: Nanos) -> Result<Self, ConfigError> {
         Self::with_controller(config, config.controller.build(&config), now)
     }
 
-    /// A bundle controlled by `controller`, whatever `config` names.
+    /// Creates the loop of a bundle with `controller`, regardless of the one that `config` names.
     ///
     /// # Errors
-    /// If the configuration makes no sense.
+    /// Returns the first field of `config` that is out of range.
     pub fn with_controller(
         config: ControlConfig,
         controller: Box<dyn RateController>,
@@ -132,17 +132,17 @@ impl ControlLoop {
             watchdog: Watchdog::default(),
             marks: Marks::new(MARKS),
             multipath: Multipath::new(),
-            measure: PathEstimator::new(),
+            estimator: PathEstimator::new(),
             mode,
             started: false,
             silent: false,
             samples: 0,
-            several_since: None,
+            multipath_since: None,
             rate: config.initial_rate,
             last_tick: now,
             controller,
             config: Settings::new(&config),
-            baseline: LongerPathTest::default(),
+            longer_path: LongerPathTest::default(),
             pass_through: PassThroughState::default(),
             log: EventLog::new(),
             accepted: 0,
@@ -152,8 +152,9 @@ impl ControlLoop {
         })
     }
 
-    /// A packet of the bundle left the queue for the wire. A packet without a fingerprint is counted
-    /// and never marked.
+    /// Records that a packet of the bundle left the queue for the wire.
+    ///
+    /// A packet without a fingerprint is counted but never marked.
     pub fn on_sent(&mut self, now: Nanos, len: Bytes, fingerprint: Option<u32>) {
         self.traffic.on_sent(len);
         if let Some(fingerprint) = fingerprint {
@@ -161,21 +162,24 @@ impl ControlLoop {
         }
     }
 
-    /// A boundary packet left for the wire at `time`, and with it `sent` and `packets` had left in
-    /// all. For a caller that does not see every packet, in place of [`ControlLoop::on_sent`]; it also
-    /// says [`ControlLoop::on_total`] before each tick.
+    /// Records that a boundary packet left for the wire at `time`, with the totals of bytes and
+    /// packets sent by then.
+    ///
+    /// Callers that do not see every packet use this instead of [`ControlLoop::on_sent`], and call
+    /// [`ControlLoop::on_total`] before each tick.
     pub fn on_boundary(&mut self, time: Nanos, fingerprint: u32, sent: Bytes, packets: u64) {
         self.on_total(sent, packets);
         self.mark(time, fingerprint, sent, packets);
     }
 
-    /// So much has left for the wire in all, since the start. Totals never fall; one that does is
-    /// passed over.
+    /// Records the totals of bytes and packets sent since the start.
+    ///
+    /// A total below the known one is ignored.
     pub fn on_total(&mut self, sent: Bytes, packets: u64) {
         self.traffic.on_total(sent, packets);
     }
 
-    /// Remembers a packet that left, if it is a boundary.
+    /// Stores a packet that was sent, if it is a boundary packet.
     fn mark(&mut self, time: Nanos, fingerprint: u32, bytes: Bytes, packets: u64) {
         if !self.epoch.is_boundary(fingerprint, 1) {
             return;
@@ -188,9 +192,9 @@ impl ControlLoop {
         }
     }
 
-    /// Feedback came. It must have been authenticated; that it makes sense is checked here.
+    /// Takes in a feedback message that has been authenticated, and checks its content.
     pub fn on_feedback(&mut self, now: Nanos, feedback: &Feedback) {
-        self.epoch.on_receivebox_size(now, feedback.epoch, self.measure.smoothed());
+        self.epoch.on_receivebox_size(now, feedback.epoch, self.estimator.smoothed());
         match self.marks.find_match(feedback.fingerprint) {
             Match::Unmatched => self.counters.unmatched += 1,
             Match::Ambiguous => self.counters.ambiguous += 1,
@@ -202,7 +206,7 @@ impl ControlLoop {
             Match::InOrder(mark, ticket) => {
                 self.multipath.on_in_order(feedback.sequence);
                 let in_flight = self.traffic.sent().saturating_sub(mark.bytes);
-                match self.measure.on_feedback(now, &mark, feedback, in_flight) {
+                match self.estimator.on_feedback(now, &mark, feedback, in_flight) {
                     FeedbackOutcome::Impossible(claim) => self.on_impossible(now, claim),
                     FeedbackOutcome::Restarted { rtt } => {
                         self.counters.restarts += 1;
@@ -220,12 +224,14 @@ impl ControlLoop {
         }
     }
 
-    /// The receivebox acknowledged an epoch size.
+    /// Records that the receivebox acknowledged an epoch size.
     pub fn on_epoch_ack(&mut self, now: Nanos, epoch: u32) {
-        self.epoch.on_receivebox_size(now, epoch, self.measure.smoothed());
+        self.epoch.on_receivebox_size(now, epoch, self.estimator.smoothed());
     }
 
-    /// A tick: every [`ControlConfig::tick`]. `backlog` is what waits in the bundle's own queue.
+    /// Runs one tick of the loop, due every [`ControlConfig::tick`].
+    ///
+    /// `backlog` is the number of bytes in the bundle's own queue.
     pub fn on_tick(&mut self, now: Nanos, backlog: Bytes) {
         if now <= self.last_tick {
             return;
@@ -242,53 +248,59 @@ impl ControlLoop {
         }
     }
 
-    /// The rate to shape the bundle to; `None` for no limit: when open, and where flows that compete for
-    /// themselves do so freely.
+    /// Returns the rate to shape the bundle to, or `None` for no limit.
+    ///
+    /// There is no limit in open mode, nor in pass-through with [`PassThroughPolicy::Unlimited`].
     pub fn rate(&self) -> Option<Rate> {
         self.rate
     }
 
-    /// Whether packets shall leave in the order in which they came, and not as the bundle's policy says:
-    /// its flows compete for themselves, and what is held back now and then, to look whether they still
-    /// must, shall go on as it came.
+    /// Returns whether packets must leave in the order of their arrival instead of by the bundle's
+    /// policy.
+    ///
+    /// This holds in pass-through without a limit: what a drain probe holds back is then sent in
+    /// the order in which it came.
     pub fn keeps_order(&self) -> bool {
         self.mode == Mode::PassThrough
             && self.controller.pass_through_policy() == PassThroughPolicy::Unlimited
     }
 
-    /// The mode.
+    /// Returns the present mode.
     pub fn mode(&self) -> Mode {
         self.mode
     }
 
-    /// The epoch size N in packets: boundary packets are those whose fingerprint is a multiple of it.
+    /// Returns the epoch size N in packets. A boundary packet's fingerprint is a multiple of N.
     pub fn epoch(&self) -> u32 {
         self.epoch.size()
     }
 
-    /// The epoch size to send to the receivebox now. Given again, less and less often, until feedback
-    /// or [`ControlLoop::on_epoch_ack`] shows that it arrived.
+    /// Returns the epoch size if it must be sent to the receivebox now.
+    ///
+    /// The size is repeated at growing intervals until feedback or [`ControlLoop::on_epoch_ack`]
+    /// shows that it arrived.
     pub fn poll_epoch_update(&mut self, now: Nanos) -> Option<u32> {
         self.epoch.poll(now)
     }
 
-    /// The next thing that the bundle decided or noticed. At most 32 wait; then the oldest are lost,
-    /// and counted.
+    /// Returns the oldest event that was not polled yet.
+    ///
+    /// At most 32 events are kept. When more come, the oldest are dropped and counted.
     pub fn poll_event(&mut self) -> Option<Event> {
         self.log.pop()
     }
 
-    /// What the loop knows and does.
+    /// Returns the present state of the loop, for status and logs.
     pub fn snapshot(&self) -> Snapshot {
-        let rates = self.measure.rates();
+        let rates = self.estimator.rates();
         let cross = self.cross.as_ref();
         Snapshot {
             mode: self.mode,
             phase: self.phase(),
             rate: self.rate,
-            rtt: self.measure.rtt(),
+            rtt: self.estimator.rtt(),
             min_rtt: self.min_rtt.get(),
-            standing_rtt: self.measure.standing(),
+            standing_rtt: self.estimator.standing(),
             send_rate: rates.map(|r| r.send),
             receive_rate: rates.map(|r| r.receive),
             loss: rates.map(|r| r.loss),

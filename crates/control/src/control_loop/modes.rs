@@ -1,4 +1,4 @@
-//! Which mode the bundle is in, and the rate that follows.
+//! The mode of a bundle and the rate that follows from it.
 
 use forebay_units::{Nanos, Rate};
 
@@ -11,62 +11,73 @@ use crate::longer_path::LongerPath;
 use crate::pass_through::{PassThrough, PassThroughInput};
 use crate::watchdog::Silence;
 
-/// Samples that give a first rate.
+/// Samples needed before the bundle first leaves open mode.
 const FIRST_SAMPLES: u32 = 2;
-/// Samples that must match before a bundle that lost its feedback is controlled again.
+/// Samples needed before a bundle whose feedback had stopped returns to delay control.
 const RETURN_SAMPLES: u32 = 3;
-/// Flows need not compete for themselves once the bottleneck has been without a queue for this long,
+/// Pass-through ends once the bottleneck has had no queue for this long and for [`EMPTIED_RTTS`]:
+/// elastic traffic would have filled it.
 const EMPTIED: Nanos = Nanos::from_secs(1);
-/// and for so many round-trip times: elastic traffic would have filled it.
+/// Round-trip times without a queue after which pass-through ends.
 const EMPTIED_RTTS: u64 = 6;
-/// Nor once this many looks in a row saw that nobody takes what the bundle leaves: as a rule, and after
-/// a return that was wrong,
-const DRAIN_PROBES: (u32, u32) = (1, 2);
-/// which for so long says something of the traffic that there is.
-const DOUBTED: Nanos = Nanos::from_secs(25);
-/// A return that lasted so long was right.
-const FORGIVEN: Nanos = Nanos::from_secs(30);
-/// A pulse's trough leaves this share of the bottleneck's rate (as Nimbus), so that marks go on.
+/// Drain probes in a row that must find the queue drained before pass-through ends.
+const DRAIN_PROBES: u32 = 1;
+/// The same number after a return to delay control that proved wrong.
+const DRAIN_PROBES_AFTER_RELAPSE: u32 = 2;
+/// How long a wrong return raises the number of drain probes. Later the traffic may have changed.
+const RELAPSE_MEMORY: Nanos = Nanos::from_secs(25);
+/// A return to delay control that lasted this long counts as right.
+const RETURN_CONFIRMED: Nanos = Nanos::from_secs(30);
+/// A pulse's trough leaves at least this share of the bottleneck's rate, as in Nimbus, so that
+/// boundary packets keep coming.
 const TROUGH: f64 = 0.05;
 
-/// What there is to know about passing through, now or the next time.
+/// The state of pass-through mode, and what is kept of it for the next time.
 #[derive(Debug, Default)]
 pub(super) struct PassThroughState {
-    /// While the bundle passes through.
+    /// The queue controller, while the bundle is in pass-through.
     pi: Option<PassThrough>,
+    /// When pass-through last began or ended.
     turned_at: Nanos,
-    /// It has passed through before, and
+    /// Whether the bundle has been in pass-through before.
     before: bool,
-    /// the return from that was wrong.
+    /// Whether the last return to delay control proved wrong.
     relapsed: bool,
     /// The amplitude of the pulses, for status.
     amplitude: Rate,
 }
 
 impl PassThroughState {
-    /// How many looks in a row must agree, for a bundle that has passed through for so long.
+    /// Returns how many drain probes in a row must find the queue drained, `lasted` after
+    /// pass-through began.
     fn drain_probes_needed(&self, lasted: Nanos) -> u32 {
-        if self.relapsed && lasted < DOUBTED { DRAIN_PROBES.1 } else { DRAIN_PROBES.0 }
+        if self.relapsed && lasted < RELAPSE_MEMORY {
+            DRAIN_PROBES_AFTER_RELAPSE
+        } else {
+            DRAIN_PROBES
+        }
     }
 }
 
 impl ControlLoop {
+    /// Opens the bundle because feedback has stopped.
     pub(super) fn on_silence(&mut self, silence: Silence) {
         self.samples = 0;
         if self.silent {
             return;
         }
         self.silent = true;
-        // Nothing measured before says what the path will be like after.
-        self.measure.clear();
-        self.epoch.announce_again(self.last_tick, self.measure.smoothed());
+        // The path may be another one when feedback returns.
+        self.estimator.clear();
+        self.epoch.announce_again(self.last_tick, self.estimator.smoothed());
         let Silence { lasted, unanswered } = silence;
         self.open(ModeReason::NoFeedback { silence: lasted, unanswered });
     }
 
     /// Decides the mode and sets the rate.
     pub(super) fn control(&mut self, m: &Measurement, elapsed: Nanos) {
-        if self.check_paths(m.now) || (self.mode == Mode::Open && !self.try_close(m)) {
+        if self.open_if_multipath(m.now) || (self.mode == Mode::Open && !self.close_if_measured(m))
+        {
             return;
         }
         if !self.started {
@@ -98,7 +109,7 @@ impl ControlLoop {
         }
     }
 
-    /// Why the rate is what it is.
+    /// Returns the reason for the present rate; `None` in open mode.
     pub(super) fn phase(&self) -> Option<Phase> {
         match self.mode {
             Mode::Open => None,
@@ -107,15 +118,16 @@ impl ControlLoop {
         }
     }
 
-    /// The amplitude of the pulses; zero for none.
+    /// Returns the amplitude of the pulses, zero if there are none.
     pub(super) fn amplitude(&self) -> Rate {
         self.pass_through.amplitude
     }
 
+    /// Returns the rate of delay control, and handles a path that became longer.
     fn delay_control(&mut self, m: &Measurement) -> Rate {
         let threshold = self.controller.cut_threshold(m.receive_rate, m.packet);
         let mut m = *m;
-        if let Some(LongerPath { min_rtt, rate }) = self.baseline.on_tick(&m, threshold) {
+        if let Some(LongerPath { min_rtt, rate }) = self.longer_path.on_tick(&m, threshold) {
             self.min_rtt.reset(m.now, min_rtt);
             self.log.min_rtt(min_rtt, MinRttReason::PathLonger);
             m = Measurement {
@@ -137,7 +149,7 @@ impl ControlLoop {
         rate.max(cross.min_test_rate(m.now))
     }
 
-    /// `base` and the pulse of this tick.
+    /// Returns `base` plus the pulse of this tick.
     fn pulsed(&self, base: Rate, now: Nanos) -> Rate {
         let amplitude = self.pass_through.amplitude;
         let Some(cross) = self.cross.as_ref().filter(|_| amplitude > Rate::ZERO) else {
@@ -149,20 +161,20 @@ impl ControlLoop {
         Rate::from_bps_f64(rate).clamp(least, self.config.max_rate)
     }
 
-    /// Opens the bundle while its packets take several ways.
-    fn check_paths(&mut self, now: Nanos) -> bool {
+    /// Opens the bundle while its packets take several paths. Returns whether they do.
+    fn open_if_multipath(&mut self, now: Nanos) -> bool {
         if self.config.multipath == Detection::Ignore {
             return false;
         }
-        let several = self.multipath.on_tick(now);
+        let multipath = self.multipath.on_tick(now);
         let out_of_order = thousandths(self.multipath.share().unwrap_or_default());
-        match (several, self.several_since) {
+        match (multipath, self.multipath_since) {
             (true, None) => {
-                self.several_since = Some(now);
+                self.multipath_since = Some(now);
                 self.open(ModeReason::SeveralPaths { out_of_order });
             }
             (false, Some(since)) => {
-                self.several_since = None;
+                self.multipath_since = None;
                 let lasted = now.saturating_sub(since);
                 if !self.silent {
                     self.close(ModeReason::SinglePath { out_of_order, lasted });
@@ -170,14 +182,14 @@ impl ControlLoop {
             }
             _ => {}
         }
-        several
+        multipath
     }
 
-    /// Lets flows compete for themselves while cross traffic is elastic: the mode to change to now, and
-    /// why.
+    /// Enters pass-through when elastic cross traffic is detected and leaves it when the traffic
+    /// has ended. Returns the new mode and the reason when the mode changes.
     fn respond_to_cross_traffic(&mut self, m: &Measurement) -> Option<(Mode, ModeReason)> {
         let cross = self.cross.as_mut()?;
-        // Of a rate that was cut: what others of its kind would leave it, half at least.
+        // After a rate cut the receive rate is low; traffic of the same kind leaves at least half.
         let usual = m.receive_rate.max(cross.highest_rate().scaled(0.5));
         let target = self.controller.target_delay(usual, m.packet);
         cross.on_tick(m, target, self.pass_through.pi.is_some());
@@ -187,7 +199,7 @@ impl ControlLoop {
         let (reason, rate) = self.elastic_traffic_gone(m)?;
         self.pass_through.turned_at = m.now;
         self.pass_through.pi = None;
-        self.baseline.clear();
+        self.longer_path.clear();
         if let Some(cross) = &mut self.cross {
             cross.on_return(m.now, rate);
         }
@@ -195,9 +207,10 @@ impl ControlLoop {
         Some((Mode::DelayControl, reason))
     }
 
+    /// Starts pass-through. Returns the new mode and the reason.
     fn enter_pass_through(&mut self, m: &Measurement) -> (Mode, ModeReason) {
         let pass_through = &mut self.pass_through;
-        let soon = m.now.saturating_sub(pass_through.turned_at) < FORGIVEN;
+        let soon = m.now.saturating_sub(pass_through.turned_at) < RETURN_CONFIRMED;
         pass_through.relapsed = pass_through.before && soon;
         (pass_through.turned_at, pass_through.before) = (m.now, true);
         let rate = self.rate.unwrap_or(m.receive_rate).max(m.receive_rate);
@@ -216,8 +229,8 @@ impl ControlLoop {
         (Mode::PassThrough, reason)
     }
 
-    /// While the bundle passes through: how it is known that elastic traffic has gone, if it is, and the
-    /// rate at which the bottleneck served the bundle until then.
+    /// Checks in pass-through whether elastic traffic has ended. If so, returns how this is known
+    /// and the rate at which the bottleneck served the bundle until then.
     fn elastic_traffic_gone(&mut self, m: &Measurement) -> Option<(ModeReason, Rate)> {
         let cross = self.cross.as_mut()?;
         let lasted = m.now.saturating_sub(self.pass_through.turned_at);
@@ -226,13 +239,13 @@ impl ControlLoop {
             let rate = m.busy_rate.unwrap_or(m.receive_rate);
             return Some((ModeReason::QueueGone { emptied, lasted }, rate));
         }
-        let drain = cross.drain_probe(m, self.pass_through.drain_probes_needed(lasted))?;
-        let (cut, delay) = (thousandths(drain.cut()), drain.delay());
-        Some((ModeReason::InelasticCross { cut, delay, lasted }, drain.served()))
+        let probe = cross.drain_probe(m, self.pass_through.drain_probes_needed(lasted))?;
+        let (cut, delay) = (thousandths(probe.cut()), probe.delay());
+        Some((ModeReason::InelasticCross { cut, delay, lasted }, probe.served()))
     }
 
-    /// Whether an open bundle knows enough to be controlled; then it is.
-    fn try_close(&mut self, m: &Measurement) -> bool {
+    /// Starts delay control if an open bundle has enough samples. Returns whether it did.
+    fn close_if_measured(&mut self, m: &Measurement) -> bool {
         let needed = if self.silent { RETURN_SAMPLES } else { FIRST_SAMPLES };
         if self.samples < needed {
             return false;
@@ -248,7 +261,9 @@ impl ControlLoop {
         true
     }
 
-    /// A queue tells that what is received is what the path serves; without one it may serve more.
+    /// Gives the controller its starting rate.
+    ///
+    /// A queue shows that the receive rate is the path's rate. Without one the path may be faster.
     fn start_controller(&mut self, m: &Measurement) {
         match m.busy_rate {
             Some(rate) if m.queueing_delay() > self.controller.target_delay(rate, m.packet) => {
@@ -258,8 +273,9 @@ impl ControlLoop {
         }
     }
 
+    /// Removes the rate limit.
     fn open(&mut self, reason: ModeReason) {
-        self.baseline.clear();
+        self.longer_path.clear();
         self.forget_cross_traffic();
         self.pass_through.pi = None;
         self.pass_through.amplitude = Rate::ZERO;
@@ -270,24 +286,27 @@ impl ControlLoop {
         self.log.unlimited();
     }
 
+    /// Discards what is known about cross traffic.
     pub(super) fn forget_cross_traffic(&mut self) {
         if let Some(cross) = &mut self.cross {
             cross.clear(self.last_tick);
         }
     }
 
+    /// Returns to delay control.
     fn close(&mut self, reason: ModeReason) {
         self.change_mode(Mode::DelayControl, reason);
         self.started = false;
     }
 
+    /// Changes the mode and logs the reason.
     fn change_mode(&mut self, to: Mode, reason: ModeReason) {
         self.log.push(Event::ModeChanged { from: self.mode, to, reason });
         self.mode = to;
     }
 }
 
-/// A share as events have it.
+/// Returns `share` in thousandths, as events store it.
 fn thousandths(share: f64) -> u32 {
     (share * 1000.0 + 0.5) as u32
 }
@@ -297,12 +316,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_wrong_return_is_held_against_the_next_for_a_time() {
-        let passing = |relapsed| PassThroughState { relapsed, ..PassThroughState::default() };
-        for (relapsed, seconds, looks) in
+    fn a_wrong_return_raises_the_number_of_drain_probes_for_a_time() {
+        let state = |relapsed| PassThroughState { relapsed, ..PassThroughState::default() };
+        for (relapsed, seconds, probes) in
             [(false, 1, 1), (true, 1, 2), (true, 24, 2), (true, 25, 1)]
         {
-            assert_eq!(passing(relapsed).drain_probes_needed(Nanos::from_secs(seconds)), looks);
+            assert_eq!(state(relapsed).drain_probes_needed(Nanos::from_secs(seconds)), probes);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Asking for a bundle's memory before its tick, for who ticks many of them.
+//! Prefetching of a bundle's memory, for callers that tick many bundles in turn.
 
 use core::mem::offset_of;
 
@@ -7,19 +7,18 @@ use forebay_prefetch::{prefetch, prefetch_first};
 use super::ControlLoop;
 use crate::min_rtt::MinRtt;
 
-/// What a bundle points to is asked for so many ticks ahead, and the bundle itself, in which it stands
-/// where that is, twice as many.
+/// Number of ticks between the prefetch and the use of what a bundle points to. The bundle itself,
+/// which holds these pointers, is prefetched twice as many ticks ahead.
 const AHEAD: usize = 2;
 
-/// How much of a bundle a tick needs where nothing is amiss, in bytes from its start.
+/// Number of bytes at the start of a bundle that a normal tick uses.
 const NEEDED: usize = offset_of!(ControlLoop, min_rtt) + MinRtt::NEEDED;
 
 impl ControlLoop {
-    /// Where many bundles are ticked in turn, number `index` next: asks for the memory that the ticks
-    /// after it need, so that it comes while others are computed. `bundle` gives a bundle by its number,
-    /// `None` past the last.
+    /// Prefetches the memory that the ticks after number `index` use, while others are computed.
     ///
-    /// Nothing is changed. Without it every tick waits for memory.
+    /// Call it before ticking bundle `index` of many. `bundle` returns a bundle by its number and
+    /// `None` past the last. This changes no state; without it every tick waits for memory.
     pub fn prefetch_after<'a>(index: usize, bundle: impl Fn(usize) -> Option<&'a Self>) {
         if let Some(bundle) = bundle(index + 2 * AHEAD) {
             prefetch_first(bundle, NEEDED);
@@ -39,13 +38,13 @@ mod tests {
     use std::vec::Vec;
 
     #[test]
-    fn what_a_tick_needs_of_a_bundle_is_few_lines() {
+    fn a_tick_touches_few_cache_lines_of_a_bundle() {
         assert_eq!(align_of::<ControlLoop>(), 64);
         const { assert!(NEEDED <= 16 * 64) };
     }
 
     #[test]
-    fn asking_ahead_ends_with_the_last_bundle_and_changes_nothing() {
+    fn prefetching_stops_at_the_last_bundle_and_changes_nothing() {
         for controller in ControllerKind::ALL {
             let config = ControlConfig { controller, ..ControlConfig::default() };
             let new = |_| ControlLoop::new(config, Nanos::ZERO).unwrap();
