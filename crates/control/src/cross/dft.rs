@@ -3,23 +3,23 @@ use alloc::vec;
 
 use crate::math::{cos_turns, sin_turns};
 
-/// Each step forgets this share of what it knows, so that rounding errors die out instead of adding
-/// up: over a window that is half a thousandth.
+/// The share of the state that each step discards, so that rounding errors decay instead of adding
+/// up. Over a window of 500 values this is half a thousandth.
 const DAMPING: f64 = 1e-6;
 
-/// Some bins of the discrete Fourier transform of the last `window` values, kept up to date value by
-/// value (the sliding DFT, Jacobsen and Lyons 2003): a complex product per bin instead of a whole
-/// transform.
+/// Some bins of the discrete Fourier transform of the last `window` values, updated with each value
+/// by the sliding DFT (Jacobsen and Lyons 2003). This takes a complex product per bin instead of a
+/// whole transform.
 ///
 /// Bin k is the sum over the values, the newest first, of `value(i) * exp(2 pi j k i / window)`.
 #[derive(Debug)]
 pub(super) struct SlidingDft {
     values: Box<[f64]>,
-    /// The slot of the oldest value.
+    /// The index of the oldest value.
     oldest: usize,
     bins: Box<[Bin]>,
     first: usize,
-    /// What is left of a value after the window, by the damping.
+    /// What is left of a value when it leaves the window, because of the damping.
     faded: f64,
 }
 
@@ -37,24 +37,24 @@ pub(super) struct Complex {
 }
 
 impl Complex {
-    /// `self * factor - other`.
+    /// Returns `self * factor - other`.
     pub(super) fn scaled_less(self, factor: f64, other: Self) -> Self {
         Self { re: self.re * factor - other.re, im: self.im * factor - other.im }
     }
 
-    /// The real part of `self * conj(other)`.
+    /// Returns the real part of `self * conj(other)`.
     pub(super) fn dot(self, other: Self) -> f64 {
         self.re * other.re + self.im * other.im
     }
 
-    /// The square of its magnitude.
+    /// Returns the square of the magnitude.
     pub(super) fn power(self) -> f64 {
         self.dot(self)
     }
 }
 
 impl SlidingDft {
-    /// Over `window` values, the bins `first..=last`, all values zero.
+    /// Creates the bins `first..=last` over `window` values, all of them zero.
     pub(super) fn new(window: usize, first: usize, last: usize) -> Self {
         let keep = 1.0 - DAMPING;
         let bin = |k: usize| {
@@ -71,7 +71,7 @@ impl SlidingDft {
         }
     }
 
-    /// Takes in the next value; the oldest leaves.
+    /// Adds a value and removes the oldest.
     pub(super) fn push(&mut self, value: f64) {
         let oldest = core::mem::replace(&mut self.values[self.oldest], value);
         self.oldest = (self.oldest + 1) % self.values.len();
@@ -84,8 +84,8 @@ impl SlidingDft {
         }
     }
 
-    /// Bin `k` of the values under a Hann window, which keeps strong low frequencies out of it: of
-    /// the cosine's two halves each is a neighbouring bin.
+    /// Returns bin `k` of the values under a Hann window, which keeps strong low frequencies out.
+    /// Each half of the window's cosine is a neighbouring bin.
     pub(super) fn hann(&self, k: usize) -> Complex {
         let Complex { re, im } = self.bin(k);
         let (below, above) = (self.bin(k - 1), self.bin(k + 1));
@@ -113,7 +113,7 @@ mod tests {
     use proptest::prelude::*;
     use std::vec::Vec;
 
-    /// The sum as it is defined, over the last `window` values.
+    /// Computes the bin from its definition, over the last `window` values.
     fn naive(values: &[f64], window: usize, k: usize, weight: impl Fn(f64) -> f64) -> Complex {
         let mut sum = Complex::default();
         for (i, value) in values.iter().rev().take(window).enumerate() {
@@ -130,23 +130,26 @@ mod tests {
     }
 
     #[test]
-    fn a_cosine_by_hand() {
-        // Five periods in a window of 100: half of the values' number in bin 5, nothing beside it.
+    fn a_cosine_gives_the_bins_computed_by_hand() {
+        // Five periods in a window of 100 give half of 100 in bin 5 and nothing beside it.
         let mut dft = SlidingDft::new(100, 1, 9);
         (0..300).for_each(|i| dft.push((2.0 * PI * 5.0 * f64::from(i) / 100.0).cos()));
         assert!((dft.bin(5).power() - 2500.0).abs() < 2.0, "{:?}", dft.bin(5));
         assert!([2, 3, 4, 6, 7].iter().all(|&k| dft.bin(k).power() < 1e-3));
-        assert!((dft.hann(5).power() - 625.0).abs() < 0.5, "half of that under the window");
+        assert!(
+            (dft.hann(5).power() - 625.0).abs() < 0.5,
+            "half of the amplitude under the window"
+        );
         dft.clear();
         assert_eq!(dft.bin(5), Complex::default());
     }
 
     proptest! {
         #[test]
-        fn as_the_sum_defines_it(values in prop::collection::vec(-1e3f64..1e3, 1..400)) {
+        fn the_bins_match_their_definition(values in prop::collection::vec(-1e3f64..1e3, 1..400)) {
             let mut dft = SlidingDft::new(100, 10, 22);
             values.iter().for_each(|v| dft.push(*v));
-            // 1e-6 of values up to 1e3, 100 of them 100 times.
+            // The damping is 1e-6 of values up to 1e3, 100 of them 100 times.
             for k in 11..22 {
                 prop_assert!(close(dft.bin(k), naive(&values, 100, k, |_| 1.0), 10.0));
                 let hann = |place: f64| 0.5 - 0.5 * (2.0 * PI * place).cos();
@@ -156,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn does_not_drift() {
+    fn rounding_errors_do_not_add_up() {
         let mut dft = SlidingDft::new(100, 10, 12);
         let mut state = 1_u64;
         let values: Vec<f64> = (0..2_000_000)

@@ -2,26 +2,26 @@ use forebay_units::{Nanos, Rate};
 
 use crate::recent_max::RecentMax;
 
-/// A highest rate is kept for one to two of these: long enough for a lull of the cross traffic, and
-/// short enough for a path that became slower.
-const HALF: Nanos = Nanos::from_secs(20);
+/// A rate is kept for one to two of these periods: long enough to include a lull of the cross
+/// traffic, and short enough to notice that the path became slower.
+const PERIOD: Nanos = Nanos::from_secs(20);
 
-/// The highest rate at which the bottleneck was seen to serve the bundle lately: no more than its
-/// own rate, and as much as that whenever nobody else used it.
+/// The highest recent rate at which the bottleneck served the bundle. It is at most the
+/// bottleneck's rate, and equal to it whenever there was no cross traffic.
 #[derive(Debug, Default)]
 pub(super) struct HighestRate(RecentMax<Rate>);
 
 impl HighestRate {
-    /// The bottleneck, busy, served the bundle at `rate`. While `held` nothing is forgotten: who
-    /// shares a bottleneck does not see its rate.
+    /// Records that the busy bottleneck served the bundle at `rate`. While `held`, no rate expires:
+    /// a bundle that shares the bottleneck does not see the full rate.
     pub(super) fn on_rate(&mut self, now: Nanos, rate: Rate, held: bool) {
         if held {
-            self.0.hold(now, HALF);
+            self.0.hold(now, PERIOD);
         }
-        self.0.update(now, rate, HALF);
+        self.0.update(now, rate, PERIOD);
     }
 
-    /// The highest; zero before the first.
+    /// Returns the highest rate, zero before the first.
     pub(super) fn get(&self) -> Rate {
         self.0.get()
     }
@@ -32,7 +32,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn follows_up_at_once_and_down_within_forty_seconds() {
+    fn rises_at_once_and_falls_within_forty_seconds() {
         let mut highest = HighestRate::default();
         let (second, mbps) = (Nanos::from_secs(1), Rate::from_mbps);
         (1..=30).for_each(|s| highest.on_rate(second * s, mbps(96), false));

@@ -1,48 +1,51 @@
 use forebay_units::{Bytes, Nanos};
 
-/// A slot of the series: short enough for the pulse's second harmonic.
+/// Length of a slot, short enough for the pulse's second harmonic.
 pub(super) const SLOT: Nanos = Nanos::from_millis(10);
-/// Slots in the window that the spectrum covers: five seconds (Nimbus section 4.2).
+/// Number of slots in the window of the spectrum: five seconds (Nimbus section 4.2).
 pub(super) const WINDOW: usize = 500;
-/// Samples further apart say nothing about what was between them: two pulses would fit in.
+/// Samples further apart do not show what was between them: two pulses would fit in.
 const GAP: Nanos = Nanos::from_millis(400);
-/// More than this much delay in the time of one slot is a fault of the clocks, not of the network.
-const MOST_RATIO: f64 = 8.0;
+/// A larger ratio of receive time to send time is an error of the clocks, not a delay.
+const MAX_RATIO: f64 = 8.0;
 
-/// A boundary packet at both ends.
+/// A boundary packet as seen at both ends.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BoundarySample {
-    /// When it left the sendbox, and how many bytes had by then.
+    /// When it left the sendbox.
     pub(crate) sent_at: Nanos,
+    /// Bytes of the bundle sent by then.
     pub(crate) sent: Bytes,
-    /// When it reached the receivebox (on its clock), and how many bytes had by then.
+    /// When it reached the receivebox, on the receivebox's clock.
     pub(crate) received_at: Nanos,
+    /// Bytes of the bundle received by then.
     pub(crate) received: Bytes,
-    /// It waited at the bottleneck.
+    /// Whether it waited at the bottleneck.
     pub(crate) queued: bool,
 }
 
-/// What was sent in a slot, and what became of it.
+/// The rates of the bytes that were sent in one slot of time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Slot {
     /// S, in bytes per second.
     pub(super) send: f64,
     /// S / R: how much longer the same bytes took to arrive than to leave.
     pub(super) ratio: f64,
-    /// All of them waited at the bottleneck.
+    /// Whether all of them waited at the bottleneck.
     pub(super) queued: bool,
 }
 
-/// Turns boundary packets, which come when they come, into an even series over the time at which
-/// packets left the sendbox. Rates of both ends are those of the *same bytes*, so the answer to a
-/// pulse stands in the slot of the pulse whatever the round-trip time: nothing needs to be shifted.
+/// Converts boundary packets, which come at irregular times, into slots of equal length over the
+/// time at which packets left the sendbox.
+///
+/// The rates of both ends are those of the *same bytes*. So the response to a pulse lies in the
+/// slot of the pulse at any round-trip time, and no series needs to be shifted.
 #[derive(Debug, Default)]
 pub(super) struct Series {
     last: Option<BoundarySample>,
-    /// The edge up to which slots were given, and what had been sent and received of what was sent
-    /// before it, and when that was.
+    /// The end of the last slot.
     edge: Option<Edge>,
-    /// Every point since the edge waited.
+    /// Whether every boundary packet since the edge waited at the bottleneck.
     queued: bool,
 }
 
@@ -54,17 +57,18 @@ struct Edge {
     received: f64,
 }
 
-/// What a point brought.
+/// Whether a boundary packet continues the series.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Continuity {
-    /// It follows on the one before.
+    /// It follows the packet before.
     Continuous,
-    /// It is the first, or the first after a gap: what was before is no part of the series.
+    /// It is the first, or the first after a gap. Earlier slots do not belong to the series.
     Broken,
 }
 
 impl Series {
-    /// Takes in a point, newer than those before, and gives the slots that it ends.
+    /// Takes in a boundary packet, newer than those before, and passes each slot that ends to
+    /// `put`.
     pub(super) fn on_boundary_sample(
         &mut self,
         point: BoundarySample,
@@ -102,7 +106,7 @@ impl Series {
         Continuity::Continuous
     }
 
-    /// Begins anew.
+    /// Discards all samples.
     pub(super) fn clear(&mut self) {
         *self = Self::default();
     }
@@ -124,10 +128,10 @@ fn slot(from: &Edge, to: &Edge, queued: bool) -> Slot {
     let sent = to.sent - from.sent;
     let send_time = to.at.saturating_sub(from.at).0 as f64;
     let receive_time = to.received_at - from.received_at;
-    // Bytes that were lost took no part of the bottleneck: what was sent against what arrived.
+    // Lost bytes took no share of the bottleneck, so the ratio is of bytes sent to bytes received.
     let received = (to.received - from.received).max(1.0);
     let ratio = (receive_time / send_time) * (sent / received);
-    Slot { send: sent * 1e9 / send_time, ratio: ratio.clamp(0.0, MOST_RATIO), queued }
+    Slot { send: sent * 1e9 / send_time, ratio: ratio.clamp(0.0, MAX_RATIO), queued }
 }
 
 #[cfg(test)]
@@ -156,8 +160,8 @@ mod tests {
     }
 
     #[test]
-    fn rates_of_the_same_bytes() {
-        // 1 MB/s leave; what leaves in 4..24 ms arrives in twice the time.
+    fn both_rates_are_of_the_same_bytes() {
+        // 1 MB/s leaves; what leaves between 4 and 24 ms takes twice the time to arrive.
         let slots = slots(&[
             point(4_000, 4_000, 100_000, 4_000),
             point(24_000, 24_000, 140_000, 24_000),
@@ -172,16 +176,16 @@ mod tests {
     }
 
     #[test]
-    fn what_was_lost_counts_as_sent() {
-        // Half of it lost, the rest at its own pace: S / R is two.
+    fn lost_bytes_count_as_sent() {
+        // Half of the bytes are lost and the rest arrives at its own pace, so S / R is two.
         let slots = slots(&[point(0, 0, 0, 0), point(40_000, 40_000, 40_000, 20_000)]);
         assert_eq!(slots.len(), 3, "the first edge after the first point is at 10 ms");
         assert!(slots.iter().all(|s| (s.ratio - 2.0).abs() < 1e-9), "{slots:?}");
     }
 
     #[test]
-    fn short_and_long_epochs() {
-        // Every millisecond: a slot for each ten.
+    fn epochs_may_be_short_or_long() {
+        // A sample every millisecond gives one slot for each ten.
         let dense: Vec<_> = (0..100).map(|i| point(i * 1000, i * 500, i * 1000, i * 500)).collect();
         assert_eq!(slots(&dense).len(), 8);
         let gap = [point(0, 0, 0, 0), point(500_000, 500, 500_000, 500)];
@@ -189,11 +193,11 @@ mod tests {
     }
 
     #[test]
-    fn a_point_that_did_not_wait_marks_the_slots_that_it_touches() {
+    fn a_sample_that_did_not_wait_marks_the_slots_that_it_touches() {
         let mut points: Vec<_> =
             (0..10).map(|i| point(i * 5000, i * 500, i * 5000, i * 500)).collect();
         points[4].queued = false;
-        // It lies at 20 ms: on the edge between the second and the third slot.
+        // It lies at 20 ms, on the edge between the second and the third slot.
         let queued: Vec<_> = slots(&points).iter().map(|s| s.queued).collect();
         assert_eq!(queued, [false, false, true]);
     }

@@ -2,22 +2,24 @@ use forebay_units::Nanos;
 
 use crate::controller::Measurement;
 
-/// Longer than a pulse, whose queue is gone once a period.
-const HALF: Nanos = Nanos::from_millis(240);
-/// A queue is not the controller's own from this multiple of its target on,
+/// Half of the window over which the least delay is taken. It is longer than a pulse, whose queue
+/// is gone once a period.
+const HALF_WINDOW: Nanos = Nanos::from_millis(240);
+/// From this multiple of the controller's target on, a queue counts as too high.
 const HIGH: f64 = 1.5;
-/// at least this, and besides what round-trip times vary by.
+/// The least threshold. The spread of round-trip times comes on top.
 const HIGH_FLOOR: Nanos = Nanos::from_micros(2_500);
-/// How long it must have stood: a controller that alone had caused it would be rid of it.
+/// How long the queue must have been too high. A controller that is alone would have drained it.
 const RISE: Nanos = Nanos::from_millis(300);
-/// and in so many round-trip times.
+/// The same in round-trip times.
 const RISE_RTTS: u64 = 6;
-/// And how long it must be gone before the matter is closed.
+/// How long the queue must be low again before detection ends.
 const FALL: Nanos = Nanos::from_millis(1500);
 
-/// A queue at the bottleneck that stays although the controller wants it gone: somebody else's. Only
-/// then is it worth asking whose, since elastic traffic does not leave a queue empty; pulses cost up
-/// to 8 ms of queue.
+/// Detects a queue at the bottleneck that stands above the controller's target.
+///
+/// Such a queue comes from cross traffic, and only then is it worth testing for elastic traffic:
+/// elastic traffic does not leave the queue empty, and pulses cost up to 8 ms of queue.
 #[derive(Debug, Default)]
 pub(super) struct StandingQueue {
     /// The least delay of this half window and of the one before.
@@ -25,18 +27,19 @@ pub(super) struct StandingQueue {
     since: Nanos,
     /// Since when the delay has been on the other side of the threshold.
     turned: Option<Nanos>,
+    /// When the present queue was detected.
     detected_at: Option<Nanos>,
-    /// When there last was no such queue,
+    /// When the queue was last low.
     low_at: Nanos,
-    /// and when there last was one.
+    /// When the queue was last too high.
     high_at: Nanos,
 }
 
 impl StandingQueue {
-    /// A tick. `target` is the queueing delay that the controller aims for.
+    /// Evaluates a tick. `target` is the queueing delay that the controller aims for.
     pub(super) fn on_tick(&mut self, m: &Measurement, target: Nanos) {
         let delay = m.rtt.saturating_sub(m.min_rtt);
-        if m.now.saturating_sub(self.since) >= HALF {
+        if m.now.saturating_sub(self.since) >= HALF_WINDOW {
             self.least = [delay, self.least[0]];
             self.since = m.now;
         }
@@ -63,22 +66,22 @@ impl StandingQueue {
         }
     }
 
-    /// Since when there has been one.
+    /// Returns when the present standing queue was detected, `None` if there is none.
     pub(super) fn detected_at(&self) -> Option<Nanos> {
         self.detected_at
     }
 
-    /// For how long there has been such a queue without a break.
+    /// Returns for how long the queue has been too high without a break.
     pub(super) fn stood_for(&self, now: Nanos) -> Nanos {
         now.saturating_sub(self.low_at)
     }
 
-    /// For how long there has been none.
+    /// Returns for how long the queue has not been too high.
     pub(super) fn absent_for(&self, now: Nanos) -> Nanos {
         now.saturating_sub(self.high_at)
     }
 
-    /// Begins anew.
+    /// Starts anew at `now`.
     pub(super) fn clear(&mut self, now: Nanos) {
         *self = Self { low_at: now, high_at: now, since: now, ..Self::default() };
     }
@@ -91,8 +94,9 @@ mod tests {
 
     const MS: Nanos = Nanos::from_millis(1);
 
-    /// Ticks of 10 ms with the delay in milliseconds that `delay` gives; when it was raised.
-    fn raised(ticks: u64, delay: impl Fn(u64) -> u64) -> Option<Nanos> {
+    /// Runs ticks of 10 ms with the queueing delay in milliseconds that `delay` returns. Returns
+    /// when a standing queue was detected.
+    fn detected_at(ticks: u64, delay: impl Fn(u64) -> u64) -> Option<Nanos> {
         let mut standing_queue = StandingQueue::default();
         for tick in 1..=ticks {
             let m = Measurement {
@@ -106,23 +110,23 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_that_stands() {
-        let at = raised(200, |tick| if tick < 50 { 1 } else { 20 }).unwrap();
-        // Seen after one to two half windows, and six round-trip times of 50 ms more.
+    fn a_queue_that_stands_is_detected() {
+        let at = detected_at(200, |tick| if tick < 50 { 1 } else { 20 }).unwrap();
+        // One to two half windows and six round-trip times of 50 ms later.
         assert!(at >= MS * 1000 && at <= MS * 1400, "{at}");
     }
 
     #[test]
-    fn pulses_are_none() {
+    fn the_queue_of_pulses_is_not_detected() {
         // 8 ms of queue for 100 of every 200 ms.
-        assert_eq!(raised(1000, |tick| if tick % 20 < 10 { 9 } else { 1 }), None);
-        assert_eq!(raised(1000, |_| 2), None, "as it should be");
+        assert_eq!(detected_at(1000, |tick| if tick % 20 < 10 { 9 } else { 1 }), None);
+        assert_eq!(detected_at(1000, |_| 2), None, "below the threshold");
     }
 
     #[test]
-    fn is_dropped_when_the_queue_has_gone_for_a_while() {
+    fn detection_ends_when_the_queue_has_been_low_for_a_while() {
         let path = |end| move |tick| if tick < end { 20 } else { 1 };
-        assert!(raised(640, path(500)).is_some());
-        assert_eq!(raised(700, path(500)), None);
+        assert!(detected_at(640, path(500)).is_some());
+        assert_eq!(detected_at(700, path(500)), None);
     }
 }
