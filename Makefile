@@ -45,6 +45,7 @@ test: lint unit network
 lint: setup
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+	-$(CARGO) run -q --locked -p forebay-doc-check
 
 unit: setup
 	$(CARGO) test --workspace --locked --lib --bins
