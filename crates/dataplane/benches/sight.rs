@@ -18,7 +18,7 @@ use std::os::fd::{FromRawFd, OwnedFd};
 use forebay_dataplane::kernel::Sight;
 use forebay_dataplane::{BundleRule, Hook, Netdev, Sampler};
 use libbpf_rs::query::ProgInfoIter;
-use namespace::{needs_root, run};
+use namespace::{has_root, run};
 use sites::{FROM, Sites, TO, prefixes};
 
 const LEN: usize = 256 << 20;
@@ -63,7 +63,7 @@ fn sight(bundles: usize) -> Sight {
 }
 
 fn main() {
-    if !needs_root() {
+    if !has_root() {
         return;
     }
     // SAFETY: the kernel counts as long as the descriptor is open, which is nobody else's.

@@ -12,7 +12,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use forebay_dataplane::kernel::Sight;
 use forebay_dataplane::{BundleRule, Hook, Netdev, Sampler};
 use forebay_wire::{Frame, fingerprint};
-use namespace::{needs_root, run, within};
+use namespace::{has_root, run, within};
 use sites::{Sites, TO, prefixes};
 
 const PAYLOAD: usize = 1000;
@@ -74,7 +74,7 @@ fn send(namespace: &str, frames: Vec<Vec<u8>>) {
 /// Packets of one ID leave with one ID after GRO merged them, and others with the IDs that they had.
 #[test]
 fn merged_packets_are_seen_with_the_ids_that_they_leave_with() {
-    if !needs_root() {
+    if !has_root() {
         return;
     }
     let ids: [fn(usize) -> u16; 3] = [|_| 0, |_| 0x1234, |i| 0xfff0_u16.wrapping_add(i as u16)];
@@ -127,7 +127,7 @@ fn merged_packets_are_seen_with_the_ids_that_they_leave_with() {
 /// The loopback device's driver has no XDP.
 #[test]
 fn where_the_driver_has_no_xdp_a_receivebox_counts_at_tc() {
-    if !needs_root() {
+    if !has_root() {
         return;
     }
     let sites = Sites::new();

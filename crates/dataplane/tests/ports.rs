@@ -6,7 +6,7 @@
 mod common;
 mod namespace;
 
-use common::{Pair, needs_root};
+use common::{Pair, has_root};
 use forebay_dataplane::Method;
 
 const BOTH: [Method; 2] = [Method::Xdp, Method::Packet];
@@ -55,7 +55,7 @@ fn frames() -> Vec<(&'static str, Vec<u8>)> {
 
 #[test]
 fn everything_is_forwarded_untouched_both_ways() {
-    if !needs_root() {
+    if !has_root() {
         return;
     }
     for method in BOTH {
@@ -71,7 +71,7 @@ fn everything_is_forwarded_untouched_both_ways() {
 
 #[test]
 fn a_burst_keeps_its_order_and_loses_nothing() {
-    if !needs_root() {
+    if !has_root() {
         return;
     }
     for method in BOTH {
@@ -96,7 +96,7 @@ fn a_burst_keeps_its_order_and_loses_nothing() {
 
 #[test]
 fn a_box_that_died_is_a_wire_and_its_successor_takes_over() {
-    if !needs_root() {
+    if !has_root() {
         return;
     }
     let pair = Pair::new(Method::Xdp);
@@ -117,7 +117,7 @@ fn a_box_that_died_is_a_wire_and_its_successor_takes_over() {
 
 #[test]
 fn a_receivebox_shares_an_interface_with_af_packet_alone() {
-    if !needs_root() {
+    if !has_root() {
         return;
     }
     let pair = Pair::new(Method::Packet).die();
@@ -129,7 +129,7 @@ fn a_receivebox_shares_an_interface_with_af_packet_alone() {
 
 #[test]
 fn an_interface_has_one_box_and_is_clean_after_it() {
-    if !needs_root() {
+    if !has_root() {
         return;
     }
     let pair = Pair::new(Method::Xdp);

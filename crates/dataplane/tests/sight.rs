@@ -13,7 +13,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use forebay_dataplane::kernel::Sight;
 use forebay_dataplane::{BundleRule, Counts, Hook, Netdev, Sample, Sampler, clock};
 use forebay_units::Bytes;
-use namespace::{needs_root, run, within};
+use namespace::{has_root, run, within};
 use sites::{FROM, Sites, TO, host, prefixes};
 
 /// What one place saw.
@@ -100,7 +100,7 @@ fn everything(sites: &Sites) {
 
 #[test]
 fn what_leaves_is_what_arrives_with_tso_on_and_off() {
-    if !needs_root() {
+    if !has_root() {
         return;
     }
     for (tso, noted) in [("on", false), ("off", false), ("on", true), ("off", true)] {
@@ -134,7 +134,7 @@ fn what_leaves_is_what_arrives_with_tso_on_and_off() {
 /// same packet.
 #[test]
 fn padding_is_counted_nowhere() {
-    if !needs_root() {
+    if !has_root() {
         return;
     }
     let sites = Sites::new();
@@ -155,7 +155,7 @@ fn padding_is_counted_nowhere() {
 /// Offloads on everywhere: super-packets are never cut up, and both ends see the same packets.
 #[test]
 fn super_packets_that_stay_whole_are_seen_alike_at_both_ends() {
-    if !needs_root() {
+    if !has_root() {
         return;
     }
     let sites = Sites::new();
@@ -169,7 +169,7 @@ fn super_packets_that_stay_whole_are_seen_alike_at_both_ends() {
 
 #[test]
 fn bundles_and_epochs_change_while_packets_leave() {
-    if !needs_root() {
+    if !has_root() {
         return;
     }
     let sites = Sites::new();
@@ -209,7 +209,7 @@ fn bundles_and_epochs_change_while_packets_leave() {
 
 #[test]
 fn a_full_ring_loses_reports_and_says_how_many() {
-    if !needs_root() {
+    if !has_root() {
         return;
     }
     let sites = Sites::new();
@@ -227,7 +227,7 @@ fn a_full_ring_loses_reports_and_says_how_many() {
 
 #[test]
 fn devices_that_it_cannot_be_on_are_refused() {
-    if !needs_root() {
+    if !has_root() {
         return;
     }
     let sites = Sites::new();
@@ -247,7 +247,7 @@ fn devices_that_it_cannot_be_on_are_refused() {
 /// it drops). Each packet counts once.
 #[test]
 fn a_packet_that_the_driver_refused_is_counted_when_it_takes_it() {
-    if !needs_root() {
+    if !has_root() {
         return;
     }
     let sites = Sites::new();
@@ -328,7 +328,7 @@ fn leave(sight: &Sight, bundle: usize, packets: u64) {
 
 #[test]
 fn the_classifier_finds_a_bundles_class_and_brings_payload_into_sight() {
-    if !needs_root() {
+    if !has_root() {
         return;
     }
     let sites = Sites::new();

@@ -1,4 +1,5 @@
-//! Bad input: one clear line on standard error, exit code 2, nothing touched.
+//! Tests that bad input gives one clear line on standard error and exit status 2, and changes
+//! nothing.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -14,7 +15,7 @@ fn forebay(args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_forebay")).args(args).output().unwrap()
 }
 
-/// The one line that `forebay check` and the box itself say about a configuration.
+/// The error line that `forebay check` and the box itself both print for a configuration.
 fn complaint(dir: &Dir, name: &str, text: &str) -> String {
     let file = dir.file(&format!("{name}.toml"), text, 0o644);
     let file = file.to_str().unwrap();
@@ -261,14 +262,14 @@ fn keygen_makes_a_key_that_is_accepted_and_never_overwrites() {
     let again = forebay(&["keygen", key]);
     assert_eq!(again.status.code(), Some(2));
     assert_eq!(fs::read_to_string(key).unwrap(), first, "the old key is still there");
-    // The key is good: what the check complains of comes after it.
+    // The key is good: the reported error comes after it.
     let text = format!("{SENDBOX}{}", bundle("b", 1, "[\"10.2.0.0/16\"]"));
     assert!(complaint(&dir, "good-key", &text).contains("no network interface"));
 }
 
 #[test]
 fn an_mtu_too_large_is_named() {
-    // Loopback's is 65536.
+    // The MTU of the loopback interface is 65536.
     let dir = Dir::new("mtu");
     let text = "[sendbox]\ninside = \"lo\"\noutside = \"nowhere\"\n";
     let said = complaint(&dir, "mtu", text);

@@ -1,4 +1,4 @@
-//! `forebay lab compare` on stored results, and what its exit code tells.
+//! Tests `forebay lab compare` on stored results, and its exit status.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -30,7 +30,7 @@ name = "plain"
 sendbox = "forward"
 "#;
 
-/// Simulates the scenario with this limit; the directory of its records.
+/// Simulates the scenario with this limit and returns the directory of its records.
 fn simulate(dir: &Dir, name: &str, limit: &str) -> String {
     let file = dir.file(&format!("{name}.toml"), &SCENARIO.replace("LIMIT", limit), 0o644);
     let out = dir.0.join(name);
@@ -69,7 +69,7 @@ fn equal_results_pass_and_different_ones_fail_what_is_required() {
 }
 
 #[test]
-fn what_cannot_be_compared_is_said() {
+fn results_that_cannot_be_compared_are_an_error() {
     let dir = Dir::new("compare-bad");
     let missing = dir.0.join("nothing");
     let missing = missing.to_str().unwrap();

@@ -1,4 +1,5 @@
-//! Demands of flow records by the command: from files, from a capture, off the network, and what is wrong with them.
+//! Tests `forebay plan flows`: flow records from files, from a capture and from the network, and
+//! errors in them.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod common;
@@ -21,7 +22,7 @@ const PROVIDERS: &str =
 const PREFIXES: &str = "prefix,router\n10.0.0.0/9,out\n10.128.0.0/9,out\n";
 const EXPORTERS: &str = "[[exporter]]\naddress = \"127.0.0.1\"\nrouter = \"in1\"\n\
 interface = [{ index = 1, provider = \"video\" }]\n";
-/// When the messages were exported: 2026-11-22T13:00:00Z.
+/// The export time of the messages: 2026-11-22T13:00:00Z.
 const AT: u32 = 1_795_352_400;
 
 fn files(dir: &Dir) {
@@ -72,13 +73,14 @@ fn ipfix(at: u32, sequence: u32, sets: &[Vec<u8>]) -> Vec<u8> {
     [&[0, 10][..], &length.to_be_bytes(), &words, &body].concat()
 }
 
-/// Two minutes of 8 Mbit/s by interface 1, sampled one of 100, with one message of two lost, and some by interface 5.
+/// Two minutes of 8 Mbit/s from interface 1, sampled 1 in 100, with every second message lost, and
+/// some traffic from interface 5.
 fn two_minutes() -> Vec<Vec<u8>> {
     let options = set(3, &[1, 1, 0, 2, 0, 1, 0, 149, 0, 4, 0, 34, 0, 4]);
     let said = set(257, &[0, 0, 0, 0, 0, 0, 0, 100]);
     let end = u64::from(AT) * 1000;
     let begin = end - 180_000;
-    // 8 Mbit/s are 1 MB each second, of which one of 100 is seen.
+    // 8 Mbit/s are 1 MB each second, of which 1 in 100 is sampled.
     let flows = set(
         256,
         &[
@@ -93,7 +95,7 @@ fn two_minutes() -> Vec<Vec<u8>> {
 
 fn capture(messages: &[Vec<u8>]) -> Vec<u8> {
     let mut file = vec![0xa1, 0xb2, 0xc3, 0xd4, 0, 2, 0, 4];
-    // Time zone, accuracy, the most of each packet, and the link type: IP.
+    // Time zone, accuracy, snapshot length, and the link type: raw IP.
     file.extend([0, 0, 0xffff_u32, 101].map(u32::to_be_bytes).concat());
     for message in messages {
         let length = u16::try_from(28 + message.len()).unwrap();
@@ -132,7 +134,7 @@ fn files_become_demands_that_a_plan_reads() {
         let demand = &report["demands"][0];
         assert!((demand["demand"].as_f64().unwrap() / 8e6 - 1.0).abs() < 1e-9, "{report}");
         assert!(demand["error"].as_f64().unwrap() > 0.0, "it was sampled");
-        // One record of options came, four are missing, three flows came.
+        // One options record and three flow records arrived; four are missing.
         assert_eq!(report["exporters"][0]["lost"], 4.0 / 8.0, "{report}");
         assert_eq!(report["interfaces"][0]["index"], 5);
         assert_eq!(report["unmeasured"][0][1], "in2");
@@ -149,7 +151,7 @@ fn files_become_demands_that_a_plan_reads() {
         let text = said(&hints.output().unwrap());
         assert!(text.contains("8.000 Mbit/s asked for"), "{text}");
     }
-    // Only what is in the window counts.
+    // Only traffic in the window counts.
     let half =
         ["one.ipfix", "--window", "60 s", "--end", "2026-11-22T12:57:30Z", "--json", "r.json"];
     said(&command(&dir, &half).output().unwrap());
@@ -186,7 +188,7 @@ fn each_mistake_is_named_by_file_and_place() {
         let error = String::from_utf8(output.stderr).unwrap();
         assert!(error.lines().count() == 1 && error.contains(&expected), "{error}, not {expected}");
     }
-    // A set that cannot be read is said, and the rest counts.
+    // A set that cannot be read is reported, and the rest counts.
     files(&dir);
     let [first, second] = <[Vec<u8>; 2]>::try_from(two_minutes()).unwrap();
     let broken = ipfix(AT - 100, 1, &[set(2, &[1, 9, 0, 1, 0, 1, 0, 0])]);
@@ -196,7 +198,7 @@ fn each_mistake_is_named_by_file_and_place() {
     let error = String::from_utf8(output.stderr).unwrap();
     let expected = format!("m: at octet {}: the set of templates cannot be read", first.len() + 16);
     assert!(error.contains(&expected), "{error}, not {expected}");
-    // Files that say nothing of use.
+    // Files without usable records.
     for (octets, expected) in [(&first[..], "no window is left"), (&[], "no message")] {
         put(&dir, "m", octets);
         let output = command(&dir, &["m"]).output().unwrap();
@@ -206,7 +208,7 @@ fn each_mistake_is_named_by_file_and_place() {
 }
 
 #[test]
-fn off_the_network() {
+fn demands_come_from_received_flow_records() {
     let dir = Dir::new("flows-udp");
     files(&dir);
     let more = ["--listen", "127.0.0.1:0", "--window", "1 s", "--delay", "0 s", "--json", "r.json"];
@@ -216,7 +218,7 @@ fn off_the_network() {
     let line = lines.next().unwrap().unwrap();
     let at = line.split_once("udp://").unwrap().1.split_whitespace().next().unwrap().to_owned();
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis() as u64;
-    // 800 kbit/s, for a minute before and after: the window is within, whenever that is.
+    // 800 kbit/s for a minute before and after now, so that any window lies within.
     let flows = set(256, &flow(12_000_000, 1, [10, 0, 0, 1], now - 60_000, now + 60_000));
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     socket.send_to(&ipfix(AT, 0, &[template(), flows]), &at).unwrap();

@@ -1,5 +1,6 @@
-//! Hints between real BGP daemons, with faults; and what is left behind. It takes minutes and needs root, GoBGP and BIRD, so
-//! `make test-bgp` runs it, which installs those.
+//! Runs `forebay plan demo` with real BGP daemons and with faults, and checks that nothing is left
+//! behind. It takes minutes and needs root, GoBGP and BIRD, so only `make test-bgp` runs it, which
+//! installs those.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 #[allow(dead_code, reason = "other tests write files")]
@@ -13,6 +14,7 @@ use std::time::{Duration, Instant};
 
 use common::Dir;
 use forebay_lab::interconnect::{Record, Tables};
+use forebay_test_skip::{Need, has_root, skip};
 
 fn demo(dir: &Dir, more: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_forebay"));
@@ -20,13 +22,18 @@ fn demo(dir: &Dir, more: &[&str]) -> Command {
     command
 }
 
-fn is_root() -> bool {
-    // SAFETY: takes nothing and cannot fail.
-    let root = unsafe { libc::geteuid() } == 0;
-    if !root {
-        eprintln!("skipped: namespaces need root");
+/// The environment variable that asks for these tests, which `make test-bgp` sets.
+const ASKED: &str = "FOREBAY_TEST_BGP";
+
+/// Whether this run has the daemons and the rights that the calling test needs. If not, reports a
+/// skip.
+#[track_caller]
+fn can_run() -> bool {
+    if std::env::var_os(ASKED).is_none() {
+        skip(Need::BgpDaemons, "GoBGP and BIRD are installed by `make test-bgp`, which runs this");
+        return false;
     }
-    root
+    has_root()
 }
 
 /// The namespaces of demonstrations, by the id of their run.
@@ -36,7 +43,7 @@ fn namespaces() -> BTreeSet<String> {
     names.filter(|n| n.starts_with("fb-") && n.ends_with("-ops")).collect()
 }
 
-/// Processes with `what` in a file of theirs under `/run/forebay` on the command line.
+/// Counts the processes whose command line names a file of this run under `/run/forebay`.
 fn daemons(id: &str) -> usize {
     let own = format!("/run/forebay/{id}/");
     let all = fs::read_dir("/proc").unwrap().flatten();
@@ -52,7 +59,7 @@ fn wait_for(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// A demonstration that has got as far as its BGP daemons, and its run's id.
+/// Starts a demonstration, waits for its BGP daemons, and returns it with the id of its run.
 fn begun(dir: &Dir) -> (Child, String) {
     let before = namespaces();
     let child = demo(dir, &[]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
@@ -66,14 +73,13 @@ fn begun(dir: &Dir) -> (Child, String) {
 }
 
 fn send(child: &Child, signal: libc::c_int) {
-    // SAFETY: takes two integers; the child is not reaped, so its id is still its own.
+    // SAFETY: takes two integers; the child is not yet waited for, so its id is still its own.
     unsafe { libc::kill(child.id() as libc::pid_t, signal) };
 }
 
 #[test]
-#[ignore = "make test-bgp"]
 fn hints_move_traffic_whatever_goes_wrong() {
-    if !is_root() {
+    if !can_run() {
         return;
     }
     let dir = Dir::new("interconnect");
@@ -84,7 +90,7 @@ fn hints_move_traffic_whatever_goes_wrong() {
     assert!(output.status.success(), "{text}{said}");
     let record: Record = serde_json::from_str(&fs::read_to_string(json).unwrap()).unwrap();
     assert!(record.checks.len() >= 18 && record.checks.iter().all(|c| c.holds), "{text}");
-    // The same from what was read, and not from what was concluded.
+    // Check the routes themselves, not only the verdicts of the record.
     let entries = |tables: &Tables| -> BTreeSet<String> {
         tables.values().flat_map(|t| t.values().cloned()).collect()
     };
@@ -103,15 +109,14 @@ fn hints_move_traffic_whatever_goes_wrong() {
         };
         assert!(record.hinted.iter().any(any), "no prefix with {family} has another way: {text}");
     }
-    // The entries carry 30, 30 and 20 Mbit/s, and one of the first did before.
+    // The entries carry 30, 30 and 20 Mbit/s; before the hints one of 30 carried everything.
     assert!(record.before.total() < 31.0 && record.after.total() > 45.0, "{text}");
     assert!(fs::read_to_string(dir.0.join("out/throughput.svg")).unwrap().contains("curve c2"));
 }
 
 #[test]
-#[ignore = "make test-bgp"]
 fn nothing_is_left_behind() {
-    if !is_root() {
+    if !can_run() {
         return;
     }
     let dir = Dir::new("interconnect-end");
@@ -120,7 +125,7 @@ fn nothing_is_left_behind() {
     assert_eq!(child.wait().unwrap().code(), Some(130));
     assert!(!namespaces().iter().any(|n| n.contains(&id)) && daemons(&id) == 0);
 
-    // One that had no chance to: its processes die with it, and the next takes the rest away.
+    // After SIGKILL the daemons die with it, and the next run removes the namespaces.
     let (mut child, id) = begun(&dir);
     send(&child, libc::SIGKILL);
     child.wait().unwrap();

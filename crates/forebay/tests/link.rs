@@ -1,5 +1,5 @@
-//! `forebay link` between two hosts: what it lets through, what it marks and counts, and what is left
-//! of it when it dies. Nothing here says how long anything took. Without root these say so and pass.
+//! Tests `forebay link` between two hosts: forwarding, marks, counters, and what remains when it
+//! crashes. No test judges how long something took. They need root.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -18,17 +18,18 @@ use std::time::Duration;
 use common::Dir;
 use forebay_lab::analysis::Analysis;
 use forebay_lab::results::store;
-use namespace::{Namespace, needs_root, run, within};
+use forebay_test_skip::{Need, skip};
+use namespace::{Namespace, has_root, run, within};
 use serde_json::Value;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_forebay");
-/// How long a write may take on a slow machine.
+/// The longest wait for a write on a slow machine.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// The second host, in both IP versions.
+/// Addresses of the second host, IPv4 and IPv6.
 const TO: [&str; 2] = ["10.9.5.2", "fd09:5::2"];
 const ECT1: i32 = 1;
 const NOT_ECT: i32 = 0;
-/// Expedited forwarding (RFC 3246), without ECN.
+/// The traffic class of expedited forwarding (RFC 3246), without ECN.
 const EF: i32 = 46 << 2;
 
 /// Two hosts and the box between them.
@@ -47,7 +48,7 @@ impl Hosts {
         for (host, number, port) in [(&from, 1, "fb-in"), (&to, 2, "fb-out")] {
             let (host, middle) = (&host.0, &middle.0);
             run(&format!("ip -n {host} link add eth0 type veth peer name {port} netns {middle}"));
-            // What a dead box redirects, a veth takes only where its other end has GRO on.
+            // A veth accepts the frames that a crashed box redirects only if its peer has GRO on.
             for (place, device, gro) in [(host, "eth0", "on"), (middle, port, "off")] {
                 let offloads = format!("tso off gso off gro {gro} tx off rx off");
                 run(&format!("ip netns exec {place} ethtool -K {device} {offloads}"));
@@ -59,7 +60,7 @@ impl Hosts {
         Self { from, middle, to, dir: Dir::new(name) }
     }
 
-    /// Starts a link of this file, and waits until it forwards.
+    /// Starts a link with this configuration and waits until it forwards.
     fn link(&self, more: &str) -> Process {
         let text = format!("[link]\ninside = \"fb-in\"\noutside = \"fb-out\"\n{more}");
         let file = self.dir.file("link.toml", &text, 0o644);
@@ -100,12 +101,12 @@ impl Hosts {
         assert!(reader.join().unwrap() == sent, "it is what was sent");
     }
 
-    /// Sends so many datagrams at once whose ECN field is this.
+    /// Sends a burst of `count` datagrams with this ECN field.
     fn datagrams(&self, version: usize, count: usize, ecn: i32) {
         self.datagrams_to(TO[version], count, ecn);
     }
 
-    /// Sends so many datagrams at once whose traffic class, DSCP and ECN field, is this.
+    /// Sends a burst of `count` datagrams with this traffic class (DSCP and ECN field).
     fn datagrams_to(&self, to: &str, count: usize, ecn: i32) {
         let to: SocketAddr = (to.parse::<IpAddr>().unwrap(), 9).into();
         within(&self.from.0, move || {
@@ -121,13 +122,14 @@ impl Hosts {
             };
             assert_eq!(rc, 0);
             for _ in 0..count {
-                // Nobody listens there, which the second may be told.
+                // No socket listens there, so later sends may return an ICMP error.
                 let _ = socket.send_to(&[0x5a; 1200], to);
             }
         });
     }
 
-    /// Sends so many frames of this VLAN at once, each with a UDP packet without ECN for nobody.
+    /// Sends a burst of `count` frames of this VLAN, each with a UDP packet without ECN that no
+    /// socket receives.
     fn tagged(&self, vlan: u16, count: usize) {
         const UDP: [u8; 22] =
             [0x08, 0, 0x45, 0, 0, 128, 0, 0, 0, 0, 64, 17, 0, 0, 10, 9, 7, 1, 10, 9, 7, 2];
@@ -136,8 +138,8 @@ impl Hosts {
         frame.extend(UDP);
         frame.resize(14 + 4 + 128, 0);
         within(&self.from.0, move || {
-            // SAFETY: integers; a C string; a number that is checked is a descriptor of this thread's own;
-            // and of an address all zeros are a valid value.
+            // SAFETY: takes integers and a C string; the descriptor is checked and owned by this
+            // thread; an address of all zeros is a valid value.
             let (socket, index, mut to): (_, _, libc::sockaddr_ll) = unsafe {
                 let number = libc::socket(libc::AF_PACKET, libc::SOCK_RAW, 0);
                 assert!(number >= 0, "{}", std::io::Error::last_os_error());
@@ -146,7 +148,7 @@ impl Hosts {
             };
             (to.sll_family, to.sll_ifindex) = (libc::AF_PACKET as u16, index as i32);
             for _ in 0..count {
-                // SAFETY: frame and address live through the call, and have the lengths that it is given.
+                // SAFETY: frame and address live through the call and have the given lengths.
                 let sent = unsafe {
                     libc::sendto(
                         socket.as_raw_fd(),
@@ -162,7 +164,7 @@ impl Hosts {
         });
     }
 
-    /// What the receiver's kernel has counted under this name, in both IP versions.
+    /// The receiver's kernel counter of this name, IPv4 and IPv6 together.
     fn received(&self, name: &str) -> u64 {
         let read = |file: &str| run(&format!("ip netns exec {} cat /proc/net/{file}", self.to.0));
         let v6: u64 = read("snmp6")
@@ -179,7 +181,7 @@ impl Hosts {
         v4 + v6
     }
 
-    /// The total of a direction.
+    /// The last statistics of a direction.
     fn total(&self, direction: &str) -> Value {
         let text = fs::read_to_string(self.dir.0.join("statistics")).unwrap();
         let lines = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
@@ -188,12 +190,12 @@ impl Hosts {
     }
 }
 
-/// A process that ends with this value.
+/// A process that ends when this value is dropped.
 struct Process(Child);
 
 impl Process {
     fn signal(&mut self, signal: i32) {
-        // SAFETY: integers; the process is this test's child, which was not waited for yet.
+        // SAFETY: takes integers; the process is this test's child, not yet waited for.
         assert_eq!(unsafe { libc::kill(self.0.id() as i32, signal) }, 0);
         self.0.wait().unwrap();
     }
@@ -207,8 +209,8 @@ impl Drop for Process {
 }
 
 #[test]
-fn both_queues_and_both_directions_are_accounted_for_in_both_ip_versions() {
-    if !needs_root() {
+fn counters_cover_both_queues_directions_and_ip_versions() {
+    if !has_root() {
         return;
     }
     let hosts = Hosts::new("li");
@@ -216,11 +218,11 @@ fn both_queues_and_both_directions_are_accounted_for_in_both_ip_versions() {
     for version in [0, 1] {
         hosts.transfer(version, 300_000);
     }
-    // Each is a queue of 30 ms: all L4S packets but the first few wait for more than 1.2 ms.
+    // Each burst is a queue of 30 ms: all L4S packets but the first few wait longer than 1.2 ms.
     for version in [0, 1] {
         hosts.datagrams(version, 60, ECT1);
         hosts.datagrams(version, 20, NOT_ECT);
-        // The L queue is empty long before this is over.
+        // The L queue empties long before this ends.
         hosts.transfer(version, 100_000);
     }
     link.signal(libc::SIGTERM);
@@ -232,13 +234,13 @@ fn both_queues_and_both_directions_are_accounted_for_in_both_ip_versions() {
         assert_eq!(count(&l[what]["ect1"]), 120, "{what}: {l}");
         assert_eq!(count(&l[what]["not_ect"]), 0, "{what}: {l}");
     }
-    // Where this machine stops the box for long enough, that is an overload.
+    // If this machine stops the box for long enough, the queue is in overload.
     let [marked, dropped] = ["marked", "dropped"].map(|what| count(&l[what]["ect1"]));
     assert_eq!(count(&l["forwarded"]["ect1"]) + dropped, 120, "{l}");
     assert!(marked > 60, "{l}");
     let came = |name: &str| hosts.received(name);
     assert_eq!([came("InCEPkts"), came("InECT1Pkts")], [marked, 120 - dropped - marked], "{l}");
-    // Handshakes, 800 000 bytes in segments, 40 datagrams, and who asks for whom.
+    // Handshakes, 800 000 bytes in segments, 40 datagrams, and address resolution.
     let classic = count(&c["arrived"]["not_ect"]);
     assert!(classic > 580, "{c}");
     let [presented, forwarded, dropped] =
@@ -260,8 +262,8 @@ fn both_queues_and_both_directions_are_accounted_for_in_both_ip_versions() {
 }
 
 #[test]
-fn a_direction_may_be_left_alone_and_any_policy_be_had() {
-    if !needs_root() {
+fn one_direction_may_be_unshaped_and_any_policy_used() {
+    if !has_root() {
         return;
     }
     let hosts = Hosts::new("lp");
@@ -277,10 +279,11 @@ fn a_direction_may_be_left_alone_and_any_policy_be_had() {
     assert!(!text.contains("inward"), "{text}");
 }
 
-/// A DSCP and a VLAN into the L queue, an address and a port out of it (RFC 9332 section 2.3).
+/// Classifiers put a DSCP and a VLAN into the L queue, and keep an address and a port out of it
+/// (RFC 9332 section 2.3).
 #[test]
-fn classifiers_tell_the_queue() {
-    if !needs_root() {
+fn classifiers_choose_the_queue() {
+    if !has_root() {
         return;
     }
     let hosts = Hosts::new("lc");
@@ -308,8 +311,8 @@ fn classifiers_tell_the_queue() {
 }
 
 #[test]
-fn a_dead_link_is_a_wire_and_its_successor_takes_over() {
-    if !needs_root() {
+fn a_crashed_link_forwards_and_its_successor_takes_over() {
+    if !has_root() {
         return;
     }
     let hosts = Hosts::new("lk");
@@ -350,11 +353,11 @@ name = "dualpi2"
 link = { rate = "20 Mbit/s", policy = "dualpi2", limit = "1000 packets" }
 "#;
 
-/// Scalable senders of this machine's, DCTCP and Prague over UDP, whose data says ECT(1), beside Cubic;
-/// in both IP versions.
+/// Real scalable senders, DCTCP and Prague over UDP, send ECT(1) data beside Cubic, over both IP
+/// versions.
 #[test]
-fn live_senders_meet_both_queues() {
-    if !needs_root() {
+fn real_senders_use_both_queues() {
+    if !has_root() {
         return;
     }
     for ip in [4, 6] {
@@ -364,7 +367,7 @@ fn live_senders_meet_both_queues() {
         let output = lab.args(["lab", "run"]).arg(file).arg("--out").arg(&dir.0).output().unwrap();
         let said = String::from_utf8_lossy(&output.stderr);
         if !output.status.success() && said.contains("no DCTCP here") {
-            println!("skipped: {said}");
+            skip(Need::Kernel, &said);
             return;
         }
         assert!(output.status.success(), "{said}");

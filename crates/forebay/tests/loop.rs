@@ -1,5 +1,5 @@
-//! The whole loop: the real command, its boxes and this machine's kernel, judged by the records that
-//! a run keeps. Where there is no root, or no kernel for virtual time, these say so and pass.
+//! Tests the whole control loop with the real command, its boxes and a real kernel, and judges the
+//! records that a run keeps. Some need root, some a kernel for virtual time.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -9,7 +9,7 @@ mod traces;
 
 use std::fs;
 use std::ops::Range;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -22,22 +22,15 @@ use forebay_lab::engine::{EngineError, Interrupt};
 use forebay_lab::results::{Run, Tick, store};
 use forebay_lab::scenario::{self, FaultKind, Scenario};
 use forebay_lab::uml;
+use forebay_test_skip::{Need, has_root, is_root, skip};
 use traces::Traces;
 
 const SECOND: u64 = 1_000_000_000;
 
-/// One at a time: they share this machine's cores, and they measure.
+/// Makes tests run one at a time: they measure, and share the machine's cores.
 fn turn() -> MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::new(());
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn is_root() -> bool {
-    let root = fs::metadata("/proc/self").unwrap().uid() == 0;
-    if !root {
-        println!("skipped: network namespaces need root");
-    }
-    root
 }
 
 fn start(mut command: Command) -> Child {
@@ -54,7 +47,7 @@ fn command_for(engine: &str, file: &Path, out: &Path) -> Command {
     command
 }
 
-/// Looks at what `child` sets up until `is_over`, at most for a minute.
+/// Watches what `child` sets up until `is_over`, for a minute at most.
 fn watch(child: &mut Child, traces: &mut Traces, is_over: impl Fn(&mut Child, &Traces) -> bool) {
     for _ in 0..3_000 {
         if is_over(child, traces) {
@@ -77,10 +70,11 @@ fn carried(name: &str) -> PathBuf {
     PathBuf::from(file)
 }
 
-/// The only run of a carried experiment in real time, if there is root; what holds for every run
-/// does for it.
+/// Runs an experiment of the repository, which has a single run, in real time, and checks what
+/// holds for every run. Without root it reports a skip.
+#[track_caller]
 fn run(name: &str) -> Option<(Scenario, Run)> {
-    if !is_root() {
+    if !has_root() {
         return None;
     }
     let _turn = turn();
@@ -94,13 +88,14 @@ fn run(name: &str) -> Option<(Scenario, Run)> {
     Some((scenario::load(&file).unwrap().cells.remove(0), run))
 }
 
-/// The same in virtual time, if there is a kernel for that: what it measures is the boxes', and not
-/// also what else this machine does.
+/// Runs such an experiment in virtual time, where other load of this machine does not affect the
+/// figures. Without a kernel for that it reports a skip.
+#[track_caller]
 fn run_in_virtual_time(name: &str, dataplane: &str) -> Option<(Run, Analysis)> {
     match uml::prepare(&Interrupt::default()) {
         Ok(()) => {}
         Err(EngineError::Unfit(why)) => {
-            println!("skipped: {why}");
+            skip(Need::Kernel, &why);
             return None;
         }
         Err(e) => panic!("{e}"),
@@ -113,7 +108,7 @@ fn run_in_virtual_time(name: &str, dataplane: &str) -> Option<(Run, Analysis)> {
     Some(only_run(&dir))
 }
 
-/// What is stored in `dir`, a single run.
+/// The single run that is stored in `dir`.
 fn only_run(dir: &Dir) -> (Run, Analysis) {
     let kept = store::files(&dir.0).unwrap();
     let [file_of_run] = &kept[..] else { panic!("{kept:?}") };
@@ -124,13 +119,13 @@ fn only_run(dir: &Dir) -> (Run, Analysis) {
     (run, analysis)
 }
 
-/// What 95 of 100 estimates are off by at most, in ms and Mbit/s.
+/// The 95th percentile of the estimates' errors, at most, in ms and Mbit/s.
 const EXACT: [f64; 2] = [0.3, 0.5];
-/// The same where offloads are on: the packets of a super-packet leave at one time.
+/// The same with offloads on, where all segments of a super-packet leave at one time.
 const OF_SUPER_PACKETS: [f64; 2] = [0.8, 1.0];
 
-/// Eight of ten estimates are as close to the truth as the Bundler prototype's (EuroSys '21, section
-/// 4.5); and, where no machine is late, 95 of 100 are several times as close.
+/// Checks that eight of ten estimates are as accurate as the Bundler prototype's (EuroSys '21,
+/// section 4.5), and that 95 of 100 are within `most`.
 fn assert_estimates(name: &str, dataplane: &str, most: [f64; 2]) {
     let Some((run, analysis)) = run_in_virtual_time(name, dataplane) else { return };
     let hops: Vec<_> = run.hops.iter().map(|hop| hop.hop.as_str()).collect();
@@ -180,7 +175,7 @@ fn assert_sites_share(dataplane: &str) {
     }
     let there = analysis.summary.bottleneck_queue_ms.unwrap().p50;
     assert!(there < 10.0, "{dataplane}: {there} ms there");
-    // Packets of the kernel's queues are not seen one by one.
+    // Waits in the kernel's queues are not recorded packet by packet.
     if let Some(here) = analysis.summary.sendbox_queue_ms {
         assert!(here.p50 > 10.0, "{dataplane}: {here:?}");
     } else {
@@ -195,7 +190,7 @@ fn a_dead_receivebox_opens_the_bundle_and_a_new_one_closes_it() {
     let Some((scenario, run)) = run("receivebox-death") else { return };
     let [fault] = &run.faults[..] else { panic!("{:?}", run.faults) };
     let (killed, ready) = (fault.killed, fault.ready.unwrap());
-    // It was started again a while before it was ready.
+    // The receivebox was started again some time before it was ready.
     let begin = run.start - scenario.warmup;
     let FaultKind::Killed { back: Some(back), .. } = scenario.faults[0].kind else {
         panic!("{:?}", scenario.faults)
@@ -215,7 +210,7 @@ fn a_dead_receivebox_opens_the_bundle_and_a_new_one_closes_it() {
     assert_all(killed + SECOND..again, is_open);
     assert_all(ready + 3 * SECOND..end, is_controlled);
 
-    // In Mbit/s, of all flows of all traffic or of one.
+    // In Mbit/s: all flows of all traffic, or of one.
     let goodput = |range: Range<u64>, of: Option<(&str, u32)>| {
         let within = run.progress.iter().filter(|p| range.contains(&p.time));
         let wanted = within.filter(|p| of.is_none_or(|of| of == (p.traffic.as_str(), p.flow)));
@@ -235,7 +230,7 @@ fn a_dead_receivebox_opens_the_bundle_and_a_new_one_closes_it() {
     assert!(unanswered.is_empty(), "{unanswered:?}");
 }
 
-/// Two runs of three seconds.
+/// A scenario of two runs of three seconds.
 const TWO_RUNS: &str = r#"name = "two"
 duration = "3 s"
 seeds = [1, 2]
@@ -250,7 +245,7 @@ sendbox = { policy = "sfq", limit = "1000 packets" }
 
 #[test]
 fn an_interrupt_ends_it_in_order_and_keeps_what_was_finished() {
-    if !is_root() {
+    if !has_root() {
         return;
     }
     let _turn = turn();
@@ -258,12 +253,13 @@ fn an_interrupt_ends_it_in_order_and_keeps_what_was_finished() {
     let file = dir.file("two.toml", TWO_RUNS, 0o644);
     let mut child = lab_run("netns", &file, &dir.0);
     let mut traces = Traces::default();
-    // The link, two boxes and two traffic programs, twice: the second run is set up.
+    // A run has a link, two boxes and two traffic programs: twice as many mean the second is set
+    // up.
     watch(&mut child, &mut traces, |child, traces| {
         assert_eq!(child.try_wait().unwrap(), None, "it ended before it was interrupted");
         traces.processes() == 10
     });
-    // Into its traffic.
+    // Wait until its traffic has started.
     thread::sleep(Duration::from_secs(1));
     let sent = Command::new("kill").args(["-s", "INT", &child.id().to_string()]).status().unwrap();
     assert!(sent.success());
@@ -277,20 +273,21 @@ fn an_interrupt_ends_it_in_order_and_keeps_what_was_finished() {
     assert_eq!(store::load(&kept[0]).unwrap().seed, 1);
 }
 
-/// The command as somebody who is not root; `None` if there is no way to be that.
+/// Runs the command without root's rights; reports a skip if there is no way to drop them.
+#[track_caller]
 fn without_root(dir: &Dir, args: &[&str]) -> Option<Output> {
-    // Where this user can run it, whatever directory it was built in.
+    // A copy where this user may run it, whatever directory it was built in.
     let program = dir.0.join("forebay");
     fs::copy(env!("CARGO_BIN_EXE_forebay"), &program).unwrap();
     fs::set_permissions(&dir.0, fs::Permissions::from_mode(0o777)).unwrap();
     let mut command = Command::new(&program);
-    if fs::metadata("/proc/self").unwrap().uid() == 0 {
+    if is_root() {
         command = Command::new("setpriv");
         command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(&program);
     }
     match command.args(args).current_dir(&dir.0).output() {
         Err(e) => {
-            println!("skipped: setpriv: {e}");
+            skip(Need::Program, &format!("setpriv: {e}"));
             None
         }
         Ok(output) => Some(output),

@@ -1,4 +1,5 @@
-//! Hints by the command: nothing is changed unless it is asked for, and mistakes are one line with the file and its line.
+//! Tests `forebay plan hints`, `announce` and `withdraw`: they change nothing unless asked to, and
+//! errors are one line that names the file and its line.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod common;
@@ -62,7 +63,7 @@ fn said(output: &Output) -> String {
 }
 
 #[test]
-fn hints_are_shown_and_kept_when_asked() {
+fn hints_are_shown_and_stored_only_when_asked() {
     let dir = Dir::new("hints");
     files(&dir);
     let kept = dir.0.join("h.json");
@@ -119,8 +120,8 @@ fn each_mistake_is_named_by_file_and_line() {
     }
 }
 
-/// Stands in for GoBGP's command: keeps a table of routes for each speaker in a directory, and dies or kills its parent
-/// at the call that it is told to.
+/// A stand-in for GoBGP's command: it keeps a table of routes for each speaker in a directory, and
+/// dies or kills its parent at a given call.
 const GOBGP: &str = r#"#!/bin/sh
 dir=$(dirname "$0")
 echo "$@" >> "$dir/calls"
@@ -164,7 +165,7 @@ impl Speakers {
         command.args(more).output().unwrap()
     }
 
-    /// Routes of all speakers.
+    /// The routes of all speakers.
     fn routes(&self) -> Vec<String> {
         let mut routes = Vec::new();
         for port in ["1001", "1002"] {
@@ -176,7 +177,7 @@ impl Speakers {
 }
 
 #[test]
-fn announcements_are_made_once_and_taken_back() {
+fn announcements_are_made_once_and_withdrawn() {
     let speakers = Speakers::new("speak");
     let text = said(&speakers.run("announce", &[]));
     assert!(
@@ -193,7 +194,7 @@ fn announcements_are_made_once_and_taken_back() {
         ]
     );
     assert_eq!(said(&speakers.run("announce", &["--apply"])), "Nothing to do.\n");
-    // A speaker that is away: it is said, and the journal keeps what is to be taken back.
+    // A speaker that cannot be reached is reported, and the journal keeps its routes.
     speakers.0.file("refuse", "", 0o644);
     let output = speakers.run("withdraw", &[]);
     assert_eq!(output.status.code(), Some(1));
@@ -209,14 +210,14 @@ fn announcements_are_made_once_and_taken_back() {
 }
 
 #[test]
-fn whenever_it_is_killed_all_is_taken_back() {
+fn everything_can_be_withdrawn_whenever_it_was_killed() {
     for call in 1..=2 {
         let speakers = Speakers::new(&format!("killed-{call}"));
         speakers.0.file("kill", &call.to_string(), 0o644);
         let output = speakers.run("announce", &["--apply"]);
         assert!(!output.status.success() && speakers.routes().len() == call, "{output:?}");
         fs::remove_file(speakers.0.0.join("kill")).unwrap();
-        // What was under way is done again, or all is taken back.
+        // Steps under way are repeated, or everything is withdrawn.
         if call == 1 {
             said(&speakers.run("announce", &["--apply"]));
             assert_eq!(speakers.routes().len(), 2);

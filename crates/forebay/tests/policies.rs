@@ -1,6 +1,5 @@
-//! The kernel's own disciplines as policies of a sendbox over the kernel's queues: what they give to
-//! real TCP in virtual time, beside ours in the same scenario. Where there is no kernel for virtual
-//! time, this says so and passes.
+//! Compares the kernel's qdiscs, as policies of a sendbox with `dataplane = "kernel"`, with our own
+//! in the same scenario: real TCP in virtual time. It needs a kernel for that.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -16,18 +15,19 @@ use forebay_lab::analysis::Analysis;
 use forebay_lab::engine::{EngineError, Interrupt};
 use forebay_lab::results::{Run, store};
 use forebay_lab::uml;
+use forebay_test_skip::{Need, skip};
 
-/// What an arm of `experiments/validation/policies.toml` shows.
+/// Figures of one arm of `experiments/validation/policies.toml`.
 #[derive(Debug)]
 struct Shown {
-    /// Payload of the backlogged flows together.
+    /// Goodput of all backlogged flows together.
     goodput_mbps: f64,
-    /// Of the four of them: the least over the most.
+    /// Goodput of the slowest of the four flows over that of the fastest.
     evenness: f64,
-    /// What a small packet waits beside them, the path's round-trip time left out.
+    /// Median wait of a small packet beside them, without the path's round-trip time.
     median_wait_ms: f64,
-    /// The share of the estimates of the round-trip time and of the rate that are as near the truth as
-    /// those of the Bundler prototype.
+    /// Shares of the estimates of the round-trip time and of the rate that are as accurate as those
+    /// of the Bundler prototype.
     estimates: [f64; 2],
 }
 
@@ -53,7 +53,7 @@ impl Shown {
     }
 }
 
-/// The arms of a validation scenario over `dataplane`, by name.
+/// Runs a validation scenario with a dataplane and returns the figures of its arms, by name.
 fn run(name: &str, dataplane: &str) -> BTreeMap<String, Shown> {
     let dir = Dir::new(&format!("{name}-{dataplane}"));
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
@@ -71,11 +71,11 @@ fn run(name: &str, dataplane: &str) -> BTreeMap<String, Shown> {
 }
 
 #[test]
-fn the_kernel_s_disciplines_are_as_fair_and_as_quick_as_ours() {
+fn kernel_qdiscs_are_as_fair_and_as_quick_as_ours() {
     match uml::prepare(&Interrupt::default()) {
         Ok(()) => {}
         Err(EngineError::Unfit(why)) => {
-            println!("skipped: {why}");
+            skip(Need::Kernel, &why);
             return;
         }
         Err(e) => panic!("{e}"),
@@ -87,14 +87,14 @@ fn the_kernel_s_disciplines_are_as_fair_and_as_quick_as_ours() {
     for (whose, arms, count) in [("ours", &ours, 4), ("the kernel's", &kernels, 5)] {
         assert_eq!(arms.len(), count);
         for (arm, shown) in arms {
-            // Of 24 Mbit/s, a twentieth of which is headers.
+            // The link has 24 Mbit/s, a twentieth of which is headers.
             assert!(shown.goodput_mbps > 21.5, "{whose} {arm}: {shown:?}");
             assert!(shown.estimates.iter().all(|w| *w >= 0.8), "{whose} {arm}: {shown:?}");
         }
         let fifo = &arms["fifo"];
         for (arm, shown) in arms.iter().filter(|(arm, _)| *arm != "fifo") {
             assert!(shown.evenness > 0.85, "{whose} {arm}: {shown:?}");
-            // A turn of four full packets, and what the bottleneck holds.
+            // One round of four full packets, and the queue of the bottleneck.
             assert!(shown.median_wait_ms < 6.0, "{whose} {arm}: {shown:?}");
             assert!(shown.median_wait_ms * 1.5 < fifo.median_wait_ms, "{arm}: {shown:?}, {fifo:?}");
         }

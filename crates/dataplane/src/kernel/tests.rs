@@ -60,9 +60,7 @@ fn any_rule() -> impl Strategy<Value = ClassRule> {
 
 #[test]
 fn packets_are_in_the_class_that_they_would_be_in_without_the_kernel() {
-    // SAFETY: no arguments, cannot fail.
-    if unsafe { libc::geteuid() } != 0 {
-        eprintln!("skipped: loading BPF programs needs root");
+    if !forebay_test_skip::has_root() {
         return;
     }
     let mut sight = Sight::load((0, 0)).unwrap();

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use forebay_dataplane::{Method, Netdev, PortStats};
 
-pub(crate) use crate::namespace::needs_root;
+pub(crate) use crate::namespace::has_root;
 use crate::namespace::{Namespace, run, within};
 
 /// A raw socket on a host's interface.

@@ -4,15 +4,7 @@
 use std::os::fd::AsRawFd;
 use std::process::Command;
 
-/// Whether the test can run; says so if not.
-pub(crate) fn needs_root() -> bool {
-    // SAFETY: no arguments, cannot fail.
-    let root = unsafe { libc::geteuid() } == 0;
-    if !root {
-        eprintln!("skipped: namespaces and ports need root");
-    }
-    root
-}
+pub(crate) use forebay_test_skip::has_root;
 
 pub(crate) fn run(command: &str) -> String {
     let mut words = command.split(' ');

@@ -1,4 +1,4 @@
-//! What is compared.
+//! The arms of the comparison.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -13,19 +13,19 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_forebay");
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Arm {
-    /// The two ends with nothing between.
+    /// The two ends, connected directly.
     Ends,
-    /// Routing.
+    /// Plain routing by the kernel.
     Plain,
-    /// Routing, with an HTB of one class without limit, and a pfifo.
+    /// Routing with one HTB class of unlimited rate and a pfifo.
     Htb,
-    /// A sendbox over the kernel's queues, with one bundle.
+    /// A sendbox with `dataplane = "kernel"` and one bundle.
     KernelOne,
-    /// With a thousand, of which as many are used as there are flows.
+    /// The same with a thousand bundles, of which each flow uses one.
     KernelThousand,
-    /// A sendbox of its own queues.
+    /// A sendbox in user space.
     User,
-    /// Two ports of AF_XDP with nothing between.
+    /// A bare forwarder between two AF_XDP ports.
     Bare,
 }
 
@@ -60,7 +60,7 @@ impl Arm {
         }
     }
 
-    /// Whether it can carry packets of that size.
+    /// Whether the arm can carry packets of that size.
     pub(crate) fn takes(self, load: Load) -> bool {
         load == Load::Packets || self.way() != Way::Wire
     }
@@ -93,7 +93,7 @@ impl Arm {
     }
 }
 
-/// An arm in place, taken away with this value.
+/// An arm that is set up, and removed when this value is dropped.
 pub(crate) struct SetUp<'a> {
     network: &'a Network,
     daemon: Option<Child>,
@@ -102,7 +102,7 @@ pub(crate) struct SetUp<'a> {
 }
 
 impl SetUp<'_> {
-    /// The box's process.
+    /// The process of the box, if the arm has one.
     pub(crate) fn pid(&self) -> Option<u32> {
         self.daemon.as_ref().map(Child::id)
     }
@@ -111,9 +111,9 @@ impl SetUp<'_> {
 impl Drop for SetUp<'_> {
     fn drop(&mut self) {
         if let Some(daemon) = &mut self.daemon {
-            // Its input ends, for the bare forwarder.
+            // The bare forwarder stops when its standard input ends.
             drop(daemon.stdin.take());
-            // SAFETY: integers; the process is our child, which was not waited for yet.
+            // SAFETY: takes integers; the process is our child, not yet waited for.
             unsafe { libc::kill(daemon.id() as i32, libc::SIGTERM) };
             let _ = daemon.wait();
         }
@@ -127,7 +127,7 @@ impl Drop for SetUp<'_> {
 }
 
 impl Network {
-    /// A command in the middle.
+    /// Runs a command in the middle namespace.
     fn command(&self) -> Command {
         let mut command = Command::new("ip");
         command.args(["netns", "exec", &self.middle.0]);
@@ -135,7 +135,7 @@ impl Network {
     }
 }
 
-/// Starts `command` and waits until it says that it is ready.
+/// Starts `command` and waits until it prints that it is ready.
 fn ready(mut command: Command) -> Child {
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let mut line = String::new();
@@ -157,8 +157,8 @@ fn sendbox(network: &Network, config: &str) -> Child {
     ready(command)
 }
 
-/// A sendbox over the kernel's queues. Of several bundles each flow has one; the rest have prefixes that
-/// nobody sends to.
+/// The configuration of a sendbox with `dataplane = "kernel"`. Each flow has a bundle of its own;
+/// the other bundles have prefixes without traffic.
 fn over_kernel(bundles: u32) -> String {
     let mut text = String::from(
         "[sendbox]\ndataplane = \"kernel\"\noutside = \"out\"\nlisten = \"10.9.2.1:28316\"\n",

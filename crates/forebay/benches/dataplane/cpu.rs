@@ -1,23 +1,23 @@
-//! Time of CPUs.
+//! CPU time of processes and of the machine.
 
 use std::fs;
 use std::time::Instant;
 
-/// What was used by a moment, or between two.
+/// CPU time used up to a moment, or between two moments.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cpu {
     at: Instant,
-    /// Seconds between the two.
+    /// Seconds between the two moments.
     pub(crate) elapsed: f64,
-    /// Seconds of this program.
+    /// CPU seconds of this program.
     own: f64,
-    /// Seconds of the box.
+    /// CPU seconds of the box.
     pub(crate) daemon: f64,
-    /// Seconds of the kernel's threads for network work that was put off.
+    /// CPU seconds of the kernel's `ksoftirqd` threads.
     softirq: f64,
-    /// CPUs that were not idle: a number of them, between two moments.
+    /// Number of CPUs that were not idle, on average between two moments.
     pub(crate) busy: f64,
-    /// Seconds, of all CPUs together, that they were idle or not there for us.
+    /// Seconds that CPUs were idle or given to other machines, all CPUs together.
     idle: f64,
 }
 
@@ -47,14 +47,14 @@ impl Cpu {
         }
     }
 
-    /// Seconds of all that takes part.
+    /// CPU seconds of everything that takes part.
     pub(crate) fn ours(&self) -> f64 {
         self.own + self.daemon + self.softirq
     }
 }
 
-/// Seconds that all threads of a process have run; the kernel counts nanoseconds. Threads that have
-/// ended are not in it, so none that does work may end within what is measured.
+/// CPU seconds of all threads of a process, which the kernel counts in nanoseconds. Ended threads
+/// are not included, so no working thread may end during a measurement.
 fn of_process(pid: u32) -> f64 {
     let Ok(tasks) = fs::read_dir(format!("/proc/{pid}/task")) else { return 0.0 };
     let of_task = |entry: fs::DirEntry| {
@@ -74,12 +74,12 @@ fn softirq_threads() -> Vec<u32> {
     pids.filter(is_one).collect()
 }
 
-/// Idle, waiting for disks, and stolen by other machines (`proc(5)`), in seconds.
+/// Seconds idle, waiting for disks, or stolen by other machines (`proc(5)`), all CPUs together.
 fn idle() -> f64 {
     let stat = fs::read_to_string("/proc/stat").unwrap();
     let numbers = stat.lines().next().unwrap().split_whitespace().skip(1);
     let numbers: Vec<f64> = numbers.map(|n| n.parse().unwrap()).collect();
-    // user nice system idle iowait irq softirq steal, in hundredths.
+    // The columns are user nice system idle iowait irq softirq steal, in hundredths of a second.
     (numbers[3] + numbers[4] + numbers[7]) / 100.0
 }
 

@@ -1,4 +1,4 @@
-//! Two ports with nothing between them: this program, run again in the middle.
+//! A bare forwarder between two AF_XDP ports: this program, started again in the middle namespace.
 
 use std::collections::VecDeque;
 use std::io::Write;
@@ -7,9 +7,9 @@ use forebay_dataplane::wait::{Waiter, precise_timers};
 use forebay_dataplane::{Method, Netdev, Pool, clock, port};
 use forebay_units::Nanos;
 
-/// What says so.
+/// The environment variable that makes this program the forwarder.
 pub(crate) const ROLE: &str = "FB_BENCH_FORWARDER";
-/// As the sendbox has them.
+/// Frames in the pool, as many as in the sendbox's.
 const CHUNKS: u32 = 16_384;
 const BATCH: usize = 256;
 
@@ -36,7 +36,7 @@ pub(crate) fn run() {
     let mut out = [VecDeque::new(), VecDeque::new()];
     while !waiter.is_ready(0) {
         for i in 0..2 {
-            // What cannot be passed on stays where the kernel counts it.
+            // Frames that find no room stay in the ring, and the kernel counts what it drops there.
             if out[1 - i].len() < BATCH {
                 ports[i].receive(&mut pool, &mut batch, BATCH);
                 out[1 - i].extend(batch.drain(..));

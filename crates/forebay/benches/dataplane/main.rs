@@ -1,6 +1,6 @@
-//! What forwarding costs: CPU per gigabit of plain routing, of HTB with a pfifo, of a sendbox over the
-//! kernel's queues with one bundle and with a thousand, of a sendbox of its own queues, and of a bare
-//! forwarder over AF_XDP. `make bench-dataplane`, as root:
+//! Measures the cost of forwarding in CPU seconds per gigabit: plain routing, HTB with a pfifo, a
+//! sendbox with `dataplane = "kernel"` and one or a thousand bundles, a sendbox in user space, and
+//! a bare AF_XDP forwarder. `make bench-dataplane` runs it, as root:
 //!
 //! ```text
 //! cargo bench -p forebay --bench dataplane -- [--rounds N] [--seconds S] [--only ARM,...] [--json]
@@ -8,28 +8,28 @@
 //!
 //! # What is measured
 //!
-//! TCP between two namespaces, as fast as it goes, through a third with what is measured; all of it on
-//! this machine. Arms take turns, round by round, and the median counts.
+//! Backlogged TCP connections run between two namespaces through a third, which holds the arm under
+//! test; all three are on this machine. Arms take turns, round by round, and the median counts.
 //!
-//! Two loads. *Packets*: every packet is one of 1500 bytes from end to end. *Super-packets*: segmentation
-//! offloads are on, as they are on a router, and the kernel moves up to 64 KiB at once; ports of AF_XDP
-//! have none of that.
+//! There are two loads. *Packets*: every packet has 1500 bytes from end to end. *Super-packets*:
+//! segmentation offloads are on, as they are on a router, and the kernel moves up to 64 KiB at
+//! once; AF_XDP ports do not support that.
 //!
 //! # What counts as CPU
 //!
-//! veths have no interrupts: a packet goes through all three namespaces on the time of the thread that
-//! sends it, or of the box that forwards it, or of the kernel's `ksoftirqd`. So the CPU of a run is what
-//! the scheduler has counted, to the nanosecond, for the threads of this program (both ends), the
-//! processes of the box, and `ksoftirqd`. *All* is that per gigabit. *Forwarding* is that less what the
-//! same TCP costs with no router between the ends (the arm `ends`): the part that a sendbox can change,
-//! and the difference of two noisy figures.
+//! veth devices have no interrupts: a packet passes all three namespaces on the CPU time of the
+//! thread that sends it, of the box that forwards it, or of the kernel's `ksoftirqd`. So the CPU
+//! time of a run is what the scheduler counts, in nanoseconds, for the threads of this program
+//! (both ends), the processes of the box, and `ksoftirqd`. *All* is that time per gigabit.
+//! *Forwarding* is *all* minus the cost of the same TCP traffic without a router (the arm `ends`):
+//! the part that a sendbox can change, but a difference of two noisy figures.
 //!
-//! *Machine* is the second opinion: all time that the machine's CPUs were not idle, less the same in the
-//! seconds before the run. Where it is far from *all*, the machine was busy with something else, or the
-//! kernel worked on time that it counts for nobody.
+//! *Machine* is a cross-check: the time that the machine's CPUs were not idle, minus the same in
+//! the seconds before the run. Where it is far from *all*, the machine was busy with other work, or
+//! the kernel used time that it accounts to no thread.
 //!
-//! The bundles are open: there is no receivebox, whose XDP program would cost more on a veth than all
-//! that is measured here. What changes of rate cost is measured by `cargo bench -p forebay-tc`.
+//! The bundles are open: there is no receivebox, since its XDP program would cost more on a veth
+//! than everything measured here. `cargo bench -p forebay-tc` measures the cost of rate changes.
 
 #![allow(clippy::unwrap_used, reason = "a benchmark may panic")]
 
@@ -50,7 +50,7 @@ use cpu::Cpu;
 use network::{Load, Network};
 use table::Table;
 
-/// What to do, by the arguments.
+/// Options from the command line.
 struct Options {
     rounds: usize,
     seconds: u64,
@@ -68,7 +68,7 @@ fn options() -> Options {
             "--seconds" => options.seconds = value().parse().unwrap(),
             "--only" => options.only = Some(value().split(',').map(str::to_owned).collect()),
             "--json" => options.json = true,
-            // Of cargo's.
+            // Cargo passes this argument to every benchmark.
             "--bench" => {}
             _ => panic!("unknown argument {argument}"),
         }
@@ -81,7 +81,7 @@ fn main() {
     if forwarder::is_asked_for() {
         return forwarder::run();
     }
-    if !namespace::needs_root() {
+    if !namespace::has_root() {
         return;
     }
     let options = options();
@@ -106,22 +106,22 @@ fn main() {
     }
 }
 
-/// What one run of an arm took.
+/// Cost and throughput of one run of an arm.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Run {
-    /// Payload that arrived, in gigabits a second.
+    /// Payload that arrived, in Gbit/s.
     pub(crate) rate: f64,
-    /// Seconds of CPU for each gigabit, of all that took part.
+    /// CPU seconds per gigabit of everything that took part.
     pub(crate) all: f64,
-    /// Seconds for each gigabit in which the machine was busier than before.
+    /// CPU seconds per gigabit that the machine was busier than before the run.
     pub(crate) machine: f64,
-    /// Seconds of CPU of the box's own processes, a second.
+    /// CPU seconds per second of the box's own processes.
     pub(crate) daemon: f64,
 }
 
 fn measure(network: &Network, arm: Arm, seconds: u64) -> Run {
     let set_up = arm.set_up(network);
-    // What else goes on, the box's own idling included.
+    // Background load, including the idle box's own.
     let pause = Duration::from_millis(500);
     let idle = Cpu::now(set_up.pid());
     thread::sleep(pause);
@@ -134,7 +134,7 @@ fn measure(network: &Network, arm: Arm, seconds: u64) -> Run {
     drop(traffic);
     drop(set_up);
     let gigabits = received as f64 * 8.0 / 1e9;
-    // The box's own idling is a part of what it costs.
+    // The idle cost of the box is part of its cost.
     let background = (idle.busy - idle.ours() / idle.elapsed).max(0.0);
     Run {
         rate: gigabits / cpu.elapsed,

@@ -1,12 +1,12 @@
-//! Two ends, with three ways between them: routed by the namespace in the middle, over its ports as over
-//! a wire, and with nothing between.
+//! Two end namespaces with three paths between them: routed by the namespace in the middle, bridged
+//! over its ports as over a wire, and direct.
 
 use std::fs;
 use std::path::PathBuf;
 
 use crate::namespace::{Namespace, run};
 
-/// How large the packets are that the middle sees.
+/// The size of the packets that the middle sees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Load {
     Packets,
@@ -22,7 +22,7 @@ impl Load {
     }
 }
 
-/// Which way the traffic takes.
+/// The path that the traffic takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Way {
     Routed,
@@ -34,12 +34,13 @@ pub(crate) struct Network {
     pub(crate) near: Namespace,
     pub(crate) middle: Namespace,
     pub(crate) far: Namespace,
-    /// For configurations and keys; goes with this value.
+    /// The directory for configurations and keys, removed when this value is dropped.
     pub(crate) dir: PathBuf,
 }
 
 impl Network {
-    /// Anew for every load: once XDP has been on a veth, its peer makes no super-packets any more.
+    /// Sets up a network for one load: once XDP has been attached to a veth, its peer makes no
+    /// super-packets any more, so none is used twice.
     pub(crate) fn new(load: Load) -> Self {
         let id = std::process::id();
         let [near, middle, far] = ["a", "m", "b"].map(|n| Namespace::new(format!("fb-bd{id}-{n}")));
@@ -85,9 +86,9 @@ impl Network {
         run(&format!("ip -n {} route add 10.9.1.0/24 via 10.9.2.1", far.0));
     }
 
-    /// Has all devices make packets of that size.
+    /// Sets the offloads of all devices so that they make packets of that size.
     fn carry(&self, load: Load) {
-        // A port hands frames to a NIC as they are, so checksums must be there.
+        // A port hands frames to a NIC as they are, so the checksums must be complete.
         let offloads = match load {
             Load::Packets => "tso off gso off tx off",
             Load::SuperPackets => "tx on gso on tso on",
@@ -103,8 +104,8 @@ impl Network {
         }
     }
 
-    /// Has the ends' devices receive what a port sends by XDP: a condition of the driver's, which also
-    /// has packets merged.
+    /// Makes the ends' devices accept the frames that a port sends by XDP. The veth driver requires
+    /// GRO for that, which also merges packets.
     pub(crate) fn merge_at_ends(&self, on: bool) {
         let state = if on { "on" } else { "off" };
         for place in [&self.near, &self.far] {

@@ -1,4 +1,4 @@
-//! Figures side by side.
+//! The table of results.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,11 +9,11 @@ use crate::Run;
 use crate::arms::Arm;
 use crate::network::Load;
 
-/// All runs, by load and arm.
+/// All runs by load and arm.
 #[derive(Default)]
 pub(crate) struct Table(BTreeMap<(Load, Arm), Vec<Run>>);
 
-/// The medians of an arm's runs.
+/// Medians over the runs of an arm.
 #[derive(Clone, Copy)]
 struct Median {
     rate: f64,
@@ -42,7 +42,7 @@ impl Table {
         })
     }
 
-    /// Of a run of the arm and one of the other in each round, the median of `of` over both.
+    /// The median over all rounds of the ratio of `of` between this arm and another.
     fn ratio(&self, load: Load, arm: Arm, other: Arm, less: Option<Arm>) -> Option<f64> {
         let runs = |arm| self.0.get(&(load, arm));
         let (ours, theirs) = (runs(arm)?, runs(other)?);
@@ -59,7 +59,7 @@ impl Table {
         ratios.get(ratios.len() / 2).copied()
     }
 
-    /// Every figure of an arm.
+    /// All figures of an arm, one row for each.
     fn figures(&self, load: Load, arm: Arm) -> Option<Vec<(&'static str, Option<f64>)>> {
         let median = self.median(load, arm)?;
         Some(vec![

@@ -1,4 +1,4 @@
-//! TCP as fast as it goes, by threads of this program.
+//! Backlogged TCP connections, sent and received by threads of this program.
 
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -9,19 +9,19 @@ use std::thread::{self, JoinHandle};
 use crate::namespace::within;
 use crate::network::{Network, Way};
 
-/// Connections, each to an address of its own.
+/// Number of connections; each goes to an address of its own.
 pub(crate) const FLOWS: u8 = 8;
-/// Bytes to a system call.
+/// Bytes sent or received by one system call.
 const CHUNK: usize = 1 << 18;
 
-/// Traffic that ends with this value.
+/// Running traffic, which stops when this value is dropped.
 pub(crate) struct Traffic {
     received: Arc<AtomicU64>,
     streams: Vec<TcpStream>,
     threads: Vec<JoinHandle<()>>,
 }
 
-/// Starts traffic that takes `way`.
+/// Starts traffic over the path `way`.
 pub(crate) fn start(network: &Network, way: Way) -> Traffic {
     let net = match way {
         Way::Routed => 2,
@@ -53,7 +53,7 @@ pub(crate) fn start(network: &Network, way: Way) -> Traffic {
 }
 
 impl Traffic {
-    /// Bytes that have arrived.
+    /// Bytes that have arrived so far.
     pub(crate) fn received(&self) -> u64 {
         self.received.load(Ordering::Relaxed)
     }

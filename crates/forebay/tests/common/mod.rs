@@ -2,7 +2,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
-/// A directory that goes with this value.
+/// A directory that is removed when this value is dropped.
 pub(crate) struct Dir(pub(crate) PathBuf);
 
 impl Dir {

@@ -1,10 +1,10 @@
-//! Several bundles, one of them with classes and over IPv6.
+//! Tests several bundles, one of them with classes and over IPv6.
 
-use crate::namespace::needs_root;
+use crate::namespace::has_root;
 use crate::sites::{RECEIVEBOX, SENDBOX, Sites, until};
 use crate::transfer::Transfers;
 
-/// A configuration and its bundle once more, under another name.
+/// Adds a second bundle to a configuration: a copy of the first under another name.
 fn second(text: &str) -> String {
     let (_, table) = text.split_once("[[bundle]]").unwrap();
     let table = table.replace("\"b\"", "\"six\"").replace("id = 1", "id = 2");
@@ -18,11 +18,11 @@ fn replace_last(text: &str, from: &str, to: &str) -> String {
 
 #[test]
 fn bundles_and_classes_of_both_ip_versions_share_the_link() {
-    if !needs_root() {
+    if !has_root() {
         return;
     }
     let sites = Sites::new("kb");
-    // The IPv6 bundle has classes, of which the urgent one has nothing to do.
+    // The IPv6 bundle has classes; the urgent one gets no traffic.
     let destination = "\"fd09:9::2/128\"";
     let text = replace_last(&second(SENDBOX), "\"10.9.9.2/32\"", destination);
     let classes = "policy = { kind = \"strict\" }\n[[bundle.class]]\nname = \"urgent\"\n\
@@ -41,7 +41,7 @@ fn bundles_and_classes_of_both_ip_versions_share_the_link() {
     });
     until("both queues are here", || bundles().iter().all(|class| class.waiting > 0));
     transfers.iter().for_each(Transfers::go_on);
-    // By class: each has up to 256 leaves, of which the first of the second is the 257th.
+    // Each class has up to 256 leaves, so the first leaf of the second class is the 257th.
     let mut sent = [0, 0];
     for leaf in sites.tc("-s class show {}").split("class htb 1001:").skip(1) {
         let minor = u16::from_str_radix(leaf.split(' ').next().unwrap(), 16).unwrap();

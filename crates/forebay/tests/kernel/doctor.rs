@@ -1,14 +1,14 @@
-//! `forebay doctor` on this machine, beside what really runs.
+//! Tests `forebay doctor` on this machine, beside running boxes.
 
 use std::process::Command;
 
 use serde_json::Value;
 
-use crate::namespace::{needs_root, run};
+use crate::namespace::{has_root, run};
 use crate::sites::{PROGRAM, Sites, path};
 use crate::transfer::{FILLING, Transfers};
 
-/// What it says of the router, and whether it ended with success.
+/// The report about the router, and whether the exit status was success.
 fn examine(sites: &Sites) -> (Value, bool) {
     let file = sites.dir.0.join("sendbox.toml");
     let output = Command::new("ip")
@@ -20,7 +20,7 @@ fn examine(sites: &Sites) -> (Value, bool) {
     (serde_json::from_str(&said).unwrap(), output.status.success())
 }
 
-/// The verdict on `what`, and what was found.
+/// The verdict of one check, and its finding.
 fn check(report: &Value, what: &str) -> (String, String) {
     let checks = report["checks"].as_array().unwrap();
     let check = checks.iter().find(|c| c["what"] == what).unwrap_or_else(|| panic!("{report:#}"));
@@ -29,8 +29,8 @@ fn check(report: &Value, what: &str) -> (String, String) {
 }
 
 #[test]
-fn the_doctor_knows_the_machine_and_changes_nothing() {
-    if !needs_root() {
+fn the_doctor_reports_the_machine_and_changes_nothing() {
+    if !has_root() {
         return;
     }
     let sites = Sites::new("kd");
@@ -52,7 +52,7 @@ fn the_doctor_knows_the_machine_and_changes_nothing() {
     assert_eq!(to, ("ok".into(), "by fb-out, MTU 1500".into()));
     assert_eq!(looks(), before);
 
-    // The receivebox was told nothing that it kept: a sendbox finds it as ever.
+    // The probe left no state at the receivebox: a sendbox works with it as before.
     let mut sendbox = sites.sendbox();
     let transfers = Transfers::start(&sites, "10.9.9.2", FILLING);
     sites.wait_for_control();

@@ -1,25 +1,25 @@
-//! Faults while fifty connections run through the bundle: none of them ends, and nothing that waits is
-//! lost that need not be.
+//! Tests faults while fifty connections run through the bundle: no connection ends, and no queued
+//! packet is lost without need.
 
 use std::time::{Duration, Instant};
 
-use crate::namespace::{needs_root, run};
+use crate::namespace::{has_root, run};
 use crate::sites::{SENDBOX, Sites, until};
 use crate::transfer::Transfers;
 
 const CONNECTIONS: usize = 50;
 const DEATHS: usize = 20;
 
-/// Sites between which one packet is one packet everywhere, so that those that enter the router can be
-/// counted against those that leave it.
+/// Sites without segmentation offloads, so that the packets that enter the router can be compared
+/// with those that leave it.
 fn countable(name: &str) -> Sites {
     let sites = Sites::new(name);
-    // Room for all that the connections have on their way: what is missing then was lost otherwise.
+    // The queue has room for all packets in flight, so a missing packet was lost elsewhere.
     let roomy = format!("{SENDBOX}policy = {{ kind = \"sfq\", limit = \"10000 packets\" }}\n");
     sites.dir.file("sendbox.toml", &roomy, 0o644);
     run(&format!("ip netns exec {} ethtool -K eth0 tso off gso off", sites.from.0));
     run(&format!("ip netns exec {} ethtool -K fb-in gro off", sites.router.0));
-    // Nothing but the bundle's packets goes this way: no address resolution, no IPv6.
+    // Only the bundle's packets use this device: no address resolution, no IPv6.
     for (namespace, device, peer, other) in [
         (&sites.from, "eth0", "10.9.1.1", (&sites.router, "fb-in")),
         (&sites.router, "fb-in", "10.9.1.2", (&sites.from, "eth0")),
@@ -36,8 +36,8 @@ fn countable(name: &str) -> Sites {
 }
 
 #[test]
-fn twenty_deaths_cost_no_connection_and_no_packet() {
-    if !needs_root() {
+fn twenty_crashes_cost_no_connection_and_no_packet() {
+    if !has_root() {
         return;
     }
     let sites = countable("fd");
@@ -60,8 +60,9 @@ fn twenty_deaths_cost_no_connection_and_no_packet() {
         transfers.go_on();
     }
     transfers.end();
-    // Twenty adoptions: had one lost what waited, or let a packet pass the bundle by, these would differ
-    // for good. For a while they may: the connections' last acknowledgements are still on their way.
+    // If one of the twenty restarts had lost the queue, or sent a packet around the bundle, these
+    // counts would differ for good. They may differ for a moment, while the last acknowledgements
+    // are in flight.
     until("every packet went through the bundle's class", || {
         sites.class().unwrap().sent == arrived() - before
     });
@@ -72,8 +73,8 @@ fn twenty_deaths_cost_no_connection_and_no_packet() {
 }
 
 #[test]
-fn a_device_that_goes_and_comes_and_queues_that_are_deleted_cost_no_connection() {
-    if !needs_root() {
+fn a_device_down_and_deleted_qdiscs_cost_no_connection() {
+    if !has_root() {
         return;
     }
     let sites = Sites::new("ff");
@@ -100,7 +101,7 @@ fn a_device_that_goes_and_comes_and_queues_that_are_deleted_cost_no_connection()
     sites.wait_for_control();
     transfers.go_on();
 
-    // Somebody's queues in place of ours are theirs: said, and left alone for as long as they are there.
+    // Qdiscs that replaced ours are logged and left alone as long as they exist.
     sites.tc("qdisc replace {} root handle 7: pfifo limit 77");
     until("it is said", || {
         sites.said().contains("already has queues that are not ours (pfifo 7:)")
@@ -115,7 +116,7 @@ fn a_device_that_goes_and_comes_and_queues_that_are_deleted_cost_no_connection()
     transfers.end();
 }
 
-/// What was measured, for people: how fast a machine is that runs tests is no matter of passing.
+/// Prints the measured times. The speed of the machine does not decide the test.
 fn report(what: &str, times: &mut [Duration]) {
     times.sort_unstable();
     let (median, most) = (times[times.len() / 2], times[times.len() - 1]);

@@ -1,5 +1,5 @@
-//! A sendbox over the kernel's queues: the real command below the kernel's TCP, with the
-//! laboratory's link for a bottleneck. Without root these say so and pass.
+//! Tests a sendbox with `dataplane = "kernel"`: the real command, the kernel's TCP, and the
+//! laboratory's link as the bottleneck. They need root.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -15,13 +15,13 @@ mod transfer;
 
 use std::process::Command;
 
-use namespace::needs_root;
+use namespace::has_root;
 use sites::{PROGRAM, SENDBOX, Sites, path, until};
 use transfer::{FILLING, Transfers};
 
 #[test]
-fn the_kernel_s_queues_are_controlled_and_go_in_order() {
-    if !needs_root() {
+fn kernel_queues_are_controlled_and_removed_in_order() {
+    if !has_root() {
         return;
     }
     let sites = Sites::new("kq");
@@ -40,8 +40,8 @@ fn the_kernel_s_queues_are_controlled_and_go_in_order() {
 }
 
 #[test]
-fn somebody_else_s_queues_are_left_alone_unless_it_is_told() {
-    if !needs_root() {
+fn existing_qdiscs_are_kept_unless_configured_otherwise() {
+    if !has_root() {
         return;
     }
     let sites = Sites::new("kt");

@@ -1,4 +1,5 @@
-//! Two sites with a sendbox, a receivebox and a bottleneck between them, and what is seen of them.
+//! Two sites with a sendbox, a receivebox and a bottleneck between them, and functions that observe
+//! them.
 
 use std::cell::RefCell;
 use std::fs::{self, File};
@@ -11,7 +12,7 @@ use std::time::{Duration, Instant};
 use crate::common::Dir;
 use crate::namespace::{Namespace, run};
 
-/// How long the slow machines of a test wait for what should happen soon.
+/// The longest wait for something that should happen soon, on a slow machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_forebay");
 
@@ -23,13 +24,13 @@ pub(crate) fn until(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// A process in a namespace, ended with this value.
+/// A process in a namespace, which ends when this value is dropped.
 pub(crate) struct Process(Child);
 
 impl Process {
-    /// Starts `forebay` with `arguments`, tells it `input`, and waits until it is ready.
+    /// Starts `forebay` with `arguments`, writes `input` to it, and waits until it is ready.
     ///
-    /// What it says on standard error goes to `log`.
+    /// Its standard error goes to `log`.
     fn start(namespace: &Namespace, arguments: &[&str], input: &str, log: &Path) -> Self {
         let log = File::options().create(true).append(true).open(log).unwrap();
         let mut child = Command::new("ip")
@@ -40,7 +41,7 @@ impl Process {
             .stderr(log)
             .spawn()
             .unwrap();
-        // The link ends with its input, so that stays open.
+        // The link ends with its standard input, so that stays open.
         let stdin = child.stdin.as_mut().unwrap();
         writeln!(stdin, "{input}").unwrap();
         let mut ready = String::new();
@@ -50,7 +51,7 @@ impl Process {
     }
 
     pub(crate) fn signal(&mut self, signal: i32) {
-        // SAFETY: integers; the process is this test's child, which was not waited for yet.
+        // SAFETY: takes integers; the process is this test's child, not yet waited for.
         assert_eq!(unsafe { libc::kill(self.0.id() as i32, signal) }, 0);
         self.0.wait().unwrap();
     }
@@ -63,7 +64,7 @@ impl Drop for Process {
     }
 }
 
-/// A site, its router with the sendbox, a link of 24 Mbit/s and 40 ms, and another site.
+/// A site, its router with the sendbox, a link of 24 Mbit/s and 40 ms, and the other site.
 pub(crate) struct Sites {
     pub(crate) from: Namespace,
     pub(crate) router: Namespace,
@@ -89,8 +90,8 @@ impl Sites {
             run(&format!("ip -n {one} link set {a} up"));
             run(&format!("ip -n {other} link set {b} up"));
         }
-        // The link takes frames as they are on a wire. The site and the router have theirs large, down
-        // to below the router's queue, where the kernel cuts them up for a device that cannot.
+        // The link takes frames as on a wire. The site and the router use super-packets, down to
+        // below the router's queue, where the kernel segments them for a device without offloads.
         let wire = "tso off gso off gro off tx off rx off";
         for (place, device, offloads) in [
             (&router, "fb-out", "tx off"),
@@ -138,7 +139,7 @@ impl Sites {
         Self { from, router, to, _path: path, dir, _link: link, receivebox }
     }
 
-    /// Another receivebox, with this configuration.
+    /// Starts another receivebox with this configuration.
     pub(crate) fn restart_receivebox(&self, text: &str) {
         self.receivebox.borrow_mut().signal(libc::SIGTERM);
         let file = self.dir.file("receivebox.toml", text, 0o644);
@@ -153,30 +154,29 @@ impl Sites {
         Process::start(&self.router, &["sendbox", "--config", path(&file)], "", &log)
     }
 
-    /// All that sendboxes have said.
+    /// The logs of all sendboxes so far.
     pub(crate) fn said(&self) -> String {
         fs::read_to_string(self.dir.0.join("sendbox.log")).unwrap()
     }
 
-    /// What the kernel has counted on a device of the router: one that it keeps under
-    /// `/sys/class/net/DEV/statistics`.
+    /// A counter of one of the router's devices, from `/sys/class/net/DEV/statistics`.
     pub(crate) fn count(&self, device: &str, counter: &str) -> u64 {
         let file = format!("/sys/class/net/{device}/statistics/{counter}");
         let text = run(&format!("ip netns exec {} cat {file}", self.router.0));
         text.trim().parse().unwrap()
     }
 
-    /// What `tc` says; `arguments` name the device as `{}`.
+    /// The output of `tc`; `arguments` name the device as `{}`.
     pub(crate) fn tc(&self, arguments: &str) -> String {
         run(&format!("tc -n {} {}", self.router.0, arguments.replace("{}", "dev fb-out")))
     }
 
-    /// What the first bundle's class is set to and has counted.
+    /// Rate and counters of the first bundle's class.
     pub(crate) fn class(&self) -> Option<Class> {
         self.class_of(1)
     }
 
-    /// That of the bundle with this number, counted from 1.
+    /// Rate and counters of the class of the bundle with this number, counted from 1.
     pub(crate) fn class_of(&self, bundle: usize) -> Option<Class> {
         let text = self.tc("-s class show {}");
         let at = text.find(&format!("class htb fb0:{bundle} "))?;
@@ -196,7 +196,7 @@ impl Sites {
         })
     }
 
-    /// Waits until the bundle is held near the link's rate, which takes traffic that fills the link.
+    /// Waits until the bundle's rate is near the link's rate. Traffic must fill the link.
     pub(crate) fn wait_for_control(&self) {
         let rate = || self.class().map(|c| c.mbps);
         let start = Instant::now();
@@ -217,15 +217,15 @@ impl Sites {
 
 pub(crate) struct Class {
     pub(crate) mbps: f64,
-    /// Packets that left.
+    /// Packets that were sent.
     pub(crate) sent: u64,
-    /// Packets that found no room.
+    /// Packets that were dropped because the queue was full.
     pub(crate) dropped: u64,
-    /// Packets that wait.
+    /// Packets in the queue now.
     pub(crate) waiting: u64,
 }
 
-/// `tc`'s way to write a rate.
+/// Parses a rate as `tc` prints it, into Mbit/s.
 fn mbps(text: &str) -> f64 {
     let (number, scale) = match text.trim_end_matches("bit") {
         t if t.ends_with('G') => (t, 1e3),

@@ -1,4 +1,4 @@
-//! Connections through the bundle that always have something to send, each of whose bytes is checked.
+//! Backlogged connections through the bundle, with every byte checked.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -10,39 +10,39 @@ use std::thread::{self, JoinHandle};
 use crate::namespace::within;
 use crate::sites::{Sites, until};
 
-/// What is sent, again and again: no power of two long, so that a segment in the wrong place shows.
+/// The data that is sent repeatedly. Its length is no power of two, so a misplaced segment shows.
 fn pattern() -> Vec<u8> {
     (0..251 * 256).map(|i| (i % 251) as u8).collect()
 }
 
-/// Bytes that a connection keeps unsent or unanswered: TCP sends no more than what this holds, so that
-/// all connections' together fit into the bundle's queue.
+/// The send buffer of a connection in bytes: it limits the data in flight, so that all connections
+/// together fit into the bundle's queue.
 const SEND_BUFFER: i32 = 64 << 10;
 
-/// Connections that keep the link busy. One holds no more than the link has in flight: nothing waits,
-/// and the bundle's rate says nothing of the link.
+/// Number of connections that keep the link busy. A single one with this buffer would build no
+/// queue, and the bundle's rate would not reach the link's.
 pub(crate) const FILLING: usize = 4;
 
-/// One connection.
+/// One connection with its two threads.
 struct Transfer {
     received: Arc<AtomicU64>,
     sender: JoinHandle<u64>,
     receiver: JoinHandle<u64>,
 }
 
-/// Several connections from one site to the other.
+/// Backlogged connections from one site to the other.
 pub(crate) struct Transfers {
     all: Vec<Transfer>,
     enough: Arc<AtomicBool>,
 }
 
 impl Transfers {
-    /// To `to`, an address of the other site.
+    /// Starts connections to `to`, an address of the other site.
     pub(crate) fn start(sites: &Sites, to: &'static str, count: usize) -> Self {
         let enough = Arc::new(AtomicBool::new(false));
         let listener = within(&sites.to.0, move || TcpListener::bind((to, 0)).unwrap());
         let address = listener.local_addr().unwrap();
-        // One after the other, so that the two ends are each other's.
+        // One after the other, so that both lists of ends have the same order.
         let connect = |_| {
             let sender = within(&sites.from.0, move || TcpStream::connect(address).unwrap());
             Transfer::new(sender, listener.accept().unwrap().0, &enough)
@@ -50,14 +50,14 @@ impl Transfers {
         Self { all: (0..count).map(connect).collect(), enough: Arc::clone(&enough) }
     }
 
-    /// Waits until each connection has received something more.
+    /// Waits until each connection has received more data.
     pub(crate) fn go_on(&self) {
         let received = || self.all.iter().map(|t| t.received.load(Ordering::Relaxed));
         let before: Vec<u64> = received().collect();
         until("every connection goes on", || received().zip(&before).all(|(now, b)| now > *b));
     }
 
-    /// Ends them, and checks that what each sent is what arrived.
+    /// Ends all connections and checks that the data sent on each is the data that arrived.
     pub(crate) fn end(self) {
         self.enough.store(true, Ordering::Relaxed);
         for transfer in self.all {
@@ -99,7 +99,7 @@ impl Transfer {
 
 fn limit_send_buffer(stream: &TcpStream) {
     let bytes = SEND_BUFFER;
-    // SAFETY: the option's value is an integer, whose length is given.
+    // SAFETY: the option's value is an integer of the given length.
     let set = unsafe {
         let value = (&raw const bytes).cast();
         libc::setsockopt(stream.as_raw_fd(), libc::SOL_SOCKET, libc::SO_SNDBUF, value, 4)

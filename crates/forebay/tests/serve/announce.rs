@@ -1,4 +1,4 @@
-//! Announcing, and what becomes of announcements when the service ends, in order or not.
+//! Announcements of the service, and their fate when the service stops or crashes.
 
 use std::fs;
 use std::os::unix::fs::OpenOptionsExt;
@@ -7,8 +7,8 @@ use std::process::Command;
 use super::client::{DEMANDS, Server, files, until};
 use super::common::Dir;
 
-/// Stands in for GoBGP's command: keeps a table of routes for each speaker in a directory, and kills its parent at the
-/// call that it is told to.
+/// A stand-in for GoBGP's command: it keeps a table of routes for each speaker in a directory, and
+/// kills its parent at a given call.
 const GOBGP: &str = r#"#!/bin/sh
 dir=$(dirname "$0")
 echo "$@" >> "$dir/calls"
@@ -25,7 +25,7 @@ if [ -e "$dir/kill" ] && [ "$calls" = "$(cat "$dir/kill")" ]; then kill -9 $PPID
 exit 0
 "#;
 
-/// All demand fits where it comes in: no hint is worth its while.
+/// Demands that fit where they enter, so that no hint is worthwhile.
 const LITTLE: &str =
     "provider,entry,router,demand\nvideo,in1,out,10 Mbit/s\ngames,in1,out,10 Mbit/s\n";
 
@@ -43,34 +43,34 @@ fn routes(dir: &Dir) -> usize {
 }
 
 #[test]
-fn each_round_announces_its_hints_and_withdraws_what_is_none_any_more() {
+fn each_round_announces_its_hints_and_withdraws_old_ones() {
     let dir = setup("serve-announce", "");
     let server = Server::start(&dir);
     let round = server.round();
     let there = routes(&dir);
     assert!(there > 0 && there.is_multiple_of(2), "each prefix at both entries: {there}");
     assert_eq!(round["announced"]["failed"], 0);
-    // Nothing new is nothing to say.
+    // Without a change there is nothing to announce.
     let calls = || fs::read_to_string(dir.0.join("calls")).unwrap().lines().count();
     let before = calls();
     server.round();
     assert_eq!((calls(), routes(&dir)), (before, there));
-    // Traffic is gone, so hints and announcements are.
+    // The traffic is gone, so the hints and announcements go too.
     dir.file("d.csv", LITTLE, 0o644);
     server.round();
     assert_eq!(routes(&dir), 0);
-    // And come again. An orderly stop keeps them.
+    // They come again with the traffic, and an orderly stop keeps them.
     dir.file("d.csv", DEMANDS, 0o644);
     server.round();
     assert_eq!(routes(&dir), there);
     assert!(server.stop());
     assert_eq!(routes(&dir), there);
-    // The next start adopts them.
+    // The next start takes them over.
     let before = calls();
     let server = Server::start(&dir);
     server.round();
     assert_eq!((calls(), routes(&dir)), (before, there));
-    // While it runs nobody else withdraws behind its back.
+    // While the service runs, no other command may withdraw.
     let withdraw = || {
         let mut command = Command::new(env!("CARGO_BIN_EXE_forebay"));
         command.args(["plan", "withdraw", "--journal"]).arg(dir.0.join("journal"));
@@ -95,7 +95,7 @@ fn an_orderly_stop_withdraws_if_it_should() {
 }
 
 #[test]
-fn after_a_kill_the_last_good_announcements_stay_or_go_as_configured() {
+fn after_a_kill_announcements_stay_or_go_as_configured() {
     let keep = setup("serve-keep", "");
     let server = Server::start(&keep);
     server.round();
@@ -108,7 +108,7 @@ fn after_a_kill_the_last_good_announcements_stay_or_go_as_configured() {
     server.crash();
     until("the supervisor withdraws", || routes(&gone) == 0);
     assert_eq!(routes(&keep), there, "nobody withdraws those");
-    // Whatever the supervisor has done, or is doing, the next start goes on.
+    // The next start works, however far the supervisor has got.
     let server = Server::start(&gone);
     server.round();
     assert_eq!(routes(&gone), there);
@@ -117,12 +117,12 @@ fn after_a_kill_the_last_good_announcements_stay_or_go_as_configured() {
 }
 
 #[test]
-fn a_kill_between_announcements_leaves_nothing_that_is_not_known() {
+fn a_kill_between_announcements_leaves_no_unrecorded_route() {
     for call in 1..=4 {
         let dir = setup(&format!("serve-between-{call}"), "on_death = \"withdraw\"\n");
         dir.file("kill", &call.to_string(), 0o644);
         let mut server = Server::start(&dir);
-        // The first round announces, and dies of it.
+        // The stand-in kills the service during the first round's announcements.
         server.child.wait().unwrap();
         until("the supervisor withdraws", || routes(&dir) == 0);
         let journal = fs::read_to_string(dir.0.join("journal")).unwrap();
@@ -130,7 +130,7 @@ fn a_kill_between_announcements_leaves_nothing_that_is_not_known() {
     }
 }
 
-/// Stands in for a GoBGP that takes its time: it waits until something is written to a pipe, and announces then.
+/// A stand-in for a slow GoBGP: it announces only after something is written to a pipe.
 const SLOW: &str = r#"#!/bin/sh
 dir=$(dirname "$0")
 echo "$@" >> "$dir/calls"
@@ -139,12 +139,12 @@ echo "$@" >> "$dir/late"
 "#;
 
 #[test]
-fn what_was_begun_ends_with_the_service() {
+fn an_announcement_under_way_ends_with_the_service() {
     let dir = setup("serve-slow", "");
     let pipe = dir.0.join("pipe");
     assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
     dir.file("gobgp", SLOW, 0o755);
-    // Nobody can write to a pipe that nobody reads from, and who does not wait for a reader is told so.
+    // Opening a pipe for writing without blocking fails as long as it has no reader.
     let read = || {
         let mut options = fs::OpenOptions::new();
         options.write(true).custom_flags(libc::O_NONBLOCK).open(&pipe).is_ok()

@@ -1,4 +1,5 @@
-//! A service that is the real command, and a client for it: plain HTTP/1.1, an answer a connection.
+//! Starts the real command as a service, and is its client: plain HTTP/1.1, one request for each
+//! connection.
 
 use std::fs;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -37,7 +38,7 @@ capacity = "400 Mbit/s"
 pub(crate) const DEMANDS: &str =
     "provider,entry,router,demand\nvideo,in1,out,100 Mbit/s\ngames,in1,out,100 Mbit/s\n";
 
-/// How long something may take that has to happen. It is the test's end, not what it measures.
+/// The longest wait for something that must happen. It limits the test and measures nothing.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 fn hash(dir: &Dir, name: &str) -> String {
@@ -52,8 +53,8 @@ fn hash(dir: &Dir, name: &str) -> String {
     line("hash")
 }
 
-/// A directory with all files of a service that listens at loopback addresses of both families. `more` is added to its
-/// configuration.
+/// Makes a directory with all files of a service that listens at loopback addresses of both
+/// families. `more` is added to its configuration.
 pub(crate) fn files(dir: &Dir, more: &str) {
     let tokens = ["operator", "video", "games"].map(|name| hash(dir, name));
     let config = format!(
@@ -75,11 +76,11 @@ pub(crate) fn files(dir: &Dir, more: &str) {
     }
 }
 
-/// A running service, which is killed with this value.
+/// A running service, which is killed when this value is dropped.
 pub(crate) struct Server {
     pub(crate) child: Child,
     pub(crate) at: Vec<SocketAddr>,
-    /// Where it takes flow records, if it does.
+    /// The address at which it receives flow records, if any.
     pub(crate) udp: Vec<SocketAddr>,
     tokens: [String; 3],
 }
@@ -98,7 +99,7 @@ pub(crate) fn command(dir: &Dir) -> Command {
 }
 
 impl Server {
-    /// Starts it, and waits until it listens.
+    /// Starts the service and waits until it listens.
     pub(crate) fn start(dir: &Dir) -> Self {
         let mut child = command(dir).stderr(Stdio::piped()).spawn().unwrap();
         let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
@@ -112,7 +113,7 @@ impl Server {
                 udp.push(address.trim().parse().unwrap());
             }
         }
-        // What it says afterwards must go somewhere.
+        // Later log lines must be read, or the service would block.
         std::thread::spawn(move || lines.for_each(drop));
         let token = |name| fs::read_to_string(dir.0.join(format!("{name}.token"))).unwrap();
         Self { child, at, udp, tokens: ["operator", "video", "games"].map(token) }
@@ -123,16 +124,16 @@ impl Server {
         &self.tokens[place]
     }
 
-    /// Ends it as a crash does.
+    /// Kills the service, as a crash does.
     pub(crate) fn crash(mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
 
-    /// Ends it in order.
+    /// Stops the service in order.
     pub(crate) fn stop(mut self) -> bool {
         let pid = i32::try_from(self.child.id()).unwrap();
-        // SAFETY: signals a child that has not been waited for.
+        // SAFETY: signals a child that is not yet waited for.
         unsafe { libc::kill(pid, libc::SIGTERM) };
         self.child.wait().unwrap().success()
     }
@@ -141,14 +142,14 @@ impl Server {
         ask(self.at[0], Some(self.token(who)), method, path, body).unwrap()
     }
 
-    /// The same, which must be answered with 200, as JSON.
+    /// Sends a request that must be answered with 200, and returns the JSON.
     pub(crate) fn get(&self, who: &str, path: &str) -> Value {
         let reply = self.ask(who, "GET", path, "");
         assert_eq!(reply.status, 200, "{path}: {}", reply.body);
         reply.json()
     }
 
-    /// Has a round run. The first may not be over yet.
+    /// Runs a planning round. The first round may still be running.
     pub(crate) fn round(&self) -> Value {
         let reply = self.ask("operator", "POST", "/operator/round", "");
         assert_eq!(reply.status, 200, "{}", reply.body);
@@ -156,7 +157,7 @@ impl Server {
     }
 }
 
-/// An answer.
+/// An HTTP response.
 #[derive(Debug)]
 pub(crate) struct Reply {
     pub(crate) status: u16,
@@ -195,7 +196,7 @@ pub(crate) fn ask(
     read(&mut stream)
 }
 
-/// Reads an answer to its end.
+/// Reads a response to its end.
 pub(crate) fn read(stream: &mut TcpStream) -> io::Result<Reply> {
     stream.set_read_timeout(Some(PATIENCE))?;
     let mut bytes = Vec::new();
@@ -209,7 +210,7 @@ pub(crate) fn read(stream: &mut TcpStream) -> io::Result<Reply> {
     Ok(Reply { status, head: head.to_owned(), body: body.to_owned() })
 }
 
-/// A connection from one of this machine's own addresses.
+/// Connects from one of this machine's own addresses.
 pub(crate) fn from(source: &str, to: SocketAddr) -> io::Result<TcpStream> {
     let source: IpAddr = source.parse().unwrap();
     let socket = Socket::new(Domain::for_address(to), Type::STREAM, None)?;
@@ -218,7 +219,7 @@ pub(crate) fn from(source: &str, to: SocketAddr) -> io::Result<TcpStream> {
     Ok(socket.into())
 }
 
-/// Waits until something is so.
+/// Waits until a condition holds.
 pub(crate) fn until(what: &str, mut so: impl FnMut() -> bool) {
     let end = Instant::now() + PATIENCE;
     while !so() {

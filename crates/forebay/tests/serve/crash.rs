@@ -1,4 +1,4 @@
-//! Crashes: what was answered with 200 is there afterwards.
+//! Crashes: every change that was answered with 200 survives them.
 
 use std::io::Write;
 use std::net::TcpStream;
@@ -8,14 +8,15 @@ use serde_json::{Value, json};
 use super::client::{Server, command, files, read, request, run};
 use super::common::Dir;
 
-/// About what is measured, so that the hints stay.
+/// Demands close to the measured ones, so that the hints stay.
 fn program(number: u64) -> Value {
     json!({"wishes": [{"output": 0, "input": "in1", "demand": 100_000_000 + number}]})
 }
 
-/// Kills the service at another moment of a put each time: before it is sent, half sent, sent, and answered.
+/// Kills the service at different moments of a PUT: before it is sent, half sent, sent, and
+/// answered.
 #[test]
-fn what_was_answered_is_there_after_a_kill() {
+fn an_acknowledged_change_survives_a_kill() {
     let dir = Dir::new("serve-crash");
     files(&dir, "[damping]\nsuppress = 1e9\n");
     let (mut answered, mut sent) = (0, 0);
@@ -30,7 +31,7 @@ fn what_was_answered_is_there_after_a_kill() {
             assert_eq!(reply.json()["version"], sent);
             answered = sent;
         }
-        // One more, and the kill at some moment of it.
+        // One more PUT, with the kill during it.
         sent += 1;
         let text =
             request(Some(server.token("video")), "PUT", "/v1/program", &program(sent).to_string());
@@ -62,7 +63,7 @@ fn what_was_answered_is_there_after_a_kill() {
 }
 
 #[test]
-fn one_service_a_state_and_mistakes_are_one_line() {
+fn a_state_has_one_service_and_errors_are_one_line() {
     let dir = Dir::new("serve-one");
     files(&dir, "");
     let check = run(command(&dir).arg("--check"));

@@ -1,4 +1,4 @@
-//! Demands that the service measures by flow records off the network.
+//! Demands that the service measures from received flow records.
 
 use std::fs;
 use std::net::UdpSocket;
@@ -7,7 +7,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use super::client::{Server, files, until};
 use super::common::Dir;
 
-/// Two exporters, one of each family: interface 1 of the first is video's at in1, of the second games'.
+/// Two exporters, one of each IP version. Interface 1 leads to the provider `video` at the first,
+/// and to `games` at the second.
 const EXPORTERS: &str = "[[exporter]]\naddress = \"127.0.0.1\"\nrouter = \"in1\"\nsampling = 10\n\
 interface = [{ index = 1, provider = \"video\" }]\n\
 [[exporter]]\naddress = \"::1\"\nrouter = \"in1\"\ninterface = [{ index = 1, provider = \"games\" }]\n";
@@ -16,7 +17,7 @@ fn now() -> u64 {
     u64::try_from(SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis()).unwrap()
 }
 
-/// An IPFIX message with its template and two flows, of which one came in at an interface that is nobody's.
+/// An IPFIX message with its template and two flows, one of them from an interface of no provider.
 fn message(octets: u64, start: u64, end: u64) -> Vec<u8> {
     let fields = [(1_u16, 8_u16), (10, 4), (12, 4), (152, 8), (153, 8)];
     let mut body = vec![0, 2, 0, 28, 1, 0, 0, 5];
@@ -38,7 +39,7 @@ fn message(octets: u64, start: u64, end: u64) -> Vec<u8> {
 }
 
 #[test]
-fn demands_are_measured_off_the_network() {
+fn demands_are_measured_from_received_flow_records() {
     let dir = Dir::new("serve-flows");
     let more = "[flows]\nlisten = [\"127.0.0.1:0\", \"[::1]:0\"]\nexporters = \"e.toml\"\nwindow = \"1 s\"\ndelay = \"2 s\"\n";
     files(&dir, more);
@@ -58,8 +59,8 @@ fn demands_are_measured_off_the_network() {
         let flows = state["flows"].as_array().unwrap().iter();
         flows.filter(|f| f["provider"] == who).map(|f| f["now"].as_f64().unwrap()).sum::<f64>()
     };
-    // Each time what was sent since the last is reported. A round may come too late for that on a busy machine; then the
-    // next one is right.
+    // Each message reports the traffic since the last one. On a busy machine a round may miss a
+    // message; then the next round has the right figure.
     until("the demands are those that were sent", || {
         let end = now();
         for (socket, (to, bps)) in
@@ -74,7 +75,7 @@ fn demands_are_measured_off_the_network() {
         }
         let state = server.get("operator", "/operator/state");
         let near = |is: f64, should: f64| (is / should - 1.0).abs() < 0.001;
-        // One of ten of video's packets was sampled.
+        // The exporter of `video` samples one packet of ten.
         near(flow(&state, "video"), 40e6) && near(flow(&state, "games"), 10e6)
     });
     let metrics = server.ask("operator", "GET", "/metrics", "").body;

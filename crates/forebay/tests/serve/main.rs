@@ -1,4 +1,4 @@
-//! The planner as a service, by the real command: neighbours, crashes, floods, and announcements.
+//! Tests `forebay plan serve` with the real command: neighbours, crashes, floods and announcements.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 #[path = "../common/mod.rs"]
@@ -27,7 +27,7 @@ fn two_neighbours_put_programs_and_get_hints() {
     assert_eq!(view["outputs"][0]["prefixes"], json!(["10.0.0.0/16", "2001:db8::/32"]));
     let hints = server.get("video", "/v1/hints");
     assert!(hints["hints"].as_array().unwrap().iter().all(|h| h["entry"] == "in2"), "{hints}");
-    // Programs replace what was measured, at the next round.
+    // From the next round on, programs replace the measured demands.
     let wish =
         json!({"view": view["view"], "wishes": [{"output": 0, "input": "in1", "demand": 0}]});
     let reply = server.ask("games", "PUT", "/v1/program", &wish.to_string());
@@ -39,17 +39,18 @@ fn two_neighbours_put_programs_and_get_hints() {
     assert_eq!(server.get("games", "/v1/program")["state"], "taken");
     let state = server.get("operator", "/operator/state");
     assert!((state["report"]["demand"].as_f64().unwrap() - 100e6).abs() < 1.0, "{round}");
-    // IPv6 as IPv4.
+    // IPv6 works like IPv4.
     let reply = ask(server.at[1], Some(server.token("video")), "GET", "/v1/hints", "").unwrap();
     assert_eq!((reply.status, &reply.json()["neighbour"]), (200, &json!("video")));
-    // The page, in a browser's way: the token is the password ("x:TOKEN" in Base64).
+    // A browser fetches the page with the token as the password ("x:TOKEN" in Base64).
     let page = server.ask("operator", "GET", "/operator", "");
     assert!(page.status == 200 && page.body.contains("<svg") && page.body.contains("video"));
     assert!(page.header("content-security-policy").unwrap().starts_with("default-src 'none'"));
     assert!(server.stop());
 }
 
-/// Whether `value` is what `schema` says, in as much of JSON Schema as the document uses; where not, if it is not.
+/// Checks `value` against `schema`, with those parts of JSON Schema that the document uses. An
+/// error says where they differ.
 fn conforms(value: &Value, schema: &Value, document: &Value, at: &str) -> Result<(), String> {
     if let Some(to) = schema["$ref"].as_str() {
         return conforms(value, document.pointer(&to[1..]).unwrap(), document, at);
@@ -97,7 +98,7 @@ fn conforms(value: &Value, schema: &Value, document: &Value, at: &str) -> Result
 }
 
 #[test]
-fn the_document_says_what_is_served() {
+fn the_service_keeps_to_its_api_document() {
     let dir = Dir::new("serve-openapi");
     files(&dir, "");
     let server = Server::start(&dir);

@@ -1,4 +1,4 @@
-//! A neighbour that flaps, one that floods, and strangers: others never notice.
+//! A neighbour that flaps, one that floods, and clients without a token do not disturb the others.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -13,7 +13,7 @@ fn wish(bps: u64) -> String {
 }
 
 #[test]
-fn who_flaps_floods_and_writes_nonsense_is_refused_and_the_other_never_notices() {
+fn a_neighbour_that_flaps_and_floods_does_not_disturb_another() {
     let dir = Dir::new("serve-flap");
     files(&dir, "");
     let server = Server::start(&dir);
@@ -21,7 +21,7 @@ fn who_flaps_floods_and_writes_nonsense_is_refused_and_the_other_never_notices()
     assert_eq!(server.ask("games", "PUT", "/v1/program", &wish(50_000_000)).status, 200);
     server.round();
     let games = ["/v1/hints", "/v1/program", "/v1/vswitch"].map(|path| server.get("games", path));
-    // Nonsense, each kind answered with its field.
+    // Invalid programs are refused, and the answer names the field.
     let put = |body: &str| server.ask("video", "PUT", "/v1/program", body);
     let huge = put(&wish(1_000_000_000_000_000_000));
     assert_eq!((huge.status, &huge.json()["error"]["field"]), (400, &json!("wishes[0].demand")));
@@ -32,13 +32,13 @@ fn who_flaps_floods_and_writes_nonsense_is_refused_and_the_other_never_notices()
         (nonsense.status, &nonsense.json()["error"]["field"]),
         (400, &json!("wishes[0].output"))
     );
-    // Changes, until it is damped.
+    // A neighbour that changes its program too often is damped.
     let replies: Vec<Reply> = (1..8).map(|n| put(&wish(n * 1_000_000))).collect();
     let last = replies.last().unwrap();
     assert_eq!((last.status, &last.json()["error"]["code"]), (429, &json!("damped")));
     assert!(last.header("retry-after").unwrap().parse::<u64>().unwrap() > 0);
     assert!(replies[0].status == 200, "one change after some nonsense is no flapping");
-    // A flood of requests in one breath: those beyond the rate are turned back.
+    // In a burst of requests, those above the rate limit are refused.
     let one = request(Some(server.token("video")), "GET", "/v1/hints", "");
     let more = one.replace("connection: close\r\n", "").repeat(500) + &one;
     let mut stream = TcpStream::connect(server.at[0]).unwrap();
@@ -49,7 +49,7 @@ fn who_flaps_floods_and_writes_nonsense_is_refused_and_the_other_never_notices()
     let count = |status: &str| replies.matches(&format!("HTTP/1.1 {status} ")).count();
     assert_eq!(count("200") + count("429"), 501);
     assert!(count("429") > 0 && count("200") >= 20, "{} were answered", count("200"));
-    // The other one sees what it saw, and its program is taken.
+    // The other neighbour sees the same hints as before, and its program is accepted.
     let now = ["/v1/hints", "/v1/program", "/v1/vswitch"].map(|path| server.get("games", path));
     assert_eq!(now, games);
     server.round();
@@ -68,7 +68,7 @@ fn connections_of_one_address_do_not_keep_others_out() {
     files(&dir, "");
     let server = Server::start(&dir);
     server.round();
-    // Half a request each, which never ends.
+    // Each connection sends half a request and never the rest.
     let mut slow: Vec<TcpStream> = (0..64)
         .map(|_| {
             let mut stream = from("127.0.0.2", server.at[0]).unwrap();
@@ -76,16 +76,16 @@ fn connections_of_one_address_do_not_keep_others_out() {
             stream
         })
         .collect();
-    // They are taken in this order.
+    // Connections are accepted in this order.
     let mut more = from("127.0.0.2", server.at[0]).unwrap();
     more.set_read_timeout(Some(PATIENCE)).unwrap();
     let _ = more.write_all(request(None, "GET", "/healthz", "").as_bytes());
     let turned = more.read(&mut [0; 16]);
     assert!(matches!(turned, Ok(0) | Err(_)), "one too many is closed without a word: {turned:?}");
-    // Whoever comes from elsewhere is answered.
+    // A client at another address is answered.
     assert_eq!(server.get("video", "/v1/hints")["neighbour"], "video");
     assert_eq!(ask(server.at[1], None, "GET", "/healthz", "").unwrap().status, 200);
-    // And those that are slow are closed in the end.
+    // Slow connections are closed in the end.
     let slowest = slow.pop().unwrap();
     slowest.set_read_timeout(Some(PATIENCE)).unwrap();
     let mut rest = Vec::new();
@@ -93,20 +93,20 @@ fn connections_of_one_address_do_not_keep_others_out() {
 }
 
 #[test]
-fn what_is_too_large_is_refused_before_it_is_read() {
+fn oversized_requests_are_refused_before_they_are_read() {
     let dir = Dir::new("serve-large");
     files(&dir, "");
     let server = Server::start(&dir);
     server.round();
     let token = server.token("video");
-    // A length that is too large: nothing of the body is sent, and there is an answer.
+    // A Content-Length that is too large is refused before any of the body is sent.
     let mut stream = TcpStream::connect(server.at[0]).unwrap();
     let head = format!(
         "PUT /v1/program HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {token}\r\ncontent-length: 99999999999\r\n\r\n"
     );
     stream.write_all(head.as_bytes()).unwrap();
     assert_eq!(read(&mut stream).unwrap().status, 413);
-    // No length at all, but chunks without end.
+    // No length, but chunks without end.
     let mut stream = TcpStream::connect(server.at[0]).unwrap();
     let head = format!(
         "PUT /v1/program HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {token}\r\ntransfer-encoding: chunked\r\n\r\n"
@@ -115,7 +115,7 @@ fn what_is_too_large_is_refused_before_it_is_read() {
     let chunk = format!("10000\r\n{}\r\n", " ".repeat(0x10000));
     let sent = (0..1000).take_while(|_| stream.write_all(chunk.as_bytes()).is_ok()).count();
     assert!(sent < 1000, "it does not read on for ever");
-    // Headers.
+    // Headers that are too large.
     let mut stream = TcpStream::connect(server.at[0]).unwrap();
     let _ = stream.write_all(
         format!("GET /healthz HTTP/1.1\r\nx: {}\r\n\r\n", "y".repeat(100_000)).as_bytes(),
@@ -123,7 +123,7 @@ fn what_is_too_large_is_refused_before_it_is_read() {
     if let Ok(reply) = read(&mut stream) {
         assert_eq!(reply.status, 431);
     }
-    // A stranger's body is not read either.
+    // The body of a client without a token is not read either.
     let reply =
         ask(server.at[0], Some("wrong"), "PUT", "/v1/program", &" ".repeat(100_000)).unwrap();
     assert_eq!(reply.status, 401);
@@ -131,7 +131,7 @@ fn what_is_too_large_is_refused_before_it_is_read() {
 }
 
 #[test]
-fn events_tell_what_changes_to_those_it_concerns() {
+fn events_go_to_the_neighbours_that_they_concern() {
     let dir = Dir::new("serve-events");
     files(&dir, "");
     let server = Server::start(&dir);
@@ -156,20 +156,20 @@ fn events_tell_what_changes_to_those_it_concerns() {
     let mut video = listen("video");
     let first = next(&mut video, "data:");
     assert!(first.contains("text/event-stream") && first.contains("\"hints\":1"), "{first}");
-    // The same demands change nothing, and others' programs do not concern it.
+    // The same demands change nothing, and other neighbours' programs cause no event.
     server.round();
     assert_eq!(server.ask("games", "PUT", "/v1/program", &wish(1)).status, 200);
     assert_eq!(server.ask("video", "PUT", "/v1/program", "{}").status, 200);
     let second = next(&mut video, "data:");
     assert!(second.contains("\"program\":{\"state\":\"waiting\",\"version\":1}"), "{second}");
     assert!(!second.contains("games"));
-    // Four listen at most.
+    // At most four clients may listen.
     let mut more: Vec<TcpStream> = (0..3).map(|_| listen("video")).collect();
     more.iter_mut().for_each(|stream| drop(next(stream, "data:")));
     assert_eq!(server.ask("video", "GET", "/v1/events", "").status, 429);
     let mut games = listen("games");
     next(&mut games, "data:");
-    // An orderly stop ends them.
+    // An orderly stop ends their streams.
     assert!(server.stop());
     let mut rest = String::new();
     let _ = video.read_to_string(&mut rest);

@@ -1,5 +1,4 @@
-//! The netns engine on this machine's kernel, with stand-ins for the boxes: it needs root, and says
-//! so and passes where it has none.
+//! Tests the netns engine on this machine's kernel, with stand-ins for the boxes. It needs root.
 //!
 //! The engine starts this very program for each of its processes, so it answers to their names.
 #![allow(clippy::unwrap_used, reason = "a test")]
@@ -18,6 +17,7 @@ use forebay_lab::engine::{Engine, EngineError, Interrupt, Job, Phase};
 use forebay_lab::results::Run;
 use forebay_lab::scenario::{self, Fault, FaultKind, Maker, Process, Queue, QueueKind, Scenario};
 use forebay_lab::{link, netns, traffic};
+use forebay_test_skip::{Need, is_root, skip_named};
 use forebay_units::Nanos;
 use traces::Traces;
 
@@ -42,12 +42,6 @@ fn main() -> ExitCode {
 }
 
 fn tests() -> ExitCode {
-    if std::fs::read_to_string("/proc/self/status").is_ok_and(|s| !s.contains("Uid:\t0\t0")) {
-        let error = run(&short(4), &Interrupt::default()).unwrap_err();
-        assert!(error.to_string().contains("sudo"), "{error}");
-        println!("skipped: the netns engine needs root, and said so: {error}");
-        return ExitCode::SUCCESS;
-    }
     let tests: [(&str, fn()); 11] = [
         ("all_traffic_flows_and_nothing_is_left", all_traffic_flows_and_nothing_is_left),
         ("sites_have_boxes_of_their_own", sites_have_boxes_of_their_own),
@@ -61,15 +55,22 @@ fn tests() -> ExitCode {
         ("a_process_that_ends_is_named", a_process_that_ends_is_named),
         ("a_killed_run_is_reclaimed", a_killed_run_is_reclaimed),
     ];
-    // As the usual harness does, only those that the arguments name, if any.
+    // As with the usual harness, only those that the arguments name, if any.
     let wanted: Vec<_> = std::env::args().skip(1).filter(|a| !a.starts_with('-')).collect();
-    for (name, test) in tests {
-        if wanted.is_empty() || wanted.iter().any(|w| name.contains(w.as_str())) {
-            println!("test {name} ...");
-            test();
+    let is_wanted = |name: &str| wanted.is_empty() || wanted.iter().any(|w| name.contains(w));
+    let tests: Vec<_> = tests.into_iter().filter(|(name, _)| is_wanted(name)).collect();
+    if !is_root() {
+        let error = run(&short(4), &Interrupt::default()).unwrap_err().to_string();
+        assert!(error.contains("sudo"), "{error}");
+        for (name, _) in tests {
+            skip_named(name, Need::Root, &error);
         }
+        return ExitCode::SUCCESS;
     }
-    println!("all passed");
+    for (name, test) in tests {
+        println!("test {name} ...");
+        test();
+    }
     ExitCode::SUCCESS
 }
 

@@ -1,5 +1,5 @@
-//! The engine in virtual time, with stand-ins for the boxes. It needs no root but a kernel, which is
-//! built first if it is not there; where it cannot be built, this says so and passes.
+//! Tests the engine in virtual time, with stand-ins for the boxes. It needs no root but a kernel,
+//! which is built first if it is not there.
 //!
 //! The guest starts this very program for each of its processes, so it answers to their names.
 #![allow(clippy::unwrap_used, reason = "a test")]
@@ -26,6 +26,7 @@ use forebay_lab::results::Run;
 use forebay_lab::scenario::{self, Maker, Queue, QueueKind, Scenario};
 use forebay_lab::uml::{self, Uml};
 use forebay_lab::{link, traffic};
+use forebay_test_skip::{Need, is_root, skip_named};
 
 /// In the name of a copy of this program: its receivebox never blocks.
 const SPINS: &str = "spins";
@@ -75,14 +76,6 @@ fn tests() -> ExitCode {
         ),
     ];
     run_wanted(&of_building);
-    match uml::prepare(&Interrupt::default()) {
-        Ok(()) => {}
-        Err(EngineError::Unfit(why)) => {
-            println!("skipped: {why}");
-            return ExitCode::SUCCESS;
-        }
-        Err(e) => panic!("{e}"),
-    }
     let of_running: [Test; 7] = [
         ("a_seed_gives_the_same_run_again", a_seed_gives_the_same_run_again),
         ("queues_of_the_kernel_s_are_accounted_for", queues_of_the_kernel_s_are_accounted_for),
@@ -92,20 +85,31 @@ fn tests() -> ExitCode {
         ("a_user_needs_no_rights", a_user_needs_no_rights),
         ("who_never_blocks_is_named", who_never_blocks_is_named),
     ];
-    run_wanted(&of_running);
-    println!("all passed");
+    match uml::prepare(&Interrupt::default()) {
+        Ok(()) => run_wanted(&of_running),
+        Err(EngineError::Unfit(why)) => {
+            for (name, _) in wanted(&of_running) {
+                skip_named(name, Need::Kernel, &why);
+            }
+        }
+        Err(e) => panic!("{e}"),
+    }
     ExitCode::SUCCESS
 }
 
-/// Runs those of `tests` that the arguments name, all if they name none, as the usual harness does.
-fn run_wanted(tests: &[Test]) {
+/// The tests that the arguments name, all if they name none, as with the usual harness.
+fn wanted(tests: &[Test]) -> impl Iterator<Item = &Test> {
     let wanted: Vec<_> = std::env::args().skip(1).filter(|a| !a.starts_with('-')).collect();
-    for (name, test) in tests {
-        if wanted.is_empty() || wanted.iter().any(|w| name.contains(w.as_str())) {
-            println!("test {name} ...");
-            test();
-            assert!(guests(std::process::id()).is_empty(), "{name} left something");
-        }
+    tests.iter().filter(move |(name, _)| {
+        wanted.is_empty() || wanted.iter().any(|w| name.contains(w.as_str()))
+    })
+}
+
+fn run_wanted(tests: &[Test]) {
+    for (name, test) in wanted(tests) {
+        println!("test {name} ...");
+        test();
+        assert!(guests(std::process::id()).is_empty(), "{name} left something");
     }
 }
 
@@ -224,7 +228,8 @@ fn a_killed_guest_is_said_to_be() {
 /// As a user who can read neither the project nor the cache of the one who built the kernel.
 fn a_user_needs_no_rights() {
     if !is_root() {
-        println!("this user has none: all tests here show it");
+        let why = "this user has no rights to drop: all tests here run without any";
+        skip_named("a_user_needs_no_rights", Need::Root, why);
         return;
     }
     let place = Place::new("forebay-uml-user");
@@ -278,10 +283,6 @@ fn spin() -> ExitCode {
 
 fn own_name() -> String {
     std::env::current_exe().unwrap().file_name().unwrap().to_string_lossy().into_owned()
-}
-
-fn is_root() -> bool {
-    fs::read_to_string("/proc/self/status").unwrap().contains("Uid:\t0\t0")
 }
 
 /// The kernel that this user's runs have.

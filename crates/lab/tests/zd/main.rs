@@ -11,6 +11,7 @@ use std::process::ExitCode;
 use forebay_lab::engine::{EngineError, Interrupt};
 use forebay_lab::uml::{self, Kernel};
 use forebay_lab::zd::{self, Findings, Order, Queue, Work};
+use forebay_test_skip::{Need, skip_named};
 
 /// Set for those who want it: the others' tests are not to wait for two kernels.
 const ASKED: &str = "FOREBAY_TEST_KERNEL";
@@ -31,22 +32,6 @@ fn main() -> ExitCode {
     if std::env::args().nth(1).as_deref() == Some("zd-guest") {
         return zd::guest();
     }
-    if std::env::var_os(ASKED).is_none() {
-        println!("skipped: it builds two kernels; `make test-kernel` runs it");
-        return ExitCode::SUCCESS;
-    }
-    let kernel = |which| match uml::kernel_of(which, &Interrupt::default()) {
-        Ok(kernel) => Some(kernel),
-        Err(EngineError::Unfit(why)) => {
-            println!("skipped: {why}");
-            None
-        }
-        Err(e) => panic!("{e}"),
-    };
-    let (Some(unpatched), Some(zd)) = (kernel(Kernel::Unpatched), kernel(Kernel::Zd)) else {
-        return ExitCode::SUCCESS;
-    };
-    let kernels = Kernels { unpatched, zd };
     let tests: [Test; 9] = [
         ("a_full_queue_drops_nothing", a_full_queue_drops_nothing),
         ("segments_of_a_super_packet_are_not_lost", segments_of_a_super_packet_are_not_lost),
@@ -58,15 +43,37 @@ fn main() -> ExitCode {
         ("a_device_goes_down_and_up", a_device_goes_down_and_up),
         ("a_queue_is_deleted_and_comes_again", a_queue_is_deleted_and_comes_again),
     ];
+    // As with the usual harness, only those that the arguments name, if any.
     let wanted: Vec<_> = std::env::args().skip(1).filter(|a| !a.starts_with('-')).collect();
-    for (name, test) in tests {
-        if wanted.is_empty() || wanted.iter().any(|w| name.contains(w.as_str())) {
-            println!("test {name} ...");
-            test(&kernels);
+    let is_wanted = |name: &str| wanted.is_empty() || wanted.iter().any(|w| name.contains(w));
+    let tests: Vec<_> = tests.into_iter().filter(|(name, _)| is_wanted(name)).collect();
+    match kernels() {
+        Ok(kernels) => {
+            for (name, test) in tests {
+                println!("test {name} ...");
+                test(&kernels);
+            }
+        }
+        Err(why) => {
+            for (name, _) in tests {
+                skip_named(name, Need::ZdKernels, &why);
+            }
         }
     }
-    println!("all passed");
     ExitCode::SUCCESS
+}
+
+/// Both kernels, or why there are none.
+fn kernels() -> Result<Kernels, String> {
+    if std::env::var_os(ASKED).is_none() {
+        return Err("two kernels are built first, so only `make test-kernel` runs it".to_owned());
+    }
+    let kernel = |which| match uml::kernel_of(which, &Interrupt::default()) {
+        Ok(kernel) => Ok(kernel),
+        Err(EngineError::Unfit(why)) => Err(why),
+        Err(e) => panic!("{e}"),
+    };
+    Ok(Kernels { unpatched: kernel(Kernel::Unpatched)?, zd: kernel(Kernel::Zd)? })
 }
 
 /// What the work came to in a guest whose kernel never warned.

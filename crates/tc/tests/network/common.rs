@@ -7,19 +7,10 @@ use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use forebay_tc::{Bundle, Device, Discipline, Features, FifoLimit, Foreign, Plan, Programs, Tree};
+pub(crate) use forebay_test_skip::has_root;
 
 /// The device that the tree is on; its other end is in the other namespace.
 pub(crate) const WAN: &str = "wan";
-
-/// Whether the test can run; says so if not.
-pub(crate) fn needs_root() -> bool {
-    // SAFETY: no arguments, cannot fail.
-    let root = unsafe { libc::geteuid() } == 0;
-    if !root {
-        eprintln!("skipped: namespaces and queues need root");
-    }
-    root
-}
 
 pub(crate) fn run(command: &str) -> String {
     let mut words = command.split_whitespace();

@@ -7,7 +7,7 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::common::{Network, WAN, fifo, install, needs_root};
+use crate::common::{Network, WAN, fifo, has_root, install};
 use forebay_tc::{Error, Features, Outcome, Supervisor, supervise};
 use forebay_units::Rate;
 
@@ -101,7 +101,7 @@ fn until(what: &str, mut holds: impl FnMut() -> bool) {
 
 #[test]
 fn limits_are_lifted_when_the_daemon_is_killed() {
-    if !needs_root() {
+    if !has_root() {
         return;
     }
     let network = Network::new();
@@ -120,7 +120,7 @@ fn limits_are_lifted_when_the_daemon_is_killed() {
 
 #[test]
 fn a_tree_that_was_adopted_is_left_alone() {
-    if !needs_root() {
+    if !has_root() {
         return;
     }
     let network = Network::new();
@@ -139,7 +139,7 @@ fn a_tree_that_was_adopted_is_left_alone() {
 
 #[test]
 fn an_orderly_end_leaves_no_supervisor() {
-    if !needs_root() {
+    if !has_root() {
         return;
     }
     let network = Network::new();
@@ -158,7 +158,7 @@ fn an_orderly_end_leaves_no_supervisor() {
 
 #[test]
 fn without_rights_there_is_one_clear_line() {
-    if !needs_root() {
+    if !has_root() {
         return;
     }
     let mut nobody = start("nobody");

@@ -4,7 +4,9 @@ use std::net::UdpSocket;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::common::{ByAddress, Network, WAN, fifo, install, needs_root, plan};
+use forebay_test_skip::{Need, skip};
+
+use crate::common::{ByAddress, Network, WAN, fifo, has_root, install, plan};
 use forebay_tc::{
     Device, Discipline, Error, Event, Features, Foreign, Found, Object, Root, Statistics, Step,
     Tree, Watch, steps,
@@ -24,7 +26,7 @@ fn beside_filters(steps: Vec<Step>) -> Vec<Step> {
 
 #[test]
 fn what_was_made_is_what_was_planned_and_goes_without_a_trace() {
-    if !needs_root() {
+    if !has_root() {
         return;
     }
     let network = Network::new();
@@ -51,7 +53,7 @@ fn what_was_made_is_what_was_planned_and_goes_without_a_trace() {
 
 #[test]
 fn packets_go_where_the_programs_say() {
-    if !needs_root() {
+    if !has_root() {
         return;
     }
     let network = Network::new();
@@ -103,7 +105,7 @@ fn packets_go_where_the_programs_say() {
 
 #[test]
 fn a_restart_adopts_what_is_there_with_all_that_waits() {
-    if !needs_root() {
+    if !has_root() {
         return;
     }
     let network = Network::new();
@@ -148,7 +150,7 @@ fn a_restart_adopts_what_is_there_with_all_that_waits() {
 /// What found no room; where the kernel has AQMs, what they drop later is in this count alone.
 #[test]
 fn drops_are_counted_by_each_bundle_s_own_queue() {
-    if !needs_root() {
+    if !has_root() {
         return;
     }
     let network = Network::new();
@@ -190,7 +192,7 @@ impl Drop for Stop<'_> {
 /// A hundred changes a second under load: what waits is neither lost nor let out at once.
 #[test]
 fn changes_of_rate_lose_nothing_and_give_no_credit() {
-    if !needs_root() {
+    if !has_root() {
         return;
     }
     let network = Network::new();
@@ -252,11 +254,11 @@ fn changes_of_rate_lose_nothing_and_give_no_credit() {
 /// A greedy flow beside a modest one: each has its own queue.
 #[test]
 fn flows_share_where_the_kernel_has_no_fair_queue() {
-    if !needs_root() {
+    if !has_root() {
         return;
     }
     if Features::probe().unwrap().kinds().any(|kind| kind == "sfq") {
-        eprintln!("skipped: this kernel has SFQ");
+        skip(Need::Kernel, "this kernel has SFQ, and the test is for those without");
         return;
     }
     /// Of 32 flows in 256 leaves by hash alone, one would share the greedy one's in every eighth run,
@@ -296,7 +298,7 @@ fn flows_share_where_the_kernel_has_no_fair_queue() {
 
 #[test]
 fn foreign_queues_are_refused_or_put_back() {
-    if !needs_root() {
+    if !has_root() {
         return;
     }
     let network = Network::new();
@@ -342,7 +344,7 @@ fn foreign_queues_are_refused_or_put_back() {
 
 #[test]
 fn foreign_filters_cannot_be_put_back() {
-    if !needs_root() {
+    if !has_root() {
         return;
     }
     let network = Network::new();
@@ -362,7 +364,7 @@ fn foreign_filters_cannot_be_put_back() {
 
 #[test]
 fn what_others_do_is_noticed_and_mended() {
-    if !needs_root() {
+    if !has_root() {
         return;
     }
     let network = Network::new();
@@ -408,7 +410,7 @@ fn what_others_do_is_noticed_and_mended() {
 
 #[test]
 fn a_missing_device_and_a_failed_start_leave_nothing() {
-    if !needs_root() {
+    if !has_root() {
         return;
     }
     let network = Network::new();

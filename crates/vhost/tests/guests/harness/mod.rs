@@ -18,6 +18,7 @@ use std::process::ExitCode;
 
 use forebay_lab::engine::{EngineError, Interrupt};
 use forebay_lab::uml;
+use forebay_test_skip::{Need, has_root, skip};
 
 pub(crate) use self::backend::Way;
 #[allow(unused_imports, reason = "the test needs one, the benchmark both")]
@@ -33,17 +34,16 @@ pub(crate) fn as_started() -> Option<ExitCode> {
     }
 }
 
-/// The guests' kernel; `None`, said, where there can be none.
+/// The guests' kernel. Where there can be none, reports a skip of the calling test.
+#[track_caller]
 pub(crate) fn kernel() -> Option<std::path::PathBuf> {
-    // SAFETY: no arguments, cannot fail.
-    if unsafe { libc::geteuid() } != 0 {
-        println!("skipped: namespaces and TAP devices need root");
+    if !has_root() {
         return None;
     }
     match uml::kernel_file(&Interrupt::default()) {
         Ok(kernel) => Some(kernel),
         Err(EngineError::Unfit(why)) => {
-            println!("skipped: {why}");
+            skip(Need::Kernel, &why);
             None
         }
         Err(e) => panic!("{e}"),
