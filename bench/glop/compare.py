@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Solves the programs that `forebay plan bench --programs DIR` wrote by OR-tools' GLOP, and compares the optima.
+"""Solves the problems that `forebay plan bench --programs DIR` wrote with OR-tools' GLOP, and
+compares the optima.
 
-Ends with 1 if one differs by more than a millionth. Needs `ortools`.
+The exit status is 1 if an optimum differs by more than a millionth. Needs `ortools`.
 """
 
 import json

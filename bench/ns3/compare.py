@@ -1,4 +1,4 @@
-"""Prints the runs of both simulators, a line of JSON each in the file of the first argument."""
+"""Prints a table of the runs of both simulators; the argument is a file with one JSON line a run."""
 
 import json
 import statistics

@@ -1,5 +1,5 @@
-//! The boxes' configuration on arbitrary text: what is refused is refused in one line that names the
-//! file, and what is let through holds what it must.
+//! Parses the boxes' configuration files from arbitrary text: an error is one line that names the
+//! file, and an accepted configuration keeps its invariants.
 #![no_main]
 
 use std::collections::BTreeSet;

@@ -1,5 +1,5 @@
-//! Both ends of a feedback channel over a network that the input is the script of: it loses,
-//! repeats, reorders and changes datagrams, forges some, and restarts the ends.
+//! Runs both ends of a feedback channel over a network that the input controls: it loses, repeats,
+//! reorders, changes and forges datagrams, and restarts the ends.
 #![no_main]
 
 use std::collections::{HashMap, HashSet};

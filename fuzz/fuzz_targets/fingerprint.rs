@@ -1,4 +1,5 @@
-//! The Rust against the C that BPF programs use, on arbitrary frames and segments.
+//! Compares the fingerprint in Rust with the C code of the BPF programs, on arbitrary frames and
+//! segments.
 #![no_main]
 
 use forebay_wire::Segment;

@@ -1,5 +1,5 @@
-//! Flow records of strangers: the first byte says whether it is a capture; else datagrams follow, each after its length in two
-//! octets. What comes of them is finite, and is a file of demands.
+//! Reads untrusted flow records. The first byte chooses a capture, or datagrams that each follow
+//! their length in two octets. The resulting demands are finite and form a valid file.
 #![no_main]
 
 use std::net::IpAddr;

@@ -1,4 +1,4 @@
-//! The header parser on arbitrary frames, and marking what it parsed.
+//! Parses the headers of arbitrary frames, and marks the parsed packets.
 #![no_main]
 
 use forebay_wire::{Frame, Headers, MAX_TRANSPORT_OFFSET, fingerprint, set_ce};

@@ -1,4 +1,4 @@
-//! What is kept of hints and of announcements, and read again: the first byte says which.
+//! Reads stored hints or stored announcements; the first byte chooses which.
 #![no_main]
 
 use forebay_plan::hints::speak::Journal;

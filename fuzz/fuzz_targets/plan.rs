@@ -1,4 +1,5 @@
-//! The files that a plan is made of: the first byte says which; a topology is planned a little when it is one.
+//! Reads the input files of a plan; the first byte chooses the kind. A valid topology is also
+//! planned for a few steps.
 #![no_main]
 
 use std::path::Path;

@@ -1,4 +1,5 @@
-//! What neighbours send to the planner's service: programs, and tokens in headers. The first byte says which.
+//! Reads what neighbours send to the planning service: programs, or tokens in headers. The first
+//! byte chooses which.
 #![no_main]
 
 use std::collections::BTreeMap;
@@ -35,7 +36,8 @@ fuzz_target!(|data: &[u8]| {
     }
 });
 
-/// A program that is taken changes its own provider's demands, and no more of them than is plausible.
+/// Checks that an accepted program changes only its own provider's demands, within plausible
+/// bounds.
 fn check(program: &Program) {
     let routers = ["A", "B"].map(|n| Router { name: n.to_owned(), serves: true }).to_vec();
     let link =

@@ -1,5 +1,6 @@
-//! A guest's rings of arbitrary content, which changes while they are followed: whatever is there, the
-//! back end reads nothing outside the guest's memory, takes no chain that the ring does not have, and the work ends.
+//! Gives the back end guest rings of arbitrary content that changes while they are read. The back
+//! end reads nothing outside the guest's memory, takes no chain that the ring does not have, and
+//! stops.
 #![no_main]
 
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! The reader of experiment files on arbitrary text: what it lets through can be run.
+//! Parses scenario files from arbitrary text: an accepted experiment can be run.
 #![no_main]
 
 use forebay_lab::engine::jobs;

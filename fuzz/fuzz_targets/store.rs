@@ -1,4 +1,4 @@
-//! The reader of stored runs on arbitrary files: what it reads can be written, read again as the same,
+//! Reads stored runs from arbitrary files: an accepted run can be written, read again unchanged,
 //! and analysed.
 #![no_main]
 
