@@ -1,10 +1,10 @@
-# Two commands do everything: `make demo` and `make test`. Each installs what is missing first.
+# `make demo` shows Forebay at work and `make test` tests it. Both first install what is missing.
 
 SHELL := /bin/bash
 CARGO ?= cargo
-# Nothing but installing packages, and what works on network namespaces, needs root.
+# Only the installation of packages and network namespaces need root.
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
-# Cargo itself never runs as root: it starts each test binary through this.
+# Cargo itself does not run as root: it starts each test program through this runner.
 HOST := $(shell rustc -vV 2>/dev/null | sed -n 's/^host: //p' | tr 'a-z-' 'A-Z_')
 AS_ROOT := $(if $(SUDO),CARGO_TARGET_$(HOST)_RUNNER='sudo -E')
 BINARY := target/release/forebay
@@ -13,20 +13,28 @@ DEMO_FLAGS ?=
 .PHONY: demo demo-plan build setup test test-kernel test-bgp lint unit network fuzz bench bench-dataplane deny clean help
 
 help:
-	@echo 'make demo     build, then show a queue move on this machine (needs root for namespaces)'
-	@echo 'make demo-plan   build, then show hints at work between BGP daemons (needs root); installs GoBGP and BIRD'
-	@echo 'make test     everything that CI runs'
-	@echo 'make test-kernel   the tests of kernel/zd, for which two kernels are built'
-	@echo 'make test-bgp    the same with faults: sessions that flap, nonsense, a service that is killed (needs root)'
-	@echo 'make bench    the benchmarks'
-	@echo 'make bench-dataplane   CPU per forwarded gigabit, as ratios (needs root, and a quiet machine)'
-	@echo 'make fuzz     each parser for RUNS inputs (default 1000000); installs cargo-fuzz'
-	@echo 'make deny     licences and sources of all dependencies; installs cargo-deny'
+	@echo 'make demo             build the demonstration and show a queue move on this machine (needs root)'
+	@echo 'make build            build everything: target/release/forebay'
+	@echo 'make demo-plan        build, and show hints at work between BGP daemons (needs root; installs GoBGP and BIRD)'
+	@echo 'make test             run everything that CI runs: lint, unit and network'
+	@echo 'make lint             check format, lints, comments and Markdown'
+	@echo 'make unit             run unit and documentation tests'
+	@echo 'make network          run integration tests (needs root)'
+	@echo 'make test-kernel      test kernel/zd; builds two kernels first'
+	@echo 'make test-bgp         run the demo-plan scenario with faults (needs root; installs GoBGP and BIRD)'
+	@echo 'make bench            run the benchmarks'
+	@echo 'make bench-dataplane  measure CPU per forwarded gigabit (needs root and a quiet machine)'
+	@echo 'make fuzz             run each fuzz target for RUNS inputs (default 1000000); installs cargo-fuzz'
+	@echo 'make deny             check licences and sources of all dependencies; installs cargo-deny'
 
-demo: build
+# A build of its own, without the planner and for a short compile time: docs/decisions/0012 has the
+# reasons. `--engine uml` builds a kernel, which needs the full set of packages.
+demo:
+	@scripts/setup $(if $(findstring uml,$(DEMO_FLAGS)),,--demo)
+	$(CARGO) build --profile demo --locked -p forebay --no-default-features
 	@if [ "$$(id -u)" != 0 ]; then \
-		echo 'The demo makes network namespaces and attaches XDP programs: that needs root, so sudo may ask.'; fi
-	$(SUDO) $(BINARY) demo $(DEMO_FLAGS)
+		echo 'The demo makes network namespaces and attaches XDP programs, so sudo may ask for your password.'; fi
+	$(SUDO) target/demo/forebay demo $(DEMO_FLAGS)
 
 PLAN_DEMO_FLAGS ?=
 demo-plan: build
@@ -36,35 +44,43 @@ demo-plan: build
 build: setup
 	$(CARGO) build --release --locked
 
-# What the build needs beyond Rust, and the tools that the laboratory calls.
+# Installs what the build needs beyond Rust, and the tools that the laboratory calls.
 setup:
 	@scripts/setup
 
-test: lint unit network
+# The last line says how many tests this machine could not run; each skip is a line of the file.
+SKIPPED := $(CURDIR)/target/skipped
+test:
+	@mkdir -p target && : >$(SKIPPED)
+	FOREBAY_SKIPPED=$(SKIPPED) $(MAKE) --no-print-directory lint unit network
+	@scripts/skipped $(SKIPPED)
 
 lint: setup
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	-$(CARGO) run -q --locked -p forebay-doc-check
 
+# Unit tests that load BPF programs need root. Without it they are skipped here, which is not
+# counted, since `network` runs them again.
 unit: setup
-	$(CARGO) test --workspace --locked --lib --bins
+	$(if $(SUDO),FOREBAY_SKIPPED=) $(CARGO) test --workspace --locked --lib --bins
 	$(CARGO) test --workspace --locked --doc
 
-# Tests of whole crates, many of which make namespaces: as root, and one at a time, since they share
-# this machine's cores and some of them measure.
+# Integration tests. Many make network namespaces, so they run as root. Some measure, and all share
+# this machine's cores, so they run one at a time.
 network: setup
 	$(CARGO) test --workspace --locked --tests --no-run
 	$(AS_ROOT) $(CARGO) test --workspace --locked --test '*' -- --test-threads=1
+	$(if $(SUDO),$(AS_ROOT) $(CARGO) test -p forebay-dataplane --locked --lib)
 
-# Not part of `test`: the first time it builds two kernels. Needs no root.
+# Not part of `test`, since it builds two kernels the first time. It needs no root.
 test-kernel: setup
 	FOREBAY_TEST_KERNEL=1 $(CARGO) test -p forebay-lab --locked --test zd
 
-# Some minutes, and daemons that nothing else needs, so it stands by itself.
+# Not part of `test`, since it takes minutes and installs BGP daemons.
 test-bgp: setup
 	@scripts/setup-bgp
-	$(AS_ROOT) $(CARGO) test -p forebay --locked --test interconnect -- --ignored --test-threads=1
+	$(AS_ROOT) FOREBAY_TEST_BGP=1 $(CARGO) test -p forebay --locked --test interconnect -- --test-threads=1
 
 RUNS ?= 1000000
 fuzz:

@@ -1,9 +1,14 @@
-//! The forebay command: arguments in, exit code out. What it does is in the other crates.
+//! The `forebay` command: it reads arguments and returns an exit status. All work is done in the
+//! other crates.
+//!
+//! The feature `plan`, on by default, is the planner with its solver and its service. The build for
+//! `make demo` goes without.
 
 mod boxes;
 mod check;
 mod cli;
 mod lab;
+#[cfg(feature = "plan")]
 mod plan;
 
 use std::io::IsTerminal;
@@ -31,7 +36,13 @@ fn main() -> ExitCode {
     match cli.command {
         Command::Demo(args) => lab::demo(&args),
         Command::Lab(args) => lab::run(&args),
+        #[cfg(feature = "plan")]
         Command::Plan(args) => plan::run(&args),
+        #[cfg(not(feature = "plan"))]
+        Command::Plan { .. } => {
+            eprintln!("forebay: this build has no planner: build it with `make build`");
+            ExitCode::from(2)
+        }
         Command::Sendbox(args) => boxes::sendbox(&args),
         Command::Receivebox(args) => boxes::receivebox(&args),
         Command::Link(args) => boxes::link(&args),
@@ -55,7 +66,7 @@ fn vhost(args: &VhostArgs) -> ExitCode {
     }
 }
 
-/// Prints one line about what went wrong; the exit code to end with.
+/// Prints an error as one line and returns the exit status.
 fn fail(error: &dyn std::error::Error, code: u8) -> ExitCode {
     eprintln!("forebay: {error}");
     ExitCode::from(code)

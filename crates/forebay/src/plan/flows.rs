@@ -97,7 +97,8 @@ fn now() -> i64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, millis)
 }
 
-/// Reads all files twice: for how exporters sample and for how long the files are, and then for the flows.
+/// Reads all files twice: for how exporters sample and for how long the files are, and then for the
+/// flows.
 fn from_files(args: &FlowsArgs, collector: &mut Collector) -> Result<Window, Failure> {
     let mut all = Vec::new();
     for path in &args.files {

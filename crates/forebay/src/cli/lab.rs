@@ -1,0 +1,182 @@
+//! Arguments of the demonstration and of the laboratory.
+
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+use forebay_lab::compare::{Arms, Bands};
+
+use super::share;
+
+#[derive(Debug, Args)]
+pub(crate) struct DemoArgs {
+    /// Measure each arm for 10 s instead of 40 s.
+    #[arg(long)]
+    pub(crate) quick: bool,
+    /// The seed of the requests: the same seed gives the same requests.
+    #[arg(long, default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// Write the figures to this file too, as JSON.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json: Option<PathBuf>,
+    /// The engine to run on [default: netns if this machine allows network namespaces, else sim].
+    #[arg(long, value_enum)]
+    pub(crate) engine: Option<Engine>,
+    /// Where the sendbox queues packets; `kernel` needs the engine `netns` or `uml`.
+    #[arg(long, value_enum, default_value_t = Dataplane::User)]
+    pub(crate) dataplane: Dataplane,
+    /// The directory for the report.
+    #[arg(long, value_name = "DIR", default_value = "demo")]
+    pub(crate) out: PathBuf,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Engine {
+    /// This machine's Linux in network namespaces, in real time (needs root).
+    Netns,
+    /// The simulator: needs no root and is exactly repeatable, but its TCP is a model.
+    Sim,
+    /// A real Linux kernel in virtual time: needs no root; the kernel is built on first use.
+    Uml,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Dataplane {
+    /// The sendbox process queues packets in user space.
+    User,
+    /// The kernel queues packets in its own qdiscs, whose rates the sendbox sets.
+    Kernel,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct LabArgs {
+    #[command(subcommand)]
+    pub(crate) command: LabCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum LabCommand {
+    /// Run the experiment of a scenario file and print a table of the measurements.
+    Run {
+        /// The scenario file, in TOML.
+        file: PathBuf,
+        /// The engine to run on.
+        #[arg(long, value_enum, default_value_t = Engine::Netns)]
+        engine: Engine,
+        /// Where sendboxes queue packets; `kernel` needs the engine `netns` or `uml`.
+        #[arg(long, value_enum, default_value_t = Dataplane::User)]
+        dataplane: Dataplane,
+        /// Keep the records of all runs, and a report, in this directory.
+        #[arg(long, value_name = "DIR")]
+        out: Option<PathBuf>,
+        /// Write the summaries of all runs to this file, as JSON.
+        #[arg(long, value_name = "FILE")]
+        json: Option<PathBuf>,
+        /// Runs at a time, at most [default: 1 on `netns`, one for each core on `sim`].
+        #[arg(long, value_name = "N")]
+        jobs: Option<NonZeroUsize>,
+    },
+    /// Make the report again from the records of `lab run --out`.
+    Report {
+        /// The directory that `lab run --out` wrote.
+        dir: PathBuf,
+    },
+    /// Compare two stored results, run by run: two engines, or before and after a change.
+    Compare(Box<CompareArgs>),
+    /// Run the experiments behind a paper's claims, and write a page that compares the figures.
+    Reproduce(Box<ReproduceArgs>),
+    /// Run one experiment with the zD kernel patch (`kernel/zd`) and without it, and print a table.
+    Zd {
+        /// The experiment, such as `experiments/zd/contended.toml`.
+        file: PathBuf,
+        /// Write all runs to this file, as JSON lines.
+        #[arg(long, value_name = "FILE")]
+        json: Option<PathBuf>,
+    },
+    /// Measure the speed of the simulator on this machine.
+    Bench {
+        /// Runs of each case; the median is reported.
+        #[arg(long, value_name = "N", default_value = "5")]
+        times: NonZeroUsize,
+        /// Write the figures to this file, as JSON.
+        #[arg(long, value_name = "FILE")]
+        json: Option<PathBuf>,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ReproduceArgs {
+    /// The set of claims to run, such as `bundler`. Without a name, all sets and claims are listed.
+    pub(crate) name: Option<String>,
+    /// The engine to run on; may be given several times [default: sim].
+    #[arg(long = "engine", value_enum, value_name = "ENGINE")]
+    pub(crate) engines: Vec<Engine>,
+    /// Where sendboxes queue packets; `kernel` needs the engine `netns` or `uml`, and its results
+    /// have columns of their own on the page.
+    #[arg(long, value_enum, default_value_t = Dataplane::User)]
+    pub(crate) dataplane: Dataplane,
+    /// Run only these claims. The page keeps the stored results of the others.
+    #[arg(long, value_name = "CLAIM", value_delimiter = ',')]
+    pub(crate) only: Vec<String>,
+    /// Run only claims without a stored result of the engine, or whose scenario or bands changed
+    /// since.
+    #[arg(long)]
+    pub(crate) missing: bool,
+    /// Run nothing: make the page from the stored results.
+    #[arg(
+        long,
+        conflicts_with_all = ["engines", "only", "missing", "seeds", "quick", "jobs", "records"]
+    )]
+    pub(crate) page: bool,
+    /// Run with seeds 1 to N instead of the seeds that each claim names.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub(crate) seeds: Option<u32>,
+    /// Runs at a time, at most, within what the engine allows.
+    #[arg(long, value_name = "N")]
+    pub(crate) jobs: Option<NonZeroUsize>,
+    /// Run for ten seconds with one seed, only to try the command.
+    #[arg(long)]
+    pub(crate) quick: bool,
+    /// Keep the records of all runs in this directory, in one subdirectory for each claim and
+    /// engine, as `lab run --out` does.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) records: Option<PathBuf>,
+    /// The page to write; the results go to a directory of the same name beside it [default:
+    /// docs/results/NAME.md, with --quick results/NAME.md].
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out: Option<PathBuf>,
+    /// Write all results on the page to this file, as JSON.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json: Option<PathBuf>,
+    /// The directory with the claims.
+    #[arg(long, value_name = "DIR", default_value = "experiments")]
+    pub(crate) experiments: PathBuf,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CompareArgs {
+    /// A directory that `lab run --out` wrote, one file of it, or a file of `lab run --json`.
+    pub(crate) a: PathBuf,
+    /// The result to compare it with.
+    pub(crate) b: PathBuf,
+    /// Compare arms of A with arms of B whose names differ in one word: with forebay=kernel, the
+    /// arm `fifo_forebay` with `fifo_kernel`.
+    #[arg(long, value_name = "WORD=WORD")]
+    pub(crate) arms: Option<Arms>,
+    /// The largest difference that counts as equal, such as
+    /// `throughput=5%,delay=15%|2ms,drops=any`.
+    #[arg(long, value_name = "BANDS", default_value = "")]
+    pub(crate) band: Bands,
+    /// Fail if fewer of the pairs are within their bands.
+    #[arg(long, value_name = "PERCENT", value_parser = share)]
+    pub(crate) require: Option<f64>,
+    /// Write the comparison to this file, as JSON.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json: Option<PathBuf>,
+    /// Write the comparison to this file, as an HTML page.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
+    /// Write the comparison to this file, as Markdown.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) markdown: Option<PathBuf>,
+}

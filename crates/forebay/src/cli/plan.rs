@@ -1,0 +1,336 @@
+//! Arguments of the planner.
+
+use std::net::{IpAddr, SocketAddr};
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+use forebay_config::{DurationValue, RateValue};
+
+use super::share;
+
+#[derive(Debug, Args)]
+pub(crate) struct PlanArgs {
+    #[command(subcommand)]
+    pub(crate) command: PlanCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum PlanCommand {
+    /// Find the fair routing that carries most, and compare it with the present routing; changes
+    /// nothing.
+    Solve(SolveArgs),
+    /// Compute hints: which neighbour should hand over the traffic to which prefixes at which
+    /// entry. Only `--write` changes anything.
+    Hints(HintsArgs),
+    /// Estimate demands from flow records (NetFlow v9, IPFIX), read from files or received.
+    Flows(FlowsArgs),
+    /// Announce hints through BGP speakers; without `--apply` only prints the steps.
+    Announce(AnnounceArgs),
+    /// Withdraw all routes that were announced.
+    Withdraw(WithdrawArgs),
+    /// Run the planning service: it plans every few minutes, takes the neighbours' programs, and
+    /// gives them their hints.
+    Serve(ServeArgs),
+    /// Make an access token for `plan serve`, and its hash for the configuration.
+    Token,
+    /// Wait until the service behind standard input ends, then withdraw what it announced.
+    #[command(name = "serve-supervisor", hide = true)]
+    ServeSupervisor(SpeakArgs),
+    /// Show on this machine how hints move traffic between BGP daemons (needs root, GoBGP, BIRD).
+    Demo(PlanDemoArgs),
+    /// Run Unison's evaluation again, and write a page that compares the figures.
+    Reproduce(PlanReproduceArgs),
+    /// Measure how fast this machine makes plans.
+    Bench(PlanBenchArgs),
+}
+
+/// Arguments that describe the network, and how the planner divides its capacity.
+#[derive(Debug, Args)]
+pub(crate) struct NetworkArgs {
+    /// The topology: a .gml or .graphml file as in the Topology Zoo, or node-link .json.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) topology: PathBuf,
+    /// The content providers and their entries (interconnections), in TOML.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) providers: PathBuf,
+    /// The demands, from each provider to each router: .csv or .json.
+    #[arg(long, value_name = "FILE", conflicts_with = "gravity")]
+    pub(crate) demands: Option<PathBuf>,
+    /// Instead of --demands: a gravity model with this total rate, such as "400 Gbit/s".
+    #[arg(long, value_name = "RATE")]
+    pub(crate) gravity: Option<RateValue>,
+    /// The capacity of links without one in the topology [default: unlimited].
+    #[arg(long, value_name = "RATE")]
+    pub(crate) capacity: Option<RateValue>,
+    /// The largest number of aggregate flows; the network is reduced until it has no more.
+    #[arg(long, value_name = "N", default_value = "5000")]
+    pub(crate) aggregates: NonZeroUsize,
+    /// Shortest paths from each entry to each boundary router; 1 keeps the present internal paths.
+    #[arg(long, value_name = "K", default_value = "4")]
+    pub(crate) paths: NonZeroUsize,
+    /// The rule by which capacity is divided.
+    #[arg(long, value_enum, default_value_t = Fairness::Wba)]
+    pub(crate) fairness: Fairness,
+    /// The factor between two steps of fairness: nearer to 1 is fairer and slower.
+    #[arg(long, value_name = "FACTOR", default_value = "2", value_parser = step_factor)]
+    pub(crate) factor: f64,
+    /// The number of fairness steps.
+    #[arg(
+        long,
+        value_name = "N",
+        default_value = "5",
+        value_parser = clap::value_parser!(u32).range(1..=64)
+    )]
+    pub(crate) steps: u32,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SolveArgs {
+    #[command(flatten)]
+    pub(crate) network: NetworkArgs,
+    /// The routing that may change.
+    #[arg(long, value_enum, default_value_t = PlanScope::All)]
+    pub(crate) scope: PlanScope,
+    /// Split each aggregate flow into N parts with one path each; 1 keeps it on one path [default:
+    /// split freely].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
+    pub(crate) sub_flows: Option<u16>,
+    /// Write the whole plan to this file, as JSON.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct HintsArgs {
+    #[command(flatten)]
+    pub(crate) network: NetworkArgs,
+    /// The users' prefixes: .csv with the columns prefix, router and, if known, share.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) prefixes: PathBuf,
+    /// The hints in force, as `--write` left them; if the file is missing there are none.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) last: Option<PathBuf>,
+    /// Store the result as the hints in force, in the file of --last. Without this option nothing
+    /// changes.
+    #[arg(long, requires = "last")]
+    pub(crate) write: bool,
+    /// Give a neighbour new hints only if they add at least this share to the carried traffic.
+    #[arg(long, value_name = "SHARE", default_value = "0.5%", value_parser = share)]
+    pub(crate) gain: f64,
+    /// Withdraw a neighbour's hints if no more than this share would be lost without them.
+    #[arg(long, value_name = "SHARE", default_value = "0.1%", value_parser = share)]
+    pub(crate) release: f64,
+    /// The form of the output.
+    #[arg(long, value_enum, default_value_t = HintsForm::Table)]
+    pub(crate) show: HintsForm,
+    /// Print the hints of this neighbour only; `json` and `alto` then have only what the neighbour
+    /// itself may see.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) neighbour: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct FlowsArgs {
+    /// The topology: a .gml or .graphml file as in the Topology Zoo, or node-link .json.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) topology: PathBuf,
+    /// The content providers and their entries (interconnections), in TOML.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) providers: PathBuf,
+    /// The users' prefixes: .csv with the columns prefix, router and, if known, share.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) prefixes: PathBuf,
+    /// The routers that export flow records, with their interfaces to providers.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) exporters: PathBuf,
+    /// Files of IPFIX or NetFlow v9 messages, or packet captures of them (.pcap); all are read as
+    /// one.
+    #[arg(value_name = "MESSAGES", required_unless_present = "listen")]
+    pub(crate) files: Vec<PathBuf>,
+    /// The exporter of message files that are not captures; needed if there is more than one
+    /// exporter.
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) exporter: Option<IpAddr>,
+    /// Receive messages at this UDP address for the window and the delay; may be given several
+    /// times.
+    #[arg(
+        long,
+        value_name = "ADDRESS:PORT",
+        conflicts_with_all = ["files", "end", "exporter"]
+    )]
+    pub(crate) listen: Vec<SocketAddr>,
+    /// The length of the window [default: all of the files; 5 min with --listen].
+    #[arg(long, value_name = "TIME")]
+    pub(crate) window: Option<DurationValue>,
+    /// How late traffic is reported at most: the routers' active timeout.
+    #[arg(long, value_name = "TIME", default_value = "1 min")]
+    pub(crate) delay: DurationValue,
+    /// The end of the window, such as 2026-11-22T13:05:00Z [default: --delay before the last
+    /// message].
+    #[arg(long, value_name = "TIME", value_parser = forebay_plan::flows::time::parse)]
+    pub(crate) end: Option<i64>,
+    /// Write the demands to this file: .csv or .json.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out: Option<PathBuf>,
+    /// Write the prefixes with their measured shares to this file, as .csv.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) shares: Option<PathBuf>,
+    /// Write the whole report to this file, as JSON.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum HintsForm {
+    /// A table of the changes.
+    Table,
+    /// All hints, as JSON.
+    Json,
+    /// BGP announcements for each session, as JSON.
+    Bgp,
+    /// The same announcements as lines for ExaBGP.
+    Exabgp,
+    /// ALTO maps (RFC 7285) for one neighbour, as JSON.
+    Alto,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Fairness {
+    /// Weighted bandwidth allocation: max-min fairness to within the factor of a step.
+    Wba,
+    /// The same fairness in one linear program, by geometric binning.
+    Binning,
+    /// No fairness: as much traffic as possible, whoever sends it.
+    None,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum PlanScope {
+    /// All providers' internal paths, and the entries of participating providers.
+    All,
+    /// Internal paths and entries of participating providers only.
+    Partial,
+    /// All providers' internal paths, but no entries.
+    Intra,
+}
+
+/// Arguments that say how to control GoBGP, and where to record what was announced.
+#[derive(Debug, Args)]
+pub(crate) struct SpeakArgs {
+    /// The record of all announcements, from which they can be withdrawn after a crash too.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) journal: PathBuf,
+    /// The GoBGP command to run.
+    #[arg(long, value_name = "PROGRAM", default_value = "gobgp")]
+    pub(crate) gobgp: PathBuf,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct AnnounceArgs {
+    /// The hints, as `forebay plan hints --write` stored them.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) hints: PathBuf,
+    /// The topology that the hints were computed for.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) topology: PathBuf,
+    /// The content providers, with their BGP sessions and speakers.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) providers: PathBuf,
+    #[command(flatten)]
+    pub(crate) speak: SpeakArgs,
+    /// Announce the hints. Without this option nothing is announced.
+    #[arg(long)]
+    pub(crate) apply: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct WithdrawArgs {
+    #[command(flatten)]
+    pub(crate) speak: SpeakArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ServeArgs {
+    /// The configuration of the service, in TOML.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: PathBuf,
+    /// Check the configuration and the files that it names, then stop.
+    #[arg(long)]
+    pub(crate) check: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PlanDemoArgs {
+    /// Add faults: a provider whose sessions flap and that sends invalid programs, and a planning
+    /// service that is killed.
+    #[arg(long)]
+    pub(crate) faults: bool,
+    /// Measure for 3 s instead of 8 s.
+    #[arg(long)]
+    pub(crate) quick: bool,
+    /// The directory for the picture.
+    #[arg(long, value_name = "DIR", default_value = "demo/plan")]
+    pub(crate) out: PathBuf,
+    /// Write the whole record to this file, as JSON.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PlanReproduceArgs {
+    /// The directory of topologies (.gml, .graphml, .json); of files with the same stem, the first
+    /// in this order is used [default: synthetic topologies].
+    #[arg(long, value_name = "DIR")]
+    pub(crate) topologies: Option<PathBuf>,
+    /// Leave out topologies with more than N routers.
+    #[arg(long, value_name = "N")]
+    pub(crate) routers: Option<usize>,
+    /// Run with seeds 1 to N.
+    #[arg(
+        long,
+        value_name = "N",
+        default_value = "5",
+        value_parser = clap::value_parser!(u64).range(1..=1000)
+    )]
+    pub(crate) seeds: u64,
+    /// Run figure 3.9 with seeds 1 to N: its indices vary much between seeds, so it needs more.
+    #[arg(
+        long,
+        value_name = "N",
+        default_value = "10",
+        value_parser = clap::value_parser!(u64).range(1..=1000)
+    )]
+    pub(crate) fair_seeds: u64,
+    /// The capacity of links, as a share of the load that the busiest link would have.
+    #[arg(long, value_name = "SHARE", default_value = "50%", value_parser = share)]
+    pub(crate) congestion: f64,
+    /// The page to write; pictures and figures go to a directory of the same name beside it.
+    #[arg(long, value_name = "FILE.md", default_value = "docs/results/unison.md")]
+    pub(crate) out: PathBuf,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PlanBenchArgs {
+    /// Topologies to plan [default: synthetic ones of 11, 200 and 2000 routers].
+    #[arg(value_name = "FILE")]
+    pub(crate) topologies: Vec<PathBuf>,
+    /// Runs of each part; the median is reported.
+    #[arg(long, value_name = "N", default_value = "5")]
+    pub(crate) times: NonZeroUsize,
+    /// Instead of measuring, write the multi-commodity flow problem of each case and its solution
+    /// to this directory, as JSON, so that another solver can check them.
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["times", "json"])]
+    pub(crate) programs: Option<PathBuf>,
+    /// Write the figures to this file, as JSON.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json: Option<PathBuf>,
+}
+
+/// Parses a factor above 1, up to 100: beyond that no step would lie between nothing and all.
+fn step_factor(text: &str) -> Result<f64, String> {
+    match text.trim().parse::<f64>() {
+        Ok(factor) if factor > 1.0 && factor <= 100.0 => Ok(factor),
+        _ => Err("write a number above 1 and up to 100".to_owned()),
+    }
+}
