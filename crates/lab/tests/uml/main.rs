@@ -6,7 +6,7 @@
 
 mod building;
 #[path = "../../../tc/tests/network/common.rs"]
-#[allow(dead_code, reason = "there are more tests of these")]
+#[allow(dead_code, unused_imports, reason = "there are more tests of these")]
 mod common;
 #[path = "../../../tc/tests/network/disciplines.rs"]
 mod disciplines;
