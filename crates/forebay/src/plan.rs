@@ -12,6 +12,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use forebay_claims::unison;
 use forebay_config::{ConfigError, read_text};
 use forebay_lab::engine::EngineError;
 use forebay_plan::allocate::{Binning, Method, Wba};
@@ -21,7 +22,6 @@ use forebay_plan::input::{self, LARGEST, ProviderFile};
 use forebay_plan::network::Network;
 use forebay_plan::paths::PathCache;
 use forebay_plan::plan::{self, Config, Scope};
-use forebay_plan::study;
 use forebay_plan::topology::Topology;
 use forebay_plan::vswitch;
 use forebay_serve::files::replace;
@@ -256,7 +256,7 @@ fn reproduce(args: &PlanReproduceArgs) -> Result<(), Failure> {
     }
     let mut topologies = match &args.topologies {
         Some(dir) => topologies(dir)?,
-        None => study::made_up(),
+        None => unison::made_up(),
     };
     topologies.retain(|t| args.routers.is_none_or(|most| t.routers().len() <= most));
     if topologies.is_empty() {
@@ -268,23 +268,23 @@ fn reproduce(args: &PlanReproduceArgs) -> Result<(), Failure> {
     let dir = page.with_extension("");
     let make = |e: io::Error| format!("cannot make {}: {e}", dir.display());
     fs::create_dir_all(&dir).map_err(make)?;
-    let setup = study::Setup {
+    let setup = unison::Setup {
         topologies: &topologies,
         seeds: args.seeds,
         fair_seeds: args.fair_seeds,
         congestion: args.congestion,
         routers: args.routers,
     };
-    let results = study::run(&setup, args.topologies.is_none(), &|what| tracing::info!("{what}"))?;
+    let results = unison::run(&setup, args.topologies.is_none(), &|what| tracing::info!("{what}"))?;
     write_json(&dir.join("results.json"), &results)?;
-    for (picture, svg) in study::pictures(&results) {
+    for (picture, svg) in unison::pictures(&results) {
         write(&dir.join(format!("{picture}.svg")), &svg)?;
     }
     // What people found out of rows that are outside is kept, and stands below the table.
     let notes = fs::read_to_string(dir.join("notes.md")).unwrap_or_default();
-    let text = study::page(&results, &where_and_when(), &notes, &name);
+    let text = unison::page(&results, &where_and_when(), &notes, &name);
     write(page, &text)?;
-    let claims = study::claims(&results);
+    let claims = unison::claims(&results);
     let within = claims.iter().filter(|c| c.within()).count();
     print(&format!(
         "{within} of {} within their bands. The page: {}\n",

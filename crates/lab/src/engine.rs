@@ -207,7 +207,7 @@ pub trait Engine: Sync {
 }
 
 /// As many as there are cores, for engines whose runs each keep one busy and see no clock.
-pub(crate) fn cores() -> NonZeroUsize {
+pub fn cores() -> NonZeroUsize {
     std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN)
 }
 

@@ -11,7 +11,6 @@ pub mod link;
 mod lockdir;
 pub mod netns;
 pub mod report;
-pub mod reproduce;
 pub mod results;
 pub mod runner;
 pub mod scenario;

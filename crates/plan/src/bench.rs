@@ -156,7 +156,7 @@ fn memory() -> u64 {
 }
 
 /// How long all threads of this process have run, in seconds.
-pub(crate) fn processor_time() -> f64 {
+pub fn processor_time() -> f64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `time` is a timespec that the call may write to, and the clock is one that every Linux
     // has; an error would leave it zero.

@@ -20,7 +20,6 @@ pub mod network;
 pub mod paths;
 pub mod plan;
 pub mod problem;
-pub mod study;
 pub mod synthetic;
 mod table;
 pub mod topology;

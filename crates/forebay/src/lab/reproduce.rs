@@ -1,7 +1,9 @@
 use std::path::{Path, PathBuf};
 
+use forebay_claims::scenarios::{
+    self, COLUMNS, Catalogue, Claim, ENGINES, Outcome, Settings, Store,
+};
 use forebay_lab::engine::Interrupt;
-use forebay_lab::reproduce::{self, COLUMNS, Catalogue, Claim, ENGINES, Outcome, Settings, Store};
 
 use super::{Failure, engine, interrupt, print, write, zd};
 use crate::cli::{Engine, ReproduceArgs};
@@ -13,7 +15,7 @@ pub(super) fn run(args: &ReproduceArgs) -> Result<(), Failure> {
         return zd::evaluate(args);
     }
     let dir = args.experiments.join(name);
-    let catalogue = reproduce::load(&dir).map_err(|e| {
+    let catalogue = scenarios::load(&dir).map_err(|e| {
         let hint = "`forebay lab reproduce` says what there is; run it where `experiments` is";
         if dir.is_dir() { Failure::from(e) } else { format!("{e}; {hint}").into() }
     })?;
@@ -61,7 +63,7 @@ pub(super) fn engines(args: &ReproduceArgs) -> &[Engine] {
 }
 
 fn list(experiments: &Path) -> Result<(), Failure> {
-    let all = reproduce::list(experiments)?;
+    let all = scenarios::list(experiments)?;
     if all.is_empty() {
         let dir = experiments.display();
         return Err(format!("no claims in {dir}: run this where `experiments` is").into());
@@ -72,7 +74,7 @@ fn list(experiments: &Path) -> Result<(), Failure> {
             zd::list(&experiments.join(&name))?;
             continue;
         }
-        for claim in reproduce::load(&experiments.join(&name))?.claims {
+        for claim in scenarios::load(&experiments.join(&name))?.claims {
             let engines: Vec<&str> =
                 ENGINES.into_iter().filter(|e| claim.engines.contains_key(*e)).collect();
             print(&format!("  {:<16} {} [{}]\n", claim.id, claim.title, engines.join(", ")))?;
@@ -123,7 +125,7 @@ fn try_claim(
         jobs: args.jobs,
         keep: records.as_deref(),
     };
-    match reproduce::run(claim, engine, settings, interrupt) {
+    match scenarios::run(claim, engine, settings, interrupt) {
         Ok(outcome) => {
             store.save(&outcome, &claim.title)?;
             let (judged, within) = outcome.tally();
@@ -143,6 +145,6 @@ fn show(catalogue: &Catalogue, store: &Store, page: &Path) -> Result<Vec<Outcome
         let stored: Vec<_> = stored.into_iter().collect::<Result<_, _>>()?;
         rows.push((claim, stored.into_iter().flatten().collect()));
     }
-    write(page, &reproduce::page(catalogue, &rows, store))?;
+    write(page, &scenarios::page(catalogue, &rows, store))?;
     Ok(rows.into_iter().flat_map(|(_, outcomes)| outcomes).collect())
 }

@@ -2,10 +2,8 @@
 
 use std::path::Path;
 
-use forebay_lab::zd::{
-    self,
-    evaluation::{self, Catalogue, Store, Stored},
-};
+use forebay_claims::zd::{self as evaluation, Catalogue, Store, Stored};
+use forebay_lab::zd;
 
 use super::{Failure, interrupt, print, reproduce, write};
 use crate::cli::{Engine, ReproduceArgs};

@@ -22,12 +22,12 @@ pub use decisions::{Decision, Decisions, Weight};
 pub use delay::{Bin, Column, Delay, Series};
 pub use estimates::{Differences, Errors, EstimateErrors, Estimates};
 pub use percentile::Sorted;
-pub(crate) use percentile::rounded;
-pub(crate) use requests::slowdown;
+pub use percentile::rounded;
+pub use requests::slowdown;
 pub use requests::{ByClass, Requests, Size, Slowdown, Slowdowns};
 pub use round_trips::RoundTrips;
 pub use summary::{ByL4s, Signals, Summary};
-pub(crate) use waits::at_sendbox;
+pub use waits::at_sendbox;
 pub use worse::Intake;
 
 use crate::results::Run;

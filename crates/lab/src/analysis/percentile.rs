@@ -69,7 +69,7 @@ impl FromIterator<f64> for Sorted {
 
 /// `value` with `decimals` decimals: what a record of microseconds and packets can tell, so that
 /// files do not carry digits without meaning.
-pub(crate) fn rounded(value: f64, decimals: i32) -> f64 {
+pub fn rounded(value: f64, decimals: i32) -> f64 {
     let scale = 10f64.powi(decimals);
     (value * scale).round() / scale
 }

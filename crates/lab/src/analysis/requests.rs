@@ -81,10 +81,7 @@ impl Slowdowns {
     }
 
     /// Of these requests of `run`.
-    pub(crate) fn among<'a>(
-        run: &Run,
-        requests: impl Iterator<Item = &'a Request>,
-    ) -> ByClass<Self> {
+    pub fn among<'a>(run: &Run, requests: impl Iterator<Item = &'a Request>) -> ByClass<Self> {
         let mut values: ByClass<(Vec<f64>, u64)> = ByClass::default();
         for request in requests {
             let value = slowdown(run, request);
@@ -130,7 +127,7 @@ impl Slowdowns {
 }
 
 /// The slowdown of one of `run`'s requests; of an unfinished one, what it had reached.
-pub(crate) fn slowdown(run: &Run, request: &Request) -> f64 {
+pub fn slowdown(run: &Run, request: &Request) -> f64 {
     let ideal = run.ideal(request.size).0.max(1) as f64;
     let until = request.end.unwrap_or(run.end.0);
     let slowdown = until.saturating_sub(request.start) as f64 / ideal;

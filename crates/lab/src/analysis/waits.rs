@@ -10,7 +10,7 @@ use crate::results::Run;
 /// What packets waited at the sendbox. Where the kernel queues there, packets are not seen one by one: then one record
 /// for each tick at which a bundle was shaped, of what a packet that comes at that moment has before it, and the time
 /// that takes at the rate applied.
-pub(crate) fn at_sendbox(run: &Run) -> Cow<'_, [Record]> {
+pub fn at_sendbox(run: &Run) -> Cow<'_, [Record]> {
     if !run.sendbox.is_empty() {
         return Cow::Borrowed(&run.sendbox);
     }

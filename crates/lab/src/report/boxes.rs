@@ -10,7 +10,7 @@ use crate::analysis::{ByClass, Slowdowns, rounded};
 use serde::{Deserialize, Serialize};
 
 /// How the picture is to be read.
-pub(crate) const CAPTION: &str = "Slowdown is a request's completion time over the time it would take on \
+pub const CAPTION: &str = "Slowdown is a request's completion time over the time it would take on \
     the empty path, so 1 is ideal; the axis is logarithmic. Box: the middle half of requests, with the \
     median; whiskers: 10th to 90th percentile; dot: 99th. Requests unfinished at the end count with the \
     time they had taken by then, so figures may be too low, never too high.";
@@ -29,16 +29,18 @@ const LETTERS: usize = 10;
 
 /// One arm's slowdowns.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Arm {
-    pub(crate) name: String,
-    pub(crate) slowdowns: ByClass<Summed>,
+pub struct Arm {
+    /// The arm's name.
+    pub name: String,
+    /// The slowdowns by size class.
+    pub slowdowns: ByClass<Summed>,
     /// Whether it is the one to look at.
-    pub(crate) strong: bool,
+    pub strong: bool,
 }
 
 /// What is shown of the requests of one class.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Summed {
+pub struct Summed {
     /// The slowdowns at [`PERCENTILES`]; empty if there were no requests.
     at: Vec<f64>,
     count: u64,
@@ -73,7 +75,7 @@ const CLASSES: [(&str, ClassOf); 3] =
 const PERCENTILES: [u8; 7] = [10, 25, 50, 75, 90, 99, 100];
 
 /// Panels beside each other, one for each class, on the same axis. `id` must be unique on the page.
-pub(crate) fn figures(id: &str, arms: &[Arm], caption: &str) -> String {
+pub fn figures(id: &str, arms: &[Arm], caption: &str) -> String {
     let panel = |(name, svg): (&str, Svg)| {
         format!("<div><h3>{}</h3>\n{}</div>\n", escape(name), svg.finish())
     };
@@ -87,7 +89,7 @@ pub(crate) fn figures(id: &str, arms: &[Arm], caption: &str) -> String {
 }
 
 /// The panels by name, all on the same axis.
-pub(crate) fn panels(id: &str, arms: &[Arm]) -> Vec<(&'static str, Svg)> {
+pub fn panels(id: &str, arms: &[Arm]) -> Vec<(&'static str, Svg)> {
     let tails =
         arms.iter().flat_map(|a| CLASSES.map(|(_, class)| class(&a.slowdowns).percentile(99)));
     let axis = LogAxis::up_to(tails.flatten().fold(1.0, f64::max));

@@ -5,7 +5,7 @@
 //! to what a picture can show, so a page's size depends on the number of arms and not on how long
 //! they ran.
 
-pub(crate) mod boxes;
+pub mod boxes;
 pub(crate) mod decisions;
 mod generic;
 mod l4s;

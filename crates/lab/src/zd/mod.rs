@@ -11,7 +11,6 @@
 //! with its switch off, and with its switch on. Whoever runs guests answers to `zd-guest` by
 //! [`guest`].
 
-pub mod evaluation;
 mod experiment;
 mod guest;
 mod machine;
@@ -29,14 +28,17 @@ pub use experiment::{Arm, Cell, Experiment};
 pub use guest::main as guest;
 pub use machine::Cost;
 pub use order::{Findings, Order, Percentiles, Queue, Work};
-pub use table::table;
+pub use table::{median, table};
 
 /// What a guest prints before and after what it measures.
 const MARK: &str = "fb-zd-mark ";
 
 /// Why there is no result.
 #[derive(Debug)]
-pub struct Failed(pub(crate) String);
+pub struct Failed(
+    /// The reason, in the operator's words.
+    pub String,
+);
 
 impl fmt::Display for Failed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

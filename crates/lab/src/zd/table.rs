@@ -54,8 +54,8 @@ pub fn table(experiment: &Experiment, runs: &[Run]) -> String {
     text
 }
 
-/// Of an even number, the mean of the two in the middle.
-pub(super) fn median(values: impl Iterator<Item = f64>) -> f64 {
+/// The median of `values`; of an even number, the mean of the two in the middle.
+pub fn median(values: impl Iterator<Item = f64>) -> f64 {
     let mut values: Vec<_> = values.collect();
     values.sort_by(f64::total_cmp);
     let middle = values.len() / 2;

@@ -8,4 +8,4 @@ mod yen;
 pub use cache::PathCache;
 pub use yen::{Path, k_shortest};
 
-pub(crate) use tree::{Entering, Tree, UNREACHABLE};
+pub use tree::{Entering, Tree, UNREACHABLE};

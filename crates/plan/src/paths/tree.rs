@@ -6,26 +6,27 @@ use std::collections::BinaryHeap;
 use crate::topology::{LinkId, RouterId, Topology};
 
 /// Too far: there is no way.
-pub(crate) const UNREACHABLE: u64 = u64::MAX;
+pub const UNREACHABLE: u64 = u64::MAX;
 
 /// The shortest way from every router to one target (Dijkstra, run backwards from the target).
 #[derive(Clone, Debug)]
-pub(crate) struct Tree {
+pub struct Tree {
     /// The sum of metrics to the target.
-    pub(crate) distance: Vec<u64>,
+    pub distance: Vec<u64>,
     /// The link to take.
-    pub(crate) next: Vec<Option<LinkId>>,
+    pub next: Vec<Option<LinkId>>,
 }
 
 /// Links by where they end.
 #[derive(Clone, Debug)]
-pub(crate) struct Entering {
+pub struct Entering {
     links: Vec<LinkId>,
     first: Vec<u32>,
 }
 
 impl Entering {
-    pub(crate) fn of(topology: &Topology) -> Self {
+    /// Sorts the links of `topology` by the router where they end.
+    pub fn of(topology: &Topology) -> Self {
         let mut first = vec![0u32; topology.routers().len() + 1];
         for link in topology.links() {
             first[link.to.index() + 1] += 1;
@@ -45,9 +46,11 @@ impl Entering {
 }
 
 impl Tree {
+    /// Computes the shortest way from every router to `target`.
+    ///
     /// Of two ways of one length it is the one with the link that comes first in the file, so that
     /// the same network gives the same tree.
-    pub(crate) fn to(topology: &Topology, entering: &Entering, target: RouterId) -> Self {
+    pub fn to(topology: &Topology, entering: &Entering, target: RouterId) -> Self {
         let routers = topology.routers().len();
         let mut tree = Self { distance: vec![UNREACHABLE; routers], next: vec![None; routers] };
         let mut open = BinaryHeap::new();

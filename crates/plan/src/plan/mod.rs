@@ -109,7 +109,7 @@ impl Routing {
     ///
     /// # Errors
     /// If the solver fails.
-    pub(crate) fn without_floors(
+    pub fn without_floors(
         network: &Network,
         paths: &mut PathCache,
         config: &Config,

@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use forebay_lab::zd::evaluation::catalogue::How;
-use forebay_lab::zd::evaluation::rows::{Row, SEED};
-use forebay_lab::zd::evaluation::{Store, Stored};
+use forebay_claims::zd::catalogue::How;
+use forebay_claims::zd::rows::{Row, SEED};
+use forebay_claims::zd::{Store, Stored};
 
 use crate::harness::{Mode, Run, Way, greedy, shared};
 

@@ -1,0 +1,9 @@
+//! Claims of papers, tried again: each claim's runs, its judged figures, and the page that shows them.
+//!
+//! [`scenarios`] tries claims by scenario files on the laboratory's engines, [`zd`] by simulated
+//! machines, kernel guests and a back end, and `unison` (a feature) by the planner.
+
+pub mod scenarios;
+#[cfg(feature = "unison")]
+pub mod unison;
+pub mod zd;

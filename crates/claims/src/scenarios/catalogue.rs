@@ -1,0 +1,339 @@
+//! Claims as they are written: a directory with a page's file, and a file for each claim beside the
+//! scenario that it is tried by.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::num::NonZeroU32;
+use std::path::{Path, PathBuf};
+
+use forebay_config::{ConfigError, DurationValue, Source, Spanned};
+use forebay_units::Bytes;
+use serde::Deserialize;
+use sha2::{Digest, Sha256};
+
+use super::band::Band;
+use super::claim::{Claim, Extent, Figure, Over, Selection};
+use super::picture::{self, Wanted};
+use super::quantity::{Measure, Quantity, Statistic};
+use forebay_lab::analysis::Size;
+use forebay_lab::scenario;
+
+/// The engines that a claim may name.
+pub const ENGINES: [&str; 3] = ["sim", "uml", "netns"];
+/// What claims are tried on, each a column of the page: the engines, and those with a kernel once more with the
+/// kernel's queues at the sendboxes. A claim that names an engine may be tried on both.
+pub const COLUMNS: [&str; 5] = ["sim", "uml", "uml-kernel", "netns", "netns-kernel"];
+/// A scenario's file is no larger.
+const LARGEST: Bytes = Bytes(4_000_000);
+/// What a directory of claims has.
+const PAGE: &str = "page.toml";
+
+/// All claims of one source.
+#[derive(Clone, Debug)]
+pub struct Catalogue {
+    /// Its name, that of its directory.
+    pub name: String,
+    /// The page's title.
+    pub title: String,
+    /// What the page begins with; Markdown.
+    pub about: String,
+    /// The claims, in the page's order.
+    pub claims: Vec<Claim>,
+}
+
+/// The catalogues in `dir` by name and title: its directories that have a page.
+///
+/// # Errors
+/// If one of them is wrong.
+pub fn list(dir: &Path) -> Result<Vec<(String, String)>, ConfigError> {
+    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
+    let mut found: Vec<PathBuf> =
+        entries.map(|e| e.path()).filter(|p| p.join(PAGE).is_file()).collect();
+    found.sort();
+    let title = |path: &PathBuf| {
+        let (page, _) = forebay_config::load::<PageFile>(&path.join(PAGE))?;
+        Ok((name(path), page.title))
+    };
+    found.iter().map(title).collect()
+}
+
+/// The catalogue in `dir`, with every scenario that it names.
+///
+/// # Errors
+/// If a file cannot be read, or describes what cannot be run; the error names file and line.
+pub fn load(dir: &Path) -> Result<Catalogue, ConfigError> {
+    let Page { title, about, claims } = Page::load(dir, claim)?;
+    Ok(Catalogue { name: name(dir), title, about, claims })
+}
+
+/// What a directory of claims has to say, whatever kind of claims they are.
+pub(crate) struct Page<T> {
+    pub(crate) title: String,
+    pub(crate) about: String,
+    pub(crate) claims: Vec<T>,
+}
+
+impl<T> Page<T> {
+    /// That of `dir`, each claim read by `claim` from its name and its file.
+    pub(crate) fn load(
+        dir: &Path,
+        claim: impl Fn(&str, &Path) -> Result<T, ConfigError>,
+    ) -> Result<Self, ConfigError> {
+        let (page, source) = forebay_config::load::<PageFile>(&dir.join(PAGE))?;
+        let mut claims = Vec::new();
+        for (i, id) in page.claims.iter().enumerate() {
+            let plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+            let twice = page.claims[..i].iter().any(|other| other.get_ref() == id.get_ref());
+            if !id.get_ref().chars().all(plain) || twice {
+                let what = "is there twice, or no name of a claim: letters, digits, '-' and '_'";
+                return Err(source.error_at(id.span(), "claims", what));
+            }
+            let file = dir.join(format!("{}.claim.toml", id.get_ref()));
+            claims.push(claim(id.get_ref(), &file)?);
+        }
+        Ok(Self { title: page.title, about: page.about, claims })
+    }
+}
+
+fn name(dir: &Path) -> String {
+    dir.file_name().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PageFile {
+    title: String,
+    about: String,
+    claims: Vec<Spanned<String>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ClaimFile {
+    title: String,
+    source: String,
+    about: String,
+    /// A file beside this one.
+    scenario: Spanned<String>,
+    engine: Spanned<BTreeMap<String, ExtentTable>>,
+    #[serde(default)]
+    figure: Vec<FigureTable>,
+    picture: Option<Spanned<picture::Table>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ExtentTable {
+    seeds: NonZeroU32,
+    duration: Option<DurationValue>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FigureTable {
+    what: Spanned<String>,
+    of: Spanned<SelectionTable>,
+    to: Option<Spanned<SelectionTable>>,
+    source: Option<f64>,
+    band: Spanned<String>,
+    why: Option<String>,
+}
+
+/// What `to` leaves out is as in `of`.
+#[derive(Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SelectionTable {
+    arm: Option<String>,
+    measure: Option<Measure>,
+    at: Option<String>,
+    traffic: Option<OneOrMany>,
+    phase: Option<String>,
+    size: Option<Size>,
+    mode: Option<String>,
+    #[serde(default)]
+    cells: BTreeMap<String, OneOrMany>,
+    over: Option<Over>,
+}
+
+#[derive(Clone, Deserialize)]
+#[serde(untagged, expecting = "expected a text or a list of texts")]
+pub(crate) enum OneOrMany {
+    One(String),
+    Many(Vec<String>),
+}
+
+impl OneOrMany {
+    pub(crate) fn list(self) -> Vec<String> {
+        match self {
+            Self::One(one) => vec![one],
+            Self::Many(many) => many,
+        }
+    }
+}
+
+fn claim(id: &str, path: &Path) -> Result<Claim, ConfigError> {
+    let (file, source) = forebay_config::load::<ClaimFile>(path)?;
+    let scenario = path.parent().unwrap_or("".as_ref()).join(file.scenario.get_ref());
+    let experiment = scenario::load(&scenario)?;
+    let text = forebay_config::read_text(&scenario, LARGEST)
+        .map_err(|e| source.error_at(file.scenario.span(), "scenario", e.to_string()))?;
+    let hash = Sha256::digest(text.as_bytes());
+    let mut claim = Claim {
+        id: id.to_owned(),
+        title: file.title,
+        source: file.source,
+        about: file.about,
+        experiment,
+        scenario_hash: hash[..8].iter().map(|byte| format!("{byte:02x}")).collect(),
+        engines: BTreeMap::new(),
+        figures: Vec::new(),
+        picture: None,
+    };
+    for (name, extent) in file.engine.get_ref() {
+        if !ENGINES.contains(&name.as_str()) {
+            let what = format!("there is no engine \"{name}\": there are {}", ENGINES.join(", "));
+            return Err(source.error_at(file.engine.span(), "engine", what));
+        }
+        let duration = extent.duration.map(|d| d.0);
+        claim.engines.insert(name.clone(), Extent { seeds: extent.seeds, duration });
+    }
+    let check = Check { source: &source, claim: &claim };
+    let figures = file.figure.into_iter().map(|table| check.figure(table));
+    let figures = figures.collect::<Result<Vec<_>, _>>()?;
+    let picture = file.picture.map(|table| check.picture(table)).transpose()?;
+    (claim.figures, claim.picture) = (figures, picture);
+    Ok(claim)
+}
+
+/// Holds what was written against the experiment.
+struct Check<'a> {
+    source: &'a Source,
+    claim: &'a Claim,
+}
+
+impl Check<'_> {
+    fn figure(&self, table: FigureTable) -> Result<Figure, ConfigError> {
+        let band = table.band.get_ref().parse::<Band>();
+        let fail = |what: String| self.source.error_at(table.band.span(), "figure.band", what);
+        let band = band.map_err(|e| fail(e.to_string()))?;
+        if band.needs_source() && table.source.is_none() {
+            return Err(fail("is around the source's figure: give `source`".to_owned()));
+        }
+        let base = table.of.get_ref();
+        let of = self.selection(&table.of, base.clone(), "figure.of")?;
+        let to = table.to.as_ref().map(|to| {
+            let own = to.get_ref().clone();
+            let full = SelectionTable {
+                arm: own.arm.or_else(|| base.arm.clone()),
+                measure: own.measure.or(base.measure),
+                at: own.at.or_else(|| base.at.clone()),
+                traffic: own.traffic.or_else(|| base.traffic.clone()),
+                phase: own.phase.or_else(|| base.phase.clone()),
+                size: own.size.or(base.size),
+                mode: own.mode.or_else(|| base.mode.clone()),
+                cells: if own.cells.is_empty() { base.cells.clone() } else { own.cells },
+                over: own.over.or(base.over),
+            };
+            self.selection(to, full, "figure.to")
+        });
+        if of.quantity.measure.is_comparison() && table.to.is_none() {
+            let what = "is a comparison: give what it is held against as `to`".to_owned();
+            return Err(self.source.error_at(table.of.span(), "figure.of", what));
+        }
+        let what = table.what.into_inner();
+        let (source, why) = (table.source, table.why);
+        Ok(Figure { what, of, to: to.transpose()?, source, band, why })
+    }
+
+    fn selection<T>(
+        &self,
+        place: &Spanned<T>,
+        table: SelectionTable,
+        key: &str,
+    ) -> Result<Selection, ConfigError> {
+        let fail = |what: String| self.source.error_at(place.span(), key, what);
+        let cells = &self.claim.experiment.cells;
+        let needed = |key: &str| fail(format!("`{key}` is missing"));
+        let arm = table.arm.clone().ok_or_else(|| needed("arm"))?;
+        if !cells.iter().flat_map(|c| &c.arms).any(|a| a.name == arm) {
+            return Err(fail(format!("the scenario has no arm \"{arm}\"")));
+        }
+        let quantity = quantity(&table).map_err(&fail)?;
+        let traffics = || cells.iter().flat_map(|c| &c.traffic);
+        if let Some(name) = quantity.traffic.iter().find(|t| !traffics().any(|x| x.name == **t)) {
+            return Err(fail(format!("the scenario has no traffic \"{name}\"")));
+        }
+        let mut phases = cells.iter().flat_map(|c| &c.phases);
+        if let Some(phase) = quantity.phase.as_ref().filter(|p| !phases.any(|x| x.name == **p)) {
+            return Err(fail(format!("the scenario has no phase \"{phase}\"")));
+        }
+        let only = table.cells.into_iter().map(|(axis, values)| (axis, values.list())).collect();
+        let over = table.over.unwrap_or_default();
+        let selection = Selection { arm, cells: only, quantity, over };
+        if !cells.iter().any(|cell| selection.takes(cell)) {
+            return Err(fail("the scenario's grid has no such cell".to_owned()));
+        }
+        Ok(selection)
+    }
+
+    fn picture(&self, table: Spanned<picture::Table>) -> Result<Wanted, ConfigError> {
+        let fail = |what: String| self.source.error_at(table.span(), "picture", what);
+        let own = table.get_ref();
+        let arms = || self.claim.experiment.cells.iter().flat_map(|c| &c.arms);
+        if let Some(strong) = own.strong.as_ref().filter(|s| !arms().any(|a| a.name == **s)) {
+            return Err(fail(format!("the scenario has no arm \"{strong}\"")));
+        }
+        let traffics = || self.claim.experiment.cells.iter().flat_map(|c| &c.traffic);
+        if let Some(line) = own.lines.iter().flatten().find(|l| !traffics().any(|t| t.name == **l))
+        {
+            return Err(fail(format!("the scenario has no traffic \"{line}\"")));
+        }
+        let of = SelectionTable {
+            arm: None,
+            measure: own.measure,
+            at: own.at.clone(),
+            traffic: own.traffic.clone().map(OneOrMany::One),
+            phase: None,
+            size: own.size,
+            mode: None,
+            cells: BTreeMap::new(),
+            over: None,
+        };
+        if own.measure.is_some_and(Measure::is_comparison) {
+            return Err(fail("there is no picture of a comparison".to_owned()));
+        }
+        let of = own.measure.map(|_| quantity(&of)).transpose().map_err(&fail)?;
+        own.wanted(of, &self.claim.experiment).map_err(&fail)
+    }
+}
+
+/// What `table` takes from a run.
+fn quantity(table: &SelectionTable) -> Result<Quantity, String> {
+    let measure = table.measure.ok_or("`measure` is missing")?;
+    let at = table.at.as_deref().map(str::parse::<Statistic>).transpose()?;
+    match (measure.is_distribution(), at) {
+        (true, None) => return Err("`at` is missing: \"mean\", or \"p50\" and so on".to_owned()),
+        (false, Some(_)) => return Err("a run has one such figure: remove `at`".to_owned()),
+        _ => {}
+    }
+    if table.size.is_some() && !measure.is_of_requests() {
+        return Err("only requests have a `size`".to_owned());
+    }
+    if table.traffic.is_some() && !measure.is_by_traffic() {
+        return Err("this measure is not told by `traffic`".to_owned());
+    }
+    if table.mode.is_some() != (measure == Measure::Mode) {
+        return Err("`mode` goes with measure = \"mode\", and that with it".to_owned());
+    }
+    if table.phase.is_some() && measure.is_comparison() {
+        return Err("a comparison is of all that is measured: remove `phase`".to_owned());
+    }
+    Ok(Quantity {
+        measure,
+        at: at.unwrap_or(Statistic::Mean),
+        traffic: table.traffic.clone().map_or(Vec::new(), OneOrMany::list),
+        phase: table.phase.clone(),
+        size: table.size.unwrap_or_default(),
+        mode: table.mode.clone().unwrap_or_default(),
+    })
+}

@@ -1,0 +1,197 @@
+//! What of a run's packets passed the bottleneck, and how.
+
+use forebay_dataplane::packet_log::{Fate, Record};
+use forebay_units::{Bytes, Nanos, Rate};
+
+use super::extract::{Window, statistic};
+use super::kin::Kin;
+use super::quantity::{Measure, Quantity, Statistic};
+use forebay_lab::analysis::Sorted;
+use forebay_lab::results::Run;
+use forebay_lab::scenario::{Scenario, TrafficKind};
+
+/// A full frame, what windows are counted in.
+const FRAME: Bytes = Bytes(1_514);
+
+/// The packets of some traffics at the bottleneck, in a part of a run.
+pub(super) struct Passed {
+    /// The waits of those that were sent, in milliseconds.
+    waits: Sorted,
+    bytes: u64,
+    marked: u64,
+    dropped: u64,
+    /// What the bottleneck could have carried.
+    capacity: Rate,
+    during: Nanos,
+}
+
+impl Passed {
+    /// Of `run`: the packets of `quantity`'s traffics that left, or were dropped, in `window`. Where the
+    /// engine did not tell whose they were, that they are L4S traffic or not must do; `None` if it does
+    /// not.
+    pub(super) fn of(
+        quantity: &Quantity,
+        scenario: &Scenario,
+        run: &Run,
+        window: Window,
+    ) -> Option<Self> {
+        let known = run.whose.len() == run.bottleneck.len();
+        let kin = if known { None } else { Some(Kin::of(quantity, scenario)?) };
+        let own: Vec<bool> = scenario.traffic.iter().map(|t| quantity.is_of(&t.name)).collect();
+        let is_own = |n: usize, record: &Record| match kin {
+            Some(kin) => kin.holds(record),
+            None if quantity.traffic.is_empty() => true,
+            None => run.whose[n].is_some_and(|t| own.get(usize::from(t)) == Some(&true)),
+        };
+        let (mut waits, mut bytes, mut marked, mut dropped) = (Vec::new(), 0, 0, 0);
+        let records = run.bottleneck.iter().enumerate();
+        for (_, record) in records.filter(|(n, r)| window.holds(r.time.0) && is_own(*n, r)) {
+            match record.fate {
+                Fate::Dropped => dropped += 1,
+                Fate::Sent => {
+                    waits.push(record.sojourn.as_millis_f64());
+                    bytes += record.len.0;
+                    marked += u64::from(record.marked);
+                }
+            }
+        }
+        let waits = waits.into_iter().collect();
+        Some(Self { waits, bytes, marked, dropped, capacity: run.rate, during: window.length() })
+    }
+
+    /// The figure that `quantity` asks for; `None` if there were no packets.
+    pub(super) fn measure(&self, quantity: &Quantity, scenario: &Scenario) -> Option<f64> {
+        let sent = self.waits.len() as u64;
+        let share = |part: u64, whole: u64| (whole > 0).then(|| part as f64 / whole as f64 * 100.0);
+        match quantity.measure {
+            Measure::BottleneckQueue => statistic(&self.waits, quantity.at),
+            Measure::Marked => share(self.marked, sent),
+            Measure::Dropped => share(self.dropped, sent + self.dropped),
+            Measure::Share => share(self.bytes, self.capacity.bytes_in(self.during).0),
+            Measure::Window => self.window(quantity, scenario),
+            _ => None,
+        }
+    }
+
+    /// The window of one flow of the first traffic that is meant.
+    fn window(&self, quantity: &Quantity, scenario: &Scenario) -> Option<f64> {
+        let traffic = scenario.traffic.iter().find(|t| quantity.is_of(&t.name))?;
+        let TrafficKind::Bulk { flows, .. } = traffic.kind else { return None };
+        let wait = statistic(&self.waits, Statistic::Mean)? / 1e3;
+        let round_trip = traffic.rtt.unwrap_or(scenario.path.rtt).as_secs_f64() + wait;
+        let frames = self.bytes as f64 / FRAME.as_f64() / f64::from(flows.max(1));
+        let seconds = self.during.as_secs_f64();
+        (seconds > 0.0).then(|| frames / seconds * round_trip)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use forebay_lab::analysis::Size;
+    use forebay_lab::scenario::parse;
+
+    const SCENARIO: &str = r#"name = "x"
+duration = "1 s"
+[path]
+rate = "1 Mbit/s"
+rtt = "10 ms"
+queue = { kind = "dualpi2", limit = "100 packets" }
+[[traffic]]
+name = "l4s"
+kind = "bulk"
+congestion = "prague"
+flows = 2
+[[traffic]]
+name = "classic"
+kind = "bulk"
+rtt = "40 ms"
+[[arm]]
+name = "a"
+sendbox = "forward"
+"#;
+
+    /// Ten packets of each in a second, and one that is nobody's: L4S waits 1 ms, and every second
+    /// packet is marked; classic waits 10 ms, and one is dropped.
+    fn run() -> Run {
+        let mut run = Run { rate: Rate::from_mbps(1), end: Nanos::from_secs(1), ..Run::default() };
+        let mut add = |traffic, wait, fate, marked| {
+            let time = Nanos::from_millis(500);
+            let sojourn = Nanos::from_millis(wait);
+            let (len, l4s) = (FRAME, traffic == Some(0));
+            run.bottleneck.push(Record { time, sojourn, len, source: 0, fate, l4s, marked });
+            run.whose.push(traffic);
+        };
+        for n in 0..10 {
+            add(Some(0), 1, Fate::Sent, n % 2 == 0);
+            add(Some(1), 10, if n == 0 { Fate::Dropped } else { Fate::Sent }, false);
+        }
+        add(None, 90, Fate::Sent, true);
+        run
+    }
+
+    fn figure(run: &Run, measure: Measure, traffic: &[&str]) -> Option<f64> {
+        let scenario = parse("x.toml".as_ref(), SCENARIO).unwrap().cells.remove(0);
+        let quantity = Quantity {
+            measure,
+            at: Statistic::Mean,
+            traffic: traffic.iter().map(|t| (*t).to_owned()).collect(),
+            phase: None,
+            size: Size::All,
+            mode: String::new(),
+        };
+        Passed::of(&quantity, &scenario, run, Window::of(run, None))?.measure(&quantity, &scenario)
+    }
+
+    #[test]
+    fn figures_by_hand() {
+        let run = run();
+        let of = |measure, traffic: &[&str]| figure(&run, measure, traffic).unwrap();
+        let close = |got: f64, expected: f64| assert!((got - expected).abs() < 1e-9, "{got}");
+        close(of(Measure::BottleneckQueue, &["l4s"]), 1.0);
+        close(of(Measure::BottleneckQueue, &["classic"]), 10.0);
+        close(of(Measure::BottleneckQueue, &["l4s", "classic"]), 100.0 / 19.0);
+        close(of(Measure::BottleneckQueue, &[]), 190.0 / 20.0);
+        close(of(Measure::Marked, &["l4s"]), 50.0);
+        close(of(Measure::Marked, &["classic"]), 0.0);
+        close(of(Measure::Dropped, &["classic"]), 10.0);
+        // 9 x 1514 B of 125 000 B.
+        close(of(Measure::Share, &["classic"]), 9.0 * 1514.0 / 1250.0);
+        // Five packets a second for each of two flows over 11 ms; nine over the flow's own 50 ms.
+        close(of(Measure::Window, &["l4s"]), 0.055);
+        close(of(Measure::Window, &["classic"]), 0.45);
+    }
+
+    #[test]
+    fn where_nobody_tells_whose_packets_are_their_kind_does() {
+        let run = Run { whose: Vec::new(), ..run() };
+        assert_eq!(figure(&run, Measure::BottleneckQueue, &["l4s"]), Some(1.0));
+        assert_eq!(figure(&run, Measure::Marked, &["l4s"]), Some(50.0));
+        // That packet which is nobody's is classic too.
+        assert_eq!(figure(&run, Measure::BottleneckQueue, &["classic"]), Some(18.0));
+        assert_eq!(figure(&run, Measure::BottleneckQueue, &["l4s", "classic"]), Some(9.5));
+        assert_eq!(figure(&run, Measure::Marked, &[]), Some(30.0));
+        assert_eq!(figure(&run, Measure::Dropped, &[]), Some(100.0 / 21.0));
+    }
+
+    /// Of two that are both classic nothing tells one.
+    #[test]
+    fn one_of_a_kind_is_not_told() {
+        let text = format!("{SCENARIO}[[traffic]]\nname = \"other\"\nkind = \"bulk\"\n");
+        let scenario = parse("x.toml".as_ref(), &text).unwrap().cells.remove(0);
+        let of = |traffic: &[&str]| {
+            let traffic = traffic.iter().map(|t| (*t).to_owned()).collect();
+            let (at, size, mode) = (Statistic::Mean, Size::All, String::new());
+            let measure = Measure::SendboxQueue;
+            Kin::of(&Quantity { measure, at, traffic, phase: None, size, mode }, &scenario)
+        };
+        assert_eq!(of(&["classic"]), None);
+        assert_eq!(of(&["l4s", "classic"]), None);
+        let record = |l4s| Record { l4s, ..Record::of_flags(0) };
+        let both = of(&["classic", "other"]).unwrap();
+        assert!(both.holds(&record(false)) && !both.holds(&record(true)));
+        let l4s = of(&["l4s"]).unwrap();
+        assert!(l4s.holds(&record(true)) && !l4s.holds(&record(false)));
+        assert_eq!(of(&["l4s", "classic", "other"]), Some(Kin::default()));
+    }
+}

@@ -1,0 +1,209 @@
+//! Figures 3.9 and 3.10, and one neighbour alone: what it matters who participates.
+
+use serde::Serialize;
+
+use super::gain::{config, more};
+use super::setting::Interconnections;
+use super::stats::{mean, median};
+use super::{PATHS, Progress, Setup, setting};
+use forebay_plan::allocate::Method;
+use forebay_plan::fairness;
+use forebay_plan::lp::SolveError;
+use forebay_plan::network::Network;
+use forebay_plan::paths::PathCache;
+use forebay_plan::plan::{Config, Routing, Scope};
+use forebay_plan::problem::{Freedom, Grain, Problem};
+use forebay_plan::topology::Topology;
+
+/// WBA beside the multi-commodity flow, for some number of participants: medians over seeds.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Fair {
+    /// The topology.
+    pub name: String,
+    /// How many participate.
+    pub participants: usize,
+    /// What WBA carries of what is asked for.
+    pub wba: f64,
+    /// What the multi-commodity flow carries of it.
+    pub most: f64,
+    /// The weighted fairness index of WBA.
+    pub wba_wfi: f64,
+    /// That of the multi-commodity flow.
+    pub most_wfi: f64,
+    /// The least, over seeds, of WBA's total over that of the multi-commodity flow.
+    pub worst: f64,
+}
+
+/// How the text's set-up of figure 3.9 is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reading {
+    /// As everything else here: interconnections that are short, and floors for those that do not participate.
+    Usual,
+    /// To the letter: capacities of interconnections are demands multiplied by the published figures (section 3.5.1), and
+    /// neither (3.1) nor Algorithm 1 has floors (the multi-commodity flow bounds no aggregate's rate, section 3.5.2).
+    Literal,
+}
+
+/// The numbers of participants that are tried.
+pub(super) const PARTICIPANTS: [usize; 7] = [3, 5, 8, 11, 14, 17, 20];
+
+/// What all providers could get alone, in bits per second, and their weights.
+fn alone(network: &Network, paths: &mut PathCache) -> Result<(Vec<f64>, Vec<f64>), SolveError> {
+    let free = Problem::new(network, paths, Freedom::Joint, Grain::Summed);
+    let alone = fairness::alone(&free)?.into_iter().map(|r| r * free.unit).collect();
+    Ok((alone, fairness::weights(&free)))
+}
+
+pub(super) fn fair(
+    setup: &Setup<'_>,
+    isp: &Topology,
+    reading: Reading,
+    progress: Progress<'_>,
+) -> Result<Vec<Fair>, SolveError> {
+    let mut paths = PathCache::new(PATHS);
+    let mut out = Vec::new();
+    for participants in PARTICIPANTS {
+        let (mut totals, mut indices, mut ratios) = ([vec![], vec![]], [vec![], vec![]], vec![]);
+        for seed in 1..=setup.fair_seeds {
+            progress(&format!(
+                "fairness: {}, {participants} participants, seed {seed}",
+                isp.name()
+            ));
+            let interconnections = match reading {
+                Reading::Usual => Interconnections::Divided,
+                Reading::Literal => Interconnections::Multiplied,
+            };
+            let network = setting::network_of(
+                isp,
+                setup.topologies,
+                participants,
+                setup.congestion,
+                interconnections,
+                seed,
+            );
+            let (alone, weights) = alone(&network, &mut paths)?;
+            let asked: f64 = network.demands.iter().map(|d| d.rate.as_bps() as f64).sum();
+            let wba = config(Scope::All, None);
+            let most = Config { method: Method::Most, ..wba };
+            for (at, config) in [wba, most].into_iter().enumerate() {
+                let routing = if reading == Reading::Literal {
+                    Routing::without_floors(&network, &mut paths, &config)?
+                } else {
+                    // Who does not participate keeps what early exit gives it, which is divided by WBA for both.
+                    let present = Routing::present(&network, &mut paths, &wba.method)?;
+                    Routing::proposed(&network, &mut paths, &config, &present)?
+                };
+                totals[at].push(routing.total() / asked);
+                let satisfied = fairness::satisfaction(&routing.by_provider(), &alone);
+                indices[at].push(fairness::index(&satisfied, &weights));
+            }
+            ratios.push(totals[0][totals[0].len() - 1] / totals[1][totals[1].len() - 1]);
+        }
+        out.push(Fair {
+            name: isp.name().to_owned(),
+            participants,
+            wba: median(&totals[0]),
+            most: median(&totals[1]),
+            wba_wfi: median(&indices[0]),
+            most_wfi: median(&indices[1]),
+            worst: super::stats::lowest(&ratios),
+        });
+    }
+    Ok(out)
+}
+
+/// One neighbour that participates alone.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct One {
+    /// The topology.
+    pub name: String,
+    /// For each seed and provider, how much more is carried than if nobody participates and paths inside are optimised
+    /// all the same.
+    pub gains: Vec<f64>,
+}
+
+pub(super) fn one(
+    setup: &Setup<'_>,
+    isp: &Topology,
+    progress: Progress<'_>,
+) -> Result<One, SolveError> {
+    let mut paths = PathCache::new(PATHS);
+    let mut gains = Vec::new();
+    for seed in 1..=setup.seeds {
+        progress(&format!("one neighbour: {}, seed {seed}", isp.name()));
+        let mut network = setting::network(isp, setup.topologies, 0, setup.congestion, seed);
+        let config = config(Scope::All, None);
+        let present = Routing::present(&network, &mut paths, &config.method)?;
+        let nobody = Routing::proposed(&network, &mut paths, &config, &present)?.total();
+        for provider in 0..network.providers.len() {
+            network.providers[provider].participates = true;
+            let one = Routing::proposed(&network, &mut paths, &config, &present)?.total();
+            gains.push(more(nobody, one));
+            network.providers[provider].participates = false;
+        }
+    }
+    Ok(One { name: isp.name().to_owned(), gains })
+}
+
+/// OptAll beside OptPartial, for ten of twenty providers; gains are over early exit.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Partial {
+    /// The topology.
+    pub name: String,
+    /// Which of the sets of participants.
+    pub set: usize,
+    /// The network's gain: OptAll, OptPartial.
+    pub total: (f64, f64),
+    /// The gain of each that participates.
+    pub joining: Vec<(f64, f64)>,
+    /// The gain of each that does not.
+    pub staying: Vec<(f64, f64)>,
+}
+
+/// The sets of participants: the first ten, the last ten, every other one, and the others.
+const SETS: [fn(usize) -> bool; 4] = [|n| n < 10, |n| n >= 10, |n| n % 2 == 0, |n| n % 2 == 1];
+
+pub(super) fn partial(
+    setup: &Setup<'_>,
+    isp: &Topology,
+    progress: Progress<'_>,
+) -> Result<Vec<Partial>, SolveError> {
+    let mut paths = PathCache::new(PATHS);
+    let mut out = Vec::new();
+    for (set, joins) in SETS.iter().enumerate() {
+        progress(&format!("OptAll and OptPartial: {}, set {}", isp.name(), set + 1));
+        let mut network = setting::network(isp, setup.topologies, 0, setup.congestion, 1);
+        for (at, provider) in network.providers.iter_mut().enumerate() {
+            provider.participates = joins(at);
+        }
+        let all = config(Scope::All, None);
+        let partial = config(Scope::Partial, None);
+        let present = Routing::present(&network, &mut paths, &all.method)?;
+        let all = Routing::proposed(&network, &mut paths, &all, &present)?;
+        let partial = Routing::proposed(&network, &mut paths, &partial, &present)?;
+        let before = present.by_provider();
+        let (by_all, by_partial) = (all.by_provider(), partial.by_provider());
+        let each = |wanted: bool| {
+            let own = (0..network.providers.len()).filter(move |p| joins(*p) == wanted);
+            own.map(|p| (more(before[p], by_all[p]), more(before[p], by_partial[p]))).collect()
+        };
+        out.push(Partial {
+            name: isp.name().to_owned(),
+            set: set + 1,
+            total: (more(present.total(), all.total()), more(present.total(), partial.total())),
+            joining: each(true),
+            staying: each(false),
+        });
+    }
+    Ok(out)
+}
+
+impl Partial {
+    /// Mean gains of those that participate, and of those that do not: OptAll, OptPartial.
+    pub fn means(&self) -> [(f64, f64); 2] {
+        [&self.joining, &self.staying].map(|gains| {
+            let (all, partial): (Vec<f64>, Vec<f64>) = gains.iter().copied().unzip();
+            (mean(&all), mean(&partial))
+        })
+    }
+}

@@ -1,0 +1,121 @@
+//! zD's evaluation, tried again: claims as data, the runs behind them, and a page.
+//!
+//! Claims stand in `experiments/zd`, as those of other evaluations do ([`crate::scenarios`]), but their runs are of
+//! three kinds ([`How`]) that have nothing in common but what comes out: rows of labels and values ([`Row`]). Rows are
+//! stored whole beside the page, so what is judged and shown can change without another run.
+//!
+//! | key of a claim | |
+//! |---|---|
+//! | `title`, `source`, `about` | what the page says |
+//! | `[model]` `flows`, `seeds`, `duration`, `[[model.setting]]` | simulated machines: `name`, `rate`, `guest` and `hypervisor` (what their queues hold), `modes` (`linux`, `zd`) |
+//! | `guests` | or files of [`Experiment`](forebay_lab::zd::Experiment)s beside this one |
+//! | `back_end` | or what the benchmark of `forebay vhost` stored |
+//! | `table` | the measures in the claim's table |
+//! | `[[figure]]` `what`, `measure`, `of`, `to`, `over` | the measure of the cells with the labels `of`, each divided by that of the cell that is the same but for the labels `to`; of several cells the `mean`, `min` or `max` |
+//! | `source`, `band`, `why` | as in other claims |
+//! | `[[picture]]` `measure`, `along`, `lines`, `of` | the measure along one label, a line for each value of another |
+
+pub mod catalogue;
+pub mod model;
+mod page;
+pub mod rows;
+mod store;
+
+use std::path::Path;
+
+use self::catalogue::{Claim, How, Sweep};
+use self::rows::{Row, SEED};
+use forebay_lab::engine::{EngineError, Interrupt};
+use forebay_lab::zd::{Experiment, Failed, Work};
+
+pub use catalogue::Catalogue;
+pub use page::page;
+pub use store::{Store, Stored};
+
+/// Runs `claim`; each row is told of as it comes.
+///
+/// # Errors
+/// If something cannot be run, or `interrupt` is raised.
+pub fn run(
+    claim: &Claim,
+    interrupt: &Interrupt,
+    told: &mut dyn FnMut(&Row),
+) -> Result<Vec<Row>, Failed> {
+    match &claim.how {
+        How::Model(sweep) => simulated(sweep, interrupt, told),
+        How::Guests(files) => {
+            let mut rows = Vec::new();
+            for (file, experiment) in files {
+                forebay_lab::zd::run_all(experiment, interrupt, &mut |run| {
+                    let row = of_guest(file, experiment, run);
+                    told(&row);
+                    rows.push(row);
+                })?;
+            }
+            Ok(rows)
+        }
+        How::BackEnd => Err(Failed(format!(
+            "`{}` needs root and real time: `cargo bench -p forebay-vhost --bench zd -- --store DIR` runs it, where \
+             DIR is the page's",
+            claim.id
+        ))),
+    }
+}
+
+fn simulated(
+    sweep: &Sweep,
+    interrupt: &Interrupt,
+    told: &mut dyn FnMut(&Row),
+) -> Result<Vec<Row>, Failed> {
+    let mut rows = Vec::new();
+    for setting in &sweep.settings {
+        for &flows in &sweep.flows {
+            for &mode in &setting.modes {
+                for seed in 1..=sweep.seeds {
+                    if interrupt.is_raised() {
+                        return Err(EngineError::Interrupted.into());
+                    }
+                    let row = model::run(setting, mode, flows, seed, sweep.length)?;
+                    told(&row);
+                    rows.push(row);
+                }
+            }
+        }
+    }
+    Ok(rows)
+}
+
+/// The row of a guest's run, whose experiment stands in `file`.
+fn of_guest(file: &str, experiment: &Experiment, run: &forebay_lab::zd::Run) -> Row {
+    let cell = &experiment.cells[run.cell];
+    let flows = match cell.work {
+        Work::Flows { flows, .. } => flows,
+        _ => 0,
+    };
+    let (found, cost) = (&run.findings, &run.cost);
+    let name = Path::new(file).file_stem().unwrap_or_default().to_string_lossy();
+    Row::new(
+        &[
+            ("setting", &name),
+            ("queue", &cell.queue.limit),
+            ("flows", &flows),
+            ("mode", &run.arm.name()),
+            (SEED, &run.seed),
+        ],
+        &[
+            ("mbps", found.arrived as f64 * 8.0 / 1e6 / found.seconds),
+            ("cpu_kernel", cost.kernel),
+            ("cpu_all", cost.all),
+            ("local_drops", found.dropped as f64),
+            ("resent", found.retransmissions as f64),
+            ("timeouts", found.timeouts as f64),
+            ("rtt_p50", found.round_trips.p50),
+            ("rtt_p99", found.round_trips.p99),
+            ("rtt_p999", found.round_trips.p999),
+            ("wait_p50", found.waits.p50),
+            ("wait_p99", found.waits.p99),
+            ("silence_p50", found.gaps.p50),
+            ("silence_p99", found.gaps.p99),
+        ],
+    )
+}

@@ -1,0 +1,61 @@
+//! Paths, clocks and feedback that misbehave, simulated: no controller of the bundle may leave it worse
+//! off than without boxes for longer than its claim's band says.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+use std::path::Path;
+
+use forebay_claims::scenarios::{self, Settings, Verdict};
+use forebay_lab::engine::Interrupt;
+use forebay_lab::sim_engine::Sim;
+
+/// All but `exceptions`, which are told by how their figures begin.
+fn holds_but(id: &str, exceptions: &[&str]) {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments/robustness");
+    let catalogue = scenarios::load(&dir).unwrap();
+    let claim = catalogue.claims.iter().find(|c| c.id == id).unwrap();
+    let outcome = scenarios::run(claim, &Sim, Settings::default(), &Interrupt::default()).unwrap();
+    for figure in &outcome.figures {
+        assert!(figure.value.is_some(), "{}: there is traffic", figure.what);
+        let outside = figure.verdict == Verdict::Outside;
+        let known = exceptions.iter().any(|e| figure.what.starts_with(e));
+        assert_eq!(outside, known, "{}: {:?}", figure.what, figure.value);
+    }
+    let (judged, _) = outcome.tally();
+    assert_eq!(judged * 2, outcome.figures.len(), "of each controller one figure is judged");
+}
+
+fn holds(id: &str) {
+    holds_but(id, &[]);
+}
+
+/// BBR takes four seconds to find four times the rate, since it looks every eight round trips.
+#[test]
+fn a_rate_that_quadruples_and_falls_back() {
+    holds_but("rate", &["BBR: longest time"]);
+}
+
+#[test]
+fn a_route_that_becomes_longer_and_shorter() {
+    holds("route");
+}
+
+#[test]
+fn clocks_that_jump() {
+    holds("clocks");
+}
+
+#[test]
+fn feedback_that_is_lost() {
+    holds("feedback-loss");
+}
+
+#[test]
+fn packets_that_are_lost() {
+    holds("loss");
+}
+
+#[test]
+fn thin_traffic_and_silence_before_a_backlog() {
+    holds("idle");
+}

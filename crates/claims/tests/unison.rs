@@ -1,0 +1,65 @@
+//! The evaluation runs through, and its page says what came out.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+use std::cell::RefCell;
+
+use forebay_claims::unison::{self, Setup};
+use forebay_plan::synthetic::{Draw, plane};
+
+#[test]
+fn all_of_it_on_small_networks() {
+    let topologies: Vec<_> = [(6, 1.2), (8, 1.6), (7, 1.9)]
+        .map(|(n, links)| plane(n, links, &mut Draw::new(n as u64)))
+        .into();
+    let setup =
+        Setup { topologies: &topologies, seeds: 1, fair_seeds: 1, congestion: 0.5, routers: None };
+    let said = RefCell::new(Vec::new());
+    let results =
+        unison::run(&setup, true, &|what| said.borrow_mut().push(what.to_owned())).unwrap();
+    assert!(said.borrow().iter().any(|s| s.starts_with("dynamic traffic")));
+
+    assert_eq!(results.gains.len(), 3);
+    for gain in &results.gains {
+        // More freedom never costs; whole aggregates never carry more than split ones.
+        assert!(gain.unison[0] >= gain.intra[0] - 0.02 && gain.intra[0] >= -1e-6, "{gain:?}");
+        assert!(gain.whole[0] <= gain.unison[0] + 0.02, "{gain:?}");
+        assert_eq!(gain.providers.len(), 20);
+    }
+    // The two smallest are looked at closely.
+    assert_eq!((results.dynamic.len(), results.grain.len(), results.fair.len()), (2, 2, 14));
+    assert_eq!(results.literal.len(), 14);
+    for fair in results.fair.iter().chain(&results.literal) {
+        assert!(fair.wba <= fair.most + 1e-6 && fair.most <= 1.0 + 1e-9, "{fair:?}");
+    }
+    for partial in &results.partial {
+        assert!(partial.staying.iter().all(|(all, partial)| *all >= -1e-4 && partial.abs() < 1e-6));
+        assert_eq!((partial.joining.len(), partial.staying.len()), (10, 10));
+    }
+    for window in results.dynamic.iter().flat_map(|d| &d.windows) {
+        assert!(window.reserved <= window.shared + 1e-9, "{window:?}");
+    }
+
+    let page = unison::page(&results, "Run here.", "- A note.", "unison");
+    let claims = unison::claims(&results);
+    let within = claims.iter().filter(|c| c.within()).count();
+    assert!(page.contains(&format!("{within} of {} within their bands.", claims.len())));
+    for claim in &claims {
+        let row = page.lines().find(|l| l.contains(&format!("{}: {} |", claim.source, claim.what)));
+        assert!(row.unwrap().contains(if claim.within() { ", within" } else { ", outside**" }));
+    }
+    assert!(page.contains("- A note.") && page.contains("Run here."));
+    let pictures = unison::pictures(&results);
+    for (name, svg) in &pictures {
+        assert!(
+            page.contains(&format!("unison/{name}.svg")) && svg.ends_with("</svg>\n"),
+            "{name}"
+        );
+        assert!(!svg.contains("NaN") && !svg.contains("inf"), "{name}");
+    }
+    // The same again is the same, but for times.
+    let again = unison::run(&setup, true, &|_| {}).unwrap();
+    assert_eq!(
+        (&again.gains, &again.fair, &again.literal, &again.dynamic),
+        (&results.gains, &results.fair, &results.literal, &results.dynamic)
+    );
+}
