@@ -75,7 +75,7 @@ network: setup
 
 # Not part of `test`, since it builds two kernels the first time. It needs no root.
 test-kernel: setup
-	FOREBAY_TEST_KERNEL=1 $(CARGO) test -p forebay-lab --locked --test zd
+	FOREBAY_TEST_KERNEL=1 $(CARGO) test -p forebay-guest --locked --test zd
 
 # Not part of `test`, since it takes minutes and installs BGP daemons.
 test-bgp: setup

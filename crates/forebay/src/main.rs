@@ -15,7 +15,8 @@ use std::io::IsTerminal;
 use std::process::ExitCode;
 
 use clap::Parser;
-use forebay_lab::{uml, zd};
+use forebay_guest::zd;
+use forebay_lab::uml;
 use forebay_vhost::VhostConfig;
 
 use crate::cli::{Cli, Command, VhostArgs};

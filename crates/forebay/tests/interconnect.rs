@@ -13,7 +13,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use common::Dir;
-use forebay_lab::interconnect::{Record, Tables};
+use forebay_interconnect::{Record, Tables};
 use forebay_test_skip::{Need, has_root, skip};
 
 fn demo(dir: &Dir, more: &[&str]) -> Command {

@@ -1,14 +1,14 @@
 //! What all engines have in common.
 
 use std::num::NonZeroUsize;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use forebay_units::Nanos;
 use serde::{Deserialize, Serialize};
 
 use crate::results::{self, Run};
 use crate::scenario::{self, Arm, Experiment, Scenario};
+
+pub use forebay_guest::{Error as EngineError, Interrupt};
 
 /// One run: an arm of a scenario with a seed.
 #[derive(Clone, Copy, Debug)]
@@ -102,78 +102,6 @@ impl Progress {
     }
 }
 
-/// The wish to end a run early, which a signal handler may express. Clones share it.
-#[derive(Clone, Debug, Default)]
-pub struct Interrupt {
-    raised: Arc<AtomicBool>,
-    outer: Option<Arc<Self>>,
-}
-
-impl Interrupt {
-    /// Asks the run to clean up and end.
-    pub fn raise(&self) {
-        self.raised.store(true, Ordering::Relaxed);
-    }
-
-    /// Whether that was asked, here or of the interrupt that this is within.
-    pub fn is_raised(&self) -> bool {
-        let outer = self.outer.as_ref().is_some_and(|outer| outer.is_raised());
-        outer || self.raised.load(Ordering::Relaxed)
-    }
-
-    /// One that is raised with this one, and whose own raising this one does not see: for a part of
-    /// the work that may have to end by itself.
-    #[must_use]
-    pub fn within(&self) -> Self {
-        Self { raised: Arc::default(), outer: Some(Arc::new(self.clone())) }
-    }
-}
-
-/// Why a run did not end well. Whatever it had set up is gone by then.
-#[derive(Debug, thiserror::Error)]
-pub enum EngineError {
-    /// As asked by an [`Interrupt`].
-    #[error("interrupted")]
-    Interrupted,
-    /// This engine cannot run here.
-    #[error("{0}")]
-    Unfit(String),
-    /// A command of the system failed.
-    #[error("`{command}` failed: {message}")]
-    Command {
-        /// The command line.
-        command: String,
-        /// What it said on standard error.
-        message: String,
-    },
-    /// A process of the run ended early, or never became ready.
-    #[error("{process} {what}:\n{stderr}")]
-    Process {
-        /// Its name.
-        process: String,
-        /// What it did.
-        what: String,
-        /// The end of what it said on standard error.
-        stderr: String,
-    },
-    /// The system refused something.
-    #[error("{what}: {source}")]
-    Io {
-        /// What was tried.
-        what: String,
-        /// Why it failed.
-        source: std::io::Error,
-    },
-}
-
-impl EngineError {
-    /// For `map_err`: a failed attempt at `what`.
-    pub(crate) fn io(what: impl Into<String>) -> impl FnOnce(std::io::Error) -> Self {
-        let what = what.into();
-        move |source| Self::Io { what, source }
-    }
-}
-
 /// Runs jobs, several at a time if it says so.
 pub trait Engine: Sync {
     /// Its name, as results call it; with `-kernel` where the kernel queues at the sendboxes.
@@ -224,16 +152,6 @@ mod tests {
             .into();
         use Phase::{Collect, CoolDown, Measure, WarmUp};
         assert_eq!(phases, [WarmUp, Measure, Measure, CoolDown, Collect]);
-    }
-
-    #[test]
-    fn an_inner_interrupt_is_raised_with_the_outer_and_not_the_other_way() {
-        let outer = Interrupt::default();
-        let (one, two) = (outer.within(), outer.within());
-        one.raise();
-        assert!(one.within().is_raised() && !two.is_raised() && !outer.is_raised());
-        outer.clone().raise();
-        assert!(two.within().is_raised());
     }
 
     #[test]

@@ -11,7 +11,7 @@ use sha2::{Digest, Sha256};
 use super::model::{Mode, Setting};
 use super::rows::{Quantity, Selection};
 use crate::scenarios::{Band, OneOrMany, Over, Page};
-use forebay_lab::zd::Experiment;
+use forebay_guest::zd::Experiment;
 
 /// What is measured: the name in files, what it is called, its unit, and the digits that are shown.
 pub const MEASURES: [(&str, &str, &str, usize); 22] = [

@@ -8,7 +8,7 @@
 //! |---|---|
 //! | `title`, `source`, `about` | what the page says |
 //! | `[model]` `flows`, `seeds`, `duration`, `[[model.setting]]` | simulated machines: `name`, `rate`, `guest` and `hypervisor` (what their queues hold), `modes` (`linux`, `zd`) |
-//! | `guests` | or files of [`Experiment`](forebay_lab::zd::Experiment)s beside this one |
+//! | `guests` | or files of [`Experiment`](forebay_guest::zd::Experiment)s beside this one |
 //! | `back_end` | or what the benchmark of `forebay vhost` stored |
 //! | `table` | the measures in the claim's table |
 //! | `[[figure]]` `what`, `measure`, `of`, `to`, `over` | the measure of the cells with the labels `of`, each divided by that of the cell that is the same but for the labels `to`; of several cells the `mean`, `min` or `max` |
@@ -25,8 +25,8 @@ use std::path::Path;
 
 use self::catalogue::{Claim, How, Sweep};
 use self::rows::{Row, SEED};
+use forebay_guest::zd::{Experiment, Failed, Work};
 use forebay_lab::engine::{EngineError, Interrupt};
-use forebay_lab::zd::{Experiment, Failed, Work};
 
 pub use catalogue::Catalogue;
 pub use page::page;
@@ -46,7 +46,7 @@ pub fn run(
         How::Guests(files) => {
             let mut rows = Vec::new();
             for (file, experiment) in files {
-                forebay_lab::zd::run_all(experiment, interrupt, &mut |run| {
+                forebay_guest::zd::run_all(experiment, interrupt, &mut |run| {
                     let row = of_guest(file, experiment, run);
                     told(&row);
                     rows.push(row);
@@ -86,7 +86,7 @@ fn simulated(
 }
 
 /// The row of a guest's run, whose experiment stands in `file`.
-fn of_guest(file: &str, experiment: &Experiment, run: &forebay_lab::zd::Run) -> Row {
+fn of_guest(file: &str, experiment: &Experiment, run: &forebay_guest::zd::Run) -> Row {
     let cell = &experiment.cells[run.cell];
     let flows = match cell.work {
         Work::Flows { flows, .. } => flows,

@@ -10,7 +10,7 @@ use forebay_sim::{
 use forebay_units::{Bytes, Nanos, Rate};
 
 use super::rows::{Row, SEED};
-use forebay_lab::zd::Failed;
+use forebay_guest::zd::Failed;
 
 /// Each way takes this long.
 const DELAY: Nanos = Nanos::from_micros(50);

@@ -9,7 +9,7 @@ use super::store::{Store, Stored};
 use crate::scenarios::{
     Picture, Sweep, SweepLine, Tried, Verdict, tally as tally_of, told, within,
 };
-use forebay_lab::zd::Failed;
+use forebay_guest::zd::Failed;
 
 /// The page of `catalogue` and of what is in `store`, whose pictures are drawn.
 ///

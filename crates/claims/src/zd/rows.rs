@@ -48,7 +48,7 @@ impl Cell<'_> {
     /// The median over the repetitions; `None` where none has the measure.
     pub fn median(&self, measure: &str) -> Option<f64> {
         let values = self.rows.iter().filter_map(|row| row.values.get(measure).copied());
-        Some(forebay_lab::zd::median(values)).filter(|m| !m.is_nan())
+        Some(forebay_guest::zd::median(values)).filter(|m| !m.is_nan())
     }
 }
 

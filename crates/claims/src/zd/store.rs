@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::rows::Row;
 use crate::scenarios::machine;
-use forebay_lab::zd::Failed;
+use forebay_guest::zd::Failed;
 
 /// A claim's rows, as they are stored.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use forebay_claims::zd::{self as evaluation, Catalogue, Store, Stored};
-use forebay_lab::zd;
+use forebay_guest::zd;
 
 use super::{Failure, interrupt, print, reproduce, write};
 use crate::cli::{Engine, ReproduceArgs};

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use forebay_lab::interconnect::{self, Options};
+use forebay_interconnect::{self as interconnect, Options};
 
 use super::{Failure, print};
 use crate::cli::PlanDemoArgs;

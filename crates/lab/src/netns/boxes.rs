@@ -8,13 +8,13 @@ use std::process::Command;
 use forebay_config::Limit;
 
 use super::addresses::{Place, numbered};
+use super::dataplane::Dataplane;
 use super::network::{CROSS, INSIDE, Network, OUTSIDE, QUEUE, RIGHT, UP, WIRE, left};
 use super::process::{Kind, Processes};
 use super::programs;
 use super::qdisc::Timers;
-use super::run::Dataplane;
-use super::rundir::RunDir;
-use super::{exec, fit};
+use super::run_dir::RunDir;
+use super::{capabilities, exec};
 use crate::engine::{EngineError, Job};
 use crate::link::{LinkSpec, NeckSpec, QueueSpec};
 use crate::scenario::{Bundle, LinkBox, Maker, Origin, Process, Queue, QueueKind, Sendbox};
@@ -74,7 +74,7 @@ pub(super) fn start(
     processes.tell_last(&link(job, LinkFiles::new(dir))?)?;
 
     let key = |site| dir.file(&numbered("bundle", site)).with_extension("key");
-    let sites = 0..fit::sites(job);
+    let sites = 0..capabilities::sites(job);
     if let Sendbox::Bundle(_) = job.arm.sendbox {
         let program = std::env::current_exe().map_err(EngineError::io("finding this program"))?;
         for site in sites.clone() {
@@ -146,7 +146,7 @@ fn link(job: &Job<'_>, files: LinkFiles) -> Result<LinkSpec, EngineError> {
         }
     };
     // The cross traffic's port has its number even if nothing comes from there, as in the simulator.
-    let sites = fit::sites(job);
+    let sites = capabilities::sites(job);
     let cross = (has_cross(job) || sites > 1).then(|| CROSS.to_owned());
     let others = cross.into_iter().chain((1..sites).map(left)).collect();
     Ok(LinkSpec {
@@ -263,7 +263,7 @@ fn receivebox(job: &Job<'_>, key: &dyn Fn(u8) -> PathBuf) -> String {
     let ip = job.scenario.ip;
     let listen = Place::Receivebox.socket(ip, RECEIVEBOX_PORT);
     let mut text = format!("[receivebox]\ninterface = \"{UP}\"\nlisten = \"{listen}\"\n");
-    for site in 0..fit::sites(job) {
+    for site in 0..capabilities::sites(job) {
         let (name, id) = bundle(site);
         // Cross traffic and other sites' has the same destinations, so a bundle is told by its
         // sources too.

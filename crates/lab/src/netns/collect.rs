@@ -8,9 +8,9 @@ use serde::de::DeserializeOwned;
 
 use super::addresses::numbered;
 use super::boxes::{LinkFiles, SendboxFiles, has_cross};
-use super::fit;
+use super::capabilities;
 use super::programs::Program;
-use super::rundir::RunDir;
+use super::run_dir::RunDir;
 use crate::engine::{EngineError, Job};
 use crate::results::{Event, HopCounters, Request, Run, Tick};
 use crate::scenario::{Origin, Sendbox};
@@ -32,7 +32,7 @@ pub(super) fn collect(
         bundle_source: has_cross(job).then_some(LEFT_PORT),
         ..job.record(start)
     };
-    for site in 0..fit::sites(job) {
+    for site in 0..capabilities::sites(job) {
         let files = SendboxFiles::new(dir, site);
         for hop in lines::<HopCounters>(&files.counters)? {
             // By its place: a link's box calls itself a link.
@@ -47,7 +47,7 @@ pub(super) fn collect(
         }
     }
     run.hops.extend(lines::<HopCounters>(&link.counters)?);
-    if fit::sites(job) > 1 {
+    if capabilities::sites(job) > 1 {
         // As one engine that sees all of them writes them down.
         run.sendbox.sort_by_key(|record| record.time);
         run.ticks.sort_by_key(|tick| tick.time);

@@ -1,3 +1,5 @@
+//! Running commands and threads in network namespaces.
+
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::AsRawFd;
@@ -11,20 +13,26 @@ use crate::engine::EngineError;
 /// Where iproute2 mounts namespaces by their names.
 const NAMESPACES: &str = "/run/netns";
 
-/// The file that stands for the namespace `name`.
-pub(crate) fn namespace_file(name: &str) -> PathBuf {
+/// Returns the file that stands for the namespace `name`.
+pub fn namespace_file(name: &str) -> PathBuf {
     Path::new(NAMESPACES).join(name)
 }
 
 /// Opens the namespace `name`.
-pub(crate) fn open_namespace(name: &str) -> Result<Arc<File>, EngineError> {
+///
+/// # Errors
+/// If there is none.
+pub fn open_namespace(name: &str) -> Result<Arc<File>, EngineError> {
     let file = namespace_file(name);
     let what = format!("opening {}", file.display());
     File::open(&file).map(Arc::new).map_err(EngineError::io(what))
 }
 
 /// Moves the calling thread into `namespace`.
-pub(crate) fn enter(namespace: &File) -> io::Result<()> {
+///
+/// # Errors
+/// If the system refuses.
+pub fn enter(namespace: &File) -> io::Result<()> {
     // SAFETY: takes a descriptor, which is open, and an integer.
     match unsafe { libc::setns(namespace.as_raw_fd(), libc::CLONE_NEWNET) } {
         0 => Ok(()),
@@ -32,15 +40,18 @@ pub(crate) fn enter(namespace: &File) -> io::Result<()> {
     }
 }
 
-/// Has `command` run in `namespace`.
-pub(crate) fn within(command: &mut Command, namespace: Arc<File>) -> &mut Command {
+/// Makes `command` start its process in `namespace`.
+pub fn within(command: &mut Command, namespace: Arc<File>) -> &mut Command {
     // SAFETY: between fork and exec only setns is called, a plain system call that takes no locks
     // and allocates nothing; reading errno into an `io::Error` allocates nothing either.
     unsafe { command.pre_exec(move || enter(&namespace)) }
 }
 
-/// Runs `f` on a thread of its own in `namespace`.
-pub(crate) fn in_namespace<T: Send>(
+/// Runs `f` on a new thread in `namespace`.
+///
+/// # Errors
+/// If the thread cannot enter the namespace, or `f` fails.
+pub fn in_namespace<T: Send>(
     namespace: &File,
     f: impl FnOnce() -> io::Result<T> + Send,
 ) -> io::Result<T> {
@@ -50,8 +61,11 @@ pub(crate) fn in_namespace<T: Send>(
     })
 }
 
-/// Runs `f` on a thread of its own in a network namespace that is new and ends with it.
-pub(crate) fn in_new_namespace<T: Send>(f: impl FnOnce() -> T + Send) -> io::Result<T> {
+/// Runs `f` on a new thread in a new network namespace, which ends with the thread.
+///
+/// # Errors
+/// If the namespace cannot be created.
+pub fn in_new_namespace<T: Send>(f: impl FnOnce() -> T + Send) -> io::Result<T> {
     std::thread::scope(|scope| {
         let thread = scope.spawn(|| {
             // SAFETY: takes a flag, and changes the network namespace of this thread alone.
@@ -68,15 +82,15 @@ pub(crate) fn in_new_namespace<T: Send>(f: impl FnOnce() -> T + Send) -> io::Res
 ///
 /// # Errors
 /// If it cannot be started or fails, with what it said.
-pub(crate) fn run(command: &mut Command, input: &str) -> Result<(), EngineError> {
+pub fn run(command: &mut Command, input: &str) -> Result<(), EngineError> {
     output(command, input).map(drop)
 }
 
-/// Runs `command` to its end with `input`, and gives what it wrote.
+/// Runs `command` to its end with `input` and returns what it wrote to standard output.
 ///
 /// # Errors
 /// As [`run`].
-pub(crate) fn output(command: &mut Command, input: &str) -> Result<String, EngineError> {
+pub fn output(command: &mut Command, input: &str) -> Result<String, EngineError> {
     let program = command.get_program().to_string_lossy().into_owned();
     let args = command.get_args().map(|a| a.to_string_lossy().into_owned());
     let line = std::iter::once(program).chain(args).collect::<Vec<_>>().join(" ");
@@ -107,7 +121,7 @@ pub(crate) fn output(command: &mut Command, input: &str) -> Result<String, Engin
 ///
 /// # Errors
 /// If one fails, with what it said and its line.
-pub(crate) fn batch(program: &str, name: Option<&str>, batch: &str) -> Result<(), EngineError> {
+pub fn batch(program: &str, name: Option<&str>, batch: &str) -> Result<(), EngineError> {
     let mut command = Command::new(program);
     if let Some(name) = name {
         command.args(["-n", name]);

@@ -20,20 +20,22 @@
 
 mod addresses;
 mod boxes;
+pub(crate) mod capabilities;
 mod collect;
-pub(crate) mod exec;
+mod dataplane;
+pub mod exec;
 mod faults;
-pub(crate) mod fit;
-pub(crate) mod network;
-pub(crate) mod process;
+pub mod namespace;
+mod network;
+pub mod process;
 mod programs;
 mod qdisc;
 mod run;
-pub(crate) mod rundir;
+pub mod run_dir;
 mod senders;
-mod stolen;
+mod steal_time;
 
-pub(crate) use process::{PROCESS_NAME, die_with};
+pub use dataplane::Dataplane;
 pub(crate) use qdisc::Timers;
 pub(crate) use run::run_with;
-pub use run::{Dataplane, Netns, run, usable};
+pub use run::{Netns, run, usable};

@@ -2,10 +2,11 @@ use std::fs;
 use std::process::Command;
 
 use super::addresses::{Place, numbered};
+use super::dataplane::Dataplane;
+use super::namespace::{FOR_ALL, FOR_HOSTS, FOR_ROUTERS, OFFLOADS, lines, remove_namespace};
 use super::qdisc::Timers;
-use super::run::Dataplane;
-use super::rundir::RunDir;
-use super::{exec, fit, qdisc, senders};
+use super::run_dir::RunDir;
+use super::{capabilities, exec, qdisc, senders};
 use crate::engine::{EngineError, Job};
 use crate::scenario::{IpVersion, Maker};
 
@@ -51,38 +52,10 @@ fn links(sites: u8, kernel_neck: bool) -> Vec<[End; 2]> {
     own.chain(shared.iter().map(|ends| ends.map(|(at, name)| (at, name.to_owned())))).collect()
 }
 
-/// Settings of every namespace, against what Linux does for the benefit of hosts that are none of
-/// ours: forwarding, and answering ARP for an address on an interface that does not have it.
-pub(crate) const FOR_ALL: [(&str, &str); 3] = [
-    ("ipv4/ip_forward", "0"),
-    ("ipv6/conf/all/forwarding", "0"),
-    ("ipv4/conf/all/arp_ignore", "1"),
-];
-
-/// A sendbox over the kernel's queues is a router.
-pub(crate) const FOR_ROUTERS: [(&str, &str); 2] =
-    [("ipv4/ip_forward", "1"), ("ipv6/conf/all/forwarding", "1")];
-
-/// Settings of the hosts. Windows may grow to 32 MiB, which is 13 times the 2.4 MB that a Cubic flow
-/// has on its way over 96 Mbit/s and 100 ms into a buffer as large again; a connection learns nothing
-/// from the ones before it, so that runs do not depend on each other; and a port may be used again a
-/// second after its connection (RFC 6191), or a connection for each request would use them all up.
-pub(crate) const FOR_HOSTS: [(&str, &str); 4] = [
-    ("ipv4/tcp_rmem", "4096 131072 33554432"),
-    ("ipv4/tcp_wmem", "4096 65536 33554432"),
-    ("ipv4/tcp_no_metrics_save", "1"),
-    ("ipv4/tcp_tw_reuse", "1"),
-];
-
 /// `tcp_ecn` of hosts that ask their peers for ECN and agree if asked, and of those that only agree,
 /// which is Linux's default; it is for IPv6 too.
 const ECN_ASKED: &str = "1";
 const ECN_ANSWERED: &str = "2";
-
-/// What segments, merges or leaves checksums open: a middlebox would see packets that are never on
-/// a wire.
-pub(crate) const OFFLOADS: [&str; 10] =
-    ["tso", "off", "gso", "off", "gro", "off", "tx", "off", "rx", "off"];
 
 /// The namespaces of a run and the links between them; gone when dropped.
 pub(super) struct Network {
@@ -104,7 +77,7 @@ impl Network {
         let bursts = job.scenario.largest_burst.map(|n| format!(" gso_max_segs {n}"));
         let bursts = bursts.unwrap_or_default();
         let id = dir.id().to_owned();
-        let sites = fit::sites(job);
+        let sites = capabilities::sites(job);
         let places: Vec<Place> = Place::all(sites).collect();
         let names: Vec<String> = places.iter().map(|place| place.namespace(&id)).collect();
         // Noted before it is there: a run killed in between leaves nothing that is not noted.
@@ -313,16 +286,4 @@ impl Drop for Network {
             }
         }
     }
-}
-
-/// Removes the namespace `name` with its links, if it is there.
-pub(crate) fn remove_namespace(name: &str) -> Result<(), EngineError> {
-    if !exec::namespace_file(name).exists() {
-        return Ok(());
-    }
-    exec::run(Command::new("ip").args(["netns", "delete", name]), "")
-}
-
-pub(crate) fn lines(commands: impl IntoIterator<Item = String>) -> String {
-    commands.into_iter().map(|command| command + "\n").collect()
 }

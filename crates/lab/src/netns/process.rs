@@ -1,3 +1,5 @@
+//! The processes of a run: how they are started, watched and ended.
+
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Write};
@@ -13,8 +15,10 @@ use forebay_dataplane::clock;
 use forebay_units::Nanos;
 use serde::Serialize;
 
+use forebay_guest::{PROCESS_NAME, die_with};
+
 use super::exec;
-use super::rundir::RunDir;
+use super::run_dir::RunDir;
 use crate::engine::EngineError;
 use crate::traffic::Event;
 
@@ -23,12 +27,9 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// How many lines of what a process said on standard error are shown.
 const TAIL: usize = 20;
 
-/// The environment variable that holds a process's name, for whoever looks at it from outside.
-pub(crate) const PROCESS_NAME: &str = "FOREBAY_PROCESS";
-
 /// What a process is to the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub enum Kind {
     /// The link: it lasts until its input ends.
     Link,
     /// A box: it lasts until it gets SIGTERM.
@@ -46,7 +47,7 @@ pub(crate) enum Kind {
 }
 
 /// The processes of a run, in the order of their start; killed when dropped.
-pub(crate) struct Processes {
+pub struct Processes {
     list: Vec<Process>,
     sender: Sender<Message>,
     events: Receiver<Message>,
@@ -73,14 +74,24 @@ impl Kind {
     }
 }
 
+impl Default for Processes {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl Processes {
-    pub(crate) fn new() -> Self {
+    /// Creates an empty list.
+    pub fn new() -> Self {
         let (sender, events) = mpsc::channel();
         Self { list: Vec::new(), sender, events }
     }
 
     /// Starts `forebay ARGS` (this very program) as `name` in `namespace`.
-    pub(crate) fn start<S: AsRef<OsStr>>(
+    ///
+    /// # Errors
+    /// If it cannot be started.
+    pub fn start<S: AsRef<OsStr>>(
         &mut self,
         dir: &RunDir,
         name: &str,
@@ -94,7 +105,10 @@ impl Processes {
     }
 
     /// Starts `program` as `name` in `namespace`.
-    pub(crate) fn start_program<S: AsRef<OsStr>>(
+    ///
+    /// # Errors
+    /// If it cannot be started.
+    pub fn start_program<S: AsRef<OsStr>>(
         &mut self,
         dir: &RunDir,
         name: &str,
@@ -143,12 +157,18 @@ impl Processes {
     }
 
     /// Writes a line of JSON to the standard input of the process started last.
-    pub(crate) fn tell_last(&mut self, message: &impl Serialize) -> Result<(), EngineError> {
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn tell_last(&mut self, message: &impl Serialize) -> Result<(), EngineError> {
         self.list.last_mut().map_or(Ok(()), |process| process.tell(message))
     }
 
     /// Writes a line of JSON to the standard input of every traffic program.
-    pub(crate) fn tell_programs(&mut self, message: &impl Serialize) -> Result<(), EngineError> {
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn tell_programs(&mut self, message: &impl Serialize) -> Result<(), EngineError> {
         let programs = self.list.iter_mut().filter(|process| process.kind.is_program());
         for process in programs {
             process.tell(message)?;
@@ -160,7 +180,7 @@ impl Processes {
     ///
     /// # Errors
     /// If a process has ended that should not have.
-    pub(crate) fn wait(&mut self, timeout: Duration) -> Result<(), EngineError> {
+    pub fn wait(&mut self, timeout: Duration) -> Result<(), EngineError> {
         if let Ok((index, time, event)) = self.events.recv_timeout(timeout) {
             let process = &mut self.list[index];
             match event {
@@ -189,7 +209,7 @@ impl Processes {
     ///
     /// # Errors
     /// If the system refuses.
-    pub(crate) fn kill(&mut self, name: &str) -> Result<Nanos, EngineError> {
+    pub fn kill(&mut self, name: &str) -> Result<Nanos, EngineError> {
         let Some(process) = self.list.iter_mut().rfind(|process| process.name == name) else {
             return Ok(clock::now());
         };
@@ -203,7 +223,7 @@ impl Processes {
     }
 
     /// Asks the process `name`, as it was started last, to end in order (SIGTERM). It may end from now on.
-    pub(crate) fn ask_to_end(&mut self, name: &str) {
+    pub fn ask_to_end(&mut self, name: &str) {
         if let Some(process) = self.list.iter_mut().rfind(|process| process.name == name) {
             process.is_killed = true;
             process.ask();
@@ -211,28 +231,28 @@ impl Processes {
     }
 
     /// How the process `name`, as it was started last, has ended, if it has.
-    pub(crate) fn status(&mut self, name: &str) -> Option<ExitStatus> {
+    pub fn status(&mut self, name: &str) -> Option<ExitStatus> {
         let process = self.list.iter_mut().rfind(|process| process.name == name);
         process.and_then(|process| process.child.try_wait().ok().flatten())
     }
 
     /// Since when the process `name`, as it was started last, is set up.
-    pub(crate) fn ready_since(&self, name: &str) -> Option<Nanos> {
+    pub fn ready_since(&self, name: &str) -> Option<Nanos> {
         self.list.iter().rfind(|process| process.name == name)?.ready
     }
 
     /// Whether all are set up.
-    pub(crate) fn are_ready(&self) -> bool {
+    pub fn are_ready(&self) -> bool {
         self.list.iter().all(|process| process.ready.is_some())
     }
 
     /// Whether all that measure have done so.
-    pub(crate) fn are_done(&self) -> bool {
+    pub fn are_done(&self) -> bool {
         self.list.iter().all(|process| process.kind != Kind::Measuring || process.is_done)
     }
 
     /// The names of those that are not set up.
-    pub(crate) fn laggards(&self) -> EngineError {
+    pub fn laggards(&self) -> EngineError {
         let late: Vec<_> = self.list.iter().filter(|process| process.ready.is_none()).collect();
         EngineError::Process {
             process: late.iter().map(|p| p.name.as_str()).collect::<Vec<_>>().join(", "),
@@ -245,7 +265,7 @@ impl Processes {
     ///
     /// # Errors
     /// If one does not end, or ends badly.
-    pub(crate) fn end(&mut self) -> Result<(), EngineError> {
+    pub fn end(&mut self) -> Result<(), EngineError> {
         for process in self.list.iter_mut().filter(|process| process.kind.is_program()) {
             process.stdin = None;
         }
@@ -348,22 +368,6 @@ impl Process {
         let lines: Vec<_> = text.lines().collect();
         lines[lines.len().saturating_sub(TAIL)..].join("\n")
     }
-}
-
-/// Has the kernel kill this process when the thread that started it ends, in the process `parent`.
-/// Makes plain system calls only, so it may be called between fork and exec.
-pub(crate) fn die_with(parent: u32) -> io::Result<()> {
-    // SAFETY: neither call reads or writes memory of this process.
-    unsafe {
-        if libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL as libc::c_ulong) != 0 {
-            return Err(io::Error::last_os_error());
-        }
-        // It may have died before the line above.
-        if libc::getppid() as u32 != parent {
-            return Err(io::Error::from_raw_os_error(libc::ESRCH));
-        }
-    }
-    Ok(())
 }
 
 /// Has the kernel kill the process when the thread that starts it ends, whatever ends it; and

@@ -3,19 +3,19 @@ use std::time::{Duration, Instant};
 
 use forebay_dataplane::clock;
 use forebay_units::Nanos;
-use serde::{Deserialize, Serialize};
 
 use super::addresses::Place;
 use super::boxes;
+use super::dataplane::Dataplane;
 use super::faults::Faults;
 use super::network::{Network, QUEUE};
 use super::process::{Kind, Processes};
 use super::programs::{Program, programs};
 use super::qdisc::{Counted, Timers};
-use super::rundir::RunDir;
+use super::run_dir::RunDir;
 use super::senders::Senders;
-use super::stolen::Processors;
-use super::{collect, exec, fit, qdisc};
+use super::steal_time::Processors;
+use super::{capabilities, collect, exec, qdisc};
 use crate::engine::{Engine, EngineError, Interrupt, Job, Phase, Progress};
 use crate::results::Run;
 use crate::scenario::{Maker, Process, Sendbox};
@@ -33,19 +33,8 @@ const TICK: Duration = Duration::from_millis(100);
 /// The real-time engine. A run takes as long as its scenario, and needs root.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Netns {
-    /// Who queues the packets at the sendboxes.
+    /// Where packets queue at the sendboxes.
     pub dataplane: Dataplane,
-}
-
-/// Who queues the packets at a sendbox.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Dataplane {
-    /// The sendbox itself, between two ports of its own.
-    #[default]
-    User,
-    /// The kernel, which routes between the same two interfaces.
-    Kernel,
 }
 
 impl Engine for Netns {
@@ -57,7 +46,7 @@ impl Engine for Netns {
     }
 
     fn check(&self, job: &Job<'_>) -> Result<(), EngineError> {
-        fit::check(job, self.dataplane)?;
+        capabilities::check(job, self.dataplane)?;
         usable()?;
         qdisc::check(job)
     }

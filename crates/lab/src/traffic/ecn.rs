@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::os::fd::AsRawFd;
 
 use super::sockets;
-use crate::sockopt;
+use forebay_guest::sockopt;
 
 /// The codepoints that matter here (RFC 3168 section 5, RFC 9331).
 const ECT1: libc::c_int = 1;

@@ -7,7 +7,7 @@ use forebay_dataplane::senders::L4S_MARK;
 use socket2::{Domain, Protocol, Socket, Type};
 
 use super::spec::Tcp;
-use crate::sockopt;
+use forebay_guest::sockopt;
 
 /// Connections that may wait to be accepted: all there may be.
 const BACKLOG: i32 = 1_024;

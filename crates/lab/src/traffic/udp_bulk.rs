@@ -14,7 +14,7 @@ use super::pair::{pack, unpack};
 use super::requests::FILLER;
 use super::spec::Spec;
 use super::{flows, sockets, wait};
-use crate::sockopt;
+use forebay_guest::sockopt;
 
 const DATAGRAM: usize = BULK_PAYLOAD as usize;
 const REPORT: usize = REPORT_PAYLOAD as usize;

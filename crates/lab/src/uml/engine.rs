@@ -1,17 +1,17 @@
 use std::num::NonZeroUsize;
-use std::path::PathBuf;
 use std::process::ExitStatus;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use forebay_guest::{
+    Kernel, Machine, busiest_process, cpu_time_of_guest, kernel_file_with, run_dir,
+};
 use forebay_units::Nanos;
 
-use super::machine::{self, Machine};
+use super::memory;
 use super::order::{self, Failure, Order};
 use super::watch::Watch;
-use super::{Kernel, culprit, kernel};
 use crate::engine::{Engine, EngineError, Interrupt, Job, Phase, Progress, cores};
-use crate::lockdir::LockedDir;
 use crate::netns::{self, Dataplane};
 use crate::results::{Run, store};
 
@@ -40,7 +40,7 @@ impl Engine for Uml {
 
     /// What runs in the guest is the netns engine.
     fn check(&self, job: &Job<'_>) -> Result<(), EngineError> {
-        netns::fit::check(job, self.dataplane)
+        netns::capabilities::check(job, self.dataplane)
     }
 
     fn run(
@@ -50,17 +50,17 @@ impl Engine for Uml {
         progress: &mut dyn FnMut(Progress),
     ) -> Result<Run, EngineError> {
         let length = job.scenario.length();
-        let kernel = kernel::get(Kernel::Plain, interrupt, &mut |elapsed, files| {
+        let kernel = kernel_file_with(Kernel::Plain, interrupt, &mut |elapsed, files| {
             progress(Progress { phase: Phase::Build { files }, elapsed, length });
         })?;
         progress(Progress { phase: Phase::SetUp, elapsed: Nanos::ZERO, length });
         // Dropped in the opposite order, also on an error, an interrupt or a panic: the guest, then
         // its directory.
-        let dir = LockedDir::create(&base(), machine::reclaim)?;
+        let dir = run_dir()?;
         Order::of(job, self.dataplane)
             .write(dir.path())
             .map_err(EngineError::io("writing the order"))?;
-        let mut machine = Machine::boot(&kernel, dir.path(), job)?;
+        let mut machine = Machine::boot(&kernel, dir.path(), job.seed, memory::mebibytes(job))?;
         let begun = Instant::now();
         let mut watch = Watch::new(Duration::ZERO);
         let status = loop {
@@ -78,7 +78,7 @@ impl Engine for Uml {
             if interrupt.is_raised() {
                 return Err(EngineError::Interrupted);
             }
-            if let Some(still) = watch.stuck_for(now, || culprit::spent(machine.id())) {
+            if let Some(still) = watch.stuck_for(now, || cpu_time_of_guest(machine.id())) {
                 return Err(hung(&machine, still, watch.last()));
             }
             thread::sleep(TICK);
@@ -92,13 +92,6 @@ impl Engine for Uml {
         }
         store::load(&file).map_err(|e| EngineError::Unfit(e.to_string()))
     }
-}
-
-/// Where runs have their directories: one that every user can write, and of this user's own.
-fn base() -> PathBuf {
-    // SAFETY: takes nothing and cannot fail.
-    let user = unsafe { libc::geteuid() };
-    std::env::temp_dir().join(format!("forebay-uml-{user}"))
 }
 
 fn died(machine: &Machine, status: ExitStatus) -> EngineError {
@@ -119,7 +112,7 @@ fn hung(machine: &Machine, still: Duration, last: Option<Progress>) -> EngineErr
     };
     let at = last.elapsed.as_secs_f64();
     EngineError::Process {
-        process: culprit::find(machine.id()),
+        process: busiest_process(machine.id()),
         what: format!(
             "keeps the guest's clock from going on: it has stood at {at} s for {still:.0?}. A \
              program in virtual time must block, not poll"

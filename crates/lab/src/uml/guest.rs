@@ -1,13 +1,12 @@
 //! The guest's init: makes the host's file system usable, runs the job, and switches off.
 
-use std::ffi::{CString, NulError};
 use std::fs;
 use std::io;
 use std::path::Path;
 use std::process::ExitCode;
-use std::ptr::null;
 
 use forebay_dataplane::wait::precise_timers;
+use forebay_guest::{HOSTS_DIR, mount, power_off};
 
 use super::order::{self, Failure, Order};
 use crate::engine::{EngineError, Interrupt, Progress};
@@ -20,9 +19,6 @@ const LAYER: &str = "/run";
 const ROOT: &str = "/run/root";
 /// In the new root: the directory that the host sees too.
 const SHARED: &str = "/run/forebay-shared";
-/// The current directory of the host's process, as the host knows it whatever its name: with a name
-/// of the run's own, no two runs would be alike.
-pub(super) const HOSTS_DIR: &str = "/proc/self/cwd";
 
 /// The process `forebay guest`: the first of a guest, and nothing to start by hand.
 pub fn main() -> ExitCode {
@@ -82,29 +78,4 @@ fn set_up() -> io::Result<()> {
     }
     fs::create_dir_all(SHARED)?;
     mount("none", SHARED, "hostfs", HOSTS_DIR)
-}
-
-fn mount(source: &str, target: &str, kind: &str, options: &str) -> io::Result<()> {
-    let text = |s: &str| CString::new(s).map_err(|e: NulError| io::Error::other(e));
-    let (c_source, c_target) = (text(source)?, text(target)?);
-    let (c_kind, c_options) = (text(kind)?, text(options)?);
-    // SAFETY: all four are C strings that live through the call.
-    let done = unsafe {
-        let data = if options.is_empty() { null() } else { c_options.as_ptr().cast() };
-        libc::mount(c_source.as_ptr(), c_target.as_ptr(), c_kind.as_ptr(), 0, data)
-    };
-    if done == 0 {
-        return Ok(());
-    }
-    let e = io::Error::last_os_error();
-    Err(io::Error::new(e.kind(), format!("mounting {kind} on {target}: {e}")))
-}
-
-fn power_off() -> ExitCode {
-    // SAFETY: neither takes a pointer; the second does not return where it is allowed.
-    unsafe {
-        libc::sync();
-        libc::reboot(libc::RB_POWER_OFF);
-    }
-    ExitCode::FAILURE
 }

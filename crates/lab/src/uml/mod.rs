@@ -13,27 +13,22 @@
 //!   ◀─ run.jsonl or failure.json ──────── │   random numbers from the run's seed
 //! ```
 //!
-//! The host's side builds the kernel once ([`kernel`]), boots it on a core of its own ([`cores`],
-//! [`machine`]), turns beats into progress, ends a guest that makes none ([`watch`]) and names who
-//! keeps it busy ([`culprit`]).
+//! The crate `forebay-guest` builds the kernel once and boots it on a core of its own. The host's
+//! side turns beats into progress, ends a guest that makes none ([`watch`]) and names the process
+//! that keeps it busy.
 
-pub(crate) mod cores;
-mod culprit;
 mod engine;
 mod guest;
-mod kernel;
-mod machine;
+mod memory;
 mod order;
 mod watch;
 
-use std::path::PathBuf;
+use forebay_guest::Kernel;
 
 use crate::engine::{EngineError, Interrupt};
 
 pub use engine::Uml;
 pub use guest::main as guest;
-pub use kernel::Kernel;
-pub(crate) use machine::reclaim;
 
 /// Builds the guest's kernel if it is not there, which takes minutes, once.
 ///
@@ -41,21 +36,5 @@ pub(crate) use machine::reclaim;
 /// [`EngineError::Unfit`] if it cannot be built here, saying what to install; else if it was
 /// interrupted or a step of the build failed.
 pub fn prepare(interrupt: &Interrupt) -> Result<(), EngineError> {
-    kernel_file(interrupt).map(|_| ())
-}
-
-/// The guest's kernel, for those who start guests of their own; built as by [`prepare`].
-///
-/// # Errors
-/// As [`prepare`].
-pub fn kernel_file(interrupt: &Interrupt) -> Result<PathBuf, EngineError> {
-    kernel_of(Kernel::Plain, interrupt)
-}
-
-/// As [`kernel_file`], of any kernel that there is.
-///
-/// # Errors
-/// As [`prepare`].
-pub fn kernel_of(kernel: Kernel, interrupt: &Interrupt) -> Result<PathBuf, EngineError> {
-    kernel::get(kernel, interrupt, &mut |_, _| {})
+    forebay_guest::kernel_file(Kernel::Plain, interrupt).map(|_| ())
 }

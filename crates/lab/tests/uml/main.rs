@@ -287,7 +287,7 @@ fn own_name() -> String {
 
 /// The kernel that this user's runs have.
 fn kernel() -> PathBuf {
-    uml::kernel_file(&Interrupt::default()).unwrap()
+    forebay_guest::kernel_file(forebay_guest::Kernel::Plain, &Interrupt::default()).unwrap()
 }
 
 /// The guests that the process `parent` has started: children in a directory of runs.

@@ -16,8 +16,7 @@ use std::env;
 use std::path::Path;
 use std::process::ExitCode;
 
-use forebay_lab::engine::{EngineError, Interrupt};
-use forebay_lab::uml;
+use forebay_guest::{Error, Interrupt, Kernel, kernel_file};
 use forebay_test_skip::{Need, has_root, skip};
 
 pub(crate) use self::backend::Way;
@@ -40,9 +39,9 @@ pub(crate) fn kernel() -> Option<std::path::PathBuf> {
     if !has_root() {
         return None;
     }
-    match uml::kernel_file(&Interrupt::default()) {
+    match kernel_file(Kernel::Plain, &Interrupt::default()) {
         Ok(kernel) => Some(kernel),
-        Err(EngineError::Unfit(why)) => {
+        Err(Error::Unfit(why)) => {
             skip(Need::Kernel, &why);
             None
         }

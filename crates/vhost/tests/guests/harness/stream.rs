@@ -4,8 +4,8 @@ use std::net::TcpStream;
 use std::os::fd::AsRawFd;
 use std::time::{Duration, Instant};
 
-use forebay_lab::sockopt;
-use forebay_lab::stamps::{self, Stamps};
+use forebay_guest::sockopt;
+use forebay_guest::stamps::{self, Stamps};
 use serde_json::{Value, json};
 
 use super::backend::SINK;

@@ -1,0 +1,283 @@
+//! The guest's kernel: built once from Debian's source package, and kept in the user's cache.
+//!
+//! What it is made of, the version of the source, the configuration and the patches in `kernel/` of
+//! the project, is in its file's name, so a change of any of them builds another. One process
+//! builds at a time; the others wait for it. What is half-made has another name, and is removed.
+
+mod build;
+mod source;
+
+use std::env;
+use std::ffi::{CString, OsStr};
+use std::fs;
+use std::mem::zeroed;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use forebay_units::Nanos;
+use sha2::{Digest, Sha256};
+
+use self::source::Source;
+use crate::locked_dir::lock;
+use crate::{Error, Interrupt};
+
+/// A change of the source: what its file is called, and what is in it.
+type Patch = (&'static str, &'static str);
+
+/// One of the project's patches, by its directory and name.
+macro_rules! patch {
+    ($name:literal) => {
+        patch!("patches", $name)
+    };
+    ($dir:literal, $name:literal) => {
+        ($name, include_str!(concat!("../../../../kernel/", $dir, "/", $name, ".patch")))
+    };
+}
+
+/// Which of the guests' kernels. Each is built and kept for itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kernel {
+    /// What all runs of the engine have.
+    Plain,
+    /// A small one, for two namespaces and TCP: what [`Kernel::Zd`] is compared with.
+    Unpatched,
+    /// That with the patch of `kernel/zd`.
+    Zd,
+}
+
+impl Kernel {
+    /// The variable that names one that is there already, to be used instead of one's own.
+    fn given(self) -> &'static str {
+        match self {
+            Self::Plain => "FOREBAY_UML_KERNEL",
+            Self::Unpatched => "FOREBAY_UML_UNPATCHED_KERNEL",
+            Self::Zd => "FOREBAY_UML_ZD_KERNEL",
+        }
+    }
+
+    /// The kernel's own configuration that one begins with.
+    fn base(self) -> &'static str {
+        match self {
+            Self::Plain => "defconfig",
+            Self::Unpatched | Self::Zd => "tinyconfig",
+        }
+    }
+
+    /// What it has on top of that.
+    fn configuration(self) -> &'static str {
+        match self {
+            Self::Plain => CONFIGURATION,
+            Self::Unpatched | Self::Zd => SMALL_CONFIGURATION,
+        }
+    }
+
+    /// What is changed in it, in this order.
+    fn patches(self) -> Vec<Patch> {
+        match self {
+            Self::Plain | Self::Unpatched => PATCHES.to_vec(),
+            Self::Zd => [PATCHES, ZD_PATCHES].concat(),
+        }
+    }
+
+    /// What tells it from others of the same source.
+    fn recipe(self) -> String {
+        recipe(self.configuration(), &self.patches())
+    }
+}
+
+/// What the engine's kernel has on top of the architecture's default configuration.
+const CONFIGURATION: &str = include_str!("../../../../kernel/uml.config");
+/// What the small ones have on top of its smallest.
+const SMALL_CONFIGURATION: &str = include_str!("../../../../kernel/zd/uml.config");
+/// What is changed in every kernel, in this order.
+const PATCHES: &[Patch] = &[
+    patch!("0001-um-random-numbers-from-a-seed"),
+    patch!("0002-um-irq-work-in-virtual-time"),
+    patch!("0003-um-unaligned-access-on-x86"),
+    patch!("0004-um-fetch-floating-point-registers-lazily"),
+    patch!("0005-um-virtual-time-in-the-vdso"),
+    patch!("0006-um-bpf-on-tracepoints"),
+    patch!("0007-um-hosts-with-a-large-register-state"),
+];
+/// And in that with backpressure, after them.
+const ZD_PATCHES: &[Patch] = &[patch!("zd", "0001-net-backpressure-to-sockets")];
+/// How often one that waits for another's build looks for its end.
+const TURN: Duration = Duration::from_millis(200);
+
+/// Returns the file of `kernel`, built now if it is not there, which takes minutes, once.
+///
+/// # Errors
+/// [`Error::Unfit`] if it cannot be built here, saying what to install; or if it was interrupted or
+/// a step of the build failed.
+pub fn kernel_file(kernel: Kernel, interrupt: &Interrupt) -> Result<PathBuf, Error> {
+    kernel_file_with(kernel, interrupt, &mut |_, _| {})
+}
+
+/// Like [`kernel_file`], and reports the progress of a build.
+///
+/// # Errors
+/// As [`kernel_file`].
+pub fn kernel_file_with(
+    kernel: Kernel,
+    interrupt: &Interrupt,
+    told: &mut dyn FnMut(Nanos, u32),
+) -> Result<PathBuf, Error> {
+    let variable = kernel.given();
+    if let Some(given) = env::var_os(variable).map(PathBuf::from) {
+        return if given.is_file() {
+            Ok(given)
+        } else {
+            Err(Error::Unfit(format!("{variable}: there is no file {}", given.display())))
+        };
+    }
+    if !cfg!(target_arch = "x86_64") {
+        return Err(Error::Unfit(
+            "a kernel runs as a process on x86-64 only: use `--engine sim` or `--engine netns`"
+                .to_owned(),
+        ));
+    }
+    let cache = cache(env::var_os("XDG_CACHE_HOME").as_deref(), env::var_os("HOME").as_deref())?;
+    let recipe = kernel.recipe();
+    let source = Source::installed();
+    if let Some(kernel) = cached(&cache, &recipe, source.as_ref()) {
+        return Ok(kernel);
+    }
+    let fit = |e: std::io::Error| {
+        let cache = cache.display();
+        Error::Unfit(format!(
+            "the guest's kernel is kept in {cache}, which cannot be written ({e}): set \
+             XDG_CACHE_HOME to a directory that can be, or {variable} to a kernel"
+        ))
+    };
+    fs::create_dir_all(&cache).map_err(fit)?;
+    let begun = Instant::now();
+    let mut told = |files| told(Nanos(begun.elapsed().as_nanos() as u64), files);
+    // Held until the end; closed by the system for a process that is killed.
+    let _turn = loop {
+        match lock(&cache.join("lock"), false) {
+            Ok(Some(file)) => break file,
+            Ok(None) if interrupt.is_raised() => return Err(Error::Interrupted),
+            Ok(None) => thread::sleep(TURN),
+            Err(Error::Io { source, .. }) => return Err(fit(source)),
+            Err(e) => return Err(e),
+        }
+        told(0);
+    };
+    // Somebody else's build may have ended meanwhile.
+    if let Some(kernel) = cached(&cache, &recipe, source.as_ref()) {
+        return Ok(kernel);
+    }
+    build::build(&cache, kernel, source, interrupt, &mut told)
+}
+
+/// What a kernel is made of besides its source.
+fn recipe(configuration: &str, patches: &[Patch]) -> String {
+    let mut hash = Sha256::new();
+    for text in [configuration].into_iter().chain(patches.iter().map(|(_, patch)| *patch)) {
+        // With its length, so that no two lists of texts are one.
+        hash.update((text.len() as u64).to_le_bytes());
+        hash.update(text);
+    }
+    hash.finalize().iter().take(6).map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// What the kernel of `recipe` from a source of `version` is called.
+fn file_name(version: &str, recipe: &str) -> String {
+    format!("linux-{version}-{recipe}")
+}
+
+/// The kernel of `recipe`: of the source that is installed; if none is, of the last by name.
+fn cached(cache: &Path, recipe: &str, source: Option<&Source>) -> Option<PathBuf> {
+    if let Some(source) = source {
+        return Some(cache.join(file_name(&source.version, recipe))).filter(|file| file.is_file());
+    }
+    let suffix = format!("-{recipe}");
+    let names = fs::read_dir(cache).ok()?.filter_map(|e| e.ok()?.file_name().into_string().ok());
+    let last = names.filter(|n| n.starts_with("linux-") && n.ends_with(&suffix)).max()?;
+    Some(cache.join(last))
+}
+
+/// Where kernels are kept (XDG Base Directory Specification).
+fn cache(xdg: Option<&OsStr>, home: Option<&OsStr>) -> Result<PathBuf, Error> {
+    let absolute = |text: Option<&OsStr>| text.map(PathBuf::from).filter(|p| p.is_absolute());
+    absolute(xdg)
+        .or_else(|| Some(absolute(home)?.join(".cache")))
+        .map(|base| base.join("forebay/kernel"))
+        .ok_or_else(|| {
+            Error::Unfit(
+                "the guest's kernel is kept in the user's cache: set HOME or XDG_CACHE_HOME"
+                    .to_owned(),
+            )
+        })
+}
+
+/// Bytes that this user may still write where `path` is; `None` if that is not to be learnt.
+pub(super) fn room_in(path: &Path) -> Option<u64> {
+    let path = CString::new(path.as_os_str().as_bytes()).ok()?;
+    // SAFETY: all-zero is a valid `statvfs`; `path` is a C string and the rest valid for writing.
+    let stat = unsafe {
+        let mut stat: libc::statvfs = zeroed();
+        (libc::statvfs(path.as_ptr(), &mut stat) == 0).then_some(stat)
+    }?;
+    Some(stat.f_bavail.saturating_mul(stat.f_frsize))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_part_of_the_recipe_counts() {
+        let one = recipe("A=y\n", &[("1", "x")]);
+        assert_eq!(one, recipe("A=y\n", &[("renamed", "x")]), "names do not");
+        assert_ne!(one, recipe("A=n\n", &[("1", "x")]));
+        assert_ne!(one, recipe("A=y\n", &[("1", "y")]));
+        assert_ne!(one, recipe("A=y\n", &[]));
+        assert_ne!(one, recipe("A=y\nx", &[]), "nor are they one after the other");
+        assert_eq!(one.len(), 12);
+    }
+
+    #[test]
+    fn each_kernel_is_another_file() {
+        let all = [Kernel::Plain, Kernel::Unpatched, Kernel::Zd].map(Kernel::recipe);
+        assert_eq!(all[0], recipe(CONFIGURATION, PATCHES), "as before there were others");
+        assert!(all[0] != all[1] && all[1] != all[2] && all[0] != all[2]);
+    }
+
+    #[test]
+    fn the_cache_is_where_users_have_theirs() {
+        let of = |xdg: &str, home: &str| {
+            cache(Some(OsStr::new(xdg)), Some(OsStr::new(home))).map(|p| p.display().to_string())
+        };
+        assert_eq!(of("/c", "/h").unwrap(), "/c/forebay/kernel");
+        assert_eq!(of("", "/h").unwrap(), "/h/.cache/forebay/kernel");
+        assert_eq!(of("relative", "/h").unwrap(), "/h/.cache/forebay/kernel");
+        assert!(of("", "").unwrap_err().to_string().contains("XDG_CACHE_HOME"));
+    }
+
+    #[test]
+    fn a_kernel_is_found_by_its_source_or_without_one() {
+        let dir = env::temp_dir().join(format!("fb-kernels-{}", std::process::id()));
+        fs::create_dir(&dir).unwrap();
+        let source =
+            |version: &str| Source { tarball: PathBuf::new(), version: version.to_owned() };
+        assert_eq!(cached(&dir, "abc", None), None);
+        for version in ["6.12.1", "6.12.2"] {
+            fs::write(dir.join(file_name(version, "abc")), "").unwrap();
+        }
+        let found = |source: Option<Source>| cached(&dir, "abc", source.as_ref());
+        assert_eq!(found(Some(source("6.12.1"))), Some(dir.join("linux-6.12.1-abc")));
+        assert_eq!(found(Some(source("6.12.3"))), None, "to be built");
+        assert_eq!(found(None), Some(dir.join("linux-6.12.2-abc")));
+        assert_eq!(cached(&dir, "abd", None), None);
+        fs::remove_dir_all(&dir).unwrap();
+    }
+
+    #[test]
+    fn there_is_room_somewhere() {
+        assert!(room_in(Path::new("/")).is_some());
+        assert_eq!(room_in(Path::new("/no/such/place")), None);
+    }
+}

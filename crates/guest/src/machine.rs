@@ -1,0 +1,193 @@
+//! The guest as a process of the host: its command line, its start and its end.
+
+use std::collections::VecDeque;
+use std::fs;
+use std::io::{self, BufRead, BufReader};
+use std::os::unix::fs::symlink;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+
+use crate::Error;
+use crate::LockedDir;
+use crate::cores::{self, Core};
+use crate::process::die_with;
+
+/// How many lines of the console are kept.
+const TAIL: usize = 30;
+/// The longest line of the console that is kept, in bytes.
+const LINE: usize = 1_000;
+/// Where the guest's wall clock starts: 2020-01-01, in nanoseconds. Any fixed time will do.
+const WALL_CLOCK: u64 = 1_577_836_800_000_000_000;
+/// In the run's directory: the program that the guest starts first.
+const INIT: &str = "init";
+
+/// A guest. Gone when dropped, with all its processes.
+pub struct Machine {
+    child: Child,
+    console: Arc<Mutex<VecDeque<String>>>,
+    _core: Core,
+}
+
+impl Machine {
+    /// Boots `kernel` with its current directory in `dir`, which it shares with its guest. Its random
+    /// numbers come from `seed`, and it has `memory` MiB.
+    ///
+    /// # Errors
+    /// If it cannot be started.
+    pub fn boot(kernel: &Path, dir: &Path, seed: u64, memory: u64) -> Result<Self, Error> {
+        let failed = |e| Error::io(format!("starting {}", kernel.display()))(e);
+        let program = std::env::current_exe().map_err(failed)?;
+        symlink(program, dir.join(INIT)).map_err(failed)?;
+        let core = Core::claim().map_err(Error::io("choosing a core"))?;
+        let mut command = Command::new(kernel);
+        command
+            .args(arguments(seed, memory))
+            .env_clear()
+            // Where it keeps its sockets.
+            .env("HOME", dir)
+            .env("TMPDIR", backing(memory, dir))
+            .current_dir(dir)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        let mut child = on_its_own(&mut command, core.number()).spawn().map_err(failed)?;
+        let console = Arc::default();
+        if let Some(out) = child.stdout.take() {
+            keep(out, &console);
+        }
+        if let Some(err) = child.stderr.take() {
+            keep(err, &console);
+        }
+        Ok(Self { child, console, _core: core })
+    }
+
+    /// The id of its process.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// How it ended, if it has.
+    ///
+    /// # Errors
+    /// If the system does not say.
+    pub fn ended(&mut self) -> io::Result<Option<ExitStatus>> {
+        self.child.try_wait()
+    }
+
+    /// The end of what its kernel said.
+    pub fn console(&self) -> String {
+        let lines = self.console.lock().unwrap_or_else(PoisonError::into_inner);
+        lines.iter().map(String::as_str).collect::<Vec<_>>().join("\n")
+    }
+}
+
+impl Drop for Machine {
+    fn drop(&mut self) {
+        // Its processes are in its session. Killing fails only where nothing is left, and the kernel
+        // ends the guest's processes with their tracer.
+        // SAFETY: takes two integers; the child is not reaped before the next line, so that the id
+        // is its own.
+        unsafe { libc::kill(-(self.child.id() as libc::pid_t), libc::SIGKILL) };
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The kernel's command line. Nothing in it differs between two runs of a job, since the kernel
+/// mixes it into its random numbers.
+fn arguments(seed: u64, memory: u64) -> Vec<String> {
+    let own = [
+        format!("mem={memory}M"),
+        format!("random_seed={seed}"),
+        "time-travel=inf-cpu".to_owned(),
+        format!("time-travel-start={WALL_CLOCK}"),
+    ];
+    // No console but what it prints; a panic ends it at once.
+    let rest = "console=tty0 con=null con0=null,fd:1 ssl=null quiet loglevel=4 panic=-1 root=none rootfstype=hostfs ro PATH=/usr/sbin:/usr/bin:/sbin:/bin";
+    let init = format!("init={}/{INIT}", crate::HOSTS_DIR);
+    let rest = rest.split(' ').map(str::to_owned);
+    let words = own.into_iter().chain(rest).chain([init]);
+    words.chain(["--", "guest"].map(str::to_owned)).collect()
+}
+
+/// Where the file is that is the guest's memory: in memory itself if there is room, since a disk
+/// would write it all.
+fn backing(memory: u64, dir: &Path) -> PathBuf {
+    let shm = Path::new("/dev/shm");
+    if crate::kernel::room_in(shm).is_some_and(|free| free >> 20 >= memory) {
+        return shm.to_owned();
+    }
+    dir.to_owned()
+}
+
+/// In a session of its own, so that a terminal's signals do not reach it; on one core; killed when
+/// the thread that starts it ends, whatever ends it; leaving no core file.
+fn on_its_own(command: &mut Command, core: usize) -> &mut Command {
+    let parent = std::process::id();
+    // SAFETY: between fork and exec only plain system calls are made, which take no locks and
+    // allocate nothing.
+    unsafe {
+        command.pre_exec(move || {
+            die_with(parent)?;
+            libc::setsid();
+            let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+            libc::setrlimit(libc::RLIMIT_CORE, &none);
+            // Addresses are the same in every run.
+            libc::personality(libc::ADDR_NO_RANDOMIZE as libc::c_ulong);
+            cores::pin_to(core)
+        })
+    }
+}
+
+/// Keeps the last lines of `output`.
+fn keep(output: impl io::Read + Send + 'static, console: &Arc<Mutex<VecDeque<String>>>) {
+    let console = Arc::clone(console);
+    thread::spawn(move || {
+        for line in BufReader::new(output).split(b'\n').map_while(Result::ok) {
+            let text = String::from_utf8_lossy(&line[..line.len().min(LINE)]);
+            let text = text.trim_end();
+            if text.is_empty() {
+                continue;
+            }
+            tracing::debug!("guest: {text}");
+            let mut lines = console.lock().unwrap_or_else(PoisonError::into_inner);
+            if lines.len() == TAIL {
+                lines.pop_front();
+            }
+            lines.push_back(text.to_owned());
+        }
+    });
+}
+
+/// Creates the directory of a run on this machine, in a place that every user can write and of this
+/// user's own, after it has removed those of killed runs.
+///
+/// # Errors
+/// If it cannot be created.
+pub fn run_dir() -> Result<LockedDir, Error> {
+    // SAFETY: takes nothing and cannot fail.
+    let user = unsafe { libc::geteuid() };
+    LockedDir::create(&std::env::temp_dir().join(format!("forebay-uml-{user}")), |dead| {
+        // Its guest has ended with it.
+        fs::remove_dir_all(dead).map_err(Error::io(format!("removing {}", dead.display())))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_the_same_for_the_same_job() {
+        let words = arguments(7, 1_280).join(" ");
+        assert_eq!(
+            words,
+            "mem=1280M random_seed=7 time-travel=inf-cpu time-travel-start=1577836800000000000 \
+             console=tty0 con=null con0=null,fd:1 ssl=null quiet loglevel=4 panic=-1 root=none \
+             rootfstype=hostfs ro PATH=/usr/sbin:/usr/bin:/sbin:/bin init=/proc/self/cwd/init -- guest"
+        );
+    }
+}

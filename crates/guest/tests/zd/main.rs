@@ -1,0 +1,159 @@
+//! The kernel's backpressure (`kernel/zd`) in guests: nothing is lost, nobody is forgotten, and
+//! nothing is left behind. Both kernels are built first if they are not there; where they cannot be,
+//! this says so and passes.
+//!
+//! The guest starts this very program as its first process.
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use forebay_guest::zd::{self, Findings, Order, Queue, Work};
+use forebay_guest::{Error, Interrupt, Kernel, kernel_file};
+use forebay_test_skip::{Need, skip_named};
+
+/// Set for those who want it: the others' tests are not to wait for two kernels.
+const ASKED: &str = "FOREBAY_TEST_KERNEL";
+/// 100 Mbit/s, and a bucket that a super-packet fits into.
+const QUEUE: Queue = Queue { rate: 100_000_000, burst: 128_000, limit: 100, delay: 1_000 };
+/// A bucket of two packets: longer super-packets are queued as their segments.
+const SHALLOW: Queue = Queue { burst: 3_100, ..QUEUE };
+
+/// A test: its name, and what it does with the patched kernel and the unpatched one.
+type Test = (&'static str, fn(&Kernels));
+
+struct Kernels {
+    unpatched: PathBuf,
+    zd: PathBuf,
+}
+
+fn main() -> ExitCode {
+    if std::env::args().nth(1).as_deref() == Some("zd-guest") {
+        return zd::guest();
+    }
+    let tests: [Test; 9] = [
+        ("a_full_queue_drops_nothing", a_full_queue_drops_nothing),
+        ("segments_of_a_super_packet_are_not_lost", segments_of_a_super_packet_are_not_lost),
+        ("without_it_the_same_flows_are_dropped", without_it_the_same_flows_are_dropped),
+        ("switched_off_it_does_nothing", switched_off_it_does_nothing),
+        ("datagrams_wait", datagrams_wait),
+        ("datagrams_of_who_polls_wait", datagrams_of_who_polls_wait),
+        ("who_is_closed_while_waiting_is_gone", who_is_closed_while_waiting_is_gone),
+        ("a_device_goes_down_and_up", a_device_goes_down_and_up),
+        ("a_queue_is_deleted_and_comes_again", a_queue_is_deleted_and_comes_again),
+    ];
+    // As with the usual harness, only those that the arguments name, if any.
+    let wanted: Vec<_> = std::env::args().skip(1).filter(|a| !a.starts_with('-')).collect();
+    let is_wanted = |name: &str| wanted.is_empty() || wanted.iter().any(|w| name.contains(w));
+    let tests: Vec<_> = tests.into_iter().filter(|(name, _)| is_wanted(name)).collect();
+    match kernels() {
+        Ok(kernels) => {
+            for (name, test) in tests {
+                println!("test {name} ...");
+                test(&kernels);
+            }
+        }
+        Err(why) => {
+            for (name, _) in tests {
+                skip_named(name, Need::ZdKernels, &why);
+            }
+        }
+    }
+    ExitCode::SUCCESS
+}
+
+/// Both kernels, or why there are none.
+fn kernels() -> Result<Kernels, String> {
+    if std::env::var_os(ASKED).is_none() {
+        return Err("two kernels are built first, so only `make test-kernel` runs it".to_owned());
+    }
+    let kernel = |which| match kernel_file(which, &Interrupt::default()) {
+        Ok(kernel) => Ok(kernel),
+        Err(Error::Unfit(why)) => Err(why),
+        Err(e) => panic!("{e}"),
+    };
+    Ok(Kernels { unpatched: kernel(Kernel::Unpatched)?, zd: kernel(Kernel::Zd)? })
+}
+
+/// What the work came to in a guest whose kernel never warned.
+fn found(kernel: &Path, backpressure: bool, queue: Queue, work: Work) -> Findings {
+    let order = Order { backpressure, queue, work };
+    let (findings, _) = zd::run(kernel, 1, &order, &Interrupt::default()).unwrap();
+    assert_eq!(findings.warnings, Vec::<String>::new(), "{findings:#?}");
+    findings
+}
+
+/// As `found`, with the switch on; all who were paused were resumed, and no socket is left.
+fn with_zd(kernels: &Kernels, queue: Queue, work: Work) -> Findings {
+    let findings = found(&kernels.zd, true, queue, work);
+    assert!(findings.paused.unwrap() > 0, "the queue was full: {findings:#?}");
+    assert_eq!(findings.sockets_left, 0, "{findings:#?}");
+    findings
+}
+
+const FLOWS: Work = Work::Transfer { flows: 200, bytes: 200_000 };
+
+fn a_full_queue_drops_nothing(kernels: &Kernels) {
+    let findings = with_zd(kernels, QUEUE, FLOWS);
+    assert_eq!(findings.arrived, findings.sent);
+    assert_eq!((findings.dropped, findings.retransmissions), (0, 0), "{findings:#?}");
+    assert_eq!(findings.paused, findings.resumed);
+}
+
+fn segments_of_a_super_packet_are_not_lost(kernels: &Kernels) {
+    let findings = with_zd(kernels, SHALLOW, FLOWS);
+    assert_eq!(findings.arrived, findings.sent);
+    assert_eq!((findings.dropped, findings.retransmissions), (0, 0), "{findings:#?}");
+}
+
+fn without_it_the_same_flows_are_dropped(kernels: &Kernels) {
+    let findings = found(&kernels.unpatched, false, QUEUE, FLOWS);
+    assert!(findings.dropped > 100, "{findings:#?}");
+    assert_eq!((findings.arrived, findings.paused), (findings.sent, None));
+}
+
+fn switched_off_it_does_nothing(kernels: &Kernels) {
+    let unpatched = found(&kernels.unpatched, false, QUEUE, FLOWS);
+    let off = found(&kernels.zd, false, QUEUE, FLOWS);
+    assert_eq!((off.paused, off.resumed), (Some(0), Some(0)));
+    assert!(off.dropped > 100, "{off:#?}");
+    // Time is virtual, and random numbers are the seed's: it is the same run, but for addresses of the
+    // kernel that are hashed.
+    let ratio = off.seconds / unpatched.seconds;
+    assert!((0.9..1.1).contains(&ratio), "{off:#?} {unpatched:#?}");
+}
+
+fn datagrams_wait(kernels: &Kernels) {
+    let work = Work::Datagrams { sockets: 5, each: 4_000, polled: false };
+    let without = found(&kernels.unpatched, false, QUEUE, work);
+    assert!(without.arrived < without.sent, "lost without a word: {without:#?}");
+    let findings = with_zd(kernels, QUEUE, work);
+    assert_eq!((findings.arrived, findings.dropped), (findings.sent, 0), "{findings:#?}");
+}
+
+fn datagrams_of_who_polls_wait(kernels: &Kernels) {
+    let work = Work::Datagrams { sockets: 5, each: 4_000, polled: true };
+    let findings = with_zd(kernels, QUEUE, work);
+    assert_eq!((findings.arrived, findings.dropped), (findings.sent, 0), "{findings:#?}");
+    assert!(findings.refused > 0, "somebody was told to try again: {findings:#?}");
+    assert!(findings.refused < 40_000, "and did not spin: {findings:#?}");
+}
+
+fn who_is_closed_while_waiting_is_gone(kernels: &Kernels) {
+    // That no socket is left and the kernel did not warn is looked at for all.
+    with_zd(kernels, QUEUE, Work::Close { flows: 500 });
+}
+
+fn a_device_goes_down_and_up(kernels: &Kernels) {
+    let work = Work::Down { flows: 200, bytes: 200_000 };
+    let findings = with_zd(kernels, QUEUE, work);
+    assert_eq!(findings.arrived, findings.sent, "{findings:#?}");
+    assert_eq!(findings.paused, findings.resumed, "{findings:#?}");
+}
+
+fn a_queue_is_deleted_and_comes_again(kernels: &Kernels) {
+    let work = Work::Replace { flows: 200, bytes: 200_000 };
+    let findings = with_zd(kernels, QUEUE, work);
+    assert_eq!(findings.arrived, findings.sent, "{findings:#?}");
+    assert_eq!(findings.paused, findings.resumed, "{findings:#?}");
+}

@@ -1,0 +1,427 @@
+//! From the planner's files to namespaces: which there are, how they are wired, who has which address, and what is
+//! routed where. Nothing is made here.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::num::NonZeroUsize;
+
+use forebay_plan::paths::PathCache;
+use forebay_plan::topology::{LinkId, RouterId};
+use forebay_units::Rate;
+use ipnet::{IpNet, Ipv4Net, Ipv6Net};
+
+use super::files::Network;
+use forebay_lab::engine::EngineError;
+
+/// The AS number of the first provider; the others follow.
+const FIRST_ASN: u32 = 64_501;
+/// Names of interfaces have 15 bytes at most, and ours begin with `fb-`.
+const LONGEST: usize = 12;
+/// The users' namespace.
+pub(super) const USERS: &str = "users";
+/// Where the planner's service is.
+pub(super) const OPS: &str = "ops";
+
+/// What a namespace stands for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Role {
+    Router,
+    Provider,
+    Users,
+    Ops,
+}
+
+/// An end of a wire.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct End {
+    pub(super) place: String,
+    pub(super) device: String,
+    pub(super) addresses: Vec<IpNet>,
+    /// What it sends at most.
+    pub(super) rate: Option<Rate>,
+}
+
+/// A route of a place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Route {
+    pub(super) place: String,
+    pub(super) prefix: IpNet,
+    pub(super) via: IpAddr,
+}
+
+/// A BGP session of the ISP's with a provider.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Session {
+    pub(super) provider: usize,
+    pub(super) entry: usize,
+    /// The ISP's router; the provider calls the session so.
+    pub(super) router: String,
+    /// The ISP's end and the provider's.
+    pub(super) ours: Ipv4Addr,
+    pub(super) theirs: Ipv4Addr,
+    pub(super) ours_v6: Ipv6Addr,
+    /// Where the speaker takes commands.
+    pub(super) speaker: (Ipv4Addr, u16),
+}
+
+/// A provider.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Sender {
+    pub(super) name: String,
+    pub(super) asn: u32,
+    /// Its own prefixes, and its server in each.
+    pub(super) own: [(IpNet, IpAddr); 2],
+}
+
+/// All of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Blueprint {
+    pub(super) asn: u32,
+    pub(super) places: BTreeMap<String, Role>,
+    pub(super) wires: Vec<[End; 2]>,
+    pub(super) routes: Vec<Route>,
+    pub(super) sessions: Vec<Session>,
+    pub(super) senders: Vec<Sender>,
+    /// Users: an address in each half of each prefix, so that halves are alike.
+    pub(super) users: Vec<IpAddr>,
+    /// The interface that a link of the topology begins at.
+    pub(super) links: BTreeMap<LinkId, (String, String)>,
+}
+
+/// The interface towards a place.
+pub(super) fn towards(place: &str) -> String {
+    format!("fb-{place}")
+}
+
+fn unfit(what: impl Into<String>) -> EngineError {
+    EngineError::Unfit(format!("the network of the demonstration: {}", what.into()))
+}
+
+fn net(address: IpAddr, v4: u8, v6: u8) -> IpNet {
+    // Both lengths are valid for their family.
+    match address {
+        IpAddr::V4(a) => IpNet::V4(Ipv4Net::new_assert(a, v4)),
+        IpAddr::V6(a) => IpNet::V6(Ipv6Net::new_assert(a, v6)),
+    }
+}
+
+/// Both ends of the `number`-th wire of ours inside, which nobody else needs to know.
+fn inner(number: usize) -> [[IpAddr; 2]; 2] {
+    let low = (2 * number) as u8;
+    let v4 = |host: u8| IpAddr::from([100, 65, 0, low + host]);
+    let v6 = |host| IpAddr::from([0x2001, 0xdb8, 0xfe, u16::from(low), 0, 0, 0, host]);
+    [[v4(0), v6(0)], [v4(1), v6(1)]]
+}
+
+/// The other address of a /31 or a /127.
+fn other(address: Ipv4Addr) -> Ipv4Addr {
+    Ipv4Addr::from_bits(address.to_bits() ^ 1)
+}
+
+fn other_v6(address: Ipv6Addr) -> Ipv6Addr {
+    Ipv6Addr::from_bits(address.to_bits() ^ 1)
+}
+
+impl Blueprint {
+    /// What `network` asks for.
+    ///
+    /// # Errors
+    /// If a name is too long for an interface, or a session lacks an address.
+    pub(super) fn of(network: &Network) -> Result<Self, EngineError> {
+        let mut out = Self {
+            asn: network.asn,
+            places: BTreeMap::new(),
+            wires: Vec::new(),
+            routes: Vec::new(),
+            sessions: Vec::new(),
+            senders: Vec::new(),
+            users: Vec::new(),
+            links: BTreeMap::new(),
+        };
+        for router in network.topology.routers() {
+            out.place(&router.name, Role::Router)?;
+        }
+        for (number, provider) in network.providers.iter().enumerate() {
+            out.place(&provider.name, Role::Provider)?;
+            let high = number as u8 * 16;
+            let v4 = Ipv4Net::new_assert(Ipv4Addr::new(203, 0, 113, high), 28);
+            let v6 = Ipv6Net::new_assert(
+                Ipv6Addr::new(0x2001, 0xdb8, 0xf0 + number as u16, 0, 0, 0, 0, 0),
+                48,
+            );
+            let server = |low: IpNet| match low.network() {
+                IpAddr::V4(a) => IpAddr::from(Ipv4Addr::from_bits(a.to_bits() + 1)),
+                IpAddr::V6(a) => IpAddr::from(Ipv6Addr::from_bits(a.to_bits() + 1)),
+            };
+            let own = [IpNet::V4(v4), IpNet::V6(v6)].map(|prefix| (prefix, server(prefix)));
+            let asn = FIRST_ASN + number as u32;
+            out.senders.push(Sender { name: provider.name.clone(), asn, own });
+        }
+        out.place(USERS, Role::Users)?;
+        out.place(OPS, Role::Ops)?;
+        let gateways = out.wire_links(network)?;
+        out.wire_sessions(network)?;
+        out.wire_users(network)?;
+        out.route(network, &gateways)?;
+        Ok(out)
+    }
+
+    fn place(&mut self, name: &str, role: Role) -> Result<(), EngineError> {
+        let plain = name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit());
+        if name.len() > LONGEST || !plain {
+            return Err(unfit(format!("{name:?} is no name for a namespace and an interface")));
+        }
+        match self.places.insert(name.to_owned(), role) {
+            None => Ok(()),
+            Some(_) => Err(unfit(format!("{name:?} stands for two things"))),
+        }
+    }
+
+    /// The links inside; for each pair of neighbours, where the first sends to reach the second.
+    fn wire_links(
+        &mut self,
+        network: &Network,
+    ) -> Result<BTreeMap<(RouterId, RouterId), [IpAddr; 2]>, EngineError> {
+        let mut gateways = BTreeMap::new();
+        let links = network.topology.links();
+        for (number, link) in links.iter().enumerate() {
+            let (from, to) = (network.router(link.from), network.router(link.to));
+            self.links.insert(LinkId(number as u32), (from.to_owned(), towards(to)));
+            if link.from > link.to {
+                continue;
+            }
+            let back = links.iter().find(|l| (l.from, l.to) == (link.to, link.from));
+            let back = back.ok_or_else(|| unfit("links have two directions"))?;
+            let ends = inner(self.wires.len());
+            gateways.insert((link.from, link.to), ends[1]);
+            gateways.insert((link.to, link.from), ends[0]);
+            let end = |place: &str, other: &str, at: [IpAddr; 2], rate| End {
+                place: place.to_owned(),
+                device: towards(other),
+                addresses: at.map(|a| net(a, 31, 127)).to_vec(),
+                rate,
+            };
+            self.wires.push([
+                end(from, to, ends[0], link.capacity),
+                end(to, from, ends[1], back.capacity),
+            ]);
+        }
+        Ok(gateways)
+    }
+
+    fn wire_sessions(&mut self, network: &Network) -> Result<(), EngineError> {
+        let mut spoken_to: BTreeMap<String, Ipv4Addr> = BTreeMap::new();
+        let providers = network.providers.iter().zip(&network.profiles).enumerate();
+        for (number, (provider, profile)) in providers {
+            for (at, entry) in provider.entries.iter().enumerate() {
+                let router = network.router(entry.router);
+                let lacks = |what: &str| unfit(format!("{} at {router}: {what}", provider.name));
+                let v4 = |address: Option<IpAddr>| match address {
+                    Some(IpAddr::V4(address)) => Some(address),
+                    _ => None,
+                };
+                let theirs = v4(profile.peers[at]).ok_or_else(|| lacks("no IPv4 `peer`"))?;
+                let ours = v4(profile.next_hops[at])
+                    .filter(|ours| *ours == other(theirs))
+                    .ok_or_else(|| lacks("`next_hop` and `peer` are not the two of a /31"))?;
+                let ours_v6 = profile.next_hops_v6[at].ok_or_else(|| lacks("no `next_hop_v6`"))?;
+                let speaker = profile.speakers[at].as_deref().and_then(|s| s.parse().ok());
+                let speaker: std::net::SocketAddrV4 =
+                    speaker.ok_or_else(|| lacks("no `speaker` at an IPv4 address"))?;
+                let end = |place: &str, other: &str, v4: Ipv4Addr, v6: Ipv6Addr, rate| End {
+                    place: place.to_owned(),
+                    device: towards(other),
+                    addresses: vec![net(v4.into(), 31, 127), net(v6.into(), 31, 127)],
+                    rate,
+                };
+                self.wires.push([
+                    end(&provider.name, router, theirs, other_v6(ours_v6), entry.capacity),
+                    end(router, &provider.name, ours, ours_v6, entry.capacity),
+                ]);
+                self.sessions.push(Session {
+                    provider: number,
+                    entry: at,
+                    router: router.to_owned(),
+                    ours,
+                    theirs,
+                    ours_v6,
+                    speaker: (*speaker.ip(), speaker.port()),
+                });
+                spoken_to.insert(router.to_owned(), *speaker.ip());
+            }
+        }
+        // A network of its own for commands, as routers have: what is congested does not cut it off.
+        for (number, (router, address)) in spoken_to.into_iter().enumerate() {
+            let ops = IpAddr::from([10, 254, 0, number as u8 + 1]);
+            let end = |place: &str, other: &str, own: IpAddr| End {
+                place: place.to_owned(),
+                device: towards(other),
+                addresses: vec![net(own, 32, 128)],
+                rate: None,
+            };
+            let route = |place: &str, to: IpAddr| Route {
+                place: place.to_owned(),
+                prefix: net(to, 32, 128),
+                via: to,
+            };
+            self.wires.push([end(OPS, &router, ops), end(&router, OPS, address.into())]);
+            self.routes.extend([route(OPS, address.into()), route(&router, ops)]);
+        }
+        Ok(())
+    }
+
+    fn wire_users(&mut self, network: &Network) -> Result<(), EngineError> {
+        let mut behind: BTreeMap<RouterId, Vec<IpNet>> = BTreeMap::new();
+        for (prefix, users) in &network.prefixes {
+            behind.entry(users.router).or_default().push(*prefix);
+        }
+        for (router, prefixes) in behind {
+            let router = network.router(router).to_owned();
+            let [ours, theirs] = inner(self.wires.len());
+            let mut addresses = theirs.map(|a| net(a, 31, 127)).to_vec();
+            for prefix in prefixes {
+                let halves = prefix.subnets(prefix.prefix_len() + 1);
+                let halves = halves.map_err(|_| unfit(format!("{prefix} has no halves")))?;
+                for half in halves {
+                    let user = match half.network() {
+                        IpAddr::V4(a) => IpAddr::from(Ipv4Addr::from_bits(a.to_bits() + 10)),
+                        IpAddr::V6(a) => IpAddr::from(Ipv6Addr::from_bits(a.to_bits() + 10)),
+                    };
+                    self.users.push(user);
+                    addresses.push(net(user, 32, 128));
+                }
+                let via = if matches!(prefix, IpNet::V4(_)) { theirs[0] } else { theirs[1] };
+                self.routes.push(Route { place: router.clone(), prefix, via });
+            }
+            for (family, via) in [("0.0.0.0/0", ours[0]), ("::/0", ours[1])] {
+                let prefix = family.parse().map_err(|_| unfit("no default route"))?;
+                self.routes.push(Route { place: USERS.to_owned(), prefix, via });
+            }
+            self.wires.push([
+                End {
+                    place: router.clone(),
+                    device: towards(USERS),
+                    addresses: ours.map(|a| net(a, 31, 127)).to_vec(),
+                    rate: None,
+                },
+                End { place: USERS.to_owned(), device: towards(&router), addresses, rate: None },
+            ]);
+        }
+        Ok(())
+    }
+
+    /// Routes inside, along the planner's own shortest paths: prefixes to their routers, answers to a provider's first
+    /// entry.
+    fn route(
+        &mut self,
+        network: &Network,
+        gateways: &BTreeMap<(RouterId, RouterId), [IpAddr; 2]>,
+    ) -> Result<(), EngineError> {
+        let topology = &network.topology;
+        let mut targets: Vec<(IpNet, RouterId)> =
+            network.prefixes.iter().map(|(prefix, users)| (*prefix, users.router)).collect();
+        for (sender, provider) in self.senders.iter().zip(&network.providers) {
+            targets.extend(sender.own.map(|(prefix, _)| (prefix, provider.entries[0].router)));
+        }
+        let mut paths = PathCache::new(NonZeroUsize::MIN);
+        let pairs = topology.ids().flat_map(|from| targets.iter().map(move |(_, to)| (from, *to)));
+        paths.fill(topology, pairs);
+        for from in topology.ids() {
+            for (prefix, to) in &targets {
+                let Some(first) = paths.get(from, *to).first().and_then(|p| p.links.first()) else {
+                    continue;
+                };
+                let next = topology.link(*first).to;
+                let Some(gateway) = gateways.get(&(from, next)) else { continue };
+                let via = gateway[usize::from(matches!(prefix, IpNet::V6(_)))];
+                let place = network.router(from).to_owned();
+                self.routes.push(Route { place, prefix: *prefix, via });
+            }
+        }
+        for session in self.sessions.iter().filter(|s| s.entry == 0) {
+            let v6 = IpAddr::from(other_v6(session.ours_v6));
+            for ((prefix, _), via) in
+                self.senders[session.provider].own.iter().zip([session.theirs.into(), v6])
+            {
+                self.routes.push(Route { place: session.router.clone(), prefix: *prefix, via });
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn blueprint() -> Blueprint {
+        Blueprint::of(&Network::carried().unwrap()).unwrap()
+    }
+
+    #[test]
+    fn the_carried_network_has_what_the_demonstration_needs() {
+        let b = blueprint();
+        let names: Vec<_> = b.places.keys().map(String::as_str).collect();
+        assert_eq!(
+            names,
+            ["cloud", "core", "east", "metro", "north", "ops", "users", "video", "west"]
+        );
+        assert_eq!(b.sessions.len(), 6);
+        assert_eq!((b.asn, b.senders[0].asn, b.senders[1].asn), (64_500, 64_501, 64_502));
+        // Both families, and an address in each half.
+        assert_eq!(b.users.len(), 8);
+        assert!(b.users.contains(&"198.18.1.10".parse().unwrap()));
+        assert!(b.users.contains(&"2001:db8:11::a".parse().unwrap()));
+        // Each direction of each link is an interface with the link's capacity.
+        let network = Network::carried().unwrap();
+        for (id, (place, device)) in &b.links {
+            let end = b.wires.iter().flatten().find(|e| e.place == *place && e.device == *device);
+            assert_eq!(end.unwrap().rate, network.topology.link(*id).capacity);
+        }
+    }
+
+    #[test]
+    fn no_address_stands_twice_and_every_route_is_by_a_neighbour() {
+        let b = blueprint();
+        let all: Vec<IpAddr> =
+            b.wires.iter().flatten().flat_map(|e| &e.addresses).map(IpNet::addr).collect();
+        for (at, address) in all.iter().enumerate() {
+            // The operator's end has one address a wire, a router one for all of its speakers.
+            assert!(!all[..at].contains(address), "{address}");
+        }
+        for route in &b.routes {
+            let reached = b.wires.iter().any(|ends| {
+                let at = |e: &End| e.addresses.iter().any(|a| a.addr() == route.via);
+                ends.iter().any(|e| e.place == route.place) && ends.iter().any(at)
+            });
+            assert!(reached, "{route:?}");
+        }
+    }
+
+    #[test]
+    fn every_router_knows_the_way_to_users_and_servers() {
+        let b = blueprint();
+        for (place, _) in b.places.iter().filter(|(_, role)| **role == Role::Router) {
+            let own: Vec<_> = b.routes.iter().filter(|r| r.place == *place).collect();
+            for sender in &b.senders {
+                for (prefix, _) in sender.own {
+                    assert_eq!(own.iter().filter(|r| r.prefix == prefix).count(), 1, "{place}");
+                }
+            }
+            for prefix in Network::carried().unwrap().prefixes.keys() {
+                assert_eq!(own.iter().filter(|r| r.prefix == *prefix).count(), 1, "{place}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_built_is_refused() {
+        let mut network = Network::carried().unwrap();
+        network.profiles[0].next_hops[1] = network.profiles[0].next_hops[0];
+        let error = Blueprint::of(&network).unwrap_err().to_string();
+        assert!(error.contains("video at north: `next_hop` and `peer` are not the two"), "{error}");
+        let mut network = Network::carried().unwrap();
+        network.providers[1].name = "core".to_owned();
+        assert!(Blueprint::of(&network).unwrap_err().to_string().contains("stands for two things"));
+    }
+}

@@ -1,0 +1,182 @@
+//! Makes the namespaces of a blueprint.
+
+use std::fs;
+use std::fs::File;
+use std::process::Command;
+use std::sync::Arc;
+
+use forebay_units::Rate;
+
+use super::blueprint::{Blueprint, End, Role, towards};
+use forebay_lab::engine::EngineError;
+use forebay_lab::netns::exec;
+use forebay_lab::netns::namespace::{
+    FOR_ALL, FOR_HOSTS, FOR_ROUTERS, OFFLOADS, lines, remove_namespace,
+};
+use forebay_lab::netns::run_dir::RunDir;
+
+/// Answers may come another way than the question went, and addresses are to be there at once: no other host could have
+/// them.
+const FOR_ALL_HERE: [(&str, &str); 6] = [
+    ("ipv4/conf/all/rp_filter", "0"),
+    ("ipv4/conf/default/rp_filter", "0"),
+    ("ipv6/conf/all/accept_dad", "0"),
+    ("ipv6/conf/default/accept_dad", "0"),
+    ("ipv6/conf/default/accept_ra", "0"),
+    ("ipv6/conf/default/router_solicitations", "0"),
+];
+
+/// How long a packet waits at most before it is dropped, in milliseconds: 250 packets at 30 Mbit/s, so that each of a
+/// few dozen flows keeps some on the way and does not wait for timeouts.
+const QUEUE_MS: u64 = 100;
+/// What may leave at once, in milliseconds at the rate: a few ticks of the kernel's.
+const BURST_MS: u64 = 4;
+
+/// The namespaces; gone when dropped.
+pub(super) struct Built {
+    id: String,
+    places: Vec<String>,
+}
+
+impl Built {
+    /// Makes all of `blueprint`.
+    ///
+    /// # Errors
+    /// If the system refuses something, with what it said.
+    pub(super) fn of(dir: &RunDir, blueprint: &Blueprint) -> Result<Self, EngineError> {
+        let places: Vec<String> = blueprint.places.keys().cloned().collect();
+        let built = Self { id: dir.id().to_owned(), places };
+        let names: Vec<_> = built.places.iter().map(|place| built.name(place)).collect();
+        // Noted before it is there: a run killed in between leaves nothing that is not noted.
+        dir.note_namespaces(&names)?;
+        exec::batch("ip", None, &lines(names.iter().map(|name| format!("netns add {name}"))))?;
+        for (place, role) in &blueprint.places {
+            built.set(place, &FOR_ALL)?;
+            built.set(place, &FOR_ALL_HERE)?;
+            match role {
+                Role::Router => built.set(place, &FOR_ROUTERS)?,
+                Role::Provider | Role::Users => built.set(place, &FOR_HOSTS)?,
+                Role::Ops => {}
+            }
+        }
+        let link = |[a, b]: &[End; 2]| {
+            format!(
+                "link add {} netns {} mtu 1500 type veth peer name {} mtu 1500 netns {}",
+                a.device,
+                built.name(&a.place),
+                b.device,
+                built.name(&b.place)
+            )
+        };
+        exec::batch("ip", None, &lines(blueprint.wires.iter().map(link)))?;
+        for place in blueprint.places.keys() {
+            built.configure(blueprint, place)?;
+        }
+        Ok(built)
+    }
+
+    /// The namespace of a place.
+    pub(super) fn name(&self, place: &str) -> String {
+        format!("fb-{}-{place}", self.id)
+    }
+
+    /// The same, open.
+    ///
+    /// # Errors
+    /// If it is not there.
+    pub(super) fn open(&self, place: &str) -> Result<Arc<File>, EngineError> {
+        exec::open_namespace(&self.name(place))
+    }
+
+    fn set(&self, place: &str, settings: &[(&str, &str)]) -> Result<(), EngineError> {
+        let name = self.name(place);
+        let namespace = exec::open_namespace(&name)?;
+        let set = || {
+            settings.iter().try_for_each(|(key, value)| {
+                // /proc/sys/net shows the namespace of the thread that opens the file.
+                fs::write(format!("/proc/sys/net/{key}"), value)
+            })
+        };
+        exec::in_namespace(&namespace, set)
+            .map_err(EngineError::io(format!("writing to /proc/sys/net in {name}")))
+    }
+
+    /// Offloads, rates, addresses and routes of a place.
+    fn configure(&self, blueprint: &Blueprint, place: &str) -> Result<(), EngineError> {
+        let namespace = self.open(place)?;
+        let ends: Vec<&End> =
+            blueprint.wires.iter().flatten().filter(|end| end.place == place).collect();
+        let mut ip = vec!["link set lo up".to_owned()];
+        let mut tc = Vec::new();
+        for end in &ends {
+            let device = &end.device;
+            let mut ethtool = Command::new("ethtool");
+            ethtool.arg("-K").arg(device).args(OFFLOADS);
+            exec::run(exec::within(&mut ethtool, namespace.clone()), "")?;
+            for address in &end.addresses {
+                ip.push(format!("address add {address} dev {device}"));
+            }
+            ip.push(format!("link set {device} up"));
+            tc.extend(end.rate.map(|rate| shape(device, rate)));
+        }
+        for sender in blueprint.senders.iter().filter(|s| s.name == place) {
+            ip.extend(sender.own.iter().map(|(_, server)| format!("address add {server} dev lo")));
+        }
+        for route in blueprint.routes.iter().filter(|r| r.place == place) {
+            let (prefix, via) = (route.prefix, route.via);
+            // A neighbour that is reached without a gateway.
+            ip.push(match prefix.addr() == via {
+                true => format!("route add {prefix} dev {}", device_to(blueprint, place, via)),
+                false => format!("route add {prefix} via {via}"),
+            });
+        }
+        let name = self.name(place);
+        exec::batch("ip", Some(&name), &lines(ip))?;
+        exec::batch("tc", Some(&name), &lines(tc))
+    }
+}
+
+/// The interface of `place` whose other end has the address.
+fn device_to(blueprint: &Blueprint, place: &str, address: std::net::IpAddr) -> String {
+    let has = |end: &End| end.addresses.iter().any(|a| a.addr() == address);
+    let wire = |[a, b]: &[End; 2]| {
+        (a.place == place && has(b))
+            .then(|| a.device.clone())
+            .or_else(|| (b.place == place && has(a)).then(|| b.device.clone()))
+    };
+    blueprint.wires.iter().find_map(wire).unwrap_or_else(|| towards(place))
+}
+
+/// A token bucket in front of an interface.
+fn shape(device: &str, rate: Rate) -> String {
+    let bps = rate.as_bps();
+    let bytes = |ms: u64| bps / 8 * ms / 1000;
+    format!(
+        "qdisc add dev {device} root tbf rate {bps}bit burst {}b limit {}b",
+        bytes(BURST_MS).max(10_000),
+        bytes(QUEUE_MS).max(30_000)
+    )
+}
+
+impl Drop for Built {
+    fn drop(&mut self) {
+        for place in &self.places {
+            if let Err(e) = remove_namespace(&self.name(place)) {
+                tracing::error!("{e}");
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shaper_in_the_words_of_tc() {
+        assert_eq!(
+            shape("fb-core", Rate::from_mbps(30)),
+            "qdisc add dev fb-core root tbf rate 30000000bit burst 15000b limit 375000b"
+        );
+    }
+}

@@ -1,0 +1,263 @@
+//! The BGP daemons: a GoBGP speaker for each of the ISP's sessions (docs/decisions/0027-gobgp-by-its-command.md), a BIRD
+//! for each provider, which writes its best paths into its kernel's table.
+
+use std::fmt::Write;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use ipnet::IpNet;
+
+use super::blueprint::{Blueprint, OPS, Sender, Session};
+use super::build::Built;
+use super::files::Network;
+use forebay_lab::engine::EngineError;
+use forebay_lab::netns::exec;
+use forebay_lab::netns::process::{Kind, Processes};
+use forebay_lab::netns::run_dir::RunDir;
+
+/// How long a speaker may take until it takes commands.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// The local preference of what the ISP announces anyway: below the default of 100 (RFC 4271 leaves it open; it is GoBGP's),
+/// which hints have, so that a hint replaces it for as long as it is there. It is not told to neighbours of other numbers.
+const USUAL: u32 = 50;
+/// The path identifier of the same, so that the speaker keeps it beside the hint.
+const USUAL_ID: u32 = 1;
+
+/// The daemons' programs.
+#[derive(Clone, Debug)]
+pub(super) struct Programs {
+    gobgpd: PathBuf,
+    pub(super) gobgp: PathBuf,
+    bird: PathBuf,
+    pub(super) birdc: PathBuf,
+}
+
+impl Programs {
+    /// Where they are on this machine.
+    ///
+    /// # Errors
+    /// [`EngineError::Unfit`] if one is missing.
+    pub(super) fn find() -> Result<Self, EngineError> {
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let find = |name: &str| {
+            // Users' paths often lack the last two.
+            let usual = ["/usr/sbin", "/sbin"].map(PathBuf::from);
+            let mut all = std::env::split_paths(&path).chain(usual);
+            all.find_map(|dir| Some(dir.join(name)).filter(|file| file.is_file())).ok_or_else(
+                || {
+                    EngineError::Unfit(format!(
+                        "{name} is not installed: `make demo-plan` installs what it needs, or \
+                     `apt-get install gobgpd bird2`"
+                    ))
+                },
+            )
+        };
+        Ok(Self {
+            gobgpd: find("gobgpd")?,
+            gobgp: find("gobgp")?,
+            bird: find("bird")?,
+            birdc: find("birdc")?,
+        })
+    }
+}
+
+/// The name of a session's speaker.
+fn speaker_name(session: &Session, senders: &[Sender]) -> String {
+    format!("gobgpd-{}-{}", session.router, senders[session.provider].name)
+}
+
+/// The name of a provider's daemon.
+pub(super) fn bird_name(provider: &str) -> String {
+    format!("bird-{provider}")
+}
+
+/// The socket that a provider's BIRD takes commands at.
+pub(super) fn bird_socket(dir: &RunDir, provider: &str) -> PathBuf {
+    dir.file(&format!("bird-{provider}.ctl"))
+}
+
+/// Starts all speakers, tells them what the ISP announces anyway, and starts the providers' daemons.
+///
+/// # Errors
+/// If one does not start or does not take commands.
+pub(super) fn start(
+    dir: &RunDir,
+    programs: &Programs,
+    network: &Network,
+    blueprint: &Blueprint,
+    built: &Built,
+    processes: &mut Processes,
+) -> Result<(), EngineError> {
+    for session in &blueprint.sessions {
+        let name = speaker_name(session, &blueprint.senders);
+        let file = write(dir, &format!("{name}.toml"), &speaker(session, blueprint))?;
+        let api = format!("{}:{}", session.speaker.0, session.speaker.1);
+        let file = file.to_string_lossy().into_owned();
+        let args = ["-f", &file, "-t", "toml", "--api-hosts", &api, "--pprof-disable"];
+        let namespace = built.open(&session.router)?;
+        processes.start_program(dir, &name, Kind::Daemon, namespace, &programs.gobgpd, args)?;
+    }
+    for session in &blueprint.sessions {
+        for prefix in network.prefixes.keys() {
+            usual(programs, built, session, prefix, processes)?;
+        }
+    }
+    blueprint
+        .senders
+        .iter()
+        .try_for_each(|sender| start_bird(dir, programs, blueprint, built, sender, processes))
+}
+
+/// Starts the daemon of a provider, for the first time or again.
+///
+/// # Errors
+/// If it cannot be started.
+pub(super) fn start_bird(
+    dir: &RunDir,
+    programs: &Programs,
+    blueprint: &Blueprint,
+    built: &Built,
+    sender: &Sender,
+    processes: &mut Processes,
+) -> Result<(), EngineError> {
+    let name = bird_name(&sender.name);
+    let socket = bird_socket(dir, &sender.name);
+    // One that was killed has left it behind.
+    let _ = fs::remove_file(&socket);
+    let file = write(dir, &format!("{name}.conf"), &bird(sender, blueprint))?;
+    let text = |path: &Path| path.to_string_lossy().into_owned();
+    let (file, socket) = (text(&file), text(&socket));
+    let pid = text(&dir.file(&format!("{name}.pid")));
+    let args = ["-f", "-c", &file, "-s", &socket, "-P", &pid];
+    let namespace = built.open(&sender.name)?;
+    processes.start_program(dir, &name, Kind::Daemon, namespace, &programs.bird, args)
+}
+
+fn write(dir: &RunDir, name: &str, text: &str) -> Result<PathBuf, EngineError> {
+    let path = dir.file(name);
+    fs::write(&path, text).map_err(EngineError::io(format!("writing {}", path.display())))?;
+    Ok(path)
+}
+
+/// Has a speaker announce a prefix as the ISP does without hints.
+fn usual(
+    programs: &Programs,
+    built: &Built,
+    session: &Session,
+    prefix: &IpNet,
+    processes: &mut Processes,
+) -> Result<(), EngineError> {
+    let (family, hop) = match prefix {
+        IpNet::V4(_) => ("ipv4", session.ours.to_string()),
+        IpNet::V6(_) => ("ipv6", session.ours_v6.to_string()),
+    };
+    let (host, port) = (session.speaker.0.to_string(), session.speaker.1.to_string());
+    let (prefix, preference, identifier) =
+        (prefix.to_string(), USUAL.to_string(), USUAL_ID.to_string());
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let mut command = Command::new(&programs.gobgp);
+        command.args(["-u", &host, "-p", &port, "global", "rib", "add", &prefix]);
+        command.args(["identifier", &identifier, "origin", "igp", "nexthop", &hop]);
+        command.args(["local-pref", &preference, "-a", family]);
+        let done = exec::run(exec::within(&mut command, built.open(OPS)?), "");
+        // It may not listen yet; that it has ended is told by `wait`.
+        processes.wait(Duration::ZERO)?;
+        match done {
+            Err(e) if Instant::now() > deadline => return Err(e),
+            Err(_) => thread::sleep(Duration::from_millis(50)),
+            Ok(()) => return Ok(()),
+        }
+    }
+}
+
+/// The configuration of a session's speaker. It waits for the provider to connect, and is quick after a reset, as a
+/// restarted neighbour is to find it there. The hold time is long: a process that dies closes its connection, which is
+/// seen at once, and a busy machine is no reason to lose a session.
+fn speaker(session: &Session, blueprint: &Blueprint) -> String {
+    let asn = blueprint.asn;
+    let peer_asn = blueprint.senders[session.provider].asn;
+    // BGP's identifiers are what decides between entries when nothing else does: the first entry has the least.
+    let id = format!("10.0.{}.{}", session.entry + 1, session.provider + 1);
+    let mut text = format!(
+        "[global.config]\nas = {asn}\nrouter-id = \"{id}\"\nlocal-address-list = [\"{}\"]\n\
+         [[neighbors]]\n[neighbors.config]\nneighbor-address = \"{}\"\npeer-as = {peer_asn}\n\
+         [neighbors.timers.config]\nhold-time = 90\nkeepalive-interval = 30\nidle-hold-time-after-reset = 1\n\
+         [neighbors.transport.config]\npassive-mode = true\n",
+        session.ours, session.theirs
+    );
+    for family in ["ipv4", "ipv6"] {
+        // Writing to a string cannot fail.
+        let _ = writeln!(
+            text,
+            "[[neighbors.afi-safis]]\n[neighbors.afi-safis.config]\nafi-safi-name = \"{family}-unicast\""
+        );
+    }
+    text
+}
+
+/// The configuration of a provider's BIRD: it announces its own prefixes, takes what the ISP says, and hands its best
+/// paths to the kernel. MED is compared between routes of one neighbour, as RFC 4271 has it.
+fn bird(sender: &Sender, blueprint: &Blueprint) -> String {
+    let number = sender.asn - blueprint.senders[0].asn;
+    let mut text = format!(
+        "log stderr all;\nrouter id 10.1.0.{};\nprotocol device {{}}\n\
+         protocol kernel kernel4 {{ ipv4 {{ import none; export where source = RTS_BGP; }}; }}\n\
+         protocol kernel kernel6 {{ ipv6 {{ import none; export where source = RTS_BGP; }}; }}\n",
+        number + 1
+    );
+    // Writing to a string cannot fail.
+    for ((prefix, _), family) in sender.own.iter().zip(["4", "6"]) {
+        let _ = writeln!(
+            text,
+            "protocol static own{family} {{ ipv{family}; route {prefix} unreachable; }}"
+        );
+    }
+    for session in &blueprint.sessions {
+        if blueprint.senders[session.provider] != *sender {
+            continue;
+        }
+        let channel = "import all; export where source = RTS_STATIC;";
+        let _ = writeln!(
+            text,
+            "protocol bgp {} {{\n  local {} as {};\n  neighbor {} as {};\n  hold time 90;\n  \
+             connect delay time 1;\n  connect retry time 1;\n  error wait time 1, 2;\n  \
+             ipv4 {{ {channel} }};\n  ipv6 {{ {channel} }};\n}}",
+            session.router, session.theirs, sender.asn, session.ours, blueprint.asn
+        );
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_session_has_a_speaker_that_hears_one_neighbour() {
+        let blueprint = Blueprint::of(&Network::carried().unwrap()).unwrap();
+        let texts: Vec<_> = blueprint.sessions.iter().map(|s| speaker(s, &blueprint)).collect();
+        for (text, session) in texts.iter().zip(&blueprint.sessions) {
+            assert_eq!(text.matches("[[neighbors]]").count(), 1);
+            assert!(text.contains(&format!("neighbor-address = \"{}\"", session.theirs)));
+            assert!(text.contains(&format!("local-address-list = [\"{}\"]", session.ours)));
+        }
+        let ids: std::collections::BTreeSet<_> =
+            texts.iter().filter_map(|t| t.lines().find(|l| l.starts_with("router-id"))).collect();
+        assert_eq!(ids.len(), texts.len());
+    }
+
+    #[test]
+    fn a_provider_has_a_session_at_each_entry_and_no_routes_of_others() {
+        let blueprint = Blueprint::of(&Network::carried().unwrap()).unwrap();
+        let text = bird(&blueprint.senders[1], &blueprint);
+        for session in &blueprint.sessions {
+            let own = text.contains(&format!("neighbor {} as 64500", session.ours));
+            assert_eq!(own, session.provider == 1);
+        }
+        assert!(text.contains("route 203.0.113.16/28 unreachable"));
+    }
+}

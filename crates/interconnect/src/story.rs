@@ -1,0 +1,383 @@
+//! The story: congest one entry, measure, hint, measure again, take the hints back; and what may go wrong on the way.
+
+mod faults;
+mod neighbours;
+mod rounds;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::time::{Duration, Instant};
+
+use forebay_config::ConfigError;
+use forebay_dataplane::clock;
+use forebay_plan::hints::{self, Hints};
+use forebay_units::Nanos;
+
+use super::blueprint::{Blueprint, OPS};
+use super::build::Built;
+use super::daemons::{self, Programs};
+use super::files::{Files, Network};
+use super::meter::{Meter, Rates, Reading};
+use super::record::{Check, HintSeen, Record, SCHEMA, Sample, Tables, Throughput};
+use super::service::Service;
+use super::tables::{self, Reader};
+use super::traffic;
+use forebay_lab::engine::{EngineError, Interrupt};
+use forebay_lab::netns;
+use forebay_lab::netns::process::Processes;
+use forebay_lab::netns::run_dir::RunDir;
+
+/// How long sessions may take to come up, and tables to settle.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// How often is looked.
+const TICK: Duration = Duration::from_millis(100);
+/// How often throughput is noted.
+const SAMPLE: Duration = Duration::from_millis(500);
+/// How long TCP has to find its rate after a change.
+const SETTLE: Duration = Duration::from_secs(2);
+/// How much more must be carried for the demonstration to hold.
+const GAIN: f64 = 1.5;
+/// All of it must fit, in seconds; and with faults.
+const MOST_SECONDS: [f64; 2] = [120.0, 180.0];
+
+/// What to show.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Options {
+    /// Have things go wrong as well: sessions that flap, a provider that the service must refuse, a service that is killed.
+    pub faults: bool,
+    /// Measure shorter.
+    pub quick: bool,
+}
+
+/// Tells the story on this machine, which takes about a minute, and leaves nothing behind. `say` hears what happens.
+///
+/// # Errors
+/// Without root or the daemons, on an interrupt, or if anything that was set up fails. What does not come out as it should
+/// is no error but a [`Check`] that does not hold.
+pub fn tell(
+    options: &Options,
+    interrupt: &Interrupt,
+    say: &mut dyn FnMut(&str),
+) -> Result<Record, EngineError> {
+    netns::usable()?;
+    let programs = Programs::find()?;
+    let unread = |e: ConfigError| EngineError::Unfit(e.to_string());
+    let network = Network::carried().map_err(unread)?;
+    let blueprint = Blueprint::of(&network)?;
+    let begin = Instant::now();
+    // Dropped in the opposite order, also on an error, an interrupt or a panic: counters, processes, namespaces, directory.
+    let dir = RunDir::create()?;
+    let files = Files(dir.file("."));
+    files.write()?;
+    say("making namespaces");
+    let built = Built::of(&dir, &blueprint)?;
+    let mut processes = Processes::new();
+    say("starting BGP daemons");
+    daemons::start(&dir, &programs, &network, &blueprint, &built, &mut processes)?;
+    let service = Service::new(&network, &built, OPS)?;
+    let meter = Meter::attach(&network, &blueprint, &built)?;
+    let last = meter.read()?;
+    let mut stage = Stage {
+        reader: Reader { dir: &dir, programs: &programs, blueprint: &blueprint, built: &built },
+        network: &network,
+        files,
+        service,
+        processes,
+        start: last.at,
+        last,
+        meter,
+        interrupt,
+        say,
+        record: Record { schema: SCHEMA.to_owned(), ..Record::default() },
+        tables: Tables::new(),
+    };
+    stage.record.entries = stage.entries();
+    stage.tell(options)?;
+    stage.record.seconds = begin.elapsed().as_secs_f64();
+    stage.record.load = load();
+    let seconds = stage.record.seconds;
+    let (most, what) = match options.faults {
+        false => (MOST_SECONDS[0], "it takes less than two minutes"),
+        true => (MOST_SECONDS[1], "it takes less than three minutes, with faults"),
+    };
+    stage.check(what, seconds < most, format!("{seconds:.0} s"));
+    Ok(stage.record)
+}
+
+/// Where it is told.
+struct Stage<'a> {
+    /// Dropped first: nothing is counted while things go.
+    meter: Meter,
+    processes: Processes,
+    reader: Reader<'a>,
+    network: &'a Network,
+    files: Files,
+    service: Service,
+    start: Nanos,
+    last: Reading,
+    interrupt: &'a Interrupt,
+    say: &'a mut dyn FnMut(&str),
+    record: Record,
+    /// The last that were read.
+    tables: Tables,
+}
+
+impl Stage<'_> {
+    fn tell(&mut self, options: &Options) -> Result<(), EngineError> {
+        let measured = Duration::from_secs(if options.quick { 3 } else { 8 });
+        (self.say)("waiting for sessions");
+        let all = self.network.prefixes.len();
+        self.wait_for("the providers' tables to fill", |stage| {
+            let full = |p: &String| {
+                let sessions = stage.reader.sessions(p)?;
+                let up = sessions.iter().all(|s| s.established);
+                Ok(up && stage.reader.kernel(p)?.len() == all)
+            };
+            stage.names().iter().try_fold(true, |so_far, p| Ok(so_far && full(p)?))
+        })?;
+        self.record.first = self.settled()?;
+        let (one, seen) = self.in_one_place();
+        self.check("at first all traffic comes in at one entry", one, seen);
+
+        (self.say)("starting traffic");
+        self.start_traffic()?;
+        self.pause(SETTLE * 2)?;
+        (self.say)("measuring, without hints");
+        self.record.before = self.measure(measured)?;
+
+        self.plan_until_rest()?;
+        self.record.hinted = self.settled()?;
+        let hints = self.hints()?;
+        self.record.hints = in_words(&hints);
+        let asked = tables::asked(&hints, &self.record.first);
+        let differs = difference(&asked, &self.record.hinted);
+        self.check("the tables are what the hints ask for", asked == self.record.hinted, differs);
+        self.ask_as_neighbours(&hints)?;
+        self.pause(SETTLE)?;
+        (self.say)("measuring, with hints");
+        self.record.after = self.measure(measured)?;
+        let moved = self.record.first.iter().all(|(p, t)| self.record.hinted.get(p) != Some(t));
+        self.check(
+            "both providers' tables move",
+            moved,
+            format!("{} hints", self.record.hints.len()),
+        );
+        let (before, after) = (self.record.before.total(), self.record.after.total());
+        let seen = format!("{before:.1} to {after:.1} Mbit/s");
+        self.check("throughput rises by half at least", after >= GAIN * before, seen);
+
+        if options.faults {
+            self.flap()?;
+            self.misbehave()?;
+            self.kill_service()?;
+        }
+        self.avoid()?;
+        self.stop_service()?;
+        self.pause(SETTLE * 2)
+    }
+
+    /// The providers' names.
+    fn names(&self) -> Vec<String> {
+        self.reader.blueprint.senders.iter().map(|s| s.name.clone()).collect()
+    }
+
+    /// The routers with sessions, in the topology's order.
+    fn entries(&self) -> Vec<String> {
+        let routers = self.network.topology.routers().iter().map(|r| r.name.clone());
+        let has = |r: &String| self.reader.blueprint.sessions.iter().any(|s| s.router == *r);
+        routers.filter(has).collect()
+    }
+
+    fn check(&mut self, what: &str, holds: bool, seen: String) {
+        self.record.checks.push(Check { what: what.to_owned(), holds, seen });
+    }
+
+    fn event(&mut self, what: &str) {
+        (self.say)(what);
+        let at = clock::now().saturating_sub(self.start).as_secs_f64();
+        self.record.events.push((at, what.to_owned()));
+    }
+
+    /// Lets time pass, and notes what is carried.
+    fn pause(&mut self, time: Duration) -> Result<(), EngineError> {
+        let end = Instant::now() + time;
+        let mut next = Instant::now() + SAMPLE;
+        loop {
+            if self.interrupt.is_raised() {
+                return Err(EngineError::Interrupted);
+            }
+            let now = Instant::now();
+            if now >= next {
+                next += SAMPLE;
+                self.sample()?;
+            }
+            if now >= end {
+                return Ok(());
+            }
+            self.processes.wait(TICK.min(end - now))?;
+        }
+    }
+
+    fn sample(&mut self) -> Result<(), EngineError> {
+        let now = self.meter.read()?;
+        let rates = Rates::between(&self.last, &now);
+        let (providers, entries) = (self.delivered(&rates), self.uplinks(&rates));
+        self.last = now;
+        let at = self.last.at.saturating_sub(self.start).as_secs_f64();
+        self.record.series.push(Sample { at, providers, entries });
+        Ok(())
+    }
+
+    /// Waits for `what`, at most for [`PATIENCE`].
+    fn wait_for(
+        &mut self,
+        what: &str,
+        mut is_so: impl FnMut(&mut Self) -> Result<bool, EngineError>,
+    ) -> Result<(), EngineError> {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            // A daemon that does not answer yet may do so later.
+            let last = is_so(self);
+            if matches!(last, Ok(true)) {
+                return Ok(());
+            }
+            if Instant::now() > deadline {
+                let why = last.err().map_or(String::new(), |e| format!(": {e}"));
+                return Err(EngineError::Unfit(format!(
+                    "waited {} s for {what}, in vain{why}",
+                    PATIENCE.as_secs()
+                )));
+            }
+            self.pause(TICK)?;
+        }
+    }
+
+    fn read_tables(&self) -> Result<(Tables, bool), EngineError> {
+        let (mut tables, mut same) = (Tables::new(), true);
+        for provider in self.names() {
+            let best = self.reader.best(&provider)?;
+            same &= best == self.reader.kernel(&provider)?;
+            let named = best.into_iter().map(|(p, entry)| (p.to_string(), entry));
+            tables.insert(provider, named.collect());
+        }
+        Ok((tables, same))
+    }
+
+    /// The providers' tables, once their kernels have them too.
+    fn settled(&mut self) -> Result<Tables, EngineError> {
+        let mut last = Tables::new();
+        self.wait_for("the kernels' tables to follow BIRD's", |stage| {
+            let (tables, same) = stage.read_tables()?;
+            // Twice the same: an update may come in several messages.
+            let rest = same && tables == last;
+            last = tables;
+            Ok(rest)
+        })?;
+        self.tables = last.clone();
+        Ok(last)
+    }
+
+    /// The same, which are waited for until they are `wanted`; what they are if they do not become so.
+    fn wait_for_tables(&mut self, wanted: &Tables) -> Result<Tables, EngineError> {
+        let came = self.wait_for("tables", |stage| {
+            let (tables, same) = stage.read_tables()?;
+            Ok(same && tables == *wanted)
+        });
+        match came {
+            Ok(()) => Ok(wanted.clone()),
+            Err(EngineError::Unfit(_)) => self.settled(),
+            Err(e) => Err(e),
+        }
+    }
+
+    fn in_one_place(&self) -> (bool, String) {
+        let mut all: Vec<&String> = self.record.first.values().flat_map(BTreeMap::values).collect();
+        all.sort();
+        all.dedup();
+        (all.len() == 1, all.iter().map(|s| s.as_str()).collect::<Vec<_>>().join(", "))
+    }
+
+    fn start_traffic(&mut self) -> Result<(), EngineError> {
+        let Reader { dir, blueprint, built, .. } = self.reader;
+        for end in 0..2 {
+            traffic::start(end, dir, blueprint, built, &mut self.processes)?;
+            self.wait_for("the traffic programs", |stage| Ok(stage.processes.are_ready()))?;
+        }
+        traffic::begin(&mut self.processes)?;
+        self.last = self.meter.read()?;
+        self.start = self.last.at;
+        self.record.series.clear();
+        Ok(())
+    }
+
+    fn measure(&mut self, time: Duration) -> Result<Throughput, EngineError> {
+        let first = self.meter.read()?;
+        self.pause(time)?;
+        let rates = Rates::between(&first, &self.meter.read()?);
+        let mut arrived: BTreeMap<String, BTreeMap<String, f64>> = BTreeMap::new();
+        for (session, rates) in self.reader.blueprint.sessions.iter().zip(&rates.arrived) {
+            let sum: f64 = rates.iter().map(|r| r.as_mbps_f64()).sum();
+            let provider = self.reader.blueprint.senders[session.provider].name.clone();
+            arrived.entry(provider).or_default().insert(session.router.clone(), sum);
+        }
+        Ok(Throughput {
+            seconds: rates.seconds,
+            providers: self.delivered(&rates),
+            entries: self.uplinks(&rates),
+            arrived,
+        })
+    }
+
+    fn delivered(&self, rates: &Rates) -> BTreeMap<String, f64> {
+        let rates = rates.delivered.iter().map(|r| r.as_mbps_f64());
+        self.names().into_iter().zip(rates).collect()
+    }
+
+    /// What each entry's links into the network carry.
+    fn uplinks(&self, rates: &Rates) -> BTreeMap<String, f64> {
+        let mut out = BTreeMap::new();
+        for entry in &self.record.entries {
+            let from = |link: &forebay_plan::topology::LinkId| {
+                self.network.router(self.network.topology.link(*link).from) == entry
+            };
+            let own = rates.links.iter().filter(|(link, _)| from(link));
+            out.insert(entry.clone(), own.map(|(_, rate)| rate.as_mbps_f64()).sum());
+        }
+        out
+    }
+}
+
+/// The hints as the record has them.
+fn in_words(hints: &Hints) -> Vec<HintSeen> {
+    let all = hints.neighbours.iter().flat_map(|n| n.hints.iter().map(move |h| (n, h)));
+    let seen = |(n, h): (&hints::Neighbour, &hints::Hint)| HintSeen {
+        neighbour: n.name.clone(),
+        prefix: h.prefix.to_string(),
+        entry: h.entry.clone(),
+        method: h.method.map_or("none".to_owned(), |m| m.to_string()),
+    };
+    all.map(seen).collect()
+}
+
+/// How many prefixes go elsewhere.
+fn difference(wanted: &Tables, seen: &Tables) -> String {
+    let count = wanted
+        .iter()
+        .map(|(provider, table)| {
+            let other = seen.get(provider);
+            let differs = |p: &&String| other.and_then(|o| o.get(*p)) != table.get(*p);
+            let more = other.map_or(0, |o| o.keys().filter(|p| !table.contains_key(*p)).count());
+            table.keys().filter(differs).count() + more
+        })
+        .sum::<usize>();
+    match count {
+        0 => "the same".to_owned(),
+        n => format!("{n} prefixes differ"),
+    }
+}
+
+/// The load of this machine over the last minute.
+fn load() -> f64 {
+    let text = fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    text.split_whitespace().next().and_then(|n| n.parse().ok()).unwrap_or(0.0)
+}

@@ -1,0 +1,220 @@
+//! The service in the story: it is started, told what was measured, and has rounds until it comes to rest.
+
+use std::time::Duration;
+
+use forebay_plan::estimate;
+use forebay_plan::hints::{self, Hints, State};
+use serde_json::Value;
+
+use super::{PATIENCE, SETTLE, Stage, difference};
+use crate::blueprint::OPS;
+use crate::files::put;
+use crate::meter::Rates;
+use crate::record::Round;
+use crate::service::{OnDeath, Who};
+use forebay_lab::engine::EngineError;
+use forebay_lab::netns::process::Kind;
+
+/// What a round is given.
+const WINDOW: Duration = Duration::from_secs(3);
+/// A loop that has not come to rest by then does not.
+const MOST_ROUNDS: usize = 8;
+/// The service's process.
+pub(super) const SERVICE: &str = "service";
+/// What the operator can see of it.
+const STATE: &str = "/operator/state";
+
+impl Stage<'_> {
+    /// Starts the service, which makes its first round at once, with what was measured last.
+    pub(super) fn start_service(&mut self, on_death: OnDeath) -> Result<(), EngineError> {
+        self.service.configure(&self.files, &self.reader.programs.gobgp, on_death)?;
+        let config = self.files.config().to_string_lossy().into_owned();
+        let namespace = self.reader.built.open(OPS)?;
+        let args = ["plan", "serve", "--config", &config];
+        self.processes.start(self.reader.dir, SERVICE, Kind::Daemon, namespace, args)
+    }
+
+    /// The same, and waits for the first round, with all that is announced in it.
+    pub(super) fn first_round(&mut self, on_death: OnDeath) -> Result<Round, EngineError> {
+        self.start_service(on_death)?;
+        let mut state = Value::Null;
+        self.wait_for("the service's first round", |stage| {
+            state = stage.state()?;
+            Ok(!state["announced"].is_null() || state["failures"] != 0)
+        })?;
+        Round::of(&state)
+    }
+
+    /// Has the service make a round, and waits for it.
+    pub(super) fn next_round(&mut self) -> Result<Round, EngineError> {
+        // If it has ended, that says more than that it does not answer.
+        self.processes.wait(Duration::ZERO)?;
+        let reply = self.service.ask(Who::Operator, "POST", "/operator/round", "")?;
+        match reply.status {
+            200 => Round::of(&self.state()?),
+            status => {
+                let error = format!("{status}: {}", reply.body["error"]["message"]);
+                Ok(Round { error: Some(error), ..Round::default() })
+            }
+        }
+    }
+
+    /// Measures and has the service plan, until it changes nothing more.
+    pub(super) fn plan_until_rest(&mut self) -> Result<(), EngineError> {
+        for number in 1..=MOST_ROUNDS {
+            self.measure_demands()?;
+            let round = match number {
+                1 => self.first_round(OnDeath::Keep)?,
+                _ => self.next_round()?,
+            };
+            self.record.rounds.push(round.clone());
+            let Round { demand_mbps, after_mbps, changes, steps, error, .. } = round;
+            if let Some(error) = error {
+                self.check("every round succeeds", false, error);
+                return Ok(());
+            }
+            self.event(&format!(
+                "round {number}: {demand_mbps:.0} Mbit/s wanted, {after_mbps:.0} expected; {changes} hints change, \
+                 {steps} routes"
+            ));
+            if changes == 0 && steps == 0 {
+                self.check("the loop comes to rest", true, format!("after {number} rounds"));
+                return Ok(());
+            }
+            self.settled()?;
+            self.pause(SETTLE)?;
+        }
+        self.check("the loop comes to rest", false, format!("not in {MOST_ROUNDS} rounds"));
+        Ok(())
+    }
+
+    /// Measures, and writes it down as the service reads it: what came in, and what links carried meanwhile.
+    fn measure_demands(&mut self) -> Result<(), EngineError> {
+        let first = self.meter.read()?;
+        self.pause(WINDOW)?;
+        let rates = Rates::between(&first, &self.meter.read()?);
+        let carried = rates.carried(self.network);
+        put(&self.files.links(), &estimate::carried_text(&self.network.topology, &carried))?;
+        let measured = rates.measured(self.network, self.reader.blueprint);
+        put(&self.files.demands(), &estimate::csv(&measured))
+    }
+
+    /// What the operator sees.
+    fn state(&self) -> Result<Value, EngineError> {
+        let reply = self.service.ask(Who::Operator, "GET", STATE, "")?;
+        match reply.status {
+            200 => Ok(reply.body),
+            status => Err(EngineError::Unfit(format!("{STATE} is answered with {status}"))),
+        }
+    }
+
+    /// The hints in force.
+    pub(super) fn hints(&self) -> Result<Hints, EngineError> {
+        let hints = self.state()?["hints"].to_string();
+        hints::read(STATE.as_ref(), &hints).map_err(|e| EngineError::Unfit(e.to_string()))
+    }
+
+    /// Stops the service in order, which takes all back.
+    pub(super) fn stop_service(&mut self) -> Result<(), EngineError> {
+        self.event("the service is stopped, and takes all back");
+        self.processes.ask_to_end(SERVICE);
+        let mut ended = None;
+        self.wait_for("the service's end", |stage| {
+            ended = stage.processes.status(SERVICE);
+            Ok(ended.is_some())
+        })?;
+        self.record.withdrawn = self.wait_for_tables(&self.record.first.clone())?;
+        let differs = difference(&self.record.first, &self.record.withdrawn);
+        let (well, seen) = match ended {
+            Some(status) if !status.success() => (false, format!("{differs}; {status}")),
+            _ => (true, differs),
+        };
+        self.check(
+            "stopping the service gives the first tables back",
+            well && self.record.withdrawn == self.record.first,
+            seen,
+        );
+        Ok(())
+    }
+
+    /// What the service has announced, or begun to.
+    pub(super) fn journal(&self) -> Result<hints::speak::Journal, EngineError> {
+        let path = self.files.journal();
+        let text = std::fs::read_to_string(&path).unwrap_or_default();
+        hints::speak::Journal::read(&path, &text).map_err(|e| EngineError::Unfit(e.to_string()))
+    }
+
+    /// Waits until so many routes are announced or begun, looking more often than it takes to announce one.
+    pub(super) fn wait_for_routes(&mut self, count: usize) -> Result<(), EngineError> {
+        let end = std::time::Instant::now() + PATIENCE;
+        while self.journal()?.len() < count {
+            if std::time::Instant::now() > end {
+                let message = format!("waited {} s for announcements, in vain", PATIENCE.as_secs());
+                return Err(EngineError::Unfit(message));
+            }
+            self.processes.wait(Duration::from_millis(2))?;
+        }
+        Ok(())
+    }
+}
+
+impl Round {
+    /// The last one, of what the operator sees.
+    fn of(state: &Value) -> Result<Self, EngineError> {
+        let hints = hints::read(STATE.as_ref(), &state["hints"].to_string())
+            .map_err(|e| EngineError::Unfit(e.to_string()))?;
+        let new = |n: &hints::Neighbour| {
+            n.hints.iter().filter(|h| h.state != State::Kept).count() + n.withdrawn.len()
+        };
+        let announced = &state["announced"];
+        let count = |key: &str| announced[key].as_u64().unwrap_or(0);
+        let error = [&state["error"], &announced["error"]].into_iter().find_map(Value::as_str);
+        let error = match (error, count("failed")) {
+            (Some(error), _) => Some(error.to_owned()),
+            (None, 0) => None,
+            (None, failed) => Some(format!("{failed} announcements failed")),
+        };
+        Ok(Self {
+            demand_mbps: hints.demand / 1e6,
+            before_mbps: hints.before / 1e6,
+            after_mbps: hints.after / 1e6,
+            changes: hints.neighbours.iter().map(new).sum(),
+            steps: (count("done") + count("failed")) as usize,
+            seconds: state["took"].as_f64().unwrap_or(0.0) / 1000.0,
+            error,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_round_of_what_the_operator_sees() {
+        let hint = |state: &str| {
+            json!({"prefix": "10.0.0.0/8", "of": "10.0.0.0/8", "entry": "a", "router": "b", "before": [],
+                "demand": 1.0, "method": null, "state": state})
+        };
+        let mut state = json!({
+            "took": 250, "error": null, "announced": {"done": 3, "failed": 0},
+            "hints": {"version": 1, "network": "", "demand": 60e6, "before": 30e6, "after": 59e6, "neighbours": [
+                {"name": "x", "gain": 1.0, "hints": [hint("new"), hint("kept")], "withdrawn": [hint("kept")]},
+                {"name": "y", "gain": 1.0, "hints": [hint("moved")]}]},
+        });
+        let round = Round::of(&state).unwrap();
+        assert_eq!((round.demand_mbps, round.before_mbps, round.after_mbps), (60.0, 30.0, 59.0));
+        assert_eq!((round.changes, round.steps, round.seconds), (3, 3, 0.25));
+        assert_eq!(round.error, None);
+        state["announced"] = json!({"done": 1, "failed": 2});
+        let round = Round::of(&state).unwrap();
+        assert_eq!((round.steps, round.error.as_deref()), (3, Some("2 announcements failed")));
+        state["announced"] = json!({"error": "no journal"});
+        assert_eq!(Round::of(&state).unwrap().error.as_deref(), Some("no journal"));
+        state["error"] = "no demands".into();
+        assert_eq!(Round::of(&state).unwrap().error.as_deref(), Some("no demands"));
+        assert!(Round::of(&json!({})).is_err());
+    }
+}

@@ -1,0 +1,133 @@
+//! What was seen, for a terminal.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use super::record::{Record, Tables, Throughput};
+
+/// A table of words, its columns as wide as they must be.
+fn table(rows: &[Vec<String>]) -> String {
+    let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
+    let width = |at: usize| rows.iter().filter_map(|r| r.get(at)).map(String::len).max();
+    let widths: Vec<usize> = (0..columns).map(|at| width(at).unwrap_or(0)).collect();
+    let line = |row: &Vec<String>| {
+        let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}"));
+        cells.collect::<Vec<_>>().join("  ").trim_end().to_owned() + "\n"
+    };
+    rows.iter().map(line).collect()
+}
+
+fn words(words: impl IntoIterator<Item = impl Into<String>>) -> Vec<String> {
+    words.into_iter().map(Into::into).collect()
+}
+
+impl Record {
+    /// Whether all is as it should be.
+    pub fn holds(&self) -> bool {
+        self.checks.iter().all(|check| check.holds)
+    }
+
+    /// The providers' tables, before, with the hints and after them.
+    fn tables(&self) -> String {
+        let mut rows = vec![words(["best path", "of", "at first", "with hints", "taken back"])];
+        for (provider, first) in &self.first {
+            let of = |tables: &Tables| tables.get(provider).cloned().unwrap_or_default();
+            let (hinted, withdrawn) = (of(&self.hinted), of(&self.withdrawn));
+            let all: BTreeSet<&String> =
+                first.keys().chain(hinted.keys()).chain(withdrawn.keys()).collect();
+            // As prefixes and not as words, so that halves follow what they are of.
+            let mut all: Vec<(Option<ipnet::IpNet>, &String)> =
+                all.into_iter().map(|p| (p.parse().ok(), p)).collect();
+            all.sort();
+            for (_, prefix) in all {
+                let at = |table: &std::collections::BTreeMap<String, String>| {
+                    table.get(prefix).cloned().unwrap_or_else(|| "-".to_owned())
+                };
+                rows.push(vec![
+                    prefix.clone(),
+                    provider.clone(),
+                    at(first),
+                    at(&hinted),
+                    at(&withdrawn),
+                ]);
+            }
+        }
+        table(&rows)
+    }
+
+    /// What each provider and entry carried.
+    fn throughput(&self) -> String {
+        let mut rows = vec![words(["Mbit/s", "before", "with hints"])];
+        let mut row = |name: String, of: &dyn Fn(&Throughput) -> f64| {
+            let rate = |t: &Throughput| format!("{:.1}", of(t));
+            rows.push(vec![name, rate(&self.before), rate(&self.after)]);
+        };
+        let get = |map: &std::collections::BTreeMap<String, f64>, key: &str| {
+            map.get(key).copied().unwrap_or(0.0)
+        };
+        for provider in self.before.providers.keys() {
+            row(format!("to users, from {provider}"), &|t| get(&t.providers, provider));
+            for entry in &self.entries {
+                let of =
+                    |t: &Throughput| t.arrived.get(provider).map_or(0.0, |own| get(own, entry));
+                row(format!("  in at {entry}"), &of);
+            }
+        }
+        for entry in &self.entries {
+            row(format!("from {entry} into the core"), &|t| get(&t.entries, entry));
+        }
+        row("to users, in all".to_owned(), &Throughput::total);
+        table(&rows)
+    }
+}
+
+impl fmt::Display for Record {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{}", self.tables())?;
+        let mut hints = vec![words(["hint to", "prefix", "in at", "told by"])];
+        hints.extend(
+            self.hints.iter().map(|h| words([&h.neighbour, &h.prefix, &h.entry, &h.method])),
+        );
+        writeln!(f, "{}", table(&hints))?;
+        writeln!(f, "{}", self.throughput())?;
+        for check in &self.checks {
+            let mark = if check.holds { "yes" } else { "NO " };
+            writeln!(f, "{mark}  {} ({})", check.what, check.seen)?;
+        }
+        writeln!(f, "\n{:.0} s from end to end; load {} at the end.", self.seconds, self.load)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::Check;
+
+    #[test]
+    fn halves_follow_what_they_are_of_and_what_is_not_there_is_a_dash() {
+        let tables = |pairs: &[(&str, &str)]| -> Tables {
+            let own = pairs.iter().map(|(p, e)| ((*p).to_owned(), (*e).to_owned())).collect();
+            [("x".to_owned(), own)].into()
+        };
+        let first = tables(&[("198.18.0.0/23", "west"), ("2001:db8:10::/47", "west")]);
+        let record = Record {
+            hinted: tables(&[
+                ("198.18.0.0/23", "west"),
+                ("198.18.0.0/24", "east"),
+                ("2001:db8:10::/47", "north"),
+            ]),
+            withdrawn: first.clone(),
+            first,
+            checks: vec![Check { what: "it".into(), holds: false, seen: "not".into() }],
+            ..Record::default()
+        };
+        assert!(!record.holds());
+        let text = record.to_string();
+        let lines: Vec<_> =
+            text.lines().map(|l| l.split_whitespace().collect::<Vec<_>>()).collect();
+        assert_eq!(lines[1], ["198.18.0.0/23", "x", "west", "west", "west"]);
+        assert_eq!(lines[2], ["198.18.0.0/24", "x", "-", "east", "-"]);
+        assert_eq!(lines[3], ["2001:db8:10::/47", "x", "west", "north", "west"]);
+        assert!(text.contains("NO   it (not)"));
+    }
+}

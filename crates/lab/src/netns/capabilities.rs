@@ -1,0 +1,79 @@
+//! What this engine can run.
+
+use super::dataplane::Dataplane;
+use crate::engine::{EngineError, Job};
+use crate::link::QueueSpec;
+use crate::scenario::{Arm, Congestion, EcnField, Fault, Maker, Traffic, TrafficKind, Transport};
+
+/// Each site is two namespaces and a sendbox's process.
+const MAX_SITES: u8 = 16;
+
+/// How many sites send in a job that was checked.
+pub(super) fn sites(job: &Job<'_>) -> u8 {
+    job.scenario.sites.min(u32::from(MAX_SITES)) as u8
+}
+
+/// Refuses a job that this engine's parts do not have.
+pub(crate) fn check(job: &Job<'_>, dataplane: Dataplane) -> Result<(), EngineError> {
+    if let (Dataplane::User, Some(policy)) = (dataplane, job.arm.kernel_policy()) {
+        return Err(EngineError::Unfit(format!(
+            "the sendbox has no policy \"{}\" of its own, which arm {} asks for: run it with \
+             `--dataplane kernel`",
+            policy.name(),
+            job.arm.name
+        )));
+    }
+    match missing(job) {
+        None => Ok(()),
+        Some(what) => Err(EngineError::Unfit(format!(
+            "this engine has no {what}, which this scenario asks for: run it with `--engine sim`"
+        ))),
+    }
+}
+
+fn missing(job: &Job<'_>) -> Option<String> {
+    let scenario = job.scenario;
+    let Arm { queue, outer, .. } = job.arm;
+    if let Some(special) = scenario.conditions.special() {
+        return Some(format!("path with {special}"));
+    }
+    if let Some(special) = scenario.faults.iter().find_map(Fault::special) {
+        return Some(special.to_owned());
+    }
+    if scenario.sites > u32::from(MAX_SITES) {
+        return Some(format!("network of more than {MAX_SITES} sites"));
+    }
+    if outer.is_some() {
+        return Some("bundle around other bundles".to_owned());
+    }
+    if queue.by == Maker::Forebay && QueueSpec::of(queue, &scenario.path).is_none() {
+        return Some(format!("queue \"{queue}\""));
+    }
+    scenario.traffic.iter().find_map(|traffic| match &traffic.kind {
+        _ if traffic.rtt.is_some() => Some("traffic with a round-trip time of its own".to_owned()),
+        _ if !may_say(traffic) => Some(
+            "traffic with an ECN field of its own but dctcp's and prague's over UDP".to_owned(),
+        ),
+        TrafficKind::Requests { congestion, .. }
+        | TrafficKind::Bulk { transport: Transport::Tcp(congestion), .. } => unknown(*congestion),
+        _ => None,
+    })
+}
+
+/// Whether hosts send what `traffic` is to say of ECN: if it does not say, as they do; ECT(1) with
+/// DCTCP, where a program rewrites what the kernel sends, and over UDP, where the programs see to it.
+fn may_say(traffic: &Traffic) -> bool {
+    let tcp = match &traffic.kind {
+        TrafficKind::Requests { congestion, .. }
+        | TrafficKind::Bulk { transport: Transport::Tcp(congestion), .. } => Some(*congestion),
+        _ => None,
+    };
+    let over_udp =
+        matches!(traffic.kind, TrafficKind::Bulk { transport: Transport::UdpPrague, .. });
+    let l4s = tcp == Some(Congestion::Dctcp) || over_udp;
+    traffic.ecn.is_none() || traffic.ecn == Some(EcnField::Ect1) && l4s
+}
+
+fn unknown(congestion: Congestion) -> Option<String> {
+    (!congestion.is_of_linux()).then(|| format!("congestion control \"{}\"", congestion.name()))
+}

@@ -1,0 +1,36 @@
+//! How much memory a guest needs for a job.
+
+use crate::engine::Job;
+
+/// The guest's memory beside that for packets, in MiB. It is not taken before it is used.
+const MEMORY: u64 = 1_024;
+/// Bytes for each full packet that the bottleneck can carry in the run: a record of 16 B and one of
+/// 40 B in each of two logs, four records a packet, and as much again while they are written.
+const PER_PACKET: u64 = 512;
+/// A full-sized frame.
+const FRAME: u64 = 1_514;
+
+/// The guest's memory for `job`, in MiB: whole steps, for its network's buffers depend on it.
+pub(super) fn mebibytes(job: &Job<'_>) -> u64 {
+    let scenario = job.scenario;
+    let packets = scenario.path.rate.bytes_in(scenario.length()).0 / FRAME;
+    MEMORY + (packets.saturating_mul(PER_PACKET) >> 20).next_multiple_of(256)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scenario::{DEMO, parse};
+
+    #[test]
+    fn memory_grows_with_the_packets() {
+        let demo = parse("demo.toml".as_ref(), DEMO).unwrap();
+        let scenario = &demo.cells[0];
+        let job = Job { scenario, arm: &scenario.arms[0], seed: 1 };
+        assert_eq!(mebibytes(&job), 1_280, "373 thousand packets");
+        let mut long = scenario.clone();
+        long.duration = forebay_units::Nanos::from_secs(1_000);
+        let job = Job { scenario: &long, arm: &long.arms[0], seed: 1 };
+        assert_eq!(mebibytes(&job), 1_024 + 4_096, "8 million");
+    }
+}
