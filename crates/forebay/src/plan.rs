@@ -248,7 +248,7 @@ fn topologies(dir: &Path) -> Result<Vec<Topology>, Failure> {
     files.into_iter().map(|(name, (_, path))| Ok(topology(&path)?.named(&name))).collect()
 }
 
-fn reproduce(args: &PlanReproduceArgs) -> Result<(), Failure> {
+pub(crate) fn reproduce(args: &PlanReproduceArgs) -> Result<(), Failure> {
     let page = &args.out;
     let name = page.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     if page.extension().is_none_or(|e| e != "md") || name.is_empty() {

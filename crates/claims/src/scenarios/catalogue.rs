@@ -2,21 +2,22 @@
 //! scenario that it is tried by.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::num::NonZeroU32;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use forebay_config::{ConfigError, DurationValue, Source, Spanned};
 use forebay_units::Bytes;
 use serde::Deserialize;
-use sha2::{Digest, Sha256};
 
-use super::band::Band;
-use super::claim::{Claim, Extent, Figure, Over, Selection};
+use super::claim::{Claim, Extent, Figure, Selection};
 use super::picture::{self, Wanted};
 use super::quantity::{Measure, Quantity, Statistic};
+use crate::band::Band;
+use crate::figure::Over;
+use crate::page_file::{OneOrMany, Page, name};
 use forebay_lab::analysis::Size;
 use forebay_lab::scenario;
+use forebay_outcome::provenance;
 
 /// The engines that a claim may name.
 pub const ENGINES: [&str; 3] = ["sim", "uml", "netns"];
@@ -25,9 +26,6 @@ pub const ENGINES: [&str; 3] = ["sim", "uml", "netns"];
 pub const COLUMNS: [&str; 5] = ["sim", "uml", "uml-kernel", "netns", "netns-kernel"];
 /// A scenario's file is no larger.
 const LARGEST: Bytes = Bytes(4_000_000);
-/// What a directory of claims has.
-const PAGE: &str = "page.toml";
-
 /// All claims of one source.
 #[derive(Clone, Debug)]
 pub struct Catalogue {
@@ -41,22 +39,6 @@ pub struct Catalogue {
     pub claims: Vec<Claim>,
 }
 
-/// The catalogues in `dir` by name and title: its directories that have a page.
-///
-/// # Errors
-/// If one of them is wrong.
-pub fn list(dir: &Path) -> Result<Vec<(String, String)>, ConfigError> {
-    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
-    let mut found: Vec<PathBuf> =
-        entries.map(|e| e.path()).filter(|p| p.join(PAGE).is_file()).collect();
-    found.sort();
-    let title = |path: &PathBuf| {
-        let (page, _) = forebay_config::load::<PageFile>(&path.join(PAGE))?;
-        Ok((name(path), page.title))
-    };
-    found.iter().map(title).collect()
-}
-
 /// The catalogue in `dir`, with every scenario that it names.
 ///
 /// # Errors
@@ -64,47 +46,6 @@ pub fn list(dir: &Path) -> Result<Vec<(String, String)>, ConfigError> {
 pub fn load(dir: &Path) -> Result<Catalogue, ConfigError> {
     let Page { title, about, claims } = Page::load(dir, claim)?;
     Ok(Catalogue { name: name(dir), title, about, claims })
-}
-
-/// What a directory of claims has to say, whatever kind of claims they are.
-pub(crate) struct Page<T> {
-    pub(crate) title: String,
-    pub(crate) about: String,
-    pub(crate) claims: Vec<T>,
-}
-
-impl<T> Page<T> {
-    /// That of `dir`, each claim read by `claim` from its name and its file.
-    pub(crate) fn load(
-        dir: &Path,
-        claim: impl Fn(&str, &Path) -> Result<T, ConfigError>,
-    ) -> Result<Self, ConfigError> {
-        let (page, source) = forebay_config::load::<PageFile>(&dir.join(PAGE))?;
-        let mut claims = Vec::new();
-        for (i, id) in page.claims.iter().enumerate() {
-            let plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
-            let twice = page.claims[..i].iter().any(|other| other.get_ref() == id.get_ref());
-            if !id.get_ref().chars().all(plain) || twice {
-                let what = "is there twice, or no name of a claim: letters, digits, '-' and '_'";
-                return Err(source.error_at(id.span(), "claims", what));
-            }
-            let file = dir.join(format!("{}.claim.toml", id.get_ref()));
-            claims.push(claim(id.get_ref(), &file)?);
-        }
-        Ok(Self { title: page.title, about: page.about, claims })
-    }
-}
-
-fn name(dir: &Path) -> String {
-    dir.file_name().unwrap_or_default().to_string_lossy().into_owned()
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct PageFile {
-    title: String,
-    about: String,
-    claims: Vec<Spanned<String>>,
 }
 
 #[derive(Deserialize)]
@@ -155,36 +96,19 @@ struct SelectionTable {
     over: Option<Over>,
 }
 
-#[derive(Clone, Deserialize)]
-#[serde(untagged, expecting = "expected a text or a list of texts")]
-pub(crate) enum OneOrMany {
-    One(String),
-    Many(Vec<String>),
-}
-
-impl OneOrMany {
-    pub(crate) fn list(self) -> Vec<String> {
-        match self {
-            Self::One(one) => vec![one],
-            Self::Many(many) => many,
-        }
-    }
-}
-
 fn claim(id: &str, path: &Path) -> Result<Claim, ConfigError> {
     let (file, source) = forebay_config::load::<ClaimFile>(path)?;
     let scenario = path.parent().unwrap_or("".as_ref()).join(file.scenario.get_ref());
     let experiment = scenario::load(&scenario)?;
     let text = forebay_config::read_text(&scenario, LARGEST)
         .map_err(|e| source.error_at(file.scenario.span(), "scenario", e.to_string()))?;
-    let hash = Sha256::digest(text.as_bytes());
     let mut claim = Claim {
         id: id.to_owned(),
         title: file.title,
         source: file.source,
         about: file.about,
         experiment,
-        scenario_hash: hash[..8].iter().map(|byte| format!("{byte:02x}")).collect(),
+        scenario_hash: provenance::hash(&text),
         engines: BTreeMap::new(),
         figures: Vec::new(),
         picture: None,

@@ -5,9 +5,11 @@ use std::num::NonZeroU32;
 
 use forebay_units::Nanos;
 
-use super::band::Band;
+use super::axes::axes;
 use super::picture::Wanted;
 use super::quantity::Quantity;
+use crate::band::Band;
+use crate::figure::Over;
 use forebay_lab::scenario::{Experiment, Scenario};
 
 /// A claim of a source: figures that it has, and the experiment that they are tried by.
@@ -93,38 +95,4 @@ impl Selection {
         let axes = axes(cell);
         self.cells.iter().all(|(axis, values)| axes.get(axis).is_some_and(|v| values.contains(v)))
     }
-}
-
-/// What counts of several cells.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Over {
-    /// Their mean.
-    #[default]
-    Mean,
-    /// The lowest.
-    Min,
-    /// The highest.
-    Max,
-}
-
-impl Over {
-    /// Of `values`; `None` if there are none.
-    pub fn of(self, values: &[f64]) -> Option<f64> {
-        let all = values.iter().copied();
-        match self {
-            _ if values.is_empty() => None,
-            Self::Mean => Some(all.sum::<f64>() / values.len() as f64),
-            Self::Min => all.reduce(f64::min),
-            Self::Max => all.reduce(f64::max),
-        }
-    }
-}
-
-/// What a cell has on each axis, the path's two and those of its grid.
-pub(super) fn axes(cell: &Scenario) -> BTreeMap<String, String> {
-    let mut axes = cell.labels.clone();
-    axes.insert("rate".to_owned(), format!("{} Mbit/s", cell.path.rate.as_mbps_f64()));
-    axes.insert("rtt".to_owned(), format!("{} ms", cell.path.rtt.as_millis_f64()));
-    axes
 }

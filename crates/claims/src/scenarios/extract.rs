@@ -6,10 +6,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use forebay_dataplane::packet_log::{Fate, Record};
 use forebay_units::{Bytes, Nanos, Rate};
 
-use super::kin::Kin;
 use super::passed::Passed;
 use super::picture::{Part, Wanted};
 use super::quantity::{Measure, Quantity, Statistic};
+use super::traffic_kind::KindFilter;
+use super::window::{Window, is_mode, statistic};
 use forebay_lab::analysis::{EstimateErrors, Intake, Sorted, at_sendbox, slowdown};
 use forebay_lab::engine::Job;
 use forebay_lab::results::{Progress, Request, Run, Tick};
@@ -54,46 +55,6 @@ impl Extract {
     }
 }
 
-/// A statistic of values; `None` if there are none.
-pub(super) fn statistic(values: &Sorted, at: Statistic) -> Option<f64> {
-    match at {
-        Statistic::Percentile(percent) => values.percentile(percent),
-        Statistic::Mean => values.mean(),
-    }
-}
-
-/// From when to when: the phase, within what is measured.
-#[derive(Clone, Copy)]
-pub(super) struct Window {
-    from: u64,
-    to: u64,
-}
-
-impl Window {
-    pub(super) fn of(run: &Run, phase: Option<&str>) -> Self {
-        let (start, end) = (run.start.0, run.end.0);
-        match phase.map(|name| run.phases.iter().find(|p| p.name == name)) {
-            None => Self { from: start, to: end },
-            Some(Some(p)) => Self { from: p.start.clamp(start, end), to: p.stop.clamp(start, end) },
-            // A short run does not come to it.
-            Some(None) => Self { from: end, to: end },
-        }
-    }
-
-    pub(super) fn holds(self, time: u64) -> bool {
-        (self.from..self.to).contains(&time)
-    }
-
-    /// Whether an interval that ended at `time` counts.
-    fn ends(self, time: u64) -> bool {
-        self.from < time && time <= self.to
-    }
-
-    pub(super) fn length(self) -> Nanos {
-        Nanos(self.to - self.from)
-    }
-}
-
 /// The values of `quantity` in `run`: many of what is pooled, else one, or none.
 fn sample(quantity: &Quantity, scenario: &Scenario, run: &Run) -> Sorted {
     let window = Window::of(run, quantity.phase.as_deref());
@@ -122,8 +83,8 @@ fn sample(quantity: &Quantity, scenario: &Scenario, run: &Run) -> Sorted {
         Measure::SendboxQueue => match &*at_sendbox(run) {
             [] => std::iter::once(0.0).collect(),
             records => {
-                let kin = Kin::of(quantity, scenario);
-                let waits = kin.and_then(|kin| waits(records, window, quantity.at, kin));
+                let kind = KindFilter::of(quantity, scenario);
+                let waits = kind.and_then(|kind| waits(records, window, quantity.at, kind));
                 waits.into_iter().collect()
             }
         },
@@ -179,9 +140,9 @@ fn connections(scenario: &Scenario, wanted: impl Fn(&str) -> bool) -> Vec<std::o
     ranges
 }
 
-fn waits(records: &[Record], window: Window, at: Statistic, kin: Kin) -> Option<f64> {
+fn waits(records: &[Record], window: Window, at: Statistic, kind: KindFilter) -> Option<f64> {
     let sent =
-        records.iter().filter(|r| r.fate == Fate::Sent && window.holds(r.time.0) && kin.holds(r));
+        records.iter().filter(|r| r.fate == Fate::Sent && window.holds(r.time.0) && kind.holds(r));
     statistic(&sent.map(|r| r.sojourn.as_millis_f64()).collect(), at)
 }
 
@@ -218,12 +179,6 @@ fn mode_share(mode: &str, run: &Run, window: Window) -> Option<f64> {
     let ticks = || run.ticks.iter().filter(|t| window.holds(t.time));
     let (all, own) = (ticks().count(), ticks().filter(|t| is_mode(t, mode)).count());
     (all > 0).then(|| own as f64 / all as f64 * 100.0)
-}
-
-/// Whether a tick says that mode, however it writes its words apart.
-pub(super) fn is_mode(tick: &Tick, mode: &str) -> bool {
-    let plain = |c: char| if matches!(c, ' ' | '-') { '_' } else { c };
-    tick.mode.chars().map(plain).eq(mode.chars().map(plain))
 }
 
 /// Jain's index in each whole second of `window`, over all backlogged flows of the quantity's

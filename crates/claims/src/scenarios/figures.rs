@@ -2,25 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde::{Deserialize, Serialize};
-
+use super::axes::axes;
 use super::claim::{Claim, Figure, Selection};
-use super::extract::{Extract, statistic};
+use super::extract::Extract;
 use super::picture::{Picture, Sweep, SweepLine, Wanted};
 use super::quantity::{Quantity, Statistic};
+use super::window::statistic;
+use crate::figure::{Over, Value};
 use forebay_lab::analysis::{Sorted, rounded};
 use forebay_lab::scenario::Experiment;
-
-/// A figure over all seeds.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Value {
-    /// The figure.
-    pub value: f64,
-    /// The lowest that a seed alone gives.
-    pub min: f64,
-    /// The highest.
-    pub max: f64,
-}
 
 /// What all figures and the picture of `claim` need of a run.
 pub(super) fn quantities(claim: &Claim) -> BTreeSet<Quantity> {
@@ -132,7 +122,7 @@ impl Taken<'_> {
                 arm: arm.to_owned(),
                 cells,
                 quantity: quantity.clone(),
-                over: super::claim::Over::Mean,
+                over: Over::Mean,
             };
             self.value(&selection, None).map(|v| rounded(v, 4))
         };
@@ -166,7 +156,7 @@ impl Taken<'_> {
     fn values_on(&self, axis: &str) -> Vec<String> {
         let mut values: Vec<String> = Vec::new();
         for cell in &self.experiment.cells {
-            let value = super::claim::axes(cell).remove(axis).unwrap_or_default();
+            let value = axes(cell).remove(axis).unwrap_or_default();
             if !values.contains(&value) {
                 values.push(value);
             }

@@ -3,7 +3,7 @@
 //!
 //! A [`Catalogue`] is a directory: `page.toml` with the claims in the page's order, and for each claim
 //! `NAME.claim.toml` beside the scenario that it is tried by. [`run()`] tries one on an engine; what
-//! comes out, an [`Outcome`], is kept in a [`Store`] beside the page, so that slow engines can be run
+//! comes out, an [`Outcome`], is kept in a [`Store`](forebay_outcome::Store) beside the page, so that slow engines can be run
 //! claim by claim; [`page`] makes the page from all that is stored.
 //!
 //! # A claim's file
@@ -25,12 +25,11 @@
 //! each axis, as in `{ rtt = "50 ms", flows = ["10", "20"] }`; `over` is what counts of several cells:
 //! `mean`, `min` or `max`.
 
-mod band;
+mod axes;
 mod catalogue;
 mod claim;
 mod extract;
 mod figures;
-mod kin;
 mod outcome;
 mod page;
 mod passed;
@@ -39,19 +38,13 @@ mod quantity;
 mod run;
 #[cfg(test)]
 mod tests;
+mod traffic_kind;
+mod window;
 
-use forebay_picture::date;
-
-pub use band::{Band, NoBand};
-pub use catalogue::{COLUMNS, Catalogue, ENGINES, list, load};
-pub(crate) use catalogue::{OneOrMany, Page};
-pub use claim::{Claim, Extent, Figure, Over, Selection};
-pub use figures::Value;
-pub(crate) use outcome::tally;
-pub use outcome::{Outcome, Store, StoreError, Tried, Verdict};
+pub use catalogue::{COLUMNS, Catalogue, ENGINES, load};
+pub use claim::{Claim, Extent, Figure, Selection};
+pub use outcome::{Outcome, load_outcome, picture_file, save_outcome};
 pub use page::{Row, page};
-pub(crate) use page::{told, within};
 pub use picture::{Errors, Picture, Slowdown, Sweep, SweepLine, Timeline, Wanted};
 pub use quantity::{Measure, Quantity, Statistic};
-pub(crate) use run::machine;
 pub use run::{Settings, run};

@@ -4,8 +4,10 @@ use std::fmt::Write;
 
 use super::catalogue::{COLUMNS, Catalogue, ENGINES};
 use super::claim::{Claim, Figure};
-use super::outcome::{Outcome, Store, Tried, Verdict};
-use forebay_picture::number::{figure, setting};
+use super::outcome::{Outcome, picture_file};
+use crate::figure::{Tried, Verdict, row_head, told, within};
+use forebay_outcome::Store;
+use forebay_picture::number::setting;
 
 /// A claim and what is stored of it, in the order of [`COLUMNS`].
 pub type Row<'a> = (&'a Claim, Vec<Outcome>);
@@ -59,15 +61,6 @@ fn tally(outcome: &Outcome) -> String {
     within(outcome.tally()) + quick
 }
 
-/// How many of the figures that are judged are within their bands, in words.
-pub(crate) fn within((judged, within): (usize, usize)) -> String {
-    match judged {
-        0 => "shown".to_owned(),
-        _ if judged == within => format!("{within} of {judged}"),
-        _ => format!("**{within} of {judged}**"),
-    }
-}
-
 fn section(out: &mut String, (claim, outcomes): &Row<'_>, store: &Store) {
     let _ = write!(
         out,
@@ -89,7 +82,7 @@ fn section(out: &mut String, (claim, outcomes): &Row<'_>, store: &Store) {
     }
     for outcome in outcomes {
         if let Some(picture) = &outcome.picture {
-            let file = Store::picture(&claim.id, &outcome.engine);
+            let file = picture_file(&claim.id, &outcome.engine);
             let (title, engine) = (&claim.title, &outcome.engine);
             let caption = picture.caption();
             let _ = write!(
@@ -108,14 +101,7 @@ fn table(out: &mut String, claim: &Claim, outcomes: &[Outcome]) {
     outcomes.iter().for_each(|_| out.push_str("---|"));
     out.push('\n');
     for f in &claim.figures {
-        let unit = match f.unit() {
-            "" => String::new(),
-            unit => format!(", {unit}"),
-        };
-        let source = f.source.map(setting).unwrap_or_default();
-        let band = f.band.to_string();
-        let band = if band == "any" { "" } else { &band };
-        let _ = write!(out, "| {}{unit} | {source} | {band} |", f.what);
+        *out += &row_head(&f.what, f.unit(), f.source, &f.band.to_string());
         for outcome in outcomes {
             let _ = write!(out, " {} |", tried(f, outcome).map_or("not run".to_owned(), told));
         }
@@ -126,25 +112,6 @@ fn table(out: &mut String, claim: &Claim, outcomes: &[Outcome]) {
 /// What `outcome` has of the figure.
 fn tried<'a>(figure: &Figure, outcome: &'a Outcome) -> Option<&'a Tried> {
     outcome.figures.iter().find(|t| t.what == figure.what)
-}
-
-/// Its value with its spread, and whether that is within the band.
-pub(crate) fn told(tried: &Tried) -> String {
-    let Some(v) = tried.value else { return "**nothing to measure**".to_owned() };
-    let number = |v: f64| {
-        if tried.unit.is_empty() && v.abs() < 1.995 { format!("{v:.3}") } else { figure(v) }
-    };
-    let spread = if v.min == v.max {
-        String::new()
-    } else {
-        format!(" ({} to {})", number(v.min), number(v.max))
-    };
-    let says = format!("{}{spread}", number(v.value));
-    match tried.verdict {
-        Verdict::Within => format!("{says}, within"),
-        Verdict::Outside => format!("**{says}, outside**"),
-        Verdict::Shown | Verdict::Missing => says,
-    }
 }
 
 /// Why figures differ, for those that do; and what has changed since they were run.

@@ -3,9 +3,9 @@
 use forebay_dataplane::packet_log::{Fate, Record};
 use forebay_units::{Bytes, Nanos, Rate};
 
-use super::extract::{Window, statistic};
-use super::kin::Kin;
 use super::quantity::{Measure, Quantity, Statistic};
+use super::traffic_kind::KindFilter;
+use super::window::{Window, statistic};
 use forebay_lab::analysis::Sorted;
 use forebay_lab::results::Run;
 use forebay_lab::scenario::{Scenario, TrafficKind};
@@ -36,10 +36,10 @@ impl Passed {
         window: Window,
     ) -> Option<Self> {
         let known = run.whose.len() == run.bottleneck.len();
-        let kin = if known { None } else { Some(Kin::of(quantity, scenario)?) };
+        let kind = if known { None } else { Some(KindFilter::of(quantity, scenario)?) };
         let own: Vec<bool> = scenario.traffic.iter().map(|t| quantity.is_of(&t.name)).collect();
-        let is_own = |n: usize, record: &Record| match kin {
-            Some(kin) => kin.holds(record),
+        let is_own = |n: usize, record: &Record| match kind {
+            Some(kind) => kind.holds(record),
             None if quantity.traffic.is_empty() => true,
             None => run.whose[n].is_some_and(|t| own.get(usize::from(t)) == Some(&true)),
         };
@@ -183,7 +183,7 @@ sendbox = "forward"
             let traffic = traffic.iter().map(|t| (*t).to_owned()).collect();
             let (at, size, mode) = (Statistic::Mean, Size::All, String::new());
             let measure = Measure::SendboxQueue;
-            Kin::of(&Quantity { measure, at, traffic, phase: None, size, mode }, &scenario)
+            KindFilter::of(&Quantity { measure, at, traffic, phase: None, size, mode }, &scenario)
         };
         assert_eq!(of(&["classic"]), None);
         assert_eq!(of(&["l4s", "classic"]), None);
@@ -192,6 +192,6 @@ sendbox = "forward"
         assert!(both.holds(&record(false)) && !both.holds(&record(true)));
         let l4s = of(&["l4s"]).unwrap();
         assert!(l4s.holds(&record(true)) && !l4s.holds(&record(false)));
-        assert_eq!(of(&["l4s", "classic", "other"]), Some(Kin::default()));
+        assert_eq!(of(&["l4s", "classic", "other"]), Some(KindFilter::default()));
     }
 }

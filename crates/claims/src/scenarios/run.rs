@@ -3,15 +3,16 @@
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::path::Path;
-use std::time::SystemTime;
 
+use forebay_outcome::provenance;
 use forebay_units::Nanos;
 
 use super::claim::{Claim, Extent};
 use super::extract::Extract;
 use super::figures::{Taken, quantities};
-use super::outcome::{Outcome, Tried, Verdict};
+use super::outcome::Outcome;
 use super::picture::{Parts, Picture, Wanted};
+use crate::figure::{Tried, Verdict};
 use forebay_lab::engine::{Engine, Interrupt};
 use forebay_lab::runner::{self, Options, RunError};
 use forebay_lab::scenario::{Experiment, Traffic, TrafficKind};
@@ -69,8 +70,8 @@ pub fn run(
     Ok(Outcome {
         claim: claim.id.clone(),
         engine: engine.name().to_owned(),
-        date: super::date::day(SystemTime::now()),
-        machine: machine(),
+        date: provenance::today(),
+        machine: provenance::machine(),
         seeds: experiment.seeds.len() as u32,
         measured_s: longest.as_secs_f64(),
         runs: runs.len(),
@@ -116,13 +117,4 @@ fn draw(wanted: &Wanted, runs: &mut [Extract], experiment: &Experiment) -> Optio
         parts.entry((run.cell, run.arm)).or_default().extend(run.part.take());
     }
     Picture::of(wanted, parts, experiment)
-}
-
-/// This machine, in words.
-pub(crate) fn machine() -> String {
-    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-    let release: Vec<&str> = release.trim().split(['.', '-']).take(2).collect();
-    let cores = forebay_lab::engine::cores();
-    let s = if cores.get() == 1 { "" } else { "s" };
-    format!("Linux {}, {cores} core{s}", release.join("."))
 }

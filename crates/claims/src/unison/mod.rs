@@ -34,6 +34,9 @@ const PATHS: NonZeroUsize = NonZeroUsize::MIN.saturating_add(3);
 /// Topologies with more routers are left out of what is run twenty times for each seed.
 const LARGE: usize = 80;
 
+/// The title of the page.
+pub const TITLE: &str = "Unison's evaluation, tried again";
+
 /// Told what is being run.
 pub type Progress<'a> = &'a dyn Fn(&str);
 

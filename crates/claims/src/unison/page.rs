@@ -7,7 +7,7 @@ use forebay_picture::number::figure;
 use super::claims::{Claim, claims, mean_of_one};
 use super::pictures::most_of_providers;
 use super::stats::{highest, lowest, median};
-use super::{Fair, Results, Setup};
+use super::{Fair, Results, Setup, TITLE};
 
 /// The page in Markdown; `run` says when and where it was run, and `notes` what was found out about rows that are
 /// outside their bands.
@@ -43,7 +43,7 @@ fn write(
 ) -> std::fmt::Result {
     let claims = claims(results);
     let within = claims.iter().filter(|c| c.within()).count();
-    writeln!(out, "# Unison's evaluation, tried again\n")?;
+    writeln!(out, "# {TITLE}\n")?;
     writeln!(
         out,
         "The figures of Yimeng Zhao's thesis, chapter 3, section 3.5, by this project's optimiser and on the text's set-up: one ISP, twenty\n\

@@ -6,12 +6,14 @@ use std::path::{Path, PathBuf};
 use forebay_config::{ConfigError, DurationValue, RateValue, Source, Spanned};
 use forebay_units::Nanos;
 use serde::Deserialize;
-use sha2::{Digest, Sha256};
 
 use super::model::{Mode, Setting};
 use super::rows::{Quantity, Selection};
-use crate::scenarios::{Band, OneOrMany, Over, Page};
+use crate::band::Band;
+use crate::figure::Over;
+use crate::page_file::{OneOrMany, Page};
 use forebay_guest::zd::Experiment;
+use forebay_outcome::provenance;
 
 /// What is measured: the name in files, what it is called, its unit, and the digits that are shown.
 pub const MEASURES: [(&str, &str, &str, usize); 22] = [
@@ -67,8 +69,7 @@ impl How {
 
     /// Of all that is run.
     pub fn hash(&self) -> String {
-        let hash = Sha256::digest(format!("{self:?}").as_bytes());
-        hash[..8].iter().map(|byte| format!("{byte:02x}")).collect()
+        provenance::hash(&format!("{self:?}"))
     }
 }
 

@@ -19,18 +19,16 @@ pub mod catalogue;
 pub mod model;
 mod page;
 pub mod rows;
-mod store;
 
 use std::path::Path;
 
 use self::catalogue::{Claim, How, Sweep};
-use self::rows::{Row, SEED};
 use forebay_guest::zd::{Experiment, Failed, Work};
 use forebay_lab::engine::{EngineError, Interrupt};
+use forebay_outcome::{Row, SEED};
 
 pub use catalogue::Catalogue;
 pub use page::page;
-pub use store::{Store, Stored};
 
 /// Runs `claim`; each row is told of as it comes.
 ///

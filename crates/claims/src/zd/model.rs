@@ -9,8 +9,8 @@ use forebay_sim::{
 };
 use forebay_units::{Bytes, Nanos, Rate};
 
-use super::rows::{Row, SEED};
 use forebay_guest::zd::Failed;
+use forebay_outcome::{Row, SEED};
 
 /// Each way takes this long.
 const DELAY: Nanos = Nanos::from_micros(50);

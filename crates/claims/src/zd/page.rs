@@ -4,22 +4,20 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use super::catalogue::{Catalogue, Claim, Drawing, measure};
-use super::rows::{Cell, Row, cells, is_of};
-use super::store::{Store, Stored};
-use crate::scenarios::{
-    Picture, Sweep, SweepLine, Tried, Verdict, tally as tally_of, told, within,
-};
-use forebay_guest::zd::Failed;
+use super::rows::{Cell, cells, is_of};
+use crate::figure::{Tried, Verdict, row_head, tally as tally_of, told, within};
+use crate::scenarios::{Picture, Sweep, SweepLine};
+use forebay_outcome::{Row, Rows, Store, StoreError};
 
 /// The page of `catalogue` and of what is in `store`, whose pictures are drawn.
 ///
 /// # Errors
 /// If something stored cannot be read, or a picture not written.
-pub fn page(catalogue: &Catalogue, store: &Store) -> Result<String, Failed> {
+pub fn page(catalogue: &Catalogue, store: &Store) -> Result<String, StoreError> {
     let mut sections = String::new();
     let mut tally = String::from("| claim | | runs | |\n|---|---|---|---|\n");
     for claim in &catalogue.claims {
-        let stored = store.load(&claim.id)?;
+        let stored = store.read::<Rows>(&claim.id)?;
         let _ = writeln!(
             tally,
             "| {} | {} | `{}` | {} |",
@@ -61,9 +59,9 @@ fn tried(claim: &Claim, rows: &[Row]) -> Vec<Tried> {
 fn section(
     out: &mut String,
     claim: &Claim,
-    stored: Option<&Stored>,
+    stored: Option<&Rows>,
     store: &Store,
-) -> Result<(), Failed> {
+) -> Result<(), StoreError> {
     let (title, id, about) = (&claim.title, &claim.id, claim.about.trim());
     let _ = write!(out, "\n## {title}\n\n`{id}`: {}.\n\n{about}\n", claim.source);
     let Some(stored) = stored else {
@@ -93,7 +91,8 @@ fn section(
     );
     for (n, drawing) in claim.drawings.iter().enumerate() {
         let picture = picture(drawing, &all);
-        let file = store.draw(id, n + 1, &picture.svg(title))?;
+        let file = format!("{id}-{}.svg", n + 1);
+        store.write_text(&file, &picture.svg(title))?;
         let _ = write!(out, "\n![{title}]({}/{file})\n", store.name());
     }
     Ok(())
@@ -103,10 +102,8 @@ fn judged(out: &mut String, claim: &Claim, rows: &[Row]) {
     out.push_str("\n| | the text | band | ours |\n|---|---|---|---|\n");
     let tried = tried(claim, rows);
     for one in &tried {
-        let unit = if one.unit.is_empty() { String::new() } else { format!(", {}", one.unit) };
-        let source = one.source.map(forebay_picture::number::setting).unwrap_or_default();
-        let band = if one.band == "any" { "" } else { &one.band };
-        let _ = writeln!(out, "| {}{unit} | {source} | {band} | {} |", one.what, told(one));
+        let head = row_head(&one.what, &one.unit, one.source, &one.band);
+        let _ = writeln!(out, "{head} {} |", told(one));
     }
     let outside = claim.figures.iter().zip(&tried).filter(|(_, t)| t.verdict == Verdict::Outside);
     let notes: Vec<_> = outside

@@ -1,39 +1,10 @@
-//! What came out of a claim's runs, as it is stored, and figures of it.
+//! Figures of a claim's rows.
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
+use forebay_outcome::{Labels, Row, SEED};
 
-use crate::scenarios::{Over, Value};
-
-/// Which run it was: `flows` is `4000`, `mode` is `zd`, and so on.
-pub type Labels = BTreeMap<String, String>;
-
-/// The label of a repetition. All others say what was run.
-pub const SEED: &str = "seed";
-
-/// One run.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Row {
-    /// What was run.
-    pub labels: Labels,
-    /// What came out, by the names of [`MEASURES`](super::catalogue::MEASURES).
-    pub values: BTreeMap<String, f64>,
-}
-
-impl Row {
-    /// Of labels and values as they are written.
-    pub fn new(labels: &[(&str, &dyn ToString)], values: &[(&str, f64)]) -> Self {
-        let labels = labels.iter().map(|(key, value)| ((*key).to_owned(), value.to_string()));
-        let values = values.iter().map(|(key, value)| ((*key).to_owned(), *value));
-        Self { labels: labels.collect(), values: values.collect() }
-    }
-
-    fn seed(&self) -> Option<&str> {
-        self.labels.get(SEED).map(String::as_str)
-    }
-}
+use crate::figure::{Over, Value};
 
 /// Repetitions of the same.
 #[derive(Clone, Debug)]

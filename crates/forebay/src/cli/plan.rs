@@ -310,6 +310,20 @@ pub(crate) struct PlanReproduceArgs {
     pub(crate) out: PathBuf,
 }
 
+impl PlanReproduceArgs {
+    /// The arguments of a command line without options.
+    pub(crate) fn usual() -> Self {
+        Self {
+            topologies: None,
+            routers: None,
+            seeds: 5,
+            fair_seeds: 10,
+            congestion: forebay_claims::unison::Setup::CONGESTION,
+            out: PathBuf::from("docs/results/unison.md"),
+        }
+    }
+}
+
 #[derive(Debug, Args)]
 pub(crate) struct PlanBenchArgs {
     /// Topologies to plan [default: synthetic ones of 11, 200 and 2000 routers].

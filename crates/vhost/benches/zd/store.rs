@@ -2,14 +2,15 @@
 
 use std::path::Path;
 
-use forebay_claims::zd::catalogue::How;
-use forebay_claims::zd::rows::{Row, SEED};
-use forebay_claims::zd::{Store, Stored};
+use forebay_outcome::provenance;
+use forebay_outcome::{Row, Rows, SEED, Store};
 
 use crate::harness::{Mode, Run, Way, greedy, shared};
 
 /// Rates that a guest can exceed on two cores.
 const RATES: [u64; 2] = [200, 400];
+/// What these claims run, as `forebay-claims` names it (`How::BackEnd`): the hash of the rows is of it.
+const BACK_END: &str = "BackEnd";
 /// Each is run so often.
 const RUNS: u64 = 3;
 
@@ -36,7 +37,7 @@ pub(crate) fn run(kernel: &Path, dir: &Path, only: Option<String>) {
     for claim in CLAIMS {
         if only.as_ref().is_none_or(|only| only == claim.name) {
             let rows = all(claim.limits, |mode, run| (claim.run)(kernel, mode, run));
-            store.save(claim.name, &Stored::now(&How::BackEnd.hash(), rows)).unwrap();
+            store.write(claim.name, &Rows::now(&provenance::hash(BACK_END), rows)).unwrap();
         }
     }
 }

@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use forebay_picture::plot;
 use serde::{Deserialize, Serialize};
 
+use super::axes::axes;
 use super::quantity::{Measure, Quantity};
 use forebay_lab::analysis::{ByClass, EstimateErrors, Size, Slowdowns};
 use forebay_lab::engine::Job;
@@ -98,7 +99,7 @@ impl Table {
             (Kind::Errors, ..) => Ok(Wanted::Errors),
             (Kind::Sweep, Some(quantity), Some(axis)) => {
                 for axis in std::iter::once(axis).chain(&self.by) {
-                    let has = |c| super::claim::axes(c).contains_key(axis);
+                    let has = |c| axes(c).contains_key(axis);
                     if !experiment.cells.iter().all(has) {
                         return Err(format!("the scenario's grid has no axis \"{axis}\""));
                     }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::super::window::is_mode;
 use super::plot::{Plot, class};
 use forebay_lab::analysis::{Series, at_sendbox, rounded};
 use forebay_lab::results::Run;
@@ -103,7 +104,7 @@ fn modes(run: &Run) -> Vec<Stretch> {
     let mut last = None;
     let ticks = run.ticks.iter().filter(|t| Some(t.bundle.as_str()) == first);
     for tick in ticks.filter(|t| (run.start.0..run.end.0).contains(&t.time)) {
-        let normal = super::super::extract::is_mode(tick, "delay_control");
+        let normal = is_mode(tick, "delay_control");
         let (time, goes_on) = (at(tick.time), last == Some(&tick.mode));
         last = Some(&tick.mode);
         match modes.last_mut() {

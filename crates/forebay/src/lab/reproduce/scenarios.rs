@@ -1,19 +1,19 @@
-use std::path::{Path, PathBuf};
+//! Claims that are tried by scenario files.
+
+use std::path::Path;
 
 use forebay_claims::scenarios::{
-    self, COLUMNS, Catalogue, Claim, ENGINES, Outcome, Settings, Store,
+    self, COLUMNS, Catalogue, Claim, Outcome, Settings, load_outcome, save_outcome,
 };
 use forebay_lab::engine::Interrupt;
+use forebay_outcome::Store;
 
-use super::{Failure, engine, interrupt, print, write, zd};
+use super::super::{Failure, engine, interrupt, print, write};
+use super::options::{engines, page};
 use crate::cli::{Engine, ReproduceArgs};
 
-/// Runs the claims of a catalogue and makes its page; without a name, says what there is.
-pub(super) fn run(args: &ReproduceArgs) -> Result<(), Failure> {
-    let Some(name) = &args.name else { return list(&args.experiments) };
-    if name == zd::NAME {
-        return zd::evaluate(args);
-    }
+/// Runs the claims of the catalogue `name` and makes its page.
+pub(super) fn run(name: &str, args: &ReproduceArgs) -> Result<(), Failure> {
     let dir = args.experiments.join(name);
     let catalogue = scenarios::load(&dir).map_err(|e| {
         let hint = "`forebay lab reproduce` says what there is; run it where `experiments` is";
@@ -42,45 +42,6 @@ pub(super) fn run(args: &ReproduceArgs) -> Result<(), Failure> {
     }
     print(&format!("The page: {}\n", page.display()))?;
     if failed.is_empty() { Ok(()) } else { Err(failed.join("; ").into()) }
-}
-
-/// The page's file: `usual` if none is given.
-pub(super) fn page(args: &ReproduceArgs, usual: &Path) -> Result<PathBuf, Failure> {
-    let page = args.out.clone().unwrap_or_else(|| usual.to_owned());
-    if page.extension().is_none_or(|e| e != "md") {
-        return Err(format!("{}: the page's name must end in .md", page.display()).into());
-    }
-    Ok(page)
-}
-
-/// What to run on.
-pub(super) fn engines(args: &ReproduceArgs) -> &[Engine] {
-    match &args.engines[..] {
-        [] if args.page => &[],
-        [] => &[Engine::Sim],
-        given => given,
-    }
-}
-
-fn list(experiments: &Path) -> Result<(), Failure> {
-    let all = scenarios::list(experiments)?;
-    if all.is_empty() {
-        let dir = experiments.display();
-        return Err(format!("no claims in {dir}: run this where `experiments` is").into());
-    }
-    for (name, title) in all {
-        print(&format!("{name}: {title}\n"))?;
-        if name == zd::NAME {
-            zd::list(&experiments.join(&name))?;
-            continue;
-        }
-        for claim in scenarios::load(&experiments.join(&name))?.claims {
-            let engines: Vec<&str> =
-                ENGINES.into_iter().filter(|e| claim.engines.contains_key(*e)).collect();
-            print(&format!("  {:<16} {} [{}]\n", claim.id, claim.title, engines.join(", ")))?;
-        }
-    }
-    Ok(())
 }
 
 fn chosen<'a>(catalogue: &'a Catalogue, only: &[String]) -> Result<Vec<&'a Claim>, Failure> {
@@ -113,7 +74,7 @@ fn try_claim(
         return Ok(None);
     }
     let fresh = |o: &Outcome| o.is_of(claim) && o.quick == args.quick;
-    if args.missing && store.load(&claim.id, engine.name())?.as_ref().is_some_and(fresh) {
+    if args.missing && load_outcome(store, &claim.id, engine.name())?.as_ref().is_some_and(fresh) {
         return Ok(None);
     }
     eprintln!("{} on {}: {}", claim.id, engine.name(), claim.title);
@@ -127,7 +88,7 @@ fn try_claim(
     };
     match scenarios::run(claim, engine, settings, interrupt) {
         Ok(outcome) => {
-            store.save(&outcome, &claim.title)?;
+            save_outcome(store, &outcome, &claim.title)?;
             let (judged, within) = outcome.tally();
             print(&format!("{} on {}: {within} of {judged} within\n", claim.id, engine.name()))?;
             Ok(None)
@@ -141,7 +102,7 @@ fn try_claim(
 fn show(catalogue: &Catalogue, store: &Store, page: &Path) -> Result<Vec<Outcome>, Failure> {
     let mut rows = Vec::new();
     for claim in &catalogue.claims {
-        let stored = COLUMNS.map(|column| store.load(&claim.id, column));
+        let stored = COLUMNS.map(|column| load_outcome(store, &claim.id, column));
         let stored: Vec<_> = stored.into_iter().collect::<Result<_, _>>()?;
         rows.push((claim, stored.into_iter().flatten().collect()));
     }

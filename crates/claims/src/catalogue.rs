@@ -1,0 +1,92 @@
+//! The catalogue: every evaluation with claims, by the way its claims are tried.
+
+use std::path::Path;
+
+use forebay_config::ConfigError;
+
+use crate::page_file::{directories, name};
+use crate::{scenarios, zd};
+
+/// The way in which the claims of an evaluation are tried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Method {
+    /// Scenario files on the laboratory's engines ([`crate::scenarios`]).
+    Scenarios,
+    /// Simulated machines, kernel guests and a back end ([`crate::zd`]).
+    Zd,
+    /// The planner on drawn networks (`unison`, a feature).
+    Unison,
+}
+
+impl Method {
+    /// Returns the method of the evaluation `name`.
+    pub fn of(name: &str) -> Self {
+        match name {
+            "zd" => Self::Zd,
+            "unison" => Self::Unison,
+            _ => Self::Scenarios,
+        }
+    }
+}
+
+/// An evaluation, as a list shows it.
+#[derive(Clone, Debug)]
+pub struct Entry {
+    /// Its name: that of its directory.
+    pub name: String,
+    /// The title of its page.
+    pub title: String,
+    /// Its claims, in the page's order; Unison's stand in code and are not listed.
+    pub claims: Vec<Line>,
+}
+
+/// A claim, as a list shows it.
+#[derive(Clone, Debug)]
+pub struct Line {
+    /// Its name.
+    pub id: String,
+    /// What is claimed, in a line.
+    pub title: String,
+    /// The engines that try it, as the command line calls them.
+    pub engines: Vec<&'static str>,
+}
+
+/// Lists the evaluations below the directory `experiments`, and Unison's if it is compiled in.
+///
+/// # Errors
+/// If a file of claims is wrong; the error names file and line.
+pub fn list(experiments: &Path) -> Result<Vec<Entry>, ConfigError> {
+    let mut all = Vec::new();
+    for dir in directories(experiments) {
+        let name = name(&dir);
+        let (title, claims) = match Method::of(&name) {
+            Method::Zd => {
+                let zd::Catalogue { title, claims, .. } = zd::Catalogue::load(&dir)?;
+                let line = |c: zd::catalogue::Claim| Line {
+                    engines: vec![c.how.engine()],
+                    id: c.id,
+                    title: c.title,
+                };
+                (title, claims.into_iter().map(line).collect())
+            }
+            Method::Scenarios | Method::Unison => {
+                let scenarios::Catalogue { title, claims, .. } = scenarios::load(&dir)?;
+                let engines = |c: &scenarios::Claim| {
+                    let own = |e: &&str| c.engines.contains_key(*e);
+                    scenarios::ENGINES.into_iter().filter(own).collect()
+                };
+                let line =
+                    |c: scenarios::Claim| Line { engines: engines(&c), id: c.id, title: c.title };
+                (title, claims.into_iter().map(line).collect())
+            }
+        };
+        all.push(Entry { name, title, claims });
+    }
+    #[cfg(feature = "unison")]
+    if !all.is_empty() {
+        let (name, title) = ("unison".to_owned(), crate::unison::TITLE.to_owned());
+        all.push(Entry { name, title, claims: Vec::new() });
+        all.sort_by(|a, b| a.name.cmp(&b.name));
+    }
+    Ok(all)
+}

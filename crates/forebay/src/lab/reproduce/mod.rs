@@ -1,0 +1,43 @@
+//! `forebay lab reproduce`: the catalogue of claims.
+
+mod options;
+mod scenarios;
+#[cfg(feature = "plan")]
+mod unison;
+mod zd;
+
+use std::path::Path;
+
+use forebay_claims::catalogue::{self, Method};
+
+use super::{Failure, print};
+use crate::cli::ReproduceArgs;
+
+/// Runs the claims of an evaluation and writes its page; without a name, lists all claims.
+pub(super) fn run(args: &ReproduceArgs) -> Result<(), Failure> {
+    let Some(name) = &args.name else { return list(&args.experiments) };
+    match Method::of(name) {
+        Method::Scenarios => scenarios::run(name, args),
+        Method::Zd => zd::run(name, args),
+        #[cfg(feature = "plan")]
+        Method::Unison => unison::run(args),
+        #[cfg(not(feature = "plan"))]
+        Method::Unison => Err("this build has no planner: build it with `make build`".into()),
+    }
+}
+
+fn list(experiments: &Path) -> Result<(), Failure> {
+    let all = catalogue::list(experiments)?;
+    if all.is_empty() {
+        let dir = experiments.display();
+        return Err(format!("no claims in {dir}: run this where `experiments` is").into());
+    }
+    for entry in all {
+        print(&format!("{}: {}\n", entry.name, entry.title))?;
+        for claim in entry.claims {
+            let engines = claim.engines.join(", ");
+            print(&format!("  {:<16} {} [{engines}]\n", claim.id, claim.title))?;
+        }
+    }
+    Ok(())
+}

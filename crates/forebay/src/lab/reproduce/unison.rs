@@ -1,0 +1,27 @@
+//! The claims of Unison's evaluation, which the planner tries.
+
+use std::path::Path;
+
+use super::super::Failure;
+use super::options;
+use crate::cli::{PlanReproduceArgs, ReproduceArgs};
+use crate::plan;
+
+/// Runs the evaluation and writes its page, as `forebay plan reproduce` does.
+pub(super) fn run(args: &ReproduceArgs) -> Result<(), Failure> {
+    let page = options::page(args, Path::new("docs/results/unison.md"))?;
+    let refused = !args.engines.is_empty()
+        || !args.only.is_empty()
+        || (args.missing || args.page || args.quick)
+        || (args.jobs.is_some() || args.records.is_some() || args.json.is_some());
+    if refused {
+        return Err(
+            "`unison` takes --seeds and --out only: `forebay plan reproduce` has all of its \
+                    options"
+                .into(),
+        );
+    }
+    let usual = PlanReproduceArgs::usual();
+    let seeds = args.seeds.map_or(usual.seeds, u64::from);
+    plan::reproduce(&PlanReproduceArgs { seeds, out: page, ..usual })
+}

@@ -1,0 +1,72 @@
+//! The claims of zD's evaluation.
+
+use std::path::Path;
+
+use forebay_claims::zd::{self, Catalogue};
+use forebay_outcome::{Row, Rows, Store};
+
+use super::super::{Failure, interrupt, print, write};
+use super::options;
+use crate::cli::{Engine, ReproduceArgs};
+
+/// Runs the evaluation's claims and makes its page.
+pub(super) fn run(name: &str, args: &ReproduceArgs) -> Result<(), Failure> {
+    if args.quick || args.seeds.is_some() || args.jobs.is_some() || args.records.is_some() {
+        return Err("`zd` is run as its claims say: leave out --quick, --seeds, --jobs and \
+                    --records"
+            .into());
+    }
+    let catalogue = Catalogue::load(&args.experiments.join(name))?;
+    let known = |id: &&String| !catalogue.claims.iter().any(|claim| claim.id == **id);
+    if let Some(id) = args.only.iter().find(known) {
+        let all: Vec<_> = catalogue.claims.iter().map(|c| c.id.as_str()).collect();
+        return Err(format!("no claim is called `{id}`: there are {}", all.join(", ")).into());
+    }
+    let page = options::page(args, Path::new("docs/results/zd.md"))?;
+    let store = Store::beside(&page);
+    let engines: Vec<&str> = options::engines(args).iter().map(|e| engine_name(*e)).collect();
+    let interrupt = interrupt()?;
+    let mut failed = Vec::new();
+    for claim in &catalogue.claims {
+        let wanted = args.only.is_empty() || args.only.contains(&claim.id);
+        if !wanted || !engines.contains(&claim.how.engine()) {
+            continue;
+        }
+        let stored = store.read::<Rows>(&claim.id)?;
+        if args.missing && stored.is_some_and(|stored| stored.hash == claim.hash) {
+            continue;
+        }
+        eprintln!("{}: {}", claim.id, claim.title);
+        let mut count = 0;
+        let told = &mut |row: &Row| {
+            count += 1;
+            let labels: Vec<_> =
+                row.labels.iter().map(|(key, own)| format!("{key} {own}")).collect();
+            eprintln!("  {count}: {}", labels.join(", "));
+        };
+        match zd::run(claim, &interrupt, told) {
+            Ok(rows) => store.write(&claim.id, &Rows::now(&claim.hash, rows))?,
+            Err(e) if interrupt.is_raised() => return Err(e.into()),
+            Err(e) => failed.push(format!("{}: {e}", claim.id)),
+        }
+        // Again after each: what is there can be read while the rest runs.
+        write(&page, &zd::page(&catalogue, &store)?)?;
+    }
+    write(&page, &zd::page(&catalogue, &store)?)?;
+    if let Some(json) = &args.json {
+        let all =
+            catalogue.claims.iter().map(|claim| Ok((&claim.id, store.read::<Rows>(&claim.id)?)));
+        let all = all.collect::<Result<std::collections::BTreeMap<_, _>, Failure>>()?;
+        write(json, &(serde_json::to_string_pretty(&all)? + "\n"))?;
+    }
+    print(&format!("The page: {}\n", page.display()))?;
+    if failed.is_empty() { Ok(()) } else { Err(failed.join("; ").into()) }
+}
+
+fn engine_name(engine: Engine) -> &'static str {
+    match engine {
+        Engine::Netns => "netns",
+        Engine::Sim => "sim",
+        Engine::Uml => "uml",
+    }
+}
