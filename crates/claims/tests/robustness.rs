@@ -5,7 +5,8 @@
 
 use std::path::Path;
 
-use forebay_claims::scenarios::{self, Settings, Verdict};
+use forebay_claims::figure::Verdict;
+use forebay_claims::scenarios::{self, Settings};
 use forebay_lab::engine::Interrupt;
 use forebay_lab::sim_engine::Sim;
 

@@ -4,9 +4,6 @@ mod compare;
 mod reproduce;
 mod zd;
 
-use std::error::Error;
-use std::fs;
-use std::io::{self, Write};
 use std::num::NonZeroUsize;
 use std::path::Path;
 use std::process::ExitCode;
@@ -14,7 +11,7 @@ use std::process::ExitCode;
 use forebay_config::ConfigError;
 use forebay_lab::analysis::Analysis;
 use forebay_lab::demo::{self, Demo, Setting};
-use forebay_lab::engine::{EngineError, Interrupt};
+use forebay_lab::engine::EngineError;
 use forebay_lab::netns::{self, Netns};
 use forebay_lab::results::store;
 use forebay_lab::runner::{self, Options, RunError};
@@ -24,8 +21,7 @@ use forebay_lab::{bench, link, report, scenario, traffic};
 
 use crate::cli::{Dataplane, DemoArgs, Engine, LabArgs, LabCommand};
 use crate::fail;
-
-type Failure = Box<dyn Error>;
+use crate::terminal::{Failure, interrupt, print, write};
 
 pub(crate) fn demo(args: &DemoArgs) -> ExitCode {
     end(show_demo(args))
@@ -167,25 +163,6 @@ fn bench(times: NonZeroUsize, json: Option<&Path>) -> Result<(), Failure> {
         Some(json) => write(json, &(serde_json::to_string_pretty(&speeds)? + "\n")),
         None => Ok(()),
     }
-}
-
-/// Ctrl-C and SIGTERM ask for an orderly end.
-pub(crate) fn interrupt() -> Result<Interrupt, Failure> {
-    let interrupt = Interrupt::default();
-    let raised = interrupt.clone();
-    ctrlc::set_handler(move || raised.raise())?;
-    Ok(interrupt)
-}
-
-fn print(text: &str) -> io::Result<()> {
-    io::stdout().lock().write_all(text.as_bytes())
-}
-
-pub(crate) fn write(path: &Path, text: &str) -> Result<(), Failure> {
-    if let Some(dir) = path.parent() {
-        fs::create_dir_all(dir).map_err(|e| format!("cannot make {}: {e}", dir.display()))?;
-    }
-    Ok(fs::write(path, text).map_err(|e| format!("cannot write {}: {e}", path.display()))?)
 }
 
 /// Exit codes: 2 for bad input, 130 for an interruption, as shells have it.

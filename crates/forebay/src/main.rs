@@ -10,6 +10,7 @@ mod cli;
 mod lab;
 #[cfg(feature = "plan")]
 mod plan;
+mod terminal;
 
 use std::io::IsTerminal;
 use std::process::ExitCode;

@@ -16,13 +16,13 @@ use forebay_lab::engine::EngineError;
 
 /// Name and text of the topology.
 pub(super) const TOPOLOGY: (&str, &str) =
-    ("isp.json", include_str!("../../../../experiments/interconnect/isp.json"));
+    ("isp.json", include_str!("../../../experiments/interconnect/isp.json"));
 /// Of the providers.
 pub(super) const PROVIDERS: (&str, &str) =
-    ("providers.toml", include_str!("../../../../experiments/interconnect/providers.toml"));
+    ("providers.toml", include_str!("../../../experiments/interconnect/providers.toml"));
 /// Of the prefixes.
 pub(super) const PREFIXES: (&str, &str) =
-    ("prefixes.csv", include_str!("../../../../experiments/interconnect/prefixes.csv"));
+    ("prefixes.csv", include_str!("../../../experiments/interconnect/prefixes.csv"));
 
 /// Where the files are in a directory: what the service reads and writes.
 pub(super) struct Files(pub(super) PathBuf);

@@ -31,7 +31,7 @@ impl Draw {
 
     /// A size with a heavy tail, of mean near 1: populations of towns are like that. A product of twelve uniform
     /// numbers is nearly log-normal, and needs no function that differs between machines.
-    pub(crate) fn size(&mut self) -> f64 {
+    pub fn size(&mut self) -> f64 {
         (0..12).map(|_| 0.55 + self.unit() * 0.9).product()
     }
 }

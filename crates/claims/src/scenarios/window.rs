@@ -17,7 +17,7 @@ pub(super) fn statistic(values: &Sorted, at: Statistic) -> Option<f64> {
 /// From when to when: the phase, within what is measured.
 #[derive(Clone, Copy)]
 pub(super) struct Window {
-    from: u64,
+    pub(super) from: u64,
     to: u64,
 }
 

@@ -6,8 +6,7 @@ use std::process::{Child, Command, Stdio};
 
 use crate::forwarder;
 use crate::namespace::run;
-use crate::network::{Load, Network, Way};
-use crate::traffic::FLOWS;
+use crate::network::{FLOWS, Load, Network, Way};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_forebay");
 

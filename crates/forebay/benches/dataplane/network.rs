@@ -22,6 +22,9 @@ impl Load {
     }
 }
 
+/// The number of TCP connections, each to its own address.
+pub(crate) const FLOWS: u8 = 8;
+
 /// The path that the traffic takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Way {
@@ -76,7 +79,7 @@ impl Network {
         ] {
             run(&format!("ip -n {} address add {address} dev {device}", place.0));
         }
-        for host in 2..2 + crate::traffic::FLOWS {
+        for host in 2..2 + FLOWS {
             for (net, device) in [(2, "eth0"), (3, "eth0"), (4, "direct")] {
                 run(&format!("ip -n {} address add 10.9.{net}.{host}/24 dev {device}", far.0));
             }

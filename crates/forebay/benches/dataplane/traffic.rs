@@ -7,10 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 
 use crate::namespace::within;
-use crate::network::{Network, Way};
+use crate::network::{FLOWS, Network, Way};
 
-/// Number of connections; each goes to an address of its own.
-pub(crate) const FLOWS: u8 = 8;
 /// Bytes sent or received by one system call.
 const CHUNK: usize = 1 << 18;
 

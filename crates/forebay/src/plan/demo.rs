@@ -6,7 +6,7 @@ use forebay_interconnect::{self as interconnect, Options};
 
 use super::{Failure, print};
 use crate::cli::PlanDemoArgs;
-use crate::lab::{interrupt, write};
+use crate::terminal::{interrupt, write};
 
 pub(super) fn run(args: &PlanDemoArgs) -> Result<(), Failure> {
     let interrupt = interrupt()?;

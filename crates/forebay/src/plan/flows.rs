@@ -25,7 +25,7 @@ use ipnet::IpNet;
 
 use super::{Failure, print, topology, write, write_json};
 use crate::cli::FlowsArgs;
-use crate::lab::interrupt;
+use crate::terminal::interrupt;
 
 /// The largest file of messages: it is read whole.
 const LARGEST_FILE: u64 = 1 << 30;

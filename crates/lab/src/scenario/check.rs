@@ -1,8 +1,10 @@
+//! Checks an experiment file and builds what is run.
+
 use std::collections::HashSet;
 use std::ops::Range;
 use std::path::Path as FilePath;
 
-use forebay_config::{ConfigError, DurationValue, Source, Spanned};
+use forebay_config::{ConfigError, DurationValue, Spanned};
 use forebay_queue::{codel, pi2};
 use forebay_sim::Capacity;
 use forebay_units::{Bytes, Nanos, Rate};
@@ -11,6 +13,7 @@ use super::file::{ArmTable, File, SendboxValue};
 use super::grid::{Cell, cells};
 use super::model::{Arm, Experiment, IpVersion, Path, Scenario, Sendbox};
 use super::queue::{BundleTable, QueueTable};
+use super::rules::{Check, MAX_RUNS};
 use super::{Conditions, Maker, Queue, QueueKind, TrafficKind};
 use super::{conditions, fault, phase, traffic_check};
 
@@ -18,12 +21,8 @@ use super::{conditions, fault, phase, traffic_check};
 const MAX_PACKETS: u64 = 100_000_000;
 /// Full-sized packets that a queue may hold: 1.5 GB of buffers.
 const MAX_QUEUE: u64 = 1_000_000;
-/// Runs of one experiment.
-pub(super) const MAX_RUNS: usize = 10_000;
 /// Traffic of one scenario; each has its own range of ports.
 const MAX_TRAFFIC: usize = 16;
-/// No path on Earth is longer.
-pub(super) const MAX_RTT: Nanos = Nanos::from_secs(2);
 /// The longest target and interval of an AQM.
 const MAX_TIME: Nanos = codel::Params::MAX_INTERVAL;
 /// Sites with a sendbox each; their numbers are a byte in records.
@@ -50,9 +49,6 @@ pub fn parse(name: &FilePath, text: &str) -> Result<Experiment, ConfigError> {
     let (file, source) = forebay_config::parse(name, text)?;
     Check(&source).experiment(&file)
 }
-
-/// Turns what was written into what can be run, or tells where it cannot.
-pub(super) struct Check<'a>(pub(super) &'a Source);
 
 impl Check<'_> {
     fn experiment(&self, file: &File) -> Result<Experiment, ConfigError> {
@@ -367,32 +363,6 @@ impl Check<'_> {
         }
         let what = format!("is {bytes} here ({path}): it must hold 1 to {MAX_QUEUE} packets");
         Err(self.0.error_at(span, key, what))
-    }
-
-    /// Names go into file names and figures.
-    pub(super) fn name(&self, name: &Spanned<String>, key: &str) -> Result<(), ConfigError> {
-        let text = name.get_ref();
-        let good = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
-        if (1..=40).contains(&text.len()) && text.chars().all(good) {
-            return Ok(());
-        }
-        let what = "must be 1 to 40 letters, digits, '-' or '_'";
-        Err(self.0.error_at(name.span(), key, what))
-    }
-
-    fn unique<'n>(
-        &self,
-        table: &str,
-        names: impl Iterator<Item = &'n Spanned<String>>,
-    ) -> Result<(), ConfigError> {
-        let mut seen = HashSet::new();
-        for name in names {
-            if !seen.insert(name.get_ref()) {
-                let what = format!("\"{}\" stands twice: names must differ", name.get_ref());
-                return Err(self.0.error_at(name.span(), format!("{table}.name"), what));
-            }
-        }
-        Ok(())
     }
 }
 

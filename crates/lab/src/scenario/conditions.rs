@@ -6,7 +6,7 @@ use forebay_units::{Bytes, Nanos, Rate};
 use serde::{Deserialize, Serialize};
 
 use super::Path;
-use super::check::{Check, MAX_RTT};
+use super::rules::{Check, MAX_RTT};
 
 /// Steps of one path's rate.
 const MAX_STEPS: usize = 10_000;

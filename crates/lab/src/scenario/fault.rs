@@ -2,7 +2,7 @@ use forebay_config::{ConfigError, DurationValue, Spanned};
 use forebay_units::Nanos;
 use serde::{Deserialize, Serialize};
 
-use super::check::{Check, MAX_RTT};
+use super::rules::{Check, MAX_RTT};
 
 /// Faults of one scenario.
 const MAX_FAULTS: usize = 100;

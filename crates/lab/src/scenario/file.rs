@@ -10,7 +10,6 @@ use serde::de::{Deserializer, Error, MapAccess, Visitor};
 
 use super::conditions::{JitterValue, LossValue, StepTable, WayTable};
 use super::fault::FaultTable;
-use super::grid::GridTable;
 use super::phase::PhaseTable;
 use super::queue::{BundleTable, LinkTable, QueueTable};
 use super::{CongestionName, EcnField, Spread};
@@ -70,6 +69,30 @@ pub(super) struct PathTable {
     pub(super) ways: Option<Spanned<u32>>,
     pub(super) spread: Option<Spanned<Spread>>,
 }
+
+/// `[grid]`: the axes along which the cells of the experiment differ. The cells are the cross product.
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct GridTable {
+    pub(super) rate: Axis<RateValue>,
+    pub(super) rtt: Axis<DurationValue>,
+    pub(super) queue: Axis<QueueTable>,
+    /// Of bulk traffic that does not say how many.
+    pub(super) flows: Axis<u32>,
+    /// Of TCP traffic that does not say which.
+    pub(super) congestion: Axis<CongestionName>,
+    /// Of requests and datagrams that do not say.
+    pub(super) load: Axis<String>,
+    /// How many flows each bulk traffic has, in their order.
+    pub(super) mix: Axis<Vec<u32>>,
+    /// The round-trip time of each bulk traffic, in their order.
+    pub(super) rtts: Axis<Vec<DurationValue>>,
+    /// How many equal ways the path has.
+    pub(super) ways: Axis<u32>,
+}
+
+/// The values along one axis; `None` if the grid does not have it.
+pub(super) type Axis<T> = Option<Spanned<Vec<Spanned<T>>>>;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]

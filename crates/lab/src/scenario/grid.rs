@@ -1,38 +1,16 @@
+//! The cells of an experiment: the cross product of its grid.
+
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use forebay_config::{ConfigError, DurationValue, RateValue, Spanned};
+use forebay_config::{ConfigError, DurationValue, Spanned};
 use forebay_sim::Trace;
-use serde::Deserialize;
 
-use super::check::{Check, MAX_RTT, MAX_RUNS};
 use super::conditions::{self, above_zero};
-use super::file::{File, KindName};
+use super::file::{Axis, File, GridTable, KindName};
 use super::queue::QueueTable;
+use super::rules::{Check, MAX_RTT, MAX_RUNS};
 use super::{CongestionName, Path};
-
-/// What the cells of the experiment differ in; their cross product.
-#[derive(Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct GridTable {
-    pub(super) rate: Axis<RateValue>,
-    pub(super) rtt: Axis<DurationValue>,
-    pub(super) queue: Axis<QueueTable>,
-    /// Of bulk traffic that does not say how many.
-    pub(super) flows: Axis<u32>,
-    /// Of TCP traffic that does not say which.
-    pub(super) congestion: Axis<CongestionName>,
-    /// Of requests and datagrams that do not say.
-    pub(super) load: Axis<String>,
-    /// How many flows each bulk traffic has, in their order.
-    pub(super) mix: Axis<Vec<u32>>,
-    /// The round-trip time of each bulk traffic, in their order.
-    pub(super) rtts: Axis<Vec<DurationValue>>,
-    /// How many equal ways the path has.
-    pub(super) ways: Axis<u32>,
-}
-
-pub(super) type Axis<T> = Option<Spanned<Vec<Spanned<T>>>>;
 
 /// One cell of the grid.
 #[derive(Clone)]

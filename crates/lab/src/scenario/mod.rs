@@ -74,6 +74,7 @@ mod grid;
 mod model;
 mod phase;
 mod queue;
+mod rules;
 mod traffic;
 mod traffic_check;
 

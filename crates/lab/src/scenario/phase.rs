@@ -4,7 +4,7 @@ use forebay_config::{ConfigError, DurationValue, Spanned};
 use forebay_units::Nanos;
 use serde::{Deserialize, Serialize};
 
-use super::check::Check;
+use super::rules::Check;
 
 /// Phases of one scenario.
 const MAX_PHASES: usize = 100;

@@ -4,9 +4,9 @@ use forebay_config::{ConfigError, DurationValue, RateValue, Spanned};
 use forebay_sim::Pattern;
 use forebay_units::{Bytes, Nanos, Rate};
 
-use super::check::{Check, MAX_RTT};
 use super::file::{FromName, KindName, TrafficTable, TransportName};
 use super::grid::Cell;
+use super::rules::{Check, MAX_RTT};
 use super::traffic::CongestionName;
 use super::{Congestion, EcnField, Origin, Scenario, Traffic, TrafficKind, Transport};
 use crate::workload::{Arrivals, Requests, Sizes};

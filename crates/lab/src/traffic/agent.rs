@@ -1,15 +1,15 @@
-use std::fs::File;
-use std::io::{self, BufRead, BufWriter, Write};
-use std::path::Path;
+//! The process of a traffic program: it reads its role and plays it.
+
+use std::io::{self, BufRead, Write};
 use std::process::ExitCode;
 use std::sync::mpsc::{self, Receiver};
 use std::thread;
 
 use forebay_dataplane::wait::precise_timers;
 use forebay_units::Nanos;
-use serde::Serialize;
 
-use super::spec::{Event, Role, Spec, Start, Window};
+use super::cue::{Cue, WindowCue};
+use super::spec::{Event, Role, Spec, Start};
 use super::{datagrams, requests, tcp_bulk, udp_bulk, udp_prague, udp_rr};
 
 /// The process of a traffic program, see the module's documentation for its protocol.
@@ -62,9 +62,6 @@ fn say(event: Event) -> io::Result<()> {
     out.flush()
 }
 
-/// Tells that everything is set up, waits for the start and returns its instant.
-pub(super) type Cue<'a> = &'a mut dyn FnMut() -> io::Result<Nanos>;
-
 /// Plays the role of `spec`; returns by how much it was late at worst.
 pub(super) fn run(spec: &Spec, cue: Cue<'_>) -> io::Result<Nanos> {
     let mut cue = || cue().map(|start| spec.window(start));
@@ -86,17 +83,4 @@ pub(super) fn run(spec: &Spec, cue: Cue<'_>) -> io::Result<Nanos> {
         Role::UdpEcho { listen } => udp_rr::echo(*listen, cue),
         Role::UdpLoops { echo, flows } => udp_rr::loops(spec, *echo, *flows, cue),
     }
-}
-
-/// As [`Cue`], with all times of the spec.
-pub(super) type WindowCue<'a> = &'a mut dyn FnMut() -> io::Result<Window>;
-
-/// Writes `records` to `file`, a line of JSON each.
-pub(super) fn write<T: Serialize>(file: &Path, records: &[T]) -> io::Result<()> {
-    let mut out = BufWriter::new(File::create(file)?);
-    for record in records {
-        serde_json::to_writer(&mut out, record)?;
-        out.write_all(b"\n")?;
-    }
-    out.flush()
 }

@@ -5,8 +5,8 @@ use forebay_dataplane::clock;
 use forebay_sim::Pattern;
 use forebay_units::Nanos;
 
-use super::agent::WindowCue;
-use super::requests::FILLER;
+use super::cue::FILLER;
+use super::cue::WindowCue;
 use super::{sockets, wait};
 
 /// Sends the datagrams of `pattern` to `sink`, at the instants at which the simulator sends them.

@@ -7,7 +7,7 @@ use std::thread;
 
 use forebay_units::Nanos;
 
-use super::agent;
+use super::cue::write_records;
 use super::meter::Meter;
 use super::spec::{Spec, Window};
 use super::{sockets, wait};
@@ -57,6 +57,6 @@ pub(super) fn receive(
         flows.into_iter().try_for_each(sockets::join)?;
         io::Result::Ok(progress)
     })?;
-    agent::write(&spec.output, &progress)?;
+    write_records(&spec.output, &progress)?;
     Ok(Nanos::ZERO)
 }

@@ -11,6 +11,7 @@
 //! polls would stop a virtual clock for ever.
 
 mod agent;
+mod cue;
 mod datagrams;
 mod ecn;
 mod flows;

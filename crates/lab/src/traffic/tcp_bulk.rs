@@ -5,9 +5,9 @@ use std::thread;
 
 use forebay_units::Nanos;
 
-use super::agent::{self, WindowCue};
+use super::cue::FILLER;
+use super::cue::{WindowCue, write_records};
 use super::meter::Meter;
-use super::requests::FILLER;
 use super::spec::{Spec, Tcp};
 use super::{sockets, wait};
 
@@ -55,7 +55,7 @@ pub(super) fn sink(
         close(&streams, Shutdown::Both);
         progress
     });
-    agent::write(&spec.output, &progress)?;
+    write_records(&spec.output, &progress)?;
     Ok(Nanos::ZERO)
 }
 

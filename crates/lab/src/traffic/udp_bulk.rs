@@ -9,9 +9,9 @@ use forebay_dataplane::clock;
 use forebay_sim::udp::{BULK_PAYLOAD, REPORT_PAYLOAD, Sink, Window};
 use forebay_units::Nanos;
 
-use super::agent::WindowCue;
+use super::cue::FILLER;
+use super::cue::WindowCue;
 use super::pair::{pack, unpack};
-use super::requests::FILLER;
 use super::spec::Spec;
 use super::{flows, sockets, wait};
 use forebay_guest::sockopt;

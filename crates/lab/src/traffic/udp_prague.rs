@@ -12,8 +12,8 @@ use forebay_sim::udp::BULK_PAYLOAD;
 use forebay_sim::udp::prague::{Receiver, Report, Sender};
 use forebay_units::Nanos;
 
-use super::agent::WindowCue;
-use super::requests::FILLER;
+use super::cue::FILLER;
+use super::cue::WindowCue;
 use super::spec::Spec;
 use super::udp_bulk::{decode, encode, unfragmented};
 use super::{ecn, flows, sockets};

@@ -6,7 +6,7 @@ use forebay_dataplane::clock;
 use forebay_sim::udp::{LOOP_PAYLOAD, LOST_AFTER};
 use forebay_units::Nanos;
 
-use super::agent::{self, WindowCue};
+use super::cue::{WindowCue, write_records};
 use super::spec::{Spec, Window};
 use super::{sockets, wait};
 use crate::results::RoundTrip;
@@ -60,7 +60,7 @@ pub(super) fn loops(
         }
         io::Result::Ok(records)
     })?;
-    agent::write(&spec.output, &records)?;
+    write_records(&spec.output, &records)?;
     Ok(Nanos::ZERO)
 }
 

@@ -10,8 +10,8 @@ use std::thread;
 use forebay_dataplane::clock;
 use forebay_units::Nanos;
 
-use super::FILLER;
 use crate::results::Request;
+use crate::traffic::cue::FILLER;
 use crate::traffic::pair::pack;
 use crate::traffic::spec::{Tcp, Window};
 use crate::traffic::{sockets, wait};

@@ -15,15 +15,12 @@ use forebay_units::Nanos;
 
 use self::caller::{Caller, Line};
 pub(super) use self::server::serve;
-use super::agent::{self, WindowCue};
+use super::cue::{WindowCue, write_records};
 use super::meter::Meter;
 use super::sockets;
 use super::spec::{Role, Spec};
 use crate::results::Request;
 use crate::workload::Arrivals;
-
-/// What all answers are made of.
-pub(super) static FILLER: [u8; 1 << 16] = [0x5a; 1 << 16];
 
 /// Asks as the spec says and writes a record of every request, and of what came when.
 pub(super) fn ask(spec: &Spec, cue: WindowCue<'_>) -> io::Result<Nanos> {
@@ -72,8 +69,8 @@ pub(super) fn ask(spec: &Spec, cue: WindowCue<'_>) -> io::Result<Nanos> {
     });
     let (late, mut records): (Nanos, Vec<Request>) = asked?;
     records.sort_by_key(|request| request.id);
-    agent::write(&spec.output, &records)?;
+    write_records(&spec.output, &records)?;
     let progress = progress.map_err(|_| io::Error::other("the meter failed"))?;
-    agent::write(&spec.progress(), &progress)?;
+    write_records(&spec.progress(), &progress)?;
     Ok(late)
 }

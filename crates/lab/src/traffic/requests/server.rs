@@ -8,8 +8,8 @@ use std::thread;
 use forebay_units::Nanos;
 use socket2::SockRef;
 
-use super::FILLER;
-use crate::traffic::agent::WindowCue;
+use crate::traffic::cue::FILLER;
+use crate::traffic::cue::WindowCue;
 use crate::traffic::pair::unpack;
 use crate::traffic::spec::Tcp;
 use crate::traffic::{sockets, wait};
