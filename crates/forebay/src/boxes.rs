@@ -1,4 +1,4 @@
-//! Commands of the boxes.
+//! Commands that run the boxes, and the doctor.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -49,8 +49,8 @@ pub(crate) fn keygen(file: &Path) -> ExitCode {
     match generate_key(file) {
         Ok(()) => {
             println!(
-                "{}: a new key; copy it to the other box, readable by root alone",
-                file.display()
+            "{}: new key written; copy it to the other box and keep it readable by root only",
+            file.display()
             );
             ExitCode::SUCCESS
         }
@@ -61,7 +61,7 @@ pub(crate) fn keygen(file: &Path) -> ExitCode {
 pub(crate) fn supervisor(interface: &str) -> ExitCode {
     let outcome = forebay_tc::supervise(interface);
     end(outcome
-        .map(|o| tracing::info!("the sendbox on {interface} is gone: {o:?}"))
+        .map(|o| tracing::info!("the sendbox on {interface} has ended: {o:?}"))
         .map_err(Error::from))
 }
 

@@ -1,4 +1,4 @@
-//! `forebay check`: which kind of file it is, and whether it is a good one.
+//! `forebay check`: recognises the kind of a configuration file and checks it.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -14,7 +14,7 @@ use serde::de::IgnoredAny;
 
 use crate::fail;
 
-/// The tables that tell the kinds apart.
+/// Top-level tables, by which the kinds of files are recognised.
 #[derive(Deserialize)]
 struct Outline {
     receivebox: Option<IgnoredAny>,
@@ -36,14 +36,14 @@ pub(crate) fn check(file: &Path, show: bool) -> ExitCode {
     }
     match describe(file) {
         Ok(what) => {
-            println!("{}: a good {what}", file.display());
+            println!("{}: valid {what}", file.display());
             ExitCode::SUCCESS
         }
         Err(e) => fail(&e, e.exit_code()),
     }
 }
 
-/// The tree of the kernel's queues of the sendbox at `file`.
+/// The tree of kernel queues that the sendbox of this file would set up.
 fn queues(file: &Path) -> Result<String, Error> {
     let config = SendboxConfig::load(file)?;
     let features = Features::probe()?;
@@ -77,7 +77,7 @@ fn describe(file: &Path) -> Result<String, Error> {
     match Features::probe() {
         Ok(features) => sendbox::plan(&config.bundles, &features).map(|_| what),
         Err(forebay_tc::Error::Permission(_)) => {
-            Ok(format!("{what}, if the kernel has its queues: only root can look"))
+            Ok(format!("{what}; run as root to check that the kernel has its qdiscs too"))
         }
         Err(e) => Err(e.into()),
     }

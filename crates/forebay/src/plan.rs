@@ -3,7 +3,7 @@
 mod demo;
 mod flows;
 mod serve;
-mod speak;
+mod announce;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
@@ -39,8 +39,8 @@ pub(crate) fn run(args: &PlanArgs) -> ExitCode {
         PlanCommand::Solve(args) => solve(args),
         PlanCommand::Hints(args) => hints(args),
         PlanCommand::Flows(args) => flows::run(args),
-        PlanCommand::Announce(args) => speak::announce(args),
-        PlanCommand::Withdraw(args) => speak::withdraw(args),
+        PlanCommand::Announce(args) => announce::announce(args),
+        PlanCommand::Withdraw(args) => announce::withdraw(args),
         PlanCommand::Serve(args) => return serve::serve(args),
         PlanCommand::Token => return serve::token(),
         PlanCommand::ServeSupervisor(args) => return serve::supervisor(args),

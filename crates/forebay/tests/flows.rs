@@ -199,7 +199,7 @@ fn each_mistake_is_named_by_file_and_place() {
     let expected = format!("m: at octet {}: the set of templates cannot be read", first.len() + 16);
     assert!(error.contains(&expected), "{error}, not {expected}");
     // Files without usable records.
-    for (octets, expected) in [(&first[..], "no window is left"), (&[], "no message")] {
+    for (octets, expected) in [(&first[..], "the window is empty"), (&[], "no message")] {
         put(&dir, "m", octets);
         let output = command(&dir, &["m"]).output().unwrap();
         assert!(!output.status.success());

@@ -16,7 +16,7 @@ pub(crate) use self::lab::{
 #[cfg(feature = "plan")]
 pub(crate) use self::plan::{
     AnnounceArgs, Fairness, FlowsArgs, HintsArgs, HintsForm, NetworkArgs, PlanArgs, PlanBenchArgs,
-    PlanCommand, PlanDemoArgs, PlanReproduceArgs, PlanScope, ServeArgs, SolveArgs, SpeakArgs,
+    PlanCommand, PlanDemoArgs, PlanReproduceArgs, PlanScope, ServeArgs, SolveArgs, SpeakerArgs,
     WithdrawArgs,
 };
 

@@ -36,7 +36,7 @@ pub(crate) enum PlanCommand {
     Token,
     /// Wait until the service behind standard input ends, then withdraw what it announced.
     #[command(name = "serve-supervisor", hide = true)]
-    ServeSupervisor(SpeakArgs),
+    ServeSupervisor(SpeakerArgs),
     /// Show on this machine how hints move traffic between BGP daemons (needs root, GoBGP, BIRD).
     Demo(PlanDemoArgs),
     /// Run Unison's evaluation again, and write a page that compares the figures.
@@ -217,7 +217,7 @@ pub(crate) enum PlanScope {
 
 /// Arguments that say how to control GoBGP, and where to record what was announced.
 #[derive(Debug, Args)]
-pub(crate) struct SpeakArgs {
+pub(crate) struct SpeakerArgs {
     /// The record of all announcements, from which they can be withdrawn after a crash too.
     #[arg(long, value_name = "FILE")]
     pub(crate) journal: PathBuf,
@@ -238,7 +238,7 @@ pub(crate) struct AnnounceArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) providers: PathBuf,
     #[command(flatten)]
-    pub(crate) speak: SpeakArgs,
+    pub(crate) speaker: SpeakerArgs,
     /// Announce the hints. Without this option nothing is announced.
     #[arg(long)]
     pub(crate) apply: bool,
@@ -247,7 +247,7 @@ pub(crate) struct AnnounceArgs {
 #[derive(Debug, Args)]
 pub(crate) struct WithdrawArgs {
     #[command(flatten)]
-    pub(crate) speak: SpeakArgs,
+    pub(crate) speaker: SpeakerArgs,
 }
 
 #[derive(Debug, Args)]

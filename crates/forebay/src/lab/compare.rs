@@ -6,7 +6,7 @@ use forebay_lab::report;
 use super::{Failure, print, write};
 use crate::cli::CompareArgs;
 
-/// Compares two stored results; an error if too few pairs are within their bands.
+/// Compares two stored results. It is an error if too few pairs are within their bands.
 pub(super) fn run(args: &CompareArgs) -> Result<(), Failure> {
     let (mut a, mut b) = (compare::load(&args.a)?, compare::load(&args.b)?);
     if let Some(arms) = &args.arms {
@@ -30,7 +30,7 @@ pub(super) fn run(args: &CompareArgs) -> Result<(), Failure> {
 
 fn judge(comparison: &Comparison, required: Option<f64>) -> Result<(), Failure> {
     let Some(share) = comparison.total.share() else {
-        return Err("nothing to compare: no run of the same cell, arm and seed".into());
+        return Err("nothing to compare: no two runs have the same cell, arm and seed".into());
     };
     match required {
         Some(required) if share < required => Err(format!(

@@ -1,4 +1,4 @@
-//! Demands of flow records, from files or off the network.
+//! `forebay plan flows`: demands from flow records, read from files or received.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -27,11 +27,11 @@ use super::{Failure, print, topology, write, write_json};
 use crate::cli::FlowsArgs;
 use crate::terminal::interrupt;
 
-/// The largest file of messages: it is read whole.
+/// The largest file of messages in octets; files are read into memory.
 const LARGEST_FILE: u64 = 1 << 30;
-/// The window off the network, if none is said.
+/// The default window for received flow records.
 const WINDOW: Duration = Duration::from_secs(300);
-/// So many things that cannot be read are said one by one.
+/// Unreadable parts that are reported one by one; the rest is only counted.
 const TOLD: usize = 10;
 
 struct Inputs {
@@ -88,7 +88,7 @@ fn inputs(args: &FlowsArgs) -> Result<Inputs, Failure> {
     Ok(Inputs { topology, providers, prefixes, exporters })
 }
 
-/// Time in milliseconds, as it is kept here.
+/// A time span in milliseconds.
 fn millis(time: Duration) -> i64 {
     i64::try_from(time.as_millis()).unwrap_or(i64::MAX)
 }
@@ -97,7 +97,7 @@ fn now() -> i64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, millis)
 }
 
-/// Reads all files twice: for how exporters sample and for how long the files are, and then for the
+/// Reads all files twice: first for the exporters' sampling rates and the time span, then for the
 /// flows.
 fn from_files(args: &FlowsArgs, collector: &mut Collector) -> Result<Window, Failure> {
     let mut all = Vec::new();
@@ -108,7 +108,7 @@ fn from_files(args: &FlowsArgs, collector: &mut Collector) -> Result<Window, Fai
         messages(args, path, file, collector, &mut |_| {})?;
     }
     let Some(there) = collector.exported() else {
-        return Err("the files have no message of an exporter that is in the table".into());
+        return Err("the files have no message from an exporter of the table".into());
     };
     let delay = Duration::from_nanos(args.delay.0.0);
     let end = args.end.unwrap_or(there.end - millis(delay));
@@ -119,7 +119,7 @@ fn from_files(args: &FlowsArgs, collector: &mut Collector) -> Result<Window, Fai
     if begin >= end {
         let seconds = (there.end - there.begin) / 1000;
         return Err(format!(
-            "no window is left: the files' messages are of {seconds} s, and what they report is {} s late by --delay",
+            "the window is empty: the messages cover {seconds} s, and --delay cuts off {} s of that",
             delay.as_secs_f64()
         )
         .into());
@@ -135,7 +135,7 @@ fn from_files(args: &FlowsArgs, collector: &mut Collector) -> Result<Window, Fai
         })?;
     }
     if troubles > TOLD {
-        eprintln!("forebay: and {} more that cannot be read", troubles - TOLD);
+        eprintln!("forebay: {} more parts cannot be read", troubles - TOLD);
     }
     Ok(Window { begin, end })
 }
@@ -156,7 +156,7 @@ fn wrong(path: &Path, message: String) -> ConfigError {
     ConfigError { file: path.to_owned(), line: None, key: String::new(), message }
 }
 
-/// Has `collector` take all messages of a file.
+/// Passes all messages of a file to the collector.
 fn messages(
     args: &FlowsArgs,
     path: &Path,
@@ -171,7 +171,7 @@ fn messages(
         while let Some(datagram) =
             capture.next_datagram().map_err(|e| wrong(path, e.to_string()))?
         {
-            // There may be other traffic in a capture.
+            // A capture may contain other traffic.
             if matches!(datagram.octets, [0, 9 | 10, ..]) {
                 collector.datagram(datagram.from, datagram.octets, datagram.at, &mut |t| {
                     trouble(Trouble { at: datagram.place + t.at, what: t.what });
@@ -198,7 +198,7 @@ fn messages(
     Ok(())
 }
 
-/// Whose messages are in a file that does not say it.
+/// The exporter of a file that does not name it.
 fn exporter(args: &FlowsArgs, path: &Path, collector: &Collector) -> Result<IpAddr, Failure> {
     match (args.exporter, collector.exporters()) {
         (Some(address), _) if collector.knows(address) => Ok(address),
@@ -207,14 +207,14 @@ fn exporter(args: &FlowsArgs, path: &Path, collector: &Collector) -> Result<IpAd
         }
         (None, [one]) => Ok(one.address),
         (None, _) => Err(format!(
-            "{}: is no capture, so it does not say whose messages it has: say it with --exporter ADDRESS",
+            "{}: is no capture and does not name its exporter: give it with --exporter ADDRESS",
             path.display()
         )
         .into()),
     }
 }
 
-/// Collects for as long as the window is, and then waits for what is reported late.
+/// Collects for the length of the window, then waits for late reports.
 fn off_the_network(args: &FlowsArgs, collector: &mut Collector) -> Result<Window, Failure> {
     let sockets = collect::bind(&args.listen)
         .map_err(|(address, e)| format!("cannot listen at {address}: {e}"))?;
@@ -226,7 +226,7 @@ fn off_the_network(args: &FlowsArgs, collector: &mut Collector) -> Result<Window
     collector.begin(begin, window.length(), 1);
     for socket in &sockets {
         let address = socket.local_addr()?;
-        eprintln!("taking flow records at udp://{address} for {} s", (length + delay).as_secs());
+        eprintln!("receiving flow records at udp://{address} for {} s", (length + delay).as_secs());
     }
     let collector = Mutex::new(collector);
     let stop = AtomicBool::new(false);

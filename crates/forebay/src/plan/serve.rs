@@ -1,10 +1,10 @@
-//! The planner as a service.
+//! `forebay plan serve`: the planner as a service.
 
 use std::process::ExitCode;
 
 use forebay_serve::{Error, Stop, token};
 
-use crate::cli::{ServeArgs, SpeakArgs};
+use crate::cli::{ServeArgs, SpeakerArgs};
 use crate::fail;
 
 pub(super) fn serve(args: &ServeArgs) -> ExitCode {
@@ -19,9 +19,9 @@ pub(super) fn serve(args: &ServeArgs) -> ExitCode {
     end(forebay_serve::run(&args.config, &stop))
 }
 
-pub(super) fn supervisor(args: &SpeakArgs) -> ExitCode {
+pub(super) fn supervisor(args: &SpeakerArgs) -> ExitCode {
     end(forebay_serve::supervise(&args.journal, &args.gobgp).map(|told| {
-        tracing::info!("the service is gone: {} announcements withdrawn", told.done);
+        tracing::info!("the service has ended: {} announcements withdrawn", told.done);
     }))
 }
 

@@ -1,4 +1,4 @@
-//! Announcing hints from a file, and taking all back.
+//! `forebay plan announce` and `forebay plan withdraw`.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use forebay_plan::network::Network;
 use forebay_serve::speaker::{self, Speaker};
 
 use super::{Failure, print, topology};
-use crate::cli::{AnnounceArgs, SpeakArgs, WithdrawArgs};
+use crate::cli::{AnnounceArgs, SpeakerArgs, WithdrawArgs};
 
 pub(super) fn announce(args: &AnnounceArgs) -> Result<(), Failure> {
     let topology = topology(&args.topology)?;
@@ -23,26 +23,26 @@ pub(super) fn announce(args: &AnnounceArgs) -> Result<(), Failure> {
     let silent = wanted.iter().filter(|a| a.speaker.is_none()).count();
     if silent > 0 {
         print(&format!(
-            "{silent} announcements are in sessions without a `speaker`: they are left out.\n"
+            "{silent} announcements are left out: their sessions have no `speaker`.\n"
         ))?;
     }
     if args.apply {
-        return run(&args.speak, &wanted);
+        return run(&args.speaker, &wanted);
     }
-    let steps = speak::steps(&speaker::read(&args.speak.journal)?, &wanted);
+    let steps = speak::steps(&speaker::read(&args.speaker.journal)?, &wanted);
     for step in &steps {
         print(&format!("would {}\n", speaker::words(step)))?;
     }
-    print(&format!("{} steps; `--apply` takes them.\n", steps.len()))?;
+    print(&format!("{} steps; run again with `--apply` to take them.\n", steps.len()))?;
     Ok(())
 }
 
 pub(super) fn withdraw(args: &WithdrawArgs) -> Result<(), Failure> {
-    run(&args.speak, &[])
+    run(&args.speaker, &[])
 }
 
-/// Takes all steps that can be taken. What fails is said, and stays in the journal.
-fn run(args: &SpeakArgs, wanted: &[Announcement]) -> Result<(), Failure> {
+/// Takes all steps that can be taken. Failed steps are reported and stay in the journal.
+fn run(args: &SpeakerArgs, wanted: &[Announcement]) -> Result<(), Failure> {
     let speaker = Speaker::new(&args.journal, &args.gobgp, Duration::ZERO)?;
     let mut unsaid = Ok(());
     let told = speaker.speak(wanted, &mut |step, why| match why {
