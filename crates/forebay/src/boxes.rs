@@ -49,8 +49,8 @@ pub(crate) fn keygen(file: &Path) -> ExitCode {
     match generate_key(file) {
         Ok(()) => {
             println!(
-            "{}: new key written; copy it to the other box and keep it readable by root only",
-            file.display()
+                "{}: new key written; copy it to the other box and keep it readable by root only",
+                file.display()
             );
             ExitCode::SUCCESS
         }

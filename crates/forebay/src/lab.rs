@@ -1,4 +1,4 @@
-//! Commands of the laboratory.
+//! `forebay demo` and `forebay lab`: commands of the laboratory.
 
 mod compare;
 mod reproduce;
@@ -113,7 +113,7 @@ fn report_on(dir: &Path) -> Result<(), Failure> {
     show(&dir.display().to_string(), &runs, Some(dir))
 }
 
-/// The table on standard output, the page in `out`.
+/// Prints the table to standard output, and writes the page to `out`.
 fn show(title: &str, runs: &[Analysis], out: Option<&Path>) -> Result<(), Failure> {
     print(&report::text(runs, report::colour_wanted()))?;
     if let Some(dir) = out {
@@ -135,25 +135,26 @@ fn engine(
         (Engine::Uml, Dataplane::User) => &Uml { dataplane: netns::Dataplane::User },
         (Engine::Uml, Dataplane::Kernel) => &Uml { dataplane: netns::Dataplane::Kernel },
         (Engine::Sim, Dataplane::Kernel) => {
-            return Err("the simulator has no kernel: `--dataplane kernel` goes with `--engine \
-                        netns` and `--engine uml`"
+            return Err("the simulator has no kernel: use `--dataplane kernel` with `--engine \
+            netns` or `--engine uml`"
                 .into());
         }
     })
 }
 
-/// Real TCP where that can be had, and the simulator elsewhere; then it says so.
+/// Chooses the engine: this machine's network namespaces if they are usable, else the simulator,
+/// with a message.
 fn fitting() -> Engine {
     let Err(reason) = netns::usable() else { return Engine::Netns };
     tracing::debug!("{reason}");
     eprintln!(
-        "forebay: this is the simulator, since network namespaces cannot be made here without root; its TCP is a \
-         model. For real Linux TCP, run it with sudo."
+        "forebay: this is the simulator, whose TCP is a model: network namespaces need root. For real \
+        Linux TCP, run it with sudo."
     );
     Engine::Sim
 }
 
-/// How fast the simulator is.
+/// Measures the speed of the simulator.
 fn bench(times: NonZeroUsize, json: Option<&Path>) -> Result<(), Failure> {
     let speeds = bench::run(times, &interrupt()?, |speed| {
         tracing::debug!("{speed:?}");
@@ -165,7 +166,7 @@ fn bench(times: NonZeroUsize, json: Option<&Path>) -> Result<(), Failure> {
     }
 }
 
-/// Exit codes: 2 for bad input, 130 for an interruption, as shells have it.
+/// The exit status: 2 for bad input, 130 for an interruption, as in shells.
 fn end(result: Result<(), Failure>) -> ExitCode {
     let Err(e) = result else { return ExitCode::SUCCESS };
     let code = match e.downcast_ref() {

@@ -1,9 +1,9 @@
-//! Commands of traffic engineering: files in, a plan out.
+//! `forebay plan`: commands of the planner.
 
+mod announce;
 mod demo;
 mod flows;
 mod serve;
-mod announce;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
@@ -57,7 +57,7 @@ pub(crate) fn run(args: &PlanArgs) -> ExitCode {
     fail(e.as_ref(), code)
 }
 
-/// What was read.
+/// The network and the provider file, as they were read.
 struct Inputs {
     network: Network,
     file: ProviderFile,
@@ -98,7 +98,7 @@ fn solve(args: &SolveArgs) -> Result<(), Failure> {
 
 fn hints(args: &HintsArgs) -> Result<(), Failure> {
     if args.release >= args.gain {
-        let message = "--release must be below --gain, or hints would come and go";
+        let message = "--release must be below --gain, or hints would alternate";
         return Err(message.into());
     }
     let Inputs { network, file } = inputs(&args.network)?;
@@ -150,7 +150,7 @@ fn hints(args: &HintsArgs) -> Result<(), Failure> {
             }
         }
         (HintsForm::Alto, None) => {
-            return Err("ALTO maps are for one neighbour: say which, with --neighbour NAME".into());
+            return Err("ALTO maps are for one neighbour: name it with --neighbour NAME".into());
         }
     };
     print(&text)?;
@@ -161,17 +161,15 @@ fn hints(args: &HintsArgs) -> Result<(), Failure> {
     }
 }
 
-/// What the operator should know of the reduction to aggregate flows.
+/// Describes the reduction to aggregate flows, for the operator.
 fn of_the_core(hops: u32, aggregates: usize, limit: usize, lost: usize) -> String {
     let mut text =
         format!("{aggregates} aggregate flows; the core reaches {hops} hops from the entries.\n");
     if aggregates > limit {
-        text += &format!(
-            "That is more than {limit}, with every entry its own boundary: it cannot be fewer.\n"
-        );
+        text += &format!("That is more than {limit}, but no further reduction is possible.\n");
     }
     if lost > 0 {
-        text += &format!("{lost} demands are left out, since no entry reaches their routers.\n");
+        text += &format!("{lost} demands are left out: no entry reaches their routers.\n");
     }
     text
 }
@@ -191,7 +189,9 @@ fn inputs(args: &NetworkArgs) -> Result<Inputs, Failure> {
         }
         (None, Some(total)) => input::gravity(total.0, &file, &topology),
         (None, None) => {
-            return Err("say what is sent: --demands FILE, or --gravity RATE for a model".into());
+            return Err(
+                "demands are missing: give --demands FILE, or --gravity RATE for a model".into()
+            );
         }
     };
     let network =
@@ -227,7 +227,7 @@ fn bench(args: &PlanBenchArgs) -> Result<(), Failure> {
     }
 }
 
-/// The ends of topologies' names, the most usual first.
+/// Extensions of topology files; of files with the same stem, the first extension wins.
 const ENDS: [&str; 3] = ["gml", "graphml", "json"];
 
 fn topologies(dir: &Path) -> Result<Vec<Topology>, Failure> {
@@ -252,7 +252,7 @@ pub(crate) fn reproduce(args: &PlanReproduceArgs) -> Result<(), Failure> {
     let page = &args.out;
     let name = page.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     if page.extension().is_none_or(|e| e != "md") || name.is_empty() {
-        return Err(format!("{}: the page's name must end in .md", page.display()).into());
+        return Err(format!("{}: the name of the page must end in .md", page.display()).into());
     }
     let mut topologies = match &args.topologies {
         Some(dir) => topologies(dir)?,
@@ -260,7 +260,7 @@ pub(crate) fn reproduce(args: &PlanReproduceArgs) -> Result<(), Failure> {
     };
     topologies.retain(|t| args.routers.is_none_or(|most| t.routers().len() <= most));
     if topologies.is_empty() {
-        return Err("no topology is as small as --routers says".into());
+        return Err("all topologies have more routers than --routers allows".into());
     }
     if let Some(small) = topologies.iter().find(|t| t.routers().len() < 3) {
         return Err(format!("{} has fewer than three routers", small.name()).into());
@@ -280,7 +280,7 @@ pub(crate) fn reproduce(args: &PlanReproduceArgs) -> Result<(), Failure> {
     for (picture, svg) in unison::pictures(&results) {
         write(&dir.join(format!("{picture}.svg")), &svg)?;
     }
-    // What people found out of rows that are outside is kept, and stands below the table.
+    // Notes by hand about rows that are outside their bands stand below the table.
     let notes = fs::read_to_string(dir.join("notes.md")).unwrap_or_default();
     let text = unison::page(&results, &where_and_when(), &notes, &name);
     write(page, &text)?;
@@ -294,7 +294,7 @@ pub(crate) fn reproduce(args: &PlanReproduceArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The day, the machine, and how busy it is.
+/// The date, the machine and its load.
 fn where_and_when() -> String {
     let first = |path: &str| {
         let text = fs::read_to_string(path).unwrap_or_default();
@@ -330,7 +330,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_reduction_that_falls_short_is_said() {
+    fn a_reduction_above_the_limit_is_reported() {
         assert!(of_the_core(0, 9, 5, 2).contains("more than 5"));
         assert!(of_the_core(0, 9, 5, 2).contains("2 demands are left out"));
         assert!(!of_the_core(3, 9, 10, 0).contains("more than"));

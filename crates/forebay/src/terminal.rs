@@ -1,4 +1,4 @@
-//! What commands share: output, files and interrupts.
+//! Output, files and interrupts, for all commands.
 
 use std::error::Error;
 use std::fs;
@@ -10,7 +10,7 @@ use forebay_lab::engine::Interrupt;
 /// The reason for which a command fails.
 pub(crate) type Failure = Box<dyn Error>;
 
-/// Ctrl-C and SIGTERM ask for an orderly end.
+/// Makes Ctrl-C and SIGTERM request an orderly stop.
 pub(crate) fn interrupt() -> Result<Interrupt, Failure> {
     let interrupt = Interrupt::default();
     let raised = interrupt.clone();
@@ -23,7 +23,7 @@ pub(crate) fn print(text: &str) -> io::Result<()> {
     io::stdout().lock().write_all(text.as_bytes())
 }
 
-/// Writes `text` to the file `path`, and creates its directory.
+/// Writes `text` to the file `path`, and creates its directory first.
 pub(crate) fn write(path: &Path, text: &str) -> Result<(), Failure> {
     if let Some(dir) = path.parent() {
         fs::create_dir_all(dir).map_err(|e| format!("cannot make {}: {e}", dir.display()))?;

@@ -1,4 +1,4 @@
-//! `forebay lab zd`.
+//! `forebay lab zd`: one experiment with the zD kernel patch and without.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! Hints at work between BGP daemons.
+//! `forebay plan demo`: hints move traffic between BGP daemons.
 
 use std::time::Instant;
 
@@ -23,6 +23,6 @@ pub(super) fn run(args: &PlanDemoArgs) -> Result<(), Failure> {
     }
     match record.holds() {
         true => Ok(()),
-        false => Err("not all came out as it should: see the lines with NO".into()),
+        false => Err("a check failed: see the lines with NO".into()),
     }
 }

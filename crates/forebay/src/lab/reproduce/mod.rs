@@ -1,4 +1,4 @@
-//! `forebay lab reproduce`: the catalogue of claims.
+//! `forebay lab reproduce`: runs the claims of the catalogue.
 
 mod options;
 mod scenarios;
@@ -30,7 +30,7 @@ fn list(experiments: &Path) -> Result<(), Failure> {
     let all = catalogue::list(experiments)?;
     if all.is_empty() {
         let dir = experiments.display();
-        return Err(format!("no claims in {dir}: run this where `experiments` is").into());
+        return Err(format!("no claims in {dir}: run this in the repository").into());
     }
     for entry in all {
         print(&format!("{}: {}\n", entry.name, entry.title))?;

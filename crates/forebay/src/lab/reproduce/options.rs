@@ -1,20 +1,20 @@
-//! Options that all evaluations understand alike.
+//! Options that mean the same for all evaluations.
 
 use std::path::{Path, PathBuf};
 
 use super::super::Failure;
 use crate::cli::{Engine, ReproduceArgs};
 
-/// The page's file: `usual` if none is given.
+/// The file of the page: `usual` if none is given.
 pub(super) fn page(args: &ReproduceArgs, usual: &Path) -> Result<PathBuf, Failure> {
     let page = args.out.clone().unwrap_or_else(|| usual.to_owned());
     if page.extension().is_none_or(|e| e != "md") {
-        return Err(format!("{}: the page's name must end in .md", page.display()).into());
+        return Err(format!("{}: the name of the page must end in .md", page.display()).into());
     }
     Ok(page)
 }
 
-/// What to run on.
+/// The engines to run on: the simulator if none is given.
 pub(super) fn engines(args: &ReproduceArgs) -> &[Engine] {
     match &args.engines[..] {
         [] if args.page => &[],

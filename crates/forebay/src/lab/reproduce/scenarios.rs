@@ -1,4 +1,4 @@
-//! Claims that are tried by scenario files.
+//! Runs claims that have a scenario file.
 
 use std::path::Path;
 
@@ -12,11 +12,11 @@ use super::super::{Failure, engine, interrupt, print, write};
 use super::options::{engines, page};
 use crate::cli::{Engine, ReproduceArgs};
 
-/// Runs the claims of the catalogue `name` and makes its page.
+/// Runs the claims of the catalogue `name` and writes its page.
 pub(super) fn run(name: &str, args: &ReproduceArgs) -> Result<(), Failure> {
     let dir = args.experiments.join(name);
     let catalogue = scenarios::load(&dir).map_err(|e| {
-        let hint = "`forebay lab reproduce` says what there is; run it where `experiments` is";
+        let hint = "`forebay lab reproduce` lists all claims; run it in the repository";
         if dir.is_dir() { Failure::from(e) } else { format!("{e}; {hint}").into() }
     })?;
     let claims = chosen(&catalogue, &args.only)?;
@@ -32,7 +32,7 @@ pub(super) fn run(name: &str, args: &ReproduceArgs) -> Result<(), Failure> {
             if let Some(why) = try_claim(claim, engine, args, &store, &interrupt)? {
                 failed.push(why);
             }
-            // Again after each: what is there can be read while the rest runs.
+            // After each claim, so that finished results can be read while the rest runs.
             show(&catalogue, &store, &page)?;
         }
     }
@@ -49,7 +49,7 @@ fn chosen<'a>(catalogue: &'a Catalogue, only: &[String]) -> Result<Vec<&'a Claim
         let claim = catalogue.claims.iter().find(|c| c.id == *id);
         claim.ok_or_else(|| {
             let all: Vec<_> = catalogue.claims.iter().map(|c| c.id.as_str()).collect();
-            format!("no claim is called `{id}`: there are {}", all.join(", ")).into()
+            format!("there is no claim `{id}`: the claims are {}", all.join(", ")).into()
         })
     };
     if only.is_empty() {
@@ -58,8 +58,8 @@ fn chosen<'a>(catalogue: &'a Catalogue, only: &[String]) -> Result<Vec<&'a Claim
     only.iter().map(named).collect()
 }
 
-/// Runs `claim` on an engine and stores what came out. A claim that this engine cannot run is no
-/// reason to leave out the others: why, if so.
+/// Runs a claim on an engine and stores the outcome. If the engine cannot run this claim, returns
+/// the reason, and the other claims go on.
 fn try_claim(
     claim: &Claim,
     name: Engine,
@@ -98,7 +98,7 @@ fn try_claim(
     }
 }
 
-/// Makes the page of what is stored, which is returned.
+/// Writes the page from the stored outcomes, and returns them.
 fn show(catalogue: &Catalogue, store: &Store, page: &Path) -> Result<Vec<Outcome>, Failure> {
     let mut rows = Vec::new();
     for claim in &catalogue.claims {

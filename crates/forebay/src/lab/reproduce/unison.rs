@@ -1,4 +1,4 @@
-//! The claims of Unison's evaluation, which the planner tries.
+//! Runs the claims of Unison's evaluation with the planner.
 
 use std::path::Path;
 
@@ -16,8 +16,7 @@ pub(super) fn run(args: &ReproduceArgs) -> Result<(), Failure> {
         || (args.jobs.is_some() || args.records.is_some() || args.json.is_some());
     if refused {
         return Err(
-            "`unison` takes --seeds and --out only: `forebay plan reproduce` has all of its \
-                    options"
+            "`unison` takes only --seeds and --out: `forebay plan reproduce` has more options"
                 .into(),
         );
     }

@@ -1,4 +1,4 @@
-//! The claims of zD's evaluation.
+//! Runs the claims of zD's evaluation.
 
 use std::path::Path;
 
@@ -9,18 +9,20 @@ use super::super::{Failure, interrupt, print, write};
 use super::options;
 use crate::cli::{Engine, ReproduceArgs};
 
-/// Runs the evaluation's claims and makes its page.
+/// Runs the claims of the evaluation and writes its page.
 pub(super) fn run(name: &str, args: &ReproduceArgs) -> Result<(), Failure> {
     if args.quick || args.seeds.is_some() || args.jobs.is_some() || args.records.is_some() {
-        return Err("`zd` is run as its claims say: leave out --quick, --seeds, --jobs and \
-                    --records"
-            .into());
+        return Err(
+            "`zd` runs with the settings of its claims: leave out --quick, --seeds, --jobs \
+        and --records"
+                .into(),
+        );
     }
     let catalogue = Catalogue::load(&args.experiments.join(name))?;
     let known = |id: &&String| !catalogue.claims.iter().any(|claim| claim.id == **id);
     if let Some(id) = args.only.iter().find(known) {
         let all: Vec<_> = catalogue.claims.iter().map(|c| c.id.as_str()).collect();
-        return Err(format!("no claim is called `{id}`: there are {}", all.join(", ")).into());
+        return Err(format!("there is no claim `{id}`: the claims are {}", all.join(", ")).into());
     }
     let page = options::page(args, Path::new("docs/results/zd.md"))?;
     let store = Store::beside(&page);
@@ -49,7 +51,7 @@ pub(super) fn run(name: &str, args: &ReproduceArgs) -> Result<(), Failure> {
             Err(e) if interrupt.is_raised() => return Err(e.into()),
             Err(e) => failed.push(format!("{}: {e}", claim.id)),
         }
-        // Again after each: what is there can be read while the rest runs.
+        // After each claim, so that finished results can be read while the rest runs.
         write(&page, &zd::page(&catalogue, &store)?)?;
     }
     write(&page, &zd::page(&catalogue, &store)?)?;
