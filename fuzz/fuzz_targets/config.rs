@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use forebay_box::config::{ReceiveboxConfig, SendboxConfig};
+use forebay_box::config::{Configuration, ReceiveboxConfig, SendboxConfig};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|text: &str| {

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use forebay_dataplane::Steer;
+use forebay_discipline::DualPi2Classes;
 use forebay_wire::{Headers, vlan};
 
 use crate::config::{DualQueue, Match, Policy};
@@ -12,14 +12,9 @@ const BY_ECN: u8 = 0;
 const LOW_LATENCY: u8 = 1;
 const CLASSIC: u8 = 2;
 
-/// What DualPI2 is told of its classes.
-pub(crate) fn steer(policy: &Policy) -> Steer {
-    Steer {
-        low_latency_class: Some(LOW_LATENCY),
-        classic_class: Some(CLASSIC),
-        queue_protection: policy.steering.queue_protection,
-    }
-}
+/// The classes of DualPI2's queues.
+pub(crate) const DUALPI2: DualPi2Classes =
+    DualPi2Classes { low_latency: Some(LOW_LATENCY), classic: Some(CLASSIC) };
 
 /// What tells a policy's classes: those of strict priority, or DualPI2's queues.
 #[derive(Debug)]
@@ -37,7 +32,7 @@ impl Classes {
             DualQueue::LowLatency => LOW_LATENCY,
             DualQueue::Classic => CLASSIC,
         };
-        let classifiers = policy.steering.classifiers.iter();
+        let classifiers = policy.classifiers.iter();
         // At most 256 classes, as a policy has.
         let strict = policy.matches().enumerate().map(|(class, m)| (m.clone(), class as u8));
         let rules: Vec<_> =
@@ -76,17 +71,11 @@ fn fits(m: &Match, headers: Option<&Headers>, vlan: Option<u16>) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use forebay_discipline::Kind;
     use forebay_wire::Frame;
 
     use super::*;
-    use crate::config::{Classifier, PolicyKind, Profile, Steering};
-
-    const DUALPI2: PolicyKind = PolicyKind::DualPi2 {
-        profile: Profile::Rfc9332,
-        limit: None,
-        target: None,
-        coupling: None,
-    };
+    use crate::config::Classifier;
 
     /// A UDP packet over IPv4 to 10.2.9.7, port 443, in this VLAN, with this DSCP.
     fn frame(vlan: Option<u16>, dscp: u8) -> Vec<u8> {
@@ -109,8 +98,7 @@ mod tests {
     }
 
     fn dualpi2(classifiers: Vec<Classifier>) -> Policy {
-        let steering = Steering { classifiers, queue_protection: true };
-        Policy { kind: DUALPI2.into(), classes: vec![], steering }
+        Policy { discipline: Kind::DualPi2.into(), classes: vec![], classifiers }
     }
 
     #[test]
@@ -140,9 +128,6 @@ mod tests {
         assert_eq!(class(&classes, &arp), LOW_LATENCY, "no IP packet, but in a VLAN");
         arp[15] = 8;
         assert_eq!(class(&classes, &arp), BY_ECN, "it has no address that would fit");
-        let steer = steer(&policy);
-        assert_eq!((steer.low_latency_class, steer.classic_class), (Some(1), Some(2)));
-        assert!(steer.queue_protection);
     }
 
     #[test]

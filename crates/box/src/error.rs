@@ -22,21 +22,13 @@ pub enum Error {
         /// The kernel's answer.
         source: io::Error,
     },
-    /// A queueing discipline does not take its settings.
+    /// A queueing discipline does not take its settings, or only the kernel has it.
     #[error("{of}: {source}")]
     Policy {
         /// Of which bundle, or direction.
         of: String,
         /// What is wrong.
-        source: forebay_queue::ConfigError,
-    },
-    /// A queue of the kernel's, which this dataplane does not have.
-    #[error("{of}: {source}")]
-    NotOwn {
-        /// What it is the policy of.
-        of: String,
-        /// Which.
-        source: crate::config::NotOwn,
+        source: forebay_discipline::BuildError,
     },
     /// The controller does not take its settings.
     #[error("bundle {bundle}: {source}")]
@@ -67,11 +59,7 @@ impl Error {
     /// wrong, 1 for the rest.
     pub fn exit_code(&self) -> u8 {
         match self {
-            Self::Config(_)
-            | Self::Policy { .. }
-            | Self::NotOwn { .. }
-            | Self::Control { .. }
-            | Self::Listen { .. } => 2,
+            Self::Config(_) | Self::Policy { .. } | Self::Control { .. } | Self::Listen { .. } => 2,
             _ => 1,
         }
     }

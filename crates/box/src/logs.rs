@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-use forebay_dataplane::packet_log::{PacketLog, Record};
+use forebay_records::packet_log::{PacketLog, Record};
 use serde::Serialize;
 
 use crate::Error;
@@ -12,7 +12,7 @@ use crate::Error;
 /// Records of packets: 16 bytes each, so at most 1.6 GB.
 const MAX_PACKETS: u64 = 100_000_000;
 
-/// Every packet through a box's queues (see [`forebay_dataplane::packet_log`]).
+/// Every packet through a box's queues (see [`forebay_records::packet_log`]).
 pub(crate) struct Packets(Option<(PacketLog, PathBuf)>);
 
 impl Packets {

@@ -1,12 +1,13 @@
 //! From a policy in the configuration to the queue that a box keeps.
 
 use forebay_dataplane::Packet;
+use forebay_discipline::{BuildError, Discipline};
 use forebay_queue::{Backlog, DropSink, DualPi2, Qdisc, Room, StrictPriority};
 use forebay_units::Nanos;
 
 use crate::Error;
 use crate::classes;
-use crate::config::{Discipline, Policy, PolicyKind};
+use crate::config::Policy;
 
 /// The queue of a bundle, or of one direction of a link.
 pub(crate) enum Queue {
@@ -19,20 +20,17 @@ pub(crate) enum Queue {
 impl Queue {
     /// Builds what `policy` of `of` says; `seed` is for hashes and coins.
     pub(crate) fn build(of: &str, policy: &Policy, seed: u64) -> Result<Self, Error> {
-        let refused = |source| Error::Policy { of: of.to_owned(), source };
-        let own = |discipline: &Discipline| {
-            discipline.own().cloned().map_err(|source| Error::NotOwn { of: of.to_owned(), source })
-        };
-        let kind = own(&policy.kind)?;
-        if let Some(dualpi2) = kind.build_dualpi2(seed, classes::steer(policy)) {
-            return Ok(Self::DualPi2(Box::new(dualpi2.map_err(refused)?)));
+        let refused = |source: BuildError| Error::Policy { of: of.to_owned(), source };
+        let discipline = &policy.discipline;
+        if let Some(dualpi2) = discipline.build_dualpi2(seed, classes::DUALPI2) {
+            return Ok(Self::DualPi2(Box::new(dualpi2.map_err(|e| refused(e.into()))?)));
         }
-        if kind != PolicyKind::Strict {
-            return kind.build(seed).map(Self::Other).map_err(refused);
+        if !discipline.kind.is_classful() {
+            return discipline.build(seed).map(Self::Other).map_err(refused);
         }
-        let built = policy.classes.iter().map(|c| own(&c.policy)?.build(seed).map_err(refused));
+        let built = policy.classes.iter().map(|c| c.policy.build(seed).map_err(refused));
         let built: Vec<Box<dyn Qdisc<Packet>>> = built.collect::<Result<_, _>>()?;
-        Ok(Self::Other(Box::new(StrictPriority::new(built).map_err(refused)?)))
+        Ok(Self::Other(Box::new(StrictPriority::new(built).map_err(|e| refused(e.into()))?)))
     }
 
     fn qdisc(&self) -> &dyn Qdisc<Packet> {
@@ -91,8 +89,7 @@ impl Qdisc<Packet> for Queue {
 /// How many packets a queue of this policy can hold.
 pub(crate) fn capacity(policy: &Policy) -> u64 {
     let classes = policy.classes.iter().map(|c| &c.policy);
-    let own = std::iter::once(&policy.kind).chain(classes).filter_map(|d| d.own().ok());
-    own.map(PolicyKind::capacity).sum()
+    std::iter::once(&policy.discipline).chain(classes).map(Discipline::capacity).sum()
 }
 
 #[cfg(test)]

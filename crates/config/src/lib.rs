@@ -8,9 +8,11 @@
 //! Write kinds as a plain field beside the others (`kind: Kind`), not as serde's tagged enums:
 //! those forget where a value stood.
 
+mod configuration;
 mod source;
 mod values;
 
+pub use configuration::Configuration;
 pub use source::{ConfigError, Source, load, parse, read_text};
 pub use toml::Spanned;
 pub use values::{DurationValue, Limit, RateValue, ShareValue, SizeValue, ValueError};

@@ -79,6 +79,12 @@ pub struct DurationValue(pub Nanos);
 
 from_string!(DurationValue, "a span of time", "\"50 ms\" (ns, us, ms, s, min)");
 
+impl From<DurationValue> for Nanos {
+    fn from(value: DurationValue) -> Self {
+        value.0
+    }
+}
+
 const TIMES: [(&str, u64); 5] =
     [("ns", 1), ("us", 1_000), ("ms", 1_000_000), ("s", 1_000_000_000), ("min", 60_000_000_000)];
 

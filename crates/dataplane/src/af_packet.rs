@@ -35,7 +35,7 @@ impl PacketPort {
     pub(crate) fn open(netdev: &Netdev) -> Result<Self, Error> {
         let lock = Lock::hold(netdev)?;
         // Frames would go past this socket. Other programs may stay: a receivebox's lets all pass.
-        bpf::remove_leftover(netdev)?;
+        bpf::remove_leftover(netdev.index)?;
         if netdev.merges_packets() {
             tracing::warn!(
                 "{0}: the kernel merges received packets (GRO), and those that exceed the MTU will \

@@ -14,7 +14,6 @@ use libbpf_rs::{
 
 use crate::clock;
 use crate::error::Error;
-use crate::netdev::Netdev;
 
 /// Compiled programs, as an ELF object, by the name of the one that gives the object its purpose.
 pub(crate) struct Source {
@@ -191,18 +190,17 @@ pub fn parts() -> Vec<(&'static str, bool)> {
     ]
 }
 
-/// Takes away what a box of ours left on the interface when it died; the caller holds the
-/// interface's lock, so no box uses it. Returns the program of somebody else that is there, if any.
-pub(crate) fn remove_leftover(netdev: &Netdev) -> Result<Option<(u32, OsString)>, Error> {
-    let found = attached(netdev.index)?;
+/// Detaches the program that a box left on the interface when it died. The caller holds the
+/// interface's lock, so no box uses it. Returns the program of another owner that is there, if any.
+pub(crate) fn remove_leftover(ifindex: u32) -> Result<Option<(u32, OsString)>, Error> {
+    let found = attached(ifindex)?;
     if found.as_ref().is_none_or(|(_, name)| name != PORT.name) {
         return Ok(found);
     }
     for mode in [XdpFlags::DRV_MODE, XdpFlags::SKB_MODE] {
         // SAFETY: file descriptor -1 asks the kernel to detach; no pointers but a null are given.
         unsafe {
-            let ifindex = netdev.index as i32;
-            libbpf_sys::bpf_xdp_attach(ifindex, -1, mode.bits(), std::ptr::null());
+            libbpf_sys::bpf_xdp_attach(ifindex as i32, -1, mode.bits(), std::ptr::null());
         }
     }
     Ok(None)

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-use crate::netdev::ioctl;
+use crate::ioctl::ioctl;
 
 /// Something that a driver or the kernel does for an interface's packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 use std::ffi::{CStr, CString};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 use crate::bpf::{self, XdpSupport};
 use crate::error::{Error, last};
 use crate::ethtool::{self, Feature};
+use crate::ioctl::ioctl;
 use crate::pool::Pool;
 
 /// A network interface of this namespace.
@@ -156,36 +156,6 @@ impl Netdev {
         })?;
         Ok(dropped)
     }
-}
-
-/// Asks the kernel about interface `name`; `argument` is what the request writes to, if it takes such.
-pub(crate) fn ioctl(
-    name: &str,
-    request: libc::Ioctl,
-    argument: Option<libc::__c_anonymous_ifr_ifru>,
-) -> Result<libc::ifreq, Error> {
-    // SAFETY: a plain datagram socket, only used to carry the request; ownership goes to `socket`.
-    let socket = unsafe {
-        let fd = libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0);
-        if fd < 0 {
-            return Err(last("opening a socket"));
-        }
-        OwnedFd::from_raw_fd(fd)
-    };
-    // SAFETY: all-zero is a valid `ifreq`.
-    let mut req: libc::ifreq = unsafe { std::mem::zeroed() };
-    for (to, from) in req.ifr_name.iter_mut().zip(name.bytes().take(libc::IFNAMSIZ - 1)) {
-        *to = from as libc::c_char;
-    }
-    if let Some(argument) = argument {
-        req.ifr_ifru = argument;
-    }
-    // SAFETY: `req` is a valid `ifreq` with a terminated name, and its argument, where the request
-    // takes one, points to what the request writes.
-    if unsafe { libc::ioctl(socket.as_raw_fd(), request, &mut req) } < 0 {
-        return Err(last(format!("asking about interface `{name}`")));
-    }
-    Ok(req)
 }
 
 fn addresses(name: &str) -> Result<Vec<IpAddr>, Error> {

@@ -3,14 +3,13 @@
 use std::collections::VecDeque;
 use std::os::fd::RawFd;
 
-use crate::af_packet::PacketPort;
-use crate::error::Error;
-use crate::netdev::Netdev;
-use crate::pool::{Frame, Pool};
-use crate::xdp::XdpPort;
+use serde::Deserialize;
 
-/// How a port reaches its interface.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+use crate::pool::{Frame, Pool};
+
+/// How a port reaches its interface; in configuration files `auto`, `xdp` or `packet`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Method {
     /// AF_XDP, or AF_PACKET where that cannot be had.
     #[default]
@@ -50,45 +49,6 @@ pub trait Port {
     /// What was counted so far.
     fn stats(&mut self) -> PortStats;
 
-    /// How frames are moved, for people: `AF_XDP (native)`.
+    /// Describes how frames are moved, for logs: `AF_XDP (native)`.
     fn describe(&self) -> String;
-}
-
-/// Opens ports on `netdevs` that share `pool`, each the other's way out should this process die
-/// (only for exactly two).
-///
-/// # Errors
-/// If an interface is missing, down, already in use or its frames do not fit; or if the kernel
-/// refuses. Nothing stays changed then.
-pub fn open(
-    netdevs: &[Netdev],
-    method: Method,
-    pool: &mut Pool,
-) -> Result<Vec<Box<dyn Port>>, Error> {
-    let mut ports: Vec<Box<dyn Port>> = Vec::new();
-    for (i, netdev) in netdevs.iter().enumerate() {
-        netdev.check()?;
-        let other = if netdevs.len() == 2 { Some(netdevs[1 - i].index) } else { None };
-        ports.push(open_one(netdev, other, method, pool)?);
-    }
-    Ok(ports)
-}
-
-fn open_one(
-    netdev: &Netdev,
-    other: Option<u32>,
-    method: Method,
-    pool: &mut Pool,
-) -> Result<Box<dyn Port>, Error> {
-    if method == Method::Packet {
-        return Ok(Box::new(PacketPort::open(netdev)?));
-    }
-    match XdpPort::open(netdev, other, pool) {
-        Ok(port) => Ok(Box::new(port)),
-        Err(e @ (Error::System { .. } | Error::Bpf { .. })) if method == Method::Auto => {
-            tracing::warn!("{}: no AF_XDP ({e}); using AF_PACKET", netdev.name);
-            Ok(Box::new(PacketPort::open(netdev)?))
-        }
-        Err(e) => Err(e),
-    }
 }

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use forebay_box::config::{LinkConfig, ReceiveboxConfig, SendboxConfig, generate_key};
 use forebay_box::{Error, doctor, link, receivebox, sendbox};
+use forebay_config::Configuration;
 
 use crate::cli::{LinkArgs, ReceiveboxArgs, SendboxArgs};
 use crate::fail;

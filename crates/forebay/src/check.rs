@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use forebay_box::config::{Dataplane, LinkConfig, ReceiveboxConfig, SendboxConfig};
 use forebay_box::{Error, sendbox};
-use forebay_config::load;
+use forebay_config::{Configuration, load};
 use forebay_lab::scenario;
 use forebay_tc::Features;
 use forebay_vhost::VhostConfig;

@@ -16,6 +16,7 @@ use std::io::IsTerminal;
 use std::process::ExitCode;
 
 use clap::Parser;
+use forebay_config::Configuration;
 use forebay_guest::zd;
 use forebay_lab::uml;
 use forebay_vhost::VhostConfig;

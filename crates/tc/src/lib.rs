@@ -30,6 +30,7 @@ mod supervisor;
 mod tree;
 mod watch;
 
+pub use bpf::Programs;
 pub use device::Device;
 pub use diff::{Step, steps};
 pub use discipline::{CakeDiffserv, CakeFlows, Discipline, FifoLimit};
@@ -41,5 +42,5 @@ pub use plan::{Bundle, Class, Filter, Object, Plan, Program, Qdisc, QdiscKind, S
 pub use route::Route;
 pub use statistics::Statistics;
 pub use supervisor::{Outcome, Supervisor, supervise};
-pub use tree::{Foreign, Programs, Tree};
+pub use tree::{Foreign, Tree};
 pub use watch::{Event, Watch};

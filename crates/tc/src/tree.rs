@@ -1,11 +1,10 @@
 //! A plan brought about on a device, and kept.
 
-use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
 
 use forebay_units::Rate;
 
-use crate::bpf::Loaded;
+use crate::bpf::{Loaded, Programs};
 use crate::encode::{self, CHANGE, CREATE};
 use crate::found::has_filters;
 use crate::lock::Lock;
@@ -23,13 +22,6 @@ pub enum Foreign {
     Refuse,
     /// Replace them, and put them back at the end.
     Replace,
-}
-
-/// The BPF programs of the tree's filters, loaded.
-#[derive(Clone, Copy, Debug)]
-pub struct Programs<'a> {
-    /// For [`Program::Bundles`].
-    pub bundles: BorrowedFd<'a>,
 }
 
 /// The tree of a device. As long as this lives no other process of ours changes it.

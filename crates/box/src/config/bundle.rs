@@ -3,13 +3,13 @@ use std::path::PathBuf;
 
 use forebay_config::{ConfigError, RateValue, Source, Spanned};
 use forebay_control::{ControllerKind, Detection};
+use forebay_discipline::{PolicyTable, QueueOwner};
 use forebay_units::Rate;
 use forebay_wire::feedback::Key;
 use ipnet::IpNet;
 use serde::Deserialize;
 
-use super::discipline::Offer;
-use super::policy::{ClassTable, DEFAULT, Policy, PolicyTable};
+use super::policy::{ClassTable, DEFAULT, Policy};
 use super::steering::ClassifierTable;
 use super::{key, unique};
 
@@ -70,7 +70,7 @@ impl BundleTable {
         self,
         source: &Source,
         listen: SocketAddr,
-        offer: &Offer,
+        owner: &QueueOwner,
     ) -> Result<BundleConfig, ConfigError> {
         if self.prefixes.is_empty() {
             let message = "a bundle needs at least one destination prefix";
@@ -103,7 +103,7 @@ impl BundleTable {
             policy: Policy::check(
                 source,
                 "bundle",
-                offer,
+                owner,
                 self.policy,
                 DEFAULT,
                 (self.class, self.classifier),

@@ -1,14 +1,11 @@
-use std::path::Path;
-
-use forebay_config::{ConfigError, RateValue, Source, Spanned, load, parse};
-use forebay_dataplane::Netdev;
+use forebay_config::{ConfigError, Configuration, RateValue, Source, Spanned};
+use forebay_dataplane::{Method, Netdev};
+use forebay_discipline::{Discipline, Kind, PolicyTable, QueueOwner};
 use forebay_units::Rate;
 use serde::Deserialize;
 
-use super::discipline::{Discipline, Offer};
 use super::framing::{Cells, Framing, Overhead};
-use super::policy::{ClassTable, Policy, PolicyKind, PolicyTable, Profile};
-use super::ports::MethodName;
+use super::policy::{ClassTable, Policy};
 use super::steering::ClassifierTable;
 use super::{Class, Ports, interface};
 
@@ -38,7 +35,7 @@ pub struct WayConfig {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct File {
+pub struct File {
     link: Spanned<LinkTable>,
 }
 
@@ -59,39 +56,24 @@ struct LinkTable {
     #[serde(default)]
     classifier: Vec<ClassifierTable>,
     #[serde(default)]
-    method: MethodName,
+    method: Method,
     #[serde(default)]
     busy_poll: bool,
 }
 
-const DEFAULT: PolicyKind =
-    PolicyKind::DualPi2 { profile: Profile::Rfc9332, limit: None, target: None, coupling: None };
+/// The default policy of a link.
+const DEFAULT: Kind = Kind::DualPi2;
 
-impl LinkConfig {
-    /// Reads and checks the file at `path`.
-    ///
-    /// # Errors
-    /// The first thing that is wrong, with its line and key.
-    pub fn load(path: &Path) -> Result<Self, ConfigError> {
-        let (file, source) = load(path)?;
-        Self::check(file, &source)
-    }
-
-    /// Checks `text`; `path` is what errors call it.
-    ///
-    /// # Errors
-    /// As [`Self::load`].
-    pub fn parse(path: &Path, text: &str) -> Result<Self, ConfigError> {
-        let (file, source) = parse(path, text)?;
-        Self::check(file, &source)
-    }
+impl Configuration for LinkConfig {
+    type File = File;
 
     fn check(file: File, source: &Source) -> Result<Self, ConfigError> {
         let span = file.link.span();
         let table = file.link.into_inner();
         let rates = rates(source, &span, [&table.rate, &table.outward, &table.inward])?;
         let rules = (table.class, table.classifier);
-        let policy = Policy::check(source, "link", &Offer::Own, table.policy, DEFAULT, rules)?;
+        let owner = QueueOwner::Forebay;
+        let policy = Policy::check(source, "link", &owner, table.policy, DEFAULT, rules)?;
         let way =
             |rate: Option<Rate>| rate.map(|rate| WayConfig { rate, policy: at(&policy, rate) });
         let [outward, inward] = rates.map(way);
@@ -132,14 +114,11 @@ fn rates(
 
 /// `policy` where the rate is known.
 fn at(policy: &Policy, rate: Rate) -> Policy {
-    let of = |discipline: &Discipline| match discipline {
-        Discipline::Own(own) => own.at(rate).into(),
-        kernels @ Discipline::Kernel(_) => kernels.clone(),
-    };
+    let of = |discipline: &Discipline| discipline.at_rate(rate);
     let class = |c: &Class| Class { policy: of(&c.policy), ..c.clone() };
     Policy {
-        kind: of(&policy.kind),
+        discipline: of(&policy.discipline),
         classes: policy.classes.iter().map(class).collect(),
-        steering: policy.steering.clone(),
+        classifiers: policy.classifiers.clone(),
     }
 }

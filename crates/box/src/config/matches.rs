@@ -1,7 +1,6 @@
 use forebay_config::{ConfigError, Source, Spanned};
+use forebay_discipline::QueueOwner;
 use ipnet::IpNet;
-
-use super::discipline::Offer;
 
 /// Which packets are meant: those that fit every list that is not empty.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -40,7 +39,7 @@ impl Lists {
         self,
         source: &Source,
         key: &str,
-        offer: &Offer,
+        owner: &QueueOwner,
     ) -> Result<Match, ConfigError> {
         if let Some(dscp) = self.dscp.iter().find(|d| *d.get_ref() > 63) {
             let message = format!("{} is no DSCP: 0 to 63", dscp.get_ref());
@@ -53,7 +52,7 @@ impl Lists {
         if let Some(vlan) = self.vlans.iter().find(|v| !(1..=4_094).contains(v.get_ref())) {
             return fail(vlan, format!("{} is no VLAN: 1 to 4094", vlan.get_ref()));
         }
-        if let (Some(vlan), Offer::Kernel(_)) = (self.vlans.first(), offer) {
+        if let (Some(vlan), QueueOwner::Kernel(_)) = (self.vlans.first(), owner) {
             let message = "go with `dataplane = \"user\"`: the kernel's classifier sees no tags";
             return fail(vlan, message.to_owned());
         }

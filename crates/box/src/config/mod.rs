@@ -1,11 +1,10 @@
 //! Configuration of the boxes: TOML, checked whole before anything is touched.
 //!
-//! [`SendboxConfig::load`], [`ReceiveboxConfig::load`] and [`LinkConfig::load`] read a file, look at the interfaces and
-//! keys that it names, and either give a configuration that can be run or one error that names the
-//! line and the key. They change nothing.
+//! [`SendboxConfig`], [`ReceiveboxConfig`] and [`LinkConfig`] are each a [`Configuration`]: it reads
+//! a file, looks at the interfaces and keys that the file names, and either gives a configuration
+//! that can be run or one error that names the line and the key. It changes nothing.
 
 mod bundle;
-mod discipline;
 mod framing;
 mod key;
 mod link;
@@ -17,16 +16,17 @@ mod sendbox;
 mod steering;
 
 pub use bundle::BundleConfig;
-pub use discipline::{Discipline, NotOwn};
 pub use framing::{Cells, Framing};
 pub use key::generate as generate_key;
 pub use link::{LinkConfig, WayConfig};
 pub use matches::Match;
-pub use policy::{Class, Policy, PolicyKind, Profile};
+pub use policy::{Class, Policy};
 pub use ports::Ports;
 pub use receivebox::{PeerConfig, ReceiveboxConfig};
 pub use sendbox::{Dataplane, SendboxConfig};
-pub use steering::{Classifier, DualQueue, Steering};
+pub use steering::{Classifier, DualQueue};
+
+pub use forebay_config::Configuration;
 
 use forebay_config::{ConfigError, Source, Spanned};
 use forebay_dataplane::Netdev;

@@ -1,6 +1,5 @@
 use forebay_config::{ConfigError, Source, Spanned};
 use forebay_dataplane::{Method, Netdev};
-use serde::Deserialize;
 
 use super::interface;
 
@@ -15,36 +14,19 @@ pub struct Ports {
     pub busy_poll: bool,
 }
 
-#[derive(Clone, Copy, Debug, Default, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(super) enum MethodName {
-    #[default]
-    Auto,
-    Xdp,
-    Packet,
-}
-
 impl Ports {
     /// What the table `of` says, whose outer interface is `outside`.
     pub(super) fn check(
         source: &Source,
         of: &str,
         [inside, outside]: [&Spanned<String>; 2],
-        method: MethodName,
+        method: Method,
         busy_poll: bool,
     ) -> Result<Self, ConfigError> {
         if inside.get_ref() == outside.get_ref() {
             let message = format!("is the same interface as {of}.inside");
             return Err(source.error_at(outside.span(), format!("{of}.outside"), message));
         }
-        Ok(Self {
-            inside: interface(source, &format!("{of}.inside"), inside)?,
-            method: match method {
-                MethodName::Auto => Method::Auto,
-                MethodName::Xdp => Method::Xdp,
-                MethodName::Packet => Method::Packet,
-            },
-            busy_poll,
-        })
+        Ok(Self { inside: interface(source, &format!("{of}.inside"), inside)?, method, busy_poll })
     }
 }

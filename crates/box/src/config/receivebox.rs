@@ -1,7 +1,7 @@
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use forebay_config::{ConfigError, Source, Spanned, load, parse};
+use forebay_config::{ConfigError, Configuration, Source, Spanned};
 use forebay_dataplane::Netdev;
 use forebay_wire::feedback::Key;
 use ipnet::IpNet;
@@ -39,7 +39,7 @@ pub struct PeerConfig {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct File {
+pub struct File {
     receivebox: ReceiveboxTable,
     bundle: Vec<PeerTable>,
 }
@@ -63,24 +63,8 @@ struct PeerTable {
     key_file: Spanned<PathBuf>,
 }
 
-impl ReceiveboxConfig {
-    /// Reads and checks the file at `path`.
-    ///
-    /// # Errors
-    /// The first thing that is wrong, with its line and key.
-    pub fn load(path: &Path) -> Result<Self, ConfigError> {
-        let (file, source) = load(path)?;
-        Self::check(file, &source)
-    }
-
-    /// Checks `text`; `path` is what errors call it, and what the files it names are relative to.
-    ///
-    /// # Errors
-    /// As [`Self::load`].
-    pub fn parse(path: &Path, text: &str) -> Result<Self, ConfigError> {
-        let (file, source) = parse(path, text)?;
-        Self::check(file, &source)
-    }
+impl Configuration for ReceiveboxConfig {
+    type File = File;
 
     fn check(file: File, source: &Source) -> Result<Self, ConfigError> {
         let listen = file.receivebox.listen;

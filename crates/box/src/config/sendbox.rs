@@ -1,14 +1,12 @@
 use std::net::SocketAddr;
-use std::path::Path;
 
-use forebay_config::{ConfigError, Source, Spanned, load, parse};
-use forebay_dataplane::Netdev;
+use forebay_config::{ConfigError, Configuration, Source, Spanned};
+use forebay_dataplane::{Method, Netdev};
+use forebay_discipline::QueueOwner;
 use forebay_tc::{Features, Foreign};
 use serde::Deserialize;
 
 use super::bundle::{BundleTable, check_distinct};
-use super::discipline::Offer;
-use super::ports::MethodName;
 use super::{BundleConfig, Ports, interface};
 
 /// A sendbox: what holds bundles to their rates.
@@ -39,7 +37,7 @@ pub enum Dataplane {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct File {
+pub struct File {
     sendbox: SendboxTable,
     #[serde(default)]
     bundle: Vec<BundleTable>,
@@ -53,7 +51,7 @@ struct SendboxTable {
     inside: Option<Spanned<String>>,
     outside: Spanned<String>,
     listen: Option<Spanned<SocketAddr>>,
-    method: Option<Spanned<MethodName>>,
+    method: Option<Spanned<Method>>,
     busy_poll: Option<Spanned<bool>>,
     take_over: Option<Spanned<bool>>,
 }
@@ -67,32 +65,16 @@ enum DataplaneName {
 }
 
 impl DataplaneName {
-    fn offer(self) -> Offer {
+    fn queue_owner(self) -> QueueOwner {
         match self {
-            Self::User => Offer::Own,
-            Self::Kernel => Offer::Kernel(Features::probe().ok()),
+            Self::User => QueueOwner::Forebay,
+            Self::Kernel => QueueOwner::Kernel(Features::probe().ok()),
         }
     }
 }
 
-impl SendboxConfig {
-    /// Reads and checks the file at `path`.
-    ///
-    /// # Errors
-    /// The first thing that is wrong, with its line and key.
-    pub fn load(path: &Path) -> Result<Self, ConfigError> {
-        let (file, source) = load(path)?;
-        Self::check(file, &source)
-    }
-
-    /// Checks `text`; `path` is what errors call it, and what the files it names are relative to.
-    ///
-    /// # Errors
-    /// As [`Self::load`].
-    pub fn parse(path: &Path, text: &str) -> Result<Self, ConfigError> {
-        let (file, source) = parse(path, text)?;
-        Self::check(file, &source)
-    }
+impl Configuration for SendboxConfig {
+    type File = File;
 
     fn check(file: File, source: &Source) -> Result<Self, ConfigError> {
         let table = file.sendbox;
@@ -104,11 +86,11 @@ impl SendboxConfig {
             }
             (listen, _) => listen.as_ref().map(|l| *l.get_ref()),
         };
-        let offer = table.dataplane.offer();
+        let owner = table.dataplane.queue_owner();
         let mut bundles = Vec::new();
         for bundle in file.bundle {
             let listen = listen.unwrap_or_else(|| SocketAddr::from(([0, 0, 0, 0], 0)));
-            bundles.push(bundle.check(source, listen, &offer)?);
+            bundles.push(bundle.check(source, listen, &owner)?);
         }
         let dataplane = table.dataplane(source)?;
         Ok(Self { outside: table.outer(source)?, dataplane, listen, bundles })

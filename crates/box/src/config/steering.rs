@@ -1,22 +1,12 @@
 use forebay_config::{ConfigError, Source, Spanned};
-use forebay_dataplane::PolicyKind;
+use forebay_discipline::{Kind, QueueOwner};
 use ipnet::IpNet;
 use serde::Deserialize;
 
-use super::discipline::{Discipline, Offer};
 use super::matches::{Lists, Match};
 
-/// What besides the ECN field tells DualPI2 a packet's queue (RFC 9332 section 2.3).
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Steering {
-    /// The first that fits decides; where none does, the ECN field.
-    pub classifiers: Vec<Classifier>,
-    /// Something else keeps what has no ECN in the L queue within bounds: it passes untouched (RFC
-    /// 9332 section 2.5.1.1).
-    pub queue_protection: bool,
-}
-
-/// Takes some packets to one of DualPI2's queues, whatever their ECN field.
+/// A rule that sends packets to one of DualPI2's queues, whatever their ECN field (RFC 9332 section
+/// 2.3).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Classifier {
     /// Which queue.
@@ -55,15 +45,15 @@ impl ClassifierTable {
     pub(super) fn check_all(
         source: &Source,
         of: &str,
-        offer: &Offer,
-        kind: &Discipline,
+        owner: &QueueOwner,
+        kind: Kind,
         tables: Vec<Self>,
     ) -> Result<Vec<Classifier>, ConfigError> {
         let key = format!("{of}.classifier");
         if let Some(first) = tables.first() {
-            let wrong = match (kind, offer) {
-                (Discipline::Own(PolicyKind::DualPi2 { .. }), Offer::Own) => None,
-                (Discipline::Own(PolicyKind::DualPi2 { .. }), Offer::Kernel(_)) => Some(
+            let wrong = match (kind, owner) {
+                (Kind::DualPi2, QueueOwner::Forebay) => None,
+                (Kind::DualPi2, QueueOwner::Kernel(_)) => Some(
                     "goes with `dataplane = \"user\"`: the kernel's goes by the ECN field alone",
                 ),
                 _ => Some("classifiers go with policy = { kind = \"dualpi2\" } only"),
@@ -72,12 +62,17 @@ impl ClassifierTable {
                 return Err(source.error_at(first.queue.span(), key, message));
             }
         }
-        tables.into_iter().map(|table| table.check(source, &key, offer)).collect()
+        tables.into_iter().map(|table| table.check(source, &key, owner)).collect()
     }
 
-    fn check(self, source: &Source, key: &str, offer: &Offer) -> Result<Classifier, ConfigError> {
+    fn check(
+        self,
+        source: &Source,
+        key: &str,
+        owner: &QueueOwner,
+    ) -> Result<Classifier, ConfigError> {
         let Self { queue, dscp, ports, prefixes, vlans } = self;
-        let matches = Lists { dscp, ports, prefixes, vlans }.check(source, key, offer)?;
+        let matches = Lists { dscp, ports, prefixes, vlans }.check(source, key, owner)?;
         if matches.is_all() {
             let message =
                 "needs dscp, ports, prefixes or vlans: without them it would take everything";

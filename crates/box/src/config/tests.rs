@@ -4,12 +4,12 @@ use std::path::PathBuf;
 
 use forebay_config::{Limit, parse};
 use forebay_control::{ControllerKind, Detection};
+use forebay_discipline::{Discipline, Kind, Profile, QueueOwner, Settings};
 use forebay_tc::Features;
 use forebay_units::{Bytes, Nanos, Rate};
 use serde::Deserialize;
 
 use super::bundle::{BundleTable, check_distinct};
-use super::discipline::Offer;
 use super::*;
 
 /// A directory with a key, gone when the test is over.
@@ -37,15 +37,15 @@ struct File {
 
 /// The bundles that `text` describes, or the error without the directory.
 fn bundles(dir: &Dir, text: &str) -> Result<Vec<BundleConfig>, String> {
-    bundles_of(dir, text, &Offer::Own)
+    bundles_of(dir, text, &QueueOwner::Forebay)
 }
 
-fn bundles_of(dir: &Dir, text: &str, offer: &Offer) -> Result<Vec<BundleConfig>, String> {
+fn bundles_of(dir: &Dir, text: &str, owner: &QueueOwner) -> Result<Vec<BundleConfig>, String> {
     let listen: SocketAddr = "10.0.0.1:28316".parse().unwrap();
     let read = || -> Result<Vec<_>, ConfigError> {
         let (file, source) = parse::<File>(&dir.0.join("x.toml"), text)?;
         check_distinct(&source, &file.bundle)?;
-        file.bundle.into_iter().map(|b| b.check(&source, listen, offer)).collect()
+        file.bundle.into_iter().map(|b| b.check(&source, listen, owner)).collect()
     };
     read().map_err(|e| e.to_string().replace(&format!("{}/", dir.0.display()), ""))
 }
@@ -57,6 +57,11 @@ prefixes = ["10.2.3.4/16", "10.9.0.0/24"]
 receivebox = "10.2.0.1:28317"
 key_file = "key"
 "#;
+
+/// A policy without classes and classifiers.
+fn plain(discipline: Discipline) -> Policy {
+    Policy { discipline, classes: vec![], classifiers: vec![] }
+}
 
 fn policy_of(dir: &Dir, rest: &str) -> Result<Policy, String> {
     Ok(bundles(dir, &format!("{BUNDLE}{rest}"))?.remove(0).policy)
@@ -71,74 +76,57 @@ fn a_bundle_is_read_with_its_defaults() {
     assert_eq!(prefixes, ["10.2.0.0/16", "10.9.0.0/24"], "host bits are cut");
     assert_eq!(bundle.receivebox.to_string(), "10.2.0.1:28317");
     assert_eq!((bundle.min_rate, bundle.max_rate), (None, None));
-    let sfq = PolicyKind::Sfq { limit: None, perturb: None };
-    assert_eq!(
-        bundle.policy,
-        Policy { kind: sfq.into(), classes: vec![], steering: Steering::default() }
-    );
+    assert_eq!(bundle.policy, plain(Kind::Sfq.into()));
 }
 
 #[test]
 fn policies_are_read() {
     let dir = Dir::new("policies");
     let ms = |n| Some(Nanos::from_millis(n));
+    let none = Settings::default();
+    let limited = |limit| Settings { limit: Some(limit), ..Settings::default() };
     let cases = [
-        ("kind = \"fifo\"", PolicyKind::Fifo { limit: None }),
-        (
-            "kind = \"fifo\", limit = \"1514 B\"",
-            PolicyKind::Fifo { limit: Some(Limit::Bytes(Bytes(1514))) },
-        ),
+        ("kind = \"fifo\"", Kind::Fifo, none),
+        ("kind = \"fifo\", limit = \"1514 B\"", Kind::Fifo, limited(Limit::Bytes(Bytes(1514)))),
         (
             "kind = \"sfq\", limit = \"100 ms\", perturb = \"60 s\"",
-            PolicyKind::Sfq {
-                limit: Some(Limit::Time(Nanos::from_millis(100))),
-                perturb: ms(60_000),
-            },
+            Kind::Sfq,
+            Settings { perturb: ms(60_000), ..limited(Limit::Time(Nanos::from_millis(100))) },
         ),
+        ("kind = \"fq_codel\"", Kind::FqCodel, none),
         (
-            "kind = \"fq_codel\"",
-            PolicyKind::FqCodel { limit: None, target: None, interval: None, ecn: true },
-        ),
-        (
-            "kind = \"fq_codel\", limit = \"9 packets\", target = \"2 ms\", interval = \"40 ms\", ecn = false",
-            PolicyKind::FqCodel {
-                limit: Some(Limit::Packets(9)),
+            "kind = \"fq_codel\", limit = \"9 packets\", target = \"2 ms\", interval = \"40 ms\", \
+             ecn = false",
+            Kind::FqCodel,
+            Settings {
                 target: ms(2),
                 interval: ms(40),
-                ecn: false,
+                ecn: Some(false),
+                ..limited(Limit::Packets(9))
             },
         ),
-        ("kind = \"pie\"", PolicyKind::Pie { limit: None, target: None, ecn: true }),
+        ("kind = \"pie\"", Kind::Pie, none),
         (
             "kind = \"pie\", limit = \"9 packets\", target = \"20 ms\", ecn = false",
-            PolicyKind::Pie { limit: Some(Limit::Packets(9)), target: ms(20), ecn: false },
+            Kind::Pie,
+            Settings { target: ms(20), ecn: Some(false), ..limited(Limit::Packets(9)) },
         ),
+        ("kind = \"dualpi2\"", Kind::DualPi2, none),
         (
-            "kind = \"dualpi2\"",
-            PolicyKind::DualPi2 {
-                profile: Profile::Rfc9332,
-                limit: None,
-                target: None,
-                coupling: None,
-            },
-        ),
-        (
-            "kind = \"dualpi2\", profile = \"paper\", limit = \"9 packets\", target = \"20 ms\", coupling = 3",
-            PolicyKind::DualPi2 {
-                profile: Profile::Paper,
-                limit: Some(Limit::Packets(9)),
+            "kind = \"dualpi2\", profile = \"paper\", limit = \"9 packets\", target = \"20 ms\", \
+             coupling = 3",
+            Kind::DualPi2,
+            Settings {
+                profile: Some(Profile::Paper),
                 target: ms(20),
                 coupling: Some(3.0),
+                ..limited(Limit::Packets(9))
             },
         ),
     ];
-    for (table, kind) in cases {
+    for (table, kind, settings) in cases {
         let policy = policy_of(&dir, &format!("policy = {{ {table} }}\n")).unwrap();
-        assert_eq!(
-            policy,
-            Policy { kind: kind.into(), classes: vec![], steering: Steering::default() },
-            "{table}"
-        );
+        assert_eq!(policy, plain(Discipline { kind, settings }), "{table}");
     }
 }
 
@@ -165,7 +153,7 @@ fn policies_of_the_kernel_s_are_read_where_it_has_them() {
             Kernel::FqPie { limit: Some(10), target: ms(20), ecn: false },
         ),
     ];
-    let has = |kinds: &[&'static str]| Offer::Kernel(Some(Features::of(kinds)));
+    let has = |kinds: &[&'static str]| QueueOwner::Kernel(Some(Features::of(kinds)));
     let paper = format!("{BUNDLE}policy = {{ kind = \"dualpi2\", profile = \"paper\" }}\n");
     assert!(bundles(&dir, &paper).is_ok());
     assert_eq!(
@@ -175,16 +163,10 @@ fn policies_of_the_kernel_s_are_read_where_it_has_them() {
     );
     for (table, kernel) in cases {
         let text = format!("{BUNDLE}policy = {{ {table} }}\n");
-        for offer in [has(&["htb", kernel.kind()]), Offer::Kernel(None)] {
-            let read = bundles_of(&dir, &text, &offer).unwrap().remove(0).policy;
-            assert_eq!(
-                read,
-                Policy {
-                    kind: Discipline::Kernel(kernel),
-                    classes: vec![],
-                    steering: Steering::default()
-                }
-            );
+        for owner in [has(&["htb", kernel.kind()]), QueueOwner::Kernel(None)] {
+            let read = bundles_of(&dir, &text, &owner).unwrap().remove(0).policy;
+            assert_eq!(read, plain(read.discipline));
+            assert_eq!(read.discipline.to_tc(), Some(kernel));
         }
         let said = bundles_of(&dir, &text, &has(&["htb", "pfifo"])).unwrap_err();
         let expected = format!(
@@ -229,7 +211,7 @@ policy = { kind = "fifo", limit = "50 packets" }
 name = "rest"
 "#;
     let policy = policy_of(&dir, text).unwrap();
-    assert_eq!(policy.kind, PolicyKind::Strict.into());
+    assert_eq!(policy.discipline, Kind::Strict.into());
     let voice = Class {
         name: "voice".to_owned(),
         matches: Match {
@@ -238,13 +220,10 @@ name = "rest"
             prefixes: vec!["10.2.9.0/24".parse().unwrap()],
             vlans: vec![7],
         },
-        policy: PolicyKind::Fifo { limit: Some(Limit::Packets(50)) }.into(),
+        policy: Discipline::limited(Kind::Fifo, Some(Limit::Packets(50))),
     };
-    let rest = Class {
-        name: "rest".to_owned(),
-        matches: Match::default(),
-        policy: PolicyKind::Sfq { limit: None, perturb: None }.into(),
-    };
+    let rest =
+        Class { name: "rest".to_owned(), matches: Match::default(), policy: Kind::Sfq.into() };
     assert_eq!(policy.classes, [voice, rest]);
 }
 
@@ -269,16 +248,17 @@ vlans = [7, 4094]
         Classifier { queue: DualQueue::Classic, matches: first },
         Classifier { queue: DualQueue::LowLatency, matches: second },
     ];
-    assert_eq!(policy.steering, Steering { classifiers, queue_protection: true });
-    let plain = policy_of(&dir, "policy = { kind = \"dualpi2\" }\n").unwrap();
-    assert_eq!(plain.steering, Steering::default());
+    assert_eq!(policy.classifiers, classifiers);
+    assert_eq!(policy.discipline.settings.queue_protection, Some(true));
+    let without = policy_of(&dir, "policy = { kind = \"dualpi2\" }\n").unwrap();
+    assert_eq!(without, plain(Kind::DualPi2.into()));
 }
 
 /// Over the kernel's queues there are no tags to be seen, and its DualPI2 goes by the ECN field.
 #[test]
 fn what_only_our_queues_can_tell_is_refused_over_the_kernel_s() {
     let dir = Dir::new("kernel-classifiers");
-    let kernel = Offer::Kernel(Some(Features::of(&["htb", "dualpi2", "pfifo"])));
+    let kernel = QueueOwner::Kernel(Some(Features::of(&["htb", "dualpi2", "pfifo"])));
     let dualpi2 = |rest: &str| format!("{BUNDLE}policy = {{ kind = \"dualpi2\"{rest} }}\n");
     let classifier = "[[bundle.classifier]]\nqueue = \"low_latency\"\ndscp = [46]\n";
     let vlan = "[[bundle.class]]\nname = \"a\"\nvlans = [7]\n[[bundle.class]]\nname = \"z\"\n";

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use forebay_dataplane::kernel::Sight;
 use forebay_dataplane::wait::{Waiter, precise_timers};
-use forebay_dataplane::{Hook, Method, Netdev, Pool, Sampler, bpf_parts, clock, port};
+use forebay_dataplane::{Hook, Method, Netdev, Pool, Sampler, bpf_parts, clock, open_ports};
 use forebay_tc::{Device, Features, Found, Route};
 use forebay_units::Nanos;
 
@@ -61,7 +61,7 @@ fn bpf() -> Bpf {
             // Loopback's own MTU fits into no chunk, and no frame comes.
             let mut lo = lo.clone();
             lo.mtu = 1_500;
-            let ports = port::open(std::slice::from_ref(&lo), Method::Xdp, &mut pool)?;
+            let ports = open_ports(std::slice::from_ref(&lo), Method::Xdp, &mut pool)?;
             Ok(ports.first().map(|p| p.describe()).unwrap_or_default())
         }),
     }

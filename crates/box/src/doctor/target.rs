@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use forebay_config::load;
+use forebay_config::{Configuration, load};
 use forebay_dataplane::{Method, Pool};
 use forebay_tc::Foreign;
 use serde::Deserialize;

@@ -1,6 +1,6 @@
 //! By how much timers were late: what a box adds to the delay that its queues mean to have.
 
-use forebay_dataplane::record::Late;
+use forebay_records::Late;
 use forebay_units::Nanos;
 
 /// How late packets left that a shaper had held.

@@ -8,10 +8,12 @@ mod lateness;
 mod schedule;
 mod way;
 
-use forebay_dataplane::record::{HopCounters, KernelDrops};
 use forebay_dataplane::wait::{Waiter, precise_timers};
-use forebay_dataplane::{Frame, Netdev, Packet, Pool, Port, clock, port};
+use forebay_dataplane::{
+    Frame, KernelDrops, Netdev, Packet, Pool, Port, Totals, clock, open_ports,
+};
 use forebay_queue::{InOrder, TokenBucket, token_bucket};
+use forebay_records::HopCounters;
 use forebay_units::{Nanos, Rate};
 
 use self::lateness::Lateness;
@@ -137,7 +139,7 @@ impl Forwarder {
         let netdevs = [inside, outside];
         let mut pool = Pool::new(chunks(capacity), mtu)?;
         Ok(Self {
-            ports: port::open(&netdevs, method, &mut pool)?,
+            ports: open_ports(&netdevs, method, &mut pool)?,
             // What comes before there are ports was never ours to lose.
             kernel: KernelDrops::from_now(&netdevs)?,
             pool,
@@ -262,12 +264,17 @@ impl Forwarder {
         let mut late = Lateness::default();
         self.ways.iter().for_each(|way| late.add(&way.lateness()));
         let sum = |of: fn(&Way) -> u64| self.ways.iter().map(of).sum::<u64>();
+        let Totals { received, sent, lost } = Totals::of(&mut self.ports, &self.kernel);
         let counters = HopCounters {
+            hop: hop.to_owned(),
+            received,
+            sent,
+            lost,
             policy_drops: sum(|w| w.counts().dropped),
             marked: Some(sum(|w| w.counts().marked)),
             queued: sum(Way::queued),
             late: late.figures(),
-            ..HopCounters::new(hop, &mut self.ports, &self.kernel)
+            ..HopCounters::default()
         };
         tracing::info!("{counters:?}");
         self.packets.finish()?;

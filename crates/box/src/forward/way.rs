@@ -2,10 +2,10 @@
 
 use std::collections::VecDeque;
 
-use forebay_dataplane::packet_log::{Fate, Record};
-use forebay_dataplane::record::Late;
 use forebay_dataplane::{Frame, Packet, Pool};
 use forebay_queue::{DropReason, Packet as _, Qdisc};
+use forebay_records::Late;
+use forebay_records::packet_log::{Fate, Record};
 use forebay_units::{Bytes, Nanos, Rate};
 
 use super::schedule::Schedule;
@@ -232,8 +232,9 @@ fn record(now: Nanos, packet: &Packet, fate: Fate) -> Record {
 
 #[cfg(test)]
 mod tests {
+    use forebay_discipline::Kind;
+
     use super::*;
-    use crate::config::PolicyKind;
     use crate::forward::shaped;
     use crate::policy::Queue;
     use crate::policy::tests::{headers, of};
@@ -241,7 +242,7 @@ mod tests {
     /// The flows of packets that are read at once, ten of each of three, in the order in which they
     /// leave under SFQ at `rate`.
     fn left(rate: Option<Rate>, keep_order: bool) -> Vec<u8> {
-        let policy = of(PolicyKind::Sfq { limit: None, perturb: None });
+        let policy = of(Kind::Sfq);
         let queue = Queue::build("b", &policy, 1).unwrap();
         let mut way = Way::new(vec![shaped(queue, rate)]);
         way.keep_order(0, keep_order);

@@ -29,7 +29,7 @@ const ETHERNET: u64 = 14;
 /// Files to write.
 #[derive(Clone, Debug, Default)]
 pub struct LogPaths {
-    /// Every packet through a queue (see [`forebay_dataplane::packet_log`]); its source is 0 if it goes
+    /// Every packet through a queue (see [`forebay_records::packet_log`]); its source is 0 if it goes
     /// outward, else 1.
     pub packets: Option<PathBuf>,
     /// What each direction's queue did in every second and, at the end, altogether, a line of JSON each.

@@ -2,9 +2,9 @@
 //! in every second and altogether.
 
 use forebay_dataplane::Packet;
-use forebay_dataplane::record::Late;
 use forebay_queue::dualpi2::{ByEcn, Counters, Delays, Interval, Overload};
 use forebay_queue::{DualPi2, Ecn, Qdisc, TokenBucket};
+use forebay_records::Late;
 use forebay_units::{Bytes, Nanos, Rate};
 use serde::Serialize;
 

@@ -1,11 +1,12 @@
 use forebay_config::Limit as LimitValue;
 use forebay_dataplane::Pool;
+use forebay_discipline::{Kind, Settings};
 use forebay_queue::{DropReason, Ecn, Packet as _, TokenBucket, token_bucket};
 use forebay_units::{Bytes, Nanos, Rate};
 use forebay_wire::{Frame as Parsed, Headers};
 
 use super::*;
-use crate::config::{Class, Match, PolicyKind, Profile, Steering};
+use crate::config::{Class, Match};
 
 /// A qdisc on a clock of its own, and the pool that its packets live in.
 struct Bench {
@@ -63,38 +64,38 @@ pub(crate) fn headers(flow: u16) -> Headers {
     }
 }
 
-pub(crate) fn of(kind: PolicyKind) -> Policy {
-    Policy { kind: kind.into(), classes: vec![], steering: Steering::default() }
+pub(crate) fn of(discipline: impl Into<Discipline>) -> Policy {
+    Policy { discipline: discipline.into(), classes: vec![], classifiers: vec![] }
 }
 
-fn strict(classes: impl IntoIterator<Item = PolicyKind>) -> Policy {
-    let class = |policy: PolicyKind| Class {
-        name: String::new(),
-        matches: Match::default(),
-        policy: policy.into(),
-    };
+fn strict(classes: impl IntoIterator<Item = Discipline>) -> Policy {
+    let class = |policy| Class { name: String::new(), matches: Match::default(), policy };
     let classes = classes.into_iter().map(class).collect();
-    Policy { kind: PolicyKind::Strict.into(), classes, steering: Steering::default() }
+    Policy { discipline: Kind::Strict.into(), classes, classifiers: vec![] }
 }
 
-const fn fifo(limit: Option<LimitValue>) -> PolicyKind {
-    PolicyKind::Fifo { limit }
+fn fifo(limit: Option<LimitValue>) -> Discipline {
+    Discipline::limited(Kind::Fifo, limit)
 }
 
-const fn sfq(limit: Option<LimitValue>) -> PolicyKind {
-    PolicyKind::Sfq { limit, perturb: None }
+fn sfq(limit: Option<LimitValue>) -> Discipline {
+    Discipline::limited(Kind::Sfq, limit)
 }
 
-const fn fq_codel(limit: Option<LimitValue>) -> PolicyKind {
-    PolicyKind::FqCodel { limit, target: None, interval: None, ecn: true }
+fn fq_codel(limit: Option<LimitValue>) -> Discipline {
+    Discipline::limited(Kind::FqCodel, limit)
 }
 
-const fn dualpi2(limit: Option<LimitValue>) -> PolicyKind {
-    PolicyKind::DualPi2 { profile: Profile::Rfc9332, limit, target: None, coupling: None }
+fn dualpi2(limit: Option<LimitValue>) -> Discipline {
+    Discipline::limited(Kind::DualPi2, limit)
 }
 
-const fn pie(limit: Option<LimitValue>) -> PolicyKind {
-    PolicyKind::Pie { limit, target: None, ecn: true }
+fn pie(limit: Option<LimitValue>) -> Discipline {
+    Discipline::limited(Kind::Pie, limit)
+}
+
+fn with(kind: Kind, settings: Settings) -> Discipline {
+    Discipline { kind, settings }
 }
 
 #[test]
@@ -125,7 +126,7 @@ fn limits_become_packets() {
         (fq_codel(Some(Time(Nanos::from_secs(9)))), most),
     ];
     for (kind, packets) in cases {
-        assert_eq!(capacity(&of(kind.clone())), packets, "{kind:?}");
+        assert_eq!(capacity(&of(kind)), packets, "{kind:?}");
     }
     assert_eq!(capacity(&strict([sfq(Some(Packets(7))), fifo(Some(Packets(5)))])), 12);
 }
@@ -168,8 +169,8 @@ fn an_urgent_class_goes_first() {
 
 /// A standing queue that drains by a packet every 10 ms; the drops and marks of half a second.
 fn codel(target: Option<Nanos>, interval: Option<Nanos>, ecn: bool) -> (u64, usize) {
-    let kind = PolicyKind::FqCodel { limit: None, target, interval, ecn };
-    let mut bench = Bench::new(&of(kind));
+    let settings = Settings { target, interval, ecn: Some(ecn), ..Settings::default() };
+    let mut bench = Bench::new(&of(with(Kind::FqCodel, settings)));
     for _ in 0..200 {
         bench.enqueue(7, 0);
     }
@@ -197,7 +198,8 @@ fn settings_reach_codel() {
 /// Ten packets in for nine out, in a millisecond, for two seconds: the drops, the marks and the longest
 /// queue.
 fn pie_run(target: Option<Nanos>, ecn: bool) -> (u64, usize, u64) {
-    let mut bench = Bench::new(&of(PolicyKind::Pie { limit: None, target, ecn }));
+    let settings = Settings { target, ecn: Some(ecn), ..Settings::default() };
+    let mut bench = Bench::new(&of(with(Kind::Pie, settings)));
     let (mut marks, mut longest) = (0, 0);
     for n in 0..20_000 {
         bench.now = Nanos::from_micros(100 * n);
@@ -267,8 +269,8 @@ fn waits_below_a_shaper_are_those_at_its_rate() {
 
 #[test]
 fn what_a_discipline_cannot_do_is_an_error() {
-    let no_target =
-        PolicyKind::FqCodel { limit: None, target: Some(Nanos::ZERO), interval: None, ecn: true };
+    let settings = Settings { target: Some(Nanos::ZERO), ..Settings::default() };
+    let no_target = with(Kind::FqCodel, settings);
     let fails = |policy: &Policy| Queue::build("b", policy, 1).is_err();
     assert!(fails(&of(no_target)));
     assert!(fails(&of(fifo(Some(LimitValue::Bytes(Bytes::ZERO))))));

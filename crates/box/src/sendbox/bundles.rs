@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::os::fd::RawFd;
 
-use forebay_dataplane::record::{Event, Tick};
+use forebay_records::{Event, Tick};
 use forebay_units::{Bytes, Nanos, Rate};
 use forebay_wire::feedback::BundleId;
 

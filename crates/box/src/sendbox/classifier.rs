@@ -35,17 +35,16 @@ impl Classifier {
 
 #[cfg(test)]
 mod tests {
+    use forebay_discipline::Kind;
     use forebay_wire::Ports;
     use forebay_wire::feedback::Key;
 
     use super::*;
-    use crate::config::{Class, Match, Policy, PolicyKind, Steering};
-
-    const SFQ: PolicyKind = PolicyKind::Sfq { limit: None, perturb: None };
+    use crate::config::{Class, Match, Policy};
 
     fn bundle(prefixes: &[&str], classes: Vec<Match>) -> BundleConfig {
-        let kind = if classes.is_empty() { SFQ } else { PolicyKind::Strict }.into();
-        let class = |matches| Class { name: String::new(), matches, policy: SFQ.into() };
+        let kind = if classes.is_empty() { Kind::Sfq } else { Kind::Strict };
+        let class = |matches| Class { name: String::new(), matches, policy: Kind::Sfq.into() };
         BundleConfig {
             name: "b".to_owned(),
             id: 1,
@@ -53,9 +52,9 @@ mod tests {
             receivebox: "10.0.0.1:1".parse().unwrap(),
             key: Key::new([0; 32]),
             policy: Policy {
-                kind,
+                discipline: kind.into(),
                 classes: classes.into_iter().map(class).collect(),
-                steering: Steering::default(),
+                classifiers: vec![],
             },
             controller: forebay_control::ControllerKind::default(),
             cross_traffic: forebay_control::Detection::Ignore,

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use forebay_dataplane::record::{Event, Tick};
+use forebay_records::{Event, Tick};
 
 use crate::Error;
 use crate::logs::Lines;
@@ -15,7 +15,7 @@ const MAX_EVENTS: u64 = 10_000_000;
 /// Files to write.
 #[derive(Clone, Debug, Default)]
 pub struct LogPaths {
-    /// Every packet through a bundle's queue (see [`forebay_dataplane::packet_log`]).
+    /// Every packet through a bundle's queue (see [`forebay_records::packet_log`]).
     pub packets: Option<PathBuf>,
     /// Every tick of every controller, a line of JSON each ([`Tick`]).
     pub ticks: Option<PathBuf>,

@@ -1,9 +1,10 @@
 //! From bundles in the configuration to the kernel's queues.
 
+use forebay_discipline::Discipline;
 use forebay_tc::{Bundle, Features, Plan};
 
 use crate::Error;
-use crate::config::{BundleConfig, Discipline};
+use crate::config::BundleConfig;
 
 /// The tree of queues that holds `bundles` in a kernel that has `features`, the bundles being
 /// numbered as they stand.
@@ -17,10 +18,10 @@ pub fn plan(bundles: &[BundleConfig], features: &Features) -> Result<Plan, Error
             let policy = &bundle.policy;
             let classes = policy.classes.iter().map(|class| &class.policy);
             // Either has a discipline of its own, or classes that have.
-            let all = std::iter::once(&policy.kind).chain(classes);
+            let all = std::iter::once(&policy.discipline).chain(classes);
             Bundle {
                 name: bundle.name.clone(),
-                classes: all.filter_map(Discipline::in_kernel).collect(),
+                classes: all.filter_map(Discipline::to_tc).collect(),
             }
         })
         .collect();
@@ -30,9 +31,10 @@ pub fn plan(bundles: &[BundleConfig], features: &Features) -> Result<Plan, Error
 #[cfg(test)]
 mod tests {
     use forebay_config::Limit;
+    use forebay_discipline::Kind;
 
     use super::*;
-    use crate::config::{Class, Match, Policy, PolicyKind, Steering};
+    use crate::config::{Class, Match, Policy};
 
     #[test]
     fn bundles_are_numbered_as_they_stand_and_classes_by_urgency() {
@@ -49,11 +51,11 @@ mod tests {
             min_rate: None,
             max_rate: None,
         };
-        let fifo = |n| Discipline::Own(PolicyKind::Fifo { limit: Some(Limit::Packets(n)) });
+        let fifo = |n| Discipline::limited(Kind::Fifo, Some(Limit::Packets(n)));
         let class = |n| Class { name: String::new(), matches: Match::default(), policy: fifo(n) };
-        let one = Policy { kind: fifo(7), classes: vec![], steering: Steering::default() };
-        let (classes, steering) = (vec![class(8), class(9)], Steering::default());
-        let strict = Policy { kind: PolicyKind::Strict.into(), classes, steering };
+        let one = Policy { discipline: fifo(7), classes: vec![], classifiers: vec![] };
+        let classes = vec![class(8), class(9)];
+        let strict = Policy { discipline: Kind::Strict.into(), classes, classifiers: vec![] };
         let bundles = [bundle("one", one), bundle("strict", strict)];
         let plan = plan(&bundles, &Features::of(&["htb", "pfifo"])).unwrap();
         let expected = "\

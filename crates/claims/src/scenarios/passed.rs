@@ -1,6 +1,6 @@
 //! What of a run's packets passed the bottleneck, and how.
 
-use forebay_dataplane::packet_log::{Fate, Record};
+use forebay_records::packet_log::{Fate, Record};
 use forebay_units::{Bytes, Nanos, Rate};
 
 use super::quantity::{Measure, Quantity, Statistic};

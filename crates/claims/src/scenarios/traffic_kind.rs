@@ -1,6 +1,6 @@
 //! The packets of a traffic, where a record tells only whether a packet is L4S traffic.
 
-use forebay_dataplane::packet_log::Record;
+use forebay_records::packet_log::Record;
 
 use super::quantity::Quantity;
 use forebay_lab::scenario::{Scenario, Traffic};

@@ -34,7 +34,7 @@ impl XdpPort {
         pool: &mut Pool,
     ) -> Result<Self, Error> {
         let lock = Lock::hold(netdev)?;
-        match bpf::remove_leftover(netdev)? {
+        match bpf::remove_leftover(netdev.index)? {
             // It goes with its process, so that process lives.
             Some((_, name)) if name == bpf::RECEIVEBOX.name => {
                 return Err(Error::InUse(netdev.name.clone()));

@@ -198,7 +198,7 @@ impl Pair {
 
 fn open(netdev: &Netdev, method: Method) -> Result<(), forebay_dataplane::Error> {
     let mut pool = forebay_dataplane::Pool::new(16, netdev.mtu)?;
-    forebay_dataplane::port::open(std::slice::from_ref(netdev), method, &mut pool).map(|_| ())
+    forebay_dataplane::open_ports(std::slice::from_ref(netdev), method, &mut pool).map(|_| ())
 }
 
 impl Drop for Pair {
@@ -215,14 +215,14 @@ impl Drop for Pair {
 fn forwarder() {
     use std::collections::VecDeque;
 
-    use forebay_dataplane::{Pool, clock, port, wait::Waiter};
+    use forebay_dataplane::{Pool, clock, open_ports, wait::Waiter};
     use forebay_units::Nanos;
 
     let Ok(method) = std::env::var("FB_FORWARDER") else { return };
     let method = if method == "Packet" { Method::Packet } else { Method::Xdp };
     let devices = ["fbl", "fbr"].map(|n| Netdev::find(n).unwrap());
     let mut pool = Pool::new(16384, 1500).unwrap();
-    let mut ports = port::open(&devices, method, &mut pool).unwrap();
+    let mut ports = open_ports(&devices, method, &mut pool).unwrap();
     println!("ready {}", ports[0].describe());
     std::io::stdout().flush().unwrap();
     let mut fds = vec![0];

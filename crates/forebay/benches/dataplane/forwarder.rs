@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::io::Write;
 
 use forebay_dataplane::wait::{Waiter, precise_timers};
-use forebay_dataplane::{Method, Netdev, Pool, clock, port};
+use forebay_dataplane::{Method, Netdev, Pool, clock, open_ports};
 use forebay_units::Nanos;
 
 /// The environment variable that makes this program the forwarder.
@@ -21,7 +21,7 @@ pub(crate) fn is_asked_for() -> bool {
 pub(crate) fn run() {
     let devices = ["in", "out"].map(|n| Netdev::find(n).unwrap());
     let mut pool = Pool::new(CHUNKS, 1_500).unwrap();
-    let mut ports = port::open(&devices, Method::Xdp, &mut pool).unwrap();
+    let mut ports = open_ports(&devices, Method::Xdp, &mut pool).unwrap();
     println!("ready {}", ports[0].describe());
     std::io::stdout().flush().unwrap();
     precise_timers();

@@ -159,7 +159,7 @@ impl EstimateErrors {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use forebay_dataplane::packet_log::{Fate, Record};
+    use forebay_records::packet_log::{Fate, Record};
     use forebay_units::{Bytes, Rate};
 
     const MS: u64 = 1_000_000;

@@ -1,6 +1,6 @@
 use std::collections::BTreeMap;
 
-use forebay_dataplane::packet_log::{Fate, Record};
+use forebay_records::packet_log::{Fate, Record};
 use forebay_units::{Bytes, Rate};
 use serde::{Deserialize, Serialize};
 

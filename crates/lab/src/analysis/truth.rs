@@ -1,4 +1,4 @@
-use forebay_dataplane::packet_log::Fate;
+use forebay_records::packet_log::Fate;
 use forebay_units::{Bytes, Nanos, Rate};
 
 use crate::results::Run;
@@ -76,7 +76,7 @@ impl Truth {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use forebay_dataplane::packet_log::Record;
+    use forebay_records::packet_log::Record;
 
     /// At 12 Mbit/s 1500 B take 1 ms; the path takes 50.
     fn run() -> Run {

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use forebay_dataplane::packet_log::{Fate, Record};
+use forebay_records::packet_log::{Fate, Record};
 use forebay_units::{Bytes, Nanos, Rate};
 
 use crate::results::Run;

@@ -1,4 +1,4 @@
-use forebay_dataplane::packet_log::{Fate, Record};
+use forebay_records::packet_log::{Fate, Record};
 use forebay_units::{Bytes, Nanos, Rate};
 
 use super::*;

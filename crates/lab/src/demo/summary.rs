@@ -122,7 +122,7 @@ impl Demo {
 mod tests {
     use super::*;
     use crate::results::Run;
-    use forebay_dataplane::packet_log::{Fate, Record};
+    use forebay_records::packet_log::{Fate, Record};
     use forebay_units::{Bytes, Nanos};
 
     fn run(arm: Arm) -> Run {

@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use std::os::fd::RawFd;
 
 use forebay_dataplane::wait::Waiter;
-use forebay_dataplane::{Frame, Injector, Method, Netdev, Pool, Port, clock, port};
+use forebay_dataplane::{Frame, Injector, Method, Netdev, Pool, Port, clock, open_ports};
 use forebay_units::{Bytes, Nanos, Rate};
 use forebay_wire::Frame as Parsed;
 
@@ -59,7 +59,7 @@ impl KernelNeck {
         rate: Rate,
         pool: &mut Pool,
     ) -> Result<Self, LinkError> {
-        let mut ports = port::open(std::slice::from_ref(exit), Method::Auto, pool)?;
+        let mut ports = open_ports(std::slice::from_ref(exit), Method::Auto, pool)?;
         Ok(Self {
             entry: Injector::open(entry)?,
             exit: ports.swap_remove(0),

@@ -10,7 +10,6 @@ mod ends;
 mod journal;
 mod kernel;
 mod neck;
-mod queue;
 mod spec;
 mod waiting;
 
@@ -19,12 +18,13 @@ use std::io::{self, BufRead, Write};
 use std::os::fd::AsRawFd;
 use std::path::PathBuf;
 
-use forebay_dataplane::record::{HopCounters, KernelDrops};
 use forebay_dataplane::wait::{Waiter, precise_timers};
-use forebay_dataplane::{Frame, Method, Netdev, Pool, Port, clock, port};
+use forebay_dataplane::{
+    Frame, KernelDrops, Method, Netdev, Pool, Port, Totals, clock, open_ports,
+};
+use forebay_records::HopCounters;
 use forebay_units::Nanos;
 
-pub use self::queue::QueueSpec;
 pub use self::spec::{LinkSpec, NeckSpec};
 
 use self::bottleneck::Bottleneck;
@@ -44,7 +44,7 @@ pub enum LinkError {
     Dataplane(#[from] forebay_dataplane::Error),
     /// The queue does not take its settings.
     #[error("the bottleneck's queue: {0}")]
-    Queue(forebay_queue::ConfigError),
+    Queue(forebay_discipline::BuildError),
     /// A result cannot be written.
     #[error("cannot write {}: {source}", path.display())]
     Write {
@@ -115,7 +115,7 @@ impl Link {
             }
         };
         Ok(Self {
-            ports: port::open(&netdevs, Method::Auto, &mut pool)?,
+            ports: open_ports(&netdevs, Method::Auto, &mut pool)?,
             // What comes before there are ports was never ours to lose.
             kernel: KernelDrops::from_now(&netdevs)?,
             pool,
@@ -223,12 +223,17 @@ impl Link {
         self.neck.settle(&mut self.pool, &mut self.journal)?;
         let pending: usize = self.out.iter().map(VecDeque::len).sum();
         let in_flight = self.rightward.len() + self.leftward.len();
-        let mut counters = HopCounters::new("link", &mut self.ports, &self.kernel);
-        counters.policy_drops = self.journal.drops;
-        counters.marked = Some(self.journal.marks);
-        counters.queued = self.neck.queued() + (pending + in_flight) as u64;
-        counters.lost += self.neck.lost();
-        counters.received += self.copies;
+        let Totals { received, sent, lost } = Totals::of(&mut self.ports, &self.kernel);
+        let counters = HopCounters {
+            hop: "link".to_owned(),
+            received: received + self.copies,
+            sent,
+            policy_drops: self.journal.drops,
+            marked: Some(self.journal.marks),
+            queued: self.neck.queued() + (pending + in_flight) as u64,
+            lost: lost + self.neck.lost(),
+            ..HopCounters::default()
+        };
         let path = &spec.counters;
         counters.write(path).map_err(|source| LinkError::Write { path: path.clone(), source })?;
         self.journal.finish()

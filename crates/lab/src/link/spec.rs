@@ -1,10 +1,9 @@
 use std::path::PathBuf;
 
 use forebay_dataplane::Pool;
+use forebay_discipline::QueueSpec;
 use forebay_units::{Nanos, Rate};
 use serde::{Deserialize, Serialize};
-
-use super::QueueSpec;
 
 /// What a link process is told, as one line of JSON on its standard input.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

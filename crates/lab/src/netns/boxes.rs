@@ -5,8 +5,6 @@ use std::fs;
 use std::path::{self, PathBuf};
 use std::process::Command;
 
-use forebay_config::Limit;
-
 use super::addresses::{Place, numbered};
 use super::dataplane::Dataplane;
 use super::network::{CROSS, INSIDE, Network, OUTSIDE, QUEUE, RIGHT, UP, WIRE, left};
@@ -16,8 +14,8 @@ use super::qdisc::Timers;
 use super::run_dir::RunDir;
 use super::{capabilities, exec};
 use crate::engine::{EngineError, Job};
-use crate::link::{LinkSpec, NeckSpec, QueueSpec};
-use crate::scenario::{Bundle, LinkBox, Maker, Origin, Process, Queue, QueueKind, Sendbox};
+use crate::link::{LinkSpec, NeckSpec};
+use crate::scenario::{Bundle, LinkBox, Maker, Origin, Process, Queue, Sendbox};
 
 /// Where the boxes listen for each other.
 const SENDBOX_PORT: u16 = 28_316;
@@ -140,7 +138,8 @@ fn link(job: &Job<'_>, files: LinkFiles) -> Result<LinkSpec, EngineError> {
     let neck = match job.arm.queue.by {
         Maker::Kernel => NeckSpec::Kernel { entry: QUEUE.to_owned(), exit: WIRE.to_owned() },
         Maker::Forebay => {
-            let queue = QueueSpec::of(&job.arm.queue, &path)
+            let queue = (job.arm.queue)
+                .spec(&path)
                 .ok_or_else(|| EngineError::Unfit(format!("no queue {} here", job.arm.queue)))?;
             NeckSpec::Forebay { queue }
         }
@@ -223,8 +222,8 @@ fn link_box(own: LinkBox, timers: Timers, job: &Job<'_>) -> String {
 /// How the packets of the table `of` are scheduled, as its end; a class is told by its traffics'
 /// ports.
 fn policy(queue: Queue, of: &str, job: &Job<'_>) -> String {
-    let limit = own_limit(queue, job);
-    if queue.kind != QueueKind::Strict {
+    let limit = queue.policy_limit(&job.scenario.path);
+    if !queue.kind.is_classful() {
         let target = queue.target.map(|t| format!(", target = \"{} ns\"", t.0));
         let coupling = queue.coupling.map(|k| format!(", coupling = {k}"));
         let more = [target, coupling].map(Option::unwrap_or_default).concat();
@@ -249,14 +248,6 @@ fn policy(queue: Queue, of: &str, job: &Job<'_>) -> String {
         );
     }
     text
-}
-
-/// The sendbox does not know its path, so a limit in bandwidth-delay products goes in bytes.
-fn own_limit(queue: Queue, job: &Job<'_>) -> Limit {
-    match queue.limit {
-        Limit::Bdp(_) => Limit::Bytes(queue.limit_bytes(&job.scenario.path)),
-        other => other,
-    }
 }
 
 fn receivebox(job: &Job<'_>, key: &dyn Fn(u8) -> PathBuf) -> String {

@@ -2,7 +2,6 @@
 
 use super::dataplane::Dataplane;
 use crate::engine::{EngineError, Job};
-use crate::link::QueueSpec;
 use crate::scenario::{Arm, Congestion, EcnField, Fault, Maker, Traffic, TrafficKind, Transport};
 
 /// Each site is two namespaces and a sendbox's process.
@@ -46,7 +45,7 @@ fn missing(job: &Job<'_>) -> Option<String> {
     if outer.is_some() {
         return Some("bundle around other bundles".to_owned());
     }
-    if queue.by == Maker::Forebay && QueueSpec::of(queue, &scenario.path).is_none() {
+    if queue.by == Maker::Forebay && queue.spec(&scenario.path).is_none() {
         return Some(format!("queue \"{queue}\""));
     }
     scenario.traffic.iter().find_map(|traffic| match &traffic.kind {

@@ -2,7 +2,7 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader};
 use std::path::Path;
 
-use forebay_dataplane::packet_log;
+use forebay_records::packet_log;
 use forebay_units::Nanos;
 use serde::de::DeserializeOwned;
 

@@ -14,9 +14,8 @@ use serde::Deserialize;
 
 use super::exec;
 use crate::engine::{EngineError, Job};
-use crate::link::QueueSpec;
 use crate::results::HopCounters;
-use crate::scenario::{Maker, Path, Queue, QueueKind};
+use crate::scenario::{Maker, Path, Queue};
 
 /// Whether the kernel's timers are ever late. HTB sends at once what it would have sent meanwhile, up
 /// to its burst; but it lets as much through after every idle time too, and all that comes then waits
@@ -39,77 +38,20 @@ impl Timers {
     }
 }
 
-/// What a full frame takes of the memory that Cake limits.
-const BUFFER: u64 = 2_304;
-
-/// The command lines for `tc -batch` that put `queue` on `device`, paced to `path`'s rate.
-fn commands(queue: &Queue, path: &Path, timers: Timers, device: &str) -> String {
-    let rate = path.rate.as_bps();
-    let Some(spec) = QueueSpec::of(queue, path) else {
-        // Cake: the one that only the kernel has. Lengths are those of frames, as everywhere here.
-        let memory = queue.limit_packets(path) * BUFFER;
-        return format!(
-            "qdisc add dev {device} root handle 2: cake bandwidth {rate}bit besteffort raw \
-             memlimit {memory}\n"
-        );
-    };
-    let burst = timers.burst(path.rate).0;
-    format!(
+/// The command lines for `tc -batch` that put `queue` on `device`, paced to `path`'s rate; `None` if
+/// the kernel's cannot be had.
+fn commands(queue: &Queue, path: &Path, timers: Timers, device: &str) -> Option<String> {
+    let discipline = queue.tc_arguments(path)?;
+    if queue.kind.paces_itself() {
+        return Some(format!("qdisc add dev {device} root handle 2: {discipline}\n"));
+    }
+    let (rate, burst) = (path.rate.as_bps(), timers.burst(path.rate).0);
+    Some(format!(
         "qdisc add dev {device} root handle 1: htb default 1\n\
          class add dev {device} parent 1: classid 1:1 htb rate {rate}bit ceil {rate}bit \
          burst {burst} cburst {burst} quantum 1514\n\
-         qdisc add dev {device} parent 1:1 handle 2: {}\n",
-        discipline(&spec)
-    )
-}
-
-/// The kernel's discipline with the parameters that this project's would have.
-fn discipline(spec: &QueueSpec) -> String {
-    let ecn = |on: bool| if on { "ecn" } else { "noecn" };
-    match *spec {
-        QueueSpec::Fifo { limit_bytes } => format!("bfifo limit {limit_bytes}"),
-        // At most 127 packets of a flow is all that it can.
-        QueueSpec::Sfq { limit_packets } => {
-            let depth = limit_packets.min(127);
-            format!(
-                "sfq limit {limit_packets} depth {depth} flows 1024 divisor 1024 quantum 1514 perturb 10"
-            )
-        }
-        QueueSpec::Codel { limit_packets, target_ns, interval_ns, ecn: on, .. } => format!(
-            "codel limit {limit_packets} target {}us interval {}us {}",
-            target_ns / 1_000,
-            interval_ns / 1_000,
-            ecn(on)
-        ),
-        QueueSpec::FqCodel { limit_packets, target_ns, interval_ns, ecn: on, .. } => format!(
-            "fq_codel limit {limit_packets} flows 1024 quantum 1514 target {}us interval {}us {}",
-            target_ns / 1_000,
-            interval_ns / 1_000,
-            ecn(on)
-        ),
-        QueueSpec::Pie { limit_packets, target_ns, tupdate_ns, ecn: on, .. } => format!(
-            "pie limit {limit_packets} target {}us tupdate {}us {}",
-            target_ns / 1_000,
-            tupdate_ns / 1_000,
-            ecn(on)
-        ),
-        // Scenarios are checked not to ask for the kernel's: it has no PI2, and of DualPI2 only since
-        // 6.17, which `tc` must know of too.
-        QueueSpec::Pi2 { limit_packets, target_ns } => {
-            format!("pi2 limit {limit_packets} target {}us", target_ns / 1_000)
-        }
-        QueueSpec::DualPi2 { limit_packets, target_ns, .. } => {
-            format!("dualpi2 limit {limit_packets} target {}us", target_ns / 1_000)
-        }
-    }
-}
-
-/// The kernel's name of a discipline.
-const fn name(kind: QueueKind) -> &'static str {
-    match kind {
-        QueueKind::Fifo => "bfifo",
-        other => other.name(),
-    }
+         qdisc add dev {device} parent 1:1 handle 2: {discipline}\n"
+    ))
 }
 
 /// Puts the queue of `job` on `device` in the namespace `namespace`.
@@ -119,7 +61,10 @@ pub(super) fn attach(
     namespace: &str,
     device: &str,
 ) -> Result<(), EngineError> {
-    let batch = commands(&job.arm.queue, &job.scenario.path, timers, device);
+    let queue = &job.arm.queue;
+    let batch = commands(queue, &job.scenario.path, timers, device).ok_or_else(|| {
+        EngineError::Unfit(format!("the laboratory has no queue \"{queue}\" of the kernel's"))
+    })?;
     exec::batch("tc", Some(namespace), &batch)
 }
 
@@ -196,8 +141,8 @@ pub(super) fn check(job: &Job<'_>) -> Result<(), EngineError> {
     if queue.by != Maker::Kernel {
         return Ok(());
     }
-    let own = name(queue.kind);
-    let pacer = (queue.kind != QueueKind::Cake).then_some("htb");
+    let own = queue.kind.kernel_name();
+    let pacer = (!queue.kind.paces_itself()).then_some("htb");
     static TRIED: Mutex<BTreeMap<&str, Option<String>>> = Mutex::new(BTreeMap::new());
     let mut tried = TRIED.lock().unwrap_or_else(PoisonError::into_inner);
     for kind in std::iter::once(own).chain(pacer) {
@@ -229,6 +174,7 @@ fn try_out(kind: &'static str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::scenario::QueueKind;
 
     const PATH: Path = Path { rate: Rate::from_mbps(96), rtt: Nanos::from_millis(50) };
 
@@ -236,7 +182,7 @@ mod tests {
         let limit = limit.parse().unwrap();
         let by = Maker::Kernel;
         let queue = Queue { by, ecn, ..Queue::plain(kind, limit) };
-        commands(&queue, &PATH, Timers::Late, "dev0")
+        commands(&queue, &PATH, Timers::Late, "dev0").unwrap()
     }
 
     #[test]

@@ -44,7 +44,7 @@ fn cells((delay, signals): (Option<Delay>, Signals)) -> [String; 4] {
 
 #[cfg(test)]
 mod tests {
-    use forebay_dataplane::packet_log::{Fate, Record};
+    use forebay_records::packet_log::{Fate, Record};
     use forebay_units::{Nanos, Rate};
 
     use super::*;

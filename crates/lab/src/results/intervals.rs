@@ -1,7 +1,7 @@
 //! How long each queue was and how fast it was emptied, every ten milliseconds: in arms without a
 //! bundle too, since it follows from the record of every packet.
 
-use forebay_dataplane::packet_log::{Fate, Record};
+use forebay_records::packet_log::{Fate, Record};
 use forebay_units::{Bytes, Nanos, Rate};
 use serde::{Deserialize, Serialize};
 

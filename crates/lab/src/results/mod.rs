@@ -8,11 +8,11 @@ pub mod store;
 
 pub use intervals::{Interval, intervals};
 
-pub use forebay_dataplane::record::{Event, HopCounters, Tick, Value};
+pub use forebay_records::{Event, HopCounters, Tick, Value};
 
 use std::collections::BTreeMap;
 
-use forebay_dataplane::packet_log::Record;
+use forebay_records::packet_log::Record;
 use forebay_units::{Bytes, Nanos, Rate};
 use serde::{Deserialize, Serialize};
 

@@ -5,6 +5,7 @@ use std::ops::Range;
 use std::path::Path as FilePath;
 
 use forebay_config::{ConfigError, DurationValue, Spanned};
+use forebay_discipline::Key;
 use forebay_queue::{codel, pi2};
 use forebay_sim::Capacity;
 use forebay_units::{Bytes, Nanos, Rate};
@@ -14,7 +15,7 @@ use super::grid::{Cell, cells};
 use super::model::{Arm, Experiment, IpVersion, Path, Scenario, Sendbox};
 use super::queue::{BundleTable, QueueTable};
 use super::rules::{Check, MAX_RUNS};
-use super::{Conditions, Maker, Queue, QueueKind, TrafficKind};
+use super::{Conditions, Maker, Queue, TrafficKind};
 use super::{conditions, fault, phase, traffic_check};
 
 /// Full-sized packets that a run may carry: each is 16 bytes in a packet log, so 1.6 GB of them.
@@ -237,7 +238,7 @@ impl Check<'_> {
         let bundle = |table: &BundleTable, key: &str| {
             let bundle = table.bundle();
             policy(bundle.queue, table.policy.span(), table.limit.span(), key)?;
-            let has_target = bundle.queue.kind.has_target();
+            let has_target = bundle.queue.kind.policy_has(Key::Target);
             self.time(table.target.as_ref(), has_target, &format!("{key}.target"))?;
             self.coupling(table.coupling.as_ref(), bundle.queue, key)?;
             Ok(bundle)
@@ -273,11 +274,15 @@ impl Check<'_> {
     /// A queue at the bottleneck; `key` is its table.
     fn queue(&self, table: &QueueTable, path: &Path, key: &str) -> Result<Queue, ConfigError> {
         let queue = table.queue();
-        if queue.kind == QueueKind::Strict {
+        if queue.kind.is_classful() {
             let what = "is a policy of sendboxes: a bottleneck knows no classes";
             return Err(self.0.error_at(table.kind.span(), format!("{key}.kind"), what));
         }
-        if queue.kind.is_kernels() && queue.by == Maker::Forebay {
+        if queue.kind.bottleneck_keys().is_none() {
+            let what = "is a policy of sendboxes: the laboratory has none at a bottleneck";
+            return Err(self.0.error_at(table.kind.span(), format!("{key}.kind"), what));
+        }
+        if queue.kind.is_kernel_only() && queue.by == Maker::Forebay {
             let what = "only Linux has it: say by = \"kernel\"";
             return Err(self.0.error_at(table.kind.span(), format!("{key}.kind"), what));
         }
@@ -285,8 +290,7 @@ impl Check<'_> {
             let what = format!("{} never marks: remove it", queue.kind.name());
             return Err(self.0.error_at(ecn.span(), format!("{key}.ecn"), what));
         }
-        let of_linux = !matches!(queue.kind, QueueKind::Pi2 | QueueKind::DualPi2);
-        if queue.by == Maker::Kernel && !of_linux {
+        if queue.by == Maker::Kernel && !queue.kind.is_in_tc() {
             let what = "only this project's can be had: remove by = \"kernel\"";
             return Err(self.0.error_at(table.kind.span(), format!("{key}.kind"), what));
         }
@@ -306,7 +310,8 @@ impl Check<'_> {
         key: &str,
     ) -> Result<(), ConfigError> {
         let (least, most) = pi2::COUPLINGS;
-        let is_ours = queue.by == Maker::Forebay && queue.kind == QueueKind::DualPi2;
+        // Boxes and bottlenecks have it for the same discipline.
+        let is_ours = queue.by == Maker::Forebay && queue.kind.bottleneck_has(Key::Coupling);
         let Some(k) = k.filter(|k| !is_ours || !(least..=most).contains(k.get_ref())) else {
             return Ok(());
         };
@@ -316,17 +321,17 @@ impl Check<'_> {
 
     /// A target, CoDel's interval and threshold for L4S, and which set of parameters.
     fn times(&self, table: &QueueTable, queue: Queue, key: &str) -> Result<(), ConfigError> {
-        let (codel, ours) = (queue.kind.is_codel(), queue.by == Maker::Forebay);
-        let profiles = ours && matches!(queue.kind, QueueKind::Pie | QueueKind::DualPi2);
+        let (ours, has) = (queue.by == Maker::Forebay, |key| queue.kind.bottleneck_has(key));
+        let profiles = ours && has(Key::Profile);
         self.coupling(table.coupling.as_ref(), queue, key)?;
         if let (Some(profile), false) = (&table.profile, profiles) {
             let what = "is of this project's pie and dualpi2: remove it";
             return Err(self.0.error_at(profile.span(), format!("{key}.profile"), what));
         }
         for (name, given, fits) in [
-            ("target", &table.target, queue.kind.has_target()),
-            ("interval", &table.interval, codel),
-            ("l4s_threshold", &table.l4s_threshold, codel && ours),
+            ("target", &table.target, has(Key::Target)),
+            ("interval", &table.interval, has(Key::Interval)),
+            ("l4s_threshold", &table.l4s_threshold, has(Key::L4sThreshold) && ours),
         ] {
             self.time(given.as_ref(), fits, &format!("{key}.{name}"))?;
         }

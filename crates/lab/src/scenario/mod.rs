@@ -84,8 +84,10 @@ pub use fault::{Clock, Fault, FaultKind, Process};
 pub(crate) use model::in_words;
 pub use model::{Arm, Bundle, Experiment, IpVersion, LinkBox, Path, Scenario, Sendbox};
 pub use phase::Phase;
-pub use queue::{Maker, Profile, Queue, QueueKind};
+pub use queue::{Maker, Queue};
 pub use traffic::{Congestion, EcnField, Origin, Traffic, TrafficKind, Transport};
+
+pub use forebay_discipline::{Kind as QueueKind, Profile};
 
 use traffic::CongestionName;
 

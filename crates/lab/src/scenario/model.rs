@@ -162,7 +162,7 @@ impl Arm {
             Sendbox::Link(link) => Some(link.queue.kind),
         };
         let outer = self.outer.iter().map(|bundle| bundle.queue.kind);
-        own.into_iter().chain(outer).find(|kind| kind.is_kernels())
+        own.into_iter().chain(outer).find(|kind| kind.is_kernel_only())
     }
 }
 

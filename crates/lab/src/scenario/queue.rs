@@ -2,10 +2,11 @@ use std::fmt;
 
 use forebay_config::{DurationValue, Limit, RateValue, Spanned};
 use forebay_control::{ControllerKind, Detection};
+use forebay_discipline::{Discipline, EcnUse, Key, LimitOnPath, Profile, QueueSpec, Settings};
 use forebay_units::{Bytes, Nanos};
 use serde::{Deserialize, Serialize};
 
-use super::{Bundle, LinkBox, Path};
+use super::{Bundle, LinkBox, Path, QueueKind};
 
 /// A queue: its discipline and how much it holds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -56,9 +57,53 @@ impl Queue {
         self.limit.bytes(path.rate, path.rtt)
     }
 
-    /// The limit in full-sized packets on `path`, rounded up.
-    pub fn limit_packets(&self, path: &Path) -> u64 {
-        self.limit.packets(path.rate, path.rtt)
+    /// The queue that this project has for it at the bottleneck of `path`; `None` if only the
+    /// kernel has one.
+    pub fn spec(&self, path: &Path) -> Option<QueueSpec> {
+        QueueSpec::new(&self.at_bottleneck(), self.limit_on(path))
+    }
+
+    /// What `tc qdisc add` is told for the kernel's queue at the bottleneck of `path`; `None` if
+    /// the laboratory cannot have it.
+    pub fn tc_arguments(&self, path: &Path) -> Option<String> {
+        self.at_bottleneck().tc_arguments(self.limit_on(path), path.rate)
+    }
+
+    /// The policy that a box has for it. The box does not know its path, so a limit in
+    /// bandwidth-delay products goes in bytes. What a scenario does not say is the box's default.
+    pub fn policy(&self, path: &Path) -> Discipline {
+        let limit = Some(self.policy_limit(path));
+        let (target, coupling) = (self.target, self.coupling);
+        let settings = Settings { limit, target, coupling, ..Settings::default() };
+        Discipline { kind: self.kind, settings }
+    }
+
+    /// The limit that a box is told, which does not know its path.
+    pub fn policy_limit(&self, path: &Path) -> Limit {
+        match self.limit {
+            Limit::Bdp(_) => Limit::Bytes(self.limit_bytes(path)),
+            other => other,
+        }
+    }
+
+    /// The discipline at a bottleneck, before its limit is known.
+    fn at_bottleneck(&self) -> Discipline {
+        let kind = self.kind;
+        let settings = Settings {
+            target: self.target,
+            interval: self.interval,
+            ecn: matches!(kind.ecn(), EcnUse::Optional { .. }).then_some(self.ecn),
+            profile: kind.bottleneck_has(Key::Profile).then_some(self.profile),
+            l4s_threshold: self.l4s_threshold,
+            coupling: self.coupling,
+            ..Settings::default()
+        };
+        Discipline { kind, settings }
+    }
+
+    fn limit_on(&self, path: &Path) -> LimitOnPath {
+        let Path { rate, rtt } = *path;
+        LimitOnPath { bytes: self.limit.bytes(rate, rtt), packets: self.limit.packets(rate, rtt) }
     }
 }
 
@@ -102,98 +147,6 @@ pub enum Maker {
     Forebay,
     /// Linux's own qdisc, which only engines with a real kernel have.
     Kernel,
-}
-
-/// A set of parameters.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Deserialize, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Profile {
-    /// That of the RFC: 8033 for PIE, 9332 for DualPI2.
-    #[default]
-    Rfc,
-    /// That of De Schepper et al., "'Data Centre to the Home': Deployable Ultra-Low Queuing Delay for
-    /// All", 2017, Table 1.
-    Paper,
-    /// That of Linux's DualPI2 (6.17), whose PIE has the RFC's.
-    Linux,
-}
-
-/// A queueing discipline.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum QueueKind {
-    /// First in, first out; drops at the tail.
-    Fifo,
-    /// Stochastic fairness queueing.
-    Sfq,
-    /// Flow queueing with CoDel (RFC 8290).
-    FqCodel,
-    /// CoDel on one queue (RFC 8289).
-    Codel,
-    /// PIE on one queue (RFC 8033).
-    Pie,
-    /// PI2 on one queue, L4S and classic traffic coupled.
-    Pi2,
-    /// The dual queue coupled AQM for L4S and classic traffic (RFC 9332).
-    #[serde(rename = "dualpi2")]
-    DualPi2,
-    /// Cake, which only the kernel has.
-    Cake,
-    /// Strict priority of the traffic's classes, each a stochastic fair queue; at sendboxes only.
-    Strict,
-}
-
-impl QueueKind {
-    /// Its name in configuration files.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Fifo => "fifo",
-            Self::Sfq => "sfq",
-            Self::FqCodel => "fq_codel",
-            Self::Codel => "codel",
-            Self::Pie => "pie",
-            Self::Pi2 => "pi2",
-            Self::DualPi2 => "dualpi2",
-            Self::Cake => "cake",
-            Self::Strict => "strict",
-        }
-    }
-
-    /// Whether it ever marks instead of dropping.
-    pub const fn can_mark(self) -> bool {
-        self.always_marks() || matches!(self, Self::FqCodel | Self::Codel | Self::Pie)
-    }
-
-    /// Whether it marks unless told otherwise, as in Linux.
-    pub const fn marks_by_default(self) -> bool {
-        self.always_marks() || matches!(self, Self::FqCodel)
-    }
-
-    /// Whether it cannot be told not to mark.
-    pub const fn always_marks(self) -> bool {
-        matches!(self, Self::Cake | Self::Pi2 | Self::DualPi2)
-    }
-
-    /// Whether it has a CoDel of its own, or for each flow.
-    pub const fn is_codel(self) -> bool {
-        matches!(self, Self::Codel | Self::FqCodel)
-    }
-
-    /// Whether it holds a target, by a CoDel or by a controller.
-    pub const fn has_target(self) -> bool {
-        self.is_codel() || matches!(self, Self::Pie | Self::Pi2 | Self::DualPi2)
-    }
-
-    /// Whether a sendbox has it as a policy, over the kernel's queues or its own.
-    pub const fn is_policy(self) -> bool {
-        use QueueKind::{Cake, DualPi2, Fifo, FqCodel, Pie, Sfq, Strict};
-        matches!(self, Fifo | Sfq | FqCodel | Pie | DualPi2 | Strict | Cake)
-    }
-
-    /// Whether only the kernel has it.
-    pub const fn is_kernels(self) -> bool {
-        matches!(self, Self::Cake)
-    }
 }
 
 /// `{ kind = "fq_codel", limit = "1000 packets" }` at the bottleneck.

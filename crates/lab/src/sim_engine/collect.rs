@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use forebay_control::Snapshot;
-use forebay_dataplane::packet_log::{Fate, Record};
+use forebay_records::packet_log::{Fate, Record};
 use forebay_sim::{Asked, Asks, At, BoxCounters, BundleId, LinkId, Observer, Passage, RouteId};
 use forebay_units::{Bytes, Nanos};
 

@@ -13,7 +13,6 @@ use forebay_wire::feedback::{EPOCH_UPDATE_LEN, FEEDBACK_LEN};
 
 use super::queues;
 use crate::engine::{EngineError, Job};
-use crate::link::QueueSpec;
 use crate::scenario::{self, Maker, Origin, Path, Sendbox, Spread};
 
 /// How much later than it could a packet arrives at most.
@@ -246,7 +245,7 @@ fn add_link_box<O: Observer>(
 
 /// The queue at a bottleneck, as the real link has it.
 fn bottleneck(queue: &scenario::Queue, path: &Path) -> Result<Queue, EngineError> {
-    let ours = (queue.by == Maker::Forebay).then(|| QueueSpec::of(queue, path)).flatten();
+    let ours = (queue.by == Maker::Forebay).then(|| queue.spec(path)).flatten();
     let Some(spec) = ours else {
         return Err(EngineError::Unfit(format!(
             "the simulator has no queue \"{queue}\": run it with an engine that has a real kernel"
@@ -259,6 +258,6 @@ pub(super) fn refused(error: SetupError) -> EngineError {
     EngineError::Unfit(format!("this scenario cannot be simulated: {error}"))
 }
 
-fn unfit(error: forebay_queue::ConfigError) -> EngineError {
+fn unfit(error: forebay_discipline::BuildError) -> EngineError {
     EngineError::Unfit(format!("a queue of this scenario: {error}"))
 }

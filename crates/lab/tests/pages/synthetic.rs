@@ -1,9 +1,9 @@
 //! Runs with the shape of real ones, from a formula: a seeded generator of its own keeps them the
 //! same for ever.
 
-use forebay_dataplane::packet_log::{Fate, Record};
 use forebay_lab::demo::Arm;
 use forebay_lab::results::{Event, HopCounters, Progress, Request, Run, Tick};
+use forebay_records::packet_log::{Fate, Record};
 use forebay_units::{Bytes, Nanos, Rate};
 
 /// SplitMix64.

@@ -20,12 +20,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Output};
 use std::thread;
 
-use forebay_dataplane::packet_log::Fate;
 use forebay_lab::engine::{Engine, EngineError, Interrupt, Job, Phase};
 use forebay_lab::results::Run;
 use forebay_lab::scenario::{self, Maker, Queue, QueueKind, Scenario};
 use forebay_lab::uml::{self, Uml};
 use forebay_lab::{link, traffic};
+use forebay_records::packet_log::Fate;
 use forebay_test_skip::{Need, is_root, skip_named};
 
 /// In the name of a copy of this program: its receivebox never blocks.

@@ -5,10 +5,16 @@ mod leaves;
 
 use std::collections::BTreeMap;
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
-use crate::tree::Programs;
 use crate::{Error, Program};
+
+/// The BPF programs of a tree's filters that the caller has loaded.
+#[derive(Clone, Copy, Debug)]
+pub struct Programs<'a> {
+    /// The program for [`Program::Bundles`].
+    pub bundles: BorrowedFd<'a>,
+}
 
 /// The BPF programs of a tree's filters.
 pub(crate) struct Loaded<'a> {

@@ -1,10 +1,10 @@
 //! The back end's configuration: TOML, checked whole before anything is touched.
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use forebay_config::{
-    ConfigError, DurationValue, Limit as LimitValue, RateValue, Source, Spanned, load, parse,
+    ConfigError, Configuration, DurationValue, Limit as LimitValue, RateValue, Source, Spanned,
 };
 use forebay_dataplane::{Method, Netdev};
 use forebay_queue::Limit;
@@ -97,7 +97,7 @@ pub struct VhostConfig {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct File {
+pub struct File {
     vhost: Spanned<VhostTable>,
     #[serde(default)]
     vm: Vec<VmTable>,
@@ -115,17 +115,9 @@ struct VhostTable {
     limit: Option<Spanned<LimitValue>>,
     in_buffer: Option<Spanned<u16>>,
     interface: Option<Spanned<String>>,
-    method: Option<Spanned<MethodName>>,
+    method: Option<Spanned<Method>>,
     tap: Option<Spanned<String>>,
     super_packets: Option<Spanned<bool>>,
-}
-
-#[derive(Clone, Copy, Debug, Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum MethodName {
-    Auto,
-    Xdp,
-    Packet,
 }
 
 #[derive(Debug, Deserialize)]
@@ -138,24 +130,8 @@ struct VmTable {
     rate: Option<Spanned<RateValue>>,
 }
 
-impl VhostConfig {
-    /// Reads and checks the file at `path`.
-    ///
-    /// # Errors
-    /// The first thing that is wrong, with its line and key.
-    pub fn load(path: &Path) -> Result<Self, ConfigError> {
-        let (file, source) = load(path)?;
-        Self::check(file, &source)
-    }
-
-    /// Checks `text`; `path` is what errors call it.
-    ///
-    /// # Errors
-    /// As [`Self::load`].
-    pub fn parse(path: &Path, text: &str) -> Result<Self, ConfigError> {
-        let (file, source) = parse(path, text)?;
-        Self::check(file, &source)
-    }
+impl Configuration for VhostConfig {
+    type File = File;
 
     fn check(file: File, source: &Source) -> Result<Self, ConfigError> {
         let span = file.vhost.span();
@@ -282,11 +258,7 @@ fn outside(
             let at = |e| source.error_at(interface.span(), "vhost.interface", e);
             let netdev = Netdev::find(interface.get_ref()).map_err(at)?;
             netdev.check().map_err(at)?;
-            let method = match table.method.as_ref().map(|m| *m.get_ref()) {
-                None | Some(MethodName::Auto) => Method::Auto,
-                Some(MethodName::Xdp) => Method::Xdp,
-                Some(MethodName::Packet) => Method::Packet,
-            };
+            let method = table.method.as_ref().map(|m| *m.get_ref()).unwrap_or_default();
             Ok(Outside::Port { netdev, method })
         }
     }

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::os::fd::RawFd;
 
-use forebay_dataplane::{Frame, Method, Netdev, Pool, Port, port};
+use forebay_dataplane::{Frame, Method, Netdev, Pool, Port, open_ports};
 
 use super::{Egress, Sent};
 use crate::Error;
@@ -28,7 +28,7 @@ pub(crate) struct PortEgress {
 impl PortEgress {
     pub(crate) fn open(netdev: &Netdev, method: Method) -> Result<Self, Error> {
         let mut pool = Pool::new(CHUNKS, netdev.mtu)?;
-        let mut ports = port::open(std::slice::from_ref(netdev), method, &mut pool)?;
+        let mut ports = open_ports(std::slice::from_ref(netdev), method, &mut pool)?;
         let longest = netdev.mtu as usize + LINK_LAYER;
         let (out, received) = (VecDeque::with_capacity(PENDING), Vec::new());
         Ok(Self { port: ports.remove(0), pool, longest, out, received })

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use forebay_dataplane::packet_log::Record;
+use forebay_records::packet_log::Record;
 use forebay_units::{Bytes, Nanos, Rate};
 use serde::{Deserialize, Serialize};
 

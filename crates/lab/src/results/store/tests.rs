@@ -1,6 +1,6 @@
 use std::path::PathBuf;
 
-use forebay_dataplane::packet_log::{Fate, Record};
+use forebay_records::packet_log::{Fate, Record};
 use forebay_units::{Bytes, Nanos, Rate};
 use proptest::prelude::*;
 

@@ -8,6 +8,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::Duration;
 
+use forebay_config::Configuration;
 use forebay_vhost::VhostConfig;
 use serde_json::Value;
 

@@ -1,0 +1,66 @@
+//! What a set of ports has counted, with what the kernel dropped before the ports saw it.
+
+use crate::error::Error;
+use crate::netdev::Netdev;
+use crate::port::{Port, PortStats};
+
+/// The counters of the kernel for dropped frames on a set of interfaces, from a moment on.
+#[derive(Debug)]
+pub struct KernelDrops(Vec<Start>);
+
+/// The counters of one interface at the start.
+#[derive(Debug)]
+struct Start {
+    netdev: Netdev,
+    received: u32,
+    sent: u32,
+}
+
+impl KernelDrops {
+    /// Starts counting.
+    ///
+    /// # Errors
+    /// If an interface cannot be asked.
+    pub fn from_now(netdevs: &[Netdev]) -> Result<Self, Error> {
+        let start = |netdev: &Netdev| {
+            let (received, sent) = netdev.dropped()?;
+            Ok(Start { netdev: netdev.clone(), received, sent })
+        };
+        netdevs.iter().map(start).collect::<Result<_, _>>().map(Self)
+    }
+
+    /// Frames dropped since the start. An interface that is gone counts none.
+    pub fn count(&self) -> u64 {
+        let since = |start: &Start| {
+            let (received, sent) = start.netdev.dropped().ok()?;
+            let received = received.wrapping_sub(start.received);
+            Some(u64::from(received + sent.wrapping_sub(start.sent)))
+        };
+        self.0.iter().filter_map(since).sum()
+    }
+}
+
+/// The frames of a set of ports.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Frames received.
+    pub received: u64,
+    /// Frames sent.
+    pub sent: u64,
+    /// Frames lost on the way in or out.
+    pub lost: u64,
+}
+
+impl Totals {
+    /// The totals of `ports`. What the kernel counts per interface includes what the ports know of
+    /// by themselves, so the larger of the two counts is what was lost.
+    pub fn of(ports: &mut [Box<dyn Port>], kernel: &KernelDrops) -> Self {
+        let stats: Vec<PortStats> = ports.iter_mut().map(|p| p.stats()).collect();
+        let known: u64 = stats.iter().map(|s| s.receive_lost + s.send_lost).sum();
+        Self {
+            received: stats.iter().map(|s| s.received).sum(),
+            sent: stats.iter().map(|s| s.sent).sum(),
+            lost: known.max(kernel.count()),
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! The dual queue coupled AQM (RFC 9332).
+
+use forebay_config::Limit as LimitValue;
+use forebay_queue::{ConfigError, Packet, Qdisc, dualpi2, pi2};
+use forebay_tc as tc;
+use forebay_units::{Nanos, Rate};
+
+use crate::limit::{MAX_PACKETS, in_packets, time_as_bytes};
+use crate::specification::{
+    BuildError, EcnUse, Specification, Terms, WrongSetting, at_most_a_minute,
+};
+use crate::{Discipline, Key, Kind, Profile, Settings};
+
+/// A shallow queue for L4S traffic beside one for classic traffic, coupled.
+pub(crate) struct DualPi2;
+
+impl Specification for DualPi2 {
+    const NAME: &'static str = "dualpi2";
+    const POLICY: Option<&'static [Key]> =
+        Some(&[Key::Target, Key::Profile, Key::Coupling, Key::QueueProtection]);
+    const BOTTLENECK: Option<&'static [Key]> = Some(&[Key::Target, Key::Profile, Key::Coupling]);
+    const USER_SPACE_KEYS: &'static [(Key, &'static str)] = &[
+        (Key::Profile, "the kernel's has one set of parameters"),
+        (Key::Coupling, "the kernel's has its own"),
+        (Key::QueueProtection, "the kernel's has no such setting"),
+    ];
+    const ECN: EcnUse = EcnUse::Always;
+
+    fn build<P: Packet + 'static>(
+        settings: &Settings,
+        terms: Terms,
+    ) -> Result<Box<dyn Qdisc<P>>, BuildError> {
+        Ok(Box::new(forebay_queue::DualPi2::new(config(settings, terms.seed))?))
+    }
+
+    fn capacity(settings: &Settings) -> u32 {
+        config(settings, None).limit
+    }
+
+    fn at_rate(settings: &Settings, rate: Rate) -> Settings {
+        // RFC 9332 Figure 2, line 5.
+        let limit = settings.limit.or(Some(LimitValue::Time(Nanos::from_millis(250))));
+        Settings { limit: time_as_bytes(limit, rate), ..*settings }
+    }
+
+    fn check(settings: &Settings) -> Result<(), WrongSetting> {
+        at_most_a_minute(Key::Target, settings.target)?;
+        let (least, most) = pi2::COUPLINGS;
+        match settings.coupling {
+            Some(coupling) if !(least..=most).contains(&coupling) => {
+                Err(WrongSetting::new(Key::Coupling, format!("must be from {least} to {most}")))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn resolve(settings: &Settings) -> Settings {
+        let target = settings.target.unwrap_or(defaults(settings.profile).params.target);
+        let profile = Some(settings.profile.unwrap_or_default());
+        Settings { target: Some(target), profile, ..*settings }
+    }
+
+    fn to_tc(settings: &Settings) -> Option<tc::Discipline> {
+        let limit = Some(Self::capacity(settings));
+        Some(tc::Discipline::DualPi2 { limit, target: settings.target })
+    }
+}
+
+/// The parameters of a profile.
+fn defaults(profile: Option<Profile>) -> dualpi2::Config {
+    match profile.unwrap_or_default() {
+        Profile::Rfc => dualpi2::Config::rfc9332(),
+        Profile::Paper => dualpi2::Config::paper(),
+        Profile::Linux => dualpi2::Config::linux(),
+    }
+}
+
+/// The queue's own configuration with these settings.
+fn config(settings: &Settings, seed: Option<u64>) -> dualpi2::Config {
+    let mut config = defaults(settings.profile);
+    match settings.limit {
+        Some(LimitValue::Bytes(bytes)) => {
+            config.limit = MAX_PACKETS;
+            config.bytes = Some(bytes);
+        }
+        Some(limit) => config.limit = in_packets(limit),
+        None => {}
+    }
+    config.params.target = settings.target.unwrap_or(config.params.target);
+    config.coupling = settings.coupling.unwrap_or(config.coupling);
+    config.queue_protection = settings.queue_protection.unwrap_or(config.queue_protection);
+    config.seed = seed.unwrap_or(config.seed);
+    config
+}
+
+/// The classes whose packets go to one of the queues, whatever their ECN field says.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Classes {
+    /// The class of packets for the L queue.
+    pub low_latency: Option<u8>,
+    /// The class of packets for the C queue.
+    pub classic: Option<u8>,
+}
+
+impl Discipline {
+    /// Builds DualPI2 as its own type, for its statistics and with `classes` of its packets; `None`
+    /// for any other discipline.
+    ///
+    /// # Errors
+    /// As [`Discipline::build`].
+    pub fn build_dualpi2<P: Packet>(
+        &self,
+        seed: u64,
+        classes: Classes,
+    ) -> Option<Result<forebay_queue::DualPi2<P>, ConfigError>> {
+        if self.kind != Kind::DualPi2 {
+            return None;
+        }
+        Some(forebay_queue::DualPi2::new(dualpi2::Config {
+            low_latency_class: classes.low_latency,
+            classic_class: classes.classic,
+            ..config(&self.settings, Some(seed))
+        }))
+    }
+}

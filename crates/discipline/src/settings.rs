@@ -1,0 +1,139 @@
+//! The settings of disciplines, and the keys that give them.
+
+use std::ops::Range;
+
+use forebay_config::{DurationValue, Limit, Spanned};
+use forebay_tc::{CakeDiffserv, CakeFlows};
+use forebay_units::Nanos;
+use serde::{Deserialize, Serialize};
+
+use crate::Kind;
+
+/// Makes [`Key`], [`Settings`] and [`PolicyTable`] of a list of settings. Each line has the key's
+/// variant, its name, the value, and for keys of a box's policy the type that it is written as.
+macro_rules! settings {
+    (
+        policy { $($(#[$doc:meta])* $key:ident $field:ident: $value:ty = $written:ty;)* }
+        other { $($(#[$other_doc:meta])* $other_key:ident $other:ident: $other_value:ty;)* }
+    ) => {
+        /// A key of a discipline's table.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Key {
+            /// How much may wait.
+            Limit,
+            $($(#[$doc])* $key,)*
+            $($(#[$other_doc])* $other_key,)*
+        }
+
+        impl Key {
+            /// The key as it is written.
+            pub const fn name(self) -> &'static str {
+                match self {
+                    Self::Limit => "limit",
+                    $(Self::$key => stringify!($field),)*
+                    $(Self::$other_key => stringify!($other),)*
+                }
+            }
+        }
+
+        /// The settings of a discipline; `None` stands for the discipline's own default.
+        #[derive(Clone, Copy, Debug, Default, PartialEq)]
+        pub struct Settings {
+            /// How much may wait, in all queues of the discipline together.
+            pub limit: Option<Limit>,
+            $($(#[$doc])* pub $field: Option<$value>,)*
+            $($(#[$other_doc])* pub $other: Option<$other_value>,)*
+        }
+
+        /// The table `policy = { ... }` of a box's configuration, as it is written.
+        #[derive(Debug, Deserialize)]
+        #[serde(deny_unknown_fields)]
+        pub struct PolicyTable {
+            pub(crate) kind: Spanned<Kind>,
+            pub(crate) limit: Option<Spanned<Limit>>,
+            $(pub(crate) $field: Option<Spanned<$written>>,)*
+        }
+
+        impl PolicyTable {
+            /// The keys that the table has beside `kind`, and where their values are.
+            pub(crate) fn given(&self) -> Vec<(Key, Range<usize>)> {
+                let limit = self.limit.as_ref().map(|value| (Key::Limit, value.span()));
+                let others =
+                    [$(self.$field.as_ref().map(|value| (Key::$key, value.span())),)*];
+                limit.into_iter().chain(others.into_iter().flatten()).collect()
+            }
+
+            /// The settings that the table gives.
+            pub(crate) fn settings(&self) -> Settings {
+                Settings {
+                    limit: self.limit.as_ref().map(|value| *value.get_ref()),
+                    $($field: self.$field.as_ref().map(|value| (*value.get_ref()).into()),)*
+                    ..Settings::default()
+                }
+            }
+        }
+    };
+}
+
+settings! {
+    policy {
+        /// The delay that the discipline holds the queue at, or CoDel's target.
+        Target target: Nanos = DurationValue;
+        /// Whether packets of flows that allow it are marked instead of dropped (RFC 3168).
+        Ecn ecn: bool = bool;
+        /// CoDel's interval.
+        Interval interval: Nanos = DurationValue;
+        /// The period after which SFQ changes its hash.
+        Perturb perturb: Nanos = DurationValue;
+        /// The set of parameters.
+        Profile profile: Profile = ProfileName;
+        /// DualPI2's coupling factor k, from 1 to 1000 (RFC 9332 section 2.5.2.1).
+        Coupling coupling: f64 = f64;
+        /// Whether something else bounds the traffic without ECN in DualPI2's L queue, so that it
+        /// passes untouched (RFC 9332 section 2.5.1.1).
+        QueueProtection queue_protection: bool = bool;
+        /// The round-trip time that CAKE's AQM is tuned for.
+        Rtt rtt: Nanos = DurationValue;
+        /// The hosts and flows between which CAKE is fair.
+        Flows flows: CakeFlows = CakeFlows;
+        /// The classes that CAKE sorts packets into by their DSCP.
+        Diffserv diffserv: CakeDiffserv = CakeDiffserv;
+    }
+    other {
+        /// The wait above which CoDel marks every ECT(1) packet; at bottlenecks of scenarios only.
+        L4sThreshold l4s_threshold: Nanos;
+        /// The time between updates of PIE's drop probability, which the profile sets.
+        Tupdate tupdate: Nanos;
+    }
+}
+
+/// A published set of a discipline's parameters.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Profile {
+    /// The RFC's: RFC 8033 for PIE, RFC 9332 for DualPI2.
+    #[default]
+    Rfc,
+    /// Table 1 of De Schepper et al., "'Data Centre to the Home': Deployable Ultra-Low Queuing
+    /// Delay for All", 2017.
+    Paper,
+    /// Linux's DualPI2 (6.17). Linux's PIE has the RFC's parameters.
+    Linux,
+}
+
+/// A profile as a box's configuration names it.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum ProfileName {
+    Rfc9332,
+    Paper,
+}
+
+impl From<ProfileName> for Profile {
+    fn from(name: ProfileName) -> Self {
+        match name {
+            ProfileName::Rfc9332 => Self::Rfc,
+            ProfileName::Paper => Self::Paper,
+        }
+    }
+}

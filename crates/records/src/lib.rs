@@ -1,0 +1,19 @@
+//! What boxes write down about their packets and decisions, and the laboratory reads.
+//!
+//! - [`HopCounters`] accounts for every packet of a box or a link.
+//! - [`Tick`] is the state of a bundle's control loop, every 10 ms.
+//! - [`Event`] is something that the loop decided or noticed.
+//! - [`packet_log`] has every packet that left a queue, in 16 bytes each.
+//!
+//! The names of fields are those of the stored files: an interface, like the keys of a
+//! configuration.
+#![forbid(unsafe_code)]
+
+mod event;
+mod hop;
+pub mod packet_log;
+mod tick;
+
+pub use event::{Event, Value};
+pub use hop::{HopCounters, Late};
+pub use tick::Tick;
