@@ -1,7 +1,7 @@
-//! A port over AF_PACKET: for interfaces where XDP will not attach.
+//! A port over AF_PACKET, for interfaces where XDP cannot be attached.
 //!
-//! The socket gets a copy of each frame while the kernel's own stack sees the frame too. That stack
-//! drops what is not addressed to this machine, as long as IP forwarding is off there.
+//! The socket gets a copy of each frame; the kernel's own stack sees the frame too. That stack drops
+//! frames that are not addressed to this machine, as long as IP forwarding is off there.
 
 use std::collections::VecDeque;
 use std::mem::{size_of, zeroed};
@@ -16,14 +16,18 @@ use crate::port::{Port, PortStats};
 
 /// Frames per system call.
 const BATCH: usize = 64;
-/// Bytes that the kernel may hold for us: half a second at 96 Mbit/s in full frames.
+/// Bytes that the kernel may hold for the socket: half a second at 96 Mbit/s in full frames.
 const RECEIVE_BUFFER: libc::c_int = 8 << 20;
+/// Bytes of a VLAN tag.
 const VLAN_TAG: usize = 4;
+/// Bytes of the two MAC addresses, which precede the tag.
 const MACS: usize = 12;
 
+/// A buffer for the control messages of a received frame, aligned for `cmsghdr`.
 #[repr(C, align(8))]
 struct Control([u8; 64]);
 
+/// A port that reads and writes an AF_PACKET socket.
 pub(crate) struct PacketPort {
     _lock: Lock,
     netdev: Netdev,
@@ -32,9 +36,11 @@ pub(crate) struct PacketPort {
 }
 
 impl PacketPort {
+    /// Opens a port on `netdev`, in promiscuous mode.
     pub(crate) fn open(netdev: &Netdev) -> Result<Self, Error> {
         let lock = Lock::hold(netdev)?;
-        // Frames would go past this socket. Other programs may stay: a receivebox's lets all pass.
+        // With it, frames would not reach this socket. Other programs may stay: a receivebox's
+        // passes all frames.
         bpf::remove_leftover(netdev.index)?;
         if netdev.merges_packets() {
             tracing::warn!(
@@ -75,7 +81,7 @@ impl Port for PacketPort {
         let mut controls = [const { Control([0; 64]) }; BATCH];
         for i in 0..wanted {
             let (start, room) = pool.space(chunks[i]);
-            // A VLAN tag that the kernel took out is put back in front: leave it room.
+            // The headroom has room for a VLAN tag that the kernel took out and that goes back.
             iov[i] = libc::iovec { iov_base: start.cast(), iov_len: room };
             let header = &mut messages[i].msg_hdr;
             header.msg_iov = &mut iov[i];
@@ -156,9 +162,10 @@ impl Port for PacketPort {
                 continue;
             }
             match std::io::Error::last_os_error().raw_os_error() {
-                // No room now: keep everything for later.
+                // There is no room now: the frames stay for later.
                 Some(libc::EAGAIN | libc::ENOBUFS | libc::EINTR) => return,
-                // This frame can never go (too long, interface gone): it must not block the rest.
+                // This frame can never be sent (it is too long, or the interface is gone), and must
+                // not block the rest.
                 _ => {
                     self.stats.send_lost += 1;
                     if let Some(frame) = frames.pop_front() {
@@ -197,7 +204,7 @@ impl Port for PacketPort {
     }
 }
 
-/// A socket for whole frames, which receives nothing until it is bound.
+/// Opens a socket for whole frames, which receives nothing until it is bound.
 pub(crate) fn socket() -> Result<OwnedFd, Error> {
     let kind = libc::SOCK_RAW | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
     // SAFETY: no pointers; protocol 0 receives nothing until `bind` names another.
@@ -209,7 +216,7 @@ pub(crate) fn socket() -> Result<OwnedFd, Error> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// Has `socket` send through `netdev` and receive what comes in there of `protocol`; 0 is nothing.
+/// Makes `socket` send through `netdev` and receive frames of `protocol` from there; 0 means none.
 pub(crate) fn bind(socket: &OwnedFd, netdev: &Netdev, protocol: u16) -> Result<(), Error> {
     // SAFETY: all-zero is a valid `sockaddr_ll`.
     let mut address: libc::sockaddr_ll = unsafe { zeroed() };
@@ -230,6 +237,7 @@ pub(crate) fn bind(socket: &OwnedFd, netdev: &Netdev, protocol: u16) -> Result<(
     Ok(())
 }
 
+/// Sets an option of a socket.
 pub(crate) fn set<T>(socket: &OwnedFd, level: i32, option: i32, value: &T) -> Result<(), Error> {
     // SAFETY: `value` is valid for reading its own size.
     let done = unsafe {
@@ -244,7 +252,7 @@ pub(crate) fn set<T>(socket: &OwnedFd, level: i32, option: i32, value: &T) -> Re
     if done < 0 { Err(last("setting up an AF_PACKET socket")) } else { Ok(()) }
 }
 
-/// The VLAN tag that the kernel took out of a frame, as it was on the wire.
+/// Returns the VLAN tag that the kernel took out of a frame, as it was on the wire.
 fn vlan_tag(header: &libc::msghdr) -> Option<[u8; VLAN_TAG]> {
     // SAFETY: the kernel filled the control buffer that `header` points to, which is alive; the
     // CMSG macros stay inside it, and PACKET_AUXDATA carries a `tpacket_auxdata`.

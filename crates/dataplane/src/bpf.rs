@@ -15,36 +15,36 @@ use libbpf_rs::{
 use crate::clock;
 use crate::error::Error;
 
-/// Compiled programs, as an ELF object, by the name of the one that gives the object its purpose.
+/// A compiled ELF object of BPF programs, with the name of its main program.
 pub(crate) struct Source {
     pub(crate) name: &'static str,
     pub(crate) elf: &'static [u8],
 }
 
-/// The program on a box's ports.
+/// The program on the ports of a box.
 pub(crate) const PORT: Source =
     Source { name: "fb_port", elf: include_bytes!(concat!(env!("OUT_DIR"), "/port.bpf.o")) };
-/// The receivebox before GRO.
+/// The receivebox's program in XDP, before GRO.
 pub(crate) const RECEIVEBOX: Source = Source {
     name: "fb_receivebox",
     elf: include_bytes!(concat!(env!("OUT_DIR"), "/receivebox.bpf.o")),
 };
-/// The receivebox after GRO.
+/// The receivebox's program at tc's ingress, after GRO.
 pub(crate) const INGRESS: Source =
     Source { name: "fb_ingress", elf: include_bytes!(concat!(env!("OUT_DIR"), "/ingress.bpf.o")) };
-/// What sees a sendbox's packets leave the kernel's queues.
+/// The programs that see a sendbox's packets leave the kernel's queues.
 pub(crate) const SIGHT: Source =
     Source { name: "fb_sight", elf: include_bytes!(concat!(env!("OUT_DIR"), "/sight.bpf.o")) };
 
-/// DCTCP, for kernels without.
+/// DCTCP, for kernels without one.
 pub(crate) const DCTCP: Source =
     Source { name: "dctcp", elf: include_bytes!(concat!(env!("OUT_DIR"), "/dctcp.bpf.o")) };
-/// What makes packets say ECT(1).
+/// The program that sets ECT(1) in packets.
 pub(crate) const ECT1: Source =
     Source { name: "fb_ect1", elf: include_bytes!(concat!(env!("OUT_DIR"), "/ect1.bpf.o")) };
 
 impl Source {
-    /// Loads the programs after `prepare` had its way with them and their maps.
+    /// Loads the programs, after `prepare` has set up their maps.
     pub(crate) fn load(
         &self,
         prepare: impl FnOnce(&mut OpenObject) -> Result<(), libbpf_rs::Error>,
@@ -57,37 +57,37 @@ impl Source {
     }
 }
 
-/// The object's program called `name`.
+/// Finds the object's program `name`.
 pub(crate) fn program<'o>(object: &'o Object, name: &str) -> Result<ProgramMut<'o>, Error> {
     object.progs_mut().find(|p| p.name() == name).ok_or_else(|| missing(name))
 }
 
-/// The object's map called `name`.
+/// Finds the object's map `name`.
 pub(crate) fn map<'o>(object: &'o Object, name: &str) -> Result<Map<'o>, Error> {
     object.maps().find(|m| m.name() == name).ok_or_else(|| missing(name))
 }
 
-/// Sets an entry.
+/// Sets an entry of a map.
 pub(crate) fn update(map: &Map<'_>, key: &[u8], value: &[u8]) -> Result<(), Error> {
     map.update(key, value, MapFlags::ANY)
         .map_err(|e| Error::bpf(format!("writing to the BPF map {}", map.name().display()), e))
 }
 
-/// `struct settings` of bpf/skb.h.
+/// The settings of the programs that see super-packets (`struct settings` of bpf/skb.h).
 #[derive(Clone, Copy)]
 pub(crate) struct Settings {
-    /// The bit of `gso_type` that says that all segments keep the IPv4 ID.
+    /// The bit of `gso_type` which says that all segments keep the IPv4 ID.
     pub(crate) gso_fixed_id: u32,
-    /// The index of the device to look at, and the inode of its network namespace.
+    /// The index of the device to observe, and the inode of its network namespace.
     pub(crate) device: (u32, u32),
-    /// Another number in every load, by which the programs know their own notes in packets.
+    /// A number that differs in every load, by which the programs recognise their own notes in packets.
     pub(crate) salt: u32,
 }
 
 impl Settings {
-    /// What this kernel calls things; no device.
+    /// Finds the settings of this kernel, without a device.
     pub(crate) fn of_this_kernel() -> Self {
-        // Its place until Linux 6.17, for kernels that do not tell.
+        // Its bit until Linux 6.17, for kernels without type information.
         let gso_fixed_id = kernel_enum("SKB_GSO_TCP_FIXEDID").unwrap_or(1 << 3);
         Self { gso_fixed_id, device: (0, 0), salt: clock::now().0 as u32 }
     }
@@ -104,7 +104,7 @@ impl Settings {
     }
 }
 
-/// The value of an enumerator of the running kernel, which need not be what its headers said.
+/// Returns the value of an enumerator in the running kernel, which may differ from the headers.
 fn kernel_enum(name: &str) -> Option<u32> {
     let btf = Btf::from_vmlinux().ok()?;
     let has_name = |n: Option<&OsStr>| n.is_some_and(|n| n == name);
@@ -114,10 +114,10 @@ fn kernel_enum(name: &str) -> Option<u32> {
     })
 }
 
-/// The XDP program on an interface: its kernel id and its name.
+/// Returns the kernel's id and the name of the XDP program on an interface.
 pub(crate) fn attached(ifindex: u32) -> Result<Option<(u32, OsString)>, Error> {
     let mut id = 0;
-    // SAFETY: `id` is valid for writing; the kernel is only asked.
+    // SAFETY: `id` is valid for writing; the kernel only answers.
     let answer = unsafe { libbpf_sys::bpf_xdp_query_id(ifindex as i32, 0, &mut id) };
     if answer < 0 {
         let source = io::Error::from_raw_os_error(-answer);
@@ -130,23 +130,23 @@ pub(crate) fn attached(ifindex: u32) -> Result<Option<(u32, OsString)>, Error> {
     Ok(Some((id, name)))
 }
 
-/// What is known of XDP on an interface.
+/// What is known about XDP on an interface.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct XdpSupport {
-    /// What its driver says: nothing, too, on kernels that do not tell (before Linux 6.3).
+    /// What the driver supports. Kernels before Linux 6.3 do not say, so nothing is set there.
     pub driver: XdpDriver,
     /// The name of the program that is attached.
     pub attached: Option<String>,
 }
 
-/// What a driver can do (`enum netdev_xdp_act` of `linux/netdev.h`).
+/// What a driver supports of XDP (`enum netdev_xdp_act` of `linux/netdev.h`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct XdpDriver {
-    /// Run programs.
+    /// It runs programs.
     pub native: bool,
-    /// Redirect packets to sockets and other devices.
+    /// It redirects packets to sockets and other devices.
     pub redirect: bool,
-    /// Share memory with sockets.
+    /// It shares memory with sockets.
     pub zero_copy: bool,
 }
 
@@ -157,7 +157,7 @@ impl XdpDriver {
     }
 }
 
-/// What an interface can do, and does, by XDP.
+/// Returns what an interface supports of XDP, and the program that is attached.
 pub(crate) fn support(ifindex: u32) -> Result<XdpSupport, Error> {
     let attached = attached(ifindex)?.map(|(_, name)| name.to_string_lossy().into_owned());
     let mut options = libbpf_sys::bpf_xdp_query_opts {
@@ -165,14 +165,14 @@ pub(crate) fn support(ifindex: u32) -> Result<XdpSupport, Error> {
         ..Default::default()
     };
     quiet();
-    // SAFETY: options whose size they say themselves; the kernel is only asked. It goes through
-    // generic netlink, where a kernel that does not know the question leaves the flags at zero.
+    // SAFETY: options whose size they say themselves; the kernel only answers. A kernel
+    // that does not know the question leaves the flags at zero.
     let answer = unsafe { libbpf_sys::bpf_xdp_query(ifindex as i32, 0, &raw mut options) };
     let flags = if answer == 0 { options.feature_flags } else { 0 };
     Ok(XdpSupport { driver: XdpDriver::new(flags), attached })
 }
 
-/// Parts of BPF that a box is made of, and whether the kernel has them, tried one by one.
+/// Tries the parts of BPF that a box needs, and returns whether the kernel has each.
 pub fn parts() -> Vec<(&'static str, bool)> {
     use libbpf_sys as sys;
     quiet();
@@ -206,12 +206,13 @@ pub(crate) fn remove_leftover(ifindex: u32) -> Result<Option<(u32, OsString)>, E
     Ok(None)
 }
 
+/// The error for a map or program that an object lacks.
 pub(crate) fn missing(what: &str) -> Error {
     let source = io::Error::from(io::ErrorKind::NotFound);
     Error::System { what: format!("finding {what} in a BPF object"), source }
 }
 
-/// libbpf prints to standard error by itself; its messages go to the log instead.
+/// Sends libbpf's messages to the log instead of standard error.
 fn quiet() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {

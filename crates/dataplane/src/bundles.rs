@@ -1,5 +1,5 @@
-//! What the BPF programs keep of each bundle, and what they say of its boundary packets: the same
-//! at both boxes (`bpf/bundles.h`).
+//! The counters that the BPF programs keep for each bundle, and the samples of its boundary packets.
+//! They are the same at both boxes (`bpf/bundles.h`).
 
 use std::cell::RefCell;
 use std::io;
@@ -16,37 +16,37 @@ use libbpf_rs::{Map, MapCore, MapFlags, Object, OpenObject, RingBuffer, RingBuff
 use crate::bpf;
 use crate::error::{Error, last};
 
-/// Prefixes that a trie holds.
+/// The largest number of prefixes in a trie.
 pub const MAX_PREFIXES: usize = 65_536;
-/// The samples that may wait here between two calls of [`Bundles::poll`]; it matches the kernel's
-/// ring, so more cannot come.
+/// The samples that may wait between two calls of [`Bundles::poll`]: as many as fit into the kernel's
+/// ring.
 const WAITING: usize = (1 << 18) / size_of::<RawSample>();
 
-/// What passed of a bundle so far.
+/// The bytes and packets of a bundle that have passed so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Bytes, Ethernet headers included.
+    /// Bytes, including Ethernet headers.
     pub bytes: Bytes,
-    /// Packets, as there are on the wire: a super-packet counts as its segments.
+    /// Packets on the wire: a super-packet counts as its segments.
     pub packets: u64,
 }
 
 /// An epoch boundary packet that passed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sample {
-    /// Whose: the place of its rule.
+    /// The index of its bundle's rule.
     pub bundle: usize,
-    /// Its fingerprint.
+    /// The fingerprint of the packet.
     pub fingerprint: u32,
-    /// What had passed, it included.
+    /// The bundle's counts, including this packet.
     pub counts: Counts,
-    /// The epoch size that made it one.
+    /// The epoch size that makes it a boundary packet.
     pub epoch: u32,
-    /// When it passed (`CLOCK_MONOTONIC`).
+    /// The time at which it passed (`CLOCK_MONOTONIC`).
     pub time: Nanos,
 }
 
-/// `struct sample` of bpf/bundles.h.
+/// The layout of `struct sample` in bpf/bundles.h.
 #[repr(C)]
 #[derive(Clone, Copy)]
 struct RawSample {
@@ -78,6 +78,7 @@ pub(crate) fn make_room(open: &mut OpenObject, n: usize) -> Result<(), libbpf_rs
 }
 
 impl Bundles {
+    /// Opens the maps of a loaded object.
     pub(crate) fn new(object: Object) -> Result<Self, Error> {
         let waiting = Rc::new(RefCell::new(Vec::with_capacity(WAITING)));
         let ring = {
@@ -95,24 +96,25 @@ impl Bundles {
         Ok(Self { ring, waiting, counts, object })
     }
 
-    /// A descriptor that becomes readable when samples have come.
+    /// Returns a descriptor that becomes readable when samples have arrived.
     pub(crate) fn descriptor(&self) -> RawFd {
         self.ring.epoll_fd()
     }
 
-    /// Gives the samples that have come to `each`. Never blocks.
+    /// Passes the samples that have arrived to `each`. Never blocks.
     pub(crate) fn poll(&mut self, each: impl FnMut(Sample)) -> Result<(), Error> {
         self.ring.consume().map_err(|e| Error::bpf("reading samples", e))?;
         self.waiting.borrow_mut().drain(..).for_each(each);
         Ok(())
     }
 
-    /// Sets the epoch size of a bundle, a power of two; zero: no packet is a boundary.
+    /// Sets the epoch size of a bundle, a power of two; with zero no packet is a boundary.
     pub(crate) fn set_epoch(&self, bundle: usize, epoch: u32) -> Result<(), Error> {
         let key = (bundle as u32).to_ne_bytes();
         bpf::update(&bpf::map(&self.object, "epochs")?, &key, &epoch.to_ne_bytes())
     }
 
+    /// Reads the counts of a bundle.
     pub(crate) fn counts(&self, bundle: usize) -> Result<Counts, Error> {
         self.counts.get(bundle).ok_or_else(|| {
             let source = io::Error::from(io::ErrorKind::NotFound);
@@ -120,7 +122,7 @@ impl Bundles {
         })
     }
 
-    /// Samples that found the ring full.
+    /// Counts the samples that were lost because the ring was full.
     pub(crate) fn samples_lost(&self) -> Result<u64, Error> {
         let each_cpu = bpf::map(&self.object, "samples_lost")?
             .lookup_percpu(&0u32.to_ne_bytes(), MapFlags::ANY)
@@ -129,7 +131,7 @@ impl Bundles {
     }
 }
 
-/// `struct counts` of bpf/bundles.h for each bundle, where the kernel keeps them.
+/// The kernel's own `struct counts` (bpf/bundles.h) of each bundle, mapped for reading.
 struct View {
     first: NonNull<[AtomicU64; 2]>,
     len: usize,
@@ -174,7 +176,7 @@ impl Drop for View {
     }
 }
 
-/// `struct prefix` of bpf/bundles.h: IPv4 is looked up as `::ffff:a.b.c.d`.
+/// Encodes a prefix as `struct prefix` of bpf/bundles.h. IPv4 is looked up as `::ffff:a.b.c.d`.
 pub(crate) fn trie_key(prefix: &IpNet) -> [u8; 20] {
     let (length, address) = match prefix {
         IpNet::V4(p) => (96 + u32::from(p.prefix_len()), p.network().to_ipv6_mapped()),
@@ -186,9 +188,9 @@ pub(crate) fn trie_key(prefix: &IpNet) -> [u8; 20] {
     key
 }
 
-/// Whether an IPv6 prefix is so short that the range that IPv4 is looked up in lies within it. It
-/// would match every IPv4 packet that nothing else does; a trie with such a prefix needs an entry
-/// of its own for all of IPv4, if only to say that it means nothing.
+/// Whether an IPv6 prefix contains the range in which IPv4 is looked up. Such a prefix would match
+/// every IPv4 packet that no other prefix matches. A trie with such a prefix therefore needs an entry
+/// for all of IPv4, even if that entry only says that nothing matches.
 pub(crate) fn covers_ipv4(prefix: &IpNet) -> bool {
     matches!(prefix, IpNet::V6(p) if p.contains(&Ipv4Addr::UNSPECIFIED.to_ipv6_mapped()))
 }
@@ -197,6 +199,7 @@ fn u64_at(raw: &[u8], at: usize) -> u64 {
     raw.get(at..at + 8).and_then(|b| b.try_into().ok()).map_or(0, u64::from_ne_bytes)
 }
 
+/// Decodes a sample; `None` if it is too short.
 fn decode(raw: &[u8]) -> Option<Sample> {
     if raw.len() < size_of::<RawSample>() {
         return None;
@@ -217,7 +220,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ipv4_lies_in_the_mapped_range() {
+    fn ipv4_prefixes_are_keys_in_the_mapped_range() {
         let key = trie_key(&"10.2.3.4/16".parse().unwrap());
         assert_eq!(key[..4], 112u32.to_ne_bytes());
         assert_eq!(key[14..], [0xff, 0xff, 10, 2, 0, 0]);

@@ -1,9 +1,9 @@
 use std::io;
 
-/// Why a port or a BPF program could not be set up, or stopped working.
+/// Reasons why a port or a BPF program cannot be set up, or stopped working.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// No such network interface.
+    /// There is no such network interface.
     #[error("there is no network interface `{0}` (`ip link` lists them)")]
     NoInterface(String),
     /// The interface is down.
@@ -12,66 +12,67 @@ pub enum Error {
     /// Frames of the interface do not fit into a buffer.
     #[error("interface `{interface}` has an MTU of {mtu}; at most {max} is supported here")]
     Mtu {
-        /// The interface.
+        /// The interface's name.
         interface: String,
-        /// Its MTU in bytes.
+        /// The interface's MTU in bytes.
         mtu: u32,
-        /// The largest that works.
+        /// The largest MTU that works.
         max: u32,
     },
-    /// Another process of ours holds the interface.
+    /// Another process of Forebay holds the interface.
     #[error("interface `{0}` is in use by another running forebay process")]
     InUse(String),
-    /// A program that is not ours is attached.
+    /// An XDP program of another owner is attached.
     #[error(
-        "interface `{interface}` already has an XDP program (id {id}) that is not ours; detach it first (`ip link set {interface} xdp off`)"
+        "interface `{interface}` already has an XDP program (id {id}) of another owner: detach it first (`ip link set {interface} xdp off`)"
     )]
     ForeignProgram {
-        /// The interface.
+        /// The interface's name.
         interface: String,
         /// The kernel's id of the program.
         id: u32,
     },
-    /// Something in a map that has no room for it.
+    /// There are more entries than a map has room for.
     #[error("{given} {what}, but there is room for {max}")]
     TooMany {
-        /// Things of which kind.
+        /// The kind of entries.
         what: &'static str,
-        /// How many there were.
+        /// The number of entries.
         given: usize,
-        /// How many there may be.
+        /// The largest number of entries.
         max: usize,
     },
-    /// The kernel is too old, or was built without something.
+    /// The kernel is too old, or was built without a feature.
     #[error("the kernel dataplane needs {0}")]
     Kernel(&'static str),
-    /// Frames of the interface are not Ethernet's.
+    /// The interface is no Ethernet device.
     #[error(
         "interface `{0}` is no Ethernet device: a bundle's bytes could not be counted as its receivebox does (use the device below it)"
     )]
     NotEthernet(String),
-    /// A right is missing.
+    /// The process lacks a right.
     #[error("{0} needs root (CAP_NET_ADMIN, CAP_NET_RAW and CAP_BPF): run it with sudo")]
     Permission(&'static str),
     /// A system call failed.
     #[error("{what}: {source}")]
     System {
-        /// What was being done.
+        /// The operation that failed.
         what: String,
-        /// The kernel's answer.
+        /// The kernel's error.
         source: io::Error,
     },
-    /// libbpf or the kernel's verifier refused.
+    /// libbpf or the kernel's verifier refused a program.
     #[error("{what}: {source}")]
     Bpf {
-        /// What was being done.
+        /// The operation that failed.
         what: String,
-        /// The answer.
+        /// The error of libbpf or the verifier.
         source: libbpf_rs::Error,
     },
 }
 
 impl Error {
+    /// Makes an error of a system call that failed while doing `what`.
     pub(crate) fn system(what: impl Into<String>, source: io::Error) -> Self {
         if source.raw_os_error() == Some(libc::EPERM) {
             return Self::Permission("opening network ports");
@@ -79,6 +80,7 @@ impl Error {
         Self::System { what: what.into(), source }
     }
 
+    /// Makes an error of libbpf's that failed while doing `what`.
     pub(crate) fn bpf(what: impl Into<String>, source: libbpf_rs::Error) -> Self {
         if source.kind() == libbpf_rs::ErrorKind::PermissionDenied {
             return Self::Permission("loading BPF programs");
@@ -87,7 +89,7 @@ impl Error {
     }
 }
 
-/// The last system call's error, with what was being done.
+/// Makes an error of the last system call, with the operation that failed.
 pub(crate) fn last(what: impl Into<String>) -> Error {
     Error::system(what, io::Error::last_os_error())
 }

@@ -1,27 +1,27 @@
-//! What an interface's driver does, by the kernel's ethtool requests (`linux/ethtool.h`).
+//! Properties of an interface's driver, by the kernel's ethtool requests (`linux/ethtool.h`).
 
 use std::collections::BTreeSet;
 use std::fmt;
 
 use crate::ioctl::ioctl;
 
-/// Something that a driver or the kernel does for an interface's packets.
+/// An offload of a driver or of the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Feature {
-    /// Received packets are merged by the kernel, reversibly.
+    /// The kernel merges received packets, reversibly (GRO).
     Gro,
-    /// Received packets are merged by the NIC, irreversibly.
+    /// The NIC merges received packets, irreversibly (LRO).
     Lro,
-    /// Packets to be sent are cut up by the NIC.
+    /// The NIC segments packets that are sent (TSO).
     Tso,
-    /// Packets to be sent are cut up by the kernel, below the queues.
+    /// The kernel segments packets that are sent, below the queues (GSO).
     Gso,
-    /// The NIC may write IPv4 IDs of its own when it cuts packets up.
+    /// The NIC may write IPv4 IDs of its own when it segments packets.
     MangledIds,
 }
 
 impl Feature {
-    /// All of them, with the names that the kernel has for them.
+    /// Every feature, with the kernel's name of it.
     const ALL: [(Self, &'static str); 5] = [
         (Self::Gro, "rx-gro"),
         (Self::Lro, "rx-lro"),
@@ -43,7 +43,7 @@ impl fmt::Display for Feature {
     }
 }
 
-/// `struct ethtool_channels`: how many queues an interface has and may have.
+/// The numbers of queues of an interface (`struct ethtool_channels`).
 #[repr(C)]
 #[derive(Default)]
 struct Channels {
@@ -55,7 +55,7 @@ struct Channels {
     combined: u32,
 }
 
-/// The number of receive queues; one where the driver does not tell.
+/// Returns the number of receive queues; one where the driver does not answer.
 pub(crate) fn receive_queues(name: &str) -> u32 {
     const ETHTOOL_GCHANNELS: u32 = 0x3c;
     let mut channels = Channels { command: ETHTOOL_GCHANNELS, ..Channels::default() };
@@ -66,7 +66,7 @@ pub(crate) fn receive_queues(name: &str) -> u32 {
     }
 }
 
-/// The features that are on.
+/// Returns the features that are turned on.
 pub(crate) fn features(name: &str) -> BTreeSet<Feature> {
     let Some(names) = feature_names(name) else { return BTreeSet::new() };
     let Some(active) = active_features(name, names.len()) else { return BTreeSet::new() };
@@ -75,12 +75,12 @@ pub(crate) fn features(name: &str) -> BTreeSet<Feature> {
     on.filter_map(|(name, _)| of(name)).collect()
 }
 
-/// A name's room in a set of them (`ETH_GSTRING_LEN`).
+/// Bytes of a name in a set of names (`ETH_GSTRING_LEN`).
 const NAME: usize = 32;
-/// No kernel has so many features; a bound for what it is asked to write.
+/// More features than any kernel has: a bound for what the kernel is asked to write.
 const MOST: usize = 1_024;
 
-/// What the kernel calls its features, in the order of their bits. Kernels differ in it.
+/// Returns the kernel's names of its features, in the order of their bits, in which kernels differ.
 fn feature_names(name: &str) -> Option<Vec<String>> {
     const ETHTOOL_GSSET_INFO: u32 = 0x37;
     const ETHTOOL_GSTRINGS: u32 = 0x1b;
@@ -101,7 +101,7 @@ fn feature_names(name: &str) -> Option<Vec<String>> {
     Some(bytes.chunks_exact(NAME).map(text).collect())
 }
 
-/// Which of `count` features are on.
+/// Returns which of `count` features are turned on.
 fn active_features(name: &str, count: usize) -> Option<Vec<bool>> {
     const ETHTOOL_GFEATURES: u32 = 0x3a;
     // `struct ethtool_gfeatures`: command, blocks; of each block of 32 what is available, requested,
@@ -114,7 +114,7 @@ fn active_features(name: &str, count: usize) -> Option<Vec<bool>> {
     Some((0..count).map(active).collect())
 }
 
-/// A request whose answer is written over it. `None` if the driver does not know it.
+/// Sends a request whose answer is written over it. `None` if the driver does not know the request.
 fn ask(name: &str, words: &mut [u32]) -> Option<()> {
     let ifru = libc::__c_anonymous_ifr_ifru { ifru_data: words.as_mut_ptr().cast() };
     ioctl(name, libc::SIOCETHTOOL, Some(ifru)).ok().map(drop)
@@ -125,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn loopback_says_what_it_does_and_nonsense_nothing() {
+    fn loopback_has_features_and_a_wrong_name_has_none() {
         // Every kernel's loopback segments in software.
         assert!(features("lo").contains(&Feature::Gso));
         assert!(!features("lo").contains(&Feature::Lro));

@@ -1,7 +1,7 @@
-//! Frames handed to an interface's queueing discipline one by one, as the kernel's own stack does.
+//! Passing frames to an interface's queueing discipline one by one, as the kernel's own stack does.
 //!
-//! A [`Port`](crate::Port) keeps what the kernel has no room for. Here that is the answer that is
-//! wanted: a frame which the discipline refuses is lost, and the caller hears of it.
+//! A [`Port`](crate::Port) keeps frames that the kernel has no room for. An [`Injector`] does not: a
+//! frame that the discipline refuses is lost, and the caller is told.
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -10,18 +10,18 @@ use crate::af_packet::{bind, set, socket};
 use crate::error::Error;
 use crate::netdev::Netdev;
 
-/// What the kernel may hold for one socket: all that it lets be asked for, since here the queueing
-/// discipline's limit is to bind and not the socket's.
+/// Bytes that the kernel may hold for the socket: the largest value that it takes, so that the
+/// queueing discipline's limit counts and not the socket's.
 const SEND_BUFFER: libc::c_int = libc::c_int::MAX / 2;
 
-/// A way into one interface's queueing discipline.
+/// A socket that sends through one interface's queueing discipline.
 #[derive(Debug)]
 pub struct Injector {
     socket: OwnedFd,
 }
 
 impl Injector {
-    /// For frames out of `netdev`. It receives nothing.
+    /// Opens a socket that sends through `netdev` and receives nothing.
     ///
     /// # Errors
     /// If the kernel refuses.
@@ -32,11 +32,12 @@ impl Injector {
         Ok(Self { socket })
     }
 
-    /// Hands `frame` over. `false` if the queueing discipline dropped it at once; one that it drops
-    /// later, or another one that it drops for this one, it does not tell of.
+    /// Passes `frame` to the queueing discipline; `false` if the discipline dropped it at once. The
+    /// kernel does not report a later drop, or the drop of another frame in its place.
     ///
     /// # Errors
-    /// If it never got there: the interface is down, the frame too long, the socket's buffer full.
+    /// If the frame did not get there: the interface is down, the frame is too long, or the socket's
+    /// buffer is full.
     pub fn send(&self, frame: &[u8]) -> io::Result<bool> {
         // SAFETY: the kernel reads `frame`, which is alive, for its length.
         let sent = unsafe {
@@ -50,7 +51,7 @@ impl Injector {
         if sent >= 0 {
             return Ok(true);
         }
-        // What NET_XMIT_DROP becomes on its way up.
+        // The kernel reports NET_XMIT_DROP as ENOBUFS.
         match io::Error::last_os_error() {
             e if e.raw_os_error() == Some(libc::ENOBUFS) => Ok(false),
             e => Err(e),

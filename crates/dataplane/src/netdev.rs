@@ -1,4 +1,4 @@
-//! What must be known of a network interface.
+//! A network interface and its properties.
 
 use std::collections::BTreeSet;
 use std::ffi::{CStr, CString};
@@ -13,17 +13,17 @@ use crate::pool::Pool;
 /// A network interface of this namespace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Netdev {
-    /// Its name.
+    /// The interface's name.
     pub name: String,
-    /// The kernel's index of it.
+    /// The kernel's index of the interface.
     pub index: u32,
-    /// Its MTU in bytes.
+    /// The MTU in bytes.
     pub mtu: u32,
-    /// Its MAC address.
+    /// The MAC address.
     pub mac: [u8; 6],
-    /// Its own IP addresses.
+    /// The IP addresses of the interface itself.
     pub addresses: Vec<IpAddr>,
-    /// How many receive queues it has.
+    /// The number of receive queues.
     pub queues: u32,
     up: bool,
     ethernet: bool,
@@ -33,7 +33,7 @@ impl Netdev {
     /// Looks up the interface called `name`.
     ///
     /// # Errors
-    /// If there is none, or it cannot be asked.
+    /// If there is none, or the kernel does not answer.
     pub fn find(name: &str) -> Result<Self, Error> {
         let missing = || Error::NoInterface(name.to_owned());
         let c_name = CString::new(name).map_err(|_| missing())?;
@@ -79,21 +79,21 @@ impl Netdev {
         Ok(())
     }
 
-    /// Checks that it is up.
+    /// Checks that the interface is up.
     ///
     /// # Errors
-    /// If it is down.
+    /// If the interface is down.
     pub fn check_up(&self) -> Result<(), Error> {
         if self.up { Ok(()) } else { Err(Error::Down(self.name.clone())) }
     }
 
-    /// Whether its frames begin with an Ethernet header.
+    /// Whether frames of the interface begin with an Ethernet header.
     pub fn is_ethernet(&self) -> bool {
         self.ethernet
     }
 
-    /// Whether a frame is for this interface's own network stack: it carries its MAC address, or
-    /// asks (ARP, neighbour solicitation) for one of its IP addresses.
+    /// Whether a frame is for this machine's own network stack: it has the interface's MAC address, or
+    /// asks for one of its IP addresses (ARP, neighbour solicitation).
     pub fn is_local(&self, frame: &[u8]) -> bool {
         let Some((destination, rest)) = frame.split_first_chunk::<6>() else { return false };
         if *destination == self.mac {
@@ -123,22 +123,22 @@ impl Netdev {
         [Feature::Gro, Feature::Lro].iter().any(|f| features.contains(f))
     }
 
-    /// What the driver and the kernel do here for packets, of what matters to a box; nothing where
-    /// the driver does not tell.
+    /// Returns the features that the driver and the kernel have turned on here, of those that matter
+    /// to a box; none where the driver does not answer.
     pub fn features(&self) -> BTreeSet<Feature> {
         ethtool::features(&self.name)
     }
 
-    /// What the driver says of XDP, and what is attached.
+    /// Returns what the driver supports of XDP, and which program is attached.
     ///
     /// # Errors
-    /// If the kernel does not tell what is attached.
+    /// If the kernel does not say which program is attached.
     pub fn xdp(&self) -> Result<XdpSupport, Error> {
         bpf::support(self.index)
     }
 
-    /// Frames that the kernel dropped on this interface since it exists, receiving and sending
-    /// (32-bit counters, which wrap).
+    /// Returns the frames that the kernel dropped on this interface since it exists, receiving and
+    /// sending. These counters have 32 bits and wrap.
     ///
     /// # Errors
     /// If the interfaces cannot be listed.
@@ -158,6 +158,7 @@ impl Netdev {
     }
 }
 
+/// Lists the IP addresses of interface `name`.
 fn addresses(name: &str) -> Result<Vec<IpAddr>, Error> {
     let mut found = Vec::new();
     each_address(name, |family, entry| {
@@ -240,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn own_frames_are_told_from_those_to_forward() {
+    fn frames_for_the_interface_itself_are_recognised() {
         let dev = netdev();
         assert!(dev.is_local(&[2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 9, 8, 0]));
         assert!(!dev.is_local(&[2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 9, 8, 0]));
@@ -253,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn loopback_is_found_and_nonsense_is_not() {
+    fn loopback_is_found_and_a_wrong_name_is_an_error() {
         let lo = Netdev::find("lo").unwrap();
         assert_eq!(lo.mac, [0; 6]);
         assert!(lo.queues >= 1);

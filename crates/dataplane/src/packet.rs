@@ -1,4 +1,4 @@
-//! A frame with what queues and boxes want to know of it, read from its headers once.
+//! A frame with what queues and boxes need to know about it, read once from its headers.
 
 use forebay_queue::{Ecn, Packet as Queueable};
 use forebay_units::{Bytes, Nanos};
@@ -16,19 +16,20 @@ pub struct Packet {
     class: u8,
     l4s: bool,
     marked: bool,
-    /// When it came in.
+    /// The time of arrival.
     pub arrived: Nanos,
-    /// The bytes that both boxes count: the frame's without what pads it.
+    /// The bytes that both boxes count: those of the frame without padding.
     pub counted: Bytes,
-    /// Where it came from: a bundle's index, or a port's.
+    /// The index of its bundle, or of the port where it arrived.
     pub source: u8,
-    /// What the two boxes know it by, if its headers tell it apart from others.
+    /// The fingerprint by which both boxes know it; `None` if its headers do not distinguish it
+    /// from other packets.
     pub fingerprint: Option<u32>,
 }
 
 impl Packet {
-    /// A packet that came in at `arrived`. Without headers (it is no IP packet) it is in the flow of
-    /// all such packets and cannot be marked.
+    /// Makes a packet of a frame that arrived at `arrived`. Without headers it is no IP packet: it
+    /// is in the flow of all such packets and cannot be marked.
     pub fn new(frame: Frame, headers: Option<&Headers>, arrived: Nanos) -> Self {
         let ecn = headers.map_or(Ecn::NotEct, |h| ecn(h.ecn));
         let len = frame.len();
@@ -47,30 +48,30 @@ impl Packet {
         }
     }
 
-    /// The same packet in another class.
+    /// Returns the same packet in another class.
     #[must_use]
     pub fn in_class(self, class: u8) -> Self {
         Self { class, ..self }
     }
 
-    /// The same packet where it takes the room and the time of `len`: on a link whose own layer adds to
-    /// frames, or takes away.
+    /// Returns the same packet with another length: on a link whose own layer adds bytes to frames or
+    /// takes bytes away.
     #[must_use]
     pub fn of_length(self, len: Bytes) -> Self {
         Self { len, ..self }
     }
 
-    /// Whether it came as L4S traffic: with ECT(1) or CE (RFC 9331).
+    /// Whether it arrived as L4S traffic: with ECT(1) or CE (RFC 9331).
     pub fn is_l4s(&self) -> bool {
         self.l4s
     }
 
-    /// Whether a queue set its congestion mark: it came without.
+    /// Whether a queue set its congestion mark. A packet that arrived marked does not count.
     pub fn is_marked(&self) -> bool {
         self.marked
     }
 
-    /// The frame, for sending; a congestion mark that a queue set is written into it now.
+    /// Returns the frame for sending, and writes a congestion mark that a queue set into it.
     pub fn into_frame(self, pool: &mut Pool) -> Frame {
         let mut frame = self.frame;
         if self.marked {
@@ -83,6 +84,7 @@ impl Packet {
     }
 }
 
+/// Decodes the ECN field (RFC 3168 section 5).
 fn ecn(field: u8) -> Ecn {
     match field {
         0 => Ecn::NotEct,

@@ -1,30 +1,30 @@
-//! The memory that frames live in, shared by all ports of a box, so that a frame goes from one port
-//! through a queue to another without being copied here.
+//! The memory of frames, shared by all ports of a box. A frame goes from one port through a queue to
+//! another port without being copied.
 
 use std::ptr::NonNull;
 
 use crate::error::{Error, last};
 
-/// A frame in a [`Pool`]. Not `Clone`: each stands for the one right to its chunk, and must go back
-/// to the pool, or into a port, in the end.
+/// A frame in a [`Pool`]. It is not `Clone`: a frame owns its chunk, and must go back to the pool or
+/// into a port in the end.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Frame {
-    /// Where the frame's first byte is, from the start of the pool.
+    /// The offset of the frame's first byte in the pool.
     pub(crate) addr: u32,
-    /// Its length in bytes.
+    /// The length in bytes.
     pub(crate) len: u16,
 }
 
 impl Frame {
-    /// Its length in bytes.
+    /// The length in bytes.
     #[allow(clippy::len_without_is_empty, reason = "no frame is empty")]
     pub fn len(&self) -> usize {
         usize::from(self.len)
     }
 }
 
-/// A fixed number of equal chunks in one page-aligned mapping. When all are in use a port stops
-/// receiving, and the kernel counts what it then has to drop.
+/// A fixed number of equal chunks in one page-aligned mapping. When all chunks are in use, ports stop
+/// receiving, and the kernel drops and counts further frames.
 #[derive(Debug)]
 pub struct Pool {
     memory: NonNull<u8>,
@@ -37,14 +37,14 @@ pub struct Pool {
 unsafe impl Send for Pool {}
 
 impl Pool {
-    /// The kernel keeps this much free before a received frame (`XDP_PACKET_HEADROOM`).
+    /// Bytes that the kernel keeps free before a received frame (`XDP_PACKET_HEADROOM`).
     pub(crate) const HEADROOM: u32 = 256;
-    /// Room for what comes with a frame of `mtu` bytes: the Ethernet header and two VLAN tags.
+    /// Bytes that a frame has beside its MTU: the Ethernet header and two VLAN tags.
     const LINK_LAYER: u32 = 14 + 8;
-    /// The largest MTU that fits: AF_XDP's chunks are at most a page.
+    /// The largest MTU that fits: chunks of AF_XDP have at most a page.
     pub const MAX_MTU: u32 = 4096 - Self::HEADROOM - Self::LINK_LAYER;
 
-    /// Maps `chunks` chunks that hold frames of `mtu` bytes.
+    /// Maps a pool of `chunks` chunks for frames of `mtu` bytes.
     ///
     /// # Errors
     /// If the memory cannot be had.
@@ -69,37 +69,37 @@ impl Pool {
         Ok(Self { memory, chunk, chunks, free: (0..chunks).rev().map(|i| i * chunk).collect() })
     }
 
-    /// The size of a chunk, in bytes, for frames of `mtu` bytes.
+    /// Returns the size in bytes of a chunk for frames of `mtu` bytes.
     pub const fn chunk_of(mtu: u32) -> u32 {
         if mtu <= 2048 - Self::HEADROOM - Self::LINK_LAYER { 2048 } else { 4096 }
     }
 
-    /// The size of a chunk in bytes.
+    /// Returns the size of a chunk in bytes.
     pub(crate) fn chunk(&self) -> u32 {
         self.chunk
     }
 
-    /// The mapping's address and length, for the kernel.
+    /// Returns the address and the length of the mapping, for the kernel.
     pub(crate) fn region(&self) -> (u64, u64) {
         (self.memory.as_ptr() as u64, u64::from(self.chunks) * u64::from(self.chunk))
     }
 
-    /// The most bytes that a frame made here can have.
+    /// Returns the length of the longest frame that fits into a chunk.
     pub(crate) fn capacity(&self) -> usize {
         (self.chunk - Self::HEADROOM) as usize
     }
 
-    /// Chunks that are not in use.
+    /// Returns the number of chunks that are not in use.
     pub fn available(&self) -> usize {
         self.free.len()
     }
 
-    /// Takes a chunk, given by the address of its first byte.
+    /// Takes a chunk, and returns the offset of its first byte.
     pub(crate) fn take(&mut self) -> Option<u32> {
         self.free.pop()
     }
 
-    /// Gives back the chunk that `addr` lies in.
+    /// Gives back the chunk that contains the offset `addr`.
     pub(crate) fn give(&mut self, addr: u32) {
         debug_assert!(self.free.len() < self.chunks as usize, "a chunk was given back twice");
         self.free.push(addr & !(self.chunk - 1));
@@ -111,7 +111,7 @@ impl Pool {
         self.give(frame.addr);
     }
 
-    /// A new frame with these bytes; `None` if the pool is empty or they do not fit.
+    /// Makes a frame with these bytes; `None` if the pool is empty or the bytes do not fit.
     pub fn frame(&mut self, bytes: &[u8]) -> Option<Frame> {
         if bytes.len() > self.capacity() {
             return None;
@@ -122,7 +122,7 @@ impl Pool {
         Some(frame)
     }
 
-    /// The frame's bytes.
+    /// Returns the bytes of a frame.
     pub fn bytes(&self, frame: &Frame) -> &[u8] {
         // SAFETY: a frame's range lies in its chunk, which it alone owns while it exists; the
         // borrow of `self` keeps the mapping alive.
@@ -131,9 +131,9 @@ impl Pool {
         }
     }
 
-    /// The frame's bytes, to change.
+    /// Returns the bytes of a frame, for changing them.
     pub fn bytes_mut(&mut self, frame: &mut Frame) -> &mut [u8] {
-        // SAFETY: as in `bytes`; `&mut Frame` shows that nobody else looks at this chunk.
+        // SAFETY: as in `bytes`; `&mut Frame` shows that nothing else reads this chunk.
         unsafe {
             std::slice::from_raw_parts_mut(
                 self.memory.as_ptr().add(frame.addr as usize),
@@ -142,7 +142,7 @@ impl Pool {
         }
     }
 
-    /// Where the kernel may write a frame into the chunk at `addr`, and how much.
+    /// Returns where the kernel may write a frame into the chunk at `addr`, and how many bytes.
     pub(crate) fn space(&mut self, addr: u32) -> (*mut u8, usize) {
         // SAFETY: `addr` is a chunk's first byte, so the sum stays inside the mapping.
         let start = unsafe { self.memory.as_ptr().add((addr + Self::HEADROOM) as usize) };
@@ -163,7 +163,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn chunks_are_lent_once_and_come_back() {
+    fn a_chunk_has_one_owner_at_a_time() {
         let mut pool = Pool::new(2, 1500).unwrap();
         let a = pool.frame(b"first").unwrap();
         let b = pool.frame(b"second").unwrap();
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_refused() {
+    fn a_frame_that_does_not_fit_is_refused() {
         let mut pool = Pool::new(1, 1500).unwrap();
         assert_eq!(pool.frame(&[0; 1793]), None);
         assert_eq!(pool.available(), 1);

@@ -1,4 +1,4 @@
-//! A port: where a box's frames come in and go out, in batches.
+//! A port of a box: receives and sends frames in batches.
 
 use std::collections::VecDeque;
 use std::os::fd::RawFd;
@@ -16,37 +16,38 @@ pub enum Method {
     Auto,
     /// AF_XDP.
     Xdp,
-    /// AF_PACKET: works on every interface, at a higher cost per packet.
+    /// AF_PACKET, which works on every interface, at a higher cost per packet.
     Packet,
 }
 
-/// What a port has counted since it was opened.
+/// The counters of a port since it was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PortStats {
-    /// Frames handed to the box.
+    /// Frames passed to the box.
     pub received: u64,
-    /// Frames handed to the kernel for sending.
+    /// Frames passed to the kernel for sending.
     pub sent: u64,
-    /// Frames that arrived and were lost before the box saw them: no free chunk, a full ring, a
-    /// frame larger than a chunk.
+    /// Frames that arrived and were lost before the box saw them: for want of a free chunk or of room
+    /// in a ring, or because a frame is larger than a chunk.
     pub receive_lost: u64,
-    /// Frames that the kernel would not send.
+    /// Frames that the kernel refused to send.
     pub send_lost: u64,
 }
 
-/// Frames in and out of one interface, in batches.
+/// An interface whose frames a box receives and sends, in batches.
 pub trait Port {
     /// Appends at most `limit` received frames to `out`. Never blocks.
     fn receive(&mut self, pool: &mut Pool, out: &mut Vec<Frame>, limit: usize);
 
-    /// Sends frames from the front of `frames` for as long as there is room; the rest stay, in
-    /// order, and nothing is lost. Never blocks.
+    /// Sends frames from the front of `frames` as long as there is room. The rest stays in order, and
+    /// nothing is lost. Never blocks.
     fn send(&mut self, pool: &mut Pool, frames: &mut VecDeque<Frame>);
 
-    /// Descriptors that become readable when frames have arrived, and writable when there is room.
+    /// Returns descriptors that become readable when frames have arrived, and writable when there is
+    /// room.
     fn descriptors(&self) -> Vec<RawFd>;
 
-    /// What was counted so far.
+    /// Returns the counters so far.
     fn stats(&mut self) -> PortStats;
 
     /// Describes how frames are moved, for logs: `AF_XDP (native)`.

@@ -1,5 +1,5 @@
-//! What real hosts need to send L4S traffic: a scalable congestion control where the kernel has none,
-//! and the codepoint that says so, which no kernel sends that cannot negotiate accurate ECN.
+//! L4S traffic from this machine's own TCP: a scalable congestion control for kernels without one,
+//! and ECT(1), which a kernel without accurate ECN does not send.
 
 use std::fs;
 use std::os::fd::AsFd;
@@ -10,29 +10,29 @@ use crate::bpf;
 use crate::error::Error;
 use crate::netdev::Netdev;
 
-/// The mark of sockets whose packets say ECT(1), as bpf/ect1.bpf.c has it. With DCTCP the kernel
-/// sends ECT(0), and sends it for all of a connection's packets.
+/// The mark (`SO_MARK`) of sockets whose packets are sent with ECT(1), as in bpf/ect1.bpf.c. With
+/// DCTCP the kernel itself sends ECT(0), in all packets of a connection.
 pub const L4S_MARK: u32 = 0xfb15;
 
-/// The handle and the priority of our filter: a second one replaces it.
+/// The handle and the priority of the filter. A second filter replaces it.
 const FILTER: u32 = 0xfb;
 
-/// DCTCP (RFC 8257) as a congestion control of this kernel, in all its namespaces, for as long as this
-/// value is there. Connections that have it then keep it.
+/// DCTCP (RFC 8257) as a congestion control of this kernel, in all namespaces, until this value is
+/// dropped. Connections that use it then keep it.
 #[derive(Debug)]
 pub struct Dctcp {
     name: String,
-    /// Of the program; `None` where the kernel has a DCTCP of its own.
+    /// The registration of the program; `None` where the kernel has a DCTCP of its own.
     _link: Option<Link>,
 }
 
 impl Dctcp {
-    /// The kernel's own if it has one; else ours, registered as `fb_ID`. `id` tells those apart that
-    /// are registered at the same time, and is cut to 12 bytes.
+    /// Finds the kernel's own DCTCP, or else registers one as `fb_ID`. Registrations at the same time
+    /// need different values of `id`, of which 12 bytes count.
     ///
     /// # Errors
-    /// If the kernel takes no congestion control as a BPF program: without `struct_ops` (before Linux
-    /// 6.4), without its own type information, or without root.
+    /// If the kernel takes no congestion control as a BPF program: it has no `struct_ops` (before
+    /// Linux 6.4) or no type information (BTF), or this process is not root.
     pub fn register(id: &str) -> Result<Self, Error> {
         const OF_THE_KERNEL: &str = "dctcp";
         let list = "/proc/sys/net/ipv4/tcp_available_congestion_control";
@@ -45,7 +45,7 @@ impl Dctcp {
         let name = format!("fb_{id}");
         let mut object = bpf::DCTCP.load(|open| {
             for mut map in open.maps_mut() {
-                // `name` is its first field, and the ID short enough to leave a zero after it.
+                // `name` is the first field, of 16 bytes; the ID leaves room for a zero at its end.
                 if map.name() == "dctcp"
                     && let Some(value) = map.initial_value_mut()
                 {
@@ -62,14 +62,14 @@ impl Dctcp {
         Ok(Self { name, _link: Some(link) })
     }
 
-    /// What to ask the kernel for (`TCP_CONGESTION`).
+    /// Returns the name for `TCP_CONGESTION`.
     pub fn name(&self) -> &str {
         &self.name
     }
 }
 
-/// Has packets of sockets with [`L4S_MARK`] say ECT(1) when they leave through `netdev`, for as long as
-/// it exists.
+/// Makes packets of sockets with [`L4S_MARK`] leave `netdev` with ECT(1), as long as the interface
+/// exists.
 ///
 /// # Errors
 /// If the kernel takes no BPF filter.

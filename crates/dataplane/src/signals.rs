@@ -1,4 +1,4 @@
-//! Ends in order: SIGTERM and SIGINT as something to wait for.
+//! Orderly ends of a process: SIGTERM and SIGINT as a descriptor to wait for.
 
 use std::io;
 use std::mem::zeroed;
@@ -9,13 +9,13 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 pub struct Signals(OwnedFd);
 
 impl Signals {
-    /// Has them wait from now on, for this thread and those it starts.
+    /// Blocks the signals from now on, for this thread and those that it starts.
     ///
     /// # Errors
     /// If the kernel refuses.
     pub fn block() -> io::Result<Self> {
         // SAFETY: the set is initialised before it is used, and the calls only read it; the new
-        // descriptor is owned by nobody else.
+        // descriptor has no other owner.
         unsafe {
             let mut set: libc::sigset_t = zeroed();
             libc::sigemptyset(&mut set);
@@ -32,12 +32,12 @@ impl Signals {
         }
     }
 
-    /// What becomes readable when one has come.
+    /// Returns the descriptor that becomes readable when a signal has arrived.
     pub fn descriptor(&self) -> RawFd {
         self.0.as_raw_fd()
     }
 
-    /// Whether one of the signals has come.
+    /// Whether a signal has arrived.
     pub fn came(&self) -> bool {
         // SAFETY: all-zero is a valid `signalfd_siginfo`, and the read writes at most its size.
         unsafe {

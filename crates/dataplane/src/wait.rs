@@ -1,4 +1,4 @@
-//! Blocking until a descriptor is readable or a time has come.
+//! Waiting until a descriptor is ready or a time is reached.
 
 use std::os::fd::RawFd;
 
@@ -6,8 +6,8 @@ use forebay_units::Nanos;
 
 use crate::clock;
 
-/// Asks the kernel to wake this thread's timed waits on time: the default slack is 50 us, half a
-/// packet's time at 96 Mbit/s.
+/// Asks the kernel to end timed waits of this thread on time. The default slack is 50 us, half the
+/// time of a full packet at 96 Mbit/s.
 pub fn precise_timers() {
     // SAFETY: no pointers are involved; the call changes only this thread's timer slack.
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1, 0, 0, 0) };
@@ -20,20 +20,20 @@ pub struct Waiter {
 }
 
 impl Waiter {
-    /// Waits for `fds` to become readable.
+    /// Makes a set that waits for `fds` to become readable.
     pub fn new(fds: impl IntoIterator<Item = RawFd>) -> Self {
         let pollfd = |fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
         Self { fds: fds.into_iter().map(pollfd).collect() }
     }
 
-    /// What to be woken for by the descriptor at `index`: data that has come, room for data, or both.
+    /// Sets what ends the wait at the descriptor at `index`: data to read, room to write, or both.
     pub fn set(&mut self, index: usize, data: bool, room: bool) {
         let flag = |wanted, flag| if wanted { flag } else { 0 };
         self.fds[index].events = flag(data, libc::POLLIN) | flag(room, libc::POLLOUT);
     }
 
-    /// Blocks until a descriptor is ready or `deadline` has come; returns at once for a deadline in
-    /// the past, and early when a signal arrives.
+    /// Blocks until a descriptor is ready or `deadline` is reached. It returns at once for a deadline
+    /// in the past, and early when a signal arrives.
     pub fn wait_until(&mut self, deadline: Nanos) {
         let left = deadline.saturating_sub(clock::now());
         let timeout = libc::timespec {
@@ -52,7 +52,7 @@ impl Waiter {
         };
     }
 
-    /// Whether the descriptor at `index` was ready at the last wait.
+    /// Whether the descriptor at `index` was ready when the last wait ended.
     pub fn is_ready(&self, index: usize) -> bool {
         self.fds[index].revents != 0
     }

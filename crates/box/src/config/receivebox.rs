@@ -1,5 +1,5 @@
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use forebay_config::{ConfigError, Configuration, Source, Spanned};
 use forebay_dataplane::Netdev;
@@ -140,6 +140,10 @@ fn check_overlap(source: &Source, peers: &[PeerTable]) -> Result<(), ConfigError
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
+    use forebay_config::parse;
+
     use super::*;
 
     fn check(text: &str) -> Result<(), String> {
