@@ -1,7 +1,7 @@
 //! Reads stored hints or stored announcements; the first byte chooses which.
 #![no_main]
 
-use forebay_plan::hints::speak::Journal;
+use forebay_plan::hints::announce::Journal;
 use forebay_plan::hints;
 use libfuzzer_sys::fuzz_target;
 

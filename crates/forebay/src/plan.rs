@@ -146,7 +146,7 @@ fn hints(args: &HintsArgs) -> Result<(), Failure> {
                 Some(number) if args.show == HintsForm::Alto => {
                     json(&alto::maps(&own, &core, &file.profiles[number], number))?
                 }
-                _ => json(&own.told())?,
+                _ => json(&own.published())?,
             }
         }
         (HintsForm::Alto, None) => {

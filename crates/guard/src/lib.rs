@@ -1,11 +1,13 @@
-//! A process that does nothing but wait until the one that started it is dead, and then clears up after it.
+//! A process that waits for the death of the daemon that started it, and then cleans up after it.
 //!
-//! The kernel goes on shaping by the last rates that it was told, and a BGP speaker goes on announcing, whatever becomes
-//! of the daemon that told them. So such a daemon starts a [`Guard`]: the same program again, in a session of its own, so
-//! that what kills the daemon's process group leaves it, with a descriptor of the daemon's process (`pidfd_open(2)`) as
-//! its standard input. There it calls [`wait`], and does what is to be done.
+//! The kernel keeps shaping at the last rates that it was given, and a BGP speaker keeps announcing
+//! routes, even if the daemon that set them dies. So such a daemon starts a [`Guard`]: the same
+//! program in a session of its own, so that a signal to the daemon's process group does not reach
+//! it. Its standard input is a descriptor of the daemon's process (`pidfd_open(2)`). The guard
+//! calls [`wait`], and then cleans up.
 //!
-//! What the daemon itself has begun must not go on meanwhile: [`bind`] has a command end with it.
+//! Commands that the daemon has started must not continue meanwhile: [`bind`] ties a command to the
+//! life of the daemon.
 
 use std::ffi::OsStr;
 use std::io;
@@ -13,58 +15,64 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 
-/// The process that clears up if this one dies.
+/// The process that cleans up if this one dies.
 ///
-/// Dropping it leaves it at its post, as a daemon that panics is a dead one.
+/// Dropping it leaves the process running, since a daemon that panics counts as dead.
 #[derive(Debug)]
-pub struct Guard(Child);
+pub struct Guard {
+    child: Child,
+}
 
 impl Guard {
-    /// Starts one: `command` with `arguments` must call [`wait`] before it does anything.
+    /// Starts a guard. The program `command` with `arguments` must call [`wait`] before anything
+    /// else.
     ///
     /// # Errors
-    /// If the kernel cannot watch a process (it is older than 5.3), or the process cannot be started.
+    /// If the kernel has no process descriptors (before Linux 5.3), or the process cannot be
+    /// started.
     pub fn start<S: AsRef<OsStr>>(command: &OsStr, arguments: &[S]) -> io::Result<Self> {
         let mut command = Command::new(command);
         command.args(arguments).stdin(Stdio::from(own_process()?)).stdout(Stdio::null());
-        // SAFETY: between fork and exec only setsid is called, a plain system call that takes no
-        // locks and allocates nothing.
+        // SAFETY: between fork and exec only setsid is called, a system call that takes no locks
+        // and allocates nothing.
         unsafe {
             command.pre_exec(|| match libc::setsid() {
                 -1 => Err(io::Error::last_os_error()),
                 _ => Ok(()),
             });
         }
-        command.spawn().map(Self)
+        Ok(Self { child: command.spawn()? })
     }
 
-    /// Whether it is at its post.
+    /// Whether the guard is running.
     pub fn is_alive(&mut self) -> bool {
-        matches!(self.0.try_wait(), Ok(None))
+        matches!(self.child.try_wait(), Ok(None))
     }
 
-    /// Ends it: this process ends in order, and has cleared up itself.
+    /// Stops the guard, when this process ends normally and has cleaned up itself.
     ///
     /// # Errors
-    /// If it cannot be ended.
+    /// If the guard cannot be stopped.
     pub fn dismiss(mut self) -> io::Result<()> {
-        self.0.kill().and_then(|()| self.0.wait()).map(drop)
+        self.child.kill().and_then(|()| self.child.wait()).map(drop)
     }
 }
 
-/// Has `command` end with this process, whatever ends it: with the thread that starts it, to be exact
-/// (`PR_SET_PDEATHSIG`, prctl(2)), so that one must wait for it. Otherwise a command that a dead daemon has begun could
-/// still do what the guard has undone.
+/// Makes the kernel kill `command` when the thread that starts it ends (`PR_SET_PDEATHSIG`,
+/// prctl(2)).
+///
+/// The calling thread must therefore wait for the command. Without this, a command of a dead daemon
+/// could redo what the guard has undone.
 pub fn bind(command: &mut Command) -> &mut Command {
     let parent = std::process::id();
-    // SAFETY: between fork and exec only prctl and getppid are called, plain system calls that take no locks and
-    // allocate nothing.
+    // SAFETY: between fork and exec only prctl and getppid are called, system calls that take no
+    // locks and allocate nothing.
     unsafe {
         command.pre_exec(move || {
             if libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL as libc::c_ulong) != 0 {
                 return Err(io::Error::last_os_error());
             }
-            // It may have died before the line above.
+            // The parent may have died before the call above.
             if libc::getppid() as u32 != parent {
                 return Err(io::Error::from_raw_os_error(libc::ESRCH));
             }
@@ -73,9 +81,9 @@ pub fn bind(command: &mut Command) -> &mut Command {
     }
 }
 
-/// A descriptor of this process, that becomes readable when it is dead.
+/// Returns a descriptor of this process, which becomes readable when the process is dead.
 fn own_process() -> io::Result<OwnedFd> {
-    // SAFETY: takes integers; the descriptor is nobody else's.
+    // SAFETY: the call takes integers, and the new descriptor has no other owner.
     unsafe {
         let fd = libc::syscall(libc::SYS_pidfd_open, libc::getpid(), 0);
         if fd < 0 {
@@ -85,14 +93,16 @@ fn own_process() -> io::Result<OwnedFd> {
     }
 }
 
-/// In the guard itself: returns when the process behind standard input is dead. From then on signals that end processes
-/// in order are left waiting, so that what is sent to all processes of a service does not end the one that clears up.
+/// Waits, in the guard, until the process behind standard input is dead.
+///
+/// It first blocks the signals that end processes normally, so that a signal to all processes of a
+/// service does not stop the one that cleans up.
 ///
 /// # Errors
-/// If signals cannot be blocked, or standard input is no process.
+/// If signals cannot be blocked, or standard input is not a process descriptor.
 pub fn wait() -> io::Result<()> {
     block_signals()?;
-    wait_for_the_end(&io::stdin())
+    wait_for_exit(&io::stdin())
 }
 
 fn block_signals() -> io::Result<()> {
@@ -110,7 +120,7 @@ fn block_signals() -> io::Result<()> {
     }
 }
 
-fn wait_for_the_end(process: &impl AsRawFd) -> io::Result<()> {
+fn wait_for_exit(process: &impl AsRawFd) -> io::Result<()> {
     let mut wait = libc::pollfd { fd: process.as_raw_fd(), events: libc::POLLIN, revents: 0 };
     loop {
         // SAFETY: one valid `pollfd`, which the call writes to.

@@ -1,30 +1,31 @@
-//! Scales and their ticks.
+//! Axes and their ticks.
 
-/// Round numbers (1, 2 or 5 times a power of ten apart) from zero up to the first that is not below
-/// `max`; at most about `parts` parts. The last is the end of the axis.
+/// Returns ticks at round distances (1, 2 or 5 times a power of ten) from zero to the first that is
+/// not below `max`, in at most about `parts` parts. The last tick is the end of the axis.
 pub fn linear_ticks(max: f64, parts: u32) -> Vec<f64> {
     let max = if max.is_finite() && max > 0.0 { max } else { 1.0 };
     let least = max / f64::from(parts.max(1));
     let power = 10f64.powf(least.log10().floor());
-    // A factor of ten ends the search, whatever rounding did to the logarithm.
+    // The factor of ten ends the search whatever the logarithm was rounded to.
     let factor = [1.0, 2.0, 5.0, 10.0].into_iter().find(|f| f * power >= least * (1.0 - 1e-9));
     let step = factor.unwrap_or(10.0) * power;
     let count = (max / step * (1.0 - 1e-9)).ceil() as u32;
     (0..=count).map(|i| f64::from(i) * step).collect()
 }
 
-/// A logarithmic axis from 1 up.
+/// A logarithmic axis that starts at 1.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LogAxis {
-    /// The numbers to write, ascending; the first is 1.
+    /// The labelled values in ascending order; the first is 1.
     pub ticks: Vec<f64>,
     /// The end of the axis.
     pub max: f64,
 }
 
 impl LogAxis {
-    /// Up to the first of 2, 5, 10, 20, 50, ... that is not below `max`. Ticks are those numbers, or
-    /// powers of ten only where they would crowd.
+    /// Returns an axis to the first of 2, 5, 10, 20, 50, ... that is not below `max`.
+    ///
+    /// The ticks are those numbers, or powers of ten only if there would be too many.
     pub fn up_to(max: f64) -> Self {
         let steps = (0..18).flat_map(|power| [1.0, 2.0, 5.0].map(|f| f * 10f64.powi(power)));
         let mut ticks = Vec::new();
@@ -41,7 +42,8 @@ impl LogAxis {
         Self { ticks, max: end }
     }
 
-    /// Where `value` is on the axis, 0 at 1 to 1 at the end; what is below 1 is drawn at 1.
+    /// Returns the place of `value` on the axis, from 0 at 1 to 1 at the end; values below 1 are at
+    /// 0.
     pub fn position(&self, value: f64) -> f64 {
         (value.max(1.0).ln() / self.max.ln()).min(1.0)
     }
@@ -53,7 +55,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn ticks_by_hand() {
+    fn ticks_match_examples() {
         assert_eq!(linear_ticks(152.0, 5), [0.0, 50.0, 100.0, 150.0, 200.0]);
         assert_eq!(linear_ticks(60.0, 6), [0.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0]);
         assert_eq!(linear_ticks(0.0, 4), [0.0, 0.5, 1.0]);
@@ -61,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn log_axis_by_hand() {
+    fn log_axes_match_examples() {
         assert_eq!(LogAxis::up_to(0.0).ticks, [1.0, 2.0]);
         let axis = LogAxis::up_to(79.4);
         assert_eq!(axis.ticks, [1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0]);
@@ -72,7 +74,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn ticks_cover_and_do_not_crowd(max in 1e-6..1e9f64, parts in 2..12u32) {
+        fn ticks_cover_the_range_and_are_few(max in 1e-6..1e9f64, parts in 2..12u32) {
             let ticks = linear_ticks(max, parts);
             prop_assert!(*ticks.last().unwrap() >= max * (1.0 - 1e-6));
             prop_assert!(ticks[ticks.len() - 2] < max);

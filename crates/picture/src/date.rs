@@ -1,10 +1,10 @@
-//! The day of a run.
+//! Formats the date of a run.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 const DAY: u64 = 86_400;
 
-/// The day of `time` by UTC, as ISO 8601 writes it; a time before 1970 is on its first day.
+/// Formats the UTC date of `time` as in ISO 8601; times before 1970 give the first day of 1970.
 pub fn day(time: SystemTime) -> String {
     let days = time.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO).as_secs() / DAY;
     let leap = |y: u64| y.is_multiple_of(4) && (!y.is_multiple_of(100) || y.is_multiple_of(400));
@@ -30,7 +30,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn days_by_hand() {
+    fn dates_match_examples() {
         let after = |seconds: u64| day(UNIX_EPOCH + Duration::from_secs(seconds));
         assert_eq!(after(0), "1970-01-01");
         assert_eq!(after(951_782_400), "2000-02-29");

@@ -1,7 +1,9 @@
-//! How results are shown: pictures as SVG, with a small writer and plots with their scales, and how numbers and days are
-//! written beside them.
+//! Draws pictures of results as SVG, and formats numbers and dates.
 //!
-//! What is here knows nothing of what is measured: the laboratory and the planner draw with the same pen.
+//! [`svg::Svg`] is a picture, and [`plot::Plot`] draws axes and curves into one. The crate knows
+//! nothing about what is measured; the laboratory and the planner both use it.
+
+#![forbid(unsafe_code)]
 
 pub mod axis;
 pub mod date;
@@ -12,7 +14,7 @@ pub mod svg;
 /// The style sheet of pictures, which follows the reader's light or dark mode.
 pub const STYLE: &str = include_str!("picture.css");
 
-/// `text` as it may stand in HTML or SVG, in an attribute too.
+/// Escapes `text` for HTML or SVG, including attributes.
 pub fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -28,7 +30,7 @@ pub fn escape(text: &str) -> String {
     out
 }
 
-/// `value` to so many decimals.
+/// Rounds `value` to this number of decimals.
 fn rounded(value: f64, decimals: i32) -> f64 {
     let scale = 10f64.powi(decimals);
     (value * scale).round() / scale
@@ -37,7 +39,7 @@ fn rounded(value: f64, decimals: i32) -> f64 {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn names_cannot_become_markup() {
+    fn markup_in_names_is_escaped() {
         assert_eq!(super::escape("<script>\"&'"), "&lt;script&gt;&quot;&amp;&#39;");
     }
 }

@@ -4,10 +4,10 @@ use crate::axis::linear_ticks;
 use crate::number::setting;
 use crate::svg::{Anchor, Path, Svg};
 
-/// Least distance between two names.
+/// The least distance between two names.
 const LINE: f64 = 16.0;
 
-/// Where a plot is in its picture, and what its axes reach.
+/// A plot with its place in the picture and the range of its axes.
 #[derive(Debug)]
 pub struct Plot {
     /// The corner at the left and top.
@@ -19,28 +19,28 @@ pub struct Plot {
 }
 
 impl Plot {
-    /// Up to `highest` at least, on an axis of some five parts.
+    /// Creates a plot whose left axis has about five ticks and reaches at least `highest`.
     pub fn new(at: (f64, f64), size: (f64, f64), reach: f64, highest: f64) -> Self {
         Self { at, size, reach: reach.max(1e-9), ticks: linear_ticks(highest, 5) }
     }
 
-    /// Where a value is along the bottom.
+    /// Returns the place of a value on the axis at the bottom.
     pub fn x(&self, value: f64) -> f64 {
         self.at.0 + self.size.0 * (value / self.reach).clamp(0.0, 1.0)
     }
 
-    /// Where a value is on the axis at the left.
+    /// Returns the place of a value on the axis at the left.
     pub fn y(&self, value: f64) -> f64 {
         let top = self.ticks.last().copied().unwrap_or(1.0);
         self.at.1 + self.size.1 * (1.0 - (value / top).clamp(0.0, 1.0))
     }
 
-    /// Where the lower end is.
+    /// Returns the place of the axis at the bottom.
     pub fn bottom(&self) -> f64 {
         self.at.1 + self.size.1
     }
 
-    /// Lines across with their numbers, and the unit above them.
+    /// Draws the horizontal lines with their values, and the unit above them.
     pub fn rule(&self, svg: &mut Svg, unit: &str) {
         let (left, right) = (self.at.0, self.at.0 + self.size.0);
         for &value in &self.ticks {
@@ -51,7 +51,7 @@ impl Plot {
         svg.text("tick", (left - 6.0, self.at.1 - 8.0), Anchor::End, unit);
     }
 
-    /// Numbers below, up to the reach, the first with their unit.
+    /// Draws the values of the axis at the bottom, the first with the unit.
     pub fn scale(&self, svg: &mut Svg, unit: &str) {
         for value in
             linear_ticks(self.reach, 6).into_iter().filter(|v| *v <= self.reach * 1.000_001)
@@ -62,7 +62,7 @@ impl Plot {
         }
     }
 
-    /// A line through `points`, broken where there is none.
+    /// Draws a line through `points`, with gaps where there is none.
     pub fn curve(&self, svg: &mut Svg, class: &str, points: &[Option<(f64, f64)>]) {
         let mut path = Path::default();
         for stretch in points.split(Option::is_none) {
@@ -72,7 +72,8 @@ impl Plot {
         svg.path(&format!("curve {class}"), &path);
     }
 
-    /// Names of curves at the right, each near where its curve ends: class, name and that value.
+    /// Draws the names of curves at the right, each near the end of its curve: class, name and last
+    /// value.
     pub fn names(&self, svg: &mut Svg, names: &[(&str, &str, f64)]) {
         let mut placed: Vec<_> =
             names.iter().map(|(c, n, end)| (self.y(*end) + 4.0, c, n)).collect();
@@ -89,7 +90,7 @@ impl Plot {
     }
 }
 
-/// The class of the `index`-th of several curves; after the sixth they begin again.
+/// Returns the style class of a curve by its index; there are six.
 pub fn class(index: usize) -> &'static str {
     ["c0", "c1", "c2", "c3", "c4", "c5"][index % 6]
 }

@@ -1,22 +1,24 @@
-//! A small SVG writer. Colours come from the page's style sheet by class, so pictures follow light
-//! and dark mode; texts are real text, so they can be searched and read out.
+//! A small SVG writer.
+//!
+//! Colours come from the page's style sheet by class, so that pictures follow light and dark mode.
+//! Texts are real text, so that they can be searched and read by screen readers.
 
 use core::fmt::Write;
 
 use crate::escape;
 
-/// Where a text is held.
+/// The part of a text that is at its position.
 #[derive(Clone, Copy, Debug)]
 pub enum Anchor {
-    /// At its beginning.
+    /// The start of the text.
     Start,
-    /// In its middle.
+    /// The middle of the text.
     Middle,
-    /// At its end.
+    /// The end of the text.
     End,
 }
 
-/// A picture being drawn, in units of its own that the page scales.
+/// A picture under construction, in units that the page scales.
 #[derive(Debug)]
 pub struct Svg {
     out: String,
@@ -25,8 +27,10 @@ pub struct Svg {
 }
 
 impl Svg {
-    /// An empty picture. `id` must be unique on the page; `title` names the picture, and `desc` says
-    /// in words what it shows, for those who do not see it.
+    /// Creates an empty picture.
+    ///
+    /// `id` must be unique on the page, `title` names the picture, and `desc` describes it for
+    /// readers who cannot see it.
     pub fn new(id: &str, title: &str, desc: &str, width: f64, height: f64) -> Self {
         let (id, title, desc) = (escape(id), escape(title), escape(desc));
         let out = format!(
@@ -38,18 +42,18 @@ impl Svg {
         Self { out, width, height }
     }
 
-    /// A line of a class of the style sheet.
+    /// Draws a line with a class of the style sheet.
     pub fn line(&mut self, class: &str, from: (f64, f64), to: (f64, f64)) {
         self.path(class, &Path::default().start(from).line_to(to));
     }
 
-    /// A line that says something where the pointer rests on it; `title` is plain.
+    /// Draws a line with a tooltip; `title` is plain text.
     pub fn titled_line(&mut self, class: &str, from: (f64, f64), to: (f64, f64), title: &str) {
         let (d, title) = (Path::default().start(from).line_to(to).d, escape(title));
         self.put(format_args!("<path class=\"{class}\" d=\"{d}\"><title>{title}</title></path>"));
     }
 
-    /// A rectangle, from its corner at the left and top.
+    /// Draws a rectangle from its corner at the left and top.
     pub fn rect(&mut self, class: &str, corner: (f64, f64), size: (f64, f64)) {
         let (x, y, w, h) = (Unit(corner.0), Unit(corner.1), Unit(size.0), Unit(size.1));
         self.put(format_args!(
@@ -57,20 +61,20 @@ impl Svg {
         ));
     }
 
-    /// A circle.
+    /// Draws a circle.
     pub fn circle(&mut self, class: &str, centre: (f64, f64), radius: f64) {
         let (x, y, r) = (Unit(centre.0), Unit(centre.1), Unit(radius));
         self.put(format_args!("<circle class=\"{class}\" cx=\"{x}\" cy=\"{y}\" r=\"{r}\"/>"));
     }
 
-    /// A path, if it is not empty.
+    /// Draws a path, unless it is empty.
     pub fn path(&mut self, class: &str, path: &Path) {
         if !path.d.is_empty() {
             self.put(format_args!("<path class=\"{class}\" d=\"{}\"/>", path.d));
         }
     }
 
-    /// A text on the base line at `at`; `text` is plain.
+    /// Draws a text with its base line at `at`; `text` is plain text.
     pub fn text(&mut self, class: &str, at: (f64, f64), anchor: Anchor, text: &str) {
         let (x, y, text) = (Unit(at.0), Unit(at.1), escape(text));
         let anchor = match anchor {
@@ -81,7 +85,7 @@ impl Svg {
         self.put(format_args!("<text class=\"{class}\" x=\"{x}\" y=\"{y}\"{anchor}>{text}</text>"));
     }
 
-    /// All of it, as text.
+    /// Returns the picture as text.
     pub fn finish(mut self) -> String {
         self.out.push_str("</svg>\n");
         self.out
@@ -93,13 +97,14 @@ impl Svg {
     }
 }
 
-/// Room around the pictures of a sheet.
+/// The margin around the pictures of a sheet.
 const MARGIN: f64 = 16.0;
-/// Room for the heading above each.
+/// The room for the heading above each picture.
 const HEADING: f64 = 26.0;
 
-/// Pictures with a heading each, `columns` beside each other, as a file of its own: colours are in
-/// it, and follow the reader's light or dark mode. `title` says what all of it is.
+/// Arranges pictures with their headings in `columns`, as a file of its own.
+///
+/// The file has its style sheet, and follows light and dark mode. `title` describes all of it.
 pub fn sheet(title: &str, pictures: Vec<(String, Svg)>, columns: usize) -> String {
     let columns = columns.clamp(1, pictures.len().max(1));
     let widest = pictures.iter().map(|(_, p)| p.width).fold(0.0, f64::max);
@@ -145,24 +150,24 @@ pub struct Path {
 }
 
 impl Path {
-    /// Begins a new line there.
+    /// Starts a new line at this point.
     pub fn start(self, at: (f64, f64)) -> Self {
         self.step('M', at)
     }
 
-    /// Goes on to there.
+    /// Continues with a straight line to this point.
     pub fn line_to(self, at: (f64, f64)) -> Self {
         self.step('L', at)
     }
 
-    /// Lines through `points`, from a new start; a single point is drawn as a dot by a round cap.
+    /// Draws lines through `points`, from a new start; a round cap makes a single point visible.
     pub fn through(self, points: impl IntoIterator<Item = (f64, f64)>) -> Self {
         let mut points = points.into_iter();
         let Some(first) = points.next() else { return self };
         points.fold(self.start(first).line_to(first), Self::line_to)
     }
 
-    /// Goes on to `to` by a curve that leaves towards `from_by` and arrives from `to_by` (a cubic Bezier curve).
+    /// Continues with a cubic Bezier curve to `to`, with the control points `from_by` and `to_by`.
     pub fn curve_to(mut self, from_by: (f64, f64), to_by: (f64, f64), to: (f64, f64)) -> Self {
         for (command, (x, y)) in [('C', from_by), (' ', to_by), (' ', to)] {
             // Writing to a string cannot fail.
@@ -171,7 +176,7 @@ impl Path {
         self
     }
 
-    /// Goes back to where it began.
+    /// Closes the line.
     pub fn close(mut self) -> Self {
         self.d.push('Z');
         self
@@ -184,8 +189,7 @@ impl Path {
     }
 }
 
-/// A length with one decimal at most, which is finer than any screen's pixel here and keeps the file
-/// small.
+/// A length with at most one decimal. This is finer than a pixel, and keeps the file small.
 struct Unit(f64);
 
 impl core::fmt::Display for Unit {
@@ -201,7 +205,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pictures_stand_beside_each_other_and_below() {
+    fn a_sheet_has_columns_and_rows() {
         let picture = |id: &str| (format!("<{id}>"), Svg::new(id, "T", "D", 100.0, 50.0));
         let sheet = sheet("All", ["a", "b", "c"].map(picture).into(), 2);
         assert!(
@@ -215,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn a_picture() {
+    fn elements_are_written_with_escaped_text() {
         let mut svg = Svg::new("a", "Title", "What <it> shows", 100.0, 50.5);
         svg.line("axis", (0.0, -0.01), (1.26, 2.0));
         svg.text("tick", (1.0, 2.0), Anchor::End, "5 < 6");

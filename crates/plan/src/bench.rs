@@ -1,4 +1,4 @@
-//! How fast plans are made, on networks that stay the same from version to version, or on given ones.
+//! The speed of planning, on fixed networks or on given ones.
 
 use std::num::NonZeroUsize;
 
@@ -12,50 +12,54 @@ use crate::synthetic::{Draw, SetUp, plane};
 use crate::table::Table;
 use crate::topology::Topology;
 
-/// Paths of each entry and boundary router.
+/// The number of paths between each entry and boundary router.
 pub const PATHS: NonZeroUsize = NonZeroUsize::MIN.saturating_add(3);
 
-/// How fast one network is planned: medians of processor time, in seconds, so that other work on the machine matters
-/// only through the caches. Only paths are found on several cores, whose times are added up.
+/// The speed of planning one network: medians of processor time, in seconds.
+///
+/// Processor time is affected by other work on the machine only through the caches. Paths are
+/// computed on several cores, whose times are added up.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Speed {
-    /// The network.
+    /// The name of the network.
     pub case: String,
-    /// Its routers.
+    /// The number of routers.
     pub routers: usize,
-    /// Its directed links.
+    /// The number of directed links.
     pub links: usize,
-    /// Flows of the joint problem: a provider and a boundary router each.
+    /// The number of flows of the joint problem, one for each provider and boundary router.
     pub flows: usize,
-    /// Ways that they may take.
+    /// The number of choices of all flows.
     pub choices: usize,
-    /// All paths, from nothing, on all cores.
+    /// The time for all paths with an empty cache, on all cores.
     pub paths_s: f64,
-    /// The problem, paths being there.
+    /// The time to build the problem when the paths are cached.
     pub problem_s: f64,
-    /// WBA: the model, all its steps, and the choice between equal ways.
+    /// The time of WBA: the model, all steps, and the choice between equal paths.
     pub wba_s: f64,
-    /// The multi-commodity flow, likewise.
+    /// The time of the multi-commodity flow, measured in the same way.
     pub most_s: f64,
-    /// Geometric binning, likewise; not of a network of more than 100 000 ways.
+    /// The time of geometric binning; `None` for networks with more than 100 000 choices.
     pub binning_s: Option<f64>,
-    /// The most memory that the process has had until then, in bytes.
+    /// The peak memory of the process so far, in bytes.
     pub memory: u64,
-    /// What WBA serves of all demand.
+    /// The part of the demand that WBA serves.
     pub served: f64,
 }
 
-/// The cases: Sprint's size, a large network, and one ten times that.
+/// The cases: a network of Sprint's size, a large one, and one ten times as large.
 pub fn cases() -> Vec<Topology> {
     [(11, 18.0 / 11.0), (200, 1.25), (2000, 1.25)]
         .map(|(routers, links)| plane(routers, links, &mut Draw::new(1)))
         .to_vec()
 }
 
-/// What has more ways than this takes minutes: it is measured once, and without binning.
+/// The number of choices above which planning takes minutes: it is measured once, without binning.
 const LARGE: usize = 100_000;
 
-/// Plans `topology` under the set-up of section 3.5.1, `times` each part, or once what has more than 100 000 ways.
+/// Plans `topology` under the set-up of section 3.5.1.
+///
+/// Each part runs `times` times, or once for networks with more than 100 000 choices.
 ///
 /// # Errors
 /// If the solver fails.
@@ -108,18 +112,18 @@ pub fn measure(topology: Topology, times: NonZeroUsize) -> Result<Speed, SolveEr
     })
 }
 
-/// The multi-commodity flow of one case, with its answer, for another solver to check.
+/// A multi-commodity flow with its answer, to be checked with another solver.
 #[derive(Clone, Debug, Serialize)]
 pub struct Program {
-    /// The network.
+    /// The name of the network.
     pub case: String,
-    /// What is carried in all, in the problem's units.
+    /// The sum of all rates, in units of the problem.
     pub most: f64,
-    /// The problem.
+    /// The problem that was solved.
     pub problem: Problem,
 }
 
-/// The program of `topology` under the set-up of section 3.5.1.
+/// Solves the multi-commodity flow of `topology` under the set-up of section 3.5.1.
 ///
 /// # Errors
 /// If the solver fails.
@@ -130,7 +134,7 @@ pub fn program(topology: Topology) -> Result<Program, SolveError> {
     Ok(Program { case, most: Method::Most.allocate(&problem)?.total(), problem })
 }
 
-/// The median of the processor time that `work` takes, in seconds.
+/// Returns the median of the processor time that `work` takes, in seconds.
 fn median(
     times: NonZeroUsize,
     mut work: impl FnMut() -> Result<(), SolveError>,
@@ -145,26 +149,26 @@ fn median(
     Ok(seconds[seconds.len() / 2])
 }
 
-/// The most memory that this process has had, in bytes.
+/// Returns the peak memory of this process, in bytes.
 fn memory() -> u64 {
-    // SAFETY: all of `rusage` is integers, for which zeros are values.
+    // SAFETY: all fields of `rusage` are integers, for which zeros are valid values.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
-    // SAFETY: `usage` is a rusage that the call may write to; an error would leave it zero.
+    // SAFETY: `usage` is a `rusage` that the call may write to; an error would leave it zero.
     unsafe { libc::getrusage(libc::RUSAGE_SELF, &raw mut usage) };
-    // Linux has it in KiB.
+    // Linux reports it in KiB.
     u64::try_from(usage.ru_maxrss).unwrap_or(0) * 1024
 }
 
-/// How long all threads of this process have run, in seconds.
+/// Returns the processor time of all threads of this process, in seconds.
 pub fn processor_time() -> f64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `time` is a timespec that the call may write to, and the clock is one that every Linux
-    // has; an error would leave it zero.
+    // SAFETY: `time` is a `timespec` that the call may write to, and every Linux has this clock; an
+    // error would leave it zero.
     unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &raw mut time) };
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
 
-/// The speeds as a table for a terminal, in seconds of processor time.
+/// Formats the speeds as a table for the terminal, in seconds of processor time.
 pub fn text(speeds: &[Speed]) -> String {
     let mut table = Table::new(&[
         "network", "routers", "flows", "ways", "paths, s", "problem", "WBA", "MCF", "binning",

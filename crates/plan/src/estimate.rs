@@ -1,11 +1,13 @@
-//! Demands estimated from what was counted.
+//! Estimates demands from measured rates.
 //!
-//! What TCP sends through a full link says nothing of what it would send: it takes what it gets. So a flow whose way has a
-//! full link is taken to want [`Config::growth`] times what is measured, until its ways have room or nothing more comes.
-//! A plan that is made again with every measurement finds out in a few rounds, as a sender finds its rate.
+//! The rate of TCP through a full link does not show the demand, since TCP takes the rate that it
+//! gets. So the demand of a flow whose path has a full link is estimated as [`Config::growth`]
+//! times the measured rate, until its paths have room or its rate stops rising. Plans that are
+//! computed anew with every measurement find the demand in a few rounds, as a sender finds its
+//! rate.
 //!
-//! What links carry is read from a file of its own ([`carried_json`]), since interfaces count it, and not whoever
-//! counts flows.
+//! The load of links is read from a separate file ([`carried_json`]), since interface counters
+//! measure it, and not flow records.
 
 mod carried;
 
@@ -20,26 +22,29 @@ use crate::topology::{LinkId, RouterId, Topology};
 
 pub use carried::{carried_json, carried_text};
 
-/// When a way is full, and what is made of it.
+/// When a path is full, and how demand over a full path is estimated.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Config {
-    /// A link that carries this part of its capacity is full. Below 1, since no counter reads a whole number of packets.
+    /// The utilisation from which a link is full. It is below 1, since counters do not read a whole
+    /// number of packets.
     pub full: f64,
-    /// What is measured over a full link is taken to be this part of what is wanted.
+    /// The estimated demand over a full link, relative to the measured rate.
     pub growth: f64,
 }
 
 impl Default for Config {
-    /// Doubling finds any demand in as many rounds as it has bits, and asks for no more than twice too much.
+    /// Doubling finds any demand in a number of rounds that is logarithmic, and overestimates at
+    /// most by two.
     fn default() -> Self {
         Self { full: 0.95, growth: 2.0 }
     }
 }
 
-/// What `measured`'s demands, which are rates as they were counted at the entries, are estimated to be, where `carried` is
-/// what was counted on each link. Traffic inside is taken to go the shortest ways.
+/// Estimates demands from the `measured` ones, which are rates counted at the entries, and from the
+/// rate `carried` on each link.
 ///
-/// A link or an interconnection without a capacity is never full; a link that was not counted, neither.
+/// Traffic inside the network is assumed to use the shortest paths. A link or interconnection
+/// without a capacity is never full, and neither is a link that was not counted.
 pub fn demands(measured: &Network, carried: &[Option<Rate>], config: &Config) -> Vec<Demand> {
     let topology = &measured.topology;
     let ingress = |d: &Demand| measured.providers[d.provider as usize].entries[d.entry as usize];
@@ -68,12 +73,13 @@ pub fn demands(measured: &Network, carried: &[Option<Rate>], config: &Config) ->
     measured.demands.iter().map(estimate).collect()
 }
 
-/// `network`'s demands as [`crate::input::demands_csv`] reads them, in bits per second.
+/// Formats the demands of `network` as [`crate::input::demands_csv`] reads them, in bits per
+/// second.
 pub fn csv(network: &Network) -> String {
     csv_of(&network.demands, &network.providers, &network.topology)
 }
 
-/// Demands as [`crate::input::demands_csv`] reads them, in bits per second.
+/// Formats demands as [`crate::input::demands_csv`] reads them, in bits per second.
 pub fn csv_of(demands: &[Demand], providers: &[Provider], topology: &Topology) -> String {
     let mut text = "provider,entry,router,demand\n".to_owned();
     let quoted = |name: &str| format!("\"{}\"", name.replace('"', "\"\""));
@@ -99,7 +105,8 @@ mod tests {
 
     use crate::input;
 
-    /// Two entries to one router: `a` carries 10 Mbit/s to it, `b` any rate, and x's hand-over at `b` 20 Mbit/s.
+    /// Two entries to one router: `a` carries 10 Mbit/s to it, `b` any rate, and x's
+    /// interconnection at `b` has 20 Mbit/s.
     fn network(rates: [u64; 2]) -> Network {
         let text = r#"{"directed": true, "nodes": [{"id": 0, "label": "a"}, {"id": 1, "label": "b"}, {"id": 2, "label": "c,d"}],
             "links": [{"source": 0, "target": 2, "capacity": "10 Mbit/s"}, {"source": 1, "target": 2}]}"#;
@@ -122,10 +129,10 @@ mod tests {
     #[test]
     fn a_full_way_hides_demand() {
         let mega = 1_000_000;
-        // 9.5 of 10 Mbit/s is full, 9.4 is not; others' traffic fills it too.
+        // 9.5 of 10 Mbit/s is full, 9.4 is not; traffic of others fills a link too.
         assert_eq!(estimated([4 * mega, mega], [Some(9_500_000), None]), [8 * mega, mega]);
         assert_eq!(estimated([4 * mega, mega], [Some(9_400_000), None]), [4 * mega, mega]);
-        // A full interconnection is a full way; a link that nobody counted is not.
+        // A full interconnection makes a path full; a link that was not counted does not.
         assert_eq!(estimated([mega, 19 * mega], [None, Some(19 * mega)]), [mega, 38 * mega]);
     }
 

@@ -1,9 +1,9 @@
-//! How the providers fare: satisfaction and the weighted fairness index (section 3.4.2).
+//! Fairness between providers: satisfaction and the weighted fairness index (section 3.4.2).
 
 use crate::lp::{Packing, SolveError};
 use crate::problem::Problem;
 
-/// The most that each provider could get if it were alone, in units.
+/// Returns the most that each provider could get without the others, in units of the problem.
 ///
 /// # Errors
 /// If the solver fails.
@@ -20,7 +20,7 @@ pub fn alone(problem: &Problem) -> Result<Vec<f64>, SolveError> {
     most.collect()
 }
 
-/// What each provider gets, in units, of `rates` for each flow.
+/// Returns what each provider gets by the `rates` of the flows, in units of the problem.
 pub fn by_provider(problem: &Problem, rates: &[f64]) -> Vec<f64> {
     let mut sums = vec![0.0; problem.providers];
     for (flow, rate) in problem.flows.iter().zip(rates) {
@@ -29,21 +29,22 @@ pub fn by_provider(problem: &Problem, rates: &[f64]) -> Vec<f64> {
     sums
 }
 
-/// The satisfaction of each provider: what it `got` of what it would have got `alone`, from 0 to 1. Who would get
-/// nothing alone is satisfied.
+/// Returns the satisfaction of each provider: the part, from 0 to 1, of what it could get `alone`
+/// that it `got`. A provider that could get nothing alone is satisfied.
 pub fn satisfaction(got: &[f64], alone: &[f64]) -> Vec<f64> {
     let share =
         |(got, alone): (&f64, &f64)| if *alone > 0.0 { (got / alone).clamp(0.0, 1.0) } else { 1.0 };
     got.iter().zip(alone).map(share).collect()
 }
 
-/// The weights of providers: the sum of their flows' (`w_i`).
+/// Returns the weights of the providers: the sums of their flows' weights (`w_i`).
 pub fn weights(problem: &Problem) -> Vec<f64> {
     let weights: Vec<f64> = problem.flows.iter().map(|f| f.weight).collect();
     by_provider(problem, &weights)
 }
 
-/// The weighted fairness index: the weighted standard deviation of `satisfaction`. Zero is fair.
+/// Returns the weighted fairness index: the weighted standard deviation of `satisfaction`, 0 if
+/// fair.
 pub fn index(satisfaction: &[f64], weights: &[f64]) -> f64 {
     let all: f64 = weights.iter().sum();
     if all <= 0.0 {
@@ -68,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn satisfaction_is_a_share_of_what_one_would_get_alone() {
+    fn satisfaction_is_relative_to_the_rate_without_others() {
         assert_eq!(satisfaction(&[1.0, 2.0, 0.0], &[2.0, 2.0, 0.0]), [0.5, 1.0, 1.0]);
     }
 }

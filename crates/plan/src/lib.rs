@@ -1,11 +1,20 @@
-//! Traffic engineering at interconnects: an ISP's routing and its content providers' choice of entry point, optimised
-//! together (Unison; Yimeng Zhao, chapter 3).
+//! Traffic engineering at interconnects: optimises an ISP's routing together with the entries that
+//! its content providers choose (Unison; Yimeng Zhao's thesis, chapter 3).
 //!
-//! Like the other libraries below the boxes it does no I/O: readers take text, the optimiser takes values.
+//! Start from two types. A [`network::Network`] is the input: a topology, the content providers
+//! with their entries, and their demands. A [`plan::Report`] is the result of [`plan::plan()`]: the
+//! present and the proposed routing, and what each provider gets. `examples/joint_plan.rs` goes
+//! from one to the other.
 //!
-//! The way of a plan: [`input`] makes a [`network::Network`] of files, [`flows`] its demands of flow records; [`vswitch`] reduces it to as many aggregate
-//! flows as can be handled; [`paths`] finds the ways through it; [`problem`] is what may be chosen and what limits it;
-//! [`allocate`] decides, by the programs of [`lp`]; [`fairness`] judges; [`hints`] is what neighbours are told of it.
+//! The crate has no sockets, files or clocks: readers take text, and the optimiser takes values. A
+//! plan passes through these modules:
+//! - [`input`] reads a network from files, and [`flows`] measures its demands from flow records;
+//! - [`vswitch`] reduces the network to a limited number of aggregate flows;
+//! - [`paths`] finds the paths through it;
+//! - [`problem`] has the choices of each flow and the capacities that limit them;
+//! - [`allocate`] divides the capacity, by the linear programs of [`lp`];
+//! - [`fairness`] compares what the providers get;
+//! - [`hints`] derives what neighbours are told.
 
 pub mod allocate;
 pub mod bench;

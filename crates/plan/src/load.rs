@@ -1,4 +1,4 @@
-//! What the present routing puts on the links: every demand from its entry by the shortest path.
+//! The load of the present routing on the links: every demand on the shortest path from its entry.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use crate::network::{Demand, Provider};
 use crate::paths::{Entering, Tree};
 use crate::topology::{RouterId, Topology};
 
-/// The load of each link in bits per second, if nothing is lost.
+/// Returns the load of each link in bits per second, if nothing is dropped.
 pub fn shortest(topology: &Topology, providers: &[Provider], demands: &[Demand]) -> Vec<f64> {
     let mut load = vec![0.0; topology.links().len()];
     let mut to: BTreeMap<RouterId, Vec<&Demand>> = BTreeMap::new();

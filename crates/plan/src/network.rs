@@ -1,4 +1,4 @@
-//! An ISP with its neighbours: the network, the content providers with their entry points, and what they send.
+//! An ISP with its neighbours: the topology, the content providers with their entries, and demands.
 
 use std::collections::BTreeSet;
 
@@ -6,56 +6,56 @@ use forebay_units::Rate;
 
 use crate::topology::{RouterId, Topology};
 
-/// The most providers.
+/// The most providers in a network.
 pub const MOST_PROVIDERS: usize = 1000;
-/// The most entries of a provider.
+/// The most entries of one provider.
 pub const MOST_ENTRIES: usize = 1000;
 
-/// Where a provider hands over traffic.
+/// A point where a provider hands over traffic to the ISP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
     /// The ingress router.
     pub router: RouterId,
-    /// What the interconnection carries; `None` if it limits nothing.
+    /// The capacity of the interconnection; `None` if it is no limit.
     pub capacity: Option<Rate>,
 }
 
 /// A content provider.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Provider {
-    /// Its name, unique.
+    /// The provider's name, which is unique.
     pub name: String,
-    /// Whether it follows hints.
+    /// Whether the provider follows hints.
     pub participates: bool,
-    /// Its share against others under contention, beside its demand: 1 is neutral, and it is above 0.
+    /// The provider's weight under contention, beside its demand: above 0, and neutral at 1.
     pub weight: f64,
-    /// Its entry points, at least one.
+    /// The provider's entries, at least one.
     pub entries: Vec<Entry>,
 }
 
-/// What a provider sends through one of its entries to the users behind one router, at present.
+/// The present traffic of a provider through one of its entries to the users behind one router.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Demand {
-    /// The provider's number.
+    /// The index of the provider in [`Network::providers`].
     pub provider: u32,
-    /// The entry's number among the provider's.
+    /// The index of the entry in [`Provider::entries`].
     pub entry: u32,
-    /// The router where the users are, or the boundary router before them.
+    /// The router of the users, or the boundary router in front of them.
     pub egress: RouterId,
-    /// How much.
+    /// The rate that the provider would send.
     pub rate: Rate,
 }
 
-/// An ISP with its neighbours.
+/// An ISP with its neighbours and their demands.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Network {
     /// The routers and links.
     pub topology: Topology,
-    /// The neighbours.
+    /// The content providers.
     pub providers: Vec<Provider>,
-    /// What they send.
+    /// The demands of the providers.
     pub demands: Vec<Demand>,
-    /// Entries that a provider does not want used for the users behind a router: provider, entry and router. It is told no
-    /// hint to use them; what comes in there already is no business of this.
+    /// Entries that a provider wants to avoid for the users behind a router: provider, entry and
+    /// router. Hints do not name them; present traffic through them stays.
     pub avoided: BTreeSet<(u32, u32, RouterId)>,
 }

@@ -1,4 +1,5 @@
-//! Networks and traffic made by a seed, for benchmarks, tests and studies: the set-up of section 3.5.1.
+//! Networks and traffic generated from a seed, for benchmarks, tests and studies: the set-up of
+//! section 3.5.1.
 
 use std::collections::BTreeSet;
 
@@ -9,35 +10,40 @@ use rand_chacha::rand_core::{RngCore, SeedableRng};
 use crate::network::{Demand, Entry, Network, Provider};
 use crate::topology::{Link, LinkId, Router, RouterId, Topology};
 
-/// Numbers that are the same on every machine.
+/// A random number generator whose numbers are the same on every machine.
 #[derive(Clone, Debug)]
 pub struct Draw(ChaCha12Rng);
 
 impl Draw {
-    /// Begins with `seed`.
+    /// Creates a generator for `seed`.
     pub fn new(seed: u64) -> Self {
         Self(ChaCha12Rng::seed_from_u64(seed))
     }
 
-    /// From 0 to 1, exclusive.
+    /// Returns a number from 0 to 1, 1 excluded.
     pub fn unit(&mut self) -> f64 {
         (self.0.next_u64() >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    /// Below `n`, which is at least 1.
+    /// Returns a number below `n`, which is at least 1.
     pub fn below(&mut self, n: usize) -> usize {
         (self.unit() * n as f64) as usize
     }
 
-    /// A size with a heavy tail, of mean near 1: populations of towns are like that. A product of twelve uniform
-    /// numbers is nearly log-normal, and needs no function that differs between machines.
+    /// Returns a size from a heavy-tailed distribution of mean near 1, like the populations of
+    /// towns.
+    ///
+    /// A product of twelve uniform numbers is nearly log-normal, and needs no function that differs
+    /// between machines.
     pub fn size(&mut self) -> f64 {
         (0..12).map(|_| 0.55 + self.unit() * 0.9).product()
     }
 }
 
-/// A network of `routers` in the plane, joined by short links: each router to its nearest earlier one, and then the
-/// shortest of other pairs, until there are `links` for each router. The Topology Zoo's have about 1.3.
+/// Returns a network of `routers` in the plane with short links.
+///
+/// Each router is linked to its nearest earlier one; then the shortest of the other pairs are
+/// linked until there are `links` per router. The networks of the Topology Zoo have about 1.3.
 pub fn plane(routers: usize, links: f64, draw: &mut Draw) -> Topology {
     let places: Vec<(f64, f64)> = (0..routers).map(|_| (draw.unit(), draw.unit())).collect();
     let distance = |a: usize, b: usize| {
@@ -58,7 +64,7 @@ pub fn plane(routers: usize, links: f64, draw: &mut Draw) -> Topology {
         .collect();
     others.sort_by(|a, b| distance(a.0, a.1).total_cmp(&distance(b.0, b.1)));
     let more = ((routers as f64 * links) as usize).saturating_sub(pairs.len());
-    // Every third, so that not all of them lie in the densest spot.
+    // Takes every third pair, so that not all links are in the densest area.
     pairs.extend(others.into_iter().step_by(3).take(more));
     let both = pairs.into_iter().flat_map(|(a, b)| [(a, b), (b, a)]);
     let link = |(a, b): (usize, usize)| Link {
@@ -71,26 +77,26 @@ pub fn plane(routers: usize, links: f64, draw: &mut Draw) -> Topology {
     Topology::new(format!("plane-{routers}"), names.collect(), both.map(link).collect(), Vec::new())
 }
 
-/// What a study varies.
+/// The parameters of the generated traffic.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SetUp {
-    /// Content providers.
+    /// The number of content providers.
     pub providers: usize,
-    /// How many of them follow hints; the first ones.
+    /// The number of providers that follow hints; these are the first ones.
     pub participating: usize,
-    /// At most so many entries each, drawn from 1 on.
+    /// The most entries of a provider; the number is drawn from 1 on.
     pub entries: usize,
-    /// All that they send.
+    /// The demand of all providers together.
     pub total: Rate,
-    /// An interconnection carries from the first to the second of what comes its way by early exit.
+    /// The range of the interconnections' capacities, relative to their load under early exit.
     pub interconnection: (f64, f64),
-    /// All links carry this much of what the most loaded one would have to.
+    /// The capacity of all links, relative to the load of the most loaded one.
     pub core: f64,
 }
 
 impl Default for SetUp {
-    /// Twenty providers with one to five entries each (section 3.5.1), and congestion on some interconnections and on
-    /// some links.
+    /// Returns twenty providers with one to five entries each (section 3.5.1), and congestion on
+    /// some interconnections and some links.
     fn default() -> Self {
         Self {
             providers: 20,
@@ -104,10 +110,12 @@ impl Default for SetUp {
 }
 
 impl SetUp {
-    /// Providers, gravity demands and capacities around `topology`, whose own capacities are replaced.
+    /// Generates providers, gravity demands and capacities around `topology`, whose own capacities
+    /// are replaced.
     ///
-    /// Each provider has some sources, of sizes with a heavy tail, each nearest to one of the provider's entries: early
-    /// exit. What goes from a source to a router is in proportion to the sizes of both (gravity).
+    /// Each provider has some sources with sizes from a heavy-tailed distribution. The traffic of a
+    /// source comes in at the provider's entry nearest to it: early exit. The traffic from a source
+    /// to a router is in proportion to the sizes of both (gravity).
     pub fn network(&self, mut topology: Topology, draw: &mut Draw) -> Network {
         let serving: Vec<RouterId> =
             topology.ids().filter(|r| topology.routers()[r.index()].serves).collect();
@@ -147,7 +155,7 @@ impl SetUp {
             for (entry, mass) in mass.iter().enumerate() {
                 for (egress, users) in serving.iter().zip(&users) {
                     let rate = self.total.scaled(mass / all * users / all_users);
-                    // What goes to users at the ingress router itself uses no link, but the interconnection.
+                    // Traffic to users at the ingress router uses the interconnection but no link.
                     let (provider, entry) = (provider as u32, entry as u32);
                     demands.push(Demand { provider, entry, egress: *egress, rate });
                 }

@@ -1,8 +1,8 @@
-//! Tables for a terminal.
+//! Tables for the terminal.
 
 use std::fmt::{self, Display, Write};
 
-/// Columns as wide as they need be; the first to the left, numbers to the right.
+/// A table whose first column is aligned to the left and the others, numbers, to the right.
 pub(crate) struct Table<const N: usize> {
     rows: Vec<[String; N]>,
 }

@@ -1,4 +1,4 @@
-//! What the optimiser promises, on random networks.
+//! Properties of allocations, on random networks.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::collections::BTreeSet;
@@ -14,7 +14,7 @@ use proptest::prelude::*;
 
 const K: NonZeroUsize = NonZeroUsize::new(3).unwrap();
 
-/// A small ISP whose providers weigh differently.
+/// A small ISP whose providers have different weights.
 fn network(seed: u64, routers: usize, weights: &[f64]) -> Network {
     let mut draw = Draw::new(seed);
     let set_up = SetUp { providers: weights.len(), entries: 3, core: 0.3, ..SetUp::default() };
@@ -29,7 +29,7 @@ fn problem(network: &Network, freedom: Freedom) -> Problem {
     Problem::new(network, &mut PathCache::new(K), freedom, Grain::Summed)
 }
 
-/// No link carries more than it can, no flow gets more than it wants, and shares add up to rates.
+/// No link is overloaded, no flow gets more than its demand, and shares add up to rates.
 fn feasible(problem: &Problem, allocation: &Allocation) -> Result<(), TestCaseError> {
     for (load, resource) in problem.load(&allocation.shares).iter().zip(&problem.resources) {
         prop_assert!(*load <= resource.capacity + 1e-5, "{load} on {resource:?}");
@@ -47,11 +47,13 @@ fn weights() -> impl Strategy<Value = Vec<f64>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
-    /// The definition of approximate max-min fairness: a flow's rate cannot be raised without taking from another one
-    /// that has less, both as multiples of their weights, within the factor of a step; flows below the first bound count
-    /// as having that.
+    /// Approximate max-min fairness: the rate of a flow cannot rise without reducing another flow
+    /// that has less.
+    ///
+    /// Both rates are in multiples of the weights, and the comparison allows the factor of a step.
+    /// Flows below the first bound count as having that bound.
     #[test]
-    fn no_flow_could_get_more_without_a_smaller_one_getting_less(
+    fn a_flow_can_gain_only_from_larger_ones(
         seed in any::<u64>(),
         routers in 4usize..9,
         weights in weights(),
@@ -69,7 +71,8 @@ proptest! {
                 continue;
             }
             let level = (factor * got.rates[at] / flow.weight).max(first);
-            // Others keep what they have, up to that level; what they have above may be taken.
+            // Other flows keep what they have up to that level; what they have above it may be
+            // taken.
             let mut bounds: Vec<_> = problem.flows.iter().zip(&got.rates)
                 .map(|(f, rate)| {
                     let kept = (rate.min(level * f.weight) - 1e-6).max(0.0);
@@ -82,10 +85,13 @@ proptest! {
         }
     }
 
-    /// Nothing is left idle: if every flow keeps what it got, the multi-commodity flow finds no more that would fit. A
-    /// flow that was frozen was at the most that its step allowed beside the others, who have only got more since.
+    /// No capacity is left idle: if every flow keeps its rate, the multi-commodity flow finds no
+    /// more.
+    ///
+    /// A frozen flow was at the most that its step allowed beside the others, which have only
+    /// gained since.
     #[test]
-    fn what_is_left_fits_nobody(
+    fn no_usable_capacity_is_left(
         seed in any::<u64>(),
         routers in 4usize..10,
         weights in weights(),
@@ -94,7 +100,7 @@ proptest! {
     ) {
         let problem = problem(&network(seed, routers, &weights), Freedom::Joint);
         let got = Method::Wba(Wba { factor, steps }).allocate(&problem).unwrap();
-        // What is within the solver's tolerance is not held against it.
+        // The solver's tolerance is allowed.
         let kept: Vec<_> = problem.flows.iter().zip(&got.rates)
             .map(|(f, rate)| ((rate - 1e-6).clamp(0.0, f.demand), f.demand))
             .collect();
@@ -103,7 +109,7 @@ proptest! {
     }
 
     #[test]
-    fn freedom_never_costs_and_fairness_never_carries_more(seed in any::<u64>(), routers in 4usize..10, weights in weights()) {
+    fn freedom_does_not_reduce_traffic_and_fairness_does_not_raise_it(seed in any::<u64>(), routers in 4usize..10, weights in weights()) {
         let network = network(seed, routers, &weights);
         let mut before = 0.0;
         for freedom in [Freedom::Present, Freedom::Intra, Freedom::Joint] {
@@ -122,7 +128,7 @@ proptest! {
     }
 
     #[test]
-    fn the_same_problem_has_the_same_answer_whatever_was_asked_before(seed in any::<u64>(), weights in weights()) {
+    fn the_same_problem_has_the_same_answer(seed in any::<u64>(), weights in weights()) {
         let problem = problem(&network(seed, 8, &weights), Freedom::Joint);
         let all: Vec<_> = problem.flows.iter().map(|f| (0.0, f.demand)).collect();
         let mut packing = Packing::new(&problem).unwrap();
@@ -132,7 +138,7 @@ proptest! {
         let warm = packing.most(&all).unwrap();
         let total = |shares: &[f64]| shares.iter().sum::<f64>();
         prop_assert!((total(&cold) - total(&warm)).abs() < 1e-6 * total(&cold));
-        // What ties are broken by is the same, too.
+        // Ties are broken in the same way too.
         let changed = |shares: &[f64]| {
             problem.choices.iter().zip(shares).map(|(c, s)| if c.present { 0.0 } else { *s }).sum::<f64>()
         };
@@ -159,7 +165,7 @@ proptest! {
 }
 
 #[test]
-fn where_nothing_is_short_all_stays_as_it_is() {
+fn without_congestion_the_present_routing_stays() {
     let mut network = network(3, 12, &[1.0; 4]);
     network.topology.set_capacities(|_, _| None);
     for provider in &mut network.providers {

@@ -1,4 +1,4 @@
-//! Hints: who is told what, when, and in which words.
+//! Hints: which neighbours get them, when, and in which form.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,7 +19,7 @@ use proptest::prelude::*;
 
 const K: NonZeroUsize = NonZeroUsize::new(3).unwrap();
 
-/// How plans are made here.
+/// The configuration of plans in these tests.
 fn plan() -> Config {
     Config { method: Method::Wba(Wba::default()), scope: Scope::All, sub_flows: None, paths: K }
 }
@@ -40,7 +40,7 @@ impl Case {
         Self { prefixes: prefixes.collect(), map, network, profiles }
     }
 
-    /// The network as the planner has it.
+    /// Returns the core network as the planner derives it.
     fn core(&self) -> Network {
         self.map.core(&self.network).0
     }
@@ -64,8 +64,9 @@ impl Case {
     }
 }
 
-/// Entries `in1` and `in2`, a way from each to `out`; all traffic of both providers comes in at `in1`.
-fn two_ways(mbps: u64) -> Network {
+/// Entries `in1` and `in2`, with a path from each to `out`; all traffic of both providers comes in
+/// at `in1`.
+fn two_paths(mbps: u64) -> Network {
     let routers =
         ["in1", "in2", "out"].map(|n| Router { name: n.to_owned(), serves: true }).to_vec();
     let link = |from| Link {
@@ -99,11 +100,11 @@ fn profile(change: impl Fn(&mut Accepts)) -> Profile {
 }
 
 fn case(mbps: u64, change: impl Fn(&mut Accepts)) -> Case {
-    Case::new(two_ways(mbps), &[("10.0.0.0/16", 2)], vec![profile(change), profile(|_| {})])
+    Case::new(two_paths(mbps), &[("10.0.0.0/16", 2)], vec![profile(change), profile(|_| {})])
 }
 
 #[test]
-fn the_one_that_participates_is_told_to_come_in_elsewhere() {
+fn a_participant_gets_a_hint_for_another_entry() {
     let case = case(100, |a| a.med = true);
     let found = case.hints(0.005, &Hints::default());
     assert!((found.before - 100e6).abs() < 1e3 && (found.after - 200e6).abs() < 1e3, "{found}");
@@ -121,7 +122,7 @@ fn the_one_that_participates_is_told_to_come_in_elsewhere() {
 }
 
 #[test]
-fn each_neighbour_is_told_in_the_way_that_it_heeds() {
+fn hints_use_the_attributes_that_a_neighbour_accepts() {
     let told = |change: &dyn Fn(&mut Accepts)| {
         let case = case(100, change);
         case.lines(&case.hints(0.005, &Hints::default()))
@@ -150,25 +151,25 @@ fn each_neighbour_is_told_in_the_way_that_it_heeds() {
             at("2", "10.0.0.0/16 next-hop self"),
         ]
     );
-    // Nothing of all that, or no room for it: no hint, and it is said why.
+    // Without any of these, or without room, there is no hint, and a note has the reason.
     for (change, why) in [
         (
             &(|a: &mut Accepts| a.longest_v4 = 15) as &dyn Fn(&mut Accepts),
             "1 prefixes that BGP cannot tell it of",
         ),
-        (&|a: &mut Accepts| a.prefixes = 1, "1 prefixes beyond its budget"),
+        (&|a: &mut Accepts| a.prefixes = 1, "1 prefixes beyond its limit"),
     ] {
         let case = case(100, change);
         let found = case.hints(0.005, &Hints::default());
         assert!(found.neighbours[0].hints.is_empty() && found.to_string().contains(why), "{found}");
         assert_eq!(found.after, found.before);
     }
-    // Who reads the service needs no BGP.
+    // A neighbour that reads the service needs no BGP.
     let case = case(100, |a| (a.api, a.longest_v4) = (true, 15));
     let found = case.hints(0.005, &Hints::default());
     assert_eq!((found.neighbours[0].hints[0].method, case.lines(&found).len()), (None, 0));
     assert_eq!(
-        serde_json::to_string(&found.neighbours[0].told()).unwrap(),
+        serde_json::to_string(&found.neighbours[0].published()).unwrap(),
         r#"{"version":1,"neighbour":"joins","hints":[{"prefix":"10.0.0.0/16","entry":"in2","state":"new"}]}"#
     );
 }
@@ -176,7 +177,7 @@ fn each_neighbour_is_told_in_the_way_that_it_heeds() {
 #[test]
 fn a_hint_stays_until_nothing_is_lost_without_it() {
     let first = case(100, |a| a.med = true).hints(0.005, &Hints::default());
-    // It was followed, and traffic fell: the hint still gains a little, less than would make a new one.
+    // The hint was followed, and traffic fell: it still gains a little, less than a new one must.
     let with = |mbps: u64, followed: bool| {
         let mut case = case(mbps, |a| a.med = true);
         case.network.demands[0].entry = u32::from(followed);
@@ -187,9 +188,9 @@ fn a_hint_stays_until_nothing_is_lost_without_it() {
         assert_eq!(later.neighbours[0].hints[0].state, State::Kept, "{later}");
         assert_eq!(later.neighbours[0].followed, Some(f64::from(u8::from(followed))));
         assert!(!later.changes());
-        // A new one would not be given for that.
+        // A new hint would not be given for that gain.
         assert!(with(51, false).hints(0.03, &Hints::default()).neighbours.is_empty());
-        // With no congestion at all it goes.
+        // Without congestion the hint is withdrawn.
         let gone = with(40, followed).hints(0.03, &later);
         assert!(gone.neighbours[0].hints.is_empty() && gone.changes(), "{gone}");
         assert_eq!(gone.neighbours[0].withdrawn[0].prefix, "10.0.0.0/16".parse().unwrap());
@@ -198,16 +199,19 @@ fn a_hint_stays_until_nothing_is_lost_without_it() {
 }
 
 #[test]
-fn the_hints_in_force_are_read_again_as_they_were() {
+fn written_hints_are_read_back() {
     let found = case(100, |_| {}).hints(0.005, &Hints::default());
     let text = serde_json::to_string_pretty(&found).unwrap();
     assert_eq!(hints::read("h.json".as_ref(), &text).unwrap(), found);
     let cases = [
         (
             text.replace("\"version\": 1", "\"version\": 2"),
-            "h.json:1: is of version 2, and this program writes 1",
+            "h.json:1: is of version 2, but this program reads version 1",
         ),
-        (text.replace("\"part\": 1.0", "\"part\": 7.0"), "h.json:14: 10.0.0.0/16 is no hint"),
+        (
+            text.replace("\"part\": 1.0", "\"part\": 7.0"),
+            "h.json:14: 10.0.0.0/16 is not a valid hint",
+        ),
         (
             text.replace("10.0.0.0/16\",\n          \"of", "10.0.0.0/16\"\n          \"of"),
             "h.json:15: expected `,` or `}`",
@@ -221,7 +225,7 @@ fn the_hints_in_force_are_read_again_as_they_were() {
 }
 
 #[test]
-fn what_cannot_be_any_more_is_withdrawn() {
+fn impossible_hints_are_withdrawn() {
     let first = case(100, |a| a.med = true).hints(0.005, &Hints::default());
     let mut leaves = case(100, |a| a.med = true);
     leaves.network.providers[0].participates = false;
@@ -237,7 +241,7 @@ fn what_cannot_be_any_more_is_withdrawn() {
 }
 
 #[test]
-fn a_part_of_a_prefix_moves_where_all_of_it_would_be_too_much() {
+fn a_large_prefix_moves_in_part() {
     // 150 from one provider: 100 fit at one entry, so about a third must come in at the other.
     let mut case = case(150, |_| {});
     case.network.demands.pop();
@@ -251,14 +255,14 @@ fn a_part_of_a_prefix_moves_where_all_of_it_would_be_too_much() {
             && h.prefix != h.of)
     );
     assert!((found.after - 150e6).abs() < 5e6, "{found}");
-    // Not where another prefix is inside, whose halves they could be.
+    // Not where another prefix is inside, which could overlap the halves.
     case.prefixes.insert("10.0.7.0/24".parse().unwrap(), Users::behind(RouterId(1)));
     let found = case.hints(0.005, &Hints::default());
     assert!(found.neighbours.iter().flat_map(|n| &n.hints).all(|h| h.prefix == h.of), "{found}");
 }
 
 #[test]
-fn alto_maps_rank_the_entries_and_show_no_more() {
+fn alto_maps_rank_entries_and_disclose_nothing_else() {
     let case = case(100, |a| a.med = true);
     let found = case.hints(0.005, &Hints::default());
     let maps = alto::maps(&found.neighbours[0], &case.network, &case.profiles[0], 0);
@@ -279,9 +283,11 @@ fn alto_maps_rank_the_entries_and_show_no_more() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(16))]
 
-    /// On random networks: only participants are told anything, hints name their own entries and stay in their budget,
-    /// what is carried does not fall, every neighbour's hints gain what they must, and nothing changes if they are
-    /// followed and demands stay.
+    /// On random networks only participants get hints, and hints name the provider's own entries
+    /// and stay within its limit.
+    ///
+    /// The traffic carried does not fall, and the hints of every neighbour gain as much as they
+    /// must. Nothing changes if hints are followed and demands stay.
     #[test]
     fn hints_gain_and_settle(seed in any::<u64>(), participating in 1usize..6, budget in 1usize..40) {
         let mut draw = Draw::new(seed);
@@ -315,8 +321,9 @@ proptest! {
         }
         prop_assert!(told.values().all(|prefixes| prefixes.len() <= budget), "{told:?}");
 
-        // All follow, as far as hints go. What was foretold comes, if nobody is to have less than before the hints: a
-        // later plan holds everybody to what they have by then, and may carry more or less for it.
+        // All neighbours follow their hints. The predicted traffic is carried, if all must get at
+        // least what they had before the hints. A later plan guarantees what they have by then, and
+        // may carry more or less.
         let present = Routing::present(&case.core(), &mut PathCache::new(K), &plan().method).unwrap();
         case.network.demands = followed(&case, &found);
         let come = Routing::inside(&case.core(), &mut PathCache::new(K), &plan(), &present).unwrap().total();
@@ -328,7 +335,7 @@ proptest! {
     }
 }
 
-/// Demands as they come in if all hints are followed.
+/// Returns the demands if all hints are followed.
 fn followed(case: &Case, hints: &Hints) -> Vec<Demand> {
     let mut out: Vec<Demand> = Vec::new();
     let by_name = case.network.topology.by_name();

@@ -1,4 +1,4 @@
-//! Whole plans: scopes, whole aggregates, and what is reported.
+//! Plans: scopes, unsplit aggregates, and reports.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::collections::BTreeSet;
@@ -28,7 +28,7 @@ fn planned(network: &Network, scope: Scope, sub_flows: Option<u16>) -> Report {
     plan(network, &mut PathCache::new(K), &config).unwrap()
 }
 
-/// No link is overloaded, and what each provider gets is what its aggregates get.
+/// No link is overloaded, and each provider gets what its aggregates get.
 fn consistent(report: &Report) -> Result<(), TestCaseError> {
     for link in &report.links {
         prop_assert!(link.after <= link.capacity * (1.0 + 1e-5) + 1e3, "{link:?}");
@@ -51,7 +51,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
     #[test]
-    fn those_that_do_not_participate_are_not_penalised(seed in any::<u64>(), participating in 0usize..7) {
+    fn non_participants_lose_nothing(seed in any::<u64>(), participating in 0usize..7) {
         let network = network(seed, 9, participating);
         let all = planned(&network, Scope::All, None);
         consistent(&all)?;
@@ -70,9 +70,10 @@ proptest! {
         }
     }
 
-    /// A routing that is kept for the demands that it was made for carries what it carried, and for half of them all.
+    /// A routing that is kept for its own demands carries the same, and for small demands all of
+    /// them.
     #[test]
-    fn a_routing_that_is_kept_carries_what_it_carried(seed in any::<u64>(), participating in 0usize..7) {
+    fn a_kept_routing_carries_the_same_traffic(seed in any::<u64>(), participating in 0usize..7) {
         let network = network(seed, 9, participating);
         let mut paths = PathCache::new(K);
         let method = Method::Most;
@@ -91,7 +92,7 @@ proptest! {
     }
 
     #[test]
-    fn whole_aggregates_take_one_way_each(seed in any::<u64>(), parts in 1u16..4) {
+    fn unsplit_aggregates_have_one_path_each(seed in any::<u64>(), parts in 1u16..4) {
         let network = network(seed, 8, 6);
         let report = planned(&network, Scope::All, Some(parts));
         consistent(&report)?;
@@ -102,8 +103,8 @@ proptest! {
     }
 }
 
-/// Two entries, to each of which a way of its own leads; all traffic comes in at the first.
-fn two_ways() -> Network {
+/// Two entries with a path each; all traffic comes in at the first.
+fn two_paths() -> Network {
     let routers =
         ["in1", "in2", "out"].map(|n| Router { name: n.to_owned(), serves: true }).to_vec();
     let link = |from| Link {
@@ -130,31 +131,31 @@ fn two_ways() -> Network {
 }
 
 #[test]
-fn one_that_moves_makes_room_for_one_that_does_not() {
-    let report = planned(&two_ways(), Scope::All, Some(1));
+fn a_provider_that_moves_makes_room_for_others() {
+    let report = planned(&two_paths(), Scope::All, Some(1));
     assert!((report.before.total - 100e6).abs() < 1e3 && (report.after.total - 160e6).abs() < 1e3);
     assert!((report.gain() - 0.6).abs() < 1e-4);
     let moved = &report.routing[0].ways[0];
     assert_eq!((moved.path.join(" "), moved.present), ("in2 out".to_owned(), false));
     let stayed = &report.routing[1].ways[0];
     assert_eq!((stayed.path.join(" "), stayed.present), ("in1 out".to_owned(), true));
-    // Under OptPartial only the one that moves gains.
-    let partial = planned(&two_ways(), Scope::Partial, None);
+    // Under OptPartial only the provider that moves gains.
+    let partial = planned(&two_paths(), Scope::Partial, None);
     let after: Vec<_> = partial.providers.iter().map(|p| (p.after / 1e6).round()).collect();
     assert_eq!(after, [80.0, 40.0]);
-    // And nobody can be helped from inside.
-    assert!(planned(&two_ways(), Scope::Intra, None).gain().abs() < 1e-6);
+    // Routing inside the network does not help.
+    assert!(planned(&two_paths(), Scope::Intra, None).gain().abs() < 1e-6);
 }
 
 #[test]
-fn the_table_says_what_an_operator_wants_to_know() {
-    let text = planned(&two_ways(), Scope::All, None).to_string();
+fn the_text_has_the_main_figures() {
+    let text = planned(&two_paths(), Scope::All, None).to_string();
     for line in [
-        "two: 160.000 Mbit/s asked for; 60.0 % more is carried",
+        "two: 160.000 Mbit/s demand; 60.0 % more is carried",
         "unfairness (WFI)          0.1250          0.0000",
         "stays (no hints)  80.000 Mbit/s  40.000 Mbit/s  80.000 Mbit/s            50.0 %  100.0 %",
         "in1 > out      100.000 Mbit/s  100.0 %  100.0 %",
-        "1 of 2 aggregates would take a way that is not in the present routing.",
+        "1 of 2 aggregates would use a path that is not in the present routing.",
     ] {
         assert!(text.contains(line), "{line}\n{text}");
     }

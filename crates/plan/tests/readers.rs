@@ -1,4 +1,4 @@
-//! Readers take anything without a panic, and say on which line it is wrong.
+//! Readers accept any text without a panic, and errors name the line.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::path::Path;
@@ -50,7 +50,7 @@ fn read(name: &str, text: &str) -> Result<(), ConfigError> {
 }
 
 #[test]
-fn what_is_good_is_read() {
+fn valid_files_are_read() {
     for (name, text) in GOOD {
         read(name, text).unwrap();
     }
@@ -60,7 +60,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(4096))]
 
     #[test]
-    fn what_is_not_is_refused_with_its_line(
+    fn mutated_files_are_read_or_refused_with_a_line(
         which in 0..GOOD.len(),
         edits in proptest::collection::vec((any::<prop::sample::Index>(), 0usize..4, "\\PC{0,2}|[\\[\\]<>&;\"{},\n]"), 1..6),
     ) {

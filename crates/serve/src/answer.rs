@@ -1,4 +1,4 @@
-//! Answers, before they are bytes on a connection.
+//! Answers to requests, before they are written to a connection.
 
 use serde::Serialize;
 use serde_json::json;
@@ -10,27 +10,28 @@ pub struct Answer {
     pub status: u16,
     /// The media type of the body.
     pub kind: &'static str,
-    /// Other headers.
+    /// The other headers.
     pub headers: Vec<(&'static str, String)>,
-    /// The body.
+    /// The body of the answer.
     pub body: Vec<u8>,
 }
 
 impl Answer {
-    /// JSON, with status 200.
+    /// Returns an answer with JSON and status 200.
     pub fn json<T: Serialize>(value: &T) -> Self {
-        // There is nothing in it that JSON has no words for.
+        // All values that are answered have a form in JSON.
         let mut body = serde_json::to_vec(value).unwrap_or_default();
         body.push(b'\n');
         Self { status: 200, kind: "application/json", headers: Vec::new(), body }
     }
 
-    /// A text of some media type, with status 200.
+    /// Returns an answer with text of a media type and status 200.
     pub fn text(kind: &'static str, text: impl Into<String>) -> Self {
         Self { status: 200, kind, headers: Vec::new(), body: text.into().into_bytes() }
     }
 
-    /// An error: `code` for programs, `message` for people, and the field that it is about, if it is about one.
+    /// Returns an error with a `code` for programs, a `message` for people, and the field that is
+    /// wrong, if it is one.
     pub fn error(status: u16, code: &str, field: Option<&str>, message: &str) -> Self {
         let mut error = json!({"code": code, "message": message});
         if let Some(field) = field {
@@ -39,21 +40,21 @@ impl Answer {
         Self { status, ..Self::json(&json!({"error": error})) }
     }
 
-    /// The same, to be tried again after so many milliseconds.
+    /// Adds a header that asks to retry after this number of milliseconds.
     #[must_use]
     pub fn later(mut self, millis: u64) -> Self {
         self.headers.push(("retry-after", millis.div_ceil(1000).max(1).to_string()));
         self
     }
 
-    /// With one more header.
+    /// Adds a header.
     #[must_use]
     pub fn with(mut self, name: &'static str, value: impl Into<String>) -> Self {
         self.headers.push((name, value.into()));
         self
     }
 
-    /// Of another media type.
+    /// Changes the media type.
     #[must_use]
     pub fn of_kind(mut self, kind: &'static str) -> Self {
         self.kind = kind;

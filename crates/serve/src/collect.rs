@@ -1,7 +1,8 @@
-//! Flow records off the network: sockets, and what is collected of them while the service runs.
+//! Receives flow records from the network and collects them while the service runs.
 //!
-//! Datagrams are decoded by the threads that receive them, one at a time. The kernel keeps what comes meanwhile, as far as its
-//! buffer goes; what it drops shows as lost by the messages' numbers.
+//! The threads that receive datagrams decode them, one at a time. Meanwhile the kernel keeps
+//! further datagrams in the socket's buffer. What it drops shows as lost by the sequence numbers of
+//! messages.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
@@ -19,65 +20,65 @@ use crate::clock;
 use crate::config::Flows;
 use crate::inputs::Fixed;
 
-/// What the kernel is asked to keep of each socket: a second of 10 000 full datagrams.
+/// The socket buffer that is requested: a second of 10 000 full datagrams, in bytes.
 const BUFFER: usize = 16 << 20;
-/// How often a thread looks whether it should end.
-const LOOK: Duration = Duration::from_millis(200);
-/// A window is made of so many bins.
+/// The interval at which a thread checks whether it should stop.
+const RETRY: Duration = Duration::from_millis(200);
+/// The number of bins of a window.
 const BINS: i64 = 60;
 
-/// Why there are no demands of flow records yet.
+/// Why flow records give no demands yet.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotMeasured {
-    /// The window began before anything was collected.
+    /// The window began before the collection.
     #[error(
-        "flow records are there for {0} s, and the window and its delay are {1} s: wait for that"
+        "flow records were collected for {0} s, but the window and its delay are {1} s: wait until then"
     )]
     Early(i64, i64),
-    /// An exporter is silent, so that demands would be too low.
+    /// An exporter is silent, so demands would be too low.
     #[error(
-        "{first} sent no flow records in the whole window ({all} exporters did not), so demands would be too low: look \
-         after it, or say `optional = true` in the table of exporters"
+        "{first} sent no flow records in the whole window ({all} exporters did not), so demands \
+         would be too low: check it, or set `optional = true` in the table of exporters"
     )]
     Silent {
-        /// One of them.
+        /// The address of one of the silent exporters.
         first: IpAddr,
-        /// How many they are.
+        /// The number of silent exporters.
         all: usize,
     },
 }
 
-/// What is collected, and by which window it becomes demands.
+/// The collected records, and the window over which they become demands.
 #[derive(Debug)]
 pub struct Collecting {
     collector: Mutex<Collector>,
     started: i64,
-    /// In milliseconds, as all here.
+    /// The times of this struct are in milliseconds.
     width: i64,
     window: i64,
     delay: i64,
 }
 
 impl Collecting {
-    /// Begins at `now`, if `fixed` has exporters.
+    /// Starts collecting at `now`, if `fixed` has exporters.
     pub(crate) fn new(flows: &Flows, fixed: &Fixed, now: i64) -> Option<Self> {
         let table = fixed.exporters.clone()?;
         let millis = |time: Duration| i64::try_from(time.as_millis()).unwrap_or(i64::MAX);
         let (window, delay) = (millis(flows.window), millis(flows.delay));
         let width = (window / BINS).max(1);
         let mut collector = Collector::new(table, &fixed.prefixes, Grain::Router);
-        // As far back as a window may begin, and one bin for what is going on.
+        // The bins reach back to the start of the oldest window, and one is for the present.
         let bins = (window + delay) / width + 3;
         collector.begin(now - (bins - 1) * width, width, usize::try_from(bins).unwrap_or(1));
         Some(Self { collector: Mutex::new(collector), started: now, width, window, delay })
     }
 
     fn collector(&self) -> MutexGuard<'_, Collector> {
-        // A panic leaves sums that lack a flow at most.
+        // After a panic the sums may lack a flow, but are consistent.
         self.collector.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How long it takes until there may be demands.
+    /// Returns the time until there may be demands.
     pub(crate) fn first(&self) -> Duration {
         Duration::from_millis(u64::try_from(self.window + self.delay + self.width).unwrap_or(0))
     }
@@ -88,14 +89,14 @@ impl Collecting {
         collector.advance(now + self.width);
         collector.datagram(from, octets, now, &mut |trouble| {
             let Trouble { at, what } = trouble;
-            tracing::debug!("a datagram from {from}, at octet {at}: {what}");
+            tracing::debug!("datagram from {from}, at octet {at}: {what}");
         });
     }
 
-    /// The demands of the last window.
+    /// Returns the demands of the last window.
     ///
     /// # Errors
-    /// If they would not be what is sent.
+    /// If they would be lower than the traffic.
     pub(crate) fn demands(&self, now: i64) -> Result<Vec<Demand>, NotMeasured> {
         let mut collector = self.collector();
         collector.advance(now + self.width);
@@ -111,7 +112,7 @@ impl Collecting {
         Ok(report::demands(&collector.demands(window)))
     }
 
-    /// What was collected: demands of the last window, and all counts since the start.
+    /// Returns a report with the demands of the last window, and all counts since the start.
     pub(crate) fn report(&self, fixed: &Fixed, now: i64) -> Report {
         let mut collector = self.collector();
         collector.advance(now + self.width);
@@ -121,10 +122,11 @@ impl Collecting {
     }
 }
 
-/// Sockets at all of `addresses`. Those of IPv6 are for IPv6 only, so that both families can have the same port.
+/// Returns sockets at all of `addresses`. IPv6 sockets do not take IPv4, so that both families can
+/// have the same port.
 ///
 /// # Errors
-/// If one cannot be: the address, and why.
+/// If an address cannot be used: the address and the cause.
 pub fn bind(addresses: &[SocketAddr]) -> Result<Vec<UdpSocket>, (SocketAddr, io::Error)> {
     let open = |address: &SocketAddr| {
         let open = || {
@@ -133,9 +135,9 @@ pub fn bind(addresses: &[SocketAddr]) -> Result<Vec<UdpSocket>, (SocketAddr, io:
             if address.is_ipv6() {
                 socket.set_only_v6(true)?;
             }
-            // As much as the system allows.
+            // The system limits the buffer.
             let _ = socket.set_recv_buffer_size(BUFFER);
-            socket.set_read_timeout(Some(LOOK))?;
+            socket.set_read_timeout(Some(RETRY))?;
             socket.bind(&(*address).into())?;
             Ok(socket.into())
         };
@@ -144,10 +146,10 @@ pub fn bind(addresses: &[SocketAddr]) -> Result<Vec<UdpSocket>, (SocketAddr, io:
     addresses.iter().map(open).collect()
 }
 
-/// Receives from `socket` until it is to stop. `take` is called with each datagram, who sent it, and when it came, in
-/// milliseconds since 1970.
+/// Receives from `socket` until `stop` is set. Calls `take` with each datagram, its sender, and its
+/// time of arrival in milliseconds since 1970.
 pub fn receive(socket: &UdpSocket, stop: &AtomicBool, take: &(dyn Fn(IpAddr, &[u8], i64) + Sync)) {
-    // As large as a datagram can be.
+    // The largest datagram has this size.
     let mut octets = vec![0; 65_536];
     while !stop.load(Ordering::Relaxed) {
         match socket.recv_from(&mut octets) {
@@ -160,8 +162,8 @@ pub fn receive(socket: &UdpSocket, stop: &AtomicBool, take: &(dyn Fn(IpAddr, &[u
                 | io::ErrorKind::TimedOut
                 | io::ErrorKind::Interrupted => {}
                 _ => {
-                    tracing::warn!("receiving flow records: {e}");
-                    std::thread::sleep(LOOK);
+                    tracing::warn!("cannot receive flow records: {e}");
+                    std::thread::sleep(RETRY);
                 }
             },
         }
@@ -190,7 +192,7 @@ mod tests {
         Fixed { topology, file, prefixes, exporters: Some(exporters) }
     }
 
-    /// An IPFIX message with a flow of so many octets, in seconds since 1970.
+    /// Returns an IPFIX message with a flow of this many octets; times are seconds since 1970.
     fn message(octets: u32, start: i64, end: i64) -> Vec<u8> {
         #[rustfmt::skip]
         let mut message = vec![
@@ -215,19 +217,21 @@ mod tests {
         let at = |seconds: i64| BEGIN + seconds * 1000;
         assert_eq!(collecting.demands(at(50)), Err(NotMeasured::Early(50, 91)));
         let [one, two] = ["192.0.2.1", "192.0.2.2"].map(|a| a.parse().unwrap());
-        // 8 kbit/s from begin to end, reported every half a minute, and for nobody's interface by the other.
+        // 8 kbit/s from start to end, reported every half a minute; the other exporter reports an
+        // unknown interface.
         for seconds in [30, 60, 90, 120, 150, 180] {
             collecting.take(one, &message(30_000, at(seconds - 30), at(seconds)), at(seconds));
         }
         assert_eq!(
             collecting.demands(at(180)),
             Err(NotMeasured::Silent { first: two, all: 1 }),
-            "demands that may be too low are none"
+            "demands that may be too low are not used"
         );
         collecting.take(two, &message(30_000, at(0), at(1)), at(180));
         let demands = collecting.demands(at(180)).unwrap();
         assert_eq!((demands.len(), demands[0].rate.as_bps()), (1, 8000));
-        // Later the last half a minute is missing, and then all of it; that the other is silent by then is no matter here.
+        // Later the last half a minute is missing, and then all of it. That the other exporter is
+        // silent by then is expected.
         let report = collecting.report(&fixed, at(240));
         assert_eq!(report.demands[0].demand, 4000.0);
         assert!(collecting.report(&fixed, at(600)).demands.is_empty());

@@ -1,4 +1,4 @@
-//! The service's configuration: a TOML file. Relative paths in it start where it is.
+//! The configuration of the service: a TOML file. Relative paths start at its directory.
 
 mod flows;
 
@@ -22,9 +22,9 @@ use crate::token::{Credential, Hash};
 
 /// The most addresses to listen at.
 const MOST_ADDRESSES: usize = 16;
-/// The most neighbours: as many as a plan has providers.
+/// The most neighbours, which is the most providers of a plan.
 const MOST_NEIGHBOURS: usize = forebay_plan::network::MOST_PROVIDERS;
-/// How long a round's interval may be.
+/// The interval of rounds, in seconds.
 const INTERVAL: std::ops::RangeInclusive<u64> = 1..=86_400;
 
 #[derive(Debug, Deserialize)]
@@ -48,9 +48,9 @@ struct ServeTable {
     topology: PathBuf,
     providers: PathBuf,
     prefixes: PathBuf,
-    /// Read again for each round; without it the operator puts them.
+    /// The file of demands, read for each round; without it the operator puts them.
     demands: Option<Spanned<PathBuf>>,
-    /// What links carry, read again for each round.
+    /// The file of link loads, read for each round.
     links: Option<PathBuf>,
     capacity: Option<RateValue>,
     interval: Option<Spanned<DurationValue>>,
@@ -59,7 +59,7 @@ struct ServeTable {
     fairness: Option<Fairness>,
     gain: Option<Spanned<ShareValue>>,
     release: Option<ShareValue>,
-    /// Tokens may cross a network as they are.
+    /// Whether tokens may cross a network without encryption.
     #[serde(default)]
     cleartext: bool,
 }
@@ -112,30 +112,30 @@ struct DampingTable {
     reuse: Option<f64>,
 }
 
-/// The files of a network.
+/// The files that describe the network.
 #[derive(Clone, Debug)]
 pub struct Files {
-    /// Its topology.
+    /// The topology of the network.
     pub topology: PathBuf,
-    /// Its content providers.
+    /// The content providers.
     pub providers: PathBuf,
-    /// Where users are.
+    /// The prefixes of users.
     pub prefixes: PathBuf,
-    /// What is sent, if a file says so.
+    /// The demands, if they are in a file.
     pub demands: Option<PathBuf>,
-    /// What was counted on links, if a file says so: then demands over full ones are estimated.
+    /// The loads of links, if they are in a file: with them, demands over full links are estimated.
     pub links: Option<PathBuf>,
-    /// Who sends flow records, if demands are measured by them.
+    /// The exporters of flow records, if demands are measured from these.
     pub exporters: Option<PathBuf>,
-    /// What a link carries whose capacity the topology does not say.
+    /// The capacity of links for which the topology has none.
     pub capacity: Option<Rate>,
 }
 
-/// What becomes of announcements when the service is gone.
+/// What happens to announcements when the service is gone.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum After {
-    /// They stay, and the next start goes on with them.
+    /// They stay, and the next start continues with them.
     #[default]
     Keep,
     /// They are withdrawn.
@@ -145,87 +145,91 @@ pub enum After {
 /// How hints are announced.
 #[derive(Clone, Debug)]
 pub struct Announce {
-    /// What was announced.
+    /// The journal of announcements.
     pub journal: PathBuf,
-    /// GoBGP's command.
+    /// The path of GoBGP's command.
     pub gobgp: PathBuf,
-    /// After an orderly stop.
+    /// What happens to announcements after an orderly stop.
     pub on_exit: After,
-    /// After a crash.
+    /// What happens to announcements after a crash.
     pub on_death: After,
 }
 
-/// TLS at the addresses that are listened at.
+/// The TLS files for all addresses.
 #[derive(Clone, Debug)]
 pub struct Tls {
-    /// The service's certificate, and those between it and the authority: PEM.
+    /// The certificate of the service with its chain, in PEM.
     pub certificate: PathBuf,
-    /// Its key: PEM.
+    /// The private key of the service, in PEM.
     pub key: PathBuf,
-    /// The authorities of neighbours' certificates: PEM. Without it nobody is asked for one.
+    /// The authorities for neighbours' certificates, in PEM. Without it no client is asked for a
+    /// certificate.
     pub clients: Option<PathBuf>,
 }
 
-/// A neighbour that may talk to the service.
+/// A neighbour with access to the service.
 #[derive(Clone, Debug)]
 pub struct Neighbour {
-    /// Its name in the file of providers.
+    /// The name in the file of providers.
     pub name: String,
-    /// What it has to show.
+    /// The credentials that the neighbour has to show.
     pub credential: Credential,
 }
 
-/// All of it.
+/// The whole configuration.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Where to listen.
+    /// The addresses to listen at.
     pub listen: Vec<SocketAddr>,
-    /// The database.
+    /// The path of the database.
     pub state: PathBuf,
-    /// The network.
+    /// The files of the network.
     pub files: Files,
-    /// From one round to the next.
+    /// The time between two rounds.
     pub interval: Duration,
-    /// At most so many aggregate flows.
+    /// The most aggregate flows of a plan.
     pub aggregates: usize,
-    /// How hints are found.
+    /// How hints are computed.
     pub hints: hints::Config,
-    /// What the operator has to show.
+    /// The credentials that the operator has to show.
     pub operator: Credential,
-    /// Who may talk to the service.
+    /// The neighbours with access to the service.
     pub neighbours: Vec<Neighbour>,
-    /// TLS, if there is.
+    /// TLS, if it is used.
     pub tls: Option<Tls>,
-    /// Announcing, if hints are announced.
+    /// How hints are announced, if they are.
     pub announce: Option<Announce>,
     /// How often programs may change.
     pub damping: Limits,
-    /// How demands are measured, if it is by flow records.
+    /// How demands are measured from flow records, if they are.
     pub flows: Option<Flows>,
     source: Source,
     spans: Vec<std::ops::Range<usize>>,
 }
 
 impl Config {
-    /// The configuration in the file at `path`.
+    /// Reads the configuration file at `path`.
     ///
     /// # Errors
-    /// If it cannot be read, or something in it cannot be.
+    /// If the file cannot be read, or a value is invalid.
     pub fn load(path: &Path) -> Result<Self, ConfigError> {
         let (file, source) = forebay_config::load::<File>(path)?;
         file.check(source)
     }
 
-    /// The provider of each neighbour, by its number in the file of providers, where `names` are.
+    /// Returns the provider of each neighbour, as an index into `names` of the file of providers.
     ///
     /// # Errors
-    /// If there is no such provider.
+    /// If a provider does not exist.
     pub fn providers_of(&self, names: &[&str]) -> Result<Vec<u32>, ConfigError> {
         let number = |(neighbour, span): (&Neighbour, &std::ops::Range<usize>)| {
             let found = names.iter().position(|name| *name == neighbour.name);
             found.map(|n| n as u32).ok_or_else(|| {
                 let file = self.files.providers.display();
-                let message = format!("{file} has no provider {:?}", neighbour.name);
+                let message = format!(
+                    "{file} has no provider {:?}: add it, or change the name",
+                    neighbour.name
+                );
                 self.source.error_at(span.clone(), "neighbour.name", message)
             })
         };
@@ -275,7 +279,7 @@ impl File {
         let release = serve.release.map_or(gain / 5.0, |r| r.0);
         if release >= gain {
             let span = serve.gain.as_ref().map_or(self.serve.span(), Spanned::span);
-            let message = "must be above serve.release, or hints would come and go";
+            let message = "must be above serve.release: hints would alternate";
             return Err(source.error_at(span, "serve.gain", message));
         }
         let bounds = Wba::default();
@@ -299,7 +303,7 @@ impl File {
         let (neighbours, spans) = self.neighbours(&credentials, &operator)?;
         let announce = self.announce.as_ref().map(|a| Announce {
             journal: at(&a.journal),
-            // A name without a directory is looked for on the path.
+            // A name without a directory is searched for in `PATH`.
             gobgp: match &a.gobgp {
                 None => PathBuf::from("gobgp"),
                 Some(program) if program.components().count() == 1 => program.clone(),
@@ -353,10 +357,10 @@ impl File {
             let fail =
                 |message: &str| source.error_at(table.name.span(), "neighbour.name", message);
             if neighbours.len() == MOST_NEIGHBOURS {
-                return Err(fail("is one too many: there can be 1000"));
+                return Err(fail("is beyond the limit of 1000 neighbours: remove some"));
             }
             if neighbours.iter().any(|n| n.name == *table.name.get_ref()) {
-                return Err(fail("stands twice"));
+                return Err(fail("occurs twice"));
             }
             let (token, certificate) = (table.token.as_ref(), table.certificate.as_ref());
             let credential = credentials.read("neighbour", span, token, certificate)?;
@@ -365,7 +369,9 @@ impl File {
                     || (other.certificate.is_some() && other.certificate == credential.certificate)
             };
             if same(operator) || neighbours.iter().any(|n| same(&n.credential)) {
-                return Err(fail("has a token or certificate of another: give each its own"));
+                return Err(fail(
+                    "has the token or certificate of another neighbour: give each its own",
+                ));
             }
             spans.push(table.name.span());
             neighbours.push(Neighbour { name: table.name.get_ref().clone(), credential });
@@ -390,7 +396,7 @@ impl File {
             return fail("half_life", "write a time from 1 ms to 1440 min");
         }
         if !(1.0..=1e9).contains(&limits.reuse) {
-            return fail("reuse", "write a number from 1 to 10^9: a change counts 1000");
+            return fail("reuse", "write a number from 1 to 10^9 (a change adds 1000)");
         }
         if !(limits.reuse..=1e9).contains(&limits.suppress) || limits.suppress == limits.reuse {
             return fail("suppress", "write a number above damping.reuse, up to 10^9");
@@ -426,11 +432,11 @@ impl Credentials<'_> {
             certificate: hash("certificate", certificate)?,
         };
         if credential.token.is_none() && credential.certificate.is_none() {
-            let message = "missing: write the hash of a token (`forebay plan token` makes one) or of a certificate";
+            let message = "has no token and no certificate: write the hash of one (`forebay plan token` makes a token)";
             return Err(self.source.error_at(span, format!("{table}.token"), message));
         }
         if let (Some(certificate), false) = (certificate, self.authority) {
-            let message = "nobody is asked for a certificate: `[tls] clients` should name the authorities' file";
+            let message = "no client is asked for a certificate: set `clients` in `[tls]` to the file of authorities";
             let key = format!("{table}.certificate");
             return Err(self.source.error_at(certificate.span(), key, message));
         }

@@ -1,33 +1,34 @@
-//! Damping of neighbours that change their programs too often, as BGP dampens routes that flap (RFC 2439, section 2.2):
-//! each change adds to a penalty, which halves with time; above one threshold changes are refused, until it has fallen
-//! below another.
+//! Damping of neighbours that change their programs too often, as BGP damps routes that flap (RFC
+//! 2439, section 2.2).
 //!
-//! The clock is passed in, and the penalty is kept across restarts.
+//! Each change adds to a penalty, which decays exponentially. Above one threshold changes are
+//! refused, until the penalty has fallen below another. The time is an argument, and the penalty is
+//! kept across restarts.
 
 use serde::{Deserialize, Serialize};
 
-/// What a change adds.
+/// The penalty of a change.
 pub const CHANGE: f64 = 1000.0;
-/// What a program that is refused for what it says adds: nothing changed, but somebody had to look at it.
+/// The penalty of a program that is refused as invalid: it changes nothing, but has to be checked.
 pub const MISTAKE: f64 = 500.0;
 
-/// How much is too often.
+/// The thresholds of damping.
 ///
-/// The half-life is a round's interval unless something else is said. With one change a round the penalty then stays
-/// below twice that of a change, for ever; four at once are too many.
+/// The default half-life is the interval of rounds. With one change per round the penalty stays
+/// below twice that of a change; four changes at once are too many.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Limits {
     /// The time in which a penalty halves, in milliseconds.
     pub half_life: u64,
-    /// Above this, changes are refused.
+    /// The penalty above which changes are refused.
     pub suppress: f64,
-    /// Below this they are taken again.
+    /// The penalty below which changes are accepted again.
     pub reuse: f64,
 }
 
 impl Limits {
-    /// The most that a penalty comes to: four half-lives above `reuse` (RFC 2439, section 4.2, has the longest time that a
-    /// route is suppressed).
+    /// Returns the highest penalty: four half-lives above `reuse`. (RFC 2439, section 4.2, has the
+    /// longest time that a route is suppressed.)
     fn ceiling(&self) -> f64 {
         (self.reuse * 16.0).max(self.suppress + CHANGE)
     }
@@ -36,16 +37,16 @@ impl Limits {
 /// The penalty of one neighbour.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Penalty {
-    /// What it was.
+    /// The penalty at the time `at`.
     pub value: f64,
-    /// When that was, in milliseconds since 1970.
+    /// The time of the penalty, in milliseconds since 1970.
     pub at: u64,
     /// Whether changes are refused.
     pub suppressed: bool,
 }
 
 impl Penalty {
-    /// What it is at `now`. A clock that was set back lets no time pass.
+    /// Returns the penalty at `now`. If the clock was set back, no time passes.
     #[must_use]
     pub fn decayed(self, limits: &Limits, now: u64) -> Self {
         let halves = now.saturating_sub(self.at) as f64 / limits.half_life.max(1) as f64;
@@ -53,7 +54,7 @@ impl Penalty {
         Self { value, at: now.max(self.at), suppressed: self.suppressed && value > limits.reuse }
     }
 
-    /// The same after something that adds `weight` to it.
+    /// Returns the penalty after an event that adds `weight`.
     #[must_use]
     pub fn after(self, weight: f64, limits: &Limits, now: u64) -> Self {
         let decayed = self.decayed(limits, now);
@@ -61,12 +62,13 @@ impl Penalty {
         Self { value, suppressed: decayed.suppressed || value > limits.suppress, ..decayed }
     }
 
-    /// How long changes are still refused, in milliseconds; `None` if they are taken.
+    /// Returns the time until changes are accepted, in milliseconds; `None` if they are accepted
+    /// now.
     pub fn refused_for(self, limits: &Limits, now: u64) -> Option<u64> {
         let decayed = self.decayed(limits, now);
         decayed.suppressed.then(|| {
             let halves = (decayed.value / limits.reuse).log2().max(0.0);
-            // What is at the threshold is not below it yet.
+            // A penalty at the threshold is not below it.
             (halves * limits.half_life as f64).ceil() as u64 + 1
         })
     }
@@ -81,16 +83,16 @@ mod tests {
     const LIMITS: Limits = Limits { half_life: 1000, suppress: 3000.0, reuse: 1000.0 };
 
     #[test]
-    fn it_halves() {
+    fn a_penalty_halves_with_time() {
         let penalty = Penalty { value: 800.0, at: 0, suppressed: false };
         assert_eq!(penalty.decayed(&LIMITS, 1000).value, 400.0);
         assert_eq!(penalty.decayed(&LIMITS, 3000).value, 100.0);
-        // A clock that goes back.
+        // A clock that was set back.
         assert_eq!(Penalty { at: 5000, ..penalty }.decayed(&LIMITS, 0).value, 800.0);
     }
 
     #[test]
-    fn four_changes_at_once_are_too_many_and_one_a_round_never_is() {
+    fn four_changes_at_once_are_damped_and_one_a_round_is_not() {
         let mut quick = Penalty::default();
         for at in 0..4 {
             assert_eq!(quick.refused_for(&LIMITS, at), None, "{at}");
@@ -110,7 +112,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whoever_waits_as_told_is_heard(
+        fn changes_are_accepted_after_the_announced_wait(
             steps in proptest::collection::vec((0u64..5000, prop_oneof![Just(CHANGE), Just(MISTAKE)]), 0..60),
         ) {
             let (mut now, mut penalty) = (0, Penalty::default());

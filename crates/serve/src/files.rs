@@ -1,13 +1,13 @@
-//! Files that must be whole whatever happens.
+//! Writes files atomically.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::Path;
 
-/// Writes a file so that it is the old one or the new one, whenever the machine stops.
+/// Replaces a file so that it is either the old or the new one, even if the machine stops.
 ///
 /// # Errors
-/// If it cannot be written; the old one is there then.
+/// If the file cannot be written; the old one stays.
 pub fn replace(path: &Path, text: &str) -> io::Result<()> {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(".new");

@@ -1,4 +1,5 @@
-//! What the service plans with: files that are read at the start, and demands, which are read again for each round.
+//! The input of plans: files that are read at the start, and demands, which are read for each
+//! round.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -13,24 +14,24 @@ use ipnet::IpNet;
 
 use crate::config::Files;
 
-/// What does not change while the service runs.
+/// The files that do not change while the service runs.
 #[derive(Debug)]
 pub struct Fixed {
-    /// The network.
+    /// The topology of the network.
     pub topology: Topology,
-    /// The providers, with what they heed.
+    /// The providers, with their profiles for hints.
     pub file: ProviderFile,
-    /// Where users are.
+    /// The prefixes of users.
     pub prefixes: BTreeMap<IpNet, Users>,
-    /// Who sends flow records, if demands are measured by them.
+    /// The exporters of flow records, if demands are measured from these.
     pub exporters: Option<Exporters>,
 }
 
 impl Fixed {
-    /// What is in `files`.
+    /// Reads all `files`.
     ///
     /// # Errors
-    /// If one cannot be read, or is not what it should be.
+    /// If a file cannot be read, or has the wrong contents.
     pub fn read(files: &Files) -> Result<Self, ConfigError> {
         let text = |path: &Path| read_text(path, LARGEST);
         let mut topology = input::topology(&files.topology, &text(&files.topology)?)?;
@@ -46,40 +47,40 @@ impl Fixed {
         Ok(Self { topology, file, prefixes, exporters: exporters.transpose()? })
     }
 
-    /// The demands in a text, which errors call `name`.
+    /// Reads demands from a text; errors use `name` for it.
     ///
     /// # Errors
-    /// If it is none of its form.
+    /// If the text is not in its format.
     pub fn demands(&self, name: &Path, text: &DemandText) -> Result<Vec<Demand>, ConfigError> {
         let read = if text.json { input::demands_json } else { input::demands_csv };
         read(name, &text.text, &self.file.providers, &self.topology)
     }
 }
 
-/// Demands as somebody wrote them.
+/// Demands as text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DemandText {
-    /// JSON, or CSV.
+    /// Whether the text is JSON, and not CSV.
     pub json: bool,
-    /// All of it.
+    /// The whole text.
     pub text: String,
 }
 
-/// The network's core for some demands, and what each provider sees of it.
+/// The core network for some demands, and the view of each provider.
 #[derive(Debug)]
 pub struct Core {
-    /// The core, with measured demands.
+    /// The core with measured demands.
     pub network: Network,
-    /// How it was made.
+    /// How the core was derived from the whole topology.
     pub map: Map,
-    /// How many demands no entry reaches.
+    /// The number of demands that no entry reaches.
     pub lost: usize,
-    /// For each provider, its view and the view's tag.
+    /// The view of each provider, with its tag.
     pub views: Vec<(View, String)>,
 }
 
 impl Core {
-    /// The core for `demands`, of at most `limit` aggregate flows if that can be.
+    /// Derives the core for `demands`, with at most `limit` aggregate flows if possible.
     pub fn new(fixed: &Fixed, demands: Vec<Demand>, limit: usize) -> Self {
         let network = Network {
             topology: fixed.topology.clone(),
@@ -97,7 +98,8 @@ impl Core {
         Self { views: views.collect(), network: core, map, lost }
     }
 
-    /// What hints are made of, with `network` in the place of the core: the core with programs in it.
+    /// Returns the input for hints, with `network`, which has the programs' demands, in place of
+    /// the core.
     pub fn setting<'a>(&'a self, fixed: &'a Fixed, network: &'a Network) -> Setting<'a> {
         let profiles: &[Profile] = &fixed.file.profiles;
         Setting {

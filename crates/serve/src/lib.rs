@@ -1,9 +1,12 @@
-//! The planner as a service (Unison; Yimeng Zhao, section 3.3): neighbours see their own vSwitch, put programs, and get
-//! hints; every few minutes a round plans anew with what is measured then.
+//! The planner as a service (Unison; Yimeng Zhao's thesis, section 3.3).
 //!
-//! Begin at [`run`]. [`service`] knows and answers, without a socket or a clock; [`http`] carries that over connections
-//! whose number, sizes and times have bounds; [`round`] is one round, and [`rounds`] runs them; [`store`] keeps all of it
-//! on the disk; [`speaker`] announces; [`collect`] takes flow records off the network.
+//! Neighbours get a view of their own vSwitch, put programs, and receive hints. Every few minutes a
+//! round computes a new plan from current measurements.
+//!
+//! Start at [`run`]. [`service`] has the state and the answers, without sockets or clocks. [`http`]
+//! serves it over connections that are limited in number, size and time. [`round`] computes one
+//! round, and [`rounds`] runs them. [`store`] keeps the state on disk, [`speaker`] announces
+//! routes, and [`collect`] receives flow records.
 
 pub mod answer;
 mod clock;

@@ -1,11 +1,11 @@
-//! How many requests a neighbour may make: a bucket of them, which fills with time. The clock is passed in.
+//! Limits the rate of a neighbour's requests with a token bucket. The time is an argument.
 
-/// Requests at once.
+/// The most requests at once.
 const BURST: f64 = 50.0;
-/// Requests a second in the long run: enough to ask for everything each second.
+/// The rate of requests per second, enough to ask for everything each second.
 const RATE: f64 = 10.0;
 
-/// One neighbour's.
+/// The bucket of one neighbour.
 #[derive(Clone, Copy, Debug)]
 pub struct Bucket {
     left: f64,
@@ -22,7 +22,7 @@ impl Bucket {
     /// Takes one request at `now`, in milliseconds.
     ///
     /// # Errors
-    /// If there is none, after how many milliseconds there will be.
+    /// If the bucket is empty: the number of milliseconds until the next request.
     pub fn take(&mut self, now: u64) -> Result<(), u64> {
         let since = now.saturating_sub(self.at) as f64 / 1000.0;
         self.left = (self.left + since * RATE).min(BURST);
@@ -41,14 +41,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_burst_and_then_a_rate() {
+    fn a_burst_is_followed_by_the_rate() {
         let mut bucket = Bucket::default();
         let taken = (0..200).filter(|_| bucket.take(1_000_000).is_ok()).count();
         assert_eq!(taken, 50);
         assert_eq!(bucket.take(1_000_000), Err(100));
         assert_eq!(bucket.take(1_000_100), Ok(()));
         assert!(bucket.take(1_000_150).is_err());
-        // A clock that is set back gives nothing, and takes nothing.
+        // A clock that is set back adds nothing and takes nothing.
         assert!(bucket.take(0).is_err());
         assert_eq!(bucket.take(1_000_200), Ok(()));
     }

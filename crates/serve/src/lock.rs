@@ -1,4 +1,4 @@
-//! One process at a time: who announces holds the lock of its journal.
+//! A lock between processes: the process that announces routes holds the lock of its journal.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -7,21 +7,22 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How often it is looked whether a lock is free.
-const LOOK: Duration = Duration::from_millis(20);
+/// The interval at which a lock is tried again.
+const RETRY: Duration = Duration::from_millis(20);
 
-/// Held until it is dropped, or the process is dead.
+/// A lock, held until it is dropped or the process is dead.
 #[derive(Debug)]
 pub(crate) struct Lock {
-    /// The kernel lets the lock go with the descriptor.
+    /// The kernel releases the lock with this descriptor.
     _file: File,
 }
 
 impl Lock {
-    /// The lock of `path`, which is a file of its own beside it, `PATH.lock`. Waits up to `patience` for whoever has it.
+    /// Takes the lock of `path`, which is a separate file, `PATH.lock`. Waits up to `patience` for
+    /// another process.
     ///
     /// # Errors
-    /// If the file cannot be made; `WouldBlock` if somebody still has it.
+    /// If the file cannot be created; `WouldBlock` if another process still holds the lock.
     pub(crate) fn of(path: &Path, patience: Duration) -> io::Result<Self> {
         let mut name = path.file_name().unwrap_or_default().to_owned();
         name.push(".lock");
@@ -29,14 +30,14 @@ impl Lock {
         let file = options().open(path.with_file_name(name))?;
         let end = Instant::now() + patience;
         loop {
-            // SAFETY: takes a descriptor that is open for the length of the call, and a number.
+            // SAFETY: the call takes a descriptor that stays open during the call, and an integer.
             if unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } == 0 {
                 return Ok(Self { _file: file });
             }
             let error = io::Error::last_os_error();
             match error.kind() {
                 io::ErrorKind::Interrupted => {}
-                io::ErrorKind::WouldBlock if Instant::now() < end => thread::sleep(LOOK),
+                io::ErrorKind::WouldBlock if Instant::now() < end => thread::sleep(RETRY),
                 _ => return Err(error),
             }
         }

@@ -1,159 +1,213 @@
-//! Metrics, in Prometheus' text form. They name neighbours, so they are the operator's.
+//! Metrics in Prometheus' text format. They name neighbours, so only the operator may read them.
 
-use std::fmt::Write;
+use std::fmt;
 use std::sync::PoisonError;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{
+    DescriptorEncoder, EncodeMetric, MetricEncoder, prometheus_text,
+};
+use prometheus_client::metrics::MetricType::{self, Counter, Gauge};
+use prometheus_client::metrics::counter::ConstCounter;
+use prometheus_client::metrics::gauge::ConstGauge;
+use prometheus_client::registry::Registry;
 use serde_json::Value;
 
 use crate::service::Counters;
 
-/// All metrics, of what the operator's `state` shows and of what was counted.
+/// The media type of the answer.
+pub(crate) use prometheus_text::CONTENT_TYPE;
+
+/// Returns all metrics: those of the operator's `state`, and the counters of the service.
 pub(crate) fn text(state: &Value, counters: &Counters, listeners: usize) -> String {
-    let mut out = Text(String::new());
-    let number = |value: &Value| value.as_f64().unwrap_or(0.0);
-    out.one("rounds_total", "counter", "Rounds since the state was made.", number(&state["round"]));
-    let failures = number(&state["failures"]);
-    out.one(
-        "round_failures_total",
-        "counter",
-        "Rounds that came to nothing, since the start.",
-        failures,
-    );
+    let mut families = Families(Vec::new());
+    rounds(&mut families, state);
+    neighbours(&mut families, state);
+    if state["measured"].is_object() {
+        flows(&mut families, &state["measured"]);
+    }
+    requests(&mut families, counters, listeners);
+    let mut registry = Registry::with_prefix("forebay_plan");
+    registry.register_collector(Box::new(families));
+    let mut out = String::new();
+    // Writing to a string cannot fail.
+    let _ = prometheus_text::encode(&mut out, &registry);
+    out
+}
+
+fn rounds(families: &mut Families, state: &Value) {
+    families.one(Counter, "rounds", "Rounds since the state was made.", number(&state["round"]));
+    let help = "Rounds that failed, since the start.";
+    families.one(Counter, "round_failures", help, number(&state["failures"]));
     let took = number(&state["took"]) / 1000.0;
-    out.one("round_seconds", "gauge", "How long the last round took.", took);
+    families.one(Gauge, "round_seconds", "Duration of the last round.", took);
     if let Some(age) = state["age"].as_f64() {
-        out.one("round_age_seconds", "gauge", "How old the last round is.", age);
+        families.one(Gauge, "round_age_seconds", "Time since the last round.", age);
     }
     if let Some(count) = state["estimated"].as_f64() {
-        let help = "Demands taken to be more than was measured, since a link on their way is full.";
-        out.one("estimated_demands", "gauge", help, count);
+        let help = "Demands estimated above what was measured, since a link on their path is full.";
+        families.one(Gauge, "estimated_demands", help, count);
     }
-    if let Value::Object(report) = &state["report"] {
-        out.one("demand_bps", "gauge", "What is asked for.", number(&report["demand"]));
-        out.head("carried_bps", "gauge", "What is carried: now, and if hints are followed.");
-        for routing in ["before", "after"] {
-            out.row("carried_bps", &[("routing", routing)], number(&report[routing]["total"]));
-        }
-        out.head(
-            "most_used_ratio",
-            "gauge",
-            "Of the fullest link or interconnection, what is used.",
-        );
-        for routing in ["before", "after"] {
-            out.row(
-                "most_used_ratio",
-                &[("routing", routing)],
-                number(&report[routing]["most_used"]),
-            );
-        }
+    let report = &state["report"];
+    if report.is_object() {
+        families.one(Gauge, "demand_bps", "Demand of all neighbours.", number(&report["demand"]));
+        let by_routing = |key: &str| {
+            ["before", "after"]
+                .map(|routing| sample(&[("routing", routing)], number(&report[routing][key])))
+        };
+        let help = "Traffic carried: now, and if the hints are followed.";
+        families.add(Gauge, "carried_bps", help, by_routing("total"));
+        let help = "Utilisation of the fullest link or interconnection.";
+        families.add(Gauge, "most_used_ratio", help, by_routing("most_used"));
     }
     let announced = &state["announced"];
     let failed = number(&announced["failed"]) + f64::from(u8::from(announced["error"].is_string()));
-    out.one("announce_failed", "gauge", "Steps of the last announcing that failed.", failed);
-    let neighbours = state["neighbours"].as_array().map_or(&[][..], Vec::as_slice);
-    for (name, key, help) in [
-        ("neighbour_hints", "hints", "Hints in force."),
-        ("neighbour_penalty", "penalty", "What its changes came to; damping is by it."),
-        ("neighbour_refused_total", "refused", "Programs that were refused, since the start."),
-    ] {
-        out.head(name, if name.ends_with("total") { "counter" } else { "gauge" }, help);
-        for neighbour in neighbours {
-            let who = neighbour["name"].as_str().unwrap_or_default();
-            out.row(name, &[("neighbour", who)], number(&neighbour[key]));
-        }
-    }
-    if let Value::Object(measured) = &state["measured"] {
-        flows(&mut out, measured);
-    }
-    out.one("listeners", "gauge", "Who listens for events.", listeners as f64);
-    let count = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed) as f64;
-    let connections = count(&counters.connections);
-    out.one("connections_total", "counter", "Connections that were taken.", connections);
-    let away = count(&counters.turned_away);
-    out.one(
-        "connections_turned_away_total",
-        "counter",
-        "Connections that were one too many.",
-        away,
-    );
-    let strangers = count(&counters.strangers);
-    out.one(
-        "unauthorized_total",
-        "counter",
-        "Requests without a right token or certificate.",
-        strangers,
-    );
-    out.head("requests_total", "counter", "Requests that were answered.");
-    let answers = counters.answers.lock().unwrap_or_else(PoisonError::into_inner);
-    for ((method, path, status), times) in answers.iter() {
-        let labels = [("method", *method), ("path", *path), ("status", &status.to_string())];
-        out.row("requests_total", &labels, *times as f64);
-    }
-    out.0
+    let help = "Announcements and withdrawals of the last round that failed.";
+    families.one(Gauge, "announce_failed", help, failed);
 }
 
-/// What was counted of flow records.
-fn flows(out: &mut Text, measured: &serde_json::Map<String, Value>) {
-    let list = |name: &str| measured[name].as_array().map_or(&[][..], Vec::as_slice);
-    for (name, key, help) in [
-        ("flows_messages_total", "messages", "Messages of flow records that came."),
-        ("flows_records_total", "flows", "Flows in them, whatever became of them."),
+fn neighbours(families: &mut Families, state: &Value) {
+    for (kind, name, key, help) in [
+        (Gauge, "neighbour_hints", "hints", "Hints in force."),
+        (Gauge, "neighbour_penalty", "penalty", "Penalty for changes, which damping uses."),
+        (Counter, "neighbour_refused", "refused", "Programs refused, since the start."),
+    ] {
+        let samples = list(&state["neighbours"]).iter().map(|neighbour| {
+            sample(&[("neighbour", text_of(&neighbour["name"]))], number(&neighbour[key]))
+        });
+        families.add(kind, name, help, samples);
+    }
+}
+
+fn flows(families: &mut Families, measured: &Value) {
+    for (kind, name, key, help) in [
+        (Counter, "flows_messages", "messages", "Messages of flow records received."),
+        (Counter, "flows_records", "flows", "Flows in them, used or not."),
         (
-            "flows_unsampled_total",
+            Counter,
+            "flows_unsampled",
             "unsaid",
-            "Flows of which nobody said how they were sampled: they count as they are.",
+            "Flows without a known sampling rate: they count unscaled.",
         ),
-        ("flows_lost_ratio", "lost", "What did not come, by the messages' numbers."),
+        (Gauge, "flows_lost_ratio", "lost", "Messages lost, by their sequence numbers."),
     ] {
-        out.head(name, if name.ends_with("total") { "counter" } else { "gauge" }, help);
-        for exporter in list("exporters") {
-            let who = exporter["address"].as_str().unwrap_or_default();
-            out.row(name, &[("exporter", who)], exporter[key].as_f64().unwrap_or(0.0));
-        }
+        let samples = list(&measured["exporters"]).iter().map(|exporter| {
+            sample(&[("exporter", text_of(&exporter["address"]))], number(&exporter[key]))
+        });
+        families.add(kind, name, help, samples);
     }
-    let help = "Messages, sets and flows that are in no demand, by reason.";
-    out.head("flows_left_out_total", "counter", help);
-    for left in list("left_out") {
-        let reason = left["reason"].as_str().unwrap_or_default();
-        let times = left["times"].as_f64().unwrap_or(0.0);
-        out.row("flows_left_out_total", &[("reason", reason)], times);
-    }
-    let help = "Octets that they stand for, as far as that is known.";
-    out.head("flows_left_out_bytes_total", "counter", help);
-    for left in list("left_out") {
-        let reason = left["reason"].as_str().unwrap_or_default();
-        let octets = left["octets"].as_f64().unwrap_or(0.0);
-        out.row("flows_left_out_bytes_total", &[("reason", reason)], octets);
+    for (name, key, help) in [
+        ("flows_left_out", "times", "Messages, sets and flows that are in no demand, by reason."),
+        ("flows_left_out_bytes", "octets", "Their octets, as far as they are known."),
+    ] {
+        let samples = list(&measured["left_out"])
+            .iter()
+            .map(|left| sample(&[("reason", text_of(&left["reason"]))], number(&left[key])));
+        families.add(Counter, name, help, samples);
     }
 }
 
-struct Text(String);
+fn requests(families: &mut Families, counters: &Counters, listeners: usize) {
+    families.one(Gauge, "listeners", "Clients that listen for events.", listeners as f64);
+    for (name, counter, help) in [
+        ("connections", &counters.connections, "Connections accepted."),
+        ("connections_turned_away", &counters.turned_away, "Connections refused at the limit."),
+        ("unauthorized", &counters.strangers, "Requests without a valid token or certificate."),
+    ] {
+        families.one(Counter, name, help, count(counter));
+    }
+    let answers = counters.answers.lock().unwrap_or_else(PoisonError::into_inner);
+    let samples = answers.iter().map(|((method, path, status), times)| {
+        let status = status.to_string();
+        let labels = [("method", *method), ("path", *path), ("status", status.as_str())];
+        sample(&labels, *times as f64)
+    });
+    families.add(Counter, "requests", "Requests answered.", samples);
+}
 
-impl Text {
-    fn head(&mut self, name: &str, kind: &str, help: &str) {
-        // Writing to a string cannot fail.
-        let _ = writeln!(
-            self.0,
-            "# HELP forebay_plan_{name} {help}\n# TYPE forebay_plan_{name} {kind}"
-        );
+fn number(value: &Value) -> f64 {
+    value.as_f64().unwrap_or(0.0)
+}
+
+fn text_of(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
+}
+
+fn list(value: &Value) -> &[Value] {
+    value.as_array().map_or(&[][..], Vec::as_slice)
+}
+
+fn count(counter: &AtomicU64) -> f64 {
+    counter.load(Ordering::Relaxed) as f64
+}
+
+/// One time series and its value.
+#[derive(Debug)]
+struct Sample {
+    labels: Vec<(&'static str, String)>,
+    value: f64,
+}
+
+fn sample(labels: &[(&'static str, &str)], value: f64) -> Sample {
+    let labels = labels.iter().map(|(key, text)| (*key, (*text).to_owned()));
+    Sample { labels: labels.collect(), value }
+}
+
+impl Sample {
+    fn encode(&self, kind: MetricType, encoder: MetricEncoder<'_>) -> fmt::Result {
+        // Whole numbers are written without a fraction.
+        let whole = (self.value.fract() == 0.0 && (0.0..2f64.powi(53)).contains(&self.value))
+            .then_some(self.value as u64);
+        match (kind, whole) {
+            (Counter, Some(value)) => ConstCounter::new(value).encode(encoder),
+            (Counter, None) => ConstCounter::new(self.value).encode(encoder),
+            (_, Some(value)) => ConstGauge::new(value).encode(encoder),
+            (_, None) => ConstGauge::new(self.value).encode(encoder),
+        }
+    }
+}
+
+/// All series of one metric.
+#[derive(Debug)]
+struct Family {
+    kind: MetricType,
+    /// The name without the prefix `forebay_plan_`, and for counters without the suffix `_total`.
+    name: &'static str,
+    help: &'static str,
+    samples: Vec<Sample>,
+}
+
+/// The metrics of one answer, in the order in which they are shown.
+#[derive(Debug)]
+struct Families(Vec<Family>);
+
+impl Families {
+    fn add(
+        &mut self,
+        kind: MetricType,
+        name: &'static str,
+        help: &'static str,
+        samples: impl IntoIterator<Item = Sample>,
+    ) {
+        self.0.push(Family { kind, name, help, samples: samples.into_iter().collect() });
     }
 
-    fn row(&mut self, name: &str, labels: &[(&str, &str)], value: f64) {
-        let escaped =
-            |text: &str| text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
-        let labels: Vec<String> =
-            labels.iter().map(|(key, value)| format!("{key}=\"{}\"", escaped(value))).collect();
-        let labels = match labels.as_slice() {
-            [] => String::new(),
-            some => format!("{{{}}}", some.join(",")),
-        };
-        let _ = writeln!(self.0, "forebay_plan_{name}{labels} {value}");
+    fn one(&mut self, kind: MetricType, name: &'static str, help: &'static str, value: f64) {
+        self.add(kind, name, help, [sample(&[], value)]);
     }
+}
 
-    fn one(&mut self, name: &str, kind: &str, help: &str, value: f64) {
-        self.head(name, kind, help);
-        self.row(name, &[], value);
+impl Collector for Families {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        for family in &self.0 {
+            let mut metric =
+                encoder.encode_descriptor(family.name, family.help, None, family.kind)?;
+            for sample in &family.samples {
+                sample.encode(family.kind, metric.encode_family(&sample.labels)?)?;
+            }
+        }
+        Ok(())
     }
 }
 
@@ -164,7 +218,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_cannot_become_lines() {
+    fn label_values_are_escaped() {
         let state = json!({"estimated": 4, "neighbours": [{"name": "a\"b\n\\", "hints": 2}]});
         let text = text(&state, &Counters::default(), 3);
         assert!(
@@ -173,5 +227,21 @@ mod tests {
         );
         assert!(text.contains("\nforebay_plan_estimated_demands 4\n"), "{text}");
         assert!(text.contains("# TYPE forebay_plan_listeners gauge\nforebay_plan_listeners 3\n"));
+    }
+
+    #[test]
+    fn counters_end_in_total_and_whole_numbers_have_no_fraction() {
+        let counters = Counters::default();
+        *counters.answers.lock().unwrap() = [(("GET", "/", 200), 7)].into();
+        let state = json!({"round": 5, "took": 1500, "age": 12});
+        let text = text(&state, &counters, 0);
+        for lines in [
+            "# TYPE forebay_plan_rounds_total counter\nforebay_plan_rounds_total 5\n",
+            "# TYPE forebay_plan_round_seconds gauge\nforebay_plan_round_seconds 1.5\n",
+            "forebay_plan_round_age_seconds 12\n",
+            "forebay_plan_requests_total{method=\"GET\",path=\"/\",status=\"200\"} 7\n",
+        ] {
+            assert!(text.contains(lines), "{lines}: {text}");
+        }
     }
 }

@@ -1,65 +1,82 @@
-//! The operator's page: one HTML document, with its pictures and its style in it, that loads nothing and runs nothing.
+//! The operator's page: one HTML document with its pictures and style sheet. It loads nothing and
+//! has no scripts.
 
 mod links;
 mod switch;
 mod tables;
 
-use forebay_picture::{escape, number};
+use forebay_picture::number;
 use forebay_units::Rate;
+use maud::{DOCTYPE, Markup, PreEscaped, html};
 use serde_json::Value;
 
-/// The page's own style, beside that of its pictures.
+/// The style sheet of the page, beside that of its pictures.
 const STYLE: &str = include_str!("page/page.css");
 
-/// The page that shows what the operator's `state` says.
+/// Renders the page for the operator's `state`.
 pub(crate) fn page(state: &Value) -> String {
     let report = &state["report"];
     let network = report["network"].as_str().filter(|n| !n.is_empty()).unwrap_or("the network");
-    let title = format!("Forebay plan: {network}");
-    let mut out = format!(
-        "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <meta http-equiv=\"refresh\" content=\"30\">\n<title>{}</title>\n\
-         <style>\n{}{STYLE}</style></head>\n<body><main>\n<header><h1>{}</h1>\n<p>{}</p></header>\n",
-        escape(&title),
-        forebay_picture::STYLE,
-        escape(network),
-        escape(&standing(state)),
-    );
-    if let Some(error) = state["error"].as_str() {
-        out += &notice(
-            "warning",
-            &format!(
-                "The last round came to nothing, and what was in force before stays: {error}."
-            ),
-        );
-    }
-    if let Some(failed) = announcing(state) {
-        out += &notice("warning", &failed);
-    }
-    if report.is_object() {
-        out += &tiles(state);
-        let flows = state["flows"].as_array().map_or(&[][..], Vec::as_slice);
-        out += "<section><h2>The vSwitch</h2>\n<p class=\"say\">What neighbours ask for, from their entries at the left to \
-                the boundary routers at the right: as it comes in now, and as it would if hints are followed.</p>\n";
-        out += &switch::pictures(flows);
-        out += "</section>\n<section><h2>Links and interconnections</h2>\n<p class=\"say\">The fullest, by how much of \
-                their capacity is used: <span class=\"key now\">now</span>, and \
-                <span class=\"key then\">if hints are followed</span> and the paths inside are the best for that.</p>\n";
-        out += &links::picture(report["links"].as_array().map_or(&[][..], Vec::as_slice));
-        out += "</section>\n";
-    } else {
-        out += &notice("note", "There was no round since the start.");
-    }
-    out += "<section><h2>Hints</h2>\n";
-    out += &tables::hints(&state["hints"]);
-    out += "</section>\n<section><h2>Neighbours</h2>\n";
-    out += &tables::neighbours(state);
-    out += "</section>\n</main></body></html>\n";
-    out
+    let page = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta http-equiv="refresh" content="30";
+                title { "Forebay plan: " (network) }
+                style { (PreEscaped(forebay_picture::STYLE)) (PreEscaped(STYLE)) }
+            }
+            body {
+                main {
+                    header { h1 { (network) } p { (summary(state)) } }
+                    @if let Some(error) = state["error"].as_str() {
+                        (notice("warning", &format!(
+                            "The last round failed, and everything in force stays in force: {error}."
+                        )))
+                    }
+                    @if let Some(failed) = announcement_error(state) {
+                        (notice("warning", &failed))
+                    }
+                    @if report.is_object() {
+                        (tiles(state))
+                        (pictures(state))
+                    } @else {
+                        (notice("note", "There was no round since the start."))
+                    }
+                    section { h2 { "Hints" } (tables::hints(&state["hints"])) }
+                    section { h2 { "Neighbours" } (tables::neighbours(state)) }
+                }
+            }
+        }
+    };
+    page.into_string()
 }
 
-fn standing(state: &Value) -> String {
+fn pictures(state: &Value) -> Markup {
+    let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
+    html! {
+        section {
+            h2 { "The vSwitch" }
+            p class="say" {
+                "The neighbours' demands, from their entries at the left to the boundary routers at \
+                 the right: as they come in now, and if the hints are followed."
+            }
+            (switch::pictures(&list(&state["flows"])))
+        }
+        section {
+            h2 { "Links and interconnections" }
+            p class="say" {
+                "The fullest, by utilisation: " span class="key now" { "now" } ", and "
+                span class="key then" { "if the hints are followed" }
+                " and the paths inside are the best for that."
+            }
+            (links::picture(&list(&state["report"]["links"])))
+        }
+    }
+}
+
+fn summary(state: &Value) -> String {
     let every = duration(state["interval"].as_f64().unwrap_or(0.0));
     match (state["round"].as_u64(), state["at"].as_str()) {
         (Some(round), Some(at)) => {
@@ -72,61 +89,64 @@ fn standing(state: &Value) -> String {
     }
 }
 
-fn announcing(state: &Value) -> Option<String> {
+fn announcement_error(state: &Value) -> Option<String> {
     let announced = &state["announced"];
     if let Some(error) = announced["error"].as_str() {
-        return Some(format!("Nothing more is announced: {error}."));
+        return Some(format!("Announcements have stopped: {error}."));
     }
     match announced["failed"].as_u64() {
         None | Some(0) => None,
         Some(failed) => Some(format!(
-            "{failed} announcements or withdrawals failed in the last round. The next tries again; the log says why."
+            "{failed} announcements or withdrawals failed in the last round. The next round tries \
+             again; the log has the causes."
         )),
     }
 }
 
-fn notice(class: &str, text: &str) -> String {
-    format!("<p class=\"notice {class}\">{}</p>\n", escape(text))
+fn notice(class: &str, text: &str) -> Markup {
+    html! { p class={ "notice " (class) } { (text) } }
 }
 
-fn tiles(state: &Value) -> String {
+fn note(text: &str) -> Markup {
+    html! { p class="say" { (text) } }
+}
+
+fn tiles(state: &Value) -> Markup {
     let report = &state["report"];
     let carried = |when: &str| report[when]["total"].as_f64().unwrap_or(0.0);
     let used = |when: &str| share(report[when]["most_used"].as_f64().unwrap_or(0.0));
     let (before, after) = (carried("before"), carried("after"));
     let gain = if before > 0.0 { (after / before - 1.0) * 100.0 } else { 0.0 };
-    let hints: usize = state["neighbours"]
+    let hints: u64 = state["neighbours"]
         .as_array()
-        .map_or(0, |all| all.iter().filter_map(|n| n["hints"].as_u64()).sum::<u64>() as usize);
-    let tile = |name: &str, value: &str, more: &str| {
-        format!(
-            "<div class=\"tile\"><span>{name}</span><strong>{}</strong><em>{}</em></div>\n",
-            escape(value),
-            escape(more)
-        )
-    };
-    let asked = rate(report["demand"].as_f64().unwrap_or(0.0));
-    // What full links hide is not known.
+        .map_or(0, |all| all.iter().filter_map(|n| n["hints"].as_u64()).sum());
+    let demand = rate(report["demand"].as_f64().unwrap_or(0.0));
+    // Demand that full links hide is an estimate.
     let about = if state["estimated"].as_u64().is_some_and(|n| n > 0) { "about " } else { "" };
     let sign = if gain >= 0.05 { "+" } else { "" };
-    format!(
-        "<section class=\"tiles\">\n{}{}{}{}</section>\n",
-        tile("carried now", &rate(before), &format!("of {about}{asked} asked for")),
-        tile("if hints are followed", &rate(after), &format!("{sign}{gain:.1} %")),
-        tile(
-            "the fullest link",
-            &used("before"),
-            &format!("{} if they are followed", used("after"))
-        ),
-        tile(
-            "hints in force",
-            &number::count(hints as u64),
-            &format!("planned in {} ms", state["took"])
-        ),
-    )
+    html! {
+        section class="tiles" {
+            (tile("carried now", &rate(before), &format!("of {about}{demand} demand")))
+            (tile("if the hints are followed", &rate(after), &format!("{sign}{gain:.1} %")))
+            (tile(
+                "the fullest link",
+                &used("before"),
+                &format!("{} if the hints are followed", used("after"))
+            ))
+            (tile(
+                "hints in force",
+                &number::count(hints),
+                &format!("planned in {} ms", state["took"])
+            ))
+        }
+    }
 }
 
-/// A rate as people say it.
+fn tile(name: &str, value: &str, detail: &str) -> Markup {
+    html! { div class="tile" { span { (name) } strong { (value) } em { (detail) } } }
+}
+
+/// Formats a rate with a unit that suits its size.
 fn rate(bps: f64) -> String {
     let (value, unit) = match bps {
         b if b >= 1e12 => (b / 1e12, "Tbit/s"),
@@ -138,7 +158,7 @@ fn rate(bps: f64) -> String {
     format!("{} {unit}", number::figure(value))
 }
 
-/// A share in whole per cent.
+/// Formats a part from 0 to 1 in whole per cent.
 fn share(part: f64) -> String {
     format!("{:.0} %", part * 100.0)
 }
@@ -158,7 +178,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_cannot_become_markup_and_nothing_is_loaded() {
+    fn names_are_escaped_and_nothing_is_loaded() {
         let evil = "<script>alert(1)</script>";
         let state = json!({
             "estimated": 1, "interval": 300, "round": 3, "at": "now", "age": 5, "error": evil,
@@ -178,7 +198,7 @@ mod tests {
             let without = html.replace("http-equiv", "");
             assert!(!without.contains(outside), "{outside}");
         }
-        assert!(html.contains("+100.0 %") && html.contains("of about 2.00 Gbit/s asked for"));
+        assert!(html.contains("+100.0 %") && html.contains("of about 2.00 Gbit/s demand"));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! A round: from what was measured and what neighbours want to the hints of now.
+//! One round: from measured demands and the neighbours' programs to new hints.
 
 use std::collections::BTreeMap;
 
@@ -13,33 +13,33 @@ use serde::Serialize;
 
 use crate::inputs::{Core, Fixed};
 
-/// What a round came to.
+/// The result of a round.
 #[derive(Debug)]
 pub struct Planned {
     /// The hints in force from now on.
     pub hints: Hints,
-    /// The network as it is, beside what it would be if they are followed.
+    /// The network as it is, beside the network with the hints followed.
     pub report: Report,
-    /// Whose program could not be taken into account, and why, by provider.
+    /// The providers whose programs could not be used, and the reasons.
     pub lapsed: BTreeMap<u32, Refusal>,
-    /// What is asked for, by where it comes in.
+    /// The demands by entry, now and if the hints are followed.
     pub flows: Vec<Flow>,
-    /// What has to be announced.
+    /// The announcements of the hints.
     pub announcements: Vec<bgp::Announcement>,
 }
 
-/// What a provider asks for through one entry to the users behind one boundary router, in bits per second.
+/// The demand of a provider through one entry to the users behind one boundary router.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Flow {
-    /// The provider.
+    /// The name of the provider.
     pub provider: String,
-    /// The entry's router.
+    /// The router of the entry.
     pub entry: String,
     /// The boundary router.
     pub router: String,
-    /// Now.
+    /// The present demand, in bits per second.
     pub now: f64,
-    /// If hints are followed.
+    /// The demand if the hints are followed, in bits per second.
     pub after: f64,
 }
 
@@ -67,8 +67,11 @@ fn flows(now: &Network, after: &Network) -> Vec<Flow> {
     sums.into_iter().map(flow).collect()
 }
 
-/// Plans. `programs` are those of providers by their numbers, each with the tag of the view that it was written for; one
-/// whose view has changed counts as none, since its outputs may be others now.
+/// Computes a round.
+///
+/// `programs` are by the index of the provider, each with the tag of the view that it was written
+/// for. A program for a view that has changed is not used, since its output numbers may have
+/// changed too.
 ///
 /// # Errors
 /// If the solver fails.
@@ -89,7 +92,7 @@ pub fn plan(
     let (network, mut lapsed) =
         vswitch::consolidate(&core.network, &core.map, &fixed.prefixes, &now);
     lapsed.extend(old.into_keys().map(|number| {
-        let message = "was written for a view that has changed: get /v1/vswitch and put it again";
+        let message = "is for a view that has changed: get /v1/vswitch and put the program again";
         (number, Refusal { field: "view".to_owned(), message: message.to_owned() })
     }));
     let setting = core.setting(fixed, &network);

@@ -11,96 +11,101 @@ use crate::collect::Collecting;
 use crate::service::{Done, Service};
 use crate::speaker::Speaker;
 
-/// Rounds that wait to be run because they were asked for.
-const WAITING: usize = 4;
+/// The most requested rounds that wait.
+const MAX_WAITING: usize = 4;
 
-/// What is asked of the thread.
+/// A request to the thread.
 #[derive(Debug)]
-enum Ask {
-    /// A round now, whose outcome goes there.
+enum Request {
+    /// Run a round now and send its outcome to the sender.
     Round(SyncSender<Result<Done, String>>),
-    /// To stop.
+    /// Stop the thread.
     Stop,
 }
 
-/// Asks for rounds.
+/// The handle that requests rounds.
 #[derive(Clone, Debug)]
-pub struct Rounds(SyncSender<Ask>);
+pub struct Rounds {
+    sender: SyncSender<Request>,
+}
 
-/// Where the thread is asked.
+/// The receiver of requests, for the thread.
 #[derive(Debug)]
-pub struct Asked(Receiver<Ask>);
+pub struct Requests {
+    receiver: Receiver<Request>,
+}
 
-/// Both ends.
-pub fn rounds() -> (Rounds, Asked) {
-    let (sender, receiver) = sync_channel(WAITING);
-    (Rounds(sender), Asked(receiver))
+/// Returns a connected pair of handle and receiver.
+pub fn rounds() -> (Rounds, Requests) {
+    let (sender, receiver) = sync_channel(MAX_WAITING);
+    (Rounds { sender }, Requests { receiver })
 }
 
 impl Rounds {
-    /// Has a round run, and waits for it.
+    /// Requests a round and waits for it.
     ///
     /// # Errors
-    /// If it came to nothing, or so many are waiting that it would never be run.
+    /// If the round failed, or too many requests are waiting.
     pub fn run(&self) -> Result<Done, String> {
         let (sender, outcome) = sync_channel(1);
-        self.0.try_send(Ask::Round(sender)).map_err(|e| match e {
-            TrySendError::Full(_) => "rounds are waiting already".to_owned(),
+        self.sender.try_send(Request::Round(sender)).map_err(|e| match e {
+            TrySendError::Full(_) => "too many rounds are waiting: try again later".to_owned(),
             TrySendError::Disconnected(_) => "the service is stopping".to_owned(),
         })?;
         outcome.recv().unwrap_or_else(|_| Err("the service is stopping".to_owned()))
     }
 
-    /// Has the thread stop, when the round that it may be running is over.
+    /// Stops the thread after the round that it may be running.
     pub fn stop(&self) {
-        // If it is gone it has stopped.
-        let _ = self.0.send(Ask::Stop);
+        // An error means that the thread has stopped already.
+        let _ = self.sender.send(Request::Stop);
     }
 }
 
-/// Runs rounds until it is told to stop. `before` is called before each.
+/// Runs rounds until it is stopped; `before` is called before each.
 pub fn serve(
     service: &Arc<Service>,
-    asked: &Asked,
+    requests: &Requests,
     speaker: Option<&Speaker>,
     before: &mut dyn FnMut(),
 ) {
     let mut paths = PathCache::new(service.config().hints.plan.paths);
     let interval = service.config().interval;
-    // Flow records tell nothing before their window is over.
+    // Flow records give no demands before the first window is over.
     let first = service.collecting().map_or(Duration::ZERO, Collecting::first);
     let mut next = Instant::now() + first;
     loop {
-        let answer = match asked.0.recv_timeout(next.saturating_duration_since(Instant::now())) {
-            Ok(Ask::Round(answer)) => Some(answer),
-            Err(RecvTimeoutError::Timeout) => None,
-            Ok(Ask::Stop) | Err(RecvTimeoutError::Disconnected) => return,
-        };
+        let answer =
+            match requests.receiver.recv_timeout(next.saturating_duration_since(Instant::now())) {
+                Ok(Request::Round(answer)) => Some(answer),
+                Err(RecvTimeoutError::Timeout) => None,
+                Ok(Request::Stop) | Err(RecvTimeoutError::Disconnected) => return,
+            };
         before();
         let outcome = service.round(&mut paths, speaker, clock::now());
         match &outcome {
-            Ok(done) => tracing::info!("{}", words(done)),
-            Err(why) => tracing::warn!("a round came to nothing: {why}"),
+            Ok(done) => tracing::info!("{}", summary(done)),
+            Err(why) => tracing::warn!("the round failed, and everything in force stays: {why}"),
         }
         if let Some(answer) = answer {
-            // Who asked may have gone.
+            // The client may have disconnected.
             let _ = answer.try_send(outcome.map_err(|e| e.to_string()));
         }
         next = Instant::now() + interval;
     }
 }
 
-fn words(done: &Done) -> String {
+fn summary(done: &Done) -> String {
     let rate = forebay_units::Rate::from_bps_f64;
     let announced = match done.announced {
-        Some(told) if told.failed > 0 => format!("; {} of its announcements failed", told.failed),
+        Some(outcome) if outcome.failed > 0 => format!("; {} announcements failed", outcome.failed),
         _ => String::new(),
     };
     format!(
-        "round {}: {} hints{}; {} carried, {} if they are followed{announced}",
+        "round {}: {} hints{}; {} carried, {} if the hints are followed{announced}",
         done.round,
         done.hints,
-        if done.changed { "" } else { ", as before" },
+        if done.changed { "" } else { " (unchanged)" },
         rate(done.before),
         rate(done.after),
     )

@@ -1,69 +1,70 @@
-//! What is served, and to whom. `openapi.json` says the same for those outside; a test holds one against the other.
+//! The routes of the service, and who may use them. `openapi.json` documents them for clients, and
+//! a test compares the two.
 
-/// Who may ask.
+/// Who may use a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// Anybody.
+    /// Everyone, without a token.
     Anyone,
-    /// A neighbour, about itself.
+    /// A neighbour, for its own data.
     Neighbour,
     /// The operator.
     Operator,
 }
 
-/// What is asked.
+/// The operation of a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Op {
-    /// Whether the service is there.
+    /// Check whether the service is running.
     Health,
-    /// The description of the interface.
+    /// Get the description of the interface.
     OpenApi,
-    /// The neighbour's view of the vSwitch.
+    /// Get the neighbour's view of the vSwitch.
     VSwitch,
-    /// Its program.
+    /// Get the neighbour's program.
     Program,
-    /// A new one.
+    /// Put a program.
     PutProgram,
-    /// None any more.
+    /// Delete the program.
     DeleteProgram,
-    /// Its hints.
+    /// Get the neighbour's hints.
     Hints,
-    /// What changes of it.
+    /// Listen for changes.
     Events,
-    /// Its hints as an ALTO network map.
+    /// Get the hints as an ALTO network map.
     NetworkMap,
-    /// And the cost map.
+    /// Get the ALTO cost map of the hints.
     CostMap,
-    /// The operator's page.
+    /// Get the operator's page.
     Page,
-    /// The same as JSON.
+    /// Get the operator's state as JSON.
     State,
-    /// New demands.
+    /// Put demands.
     PutDemands,
-    /// A round, now.
+    /// Run a round now.
     Round,
-    /// For Prometheus.
+    /// Get metrics for Prometheus.
     Metrics,
 }
 
-/// A route.
+/// A route of the service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Route {
-    /// The method.
+    /// The HTTP method.
     pub method: &'static str,
-    /// The path.
+    /// The path of the URL.
     pub path: &'static str,
-    /// Who may.
+    /// Who may use the route.
     pub access: Access,
-    /// What it is.
+    /// The operation of the route.
     pub op: Op,
-    /// The most bytes of its request's body.
+    /// The largest body of a request, in bytes.
     pub largest: usize,
 }
 
-/// The most that a program takes: ten thousand wishes and as much that is avoided, with long names.
+/// The largest program in bytes: ten thousand wishes and as many avoided inputs, with long names.
 const PROGRAM: usize = 2_000_000;
-/// The most that demands take, over this interface.
+/// The largest text of demands over this interface, in bytes.
 const DEMANDS: usize = 16_000_000;
 
 const fn route(
@@ -76,7 +77,7 @@ const fn route(
     Route { method, path, access, op, largest }
 }
 
-/// All of them.
+/// All routes of the service.
 pub const ROUTES: [Route; 15] = [
     route("GET", "/healthz", Access::Anyone, Op::Health, 0),
     route("GET", "/openapi.json", Access::Anyone, Op::OpenApi, 0),
@@ -98,13 +99,13 @@ pub const ROUTES: [Route; 15] = [
 /// Why there is no route.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Miss {
-    /// There is nothing there.
+    /// The path is unknown.
     Path,
-    /// There is, by these methods.
+    /// The path has other methods than this one; these are they.
     Method(Vec<&'static str>),
 }
 
-/// The route of a request.
+/// Returns the route of a request.
 ///
 /// # Errors
 /// If there is none.
@@ -117,7 +118,7 @@ pub fn find(method: &str, path: &str) -> Result<&'static Route, Miss> {
     }
 }
 
-/// What answers, where one does, come with for who asks `GET /openapi.json`.
+/// The description of the interface in OpenAPI, as `GET /openapi.json` returns it.
 pub const OPENAPI: &str = include_str!("openapi.json");
 
 #[cfg(test)]
@@ -136,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn the_document_has_these_routes_and_no_other() {
+    fn the_document_has_exactly_these_routes() {
         let document: Value = serde_json::from_str(OPENAPI).unwrap();
         let mut written = BTreeSet::new();
         for (path, methods) in document["paths"].as_object().unwrap() {
@@ -162,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn every_reference_of_the_document_leads_somewhere() {
+    fn every_reference_of_the_document_exists() {
         fn walk(value: &Value, document: &Value) {
             if let Some(Value::String(to)) = value.get("$ref") {
                 assert!(document.pointer(to.trim_start_matches('#')).is_some(), "{to}");

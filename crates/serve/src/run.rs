@@ -1,4 +1,4 @@
-//! From a configuration to a running service, and to its end.
+//! Starts a service from its configuration, and stops it.
 
 use std::ffi::OsStr;
 use std::io;
@@ -16,53 +16,54 @@ use tokio::sync::oneshot;
 use crate::config::{After, Announce, Config};
 use crate::http::tls::{Acceptor, TlsError};
 use crate::inputs::Fixed;
-use crate::rounds::{self, rounds};
+use crate::rounds::rounds;
 use crate::service::Service;
-use crate::speaker::{SpeakError, Speaker, Told};
+use crate::speaker::{AnnounceError, AnnounceOutcome, Speaker};
 use crate::store::StoreError;
 use crate::{clock, collect, http};
 
-/// The subcommand by which the program that runs a service must call [`supervise`], with the journal and GoBGP's command
-/// as its arguments: it is started again as the service's supervisor.
+/// The subcommand with which a service starts its program again as the supervisor. The program must
+/// then call [`supervise`] with the journal and GoBGP's command from the arguments.
 pub const SUPERVISOR: [&str; 2] = ["plan", "serve-supervisor"];
-/// How long a start waits for the supervisor of one that died: it may be withdrawing.
+/// The time that a start waits for the supervisor of a service that died, which may be withdrawing.
 const HANDOVER: Duration = Duration::from_secs(60);
-/// How long the supervisor waits for a dead service's lock. The kernel lets it go with the process.
-const DEAD: Duration = Duration::from_secs(1);
+/// The time that the supervisor waits for the lock of a dead service, which the kernel releases
+/// with the process.
+const RELEASE: Duration = Duration::from_secs(1);
 
 /// Why a service does not run.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Its configuration, or a file that it names.
+    /// The configuration or a file that it names is invalid.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// Its state.
+    /// The state cannot be read or written.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// Its TLS.
+    /// The TLS configuration is invalid.
     #[error(transparent)]
     Tls(#[from] TlsError),
-    /// Its announcing.
+    /// Announcements cannot be made or withdrawn.
     #[error(transparent)]
-    Speak(#[from] SpeakError),
-    /// An address that it should listen at.
+    Announce(#[from] AnnounceError),
+    /// The service cannot listen at an address.
     #[error("cannot listen at {0}: {1}")]
     Listen(SocketAddr, io::Error),
-    /// The system.
+    /// A system call failed.
     #[error("{0}: {1}")]
     System(&'static str, io::Error),
-    /// Announcements are there that should have been withdrawn.
-    #[error("{failed} announcements could not be withdrawn: `forebay plan withdraw --journal {}` tries again", journal.display())]
+    /// Some announcements could not be withdrawn.
+    #[error("{failed} announcements could not be withdrawn: try again with `forebay plan withdraw --journal {}`", journal.display())]
     Left {
-        /// So many.
+        /// The number of announcements that remain.
         failed: usize,
-        /// The journal that knows of them.
+        /// The journal that lists them.
         journal: PathBuf,
     },
 }
 
 impl Error {
-    /// 2 if what the user wrote is wrong, 1 otherwise.
+    /// Returns the exit status: 2 if the user's files are wrong, 1 otherwise.
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::Config(_) | Self::Tls(_) => 2,
@@ -71,39 +72,41 @@ impl Error {
     }
 }
 
-/// Stops a service in order.
+/// Stops a service in an orderly way.
 #[derive(Clone, Debug, Default)]
-pub struct Stop(Arc<Mutex<Stopping>>);
+pub struct Stop {
+    state: Arc<Mutex<StopState>>,
+}
 
 #[derive(Debug, Default)]
-struct Stopping {
-    asked: bool,
+struct StopState {
+    requested: bool,
     sender: Option<oneshot::Sender<()>>,
 }
 
 impl Stop {
-    /// Has it stop, now or as soon as it has started.
+    /// Stops the service, now or as soon as it has started.
     pub fn stop(&self) {
-        let mut inside = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        inside.asked = true;
-        // Dropping it says the same.
-        inside.sender = None;
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.requested = true;
+        // Dropping the sender stops the service.
+        state.sender = None;
     }
 
     fn receiver(&self) -> oneshot::Receiver<()> {
         let (sender, receiver) = oneshot::channel();
-        let mut inside = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if !inside.asked {
-            inside.sender = Some(sender);
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if !state.requested {
+            state.sender = Some(sender);
         }
         receiver
     }
 }
 
-/// Checks the configuration at `path`, and all files that it names, and touches nothing.
+/// Checks the configuration at `path` and all files that it names; changes nothing.
 ///
 /// # Errors
-/// As [`run`], for what can be told before it runs.
+/// As for [`run`], for everything that can be checked before it runs.
 pub fn check(path: &Path) -> Result<(), Error> {
     prepare(path).map(drop)
 }
@@ -119,10 +122,10 @@ fn prepare(path: &Path) -> Result<Prepared, Error> {
     Ok((config, fixed, numbers, tls))
 }
 
-/// Runs the service of the configuration at `path` until `stop` says so.
+/// Runs the service of the configuration at `path` until `stop` ends it.
 ///
 /// # Errors
-/// If it cannot start, or cannot end as it should.
+/// If the service cannot start, or cannot end in an orderly way.
 pub fn run(path: &Path, stop: &Stop) -> Result<(), Error> {
     let (config, fixed, numbers, tls) = prepare(path)?;
     let service = Arc::new(Service::new(config.clone(), fixed, numbers, clock::now())?);
@@ -133,7 +136,7 @@ pub fn run(path: &Path, stop: &Stop) -> Result<(), Error> {
         Some(a) => Some(Speaker::new(&a.journal, &a.gobgp, HANDOVER)?),
         None => None,
     };
-    let mut guard = Watch::start(config.announce.as_ref())?;
+    let mut guard = Supervisor::start(config.announce.as_ref())?;
     for socket in &sockets {
         if let Ok(address) = socket.local_addr() {
             tracing::info!("taking flow records at udp://{address}");
@@ -145,20 +148,20 @@ pub fn run(path: &Path, stop: &Stop) -> Result<(), Error> {
             tracing::info!("serving at {scheme}://{address}");
         }
     }
-    let (asking, asked) = rounds();
-    let deaf = AtomicBool::new(false);
+    let (rounds, requests) = rounds();
+    let stopped = AtomicBool::new(false);
     let ended = thread::scope(|scope| {
         let (planning, speaking, guarding) = (&service, speaker.as_ref(), &mut guard);
-        // However this thread ends, the service does.
+        // The service ends with this thread, however it ends.
         let end = StopAtEnd(stop.clone());
         let planner = scope.spawn(move || {
             let _end = end;
-            rounds::serve(planning, &asked, speaking, &mut || guarding.look());
+            crate::rounds::serve(planning, &requests, speaking, &mut || guarding.check());
         });
         for socket in &sockets {
-            let (service, deaf) = (&service, &deaf);
+            let (service, stopped) = (&service, &stopped);
             scope.spawn(move || {
-                collect::receive(socket, deaf, &|from, octets, now| {
+                collect::receive(socket, stopped, &|from, octets, now| {
                     if let Some(collecting) = service.collecting() {
                         collecting.take(from, octets, now);
                     }
@@ -166,19 +169,19 @@ pub fn run(path: &Path, stop: &Stop) -> Result<(), Error> {
             });
         }
         let served =
-            http::serve(Arc::clone(&service), asking.clone(), listeners, tls, stop.receiver());
-        asking.stop();
-        deaf.store(true, Ordering::Relaxed);
+            http::serve(Arc::clone(&service), rounds.clone(), listeners, tls, stop.receiver());
+        rounds.stop();
+        stopped.store(true, Ordering::Relaxed);
         let planned = planner.join();
         served.and_then(|()| {
-            planned.map_err(|_| io::Error::other("the thread that plans has failed"))
+            planned.map_err(|_| io::Error::other("the planning thread has panicked: see the log"))
         })
     });
-    ended.map_err(|e| Error::System("serving", e))?;
+    ended.map_err(|e| Error::System("cannot serve", e))?;
     let left = match (&config.announce, &speaker) {
         (Some(a), Some(speaker)) if a.on_exit == After::Withdraw => {
-            let told = speaker.speak(&[], &mut crate::service::say)?;
-            (told.failed > 0).then(|| (told.failed, a.journal.clone()))
+            let outcome = speaker.announce(&[], &mut crate::service::log_step)?;
+            (outcome.failed > 0).then(|| (outcome.failed, a.journal.clone()))
         }
         _ => None,
     };
@@ -197,13 +200,13 @@ impl Drop for StopAtEnd {
     }
 }
 
-/// The supervisor, where there is to be one.
-struct Watch {
+/// The supervisor process, if the configuration wants one.
+struct Supervisor {
     guard: Option<Guard>,
     arguments: Vec<std::ffi::OsString>,
 }
 
-impl Watch {
+impl Supervisor {
     fn start(announce: Option<&Announce>) -> Result<Self, Error> {
         let Some(announce) = announce.filter(|a| a.on_death == After::Withdraw) else {
             return Ok(Self { guard: None, arguments: Vec::new() });
@@ -212,26 +215,27 @@ impl Watch {
         for (name, path) in [("--journal", &announce.journal), ("--gobgp", &announce.gobgp)] {
             arguments.extend([OsStr::new(name).to_owned(), path.clone().into_os_string()]);
         }
-        let guard = guard(&arguments).map_err(|e| Error::System("starting the supervisor", e))?;
+        let guard =
+            guard(&arguments).map_err(|e| Error::System("cannot start the supervisor", e))?;
         Ok(Self { guard: Some(guard), arguments })
     }
 
-    /// Starts it again if it has ended.
-    fn look(&mut self) {
+    /// Starts the supervisor again if it has ended.
+    fn check(&mut self) {
         let Some(there) = &mut self.guard else { return };
         if there.is_alive() {
             return;
         }
-        tracing::warn!("the supervisor ended, and is started again");
+        tracing::warn!("the supervisor has ended; starting it again");
         match guard(&self.arguments) {
             Ok(new) => *there = new,
-            Err(e) => tracing::error!("the supervisor cannot be started: {e}"),
+            Err(e) => tracing::error!("cannot start the supervisor: {e}"),
         }
     }
 
     fn dismiss(self) {
         if let Some(Err(e)) = self.guard.map(Guard::dismiss) {
-            tracing::warn!("ending the supervisor: {e}");
+            tracing::warn!("cannot stop the supervisor: {e}");
         }
     }
 }
@@ -241,20 +245,20 @@ fn guard(arguments: &[std::ffi::OsString]) -> io::Result<Guard> {
     Guard::start(program.as_os_str(), arguments)
 }
 
-/// The supervisor itself: waits until the service is dead, and withdraws what it has announced, unless another has begun
-/// to go on with that.
+/// Runs the supervisor: waits until the service is dead, and withdraws its announcements, unless a
+/// new service has taken over.
 ///
 /// # Errors
-/// If it cannot wait, or something cannot be withdrawn.
-pub fn supervise(journal: &Path, gobgp: &Path) -> Result<Told, Error> {
-    forebay_guard::wait().map_err(|e| Error::System("watching the service", e))?;
-    let speaker = match Speaker::new(journal, gobgp, DEAD) {
-        Err(SpeakError::InUse(_)) => return Ok(Told::default()),
+/// If it cannot wait, or an announcement cannot be withdrawn.
+pub fn supervise(journal: &Path, gobgp: &Path) -> Result<AnnounceOutcome, Error> {
+    forebay_guard::wait().map_err(|e| Error::System("cannot watch the service", e))?;
+    let speaker = match Speaker::new(journal, gobgp, RELEASE) {
+        Err(AnnounceError::InUse(_)) => return Ok(AnnounceOutcome::default()),
         speaker => speaker?,
     };
-    let told = speaker.speak(&[], &mut crate::service::say)?;
-    match told.failed {
-        0 => Ok(told),
+    let outcome = speaker.announce(&[], &mut crate::service::log_step)?;
+    match outcome.failed {
+        0 => Ok(outcome),
         failed => Err(Error::Left { failed, journal: journal.to_owned() }),
     }
 }

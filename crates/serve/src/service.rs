@@ -1,4 +1,4 @@
-//! The service itself: what it knows, and its answers. No socket is in here, and no clock.
+//! The service: its state and its answers. This module has no sockets and no clock.
 
 mod estimated;
 mod neighbour;
@@ -13,7 +13,7 @@ use forebay_plan::hints::Hints;
 use forebay_plan::plan::Report;
 use forebay_plan::vswitch::{Program, Refusal};
 
-pub(crate) use publish::say;
+pub(crate) use publish::log_step;
 pub use publish::{Done, RoundError};
 
 use crate::answer::Answer;
@@ -29,59 +29,59 @@ use crate::speaker;
 use crate::store::{Given, Store, StoreError, Versioned};
 use crate::token::Shown;
 
-/// Who asks.
+/// Who sends a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Who {
-    /// Somebody.
+    /// A client without a valid credential.
     Anyone,
-    /// A neighbour, by its place in the configuration.
+    /// A neighbour, by its index in the configuration.
     Neighbour(usize),
     /// The operator.
     Operator,
 }
 
-/// A request that may be answered: of a route that is there, by somebody who may.
+/// A request for an existing route, from a client that may use it.
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
-    /// The route.
+    /// The operation of the route.
     pub route: &'static Route,
-    /// Who asks.
+    /// The client.
     pub who: Who,
-    /// The media type of the body, or nothing.
+    /// The media type of the body, or an empty text.
     pub kind: &'a str,
-    /// The body.
+    /// The body of the request.
     pub body: &'a [u8],
-    /// The time, in milliseconds since 1970.
+    /// The time of the request, in milliseconds since 1970.
     pub now: u64,
 }
 
-/// What is counted for Prometheus, beside what can be seen.
+/// The counters for Prometheus that the state does not have.
 #[derive(Debug, Default)]
 pub struct Counters {
-    /// Answers, by route and status. Both are few.
+    /// The number of answers by route and status, of which there are few.
     pub answers: Mutex<BTreeMap<(&'static str, &'static str, u16), u64>>,
-    /// Connections that were taken.
+    /// The connections accepted.
     pub connections: AtomicU64,
-    /// Connections that were one too many.
+    /// The connections refused at the limit.
     pub turned_away: AtomicU64,
-    /// Requests that showed no right token or certificate.
+    /// The requests without a valid token or certificate.
     pub strangers: AtomicU64,
 }
 
-/// What is known of one neighbour.
+/// The state of one neighbour.
 #[derive(Debug, Default)]
 struct Known {
     program: Option<Versioned<Option<Program>>>,
-    /// The version of the program that the last round took into account.
+    /// The version of the program that the last round used.
     used: u64,
     penalty: Penalty,
     bucket: Bucket,
     told: Option<Versioned<Vec<Given>>>,
-    /// Programs that were refused since the start.
+    /// The programs that were refused since the start.
     refused: u64,
 }
 
-/// What the last round came to, and when.
+/// The result of the last round, and its time.
 #[derive(Debug, Default)]
 struct Last {
     round: u64,
@@ -90,12 +90,13 @@ struct Last {
     report: Option<Arc<Report>>,
     flows: Vec<Flow>,
     core: Option<Arc<Core>>,
-    /// How many demands were taken to be more than was measured; `None` if nobody counts on links.
+    /// The number of demands that were estimated above the measured rate; `None` without a file of
+    /// link loads.
     estimated: Option<usize>,
     lapsed: BTreeMap<u32, Refusal>,
-    /// How long it took, in milliseconds.
+    /// The duration of the round, in milliseconds.
     took: u64,
-    /// Why the round after it failed, if it did.
+    /// The error of the round after it, if that failed.
     error: Option<String>,
     announced: Option<Result<speaker::Told, String>>,
     failures: u64,
@@ -106,11 +107,11 @@ struct Inner {
     store: Store,
     neighbours: Vec<Known>,
     last: Last,
-    /// Those that were used or put last, and when.
+    /// The demands that were used or put last, and their time.
     demands: Option<(DemandText, u64)>,
 }
 
-/// The service.
+/// The service with its state.
 #[derive(Debug)]
 pub struct Service {
     config: Config,
@@ -119,15 +120,15 @@ pub struct Service {
     numbers: Vec<u32>,
     inner: Mutex<Inner>,
     hub: Hub,
-    /// What is collected of flow records, if demands are measured by them.
+    /// The collected flow records, if demands are measured from these.
     collecting: Option<Collecting>,
-    /// What is counted.
+    /// The counters for Prometheus.
     pub counters: Counters,
     started: u64,
 }
 
 impl Service {
-    /// A service with what its database has kept. `now` is in milliseconds since 1970.
+    /// Creates a service from the state in its database. `now` is in milliseconds since 1970.
     ///
     /// # Errors
     /// If the database cannot be opened or read.
@@ -138,7 +139,7 @@ impl Service {
         now: u64,
     ) -> Result<Self, StoreError> {
         let store = Store::open(&config.state)?;
-        let (mut programs, mut told) = (store.programs()?, store.told()?);
+        let (mut programs, mut told) = (store.programs()?, store.given_hints()?);
         let penalties = store.penalties()?;
         let known = |name: &str| Known {
             program: programs.remove(name),
@@ -153,8 +154,8 @@ impl Service {
             (last.round, last.at, last.hints) = (round.version, round.at, round.value);
         }
         let demands = store.demands()?;
-        // What was planned with last shows the same vSwitch at once. If files have changed since, the first round will
-        // say what is wrong with it.
+        // The demands of the last plan give the same vSwitch at once. If files have changed since,
+        // the first round reports what does not match.
         if let Some((text, _)) = &demands
             && let Ok(read) = fixed.demands("the demands of the last round".as_ref(), text)
         {
@@ -168,27 +169,27 @@ impl Service {
         Ok(Self { config, fixed, numbers, inner, hub, collecting, counters, started: now })
     }
 
-    /// What the service was configured with.
+    /// Returns the configuration.
     pub fn config(&self) -> &Config {
         &self.config
     }
 
-    /// What is collected of flow records, if demands are measured by them.
+    /// Returns the collected flow records, if demands are measured from these.
     pub fn collecting(&self) -> Option<&Collecting> {
         self.collecting.as_ref()
     }
 
-    /// The listeners for changes.
+    /// Returns the listeners for changes.
     pub fn hub(&self) -> &Hub {
         &self.hub
     }
 
     fn inner(&self) -> MutexGuard<'_, Inner> {
-        // A panic leaves nothing half done: what is kept is written first, and then replaced.
+        // A panic leaves the state consistent: changes are stored first, and then applied at once.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Who has `shown` this.
+    /// Returns the client with the credentials that were `shown`.
     pub fn who(&self, shown: &Shown) -> Option<Who> {
         let operator = std::iter::once(&self.config.operator);
         let all = operator.chain(self.config.neighbours.iter().map(|n| &n.credential));
@@ -198,7 +199,8 @@ impl Service {
         })
     }
 
-    /// Whether `who` may ask for something of `access`. The operator is no neighbour, and sees theirs in its own way.
+    /// Whether `who` may use a route with this access. The operator is not a neighbour, and has
+    /// routes of its own.
     pub fn may(who: Who, access: Access) -> bool {
         match access {
             Access::Anyone => true,
@@ -207,19 +209,19 @@ impl Service {
         }
     }
 
-    /// Takes one of the requests that a neighbour may make. Nobody else's are counted.
+    /// Counts a request of a neighbour against its limit; other clients have none.
     ///
     /// # Errors
-    /// If it has made too many: the answer that says so.
+    /// If there were too many: the answer to send.
     pub fn admit(&self, who: Who, now: u64) -> Result<(), Answer> {
         let Who::Neighbour(at) = who else { return Ok(()) };
         self.inner().neighbours[at].bucket.take(now).map_err(|wait| {
-            let message = "asks too often: ten requests a second, fifty at once";
+            let message = "too many requests: send at most ten per second, and fifty at once";
             Answer::error(429, "too_often", None, message).later(wait)
         })
     }
 
-    /// The answer to a request.
+    /// Returns the answer to a request.
     pub fn answer(&self, request: &Request<'_>) -> Answer {
         match (request.route.op, request.who) {
             (Op::Health, _) => Answer::text("text/plain; charset=utf-8", "ok\n"),
@@ -230,12 +232,12 @@ impl Service {
         }
     }
 
-    /// A listener of a neighbour.
+    /// Adds a listener of a neighbour.
     ///
     /// # Errors
-    /// If it has as many as it may: the answer that says so.
+    /// If it has too many: the answer to send.
     pub fn listen(&self, at: usize) -> Result<Listener, Answer> {
-        let first = self.standing(&self.inner(), at);
+        let first = self.event_of(&self.inner(), at);
         self.hub.listen(at, first).ok_or_else(|| {
             let message = "has four listeners already: close one";
             Answer::error(429, "too_many_listeners", None, message).later(30_000)

@@ -1,4 +1,4 @@
-//! Announcing by GoBGP, through its own command (docs/decisions/0027-gobgp-by-its-command.md).
+//! Announces routes with GoBGP's command (docs/decisions/0027-gobgp-by-its-command.md).
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -8,38 +8,39 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use forebay_config::{ConfigError, read_text};
+use forebay_plan::hints::announce::{Journal, JournalEntry, Step, arguments, steps};
 use forebay_plan::hints::bgp::Announcement;
-use forebay_plan::hints::speak::{Journal, Line, Step, arguments, steps};
 use forebay_plan::input::LARGEST;
 
 use crate::files::replace;
 use crate::lock::Lock;
 
-/// A speaker that has not answered by then does not.
-const PATIENCE: Duration = Duration::from_secs(10);
-/// How often it is looked whether it has.
-const LOOK: Duration = Duration::from_millis(10);
+/// The time after which a speaker that has not answered counts as failed.
+const TIMEOUT: Duration = Duration::from_secs(10);
+/// The interval at which the command is checked for its end.
+const POLL: Duration = Duration::from_millis(10);
 
 /// Why nothing could be announced or withdrawn.
 #[derive(Debug, thiserror::Error)]
-pub enum SpeakError {
-    /// The journal is not one.
+pub enum AnnounceError {
+    /// The journal cannot be read.
     #[error(transparent)]
     Journal(#[from] ConfigError),
-    /// It cannot be written.
+    /// The journal cannot be written.
     #[error("cannot write {path}: {source}")]
     Write {
-        /// The journal.
+        /// The path of the journal.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
-    /// Another process announces by it.
+    /// Another process is using the journal.
     #[error("{0} is in use by another running forebay process: stop that first")]
     InUse(PathBuf),
 }
 
-/// Tells speakers, and keeps a journal of it. While it is there no other process does by the same journal.
+/// Announces routes through BGP speakers and keeps a journal. It locks the journal against other
+/// processes.
 #[derive(Debug)]
 pub struct Speaker {
     journal: PathBuf,
@@ -47,72 +48,76 @@ pub struct Speaker {
     _lock: Lock,
 }
 
-/// What became of some steps.
+/// The outcome of announcing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Told {
-    /// These were taken.
+pub struct AnnounceOutcome {
+    /// The number of steps that succeeded.
     pub done: usize,
-    /// These failed, and stay in the journal.
+    /// The number of steps that failed; they stay in the journal.
     pub failed: usize,
 }
 
 impl Speaker {
-    /// One that keeps `journal` and calls `gobgp`. Waits up to `patience` for another process that has the journal.
+    /// Creates a speaker that keeps `journal` and calls `gobgp`. It waits up to `patience` for
+    /// another process that has the journal.
     ///
     /// # Errors
-    /// If that one keeps it, or its lock cannot be made.
-    pub fn new(journal: &Path, gobgp: &Path, patience: Duration) -> Result<Self, SpeakError> {
+    /// If the other process keeps the journal, or it cannot be locked.
+    pub fn new(journal: &Path, gobgp: &Path, patience: Duration) -> Result<Self, AnnounceError> {
         let lock = Lock::of(journal, patience).map_err(|source| match source.kind() {
-            io::ErrorKind::WouldBlock => SpeakError::InUse(journal.to_owned()),
-            _ => SpeakError::Write { path: journal.to_owned(), source },
+            io::ErrorKind::WouldBlock => AnnounceError::InUse(journal.to_owned()),
+            _ => AnnounceError::Write { path: journal.to_owned(), source },
         })?;
         Ok(Self { journal: journal.to_owned(), gobgp: gobgp.to_owned(), _lock: lock })
     }
 
-    /// Announces what is `wanted`, withdraws what is not, and calls `say` with each step and why it failed, if it did.
+    /// Announces what is `wanted`, withdraws what is not, and calls `report` with each step and the
+    /// cause if it failed.
     ///
     /// # Errors
-    /// If the journal cannot be read or written: then nothing more is announced, since it could not be taken back.
-    pub fn speak(
+    /// If the journal cannot be read or written. In that case nothing more is announced, since it
+    /// could not be withdrawn.
+    pub fn announce(
         &self,
         wanted: &[Announcement],
-        say: &mut dyn FnMut(&Step, Option<&str>),
-    ) -> Result<Told, SpeakError> {
+        report: &mut dyn FnMut(&Step, Option<&str>),
+    ) -> Result<AnnounceOutcome, AnnounceError> {
         let mut journal = read(&self.journal)?;
         let steps = steps(&journal, wanted);
         if steps.is_empty() {
-            return Ok(Told::default());
+            return Ok(AnnounceOutcome::default());
         }
-        let unwritten = |source| SpeakError::Write { path: self.journal.clone(), source };
-        // Short, and without a line that a crash has torn.
+        let unwritten = |source| AnnounceError::Write { path: self.journal.clone(), source };
+        // The rewritten journal is short, and has no incomplete line from a crash.
         replace(&self.journal, &journal.text()).map_err(unwritten)?;
         let file = OpenOptions::new().append(true).open(&self.journal).map_err(unwritten)?;
-        let mut told = Told::default();
+        let mut outcome = AnnounceOutcome::default();
         for step in &steps {
             if let Step::Announce(a) = step {
-                put(&file, &mut journal, &Line::Begun(a.clone())).map_err(unwritten)?;
+                append(&file, &mut journal, &JournalEntry::Begun(a.clone())).map_err(unwritten)?;
             }
             let no_speaker = || Err("has no speaker".to_owned());
-            match arguments(step).map_or_else(no_speaker, |a| tell(&self.gobgp, &a)) {
+            match arguments(step).map_or_else(no_speaker, |a| run(&self.gobgp, &a)) {
                 Ok(()) => {
-                    put(&file, &mut journal, &Line::Done(step.clone())).map_err(unwritten)?;
-                    told.done += 1;
-                    say(step, None);
+                    append(&file, &mut journal, &JournalEntry::Done(step.clone()))
+                        .map_err(unwritten)?;
+                    outcome.done += 1;
+                    report(step, None);
                 }
                 Err(why) => {
-                    told.failed += 1;
-                    say(step, Some(&why));
+                    outcome.failed += 1;
+                    report(step, Some(&why));
                 }
             }
         }
-        Ok(told)
+        Ok(outcome)
     }
 }
 
-/// What is in a journal; nothing if it is not there.
+/// Reads a journal, which is empty if the file does not exist.
 ///
 /// # Errors
-/// If it is no journal.
+/// If the file is not a journal.
 pub fn read(path: &Path) -> Result<Journal, ConfigError> {
     match path.exists() {
         true => Journal::read(path, &read_text(path, LARGEST)?),
@@ -120,8 +125,8 @@ pub fn read(path: &Path) -> Result<Journal, ConfigError> {
     }
 }
 
-/// A step in words.
-pub fn words(step: &Step) -> String {
+/// Describes a step for the log.
+pub fn describe(step: &Step) -> String {
     let (verb, a) = match step {
         Step::Announce(a) => ("announce", a),
         Step::Withdraw(a) => ("withdraw", a),
@@ -129,37 +134,37 @@ pub fn words(step: &Step) -> String {
     format!("{verb} {} to {} at {}", a.prefix, a.neighbour, a.entry)
 }
 
-fn put(mut file: &File, journal: &mut Journal, line: &Line) -> io::Result<()> {
-    let written = file.write_all(line.text().as_bytes()).and_then(|()| file.sync_data());
-    journal.note(line);
+fn append(mut file: &File, journal: &mut Journal, entry: &JournalEntry) -> io::Result<()> {
+    let written = file.write_all(entry.text().as_bytes()).and_then(|()| file.sync_data());
+    journal.record(entry);
     written
 }
 
-/// Runs GoBGP's command; if it fails, what it says.
-fn tell(gobgp: &Path, arguments: &[String]) -> Result<(), String> {
+/// Runs GoBGP's command; the error is its output.
+fn run(gobgp: &Path, arguments: &[String]) -> Result<(), String> {
     let mut command = Command::new(gobgp);
     command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    // What this process has begun is not to be done after its supervisor has undone it.
+    // The command must not finish after the supervisor has withdrawn its route.
     let mut child = forebay_guard::bind(&mut command)
         .spawn()
-        .map_err(|e| format!("{} cannot be run: {e}", gobgp.display()))?;
-    let end = Instant::now() + PATIENCE;
+        .map_err(|e| format!("cannot run {}: {e}", gobgp.display()))?;
+    let end = Instant::now() + TIMEOUT;
     loop {
         match child.try_wait().map_err(|e| e.to_string())? {
             Some(status) if status.success() => return Ok(()),
-            Some(_) => return Err(said(&mut child)),
-            None if Instant::now() < end => thread::sleep(LOOK),
+            Some(_) => return Err(output(&mut child)),
+            None if Instant::now() < end => thread::sleep(POLL),
             None => {
                 let _ = child.kill();
                 let _ = child.wait();
-                return Err(format!("no answer within {} s", PATIENCE.as_secs()));
+                return Err(format!("no answer within {} s", TIMEOUT.as_secs()));
             }
         }
     }
 }
 
-/// The beginning of what a command has said, as one line.
-fn said(child: &mut Child) -> String {
+/// Returns the start of a command's output, as one line.
+fn output(child: &mut Child) -> String {
     let mut text = String::new();
     let mut take = |from: Option<&mut dyn Read>| {
         if let Some(from) = from {
@@ -171,5 +176,5 @@ fn said(child: &mut Child) -> String {
     take(child.stderr.as_mut().map(|s| s as &mut dyn Read));
     take(child.stdout.as_mut().map(|s| s as &mut dyn Read));
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    if line.is_empty() { "it failed and said nothing".to_owned() } else { line }
+    if line.is_empty() { "it failed without output".to_owned() } else { line }
 }

@@ -1,7 +1,7 @@
-//! State on the disk, in SQLite: what was answered with a 200 is there after any crash.
+//! The state on disk, in SQLite: everything that was answered with status 200 survives a crash.
 //!
-//! One process holds the database (`locking_mode = EXCLUSIVE`), and each change is one transaction that is on the disk
-//! when it returns (`synchronous = FULL`).
+//! One process holds the database (`locking_mode = EXCLUSIVE`). Each change is one transaction,
+//! which is on the disk when it returns (`synchronous = FULL`).
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -18,10 +18,10 @@ use crate::inputs::DemandText;
 
 /// The version of the tables below.
 const FORM: i64 = 1;
-/// So many rounds are kept: a day of them, at one every five minutes.
+/// The number of rounds that are kept: a day of them, at one every five minutes.
 const ROUNDS: i64 = 288;
 
-/// Programs that were taken back keep their row, so that a version is never used twice.
+/// Deleted programs keep their row, so that a version is never used twice.
 const TABLES: &str = "
 CREATE TABLE program (neighbour TEXT PRIMARY KEY, version INTEGER NOT NULL, at INTEGER NOT NULL, body TEXT);
 CREATE TABLE penalty (neighbour TEXT PRIMARY KEY, body TEXT NOT NULL);
@@ -33,51 +33,51 @@ CREATE TABLE round (number INTEGER PRIMARY KEY AUTOINCREMENT, at INTEGER NOT NUL
 /// Why state cannot be read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// SQLite says so.
+    /// SQLite returned an error.
     #[error("{path}: {source}")]
     Database {
-        /// The database.
+        /// The path of the database.
         path: PathBuf,
-        /// What it says.
+        /// The error of SQLite.
         source: rusqlite::Error,
     },
-    /// Another process has it.
+    /// Another process has the database.
     #[error("{0} is in use by another running forebay process: stop that first")]
     InUse(PathBuf),
-    /// It is of another version of this program, or somebody has changed it.
+    /// The database is of another version of this program, or was changed by another program.
     #[error("{path}: {what}")]
     Foreign {
-        /// The database.
+        /// The path of the database.
         path: PathBuf,
-        /// What is wrong.
+        /// What is wrong with it.
         what: String,
     },
 }
 
-/// Something of a version, and when it came to be.
+/// A value with its version and time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Versioned<T> {
-    /// From 1.
+    /// The version, from 1.
     pub version: u64,
-    /// Milliseconds since 1970.
+    /// The time of the change, in milliseconds since 1970.
     pub at: u64,
-    /// What.
+    /// The value of this version.
     pub value: T,
 }
 
-/// A hint as a neighbour is told it: its own entry, and a prefix. Whether it is new is what versions say.
+/// A hint as a neighbour sees it: its own entry, and a prefix. Versions show what is new.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Given {
-    /// The prefix.
+    /// The prefix that the hint is about.
     pub prefix: IpNet,
-    /// The entry where traffic to it should come in.
+    /// The entry where traffic to the prefix should come in.
     pub entry: String,
 }
 
-/// The number of a round, and what each neighbour is told since then.
+/// The number of a round, and the hints of each neighbour since then.
 pub type KeptRound = (u64, Vec<Versioned<Vec<Given>>>);
 
-/// The database.
+/// The database with the state of the service.
 #[derive(Debug)]
 pub struct Store {
     path: PathBuf,
@@ -85,7 +85,7 @@ pub struct Store {
 }
 
 impl Store {
-    /// The database at `path`, which is made if it is not there.
+    /// Opens the database at `path`, and creates it if it does not exist.
     ///
     /// # Errors
     /// If it cannot be opened, is of another version, or another process has it.
@@ -101,7 +101,7 @@ impl Store {
             database.pragma_update(None, "locking_mode", "EXCLUSIVE")?;
             database.pragma_update_and_check(None, "journal_mode", "WAL", |_| Ok(()))?;
             database.pragma_update(None, "synchronous", "FULL")?;
-            // The lock is taken with the first change, and then kept.
+            // The lock is taken with the first change, and then held.
             let change =
                 database.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
             let mut form: i64 =
@@ -116,7 +116,7 @@ impl Store {
         };
         let form = prepare(&mut database).map_err(fail)?;
         if form != FORM {
-            let what = format!("is of version {form}, and this program writes {FORM}");
+            let what = format!("is of version {form}, but this program uses version {FORM}");
             return Err(StoreError::Foreign { path: path.to_owned(), what });
         }
         Ok(Self { path: path.to_owned(), database })
@@ -129,14 +129,14 @@ impl Store {
     fn read<T: DeserializeOwned>(&self, what: &str, text: &str) -> Result<T, StoreError> {
         serde_json::from_str(text).map_err(|e| StoreError::Foreign {
             path: self.path.clone(),
-            what: format!("the {what} in it cannot be read: {e}"),
+            what: format!("its {what} cannot be read: {e}"),
         })
     }
 
-    /// All programs by neighbour; `None` is one that was taken back.
+    /// Returns all programs by neighbour; `None` is a deleted program.
     ///
     /// # Errors
-    /// If the database cannot be read, or is not what was written.
+    /// If the database cannot be read, or its contents are invalid.
     pub fn programs(&self) -> Result<BTreeMap<String, Versioned<Option<Program>>>, StoreError> {
         let mut out = BTreeMap::new();
         for (name, version, at, body) in self.rows::<Option<String>>("program")? {
@@ -146,11 +146,11 @@ impl Store {
         Ok(out)
     }
 
-    /// What each neighbour was told last.
+    /// Returns the hints that each neighbour has.
     ///
     /// # Errors
-    /// As [`Store::programs`].
-    pub fn told(&self) -> Result<BTreeMap<String, Versioned<Vec<Given>>>, StoreError> {
+    /// As for [`Store::programs`].
+    pub fn given_hints(&self) -> Result<BTreeMap<String, Versioned<Vec<Given>>>, StoreError> {
         let mut out = BTreeMap::new();
         for (name, version, at, body) in self.rows::<String>("told")? {
             out.insert(name, Versioned { version, at, value: self.read("hints", &body)? });
@@ -173,10 +173,10 @@ impl Store {
         read().map_err(|e| self.fail(e))
     }
 
-    /// All penalties by neighbour.
+    /// Returns all penalties by neighbour.
     ///
     /// # Errors
-    /// As [`Store::programs`].
+    /// As for [`Store::programs`].
     pub fn penalties(&self) -> Result<BTreeMap<String, Penalty>, StoreError> {
         let read = || -> rusqlite::Result<Vec<(String, String)>> {
             let mut statement = self.database.prepare("SELECT neighbour, body FROM penalty")?;
@@ -186,10 +186,11 @@ impl Store {
         rows.into_iter().map(|(name, body)| Ok((name, self.read("penalty", &body)?))).collect()
     }
 
-    /// Keeps a neighbour's program, or that it has none, with its penalty; the version that this is.
+    /// Stores a neighbour's program, or its deletion, with its penalty, and returns the new
+    /// version.
     ///
     /// # Errors
-    /// If it cannot be written: then neither is.
+    /// If they cannot be written: then neither is stored.
     pub fn put_program(
         &mut self,
         neighbour: &str,
@@ -213,7 +214,7 @@ impl Store {
         write().map(number).map_err(|e| self.fail(e))
     }
 
-    /// Keeps a neighbour's penalty.
+    /// Stores a neighbour's penalty.
     ///
     /// # Errors
     /// If it cannot be written.
@@ -221,10 +222,10 @@ impl Store {
         put_penalty(&self.database, neighbour, penalty).map_err(|e| self.fail(e))
     }
 
-    /// The demands that were used or put last.
+    /// Returns the demands that were used or put last.
     ///
     /// # Errors
-    /// As [`Store::programs`].
+    /// As for [`Store::programs`].
     pub fn demands(&self) -> Result<Option<(DemandText, u64)>, StoreError> {
         let row = self.database.query_row("SELECT json, body, at FROM demands", [], |row| {
             Ok((DemandText { json: row.get(0)?, text: row.get(1)? }, number(row.get(2)?)))
@@ -232,7 +233,7 @@ impl Store {
         row.optional().map_err(|e| self.fail(e))
     }
 
-    /// Keeps demands.
+    /// Stores demands.
     ///
     /// # Errors
     /// If they cannot be written.
@@ -243,10 +244,10 @@ impl Store {
         written.map_err(|e| self.fail(e))
     }
 
-    /// The number of the last round, its time, and the hints that it gave.
+    /// Returns the number of the last round, its time, and its hints.
     ///
     /// # Errors
-    /// As [`Store::programs`].
+    /// As for [`Store::programs`].
     pub fn last_round(&self) -> Result<Option<Versioned<Hints>>, StoreError> {
         let sql = "SELECT number, at, hints FROM round ORDER BY number DESC LIMIT 1";
         let row = self.database.query_row(sql, [], |row| {
@@ -260,11 +261,13 @@ impl Store {
         }
     }
 
-    /// Keeps a round: its hints, and what of it each neighbour is told now. The number of the round, and for each
-    /// neighbour the version of what it is told, which grows only when that is another.
+    /// Stores a round: its hints, and those of each neighbour.
+    ///
+    /// Returns the number of the round, and for each neighbour the version of its hints, which
+    /// grows only when they change.
     ///
     /// # Errors
-    /// If it cannot be written: then nothing of it is.
+    /// If it cannot be written: then nothing of it is stored.
     pub fn put_round(
         &mut self,
         hints: &Hints,
@@ -302,7 +305,7 @@ fn put_penalty(database: &Connection, neighbour: &str, penalty: &Penalty) -> rus
     database.execute(sql, params![neighbour, json(penalty)]).map(drop)
 }
 
-/// SQLite's numbers have a sign. Ours are counts and times, which fit.
+/// SQLite's integers are signed. The numbers here are counts and times, which fit.
 fn number(value: i64) -> u64 {
     u64::try_from(value).unwrap_or(0)
 }
@@ -312,7 +315,7 @@ fn whole(value: u64) -> i64 {
 }
 
 fn json<T: Serialize>(value: &T) -> String {
-    // There is nothing in them that JSON has no words for.
+    // All stored values have a form in JSON.
     serde_json::to_string(value).unwrap_or_default()
 }
 

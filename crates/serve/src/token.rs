@@ -1,7 +1,7 @@
-//! Tokens: how a neighbour, or the operator, shows who it is.
+//! Tokens, which neighbours and the operator use to authenticate.
 //!
-//! A token is 32 random bytes, so that no list of words leads to it and a plain hash of it may be kept: what the
-//! configuration holds is of no use to who reads it.
+//! A token is 32 random bytes. No dictionary contains it, so a plain hash is enough, and the
+//! configuration, which has only the hash, discloses nothing.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,7 +9,7 @@ use std::str::FromStr;
 use sha2::{Digest as _, Sha256};
 use subtle::{Choice, ConstantTimeEq};
 
-/// The longest token that is looked at.
+/// The longest token that is accepted, in bytes.
 const LONGEST: usize = 256;
 
 /// The SHA-256 of a token or a certificate: `sha256:` and 64 hexadecimal digits.
@@ -17,12 +17,12 @@ const LONGEST: usize = 256;
 pub struct Hash([u8; 32]);
 
 impl Hash {
-    /// Of these bytes.
+    /// Returns the hash of these bytes.
     pub fn of(bytes: &[u8]) -> Self {
         Self(Sha256::digest(bytes).into())
     }
 
-    /// Whether it is the other, in a time that does not depend on either.
+    /// Compares two hashes in constant time.
     fn same(&self, other: &Self) -> Choice {
         self.0.ct_eq(&other.0)
     }
@@ -35,7 +35,7 @@ impl fmt::Display for Hash {
     }
 }
 
-/// Its beginning: enough to tell it apart in a log.
+/// Formats the first digits only, which are enough to identify the hash in a log.
 impl fmt::Debug for Hash {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "sha256:{:02x}{:02x}..", self.0[0], self.0[1])
@@ -63,26 +63,26 @@ impl FromStr for Hash {
     }
 }
 
-/// A new token.
+/// Generates a token.
 ///
 /// # Errors
-/// If the system gives no random numbers.
+/// If the system provides no random numbers.
 pub fn generate() -> std::io::Result<String> {
     let mut bytes = [0u8; 32];
     getrandom::fill(&mut bytes).map_err(std::io::Error::other)?;
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-/// What somebody has to show: all of it that is set, and at least one is.
+/// What a client has to show: everything that is set, and at least one part is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Credential {
-    /// The hash of its token.
+    /// The hash of the client's token.
     pub token: Option<Hash>,
-    /// The hash of its certificate (DER), of the chain that the configured authority signed.
+    /// The hash of the client's certificate (DER), whose chain a configured authority has signed.
     pub certificate: Option<Hash>,
 }
 
-/// What was shown with a request.
+/// The credentials of a request.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Shown {
     token: Option<Hash>,
@@ -90,18 +90,20 @@ pub struct Shown {
 }
 
 impl Shown {
-    /// A token, or none, and the hash of a certificate that was proved, or none.
+    /// Creates credentials from a token, if there is one, and the hash of a verified certificate,
+    /// if there is one.
     pub fn new(token: Option<&[u8]>, certificate: Option<Hash>) -> Self {
         let token = token.filter(|t| !t.is_empty() && t.len() <= LONGEST).map(Hash::of);
         Self { token, certificate }
     }
 
-    /// Whether nothing was.
+    /// Whether there are no credentials.
     pub fn is_nothing(&self) -> bool {
         self.token.is_none() && self.certificate.is_none()
     }
 
-    /// Which of `all` this is. All of them are looked at, whether one fits or not.
+    /// Returns the index of the matching credential in `all`. Every one is compared, so the time
+    /// does not depend on the result.
     pub fn find<'a>(&self, all: impl IntoIterator<Item = &'a Credential>) -> Option<usize> {
         let mut found = None;
         for (at, credential) in all.into_iter().enumerate() {
@@ -124,8 +126,10 @@ fn part(wanted: Option<&Hash>, shown: Option<&Hash>) -> Choice {
     }
 }
 
-/// The token in an `Authorization` header: `Bearer TOKEN` (RFC 6750, section 2.1), or the password of `Basic` (RFC
-/// 7617), which is what browsers can send. The flag says whether it was the latter.
+/// Returns the token of an `Authorization` header, and whether it was the password of `Basic`.
+///
+/// The header is `Bearer TOKEN` (RFC 6750, section 2.1), or `Basic` (RFC 7617), which browsers can
+/// send.
 pub fn from_header(header: &[u8]) -> Option<(Vec<u8>, bool)> {
     let text = std::str::from_utf8(header).ok()?;
     let (scheme, rest) = text.split_once(' ')?;
@@ -140,7 +144,7 @@ pub fn from_header(header: &[u8]) -> Option<(Vec<u8>, bool)> {
     Some((pair[colon + 1..].to_vec(), true))
 }
 
-/// What a text in Base64 (RFC 4648, section 4) says.
+/// Decodes Base64 (RFC 4648, section 4).
 fn base64(text: &str) -> Option<Vec<u8>> {
     let digits = text.trim_end_matches('=').as_bytes();
     if digits.len() > 2 * LONGEST || digits.len() % 4 == 1 {
@@ -178,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hash_is_written_as_it_is_read() {
+    fn a_written_hash_is_read_back() {
         // FIPS 180-2, appendix B.1.
         let hash = Hash::of(b"abc");
         let text = "sha256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
@@ -190,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn all_that_is_set_has_to_be_shown() {
+    fn every_configured_credential_is_required() {
         let all = [
             credential(Some("one"), None),
             credential(Some("two"), Some("cert")),
@@ -212,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn headers() {
+    fn tokens_are_read_from_headers() {
         let read = |text: &str| {
             from_header(text.as_bytes()).map(|(t, b)| (String::from_utf8(t).unwrap(), b))
         };
@@ -232,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn tokens_are_long_and_not_twice_the_same() {
+    fn tokens_are_long_and_unique() {
         let (one, two) = (generate().unwrap(), generate().unwrap());
         assert!(one.len() == 64 && one != two);
     }

@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use forebay_config::read_text;
+use forebay_plan::hints;
+use forebay_plan::hints::announce::steps;
 use forebay_plan::hints::bgp::{self, Announcement};
-use forebay_plan::hints::{self, speak};
 use forebay_plan::input::{self, LARGEST};
 use forebay_plan::network::Network;
 use forebay_serve::speaker::{self, Speaker};
@@ -29,9 +30,9 @@ pub(super) fn announce(args: &AnnounceArgs) -> Result<(), Failure> {
     if args.apply {
         return run(&args.speaker, &wanted);
     }
-    let steps = speak::steps(&speaker::read(&args.speaker.journal)?, &wanted);
+    let steps = steps(&speaker::read(&args.speaker.journal)?, &wanted);
     for step in &steps {
-        print(&format!("would {}\n", speaker::words(step)))?;
+        print(&format!("would {}\n", speaker::describe(step)))?;
     }
     print(&format!("{} steps; run again with `--apply` to take them.\n", steps.len()))?;
     Ok(())
@@ -45,10 +46,10 @@ pub(super) fn withdraw(args: &WithdrawArgs) -> Result<(), Failure> {
 fn run(args: &SpeakerArgs, wanted: &[Announcement]) -> Result<(), Failure> {
     let speaker = Speaker::new(&args.journal, &args.gobgp, Duration::ZERO)?;
     let mut unsaid = Ok(());
-    let told = speaker.speak(wanted, &mut |step, why| match why {
-        None if unsaid.is_ok() => unsaid = print(&format!("{}\n", speaker::words(step))),
+    let told = speaker.announce(wanted, &mut |step, why| match why {
+        None if unsaid.is_ok() => unsaid = print(&format!("{}\n", speaker::describe(step))),
         None => {}
-        Some(why) => eprintln!("forebay: cannot {}: {why}", speaker::words(step)),
+        Some(why) => eprintln!("forebay: cannot {}: {why}", speaker::describe(step)),
     })?;
     unsaid?;
     match (told.done, told.failed) {

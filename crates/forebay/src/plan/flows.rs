@@ -166,7 +166,7 @@ fn messages(
 ) -> Result<(), Failure> {
     let fail =
         |at: usize, what: &dyn std::fmt::Display| wrong(path, format!("at octet {at}: {what}"));
-    if capture::is_one(file) {
+    if capture::is_capture(file) {
         let mut capture = Capture::new(file).map_err(|e| wrong(path, e.to_string()))?;
         while let Some(datagram) =
             capture.next_datagram().map_err(|e| wrong(path, e.to_string()))?
@@ -181,6 +181,12 @@ fn messages(
         if capture.fragments > 0 {
             let what = format!("{} fragments of datagrams are left out", capture.fragments);
             trouble(Trouble { at: 0, what });
+        }
+        if let Some(at) = capture.cut {
+            let left = file.len() - at;
+            let what =
+                format!("the file ends within a packet: its last {left} octets are left out");
+            trouble(Trouble { at, what });
         }
         return Ok(());
     }

@@ -138,10 +138,10 @@ impl Stage<'_> {
     }
 
     /// What the service has announced, or begun to.
-    pub(super) fn journal(&self) -> Result<hints::speak::Journal, EngineError> {
+    pub(super) fn journal(&self) -> Result<hints::announce::Journal, EngineError> {
         let path = self.files.journal();
         let text = std::fs::read_to_string(&path).unwrap_or_default();
-        hints::speak::Journal::read(&path, &text).map_err(|e| EngineError::Unfit(e.to_string()))
+        hints::announce::Journal::read(&path, &text).map_err(|e| EngineError::Unfit(e.to_string()))
     }
 
     /// Waits until so many routes are announced or begun, looking more often than it takes to announce one.

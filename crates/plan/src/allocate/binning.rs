@@ -1,31 +1,33 @@
-//! Weighted fairness in one program, by geometric binning (P. Namyar et al., "Solving Max-Min Fair Resource
-//! Allocations Quickly on Large Graphs", NSDI 2024, section 3): a flow's rate is cut into bins whose ends are the
-//! steps' bounds of WBA, and a lower bin is worth more than a higher one, to every flow.
+//! Weighted fairness in one program by geometric binning (P. Namyar et al., "Solving Max-Min Fair
+//! Resource Allocations Quickly on Large Graphs", NSDI 2024, section 3).
+//!
+//! The rate of a flow is cut into bins whose ends are the bounds of WBA's steps. A lower bin is
+//! worth more than a higher one, to every flow.
 
 use crate::lp::{SolveError, binned};
 use crate::problem::Problem;
 
 use super::Wba;
 
-/// The bins.
+/// The parameters of the bins.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Binning {
-    /// Where they end.
+    /// The steps whose bounds are the ends of the bins.
     pub bounds: Wba,
-    /// What a bin is worth of the one below: above 0 and below 1. A flow gets into its next bin by displacing others
-    /// that would lose less than `1 / worth` times as much from a lower one.
+    /// The worth of a bin relative to the one below, between 0 and 1. A flow gets into its next bin
+    /// if the flows that it displaces lose less than `1 / worth` times as much from a lower bin.
     pub worth: f64,
 }
 
 impl Default for Binning {
-    /// With five bins, the least is worth 10^-4: well above the solver's tolerance of 10^-7.
+    /// With five bins, the last is worth 10^-4, well above the solver's tolerance of 10^-7.
     fn default() -> Self {
         Self { bounds: Wba::default(), worth: 0.1 }
     }
 }
 
 impl Binning {
-    /// A rate for each choice, in units.
+    /// Returns a rate for each choice, in units.
     ///
     /// # Errors
     /// If the flows' floors cannot all be met, or the solver fails.
@@ -44,7 +46,7 @@ impl Binning {
             });
             let bins = ends.map(|end| {
                 let width = (end - low).max(0.0);
-                // What must be given is given from below.
+                // Floors fill the lowest bins.
                 let floor = (flow.floor.min(flow.demand) - low).clamp(0.0, width);
                 low = low.max(end);
                 (floor, width)

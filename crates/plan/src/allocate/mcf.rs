@@ -1,9 +1,9 @@
-//! The multi-commodity flow: as much as fits (3.1), fair or not.
+//! The multi-commodity flow (3.1): the most traffic, without regard to fairness.
 
 use crate::lp::{Packing, SolveError};
 use crate::problem::Problem;
 
-/// A rate for each choice, in units, whose sum is the most.
+/// Returns a rate for each choice, in units, with the highest possible sum.
 ///
 /// # Errors
 /// If the flows' floors cannot all be met, or the solver fails.

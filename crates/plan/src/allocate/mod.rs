@@ -1,4 +1,4 @@
-//! Who gets how much, and over which ways.
+//! Divides the capacity of a network between flows.
 
 mod binning;
 mod mcf;
@@ -13,10 +13,10 @@ pub use wba::Wba;
 use crate::lp::{Packing, SolveError};
 use crate::problem::Problem;
 
-/// How the capacity is divided.
+/// The method that divides capacity.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Method {
-    /// As much as possible, whoever gets it: the multi-commodity flow (3.1).
+    /// The highest sum of rates, without fairness: the multi-commodity flow (3.1).
     Most,
     /// Weighted fairness in steps: Algorithm 1.
     Wba(Wba),
@@ -24,33 +24,35 @@ pub enum Method {
     Binning(Binning),
 }
 
-/// What each flow gets.
+/// The rates that a method gives to flows.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Allocation {
-    /// A rate for each choice, in units.
+    /// The rate of each choice, in units of the problem.
     pub shares: Vec<f64>,
-    /// A rate for each flow, in units: the sum of its choices'.
+    /// The rate of each flow, in units: the sum over its choices.
     pub rates: Vec<f64>,
 }
 
 impl Allocation {
     fn new(problem: &Problem, mut shares: Vec<f64>) -> Self {
-        // The solver leaves a hair below zero, which is none of anything.
+        // The solver may return values just below zero.
         for share in &mut shares {
             *share = share.max(0.0);
         }
         Self { rates: problem.rates(&shares), shares }
     }
 
-    /// All that is carried, in units.
+    /// Returns the sum of all rates, in units.
     pub fn total(&self) -> f64 {
         self.rates.iter().sum()
     }
 }
 
 impl Method {
-    /// Divides the capacity between the flows of `problem`. The same problem has the same answer: of several equally
-    /// good ways that a flow could take, it takes the present one, or else the shortest.
+    /// Divides the capacity between the flows of `problem`.
+    ///
+    /// The same problem gets the same answer. Of several equally good choices a flow uses the
+    /// present one, or else the shortest.
     ///
     /// # Errors
     /// If the flows' floors cannot all be met, or the solver fails.

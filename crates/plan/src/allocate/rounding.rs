@@ -1,22 +1,25 @@
-//! One way for each flow (aggregate flows are not split, section 3.5.1), from an allocation that splits them.
+//! Rounds an allocation to one choice for each flow, since aggregate flows are not split (section
+//! 3.5.1).
 //!
-//! Flows choose in the order of what they got, the largest first: the way on which most of that still fits, and of
-//! those the one that carried most of it. Then all choose again, a few times, each with its own traffic taken away,
-//! until none moves. What they get in the end is allocated anew, with one way each.
+//! Flows choose in the order of their rates, the largest first. Each takes the choice on which most
+//! of its rate still fits, and of several such choices the one that carried most of it. Then all
+//! choose again, a few times, each without its own traffic, until none changes. The caller
+//! allocates again with the result.
 
 use crate::lp::SLACK;
 use crate::problem::Problem;
 
 use super::Allocation;
 
-/// How often all choose again: gains after the second time are small, and the bound makes sure that it ends.
+/// The most times that all flows choose again. Gains after the second time are small, and the bound
+/// makes sure that it ends.
 const ROUNDS: u32 = 4;
 
-/// The number of each flow's way; `None` for flows that have none.
+/// Returns the choice of each flow; `None` for flows that have none.
 pub fn single_ways(problem: &Problem, split: &Allocation) -> Vec<Option<usize>> {
     let mut left: Vec<f64> = problem.resources.iter().map(|r| r.capacity).collect();
     let mut order: Vec<usize> = (0..problem.flows.len()).collect();
-    // Stable: of equal flows the first comes first.
+    // The sort is stable: the first of equal flows comes first.
     order.sort_by(|a, b| split.rates[*b].total_cmp(&split.rates[*a]));
     let mut ways = vec![None; problem.flows.len()];
     let mut carried = vec![0.0; problem.flows.len()];
@@ -25,7 +28,7 @@ pub fn single_ways(problem: &Problem, split: &Allocation) -> Vec<Option<usize>> 
         for &at in &order {
             let before: Option<usize> = ways[at];
             take(problem, before, -carried[at], &mut left);
-            // What the split allocation left of a flow may still fit when it takes one way.
+            // Demand that the split allocation did not serve may fit on a single choice.
             let wanted = split.rates[at];
             let way = problem.flows[at].choices().max_by(|a, b| {
                 let (fit_a, fit_b) =
@@ -51,7 +54,7 @@ pub fn single_ways(problem: &Problem, split: &Allocation) -> Vec<Option<usize>> 
     ways
 }
 
-/// How much of `wanted` fits on a choice.
+/// Returns how much of `wanted` fits on a choice.
 fn fit(problem: &Problem, choice: usize, wanted: f64, left: &[f64]) -> f64 {
     let uses = problem.uses(&problem.choices[choice]);
     uses.iter().map(|r| left[*r as usize]).fold(wanted, f64::min).max(0.0)

@@ -1,44 +1,53 @@
-//! Weighted bandwidth allocation: Algorithm 1 of section 3.4.3, after SWAN's approximate max-min fairness (C.-Y. Hong
-//! et al., "Achieving High Utilization with Software-Driven WAN", SIGCOMM 2013, section 4.3).
+//! Weighted bandwidth allocation: Algorithm 1 of section 3.4.3, after SWAN's approximate max-min
+//! fairness (C.-Y. Hong et al., "Achieving High Utilization with Software-Driven WAN", SIGCOMM
+//! 2013, section 4.3).
 //!
-//! Each step maximises the sum of the rates while every flow that is not frozen stays between what it has and
-//! `a^n u w`; then it freezes those that got less than that bound, since something is in their way, and those that
-//! are served in full. So the flows that contend for a link stop growing within a factor `a` of each other.
+//! Each step maximises the sum of the rates, while every flow that is not frozen stays between its
+//! rate so far and the bound `a^n u w`. Then it freezes the flows that got less than the bound,
+//! since a link limits them, and the flows whose demand is met. So flows that contend for a link
+//! stop growing within a factor `a` of each other.
 //!
-//! The algorithm as printed freezes all flows in its first step, since `r <= min(d, a^n u w)` holds for each by
-//! (3.3). And its first lower bound, `u w`, may be more than there is; here it is zero (or the flow's floor).
+//! The algorithm as printed freezes all flows in its first step, since `r <= min(d, a^n u w)` holds
+//! for each by (3.3). And its first lower bound, `u w`, may be infeasible; here it is zero, or the
+//! flow's floor.
 
 use crate::lp::{Packing, SLACK, SolveError};
 use crate::problem::Problem;
 
-/// The steps' parameters, for which the text has no figures.
+/// The parameters of the steps, for which the text has no figures.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Wba {
-    /// The factor `a` between two steps' bounds: above 1. Nearer to 1 is fairer, and takes more steps.
+    /// The factor `a` between the bounds of two steps, above 1. A factor nearer to 1 is fairer and
+    /// takes more steps.
     pub factor: f64,
-    /// How many steps; the last bound is what serves all in full, and so `u` is `a^-steps` of that.
+    /// The number of steps. The last bound serves all flows in full, so `u` is `a^-steps` of that
+    /// bound.
     pub steps: u32,
 }
 
 impl Default for Wba {
-    /// SWAN's factor, and a first bound of a 32nd of each flow's demand where weights are neutral.
+    /// Returns SWAN's factor, and a first bound of a 32nd of each flow's demand for neutral
+    /// weights.
     fn default() -> Self {
         Self { factor: 2.0, steps: 5 }
     }
 }
 
 impl Wba {
-    /// The most steps: with a factor of 1.2 the first bound is then a hundred thousandth of what serves all.
+    /// The most steps. With a factor of 1.2 the first bound is then a hundred thousandth of the
+    /// last.
     pub const MOST_STEPS: u32 = 64;
 
-    /// `u`: the first bound, for a flow of weight 1 and in units. With the weights (3.2) alone, demand over weight is
-    /// the same for all flows, so that a bound is the same fraction of every demand.
+    /// Returns `u`: the first bound for a flow of weight 1, in units.
+    ///
+    /// With the weights (3.2) alone, demand over weight is the same for all flows, so a bound is
+    /// the same fraction of every demand.
     pub fn first_bound(&self, problem: &Problem) -> f64 {
         let most = problem.flows.iter().map(|f| f.demand / f.weight).fold(0.0, f64::max);
         most * self.factor.powi(-(self.steps.clamp(1, Self::MOST_STEPS) as i32))
     }
 
-    /// A rate for each choice, in units.
+    /// Returns a rate for each choice, in units.
     ///
     /// # Errors
     /// If the flows' floors cannot all be met, or the solver fails.
@@ -58,7 +67,7 @@ impl Wba {
             let reach =
                 if step == steps { f64::INFINITY } else { first * self.factor.powi(step as i32) };
             for (at, flow) in problem.flows.iter().enumerate() {
-                // What it has is at least the step's lower bound, or it would be frozen.
+                // The rate is at least the lower bound of the step, or the flow would be frozen.
                 let high = if frozen[at] {
                     rates[at]
                 } else {

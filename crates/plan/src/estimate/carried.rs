@@ -1,4 +1,5 @@
-//! What links carry, as a JSON text: an array of `{"from": ROUTER, "to": ROUTER, "carried": RATE}`.
+//! Reads the load of links from JSON: an array of `{"from": ROUTER, "to": ROUTER, "carried":
+//! RATE}`.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -21,11 +22,14 @@ struct Line<'a> {
     carried: &'a RawValue,
 }
 
-/// What each link of `topology` carries by a JSON text, in the order of the links; `None` for one that is not in it. Two
-/// of the same link, as parallel ones are, add up.
+/// Returns the load of each link of `topology` from the JSON `text`, in the order of the links;
+/// `None` for links that are not in it.
+///
+/// Several entries for one link, as for parallel links, add up.
 ///
 /// # Errors
-/// If it is none, names a link that is not there, or has more than [`MOST_EDGES`].
+/// If the text is not such a file, names a link that does not exist, or has more than
+/// [`MOST_EDGES`] entries.
 pub fn carried_json(
     file: &Path,
     text: &str,
@@ -35,7 +39,7 @@ pub fn carried_json(
         file: file.to_owned(),
         line: Some(line),
         key: String::new(),
-        // What is quoted from the file may have line breaks, and an error is one line.
+        // Quotes from the file may have line breaks, and an error is one line.
         message: message.replace(['\n', '\r'], " "),
     };
     let unread = |first: usize, e: &serde_json::Error| {
@@ -53,7 +57,7 @@ pub fn carried_json(
     let mut carried: Vec<Option<Rate>> = vec![None; topology.links().len()];
     let (mut line, mut counted) = (1, 0);
     for raw in parsed {
-        // Each part lies in the text, behind the one before it.
+        // Each part is in the text after the one before it.
         let at = (raw.get().as_ptr() as usize).saturating_sub(text.as_ptr() as usize);
         let between = text.as_bytes().get(counted..at).unwrap_or_default();
         line += between.iter().filter(|b| **b == b'\n').count();
@@ -69,7 +73,7 @@ pub fn carried_json(
             error(
                 line,
                 format!(
-                    "{written} is no rate below 10^15 bit/s: write bits per second, or a text with a unit, such as \
+                    "{written} is not a rate below 10^15 bit/s: write bits per second, or a text with a unit, such as \
                      \"10 Gbit/s\""
                 ),
             )
@@ -89,7 +93,7 @@ fn rate(json: &str) -> Option<Rate> {
     (0.0..=MOST_RATE).contains(&bps).then(|| Rate::from_bps_f64(bps.round()))
 }
 
-/// What each link carries, where that is known, as [`carried_json`] reads it.
+/// Formats the known loads of links as [`carried_json`] reads them.
 pub fn carried_text(topology: &Topology, carried: &[Option<Rate>]) -> String {
     let name = |id: RouterId| topology.routers()[id.index()].name.as_str();
     let known = topology.links().iter().zip(carried).filter_map(|(l, rate)| Some((l, (*rate)?)));
@@ -148,7 +152,7 @@ mod tests {
         }
         for rate in ["-1", "1e18", "\"fast\"", "true", "null", "\"10000000000 Gbit/s\""] {
             let error = read(&line("b \\\"x\\\", y", rate)).unwrap_err();
-            assert!(error.contains("is no rate below 10^15 bit/s"), "{error}");
+            assert!(error.contains("is not a rate below 10^15 bit/s"), "{error}");
         }
     }
 
@@ -161,7 +165,7 @@ mod tests {
             prop_assert_eq!(read(&carried_text(&topology(), &rates)).unwrap(), rates);
         }
 
-        /// Whatever became of a good text, it is read or an error names one of its lines.
+        /// A mutated file is read, or an error names one of its lines.
         #[test]
         fn a_damaged_text_is_read_or_refused(at in 0usize..90, with in "[\\[\\]{}:,\"0-9eE.\n-]{0,3}") {
             let good = carried_text(&topology(), &[Some(Rate::from_mbps(1)), Some(Rate::from_mbps(2))]);

@@ -1,243 +1,340 @@
-//! Datagrams in a capture, in the form of libpcap's files (draft-ietf-opsawg-pcap), as `tcpdump -w` writes them.
+//! Reads UDP datagrams from a capture file: pcap as `tcpdump -w` writes it, or pcapng.
+//!
+//! The file formats are draft-ietf-opsawg-pcap and draft-ietf-opsawg-pcapng. The `pcap-parser`
+//! crate reads headers and blocks; this module finds UDP in the packets and converts times.
 
 use std::net::IpAddr;
 
 use forebay_wire::{Frame, Headers};
+use pcap_parser::nom::{self, Needed};
+use pcap_parser::{
+    Block, InterfaceDescriptionBlock, OptionCode, PcapError, parse_block_be, parse_block_le,
+    parse_pcap_frame, parse_pcap_frame_be, parse_pcap_header, parse_sectionheaderblock,
+};
 
-/// A datagram.
+/// A UDP datagram of a capture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Datagram<'a> {
-    /// Who sent it.
+    /// The address of the sender.
     pub from: IpAddr,
-    /// When it was captured, in milliseconds since 1970.
+    /// The time of the capture, in milliseconds since 1970.
     pub at: i64,
-    /// Where it begins in the file.
+    /// The offset of the payload in the file, in octets.
     pub place: usize,
-    /// What it holds: less than was sent if the capture cut it.
+    /// The payload, shorter than what was sent if the capture has only part of each packet.
     pub octets: &'a [u8],
 }
 
-/// What is wrong with a capture, and where.
+/// An error in a capture, and the place of it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("at octet {at}: {what}")]
-pub struct Broken {
-    /// The octet that it begins with.
+pub struct CaptureError {
+    /// The offset in the file of the header, packet or block with the error.
     pub at: usize,
-    /// What is wrong, and what to do.
+    /// What is wrong, and what to do about it.
     pub what: String,
 }
 
-/// What a packet begins with.
+/// The header in front of the IP packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Link {
+    /// An Ethernet header, with or without VLAN tags.
     Ethernet,
-    /// IP, after so many octets.
-    Ip(usize),
+    /// A header of this many octets that is skipped.
+    Skipped(usize),
 }
 
-/// A capture that is read.
+impl Link {
+    /// Returns the link of a number in the registry of link types (draft-ietf-opsawg-pcaplinktype).
+    fn of(number: u16, at: usize) -> Result<Self, CaptureError> {
+        match number {
+            1 => Ok(Self::Ethernet),
+            12 | 101 | 228 | 229 => Ok(Self::Skipped(0)),
+            113 => Ok(Self::Skipped(16)),
+            276 => Ok(Self::Skipped(20)),
+            other => fail(
+                at,
+                format!(
+                    "link type {other} is not supported: capture on Ethernet, or with `tcpdump -i any`"
+                ),
+            ),
+        }
+    }
+}
+
+/// An interface of a pcapng section.
+#[derive(Clone, Copy, Debug)]
+struct Interface {
+    /// The number of the link type.
+    link: u16,
+    /// The units of a second that packet times are in.
+    units: u128,
+    /// What is added to packet times, in milliseconds.
+    offset: i64,
+}
+
+impl Interface {
+    fn of(block: &InterfaceDescriptionBlock<'_>, big: bool) -> Self {
+        // The option `if_tsresol`: a negative power of 2 if the upper bit is set, else of 10. The
+        // parser's own conversion knows no powers of 2.
+        let (base, power) = match block.if_tsresol {
+            power @ 0x80.. => (2_u128, power & 0x7f),
+            power => (10, power),
+        };
+        let option = block.options.iter().find(|o| o.code == OptionCode::IfTsoffset);
+        let seconds = option.and_then(|o| o.value().first_chunk()).map_or(0, |octets| match big {
+            true => i64::from_be_bytes(*octets),
+            false => i64::from_le_bytes(*octets),
+        });
+        Self {
+            // The parser reads both fields in the byte order of the section.
+            link: block.linktype.0 as u16,
+            units: base.checked_pow(u32::from(power)).unwrap_or(u128::MAX),
+            offset: seconds.saturating_mul(1000),
+        }
+    }
+
+    /// Converts a packet time to milliseconds since 1970.
+    fn millis(&self, time: u64) -> i64 {
+        let millis = u128::from(time) * 1000 / self.units;
+        i64::try_from(millis).unwrap_or(i64::MAX).saturating_add(self.offset)
+    }
+}
+
+/// The file format, with what the headers so far say of the packets to come.
+#[derive(Clone, Debug)]
+enum Format {
+    Pcap { big: bool, units_in_milli: u32, link: Link },
+    Pcapng { big: bool, interfaces: Vec<Interface> },
+}
+
+/// A packet of the capture, from its link header on.
+struct Packet<'a> {
+    link: Link,
+    /// The time of the capture, in milliseconds since 1970.
+    at: i64,
+    /// The offset of the packet in the file.
+    place: usize,
+    octets: &'a [u8],
+}
+
+/// A capture that is being read.
 #[derive(Clone, Debug)]
 pub struct Capture<'a> {
     file: &'a [u8],
+    /// The offset of the next packet or block.
     at: usize,
-    big: bool,
-    /// What a second has of the units that times are in.
-    units: u32,
-    link: Link,
-    /// Fragments of datagrams, which are left out.
+    format: Format,
+    /// The fragments of datagrams so far; they are left out.
     pub fragments: u64,
+    /// The offset of a packet at the end of the file that is incomplete, once it was met. It is
+    /// left out: the program that captured was stopped while it wrote, or the disk was full.
+    pub cut: Option<usize>,
 }
 
-/// The largest packet of a capture that is believed.
-const LARGEST: usize = 1 << 18;
+/// The largest packet that is accepted, in octets: what `tcpdump` captures at most.
+const MAX_PACKET: usize = 1 << 18;
+/// The largest block of pcapng that is accepted, in octets: a packet with its options.
+const MAX_BLOCK: usize = MAX_PACKET + (1 << 17);
 
-/// Whether `file` is a capture, of this form or of pcapng's.
-pub fn is_one(file: &[u8]) -> bool {
-    matches!(
-        file.first_chunk(),
-        Some(
+/// Whether `file` is a capture, in the format pcap or pcapng.
+pub fn is_capture(file: &[u8]) -> bool {
+    file.first_chunk().is_some_and(|magic| {
+        matches!(
+            *magic,
             [0xa1, 0xb2, 0xc3, 0xd4]
                 | [0xd4, 0xc3, 0xb2, 0xa1]
                 | [0xa1, 0xb2, 0x3c, 0x4d]
                 | [0x4d, 0x3c, 0xb2, 0xa1]
-                | [0x0a, 0x0d, 0x0d, 0x0a]
+                | SECTION
         )
-    )
+    })
 }
 
+/// The first octets of a section header of pcapng, in either byte order.
+const SECTION: [u8; 4] = [0x0a, 0x0d, 0x0d, 0x0a];
+
+fn fail<T>(at: usize, what: impl Into<String>) -> Result<T, CaptureError> {
+    Err(CaptureError { at, what: what.into() })
+}
+
+/// An answer of the parser: what is left of the file, and the packet or block before it.
+type Parsed<'a, T> = Result<(&'a [u8], T), nom::Err<PcapError<&'a [u8]>>>;
+
 impl<'a> Capture<'a> {
-    /// The capture in `file`.
+    /// Opens the capture in `file`.
     ///
     /// # Errors
-    /// If it is none that can be read.
-    pub fn new(file: &'a [u8]) -> Result<Self, Broken> {
-        let fail = |at: usize, what: &str| Err(Broken { at, what: what.to_owned() });
-        let (big, units) = match file.first_chunk() {
-            Some([0xa1, 0xb2, 0xc3, 0xd4]) => (true, 1_000_000),
-            Some([0xd4, 0xc3, 0xb2, 0xa1]) => (false, 1_000_000),
-            Some([0xa1, 0xb2, 0x3c, 0x4d]) => (true, 1_000_000_000),
-            Some([0x4d, 0x3c, 0xb2, 0xa1]) => (false, 1_000_000_000),
-            Some([0x0a, 0x0d, 0x0d, 0x0a]) => {
-                return fail(
-                    0,
-                    "is a capture in pcapng's form: `editcap -F pcap` makes one that is read here",
-                );
+    /// If the file is not a capture, or its header is incomplete or of an unsupported link type.
+    pub fn new(file: &'a [u8]) -> Result<Self, CaptureError> {
+        if !is_capture(file) {
+            return fail(0, "is not a capture");
+        }
+        let (at, format) = if file.starts_with(&SECTION) {
+            if parse_sectionheaderblock(file).is_err() {
+                return fail(0, INCOMPLETE);
             }
-            _ => return fail(0, "is no capture"),
+            (0, Format::Pcapng { big: false, interfaces: Vec::new() })
+        } else {
+            let Ok((_, header)) = parse_pcap_header(file) else { return fail(0, INCOMPLETE) };
+            // The upper half of the field is about frame check sequences.
+            let link = Link::of(header.network.0 as u16, 20)?;
+            let units_in_milli = if header.is_nanosecond_precision() { 1_000_000 } else { 1000 };
+            (24, Format::Pcap { big: header.is_bigendian(), units_in_milli, link })
         };
-        let mut capture = Self { file, at: 24, big, units, link: Link::Ethernet, fragments: 0 };
-        let Some(link) = capture.word(20) else { return fail(0, "is cut off in its header") };
-        // The upper half says other things. Numbers are of the registry of link types.
-        capture.link = match link & 0xffff {
-            1 => Link::Ethernet,
-            12 | 101 | 228 | 229 => Link::Ip(0),
-            113 => Link::Ip(16),
-            276 => Link::Ip(20),
-            other => {
-                let what = format!(
-                    "is a capture of link type {other}: capture on Ethernet, or with `tcpdump -i any`"
-                );
-                return Err(Broken { at: 20, what });
-            }
-        };
-        Ok(capture)
+        Ok(Self { file, at, format, fragments: 0, cut: None })
     }
 
-    fn word(&self, at: usize) -> Option<u32> {
-        let octets = self.file.get(at..)?.first_chunk().copied()?;
-        Some(if self.big { u32::from_be_bytes(octets) } else { u32::from_le_bytes(octets) })
-    }
-
-    /// The next datagram of UDP.
+    /// Returns the next UDP datagram, and `None` at the end of the file.
     ///
     /// # Errors
-    /// If the file is cut off, or no capture from there on.
-    pub fn next_datagram(&mut self) -> Result<Option<Datagram<'a>>, Broken> {
-        while self.at < self.file.len() {
-            let at = self.at;
-            let fail = |what: &str| Err(Broken { at, what: what.to_owned() });
-            let words = [at, at + 4, at + 8].map(|at| self.word(at));
-            let [Some(seconds), Some(part), Some(length)] = words else {
-                return fail("is cut off in a packet's header");
-            };
-            let (begin, length) = (at + 16, length as usize);
-            if length > LARGEST {
-                return fail("is no packet: it says that it is larger than any");
-            }
-            let Some(packet) = self.file.get(begin..begin + length) else {
-                return fail("is cut off: the last packet is not whole");
-            };
-            self.at = begin + length;
-            let millis = i64::from(seconds) * 1000 + i64::from(part / (self.units / 1000));
-            if let Some((from, octets)) = self.datagram(packet) {
-                let place = begin + packet.len() - octets.1;
-                return Ok(Some(Datagram { from, at: millis, place, octets: octets.0 }));
+    /// If the file is damaged: what follows cannot be read.
+    pub fn next_datagram(&mut self) -> Result<Option<Datagram<'a>>, CaptureError> {
+        while self.at < self.file.len() && self.cut.is_none() {
+            let Some(packet) = self.next_packet()? else { continue };
+            if let Some(datagram) = self.datagram(&packet) {
+                return Ok(Some(datagram));
             }
         }
         Ok(None)
     }
 
-    /// Who sent a packet, and what is in it, with how much of the packet is left where that begins.
-    fn datagram(&mut self, packet: &'a [u8]) -> Option<(IpAddr, (&'a [u8], usize))> {
-        let (headers, packet) = match self.link {
-            Link::Ethernet => match Frame::parse(packet).ok()? {
-                Frame::Ip(headers) => (headers, packet),
+    /// Reads the packet or block at the present place and advances; `None` if it is not a packet.
+    fn next_packet(&mut self) -> Result<Option<Packet<'a>>, CaptureError> {
+        let (file, at) = (&self.file[self.at..], self.at);
+        match self.format {
+            Format::Pcap { big, units_in_milli, link } => {
+                let parsed = if big { parse_pcap_frame_be(file) } else { parse_pcap_frame(file) };
+                let Some(frame) = self.advance(parsed)? else { return Ok(None) };
+                let millis = i64::from(frame.ts_usec / units_in_milli);
+                let at_millis = i64::from(frame.ts_sec) * 1000 + millis;
+                packet(link, at_millis, at + 16, frame.data).map(Some)
+            }
+            Format::Pcapng { big, .. } => {
+                let parsed = if big { parse_block_be(file) } else { parse_block_le(file) };
+                match self.advance(parsed)? {
+                    Some(block) => self.block(at, block),
+                    None => Ok(None),
+                }
+            }
+        }
+    }
+
+    /// Takes a result of the parser and advances to what follows it.
+    ///
+    /// If the file ends too early, `None`, and the rest of the file is left out.
+    fn advance<T>(&mut self, parsed: Parsed<'a, T>) -> Result<Option<T>, CaptureError> {
+        let left = self.file.len() - self.at;
+        match parsed {
+            Ok((rest, found)) => {
+                self.at = self.file.len() - rest.len();
+                Ok(Some(found))
+            }
+            Err(nom::Err::Incomplete(Needed::Size(more))) if left + more.get() > MAX_BLOCK => {
+                fail(self.at, TOO_LARGE)
+            }
+            Err(nom::Err::Incomplete(_)) if !self.is_whole() => {
+                self.cut = Some(self.at);
+                Ok(None)
+            }
+            Err(_) => fail(self.at, DAMAGED),
+        }
+    }
+
+    /// Whether the block of pcapng at the present place is wholly in the file.
+    fn is_whole(&self) -> bool {
+        let block = &self.file[self.at..];
+        let length = block.get(4..).and_then(<[u8]>::first_chunk);
+        let (Format::Pcapng { big, .. }, Some(length)) = (&self.format, length) else {
+            return false;
+        };
+        let length = if *big { u32::from_be_bytes(*length) } else { u32::from_le_bytes(*length) };
+        length as usize <= block.len()
+    }
+
+    /// Takes the block of pcapng that was at `at`; returns its packet, if it has one.
+    fn block(&mut self, at: usize, block: Block<'a>) -> Result<Option<Packet<'a>>, CaptureError> {
+        let Format::Pcapng { big, interfaces } = &mut self.format else { return Ok(None) };
+        match block {
+            Block::SectionHeader(header) => {
+                *big = header.big_endian();
+                interfaces.clear();
+                Ok(None)
+            }
+            Block::InterfaceDescription(block) => {
+                interfaces.push(Interface::of(&block, *big));
+                Ok(None)
+            }
+            Block::EnhancedPacket(block) => {
+                let Some(interface) = interfaces.get(block.if_id as usize) else {
+                    return fail(
+                        at,
+                        "the packet's interface is not described: is the file damaged?",
+                    );
+                };
+                let time = u64::from(block.ts_high) << 32 | u64::from(block.ts_low);
+                // The data has padding; the parser has checked that it is no shorter than this.
+                let octets = block.data.get(..block.caplen as usize).unwrap_or(block.data);
+                let link = Link::of(interface.link, at)?;
+                packet(link, interface.millis(time), at + 28, octets).map(Some)
+            }
+            Block::SimplePacket(_) => fail(at, WITHOUT_TIME),
+            // The parser reads the type as little-endian whatever the section says.
+            Block::Unknown(block) if [2, 2_u32.swap_bytes()].contains(&block.block_type) => {
+                fail(at, OBSOLETE)
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// Returns the UDP datagram in a packet, if it has a whole one.
+    fn datagram(&mut self, packet: &Packet<'a>) -> Option<Datagram<'a>> {
+        let (headers, ip) = match packet.link {
+            Link::Ethernet => match Frame::parse(packet.octets).ok()? {
+                Frame::Ip(headers) => (headers, packet.octets),
                 _ => return None,
             },
-            Link::Ip(skip) => {
-                let packet = packet.get(skip..)?;
-                (Headers::parse_ip(packet).ok()?, packet)
+            Link::Skipped(length) => {
+                let ip = packet.octets.get(length..)?;
+                (Headers::parse_ip(ip).ok()?, ip)
             }
         };
-        if headers.protocol != 17 {
+        if headers.protocol != UDP {
             return None;
         }
         if headers.fragment.is_some_and(|f| f.more || f.offset > 0) {
             self.fragments += 1;
             return None;
         }
-        let begin = usize::from(headers.transport_offset) + 8;
-        let end = packet.len().min(begin - 8 + usize::from(headers.transport_len));
-        Some((headers.source, (packet.get(begin..end)?, packet.len() - begin)))
+        let udp = usize::from(headers.transport_offset);
+        // The packet may be shorter than the datagram, or longer by Ethernet's padding.
+        let end = ip.len().min(udp + usize::from(headers.transport_len));
+        let octets = ip.get(udp + UDP_HEADER..end)?;
+        let before = packet.octets.len() - ip.len() + udp + UDP_HEADER;
+        let place = packet.place + before;
+        Some(Datagram { from: headers.source, at: packet.at, place, octets })
     }
+}
+
+/// The protocol number of UDP.
+const UDP: u8 = 17;
+/// The length of UDP's header, in octets.
+const UDP_HEADER: usize = 8;
+
+const INCOMPLETE: &str = "the header of the capture is incomplete";
+const TOO_LARGE: &str = "the length of the packet is impossible: the file is damaged";
+const DAMAGED: &str = "the block cannot be read: the file is damaged";
+const WITHOUT_TIME: &str =
+    "the packet has no time (a simple packet block): capture with `tcpdump` or `dumpcap`";
+const OBSOLETE: &str =
+    "the packet is in a block of an obsolete kind: convert the file with `editcap -F pcap`";
+
+fn packet(link: Link, at: i64, place: usize, octets: &[u8]) -> Result<Packet<'_>, CaptureError> {
+    if octets.len() > MAX_PACKET {
+        return fail(place, TOO_LARGE);
+    }
+    Ok(Packet { link, at, place, octets })
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// The header of a capture with microseconds, little-endian, of Ethernet, and one packet.
-    #[rustfmt::skip]
-    const FILE: [u8; 24 + 16 + 14 + 20 + 8 + 4 + 2] = [
-        0xd4, 0xc3, 0xb2, 0xa1,  2, 0, 4, 0,  0, 0, 0, 0,  0, 0, 0, 0,  0, 0, 4, 0,  1, 0, 0, 0,
-        100, 0, 0, 0,  0xd0, 7, 0, 0,  48, 0, 0, 0,  48, 0, 0, 0,
-        2, 0, 0, 0, 0, 1,  2, 0, 0, 0, 0, 2,  8, 0,
-        0x45, 0, 0, 32,  0, 1, 0, 0,  64, 17, 0, 0,  192, 0, 2, 1,  192, 0, 2, 9,
-        0x30, 0x39, 0x08, 0x07,  0, 12, 0, 0,  9, 9, 9, 9,
-        // Ethernet's padding.
-        0, 0,
-    ];
-
-    fn all(file: &[u8]) -> Result<Vec<Datagram<'_>>, Broken> {
-        let mut capture = Capture::new(file)?;
-        let mut all = Vec::new();
-        while let Some(datagram) = capture.next_datagram()? {
-            all.push(datagram);
-        }
-        Ok(all)
-    }
-
-    #[test]
-    fn a_packet_octet_by_octet() {
-        assert!(is_one(&FILE));
-        let expected = Datagram {
-            from: "192.0.2.1".parse().unwrap(),
-            at: 100_002,
-            place: 24 + 16 + 14 + 28,
-            octets: &[9; 4],
-        };
-        assert_eq!(all(&FILE).unwrap(), [expected]);
-        // The same without Ethernet, big-endian, in nanoseconds, twice.
-        let mut raw = vec![
-            0xa1, 0xb2, 0x3c, 0x4d, 0, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 4, 0, 0, 0, 0, 0, 101,
-        ];
-        for _ in 0..2 {
-            raw.extend([0, 0, 0, 100, 0, 0x1e, 0x84, 0x80, 0, 0, 0, 32, 0, 0, 0, 32]);
-            raw.extend(&FILE[54..86]);
-        }
-        let found = all(&raw).unwrap();
-        assert_eq!((found.len(), found[0].at, found[1].place), (2, 100_002, 24 + 48 + 16 + 28));
-    }
-
-    #[test]
-    fn what_is_no_datagram_is_passed_over() {
-        let with = |at: usize, octet: u8| {
-            let mut file = FILE;
-            file[at] = octet;
-            file
-        };
-        assert!(all(&with(40 + 12, 9)).unwrap().is_empty(), "no IP");
-        assert!(all(&with(54 + 9, 6)).unwrap().is_empty(), "TCP");
-        let file = with(54 + 6, 0x20);
-        let mut capture = Capture::new(&file).unwrap();
-        assert_eq!((capture.next_datagram(), capture.fragments), (Ok(None), 1));
-        assert!(all(&with(54 + 3, 27)).unwrap().is_empty(), "shorter than UDP's header");
-    }
-
-    #[test]
-    fn what_is_broken_is_said_with_its_place() {
-        let at = |file: &[u8]| all(file).unwrap_err().at;
-        for cut in 41..FILE.len() {
-            assert_eq!(at(&FILE[..cut]), 24);
-        }
-        assert_eq!((at(&FILE[..30]), at(&FILE[..20]), at(&[])), (24, 0, 0));
-        let mut other = FILE;
-        other[20] = 127;
-        assert!(all(&other).unwrap_err().what.contains("link type 127"));
-        let mut large = FILE;
-        large[24 + 11] = 1;
-        assert_eq!(at(&large), 24);
-        let pcapng = [0x0a, 0x0d, 0x0d, 0x0a, 0, 0, 0, 0];
-        assert!(is_one(&pcapng) && all(&pcapng).unwrap_err().what.contains("editcap"));
-    }
-}
+mod tests;

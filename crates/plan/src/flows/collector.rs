@@ -1,4 +1,5 @@
-//! Collects: whose message it is, which entry a flow came in at, and who it goes to.
+//! Collects flow records: finds the exporter of a message, and the entry and the prefix of each
+//! flow.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -17,36 +18,36 @@ use crate::flows::time::Window;
 use crate::input::{Exporter, Exporters, Place, Users};
 use crate::topology::RouterId;
 
-/// The most observation domains.
+/// The most observation domains of all exporters.
 pub const MOST_DOMAINS: usize = 4096;
-/// The most observation domains of an exporter.
+/// The most observation domains of one exporter.
 pub const MOST_DOMAINS_OF_ONE: usize = 64;
-/// The most interfaces and strangers that are remembered by name.
+/// The most unknown interfaces, and the most unknown senders, that are counted separately.
 const MOST_NAMED: usize = 256;
 
-/// What sums are kept for.
+/// The resolution of the sums.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Grain {
-    /// Each prefix, so that its share can be told.
+    /// A sum for each prefix, so that shares of prefixes can be measured.
     Prefix,
-    /// The router that users are behind: what demands need.
+    /// A sum for each router of users, which is what demands need.
     Router,
 }
 
-/// What is known of one exporter.
+/// The statistics of one exporter.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Heard {
-    /// Messages.
+    /// The messages received.
     pub(crate) messages: u64,
-    /// Flows, whatever became of them.
+    /// The flows in them, used or not.
     pub(crate) flows: u64,
-    /// When the last message came.
+    /// The time of the last message, in milliseconds since 1970.
     pub(crate) last: Option<i64>,
-    /// The least and the most that a sampled packet stood for.
+    /// The lowest and the highest sampling factor.
     pub(crate) factors: Option<(f64, f64)>,
-    /// Flows of which nobody said how they were sampled.
+    /// The flows without a known sampling factor.
     pub(crate) unsaid: u64,
-    /// What was counted of it, in octets.
+    /// The octets that were counted for the exporter.
     pub(crate) octets: f64,
 }
 
@@ -56,37 +57,38 @@ struct Domain {
     losses: Losses,
 }
 
-/// By exporter, protocol, and observation domain.
+/// The key of a domain: exporter, protocol, and observation domain.
 type DomainKey = (u32, Version, u32);
 
-/// What could not be read, and where in what was given.
+/// Something that could not be read, and its place in the input.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trouble {
-    /// The octet that it begins with.
+    /// The offset of the first octet that is affected.
     pub at: usize,
-    /// What is wrong.
+    /// What is wrong with it.
     pub what: String,
 }
 
-/// A demand that was measured.
+/// A measured demand.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Measured {
-    /// Where it comes in.
+    /// The entry where the traffic comes in.
     pub place: Place,
-    /// The router where it goes.
+    /// The router of the users.
     pub router: RouterId,
-    /// In bits per second.
+    /// The rate in bits per second.
     pub rate: f64,
-    /// What is true is within this part of it, with a probability of 95 %, if sampling is all that is uncertain.
+    /// The relative error, which the true rate is within with a probability of 95 %, if sampling is
+    /// the only source of error.
     pub error: f64,
 }
 
-/// Collects flow records.
+/// Collects flow records of several exporters into sums by entry and prefix or router.
 #[derive(Debug)]
 pub struct Collector {
     pub(crate) table: Exporters,
     lookup: Lookup,
-    /// For each prefix, what its sums are kept by; for each such number, the router.
+    /// For each prefix the index of its sum, and for each index the router.
     keys: Vec<u32>,
     routers: Vec<RouterId>,
     tally: Option<Tally>,
@@ -100,7 +102,7 @@ pub struct Collector {
 }
 
 impl Collector {
-    /// A collector for the exporters of `table`, which keeps no sums yet.
+    /// Creates a collector for the exporters of `table`, without sums.
     pub fn new(table: Exporters, prefixes: &BTreeMap<IpNet, Users>, grain: Grain) -> Self {
         let (mut keys, mut routers) = (Vec::new(), Vec::new());
         let mut numbers: BTreeMap<RouterId, u32> = BTreeMap::new();
@@ -133,8 +135,9 @@ impl Collector {
         }
     }
 
-    /// Begins anew, and adds up what is in so many bins of `width` milliseconds from `begin` on. How exporters sample is
-    /// not forgotten: they say it every few minutes only.
+    /// Starts new sums in `bins` bins of `width` milliseconds from `begin` on.
+    ///
+    /// Sampling factors are kept, since exporters report them only every few minutes.
     pub fn begin(&mut self, begin: i64, width: i64, bins: usize) {
         self.tally = Some(Tally::new(begin, width, bins));
         self.domains.clear();
@@ -145,41 +148,43 @@ impl Collector {
         self.exported = None;
     }
 
-    /// Has the bins reach to `end`, without as many of the oldest.
+    /// Extends the bins up to `end` and drops as many of the oldest.
     pub fn advance(&mut self, end: i64) {
         if let Some(tally) = &mut self.tally {
             tally.advance(end);
         }
     }
 
-    /// The last whole bins up to `end` that are `length` milliseconds together, or as many as there are.
+    /// Returns the window of the last whole bins up to `end` that cover `length` milliseconds, or
+    /// of all bins if they are fewer.
     pub fn last(&self, end: i64, length: i64) -> Window {
         self.tally.as_ref().map_or(Window { begin: end, end }, |tally| tally.last(end, length))
     }
 
-    /// The exporters.
+    /// Returns the exporters.
     pub fn exporters(&self) -> &[Exporter] {
         &self.table.exporters
     }
 
-    /// Whether somebody is among them.
+    /// Whether an exporter has this address.
     pub fn knows(&self, address: IpAddr) -> bool {
         self.table.number(address).is_some()
     }
 
-    /// When the first message was exported, and the last.
+    /// Returns the export times of the first and the last message.
     pub fn exported(&self) -> Option<Window> {
         self.exported
     }
 
-    /// Exporters of which nothing came since `then`, but those that are optional.
+    /// Returns the exporters without a message since `then`, except optional ones.
     pub fn silent(&self, then: i64) -> Vec<IpAddr> {
         let all = self.table.exporters.iter().zip(&self.heard);
         let silent = all.filter(|(e, heard)| !e.optional && heard.last.is_none_or(|l| l < then));
         silent.map(|(exporter, _)| exporter.address).collect()
     }
 
-    /// How often something is not in the sums, by reason. Sets that still wait for their template are among them.
+    /// Returns how much is not in the sums for a reason. Sets that still wait for their template
+    /// are included.
     pub fn counted(&self, reason: Reason) -> Counted {
         let mut counted = self.counts.of(reason);
         if reason == Reason::Template {
@@ -188,7 +193,7 @@ impl Collector {
         counted
     }
 
-    /// What part of an exporter's messages, or of its records, did not come.
+    /// Returns the part of an exporter's messages, or of its records, that was lost.
     pub fn lost(&self, exporter: u32) -> f64 {
         let mut all = Losses::default();
         for (_, domain) in self.domains.range(own(exporter)) {
@@ -198,7 +203,7 @@ impl Collector {
         all.share()
     }
 
-    /// Takes a datagram that came `from` there at `now`, in milliseconds since 1970.
+    /// Takes a datagram that arrived from `from` at `now`, in milliseconds since 1970.
     pub fn datagram(
         &mut self,
         from: IpAddr,
@@ -207,7 +212,7 @@ impl Collector {
         trouble: &mut dyn FnMut(Trouble),
     ) {
         if self.table.number(from).is_none() {
-            return self.stranger(from);
+            return self.unknown_sender(from);
         }
         let mut at = 0;
         while at < octets.len() {
@@ -232,7 +237,7 @@ impl Collector {
         }
     }
 
-    /// Takes a message whose octets these are.
+    /// Takes a message with these octets.
     pub fn message(
         &mut self,
         from: IpAddr,
@@ -241,7 +246,7 @@ impl Collector {
         now: i64,
         trouble: &mut dyn FnMut(Trouble),
     ) {
-        let Some(exporter) = self.table.number(from) else { return self.stranger(from) };
+        let Some(exporter) = self.table.number(from) else { return self.unknown_sender(from) };
         let header = message.header;
         let key = (exporter, header.version, header.domain);
         if !self.domains.contains_key(&key) && !self.has_room(exporter) {
@@ -270,7 +275,7 @@ impl Collector {
             decoded.options.iter().for_each(|options| samplers.options(options));
             flows.extend(decoded.flows.into_iter().map(|flow| (header, flow)));
         };
-        // How many records there are is known if each set could be read.
+        // The number of records is known only if every set could be read.
         let mut records = message.broken.is_none().then_some(0_u32);
         let mut no_room = 0_u32;
         for set in &message.sets {
@@ -321,7 +326,7 @@ impl Collector {
         }
     }
 
-    fn stranger(&mut self, from: IpAddr) {
+    fn unknown_sender(&mut self, from: IpAddr) {
         self.counts.add(Reason::Exporter, 0.0);
         named(&mut self.strangers, from.to_canonical(), 0.0);
     }
@@ -331,9 +336,10 @@ impl Collector {
             && self.domains.range(own(exporter)).count() < MOST_DOMAINS_OF_ONE
     }
 
-    /// How much a flow's octets stand for, and when its exporter started, as far as that was said: by its domain, or for
-    /// all of them by domain 0 (RFC 7011, section 3.4.2.1).
-    fn said(&self, key: DomainKey, flow: &Fields) -> (Option<f64>, Option<i64>) {
+    /// Returns the sampling factor of a flow and the start time of its exporter, as far as they are
+    /// known. They come from the flow's domain, or from domain 0 for all domains (RFC 7011, section
+    /// 3.4.2.1).
+    fn sampling_and_start(&self, key: DomainKey, flow: &Fields) -> (Option<f64>, Option<i64>) {
         let own = self.samplers.get(&key);
         let all = self.samplers.get(&(key.0, key.1, 0));
         let factor = |samplers: Option<&Samplers>| samplers?.factor(flow);
@@ -342,7 +348,7 @@ impl Collector {
     }
 
     fn flow(&mut self, key: DomainKey, header: &Header, flow: &Fields) {
-        let (said, initialised) = self.said(key, flow);
+        let (reported, initialised) = self.sampling_and_start(key, flow);
         let exporter = &self.table.exporters[key.0 as usize];
         let heard = &mut self.heard[key.0 as usize];
         heard.flows += 1;
@@ -350,7 +356,7 @@ impl Collector {
         let (Some(octets), Some(destination)) = (flow.octets, flow.destination) else {
             return counts.add(Reason::Incomplete, 0.0);
         };
-        let factor = exporter.sampling.map(f64::from).or(said);
+        let factor = exporter.sampling.map(f64::from).or(reported);
         heard.unsaid += u64::from(factor.is_none());
         let factor = factor.unwrap_or(1.0);
         let (least, most) = heard.factors.unwrap_or((factor, factor));
@@ -359,7 +365,7 @@ impl Collector {
         if flow.leaving {
             return counts.add(Reason::Leaving, sum.octets);
         }
-        // What says no interface counts as of number 0, which no interface has.
+        // A flow without an interface counts as interface 0, which no interface has.
         let index = flow.input.unwrap_or(0);
         let Some(place) = exporter.interfaces.get(&index) else {
             named(&mut self.interfaces, (key.0, index), sum.octets);
@@ -379,13 +385,13 @@ impl Collector {
             counts.add(Reason::Full, added.full);
         }
         let outside = sum.octets - added.within - added.full;
-        // Less than a thousandth of an octet is what rounding leaves.
+        // Less than a thousandth of an octet is a rounding residue.
         if outside > 1e-3 {
             counts.add(Reason::Window, outside);
         }
     }
 
-    /// The demands of the bins within `window`.
+    /// Returns the demands of the bins within `window`.
     pub fn demands(&self, window: Window) -> Vec<Measured> {
         let mut sums: BTreeMap<(Place, RouterId), Sum> = BTreeMap::new();
         for ((place, to), sum) in self.sums(window) {
@@ -402,7 +408,8 @@ impl Collector {
         sums.into_iter().map(measured).collect()
     }
 
-    /// What goes to each prefix in `window`, in bits per second, by the prefixes' order; with [`Grain::Prefix`] only.
+    /// Returns the rate to each prefix in `window`, in bits per second, in the order of the
+    /// prefixes; with [`Grain::Prefix`] only.
     pub fn shares(&self, window: Window) -> Vec<f64> {
         let mut shares = vec![0.0; self.routers.len()];
         for ((_, to), sum) in self.sums(window) {
@@ -416,18 +423,18 @@ impl Collector {
     }
 }
 
-/// The domains of an exporter.
+/// Returns the range of an exporter's domain keys.
 fn own(exporter: u32) -> std::ops::RangeInclusive<DomainKey> {
     (exporter, Version::Netflow9, 0)..=(exporter, Version::Ipfix, u32::MAX)
 }
 
-/// Octets in a window as bits per second.
+/// Returns a function from octets in a window to bits per second.
 pub(crate) fn rate(window: Window) -> impl Fn(f64) -> f64 {
     let seconds = window.length() as f64 / 1000.0;
     move |octets| if seconds > 0.0 { octets * 8.0 / seconds } else { 0.0 }
 }
 
-/// Counts under a name, as long as there are few.
+/// Counts under a name, as long as the number of names is limited.
 fn named<K: Ord>(names: &mut BTreeMap<K, Counted>, name: K, octets: f64) {
     if names.len() >= MOST_NAMED && !names.contains_key(&name) {
         return;

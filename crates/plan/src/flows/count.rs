@@ -1,4 +1,4 @@
-//! What did not come into the sums, by reason.
+//! Counts what is not in the sums, by reason.
 
 use serde::Serialize;
 
@@ -6,34 +6,34 @@ use serde::Serialize;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reason {
-    /// A message of somebody who is not in the table of exporters.
+    /// The message is of a sender that is not in the table of exporters.
     Exporter,
-    /// A message of another version, or of none.
+    /// The message has an unsupported version.
     Version,
-    /// A message or a set that breaks its protocol's rules.
+    /// The message or set breaks the rules of its protocol.
     Malformed,
-    /// A message of a domain that is one too many.
+    /// The message is of a domain beyond the limit.
     Domain,
-    /// A set whose template never came, or that there was no room to wait for it.
+    /// The template of the set never came, or there was no room for the set to wait.
     Template,
-    /// A flow that came in at an interface that is no provider's.
+    /// The flow came in at an interface of no provider.
     Interface,
-    /// A flow to an address that no prefix has.
+    /// The destination of the flow is in no prefix.
     Prefix,
-    /// A flow that was seen as it left.
+    /// The flow was counted as it left the router.
     Leaving,
-    /// A flow without octets, or without a destination.
+    /// The flow has no octets or no destination.
     Incomplete,
-    /// A flow at times that cannot be.
+    /// The times of the flow are impossible.
     Times,
-    /// What was of a flow before the window, or after it.
+    /// The flow, or part of it, was before or after the window.
     Window,
-    /// A flow that there is no room for.
+    /// There is no room for another sum.
     Full,
 }
 
 impl Reason {
-    /// All of them.
+    /// All reasons.
     pub const ALL: [Self; 12] = [
         Self::Exporter,
         Self::Version,
@@ -49,7 +49,7 @@ impl Reason {
         Self::Full,
     ];
 
-    /// Its name in metrics.
+    /// Returns the name of the reason in metrics.
     pub fn name(self) -> &'static str {
         match self {
             Self::Exporter => "exporter",
@@ -67,35 +67,35 @@ impl Reason {
         }
     }
 
-    /// What it is, and what may be done.
-    pub fn words(self) -> &'static str {
+    /// Returns a description of the reason, with what to do about it.
+    pub fn description(self) -> &'static str {
         match self {
-            Self::Exporter => "messages of an exporter that is not in the table: add it",
+            Self::Exporter => "messages of exporters that are not in the table: add them",
             Self::Version => "messages that are neither NetFlow v9 nor IPFIX",
             Self::Malformed => "messages and sets that cannot be read",
-            Self::Domain => "messages of an observation domain that is one too many",
+            Self::Domain => "messages of observation domains beyond the limit",
             Self::Template => "sets whose template has not come",
-            Self::Interface => "flows that came in at an interface that is no provider's",
-            Self::Prefix => "flows to an address that is in no prefix",
-            Self::Leaving => "flows that were seen as they left the router",
+            Self::Interface => "flows that came in at an interface of no provider",
+            Self::Prefix => "flows to addresses in no prefix",
+            Self::Leaving => "flows counted as they left the router",
             Self::Incomplete => "flows without octets or a destination",
-            Self::Times => "flows at times that cannot be",
-            Self::Window => "flows that were outside the window, or in part",
-            Self::Full => "flows that there was no room for",
+            Self::Times => "flows with impossible times",
+            Self::Window => "flows outside the window, or in part",
+            Self::Full => "flows beyond the limit of sums",
         }
     }
 }
 
-/// How many things, and how many octets they stand for, as far as that is known.
+/// A number of messages, sets or flows, and the octets that they stand for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Counted {
-    /// Messages, sets, or flows, by the reason.
+    /// The number of messages, sets or flows, by the reason.
     pub times: u64,
-    /// With sampling corrected.
+    /// The octets with sampling corrected, as far as they are known.
     pub octets: f64,
 }
 
-/// All reasons' counts.
+/// The counts of all reasons.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Counts([Counted; Reason::ALL.len()]);
 
@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_reason_has_its_place() {
+    fn reasons_are_indexed_by_their_order() {
         let mut counts = Counts::default();
         for (reason, at) in Reason::ALL.into_iter().zip(0..) {
             assert_eq!(reason as usize, at);

@@ -1,8 +1,10 @@
-//! One observation domain's decoder: a library reads templates and records, and this keeps it from doing harm.
+//! The decoder of one observation domain: a library reads templates and records, and this module
+//! contains its failures.
 //!
-//! It is given one set at a time, each in a message of its own with the real one's header. So a set that cannot be read
-//! costs no other one, and the library's own bounds are for one set. What it does not say is found out here: records that
-//! it gave up on, and sets that come before their template, which wait for it. See decision 34.
+//! The library gets one set at a time, each in a message of its own with the header of the real
+//! message. So a set that cannot be read affects no other set, and the library's limits apply per
+//! set. This module also finds what the library does not report: records that it skipped, and sets
+//! that came before their template and wait for it. Decision 34 has the reasons.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -15,45 +17,45 @@ use crate::flows::element::{Octets, number};
 use crate::flows::message::{Header, Version};
 use crate::flows::record::Fields;
 
-/// The most templates of a kind that a domain may have.
+/// The most templates of each kind in a domain.
 pub const MOST_TEMPLATES: usize = 256;
 /// The most fields of a template.
 pub const MOST_FIELDS: usize = 256;
 /// The most sets of a domain that wait for their templates.
 pub const MOST_WAITING: usize = 64;
-/// The most octets of such sets.
+/// The most octets of waiting sets.
 pub const MOST_WAITING_OCTETS: usize = 65_536;
-/// The records of the largest set, each of the least octets that four-octet alignment allows.
+/// The most records of a set, at the smallest size that alignment to four octets allows.
 const MOST_RECORDS: usize = 16_384;
 
-/// What a set came to.
+/// The contents of a set.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Decoded {
-    /// Flows.
+    /// The records of flows.
     pub flows: Vec<Fields>,
-    /// Records of options.
+    /// The records of options.
     pub options: Vec<Fields>,
-    /// Templates that are known from now on.
+    /// The templates that are known from now on.
     pub learned: Vec<u16>,
-    /// Records that were there but could not be read.
+    /// Whether records were left that could not be read.
     pub unread: bool,
 }
 
-/// Why a set came to nothing.
+/// Why a set has no contents.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Undecoded {
-    /// Its template is not known yet.
+    /// The template is not known yet.
     #[error("has no template yet")]
     NoTemplate,
-    /// It is none.
+    /// The set is malformed.
     #[error("cannot be read: {0}")]
     Unreadable(String),
-    /// The library failed.
-    #[error("made the decoder fail; all templates of its domain are forgotten")]
+    /// The library panicked.
+    #[error("makes the decoder fail: the templates of its domain are lost until they come again")]
     Panicked,
 }
 
-/// A set that waits.
+/// A set that waits for its template.
 #[derive(Debug)]
 struct Waiting {
     header: Header,
@@ -61,7 +63,7 @@ struct Waiting {
     message: Vec<u8>,
 }
 
-/// One domain's decoder.
+/// The decoder of one domain.
 #[derive(Debug)]
 pub struct Decoder {
     version: Version,
@@ -72,7 +74,7 @@ pub struct Decoder {
 }
 
 fn parser() -> NetflowParser {
-    // That this configuration is a good one, a test says.
+    // A test checks that the configuration is valid.
     configured().build().unwrap_or_default()
 }
 
@@ -86,22 +88,22 @@ fn configured() -> netflow_parser::NetflowParserBuilder {
 }
 
 impl Decoder {
-    /// A decoder that knows no template.
+    /// Creates a decoder without templates.
     pub fn new(version: Version) -> Self {
         let (waiting, room) = (VecDeque::new(), Vec::new());
         Self { version, parser: parser(), waiting, waiting_octets: 0, room }
     }
 
-    /// Decodes a set of a message, whose octets both are.
+    /// Decodes a `set` of a `message`.
     ///
     /// # Errors
-    /// If it comes to nothing.
+    /// If the set has no contents.
     pub fn set(&mut self, message: &[u8], set: &[u8]) -> Result<Decoded, Undecoded> {
         let alone = self.alone(message, set);
         self.decode(&alone)
     }
 
-    /// The set in a message of its own.
+    /// Returns the set in a message of its own.
     fn alone(&self, message: &[u8], set: &[u8]) -> Vec<u8> {
         let header = &message[..self.version.header().min(message.len())];
         let mut alone = [header, set].concat();
@@ -113,7 +115,7 @@ impl Decoder {
         alone
     }
 
-    /// Keeps a set of a message until its template is there. Whether there is room for it.
+    /// Keeps a set until its template comes, and returns whether there is room for it.
     pub fn wait(&mut self, header: Header, number: u16, message: &[u8], set: &[u8]) -> bool {
         let message = self.alone(message, set);
         let octets = self.waiting_octets + message.len();
@@ -125,7 +127,8 @@ impl Decoder {
         true
     }
 
-    /// The sets that waited for one of these templates, decoded, each with the header of its message.
+    /// Decodes the sets that waited for one of these templates; each comes with the header of its
+    /// message.
     pub fn waited(&mut self, learned: &[u16]) -> Vec<(Header, Result<Decoded, Undecoded>)> {
         let (ready, waiting) =
             self.waiting.drain(..).partition(|waiting| learned.contains(&waiting.number));
@@ -135,14 +138,14 @@ impl Decoder {
         ready.into_iter().map(|w| (w.header, self.decode(&w.message))).collect()
     }
 
-    /// How many sets wait.
+    /// Returns the number of waiting sets.
     pub fn waiting(&self) -> usize {
         self.waiting.len()
     }
 
     fn decode(&mut self, alone: &[u8]) -> Result<Decoded, Undecoded> {
         let parser = &mut self.parser;
-        // The parser may be left half way through something, so another takes its place.
+        // After a panic the parser may be in an inconsistent state, so it is replaced.
         let Ok(result) = catch_unwind(AssertUnwindSafe(|| parser.parse_bytes(alone))) else {
             self.parser = self::parser();
             return Err(Undecoded::Panicked);
@@ -150,7 +153,7 @@ impl Decoder {
         let body = alone.len().saturating_sub(self.version.header() + 4);
         let nothing = || match &result.error {
             Some(error) => Undecoded::Unreadable(error.to_string()),
-            None => Undecoded::Unreadable("it is no set of its template".to_owned()),
+            None => Undecoded::Unreadable("it does not match its template".to_owned()),
         };
         match result.packets.first() {
             Some(NetflowPacket::V9(packet)) => {
@@ -166,7 +169,7 @@ impl Decoder {
     }
 }
 
-/// Adds up what elements of a record count for.
+/// Collects the fields of a record.
 struct Record<'a> {
     fields: Fields,
     octets: usize,
@@ -188,9 +191,10 @@ impl<'a> Record<'a> {
     }
 }
 
-/// Whether records are left in a set whose body has so many octets, of which those of `records` were read: as many octets
-/// as one of them has, or any but padding where there is none. Records of one set are equally long here.
-fn left(body: usize, records: &[(Fields, usize)]) -> bool {
+/// Whether a set with a body of this many octets has records beyond the `records` that were read.
+/// It does if at least as many octets are left as one record has, or any octets but padding if none
+/// was read. All records of a set have the same length here.
+fn has_unread(body: usize, records: &[(Fields, usize)]) -> bool {
     let read: usize = records.iter().map(|r| r.1).sum();
     let least = records.first().map_or(4, |r| r.1.max(1));
     body.saturating_sub(read) >= least
@@ -250,12 +254,12 @@ fn netflow(
         }
         Body::Data(data) => {
             let records = netflow_records(data, room);
-            decoded.unread = left(octets, &records);
+            decoded.unread = has_unread(octets, &records);
             decoded.flows = fields(records);
         }
         Body::OptionsData(data) => {
             let records = netflow_options(data, room);
-            decoded.unread = left(octets, &records);
+            decoded.unread = has_unread(octets, &records);
             decoded.options = fields(records);
         }
         Body::NoTemplate(_) => return Err(Undecoded::NoTemplate),
@@ -292,19 +296,19 @@ fn ipfix(
         Body::V9OptionsTemplates(all) => decoded.learned.extend(all.iter().map(|t| t.template_id)),
         Body::Data(data) => {
             let read = records(&data.fields);
-            // Where lengths vary, the numbers of the next message say what is missing.
-            decoded.unread = left(octets, &read) && !data.has_varlen_metadata();
+            // For variable lengths, the sequence number of the next message shows what was lost.
+            decoded.unread = has_unread(octets, &read) && !data.has_varlen_metadata();
             decoded.flows = fields(read);
         }
         Body::OptionsData(data) => decoded.options = fields(records(&data.fields)),
         Body::V9Data(data) => {
             let read = netflow_records(data, room);
-            decoded.unread = left(octets, &read);
+            decoded.unread = has_unread(octets, &read);
             decoded.flows = fields(read);
         }
         Body::V9OptionsData(data) => {
             let read = netflow_options(data, room);
-            decoded.unread = left(octets, &read);
+            decoded.unread = has_unread(octets, &read);
             decoded.options = fields(read);
         }
         Body::NoTemplate(_) => return Err(Undecoded::NoTemplate),

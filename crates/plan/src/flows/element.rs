@@ -1,14 +1,16 @@
-//! Information elements: their numbers, and what their octets mean here.
+//! Information elements: their numbers, and the meaning of their octets.
 //!
-//! What the decoder makes of an element depends on its type and length; numbers in fewer octets than usual (RFC 7011, section
-//! 6.2) come out as something else than whole ones. So the octets are taken as they were on the wire.
+//! The library's value depends on the type and length of an element. Numbers in fewer octets than
+//! usual (RFC 7011, section 6.2) do not become integers. So this module reads the octets as they
+//! were on the wire.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use netflow_parser::variable_versions::field_value::FieldValue;
 use netflow_parser::variable_versions::ipfix::lookup::{IANAIPFixField as Iana, IPFixField};
 
-/// IANA's number of an element; `None` for one that is of no use here. NetFlow v9 has the same numbers.
+/// Returns IANA's number of an element, which NetFlow v9 shares; `None` for elements that are not
+/// used.
 pub(crate) fn number(field: &IPFixField) -> Option<u16> {
     let IPFixField::IANA(field) = field else { return None };
     Some(match field {
@@ -50,7 +52,7 @@ pub(crate) fn number(field: &IPFixField) -> Option<u16> {
     })
 }
 
-/// An element's octets, as far as they matter: no element here is longer than an address.
+/// The octets of an element. No element that is used is longer than an address.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Octets {
     octets: [u8; 16],
@@ -58,7 +60,8 @@ pub(crate) struct Octets {
 }
 
 impl Octets {
-    /// Those of `value`; `None` if they are more than an address has. `room` is used over again.
+    /// Returns the octets of `value`; `None` if they are more than an address has. `room` is a
+    /// buffer that is reused.
     pub(crate) fn of(value: &FieldValue, room: &mut Vec<u8>) -> Option<Self> {
         room.clear();
         if value.byte_len() > 16 || value.write_be_bytes(room).is_err() {
@@ -77,7 +80,7 @@ impl Octets {
         &self.octets[..self.length]
     }
 
-    /// As a number; `None` if there are no octets, or more than eight.
+    /// Returns the octets as a number; `None` if there are none, or more than eight.
     pub(crate) fn number(&self) -> Option<u64> {
         if !(1..=8).contains(&self.length) {
             return None;
@@ -85,7 +88,7 @@ impl Octets {
         Some(self.slice().iter().fold(0, |number, octet| number << 8 | u64::from(*octet)))
     }
 
-    /// As a float of four or eight octets.
+    /// Returns the octets as a float of four or eight octets.
     pub(crate) fn float(&self) -> Option<f64> {
         match self.slice() {
             [a, b, c, d] => Some(f64::from(f32::from_be_bytes([*a, *b, *c, *d]))),
@@ -93,7 +96,7 @@ impl Octets {
         }
     }
 
-    /// As an address, by its length.
+    /// Returns the octets as an address, by their length.
     pub(crate) fn address(&self) -> Option<IpAddr> {
         match self.slice() {
             [a, b, c, d] => Some(Ipv4Addr::new(*a, *b, *c, *d).into()),
@@ -101,7 +104,8 @@ impl Octets {
         }
     }
 
-    /// As a prefix: an address whose octets from the end may be left out, as exporters do with prefixes.
+    /// Returns the octets as an address whose trailing octets may be missing, as exporters write
+    /// prefixes.
     pub(crate) fn prefix(&self, of: u8) -> Option<IpAddr> {
         match of {
             4 if self.length <= 4 => {
@@ -113,7 +117,8 @@ impl Octets {
         }
     }
 
-    /// As a time in NTP's form (RFC 7011, section 6.1.9), in milliseconds since 1970. Its seconds begin in 1900.
+    /// Returns an NTP timestamp (RFC 7011, section 6.1.9) as milliseconds since 1970. NTP counts
+    /// from 1900.
     pub(crate) fn ntp(&self) -> Option<i64> {
         const SEVENTY_YEARS: i64 = 2_208_988_800;
         let number = self.number().filter(|_| self.length == 8)?;
@@ -131,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn octets_by_hand() {
+    fn octets_have_the_values_of_hand_calculations() {
         assert_eq!(octets(&[1, 2, 3]).number(), Some(0x0001_0203));
         assert_eq!(octets(&[0xff; 8]).number(), Some(u64::MAX));
         assert_eq!((octets(&[]).number(), octets(&[1; 9]).number()), (None, None));

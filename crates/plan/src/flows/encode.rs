@@ -1,6 +1,6 @@
-//! Writes messages, for tests: what routers write.
+//! Encodes messages of flow records for tests, as routers do.
 
-/// A template's field: its number, and how many octets it has; 65 535 for as many as it says itself.
+/// A field of a template: its number, and its length in octets; 65 535 for a variable length.
 pub(crate) type Field = (u16, u16);
 
 fn set(number: u16, body: &[u8]) -> Vec<u8> {
@@ -16,33 +16,34 @@ fn words(words: &[u16]) -> Vec<u8> {
     words.iter().flat_map(|w| w.to_be_bytes()).collect()
 }
 
-/// A set of IPFIX that has a template (RFC 7011, section 3.4.1).
+/// Returns an IPFIX set with a template (RFC 7011, section 3.4.1).
 pub(crate) fn template(number: u16, all: &[Field]) -> Vec<u8> {
     set(2, &[words(&[number, all.len() as u16]), fields(all)].concat())
 }
 
-/// A set of IPFIX that has a template of options (section 3.4.2).
+/// Returns an IPFIX set with an options template (RFC 7011, section 3.4.2).
 pub(crate) fn options_template(number: u16, scopes: u16, all: &[Field]) -> Vec<u8> {
     set(3, &[words(&[number, all.len() as u16, scopes]), fields(all)].concat())
 }
 
-/// A set of NetFlow v9 that has a template (RFC 3954, section 5.2).
+/// Returns a NetFlow v9 set with a template (RFC 3954, section 5.2).
 pub(crate) fn netflow_template(number: u16, all: &[Field]) -> Vec<u8> {
     set(0, &[words(&[number, all.len() as u16]), fields(all)].concat())
 }
 
-/// A set of NetFlow v9 that has a template of options (section 6.1), filled up to four octets.
+/// Returns a NetFlow v9 set with an options template (RFC 3954, section 6.1), padded to four
+/// octets.
 pub(crate) fn netflow_options_template(number: u16, scopes: &[Field], all: &[Field]) -> Vec<u8> {
     let lengths = [number, 4 * scopes.len() as u16, 4 * all.len() as u16];
     set(1, &[words(&lengths), fields(scopes), fields(all), vec![0; 2]].concat())
 }
 
-/// A set of records.
+/// Returns a set of records.
 pub(crate) fn data(number: u16, records: &[Vec<u8>]) -> Vec<u8> {
     set(number, &records.concat())
 }
 
-/// An IPFIX message, exported at so many seconds.
+/// Returns an IPFIX message, exported at this time in seconds.
 pub(crate) fn ipfix(at: u32, sequence: u32, domain: u32, sets: &[Vec<u8>]) -> Vec<u8> {
     let body = sets.concat();
     let length = u16::try_from(body.len() + 16).unwrap();
@@ -50,7 +51,8 @@ pub(crate) fn ipfix(at: u32, sequence: u32, domain: u32, sets: &[Vec<u8>]) -> Ve
     [&10_u16.to_be_bytes()[..], &length.to_be_bytes(), &words, &body].concat()
 }
 
-/// A message of NetFlow v9, exported at so many seconds, so many milliseconds after the exporter's start.
+/// Returns a NetFlow v9 message, exported at this time in seconds and this exporter uptime in
+/// milliseconds.
 pub(crate) fn netflow(
     at: u32,
     uptime: u32,
@@ -62,10 +64,11 @@ pub(crate) fn netflow(
     [&9_u16.to_be_bytes()[..], &1_u16.to_be_bytes(), &words, &sets.concat()].concat()
 }
 
-/// What the flows of [`FLOW`] are.
+/// The fields of a flow record.
 pub(crate) const FLOW: [Field; 6] = [(1, 8), (2, 4), (10, 4), (12, 4), (152, 8), (153, 8)];
 
-/// A record of [`FLOW`]: octets and packets, interface, destination, and times in milliseconds.
+/// Returns a record of [`FLOW`]: octets and packets, interface, destination, and times in
+/// milliseconds.
 pub(crate) fn flow(
     octets: u64,
     packets: u32,

@@ -1,31 +1,34 @@
-//! What got lost on the way, by the numbers of messages.
+//! Counts losses by the sequence numbers of messages.
 
 use crate::flows::message::{Header, Version};
 
-/// A gap of more than this is a restart: messages of NetFlow v9, and records of IPFIX.
+/// The gap above which the exporter has restarted: in messages of NetFlow v9, and in records of
+/// IPFIX.
 const LARGEST_GAP: [i64; 2] = [1 << 14, 1 << 18];
-/// What comes so much too late is late; what is further back is a restart.
+/// The distance up to which a lower number is a late message; beyond it, the exporter has
+/// restarted.
 const LATEST: [i64; 2] = [64, 4096];
 
-/// One domain's: in messages for NetFlow v9, in data records for IPFIX (RFC 3954, section 5.1; RFC 7011, section 3.1).
+/// The losses of one domain: in messages for NetFlow v9, in data records for IPFIX (RFC 3954,
+/// section 5.1; RFC 7011, section 3.1).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Losses {
     next: Option<u32>,
-    /// So many came.
+    /// The number that came.
     pub(crate) came: u64,
-    /// So many did not.
+    /// The number that was lost.
     pub(crate) lost: u64,
 }
 
 impl Losses {
-    /// A message with so many data records; `None` if that is not known.
+    /// Takes a message with this number of data records; `None` if it is not known.
     pub(crate) fn message(&mut self, header: &Header, records: Option<u32>) {
         let (protocol, units) = match header.version {
             Version::Netflow9 => (0, Some(1)),
             Version::Ipfix => (1, records),
         };
         let Some(units) = units else {
-            // Where the next one begins is anybody's guess.
+            // Without the number of records, the next sequence number is unknown.
             self.next = None;
             return;
         };
@@ -35,7 +38,7 @@ impl Losses {
             if (1..=LARGEST_GAP[protocol]).contains(&ahead) {
                 self.lost += ahead as u64;
             } else if (-LATEST[protocol]..0).contains(&ahead) {
-                // It was counted as lost when a later one came.
+                // The message was counted as lost when a later one came.
                 self.lost = self.lost.saturating_sub(u64::from(units));
                 return;
             }
@@ -43,7 +46,7 @@ impl Losses {
         self.next = Some(header.sequence.wrapping_add(units));
     }
 
-    /// What part was lost.
+    /// Returns the part that was lost.
     pub(crate) fn share(&self) -> f64 {
         self.lost as f64 / (self.came + self.lost).max(1) as f64
     }
@@ -64,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn gaps_by_hand() {
+    fn gaps_restarts_and_late_messages_are_counted() {
         let netflow = |numbers: &[u32]| {
             let messages: Vec<_> = numbers.iter().map(|n| (*n, Some(30))).collect();
             losses(Version::Netflow9, &messages)
@@ -83,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn a_share() {
+    fn the_share_is_of_all_messages() {
         assert_eq!(Losses { next: None, came: 3, lost: 1 }.share(), 0.25);
         assert_eq!(Losses::default().share(), 0.0);
     }

@@ -1,22 +1,23 @@
-//! Where a message and its sets begin and end. That is all that is read of them here; what is in them is the decoder's.
+//! Finds the boundaries of a message and its sets. The decoder reads what is in them.
 //!
-//! An IPFIX message says how long it is (RFC 7011, section 3.1). One of NetFlow v9 does not: it ends with its datagram. In a
-//! file, where one follows the other as in RFC 5655, it ends where a set's number would be 9 or 10: sets of numbers 2 to
-//! 255 do not exist in NetFlow v9 (RFC 3954, section 5.2), so that this is the next message's version.
+//! An IPFIX message has a length field (RFC 7011, section 3.1). A NetFlow v9 message has none: it
+//! ends with its datagram. In a file with one message after the other, as in RFC 5655, it ends
+//! where the number of a set would be 9 or 10. NetFlow v9 has no sets with numbers from 2 to 255
+//! (RFC 3954, section 5.2), so this is the version of the next message.
 
 use std::ops::Range;
 
-/// The two protocols.
+/// The protocol of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Version {
-    /// NetFlow v9.
+    /// NetFlow version 9 (RFC 3954).
     Netflow9,
-    /// IPFIX.
+    /// IPFIX (RFC 7011).
     Ipfix,
 }
 
 impl Version {
-    /// How long a message's header is.
+    /// Returns the length of a message header in octets.
     pub fn header(self) -> usize {
         match self {
             Self::Netflow9 => 20,
@@ -25,54 +26,56 @@ impl Version {
     }
 }
 
-/// What a message's header says.
+/// The fields of a message header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// The protocol.
+    /// The protocol of the message.
     pub version: Version,
-    /// When it was exported, in milliseconds since 1970. Both protocols say whole seconds.
+    /// The time of the export, in milliseconds since 1970. Both protocols send whole seconds.
     pub exported: i64,
-    /// For NetFlow v9, how long the exporter was up then, in milliseconds, modulo 2^32.
+    /// The uptime of the exporter in milliseconds, modulo 2^32; for NetFlow v9 only.
     pub uptime: Option<u32>,
-    /// For NetFlow v9, this message's number; for IPFIX, how many data records were sent before.
+    /// The number of the message for NetFlow v9, or the number of data records sent before it for
+    /// IPFIX.
     pub sequence: u32,
-    /// The source ID, or the observation domain.
+    /// The source ID for NetFlow v9, or the observation domain for IPFIX.
     pub domain: u32,
 }
 
-/// A set: its number, and where it is in the message, with its header.
+/// A set: its number, and its place in the message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Set {
-    /// 0 to 3 for templates, from 256 on the number of its records' template.
+    /// The number of the set: 0 to 3 for templates, from 256 on the number of its records'
+    /// template.
     pub number: u16,
-    /// Where it is.
+    /// The octets of the set in the message, header included.
     pub place: Range<usize>,
 }
 
-/// A message.
+/// A message, split into sets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message {
-    /// Its header.
+    /// The header of the message.
     pub header: Header,
-    /// How long it is.
+    /// The length of the message in octets.
     pub length: usize,
-    /// Its sets.
+    /// The sets that could be found.
     pub sets: Vec<Set>,
-    /// Why what follows the last set could not be read, and where that is.
+    /// The place and the cause, if what follows the last set could not be read.
     pub broken: Option<(usize, &'static str)>,
 }
 
-/// Why there is no message, and where.
+/// Why there is no message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoMessage {
-    /// It begins with neither 9 nor 10.
-    #[error("is of version {0}: it should be NetFlow v9 or IPFIX")]
+    /// The message has an unsupported version.
+    #[error("is of version {0}: export NetFlow v9 or IPFIX")]
     Version(u16),
-    /// It ends before it should.
-    #[error("is cut off: {0} octets are too few for what its header says")]
+    /// The message ends before its length or header does.
+    #[error("is cut off: {0} octets are fewer than its header requires")]
     Short(usize),
-    /// It says that it is shorter than its header.
-    #[error("says that it is {0} octets long, which is shorter than its header")]
+    /// The message's length field is smaller than its header.
+    #[error("has a length field of {0} octets, which is shorter than its header")]
     Length(u16),
 }
 
@@ -84,10 +87,11 @@ fn u32_at(octets: &[u8], at: usize) -> Option<u32> {
     octets.get(at..)?.first_chunk().copied().map(u32::from_be_bytes)
 }
 
-/// The first message in `octets`.
+/// Splits the first message in `octets` into sets.
 ///
 /// # Errors
-/// If there is none. Sets that cannot be told apart are no error: those before them are there, and `broken` is said.
+/// If there is none. A set with a wrong length is not an error: the sets before it are returned,
+/// and `broken` has the place.
 pub fn first(octets: &[u8]) -> Result<Message, NoMessage> {
     let short = NoMessage::Short(octets.len());
     let version = match u16_at(octets, 0).ok_or(short)? {
@@ -129,9 +133,9 @@ fn sets(header: Header, octets: &[u8]) -> Message {
     let mut at = header.version.header();
     while at < octets.len() {
         let (Some(number), Some(length)) = (u16_at(octets, at), u16_at(octets, at + 2)) else {
-            // Fewer than four octets hold no set: some exporters fill up with zeros.
+            // Fewer than four octets cannot be a set: some exporters pad messages with zeros.
             if octets[at..].iter().any(|o| *o != 0) {
-                message.broken = Some((at, "is no set: it is shorter than a set's header"));
+                message.broken = Some((at, "the set is shorter than its header"));
             }
             break;
         };
@@ -141,11 +145,11 @@ fn sets(header: Header, octets: &[u8]) -> Message {
         }
         let end = at + usize::from(length);
         if length < 4 {
-            message.broken = Some((at, "is a set that says it is shorter than its header"));
+            message.broken = Some((at, "the length field of the set is smaller than its header"));
             break;
         }
         if end > octets.len() {
-            message.broken = Some((at, "is a set that ends after its message"));
+            message.broken = Some((at, "the set is longer than its message"));
             break;
         }
         message.sets.push(Set { number, place: at..end });
@@ -158,7 +162,7 @@ fn sets(header: Header, octets: &[u8]) -> Message {
 mod tests {
     use super::*;
 
-    /// An IPFIX message of two sets, and one of NetFlow v9 behind it, octet by octet.
+    /// An IPFIX message of two sets, and a NetFlow v9 message after it, octet by octet.
     #[rustfmt::skip]
     const TWO: [u8; 60] = [
         0, 10, 0, 32,  0, 0, 0, 100,  0, 0, 0, 7,  0, 0, 0, 3,
@@ -168,7 +172,7 @@ mod tests {
     ];
 
     #[test]
-    fn messages_and_sets_by_hand() {
+    fn messages_are_split_into_sets() {
         let message = first(&TWO).unwrap();
         let header = Header {
             version: Version::Ipfix,
@@ -202,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_broken_is_said_with_its_place() {
+    fn errors_name_the_place() {
         assert_eq!(first(&[]), Err(NoMessage::Short(0)));
         assert_eq!(first(&[0, 5, 0, 1]), Err(NoMessage::Version(5)));
         for cut in 2..32 {
@@ -218,12 +222,12 @@ mod tests {
             let message = with(at, octet).unwrap();
             (message.sets.len(), message.broken)
         };
-        assert_eq!(broken(27, 9), (1, Some((24, "is a set that ends after its message"))));
+        assert_eq!(broken(27, 9), (1, Some((24, "the set is longer than its message"))));
         assert_eq!(
             broken(27, 0),
-            (1, Some((24, "is a set that says it is shorter than its header")))
+            (1, Some((24, "the length field of the set is smaller than its header")))
         );
-        assert_eq!(broken(27, 6), (2, Some((30, "is no set: it is shorter than a set's header"))));
+        assert_eq!(broken(27, 6), (2, Some((30, "the set is shorter than its header"))));
         // Zeros at the end are padding.
         let mut padded = TWO[..32].to_vec();
         padded[27] = 6;

@@ -1,10 +1,12 @@
-//! Demands from flow records: what routers report of the traffic that they see, by NetFlow v9 (RFC 3954) or IPFIX
-//! (RFC 7011), over a window of time.
+//! Measures demands from flow records: the traffic that routers report by NetFlow v9 (RFC 3954) or
+//! IPFIX (RFC 7011) over a window of time.
 //!
-//! No socket, file or clock is in here. The way of a datagram, which may be in a [`capture`]: [`message`] finds its message and sets; [`decoder`] has a
-//! library read their templates and records, and keeps it from doing harm; [`record`] takes the few elements that count;
-//! [`sampling`] says how much each sampled octet stands for, and [`time`] when it was; [`collector`] knows which entry and
-//! which prefix it belongs to, and [`tally`] adds it up; [`report`] says what came of it, and what did not fit anywhere.
+//! This module has no sockets, files or clocks. A datagram, maybe from a [`capture`], takes this
+//! path. [`message`] finds the message and its sets. [`decoder`] has a library read their templates
+//! and records, and contains its failures. [`record`] takes the elements that are used.
+//! [`sampling`] finds the sampling factor, and [`time`] the part of the flow in the window.
+//! [`collector`] finds the entry and the prefix, and [`tally`] adds up the octets. [`report`] has
+//! the demands, and all that is not in them.
 //!
 //! | what | bound | beyond it |
 //! |---|---|---|
@@ -28,6 +30,7 @@ pub mod message;
 pub mod record;
 pub mod report;
 pub mod sampling;
+pub mod sampling_fields;
 pub mod tally;
 pub mod time;
 

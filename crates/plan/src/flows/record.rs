@@ -1,52 +1,52 @@
-//! What counts of a record: how much, where it came in, where it goes, when it was, and how it was sampled.
+//! The fields of a record that are used: octets, interface, destination, times and sampling.
 
 use std::net::IpAddr;
 
 use crate::flows::element::Octets;
 use crate::flows::message::Header;
-use crate::flows::sampling::Said;
+use crate::flows::sampling_fields::SamplingFields;
 use crate::flows::time::Span;
 
-/// A point in time, as a record says it.
+/// A point in time as a record expresses it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Moment {
     /// Milliseconds since 1970.
     Absolute(i64),
     /// Milliseconds since the exporter's start, modulo 2^32.
     Uptime(u32),
-    /// So many milliseconds before it was exported.
+    /// Milliseconds before the export.
     Before(i64),
 }
 
-/// The elements of a flow's record, or of a record of options, that are used here.
+/// The elements of a flow record, or of an options record, that are used. The numbers are IANA's.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Fields {
-    /// Octets since the record before (element 1): IP packets with their headers.
+    /// The octets since the previous record of the flow: IP packets with their headers (1).
     pub octets: Option<u64>,
-    /// Packets since then (2).
+    /// The packets since the previous record (2).
     pub packets: Option<u64>,
-    /// The interface that they came in at (10).
+    /// The interface where the packets came in (10).
     pub input: Option<u32>,
-    /// Where they go (12, 28), or the prefix of that (45, 169).
+    /// The destination address (12, 28), or its prefix (45, 169).
     pub destination: Option<IpAddr>,
-    /// Whether they were seen as they left (61).
+    /// Whether the packets were counted as they left the router (61).
     pub leaving: bool,
-    /// What was said of sampling.
-    pub said: Said,
-    /// The sampler that saw them (48, 302).
+    /// The elements that describe sampling.
+    pub sampling: SamplingFields,
+    /// The sampler of the packets (48, 302).
     pub selector: Option<u64>,
-    /// When the exporter started (160).
+    /// The time when the exporter started (160).
     pub initialised: Option<i64>,
     start: Option<Moment>,
     end: Option<Moment>,
     duration: Option<i64>,
 }
 
-/// Times beyond this are none: it is a hundred thousand years.
+/// The latest time that is accepted, about a hundred thousand years after 1970.
 const LATEST: i64 = 1 << 52;
 
 impl Fields {
-    /// Takes an element by IANA's number. What is no value of its kind counts as left out.
+    /// Takes an element by its number. A value of the wrong type counts as missing.
     pub(crate) fn take(&mut self, number: u16, octets: Octets) {
         let value = octets.number();
         let small = value.and_then(|v| u32::try_from(v).ok());
@@ -60,7 +60,7 @@ impl Fields {
             2 => self.packets = value,
             10 => self.input = small,
             12 | 28 => self.destination = octets.address(),
-            // An address says more than its prefix.
+            // An address is more specific than its prefix.
             45 => self.destination = self.destination.or(octets.prefix(4)),
             169 => self.destination = self.destination.or(octets.prefix(6)),
             48 | 302 => self.selector = value,
@@ -78,14 +78,14 @@ impl Fields {
             160 => self.initialised = time(1),
             161 => self.duration = time(1),
             162 => self.duration = time(1).map(|micros| micros / 1000),
-            _ => self.said.take(number, octets),
+            _ => self.sampling.take(number, octets),
         }
     }
 
-    /// When the flow was, for a record in a message with this header, of an exporter that was `initialised` then if it says
-    /// so elsewhere. A record without times is of the moment of its export.
+    /// Returns the time span of the flow, for a record in a message with this header.
     ///
-    /// `None` if what it says cannot be.
+    /// `initialised` is the start time of the exporter, if other records have it. A record without
+    /// times is at the time of its export. `None` if the times are impossible.
     pub(crate) fn span(&self, header: &Header, initialised: Option<i64>) -> Option<Span> {
         let exported = header.exported;
         let initialised = self.initialised.or(initialised);
@@ -94,7 +94,7 @@ impl Fields {
             None => Ok(None),
             Some(Moment::Absolute(at)) => Ok(Some(at)),
             Some(Moment::Before(millis)) => Ok(Some(exported.saturating_sub(millis))),
-            // It turns over every 49 days, maybe between the two.
+            // The uptime wraps around every 49 days, maybe between the two.
             Some(Moment::Uptime(at)) => match uptime {
                 Some(now) => Ok(Some(exported - i64::from(now.wrapping_sub(at) as i32))),
                 None => Err(()),
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn times_of_all_kinds_by_hand() {
+    fn times_of_all_kinds_match_hand_calculations() {
         let seconds: [(u16, &[u8]); 2] = [(150, &[0, 0, 3, 0]), (151, &[0, 0, 3, 1])];
         assert_eq!(span(&seconds, None), Some((768_000, 769_000)));
         let millis: [(u16, &[u8]); 2] =
@@ -146,7 +146,7 @@ mod tests {
         assert_eq!(span(&deltas, None), Some((998_000, 999_000)));
         let uptimes: [(u16, &[u8]); 2] = [(22, &[0, 0, 3, 0]), (21, &[0, 0, 3, 0xe8])];
         assert_eq!(span(&uptimes, Some(1000)), Some((999_768, 1_000_000)));
-        // IPFIX has no uptime in its header: without a start it is not known when that was.
+        // IPFIX has no uptime in its header, so the start time of the exporter is needed.
         assert_eq!(span(&uptimes, None), None);
         let with_start = [uptimes[0], uptimes[1], (160, &[0x0f, 0x3e, 0x58])];
         assert_eq!(span(&with_start, None), Some((999_000 + 768, 1_000_000)));
@@ -156,13 +156,13 @@ mod tests {
     }
 
     #[test]
-    fn uptime_turns_over() {
+    fn uptime_wraps_around() {
         let uptimes: [(u16, &[u8]); 2] = [(22, &[0xff, 0xff, 0xff, 0]), (21, &[0, 0, 0, 0x10])];
         assert_eq!(span(&uptimes, Some(0x20)), Some((1_000_000 - 0x120, 1_000_000 - 0x10)));
     }
 
     #[test]
-    fn what_cannot_be_is_no_time() {
+    fn impossible_times_are_ignored() {
         let backwards: [(u16, &[u8]); 2] = [(150, &[2]), (151, &[1])];
         assert_eq!(span(&backwards, None), None);
         let far: [(u16, &[u8]); 1] = [(152, &[0xff; 8])];
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_says_more_than_its_prefix() {
+    fn an_address_overrides_its_prefix() {
         let both: [(u16, &[u8]); 2] = [(12, &[192, 0, 2, 7]), (45, &[192, 0, 2, 0])];
         assert_eq!(fields(&both).destination, Some("192.0.2.7".parse().unwrap()));
         assert_eq!(fields(&both[1..]).destination, Some("192.0.2.0".parse().unwrap()));

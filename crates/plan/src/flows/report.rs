@@ -1,4 +1,4 @@
-//! What came of flow records: demands, what is uncertain of them, and what is not in them.
+//! Reports on flow records: demands, their errors, and what is not in them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -16,93 +16,93 @@ use crate::network::{Demand, Provider};
 use crate::table::Table;
 use crate::topology::{RouterId, Topology};
 
-/// Rows of a table; the JSON has all.
+/// The most rows of a table in the text; the JSON has all of them.
 const ROWS: usize = 20;
 
-/// A demand that was measured.
+/// A measured demand.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct MeasuredDemand {
-    /// The provider.
+    /// The name of the provider.
     pub provider: String,
-    /// The router where it comes in.
+    /// The router where the traffic comes in.
     pub entry: String,
-    /// The router where it goes.
+    /// The router of the users.
     pub router: String,
-    /// In bits per second.
+    /// The rate in bits per second.
     pub demand: f64,
-    /// What is true is within this part of it with a probability of 95 %, as far as sampling goes.
+    /// The relative error from sampling, which the true rate is within with a probability of 95 %.
     pub error: f64,
 }
 
-/// What an exporter sent.
+/// The statistics of one exporter.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct FromExporter {
-    /// Its address.
+    /// The address of the exporter.
     pub address: IpAddr,
-    /// Messages.
+    /// The messages received.
     pub messages: u64,
-    /// Flows, whatever became of them.
+    /// The flows in them, used or not.
     pub flows: u64,
-    /// The part of its messages (NetFlow v9) or records (IPFIX) that did not come, by their numbers.
+    /// The part of its messages (NetFlow v9) or records (IPFIX) that was lost, by sequence numbers.
     pub lost: f64,
-    /// The least and the most packets that a sampled one stood for.
+    /// The lowest and the highest sampling factor.
     pub sampling: Option<(f64, f64)>,
-    /// Flows of which nobody said how they were sampled: they count as they are.
+    /// The flows without a known sampling factor: they count unscaled.
     pub unsaid: u64,
-    /// In the demands, bits per second.
+    /// The traffic in the demands, in bits per second.
     pub demand: f64,
 }
 
-/// What is not in the demands.
+/// What is not in the demands for one reason.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct LeftOut {
-    /// Why.
+    /// The reason.
     pub reason: Reason,
-    /// Messages, sets or flows, by the reason.
+    /// The number of messages, sets or flows, by the reason.
     pub times: u64,
-    /// Octets that they stand for, as far as that is known.
+    /// The octets that they stand for, as far as they are known.
     pub octets: f64,
-    /// The same in bits per second.
+    /// The same traffic in bits per second.
     pub rate: f64,
 }
 
-/// Traffic at an interface that is not in the table of exporters.
+/// The traffic at an interface that is not in the table of exporters.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Unknown {
-    /// The exporter.
+    /// The address of the exporter.
     pub exporter: IpAddr,
-    /// The interface's index.
+    /// The index of the interface.
     pub index: u32,
-    /// In bits per second.
+    /// The rate in bits per second.
     pub rate: f64,
 }
 
-/// All of it.
+/// The demands of a window and all that is not in them.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Report {
-    /// Of its form.
+    /// The version of the format.
     pub version: u32,
-    /// The window's begin, by UTC.
+    /// The start of the window, in UTC.
     pub begin: String,
-    /// Its end.
+    /// The end of the window, in UTC.
     pub end: String,
-    /// Its length, in seconds.
+    /// The length of the window in seconds.
     pub seconds: f64,
     /// The demands, the largest first.
     pub demands: Vec<MeasuredDemand>,
-    /// The exporters.
+    /// The exporters of the table.
     pub exporters: Vec<FromExporter>,
     /// What is not in the demands, by reason.
     pub left_out: Vec<LeftOut>,
-    /// Interfaces that are in no table, the busiest first; the first 256 that were seen.
+    /// The interfaces that are not in the table, the busiest first; of the first 256 that occurred.
     pub interfaces: Vec<Unknown>,
-    /// Who sent messages without being in the table; the first 256.
+    /// The senders that are not in the table; the first 256.
     pub strangers: Vec<IpAddr>,
-    /// Entries of providers that no interface is at: of these nothing can be measured.
+    /// The entries of providers without an interface: their traffic is not measured.
     pub unmeasured: Vec<(String, String)>,
 }
 
-/// Measured demands as a plan has them. What is less than half a bit per second is none.
+/// Returns measured demands in the form of a plan. Less than half a bit per second is dropped.
 pub fn demands(measured: &[Measured]) -> Vec<Demand> {
     let demand = |m: &Measured| Demand {
         provider: m.place.provider,
@@ -113,8 +113,8 @@ pub fn demands(measured: &[Measured]) -> Vec<Demand> {
     measured.iter().map(demand).filter(|d| d.rate > Rate::ZERO).collect()
 }
 
-/// `prefixes` with their shares as they were measured in `window`, as [`crate::input::prefixes`] reads them. One that
-/// got nothing has the least share that may be.
+/// Formats `prefixes` with their shares in `window`, as [`crate::input::prefixes`] reads them. A
+/// prefix without traffic has the lowest share that the file may have.
 pub fn shares(
     collector: &Collector,
     window: Window,
@@ -124,14 +124,15 @@ pub fn shares(
     let mut text = "prefix,router,share\n".to_owned();
     for ((prefix, users), share) in prefixes.iter().zip(collector.shares(window)) {
         let router = &topology.routers()[users.router.index()].name;
-        // In Mbit/s: within the bounds of the file for all rates of a network.
+        // Shares are in Mbit/s, which keeps all rates of a network within the limits of the file.
         text += &format!("{prefix},\"{router}\",{:.6}\n", (share / 1e6).max(1e-6));
     }
     text
 }
 
 impl Report {
-    /// What `collector` has of `window`, and what it has counted since the begin of `counted`, up to its end.
+    /// Creates the report on `window`, with what `collector` counted from the start of `counted` up
+    /// to its end.
     pub fn new(
         collector: &Collector,
         window: Window,
@@ -197,7 +198,7 @@ fn percent(share: f64) -> String {
     format!("{:.1} %", share * 100.0)
 }
 
-/// What is beyond the table's rows.
+/// Writes the number of rows beyond the limit.
 fn more(f: &mut fmt::Formatter<'_>, all: usize) -> fmt::Result {
     if all > ROWS {
         writeln!(f, "and {} more", all - ROWS)?;
@@ -252,7 +253,7 @@ impl fmt::Display for Report {
         for (provider, entry) in self.unmeasured.iter().take(ROWS) {
             writeln!(
                 f,
-                "No interface is at {provider}'s entry {entry}: nothing is measured there."
+                "{provider}'s entry {entry} has no interface: add it to the table of exporters."
             )?;
         }
         if self.left_out.is_empty() {
@@ -261,7 +262,7 @@ impl fmt::Display for Report {
         let mut table = Table::new(&["left out", "", ""]);
         for left in &self.left_out {
             let rate = if left.rate > 0.0 { bps(left.rate).to_string() } else { String::new() };
-            table.row([left.reason.words().to_owned(), left.times.to_string(), rate]);
+            table.row([left.reason.description().to_owned(), left.times.to_string(), rate]);
         }
         write!(f, "{table}")?;
         for unknown in self.interfaces.iter().take(ROWS) {

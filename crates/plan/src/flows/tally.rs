@@ -1,4 +1,4 @@
-//! Sums of octets by place and prefix, in bins of time that lie side by side.
+//! Sums of octets by entry and prefix, in adjacent bins of time.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
@@ -7,15 +7,15 @@ use crate::flows::time::{Span, Window};
 /// The most sums over all bins.
 pub const MOST_CELLS: usize = 1_000_000;
 
-/// A place where traffic comes in, and the prefix or router that it goes to, by their numbers.
+/// The key of a sum: the index of the entry, and that of the prefix or router of users.
 pub(crate) type Key = (u32, u32);
 
-/// What was counted.
+/// A sum of octets.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Sum {
-    /// Octets, with sampling corrected.
+    /// The octets, with sampling corrected.
     pub(crate) octets: f64,
-    /// The variance of that which comes of sampling.
+    /// The variance that comes from sampling.
     pub(crate) variance: f64,
 }
 
@@ -25,15 +25,18 @@ impl Sum {
         self.variance += other.variance;
     }
 
-    /// 1.96 standard deviations, as a part of the octets: what is true is within with a probability of 95 %.
+    /// Returns 1.96 standard deviations relative to the octets: the true value is within, with a
+    /// probability of 95 %.
     pub(crate) fn error(&self) -> f64 {
         if self.octets > 0.0 { 1.96 * self.variance.sqrt() / self.octets } else { 0.0 }
     }
 
-    /// What sampled packets stand for, if each is taken with probability 1/`factor`: the estimator of Horvitz and Thompson,
-    /// whose variance is estimated by `factor` * (`factor` - 1) times the sum of the packets' squared lengths. Of the
-    /// lengths the sum is known, so that of their squares is at most the sum times the largest length, which is that of
-    /// Ethernet if their mean is not above it.
+    /// Returns what sampled packets stand for, if each is taken with probability 1/`factor`.
+    ///
+    /// This is the Horvitz-Thompson estimator, whose variance is estimated as `factor` * (`factor`
+    /// - 1) times the sum of the packets' squared lengths. Only the sum of the lengths is known. So
+    /// the sum of their squares is bounded by the sum times the largest length, which is Ethernet's
+    /// unless the mean is above it.
     pub(crate) fn sampled(octets: u64, packets: Option<u64>, factor: f64) -> Self {
         let octets = octets as f64;
         let mean = packets.filter(|p| *p > 0).map_or(0.0, |packets| octets / packets as f64);
@@ -46,19 +49,19 @@ impl Sum {
     }
 }
 
-/// What became of a flow.
+/// How the octets of a flow were counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Added {
-    /// So many of its octets were counted.
+    /// The octets that were added to sums.
     pub(crate) within: f64,
-    /// So many were in a bin that has no room.
+    /// The octets in bins without room for another sum.
     pub(crate) full: f64,
 }
 
 /// Bins of equal width.
 #[derive(Clone, Debug)]
 pub(crate) struct Tally {
-    /// Where the first bin begins.
+    /// The start of the first bin.
     begin: i64,
     width: i64,
     bins: VecDeque<HashMap<Key, Sum>>,
@@ -67,13 +70,13 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    /// So many bins of `width` milliseconds, the first of which begins at `begin`.
+    /// Creates `bins` bins of `width` milliseconds; the first starts at `begin`.
     pub(crate) fn new(begin: i64, width: i64, bins: usize) -> Self {
         let bins = (0..bins.max(1)).map(|_| HashMap::new()).collect();
         Self { begin, width: width.max(1), bins, cells: 0, most: MOST_CELLS }
     }
 
-    /// From the first bin's begin to the last one's end.
+    /// Returns the window from the start of the first bin to the end of the last.
     pub(crate) fn reach(&self) -> Window {
         let length = self.width.saturating_mul(self.bins.len() as i64);
         Window { begin: self.begin, end: self.begin.saturating_add(length) }
@@ -105,7 +108,7 @@ impl Tally {
         added
     }
 
-    /// Has the bins end at or after `end`, without as many of the oldest.
+    /// Extends the bins to end at or after `end`, and drops as many of the oldest.
     pub(crate) fn advance(&mut self, end: i64) {
         let behind = end.saturating_sub(self.reach().end);
         if behind <= 0 {
@@ -122,7 +125,8 @@ impl Tally {
         }
     }
 
-    /// The last whole bins that end at or before `end` and are `length` milliseconds together, or a little less.
+    /// Returns the window of the last whole bins that end at or before `end` and cover at most
+    /// `length` milliseconds.
     pub(crate) fn last(&self, end: i64, length: i64) -> Window {
         let last = (end.min(self.reach().end) - self.begin).div_euclid(self.width).max(0);
         let first = (last - length / self.width).max(0);
@@ -130,7 +134,8 @@ impl Tally {
         Window { begin: at(first), end: at(last) }
     }
 
-    /// The sums of all bins within `window`, in an order that is always the same, as sums of sums should be.
+    /// Returns the sums of all bins within `window`, in a fixed order, so that sums of them repeat
+    /// exactly.
     pub(crate) fn sums(&self, window: Window) -> BTreeMap<Key, Sum> {
         let mut sums: BTreeMap<Key, Sum> = BTreeMap::new();
         for (bin, at) in self.bins.iter().zip(0..) {
@@ -158,20 +163,21 @@ mod tests {
     }
 
     #[test]
-    fn what_is_sampled_by_hand() {
+    fn errors_of_sampling_match_hand_calculations() {
         assert_eq!(Sum::sampled(1500, Some(1), 1.0), octets(1500.0));
-        // 100 packets of 1500 octets, one of 10: the error of a count of 100 is 1.96 * sqrt(0.9) / 10.
+        // 100 packets of 1500 octets, one of 10: the error of a count of 100 is 1.96 * sqrt(0.9) /
+        // 10.
         let sum = Sum::sampled(150_000, Some(100), 10.0);
         assert_eq!(sum.octets, 1.5e6);
         assert!((sum.error() - 1.96 * 0.9_f64.sqrt() / 10.0).abs() < 1e-12);
         assert_eq!(Sum::sampled(150_000, None, 10.0), sum);
-        // Jumbo frames are larger.
+        // Jumbo frames are larger than Ethernet's.
         assert_eq!(Sum::sampled(9000, Some(1), 10.0).variance, 90.0 * 9000.0 * 9000.0);
         assert_eq!(Sum::sampled(0, Some(0), 10.0).error(), 0.0);
     }
 
     #[test]
-    fn bins_go_with_time() {
+    fn bins_advance_with_time() {
         let mut tally = Tally::new(1000, 100, 3);
         assert_eq!(tally.reach(), Window { begin: 1000, end: 1300 });
         let added = tally.add(KEY, octets(400.0), Span { start: 900, end: 1300 });
@@ -205,7 +211,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn bins_hold_what_their_window_has(
+        fn bins_hold_the_octets_of_their_window(
             flows in prop::collection::vec((0_i64..2000, 0_i64..2000, 1.0_f64..1e9), 1..20),
             bins in 1_usize..40,
         ) {

@@ -1,35 +1,37 @@
-//! When a flow was, and what part of it was in a window. Times are milliseconds since 1970.
+//! The times of flows, and the parts of flows in a window. Times are milliseconds since 1970.
 
 use std::time::{Duration, UNIX_EPOCH};
 
 use forebay_picture::date::day;
 
-/// From its first packet to its last.
+/// The time of a flow, from its first packet to its last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
-    /// The first.
+    /// The time of the first packet.
     pub start: i64,
-    /// The last, not before it.
+    /// The time of the last packet, not before the first.
     pub end: i64,
 }
 
-/// A window of time: from `begin`, up to but not including `end`.
+/// A window of time: from `begin` up to but not including `end`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window {
-    /// Its begin.
+    /// The start of the window.
     pub begin: i64,
-    /// Its end.
+    /// The end of the window.
     pub end: i64,
 }
 
 impl Window {
-    /// How long it is, in milliseconds.
+    /// Returns the length of the window, in milliseconds.
     pub fn length(&self) -> i64 {
         self.end.saturating_sub(self.begin).max(0)
     }
 
-    /// What part of a flow is within, from 0 to 1. A flow's octets are taken to be spread evenly from its first packet to
-    /// its last; those of one packet are where it is.
+    /// Returns the part of a flow in the window, from 0 to 1.
+    ///
+    /// The octets of a flow count as spread evenly from its first packet to its last. A flow with a
+    /// single packet is at one point in time.
     pub fn share(&self, span: Span) -> f64 {
         if span.start == span.end {
             return f64::from(u8::from((self.begin..self.end).contains(&span.start)));
@@ -39,7 +41,7 @@ impl Window {
     }
 }
 
-/// Whole seconds of a time by UTC, as RFC 3339 writes it.
+/// Formats whole seconds of a time in UTC, as in RFC 3339.
 pub fn text(millis: i64) -> String {
     let seconds = u64::try_from(millis).unwrap_or(0) / 1000;
     let date = day(UNIX_EPOCH + Duration::from_secs(seconds));
@@ -47,14 +49,14 @@ pub fn text(millis: i64) -> String {
     format!("{date}T{:02}:{:02}:{:02}Z", within / 3600, within / 60 % 60, within % 60)
 }
 
-/// A time that people write: seconds since 1970, or as [`text`] writes it.
+/// Reads a time: seconds since 1970, or the format of [`text`].
 ///
 /// # Errors
 /// If it is neither.
 pub fn parse(written: &str) -> Result<i64, String> {
     let fail = || {
         format!(
-            "{written:?} is no time: write it as 2026-11-22T13:05:00Z, or as seconds since 1970"
+            "{written:?} is not a time: write it as 2026-11-22T13:05:00Z, or as seconds since 1970"
         )
     };
     if let Ok(seconds) = written.parse::<u32>() {
@@ -67,12 +69,12 @@ pub fn parse(written: &str) -> Result<i64, String> {
     let read = || {
         let (year, month, date) = (number(0..4)?, number(5..7)?, number(8..10)?);
         let (hour, minute, second) = (number(11..13)?, number(14..16)?, number(17..19)?);
-        // Days since 1970 by the Gregorian calendar, years beginning in March.
+        // Days since 1970 by the Gregorian calendar, with years that start in March.
         let (y, m) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
         let days = 365 * y + y / 4 - y / 100 + y / 400 + (153 * m + 2) / 5 + date - 1 - 719_468;
         Some((days * 86_400 + hour * 3600 + minute * 60 + second) * 1000)
     };
-    // What is no date, or written otherwise, does not come back as it was.
+    // A date that does not exist, or another notation, does not match its own text.
     read().filter(|millis| *millis >= 0 && text(*millis) == written).ok_or_else(fail)
 }
 
@@ -83,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn shares_by_hand() {
+    fn shares_match_hand_calculations() {
         let window = Window { begin: 1000, end: 2000 };
         let share = |start, end| window.share(Span { start, end });
         assert_eq!(share(1000, 2000), 1.0);
@@ -91,23 +93,23 @@ mod tests {
         assert_eq!(share(500, 1500), 0.5);
         assert_eq!(share(1900, 2300), 0.25);
         assert_eq!((share(0, 1000), share(2000, 3000)), (0.0, 0.0));
-        // A packet is in the window that it begins with, and not in the one before.
+        // A packet at the start of a window belongs to it, and not to the one before.
         assert_eq!((share(1000, 1000), share(1999, 1999), share(2000, 2000)), (1.0, 1.0, 0.0));
     }
 
     #[test]
-    fn times_by_hand() {
+    fn times_are_written_and_read() {
         assert_eq!(text(951_868_799_999), "2000-02-29T23:59:59Z");
         assert_eq!(parse("2000-02-29T23:59:59Z"), Ok(951_868_799_000));
         assert_eq!(parse("1798675200"), Ok(1_798_675_200_000));
         for bad in ["", "now", "2001-02-29T00:00:00Z", "2000-01-01T24:00:00Z", "2000-01-01", "-5"] {
-            assert!(parse(bad).unwrap_err().contains("is no time"), "{bad}");
+            assert!(parse(bad).unwrap_err().contains("is not a time"), "{bad}");
         }
     }
 
     proptest! {
         #[test]
-        fn windows_side_by_side_share_all_of_a_flow(
+        fn adjacent_windows_share_all_of_a_flow(
             start in 0_i64..10_000, length in 0_i64..10_000, cut in 1_i64..19_999,
         ) {
             let span = Span { start, end: start + length };
@@ -117,7 +119,7 @@ mod tests {
         }
 
         #[test]
-        fn times_come_back(seconds in 0_i64..8_000_000_000) {
+        fn a_written_time_is_read_back(seconds in 0_i64..8_000_000_000) {
             prop_assert_eq!(parse(&text(seconds * 1000)), Ok(seconds * 1000));
         }
     }

@@ -1,8 +1,8 @@
-//! Hints as ALTO maps (RFC 7285), for neighbours and tools that read those: a network map of the groups of prefixes that
-//! share a hint, and a cost map that ranks the neighbour's entries for each.
+//! Hints as ALTO maps (RFC 7285), for neighbours and tools that read these.
 //!
-//! One pair of maps is for one neighbour, and shows it its own entries and hints only. A group without a hint is in no
-//! row: the server has nothing to say of it, which the protocol allows (section 11.2.3).
+//! The network map has groups of prefixes that share a hint, and the cost map ranks the neighbour's
+//! entries for each group. A pair of maps is for one neighbour, and has only its own entries and
+//! hints. A prefix without a hint is in no row, which the protocol allows (section 11.2.3).
 
 use std::collections::BTreeMap;
 
@@ -14,27 +14,27 @@ use crate::hints::Neighbour;
 use crate::hints::Profile;
 use crate::network::Network;
 
-/// The media type of a network map (section 11.2.1.1).
+/// The media type of a network map (RFC 7285, section 11.2.1.1).
 pub const NETWORK_MAP: &str = "application/alto-networkmap+json";
-/// The media type of a cost map (section 11.2.3.1).
+/// The media type of a cost map (RFC 7285, section 11.2.3.1).
 pub const COST_MAP: &str = "application/alto-costmap+json";
 /// The resource that cost maps refer to.
 const RESOURCE: &str = "forebay-hints";
 
-/// Both maps of one neighbour.
+/// The two maps of one neighbour.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Maps {
-    /// Of type [`NETWORK_MAP`].
+    /// The network map, of type [`NETWORK_MAP`].
     pub network_map: Value,
-    /// Of type [`COST_MAP`].
+    /// The cost map, of type [`COST_MAP`].
     pub cost_map: Value,
 }
 
-/// The maps of `neighbour`, who is provider number `number`.
+/// Returns the maps of `neighbour`, which is provider `number` of the network.
 pub fn maps(neighbour: &Neighbour, network: &Network, profile: &Profile, number: usize) -> Maps {
     let entries = &network.providers[number].entries;
     let name = |at: usize| &network.topology.routers()[entries[at].router.index()].name;
-    // Groups by entry, since that is all that a neighbour may tell apart.
+    // Prefixes are grouped by entry, since a neighbour may know nothing finer.
     let mut groups: BTreeMap<usize, Vec<IpNet>> = BTreeMap::new();
     for hint in &neighbour.hints {
         if let Some(at) = (0..entries.len()).find(|at| *name(*at) == hint.entry) {
@@ -43,7 +43,7 @@ pub fn maps(neighbour: &Neighbour, network: &Network, profile: &Profile, number:
     }
     let mut map = serde_json::Map::new();
     for at in 0..entries.len() {
-        // A source is known by the neighbour's own address there.
+        // A source is identified by the neighbour's own address at the entry.
         let address = profile.peers.get(at).copied().flatten().map(IpNet::from);
         map.insert(input(at), endpoints(address.as_slice()));
     }
@@ -75,17 +75,18 @@ pub fn maps(neighbour: &Neighbour, network: &Network, profile: &Profile, number:
     }
 }
 
-/// The name of an entry: letters, digits and a few signs (section 10.1), which routers' names may not keep to.
+/// Returns the identifier of an entry. Names of routers may have characters that ALTO does not
+/// allow (RFC 7285, section 10.1).
 fn input(at: usize) -> String {
     format!("entry.{at}")
 }
 
-/// The name of the group that should come in at an entry.
+/// Returns the identifier of the group of prefixes that should come in at an entry.
 fn output(at: usize) -> String {
     format!("users.{at}")
 }
 
-/// A group of addresses by family (section 10.4.5).
+/// Returns a group of addresses by family (RFC 7285, section 10.4.5).
 fn endpoints(prefixes: &[IpNet]) -> Value {
     let of = |v4: bool| -> Vec<String> {
         let own = prefixes.iter().filter(|p| matches!(p, IpNet::V4(_)) == v4);
@@ -100,7 +101,7 @@ fn endpoints(prefixes: &[IpNet]) -> Value {
     Value::Object(group)
 }
 
-/// A tag that is another when the map is (section 10.3): FNV-1a, 64 bits, of its text.
+/// Returns a tag that changes with the map (RFC 7285, section 10.3): FNV-1a of its text, 64 bits.
 pub(crate) fn tag(text: &str) -> String {
     let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)

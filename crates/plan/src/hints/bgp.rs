@@ -1,7 +1,7 @@
-//! Hints as BGP announcements: for each session with a neighbour, what is said there.
+//! Hints as BGP announcements, for each session with a neighbour.
 //!
-//! The ISP announces its prefixes at all entries already. A hint changes what is said of a prefix, or adds parts of it.
-//! Only entries with a session (`peer`) are spoken to.
+//! The ISP announces its prefixes at all entries already. A hint changes the attributes of a
+//! prefix, or adds more specific prefixes. Only entries with a session (`peer`) get announcements.
 
 use std::fmt::Write;
 use std::net::IpAddr;
@@ -12,39 +12,40 @@ use serde::{Deserialize, Serialize};
 use crate::hints::{Community, Hint, Hints, Method, Neighbour, Profile};
 use crate::network::Network;
 
-/// The MED at the entry that is hinted, and at the others: less is preferred (RFC 4271, section 9.1.2.2 c). A
-/// neighbour's own rules may add to it, so they are far apart.
+/// The MEDs at the hinted entry and at the others; the lower one is preferred (RFC 4271, section
+/// 9.1.2.2 c). A neighbour's own rules may add to a MED, so the two are far apart.
 pub const MED: (u32, u32) = (0, 100);
-/// How often the ISP's number stands in the path of the others, beside once as always.
+/// The number of times that the ISP's AS number is added to the path at entries that are not
+/// hinted.
 pub const PREPENDS: u8 = 3;
 
-/// An announcement in one session.
+/// An announcement of one prefix in one session.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Announcement {
-    /// The neighbour's name.
+    /// The name of the neighbour.
     pub neighbour: String,
-    /// Its address in the session.
+    /// The neighbour's address in the session.
     pub peer: IpAddr,
-    /// The router of ours that has the session.
+    /// The ISP's router that has the session.
     pub entry: String,
-    /// Where that router takes commands, if that is known.
+    /// The address at which that router's BGP speaker takes commands, if it is known.
     pub speaker: Option<String>,
-    /// The prefix.
+    /// The prefix that is announced.
     pub prefix: IpNet,
-    /// Where traffic should be sent; `None` is to the speaker itself.
+    /// The next hop; `None` means the speaker itself.
     #[serde(default)]
     pub next_hop: Option<IpAddr>,
-    /// The MED, if one is set.
+    /// The multi-exit discriminator, if one is set.
     pub med: Option<u32>,
-    /// How often the ISP's own number is put before the path.
+    /// The number of times that the ISP's own AS number is added to the path.
     pub prepends: u8,
-    /// The ISP's number, where `prepends` needs it.
+    /// The ISP's AS number, where `prepends` needs it.
     pub asn: Option<u32>,
-    /// A community, as text.
+    /// The community as text, if one is set.
     pub community: Option<String>,
 }
 
-/// All announcements that `hints` ask for, by neighbour, prefix and entry.
+/// Returns all announcements for `hints`, by neighbour, prefix and entry.
 pub fn announcements(
     hints: &Hints,
     network: &Network,
@@ -104,7 +105,8 @@ fn of_hint(
     out
 }
 
-/// Announcements as lines for ExaBGP's text interface, to be written to it by a process of its own.
+/// Formats announcements as lines for ExaBGP's text interface, which a process of ExaBGP's writes
+/// to it.
 pub fn exabgp(announcements: &[Announcement], withdraw: bool) -> String {
     let mut text = String::new();
     for a in announcements {

@@ -1,56 +1,29 @@
-//! From a plan to hints: which prefixes, and which neighbours' are worth their while.
+//! Derives hints from a plan: selects the prefixes, and the neighbours whose hints gain enough.
 
 use std::collections::BTreeMap;
 
 use ipnet::IpNet;
 
 use crate::hints::divide::{Piece, divide, parts};
-use crate::hints::last::InForce;
+use crate::hints::in_force::InForce;
 use crate::hints::steering::{Aggregate, Steering, moved};
-use crate::hints::{Hint, Hints, Neighbour, Part, Profile, State, VERSION};
-use crate::input::Users;
+use crate::hints::{Config, Hint, Hints, Neighbour, Part, Profile, Setting, State, VERSION};
 use crate::lp::SolveError;
 use crate::network::Network;
 use crate::paths::PathCache;
-use crate::plan::{self, Routing};
+use crate::plan::Routing;
 use crate::topology::RouterId;
-use crate::vswitch::Map;
 
-/// What hints are made of.
-#[derive(Clone, Copy, Debug)]
-pub struct Setting<'a> {
-    /// The core, with the demands as they come in at present.
-    pub network: &'a Network,
-    /// How it was made.
-    pub map: &'a Map,
-    /// Where users are. The ISP announces each of these prefixes at all entries.
-    pub prefixes: &'a BTreeMap<IpNet, Users>,
-    /// What each provider heeds.
-    pub profiles: &'a [Profile],
-    /// The ISP's own AS number.
-    pub asn: Option<u32>,
-}
-
-/// When hints are worth giving.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Config {
-    /// How the plan behind them is made.
-    pub plan: plan::Config,
-    /// A neighbour gets new hints if without them the network would carry less by at least this part.
-    pub gain: f64,
-    /// Its hints are withdrawn if without them it would carry less by at most this part; below `gain`.
-    pub release: f64,
-}
-
-/// What moves less than this part of an aggregate is left as it is: nothing is known so exactly.
-const LEAST: f64 = 0.05;
-/// An entry that has so much of an aggregate has all of it.
+/// The least part of an aggregate that a hint moves: demands are not known more exactly.
+const MIN_MOVE: f64 = 0.05;
+/// The part of an aggregate above which an entry counts as having all of it.
 const ALL: f64 = 0.999;
 
-/// What one provider would be told.
+/// The hints that one provider could get.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Candidate {
-    /// For each aggregate that it is about: the pieces with hints, and where all of it comes in then.
+    /// For each aggregate with a change: the prefixes with hints, and the parts by entry if they
+    /// are followed.
     aggregates: BTreeMap<Aggregate, (Vec<Piece>, Vec<f64>)>,
     notes: Vec<String>,
 }
@@ -61,19 +34,20 @@ struct Chooser<'a> {
     behind: BTreeMap<RouterId, Vec<(IpNet, f64)>>,
     in_force: InForce,
     measured: Steering,
-    /// Where all comes in if hints in force are followed.
+    /// The parts by entry if the hints in force are followed.
     base: Steering,
 }
 
-/// `setting`'s network if all hints of `told` are followed, and no other: its demands where they come in then.
+/// Returns `setting`'s network with its demands at the entries where they come in if the hints in
+/// `told` are followed, and no others.
 pub fn followed(setting: Setting<'_>, told: &Hints) -> Network {
     Chooser::new(setting, told).base.apply(setting.network)
 }
 
-/// Hints for the neighbours that participate, where `last` are those in force.
+/// Computes hints for the neighbours that participate; `last` are the hints in force.
 ///
-/// Those in force count as followed: what a neighbour makes of them is said beside them, and is no reason to give them
-/// again. The same input has the same hints.
+/// Hints in force count as followed. Whether a neighbour follows them is shown beside them, and is
+/// no reason to give them again. The same input gives the same hints.
 ///
 /// # Errors
 /// If the solver fails.
@@ -100,7 +74,7 @@ pub fn hints(
         }
     }
 
-    // All that would change, and then one after the other without those who gain least.
+    // Start with all changes, then drop the neighbours with the least gain one after the other.
     let mut steering = chooser.base.clone();
     let changing: Vec<u32> =
         candidates.iter().filter(|(_, c)| !c.aggregates.is_empty()).map(|(n, _)| *n).collect();
@@ -126,7 +100,8 @@ pub fn hints(
             gains.insert(number, after - left);
         }
     }
-    // Together they may gain less than each beside the others: then all stays as it is.
+    // Together, changes may gain less than each does beside the others. In that case nothing
+    // changes.
     if !gains.is_empty() && after - before < config.gain * before {
         (steering, after) = (chooser.base.clone(), before);
         gains.clear();
@@ -160,7 +135,7 @@ pub fn hints(
         followed: None,
         hints: Vec::new(),
         withdrawn: hints.clone(),
-        notes: vec!["is not in the file of providers any more".to_owned()],
+        notes: vec!["is no longer in the file of providers".to_owned()],
     });
     let neighbours = neighbours.chain(gone);
     Ok(Hints {
@@ -198,13 +173,14 @@ impl<'a> Chooser<'a> {
         Self { setting, behind, in_force, measured, base }
     }
 
-    /// What provider `number` would be told so that its traffic comes in as `target` says.
+    /// Returns the hints with which the traffic of provider `number` comes in as `target` says.
     fn candidate(&self, number: u32, target: &Steering) -> Candidate {
         let profile = &self.setting.profiles[number as usize];
         let mut out = Candidate::default();
-        if !profile.can_be_told() {
+        if !profile.can_receive_hints() {
             out.notes.push(
-                "cannot be told: it has no BGP session and does not read the service".to_owned(),
+                "cannot receive hints: it has no BGP session and does not read the service"
+                    .to_owned(),
             );
             return out;
         }
@@ -217,7 +193,7 @@ impl<'a> Chooser<'a> {
                 continue;
             };
             let force = self.in_force.pieces(aggregate);
-            if moved(base, target) < LEAST {
+            if moved(base, target) < MIN_MOVE {
                 budget = budget.saturating_sub(self.cost(profile, force));
                 continue;
             }
@@ -235,7 +211,7 @@ impl<'a> Chooser<'a> {
             };
             let mut told = divide(pieces, target, may_halve);
             told.retain(|p| p.entry != home || home.is_none());
-            // The largest first, as far as the neighbour's budget goes.
+            // The largest prefixes come first, within the neighbour's limit.
             told.sort_by(|a, b| b.share.total_cmp(&a.share).then(a.prefix.cmp(&b.prefix)));
             told.retain(|piece| {
                 match profile.method(&piece.prefix, piece.prefix == piece.of, self.setting.asn) {
@@ -256,7 +232,7 @@ impl<'a> Chooser<'a> {
             });
             told.sort_by_key(|p| p.prefix);
             let parts = spread(&told, was);
-            if told == force || moved(base, &parts) < LEAST / 2.0 {
+            if told == force || moved(base, &parts) < MIN_MOVE / 2.0 {
                 continue;
             }
             out.aggregates.insert(aggregate, (told, parts));
@@ -271,10 +247,10 @@ impl<'a> Chooser<'a> {
         };
         note(
             silent,
-            "prefixes that BGP cannot tell it of: they are longer than it takes, or `asn` is missing",
+            "prefixes that BGP cannot carry a hint for: longer than it accepts, or `asn` is missing",
         );
-        note(over, "prefixes beyond its budget");
-        note(unknown, "aggregates to routers of which no prefix is known");
+        note(over, "prefixes beyond its limit");
+        note(unknown, "aggregates to routers without a known prefix");
         out
     }
 
@@ -283,15 +259,15 @@ impl<'a> Chooser<'a> {
         pieces.iter().filter_map(|p| cost(p).map(|c| c.1)).sum()
     }
 
-    /// Whether other prefixes of the file are inside the prefix of the file that `part` is in: its halves could be
-    /// theirs.
+    /// Whether the file has another prefix within the prefix that `part` belongs to: halves could
+    /// overlap it.
     fn holds_others(&self, part: &IpNet) -> bool {
-        // In their order, what is inside a prefix follows it.
+        // In the order of prefixes, those inside a prefix follow it directly.
         let next = self.setting.prefixes.range(part..).find(|(p, _)| *p != part);
         next.is_some_and(|(p, _)| part.contains(p))
     }
 
-    /// `steering` with the candidate's aggregates as they are without it.
+    /// Returns `steering` without the candidate's changes.
     fn without(&self, steering: &Steering, candidate: &Candidate) -> Steering {
         let mut without = steering.clone();
         for aggregate in candidate.aggregates.keys() {
@@ -360,7 +336,7 @@ impl<'a> Chooser<'a> {
         let before = was.iter().zip(entries).filter(|(part, _)| **part > 0.0);
         let asked = network.demands.iter().filter(|d| (d.provider, d.egress) == aggregate);
         let profile = &self.setting.profiles[number as usize];
-        // Who reads the service needs no BGP.
+        // A neighbour that reads the service needs no BGP attribute.
         let bgp = !profile.accepts.api;
         let method = profile.method(&piece.prefix, piece.prefix == piece.of, self.setting.asn);
         Some(Hint {
@@ -376,7 +352,7 @@ impl<'a> Chooser<'a> {
     }
 }
 
-/// Where an aggregate comes in if `told` are followed and the rest is as it `was`.
+/// Returns the parts by entry if `told` are followed and the rest comes in as it `was`.
 fn spread(told: &[Piece], was: &[f64]) -> Vec<f64> {
     let mut parts = parts(told, was.len());
     let rest = (1.0 - told.iter().map(|p| p.share).sum::<f64>()).max(0.0);

@@ -1,30 +1,32 @@
-//! Prefixes to entries, so that the parts of an aggregate come in where a plan wants them.
+//! Assigns prefixes to entries, so that each entry gets about the part of an aggregate that a plan
+//! gives it.
 //!
-//! A plan splits an aggregate at will, and a prefix comes in at one entry. So the largest prefix first goes to the
-//! entry that lacks most, and where that would be far too much for it, the prefix is halved, as long as the neighbour
-//! takes prefixes so long. The halves are taken to be equal: nothing is known of what is inside a prefix.
+//! A plan splits an aggregate at will, but a prefix comes in at one entry. So the largest prefix
+//! goes first, to the entry that lacks most. Where it is far too large for that entry it is halved,
+//! as long as the neighbour accepts prefixes of that length. Both halves count as equal, since
+//! nothing is known of the traffic within a prefix.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
 use ipnet::IpNet;
 
-/// By how much of the aggregate an entry may get too much before a prefix is halved.
-const COARSE: f64 = 0.05;
+/// The excess of an entry, as a part of the aggregate, above which a prefix is halved.
+const MAX_EXCESS: f64 = 0.05;
 
-/// A prefix, and the entry where it should come in.
+/// A prefix with the entry where it should come in.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Piece {
     pub(crate) prefix: IpNet,
-    /// The prefix of the file that it is, or is a part of.
+    /// The prefix of the file that `prefix` is equal to or a part of.
     pub(crate) of: IpNet,
-    /// Its part of the aggregate.
+    /// The prefix's part of the aggregate.
     pub(crate) share: f64,
-    /// The entry that it has, or had.
+    /// The entry that the prefix has, or had.
     pub(crate) entry: Option<usize>,
 }
 
-/// The largest first; of equals, the prefix that comes first.
+/// A piece in the order of assignment: the largest first, and the first prefix of equals.
 struct Open(Piece);
 
 impl Ord for Open {
@@ -48,8 +50,10 @@ impl PartialEq for Open {
 
 impl Eq for Open {}
 
-/// Gives each of `pieces` an entry, so that entries get about what `target` says, which adds up to one like the pieces'
-/// shares. A piece stays where it is if there is room for half of it. `may_halve` is asked before a prefix is halved.
+/// Assigns each of `pieces` to an entry, so that entries get about the parts in `target`.
+///
+/// The shares of the pieces add up to one, and so does `target`. A piece keeps its entry if there
+/// is room for half of it. `may_halve` is asked before a prefix is halved.
 pub(crate) fn divide(
     pieces: impl IntoIterator<Item = Piece>,
     target: &[f64],
@@ -62,7 +66,7 @@ pub(crate) fn divide(
         let stays = piece.entry.filter(|e| room[*e] >= piece.share / 2.0);
         let most = || (0..room.len()).rev().max_by(|a, b| room[*a].total_cmp(&room[*b]));
         let Some(entry) = stays.or_else(most) else { continue };
-        if piece.share - room[entry] > COARSE
+        if piece.share - room[entry] > MAX_EXCESS
             && may_halve(&piece.prefix)
             && let Ok(halves) = piece.prefix.subnets(piece.prefix.prefix_len() + 1)
         {
@@ -77,7 +81,7 @@ pub(crate) fn divide(
     done
 }
 
-/// What part comes in by each of `entries` entries.
+/// Returns the part of the aggregate that comes in at each of `entries` entries.
 pub(crate) fn parts(pieces: &[Piece], entries: usize) -> Vec<f64> {
     let mut parts = vec![0.0; entries];
     for piece in pieces {
@@ -108,16 +112,16 @@ mod tests {
         let one = || [piece("10.0.0.0/16", 1.0, Some(0))];
         let to_18 = |p: &IpNet| p.prefix_len() < 18;
         assert_eq!(shown(&divide(one(), &[1.0, 0.0], to_18)), ["10.0.0.0/16 0"]);
-        // Three quarters stay.
+        // Three quarters keep their entry.
         let got = divide(one(), &[0.75, 0.25], to_18);
         assert_eq!(shown(&got), ["10.0.0.0/17 0", "10.0.128.0/18 0", "10.0.192.0/18 1"]);
         assert_eq!(parts(&got, 2), [0.75, 0.25]);
-        // It may not be halved, and stays where most of it should be.
+        // The prefix may not be halved, and stays where most of it should be.
         assert_eq!(shown(&divide(one(), &[0.75, 0.25], |_| false)), ["10.0.0.0/16 0"]);
     }
 
     #[test]
-    fn pieces_stay_where_they_are_if_they_can() {
+    fn pieces_keep_their_entries_if_there_is_room() {
         let pieces = ["10.0.0.0/24", "10.0.1.0/24", "10.0.2.0/24", "10.0.3.0/24"];
         let pieces: Vec<_> =
             pieces.iter().zip([1, 0, 1, 0]).map(|(p, e)| piece(p, 0.25, Some(e))).collect();
@@ -130,7 +134,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn nothing_is_lost_and_parts_are_near(
+        fn pieces_are_kept_and_parts_are_near_the_target(
             shares in proptest::collection::vec(0.01f64..1.0, 1..20),
             target in proptest::collection::vec(0.0f64..1.0, 1..5),
         ) {
@@ -145,9 +149,9 @@ mod tests {
             let total: f64 = got.iter().map(|p| p.share).sum();
             prop_assert!((total - 1.0).abs() < 1e-9);
             for (part, wanted) in parts(&got, target.len()).iter().zip(&target) {
-                prop_assert!(part - wanted <= COARSE + 1e-9, "{part} for {wanted}");
+                prop_assert!(part - wanted <= MAX_EXCESS + 1e-9, "{part} for {wanted}");
             }
-            // Together they are what was there, and none is in another.
+            // The pieces cover what was there, and none is within another.
             for (one, other) in got.iter().zip(got.iter().skip(1)) {
                 prop_assert!(!one.prefix.contains(&other.prefix) && one.prefix < other.prefix);
             }

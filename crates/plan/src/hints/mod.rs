@@ -1,51 +1,56 @@
-//! Hints: where a neighbour should hand over the traffic to which prefixes (section 3.3).
+//! Hints: where a neighbour should hand over the traffic to which prefixes (Unison, section 3.3).
 //!
-//! A plan says how much of an aggregate should come in where. [`hints`] makes hints of it: it gives each prefix to one
-//! entry, and leaves out what does not gain enough, since changes of routing cost something too. Hints that are in force
-//! stay until something better by as much is found, or nothing is lost without them: the two thresholds are apart, so
-//! that a hint does not come and go. [`bgp`] and [`alto`] say the same in the words of others.
+//! A plan gives the part of an aggregate that should come in at each entry. [`hints`] turns a plan
+//! into hints: it assigns each prefix to one entry, and leaves out changes that gain too little,
+//! since a change of routing has a cost of its own. Hints in force stay until a change gains as
+//! much as a new hint must, or until nothing is lost without them. The two thresholds differ, so
+//! that a hint does not come and go. [`bgp`] and [`alto`] convert hints to BGP announcements and
+//! ALTO maps.
 
 pub mod alto;
+pub mod announce;
 pub mod bgp;
 mod choose;
 mod divide;
-mod last;
+mod in_force;
 mod outcome;
 mod profile;
-pub mod speak;
+mod setting;
 mod steering;
 mod text;
 
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
-pub use choose::{Config, Setting, followed, hints};
-pub use last::read;
+pub use choose::{followed, hints};
+pub use in_force::read;
 pub use outcome::outcome;
 pub use profile::{Accepts, Community, Method, Profile};
+pub use setting::{Config, Setting};
 
-/// The version of the form of [`Hints`]; it grows when a field changes its meaning or goes.
+/// The version of the format of [`Hints`]; it grows when a field changes its meaning or is removed.
 pub const VERSION: u32 = 1;
 
-/// All hints, as the operator sees and keeps them. Rates are in bits per second.
+/// All hints of a network, as the operator sees and keeps them. Rates are in bits per second.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Hints {
-    /// [`VERSION`].
+    /// The version of the format, [`VERSION`].
     pub version: u32,
-    /// The network's name.
+    /// The name of the network.
     pub network: String,
-    /// What is asked for in all.
+    /// The demand of all aggregates together.
     pub demand: f64,
-    /// What the network would carry if all hints that were in force before are followed, and no other.
+    /// The traffic that the network would carry if the hints in force before are followed, and no
+    /// others.
     pub before: f64,
-    /// What it would carry if these are followed.
+    /// The traffic that the network would carry if these hints are followed.
     pub after: f64,
-    /// The neighbours that have hints, had some, or could not be told any.
+    /// The neighbours that have hints, had hints, or cannot receive any.
     pub neighbours: Vec<Neighbour>,
 }
 
 impl Default for Hints {
-    /// None.
+    /// Returns hints for no neighbour.
     fn default() -> Self {
         Self {
             version: VERSION,
@@ -58,93 +63,93 @@ impl Default for Hints {
     }
 }
 
-/// The hints of one neighbour.
+/// The hints of one neighbour, as the operator sees them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Neighbour {
-    /// Its name.
+    /// The name of the neighbour.
     pub name: String,
-    /// What would not be carried without its hints, the others' being as they are.
+    /// The traffic that would be lost without its hints while all others stay, in bits per second.
     pub gain: f64,
-    /// How much of the traffic that hints in force are about comes in where they say, from 0 to 1.
+    /// The part, from 0 to 1, of the traffic with hints in force that comes in where they say.
     #[serde(default)]
     pub followed: Option<f64>,
-    /// Its hints, by prefix.
+    /// The hints of the neighbour, by prefix.
     pub hints: Vec<Hint>,
-    /// What was in force, and is no more.
+    /// The hints that were in force and are withdrawn.
     #[serde(default)]
     pub withdrawn: Vec<Hint>,
-    /// Why there are no more hints, in words.
+    /// Why the neighbour has no more hints than these, for the operator.
     #[serde(default)]
     pub notes: Vec<String>,
 }
 
-/// Where the traffic to a prefix should come in.
+/// The entry where the traffic to a prefix should come in.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Hint {
-    /// The prefix.
+    /// The prefix that the hint is about.
     pub prefix: IpNet,
-    /// The prefix that the ISP announces anyway, which this one is, or is a part of.
+    /// The prefix that the ISP announces without hints; `prefix` is equal to it or a part of it.
     pub of: IpNet,
     /// The router of the entry.
     pub entry: String,
-    /// The boundary router before the users.
+    /// The boundary router in front of the users.
     pub router: String,
-    /// Where traffic to that router came in before there were hints for it.
+    /// The entries where traffic to that router came in before there were hints for it.
     pub before: Vec<Part>,
-    /// What is asked for, as far as it is known.
+    /// The demand to the prefix, as far as it is known, in bits per second.
     pub demand: f64,
-    /// How it is told by BGP; `None` if only the service can tell it.
+    /// The BGP attribute that carries the hint; `None` if only the service can deliver it.
     pub method: Option<Method>,
-    /// Whether it is new.
+    /// How the hint relates to the hint that was in force before.
     pub state: State,
 }
 
-/// A part of an aggregate's traffic.
+/// The part of an aggregate's traffic that comes in at one entry.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Part {
-    /// The entry's router.
+    /// The router of the entry.
     pub entry: String,
-    /// From 0 to 1.
+    /// The part of the traffic, from 0 to 1.
     pub part: f64,
 }
 
-/// What became of a hint.
+/// How a hint relates to the hint that was in force before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
-    /// There was none for this prefix.
+    /// There was no hint for this prefix.
     New,
-    /// It named another entry.
+    /// The hint in force named another entry.
     Moved,
-    /// It was in force.
+    /// The same hint was in force.
     Kept,
 }
 
-/// The hints of one neighbour as that neighbour sees them: entries and prefixes, which it knows, and nothing of the
-/// network inside.
+/// The hints of one neighbour in the form that the neighbour may see: with its entries and
+/// prefixes, and without anything of the network behind them.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Told {
-    /// [`VERSION`].
+pub struct PublishedHints {
+    /// The version of the format, [`VERSION`].
     pub version: u32,
-    /// The neighbour.
+    /// The name of the neighbour.
     pub neighbour: String,
-    /// Its hints.
-    pub hints: Vec<ToldHint>,
+    /// The hints of the neighbour.
+    pub hints: Vec<PublishedHint>,
 }
 
-/// One of them.
+/// A hint in the form that the neighbour may see.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct ToldHint {
-    /// The prefix.
+pub struct PublishedHint {
+    /// The prefix that the hint is about.
     pub prefix: IpNet,
-    /// The entry where traffic to it should come in.
+    /// The entry where traffic to the prefix should come in.
     pub entry: String,
-    /// Whether it is new.
+    /// How the hint relates to the hint that was in force before.
     pub state: State,
 }
 
 impl Neighbour {
-    /// One without hints.
+    /// Returns a neighbour without hints.
     pub fn none(name: &str) -> Self {
         Self {
             name: name.to_owned(),
@@ -156,10 +161,11 @@ impl Neighbour {
         }
     }
 
-    /// What it may see of this.
-    pub fn told(&self) -> Told {
-        let hint = |h: &Hint| ToldHint { prefix: h.prefix, entry: h.entry.clone(), state: h.state };
-        Told {
+    /// Returns what the neighbour may see of its hints.
+    pub fn published(&self) -> PublishedHints {
+        let hint =
+            |h: &Hint| PublishedHint { prefix: h.prefix, entry: h.entry.clone(), state: h.state };
+        PublishedHints {
             version: VERSION,
             neighbour: self.name.clone(),
             hints: self.hints.iter().map(hint).collect(),
@@ -168,19 +174,19 @@ impl Neighbour {
 }
 
 impl Hints {
-    /// The neighbour of that name, if it has hints.
+    /// Returns the neighbour with this name, if it has hints.
     pub fn of(&self, name: &str) -> Option<&Neighbour> {
         self.neighbours.iter().find(|n| n.name == name)
     }
 
-    /// Whether anything is other than it was: a hint that is new, moved or withdrawn.
+    /// Whether any hint is new, moved or withdrawn.
     pub fn changes(&self) -> bool {
         self.neighbours
             .iter()
             .any(|n| !n.withdrawn.is_empty() || n.hints.iter().any(|h| h.state != State::Kept))
     }
 
-    /// By how much more is carried, as a part of what is carried without changes.
+    /// Returns the gain of the hints, relative to what is carried without changes.
     pub fn gain(&self) -> f64 {
         if self.before > 0.0 { self.after / self.before - 1.0 } else { 0.0 }
     }

@@ -1,4 +1,4 @@
-//! What hints are for: the network as it is, and as it would be if they were followed.
+//! The effect of hints: the network as it is, and as it would be if they were followed.
 
 use crate::fairness;
 use crate::hints::{Config, Hints, Setting, choose};
@@ -7,9 +7,10 @@ use crate::paths::PathCache;
 use crate::plan::{Report, Routing};
 use crate::problem::{Freedom, Grain, Problem};
 
-/// The present routing beside the one in which all of `told` are followed and the paths inside are the best for that.
+/// Compares the present routing with the best one in which all hints in `told` are followed.
 ///
-/// Beside [`crate::plan::plan`], whose proposal moves every flow at will, this is what prefixes and thresholds leave of it.
+/// [`crate::plan::plan`] proposes a routing in which every flow may move. This is what remains of
+/// that proposal after prefixes and thresholds are respected.
 ///
 /// # Errors
 /// If the solver fails.

@@ -1,4 +1,5 @@
-//! What a neighbour can be told, and how: agreed with each, and written in the file of providers.
+//! What a neighbour accepts as hints and over which sessions, as agreed with it and written in the
+//! file of providers.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
@@ -7,13 +8,13 @@ use std::str::FromStr;
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
-/// A BGP community: of 32 bits (RFC 1997) or a large one (RFC 8092).
+/// A BGP community of 32 bits (RFC 1997), or a large community (RFC 8092).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(into = "String")]
 pub enum Community {
-    /// `AS:VALUE`.
+    /// A community of 32 bits, written `AS:VALUE`.
     Standard(u16, u16),
-    /// `AS:VALUE:VALUE`.
+    /// A large community, written `AS:VALUE:VALUE`.
     Large(u32, u32, u32),
 }
 
@@ -36,7 +37,7 @@ impl FromStr for Community {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let no = || format!("{text:?} is no community: write it as 64500:120 or 64500:1:20");
+        let no = || format!("{text:?} is not a community: write it as 64500:120 or 64500:1:20");
         let parts: Vec<&str> = text.split(':').collect();
         let number = |part: &str| part.parse::<u32>().map_err(|_| no());
         let small = |part: &str| part.parse::<u16>().map_err(|_| no());
@@ -50,32 +51,34 @@ impl FromStr for Community {
     }
 }
 
-/// What a neighbour heeds. The default is what a network heeds that nothing was agreed with.
+/// What a neighbour accepts. The default is what a network accepts without an agreement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Accepts {
     /// It reads hints from the service, and needs no BGP for them.
     pub api: bool,
-    /// It honours MED (RFC 4271, section 9.1.2.2 c), which many ignore unless it was agreed (RFC 4451, section 2).
+    /// It honours the MED (RFC 4271, section 9.1.2.2 c); many networks do so only by agreement (RFC
+    /// 4451, section 2).
     pub med: bool,
-    /// Routes with the first community are preferred to those with the second.
+    /// It prefers routes with the first community to routes with the second.
     pub communities: Option<(Community, Community)>,
-    /// It compares the lengths of AS paths (RFC 4271, section 9.1.2.2 a), as is usual.
+    /// It compares the lengths of AS paths (RFC 4271, section 9.1.2.2 a), as networks usually do.
     pub prepend: bool,
-    /// The longest IPv4 prefix that it takes.
+    /// The longest IPv4 prefix that it accepts.
     pub longest_v4: u8,
-    /// The longest IPv6 prefix that it takes.
+    /// The longest IPv6 prefix that it accepts.
     pub longest_v6: u8,
-    /// At most so many prefixes are announced to it for the sake of hints.
+    /// The most prefixes that are announced to it for hints.
     pub prefixes: usize,
 }
 
 impl Accepts {
-    /// The most prefixes that a neighbour can be told to take for hints.
-    pub const MOST_PREFIXES: usize = 100_000;
+    /// The upper limit of `prefixes` in the file of providers.
+    pub const MAX_PREFIXES: usize = 100_000;
 }
 
 impl Default for Accepts {
-    /// /24 and /48 are what networks commonly filter at; a hundred prefixes more harm no table.
+    /// Returns what networks commonly accept: /24 and /48 are the usual filters, and a hundred more
+    /// prefixes are little in any routing table.
     fn default() -> Self {
         Self {
             api: false,
@@ -89,18 +92,19 @@ impl Default for Accepts {
     }
 }
 
-/// How a hint is told by BGP.
+/// The BGP attribute that carries a hint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Method {
-    /// At all entries, with the least MED at the one that is hinted.
+    /// The prefix is announced at all entries, with the lowest MED at the hinted one.
     Med,
-    /// At all entries, with the community for the preferred one or the other.
+    /// The prefix is announced at all entries, with the community for preferred routes at the
+    /// hinted one and the other community elsewhere.
     Community,
-    /// More specific prefixes at the hinted entry only; what they are part of stays announced everywhere, so that
-    /// traffic has a way if the entry fails.
+    /// More specific prefixes are announced at the hinted entry only. The prefix that they are part
+    /// of stays announced at all entries, so that traffic has a path if the entry fails.
     MoreSpecific,
-    /// At all entries, with a longer AS path at those that are not hinted.
+    /// The prefix is announced at all entries, with a longer AS path at those that are not hinted.
     Prepend,
 }
 
@@ -115,25 +119,27 @@ impl fmt::Display for Method {
     }
 }
 
-/// A neighbour, as hints see it.
+/// What hints need to know of a neighbour.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Profile {
-    /// What it heeds.
+    /// What the neighbour accepts.
     pub accepts: Accepts,
-    /// Its address in the BGP session at each of its entries, where there is one.
+    /// The neighbour's address in the BGP session at each of its entries, where there is a session.
     pub peers: Vec<Option<IpAddr>>,
-    /// Where the speaker of each entry takes commands, for `announce`.
+    /// The address at which the BGP speaker of each entry takes commands, for `announce`.
     pub speakers: Vec<Option<String>>,
-    /// Where traffic should be sent at each entry, if not to the speaker itself.
+    /// The next hop of routes at each entry, if it is not the speaker itself.
     pub next_hops: Vec<Option<IpAddr>>,
-    /// The same for IPv6 prefixes, of a session that is over IPv4 and has both families.
+    /// The next hop of IPv6 routes at each entry, for sessions over IPv4 that carry both families.
     pub next_hops_v6: Vec<Option<Ipv6Addr>>,
 }
 
 impl Profile {
-    /// Where traffic to a prefix of `like`'s family should be sent at an entry; `None` is to the speaker itself, which is
-    /// so too where the file names an address of the other family only: that would need an extension of the session
-    /// (RFC 8950).
+    /// Returns the next hop at an entry for prefixes of `like`'s family; `None` means the speaker
+    /// itself.
+    ///
+    /// It is `None` too where the file has only an address of the other family: that would need an
+    /// extension of the session (RFC 8950).
     pub fn next_hop(&self, entry: usize, like: &IpNet) -> Option<IpAddr> {
         let named = self.next_hops.get(entry).copied().flatten();
         let v6 = || self.next_hops_v6.get(entry).copied().flatten().map(IpAddr::V6);
@@ -143,7 +149,7 @@ impl Profile {
         }
     }
 
-    /// The longest prefix of `like`'s family that it takes.
+    /// Returns the length of the longest prefix of `like`'s family that the neighbour accepts.
     pub fn longest(&self, like: &IpNet) -> u8 {
         match like {
             IpNet::V4(_) => self.accepts.longest_v4,
@@ -151,13 +157,15 @@ impl Profile {
         }
     }
 
-    /// How it is told that `prefix` should come in at one entry, and how many prefixes are announced for that; `None`
-    /// if BGP has no way. `announced` says whether the ISP announces the prefix as it is without hints, and `asn` is
-    /// the ISP's.
+    /// Returns the attribute for a hint about `prefix`, and the number of prefixes that are
+    /// announced for it; `None` if no attribute is possible.
     ///
-    /// MED and communities come first: they were agreed on, and leave every entry usable. A longer match is obeyed by
-    /// all, but adds to the neighbour's table. A longer path comes last, since whether it is looked at depends on the
-    /// neighbour's own preferences.
+    /// `announced` says whether the ISP announces the prefix without hints, and `asn` is the AS
+    /// number of the ISP.
+    ///
+    /// MED and communities come first: they were agreed on, and leave every entry usable. A more
+    /// specific prefix always works, but adds to the neighbour's routing table. A longer path comes
+    /// last, since its effect depends on the neighbour's own preferences.
     pub fn method(
         &self,
         prefix: &IpNet,
@@ -175,7 +183,7 @@ impl Profile {
         } else if self.accepts.communities.is_some() {
             Some((Method::Community, 1))
         } else if longer <= longest {
-            // The halves of what is announced, or what is a part already.
+            // Both halves of an announced prefix, or a part as it is.
             Some((Method::MoreSpecific, if announced { 2 } else { 1 }))
         } else if self.accepts.prepend && asn.is_some() {
             Some((Method::Prepend, 1))
@@ -184,8 +192,8 @@ impl Profile {
         }
     }
 
-    /// Whether there is any way to tell it anything.
-    pub fn can_be_told(&self) -> bool {
+    /// Whether hints can reach the neighbour at all.
+    pub fn can_receive_hints(&self) -> bool {
         self.accepts.api || self.peers.iter().any(Option::is_some)
     }
 }
@@ -195,17 +203,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn communities() {
+    fn communities_are_parsed_and_checked() {
         for text in ["64500:120", "4200000000:1:20"] {
             assert_eq!(text.parse::<Community>().unwrap().to_string(), text);
         }
         for text in ["64500", "70000:1", "1:2:3:4", "a:b", "1:2:4294967296"] {
-            assert!(text.parse::<Community>().unwrap_err().contains("is no community"), "{text}");
+            assert!(
+                text.parse::<Community>().unwrap_err().contains("is not a community"),
+                "{text}"
+            );
         }
     }
 
     #[test]
-    fn the_way_that_was_agreed_comes_first_and_the_longer_path_last() {
+    fn agreed_attributes_come_first_and_prepending_last() {
         let mut profile =
             Profile { peers: vec![Some("192.0.2.1".parse().unwrap())], ..Profile::default() };
         let wide: IpNet = "10.0.0.0/16".parse().unwrap();
@@ -213,7 +224,7 @@ mod tests {
         let of = |profile: &Profile, prefix, announced| profile.method(prefix, announced, Some(1));
         assert_eq!(of(&profile, &wide, true), Some((Method::MoreSpecific, 2)));
         assert_eq!(of(&profile, &wide, false), Some((Method::MoreSpecific, 1)));
-        // A /24 cannot be halved for it; what is one already needs no halving.
+        // A /24 cannot be halved for this neighbour; a part that is a /24 need not be.
         assert_eq!(of(&profile, &narrow, true), Some((Method::Prepend, 1)));
         assert_eq!(of(&profile, &narrow, false), Some((Method::MoreSpecific, 1)));
         assert_eq!(profile.method(&narrow, true, None), None);
@@ -226,8 +237,8 @@ mod tests {
         assert_eq!(of(&profile, &longest, false), None);
         profile.peers = vec![None];
         assert_eq!(of(&profile, &wide, true), None);
-        assert!(!profile.can_be_told());
+        assert!(!profile.can_receive_hints());
         profile.accepts.api = true;
-        assert!(profile.can_be_told());
+        assert!(profile.can_receive_hints());
     }
 }

@@ -1,4 +1,4 @@
-//! Where traffic comes in: for each aggregate, what part of it by which entry.
+//! The parts of each aggregate that come in at the provider's entries.
 
 use std::collections::BTreeMap;
 
@@ -6,15 +6,17 @@ use crate::network::{Demand, Network};
 use crate::plan::Routing;
 use crate::topology::RouterId;
 
-/// What a provider sends to one boundary router, from all of its entries: provider number and router.
+/// The traffic of a provider to one boundary router, from all of its entries: provider number and
+/// router.
 pub(crate) type Aggregate = (u32, RouterId);
 
-/// For each aggregate, the part that comes in by each of the provider's entries. Parts add up to one.
+/// For each aggregate the part that comes in at each of the provider's entries. The parts add up to
+/// one.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Steering(BTreeMap<Aggregate, Vec<f64>>);
 
 impl Steering {
-    /// Where traffic comes in by `network`'s demands.
+    /// Returns the parts by the demands of `network`.
     pub(crate) fn of(network: &Network) -> Self {
         let mut parts: BTreeMap<Aggregate, Vec<f64>> = BTreeMap::new();
         for demand in network.demands.iter().filter(|d| d.rate.as_bps() > 0) {
@@ -23,11 +25,12 @@ impl Steering {
                 parts.entry((demand.provider, demand.egress)).or_insert_with(|| vec![0.0; entries]);
             parts[demand.entry as usize] += demand.rate.as_bps() as f64;
         }
-        parts.retain(|_, parts| whole(parts));
+        parts.retain(|_, parts| normalize(parts));
         Self(parts)
     }
 
-    /// Where `routing` would have it come in. Aggregates that get nothing are not there: it says nothing of them.
+    /// Returns the parts that `routing` proposes. Aggregates that are allocated nothing are left
+    /// out.
     pub(crate) fn proposed(network: &Network, routing: &Routing) -> Self {
         let mut parts: BTreeMap<Aggregate, Vec<f64>> = BTreeMap::new();
         for flow in &routing.problem.flows {
@@ -39,7 +42,7 @@ impl Steering {
                 parts[entry] += routing.allocation.shares[choice].max(0.0);
             }
         }
-        parts.retain(|_, parts| whole(parts));
+        parts.retain(|_, parts| normalize(parts));
         Self(parts)
     }
 
@@ -48,12 +51,12 @@ impl Steering {
     }
 
     pub(crate) fn set(&mut self, aggregate: Aggregate, mut parts: Vec<f64>) {
-        if whole(&mut parts) {
+        if normalize(&mut parts) {
             self.0.insert(aggregate, parts);
         }
     }
 
-    /// `network`, with each demand coming in where this says; demands that it does not name stay.
+    /// Returns `network` with the demands at the entries that these parts give; other demands stay.
     pub(crate) fn apply(&self, network: &Network) -> Network {
         let mut sums: BTreeMap<Aggregate, u64> = BTreeMap::new();
         let mut demands = Vec::new();
@@ -80,13 +83,13 @@ impl Steering {
     }
 }
 
-/// How much of an aggregate would have to move from one division to the other, from 0 to 1.
+/// Returns the part of an aggregate, from 0 to 1, that moves from one division to the other.
 pub(crate) fn moved(from: &[f64], to: &[f64]) -> f64 {
     from.iter().zip(to).map(|(a, b)| (b - a).max(0.0)).sum()
 }
 
-/// Makes parts add up to one, if there are any.
-fn whole(parts: &mut [f64]) -> bool {
+/// Scales the parts so that they add up to one, and returns whether that is possible.
+fn normalize(parts: &mut [f64]) -> bool {
     let all: f64 = parts.iter().sum();
     if !(all > 0.0 && all.is_finite()) {
         return false;
@@ -103,7 +106,7 @@ mod tests {
     use crate::synthetic::{Draw, SetUp, plane};
 
     #[test]
-    fn steering_moves_demands_and_loses_none() {
+    fn steering_moves_demands_and_keeps_their_sum() {
         let mut draw = Draw::new(5);
         let set_up = SetUp { providers: 3, entries: 3, ..SetUp::default() };
         let network = set_up.network(plane(6, 1.4, &mut draw), &mut draw);
@@ -135,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn what_moves_is_counted_once() {
+    fn moved_traffic_is_counted_once() {
         assert_eq!(moved(&[1.0, 0.0], &[0.25, 0.75]), 0.75);
         assert_eq!(moved(&[0.5, 0.5], &[0.5, 0.5]), 0.0);
     }

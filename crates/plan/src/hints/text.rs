@@ -1,4 +1,4 @@
-//! Hints as a table for a terminal.
+//! Hints as a table for the terminal.
 
 use std::fmt;
 
@@ -13,7 +13,7 @@ impl fmt::Display for Hints {
         let percent = |share: f64| format!("{:.1} %", share * 100.0);
         writeln!(
             f,
-            "{}: {} asked for, {} carried; {} with these hints ({} more).",
+            "{}: {} demand, {} carried; {} with these hints ({} more).",
             if self.network.is_empty() { "network" } else { &self.network },
             rate(self.demand),
             rate(self.before),
@@ -21,7 +21,7 @@ impl fmt::Display for Hints {
             percent(self.gain()),
         )?;
         let mut table =
-            Table::new(&["neighbour", "prefix", "enters at", "now", "demand", "told by", "change"]);
+            Table::new(&["neighbour", "prefix", "enters at", "now", "demand", "sent by", "change"]);
         let now = |hint: &Hint| {
             let names: Vec<_> = hint.before.iter().map(|p| p.entry.as_str()).collect();
             names.join(" + ")
@@ -50,7 +50,7 @@ impl fmt::Display for Hints {
             }
         }
         if self.neighbours.iter().all(|n| n.hints.is_empty() && n.withdrawn.is_empty()) {
-            writeln!(f, "No hint is worth its while.")?;
+            writeln!(f, "No hint gains enough.")?;
         } else {
             writeln!(f)?;
             table.fmt(f)?;

@@ -1,4 +1,5 @@
-//! Demands: who sends how much through which entry to the users behind which router, as CSV or JSON.
+//! Reads demands from CSV or JSON: the rate of a provider through an entry to the users of a
+//! router.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -14,7 +15,7 @@ use crate::input::{MOST_DEMANDS, error, rate, whole_rate};
 use crate::network::{Demand, Provider};
 use crate::topology::{RouterId, Topology};
 
-/// The columns, in this order.
+/// The columns in their order.
 const HEADER: &str = "provider,entry,router,demand";
 
 /// Finds providers, entries and routers by name.
@@ -51,7 +52,7 @@ impl<'a> Names<'a> {
         let number = *self
             .providers
             .get(provider)
-            .ok_or_else(|| format!("the file of providers has none called {provider:?}"))?;
+            .ok_or_else(|| format!("the file of providers does not have {provider:?}"))?;
         let at = known(entry)?;
         let entry = *self.entries.get(&(number, at)).ok_or_else(|| {
             format!("{provider} has no entry at {entry}: add it to the file of providers")
@@ -60,11 +61,13 @@ impl<'a> Names<'a> {
     }
 }
 
-/// The demands in a CSV text: a first line `provider,entry,router,demand`, and then a line each; the demand in bits per
-/// second, or with a unit. Names with commas stand in double quotes.
+/// Reads demands from a CSV text.
+///
+/// The first line is `provider,entry,router,demand`, and each other line is a demand, in bits per
+/// second or with a unit. Names with commas are in double quotes.
 ///
 /// # Errors
-/// If a line is no demand, names what is not there, or there are more than a million.
+/// If a line is not a demand or names something unknown, or there are more than a million.
 pub fn demands_csv(
     file: &Path,
     text: &str,
@@ -87,11 +90,11 @@ pub fn demands_csv(
         let fail = |message: String| error(file, Some(at), message);
         if demands.len() == MOST_DEMANDS {
             return Err(fail(format!(
-                "there are more than {MOST_DEMANDS} demands: sum up those of a prefix group"
+                "there are more than {MOST_DEMANDS} demands: add up those to the same router"
             )));
         }
-        let fields =
-            fields(line).ok_or_else(|| fail("a quote has no end: close it with \"".to_owned()))?;
+        let fields = fields(line)
+            .ok_or_else(|| fail("a quote is not closed: close it with \"".to_owned()))?;
         let [provider, entry, router, demand] = fields.as_slice() else {
             return Err(fail(format!("has {} fields, not the four of {HEADER}", fields.len())));
         };
@@ -101,7 +104,7 @@ pub fn demands_csv(
     Ok(demands)
 }
 
-/// The fields of a line of CSV (RFC 4180, section 2); a field does not reach over lines.
+/// Splits a line of CSV into fields (RFC 4180, section 2); a field cannot span lines.
 fn fields(line: &str) -> Option<Vec<String>> {
     let mut fields = Vec::new();
     let mut rest = line;
@@ -114,7 +117,7 @@ fn fields(line: &str) -> Option<Vec<String>> {
                 let end = inside.find('"')?;
                 field.push_str(&inside[..end]);
                 inside = &inside[end + 1..];
-                // Two quotes are one of the text's.
+                // Two quotes stand for one.
                 let Some(more) = inside.strip_prefix('"') else { break };
                 field.push('"');
                 inside = more;
@@ -128,7 +131,7 @@ fn fields(line: &str) -> Option<Vec<String>> {
         fields.push(field);
         match rest.strip_prefix(',') {
             Some(more) => rest = more,
-            // What follows a closing quote is a field that should not be there.
+            // Text after a closing quote becomes a field too many.
             None if rest.trim().is_empty() => return Some(fields),
             None => rest = rest.trim_start(),
         }
@@ -144,10 +147,11 @@ struct Line<'a> {
     demand: &'a RawValue,
 }
 
-/// The demands in a JSON text: an array of objects with `provider`, `entry`, `router` and `demand`, as in CSV.
+/// Reads demands from a JSON text: an array of objects with `provider`, `entry`, `router` and
+/// `demand`, as in CSV.
 ///
 /// # Errors
-/// As of [`demands_csv`].
+/// As for [`demands_csv`].
 pub fn demands_json(
     file: &Path,
     text: &str,
@@ -159,7 +163,7 @@ pub fn demands_json(
         serde_json::from_str(text).map_err(|e| json_error(file, None, &e))?;
     if parsed.len() > MOST_DEMANDS {
         let message =
-            format!("there are more than {MOST_DEMANDS} demands: sum up those of a prefix group");
+            format!("there are more than {MOST_DEMANDS} demands: add up those to the same router");
         return Err(error(file, Some(1), message));
     }
     let mut lines = Lines { text, counted: 0, line: 1 };
@@ -173,7 +177,7 @@ pub fn demands_json(
             Err(_) => serde_json::from_str(written)
                 .ok()
                 .and_then(whole_rate)
-                .ok_or_else(|| format!("{written} is no demand: write bits per second")),
+                .ok_or_else(|| format!("{written} is not a demand: write bits per second")),
         };
         rate.and_then(|rate| names.demand(&line.provider, &line.entry, &line.router, rate))
             .map_err(|message| error(file, Some(at), message))
@@ -211,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn both_forms_say_the_same() {
+    fn csv_and_json_give_the_same_demands() {
         let csv = "provider,entry,router,demand\n\nx,A,B,2e6\ny , \"C, D\" , \"C, D\", 3 Mbit/s\n";
         let json = r#"[{"provider":"x","entry":"A","router":"B","demand":2e6},
                        {"provider":"y","entry":"C, D","router":"C, D","demand":"3 Mbit/s"}]"#;
@@ -233,8 +237,8 @@ mod tests {
             (String::new(), "d:1: is empty: it should begin with provider,entry,router,demand"),
             ("a,b\n".to_owned(), "d:1: the first line should be provider,entry,router,demand"),
             (csv("x,A,B"), "d:2: has 3 fields, not the four of provider,entry,router,demand"),
-            (csv("x,\"A,B,1"), "d:2: a quote has no end: close it with \""),
-            (csv("z,A,B,1"), "d:2: the file of providers has none called \"z\""),
+            (csv("x,\"A,B,1"), "d:2: a quote is not closed: close it with \""),
+            (csv("z,A,B,1"), "d:2: the file of providers does not have \"z\""),
             (csv("x,B,B,1"), "d:2: x has no entry at B: add it to the file of providers"),
             (csv("x,A,Q,1"), "d:2: the topology has no router \"Q\""),
         ];
@@ -243,13 +247,13 @@ mod tests {
         }
         for demand in ["-1", "inf", "nan", "1e18", "fast", "10000000000 Gbit/s"] {
             let error = parse(demands_csv, &csv(&format!("x,A,B,{demand}"))).unwrap_err();
-            assert!(error.contains("is no rate below 10^15 bit/s"), "{error}");
+            assert!(error.contains("is not a rate below 10^15 bit/s"), "{error}");
         }
         let json =
             "[\n{\"provider\": \"x\", \"entry\": \"A\",\n\"router\": \"B\", \"demand\": true}]";
         assert_eq!(
             parse(demands_json, json).unwrap_err(),
-            "d:2: true is no demand: write bits per second"
+            "d:2: true is not a demand: write bits per second"
         );
         let json = "[\n{\"provider\": \"x\",\n\"entry\": 5}]";
         assert!(parse(demands_json, json).unwrap_err().starts_with("d:3: invalid type"));

@@ -1,4 +1,4 @@
-//! Exporters of flow records: a TOML file, in the form of the one of providers.
+//! Reads the exporters of flow records from TOML, in the style of the file of providers.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -11,11 +11,11 @@ use crate::input::providers::unknown_router;
 use crate::network::Provider;
 use crate::topology::{RouterId, Topology};
 
-/// The most exporters.
+/// The most exporters in a file.
 pub const MOST_EXPORTERS: usize = 1000;
-/// The most interfaces of all exporters.
+/// The most interfaces of all exporters together.
 pub const MOST_INTERFACES: usize = 100_000;
-/// One of no more than so many packets is sampled.
+/// The largest sampling interval, in packets.
 const MOST_SAMPLING: u32 = 10_000_000;
 
 #[derive(Debug, Deserialize)]
@@ -44,49 +44,51 @@ struct InterfaceTable {
     router: Option<Spanned<String>>,
 }
 
-/// Where a provider's traffic comes in: the provider, and its entry, by their numbers.
+/// An entry of a provider, by indices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place {
-    /// The provider.
+    /// The index of the provider.
     pub provider: u32,
-    /// The entry among the provider's.
+    /// The index of the entry among the provider's.
     pub entry: u32,
 }
 
-/// An exporter.
+/// An exporter of flow records.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Exporter {
-    /// Where its messages come from.
+    /// The address that its messages come from.
     pub address: IpAddr,
-    /// One of so many packets is sampled, whatever it says itself.
+    /// The sampling interval in packets, which overrides what the exporter reports.
     pub sampling: Option<u32>,
-    /// Whether demands are measured without it while it is silent.
+    /// Whether demands are measured without the exporter while it is silent.
     pub optional: bool,
-    /// Its interfaces to providers, by the index that its records have: each with a number of [`Exporters::places`].
+    /// The interfaces to providers, by the index in the records; the value is an index into
+    /// [`Exporters::places`].
     pub interfaces: BTreeMap<u32, u32>,
 }
 
-/// All exporters.
+/// All exporters of a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Exporters {
-    /// The exporters.
+    /// The exporters in the order of the file.
     pub exporters: Vec<Exporter>,
-    /// Where their interfaces are; several may be the same place.
+    /// The entries of their interfaces; several interfaces may belong to the same entry.
     pub places: Vec<Place>,
     numbers: BTreeMap<IpAddr, u32>,
 }
 
 impl Exporters {
-    /// The number of the exporter whose messages come from there.
+    /// Returns the index of the exporter with this address.
     pub fn number(&self, address: IpAddr) -> Option<u32> {
         self.numbers.get(&address.to_canonical()).copied()
     }
 }
 
-/// The exporters in a TOML text. Their interfaces are entries of `providers`.
+/// Reads exporters from a TOML text. Their interfaces are entries of `providers`.
 ///
 /// # Errors
-/// If it is no such TOML, an address or an index stands twice, or an interface is at no entry.
+/// If the text is not such TOML, an address or an index occurs twice, or an interface is at no
+/// entry.
 pub fn exporters(
     file: &Path,
     text: &str,
@@ -95,8 +97,9 @@ pub fn exporters(
 ) -> Result<Exporters, ConfigError> {
     let (parsed, source) = forebay_config::parse::<File>(file, text)?;
     if let Some(one_more) = parsed.exporter.get(MOST_EXPORTERS) {
-        let message =
-            format!("there are more than {MOST_EXPORTERS}: leave out those without providers");
+        let message = format!(
+            "there are more than {MOST_EXPORTERS} exporters: remove those without providers"
+        );
         return Err(source.error_at(one_more.span(), "exporter", message));
     }
     let names = Names {
@@ -117,16 +120,16 @@ pub fn exporters(
         let fail =
             |message: &str| Err(source.error_at(table.address.span(), "exporter.address", message));
         let Ok(address) = table.address.get_ref().parse::<IpAddr>() else {
-            return fail("write the address that its messages come from, as in \"192.0.2.1\"");
+            return fail("write the address of the exporter, as in \"192.0.2.1\"");
         };
         let address = address.to_canonical();
         if out.numbers.insert(address, out.exporters.len() as u32).is_some() {
-            return fail("stands twice: put the interfaces of both together");
+            return fail("occurs twice: merge the interfaces of both");
         }
         let sampling = match &table.sampling {
             Some(n) if !(1..=MOST_SAMPLING).contains(n.get_ref()) => {
                 let message = format!(
-                    "write how many packets one is sampled of, up to {MOST_SAMPLING}; 1 if all are"
+                    "write the sampling interval in packets, from 1 (all) to {MOST_SAMPLING}"
                 );
                 return Err(source.error_at(n.span(), "exporter.sampling", message));
             }
@@ -137,7 +140,9 @@ pub fn exporters(
             let interface = interface.get_ref();
             interfaces += 1;
             if interfaces > MOST_INTERFACES {
-                let message = format!("there are more than {MOST_INTERFACES} interfaces");
+                let message = format!(
+                    "there are more than {MOST_INTERFACES} interfaces: remove those without providers"
+                );
                 return Err(source.error_at(interface.index.span(), "exporter.interface", message));
             }
             let router = interface.router.as_ref().or(table.router.as_ref());
@@ -148,7 +153,7 @@ pub fn exporters(
             });
             if own.insert(*interface.index.get_ref(), number).is_some() {
                 let key = "exporter.interface.index";
-                return Err(source.error_at(interface.index.span(), key, "stands twice"));
+                return Err(source.error_at(interface.index.span(), key, "occurs twice"));
             }
         }
         let optional = table.optional;
@@ -175,7 +180,7 @@ impl Names<'_> {
         };
         let name = provider.get_ref();
         let &(number, known) = self.providers.get(&name[..]).ok_or_else(|| {
-            let message = format!("the file of providers has none called {name:?}");
+            let message = format!("the file of providers does not have {name:?}");
             fail(provider, "interface.provider", message)
         })?;
         let entry = match router {
@@ -196,7 +201,7 @@ impl Names<'_> {
             None if known.entries.len() == 1 => 0,
             None => {
                 let message = format!(
-                    "{name} has {} entries: write at which `router` this one is",
+                    "{name} has {} entries: write the `router` of this one",
                     known.entries.len()
                 );
                 return Err(fail(provider, "interface.provider", message));
@@ -234,7 +239,7 @@ mod tests {
         assert_eq!(table.exporters[1].interfaces, [(7, 1)].into());
         assert_eq!((table.exporters[0].sampling, table.exporters[1].sampling), (Some(1000), None));
         assert!(!table.exporters[0].optional && table.exporters[1].optional);
-        // A socket of both families has IPv4 addresses in another form.
+        // A socket for both families reports IPv4 addresses mapped to IPv6.
         let number = |address: &str| table.number(address.parse().unwrap());
         assert_eq!((number("::ffff:192.0.2.1"), number("2001:db8::1")), (Some(0), Some(1)));
         assert_eq!(number("192.0.2.2"), None);
@@ -248,15 +253,15 @@ mod tests {
                 "[[exporter]]\naddress = \"rome\"\n".to_owned(),
                 "2: exporter.address: write the address",
             ),
-            (one(&one("")), "4: exporter.address: stands twice"),
-            (one("sampling = 0"), "3: exporter.sampling: write how many"),
+            (one(&one("")), "4: exporter.address: occurs twice"),
+            (one("sampling = 0"), "3: exporter.sampling: write the sampling interval"),
             (
                 one("interface = [{ index = 1, provider = \"z\" }]"),
-                "3: exporter.interface.provider: the file of providers has none called \"z\"",
+                "3: exporter.interface.provider: the file of providers does not have \"z\"",
             ),
             (
                 one("interface = [{ index = 1, provider = \"x\" }]"),
-                "3: exporter.interface.provider: x has 2 entries: write at which `router`",
+                "3: exporter.interface.provider: x has 2 entries: write the `router`",
             ),
             (
                 one("router = \"A\"\ninterface = [{ index = 1, provider = \"y\" }]"),
@@ -270,7 +275,7 @@ mod tests {
                 one(
                     "interface = [{ index = 1, provider = \"y\" },\n{ index = 1, provider = \"y\" }]",
                 ),
-                "4: exporter.interface.index: stands twice",
+                "4: exporter.interface.index: occurs twice",
             ),
             (one("x = 1"), "3: exporter.x: unknown field"),
         ];

@@ -1,4 +1,5 @@
-//! GML (M. Himsolt, "GML: A portable Graph File Format", 1997), as the Topology Zoo writes it.
+//! Reads GML (M. Himsolt, "GML: A portable Graph File Format", 1997), as the Topology Zoo writes
+//! it.
 
 use std::path::Path;
 
@@ -7,23 +8,27 @@ use forebay_config::ConfigError;
 use crate::input::{error, whole_rate};
 use crate::topology::{Draft, DraftEdge, DraftRouter, Fault, Topology};
 
-/// How deep lists may stand in lists: the Zoo's are three deep.
+/// The deepest nesting of lists; the Topology Zoo has three levels.
 const DEEPEST: usize = 16;
 
-/// The network in a GML text.
+/// Reads the network in a GML text.
 ///
-/// Of nodes it takes `id`, `label`, `Internal` and `hyperedge`; of edges `source`, `target`, `LinkSpeedRaw` or
-/// `capacity` (bits per second) and `metric`. Other keys are passed over.
+/// It uses `id`, `label`, `Internal` and `hyperedge` of nodes, and `source`, `target`,
+/// `LinkSpeedRaw` or `capacity` (bits per second) and `metric` of edges. Other keys are ignored.
 ///
 /// # Errors
-/// If it is no GML with a graph in it, or the graph no network.
+/// If the text is not GML with a graph, or the graph is not a network.
 pub fn gml(file: &Path, text: &str) -> Result<Topology, ConfigError> {
     let at_line = |fault: Fault| error(file, Some(fault.line), fault.message);
     let mut tokens = Tokens { rest: text, line: 1 };
     let root = list(&mut tokens, 0).map_err(at_line)?;
     let graph = root.iter().find(|e| e.key == "graph");
     let Some(Entry { value: Value::List(graph), .. }) = graph else {
-        return Err(error(file, Some(1), "has no graph: a GML file holds `graph [ ... ]`"));
+        return Err(error(
+            file,
+            Some(1),
+            "has no graph: write `graph [ ... ]` around nodes and edges",
+        ));
     };
     draft(graph).and_then(Draft::finish).map_err(at_line)
 }
@@ -57,7 +62,7 @@ impl<'a> Tokens<'a> {
         Err(Fault { line: self.line, message: message.into() })
     }
 
-    /// Takes `length` bytes off, and counts their lines.
+    /// Consumes `length` bytes, and counts their lines.
     fn take(&mut self, length: usize) -> &'a str {
         let (taken, rest) = self.rest.split_at(length);
         self.line += taken.bytes().filter(|b| *b == b'\n').count();
@@ -72,7 +77,7 @@ impl<'a> Tokens<'a> {
             if !self.rest.starts_with('#') {
                 break;
             }
-            // A comment reaches to the end of its line.
+            // A comment ends with its line.
             let end = self.rest.find('\n').unwrap_or(self.rest.len());
             self.take(end);
         }
@@ -88,7 +93,7 @@ impl<'a> Tokens<'a> {
             }
             '"' => {
                 let Some(end) = self.rest[1..].find('"') else {
-                    return self.fault("a text has no end: close it with \"");
+                    return self.fault("a text is not closed: close it with \"");
                 };
                 Token::Text(&self.take(end + 2)[1..=end])
             }
@@ -101,7 +106,7 @@ impl<'a> Tokens<'a> {
     }
 }
 
-/// The entries up to the `]` of this list, or to the end of the text of the outermost.
+/// Reads the entries up to the `]` of this list, or to the end of the text for the outermost list.
 fn list<'a>(tokens: &mut Tokens<'a>, depth: usize) -> Result<Vec<Entry<'a>>, Fault> {
     let mut entries = Vec::new();
     loop {
@@ -109,24 +114,24 @@ fn list<'a>(tokens: &mut Tokens<'a>, depth: usize) -> Result<Vec<Entry<'a>>, Fau
             None if depth == 0 => return Ok(entries),
             None => return tokens.fault("the file ends inside a list: close it with ]"),
             Some(Token::Close) if depth > 0 => return Ok(entries),
-            Some(Token::Close) => return tokens.fault("a ] closes nothing: remove it"),
+            Some(Token::Close) => return tokens.fault("a ] closes no list: remove it"),
             Some(Token::Word(key)) => key,
             Some(Token::Open | Token::Text(_)) => {
-                return tokens.fault("a value stands without a key: write `key value`");
+                return tokens.fault("a value has no key: write `key value`");
             }
         };
         let line = tokens.line;
         let value = match tokens.next()? {
             Some(Token::Open) if depth < DEEPEST => Value::List(list(tokens, depth + 1)?),
             Some(Token::Open) => {
-                return tokens.fault("lists stand too deep in each other for a network");
+                return tokens.fault("lists are nested too deeply for a network");
             }
             Some(Token::Text(text)) => Value::Text(text),
             Some(Token::Word(word)) => match word.parse() {
                 Ok(number) => Value::Number(number, word),
                 Err(_) => {
                     return tokens
-                        .fault(format!("{word} is no value of {key}: texts stand in \"\""));
+                        .fault(format!("{word} is not a value of {key}: put texts in \"\""));
                 }
             },
             Some(Token::Close) | None => return tokens.fault(format!("{key} has no value")),
@@ -136,7 +141,7 @@ fn list<'a>(tokens: &mut Tokens<'a>, depth: usize) -> Result<Vec<Entry<'a>>, Fau
 }
 
 impl Value<'_> {
-    /// As the id or the label of something.
+    /// Returns the value as an id or a label.
     fn name(&self) -> Option<String> {
         match self {
             Self::Number(_, word) => Some((*word).to_owned()),
@@ -154,7 +159,8 @@ impl Value<'_> {
     }
 }
 
-/// GML writes `"` and `&`, and what ASCII lacks, as HTML's entities; those that are unknown stay as they are.
+/// Resolves HTML entities, which GML uses for `"`, `&` and characters beyond ASCII; unknown ones
+/// stay as they are.
 fn unescaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
@@ -227,7 +233,7 @@ fn edge(entries: &[Entry<'_>], line: usize) -> Result<DraftEdge, Fault> {
     let mut edge = DraftEdge { line, ..DraftEdge::default() };
     for entry in entries {
         let fault =
-            |what| Fault { line: entry.line, message: format!("{} is no {what}", entry.key) };
+            |what| Fault { line: entry.line, message: format!("{} is not a {what}", entry.key) };
         match entry.key {
             "source" => edge.from = entry.value.name().unwrap_or_default(),
             "target" => edge.to = entry.value.name().unwrap_or_default(),
@@ -246,7 +252,10 @@ fn edge(entries: &[Entry<'_>], line: usize) -> Result<DraftEdge, Fault> {
         }
     }
     if edge.from.is_empty() || edge.to.is_empty() {
-        return Err(Fault { line, message: "an edge lacks its source or target".to_owned() });
+        return Err(Fault {
+            line,
+            message: "an edge has no source or no target: give it both".to_owned(),
+        });
     }
     Ok(edge)
 }
@@ -281,19 +290,22 @@ mod tests {
     fn errors_name_their_line() {
         let cases = [
             ("graph [\n node [ id 0\n", "a.gml:3: the file ends inside a list: close it with ]"),
-            ("graph [\n ]\n]", "a.gml:3: a ] closes nothing: remove it"),
+            ("graph [\n ]\n]", "a.gml:3: a ] closes no list: remove it"),
             (
                 "graph [\n node [ id 0 ]\n edge [ source 0\n target 7 ] ]",
-                "a.gml:3: an edge names the router 7, which is not there",
+                "a.gml:3: an edge names the unknown router 7",
             ),
             ("graph [\n node [ label \"x\" ] ]", "a.gml:2: a node has no id: give it one"),
             (
                 "graph [\n node [ id 0 ]\n edge [\n source 0 target 0 LinkSpeedRaw -3 ] ]",
-                "a.gml:4: LinkSpeedRaw is no rate: write bits per second",
+                "a.gml:4: LinkSpeedRaw is not a rate: write bits per second",
             ),
-            ("graph [\n label \"x ]", "a.gml:2: a text has no end: close it with \""),
-            ("graph [\n label x ]", "a.gml:2: x is no value of label: texts stand in \"\""),
-            ("node [ id 0 ]", "a.gml:1: has no graph: a GML file holds `graph [ ... ]`"),
+            ("graph [\n label \"x ]", "a.gml:2: a text is not closed: close it with \""),
+            ("graph [\n label x ]", "a.gml:2: x is not a value of label: put texts in \"\""),
+            (
+                "node [ id 0 ]",
+                "a.gml:1: has no graph: write `graph [ ... ]` around nodes and edges",
+            ),
         ];
         for (text, expected) in cases {
             assert_eq!(parse(text).unwrap_err(), expected, "{text}");

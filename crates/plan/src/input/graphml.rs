@@ -1,4 +1,4 @@
-//! GraphML (<http://graphml.graphdrawing.org>), as the Topology Zoo writes it.
+//! Reads GraphML (<http://graphml.graphdrawing.org>), as the Topology Zoo writes it.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -10,16 +10,17 @@ use quick_xml::events::{BytesRef, BytesStart, Event};
 use crate::input::{error, whole_rate};
 use crate::topology::{Draft, DraftEdge, DraftRouter, Fault, Topology};
 
-/// The network in a GraphML text, of the same keys as in [`gml`](super::gml).
+/// Reads the network in a GraphML text, with the same keys as [`gml`](super::gml).
 ///
 /// # Errors
-/// If it is no XML, has a document type (none is needed, and entities of one's own can make a small text endless), or
-/// has no graph that is a network.
+/// If the text is not XML, or has no graph that is a network. A document type is refused too: it is
+/// not needed, and its entities can make a small text expand without end.
 pub fn graphml(file: &Path, text: &str) -> Result<Topology, ConfigError> {
     let at_line = |fault: Fault| error(file, Some(fault.line), fault.message);
     let mut walk = Walk::default();
     let mut reader = Reader::from_str(text);
-    // Lines are counted along, since counting from the start for each element would take long.
+    // Lines are counted incrementally, since counting from the start for each element would be
+    // slow.
     let (mut counted, mut line) = (0, 1);
     loop {
         let event = reader.read_event();
@@ -27,26 +28,26 @@ pub fn graphml(file: &Path, text: &str) -> Result<Topology, ConfigError> {
         let start = line;
         line += text.as_bytes()[counted..end].iter().filter(|b| **b == b'\n').count();
         counted = end;
-        // What spans lines is named by the one it begins on.
+        // Errors name the line where an event begins.
         match event {
             Ok(Event::Eof) => break,
             Ok(event) => walk.take(event, start).map_err(at_line)?,
-            Err(e) => return Err(error(file, Some(line), format!("is no GraphML: {e}"))),
+            Err(e) => return Err(error(file, Some(line), format!("is not valid GraphML: {e}"))),
         }
     }
     if !walk.open.is_empty() {
-        return Err(error(file, Some(line), "is no GraphML: it ends inside an element"));
+        return Err(error(file, Some(line), "is not complete GraphML: it ends inside an element"));
     }
     if !walk.graph {
-        return Err(error(file, Some(1), "has no graph: a GraphML file holds <graphml><graph>"));
+        return Err(error(file, Some(1), "has no graph: put nodes and edges in <graphml><graph>"));
     }
     walk.draft.finish().map_err(at_line)
 }
 
-/// How deep elements may stand in each other: the Zoo's are four deep.
+/// The deepest nesting of elements; the Topology Zoo has four levels.
 const DEEPEST: usize = 64;
 
-/// An element that has begun and is of interest.
+/// An open element that the reader uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Element {
     Graph,
@@ -56,15 +57,15 @@ enum Element {
     Other,
 }
 
-/// Where one is in the document, and what was found.
+/// The position in the document, and what was found so far.
 #[derive(Default)]
 struct Walk {
     open: Vec<Element>,
     /// Whether there is a graph.
     graph: bool,
-    /// What keys are called, by their ids.
+    /// The names of keys, by their ids.
     keys: BTreeMap<String, String>,
-    /// The id of the key of the datum that is open, and its text so far.
+    /// The id of the key of the open datum, and its text so far.
     datum: (String, String),
     draft: Draft,
 }
@@ -72,11 +73,11 @@ struct Walk {
 impl Walk {
     fn take(&mut self, event: Event<'_>, line: usize) -> Result<(), Fault> {
         let fault = |message: String| Fault { line, message };
-        let not_xml = |e: quick_xml::Error| fault(format!("is no GraphML: {e}"));
+        let not_xml = |e: quick_xml::Error| fault(format!("is not valid GraphML: {e}"));
         match event {
             Event::DocType(_) => {
                 return Err(fault(
-                    "is no GraphML: it has a document type, which is not read".to_owned(),
+                    "has a document type, which is not supported: remove it".to_owned(),
                 ));
             }
             Event::Start(tag) => self.begin(&tag, line)?,
@@ -92,8 +93,9 @@ impl Walk {
                 self.datum.1.push_str(&text.decode().map_err(|e| not_xml(e.into()))?);
             }
             Event::GeneralRef(entity) if self.open.last() == Some(&Element::Data) => {
-                let c = character(&entity)
-                    .ok_or_else(|| fault("is no GraphML: an entity is unknown".to_owned()))?;
+                let c = character(&entity).ok_or_else(|| {
+                    fault("is not valid GraphML: an entity is unknown".to_owned())
+                })?;
                 self.datum.1.push(c);
             }
             _ => {}
@@ -104,12 +106,10 @@ impl Walk {
     fn begin(&mut self, tag: &BytesStart<'_>, line: usize) -> Result<(), Fault> {
         let fault = |message: &str| Fault { line, message: message.to_owned() };
         if self.open.len() == DEEPEST {
-            return Err(fault(
-                "is no GraphML: elements stand too deep in each other for a network",
-            ));
+            return Err(fault("is not GraphML of a network: elements are nested too deeply"));
         }
-        let attributes =
-            attributes(tag).ok_or_else(|| fault("is no GraphML: an attribute cannot be read"))?;
+        let attributes = attributes(tag)
+            .ok_or_else(|| fault("is not valid GraphML: an attribute cannot be read"))?;
         let attribute = |name: &str| attributes.get(name).cloned();
         let element = match (tag.local_name().as_ref(), self.open.last()) {
             (b"key", _) => {
@@ -118,7 +118,7 @@ impl Walk {
                 }
                 Element::Other
             }
-            // The first graph counts; one inside a node is a graph of its own.
+            // The first graph counts; a graph inside a node is a separate one.
             (b"graph", _) if !self.graph => {
                 self.graph = true;
                 self.draft.directed = attribute("edgedefault").as_deref() == Some("directed");
@@ -131,7 +131,8 @@ impl Walk {
             }
             (b"edge", Some(Element::Graph)) => {
                 let end = |name| {
-                    attribute(name).ok_or_else(|| fault("an edge lacks its source or target"))
+                    attribute(name)
+                        .ok_or_else(|| fault("an edge has no source or no target: give it both"))
                 };
                 let (from, to) = (end("source")?, end("target")?);
                 self.draft.edges.push(DraftEdge { from, to, line, ..DraftEdge::default() });
@@ -172,12 +173,13 @@ impl Walk {
             (Some(Element::Edge), "LinkSpeedRaw" | "capacity") => {
                 let rate = value.parse().ok().and_then(whole_rate);
                 let rate =
-                    rate.ok_or_else(|| fault("a capacity is no rate: write bits per second"))?;
+                    rate.ok_or_else(|| fault("a capacity is not a rate: write bits per second"))?;
                 edges.last_mut().into_iter().for_each(|e| e.capacity = Some(rate));
             }
             (Some(Element::Edge), "metric") => {
                 let metric = value.parse::<u32>().ok().filter(|m| (1..=65535).contains(m));
-                let metric = metric.ok_or_else(|| fault("a metric is none: write 1 to 65535"))?;
+                let metric =
+                    metric.ok_or_else(|| fault("a metric is invalid: write 1 to 65535"))?;
                 edges.last_mut().into_iter().for_each(|e| e.metric = Some(metric));
             }
             _ => {}
@@ -186,7 +188,7 @@ impl Walk {
     }
 }
 
-/// The attributes by their local names; `None` if one cannot be read.
+/// Returns the attributes by their local names; `None` if one cannot be read.
 fn attributes(tag: &BytesStart<'_>) -> Option<BTreeMap<String, String>> {
     let read = tag.attributes().map(|attribute| {
         let attribute = attribute.ok()?;
@@ -196,7 +198,7 @@ fn attributes(tag: &BytesStart<'_>) -> Option<BTreeMap<String, String>> {
     read.collect()
 }
 
-/// What an entity stands for: XML's own five, or a number.
+/// Returns the character of an entity: one of XML's five, or a numeric one.
 fn character(entity: &BytesRef<'_>) -> Option<char> {
     if entity.is_char_ref() {
         return entity.resolve_char_ref().ok().flatten();
@@ -247,21 +249,21 @@ mod tests {
         let cases = [
             (
                 file(&format!("{two}<edge source=\"0\"/>")),
-                "a.graphml:6: an edge lacks its source or target",
+                "a.graphml:6: an edge has no source or no target: give it both",
             ),
             (
                 file(&format!("{two}<edge source=\"0\" target=\"5\"/>")),
-                "a.graphml:6: an edge names the router 5, which is not there",
+                "a.graphml:6: an edge names the unknown router 5",
             ),
             (
                 file(&format!(
                     "{two}<edge source=\"0\" target=\"1\"><data key=\"d1\">fast</data></edge>"
                 )),
-                "a.graphml:6: a capacity is no rate: write bits per second",
+                "a.graphml:6: a capacity is not a rate: write bits per second",
             ),
             (
                 "<graphml/>".to_owned(),
-                "a.graphml:1: has no graph: a GraphML file holds <graphml><graph>",
+                "a.graphml:1: has no graph: put nodes and edges in <graphml><graph>",
             ),
         ];
         for (text, expected) in cases {
@@ -272,7 +274,7 @@ mod tests {
         );
         assert_eq!(
             parse("<graphml>\n<graph>").unwrap_err(),
-            "a.graphml:2: is no GraphML: it ends inside an element"
+            "a.graphml:2: is not complete GraphML: it ends inside an element"
         );
         assert!(parse(&"<a>".repeat(100_000)).unwrap_err().contains("is no GraphML: "));
         let bomb = "<!DOCTYPE a [<!ENTITY x \"xx\">]><graphml/>";

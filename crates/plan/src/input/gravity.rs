@@ -1,5 +1,6 @@
-//! The gravity model: traffic between two places in proportion to the product of their masses (M. Roughan et al.,
-//! "Experience in Measuring Backbone Traffic Variability", IMW 2002; section 3.5.1).
+//! The gravity model: traffic between two places is in proportion to the product of their masses
+//! (M. Roughan et al., "Experience in Measuring Backbone Traffic Variability", IMW 2002; section
+//! 3.5.1).
 
 use forebay_units::Rate;
 
@@ -7,8 +8,10 @@ use crate::input::ProviderFile;
 use crate::network::Demand;
 use crate::topology::{RouterId, Topology};
 
-/// Demands that add up to `total` (less what rounding to bits takes): from each entry by its mass, to each router that
-/// serves users by the number of its links, which is what is known of a router's importance when nothing else is.
+/// Returns demands that add up to `total`, except for rounding to bits.
+///
+/// They go from each entry by its mass to each router that serves users by the number of its links,
+/// which is the only known measure of a router's importance.
 pub fn gravity(total: Rate, providers: &ProviderFile, topology: &Topology) -> Vec<Demand> {
     let users: Vec<(RouterId, f64)> = topology
         .ids()

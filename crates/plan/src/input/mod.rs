@@ -1,5 +1,5 @@
-//! Readers of what a plan is made of. They take text, and the name that errors call it by; every error names file
-//! and line, and says what to do.
+//! Reads the files that a plan is computed from. The readers take a text and the name of its file;
+//! every error names file and line, and says what to do.
 
 mod demands;
 mod exporters;
@@ -26,16 +26,17 @@ pub use providers::{ProviderFile, providers};
 
 use crate::topology::Topology;
 
-/// The largest file of a topology or of demands: a few times what its bounds in routers or lines take.
+/// The largest file of a topology or of demands, in bytes: a few times what the other limits allow.
 pub const LARGEST: Bytes = Bytes(64_000_000);
 
-/// The most demands of a file.
+/// The most demands in a file.
 pub const MOST_DEMANDS: usize = 1_000_000;
 
-/// The topology in `text`, by what the file's name ends in: `.gml`, `.graphml` or `.json`.
+/// Reads a topology from `text`. The ending of the file's name gives the format: `.gml`, `.graphml`
+/// or `.json`.
 ///
 /// # Errors
-/// If it ends in something else, or is not what its name says.
+/// If the name has another ending, or the text is not of that format.
 pub fn topology(file: &Path, text: &str) -> Result<Topology, ConfigError> {
     match file.extension().and_then(|e| e.to_str()) {
         Some("gml") => gml(file, text),
@@ -44,46 +45,45 @@ pub fn topology(file: &Path, text: &str) -> Result<Topology, ConfigError> {
         _ => Err(error(
             file,
             None,
-            "is no topology by its name: it should end in .gml, .graphml or .json",
+            "is not named as a topology: the name should end in .gml, .graphml or .json",
         )),
     }
 }
 
-/// An error of `file`, at `line` from 1.
+/// Returns an error of `file`, at `line` from 1.
 fn error(file: &Path, line: Option<usize>, message: impl Into<String>) -> ConfigError {
-    // What is quoted from the file may have line breaks, and an error is one line.
+    // Quotes from the file may have line breaks, and an error is one line.
     let message = message.into().replace(['\n', '\r'], " ");
     ConfigError { file: file.to_owned(), line, key: String::new(), message }
 }
 
-/// The line, from 1, that the byte `at` of `text` is on.
+/// Returns the line, from 1, of the byte at `at` in `text`.
 fn line_of(text: &str, at: usize) -> usize {
     1 + text.as_bytes()[..at.min(text.len())].iter().filter(|b| **b == b'\n').count()
 }
 
-/// The line of `part`, which lies in `text`.
+/// Returns the line of `part`, which is a slice of `text`.
 fn line_within(text: &str, part: &str) -> usize {
     line_of(text, (part.as_ptr() as usize).saturating_sub(text.as_ptr() as usize))
 }
 
-/// What people write for a rate: `10 Gbit/s`, or a plain number of bits per second.
+/// Reads a rate: `10 Gbit/s`, or a number of bits per second.
 fn rate(text: &str) -> Result<Rate, String> {
     let with_unit =
         text.parse::<forebay_config::RateValue>().ok().map(|rate| rate.0.as_bps() as f64);
     let number = with_unit.or_else(|| text.trim().parse().ok());
     number.and_then(whole_rate).ok_or_else(|| {
         format!(
-            "{text:?} is no rate below 10^15 bit/s: write bits per second, or a number and a unit, such as \
+            "{text:?} is not a rate below 10^15 bit/s: write bits per second, or a number and a unit, such as \
              \"10 Gbit/s\""
         )
     })
 }
 
-/// The most that anything in a plan carries or asks for: what numbers up to here add up to, a million of them, still
-/// fits where sums are kept.
+/// The highest rate that is accepted, in bits per second. A million of them still fit into a sum.
 pub const MOST_RATE: f64 = 1e15;
 
-/// A rate of so many bits per second, if it is one: finite, not negative, and below 10^15.
+/// Returns a rate of `bps`, if it is finite, not negative, and below 10^15.
 fn whole_rate(bps: f64) -> Option<Rate> {
     (0.0..=MOST_RATE).contains(&bps).then(|| Rate::from_bps_f64(bps.round()))
 }

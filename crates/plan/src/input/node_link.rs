@@ -1,4 +1,4 @@
-//! Node-link JSON, as networkx writes it: `{"nodes": [...], "links": [...]}`.
+//! Reads node-link JSON, as networkx writes it: `{"nodes": [...], "links": [...]}`.
 
 use std::path::Path;
 
@@ -17,7 +17,7 @@ struct File<'a> {
     directed: bool,
     #[serde(borrow)]
     nodes: Vec<&'a RawValue>,
-    /// networkx before 3.4 writes `links`, later ones may write `edges`.
+    /// networkx writes `links` before version 3.4; later versions may write `edges`.
     #[serde(borrow, alias = "edges")]
     links: Vec<&'a RawValue>,
 }
@@ -43,7 +43,7 @@ struct NodeLine {
     id: Id,
     #[serde(alias = "name")]
     label: Option<String>,
-    /// Whether users can be behind it.
+    /// Whether users can be behind the router.
     #[serde(default = "yes")]
     serves: bool,
 }
@@ -67,12 +67,14 @@ enum Capacity {
     Text(String),
 }
 
-/// The network in a node-link JSON text. A node has an `id`, and may have a `label` or `name`, and `serves`, which is
-/// false for routers with no users behind them. A link has `source` and `target`, and may have a `capacity` (bits per
-/// second, or a text such as `"10 Gbit/s"`) and a `metric` (1 to 65535).
+/// Reads the network in a node-link JSON text.
+///
+/// A node has an `id`, and may have a `label` or `name`, and `serves`, which is false for routers
+/// without users. A link has `source` and `target`, and may have a `capacity` (bits per second, or
+/// a text such as `"10 Gbit/s"`) and a `metric` (1 to 65535).
 ///
 /// # Errors
-/// If it is no such JSON, or no network.
+/// If the text is not such JSON, or not a network.
 pub fn node_link(file: &Path, text: &str) -> Result<Topology, ConfigError> {
     let parsed: File<'_> = serde_json::from_str(text).map_err(|e| json_error(file, None, &e))?;
     let mut draft = Draft { name: parsed.name, directed: parsed.directed, ..Draft::default() };
@@ -96,7 +98,7 @@ pub fn node_link(file: &Path, text: &str) -> Result<Topology, ConfigError> {
             serde_json::from_str(raw.get()).map_err(|e| json_error(file, Some(line), &e))?;
         let capacity = link.capacity.map(|c| match c {
             Capacity::Number(n) => whole_rate(n)
-                .ok_or_else(|| "a capacity is no rate: write bits per second".to_owned()),
+                .ok_or_else(|| "a capacity is not a rate: write bits per second".to_owned()),
             Capacity::Text(text) => rate(&text),
         });
         if link.metric == Some(0) {
@@ -113,7 +115,7 @@ pub fn node_link(file: &Path, text: &str) -> Result<Topology, ConfigError> {
     draft.finish().map_err(|fault| error(file, Some(fault.line), fault.message))
 }
 
-/// Counts lines along, since counting from the start for each would take long.
+/// Counts lines incrementally, since counting from the start for each element would be slow.
 pub(super) struct Lines<'a> {
     pub(super) text: &'a str,
     pub(super) counted: usize,
@@ -121,7 +123,7 @@ pub(super) struct Lines<'a> {
 }
 
 impl Lines<'_> {
-    /// The line of `part` of the text, which does not lie before the one that was asked for last.
+    /// Returns the line of `part` of the text, which must not precede the part of the last call.
     pub(super) fn of(&mut self, part: &str) -> usize {
         let at = (part.as_ptr() as usize).saturating_sub(self.text.as_ptr() as usize);
         match self.text.as_bytes().get(self.counted..at) {
@@ -135,7 +137,8 @@ impl Lines<'_> {
     }
 }
 
-/// An error of serde's; `first` is the line where the parsed part begins, if that is not the whole file.
+/// Converts an error of serde's. `first` is the line where the parsed part begins, if it is not the
+/// whole file.
 pub(super) fn json_error(file: &Path, first: Option<usize>, e: &serde_json::Error) -> ConfigError {
     let text = e.to_string();
     let message = text.rsplit_once(" at line ").map_or(text.as_str(), |(message, _)| message);
@@ -174,10 +177,10 @@ mod tests {
         };
         let cases = [
             ("{\"nodes\": [],\n }".to_owned(), "a.json:2: trailing comma"),
-            (link("\"target\": 4"), "a.json:3: an edge names the router 4, which is not there"),
+            (link("\"target\": 4"), "a.json:3: an edge names the unknown router 4"),
             (
                 link("\"target\": 1, \"capacity\": -5"),
-                "a.json:3: a capacity is no rate: write bits per second",
+                "a.json:3: a capacity is not a rate: write bits per second",
             ),
             (link("\"metric\": 1"), "a.json:4: missing field `target`"),
             (link("\"target\": 1, \"metric\": 0"), "a.json:3: a metric is 0: write 1 to 65535"),

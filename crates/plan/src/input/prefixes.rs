@@ -1,4 +1,4 @@
-//! Where users are: prefixes, the routers that they are behind, and what part of a router's traffic is theirs.
+//! Reads the prefixes of users, their routers, and their shares of a router's traffic.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -13,33 +13,34 @@ use crate::topology::{RouterId, Topology};
 /// The users of a prefix.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Users {
-    /// The router that they are behind.
+    /// The router of the users.
     pub router: RouterId,
-    /// Their share of what is sent to all users of that router, beside the shares of its other prefixes.
+    /// The share of the prefix in the traffic to all users of the router, relative to its other
+    /// prefixes.
     pub share: f64,
 }
 
 impl Users {
-    /// Those behind `router`, who get as much as those of any other of its prefixes: all that is known where nothing
-    /// was measured.
+    /// Returns users behind `router` with the same share as those of any other prefix, for prefixes
+    /// without a measured share.
     pub fn behind(router: RouterId) -> Self {
         Self { router, share: 1.0 }
     }
 }
 
-/// The first line.
+/// The first line of a file without shares.
 const HEADER: &str = "prefix,router";
-/// The first line where shares are known.
+/// The first line of a file with shares.
 const WITH_SHARES: &str = "prefix,router,share";
-/// What a share may be: wide, and narrow enough that sums and ratios stay numbers.
+/// The range of a share, narrow enough for sums and ratios of floating-point numbers.
 const PLAUSIBLE: std::ops::RangeInclusive<f64> = 1e-6..=1e12;
 
-/// The prefixes in a CSV text with the columns `prefix`, `router` and, if it is known, `share`: any measure of the
-/// prefix's traffic, such as its mean rate.
+/// Reads prefixes from a CSV text with the columns `prefix`, `router` and optionally `share`: any
+/// measure of the prefix's traffic, such as its mean rate.
 ///
 /// # Errors
-/// If a line is no prefix with a router of `topology`, has bits set behind its length, stands twice, or there are more
-/// than a million.
+/// If a line is not a prefix with a router of `topology`, has host bits set, occurs twice, or there
+/// are more than a million.
 pub fn prefixes(
     file: &Path,
     text: &str,
@@ -59,7 +60,7 @@ pub fn prefixes(
     for (line, at) in lines {
         let fail = |message: String| Err(error(file, Some(at), message));
         let Some((prefix, rest)) = line.split_once(',') else {
-            return fail(format!("lacks a comma: the columns are {HEADER}"));
+            return fail(format!("has no comma: the columns are {HEADER}"));
         };
         let (router, share) = match rest.rsplit_once(',') {
             Some((router, share)) if shares => (router, share.trim().parse().ok()),
@@ -67,17 +68,17 @@ pub fn prefixes(
             _ => (rest, Some(1.0)),
         };
         let Some(share) = share.filter(|s: &f64| PLAUSIBLE.contains(s)) else {
-            return fail("lacks a share: write a number from 0.000001 to 10^12".to_owned());
+            return fail("has no valid share: write a number from 0.000001 to 10^12".to_owned());
         };
         let Ok(prefix) = prefix.trim().parse::<IpNet>() else {
             return fail(format!(
-                "{:?} is no prefix: write it as 192.0.2.0/24 or 2001:db8::/32",
+                "{:?} is not a prefix: write it as 192.0.2.0/24 or 2001:db8::/32",
                 prefix.trim()
             ));
         };
         if prefix != prefix.trunc() {
             return fail(format!(
-                "{prefix} has bits set behind its length: write {}",
+                "{prefix} has bits set after its length: write {}",
                 prefix.trunc()
             ));
         }
@@ -87,11 +88,11 @@ pub fn prefixes(
         };
         if found.len() == MOST_DEMANDS {
             return fail(format!(
-                "there are more than {MOST_DEMANDS} prefixes: put neighbours together"
+                "there are more than {MOST_DEMANDS} prefixes: merge adjacent ones"
             ));
         }
         if found.insert(prefix, Users { router: *router, share }).is_some() {
-            return fail(format!("{prefix} stands twice: it can be behind one router only"));
+            return fail(format!("{prefix} occurs twice: write it with one router only"));
         }
     }
     Ok(found)
@@ -112,13 +113,13 @@ mod tests {
         };
         assert_eq!(parse("10.0.0.0/8, A\n2001:db8::/32,\"A\"\n").unwrap().len(), 2);
         let cases = [
-            ("10.0.0.0/8", "p:2: lacks a comma: the columns are prefix,router"),
-            ("10.0.0.1/8,A", "p:2: 10.0.0.1/8 has bits set behind its length: write 10.0.0.0/8"),
-            ("ten,A", "p:2: \"ten\" is no prefix: write it as 192.0.2.0/24 or 2001:db8::/32"),
+            ("10.0.0.0/8", "p:2: has no comma: the columns are prefix,router"),
+            ("10.0.0.1/8,A", "p:2: 10.0.0.1/8 has bits set after its length: write 10.0.0.0/8"),
+            ("ten,A", "p:2: \"ten\" is not a prefix: write it as 192.0.2.0/24 or 2001:db8::/32"),
             ("10.0.0.0/8,B", "p:2: the topology has no router \"B\""),
             (
                 "10.0.0.0/8,A\n10.0.0.0/8,A",
-                "p:3: 10.0.0.0/8 stands twice: it can be behind one router only",
+                "p:3: 10.0.0.0/8 occurs twice: write it with one router only",
             ),
         ];
         for (line, expected) in cases {
@@ -139,7 +140,7 @@ mod tests {
         for line in ["10.0.0.0/8,x", "10.0.0.0/8,\"A, B\",0", "10.0.0.0/8,\"A, B\",nan"] {
             assert_eq!(
                 parse(line).unwrap_err(),
-                "p:2: lacks a share: write a number from 0.000001 to 10^12"
+                "p:2: has no valid share: write a number from 0.000001 to 10^12"
             );
         }
     }

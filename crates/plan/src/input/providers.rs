@@ -1,4 +1,4 @@
-//! Content providers: a TOML file, in the form of the boxes' own configuration.
+//! Reads content providers from TOML, in the style of the boxes' configuration.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv6Addr};
@@ -14,7 +14,7 @@ use crate::topology::Topology;
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
-    /// The ISP's own number, for AS paths.
+    /// The ISP's own AS number, for AS paths.
     asn: Option<Spanned<u32>>,
     provider: Vec<Spanned<ProviderTable>>,
 }
@@ -32,7 +32,7 @@ struct ProviderTable {
     entry: Vec<Spanned<EntryTable>>,
 }
 
-/// What a neighbour heeds; what is left out is as in [`Accepts::default`].
+/// What a neighbour accepts; the defaults are those of [`Accepts::default`].
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct AcceptsTable {
@@ -74,7 +74,7 @@ impl AcceptsTable {
                     (community("prefer", &both.prefer)?, community("avoid", &both.avoid)?);
                 if prefer == avoid {
                     let key = "provider.accepts.communities.avoid";
-                    let message = "is the same as prefer, which would tell nothing";
+                    let message = "is the same as `prefer`: write another community";
                     return Err(source.error_at(both.avoid.span(), key, message));
                 }
                 Some((prefer, avoid))
@@ -82,8 +82,8 @@ impl AcceptsTable {
             None => None,
         };
         let prefixes = match self.prefixes {
-            Some(most) if *most.get_ref() > Accepts::MOST_PREFIXES => {
-                let message = format!("write a number up to {}", Accepts::MOST_PREFIXES);
+            Some(most) if *most.get_ref() > Accepts::MAX_PREFIXES => {
+                let message = format!("write a number up to {}", Accepts::MAX_PREFIXES);
                 return Err(source.error_at(most.span(), "provider.accepts.prefixes", message));
             }
             most => most.map_or(usual.prefixes, Spanned::into_inner),
@@ -111,36 +111,39 @@ struct EntryTable {
     capacity: Option<RateValue>,
     /// The entry's share of the provider's traffic, for the gravity model.
     share: Option<Spanned<f64>>,
-    /// The provider's address in the BGP session there.
+    /// The provider's address in the BGP session at this entry.
     peer: Option<Spanned<String>>,
-    /// Where traffic should be sent, if not to the speaker.
+    /// The next hop, if it is not the speaker.
     next_hop: Option<Spanned<String>>,
-    /// The same for IPv6 prefixes, where `next_hop` is an IPv4 address.
+    /// The next hop for IPv6 prefixes, where `next_hop` is an IPv4 address.
     next_hop_v6: Option<Spanned<String>>,
-    /// Where the router that has that session takes commands.
+    /// The address at which the router's BGP speaker takes commands.
     speaker: Option<Spanned<String>>,
 }
 
-/// The providers of a file, what the gravity model wants to know of them, and how they can be told hints.
+/// The providers of a file, with their masses for the gravity model and their profiles for hints.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ProviderFile {
-    /// The providers.
+    /// The providers in the order of the file.
     pub providers: Vec<Provider>,
-    /// For each provider, the mass of each of its entries: `size` times the entry's part of all `share`s.
+    /// For each provider the mass of each of its entries: `size` times the entry's part of all
+    /// `share`s.
     pub masses: Vec<Vec<f64>>,
-    /// For each provider, what it heeds, and its sessions.
+    /// For each provider what it accepts, and its sessions.
     pub profiles: Vec<Profile>,
     /// The ISP's own AS number, if the file has it.
     pub asn: Option<u32>,
 }
 
-/// The range of `weight`, `size` and `share`: wide, and narrow enough that sums and ratios stay numbers.
+/// The range of `weight`, `size` and `share`, narrow enough for sums and ratios of floating-point
+/// numbers.
 const PLAUSIBLE: std::ops::RangeInclusive<f64> = 1e-3..=1e6;
 
-/// The providers in a TOML text; their entries are routers of `topology`.
+/// Reads providers from a TOML text; their entries are routers of `topology`.
 ///
 /// # Errors
-/// If it is no such TOML, a router is not there, a name stands twice, or a number is out of its range.
+/// If the text is not such TOML, a router is unknown, a name occurs twice, or a number is out of
+/// range.
 pub fn providers(
     file: &Path,
     text: &str,
@@ -167,7 +170,8 @@ pub fn providers(
     let (mut sessions, mut speakers) = (BTreeSet::new(), BTreeSet::new());
     let mut names = BTreeMap::new();
     if let Some(one_more) = parsed.provider.get(MOST_PROVIDERS) {
-        let message = format!("there are more than {MOST_PROVIDERS}: put the small ones together");
+        let message =
+            format!("there are more than {MOST_PROVIDERS} providers: merge the small ones");
         return Err(source.error_at(one_more.span(), "provider", message));
     }
     for table in parsed.provider {
@@ -175,7 +179,7 @@ pub fn providers(
         let table = table.into_inner();
         let name = table.name.get_ref();
         if name.is_empty() || names.insert(name.clone(), ()).is_some() {
-            let message = format!("{name:?} is no name of its own: give each provider another");
+            let message = format!("{name:?} is empty or in use: give each provider its own name");
             return Err(source.error_at(table.name.span(), "provider.name", message));
         }
         if table.entry.is_empty() || table.entry.len() > MOST_ENTRIES {
@@ -195,7 +199,7 @@ pub fn providers(
                 source.error_at(entry.router.span(), "provider.entry.router", message)
             })?;
             if !taken.insert(router) {
-                let message = "stands twice: put the capacities of both together";
+                let message = "occurs twice: merge the two, with the sum of their capacities";
                 return Err(source.error_at(entry.router.span(), "provider.entry.router", message));
             }
             shares.push(plausible("provider.entry.share", &entry.share)?);
@@ -208,7 +212,7 @@ pub fn providers(
                         return fail("write the neighbour's address in the BGP session");
                     };
                     if !sessions.insert((address, router)) {
-                        return fail("is a session of another provider at this router");
+                        return fail("is the address of another provider's session at this router");
                     }
                     Some(address)
                 }
@@ -216,21 +220,20 @@ pub fn providers(
             profile.next_hops.push(match &entry.next_hop {
                 None => None,
                 Some(hop) => Some(hop.get_ref().parse::<IpAddr>().map_err(|_| {
-                    let message = "write the address that traffic should be sent to";
+                    let message = "write the address of the next hop";
                     source.error_at(hop.span(), "provider.entry.next_hop", message)
                 })?),
             });
             profile.next_hops_v6.push(match &entry.next_hop_v6 {
                 None => None,
                 Some(hop) => Some(hop.get_ref().parse::<Ipv6Addr>().map_err(|_| {
-                    let message =
-                        "write the IPv6 address that traffic to IPv6 prefixes should be sent to";
+                    let message = "write the IPv6 address of the next hop";
                     source.error_at(hop.span(), "provider.entry.next_hop_v6", message)
                 })?),
             });
             if let Some(speaker) = &entry.speaker {
                 if entry.peer.is_none() {
-                    let message = "needs the entry's `peer` too: whom it speaks to";
+                    let message = "needs the `peer` of the entry too";
                     return Err(source.error_at(speaker.span(), "provider.entry.speaker", message));
                 }
                 let parts = speaker.get_ref().rsplit_once(':');
@@ -241,10 +244,10 @@ pub fn providers(
                         && host.chars().all(plain)
                         && port.parse::<u16>().is_ok_and(|p| p > 0)
                 };
-                // Who hears one session's hints must not hear another's.
+                // Neighbours of different sessions must not get each other's hints.
                 if !speakers.insert(speaker.get_ref().clone()) {
                     let message =
-                        "speaks in another session already: give each session one of its own";
+                        "is the speaker of another session already: give each session its own";
                     return Err(source.error_at(speaker.span(), "provider.entry.speaker", message));
                 }
                 if !parts.is_some_and(good) {
@@ -266,7 +269,8 @@ pub fn providers(
     Ok(out)
 }
 
-/// What to say of a router that is not there: labels that stand twice got their ids, which is how to name them.
+/// Returns the error about an unknown router. Duplicate labels are followed by their ids, so it
+/// lists these.
 pub(super) fn unknown_router(name: &str, topology: &Topology) -> String {
     let prefix = format!("{name}#");
     let like: Vec<_> = topology
@@ -350,7 +354,7 @@ mod tests {
                 with(
                     "entry = [{ router = \"A\" }]\n[provider.accepts.communities]\nprefer = \"1:2\"\navoid = \"1\"",
                 ),
-                "p.toml:6: provider.accepts.communities.avoid: \"1\" is no community: write it as 64500:120 or 64500:1:20",
+                "p.toml:6: provider.accepts.communities.avoid: \"1\" is not a community: write it as 64500:120 or 64500:1:20",
             ),
             (
                 with("[[provider.entry]]\nrouter = \"A\"\npeer = \"here\""),
@@ -366,15 +370,15 @@ mod tests {
                 with(
                     "entry = [{ router = \"A\", peer = \"192.0.2.1\", speaker = \"h:1\" },\n{ router = \"B\", peer = \"192.0.2.2\", speaker = \"h:1\" }]",
                 ),
-                "p.toml:4: provider.entry.speaker: speaks in another session already: give each session one of its own",
+                "p.toml:4: provider.entry.speaker: is the speaker of another session already: give each session its own",
             ),
             (
                 with("entry = [{ router = \"A\", next_hop = \"A\" }]"),
-                "p.toml:3: provider.entry.next_hop: write the address that traffic should be sent to",
+                "p.toml:3: provider.entry.next_hop: write the address of the next hop",
             ),
             (
                 with("entry = [{ router = \"A\", next_hop_v6 = \"192.0.2.1\" }]"),
-                "p.toml:3: provider.entry.next_hop_v6: write the IPv6 address that traffic to IPv6 prefixes should be sent to",
+                "p.toml:3: provider.entry.next_hop_v6: write the IPv6 address of the next hop",
             ),
             ("asn = 0\nprovider = []".to_owned(), "p.toml:1: asn: write the ISP's own AS number"),
         ];
@@ -402,7 +406,7 @@ mod tests {
             ),
             (
                 one("entry = [{ router = \"A\" },\n{ router = \"A\" }]"),
-                "p.toml:4: provider.entry.router: stands twice: put the capacities of both together",
+                "p.toml:4: provider.entry.router: occurs twice: merge the two, with the sum of their capacities",
             ),
         ];
         for (text, expected) in cases {

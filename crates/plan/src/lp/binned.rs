@@ -1,19 +1,21 @@
-//! The program of geometric binning: the rate of a flow, cut into bins that are worth less and less.
+//! The program of geometric binning: the rate of a flow is cut into bins of decreasing worth.
 
 use crate::lp::SolveError;
-use crate::lp::highs::{Highs, Model, Stand};
+use crate::lp::highs::{BasisStatus, Highs, Model};
 use crate::lp::packing::{Bound, limiting, unlimited, worth as worth_of};
 use crate::problem::Problem;
 
-/// A rate for each choice, that together maximise the worth of all filled bins, where `bins` has at least and at most how much of each bin
-/// of each flow is filled, and a bin is worth `worth` times the one below.
+/// Returns a rate for each choice that maximises the worth of all filled bins.
+///
+/// `bins` has the least and the most of each bin of each flow, and a bin is worth `worth` times the
+/// one below it.
 pub(crate) fn binned(
     problem: &Problem,
     bins: &[Vec<Bound>],
     worth: f64,
 ) -> Result<Vec<f64>, SolveError> {
-    // What a unit is worth for its way alone: nothing, less what it is off the present routing and on longer paths. Of
-    // the least bin that must still be little.
+    // What a unit on a choice is worth by itself: zero, minus small amounts for changes and length.
+    // They must be small compared with the last bin.
     let least = worth.powi(bins.iter().map(Vec::len).max().unwrap_or(0) as i32);
     let ways: Vec<f64> = worth_of(problem).iter().map(|w| (w - 1.0) * least).collect();
     let (rows, limits) = limiting(problem);
@@ -50,19 +52,20 @@ pub(crate) fn binned(
     model.rows = vec![(0.0, 0.0); flows];
     model.rows.extend(limits.iter().map(|c| (f64::NEG_INFINITY, *c)));
     let mut highs = Highs::new(&model)?;
-    let (mut columns, mut stands) = unlimited(problem, &ways, model.rows.len());
-    // All bins are full, where there is a way at all.
+    let (mut columns, mut row_status) = unlimited(problem, &ways, model.rows.len());
+    // In the first basis all bins are full, if the flow has a choice at all.
     let full = problem.flows.iter().zip(bins).flat_map(|(flow, bins)| {
-        let stand = if flow.choices().is_empty() { Stand::Lower } else { Stand::Upper };
-        bins.iter().map(move |_| stand)
+        let status =
+            if flow.choices().is_empty() { BasisStatus::Lower } else { BasisStatus::Upper };
+        bins.iter().map(move |_| status)
     });
     columns.extend(full);
-    for (stand, flow) in stands.iter_mut().zip(&problem.flows) {
+    for (status, flow) in row_status.iter_mut().zip(&problem.flows) {
         if !flow.choices().is_empty() {
-            *stand = Stand::Lower;
+            *status = BasisStatus::Lower;
         }
     }
-    highs.begin(&columns, &stands)?;
+    highs.begin(&columns, &row_status)?;
     let mut shares = highs.run()?.columns;
     shares.truncate(problem.choices.len());
     Ok(shares)

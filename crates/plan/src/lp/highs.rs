@@ -1,5 +1,6 @@
-//! A safe shell around the C interface of HiGHS: one model that is kept, with bounds and costs that change and a
-//! basis that stays. See `docs/decisions/0018-highs.md` for why not a crate above it.
+//! A safe wrapper around the C interface of HiGHS. It keeps one model whose bounds and costs
+//! change, and its basis. `docs/decisions/0018-highs.md` says why no crate above the C interface is
+//! used.
 
 use std::ffi::{CStr, c_void};
 
@@ -7,7 +8,7 @@ use highs_sys as sys;
 
 use crate::lp::SolveError;
 
-/// A solver with a model in it. Not `Send`: a model stays with the thread that made it.
+/// A solver with its model. It is not `Send`: a model stays with the thread that made it.
 #[derive(Debug)]
 pub(super) struct Highs {
     raw: *mut c_void,
@@ -15,13 +16,13 @@ pub(super) struct Highs {
     rows: usize,
 }
 
-/// A linear program, to be maximised: columns, rows, and the matrix by columns.
+/// A linear program to be maximised: columns, rows, and the matrix by columns.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Model {
     pub(super) costs: Vec<f64>,
     pub(super) columns: Vec<(f64, f64)>,
     pub(super) rows: Vec<(f64, f64)>,
-    /// Where each column's entries begin in `index`.
+    /// The index of each column's first entry in `index`.
     pub(super) start: Vec<i32>,
     /// The row of each entry.
     pub(super) index: Vec<i32>,
@@ -29,19 +30,19 @@ pub(super) struct Model {
     pub(super) value: Vec<f64>,
 }
 
-/// Where a column or a row stands in a basis.
+/// The status of a column or a row in a basis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stand {
-    /// In the basis.
+pub(super) enum BasisStatus {
+    /// The variable is in the basis.
     Basic,
-    /// At its lower bound.
+    /// The variable is at its lower bound.
     Lower,
-    /// At its upper bound.
+    /// The variable is at its upper bound.
     Upper,
 }
 
-impl Stand {
-    fn status(self) -> i32 {
+impl BasisStatus {
+    fn code(self) -> i32 {
         match self {
             Self::Lower => 0,
             Self::Basic => 1,
@@ -50,7 +51,7 @@ impl Stand {
     }
 }
 
-/// What a run found.
+/// The solution of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Values {
     pub(super) columns: Vec<f64>,
@@ -59,7 +60,7 @@ pub(super) struct Values {
     pub(super) row_duals: Vec<f64>,
 }
 
-/// What the solver takes for zero in a reduced cost.
+/// The tolerance of the solver for reduced costs.
 const TOLERANCE: f64 = 1e-9;
 
 fn split(bounds: &[(f64, f64)]) -> (Vec<f64>, Vec<f64>) {
@@ -71,31 +72,33 @@ impl Highs {
         let size = |n: usize| i32::try_from(n).map_err(|_| SolveError::TooLarge);
         let (columns, rows, entries) =
             (size(model.columns.len())?, size(model.rows.len())?, size(model.index.len())?);
-        // The C side reads as many as it is told, so what it is told must be true.
+        // HiGHS reads arrays of the lengths that it is given, so they must be right.
         assert_eq!(model.costs.len(), model.columns.len());
         assert_eq!(model.start.len(), model.columns.len());
         assert_eq!(model.value.len(), model.index.len());
-        // SAFETY: takes nothing, and gives a new solver that is ours to destroy.
+        // SAFETY: the call takes no arguments and returns a new solver that this value owns.
         let raw = unsafe { sys::Highs_create() };
         if raw.is_null() {
             return Err(SolveError::Memory);
         }
         let highs = Self { raw, columns: model.columns.len(), rows: model.rows.len() };
         highs.set_bool(c"output_flag", false)?;
-        // Presolve would throw away the basis; one thread makes answers repeat.
+        // Presolve would discard the basis, and one thread makes answers repeatable.
         highs.set_text(c"presolve", c"off")?;
         highs.set_text(c"parallel", c"off")?;
         highs.set_text(c"solver", c"simplex")?;
         highs.set_int(c"threads", 1)?;
-        // The dual method: it goes on from a basis that was optimal before bounds of rows changed. Costs that are told
-        // apart by a millionth need a finer tolerance than the usual 1e-7, and no perturbation of them by as much.
+        // The dual method continues from a basis that was optimal before bounds of rows changed.
+        // Costs that differ by a millionth need a tolerance below the default of 1e-7, and no
+        // perturbation of that size.
         highs.set_int(c"simplex_strategy", 1)?;
         highs.set_real(c"dual_feasibility_tolerance", TOLERANCE)?;
         highs.set_real(c"dual_simplex_cost_perturbation_multiplier", 0.0)?;
         let (lower, upper) = split(&model.columns);
         let (row_lower, row_upper) = split(&model.rows);
-        // SAFETY: `raw` is a solver. Every array has the length that the call reads of it: `columns`, `rows` or
-        // `entries`, as asserted above; HiGHS copies them, and checks the indices itself.
+        // SAFETY: `raw` is a solver. Every array has the length that the call reads of it:
+        // `columns`, `rows` or `entries`, as asserted above. HiGHS copies the arrays and checks the
+        // indices.
         let status = unsafe {
             sys::Highs_passLp(
                 raw,
@@ -120,7 +123,7 @@ impl Highs {
     }
 
     fn set_bool(&self, name: &CStr, value: bool) -> Result<(), SolveError> {
-        // SAFETY: `raw` is a solver, `name` a C string that the call only reads.
+        // SAFETY: `raw` is a solver, and `name` a C string that the call only reads.
         check(unsafe { sys::Highs_setBoolOptionValue(self.raw, name.as_ptr(), i32::from(value)) })
     }
 
@@ -139,16 +142,20 @@ impl Highs {
         check(unsafe { sys::Highs_setStringOptionValue(self.raw, name.as_ptr(), value.as_ptr()) })
     }
 
-    /// Begins from this basis, which has as many basic columns and rows as there are rows.
-    pub(super) fn begin(&mut self, columns: &[Stand], rows: &[Stand]) -> Result<(), SolveError> {
+    /// Starts from this basis, which has as many basic columns and rows as there are rows.
+    pub(super) fn begin(
+        &mut self,
+        columns: &[BasisStatus],
+        rows: &[BasisStatus],
+    ) -> Result<(), SolveError> {
         assert_eq!((columns.len(), rows.len()), (self.columns, self.rows));
-        let columns: Vec<i32> = columns.iter().map(|s| s.status()).collect();
-        let rows: Vec<i32> = rows.iter().map(|s| s.status()).collect();
+        let columns: Vec<i32> = columns.iter().map(|s| s.code()).collect();
+        let rows: Vec<i32> = rows.iter().map(|s| s.code()).collect();
         // SAFETY: `raw` is a solver, and there is one value for each of its columns and rows.
         check(unsafe { sys::Highs_setBasis(self.raw, columns.as_ptr(), rows.as_ptr()) })
     }
 
-    /// Gives the rows from `first` on other bounds; the basis stays.
+    /// Changes the bounds of the rows from `first` on; the basis stays.
     pub(super) fn bound_rows(
         &mut self,
         first: usize,
@@ -160,7 +167,8 @@ impl Highs {
             return Ok(());
         };
         let (lower, upper) = split(bounds);
-        // SAFETY: `raw` is a solver; rows `first..=last` exist, as asserted, and the arrays have one value for each.
+        // SAFETY: `raw` is a solver, rows `first..=last` exist, as asserted, and the arrays have
+        // one value for each.
         check(unsafe {
             sys::Highs_changeRowsBoundsByRange(
                 self.raw,
@@ -172,8 +180,9 @@ impl Highs {
         })
     }
 
-    /// Makes the columns whole numbers where `whole` says so, and the program a mixed-integer one that is solved to
-    /// within `gap` of the best, or to the best found at `nodes` nodes of the search.
+    /// Makes the columns integers where `whole` says so. The mixed-integer program is solved to
+    /// within `gap` of the optimum, or to the best solution found after `nodes` nodes of the
+    /// search.
     pub(super) fn whole(&mut self, whole: &[bool], gap: f64, nodes: u32) -> Result<(), SolveError> {
         assert_eq!(whole.len(), self.columns);
         let Some(last) = self.columns.checked_sub(1) else { return Ok(()) };
@@ -188,7 +197,7 @@ impl Highs {
         })
     }
 
-    /// Solves, from the basis that is there.
+    /// Solves the model from the present basis.
     pub(super) fn run(&mut self) -> Result<Values, SolveError> {
         let mut values = Values {
             columns: vec![0.0; self.columns],
@@ -201,17 +210,18 @@ impl Highs {
         }
         // SAFETY: `raw` is a solver with a model.
         check(unsafe { sys::Highs_run(self.raw) })?;
-        // SAFETY: as above.
+        // SAFETY: `raw` is a solver with a model.
         let status = unsafe { sys::Highs_getModelStatus(self.raw) };
         match status {
             sys::MODEL_STATUS_OPTIMAL => {}
-            // Of a mixed-integer program, the best that was found within its nodes.
+            // A mixed-integer program returns the best solution found within its nodes.
             sys::MODEL_STATUS_REACHED_SOLUTION_LIMIT if self.has_solution() => {}
             sys::MODEL_STATUS_INFEASIBLE => return Err(SolveError::Infeasible),
             sys::MODEL_STATUS_REACHED_MEMORY_LIMIT => return Err(SolveError::Memory),
             other => return Err(SolveError::Unsolved(other)),
         }
-        // SAFETY: `raw` is a solver whose model has been solved; each array has the length that the call writes.
+        // SAFETY: `raw` is a solver whose model has been solved; each array has the length that the
+        // call writes.
         check(unsafe {
             sys::Highs_getSolution(
                 self.raw,
@@ -226,7 +236,8 @@ impl Highs {
 
     fn has_solution(&self) -> bool {
         let mut status = 0;
-        // SAFETY: `raw` is a solver, the name a C string, and `status` an integer that the call may write to.
+        // SAFETY: `raw` is a solver, the name a C string, and `status` an integer that the call may
+        // write to.
         let known = unsafe {
             sys::Highs_getIntInfoValue(
                 self.raw,
@@ -240,12 +251,12 @@ impl Highs {
 
 impl Drop for Highs {
     fn drop(&mut self) {
-        // SAFETY: `raw` was made by `Highs_create`, is destroyed only here, and nobody else has it.
+        // SAFETY: `raw` was made by `Highs_create` and is destroyed only here, by its only owner.
         unsafe { sys::Highs_destroy(self.raw) };
     }
 }
 
-/// Warnings are no errors: a bound that is infinite draws one.
+/// Warnings are not errors: an infinite bound causes one.
 fn check(status: i32) -> Result<(), SolveError> {
     if status == sys::STATUS_ERROR { Err(SolveError::Refused) } else { Ok(()) }
 }

@@ -15,26 +15,26 @@ pub enum SolveError {
     /// The bounds contradict each other.
     #[error("no allocation meets all bounds: floors ask for more than the links carry")]
     Infeasible,
-    /// More than 2^31 columns, rows or entries.
+    /// The program has more than 2^31 columns, rows or entries.
     #[error(
         "the network is too large for the solver: lower the number of paths or of aggregate flows"
     )]
     TooLarge,
-    /// The solver had no memory.
+    /// The solver had no memory left.
     #[error(
         "there is not enough memory for the solver: lower the number of paths or of aggregate flows"
     )]
     Memory,
-    /// The solver refused a call, which is a mistake of this program's.
+    /// The solver refused a call, which is an error of this program.
     #[error("the solver refused its input: please report this with the input")]
     Refused,
-    /// The solver gave up, with its model status.
+    /// The solver gave up, with this model status.
     #[error(
         "the solver ended without an answer (HiGHS model status {0}): please report this with the input"
     )]
     Unsolved(i32),
 }
 
-/// What the solver's feasibility tolerance leaves between equal rates, in the mean demand: rates nearer than that are
-/// the same. HiGHS's tolerance is 1e-7 for a row, and a rate is the sum of a few columns.
+/// The difference, in units, up to which two rates are equal. HiGHS's feasibility tolerance is 1e-7
+/// for a row, and a rate is the sum of a few columns.
 pub(crate) const SLACK: f64 = 1e-6;

@@ -1,23 +1,26 @@
-//! The packing program (3.1): as much as fits, with bounds for each flow that change from step to step.
+//! The packing program (3.1): the highest sum of rates, with bounds for each flow that change from
+//! step to step.
 
 use crate::lp::SolveError;
-use crate::lp::highs::{Highs, Model, Stand};
+use crate::lp::highs::{BasisStatus, Highs, Model};
 use crate::problem::Problem;
 
-/// What a flow may get: at least, and at most, in units.
+/// The least and the most that a flow may get, in units.
 pub type Bound = (f64, f64);
 
-/// How much less a way is worth that is not part of the present routing: so little that no traffic is given up for it
-/// (a vertex of these programs that carries less carries less by more than that), and more than the solver's tolerance.
+/// The reduction in worth for a choice that is not in the present routing. It is so small that no
+/// traffic is given up for it, since vertices of these programs differ by more, and above the
+/// solver's tolerance.
 const CHANGE: f64 = 2e-6;
-/// How much less the longest path is worth than one of no length.
+/// The reduction in worth for the longest path, compared with one of length zero.
 const LENGTH: f64 = 1e-6;
 
-/// What a unit on each choice is worth: nearly one, and a little less off the present routing and on longer paths.
+/// Returns the worth of a unit on each choice: nearly one, and a little less for changes and longer
+/// paths.
 ///
-/// So of all allocations that carry the same, the best is the nearest to the present routing, and of those the
-/// shortest. That makes the answer one, for which it does not matter from which basis it was found; without it,
-/// which of many optimal vertices a step of WBA ends in decides who is frozen.
+/// So of all allocations that carry the same, the optimum is the nearest to the present routing,
+/// and of those the shortest. This makes the answer unique and independent of the first basis.
+/// Otherwise the vertex that a step of WBA ends in would decide which flows are frozen.
 pub(super) fn worth(problem: &Problem) -> Vec<f64> {
     let longest = problem.choices.iter().map(|c| c.length).max().unwrap_or(0) as f64;
     let worth = problem.choices.iter().map(|c| {
@@ -27,22 +30,27 @@ pub(super) fn worth(problem: &Problem) -> Vec<f64> {
     worth.collect()
 }
 
-/// The basis in which every flow has all that it may have on the way that is worth most to it, whether links carry that
-/// or not. It is optimal but for the links, which is where the dual method starts from.
-pub(super) fn unlimited(problem: &Problem, worth: &[f64], rows: usize) -> (Vec<Stand>, Vec<Stand>) {
-    let mut columns = vec![Stand::Lower; problem.choices.len()];
-    let mut stands = vec![Stand::Basic; rows];
+/// Returns the basis in which every flow has all that it may have on its best choice, whatever
+/// links carry. It is dual feasible, which is what the dual method needs to start.
+pub(super) fn unlimited(
+    problem: &Problem,
+    worth: &[f64],
+    rows: usize,
+) -> (Vec<BasisStatus>, Vec<BasisStatus>) {
+    let mut columns = vec![BasisStatus::Lower; problem.choices.len()];
+    let mut row_status = vec![BasisStatus::Basic; rows];
     for (at, flow) in problem.flows.iter().enumerate() {
-        // The first of equals.
+        // The first choice of equally good ones.
         if let Some(best) = flow.choices().rev().max_by(|a, b| worth[*a].total_cmp(&worth[*b])) {
-            columns[best] = Stand::Basic;
-            stands[at] = Stand::Upper;
+            columns[best] = BasisStatus::Basic;
+            row_status[at] = BasisStatus::Upper;
         }
     }
-    (columns, stands)
+    (columns, row_status)
 }
 
-/// One model of a problem. Columns are choices; rows are flows, and what could be overloaded.
+/// The model of one problem. Columns are choices; rows are flows and the resources that may be
+/// overloaded.
 #[derive(Debug)]
 pub struct Packing<'a> {
     problem: &'a Problem,
@@ -50,6 +58,7 @@ pub struct Packing<'a> {
 }
 
 impl<'a> Packing<'a> {
+    /// Builds the model.
     /// # Errors
     /// If the problem is too large for the solver.
     pub fn new(problem: &'a Problem) -> Result<Self, SolveError> {
@@ -77,10 +86,10 @@ impl<'a> Packing<'a> {
         Ok(Self { problem, highs })
     }
 
-    /// The most that fits in all, each flow within its bound: a rate for each choice. Of several such allocations it is
-    /// the one that is nearest to the present routing, and of those the shortest.
+    /// Returns the rates with the highest sum, each flow within its bound: a rate for each choice.
     ///
-    /// It goes on from the last answer's basis.
+    /// Of several such allocations it is the one nearest to the present routing, and of those the
+    /// shortest. The solver continues from the basis of the last answer.
     ///
     /// # Errors
     /// If no allocation is within all bounds, or the solver fails.
@@ -91,8 +100,8 @@ impl<'a> Packing<'a> {
     }
 }
 
-/// A row's number for each resource that could be overloaded, and the rows' limits. What could carry all that may
-/// come its way needs no row.
+/// Returns the row of each resource that may be overloaded, and the limits of the rows. A resource
+/// that can carry all that may use it needs no row.
 pub(super) fn limiting(problem: &Problem) -> (Vec<Option<usize>>, Vec<f64>) {
     let mut most = vec![0.0; problem.resources.len()];
     let mut last = vec![usize::MAX; problem.resources.len()];

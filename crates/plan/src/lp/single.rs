@@ -1,23 +1,26 @@
-//! The exact program for flows that take one way only: a mixed-integer one, for small networks.
+//! The exact program for flows with a single path: a mixed-integer one, for small networks.
 
 use crate::lp::SolveError;
 use crate::lp::highs::{Highs, Model};
 use crate::lp::packing::limiting;
 use crate::problem::Problem;
 
-/// The most choices that are searched exactly: about what a network of 25 routers has. Beyond, rounding is as good as
-/// within a per cent of the bound, and this would take minutes.
+/// The most choices for the exact search, about those of a network of 25 routers. Beyond, the
+/// search would take minutes, and rounding comes within one per cent of the bound.
 const MOST_CHOICES: usize = 4000;
-/// How near the best is near enough.
+/// The relative gap to the optimum at which the search ends.
 const GAP: f64 = 0.005;
-/// Where the search ends: in nodes and not in seconds, so that the answer is the same on every machine.
+/// The most nodes of the search. The limit is not in seconds, so that the answer is the same on
+/// every machine.
 const NODES: u32 = 20_000;
 
-/// The most that can be carried where each flow takes one way: a rate for each choice, in units, within half a per
-/// cent of the best, or the best found within the search's bound.
+/// Returns the rates with the highest sum where each flow has a single path: a rate for each
+/// choice, in units.
+///
+/// They are within half a per cent of the optimum, or the best found within the search's limit.
 ///
 /// # Errors
-/// If the network is too large for that, or the solver fails.
+/// If the network is too large for the search, or the solver fails.
 pub fn exact(problem: &Problem) -> Result<Vec<f64>, SolveError> {
     let choices = problem.choices.len();
     if choices > MOST_CHOICES {
@@ -25,7 +28,8 @@ pub fn exact(problem: &Problem) -> Result<Vec<f64>, SolveError> {
     }
     let (rows, limits) = limiting(problem);
     let flows = problem.flows.len();
-    // Rows: what a flow gets; that it takes one way; that an untaken way carries nothing; what resources carry.
+    // The rows: what a flow gets, that it uses one choice, that an unused choice carries nothing,
+    // and what resources carry.
     let (one, untaken, limit) = (flows, 2 * flows, 2 * flows + choices);
     let mut model = Model {
         costs: [vec![1.0; choices], vec![0.0; choices]].concat(),

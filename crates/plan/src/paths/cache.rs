@@ -1,5 +1,5 @@
-//! Paths that are kept from one optimisation to the next: demands change every few minutes, the network seldom
-//! (section 3.4.3).
+//! Keeps paths from one optimisation to the next: demands change every few minutes, the network
+//! seldom (section 3.4.3).
 
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
@@ -9,13 +9,13 @@ use crate::paths::tree::{Entering, Tree};
 use crate::paths::yen::{Finder, Path};
 use crate::topology::{Link, RouterId, Topology};
 
-/// The most pairs that are kept; some hundred bytes each.
+/// The most pairs that are kept, at some hundred bytes each.
 const MOST_PAIRS: usize = 4_000_000;
 
-/// The k shortest paths of all pairs that were asked for.
+/// The k shortest paths of all pairs that were filled.
 ///
-/// It belongs to one network: asked about another, with other links or metrics, it begins anew. When it would hold
-/// more than four million pairs, it forgets all and holds those asked for last.
+/// The cache belongs to one network. For a network with other links or metrics it starts empty. At
+/// more than four million pairs it forgets all and keeps those filled last.
 #[derive(Clone, Debug)]
 pub struct PathCache {
     k: usize,
@@ -29,27 +29,27 @@ fn shape(link: &Link) -> (RouterId, RouterId, u32) {
 }
 
 impl PathCache {
-    /// An empty one, for at most `k` paths a pair.
+    /// Creates an empty cache for at most `k` paths per pair.
     pub fn new(k: NonZeroUsize) -> Self {
         Self { k: k.get(), links: Vec::new(), routers: 0, paths: BTreeMap::new() }
     }
 
-    /// How many paths a pair has at most.
+    /// Returns the most paths of a pair.
     pub fn k(&self) -> usize {
         self.k
     }
 
-    /// How many pairs it has paths of.
+    /// Returns the number of pairs with paths.
     pub fn len(&self) -> usize {
         self.paths.len()
     }
 
-    /// Whether it has no paths.
+    /// Whether the cache is empty.
     pub fn is_empty(&self) -> bool {
         self.paths.is_empty()
     }
 
-    /// Finds the paths of all `pairs` of source and target that it does not have, on all cores.
+    /// Computes the paths of all `pairs` of source and target that are missing, on all cores.
     pub fn fill(
         &mut self,
         topology: &Topology,
@@ -62,7 +62,7 @@ impl PathCache {
             self.routers = topology.routers().len();
             self.links = topology.links().iter().map(shape).collect();
         }
-        // By target, since all sources share its tree.
+        // Pairs are grouped by target, since all sources share its tree.
         let mut wanted: BTreeMap<RouterId, Vec<RouterId>> = BTreeMap::new();
         let mut count = 0;
         for (source, target) in pairs {
@@ -105,7 +105,8 @@ impl PathCache {
         });
     }
 
-    /// The paths from `source` to `target`, shortest first; none if there is no way, or the pair was not filled.
+    /// Returns the paths from `source` to `target`, shortest first; none if there is no path, or
+    /// the pair was not filled.
     pub fn get(&self, source: RouterId, target: RouterId) -> &[Path] {
         self.paths.get(&(source, target)).map_or(&[], Vec::as_slice)
     }

@@ -1,5 +1,5 @@
-//! Paths inside the network: the k shortest between an ingress router and a boundary router, by the metrics of
-//! OSPF, found once and kept.
+//! Paths inside the network: the k shortest between an ingress router and a boundary router by the
+//! metrics of OSPF, computed once and kept.
 
 mod cache;
 mod tree;

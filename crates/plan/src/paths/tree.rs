@@ -5,19 +5,20 @@ use std::collections::BinaryHeap;
 
 use crate::topology::{LinkId, RouterId, Topology};
 
-/// Too far: there is no way.
+/// The distance of a router without a path.
 pub const UNREACHABLE: u64 = u64::MAX;
 
-/// The shortest way from every router to one target (Dijkstra, run backwards from the target).
+/// The shortest path from every router to one target, by Dijkstra's algorithm backwards from the
+/// target.
 #[derive(Clone, Debug)]
 pub struct Tree {
-    /// The sum of metrics to the target.
+    /// The sum of metrics from each router to the target.
     pub distance: Vec<u64>,
-    /// The link to take.
+    /// The next link from each router towards the target.
     pub next: Vec<Option<LinkId>>,
 }
 
-/// Links by where they end.
+/// The links by the router where they end.
 #[derive(Clone, Debug)]
 pub struct Entering {
     links: Vec<LinkId>,
@@ -46,9 +47,9 @@ impl Entering {
 }
 
 impl Tree {
-    /// Computes the shortest way from every router to `target`.
+    /// Computes the shortest path from every router to `target`.
     ///
-    /// Of two ways of one length it is the one with the link that comes first in the file, so that
+    /// Of two paths of equal length it takes the one whose link comes first in the file, so that
     /// the same network gives the same tree.
     pub fn to(topology: &Topology, entering: &Entering, target: RouterId) -> Self {
         let routers = topology.routers().len();

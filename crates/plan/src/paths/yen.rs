@@ -1,13 +1,15 @@
-//! The k shortest loopless paths (J. Y. Yen, "Finding the K Shortest Loopless Paths in a Network", Management
-//! Science 17(11), 1971), with what has been learnt since:
+//! The k shortest loopless paths (J. Y. Yen, "Finding the K Shortest Loopless Paths in a Network",
+//! Management Science 17(11), 1971), with two later improvements.
 //!
-//! - a path that deviates is looked for only after the place where its parent deviated (E. L. Lawler, "A Procedure
-//!   for Computing the K Best Solutions", Management Science 18(7), 1972), so that no path is found twice;
-//! - the distances to the target, of which there is one tree for all sources, bound each deviation from below, and
-//!   it is searched for only when its bound is the least of all (G. Feng, "Finding k shortest simple paths in
-//!   directed graphs: A node classification algorithm", Networks 64(1), 2014, from where the idea of settling most
-//!   deviations by the tree alone is). Where the way down the tree does not meet the path's own beginning, which is
-//!   nearly always, nothing is searched at all; elsewhere A* is, with the same distances.
+//! A deviation is searched for only after the place where its parent deviated, so that no path is
+//! found twice (E. L. Lawler, "A Procedure for Computing the K Best Solutions", Management Science
+//! 18(7), 1972).
+//!
+//! The distances to the target, one tree for all sources, bound each deviation from below, and a
+//! deviation is searched for only when its bound is the lowest of all. The tree alone settles most
+//! deviations (G. Feng, "Finding k shortest simple paths in directed graphs: A node classification
+//! algorithm", Networks 64(1), 2014): where the path down the tree does not meet the prefix, which
+//! is nearly always, there is no search at all. Elsewhere A* searches with the same distances.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -15,43 +17,44 @@ use std::collections::BinaryHeap;
 use crate::paths::tree::{Tree, UNREACHABLE};
 use crate::topology::{LinkId, RouterId, Topology};
 
-/// A loopless path.
+/// A path without loops.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Path {
     /// The sum of its links' metrics.
     pub length: u64,
-    /// Its links, in order; none where it ends in the router it begins in.
+    /// The links in order; none where source and target are the same router.
     pub links: Vec<LinkId>,
 }
 
-/// A deviation that waits: the shortest path that follows `prefix` and then takes none of `barred`.
+/// A deviation in the queue: the shortest path that follows `prefix` and then takes none of
+/// `barred`.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Candidate {
-    /// The length, or a lower bound of it while `found` is not set. Ordered first.
+    /// The length, or a lower bound of it while `found` is not set. It is compared first.
     length: u64,
-    /// Of one length, what is found comes before what would have to be searched.
+    /// Whether the path is known. Of equal lengths, known paths come before bounds.
     searched: bool,
-    /// The number of links and the links themselves order paths of one length.
+    /// The number of links and the links themselves order paths of equal length.
     hops: usize,
     links: Vec<LinkId>,
-    /// How many of `links` are the parent's: the deviation is at the router after them.
+    /// The number of `links` that are the parent's: the deviation is at the router after them.
     prefix: usize,
-    /// The links that the deviation may not begin with, since paths that do are known.
+    /// The links that the deviation may not start with, since those paths are known.
     barred: Vec<LinkId>,
 }
 
-/// Finds paths to one target; holds what its searches use again.
+/// Finds paths to one target, and reuses the memory of its searches.
 pub(crate) struct Finder<'a> {
     topology: &'a Topology,
     tree: &'a Tree,
-    /// Which routers a search may not enter, by the number of the search that said so.
+    /// The routers that a search may not enter, by the number of the search.
     closed: Vec<u32>,
     round: u32,
     reached: Vec<(u32, u64, Option<LinkId>)>,
 }
 
 impl<'a> Finder<'a> {
-    /// `tree` is that of the target.
+    /// Creates a finder for the target of `tree`.
     pub(crate) fn new(topology: &'a Topology, tree: &'a Tree) -> Self {
         let routers = topology.routers().len();
         Self {
@@ -63,7 +66,7 @@ impl<'a> Finder<'a> {
         }
     }
 
-    /// At most `k` paths from `source`, shortest first.
+    /// Returns at most `k` paths from `source`, shortest first.
     pub(crate) fn find(&mut self, source: RouterId, k: usize) -> Vec<Path> {
         let mut found: Vec<Path> = Vec::new();
         let mut open = BinaryHeap::new();
@@ -102,12 +105,12 @@ impl<'a> Finder<'a> {
         u64::from(self.topology.link(link).metric)
     }
 
-    /// Where `links` from `source` end.
+    /// Returns the router where `links` from `source` end.
     fn end(&self, source: RouterId, links: &[LinkId]) -> RouterId {
         links.last().map_or(source, |l| self.topology.link(*l).to)
     }
 
-    /// Adds the way down the tree from `from`.
+    /// Adds the path down the tree from `from`.
     fn descend(&self, from: RouterId, links: &mut Vec<LinkId>) {
         let mut at = from;
         while let Some(link) = self.tree.next[at.index()] {
@@ -125,7 +128,7 @@ impl<'a> Finder<'a> {
         }
     }
 
-    /// Puts all deviations of a path that has become an answer where they wait.
+    /// Queues all deviations of a path that has become an answer.
     fn deviate(
         &mut self,
         source: RouterId,
@@ -134,7 +137,7 @@ impl<'a> Finder<'a> {
     ) {
         let mut length: u64 = path.links[..path.prefix].iter().map(|l| self.metric(*l)).sum();
         for at in path.prefix..path.links.len() {
-            // Where its parent deviated, the path's own first link is barred beside the parent's.
+            // Where its parent deviated, the path's own first link is barred besides the parent's.
             let mut barred = if at == path.prefix { path.barred.clone() } else { Vec::new() };
             barred.push(path.links[at]);
             self.close(source, &path.links[..at]);
@@ -143,7 +146,8 @@ impl<'a> Finder<'a> {
         }
     }
 
-    /// The deviation after `prefix` that the tree gives: an answer if it has no loop, and else a bound.
+    /// Returns the deviation after `prefix` by the tree: a path if it has no loop, and else a
+    /// bound.
     fn bound(
         &self,
         source: RouterId,
@@ -224,8 +228,10 @@ impl<'a> Finder<'a> {
     }
 }
 
-/// The at most `k` shortest loopless paths from `source` to `target`, shortest first; paths of one length by their
-/// number of links and then by the links. [`PathCache`](crate::paths::PathCache) is quicker for many pairs.
+/// Returns at most `k` shortest loopless paths from `source` to `target`, shortest first.
+///
+/// Paths of equal length are ordered by their number of links and then by the links.
+/// [`PathCache`](crate::paths::PathCache) is faster for many pairs.
 pub fn k_shortest(topology: &Topology, source: RouterId, target: RouterId, k: usize) -> Vec<Path> {
     let tree = Tree::to(topology, &super::tree::Entering::of(topology), target);
     Finder::new(topology, &tree).find(source, k)
@@ -249,7 +255,7 @@ mod tests {
         Topology::new(String::new(), names, links.collect(), Vec::new())
     }
 
-    /// All loopless paths' lengths, by trying all.
+    /// Returns the lengths of all loopless paths by trying all.
     fn all(
         topology: &Topology,
         at: RouterId,

@@ -1,4 +1,4 @@
-//! A whole plan: the present routing and the one that is proposed, each with what the providers get of it.
+//! A plan: the present routing and the proposed routing, each with what the providers get.
 
 mod report;
 mod text;
@@ -16,43 +16,45 @@ use crate::paths::PathCache;
 use crate::problem::{Flow, Freedom, Grain, Problem, ResourceKind};
 use crate::topology::RouterId;
 
-/// Whose routing may change.
+/// Which part of the routing may change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
-    /// Everybody's paths, and the entries of those that participate; others get at least what the present routing gives
-    /// them (OptAll, section 3.5.3).
+    /// The paths of all providers, and the entries of those that participate. The others get at
+    /// least what the present routing gives them (OptAll, section 3.5.3).
     All,
-    /// Only that of those that participate. Others keep their routing and their rates (OptPartial).
+    /// The paths and entries of the providers that participate. The others keep their routing and
+    /// their rates (OptPartial).
     Partial,
-    /// Everybody's paths, and nobody's entry: what the ISP can do alone.
+    /// The paths of all providers and no entries: what the ISP can do alone.
     Intra,
 }
 
-/// How a plan is made.
+/// How a plan is computed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Config {
-    /// Who gets how much.
+    /// The method that divides capacity between flows.
     pub method: Method,
-    /// Whose routing may change.
+    /// Which part of the routing may change.
     pub scope: Scope,
-    /// `None` lets a flow take several ways at once. Otherwise each aggregate flow is cut into so many sub-flows that
-    /// take one way each.
+    /// The number of sub-flows that each aggregate flow is cut into, each with a single path.
+    /// `None` lets a flow use several paths at once.
     pub sub_flows: Option<u16>,
-    /// Paths of each entry and boundary router.
+    /// The number of paths between each entry and boundary router.
     pub paths: NonZeroUsize,
 }
 
-/// A routing and what it carries.
+/// A routing and the traffic that it carries.
 #[derive(Clone, Debug)]
 pub struct Routing {
-    /// What was to be decided.
+    /// The flows, their choices and the capacities.
     pub problem: Problem,
-    /// What was decided.
+    /// The rate of each flow and choice.
     pub allocation: Allocation,
 }
 
 impl Routing {
-    /// The present routing: early exit and shortest paths. What it carries is divided by `method`.
+    /// Computes the present routing: early exit and shortest paths, with capacity divided by
+    /// `method`.
     ///
     /// # Errors
     /// If the solver fails.
@@ -66,7 +68,7 @@ impl Routing {
         Ok(Self { problem, allocation })
     }
 
-    /// The routing that `config` proposes, where `present` is the present one.
+    /// Computes the routing that `config` proposes, given the `present` one.
     ///
     /// # Errors
     /// If the solver fails.
@@ -104,8 +106,8 @@ impl Routing {
         }
     }
 
-    /// Everybody's paths, and the entries of those that participate, where nobody is promised anything: Algorithm 1 and
-    /// (3.1) as they are printed, for what the text says of them.
+    /// Computes the routing of all paths and of the participants' entries without any floors:
+    /// Algorithm 1 and program (3.1) as they are printed.
     ///
     /// # Errors
     /// If the solver fails.
@@ -118,8 +120,10 @@ impl Routing {
         Self::divided(Problem::new(network, paths, Freedom::Joint, grain), config)
     }
 
-    /// The best that the ISP can do inside for `network`, whose demands stay where they come in. Those that do not
-    /// participate get at least what `present` gives them, which may be of other demands of those that do.
+    /// Computes the best routing inside the ISP for `network`, whose demands keep their entries.
+    ///
+    /// Providers that do not participate get at least what `present` gives them, even if `present`
+    /// is for other demands of those that do.
     ///
     /// # Errors
     /// If the solver fails.
@@ -134,7 +138,7 @@ impl Routing {
         Self::divided(problem, &Config { sub_flows: None, ..*config })
     }
 
-    /// Divides, and rounds to single ways where flows may not be split.
+    /// Allocates, and rounds to single paths where flows may not be split.
     fn divided(problem: Problem, config: &Config) -> Result<Self, SolveError> {
         let allocation = config.method.allocate(&problem)?;
         if config.sub_flows.is_none() {
@@ -142,13 +146,14 @@ impl Routing {
         }
         let ways = single_ways(&problem, &allocation);
         let mut single = problem.restricted(|flow, choice| ways[flow] == Some(choice));
-        // With one way each, floors may be out of reach; they are promised for flows that may be split.
+        // With one path each, floors may be infeasible. They are guaranteed to flows that may be
+        // split.
         single.flows.iter_mut().for_each(|f| f.floor = 0.0);
         let allocation = config.method.allocate(&single)?;
         Ok(Self { problem: single, allocation })
     }
 
-    /// Gives the flows of those that do not participate what they have at present as their floors.
+    /// Sets the floors of flows of non-participants to what they get at present.
     fn set_floors(&self, network: &Network, problem: &mut Problem) {
         let now: BTreeMap<_, _> = self
             .problem
@@ -165,13 +170,13 @@ impl Routing {
             let key = (flow.provider, flow.egress, flow.entry);
             if !network.providers[flow.provider as usize].participates {
                 let rate = now.get(&key).copied().unwrap_or(0.0) / problem.unit / copies[&key];
-                // What rounding has added is not asked for.
+                // The margin covers rounding errors.
                 flow.floor = (rate * (1.0 - 1e-9) - 1e-9).max(0.0);
             }
         }
     }
 
-    /// What the flows of some providers put on each resource, in bits per second.
+    /// Returns the load of some providers' flows on each resource, in bits per second.
     fn load_of(&self, of: impl Fn(u32) -> bool) -> BTreeMap<ResourceKind, f64> {
         let mut shares = vec![0.0; self.allocation.shares.len()];
         for flow in self.problem.flows.iter().filter(|f| of(f.provider)) {
@@ -186,7 +191,7 @@ impl Routing {
             .collect()
     }
 
-    /// This routing of some, beside the present one of the others.
+    /// Joins this routing of the participants with the present routing of the others.
     fn with_rest_of(self, present: &Self, network: &Network) -> Self {
         let others = |provider: u32| !network.providers[provider as usize].participates;
         let theirs = present.problem.flows.iter().filter(|f| others(f.provider));
@@ -198,16 +203,21 @@ impl Routing {
         Self { problem, allocation: Allocation { shares, rates } }
     }
 
-    /// What is carried of `network`'s demands if no flow sends more than this routing gives it, in bits per second: what
-    /// was given to one that has less to send is lost, and what is asked for beyond is too.
+    /// Returns the traffic that is carried if no flow sends more than this routing gives it, in
+    /// bits per second.
+    ///
+    /// Capacity that a flow does not use is lost, and so is demand beyond what it was given.
     pub fn reserved(&self, network: &Network) -> f64 {
         let now = Sums::of(network);
         let given = self.problem.flows.iter().zip(&self.allocation.rates);
         given.map(|(flow, rate)| now.of_flow(flow).min(rate * self.problem.unit)).sum()
     }
 
-    /// This routing for `network`'s demands, which may be others: each flow keeps its ways and how it is split between
-    /// them, and what they carry is divided anew. Flows that got nothing take the present way.
+    /// Applies this routing to the demands of `network`, which may differ from those it was
+    /// computed for.
+    ///
+    /// Each flow keeps its paths and its split between them, and capacity is divided anew. Flows
+    /// that got nothing use their present path.
     ///
     /// # Errors
     /// If the solver fails.
@@ -220,19 +230,19 @@ impl Routing {
         Ok(Self { problem, allocation })
     }
 
-    /// What each provider gets, in bits per second.
+    /// Returns what each provider gets, in bits per second.
     pub fn by_provider(&self) -> Vec<f64> {
         let rates = fairness::by_provider(&self.problem, &self.allocation.rates);
         rates.into_iter().map(|r| r * self.problem.unit).collect()
     }
 
-    /// All that is carried, in bits per second.
+    /// Returns the traffic carried in all, in bits per second.
     pub fn total(&self) -> f64 {
         self.allocation.total() * self.problem.unit
     }
 }
 
-/// Demands by what a flow is.
+/// The demands by provider, router and entry, in bits per second.
 struct Sums(BTreeMap<(u32, RouterId, u32), f64>);
 
 impl Sums {
@@ -245,7 +255,7 @@ impl Sums {
         Self(sums)
     }
 
-    /// What a flow would send, in bits per second.
+    /// Returns the demand of a flow, in bits per second.
     fn of_flow(&self, flow: &Flow) -> f64 {
         let (low, high) = flow.entry.map_or((0, u32::MAX), |e| (e, e));
         let key = |entry| (flow.provider, flow.egress, entry);
@@ -253,7 +263,7 @@ impl Sums {
     }
 }
 
-/// A plan for `network`, which should be a core of a bearable number of aggregate flows.
+/// Computes a plan for `network`, usually a core network with a limited number of aggregate flows.
 ///
 /// # Errors
 /// If the solver fails.
@@ -264,8 +274,8 @@ pub fn plan(
 ) -> Result<Report, SolveError> {
     let present = Routing::present(network, paths, &config.method)?;
     let proposed = Routing::proposed(network, paths, config, &present)?;
-    // What each could get alone is asked of the problem with all freedom, so that both routings are held against the
-    // same.
+    // What each provider could get alone is computed with all freedom, so that both routings are
+    // compared with the same values.
     let free = Problem::new(network, paths, Freedom::Joint, Grain::Summed);
     let alone: Vec<f64> = fairness::alone(&free)?.into_iter().map(|r| r * free.unit).collect();
     Ok(Report::new(network, &present, &proposed, &alone, &fairness::weights(&free)))

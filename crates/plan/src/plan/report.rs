@@ -1,4 +1,4 @@
-//! A plan as values, for JSON and for a table.
+//! A plan as values, for JSON and tables.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,107 +9,107 @@ use crate::network::Network;
 use crate::plan::Routing;
 use crate::problem::{Problem, ResourceKind};
 
-/// A plan, beside the present routing. Rates are in bits per second.
+/// A plan beside the present routing. Rates are in bits per second.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Report {
-    /// The version of this form; it grows when a field changes its meaning or goes.
+    /// The version of the format; it grows when a field changes its meaning or is removed.
     pub version: u32,
-    /// The network's name.
+    /// The name of the network.
     pub network: String,
-    /// What the network's file left open.
+    /// Decisions of the reader about details that the network's file leaves open.
     pub notes: Vec<String>,
-    /// All that is asked for.
+    /// The demand of all providers together.
     pub demand: f64,
-    /// What cannot be reached from where it enters.
+    /// The demand that has no path from its entries to its users.
     pub unreachable: f64,
-    /// The present routing's figures.
+    /// The figures of the present routing.
     pub before: Figures,
-    /// The proposed routing's.
+    /// The figures of the proposed routing.
     pub after: Figures,
-    /// The providers.
+    /// The results of the providers.
     pub providers: Vec<ProviderResult>,
     /// The proposed routing.
     pub routing: Vec<Aggregate>,
-    /// What links and interconnections carry of what they can.
+    /// The use of links and interconnections whose capacity is known.
     pub links: Vec<LinkUse>,
 }
 
 /// The figures of a routing.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Figures {
-    /// What is carried in all.
+    /// The traffic carried in all.
     pub total: f64,
-    /// The weighted fairness index: zero is fair.
+    /// The weighted fairness index: 0 is fair.
     pub wfi: f64,
-    /// How much of its capacity the most loaded link or interconnection carries, from 0 to 1.
+    /// The highest utilisation of any link or interconnection, from 0 to 1.
     pub most_used: f64,
 }
 
-/// How a provider fares.
+/// The result of one provider.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ProviderResult {
-    /// Its name.
+    /// The name of the provider.
     pub name: String,
-    /// Whether it follows hints.
+    /// Whether the provider follows hints.
     pub participates: bool,
-    /// What it would send.
+    /// The demand of the provider.
     pub demand: f64,
-    /// What it gets at present.
+    /// The rate that it gets at present.
     pub before: f64,
-    /// What it would get.
+    /// The rate that it would get.
     pub after: f64,
-    /// What it gets at present of what it would get alone, from 0 to 1.
+    /// What it gets at present relative to what it could get alone, from 0 to 1.
     pub satisfaction_before: f64,
-    /// What it would get of what it would get alone.
+    /// What it would get relative to what it could get alone, from 0 to 1.
     pub satisfaction_after: f64,
 }
 
-/// How a provider's traffic to one boundary router is routed.
+/// The routing of one provider's traffic to one boundary router.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Aggregate {
-    /// The provider.
+    /// The name of the provider.
     pub provider: String,
     /// The boundary router.
     pub router: String,
-    /// The entries where it comes in at present.
+    /// The routers of the entries where the traffic comes in at present.
     pub present_entries: Vec<String>,
-    /// What it would send.
+    /// The demand of the aggregate.
     pub demand: f64,
-    /// What it gets.
+    /// The rate that the aggregate gets.
     pub rate: f64,
-    /// By which ways, the largest first.
+    /// The paths in use, the one with the highest rate first.
     pub ways: Vec<Share>,
 }
 
-/// What takes one way.
+/// The part of an aggregate on one path.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Share {
     /// The ingress router.
     pub entry: String,
     /// All routers of the path, both ends included.
     pub path: Vec<String>,
-    /// How much.
+    /// The rate on the path.
     pub rate: f64,
-    /// Whether the present routing has this way.
+    /// Whether the present routing uses this path.
     pub present: bool,
 }
 
-/// What a link or an interconnection carries.
+/// The use of a link or an interconnection.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct LinkUse {
-    /// Where it begins: a router or a provider.
+    /// The router or provider where it begins.
     pub from: String,
     /// The router where it ends.
     pub to: String,
-    /// What it can carry.
+    /// The capacity of the link or interconnection.
     pub capacity: f64,
-    /// What it carries at present.
+    /// The present load.
     pub before: f64,
-    /// What it would carry.
+    /// The load if the plan is followed.
     pub after: f64,
 }
 
-/// A share of a way below this part of the mean demand is what the solver left over.
+/// The part of the mean demand below which a share is numerical residue of the solver.
 const LEFTOVER: f64 = 1e-6;
 
 impl Report {
@@ -168,7 +168,7 @@ impl Report {
         }
     }
 
-    /// By how much more is carried, as a part of what is carried at present.
+    /// Returns the relative gain in carried traffic over the present routing.
     pub fn gain(&self) -> f64 {
         if self.before.total > 0.0 { self.after.total / self.before.total - 1.0 } else { 0.0 }
     }
@@ -203,7 +203,7 @@ fn routing(network: &Network, proposed: &Routing) -> Vec<Aggregate> {
     let aggregates = groups.into_iter().map(|((provider, egress), (demand, shares))| {
         let mut ways: Vec<Share> = Vec::new();
         for share in shares.into_iter().map(|s| way(provider, s)) {
-            // Sub-flows that take the same way are one.
+            // Sub-flows on the same path are one share.
             match ways.iter_mut().find(|w| w.path == share.path) {
                 Some(same) => same.rate += share.rate,
                 None => ways.push(share),
@@ -224,7 +224,7 @@ fn routing(network: &Network, proposed: &Routing) -> Vec<Aggregate> {
     aggregates.collect()
 }
 
-/// All links and interconnections that carry something and whose capacity is known.
+/// Returns the links and interconnections that carry traffic and whose capacity is known.
 fn links(network: &Network, present: &Routing, proposed: &Routing) -> Vec<LinkUse> {
     let load = |routing: &Routing| -> BTreeMap<ResourceKind, f64> {
         let problem: &Problem = &routing.problem;

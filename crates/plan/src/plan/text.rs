@@ -1,4 +1,4 @@
-//! A plan as text, for a terminal.
+//! A plan as text for the terminal.
 
 use std::fmt::{self, Display};
 
@@ -7,7 +7,7 @@ use forebay_units::Rate;
 use crate::plan::Report;
 use crate::table::Table;
 
-/// So many of the most loaded links are shown.
+/// The number of links with the highest load in the text.
 const LINKS: usize = 10;
 
 fn rate(bps: f64) -> impl Display {
@@ -20,7 +20,8 @@ fn percent(part: f64) -> String {
 }
 
 impl Display for Report {
-    /// What an operator wants to know first: the totals, how each provider fares, the fullest links, and what moves.
+    /// Formats what operators need first: totals, results by provider, the fullest links, and
+    /// changes.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut table = Table::new(&["", "before", "after"]);
         table.row([
@@ -47,7 +48,7 @@ impl Display for Report {
         ]);
         writeln!(
             f,
-            "{}: {} asked for; {} more is carried\n",
+            "{}: {} demand; {} more is carried\n",
             self.network,
             rate(self.demand),
             percent(self.gain())
@@ -91,14 +92,14 @@ impl Display for Report {
         let moved = self.routing.iter().filter(|a| a.ways.iter().any(|w| !w.present)).count();
         writeln!(
             f,
-            "\n{moved} of {} aggregates would take a way that is not in the present routing.",
+            "\n{moved} of {} aggregates would use a path that is not in the present routing.",
             self.routing.len()
         )?;
         if self.unreachable > 0.0 {
-            writeln!(f, "{} cannot be reached from where it enters.", rate(self.unreachable))?;
+            writeln!(f, "{} cannot reach its users from its entries.", rate(self.unreachable))?;
         }
         for note in &self.notes {
-            writeln!(f, "Of the topology: {note}.")?;
+            writeln!(f, "Topology: {note}.")?;
         }
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! From demands to flows.
+//! Builds the flows of a problem from the demands of a network.
 
 use std::collections::BTreeMap;
 
@@ -7,14 +7,14 @@ use crate::network::Network;
 use crate::paths::{Path, PathCache};
 use crate::topology::RouterId;
 
-/// Demands that become one flow.
+/// Demands that become one flow, or one flow for each copy.
 pub(super) struct Group {
     pub(super) provider: u32,
     pub(super) egress: RouterId,
     entry: Option<u32>,
-    /// The entries that it may use, the present ones first.
+    /// The entries that the flow may use, the present ones first.
     pub(super) entries: Vec<u32>,
-    /// Where it comes in at present.
+    /// The entry where the traffic comes in at present.
     present: Vec<u32>,
     demand: f64,
     copies: u16,
@@ -68,18 +68,19 @@ impl<'a> Builder<'a> {
             }
         }
         let mut groups: Vec<Group> = groups.into_values().collect();
-        // If all are avoided it has to come in somewhere all the same: where it does.
+        // If all entries are avoided, the traffic stays at its present ones.
         for group in groups.iter_mut().filter(|g| g.entries.is_empty()) {
             group.entries.clone_from(&group.present);
         }
-        // One unit is the mean demand of a flow, copies counted, so that weights (3.2) are demands in units.
+        // One unit is the mean demand of a flow, copies counted, so that weights (3.2) are demands
+        // in units.
         let flows: f64 = groups.iter().map(|g| f64::from(g.copies)).sum();
         let total: f64 = groups.iter().map(|g| g.demand).sum();
         self.problem.unit = if total > 0.0 { total / flows } else { 1.0 };
         groups
     }
 
-    /// The entries of a provider that it does not avoid for the users behind `egress`.
+    /// Returns the entries of a provider that it does not avoid for the users behind `egress`.
     fn open(&self, provider: u32, egress: RouterId) -> Vec<u32> {
         let entries = 0..self.network.providers[provider as usize].entries.len() as u32;
         entries.filter(|e| !self.network.avoided.contains(&(provider, *e, egress))).collect()

@@ -1,8 +1,9 @@
-//! What the optimiser works on: flows, the ways that each may take, and what limits them.
+//! The optimisation problem: flows, the choices of each, and the capacities that limit them.
 //!
-//! A way (a [`Choice`]) is an entry point of the provider's and a path from there through the network. What limits is
-//! a [`Resource`]: a link, or an interconnection with a provider. Rates are in multiples of the mean demand, so that
-//! the solver sees numbers near one whatever the network's size; [`Problem::unit`] gives bits per second back.
+//! A [`Choice`] is an entry of the provider and a path from it through the network. A [`Resource`]
+//! is what limits flows: a link, or an interconnection with a provider. Rates are in multiples of
+//! the mean demand, so that the solver sees numbers near one whatever the size of the network;
+//! [`Problem::unit`] converts them to bits per second.
 
 mod build;
 
@@ -16,108 +17,110 @@ use crate::network::Network;
 use crate::paths::PathCache;
 use crate::topology::{LinkId, RouterId};
 
-/// What may be changed of the present routing.
+/// What may change of the present routing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Freedom {
-    /// Nothing: each aggregate flow stays at its entry point and on the shortest path (early exit and OSPF).
+    /// Nothing: each aggregate flow stays at its entry and on the shortest path (early exit and
+    /// OSPF).
     Present,
-    /// Paths inside the network; no entry point. No setting of OSPF's metrics can do better.
+    /// Paths inside the network, and no entries. No setting of OSPF's metrics can do better.
     Intra,
-    /// Paths, and the entry points of providers that participate: Unison.
+    /// Paths, and the entries of providers that participate: Unison.
     Joint,
 }
 
-/// What one flow is.
+/// What makes up one flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Grain {
-    /// The sum over all entry points that the optimiser may choose between: a row of the inter-domain matrix
-    /// (section 3.4.1).
+    /// The sum over all entries that the optimiser may choose between: a row of the inter-domain
+    /// matrix (section 3.4.1).
     Summed,
-    /// An aggregate flow, of one present entry point, cut into so many equal sub-flows (section 3.5.4). For routings
-    /// in which a flow takes one way only.
+    /// An aggregate flow of one present entry, cut into this number of equal sub-flows (section
+    /// 3.5.4), for routings in which a flow has a single path.
     Aggregates(u16),
 }
 
-/// What limits flows.
+/// What a resource is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub enum ResourceKind {
     /// A link of the network.
     Link(LinkId),
-    /// The interconnection of a provider, by number, at one of its entries, by number.
+    /// The interconnection of a provider at one of its entries, both by index.
     Entry(u32, u32),
 }
 
-/// A link or an interconnection.
+/// A link or an interconnection, with its capacity.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Resource {
-    /// Which.
+    /// The link or interconnection.
     pub kind: ResourceKind,
-    /// What it carries, in units; infinite if that is unknown, for which JSON has null.
+    /// The capacity in units; infinite if it is unknown.
     pub capacity: f64,
 }
 
-/// A flow: what a provider sends to one boundary router, from all or from one of its entries.
+/// A flow: the traffic of a provider to one boundary router, from all or from one of its entries.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Flow {
-    /// The provider's number.
+    /// The index of the provider.
     pub provider: u32,
     /// The boundary router.
     pub egress: RouterId,
-    /// The entry where it comes in at present, if that is one.
+    /// The entry where the traffic comes in at present, if it is a single one.
     pub entry: Option<u32>,
-    /// What it would send, in units.
+    /// The demand in units.
     pub demand: f64,
-    /// Its weight: (3.2), times the provider's.
+    /// The weight: (3.2) times the weight of the provider.
     pub weight: f64,
-    /// What it must get, in units.
+    /// The least rate that the flow must get, in units.
     pub floor: f64,
-    /// Its choices are those from `first` to `last`, exclusive.
+    /// The index of the first choice.
     pub first: u32,
-    /// See `first`.
+    /// The index after the last choice.
     pub last: u32,
 }
 
 impl Flow {
-    /// Its choices' numbers.
+    /// Returns the indices of the flow's choices.
     pub fn choices(&self) -> std::ops::Range<usize> {
         self.first as usize..self.last as usize
     }
 }
 
-/// A way for a flow.
+/// A choice of a flow: an entry and a path.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Choice {
-    /// The entry's number among the provider's.
+    /// The index of the entry among the provider's.
     pub entry: u32,
-    /// The sum of the path's metrics.
+    /// The length of the path: the sum of its metrics.
     pub length: u64,
-    /// Whether it is part of the present routing.
+    /// Whether the choice is part of the present routing.
     pub present: bool,
-    /// Its resources are those from `first` to `last`, exclusive, of [`Problem::uses`]; the interconnection first.
+    /// The range of the choice's resources in `uses` of the problem, end exclusive; the
+    /// interconnection comes first.
     first: u32,
     last: u32,
 }
 
-/// Flows, ways and limits.
+/// The flows with their choices, and the capacities.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Problem {
-    /// The mean demand, in bits per second: one unit.
+    /// The mean demand in bits per second, which is one unit.
     pub unit: f64,
-    /// How many providers there are.
+    /// The number of providers.
     pub providers: usize,
     /// All flows, by provider, boundary router and entry.
     pub flows: Vec<Flow>,
-    /// All flows' choices.
+    /// The choices of all flows.
     pub choices: Vec<Choice>,
-    /// What limits them.
+    /// The links and interconnections that limit flows.
     pub resources: Vec<Resource>,
     uses: Vec<u32>,
 }
 
 impl Problem {
-    /// The flows of `network` under `freedom`. `paths` is filled where it must be.
+    /// Builds the flows of `network` under `freedom`; paths that `paths` lacks are computed.
     ///
-    /// Flows without a way (the network has parts) are there, with no choices.
+    /// Flows without a path, in a network of several parts, have no choices.
     pub fn new(network: &Network, paths: &mut PathCache, freedom: Freedom, grain: Grain) -> Self {
         let mut builder = Builder::new(network);
         let groups = builder.groups(freedom, grain);
@@ -136,12 +139,12 @@ impl Problem {
         builder.problem
     }
 
-    /// The resources that a choice uses, by number.
+    /// Returns the resources that a choice uses, by index.
     pub fn uses(&self, choice: &Choice) -> &[u32] {
         &self.uses[choice.first as usize..choice.last as usize]
     }
 
-    /// The links of a choice's path, in order.
+    /// Returns the links of a choice's path, in order.
     pub fn links(&self, choice: &Choice) -> impl Iterator<Item = LinkId> {
         self.uses(choice).iter().filter_map(|r| match self.resources[*r as usize].kind {
             ResourceKind::Link(link) => Some(link),
@@ -149,12 +152,13 @@ impl Problem {
         })
     }
 
-    /// All that is asked for, in units.
+    /// Returns the demand of all flows, in units.
     pub fn demand(&self) -> f64 {
         self.flows.iter().map(|f| f.demand).sum()
     }
 
-    /// The same, with only the choices for which `keep` holds, which is asked with the flow's number and the choice's.
+    /// Returns this problem with only the choices for which `keep` holds, given the indices of flow
+    /// and choice.
     pub fn restricted(&self, keep: impl Fn(usize, usize) -> bool) -> Self {
         let mut restricted = Self { flows: Vec::new(), choices: Vec::new(), ..self.clone() };
         for (at, flow) in self.flows.iter().enumerate() {
@@ -167,14 +171,17 @@ impl Problem {
         restricted
     }
 
-    /// Each flow cut into one for each way that it takes by `shares`, a rate for each choice, with that part of what
-    /// `demand` says it would send, in units. A flow that takes none keeps its present way.
+    /// Cuts each flow into one flow for each choice that it uses by `shares`, a rate for each
+    /// choice.
+    ///
+    /// Each gets its part of the flow's `demand`, in units. A flow that uses no choice keeps its
+    /// present one.
     pub fn split(&self, shares: &[f64], demand: impl Fn(&Flow) -> f64) -> Self {
         let mut split = Self { flows: Vec::new(), choices: Vec::new(), ..self.clone() };
         for flow in &self.flows {
             let all: f64 = shares[flow.choices()].iter().sum();
             let mut now = demand(flow);
-            // What the solver left over is no way.
+            // A share below this is numerical residue of the solver.
             let taken = |c: &usize| shares[*c] > all * 1e-6;
             let mut ways: Vec<(usize, f64)> =
                 flow.choices().filter(taken).map(|c| (c, shares[c] / all)).collect();
@@ -182,7 +189,7 @@ impl Problem {
                 let present = flow.choices().find(|c| self.choices[*c].present);
                 ways.extend(present.or(flow.choices().next()).map(|c| (c, 1.0)));
             }
-            // As a weight it must be above zero.
+            // A weight must be above zero.
             now = now.max(1e-9);
             for (choice, part) in ways {
                 let first = split.choices.len() as u32;
@@ -200,15 +207,17 @@ impl Problem {
         split
     }
 
-    /// Takes what others have of each resource, in bits per second, from what it carries.
+    /// Reduces the capacity of each resource by what others have `taken`, in bits per second.
     pub fn occupy(&mut self, taken: impl Fn(ResourceKind) -> f64) {
         for resource in &mut self.resources {
             resource.capacity = (resource.capacity - taken(resource.kind) / self.unit).max(0.0);
         }
     }
 
-    /// This problem and those flows of `other` for which `keep` holds, in this one's unit; and what a rate of the
-    /// other's is in that unit. Capacities are those of `other`, where it has them.
+    /// Joins this problem with the flows of `other` for which `keep` holds.
+    ///
+    /// Returns also the factor that converts rates of the other problem to this one's unit.
+    /// Capacities are those of `other`, where it has the resource.
     pub fn joined(mut self, other: &Self, keep: impl Fn(&Flow) -> bool) -> (Self, f64) {
         let scale = other.unit / self.unit;
         let mut numbers: BTreeMap<ResourceKind, u32> =
@@ -244,7 +253,7 @@ impl Problem {
         (self, scale)
     }
 
-    /// What `shares`, a rate for each choice, put on each resource.
+    /// Returns the load of `shares`, a rate for each choice, on each resource.
     pub fn load(&self, shares: &[f64]) -> Vec<f64> {
         let mut load = vec![0.0; self.resources.len()];
         for (choice, share) in self.choices.iter().zip(shares) {
@@ -255,7 +264,7 @@ impl Problem {
         load
     }
 
-    /// What `shares` give each flow.
+    /// Returns the rate that `shares` give each flow.
     pub fn rates(&self, shares: &[f64]) -> Vec<f64> {
         self.flows.iter().map(|f| shares[f.choices()].iter().sum()).collect()
     }

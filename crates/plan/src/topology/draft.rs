@@ -1,4 +1,4 @@
-//! A network as a reader finds it, and what makes a tidy one of it.
+//! A network as a reader finds it in a file, and the checks that turn it into a [`Topology`].
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,64 +6,66 @@ use forebay_units::Rate;
 
 use super::{Link, MOST_EDGES, MOST_ROUTERS, Router, RouterId, Topology};
 
-/// A network as a reader finds it.
+/// A network as a reader finds it in a file.
 #[derive(Clone, Debug, Default)]
 pub struct Draft {
-    /// The file's name for it.
+    /// The name of the network in the file.
     pub name: String,
-    /// Whether an edge is one direction only.
+    /// Whether an edge has one direction only.
     pub directed: bool,
-    /// Routers, by the id that edges name them by.
+    /// The routers, by the id that edges use for them.
     pub routers: Vec<DraftRouter>,
-    /// Edges.
+    /// The edges between routers.
     pub edges: Vec<DraftEdge>,
 }
 
 /// A router as a reader finds it.
 #[derive(Clone, Debug, Default)]
 pub struct DraftRouter {
-    /// What edges call it.
+    /// The id that edges use for the router.
     pub id: String,
-    /// Its label, if it has one.
+    /// The label, if the router has one.
     pub label: Option<String>,
-    /// No router of the ISP's own: a neighbour's (`Internal 0` in the Zoo).
+    /// Whether it belongs to a neighbour and not to the ISP (`Internal 0` in the Topology Zoo).
     pub external: bool,
-    /// A stand-in for a shared medium (`hyperedge 1` in the Zoo).
+    /// Whether it stands for a shared medium (`hyperedge 1` in the Topology Zoo).
     pub hyperedge: bool,
-    /// The file's line.
+    /// The line of the file.
     pub line: usize,
 }
 
 /// An edge as a reader finds it.
 #[derive(Clone, Debug, Default)]
 pub struct DraftEdge {
-    /// The id of one end.
+    /// The id of the router at one end.
     pub from: String,
-    /// The id of the other.
+    /// The id of the router at the other end.
     pub to: String,
-    /// What it carries in each direction.
+    /// The capacity in each direction.
     pub capacity: Option<Rate>,
-    /// Its metric; 1 if the file has none.
+    /// The metric, which is 1 if the file has none.
     pub metric: Option<u32>,
-    /// The file's line.
+    /// The line of the file.
     pub line: usize,
 }
 
-/// What makes a draft no network, and on which line.
+/// Why a draft is not a network, and the line with the error.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
-    /// The file's line.
+    /// The line of the file.
     pub line: usize,
     /// What is wrong and what to do.
     pub message: String,
 }
 
 impl Draft {
-    /// Makes a network of it: parallel edges become one link of their summed capacity, labels that
-    /// stand twice get their id, loops go; what was done is noted.
+    /// Builds the topology.
+    ///
+    /// Parallel edges become one link with the sum of their capacities, labels that occur twice are
+    /// followed by the id, and loops are removed. The notes say what was done.
     ///
     /// # Errors
-    /// If an id stands twice, an edge names an unknown one, or there are no or too many routers.
+    /// If an id occurs twice, an edge names an unknown id, or there are no routers or too many.
     pub fn finish(self) -> Result<Topology, Fault> {
         let fault = |line, message| Err(Fault { line, message });
         if self.routers.is_empty() {
@@ -80,7 +82,7 @@ impl Draft {
             if ids.insert(router.id.as_str(), RouterId(at)).is_some() {
                 return fault(
                     router.line,
-                    format!("the id {} stands twice: give each router its own", router.id),
+                    format!("the id {} occurs twice: give each router its own", router.id),
                 );
             }
         }
@@ -135,9 +137,9 @@ fn note(notes: &mut Vec<String>, count: usize, one: &str, many: &str) {
     }
 }
 
-/// Unique names for all, and which of them can have users.
+/// Returns unique names for all routers, and which of them can have users.
 fn names(drafts: &[DraftRouter], notes: &mut Vec<String>) -> Vec<Router> {
-    // The Zoo writes "None" where the map shows no name.
+    // The Topology Zoo writes "None" where its map shows no name.
     let label = |r: &DraftRouter| r.label.clone().filter(|l| !l.is_empty() && l != "None");
     let mut seen: BTreeMap<String, usize> = BTreeMap::new();
     for name in drafts.iter().filter_map(label) {
@@ -152,7 +154,7 @@ fn names(drafts: &[DraftRouter], notes: &mut Vec<String>) -> Vec<Router> {
             Some(label) => format!("{label}#{}", draft.id),
             None => format!("#{}", draft.id),
         };
-        // A label may look like what another one was made into.
+        // A label may be equal to one that was made unique before.
         while !taken.insert(name.clone()) {
             name.push('\'');
         }
@@ -161,7 +163,7 @@ fn names(drafts: &[DraftRouter], notes: &mut Vec<String>) -> Vec<Router> {
     routers.collect()
 }
 
-/// Adds a link, or adds its capacity to the one that is there; whether it is new.
+/// Adds a link, or adds the capacity to an existing one. Returns whether the link is new.
 fn merge(links: &mut BTreeMap<(RouterId, RouterId), Link>, link: Link) -> bool {
     let mut new = false;
     let entry = links.entry((link.from, link.to)).or_insert_with(|| {
@@ -169,7 +171,7 @@ fn merge(links: &mut BTreeMap<(RouterId, RouterId), Link>, link: Link) -> bool {
         link
     });
     if !new {
-        // A bundle with a member of unknown capacity has an unknown one.
+        // A bundle with a member of unknown capacity has an unknown capacity.
         entry.capacity = entry
             .capacity
             .zip(link.capacity)
@@ -180,7 +182,7 @@ fn merge(links: &mut BTreeMap<(RouterId, RouterId), Link>, link: Link) -> bool {
 }
 
 fn with_parts_noted(mut topology: Topology) -> Topology {
-    // Which part a router is in, by the lowest router that reaches it either way.
+    // The part of a router is the lowest router that is connected with it.
     let mut neighbours = vec![Vec::new(); topology.routers.len()];
     for link in &topology.links {
         neighbours[link.from.index()].push(link.to.index());
@@ -274,15 +276,12 @@ mod tests {
             ..Draft::default()
         };
         let fault = unknown.finish().unwrap_err();
-        assert_eq!(
-            (fault.line, fault.message.as_str()),
-            (7, "an edge names the router 9, which is not there")
-        );
+        assert_eq!((fault.line, fault.message.as_str()), (7, "an edge names the unknown router 9"));
         let twice =
             Draft { routers: vec![router("0", None), router("0", None)], ..Draft::default() };
         assert_eq!(
             twice.finish().unwrap_err().message,
-            "the id 0 stands twice: give each router its own"
+            "the id 0 occurs twice: give each router its own"
         );
         assert!(Draft::default().finish().is_err());
     }

@@ -1,8 +1,9 @@
-//! Which routers are the boundary between the core, where traffic is steered, and the edge, where its way is given.
+//! Divides the network into a core, where traffic is steered, and an edge, where its path is fixed.
 //!
-//! The core grows from the entry points outward, a hop at a time, as long as the aggregate flows (an entry and a
-//! boundary router each) are no more than can be handled (section 3.3). All users behind a router of the edge are
-//! reached through the router of the core that is nearest to them by the metrics.
+//! The core grows from the entries outward, one hop at a time, as long as the number of aggregate
+//! flows (an entry and a boundary router each) stays within a limit (section 3.3). All users behind
+//! a router of the edge are reached through the router of the core that is nearest to it by the
+//! metrics.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,16 +13,15 @@ use crate::topology::{LinkId, RouterId, Topology};
 /// A division into core and edge.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Map {
-    /// How many hops the core reaches from the entries.
+    /// The number of hops that the core reaches from the entries.
     pub hops: u32,
-    /// For each router, the boundary router through which the users behind it are reached; `None` where there is no
-    /// way from any entry.
+    /// The boundary router in front of the users of each router; `None` where no entry has a path.
     pub boundary: Vec<Option<RouterId>>,
-    /// How many aggregate flows there are.
+    /// The number of aggregate flows.
     pub aggregates: usize,
 }
 
-/// Divides the network so that there are at most `limit` aggregate flows, or as few as there can be.
+/// Divides the network so that it has at most `limit` aggregate flows, or as few as possible.
 pub fn map(network: &Network, limit: usize) -> Map {
     let topology = &network.topology;
     let entries: BTreeSet<RouterId> =
@@ -39,7 +39,7 @@ pub fn map(network: &Network, limit: usize) -> Map {
     best
 }
 
-/// The hops from the nearest entry.
+/// Returns the hops of each router from the nearest entry.
 fn hops_from(topology: &Topology, entries: &BTreeSet<RouterId>) -> Vec<Option<u32>> {
     let mut hops = vec![None; topology.routers().len()];
     let mut open: std::collections::VecDeque<RouterId> = entries.iter().copied().collect();
@@ -69,7 +69,7 @@ fn divide(network: &Network, hops: &[Option<u32>], reach: u32) -> Map {
     Map { hops: reach, aggregates: aggregates.len(), boundary }
 }
 
-/// The router of the core from which each is nearest; of several, the one that comes first.
+/// Returns the nearest router of the core to each router; of several, the first.
 fn nearest(topology: &Topology, core: impl Fn(RouterId) -> bool) -> Vec<Option<RouterId>> {
     let mut settled: Vec<Option<RouterId>> = vec![None; topology.routers().len()];
     let mut open: BTreeSet<(u64, RouterId, RouterId)> =
@@ -90,9 +90,11 @@ fn nearest(topology: &Topology, core: impl Fn(RouterId) -> bool) -> Vec<Option<R
 }
 
 impl Map {
-    /// The network's core, with the demands of each aggregate flow summed up: what the optimiser works on. Links of
-    /// the edge are gone, since what they carry is not decided here. Demands that no entry reaches are gone too, and
-    /// counted.
+    /// Returns the core network with the sum of the demands of each aggregate flow, and the number
+    /// of demands that no entry reaches.
+    ///
+    /// The optimiser works on the core. It has no links of the edge, since the path of their
+    /// traffic is fixed.
     pub fn core(&self, network: &Network) -> (Network, usize) {
         let inside = |router: RouterId| self.boundary[router.index()] == Some(router);
         let keep = |id: &LinkId| {
@@ -137,7 +139,7 @@ mod tests {
     use crate::network::{Entry, Provider};
     use crate::topology::{Link, Router};
 
-    /// A chain of five, with the entry at its first router.
+    /// A chain of five routers, with the entry at the first one.
     fn chain() -> Network {
         let routers = (0..5).map(|n| Router { name: n.to_string(), serves: true }).collect();
         let link =
@@ -165,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn the_core_grows_as_far_as_the_limit_lets_it() {
+    fn the_core_grows_up_to_the_limit() {
         let network = chain();
         for (limit, hops, aggregates) in [(0, 0, 1), (1, 0, 1), (3, 2, 3), (4, 3, 4), (100, 4, 5)] {
             let map = map(&network, limit);
@@ -174,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn users_of_the_edge_are_reached_through_the_nearest_of_the_core() {
+    fn users_of_the_edge_are_behind_the_nearest_core_router() {
         let network = chain();
         let map = map(&network, 3);
         let boundary: Vec<_> = map.boundary.iter().map(|b| b.map(|b| b.0)).collect();
@@ -185,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_entry_reaches_is_counted() {
+    fn demands_that_no_entry_reaches_are_counted() {
         let mut network = chain();
         let links = network.topology.links()[..4].to_vec();
         network.topology =

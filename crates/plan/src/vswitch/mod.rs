@@ -1,8 +1,8 @@
-//! The vSwitch: what the network looks like from outside (section 3.3).
+//! The vSwitch: the network as neighbours see it (section 3.3).
 //!
-//! Its inputs are the entries of the providers, its outputs groups of users that are reached through one boundary
-//! router each. [`map`] chooses the boundary routers; [`program`] puts together what the neighbours want of it;
-//! [`view`] is all that one neighbour sees.
+//! Its inputs are the entries of the providers, and its outputs are groups of users behind one
+//! boundary router each. [`map()`] chooses the boundary routers, [`consolidate`] merges the
+//! neighbours' programs with what was measured, and [`view()`] returns what one neighbour sees.
 
 mod mapper;
 mod program;

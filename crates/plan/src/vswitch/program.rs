@@ -1,4 +1,4 @@
-//! Programs: what neighbours want of the vSwitch, put together with what was measured.
+//! Programs: what neighbours ask of the vSwitch, merged with what was measured.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -16,49 +16,49 @@ use crate::vswitch::view::outputs;
 /// The number of an output in the provider's [`View`](crate::vswitch::View).
 pub type Output = u32;
 
-/// What a provider wants of its vSwitch.
+/// What a provider asks of its vSwitch.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Program {
-    /// The tag of the view that its outputs are numbered by; `None` is the one of now.
+    /// The tag of the view that the output numbers are from; `None` means the present view.
     #[serde(default)]
     pub view: Option<String>,
-    /// A wish for each output that it has one for; what was measured holds for the others.
+    /// The wishes by output. Outputs without a wish keep the measured demands.
     #[serde(default)]
     pub wishes: Vec<Wish>,
-    /// Inputs that it does not want to be told to use.
+    /// The inputs that hints must not name.
     #[serde(default)]
     pub avoid: Vec<Avoid>,
 }
 
-/// What a provider wants for one output.
+/// What a provider asks for at one output.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Wish {
-    /// The output.
+    /// The output of the traffic.
     pub output: Output,
     /// The input where the traffic would come in.
     pub input: String,
-    /// How much it would send, in bits per second.
+    /// The rate that the provider would send, in bits per second.
     pub demand: Rate,
 }
 
-/// An input that a provider does not want to use for an output: no hint names it.
+/// An input that a provider does not want to use for an output: hints do not name it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Avoid {
-    /// The output.
+    /// The output of the traffic.
     pub output: Output,
-    /// The input.
+    /// The input that is avoided.
     pub input: String,
 }
 
 /// What is wrong with a program, and in which of its fields.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct Refusal {
-    /// The field, as in `wishes[3].demand`; empty if it is no program at all.
+    /// The field, as in `wishes[3].demand`; empty if the text is not a program at all.
     pub field: String,
-    /// What is wrong with it.
+    /// What is wrong with the field.
     pub message: String,
 }
 
@@ -71,23 +71,24 @@ impl fmt::Display for Refusal {
     }
 }
 
-/// A provider cannot ask for more than its interconnection carries, or it has sent, by this factor: an interconnection
-/// is congested when more is asked for than it carries, and no traffic grows a thousandfold in minutes.
+/// The most that a provider can ask for, relative to the capacity of its interconnection or to its
+/// measured rate. Demand may exceed capacity, but traffic does not grow a thousandfold in minutes.
 const PLAUSIBLE_GROWTH: u64 = 4;
 
-/// What a program comes to.
+/// The demands and avoided inputs of a program, checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Asked {
     demands: Vec<Demand>,
     avoided: BTreeSet<(u32, u32, RouterId)>,
 }
 
-/// Puts the programs of providers, by their numbers, in the place of what was measured of them. `network` is the core,
-/// with measured demands.
+/// Replaces the measured demands of providers by what their programs ask for.
+///
+/// `network` is the core with measured demands, and `programs` are by the index of the provider.
 ///
 /// # Errors
-/// By provider, what is wrong with its program, which then counts as none; the programs of others hold. What is
-/// wrong is what [`check`] says.
+/// For each provider with an invalid program, what is wrong with it, as [`check`] says. That
+/// program is ignored, and those of others are used.
 pub fn consolidate(
     network: &Network,
     map: &Map,
@@ -100,7 +101,8 @@ pub fn consolidate(
     for (provider, program) in programs {
         match asked(network, &outputs, *provider, program) {
             Ok(Asked { demands, avoided }) => {
-                // Where it has wishes for an output, they replace what was measured there, from all its inputs.
+                // Wishes for an output replace what was measured there at all of the provider's
+                // inputs.
                 whole.demands.retain(|d| {
                     d.provider != *provider || !demands.iter().any(|w| w.egress == d.egress)
                 });
@@ -116,11 +118,12 @@ pub fn consolidate(
     (whole, refused)
 }
 
-/// Whether the program of one provider would be taken.
+/// Checks whether the program of one provider is valid.
 ///
 /// # Errors
-/// If it names an input or output that the provider does not have, one of both twice, more traffic than four times what
-/// its interconnection carries or, where that is unknown, what it has sent in all, or avoids all inputs of an output.
+/// If it names an input or output that the provider does not have, or a pair of both twice. If it
+/// avoids all inputs of an output. If it asks for more than four times the capacity of an
+/// interconnection or, where that is unknown, than four times what the provider has sent in all.
 pub fn check(
     network: &Network,
     map: &Map,
@@ -139,7 +142,7 @@ fn asked(
     program: &Program,
 ) -> Result<Asked, Refusal> {
     let refusal = |field: String, message: String| Refusal { field, message };
-    let unknown = || refusal(String::new(), "is from a provider that is not known".to_owned());
+    let unknown = || refusal(String::new(), "is from an unknown provider".to_owned());
     let provider = network.providers.get(number as usize).ok_or_else(unknown)?;
     let name = |router: RouterId| network.topology.routers()[router.index()].name.as_str();
     let place = |field: &str, output: Output, input: &str| {
@@ -152,7 +155,7 @@ fn asked(
         })?;
         let entry = provider.entries.iter().position(|e| name(e.router) == input);
         let entry = entry.ok_or_else(|| {
-            refusal(format!("{field}.input"), format!("{input:?} is none of your inputs"))
+            refusal(format!("{field}.input"), format!("{input:?} is not one of your inputs"))
         })?;
         Ok((entry, *egress))
     };
@@ -169,7 +172,7 @@ fn asked(
         if sums[entry] > most {
             let most = Rate::from_bps(most);
             let message = format!(
-                "asks for more than {most} through {:?} in all, which is not plausible",
+                "asks for more than {most} through {:?} in all: write what you will send",
                 wish.input
             );
             return Err(refusal(format!("{field}.demand"), message));
@@ -187,12 +190,12 @@ fn asked(
         let field = format!("avoid[{at}]");
         let (entry, egress) = place(&field, avoid.output, &avoid.input)?;
         if !avoided.insert((number, entry as u32, egress)) {
-            return Err(refusal(field, "stands twice".to_owned()));
+            return Err(refusal(field, "occurs twice".to_owned()));
         }
         let all =
             (0..provider.entries.len() as u32).all(|e| avoided.contains(&(number, e, egress)));
         if all {
-            let message = format!("leaves no input for output {}", avoid.output);
+            let message = format!("leaves no input for output {}: avoid fewer", avoid.output);
             return Err(refusal(field, message));
         }
     }
@@ -243,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_replaces_what_was_measured_and_others_never_notice_a_bad_one() {
+    fn a_program_replaces_measured_demands_and_a_bad_one_affects_no_other() {
         let (network, map, prefixes) = setting();
         let run = |x: Vec<Wish>, y: Vec<Wish>| {
             let programs = [
@@ -261,18 +264,18 @@ mod tests {
         assert_eq!(refused.len(), 1);
         assert_eq!(
             refused[&1].to_string(),
-            "wishes[0].demand: asks for more than 40.000 Mbit/s through \"a\" in all, which is not plausible"
+            "wishes[0].demand: asks for more than 40.000 Mbit/s through \"a\" in all: write what you will send"
         );
         let bad = [
             (
                 vec![wish(0, "a", 121)],
-                "wishes[0].demand: asks for more than 120.000 Mbit/s through \"a\" in all, which is not plausible",
+                "wishes[0].demand: asks for more than 120.000 Mbit/s through \"a\" in all: write what you will send",
             ),
             (vec![wish(7, "a", 1)], "wishes[0].output: there is no output 7: the last is 0"),
-            (vec![wish(0, "b", 1)], "wishes[0].input: \"b\" is none of your inputs"),
+            (vec![wish(0, "b", 1)], "wishes[0].input: \"b\" is not one of your inputs"),
             (
                 vec![wish(0, "a", 1), wish(0, "a", 1)],
-                "wishes[1]: is the second wish for output 0 from \"a\": put them together",
+                "wishes[1]: is the second wish for output 0 from \"a\": merge them",
             ),
         ];
         for (wishes, why) in bad {
@@ -285,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_avoided_must_leave_a_way() {
+    fn avoiding_must_leave_an_input() {
         let (mut network, map, prefixes) = setting();
         network.providers[0].entries.push(Entry { router: RouterId(1), capacity: None });
         let program = |inputs: &[&str]| Program {
@@ -296,8 +299,11 @@ mod tests {
             check(&network, &map, &prefixes, 0, &program(inputs)).map_err(|e| e.to_string())
         };
         assert_eq!(checked(&["a"]), Ok(()));
-        assert_eq!(checked(&["a", "a"]).unwrap_err(), "avoid[1]: stands twice");
-        assert_eq!(checked(&["b", "a"]).unwrap_err(), "avoid[1]: leaves no input for output 0");
+        assert_eq!(checked(&["a", "a"]).unwrap_err(), "avoid[1]: occurs twice");
+        assert_eq!(
+            checked(&["b", "a"]).unwrap_err(),
+            "avoid[1]: leaves no input for output 0: avoid fewer"
+        );
         let programs = [(0, program(&["a"]))].into();
         let (whole, refused) = consolidate(&network, &map, &prefixes, &programs);
         assert_eq!((whole.avoided, refused.len()), ([(0, 0, RouterId(1))].into(), 0));

@@ -1,4 +1,4 @@
-//! A program as a neighbour writes it: JSON, whose mistakes are named by field.
+//! Reads a program from JSON; errors name the field.
 
 use super::{Program, Refusal};
 use crate::input::MOST_RATE;
@@ -7,22 +7,22 @@ use crate::input::MOST_RATE;
 pub const MOST_WISHES: usize = 10_000;
 
 impl Program {
-    /// The program in a JSON text.
+    /// Reads a program from a JSON text.
     ///
     /// # Errors
-    /// If it is no JSON, has a field too many, too few, twice or of another kind, a demand above 10^15 bit/s, or more than
-    /// [`MOST_WISHES`]. The refusal names the field.
+    /// If the text is not JSON, a field is unknown, missing, duplicate or of another type, a demand
+    /// is above 10^15 bit/s, or there are more than [`MOST_WISHES`]. The refusal names the field.
     pub fn read(text: &[u8]) -> Result<Self, Refusal> {
         let mut json = serde_json::Deserializer::from_slice(text);
         let program: Self = serde_path_to_error::deserialize(&mut json).map_err(|e| {
             let field = e.path().to_string();
-            // A path that leads nowhere is written as a point.
+            // serde writes an empty path as a point.
             refusal(if field == "." { String::new() } else { field }, e.inner().to_string())
         })?;
         json.end().map_err(|e| refusal(String::new(), e.to_string()))?;
         for (field, length) in [("wishes", program.wishes.len()), ("avoid", program.avoid.len())] {
             if length > MOST_WISHES {
-                let message = format!("there are {length}: the most is {MOST_WISHES}");
+                let message = format!("has {length} entries: write {MOST_WISHES} at most");
                 return Err(refusal(field.to_owned(), message));
             }
         }
@@ -30,7 +30,7 @@ impl Program {
         match large {
             Some(at) => Err(refusal(
                 format!("wishes[{at}].demand"),
-                "is above 10^15 bit/s, which nothing carries".to_owned(),
+                "is above 10^15 bit/s: write a lower rate".to_owned(),
             )),
             None => Ok(program),
         }
@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn mistakes_are_named_by_field() {
+    fn errors_name_the_field() {
         let wish = |inside: &str| {
             format!(
                 r#"{{"wishes": [{{"output": 0, "input": "a", "demand": 1}}, {{"output": 0, "input": "b"{inside}}}]}}"#
@@ -80,7 +80,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_was_read_is_read_again(
+        fn a_written_program_is_read_back(
             wishes in proptest::collection::vec((any::<u32>(), ".{0,8}", 0..=1_000_000_000_000_000u64), 0..5),
             view in proptest::option::of(".{0,20}"),
         ) {
@@ -93,7 +93,7 @@ mod tests {
         }
 
         #[test]
-        fn no_bytes_are_more_than_a_refusal(text in proptest::collection::vec(any::<u8>(), 0..200)) {
+        fn any_bytes_are_read_or_refused(text in proptest::collection::vec(any::<u8>(), 0..200)) {
             if let Err(refusal) = Program::read(&text) {
                 prop_assert!(!refusal.message.is_empty());
             }

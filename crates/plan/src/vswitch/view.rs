@@ -1,5 +1,5 @@
-//! What one neighbour sees of the vSwitch: its own inputs, and the groups of users behind each output by their
-//! prefixes. Nothing else: no router but those it is connected to, no link, no other neighbour, no load.
+//! The view of one neighbour: its own inputs, and the prefixes of the users behind each output. It
+//! shows no other routers, no links, no other neighbours and no load.
 
 use std::collections::BTreeMap;
 
@@ -15,34 +15,35 @@ use crate::vswitch::Map;
 /// The vSwitch as one provider sees it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct View {
-    /// The provider.
+    /// The name of the provider.
     pub provider: String,
-    /// The routers where it is connected, which it knows.
+    /// The routers where the provider is connected, which it knows.
     pub inputs: Vec<String>,
-    /// The outputs, by number from 0.
+    /// The outputs, in the order of their numbers from 0.
     pub outputs: Vec<OutputView>,
 }
 
-/// A group of users.
+/// An output: a group of users.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct OutputView {
-    /// The output's number.
+    /// The number of the output.
     pub output: u32,
-    /// The users' prefixes.
+    /// The prefixes of the users.
     pub prefixes: Vec<IpNet>,
 }
 
 impl View {
-    /// A tag that is another when the view is: what a program was written for.
+    /// Returns a tag that changes with the view, so that a program can say which view it is for.
     pub fn tag(&self) -> String {
-        // There is nothing in it that JSON has no words for.
+        // Every value of this type has a form in JSON.
         tag(&serde_json::to_string(self).unwrap_or_default())
     }
 }
 
-/// The vSwitch of `map` as provider number `provider` sees it, where users are behind routers as `prefixes` says. Users
-/// that cannot be reached are in no output. Outputs are numbered by their first prefix, so that a number says nothing
-/// of the router.
+/// Returns the vSwitch of `map` as the provider with index `provider` sees it.
+///
+/// `prefixes` has the routers of the users. Users that cannot be reached are in no output. Outputs
+/// are numbered by their first prefix, so that a number discloses nothing of the router.
 pub fn view(
     network: &Network,
     map: &Map,
@@ -64,7 +65,7 @@ pub fn view(
     }
 }
 
-/// The boundary routers in the order of the outputs' numbers, each with the prefixes behind it.
+/// Returns the boundary routers in the order of the outputs' numbers, each with its prefixes.
 pub(crate) fn outputs(map: &Map, prefixes: &BTreeMap<IpNet, Users>) -> Vec<(RouterId, Vec<IpNet>)> {
     let mut groups: BTreeMap<RouterId, Vec<IpNet>> = BTreeMap::new();
     for (prefix, users) in prefixes {
@@ -88,7 +89,8 @@ mod tests {
     use crate::topology::{Link, Router, Topology};
     use crate::vswitch::map;
 
-    /// Entries at the first two of `routers`; the others in a chain behind, with links of `mbps`.
+    /// Entries at the first two of `routers`; the others in a chain behind them, with links of
+    /// `mbps`.
     fn network(names: &[&str], mbps: u64) -> Network {
         let routers =
             names.iter().map(|n| Router { name: (*n).to_owned(), serves: true }).collect();
@@ -117,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_disclosed_but_ports_and_prefixes() {
+    fn a_view_discloses_only_inputs_and_prefixes() {
         let prefixes: BTreeMap<IpNet, Users> = [
             ("10.1.0.0/16".parse().unwrap(), Users::behind(RouterId(2))),
             ("10.0.0.0/16".parse().unwrap(), Users::behind(RouterId(1))),
@@ -130,12 +132,12 @@ mod tests {
             text,
             r#"{"provider":"x","inputs":["in-x"],"outputs":[{"output":0,"prefixes":["10.0.0.0/16"]},{"output":1,"prefixes":["10.1.0.0/16"]}]}"#
         );
-        // Another network behind the same ports looks the same.
+        // Another network behind the same entries looks the same.
         let mut other = network(&["in-x", "in-y", "other", "more", "and more"], 99);
         other.demands.pop();
         let other = view(&other, &map(&other, 100), &prefixes, 0);
         assert_eq!((&other, other.tag()), (&seen, seen.tag()));
-        // Other users do not.
+        // A network with other users does not.
         let fewer = prefixes.into_iter().take(1).collect();
         assert_ne!(view(&small, &map(&small, 100), &fewer, 0).tag(), seen.tag());
     }

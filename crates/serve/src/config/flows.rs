@@ -1,4 +1,4 @@
-//! `[flows]`: demands that are measured by flow records.
+//! The table `[flows]`: demands measured from flow records.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -9,9 +9,9 @@ use serde::Deserialize;
 
 use super::{File, MOST_ADDRESSES};
 
-/// How long a window may be, in milliseconds: as a round's interval.
+/// The length of a window in milliseconds; the limits are those of a round's interval.
 const WINDOW: std::ops::RangeInclusive<u64> = 1000..=86_400_000;
-/// The longest delay: routers report long flows after half an hour at most, as a rule.
+/// The delay in milliseconds. Routers usually report long flows after half an hour at most.
 const DELAY: std::ops::RangeInclusive<u64> = 0..=7_200_000;
 
 #[derive(Debug, Deserialize)]
@@ -23,19 +23,19 @@ pub(super) struct FlowsTable {
     delay: Option<Spanned<DurationValue>>,
 }
 
-/// How demands are measured by flow records.
+/// How demands are measured from flow records.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Flows {
-    /// Where messages come to, over UDP.
+    /// The UDP addresses that receive messages.
     pub listen: Vec<SocketAddr>,
-    /// Over how much time.
+    /// The length of the window.
     pub window: Duration,
-    /// What is sent is reported so much later at most.
+    /// The longest delay of a report after the traffic that it is about.
     pub delay: Duration,
 }
 
 impl File {
-    /// What `[flows]` says; the window is as long as a round's `interval` if it does not say.
+    /// Reads the table `[flows]`; the default window is as long as a round's `interval`.
     pub(super) fn flows(
         &self,
         source: &Source,
@@ -43,7 +43,7 @@ impl File {
     ) -> Result<Option<Flows>, ConfigError> {
         let Some(table) = &self.flows else { return Ok(None) };
         if let Some(demands) = &self.serve.get_ref().demands {
-            let message = "demands are measured by [flows]: leave out one of the two";
+            let message = "demands are measured by [flows]: remove one of the two";
             return Err(source.error_at(demands.span(), "serve.demands", message));
         }
         let table = table.get_ref();

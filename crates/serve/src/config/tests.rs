@@ -17,7 +17,7 @@ fn parse(text: &str) -> Result<Config, String> {
 }
 
 #[test]
-fn what_is_left_out_has_its_default_and_paths_start_where_the_file_is() {
+fn defaults_apply_and_paths_are_relative_to_the_file() {
     let neighbour = format!("[[neighbour]]\nname = \"video\"\ntoken = \"{}\"\n", hash('b'));
     let announce = "[announce]\njournal = \"j\"\non_death = \"withdraw\"\n";
     let config = parse(&format!("{SERVE}{}{neighbour}{announce}", operator())).unwrap();
@@ -37,12 +37,12 @@ fn what_is_left_out_has_its_default_and_paths_start_where_the_file_is() {
     assert_eq!(config.providers_of(&["x", "video"]), Ok(vec![1]));
     assert_eq!(
         config.providers_of(&["x"]).unwrap_err().to_string(),
-        "dir/c.toml:10: neighbour.name: dir/p.toml has no provider \"video\""
+        "dir/c.toml:10: neighbour.name: dir/p.toml has no provider \"video\": add it, or change the name"
     );
 }
 
 #[test]
-fn a_window_is_as_long_as_a_round() {
+fn the_default_window_is_the_interval() {
     let flows = "[flows]\nexporters = \"e.toml\"\nlisten = [\"0.0.0.0:2055\", \"[::]:2055\"]\n";
     let config = parse(&format!("{SERVE}interval = \"2 min\"\n{}{flows}", operator())).unwrap();
     assert_eq!(config.files.exporters.as_deref(), Some(Path::new("dir/e.toml")));
@@ -78,17 +78,17 @@ fn errors_name_line_and_key() {
         (format!("{SERVE}[operator]\ntoken = \"secret\"\n"), "8: operator.token: write sha256:"),
         (
             format!("{whole}[[neighbour]]\nname = \"x\"\ncertificate = \"{}\"\n", hash('b')),
-            "11: neighbour.certificate: nobody is asked for a certificate",
+            "11: neighbour.certificate: no client is asked for a certificate",
         ),
         (
             format!("{whole}{}{}", neighbour("x", 'b'), neighbour("x", 'c')),
-            "13: neighbour.name: stands twice",
+            "13: neighbour.name: occurs twice",
         ),
         (
             format!("{whole}{}{}", neighbour("x", 'b'), neighbour("y", 'b')),
-            "13: neighbour.name: has a token",
+            "13: neighbour.name: has the token",
         ),
-        (format!("{whole}{}", neighbour("x", 'a')), "10: neighbour.name: has a token"),
+        (format!("{whole}{}", neighbour("x", 'a')), "10: neighbour.name: has the token"),
         (format!("{whole}[damping]\nreuse = 0.5\n"), "9: damping.reuse: write a number"),
         (
             format!("{whole}[damping]\nsuppress = 1000.0\n"),

@@ -1,4 +1,4 @@
-//! Bodies of answers: bytes, or events as they come.
+//! Bodies of answers: bytes, or a stream of events.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -10,15 +10,15 @@ use tokio::time::{Interval, interval};
 
 use crate::events::Listener;
 
-/// How often something is said when there is nothing to say, so that what is between keeps the connection.
+/// The interval of comments in an idle stream, which keep proxies from closing the connection.
 const STILL_HERE: Duration = Duration::from_secs(15);
 
-/// A body.
+/// The body of an answer.
 #[derive(Debug)]
 pub(crate) enum Answered {
-    /// All of it; `None` when it was taken.
+    /// All bytes of the body; `None` after they were taken.
     Whole(Option<Bytes>),
-    /// Events.
+    /// A stream of events.
     Events(Box<(Listener, Interval)>),
 }
 

@@ -1,4 +1,4 @@
-//! One connection: its requests, one after the other, and its end.
+//! Serves the requests of one connection.
 
 use std::convert::Infallible;
 use std::future::poll_fn;
@@ -31,35 +31,35 @@ use crate::routes::{self, Access, Miss, Op, Route};
 use crate::service::{self, Service, Who};
 use crate::token::{Hash, Shown, from_header};
 
-/// The headers of a request have to be there by then, and the next request too.
+/// The time limit for the headers of a request, and for the start of the next request.
 const HEADERS: Duration = Duration::from_secs(10);
-/// Bytes of headers.
+/// The most bytes of all headers of a request.
 const HEADER_BYTES: usize = 16 * 1024;
-/// Headers.
+/// The most headers of a request.
 const MOST_HEADERS: usize = 64;
-/// A body has to be there by then.
+/// The time limit for the body of a request.
 const BODY: Duration = Duration::from_secs(20);
-/// The longest handshake of TLS.
+/// The time limit for the TLS handshake.
 const HANDSHAKE: Duration = Duration::from_secs(10);
-/// How long a connection may last.
+/// The longest life of a connection.
 const LIFE: Duration = Duration::from_secs(300);
-/// And one that listens.
+/// The longest life of a connection that listens for events.
 const LISTENING: Duration = Duration::from_secs(3600);
-/// What is sent has to be acknowledged by then (`TCP_USER_TIMEOUT`, tcp(7)).
+/// The time limit for the acknowledgement of sent data (`TCP_USER_TIMEOUT`, tcp(7)).
 const ACKNOWLEDGED: Duration = Duration::from_secs(30);
 
-/// What the requests of a connection have in common.
+/// What the requests of a connection share.
 struct Link {
     shared: Arc<Shared>,
-    /// The hash of the certificate that its other end has.
+    /// The hash of the peer's certificate.
     certificate: Option<Hash>,
     listens: AtomicBool,
 }
 
-/// Serves a connection until it ends. `slot` is held until then.
+/// Serves a connection until it ends, and holds its `slot` until then.
 pub(super) async fn serve(stream: TcpStream, slot: Slot, shared: Arc<Shared>) {
     let socket = SockRef::from(&stream);
-    // Without them it would only be slower, or held longer.
+    // Without these options the connection works, but is slower or is held longer.
     let _ = socket.set_tcp_nodelay(true);
     let _ = socket.set_tcp_user_timeout(Some(ACKNOWLEDGED));
     match &shared.tls {
@@ -97,7 +97,7 @@ async fn talk(
     for life in [LIFE, LISTENING.saturating_sub(LIFE)] {
         let mut end = pin!(sleep(life));
         let over = poll_fn(|context| match connection.as_mut().poll(context) {
-            // What went wrong with it is the other end's business.
+            // Errors of the connection are the client's concern.
             Poll::Ready(_) => Poll::Ready(true),
             Poll::Pending => end.as_mut().poll(context).map(|()| false),
         });
@@ -112,11 +112,11 @@ async fn respond(request: Request<Incoming>, link: &Link) -> Response<Answered> 
         Ok(route) => route,
         Err(Miss::Path) => {
             let answer =
-                Answer::error(404, "not_found", None, "there is nothing here: see /openapi.json");
+                Answer::error(404, "not_found", None, "there is no such path: see /openapi.json");
             return finish(None, answer, link);
         }
         Err(Miss::Method(methods)) => {
-            let message = "is not done here by this method: see /openapi.json";
+            let message = "the path does not have this method: see /openapi.json";
             let answer =
                 Answer::error(405, "method", None, message).with("allow", methods.join(", "));
             return finish(None, answer, link);
@@ -163,7 +163,14 @@ async fn attend(
             .await
         }
     };
-    let answer = answer.map_err(|_| Answer::error(500, "failed", None, "the answer failed"))?;
+    let answer = answer.map_err(|_| {
+        Answer::error(
+            500,
+            "failed",
+            None,
+            "the answer failed: the log of the service has the cause",
+        )
+    })?;
     Ok(finish(Some(route), answer, link))
 }
 
@@ -175,41 +182,42 @@ fn run_round(rounds: &crate::rounds::Rounds) -> Answer {
             "after": done.after,
             "hints": done.hints,
             "changed": done.changed,
-            "announced": done.announced.map(|told| json!({"done": told.done, "failed": told.failed})),
+            "announced": done.announced.map(|outcome| json!({"done": outcome.done, "failed": outcome.failed})),
         })),
         Err(why) => Answer::error(503, "round", None, &why).later(1000),
     }
 }
 
-/// Who asks, if it may.
+/// Returns who sent a request, if it has access to the route.
 fn authenticate(route: &Route, request: &Request<Incoming>, link: &Link) -> Result<Who, Answer> {
     if route.access == Access::Anyone {
         return Ok(Who::Anyone);
     }
     let token = request.headers().get(AUTHORIZATION).and_then(|h| from_header(h.as_bytes()));
-    // A browser sends what it was told once with every request, whatever page makes it: so it may only look.
+    // A browser sends stored credentials with requests of any page, so they are accepted for GET
+    // only.
     let token = token.filter(|(_, basic)| !basic || request.method() == Method::GET);
     let shown = Shown::new(token.as_ref().map(|t| t.0.as_slice()), link.certificate);
     let who = link.shared.service.who(&shown);
     match who {
         Some(who) if Service::may(who, route.access) => Ok(who),
-        Some(_) => Err(Answer::error(403, "forbidden", None, "is not for you")),
+        Some(_) => Err(Answer::error(403, "forbidden", None, "this route is for another role")),
         None => {
             link.shared.service.counters.strangers.fetch_add(1, Ordering::Relaxed);
             let scheme = match route.op {
                 Op::Page => "Basic realm=\"forebay\", charset=\"UTF-8\"",
                 _ => "Bearer",
             };
-            let message = "show a right token: Authorization: Bearer TOKEN";
+            let message = "show a valid token: Authorization: Bearer TOKEN";
             Err(Answer::error(401, "unauthorized", None, message).with("www-authenticate", scheme))
         }
     }
 }
 
-/// A body of at most so many bytes.
+/// Reads a body of at most `largest` bytes.
 async fn read(body: Incoming, largest: usize) -> Result<Vec<u8>, Answer> {
     let too_large = || {
-        let message = format!("is larger than {largest} bytes");
+        let message = format!("the body is larger than {largest} bytes");
         Answer::error(413, "too_large", None, &message)
     };
     if body.size_hint().lower() > largest as u64 {
@@ -218,12 +226,12 @@ async fn read(body: Incoming, largest: usize) -> Result<Vec<u8>, Answer> {
     match timeout(BODY, Limited::new(body, largest).collect()).await {
         Ok(Ok(whole)) => Ok(whole.to_bytes().to_vec()),
         Ok(Err(e)) if e.is::<LengthLimitError>() => Err(too_large()),
-        Ok(Err(_)) => Err(Answer::error(400, "body", None, "the body breaks off")),
+        Ok(Err(_)) => Err(Answer::error(400, "body", None, "the body is incomplete")),
         Err(_) => Err(Answer::error(408, "too_slow", None, "the body did not come in time")),
     }
 }
 
-/// A media type without its parameters, in small letters.
+/// Returns a media type in lower case and without its parameters.
 fn media_type(header: Option<&HeaderValue>) -> String {
     let text = header.and_then(|h| h.to_str().ok()).unwrap_or_default();
     text.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()

@@ -1,13 +1,14 @@
-//! HTTP/1.1 over TCP, or over TLS over TCP. By hyper, with a bound on all that a stranger could make large or long.
+//! HTTP/1.1 over TCP or TLS, with hyper. Everything that a client can make large or long has a
+//! limit.
 //!
 //! | what | bound | beyond it |
 //! |---|---|---|
-//! | connections | [`slots::MOST`] in all, [`slots::MOST_OF_ONE`] from one IPv4 address or IPv6 /64 | closed at once |
+//! | connections | [`slots::MAX_CONNECTIONS`] in all, [`slots::MAX_PER_HOST`] from one IPv4 address or IPv6 /64 | closed at once |
 //! | headers | 16 KiB, 64 of them, 10 s | 431, or closed |
 //! | bodies | by route, 20 s | 413, 408 |
-//! | TLS's handshake | 10 s | closed |
-//! | a connection | 5 min; 1 h for one that listens | closed |
-//! | data that nobody acknowledges | 30 s | closed |
+//! | TLS handshake | 10 s | closed |
+//! | a connection | 5 min; 1 h if it listens for events | closed |
+//! | data without an acknowledgement | 30 s | closed |
 
 mod body;
 mod connection;
@@ -22,20 +23,20 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
-pub use slots::{MOST, MOST_OF_ONE};
+pub use slots::{MAX_CONNECTIONS, MAX_PER_HOST};
 
 use crate::rounds::Rounds;
 use crate::service::Service;
 use slots::Slots;
 
-/// Threads that answer: answers may wait for the disk.
+/// The threads that answer; an answer may wait for the disk.
 const THREADS: usize = 16;
-/// After that an orderly stop waits for no answer any more.
-const PATIENCE: Duration = Duration::from_secs(2);
-/// How long to wait when the system has no descriptor for a connection.
-const BREATH: Duration = Duration::from_millis(50);
+/// The time that an orderly stop waits for answers.
+const STOP_TIMEOUT: Duration = Duration::from_secs(2);
+/// The delay before a retry when no file descriptor is free.
+const RETRY_DELAY: Duration = Duration::from_millis(50);
 
-/// What all connections have in common.
+/// What all connections share.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) service: Arc<Service>,
@@ -44,10 +45,10 @@ pub(crate) struct Shared {
     pub(crate) tls: Option<tls::Acceptor>,
 }
 
-/// Sockets that listen at all of `addresses`, and where that is.
+/// Returns sockets that listen at all of `addresses`.
 ///
 /// # Errors
-/// If one cannot: the address, and why.
+/// If an address cannot be used: the address and the cause.
 pub fn listen(addresses: &[SocketAddr]) -> Result<Vec<TcpListener>, (SocketAddr, io::Error)> {
     let open = |address: &SocketAddr| {
         let listen = || {
@@ -63,7 +64,7 @@ pub fn listen(addresses: &[SocketAddr]) -> Result<Vec<TcpListener>, (SocketAddr,
 /// Answers at `listeners` until `stop` is sent or dropped.
 ///
 /// # Errors
-/// If the system gives no runtime.
+/// If the asynchronous runtime cannot be started.
 pub fn serve(
     service: Arc<Service>,
     rounds: Rounds,
@@ -81,18 +82,18 @@ pub fn serve(
             let listener = tokio::net::TcpListener::from_std(listener)?;
             tokio::spawn(accept(listener, Arc::clone(&shared)));
         }
-        // Whoever could send it and is gone wants the same.
+        // A dropped sender stops the service too.
         let _ = stop.await;
         shared.service.hub().end();
         let idle = async {
             while shared.slots.taken() > 0 {
-                tokio::time::sleep(BREATH).await;
+                tokio::time::sleep(RETRY_DELAY).await;
             }
         };
-        let _ = tokio::time::timeout(PATIENCE, idle).await;
+        let _ = tokio::time::timeout(STOP_TIMEOUT, idle).await;
         Ok::<(), io::Error>(())
     });
-    runtime.shutdown_timeout(PATIENCE);
+    runtime.shutdown_timeout(STOP_TIMEOUT);
     outcome
 }
 
@@ -108,8 +109,9 @@ async fn accept(listener: tokio::net::TcpListener, shared: Arc<Shared>) {
                     shared.service.counters.turned_away.fetch_add(1, Ordering::Relaxed);
                 }
             },
-            // A connection that was gone already, or no descriptor is left: others will close theirs.
-            Err(_) => tokio::time::sleep(BREATH).await,
+            // The client has disconnected, or no descriptor is free until another connection
+            // closes.
+            Err(_) => tokio::time::sleep(RETRY_DELAY).await,
         }
     }
 }

@@ -1,13 +1,14 @@
-//! How many connections there may be.
+//! Limits the number of connections.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Connections in all.
-pub const MOST: usize = 512;
-/// Connections from one IPv4 address, or one IPv6 network of 64 bits, which is what a host has (RFC 4291, section 2.5.1).
-pub const MOST_OF_ONE: usize = 64;
+/// The most connections in all.
+pub const MAX_CONNECTIONS: usize = 512;
+/// The most connections of one IPv4 address, or of one IPv6 network of 64 bits, which is what a
+/// host has (RFC 4291, section 2.5.1).
+pub const MAX_PER_HOST: usize = 64;
 
 type Taken = HashMap<IpAddr, usize>;
 
@@ -15,7 +16,7 @@ type Taken = HashMap<IpAddr, usize>;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Slots(Arc<Mutex<Taken>>);
 
-/// One of them, until it is dropped.
+/// A slot, held until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Slot {
     slots: Slots,
@@ -27,19 +28,19 @@ impl Slots {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// One for a connection from there; `None` if there is none.
+    /// Takes a slot for a connection from this address; `None` if none is free.
     pub(crate) fn take(&self, from: IpAddr) -> Option<Slot> {
         let from = host(from);
         let mut taken = self.inside();
         let own = taken.get(&from).copied().unwrap_or(0);
-        if own >= MOST_OF_ONE || taken.values().sum::<usize>() >= MOST {
+        if own >= MAX_PER_HOST || taken.values().sum::<usize>() >= MAX_CONNECTIONS {
             return None;
         }
         taken.insert(from, own + 1);
         Some(Slot { slots: self.clone(), from })
     }
 
-    /// How many are taken.
+    /// Returns the number of slots that are taken.
     pub(crate) fn taken(&self) -> usize {
         self.inside().values().sum()
     }
@@ -71,16 +72,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_host_does_not_take_all() {
+    fn one_host_cannot_take_all_slots() {
         let slots = Slots::default();
         let from = |text: &str| text.parse::<IpAddr>().unwrap();
-        // Two addresses of the same network are one host; an IPv4 address in an IPv6 one is itself.
+        // Two addresses of the same network are one host; a mapped IPv4 address counts as itself.
         for (one, same, other) in [
             ("2001:db8::1", "2001:db8::2", "2001:db8:0:1::1"),
             ("192.0.2.1", "::ffff:192.0.2.1", "192.0.2.2"),
         ] {
             let mut held: Vec<Slot> =
-                (0..MOST_OF_ONE).map(|_| slots.take(from(one)).unwrap()).collect();
+                (0..MAX_PER_HOST).map(|_| slots.take(from(one)).unwrap()).collect();
             assert!(slots.take(from(same)).is_none());
             assert!(slots.take(from(other)).is_some());
             held.pop();
@@ -89,6 +90,6 @@ mod tests {
         assert_eq!((slots.taken(), slots.inside().len()), (0, 0));
         let all: Vec<Slot> =
             (0..).map_while(|n: u32| slots.take(IpAddr::from(n.to_be_bytes()))).collect();
-        assert_eq!(all.len(), MOST);
+        assert_eq!(all.len(), MAX_CONNECTIONS);
     }
 }

@@ -1,4 +1,5 @@
-//! TLS, by rustls: the service's certificate, and neighbours' if an authority for them is configured.
+//! TLS with rustls: the certificate of the service, and those of neighbours if an authority is
+//! configured.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -16,28 +17,28 @@ use tokio_rustls::server::TlsStream;
 use crate::config::Tls;
 use crate::token::Hash;
 
-/// Why there is no TLS.
+/// Why TLS cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
-    /// A file is not what it should be.
+    /// A file cannot be read or has the wrong contents.
     #[error("{path}: {what}")]
     File {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
-        /// What is wrong.
+        /// What is wrong with the file.
         what: String,
     },
-    /// The certificate and the key do not fit, or are of a kind that is not supported.
+    /// The certificate and the key do not match, or their kind is not supported.
     #[error("{path}: {source}")]
     Refused {
-        /// The certificate's file.
+        /// The path of the certificate.
         path: PathBuf,
-        /// What rustls says.
+        /// The error of rustls.
         source: rustls::Error,
     },
 }
 
-/// Makes TLS of TCP connections.
+/// Accepts TLS connections.
 #[derive(Clone)]
 pub struct Acceptor(TlsAcceptor);
 
@@ -48,11 +49,13 @@ impl fmt::Debug for Acceptor {
 }
 
 impl Acceptor {
-    /// By the files of a configuration. A neighbour may show a certificate, and whoever has to is asked for it by its
-    /// hash: so one authority may serve all of them.
+    /// Creates an acceptor from the files of a configuration.
+    ///
+    /// A neighbour may show a certificate, and access depends on its hash. So one authority can
+    /// serve all neighbours.
     ///
     /// # Errors
-    /// If a file is not what it should be.
+    /// If a file cannot be read or has the wrong contents.
     pub fn new(config: &Tls) -> Result<Self, TlsError> {
         let provider = Arc::new(ring::default_provider());
         let refused = |source| TlsError::Refused { path: config.certificate.clone(), source };
@@ -77,7 +80,7 @@ impl Acceptor {
         };
         let key = PrivateKeyDer::from_pem_file(&config.key).map_err(|e| TlsError::File {
             path: config.key.clone(),
-            what: format!("is no private key in PEM: {e}"),
+            what: format!("has no private key in PEM: {e}"),
         })?;
         let mut server =
             builder.with_single_cert(certificates(&config.certificate)?, key).map_err(refused)?;
@@ -85,8 +88,8 @@ impl Acceptor {
         Ok(Self(TlsAcceptor::from(Arc::new(server))))
     }
 
-    /// The connection after its handshake, with the hash of the other end's certificate if it has shown one; `None` if
-    /// there is none.
+    /// Completes the handshake of a connection. Returns the hash of the peer's certificate too, if
+    /// it has shown one; `None` if the handshake fails.
     pub(super) async fn accept(
         &self,
         stream: TcpStream,

@@ -1,20 +1,22 @@
-//! How full links are, as a picture: for each a line from what is used now to what would be.
+//! The utilisation of links as a picture: for each link a line from the present to the planned
+//! value.
 
 use forebay_picture::svg::{Anchor, Svg};
+use maud::{Markup, PreEscaped, html};
 use serde_json::Value;
 
-use super::{rate, share};
+use super::{note, rate, share};
 
-/// So many links are drawn.
-const MOST: usize = 16;
+/// The most links in the picture.
+const MAX_LINKS: usize = 16;
 const WIDTH: f64 = 1060.0;
 const ROW: f64 = 24.0;
 const TOP: f64 = 26.0;
 const LEFT: f64 = 260.0;
 const RIGHT: f64 = 830.0;
 
-/// The fullest of `links`, now or then.
-pub(super) fn picture(links: &[Value]) -> String {
+/// Draws the links with the highest utilisation, now or if the hints are followed.
+pub(super) fn picture(links: &[Value]) -> Markup {
     let figure = |link: &Value, key: &str| link[key].as_f64().unwrap_or(0.0);
     let used = |link: &Value| {
         let capacity = figure(link, "capacity");
@@ -29,15 +31,15 @@ pub(super) fn picture(links: &[Value]) -> String {
         })
         .collect();
     rows.sort_by(|a, b| b.1.max(b.2).total_cmp(&a.1.max(a.2)).then(b.1.total_cmp(&a.1)));
-    let more = rows.len().saturating_sub(MOST);
-    rows.truncate(MOST);
+    let more = rows.len().saturating_sub(MAX_LINKS);
+    rows.truncate(MAX_LINKS);
     if rows.is_empty() {
-        return "<p class=\"say\">No link whose capacity is known is used.</p>\n".to_owned();
+        return note("No link with a known capacity is used.");
     }
-    // More than all can be asked of a link, but not carried; the scale ends at what is carried.
+    // The demand on a link may exceed its capacity; the scale ends at what it can carry.
     let x = |part: f64| LEFT + (RIGHT - LEFT) * part.clamp(0.0, 1.0);
     let height = TOP + ROW * rows.len() as f64 + 8.0;
-    let desc = "For each link what is used of it now, and what would be if hints are followed.";
+    let desc = "The utilisation of each link now, and if the hints are followed.";
     let mut svg = Svg::new("links", "Links and interconnections", desc, WIDTH, height);
     for tick in [0.0, 0.25, 0.5, 0.75, 1.0] {
         svg.line("grid", (x(tick), TOP - 6.0), (x(tick), height - 8.0));
@@ -61,9 +63,8 @@ pub(super) fn picture(links: &[Value]) -> String {
         );
         svg.text("value", (RIGHT + 16.0, y + 4.0), Anchor::Start, &text);
     }
-    let rest = match more {
-        0 => String::new(),
-        n => format!("<p class=\"say\">{n} more are not shown.</p>\n"),
-    };
-    format!("<div class=\"wide\">{}</div>\n{rest}", svg.finish())
+    html! {
+        div class="wide" { (PreEscaped(svg.finish())) }
+        @if more > 0 { (note(&format!("{more} more links are not shown."))) }
+    }
 }

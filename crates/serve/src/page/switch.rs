@@ -1,58 +1,64 @@
-//! The vSwitch as a picture: bands from entries to boundary routers, as wide as what is asked for.
+//! The vSwitch as a picture: a band for each flow from its entry to its boundary router.
 
 use std::collections::BTreeMap;
 
 use forebay_picture::svg::{Anchor, Path, Svg};
+use maud::{Markup, PreEscaped, html};
 use serde_json::Value;
 
-use super::rate;
+use super::{note, rate};
 
 const WIDTH: f64 = 520.0;
-/// What all bands together are high.
+/// The height of all bands together.
 const BANDS: f64 = 300.0;
-/// Between two ends.
+/// The gap between two entries, or two routers.
 const GAP: f64 = 16.0;
 const TOP: f64 = 30.0;
 /// Where bands begin and end.
 const LEFT: f64 = 150.0;
 const RIGHT: f64 = 410.0;
-/// So many entries, and so many routers, are drawn; the rest is put together.
-const MOST: usize = 12;
-/// Colours of the style sheet.
+/// The most entries, and the most routers, in the picture; the rest is one entry or router,
+/// "others".
+const MAX_ENDS: usize = 12;
+/// The number of colours for bands in the style sheet.
 const COLOURS: usize = 6;
 
 /// One flow.
 struct Flow<'a> {
-    /// Its provider's place, for its colour.
+    /// The index of the provider, for the colour.
     provider: usize,
+    /// The provider and its entry.
     input: (&'a str, &'a str),
+    /// The boundary router.
     output: &'a str,
+    /// The rates now and if the hints are followed, in bits per second.
     rates: [f64; 2],
 }
 
-/// Both pictures: now, and if hints are followed.
-pub(super) fn pictures(flows: &[Value]) -> String {
+/// Draws both pictures: now, and if the hints are followed.
+pub(super) fn pictures(flows: &[Value]) -> Markup {
     let flows = read(flows);
     let inputs = ranked(&flows, |f| f.input);
     let outputs = ranked(&flows, |f| f.output);
     let whole: f64 = flows.iter().map(|f| f.rates[0]).sum::<f64>();
     let whole = whole.max(flows.iter().map(|f| f.rates[1]).sum());
     if whole <= 0.0 {
-        return "<p class=\"say\">Nothing is asked for.</p>\n".to_owned();
+        return note("There is no demand.");
     }
     let rows = inputs.len().max(outputs.len());
     let height = TOP + BANDS + GAP * rows as f64 + 12.0;
     let draw = |when: usize, id: &str, title: &str| {
-        let mut svg = Svg::new(id, title, &described(&flows, when), WIDTH, height);
+        let mut svg = Svg::new(id, title, &description(&flows, when), WIDTH, height);
         svg.text("heading", (LEFT, 16.0), Anchor::Start, title);
         bands(&mut svg, &flows, &inputs, &outputs, when, BANDS / whole);
-        format!("<div>{}</div>\n", svg.finish())
+        html! { div { (PreEscaped(svg.finish())) } }
     };
-    format!(
-        "<div class=\"pair\">{}{}</div>\n",
-        draw(0, "switch-now", "now"),
-        draw(1, "switch-then", "if hints are followed")
-    )
+    html! {
+        div class="pair" {
+            (draw(0, "switch-now", "now"))
+            (draw(1, "switch-then", "if the hints are followed"))
+        }
+    }
 }
 
 fn read(flows: &[Value]) -> Vec<Flow<'_>> {
@@ -74,7 +80,8 @@ fn read(flows: &[Value]) -> Vec<Flow<'_>> {
     out
 }
 
-/// The ends with most traffic, in the order of their names; what is not among them is the last place.
+/// Returns the entries or routers with most traffic, by name. If some are left out, the last is
+/// `None`.
 fn ranked<'a, K: Ord + Copy>(flows: &[Flow<'a>], of: impl Fn(&Flow<'a>) -> K) -> Vec<Option<K>> {
     let mut sums: BTreeMap<K, f64> = BTreeMap::new();
     for flow in flows {
@@ -82,15 +89,15 @@ fn ranked<'a, K: Ord + Copy>(flows: &[Flow<'a>], of: impl Fn(&Flow<'a>) -> K) ->
     }
     let mut all: Vec<(K, f64)> = sums.into_iter().collect();
     all.sort_by(|a, b| b.1.total_cmp(&a.1));
-    let more = all.len() > MOST;
-    all.truncate(MOST - usize::from(more));
+    let more = all.len() > MAX_ENDS;
+    all.truncate(MAX_ENDS - usize::from(more));
     let mut keys: Vec<K> = all.into_iter().map(|(key, _)| key).collect();
     keys.sort();
     let rest = more.then_some(None);
     keys.into_iter().map(Some).chain(rest).collect()
 }
 
-fn place<K: PartialEq + Copy>(ends: &[Option<K>], key: K) -> usize {
+fn index_of<K: PartialEq + Copy>(ends: &[Option<K>], key: K) -> usize {
     let own = ends.iter().position(|end| *end == Some(key));
     own.unwrap_or(ends.len().saturating_sub(1))
 }
@@ -105,16 +112,16 @@ fn bands(
 ) {
     let mut pairs: BTreeMap<(usize, usize, usize), f64> = BTreeMap::new();
     for flow in flows {
-        let key = (place(inputs, flow.input), place(outputs, flow.output), flow.provider);
+        let key = (index_of(inputs, flow.input), index_of(outputs, flow.output), flow.provider);
         *pairs.entry(key).or_default() += flow.rates[when] * scale;
     }
-    let high = |of: &dyn Fn(&(usize, usize, usize)) -> usize, count: usize| {
-        let mut heights = vec![0.0; count];
-        pairs.iter().for_each(|(key, height)| heights[of(key)] += height);
-        heights
+    let heights = |of: &dyn Fn(&(usize, usize, usize)) -> usize, count: usize| {
+        let mut sums = vec![0.0; count];
+        pairs.iter().for_each(|(key, height)| sums[of(key)] += height);
+        sums
     };
-    let left = high(&|key| key.0, inputs.len());
-    let right = high(&|key| key.1, outputs.len());
+    let left = heights(&|key| key.0, inputs.len());
+    let right = heights(&|key| key.1, outputs.len());
     let tops = |heights: &[f64]| {
         let mut at = TOP;
         let top = |height: &f64| {
@@ -161,21 +168,21 @@ fn bands(
 }
 
 fn short(text: &str) -> String {
-    const MOST: usize = 20;
-    if text.chars().count() <= MOST {
+    const MAX_CHARS: usize = 20;
+    if text.chars().count() <= MAX_CHARS {
         return text.to_owned();
     }
-    text.chars().take(MOST - 1).chain(['…']).collect()
+    text.chars().take(MAX_CHARS - 1).chain(['…']).collect()
 }
 
-fn described(flows: &[Flow<'_>], when: usize) -> String {
+fn description(flows: &[Flow<'_>], when: usize) -> String {
     let mut sums: BTreeMap<(&str, &str), f64> = BTreeMap::new();
     for flow in flows {
         *sums.entry(flow.input).or_default() += flow.rates[when];
     }
     let parts = sums
         .iter()
-        .take(MOST)
+        .take(MAX_ENDS)
         .map(|((name, entry), sum)| format!("{name} at {entry}: {}", rate(*sum)));
     parts.collect::<Vec<_>>().join("; ")
 }

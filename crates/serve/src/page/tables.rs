@@ -1,12 +1,12 @@
-//! Hints and neighbours, as tables.
+//! The tables of hints and of neighbours.
 
-use forebay_picture::escape;
+use maud::{Markup, html};
 use serde_json::Value;
 
-use super::{duration, rate, share};
+use super::{duration, note, rate, share};
 
-/// So many hints are shown; `/operator/state` has all.
-const MOST: usize = 200;
+/// The most hints on the page; `/operator/state` has all of them.
+const MAX_HINTS: usize = 200;
 
 fn array(value: &Value) -> &[Value] {
     value.as_array().map_or(&[], Vec::as_slice)
@@ -16,31 +16,35 @@ fn text(value: &Value) -> &str {
     value.as_str().unwrap_or_default()
 }
 
-fn row(class: &str, cells: &[(&str, String)]) -> String {
-    let cells: String = cells
-        .iter()
-        .map(|(class, cell)| format!("<td class=\"{class}\">{}</td>", escape(cell)))
-        .collect();
-    format!("<tr class=\"{class}\">{cells}</tr>\n")
+fn row(class: &str, cells: &[(&str, String)]) -> Markup {
+    html! {
+        tr class=(class) {
+            @for (class, cell) in cells { td class=(class) { (cell) } }
+        }
+    }
 }
 
-fn table(heads: &[&str], rows: &str) -> String {
-    let heads: String = heads.iter().map(|head| format!("<th>{head}</th>")).collect();
-    format!(
-        "<div class=\"scroll\"><table><thead><tr>{heads}</tr></thead>\n<tbody>{rows}</tbody></table></div>\n"
-    )
+fn table(heads: &[&str], rows: &[Markup]) -> Markup {
+    html! {
+        div class="scroll" {
+            table {
+                thead { tr { @for head in heads { th { (head) } } } }
+                tbody { @for row in rows { (row) } }
+            }
+        }
+    }
 }
 
-/// All hints in force, and those that were withdrawn in the last round.
-pub(super) fn hints(hints: &Value) -> String {
-    let (mut rows, mut count) = (String::new(), 0);
+/// Renders all hints in force, and those that were withdrawn in the last round.
+pub(super) fn hints(hints: &Value) -> Markup {
+    let (mut rows, mut count) = (Vec::new(), 0);
     for neighbour in array(&hints["neighbours"]) {
         let name = text(&neighbour["name"]);
         let given = array(&neighbour["hints"]).iter().map(|h| (h, text(&h["state"])));
         let gone = array(&neighbour["withdrawn"]).iter().map(|h| (h, "withdrawn"));
         for (hint, state) in given.chain(gone) {
             count += 1;
-            if count > MOST {
+            if count > MAX_HINTS {
                 continue;
             }
             let was = array(&hint["before"]).iter().map(|part| match part["part"].as_f64() {
@@ -53,7 +57,7 @@ pub(super) fn hints(hints: &Value) -> String {
                 "more_specific" => "more specific",
                 other => other,
             };
-            rows += &row(
+            rows.push(row(
                 state,
                 &[
                     ("", name.to_owned()),
@@ -64,33 +68,31 @@ pub(super) fn hints(hints: &Value) -> String {
                     ("", method.to_owned()),
                     ("state", state.to_owned()),
                 ],
-            );
+            ));
         }
     }
     if count == 0 {
-        return "<p class=\"say\">No hint is worth its while.</p>\n".to_owned();
+        return note("No hint gains enough.");
     }
-    let heads =
-        ["neighbour", "prefix", "should enter at", "entered at", "asked for", "told by", ""];
-    let more = match count.saturating_sub(MOST) {
-        0 => String::new(),
-        n => format!("<p class=\"say\">{n} more are not shown.</p>\n"),
-    };
-    table(&heads, &rows) + &more
+    let heads = ["neighbour", "prefix", "should enter at", "entered at", "demand", "sent by", ""];
+    html! {
+        (table(&heads, &rows))
+        @if count > MAX_HINTS { (note(&format!("{} more are not shown.", count - MAX_HINTS))) }
+    }
 }
 
-/// Each neighbour's state.
-pub(super) fn neighbours(state: &Value) -> String {
+/// Renders the state of each neighbour.
+pub(super) fn neighbours(state: &Value) -> Markup {
     let results = array(&state["report"]["providers"]);
     let told = array(&state["hints"]["neighbours"]);
-    let mut rows = String::new();
+    let mut rows = Vec::new();
     for neighbour in array(&state["neighbours"]) {
         let name = text(&neighbour["name"]);
         let result = results.iter().find(|r| r["name"] == name).unwrap_or(&Value::Null);
         let own = told.iter().find(|t| t["name"] == name).unwrap_or(&Value::Null);
         let satisfied = |key: &str| result[key].as_f64().map_or("–".to_owned(), share);
         let damped = neighbour["damped_for"].as_f64();
-        let standing = match damped {
+        let status = match damped {
             Some(wait) => format!("damped for {}", duration(wait)),
             None => match text(&neighbour["state"]) {
                 "none" => "no program".to_owned(),
@@ -109,11 +111,11 @@ pub(super) fn neighbours(state: &Value) -> String {
             notes.insert(0, format!("follows {}", share(followed)));
         }
         let class = if damped.is_some() { "damped" } else { text(&neighbour["state"]) };
-        rows += &row(
+        rows.push(row(
             class,
             &[
                 ("strong", name.to_owned()),
-                ("state", standing),
+                ("state", status),
                 ("right", neighbour["hints"].to_string()),
                 (
                     "right",
@@ -127,12 +129,11 @@ pub(super) fn neighbours(state: &Value) -> String {
                 ("right", neighbour["refused"].to_string()),
                 ("", notes.join("; ")),
             ],
-        );
+        ));
     }
     if rows.is_empty() {
-        return "<p class=\"say\">No neighbour may talk to the service yet.</p>\n".to_owned();
+        return note("No neighbour has access to the service yet.");
     }
-    let heads =
-        ["neighbour", "program", "hints", "gets of what it could", "penalty", "refused", ""];
+    let heads = ["neighbour", "program", "hints", "satisfaction", "penalty", "refused", ""];
     table(&heads, &rows)
 }

@@ -1,4 +1,4 @@
-//! Demands as they are estimated from what was measured of them and what was counted on links.
+//! Estimates demands from measured demands and the load of links.
 
 use std::collections::BTreeSet;
 
@@ -10,8 +10,8 @@ use forebay_plan::network::{Demand, Network};
 use super::Service;
 
 impl Service {
-    /// What `measured` is estimated to be, and how many of it are taken to be more than they were. Where nobody counts on
-    /// links it is what it is.
+    /// Returns the estimates for the `measured` demands, and how many are above the measured ones.
+    /// Without a file of link loads, it returns the measured demands.
     pub(super) fn estimated(
         &self,
         measured: Vec<Demand>,

@@ -1,4 +1,4 @@
-//! What a neighbour is answered. Nothing in here reads what belongs to another.
+//! The answers to neighbours. This module reads nothing that belongs to another neighbour.
 
 use forebay_plan::hints::{Neighbour, alto};
 use forebay_plan::vswitch::{self, Program, Refusal};
@@ -12,8 +12,8 @@ use crate::events::event;
 use crate::routes::Op;
 use crate::store::{StoreError, Versioned};
 
-/// After so long the first round may be there.
-const SOON: u64 = 5000;
+/// The delay before a retry when there was no round yet, in milliseconds.
+const RETRY_MILLIS: u64 = 5000;
 
 impl Service {
     pub(super) fn answer_neighbour(&self, op: Op, at: usize, request: &Request<'_>) -> Answer {
@@ -24,7 +24,12 @@ impl Service {
             Op::DeleteProgram => self.delete_program(at, request.now),
             Op::Hints => self.hints(at),
             Op::NetworkMap | Op::CostMap => self.alto(op, at),
-            _ => Answer::error(403, "forbidden", None, "is not for neighbours"),
+            _ => Answer::error(
+                403,
+                "forbidden",
+                None,
+                "is not for neighbours: use the routes under /v1",
+            ),
         }
     }
 
@@ -37,7 +42,7 @@ impl Service {
         Answer::json(&value)
     }
 
-    /// A neighbour's program, and what became of it.
+    /// Returns the neighbour's program and its state.
     pub(super) fn program(&self, inner: &Inner, at: usize) -> Value {
         let known = &inner.neighbours[at];
         let (version, since) = known.program.as_ref().map_or((0, 0), |p| (p.version, p.at));
@@ -95,7 +100,7 @@ impl Service {
         if let Some(answer) = self.damped(at, now) {
             return answer;
         }
-        // Read without the lock: it may be long.
+        // Parsing may take long, so the lock is not held.
         let mut program = match Program::read(request.body) {
             Ok(program) => program,
             Err(why) => return self.refused(at, 400, &why, now),
@@ -105,7 +110,7 @@ impl Service {
         let number = self.numbers[at];
         let tag = &core.views[number as usize].1;
         if program.view.as_ref().is_some_and(|view| view != tag) {
-            let message = "is not the view of now: get /v1/vswitch and write the program anew";
+            let message = "is not the present view: get /v1/vswitch and write a new program";
             return Answer::error(409, "view", Some("view"), message);
         }
         program.view = Some(tag.clone());
@@ -124,13 +129,13 @@ impl Service {
         }
     }
 
-    /// The answer to one that has changed its program too often.
+    /// Returns an error if the neighbour has changed its program too often.
     fn damped(&self, at: usize, now: u64) -> Option<Answer> {
         let mut inner = self.inner();
         let known = &mut inner.neighbours[at];
         known.penalty.refused_for(&self.config.damping, now).map(|wait| {
             known.refused += 1;
-            let message = "has changed its program too often: what it was stays until then";
+            let message = "the program was changed too often: the present one stays until then";
             Answer::error(429, "damped", None, message).later(wait)
         })
     }
@@ -143,14 +148,14 @@ impl Service {
         let penalty = known.penalty;
         match inner.store.put_penalty(&self.config.neighbours[at].name, &penalty) {
             Ok(()) => Answer::error(status, "program", Some(&why.field), &why.message),
-            Err(e) => unkept(&e),
+            Err(e) => storage_failure(&e),
         }
     }
 
     fn change_program(&self, at: usize, program: Option<Program>, now: u64) -> Answer {
         let mut inner = self.inner();
         let known = &inner.neighbours[at];
-        // Who says the same again changes nothing.
+        // Putting the same program again changes nothing.
         if known.program.as_ref().and_then(|p| p.value.as_ref()) == program.as_ref() {
             return Answer::json(&self.program(&inner, at));
         }
@@ -158,20 +163,20 @@ impl Service {
         let name = &self.config.neighbours[at].name;
         let version = match inner.store.put_program(name, program.as_ref(), &penalty, now) {
             Ok(version) => version,
-            Err(e) => return unkept(&e),
+            Err(e) => return storage_failure(&e),
         };
         let known = &mut inner.neighbours[at];
         known.penalty = penalty;
         known.program = Some(Versioned { version, at: now, value: program });
-        let event = self.standing(&inner, at);
+        let event = self.event_of(&inner, at);
         let answer = Answer::json(&self.program(&inner, at));
         drop(inner);
-        self.hub.say(at, &event);
+        self.hub.send(at, &event);
         answer
     }
 
-    /// How all stands for a neighbour, as an event.
-    pub(super) fn standing(&self, inner: &Inner, at: usize) -> String {
+    /// Returns the state of a neighbour as an event.
+    pub(super) fn event_of(&self, inner: &Inner, at: usize) -> String {
         let view = inner.last.core.as_ref().map(|c| c.views[self.numbers[at] as usize].1.as_str());
         let told = inner.neighbours[at].told.as_ref().map_or(0, |t| t.version);
         let program = self.program(inner, at);
@@ -187,10 +192,15 @@ impl Service {
 
 fn no_round() -> Answer {
     let message = "there was no round yet: try again soon";
-    Answer::error(503, "no_round", None, message).later(SOON)
+    Answer::error(503, "no_round", None, message).later(RETRY_MILLIS)
 }
 
-pub(super) fn unkept(error: &StoreError) -> Answer {
-    tracing::error!("state cannot be kept: {error}");
-    Answer::error(500, "not_kept", None, "could not be kept, so it does not hold")
+pub(super) fn storage_failure(error: &StoreError) -> Answer {
+    tracing::error!("cannot write the state: {error}");
+    Answer::error(
+        500,
+        "not_kept",
+        None,
+        "the change could not be stored and has no effect: try again",
+    )
 }

@@ -1,8 +1,8 @@
-//! What the operator is answered.
+//! The answers to the operator.
 
 use serde_json::{Value, json};
 
-use super::neighbour::unkept;
+use super::neighbour::storage_failure;
 use super::{Request, Service};
 use crate::answer::Answer;
 use crate::inputs::DemandText;
@@ -14,7 +14,7 @@ impl Service {
         match op {
             Op::Page => {
                 let html = page::page(&self.state(request.now));
-                // Nothing is loaded from anywhere, and nothing runs.
+                // The page loads nothing and has no scripts.
                 let policy = "default-src 'none'; style-src 'unsafe-inline'";
                 Answer::text("text/html; charset=utf-8", html)
                     .with("content-security-policy", policy)
@@ -23,20 +23,20 @@ impl Service {
             Op::PutDemands => self.put_demands(request),
             Op::Metrics => {
                 let text = metrics::text(&self.state(request.now), &self.counters, self.hub.len());
-                Answer::text("text/plain; version=0.0.4; charset=utf-8", text)
+                Answer::text(metrics::CONTENT_TYPE, text)
             }
-            // A round is run by the thread that runs all of them, and never gets here.
+            // The thread of rounds answers requests for a round.
             _ => Answer::error(403, "forbidden", None, "is not for the operator"),
         }
     }
 
     fn put_demands(&self, request: &Request<'_>) -> Answer {
         if let Some(file) = &self.config.files.demands {
-            let message = format!("demands are in {}: write them there", file.display());
+            let message = format!("demands are read from {}: write them there", file.display());
             return Answer::error(409, "demands", None, &message);
         }
         if self.collecting.is_some() {
-            let message = "demands are measured by flow records";
+            let message = "demands are measured from flow records: they cannot be put";
             return Answer::error(409, "demands", None, message);
         }
         let json = match request.kind {
@@ -48,7 +48,7 @@ impl Service {
             }
         };
         let Ok(text) = std::str::from_utf8(request.body) else {
-            return Answer::error(400, "demands", None, "is not UTF-8");
+            return Answer::error(400, "demands", None, "is not UTF-8: write the demands in UTF-8");
         };
         let text = DemandText { json, text: text.to_owned() };
         let count = match self.fixed.demands("demands".as_ref(), &text) {
@@ -57,13 +57,13 @@ impl Service {
         };
         let mut inner = self.inner();
         if let Err(e) = inner.store.put_demands(&text, request.now) {
-            return unkept(&e);
+            return storage_failure(&e);
         }
         inner.demands = Some((text, request.now));
         Answer::json(&json!({"demands": count, "at": clock::text(request.now)}))
     }
 
-    /// All that the operator may see.
+    /// Returns all that the operator may see.
     pub fn state(&self, now: u64) -> Value {
         let inner = self.inner();
         let last = &inner.last;
@@ -81,12 +81,12 @@ impl Service {
             value
         });
         let announced = last.announced.as_ref().map(|outcome| match outcome {
-            Ok(told) => json!({"done": told.done, "failed": told.failed}),
+            Ok(outcome) => json!({"done": outcome.done, "failed": outcome.failed}),
             Err(why) => json!({"error": why}),
         });
         let measured = self.collecting.as_ref().map(|collecting| {
             let mut report = collecting.report(&self.fixed, i64::try_from(now).unwrap_or(i64::MAX));
-            // Those of the last round are shown, by flow.
+            // The page shows the demands of the last round, by flow.
             report.demands.clear();
             report
         });

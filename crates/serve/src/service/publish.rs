@@ -1,4 +1,4 @@
-//! A round of the service: demands in, hints out, kept, said, and announced.
+//! Runs a round of the service: computes the hints, stores them, and tells and announces them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,48 +18,48 @@ use crate::round;
 use crate::speaker::{self, Speaker};
 use crate::store::{Given, StoreError};
 
-/// Why a round came to nothing: what was in force stays.
+/// Why a round failed. Everything in force stays in force.
 #[derive(Debug, thiserror::Error)]
 pub enum RoundError {
-    /// The demands are none, or what links carry.
+    /// The file of demands or of link loads is invalid.
     #[error(transparent)]
     Demands(#[from] ConfigError),
-    /// Flow records do not tell them.
+    /// Flow records do not give demands yet.
     #[error(transparent)]
     NotMeasured(#[from] NotMeasured),
-    /// There are none yet.
-    #[error("there are no demands yet: put them (PUT /operator/demands)")]
+    /// There are no demands yet.
+    #[error("there are no demands yet: send them with PUT /operator/demands")]
     NoDemands,
     /// The solver failed.
     #[error(transparent)]
     Solve(#[from] SolveError),
-    /// It cannot be kept.
+    /// The result cannot be stored.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
 
-/// What a round came to.
+/// The result of a round.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Done {
-    /// Its number.
+    /// The number of the round.
     pub round: u64,
-    /// What is carried if the hints in force before are followed, in bits per second.
+    /// The traffic carried if the hints in force before are followed, in bits per second.
     pub before: f64,
-    /// What would be if those of now are.
+    /// The traffic carried if the new hints are followed, in bits per second.
     pub after: f64,
-    /// How many hints there are.
+    /// The number of hints.
     pub hints: usize,
-    /// Whether any is new, moved or withdrawn.
+    /// Whether any hint is new, moved or withdrawn.
     pub changed: bool,
-    /// What was announced and withdrawn; `None` if nothing is.
-    pub announced: Option<speaker::Told>,
+    /// The outcome of announcing; `None` if hints are not announced.
+    pub announced: Option<speaker::AnnounceOutcome>,
 }
 
 impl Service {
-    /// Runs a round at `now`, with `speaker` if hints are announced. One runs at a time.
+    /// Runs a round at `now`, with `speaker` if hints are announced. Rounds do not overlap.
     ///
     /// # Errors
-    /// If it comes to nothing. That is remembered, and shown to the operator.
+    /// If the round fails. The operator's state shows the cause.
     pub fn round(
         &self,
         paths: &mut PathCache,
@@ -97,7 +97,7 @@ impl Service {
             }
             (programs, versions, inner.last.hints.clone())
         };
-        // No lock is held while this takes its time: neighbours are answered.
+        // No lock is held while the plan is computed, so that neighbours get answers.
         let planned = round::plan(&self.fixed, &core, &programs, &last, paths, &self.config.hints)?;
         let told = self.config.neighbours.iter().map(|neighbour| {
             let own = planned.hints.of(&neighbour.name).map_or(&[][..], |n| n.hints.as_slice());
@@ -108,7 +108,7 @@ impl Service {
 
         let mut inner = self.inner();
         let before: Vec<String> =
-            (0..inner.neighbours.len()).map(|at| self.standing(&inner, at)).collect();
+            (0..inner.neighbours.len()).map(|at| self.event_of(&inner, at)).collect();
         if fresh {
             inner.store.put_demands(&text, now)?;
             inner.demands = Some((text, now));
@@ -136,23 +136,23 @@ impl Service {
         last.estimated = estimated;
         last.core = Some(core);
         let after: Vec<String> =
-            (0..inner.neighbours.len()).map(|at| self.standing(&inner, at)).collect();
+            (0..inner.neighbours.len()).map(|at| self.event_of(&inner, at)).collect();
         drop(inner);
         for (at, event) in after.iter().enumerate().filter(|(at, event)| before[*at] != **event) {
-            self.hub.say(at, event);
+            self.hub.send(at, event);
         }
         if let Some(speaker) = speaker {
-            let told = speaker.speak(&planned.announcements, &mut say);
-            done.announced = told.as_ref().ok().copied();
-            if let Err(e) = &told {
-                tracing::error!("nothing more is announced: {e}");
+            let outcome = speaker.announce(&planned.announcements, &mut log_step);
+            done.announced = outcome.as_ref().ok().copied();
+            if let Err(e) = &outcome {
+                tracing::error!("announcements have stopped: {e}");
             }
-            self.inner().last.announced = Some(told.map_err(|e| e.to_string()));
+            self.inner().last.announced = Some(outcome.map_err(|e| e.to_string()));
         }
         Ok(done)
     }
 
-    /// The demands of this round, and whether they are others than were kept.
+    /// Returns the demands of this round, and whether they differ from the stored ones.
     fn demand_text(&self, now: u64) -> Result<(DemandText, bool), RoundError> {
         let kept = self.inner().demands.as_ref().map(|d| d.0.clone());
         if let Some(collecting) = &self.collecting {
@@ -175,10 +175,10 @@ impl Service {
     }
 }
 
-/// Says a step, and why it failed if it did.
-pub(crate) fn say(step: &forebay_plan::hints::speak::Step, why: Option<&str>) {
+/// Logs a step, with the cause if it failed.
+pub(crate) fn log_step(step: &forebay_plan::hints::announce::Step, why: Option<&str>) {
     match why {
-        None => tracing::info!("{}", speaker::words(step)),
-        Some(why) => tracing::warn!("cannot {}: {why}", speaker::words(step)),
+        None => tracing::info!("{}", speaker::describe(step)),
+        Some(why) => tracing::warn!("cannot {}: {why}", speaker::describe(step)),
     }
 }

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::routes;
 
-/// The clock of these tests begins here.
+/// The time at which the tests start.
 const NOW: u64 = 1_800_000_000_000;
 
 const TOPOLOGY: &str = r#"{"directed": true, "name": "two",
@@ -108,7 +108,7 @@ impl Setup {
         (answer.status, value, answer)
     }
 
-    /// What `games` (0) or `video` (1) is answered.
+    /// Returns the answer to `games` (0) or `video` (1).
     fn get(&self, at: usize, path: &str) -> Value {
         let (status, value, _) = self.ask(Who::Neighbour(at), "GET", path, "", NOW);
         assert_eq!(status, 200, "{value}");
@@ -143,7 +143,7 @@ fn wish(mbps: u64) -> Value {
 }
 
 #[test]
-fn a_round_gives_hints_and_all_is_there_after_a_restart() {
+fn a_round_gives_hints_that_survive_a_restart() {
     let mut setup = Setup::new("restart");
     let (status, value, answer) = setup.ask(Who::Neighbour(VIDEO), "GET", "/v1/hints", "", NOW);
     assert_eq!((status, &value["error"]["code"]), (503, &json!("no_round")));
@@ -164,19 +164,19 @@ fn a_round_gives_hints_and_all_is_there_after_a_restart() {
     assert_eq!(setup.get(GAMES, "/v1/hints"), games);
     assert_eq!(setup.get(GAMES, "/v1/program"), before);
     assert_eq!(setup.get(VIDEO, "/v1/vswitch"), view);
-    // Hints stay differences against those in force: the second round has nothing new.
+    // Hints are changes to those in force, so the second round has nothing new.
     let done = setup.round(NOW + 1).unwrap();
     assert!((done.round, done.changed) == (2, false), "{done:?}");
     assert_eq!(setup.get(VIDEO, "/v1/hints"), video);
 }
 
 #[test]
-fn what_a_full_link_hides_is_estimated() {
+fn demand_over_a_full_link_is_estimated() {
     let mut setup = Setup::new("links");
     let write = |dir: &Path, name: &str, text: &str| std::fs::write(dir.join(name), text).unwrap();
     let less = DEMANDS.replace("100 Mbit/s", "80 Mbit/s");
     write(&setup.dir, "d.csv", &less);
-    // All that was measured fits where it comes in, and nobody counts on links.
+    // All measured demands fit, and there is no file of link loads.
     assert_eq!(setup.round(NOW).unwrap().hints, 0);
     assert_eq!(setup.service.state(NOW)["estimated"], Value::Null);
     let config = std::fs::read_to_string(setup.dir.join("c.toml")).unwrap();
@@ -192,11 +192,11 @@ fn what_a_full_link_hides_is_estimated() {
     assert_eq!(state["estimated"], 2);
     assert!((state["report"]["demand"].as_f64().unwrap() - 200e6).abs() < 1.0, "{state}");
     assert!(done.hints > 0 && done.after > 150e6, "{done:?}");
-    // It is read again for each round, and what is wrong with it is said.
+    // The file is read again for each round, and errors are reported.
     let hints = setup.get(VIDEO, "/v1/hints");
     write(&setup.dir, "l.json", &carried("fast"));
     let error = setup.round(NOW + 2).unwrap_err().to_string();
-    assert!(error.contains("l.json:1: \"fast\" is no rate"), "{error}");
+    assert!(error.contains("l.json:1: \"fast\" is not a rate"), "{error}");
     assert_eq!(setup.get(VIDEO, "/v1/hints"), hints);
     write(&setup.dir, "l.json", &carried("50 Mbit/s"));
     setup.round(NOW + 3).unwrap();
@@ -206,7 +206,7 @@ fn what_a_full_link_hides_is_estimated() {
 }
 
 #[test]
-fn what_is_avoided_is_not_hinted() {
+fn hints_do_not_name_avoided_inputs() {
     let mut setup = Setup::new("avoid");
     std::fs::write(
         setup.dir.join("d.csv"),
@@ -228,11 +228,11 @@ fn what_is_avoided_is_not_hinted() {
 }
 
 #[test]
-fn a_program_that_is_wrong_is_refused_by_field_and_changes_nothing() {
+fn an_invalid_program_is_refused_by_field_and_changes_nothing() {
     let mut setup = Setup::new("wrong");
     assert_eq!(setup.put(VIDEO, &wish(1), NOW).0, 503, "there was no round");
     setup.round(NOW).unwrap();
-    // What was measured, so that it changes nothing for the other.
+    // The same as what was measured, so that nothing changes for the other neighbour.
     assert_eq!(setup.put(VIDEO, &wish(100), NOW).0, 200);
     let held = setup.get(VIDEO, "/v1/program");
     let games = setup.get(GAMES, "/v1/hints");
@@ -248,7 +248,7 @@ fn a_program_that_is_wrong_is_refused_by_field_and_changes_nothing() {
     ];
     let mut now = NOW;
     for (body, status, field) in cases {
-        // Each after a long time: it is not damped.
+        // The requests are far apart, so that none is damped.
         now += 100_000_000;
         let (got, value, _) = setup.ask(Who::Neighbour(VIDEO), "PUT", "/v1/program", &body, now);
         assert_eq!((got, value["error"]["field"].as_str()), (status, Some(field)), "{value}");
@@ -263,22 +263,22 @@ fn a_program_that_is_wrong_is_refused_by_field_and_changes_nothing() {
 }
 
 #[test]
-fn who_flaps_is_damped_and_others_never_notice() {
+fn flapping_is_damped_and_affects_no_other_neighbour() {
     let mut setup = Setup::new("flap");
     setup.round(NOW).unwrap();
     let taken: Vec<u16> = (0..6).map(|n| setup.put(VIDEO, &wish(50 + n), NOW).0).collect();
     assert_eq!(taken, [200, 200, 200, 200, 429, 429]);
     let (_, value, answer) = setup.ask(Who::Neighbour(VIDEO), "PUT", "/v1/program", "{}", NOW);
     assert_eq!(value["error"]["code"], "damped");
-    // From 4000 to 1000 at half of it every five minutes.
+    // The penalty falls from 4000 to 1000, halving every five minutes.
     assert_eq!(answer.headers, [("retry-after", "601".to_owned())]);
     assert_eq!(setup.put(GAMES, &json!({"wishes": []}), NOW).0, 200);
-    // Others notice nothing, and a restart forgets nothing.
+    // Other neighbours are not affected, and a restart keeps the penalty.
     setup.again();
     assert_eq!(setup.put(VIDEO, &wish(1), NOW + 590_000).0, 429);
     assert_eq!(setup.put(VIDEO, &wish(1), NOW + 601_000).0, 200);
     assert_eq!(setup.get(VIDEO, "/v1/program")["version"], 5);
-    // The same again is no change.
+    // The same program again is no change.
     for _ in 0..20 {
         assert_eq!(setup.put(GAMES, &json!({"wishes": []}), NOW).0, 200);
     }
@@ -286,7 +286,7 @@ fn who_flaps_is_damped_and_others_never_notice() {
 }
 
 #[test]
-fn a_program_for_a_view_that_has_changed_lapses_and_says_so() {
+fn a_program_for_an_old_view_lapses_with_a_reason() {
     let mut setup = Setup::new("lapse");
     setup.round(NOW).unwrap();
     assert_eq!(setup.put(VIDEO, &wish(50), NOW).0, 200);
@@ -307,7 +307,7 @@ fn a_program_for_a_view_that_has_changed_lapses_and_says_so() {
 }
 
 #[test]
-fn bad_demands_leave_all_as_it_was() {
+fn invalid_demands_change_nothing() {
     let mut setup = Setup::new("demands");
     setup.round(NOW).unwrap();
     let hints = setup.get(VIDEO, "/v1/hints");
@@ -324,13 +324,13 @@ fn bad_demands_leave_all_as_it_was() {
     std::fs::write(setup.dir.join("d.csv"), DEMANDS).unwrap();
     setup.round(NOW + 3).unwrap();
     assert_eq!(setup.service.state(NOW + 4)["error"], Value::Null);
-    // With a file the operator does not put them.
+    // With a file of demands the operator does not put them.
     let (status, ..) = setup.ask(Who::Operator, "PUT", "/operator/demands", "[]", NOW);
     assert_eq!(status, 409);
 }
 
 #[test]
-fn everybody_is_who_the_token_says_and_sees_what_is_its_own() {
+fn a_token_gives_access_to_its_own_data_only() {
     let setup = Setup::new("who");
     let who = |token: &str| setup.service.who(&Shown::new(Some(token.as_bytes()), None));
     assert_eq!(who("operator"), Some(Who::Operator));
@@ -377,8 +377,8 @@ fn the_page_shows_names_and_hints() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
 
-    /// Whatever is asked, and whatever others want, no answer has a name of another's, nor one of a router that is not the
-    /// neighbour's own entry.
+    /// Whatever is asked and whatever others want, no answer has the name of another neighbour, or
+    /// of a router that is not one of the neighbour's own entries.
     #[test]
     fn no_answer_to_a_neighbour_names_another(
         mbps in proptest::collection::vec(0u64..200, 4),
@@ -397,7 +397,8 @@ proptest! {
         for now in [NOW, NOW + 1] {
             setup.round(now).unwrap();
             for at in [GAMES, VIDEO] {
-                // What it says itself comes back: so it only says names that it may know.
+                // The program comes back to the neighbour, so it only has names that the neighbour
+                // may know.
                 let mine = |i: &usize| own[at].contains(&inputs[*i]);
                 let program = json!({
                     "wishes": wishes.iter().filter(|w| mine(&w.1)).map(|(output, input, demand)| json!({

@@ -1,6 +1,6 @@
 use super::*;
 
-/// A database that goes with this value.
+/// A database that is removed when this value is dropped.
 struct Dir(PathBuf);
 
 impl Dir {
@@ -26,7 +26,7 @@ fn given(entry: &str) -> Vec<Given> {
 }
 
 #[test]
-fn all_is_there_again() {
+fn stored_state_is_read_back() {
     let dir = Dir::new("again");
     let mut store = dir.open().unwrap();
     assert!(store.programs().unwrap().is_empty() && store.last_round().unwrap().is_none());
@@ -53,11 +53,14 @@ fn all_is_there_again() {
         store.last_round().unwrap(),
         Some(Versioned { version: round, at: 21, value: hints })
     );
-    assert_eq!(store.told().unwrap()["x"], Versioned { version: 2, at: 21, value: given("b") });
+    assert_eq!(
+        store.given_hints().unwrap()["x"],
+        Versioned { version: 2, at: 21, value: given("b") }
+    );
 }
 
 #[test]
-fn a_version_grows_only_with_what_is_told() {
+fn a_version_grows_only_when_the_hints_change() {
     let dir = Dir::new("versions");
     let mut store = dir.open().unwrap();
     let mut put = |entry: &str, at| {
@@ -72,14 +75,17 @@ fn a_version_grows_only_with_what_is_told() {
 }
 
 #[test]
-fn one_process_and_one_version_only() {
+fn a_second_process_and_another_version_are_refused() {
     let dir = Dir::new("one");
     let store = dir.open().unwrap();
     assert!(matches!(dir.open().unwrap_err(), StoreError::InUse(_)));
     store.database.pragma_update(None, "user_version", 9).unwrap();
     drop(store);
     assert!(
-        dir.open().unwrap_err().to_string().contains("is of version 9, and this program writes 1")
+        dir.open()
+            .unwrap_err()
+            .to_string()
+            .contains("is of version 9, but this program uses version 1")
     );
     std::fs::write(dir.0.join("state.db"), "no database at all, but long enough to have a header")
         .unwrap();
@@ -87,7 +93,7 @@ fn one_process_and_one_version_only() {
 }
 
 #[test]
-fn old_rounds_go() {
+fn old_rounds_are_deleted() {
     let dir = Dir::new("old");
     let mut store = dir.open().unwrap();
     store.database.pragma_update(None, "synchronous", "OFF").unwrap();

@@ -11,9 +11,9 @@ use crate::input;
 use crate::network::Provider;
 use crate::topology::{Router, Topology};
 
-/// The time that tests are at, in seconds: 2026-11-22T13:00:00Z.
+/// The time of the tests in seconds: 2026-11-22T13:00:00Z.
 const NOW: u32 = 1_795_352_400;
-/// The same in milliseconds.
+/// The time of the tests in milliseconds.
 const MILLIS: i64 = NOW as i64 * 1000;
 const EXPORTER: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 1));
 
@@ -24,7 +24,8 @@ struct Setting {
     exporters: Exporters,
 }
 
-/// Two routers; x comes in at A by interface 1 and at B by 2, y at A by 3. 10/8 is at A but for 10.1/16, which is at B.
+/// Two routers. Provider x comes in at A by interface 1 and at B by 2, y at A by 3. The users of
+/// 10/8 are at A, except for 10.1/16, which is at B.
 fn setting(more: &str) -> Setting {
     let routers = ["A", "B"].map(|n| Router { name: n.to_owned(), serves: true }).to_vec();
     let topology = Topology::new(String::new(), routers, Vec::new(), Vec::new());
@@ -42,7 +43,7 @@ fn setting(more: &str) -> Setting {
     Setting { topology, providers, prefixes, exporters }
 }
 
-/// A collector for the hundred seconds before now.
+/// Returns a collector for the hundred seconds before now.
 fn collector(more: &str) -> Collector {
     let Setting { prefixes, exporters, .. } = setting(more);
     let mut collector = Collector::new(exporters, &prefixes, Grain::Prefix);
@@ -54,14 +55,14 @@ fn window() -> Window {
     Window { begin: MILLIS - 100_000, end: MILLIS }
 }
 
-/// Takes a datagram, and says what troubles it made.
+/// Takes a datagram, and returns its errors.
 fn take(collector: &mut Collector, octets: &[u8]) -> Vec<Trouble> {
     let mut troubles = Vec::new();
     collector.datagram(EXPORTER, octets, MILLIS, &mut |t| troubles.push(t));
     troubles
 }
 
-/// The times of a flow, in seconds before now.
+/// Returns the times of a flow, given in seconds before now.
 fn ago(start: i64, end: i64) -> (u64, u64) {
     ((MILLIS - start * 1000) as u64, (MILLIS - end * 1000) as u64)
 }
@@ -85,7 +86,7 @@ fn rates_by_entry_and_router() {
     let records = [
         flow(125_000, 100, 1, [10, 2, 0, 1], ago(90, 10)),
         flow(250_000, 100, 2, [10, 1, 0, 1], ago(50, 50)),
-        // Half of it is before the window.
+        // Half of the flow is before the window.
         flow(250_000, 100, 3, [10, 1, 0, 9], ago(150, 50)),
         flow(125_000, 100, 1, [10, 9, 0, 1], ago(90, 10)),
     ];
@@ -101,7 +102,7 @@ fn rates_by_entry_and_router() {
 }
 
 #[test]
-fn by_router_it_is_the_same() {
+fn sums_by_router_and_by_prefix_agree() {
     let Setting { prefixes, exporters, .. } = setting("");
     let mut collector = Collector::new(exporters, &prefixes, Grain::Router);
     collector.begin(MILLIS - 100_000, 100_000, 1);
@@ -111,7 +112,7 @@ fn by_router_it_is_the_same() {
 }
 
 #[test]
-fn what_does_not_fit_is_counted_by_reason() {
+fn flows_outside_the_demands_are_counted_by_reason() {
     let mut collector = collector("");
     let leaving: Vec<encode::Field> = [&FLOW[..], &[(61, 1)]].concat();
     let backwards = ago(10, 20);
@@ -171,22 +172,23 @@ fn what_does_not_fit_is_counted_by_reason() {
 }
 
 #[test]
-fn sampling_is_corrected_by_what_is_said() {
+fn sampling_is_corrected_by_the_reported_factor() {
     let flows = encode::data(256, &[flow(1000, 1, 1, [10, 0, 0, 1], ago(9, 9))]);
     let options = encode::options_template(257, 1, &[(149, 4), (34, 4)]);
     let said = encode::data(257, &[vec![0, 0, 0, 0, 0, 0, 0, 100]]);
-    // The sampler may stand after the flows of its message.
+    // The sampler may come after the flows of its message.
     let mut sampled = collector("");
     take(&mut sampled, &message(0, &[template(), flows.clone(), options.clone(), said.clone()]));
     assert_eq!(rates(&sampled), [(0, 0, 0, 8000.0)]);
     let error = sampled.demands(window())[0].error;
-    // One packet of at most 1500 octets, of which 1000 were seen.
+    // One packet of at most 1500 octets, of which 1000 were counted.
     assert!((error - 1.96 * (0.99_f64 * 1.5).sqrt()).abs() < 1e-9, "{error}");
-    // What the table of exporters says counts more.
+    // The table of exporters overrides the exporter.
     let mut overridden = collector("sampling = 10");
     take(&mut overridden, &message(0, &[template(), flows.clone(), options.clone(), said.clone()]));
     assert_eq!(rates(&overridden), [(0, 0, 0, 800.0)]);
-    // Nothing was said before, and that is said; the second time it is known from the first.
+    // The first flow has no sampling factor, which is reported; the second has the one of the
+    // first.
     let mut unsaid = collector("");
     take(&mut unsaid, &message(0, &[template(), flows.clone()]));
     take(&mut unsaid, &message(1, &[options, said]));
@@ -256,7 +258,7 @@ fn domains_are_bounded() {
 }
 
 #[test]
-fn ipv6_and_netflow_too() {
+fn ipv6_and_netflow_are_collected() {
     let mut collector = collector("");
     let fields = [(1, 4), (10, 2), (28, 16), (22, 4), (21, 4)];
     let to = "2001:db8::7".parse::<std::net::Ipv6Addr>().unwrap().octets();
@@ -268,7 +270,7 @@ fn ipv6_and_netflow_too() {
 }
 
 #[test]
-fn silence_is_noticed() {
+fn silent_exporters_are_listed() {
     let mut collector = collector("");
     assert_eq!(collector.silent(MILLIS), [EXPORTER]);
     take(&mut collector, &message(0, &[template()]));
@@ -279,14 +281,14 @@ fn silence_is_noticed() {
 }
 
 #[test]
-fn what_is_written_is_read_again() {
+fn written_demands_and_shares_are_read_back() {
     let mut collector = collector("");
     let records =
         [flow(125_000, 9, 1, [10, 2, 0, 1], ago(9, 1)), flow(0, 1, 3, [10, 0, 0, 1], ago(9, 1))];
     take(&mut collector, &message(0, &[template(), encode::data(256, &records)]));
     let Setting { topology, providers, prefixes, .. } = setting("");
     let demands = report::demands(&collector.demands(window()));
-    assert_eq!(demands.len(), 1, "nothing is no demand");
+    assert_eq!(demands.len(), 1, "no traffic is no demand");
     let text = crate::estimate::csv_of(&demands, &providers, &topology);
     assert_eq!(input::demands_csv("d".as_ref(), &text, &providers, &topology).unwrap(), demands);
     let text = report::shares(&collector, window(), &prefixes, &topology);
@@ -296,7 +298,7 @@ fn what_is_written_is_read_again() {
     assert_eq!(Report::new(&collector, window(), window(), &providers, &topology).unmeasured, []);
 }
 
-/// A flow of the property: octets of its packets, interface, destination, when it was.
+/// A flow of the property: octets of its packets, interface, destination, and times.
 type Synthetic = (Vec<u16>, u32, u8, (i64, i64));
 
 fn synthetic() -> impl Strategy<Value = Synthetic> {
@@ -304,7 +306,8 @@ fn synthetic() -> impl Strategy<Value = Synthetic> {
     (packets, 1_u32..=3, 0_u8..2, (0_i64..200, 0_i64..100))
 }
 
-/// Flows in messages of a few, as IPFIX or NetFlow v9, each packet taken with probability 1 / `factor`.
+/// Encodes flows in messages of a few, as IPFIX or NetFlow v9; each packet is taken with
+/// probability 1 / `factor`.
 fn encoded(
     flows: &[Synthetic],
     factor: u32,
@@ -329,7 +332,7 @@ fn encoded(
         if netflow {
             record.truncate(20);
             for at in [start, end] {
-                // It was up for 1000 s.
+                // The exporter was up for 1000 s.
                 record.extend(((at as i64 - MILLIS + 1_000_000) as u32).to_be_bytes());
             }
         }
@@ -359,7 +362,7 @@ fn encoded(
     messages
 }
 
-/// What the flows truly were in the window, by place and net.
+/// Returns the true octets of the flows in the window, by entry and network.
 fn truth(flows: &[Synthetic]) -> BTreeMap<(u32, u8), f64> {
     let mut sums = BTreeMap::new();
     for (packets, input, net, (start, length)) in flows {
@@ -397,7 +400,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 128, ..ProptestConfig::default() })]
 
     #[test]
-    fn what_is_not_sampled_comes_back_exactly(
+    fn unsampled_flows_are_measured_exactly(
         flows in prop::collection::vec(synthetic(), 1..60),
         netflow in any::<bool>(),
     ) {
@@ -408,9 +411,9 @@ proptest! {
         }
     }
 
-    /// Within six standard deviations, of which the error that is said is 1.96.
+    /// Within six standard deviations, of which the error has 1.96.
     #[test]
-    fn what_is_sampled_comes_back_within_its_error(
+    fn sampled_flows_are_measured_within_the_error(
         flows in prop::collection::vec(synthetic(), 40..120),
         factor in 2_u32..8,
         netflow in any::<bool>(),
@@ -430,14 +433,15 @@ proptest! {
 }
 
 #[test]
-fn a_hundred_samplings_are_right_on_average() {
+fn the_mean_of_a_hundred_samplings_is_right() {
     let packets = |n: usize| (0..n).map(|i| if i % 2 == 0 { 1500 } else { 40 }).collect();
     let flows: Vec<Synthetic> = (0..20).map(|n| (packets(100 + n), 1, 0, (90, 50))).collect();
     let truth = truth(&flows)[&(1, 0)] * 8.0 / 100.0;
     let sampled: Vec<Measured> =
         (0..100).map(|seed| measured(&flows, 10, seed % 2 == 0, seed)[&(1, 0)]).collect();
     let mean = sampled.iter().map(|m| m.rate).sum::<f64>() / 100.0;
-    // 2190 packets, one of 10: each sampling's deviation is some 8 %, that of the mean some 0.8 %.
+    // 2190 packets, one of 10: the deviation of each sampling is about 8 %, and that of the mean
+    // about 0.8 %.
     assert!((mean / truth - 1.0).abs() < 0.03, "{mean} of {truth}");
     let within = sampled.iter().filter(|m| (m.rate - truth).abs() <= m.error * m.rate).count();
     assert!(within >= 88, "{within} of 100 are within the error that is said");

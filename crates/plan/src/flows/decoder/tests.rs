@@ -23,18 +23,21 @@ fn flows(decoder: &mut Decoder, octets: &[u8]) -> Vec<Fields> {
 }
 
 #[test]
-fn the_configuration_is_one() {
+fn the_configuration_is_valid() {
     assert!(configured().build().is_ok());
 }
 
-/// A template, a flow of it with a padding of two octets, a template of options with a sampler by interface and its record.
+/// A template, a flow of it with padding of two octets, an options template with a sampler by
+/// interface, and its record.
 #[rustfmt::skip]
 const NETFLOW: [u8; 108] = [
     0, 9,  0, 4,  0, 0, 0x10, 0,  0, 0, 0, 100,  0, 0, 0, 1,  0, 0, 0, 7,
-    // Template 260: IN_BYTES, INPUT_SNMP in two octets, IPV4_DST_ADDR, FIRST_SWITCHED, LAST_SWITCHED.
+    // Template 260: IN_BYTES, INPUT_SNMP in two octets, IPV4_DST_ADDR, FIRST_SWITCHED,
+    // LAST_SWITCHED.
     0, 0,  0, 28,  1, 4,  0, 5,  0, 1, 0, 4,  0, 10, 0, 2,  0, 12, 0, 4,  0, 22, 0, 4,  0, 21, 0, 4,
     1, 4,  0, 24,  0, 0, 5, 0xdc,  0, 3,  198, 51, 100, 7,  0, 0, 0x0c, 0,  0, 0, 0x0f, 0,  0, 0,
-    // Options template 261: scope interface, FLOW_SAMPLER_RANDOM_INTERVAL, and one octet of something else.
+    // Options template 261: scope interface, FLOW_SAMPLER_RANDOM_INTERVAL, and one octet of an
+    // unused element.
     0, 1,  0, 24,  1, 5,  0, 4,  0, 8,  0, 2, 0, 4,  0, 50, 0, 2,  0, 49, 0, 1,  0, 0,
     1, 5,  0, 12,  0, 0, 0, 3,  0, 100,  2,  0,
 ];
@@ -56,21 +59,23 @@ fn netflow_octet_by_octet() {
     let options = decoded.next().unwrap();
     assert_eq!((options.options.len(), options.unread), (1, false));
     assert_eq!(options.options[0].input, Some(3));
-    assert_eq!(options.options[0].said.factor(), Some(100.0));
+    assert_eq!(options.options[0].sampling.factor(), Some(100.0));
 }
 
-/// A template with a variable length, an element of an enterprise and octets in five; two flows to IPv6 addresses, the second
-/// with the long form of a length; a template of options with a selector.
+/// A template with a variable length, an element of an enterprise and octets in five; two flows to
+/// IPv6 addresses, the second with the long form of a length; an options template with a selector.
 #[rustfmt::skip]
 const IPFIX: [u8; 174] = [
     0, 10,  0, 174,  0, 0, 0, 100,  0, 0, 0, 0,  0, 0, 0, 7,
-    // Template 256: interfaceName, an element of 32473, octetDeltaCount, destinationIPv6Address, flowEndSeconds.
+    // Template 256: interfaceName, an element of 32473, octetDeltaCount, destinationIPv6Address,
+    // flowEndSeconds.
     0, 2,  0, 32,  1, 0,  0, 5,  0, 82, 0xff, 0xff,  0x80, 1, 0, 1, 0, 0, 0x7e, 0xd9,  0, 1, 0, 5,  0, 28, 0, 16,  0, 151, 0, 4,
     1, 0,  0, 66,
     2, b'e', b'0',  9,  0, 0, 0, 1, 0,  0x20, 1, 0x0d, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1,  0, 0, 0, 90,
     255, 0, 3, b'e', b't', b'1',  9,  1, 0, 0, 0, 0,  0x20, 1, 0x0d, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2,  0, 0, 0, 91,
     0,
-    // Options template 257: scope selectorId, then selectorAlgorithm, samplingPacketInterval, samplingPacketSpace.
+    // Options template 257: scope selectorId, then selectorAlgorithm, samplingPacketInterval,
+    // samplingPacketSpace.
     0, 3,  0, 28,  1, 1,  0, 4,  0, 1,  1, 0x2e, 0, 8,  1, 0x30, 0, 2,  1, 0x31, 0, 4,  1, 0x32, 0, 4,  0, 0,
     1, 1,  0, 22 + 10,
     0, 0, 0, 0, 0, 0, 0, 5,  0, 1,  0, 0, 0, 1,  0, 0, 1, 0xff,  0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
@@ -92,7 +97,7 @@ fn ipfix_octet_by_octet() {
     assert_eq!(decoded.next().unwrap().learned, [257]);
     let options = decoded.next().unwrap().options;
     assert_eq!((options.len(), options[0].selector), (1, Some(5)));
-    assert_eq!(options[0].said.factor(), Some(512.0));
+    assert_eq!(options[0].sampling.factor(), Some(512.0));
 }
 
 #[test]
@@ -118,7 +123,7 @@ fn a_set_before_its_template_waits_with_its_own_header() {
 }
 
 #[test]
-fn what_waits_is_bounded() {
+fn waiting_sets_are_bounded() {
     let mut decoder = Decoder::new(Version::Ipfix);
     let mut wait = |octets: usize, times: usize| {
         let message = encode::ipfix(1, 0, 0, &[encode::data(400, &[vec![0; octets]])]);
@@ -156,8 +161,8 @@ fn templates_are_bounded_and_replaced() {
 }
 
 #[test]
-fn records_that_the_library_gives_up_on_are_seen() {
-    // An element of no octets where there should be one: nothing of the set is read.
+fn records_that_the_library_skips_are_noticed() {
+    // The text is empty where it should have an octet, so nothing of the set is read.
     let template = encode::netflow_template(256, &[(95, 0), (1, 4)]);
     let data = encode::data(256, &[vec![0, 0, 0, 1], vec![0, 0, 0, 2]]);
     let mut decoder = Decoder::new(Version::Netflow9);
@@ -166,10 +171,10 @@ fn records_that_the_library_gives_up_on_are_seen() {
     assert_eq!((decoded.flows.len(), decoded.unread), (0, true));
 }
 
-/// Of the library as it is: the records from the first empty text on are lost. When this fails, that has been mended, and
-/// decision 34 can say so.
+/// Shows a limitation of the library: the records after the first empty text are lost. If this test
+/// fails, the library has been fixed, and decision 34 can say so.
 #[test]
-fn an_empty_text_hides_what_follows() {
+fn an_empty_text_hides_the_records_after_it() {
     let template = encode::template(256, &[(1, 4), (82, 65535)]);
     let record = |octets: u8, text: &[u8]| [&[0, 0, 0, octets, text.len() as u8], text].concat();
     let data = encode::data(256, &[record(1, b"a"), record(2, b""), record(3, b"c")]);
@@ -188,9 +193,10 @@ fn a_full_set_of_small_records_is_read_whole() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 512, ..ProptestConfig::default() })]
 
-    /// Messages with octets changed or missing come to something, and never to more than their octets hold.
+    /// Messages with changed or missing octets are decoded or refused, and never hold more than
+    /// their octets.
     #[test]
-    fn broken_messages_are_no_harm(
+    fn broken_messages_do_no_harm(
         netflow in any::<bool>(),
         changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..12),
         length in any::<prop::sample::Index>(),

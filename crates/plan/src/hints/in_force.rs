@@ -1,4 +1,4 @@
-//! Hints that are in force, from the file that they were kept in.
+//! The hints that are in force, read from the file that keeps them.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -6,19 +6,18 @@ use std::path::Path;
 use forebay_config::ConfigError;
 use ipnet::IpNet;
 
-use crate::hints::choose::Setting;
 use crate::hints::divide::Piece;
 use crate::hints::steering::{Aggregate, Steering};
-use crate::hints::{Hint, Hints, VERSION};
+use crate::hints::{Hint, Hints, Setting, VERSION};
 use crate::topology::RouterId;
 
-/// The most hints of a file.
-const MOST: usize = 1_000_000;
+/// The most hints in a file.
+const MAX_HINTS: usize = 1_000_000;
 
-/// The hints in a JSON text that was written by this program.
+/// Reads hints from the JSON `text` of `file`, which this program has written.
 ///
 /// # Errors
-/// If it is no such text, or of another version; by line.
+/// If the text is not such a file or of another version; with the line.
 pub fn read(file: &Path, text: &str) -> Result<Hints, ConfigError> {
     let fail = |line: usize, message: String| ConfigError {
         file: file.to_owned(),
@@ -30,46 +29,50 @@ pub fn read(file: &Path, text: &str) -> Result<Hints, ConfigError> {
     struct Version {
         version: u32,
     }
-    // Another version may look in any way, so this is asked first.
+    // The format of another version is unknown, so the version is checked first.
     let json = |e: serde_json::Error| {
         let text = e.to_string();
         let what = text.split(" at line ").next().unwrap_or_default();
-        fail(e.line(), format!("{what}: this should be what `forebay plan hints` wrote"))
+        fail(e.line(), format!("{what}: give the file that `forebay plan hints --write` wrote"))
     };
     let version = serde_json::from_str::<Version>(text).map_err(json)?.version;
     if version != VERSION {
-        let message = format!("is of version {version}, and this program writes {VERSION}");
-        return Err(fail(1, format!("{message}: withdraw with the program that wrote it")));
+        let message = format!("is of version {version}, but this program reads version {VERSION}");
+        return Err(fail(
+            1,
+            format!("{message}: withdraw the hints with the program that wrote them"),
+        ));
     }
     let hints: Hints = serde_json::from_str(text).map_err(json)?;
     let parts = |h: &Hint| h.before.iter().all(|p| (0.0..=1.0).contains(&p.part));
     let inside = |h: &Hint| h.of.contains(&h.prefix) && h.prefix == h.prefix.trunc();
     let all = || hints.neighbours.iter().flat_map(|n| &n.hints);
     if let Some(bad) = all().find(|h| !parts(h) || !inside(h)) {
-        // Where the prefix stands is where the mistake is, as near as it can be said.
+        // The line of the prefix is the nearest known place.
         let quoted = format!("\"{}\"", bad.prefix);
         let line = text.lines().position(|l| l.contains(&quoted)).map_or(1, |at| at + 1);
         let message = format!(
-            "{} is no hint: a part is not from 0 to 1, or a prefix not inside `of`",
+            "{} is not a valid hint: a part is not from 0 to 1, or the prefix is not within `of`",
             bad.prefix
         );
         return Err(fail(line, message));
     }
-    if all().count() > MOST {
-        return Err(fail(1, format!("there are more than {MOST} hints")));
+    if all().count() > MAX_HINTS {
+        return Err(fail(1, format!("has more than {MAX_HINTS} hints")));
     }
     Ok(hints)
 }
 
-/// The same, for a network as it is now.
+/// The hints in force that are still possible in the network as it is now.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct InForce {
     pieces: BTreeMap<Aggregate, Vec<Piece>>,
-    /// Where aggregates came in before there were hints.
+    /// The parts by entry of each aggregate before there were hints.
     was: BTreeMap<Aggregate, Vec<f64>>,
-    /// What cannot be any more, since the network has changed, or the provider does not participate or avoids the entry.
+    /// The hints, by provider, that are no longer possible: the network has changed, the provider
+    /// no longer participates, or it avoids the entry.
     lost: BTreeMap<u32, Vec<Hint>>,
-    /// The same of providers that are not there any more, by name.
+    /// The hints of providers that are no longer in the file, by name.
     gone: BTreeMap<String, Vec<Hint>>,
 }
 
@@ -128,46 +131,47 @@ impl InForce {
         out
     }
 
-    /// The providers that have hints which still can be.
+    /// Returns the providers with hints that are still possible.
     pub(crate) fn providers(&self) -> Vec<u32> {
         let mut numbers: Vec<u32> = self.pieces.keys().map(|a| a.0).collect();
         numbers.dedup();
         numbers
     }
 
-    /// The aggregates of a provider that hints are about, with where they came in before.
+    /// Returns the aggregates of a provider with hints, each with its parts by entry before them.
     pub(crate) fn before(&self, number: u32) -> impl Iterator<Item = (Aggregate, &[f64])> {
         let own = self.was.iter().filter(move |(a, _)| a.0 == number);
         own.map(|(a, was)| (*a, was.as_slice()))
     }
 
-    /// Where an aggregate came in before there were hints for it.
+    /// Returns the parts by entry of an aggregate before there were hints for it.
     pub(crate) fn was(&self, aggregate: Aggregate) -> Option<&[f64]> {
         self.was.get(&aggregate).map(Vec::as_slice)
     }
 
-    /// The prefixes of an aggregate that have hints, in order.
+    /// Returns the prefixes of an aggregate that have hints, in order.
     pub(crate) fn pieces(&self, aggregate: Aggregate) -> &[Piece] {
         self.pieces.get(&aggregate).map_or(&[], Vec::as_slice)
     }
 
-    /// All prefixes of a provider that have hints.
+    /// Returns all prefixes of a provider that have hints.
     pub(crate) fn all(&self, number: u32) -> impl Iterator<Item = (Aggregate, Piece)> {
         let own = self.pieces.iter().filter(move |(a, _)| a.0 == number);
         own.flat_map(|(a, pieces)| pieces.iter().map(|p| (*a, *p)))
     }
 
-    /// What was in force and cannot be any more.
+    /// Returns the hints of a provider that are no longer possible.
     pub(crate) fn lost(&self, number: u32) -> &[Hint] {
         self.lost.get(&number).map_or(&[], Vec::as_slice)
     }
 
-    /// What was told to providers that are not there any more, by name.
+    /// Returns the hints of providers that are no longer in the file, by name.
     pub(crate) fn gone(&self) -> &BTreeMap<String, Vec<Hint>> {
         &self.gone
     }
 
-    /// What part of the traffic that hints are about comes in where they say, as it is `measured`.
+    /// Returns the part of the traffic with hints that comes in where they say, given where it is
+    /// `measured` to come in.
     pub(crate) fn followed(&self, number: u32, measured: &Steering) -> Option<f64> {
         let (mut asked, mut came) = (0.0, 0.0);
         for (aggregate, pieces) in self.pieces.iter().filter(|(a, _)| a.0 == number) {

@@ -1,8 +1,8 @@
-//! What a BGP speaker has to be told so that it announces what hints ask for and nothing older.
+//! The steps that bring BGP speakers from what they announce to what the hints ask for.
 //!
-//! No part of this talks to anybody: [`steps`] compares what was announced with what is wanted, [`arguments`] writes a
-//! step down as GoBGP's command takes it, and [`Journal`] remembers what may have been announced, so that it can be taken
-//! back after any crash.
+//! This module has no socket and starts no process. [`steps`] compares what was announced with what
+//! is wanted, [`arguments`] turns a step into arguments of GoBGP's command line, and [`Journal`]
+//! records what may have been announced, so that it can be withdrawn after any crash.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -14,13 +14,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::hints::bgp::Announcement;
 
-/// One thing to tell a speaker.
+/// One change to what a speaker announces.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Step {
-    /// Announce it, or announce it as it is now.
+    /// Announce this route, or announce it again with these attributes.
     Announce(Announcement),
-    /// Announce it no more.
+    /// Withdraw this route.
     Withdraw(Announcement),
 }
 
@@ -31,24 +31,25 @@ fn key(announcement: &Announcement) -> Key {
     (announcement.speaker.clone(), announcement.peer, announcement.prefix)
 }
 
-/// The steps from what `journal` says to what is `wanted`; announcements without a speaker are left out. New ones come
-/// first, so that traffic has somewhere to go before what it follows now is taken away. What was begun and perhaps not
-/// done is done again.
+/// Returns the steps from the state in `journal` to the `wanted` announcements.
+///
+/// Announcements without a speaker are left out. New routes come first, so that traffic has another
+/// path before its present one is withdrawn. A step that was begun and perhaps not done is
+/// repeated.
 pub fn steps(journal: &Journal, wanted: &[Announcement]) -> Vec<Step> {
-    let spoken = wanted.iter().filter(|a| a.speaker.is_some());
-    let new: BTreeMap<Key, &Announcement> = spoken.map(|a| (key(a), a)).collect();
+    let with_speaker = wanted.iter().filter(|a| a.speaker.is_some());
+    let wanted: BTreeMap<Key, &Announcement> = with_speaker.map(|a| (key(a), a)).collect();
     let done = |key: &Key, a: &Announcement| {
-        journal.0.get(key).is_some_and(|(old, sure)| *sure && old == a)
+        journal.routes.get(key).is_some_and(|old| old.confirmed && old.announcement == *a)
     };
-    let fresh = new.iter().filter(|(key, a)| !done(key, a));
-    let gone = journal.0.iter().filter(|(key, _)| !new.contains_key(key));
-    fresh
-        .map(|(_, a)| Step::Announce((*a).clone()))
-        .chain(gone.map(|(_, (a, _))| Step::Withdraw(a.clone())))
+    let new = wanted.iter().filter(|(key, a)| !done(key, a));
+    let gone = journal.routes.iter().filter(|(key, _)| !wanted.contains_key(key));
+    new.map(|(_, a)| Step::Announce((*a).clone()))
+        .chain(gone.map(|(_, route)| Step::Withdraw(route.announcement.clone())))
         .collect()
 }
 
-/// A step as arguments of GoBGP's command line; `None` if its announcement has no speaker.
+/// Returns a step as arguments of GoBGP's command line; `None` if its announcement has no speaker.
 pub fn arguments(step: &Step) -> Option<Vec<String>> {
     let (verb, a) = match step {
         Step::Announce(a) => ("add", a),
@@ -62,7 +63,8 @@ pub fn arguments(step: &Step) -> Option<Vec<String>> {
     out.push(a.prefix.to_string());
     if verb == "add" {
         let mut with = |name: &str, value: String| out.extend([name.to_owned(), value]);
-        // As what routers announce of their own: a worse origin would decide before the MED does.
+        // BGP compares the origin before the MED (RFC 4271, section 9.1.2.2), so the origin is
+        // that of the routes that routers announce themselves.
         with("origin", "igp".to_owned());
         if let Some(hop) = a.next_hop {
             with("nexthop", hop.to_string());
@@ -85,70 +87,91 @@ pub fn arguments(step: &Step) -> Option<Vec<String>> {
 /// A line of the journal.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Line {
-    /// It will be announced now. This is written, and on the disk, before the speaker is asked.
+pub enum JournalEntry {
+    /// The announcement is about to be made. This line is on the disk before the speaker is asked.
     Begun(Announcement),
-    /// The speaker has done it.
+    /// The speaker has confirmed the step.
     Done(Step),
 }
 
-/// What may have been announced, and whether that is sure: a line of JSON each.
+/// A route that may be announced.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Route {
+    announcement: Announcement,
+    /// Whether the speaker has confirmed it.
+    confirmed: bool,
+}
+
+/// The routes that may be announced at present, one JSON line each in the journal's file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Journal(BTreeMap<Key, (Announcement, bool)>);
+pub struct Journal {
+    routes: BTreeMap<Key, Route>,
+}
 
 impl Journal {
-    /// The journal in a text. Its last line may be torn: what it was about was not done yet.
+    /// Reads a journal from the `text` of its `file`.
+    ///
+    /// A crash may leave the last line incomplete; that line is ignored, since its step was not
+    /// taken yet.
     ///
     /// # Errors
-    /// If another line is none, by its number.
+    /// If any other line is not a journal entry, with its line number.
     pub fn read(file: &Path, text: &str) -> Result<Self, ConfigError> {
         let mut journal = Self::default();
         for (line, at) in text.split_inclusive('\n').zip(1..) {
             let Some(whole) = line.strip_suffix('\n') else { break };
-            let line = serde_json::from_str(whole).map_err(|e| ConfigError {
+            let entry = serde_json::from_str(whole).map_err(|e| ConfigError {
                 file: file.to_owned(),
                 line: Some(at),
                 key: String::new(),
-                message: format!("is no line of a journal of announcements: {e}"),
+                message: format!("is not an entry of a journal of announcements: {e}"),
             })?;
-            journal.note(&line);
+            journal.record(&entry);
         }
         Ok(journal)
     }
 
-    /// Takes note of a line.
-    pub fn note(&mut self, line: &Line) {
-        match line {
-            Line::Begun(a) => drop(self.0.insert(key(a), (a.clone(), false))),
-            Line::Done(Step::Announce(a)) => drop(self.0.insert(key(a), (a.clone(), true))),
-            Line::Done(Step::Withdraw(a)) => drop(self.0.remove(&key(a))),
-        }
-    }
-
-    /// How many routes may be announced.
-    pub fn len(&self) -> usize {
-        self.0.len()
-    }
-
-    /// Whether nothing may be announced.
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    /// The journal as a text that is no longer than it must be.
-    pub fn text(&self) -> String {
-        let line = |(a, sure): &(Announcement, bool)| match sure {
-            true => Line::Done(Step::Announce(a.clone())).text(),
-            false => Line::Begun(a.clone()).text(),
+    /// Applies one entry to the state.
+    pub fn record(&mut self, entry: &JournalEntry) {
+        let (announcement, confirmed) = match entry {
+            JournalEntry::Begun(a) => (a, false),
+            JournalEntry::Done(Step::Announce(a)) => (a, true),
+            JournalEntry::Done(Step::Withdraw(a)) => {
+                self.routes.remove(&key(a));
+                return;
+            }
         };
-        self.0.values().map(line).collect()
+        let route = Route { announcement: announcement.clone(), confirmed };
+        self.routes.insert(key(announcement), route);
+    }
+
+    /// Returns the number of routes that may be announced.
+    pub fn len(&self) -> usize {
+        self.routes.len()
+    }
+
+    /// Returns whether no route may be announced.
+    pub fn is_empty(&self) -> bool {
+        self.routes.is_empty()
+    }
+
+    /// Returns the shortest text of a journal in this state.
+    pub fn text(&self) -> String {
+        let line = |route: &Route| {
+            let announcement = route.announcement.clone();
+            match route.confirmed {
+                true => JournalEntry::Done(Step::Announce(announcement)).text(),
+                false => JournalEntry::Begun(announcement).text(),
+            }
+        };
+        self.routes.values().map(line).collect()
     }
 }
 
-impl Line {
-    /// It as a line of text.
+impl JournalEntry {
+    /// Returns the entry as a line of JSON, with its line end.
     pub fn text(&self) -> String {
-        // There is nothing in it that JSON has no words for.
+        // Every value of this type has a form in JSON.
         serde_json::to_string(self).unwrap_or_default() + "\n"
     }
 }
@@ -174,40 +197,40 @@ mod tests {
         }
     }
 
-    fn journal(lines: impl IntoIterator<Item = Line>) -> Journal {
+    fn journal(lines: impl IntoIterator<Item = JournalEntry>) -> Journal {
         let mut journal = Journal::default();
-        lines.into_iter().for_each(|l| journal.note(&l));
+        lines.into_iter().for_each(|l| journal.record(&l));
         journal
     }
 
     #[test]
-    fn what_is_new_comes_before_what_goes() {
+    fn new_routes_come_before_withdrawals() {
         let (a, b) = (announcement("10.0.0.0/8", Some(0)), announcement("11.0.0.0/8", Some(0)));
         let changed = announcement("10.0.0.0/8", Some(100));
-        let done = |a: &Announcement| Line::Done(Step::Announce(a.clone()));
+        let done = |a: &Announcement| JournalEntry::Done(Step::Announce(a.clone()));
         assert_eq!(steps(&journal([done(&a)]), from_ref(&a)), []);
         assert_eq!(
             steps(&journal([done(&a), done(&b)]), from_ref(&changed)),
             [Step::Announce(changed), Step::Withdraw(b.clone())]
         );
-        // Begun and perhaps not done: done again, or taken back.
-        let begun = journal([Line::Begun(a.clone())]);
+        // A step that was begun and not confirmed is repeated, or withdrawn.
+        let begun = journal([JournalEntry::Begun(a.clone())]);
         assert_eq!(steps(&begun, from_ref(&a)), [Step::Announce(a.clone())]);
         assert_eq!(steps(&begun, &[]), [Step::Withdraw(a.clone())]);
-        let silent = Announcement { speaker: None, ..a };
-        assert_eq!(steps(&Journal::default(), &[silent]), []);
+        let without_speaker = Announcement { speaker: None, ..a };
+        assert_eq!(steps(&Journal::default(), &[without_speaker]), []);
     }
 
     #[test]
-    fn steps_in_the_words_of_gobgp() {
-        let words = |step: Step| arguments(&step).unwrap().join(" ");
+    fn steps_become_arguments_of_gobgp() {
+        let joined = |step: Step| arguments(&step).unwrap().join(" ");
         let a = announcement("10.0.0.0/8", Some(100));
         assert_eq!(
-            words(Step::Announce(a.clone())),
+            joined(Step::Announce(a.clone())),
             "-u 2001:db8::9 -p 50051 global rib add 10.0.0.0/8 origin igp med 100 -a ipv4"
         );
         assert_eq!(
-            words(Step::Withdraw(a)),
+            joined(Step::Withdraw(a)),
             "-u 2001:db8::9 -p 50051 global rib del 10.0.0.0/8 -a ipv4"
         );
         let longer = Announcement {
@@ -236,15 +259,15 @@ mod tests {
     }
 
     #[test]
-    fn a_journal_survives_a_torn_line() {
+    fn an_incomplete_last_line_is_ignored() {
         let (a, b) = (announcement("10.0.0.0/8", None), announcement("11.0.0.0/8", None));
         let lines = [
-            Line::Begun(a.clone()),
-            Line::Done(Step::Announce(a.clone())),
-            Line::Begun(b),
-            Line::Done(Step::Withdraw(a)),
+            JournalEntry::Begun(a.clone()),
+            JournalEntry::Done(Step::Announce(a.clone())),
+            JournalEntry::Begun(b),
+            JournalEntry::Done(Step::Withdraw(a)),
         ];
-        let text: String = lines.iter().map(Line::text).collect();
+        let text: String = lines.iter().map(JournalEntry::text).collect();
         let read = |text: &str| Journal::read("j".as_ref(), text).map_err(|e| e.to_string());
         assert_eq!(read(&text).unwrap(), journal(lines.clone()));
         for cut in 0..text.len() {
@@ -253,6 +276,6 @@ mod tests {
         }
         let short = read(&text).unwrap().text();
         assert_eq!((short.lines().count(), read(&short)), (1, read(&text)));
-        assert!(read("x\n").unwrap_err().starts_with("j:1: is no line of a journal"));
+        assert!(read("x\n").unwrap_err().starts_with("j:1: is not an entry of a journal"));
     }
 }

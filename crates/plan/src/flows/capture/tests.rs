@@ -1,0 +1,187 @@
+//! Captures octet by octet, whole, cut and damaged.
+
+use super::*;
+
+/// The header of a capture with microseconds, little-endian, of Ethernet, and one packet.
+#[rustfmt::skip]
+const FILE: [u8; 24 + 16 + 14 + 20 + 8 + 4 + 2] = [
+    0xd4, 0xc3, 0xb2, 0xa1,  2, 0, 4, 0,  0, 0, 0, 0,  0, 0, 0, 0,  0, 0, 4, 0,  1, 0, 0, 0,
+    100, 0, 0, 0,  0xd0, 7, 0, 0,  48, 0, 0, 0,  48, 0, 0, 0,
+    2, 0, 0, 0, 0, 1,  2, 0, 0, 0, 0, 2,  8, 0,
+    0x45, 0, 0, 32,  0, 1, 0, 0,  64, 17, 0, 0,  192, 0, 2, 1,  192, 0, 2, 9,
+    0x30, 0x39, 0x08, 0x07,  0, 12, 0, 0,  9, 9, 9, 9,
+    // Ethernet's padding.
+    0, 0,
+];
+
+fn all(file: &[u8]) -> Result<Vec<Datagram<'_>>, CaptureError> {
+    let mut capture = Capture::new(file)?;
+    let mut all = Vec::new();
+    while let Some(datagram) = capture.next_datagram()? {
+        all.push(datagram);
+    }
+    Ok(all)
+}
+
+#[test]
+fn a_datagram_in_pcap_octet_by_octet() {
+    assert!(is_capture(&FILE));
+    let expected = Datagram {
+        from: "192.0.2.1".parse().unwrap(),
+        at: 100_002,
+        place: 24 + 16 + 14 + 28,
+        octets: &[9; 4],
+    };
+    assert_eq!(all(&FILE).unwrap(), [expected]);
+    // The same without Ethernet, big-endian, in nanoseconds, twice.
+    let mut raw =
+        vec![0xa1, 0xb2, 0x3c, 0x4d, 0, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 4, 0, 0, 0, 0, 0, 101];
+    for _ in 0..2 {
+        raw.extend([0, 0, 0, 100, 0, 0x1e, 0x84, 0x80, 0, 0, 0, 32, 0, 0, 0, 32]);
+        raw.extend(&FILE[54..86]);
+    }
+    let found = all(&raw).unwrap();
+    assert_eq!((found.len(), found[0].at, found[1].place), (2, 100_002, 24 + 48 + 16 + 28));
+}
+
+#[test]
+fn other_packets_are_skipped() {
+    let with = |at: usize, octet: u8| {
+        let mut file = FILE;
+        file[at] = octet;
+        file
+    };
+    assert!(all(&with(40 + 12, 9)).unwrap().is_empty(), "no IP");
+    assert!(all(&with(54 + 9, 6)).unwrap().is_empty(), "TCP");
+    let file = with(54 + 6, 0x20);
+    let mut capture = Capture::new(&file).unwrap();
+    assert_eq!((capture.next_datagram(), capture.fragments), (Ok(None), 1));
+    assert!(all(&with(54 + 3, 27)).unwrap().is_empty(), "shorter than UDP's header");
+}
+
+/// A capture that is cut off has what was whole, and says where the rest begins.
+fn is_cut(file: &[u8], datagrams: usize, at: usize) {
+    let mut capture = Capture::new(file).unwrap();
+    for _ in 0..datagrams {
+        assert!(capture.next_datagram().unwrap().is_some());
+    }
+    assert_eq!((capture.next_datagram(), capture.cut), (Ok(None), Some(at)));
+}
+
+#[test]
+fn a_packet_that_is_cut_off_is_left_out() {
+    for cut in 25..FILE.len() {
+        is_cut(&FILE[..cut], 0, 24);
+    }
+    // The packet before it is kept.
+    let twice = [&FILE[..], &FILE[24..]].concat();
+    for cut in FILE.len() + 1..twice.len() {
+        is_cut(&twice[..cut], 1, FILE.len());
+    }
+    let mut whole = Capture::new(&FILE).unwrap();
+    while whole.next_datagram().unwrap().is_some() {}
+    assert_eq!(whole.cut, None);
+}
+
+#[test]
+fn errors_name_the_place_and_the_cause() {
+    let error = |file: &[u8]| all(file).unwrap_err();
+    assert_eq!((error(&FILE[..20]).at, error(&[]).at), (0, 0));
+    let mut other = FILE;
+    other[20] = 127;
+    assert!(error(&other).what.contains("link type 127"));
+    let mut large = FILE;
+    large[24 + 11] = 1;
+    assert_eq!(error(&large).at, 24);
+    assert_eq!(error(&PCAP_NG[..20]).what, INCOMPLETE);
+}
+
+/// A section, one interface of Ethernet with times in microseconds, and the packet of [`FILE`].
+#[rustfmt::skip]
+const PCAP_NG: [u8; 28 + 20 + 80] = [
+    0x0a, 0x0d, 0x0d, 0x0a,  28, 0, 0, 0,  0x4d, 0x3c, 0x2b, 0x1a,  1, 0, 0, 0,
+    0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff,  28, 0, 0, 0,
+
+    1, 0, 0, 0,  20, 0, 0, 0,  1, 0, 0, 0,  0, 0, 4, 0,  20, 0, 0, 0,
+
+    // 100 002 000 microseconds.
+    6, 0, 0, 0,  80, 0, 0, 0,  0, 0, 0, 0,  0, 0, 0, 0,  0xd0, 0xe8, 0xf5, 0x05,
+    48, 0, 0, 0,  48, 0, 0, 0,
+    2, 0, 0, 0, 0, 1,  2, 0, 0, 0, 0, 2,  8, 0,
+    0x45, 0, 0, 32,  0, 1, 0, 0,  64, 17, 0, 0,  192, 0, 2, 1,  192, 0, 2, 9,
+    0x30, 0x39, 0x08, 0x07,  0, 12, 0, 0,  9, 9, 9, 9,
+    0, 0,
+    80, 0, 0, 0,
+];
+
+/// The same without Ethernet in a big-endian section, whose times are in `resolution` and `offset`.
+fn big_endian(resolution: u8, offset: i64, time: u64) -> Vec<u8> {
+    let block = |kind: u32, body: &[u8]| {
+        let length = (body.len() as u32 + 12).to_be_bytes();
+        [&kind.to_be_bytes(), &length[..], body, &length].concat()
+    };
+    let section = [&[0x1a, 0x2b, 0x3c, 0x4d, 0, 1, 0, 0], &[0xff; 8][..]].concat();
+    let tsresol = [0, 9, 0, 1, resolution, 0, 0, 0];
+    let tsoffset = [&[0, 14, 0, 8][..], &offset.to_be_bytes()].concat();
+    let interface = [&[0, 101, 0, 0, 0, 4, 0, 0], &tsresol[..], &tsoffset, &[0; 4]].concat();
+    let lengths = [0, 0, 0, 32, 0, 0, 0, 32];
+    let packet = [&[0; 4], &time.to_be_bytes()[..], &lengths, &FILE[54..86]].concat();
+    [block(0x0a0d_0d0a, &section), block(1, &interface), block(6, &packet)].concat()
+}
+
+#[test]
+fn a_datagram_in_pcapng_octet_by_octet() {
+    assert!(is_capture(&PCAP_NG));
+    let expected = Datagram {
+        from: "192.0.2.1".parse().unwrap(),
+        at: 100_002,
+        place: 28 + 20 + 28 + 14 + 28,
+        octets: &[9; 4],
+    };
+    assert_eq!(all(&PCAP_NG).unwrap(), [expected]);
+    // A second section begins with interfaces and a byte order of its own.
+    let two = [&PCAP_NG[..], &big_endian(9, 0, 7_000_000)].concat();
+    let found = all(&two).unwrap();
+    assert_eq!((found[0], found[1].at, found.len()), (expected, 7, 2));
+    assert_eq!(found[1].octets, &two[found[1].place..][..4]);
+}
+
+#[test]
+fn times_in_pcapng_have_a_resolution_and_an_offset() {
+    let at = |file: &[u8]| all(file).unwrap()[0].at;
+    assert_eq!(at(&big_endian(6, 0, 100_002_000)), 100_002);
+    assert_eq!(at(&big_endian(0, 5, 7)), 12_000);
+    // Powers of 2: 3 · 2^10 units of 2^-10 s, and the finest.
+    assert_eq!(at(&big_endian(0x80 | 10, -1, 3 << 10)), 2_000);
+    assert_eq!(at(&big_endian(0xff, 0, u64::MAX)), 0);
+    assert_eq!(at(&big_endian(127, 0, u64::MAX)), 0);
+    assert_eq!(at(&big_endian(0, i64::MAX, u64::MAX)), i64::MAX);
+}
+
+#[test]
+fn a_block_that_is_cut_off_is_left_out() {
+    for cut in 28 + 20 + 1..PCAP_NG.len() {
+        is_cut(&PCAP_NG[..cut], 0, 28 + 20);
+    }
+    let twice = [&PCAP_NG[..], &PCAP_NG[28 + 20..]].concat();
+    for cut in PCAP_NG.len() + 1..twice.len() {
+        is_cut(&twice[..cut], 1, PCAP_NG.len());
+    }
+}
+
+#[test]
+fn blocks_that_cannot_be_used_are_errors() {
+    let with = |at: usize, octet: u8| {
+        let mut file = PCAP_NG;
+        file[at] = octet;
+        all(&file).map(|all| all.len()).map_err(|e| (e.at, e.what))
+    };
+    let error = |what: &str| Err((48, what.to_owned()));
+    assert_eq!(with(48, 3), error(WITHOUT_TIME));
+    assert_eq!(with(48, 2), error(OBSOLETE));
+    assert_eq!(with(48, 99), Ok(0), "other blocks are skipped");
+    assert_eq!(with(48 + 20, 60), error(DAMAGED), "the packet is longer than its block");
+    assert_eq!(with(48 + 6, 200), error(TOO_LARGE));
+    assert!(with(48 + 8, 1).unwrap_err().1.contains("interface"));
+    assert!(with(28 + 8, 127).unwrap_err().1.contains("link type 127"));
+}
