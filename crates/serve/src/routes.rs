@@ -8,7 +8,7 @@ pub enum Access {
     Anyone,
     /// A neighbour, for its own data.
     Neighbour,
-    /// The operator.
+    /// The operator of the service.
     Operator,
 }
 
@@ -39,7 +39,7 @@ pub enum Op {
     Page,
     /// Get the operator's state as JSON.
     State,
-    /// Put demands.
+    /// Put new demands.
     PutDemands,
     /// Run a round now.
     Round,

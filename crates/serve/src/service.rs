@@ -36,7 +36,7 @@ pub enum Who {
     Anyone,
     /// A neighbour, by its index in the configuration.
     Neighbour(usize),
-    /// The operator.
+    /// The operator of the service.
     Operator,
 }
 
@@ -45,7 +45,7 @@ pub enum Who {
 pub struct Request<'a> {
     /// The operation of the route.
     pub route: &'static Route,
-    /// The client.
+    /// The client that sent it.
     pub who: Who,
     /// The media type of the body, or an empty text.
     pub kind: &'a str,

@@ -31,7 +31,7 @@ pub enum AnnounceError {
     Write {
         /// The path of the journal.
         path: PathBuf,
-        /// The cause.
+        /// The cause of the failure.
         source: io::Error,
     },
     /// Another process is using the journal.

@@ -233,7 +233,7 @@ impl Store {
         row.optional().map_err(|e| self.fail(e))
     }
 
-    /// Stores demands.
+    /// Stores new demands and their time.
     ///
     /// # Errors
     /// If they cannot be written.

@@ -33,7 +33,7 @@ pub enum Reason {
 }
 
 impl Reason {
-    /// All reasons.
+    /// All reasons, in the order of their counts.
     pub const ALL: [Self; 12] = [
         Self::Exporter,
         Self::Version,

@@ -56,7 +56,7 @@ pub struct FromExporter {
 /// What is not in the demands for one reason.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct LeftOut {
-    /// The reason.
+    /// The reason, with its name and description.
     pub reason: Reason,
     /// The number of messages, sets or flows, by the reason.
     pub times: u64,

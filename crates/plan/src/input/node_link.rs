@@ -17,7 +17,7 @@ struct File<'a> {
     directed: bool,
     #[serde(borrow)]
     nodes: Vec<&'a RawValue>,
-    /// networkx writes `links` before version 3.4; later versions may write `edges`.
+    /// The links: networkx writes `links` before version 3.4; later versions may write `edges`.
     #[serde(borrow, alias = "edges")]
     links: Vec<&'a RawValue>,
 }

@@ -23,7 +23,7 @@ const MAX_ENDS: usize = 12;
 /// The number of colours for bands in the style sheet.
 const COLOURS: usize = 6;
 
-/// One flow.
+/// One flow of the picture.
 struct Flow<'a> {
     /// The index of the provider, for the colour.
     provider: usize,
