@@ -33,9 +33,9 @@ impl Sum {
 
     /// Returns what sampled packets stand for, if each is taken with probability 1/`factor`.
     ///
-    /// This is the Horvitz-Thompson estimator, whose variance is estimated as `factor` * (`factor`
-    /// - 1) times the sum of the packets' squared lengths. Only the sum of the lengths is known. So
-    /// the sum of their squares is bounded by the sum times the largest length, which is Ethernet's
+    /// This is the Horvitz-Thompson estimator. Its variance is estimated as the sum of the packets'
+    /// squared lengths times `factor * (factor - 1)`. Only the sum of the lengths is known. So the
+    /// sum of their squares is bounded by the sum times the largest length, which is Ethernet's
     /// unless the mean is above it.
     pub(crate) fn sampled(octets: u64, packets: Option<u64>, factor: f64) -> Self {
         let octets = octets as f64;
