@@ -1,5 +1,5 @@
-//! From the planner's files to namespaces: which there are, how they are wired, who has which address, and what is
-//! routed where. Nothing is made here.
+//! Derives the namespaces, wires, addresses and routes of the demonstration from the planner's
+//! files. Nothing is created here.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -15,14 +15,14 @@ use forebay_lab::engine::EngineError;
 
 /// The AS number of the first provider; the others follow.
 const FIRST_ASN: u32 = 64_501;
-/// Names of interfaces have 15 bytes at most, and ours begin with `fb-`.
+/// The longest name of a place: interface names have at most 15 bytes and start with `fb-`.
 const LONGEST: usize = 12;
-/// The users' namespace.
+/// The namespace of the users.
 pub(super) const USERS: &str = "users";
-/// Where the planner's service is.
+/// The namespace of the planner's service.
 pub(super) const OPS: &str = "ops";
 
-/// What a namespace stands for.
+/// The role of a namespace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Role {
     Router,
@@ -31,17 +31,17 @@ pub(super) enum Role {
     Ops,
 }
 
-/// An end of a wire.
+/// An end of a wire between two namespaces.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct End {
     pub(super) place: String,
     pub(super) device: String,
     pub(super) addresses: Vec<IpNet>,
-    /// What it sends at most.
+    /// The rate limit in this direction.
     pub(super) rate: Option<Rate>,
 }
 
-/// A route of a place.
+/// A route in a namespace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Route {
     pub(super) place: String,
@@ -49,31 +49,31 @@ pub(super) struct Route {
     pub(super) via: IpAddr,
 }
 
-/// A BGP session of the ISP's with a provider.
+/// A BGP session between the ISP and a provider.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Session {
     pub(super) provider: usize,
     pub(super) entry: usize,
-    /// The ISP's router; the provider calls the session so.
+    /// The ISP's router, which is also the provider's name for the session.
     pub(super) router: String,
-    /// The ISP's end and the provider's.
+    /// The addresses of the ISP's end and of the provider's end.
     pub(super) ours: Ipv4Addr,
     pub(super) theirs: Ipv4Addr,
     pub(super) ours_v6: Ipv6Addr,
-    /// Where the speaker takes commands.
+    /// The address at which the speaker takes commands.
     pub(super) speaker: (Ipv4Addr, u16),
 }
 
-/// A provider.
+/// A provider with its sessions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Sender {
     pub(super) name: String,
     pub(super) asn: u32,
-    /// Its own prefixes, and its server in each.
+    /// The provider's own prefixes, with the address of its server in each.
     pub(super) own: [(IpNet, IpAddr); 2],
 }
 
-/// All of it.
+/// All namespaces with their wires, addresses and routes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Blueprint {
     pub(super) asn: u32,
@@ -82,13 +82,13 @@ pub(super) struct Blueprint {
     pub(super) routes: Vec<Route>,
     pub(super) sessions: Vec<Session>,
     pub(super) senders: Vec<Sender>,
-    /// Users: an address in each half of each prefix, so that halves are alike.
+    /// The addresses of users: one in each half of each prefix, so that both halves carry traffic.
     pub(super) users: Vec<IpAddr>,
-    /// The interface that a link of the topology begins at.
+    /// The interface at which each link of the topology begins.
     pub(super) links: BTreeMap<LinkId, (String, String)>,
 }
 
-/// The interface towards a place.
+/// Returns the interface towards a place.
 pub(super) fn towards(place: &str) -> String {
     format!("fb-{place}")
 }
@@ -105,7 +105,7 @@ fn net(address: IpAddr, v4: u8, v6: u8) -> IpNet {
     }
 }
 
-/// Both ends of the `number`-th wire of ours inside, which nobody else needs to know.
+/// Returns the addresses of both ends of an internal wire, by its number.
 fn inner(number: usize) -> [[IpAddr; 2]; 2] {
     let low = (2 * number) as u8;
     let v4 = |host: u8| IpAddr::from([100, 65, 0, low + host]);
@@ -113,7 +113,7 @@ fn inner(number: usize) -> [[IpAddr; 2]; 2] {
     [[v4(0), v6(0)], [v4(1), v6(1)]]
 }
 
-/// The other address of a /31 or a /127.
+/// Returns the other address of a /31 or a /127.
 fn other(address: Ipv4Addr) -> Ipv4Addr {
     Ipv4Addr::from_bits(address.to_bits() ^ 1)
 }
@@ -123,10 +123,10 @@ fn other_v6(address: Ipv6Addr) -> Ipv6Addr {
 }
 
 impl Blueprint {
-    /// What `network` asks for.
+    /// Derives the blueprint of `network`.
     ///
     /// # Errors
-    /// If a name is too long for an interface, or a session lacks an address.
+    /// If a name is too long for an interface, or a session has no address.
     pub(super) fn of(network: &Network) -> Result<Self, EngineError> {
         let mut out = Self {
             asn: network.asn,
@@ -169,15 +169,18 @@ impl Blueprint {
     fn place(&mut self, name: &str, role: Role) -> Result<(), EngineError> {
         let plain = name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit());
         if name.len() > LONGEST || !plain {
-            return Err(unfit(format!("{name:?} is no name for a namespace and an interface")));
+            let what =
+                format!("{name:?} is no valid name: write up to {LONGEST} small letters or digits");
+            return Err(unfit(what));
         }
         match self.places.insert(name.to_owned(), role) {
             None => Ok(()),
-            Some(_) => Err(unfit(format!("{name:?} stands for two things"))),
+            Some(_) => Err(unfit(format!("{name:?} is used for two places: rename one"))),
         }
     }
 
-    /// The links inside; for each pair of neighbours, where the first sends to reach the second.
+    /// Adds the internal links. Returns, for each pair of neighbours, the address through which the
+    /// first reaches the second.
     fn wire_links(
         &mut self,
         network: &Network,
@@ -191,7 +194,7 @@ impl Blueprint {
                 continue;
             }
             let back = links.iter().find(|l| (l.from, l.to) == (link.to, link.from));
-            let back = back.ok_or_else(|| unfit("links have two directions"))?;
+            let back = back.ok_or_else(|| unfit("a link has one direction only: give it both"))?;
             let ends = inner(self.wires.len());
             gateways.insert((link.from, link.to), ends[1]);
             gateways.insert((link.to, link.from), ends[0]);
@@ -220,14 +223,15 @@ impl Blueprint {
                     Some(IpAddr::V4(address)) => Some(address),
                     _ => None,
                 };
-                let theirs = v4(profile.peers[at]).ok_or_else(|| lacks("no IPv4 `peer`"))?;
+                let theirs = v4(profile.peers[at]).ok_or_else(|| lacks("has no IPv4 `peer`"))?;
                 let ours = v4(profile.next_hops[at])
                     .filter(|ours| *ours == other(theirs))
                     .ok_or_else(|| lacks("`next_hop` and `peer` are not the two of a /31"))?;
-                let ours_v6 = profile.next_hops_v6[at].ok_or_else(|| lacks("no `next_hop_v6`"))?;
+                let ours_v6 =
+                    profile.next_hops_v6[at].ok_or_else(|| lacks("has no `next_hop_v6`"))?;
                 let speaker = profile.speakers[at].as_deref().and_then(|s| s.parse().ok());
                 let speaker: std::net::SocketAddrV4 =
-                    speaker.ok_or_else(|| lacks("no `speaker` at an IPv4 address"))?;
+                    speaker.ok_or_else(|| lacks("has no `speaker` at an IPv4 address"))?;
                 let end = |place: &str, other: &str, v4: Ipv4Addr, v6: Ipv6Addr, rate| End {
                     place: place.to_owned(),
                     device: towards(other),
@@ -250,7 +254,7 @@ impl Blueprint {
                 spoken_to.insert(router.to_owned(), *speaker.ip());
             }
         }
-        // A network of its own for commands, as routers have: what is congested does not cut it off.
+        // Commands have a network of their own, so that congestion does not cut off the routers.
         for (number, (router, address)) in spoken_to.into_iter().enumerate() {
             let ops = IpAddr::from([10, 254, 0, number as u8 + 1]);
             let end = |place: &str, other: &str, own: IpAddr| End {
@@ -281,7 +285,7 @@ impl Blueprint {
             let mut addresses = theirs.map(|a| net(a, 31, 127)).to_vec();
             for prefix in prefixes {
                 let halves = prefix.subnets(prefix.prefix_len() + 1);
-                let halves = halves.map_err(|_| unfit(format!("{prefix} has no halves")))?;
+                let halves = halves.map_err(|_| unfit(format!("{prefix} cannot be halved")))?;
                 for half in halves {
                     let user = match half.network() {
                         IpAddr::V4(a) => IpAddr::from(Ipv4Addr::from_bits(a.to_bits() + 10)),
@@ -310,8 +314,8 @@ impl Blueprint {
         Ok(())
     }
 
-    /// Routes inside, along the planner's own shortest paths: prefixes to their routers, answers to a provider's first
-    /// entry.
+    /// Adds the internal routes along the planner's shortest paths: prefixes to their routers, and
+    /// answers to the first entry of a provider.
     fn route(
         &mut self,
         network: &Network,
@@ -359,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn the_carried_network_has_what_the_demonstration_needs() {
+    fn the_built_in_network_has_all_places() {
         let b = blueprint();
         let names: Vec<_> = b.places.keys().map(String::as_str).collect();
         assert_eq!(
@@ -368,7 +372,7 @@ mod tests {
         );
         assert_eq!(b.sessions.len(), 6);
         assert_eq!((b.asn, b.senders[0].asn, b.senders[1].asn), (64_500, 64_501, 64_502));
-        // Both families, and an address in each half.
+        // Both families have addresses, one in each half.
         assert_eq!(b.users.len(), 8);
         assert!(b.users.contains(&"198.18.1.10".parse().unwrap()));
         assert!(b.users.contains(&"2001:db8:11::a".parse().unwrap()));
@@ -381,12 +385,13 @@ mod tests {
     }
 
     #[test]
-    fn no_address_stands_twice_and_every_route_is_by_a_neighbour() {
+    fn addresses_are_unique_and_routes_use_neighbours() {
         let b = blueprint();
         let all: Vec<IpAddr> =
             b.wires.iter().flatten().flat_map(|e| &e.addresses).map(IpNet::addr).collect();
         for (at, address) in all.iter().enumerate() {
-            // The operator's end has one address a wire, a router one for all of its speakers.
+            // The operator's end has one address per wire, and a router has one for all of its
+            // speakers.
             assert!(!all[..at].contains(address), "{address}");
         }
         for route in &b.routes {
@@ -399,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn every_router_knows_the_way_to_users_and_servers() {
+    fn every_router_has_routes_to_users_and_servers() {
         let b = blueprint();
         for (place, _) in b.places.iter().filter(|(_, role)| **role == Role::Router) {
             let own: Vec<_> = b.routes.iter().filter(|r| r.place == *place).collect();
@@ -415,13 +420,15 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_cannot_be_built_is_refused() {
+    fn an_unusable_network_is_refused() {
         let mut network = Network::carried().unwrap();
         network.profiles[0].next_hops[1] = network.profiles[0].next_hops[0];
         let error = Blueprint::of(&network).unwrap_err().to_string();
         assert!(error.contains("video at north: `next_hop` and `peer` are not the two"), "{error}");
         let mut network = Network::carried().unwrap();
         network.providers[1].name = "core".to_owned();
-        assert!(Blueprint::of(&network).unwrap_err().to_string().contains("stands for two things"));
+        assert!(
+            Blueprint::of(&network).unwrap_err().to_string().contains("is used for two places")
+        );
     }
 }

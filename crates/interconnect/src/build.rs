@@ -1,4 +1,4 @@
-//! Makes the namespaces of a blueprint.
+//! Creates the namespaces of a blueprint.
 
 use std::fs;
 use std::fs::File;
@@ -15,9 +15,9 @@ use forebay_lab::netns::namespace::{
 };
 use forebay_lab::netns::run_dir::RunDir;
 
-/// Answers may come another way than the question went, and addresses are to be there at once: no other host could have
-/// them.
-const FOR_ALL_HERE: [(&str, &str); 6] = [
+/// The settings of every namespace. Answers may use another path than requests, and addresses must
+/// be usable at once, since no other host can have them.
+const SYSCTLS: [(&str, &str); 6] = [
     ("ipv4/conf/all/rp_filter", "0"),
     ("ipv4/conf/default/rp_filter", "0"),
     ("ipv6/conf/all/accept_dad", "0"),
@@ -26,33 +26,34 @@ const FOR_ALL_HERE: [(&str, &str); 6] = [
     ("ipv6/conf/default/router_solicitations", "0"),
 ];
 
-/// How long a packet waits at most before it is dropped, in milliseconds: 250 packets at 30 Mbit/s, so that each of a
-/// few dozen flows keeps some on the way and does not wait for timeouts.
+/// The longest delay of a shaper's queue, in milliseconds. At 30 Mbit/s it holds 250 packets, so
+/// that each of a few dozen flows has packets in flight and does not depend on timeouts.
 const QUEUE_MS: u64 = 100;
-/// What may leave at once, in milliseconds at the rate: a few ticks of the kernel's.
+/// The burst of a shaper in milliseconds at its rate: a few ticks of the kernel's timer.
 const BURST_MS: u64 = 4;
 
-/// The namespaces; gone when dropped.
+/// The namespaces, which are removed when this value is dropped.
 pub(super) struct Built {
     id: String,
     places: Vec<String>,
 }
 
 impl Built {
-    /// Makes all of `blueprint`.
+    /// Creates everything in `blueprint`.
     ///
     /// # Errors
-    /// If the system refuses something, with what it said.
+    /// If the system refuses a command, with its output.
     pub(super) fn of(dir: &RunDir, blueprint: &Blueprint) -> Result<Self, EngineError> {
         let places: Vec<String> = blueprint.places.keys().cloned().collect();
         let built = Self { id: dir.id().to_owned(), places };
         let names: Vec<_> = built.places.iter().map(|place| built.name(place)).collect();
-        // Noted before it is there: a run killed in between leaves nothing that is not noted.
+        // The names are recorded before the namespaces exist, so that a run that is killed leaves
+        // nothing unrecorded.
         dir.note_namespaces(&names)?;
         exec::batch("ip", None, &lines(names.iter().map(|name| format!("netns add {name}"))))?;
         for (place, role) in &blueprint.places {
             built.set(place, &FOR_ALL)?;
-            built.set(place, &FOR_ALL_HERE)?;
+            built.set(place, &SYSCTLS)?;
             match role {
                 Role::Router => built.set(place, &FOR_ROUTERS)?,
                 Role::Provider | Role::Users => built.set(place, &FOR_HOSTS)?,
@@ -75,15 +76,15 @@ impl Built {
         Ok(built)
     }
 
-    /// The namespace of a place.
+    /// Returns the name of a place's namespace.
     pub(super) fn name(&self, place: &str) -> String {
         format!("fb-{}-{place}", self.id)
     }
 
-    /// The same, open.
+    /// Opens the namespace of a place.
     ///
     /// # Errors
-    /// If it is not there.
+    /// If it does not exist.
     pub(super) fn open(&self, place: &str) -> Result<Arc<File>, EngineError> {
         exec::open_namespace(&self.name(place))
     }
@@ -101,7 +102,7 @@ impl Built {
             .map_err(EngineError::io(format!("writing to /proc/sys/net in {name}")))
     }
 
-    /// Offloads, rates, addresses and routes of a place.
+    /// Configures the offloads, rates, addresses and routes of a place.
     fn configure(&self, blueprint: &Blueprint, place: &str) -> Result<(), EngineError> {
         let namespace = self.open(place)?;
         let ends: Vec<&End> =
@@ -124,7 +125,7 @@ impl Built {
         }
         for route in blueprint.routes.iter().filter(|r| r.place == place) {
             let (prefix, via) = (route.prefix, route.via);
-            // A neighbour that is reached without a gateway.
+            // A neighbour is reached without a gateway.
             ip.push(match prefix.addr() == via {
                 true => format!("route add {prefix} dev {}", device_to(blueprint, place, via)),
                 false => format!("route add {prefix} via {via}"),
@@ -136,7 +137,7 @@ impl Built {
     }
 }
 
-/// The interface of `place` whose other end has the address.
+/// Returns the interface of `place` whose other end has this address.
 fn device_to(blueprint: &Blueprint, place: &str, address: std::net::IpAddr) -> String {
     let has = |end: &End| end.addresses.iter().any(|a| a.addr() == address);
     let wire = |[a, b]: &[End; 2]| {
@@ -147,7 +148,7 @@ fn device_to(blueprint: &Blueprint, place: &str, address: std::net::IpAddr) -> S
     blueprint.wires.iter().find_map(wire).unwrap_or_else(|| towards(place))
 }
 
-/// A token bucket in front of an interface.
+/// Returns the command for a token bucket in front of an interface.
 fn shape(device: &str, rate: Rate) -> String {
     let bps = rate.as_bps();
     let bytes = |ms: u64| bps / 8 * ms / 1000;
@@ -173,7 +174,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_shaper_in_the_words_of_tc() {
+    fn a_shaper_is_a_command_of_tc() {
         assert_eq!(
             shape("fb-core", Rate::from_mbps(30)),
             "qdisc add dev fb-core root tbf rate 30000000bit burst 15000b limit 375000b"

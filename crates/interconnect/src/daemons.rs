@@ -1,5 +1,6 @@
-//! The BGP daemons: a GoBGP speaker for each of the ISP's sessions (docs/decisions/0027-gobgp-by-its-command.md), a BIRD
-//! for each provider, which writes its best paths into its kernel's table.
+//! The BGP daemons. Each of the ISP's sessions has a GoBGP speaker
+//! (docs/decisions/0027-gobgp-by-its-command.md). Each provider has a BIRD, which installs its best
+//! paths in the kernel.
 
 use std::fmt::Write;
 use std::fs;
@@ -18,15 +19,16 @@ use forebay_lab::netns::exec;
 use forebay_lab::netns::process::{Kind, Processes};
 use forebay_lab::netns::run_dir::RunDir;
 
-/// How long a speaker may take until it takes commands.
+/// The time limit for a speaker to take commands.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// The local preference of what the ISP announces anyway: below the default of 100 (RFC 4271 leaves it open; it is GoBGP's),
-/// which hints have, so that a hint replaces it for as long as it is there. It is not told to neighbours of other numbers.
+/// The local preference of the ISP's usual routes. Hints have the default of 100, so that a hint
+/// replaces the usual route while it is there. (RFC 4271 leaves the default open; 100 is GoBGP's.)
+/// The preference is not sent to other ASes.
 const USUAL: u32 = 50;
-/// The path identifier of the same, so that the speaker keeps it beside the hint.
-const USUAL_ID: u32 = 1;
+/// The path identifier of the usual routes, so that a speaker keeps them beside hints.
+const USUAL_PATH_ID: u32 = 1;
 
-/// The daemons' programs.
+/// The paths of the daemons' programs.
 #[derive(Clone, Debug)]
 pub(super) struct Programs {
     gobgpd: PathBuf,
@@ -36,14 +38,14 @@ pub(super) struct Programs {
 }
 
 impl Programs {
-    /// Where they are on this machine.
+    /// Finds the programs on this machine.
     ///
     /// # Errors
     /// [`EngineError::Unfit`] if one is missing.
     pub(super) fn find() -> Result<Self, EngineError> {
         let path = std::env::var_os("PATH").unwrap_or_default();
         let find = |name: &str| {
-            // Users' paths often lack the last two.
+            // The `PATH` of users often lacks the last two.
             let usual = ["/usr/sbin", "/sbin"].map(PathBuf::from);
             let mut all = std::env::split_paths(&path).chain(usual);
             all.find_map(|dir| Some(dir.join(name)).filter(|file| file.is_file())).ok_or_else(
@@ -64,25 +66,26 @@ impl Programs {
     }
 }
 
-/// The name of a session's speaker.
+/// Returns the name of a session's speaker.
 fn speaker_name(session: &Session, senders: &[Sender]) -> String {
     format!("gobgpd-{}-{}", session.router, senders[session.provider].name)
 }
 
-/// The name of a provider's daemon.
+/// Returns the name of a provider's daemon.
 pub(super) fn bird_name(provider: &str) -> String {
     format!("bird-{provider}")
 }
 
-/// The socket that a provider's BIRD takes commands at.
+/// Returns the socket at which a provider's BIRD takes commands.
 pub(super) fn bird_socket(dir: &RunDir, provider: &str) -> PathBuf {
     dir.file(&format!("bird-{provider}.ctl"))
 }
 
-/// Starts all speakers, tells them what the ISP announces anyway, and starts the providers' daemons.
+/// Starts all speakers, has them announce the ISP's usual routes, and starts the providers'
+/// daemons.
 ///
 /// # Errors
-/// If one does not start or does not take commands.
+/// If a daemon does not start or does not take commands.
 pub(super) fn start(
     dir: &RunDir,
     programs: &Programs,
@@ -125,7 +128,7 @@ pub(super) fn start_bird(
 ) -> Result<(), EngineError> {
     let name = bird_name(&sender.name);
     let socket = bird_socket(dir, &sender.name);
-    // One that was killed has left it behind.
+    // A daemon that was killed has left its socket.
     let _ = fs::remove_file(&socket);
     let file = write(dir, &format!("{name}.conf"), &bird(sender, blueprint))?;
     let text = |path: &Path| path.to_string_lossy().into_owned();
@@ -156,7 +159,7 @@ fn usual(
     };
     let (host, port) = (session.speaker.0.to_string(), session.speaker.1.to_string());
     let (prefix, preference, identifier) =
-        (prefix.to_string(), USUAL.to_string(), USUAL_ID.to_string());
+        (prefix.to_string(), USUAL.to_string(), USUAL_PATH_ID.to_string());
     let deadline = Instant::now() + PATIENCE;
     loop {
         let mut command = Command::new(&programs.gobgp);
@@ -164,7 +167,7 @@ fn usual(
         command.args(["identifier", &identifier, "origin", "igp", "nexthop", &hop]);
         command.args(["local-pref", &preference, "-a", family]);
         let done = exec::run(exec::within(&mut command, built.open(OPS)?), "");
-        // It may not listen yet; that it has ended is told by `wait`.
+        // The speaker may not listen yet; `wait` reports a speaker that has ended.
         processes.wait(Duration::ZERO)?;
         match done {
             Err(e) if Instant::now() > deadline => return Err(e),
@@ -174,13 +177,15 @@ fn usual(
     }
 }
 
-/// The configuration of a session's speaker. It waits for the provider to connect, and is quick after a reset, as a
-/// restarted neighbour is to find it there. The hold time is long: a process that dies closes its connection, which is
-/// seen at once, and a busy machine is no reason to lose a session.
+/// Returns the configuration of a session's speaker.
+///
+/// It waits for the provider to connect, and is quick after a reset, so that a restarted neighbour
+/// finds it. The hold time is long. A process that dies closes its connection, which is noticed at
+/// once, and a busy machine must not lose a session.
 fn speaker(session: &Session, blueprint: &Blueprint) -> String {
     let asn = blueprint.asn;
     let peer_asn = blueprint.senders[session.provider].asn;
-    // BGP's identifiers are what decides between entries when nothing else does: the first entry has the least.
+    // The identifier decides between entries if nothing else does; the first entry has the lowest.
     let id = format!("10.0.{}.{}", session.entry + 1, session.provider + 1);
     let mut text = format!(
         "[global.config]\nas = {asn}\nrouter-id = \"{id}\"\nlocal-address-list = [\"{}\"]\n\
@@ -199,8 +204,10 @@ fn speaker(session: &Session, blueprint: &Blueprint) -> String {
     text
 }
 
-/// The configuration of a provider's BIRD: it announces its own prefixes, takes what the ISP says, and hands its best
-/// paths to the kernel. MED is compared between routes of one neighbour, as RFC 4271 has it.
+/// Returns the configuration of a provider's BIRD.
+///
+/// It announces its own prefixes, accepts the ISP's routes, and installs its best paths in the
+/// kernel. MED is compared between routes of one neighbour (RFC 4271).
 fn bird(sender: &Sender, blueprint: &Blueprint) -> String {
     let number = sender.asn - blueprint.senders[0].asn;
     let mut text = format!(
@@ -237,7 +244,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_session_has_a_speaker_that_hears_one_neighbour() {
+    fn each_session_has_a_speaker_with_one_neighbour() {
         let blueprint = Blueprint::of(&Network::carried().unwrap()).unwrap();
         let texts: Vec<_> = blueprint.sessions.iter().map(|s| speaker(s, &blueprint)).collect();
         for (text, session) in texts.iter().zip(&blueprint.sessions) {
@@ -251,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn a_provider_has_a_session_at_each_entry_and_no_routes_of_others() {
+    fn a_provider_has_a_session_at_each_entry_and_its_own_routes_only() {
         let blueprint = Blueprint::of(&Network::carried().unwrap()).unwrap();
         let text = bird(&blueprint.senders[1], &blueprint);
         for session in &blueprint.sessions {

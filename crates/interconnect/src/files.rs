@@ -1,4 +1,4 @@
-//! The network of the demonstration, as the files that the planner reads.
+//! The network of the demonstration, in the files that the planner reads.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
@@ -14,41 +14,41 @@ use ipnet::IpNet;
 
 use forebay_lab::engine::EngineError;
 
-/// Name and text of the topology.
+/// The name and the text of the topology.
 pub(super) const TOPOLOGY: (&str, &str) =
     ("isp.json", include_str!("../../../experiments/interconnect/isp.json"));
-/// Of the providers.
+/// The name and the text of the providers.
 pub(super) const PROVIDERS: (&str, &str) =
     ("providers.toml", include_str!("../../../experiments/interconnect/providers.toml"));
-/// Of the prefixes.
+/// The name and the text of the prefixes.
 pub(super) const PREFIXES: (&str, &str) =
     ("prefixes.csv", include_str!("../../../experiments/interconnect/prefixes.csv"));
 
-/// Where the files are in a directory: what the service reads and writes.
+/// The directory with the files that the service reads and writes.
 pub(super) struct Files(pub(super) PathBuf);
 
 impl Files {
-    /// What was measured last.
+    /// Returns the path of the demands that were measured last.
     pub(super) fn demands(&self) -> PathBuf {
         self.0.join("demands.csv")
     }
 
-    /// What links carried meanwhile.
+    /// Returns the path of the link loads that were measured with them.
     pub(super) fn links(&self) -> PathBuf {
         self.0.join("links.json")
     }
 
-    /// What was announced.
+    /// Returns the path of the journal of announcements.
     pub(super) fn journal(&self) -> PathBuf {
         self.0.join("announced")
     }
 
-    /// The service's configuration.
+    /// Returns the path of the service's configuration.
     pub(super) fn config(&self) -> PathBuf {
         self.0.join("serve.toml")
     }
 
-    /// Writes the network's files there.
+    /// Writes the files of the network.
     pub(super) fn write(&self) -> Result<(), EngineError> {
         for (name, text) in [TOPOLOGY, PROVIDERS, PREFIXES] {
             let path = self.0.join(name);
@@ -59,7 +59,7 @@ impl Files {
     }
 }
 
-/// Writes a file so that it is the old one or the new one for whoever looks.
+/// Writes a file so that readers see either the old or the new one.
 ///
 /// # Errors
 /// If it cannot be written.
@@ -73,7 +73,7 @@ pub(super) fn put(path: &Path, text: &str) -> Result<(), EngineError> {
         .map_err(EngineError::io(format!("writing {}", path.display())))
 }
 
-/// What the files say.
+/// The network that the files describe.
 #[derive(Clone, Debug)]
 pub(super) struct Network {
     pub(super) topology: Topology,
@@ -84,10 +84,10 @@ pub(super) struct Network {
 }
 
 impl Network {
-    /// The one that the program carries.
+    /// Reads the network that is built into the program.
     ///
     /// # Errors
-    /// None for the files that the project carries; a test holds them to that.
+    /// A test makes sure that there are none for the built-in files.
     pub(super) fn carried() -> Result<Self, ConfigError> {
         let topology = input::topology(Path::new(TOPOLOGY.0), TOPOLOGY.1)?;
         let file = input::providers(Path::new(PROVIDERS.0), PROVIDERS.1, &topology)?;
@@ -101,7 +101,7 @@ impl Network {
         })
     }
 
-    /// It with no demands, as the planner has it.
+    /// Returns the network without demands, in the planner's form.
     pub(super) fn plain(&self) -> network::Network {
         network::Network {
             topology: self.topology.clone(),
@@ -111,7 +111,7 @@ impl Network {
         }
     }
 
-    /// A router's name.
+    /// Returns the name of a router.
     pub(super) fn router(&self, id: forebay_plan::topology::RouterId) -> &str {
         &self.topology.routers()[id.index()].name
     }

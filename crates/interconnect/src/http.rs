@@ -1,4 +1,5 @@
-//! A client for the service: HTTP/1.1 (RFC 9112) over a connection for each request, which the other end closes.
+//! A client for the service: HTTP/1.1 (RFC 9112) with one connection per request, which the server
+//! closes.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -6,23 +7,23 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-/// A round may have to tell many speakers something before there is an answer.
-const PATIENCE: Duration = Duration::from_secs(30);
-/// More than any answer of the service has in a network of the demonstration's size.
-const LARGEST: u64 = 16_000_000;
+/// The time limit for an answer: a round may have to tell many speakers first.
+const TIMEOUT: Duration = Duration::from_secs(30);
+/// The largest answer that is read, above any that the service gives here, in bytes.
+const MAX_ANSWER: u64 = 16_000_000;
 
-/// An answer.
+/// The answer to a request.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Reply {
     pub(super) status: u16,
-    /// Its body, if that is JSON.
+    /// The body, if it is JSON.
     pub(super) body: Value,
 }
 
-/// Sends a request, and does not wait for the answer.
+/// Sends a request without waiting for the answer.
 ///
 /// # Errors
-/// If nobody takes it.
+/// If no server takes it.
 pub(super) fn send(
     at: SocketAddr,
     token: &str,
@@ -30,9 +31,9 @@ pub(super) fn send(
     path: &str,
     body: &str,
 ) -> io::Result<TcpStream> {
-    let mut stream = TcpStream::connect_timeout(&at, PATIENCE)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
+    let mut stream = TcpStream::connect_timeout(&at, TIMEOUT)?;
+    stream.set_read_timeout(Some(TIMEOUT))?;
+    stream.set_write_timeout(Some(TIMEOUT))?;
     let head = format!(
         "{method} {path} HTTP/1.1\r\nhost: {at}\r\nconnection: close\r\nauthorization: Bearer {token}\r\n\
          content-type: application/json\r\ncontent-length: {}\r\n\r\n",
@@ -42,15 +43,15 @@ pub(super) fn send(
     Ok(stream)
 }
 
-/// The answer to what was sent.
+/// Reads the answer to a request.
 ///
 /// # Errors
 /// If there is none.
 pub(super) fn read(stream: TcpStream) -> io::Result<Reply> {
     let mut bytes = Vec::new();
-    stream.take(LARGEST).read_to_end(&mut bytes)?;
+    stream.take(MAX_ANSWER).read_to_end(&mut bytes)?;
     parse(&String::from_utf8_lossy(&bytes))
-        .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "the answer is no HTTP"))
+        .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "the answer is not HTTP"))
 }
 
 fn parse(text: &str) -> Option<Reply> {
@@ -68,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn answers() {
+    fn answers_are_parsed() {
         let reply = parse("HTTP/1.1 422 Unprocessable\r\nx: y\r\n\r\n{\"a\": 1}\n").unwrap();
         assert_eq!((reply.status, &reply.body["a"]), (422, &Value::from(1)));
         assert_eq!(parse("HTTP/1.1 200 OK\r\n\r\nok\n").unwrap().body, Value::Null);
@@ -78,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_as_it_comes_in() {
+    fn a_request_arrives_with_its_headers() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let at = listener.local_addr().unwrap();
         let other = thread::spawn(move || {

@@ -1,4 +1,5 @@
-//! An ISP and its content providers in network namespaces, with BGP daemons of others: hints seen at work.
+//! An ISP and its content providers in network namespaces, with real BGP daemons, to show hints at
+//! work.
 //!
 //! ```text
 //!   fb-ID-video  BIRD, servers ──┬──────────── fb-ID-west   GoBGP ──┐
@@ -7,11 +8,12 @@
 //!   fb-ID-ops    `forebay plan serve`, on a network of its own to the speakers
 //! ```
 //!
-//! The network is what the planner reads (`files`): routers, links and capacities, providers with their
-//! sessions, prefixes. `blueprint` works out the namespaces, wires, addresses and routes of it, `build` makes them.
-//! `daemons` starts the speakers, `tables` reads what the providers made of what they heard, `meter` counts at the
-//! ISP's routers, and `service` talks to the planner's service, which plans and announces, as the operator and the
-//! providers do. `story` puts them together: congest one entry, measure, hint, measure, take back.
+//! The network is described by the planner's own files (`files`): routers, links and capacities,
+//! providers with their sessions, prefixes. `blueprint` derives namespaces, wires, addresses and
+//! routes, and `build` creates them. `daemons` starts the BGP speakers, `tables` reads the routes
+//! that the providers chose, and `meter` counts traffic at the ISP's routers. `service` talks to
+//! the planner's service in the roles of the operator and the providers; the service plans and
+//! announces. `story` is the sequence: congest one entry, measure, hint, measure, withdraw.
 
 mod blueprint;
 mod build;

@@ -1,8 +1,9 @@
-//! What the ISP counts at its own routers: what comes in, by neighbour and prefix, what goes over each link, and what
-//! reaches the users, by neighbour. Nothing else tells the planner what is sent.
+//! Counts traffic at the ISP's own routers: what comes in by neighbour and prefix, what each link
+//! carries, and what reaches the users by neighbour.
 //!
-//! Arrivals are counted by the receivebox's own program ([`Sampler`]), a count for each prefix; links by the counters of
-//! their interfaces.
+//! The planner gets no other information on traffic. Arrivals are counted by the BPF program of the
+//! receivebox ([`Sampler`]), with a count for each prefix, and links by the counters of their
+//! interfaces.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -20,43 +21,44 @@ use super::build::Built;
 use super::files::Network;
 use forebay_lab::engine::EngineError;
 
-/// Boundary packets are of no interest: as few as there can be.
+/// The epoch size, as large as possible: boundary packets are not used here.
 const EPOCH: u32 = 1 << 30;
 
-/// A count: arrivals at a session's interface by prefix, or what reaches users of each provider.
+/// What a sampler counts: arrivals at a session's interface by prefix, or traffic to users by
+/// provider.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Counts {
-    /// By session.
+    /// Arrivals at the interface of a session.
     Session(usize),
     Users,
 }
 
-/// What one place has counted so far.
+/// The counts of one place so far.
 #[derive(Clone, Debug, Default)]
 struct Counted {
-    /// In bytes, in the order of the rules.
+    /// The bytes that each sampler counted, in the order of its rules.
     arrived: Vec<(usize, Vec<u64>)>,
     delivered: Vec<u64>,
-    /// Bytes sent, by interface.
+    /// The bytes sent by each interface.
     sent: BTreeMap<String, u64>,
 }
 
-/// A place's counters, on a thread in its namespace; they go with this value.
+/// The counters of a place, on a thread in its namespace, which ends with this value.
 struct Place {
     name: String,
     ask: SyncSender<()>,
     answers: Receiver<io::Result<Counted>>,
 }
 
-/// All counts at an instant, in bytes.
+/// All counts at one time, in bytes.
 #[derive(Clone, Debug)]
 pub(super) struct Reading {
     pub(super) at: Nanos,
-    /// By session and prefix.
+    /// The bytes by session and prefix.
     arrived: Vec<Vec<u64>>,
-    /// By provider.
+    /// The bytes to users, by provider.
     delivered: Vec<u64>,
-    /// By link.
+    /// The bytes on each link.
     links: BTreeMap<LinkId, u64>,
 }
 
@@ -68,7 +70,7 @@ pub(super) struct Meter {
 }
 
 impl Meter {
-    /// Attaches to what `blueprint` has.
+    /// Attaches counters to the places of `blueprint`.
     ///
     /// # Errors
     /// If the kernel refuses.
@@ -106,10 +108,10 @@ impl Meter {
         Ok(Self { places, links: blueprint.links.clone(), sessions: blueprint.sessions.len() })
     }
 
-    /// What was counted until now.
+    /// Reads all counters.
     ///
     /// # Errors
-    /// If a count cannot be read.
+    /// If a counter cannot be read.
     pub(super) fn read(&self) -> Result<Reading, EngineError> {
         let mut reading = Reading {
             at: clock::now(),
@@ -122,7 +124,7 @@ impl Meter {
             for (session, bytes) in counted.arrived {
                 reading.arrived[session] = bytes;
             }
-            // Users may be behind several routers.
+            // The users may be behind several routers.
             let all = reading.delivered.len().max(counted.delivered.len());
             reading.delivered.resize(all, 0);
             for (sum, bytes) in reading.delivered.iter_mut().zip(counted.delivered) {
@@ -158,7 +160,7 @@ impl Place {
                 Ok(Counted::default())
             });
             let failed = ready.is_err();
-            // Whoever does not listen any more does not care either.
+            // An error means that the reader has gone.
             if answer.send(ready).is_err() || failed {
                 return;
             }
@@ -184,7 +186,7 @@ impl Place {
     }
 
     fn read(&self) -> Result<Counted, EngineError> {
-        // If nobody takes it, there is no answer either, which says so.
+        // If the thread has ended, the receiver reports it.
         let _ = self.ask.send(());
         self.answer()
     }
@@ -203,12 +205,13 @@ fn count(samplers: &[(Counts, usize, Sampler)]) -> io::Result<Counted> {
             }
         }
     }
-    // Of this thread's namespace.
+    // /proc/net/dev shows the namespace of this thread.
     counted.sent = sent(&fs::read_to_string("/proc/thread-self/net/dev")?);
     Ok(counted)
 }
 
-/// Bytes sent by each interface: the ninth number after its name (proc_net_dev, the kernel's `net/core/net-procfs.c`).
+/// Returns the bytes sent by each interface: the ninth number after its name (proc_net_dev, the
+/// kernel's `net/core/net-procfs.c`).
 fn sent(text: &str) -> BTreeMap<String, u64> {
     let line = |line: &str| {
         let (name, numbers) = line.split_once(':')?;
@@ -217,16 +220,16 @@ fn sent(text: &str) -> BTreeMap<String, u64> {
     text.lines().filter_map(line).collect()
 }
 
-/// What was counted between two instants.
+/// The rates between two readings.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Rates {
-    /// In seconds.
+    /// The time between the readings, in seconds.
     pub(super) seconds: f64,
-    /// By session and prefix.
+    /// The rate at each session, by prefix.
     pub(super) arrived: Vec<Vec<Rate>>,
-    /// By provider.
+    /// The rate to users, by provider.
     pub(super) delivered: Vec<Rate>,
-    /// By link.
+    /// The rate on each link.
     pub(super) links: BTreeMap<LinkId, Rate>,
 }
 
@@ -247,7 +250,7 @@ impl Rates {
         }
     }
 
-    /// The same as demands of the planner's.
+    /// Returns the rates as demands for the planner.
     pub(super) fn measured(&self, network: &Network, blueprint: &Blueprint) -> network::Network {
         let mut sums: BTreeMap<(usize, usize, RouterId), u64> = BTreeMap::new();
         for (session, rates) in blueprint.sessions.iter().zip(&self.arrived) {
@@ -265,7 +268,7 @@ impl Rates {
         network::Network { demands: demands.collect(), ..network.plain() }
     }
 
-    /// What each link of the topology carries.
+    /// Returns the rate on each link of the topology.
     pub(super) fn carried(&self, network: &Network) -> Vec<Option<Rate>> {
         let links = 0..network.topology.links().len() as u32;
         links.map(|link| self.links.get(&LinkId(link)).copied()).collect()
@@ -277,7 +280,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn counters_of_interfaces() {
+    fn interface_counters_are_parsed() {
         let text = "Inter-|   Receive                                                |  Transmit\n \
             face |bytes    packets errs drop fifo frame compressed multicast|bytes    packets errs\n    \
             lo:       1       2    0    0    0     0          0         0       3       4    0\n\
@@ -287,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn rates_and_the_demands_that_they_are() {
+    fn rates_become_demands() {
         let network = Network::carried().unwrap();
         let blueprint = Blueprint::of(&network).unwrap();
         let reading = |at, byte: u64| Reading {

@@ -1,4 +1,4 @@
-//! What was carried over time, as a picture.
+//! Draws the traffic over time.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,8 @@ const LEFT: f64 = 48.0;
 const RIGHT: f64 = 80.0;
 
 impl Record {
-    /// An SVG file: what reached users from each provider, and what each entry carried, with what happened when.
+    /// Returns an SVG file with the traffic to users from each provider, the traffic of each entry,
+    /// and the events.
     pub fn picture(&self) -> String {
         let providers: Vec<&str> = self.before.providers.keys().map(String::as_str).collect();
         let entries: Vec<&str> = self.entries.iter().map(String::as_str).collect();
@@ -88,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_curve_and_event_is_there() {
+    fn all_curves_and_events_are_drawn() {
         let rates = |value: f64| [("x".to_owned(), value)].into();
         let sample = |at: f64| Sample { at, providers: rates(10.0 * at), entries: rates(3.0) };
         let record = Record {

@@ -1,118 +1,119 @@
-//! What was seen, schema `forebay-plan-demo/1`: any change that could break a reader changes its number.
+//! The record of a run, in the schema `forebay-plan-demo/1`. Any change that could break a reader
+//! changes its number.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// The schema's name and version.
+/// The name and the version of the schema.
 pub const SCHEMA: &str = "forebay-plan-demo/1";
 
-/// By provider and prefix, the entry that the provider's traffic takes.
+/// The entry that the provider's traffic takes, by provider and prefix.
 pub type Tables = BTreeMap<String, BTreeMap<String, String>>;
 
-/// All of it.
+/// The whole record of a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Record {
-    /// [`SCHEMA`].
+    /// The schema, [`SCHEMA`].
     pub schema: String,
-    /// From the first namespace to the last look at a table, in seconds.
+    /// The duration from the first namespace to the last reading of a table, in seconds.
     pub seconds: f64,
-    /// The load of this machine over the last minute, at the end.
+    /// The load average of this machine over the last minute, at the end.
     pub load: f64,
-    /// The ISP's entries, in its own order.
+    /// The ISP's entries, in the order of the topology.
     pub entries: Vec<String>,
-    /// The tables before there were hints.
+    /// The providers' tables before there were hints.
     pub first: Tables,
-    /// With the hints in force.
+    /// The tables with the hints in force.
     pub hinted: Tables,
-    /// After they were taken back.
+    /// The tables after the hints were withdrawn.
     pub withdrawn: Tables,
     /// The hints that were in force.
     pub hints: Vec<HintSeen>,
-    /// The service's rounds, until it came to rest.
+    /// The rounds of the service, until nothing changed.
     pub rounds: Vec<Round>,
-    /// What was carried before there were hints.
+    /// The throughput before there were hints.
     pub before: Throughput,
-    /// With the hints in force.
+    /// The throughput with the hints in force.
     pub after: Throughput,
-    /// All the time.
+    /// The throughput over time.
     pub series: Vec<Sample>,
-    /// What happened when, in seconds from when traffic began.
+    /// The events, with their times in seconds from the start of traffic.
     pub events: Vec<(f64, String)>,
-    /// What must hold.
+    /// The properties that were checked.
     pub checks: Vec<Check>,
 }
 
-/// A hint, and how it was told.
+/// A hint, and how it was delivered.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct HintSeen {
-    /// To whom.
+    /// The neighbour that got the hint.
     pub neighbour: String,
-    /// About what.
+    /// The prefix that the hint is about.
     pub prefix: String,
-    /// Where it should come in.
+    /// The entry where traffic to the prefix should come in.
     pub entry: String,
-    /// The way of BGP.
+    /// The BGP attribute of the hint.
     pub method: String,
 }
 
 /// A round of the service.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Round {
-    /// What the demands were estimated to be in all.
+    /// The estimated demand of all providers, in Mbit/s.
     pub demand_mbps: f64,
-    /// What the planner expected to be carried without changes.
+    /// The traffic that the planner expected without changes, in Mbit/s.
     pub before_mbps: f64,
-    /// And with them.
+    /// The traffic that the planner expected with the changes, in Mbit/s.
     pub after_mbps: f64,
-    /// Hints that are new, moved or withdrawn.
+    /// The number of hints that are new, moved or withdrawn.
     pub changes: usize,
-    /// Routes announced or withdrawn.
+    /// The number of routes announced or withdrawn.
     pub steps: usize,
-    /// How long planning took.
+    /// The duration of planning, in seconds.
     pub seconds: f64,
-    /// What went wrong.
+    /// The error of the round, if it failed.
     pub error: Option<String>,
 }
 
-/// What was carried over a while, in Mbit/s, headers included.
+/// The throughput over some time in Mbit/s, headers included.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Throughput {
-    /// How long was counted.
+    /// The time over which it was counted, in seconds.
     pub seconds: f64,
-    /// What reached users, by provider.
+    /// The traffic that reached users, by provider.
     pub providers: BTreeMap<String, f64>,
-    /// What each entry's link into the network carried.
+    /// The traffic on each entry's link into the network.
     pub entries: BTreeMap<String, f64>,
-    /// What came in, by provider and entry; some of it may have been dropped behind.
+    /// The traffic that came in, by provider and entry; some of it may have been dropped later.
     pub arrived: BTreeMap<String, BTreeMap<String, f64>>,
 }
 
 impl Throughput {
-    /// What reached users in all.
+    /// Returns the traffic that reached users from all providers.
     pub fn total(&self) -> f64 {
         self.providers.values().sum()
     }
 }
 
-/// [`Throughput`] at an instant.
+/// The throughput at one time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Sample {
-    /// The end of what was counted, in seconds from when traffic began.
+    /// The end of the counting, in seconds from the start of traffic.
     pub at: f64,
-    /// What reached users, by provider.
+    /// The traffic that reached users, by provider.
     pub providers: BTreeMap<String, f64>,
-    /// What each entry's link into the network carried.
+    /// The traffic on each entry's link into the network.
     pub entries: BTreeMap<String, f64>,
 }
 
-/// Something that must hold.
+/// A property that must hold.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Check {
-    /// What.
+    /// The property in words.
     pub what: String,
-    /// Whether it does.
+    /// Whether the property holds.
     pub holds: bool,
-    /// What was seen.
+    /// What was observed.
     pub seen: String,
 }

@@ -1,6 +1,8 @@
-//! The planner's service (`forebay plan serve`), as the demonstration runs it: its configuration and tokens, and questions
-//! to it. It listens at its namespace's own loopback address, so whoever asks is in that namespace: the operator, and the
-//! providers as if through a proxy of the ISP's.
+//! The planner's service (`forebay plan serve`) as the demonstration runs it: configuration, tokens
+//! and requests.
+//!
+//! The service listens at the loopback address of its namespace, so clients are in that namespace:
+//! the operator, and the providers as if through a proxy of the ISP.
 
 use std::fs::File;
 use std::io;
@@ -15,20 +17,20 @@ use super::http::{self, Reply};
 use forebay_lab::engine::EngineError;
 use forebay_lab::netns::exec;
 
-/// Where it listens. Nobody else is in its namespace.
+/// The address of the service. Its namespace has no other users.
 const AT: (Ipv4Addr, u16) = (Ipv4Addr::LOCALHOST, 8480);
 
-/// What becomes of announcements when the service dies.
+/// What happens to announcements when the service dies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum OnDeath {
-    /// They stay as they are: the last good ones.
+    /// They stay: the last good ones.
     Keep,
     /// They are withdrawn.
     Withdraw,
 }
 
 impl OnDeath {
-    /// As the configuration has it.
+    /// Returns the name in the configuration.
     fn name(self) -> &'static str {
         match self {
             Self::Keep => "keep",
@@ -37,14 +39,14 @@ impl OnDeath {
     }
 }
 
-/// Who asks.
+/// The client of a request.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Who<'a> {
     Operator,
     Provider(&'a str),
 }
 
-/// What somebody shows, and what the configuration has of it.
+/// The token of a client, and its hash in the configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Token {
     shown: String,
@@ -52,7 +54,7 @@ struct Token {
 }
 
 impl Token {
-    /// One of `forebay plan token`.
+    /// Creates a token with `forebay plan token`.
     fn make() -> Result<Self, EngineError> {
         let own = std::env::current_exe().map_err(EngineError::io("finding this program"))?;
         let text = exec::output(Command::new(own).args(["plan", "token"]), "")?;
@@ -69,29 +71,29 @@ impl Token {
     }
 }
 
-/// Whom it knows, and where it is.
+/// The service with its clients' tokens and its namespace.
 pub(super) struct Service {
     namespace: Arc<File>,
     operator: Token,
-    /// By provider.
+    /// The tokens by provider.
     providers: Vec<(String, Token)>,
 }
 
 impl Service {
-    /// One in the namespace `place`, with new tokens.
+    /// Creates a service in the namespace `place`, with new tokens.
     ///
     /// # Errors
-    /// If the namespace is not there, or no token can be made.
+    /// If the namespace does not exist, or no token can be created.
     pub(super) fn new(network: &Network, built: &Built, place: &str) -> Result<Self, EngineError> {
         let known = network.providers.iter().map(|p| Ok((p.name.clone(), Token::make()?)));
         let providers = known.collect::<Result<_, EngineError>>()?;
         Ok(Self { namespace: built.open(place)?, operator: Token::make()?, providers })
     }
 
-    /// Writes its configuration.
+    /// Writes the configuration.
     ///
     /// # Errors
-    /// If that cannot be written.
+    /// If it cannot be written.
     pub(super) fn configure(
         &self,
         files: &Files,
@@ -101,10 +103,13 @@ impl Service {
         put(&files.config(), &self.config(files, gobgp, on_death))
     }
 
-    /// Rounds are asked for when something was measured, so none is made before the story is over. Paths inside stay as
-    /// they are: nothing here would change them.
+    /// Returns the configuration.
+    ///
+    /// The operator requests each round after a measurement, so the interval is longer than the
+    /// story. There is a single path between any two routers, since others would change nothing
+    /// here.
     fn config(&self, files: &Files, gobgp: &Path, on_death: OnDeath) -> String {
-        // A string of JSON is one of TOML.
+        // A string of JSON is also one of TOML.
         let name = |path: &Path| {
             let name = path.file_name().unwrap_or_default().to_string_lossy();
             serde_json::Value::from(name).to_string()
@@ -132,10 +137,10 @@ impl Service {
         )
     }
 
-    /// Asks something, and waits for the answer.
+    /// Sends a request and returns the answer.
     ///
     /// # Errors
-    /// If nobody answers.
+    /// If there is no answer.
     pub(super) fn ask(
         &self,
         who: Who<'_>,
@@ -147,10 +152,11 @@ impl Service {
             .map_err(EngineError::io(format!("asking the service for {path}")))
     }
 
-    /// Asks something whose answer nobody waits for: it goes when the connection does.
+    /// Sends a request without waiting for the answer, which is lost when the connection is
+    /// dropped.
     ///
     /// # Errors
-    /// If nobody takes it.
+    /// If the service does not take it.
     pub(super) fn begin(
         &self,
         who: Who<'_>,
@@ -180,7 +186,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_token_and_its_hash() {
+    fn a_token_and_its_hash_are_parsed() {
         let token = Token::read("token: abc\nhash:  sha256:def\n").unwrap();
         assert_eq!((token.shown.as_str(), token.hash.as_str()), ("abc", "sha256:def"));
         assert_eq!(Token::read("token: \nhash: x\n"), None);
@@ -188,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn the_configuration_holds_hashes_and_no_token() {
+    fn the_configuration_has_hashes_and_no_token() {
         let token =
             |name: &str| Token { shown: format!("{name}-shown"), hash: format!("{name}-hash") };
         let service = Service {

@@ -1,4 +1,5 @@
-//! The story: congest one entry, measure, hint, measure again, take the hints back; and what may go wrong on the way.
+//! The story: congest one entry, measure, hint, measure again, withdraw the hints; optionally with
+//! faults.
 
 mod faults;
 mod neighbours;
@@ -27,33 +28,35 @@ use forebay_lab::netns;
 use forebay_lab::netns::process::Processes;
 use forebay_lab::netns::run_dir::RunDir;
 
-/// How long sessions may take to come up, and tables to settle.
+/// The time limit for sessions to come up and tables to settle.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// How often is looked.
+/// The interval of checks while waiting.
 const TICK: Duration = Duration::from_millis(100);
-/// How often throughput is noted.
+/// The interval of throughput samples.
 const SAMPLE: Duration = Duration::from_millis(500);
-/// How long TCP has to find its rate after a change.
+/// The time that TCP has to adapt its rate after a change.
 const SETTLE: Duration = Duration::from_secs(2);
-/// How much more must be carried for the demonstration to hold.
+/// The factor by which throughput must rise.
 const GAIN: f64 = 1.5;
-/// All of it must fit, in seconds; and with faults.
+/// The time limits of the whole story in seconds: without and with faults.
 const MOST_SECONDS: [f64; 2] = [120.0, 180.0];
 
-/// What to show.
+/// The options of the demonstration.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Options {
-    /// Have things go wrong as well: sessions that flap, a provider that the service must refuse, a service that is killed.
+    /// Whether to inject faults: flapping sessions, a provider whose requests are refused, a
+    /// service that is killed.
     pub faults: bool,
-    /// Measure shorter.
+    /// Whether to measure for a shorter time.
     pub quick: bool,
 }
 
-/// Tells the story on this machine, which takes about a minute, and leaves nothing behind. `say` hears what happens.
+/// Runs the story on this machine, which takes about a minute, and removes everything again. `say`
+/// gets the progress.
 ///
 /// # Errors
-/// Without root or the daemons, on an interrupt, or if anything that was set up fails. What does not come out as it should
-/// is no error but a [`Check`] that does not hold.
+/// Without root or the daemons, on an interrupt, or if anything cannot be set up. A wrong outcome
+/// is not an error but a [`Check`] that does not hold.
 pub fn tell(
     options: &Options,
     interrupt: &Interrupt,
@@ -65,7 +68,8 @@ pub fn tell(
     let network = Network::carried().map_err(unread)?;
     let blueprint = Blueprint::of(&network)?;
     let begin = Instant::now();
-    // Dropped in the opposite order, also on an error, an interrupt or a panic: counters, processes, namespaces, directory.
+    // Values are dropped in the opposite order, also on an error, an interrupt or a panic:
+    // counters, processes, namespaces, directory.
     let dir = RunDir::create()?;
     let files = Files(dir.file("."));
     files.write()?;
@@ -104,9 +108,9 @@ pub fn tell(
     Ok(stage.record)
 }
 
-/// Where it is told.
+/// The state of a running story.
 struct Stage<'a> {
-    /// Dropped first: nothing is counted while things go.
+    /// The meter is dropped first, so that nothing is counted during the cleanup.
     meter: Meter,
     processes: Processes,
     reader: Reader<'a>,
@@ -118,7 +122,7 @@ struct Stage<'a> {
     interrupt: &'a Interrupt,
     say: &'a mut dyn FnMut(&str),
     record: Record,
-    /// The last that were read.
+    /// The last reading of the meter.
     tables: Tables,
 }
 
@@ -176,12 +180,12 @@ impl Stage<'_> {
         self.pause(SETTLE * 2)
     }
 
-    /// The providers' names.
+    /// Returns the names of the providers.
     fn names(&self) -> Vec<String> {
         self.reader.blueprint.senders.iter().map(|s| s.name.clone()).collect()
     }
 
-    /// The routers with sessions, in the topology's order.
+    /// Returns the routers with sessions, in the order of the topology.
     fn entries(&self) -> Vec<String> {
         let routers = self.network.topology.routers().iter().map(|r| r.name.clone());
         let has = |r: &String| self.reader.blueprint.sessions.iter().any(|s| s.router == *r);
@@ -198,7 +202,7 @@ impl Stage<'_> {
         self.record.events.push((at, what.to_owned()));
     }
 
-    /// Lets time pass, and notes what is carried.
+    /// Waits for some time, and samples the throughput meanwhile.
     fn pause(&mut self, time: Duration) -> Result<(), EngineError> {
         let end = Instant::now() + time;
         let mut next = Instant::now() + SAMPLE;
@@ -263,12 +267,12 @@ impl Stage<'_> {
         Ok((tables, same))
     }
 
-    /// The providers' tables, once their kernels have them too.
+    /// Returns the providers' tables when their kernels have the same.
     fn settled(&mut self) -> Result<Tables, EngineError> {
         let mut last = Tables::new();
         self.wait_for("the kernels' tables to follow BIRD's", |stage| {
             let (tables, same) = stage.read_tables()?;
-            // Twice the same: an update may come in several messages.
+            // The tables must be equal twice: an update may come in several messages.
             let rest = same && tables == last;
             last = tables;
             Ok(rest)
@@ -277,7 +281,8 @@ impl Stage<'_> {
         Ok(last)
     }
 
-    /// The same, which are waited for until they are `wanted`; what they are if they do not become so.
+    /// Waits until the tables are as `wanted`, and returns them; returns the present tables if they
+    /// do not become so.
     fn wait_for_tables(&mut self, wanted: &Tables) -> Result<Tables, EngineError> {
         let came = self.wait_for("tables", |stage| {
             let (tables, same) = stage.read_tables()?;
@@ -333,7 +338,7 @@ impl Stage<'_> {
         self.names().into_iter().zip(rates).collect()
     }
 
-    /// What each entry's links into the network carry.
+    /// Returns the rate on each entry's links into the network.
     fn uplinks(&self, rates: &Rates) -> BTreeMap<String, f64> {
         let mut out = BTreeMap::new();
         for entry in &self.record.entries {
@@ -347,7 +352,7 @@ impl Stage<'_> {
     }
 }
 
-/// The hints as the record has them.
+/// Returns the hints in the form of the record.
 fn in_words(hints: &Hints) -> Vec<HintSeen> {
     let all = hints.neighbours.iter().flat_map(|n| n.hints.iter().map(move |h| (n, h)));
     let seen = |(n, h): (&hints::Neighbour, &hints::Hint)| HintSeen {
@@ -359,7 +364,7 @@ fn in_words(hints: &Hints) -> Vec<HintSeen> {
     all.map(seen).collect()
 }
 
-/// How many prefixes go elsewhere.
+/// Returns the number of prefixes with other entries, in words.
 fn difference(wanted: &Tables, seen: &Tables) -> String {
     let count = wanted
         .iter()
@@ -376,7 +381,7 @@ fn difference(wanted: &Tables, seen: &Tables) -> String {
     }
 }
 
-/// The load of this machine over the last minute.
+/// Returns the load average of this machine over the last minute.
 fn load() -> f64 {
     let text = fs::read_to_string("/proc/loadavg").unwrap_or_default();
     text.split_whitespace().next().and_then(|n| n.parse().ok()).unwrap_or(0.0)

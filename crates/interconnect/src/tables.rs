@@ -1,4 +1,5 @@
-//! What the providers made of what they heard: BIRD's best paths, and the kernel's table that traffic follows.
+//! Reads the routes that the providers chose: BIRD's best paths, and the kernel's table, which
+//! traffic follows.
 
 use std::collections::BTreeMap;
 use std::process::Command;
@@ -14,7 +15,7 @@ use forebay_lab::engine::EngineError;
 use forebay_lab::netns::exec;
 use forebay_lab::netns::run_dir::RunDir;
 
-/// By prefix, the entry that traffic to it takes.
+/// The entry of the traffic to each prefix.
 pub(super) type Table = BTreeMap<IpNet, String>;
 
 /// A session, as a provider sees it.
@@ -22,7 +23,7 @@ pub(super) type Table = BTreeMap<IpNet, String>;
 pub(super) struct Seen {
     pub(super) entry: String,
     pub(super) established: bool,
-    /// Since when, as BIRD writes it.
+    /// The time since the session is up, as BIRD formats it.
     pub(super) since: String,
 }
 
@@ -30,20 +31,20 @@ pub(super) struct Seen {
 pub(super) fn uninterrupted(before: &[Seen], now: &[Seen]) -> bool {
     let same = |(a, b): (&Seen, &Seen)| {
         let since = moment(&a.since).zip(moment(&b.since));
-        // BIRD works the time of day out anew whenever it is asked, some milliseconds off.
+        // BIRD computes the time of day for each request, with some milliseconds of difference.
         let is_one = since.map_or(a.since == b.since, |(a, b)| (a - b).abs() < 0.5);
         (&a.entry, a.established) == (&b.entry, b.established) && is_one
     };
     before.len() == now.len() && before.iter().zip(now).all(same)
 }
 
-/// A time of day in seconds.
+/// Returns a time of day in seconds.
 fn moment(text: &str) -> Option<f64> {
     let mut parts = text.split(':').map(|part| part.parse::<f64>().ok());
     Some((parts.next()?? * 60.0 + parts.next()??) * 60.0 + parts.next()??)
 }
 
-/// Asks the daemons.
+/// The clients of the daemons.
 pub(super) struct Reader<'a> {
     pub(super) dir: &'a RunDir,
     pub(super) programs: &'a Programs,
@@ -58,7 +59,7 @@ impl Reader<'_> {
         exec::output(&mut command, "")
     }
 
-    /// The provider's sessions.
+    /// Returns the sessions of a provider.
     ///
     /// # Errors
     /// If its daemon does not answer.
@@ -66,7 +67,7 @@ impl Reader<'_> {
         Ok(parse_sessions(&self.birdc(provider, &["show", "protocols"])?))
     }
 
-    /// The provider's best paths.
+    /// Returns the best paths of a provider.
     ///
     /// # Errors
     /// If its daemon does not answer.
@@ -74,7 +75,7 @@ impl Reader<'_> {
         Ok(parse_best(&self.birdc(provider, &["show", "route", "primary"])?))
     }
 
-    /// The routes in the kernel's table that the daemon has put there.
+    /// Returns the routes in the kernel's table that the daemon has installed.
     ///
     /// # Errors
     /// If they cannot be read.
@@ -97,7 +98,7 @@ impl Reader<'_> {
     }
 }
 
-/// What the tables should be with `hints`, where without any they are `first`.
+/// Returns the tables that `hints` ask for, where `first` are the tables without hints.
 pub(super) fn asked(hints: &Hints, first: &Tables) -> Tables {
     let mut tables = first.clone();
     for neighbour in &hints.neighbours {
@@ -105,7 +106,8 @@ pub(super) fn asked(hints: &Hints, first: &Tables) -> Tables {
         for hint in neighbour.hints.iter().filter(|h| h.method.is_some()) {
             let halves = hint.prefix.subnets(hint.prefix.prefix_len() + 1);
             let told: Vec<IpNet> = match halves {
-                // Of a whole prefix the halves are announced, and it stays where it was.
+                // For a whole prefix both halves are announced, and the prefix itself stays at its
+                // entry.
                 Ok(halves)
                     if hint.method == Some(Method::MoreSpecific) && hint.prefix == hint.of =>
                 {
@@ -119,7 +121,8 @@ pub(super) fn asked(hints: &Hints, first: &Tables) -> Tables {
     tables
 }
 
-/// The lines of `show protocols` that are sessions: name, protocol, table, state, since, what.
+/// Returns the lines of `show protocols` that are sessions: name, protocol, table, state, since,
+/// info.
 fn parse_sessions(text: &str) -> Vec<Seen> {
     let session = |line: &str| {
         let words: Vec<_> = line.split_whitespace().collect();
@@ -135,7 +138,8 @@ fn parse_sessions(text: &str) -> Vec<Seen> {
     text.lines().filter_map(session).collect()
 }
 
-/// The routes of `show route primary` that lead to a neighbour: `PREFIX unicast [SESSION TIME ...] * ...`.
+/// Returns the routes of `show route primary` through a neighbour: `PREFIX unicast [SESSION TIME
+/// ...] * ...`.
 fn parse_best(text: &str) -> Table {
     let route = |line: &str| {
         let mut words = line.split_whitespace();
@@ -147,7 +151,8 @@ fn parse_best(text: &str) -> Table {
     text.lines().filter_map(route).collect()
 }
 
-/// The routes of `ip -j route`, by `entry` of their gateways; others' are left out.
+/// Returns the routes of `ip -j route`, with the `entry` of their gateways; other routes are left
+/// out.
 fn parse_kernel(text: &str, entry: impl Fn(&str) -> Option<String>) -> Table {
     #[derive(serde::Deserialize)]
     struct Route {
@@ -164,7 +169,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_hints_make_of_tables() {
+    fn hints_change_tables_as_announced() {
         let hint = |prefix: &str, of: &str, method: &str| {
             format!(
                 r#"{{"prefix": "{prefix}", "of": "{of}", "entry": "east", "router": "m", "before": [], "demand": 1.0,
@@ -197,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn what_bird_and_ip_print() {
+    fn output_of_bird_and_ip_is_parsed() {
         let text = "BIRD 2.0.12 ready.\nTable master4:\n\
             198.18.0.0/23        unicast [west 09:45:18.040] * (100) [AS64500i]\n\tvia 100.64.0.0 on fb-west\n\
             203.0.113.0/28       unreachable [own4 09:45:13.046] * (200)\n\nTable master6:\n\

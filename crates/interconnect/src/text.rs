@@ -1,11 +1,11 @@
-//! What was seen, for a terminal.
+//! The record as text for the terminal.
 
 use std::collections::BTreeSet;
 use std::fmt;
 
 use super::record::{Record, Tables, Throughput};
 
-/// A table of words, its columns as wide as they must be.
+/// Formats a table of texts with aligned columns.
 fn table(rows: &[Vec<String>]) -> String {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let width = |at: usize| rows.iter().filter_map(|r| r.get(at)).map(String::len).max();
@@ -22,12 +22,12 @@ fn words(words: impl IntoIterator<Item = impl Into<String>>) -> Vec<String> {
 }
 
 impl Record {
-    /// Whether all is as it should be.
+    /// Whether all checks hold.
     pub fn holds(&self) -> bool {
         self.checks.iter().all(|check| check.holds)
     }
 
-    /// The providers' tables, before, with the hints and after them.
+    /// Formats the providers' tables before, with and after the hints.
     fn tables(&self) -> String {
         let mut rows = vec![words(["best path", "of", "at first", "with hints", "taken back"])];
         for (provider, first) in &self.first {
@@ -35,7 +35,8 @@ impl Record {
             let (hinted, withdrawn) = (of(&self.hinted), of(&self.withdrawn));
             let all: BTreeSet<&String> =
                 first.keys().chain(hinted.keys()).chain(withdrawn.keys()).collect();
-            // As prefixes and not as words, so that halves follow what they are of.
+            // Sorted as prefixes and not as text, so that halves follow the prefix that they are
+            // part of.
             let mut all: Vec<(Option<ipnet::IpNet>, &String)> =
                 all.into_iter().map(|p| (p.parse().ok(), p)).collect();
             all.sort();
@@ -55,7 +56,7 @@ impl Record {
         table(&rows)
     }
 
-    /// What each provider and entry carried.
+    /// Formats the throughput of each provider and entry.
     fn throughput(&self) -> String {
         let mut rows = vec![words(["Mbit/s", "before", "with hints"])];
         let mut row = |name: String, of: &dyn Fn(&Throughput) -> f64| {
@@ -84,7 +85,7 @@ impl Record {
 impl fmt::Display for Record {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{}", self.tables())?;
-        let mut hints = vec![words(["hint to", "prefix", "in at", "told by"])];
+        let mut hints = vec![words(["hint to", "prefix", "in at", "sent by"])];
         hints.extend(
             self.hints.iter().map(|h| words([&h.neighbour, &h.prefix, &h.entry, &h.method])),
         );
@@ -104,7 +105,7 @@ mod tests {
     use crate::record::Check;
 
     #[test]
-    fn halves_follow_what_they_are_of_and_what_is_not_there_is_a_dash() {
+    fn halves_follow_their_prefix_and_missing_values_are_dashes() {
         let tables = |pairs: &[(&str, &str)]| -> Tables {
             let own = pairs.iter().map(|(p, e)| ((*p).to_owned(), (*e).to_owned())).collect();
             [("x".to_owned(), own)].into()

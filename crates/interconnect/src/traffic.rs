@@ -1,4 +1,5 @@
-//! What congests the entry: TCP of each provider to each half of each prefix, as much as it gets.
+//! The traffic that congests the entry: backlogged TCP from each provider to each half of each
+//! prefix.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -12,16 +13,16 @@ use forebay_lab::netns::process::{Kind, Processes};
 use forebay_lab::netns::run_dir::RunDir;
 use forebay_lab::traffic::{Role, Spec, Start, Tcp};
 
-/// Connections from each of the users' addresses to each provider.
+/// The number of connections from each address of a user to each provider.
 const FLOWS: u32 = 2;
-/// Longer than the story lasts, which ends it.
+/// The duration of the flows, longer than the story, which ends them.
 const LONG: Nanos = Nanos::from_secs(3600);
 /// The first port; each program has its own.
 const PORT: u16 = 10_000;
-/// Flows begin within so long.
+/// The time over which flows start.
 const STAGGER: Nanos = Nanos::from_millis(500);
 
-/// Pairs of programs: a server, and the users who read from it.
+/// Returns pairs of programs: a server, and the users who read from it.
 fn programs(dir: &RunDir, blueprint: &Blueprint) -> Vec<[(String, String, Spec); 2]> {
     let tcp = || Tcp { congestion: "cubic".to_owned(), l4s: false, paced: false };
     let mut out = Vec::new();
@@ -60,7 +61,7 @@ fn programs(dir: &RunDir, blueprint: &Blueprint) -> Vec<[(String, String, Spec);
     out
 }
 
-/// Starts the programs of one end, all of whose other ends must be ready before the next.
+/// Starts the programs of one end; they must all be ready before the next end is started.
 pub(super) fn start(
     end: usize,
     dir: &RunDir,
@@ -76,7 +77,7 @@ pub(super) fn start(
     Ok(())
 }
 
-/// Lets the traffic begin.
+/// Starts the traffic.
 pub(super) fn begin(processes: &mut Processes) -> Result<(), EngineError> {
     processes.tell_programs(&Start { start: clock::now().0 })
 }

@@ -1,4 +1,4 @@
-//! What may go wrong in the story: a provider whose sessions flap, and a service that is killed.
+//! The faults of the story: a provider whose sessions flap, and a service that is killed.
 
 use std::time::Duration;
 
@@ -9,15 +9,16 @@ use crate::service::{OnDeath, Who};
 use crate::tables::{self, Reader};
 use forebay_lab::engine::EngineError;
 
-/// How often the sessions of a provider flap.
+/// The number of flaps.
 const FLAPS: usize = 3;
-/// How long a round is under way when the service is killed.
+/// The time after the start of a round at which the service is killed.
 const UNDER_WAY: Duration = Duration::from_millis(20);
-/// So many routes are announced, the last of them perhaps not yet, when the service is killed once more.
+/// The number of routes after which the service is killed once more; the last may be unconfirmed.
 const HALF: usize = 3;
 
 impl Stage<'_> {
-    /// Kills the last provider's daemon and starts it again, several times. The others are not to notice.
+    /// Kills the daemon of the last provider and starts it again, several times. Other providers
+    /// must not be affected.
     pub(super) fn flap(&mut self) -> Result<(), EngineError> {
         let Reader { dir, programs, blueprint, built, .. } = self.reader;
         let Some((flapping, others)) = blueprint.senders.split_last() else { return Ok(()) };
@@ -48,7 +49,7 @@ impl Stage<'_> {
                 }
             }
         }
-        // Its connections have waited for the way to come back, the longer the longer it took.
+        // TCP retries less often the longer the path was gone.
         self.pause(SETTLE * 2)?;
         let undisturbed = disturbed.is_empty();
         let seen = match undisturbed {
@@ -64,7 +65,7 @@ impl Stage<'_> {
         Ok(())
     }
 
-    /// Kills the service several times: its announcements stay, or are taken back, as configured.
+    /// Kills the service several times: its announcements stay or are withdrawn, as configured.
     pub(super) fn kill_service(&mut self) -> Result<(), EngineError> {
         let hinted = self.record.hinted.clone();
         let all = self.journal()?.len();
@@ -88,7 +89,7 @@ impl Stage<'_> {
             seen,
         );
 
-        // It has announced nothing now, so its first round announces all of it again.
+        // It has no announcements in force, so its first round announces all of them again.
         self.start_service(OnDeath::Withdraw)?;
         self.wait_for_routes(HALF)?;
         self.processes.kill(SERVICE)?;
@@ -114,7 +115,7 @@ impl Stage<'_> {
         Ok(())
     }
 
-    /// Kills the service soon after a round was asked for.
+    /// Kills the service soon after a round was requested.
     fn kill_in_a_round(&mut self) -> Result<(), EngineError> {
         let asked = self.service.begin(Who::Operator, "POST", "/operator/round")?;
         self.pause(UNDER_WAY)?;
@@ -123,7 +124,8 @@ impl Stage<'_> {
         Ok(())
     }
 
-    /// Whether a dead service's supervisor takes all back: from the tables, and by the journal.
+    /// Checks by the tables and by the journal whether the supervisor of a dead service withdraws
+    /// everything.
     fn all_is_taken_back(&mut self) -> Result<(bool, String), EngineError> {
         match self.wait_for("the supervisor", |stage| Ok(stage.journal()?.is_empty())) {
             Err(EngineError::Unfit(why)) => return Ok((false, why)),

@@ -1,4 +1,4 @@
-//! The providers as neighbours of the service: what it tells them, and one that misbehaves.
+//! The providers as neighbours of the service: the hints that they get, and one that misbehaves.
 
 use std::collections::BTreeSet;
 
@@ -11,15 +11,15 @@ use crate::service::Who;
 use crate::tables::{self, Seen, Table};
 use forebay_lab::engine::EngineError;
 
-/// More changes in a row than anybody is allowed.
+/// More changes in a row than the service allows.
 const MOST_CHANGES: usize = 8;
-/// No traffic, in Mbit/s: a dozen packets in two seconds.
+/// The rate that counts as no traffic, in Mbit/s: a dozen packets in two seconds.
 const NOTHING: f64 = 0.1;
-/// What a provider can ask for.
+/// The routes that a provider can read.
 const OWN: [&str; 3] = ["/v1/hints", "/v1/program", "/v1/vswitch"];
 
-/// All that a provider sees.
-struct Sight {
+/// Everything that a provider sees.
+struct NeighbourView {
     provider: String,
     answers: Vec<Value>,
     table: Table,
@@ -37,7 +37,7 @@ impl Stage<'_> {
         self.service.ask(Who::Provider(provider), method, path, body)
     }
 
-    /// Each provider asks for its hints, with its own token.
+    /// Has each provider get its hints with its own token.
     pub(super) fn ask_as_neighbours(&mut self, hints: &Hints) -> Result<(), EngineError> {
         let (mut holds, mut seen) = (true, Vec::new());
         for provider in self.names() {
@@ -52,8 +52,7 @@ impl Stage<'_> {
         Ok(())
     }
 
-    /// A provider that is hinted to an entry wants nothing to come in there, and says so. What it is hinted to instead is the
-    /// planner's business.
+    /// Has a provider avoid the entry that a hint names. The planner decides about other hints.
     pub(super) fn avoid(&mut self) -> Result<(), EngineError> {
         let what = "what a provider avoids is in no hint to it, and its table and traffic follow";
         let hints = self.hints()?;
@@ -77,7 +76,7 @@ impl Stage<'_> {
         let now = self.wait_for_tables(&asked)?;
         let taken = self.ask_as(&name, "GET", "/v1/program", "")?.body["state"] == "taken";
         let gone = now.get(&name).is_some_and(|table| table.values().all(|e| *e != entry));
-        // What is under way arrives.
+        // The packets in flight arrive.
         self.pause(SETTLE)?;
         let arrived = self.measure(SETTLE)?.arrived;
         let left = arrived.get(&name).and_then(|own| own.get(&entry)).copied().unwrap_or(0.0);
@@ -90,8 +89,8 @@ impl Stage<'_> {
         Ok(())
     }
 
-    /// The last provider sends the service nonsense, and then changes its program again and again. The others are not to
-    /// notice.
+    /// Has the last provider send invalid programs, and then change its program repeatedly. Other
+    /// providers must not be affected.
     pub(super) fn misbehave(&mut self) -> Result<(), EngineError> {
         let mut others = self.names();
         let Some(bad) = others.pop() else { return Ok(()) };
@@ -101,7 +100,7 @@ impl Stage<'_> {
         };
         let entry = entry.router.clone();
         let see =
-            |stage: &Self| others.iter().map(|o| stage.sight(o)).collect::<Result<Vec<_>, _>>();
+            |stage: &Self| others.iter().map(|o| stage.view_of(o)).collect::<Result<Vec<_>, _>>();
         let before = see(self)?;
         self.event(&format!("{bad} sends the service nonsense"));
         let wish = |output: u32, demand: u64| {
@@ -122,8 +121,9 @@ impl Stage<'_> {
         refused &= program.body["state"] == "none";
         self.check("a provider that asks for nonsense is refused", refused, seen.join(", "));
 
-        // What it changes to and fro: nothing of its traffic comes in there, or something does. After three mistakes,
-        // which count 500 each, the second change, of 1000 each, is above 3000. That one is back to wanting nothing.
+        // The program alternates between avoiding an entry and not avoiding it. After three invalid
+        // programs, of 500 each, the second change, of 1000 each, brings the penalty above 3000.
+        // That change is back to avoiding nothing.
         let there = json!({"avoid": [{"output": 0, "input": entry}]}).to_string();
         let programs = [there, "{}".to_owned()];
         let mut taken = 0;
@@ -161,9 +161,9 @@ impl Stage<'_> {
         &self.reader.blueprint.senders[provider].name
     }
 
-    fn sight(&self, provider: &str) -> Result<Sight, EngineError> {
+    fn view_of(&self, provider: &str) -> Result<NeighbourView, EngineError> {
         let answer = |path: &&str| Ok(self.ask_as(provider, "GET", path, "")?.body);
-        Ok(Sight {
+        Ok(NeighbourView {
             provider: provider.to_owned(),
             answers: OWN.iter().map(answer).collect::<Result<_, EngineError>>()?,
             table: self.reader.best(provider)?,
@@ -172,15 +172,15 @@ impl Stage<'_> {
     }
 }
 
-impl Sight {
-    /// Whether nothing was noticed between this and `later`.
+impl NeighbourView {
+    /// Whether nothing differs between this and `later`.
     fn is_as(&self, later: &Self) -> bool {
         (&self.answers, &self.table) == (&later.answers, &later.table)
             && tables::uninterrupted(&self.sessions, &later.sessions)
     }
 }
 
-/// The hints in an answer, by prefix and entry.
+/// Returns the hints in an answer, by prefix and entry.
 fn told(body: &Value) -> BTreeSet<(String, String)> {
     let text = |value: &Value| value.as_str().map(str::to_owned);
     let hints = body["hints"].as_array().into_iter().flatten();
@@ -192,15 +192,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_provider_is_told() {
+    fn hints_are_read_from_an_answer() {
         let body = json!({"neighbour": "x", "hints": [{"prefix": "10.0.0.0/8", "entry": "a"}, {"prefix": 1}]});
         assert_eq!(told(&body), [("10.0.0.0/8".to_owned(), "a".to_owned())].into());
         assert!(told(&Value::Null).is_empty());
     }
 
     #[test]
-    fn what_is_noticed() {
-        let sight = |hints: u64, entry: &str, since: &str| Sight {
+    fn changes_of_a_view_are_noticed() {
+        let view = |hints: u64, entry: &str, since: &str| NeighbourView {
             provider: "x".to_owned(),
             answers: vec![json!({"version": hints})],
             table: [("10.0.0.0/8".parse().unwrap(), entry.to_owned())].into(),
@@ -210,10 +210,10 @@ mod tests {
                 since: since.to_owned(),
             }],
         };
-        let first = sight(1, "a", "09:45:13.934");
-        assert!(first.is_as(&sight(1, "a", "09:45:13.935")));
-        assert!(!first.is_as(&sight(2, "a", "09:45:13.934")));
-        assert!(!first.is_as(&sight(1, "b", "09:45:13.934")));
-        assert!(!first.is_as(&sight(1, "a", "09:45:20.934")));
+        let first = view(1, "a", "09:45:13.934");
+        assert!(first.is_as(&view(1, "a", "09:45:13.935")));
+        assert!(!first.is_as(&view(2, "a", "09:45:13.934")));
+        assert!(!first.is_as(&view(1, "b", "09:45:13.934")));
+        assert!(!first.is_as(&view(1, "a", "09:45:20.934")));
     }
 }

@@ -1,4 +1,5 @@
-//! The service in the story: it is started, told what was measured, and has rounds until it comes to rest.
+//! The service in the story: it is started, gets measurements, and runs rounds until nothing
+//! changes.
 
 use std::time::Duration;
 
@@ -15,17 +16,17 @@ use crate::service::{OnDeath, Who};
 use forebay_lab::engine::EngineError;
 use forebay_lab::netns::process::Kind;
 
-/// What a round is given.
+/// The time over which demands are measured for a round.
 const WINDOW: Duration = Duration::from_secs(3);
-/// A loop that has not come to rest by then does not.
+/// The most rounds until nothing changes.
 const MOST_ROUNDS: usize = 8;
-/// The service's process.
+/// The name of the service's process.
 pub(super) const SERVICE: &str = "service";
-/// What the operator can see of it.
+/// The path of the operator's state.
 const STATE: &str = "/operator/state";
 
 impl Stage<'_> {
-    /// Starts the service, which makes its first round at once, with what was measured last.
+    /// Starts the service, which runs its first round at once, with the last measurement.
     pub(super) fn start_service(&mut self, on_death: OnDeath) -> Result<(), EngineError> {
         self.service.configure(&self.files, &self.reader.programs.gobgp, on_death)?;
         let config = self.files.config().to_string_lossy().into_owned();
@@ -34,7 +35,7 @@ impl Stage<'_> {
         self.processes.start(self.reader.dir, SERVICE, Kind::Daemon, namespace, args)
     }
 
-    /// The same, and waits for the first round, with all that is announced in it.
+    /// Starts the service, and waits for the first round with its announcements.
     pub(super) fn first_round(&mut self, on_death: OnDeath) -> Result<Round, EngineError> {
         self.start_service(on_death)?;
         let mut state = Value::Null;
@@ -45,9 +46,9 @@ impl Stage<'_> {
         Round::of(&state)
     }
 
-    /// Has the service make a round, and waits for it.
+    /// Requests a round and waits for it.
     pub(super) fn next_round(&mut self) -> Result<Round, EngineError> {
-        // If it has ended, that says more than that it does not answer.
+        // A service that has ended is a clearer error than one that does not answer.
         self.processes.wait(Duration::ZERO)?;
         let reply = self.service.ask(Who::Operator, "POST", "/operator/round", "")?;
         match reply.status {
@@ -59,7 +60,7 @@ impl Stage<'_> {
         }
     }
 
-    /// Measures and has the service plan, until it changes nothing more.
+    /// Measures and requests rounds until nothing changes.
     pub(super) fn plan_until_rest(&mut self) -> Result<(), EngineError> {
         for number in 1..=MOST_ROUNDS {
             self.measure_demands()?;
@@ -88,7 +89,7 @@ impl Stage<'_> {
         Ok(())
     }
 
-    /// Measures, and writes it down as the service reads it: what came in, and what links carried meanwhile.
+    /// Measures, and writes demands and link loads in the form that the service reads.
     fn measure_demands(&mut self) -> Result<(), EngineError> {
         let first = self.meter.read()?;
         self.pause(WINDOW)?;
@@ -99,7 +100,7 @@ impl Stage<'_> {
         put(&self.files.demands(), &estimate::csv(&measured))
     }
 
-    /// What the operator sees.
+    /// Returns the operator's state.
     fn state(&self) -> Result<Value, EngineError> {
         let reply = self.service.ask(Who::Operator, "GET", STATE, "")?;
         match reply.status {
@@ -108,13 +109,13 @@ impl Stage<'_> {
         }
     }
 
-    /// The hints in force.
+    /// Returns the hints in force.
     pub(super) fn hints(&self) -> Result<Hints, EngineError> {
         let hints = self.state()?["hints"].to_string();
         hints::read(STATE.as_ref(), &hints).map_err(|e| EngineError::Unfit(e.to_string()))
     }
 
-    /// Stops the service in order, which takes all back.
+    /// Stops the service in an orderly way, so that it withdraws everything.
     pub(super) fn stop_service(&mut self) -> Result<(), EngineError> {
         self.event("the service is stopped, and takes all back");
         self.processes.ask_to_end(SERVICE);
@@ -137,14 +138,15 @@ impl Stage<'_> {
         Ok(())
     }
 
-    /// What the service has announced, or begun to.
+    /// Returns the journal of the service's announcements.
     pub(super) fn journal(&self) -> Result<hints::announce::Journal, EngineError> {
         let path = self.files.journal();
         let text = std::fs::read_to_string(&path).unwrap_or_default();
         hints::announce::Journal::read(&path, &text).map_err(|e| EngineError::Unfit(e.to_string()))
     }
 
-    /// Waits until so many routes are announced or begun, looking more often than it takes to announce one.
+    /// Waits until this many routes are announced or begun. It checks more often than a route takes
+    /// to announce.
     pub(super) fn wait_for_routes(&mut self, count: usize) -> Result<(), EngineError> {
         let end = std::time::Instant::now() + PATIENCE;
         while self.journal()?.len() < count {
@@ -159,7 +161,7 @@ impl Stage<'_> {
 }
 
 impl Round {
-    /// The last one, of what the operator sees.
+    /// Returns the last round from the operator's state.
     fn of(state: &Value) -> Result<Self, EngineError> {
         let hints = hints::read(STATE.as_ref(), &state["hints"].to_string())
             .map_err(|e| EngineError::Unfit(e.to_string()))?;
@@ -193,7 +195,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_round_of_what_the_operator_sees() {
+    fn a_round_is_read_from_the_state() {
         let hint = |state: &str| {
             json!({"prefix": "10.0.0.0/8", "of": "10.0.0.0/8", "entry": "a", "router": "b", "before": [],
                 "demand": 1.0, "method": null, "state": state})
