@@ -223,15 +223,15 @@ impl Blueprint {
                     Some(IpAddr::V4(address)) => Some(address),
                     _ => None,
                 };
-                let theirs = v4(profile.peers[at]).ok_or_else(|| lacks("has no IPv4 `peer`"))?;
+                let theirs = v4(profile.peers[at]).ok_or_else(|| lacks("it has no IPv4 `peer`"))?;
                 let ours = v4(profile.next_hops[at])
                     .filter(|ours| *ours == other(theirs))
                     .ok_or_else(|| lacks("`next_hop` and `peer` are not the two of a /31"))?;
                 let ours_v6 =
-                    profile.next_hops_v6[at].ok_or_else(|| lacks("has no `next_hop_v6`"))?;
+                    profile.next_hops_v6[at].ok_or_else(|| lacks("it has no `next_hop_v6`"))?;
                 let speaker = profile.speakers[at].as_deref().and_then(|s| s.parse().ok());
                 let speaker: std::net::SocketAddrV4 =
-                    speaker.ok_or_else(|| lacks("has no `speaker` at an IPv4 address"))?;
+                    speaker.ok_or_else(|| lacks("it has no `speaker` at an IPv4 address"))?;
                 let end = |place: &str, other: &str, v4: Ipv4Addr, v6: Ipv6Addr, rate| End {
                     place: place.to_owned(),
                     device: towards(other),
