@@ -98,7 +98,7 @@ struct Last {
     took: u64,
     /// The error of the round after it, if that failed.
     error: Option<String>,
-    announced: Option<Result<speaker::Told, String>>,
+    announced: Option<Result<speaker::AnnounceOutcome, String>>,
     failures: u64,
 }
 
