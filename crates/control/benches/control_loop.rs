@@ -1,5 +1,5 @@
-//! What a bundle costs: a packet, a tick, and the feedback that comes between two ticks, with one bundle,
-//! whose state stays in the cache, up to ten thousand, whose does not.
+//! Benchmarks of a packet, a tick, and the feedback between two ticks. The number of bundles ranges
+//! from one, whose state stays in the cache, to ten thousand, whose state does not.
 #![allow(missing_docs, reason = "criterion's macros make public functions")]
 
 use std::hint::black_box;
@@ -10,12 +10,12 @@ use forebay_control::{ControlConfig, ControlLoop, ControllerKind, Feedback};
 use forebay_units::{Bytes, Nanos};
 
 const BUNDLES: [usize; 4] = [1, 100, 1000, 10_000];
-/// 96 Mbit/s in full packets: eight each millisecond, 80 a tick.
+/// 96 Mbit/s in full-size packets: eight each millisecond, 80 a tick.
 const PACKETS: u32 = 80;
 const TICK: Nanos = Nanos::from_millis(10);
 const RTT_TICKS: u64 = 5;
 
-/// Bundles on a path of 50 ms, all alike; packets are numbered, which makes every 64th a boundary.
+/// Equal bundles on a path of 50 ms. Packets are numbered, so every 64th is a boundary.
 struct Fleet {
     bundles: Vec<ControlLoop>,
     tick: u64,
@@ -40,8 +40,8 @@ impl Fleet {
         }
     }
 
-    /// What `part` takes in `rounds` ticks. The parts come one after another, each for all bundles, as
-    /// in a sendbox; a fleet's ticks are a loop, while packets and feedback come as they come.
+    /// Returns the time that `part` takes in `rounds` ticks. The parts run one after another, each
+    /// for all bundles, as in a sendbox.
     fn time(&mut self, part: Part, rounds: u64) -> Duration {
         let mut spent = Duration::ZERO;
         for _ in 0..rounds {
@@ -86,7 +86,7 @@ fn send(bundle: &mut ControlLoop, tick: u64) {
     }
 }
 
-/// The answers that come in a tick, one or two.
+/// Delivers the one or two feedback messages of a tick.
 fn answer(bundle: &mut ControlLoop, tick: u64) {
     if let Some(sent) = tick.checked_sub(RTT_TICKS) {
         let first = sent as u32 * PACKETS;
@@ -106,7 +106,7 @@ fn answer(bundle: &mut ControlLoop, tick: u64) {
     }
 }
 
-/// The tick itself, with all that a sendbox asks after it.
+/// Runs a tick and the calls that a sendbox makes after it.
 fn control(bundle: &mut ControlLoop, tick: u64) {
     bundle.on_tick(Nanos((tick + 1) * TICK.0), Bytes(30_000));
     black_box(bundle.rate());
@@ -141,7 +141,7 @@ fn tick(c: &mut Criterion) {
     }
 }
 
-/// Controllers take no part in it.
+/// Feedback does not involve the controller.
 fn feedback(c: &mut Criterion) {
     fleets(c, "feedback of a tick", Part::Feedback, ControllerKind::default());
 }
@@ -157,7 +157,7 @@ fn fleets(c: &mut Criterion, group: &str, part: Part, controller: ControllerKind
             b.iter_custom(|rounds| fleet.time(part, rounds));
         });
         let accepted = fleet.bundles[0].snapshot().counters.accepted;
-        assert!(accepted > fleet.tick, "the bundles are fed");
+        assert!(accepted > fleet.tick, "the bundles get feedback");
     }
     group.finish();
 }

@@ -6,38 +6,38 @@ use crate::basic_delay::BasicDelayConfig;
 use crate::bbr::BbrConfig;
 use crate::controller::ControllerKind;
 
-/// How a bundle is to be controlled.
+/// The parameters of a bundle's control loop.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ControlConfig {
-    /// The bundle is never limited to less. Default 500 kbit/s.
+    /// The lowest rate that the bundle is limited to. Default 500 kbit/s.
     pub min_rate: Rate,
-    /// Nor to more. Default 100 Gbit/s.
+    /// The highest rate that the bundle is limited to. Default 100 Gbit/s.
     pub max_rate: Rate,
-    /// The rate to start from. `None`, the default, starts open until the first round-trip time and
-    /// receive rate are known.
+    /// The rate to start with. With `None`, the default, there is no limit until the first
+    /// round-trip time and receive rate are known.
     pub initial_rate: Option<Rate>,
-    /// How often [`crate::ControlLoop::on_tick`] is called. Default 10 ms.
+    /// The interval at which [`crate::ControlLoop::on_tick`] is called. Default 10 ms.
     pub tick: Nanos,
-    /// Sampling of the bundle's packets.
+    /// The sampling of the bundle's packets.
     pub epoch: EpochConfig,
-    /// Which controller sets the rate. Default Forebay's own.
+    /// The controller that sets the rate. Default [`crate::Forebay`].
     pub controller: ControllerKind,
-    /// The parameters of Forebay's own.
+    /// The parameters of the controller Forebay.
     pub forebay: ForebayConfig,
-    /// The parameters of Copa.
+    /// The parameters of the controller Copa.
     pub copa: CopaConfig,
-    /// Those of BasicDelay.
+    /// The parameters of the controller BasicDelay.
     pub basic_delay: BasicDelayConfig,
-    /// Those of BBR.
+    /// The parameters of the controller BBR.
     pub bbr: BbrConfig,
-    /// Whether elastic cross traffic is looked for, and makes the bundle pass through. Default not: its
-    /// pulses can keep bundles that share a bottleneck from finding their shares.
+    /// Whether the bundle detects elastic cross traffic and enters pass-through beside it. Off by
+    /// default, since pulses can keep bundles that share a bottleneck from reaching equal shares.
     pub cross_traffic: Detection,
-    /// Whether several ways between the boxes are looked for, and open the bundle.
+    /// Whether the bundle detects several paths between the boxes and lifts its limit meanwhile.
     pub multipath: Detection,
 }
 
-/// What is done about something that may be in the network.
+/// Whether a bundle detects a condition of the network.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[cfg_attr(
     feature = "serde",
@@ -45,20 +45,20 @@ pub struct ControlConfig {
     serde(rename_all = "snake_case")
 )]
 pub enum Detection {
-    /// It is looked for, and the bundle acts on it.
+    /// The bundle detects the condition and acts on it.
     #[default]
     Detect,
-    /// The bundle goes on as if it were not there. For experiments.
+    /// The bundle ignores the condition. This is for experiments.
     Ignore,
 }
 
 impl Detection {
-    /// What a bundle does about elastic cross traffic unless told otherwise.
+    /// Returns the default for elastic cross traffic.
     pub const fn cross_traffic_default() -> Self {
         Self::Ignore
     }
 
-    /// Its name in configurations.
+    /// Returns the name of the value in configurations.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Detect => "detect",
@@ -67,45 +67,46 @@ impl Detection {
     }
 }
 
-/// How the bundle's packets are sampled.
+/// The parameters of the sampling of the bundle's packets.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct EpochConfig {
-    /// The epoch size in packets before anything is known, a power of two. Default 16, so that a
-    /// young bundle is measured within its first round trips.
+    /// The epoch size in packets before the first measurement, a power of two. Default 16, so that
+    /// a new bundle has samples within its first round trips.
     pub initial: u32,
-    /// The least size, a power of two. Default 4.
+    /// The smallest epoch size in packets, a power of two. Default 4.
     pub min: u32,
-    /// The largest size, a power of two. Default 2^14.
+    /// The largest epoch size in packets, a power of two. Default 2^14.
     pub max: u32,
-    /// The share of the bundle's bytes that feedback may take. Default 0.001.
+    /// The largest share of feedback in the bundle's bytes. Default 0.001.
     pub overhead: f64,
-    /// The length of one feedback message on the wire. Default 94 bytes (IPv4); IPv6 takes 114.
+    /// The length of a feedback message on the wire. Default 94 bytes for IPv4; IPv6 takes 114.
     pub feedback_wire: Bytes,
 }
 
 /// The parameters of [`crate::Copa`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CopaConfig {
-    /// The bundle keeps `1 / delta` packets in the bottleneck's queue. Default 0.125, as in Bundler.
+    /// The bundle keeps `1 / delta` packets in the bottleneck's queue. Default 0.125, as in
+    /// Bundler.
     pub delta: f64,
-    /// How far the velocity may double. Default 16, as in Bundler.
+    /// The largest velocity of the window. Default 16, as in Bundler.
     pub max_velocity: f64,
 }
 
 /// The parameters of [`crate::Forebay`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ForebayConfig {
-    /// How many of its packets the bundle keeps in the bottleneck's queue. Default 4.
+    /// The number of packets that the bundle keeps in the bottleneck's queue. Default 4.
     pub queue_packets: f64,
-    /// Delay that is measurement noise and no queue, at least; where round-trip times spread more, up
-    /// to four times as much. Default 250 microseconds.
+    /// The delay that counts as measurement noise and not as a queue. Default 250 microseconds.
+    /// Where round-trip times spread more, up to four times as much counts.
     pub noise: Nanos,
-    /// How far the velocity may double. Default 16.
+    /// The largest velocity of the window's growth. Default 16.
     pub max_velocity: f64,
-    /// The least window, in packets. Default 10.
+    /// The smallest window, in packets. Default 10.
     pub min_window: f64,
-    /// How long the minimum RTT may go unseen before the queue is drained for a moment to look for
-    /// it. Default 4 s.
+    /// The largest age of the minimum RTT before the queue is drained briefly to measure it again.
+    /// Default 4 s.
     pub drain_after: Nanos,
 }
 
@@ -156,7 +157,7 @@ impl ControlConfig {
     /// Checks every field.
     ///
     /// # Errors
-    /// The first field that makes no sense, and what to do about it.
+    /// Returns the first field that is out of range, and what to do about it.
     pub fn validate(&self) -> Result<(), ConfigError> {
         let Self { min_rate, max_rate, initial_rate, tick, epoch, forebay, copa, .. } = self;
         if *min_rate == Rate::ZERO || min_rate > max_rate {
@@ -197,46 +198,46 @@ impl ControlConfig {
     }
 }
 
-/// A configuration that makes no sense.
+/// A configuration that is invalid.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum ConfigError {
-    /// The rate bounds are zero or crossed.
+    /// The rate bounds are zero or in the wrong order.
     RateBounds {
-        /// The least rate.
+        /// The configured lowest rate.
         min: Rate,
-        /// The largest rate.
+        /// The configured highest rate.
         max: Rate,
     },
     /// The initial rate lies outside the bounds.
     InitialRate {
-        /// The initial rate.
+        /// The configured initial rate.
         rate: Rate,
-        /// The least rate.
+        /// The configured lowest rate.
         min: Rate,
-        /// The largest rate.
+        /// The configured highest rate.
         max: Rate,
     },
-    /// The tick is too short or too long for a control loop of some ten milliseconds.
+    /// The tick is too short or too long for a loop that is meant to run every 10 ms.
     Tick {
-        /// The tick.
+        /// The configured tick.
         tick: Nanos,
     },
-    /// An epoch size is not a power of two, or beyond 2^24.
+    /// An epoch size is not a power of two, or it is above 2^24.
     EpochSize {
-        /// The size.
+        /// The configured epoch size.
         size: u32,
     },
-    /// The epoch sizes do not rise from min over initial to max.
+    /// The epoch sizes are not in the order min, initial, max.
     EpochOrder,
-    /// A number is out of its range.
+    /// A number is outside its range.
     OutOfRange {
-        /// The field; times are in seconds, lengths in bytes.
+        /// The name of the field. Times are in seconds and lengths in bytes.
         name: &'static str,
-        /// Its value.
+        /// The configured value.
         value: f64,
-        /// The least that is allowed.
+        /// The smallest value allowed.
         least: f64,
-        /// The most that is allowed.
+        /// The largest value allowed.
         most: f64,
     },
 }
@@ -246,12 +247,14 @@ impl fmt::Display for ConfigError {
         match self {
             Self::RateBounds { min, max } => write!(
                 f,
-                "min_rate {min} and max_rate {max}: set min_rate above zero and no higher than max_rate"
+                "min_rate {min} and max_rate {max}: set min_rate above zero and no higher than \
+                 max_rate"
             ),
             Self::InitialRate { rate, min, max } => {
                 write!(
                     f,
-                    "initial_rate {rate}: set it between min_rate {min} and max_rate {max}, or leave it out"
+                    "initial_rate {rate}: set it between min_rate {min} and max_rate {max}, or \
+                     leave it out"
                 )
             }
             Self::Tick { tick } => write!(f, "tick {tick}: set it between 1 ms and 100 ms"),
@@ -279,18 +282,20 @@ mod tests {
     }
 
     #[test]
-    fn each_mistake_is_named_with_its_remedy() {
+    fn each_error_names_the_field_and_the_remedy() {
         let base = ControlConfig::default();
         let epoch = EpochConfig::default();
         let copa = CopaConfig::default();
         for (config, says) in [
             (
                 ControlConfig { max_rate: Rate::from_bps(1), ..base },
-                "min_rate 500.000 kbit/s and max_rate 1 bit/s: set min_rate above zero and no higher than max_rate",
+                "min_rate 500.000 kbit/s and max_rate 1 bit/s: set min_rate above zero and no \
+                 higher than max_rate",
             ),
             (
                 ControlConfig { initial_rate: Some(Rate::ZERO), ..base },
-                "initial_rate 0 bit/s: set it between min_rate 500.000 kbit/s and max_rate 100000.000 Mbit/s, or leave it out",
+                "initial_rate 0 bit/s: set it between min_rate 500.000 kbit/s and max_rate \
+                 100000.000 Mbit/s, or leave it out",
             ),
             (
                 ControlConfig { tick: Nanos::from_secs(1), ..base },

@@ -9,15 +9,15 @@ use crate::pass_through::PassThroughPolicy;
 
 pub use kind::ControllerKind;
 
-/// What a rate controller sees at a tick.
+/// The input of a rate controller at a tick.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Measurement {
-    /// Now.
+    /// The time of the tick.
     pub now: Nanos,
 
     /// The round-trip time of the empty path.
     pub min_rtt: Nanos,
-    /// How long ago a sample last was as good as the minimum: the path was seen empty.
+    /// The time since a sample last was as good as the minimum, which means an empty path.
     pub min_rtt_age: Nanos,
     /// The latest round-trip time.
     pub rtt: Nanos,
@@ -25,94 +25,94 @@ pub struct Measurement {
     pub standing_rtt: Nanos,
     /// The smoothed round-trip time.
     pub smoothed_rtt: Nanos,
-    /// By how much round-trip times exceed the standing one on average: bursts and jitter.
+    /// The mean excess of round-trip times over the standing one, due to bursts and jitter.
     pub rtt_spread: Nanos,
 
-    /// S, over about a round trip.
+    /// The send rate S over about a round trip.
     pub send_rate: Rate,
-    /// R, over about a round trip.
+    /// The receive rate R over about a round trip.
     pub receive_rate: Rate,
-    /// R while every sample waited at the bottleneck: the rate at which it serves this bundle.
-    /// `None` if the newest samples saw no queue.
+    /// The receive rate while every sample waited at the bottleneck, which is the rate at which the
+    /// bottleneck serves this bundle. `None` if the newest samples saw no queue.
     pub busy_rate: Option<Rate>,
-    /// The same, as if it had been so for a smoothed round-trip time at least: a rate that the
-    /// bottleneck has, and not how fast packets came that something had held up.
+    /// A lower bound of `busy_rate` that assumes the busy time lasted at least a smoothed
+    /// round-trip time. This excludes the rate of packets that were held up somewhere and arrived
+    /// together.
     pub sustained_rate: Option<Rate>,
-    /// The highest rate between two successive samples of the last round trips of which the second
-    /// waited at the bottleneck: what a train of packets shows of its rate, even where the bundle
-    /// does not fill it. `None` if none waited.
+    /// The highest rate between two successive samples of the last round trips that both waited at
+    /// the bottleneck. Such a train of packets shows the bottleneck's rate even if the bundle does
+    /// not fill it. `None` if no sample waited.
     pub train_rate: Option<Rate>,
-    /// The share of packets lost over about a round trip, 0 to 1; zero where too few tell.
+    /// The share of packets lost over about a round trip, 0 to 1; zero with too few packets.
     pub loss: f64,
 
-    /// Samples taken since the start.
+    /// The number of samples since the start.
     pub samples: u64,
-    /// How long ago the newest sample came.
+    /// The age of the newest sample.
     pub sample_age: Nanos,
-    /// How far samples lie apart.
+    /// The mean time between samples.
     pub sample_interval: Nanos,
-    /// How long ago the oldest boundary packet was sent that still awaits its answer; zero if none
-    /// does.
+    /// The age of the oldest boundary packet that still awaits feedback; zero if there is none.
     pub awaited_for: Nanos,
 
     /// Bytes sent after the boundary packet of the newest sample.
     pub unacknowledged: Bytes,
-    /// Bytes sent within the last minimum RTT: they cannot have been answered yet.
+    /// Bytes sent within the last minimum RTT, for which there can be no feedback yet.
     pub just_sent: Bytes,
-    /// The most that was sent within a minimum RTT, over the last round trips.
+    /// The largest number of bytes sent within a minimum RTT, over the last round trips.
     pub peak_sent: Bytes,
     /// Bytes waiting in the bundle's own queue.
     pub backlog: Bytes,
-    /// For how long that queue has not been empty: what was sent since then went at the rate that
-    /// was set.
+    /// For how long the bundle's own queue has not been empty, so that the rate set is the rate
+    /// sent.
     pub limited_for: Nanos,
     /// The mean length of the bundle's packets.
     pub packet: Bytes,
 }
 
 impl Measurement {
-    /// The queueing delay at the bottleneck: the standing above the minimum round-trip time.
+    /// Returns the queueing delay at the bottleneck: the standing less the minimum round-trip time.
     pub fn queueing_delay(&self) -> Nanos {
         self.standing_rtt.saturating_sub(self.min_rtt)
     }
 }
 
-/// Sets a bundle's rate, every tick.
+/// A congestion control law that sets a bundle's rate at every tick.
 pub trait RateController: fmt::Debug + Send {
-    /// Its name, for status and logs.
+    /// Returns the name for status and logs.
     fn name(&self) -> &'static str;
 
-    /// The rate to send at until the next tick.
+    /// Returns the rate to send at until the next tick.
     fn on_tick(&mut self, m: &Measurement) -> Rate;
 
-    /// Begins anew where the path's rate is not known: `rate` was received, but the traffic did not
-    /// fill the path.
+    /// Starts anew where the path's rate is unknown: the receive rate was `rate`, but the traffic
+    /// did not fill the path.
     fn start(&mut self, rate: Rate, m: &Measurement);
 
-    /// Begins anew from the rate that the path was just seen to serve.
+    /// Starts anew from `rate`, at which the path has just served the bundle.
     fn resume(&mut self, rate: Rate, m: &Measurement);
 
-    /// Why the rate is what it is.
+    /// Returns the reason for the present rate.
     fn phase(&self) -> Phase;
 
-    /// The queueing delay that it aims for at rate `rate` and packet length `packet`.
+    /// Returns the queueing delay that the law aims for at this rate and packet length.
     fn target_delay(&self, rate: Rate, packet: Bytes) -> Nanos;
 
-    /// The queueing delay from which on it cuts its rate for long enough to tell a queue from a path
-    /// that became longer: twice its target, unless it knows better.
+    /// Returns the queueing delay above which the law cuts its rate long enough to distinguish a
+    /// queue from a path that became longer. The default is twice the target.
     fn cut_threshold(&self, rate: Rate, packet: Bytes) -> Nanos {
         self.target_delay(rate, packet) * 2
     }
 
-    /// How the bundle's flows compete beside elastic traffic: with a short queue at the sendbox, as
-    /// Bundler's, unless it says otherwise.
+    /// Returns how the bundle's flows are limited beside elastic traffic. The default is a short
+    /// queue at the sendbox, as in Bundler.
     fn pass_through_policy(&self) -> PassThroughPolicy {
         PassThroughPolicy::ShortQueue
     }
 }
 
-/// A measurement of a quiet path, to be changed as a test needs it: 50 ms, 96 Mbit/s, packets of
-/// 1500 bytes, all that fills the path in flight, a sample every 10 ms.
+/// Returns a measurement of a quiet path for tests to modify: 50 ms, 96 Mbit/s, packets of 1500
+/// bytes, a full path in flight, a sample every 10 ms.
 #[cfg(test)]
 pub(crate) fn quiet() -> Measurement {
     let rtt = Nanos::from_millis(50);

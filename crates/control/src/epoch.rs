@@ -1,39 +1,39 @@
-//! The epoch size N: how many packets lie between two boundary packets, on average.
+//! The epoch size N: the mean number of packets from one boundary packet to the next.
 
 use forebay_units::{Bytes, Nanos, Rate};
 
 use crate::config::EpochConfig;
 
-/// An epoch is this share of the packets of a minimum RTT (Bundler section 4.5).
+/// The epoch in minimum RTTs (Bundler section 4.5).
 const SHARE_OF_RTT: f64 = 0.25;
-/// N doubles only when a fifth more than needed is wanted, and halves only when a fifth less than
-/// the present size is, so that a rate near a power of two does not make it flap.
+/// N doubles only if a fifth more than twice its size is wanted and halves only if a fifth less
+/// than its size is wanted. So a rate near a power of two does not change N all the time.
 const HYSTERESIS: f64 = 1.2;
-/// The same for the feedback budget, tighter: full-size frames need 62.1 of 64.
+/// The same for the feedback budget. It is smaller, since full-size frames need 62.1 of 64.
 const BUDGET_HYSTERESIS: f64 = 1.02;
-/// After a change N stays for this long, except where the feedback budget asks for more.
+/// How long N stays after a change, except when the feedback budget asks for more.
 const DWELL: Nanos = Nanos::from_millis(250);
-/// An announcement is repeated after a round-trip time, at least this,
+/// The shortest time after which an announcement is repeated; normally it is a round-trip time.
 const RESEND_FLOOR: Nanos = Nanos::from_millis(50);
-/// and less often each time, up to this: the receivebox may be gone for days.
+/// The longest time between announcements. The receivebox may be down for days.
 const RESEND_CEILING: Nanos = Nanos::from_secs(1);
-/// The budget is heeded from so many packets on, or from the first round-trip time if that is known
-/// sooner; till then the initial size lets a young bundle be measured quickly.
+/// The feedback budget applies from this many packets on, or from the first round-trip time if that
+/// is earlier. Until then the small initial size gives a new bundle its first samples quickly.
 const BUDGET_AFTER: u64 = 512;
 
-/// What the size follows.
+/// The values that the epoch size depends on.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct EpochInput {
     pub(crate) min_rtt: Option<Nanos>,
     /// The rate at which the bundle leaves the sendbox.
     pub(crate) send_rate: Rate,
-    /// The mean length of its packets.
+    /// The mean length of the bundle's packets.
     pub(crate) packet: Bytes,
-    /// Packets sent since the start.
+    /// Number of packets sent since the start.
     pub(crate) packets: u64,
 }
 
-/// A change of size.
+/// A change of the epoch size, as events report it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct EpochChange {
     pub(crate) from: u32,
@@ -42,36 +42,51 @@ pub(crate) struct EpochChange {
     pub(crate) least: u32,
 }
 
-/// Chooses N and sees to it that the receivebox learns it.
+/// A repeated announcement of the epoch size.
+#[derive(Clone, Copy, Debug)]
+struct Announcement {
+    /// When to send it next.
+    due: Nanos,
+    /// The wait after that.
+    wait: Nanos,
+}
+
+/// Chooses N and announces it to the receivebox.
 ///
-/// The sendbox marks by a new size at once. Powers of two make that safe: the receivebox answers a
-/// superset of the marks (the rest is ignored) or a subset (the rest expires).
+/// The sendbox uses a new size at once. This is safe because sizes are powers of two (Bundler
+/// section 4.5): the receivebox answers a superset of the marks, and the rest is ignored, or a
+/// subset, and the rest expires.
 #[derive(Debug)]
 pub(crate) struct Epoch {
     config: EpochConfig,
     size: u32,
     changed_at: Option<Nanos>,
-    /// The announcement under way: when to send it next, and the wait after that.
-    announce: Option<(Nanos, Nanos)>,
+    /// The announcement that is under way.
+    announce: Option<Announcement>,
 }
 
 impl Epoch {
     pub(crate) fn new(config: EpochConfig, now: Nanos) -> Self {
-        Self { config, size: config.initial, changed_at: None, announce: Some((now, RESEND_FLOOR)) }
+        Self {
+            config,
+            size: config.initial,
+            changed_at: None,
+            announce: Some(Announcement { due: now, wait: RESEND_FLOOR }),
+        }
     }
 
-    /// The size in packets, a power of two.
+    /// Returns the size in packets, a power of two.
     pub(crate) fn size(&self) -> u32 {
         self.size
     }
 
-    /// Whether a packet with this fingerprint is a boundary, where every `thinning`th boundary is
-    /// marked (a power of two).
+    /// Returns whether a packet with this fingerprint is a boundary, if only every `thinning`th
+    /// boundary is marked. `thinning` is a power of two.
     pub(crate) fn is_boundary(&self, fingerprint: u32, thinning: u32) -> bool {
         fingerprint & (self.size.saturating_mul(thinning) - 1) == 0
     }
 
-    /// Follows the path and the traffic. The caller asks every tick.
+    /// Adapts the size to the path and the traffic at a tick.
     pub(crate) fn on_tick(&mut self, now: Nanos, input: &EpochInput) -> Option<EpochChange> {
         if input.packet == Bytes::ZERO {
             return None;
@@ -86,7 +101,7 @@ impl Epoch {
         let settled = self.changed_at.is_none_or(|t| now.saturating_sub(t) >= DWELL);
         let too_small = wanted >= 2.0 * size * HYSTERESIS;
         let too_large = wanted < size / HYSTERESIS && least * BUDGET_HYSTERESIS <= size / 2.0
-            // A bundle that stops has no rate to follow.
+            // A bundle that stopped has no rate to adapt to.
             && input.send_rate > Rate::ZERO;
         let due = over_budget || (settled && heed_budget && (too_small || too_large));
         let to = if due { self.rounded(wanted, least) } else { self.size };
@@ -95,40 +110,41 @@ impl Epoch {
         }
         let from = core::mem::replace(&mut self.size, to);
         self.changed_at = Some(now);
-        self.announce = Some((now, self.resend_floor(input.min_rtt)));
+        self.announce = Some(Announcement { due: now, wait: self.resend_floor(input.min_rtt) });
         Some(EpochChange { from, to, wanted: wanted as u32, least: least as u32 })
     }
 
-    /// The receivebox says, in feedback or in an acknowledgement, which size it uses.
+    /// Records which size the receivebox uses, by feedback or an acknowledgement.
     pub(crate) fn on_receivebox_size(&mut self, now: Nanos, size: u32, rtt: Option<Nanos>) {
         if size == self.size {
             self.announce = None;
         } else if self.announce.is_none() {
-            // It was restarted, or a message from before the change was under way.
+            // The receivebox was restarted, or sent this message before it knew of the change.
             self.announce_again(now, rtt);
         }
     }
 
-    /// Begins to announce the size again after a round-trip time.
+    /// Announces the size again after a round-trip time.
     pub(crate) fn announce_again(&mut self, now: Nanos, rtt: Option<Nanos>) {
         let wait = self.resend_floor(rtt);
-        self.announce.get_or_insert((now.saturating_add(wait), wait));
+        self.announce.get_or_insert(Announcement { due: now.saturating_add(wait), wait });
     }
 
-    /// The size to send to the receivebox now, if any.
+    /// Returns the size if it must be sent to the receivebox now.
     pub(crate) fn poll(&mut self, now: Nanos) -> Option<u32> {
-        let (due, wait) = self.announce.filter(|(due, _)| now >= *due)?;
+        let Announcement { due, wait } = self.announce.filter(|a| now >= a.due)?;
         debug_assert!(now >= due);
         let longer = Nanos(wait.0.saturating_mul(2)).min(RESEND_CEILING.max(wait));
-        self.announce = Some((now.saturating_add(wait), longer));
+        self.announce = Some(Announcement { due: now.saturating_add(wait), wait: longer });
         Some(self.size)
     }
 
-    /// N such that a feedback message is at most its share of the bytes of N packets.
+    /// Returns the N at which a feedback message takes exactly its share of the bytes of N packets.
     fn least(&self, input: &EpochInput) -> f64 {
         self.config.feedback_wire.as_f64() / (self.config.overhead * input.packet.as_f64())
     }
 
+    /// Returns the power of two to use, which is at least `least` and else at most `wanted`.
     fn rounded(&self, wanted: f64, least: f64) -> u32 {
         let floor = power_of_two_at_most(wanted);
         let least = power_of_two_at_least(least);
@@ -179,16 +195,17 @@ mod tests {
     }
 
     #[test]
-    fn sizes_by_hand() {
-        // 96 Mbit/s, 50 ms: 396 packets of 1514, a quarter is 99, 64 below it; the budget asks for 62.
+    fn the_size_has_the_values_computed_by_hand() {
+        // 96 Mbit/s and 50 ms are 396 packets of 1514; a quarter is 99, so 64. The budget asks for
+        // 62.
         assert_eq!(settled(input(96, 50, 1514)), 64);
-        // 198 packets a quarter.
+        // A quarter is 198 packets.
         assert_eq!(settled(input(96, 100, 1514)), 128);
-        // Ten packets a quarter, but 94 / (0.001 x 1514) = 62.1.
+        // A quarter is ten packets, but 94 / (0.001 x 1514) = 62.1.
         assert_eq!(settled(input(24, 20, 1514)), 64);
-        // Small packets: 94 / (0.001 x 200) = 470.
+        // Small packets need 94 / (0.001 x 200) = 470.
         assert_eq!(settled(input(24, 20, 200)), 512);
-        // 10 Gbit/s, 100 ms: 20 641 a quarter, 2^14 at most.
+        // 10 Gbit/s and 100 ms have 20 641 packets in a quarter; the most is 2^14.
         assert_eq!(settled(input(10_000, 100, 1514)), 1 << 14);
     }
 
@@ -201,11 +218,11 @@ mod tests {
     }
 
     #[test]
-    fn does_not_flap_around_a_power_of_two() {
+    fn the_size_does_not_flap_around_a_power_of_two() {
         let mut epoch = Epoch::new(EpochConfig::default(), Nanos::ZERO);
         let mut changes = 0;
         for tick in 1..3000 {
-            // A quarter RTT is 128 packets and a tenth more or less.
+            // A quarter of an RTT is 128 packets plus or minus a tenth.
             let mbps = if tick % 2 == 0 { 112 } else { 137 };
             changes += u32::from(epoch.on_tick(MS * (tick * 10), &input(mbps, 50, 1514)).is_some());
         }
@@ -224,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn starts_small_until_measured_or_five_hundred_packets() {
+    fn the_size_starts_small_until_measured_or_five_hundred_packets() {
         let mut epoch = Epoch::new(EpochConfig::default(), Nanos::ZERO);
         let young = EpochInput { min_rtt: None, packets: 100, ..input(96, 0, 1514) };
         assert_eq!(epoch.on_tick(MS * 10, &young), None);
@@ -235,17 +252,18 @@ mod tests {
     }
 
     #[test]
-    fn announces_until_the_receivebox_says_so() {
+    fn the_size_is_announced_until_the_receivebox_confirms_it() {
         let mut epoch = Epoch::new(EpochConfig::default(), Nanos::ZERO);
         let rtt = Some(MS * 80);
         let polls = |epoch: &mut Epoch, from: u64, to: u64| -> Vec<u64> {
             (from..to).filter(|&ms| epoch.poll(MS * ms).is_some()).collect()
         };
-        // Unknown RTT: 50 ms, then twice as long each time, up to a second.
+        // With an unknown RTT the interval is 50 ms, then twice as long each time, up to a second.
         assert_eq!(polls(&mut epoch, 0, 4000), [0, 50, 150, 350, 750, 1550, 2550, 3550]);
         epoch.on_receivebox_size(MS * 4000, 16, rtt);
         assert_eq!(polls(&mut epoch, 4000, 9000), []);
-        // It was restarted and uses another size: announced after a round trip.
+        // The receivebox was restarted and uses another size. The next announcement is a round trip
+        // later.
         epoch.on_receivebox_size(MS * 9000, 64, rtt);
         assert_eq!(polls(&mut epoch, 9000, 9500), [9080, 9160, 9320]);
         assert_eq!(epoch.poll(MS * 9700), Some(16));
@@ -257,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn boundaries_are_multiples() {
+    fn boundary_fingerprints_are_multiples_of_the_size() {
         let epoch = Epoch::new(EpochConfig::default(), Nanos::ZERO);
         let count = |thinning| (0..4096).filter(|&f| epoch.is_boundary(f, thinning)).count();
         assert_eq!((count(1), count(4)), (256, 64));

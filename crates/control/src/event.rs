@@ -6,20 +6,20 @@ use core::fmt;
 
 use forebay_units::{Bytes, Nanos, Rate};
 
-/// What a bundle does with its traffic.
+/// The mode of a bundle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Mode {
-    /// The rate is set such that the queue stands at the sendbox.
+    /// The rate is set such that the queue builds at the sendbox.
     DelayControl,
-    /// The bundle's flows compete for themselves beside elastic cross traffic; a short queue stays at
-    /// the sendbox, so that what they are given is used.
+    /// Beside elastic cross traffic the bundle's flows compete for bandwidth themselves. The rate
+    /// keeps at most a short queue at the sendbox.
     PassThrough,
-    /// No limit: the bundle is as it would be without the boxes.
+    /// There is no limit, as without the boxes.
     Open,
 }
 
 impl Mode {
-    /// Its name in records and on screens.
+    /// Returns the name in records and on screens.
     pub const fn name(self) -> &'static str {
         match self {
             Self::DelayControl => "delay control",
@@ -35,68 +35,68 @@ impl fmt::Display for Mode {
     }
 }
 
-/// Why a bundle changed its mode.
+/// The reason for a change of mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ModeReason {
     /// The first round-trip time and receive rate are known.
     Measured {
-        /// The round-trip time.
+        /// The first round-trip time.
         rtt: Nanos,
-        /// The receive rate.
+        /// The first receive rate.
         receive_rate: Rate,
     },
     /// Boundary packets were sent and no valid feedback came.
     NoFeedback {
-        /// For how long.
+        /// The time without valid feedback.
         silence: Nanos,
-        /// How many boundary packets went unanswered.
+        /// The number of boundary packets without feedback.
         unanswered: u32,
     },
     /// Valid feedback came again.
     FeedbackReturned {
-        /// How many messages matched.
+        /// The number of messages that matched a mark.
         samples: u32,
-        /// The receive rate they gave.
+        /// The receive rate by these messages.
         receive_rate: Rate,
     },
-    /// Cross traffic answers the bundle's pulses, so it takes what delay control leaves.
+    /// Cross traffic responds to the bundle's pulses, so it takes the bandwidth that delay control
+    /// leaves.
     ElasticCross {
-        /// How much of a pulse it makes room for, in thousandths.
+        /// The share of a pulse that cross traffic makes room for, in thousandths.
         response: u32,
-        /// That against what cross traffic does at other frequencies, in thousandths.
+        /// That response over the variation of cross traffic at other frequencies, in thousandths.
         contrast: u32,
-        /// R.
+        /// The bundle's receive rate.
         receive_rate: Rate,
-        /// The highest rate at which the bottleneck served the bundle lately.
+        /// The highest recent rate at which the bottleneck served the bundle.
         highest_rate: Rate,
     },
-    /// The bottleneck's queue drained when the bundle left room, and elastic cross traffic would have
-    /// taken it.
+    /// The bottleneck's queue drained during a drain probe, so there is no elastic cross traffic.
     InelasticCross {
-        /// What the bundle left, of its rate, in thousandths.
+        /// The share of its rate that the bundle did not use during the probe, in thousandths.
         cut: u32,
-        /// The queueing delay before.
+        /// The queueing delay before the probe.
         delay: Nanos,
-        /// For how long the flows competed for themselves.
+        /// The time spent in pass-through.
         lasted: Nanos,
     },
     /// The bottleneck has no queue, and elastic cross traffic would have filled it.
     QueueGone {
-        /// For how long it has had none.
+        /// The time without a queue.
         emptied: Nanos,
-        /// For how long the flows competed for themselves.
+        /// The time spent in pass-through.
         lasted: Nanos,
     },
-    /// So many measurements come out of order that packets take several ways.
+    /// So many measurements are out of order that packets take several paths.
     SeveralPaths {
-        /// Their share, in thousandths.
+        /// The share of measurements out of order, in thousandths.
         out_of_order: u32,
     },
     /// Measurements come in order again.
     SinglePath {
-        /// The share that does not, in thousandths.
+        /// The share of measurements out of order, in thousandths.
         out_of_order: u32,
-        /// For how long the bundle was open.
+        /// The time that the bundle was open.
         lasted: Nanos,
     },
 }
@@ -109,7 +109,8 @@ impl fmt::Display for ModeReason {
             }
             Self::NoFeedback { silence, unanswered } => write!(
                 f,
-                "no valid feedback for {silence}, {unanswered} boundary packets unanswered; is the receivebox running?"
+                "no valid feedback for {silence}, {unanswered} boundary packets unanswered; \
+                 is the receivebox running?"
             ),
             Self::FeedbackReturned { samples, receive_rate } => {
                 write!(
@@ -119,13 +120,15 @@ impl fmt::Display for ModeReason {
             }
             Self::ElasticCross { response, contrast, receive_rate, highest_rate } => write!(
                 f,
-                "elastic cross traffic: it makes room for {} % of a pulse, {} times what it does at other frequencies; receive rate {receive_rate} of {highest_rate} before",
+                "elastic cross traffic: it makes room for {} % of a pulse, {} times its variation at \
+                 other frequencies; receive rate {receive_rate} of {highest_rate} before",
                 Thousandths(*response, 10),
                 Thousandths(*contrast, 1000),
             ),
             Self::InelasticCross { cut, delay, lasted } => write!(
                 f,
-                "no elastic cross traffic after {lasted}: a queue of {delay} drained while the bundle sent {} % less",
+                "no elastic cross traffic after {lasted}: a queue of {delay} drained while the bundle \
+                 sent {} % less",
                 Thousandths(*cut, 10),
             ),
             Self::QueueGone { emptied, lasted } => write!(
@@ -134,19 +137,19 @@ impl fmt::Display for ModeReason {
             ),
             Self::SeveralPaths { out_of_order } => write!(
                 f,
-                "packets take several ways: {} % of measurements are out of order",
+                "packets take several paths: {} % of measurements are out of order",
                 Thousandths(*out_of_order, 10)
             ),
             Self::SinglePath { out_of_order, lasted } => write!(
                 f,
-                "packets take one way after {lasted}: {} % of measurements are out of order",
+                "packets take one path after {lasted}: {} % of measurements are out of order",
                 Thousandths(*out_of_order, 10)
             ),
         }
     }
 }
 
-/// A number in thousandths over a unit of them: with one digit after the point.
+/// A number of thousandths as a multiple of a unit, with one digit after the point.
 struct Thousandths(u32, u32);
 
 impl fmt::Display for Thousandths {
@@ -155,26 +158,26 @@ impl fmt::Display for Thousandths {
     }
 }
 
-/// Why a rate is what it is: the controller's phase.
+/// The phase of a controller, which is the reason for its present rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Phase {
-    /// No queue was seen yet: the window doubles every round trip.
+    /// No queue was seen yet, and the window doubles every round trip.
     SlowStart,
-    /// A queue stands at the bottleneck: the window holds it at its target.
+    /// A queue stands at the bottleneck, and the window holds it at its target.
     Hold,
-    /// The bundle fills the window and no queue shows: the window grows.
+    /// The bundle fills the window and there is no queue, so the window grows.
     Probe,
-    /// The bundle does not fill the window, which stays.
+    /// The bundle does not fill the window, which stays as it is.
     Unused,
-    /// A short dip to see the empty path again.
+    /// The rate is low for a moment, to measure the empty path again.
     Drain,
-    /// The highest rate received lately.
+    /// The rate is the highest recent receive rate.
     Cruise,
-    /// More than that, to see whether it is served.
+    /// The rate is higher than that, to test whether the path serves more.
     Raise,
-    /// Less than that, so that what an earlier phase sent too much can leave.
+    /// The rate is lower than that, to drain the excess of an earlier phase.
     Lower,
-    /// No controller: just enough is held back to use what the bottleneck gives.
+    /// The controller is off; the bundle's flows compete for bandwidth themselves.
     PassThrough,
 }
 
@@ -183,25 +186,25 @@ impl fmt::Display for Phase {
         f.write_str(match self {
             Self::SlowStart => "slow start, no queue seen yet",
             Self::Hold => "holding the bottleneck's queue at its target",
-            Self::Probe => "probing upward, no queue shows",
+            Self::Probe => "probing for more, no queue seen",
             Self::Unused => "the traffic does not use the rate",
-            Self::Drain => "draining to see the empty path",
-            Self::Cruise => "at the highest rate received lately",
-            Self::Raise => "raised to see whether more is served",
-            Self::Lower => "lowered to let the surplus leave",
-            Self::PassThrough => "letting the flows compete",
+            Self::Drain => "draining the queue to measure the empty path",
+            Self::Cruise => "at the highest recent receive rate",
+            Self::Raise => "raised to test whether the path serves more",
+            Self::Lower => "lowered to drain the excess",
+            Self::PassThrough => "pass-through, the flows compete themselves",
         })
     }
 }
 
-/// Why the minimum round-trip time changed.
+/// The reason for a change of the minimum round-trip time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MinRttReason {
     /// A smaller sample came.
     Smaller,
-    /// The old one left the window.
+    /// The old minimum left its window.
     Expired,
-    /// The delay stayed while the rate was cut, so it is not a queue: the path became longer.
+    /// The delay stayed while the rate was cut. So it is not a queue, and the path became longer.
     PathLonger,
 }
 
@@ -215,18 +218,18 @@ impl fmt::Display for MinRttReason {
     }
 }
 
-/// What feedback claimed that cannot be.
+/// A claim of feedback that cannot be true.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ImpossibleClaim {
-    /// An answer to a packet that is not sent yet: a round-trip time below zero.
+    /// The round-trip time is below zero: the packet answered was not sent yet.
     AnsweredBeforeSent,
     /// The receivebox's clock went back.
     TimeWentBack,
     /// More bytes were received since the last feedback than were sent.
     MoreThanSent {
-        /// Bytes claimed.
+        /// The number of bytes claimed.
         received: Bytes,
-        /// Bytes sent meanwhile, with an allowance for what was in flight.
+        /// The number of bytes sent meanwhile, plus an allowance for those in flight.
         allowed: Bytes,
     },
 }
@@ -237,31 +240,31 @@ impl fmt::Display for ImpossibleClaim {
             Self::AnsweredBeforeSent => f.write_str("a round-trip time below zero"),
             Self::TimeWentBack => f.write_str("the receivebox's clock went back"),
             Self::MoreThanSent { received, allowed } => {
-                write!(f, "{received} received where {allowed} at most were sent")
+                write!(f, "{received} received although at most {allowed} were sent")
             }
         }
     }
 }
 
-/// Something that a bundle decided or noticed, with its reason.
+/// A decision or an observation of a bundle's control loop, with its reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
     /// The mode changed.
     ModeChanged {
-        /// The mode before.
+        /// The mode before the change.
         from: Mode,
-        /// The mode now.
+        /// The mode after the change.
         to: Mode,
-        /// Why.
+        /// The reason for the change.
         reason: ModeReason,
     },
-    /// The rate moved by a tenth or more since this was last said.
+    /// The rate moved by a tenth or more since the last such event.
     RateSet {
-        /// The rate when last said.
+        /// The rate of the last such event; `None` if there was no limit.
         from: Option<Rate>,
-        /// The rate now.
+        /// The present rate.
         to: Rate,
-        /// Why.
+        /// The controller's phase.
         phase: Phase,
     },
     /// The epoch size changed.
@@ -270,25 +273,25 @@ pub enum Event {
         from: u32,
         /// The size now, in packets.
         to: u32,
-        /// A quarter of a minimum RTT in packets, what the size follows.
+        /// A quarter of a minimum RTT in packets, which the size follows.
         wanted: u32,
-        /// The least size that keeps feedback within its share of the bytes.
+        /// The smallest size that keeps feedback within its share of the bytes.
         least: u32,
     },
     /// The minimum round-trip time changed by a hundredth or more.
     MinRttChanged {
-        /// The minimum when last said.
+        /// The minimum of the last such event; `None` at the first.
         from: Option<Nanos>,
-        /// The minimum now.
+        /// The present minimum.
         to: Nanos,
-        /// Why.
+        /// The reason for the change.
         reason: MinRttReason,
     },
-    /// The receivebox's counters began anew.
+    /// The receivebox's counters started anew.
     ReceiveboxRestarted,
-    /// Feedback claimed the impossible and was left out; said at most once a second.
+    /// Feedback that made an impossible claim was ignored. This is reported at most once a second.
     ImpossibleFeedback {
-        /// What it claimed.
+        /// The claim that cannot be true.
         claim: ImpossibleClaim,
     },
 }
@@ -303,7 +306,8 @@ impl fmt::Display for Event {
             Self::RateSet { from: None, to, phase } => write!(f, "rate unlimited -> {to}: {phase}"),
             Self::EpochChanged { from, to, wanted, least } => write!(
                 f,
-                "epoch {from} -> {to} packets: a quarter of the minimum RTT is {wanted} packets, the feedback budget allows {least} or more"
+                "epoch {from} -> {to} packets: a quarter of the minimum RTT is {wanted} packets, \
+                 the feedback budget allows {least} or more"
             ),
             Self::MinRttChanged { from: Some(from), to, reason } => {
                 write!(f, "minimum RTT {from} -> {to}: {reason}")
@@ -312,7 +316,7 @@ impl fmt::Display for Event {
                 write!(f, "minimum RTT {to}: the first sample")
             }
             Self::ReceiveboxRestarted => f.write_str(
-                "the receivebox counts from anew: it was restarted, or its clock was set",
+                "the receivebox restarted or its clock was set: its counters start anew",
             ),
             Self::ImpossibleFeedback { claim } => write!(f, "feedback ignored: {claim}"),
         }

@@ -4,16 +4,17 @@ use forebay_units::{Nanos, Rate};
 
 use crate::event::{Event, ImpossibleClaim, MinRttReason, Phase};
 
-/// Events kept until they are polled.
+/// Number of events kept until they are polled.
 const CAPACITY: usize = 32;
-/// The rate is said anew when it moved by this share,
+/// A rate is reported again when it moved by one part in this many.
 const RATE_STEP: u64 = 10;
-/// and the minimum RTT when it moved by this.
+/// A minimum RTT is reported again when it moved by one part in this many.
 const MIN_RTT_STEP: u64 = 100;
-/// Impossible feedback is said at most this often; a flood of it must not push other events out.
+/// The shortest time between reports of impossible feedback, so that a flood of it does not
+/// displace other events.
 const IMPOSSIBLE_INTERVAL: Nanos = Nanos::from_secs(1);
 
-/// A bounded queue of events that says nothing twice. The oldest are lost first, and counted.
+/// A bounded queue of events without repetitions. When it is full, the oldest event is dropped.
 #[derive(Debug)]
 pub(crate) struct EventLog {
     queue: VecDeque<Event>,
@@ -34,6 +35,7 @@ impl EventLog {
         }
     }
 
+    /// Adds an event.
     pub(crate) fn push(&mut self, event: Event) {
         if self.queue.len() == CAPACITY {
             self.queue.pop_front();
@@ -42,16 +44,17 @@ impl EventLog {
         self.queue.push_back(event);
     }
 
+    /// Removes and returns the oldest event.
     pub(crate) fn pop(&mut self) -> Option<Event> {
         self.queue.pop_front()
     }
 
-    /// Events that were lost because nobody polled them.
+    /// Returns the number of events that were dropped.
     pub(crate) fn lost(&self) -> u64 {
         self.lost
     }
 
-    /// The rate is `to` now.
+    /// Reports the rate if it has moved enough.
     pub(crate) fn rate(&mut self, to: Rate, phase: Phase) {
         let from = self.rate;
         if from.is_none_or(|f| moved(f.as_bps(), to.as_bps(), RATE_STEP)) {
@@ -60,12 +63,12 @@ impl EventLog {
         }
     }
 
-    /// There is no rate now.
+    /// Records that there is no limit, so that the next rate is reported.
     pub(crate) fn unlimited(&mut self) {
         self.rate = None;
     }
 
-    /// The minimum RTT is `to` now.
+    /// Reports the minimum RTT if it has moved enough.
     pub(crate) fn min_rtt(&mut self, to: Nanos, reason: MinRttReason) {
         let from = self.min_rtt;
         if from.is_none_or(|f| moved(f.0, to.0, MIN_RTT_STEP)) {
@@ -74,7 +77,7 @@ impl EventLog {
         }
     }
 
-    /// Feedback made an impossible claim.
+    /// Reports an impossible claim, at most once a second.
     pub(crate) fn impossible(&mut self, now: Nanos, claim: ImpossibleClaim) {
         if self.impossible_at.is_none_or(|t| now.saturating_sub(t) >= IMPOSSIBLE_INTERVAL) {
             self.impossible_at = Some(now);
@@ -83,6 +86,7 @@ impl EventLog {
     }
 }
 
+/// Returns whether `to` differs from `from` by more than one part in `step`.
 fn moved(from: u64, to: u64, step: u64) -> bool {
     from.abs_diff(to) > from / step
 }
@@ -92,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn small_moves_are_not_said() {
+    fn small_changes_are_not_reported() {
         let mut log = EventLog::new();
         for mbps in [100, 109, 91, 111] {
             log.rate(Rate::from_mbps(mbps), Phase::Hold);
@@ -104,11 +108,11 @@ mod tests {
         assert_eq!(log.pop(), None);
         log.unlimited();
         log.rate(mbps(111), Phase::Hold);
-        assert_eq!(log.pop(), set(None, mbps(111)), "said again after it was lifted");
+        assert_eq!(log.pop(), set(None, mbps(111)), "reported again after it was lifted");
     }
 
     #[test]
-    fn the_oldest_are_lost_and_counted() {
+    fn the_oldest_events_are_dropped_and_counted() {
         let mut log = EventLog::new();
         for ms in 1..=40 {
             log.min_rtt(Nanos::from_millis(ms * 10), MinRttReason::Expired);
@@ -122,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flood_of_impossible_feedback_is_said_once_a_second() {
+    fn a_flood_of_impossible_feedback_is_reported_once_a_second() {
         let mut log = EventLog::new();
         for ms in 0..2500 {
             log.impossible(Nanos::from_millis(ms), ImpossibleClaim::TimeWentBack);

@@ -38,6 +38,7 @@
 //!   feedback stops.
 //!
 //! Each decision is reported as an [`Event`] with its reason.
+#![forbid(unsafe_code)]
 #![no_std]
 
 extern crate alloc;

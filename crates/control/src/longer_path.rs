@@ -1,33 +1,35 @@
-//! Tells a queue from a longer path.
+//! Detection of a path that became longer, as opposed to a queue.
 
 use forebay_units::{Nanos, Rate};
 
 use crate::controller::Measurement;
 
-/// So much of what a queue would have lost must be seen to go.
+/// The share of the expected fall of a queue that must be seen.
 const PROOF: f64 = 0.25;
-/// A verdict is given when a queue would be down to this share of what it was,
+/// The test ends when a queue would have fallen to this share.
 const HALF: f64 = 0.5;
-/// and after this many samples,
+/// The least number of samples of a test.
 const LEAST_SAMPLES: u32 = 3;
-/// and this much time: for a moment elastic cross traffic takes just what the bundle leaves.
+/// The least duration of a test. For a moment elastic cross traffic uses just what the bundle
+/// leaves.
 const LEAST_TIME: Nanos = Nanos::from_millis(200);
-/// More movement than this is nobody's idea of a path at rest, whatever was to be expected of a queue.
+/// More variation than this shows a queue, whatever fall was expected.
 const STILL: Nanos = Nanos::from_millis(2);
-/// A cut by less than this share is within what a shared bottleneck's rates vary by.
+/// The share of a rate cut that does not count. The rates at a shared bottleneck vary by as much.
 const NO_CUT: f64 = 0.1;
 
-/// A delay above the minimum that lasts is either a queue, which shrinks when less is sent than the
-/// bottleneck served, or the path itself, which does not care. While the controller cuts its rate
-/// because of the delay, this adds up by how much a queue would have shrunk, and compares.
+/// Decides whether a lasting delay above the minimum RTT is a queue or a longer path.
 ///
-/// Copa relies on its window of ten seconds to forget a minimum that is gone (section 2.1). A
-/// bundle would be starved for that long after a route change: its rate is inverse to the delay it
-/// sees.
+/// A queue shrinks when less is sent than the bottleneck served, and a longer path does not. While
+/// the controller cuts its rate because of the delay, the test adds up by how much a queue would
+/// have shrunk, and compares.
 ///
-/// A delay that moves, whichever way, is a queue, be it that others move it. Should elastic cross
-/// traffic hold a queue as still as a path, the bundle holds its ground, and its controller's next
-/// look at the empty path corrects the error.
+/// Copa forgets an obsolete minimum by its window of ten seconds (section 2.1). A bundle would have
+/// almost no rate for that long after a route change, since its rate is inverse to the delay.
+///
+/// Any variation of the delay shows a queue, even if other traffic causes it. If elastic cross
+/// traffic keeps a queue at a constant length, the bundle keeps its rate, and the controller's next
+/// minimum RTT probe corrects the error.
 #[derive(Debug, Default)]
 pub(crate) struct LongerPathTest {
     high_since: Option<Nanos>,
@@ -41,26 +43,26 @@ struct Trial {
     since: Nanos,
     reference: Rate,
     delay: Nanos,
-    /// The least and the most round-trip time seen since: one by one, as a queue that others keep at
-    /// the same length on average still moves with every burst.
+    /// The least round-trip time since the begin of the test. Single samples count, since a queue
+    /// with a constant mean still varies with every burst.
     least: Nanos,
     most: Nanos,
     samples: u32,
-    /// By how much a queue would be shorter by now, in seconds.
+    /// The seconds by which a queue would be shorter by now.
     would_have_gone: f64,
 }
 
-/// The path became longer.
+/// A path that became longer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LongerPath {
-    /// The round-trip time of the path as it is now.
+    /// The round-trip time of the empty path now.
     pub(crate) min_rtt: Nanos,
-    /// The rate that it carried before the controller cut it.
+    /// The receive rate before the controller cut its rate.
     pub(crate) rate: Rate,
 }
 
 impl LongerPathTest {
-    /// Looks at a tick's measurement. Delays up to `threshold` are a queue as it should be.
+    /// Evaluates a tick. Delays up to `threshold` are the controller's own queue.
     pub(crate) fn on_tick(&mut self, m: &Measurement, threshold: Nanos) -> Option<LongerPath> {
         if m.samples == self.samples {
             return None;
@@ -77,7 +79,7 @@ impl LongerPathTest {
         }
         let since = *self.high_since.get_or_insert(m.now);
         let Some(trial) = &mut self.trial else {
-            // The receive rate must be that of the path as it is now, all over its window.
+            // The receive rate must be that of the present path during all of its window.
             if m.now.saturating_sub(since) >= m.smoothed_rtt {
                 self.trial = Some(Trial {
                     since: m.now,
@@ -113,7 +115,7 @@ impl LongerPathTest {
         Some(LongerPath { min_rtt: m.standing_rtt, rate: reference })
     }
 
-    /// Forgets what it saw.
+    /// Discards the test.
     pub(crate) fn clear(&mut self) {
         *self = Self { samples: self.samples, last_sample: self.last_sample, ..Self::default() };
     }
@@ -127,8 +129,8 @@ mod tests {
     const MS: Nanos = Nanos::from_millis(1);
     const THRESHOLD: Nanos = Nanos::from_millis(3);
 
-    /// Samples every 10 ms; `path` gives the delay in microseconds and the send and receive rates in
-    /// Mbit/s at a sample. The first verdict, and at which sample.
+    /// Runs samples every 10 ms. `path` returns the delay in microseconds and the send and receive
+    /// rates in Mbit/s of a sample. Returns the first verdict and its sample.
     fn verdict(samples: u64, path: impl Fn(u64) -> (u64, u64, u64)) -> Option<(u64, LongerPath)> {
         let mut test = LongerPathTest::default();
         (1..=samples).find_map(|i| {
@@ -147,10 +149,10 @@ mod tests {
     }
 
     #[test]
-    fn a_delay_that_stays_when_less_is_sent_is_the_path() {
-        // 30 ms more; after a round trip (samples 1 to 6) the rate is halved. A tenth of a cut does
-        // not count, so a queue would lose 4 ms a sample, and half of it, 15 ms, in four; the verdict
-        // waits for the 200 ms to be over.
+    fn a_delay_that_stays_when_less_is_sent_is_a_longer_path() {
+        // The delay is 30 ms longer. After a round trip (samples 1 to 6) the rate is halved. A
+        // tenth of the cut does not count, so a queue would lose 4 ms a sample, and half of it, 15
+        // ms, in four. The verdict comes after the 200 ms.
         let longer = verdict(50, |i| if i <= 6 { (30_000, 96, 96) } else { (30_000, 48, 48) });
         let (at, longer) = longer.unwrap();
         assert_eq!(at, 26);
@@ -159,30 +161,30 @@ mod tests {
 
     #[test]
     fn a_delay_that_shrinks_is_a_queue() {
-        // Half the rate empties 5 ms of queue in 10 ms.
+        // At half the rate, 5 ms of queue drain in 10 ms.
         let gone = |i: u64| 30_000_u64.saturating_sub(i.saturating_sub(6) * 5_000);
         assert_eq!(verdict(50, |i| (gone(i), if i <= 6 { 96 } else { 48 }, 96)), None);
     }
 
     #[test]
-    fn a_delay_that_others_move_is_a_queue() {
-        // Someone else fills and empties it by 8 ms.
+    fn a_delay_that_other_traffic_varies_is_a_queue() {
+        // Other traffic fills and drains 8 ms of it.
         let moving = |i: u64| if i.is_multiple_of(2) { 22_000 } else { 30_000 };
         assert_eq!(verdict(500, |i| (moving(i), if i <= 6 { 96 } else { 48 }, 48)), None);
     }
 
     #[test]
-    fn nothing_is_proved_without_a_cut() {
+    fn without_a_rate_cut_there_is_no_verdict() {
         assert_eq!(verdict(500, |_| (30_000, 96, 96)), None);
     }
 
     #[test]
-    fn a_queue_as_it_should_be_is_no_case() {
+    fn the_queue_of_the_controller_is_not_tested() {
         assert_eq!(verdict(500, |i| (3_000, if i <= 6 { 96 } else { 10 }, 10)), None);
     }
 
     #[test]
-    fn ticks_without_a_sample_prove_nothing() {
+    fn ticks_without_a_sample_are_not_evidence() {
         let mut test = LongerPathTest::default();
         for i in 1..1000 {
             let send_rate = Rate::from_mbps(if i <= 10 { 96 } else { 48 });

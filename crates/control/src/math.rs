@@ -1,14 +1,14 @@
-//! What `core` has no functions for. Additions and multiplications only, so that every machine gets
-//! the same bits.
+//! Functions that `core` lacks. They use additions and multiplications only, so that the results
+//! are the same bits on every machine.
 
 use core::f64::consts::PI;
 
-/// Terms of the series that count within half a turn, to the last bit of an `f64`.
+/// Number of terms of the series that matter within half a turn, to the last bit of an `f64`.
 const TERMS: u32 = 12;
 
-/// The sine of `turns` full turns.
+/// Returns the sine of an angle in full turns.
 pub(crate) fn sin_turns(turns: f64) -> f64 {
-    // The nearest whole turn away, then mirrored at a quarter: within a quarter of a turn.
+    // Subtract the nearest whole turn and mirror at a quarter, which leaves at most a quarter turn.
     let whole = (turns + if turns < 0.0 { -0.5 } else { 0.5 }) as i64 as f64;
     let rest = turns - whole;
     let rest = if rest > 0.25 {
@@ -28,17 +28,17 @@ pub(crate) fn sin_turns(turns: f64) -> f64 {
     sum
 }
 
-/// The cosine of `turns` full turns.
+/// Returns the cosine of an angle in full turns.
 pub(crate) fn cos_turns(turns: f64) -> f64 {
     sin_turns(turns + 0.25)
 }
 
-/// The square root by Newton's method; zero for what has none.
+/// Returns the square root by Newton's method, and zero where there is none.
 pub(crate) fn sqrt(x: f64) -> f64 {
     if !(x > 0.0 && x.is_finite()) {
         return 0.0;
     }
-    // Halving the exponent begins within a factor of the root; each step doubles the digits.
+    // Halving the exponent starts within a factor of the root; each step doubles the digits.
     let mut root = f64::from_bits((x.to_bits() >> 1) + (1023 << 51));
     for _ in 0..5 {
         root = 0.5 * (root + x / root);
@@ -53,7 +53,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn as_the_standard_library_has_them(turns in -10.0f64..10.0, x in 0.0f64..1e18) {
+        fn results_match_the_standard_library(turns in -10.0f64..10.0, x in 0.0f64..1e18) {
             let angle = 2.0 * PI * turns;
             prop_assert!((sin_turns(turns) - angle.sin()).abs() < 1e-13);
             prop_assert!((cos_turns(turns) - angle.cos()).abs() < 1e-13);
@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_root() {
+    fn numbers_without_a_root_give_zero() {
         assert_eq!((sqrt(0.0), sqrt(-1.0), sqrt(f64::NAN)), (0.0, 0.0, 0.0));
         assert_eq!(sqrt(1e-300), 1e-150);
     }

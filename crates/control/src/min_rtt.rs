@@ -1,48 +1,49 @@
-//! The round-trip time of the empty path: a windowed minimum that ages.
+//! The round-trip time of the empty path, estimated as a windowed minimum.
 
 use forebay_units::Nanos;
 
 const BUCKETS: usize = 16;
 
-/// At least this long a window (Copa section 2.1),
+/// The shortest window (Copa section 2.1).
 const WINDOW_FLOOR: Nanos = Nanos::from_secs(10);
-/// And at least this many smoothed round-trip times.
+/// The shortest window in smoothed round-trip times.
 const WINDOW_RTTS: u64 = 30;
-/// Time without samples ages the window by no more than this: silence says nothing about the path,
-/// and after it the first samples may come from a queue that built meanwhile.
+/// The most by which a time without samples ages the window. Such a time says nothing about the
+/// path, and the first samples after it may see a queue that built meanwhile.
 const SILENCE_CAP: Nanos = Nanos::from_millis(100);
-/// A sample below this share of the minimum must be seen twice. One alone may be a false match
-/// (two packets with one fingerprint), and would spoil the minimum for a whole window.
+/// A sample below this share of the minimum needs a second one to confirm it. A single one may be a
+/// false match of two packets with one fingerprint, and would spoil the minimum for a whole window.
 const SUSPICIOUS: f64 = 0.75;
 
-/// The minimum over the last max(10 s, 30 smoothed RTT) in which samples came, in 16 buckets: it
-/// forgets a sample after between 15/16 and 16/16 of the window.
+/// The minimum over the last max(10 s, 30 smoothed RTT) in which there were samples.
 ///
-/// The fields lie as they are declared: a tick needs the first two, and the buckets are needed only when
-/// one is over; a bundle is one of thousands that do not fit into the caches.
+/// The window has 16 buckets, so a sample is forgotten after 15/16 to 16/16 of the window.
+///
+/// The order of the fields is fixed: a tick uses only the first two, and the buckets are used only
+/// when one ends. This matters when thousands of bundles exceed the CPU caches.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct MinRtt {
     min: Option<Nanos>,
     /// When a sample last was as good as the minimum.
     seen_at: Nanos,
-    /// The least of the current bucket, and of all others.
+    /// The minimum of the current bucket.
     least: Nanos,
     least_before: Nanos,
-    /// Sample time spent in the current bucket.
+    /// Time with samples spent in the current bucket.
     spent: Nanos,
     last_sample: Option<Nanos>,
-    /// The last sample that was suspiciously small and awaits a second.
+    /// The last sample that was suspiciously small and needs a second one.
     candidate: Option<Nanos>,
-    /// Nothing ages.
+    /// Whether aging is stopped.
     held: bool,
     current: u8,
-    /// The least of each bucket but the current one.
+    /// The minimum of each bucket except the current one.
     buckets: [Nanos; BUCKETS],
 }
 
 impl MinRtt {
-    /// How much of it every tick needs, in bytes from its start.
+    /// Number of bytes at the start of the struct that every tick uses.
     pub(crate) const NEEDED: usize = core::mem::offset_of!(Self, least);
 
     pub(crate) fn new() -> Self {
@@ -60,18 +61,18 @@ impl MinRtt {
         }
     }
 
-    /// The minimum, once there was a sample.
+    /// Returns the minimum, `None` before the first sample.
     pub(crate) fn get(&self) -> Option<Nanos> {
         self.min
     }
 
-    /// How long ago a sample last was as good as the minimum.
+    /// Returns how long ago a sample last was as good as the minimum.
     pub(crate) fn age(&self, now: Nanos) -> Nanos {
         now.saturating_sub(self.seen_at)
     }
 
-    /// Takes in a sample. `smoothed` is the smoothed round-trip time; samples within `tolerance` of
-    /// the minimum are as good as it.
+    /// Takes in a sample. `smoothed` is the smoothed round-trip time. A sample within `tolerance`
+    /// of the minimum counts as good as the minimum.
     pub(crate) fn on_sample(&mut self, now: Nanos, rtt: Nanos, smoothed: Nanos, tolerance: Nanos) {
         if self.held {
             self.last_sample = Some(now);
@@ -88,7 +89,7 @@ impl MinRtt {
         }
     }
 
-    /// Replaces all that was seen: the path has another length now.
+    /// Replaces the minimum by `rtt`, since the path has another length now.
     pub(crate) fn reset(&mut self, now: Nanos, rtt: Nanos) {
         self.seen_at = now;
         self.buckets = [Nanos::MAX; BUCKETS];
@@ -97,11 +98,13 @@ impl MinRtt {
         self.min = Some(rtt);
     }
 
-    /// Lets nothing age for now: where others keep the queue full, the empty path is not seen.
+    /// Stops or resumes aging. It is stopped while cross traffic keeps the queue full, since the
+    /// empty path cannot be seen then.
     pub(crate) fn hold(&mut self, held: bool) {
         self.held = held;
     }
 
+    /// Returns the sample to use, `None` if it is suspiciously small and not confirmed yet.
     fn confirmed(&mut self, rtt: Nanos) -> Option<Nanos> {
         let suspicious = self.min.is_some_and(|m| (rtt.0 as f64) < m.0 as f64 * SUSPICIOUS);
         if !suspicious {
@@ -112,6 +115,7 @@ impl MinRtt {
         earlier.map(|e| e.max(rtt))
     }
 
+    /// Ages the window by the time since the last sample.
     fn advance(&mut self, now: Nanos, smoothed: Nanos) {
         let since = self.last_sample.map_or(Nanos::ZERO, |t| now.saturating_sub(t));
         self.last_sample = Some(now);
@@ -142,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn old_minimum_expires_after_the_window() {
+    fn an_old_minimum_expires_after_the_window() {
         let mut min = MinRtt::new();
         assert_eq!(min.get(), None);
         feed(&mut min, 0, 10, 50);
@@ -153,9 +157,9 @@ mod tests {
     }
 
     #[test]
-    fn window_grows_with_the_round_trip_time() {
+    fn the_window_grows_with_the_round_trip_time() {
         let mut min = MinRtt::new();
-        // 30 x 1 s = 30 s.
+        // The window is 30 x 1 s = 30 s.
         feed(&mut min, 0, 1, 999);
         feed(&mut min, 1, 2700, 1000);
         assert_eq!(min.get(), Some(MS * 999));
@@ -164,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn silence_does_not_age() {
+    fn the_minimum_does_not_age_without_samples() {
         let mut min = MinRtt::new();
         feed(&mut min, 0, 10, 50);
         min.on_sample(Nanos::from_secs(3600), MS * 150, MS * 150, MS);
@@ -172,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_ages_while_held() {
+    fn the_minimum_does_not_age_while_held() {
         let mut min = MinRtt::new();
         feed(&mut min, 0, 10, 50);
         min.hold(true);
@@ -184,14 +188,14 @@ mod tests {
     }
 
     #[test]
-    fn a_much_smaller_sample_needs_a_second() {
+    fn a_much_smaller_sample_needs_confirmation() {
         let mut min = MinRtt::new();
         feed(&mut min, 0, 10, 80);
         min.on_sample(MS * 100, MS, MS * 80, MS);
         assert_eq!(min.get(), Some(MS * 80));
         min.on_sample(MS * 110, MS * 81, MS * 80, MS);
         min.on_sample(MS * 120, MS * 50, MS * 80, MS);
-        assert_eq!(min.get(), Some(MS * 80), "the first was not confirmed by a normal one");
+        assert_eq!(min.get(), Some(MS * 80), "a normal sample came between the two small ones");
         min.on_sample(MS * 130, MS * 51, MS * 80, MS);
         assert_eq!(min.get(), Some(MS * 51), "the larger of the two");
     }
@@ -206,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn reset_forgets() {
+    fn reset_replaces_the_minimum() {
         let mut min = MinRtt::new();
         feed(&mut min, 0, 10, 50);
         min.reset(MS * 100, MS * 80);
@@ -214,10 +218,10 @@ mod tests {
     }
 
     proptest! {
-        /// Against a naive model: never below the true minimum of the last window and a bucket,
-        /// never above that of the last window less a bucket.
+        /// Compares with a naive model: the minimum lies between the true minimum of the last
+        /// window and a bucket, and that of the last window less a bucket.
         #[test]
-        fn between_two_true_minima(rtts in prop::collection::vec(80u64..100, 1..3000)) {
+        fn the_minimum_lies_between_two_true_minima(rtts in prop::collection::vec(80u64..100, 1..3000)) {
             let mut min = MinRtt::new();
             let step = 10;
             for (i, &rtt) in rtts.iter().enumerate() {

@@ -1,31 +1,31 @@
-//! Notices that the bundle's packets take several ways of different length, over which one rate
-//! makes no sense (Bundler section 5.2).
+//! Detection that the bundle's packets take several paths of different length. One rate for several
+//! paths makes no sense (Bundler section 5.2).
 
 use forebay_units::Nanos;
 
-/// Measurements remembered.
+/// Number of measurements kept.
 const WINDOW: u32 = 128;
-/// So many, at least, tell a share.
+/// Measurements needed to compute the share out of order.
 const LEAST: u32 = 64;
-/// Rate control stops from this share out of order on (Bundler section 5.2: a single way has at most
-/// 0.4 %, several have 20 % and more),
+/// The share out of order above which rate control stops. In Bundler section 5.2 a single path has
+/// at most 0.4 %, and several paths have 20 % and more.
 const SEVERAL: f64 = 0.05;
-/// and begins again below this.
+/// The share below which rate control resumes.
 const SINGLE: f64 = 0.02;
-/// It begins again after so long,
+/// The shortest time until rate control resumes.
 const RETURN_AFTER: Nanos = Nanos::from_secs(10);
-/// twice as long each time, up to this: ways that differ only while the bundle is controlled look
-/// like one while it is open.
+/// The longest time until rate control resumes. The time doubles with each return, since paths that
+/// differ only while the bundle is limited look like one path while it is open.
 const RETURN_CEILING: Nanos = Nanos::from_secs(320);
-/// A return that lasted so long was right.
-const FORGIVEN: Nanos = Nanos::from_secs(60);
+/// A return that lasts this long was right, and the time starts at the shortest again.
+const RETURN_CONFIRMED: Nanos = Nanos::from_secs(60);
 
-/// The share of measurements that come out of order.
+/// The share of measurements out of order, and the decision by it.
 #[derive(Debug)]
 pub(crate) struct Multipath {
-    /// A bit each, the newest lowest.
+    /// One bit for each measurement, the newest in the lowest bit.
     out_of_order: u128,
-    /// How many of them are set.
+    /// Number of bits set.
     late: u32,
     seen: u32,
     /// The number of the message that answered the newest mark.
@@ -48,22 +48,23 @@ impl Multipath {
         }
     }
 
-    /// A boundary packet was answered, by message `sequence`, that was sent after all that were
-    /// answered before.
+    /// Records that message `sequence` answered a boundary packet newer than all answered before.
     pub(crate) fn on_in_order(&mut self, sequence: u64) {
         self.newest = sequence;
         self.remember(true);
     }
 
-    /// A boundary packet was answered, by message `sequence`, that was sent before another that was
-    /// answered already. It counts if the receivebox saw it later, too; otherwise it was the answer
-    /// that was late, which says nothing about the ways of the bundle.
+    /// Records that message `sequence` answered a boundary packet older than one answered before.
+    ///
+    /// It counts if the receivebox also saw the packet later, by the number of the message.
+    /// Otherwise only the message was late, which says nothing about the bundle's paths.
     pub(crate) fn on_late_mark(&mut self, sequence: u64) {
         if sequence > self.newest {
             self.remember(false);
         }
     }
 
+    /// Adds a measurement and removes the oldest.
     fn remember(&mut self, in_order: bool) {
         let forgotten = (self.out_of_order >> (WINDOW - 1)) as u32;
         self.out_of_order = self.out_of_order << 1 | u128::from(!in_order);
@@ -71,13 +72,13 @@ impl Multipath {
         self.seen = (self.seen + 1).min(WINDOW);
     }
 
-    /// The share out of order of the last measurements, 0 to 1; `None` while there are too few.
+    /// Returns the share of measurements out of order, 0 to 1; `None` if there are too few.
     pub(crate) fn share(&self) -> Option<f64> {
         (self.seen >= LEAST).then(|| f64::from(self.late) / f64::from(self.seen))
     }
 
-    /// Whether there are several ways. Nothing is lost by looking on while the bundle is open: its
-    /// packets still take them.
+    /// Returns whether there are several paths. This also works while the bundle is open, since its
+    /// packets still take these paths.
     pub(crate) fn on_tick(&mut self, now: Nanos) -> bool {
         let Some(share) = self.share() else {
             return self.several;
@@ -85,7 +86,7 @@ impl Multipath {
         let lasted = now.saturating_sub(self.turned_at);
         if !self.several && share > SEVERAL {
             let doubled = (self.wait * 2).min(RETURN_CEILING);
-            let first = self.turned_at == Nanos::ZERO || lasted > FORGIVEN;
+            let first = self.turned_at == Nanos::ZERO || lasted > RETURN_CONFIRMED;
             self.wait = if first { RETURN_AFTER } else { doubled };
             (self.several, self.turned_at) = (true, now);
         } else if self.several && share < SINGLE && lasted >= self.wait {
@@ -101,7 +102,7 @@ mod tests {
 
     const SECOND: Nanos = Nanos::from_secs(1);
 
-    /// `n` answers of which every `nth` is out of order.
+    /// Adds `n` measurements, of which every `nth` is out of order.
     fn answers(multipath: &mut Multipath, n: u32, nth: u32) {
         for i in 1..=n {
             let sequence = multipath.newest + 1;
@@ -114,10 +115,10 @@ mod tests {
     }
 
     #[test]
-    fn the_papers_bounds() {
+    fn the_thresholds_separate_the_shares_of_the_paper() {
         let mut multipath = Multipath::new();
         answers(&mut multipath, 63, 1);
-        assert!(!multipath.on_tick(SECOND), "too few to tell");
+        assert!(!multipath.on_tick(SECOND), "too few measurements");
         let mut multipath = Multipath::new();
         answers(&mut multipath, 10_000, 250);
         assert!(!multipath.on_tick(SECOND), "0.4 %");
@@ -127,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn late_messages_are_no_late_packets() {
+    fn late_messages_do_not_count_as_late_packets() {
         let mut multipath = Multipath::new();
         (10..138).for_each(|sequence| {
             multipath.on_in_order(sequence);
@@ -137,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn returns_later_each_time() {
+    fn each_return_comes_later() {
         let mut multipath = Multipath::new();
         let mut now = SECOND;
         for wait in [10, 20, 40, 80, 160, 320, 320] {
@@ -148,7 +149,7 @@ mod tests {
             now += SECOND * wait;
             assert!(!multipath.on_tick(now));
         }
-        // A minute of peace makes it forget.
+        // A return that lasted a minute resets the time.
         now += SECOND * 61;
         answers(&mut multipath, 128, 4);
         assert!(multipath.on_tick(now));

@@ -1,74 +1,78 @@
-//! Lets the bundle's flows compete for themselves: at the rate that keeps a short queue at the sendbox
-//! (Bundler section 5.1), or as they come.
+//! The rate in pass-through mode, in which the bundle's flows compete for bandwidth themselves.
 //!
-//! A short queue costs throughput where others fill a buffer that drops at its tail: with real Linux TCP
-//! a sixth, even first in, first out (decision record 0015). Probably since flows send in trains: a loss
-//! takes several packets of one train, and cuts one window. What was spread over time loses one packet
-//! here and one there, and each cuts a window of its own.
+//! There are two policies: a short queue at the sendbox (Bundler section 5.1), or no limit.
+//!
+//! A short queue costs throughput where cross traffic fills a drop-tail buffer: a sixth with real
+//! Linux TCP, even with FIFO scheduling (decision record 0015). A likely cause is that flows send
+//! in trains. A full buffer then drops several packets of one train, and one window is cut. Spread
+//! over time, single packets of several flows are dropped, and each loss cuts a window.
 
 use forebay_units::{Bytes, Nanos, Rate};
 
-/// Gains of the PI controller, in 1 / s^2 and 1 / s, for a queue in bytes and a rate in bytes per
-/// second (Bundler section 5.1). With a queue that integrates what the rate leaves, they put the
-/// poles at -1.1 and -8.9 per second.
+/// The integral gain of the PI controller in 1/s^2, for a queue in bytes and a rate in bytes per
+/// second (Bundler section 5.1). The queue integrates the difference of arrivals and rate, so with
+/// [`BETA`] the poles are at -1.1 and -8.9 per second.
 const ALPHA: f64 = 10.0;
+/// The proportional gain of the PI controller in 1/s (Bundler section 5.1).
 const BETA: f64 = 10.0;
-/// The queue to hold, in seconds of the bundle's rate: enough to see that the rate is used. Bundler's 10
-/// ms feed its pulses, which are not sent here: what they would show is less than others' queues vary
-/// by (`cross`), and each millisecond is one more round-trip time for the bundle's flows.
+/// The target of the queue, in seconds of the bundle's rate. It must be long enough to show that
+/// the rate is used. Bundler has 10 ms, which supply its pulses. Here there are no pulses in
+/// pass-through (see `cross`), and each millisecond adds to the round-trip time of the bundle's
+/// flows.
 const TARGET: f64 = 0.003;
-/// A queue below this share of the target is none: the rate is not used.
+/// A queue below this share of the target counts as empty: the bundle does not use the rate.
 const EMPTY: f64 = 0.1;
-/// A rate that is not used comes down to what is sent in this time, so that a queue builds as soon as
-/// there is anything to build it from (anti-windup).
+/// Time in which an unused rate falls to the rate that is sent, so that a queue builds as soon as
+/// there is traffic for it (anti-windup).
 const UNWIND: f64 = 0.25;
-/// The rate stays below this multiple of the highest that the bottleneck was seen to serve.
-const MOST: f64 = 1.1;
-/// What was held back is released at this multiple of the rate. It is of what the bundle's flows have in
-/// flight, which is less at the bottleneck for as long as it waits here, and others take its place.
+/// The largest rate, as a multiple of the highest at which the bottleneck served the bundle.
+const MAX_OF_HIGHEST: f64 = 1.1;
+/// The release rate of packets that a drain probe held back, as a multiple of the rate before. The
+/// bundle's flows count these packets as in flight. While they wait here, cross traffic takes their
+/// place at the bottleneck.
 const RELEASE: f64 = 3.0;
-/// It has been when this much of that rate is left, in seconds.
+/// The release ends when the queue is this short, in seconds of the release rate.
 const RELEASED: f64 = 2.0 * TARGET;
 
-/// How the bundle's flows compete, once nothing is left that was held back.
+/// How the bundle's flows are limited in pass-through mode, once no held-back packets are left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PassThroughPolicy {
-    /// With a short queue at the sendbox (Bundler section 5.1).
+    /// The rate keeps a short queue at the sendbox (Bundler section 5.1).
     ShortQueue,
-    /// Without a limit, in the order and at the time at which their packets come.
+    /// There is no limit, and packets leave in the order and at the time of their arrival.
     Unlimited,
 }
 
-/// The PI controller, and what it controls until packets go as they come.
+/// The PI controller of the sendbox's queue, and the release of held-back packets.
 #[derive(Debug)]
 pub(crate) struct PassThrough {
     policy: PassThroughPolicy,
-    /// There is no limit now.
+    /// Whether there is no limit now.
     free: bool,
-    /// In bytes per second.
+    /// The controller's rate in bytes per second.
     rate: f64,
     backlog: f64,
-    /// For how long the rate has not been the controller's, and what was held back may be released,
+    /// How long packets were held back, which is how long they may still be released.
     held: Nanos,
-    /// and what it was before, in bytes per second.
+    /// The rate before packets were held back, in bytes per second.
     before: f64,
 }
 
-/// What it sees at a tick.
+/// The input at a tick.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PassThroughInput {
     /// The time since the last tick.
     pub(crate) elapsed: Nanos,
-    /// What waits at the sendbox.
+    /// The bytes waiting at the sendbox.
     pub(crate) backlog: Bytes,
-    /// S.
+    /// The send rate S.
     pub(crate) send_rate: Rate,
-    /// The highest rate that the bottleneck was seen to serve the bundle at.
+    /// The highest rate at which the bottleneck served the bundle.
     pub(crate) highest: Rate,
 }
 
 impl PassThrough {
-    /// Begins at `rate` with `backlog` in the queue.
+    /// Starts at `rate` with `backlog` bytes in the queue.
     pub(crate) fn new(policy: PassThroughPolicy, rate: Rate, backlog: Bytes) -> Self {
         Self {
             policy,
@@ -80,7 +84,7 @@ impl PassThrough {
         }
     }
 
-    /// The rate until the next tick; `None` for no limit.
+    /// Returns the rate until the next tick, `None` for no limit.
     pub(crate) fn on_tick(&mut self, q: &PassThroughInput) -> Option<Rate> {
         let dt = q.elapsed.as_secs_f64().min(0.1);
         let backlog = q.backlog.as_f64();
@@ -104,13 +108,15 @@ impl PassThrough {
         if backlog < EMPTY * target && self.rate > sent {
             self.rate -= (self.rate - sent) * (dt / UNWIND).min(1.0);
         }
-        let most = MOST * q.highest.as_bytes_per_sec_f64();
+        let most = MAX_OF_HIGHEST * q.highest.as_bytes_per_sec_f64();
         self.rate = self.rate.clamp(0.0, most.max(sent));
         Some(Rate::from_bps_f64(self.rate * 8.0))
     }
 
-    /// The rate is less than `before` for a tick, and not the controller's: what that does to the queue,
-    /// `backlog` now, is none of its errors, and is released after, in no more time than it was held back.
+    /// Records a tick in which a drain probe held the rate below `before`.
+    ///
+    /// The growth of the queue to `backlog` is then not a control error. It is released afterwards,
+    /// in no more time than it was held back.
     pub(crate) fn hold(&mut self, elapsed: Nanos, backlog: Bytes, before: Rate) {
         self.free = false;
         self.before = before.as_bytes_per_sec_f64();
@@ -135,26 +141,26 @@ mod tests {
         }
     }
 
-    /// The rate of a tick, with `backlog` bytes in the queue.
+    /// Returns the rate after a tick with `backlog` bytes in the queue.
     fn paced(pi: &mut PassThrough, backlog: f64) -> Rate {
         pi.on_tick(&queue(backlog)).expect("a rate")
     }
 
     #[test]
-    fn a_step_by_hand() {
-        // 10 MB/s: the target is 3 ms of them, 30 000 B. 20 000 B more, of which 5000 B are new:
-        // 10 x 20 000 x 0.01 + 10 x 5000 = 52 000 B/s more.
+    fn a_step_has_the_values_computed_by_hand() {
+        // At 10 MB/s the target is 3 ms or 30 000 B. There are 20 000 B more, of which 5000 B are
+        // new: the rate rises by 10 x 20 000 x 0.01 + 10 x 5000 = 52 000 B/s.
         let mut pi = PassThrough::new(PassThroughPolicy::ShortQueue, RATE, Bytes(45_000));
         let rate = paced(&mut pi, 50_000.0).as_bps();
         assert!(rate.abs_diff(80_000_000 + 52_000 * 8) < 200, "{rate}");
-        // What grew while it was held, and is soon released, is no growth: 10 x 20 000 x 0.01.
+        // Growth while packets are held back does not count: 10 x 20 000 x 0.01.
         let mut pi = PassThrough::new(PassThroughPolicy::ShortQueue, RATE, Bytes(45_000));
         pi.hold(TICK, Bytes(50_000), RATE);
         let rate = paced(&mut pi, 50_000.0).as_bps();
         assert!(rate.abs_diff(80_000_000 + 2_000 * 8) < 200, "{rate}");
     }
 
-    /// The queue in seconds of the rate after `seconds`, where `arriving` Mbit/s come.
+    /// Returns the queue in seconds and the rate after `seconds`, where `arriving` Mbit/s arrive.
     fn after(seconds: f64, arriving: f64, start: Rate, backlog: f64) -> (f64, Rate) {
         let mut pi = PassThrough::new(PassThroughPolicy::ShortQueue, start, Bytes(backlog as u64));
         let (mut backlog, mut rate) = (backlog, start);
@@ -170,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn holds_three_milliseconds_of_whatever_comes() {
+    fn the_queue_stays_at_three_milliseconds() {
         for (arriving, start, backlog) in [(80.0, 80, 0.0), (30.0, 90, 0.0), (60.0, 20, 2e6)] {
             let (queue, rate) = after(8.0, arriving, Rate::from_mbps(start), backlog);
             assert!((queue - 0.003).abs() < 0.000_5, "{arriving} Mbit/s: {queue} s");
@@ -179,22 +185,22 @@ mod tests {
     }
 
     #[test]
-    fn what_was_held_back_is_released_at_once() {
+    fn held_back_packets_are_released_at_once() {
         let mut pi = PassThrough::new(PassThroughPolicy::ShortQueue, RATE, Bytes(30_000));
         for _ in 0..20 {
             pi.hold(TICK, Bytes(600_000), RATE);
         }
-        // 10 MB/s: at thrice that, down to 6 ms of it, 180 000 B.
+        // 10 MB/s: three times that, down to 6 ms of it or 180 000 B.
         assert_eq!(paced(&mut pi, 600_000.0), Rate::from_mbps(240));
         assert_eq!(paced(&mut pi, 181_000.0), Rate::from_mbps(240));
-        // From then on the controller goes on: 10 x 150 000 x 0.01 and 10 x -1000.
+        // From then on the controller continues: 10 x 150 000 x 0.01 and 10 x -1000.
         let rate = paced(&mut pi, 180_000.0).as_bps();
         assert!(rate.abs_diff(80_000_000 + 5_000 * 8) < 200, "{rate}");
-        assert!(paced(&mut pi, 600_000.0) < Rate::from_mbps(240), "once");
+        assert!(paced(&mut pi, 600_000.0) < Rate::from_mbps(240), "the release has ended");
     }
 
     #[test]
-    fn a_release_lasts_no_longer_than_what_it_releases() {
+    fn a_release_takes_no_longer_than_the_hold() {
         let mut pi = PassThrough::new(PassThroughPolicy::ShortQueue, RATE, Bytes(30_000));
         for _ in 0..20 {
             pi.hold(TICK, Bytes(600_000), RATE);
@@ -204,16 +210,16 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_that_is_not_used_does_not_wind_up() {
-        // Nothing but a tenth of the rate comes; half a second later it stands where it is used.
+    fn an_unused_rate_does_not_wind_up() {
+        // A tenth of the rate arrives. Half a second later the rate is near that.
         let (_, rate) = after(1.0, 9.0, Rate::from_mbps(90), 0.0);
         assert!(rate.as_mbps_f64() < 12.0, "{rate}");
     }
 
     #[test]
-    fn as_they_come_once_nothing_is_held_back() {
+    fn there_is_no_limit_once_no_packets_are_held_back() {
         let mut pi = PassThrough::new(PassThroughPolicy::Unlimited, RATE, Bytes(50_000));
-        // 10 MB/s, of which 3 ms are 30 000 B.
+        // At 10 MB/s, 3 ms are 30 000 B.
         assert!(pi.on_tick(&queue(50_000.0)).is_some());
         assert_eq!(pi.on_tick(&queue(20_000.0)), None);
         assert_eq!(
@@ -226,8 +232,8 @@ mod tests {
         pi.hold(TICK, Bytes(600_000), sent);
         pi.hold(TICK, Bytes(600_000), sent);
         assert_eq!(paced(&mut pi, 600_000.0), sent.scaled(3.0));
-        // After that it goes on from what was sent, and not from where it began: 20 MB/s, of which 3 ms are
-        // 60 000 B, and 10 x 540 000 x 0.01 = 54 000 B/s more.
+        // Then the controller continues from the rate sent: 20 MB/s, of which 3 ms are 60 000 B, so
+        // 10 x 540 000 x 0.01 = 54 000 B/s more.
         let rate = pi.on_tick(&PassThroughInput { highest: sent, ..queue(600_000.0) }).unwrap();
         assert!(rate.as_bps().abs_diff(160_432_000) < 1_000, "{rate}");
         assert_eq!(pi.on_tick(&queue(0.0)), None);

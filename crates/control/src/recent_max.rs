@@ -1,7 +1,7 @@
 use forebay_units::Nanos;
 
-/// A maximum over between one and two windows: two values, where [`crate::windowed_max`] is exact to
-/// an eighth of one and keeps nine.
+/// The maximum over one to two windows of time, in two values. [`crate::windowed_max`] is exact to
+/// an eighth of a window and keeps nine.
 #[derive(Debug, Default)]
 pub(crate) struct RecentMax<T> {
     since: Nanos,
@@ -10,7 +10,7 @@ pub(crate) struct RecentMax<T> {
 }
 
 impl<T: Copy + Default + Ord> RecentMax<T> {
-    /// Takes in a value; the largest, this one among them.
+    /// Takes in a value. Returns the maximum including it.
     pub(crate) fn update(&mut self, now: Nanos, value: T, window: Nanos) -> T {
         if now.saturating_sub(self.since) > window {
             *self = Self { since: now, current: T::default(), before: self.current };
@@ -19,12 +19,12 @@ impl<T: Copy + Default + Ord> RecentMax<T> {
         self.get()
     }
 
-    /// The window does not end before `now`: nothing is forgotten meanwhile.
+    /// Keeps the window from ending before `now`, so that no value is forgotten.
     pub(crate) fn hold(&mut self, now: Nanos, window: Nanos) {
         self.since = self.since.max(now.saturating_sub(window));
     }
 
-    /// The largest value; the least there is before the first.
+    /// Returns the maximum, or the default value before the first.
     pub(crate) fn get(&self) -> T {
         self.current.max(self.before)
     }
@@ -38,7 +38,7 @@ mod tests {
     const MS: Nanos = Nanos::from_millis(1);
 
     #[test]
-    fn maximum_of_one_to_two_windows() {
+    fn the_maximum_spans_one_to_two_windows() {
         let mut max = RecentMax::default();
         assert_eq!(max.update(MS, Bytes(9), MS * 50), Bytes(9));
         assert_eq!(max.update(MS * 60, Bytes(2), MS * 50), Bytes(9), "59 ms ago");
@@ -46,7 +46,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_held_is_not_forgotten() {
+    fn a_held_value_is_not_forgotten() {
         let mut max = RecentMax::default();
         max.update(MS, Bytes(9), MS * 50);
         for ms in 2..1000 {

@@ -1,4 +1,4 @@
-//! How many bytes had been sent at a moment in the recent past, which tells what is in flight now.
+//! A history of the bytes sent, from which the bytes in flight follow.
 
 use alloc::boxed::Box;
 
@@ -6,57 +6,66 @@ use forebay_units::{Bytes, Nanos};
 
 use forebay_prefetch::prefetch_start;
 
-/// Ticks kept: 1.28 s at 10 ms. For a longer round-trip time the oldest stands in, so that a little
-/// too much seems to be in flight.
+/// Number of ticks kept: 1.28 s at 10 ms. With a longer round-trip time the oldest entry is used,
+/// which makes the bytes in flight seem a little more than they are.
 const CAPACITY: usize = 128;
 
-/// The bundle's running count of bytes sent, noted at every tick. Notes are numbered as they come.
+/// The running count of bytes sent at each tick. Entries are numbered in order.
 #[derive(Debug)]
 pub(crate) struct SentHistory {
-    ring: Box<[(Nanos, Bytes); CAPACITY]>,
-    /// The number of the next note.
+    ring: Box<[Entry; CAPACITY]>,
+    /// The number of the next entry.
     next: u64,
-    /// How many notes before the next the answer was the last time: it is near there the next.
+    /// Distance of the last result from the next entry. The next result will be near the same
+    /// place.
     back: u64,
+}
+
+/// The count of bytes sent at a tick.
+#[derive(Clone, Copy, Debug, Default)]
+struct Entry {
+    time: Nanos,
+    sent: Bytes,
 }
 
 impl SentHistory {
     pub(crate) fn new() -> Self {
-        Self { ring: Box::new([(Nanos::ZERO, Bytes::ZERO); CAPACITY]), next: 0, back: 0 }
+        Self { ring: Box::new([Entry::default(); CAPACITY]), next: 0, back: 0 }
     }
 
-    /// Notes that `sent` bytes had been sent at `now`, which is later than every time before.
+    /// Adds an entry: `sent` bytes had been sent at `now`, which is later than every time before.
     pub(crate) fn note(&mut self, now: Nanos, sent: Bytes) {
-        self.ring[slot(self.next)] = (now, sent);
+        self.ring[slot(self.next)] = Entry { time: now, sent };
         self.next += 1;
     }
 
-    /// The bytes sent by `time`, between notes by linear interpolation; before the oldest note the
-    /// oldest, after the newest the newest.
+    /// Returns the bytes sent by `time`, with linear interpolation between entries. Before the
+    /// oldest entry the result is that of the oldest, after the newest that of the newest.
     pub(crate) fn at(&mut self, time: Nanos) -> Bytes {
         let oldest = self.next.saturating_sub(CAPACITY as u64);
-        // The first of the notes, oldest first, that is later than `time`.
+        // The first entry later than `time`, in order from the oldest.
         let mut later = self.next.saturating_sub(self.back).max(oldest);
-        while later > oldest && self.get(later - 1).0 > time {
+        while later > oldest && self.get(later - 1).time > time {
             later -= 1;
         }
-        while later < self.next && self.get(later).0 <= time {
+        while later < self.next && self.get(later).time <= time {
             later += 1;
         }
         self.back = self.next - later;
         if later == oldest {
-            return if self.next == 0 { Bytes::ZERO } else { self.get(oldest).1 };
+            return if self.next == 0 { Bytes::ZERO } else { self.get(oldest).sent };
         }
-        let (before, sent) = self.get(later - 1);
+        let Entry { time: before, sent } = self.get(later - 1);
         if later == self.next {
             return sent;
         }
-        let (after, then) = self.get(later);
+        let Entry { time: after, sent: then } = self.get(later);
         let share = (time - before).as_secs_f64() / (after - before).as_secs_f64();
         sent + Bytes((then.saturating_sub(sent).as_f64() * share) as u64)
     }
 
-    /// Asks for the place of the next note, and for the two where [`SentHistory::at`] will look after it.
+    /// Prefetches the place of the next entry, and the two where [`SentHistory::at`] will search
+    /// after it.
     pub(crate) fn prefetch(&self) {
         let later = (self.next + 1).wrapping_sub(self.back);
         for number in [self.next, later.wrapping_sub(1), later] {
@@ -64,12 +73,12 @@ impl SentHistory {
         }
     }
 
-    fn get(&self, number: u64) -> (Nanos, Bytes) {
+    fn get(&self, number: u64) -> Entry {
         self.ring[slot(number)]
     }
 }
 
-/// Where the note of a number lies.
+/// Returns the index of an entry in the ring.
 fn slot(number: u64) -> usize {
     number as usize % CAPACITY
 }
@@ -81,7 +90,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn interpolates() {
+    fn counts_between_entries_are_interpolated() {
         let mut history = SentHistory::new();
         assert_eq!(history.at(Nanos(5)), Bytes::ZERO);
         history.note(Nanos(100), Bytes(1000));
@@ -95,7 +104,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn like_a_list(steps in prop::collection::vec((1u64..100, 0u64..100_000), 1..400), back in 0u64..5000) {
+        fn results_match_a_linear_search(steps in prop::collection::vec((1u64..100, 0u64..100_000), 1..400), back in 0u64..5000) {
             let mut history = SentHistory::new();
             let (mut t, mut b) = (0, 0);
             let mut list = vec![];

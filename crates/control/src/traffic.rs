@@ -1,38 +1,49 @@
-//! What the bundle sends, counted at the sendbox itself: no feedback is needed for it.
+//! The traffic of a bundle as counted at the sendbox, without feedback.
 
 use forebay_units::{Bytes, Nanos, Rate};
 
 use crate::recent_max::RecentMax;
 use crate::sent::SentHistory;
 
-/// The mean packet length follows this many packets,
+/// Number of packets over which the mean packet length is smoothed.
 const PACKETS: f64 = 1024.0;
-/// or the ticks with packets in this time where they are fewer: the first few may be handshakes.
+/// Time over which the mean packet length is smoothed if it has fewer packets. Only ticks with
+/// packets count. The first packets may be handshakes, so the mean must not depend on them for
+/// long.
 const SPAN: Nanos = Nanos::from_millis(250);
-/// And the send rate for the epoch size this much time, so that it does not follow bursts.
+/// Time over which the send rate for the epoch size is smoothed, so that it does not follow bursts.
 const SMOOTHING: Nanos = Nanos::from_millis(250);
 
-/// A bundle is limited by its rate while it sends at least this share of what it may; a queue seen
-/// at each tick is not proof enough, as it may have been empty in between.
+/// A bundle is limited by its rate while it uses at least this share of the rate. A queue that is
+/// present at each tick is not enough evidence, since it may have been empty in between.
 const USED: f64 = 0.9;
-/// What is sent by a tick is off by this many packets, and by what a late timer holds back: a tick's.
+/// Tolerance of the bytes sent by a tick, in packets. The bytes that a late timer holds back for
+/// one tick are tolerated as well.
 const GRAIN: f64 = 2.0;
 
-/// Counters of one bundle, and what each tick makes of them.
+/// The counters of a bundle, and the values that each tick derives from them.
 #[derive(Debug)]
 pub(crate) struct Traffic {
     sent: Bytes,
     packets: u64,
-    /// What the counters were at the last tick, and when that was.
-    last: (Nanos, Bytes, u64),
+    /// The counters at the last tick.
+    last: LastTick,
     mean_packet: f64,
     rate: f64,
     history: SentHistory,
     peak: RecentMax<Bytes>,
-    /// When the bundle was last seen not to use its rate.
+    /// When the bundle last did not use its rate.
     unlimited_at: Nanos,
-    /// By how much it lags behind [`USED`] of its rate, in bytes.
+    /// Bytes by which the bundle lags behind [`USED`] of its rate.
     unused: f64,
+}
+
+/// The counters at a tick.
+#[derive(Clone, Copy, Debug)]
+struct LastTick {
+    at: Nanos,
+    sent: Bytes,
+    packets: u64,
 }
 
 impl Traffic {
@@ -40,7 +51,7 @@ impl Traffic {
         Self {
             sent: Bytes::ZERO,
             packets: 0,
-            last: (now, Bytes::ZERO, 0),
+            last: LastTick { at: now, sent: Bytes::ZERO, packets: 0 },
             mean_packet: 0.0,
             rate: 0.0,
             history: SentHistory::new(),
@@ -50,23 +61,23 @@ impl Traffic {
         }
     }
 
-    /// A packet of `len` left.
+    /// Counts a packet of `len` bytes that left.
     pub(crate) fn on_sent(&mut self, len: Bytes) {
         self.sent += len;
         self.packets += 1;
     }
 
-    /// So much has left in all. Totals are asked for at different places: one that is behind what is
-    /// known already says nothing new.
+    /// Takes in the totals sent. Totals come from several places, so one below the known total is
+    /// old.
     pub(crate) fn on_total(&mut self, sent: Bytes, packets: u64) {
         self.sent = self.sent.max(sent);
         self.packets = self.packets.max(packets);
     }
 
-    /// A tick, since the last of which `rate` was allowed. `now` must be later than at the tick before.
+    /// Evaluates a tick. `rate` was allowed since the last tick, which must be before `now`.
     pub(crate) fn on_tick(&mut self, now: Nanos, backlog: Bytes, rate: Option<Rate>) {
-        let (last, sent, packets) = self.last;
-        self.last = (now, self.sent, self.packets);
+        let LastTick { at: last, sent, packets } = self.last;
+        self.last = LastTick { at: now, sent: self.sent, packets: self.packets };
         self.history.note(now, self.sent);
         let bytes = (self.sent - sent).as_f64();
         let packets = (self.packets - packets) as f64;
@@ -87,8 +98,8 @@ impl Traffic {
         self.rate += (bytes * 8.0 / elapsed - self.rate) * weight;
     }
 
-    /// What was sent within the last minimum RTT, and the most that was within one over the last
-    /// round trips. Asked once a tick.
+    /// Returns the bytes sent within the last minimum RTT, and the largest such number over the
+    /// last round trips. Call it once a tick.
     pub(crate) fn within(
         &mut self,
         now: Nanos,
@@ -99,42 +110,42 @@ impl Traffic {
         (just_sent, self.peak.update(now, just_sent, smoothed_rtt))
     }
 
-    /// The bundle is held below what the path serves, so what it sends tells nothing of the path.
+    /// Records that the rate was held below that of the path, so the traffic says nothing about it.
     pub(crate) fn on_held_back(&mut self, now: Nanos) {
         self.unlimited_at = now;
     }
 
-    /// Since when the bundle's own queue has not been empty, as far as ticks tell.
+    /// Returns since when the bundle's own queue has not been empty, as far as ticks show.
     pub(crate) fn limited_since(&self) -> Nanos {
         self.unlimited_at
     }
 
-    /// For how long the bundle's own queue has not been empty.
+    /// Returns for how long the bundle's own queue has not been empty.
     pub(crate) fn limited_for(&self, now: Nanos) -> Nanos {
         now.saturating_sub(self.unlimited_at)
     }
 
-    /// Asks for what the next tick needs of the history.
+    /// Prefetches the part of the history that the next tick uses.
     pub(crate) fn prefetch(&self) {
         self.history.prefetch();
     }
 
-    /// All bytes sent.
+    /// Returns the number of bytes sent.
     pub(crate) fn sent(&self) -> Bytes {
         self.sent
     }
 
-    /// All packets sent.
+    /// Returns the number of packets sent.
     pub(crate) fn packets(&self) -> u64 {
         self.packets
     }
 
-    /// The mean packet length, zero before the first packet.
+    /// Returns the mean packet length, zero before the first packet.
     pub(crate) fn mean_packet(&self) -> Bytes {
         Bytes(self.mean_packet as u64)
     }
 
-    /// The smoothed rate at which the bundle leaves the sendbox.
+    /// Returns the smoothed rate at which the bundle leaves the sendbox.
     pub(crate) fn rate(&self) -> Rate {
         Rate::from_bps_f64(self.rate)
     }
@@ -147,7 +158,7 @@ mod tests {
     const MS: Nanos = Nanos::from_millis(1);
 
     #[test]
-    fn counts_and_averages() {
+    fn traffic_is_counted_and_averaged() {
         let mut traffic = Traffic::new(Nanos::ZERO);
         for tick in 1..=200 {
             for _ in 0..10 {
@@ -159,15 +170,15 @@ mod tests {
         assert_eq!(traffic.sent(), Bytes(2_000_000));
         assert_eq!(traffic.packets(), 2000);
         assert_eq!(traffic.mean_packet(), Bytes(1000));
-        // 10 kB in 10 ms.
+        // The rate is 10 kB in 10 ms.
         assert!(traffic.rate().as_bps().abs_diff(8_000_000) < 80_000, "{}", traffic.rate());
         assert_eq!(traffic.limited_for(MS * 2000), MS * 500);
-        // 25 ms of 1 kB a millisecond, the last 10 ms being noted at their end.
+        // 25 ms at 1 kB a millisecond; the last 10 ms are counted at their end.
         assert_eq!(traffic.within(MS * 2000, MS * 25, MS * 50), (Bytes(25_000), Bytes(25_000)));
     }
 
     #[test]
-    fn handshakes_are_soon_no_measure_of_a_packet() {
+    fn handshakes_do_not_determine_the_packet_length_for_long() {
         let mut traffic = Traffic::new(Nanos::ZERO);
         for tick in 1..=100 {
             for _ in 0..if tick == 1 { 8 } else { 1 } {
@@ -175,13 +186,13 @@ mod tests {
             }
             traffic.on_tick(MS * (tick * 10), Bytes::ZERO, None);
         }
-        // 99 ticks of a 25th each: 1514 - 1440 * 0.96^99.
+        // Each of 99 ticks has the weight 1/25: 1514 - 1440 * 0.96^99.
         assert!((1480..1495).contains(&traffic.mean_packet().0), "{:?}", traffic.mean_packet());
     }
 
-    /// At each of these ticks the queue is not empty, but in between it was.
+    /// The queue is not empty at any of these ticks, but it was in between.
     #[test]
-    fn a_queue_is_no_proof_that_the_rate_limits() {
+    fn a_queue_at_each_tick_does_not_prove_that_the_rate_limits() {
         let mut traffic = Traffic::new(Nanos::ZERO);
         let mut limited_for = |tick: u64, packets: u64| {
             for _ in 0..packets {
@@ -192,10 +203,10 @@ mod tests {
             traffic.limited_for(MS * (tick * 10))
         };
         assert_eq!(limited_for(1, 10), MS * 10);
-        assert_eq!(limited_for(2, 0), MS * 20, "a late timer,");
-        assert_eq!(limited_for(3, 19), MS * 30, "which makes up for it");
+        assert_eq!(limited_for(2, 0), MS * 20, "a late timer");
+        assert_eq!(limited_for(3, 19), MS * 30, "the late timer sends the rest");
         assert_eq!(limited_for(4, 3), MS * 40, "six packets unused");
-        assert_eq!(limited_for(5, 2), Nanos::ZERO, "and seven more: more than a tick's and two");
+        assert_eq!(limited_for(5, 2), Nanos::ZERO, "thirteen, more than a tick's and two");
         assert_eq!(limited_for(6, 9), MS * 10);
     }
 }

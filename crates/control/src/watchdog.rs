@@ -1,26 +1,27 @@
-//! Notices that feedback has ceased while traffic flows.
+//! Detection that feedback has stopped while traffic flows.
 
 use forebay_units::Nanos;
 
-/// Silence that long opens the bundle. Traffic must run unlimited within one second of the
-/// receivebox's death: the last feedback it sent still arrives half a round trip later, and the next
-/// tick acts, and the first boundary packet after it may take a while on a slow path: 0.7 s leaves 0.3 s for that.
+/// Time without feedback after which the bundle opens.
+///
+/// Traffic must be unlimited within one second of a failure of the receivebox. Its last feedback
+/// arrives half a round trip later, the first boundary packet after it may take a while on a slow
+/// path, and the next tick acts. 0.7 s leave 0.3 s for that.
 const TIMEOUT: Nanos = Nanos::from_millis(700);
-/// On long paths it is that many minimum round-trip times.
+/// The same in minimum round-trip times, which applies on long paths.
 const TIMEOUT_RTTS: u64 = 8;
-/// And so many boundary packets must have gone unanswered: a thin bundle sends few, and one may be
-/// lost.
+/// Boundary packets that must be unanswered. A thin bundle sends few, and one may be lost.
 const MIN_UNANSWERED: u32 = 3;
 
-/// The time since which boundary packets went unanswered. An idle bundle sends none, and is never
-/// silent.
+/// The time since which boundary packets have gone unanswered. An idle bundle sends none, so it
+/// never times out.
 #[derive(Debug, Default)]
 pub(crate) struct Watchdog {
     since: Option<Nanos>,
     unanswered: u32,
 }
 
-/// Feedback has ceased.
+/// Feedback has stopped: for how long, and after how many boundary packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Silence {
     pub(crate) lasted: Nanos,
@@ -28,19 +29,19 @@ pub(crate) struct Silence {
 }
 
 impl Watchdog {
-    /// A boundary packet was sent, marked or not.
+    /// Records that a boundary packet was sent, marked or not.
     pub(crate) fn on_boundary(&mut self, now: Nanos) {
         self.since.get_or_insert(now);
         self.unanswered = self.unanswered.saturating_add(1);
     }
 
-    /// Valid feedback came; `awaited` marks are newer than the one it answers.
+    /// Records valid feedback. `awaited` marks are newer than the one it answers.
     pub(crate) fn on_feedback(&mut self, now: Nanos, awaited: u32) {
         self.since = (awaited > 0).then_some(now);
         self.unanswered = awaited;
     }
 
-    /// Whether feedback has ceased by `now`.
+    /// Returns the silence if feedback has stopped by `now`.
     pub(crate) fn check(&self, now: Nanos, min_rtt: Option<Nanos>) -> Option<Silence> {
         let since = self.since?;
         let lasted = now.saturating_sub(since);
@@ -58,7 +59,7 @@ mod tests {
     const MS: Nanos = Nanos::from_millis(1);
 
     #[test]
-    fn silence_begins_with_the_first_unanswered_boundary() {
+    fn silence_begins_with_the_first_unanswered_boundary_packet() {
         let mut dog = Watchdog::default();
         for ms in [1000, 1100, 1200] {
             dog.on_boundary(MS * ms);
@@ -67,7 +68,7 @@ mod tests {
         let silence = Some(Silence { lasted: MS * 700, unanswered: 3 });
         assert_eq!(dog.check(MS * 1700, Some(MS * 50)), silence);
         assert_eq!(dog.check(MS * 1700, None), silence);
-        // Eight RTTs of 100 ms.
+        // Eight RTTs of 100 ms are longer than 0.7 s.
         assert_eq!(dog.check(MS * 1799, Some(MS * 100)), None);
         assert!(dog.check(MS * 1800, Some(MS * 100)).is_some());
     }
@@ -82,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn one_or_two_lost_answers_are_no_silence() {
+    fn one_or_two_lost_feedback_messages_are_not_a_silence() {
         let mut dog = Watchdog::default();
         dog.on_boundary(MS * 1000);
         dog.on_boundary(MS * 2000);
@@ -92,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn feedback_restarts_the_clock_for_what_is_still_awaited() {
+    fn feedback_restarts_the_time_of_the_marks_still_awaited() {
         let mut dog = Watchdog::default();
         for ms in [1000, 1010, 1020, 1030] {
             dog.on_boundary(MS * ms);

@@ -2,8 +2,8 @@ use forebay_units::Nanos;
 
 const BUCKETS: usize = 8;
 
-/// The largest value of a sliding window of time, in 8 buckets: a value is forgotten after between
-/// 7/8 and 8/8 of the window. Time passes with the values, so while none come none is forgotten.
+/// The maximum over a sliding window of time, in 8 buckets. A value is forgotten after 7/8 to 8/8
+/// of the window. Time passes only with new values, so none is forgotten while no value comes.
 #[derive(Debug, Default)]
 pub(crate) struct WindowedMax {
     buckets: [f64; BUCKETS],
@@ -13,12 +13,12 @@ pub(crate) struct WindowedMax {
 }
 
 impl WindowedMax {
-    /// The largest value; zero before the first.
+    /// Returns the maximum, zero before the first value.
     pub(crate) fn get(&self) -> f64 {
         self.buckets.iter().copied().fold(0.0, f64::max)
     }
 
-    /// Takes in a value, which is to count for `window`.
+    /// Takes in a value that counts for `window`.
     pub(crate) fn update(&mut self, now: Nanos, window: Nanos, value: f64) {
         let span = (window / BUCKETS as u64).max(Nanos(1));
         let passed = (now.saturating_sub(self.since).0 / span.0).min(BUCKETS as u64);
@@ -31,13 +31,13 @@ impl WindowedMax {
         self.raise(value);
     }
 
-    /// Takes in a value and lets no time pass: nothing is forgotten for it.
+    /// Takes in a value without letting time pass, so that no value is forgotten.
     pub(crate) fn raise(&mut self, value: f64) {
         let bucket = &mut self.buckets[self.current];
         *bucket = bucket.max(value);
     }
 
-    /// Forgets all but `value`.
+    /// Replaces all values by `value`.
     pub(crate) fn reset(&mut self, now: Nanos, value: f64) {
         *self = Self { since: now, ..Self::default() };
         self.buckets[0] = value;
@@ -51,7 +51,7 @@ mod tests {
     const MS: Nanos = Nanos::from_millis(1);
 
     #[test]
-    fn a_maximum_counts_for_its_window() {
+    fn a_value_counts_for_its_window() {
         let mut max = WindowedMax::default();
         max.reset(MS * 1000, 7.0);
         for ms in 1000..1800 {
@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn silence_and_raises_forget_nothing_and_the_next_value_forgets_all() {
+    fn values_are_forgotten_only_by_later_updates() {
         let mut max = WindowedMax::default();
         max.reset(MS, 7.0);
         max.raise(2.0);

@@ -1,4 +1,4 @@
-//! A bundle allocates when it is made, little, and never after.
+//! A bundle allocates a bounded amount when it is created, and nothing later.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -17,17 +17,17 @@ thread_local! {
 
 struct Counting;
 
-// SAFETY: every call goes to the system's allocator unchanged; counting touches only a
-// const-initialised thread-local, which neither allocates nor runs a destructor.
+// SAFETY: every call goes to the system's allocator unchanged. Counting touches only a thread-local
+// with a constant initializer, which neither allocates nor has a destructor.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         COUNTED.set((COUNTED.get().0 + 1, COUNTED.get().1 + layout.size()));
-        // SAFETY: the caller's promises are passed on.
+        // SAFETY: the caller's guarantees are passed on.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
-        // SAFETY: the caller's promises are passed on.
+        // SAFETY: the caller's guarantees are passed on.
         unsafe { System.dealloc(at, layout) }
     }
 }
@@ -36,7 +36,7 @@ unsafe impl GlobalAlloc for Counting {
 static ALLOCATOR: Counting = Counting;
 
 #[test]
-fn bounded_and_only_at_the_start() {
+fn allocation_is_bounded_and_only_at_the_start() {
     assert_bounded(Detection::Ignore, 48 * 1024);
     assert_bounded(Detection::Detect, 56 * 1024);
 }
@@ -50,7 +50,7 @@ fn assert_bounded(cross_traffic: Detection, most: usize) {
     println!("{bytes} bytes in {} pieces and the bundle itself", made.0 - before.0);
     assert!(bytes < most, "{bytes} bytes");
 
-    // A busy, lossy path for half a minute; nobody polls events.
+    // A busy path with losses for half a minute; events are not polled.
     let mut random = Random::new(1);
     let mut answers = std::collections::VecDeque::with_capacity(10_000);
     let start = COUNTED.get();
@@ -87,7 +87,7 @@ fn assert_bounded(cross_traffic: Detection, most: usize) {
             bundle.snapshot();
         }
     }
-    assert_eq!(COUNTED.get(), start, "something was allocated on the way");
+    assert_eq!(COUNTED.get(), start, "the loop allocated after its creation");
     let s = bundle.snapshot();
     assert!(s.counters.accepted > 1000 && s.counters.events_lost > 0, "{s:?}");
 }

@@ -1,4 +1,4 @@
-//! Paths and traffic that change, and bundles that share a bottleneck.
+//! The loop on paths and with traffic that change, and with bundles that share a bottleneck.
 
 mod common;
 
@@ -18,7 +18,7 @@ fn world(seed: u64, duration: f64) -> World {
     world
 }
 
-/// The median queue in milliseconds.
+/// Returns the median queue in milliseconds.
 fn median(o: &Outcome, from: f64, to: f64) -> f64 {
     o.queue(0.5, s(from), s(to)).as_millis_f64()
 }
@@ -28,7 +28,7 @@ fn mbps(o: &Outcome, from: f64, to: f64) -> f64 {
 }
 
 #[test]
-fn capacity_halves_and_returns() {
+fn the_rate_follows_a_capacity_that_halves_and_returns() {
     for seed in 1..=3 {
         let mut w = world(seed, 15.0);
         w.changes = vec![
@@ -36,10 +36,10 @@ fn capacity_halves_and_returns() {
             (s(10.0), Change::LinkRate(Rate::from_mbps(96))),
         ];
         let o = w.run();
-        // A round trip at twice the rate left 50 ms of queue; a second later it has gone.
+        // A round trip at twice the capacity left 50 ms of queue, which is gone a second later.
         assert!(median(&o, 6.0, 7.0) <= 4.0, "seed {seed}: {}", median(&o, 6.0, 7.0));
         assert!(mbps(&o, 6.0, 10.0) >= 0.98 * 48.0, "seed {seed}: {}", mbps(&o, 6.0, 10.0));
-        // Twice the rate is found within a second.
+        // The full capacity is found again within a second.
         assert!(mbps(&o, 10.0, 11.0) >= 0.7 * 96.0, "seed {seed}: {}", mbps(&o, 10.0, 11.0));
         assert!(mbps(&o, 11.0, 15.0) >= 0.98 * 96.0, "seed {seed}: {}", mbps(&o, 11.0, 15.0));
         assert!(median(&o, 11.0, 15.0) <= 2.5, "seed {seed}: {}", median(&o, 11.0, 15.0));
@@ -47,7 +47,7 @@ fn capacity_halves_and_returns() {
 }
 
 #[test]
-fn the_path_becomes_longer_and_shorter() {
+fn the_rate_recovers_when_the_path_becomes_longer_and_shorter() {
     for seed in 1..=3 {
         let mut w = world(seed, 15.0);
         w.changes = vec![
@@ -55,7 +55,7 @@ fn the_path_becomes_longer_and_shorter() {
             (s(10.0), Change::Rtt(Nanos::from_millis(50))),
         ];
         let o = w.run();
-        // Noticed within a second, not after the minimum's window of ten.
+        // This is noticed within a second, not only after the ten seconds of the minimum's window.
         let longer = o.events.iter().find(|(_, _, e)| {
             matches!(e, Event::MinRttChanged { reason: MinRttReason::PathLonger, .. })
         });
@@ -87,18 +87,18 @@ fn a_path_that_does_not_change_is_never_taken_for_longer() {
 }
 
 #[test]
-fn thin_traffic_then_a_backlog() {
+fn a_backlog_after_thin_traffic_finds_the_rate() {
     for seed in 1..=3 {
         let mut w = world(seed, 20.0);
         w.backlogged = vec![0];
         w.requests = vec![Rate::from_mbps(10)];
         w.changes = vec![(s(10.0), Change::Start(0, 8))];
         let o = w.run();
-        // Thin traffic is not held up,
+        // Thin traffic does not wait.
         let waited =
             o.ticks[0].iter().filter(|t| t.0 > s(1.0) && t.0 < s(10.0) && t.2.0 > 30_000).count();
         assert!(waited < 90, "seed {seed}: packets waited in {waited} of 900 ticks");
-        // and the backlog finds the path's rate within a second.
+        // The backlog finds the path's rate within a second.
         let (used, _) = o.efficiency(s(11.0), s(13.0));
         assert!(used >= 0.9, "seed {seed}: {used}");
         let (used, _) = o.efficiency(s(13.0), s(20.0));
@@ -108,7 +108,7 @@ fn thin_traffic_then_a_backlog() {
 }
 
 #[test]
-fn two_bundles_share() {
+fn two_bundles_share_equally() {
     for (rate, rtt) in [(96, 50), (24, 20), (96, 100)] {
         for seed in 1..=3 {
             let mut w = World::new(rate, rtt).bundles(2, 8);
@@ -128,7 +128,7 @@ fn two_bundles_share() {
             assert!(jain(&share(15.0, 25.0)) >= 0.95, "{cell}: {:?}", share(15.0, 25.0));
             let used = o.utilisation(s(10.0), s(25.0));
             assert!(used >= 0.97, "{cell}: {used}");
-            // Four packets of each, and as much again for their noise.
+            // Each keeps four packets in the queue, and as much again for noise.
             let least =
                 Rate::from_mbps(rate).time_for(forebay_units::Bytes(16 * 1514)).as_millis_f64();
             assert!(median(&o, 10.0, 25.0) <= least + 2.0, "{cell}: {}", median(&o, 10.0, 25.0));
@@ -136,8 +136,9 @@ fn two_bundles_share() {
     }
 }
 
-/// Trains of packets come through a shared bottleneck at its whole rate. Two bundles that took that for
-/// what they have of it were both too fast to limit their flows, whose queue of 60 ms stayed where it was.
+/// Trains of packets pass a shared bottleneck at its whole rate. If two bundles took this for their
+/// own share, both rates would be too high to limit their flows, and their queue of 60 ms would
+/// remain.
 #[test]
 fn two_bundles_whose_flows_do_not_fill_their_rates_leave_no_queue() {
     for cross_traffic in [Detection::Ignore, Detection::Detect] {
@@ -153,7 +154,7 @@ fn two_bundles_whose_flows_do_not_fill_their_rates_leave_no_queue() {
 }
 
 #[test]
-fn one_takes_what_the_other_leaves() {
+fn a_bundle_uses_what_another_leaves() {
     for seed in 1..=3 {
         let mut w = World::new(96, 50).bundles(2, 8);
         w.seed = seed;
@@ -164,9 +165,9 @@ fn one_takes_what_the_other_leaves() {
     }
 }
 
-/// Cross traffic that no box controls: requests take up to half the link.
+/// Cross traffic that passes no box: requests take up to half of the link.
 #[test]
-fn beside_requests_of_others() {
+fn the_rest_of_the_link_is_used_beside_requests() {
     for seed in 1..=3 {
         for load in [12, 24] {
             let mut w = World::new(96, 50).bundles(2, 8);

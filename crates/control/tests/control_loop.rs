@@ -1,4 +1,4 @@
-//! The state machine through its public face, on an ideal path driven by hand.
+//! The state machine through its public interface, on an ideal path driven by hand.
 
 use forebay_control::{
     ControlConfig, ControlLoop, Event, Feedback, ImpossibleClaim, Mode, ModeReason,
@@ -7,17 +7,18 @@ use forebay_units::{Bytes, Nanos, Rate};
 
 const MS: Nanos = Nanos::from_millis(1);
 
-/// A path of 50 ms and any rate: 48 Mbit/s in packets of 1500 bytes, four a millisecond, all of
-/// which arrive; every sixteenth is a boundary at the first epoch size, every 64th later.
+/// A path of 50 ms and any rate. The traffic is 48 Mbit/s in packets of 1500 bytes, four a
+/// millisecond, all of which arrive. Every 16th is a boundary at the first epoch size, every 64th
+/// later.
 struct Path {
     bundle: ControlLoop,
     now_ms: u64,
     packets: u32,
-    /// Feedback under way: when it arrives, and what it says.
+    /// Feedback under way, with its time of arrival.
     under_way: Vec<(u64, Feedback)>,
     alive: bool,
     sends: bool,
-    /// The bundle is told totals, and of boundary packets only.
+    /// Whether the bundle gets totals and boundary packets only.
     totals: bool,
     received: u64,
     received_packets: u32,
@@ -106,11 +107,11 @@ impl Path {
 }
 
 #[test]
-fn totals_with_boundary_packets_tell_what_every_packet_does() {
+fn totals_with_boundary_packets_give_the_same_state_as_every_packet() {
     let [mut each, mut totals] =
         [false, true].map(|totals| Path { totals, ..Path::new(ControlConfig::default()) });
     for until in [400, 1_000, 2_500, 5_000] {
-        // Silence in between, so that more than a steady state is compared.
+        // There is a time without feedback, so that more than a steady state is compared.
         let alive = until != 2_500;
         for path in [&mut each, &mut totals] {
             path.alive = alive;
@@ -123,12 +124,12 @@ fn totals_with_boundary_packets_tell_what_every_packet_does() {
 }
 
 #[test]
-fn a_total_that_is_behind_says_nothing_new() {
+fn a_total_below_the_known_one_is_ignored() {
     let mut path = Path { totals: true, ..Path::new(ControlConfig::default()) };
     path.run_until(1_000);
     let before = path.bundle.snapshot();
     path.bundle.on_total(Bytes(1), 1);
-    // Had the count gone back, the next tick would see none of the packets until then.
+    // If the count went back, the next tick would not see the packets until then.
     path.run_until(1_500);
     let after = path.bundle.snapshot();
     assert_eq!((before.mode, after.mode), (Mode::DelayControl, Mode::DelayControl));
@@ -136,12 +137,12 @@ fn a_total_that_is_behind_says_nothing_new() {
 }
 
 #[test]
-fn open_until_two_samples_then_controlled() {
+fn the_bundle_is_open_until_two_samples_and_then_controlled() {
     let mut path = Path::new(ControlConfig::default());
     path.run_until(50);
     assert_eq!((path.bundle.mode(), path.bundle.rate()), (Mode::Open, None));
     path.run_until(1000);
-    // Boundaries at 4 and 8 ms; the second answer at 58 ms; the tick after.
+    // Boundaries are at 4 and 8 ms, the second feedback at 58 ms, and the tick follows.
     assert_eq!(path.modes(), [(60, Mode::DelayControl)]);
     let s = path.bundle.snapshot();
     assert_eq!((s.rtt, s.min_rtt, s.standing_rtt), (Some(MS * 50), Some(MS * 50), Some(MS * 50)));
@@ -151,13 +152,13 @@ fn open_until_two_samples_then_controlled() {
     );
     assert_eq!(s.loss, Some(0.0));
     assert_eq!(s.epoch, 64);
-    // Twice what is used, as long as no queue shows.
+    // The rate is twice what is used as long as there is no queue.
     let rate = path.bundle.rate().unwrap().as_mbps_f64();
     assert!((95.0..105.0).contains(&rate), "{rate}");
 }
 
 #[test]
-fn says_why() {
+fn events_have_their_reasons() {
     let mut path = Path::new(ControlConfig::default());
     path.run_until(70);
     let said: Vec<_> = path.events.iter().map(|(_, e)| e.to_string()).collect();
@@ -165,7 +166,8 @@ fn says_why() {
         said,
         [
             "minimum RTT 50.000 ms: the first sample",
-            "epoch 16 -> 64 packets: a quarter of the minimum RTT is 10 packets, the feedback budget allows 62 or more",
+            "epoch 16 -> 64 packets: a quarter of the minimum RTT is 10 packets, \
+             the feedback budget allows 62 or more",
             "mode open -> delay control: first measured: RTT 50.000 ms, receive rate 48.000 Mbit/s",
             "rate unlimited -> 96.000 Mbit/s: slow start, no queue seen yet",
         ]
@@ -173,7 +175,7 @@ fn says_why() {
 }
 
 #[test]
-fn begins_with_the_initial_rate() {
+fn the_initial_rate_is_used_at_the_start() {
     let rate = Rate::from_mbps(20);
     let mut path =
         Path::new(ControlConfig { initial_rate: Some(rate), ..ControlConfig::default() });
@@ -185,7 +187,7 @@ fn begins_with_the_initial_rate() {
 }
 
 #[test]
-fn opens_within_a_second_of_the_receiveboxs_death_and_returns() {
+fn the_bundle_opens_within_a_second_without_feedback_and_returns() {
     let mut path = Path::new(ControlConfig::default());
     path.run_until(5000);
     path.alive = false;
@@ -201,8 +203,8 @@ fn opens_within_a_second_of_the_receiveboxs_death_and_returns() {
     path.run_until(10_000);
     let returned = path.modes()[2];
     assert_eq!(returned.1, Mode::DelayControl);
-    // 50 ms on the way and three answers, 32 ms apart: half the boundaries are marked while many
-    // await their answer.
+    // 50 ms on the way and three messages 32 ms apart: half of the boundaries are marked while many
+    // await feedback.
     assert!((9050..9160).contains(&returned.0), "{returned:?}");
     assert_eq!(path.bundle.snapshot().counters.restarts, 1);
     let reasons: Vec<_> = path
@@ -230,7 +232,7 @@ fn an_idle_bundle_does_not_open() {
 }
 
 #[test]
-fn garbage_changes_nothing_but_counters() {
+fn invalid_feedback_changes_only_counters() {
     let mut quiet = Path::new(ControlConfig::default());
     let mut flooded = Path::new(ControlConfig::default());
     for ms in 1..=5000 {
@@ -251,18 +253,18 @@ fn garbage_changes_nothing_but_counters() {
         assert_eq!(quiet.bundle.rate(), flooded.bundle.rate(), "at {ms} ms");
     }
     assert_eq!(flooded.bundle.snapshot().counters.unmatched, {
-        // The path itself answers every sixteenth packet where only every 64th is marked.
+        // The path answers every 16th packet although only every 64th is marked.
         quiet.bundle.snapshot().counters.unmatched + 20 * 5000
     });
     assert_eq!(quiet.events, flooded.events);
 }
 
 #[test]
-fn impossible_feedback_is_said_once_a_second_and_ignored() {
+fn impossible_feedback_is_reported_once_a_second_and_ignored() {
     let mut path = Path::new(ControlConfig::default());
     path.run_until(1000);
     let before = path.bundle.snapshot();
-    // A boundary is answered with far more bytes than were sent, before its real answer comes.
+    // A boundary is answered with far more bytes than were sent, before the right feedback comes.
     for ms in 1001..=1100 {
         path.run_until(ms);
         let fingerprint = path.packets / 64 * 64;
@@ -274,7 +276,7 @@ fn impossible_feedback_is_said_once_a_second_and_ignored() {
             received_at: Nanos::from_secs(77) + MS * ms,
             sequence: 0,
         };
-        // Three lies in a row would be a new baseline; an honest answer lies between.
+        // Three false messages in a row would be accepted, so a right one is between.
         if ms % 16 == 0 {
             path.bundle.on_feedback(MS * ms, &lie);
         }
@@ -296,13 +298,13 @@ fn impossible_feedback_is_said_once_a_second_and_ignored() {
 }
 
 #[test]
-fn announces_the_epoch_until_feedback_carries_it() {
+fn the_epoch_size_is_announced_until_feedback_carries_it() {
     let mut path = Path::new(ControlConfig::default());
     assert_eq!(path.bundle.poll_epoch_update(Nanos::ZERO), Some(16));
     path.run_until(100);
     assert_eq!(path.bundle.poll_epoch_update(MS * 100), Some(64));
     assert_eq!(path.bundle.poll_epoch_update(MS * 101), None);
-    // Feedback keeps saying 16: announced again after a round trip.
+    // Feedback still carries 16, so the size is announced again after a round trip.
     path.run_until(160);
     assert_eq!(path.bundle.poll_epoch_update(MS * 160), Some(64));
     path.bundle.on_epoch_ack(MS * 161, 64);
@@ -310,7 +312,7 @@ fn announces_the_epoch_until_feedback_carries_it() {
 }
 
 #[test]
-fn packets_without_fingerprints_are_counted_only() {
+fn packets_without_fingerprints_are_only_counted() {
     let mut bundle = ControlLoop::new(ControlConfig::default(), Nanos::ZERO).unwrap();
     for ms in 1..=3000 {
         bundle.on_sent(MS * ms, Bytes(1500), None);
@@ -351,7 +353,7 @@ fn one_fingerprint_for_all_packets_gives_no_samples() {
     let s = path.bundle.snapshot();
     assert!(s.counters.accepted < accepted + 8, "only what was still under way: {s:?}");
     assert!(s.counters.ambiguous > 2800);
-    assert_eq!(s.mode, Mode::Open, "what cannot be measured is not limited");
+    assert_eq!(s.mode, Mode::Open, "a bundle without samples is not limited");
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! How small the bottleneck's queue stays, and how well it is used, when the traffic wants more than
-//! the path carries. `cargo test --test convergence -- --nocapture` prints a table.
+//! The length of the bottleneck's queue and its utilization when the traffic exceeds the path's
+//! rate. `cargo test --test convergence -- --nocapture` prints a table.
 
 mod common;
 
@@ -9,14 +9,14 @@ use forebay_units::{Nanos, Rate};
 const START: Nanos = Nanos::from_millis(500);
 const SETTLED: Nanos = Nanos::from_millis(2_500);
 
-/// The packets that a bundle keeps in the bottleneck's queue, and as many for bursts, take this long.
+/// Returns the time for the packets that a bundle keeps in the queue and as many for bursts.
 fn eight_packets(mbps: u64) -> Nanos {
     Rate::from_mbps(mbps).time_for(forebay_units::Bytes(8 * 1514))
 }
 
-/// Paths from an access line to a data centre's uplink, and how large the sendbox's queue is.
+/// The paths range from an access line to a data centre's uplink, with different sendbox queues.
 #[test]
-fn backlogged_bundles() {
+fn backlogged_bundles_use_the_link_with_a_short_queue() {
     println!(
         "{:>16} | {:>5} {:>5} {:>5} {:>5} | {:>9} {:>7}",
         "Mbit/s ms", "q10", "q50", "q90", "q99", "in use", "0.5-2.5"
@@ -69,9 +69,10 @@ fn backlogged_bundles() {
     }
 }
 
-/// The evaluation's own mix: half the link in heavy-tailed requests, and one backlogged flow.
+/// The traffic of the evaluation: half of the link in heavy-tailed requests, and one backlogged
+/// flow.
 #[test]
-fn requests_and_a_bulk_transfer() {
+fn requests_and_a_bulk_transfer_use_the_link_with_a_short_queue() {
     for (mbps, rtt) in [(96, 50), (24, 20), (96, 100)] {
         for seed in [1, 2, 3] {
             let mut world = World::new(mbps, rtt).bundles(1, 1);
@@ -99,14 +100,14 @@ fn requests_and_a_bulk_transfer() {
     }
 }
 
-/// Feedback takes no more of the bundle's bytes than its budget.
+/// Feedback takes at most its budget of the bundle's bytes.
 #[test]
-fn feedback_overhead() {
+fn feedback_stays_within_its_budget() {
     for (mbps, rtt) in [(24, 20), (96, 50)] {
         let o = World::new(mbps, rtt).run();
         let share = o.feedback_sent[0] as f64 * 94.0 / o.sent[0].as_f64();
-        // The number of boundaries among random fingerprints varies by its square root: five
-        // standard deviations.
+        // The number of boundaries among random fingerprints varies by its square root. The bound
+        // is five standard deviations.
         let slack = 1.0 + 5.0 / (o.feedback_sent[0] as f64).sqrt();
         assert!(share <= 0.001 * slack, "{mbps} Mbit/s: {share:.6}");
     }

@@ -1,4 +1,5 @@
-//! Feedback that is lost, late, doubled, made up or missing; clocks and shapers that are coarse.
+//! The loop with feedback that is lost, late, duplicated, forged or missing, and with coarse clocks
+//! and shapers.
 
 mod common;
 
@@ -10,8 +11,8 @@ fn s(seconds: f64) -> Nanos {
     Nanos::from_secs_f64(seconds)
 }
 
-/// Runs `spoilt` paths, and asks for `least` of the link in use while packets wait and a median
-/// queue of eight packets and `more`.
+/// Runs paths modified by `spoil`. At least the share `least` of the link must be used while
+/// packets wait, and the median queue must be at most eight packets plus `more` milliseconds.
 fn still_works(name: &str, least: f64, more: f64, spoil: impl Fn(&mut World)) {
     for (mbps, rtt) in [(96, 50), (24, 20), (48, 100)] {
         for seed in 1..=2 {
@@ -36,13 +37,13 @@ fn still_works(name: &str, least: f64, more: f64, spoil: impl Fn(&mut World)) {
 }
 
 #[test]
-fn lost_feedback() {
+fn lost_feedback_is_tolerated() {
     still_works("a tenth lost", 0.97, 1.5, |w| w.feedback_loss = 0.1);
     still_works("half lost", 0.88, 2.5, |w| w.feedback_loss = 0.5);
 }
 
 #[test]
-fn reordered_feedback() {
+fn reordered_feedback_is_tolerated() {
     still_works("a tenth late", 0.97, 2.0, |w| w.feedback_late = 0.1);
     let mut world = World::new(96, 50);
     world.feedback_late = 0.1;
@@ -51,7 +52,7 @@ fn reordered_feedback() {
 }
 
 #[test]
-fn repeated_fingerprints() {
+fn repeated_fingerprints_are_tolerated() {
     still_works("a tenth repeated", 0.97, 1.5, |w| w.duplicate_fingerprints = 0.1);
     let mut world = World::new(96, 50);
     world.duplicate_fingerprints = 0.1;
@@ -59,11 +60,11 @@ fn repeated_fingerprints() {
     let o = world.run();
     let s = o.sendboxes[0].bundle.snapshot();
     assert!(s.counters.ambiguous > 20);
-    assert!(s.min_rtt.unwrap() >= rtt, "no packet took another's answer for its own");
+    assert!(s.min_rtt.unwrap() >= rtt, "no packet was matched to another's feedback");
 }
 
 #[test]
-fn a_noisy_machine() {
+fn a_busy_machine_is_tolerated() {
     still_works("coarse timers", 0.93, 2.5, |w| {
         w.shaper_grain = Nanos::from_millis(3);
         w.spikes = (0.05, Nanos::from_millis(5));
@@ -72,18 +73,18 @@ fn a_noisy_machine() {
 }
 
 #[test]
-fn coarse_time_stamps() {
+fn coarse_time_stamps_are_tolerated() {
     still_works("time stamps of 1 ms", 0.97, 2.0, |w| w.stamp_jitter = Nanos::from_millis(1));
 }
 
 #[test]
-fn a_flood_of_garbage() {
+fn a_flood_of_invalid_feedback_is_tolerated() {
     still_works("garbage", 0.98, 1.25, |w| w.garbage = 2000.0);
 }
 
-/// Loss that is no sign of a queue: what arrives is what counts.
+/// Loss that is not caused by a queue does not lower the rate.
 #[test]
-fn random_loss() {
+fn random_loss_is_tolerated() {
     let mut world = World::new(24, 20).bundles(1, 8);
     world.packet_loss = 0.01;
     let o = world.run();
@@ -91,9 +92,9 @@ fn random_loss() {
     assert!(o.queue(0.5, s(3.0), s(15.0)) <= Nanos::from_millis(6));
 }
 
-/// A buffer that holds fewer packets than the target: the loss must not starve or flood the path.
+/// The buffer holds fewer packets than the target. The loss must not lower the rate for good.
 #[test]
-fn a_short_buffer() {
+fn a_short_buffer_is_tolerated() {
     let mut world = World::new(24, 20).bundles(1, 8);
     world.buffer = Bytes(6 * 1514);
     let o = world.run();
@@ -101,7 +102,7 @@ fn a_short_buffer() {
 }
 
 #[test]
-fn the_receivebox_dies_under_load_and_returns() {
+fn a_receivebox_that_dies_under_load_and_returns_is_tolerated() {
     for (mbps, rtt) in [(96, 50), (24, 20), (48, 100)] {
         for seed in 1..=3 {
             let mut world = World::new(mbps, rtt).bundles(1, 8);
@@ -134,7 +135,7 @@ fn the_receivebox_dies_under_load_and_returns() {
                     .all(|t| (died..back).contains(&t.0) == (t.1.is_none() && t.0 > s(1.0))
                         || t.0 < s(1.0))
             );
-            // The queue that built up meanwhile has gone two seconds after.
+            // The queue that built meanwhile is gone two seconds later.
             let queue = o.queue(0.5, s(12.0), s(16.0)).as_millis_f64();
             assert!(
                 queue <= 8.0 * 1514.0 * 8.0 / (mbps as f64 * 1000.0) + 1.25,

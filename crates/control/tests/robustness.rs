@@ -1,6 +1,6 @@
-//! Each controller where its estimates are hard to come by: the bundle must not be worse off than it
-//! would be without boxes for longer than two seconds. `cargo test --test robustness -- --nocapture`
-//! prints a table.
+//! Each controller in conditions that make its estimates hard. A bundle must not be worse off than
+//! without boxes for longer than two seconds. `cargo test --test robustness -- --nocapture` prints
+//! a table.
 
 mod common;
 
@@ -8,24 +8,24 @@ use common::path::{Change, Outcome, World};
 use forebay_control::ControllerKind;
 use forebay_units::{Nanos, Rate};
 
-/// What is compared: long enough for a sawtooth of TCP.
+/// The span of time that is compared, long enough for a sawtooth of TCP.
 const SPAN: Nanos = Nanos::from_millis(400);
-/// So many spans in a row may be worse: two seconds, but for two laws that are as slow as that.
+/// Returns how many spans in a row may be worse: two seconds, except for two laws that are slower.
 fn most(controller: ControllerKind, name: &str) -> usize {
     match (controller, name) {
         // It finds a quarter more every eight round trips.
         (ControllerKind::Bbr, "24 to 96 Mbit/s") => 10,
-        // Half a millisecond beyond the target takes half a percent of the rate each round trip, and
-        // a tenth must have gone before that proves anything.
+        // Half a millisecond above the target takes half a percent of the rate each round trip, and
+        // a tenth must be gone before that is evidence.
         (ControllerKind::BasicDelay, "50 to 63 ms") => 8,
         _ => 5,
     }
 }
-/// The share of what the bundle would carry without boxes that is not worse: what varies between two
-/// runs of TCP.
+/// The share of the throughput without boxes that does not count as worse. Two runs of TCP differ
+/// by as much.
 const AS_GOOD: f64 = 0.85;
 
-/// All but Copa as it was published, which is there to compare with.
+/// All controllers except Copa as published, which serves as a comparison.
 const CONTROLLERS: [ControllerKind; 3] =
     [ControllerKind::Forebay, ControllerKind::BasicDelay, ControllerKind::Bbr];
 
@@ -33,8 +33,8 @@ fn s(seconds: f64) -> Nanos {
     Nanos::from_secs_f64(seconds)
 }
 
-/// The most spans in a row in which less was carried with boxes than without though there was
-/// something to carry, and when they began.
+/// Returns the largest number of spans in a row in which less was carried with boxes than without
+/// although traffic was waiting, and when they began.
 fn longest_worse(boxes: &Outcome, quo: &Outcome) -> (usize, Nanos) {
     let (mut longest, mut run) = ((0, Nanos::ZERO), 0);
     let mut from = s(1.0);
@@ -51,7 +51,7 @@ fn longest_worse(boxes: &Outcome, quo: &Outcome) -> (usize, Nanos) {
     longest
 }
 
-/// Runs the path that `spoil` makes of 96 Mbit/s and 50 ms under each controller and without boxes.
+/// Runs a path of 96 Mbit/s and 50 ms, modified by `spoil`, with each controller and without boxes.
 fn never_worse(name: &str, spoil: impl Fn(&mut World)) {
     let mut failed = vec![];
     for seed in 1..=3 {
@@ -88,14 +88,14 @@ fn never_worse(name: &str, spoil: impl Fn(&mut World)) {
 }
 
 #[test]
-fn an_idle_period() {
+fn an_idle_period_does_not_cost_throughput() {
     never_worse("idle for 6 s", |w| {
         w.changes = vec![(s(6.0), Change::Stop(0)), (s(12.0), Change::Start(0, 16))];
     });
 }
 
 #[test]
-fn traffic_that_does_not_fill_the_path() {
+fn traffic_that_does_not_fill_the_path_is_not_limited() {
     never_worse("20 Mbit/s, then more", |w| {
         w.backlogged = vec![0];
         w.requests = vec![Rate::from_mbps(20)];
@@ -104,7 +104,7 @@ fn traffic_that_does_not_fill_the_path() {
 }
 
 #[test]
-fn four_times_the_rate() {
+fn a_fourfold_rate_is_found() {
     never_worse("24 to 96 Mbit/s", |w| {
         w.rate = Rate::from_mbps(24);
         w.changes = vec![(s(10.0), Change::LinkRate(Rate::from_mbps(96)))];
@@ -112,35 +112,35 @@ fn four_times_the_rate() {
 }
 
 #[test]
-fn a_quarter_of_the_rate() {
+fn a_quarter_of_the_rate_is_found() {
     never_worse("96 to 24 Mbit/s", |w| {
         w.changes = vec![(s(10.0), Change::LinkRate(Rate::from_mbps(24)))];
     });
 }
 
 #[test]
-fn a_longer_route() {
+fn a_longer_route_is_found() {
     never_worse("50 to 90 ms", |w| {
         w.changes = vec![(s(8.0), Change::Rtt(Nanos::from_millis(90)))];
     });
 }
 
 #[test]
-fn a_slightly_longer_route() {
+fn a_slightly_longer_route_is_found() {
     never_worse("50 to 70 ms", |w| {
         w.changes = vec![(s(8.0), Change::Rtt(Nanos::from_millis(70)))];
     });
 }
 
 #[test]
-fn a_route_longer_by_about_a_target() {
+fn a_route_longer_by_about_a_target_is_found() {
     never_worse("50 to 63 ms", |w| {
         w.changes = vec![(s(8.0), Change::Rtt(Nanos::from_millis(63)))];
     });
 }
 
 #[test]
-fn a_shorter_route() {
+fn a_shorter_route_is_found() {
     never_worse("90 to 50 ms", |w| {
         w.rtt = Nanos::from_millis(90);
         w.changes = vec![(s(8.0), Change::Rtt(Nanos::from_millis(50)))];
@@ -148,8 +148,8 @@ fn a_shorter_route() {
 }
 
 #[test]
-fn the_receiveboxs_clock_jumps() {
-    // It began at 1000 s.
+fn a_jump_of_the_receiveboxs_clock_does_not_cost_throughput() {
+    // The clock started at 1000 s.
     never_worse("receivebox 5 s ahead", |w| {
         w.changes = vec![(s(8.0), Change::ReceiveboxClock(0, s(1005.0)))];
     });
@@ -159,7 +159,7 @@ fn the_receiveboxs_clock_jumps() {
 }
 
 #[test]
-fn the_sendboxs_clock_jumps() {
+fn a_jump_of_the_sendboxs_clock_does_not_cost_throughput() {
     never_worse("sendbox 300 ms ahead", |w| {
         w.changes = vec![(s(8.0), Change::SendboxClock(0, s(0.3)))];
     });
@@ -169,11 +169,11 @@ fn the_sendboxs_clock_jumps() {
 }
 
 #[test]
-fn feedback_that_is_lost() {
+fn lost_feedback_does_not_cost_throughput() {
     never_worse("30 % of feedback lost", |w| w.feedback_loss = 0.3);
 }
 
 #[test]
-fn packets_that_are_lost() {
+fn lost_packets_do_not_cost_throughput() {
     never_worse("5 % of packets lost", |w| w.packet_loss = 0.05);
 }

@@ -1,8 +1,9 @@
 //! Turns of backpressure for counting instructions: `backpressure_turns FLOWS TURNS`.
 //!
-//! A turn is what `benches/backpressure.rs` measures: a packet leaves a full buffer, a flow is resumed,
-//! its packet goes in, it is refused another and paused. The difference between the instructions of two
-//! numbers of turns, divided by the difference of the numbers, is what a turn costs:
+//! A turn is what `benches/backpressure.rs` measures: a packet leaves a full buffer, a flow is
+//! resumed, its packet goes in, it is refused another and paused. The difference between the
+//! instructions of two numbers of turns, divided by the difference of the numbers, is what a turn
+//! costs:
 //!
 //! ```sh
 //! cargo build --release -p forebay-queue --example backpressure_turns

@@ -5,53 +5,59 @@ use forebay_units::{Nanos, Rate};
 /// What happens to a packet for which the scheduled buffer has no room.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mode {
-    /// It is lost, and the sender is not told: as at a full qdisc of the host's.
+    /// The packet is dropped without notice to the sender, as by a full qdisc of the host.
     Drop,
-    /// It stays with its connection, which is paused until there is room (zD).
+    /// The packet stays with its connection, which is paused until there is room (zD).
     #[default]
     Zd,
 }
 
-/// Which packet of the scheduled buffer leaves next.
+/// The order in which packets leave the scheduled buffer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Schedule {
-    /// The first that came.
+    /// Packets leave in the order of arrival.
     #[default]
     Fifo,
-    /// One of each connection in turn, by [`Sfq`](forebay_queue::Sfq). In mode [`Mode::Drop`] the connection
-    /// with most packets in the buffer loses the one that is too many.
+    /// Connections take turns of one packet each, by [`Sfq`](forebay_queue::Sfq). In mode
+    /// [`Mode::Drop`], the connection with most packets in the buffer loses one if there are too
+    /// many.
     Fair,
 }
 
-/// How an egress is set up.
+/// The configuration of an egress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// At which rate packets leave, counted as Ethernet frames; `None` for as fast as the socket takes
-    /// them, which is the default. Without a rate the buffer is full only while the socket is busy.
+    /// The rate at which packets leave, counted as Ethernet frames. With `None`, the default, they
+    /// leave as fast as the socket takes them, and the buffer is full only while the socket is
+    /// busy.
     pub rate: Option<Rate>,
-    /// How much may leave at once after a pause. Two milliseconds by default: the thread that sends
-    /// shares its cores with those that encrypt, and what it is later than this is lost to the link.
+    /// The amount that may leave at once after a pause. Default two milliseconds: the thread that
+    /// sends shares its cores with encryption, and time by which it is later than this is lost.
     pub burst: Burst,
-    /// Packets that the scheduled buffer holds; 1000 by default, as a Linux interface's queue.
+    /// Capacity of the scheduled buffer in packets. Default 1000, as for a Linux interface's queue.
     pub packets: u32,
-    /// Which packet leaves next.
+    /// The order in which packets leave.
     pub schedule: Schedule,
-    /// What happens where there is no room.
+    /// What happens to packets that do not fit.
     pub mode: Mode,
-    /// Connections that can be told apart, each of some 80 bytes; 16 384 by default. Those past it
-    /// share one place in the buffer and lose what does not fit, in either mode.
+    /// The largest number of connections that can be paused, each with about 80 bytes of state.
+    /// Default 16 384. Further connections share one place in the buffer, and their packets that do
+    /// not fit are dropped in either mode.
     pub flows: u32,
-    /// Packets that a connection may have in the scheduled buffer, in mode [`Mode::Zd`]; two by
-    /// default, as zD's regulator says (thesis, section 4.3.1).
+    /// The largest number of packets of a connection in the scheduled buffer, in mode [`Mode::Zd`].
+    /// Default two, as in zD's regulator (thesis, section 4.3.1).
     pub in_buffer: u16,
-    /// Packets that a resumed connection may send in its turn; two by default (`sendTwo` in Algorithm 2).
+    /// The number of packets that a resumed connection may send in its turn. Default two (`sendTwo`
+    /// in Algorithm 2).
     pub turn: u8,
-    /// How much of the buffer must be free before connections are resumed, once it was full; an eighth by default.
+    /// The free share of the buffer at which connections are resumed after it was full. Default an
+    /// eighth.
     pub hysteresis: Hysteresis,
-    /// Datagrams that quinn may hand over in one piece (segmentation offload), from 1 to 10. One by
-    /// default: with more, quinn builds and encrypts that many packets ahead, and with thousands of
-    /// connections that take turns of two the last of them leaves several rounds after it was built,
-    /// which QUIC takes for round-trip time. For a few fast connections more cost less.
+    /// The largest number of datagrams in one transmit of quinn (segmentation offload), 1 to 10.
+    /// Default one. With more, quinn builds and encrypts that many packets ahead. With thousands of
+    /// connections that take turns of two, the last of them leaves several rounds later, and QUIC
+    /// counts this as round-trip time. For a few fast connections a larger number costs less
+    /// processor time.
     pub segments: u8,
 }
 

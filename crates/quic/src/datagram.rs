@@ -5,7 +5,7 @@ use forebay_queue::{Ecn, Packet};
 use forebay_units::Bytes;
 use quinn::udp::{EcnCodepoint, Transmit};
 
-/// Ethernet's header, IP's (RFC 791, RFC 8200) and UDP's (RFC 768).
+// Lengths of headers in bytes: Ethernet, IP without options (RFC 791, RFC 8200) and UDP (RFC 768).
 const ETHERNET: usize = 14;
 const IPV4: usize = 20;
 const IPV6: usize = 40;
@@ -22,7 +22,7 @@ pub struct Datagram {
 }
 
 impl Datagram {
-    /// `contents`, a segment of `transmit`, sent by `flow`.
+    /// Creates a datagram of `contents`, a segment of `transmit`, sent by `flow`.
     pub(crate) fn new(flow: FlowId, transmit: &Transmit<'_>, contents: &[u8]) -> Self {
         let ecn = match transmit.ecn {
             None => Ecn::NotEct,
@@ -34,7 +34,7 @@ impl Datagram {
         Self { flow, destination, source, ecn, contents: contents.into() }
     }
 
-    /// For the socket below.
+    /// Returns the transmit for the socket below.
     pub fn transmit(&self) -> Transmit<'_> {
         Transmit {
             destination: self.destination,
@@ -53,7 +53,7 @@ impl Datagram {
 
 impl Packet for Datagram {
     fn len(&self) -> Bytes {
-        // An IPv4 address in IPv6's clothes leaves as IPv4.
+        // An IPv4-mapped IPv6 address leaves as IPv4.
         let ip = if self.destination.ip().to_canonical().is_ipv4() { IPV4 } else { IPV6 };
         Bytes((ETHERNET + ip + UDP + self.contents.len()) as u64)
     }

@@ -1,12 +1,17 @@
-//! Backpressure for QUIC: quinn's sends go through a scheduled buffer at a rate, and while that has no
-//! room for a connection the connection waits, instead of losing the packet.
+//! Backpressure for QUIC: a socket for quinn that pauses connections instead of dropping packets.
 //!
-//! A packet that a full queue on the sender's own host drops is lost in earnest, since UDP sends nothing
-//! again: QUIC finds out a round trip later, sends the data once more and slows down (Zhao's thesis,
-//! section 6.2, "Applying zD for UDP, Ingress Traffic, and Userspace Stacks"). Yet the sender is in the
-//! same process and could keep the packet.
+//! All sends of an endpoint pass through a scheduled buffer at a configured rate. A connection
+//! whose packet does not fit into the buffer waits, and keeps the packet.
 //!
-//! [`BackpressuredSocket`] is an [`AsyncUdpSocket`](quinn::AsyncUdpSocket) around another one:
+//! Without this, a full queue on the sender's own host drops the packet. UDP does not send it
+//! again: QUIC detects the loss a round trip later, sends the data again and slows down (Zhao's
+//! thesis, section 6.2, "Applying zD for UDP, Ingress Traffic, and Userspace Stacks"). Yet the
+//! sender is in the same process and could have kept the packet.
+//!
+//! Start from two types:
+//! - [`BackpressuredSocket`] is an [`AsyncUdpSocket`](quinn::AsyncUdpSocket) around another one.
+//!   Use it for a quinn endpoint, as below.
+//! - [`Egress`] is the logic without a socket, a thread or a clock, for another QUIC library.
 //!
 //! ```no_run
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -35,25 +40,28 @@
 //!
 //! # What is paused
 //!
-//! quinn makes one `UdpPoller` for each connection and asks it before each `try_send`, in the same step of
-//! the same task. So a flow is a connection, even where several have the same addresses and ports.
-//! A connection whose packet is refused keeps that packet, which is encrypted already, and builds no other: its
-//! streams are the source buffer, but for this one packet. What belongs to no connection (retries, version negotiation,
-//! refusals, stateless resets) has no poller and nobody who would keep it: what does not fit is lost, and
+//! quinn creates one `UdpPoller` for each connection, and asks it before each `try_send` in the
+//! same step of the same task. So a flow is a connection, even if several connections have the same
+//! addresses and ports. A connection whose packet is refused keeps this packet, which is already
+//! encrypted, and builds no other. Its streams are the source buffer, apart from this one packet.
+//!
+//! Packets that belong to no connection (retries, version negotiation, refusals, stateless resets)
+//! have no poller and no sender that would keep them. Those that do not fit are dropped and
 //! counted.
 //!
-//! # The parts
+//! # Structure
 //!
-//! [`Egress`] is the logic, without a socket, a thread or a clock: the queue of `forebay-queue` below its
-//! shaper, with its [`Gate`](forebay_queue::backpressure::Gate) before it in mode [`Mode::Zd`]. The socket puts
-//! a lock around it, keeps the wakers of those who wait, and has one thread that sends when
-//! the shaper says so.
+//! [`Egress`] is a queue of `forebay-queue` below its shaper, in mode [`Mode::Zd`] behind its
+//! [`Gate`](forebay_queue::backpressure::Gate). The socket adds a lock, the wakers of the paused
+//! connections, and a thread that sends when the shaper allows it.
+#![forbid(unsafe_code)]
 
 mod config;
 mod datagram;
-mod drain;
 mod egress;
 mod error;
+mod send_thread;
+mod shared;
 mod socket;
 mod statistics;
 

@@ -3,146 +3,76 @@ use std::fmt;
 use std::io::{self, IoSliceMut};
 use std::net::SocketAddr;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
-use std::time::Instant;
 
 use forebay_queue::ConfigError;
 use forebay_queue::backpressure::FlowId;
-use forebay_units::Nanos;
 use quinn::udp::{RecvMeta, Transmit};
 use quinn::{AsyncUdpSocket, UdpPoller};
 
 use crate::config::Config;
-use crate::drain;
 use crate::egress::{Egress, Offer};
 use crate::error::Error;
+use crate::send_thread;
+use crate::shared::Shared;
 use crate::statistics::Statistics;
 
-/// A socket for quinn whose sends go through a scheduled buffer at a rate. Receiving is the inner socket's.
+/// A socket for quinn whose sends pass through a scheduled buffer at a rate.
 ///
-/// The thread that sends ends when the last reference is gone, once what waits has left, but after a
-/// second in any case.
+/// The inner socket receives. A thread of its own sends. It ends after the last reference is
+/// dropped, once the buffer is empty, and after a second at the latest.
 pub struct BackpressuredSocket {
     inner: Arc<dyn AsyncUdpSocket>,
     shared: Arc<Shared>,
     segments: usize,
-    /// Tells sockets apart in [`ASKED`].
+    /// Identifies the socket in [`ASKED`].
     id: u64,
 }
 
-/// What connections and the thread that sends share.
-pub(crate) struct Shared {
-    state: Mutex<State>,
-    /// Told when there is something to do sooner than the thread thought.
-    pub(crate) sooner: Condvar,
-    origin: Instant,
-    /// The shortest that the thread sleeps.
-    pub(crate) grain: Nanos,
-}
-
-/// The connection may send.
-struct NotPaused;
-
-pub(crate) struct State {
-    pub(crate) egress: Egress,
-    /// Who is to be woken, by the number of the connection.
-    wakers: Vec<Option<Waker>>,
-    /// Until when the thread sleeps; [`Nanos::ZERO`] while it does not.
-    pub(crate) sleeps_until: Nanos,
-    /// No socket is left.
-    pub(crate) closed: bool,
-}
-
 thread_local! {
-    /// The connection whose poller was asked last on this thread, and of which socket: `try_send` follows in the
-    /// same step, and is not told for whom it is.
-    static ASKED: Cell<Option<(u64, FlowId)>> = const { Cell::new(None) };
+    /// The poller that was asked last on this thread. `try_send` follows in the same step, and
+    /// quinn does not pass the connection to it.
+    static ASKED: Cell<Option<Asked>> = const { Cell::new(None) };
+}
+
+/// The poller of a connection, for [`ASKED`].
+#[derive(Clone, Copy)]
+struct Asked {
+    socket: u64,
+    flow: FlowId,
 }
 
 static SOCKETS: AtomicU64 = AtomicU64::new(0);
 
 impl BackpressuredSocket {
-    /// Around `inner`, such as a runtime's `wrap_udp_socket` makes it. Starts the thread that sends.
+    /// Creates a socket around `inner`, for example from a runtime's `wrap_udp_socket`, and starts
+    /// the thread that sends.
     ///
     /// # Errors
-    /// If a setting is out of range, or the thread does not start.
+    /// Returns an error if a setting is out of range or the thread does not start.
     pub fn new(inner: Arc<dyn AsyncUdpSocket>, config: &Config) -> Result<Arc<Self>, Error> {
         let segments = usize::from(config.segments);
         if !(1..=MOST_SEGMENTS).contains(&segments) {
             let (value, max) = (segments as u64, MOST_SEGMENTS as u64);
             return Err(ConfigError::OutOfRange { setting: "segments", value, min: 1, max }.into());
         }
-        let shared = Arc::new(Shared {
-            state: Mutex::new(State {
-                egress: Egress::new(config)?,
-                wakers: Vec::new(),
-                sleeps_until: Nanos::ZERO,
-                closed: false,
-            }),
-            sooner: Condvar::new(),
-            origin: Instant::now(),
-            grain: drain::grain(config),
-        });
-        drain::start(Arc::clone(&shared), Arc::clone(&inner)).map_err(Error::Thread)?;
+        let egress = Egress::new(config)?;
+        let shared = Arc::new(Shared::new(egress, send_thread::grain(config)));
+        send_thread::start(Arc::clone(&shared), Arc::clone(&inner)).map_err(Error::Thread)?;
         let id = SOCKETS.fetch_add(1, Ordering::Relaxed);
         Ok(Arc::new(Self { inner, shared, segments, id }))
     }
 
-    /// What has been counted.
+    /// Returns the counters.
     pub fn statistics(&self) -> Statistics {
         self.shared.lock().egress.statistics()
     }
 }
 
-/// quinn builds no more in one piece.
+/// The largest number of segments that quinn puts into one transmit.
 const MOST_SEGMENTS: usize = 10;
-
-impl Shared {
-    pub(crate) fn now(&self) -> Nanos {
-        Nanos(u64::try_from(self.origin.elapsed().as_nanos()).unwrap_or(u64::MAX))
-    }
-
-    /// Nothing that is done under the lock leaves anything half done, so one who panicked there harmed nothing.
-    pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl State {
-    /// Resumes all whose turn it is. To be woken when the lock is gone.
-    pub(crate) fn resume(&mut self, now: Nanos, wake: &mut Vec<Waker>) {
-        while let Some(flow) = self.egress.resume(now) {
-            let waker = self.wakers.get_mut(flow.0 as usize).and_then(Option::take);
-            wake.extend(waker);
-        }
-    }
-
-    /// Whether the thread sleeps longer than it would if it looked now.
-    fn is_late(&mut self, now: Nanos, grain: Nanos) -> bool {
-        let next = self.egress.next_event(now);
-        next.is_some_and(|at| at.saturating_add(grain) < self.sleeps_until)
-    }
-
-    /// If `flow` is paused, has `waker` woken when it is resumed. What was there before is given out, to be
-    /// dropped when the lock is gone: with a waker a task may end, and with it its poller, which takes the lock.
-    fn wait(&mut self, flow: FlowId, waker: &Waker) -> Result<Option<Waker>, NotPaused> {
-        if !self.egress.is_paused(flow) {
-            return Err(NotPaused);
-        }
-        let index = flow.0 as usize;
-        if self.wakers.len() <= index {
-            // No more than connections, whose number is bounded.
-            self.wakers.resize(index + 1, None);
-        }
-        let known = &mut self.wakers[index];
-        match known {
-            Some(known) if known.will_wake(waker) => Ok(None),
-            _ => Ok(known.replace(waker.clone())),
-        }
-    }
-}
 
 impl AsyncUdpSocket for BackpressuredSocket {
     fn create_io_poller(self: Arc<Self>) -> Pin<Box<dyn UdpPoller>> {
@@ -151,13 +81,16 @@ impl AsyncUdpSocket for BackpressuredSocket {
             (egress.open(), egress.statistics().unregulated)
         };
         if flow.is_none() && too_many == 1 {
-            tracing::warn!("more connections than `flows`: what of theirs does not fit is lost");
+            tracing::warn!(
+                "more connections than `flows`: packets of the others are dropped if they do not \
+                 fit; raise `flows`"
+            );
         }
         Box::pin(Poller { socket: self, flow })
     }
 
     fn try_send(&self, transmit: &Transmit<'_>) -> io::Result<()> {
-        let flow = ASKED.take().filter(|(id, _)| *id == self.id).map(|(_, flow)| flow);
+        let flow = ASKED.take().filter(|asked| asked.socket == self.id).map(|asked| asked.flow);
         let mut state = self.shared.lock();
         let now = self.shared.now();
         let offer = state.egress.send(now, flow, transmit);
@@ -209,7 +142,7 @@ impl fmt::Debug for BackpressuredSocket {
     }
 }
 
-/// A connection's, or of one too many.
+/// The poller of a connection. `flow` is `None` for a connection beyond the largest number.
 #[derive(Debug)]
 struct Poller {
     socket: Arc<BackpressuredSocket>,
@@ -217,8 +150,8 @@ struct Poller {
 }
 
 impl UdpPoller for Poller {
-    /// Pending only from when `try_send` refused a packet until the connection is resumed: a connection
-    /// that has nothing to send is never among those that wait.
+    /// Returns pending only after `try_send` refused a packet and until the connection is resumed.
+    /// So a connection without packets to send never waits.
     fn poll_writable(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let Some(flow) = self.flow else {
             ASKED.set(None);
@@ -228,7 +161,7 @@ impl UdpPoller for Poller {
         if waits.is_ok() {
             return Poll::Pending;
         }
-        ASKED.set(Some((self.socket.id, flow)));
+        ASKED.set(Some(Asked { socket: self.socket.id, flow }));
         Poll::Ready(Ok(()))
     }
 }
@@ -240,8 +173,8 @@ impl Drop for Poller {
         let shared = &self.socket.shared;
         let mut state = shared.lock();
         let now = shared.now();
-        wake.extend(state.wakers.get_mut(flow.0 as usize).and_then(Option::take));
-        // Its own is dropped only when the lock is gone, and woken for nothing.
+        wake.extend(state.take_waker(flow));
+        // Its own waker is dropped after the lock is released, and woken without need.
         state.egress.close(flow);
         state.resume(now, &mut wake);
         if state.is_late(now, shared.grain) {

@@ -1,4 +1,5 @@
-//! Real QUIC connections over loopback, both IP versions, through a buffer that is much too small for them.
+//! Real QUIC connections over loopback with both IP versions, through a buffer that is much too
+//! small.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
@@ -15,7 +16,7 @@ use tokio::time::timeout;
 const CONNECTIONS: usize = 8;
 const BYTES: usize = 60_000;
 
-/// Far longer than it takes; for a stall to be an error and not a hang.
+/// A time limit much longer than any test takes, so that a stall is an error.
 const STALL: Duration = Duration::from_secs(30);
 
 fn identity() -> (ServerConfig, ClientConfig) {
@@ -35,7 +36,7 @@ struct Host {
     address: SocketAddr,
 }
 
-/// A server whose sends go through `config`'s egress, and a client.
+/// Starts a server whose sends pass through the egress of `config`, and a client.
 fn host(ip: IpAddr, config: &Config) -> Host {
     let (server_config, client_config) = identity();
     let runtime = Arc::new(TokioRuntime);
@@ -55,7 +56,7 @@ fn content(connection: u8) -> Vec<u8> {
     (0..BYTES).map(|i| (i as u8).wrapping_mul(31) ^ (i >> 8) as u8 ^ connection).collect()
 }
 
-/// Sends each client what it asks for, by the one byte that it sends.
+/// Sends each client the content for the one byte that the client sends.
 async fn serve(server: Endpoint) {
     while let Some(incoming) = server.accept().await {
         tokio::spawn(async move {
@@ -86,7 +87,7 @@ async fn run(ip: IpAddr, config: Config) -> forebay_quic::Statistics {
         downloads.spawn(async move {
             let connection = client.connect(address, "localhost").unwrap().await.unwrap();
             if name == 0 {
-                // Dies in the middle, with packets in the buffer and most likely paused.
+                // The connection ends in the middle, with packets in the buffer.
                 let (mut send, mut receive) = connection.open_bi().await.unwrap();
                 send.write_all(&[name]).await.unwrap();
                 receive.read_exact(&mut [0; BYTES / 4]).await.unwrap();
@@ -99,7 +100,7 @@ async fn run(ip: IpAddr, config: Config) -> forebay_quic::Statistics {
     timeout(STALL, async { while downloads.join_next().await.transpose().unwrap().is_some() {} })
         .await
         .expect("all downloads end");
-    // Connections end by themselves, and give their places back.
+    // The connections time out and free their places.
     client.close(0u32.into(), b"");
     server.close(0u32.into(), b"");
     for endpoint in [&client, &server] {
@@ -111,7 +112,7 @@ async fn run(ip: IpAddr, config: Config) -> forebay_quic::Statistics {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
-    timeout(STALL, freed).await.expect("connections that ended give back their places");
+    timeout(STALL, freed).await.expect("ended connections free their places");
     socket.statistics()
 }
 
@@ -137,9 +138,9 @@ fn with_backpressure_nothing_is_lost() {
     }
 }
 
-/// The same as a full queue of the host's does it: QUIC mends what is lost.
+/// A full queue of the host drops packets in the same way, and QUIC sends the data again.
 #[test]
-fn without_it_packets_are_dropped() {
+fn without_backpressure_packets_are_dropped() {
     let seen = runtime().block_on(run(Ipv4Addr::LOCALHOST.into(), config(Mode::Drop)));
     assert!(seen.dropped > 0, "{seen:?}");
     assert_eq!((seen.taken, seen.pauses), (seen.sent + seen.dropped, 0));

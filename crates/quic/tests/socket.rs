@@ -1,5 +1,5 @@
-//! The socket below many threads that drive it as quinn's connections do, above a socket that only remembers. They
-//! sleep until they are woken, so the tests end only if no wake-up is lost.
+//! The socket with many threads that drive it as quinn's connections do, above a socket that only
+//! records. The threads sleep until they are woken, so the tests end only if no wake-up is lost.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::io::{self, IoSliceMut};
@@ -17,7 +17,7 @@ use quinn::{AsyncUdpSocket, UdpPoller};
 
 const SEGMENT: usize = 200;
 
-/// Remembers what was sent. It is busy every seventh time, and then ready when asked again.
+/// Records what was sent. It is busy every seventh time, and then ready when asked again.
 #[derive(Debug)]
 struct Memory {
     sent: Mutex<mpsc::Sender<Vec<u8>>>,
@@ -31,7 +31,7 @@ impl AsyncUdpSocket for Memory {
     }
 
     fn try_send(&self, transmit: &Transmit<'_>) -> io::Result<()> {
-        assert_eq!(transmit.segment_size, None, "a datagram at a time");
+        assert_eq!(transmit.segment_size, None, "one datagram at a time");
         if self.times.fetch_add(1, Ordering::Relaxed) % 7 == 6 {
             return Err(io::ErrorKind::WouldBlock.into());
         }
@@ -56,7 +56,7 @@ impl AsyncUdpSocket for Memory {
     }
 }
 
-/// Pending every other time, and wakes at once.
+/// Returns pending every other time, and wakes at once.
 #[derive(Debug)]
 struct Later {
     asked: bool,
@@ -87,7 +87,7 @@ impl Wake for Unpark {
     }
 }
 
-/// A connection, as `quinn::connection::State::drive_transmit` is one.
+/// A connection that behaves like `quinn::connection::State::drive_transmit`.
 struct Connection {
     socket: Arc<BackpressuredSocket>,
     poller: Pin<Box<dyn UdpPoller>>,
@@ -124,7 +124,7 @@ impl Connection {
     }
 }
 
-/// Packet `number` of `connection`, as one of `of` segments that make a transmit.
+/// Returns packet `number` of `connection`, one of `of` segments of a transmit.
 fn contents(connection: u32, first: u32, of: u32) -> Vec<u8> {
     let segment = |number: u32| {
         let mut bytes = [connection.to_be_bytes(), number.to_be_bytes()].concat();
@@ -142,8 +142,8 @@ fn config() -> Config {
     Config { rate: Some(Rate::from_mbps(100)), packets: 10, ..Config::default() }
 }
 
-/// Connections on four threads, each asleep while its connection is paused. One in five is given up when it has
-/// been paused for the third time.
+/// Runs connections on four threads, each asleep while its connection is paused. One in five is
+/// closed when it has been paused for the third time.
 fn many_connections(config: Config, transmits: u32) {
     const CONNECTIONS: u32 = 60;
     let (socket, seen) = socket(&config, false);
@@ -177,14 +177,14 @@ fn many_connections(config: Config, transmits: u32) {
     threads.into_iter().for_each(|thread| thread.join().unwrap());
     let statistics = socket.statistics();
     assert_eq!((statistics.dropped, statistics.flows), (0, 0));
-    assert!(statistics.pauses > 0, "it was full: {statistics:?}");
-    // The thread ends when the buffer is empty, and with it the channel.
+    assert!(statistics.pauses > 0, "the buffer was full: {statistics:?}");
+    // The thread ends when the buffer is empty, and the channel ends with it.
     drop(socket);
     let mut next = vec![0; CONNECTIONS as usize];
     let mut all = 0;
     while let Ok(packet) = seen.recv() {
         let next = &mut next[number(&packet, 0) as usize];
-        assert_eq!(number(&packet, 4), *next, "lost, doubled or out of order");
+        assert_eq!(number(&packet, 4), *next, "lost, duplicated or out of order");
         *next += 1;
         all += 1;
     }
@@ -195,28 +195,29 @@ fn many_connections(config: Config, transmits: u32) {
 }
 
 #[test]
-fn nothing_is_lost_and_everybody_is_woken() {
+fn no_packet_is_lost_and_every_connection_is_woken() {
     many_connections(config(), 40);
 }
 
 #[test]
-fn nor_with_fair_queueing() {
+fn no_packet_is_lost_with_fair_queueing() {
     many_connections(Config { schedule: Schedule::Fair, ..config() }, 40);
 }
 
 #[test]
-fn nor_with_transmits_of_many_segments() {
+fn no_packet_is_lost_with_transmits_of_many_segments() {
     many_connections(Config { segments: 10, ..config() }, 20);
 }
 
 #[test]
-fn nor_with_one_place() {
+fn no_packet_is_lost_with_room_for_one_packet() {
     many_connections(Config { packets: 1, in_buffer: 1, turn: 1, ..config() }, 8);
 }
 
-/// What has no poller is not paused but lost, and so is what comes from one connection too many.
+/// Packets without a poller are not paused but dropped, and so are those of one connection too
+/// many.
 #[test]
-fn nobody_to_wake_is_nobody_to_pause() {
+fn packets_without_a_connection_are_never_paused() {
     let rate = Some(Rate::ZERO);
     let (socket, _seen) = socket(&Config { rate, packets: 8, flows: 1, ..config() }, false);
     let mut cx = Context::from_waker(Waker::noop());
@@ -241,9 +242,9 @@ fn nobody_to_wake_is_nobody_to_pause() {
     assert_eq!((statistics.unregulated, statistics.pauses, statistics.flows), (1, 1, 1));
 }
 
-/// Without backpressure nobody ever waits.
+/// Without backpressure no connection waits.
 #[test]
-fn in_mode_drop_nobody_waits() {
+fn in_mode_drop_no_connection_waits() {
     let rate = Some(Rate::ZERO);
     let (socket, _seen) = socket(&Config { rate, mode: Mode::Drop, ..config() }, false);
     let mut cx = Context::from_waker(Waker::noop());
@@ -260,7 +261,7 @@ fn in_mode_drop_nobody_waits() {
     );
 }
 
-/// A packet that the socket below refuses is lost and counted; the next ones are tried.
+/// A packet that the socket below refuses is lost and counted, and the next ones are tried.
 #[test]
 fn errors_of_the_socket_below_are_counted() {
     let (socket, seen) = socket(&config(), true);
@@ -277,7 +278,7 @@ fn errors_of_the_socket_below_are_counted() {
 }
 
 #[test]
-fn settings_out_of_range_are_refused() {
+fn settings_out_of_range_are_rejected() {
     let (sent, _seen) = mpsc::channel();
     let memory = Memory { sent: Mutex::new(sent), times: AtomicU32::new(0), fails: false };
     let memory: Arc<dyn AsyncUdpSocket> = Arc::new(memory);

@@ -1,6 +1,6 @@
-//! Reading big-endian fields out of byte slices.
+//! Reading of big-endian fields from byte slices.
 
-/// `N` bytes at `offset`, or `None` where the slice ends before.
+/// Returns `N` bytes at `offset`, or `None` if the slice is too short.
 pub(crate) fn at<const N: usize>(bytes: &[u8], offset: usize) -> Option<&[u8; N]> {
     bytes.get(offset..)?.first_chunk()
 }

@@ -1,24 +1,25 @@
 use core::fmt;
 
-/// The number of packets in an epoch, on average: one packet in so many is an epoch boundary.
+/// The epoch size N: on average one packet in N is an epoch boundary.
 ///
-/// A power of two, so that when the two boxes disagree for a moment about the size, the boundary
-/// packets of one are a subset of the other's (Bundler, section 4.5).
+/// N is a power of two. If the two boxes disagree about the size for a moment, the boundary packets
+/// of one are then a subset of the other's (Bundler section 4.5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct EpochSize {
     log2: u8,
 }
 
 impl EpochSize {
-    /// Every packet is a boundary.
+    /// The smallest size, at which every packet is a boundary.
     pub const MIN: Self = Self { log2: 0 };
-    /// 2^24 packets: at a hundred million packets a second still six boundaries.
+    /// The largest size, 2^24 packets. At a hundred million packets a second there are six
+    /// boundaries a second.
     pub const MAX: Self = Self { log2: 24 };
 
-    /// An epoch of 2^`log2` packets.
+    /// Returns the epoch size 2^`log2`.
     ///
     /// # Errors
-    /// If it is larger than [`EpochSize::MAX`].
+    /// Returns an error if the size is larger than [`EpochSize::MAX`].
     pub const fn from_log2(log2: u8) -> Result<Self, InvalidEpochSize> {
         if log2 > Self::MAX.log2 {
             return Err(InvalidEpochSize);
@@ -26,10 +27,10 @@ impl EpochSize {
         Ok(Self { log2 })
     }
 
-    /// An epoch of `packets`.
+    /// Returns the epoch size of `packets`.
     ///
     /// # Errors
-    /// If `packets` is not a power of two, or larger than [`EpochSize::MAX`].
+    /// Returns an error if `packets` is not a power of two or larger than [`EpochSize::MAX`].
     pub const fn from_packets(packets: u32) -> Result<Self, InvalidEpochSize> {
         if !packets.is_power_of_two() {
             return Err(InvalidEpochSize);
@@ -37,12 +38,12 @@ impl EpochSize {
         Self::from_log2(packets.trailing_zeros() as u8)
     }
 
-    /// The binary logarithm of the size, as messages carry it.
+    /// Returns the binary logarithm of the size, as messages carry it.
     pub const fn log2(self) -> u8 {
         self.log2
     }
 
-    /// The size in packets.
+    /// Returns the size in packets.
     pub const fn packets(self) -> u32 {
         1 << self.log2
     }
@@ -54,7 +55,7 @@ impl fmt::Display for EpochSize {
     }
 }
 
-/// The number is not an epoch size.
+/// The error for a number that is not an epoch size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InvalidEpochSize;
 
@@ -66,7 +67,7 @@ impl fmt::Display for InvalidEpochSize {
 
 impl core::error::Error for InvalidEpochSize {}
 
-/// Whether a packet with this fingerprint is an epoch boundary.
+/// Returns whether a packet with this fingerprint is an epoch boundary.
 pub const fn is_boundary(fingerprint: u32, epoch: EpochSize) -> bool {
     fingerprint & (epoch.packets() - 1) == 0
 }

@@ -1,4 +1,4 @@
-//! The fingerprint: what the two boxes know a packet by, without writing anything into it.
+//! The fingerprint, by which both boxes identify a packet without modifying it.
 
 use core::net::IpAddr;
 
@@ -8,32 +8,32 @@ use crate::headers::protocol::{TCP, UDP};
 
 const UDP_PAYLOAD: usize = 32;
 const OTHER_PAYLOAD: usize = 64;
-/// The fixed TCP header and 24 bytes of options.
+/// Bytes hashed of a TCP header: the fixed header and 24 bytes of options.
 const TCP_HASHED: usize = 44;
 const SYN: u8 = 2;
 
-/// One segment of a super-packet that the kernel or the NIC is yet to cut up.
+/// A segment of a super-packet that the kernel or the NIC has not segmented yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Segment {
-    /// The segment's number, from zero. Zero for all segments if they keep one ID (`MANGLEID`).
+    /// The index of the segment, from zero. It is zero for all segments with one ID (`MANGLEID`).
     pub index: u16,
-    /// Where its payload begins in the super-packet's, in bytes: index times the segment size.
+    /// Offset of the segment's payload in the super-packet's, in bytes.
     pub offset: u32,
-    /// Its payload in bytes: the segment size, or for the last what is left.
+    /// Length of the segment's payload in bytes.
     pub payload_len: u16,
 }
 
-/// The fingerprint of the packet in `frame`, which `headers` are of: what both boxes know it by.
+/// Returns the fingerprint of the packet in `frame`, whose headers are `headers`.
 ///
-/// `None` if nothing in the packet can tell it from others, or if the bytes that would are malformed
-/// or not in the frame; it is then no epoch boundary.
+/// The result is `None` if nothing in the packet distinguishes it from others, or if the bytes that
+/// would do so are malformed or not in the frame. Such a packet is no epoch boundary.
 ///
-/// # What is hashed
+/// # Fields
 ///
-/// It is the 64-bit FNV-1a hash over fields that the network leaves alone and that tell a packet
-/// from others, and from its own retransmission (Bundler, section 4.5). Addresses are not among
-/// them: they differ within a bundle less than anything else does. The hash goes byte by byte, in
-/// network order, over the IP protocol and then:
+/// The fingerprint is a 64-bit FNV-1a hash over fields that the network does not change and that
+/// distinguish a packet from others and from its own retransmission (Bundler section 4.5).
+/// Addresses are not hashed, since they vary least within a bundle. The hash takes the bytes in
+/// network order: the IP protocol, and then
 ///
 /// | packet | hashed |
 /// |---|---|
@@ -42,41 +42,41 @@ pub struct Segment {
 /// | other UDP | ports (4), payload length (2), the first 32 bytes of payload |
 /// | others | the first 64 bytes of payload |
 ///
-/// Lengths are by the IP header: Ethernet pads short frames on some links and not on others.
+/// Lengths are those of the IP header, since Ethernet pads short frames on some links only.
 ///
-/// - With an **ID**, which senders that use it count up, little else is needed. The first fragment
-///   that a router makes of a packet with an ID has the packet's fingerprint.
-/// - **TCP options** are timestamps, mostly, which tell a retransmission from what it repeats, and
-///   then selective acknowledgements. Twenty-four bytes reach to the end of the first SACK block,
-///   which every duplicate acknowledgement changes, while the timestamp may stand still. A SYN's
-///   options are left out since routers clamp the MSS in them; its random sequence number tells
-///   enough.
-/// - **Thirty-two bytes of UDP payload** reach past the type byte and the 20 bytes of connection ID
-///   that a QUIC packet may have in clear (RFC 9000 section 17.3), into the part that encryption
-///   makes random, and past a VXLAN or GTP header to the ID of an IPv4 packet inside. **Sixty-four
-///   bytes of other payload** reach past an IPv6 header in a tunnel to the TCP sequence number.
-/// - **Checksums** of TCP and UDP are left out, though they would tell most of all: GRO recomputes
-///   them, and where the NIC or a later hop fills them in they are not there yet.
-/// - **Window, flags, DSCP, ECN, TTL, flow label** are left out because hops and proxies change
+/// - A packet with an **ID** needs few other fields, since senders that use the ID count it up. The
+///   first fragment that a router makes of a packet with an ID has the packet's fingerprint.
+/// - **TCP options** are mostly timestamps, which distinguish a retransmission from the original,
+///   and selective acknowledgements. 24 bytes reach to the end of the first SACK block, which
+///   changes with every duplicate acknowledgement while the timestamp may stay the same. The
+///   options of a SYN are not hashed, since routers clamp its MSS option; its random sequence
+///   number is enough.
+/// - **32 bytes of UDP payload** reach past the type byte and the 20 bytes of connection ID that a
+///   QUIC packet may have in clear text (RFC 9000 section 17.3) into the encrypted part. They also
+///   reach past a VXLAN or GTP header to the ID of an inner IPv4 packet. **64 bytes of other
+///   payload** reach past an IPv6 header in a tunnel to the TCP sequence number.
+/// - **Checksums** of TCP and UDP are not hashed, although they would distinguish packets best. GRO
+///   recomputes them, and with checksum offload they are not there yet.
+/// - **Window, flags, DSCP, ECN, TTL and flow label** are not hashed, since hops and proxies change
 ///   them.
 ///
-/// A super-packet (TSO, GSO) leaves as several packets, and each has its own fingerprint:
-/// [`fingerprint_segment`] foretells them. With software and hardware segmentation alike, segment
-/// *i* has the ID of the first plus *i*, a TCP sequence number that counts on, and all else but
-/// length and checksum copied.
+/// A super-packet (TSO, GSO) leaves as several packets, each with its own fingerprint, which
+/// [`fingerprint_segment`] predicts. Software and hardware segmentation agree: segment *i* has the
+/// first ID plus *i* and a TCP sequence number that counts on, and everything else except length
+/// and checksum is copied.
 ///
-/// The upper half of the hash is folded into the lower, since the low bits of FNV-1a alone, by which
-/// packets are sampled, depend only on the low bits of each byte.
+/// The upper half of the hash is folded into the lower. Sampling uses the low bits, and the low
+/// bits of FNV-1a alone depend only on the low bits of each byte.
 ///
-/// `bpf/fingerprint.h` computes the same; `vectors/fingerprint.txt` has examples of every case.
+/// `bpf/fingerprint.h` computes the same, and `vectors/fingerprint.txt` has examples of every case.
 pub fn fingerprint(frame: &[u8], headers: &Headers) -> Option<u32> {
     compute(frame, headers, None)
 }
 
-/// The fingerprint that `segment` of the super-packet in `frame` will have on the wire.
+/// Returns the fingerprint that `segment` of the super-packet in `frame` will have on the wire.
 ///
-/// `None` as with [`fingerprint`], and for all but the first segment of a UDP super-packet without
-/// IDs, since what tells those apart is payload that BPF cannot see.
+/// The result is `None` as with [`fingerprint`]. It is also `None` for all but the first segment of
+/// a UDP super-packet without IDs, since these differ only in payload that BPF cannot read.
 pub fn fingerprint_segment(frame: &[u8], headers: &Headers, segment: &Segment) -> Option<u32> {
     compute(frame, headers, Some(segment))
 }
@@ -105,7 +105,7 @@ fn compute(frame: &[u8], headers: &Headers, segment: Option<&Segment>) -> Option
     Some(hash.fold())
 }
 
-/// FNV-1a, 64 bits (draft-eastlake-fnv).
+/// The FNV-1a hash with 64 bits (draft-eastlake-fnv).
 struct Fnv1a(u64);
 
 impl Fnv1a {
@@ -120,7 +120,7 @@ impl Fnv1a {
         }
     }
 
-    /// What is hashed after the ID of a packet that has one.
+    /// Hashes the fields that follow the ID of a packet that has one.
     fn write_identified(
         &mut self,
         frame: &[u8],
@@ -190,15 +190,17 @@ impl Fnv1a {
         (len > 0).then_some(())
     }
 
-    /// Multiplication carries upwards only, so the low k bits of the hash depend on nothing but the
-    /// low k bits of each byte, and sampling by them would ignore the rest. The upper half depends
-    /// on everything; folding it in makes the low bits do so too.
+    /// Folds the hash to 32 bits.
+    ///
+    /// Multiplication carries only upwards, so the low k bits of the hash depend only on the low k
+    /// bits of each byte. The upper half depends on all bits, so folding makes the low bits do so
+    /// too.
     fn fold(&self) -> u32 {
         (self.0 >> 32) as u32 ^ self.0 as u32
     }
 }
 
-/// The TCP sequence number that the segment has on the wire.
+/// Returns the TCP sequence number of the segment on the wire.
 fn sequence(tcp: &[u8; 8], segment: Option<&Segment>) -> [u8; 4] {
     let first = u32::from_be_bytes([tcp[4], tcp[5], tcp[6], tcp[7]]);
     first.wrapping_add(segment.map_or(0, |s| s.offset)).to_be_bytes()

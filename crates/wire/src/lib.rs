@@ -1,8 +1,30 @@
-//! What packets look like on the wire: their headers, the fingerprint that both boxes know a packet
-//! by, and the feedback protocol that the boxes speak with each other.
+//! Packet headers, packet fingerprints, and the feedback protocol between sendbox and receivebox.
 //!
-//! Nothing in here does I/O, allocates or looks at a clock. Everything reads bytes that strangers
-//! sent, so nothing in here panics on any input either.
+//! Start from two types:
+//! - [`Frame`] parses an Ethernet frame into its IP [`Headers`], from which [`fingerprint`]
+//!   computes the number by which both boxes identify the packet.
+//! - [`feedback::SendboxChannel`] is the sendbox's end of the feedback protocol, and
+//!   [`feedback::ReceiveboxChannel`] the other end. They make and check the messages.
+//!
+//! The crate does no I/O, does not allocate and reads no clock. It parses bytes from untrusted
+//! hosts, so no input makes it panic.
+//!
+//! ```
+//! use forebay_wire::{EpochSize, Frame, fingerprint, is_boundary};
+//!
+//! // An Ethernet frame with an IPv4 packet: UDP from 10.0.0.1 to 10.0.0.2, IP ID 0x1234.
+//! let mut frame = [0; 46];
+//! frame[12..14].copy_from_slice(&[0x08, 0x00]);
+//! frame[14..24].copy_from_slice(&[0x45, 0, 0, 32, 0x12, 0x34, 0, 0, 64, 17]);
+//! frame[26..34].copy_from_slice(&[10, 0, 0, 1, 10, 0, 0, 2]);
+//! frame[34..40].copy_from_slice(&[0x30, 0x39, 0, 53, 0, 12]);
+//!
+//! let Ok(Frame::Ip(headers)) = Frame::parse(&frame) else { panic!("this is an IP packet") };
+//! assert_eq!(headers.ports.map(|ports| ports.destination), Some(53));
+//! let fingerprint = fingerprint(&frame, &headers).expect("an IP ID identifies the packet");
+//! assert!(is_boundary(fingerprint, EpochSize::MIN), "every packet is a boundary at epoch size 1");
+//! ```
+#![forbid(unsafe_code)]
 #![no_std]
 
 mod bytes;

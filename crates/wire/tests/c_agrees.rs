@@ -1,4 +1,4 @@
-//! The Rust and the C parse and fingerprint every frame alike.
+//! The parser and the fingerprint in Rust and in C agree on every frame.
 #![allow(clippy::unwrap_used, reason = "tests may panic")]
 
 mod common;
@@ -23,12 +23,12 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(20_000))]
 
     #[test]
-    fn on_random_frames(frame in any_frame(), segment in any_segment()) {
+    fn they_agree_on_random_frames(frame in any_frame(), segment in any_segment()) {
         assert_agrees(&frame, &segment);
     }
 
     #[test]
-    fn on_vectors_with_a_byte_changed(
+    fn they_agree_on_vectors_with_a_byte_changed(
         vector in 0..vectors().len(),
         place in any::<prop::sample::Index>(),
         value: u8,
@@ -42,14 +42,14 @@ proptest! {
 }
 
 #[test]
-fn on_vectors_cut_anywhere() {
+fn they_agree_on_vectors_cut_anywhere() {
     let segment = Segment { index: 1, offset: 100, payload_len: 100 };
     for v in vectors() {
         (0..=v.frame.len()).for_each(|end| assert_agrees(&v.frame[..end], &segment));
     }
 }
 
-/// Were the random frames all malformed, the tests above would say nothing.
+/// The tests above need random frames that are mostly well-formed.
 #[test]
 fn random_frames_are_mostly_packets() {
     let mut runner = TestRunner::deterministic();

@@ -30,7 +30,7 @@ fn receivebox(n: u64) -> ReceiveboxChannel {
     ReceiveboxChannel::new(BUNDLE, &key(), session(n))
 }
 
-/// How long the receivebox took to answer.
+/// The time that the receivebox held its answer.
 const HELD: Nanos = Nanos::from_micros(0x4142);
 
 fn arrival(n: u32) -> Arrival {
@@ -42,7 +42,7 @@ fn arrival(n: u32) -> Arrival {
     }
 }
 
-/// Two ends that agreed on an epoch of 64 packets, and the datagrams that it took.
+/// Returns two ends that agreed on an epoch of 64 packets, and the datagrams that they exchanged.
 fn agreed(s: u64, r: u64) -> (SendboxChannel, ReceiveboxChannel, Vec<Vec<u8>>) {
     let (mut s, mut r) = (sendbox(s), receivebox(r));
     let wire = agree(&mut s, &mut r);
@@ -61,7 +61,7 @@ fn agree(s: &mut SendboxChannel, r: &mut ReceiveboxChannel) -> Vec<Vec<u8>> {
     vec![first.to_vec(), challenge.to_vec(), second.to_vec(), ack.to_vec()]
 }
 
-// Computed with Python's hmac and struct from the table in the documentation.
+// These were computed with Python's hmac and struct from the table in the documentation.
 const LAYOUT_UPDATE: &str = "2206002a00000000000000015000000000000001000000000000000015f82e9f472624b8\
     0e006451534e45e1";
 const LAYOUT_CHALLENGE: &str = "2318002a000000000000000170000000000000020fe6c464ca9bd3e3a0025201ce46c504\
@@ -74,7 +74,7 @@ const LAYOUT_FEEDBACK: &str = "2106002a01020304414200000000000111121314151617182
     aafbce9715e1e0b2a29424b360f4a6b3";
 
 #[test]
-fn layouts() {
+fn messages_have_the_documented_layout() {
     let hex = |bytes: &[u8]| bytes.iter().map(|b| format!("{b:02x}")).collect::<String>();
     let (_, mut r, wire) = agreed(0x5000_0000_0000_0001, 0x7000_0000_0000_0002);
     let feedback = r.feedback(arrival(0x3132_3334), HELD).unwrap();
@@ -86,13 +86,13 @@ fn layouts() {
 }
 
 #[test]
-fn feedback_is_under_a_thousandth_of_the_bundle() {
+fn feedback_takes_less_than_a_thousandth_of_the_bundle() {
     let on_the_wire = FEEDBACK_LEN + 14 + 20 + 8;
     assert!(on_the_wire * 1000 < 64 * 1514);
 }
 
 #[test]
-fn feedback_arrives_as_sent() {
+fn feedback_arrives_as_it_was_sent() {
     let (mut s, mut r, _) = agreed(1, 2);
     for n in 1..=3 {
         let datagram = r.feedback(arrival(n), HELD).unwrap();
@@ -105,7 +105,7 @@ fn feedback_arrives_as_sent() {
 }
 
 #[test]
-fn no_feedback_before_a_sendbox_is_known() {
+fn there_is_no_feedback_before_a_sendbox_is_known() {
     assert_eq!(receivebox(2).feedback(arrival(1), HELD), None);
     let (_, mut r, _) = agreed(1, 2);
     assert_eq!(
@@ -115,14 +115,14 @@ fn no_feedback_before_a_sendbox_is_known() {
 }
 
 #[test]
-fn a_lost_update_or_acknowledgement_is_made_good() {
+fn a_lost_update_or_acknowledgement_is_repeated() {
     let (mut s, mut r, _) = agreed(1, 2);
     s.update(epoch(128));
     assert_eq!(s.epoch_in_use(), Some(epoch(64)));
     let unacknowledged = s.update(epoch(128));
     r.receive(&unacknowledged).unwrap();
     assert_eq!(r.epoch(), Some(epoch(128)));
-    // The next feedback tells as well as the acknowledgement would have.
+    // The next feedback confirms the epoch size like the acknowledgement.
     s.receive(&r.feedback(arrival(1), HELD).unwrap()).unwrap();
     assert_eq!(s.epoch_in_use(), Some(epoch(128)));
 }
@@ -151,7 +151,7 @@ fn a_restarted_receivebox_is_accepted_and_its_former_feedback_is_not() {
     let (mut s, mut r, _) = agreed(1, 2);
     let old: Vec<_> = (1..=5).map(|n| r.feedback(arrival(n), HELD).unwrap()).collect();
     s.receive(&old[0]).unwrap();
-    // Its new session may well be the smaller number.
+    // The number of the new session may be smaller.
     for new_session in [1, 1 << 40] {
         let mut r = receivebox(new_session);
         let update = s.update(epoch(64));
@@ -167,7 +167,7 @@ fn a_restarted_receivebox_is_accepted_and_its_former_feedback_is_not() {
 }
 
 #[test]
-fn a_restarted_sendbox_is_accepted_and_told_nothing_old() {
+fn a_restarted_sendbox_is_accepted_and_gets_no_old_feedback() {
     let (mut s, mut r, wire) = agreed(9, 2);
     let old = r.feedback(arrival(1), HELD).unwrap();
     s.receive(&old).unwrap();
@@ -179,9 +179,9 @@ fn a_restarted_sendbox_is_accepted_and_told_nothing_old() {
     assert!(s.receive(&r.feedback(arrival(2), HELD).unwrap()).is_ok());
 }
 
-/// Everything that was ever said is said again, to ends old and new.
+/// Replays every recorded message to old and to new ends.
 #[test]
-fn nothing_recorded_changes_anything() {
+fn replayed_messages_have_no_effect() {
     let (mut s, mut r, mut wire) = agreed(1, 100);
     r.receive(&s.update(epoch(32))).unwrap();
     let mut s2 = sendbox(2);
@@ -191,16 +191,16 @@ fn nothing_recorded_changes_anything() {
     s2.receive(&r.receive(&last).unwrap()).unwrap();
     wire.push(last.to_vec());
 
-    // The receivebox keeps its epoch and its sendbox.
+    // The receivebox keeps its epoch size and its sendbox.
     for datagram in &wire {
         if let Ok(answer) = r.receive(datagram) {
-            assert!(s2.receive(&answer).is_err(), "an answer to a replay was taken");
+            assert!(s2.receive(&answer).is_err(), "an answer to a replay was accepted");
         }
     }
     assert_eq!(r.epoch(), Some(epoch(16)));
     assert!(s2.receive(&r.feedback(arrival(9), HELD).unwrap()).is_ok());
 
-    // New ones take none of it up.
+    // New ends accept none of it.
     let (mut new_s, mut new_r) = (sendbox(3), receivebox(500));
     for datagram in &wire {
         assert!(new_s.receive(datagram).is_err());
@@ -209,8 +209,8 @@ fn nothing_recorded_changes_anything() {
     }
 }
 
-/// An acknowledgement that a receivebox gave before it restarted must not bring its session back,
-/// even if the update that told of the new session was sent before the one acknowledged.
+/// An acknowledgement from before a restart of the receivebox must not bring its session back, even
+/// if the update that the new session answered was sent before the acknowledged one.
 #[test]
 fn a_delayed_acknowledgement_does_not_bring_back_a_session() {
     let (mut s, mut r, _) = agreed(1, 100);
@@ -225,7 +225,7 @@ fn a_delayed_acknowledgement_does_not_bring_back_a_session() {
 }
 
 #[test]
-fn malformed_and_misdirected_datagrams() {
+fn malformed_and_misdirected_datagrams_are_rejected() {
     let (mut s, mut r, wire) = agreed(1, 2);
     let feedback = r.feedback(arrival(1), HELD).unwrap();
     let length = |actual, expected| Err(ReceiveError::Length { actual, expected });
@@ -241,22 +241,22 @@ fn malformed_and_misdirected_datagrams() {
     assert_eq!(s.receive(&with(0, 0x11)), Err(ReceiveError::Version(1)));
     assert_eq!(s.receive(&with(0, 0x24)), Err(ReceiveError::Type(4)));
     assert_eq!(s.receive(&with(3, 43)), Err(ReceiveError::Bundle(BundleId(43))));
-    // Each to the end that it came from.
+    // Each message goes back to the end that sent it.
     assert_eq!(s.receive(&wire[2]), Err(ReceiveError::Type(2)));
     assert_eq!(r.receive(&wire[3]), Err(ReceiveError::Type(3)));
     assert_eq!(r.receive(&feedback), Err(ReceiveError::Type(1)));
 }
 
 #[test]
-fn another_key_is_refused() {
+fn another_key_is_rejected() {
     let mut s = SendboxChannel::new(BUNDLE, &Key::new([7; 32]), session(1));
     assert_eq!(receivebox(2).receive(&s.update(epoch(64))), Err(ReceiveError::Tag));
 }
 
 proptest! {
-    /// Whatever bit is changed, in whatever message, it is refused and nothing happens.
+    /// A change of any bit of any message has the message rejected, without an effect.
     #[test]
-    fn a_changed_message_is_refused(message in 0..3_usize, bit in any::<prop::sample::Index>()) {
+    fn a_changed_message_is_rejected(message in 0..3_usize, bit in any::<prop::sample::Index>()) {
         let (mut s, mut r, _) = agreed(1, 2);
         let update = s.update(epoch(32));
         let messages = [
@@ -275,10 +275,10 @@ proptest! {
         prop_assert!(r.clone().receive(original).is_ok() || s.receive(original).is_ok());
     }
 
-    /// However datagrams are lost, repeated and reordered, feedback is accepted at most once and
-    /// as it was sent; and once the network behaves, the ends agree.
+    /// For any loss, repetition and reordering of datagrams, feedback is accepted at most once and
+    /// as it was sent. Once the network works again, the ends agree.
     #[test]
-    fn any_network_is_survived(
+    fn the_protocol_survives_any_network(
         steps in prop::collection::vec((0..6_u8, any::<prop::sample::Index>()), 0..120),
     ) {
         let (mut s, mut r) = (sendbox(1), receivebox(1 << 20));
@@ -319,9 +319,9 @@ proptest! {
         prop_assert!(s.receive(&r.feedback(arrival(u32::MAX), HELD).unwrap()).is_ok());
     }
 
-    /// The window against the set of all numbers ever accepted.
+    /// Compares the window with the set of all numbers accepted.
     #[test]
-    fn the_window_is_a_set_that_forgets(
+    fn the_window_matches_a_set_that_forgets(
         jumps in prop::collection::vec(prop_oneof![6 => -40..60_i64, 3 => -1100..1100_i64, 1 => -9000..9000_i64], 1..400),
     ) {
         let mut window = ReplayWindow::new();
@@ -347,7 +347,7 @@ proptest! {
 }
 
 #[test]
-fn the_windows_edges() {
+fn the_edges_of_the_window_are_exact() {
     let mut window = ReplayWindow::new();
     assert_eq!(window.accept(0), Err(Replay::Seen), "numbers start at 1");
     assert_eq!(window.accept(2000), Ok(()));

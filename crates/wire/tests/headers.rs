@@ -1,4 +1,4 @@
-//! What the parser says of a frame, marking, and the flow hash.
+//! Parsing of frames, ECN marking and the flow hash.
 #![allow(clippy::unwrap_used, reason = "tests may panic")]
 
 mod common;
@@ -22,7 +22,7 @@ fn address(text: &str) -> IpAddr {
 }
 
 #[test]
-fn every_field_of_an_ipv4_packet() {
+fn every_field_of_an_ipv4_packet_is_parsed() {
     let expected = Headers {
         source: address("192.0.2.10"),
         destination: address("198.51.100.20"),
@@ -40,7 +40,7 @@ fn every_field_of_an_ipv4_packet() {
 }
 
 #[test]
-fn every_field_of_an_ipv6_packet() {
+fn every_field_of_an_ipv6_packet_is_parsed() {
     let expected = Headers {
         source: address("2001:db8:1::10"),
         destination: address("2001:db8:2::20"),
@@ -61,29 +61,29 @@ fn every_field_of_an_ipv6_packet() {
 }
 
 #[test]
-fn padding_is_no_part_of_a_packet() {
-    // A bare acknowledgement in 54 bytes is 60 on a wire.
+fn padding_is_not_part_of_a_packet() {
+    // A bare acknowledgement of 54 bytes has 60 on the wire.
     let mut ack = frame("ipv4-tcp-ttl-ecn-dscp-changed");
     ack[16..18].copy_from_slice(&40_u16.to_be_bytes());
     ack.resize(60, 0);
     let Ok(Frame::Ip(headers)) = Frame::parse(&ack) else { panic!("a packet") };
     assert_eq!((headers.packet_len(60), headers.packet_len(54)), (54, 54));
-    // What is cut short is no longer than it is.
+    // A truncated packet is as long as its frame.
     assert_eq!(headers.packet_len(50), 50);
-    // A tag is a part, and so are extension headers.
+    // A VLAN tag is part of the packet, and so are extension headers.
     let tagged = headers_of("vlan-in-vlan");
     assert_eq!(tagged.0.packet_len(9_000), tagged.1);
     let extended = headers_of("ipv6-three-extensions-udp");
     assert_eq!(extended.0.packet_len(9_000), 14 + 40 + 48 + 8 + 101);
 }
 
-/// The headers of a vector, and the length of its frame, which has no padding.
+/// Returns the headers of a vector and the length of its frame, which has no padding.
 fn headers_of(name: &str) -> (Headers, usize) {
     (headers(name), frame(name).len())
 }
 
 #[test]
-fn fragments() {
+fn fragments_are_parsed() {
     let first = headers("ipv6-fragment-first");
     assert_eq!(first.fragment, Some(Fragment { offset: 0, more: true }));
     assert_eq!(first.id, 0xdead_beef);
@@ -97,7 +97,7 @@ fn fragments() {
 }
 
 #[test]
-fn what_is_not_an_ip_packet() {
+fn frames_that_are_not_ip_packets_are_distinguished() {
     let parse = |name: &str| Frame::parse(&frame(name));
     assert_eq!(parse("arp"), Ok(Frame::Arp));
     assert_eq!(parse("lldp"), Ok(Frame::Other));
@@ -116,9 +116,9 @@ fn what_is_not_an_ip_packet() {
     assert_eq!(parse("ipv6-144-bytes-of-extensions"), Err(ParseError::HeadersTooLong));
 }
 
-/// The outermost of two tags, without its priority; 802.1ad and 802.1Q alike.
+/// The ID is that of the outermost of two tags, without its priority, for 802.1ad and 802.1Q.
 #[test]
-fn the_vlan_of_a_frame() {
+fn the_vlan_id_of_a_frame_is_found() {
     let frame = |tags: &[[u8; 4]]| {
         let mut frame = vec![0x5a; 12];
         tags.iter().for_each(|tag| frame.extend(tag));
@@ -133,7 +133,7 @@ fn the_vlan_of_a_frame() {
 }
 
 #[test]
-fn a_packet_without_ethernet_parses_alike() {
+fn a_packet_without_ethernet_gives_the_same_headers() {
     for v in vectors() {
         let Ok(Frame::Ip(inside)) = Frame::parse(&v.frame) else { continue };
         let mut bare = Headers::parse_ip(&v.frame[inside.network_offset.into()..]).unwrap();
@@ -145,7 +145,7 @@ fn a_packet_without_ethernet_parses_alike() {
     assert_eq!(Headers::parse_ip(&[0x50; 40]), Err(ParseError::BadVersion));
 }
 
-/// The ones' complement sum over the IPv4 header: all ones if the checksum in it is right.
+/// Returns the ones' complement sum over the IPv4 header, all ones if its checksum is right.
 fn header_sum(frame: &[u8], headers: &Headers) -> u16 {
     let (start, end) = (headers.network_offset.into(), headers.transport_offset.into());
     let words = frame[start..end].chunks(2).map(|w| u32::from(w[0]) << 8 | u32::from(w[1]));
@@ -155,7 +155,7 @@ fn header_sum(frame: &[u8], headers: &Headers) -> u16 {
 }
 
 #[test]
-fn marking_keeps_the_checksum_right() {
+fn marking_updates_the_checksum() {
     let mut marked = 0;
     for v in vectors() {
         let Ok(Frame::Ip(headers)) = Frame::parse(&v.frame) else { continue };
@@ -184,9 +184,10 @@ fn marking_keeps_the_checksum_right() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(5_000))]
 
-    /// RFC 1624 fails where a checksum is zero in one of its two forms; all 2^16 are likely here.
+    /// RFC 1624's older equation fails where a checksum is zero in one of its two forms. All 2^16
+    /// checksums are likely here.
     #[test]
-    fn marking_mends_any_checksum(id: u16, addresses: [u8; 8], tos: u8) {
+    fn marking_updates_any_checksum(id: u16, addresses: [u8; 8], tos: u8) {
         let mut frame = frame("ipv4-tcp");
         frame[15] = tos;
         frame[18..20].copy_from_slice(&id.to_be_bytes());
@@ -199,9 +200,9 @@ proptest! {
         prop_assert_eq!(header_sum(&frame, &headers), 0xffff);
     }
 
-    /// The caller may have kept headers of another frame; nothing must panic or grow.
+    /// The caller may pass headers of another frame. Marking must not panic.
     #[test]
-    fn marking_a_frame_cut_short_is_safe(frame in any_frame(), end in any::<prop::sample::Index>()) {
+    fn marking_a_truncated_frame_is_safe(frame in any_frame(), end in any::<prop::sample::Index>()) {
         if let Ok(Frame::Ip(headers)) = Frame::parse(&frame) {
             let mut cut = frame[..end.index(frame.len())].to_vec();
             set_ce(&mut cut, &headers);
@@ -231,7 +232,7 @@ fn a_flow_has_one_hash() {
 
 type Flow<'a> = &'a dyn Fn(u16) -> Headers;
 
-/// Flows that differ in one field only, by little, spread over buckets as random numbers would.
+/// Flows that differ little and in one field only spread over buckets like random numbers.
 #[test]
 fn similar_flows_spread() {
     const FLOWS: u16 = 16384;
@@ -250,14 +251,14 @@ fn similar_flows_spread() {
     ];
     for (name, flow) in cases {
         let hashes: Vec<_> = (0..FLOWS).map(|i| flow(i).flow_hash()).collect();
-        // 2^28 pairs among 2^32 values: 0.03 collisions are expected.
+        // There are 2^28 pairs among 2^32 values, so 0.03 collisions are expected.
         assert!(hashes.iter().collect::<HashSet<_>>().len() >= usize::from(FLOWS) - 2, "{name}");
         for shift in [0, 22] {
             let mut counts = [0_u32; BUCKETS];
             for hash in &hashes {
                 counts[(hash >> shift) as usize % BUCKETS] += 1;
             }
-            // Chi-square with 1023 degrees of freedom: mean 1023, standard deviation 45.
+            // Chi-square with 1023 degrees of freedom has mean 1023 and standard deviation 45.
             let mean = f64::from(FLOWS) / BUCKETS as f64;
             let chi: f64 = counts.iter().map(|&c| (f64::from(c) - mean).powi(2) / mean).sum();
             assert!(chi < 1023.0 + 6.0 * 45.0, "{name}, bits from {shift}: {chi}");

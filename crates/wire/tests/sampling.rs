@@ -1,4 +1,4 @@
-//! Epoch boundaries: how those of two epoch sizes lie in each other, and how often they come.
+//! Sampling of epoch boundaries: how those of two epoch sizes relate, and how often they come.
 #![allow(clippy::unwrap_used, reason = "tests may panic")]
 
 mod common;
@@ -8,7 +8,7 @@ use forebay_wire::{EpochSize, Frame, fingerprint, is_boundary};
 use proptest::prelude::*;
 
 proptest! {
-    /// While the boxes disagree about the size, one's boundaries are all among the other's.
+    /// While the boxes disagree about the size, the boundaries of one are all among the other's.
     #[test]
     fn boundaries_of_a_larger_epoch_are_boundaries_of_a_smaller(
         high: u32, zeros in 0..33_u32, small in 0..=24_u8, large in 0..=24_u8,
@@ -23,10 +23,10 @@ proptest! {
 
 type Number<'a> = &'a dyn Fn(&mut Vec<u8>, u32);
 
-/// One bulk flow counts its IDs and sequence numbers up: the most regular input there is. The
-/// boundaries must still come at the rate of the epoch size, whatever the size.
+/// A bulk flow counts its IDs and sequence numbers up, which is the most regular input. Its
+/// boundaries must come at the rate of the epoch size for any size.
 #[test]
-fn a_single_flow_is_sampled_at_the_epochs_rate() {
+fn a_single_flow_is_sampled_at_the_rate_of_the_epoch_size() {
     const PACKETS: u32 = 1 << 16;
     let with_id = |frame: &mut Vec<u8>, i: u32| {
         frame[18..20].copy_from_slice(&(i as u16).max(1).to_be_bytes());
@@ -34,7 +34,7 @@ fn a_single_flow_is_sampled_at_the_epochs_rate() {
     };
     let without_id = |frame: &mut Vec<u8>, i: u32| {
         frame[58..62].copy_from_slice(&(i * 1428).to_be_bytes());
-        // Eight packets to a tick of the timestamp.
+        // There are eight packets for each tick of the timestamp.
         frame[78..82].copy_from_slice(&(i / 8).to_be_bytes());
     };
     let acknowledgements = |frame: &mut Vec<u8>, i: u32| {
@@ -55,7 +55,7 @@ fn a_single_flow_is_sampled_at_the_epochs_rate() {
             let epoch = EpochSize::from_log2(log2).unwrap();
             let count = fingerprints.iter().filter(|&&f| is_boundary(f, epoch)).count() as f64;
             let expected = f64::from(PACKETS / epoch.packets());
-            // Five standard deviations of as many random draws.
+            // The bound is five standard deviations of as many random draws.
             let off = (count - expected).abs();
             assert!(off <= 5.0 * expected.sqrt(), "{name}, {epoch}: {count} not {expected}");
         }

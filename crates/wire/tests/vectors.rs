@@ -1,4 +1,4 @@
-//! The shared vectors, through the Rust and through the C that BPF programs use.
+//! The shared vectors, checked with the Rust code and with the C code of the BPF programs.
 
 mod common;
 
@@ -14,7 +14,7 @@ fn headers(frame: &[u8]) -> Option<Headers> {
 }
 
 #[test]
-fn rust() {
+fn the_rust_code_matches_the_vectors() {
     for v in vectors() {
         let got = headers(&v.frame).and_then(|h| fingerprint(&v.frame, &h));
         assert_eq!(got, v.fingerprint, "{}", v.name);
@@ -22,7 +22,7 @@ fn rust() {
 }
 
 #[test]
-fn c_for_bpf() {
+fn the_c_code_matches_the_vectors() {
     for v in vectors() {
         let got = c::parse(&v.frame).and_then(|h| c::fingerprint(&v.frame, &h, None));
         assert_eq!(got, v.fingerprint, "{}", v.name);
@@ -30,7 +30,7 @@ fn c_for_bpf() {
 }
 
 #[test]
-fn segments_are_foretold_from_the_super_packet() {
+fn the_fingerprints_of_segments_are_predicted_from_the_super_packet() {
     let mut segments = 0;
     for v in vectors() {
         let Some((of, segment)) = v.segment else { continue };
@@ -44,10 +44,10 @@ fn segments_are_foretold_from_the_super_packet() {
     assert_eq!(segments, 8);
 }
 
-/// What the names of the vectors promise: the network may change the first of a pair into the
-/// second, or a sender must not be able to.
+/// Pairs of vectors whose names say whether the network may change the first into the second, or
+/// whether the two must be distinguished.
 #[test]
-fn what_changes_a_fingerprint() {
+fn only_changes_of_hashed_fields_change_a_fingerprint() {
     let of = |name| vectors().into_iter().find(|v| v.name == name).unwrap().fingerprint.unwrap();
     for (one, other) in [
         ("ipv4-tcp", "ipv4-tcp-ttl-ecn-dscp-changed"),

@@ -1,5 +1,5 @@
-//! BasicDelay, the delay control of Nimbus (Goyal et al., SIGCOMM 2022, section 4; Bundler uses it in
-//! section 7.4).
+//! BasicDelay, the delay control of Nimbus (Goyal et al., SIGCOMM 2022, section 4; Bundler section
+//! 7.4).
 //!
 //! Every tick the rate is
 //!
@@ -8,24 +8,25 @@
 //! z    = mu S / R - S
 //! ```
 //!
-//! where mu is the bottleneck's rate and z that of the cross traffic: of a bottleneck that is busy
-//! the bundle gets the share that it sends, R = mu S / (S + z). The first term sends what was sent
-//! before, the second takes what is spare, the third holds the queue at `target` minimum RTTs. At
-//! rest S = R and the queue is at its target, whatever mu is; mu only says how hard to correct.
+//! where mu is the bottleneck's rate and z that of the cross traffic. A busy bottleneck serves the
+//! bundle in proportion to its send rate: R = mu S / (S + z). The first term keeps the last send
+//! rate, the second uses the spare rate, and the third holds the queue at `target` minimum RTTs. In
+//! equilibrium S = R and the queue is at its target for any mu, which only sets the strength of the
+//! correction.
 //!
 //! | Nimbus and Bundler's prototype | here | why |
 //! |---|---|---|
-//! | mu is given, or the largest R ever | the largest R of a second in which a queue showed; without one, a smaller R does not count | rates of paths change, and thin traffic says nothing of them. At three times the true mu the loop rings: 3 beta is about half of pi |
-//! | | mu is doubled when no queue has shown for two rounds though more waits here, until one shows | it must be more than was thought, and an eighth of too little each round trip would take long |
-//! | the first second is at 16 Mbit/s | slow start: twice what was sent, until a queue shows | without mu there is nothing to take a share of |
-//! | the minimum RTT is that of all time | it ages, so the queue is drained for a moment when it has not been seen for four seconds | a queue of a quarter of the minimum never shows the minimum again |
-//! | the latest RTT | the standing one, the smallest of half a round trip | one late message is no queue |
-//! | nothing happens at a tick that follows a report with lost packets | loss does not count | there it came of bytes counted at different moments; hosts answer to loss themselves |
-//! | the threshold decays from the present RTT to 1.25 minRTT by 0.005 a report, of 10 ms | the same, by half a minimum RTT a second | |
-//! | pulses on top of the rate | none | they are the detector's, which is not part of this law |
+//! | mu is given, or the largest R since the start | the largest R of a second with a queue; without a queue, a smaller R does not count | rates of paths change, and thin traffic does not show them. At three times the true mu the loop oscillates: 3 beta is about half of pi |
+//! | | mu is doubled when the sendbox has a backlog and the path had no queue for two rounds, until a queue appears | mu must be higher than estimated, and growth by an eighth of the error each round trip would take long |
+//! | the first second is at 16 Mbit/s | slow start: twice the rate sent, until a queue appears | without mu there is no spare rate to compute |
+//! | the minimum RTT since the start | it ages, so the queue is drained briefly when the minimum has not been seen for four seconds | with a queue of a quarter of the minimum RTT, the minimum is never seen again |
+//! | the latest RTT | the standing RTT, the smallest of half a round trip | one late message is not a queue |
+//! | no change at a tick after a report with lost packets | loss is ignored | there the loss was an artifact of counting bytes at different times; hosts respond to loss themselves |
+//! | the threshold decays from the present RTT to 1.25 minRTT by 0.005 a report, one every 10 ms | the same, by half a minimum RTT a second | |
+//! | pulses on top of the rate | none | they belong to the detector (`cross`) and not to this law |
 //!
-//! Where the bottleneck's buffer is shorter than the target, the third term asks for more all the
-//! time: up to `beta target / alpha` = 16 % more than is served, which is lost.
+//! Where the bottleneck's buffer is shorter than the target, the third term always asks for more:
+//! up to `beta target / alpha` = 16 % more than is served, and that much is lost.
 
 mod config;
 mod min_rtt_probe;
@@ -41,32 +42,31 @@ use crate::event::Phase;
 use crate::windowed_max::WindowedMax;
 use min_rtt_probe::MinRttProbe;
 
-/// So many rounds in which no queue showed though the traffic filled the rate, and mu is doubled: the
-/// first shows what the rate of the one before did.
+/// Rounds without a queue in spite of a backlog after which mu is doubled. The first of them still
+/// shows the rate before the last change.
 const SPARE_ROUNDS: u64 = 2;
-/// How fast the threshold comes down to its target, in minimum RTTs a second.
+/// How fast the threshold decays to its target, in minimum RTTs a second.
 const DECAY: f64 = 0.5;
-/// A queue shows from this share of the target on.
+/// A queue is present from this share of the target on.
 const SHOWS: f64 = 0.5;
-/// In slow start the rate is this multiple of what is sent.
+/// The rate of slow start, as a multiple of the rate that is sent.
 const HEADROOM: f64 = 2.0;
-/// The least that slow start lets out in a minimum RTT, in packets: a first window (RFC 6928).
+/// The lowest rate of slow start, in packets per minimum RTT: an initial window (RFC 6928).
 const FIRST_WINDOW: f64 = 10.0;
 
-/// The controller. Rates are in bits per second, times in seconds.
+/// The BasicDelay controller. Rates are in bits per second and times in seconds.
 #[derive(Debug)]
 pub struct BasicDelay {
     config: BasicDelayConfig,
     min_rate: Rate,
     max_rate: Rate,
-    /// mu.
+    /// The bottleneck's rate mu.
     bottleneck: WindowedMax,
     /// The round-trip time to hold, in minimum RTTs.
     threshold: f64,
-    /// What slow start has come to.
+    /// The rate that slow start has reached.
     reached: f64,
-    /// Since when no queue has shown though the traffic fills the rate; and whether mu was raised for
-    /// that.
+    /// Since when there has been a backlog at the sendbox but no queue on the path.
     spare_since: Option<Nanos>,
     guessed: bool,
     min_rtt_probe: MinRttProbe,
@@ -76,7 +76,7 @@ pub struct BasicDelay {
 }
 
 impl BasicDelay {
-    /// A controller that sets rates between `min_rate` and `max_rate`.
+    /// Creates a controller that sets rates between `min_rate` and `max_rate`.
     pub fn new(config: BasicDelayConfig, min_rate: Rate, max_rate: Rate) -> Self {
         Self {
             config,
@@ -106,15 +106,17 @@ impl BasicDelay {
         self.last_tick = m.now;
     }
 
-    /// The queueing delay to hold.
+    /// Returns the queueing delay to hold.
     fn target(&self) -> Nanos {
         Nanos::from_secs_f64(self.config.target * self.min_rtt.as_secs_f64())
     }
 
+    /// Returns whether there is a queue at the bottleneck.
     fn shows(&self, m: &Measurement) -> bool {
         m.queueing_delay().as_secs_f64() > SHOWS * self.target().as_secs_f64()
     }
 
+    /// Returns the rate of slow start, and leaves slow start when there is a queue.
     fn slow_start(&mut self, m: &Measurement) -> f64 {
         let train = m.train_rate.map_or(0.0, bps);
         if self.shows(m) {
@@ -130,8 +132,8 @@ impl BasicDelay {
         self.reached
     }
 
-    /// Keeps mu. A receive rate below it counts where a queue shows that the path serves no more;
-    /// where none shows though more waits here, mu must be more than was thought.
+    /// Updates mu. A receive rate below mu counts if a queue shows that the path serves no more. If
+    /// there is a backlog here but no queue there, mu must be higher than estimated.
     fn learn(&mut self, m: &Measurement, limited: bool, shows: bool) {
         let received = bps(m.receive_rate);
         if shows {
@@ -156,6 +158,7 @@ impl BasicDelay {
         }
     }
 
+    /// Returns the rate by the formula above.
     fn rule(&self, m: &Measurement) -> f64 {
         let BasicDelayConfig { alpha, beta, floor, .. } = self.config;
         let mu = self.bottleneck.get();
@@ -221,13 +224,13 @@ impl RateController for BasicDelay {
         self.target()
     }
 
-    /// What exceeds the target by ever so little cuts the rate again and again.
+    /// Returns the target itself, since any larger delay cuts the rate at each tick.
     fn cut_threshold(&self, _rate: Rate, _packet: Bytes) -> Nanos {
         self.target()
     }
 }
 
-/// The rate at which the bundle is served, given that a queue shows.
+/// Returns the rate at which the bottleneck serves the bundle, given that there is a queue.
 fn served(m: &Measurement) -> f64 {
     bps(m.busy_rate.map_or(m.receive_rate, |busy| busy.max(m.receive_rate)))
 }

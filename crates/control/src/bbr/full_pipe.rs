@@ -2,13 +2,13 @@ use forebay_units::Nanos;
 
 use crate::controller::Measurement;
 
-/// BtlBw still grows if it does by this factor in a round,
+/// BtlBw counts as growing if it grows by this factor in a round.
 const GROWTH: f64 = 1.25;
-/// and no longer after so many rounds without.
+/// Rounds without growth after which the path is full.
 const ROUNDS: u32 = 3;
 
-/// Tells when startup has filled the path: BtlBw has stopped growing (Cardwell et al., "Startup
-/// behavior"). Rounds in which the traffic did not fill the rate do not count.
+/// Detects that startup has filled the path, because BtlBw has stopped growing (Cardwell et al.,
+/// "Startup behavior"). Rounds in which the traffic did not fill the rate do not count.
 #[derive(Debug, Default)]
 pub(super) struct FullPipe {
     round_since: Nanos,
@@ -21,7 +21,7 @@ impl FullPipe {
         Self { round_since: now, ..Self::default() }
     }
 
-    /// Whether the path is full, as BtlBw is `bandwidth` and a round takes `round`.
+    /// Returns whether the path is full, given BtlBw as `bandwidth` and the length of a round.
     pub(super) fn on_tick(&mut self, m: &Measurement, round: Nanos, bandwidth: f64) -> bool {
         if m.now.saturating_sub(self.round_since) < round {
             return false;

@@ -1,25 +1,26 @@
-//! BBR (Cardwell et al., ACM Queue 2016) for an aggregate behind a shaper.
+//! BBR (Cardwell et al., ACM Queue 2016) for the aggregate behind a shaper.
 //!
-//! It estimates the path's bandwidth BtlBw as the highest rate received lately, and sends at it:
-//! in cycles of eight minimum RTTs, the first a quarter faster to see whether more is served, the
-//! second a quarter slower to let that drain, six at BtlBw. At most two bandwidth-delay products are
-//! in flight: the rate is not above what that window gives at the present RTT (Bundler section 6.1).
-//! When the minimum RTT has gone unseen for long, nearly nothing is sent for a moment.
+//! BBR estimates the path's bandwidth BtlBw as the highest recent receive rate, and sends at this
+//! rate. It works in cycles of eight minimum RTTs: the first phase is a quarter faster, to test
+//! whether the path serves more; the second is a quarter slower, to drain the excess; six are at
+//! BtlBw. The rate is limited to what a window of two bandwidth-delay products gives at the present
+//! RTT (Bundler section 6.1). When the minimum RTT has not been seen for long, BBR sends almost
+//! nothing for a moment.
 //!
 //! | BBR, and Bundler's prototype of it | here | why |
 //! |---|---|---|
-//! | BtlBw: the highest delivery rate of ten round trips; in the prototype, of all time | of ten round trips | a path that became slower is to be noticed |
+//! | BtlBw: the highest delivery rate of ten round trips; in the prototype, since the start | of ten round trips | a path may become slower |
 //! | the delivery rate is the lower of send and ACK rate, here min(S, R) | the same | |
-//! | rates of a flow that its application limits count only if higher | the same: unless the bundle's queue has not been empty since what the samples tell of | |
-//! | startup at 2/ln 2 until BtlBw stops growing, drain at its inverse; the prototype has neither | both | without, a path eight times as fast as thought takes 75 round trips to fill |
+//! | rates of an application-limited flow count only if they are higher | the same; a bundle is limited by the application unless its queue was not empty during the whole time of the samples | |
+//! | startup at 2/ln 2 until BtlBw stops growing, drain at its inverse; the prototype has neither | both | without them, a path eight times as fast as the estimate takes 75 round trips to fill |
 //! | phases last a minimum RTT | and at least two ticks | the rate is set once a tick |
-//! | a cycle begins with a random phase | with the first at BtlBw | after a probe of the RTT the queue is empty, and samples of it are still to come |
-//! | ten seconds to a probe of the RTT | eight | the bundle's own window for the minimum has ten |
-//! | the probe of the RTT ends 200 ms after four packets are in flight | 200 ms and a round trip after it began | that takes a round trip, and boundary packets are too few among four to tell better |
-//! | rates during that probe do not count | nor until a round trip after | |
+//! | a cycle begins with a random phase | with the first phase at BtlBw | after a probe of the RTT the queue is empty, and its samples have not arrived yet |
+//! | ten seconds to a probe of the RTT | eight | the window of the bundle's minimum RTT is ten |
+//! | the probe of the RTT ends 200 ms after four packets are in flight | 200 ms and a round trip after it began | it takes a round trip until four are in flight, and four packets have too few boundary packets to tell |
+//! | rates during that probe do not count | nor until a round trip later | |
 //!
-//! BBR builds a queue of up to a minimum RTT by design, so it moves less of the queue to the sendbox
-//! than the others do; Bundler found it worse than no boxes (section 7.4).
+//! BBR builds a queue of up to a minimum RTT by design, so it moves less of the queue to the
+//! sendbox than the other controllers. Bundler found it worse than no boxes (section 7.4).
 
 mod config;
 mod full_pipe;
@@ -37,19 +38,19 @@ use crate::event::Phase;
 use crate::windowed_max::WindowedMax;
 use full_pipe::FullPipe;
 
-/// The gain of startup: the least that lets BtlBw double each round trip.
+/// The gain of startup, the smallest that lets BtlBw double each round trip.
 const STARTUP_GAIN: f64 = 2.0 / LN_2;
-/// Phases of a cycle.
+/// Number of phases in a cycle.
 const CYCLE: u64 = 8;
-/// The least length of a phase: two ticks.
+/// The shortest phase: two ticks.
 const PHASE_FLOOR: Nanos = Nanos::from_millis(20);
-/// What is in flight in a probe of the RTT, in packets.
+/// Packets in flight during a probe of the RTT.
 const PROBE_RTT_WINDOW: f64 = 4.0;
-/// A probe of the RTT that did not see the minimum is not made again before so many round trips and
-/// a second: others' queues may stand in its way.
+/// Round trips until the next probe of the RTT after one that did not see the minimum, besides a
+/// second. A queue of cross traffic may hide the minimum.
 const PROBE_AGAIN_ROUNDS: u64 = 8;
 
-/// The controller. Rates are in bits per second.
+/// The BBR controller. Rates are in bits per second.
 #[derive(Debug)]
 pub struct Bbr {
     config: BbrConfig,
@@ -60,9 +61,9 @@ pub struct Bbr {
     /// When the state, or the phase of the cycle, began.
     since: Nanos,
     full_pipe: FullPipe,
-    /// Samples until then tell of a probe of the RTT, or of a restart.
+    /// Until when samples still show a probe of the RTT or a restart.
     unsettled_until: Nanos,
-    /// No probe of the RTT before.
+    /// The earliest time of the next probe of the RTT.
     probe_rtt_at: Nanos,
     min_rtt: Nanos,
 }
@@ -71,13 +72,13 @@ pub struct Bbr {
 enum State {
     Startup,
     Drain,
-    /// In this phase of the cycle.
+    /// The cycle, in the phase of this number.
     ProbeBandwidth(u64),
     ProbeRtt,
 }
 
 impl Bbr {
-    /// A controller that sets rates between `min_rate` and `max_rate`.
+    /// Creates a controller that sets rates between `min_rate` and `max_rate`.
     pub fn new(config: BbrConfig, min_rate: Rate, max_rate: Rate) -> Self {
         Self {
             config,
@@ -107,6 +108,7 @@ impl Bbr {
         self.since = now;
     }
 
+    /// Updates BtlBw from the measurement.
     fn learn(&mut self, m: &Measurement) {
         let rate = bps(m.send_rate.min(m.receive_rate));
         let limited = m.limited_for >= m.rtt.saturating_add(m.smoothed_rtt);
@@ -118,6 +120,7 @@ impl Bbr {
         }
     }
 
+    /// Changes the state when its time has come.
     fn advance(&mut self, m: &Measurement) {
         let lasted = m.now.saturating_sub(self.since);
         let phase = m.min_rtt.max(PHASE_FLOOR);
@@ -132,8 +135,8 @@ impl Bbr {
             State::Startup if self.full_pipe.on_tick(m, round, self.bandwidth.get()) => {
                 self.enter(State::Drain, m.now);
             }
-            // At most a cycle: had the path become longer, more than a product would be in flight
-            // for ever.
+            // A drain takes at most a cycle. If the path became longer, there would always be more
+            // than a bandwidth-delay product in flight.
             State::Drain if self.is_drained(m) || lasted >= phase * CYCLE => {
                 self.enter(State::ProbeBandwidth(2), m.now);
             }
@@ -150,8 +153,8 @@ impl Bbr {
         }
     }
 
-    /// Whether no more than a bandwidth-delay product is in flight: what the newest sample left
-    /// unanswered, less what was served since.
+    /// Returns whether at most a bandwidth-delay product is in flight: the bytes sent after the
+    /// newest sample's packet less what was served since.
     fn is_drained(&self, m: &Measurement) -> bool {
         let bandwidth = self.bandwidth.get();
         let served = bandwidth * m.sample_age.as_secs_f64();
@@ -159,7 +162,7 @@ impl Bbr {
         in_flight <= bandwidth * m.min_rtt.as_secs_f64()
     }
 
-    /// The rate of the present state.
+    /// Returns the rate of the present state.
     fn paced(&self, m: &Measurement) -> f64 {
         let (bandwidth, config) = (self.bandwidth.get(), &self.config);
         let gain = match self.state {
@@ -196,7 +199,7 @@ impl RateController for Bbr {
 
     fn resume(&mut self, rate: Rate, m: &Measurement) {
         self.reset(rate, m, State::ProbeBandwidth(2));
-        // What was sent before was not at a rate of this controller's.
+        // The samples still show a rate that this controller did not set.
         self.unsettled_until = m.now.saturating_add(m.smoothed_rtt);
     }
 
@@ -210,7 +213,7 @@ impl RateController for Bbr {
         }
     }
 
-    /// What a probe builds: the probing phase's surplus of a minimum RTT.
+    /// Returns the queue that the probing phase builds: its surplus during a minimum RTT.
     fn target_delay(&self, _rate: Rate, _packet: Bytes) -> Nanos {
         Nanos::from_secs_f64(self.config.probe * self.min_rtt.as_secs_f64())
     }

@@ -1,4 +1,4 @@
-//! The model by hand: 96 Mbit/s and 50 ms, 600 kB in flight.
+//! Tests of BBR with numbers computed by hand: 96 Mbit/s and 50 ms, so 600 kB in flight.
 
 use super::*;
 use crate::controller::quiet;
@@ -11,7 +11,7 @@ fn new() -> Bbr {
     Bbr::new(BbrConfig::default(), Rate::from_mbps(1), Rate::from_mbps(1000))
 }
 
-/// Cruising at 96 Mbit/s since 10 s.
+/// Returns a controller that has been at 96 Mbit/s since 10 s.
 fn cruising() -> Bbr {
     let mut bbr = new();
     bbr.resume(RATE, &quiet());
@@ -30,7 +30,7 @@ fn received(mbps: u64, ms: u64) -> Measurement {
 #[test]
 fn a_cycle_probes_drains_and_cruises() {
     let mut bbr = cruising();
-    // From the first phase at BtlBw; the probe comes 300 ms later.
+    // From the first phase at BtlBw on, the probe comes 300 ms later.
     let rates: Vec<_> = (0..16).map(|i| bbr.on_tick(&after(50 * i)).as_mbps_f64()).collect();
     let cycle = [96.0, 96.0, 96.0, 96.0, 96.0, 96.0, 120.0, 72.0];
     assert_eq!(rates, [cycle, cycle].concat());
@@ -48,11 +48,11 @@ fn on_short_paths_a_phase_is_two_ticks() {
 }
 
 #[test]
-fn two_products_are_in_flight_at_most() {
+fn at_most_two_bandwidth_delay_products_are_in_flight() {
     let mut bbr = cruising();
     let mut queued = |ms| bbr.on_tick(&Measurement { rtt: MS * ms, ..after(0) });
     assert_eq!(queued(100), RATE);
-    // 1.2 MB over 125 ms.
+    // The window is 1.2 MB over 125 ms.
     assert_eq!(queued(125), Rate::from_bps(76_800_000));
 }
 
@@ -73,7 +73,7 @@ fn the_bandwidth_is_the_lower_of_both_rates_and_lasts_ten_round_trips() {
 }
 
 #[test]
-fn what_the_application_limits_counts_only_if_it_is_more() {
+fn an_application_limited_rate_counts_only_if_it_is_higher() {
     let mut bbr = cruising();
     for ms in (60..5_000).step_by(10) {
         bbr.on_tick(&Measurement { limited_for: MS * 90, ..received(10, ms) });
@@ -98,7 +98,7 @@ fn startup_ends_after_three_rounds_without_growth_and_drains_what_it_built() {
     let rate = bbr.on_tick(&full).as_mbps_f64();
     assert!((rate - 96.0 / gain).abs() < 0.001, "{rate}");
     assert_eq!(bbr.phase(), Phase::Lower);
-    // 720 kB less the 120 kB of the 10 ms since the sample are the product.
+    // 720 kB less the 120 kB served in the 10 ms since the sample are the product.
     let more = Measurement { unacknowledged: Bytes(721_000), sample_age: MS * 10, ..after(400) };
     bbr.on_tick(&more);
     assert_eq!(bbr.phase(), Phase::Lower);
@@ -117,18 +117,18 @@ fn startup_waits_for_traffic_that_fills_it() {
 }
 
 #[test]
-fn nearly_stops_to_see_the_minimum_and_goes_on_at_the_rate_before() {
+fn a_probe_of_the_rtt_nearly_stops_and_then_the_old_rate_returns() {
     let mut bbr = cruising();
     let old = |ms: u64, mbps| Measurement { min_rtt_age: MS * 8_001, ..received(mbps, ms) };
-    // Four packets of 1500 B in 50 ms are 960 kbit/s; the least rate is 1 Mbit/s.
+    // Four packets of 1500 B in 50 ms are 960 kbit/s, but the lowest rate is 1 Mbit/s.
     assert_eq!(bbr.on_tick(&old(10, 96)), Rate::from_mbps(1));
     assert_eq!(bbr.phase(), Phase::Drain);
-    // 200 ms and a minimum RTT; its rates do not count,
+    // The probe takes 200 ms and a minimum RTT. Its rates do not count.
     for ms in (20..260).step_by(10) {
         assert_eq!(bbr.on_tick(&old(ms, 1)), Rate::from_mbps(1), "{ms}");
     }
     assert_eq!(bbr.on_tick(&old(260, 1)), RATE);
-    // nor until a round trip and what a sample spans are over.
+    // Nor do rates until a round trip and the span of a sample are over.
     for ms in (270..370).step_by(10) {
         bbr.on_tick(&Measurement { min_rtt_age: Nanos::ZERO, ..received(1, ms) });
     }
@@ -136,7 +136,7 @@ fn nearly_stops_to_see_the_minimum_and_goes_on_at_the_rate_before() {
 }
 
 #[test]
-fn a_minimum_that_stays_hidden_is_not_looked_for_all_the_time() {
+fn a_hidden_minimum_is_not_probed_for_all_the_time() {
     let mut bbr = cruising();
     let stopped = (0..400)
         .filter(|i| {
@@ -145,6 +145,6 @@ fn a_minimum_that_stays_hidden_is_not_looked_for_all_the_time() {
             bbr.phase() == Phase::Drain
         })
         .count();
-    // 250 ms, then a second without: three times and a part in four seconds.
+    // A probe takes 250 ms, then there is a second without: three and a part in four seconds.
     assert!((75..=100).contains(&stopped), "{stopped}");
 }

@@ -8,7 +8,7 @@ use crate::controller::RateController;
 use crate::copa::Copa;
 use crate::forebay::Forebay;
 
-/// The rate controllers that there are, by the names that configurations give them.
+/// The rate controllers, with their names in configurations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[cfg_attr(
     feature = "serde",
@@ -16,22 +16,22 @@ use crate::forebay::Forebay;
     serde(rename_all = "snake_case")
 )]
 pub enum ControllerKind {
-    /// [`Forebay`].
+    /// Forebay's own controller, [`Forebay`].
     #[default]
     Forebay,
-    /// [`Copa`].
+    /// Copa as Bundler ran it, [`Copa`].
     Copa,
-    /// [`BasicDelay`].
+    /// The delay control of Nimbus, [`BasicDelay`].
     BasicDelay,
-    /// [`Bbr`].
+    /// BBR for an aggregate, [`Bbr`].
     Bbr,
 }
 
 impl ControllerKind {
-    /// Each once.
+    /// Every kind once.
     pub const ALL: [Self; 4] = [Self::Forebay, Self::Copa, Self::BasicDelay, Self::Bbr];
 
-    /// Its name in configurations, status and logs.
+    /// Returns the name in configurations, status and logs.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Forebay => "forebay",
@@ -41,7 +41,7 @@ impl ControllerKind {
         }
     }
 
-    /// A new controller of this kind, with its parameters in `config`.
+    /// Creates a controller of this kind with its parameters in `config`.
     pub(crate) fn build(self, config: &ControlConfig) -> Box<dyn RateController> {
         let (least, most) = (config.min_rate, config.max_rate);
         match self {
@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_kind_builds_the_controller_of_its_name() {
+    fn each_kind_builds_the_controller_with_its_name() {
         for kind in ControllerKind::ALL {
             assert_eq!(kind.build(&ControlConfig::default()).name(), kind.name());
         }

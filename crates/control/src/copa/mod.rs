@@ -1,15 +1,17 @@
-//! Copa (Arun and Balakrishnan, NSDI 2018), as Bundler's evaluation ran it around an aggregate: a window
-//! that moves by small steps towards `1 / delta` packets in the bottleneck's queue.
+//! Copa (Arun and Balakrishnan, NSDI 2018), as Bundler's evaluation applied it to a bundle.
+//!
+//! A window moves in small steps towards `1 / delta` packets in the bottleneck's queue. The rate is
+//! the window over the standing round-trip time.
 //!
 //! | Copa (section 2.1) | here | why |
 //! |---|---|---|
-//! | a step of `v / (delta * cwnd)` packets per ACK | the same for what arrived in a tick, taken to be R times its length | a box gets no ACKs |
-//! | sent at `2 * cwnd / RTTstanding`, bounded by the window | sent at `cwnd / RTTstanding` | a box sets a rate and has no window; so the mean rate is Copa's own lambda. Bundler's fork divides by the minimum RTT, which integrates twice and swings more |
-//! | the minimum RTT of ten seconds | the bundle's, which ages and follows route changes | one per bundle, for every controller |
+//! | a step of `v / (delta * cwnd)` packets per ACK | the same for each packet that arrived in a tick, computed as R times the tick | a box gets no ACKs |
+//! | sends at `2 * cwnd / RTTstanding`, limited by the window | sends at `cwnd / RTTstanding` | a box sets a rate and has no window, so the mean rate is Copa's lambda. Bundler's fork divides by the minimum RTT, which integrates twice and oscillates more |
+//! | the minimum RTT of ten seconds | the bundle's minimum RTT, which ages and follows route changes | all controllers share one estimate |
 //! | | no step up while the bundle's own queue is empty | a window that is not used is not validated (RFC 7661 section 4.3) |
-//! | competitive mode (section 2.2) | left out | beside buffer-filling traffic a bundle lets its flows compete for themselves (Bundler section 5.1); its fork pins delta as well |
+//! | competitive mode (section 2.2) | left out | beside buffer-filling traffic a bundle lets its flows compete themselves (Bundler section 5.1); its fork fixes delta too |
 //!
-//! [`crate::Forebay`] keeps the same equilibrium without the oscillation.
+//! [`crate::Forebay`] has the same equilibrium without the oscillation.
 
 #[cfg(test)]
 mod tests;
@@ -22,13 +24,13 @@ use crate::controller::{Measurement, RateController};
 use crate::event::Phase;
 use velocity::{Direction, Velocity};
 
-/// The controller: a window in bytes, from which the rate follows.
+/// The Copa controller.
 #[derive(Debug)]
 pub struct Copa {
     config: CopaConfig,
     min_rate: Rate,
     max_rate: Rate,
-    /// In bytes.
+    /// The window in bytes, from which the rate follows.
     window: f64,
     velocity: Velocity,
     phase: Phase,
@@ -36,7 +38,7 @@ pub struct Copa {
 }
 
 impl Copa {
-    /// A controller that sets rates between `min_rate` and `max_rate`.
+    /// Creates a controller that sets rates between `min_rate` and `max_rate`.
     pub fn new(config: CopaConfig, min_rate: Rate, max_rate: Rate) -> Self {
         Self {
             config,
@@ -49,6 +51,7 @@ impl Copa {
         }
     }
 
+    /// Sets the window to what `rate` fills, and starts in `phase`.
     fn begin(&mut self, rate: Rate, m: &Measurement, phase: Phase) {
         self.window = rate.as_bytes_per_sec_f64() * m.standing_rtt.as_secs_f64();
         self.velocity = Velocity::new(self.config.max_velocity);
@@ -56,7 +59,8 @@ impl Copa {
         self.last_tick = m.now;
     }
 
-    /// Up while lambda, the present rate, is no more than the target `1 / (delta * dq)` (equation 1).
+    /// Returns up while lambda, the present rate, is at most the target `1 / (delta * dq)`
+    /// (equation 1).
     fn direction(&self, m: &Measurement) -> Direction {
         let packets = self.window / m.packet.as_f64();
         let lambda = packets / m.standing_rtt.as_secs_f64();
@@ -64,6 +68,7 @@ impl Copa {
         if lambda * self.config.delta * dq <= 1.0 { Direction::Up } else { Direction::Down }
     }
 
+    /// Moves the window by one tick's steps. `arrived` is the bytes that arrived in the tick.
     fn step(&mut self, m: &Measurement, direction: Direction, arrived: f64) {
         let velocity = self.velocity.on_tick(m.now, m.standing_rtt, self.window);
         let step = velocity * arrived * m.packet.as_f64() / (self.config.delta * self.window);
@@ -97,7 +102,7 @@ impl RateController for Copa {
         if self.phase != Phase::SlowStart || direction == Direction::Down {
             self.step(m, direction, arrived);
         } else if m.backlog > Bytes::ZERO {
-            // What arrived is added, so that the window doubles each round trip.
+            // The window grows by the bytes that arrived, so it doubles each round trip.
             self.window += arrived;
         }
         self.window = self.window.max(least);
@@ -105,7 +110,7 @@ impl RateController for Copa {
     }
 
     fn start(&mut self, rate: Rate, m: &Measurement) {
-        // Where the traffic did not fill the path there may be twice as much.
+        // The traffic did not fill the path, which may have twice the rate.
         self.begin(rate.scaled(2.0), m, Phase::SlowStart);
     }
 

@@ -1,5 +1,5 @@
-//! Copa by hand: at 96 Mbit/s over 50 ms 400 packets of 1500 bytes fill the path; at delta 0.125 the
-//! target is eight packets, 1 ms, in the queue.
+//! Tests of Copa with numbers computed by hand. At 96 Mbit/s and 50 ms, 400 packets of 1500 bytes
+//! fill the path. At delta 0.125 the target is eight packets or 1 ms in the queue.
 
 use super::*;
 use crate::controller::quiet;
@@ -7,7 +7,7 @@ use crate::controller::quiet;
 const MS: Nanos = Nanos::from_millis(1);
 const RATE: Rate = Rate::from_mbps(96);
 
-/// A controller with 400 packets in its window, its last tick 10 ms ago.
+/// Returns a controller with 400 packets in its window whose last tick was 10 ms ago.
 fn copa() -> Copa {
     let mut copa = Copa::new(CopaConfig::default(), Rate::from_mbps(1), Rate::from_mbps(1000));
     copa.resume(RATE, &Measurement { now: MS * 9_990, ..quiet() });
@@ -21,7 +21,8 @@ fn queued(micros: u64) -> Measurement {
 
 #[test]
 fn a_step_is_velocity_over_delta_and_window_for_each_packet_that_arrived() {
-    // 80 packets arrive in 10 ms. Each moves the window by 1 / (0.125 * 400) = 0.02 packets: 1.6 in all.
+    // 80 packets arrive in 10 ms. Each moves the window by 1 / (0.125 * 400) = 0.02 packets, 1.6 in
+    // all.
     let mut up = copa();
     up.on_tick(&queued(500));
     assert!((up.window - 401.6 * 1500.0).abs() < 1.0, "{}", up.window);
@@ -34,7 +35,7 @@ fn a_step_is_velocity_over_delta_and_window_for_each_packet_that_arrived() {
 
 #[test]
 fn the_direction_turns_where_the_rate_is_the_target() {
-    // 400 packets over 51 ms are 7843 a second, and 1 / (0.125 dq) is that at 1.02 ms.
+    // 400 packets over 51 ms are 7843 a second, and 1 / (0.125 dq) equals this at 1.02 ms.
     for (micros, direction) in [(1_019, Direction::Up), (1_022, Direction::Down)] {
         assert_eq!(copa().direction(&queued(micros)), direction, "{micros}");
     }
@@ -52,7 +53,7 @@ fn the_rate_is_the_window_over_the_standing_round_trip_time() {
 fn slow_start_doubles_within_a_round_trip_and_ends_at_the_target() {
     let mut copa = copa();
     copa.start(Rate::from_mbps(12), &Measurement { now: MS * 9_990, ..quiet() });
-    // It begins at twice what was received: 100 packets.
+    // It begins at twice the receive rate, with 100 packets.
     let m = |i: u64, received: u64| Measurement {
         now: MS * (10_000 + 10 * i),
         receive_rate: Rate::from_mbps(received),

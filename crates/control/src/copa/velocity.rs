@@ -1,27 +1,29 @@
 use forebay_units::Nanos;
 
-/// Doubling begins when the window moved one way for this many round trips (Copa section 2.1).
+/// Round trips in one direction after which the velocity begins to double (Copa section 2.1).
 const SAME: u32 = 3;
 
-/// Which way the window moves.
+/// The direction in which the window moves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Direction {
     Up,
     Down,
 }
 
-/// How fast the window moves: once every round trip its direction is looked at, and the velocity
-/// doubles where it stays the same and falls back to one where it turns. Doubling is what makes Copa's
-/// spells of a full bottleneck queue, above all where two share it: `fig13-1to1.claim.toml` has what
-/// they are without it.
+/// The velocity v of the window (Copa section 2.1).
+///
+/// The direction is checked once every round trip. The velocity doubles while the direction stays
+/// the same and returns to one when it changes. This doubling causes Copa's periods of a full
+/// bottleneck queue, above all where two bundles share the bottleneck; `fig13-1to1.claim.toml` has
+/// the figures without it.
 #[derive(Debug)]
 pub(super) struct Velocity {
     most: f64,
     value: f64,
     direction: Direction,
-    /// For how many round trips the direction has been the same.
+    /// Number of round trips in which the direction has been the same.
     same: u32,
-    /// When the round trip began, and the window then.
+    /// The time and the window at the start of the present round trip.
     since: Option<(Nanos, f64)>,
 }
 
@@ -30,7 +32,7 @@ impl Velocity {
         Self { most, value: 1.0, direction: Direction::Up, same: 0, since: None }
     }
 
-    /// The velocity at `now`, the window being `window` bytes long.
+    /// Returns the velocity at `now` for a window of `window` bytes.
     pub(super) fn on_tick(&mut self, now: Nanos, rtt: Nanos, window: f64) -> f64 {
         let (began, before) = *self.since.get_or_insert((now, window));
         if now.saturating_sub(began) >= rtt {

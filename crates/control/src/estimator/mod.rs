@@ -1,5 +1,5 @@
-//! From marks and feedback to round-trip time, send rate S, receive rate R and loss (Bundler
-//! section 4.5).
+//! Estimates of round-trip time, send rate S, receive rate R and loss from marks and feedback
+//! (Bundler section 4.5).
 
 mod samples;
 mod window_extreme;
@@ -14,90 +14,91 @@ use crate::marks::Mark;
 use samples::{Sample, Samples};
 use window_extreme::WindowExtreme;
 
-/// The rate windows span a smoothed round-trip time, and at least two ticks.
+/// The shortest window for rates: two ticks. Otherwise it is a smoothed round-trip time.
 const WINDOW_FLOOR: Nanos = Nanos::from_millis(20);
-/// So many impossible messages in a row, and it is our own baseline that is wrong (the receivebox's
-/// clock was set back, or its counters jumped).
+/// Impossible messages in a row after which the loop distrusts its own state, not the messages. The
+/// receivebox's clock was set back then, or its counters jumped.
 const DISTRUST: u32 = 3;
-/// Smoothing of the round-trip time, RFC 6298 section 2.
+/// The weight of a sample in the smoothed round-trip time (RFC 6298 section 2).
 const SMOOTHING: f64 = 1.0 / 8.0;
-/// Both boxes may count frames differently by a tag or a trailer; up to this share of the bytes.
+/// The two boxes may count the lengths of frames differently, by one part in this many.
 const FRAMING: u64 = 32;
-/// And packets that the network reordered around a boundary packet may be counted in the next
-/// epoch: what is in flight, and this much more.
+/// Bytes by which the network may have reordered packets around a boundary packet, on top of those
+/// in flight. They are counted in the next epoch.
 const REORDER_FLOOR: Bytes = Bytes(64 * 1024);
 
-/// A clock that gained this much between two samples, or a round-trip time if that is more, was set.
+/// A clock that gains this much between two samples, or a round-trip time if that is more, was set.
 const JUMP: Nanos = Nanos::from_millis(100);
-/// Packets that make a train: fewer, and the receivebox's timestamps are too coarse for a rate.
+/// Packets in a train. With fewer, the receivebox's timestamps are too coarse for a rate.
 const TRAIN_PACKETS: u32 = 8;
 
-/// Fewer packets than this tell no share that was lost: one that another overtook is among them.
+/// Packets needed to compute a loss. With fewer, a single reordered packet would look like loss.
 const LOSS_PACKETS: u32 = 32;
 
-/// Rates between two samples.
+/// The rates between two samples.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Rates {
-    /// S: bytes sent over the time in which they were sent.
+    /// The send rate S: bytes sent over the time in which they were sent.
     pub(crate) send: Rate,
-    /// R: bytes received over the time in which they were received.
+    /// The receive rate R: bytes received over the time in which they were received.
     pub(crate) receive: Rate,
-    /// The share of the packets sent that were not received, 0 to 1; zero where too few tell.
+    /// The share of packets lost, 0 to 1; zero with too few packets.
     pub(crate) loss: f64,
 }
 
-/// What became of a feedback message.
+/// The outcome of a feedback message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FeedbackOutcome {
-    /// Taken in.
+    /// The message gave a sample.
     Sample {
-        /// The round-trip time it gave.
+        /// The round-trip time of the sample.
         rtt: Nanos,
     },
-    /// The receivebox counts from anew; taken in as the first sample.
+    /// The receivebox counts anew, and the message gave the first sample.
     Restarted {
-        /// The round-trip time it gave.
+        /// The round-trip time of the sample.
         rtt: Nanos,
     },
-    /// Left out.
+    /// The message makes an impossible claim and was ignored.
     Impossible(ImpossibleClaim),
 }
 
-/// What the samples of one bundle show. A sample moves the windows over them on by a step or two;
-/// what they show is kept until the next comes, so that a tick need not look at samples.
+/// The estimates of one bundle.
+///
+/// Each sample moves the windows on by a step or two. The results are kept until the next sample,
+/// so that a tick need not read the samples.
 #[derive(Debug)]
 pub(crate) struct PathEstimator {
     estimates: Estimates,
     smoothed: Option<Nanos>,
     spread: f64,
     impossible_in_a_row: u32,
-    /// The newest sample's mark was sent in a time in which the bundle's own queue had not been empty
-    /// since then.
+    /// Since when the bundle's own queue had not been empty as the newest sample's packet was sent.
     limited_since: Nanos,
     windows: Box<Windows>,
 }
 
-/// The samples, and the windows over them.
+/// The samples and the windows over them.
 #[derive(Debug, Default)]
 struct Windows {
     samples: Samples,
     starts: WindowStarts,
 }
 
-/// What the newest sample and the windows show, which each tick reads.
+/// The estimates by the present samples, which each tick reads.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Estimates {
     newest: Option<Newest>,
     standing: Option<Nanos>,
     rates: Option<Rates>,
     busy: Option<Rate>,
-    /// Zero for none, as is the next.
+    /// The sustained rate; zero for none.
     sustained: Rate,
     train: Rate,
     interval: Option<Nanos>,
 }
 
-/// Two cache lines: a third is a third fetched from main memory, where bundles are many.
+// Two cache lines. With many bundles, a third line is a third access to main memory.
 const _: () = assert!(size_of::<Estimates>() == 128);
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -107,15 +108,15 @@ struct Newest {
     sent: Bytes,
 }
 
-/// Where the windows begin, by the numbers of samples.
+/// The first samples of the windows, by their numbers.
 #[derive(Debug, Default)]
 struct WindowStarts {
     rates: u64,
-    /// That of twice the length.
+    /// The start of the window of twice the length.
     long: u64,
     standing: u64,
     train: u64,
-    /// The run of samples that waited and were limited by the rate, up to the newest of them.
+    /// The start of the run of samples up to the newest that waited and were limited by the rate.
     run: u64,
     shortest: WindowExtreme<Nanos>,
     fastest: WindowExtreme<Rate>,
@@ -133,8 +134,8 @@ impl PathEstimator {
         }
     }
 
-    /// Takes in feedback for `mark`, which is newer than every mark before. `in_flight` is what was
-    /// sent after it.
+    /// Takes in feedback for `mark`, which is newer than every mark before. `in_flight` is the
+    /// number of bytes sent after it.
     pub(crate) fn on_feedback(
         &mut self,
         now: Nanos,
@@ -182,21 +183,22 @@ impl PathEstimator {
         if restarted { FeedbackOutcome::Restarted { rtt } } else { FeedbackOutcome::Sample { rtt } }
     }
 
-    /// The receivebox's clock gained on ours since the sample before: more time has passed there than
-    /// here, by more than the answer before can have been held up on its way. R over that time would
-    /// be next to nothing.
+    /// Returns whether the receivebox's clock gained on ours since the last sample.
+    ///
+    /// This holds if more time has passed there than here, by more than the last feedback can have
+    /// been delayed. The receive rate over that time would be close to zero.
     fn clock_jumped(&self, last: &Sample, now: Nanos, feedback: &Feedback) -> bool {
         let there = feedback.received_at.saturating_sub(last.received_at);
         let here = now.saturating_sub(last.at());
         there > here.saturating_add(JUMP.max(self.smoothed.unwrap_or_default()))
     }
 
-    /// By how much round-trip times exceed the standing one, on average.
+    /// Returns the mean excess of round-trip times over the standing one.
     pub(crate) fn spread(&self) -> Nanos {
         Nanos(self.spread as u64)
     }
 
-    /// Moves the windows on to the newest sample; the standing round-trip time.
+    /// Moves the windows on to the newest sample. Returns the standing round-trip time.
     fn slide(&mut self, smoothed: Nanos) -> Nanos {
         let window = self.window();
         let Windows { samples, starts } = &mut *self.windows;
@@ -223,7 +225,7 @@ impl PathEstimator {
         shortest
     }
 
-    /// Says whether the newest sample's packet waited at the bottleneck.
+    /// Records whether the newest sample's packet waited at the bottleneck.
     pub(crate) fn set_queued(&mut self, queued: bool) {
         let smoothed = self.smoothed.unwrap_or_default();
         let window = self.window();
@@ -243,7 +245,7 @@ impl PathEstimator {
             starts.fastest.slide(samples, starts.train, newest, |s| s.train, |a, b| a > b);
         estimates.train = fastest;
 
-        // Of the run, what was sent since the rate has limited the bundle.
+        // The part of the run that was sent since the rate has limited the bundle.
         starts.run = starts.run.max(samples.oldest());
         while starts.run < newest && samples.get(starts.run).sent_at < self.limited_since {
             starts.run += 1;
@@ -258,79 +260,88 @@ impl PathEstimator {
         });
     }
 
-    /// Forgets the samples, keeps the smoothed round-trip time.
+    /// Discards the samples, but keeps the smoothed round-trip time.
     pub(crate) fn clear(&mut self) {
         self.windows.samples.clear();
         self.estimates = Estimates::default();
         self.impossible_in_a_row = 0;
     }
 
-    /// The latest round-trip time.
+    /// Returns the latest round-trip time.
     pub(crate) fn rtt(&self) -> Option<Nanos> {
         self.estimates.newest.map(|n| n.rtt)
     }
 
-    /// The smoothed round-trip time.
+    /// Returns the smoothed round-trip time.
     pub(crate) fn smoothed(&self) -> Option<Nanos> {
         self.smoothed
     }
 
-    /// When the latest feedback came and how many bytes had been sent by its mark.
+    /// Returns when the latest feedback came, and the bytes sent by its mark.
     pub(crate) fn latest(&self) -> Option<(Nanos, Bytes)> {
         self.estimates.newest.map(|n| (n.at, n.sent))
     }
 
-    /// The standing round-trip time (Copa section 2.1): the smallest of the last half smoothed
-    /// round-trip time, over at least two samples, so that one late message is not a queue.
+    /// Returns the standing round-trip time (Copa section 2.1): the smallest of the last half
+    /// smoothed round-trip time. At least two samples count, so that one late message is not a
+    /// queue.
     pub(crate) fn standing(&self) -> Option<Nanos> {
         self.estimates.standing
     }
 
-    /// Rates over about a round trip: between the newest sample and the first that is at least a
-    /// smoothed round-trip time older, and two ticks, or the oldest there is. `None` before the second
-    /// sample.
+    /// Returns the rates over about a round trip, `None` before the second sample.
+    ///
+    /// They are measured from the last sample that is older than the newest by a smoothed
+    /// round-trip time and two ticks, or from the oldest sample.
     pub(crate) fn rates(&self) -> Option<Rates> {
         self.estimates.rates
     }
 
-    /// R over the trailing run of samples that all waited at the bottleneck, at most two such windows
-    /// long, while the bundle sent all that it was allowed: the bottleneck never idled between them,
-    /// so this is the rate it serves the bundle at. Bursts of traffic that does not fill the rate wait
-    /// as well, but tell nothing. `None` if the newest two do not qualify.
+    /// Returns the rate at which the busy bottleneck serves the bundle, `None` if this is unknown.
+    ///
+    /// It is R over the last run of samples, at most two windows long, that all waited at the
+    /// bottleneck while the bundle used all of its rate. The bottleneck was never idle between
+    /// them. Bursts of traffic that does not fill the rate also wait, but do not show the
+    /// bottleneck's rate. The newest two samples must belong to the run.
     pub(crate) fn busy_rate(&self) -> Option<Rate> {
         self.estimates.busy
     }
 
-    /// The same, as if the run had lasted a window at least: no more than the bottleneck's rate unless
-    /// something held packets up for a time that is long beside a window. Of a few samples close
-    /// together `busy_rate` says how fast what had been held up came, which may be any rate.
+    /// Returns the busy rate under the assumption that the run lasted at least a window.
+    ///
+    /// This exceeds the bottleneck's rate only if something held packets up for longer than about a
+    /// window. With a few samples close together, `busy_rate` is the rate at which packets arrived
+    /// that had been held up, which may be any rate.
     pub(crate) fn sustained_rate(&self) -> Option<Rate> {
         Some(self.estimates.sustained).filter(|&rate| rate > Rate::ZERO)
     }
 
-    /// The highest rate between two successive samples of the last one and a half smoothed round-trip
-    /// times that both waited. Where only the later did, the bottleneck was idle at first.
+    /// Returns the highest rate between two successive samples of the last one and a half smoothed
+    /// round-trip times that both waited. If only the second waited, the bottleneck was idle at
+    /// first.
     pub(crate) fn train_rate(&self) -> Option<Rate> {
         Some(self.estimates.train).filter(|&rate| rate > Rate::ZERO)
     }
 
-    /// The mean time between samples, over two such windows.
+    /// Returns the mean time between samples over two windows.
     pub(crate) fn interval(&self) -> Option<Nanos> {
         self.estimates.interval
     }
 
+    /// Returns the length of the window for rates.
     fn window(&self) -> Nanos {
         self.smoothed.unwrap_or_default().max(WINDOW_FLOOR)
     }
 }
 
-/// The running count fell. Only where the clock went back too and the count fell little may the
-/// network have swapped two boundary packets.
+/// Returns whether the receivebox restarted, because its byte count fell. If its clock also went
+/// back and the count fell little, the network may have reordered two boundary packets.
 fn has_restarted(last: &Sample, feedback: &Feedback) -> bool {
     feedback.bytes < last.received
         && (feedback.received_at >= last.received_at || feedback.bytes.0 <= last.received.0 / 2)
 }
 
+/// Returns the impossible claim that the feedback makes, if any.
 fn impossible(
     last: &Sample,
     mark: &Mark,
@@ -352,11 +363,13 @@ fn impossible(
     })
 }
 
+/// Returns the receive rate between two samples if enough packets lie between them.
 fn train(before: &Sample, sample: &Sample) -> Option<Rate> {
     let packets = sample.sent_packets.wrapping_sub(before.sent_packets);
     (packets >= TRAIN_PACKETS).then(|| between(before, sample))?.map(|r| r.receive)
 }
 
+/// Returns the rates between two samples, `None` unless both clocks moved on.
 fn between(old: &Sample, new: &Sample) -> Option<Rates> {
     let receive_time = new.received_at.checked_sub(old.received_at).filter(|t| *t > Nanos::ZERO)?;
     let send_time = new.sent_at.checked_sub(old.sent_at).filter(|t| *t > Nanos::ZERO)?;

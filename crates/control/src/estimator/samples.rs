@@ -1,11 +1,11 @@
 use forebay_units::{Bytes, Nanos, Rate};
 
-/// Matched samples kept: several round-trip times' worth at four to eight an RTT. Where more come
-/// in, the windows shorten.
+/// Number of samples kept: several round trips at four to eight samples each. With more samples the
+/// windows become shorter.
 pub(super) const CAPACITY: usize = 64;
 
-/// A boundary packet seen at both ends. One is a cache line long: with ten thousand bundles each of
-/// them comes from main memory.
+/// A boundary packet as seen at both ends. It fits into a cache line, since with ten thousand
+/// bundles each sample comes from main memory.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Sample {
     pub(super) sent_at: Nanos,
@@ -15,26 +15,26 @@ pub(super) struct Sample {
     pub(super) received: Bytes,
     pub(super) sent_packets: u32,
     pub(super) received_packets: u32,
-    /// The receive rate since the sample before, if enough packets lie between the two and both
-    /// waited; else zero.
+    /// The receive rate since the last sample, if both waited and enough packets lie between them;
+    /// zero otherwise.
     pub(super) train: Rate,
-    /// It waited at the bottleneck.
+    /// Whether the packet waited at the bottleneck.
     pub(super) queued: bool,
 }
 
 impl Sample {
-    /// When its feedback came.
+    /// Returns when the sample's feedback came.
     pub(super) fn at(&self) -> Nanos {
         self.sent_at + self.rtt
     }
 }
 
-/// The latest samples. They are numbered as they come, and a number is used once.
+/// The latest samples, numbered in order of arrival. No number is used twice.
 #[derive(Debug)]
 pub(super) struct Samples {
     ring: [Sample; CAPACITY],
-    /// When the feedback of each came, apart from the rest: a window's begin is found by looking at a
-    /// line or two of these, and not at a line for each sample.
+    /// When the feedback of each sample came. These are separate so that a search for the start of
+    /// a window reads a cache line or two instead of one for each sample.
     at: [Nanos; CAPACITY],
     oldest: u64,
     next: u64,
@@ -52,6 +52,7 @@ impl Default for Samples {
 }
 
 impl Samples {
+    /// Adds a sample and removes the oldest if there is no room.
     pub(super) fn push(&mut self, sample: Sample) {
         *self.get_mut(self.next) = sample;
         self.at[self.next as usize % CAPACITY] = sample.at();
@@ -59,27 +60,27 @@ impl Samples {
         self.oldest = self.oldest.max(self.next.saturating_sub(CAPACITY as u64));
     }
 
-    /// Forgets all.
+    /// Removes all samples.
     pub(super) fn clear(&mut self) {
         self.oldest = self.next;
     }
 
-    /// The latest there ever was, though it be forgotten.
+    /// Returns the most recent sample, even after [`Samples::clear`].
     pub(super) fn last(&self) -> Option<&Sample> {
         self.next.checked_sub(1).map(|number| self.get(number))
     }
 
-    /// The number of the newest.
+    /// Returns the number of the newest sample.
     pub(super) fn newest(&self) -> Option<u64> {
         (self.next > self.oldest).then(|| self.next - 1)
     }
 
-    /// The number of the oldest.
+    /// Returns the number of the oldest sample.
     pub(super) fn oldest(&self) -> u64 {
         self.oldest
     }
 
-    /// The sample of a number that is not forgotten.
+    /// Returns the sample of a number that was not removed.
     pub(super) fn get(&self, number: u64) -> &Sample {
         &self.ring[number as usize % CAPACITY]
     }
@@ -88,14 +89,15 @@ impl Samples {
         &mut self.ring[number as usize % CAPACITY]
     }
 
-    /// When its feedback came.
+    /// Returns when the feedback of a sample came.
     pub(super) fn at(&self, number: u64) -> Nanos {
         self.at[number as usize % CAPACITY]
     }
 
-    /// The first sample that came less than `span` before the newest. It is looked for from `near`
-    /// on: where a window began the last time is a step or two from where it begins now, however many
-    /// samples it holds.
+    /// Returns the number of the first sample that came less than `span` before the newest.
+    ///
+    /// The search begins at `near`. A window moves by a sample or two at a time, so this is fast
+    /// for any number of samples.
     pub(super) fn first_within(&self, span: Nanos, near: u64) -> u64 {
         let Some(newest) = self.newest() else { return self.next };
         let now = self.at(newest);
@@ -110,8 +112,9 @@ impl Samples {
         first
     }
 
-    /// The last sample that came `span` or more before the newest, or the oldest there is; `None` if
-    /// there is one sample only.
+    /// Returns the number of the last sample that came `span` or more before the newest, or else of
+    /// the oldest. The result is `None` if there is only one sample. `begin` keeps the start of the
+    /// window.
     pub(super) fn last_before(&self, span: Nanos, begin: &mut u64) -> Option<u64> {
         *begin = self.first_within(span, *begin);
         let several = self.newest().is_some_and(|newest| newest > self.oldest);

@@ -4,12 +4,12 @@ use std::vec;
 use std::vec::Vec;
 
 const MS: Nanos = Nanos::from_millis(1);
-/// The receivebox's clock and counters begin somewhere else.
+/// The receivebox's clock starts at another value than ours.
 const CLOCK: Nanos = Nanos::from_secs(5000);
 const BYTES: u64 = 77_000_000;
 const PACKETS: u32 = u32::MAX - 50;
 
-/// A mark sent at `sent_ms` after `n` packets of 1000 bytes, received at `received_ms`.
+/// Returns a mark sent at `sent_ms` after `n` packets of 1000 bytes, and feedback of `received_ms`.
 fn pair(n: u32, sent_ms: u64, received_ms: u64) -> (Mark, Feedback) {
     let bytes = u64::from(n) * 1000;
     let mark =
@@ -25,32 +25,32 @@ fn pair(n: u32, sent_ms: u64, received_ms: u64) -> (Mark, Feedback) {
     (mark, feedback)
 }
 
-/// The answer comes 25 ms after the boundary packet was received.
+/// Takes in feedback that comes 25 ms after the boundary packet was received.
 fn feed(measure: &mut PathEstimator, n: u32, sent_ms: u64, received_ms: u64) -> FeedbackOutcome {
     let (mark, feedback) = pair(n, sent_ms, received_ms);
     measure.on_feedback(MS * (received_ms + 25), &mark, &feedback, Bytes::ZERO)
 }
 
 #[test]
-fn rates_and_round_trips_by_hand() {
+fn rates_and_round_trip_times_have_the_values_computed_by_hand() {
     let mut measure = PathEstimator::new();
     assert_eq!(feed(&mut measure, 100, 1000, 1025), FeedbackOutcome::Sample { rtt: MS * 50 });
     assert_eq!(measure.rates(), None, "one sample gives no rate");
-    // 100 packets sent in 10 ms, received in 20 ms: the queue grew by 10 ms.
+    // 100 packets are sent in 10 ms and received in 20 ms, so the queue grew by 10 ms.
     assert_eq!(feed(&mut measure, 200, 1010, 1045), FeedbackOutcome::Sample { rtt: MS * 60 });
     let rates = measure.rates().unwrap();
     assert_eq!(rates.send, Rate::from_mbps(80));
     assert_eq!(rates.receive, Rate::from_mbps(40));
     assert_eq!(rates.loss, 0.0);
     assert_eq!(measure.rtt(), Some(MS * 60));
-    // 50 + 10 / 8.
+    // The smoothed RTT is 50 + 10 / 8.
     assert_eq!(measure.smoothed(), Some(Nanos::from_micros(51_250)));
     assert_eq!(measure.latest(), Some((MS * 1070, Bytes(200_000))));
     assert_eq!(measure.interval(), Some(MS * 20));
 }
 
 #[test]
-fn loss_is_what_did_not_arrive_and_counters_wrap() {
+fn loss_is_computed_from_counters_that_wrap() {
     let mut measure = PathEstimator::new();
     feed(&mut measure, 0, 0, 25);
     let (mark, mut feedback) = pair(100, 100, 125);
@@ -63,7 +63,7 @@ fn loss_is_what_did_not_arrive_and_counters_wrap() {
 }
 
 #[test]
-fn standing_ignores_one_late_message() {
+fn the_standing_rtt_ignores_one_late_message() {
     let mut measure = PathEstimator::new();
     for (i, late) in [0, 0, 0, 30].into_iter().enumerate() {
         let n = i as u64;
@@ -72,14 +72,14 @@ fn standing_ignores_one_late_message() {
     }
     assert_eq!(measure.rtt(), Some(MS * 80));
     assert_eq!(measure.standing(), Some(MS * 50));
-    // The 30 ms were the only excess in four samples.
+    // The excess of 30 ms is the only one in four samples.
     assert_eq!(measure.spread(), Nanos(30_000_000 / 64));
 }
 
 #[test]
-fn busy_rate_spans_only_samples_that_waited() {
+fn the_busy_rate_spans_only_samples_that_waited() {
     let mut measure = PathEstimator::new();
-    // 100 packets in 40 ms unqueued, then 100 in 10 ms twice, queued.
+    // 100 packets in 40 ms without a queue, then twice 100 in 10 ms with one.
     for (n, received, queued) in [(0, 0, false), (100, 40, false), (200, 50, true), (300, 60, true)]
     {
         feed(&mut measure, n, u64::from(n) / 10, received + 30);
@@ -93,18 +93,18 @@ fn busy_rate_spans_only_samples_that_waited() {
     assert_eq!(measure.busy_rate(), None);
 }
 
-/// Of what something held up for a while, a few samples close together show how fast it came after
-/// that, which is no rate of the bottleneck.
+/// After packets were held up, a few samples close together show how fast they arrived, which is
+/// not the bottleneck's rate.
 #[test]
-fn a_rate_is_sustained_for_a_window() {
+fn a_sustained_rate_lasts_for_a_window() {
     let mut measure = PathEstimator::new();
-    // 100 packets every 10 ms; those of 30 ms are held up and come within three.
+    // 100 packets every 10 ms; those of 30 ms are held up and arrive within three.
     let (mut busy, mut sustained) = (Rate::ZERO, Rate::ZERO);
     for n in 0..40_u32 {
         let sent = u64::from(n) * 10;
         let received = sent + 75 + if (20..23).contains(&n) { (22 - u64::from(n)) * 9 } else { 0 };
         feed(&mut measure, n * 100, sent, received);
-        // A sample that saw no queue just before makes the run short.
+        // A sample without a queue shortens the run.
         measure.set_queued(n != 19);
         busy = busy.max(measure.busy_rate().unwrap_or_default());
         sustained = sustained.max(measure.sustained_rate().unwrap_or_default());
@@ -115,9 +115,9 @@ fn a_rate_is_sustained_for_a_window() {
 }
 
 #[test]
-fn busy_rate_spans_only_what_the_rate_limited() {
+fn the_busy_rate_spans_only_samples_that_the_rate_limited() {
     let mut measure = PathEstimator::new();
-    // 100 packets in 30 ms, of which the bundle did not send all that it might; then 100 in 10 ms.
+    // 100 packets in 30 ms in which the bundle did not use all of its rate, then 100 in 10 ms.
     for (n, received, limited_since) in [(0, 0, 0), (100, 30, 8), (200, 40, 8)] {
         let (mut mark, feedback) = pair(n, u64::from(n) / 10, received + 30);
         mark.limited_since = MS * limited_since;
@@ -129,7 +129,7 @@ fn busy_rate_spans_only_what_the_rate_limited() {
 }
 
 #[test]
-fn a_few_packets_tell_no_loss() {
+fn a_few_packets_do_not_show_loss() {
     for (packets, loss) in [(31, 0.0), (40, 0.25)] {
         let mut measure = PathEstimator::new();
         feed(&mut measure, 0, 0, 25);
@@ -141,7 +141,7 @@ fn a_few_packets_tell_no_loss() {
 }
 
 #[test]
-fn a_few_packets_make_no_train() {
+fn a_few_packets_are_not_a_train() {
     let mut measure = PathEstimator::new();
     feed(&mut measure, 0, 0, 25);
     feed(&mut measure, 7, 1, 26);
@@ -150,7 +150,7 @@ fn a_few_packets_make_no_train() {
 }
 
 #[test]
-fn impossible_claims_are_left_out() {
+fn impossible_claims_are_ignored() {
     let mut measure = PathEstimator::new();
     feed(&mut measure, 100, 1000, 1025);
     let before = measure.latest();
@@ -163,8 +163,8 @@ fn impossible_claims_are_left_out() {
     let verdict = measure.on_feedback(MS * 1060, &mark, &back, Bytes::ZERO);
     assert_eq!(verdict, FeedbackOutcome::Impossible(ImpossibleClaim::TimeWentBack));
 
-    // 100 kB were sent between the marks: with a thirty-second, 5 kB in flight and 64 KiB of
-    // reordering, 173 661 may have been received.
+    // 100 kB were sent between the marks. With one part in 32, 5 kB in flight and 64 KiB of
+    // reordering, up to 173 661 may have been received.
     let much = Feedback { bytes: Bytes(BYTES + 100_000 + 173_662), ..feedback };
     let verdict = measure.on_feedback(MS * 1060, &mark, &much, Bytes(5_000));
     let (received, allowed) = (Bytes(173_662), Bytes(173_661));
@@ -180,7 +180,7 @@ fn impossible_claims_are_left_out() {
 }
 
 #[test]
-fn a_restarted_receivebox_is_the_new_baseline() {
+fn samples_begin_anew_after_a_restart_of_the_receivebox() {
     let mut measure = PathEstimator::new();
     feed(&mut measure, 100, 1000, 1025);
     feed(&mut measure, 200, 1010, 1035);
@@ -199,7 +199,7 @@ fn a_restarted_receivebox_is_the_new_baseline() {
 }
 
 #[test]
-fn a_restart_is_noticed_after_the_windows_were_cleared() {
+fn a_restart_is_noticed_after_the_samples_were_cleared() {
     let mut measure = PathEstimator::new();
     feed(&mut measure, 100, 1000, 1025);
     measure.clear();
@@ -214,7 +214,7 @@ fn a_restart_is_noticed_after_the_windows_were_cleared() {
 }
 
 #[test]
-fn a_clock_that_was_set_ahead_is_a_new_baseline() {
+fn samples_begin_anew_after_the_clock_was_set_ahead() {
     let mut measure = PathEstimator::new();
     feed(&mut measure, 100, 1000, 1025);
     feed(&mut measure, 200, 1010, 1035);
@@ -223,18 +223,18 @@ fn a_clock_that_was_set_ahead_is_a_new_baseline() {
         feedback.received_at += MS * by;
         measure.on_feedback(MS * (sent_ms + 50), &mark, &feedback, Bytes::ZERO)
     };
-    // The answer before may have been late by that.
+    // The last feedback may have been late by that much.
     assert_eq!(ahead(&mut measure, 300, 1020, 100), FeedbackOutcome::Sample { rtt: MS * 50 });
     assert_eq!(ahead(&mut measure, 400, 1030, 201), FeedbackOutcome::Restarted { rtt: MS * 50 });
     assert_eq!(measure.rates(), None);
     ahead(&mut measure, 500, 1040, 201);
     assert_eq!(measure.rates().unwrap().receive, Rate::from_mbps(80));
-    // A long silence is no jump.
+    // A long time without feedback is not a jump.
     assert_eq!(ahead(&mut measure, 600, 60_000, 201), FeedbackOutcome::Sample { rtt: MS * 50 });
 }
 
 #[test]
-fn a_clock_that_was_set_back_is_believed_the_third_time() {
+fn a_clock_that_was_set_back_is_accepted_the_third_time() {
     let mut measure = PathEstimator::new();
     feed(&mut measure, 100, 1000, 1025);
     let verdicts: Vec<_> = (2..=4)
@@ -247,7 +247,7 @@ fn a_clock_that_was_set_back_is_believed_the_third_time() {
     assert_eq!(verdicts, [impossible, impossible, FeedbackOutcome::Restarted { rtt: MS * 60 }]);
 }
 
-/// What the windows show, looked for from the newest sample back.
+/// Computes the estimates by a search from the newest sample back.
 fn like_a_list(list: &[Listed], smoothed: Nanos) -> Estimates {
     let pairs = &list[list.len().saturating_sub(samples::CAPACITY + 1)..];
     let list = &list[list.len().saturating_sub(samples::CAPACITY)..];
@@ -296,7 +296,7 @@ fn like_a_list(list: &[Listed], smoothed: Nanos) -> Estimates {
     }
 }
 
-/// A sample as the test keeps it.
+/// A sample as the model keeps it.
 #[derive(Clone, Copy, Debug)]
 struct Listed {
     at: Nanos,

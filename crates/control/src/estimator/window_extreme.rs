@@ -1,19 +1,19 @@
 use super::samples::{Sample, Samples};
 
-/// The best sample of a window that slides, by some order of a value that they have. It is looked for
-/// anew only when it leaves the window or the window reaches further back.
+/// The extreme value of a sliding window of samples. The window is searched again only when the
+/// extreme sample leaves it, or when the window grows backwards.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct WindowExtreme<T> {
     number: u64,
-    /// Where the window began.
+    /// The first number of the window at the last call.
     from: u64,
-    /// Kept here so that the sample itself need not be fetched again.
+    /// The extreme value, kept so that the sample need not be fetched again.
     value: T,
 }
 
 impl<T: Copy> WindowExtreme<T> {
-    /// The best value from number `from` to the newest, which is `newest` and was not looked at
-    /// before.
+    /// Returns the extreme value of the samples `from` to `newest`. The newest was not part of the
+    /// window at the last call.
     pub(super) fn slide(
         &mut self,
         samples: &Samples,
@@ -26,7 +26,7 @@ impl<T: Copy> WindowExtreme<T> {
         let first = if anew { from } else { newest };
         for number in first..=newest {
             let value = value(samples.get(number));
-            // Of equals the newest, which stays the longest.
+            // Of equal values the newest is kept, since it stays longest.
             if number == from || !is_better(self.value, value) {
                 (self.number, self.value) = (number, value);
             }

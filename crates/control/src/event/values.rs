@@ -1,20 +1,21 @@
-//! Events taken apart, for records that programs read: the same names and numbers whoever writes
-//! them down.
+//! Names and values of events, for records that programs read.
+//!
+//! Every writer of records uses these, so that all records have the same names and numbers.
 
 use super::{Event, ImpossibleClaim, MinRttReason, ModeReason, Phase};
 
-/// What a value of an event is.
+/// A value of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EventValue {
     /// A time in nanoseconds, a rate in bits per second, a count of bytes or packets, or a share in
     /// thousandths.
     Number(u64),
-    /// A mode, a phase or a reason.
+    /// The name of a mode, a phase or a reason.
     Name(&'static str),
 }
 
 impl Event {
-    /// What kind of event it is, in words joined by underscores.
+    /// Returns the kind of the event as a name in snake case.
     pub const fn kind(&self) -> &'static str {
         match self {
             Self::ModeChanged { .. } => "mode_changed",
@@ -26,8 +27,8 @@ impl Event {
         }
     }
 
-    /// Hands `put` each value with its name: what was and is now, the reason, and the numbers behind
-    /// it.
+    /// Passes each value with its name to `put`: the old and the new value, the reason and the
+    /// numbers behind it.
     pub fn values(&self, mut put: impl FnMut(&'static str, EventValue)) {
         let mut number = |name, n| put(name, EventValue::Number(n));
         match *self {
@@ -98,7 +99,7 @@ impl Event {
         }
     }
 
-    /// The reason's name; `None` where the kind says it all.
+    /// Returns the name of the reason, `None` if the kind has none.
     const fn reason(&self) -> Option<&'static str> {
         Some(match self {
             Self::ModeChanged { reason, .. } => match reason {
@@ -155,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mode_with_its_reason_and_the_numbers_behind_it() {
+    fn a_change_of_mode_has_a_reason_and_its_numbers() {
         let reason = ModeReason::NoFeedback { silence: Nanos::from_secs(1), unanswered: 4 };
         let event = Event::ModeChanged { from: Mode::DelayControl, to: Mode::Open, reason };
         assert_eq!(event.kind(), "mode_changed");
@@ -172,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn elastic_cross_traffic_in_numbers_and_in_words() {
+    fn elastic_cross_traffic_is_reported_in_numbers_and_in_words() {
         let reason = ModeReason::ElasticCross {
             response: 456,
             contrast: 3_100,
@@ -193,13 +194,13 @@ mod tests {
         assert_eq!(
             std::format!("{event}"),
             "mode delay control -> pass-through: elastic cross traffic: it makes room for 45.6 % of a \
-             pulse, 3.1 times what it does at other frequencies; receive rate 23.000 Mbit/s of 96.000 \
+             pulse, 3.1 times its variation at other frequencies; receive rate 23.000 Mbit/s of 96.000 \
              Mbit/s before"
         );
     }
 
     #[test]
-    fn what_was_not_there_before_has_no_from() {
+    fn a_first_value_has_no_from() {
         let event = Event::RateSet { from: None, to: Rate::from_mbps(9), phase: Phase::Hold };
         assert_eq!(values(event), [("to", Number(9_000_000)), ("reason", Name("hold"))]);
         assert_eq!(values(Event::ReceiveboxRestarted), []);

@@ -1,36 +1,40 @@
 use super::LOSS;
 use super::tick_input::TickInput;
 
-/// A delay of more than this, in seconds, is none of noise. It is the queue that pass-through keeps.
-const MOST: f64 = 0.010;
-/// One that is up to this multiple of its average is a queue that grows.
+/// The largest delay in seconds that can be noise. It exceeds the queue that Bundler's pass-through
+/// keeps.
+const MAX_DELAY: f64 = 0.010;
+/// A delay above this multiple of its average is a growing queue.
 const GROWS: f64 = 1.5;
-/// The bottleneck must have had the time to serve this multiple of what would be waiting: where the path
-/// became slower, the queue grows by as much as that adds up to, and is seen to grow first,
+/// The bottleneck must have had the time to serve this multiple of the supposed queue. Where the
+/// path became slower instead, the queue grows by as much as the missing service, and is seen to
+/// grow first.
 const PROOF: f64 = 6.0;
-/// and so many rounds must have shown nothing of it. Over as many the delay is averaged.
+/// Rounds of evidence needed. The delay is averaged over as many.
 const ROUNDS: f64 = 6.0;
-/// Growth is seen over so many.
+/// Rounds of the average that shows growth.
 const NEWER: f64 = 2.0;
-/// A delay up to this multiple of what is wanted is no case: another bundle keeps its packets there too.
+/// A delay up to this multiple of the target is not evidence, since another bundle keeps its
+/// packets in the queue too.
 const CLEAR: f64 = 1.25;
-/// Meanwhile what was found is forgotten so much slower: noise comes and goes.
+/// How much slower evidence is forgotten at such a delay. Noise comes and goes.
 const LULL: f64 = 0.25;
-/// In which time, in seconds, the floor falls to a third should nothing confirm it: about as long as the
-/// minimum RTT is remembered.
+/// Seconds in which the floor falls to a third unless it is confirmed: about the window of the
+/// minimum RTT.
 const FORGET: f64 = 10.0;
-/// And what the bottleneck is thought to serve: a bundle that now shares it is not to take that for noise.
+/// Seconds in which the highest receive rate falls to a third. A bundle that now shares the
+/// bottleneck must not take the other's queue for noise.
 const REMEMBER: f64 = 4.0;
 
-/// Delay above the minimum RTT that does not go away when less is sent than the bottleneck served: it is
-/// no queue, but what the path and the measurement of it vary by (radio links, busy hosts, a minimum that
-/// one lucky packet saw).
+/// The part of the delay above the minimum RTT that is not a queue.
 ///
-/// Without it, delay of a few milliseconds that nobody's queue causes would be answered by ever lower
-/// rates, down to where the packets to keep take just as long: the equilibrium of Copa's law too.
+/// Such delay comes from the variation of the path and of its measurement: radio links, busy hosts,
+/// or a minimum that one lucky packet saw. It does not go away when less is sent than the
+/// bottleneck served before. That is the test: while there is a queue, the bottleneck serves at its
+/// rate. If less than this rate arrives and the delay stays, there is no queue.
 ///
-/// While a queue stands the bottleneck serves at its rate. Where less than that arrives and yet the
-/// delay stays, there is none.
+/// Without the floor, a few milliseconds of such delay would cause ever lower rates, down to where
+/// the packets to keep take just as long. This is an equilibrium of Copa's law too.
 #[derive(Debug, Default)]
 pub(super) struct DelayFloor {
     delay: f64,
@@ -39,28 +43,29 @@ pub(super) struct DelayFloor {
 
 #[derive(Clone, Copy, Debug)]
 struct Trial {
-    /// What the bottleneck has served lately.
+    /// The highest recent receive rate, in bytes per second.
     served: f64,
-    /// The delay on average, over a while and over a shorter one.
+    /// The average delay in seconds.
     delay: f64,
+    /// The average delay over a shorter time, in seconds.
     newer: f64,
-    /// How long the bottleneck has stood idle meanwhile, if it still serves that and there is no queue,
+    /// Seconds for which the bottleneck was idle, if it still has that rate and there is no queue.
     idle: f64,
-    /// and how long it has been tried.
+    /// Seconds of the trial.
     lasted: f64,
 }
 
 impl DelayFloor {
-    /// The delay, in seconds.
+    /// Returns the delay in seconds that is not a queue.
     pub(super) fn delay(&self) -> f64 {
         self.delay
     }
 
-    /// Looks at a tick at which delays up to `wanted` are as they should be. `bound` is whether all was
-    /// sent that might be: otherwise less arrives because there is no more.
+    /// Evaluates a tick. Delays up to `wanted` are the target. `bound` is whether the bundle used
+    /// all of its rate; otherwise less arrives because less was sent.
     pub(super) fn on_tick(&mut self, s: &TickInput, wanted: f64, bound: bool) {
         self.delay -= self.delay * s.share_of(FORGET);
-        if s.delay > MOST || s.loss > LOSS {
+        if s.delay > MAX_DELAY || s.loss > LOSS {
             self.trial = None;
             return;
         }
@@ -103,8 +108,8 @@ mod tests {
     const MS: Nanos = Nanos::from_millis(1);
     const WANTED: f64 = 0.001;
 
-    /// What is found after `ticks` of 10 ms; `path` gives the delay in microseconds and the receive rate in
-    /// Mbit/s at a tick. In the first second 96 Mbit/s are received.
+    /// Returns the floor after `ticks` of 10 ms. `path` returns the delay in microseconds and the
+    /// receive rate in Mbit/s of a tick. In the first second the receive rate is 96 Mbit/s.
     fn floor(ticks: u64, bound: bool, path: impl Fn(u64) -> (u64, u64)) -> f64 {
         let mut floor = DelayFloor::default();
         for tick in 1..=ticks {
@@ -126,9 +131,9 @@ mod tests {
     }
 
     #[test]
-    fn a_delay_that_stays_while_the_bottleneck_has_room_is_none_of_a_queue() {
-        // 3 ms of delay, and half of what the bottleneck served: it has the time for six times 3 ms within
-        // 36 ms.
+    fn a_delay_that_stays_while_the_bottleneck_has_room_is_not_a_queue() {
+        // The delay is 3 ms, and half of the bottleneck's rate arrives. The other half could have
+        // served six times 3 ms within 36 ms.
         let path = |_| (3_000, 48);
         assert!(floor(100 + 3, true, path).abs() < 1e-9);
         let found = floor(100 + 4, true, path);
@@ -136,33 +141,33 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_at_a_busy_bottleneck_is_one() {
+    fn a_delay_at_a_busy_bottleneck_is_a_queue() {
         assert!(floor(2_000, true, |_| (3_000, 96)).abs() < 1e-9);
     }
 
     #[test]
-    fn where_the_traffic_is_less_nothing_is_proved() {
+    fn a_lower_rate_of_the_traffic_is_not_evidence() {
         assert!(floor(2_000, false, |_| (3_000, 48)).abs() < 1e-9);
     }
 
     #[test]
-    fn a_queue_that_grows_because_less_is_served_is_one() {
-        // The path carries 72 Mbit/s of a sudden, and a quarter of what is sent joins the queue.
+    fn a_delay_that_grows_since_less_is_served_is_a_queue() {
+        // The path suddenly carries 72 Mbit/s, and a quarter of what is sent joins the queue.
         let delay = |tick: u64| 1_500 + 2_500 * tick.saturating_sub(100).min(3);
         assert!(floor(130, true, |tick| (delay(tick), 72)).abs() < 1e-9);
-        // The same with 91 Mbit/s, where it takes longer.
+        // With 91 Mbit/s it takes longer.
         let delay = |tick: u64| 1_500 + 520 * tick.saturating_sub(100).min(15);
         assert!(floor(130, true, |tick| (delay(tick), 91)).abs() < 1e-9);
     }
 
     #[test]
-    fn a_long_queue_is_one() {
+    fn a_long_delay_is_a_queue() {
         assert!(floor(2_000, true, |_| (11_000, 48)).abs() < 1e-9);
     }
 
     #[test]
-    fn is_forgotten_unless_it_is_found_again() {
-        // Found in the second second, and nothing of it in the ten that follow.
+    fn the_floor_is_forgotten_unless_it_is_confirmed() {
+        // It is found in the second second, and not confirmed in the ten that follow.
         let later = floor(1_200, true, |tick| if tick < 200 { (3_000, 48) } else { (0, 96) });
         assert!(later > 0.0 && later < 0.003 / 2.7, "{later}");
     }

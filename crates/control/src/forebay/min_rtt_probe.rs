@@ -2,26 +2,27 @@ use forebay_units::Nanos;
 
 use super::tick_input::TickInput;
 
-/// A dip lasts this many rounds at most, unless it keeps finding a lower minimum,
+/// The longest probe in rounds, unless it keeps finding a lower minimum.
 const LONGEST: f64 = 3.0;
-/// and one that is called for outside the schedule comes after this many.
+/// Rounds until a probe that is needed outside the schedule.
 const SOON: f64 = 4.0;
-/// A dip to verify a new minimum takes the window down to this share of what fills the empty path:
-/// the queue may be others' as well. A routine one only takes away the bundle's own packets, and
-/// never more than that.
+/// The window of a probe that verifies a new minimum, as a share of what fills the empty path. The
+/// queue may contain other traffic as well. A routine probe only removes the bundle's own packets,
+/// and never more than that.
 const DEEP: f64 = 0.75;
 
-/// Empties the bottleneck's queue for a moment, so that the minimum RTT is seen again. Without it
-/// the minimum would age out of its window and creep up by the standing queue each time.
+/// Empties the bottleneck's queue briefly, so that the minimum RTT is measured again. Without it
+/// the minimum would leave its window and rise by the standing queue each time.
 ///
-/// A dip follows a minimum down: a bundle that first measured a path full of packets, or whose path
-/// became shorter while its queue was full, finds the empty path within one.
+/// A probe continues while the minimum falls. So a bundle finds the empty path within one probe,
+/// even if its first samples came from a full path, or if the path became shorter while its queue
+/// was full.
 #[derive(Debug)]
 pub(super) struct MinRttProbe {
     interval: Nanos,
     running: Option<Running>,
     next: Option<Nanos>,
-    /// The minimum that the last dip ended with.
+    /// The minimum at the end of the last probe.
     verified: Option<f64>,
 }
 
@@ -41,15 +42,15 @@ impl MinRttProbe {
         self.running.is_some()
     }
 
-    /// The window of a dip where `product` bytes fill the empty path.
+    /// Returns the window of a probe, where `product` bytes fill the empty path.
     pub(super) fn window(&self, s: &TickInput, product: f64) -> Option<f64> {
         let running = self.running?;
         let shallow = (product - s.packets).max(DEEP * product);
         Some(if running.deep { DEEP * product } else { shallow })
     }
 
-    /// Begins or ends a dip. A queue that is `high` ends it at once, since then there is another
-    /// thing to do. True when a dip ended in peace.
+    /// Begins or ends a probe. A queue that is `high` ends it at once, since the controller must
+    /// then react to the queue. Returns whether a probe was completed.
     pub(super) fn on_tick(&mut self, s: &TickInput, high: bool, may_start: bool) -> bool {
         match &mut self.running {
             Some(running) => {
@@ -77,6 +78,7 @@ impl MinRttProbe {
         self.verified = verified;
     }
 
+    /// Begins a probe if the minimum is new or old.
     fn consider(&mut self, s: &TickInput, high: bool) {
         let is_new = self.verified.is_none_or(|v| s.base < v - s.noise);
         let next = self.next.get_or_insert(s.now.saturating_add(self.interval));

@@ -1,30 +1,34 @@
-//! Forebay's own controller: the bottleneck's queue is held at a few packets of the bundle, by what a
-//! box between two sites knows and an end host does not.
+//! Forebay's own controller, which keeps a few packets of the bundle in the bottleneck's queue.
 //!
-//! It begins from the fixed point of Copa (Arun and Balakrishnan, NSDI 2018, section 2.1): the bundle
-//! keeps the same small number of packets in the bottleneck's queue, whatever the rate, and every
-//! other bundle there the same number, which is why bundles share it equally. Four packets of the
-//! bundle instead of Copa's eight (at Bundler's delta of 0.125) are enough, since nothing here
-//! oscillates around them.
+//! Its equilibrium is that of Copa (Arun and Balakrishnan, NSDI 2018, section 2.1): the bundle
+//! keeps the same small number of packets in the bottleneck's queue at any rate. Every other bundle
+//! there keeps the same number, so the bundles share the rate equally. Four packets are enough
+//! instead of Copa's eight (at Bundler's delta of 0.125), since the rate does not oscillate around
+//! them.
 //!
-//! How it gets there differs. A box knows its own backlog, so it knows when a rate was its own doing
-//! and when the traffic's; its receive rate is counted at the other end; but it sees a sample only
-//! every few milliseconds to every few round trips, and it sets a rate, not a window.
+//! The way to this equilibrium differs, since a box has other information than an end host. It
+//! knows its own backlog, so it knows whether its rate or the traffic was the limit, and it knows
+//! the receive rate. But it gets a sample only every few milliseconds to every few round trips, and
+//! it sets a rate instead of a window.
+//!
+//! The controller estimates the rate R at which the bottleneck serves the bundle. The window is
+//! R times the minimum RTT plus the packets to keep in the queue, and the rate brings the bytes in
+//! flight to this window.
 //!
 //! | Copa | here | why |
 //! |---|---|---|
-//! | the window moves by `v / (delta * cwnd)` per ACK, up or down by the sign of the error | while a queue stands, the window is `R * minRTT` and the packets to keep, R being the rate at which the bottleneck serves the bundle | R does not depend on the window while there is a queue, so this has no dead time and does not oscillate. FAST TCP (Wei et al., ToN 2006) reaches the same equilibrium by this law |
-//! | the velocity doubles each round trip in one direction | only upward, and only while no queue shows; it may carry the window up by a quarter each round trip where 16 steps are less | downward there is nothing left to search for |
-//! | rate = cwnd / RTT | the rate that brings what is in flight to the window within half a round trip | cwnd / RTT reacts a round trip late and rings; bytes in flight are known now (a Smith predictor) |
-//! | a round trip of dead time | a *round*: the standing RTT and the time between samples | the budget for feedback spaces samples by more than a round trip on short, slow paths |
-//! | its oscillation empties the queue within five round trips, which shows the minimum RTT (section 2.2) | a dip of a round or two when the minimum has not been seen for four seconds, or is new | the law above does not oscillate |
-//! | | the delay target is longer by the noise of the delays themselves | a shaper's bursts would empty a queue of a few packets at high rates |
-//! | | delay that stays when less is sent than the bottleneck served is none of a queue | milliseconds of jitter would be answered by ever lower rates: both laws rest where the packets to keep take as long as the jitter |
-//! | | a rate counts only while the bundle sent all that it might, and waited | bursts of traffic that does not fill the path wait for a moment as well |
-//! | | a window that the traffic does not fill neither grows nor shrinks | such a window is not validated, but what it was last found to be still stands (RFC 7661 section 4.3) |
-//! | slow start ends when the target is exceeded | it ends when a queue has stood for a round; trains of packets give a first rate | bursts of small windows queue for a moment far below the path's rate |
+//! | the window moves by `v / (delta * cwnd)` per ACK, up or down by the sign of the error | while there is a queue, the window is `R * minRTT` plus the packets to keep, where R is the rate at which the bottleneck serves the bundle | while there is a queue R does not depend on the window, so there is no dead time and no oscillation. FAST TCP (Wei et al., ToN 2006) reaches the same equilibrium by this law |
+//! | the velocity doubles each round trip in one direction | only upward, and only while there is no queue; the window may grow by a quarter each round trip where 16 steps are less | downward the right window is known |
+//! | rate = cwnd / RTT | the rate that brings the bytes in flight to the window within half a round trip | cwnd / RTT reacts a round trip late and oscillates, while the bytes in flight are known now (a Smith predictor) |
+//! | a round trip of dead time | a *round*: the standing RTT plus the time between samples | the feedback budget makes samples rarer than one per round trip on short, slow paths |
+//! | the oscillation empties the queue within five round trips, which shows the minimum RTT (section 2.2) | a minimum RTT probe of a round or two when the minimum has not been seen for four seconds, or is new | this law does not oscillate |
+//! | | the delay target is longer by the noise of the delays | the bursts of a shaper would empty a queue of a few packets at high rates |
+//! | | delay that stays when less is sent than the bottleneck served is not a queue (`delay_floor`) | milliseconds of jitter would cause ever lower rates: both laws are in equilibrium where the packets to keep take as long as the jitter |
+//! | | a rate counts only while the bundle used all of its rate and its packets waited | bursts of traffic that does not fill the path also wait for a moment |
+//! | | a window that the traffic does not fill neither grows nor shrinks | such a window is not validated, but its last value still holds (RFC 7661 section 4.3) |
+//! | slow start ends when the target is exceeded | it ends when a queue has stood for a round; trains of packets give a first rate | bursts of small windows make a queue for a moment at far below the path's rate |
 //!
-//! What was tried on the way here, and what each step was worth, is in decision record 0014.
+//! Decision record 0014 has the alternatives and the figures.
 
 mod delay_floor;
 mod min_rtt_probe;
@@ -44,56 +48,56 @@ use min_rtt_probe::MinRttProbe;
 use tick_input::TickInput;
 use velocity::Velocity;
 
-/// A queue shows from this share of the target on: halfway, noise is as likely as a queue.
+/// A queue is present from this share of the target on. At half, noise is as likely as a queue.
 const SHOWS: f64 = 0.5;
-/// From this multiple of the target on the queue is too high, whoever built it.
+/// The queue is too long from this multiple of the target on.
 const HIGH: f64 = 2.0;
-/// The estimate follows what is measured over this share of a round.
+/// The share of a round over which the estimate follows the measured rate.
 const FOLLOW: f64 = 0.5;
-/// What is in flight is corrected over this share of the minimum RTT,
+/// The share of the minimum RTT within which the bytes in flight are corrected.
 const CORRECT: f64 = 0.5;
-/// but not faster than in two ticks' time: the rate holds for one.
+/// The shortest time of a correction in seconds: two ticks, since a rate holds for one.
 const CORRECT_FLOOR: f64 = 0.020;
-/// A correction takes away at most this share of the rate, so that flows keep moving,
+/// The share of the estimated rate that a correction leaves, so that flows keep moving.
 const KEEP: f64 = 0.5;
-/// and less while samples are overdue: that may be a dead receivebox rather than a long queue.
+/// The same while samples are overdue. It is higher, since the cause may be a receivebox that
+/// stopped rather than a long queue.
 const KEEP_BLIND: f64 = 0.8;
-/// The share of a window that must be used for it to grow (RFC 7661 section 4.3 asks for a half, to
-/// be useful to an application that sends now and then; a bundle that is limited fills all of it).
+/// The share of a window that must be used for it to grow. RFC 7661 section 4.3 asks for a half,
+/// for applications that send from time to time, but a bundle that is limited fills all of it.
 const USED: f64 = 0.9;
-/// In slow start the rate may be this multiple of what is used.
+/// The rate of slow start, as a multiple of the rate that is used.
 const HEADROOM: f64 = 2.0;
-/// The first step of growth, in packets: Copa's at Bundler's delta of 0.125. It is a search, so it does
-/// not depend on how short a queue is wanted.
+/// The first step of growth in packets: Copa's at Bundler's delta of 0.125. It is a search, so it
+/// does not depend on the target of the queue.
 const STEP: f64 = 8.0;
-/// Growth in a round may reach this share of what fills the path, if the velocity's cap is less: on
-/// long fast paths sixteen steps of eight packets would take minutes.
+/// The largest growth in a round as a share of what fills the path, if the cap of the velocity is
+/// less. On long fast paths sixteen steps of eight packets would take minutes.
 const GROWTH: f64 = 0.25;
-/// From this loss on, the buffer is too short to show a queue, and the window does not grow.
+/// The loss from which on the window does not grow, since the buffer is too short for a queue.
 const LOSS: f64 = 0.05;
 
-/// The controller. It keeps one number, the rate at which the bottleneck serves the bundle; window
-/// and rate follow from it.
+/// Forebay's own controller.
 #[derive(Debug)]
 pub struct Forebay {
     config: ForebayConfig,
     min_rate: Rate,
     max_rate: Rate,
-    /// What the bottleneck serves the bundle, in bytes per second.
+    /// The estimated rate at which the bottleneck serves the bundle, in bytes per second.
     capacity: f64,
     phase: Phase,
     velocity: Velocity,
     min_rtt_probe: MinRttProbe,
     delay_floor: DelayFloor,
-    /// Since when a queue has stood.
+    /// Since when there has been a queue.
     queue_since: Option<Nanos>,
-    /// Till when samples still show what was before a dip or a restart.
+    /// Until when samples still show the time before a minimum RTT probe or a restart.
     settled_at: Nanos,
     last_tick: Nanos,
 }
 
 impl Forebay {
-    /// A controller that sets rates between `min_rate` and `max_rate`.
+    /// Creates a controller that sets rates between `min_rate` and `max_rate`.
     pub fn new(config: ForebayConfig, min_rate: Rate, max_rate: Rate) -> Self {
         Self {
             config,
@@ -119,16 +123,16 @@ impl Forebay {
         self.last_tick = m.now;
     }
 
-    /// Doubles every round until a queue has stood for a round.
+    /// Doubles the rate every round until there has been a queue for a round.
     fn slow_start(&mut self, s: &TickInput) {
         let rate = s.train.max(s.receive);
-        // Even at a rate where the packets to keep take long, an eighth of the path is a queue.
+        // At a low rate the packets to keep take long, but an eighth of the path is a queue anyway.
         let threshold = s.target_delay(rate).min(s.base / 8.0).max(2.0 * s.noise);
         let stands = self.queue_stands(s, s.queue > threshold) && s.informed;
         let stood = stands && s.elapsed_since(self.queue_since) >= s.round;
-        // A train of packets that met a long queue has told the rate.
+        // A train of packets that waited in a long queue shows the rate.
         let told = stands && s.train > 0.0 && s.queue > HIGH * s.target_delay(rate);
-        // Where the traffic does not fill the rate, bursts of it may queue for a while; that is no end.
+        // Bursts of traffic that does not fill the rate may queue for a while without ending this.
         if (stood && self.bound(s)) || told || s.loss > LOSS {
             self.capacity = self.capacity.min(rate);
             self.queue_since = Some(s.now);
@@ -141,20 +145,22 @@ impl Forebay {
         self.capacity = self.capacity.max(HEADROOM * s.used / s.base).max(s.train);
     }
 
+    /// Updates the estimate and the phase after slow start.
     fn steady(&mut self, s: &TickInput) {
         let target = s.target_delay(self.capacity);
         let shows = self.queue_stands(s, s.queue > SHOWS * target);
         let high = s.queue > HIGH * target;
         let bound = self.bound(s);
-        // Traffic that does not fill the path still shows by its bursts what that serves at least. Where a
-        // long queue stays, others use it too, and what bursts show is the path's rate and no share of it.
+        // Bursts of traffic that does not fill the path show a lower bound of its rate. Beside a
+        // long queue there is other traffic too, and bursts show the path's rate instead of the
+        // share.
         if !(bound || high && self.has_stood(s)) {
             self.capacity = self.capacity.max(s.train);
         }
         if shows && (bound || high) {
             let served = self.served(s, bound, high);
-            // Were the capacity overestimated, so would be the window, and the queue were longer than
-            // its target. A shorter one may be no more than bursts, which are there at any rate.
+            // If the estimate were too high, so would be the window, and the queue would be longer
+            // than its target. A shorter queue may be just bursts, which exist at any rate.
             if s.queue < target && served < self.capacity {
                 self.velocity.pause(s, false);
             } else {
@@ -173,31 +179,33 @@ impl Forebay {
         }
     }
 
-    /// The rate at which the bottleneck serves the bundle, given that a queue stands.
+    /// Returns the rate at which the bottleneck serves the bundle, given that there is a queue.
     fn served(&self, s: &TickInput, bound: bool, high: bool) -> f64 {
-        // While the queue is off its target the path may have changed: only the last round trip
-        // counts then, two when all is quiet.
+        // While the queue is off its target the path may have changed, so only the last round trip
+        // counts, and otherwise the last two.
         let rate = if high { s.busy.min(s.receive) } else { s.busy };
-        // Traffic that comes in bursts may have left the bottleneck idle in between, unless the
-        // queue has stood all along.
+        // Bursts may have left the bottleneck idle in between, unless the queue has stood all
+        // along.
         if bound || self.has_stood(s) { rate } else { rate.max(s.train) }
     }
 
-    /// A queue has stood for so long that all which the samples tell of waited in it.
+    /// Returns whether the queue has stood so long that the packets of all samples waited in it.
     fn has_stood(&self, s: &TickInput) -> bool {
         s.elapsed_since(self.queue_since) >= s.round + s.smoothed
     }
 
-    /// All that the samples tell of was sent at the rate that was set.
+    /// Returns whether the packets of all samples were sent at the rate that was set.
     fn bound(&self, s: &TickInput) -> bool {
         s.limited_for >= s.rtt + s.round
     }
 
+    /// Returns whether the window is used and the newest samples show neither queue nor loss.
     fn may_grow(&self, s: &TickInput, target: f64) -> bool {
         let limited = s.backlogged && s.used >= USED * self.capacity * s.base;
         limited && s.fresh && s.latest < SHOWS * target && s.loss < LOSS
     }
 
+    /// Records whether there is a queue, and returns it.
     fn queue_stands(&mut self, s: &TickInput, shows: bool) -> bool {
         if shows {
             self.queue_since.get_or_insert(s.now);
@@ -207,7 +215,7 @@ impl Forebay {
         shows
     }
 
-    /// The rate that brings what is in flight to `window`.
+    /// Returns the rate that brings the bytes in flight to `window`.
     fn rate(&self, s: &TickInput, window: f64) -> f64 {
         let time = (s.base * CORRECT).max(CORRECT_FLOOR);
         let correction = (window - s.in_flight(self.capacity)) / time;

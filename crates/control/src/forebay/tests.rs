@@ -1,5 +1,6 @@
-//! The control law by hand. 96 Mbit/s are 12 MB/s; over 50 ms that is 600 kB in flight. With
-//! eight packets to keep the target is of 1500 B, 12 kB, and 250 us of noise, 3 kB: 1.25 ms together.
+//! Tests of the control law with numbers computed by hand. 96 Mbit/s are 12 MB/s, which over 50 ms
+//! is 600 kB in flight. The target is eight packets of 1500 B, 12 kB, and 250 us of noise, 3 kB:
+//! 1.25 ms.
 
 use super::*;
 use crate::controller::quiet;
@@ -13,7 +14,7 @@ fn controller() -> Forebay {
     Forebay::new(config, Rate::from_mbps(1), Rate::from_mbps(1000))
 }
 
-/// A controller that just saw the path serve 96 Mbit/s, its restart settled.
+/// Returns a controller that just saw the path serve 96 Mbit/s and has settled.
 fn holding() -> Forebay {
     let mut controller = controller();
     controller.resume(RATE, &Measurement { now: MS * 9_900, ..quiet() });
@@ -21,7 +22,7 @@ fn holding() -> Forebay {
     controller
 }
 
-/// The path with `queue` us of queue and `in_flight` bytes.
+/// Returns a measurement of the path with `queue` microseconds of queue and `in_flight` bytes.
 fn queued(queue: u64, in_flight: u64) -> Measurement {
     let rtt = MS * 50 + Nanos::from_micros(queue);
     Measurement {
@@ -34,12 +35,12 @@ fn queued(queue: u64, in_flight: u64) -> Measurement {
 }
 
 #[test]
-fn rests_with_its_packets_in_the_queue() {
+fn the_rate_is_stable_with_the_packets_in_the_queue() {
     let mut controller = holding();
     let m = queued(1_250, 615_000);
     assert_eq!(controller.on_tick(&m), RATE);
     assert_eq!(controller.phase(), Phase::Hold);
-    // Eight packets are the rate in packets times the delay that is not noise.
+    // The eight packets take the delay that is not noise.
     let dq = m.queueing_delay().as_secs_f64() - 250e-6;
     let packets = RATE.as_bytes_per_sec_f64() / 1500.0;
     assert!((packets - 1.0 / (0.125 * dq)).abs() < 1e-6 * packets);
@@ -47,41 +48,41 @@ fn rests_with_its_packets_in_the_queue() {
 }
 
 #[test]
-fn corrects_what_is_in_flight_within_half_a_round_trip() {
-    // 30 kB too much, over 25 ms: 1.2 MB/s less.
+fn bytes_in_flight_are_corrected_within_half_a_round_trip() {
+    // 30 kB too much over 25 ms: 1.2 MB/s less.
     let rate = holding().on_tick(&queued(3_000, 645_000)).as_mbps_f64();
     assert!((rate - (96.0 - 9.6)).abs() < 0.01, "{rate}");
-    // 3 kB too little: 0.12 MB/s more.
+    // 3 kB too little over 25 ms: 0.12 MB/s more.
     let rate = holding().on_tick(&queued(1_000, 612_000)).as_mbps_f64();
     assert!((rate - (96.0 + 0.96)).abs() < 0.01, "{rate}");
 }
 
 #[test]
-fn never_takes_more_than_half_and_never_exceeds_the_window_over_the_path() {
+fn a_correction_takes_at_most_half_and_the_rate_at_most_the_window_over_the_path() {
     assert_eq!(holding().on_tick(&queued(40_000, 2_000_000)), RATE.scaled(0.5));
-    // 615 kB over 50 ms.
+    // The window is 615 kB over 50 ms.
     let most = holding().on_tick(&queued(1_250, 0)).as_mbps_f64();
     assert!((most - 98.4).abs() < 0.01, "{most}");
 }
 
 #[test]
-fn what_was_served_since_the_sample_is_not_in_flight() {
-    // 10 ms ago the sample left 735 kB; 120 kB of them were served since.
+fn bytes_served_since_the_sample_are_not_in_flight() {
+    // The sample left 735 kB 10 ms ago, of which 120 kB were served since.
     let m = Measurement { sample_age: MS * 10, ..queued(1_250, 735_000) };
     assert_eq!(holding().on_tick(&m), RATE);
 }
 
 #[test]
-fn overdue_samples_stop_the_clock_but_not_the_traffic() {
+fn overdue_samples_stop_the_assumed_service_but_not_the_traffic() {
     let m = Measurement { sample_age: MS * 500, awaited_for: MS * 500, ..queued(1_250, 6_000_000) };
     assert_eq!(holding().on_tick(&m), RATE.scaled(KEEP_BLIND));
-    // Where nothing is awaited, nothing is overdue.
+    // Where no feedback is awaited, none is overdue.
     let m = Measurement { awaited_for: Nanos::ZERO, ..m };
     assert!(holding().on_tick(&m) >= RATE);
 }
 
 #[test]
-fn follows_the_rate_that_it_is_served() {
+fn the_estimate_follows_the_rate_served() {
     let mut controller = holding();
     let half = Rate::from_mbps(48);
     for i in 0..30 {
@@ -118,13 +119,13 @@ fn an_unused_window_neither_grows_nor_shrinks() {
 }
 
 #[test]
-fn grows_by_its_target_in_the_first_round_and_doubles_after() {
+fn the_window_grows_by_its_step_in_the_first_round_and_then_doubles() {
     let mut controller = holding();
     controller.velocity.rest(&TickInput::new(&quiet(), MS * 9_990, 0.0, &controller.config));
     let mut grown = vec![];
     let mut before = controller.capacity;
     for i in 0..24 {
-        // The traffic fills what it may.
+        // The traffic fills the window.
         let fills = Bytes((controller.capacity * 0.05) as u64);
         controller.on_tick(&Measurement {
             now: MS * (10_000 + i * 10),
@@ -137,7 +138,7 @@ fn grows_by_its_target_in_the_first_round_and_doubles_after() {
         }
     }
     assert_eq!(controller.phase(), Phase::Probe);
-    // A round is 60 ms, 50 of the path and 10 between samples: 15 kB a round, as a rate 250 kB/s.
+    // A round is 60 ms: 50 of the path and 10 between samples. 15 kB a round are 250 kB/s.
     for (grown, steps) in grown.iter().zip([1.0, 2.0, 4.0, 8.0]) {
         let expected = 250e3 * steps;
         // The noise that the target covers grows with the rate, by less than 5 % here.
@@ -146,11 +147,11 @@ fn grows_by_its_target_in_the_first_round_and_doubles_after() {
 }
 
 #[test]
-fn does_not_grow_on_old_news_nor_against_loss() {
+fn the_window_does_not_grow_on_old_samples_or_with_loss() {
     for m in [
         Measurement { sample_age: MS * 40, ..quiet() },
         Measurement { loss: 0.06, ..quiet() },
-        // The latest sample saw a queue, even if the standing RTT does not yet.
+        // The latest sample saw a queue, although the standing RTT does not yet.
         Measurement { rtt: MS * 51, ..quiet() },
     ] {
         let mut controller = holding();
@@ -176,7 +177,7 @@ fn slow_start_doubles_a_round_and_leaves_room_for_the_traffic() {
 }
 
 #[test]
-fn a_train_that_met_a_queue_ends_slow_start() {
+fn a_train_that_waited_in_a_queue_ends_slow_start() {
     let mut controller = controller();
     let m = Measurement {
         train_rate: Some(RATE),
@@ -191,35 +192,35 @@ fn a_train_that_met_a_queue_ends_slow_start() {
 }
 
 #[test]
-fn dips_when_the_minimum_is_old_and_ends_when_it_was_seen() {
+fn an_old_minimum_is_probed_for_until_it_is_seen() {
     let mut controller = holding();
     let tick = |controller: &mut Forebay, ms: u64, age: u64, queue: u64| {
         let m = Measurement { now: MS * ms, min_rtt_age: MS * age, ..queued(queue, 615_000) };
         controller.on_tick(&m);
         controller.phase()
     };
-    let mut dips = vec![];
+    let mut probes = vec![];
     for i in 0..1200 {
         let ms = 10_000 + i * 10;
-        // The minimum is seen 100 ms into each dip.
+        // The minimum is seen 100 ms into each probe.
         let dipping = controller.phase() == Phase::Drain;
-        let began = dips.last().copied().unwrap_or(0);
+        let began = probes.last().copied().unwrap_or(0);
         let seen = dipping && ms - began >= 100;
         let phase =
             tick(&mut controller, ms, if seen { 0 } else { 5_000 }, if seen { 0 } else { 1_250 });
         if phase == Phase::Drain && !dipping {
-            dips.push(ms);
+            probes.push(ms);
         }
     }
-    // The first, of a minimum that no dip has verified, comes after four rounds (61.25 ms each);
-    // then one each four seconds and what a dip itself takes.
-    assert_eq!(dips.len(), 3, "{dips:?}");
-    assert!((10_240..10_400).contains(&dips[0]), "{dips:?}");
-    assert!((4_000..4_300).contains(&(dips[1] - dips[0])), "{dips:?}");
+    // The first minimum is not verified, so its probe comes after four rounds of 61.25 ms. The next
+    // ones come every four seconds plus the length of a probe.
+    assert_eq!(probes.len(), 3, "{probes:?}");
+    assert!((10_240..10_400).contains(&probes[0]), "{probes:?}");
+    assert!((4_000..4_300).contains(&(probes[1] - probes[0])), "{probes:?}");
 }
 
 #[test]
-fn keeps_to_its_bounds() {
+fn the_rate_stays_within_its_bounds() {
     let mut controller =
         Forebay { min_rate: Rate::from_mbps(90), max_rate: Rate::from_mbps(95), ..controller() };
     controller.resume(RATE, &quiet());

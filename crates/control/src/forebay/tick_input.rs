@@ -3,15 +3,15 @@ use forebay_units::{Bytes, Nanos, Rate};
 use crate::config::ForebayConfig;
 use crate::controller::Measurement;
 
-/// Where round-trip times spread more than the configured noise, the spread counts, up to this
-/// multiple: beyond it is not noise but traffic.
+/// The largest multiple of the configured noise that the spread of round-trip times can raise it
+/// to. A larger spread is not noise but traffic.
 const NOISE_RANGE: f64 = 4.0;
 
-/// A measurement as the control law wants it: in seconds and bytes, with what follows from it.
+/// A measurement in seconds and bytes, with the values that the control law derives from it.
 #[derive(Debug)]
 pub(super) struct TickInput {
     pub(super) now: Nanos,
-    /// Time since the last tick.
+    /// The time since the last tick.
     pub(super) dt: f64,
     /// The minimum RTT.
     pub(super) base: f64,
@@ -19,34 +19,34 @@ pub(super) struct TickInput {
     pub(super) rtt: f64,
     /// The smoothed RTT.
     pub(super) smoothed: f64,
-    /// The time from a change of the rate to the sample that shows it.
+    /// A round: the time from a change of the rate to the sample that shows it.
     pub(super) round: f64,
-    /// How long the standing RTT is above the minimum, and so much of it that no queue causes.
+    /// The standing RTT less the minimum RTT.
     pub(super) delay: f64,
     pub(super) floor: f64,
-    /// The queueing delay by the standing RTT, and by the latest.
+    /// The queueing delay by the standing RTT, without the floor.
     pub(super) queue: f64,
     pub(super) latest: f64,
-    /// The receive rate over a round trip, while busy, and in trains.
+    /// The receive rate over a round trip.
     pub(super) receive: f64,
     pub(super) busy: f64,
     pub(super) train: f64,
     pub(super) loss: f64,
-    /// The mean packet, and those to keep in the queue.
+    /// The mean packet length.
     pub(super) packet: f64,
     pub(super) packets: f64,
-    /// Delay that is noise.
+    /// The delay that counts as noise.
     pub(super) noise: f64,
-    /// The most that was sent in a minimum RTT lately.
+    /// The largest number of bytes sent in a minimum RTT recently.
     pub(super) used: f64,
     pub(super) backlogged: bool,
     pub(super) limited_for: f64,
-    /// The newest sample is younger than a round; and so young that growth may lean on it.
+    /// Whether the newest sample is younger than a round.
     pub(super) informed: bool,
     pub(super) fresh: bool,
-    /// How long ago the next sample should have come.
+    /// How long the next sample is overdue.
     pub(super) overdue: f64,
-    /// How long ago a packet saw the path empty.
+    /// The time since a packet saw the path empty.
     pub(super) min_rtt_age: f64,
     unacknowledged: f64,
     just_sent: f64,
@@ -54,6 +54,7 @@ pub(super) struct TickInput {
 }
 
 impl TickInput {
+    /// Converts `m`, where `floor` is the delay in seconds that is not a queue.
     pub(super) fn new(
         m: &Measurement,
         last_tick: Nanos,
@@ -70,8 +71,8 @@ impl TickInput {
         let noise = seconds(config.noise);
         let receive = m.receive_rate.as_bytes_per_sec_f64();
         let packet = m.packet.as_f64();
-        // An answer is late when it takes longer than the last did by half a path, a sample's
-        // distance and two ticks.
+        // Feedback is late if it takes longer than the last did by half a path, the time between
+        // samples and two ticks.
         let due = seconds(m.rtt) + interval + base / 2.0 + 0.02;
         Self {
             now: m.now,
@@ -86,7 +87,7 @@ impl TickInput {
             latest: (seconds(m.rtt.saturating_sub(m.min_rtt)) - floor).max(0.0),
             receive,
             busy: m.busy_rate.map_or(receive, Rate::as_bytes_per_sec_f64),
-            // Jitter makes trains as well, and those tell nothing.
+            // Jitter causes trains too, and their rate is meaningless.
             train: m.train_rate.filter(|_| floor <= noise).map_or(0.0, Rate::as_bytes_per_sec_f64),
             loss: m.loss,
             packet,
@@ -105,35 +106,38 @@ impl TickInput {
         }
     }
 
-    /// The bytes in flight at `rate` beyond what fills the empty path: the configured packets, what noise
-    /// covers, and what delay holds that is no queue.
+    /// Returns the bytes to keep in flight at `rate` beyond what fills the empty path: the
+    /// configured packets, and the bytes that noise and floor hold.
     pub(super) fn target(&self, rate: f64) -> f64 {
         self.packets + rate * (self.noise + self.floor)
     }
 
-    /// How long the queue may be.
+    /// Returns the target of the queueing delay in seconds.
     pub(super) fn target_delay(&self, rate: f64) -> f64 {
         self.packets / rate.max(1.0) + self.noise
     }
 
-    /// What is in flight now, if the bottleneck serves `capacity`: what the newest sample left
-    /// unanswered less what was served since, and at least all that was sent within the minimum
-    /// RTT. Once a sample is overdue nothing more is taken to be served, as with an ACK clock.
+    /// Returns the bytes in flight now, if the bottleneck serves `capacity`.
+    ///
+    /// These are the bytes sent after the newest sample's packet less what was served since, and at
+    /// least those sent within the minimum RTT. Once a sample is overdue no more service is
+    /// assumed, as with an ACK clock.
     pub(super) fn in_flight(&self, capacity: f64) -> f64 {
         let serving = (self.sample_age - self.overdue).max(0.0);
         (self.unacknowledged - capacity * serving).max(self.just_sent)
     }
 
-    /// The part that a tick is of `time`, at most all of it.
+    /// Returns the length of a tick as a share of `time`, at most 1.
     pub(super) fn share_of(&self, time: f64) -> f64 {
         (self.dt / time).min(1.0)
     }
 
-    /// The time since `since`, zero if it is not running.
+    /// Returns the time since `since`, zero for `None`.
     pub(super) fn elapsed_since(&self, since: Option<Nanos>) -> f64 {
         since.map_or(0.0, |t| self.now.saturating_sub(t).as_secs_f64())
     }
 
+    /// Returns the time at which `rounds` rounds have passed.
     pub(super) fn after_rounds(&self, rounds: f64) -> Nanos {
         self.now.saturating_add(Nanos::from_secs_f64(rounds * self.round))
     }

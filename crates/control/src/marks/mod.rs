@@ -1,9 +1,10 @@
-//! What the sendbox remembers of the boundary packets it sent.
+//! The marks: records of the boundary packets that the sendbox sent.
 //!
-//! A ring in order of departure, and beside it a byte for each mark by which a fingerprint is looked
-//! for: the few that are under way are a cache line, and the five hundred at most are eight. Both are
-//! allocated once. Older marks than the one that was answered last are kept until they expire, so that
-//! feedback that comes out of order is recognised for what it is (Bundler section 5.2).
+//! The marks form a ring in order of departure. Beside it an array holds one byte (a tag) for each
+//! mark, by which a fingerprint is searched. The tags of the few marks in flight fit into one cache
+//! line, and those of all 512 into eight. Both are allocated once. Marks older than the last
+//! answered one are kept until they expire, so that feedback out of order is recognized (Bundler
+//! section 5.2).
 
 mod tags;
 
@@ -14,33 +15,33 @@ use forebay_units::{Bytes, Nanos};
 
 use tags::{Tag, Tags};
 
-/// How long a mark waits for its feedback. Far beyond any round-trip time this serves; later
-/// feedback counts as unmatched.
+/// How long a mark waits for its feedback. This exceeds any round-trip time that the sendbox
+/// supports. Later feedback counts as unmatched.
 pub(crate) const EXPIRY: Nanos = Nanos::from_secs(2);
 
 /// A boundary packet as it left the queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Mark {
-    /// When it left.
+    /// When the packet left.
     pub(crate) time: Nanos,
-    /// The bundle's bytes sent by then, this packet included.
+    /// Bytes of the bundle sent by then, including this packet.
     pub(crate) bytes: Bytes,
-    /// The bundle's packets sent by then, this packet included, modulo 2^32.
+    /// Packets of the bundle sent by then, including this packet, modulo 2^32.
     pub(crate) packets: u32,
-    /// Since when the bundle's own queue had not been empty: what left since then left at the rate
-    /// that was set.
+    /// Since when the bundle's own queue had not been empty. Packets sent since then left at the
+    /// rate that was set.
     pub(crate) limited_since: Nanos,
 }
 
-/// A mark in the ring: half as long as a cache line.
+/// A mark in the ring, half as long as a cache line.
 #[derive(Clone, Copy, Debug, Default)]
 struct Slot {
     time: Nanos,
     bytes: Bytes,
     packets: u32,
     fingerprint: u32,
-    /// Of a mark: since when the queue had not been empty. Of one that has become ambiguous, which is
-    /// given to nobody: when its fingerprint was last sent.
+    /// For a mark, since when the queue had not been empty. For an ambiguous mark, which is never
+    /// returned, when its fingerprint was last sent.
     since: Nanos,
 }
 
@@ -56,50 +57,51 @@ impl Slot {
     }
 }
 
-/// What feedback for a fingerprint refers to.
+/// The mark that feedback for a fingerprint refers to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Match {
-    /// A mark newer than every one that was answered before.
+    /// A mark newer than all marks answered before.
     InOrder(Mark, Ticket),
-    /// A mark older than the newest that was answered.
+    /// A mark older than the newest answered one.
     OutOfOrder(Ticket),
     /// A fingerprint that was sent twice.
     Ambiguous,
-    /// Nothing that is remembered.
+    /// No known mark.
     Unmatched,
 }
 
-/// Names the mark that was matched, for [`Marks::answered`].
+/// Identifies the mark that was matched, for [`Marks::answered`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Ticket(u64);
 
-/// The outstanding marks of one bundle. A look-up compares a byte of each mark in the ring, first of
-/// those that were sent last; should someone make these alike, it looks at the marks themselves.
+/// The outstanding marks of one bundle.
 ///
-/// When the ring is full, the oldest mark goes if feedback has passed it by (its packet or its
-/// feedback was lost); otherwise the new packet is not marked, so that those in flight still get
-/// their answer. Long before that, [`Marks::thinning`] makes the sendbox mark fewer packets.
+/// A search compares the tag of each mark, newest first in two groups: those newer than the last
+/// answered mark, then the rest. It reads the marks themselves only where the tag matches.
+///
+/// When the ring is full, the oldest mark is dropped if a newer one was answered, since its packet
+/// or its feedback was lost. Otherwise the new packet is not marked, so that those in flight still
+/// get their feedback. [`Marks::thinning`] reduces the number of marks long before that.
 #[derive(Debug)]
 pub(crate) struct Marks {
     slots: Box<[Slot]>,
     tags: Tags,
-    /// Numbers of the oldest mark in the ring and of the next to come; a number's slot is the number
-    /// modulo the capacity.
+    /// The number of the oldest mark in the ring. A mark's index is its number modulo the capacity.
     oldest: u64,
     next: u64,
-    /// One past the number of the newest mark that was answered.
+    /// One more than the number of the newest answered mark.
     answered: u64,
     outstanding: u32,
     expired: u64,
     refused: u64,
-    /// What each tick asks, kept here so that it need not look at marks: when the oldest expires,
+    /// When the oldest mark expires; kept here so that a tick need not read the marks.
     due: Nanos,
-    /// and when the oldest was sent that is newer than every one that was answered.
+    /// When the oldest mark was sent that is newer than all answered ones.
     oldest_awaited: Option<Nanos>,
 }
 
 impl Marks {
-    /// Room for `capacity` marks, a power of two.
+    /// Creates a ring for `capacity` marks, a power of two.
     pub(crate) fn new(capacity: usize) -> Self {
         debug_assert!(capacity.is_power_of_two());
         Self {
@@ -116,7 +118,7 @@ impl Marks {
         }
     }
 
-    /// Remembers `mark`. A fingerprint that is still outstanding makes both ambiguous.
+    /// Stores `mark`. If its fingerprint is still outstanding, both marks become ambiguous.
     pub(crate) fn record(&mut self, fingerprint: u32, mark: Mark) {
         self.expire(mark.time);
         if let Some(number) = self.find(fingerprint) {
@@ -140,7 +142,8 @@ impl Marks {
         self.push(Slot::new(fingerprint, mark), Tag::of(fingerprint));
     }
 
-    /// What feedback for `fingerprint` refers to. Nothing changes until [`Marks::answered`].
+    /// Returns the mark that feedback for `fingerprint` refers to. It stays until
+    /// [`Marks::answered`].
     pub(crate) fn find_match(&self, fingerprint: u32) -> Match {
         let Some(number) = self.find(fingerprint) else {
             return Match::Unmatched;
@@ -154,7 +157,7 @@ impl Marks {
         }
     }
 
-    /// The mark got its feedback. Older ones stay until they expire.
+    /// Removes a mark that got its feedback. Older ones stay until they expire.
     pub(crate) fn answered(&mut self, ticket: Ticket) {
         self.tags.set(ticket.0, Tag::DONE);
         self.outstanding -= 1;
@@ -162,13 +165,13 @@ impl Marks {
         self.settle();
     }
 
-    /// Forgets marks that have waited for too long.
+    /// Removes marks that have waited too long.
     pub(crate) fn expire(&mut self, now: Nanos) {
         if now < self.due {
             return;
         }
-        // An ambiguous mark whose fingerprint keeps coming is moved to the young end, at most once
-        // a call: its feedback would otherwise be taken for that of a later packet.
+        // An ambiguous mark whose fingerprint was sent again is moved to the new end, at most once
+        // a call. Otherwise its feedback would be attributed to a later packet.
         for _ in self.oldest..self.next {
             let tag = self.tags.get(self.oldest);
             let slot = *self.slot(self.oldest);
@@ -183,35 +186,36 @@ impl Marks {
         self.settle();
     }
 
-    /// By what factor, a power of two, to mark fewer packets than the epoch size asks for: one until
-    /// an eighth of the ring awaits feedback, then twice as many for each further eighth. The
-    /// receivebox need not know, since every multiple of 2N is a multiple of N.
+    /// Returns the factor, a power of two, by which to mark fewer packets than the epoch size says.
+    ///
+    /// The factor is one until an eighth of the ring awaits feedback, and doubles with each further
+    /// eighth. The receivebox need not know it, since every multiple of 2N is a multiple of N.
     pub(crate) fn thinning(&self) -> u32 {
         let eighths = self.awaited() * 8 / self.slots.len() as u32;
         1 << eighths
     }
 
-    /// Marks that were recorded after the newest that was answered.
+    /// Returns the number of marks newer than the newest answered one.
     pub(crate) fn awaited(&self) -> u32 {
         (self.next - self.answered.max(self.oldest)) as u32
     }
 
-    /// When the oldest mark was sent that is newer than every one that was answered.
+    /// Returns when the oldest mark was sent that is newer than all answered ones.
     pub(crate) fn oldest_awaited(&self) -> Option<Nanos> {
         self.oldest_awaited
     }
 
-    /// Marks that wait for feedback, ambiguous ones left out.
+    /// Returns the number of marks that wait for feedback, without the ambiguous ones.
     pub(crate) fn outstanding(&self) -> u32 {
         self.outstanding
     }
 
-    /// Marks that got no feedback in time, since the start.
+    /// Returns the number of marks since the start that got no feedback in time.
     pub(crate) fn expired(&self) -> u64 {
         self.expired
     }
 
-    /// Boundary packets that were not marked because the ring was full.
+    /// Returns the number of boundary packets not marked because the ring was full.
     pub(crate) fn refused(&self) -> u64 {
         self.refused
     }
@@ -232,7 +236,7 @@ impl Marks {
         self.next += 1;
     }
 
-    /// Lets go of what is done at the old end, and says anew what a tick asks.
+    /// Removes finished marks at the old end, and updates the values that a tick reads.
     fn settle(&mut self) {
         while self.oldest < self.next && self.tags.get(self.oldest) == Tag::DONE {
             self.oldest += 1;
@@ -252,7 +256,7 @@ impl Marks {
         self.oldest += 1;
     }
 
-    /// The mark of `fingerprint`, of which there is at most one that is not done.
+    /// Returns the number of the unfinished mark of `fingerprint`. There is at most one.
     fn find(&self, fingerprint: u32) -> Option<u64> {
         let awaited = self.answered.max(self.oldest);
         let is_it = |number: &u64| self.slot(*number).fingerprint == fingerprint;

@@ -2,53 +2,54 @@ use alloc::boxed::Box;
 use alloc::vec;
 use core::ops::Range;
 
-/// So many are compared at once: the compiler makes two vector instructions of it.
+/// Number of tags compared per iteration. The compiler turns this into two vector instructions.
 const AT_ONCE: usize = 32;
 
-/// What a byte can say of a mark: whether it waits, and nearly which fingerprint is its.
+/// The state of a mark and six bits of a hash of its fingerprint, in one byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Tag(u8);
 
 impl Tag {
-    /// Answered, or expired: the mark waits to reach the end of the ring.
+    /// The mark was answered or has expired, and waits to reach the end of the ring.
     pub(super) const DONE: Self = Self(0);
     const LIVE: u8 = 0x80;
     const AMBIGUOUS: u8 = 0x40;
 
-    /// That of an outstanding mark of `fingerprint`. Boundary fingerprints end in zeros, so the high
-    /// bits of a product tell them apart (Fibonacci hashing; the constant is 2^32 over the golden
-    /// ratio).
+    /// Returns the tag of an outstanding mark of `fingerprint`.
+    ///
+    /// Boundary fingerprints end in zeros, so the tag takes the high bits of a product (Fibonacci
+    /// hashing; the constant is 2^32 over the golden ratio).
     pub(super) fn of(fingerprint: u32) -> Self {
         Self(Self::LIVE | (fingerprint.wrapping_mul(0x9e37_79b9) >> 26) as u8)
     }
 
-    /// The same once its fingerprint was sent again: no feedback for it means anything.
+    /// Returns the tag of the mark after its fingerprint was sent again.
     pub(super) fn ambiguous(self) -> Self {
         Self(self.0 | Self::AMBIGUOUS)
     }
 
-    /// Whether feedback is awaited that means something.
+    /// Returns whether the mark awaits feedback and is not ambiguous.
     pub(super) fn is_outstanding(self) -> bool {
         self.0 & (Self::LIVE | Self::AMBIGUOUS) == Self::LIVE
     }
 
-    /// Whether it waits to be forgotten: its fingerprint was sent again.
+    /// Returns whether the mark's fingerprint was sent again.
     pub(super) fn is_ambiguous(self) -> bool {
         self.0 & Self::AMBIGUOUS != 0
     }
 
-    /// Whether a mark with this tag may be of the fingerprint that `wanted` is of.
+    /// Returns whether a mark with this tag may have the fingerprint of the tag `wanted`.
     fn may_be(self, wanted: Self) -> bool {
         self.0 & !Self::AMBIGUOUS == wanted.0
     }
 }
 
-/// The tags of a ring of marks, by the marks' numbers.
+/// The tags of a ring of marks, indexed by the marks' numbers.
 #[derive(Debug)]
 pub(super) struct Tags(Box<[Tag]>);
 
 impl Tags {
-    /// For `capacity` marks, a power of two.
+    /// Creates the tags of `capacity` marks, a power of two.
     pub(super) fn new(capacity: usize) -> Self {
         Self(vec![Tag::DONE; capacity].into_boxed_slice())
     }
@@ -62,7 +63,7 @@ impl Tags {
         self.0[index] = tag;
     }
 
-    /// The first of `numbers` whose tag may be `wanted` and that `is_it`.
+    /// Returns the first of `numbers` whose tag may be `wanted` and for which `is_it` returns true.
     pub(super) fn find(
         &self,
         numbers: Range<u64>,
@@ -74,7 +75,7 @@ impl Tags {
             let index = self.index(at);
             let end = self.0.len().min(index + AT_ONCE.min((numbers.end - at) as usize));
             let some = &self.0[index..end];
-            // No way out of the loop in the middle, which is what lets it be done at once.
+            // The loop has no early exit, so that the compiler can vectorize it.
             if some.iter().fold(false, |any, tag| any | tag.may_be(wanted)) {
                 let mut numbered = (at..).zip(some);
                 let found = numbered.find(|(number, tag)| tag.may_be(wanted) && is_it(number));
@@ -99,26 +100,26 @@ mod tests {
     use std::vec::Vec;
 
     #[test]
-    fn says_what_a_mark_waits_for() {
+    fn a_tag_says_whether_feedback_is_awaited() {
         let tag = Tag::of(64);
         assert!(tag.is_outstanding() && !tag.ambiguous().is_outstanding());
         assert!(!Tag::DONE.is_outstanding());
-        assert!(tag.may_be(tag) && tag.ambiguous().may_be(tag), "it is found either way");
+        assert!(tag.may_be(tag) && tag.ambiguous().may_be(tag), "a search finds both");
         assert!((0..4096).all(|i| !Tag::DONE.may_be(Tag::of(i * 64))));
     }
 
     #[test]
-    fn boundaries_differ_in_their_tags() {
+    fn boundary_fingerprints_have_different_tags() {
         let mut seen = [0; 256];
         (0..6400).for_each(|i| seen[usize::from(Tag::of(i * 64).0)] += 1);
         assert!(seen.iter().all(|&n| n == 0 || (80..120).contains(&n)), "64 tags, a hundred each");
     }
 
     proptest! {
-        /// Around the ring's end, over more than is compared at once, with fingerprints whose tags are
-        /// alike.
+        /// The numbers wrap around the ring and exceed one iteration, and some fingerprints share a
+        /// tag.
         #[test]
-        fn finds_the_first(
+        fn the_first_match_is_found(
             fingerprints in prop::collection::vec(0u32..90, 1..128),
             start in 0u64..1000,
             wanted in 0u32..90,

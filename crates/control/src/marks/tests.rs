@@ -26,7 +26,7 @@ fn late_feedback_is_out_of_order_and_counts_once() {
     assert_eq!(marks.awaited(), 1);
     assert_eq!(marks.oldest_awaited(), Some(MS * 3));
     assert!(matches!(answer(&mut marks, 64), Match::OutOfOrder(_)));
-    assert_eq!(answer(&mut marks, 64), Match::Unmatched, "answered already");
+    assert_eq!(answer(&mut marks, 64), Match::Unmatched, "already answered");
     assert_eq!(answer(&mut marks, 128), Match::Unmatched);
     assert!(matches!(answer(&mut marks, 192), Match::InOrder(m, _) if m == mark(3)));
     assert_eq!((marks.outstanding(), marks.awaited()), (0, 0));
@@ -34,10 +34,10 @@ fn late_feedback_is_out_of_order_and_counts_once() {
 }
 
 #[test]
-fn a_repeated_fingerprint_is_ambiguous_until_it_has_ceased() {
+fn a_repeated_fingerprint_is_ambiguous_until_it_expires() {
     let mut marks = Marks::new(8);
     marks.record(64, mark(0));
-    // It keeps coming: a fresh mark would take the feedback of an earlier packet for its own.
+    // It is sent again and again; a new mark would take the feedback of an earlier packet.
     for ms in 1..50 {
         marks.record(64, mark(ms * 100));
         assert_eq!(marks.find_match(64), Match::Ambiguous, "after {ms}");
@@ -60,7 +60,7 @@ fn unanswered_marks_expire_after_two_seconds() {
 }
 
 #[test]
-fn a_full_ring_keeps_what_is_in_flight_and_gives_up_what_was_passed_by() {
+fn a_full_ring_keeps_what_is_in_flight_and_drops_what_feedback_has_passed() {
     let mut marks = Marks::new(8);
     for i in 1..=9 {
         marks.record(i * 64, mark(u64::from(i)));
@@ -68,7 +68,7 @@ fn a_full_ring_keeps_what_is_in_flight_and_gives_up_what_was_passed_by() {
     assert_eq!((marks.refused(), marks.outstanding()), (1, 8));
     assert_eq!(marks.find_match(9 * 64), Match::Unmatched);
     assert!(matches!(answer(&mut marks, 5 * 64), Match::InOrder(..)));
-    // The first four were passed by.
+    // Feedback has passed the first four.
     marks.record(9 * 64, mark(9));
     assert_eq!(marks.find_match(64), Match::Unmatched);
     assert!(matches!(marks.find_match(2 * 64), Match::OutOfOrder(_)));
@@ -77,7 +77,7 @@ fn a_full_ring_keeps_what_is_in_flight_and_gives_up_what_was_passed_by() {
 }
 
 #[test]
-fn thins_as_the_ring_fills() {
+fn fewer_packets_are_marked_as_the_ring_fills() {
     let mut marks = Marks::new(64);
     let mut seen = vec![];
     for i in 0..64 {
@@ -90,7 +90,7 @@ fn thins_as_the_ring_fills() {
     assert_eq!(marks.thinning(), 256);
 }
 
-/// The same bookkeeping by linear search.
+/// A model of the marks that uses linear search.
 #[derive(Default)]
 struct Naive {
     list: VecDeque<(u32, Mark, bool, Nanos)>,
@@ -143,7 +143,7 @@ impl Naive {
 
 proptest! {
     #[test]
-    fn like_a_list(steps in prop::collection::vec((0u64..300, 0u32..40, any::<bool>()), 1..400)) {
+    fn marks_match_the_model(steps in prop::collection::vec((0u64..300, 0u32..40, any::<bool>()), 1..400)) {
         let mut marks = Marks::new(512);
         let mut naive = Naive::default();
         let mut now = 0;

@@ -1,5 +1,6 @@
-//! A model of what surrounds a bundle's loop, packet by packet in virtual time: TCP senders, the
-//! sendbox's queue and shaper, one bottleneck, the receivebox. Repeatable by seed.
+//! A model of the network around a bundle's loop, packet by packet in virtual time: TCP senders,
+//! the sendbox's queue and shaper, a bottleneck, the receivebox. Runs repeat exactly for the same
+//! seed.
 #![allow(dead_code, reason = "each test file uses a part of it")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 

@@ -1,4 +1,4 @@
-//! What a run is made of, and what is seen in it.
+//! The setup of a run and its results.
 
 use forebay_control::{ControlConfig, Event};
 use forebay_units::{Bytes, Nanos, Rate};
@@ -7,67 +7,68 @@ use super::sendbox::Sendbox;
 use super::simulation::Simulation;
 use super::tcp::Flow;
 
-/// What happens to the world at a moment.
+/// A change of the network at a time.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Change {
-    /// The bottleneck's rate.
+    /// Sets the bottleneck's rate.
     LinkRate(Rate),
-    /// The path's round-trip time.
+    /// Sets the path's round-trip time.
     Rtt(Nanos),
-    /// A bundle's receivebox dies.
+    /// Stops a bundle's receivebox.
     Kill(usize),
-    /// It is started again, its counters at zero.
+    /// Starts it again with its counters at zero.
     Revive(usize),
     /// Starts backlogged flows in a bundle.
     Start(usize, usize),
     /// Stops every flow of a bundle.
     Stop(usize),
-    /// A bundle's sendbox's clock jumps ahead.
+    /// Sets the clock of a bundle's sendbox ahead.
     SendboxClock(usize, Nanos),
-    /// A bundle's receivebox's clock is set to what it was at the start of the run, and so much more.
+    /// Sets the clock of a bundle's receivebox to its value at the start of the run plus this.
     ReceiveboxClock(usize, Nanos),
 }
 
 #[derive(Clone, Debug)]
 pub(crate) struct World {
-    /// The bottleneck's.
+    /// The bottleneck's rate.
     pub(crate) rate: Rate,
-    /// Of the empty path.
+    /// The round-trip time of the empty path.
     pub(crate) rtt: Nanos,
-    /// What the bottleneck's queue holds.
+    /// Capacity of the bottleneck's queue.
     pub(crate) buffer: Bytes,
     pub(crate) duration: Nanos,
     pub(crate) seed: u64,
-    /// Backlogged flows in each bundle from the start.
+    /// Number of backlogged flows in each bundle from the start.
     pub(crate) backlogged: Vec<usize>,
-    /// Requests in each bundle, as offered load.
+    /// The offered load of requests in each bundle.
     pub(crate) requests: Vec<Rate>,
     pub(crate) changes: Vec<(Nanos, Change)>,
     pub(crate) config: ControlConfig,
-    /// Packets that a sendbox's queue holds.
+    /// Capacity of a sendbox's queue in packets.
     pub(crate) sendbox_limit: usize,
-    /// The longest that the shaper's timer oversleeps: what it lets out in one burst.
+    /// The largest delay of the shaper's timer, and so its burst.
     pub(crate) shaper_grain: Nanos,
-    /// Share of feedback that is lost.
+    /// Share of feedback messages that are lost.
     pub(crate) feedback_loss: f64,
-    /// Share of feedback delayed by up to 30 ms more, so that it is overtaken.
+    /// Share of feedback messages that are delayed by up to 30 ms more, so that others overtake
+    /// them.
     pub(crate) feedback_late: f64,
-    /// Share of packets whose fingerprint is that of the packet before.
+    /// Share of packets with the fingerprint of the packet before.
     pub(crate) duplicate_fingerprints: f64,
-    /// Messages of garbage feedback per second.
+    /// Invalid feedback messages per second.
     pub(crate) garbage: f64,
     /// Probability and size of spikes of the feedback's delay.
     pub(crate) spikes: (f64, Nanos),
     /// Share of packets that the path loses.
     pub(crate) packet_loss: f64,
-    /// Bundles from this index on bypass the boxes: cross traffic.
+    /// The first index of the bundles that bypass the boxes, as cross traffic.
     pub(crate) cross_from: usize,
-    /// How much later the receivebox may stamp a packet than it came.
+    /// The largest delay of the receivebox's timestamps.
     pub(crate) stamp_jitter: Nanos,
 }
 
 impl World {
-    /// One backlogged bundle of four flows.
+    /// Returns a setup with one backlogged bundle of four flows.
     pub(crate) fn new(mbps: u64, rtt_ms: u64) -> Self {
         Self {
             rate: Rate::from_mbps(mbps),
@@ -103,16 +104,16 @@ impl World {
     }
 }
 
-/// What was seen.
+/// The results of a run.
 pub(crate) struct Outcome {
     pub(crate) world: World,
-    /// Arrival and sojourn of every packet at the bottleneck.
+    /// Arrival and sojourn time of every packet at the bottleneck.
     pub(crate) sojourns: Vec<(Nanos, Nanos)>,
     /// Departures from the bottleneck: time, bundle, bytes.
     pub(crate) departures: Vec<(Nanos, usize, Bytes)>,
     pub(crate) drops: u64,
     pub(crate) events: Vec<(Nanos, usize, Event)>,
-    /// Per bundle and tick: time, rate, backlog.
+    /// Time, rate and backlog of each bundle and tick.
     pub(crate) ticks: Vec<Vec<(Nanos, Option<Rate>, Bytes)>>,
     pub(crate) sendboxes: Vec<Sendbox>,
     pub(crate) feedback_sent: Vec<u64>,

@@ -1,4 +1,4 @@
-//! A small generator (SplitMix64), so that a run repeats byte for byte.
+//! A small random number generator (SplitMix64), so that runs repeat exactly.
 
 #[derive(Clone, Debug)]
 pub(crate) struct Random(u64);
@@ -16,12 +16,12 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// Uniform in [0, 1).
+    /// Returns a uniform number in [0, 1).
     pub(crate) fn unit(&mut self) -> f64 {
         (self.next() >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    /// Uniform in [low, high).
+    /// Returns a uniform number in [low, high).
     pub(crate) fn between(&mut self, low: f64, high: f64) -> f64 {
         low + (high - low) * self.unit()
     }
@@ -34,7 +34,7 @@ impl Random {
         -mean * (1.0 - self.unit()).ln()
     }
 
-    /// A request's bytes, from the size distribution of the Bundler evaluation.
+    /// Returns the size of a request in bytes, by the distribution of Bundler's evaluation.
     pub(crate) fn request_size(&mut self) -> u64 {
         const CDF: [(f64, f64); 6] = [
             (0.0, 0.0),

@@ -1,11 +1,11 @@
-//! What the assertions and the tables look at.
+//! The quantities that the assertions and tables use.
 
 use forebay_units::{Nanos, Rate};
 
 use super::path::Outcome;
 
 impl Outcome {
-    /// The queueing delay that the share `p` of the packets leaving in [from, to) found at most.
+    /// Returns the quantile `p` of the queueing delay of the packets that leave in [from, to).
     pub(crate) fn queue(&self, p: f64, from: Nanos, to: Nanos) -> Nanos {
         let mut found: Vec<_> =
             self.sojourns.iter().filter(|(t, _)| (from..to).contains(t)).map(|&(_, s)| s).collect();
@@ -14,13 +14,13 @@ impl Outcome {
         found[((found.len() - 1) as f64 * p) as usize]
     }
 
-    /// What the bottleneck carried in [from, to).
+    /// Returns the throughput of the bottleneck in [from, to).
     pub(crate) fn throughput(&self, from: Nanos, to: Nanos) -> Rate {
         let bytes = self.departures.iter().filter(|d| (from..to).contains(&d.0)).map(|d| d.2).sum();
         Rate::from_bytes_over(bytes, to - from)
     }
 
-    /// What it carried of one bundle.
+    /// Returns the throughput of one bundle in [from, to).
     pub(crate) fn bundle_throughput(&self, bundle: usize, from: Nanos, to: Nanos) -> Rate {
         let bytes = self
             .departures
@@ -31,20 +31,20 @@ impl Outcome {
         Rate::from_bytes_over(bytes, to - from)
     }
 
-    /// Whether packets waited at the first bundle's sendbox at every tick in [from, to).
+    /// Returns whether packets waited at the first bundle's sendbox at every tick in [from, to).
     pub(crate) fn waits(&self, from: Nanos, to: Nanos) -> bool {
         let ticks = &self.ticks[0];
         let [a, b] = [from, to].map(|t| ticks.partition_point(|tick| tick.0 < t));
         ticks[a..b].iter().all(|tick| tick.2.0 > 3000)
     }
 
-    /// Throughput as a share of the link, whose rate must not have changed.
+    /// Returns the throughput as a share of the link's rate, which must not have changed.
     pub(crate) fn utilisation(&self, from: Nanos, to: Nanos) -> f64 {
         self.throughput(from, to).as_bps() as f64 / self.world.rate.as_bps() as f64
     }
 }
 
-/// Jain's index of fairness.
+/// Returns Jain's index of fairness.
 pub(crate) fn jain(rates: &[Rate]) -> f64 {
     let x: Vec<f64> = rates.iter().map(|r| r.as_mbps_f64()).collect();
     let sum: f64 = x.iter().sum();
@@ -52,9 +52,9 @@ pub(crate) fn jain(rates: &[Rate]) -> f64 {
 }
 
 impl Outcome {
-    /// What the bottleneck carried while packets waited at a sendbox, as a share of what it could
-    /// have: throughput that the boxes took from traffic that wanted to go. Also the share of time
-    /// in which packets waited.
+    /// Returns the throughput of the bottleneck while packets waited at a sendbox, as a share of
+    /// its rate. The rest is throughput that the boxes cost. Also returns the share of time in
+    /// which packets waited.
     pub(crate) fn efficiency(&self, from: Nanos, to: Nanos) -> (f64, f64) {
         let shift = self.world.rtt / 4;
         let mut wanted = vec![];

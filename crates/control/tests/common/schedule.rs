@@ -1,4 +1,4 @@
-//! What happens next: a queue of happenings by time, and by order of planning where times are equal.
+//! A queue of events ordered by time, and by insertion where times are equal.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;

@@ -27,14 +27,14 @@ pub(crate) struct Sendbox {
     packets: usize,
     bytes: Bytes,
     limit: usize,
-    /// Bytes that may go now; below zero while the last packet is being paid for.
+    /// Bytes that may be sent now; below zero while the last packet is being paid for.
     tokens: f64,
     filled_at: Nanos,
     pub(crate) wake_at: Option<Nanos>,
-    /// The longest that the shaper's timer oversleeps.
+    /// The largest delay of the shaper's timer.
     grain: Nanos,
     controlled: bool,
-    /// How far the clock is ahead of the world's.
+    /// The offset of the sendbox's clock from the simulation's.
     pub(crate) ahead: Nanos,
 }
 
@@ -76,7 +76,7 @@ impl Sendbox {
         self.bytes
     }
 
-    /// Takes a packet; over the limit, the longest queue loses its newest.
+    /// Takes a packet. Above the limit, the longest queue drops its newest packet.
     pub(crate) fn enqueue(&mut self, packet: Packet) -> Option<Packet> {
         self.packets += 1;
         self.bytes += packet.len;
@@ -105,11 +105,11 @@ impl Sendbox {
         Some(packet)
     }
 
-    /// What leaves now. Sets when to look again.
+    /// Sends the packets that may leave now, and sets the time of the next call.
     pub(crate) fn run(&mut self, now: Nanos, random: &mut Random, out: &mut Vec<(Nanos, Packet)>) {
         let rate = self.bundle.rate().filter(|_| self.controlled).unwrap_or(PORT).min(PORT);
         let bps = rate.as_bytes_per_sec_f64();
-        // The bucket holds what its timer may oversleep, and a packet.
+        // The bucket holds the bytes for the largest delay of the timer, and a packet.
         let depth = bps * self.grain.as_secs_f64() + 1514.0;
         self.tokens += bps * (now - self.filled_at).as_secs_f64();
         self.tokens = self.tokens.min(depth);

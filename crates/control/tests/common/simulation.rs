@@ -1,4 +1,4 @@
-//! The world around the sendboxes: senders, one FIFO bottleneck, propagation, receiveboxes.
+//! The network around the sendboxes: senders, one FIFO bottleneck, propagation delay, receiveboxes.
 
 use std::collections::VecDeque;
 
@@ -283,7 +283,7 @@ impl Simulation {
     fn served(&mut self) {
         let (arrived, packet) = self.fifo.pop_front().unwrap();
         self.fifo_bytes -= packet.len;
-        // The queue as packets find it, their own transmission left out.
+        // The queue that a packet finds, without its own transmission.
         let sojourn = self.now - arrived;
         self.out.sojourns.push((self.now, sojourn.saturating_sub(self.rate.time_for(packet.len))));
         self.out.departures.push((self.now, packet.bundle, packet.len));
@@ -347,7 +347,7 @@ impl Simulation {
         }
         // A new rate reaches the shaper at once.
         self.shape(b);
-        // The timer of a busy machine: a little late, never early on average.
+        // The timer of a busy machine is a little late, and never early on average.
         let late = Nanos(self.random.next() % 200_000);
         self.at(Nanos((now.0 / 10_000_000 + 1) * 10_000_000) + late, Happening::Tick(b));
     }

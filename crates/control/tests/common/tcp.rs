@@ -2,15 +2,15 @@
 
 use forebay_units::Nanos;
 
-/// Payload of a full packet.
+/// The payload of a full-size packet in bytes.
 pub(crate) const PAYLOAD: u64 = 1448;
-/// Ethernet, IPv4 and TCP headers with timestamps.
+/// The length of Ethernet, IPv4 and TCP headers with timestamps in bytes.
 pub(crate) const HEADERS: u64 = 66;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Flow {
     pub(crate) bundle: usize,
-    /// Bytes still to send, retransmissions included; `None`: backlogged.
+    /// Bytes still to send, including retransmissions; `None` for a backlogged flow.
     remaining: Option<u64>,
     cwnd: f64,
     ssthresh: f64,
@@ -55,7 +55,7 @@ impl Flow {
         self.remaining = Some(0);
     }
 
-    /// The payload of the next packet, if the window lets one go.
+    /// Returns the payload of the next packet, if the window allows one.
     pub(crate) fn next_packet(&mut self) -> Option<u64> {
         if self.in_flight as f64 >= self.cwnd {
             return None;

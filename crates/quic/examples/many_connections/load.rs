@@ -20,45 +20,47 @@ use tokio::time::{sleep, sleep_until, timeout};
 use crate::Error;
 use crate::measure::{cpu, receive_buffer_errors};
 
-/// What a socket's buffers are to hold, as far as `net.core.rmem_max` and `wmem_max` allow; a tenth of a second at 200
-/// Mbit/s and as the kernel counts small packets, so that loopback itself drops nothing.
+/// Size of a socket's buffers, as far as `net.core.rmem_max` and `wmem_max` allow. It is a tenth of
+/// a second at 200 Mbit/s, counted as the kernel counts small packets, so that loopback drops
+/// nothing.
 const SOCKET_BUFFER: usize = 4 << 20;
 
-/// What a connection may have under way, which bounds the memory of thousands: at 200 Mbit/s for 2000 of them, 20 s.
+/// The largest amount in flight of a connection, which bounds memory: 20 s for 2000 of them at 200
+/// Mbit/s.
 const WINDOW: u32 = 256 << 10;
 
-/// Handshakes at a time.
+/// Number of handshakes at a time.
 const HANDSHAKES: usize = 64;
 
-/// After which a connection that hears nothing counts as dead.
+/// Time without packets after which a connection counts as dead.
 const IDLE: Duration = Duration::from_secs(30);
 
-/// How long requests are waited for at the end.
+/// Time to wait for outstanding requests at the end.
 const LATE: Duration = Duration::from_secs(10);
 
-/// What a request asks for.
+/// The request on a stream.
 const ANSWER: usize = 100;
 
 const DOWNLOAD: u8 = b'D';
 const REQUEST: u8 = b'R';
 
-/// What is asked of the server.
+/// The load on the server.
 pub(crate) struct Load {
     pub(crate) ip: IpAddr,
     pub(crate) connections: u32,
     pub(crate) probes: u32,
-    /// Between two requests of a probe.
+    /// Time between two requests of a probe.
     pub(crate) every: Duration,
     pub(crate) sockets: u32,
     pub(crate) warmup: Duration,
     pub(crate) window: Duration,
 }
 
-/// All counters at an instant.
+/// All counters at one time.
 pub(crate) struct Snapshot {
     pub(crate) at: Instant,
     pub(crate) egress: Statistics,
-    /// Packets, over all of the server's connections.
+    /// Packets over all of the server's connections.
     pub(crate) sent: u64,
     pub(crate) lost: u64,
     /// Bytes of each download.
@@ -67,11 +69,11 @@ pub(crate) struct Snapshot {
     pub(crate) receive_buffer_errors: u64,
 }
 
-/// What a run came to.
+/// The results of a run.
 pub(crate) struct Seen {
     pub(crate) before: Snapshot,
     pub(crate) after: Snapshot,
-    /// Milliseconds.
+    /// Response times in milliseconds.
     pub(crate) requests: Vec<f64>,
     pub(crate) unanswered: usize,
     pub(crate) failed: u32,
@@ -119,7 +121,7 @@ pub(crate) fn run(load: &Load, config: &Config) -> Result<Seen, Error> {
     seen
 }
 
-/// A runtime whose threads can be told apart.
+/// Creates a runtime whose threads have this name.
 fn threads(name: &str) -> Result<runtime::Runtime, Error> {
     let mut builder = runtime::Builder::new_multi_thread();
     Ok(builder.thread_name(name).enable_all().build()?)
@@ -155,7 +157,7 @@ fn udp(ip: IpAddr) -> Result<UdpSocket, Error> {
     Ok(socket.into())
 }
 
-/// Accepts, and answers each stream by what its one byte asks for.
+/// Accepts connections and answers each stream by its one byte.
 async fn serve(server: Endpoint, accepted: Shared<Connection>) {
     while let Some(incoming) = server.accept().await {
         let accepted = accepted.clone();
@@ -182,7 +184,7 @@ async fn serve(server: Endpoint, accepted: Shared<Connection>) {
     }
 }
 
-/// Connects all, lets them download, asks for small things, and counts.
+/// Opens all connections, starts the downloads and requests, and counts.
 async fn drive(
     load: &Load,
     config: ClientConfig,
@@ -240,7 +242,7 @@ async fn drive(
     Ok(Seen { before, after, requests, unanswered, failed, connecting })
 }
 
-/// Those of `count` connections that come about.
+/// Opens `count` connections and returns those that succeed.
 async fn connect(
     endpoints: &[Endpoint],
     server: SocketAddr,
@@ -274,7 +276,7 @@ async fn download(connection: Connection, read: Arc<AtomicU64>) {
     }
 }
 
-/// Asks at fixed times, whether the last was answered or not; returns how often.
+/// Sends requests at fixed times, whether or not the last was answered. Returns their number.
 async fn ask(
     connection: Connection,
     first: Duration,
@@ -306,7 +308,7 @@ async fn ask(
     asked
 }
 
-/// `None` if the connection ended.
+/// Sends one request. Returns `None` if the connection ended.
 async fn request(connection: &Connection) -> Option<()> {
     let (mut send, mut receive) = connection.open_bi().await.ok()?;
     send.write_all(&[REQUEST]).await.ok()?;

@@ -1,11 +1,13 @@
-//! A QUIC server with thousands of connections, each downloading, whose sends go through a shaped buffer on its own
-//! host: with packets dropped where it is full, and with backpressure.
+//! A benchmark of a QUIC server with thousands of downloads through a shaped buffer on its own
+//! host.
+//!
+//! It compares dropping packets when the buffer is full with backpressure.
 //!
 //! `cargo run --release -p forebay-quic --example many_connections -- --help`
 //!
-//! Server and clients are one process over loopback, so their encryption shares its cores: choose a
-//! rate at which these are not all busy, or what is measured is the processor. Ctrl-C ends the process, and
-//! there is nothing that it leaves.
+//! Server and clients are one process and use loopback, so their encryption shares the cores.
+//! Choose a rate at which the cores are not all busy, or the processor is what is measured. Ctrl-C
+//! ends the process and leaves nothing behind.
 
 mod load;
 mod measure;
@@ -25,47 +27,47 @@ type Error = Box<dyn std::error::Error + Send + Sync>;
 
 #[derive(Clone, Debug, Parser)]
 struct Options {
-    /// Connections that download, all the time
+    /// Connections that download all the time
     #[arg(long, default_value_t = 2000, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     connections: u32,
     /// The rate of the egress, in Mbit/s
     #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u64).range(1..=100_000))]
     rate: u64,
-    /// Packets that the buffer holds; each in turn
+    /// Capacities of the buffer in packets, each run in turn
     #[arg(long, value_delimiter = ',', default_value = "100,1000",
         value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     buffers: Vec<u32>,
-    /// What is done where there is no room: drop, zd; each in turn
+    /// What happens to packets that do not fit (drop, zd), each run in turn
     #[arg(long, value_delimiter = ',', default_value = "drop,zd")]
     modes: Vec<String>,
-    /// Which packet leaves next: fifo, fair; each in turn
+    /// The order in which packets leave (fifo, fair), each run in turn
     #[arg(long, value_delimiter = ',', default_value = "fifo")]
     schedules: Vec<String>,
-    /// Datagrams that quinn may hand over in one piece
+    /// Datagrams in one transmit of quinn
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=10))]
     segments: u8,
-    /// Seconds that are measured
+    /// Seconds of measurement
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..=3600))]
     seconds: u64,
-    /// Seconds from when all downloads have begun until measuring begins
+    /// Seconds from the start of all downloads to the start of measurement
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u64).range(0..=3600))]
     warmup: u64,
-    /// Further connections that ask for 100 bytes now and then, for round trips
+    /// Additional connections that request 100 bytes from time to time, to measure round trips
     #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1000))]
     probes: u32,
-    /// Requests of each of these in a second
+    /// Requests per second of each of these
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=100))]
     requests: u32,
-    /// Sockets that the clients' connections share
+    /// Number of sockets that the clients' connections share
     #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=1000))]
     sockets: u32,
-    /// How often each arm is run
+    /// Number of runs of each arm
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]
     runs: u32,
-    /// Over IPv6
+    /// Use IPv6
     #[arg(long)]
     ipv6: bool,
-    /// One JSON document instead of the table
+    /// Print one JSON document instead of the table
     #[arg(long)]
     json: bool,
 }
@@ -87,7 +89,7 @@ impl Options {
         }
     }
 
-    /// Every arm, in order.
+    /// Returns every arm in order.
     fn arms(&self) -> Result<Vec<Config>, Error> {
         let mut arms = Vec::new();
         for schedule in &self.schedules {

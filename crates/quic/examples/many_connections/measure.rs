@@ -1,17 +1,18 @@
-//! What the system says: processor time by threads, datagrams that the kernel dropped, load.
+//! Measurements of the system: processor time by thread, datagrams dropped by the kernel, load.
 
 use std::collections::BTreeMap;
 use std::fs;
 
-/// Seconds of processor time of this process so far, by the names of its threads.
+/// Returns this process's processor time so far in seconds, by thread name.
 pub(crate) fn cpu() -> BTreeMap<String, f64> {
-    // The kernel gives it in hundredths of a second, whatever its own clock (proc_pid_stat(5), USER_HZ).
+    // The unit is a hundredth of a second, independent of the kernel's clock (proc_pid_stat(5),
+    // USER_HZ).
     const TICKS: f64 = 100.0;
     let mut seconds = BTreeMap::new();
     for task in fs::read_dir("/proc/self/task").into_iter().flatten().flatten() {
         let Ok(text) = fs::read_to_string(task.path().join("stat")) else { continue };
         let (Some(open), Some(close)) = (text.find('('), text.rfind(')')) else { continue };
-        // utime and stime are fields 14 and 15; what follows the name begins with the third.
+        // utime and stime are fields 14 and 15, and the text after the name begins with the third.
         let fields = text[close + 1..].split_ascii_whitespace().skip(11).take(2);
         let ticks: f64 = fields.filter_map(|field| field.parse::<f64>().ok()).sum();
         *seconds.entry(text[open + 1..close].to_owned()).or_default() += ticks / TICKS;
@@ -19,7 +20,8 @@ pub(crate) fn cpu() -> BTreeMap<String, f64> {
     seconds
 }
 
-/// Datagrams that did not fit into the buffer of any socket of this network namespace.
+/// Returns the number of datagrams in this network namespace that did not fit into a socket's
+/// buffer.
 pub(crate) fn receive_buffer_errors() -> u64 {
     let v4 = fs::read_to_string("/proc/net/snmp").unwrap_or_default();
     let mut udp = v4.lines().filter_map(|line| line.strip_prefix("Udp: "));
@@ -34,19 +36,20 @@ pub(crate) fn receive_buffer_errors() -> u64 {
         .sum()
 }
 
-/// Of the last minute.
+/// Returns the load average of the last minute.
 pub(crate) fn load_average() -> f64 {
     let text = fs::read_to_string("/proc/loadavg").unwrap_or_default();
     text.split(' ').next().and_then(|first| first.parse().ok()).unwrap_or(f64::NAN)
 }
 
-/// The smallest of `sorted` that a `share` of them does not exceed.
+/// Returns the smallest value of `sorted` that at most a `share` of the values exceed.
 pub(crate) fn percentile(sorted: &[f64], share: f64) -> Option<f64> {
     let rank = (share * sorted.len() as f64).ceil().max(1.0) as usize;
     sorted.get(rank - 1).copied()
 }
 
-/// Jain's index of fairness (Jain, Chiu and Hawe, DEC-TR-301, 1984): 1 if all are equal, 1/n if one has all.
+/// Returns Jain's index of fairness (Jain, Chiu and Hawe, DEC-TR-301, 1984): 1 if all shares are
+/// equal, 1/n if one has everything.
 pub(crate) fn fairness(shares: &[f64]) -> f64 {
     let sum: f64 = shares.iter().sum();
     let squares: f64 = shares.iter().map(|x| x * x).sum();

@@ -1,4 +1,4 @@
-//! The table, and the same as JSON.
+//! The results as a table and as JSON.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,7 +10,7 @@ use crate::Options;
 use crate::load::Seen;
 use crate::measure::{fairness, load_average, percentile, receive_buffer_errors};
 
-/// A run of an arm. What is counted is counted while measuring, where nothing else is said.
+/// A run of an arm. Counts cover the time of measurement unless noted otherwise.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Row {
     run: u32,
@@ -19,42 +19,42 @@ pub(crate) struct Row {
     mode: &'static str,
     /// Packets that the buffer dropped.
     buffer_drops: u64,
-    /// Of those that connections handed over.
+    /// Share of the packets that connections passed to the buffer.
     buffer_drops_share: f64,
-    /// The same from the first handshake on.
+    /// The same share, counted from the first handshake on.
     buffer_drops_since_start: u64,
-    /// Packets that the server's connections took for lost.
+    /// Packets that the server's connections declared lost.
     quic_lost: u64,
-    /// Of those that they sent.
+    /// Share of the packets that the connections sent.
     quic_lost_share: f64,
-    /// What clients read.
+    /// Rate at which clients read data.
     goodput_mbps: f64,
-    /// What left the buffer, as Ethernet frames.
+    /// Rate at which packets left the buffer, as Ethernet frames.
     wire_mbps: f64,
-    /// From asking for 100 bytes to having read them, on a connection that does nothing else.
+    /// Time from a request for 100 bytes to their arrival, on a connection without other traffic.
     request_p50_ms: Option<f64>,
     request_p99_ms: Option<f64>,
     request_p999_ms: Option<f64>,
     requests: usize,
-    /// Not answered within ten seconds of the end of measuring.
+    /// Requests not answered within ten seconds after the measurement.
     requests_unanswered: usize,
-    /// Processor time in a second, the whole process.
+    /// Processor time per second of the whole process.
     cpu_cores: f64,
-    /// The server's threads, the one that sends included.
+    /// Processor time per second of the server's threads, including the one that sends.
     cpu_server_cores: f64,
-    /// Of that, the one that sends.
+    /// Processor time per second of the thread that sends.
     cpu_egress_cores: f64,
     /// Jain's index over the downloads.
     fairness: f64,
-    /// Downloads that read nothing at all.
+    /// Downloads that read nothing.
     starved: usize,
-    /// Connections that were not made, and that ended before the end.
+    /// Connections that were not opened, and connections that ended early.
     failed: u32,
-    /// Until all connections were made.
+    /// Time until all connections were open.
     connecting_s: f64,
     pauses: u64,
     unanswered_resumes: u64,
-    /// Datagrams that loopback dropped at full sockets; none of the buffer's doing.
+    /// Datagrams that loopback dropped at full sockets, independent of the buffer.
     receive_buffer_errors: u64,
     load_average: f64,
 }
@@ -172,7 +172,7 @@ impl fmt::Display for Row {
     }
 }
 
-/// All runs, and under what they were.
+/// All runs and their conditions.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Document {
     version: u32,
@@ -186,7 +186,7 @@ pub(crate) struct Document {
     cores: usize,
     load_average_before: f64,
     load_average_after: f64,
-    /// Since this began, all arms' handshakes included.
+    /// Counters since the start, including the handshakes of all arms.
     receive_buffer_errors: u64,
     pub(crate) rows: Vec<Row>,
 }

@@ -1,20 +1,20 @@
-//! The numbers of connections, and what is kept of each beside the gate's own state.
+//! The numbers of connections, and the state of each besides that of the gate.
 
 use forebay_queue::backpressure::FlowId;
 use forebay_units::Nanos;
 use quinn::udp::Transmit;
 
-/// How far a transmit of several segments has come. Its sender keeps it and hands it over again, so this
-/// is all that has to be remembered.
+/// The progress of a transmit of several segments. The sender keeps the transmit and passes it
+/// again, so no more needs to be kept here.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Progress {
-    /// Segments that are in the buffer, or were lost there.
+    /// Number of segments that are in the buffer or were dropped there.
     pub(super) segments: u32,
     name: Name,
 }
 
-/// Tells a transmit from another: its length, and its end, which is the tag of an encrypted packet and so the same
-/// for no two.
+/// Identifies a transmit by its length and its end. The end is the tag of an encrypted packet, so
+/// no two are the same.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Name {
     len: usize,
@@ -34,15 +34,15 @@ impl Name {
 #[derive(Clone, Copy, Debug, Default)]
 struct Flow {
     progress: Progress,
-    /// Which of its invitations has not been answered.
+    /// The number of the invitation that was not answered yet.
     invited: Option<u64>,
 }
 
-/// Connections by number; at most as many as were asked for.
+/// The connections by number, up to a fixed largest number.
 pub(super) struct Flows {
-    /// By number, from 1 on.
+    /// The connections, from number 1 on.
     flows: Vec<Flow>,
-    /// Numbers to give out again, the last given back first.
+    /// Free numbers, of which the last one freed is used first.
     free: Vec<u32>,
     most: u32,
     invitations: u64,
@@ -62,7 +62,7 @@ impl Flows {
         Some(FlowId(number))
     }
 
-    /// To be called once for each [`Flows::open`].
+    /// Frees the number of a connection. Call it once for each [`Flows::open`].
     pub(super) fn close(&mut self, flow: FlowId) {
         if let Some(state) = self.get(flow) {
             *state = Flow::default();
@@ -78,7 +78,7 @@ impl Flows {
         self.flows.get_mut((flow.0 as usize).checked_sub(1)?)
     }
 
-    /// How many segments of `transmit` have been taken already.
+    /// Returns how many segments of `transmit` have been taken already.
     pub(super) fn taken(&mut self, flow: FlowId, transmit: &Transmit<'_>) -> u32 {
         let progress = self.get(flow).map(|state| state.progress).unwrap_or_default();
         if progress.segments > 0 && progress.name == Name::of(transmit) {
@@ -88,7 +88,7 @@ impl Flows {
         }
     }
 
-    /// Remembers that; none for a transmit that is through.
+    /// Stores the number of segments taken; zero for a transmit that is complete.
     pub(super) fn set_taken(&mut self, flow: FlowId, transmit: &Transmit<'_>, segments: u32) {
         if let Some(state) = self.get(flow) {
             state.progress = match segments {
@@ -98,7 +98,7 @@ impl Flows {
         }
     }
 
-    /// `flow` was resumed: a name for this occasion.
+    /// Records that `flow` was resumed, and returns a number for this invitation.
     pub(super) fn invite(&mut self, flow: FlowId) -> u64 {
         self.invitations += 1;
         let invitation = self.invitations;
@@ -119,21 +119,21 @@ impl Flows {
     }
 }
 
-/// Invitations in the order in which they were made, for those that nobody answers.
+/// The invitations in the order of their time limits, to find those that were not answered.
 #[derive(Default)]
 pub(super) struct Invitations(std::collections::VecDeque<(Nanos, FlowId, u64)>);
 
 impl Invitations {
-    /// To be answered by `until`, which never goes back.
+    /// Adds an invitation to be answered by `until`, which never decreases.
     pub(super) fn add(&mut self, until: Nanos, flow: FlowId, invitation: u64, flows: &mut Flows) {
         self.0.push_back((until, flow, invitation));
-        // Of those that count there is one for each flow, so this leaves at most half.
+        // There is at most one valid invitation for each flow, so this keeps at most half.
         if self.0.len() > 2 * flows.most as usize + 64 {
             self.0.retain(|(_, flow, invitation)| flows.waits_for(*flow, *invitation));
         }
     }
 
-    /// Until when the first that counts is to be answered.
+    /// Returns the time limit and the connection of the first valid invitation.
     pub(super) fn first(&mut self, flows: &mut Flows) -> Option<(Nanos, FlowId)> {
         loop {
             let (until, flow, invitation) = *self.0.front()?;

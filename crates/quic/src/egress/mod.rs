@@ -1,4 +1,5 @@
-//! The egress without a socket: what is taken, who is paused and resumed, what leaves when.
+//! The egress without a socket: it takes packets, pauses and resumes connections, and says what to
+//! send when.
 
 mod flows;
 mod scheduler;
@@ -19,23 +20,23 @@ use crate::statistics::Statistics;
 use flows::{Flows, Invitations};
 use scheduler::{OTHERS, Put, Scheduler};
 
-/// How long room is kept for a connection that was resumed. It answers as soon as its task gets a processor, so
-/// one that takes longer is stuck, or was closed with somebody still holding on to it.
+/// How long room is kept for a connection that was resumed. A connection answers as soon as its
+/// task runs, so one that takes longer is stuck, or it was closed while a handle still exists.
 const ANSWER_WITHIN: Nanos = Nanos::from_millis(500);
 
-/// The answer to [`Egress::send`].
+/// The result of [`Egress::send`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Offer {
-    /// All of it is in the buffer, or was lost there, which only the statistics tell.
+    /// The transmit is in the buffer, or was dropped there, which only the statistics show.
     Taken,
-    /// The connection is paused. Keep the transmit and hand it over again once it is resumed; what was
-    /// taken of it already is known.
+    /// The connection is paused. Keep the transmit and pass it again once the connection is
+    /// resumed. The egress knows which part of it was taken.
     Paused,
 }
 
-/// A scheduled buffer at a rate that many connections send to. Time comes in as an argument; what to send and whom to
-/// wake come out as values.
+/// A scheduled buffer with a rate, to which many connections send. Time comes in as an argument,
+/// and the packets to send and the connections to wake come out as values.
 pub struct Egress {
     scheduler: Scheduler,
     flows: Flows,
@@ -50,10 +51,10 @@ impl fmt::Debug for Egress {
 }
 
 impl Egress {
-    /// An empty one.
+    /// Creates an empty egress.
     ///
     /// # Errors
-    /// If a setting is out of range.
+    /// Returns the first setting that is out of range.
     pub fn new(config: &Config) -> Result<Self, ConfigError> {
         Ok(Self {
             scheduler: Scheduler::new(config)?,
@@ -63,25 +64,26 @@ impl Egress {
         })
     }
 
-    /// A number for a new connection. `None` if there are as many as there may be; what that one sends
-    /// is sent as `None`'s.
+    /// Opens a connection and returns its number. The result is `None` if there are too many; send
+    /// the packets of such a connection with `None`.
     pub fn open(&mut self) -> Option<FlowId> {
         let flow = self.flows.open();
         self.statistics.unregulated += u64::from(flow.is_none());
         flow
     }
 
-    /// The connection has ended, paused or not. To be followed by [`Egress::resume`], since its room goes to others.
+    /// Closes a connection, paused or not. Call [`Egress::resume`] afterwards, since its room is
+    /// free now.
     pub fn close(&mut self, flow: FlowId) {
         self.scheduler.remove(flow);
         self.flows.close(flow);
     }
 
-    /// Takes `transmit` from `flow`, segment by segment, or pauses it.
+    /// Takes `transmit` from `flow`, segment by segment, or pauses the connection.
     pub fn send(&mut self, now: Nanos, flow: Option<FlowId>, transmit: &Transmit<'_>) -> Offer {
         let number = flow.unwrap_or(OTHERS);
         self.flows.answered(number);
-        // What is empty is a datagram too.
+        // An empty transmit is a datagram too.
         let whole = transmit.contents.len().max(1);
         let size = transmit.segment_size.unwrap_or(whole).clamp(1, whole);
         let segments = whole.div_ceil(size);
@@ -114,17 +116,18 @@ impl Egress {
         self.flows.set_taken(flow, transmit, taken as u32);
     }
 
-    /// Whether `flow` is paused.
+    /// Returns whether `flow` is paused.
     pub fn is_paused(&self, flow: FlowId) -> bool {
         self.scheduler.is_paused(flow)
     }
 
-    /// Packets of `flow` in the buffer. In mode [`Drop`](crate::Mode::Drop) nobody counts them, and it is 0.
+    /// Returns the number of packets of `flow` in the buffer. In mode [`Drop`](crate::Mode::Drop)
+    /// they are not counted, and the result is 0.
     pub fn in_buffer(&self, flow: FlowId) -> u32 {
         self.scheduler.in_buffer(flow)
     }
 
-    /// The next packet to send, if one may leave now. To be followed by [`Egress::resume`].
+    /// Returns the next packet to send, if one may leave now. Call [`Egress::resume`] afterwards.
     pub fn dequeue(&mut self, now: Nanos) -> Option<Datagram> {
         let packet = self.scheduler.dequeue(now)?;
         self.statistics.sent += 1;
@@ -132,13 +135,15 @@ impl Egress {
         Some(packet)
     }
 
-    /// A packet that left was refused by the socket below: it is lost.
+    /// Records that the socket below refused a packet that had left, so the packet is lost.
     pub fn refused(&mut self) {
         self.statistics.refused += 1;
     }
 
-    /// A connection to wake, since there is room for it. To be called until it says `None`, after packets have left, after
-    /// [`Egress::close`], and when [`Egress::next_event`] said so.
+    /// Returns a connection to wake, since there is room for it.
+    ///
+    /// Call it until it returns `None` after packets have left, after [`Egress::close`], and at the
+    /// time of [`Egress::next_event`].
     pub fn resume(&mut self, now: Nanos) -> Option<FlowId> {
         while let Some((until, flow)) = self.invitations.first(&mut self.flows) {
             if now < until {
@@ -156,14 +161,14 @@ impl Egress {
         Some(flow)
     }
 
-    /// When there is next something to do: a packet that may leave, or room that nobody came for.
-    /// `now` or earlier means at once, `None` that nothing waits.
+    /// Returns the time of the next action: a packet may leave, or room was not used. A time of
+    /// `now` or earlier means at once, and `None` that nothing waits.
     pub fn next_event(&mut self, now: Nanos) -> Option<Nanos> {
         let unanswered = self.invitations.first(&mut self.flows).map(|(until, _)| until);
         [self.scheduler.next_event(now), unanswered].into_iter().flatten().min()
     }
 
-    /// What has been counted.
+    /// Returns the counters.
     pub fn statistics(&self) -> Statistics {
         Statistics {
             flows: self.flows.len(),

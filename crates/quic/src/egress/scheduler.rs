@@ -1,4 +1,4 @@
-//! The scheduled buffer below its shaper, and in mode `zd` the gate before it.
+//! The scheduled buffer below its shaper, in mode `zd` behind the gate.
 
 use forebay_queue::backpressure::{self, FlowId, FlowPacket, Gate, Order, Refused};
 use forebay_queue::{
@@ -13,10 +13,11 @@ use crate::datagram::Datagram;
 type Queue = Box<dyn Qdisc<Datagram> + Send>;
 type Shaped = TokenBucket<Queue>;
 
-/// The number of all that belongs to no connection, or to one too many.
+/// The number for packets of no connection, or of a connection beyond the largest number.
 pub(super) const OTHERS: FlowId = FlowId(0);
 
-/// The longest UDP datagram as a frame. The limit is in packets, so it says nothing but that.
+/// The longest UDP datagram as a frame. The buffer's limit is in packets, so this is just an upper
+/// bound.
 const LARGEST: Bytes = Bytes(14 + 65_535);
 
 pub(super) enum Scheduler {
@@ -24,10 +25,10 @@ pub(super) enum Scheduler {
     Zd(Box<Gate<Datagram, Shaped>>),
 }
 
-/// What became of a packet.
+/// The result for a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Put {
-    /// It was taken, and so many were dropped for it: itself, or one of another's.
+    /// The packet was taken, and this many were dropped: itself, or one of another connection.
     In {
         dropped: u32,
     },
@@ -35,7 +36,7 @@ pub(super) enum Put {
 }
 
 impl Scheduler {
-    /// For connections numbered from 1 to `config.flows`.
+    /// Creates the buffer for connections numbered from 1 to `config.flows`.
     pub(super) fn new(config: &Config) -> Result<Self, ConfigError> {
         let bucket = token_bucket::Config { rate: config.rate, burst: config.burst };
         let shaped = TokenBucket::new(bucket, queue(config)?);
@@ -63,7 +64,7 @@ impl Scheduler {
         }
     }
 
-    /// Whether a packet of `flow` is to be made; if not, the flow is paused.
+    /// Returns whether `flow` may build a packet. If not, the flow is paused.
     pub(super) fn admits(&mut self, now: Nanos, flow: FlowId) -> bool {
         match self {
             Self::Zd(gate) if flow != OTHERS => !gate.pause_flow(now, flow, 0),
@@ -78,7 +79,7 @@ impl Scheduler {
         let mut drops = |_: Datagram, _: DropReason| dropped += 1;
         match self {
             Self::Drop(shaped) => shaped.enqueue(now, packet, &mut drops),
-            // Nobody would be woken, so it is never paused.
+            // These packets have no task to wake, so they are never paused.
             Self::Zd(gate) if flow == OTHERS && !gate.probe(flow, 0).is_go() => dropped += 1,
             Self::Zd(gate) => match gate.offer(now, packet, &mut drops) {
                 Ok(()) => {}
@@ -109,14 +110,14 @@ impl Scheduler {
         }
     }
 
-    /// `flow` was resumed and sends nothing.
+    /// Records that `flow` was resumed and sends nothing.
     pub(super) fn idle(&mut self, flow: FlowId) {
         if let Self::Zd(gate) = self {
             gate.idle(flow);
         }
     }
 
-    /// `flow` has ended.
+    /// Removes a connection that has ended.
     pub(super) fn remove(&mut self, flow: FlowId) {
         if let Self::Zd(gate) = self {
             gate.remove(flow);
@@ -130,7 +131,7 @@ impl Scheduler {
         }
     }
 
-    /// Packets of `flow` in the buffer; none are counted in mode `drop`.
+    /// Returns the number of packets of `flow` in the buffer, which is not counted in mode `drop`.
     pub(super) fn in_buffer(&self, flow: FlowId) -> u32 {
         match self {
             Self::Drop(_) => 0,
@@ -153,12 +154,12 @@ fn queue(config: &Config) -> Result<Queue, ConfigError> {
         Schedule::Fifo => Box::new(Fifo::new(fifo::Config { limit: Limit::packets(packets) })?),
         Schedule::Fair => Box::new(Sfq::new(sfq::Config {
             limit: packets,
-            // No more can wait than there are packets.
+            // At most this many flows can wait.
             flows: packets.clamp(1, sfq::Config::MAX_FLOWS),
             depth: packets,
-            // Half of them empty, so that few connections share one.
+            // Half of the buckets are empty, so few connections share one.
             divisor: packets.saturating_mul(2).clamp(1024, 1 << 20).next_power_of_two(),
-            // Numbers of our own: nobody can make them collide.
+            // The numbers are our own, so they cannot be made to collide.
             perturb: None,
             ..sfq::Config::default()
         })?),

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::config::{Mode, Schedule};
 
-/// A segment's bytes: 1000 as a frame over IPv4.
+/// The contents of a segment that is 1000 bytes long as a frame over IPv4.
 const SEGMENT: usize = 958;
 
 fn transmit(contents: &[u8]) -> Transmit<'_> {
@@ -21,7 +21,7 @@ fn transmit(contents: &[u8]) -> Transmit<'_> {
     }
 }
 
-/// 1000 B take a millisecond.
+/// Returns a configuration at a rate at which 1000 B take a millisecond.
 fn config(mode: Mode, packets: u32) -> Config {
     Config {
         rate: Some(Rate::from_mbps(8)),
@@ -54,7 +54,7 @@ fn packets_leave_at_the_rate() {
 }
 
 #[test]
-fn a_full_buffer_drops_and_says_nothing() {
+fn a_full_buffer_drops_without_notice() {
     let mut egress = Egress::new(&config(Mode::Drop, 4)).unwrap();
     let flow = egress.open();
     for _ in 0..3 {
@@ -64,9 +64,9 @@ fn a_full_buffer_drops_and_says_nothing() {
     assert_eq!((seen.taken, seen.dropped, seen.backlog, seen.pauses), (6, 2, 4, 0));
 }
 
-/// Two segments of five are taken in each turn; the sender hands over the same transmit each time.
+/// Of five segments two are taken in each turn, and the sender passes the same transmit each time.
 #[test]
-fn a_transmit_of_segments_goes_on_where_it_stopped() {
+fn a_transmit_of_segments_continues_where_it_stopped() {
     let mut egress = Egress::new(&config(Mode::Zd, 4)).unwrap();
     let flow = egress.open().unwrap();
     let contents: Vec<u8> = (0..4 * SEGMENT + 100).map(|i| (i / SEGMENT) as u8).collect();
@@ -92,12 +92,12 @@ fn a_transmit_of_segments_goes_on_where_it_stopped() {
         [SEGMENT, SEGMENT, SEGMENT, SEGMENT, 100]
     );
     assert_eq!(turns, 4, "two at first, then one for each that left");
-    // The next one begins at its beginning, though it looks the same but for its end.
+    // The next transmit starts with its first segment, although only its end differs.
     assert_eq!(egress.send(now, Some(flow), &transmit(&contents[1..])), Offer::Paused);
     assert_eq!(egress.dequeue(now + ms(1)).unwrap().transmit().contents, &contents[1..=SEGMENT]);
 }
 
-/// Another transmit than the one that was refused is not taken for its rest.
+/// A transmit that differs from the refused one is not taken for the rest of that one.
 #[test]
 fn another_transmit_is_taken_whole() {
     let mut egress = Egress::new(&config(Mode::Zd, 4)).unwrap();
@@ -125,15 +125,15 @@ fn one_connection_too_many_is_not_paused() {
     }
     let seen = egress.statistics();
     assert_eq!((seen.taken, seen.dropped, seen.unregulated, seen.flows), (5, 3, 1, 1));
-    // It took no more than a connection's share.
+    // It took no more than the share of one connection.
     assert_eq!(egress.send(ms(10), Some(first), &transmit(&[0; SEGMENT])), Offer::Taken);
     egress.close(first);
     assert_eq!(egress.open(), Some(first));
 }
 
-/// A connection that is resumed and says nothing keeps its room for half a second, and no longer.
+/// A connection that is resumed and does not send keeps its room for half a second.
 #[test]
-fn who_does_not_answer_loses_the_room() {
+fn a_connection_that_does_not_answer_loses_its_room() {
     let mut egress = Egress::new(&config(Mode::Zd, 1)).unwrap();
     let [a, b, c] = [(); 3].map(|()| egress.open().unwrap());
     let packet = [0; SEGMENT];
@@ -147,7 +147,7 @@ fn who_does_not_answer_loses_the_room() {
     assert_eq!(egress.resume(ms(509)), None);
     assert_eq!(egress.resume(ms(510)), Some(c));
     assert_eq!(egress.statistics().unanswered, 1);
-    // It wakes up after all, and waits again.
+    // It wakes up later and waits again.
     assert_eq!(egress.send(ms(511), Some(b), &transmit(&packet)), Offer::Paused);
     assert_eq!(egress.send(ms(511), Some(c), &transmit(&packet)), Offer::Taken);
     assert!(egress.dequeue(ms(512)).is_some());
@@ -155,7 +155,7 @@ fn who_does_not_answer_loses_the_room() {
 }
 
 #[test]
-fn settings_out_of_range_are_refused() {
+fn settings_out_of_range_are_rejected() {
     let zd = config(Mode::Zd, 4);
     for bad in [
         Config { packets: 0, ..zd },
@@ -168,7 +168,7 @@ fn settings_out_of_range_are_refused() {
     }
 }
 
-/// A connection as quinn drives it: it keeps the transmit that was refused, and sends nothing until resumed.
+/// A connection as quinn drives it: it keeps the refused transmit and sends nothing until resumed.
 struct Source {
     flow: FlowId,
     name: u32,
@@ -206,7 +206,7 @@ enum Op {
     Open,
     Close(prop::sample::Index),
     Send(prop::sample::Index, u32),
-    /// From now on it does not hear that it is resumed, or hears again.
+    /// Controls whether the connection hears that it is resumed.
     Deaf(prop::sample::Index),
     Pass(u64),
 }
@@ -226,7 +226,7 @@ struct World {
     now: Nanos,
     sources: Vec<Source>,
     names: u32,
-    /// How many packets of each source have left, which is the number of the next.
+    /// How many packets of each source have left, which is the number of the next one.
     left: BTreeMap<u32, u32>,
 }
 
@@ -236,13 +236,13 @@ impl World {
             let contents = packet.transmit().contents.to_vec();
             let number = |at: usize| u32::from_be_bytes(*contents[at..].first_chunk().unwrap());
             let next = self.left.entry(number(0)).or_default();
-            assert_eq!(number(4), *next, "lost or out of order, of {}", number(0));
+            assert_eq!(number(4), *next, "lost or out of order, from {}", number(0));
             *next += 1;
         }
         while let Some(flow) = self.egress.resume(self.now) {
             let source = self.sources.iter_mut().find(|s| s.flow == flow);
-            let source = source.expect("who has ended is not resumed");
-            assert!(source.asleep, "resumed, and was not paused");
+            let source = source.expect("a connection that has ended is not resumed");
+            assert!(source.asleep, "resumed but not paused");
             source.asleep = false;
             if !source.deaf {
                 source.run(&mut self.egress, self.now);
@@ -287,7 +287,7 @@ impl World {
         self.step();
     }
 
-    /// Lets time pass until nothing waits.
+    /// Lets time pass until no packet waits.
     fn finish(&mut self) {
         self.sources.retain(|source| {
             if source.deaf {
@@ -296,7 +296,7 @@ impl World {
             !source.deaf
         });
         let all: u32 = self.sources.iter().map(|s| s.made).sum();
-        // A packet leaves with each step, or room goes to another.
+        // With each step a packet leaves, or room goes to another connection.
         for _ in 0..2 * all + 1000 {
             self.step();
             let Some(next) = self.egress.next_event(self.now) else { break };
@@ -306,10 +306,10 @@ impl World {
 }
 
 proptest! {
-    /// With connections that come, go, send pieces of any length and stop answering: nothing is lost, each one's
-    /// packets leave in their order, bounds hold, and all that can be sent is sent.
+    /// Connections come, go, send transmits of any length and stop answering. No packet is lost,
+    /// the packets of each leave in order, bounds hold, and all that can be sent is sent.
     #[test]
-    fn nothing_is_lost_and_nobody_forgotten(
+    fn no_packet_is_lost_and_no_connection_is_forgotten(
         ops in prop::collection::vec(op(), 1..200),
         packets in 1..12u32,
         in_buffer in 1..4u16,
@@ -344,7 +344,8 @@ proptest! {
         prop_assert_eq!(seen.flows as usize, world.sources.len());
     }
 
-    /// Without backpressure what comes in leaves or is counted as dropped, and no connection's order changes.
+    /// Without backpressure each packet leaves or counts as dropped, and no connection's order
+    /// changes.
     #[test]
     fn in_mode_drop_every_packet_is_accounted_for(
         ops in prop::collection::vec((0..5usize, 1..4u32, 0..2_000_000u64), 1..200),

@@ -1,6 +1,7 @@
-//! The parser and the fingerprint that BPF programs use, compiled for user space.
+//! The header parser and the fingerprint of the BPF programs, compiled for user space.
 //!
-//! For tests only: they must give what `forebay-wire` gives, on every input ([`assert_agrees`]).
+//! This is for tests only: [`assert_agrees`] checks that the C code and `forebay-wire` give the
+//! same results for a frame.
 
 use core::ffi::{c_int, c_void};
 use core::net::IpAddr;
@@ -12,7 +13,7 @@ const IS_FRAGMENT: u8 = 1;
 const MORE_FRAGMENTS: u8 = 2;
 const HAS_PORTS: u8 = 4;
 
-/// `struct fb_headers`, whose fields `bpf/headers.h` explains.
+/// The layout of `struct fb_headers`, whose fields `bpf/headers.h` explains.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Headers {
@@ -58,7 +59,7 @@ impl From<&forebay_wire::Headers> for Headers {
     }
 }
 
-/// `struct fb_segment`.
+/// The layout of `struct fb_segment` in `bpf/fingerprint.h`.
 #[repr(C)]
 struct CSegment {
     index: u32,
@@ -66,7 +67,7 @@ struct CSegment {
     payload_len: u32,
 }
 
-// SAFETY: the signatures are those of shim.c.
+// SAFETY: the signatures are those in shim.c.
 unsafe extern "C" {
     fn fb_c_parse(data: *const c_void, end: *const c_void, headers: *mut Headers) -> c_int;
     fn fb_c_fingerprint(
@@ -78,17 +79,18 @@ unsafe extern "C" {
     ) -> c_int;
 }
 
-/// `fb_parse`: the headers of an IP packet, `None` for any other frame.
+/// Parses a frame with the C function `fb_parse`. The result is `None` unless it is an IP packet.
 pub fn parse(frame: &[u8]) -> Option<Headers> {
     let range = frame.as_ptr_range();
     let mut headers = Headers::default();
-    // SAFETY: the C code reads between the two pointers, which are a slice's, and writes to
-    // `headers`, whose layout it shares. That it keeps to the bounds the BPF verifier proves.
+    // SAFETY: the C code reads between the two pointers, which are those of a slice, and writes to
+    // `headers`, whose layout it shares. The BPF verifier proves that it keeps to these bounds.
     let ok = unsafe { fb_c_parse(range.start.cast(), range.end.cast(), &mut headers) };
     (ok != 0).then_some(headers)
 }
 
-/// `fb_fingerprint` or, with a segment, `fb_fingerprint_segment`.
+/// Computes a fingerprint with the C function `fb_fingerprint`, or with `fb_fingerprint_segment` if
+/// there is a segment.
 pub fn fingerprint(frame: &[u8], headers: &Headers, segment: Option<&Segment>) -> Option<u32> {
     let range = frame.as_ptr_range();
     let segment = segment.map(|s| CSegment {
@@ -98,18 +100,18 @@ pub fn fingerprint(frame: &[u8], headers: &Headers, segment: Option<&Segment>) -
     });
     let segment = segment.as_ref().map_or(ptr::null(), ptr::from_ref);
     let mut fingerprint = 0;
-    // SAFETY: as in `parse`; `segment` is null or points to a value of the layout that C has, and
-    // no value of `headers` leads the C code past the end.
+    // SAFETY: as in `parse`. In addition, `segment` is null or points to a value with the layout of
+    // the C type, and no value of `headers` makes the C code read past the end.
     let ok = unsafe {
         fb_c_fingerprint(range.start.cast(), range.end.cast(), headers, segment, &mut fingerprint)
     };
     (ok != 0).then_some(fingerprint)
 }
 
-/// Parses and fingerprints `frame`, and a segment of it, in both languages.
+/// Parses and fingerprints `frame` and a segment of it in both languages.
 ///
 /// # Panics
-/// If the results differ.
+/// Panics if the results differ.
 pub fn assert_agrees(frame: &[u8], segment: &Segment) {
     let rust = match Frame::parse(frame) {
         Ok(Frame::Ip(headers)) => Some(headers),

@@ -1,4 +1,4 @@
-// Gives names that a linker can find to what bpf/ has for inlining only.
+// Exports the inline functions of bpf/ under names that the linker finds.
 #include "fingerprint.h"
 
 int fb_c_parse(void *data, void *data_end, struct fb_headers *h);

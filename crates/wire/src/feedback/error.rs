@@ -3,29 +3,29 @@ use core::fmt;
 use super::message::VERSION;
 use super::{BundleId, Replay};
 
-/// Why a datagram was not accepted. It changed nothing; count it and go on.
+/// The reason why a datagram was not accepted. The datagram has no effect; count it and continue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ReceiveError {
-    /// It is too short or too long for its type.
+    /// The length does not match the message type.
     Length {
-        /// Its bytes.
+        /// The length of the datagram in bytes.
         actual: usize,
-        /// What a message of its type has; zero if it is too short to tell.
+        /// The length of a message of this type in bytes; zero if the datagram has no type.
         expected: usize,
     },
-    /// The other end speaks this other version of the protocol.
+    /// The datagram has another protocol version, which the field holds.
     Version(u8),
-    /// There is no such message, or none that this end should be sent.
+    /// The message type does not exist or is not for this end.
     Type(u8),
-    /// It is for another bundle.
+    /// The datagram is for another bundle.
     Bundle(BundleId),
-    /// The tag is wrong: another key, another session or a forgery.
+    /// The tag is wrong: the key or session is another one, or the message is forged.
     Tag,
     /// The binary logarithm of the epoch size is out of range.
     EpochSize(u8),
-    /// It was received before, or might have been.
+    /// The message was received before, or may have been.
     Replay(Replay),
-    /// It is feedback from a receivebox that this sendbox has not met yet; send an update.
+    /// The feedback is from a receivebox without a session with this sendbox. Send an update.
     NoSession,
 }
 

@@ -3,20 +3,20 @@ use core::str::FromStr;
 
 const PREFIX: &str = "forebay-key-v1 ";
 
-/// A bundle's secret, 256 bits, the same at both boxes.
+/// A bundle's secret key of 256 bits, which both boxes have.
 ///
-/// In a file it is one line, `forebay-key-v1` and 64 hexadecimal digits. Printing a key for
-/// debugging does not show it.
+/// In a file it is one line: `forebay-key-v1` and 64 hexadecimal digits. The `Debug` output does
+/// not show the secret.
 #[derive(Clone)]
 pub struct Key([u8; 32]);
 
 impl Key {
-    /// A key of bytes that the caller drew from a cryptographic source of randomness.
+    /// Creates a key from bytes of a cryptographic random number generator.
     pub const fn new(bytes: [u8; 32]) -> Self {
         Self(bytes)
     }
 
-    /// The line for a key file, which shows the secret.
+    /// Returns the line for a key file, which shows the secret.
     pub const fn text(&self) -> KeyText<'_> {
         KeyText(self)
     }
@@ -58,7 +58,7 @@ fn hex_digit(digit: u8) -> Result<u8, KeyError> {
     }
 }
 
-/// A key's line in a key file, without the line's end.
+/// The line of a key in a key file, without the end of the line.
 pub struct KeyText<'a>(&'a Key);
 
 impl fmt::Display for KeyText<'_> {
@@ -68,14 +68,14 @@ impl fmt::Display for KeyText<'_> {
     }
 }
 
-/// Why a text is not a key. It does not quote the text, which may be a secret.
+/// The reason why a text is not a key. It does not quote the text, which may be secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyError {
-    /// It does not begin with `forebay-key-v1`.
+    /// The text does not begin with `forebay-key-v1`.
     Prefix,
-    /// There are so many digits.
+    /// The number of digits is not 64; the field has the number found.
     Length(usize),
-    /// Something in it is not a hexadecimal digit.
+    /// A character is not a hexadecimal digit.
     Digit,
 }
 
@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn text_is_read_back_and_debug_hides_it() {
+    fn the_text_is_parsed_back_and_debug_hides_the_secret() {
         let key = Key::new(core::array::from_fn(|i| i as u8 * 8));
         let text = key.text().to_string();
         assert_eq!(
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_texts_are_refused() {
+    fn invalid_texts_are_rejected() {
         let error = |text: &str| text.parse::<Key>().err();
         assert_eq!(error(""), Some(KeyError::Prefix));
         assert_eq!(error("forebay-key-v2 00"), Some(KeyError::Prefix));

@@ -7,8 +7,8 @@ use super::{Key, ReceiveError, Session};
 
 pub(super) const TAG_LEN: usize = 16;
 
-/// Who speaks to whom. With it, both sessions and its own 36 bytes, a feedback message just fits
-/// into one block of SHA-256, whose padding takes 9 of the 64 bytes.
+/// The direction of a message. With the direction, both sessions and 36 bytes of its own, a
+/// feedback message just fits into one block of SHA-256, whose padding takes 9 of the 64 bytes.
 #[derive(Clone, Copy)]
 pub(super) enum Direction {
     ToReceivebox,
@@ -24,14 +24,14 @@ impl Direction {
     }
 }
 
-/// The sessions that a message belongs to. The receivebox's is unknown to begin with.
+/// The sessions of a message. The receivebox's is unknown at first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Sessions {
     pub(super) sendbox: Session,
     pub(super) receivebox: Option<Session>,
 }
 
-/// The message authentication code under a bundle's key, which is digested once.
+/// The message authentication code under a bundle's key. The key is digested once.
 #[derive(Clone)]
 pub(super) struct Mac(Hmac<Sha256>);
 
@@ -43,8 +43,8 @@ impl fmt::Debug for Mac {
 
 impl Mac {
     pub(super) fn new(key: &Key) -> Self {
-        // A key as long as SHA-256's block is the only one that HMAC takes without hashing or
-        // checking its length; padding with zeros is what it does to shorter keys anyway.
+        // HMAC accepts a key of the length of SHA-256's block without hashing it. Padding with
+        // zeros is what HMAC does with shorter keys.
         let mut block = [0; 64];
         block[..32].copy_from_slice(key.bytes());
         Self(Hmac::new(&block.into()))
@@ -60,7 +60,7 @@ impl Mac {
         core::array::from_fn(|i| code[i])
     }
 
-    /// Checks `tag` in a time that does not depend on where it is wrong.
+    /// Checks `tag` in constant time.
     pub(super) fn verify(
         &self,
         direction: Direction,

@@ -1,4 +1,4 @@
-//! The messages' layouts, see the table in the module's documentation.
+//! The layouts of the messages; the module's documentation has them in a table.
 
 use core::num::NonZeroU64;
 
@@ -13,14 +13,14 @@ use crate::bytes::{at, be16};
 pub(super) const VERSION: u8 = 2;
 const HEADER_LEN: usize = 4;
 
-/// The bytes of a feedback message.
+/// The length of a feedback message in bytes.
 pub const FEEDBACK_LEN: usize = 52;
-/// The bytes of an epoch update.
+/// The length of an epoch update in bytes.
 pub const EPOCH_UPDATE_LEN: usize = 44;
-/// The bytes of an epoch acknowledgement.
+/// The length of an epoch acknowledgement in bytes.
 pub const EPOCH_ACK_LEN: usize = 36;
 
-/// The number that both boxes know a bundle by.
+/// The number by which both boxes identify a bundle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BundleId(pub u16);
 
@@ -41,15 +41,16 @@ impl Kind {
     }
 }
 
-/// Which bundle a datagram is about, and so whose key its tag must be checked with.
+/// Returns the bundle of a datagram, whose key its tag must be checked with.
 ///
 /// # Errors
-/// If it is no message of this protocol version. Nothing is authenticated yet.
+/// Returns an error if the datagram is not a message of this protocol version. It does not check
+/// the tag.
 pub fn bundle_of(datagram: &[u8]) -> Result<BundleId, ReceiveError> {
     kind_of(datagram).map(|(_, bundle)| bundle)
 }
 
-/// The type, once it is known that the datagram's length is the type's.
+/// Returns the type and the bundle, after a check that the length is that of the type.
 pub(super) fn kind_of(datagram: &[u8]) -> Result<(Kind, BundleId), ReceiveError> {
     let actual = datagram.len();
     let &[first, _, high, low] =
@@ -74,7 +75,7 @@ fn header(kind: Kind, epoch: EpochSize, bundle: BundleId) -> [u8; HEADER_LEN] {
     [VERSION << 4 | kind as u8, epoch.log2(), high, low]
 }
 
-/// The epoch size in a header that has been authenticated.
+/// Returns the epoch size from a header that has been authenticated.
 fn epoch_size<const N: usize>(message: &[u8; N]) -> Result<EpochSize, ReceiveError> {
     EpochSize::from_log2(message[1]).map_err(|_| ReceiveError::EpochSize(message[1]))
 }
@@ -83,7 +84,7 @@ fn be64<const N: usize>(message: &[u8; N], offset: usize) -> u64 {
     at(message, offset).copied().map_or(0, u64::from_be_bytes)
 }
 
-/// Fills the last bytes of `message` with the tag over those before `end`.
+/// Writes the tag over the bytes before `end` into the last bytes of `message`.
 fn seal<const N: usize>(
     message: &mut [u8; N],
     end: usize,
@@ -107,38 +108,39 @@ fn open<const N: usize>(
     mac.verify(direction, sessions, &message[..end], tag)
 }
 
-/// The longest that a feedback message can say it was held.
+/// The longest holding time that a feedback message can carry.
 pub const MAX_HELD: Nanos = Nanos(u16::MAX as u64 * MICROSECOND);
 const MICROSECOND: u64 = 1_000;
 
 const SEQUENCE_BITS: u32 = 48;
-/// The last feedback of a session.
+/// The sequence number of the last feedback of a session.
 pub(super) const MAX_SEQUENCE: u64 = (1 << SEQUENCE_BITS) - 1;
 
-/// What a receivebox observes when a boundary packet arrives.
+/// What a receivebox records when a boundary packet arrives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrival {
-    /// The packet's fingerprint.
+    /// The fingerprint of the packet.
     pub fingerprint: u32,
-    /// When it arrived, on the receivebox's own steady clock; only differences mean anything.
+    /// When the packet arrived, on the receivebox's monotonic clock. Only differences are
+    /// meaningful.
     pub time: Nanos,
-    /// All bytes of the bundle that have arrived, this packet's included.
+    /// Bytes of the bundle that have arrived, including this packet's.
     pub bytes: Bytes,
-    /// All packets of the bundle that have arrived, this one included, modulo 2^32.
+    /// Packets of the bundle that have arrived, including this one, modulo 2^32.
     pub packets: u32,
 }
 
-/// The receivebox's answer to a boundary packet ("congestion ACK").
+/// The receivebox's answer to a boundary packet. Bundler calls it congestion ACK (section 4.5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Feedback {
-    /// Counts up by one from 1 in every session; a gap means lost or late feedback.
+    /// The sequence number, from 1 in every session. A gap means lost or late feedback.
     pub sequence: u64,
     /// The epoch size that the receivebox uses.
     pub epoch: EpochSize,
-    /// The boundary packet's arrival.
+    /// The arrival of the boundary packet.
     pub arrival: Arrival,
-    /// How long the answer was held at the receivebox after that: part of the time it takes, but not of
-    /// the path's. In whole microseconds, and [`MAX_HELD`] at most.
+    /// How long the receivebox held the answer after that. This time is not part of the path's
+    /// round trip. It is in whole microseconds and at most [`MAX_HELD`].
     pub held: Nanos,
 }
 
@@ -194,7 +196,7 @@ pub(super) struct EpochUpdate {
 }
 
 impl EpochUpdate {
-    /// The sessions that follow are in the tag anyway.
+    /// Length of the part under the tag without the sessions, which the tag covers separately.
     const BODY: usize = 12;
 
     pub(super) fn seal(&self, bundle: BundleId, mac: &Mac) -> [u8; EPOCH_UPDATE_LEN] {
@@ -218,7 +220,7 @@ impl EpochUpdate {
     }
 }
 
-/// The receivebox's answer to an update, applied or not.
+/// The receivebox's answer to an update, whether applied or not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct EpochAck {
     pub(super) acked: u64,

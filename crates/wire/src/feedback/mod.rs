@@ -1,5 +1,6 @@
-//! The feedback protocol: how a receivebox tells its sendbox what arrived, and how the sendbox sets
-//! the epoch size. Messages go over UDP, one to a datagram.
+//! The feedback protocol: the receivebox reports arrivals, and the sendbox sets the epoch size.
+//!
+//! Messages are UDP datagrams, one message each.
 //!
 //! All fields are unsigned and big-endian. The tag is the last 16 bytes of every message.
 //!
@@ -9,46 +10,48 @@
 //! | epoch update | 2 | sendbox | 44 | sequence 8, sendbox session 8, receivebox session 8, tag 16 |
 //! | epoch acknowledgement | 3 | receivebox | 36 | acknowledged sequence 8, receivebox session 8, tag 16 |
 //!
-//! The header: version (2) in the upper and type in the lower half of a byte, the binary logarithm
-//! of the epoch size 1, bundle 2. The epoch size of an update is the one the sendbox asks for, that
-//! of the other messages the one the receivebox uses. A feedback with its Ethernet, IPv4 and UDP
-//! headers is 94 bytes, under 0.1 % of an epoch of 64 full frames.
+//! The header has the version (2) in the upper and the type in the lower half of a byte, the binary
+//! logarithm of the epoch size in 1 byte and the bundle in 2 bytes. In an update the epoch size is
+//! the one that the sendbox asks for, in the other messages the one that the receivebox uses. A
+//! feedback message with its Ethernet, IPv4 and UDP headers has 94 bytes, less than 0.1 % of an
+//! epoch of 64 full-size frames.
 //!
 //! # Authentication
 //!
-//! The tag is HMAC-SHA-256 under the bundle's key, cut to 128 bits (RFC 2104 section 5), over
+//! The tag is HMAC-SHA-256 with the bundle's key, truncated to 128 bits (RFC 2104 section 5). It
+//! covers
 //!
-//! - the direction, `S>R` or `R>S`, so that no message can be sent back to where it came from
-//! - the sendbox's session and the receivebox's, 8 bytes each, zero where unknown; also where the
+//! - the direction, `S>R` or `R>S`, so that no message can be sent back to its source
+//! - the sessions of the sendbox and the receivebox, 8 bytes each and zero if unknown, even if the
 //!   message does not carry them
-//! - the header and the fields, but for the sessions and the tag.
+//! - the header and the fields, without the sessions and the tag.
 //!
-//! # Sessions: what is new and what is a replay
+//! # Sessions and replays
 //!
-//! A replay is easy to tell while one remembers what one has seen. A box that restarts remembers
-//! nothing, and clocks at two sites need not agree. So each end draws a number, its *session*,
-//! which the other end must know for its messages to count:
+//! A box that restarts does not know which messages it has already received, and the clocks of two
+//! sites need not agree. Therefore each end chooses a number, its *session*, which the other end
+//! must know for its messages to count:
 //!
-//! - A sendbox has one session for its whole life. Updates carry it.
-//! - A receivebox offers a session. An update that does not name the session on offer is not
-//!   applied but answered with an acknowledgement that names it; the sendbox then repeats the
-//!   update with it. An update that names it *binds* the two sessions, and the receivebox will
-//!   offer another one from then on. So nothing recorded earlier can bind again.
-//! - Feedback is sent only when bound, and its tag covers both sessions. A sendbox that restarts
-//!   cannot be told anything that was meant for its former self, nor can a receivebox that
-//!   restarts be impersonated with feedback of its former self.
-//! - Within a session, updates must come in rising sequence; so must the sequences that are
-//!   acknowledged. An acknowledgement that names a new session leaves only updates sent after it
-//!   to be acknowledged. Feedback may come late, which tells of multiple paths and must be seen:
-//!   it passes a [`ReplayWindow`].
+//! - A sendbox has one session until it restarts. Updates carry it.
+//! - A receivebox offers a session. It does not apply an update that does not carry the offered
+//!   session, but answers with an acknowledgement that carries it; the sendbox then repeats the
+//!   update with it. An update that carries the offered session *binds* the two sessions, and the
+//!   receivebox offers another one from then on. So no recorded message can bind again.
+//! - The receivebox sends feedback only when bound, and the tag of feedback covers both sessions. A
+//!   sendbox that restarts accepts no feedback for its old session, and old feedback of a
+//!   receivebox that restarted is not accepted either.
+//! - Within a session, updates must have rising sequence numbers, and so must the numbers that are
+//!   acknowledged. After an acknowledgement with a new session, only acknowledgements of later
+//!   updates count. Feedback may be late, since that shows several paths; it passes a
+//!   [`ReplayWindow`].
 //!
-//! Either box may restart at any time; two round trips after the sendbox's next update feedback is
-//! accepted again. A session must be a number never used before with the same key: 64 random bits,
-//! or nanoseconds since 1970 if the clock is never set back.
+//! Either box may restart at any time. Two round trips after the next update of the sendbox
+//! feedback is accepted again. A session must be a number that was never used before with the same
+//! key: 64 random bits, or nanoseconds since 1970 if the clock is never set back.
 //!
-//! Feedback sequences count up by one from 1, so a gap in them tells how many feedback messages
-//! were lost, or are still to come. A session ends its feedback with the largest of them: at a million a
-//! second that takes nine years.
+//! The sequence numbers of feedback rise by one from 1, so a gap shows how many messages were lost
+//! or are late. A session ends its feedback with the largest number, after nine years at a million
+//! messages a second.
 
 mod error;
 mod key;
@@ -66,6 +69,6 @@ pub use receivebox::ReceiveboxChannel;
 pub use replay::{Replay, ReplayWindow};
 pub use sendbox::{Received, SendboxChannel};
 
-/// The number by which one end of a channel knows the other again, see the module's documentation.
+/// The number by which one end of a channel recognizes the other; see the module's documentation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Session(pub core::num::NonZeroU64);

@@ -9,15 +9,15 @@ use super::message::{
 use super::{Arrival, BundleId, Feedback, Key, ReceiveError, Replay, Session};
 use crate::EpochSize;
 
-/// What the receivebox and one life of the sendbox agreed on.
+/// The agreement between the receivebox and one session of the sendbox.
 #[derive(Clone, Copy, Debug)]
 struct Bound {
     sendbox: Session,
     receivebox: Session,
-    /// The sequence of the latest update applied.
+    /// The sequence number of the latest update applied.
     applied: u64,
     epoch: EpochSize,
-    /// The sequence of the latest feedback sent.
+    /// The sequence number of the latest feedback sent.
     sent: u64,
 }
 
@@ -32,32 +32,32 @@ impl Bound {
 pub struct ReceiveboxChannel {
     bundle: BundleId,
     mac: Mac,
-    /// The session that the next binding will use up.
+    /// The session that the next binding will use.
     offered: Session,
     bound: Option<Bound>,
 }
 
 impl ReceiveboxChannel {
-    /// A channel for `bundle`. `session` and the numbers after it, one for each time that the
-    /// sendbox starts, must never have been used before with `key`.
+    /// Creates a channel for `bundle`. `session` and the numbers after it, one for each restart of
+    /// the sendbox, must never have been used before with `key`.
     pub fn new(bundle: BundleId, key: &Key, session: Session) -> Self {
         Self { bundle, mac: Mac::new(key), offered: session, bound: None }
     }
 
-    /// The epoch size to use; `None` as long as no sendbox has asked for one.
+    /// Returns the epoch size to use; `None` before a sendbox has asked for one.
     pub fn epoch(&self) -> Option<EpochSize> {
         self.bound.map(|b| b.epoch)
     }
 
-    /// Takes a datagram from the sendbox and returns the one to answer with. Look at
-    /// [`ReceiveboxChannel::epoch`] afterwards.
+    /// Takes in a datagram from the sendbox and returns the datagram to answer with. Afterwards
+    /// [`ReceiveboxChannel::epoch`] may have changed.
     ///
-    /// A recorded update of a former session is answered too, in vain. The answer is shorter than
-    /// the update, so nobody gains by it; send it to the configured sendbox, not to where the
-    /// datagram seems to come from.
+    /// A replayed update of an old session is answered too, which has no effect. The answer is
+    /// shorter than the update, so it does not amplify an attack. Send it to the configured sendbox
+    /// and not to the source address of the datagram.
     ///
     /// # Errors
-    /// If it is malformed, not authentic or a replay. Then it changed nothing.
+    /// Returns why the datagram is malformed, not authentic or a replay. It then has no effect.
     pub fn receive(&mut self, datagram: &[u8]) -> Result<[u8; EPOCH_ACK_LEN], ReceiveError> {
         let (kind, bundle) = kind_of(datagram)?;
         if bundle != self.bundle {
@@ -68,14 +68,14 @@ impl ReceiveboxChannel {
         };
         let update = EpochUpdate::open(message, &self.mac)?;
         let receivebox = self.apply(&update)?;
-        // Before the first binding there is no epoch; the largest is closest to none.
+        // Before the first binding there is no epoch size. The largest one is the best substitute.
         let epoch = self.epoch().unwrap_or(EpochSize::MAX);
         let ack = EpochAck { acked: update.sequence, epoch, receivebox };
         Ok(ack.seal(self.bundle, &self.mac, update.sessions.sendbox))
     }
 
-    /// Applies `update` if it is of this session or binds one. Returns the session in which it was
-    /// applied, or the one that it would have had to name.
+    /// Applies `update` if it is of this session or binds it. Returns the session in which it was
+    /// applied, or the session that it should have carried.
     fn apply(&mut self, update: &EpochUpdate) -> Result<Session, ReceiveError> {
         if let Some(bound) = &mut self.bound
             && update.sessions.sendbox == bound.sendbox
@@ -103,8 +103,8 @@ impl ReceiveboxChannel {
         Ok(receivebox)
     }
 
-    /// The feedback for a boundary packet, sent `held` after it came; `None` before a sendbox has bound
-    /// this session, and after the last that a session can number.
+    /// Returns the feedback for a boundary packet, sent `held` after the packet arrived. The result
+    /// is `None` before a sendbox has bound this session, and after the session's last number.
     pub fn feedback(&mut self, arrival: Arrival, held: Nanos) -> Option<[u8; FEEDBACK_LEN]> {
         let bound = self.bound.as_mut()?;
         if bound.sent == MAX_SEQUENCE {

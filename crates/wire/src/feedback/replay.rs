@@ -1,11 +1,11 @@
 use core::fmt;
 
-/// Why a sequence number was refused.
+/// The reason why a sequence number was rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Replay {
-    /// It was accepted before.
+    /// The number was accepted before.
     Seen,
-    /// It is so old that it is no longer known whether it was accepted.
+    /// The number is below the window, so it is unknown whether it was accepted.
     TooOld,
 }
 
@@ -22,38 +22,38 @@ impl core::error::Error for Replay {}
 
 const WORDS: u64 = ReplayWindow::SIZE / 64;
 
-/// Which sequence numbers have been received: the sliding bitmap of RFC 4303 section 3.4.3, kept as
-/// a ring so that nothing is shifted.
+/// The window of sequence numbers that have been received: the sliding bitmap of RFC 4303 section
+/// 3.4.3, kept as a ring so that no bits are shifted.
 #[derive(Clone, Debug)]
 pub struct ReplayWindow {
-    /// The highest number accepted, zero if none was.
+    /// The highest number accepted, zero if there is none.
     highest: u64,
-    /// Bit n mod 1024 tells of n, for the 1024 numbers up to `highest`.
+    /// One bit for each of the 1024 numbers up to `highest`. The bit of n has the index n mod 1024.
     seen: [u64; WORDS as usize],
 }
 
 impl ReplayWindow {
-    /// How many numbers, up to the highest, it remembers. Feedback comes some ten times a round
+    /// Number of sequence numbers that the window covers. Feedback comes about ten times a round
     /// trip, so this is far more than any reordering.
     pub const SIZE: u64 = 1024;
 
-    /// Nothing has been received. The first number is 1.
+    /// Creates a window in which no number was received. The first number is 1.
     pub const fn new() -> Self {
-        // Zero is below the first number and counts as seen.
+        // Zero is below the first number and counts as received.
         let mut seen = [0; WORDS as usize];
         seen[0] = 1;
         Self { highest: 0, seen }
     }
 
-    /// The highest number accepted, zero if none was.
+    /// Returns the highest number accepted, zero if there is none.
     pub const fn highest(&self) -> u64 {
         self.highest
     }
 
-    /// Accepts `sequence` if it is above all others so far, or within the window and new.
+    /// Accepts `sequence` if it is the highest so far, or within the window and new.
     ///
     /// # Errors
-    /// If it was accepted before, or is below the window.
+    /// Returns whether the number was accepted before or is below the window.
     pub fn accept(&mut self, sequence: u64) -> Result<(), Replay> {
         if sequence > self.highest {
             self.forget_up_to(sequence);
@@ -69,7 +69,7 @@ impl ReplayWindow {
         Ok(())
     }
 
-    /// Clears the places of the numbers above `highest` up to `sequence`.
+    /// Clears the bits of the numbers above `highest` up to `sequence`.
     fn forget_up_to(&mut self, sequence: u64) {
         if sequence - self.highest >= Self::SIZE {
             self.seen = [0; WORDS as usize];

@@ -3,38 +3,38 @@ use super::message::{EPOCH_UPDATE_LEN, EpochAck, EpochUpdate, Kind, kind_of};
 use super::{BundleId, Feedback, Key, ReceiveError, Replay, ReplayWindow, Session};
 use crate::EpochSize;
 
-/// What a sendbox was told.
+/// A message that a sendbox received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Received {
-    /// A boundary packet arrived.
+    /// Feedback: a boundary packet arrived.
     Feedback(Feedback),
-    /// The receivebox uses this epoch size.
+    /// An acknowledgement: the receivebox uses this epoch size.
     EpochSize(EpochSize),
-    /// The receivebox has a new session: it has started again, or has only now heard of this
-    /// sendbox. Send it an update at once; no feedback will come before.
+    /// The receivebox has a new session: it has restarted, or had not heard from this sendbox
+    /// before. Send it an update at once, since no feedback comes before.
     NewSession,
 }
 
 /// The sendbox's end of a bundle's feedback channel.
 ///
-/// Send an update ([`SendboxChannel::update`]) when [`SendboxChannel::epoch_in_use`] is not the
-/// epoch size wanted, when [`Received::NewSession`] comes, and from time to time while no feedback
-/// comes, since then the receivebox may have started again.
+/// Send an update ([`SendboxChannel::update`]) in three cases: if [`SendboxChannel::epoch_in_use`]
+/// is not the wanted epoch size, when [`Received::NewSession`] comes, and from time to time while
+/// no feedback comes, since the receivebox may have restarted.
 #[derive(Clone, Debug)]
 pub struct SendboxChannel {
     bundle: BundleId,
     mac: Mac,
     sessions: Sessions,
-    /// The sequence of the latest update.
+    /// The sequence number of the latest update.
     sent: u64,
-    /// Only acknowledgements of later updates than this count.
+    /// Only acknowledgements of updates later than this one count.
     acked: u64,
     window: ReplayWindow,
     epoch_in_use: Option<EpochSize>,
 }
 
 impl SendboxChannel {
-    /// A channel for `bundle`. `session` must never have been used before with `key`.
+    /// Creates a channel for `bundle`. `session` must never have been used before with `key`.
     pub fn new(bundle: BundleId, key: &Key, session: Session) -> Self {
         Self {
             bundle,
@@ -47,23 +47,23 @@ impl SendboxChannel {
         }
     }
 
-    /// The epoch size that the receivebox uses, by its last word; `None` if it has not said so in
-    /// its present session.
+    /// Returns the epoch size that the receivebox uses by its last message; `None` before the first
+    /// message of its present session.
     pub fn epoch_in_use(&self) -> Option<EpochSize> {
         self.epoch_in_use
     }
 
-    /// The datagram that asks the receivebox to use `epoch`.
+    /// Returns the datagram that asks the receivebox to use `epoch`.
     pub fn update(&mut self, epoch: EpochSize) -> [u8; EPOCH_UPDATE_LEN] {
         self.sent += 1;
         let update = EpochUpdate { sequence: self.sent, epoch, sessions: self.sessions };
         update.seal(self.bundle, &self.mac)
     }
 
-    /// Takes a datagram from the receivebox.
+    /// Takes in a datagram from the receivebox.
     ///
     /// # Errors
-    /// If it is malformed, not authentic or a replay. Then it changed nothing.
+    /// Returns why the datagram is malformed, not authentic or a replay. It then has no effect.
     pub fn receive(&mut self, datagram: &[u8]) -> Result<Received, ReceiveError> {
         let (kind, bundle) = kind_of(datagram)?;
         if bundle != self.bundle {
@@ -94,9 +94,10 @@ impl SendboxChannel {
             return Err(Replay::Seen.into());
         }
         if self.sessions.receivebox != Some(ack.receivebox) {
-            // The receivebox's former self may have acknowledged any update sent before it was
-            // known to be gone, and the network may deliver that only now. It must not bring the
-            // former session back: its feedback would be accepted a second time.
+            // Before its restart the receivebox may have acknowledged any update that was sent
+            // until the restart was known, and the network may deliver that only now. It must not
+            // bring the old session back, since that session's feedback would be accepted a second
+            // time.
             self.acked = self.sent;
             self.sessions.receivebox = Some(ack.receivebox);
             self.window = ReplayWindow::new();

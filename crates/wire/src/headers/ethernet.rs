@@ -5,10 +5,10 @@ const IPV4: u16 = 0x0800;
 const ARP: u16 = 0x0806;
 const VLAN: u16 = 0x8100;
 const IPV6: u16 = 0x86dd;
-/// The outer of two VLAN tags, IEEE 802.1ad.
+/// The ethertype of the outer of two VLAN tags (IEEE 802.1ad).
 const SERVICE_VLAN: u16 = 0x88a8;
 
-/// The VLAN ID of an Ethernet frame's outermost tag (IEEE 802.1Q section 9.6), if it has one.
+/// Returns the VLAN ID of a frame's outermost tag (IEEE 802.1Q section 9.6), `None` without a tag.
 pub fn vlan(frame: &[u8]) -> Option<u16> {
     let [type_high, type_low, high, low] = *at(frame, 12)?;
     let tagged = matches!(be16(type_high, type_low), VLAN | SERVICE_VLAN);
@@ -19,9 +19,9 @@ impl Frame {
     /// Parses an Ethernet frame, which begins with its destination MAC address.
     ///
     /// # Errors
-    /// If it is an IP packet by its ethertype but its IP headers are malformed or cut short, or
-    /// if it is too short for an Ethernet frame. A malformed *transport* header is no error: such
-    /// a packet has no [`Headers::ports`] and no fingerprint, but it still belongs to a bundle.
+    /// Returns an error if the ethertype is IP but the IP headers are malformed or truncated, or if
+    /// the frame is too short for Ethernet. A malformed *transport* header is not an error: such a
+    /// packet has no [`Headers::ports`] and no fingerprint, but it still belongs to a bundle.
     pub fn parse(frame: &[u8]) -> Result<Self, ParseError> {
         let [high, low] = *at(frame, 12).ok_or(ParseError::Truncated)?;
         let mut ethertype = be16(high, low);

@@ -3,7 +3,7 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use super::{Fragment, Headers, MAX_EXTENSIONS, MAX_TRANSPORT_OFFSET, ParseError, Ports};
 use crate::bytes::{at, be16};
 
-/// IP protocol numbers, where this crate must tell them apart.
+/// The IP protocol numbers that the parser distinguishes.
 pub(crate) mod protocol {
     pub(crate) const HOP_BY_HOP: u8 = 0;
     pub(crate) const TCP: u8 = 6;
@@ -18,10 +18,10 @@ pub(crate) mod protocol {
 }
 
 impl Headers {
-    /// Parses an IP packet of either version without an Ethernet header, as a TUN device gives it.
+    /// Parses an IP packet of either version without an Ethernet header, as from a TUN device.
     ///
     /// # Errors
-    /// If its IP headers are malformed or cut short.
+    /// Returns an error if the IP headers are malformed or truncated.
     pub fn parse_ip(packet: &[u8]) -> Result<Self, ParseError> {
         match packet.first().ok_or(ParseError::Truncated)? >> 4 {
             4 => Self::parse_ipv4(packet, 0),
@@ -30,7 +30,7 @@ impl Headers {
         }
     }
 
-    /// RFC 791 section 3.1.
+    /// Parses an IPv4 header (RFC 791 section 3.1).
     pub(super) fn parse_ipv4(frame: &[u8], network_offset: usize) -> Result<Self, ParseError> {
         let ip: &[u8; 20] = at(frame, network_offset).ok_or(ParseError::Truncated)?;
         if ip[0] >> 4 != 4 {
@@ -59,7 +59,7 @@ impl Headers {
         .with_ports(frame)
     }
 
-    /// RFC 8200 sections 3 and 4.
+    /// Parses an IPv6 header and its extension headers (RFC 8200 sections 3 and 4).
     pub(super) fn parse_ipv6(frame: &[u8], network_offset: usize) -> Result<Self, ParseError> {
         let ip: &[u8; 40] = at(frame, network_offset).ok_or(ParseError::Truncated)?;
         if ip[0] >> 4 != 6 {
@@ -87,11 +87,12 @@ impl Headers {
         headers.with_ports(frame)
     }
 
-    /// RFC 8200 section 4.1. ESP and unknown headers end the chain: they are the packet's transport.
+    /// Skips the extension headers (RFC 8200 section 4.1). ESP and unknown headers end the chain
+    /// and count as the transport header.
     #[cold]
     fn step_over_extensions(&mut self, frame: &[u8]) -> Result<(), ParseError> {
         let mut left = MAX_EXTENSIONS;
-        // What follows a later fragment's header is the middle of the payload.
+        // The header of a later fragment is followed by the middle of the payload.
         while is_extension(self.protocol) && self.has_transport() {
             left = left.checked_sub(1).ok_or(ParseError::TooManyExtensions)?;
             let header: &[u8; 8] =
@@ -103,7 +104,7 @@ impl Headers {
                     self.id = u32::from_be_bytes([header[4], header[5], header[6], header[7]]);
                     8
                 }
-                // In units of 4 bytes, unlike all others (RFC 4302 section 2.2).
+                // The length is in units of 4 bytes, unlike all others (RFC 4302 section 2.2).
                 protocol::AUTHENTICATION => (u16::from(header[1]) + 2) * 4,
                 _ => (u16::from(header[1]) + 1) * 8,
             };

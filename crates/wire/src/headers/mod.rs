@@ -1,7 +1,6 @@
-//! Packet headers, as far as a box must understand them: Ethernet, VLAN tags, IPv4, IPv6 with its
-//! extension headers, and the ports.
+//! Packet headers: Ethernet, VLAN tags, IPv4, IPv6 with its extension headers, and ports.
 //!
-//! `bpf/headers.h` is the same parser in C. The tests hold the two against each other.
+//! `bpf/headers.h` is the same parser in C. Tests compare the two.
 
 mod ecn;
 mod ethernet;
@@ -16,50 +15,53 @@ pub use ecn::set_ce;
 pub use ethernet::vlan;
 pub(crate) use ip::protocol;
 
-/// Where the destination MAC address is in a frame.
+/// The position of the destination MAC address in a frame.
 pub const MAC_DESTINATION: Range<usize> = 0..6;
-/// Where the source MAC address is in a frame.
+/// The position of the source MAC address in a frame.
 pub const MAC_SOURCE: Range<usize> = 6..12;
-/// VLAN tags that are stepped over; one more makes the frame [`Frame::Other`].
+/// The largest number of VLAN tags. A frame with more is [`Frame::Other`].
 pub const MAX_VLAN_TAGS: usize = 2;
-/// IPv6 extension headers that are stepped over; one more is an error.
+/// The largest number of IPv6 extension headers. More are an error.
 pub const MAX_EXTENSIONS: usize = 6;
-/// The furthest that a transport header may be from the start of the frame, in bytes; further is an
-/// error. With two VLAN tags this leaves 130 bytes for IPv6 extension headers, about twice what the
-/// Internet lets through. The BPF verifier wants a bound, and both parsers must agree.
+/// The largest offset of a transport header from the start of the frame, in bytes. A larger one is
+/// an error.
+///
+/// With two VLAN tags this leaves 130 bytes for IPv6 extension headers, about twice what the
+/// Internet forwards. The BPF verifier needs a bound, and both parsers must agree on it.
 pub const MAX_TRANSPORT_OFFSET: usize = 192;
 
-/// What a frame is.
+/// The kind of a frame, with the headers if it is an IP packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Frame {
-    /// An IP packet.
+    /// The frame is an IP packet.
     Ip(Headers),
-    /// Address resolution, for which a box must be transparent.
+    /// The frame is ARP (address resolution), which a box forwards.
     Arp,
-    /// Anything else: spanning tree, LLDP, PPPoE, a third VLAN tag. To be forwarded untouched.
+    /// The frame is anything else, such as spanning tree, LLDP, PPPoE or a third VLAN tag. A box
+    /// forwards it unchanged.
     Other,
 }
 
 /// The ports of TCP, UDP, DCCP, SCTP and UDP-Lite.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Ports {
-    /// The sender's.
+    /// The sender's port.
     pub source: u16,
-    /// The receiver's.
+    /// The receiver's port.
     pub destination: u16,
 }
 
 impl Ports {
-    /// As they are on the wire.
+    /// Returns the ports as they are on the wire.
     pub(crate) fn to_be_bytes(self) -> [u8; 4] {
         (u32::from(self.source) << 16 | u32::from(self.destination)).to_be_bytes()
     }
 }
 
-/// Which part of its datagram a fragment is.
+/// The position of a fragment in its datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Fragment {
-    /// Where it belongs, in units of 8 bytes.
+    /// The fragment's offset in units of 8 bytes.
     pub offset: u16,
     /// Whether more fragments follow it.
     pub more: bool,
@@ -67,57 +69,60 @@ pub struct Fragment {
 
 /// The headers of an IP packet.
 ///
-/// The lengths are those that the IP header claims. The frame may be longer (Ethernet pads short
-/// ones) or shorter (only its beginning was captured); what is there to be rewritten is checked
-/// again where it is rewritten.
+/// The lengths are those of the IP header. The frame may be longer, since Ethernet pads short ones,
+/// or shorter, if only its beginning was captured. Code that rewrites a frame checks the length
+/// again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Headers {
     /// The IP source address.
     pub source: IpAddr,
-    /// The IP destination address. With an IPv6 routing header, the next stop.
+    /// The IP destination address. With an IPv6 routing header it is the next hop.
     pub destination: IpAddr,
-    /// The protocol of what follows the IP headers (6: TCP). For a later fragment of an IPv6 packet
-    /// that had extension headers in its fragmentable part, the first of those.
+    /// The protocol after the IP headers (6 is TCP). For a later fragment of an IPv6 packet with
+    /// extension headers in its fragmentable part, it is the first of those.
     pub protocol: u8,
     /// The differentiated services code point (RFC 2474), 6 bits.
     pub dscp: u8,
     /// The ECN codepoint (RFC 3168 section 5): 0 Not-ECT, 1 ECT(1), 2 ECT(0), 3 CE.
     pub ecn: u8,
-    /// The ports; none for other protocols, later fragments and headers cut short.
+    /// The ports; `None` for other protocols, later fragments and truncated headers.
     pub ports: Option<Ports>,
-    /// The IPv4 identification, or that of the IPv6 fragment header, else zero.
+    /// The ID of the IPv4 header or of the IPv6 fragment header; zero without one.
     pub id: u32,
-    /// Set if this is a fragment, be it the only one (RFC 6946).
+    /// The position of the fragment, if the packet is one, even if it is the only one (RFC 6946).
     pub fragment: Option<Fragment>,
-    /// The IP header's offset in the frame, in bytes. ECN is rewritten relative to it.
+    /// Offset of the IP header in the frame, in bytes. The ECN field is found relative to it.
     pub network_offset: u16,
-    /// The offset of what follows the IP headers, in bytes, at most [`MAX_TRANSPORT_OFFSET`].
+    /// Offset of the data after the IP headers, in bytes, at most [`MAX_TRANSPORT_OFFSET`].
     pub transport_offset: u16,
-    /// The length of what follows the IP headers, in bytes, by the IP header's claim.
+    /// Length of the data after the IP headers, in bytes, by the IP header.
     pub transport_len: u16,
 }
 
 impl Headers {
-    /// Whether the packet begins with a transport header: not if it is a later fragment.
+    /// Returns whether the packet begins with a transport header. A later fragment does not.
     pub fn has_transport(&self) -> bool {
         self.fragment.is_none_or(|f| f.offset == 0)
     }
 
-    /// The bytes of the packet in a frame of `frame` bytes, its link-layer header included: what a bundle
-    /// is counted by. What follows the packet is padding to Ethernet's minimum (IEEE 802.3, 3.2.8),
-    /// which a NIC adds where its own machine does not see it and the next one does.
+    /// Returns the length of the packet in a frame of `frame` bytes, including its link-layer
+    /// header.
+    ///
+    /// The bytes of a bundle are counted by it. What follows the packet is padding to Ethernet's
+    /// minimum (IEEE 802.3, 3.2.8). A NIC adds the padding, so the sender's machine does not see it
+    /// and the next one does.
     pub fn packet_len(&self, frame: usize) -> usize {
         frame.min(usize::from(self.transport_offset) + usize::from(self.transport_len))
     }
 }
 
-/// Why a frame that should be an IP packet is none. A box forwards such a frame untouched: whether
-/// to drop it is for its receiver to decide.
+/// The reason why a frame is not a valid IP packet although its ethertype says so. A box forwards
+/// such a frame unchanged and leaves the decision to the receiver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ParseError {
     /// The frame ends within its Ethernet or IP headers.
     Truncated,
-    /// The IP version is not the one that the ethertype tells.
+    /// The IP version is not that of the ethertype.
     BadVersion,
     /// A length field contradicts the headers around it.
     BadLength,

@@ -10,7 +10,7 @@ pub(crate) struct Vector {
     pub(crate) name: &'static str,
     pub(crate) frame: Vec<u8>,
     pub(crate) fingerprint: Option<u32>,
-    /// The super-packet that this is a segment of.
+    /// The name of the super-packet and the segment of it that this is.
     pub(crate) segment: Option<(&'static str, Segment)>,
 }
 
@@ -18,7 +18,7 @@ pub(crate) fn vectors() -> Vec<Vector> {
     let lines = include_str!("../../vectors/fingerprint.txt").lines();
     let vectors: Vec<_> =
         lines.filter(|l| !l.is_empty() && !l.starts_with('#')).map(vector).collect();
-    assert!(vectors.len() > 80, "the vectors are not all there");
+    assert!(vectors.len() > 80, "some vectors are missing");
     vectors
 }
 
@@ -46,8 +46,8 @@ pub(crate) fn frame(name: &str) -> Vec<u8> {
     vectors().into_iter().find(|v| v.name == name).unwrap().frame
 }
 
-/// Frames that get deep into the parser: right headers around random content, then, now and then,
-/// a few bytes changed and the end cut off.
+/// Returns frames that reach deep into the parser: valid headers around random content, sometimes
+/// with a few bytes changed and the end cut off.
 pub(crate) fn any_frame() -> impl Strategy<Value = Vec<u8>> {
     let tags = vec(prop_oneof![Just(0x8100_u16), Just(0x88a8)], 0..4);
     let damage = vec((any::<prop::sample::Index>(), any::<u8>()), 0..4);
@@ -108,7 +108,7 @@ fn ipv6() -> impl Strategy<Value = (u16, Vec<u8>)> {
                 body.extend([kinds[i + 1], size]);
                 body.extend(content);
                 match kind {
-                    // Half of the fragments are the first, where the transport header is.
+                    // Half of the fragments are first ones, which have the transport header.
                     44 if size & 1 == 0 => {
                         let last = body.len() - 6;
                         body[last..last + 2].copy_from_slice(&[0, content[1] & 7]);

@@ -1,8 +1,7 @@
-//! The thread that sends what may leave, and wakes those who may go on.
+//! The thread that sends the packets and wakes the resumed connections.
 //!
-//! A thread and not a task: a runtime's timers have a grain of a millisecond, and its tasks wait behind
-//! those of thousands of connections. It sleeps on a condition, and wherever else it
-//! waits somebody wakes it.
+//! It is a thread and not a task, since the timers of a runtime are accurate to a millisecond only,
+//! and a task would wait behind those of thousands of connections.
 
 use std::io;
 use std::pin::Pin;
@@ -17,38 +16,40 @@ use quinn::{AsyncUdpSocket, UdpPoller};
 
 use crate::config::Config;
 use crate::datagram::Datagram;
-use crate::socket::{Shared, State};
+use crate::shared::{Shared, State};
 
-/// Packets that leave between two looks at the lock.
+/// Packets that are sent without taking the lock again.
 const BATCH: usize = 32;
 
-/// How long what waits is still sent when the socket is gone.
+/// How long the thread still sends after the socket was dropped.
 const LINGER: Nanos = Nanos::from_secs(1);
 
-/// The longest that a busy socket is waited for before it is asked again.
+/// The longest wait for a busy socket before it is polled again.
 const BUSY: Duration = Duration::from_millis(50);
 
-/// The shortest sleep: an eighth of the burst. Later by that costs the link nothing, and saves waking up for
-/// every packet.
+/// Returns the shortest sleep: an eighth of the burst. A delay of this length does not leave the
+/// link idle, and saves a wake-up for every packet.
 pub(crate) fn grain(config: &Config) -> Nanos {
     let burst = match (config.burst, config.rate) {
         (_, None) => Nanos::ZERO,
         (Burst::Time(time), Some(_)) => time,
         (Burst::Bytes(bytes), Some(rate)) => rate.time_for(bytes),
     };
-    // At a rate of nearly nothing a burst may take for ever.
+    // At a very low rate a burst may take almost for ever.
     (burst / 8).min(Nanos::from_millis(10))
 }
 
+/// Starts the thread, which sends through `socket`.
 pub(crate) fn start(shared: Arc<Shared>, socket: Arc<dyn AsyncUdpSocket>) -> io::Result<()> {
     let run = move || {
         let poller = Arc::clone(&socket).create_io_poller();
         let waker = Waker::from(Arc::new(Unpark(thread::current())));
-        Drain { shared, socket, poller, waker, ends: None }.run();
+        SendThread { shared, socket, poller, waker, ends: None }.run();
     };
     thread::Builder::new().name("quic-egress".to_owned()).spawn(run).map(drop)
 }
 
+/// A waker that unparks the thread.
 struct Unpark(Thread);
 
 impl Wake for Unpark {
@@ -57,16 +58,17 @@ impl Wake for Unpark {
     }
 }
 
-struct Drain {
+/// The state of the thread.
+struct SendThread {
     shared: Arc<Shared>,
     socket: Arc<dyn AsyncUdpSocket>,
     poller: Pin<Box<dyn UdpPoller>>,
     waker: Waker,
-    /// When it gives up, once the socket is gone.
+    /// When the thread ends, once the socket was dropped.
     ends: Option<Nanos>,
 }
 
-impl Drain {
+impl SendThread {
     fn run(mut self) {
         let (mut batch, mut wake) = (Vec::with_capacity(BATCH), Vec::new());
         while self.take(&mut batch, &mut wake) {
@@ -79,7 +81,7 @@ impl Drain {
         }
     }
 
-    /// Waits for packets that may leave and takes some. `false` when there will be no more.
+    /// Waits for packets that may leave and takes some. Returns `false` when there will be no more.
     fn take(&mut self, batch: &mut Vec<Datagram>, wake: &mut Vec<Waker>) -> bool {
         let shared = Arc::clone(&self.shared);
         let mut state = shared.lock();
@@ -109,7 +111,7 @@ impl Drain {
         }
     }
 
-    /// `false` if the socket refused it.
+    /// Sends a packet. Returns `false` if the socket refused it.
     fn send(&mut self, packet: &Datagram) -> bool {
         let transmit = packet.transmit();
         let waker = self.waker.clone();
@@ -134,7 +136,7 @@ impl Drain {
         }
     }
 
-    /// Whether the socket is gone, and the time for what was left over too.
+    /// Returns whether the socket was dropped and the time to send the rest is over.
     fn has_ended(&mut self) -> bool {
         let now = self.shared.now();
         if !self.shared.lock().closed {
@@ -144,9 +146,9 @@ impl Drain {
     }
 }
 
-/// Until told, or until `time` is over.
+/// Sleeps until notified, or until `time` is over.
 fn sleep<'a>(shared: &Shared, state: MutexGuard<'a, State>, time: Nanos) -> MutexGuard<'a, State> {
-    // Longer than that is for ever, which the system's clocks may not be able to say.
+    // A longer time may exceed the range of the system's clocks.
     let time = Duration::from_nanos(time.0.min(3_600_000_000_000));
     shared.sooner.wait_timeout(state, time).unwrap_or_else(PoisonError::into_inner).0
 }
