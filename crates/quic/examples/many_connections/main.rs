@@ -64,7 +64,7 @@ struct Options {
     /// Number of runs of each arm
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]
     runs: u32,
-    /// Use IPv6
+    /// Connect over IPv6
     #[arg(long)]
     ipv6: bool,
     /// Print one JSON document instead of the table
