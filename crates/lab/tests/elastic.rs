@@ -135,7 +135,8 @@ rtt = "80 ms"
 fn opens_over_four_ways_and_not_over_one() {
     let four = run(&scenario(20, WAYS, "").replace("REST", ""), 1);
     assert_eq!(share(&four, "open", 4, 22), 1.0);
-    let reasons = |run: &Run| run.events.iter().filter(|e| e.text.contains("several ways")).count();
+    let reasons =
+        |run: &Run| run.events.iter().filter(|e| e.text.contains("several paths")).count();
     assert_eq!(reasons(&four), 1);
     let one = run(&scenario(20, "", "").replace("REST", ""), 1);
     assert_eq!((share(&one, "open", 1, 22), reasons(&one)), (0.0, 0));
