@@ -1,4 +1,4 @@
-//! What all engines have in common.
+//! The interface of an engine, and what all engines share.
 
 use std::num::NonZeroUsize;
 
@@ -10,19 +10,19 @@ use crate::scenario::{self, Arm, Experiment, Scenario};
 
 pub use forebay_guest::{Error as EngineError, Interrupt};
 
-/// One run: an arm of a scenario with a seed.
+/// One run: an arm of a scenario with one seed.
 #[derive(Clone, Copy, Debug)]
 pub struct Job<'a> {
     /// The scenario, one cell of an experiment.
     pub scenario: &'a Scenario,
-    /// One of its arms.
+    /// The arm, one of the scenario's.
     pub arm: &'a Arm,
-    /// The seed of all that is random.
+    /// The seed of all random numbers.
     pub seed: u64,
 }
 
 impl Job<'_> {
-    /// The record of the run, which starts at `start`, before anything has happened in it.
+    /// Returns the empty record of a run that starts at `start`.
     pub(crate) fn record(&self, start: Nanos) -> Run {
         let scenario = self.scenario;
         let measured = scenario.measured();
@@ -45,8 +45,8 @@ impl Job<'_> {
     }
 }
 
-/// All runs of `experiment`. The arms of one cell and seed follow each other, so that on a real
-/// machine what disturbs one comparison disturbs all of its arms alike.
+/// Returns all runs of `experiment`. The arms of a cell and seed are adjacent, so that a
+/// disturbance of a real machine affects all arms of a comparison alike.
 pub fn jobs(experiment: &Experiment) -> impl Iterator<Item = Job<'_>> {
     experiment.cells.iter().flat_map(|scenario| {
         experiment
@@ -56,40 +56,40 @@ pub fn jobs(experiment: &Experiment) -> impl Iterator<Item = Job<'_>> {
     })
 }
 
-/// How far a run is.
+/// The progress of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Progress {
-    /// What it is doing.
+    /// The current phase.
     pub phase: Phase,
-    /// How long traffic has been on; or for how long the engine has been building what it needs.
+    /// The time for which traffic has been on; while the engine builds, the time since its start.
     pub elapsed: Nanos,
-    /// How long it will be on altogether.
+    /// The total time for which traffic will be on.
     pub length: Nanos,
 }
 
-/// What a run is doing.
+/// A phase of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Phase {
-    /// The engine builds what it needs, once for all runs.
+    /// The engine builds what it needs; this happens once for all runs.
     Build {
-        /// How many files are compiled.
+        /// The number of compiled files.
         files: u32,
     },
     /// Hosts and boxes are set up.
     SetUp,
-    /// Traffic is on, and not measured yet.
+    /// Traffic is on, but not measured yet.
     WarmUp,
     /// Traffic is on and measured.
     Measure,
-    /// Traffic is on, and not measured any more.
+    /// Traffic is on, but not measured any more.
     CoolDown,
-    /// Results are gathered.
+    /// Results are collected.
     Collect,
 }
 
 impl Progress {
-    /// Where `scenario` is when traffic has been on for `elapsed`.
+    /// Returns the progress when traffic of `scenario` has been on for `elapsed`.
     pub fn at(scenario: &Scenario, elapsed: Nanos) -> Self {
         let measured = scenario.measured();
         let phase = match elapsed {
@@ -102,30 +102,32 @@ impl Progress {
     }
 }
 
-/// Runs jobs, several at a time if it says so.
+/// An engine: it runs jobs, several in parallel if it supports that.
 pub trait Engine: Sync {
-    /// Its name, as results call it; with `-kernel` where the kernel queues at the sendboxes.
+    /// The name in results; it ends in `-kernel` if the kernel queues at the sendboxes.
     fn name(&self) -> &'static str;
 
-    /// How many jobs may run side by side on this machine without one changing another's figures.
-    /// An engine in real time has the machine to itself.
+    /// The number of jobs that may run in parallel without affecting each other's figures. An
+    /// engine in real time needs the machine for itself.
     fn side_by_side(&self) -> NonZeroUsize {
         NonZeroUsize::MIN
     }
 
-    /// Whether `job` can be run here. Asked of all jobs of an experiment before the first runs, so
-    /// that nobody waits an hour to hear that the last cannot be; so it must be quick.
+    /// Checks whether `job` can run here. It is called for all jobs of an experiment before the
+    /// first run, so it must be quick.
     ///
     /// # Errors
-    /// [`EngineError::Unfit`], which says in a line what to change.
+    ///
+    /// [`EngineError::Unfit`] with one line that says what to change.
     fn check(&self, _job: &Job<'_>) -> Result<(), EngineError> {
         Ok(())
     }
 
-    /// Runs `job` from nothing and leaves nothing behind. Calls `progress` a few times a second.
+    /// Runs `job` and removes everything that it set up. Calls `progress` a few times per second.
     ///
     /// # Errors
-    /// If it was interrupted, or could not be run.
+    ///
+    /// If it is interrupted or fails.
     fn run(
         &self,
         job: &Job<'_>,
@@ -134,7 +136,7 @@ pub trait Engine: Sync {
     ) -> Result<Run, EngineError>;
 }
 
-/// As many as there are cores, for engines whose runs each keep one busy and see no clock.
+/// The number of cores, for engines whose runs use one core each and do not depend on time.
 pub fn cores() -> NonZeroUsize {
     std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN)
 }

@@ -1,9 +1,9 @@
-//! Runs all jobs of an experiment on an engine, several side by side where the engine allows it.
+//! Runs all jobs of an experiment on an engine, several in parallel where the engine allows it.
 //!
-//! What comes out does not depend on how many ran at a time: results are in the order of
-//! [`jobs`], each job is run from nothing, and no two share anything. A worker takes the next job,
-//! runs it, keeps its records if they are wanted, analyses them and lets them go before it takes
-//! another; so no more raw runs are in memory than there are workers.
+//! The result does not depend on the number of parallel runs: results are in the order of [`jobs`],
+//! and jobs share no state. A worker takes a job, runs it, stores its records if requested,
+//! analyses them and frees them before it takes the next. So the number of raw runs in memory is at
+//! most the number of workers.
 
 mod bar;
 #[cfg(test)]
@@ -24,41 +24,40 @@ use crate::results::Run;
 use crate::results::store::{self, StoreError};
 use crate::scenario::Experiment;
 
-/// Why not everything was run.
+/// Why an experiment did not complete.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// A run failed, or was interrupted.
+    /// A run failed or was interrupted.
     #[error(transparent)]
     Engine(#[from] EngineError),
-    /// Records could not be kept.
+    /// The records of a run could not be stored.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The directory for records cannot be made.
+    /// The directory for records cannot be created.
     #[error("cannot make the directory {}: {source}", path.display())]
     Directory {
-        /// The directory.
+        /// The path of the directory.
         path: PathBuf,
         /// The system's answer.
         source: io::Error,
     },
 }
 
-/// How an experiment is run.
+/// How to run an experiment.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Options<'a> {
-    /// The directory that the records of each run go to as soon as it has ended, so that an
-    /// interruption loses only the runs that are under way.
+    /// The directory in which the records of each run are stored as soon as it ends, so that an
+    /// interruption loses only runs in progress.
     pub keep: Option<&'a Path>,
-    /// At most so many runs side by side, and never more than [`Engine::side_by_side`]; as many as
-    /// that if left out.
+    /// The largest number of parallel runs; at most, and by default, [`Engine::side_by_side`].
     pub jobs: Option<NonZeroUsize>,
 }
 
-/// Runs every job of `experiment`, once the engine has found that it can run them all. The first
-/// error ends the runs that are under way, and no others are begun.
+/// Runs every job of `experiment`, after the engine has checked all of them. The first error ends
+/// the runs in progress, and no further run begins.
 ///
-/// What had ended is always returned, in the order of [`jobs`], with the error that ended the rest,
-/// if one did.
+/// Always returns the results of all completed runs, in the order of [`jobs`], and the error that
+/// ended the others, if there was one.
 pub fn run(
     engine: &dyn Engine,
     experiment: &Experiment,
@@ -68,8 +67,8 @@ pub fn run(
     run_for(engine, experiment, options, interrupt, &|_, run| Analysis::of(run))
 }
 
-/// As [`run`], for somebody who wants something else of each run than its [`Analysis`]: what `wanted`
-/// makes of it. The run itself is let go.
+/// Like [`run`], but returns what `wanted` makes of each run instead of its [`Analysis`]. The run
+/// itself is freed.
 pub fn run_for<T: Send>(
     engine: &dyn Engine,
     experiment: &Experiment,
@@ -107,7 +106,7 @@ pub fn run_for<T: Send>(
     (done.collect(), failure.map_or(Ok(()), Err))
 }
 
-/// What can fail before anything runs.
+/// Checks all jobs and creates the directory for records.
 fn prepare(engine: &dyn Engine, jobs: &[Job<'_>], keep: Option<&Path>) -> Result<(), RunError> {
     jobs.iter().try_for_each(|job| engine.check(job))?;
     keep.map_or(Ok(()), fs::create_dir_all).map_err(|source| RunError::Directory {
@@ -116,25 +115,25 @@ fn prepare(engine: &dyn Engine, jobs: &[Job<'_>], keep: Option<&Path>) -> Result
     })
 }
 
-/// What the workers share.
+/// The state that workers share.
 struct Crew<'a, T> {
     engine: &'a dyn Engine,
     keep: Option<&'a Path>,
     jobs: &'a [Job<'a>],
-    /// The first job that nobody has taken.
+    /// The index of the next job.
     next: AtomicUsize,
-    /// One place for each job.
+    /// The results, one per job.
     results: Vec<Mutex<Option<T>>>,
-    /// Raised when the user interrupts, and when a worker fails.
+    /// The interrupt that is raised by the user or by a failed worker.
     stop: Interrupt,
-    /// The first failure, which ended the rest.
+    /// The first failure, which ended the other runs.
     failure: Mutex<Option<RunError>>,
     bar: Bar,
     wanted: &'a (dyn Fn(&Job<'_>, &Run) -> T + Sync),
 }
 
 impl<T: Send> Crew<'_, T> {
-    /// Takes jobs until there are none, or something has failed.
+    /// Takes and runs jobs until there are none left, or a run failed.
     fn work(&self) {
         let _end_others = OnPanic(&self.stop);
         loop {
@@ -164,14 +163,14 @@ impl<T: Send> Crew<'_, T> {
         Ok((self.wanted)(job, &run))
     }
 
-    /// Keeps the first failure: what the others then say is that they were interrupted.
+    /// Stores the first failure; later ones only report the interruption that follows from it.
     fn fail(&self, error: RunError) {
         self.failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
         self.stop.raise();
     }
 }
 
-/// Ends the other workers' runs when this one panics, so that the panic is not held up by them.
+/// Interrupts the other workers' runs if this worker panics, so that the panic is reported at once.
 struct OnPanic<'a>(&'a Interrupt);
 
 impl Drop for OnPanic<'_> {

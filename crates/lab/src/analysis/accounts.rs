@@ -4,26 +4,26 @@ use serde::{Deserialize, Serialize};
 
 use crate::results::HopCounters;
 
-/// Why a hop's packet account does not balance.
+/// The reason for which a hop's packet counts do not balance.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Violation {
-    /// No hop reported its counters, so nothing was checked.
+    /// No hop reported its counters, so there is nothing to check.
     NotCounted,
-    /// Frames went in that did not come out, were not dropped by policy and are not inside; or the
-    /// other way round.
+    /// The number of frames received differs from the number sent, dropped by policy, taken by the
+    /// hop itself and still queued.
     Unbalanced {
-        /// The hop's name.
+        /// The name of the hop.
         hop: String,
-        /// Frames received.
+        /// The number of frames received.
         received: u64,
-        /// Frames sent, dropped by policy, taken by the hop itself, and still queued.
+        /// The number of frames sent, dropped by policy, taken by the hop itself and still queued.
         accounted: u64,
     },
-    /// The hop itself lost frames: a full ring, a failed send.
+    /// The hop lost frames itself, through a full ring or a failed send.
     Lost {
-        /// The hop's name.
+        /// The name of the hop.
         hop: String,
-        /// How many.
+        /// The number of lost frames.
         lost: u64,
     },
 }
@@ -40,25 +40,25 @@ impl fmt::Display for Violation {
     }
 }
 
-/// Whether every frame that went into a hop is accounted for: received = sent + policy drops +
-/// local + queued, and none lost.
+/// Whether every frame that entered a hop is accounted for: received = sent + policy drops + local
+/// + queued, and none lost.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Conservation {
-    /// Whether it is, at every hop.
+    /// Whether the counts balance at every hop.
     pub ok: bool,
-    /// What is amiss, in words.
+    /// Human-readable descriptions of all violations.
     pub violations: Vec<String>,
 }
 
 impl Conservation {
-    /// Of these hops, over the whole run.
+    /// Checks these hops over the whole run.
     pub fn of(hops: &[HopCounters]) -> Self {
         let violations: Vec<String> = violations(hops).iter().map(ToString::to_string).collect();
         Self { ok: violations.is_empty(), violations }
     }
 }
 
-/// Every violation of conservation at `hops`.
+/// Returns every violation of conservation at `hops`.
 pub fn violations(hops: &[HopCounters]) -> Vec<Violation> {
     if hops.is_empty() {
         return vec![Violation::NotCounted];

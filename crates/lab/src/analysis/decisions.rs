@@ -1,41 +1,41 @@
 use crate::results::Run;
 
-/// What the controllers of a run decided and noticed, and what went wrong on purpose, over the whole
+/// Decisions and observations of the controllers of a run and the faults of the run, over the whole
 /// run, in the order of time.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Decisions {
-    /// All but the moves of a rate, which the ticks tell better; at most [`Decisions::MAX`].
+    /// All except changes of a rate, which the ticks show better; at most [`Decisions::MAX`].
     pub listed: Vec<Decision>,
-    /// How many more there were.
+    /// The number of further decisions that are not listed.
     pub left_out: u64,
-    /// How often a rate moved by a tenth or more.
+    /// How often a rate changed by a tenth or more.
     pub rates: u64,
 }
 
-/// One of them.
+/// A decision, an observation or a fault.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Decision {
-    /// When, in seconds from the start of the measured interval; negative in the warm-up.
+    /// The time in seconds from the start of the measured interval; negative in the warm-up.
     pub at_s: f64,
-    /// How much it changes.
+    /// The importance of the decision.
     pub weight: Weight,
-    /// What, and why.
+    /// The decision and its reason.
     pub text: String,
 }
 
-/// How much a decision changes.
+/// The importance of a decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Weight {
-    /// A bundle is in another mode.
+    /// A bundle changed its mode.
     Mode,
-    /// A process was killed, or is back.
+    /// A process was killed or restarted.
     Fault,
-    /// Less than that.
+    /// A smaller change.
     Minor,
 }
 
 impl Decisions {
-    /// The most that are listed, so that a page of many runs stays small.
+    /// The largest number of listed decisions, so that a page of many runs stays small.
     pub const MAX: usize = 200;
 
     pub(super) fn of(run: &Run) -> Self {
@@ -64,7 +64,7 @@ impl Decisions {
         Self { listed, left_out, rates: rates.len() as u64 }
     }
 
-    /// Whether there is nothing to tell.
+    /// Whether there are no decisions.
     pub fn is_empty(&self) -> bool {
         self.listed.is_empty() && self.rates == 0
     }
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn in_the_order_of_time_with_faults_and_without_moves_of_the_rate() {
+    fn decisions_and_faults_are_in_order_and_changes_of_the_rate_are_counted() {
         let mut run =
             run(vec![event(8, "mode_changed"), event(11, "rate_set"), event(15, "epoch_changed")]);
         run.faults.push(FaultRecord {
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_much_is_counted() {
+    fn decisions_beyond_the_limit_are_counted() {
         let decisions = Decisions::of(&run((0..300).map(|s| event(s, "epoch_changed")).collect()));
         assert_eq!((decisions.listed.len(), decisions.left_out), (Decisions::MAX, 100));
         assert!(Decisions::of(&run(vec![])).is_empty());

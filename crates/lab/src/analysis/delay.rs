@@ -4,30 +4,31 @@ use serde::{Deserialize, Serialize};
 
 use super::percentile::{Sorted, rounded};
 
-/// How long packets waited in a queue, in milliseconds; each packet counts once, whatever its
+/// Waiting times of packets in a queue in milliseconds. Each packet counts once, whatever its
 /// length.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Delay {
-    /// Packets that left the queue in the measured interval, or ticks in it where packets were not seen.
+    /// The number of packets that left the queue in the measured interval, or of ticks if packets
+    /// were not observed.
     pub packets: u64,
-    /// The mean wait.
+    /// The mean waiting time.
     pub mean: f64,
-    /// The median wait.
+    /// The median waiting time.
     pub p50: f64,
-    /// The wait that 90 % of packets did not exceed.
+    /// The 90th percentile.
     pub p90: f64,
-    /// The wait that 99 % of packets did not exceed.
+    /// The 99th percentile.
     pub p99: f64,
 }
 
 impl Delay {
-    /// Of the packets in `records` that left in `[from, to)`; `None` if there are none. Dropped
-    /// packets do not count: they were never delivered late.
+    /// Computes the delay of the packets in `records` that left in `[from, to)`; `None` if there
+    /// are none. Dropped packets do not count.
     pub fn of(records: &[Record], from: Nanos, to: Nanos) -> Option<Self> {
         Self::of_those(records, from, to, |_| true)
     }
 
-    /// The same of those that `wanted` is true of.
+    /// Like [`Delay::of`], for the packets for which `wanted` is true.
     pub fn of_those(
         records: &[Record],
         from: Nanos,
@@ -50,34 +51,34 @@ fn sent(records: &[Record], from: Nanos, to: Nanos) -> impl Iterator<Item = &Rec
     records.iter().filter(move |r| r.fate == Fate::Sent && (from..to).contains(&r.time))
 }
 
-/// A queue's delay over time.
+/// The delay of a queue over time.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Series {
     /// The width of a bin.
     pub width: Nanos,
-    /// The bins of the measured interval in order; `None` where no packet left.
+    /// The bins of the measured interval in order; `None` if no packet left in that time.
     pub bins: Vec<Option<Bin>>,
 }
 
 /// The packets that left a queue in one bin of time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Bin {
-    /// How many.
+    /// The number of packets.
     pub packets: u64,
-    /// Their mean wait, in milliseconds.
+    /// Their mean waiting time in milliseconds.
     pub mean: f64,
-    /// The longest wait, in milliseconds.
+    /// The longest waiting time in milliseconds.
     pub max: f64,
 }
 
 impl Series {
-    /// The width of a bin: a controller's tick, below which a picture shows noise only.
+    /// The width of a bin: a controller's tick. A picture shows only noise below it.
     pub const WIDTH: Nanos = Nanos::from_millis(10);
 
-    /// At most so many bins, an hour's; the bins of a longer run are wider.
+    /// The largest number of bins, enough for one hour; the bins of longer runs are wider.
     pub const MAX_BINS: u64 = 360_000;
 
-    /// Of the packets in `records` that left in `[from, to)`, by the time they left.
+    /// Bins the packets in `records` that left in `[from, to)` by the time of departure.
     pub fn of(records: &[Record], from: Nanos, to: Nanos) -> Self {
         let span = to.saturating_sub(from);
         let width = Self::WIDTH.max(Nanos(span.0.div_ceil(Self::MAX_BINS)));
@@ -94,28 +95,28 @@ impl Series {
         Self { width, bins }
     }
 
-    /// How many bins must be drawn as one for the series to take at most `columns` columns: what a
-    /// picture or a table of that many can show.
+    /// The number of bins to group into one column so that the series has at most `columns`
+    /// columns.
     pub fn bins_per_column(&self, columns: usize) -> usize {
         self.bins.len().div_ceil(columns.max(1)).max(1)
     }
 
-    /// The series with each `bins` bins made one; the last may be of fewer.
+    /// Groups every `bins` bins into one column; the last group may be smaller.
     pub fn grouped(&self, bins: usize) -> Vec<Option<Column>> {
         self.bins.chunks(bins.max(1)).map(Column::of).collect()
     }
 }
 
-/// Several bins side by side, drawn as one.
+/// Several adjacent bins that are drawn as one column.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Column {
-    /// The lowest of the bins' means, in milliseconds.
+    /// The lowest mean of the bins in milliseconds.
     pub low: f64,
-    /// The mean over all packets, in milliseconds.
+    /// The mean over all packets in milliseconds.
     pub mean: f64,
-    /// The highest of the bins' means, in milliseconds.
+    /// The highest mean of the bins in milliseconds.
     pub high: f64,
-    /// The longest wait of any packet, in milliseconds.
+    /// The longest waiting time of any packet in milliseconds.
     pub max: f64,
 }
 

@@ -7,15 +7,15 @@ use super::percentile::{Sorted, rounded};
 use super::truth::Truth;
 use crate::results::{Run, Tick};
 
-/// Estimates less truth: how far the sendbox's measurements of one quantity were from what the
-/// bottleneck saw (EuroSys '21, section 4.5, figures 5 and 6).
+/// Differences between the sendbox's estimates of a quantity and the truth that the bottleneck
+/// recorded (EuroSys '21, section 4.5, figures 5 and 6).
 ///
 /// The controller holds an estimate until the next sample, so most figures are over the ticks whose
-/// estimate differs from the tick before: the new samples. What the controller acted on is told by
-/// the share over all ticks.
+/// estimate differs from the previous tick: the new samples. The share over all ticks shows what
+/// the controller acted on.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Differences {
-    /// Ticks with a new sample whose truth is known.
+    /// The number of ticks with a new sample whose truth is known.
     pub samples: u64,
     /// The 5th percentile of the signed difference.
     pub p5: f64,
@@ -31,42 +31,43 @@ pub struct Differences {
     pub absolute_p95: f64,
     /// The share of new samples within the limit, 0 to 1.
     pub within: f64,
-    /// Ticks with any estimate, new or held, whose truth is known.
+    /// The number of ticks with an estimate, new or held, whose truth is known.
     pub ticks: u64,
-    /// The share of those within the limit, 0 to 1.
+    /// The share of those ticks within the limit, 0 to 1.
     pub within_all_ticks: f64,
 }
 
-/// How good the sendbox's estimates were.
+/// The quality of the sendbox's estimates.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Estimates {
-    /// Of the round-trip time, in milliseconds; "within" is within [`Estimates::RTT_LIMIT`].
+    /// Errors of the round-trip time in milliseconds; the limit is [`Estimates::RTT_LIMIT`].
     pub rtt_ms: Option<Differences>,
-    /// Of the receive rate R over one round trip, in Mbit/s; "within" is within
-    /// [`Estimates::RATE_LIMIT`]. `None` also if ticks of several bundles are there: the
-    /// bottleneck's log does not tell bundles apart.
+    /// Errors of the receive rate R over one round trip in Mbit/s; the limit is
+    /// [`Estimates::RATE_LIMIT`]. `None` also if there are several bundles, since the bottleneck's
+    /// log does not distinguish them.
     pub receive_rate_mbps: Option<Differences>,
 }
 
 impl Estimates {
-    /// In milliseconds: what 80 % of the Bundler prototype's samples stayed within.
+    /// The limit of round-trip times in milliseconds: 80 % of the Bundler prototype's samples were
+    /// within it.
     pub const RTT_LIMIT: f64 = 1.2;
 
-    /// In Mbit/s: likewise.
+    /// The limit of rates in Mbit/s: 80 % of the prototype's samples were within it.
     pub const RATE_LIMIT: f64 = 4.0;
 }
 
-/// Every difference of one quantity.
+/// All differences of one quantity.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Errors {
-    /// At ticks with a new sample.
+    /// Differences at ticks with a new sample.
     pub new: Sorted,
-    /// At all ticks.
+    /// Differences at all ticks.
     pub all: Sorted,
 }
 
 impl Errors {
-    /// From differences, each with whether it is a new sample's.
+    /// Collects differences, each with whether it belongs to a new sample.
     fn of(differences: &[(f64, bool)]) -> Self {
         Self {
             new: differences.iter().filter(|(_, new)| *new).map(|(d, _)| *d).collect(),
@@ -99,19 +100,19 @@ impl Errors {
     }
 }
 
-/// Every difference of the sendbox's estimates from the truth.
+/// All differences between the sendbox's estimates and the truth.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct EstimateErrors {
-    /// Of the round-trip time, in milliseconds.
+    /// Differences of the round-trip time in milliseconds.
     pub rtt: Errors,
-    /// Of the receive rate, in Mbit/s.
+    /// Differences of the receive rate in Mbit/s.
     pub receive_rate: Errors,
 }
 
 impl EstimateErrors {
-    /// Of the ticks in the measured interval.
+    /// Computes the differences at the ticks of the measured interval.
     ///
-    /// The truth at a tick is that of the packet whose feedback came home last, and R's is over the
+    /// The truth at a tick is that of the packet whose feedback arrived last. For R it is over the
     /// estimate's own round-trip time.
     pub fn of(run: &Run) -> Self {
         let truth = Truth::of(run);
@@ -139,7 +140,7 @@ impl EstimateErrors {
         Self { rtt: Errors::of(&rtt), receive_rate: Errors::of(&rate) }
     }
 
-    /// All differences of all of `parts`.
+    /// Merges the differences of all `parts`.
     pub fn pooled<'a>(parts: impl Iterator<Item = &'a Self> + Clone) -> Self {
         Self {
             rtt: Errors::pooled(parts.clone().map(|e| &e.rtt)),
@@ -147,7 +148,7 @@ impl EstimateErrors {
         }
     }
 
-    /// The figures to print; `None` if no tick had an estimate with a known truth.
+    /// The figures to print; `None` if no tick had an estimate with known truth.
     pub fn figures(&self) -> Option<Estimates> {
         let rtt_ms = self.rtt.figures(Estimates::RTT_LIMIT);
         let receive_rate_mbps = self.receive_rate.figures(Estimates::RATE_LIMIT);
@@ -164,8 +165,8 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// A full 12 Mbit/s link over 50 ms: a packet of 1500 B each millisecond, and each waits 9 ms,
-    /// so every round trip takes 9 + 1 + 50 = 60 ms and R is 12 Mbit/s.
+    /// A full 12 Mbit/s link over 50 ms. There is one packet of 1500 B per millisecond and each
+    /// waits 9 ms, so each round trip takes 9 + 1 + 50 = 60 ms and R is 12 Mbit/s.
     fn run(ticks: Vec<Tick>) -> Run {
         let record = |time| Record {
             time: Nanos::from_millis(time),
@@ -225,7 +226,7 @@ mod tests {
         assert_eq!((rtt.within, rtt.within_all_ticks), (0.3333, 0.6));
         let rate = e.receive_rate_mbps.unwrap();
         assert_eq!((rate.samples, rate.ticks), (3, 5));
-        // The window is the estimated round trip, of whole milliseconds but for the last.
+        // The window is the estimated round trip, in whole milliseconds except for the last.
         assert_eq!((rate.p5, rate.p95, rate.absolute_p50), (-2.0, 5.0, 2.0));
         assert_eq!((rate.within, rate.within_all_ticks), (0.6667, 0.8));
     }

@@ -1,9 +1,9 @@
-//! From the raw record of a run to figures: exact percentiles, queue delays, slowdowns, packet
-//! accounts, and the sendbox's estimates against the truth.
+//! Figures from the raw record of a run: exact percentiles, queue delays, slowdowns, packet counts,
+//! and the sendbox's estimates compared with the truth.
 //!
-//! Everything here is computed from [`Run`] alone, so a figure means the same whatever engine made
-//! the run. [`Analysis`] is all that tables, pictures and reports need; it is far smaller than the
-//! run, which can be let go.
+//! Everything is computed from [`Run`] alone, so a figure has the same meaning for every engine.
+//! [`Analysis`] holds all that tables, pictures and reports need. It is much smaller than the run,
+//! which can be freed.
 
 mod accounts;
 mod decisions;
@@ -32,7 +32,7 @@ pub use worse::Intake;
 
 use crate::results::Run;
 
-/// All that reports need of one run.
+/// The analysis of one run, with all that reports need.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Analysis {
     /// The figures.
@@ -45,12 +45,12 @@ pub struct Analysis {
     pub slowdowns: ByClass<Slowdowns>,
     /// Every difference of the sendbox's estimates from the truth.
     pub estimate_errors: EstimateErrors,
-    /// What the controllers decided, and what went wrong on purpose.
+    /// The controllers' decisions and the faults.
     pub decisions: Decisions,
 }
 
 impl Analysis {
-    /// Of `run`.
+    /// Analyses `run`.
     pub fn of(run: &Run) -> Self {
         let slowdowns = Slowdowns::of(run);
         let estimate_errors = EstimateErrors::of(run);

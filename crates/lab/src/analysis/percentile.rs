@@ -1,16 +1,17 @@
 /// Values in ascending order, for exact percentiles.
 ///
-/// A run has at most some millions of values, so all are kept and sorted once: no sketch, no
-/// interpolation, no error to explain.
+/// A run has at most a few million values, so all are kept and sorted once. There is no sketch and
+/// no interpolation.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Sorted(Vec<f64>);
 
 impl Sorted {
     /// The percentile by nearest rank: the smallest value that at least `percent` % of all values
-    /// do not exceed; the minimum for 0, the maximum for 100 and more, `None` if there are no values.
+    /// do not exceed. It is the minimum for 0, the maximum for 100 and more, and `None` without
+    /// values.
     ///
-    /// It is always one of the values. The rank is found in integers, since 0.07 x 100 is more than
-    /// 7 in floating point.
+    /// The result is always one of the values. The rank is computed in integers, since 0.07 x 100
+    /// is more than 7 in floating point.
     pub fn percentile(&self, percent: u8) -> Option<f64> {
         let rank = (self.0.len() * usize::from(percent.min(100))).div_ceil(100);
         self.0.get(rank.saturating_sub(1)).copied()
@@ -24,12 +25,12 @@ impl Sorted {
         Some(self.0.iter().sum::<f64>() / self.0.len() as f64)
     }
 
-    /// How many values there are.
+    /// The number of values.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no values.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -53,7 +54,7 @@ impl Sorted {
         self.0.iter().map(|v| v.abs()).collect()
     }
 
-    /// All values of all of `parts`.
+    /// Merges the values of all `parts`.
     pub fn pooled<'a>(parts: impl IntoIterator<Item = &'a Self>) -> Self {
         parts.into_iter().flat_map(|part| part.0.iter().copied()).collect()
     }
@@ -67,8 +68,7 @@ impl FromIterator<f64> for Sorted {
     }
 }
 
-/// `value` with `decimals` decimals: what a record of microseconds and packets can tell, so that
-/// files do not carry digits without meaning.
+/// Rounds `value` to `decimals` decimals, so that files contain no digits without meaning.
 pub fn rounded(value: f64, decimals: i32) -> f64 {
     let scale = 10f64.powi(decimals);
     (value * scale).round() / scale
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_has_no_percentile() {
+    fn an_empty_set_has_no_percentile() {
         let none = Sorted::default();
         assert_eq!((none.percentile(50), none.mean(), none.share_within(1.0)), (None, None, None));
     }

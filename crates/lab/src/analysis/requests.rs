@@ -3,37 +3,37 @@ use serde::{Deserialize, Serialize};
 use super::percentile::{Sorted, rounded};
 use crate::results::{Request, Run};
 
-/// One thing for all requests, and for each class of sizes that the Bundler evaluation tells apart
-/// (EuroSys '21, figure 9).
+/// A value for all requests and one for each size class of the Bundler evaluation (EuroSys '21,
+/// figure 9).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ByClass<T> {
-    /// All requests.
+    /// The value for all requests.
     pub all: T,
-    /// At most 10 kB.
+    /// Requests of at most 10 kB.
     pub small: T,
-    /// More than 10 kB, at most 1 MB.
+    /// Requests of more than 10 kB and at most 1 MB.
     pub medium: T,
-    /// More than 1 MB.
+    /// Requests of more than 1 MB.
     pub large: T,
 }
 
-/// A class of sizes, or all; see [`ByClass`].
+/// A size class of requests, or all requests; see [`ByClass`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Size {
-    /// All.
+    /// All requests.
     #[default]
     All,
-    /// At most 10 kB.
+    /// Requests of at most 10 kB.
     Small,
-    /// More than 10 kB, at most 1 MB.
+    /// Requests of more than 10 kB and at most 1 MB.
     Medium,
-    /// More than 1 MB.
+    /// Requests of more than 1 MB.
     Large,
 }
 
 impl Size {
-    /// The class of a request for so many bytes.
+    /// Returns the class of a request for `bytes` bytes.
     pub const fn of(bytes: u64) -> Self {
         match bytes {
             0..=10_000 => Self::Small,
@@ -42,14 +42,14 @@ impl Size {
         }
     }
 
-    /// Whether a request for so many bytes is in it.
+    /// Whether a request for `bytes` bytes belongs to the class.
     pub fn holds(self, bytes: u64) -> bool {
         self == Self::All || self == Self::of(bytes)
     }
 }
 
 impl<T> ByClass<T> {
-    /// Applies `f` to each.
+    /// Applies `f` to each value.
     pub fn map<U>(&self, f: impl Fn(&T) -> U) -> ByClass<U> {
         ByClass {
             all: f(&self.all),
@@ -62,25 +62,25 @@ impl<T> ByClass<T> {
 
 /// The slowdowns of the requests of one class: completion time over [`Run::ideal`].
 ///
-/// A request that is unfinished when the run ends is in `values` too, with the slowdown that it had
-/// reached by then (at least 1), which is a lower bound of its own. Leaving it out would be kind to
-/// the arm that kept it waiting; so percentiles may be too low, never too high.
+/// A request that is unfinished when the run ends is included, with the slowdown that it has
+/// reached by then (at least 1) as a lower bound. Without it, an arm that keeps requests waiting
+/// would look better. So percentiles may be too low, but never too high.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Slowdowns {
-    /// The slowdowns, unfinished requests' bounds included.
+    /// The slowdowns, including the bounds of unfinished requests.
     pub values: Sorted,
-    /// How many of them are such bounds.
+    /// The number of these bounds.
     pub unfinished: u64,
 }
 
 impl Slowdowns {
-    /// Of the requests that started in the measured interval `[start, end)`. One that finished after
-    /// its end counts as finished, with the time it took.
+    /// Computes the slowdowns of the requests that started in the measured interval `[start, end)`.
+    /// A request that finished after `end` counts as finished, with the time it took.
     pub fn of(run: &Run) -> ByClass<Self> {
         Self::among(run, measured(run))
     }
 
-    /// Of these requests of `run`.
+    /// Computes the slowdowns of these requests of `run`.
     pub fn among<'a>(run: &Run, requests: impl Iterator<Item = &'a Request>) -> ByClass<Self> {
         let mut values: ByClass<(Vec<f64>, u64)> = ByClass::default();
         for request in requests {
@@ -101,7 +101,7 @@ impl Slowdowns {
         })
     }
 
-    /// All requests of all of `parts`.
+    /// Merges the slowdowns of all `parts`.
     pub fn pooled<'a>(parts: impl Iterator<Item = &'a ByClass<Self>> + Clone) -> ByClass<Self> {
         let of = |class: fn(&ByClass<Self>) -> &Self| Self {
             values: Sorted::pooled(parts.clone().map(|p| &class(p).values)),
@@ -126,7 +126,7 @@ impl Slowdowns {
     }
 }
 
-/// The slowdown of one of `run`'s requests; of an unfinished one, what it had reached.
+/// The slowdown of a request of `run`; for an unfinished one, the slowdown reached so far.
 pub fn slowdown(run: &Run, request: &Request) -> f64 {
     let ideal = run.ideal(request.size).0.max(1) as f64;
     let until = request.end.unwrap_or(run.end.0);
@@ -134,34 +134,34 @@ pub fn slowdown(run: &Run, request: &Request) -> f64 {
     if request.end.is_none() { slowdown.max(1.0) } else { slowdown }
 }
 
-/// The slowdown of a class of requests, as a multiple of the time on the empty path.
+/// The slowdown of a class of requests as a multiple of the time on the empty path.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Slowdown {
-    /// The median, `None` if there was no such request.
+    /// The median; `None` without requests.
     pub p50: Option<f64>,
-    /// What 99 % of requests did not exceed.
+    /// The 99th percentile.
     pub p99: Option<f64>,
-    /// How many requests started in the measured interval.
+    /// The number of requests that started in the measured interval.
     pub count: u64,
-    /// How many of them were unfinished at the end, see [`Slowdowns`].
+    /// The number of those that were unfinished at the end, see [`Slowdowns`].
     pub unfinished: u64,
 }
 
-/// What became of the requests that started in the measured interval.
+/// The outcome of the requests that started in the measured interval.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Requests {
-    /// How many there were.
+    /// The number of requests.
     pub offered: u64,
-    /// How many were answered to the last byte before the run ended.
+    /// The number of requests that were answered completely before the run ended.
     pub completed: u64,
-    /// The rest.
+    /// The number of unfinished requests.
     pub unfinished: u64,
-    /// Bytes of all their answers, as asked for.
+    /// The number of bytes that the requests asked for.
     pub bytes: u64,
 }
 
 impl Requests {
-    /// Of `run`.
+    /// Counts the requests of `run`.
     pub fn of(run: &Run) -> Self {
         measured(run).fold(Self::default(), |sum, request| {
             let completed = u64::from(request.end.is_some());
@@ -186,7 +186,7 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// 8 Mbit/s and 50 ms: the ideal is 50 ms and one microsecond a byte.
+    /// 8 Mbit/s and 50 ms: the ideal time is 50 ms plus one microsecond per byte.
     fn run(requests: &[(u64, u64, Option<u64>)]) -> Run {
         let request = |(id, &(size, start, end)): (usize, &(u64, u64, Option<u64>))| Request {
             id: id as u64,

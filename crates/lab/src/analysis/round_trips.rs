@@ -5,23 +5,23 @@ use serde::{Deserialize, Serialize};
 use super::percentile::{Sorted, rounded};
 use crate::results::Run;
 
-/// Closed-loop round trips of one traffic, in milliseconds.
+/// Closed-loop round trips of one traffic in milliseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RoundTrips {
-    /// How many came back.
+    /// The number of round trips that completed.
     pub count: u64,
-    /// How many were given up as lost; they are in no percentile.
+    /// The number of requests that were given up as lost; they are in no percentile.
     pub lost: u64,
-    /// The median; `None` if none came back.
+    /// The median; `None` if none completed.
     pub p50: Option<f64>,
-    /// What 90 % did not exceed.
+    /// The 90th percentile.
     pub p90: Option<f64>,
-    /// What 99 % did not exceed.
+    /// The 99th percentile.
     pub p99: Option<f64>,
 }
 
 impl RoundTrips {
-    /// Of those that started in the measured interval, by the traffic's name.
+    /// Computes the round trips that started in the measured interval, by the traffic's name.
     pub fn of(run: &Run) -> BTreeMap<String, Self> {
         let mut times: BTreeMap<&str, (Vec<f64>, u64)> = BTreeMap::new();
         for trip in run.round_trips.iter().filter(|t| (run.start.0..run.end.0).contains(&t.start)) {

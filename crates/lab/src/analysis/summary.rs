@@ -11,53 +11,53 @@ use super::{
 };
 use crate::results::{HopCounters, Run};
 
-/// The figures of one run, for machines; units are in the fields' names.
+/// The figures of one run for machine use; the fields' names contain the units.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
-    /// The arm's name.
+    /// The name of the arm.
     pub arm: String,
-    /// The seed.
+    /// The seed of the run.
     pub seed: u64,
-    /// What its cell has on the axes of the experiment's grid, those of the path apart.
+    /// The cell's values on the axes of the experiment's grid, except those of the path.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
-    /// How long was measured.
+    /// The length of the measured interval.
     pub duration_s: f64,
     /// The bottleneck's rate.
     pub rate_mbps: f64,
     /// The round-trip time of the empty path.
     pub base_rtt_ms: f64,
-    /// What the requests that started in the measured interval asked for, over its length. With a
-    /// heavy-tailed workload this differs from seed to seed, and from the load that was configured.
+    /// The bytes that requests asked for in the measured interval, over its length. With
+    /// heavy-tailed sizes this differs between seeds, and from the configured load.
     pub requested_mbps: f64,
-    /// Payload that reached receivers, all traffic together.
+    /// The payload that reached receivers, over all traffic.
     pub goodput_mbps: f64,
-    /// The same by the traffic's name.
+    /// The payload that reached receivers, by the traffic's name.
     pub goodput_by_traffic_mbps: BTreeMap<String, f64>,
-    /// Delay in the bottleneck's queue; `None` if nothing left it.
+    /// The delay in the bottleneck's queue; `None` if no packet left it.
     pub bottleneck_queue_ms: Option<Delay>,
-    /// Delay in the sendbox's queues; `None` if the sendbox only forwards. Over the kernel's queues each tick counts
-    /// once, by what was queued and the rate then.
+    /// The delay in the sendbox's queues; `None` if the sendbox only forwards. With the kernel's
+    /// queues, each tick counts once, with the backlog and the rate at that time.
     pub sendbox_queue_ms: Option<Delay>,
-    /// The same of L4S traffic and of the rest; `None` where there is no L4S traffic.
+    /// The delays of L4S traffic and of other traffic; `None` without L4S traffic.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub l4s: Option<ByL4s>,
-    /// What became of the requests.
+    /// The outcome of the requests.
     pub requests: Requests,
-    /// Their slowdown by class of size.
+    /// The slowdown of the requests by size class.
     pub slowdown: ByClass<Slowdown>,
-    /// Closed-loop round trips by the traffic's name.
+    /// The closed-loop round trips by the traffic's name.
     pub round_trips_ms: BTreeMap<String, RoundTrips>,
-    /// The sendbox's estimates against the bottleneck's truth; `None` without a controller.
+    /// The sendbox's estimates compared with the truth; `None` without a controller.
     pub estimates: Option<Estimates>,
-    /// Packet accounts by hop, over the whole run, warm-up included.
+    /// The packet counts by hop, over the whole run including warm-up.
     pub hops: Vec<HopCounters>,
-    /// Whether the accounts balance.
+    /// Whether the packet counts balance.
     pub conservation: Conservation,
 }
 
 impl Summary {
-    /// Of `run`, whose slowdowns and estimates' errors are these.
+    /// Summarises `run`, whose slowdowns and estimate errors are given.
     pub(super) fn of(run: &Run, slowdowns: &ByClass<Slowdowns>, errors: &EstimateErrors) -> Self {
         let over = |bytes| Rate::from_bytes_over(Bytes(bytes), run.duration()).as_mbps_f64();
         let mbps = |bytes| rounded(over(bytes), 3);
@@ -89,31 +89,32 @@ impl Summary {
     }
 }
 
-/// The queues' delay for L4S traffic, told by the ECN field that packets came with, and for the rest.
+/// The queues' delay for L4S traffic, recognised by the ECN field on arrival, and for other
+/// traffic.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ByL4s {
-    /// L4S traffic at the bottleneck.
+    /// The delay of L4S traffic at the bottleneck.
     pub bottleneck_l4s_ms: Option<Delay>,
-    /// Other traffic there.
+    /// The delay of other traffic at the bottleneck.
     pub bottleneck_classic_ms: Option<Delay>,
-    /// L4S traffic at the sendbox.
+    /// The delay of L4S traffic at the sendbox.
     pub sendbox_l4s_ms: Option<Delay>,
-    /// Other traffic there.
+    /// The delay of other traffic at the sendbox.
     pub sendbox_classic_ms: Option<Delay>,
-    /// What the bottleneck's queue said to L4S traffic, and to the rest.
+    /// The signals of the bottleneck's queue to L4S traffic, and to other traffic.
     #[serde(default)]
     pub bottleneck_signals: [Signals; 2],
-    /// Likewise the sendbox's.
+    /// The signals of the sendbox's queue to L4S traffic, and to other traffic.
     #[serde(default)]
     pub sendbox_signals: [Signals; 2],
 }
 
-/// Packets that a queue signalled to in the measured interval.
+/// The packets that a queue marked or dropped in the measured interval.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Signals {
-    /// That left with a mark they came without.
+    /// The number of packets that the queue marked.
     pub marked: u64,
-    /// That were dropped.
+    /// The number of packets that the queue dropped.
     pub dropped: u64,
 }
 
@@ -143,10 +144,10 @@ impl ByL4s {
     }
 }
 
-/// Payload bytes by traffic in the measured interval.
+/// The payload bytes by traffic in the measured interval.
 ///
-/// A record stands for the interval that ends at its time, so the one that ends at `start` is out
-/// and the one that ends at `end` in; one that spans a border counts where it ends.
+/// A record stands for the interval that ends at its time. So a record at `start` is out and one at
+/// `end` is in; one that spans a border counts where it ends.
 fn progress(run: &Run) -> BTreeMap<&str, u64> {
     let mut bytes = BTreeMap::new();
     for p in run.progress.iter().filter(|p| run.start.0 < p.time && p.time <= run.end.0) {

@@ -19,10 +19,10 @@ use crate::results::Run;
 /// sendbox can first know.
 #[derive(Debug)]
 pub(super) struct Truth {
-    /// When each packet's feedback is home, ascending.
+    /// The time at which each packet's feedback arrives at the sendbox, ascending.
     home: Vec<Nanos>,
     rtt: Vec<Nanos>,
-    /// Bytes of all packets up to and including this one.
+    /// The number of bytes of all packets up to this one.
     bytes: Vec<u64>,
 }
 
@@ -38,7 +38,7 @@ impl Truth {
                 (home, rtt, r.len.0)
             })
             .collect();
-        // Stable, and a link that sends one packet at a time has them in order already.
+        // The sort is stable; a link that sends one packet at a time has them in order already.
         packets.sort_by_key(|&(home, ..)| home);
         let bytes = packets.iter().scan(0u64, |sum, &(.., len)| {
             *sum = sum.saturating_add(len);
@@ -51,19 +51,19 @@ impl Truth {
         }
     }
 
-    /// How many packets are home at `now`.
+    /// The number of packets whose feedback has arrived at `now`.
     fn count(&self, now: Nanos) -> usize {
         self.home.partition_point(|home| *home <= now)
     }
 
-    /// The round trip of the packet whose feedback came home last before `now`; `None` before the
+    /// The round trip of the packet whose feedback arrived last before `now`; `None` before the
     /// first.
     pub(super) fn rtt(&self, now: Nanos) -> Option<Nanos> {
         self.rtt.get(self.count(now).checked_sub(1)?).copied()
     }
 
-    /// The rate at which the bundle left the bottleneck over the `window` of packets that came home
-    /// in `(now - window, now]`; `None` if the log does not reach back that far.
+    /// The rate at which the bundle left the bottleneck, over the packets whose feedback arrived in
+    /// `(now - window, now]`; `None` if the log does not reach back that far.
     pub(super) fn receive_rate(&self, now: Nanos, window: Nanos) -> Option<Rate> {
         let from = now.checked_sub(window)?;
         let before = self.count(from).checked_sub(1)?;
@@ -78,7 +78,7 @@ mod tests {
     use super::*;
     use forebay_records::packet_log::Record;
 
-    /// At 12 Mbit/s 1500 B take 1 ms; the path takes 50.
+    /// At 12 Mbit/s, 1500 B take 1 ms; the path takes 50 ms.
     fn run() -> Run {
         let record = |time, wait, source, fate| Record {
             time: Nanos::from_millis(time),
@@ -108,7 +108,8 @@ mod tests {
 
     #[test]
     fn round_trip_of_the_packet_last_home() {
-        // Home at 10 + 1 + 50 = 61, 62 and 63 ms; round trips 2 + 1 + 50 = 53, 58 and 54 ms.
+        // Feedback arrives at 10 + 1 + 50 = 61, 62 and 63 ms; round trips are 2 + 1 + 50 = 53, 58
+        // and 54 ms.
         let truth = Truth::of(&run());
         assert_eq!(truth.rtt(Nanos(ms(61).0 - 1)), None);
         assert_eq!(truth.rtt(ms(61)), Some(ms(53)));
@@ -120,7 +121,7 @@ mod tests {
     fn cross_traffic_is_not_the_bundles() {
         let truth = Truth::of(&Run { bundle_source: Some(1), ..run() });
         assert_eq!(truth.rtt(ms(62)), Some(ms(53)), "62 ms brought a cross-traffic packet");
-        // 1500 B in the 2 ms after 61: 6 Mbit/s; with the cross traffic it would be 12.
+        // 1500 B in the 2 ms after 61 ms: 6 Mbit/s; with the cross traffic it would be 12 Mbit/s.
         assert_eq!(truth.receive_rate(ms(63), ms(2)), Some(Rate::from_mbps(6)));
         assert_eq!(Truth::of(&run()).receive_rate(ms(63), ms(2)), Some(Rate::from_mbps(12)));
     }

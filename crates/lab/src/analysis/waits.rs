@@ -1,4 +1,4 @@
-//! How long packets waited at the sendbox, where nobody saw each of them.
+//! Waiting times at the sendbox where packets are not observed one by one.
 
 use std::borrow::Cow;
 
@@ -7,9 +7,9 @@ use forebay_units::{Bytes, Nanos, Rate};
 
 use crate::results::Run;
 
-/// What packets waited at the sendbox. Where the kernel queues there, packets are not seen one by one: then one record
-/// for each tick at which a bundle was shaped, of what a packet that comes at that moment has before it, and the time
-/// that takes at the rate applied.
+/// The waiting times of packets at the sendbox. With the kernel's queues, packets are not observed.
+/// Then there is one record per tick at which a bundle was shaped: the backlog ahead of a packet
+/// that arrives at that time, and the time that the backlog takes at the current rate.
 pub fn at_sendbox(run: &Run) -> Cow<'_, [Record]> {
     if !run.sendbox.is_empty() {
         return Cow::Borrowed(&run.sendbox);

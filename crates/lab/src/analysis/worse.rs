@@ -1,12 +1,14 @@
-//! What receivers get over time, and for how long that is worse than in another run.
+//! Goodput over time, and the time for which it is worse than in another run.
 
 use forebay_units::Nanos;
 
 use crate::results::Run;
 
-/// What is compared: long enough for a sawtooth of TCP, and several of the 100 ms that are recorded.
+/// The length of a compared span: long enough for a sawtooth of TCP, and several of the recorded
+/// 100 ms.
 const SPAN: Nanos = Nanos::from_millis(400);
-/// The share of another run's that is as good: two runs of TCP differ by so much for no reason.
+/// The share of another run's goodput that counts as equal: two runs of TCP differ by this much at
+/// random.
 const AS_GOOD: f64 = 0.85;
 
 /// The bytes that all receivers of a run read, by span of the measured time.
@@ -14,11 +16,12 @@ const AS_GOOD: f64 = 0.85;
 pub struct Intake(Vec<u64>);
 
 impl Intake {
-    /// Of `run`. What is left of the measured time after its last whole span does not count.
+    /// Counts the bytes of `run`. The rest of the measured time after the last whole span does not
+    /// count.
     pub fn of(run: &Run) -> Self {
         let mut spans = vec![0_u64; (run.duration().0 / SPAN.0) as usize];
         for progress in &run.progress {
-            // What ends at a border belongs before it.
+            // An interval that ends at a border belongs before it.
             let since = progress.time.checked_sub(run.start.0 + 1);
             if let Some(bytes) = since.and_then(|since| spans.get_mut((since / SPAN.0) as usize)) {
                 *bytes = bytes.saturating_add(progress.bytes);
@@ -27,8 +30,8 @@ impl Intake {
         Self(spans)
     }
 
-    /// The longest time without a break in which this is less than 85 % of `other`, by spans of
-    /// 0.4 s.
+    /// The longest uninterrupted time for which this run's goodput is below 85 % of `other`'s, in
+    /// spans of 0.4 s.
     pub fn worse_for(&self, other: &Self) -> Nanos {
         let worse = |(&own, &other): (&u64, &u64)| (own as f64) < AS_GOOD * other as f64;
         let spans: Vec<bool> = self.0.iter().zip(&other.0).map(worse).collect();

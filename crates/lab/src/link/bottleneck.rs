@@ -1,25 +1,25 @@
-//! The bottleneck as it should be: a queue and a wire of an exact rate, in the time that packets
-//! carry, whenever this process happens to run.
+//! A queue in front of a wire of an exact rate. Times are those that packets carry; they do not
+//! depend on when this process runs.
 
 use forebay_queue::{Backlog, DropSink, Packet, Qdisc};
 use forebay_units::{Nanos, Rate};
 
-/// A queue in front of a wire. Each packet's start and end on the wire are computed, not observed:
-/// waking up late delays what is delivered, but neither the rate nor the recorded delay.
+/// A queue in front of a wire. The start and end of each packet on the wire are computed, not
+/// observed: a late wake-up delays delivery, but changes neither the rate nor the recorded delay.
 pub(super) struct Bottleneck<Q> {
     qdisc: Q,
     rate: Rate,
-    /// When the wire is free again.
+    /// The time at which the wire is free again.
     free_at: Nanos,
 }
 
-/// A packet that has gone on the wire.
+/// A packet that has left for the wire.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Departure<P> {
     pub(super) packet: P,
-    /// When its first bit went: the end of its wait in the queue.
+    /// The time of its first bit on the wire, at which its wait in the queue ends.
     pub(super) start: Nanos,
-    /// When its last bit went.
+    /// The time of its last bit on the wire.
     pub(super) end: Nanos,
 }
 
@@ -28,7 +28,8 @@ impl<Q> Bottleneck<Q> {
         Self { qdisc, rate, free_at: Nanos::ZERO }
     }
 
-    /// A packet arrives. Everything that departs until `now` must have been taken out before.
+    /// Takes a packet that arrives. The caller must have taken out all packets that depart until
+    /// `now`.
     pub(super) fn arrive<P: Packet>(&mut self, now: Nanos, packet: P, drops: &mut dyn DropSink<P>)
     where
         Q: Qdisc<P>,
@@ -39,7 +40,7 @@ impl<Q> Bottleneck<Q> {
         self.qdisc.enqueue(now, packet, drops);
     }
 
-    /// The next packet that has gone on the wire by `now`.
+    /// Returns the next packet that left for the wire by `now`.
     pub(super) fn depart<P: Packet>(
         &mut self,
         now: Nanos,
@@ -58,7 +59,7 @@ impl<Q> Bottleneck<Q> {
         Some(Departure { packet, start, end })
     }
 
-    /// When the next packet goes on the wire.
+    /// Returns the time at which the next packet leaves for the wire.
     pub(super) fn next_event<P: Packet>(&self) -> Option<Nanos>
     where
         Q: Qdisc<P>,
@@ -97,7 +98,7 @@ mod tests {
         fn set_ce(&mut self) {}
     }
 
-    /// 8 Mbit/s: a byte a microsecond.
+    /// Creates a bottleneck of 8 Mbit/s, one byte per microsecond.
     fn bottleneck(limit: u64) -> Bottleneck<Fifo<Sized>> {
         let limit = Limit::bytes(Bytes(limit));
         Bottleneck::new(Fifo::new(fifo::Config { limit }).unwrap(), Rate::from_mbps(8))
@@ -114,12 +115,12 @@ mod tests {
         for len in [100, 200, 300] {
             b.arrive(us(50), Sized(len), &mut none);
         }
-        // Nobody looks for a second.
+        // No departure is taken for one second.
         let now = us(1_000_050);
         let gone: Vec<_> = std::iter::from_fn(|| b.depart(now, &mut none)).collect();
         let times: Vec<_> = gone.iter().map(|d| (d.start, d.end)).collect();
         assert_eq!(times, [(us(50), us(150)), (us(150), us(350)), (us(350), us(650))]);
-        // The wire was idle since: the next packet starts when it comes.
+        // The wire was idle in the meantime, so the next packet starts on arrival.
         b.arrive(now, Sized(10), &mut none);
         assert_eq!(b.next_event::<Sized>(), Some(now));
         assert_eq!(b.depart(now, &mut none).map(|d| d.start), Some(now));

@@ -1,15 +1,15 @@
-//! Which port a host is behind, learnt from the frames it sends.
+//! The port behind which each host is, learnt from the frames that the host sends.
 
 use std::collections::HashMap;
 
-/// Hosts that are remembered. A laboratory has a handful; past this, frames go to every port.
+/// The number of hosts that are remembered; frames to further hosts go to every port.
 const MAX_HOSTS: usize = 4096;
 
 #[derive(Debug, Default)]
 pub(super) struct Ends(HashMap<[u8; 6], usize>);
 
 impl Ends {
-    /// `frame` came from `port`.
+    /// Notes that `frame` came from `port`.
     pub(super) fn learn(&mut self, frame: &[u8], port: usize) {
         let source = frame.get(6..12).and_then(|m| <[u8; 6]>::try_from(m).ok());
         if let Some(mac) = source
@@ -19,7 +19,7 @@ impl Ends {
         }
     }
 
-    /// The port of the host that `frame` is for; `None` if it is for all, or unknown.
+    /// Returns the port of the destination of `frame`; `None` for broadcasts and unknown hosts.
     pub(super) fn find(&self, frame: &[u8]) -> Option<usize> {
         self.0.get(frame.get(..6)?).copied()
     }

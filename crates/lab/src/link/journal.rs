@@ -5,36 +5,36 @@ use forebay_units::{Bytes, Nanos};
 
 use super::LinkError;
 
-/// What the bottleneck did to each packet, written down and counted.
+/// The record of what the bottleneck did to each packet, with counts.
 pub(super) struct Journal {
     log: PacketLog,
     path: PathBuf,
-    /// Packets that the queue dropped.
+    /// The number of packets that the queue dropped.
     pub(super) drops: u64,
-    /// Packets that the queue marked.
+    /// The number of packets that the queue marked.
     pub(super) marks: u64,
 }
 
-/// What is known of a packet when it comes to the bottleneck.
+/// A packet's properties when it arrives at the bottleneck.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Arrival {
     pub(super) time: Nanos,
     pub(super) len: Bytes,
-    /// The port it came from.
+    /// The number of the port on which it arrived.
     pub(super) source: u8,
-    /// Whether it is L4S traffic.
+    /// Whether it belongs to L4S traffic.
     pub(super) l4s: bool,
 }
 
 impl Journal {
-    /// An empty one at `path`, for at most `limit` packets.
+    /// Creates an empty journal at `path` for at most `limit` packets.
     pub(super) fn create(path: PathBuf, limit: u64) -> Result<Self, LinkError> {
         let log = PacketLog::create(&path, limit)
             .map_err(|source| LinkError::Write { path: path.clone(), source })?;
         Ok(Self { log, path, drops: 0, marks: 0 })
     }
 
-    /// The packet that came in `arrival` left the queue at `now`.
+    /// Records that the packet of `arrival` left the queue at `now`.
     pub(super) fn sent(
         &mut self,
         now: Nanos,
@@ -45,7 +45,7 @@ impl Journal {
         self.record(now, arrival, Fate::Sent, marked)
     }
 
-    /// It was dropped, or is found to have been.
+    /// Records that the packet of `arrival` was dropped, or found to be dropped, at `now`.
     pub(super) fn dropped(&mut self, now: Nanos, arrival: Arrival) -> Result<(), LinkError> {
         self.drops += 1;
         self.record(now, arrival, Fate::Dropped, false)
@@ -65,7 +65,7 @@ impl Journal {
         self.log.push(&record).map_err(|source| LinkError::Write { path: path.clone(), source })
     }
 
-    /// Writes all of it out.
+    /// Writes everything to the file.
     pub(super) fn finish(self) -> Result<(), LinkError> {
         let path = self.path;
         let left_out = self.log.finish().map_err(|source| LinkError::Write { path, source })?;

@@ -1,9 +1,10 @@
-//! A queueing discipline of the kernel's as the bottleneck.
+//! A queueing discipline of the kernel as the bottleneck.
 //!
-//! It is on one end of a pair of interfaces, and both ends are this process's: frames go in through
-//! the kernel's own way of sending, which the discipline holds up and shapes, and come out of the
-//! other end. So the time that a packet waited is known, and what it met, whatever the discipline:
-//! on its way a frame has a number in place of its sender's address, which no discipline looks at.
+//! The discipline is on one end of a veth pair, and this process owns both ends: it sends frames
+//! through the kernel's normal transmit path, where the discipline queues and shapes them, and
+//! receives them at the other end. So the waiting time and the fate of each packet are known for
+//! any discipline. Inside, a sequence number replaces the source address of a frame; no discipline
+//! reads that address.
 
 use std::collections::VecDeque;
 use std::os::fd::RawFd;
@@ -13,46 +14,48 @@ use forebay_dataplane::{Frame, Injector, Method, Netdev, Pool, Port, clock, open
 use forebay_units::{Bytes, Nanos, Rate};
 use forebay_wire::Frame as Parsed;
 
+use super::bottleneck_queue::BottleneckQueue;
 use super::journal::{Arrival, Journal};
-use super::neck::Neck;
 use super::waiting::{Inside, Waiting};
 use super::{BATCH, LinkError};
 
-/// Where the sender's address is in an Ethernet frame.
+/// The position of the source address in an Ethernet frame.
 const SENDER: std::ops::Range<usize> = 6..12;
-/// A sender that is a number: locally administered, which is the second bit.
+/// The first bytes of a source address that is a number; the second bit of the first byte means
+/// "locally administered".
 const NUMBERED: [u8; 2] = [0x06, 0xfb];
-/// A full-sized frame.
+/// The size of a full frame.
 const FRAME: Bytes = Bytes(1_514);
-/// How long nothing comes out of a queue that is empty: some full frames' time, and on a machine in
-/// real time at least so much that a process which waits may be late.
+/// The time without output after which the queue counts as empty, in full frames. In real time it
+/// is at least [`QUIET`], since a process that waits may be late.
 const QUIET_FRAMES: u64 = 4;
 const QUIET: Nanos = Nanos::from_millis(50);
 
-/// The queue and its two ends.
-pub(super) struct KernelNeck {
+/// A veth pair with the kernel's discipline on one end.
+pub(super) struct KernelQueue {
     entry: Injector,
     exit: Box<dyn Port>,
     rate: Rate,
     waiting: Waiting,
     batch: Vec<Frame>,
-    /// Frames that have come out and were not looked at yet.
+    /// Frames that came out and were not examined yet.
     out: VecDeque<Frame>,
-    /// Frames that came out when nothing was passed on any more.
+    /// The number of frames that came out after forwarding had ended.
     late: u64,
     lost: u64,
 }
 
-/// What must be known of a frame beside its length.
+/// What must be known of a frame in addition to its length.
 struct Look {
     flow: u32,
     marked: bool,
-    /// Whether it is L4S traffic, when it goes in.
+    /// Whether it belongs to L4S traffic when it enters.
     l4s: bool,
 }
 
-impl KernelNeck {
-    /// Between the interfaces `entry`, which has the discipline, and `exit`.
+impl KernelQueue {
+    /// Opens the queue between the interface `entry`, which has the discipline, and the interface
+    /// `exit`.
     pub(super) fn new(
         entry: &Netdev,
         exit: &Netdev,
@@ -72,8 +75,8 @@ impl KernelNeck {
         })
     }
 
-    /// The next frame that has come out, with its sender's address again, and when its last bit goes.
-    /// The discipline lets a packet out when the wire is free for it.
+    /// Returns the next frame that came out, with its own source address again, and the time of its
+    /// last bit. The discipline releases a packet when the wire is free for it.
     fn next(
         &mut self,
         now: Nanos,
@@ -90,7 +93,7 @@ impl KernelNeck {
             let look = look(bytes);
             let known = number(bytes).and_then(|number| self.waiting.leave(look.flow, number));
             let Some((dropped, packet)) = known else {
-                // The kernel's own, as when an interface comes up.
+                // A frame of the kernel itself, such as it sends when an interface comes up.
                 pool.release(frame);
                 continue;
             };
@@ -104,7 +107,7 @@ impl KernelNeck {
     }
 }
 
-impl Neck for KernelNeck {
+impl BottleneckQueue for KernelQueue {
     fn enter(
         &mut self,
         now: Nanos,
@@ -147,8 +150,8 @@ impl Neck for KernelNeck {
         self.exit.descriptors()
     }
 
-    /// Waits until the queue is empty: what has not come out by then was dropped, and the kernel's
-    /// own count can be held against this one's.
+    /// Waits until the queue is empty. Packets that did not come out by then count as dropped,
+    /// which makes this count comparable with the kernel's own.
     fn settle(&mut self, pool: &mut Pool, journal: &mut Journal) -> Result<(), LinkError> {
         let quiet = QUIET.max(self.rate.time_for(FRAME) * QUIET_FRAMES);
         let mut waiter = Waiter::new(self.descriptors());
@@ -174,7 +177,7 @@ impl Neck for KernelNeck {
     }
 }
 
-/// The same in a frame that goes in and when it comes out, marked or not.
+/// Extracts what is the same in a frame when it enters and when it comes out, and its mark.
 fn look(frame: &[u8]) -> Look {
     match Parsed::parse(frame) {
         Ok(Parsed::Ip(headers)) => Look {
@@ -186,12 +189,13 @@ fn look(frame: &[u8]) -> Look {
     }
 }
 
-/// Congestion experienced (RFC 3168 section 5).
+/// The code point "congestion experienced" (RFC 3168 section 5).
 const CE: u8 = 3;
-/// What L4S traffic says (RFC 9331).
+/// The code point of L4S traffic (RFC 9331).
 const ECT1: u8 = 1;
 
-/// Puts `number` where the sender's address is, and gives that; `None` if there is no room.
+/// Replaces the source address by `number` and returns the address; `None` if the frame is too
+/// short.
 fn set_number(frame: &mut [u8], number: u32) -> Option<[u8; 6]> {
     let place = frame.get_mut(SENDER)?;
     let sender = <[u8; 6]>::try_from(&*place).ok()?;
@@ -201,7 +205,7 @@ fn set_number(frame: &mut [u8], number: u32) -> Option<[u8; 6]> {
     Some(sender)
 }
 
-/// The number in `frame`, if there is one.
+/// Returns the number in place of the source address, if there is one.
 fn number(frame: &[u8]) -> Option<u32> {
     let digits = frame.get(SENDER)?.strip_prefix(&NUMBERED)?;
     Some(u32::from_be_bytes(digits.try_into().ok()?))

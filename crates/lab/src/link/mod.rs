@@ -1,15 +1,15 @@
-//! The laboratory's link: a process that stands for the network between two sites.
+//! The laboratory's link: a process that acts as the network between two sites.
 //!
-//! Frames from the left and from the other senders' ports share a bottleneck queue and go out on the
-//! right after the propagation delay; frames from the right only take that delay. The queue is this
-//! project's, or one of the kernel's. What it did to each packet is written down: it is the truth
-//! that the boxes' estimates are held to.
+//! Frames from the left and from the ports of other senders share a bottleneck queue and leave on
+//! the right after the propagation delay. Frames from the right are only delayed. The queue is one
+//! of this project or of the kernel. The link records the fate of each packet; the estimates of the
+//! boxes are compared with this record.
 
 mod bottleneck;
+mod bottleneck_queue;
 mod ends;
 mod journal;
 mod kernel;
-mod neck;
 mod spec;
 mod waiting;
 
@@ -25,30 +25,30 @@ use forebay_dataplane::{
 use forebay_records::HopCounters;
 use forebay_units::Nanos;
 
-pub use self::spec::{LinkSpec, NeckSpec};
+pub use self::spec::{BottleneckSpec, LinkSpec};
 
 use self::bottleneck::Bottleneck;
+use self::bottleneck_queue::BottleneckQueue;
 use self::ends::Ends;
 use self::journal::Journal;
-use self::kernel::KernelNeck;
-use self::neck::Neck;
+use self::kernel::KernelQueue;
 
-/// Why a link cannot run, or had to stop.
+/// Why a link cannot run, or stopped.
 #[derive(Debug, thiserror::Error)]
 pub enum LinkError {
-    /// The specification on standard input is none.
+    /// The specification on standard input is invalid.
     #[error("the link's specification cannot be read: {0}")]
     Spec(#[source] io::Error),
-    /// A port.
+    /// A port cannot be opened or used.
     #[error(transparent)]
     Dataplane(#[from] forebay_dataplane::Error),
-    /// The queue does not take its settings.
+    /// The queue rejects its settings.
     #[error("the bottleneck's queue: {0}")]
     Queue(forebay_discipline::BuildError),
-    /// A result cannot be written.
+    /// A result file cannot be written.
     #[error("cannot write {}: {source}", path.display())]
     Write {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
         /// The system's answer.
         source: io::Error,
@@ -57,14 +57,15 @@ pub enum LinkError {
 
 const LEFT: usize = 0;
 const RIGHT: usize = 1;
-/// Frames taken from a port at a time.
+/// The number of frames taken from a port at once.
 const BATCH: usize = 256;
 
-/// Runs a link: reads its [`LinkSpec`] from standard input, says that it is ready, and ends with
-/// its results written when standard input ends.
+/// Runs a link. It reads a [`LinkSpec`] from standard input, reports that it is ready, and when
+/// standard input ends it writes its results and ends.
 ///
 /// # Errors
-/// If it cannot be set up or its results cannot be written.
+///
+/// If it cannot be set up, or its results cannot be written.
 pub fn main() -> Result<(), LinkError> {
     let mut line = String::new();
     io::stdin().lock().read_line(&mut line).map_err(LinkError::Spec)?;
@@ -76,7 +77,7 @@ pub fn main() -> Result<(), LinkError> {
     link.finish(&spec)
 }
 
-/// A frame on the wire.
+/// A frame on its way over the link.
 struct InFlight {
     due: Nanos,
     frame: Frame,
@@ -85,15 +86,15 @@ struct InFlight {
 struct Link {
     ports: Vec<Box<dyn Port>>,
     pool: Pool,
-    /// Frames that have arrived at the other end and wait for the port to take them.
+    /// Frames that arrived at the other end and wait for the port to take them.
     out: Vec<VecDeque<Frame>>,
-    neck: Box<dyn Neck>,
+    queue: Box<dyn BottleneckQueue>,
     delay: Nanos,
     rightward: VecDeque<InFlight>,
     leftward: VecDeque<InFlight>,
     ends: Ends,
     journal: Journal,
-    /// Frames for all senders are sent more than once.
+    /// The number of extra copies of frames that go to all senders.
     copies: u64,
     kernel: KernelDrops,
 }
@@ -104,23 +105,23 @@ impl Link {
         let netdevs: Vec<_> = names.map(|n| Netdev::find(n)).collect::<Result<_, _>>()?;
         let mtu = netdevs.iter().map(|n| n.mtu).max().unwrap_or(0);
         let mut pool = spec.pool(mtu)?;
-        let neck: Box<dyn Neck> = match &spec.neck {
-            NeckSpec::Forebay { queue } => {
+        let queue: Box<dyn BottleneckQueue> = match &spec.queue {
+            BottleneckSpec::Forebay { queue } => {
                 let queue = queue.build().map_err(LinkError::Queue)?;
                 Box::new(Bottleneck::new(queue, spec.rate()))
             }
-            NeckSpec::Kernel { entry, exit } => {
+            BottleneckSpec::Kernel { entry, exit } => {
                 let [entry, exit] = [Netdev::find(entry)?, Netdev::find(exit)?];
-                Box::new(KernelNeck::new(&entry, &exit, spec.rate(), &mut pool)?)
+                Box::new(KernelQueue::new(&entry, &exit, spec.rate(), &mut pool)?)
             }
         };
         Ok(Self {
             ports: open_ports(&netdevs, Method::Auto, &mut pool)?,
-            // What comes before there are ports was never ours to lose.
+            // Drops before the ports were open do not count.
             kernel: KernelDrops::from_now(&netdevs)?,
             pool,
             out: netdevs.iter().map(|_| VecDeque::new()).collect(),
-            neck,
+            queue,
             delay: spec.delay(),
             rightward: VecDeque::new(),
             leftward: VecDeque::new(),
@@ -138,12 +139,13 @@ impl Link {
             descriptors.extend(port.descriptors());
             port_of.resize(descriptors.len() - 1, i);
         }
-        descriptors.extend(self.neck.descriptors());
+        descriptors.extend(self.queue.descriptors());
         let mut waiter = Waiter::new(descriptors);
         let mut batch = Vec::with_capacity(BATCH);
         while !waiter.is_ready(0) {
-            // The time is read after the frames. Read before, it would be too early for those that came in
-            // between, and the path shorter for them by as long as this process had to wait.
+            // The time is read after the frames are received. If it were read before, it would be
+            // too early for frames that arrive in between, and the path would be shorter for them
+            // by the time that this process waited.
             for from in (0..self.ports.len()).filter(|port| *port != RIGHT) {
                 self.ports[from].receive(&mut self.pool, &mut batch, BATCH);
                 self.enter(clock::now(), from, &mut batch)?;
@@ -165,7 +167,7 @@ impl Link {
         Ok(())
     }
 
-    /// Frames arrive at the bottleneck.
+    /// Passes arriving frames to the bottleneck.
     fn enter(&mut self, now: Nanos, from: usize, batch: &mut Vec<Frame>) -> Result<(), LinkError> {
         if batch.is_empty() {
             return Ok(());
@@ -173,20 +175,20 @@ impl Link {
         self.serve(now)?;
         for frame in batch.drain(..) {
             self.ends.learn(self.pool.bytes(&frame), from);
-            self.neck.enter(now, frame, from as u8, &mut self.pool, &mut self.journal)?;
+            self.queue.enter(now, frame, from as u8, &mut self.pool, &mut self.journal)?;
         }
         Ok(())
     }
 
-    /// Puts on the wire what has gone by `now`.
+    /// Puts frames on the wire that left the bottleneck by `now`.
     fn serve(&mut self, now: Nanos) -> Result<(), LinkError> {
-        while let Some((frame, end)) = self.neck.leave(now, &mut self.pool, &mut self.journal)? {
+        while let Some((frame, end)) = self.queue.leave(now, &mut self.pool, &mut self.journal)? {
             self.rightward.push_back(InFlight { due: end + self.delay, frame });
         }
         Ok(())
     }
 
-    /// Frames reach the other end.
+    /// Delivers frames that reach the other end.
     fn deliver(&mut self, now: Nanos) {
         while self.rightward.front().is_some_and(|f| f.due <= now) {
             self.out[RIGHT].extend(self.rightward.pop_front().map(|f| f.frame));
@@ -210,17 +212,17 @@ impl Link {
         }
     }
 
-    /// When a frame is to be delivered next. Departures from the bottleneck need no wake-up of their
-    /// own: they are computed, and the first that counts is delivered a propagation delay later.
+    /// Returns the time of the next delivery. Departures from the bottleneck need no wake-up: their
+    /// times are computed, and the first one is delivered one propagation delay later.
     fn next_event(&self) -> Nanos {
-        let departure = self.neck.next_event().map(|t| t + self.delay);
+        let departure = self.queue.next_event().map(|t| t + self.delay);
         let rightward = self.rightward.front().map(|f| f.due).or(departure);
         let leftward = self.leftward.front().map(|f| f.due);
         rightward.into_iter().chain(leftward).min().unwrap_or(Nanos::MAX)
     }
 
     fn finish(mut self, spec: &LinkSpec) -> Result<(), LinkError> {
-        self.neck.settle(&mut self.pool, &mut self.journal)?;
+        self.queue.settle(&mut self.pool, &mut self.journal)?;
         let pending: usize = self.out.iter().map(VecDeque::len).sum();
         let in_flight = self.rightward.len() + self.leftward.len();
         let Totals { received, sent, lost } = Totals::of(&mut self.ports, &self.kernel);
@@ -230,8 +232,8 @@ impl Link {
             sent,
             policy_drops: self.journal.drops,
             marked: Some(self.journal.marks),
-            queued: self.neck.queued() + (pending + in_flight) as u64,
-            lost: lost + self.neck.lost(),
+            queued: self.queue.queued() + (pending + in_flight) as u64,
+            lost: lost + self.queue.lost(),
             ..HopCounters::default()
         };
         let path = &spec.counters;

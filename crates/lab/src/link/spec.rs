@@ -5,7 +5,7 @@ use forebay_discipline::QueueSpec;
 use forebay_units::{Nanos, Rate};
 use serde::{Deserialize, Serialize};
 
-/// What a link process is told, as one line of JSON on its standard input.
+/// The specification of a link process, which it reads as one line of JSON.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LinkSpec {
@@ -13,43 +13,45 @@ pub struct LinkSpec {
     pub left: String,
     /// The interface towards the receivers, behind the bottleneck.
     pub right: String,
-    /// The interfaces of further senders, which enter at the bottleneck too: the cross traffic's, and
-    /// other sites'. At most 200.
+    /// The interfaces of further senders, whose frames also enter at the bottleneck: cross traffic
+    /// and other sites. At most 200.
     pub others: Vec<String>,
-    /// The bottleneck's rate, in bits per second of frames.
+    /// The bottleneck's rate in bits per second, counting whole frames.
     pub rate_bps: u64,
-    /// Propagation delay each way, in nanoseconds.
+    /// The propagation delay in each direction, in nanoseconds.
     pub delay_ns: u64,
-    /// What stands at the bottleneck.
-    pub neck: NeckSpec,
-    /// Where to record every packet through that queue.
+    /// The queue at the bottleneck.
+    #[serde(rename = "neck")]
+    pub queue: BottleneckSpec,
+    /// The file in which every packet through the queue is recorded.
     pub packet_log: PathBuf,
-    /// How many packets to record at most.
+    /// The largest number of packets to record.
     pub packet_limit: u64,
-    /// Where to write the account of all packets at the end.
+    /// The file to which the packet counts are written at the end.
     pub counters: PathBuf,
 }
 
-/// The bottleneck's queue.
+/// The queue at the bottleneck: of this project or of the kernel.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "by", rename_all = "snake_case", deny_unknown_fields)]
-pub enum NeckSpec {
-    /// One of this project's, in front of a wire of the link's rate.
+pub enum BottleneckSpec {
+    /// A queueing discipline of this project, in front of a wire of the link's rate.
     Forebay {
-        /// Which.
+        /// The discipline and its parameters.
         queue: QueueSpec,
     },
-    /// A queueing discipline of the kernel's, which shapes to the link's rate.
+    /// A queueing discipline of the kernel, which shapes to the link's rate.
     Kernel {
-        /// The interface that has it.
+        /// The interface that has the discipline.
         entry: String,
-        /// The other end of that interface, where what it sends comes out.
+        /// The peer of that interface, at which packets come out.
         exit: String,
     },
 }
 
-impl NeckSpec {
-    /// Packets that may wait in this process's memory; those in the kernel are in the kernel's.
+impl BottleneckSpec {
+    /// The number of packets that may wait in this process's memory; packets in the kernel use its
+    /// memory.
     fn packets(&self) -> u64 {
         match self {
             Self::Forebay { queue } => queue.packets(),
@@ -64,17 +66,17 @@ impl LinkSpec {
         Rate::from_bps(self.rate_bps)
     }
 
-    /// Propagation delay each way.
+    /// The propagation delay in each direction.
     pub(super) fn delay(&self) -> Nanos {
         Nanos(self.delay_ns)
     }
 
-    /// A pool that holds what can be inside: the queue, what is on its way in both directions, and
-    /// what the ports' rings take.
+    /// Creates a pool with room for the queue, for packets in flight in both directions and for the
+    /// rings of the ports.
     pub(super) fn pool(&self, mtu: u32) -> Result<Pool, forebay_dataplane::Error> {
         const RINGS: u64 = 16_384;
         let on_the_way = 4 * self.rate().bytes_in(self.delay()).0 / 512;
-        let chunks = self.neck.packets() + on_the_way + RINGS;
+        let chunks = self.queue.packets() + on_the_way + RINGS;
         Pool::new(chunks.min(1 << 20) as u32, mtu)
     }
 }

@@ -2,22 +2,23 @@ use std::collections::{HashMap, VecDeque};
 
 use super::journal::Arrival;
 
-/// The most that are remembered; what would be more is lost and counted so. Packets that a queue
-/// dropped stay here until the next of their flow leaves, so it is more than a queue holds.
+/// The largest number of remembered packets; further ones are lost, and counted as lost. A dropped
+/// packet stays here until the next one of its flow leaves, so the number exceeds the queue's
+/// limit.
 const MOST: usize = 1 << 21;
 
-/// A packet inside a queue that tells nothing of it, and what has to be known when it comes out.
+/// A packet inside the kernel's queue: what must be known of it when it comes out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Inside {
     pub(super) arrival: Arrival,
-    /// The sender's address, where its number is meanwhile.
+    /// The source address, which a number replaces inside the queue.
     pub(super) sender: [u8; 6],
-    /// Whether it came with a congestion mark.
+    /// Whether it carried a congestion mark on arrival.
     pub(super) marked: bool,
 }
 
-/// The packets inside a queue that tells nothing of them, by flow and number. Within a flow all of
-/// the kernel's disciplines keep the order, so a packet that one of its flow has overtaken is gone.
+/// The packets inside the kernel's queue, by flow and number. All disciplines of the kernel keep
+/// the order within a flow, so a packet that was overtaken by one of its flow was dropped.
 #[derive(Debug, Default)]
 pub(super) struct Waiting {
     flows: HashMap<u32, VecDeque<(u32, Inside)>>,
@@ -26,20 +27,20 @@ pub(super) struct Waiting {
 }
 
 impl Waiting {
-    /// The number of the packet that comes next; `None` if too many are remembered.
+    /// Returns the number of the next packet to enter; `None` if too many are remembered.
     pub(super) fn number(&self) -> Option<u32> {
         (self.len < MOST).then_some(self.next)
     }
 
-    /// The packet with that number went in.
+    /// Notes that the packet with the next number enters.
     pub(super) fn enter(&mut self, flow: u32, packet: Inside) {
         self.flows.entry(flow).or_default().push_back((self.next, packet));
         self.next = self.next.wrapping_add(1);
         self.len += 1;
     }
 
-    /// The packet `number` of `flow` came out: what is known of it, and of those of its flow that
-    /// were dropped before it, oldest first. `None` if it never went in.
+    /// Notes that the packet `number` of `flow` came out. Returns its properties, and the packets
+    /// of its flow that were dropped before it, oldest first. `None` if it never entered.
     pub(super) fn leave(&mut self, flow: u32, number: u32) -> Option<(Vec<Inside>, Inside)> {
         let packets = self.flows.get_mut(&flow)?;
         let at = packets.iter().position(|(n, _)| *n == number)?;
@@ -52,16 +53,16 @@ impl Waiting {
         Some((dropped, packet))
     }
 
-    /// How many are inside, as far as is known.
+    /// The number of packets that are known to be inside.
     pub(super) fn len(&self) -> usize {
         self.len
     }
 
-    /// All of them, in the order they went in.
+    /// Removes all packets and returns them in order of arrival.
     pub(super) fn take_all(&mut self) -> Vec<Inside> {
         self.len = 0;
         let mut all: Vec<_> = self.flows.drain().flat_map(|(_, packets)| packets).collect();
-        // By arrival first: numbers begin again after 2^32.
+        // The arrival time comes first, since numbers wrap after 2^32.
         all.sort_by_key(|(number, packet)| (packet.arrival.time, *number));
         all.into_iter().map(|(_, packet)| packet).collect()
     }
@@ -78,7 +79,7 @@ mod tests {
         Inside { arrival, sender: [0; 6], marked: false }
     }
 
-    /// Packets 0.. of these flows.
+    /// Enters packets 0, 1, ... of these flows.
     fn waiting(flows: &[u32]) -> Waiting {
         let mut waiting = Waiting::default();
         for (n, flow) in (0..).zip(flows) {
@@ -98,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_overtaken_in_its_flow_was_dropped() {
+    fn a_packet_overtaken_in_its_flow_counts_as_dropped() {
         let mut waiting = waiting(&[7, 7, 8, 7, 7]);
         assert_eq!(waiting.leave(7, 3), Some((vec![packet(0), packet(1)], packet(3))));
         assert_eq!(waiting.leave(7, 1), None, "it is gone");

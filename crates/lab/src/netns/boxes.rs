@@ -14,7 +14,7 @@ use super::qdisc::Timers;
 use super::run_dir::RunDir;
 use super::{capabilities, exec};
 use crate::engine::{EngineError, Job};
-use crate::link::{LinkSpec, NeckSpec};
+use crate::link::{BottleneckSpec, LinkSpec};
 use crate::scenario::{Bundle, LinkBox, Maker, Origin, Process, Queue, Sendbox};
 
 /// Where the boxes listen for each other.
@@ -135,13 +135,13 @@ fn write(dir: &RunDir, name: &str, text: String) -> Result<PathBuf, EngineError>
 fn link(job: &Job<'_>, files: LinkFiles) -> Result<LinkSpec, EngineError> {
     let path = job.scenario.path;
     let full = path.rate.bytes_in(job.scenario.length()).0 / FRAME;
-    let neck = match job.arm.queue.by {
-        Maker::Kernel => NeckSpec::Kernel { entry: QUEUE.to_owned(), exit: WIRE.to_owned() },
+    let queue = match job.arm.queue.by {
+        Maker::Kernel => BottleneckSpec::Kernel { entry: QUEUE.to_owned(), exit: WIRE.to_owned() },
         Maker::Forebay => {
             let queue = (job.arm.queue)
                 .spec(&path)
                 .ok_or_else(|| EngineError::Unfit(format!("no queue {} here", job.arm.queue)))?;
-            NeckSpec::Forebay { queue }
+            BottleneckSpec::Forebay { queue }
         }
     };
     // The cross traffic's port has its number even if nothing comes from there, as in the simulator.
@@ -154,7 +154,7 @@ fn link(job: &Job<'_>, files: LinkFiles) -> Result<LinkSpec, EngineError> {
         others,
         rate_bps: path.rate.as_bps(),
         delay_ns: path.rtt.0 / 2,
-        neck,
+        queue,
         packet_log: files.packets,
         // An ACK for each packet and drops as many again, and a margin for short runs.
         packet_limit: 4 * full + 100_000,

@@ -40,7 +40,7 @@ pub(super) fn left(site: u8) -> String {
     numbered(LEFT, site)
 }
 
-fn links(sites: u8, kernel_neck: bool) -> Vec<[End; 2]> {
+fn links(sites: u8, kernel_queue: bool) -> Vec<[End; 2]> {
     let own = (0..sites).flat_map(|site| {
         let (own, sendbox) = (Place::Site(site), Place::Sendbox(site));
         [
@@ -48,7 +48,7 @@ fn links(sites: u8, kernel_neck: bool) -> Vec<[End; 2]> {
             [(sendbox, OUTSIDE.to_owned()), (Place::Path, left(site))],
         ]
     });
-    let shared = &SHARED[..SHARED.len() - usize::from(!kernel_neck)];
+    let shared = &SHARED[..SHARED.len() - usize::from(!kernel_queue)];
     own.chain(shared.iter().map(|ends| ends.map(|(at, name)| (at, name.to_owned())))).collect()
 }
 
@@ -82,8 +82,8 @@ impl Network {
         let names: Vec<String> = places.iter().map(|place| place.namespace(&id)).collect();
         // Noted before it is there: a run killed in between leaves nothing that is not noted.
         dir.note_namespaces(&names)?;
-        let kernel_neck = job.arm.queue.by == Maker::Kernel;
-        let network = Self { id, dataplane, places, links: links(sites, kernel_neck) };
+        let kernel_queue = job.arm.queue.by == Maker::Kernel;
+        let network = Self { id, dataplane, places, links: links(sites, kernel_queue) };
         exec::batch("ip", None, &lines(names.iter().map(|name| format!("netns add {name}"))))?;
         for &place in &network.places {
             network.set(place, &FOR_ALL)?;
@@ -109,7 +109,7 @@ impl Network {
             network.configure(place, ip)?;
             network.prepare_senders(job, place)?;
         }
-        if kernel_neck {
+        if kernel_queue {
             qdisc::attach(job, timers, &network.namespace(Place::Path), QUEUE)?;
         }
         Ok(network)

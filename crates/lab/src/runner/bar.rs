@@ -2,8 +2,8 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::engine::{Job, Phase, Progress};
 
-/// Milliseconds of traffic, over all runs, of however many at a time. Drawn on standard error, and
-/// only on a terminal.
+/// A progress bar in milliseconds of traffic over all runs. It is drawn on standard error if that
+/// is a terminal.
 pub(super) struct Bar {
     bar: ProgressBar,
     runs: usize,
@@ -19,7 +19,7 @@ impl Bar {
         Self { bar, runs: jobs.len() }
     }
 
-    /// The part of the run of `job`, the `index`th from 0.
+    /// Begins the part of the run of `job`, which has the index `index`.
     pub(super) fn begin(&self, index: usize, job: &Job<'_>) -> Part<'_> {
         let Job { scenario, arm, seed } = job;
         let (number, runs, path) = (index + 1, self.runs, scenario.path);
@@ -36,10 +36,10 @@ fn length(job: &Job<'_>) -> u64 {
     job.scenario.length().0 / 1_000_000
 }
 
-/// One run's part of the bar.
+/// One run's part of the progress bar.
 pub(super) struct Part<'a> {
     bar: &'a ProgressBar,
-    /// What of this run the bar shows.
+    /// The amount of this run that the bar shows.
     done: u64,
     length: u64,
 }

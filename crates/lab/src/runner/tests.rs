@@ -7,7 +7,7 @@ use super::*;
 use crate::engine::{Phase, Progress};
 use crate::scenario::{DEMO, parse};
 
-/// The demonstration's four arms with two seeds: eight jobs.
+/// Returns the demonstration with four arms and two seeds: eight jobs.
 fn experiment() -> Experiment {
     let mut demo = parse("demo.toml".as_ref(), DEMO).unwrap();
     demo.seeds = vec![1, 2];
@@ -29,7 +29,7 @@ const ORDER: [&str; 8] = [
     "forebay_fifo 2",
 ];
 
-/// What has ended, and how many are under way.
+/// The completed runs and the number of runs in progress.
 #[derive(Default)]
 struct Seen {
     ended: BTreeSet<String>,
@@ -37,16 +37,16 @@ struct Seen {
     most: usize,
 }
 
-/// An engine whose runs are empty, and end when they are told to.
+/// An engine whose runs are empty and end in a prescribed order.
 #[derive(Default)]
 struct Directed {
     side_by_side: usize,
-    /// A job that waits until another has ended.
+    /// The job that waits, and the job for whose end it waits.
     waits: Option<(&'static str, &'static str)>,
-    /// Jobs that fail, and those that last until they are interrupted.
+    /// The jobs that fail, and the jobs that last until they are interrupted.
     fails: &'static [&'static str],
     lasts: &'static [&'static str],
-    /// A job that cannot be run here.
+    /// The job that cannot run here.
     unfit: Option<&'static str>,
     seen: Mutex<Seen>,
     change: Condvar,
@@ -218,7 +218,7 @@ fn short(mut cell: crate::scenario::Scenario) -> crate::scenario::Scenario {
     cell.measured_for(Nanos::from_millis(500))
 }
 
-/// The simulator, on two threads even where there is one core.
+/// The simulator on two threads, even on a machine with one core.
 struct Sim2;
 
 impl Engine for Sim2 {

@@ -18,17 +18,17 @@ use super::rules::{Check, MAX_RUNS};
 use super::{Conditions, Maker, Queue, TrafficKind};
 use super::{conditions, fault, phase, traffic_check};
 
-/// Full-sized packets that a run may carry: each is 16 bytes in a packet log, so 1.6 GB of them.
+/// The largest number of full packets in a run. Each takes 16 bytes in a packet log, 1.6 GB in all.
 const MAX_PACKETS: u64 = 100_000_000;
-/// Full-sized packets that a queue may hold: 1.5 GB of buffers.
+/// The largest number of full packets in a queue, which take 1.5 GB of buffers.
 const MAX_QUEUE: u64 = 1_000_000;
-/// Traffic of one scenario; each has its own range of ports.
+/// The largest number of traffics in a scenario; each has its own range of ports.
 const MAX_TRAFFIC: usize = 16;
-/// The longest target and interval of an AQM.
+/// The largest target and interval of an AQM.
 const MAX_TIME: Nanos = codel::Params::MAX_INTERVAL;
-/// Sites with a sendbox each; their numbers are a byte in records.
+/// The largest number of sites with a sendbox each; a site's number is a byte in records.
 const MAX_SITES: u32 = 200;
-/// What the largest super-packet holds.
+/// The number of segments in the largest super-packet.
 const MAX_BURST: u32 = 45;
 const FRAME: Bytes = Bytes(1514);
 
@@ -41,10 +41,11 @@ pub fn load(path: &FilePath) -> Result<Experiment, ConfigError> {
     Check(&source).experiment(&file)
 }
 
-/// Reads and checks an experiment; `name` is what errors call it, and files that it names are
-/// looked for beside it.
+/// Reads and checks an experiment from `text`. Errors refer to it as `name`, and files that it
+/// names are looked for beside `name`.
 ///
 /// # Errors
+///
 /// If it describes what cannot be run; the error names the line.
 pub fn parse(name: &FilePath, text: &str) -> Result<Experiment, ConfigError> {
     let (file, source) = forebay_config::parse(name, text)?;
@@ -201,7 +202,8 @@ impl Check<'_> {
             if let TrafficKind::Requests { requests, .. } = &traffic.kind {
                 offered += requests.load_bps;
             }
-            // Open loop: above the path's rate the requests in progress only ever grow.
+            // Requests are an open loop: above the path's rate, the number in progress grows
+            // without end.
             if offered > scenario.path.rate.as_bps() {
                 let what = format!(
                     "the requests offer {} to a path of {}: at most the path's rate is allowed",
@@ -271,7 +273,7 @@ impl Check<'_> {
         Ok(Arm { name: arm.name.get_ref().clone(), sendbox, queue, outer })
     }
 
-    /// A queue at the bottleneck; `key` is its table.
+    /// Checks the bottleneck queue in the table `key`.
     fn queue(&self, table: &QueueTable, path: &Path, key: &str) -> Result<Queue, ConfigError> {
         let queue = table.queue();
         if queue.kind.is_classful() {
@@ -302,7 +304,7 @@ impl Check<'_> {
         self.fits(queue, path, table.limit.span(), &format!("{key}.limit"))
     }
 
-    /// DualPI2's coupling factor.
+    /// Checks DualPI2's coupling factor.
     fn coupling(
         &self,
         k: Option<&Spanned<f64>>,
@@ -319,7 +321,7 @@ impl Check<'_> {
         Err(self.0.error_at(k.span(), format!("{key}.coupling"), what))
     }
 
-    /// A target, CoDel's interval and threshold for L4S, and which set of parameters.
+    /// Checks the target, CoDel's interval and threshold for L4S, and the set of parameters.
     fn times(&self, table: &QueueTable, queue: Queue, key: &str) -> Result<(), ConfigError> {
         let (ours, has) = (queue.by == Maker::Forebay, |key| queue.kind.bottleneck_has(key));
         let profiles = ours && has(Key::Profile);
@@ -338,7 +340,7 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// A time of a queue; whether its kind has such.
+    /// Checks a time of a queue, and that its kind has this time.
     fn time(
         &self,
         given: Option<&Spanned<DurationValue>>,
@@ -354,7 +356,7 @@ impl Check<'_> {
         Err(self.0.error_at(given.span(), key, what))
     }
 
-    /// A queue must hold a packet, and not more than there is memory for.
+    /// Checks that a queue can hold a packet and fits into memory.
     fn fits(
         &self,
         queue: Queue,
@@ -371,7 +373,7 @@ impl Check<'_> {
     }
 }
 
-/// The most that the path's bottlenecks carry together at any time.
+/// The highest rate that the path's bottlenecks have together at any time.
 fn fastest(scenario: &Scenario) -> Rate {
     let Conditions { capacity, ways, .. } = &scenario.conditions;
     let bps = if ways.is_empty() {

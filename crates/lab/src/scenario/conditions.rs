@@ -8,34 +8,34 @@ use serde::{Deserialize, Serialize};
 use super::Path;
 use super::rules::{Check, MAX_RTT};
 
-/// Steps of one path's rate.
+/// The largest number of steps of a path's rate.
 const MAX_STEPS: usize = 10_000;
-/// The largest trace: at eight bytes a line, a quarter of an hour at 100 Mbit/s.
+/// The size of the largest trace: 15 minutes at 100 Mbit/s with eight bytes per line.
 const LARGEST_TRACE: Bytes = Bytes(64_000_000);
-/// Ways of one path.
+/// The largest number of parallel ways of a path.
 const MAX_WAYS: usize = 64;
 
-/// What the path does beyond taking its time: how its rate varies, what it loses, and over how many
-/// ways it leads.
+/// Conditions of a path beyond its rate and delay: variation of the rate, loss, jitter and parallel
+/// ways.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Conditions {
-    /// How fast the bottleneck is, from the start of the run; [`Path::rate`] is what it begins with.
+    /// The bottleneck's rate over time, from the start of the run; [`Path::rate`] is the first.
     pub capacity: Capacity,
-    /// What is lost behind the bottleneck.
+    /// Loss behind the bottleneck.
     pub loss: Loss,
-    /// The share of the receiveboxes' messages that is lost on the way back, 0 to 1.
+    /// The share of the receiveboxes' messages that is lost on the return path, 0 to 1.
     pub feedback_loss: f64,
-    /// How the propagation delay behind the bottleneck varies.
+    /// The variation of the propagation delay behind the bottleneck.
     pub jitter: Jitter,
-    /// The ways between the boxes, each with a bottleneck of its own; none if there is one, the path
-    /// itself.
+    /// Parallel ways between the boxes, each with its own bottleneck; empty if the path itself is
+    /// the only way.
     pub ways: Vec<Path>,
-    /// How packets spread over several ways.
+    /// The distribution of packets over parallel ways.
     pub spread: Spread,
 }
 
 impl Conditions {
-    /// A path that does nothing more.
+    /// The conditions of a path with a constant rate, without loss, jitter and parallel ways.
     pub fn plain(path: Path) -> Self {
         Self {
             capacity: Capacity::Constant(path.rate),
@@ -47,7 +47,7 @@ impl Conditions {
         }
     }
 
-    /// What it does more, in a word, for an engine that cannot.
+    /// Names a condition that not every engine supports, if there is one.
     pub fn special(&self) -> Option<&'static str> {
         if !matches!(self.capacity, Capacity::Constant(_)) {
             Some("a varying rate")
@@ -65,18 +65,18 @@ impl Conditions {
     }
 }
 
-/// How packets spread over equal-cost ways.
+/// The distribution of packets over equal-cost ways.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Spread {
-    /// By the flow's hash, as routers do.
+    /// By the flow's hash, as routers do it.
     #[default]
     Flow,
-    /// Each packet on its own.
+    /// Each packet independently.
     Packet,
 }
 
-/// The keys of `[path]` that make conditions.
+/// A step of `[path] steps`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct StepTable {
@@ -84,7 +84,7 @@ pub(super) struct StepTable {
     rate: Spanned<RateValue>,
 }
 
-/// `"0.1 %"`, or a table of Gilbert's model.
+/// `[path] loss`: a share such as `"0.1 %"`, or a table of Gilbert's model.
 #[derive(Clone, Copy, Deserialize)]
 #[serde(untagged, expecting = "expected a share such as \"0.1 %\" or { begin, end } of bursts")]
 pub(super) enum LossValue {
@@ -99,7 +99,7 @@ pub(super) struct BurstTable {
     end: ShareValue,
 }
 
-/// `"2 ms"`, or whether it reorders too.
+/// `[path] jitter`: a time such as `"2 ms"`, or a table that says whether it reorders.
 #[derive(Clone, Copy, Deserialize)]
 #[serde(untagged, expecting = "expected a time such as \"2 ms\" or { up_to = \"2 ms\", reorders }")]
 pub(super) enum JitterValue {
@@ -115,7 +115,7 @@ pub(super) struct JitterTable {
     reorders: bool,
 }
 
-/// `[[path.way]]`.
+/// A way in `[[path.way]]`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct WayTable {
@@ -123,7 +123,7 @@ pub(super) struct WayTable {
     rtt: Option<Spanned<DurationValue>>,
 }
 
-/// The trace in the file of this name, beside the experiment's.
+/// Reads the trace in the file `name`, beside the experiment's file.
 pub(super) fn trace(check: &Check<'_>, name: &Spanned<String>) -> Result<Trace, ConfigError> {
     let fail = |what: String| check.0.error_at(name.span(), "path.trace", what);
     let beside = check.0.file().parent().unwrap_or("".as_ref()).join(name.get_ref());
@@ -132,7 +132,7 @@ pub(super) fn trace(check: &Check<'_>, name: &Spanned<String>) -> Result<Trace, 
     Trace::parse(&beside.display().to_string(), &text).map_err(|e| fail(e.to_string()))
 }
 
-/// The steps of a rate that begins with `path`'s.
+/// Checks the steps of a rate that begins with `path`'s.
 pub(super) fn steps(
     check: &Check<'_>,
     steps: &Spanned<Vec<StepTable>>,
@@ -155,7 +155,7 @@ pub(super) fn steps(
     Ok(Capacity::Steps(rates))
 }
 
-/// A rate that lets packets through.
+/// Checks that a rate is above zero.
 pub(super) fn above_zero(
     check: &Check<'_>,
     rate: Rate,
@@ -168,7 +168,7 @@ pub(super) fn above_zero(
     Ok(())
 }
 
-/// What `value` loses.
+/// Checks the loss in `value`.
 pub(super) fn loss(check: &Check<'_>, value: &Spanned<LossValue>) -> Result<Loss, ConfigError> {
     let fail = |what: &str| check.0.error_at(value.span(), "path.loss", what);
     match *value.get_ref() {
@@ -181,7 +181,7 @@ pub(super) fn loss(check: &Check<'_>, value: &Spanned<LossValue>) -> Result<Loss
     }
 }
 
-/// How delays vary by `value`.
+/// Checks the jitter in `value`.
 pub(super) fn jitter(
     check: &Check<'_>,
     value: &Spanned<JitterValue>,
@@ -196,8 +196,8 @@ pub(super) fn jitter(
     Ok(jitter)
 }
 
-/// `count` equal ways that have `path`'s rate together, as a group of links has that shares its load;
-/// none if that is one.
+/// Returns `count` equal ways that share `path`'s rate, like a link aggregation group; none if
+/// `count` is one.
 pub(super) fn equal_ways(
     check: &Check<'_>,
     count: &Spanned<u32>,
@@ -219,7 +219,7 @@ pub(super) fn equal_ways(
     }
 }
 
-/// The ways that `tables` describe; `path`'s own rate and round-trip time where they say nothing.
+/// Checks the ways in `tables`. The path's rate and round-trip time are the defaults.
 pub(super) fn ways(
     check: &Check<'_>,
     tables: &[Spanned<WayTable>],

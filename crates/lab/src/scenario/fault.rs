@@ -4,45 +4,45 @@ use serde::{Deserialize, Serialize};
 
 use super::rules::{Check, MAX_RTT};
 
-/// Faults of one scenario.
+/// The largest number of faults in a scenario.
 const MAX_FAULTS: usize = 100;
 
-/// Something that goes wrong in the middle of a run.
+/// A fault in the middle of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fault {
-    /// When, from the start of the run (warm-up included).
+    /// The time from the start of the run, warm-up included.
     pub at: Nanos,
-    /// What.
+    /// The kind of fault.
     pub kind: FaultKind,
 }
 
-/// What goes wrong, in the arms that have it.
+/// A kind of fault, which happens in every arm that has the affected part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FaultKind {
-    /// A process is killed without warning.
+    /// A process is killed.
     Killed {
-        /// Which.
+        /// The process that is killed.
         process: Process,
-        /// When it is started again, from the start of the run; `None` if it stays dead.
+        /// The time of its restart, from the start of the run; `None` if it stays dead.
         back: Option<Nanos>,
     },
-    /// A box's clock jumps by so many nanoseconds.
+    /// A box's clock jumps.
     Clock {
-        /// Whose.
+        /// The clock that jumps.
         of: Clock,
-        /// Ahead if above zero.
+        /// The jump in nanoseconds; above zero if the clock jumps ahead.
         by: i64,
     },
-    /// The path has this round-trip time from then on.
+    /// The round-trip time of the path changes for the rest of the run.
     Route {
-        /// Of the empty path.
+        /// The new round-trip time of the empty path.
         rtt: Nanos,
     },
 }
 
-/// A process that may be killed. Not the sendbox: the account of its packets dies with it, and
-/// without that no run is to be trusted.
+/// A process that may be killed. The sendbox may not: its packet counts would be lost, and a run
+/// without them cannot be verified.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Process {
@@ -51,7 +51,7 @@ pub enum Process {
 }
 
 impl Process {
-    /// Its name in experiment files and results.
+    /// The name in experiment files and results.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Receivebox => "receivebox",
@@ -63,14 +63,15 @@ impl Process {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Clock {
-    /// The sendbox's, which is monotonic: only ahead, as when its machine slept.
+    /// The sendbox's clock. It is monotonic and jumps ahead only, as after a suspension of its
+    /// machine.
     Sendbox,
-    /// The receivebox's.
+    /// The receivebox's clock.
     Receivebox,
 }
 
 impl Fault {
-    /// The same fault in a run that ends at `length`; `None` if it would come after that.
+    /// Returns the fault for a run that ends at `length`; `None` if it would happen later.
     pub(super) fn within(self, length: Nanos) -> Option<Self> {
         let kind = match self.kind {
             FaultKind::Killed { process, back } => {
@@ -81,7 +82,8 @@ impl Fault {
         (self.at < length).then_some(Self { kind, ..self })
     }
 
-    /// What it is in words, for an engine that cannot; `None` of a killed process, which all can.
+    /// Names a kind of fault that not every engine supports; `None` for a killed process, which all
+    /// support.
     pub const fn special(&self) -> Option<&'static str> {
         match self.kind {
             FaultKind::Killed { .. } => None,
@@ -91,22 +93,22 @@ impl Fault {
     }
 }
 
-/// `[[fault]]` as it is written: with one of `process`, `clock` and `rtt`.
+/// A fault in `[[fault]]`, with exactly one of `process`, `clock` and `rtt`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct FaultTable {
     at: Spanned<DurationValue>,
     process: Option<Process>,
-    /// Of a process.
+    /// The time of a killed process's restart.
     back: Option<Spanned<DurationValue>>,
     clock: Option<Clock>,
-    /// Of a clock, one of the two.
+    /// The jump of a clock, `ahead` or `behind`.
     ahead: Option<Spanned<DurationValue>>,
     behind: Option<Spanned<DurationValue>>,
     rtt: Option<Spanned<DurationValue>>,
 }
 
-/// The faults that `tables` describe in a run of `length`, in the order of their times.
+/// Checks the faults in `tables` for a run of `length` and sorts them by time.
 pub(super) fn faults(
     check: &Check<'_>,
     tables: &[FaultTable],

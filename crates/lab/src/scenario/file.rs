@@ -1,4 +1,5 @@
-//! Experiment files as they are written. Every value keeps its place, for the checks that follow.
+//! The tables of experiment files. Values keep their position, so that errors of later checks name
+//! it.
 
 use std::fmt;
 use std::ops::Range;
@@ -21,22 +22,23 @@ pub(super) struct File {
     pub(super) name: Spanned<String>,
     #[serde(default)]
     pub(super) title: String,
-    /// 4 or 6; 4 if left out.
+    /// The IP version, 4 or 6; 4 by default.
     pub(super) ip: Option<Spanned<u8>>,
-    /// Whether hosts ask for ECN; they do not if left out.
+    /// Whether hosts request ECN.
     #[serde(default)]
     pub(super) ecn: bool,
-    /// Whether TCP of hosts paces; if left out, where its congestion control does.
+    /// Whether TCP paces even where its congestion control does not ask for it.
     #[serde(default)]
     pub(super) paced: bool,
-    /// As `gso_max_segs` of Linux's interfaces; no limit if left out.
+    /// The largest burst in segments, like `gso_max_segs` of Linux's interfaces; unlimited by
+    /// default.
     pub(super) largest_burst: Option<Spanned<u32>>,
-    /// 1 if left out.
+    /// The number of sites; 1 by default.
     pub(super) sites: Option<Spanned<u32>>,
     pub(super) duration: Spanned<DurationValue>,
     pub(super) warmup: Option<Spanned<DurationValue>>,
     pub(super) cooldown: Option<Spanned<DurationValue>>,
-    /// `[1]` if left out.
+    /// The seeds; `[1]` by default.
     pub(super) seeds: Option<Spanned<Vec<u64>>>,
     pub(super) path: Spanned<PathTable>,
     #[serde(default)]
@@ -58,14 +60,14 @@ pub(super) struct PathTable {
     pub(super) rtt: Option<Spanned<DurationValue>>,
     pub(super) queue: Option<Spanned<QueueTable>>,
     pub(super) steps: Option<Spanned<Vec<StepTable>>>,
-    /// A file beside the experiment's.
+    /// The name of a trace file beside the experiment's file.
     pub(super) trace: Option<Spanned<String>>,
     pub(super) loss: Option<Spanned<LossValue>>,
     pub(super) feedback_loss: Option<ShareValue>,
     pub(super) jitter: Option<Spanned<JitterValue>>,
     #[serde(default)]
     pub(super) way: Vec<Spanned<WayTable>>,
-    /// So many equal ones instead.
+    /// The number of equal ways, instead of `[[path.way]]`.
     pub(super) ways: Option<Spanned<u32>>,
     pub(super) spread: Option<Spanned<Spread>>,
 }
@@ -77,17 +79,17 @@ pub(super) struct GridTable {
     pub(super) rate: Axis<RateValue>,
     pub(super) rtt: Axis<DurationValue>,
     pub(super) queue: Axis<QueueTable>,
-    /// Of bulk traffic that does not say how many.
+    /// The number of flows of bulk traffic without `flows`.
     pub(super) flows: Axis<u32>,
-    /// Of TCP traffic that does not say which.
+    /// The congestion control of TCP traffic without `congestion`.
     pub(super) congestion: Axis<CongestionName>,
-    /// Of requests and datagrams that do not say.
+    /// The load of requests without `load`, and the rate of datagrams without `rate`.
     pub(super) load: Axis<String>,
-    /// How many flows each bulk traffic has, in their order.
+    /// The numbers of flows of all bulk traffics, in their order.
     pub(super) mix: Axis<Vec<u32>>,
-    /// The round-trip time of each bulk traffic, in their order.
+    /// The round-trip times of all bulk traffics, in their order.
     pub(super) rtts: Axis<Vec<DurationValue>>,
-    /// How many equal ways the path has.
+    /// The number of equal ways of the path.
     pub(super) ways: Axis<u32>,
 }
 
@@ -98,16 +100,16 @@ pub(super) type Axis<T> = Option<Spanned<Vec<Spanned<T>>>>;
 #[serde(deny_unknown_fields)]
 pub(super) struct ArmTable {
     pub(super) name: Spanned<String>,
-    /// This or `link`.
+    /// The sendbox; an arm has either this or `link`.
     pub(super) sendbox: Option<Spanned<SendboxValue>>,
     pub(super) link: Option<Spanned<LinkTable>>,
-    /// The path's queue if left out.
+    /// The queue at the bottleneck; the path's by default.
     pub(super) queue: Option<Spanned<QueueTable>>,
-    /// None if left out.
+    /// The bundle of an outer sendbox; none by default.
     pub(super) outer: Option<Spanned<BundleTable>>,
 }
 
-/// `"forward"`, or a table that describes the bundle.
+/// `sendbox`: `"forward"`, or a table that describes the bundle.
 pub(super) enum SendboxValue {
     Forward,
     Bundle(BundleTable),
@@ -162,30 +164,30 @@ pub(super) enum TransportName {
     Udp,
 }
 
-/// The keys of all kinds of traffic; which a kind has is checked later, where errors have a place.
+/// A traffic with the keys of all kinds. A later check refuses keys that its kind does not have.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct TrafficTable {
     pub(super) name: Spanned<String>,
     pub(super) kind: KindName,
     pub(super) from: Option<FromName>,
-    /// From 1, which it is if left out.
+    /// The number of the site; 1 by default.
     pub(super) site: Option<Spanned<u32>>,
-    /// From 1, the most urgent, which it is if left out.
+    /// The class, of which 1 is the most urgent; 1 by default.
     pub(super) class: Option<Spanned<u8>>,
     pub(super) ecn: Option<Spanned<EcnField>>,
     pub(super) rtt: Option<Spanned<DurationValue>>,
-    /// Instead of `start` and `stop`.
+    /// The phase in which it is on, instead of `start` and `stop`.
     pub(super) phase: Option<Spanned<String>>,
     pub(super) start: Option<Spanned<DurationValue>>,
     pub(super) stop: Option<Spanned<DurationValue>>,
     pub(super) congestion: Option<Spanned<CongestionName>>,
-    /// Of congestion "fixed": packets.
+    /// The window in packets of the congestion control "fixed".
     pub(super) window: Option<Spanned<u32>>,
-    /// A rate, or a share of the path's: `"50 %"`.
+    /// A rate, or a share of the path's rate such as `"50 %"`.
     pub(super) load: Option<Spanned<String>>,
     pub(super) connections: Option<Spanned<u32>>,
-    /// `"web"`, or a file beside the experiment's.
+    /// `"web"`, or the name of a file beside the experiment's file.
     pub(super) sizes: Option<Spanned<String>>,
     pub(super) max_size: Option<Spanned<SizeValue>>,
     pub(super) balanced: Option<Spanned<bool>>,
@@ -193,7 +195,7 @@ pub(super) struct TrafficTable {
     pub(super) new_connections: Option<Spanned<bool>>,
     pub(super) flows: Option<Spanned<u32>>,
     pub(super) transport: Option<Spanned<TransportName>>,
-    /// As `load`.
+    /// A rate, or a share of the path's rate.
     pub(super) rate: Option<Spanned<String>>,
     pub(super) size: Option<Spanned<SizeValue>>,
     pub(super) on: Option<Spanned<DurationValue>>,
@@ -202,7 +204,7 @@ pub(super) struct TrafficTable {
 }
 
 impl TrafficTable {
-    /// The keys that only some kinds have and that were given, with their places.
+    /// Returns the given keys that only some kinds of traffic have, with their positions.
     pub(super) fn given(&self) -> impl Iterator<Item = (&'static str, Range<usize>)> {
         fn at<T>(value: &Option<Spanned<T>>) -> Option<Range<usize>> {
             value.as_ref().map(Spanned::span)
@@ -233,7 +235,7 @@ impl TrafficTable {
 }
 
 impl KindName {
-    /// The kind's name and the keys of [`TrafficTable::given`] that it has.
+    /// Returns the kind's name and those keys of [`TrafficTable::given`] that it has.
     pub(super) const fn keys(self) -> (&'static str, &'static [&'static str]) {
         match self {
             Self::Requests => (

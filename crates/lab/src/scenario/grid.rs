@@ -16,9 +16,9 @@ use super::{CongestionName, Path};
 #[derive(Clone)]
 pub(super) struct Cell<'a> {
     pub(super) path: Path,
-    /// Where the cell's rate stands, for errors about what follows from it.
+    /// The position of the cell's rate in the file, for errors that follow from it.
     pub(super) rate_span: Range<usize>,
-    /// How fast it is in truth.
+    /// The path's rate over time, if it is a trace.
     pub(super) trace: Option<Trace>,
     pub(super) queue: &'a Spanned<QueueTable>,
     pub(super) flows: Option<&'a Spanned<u32>>,
@@ -26,13 +26,13 @@ pub(super) struct Cell<'a> {
     pub(super) load: Option<&'a Spanned<String>>,
     pub(super) mix: Option<&'a Spanned<Vec<u32>>>,
     pub(super) rtts: Option<&'a Spanned<Vec<DurationValue>>>,
-    /// The path's, where the grid has none.
+    /// The number of equal ways, from the grid or the path.
     pub(super) ways: Option<&'a Spanned<u32>>,
-    /// See [`super::Scenario::labels`].
+    /// The labels of the cell, see [`super::Scenario::labels`].
     pub(super) labels: BTreeMap<String, String>,
 }
 
-/// The cells that `file` describes, the last axis fastest.
+/// Returns the cells that `file` describes; the last axis varies fastest.
 pub(super) fn cells<'a>(check: &Check<'_>, file: &'a File) -> Result<Vec<Cell<'a>>, ConfigError> {
     let (path, grid) = (file.path.get_ref(), &file.grid);
     let span = file.path.span();
@@ -131,7 +131,7 @@ pub(super) fn cells<'a>(check: &Check<'_>, file: &'a File) -> Result<Vec<Cell<'a
     Ok(cells)
 }
 
-/// Makes of each cell as many as there are `values` of an axis.
+/// Replaces each cell by one cell for each of `values` of an axis.
 fn along<'a, T>(cells: &mut Vec<Cell<'a>>, values: &[T], set: impl Fn(&mut Cell<'a>, &T)) {
     let with = |cell: &Cell<'a>| {
         let mut each = vec![cell.clone(); values.len()];
@@ -141,12 +141,13 @@ fn along<'a, T>(cells: &mut Vec<Cell<'a>>, values: &[T], set: impl Fn(&mut Cell<
     *cells = cells.iter().flat_map(with).collect();
 }
 
-/// `1-10`
+/// Joins values to a label such as `1-10`.
 fn joined(values: impl Iterator<Item = String>) -> String {
     values.collect::<Vec<_>>().join("-")
 }
 
-/// What `cell` has on the grid's axes other than the path's rate and round-trip time.
+/// The labels of `cell`: its values on the grid's axes other than the path's rate and round-trip
+/// time.
 fn labels(grid: &GridTable, cell: &Cell<'_>) -> BTreeMap<String, String> {
     let queue = grid.queue.is_some().then(|| cell.queue.get_ref().queue().to_string());
     let ways = cell.ways.filter(|_| grid.ways.is_some());
@@ -168,7 +169,7 @@ fn ms(time: &DurationValue) -> String {
     time.0.as_millis_f64().to_string()
 }
 
-/// The values of a parameter of the path, which stands either in `[path]` or in `[grid]`.
+/// The values of a parameter of the path, which is either in `[path]` or in `[grid]`.
 fn required<'a, T>(
     check: &Check<'_>,
     key: &str,
@@ -190,7 +191,7 @@ fn required<'a, T>(
     }
 }
 
-/// The values of an axis; a single "as traffic says" without it.
+/// The values of an axis; a single `None` if the grid does not have the axis.
 fn optional<'a, T>(
     check: &Check<'_>,
     key: &str,

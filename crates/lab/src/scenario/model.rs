@@ -7,77 +7,79 @@ use serde::{Deserialize, Serialize};
 
 use super::{Conditions, Fault, Phase, Queue, QueueKind, Traffic};
 
-/// An experiment: the same comparison in each cell of its grid.
+/// An experiment: the same comparison in each cell of a grid.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Experiment {
-    /// Its name, for files: letters, digits, `-` and `_`.
+    /// The name, used in file names: letters, digits, `-` and `_`.
     pub name: String,
-    /// What it shows, in one line; may be empty.
+    /// A title of one line; may be empty.
     pub title: String,
-    /// The seeds that every cell and arm is run with; at least one.
+    /// The seeds with which every cell and arm is run; at least one.
     pub seeds: Vec<u64>,
-    /// The cells of the grid, a single one without a grid.
+    /// The cells of the grid; a single one without a grid.
     pub cells: Vec<Scenario>,
 }
 
 /// One cell: a path, its traffic, and the arms to compare on it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Scenario {
-    /// The experiment's name.
+    /// The name of the experiment.
     pub name: String,
     /// The IP version of all traffic.
     pub ip: IpVersion,
-    /// Whether hosts ask their peers for ECN (RFC 3168), as `tcp_ecn = 1` of Linux does.
+    /// Whether hosts request ECN (RFC 3168), like Linux with `tcp_ecn = 1`.
     pub ecn: bool,
-    /// Whether TCP of hosts paces whatever its congestion control, as with Linux's fair queue.
+    /// Whether hosts pace TCP with any congestion control, like Linux with the qdisc `fq`.
     #[serde(default)]
     pub paced: bool,
-    /// Segments that it sends in one go at most, if that is limited, as `gso_max_segs` of Linux's
-    /// interfaces has it.
+    /// The largest number of segments that TCP sends in one burst, if limited, like `gso_max_segs`
+    /// of Linux's interfaces.
     #[serde(default)]
     pub largest_burst: Option<u32>,
     /// The path between the sites.
     pub path: Path,
-    /// What else the path does.
+    /// Further conditions of the path.
     pub conditions: Conditions,
-    /// How many sites send to site B over this path, each through a sendbox of its own.
+    /// The number of sites that send to site B over this path, each through its own sendbox.
     pub sites: u32,
-    /// What the cell has on the grid's axes other than rate and round-trip time.
+    /// The values of the cell on the grid's axes other than rate and round-trip time.
     pub labels: BTreeMap<String, String>,
-    /// The traffic, each with a name of its own.
+    /// The traffic, with distinct names.
     pub traffic: Vec<Traffic>,
-    /// The arms, each with a name of its own; at least one.
+    /// The arms, with distinct names; at least one.
     pub arms: Vec<Arm>,
     /// Named parts of the run.
     pub phases: Vec<Phase>,
-    /// What goes wrong, in the order of time; a process is never killed while it is dead.
+    /// The faults in the order of time. A process is not killed while it is dead.
     pub faults: Vec<Fault>,
-    /// Traffic runs this long before anything is measured.
+    /// The time for which traffic runs before the measured interval.
     pub warmup: Nanos,
-    /// How long is measured.
+    /// The length of the measured interval.
     pub duration: Nanos,
-    /// Traffic runs this much longer, so that what was asked for late can still end.
+    /// The time for which traffic runs after the measured interval, so that late requests can
+    /// finish.
     pub cooldown: Nanos,
 }
 
 impl Scenario {
-    /// The cell in words: its path, and what it has on other axes of the grid.
+    /// Describes the cell: its path and its values on other axes of the grid.
     pub fn cell(&self) -> String {
         self.path.to_string() + &in_words(&self.labels)
     }
 
-    /// The time that traffic runs: warm-up, measured interval, cool-down.
+    /// The time for which traffic runs: warm-up, measured interval and cool-down.
     pub fn length(&self) -> Nanos {
         self.warmup + self.duration + self.cooldown
     }
 
-    /// How many classes its traffic is in, 1 at least.
+    /// The number of classes of its traffic, at least 1.
     pub fn classes(&self) -> u8 {
         self.traffic.iter().map(|t| t.class).max().unwrap_or(0).saturating_add(1)
     }
 
-    /// The same scenario, measured for `duration`. Traffic that lasted to the end still does, and
-    /// what would come after the new end is cut, a process's return too.
+    /// Returns the scenario with `duration` as the measured interval. Traffic that lasted to the
+    /// old end lasts to the new one; whatever is later than the new end is cut, also the restart of
+    /// a process.
     #[must_use]
     pub fn measured_for(mut self, duration: Nanos) -> Self {
         let before = self.length();
@@ -99,7 +101,7 @@ impl Scenario {
     }
 }
 
-/// The labels of a cell, to come after its path: `, cubic, 10 flows, fifo 1 bdp`.
+/// Describes the labels of a cell, as a continuation of its path: `, cubic, 10 flows, fifo 1 bdp`.
 pub(crate) fn in_words(labels: &BTreeMap<String, String>) -> String {
     let word = |(key, value): (&String, &String)| match key.as_str() {
         "flows" if value == "1" => ", 1 flow".to_owned(),
@@ -123,13 +125,13 @@ pub enum IpVersion {
     V6,
 }
 
-/// The path between the sites, with its bottleneck in the direction from site A to site B. The
-/// other direction has the same rate.
+/// The path between the sites. Its bottleneck is in the direction from site A to site B; the other
+/// direction has the same rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Path {
     /// The bottleneck's rate.
     pub rate: Rate,
-    /// The round-trip time of the empty path, half of it each way.
+    /// The round-trip time of the empty path; each direction takes half of it.
     pub rtt: Nanos,
 }
 
@@ -139,22 +141,22 @@ impl fmt::Display for Path {
     }
 }
 
-/// One of the alternatives that are compared.
+/// An arm: one of the compared alternatives.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Arm {
-    /// Its name: letters, digits, `-` and `_`.
+    /// The name: letters, digits, `-` and `_`.
     pub name: String,
-    /// What the sendbox does.
+    /// The sendbox.
     pub sendbox: Sendbox,
     /// The queue at the bottleneck.
     pub queue: Queue,
-    /// What a second sendbox does, around the first ones, whose bundle is all that leaves them; its
-    /// receivebox comes before theirs.
+    /// The bundle of an outer sendbox, which contains all traffic that leaves the inner sendboxes.
+    /// Its receivebox comes before theirs.
     pub outer: Option<Bundle>,
 }
 
 impl Arm {
-    /// The policy of its boxes that only the kernel has, if one is.
+    /// The policy of the arm's boxes that only the kernel supports, if there is one.
     pub fn kernel_policy(&self) -> Option<QueueKind> {
         let own = match &self.sendbox {
             Sendbox::Forward => None,
@@ -166,40 +168,39 @@ impl Arm {
     }
 }
 
-/// What the sendbox does in an arm.
+/// The sendbox of an arm.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Sendbox {
-    /// It forwards and has no bundle: the network as it is today.
+    /// It only forwards and has no bundle: the network as it is today.
     Forward,
-    /// It controls one bundle, all traffic from its site to site B.
+    /// It controls one bundle: all traffic from its site to site B.
     Bundle(Bundle),
-    /// There is none, and `forebay link` in its place: all that leaves the site is queued at a rate
-    /// that is known.
+    /// `forebay link` takes its place and queues all traffic that leaves the site at a known rate.
     Link(LinkBox),
 }
 
-/// What `forebay link` does with what leaves its site.
+/// The configuration of `forebay link`.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LinkBox {
-    /// How it is queued.
+    /// The queue for the traffic that leaves the site.
     pub queue: Queue,
-    /// How fast it leaves.
+    /// The rate at which the traffic leaves.
     pub rate: Rate,
-    /// Whether the box polls its ports and never sleeps; engines in virtual time have no need to.
+    /// Whether the box polls its ports and never sleeps; ignored in virtual time.
     #[serde(default)]
     pub busy_poll: bool,
 }
 
-/// What a sendbox does with its bundle.
+/// The configuration of a bundle.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Bundle {
-    /// How it is queued.
+    /// The bundle's queue.
     pub queue: Queue,
-    /// What sets its rate.
+    /// The rate controller.
     pub controller: ControllerKind,
-    /// Whether elastic cross traffic makes it pass through.
+    /// Whether elastic cross traffic switches the bundle to pass-through.
     pub cross_traffic: Detection,
-    /// Whether several ways open it.
+    /// Whether multipath imbalance opens the bundle.
     pub multipath: Detection,
 }

@@ -6,39 +6,39 @@ use serde::{Deserialize, Serialize};
 
 use super::rules::Check;
 
-/// Phases of one scenario.
+/// The largest number of phases in a scenario.
 const MAX_PHASES: usize = 100;
 
-/// A named part of the run, for traffic that is on in it and for figures to show.
+/// A named part of the run, for traffic that is on during it and for figures.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Phase {
-    /// Its name.
+    /// The name of the phase.
     pub name: String,
-    /// When it begins, from the start of the run (warm-up included).
+    /// The start, from the start of the run (warm-up included).
     pub start: Nanos,
-    /// When it ends, from the start of the run.
+    /// The end, from the start of the run.
     pub stop: Nanos,
 }
 
 impl Phase {
-    /// The same phase in a run that ends at `length`; `None` if it would begin after that.
+    /// Returns the phase for a run that ends at `length`; `None` if it would begin later.
     pub(super) fn within(self, length: Nanos) -> Option<Self> {
         (self.start < length).then(|| Self { stop: self.stop.min(length), ..self })
     }
 }
 
-/// `[[phase]]` as it is written.
+/// A phase in `[[phase]]`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct PhaseTable {
     name: Spanned<String>,
-    /// The end of the phase before if left out.
+    /// The start; the end of the previous phase by default.
     start: Option<Spanned<DurationValue>>,
-    /// The end of the run if left out.
+    /// The end; the end of the run by default.
     stop: Option<Spanned<DurationValue>>,
 }
 
-/// The phases that `tables` describe in a run of `length`, as written; they may overlap.
+/// Checks the phases in `tables` for a run of `length`. They may overlap.
 pub(super) fn phases(
     check: &Check<'_>,
     tables: &[PhaseTable],

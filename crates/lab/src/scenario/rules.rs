@@ -14,7 +14,7 @@ pub(super) const MAX_RTT: Nanos = Nanos::from_secs(2);
 pub(super) struct Check<'a>(pub(super) &'a Source);
 
 impl Check<'_> {
-    /// Names go into file names and figures.
+    /// Checks a name, which is used in file names and figures.
     pub(super) fn name(&self, name: &Spanned<String>, key: &str) -> Result<(), ConfigError> {
         let text = name.get_ref();
         let good = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';

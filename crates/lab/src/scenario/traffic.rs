@@ -4,32 +4,33 @@ use serde::{Deserialize, Serialize};
 
 use crate::workload::Requests;
 
-/// Traffic towards site B.
+/// A traffic towards site B.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Traffic {
-    /// Its name in results: letters, digits, `-` and `_`.
+    /// The name in results: letters, digits, `-` and `_`.
     pub name: String,
-    /// Where it comes from.
+    /// The origin of the traffic.
     pub from: Origin,
-    /// When it begins, from the start of the run (warm-up included).
+    /// The start, from the start of the run (warm-up included).
     pub start: Nanos,
-    /// When it ends, from the start of the run.
+    /// The end, from the start of the run.
     pub stop: Nanos,
-    /// How urgent it is where a sendbox's policy is strict priority, 0 being the most urgent.
+    /// The class at a sendbox with strict priority, 0 being the most urgent.
     #[serde(default)]
     pub class: u8,
-    /// What its data says of ECN; if nothing, as its congestion control and the scenario have it.
+    /// The ECN field of its data; `None` for the default of its congestion control and the
+    /// scenario.
     #[serde(default)]
     pub ecn: Option<EcnField>,
-    /// The round-trip time of its own empty path; the scenario's if there is none.
+    /// The round-trip time of its own empty path; `None` for the scenario's.
     #[serde(default)]
     pub rtt: Option<Nanos>,
-    /// What it is.
+    /// The kind of traffic.
     pub kind: TrafficKind,
 }
 
 impl Traffic {
-    /// Whether its data is L4S traffic: it says ECT(1).
+    /// Whether its data is L4S traffic, that is, carries ECT(1).
     pub fn is_l4s(&self) -> bool {
         let prague = || match &self.kind {
             TrafficKind::Requests { congestion, .. }
@@ -43,65 +44,65 @@ impl Traffic {
     }
 }
 
-/// What packets say of ECN before anything marks them.
+/// The ECN field of a packet before any mark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EcnField {
-    /// Not capable of ECN.
+    /// Not ECN-capable.
     NotEct,
-    /// Classic ECN (RFC 3168).
+    /// ECT(0): classic ECN (RFC 3168).
     Ect0,
-    /// L4S (RFC 9331).
+    /// ECT(1): L4S (RFC 9331).
     Ect1,
 }
 
-/// Where traffic comes from.
+/// The origin of traffic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Origin {
-    /// A site, counted from zero: it passes that site's sendbox and is part of its bundle. The
-    /// first is site A.
+    /// A site, counted from zero. The traffic passes the site's sendbox and belongs to its bundle.
+    /// The first site is site A.
     Site(u32),
-    /// Somebody else: it enters behind the sendbox and meets the bundle at the bottleneck.
+    /// Cross traffic: it enters behind the sendbox and shares the bottleneck with the bundle.
     Cross,
 }
 
-/// What traffic is.
+/// A kind of traffic.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TrafficKind {
-    /// Requests over TCP connections, answered at the origin.
+    /// Requests over TCP connections; the origin sends the answers.
     Requests {
-        /// When they come and how large they are.
+        /// The arrivals and sizes of the requests.
         requests: Requests,
-        /// The answering side's congestion control.
+        /// The congestion control of the answering side.
         congestion: Congestion,
     },
     /// Backlogged flows.
     Bulk {
-        /// How many.
+        /// The number of flows.
         flows: u32,
-        /// Over TCP or QUIC-like UDP.
+        /// The transport protocol.
         transport: Transport,
     },
-    /// Closed loops of one 40 B UDP request and its response each.
+    /// Closed loops of one UDP request of 40 B and its response.
     UdpRr {
-        /// How many loops.
+        /// The number of loops.
         flows: u32,
     },
-    /// UDP datagrams in a pattern, whatever the network does.
+    /// UDP datagrams in a fixed pattern that does not react to the network.
     Datagrams(Pattern),
 }
 
-/// How bulk traffic is carried.
+/// The transport of bulk traffic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Transport {
-    /// TCP.
+    /// TCP with a congestion control.
     Tcp(Congestion),
-    /// UDP with a window of its own, headers as QUIC's: IP ID 0, payload as if encrypted.
+    /// UDP with its own window, and headers like QUIC's: IP ID 0 and an opaque payload.
     Udp,
-    /// The same under Prague, saying ECT(1).
+    /// The same with Prague congestion control and ECT(1).
     UdpPrague,
 }
 
@@ -115,21 +116,22 @@ pub enum Congestion {
     Reno,
     /// BBR, version 1.
     Bbr,
-    /// DCTCP (RFC 8257), which asks for ECN.
+    /// DCTCP (RFC 8257), which requests ECN.
     Dctcp,
-    /// The same with an exact average of marks, where Linux's of ten bits gets stuck.
+    /// DCTCP with an exact average of marks; Linux's average of ten bits gets stuck at small
+    /// values.
     DctcpExact,
-    /// TCP Prague (RFC 9331), which sends ECT(1) and which Linux does not have.
+    /// TCP Prague (RFC 9331), which sends ECT(1); Linux does not have it.
     Prague,
-    /// So many packets in flight whatever happens, which Linux does not have.
+    /// A fixed number of packets in flight; Linux does not have it.
     Fixed {
-        /// How many.
+        /// The window in packets.
         window: u32,
     },
 }
 
 impl Congestion {
-    /// Its name, as the kernel has it where it does.
+    /// The name, as in Linux where Linux has it.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Cubic => "cubic",
@@ -142,8 +144,8 @@ impl Congestion {
         }
     }
 
-    /// Whether data that says `ecn` may be sent under it: ECT(1) by scalable controls only, and those
-    /// not without ECN (RFC 9331 section 4.3); Prague with nothing else.
+    /// Whether data may carry `ecn` under it. Only scalable controls may send ECT(1), and they may
+    /// not send without ECN (RFC 9331 section 4.3); Prague sends nothing else.
     pub const fn may_say(self, ecn: EcnField) -> bool {
         let scalable = matches!(self, Self::Dctcp | Self::DctcpExact | Self::Prague);
         match ecn {
@@ -159,7 +161,7 @@ impl Congestion {
     }
 }
 
-/// A congestion control as files name it.
+/// A congestion control as experiment files name it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum CongestionName {
@@ -174,7 +176,7 @@ pub(super) enum CongestionName {
 }
 
 impl CongestionName {
-    /// The congestion control of this name, with this window if it has one.
+    /// Returns the congestion control of this name, with `window` if it has one.
     pub(super) const fn with(self, window: u32) -> Congestion {
         match self {
             Self::Cubic => Congestion::Cubic,

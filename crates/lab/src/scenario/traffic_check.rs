@@ -11,21 +11,23 @@ use super::traffic::CongestionName;
 use super::{Congestion, EcnField, Origin, Scenario, Traffic, TrafficKind, Transport};
 use crate::workload::{Arrivals, Requests, Sizes};
 
-/// Sockets of one traffic, each with a port of its own.
+/// The largest number of sockets of a traffic, each with its own port.
 const MAX_FLOWS: u32 = 1_000;
-/// What fits a 1500 B packet with IPv6 and UDP headers; 16 bytes are the datagram's own header.
+/// The payload that fits a 1500 B packet with IPv6 and UDP headers; 16 bytes are the datagram's
+/// header.
 const DATAGRAM: RangeInclusive<u64> = 16..=1_452;
-/// What is sent in a datagram if nothing is said.
+/// The default size of a datagram's payload.
 const USUAL_DATAGRAM: Bytes = Bytes(1_200);
-/// Packets in flight of a fixed window: the window of the Bundler paper's idealised proxy.
+/// The default window in packets of the congestion control "fixed": that of the Bundler paper's
+/// idealised proxy.
 const USUAL_WINDOW: u32 = 450;
 const MAX_WINDOW: u32 = 100_000;
 const MAX_FPS: u32 = 1_000;
-/// Classes of strict priority: as many as Ethernet has (IEEE 802.1Q).
+/// The number of classes of strict priority, as in IEEE 802.1Q.
 const MAX_CLASS: u8 = 8;
 
-/// The traffic that `table` describes in `scenario`, whose path, times and phases are set, in `cell`;
-/// `bulks` of those before it are bulk traffic.
+/// Checks the traffic in `table`. The path, times and phases of `scenario` are set already; `bulks`
+/// is the number of bulk traffics before this one.
 pub(super) fn traffic(
     check: &Check<'_>,
     table: &Spanned<TrafficTable>,
@@ -89,7 +91,7 @@ pub(super) fn traffic(
     Ok(Traffic { name, from, start, stop, class, ecn, rtt, kind })
 }
 
-/// What its data says of ECN.
+/// Checks the ECN field of the traffic's data.
 fn ecn(
     check: &Check<'_>,
     table: &TrafficTable,
@@ -122,7 +124,7 @@ fn ecn(
     }
 }
 
-/// The round-trip time of its own path.
+/// Checks the round-trip time of the traffic's own path.
 fn own_rtt(
     check: &Check<'_>,
     table: &TrafficTable,
@@ -166,7 +168,7 @@ fn origin(
     }
 }
 
-/// From zero, which is the most urgent.
+/// Checks the class; the result counts from zero, the most urgent.
 fn class(check: &Check<'_>, table: &TrafficTable, from: Origin) -> Result<u8, ConfigError> {
     let Some(given) = &table.class else { return Ok(0) };
     let what = match given.get_ref() {
@@ -268,7 +270,7 @@ fn congestion(
             let what = format!("must be 1 to {MAX_WINDOW} packets");
             Err(check.0.error_at(given.span(), "traffic.window", what))
         }
-        // A grid's axis may hold "fixed" among others.
+        // An axis of the grid may hold "fixed" among other congestion controls.
         (Some(given), c) if own.is_some() && !matches!(c, Congestion::Fixed { .. }) => {
             let what = "is for congestion = \"fixed\": remove it";
             Err(check.0.error_at(given.span(), "traffic.window", what))
@@ -303,8 +305,9 @@ fn sizes(check: &Check<'_>, table: &TrafficTable) -> Result<Sizes, ConfigError> 
     }
 }
 
-/// `"48 Mbit/s"`, or `"50 %"` of the path's rate; above zero and at most ten times the path's rate,
-/// above which a source only measures the sender's own host. `span` is the traffic's.
+/// Checks a rate such as `"48 Mbit/s"`, or `"50 %"` of the path's rate. It must be above zero and
+/// at most ten times the path's rate: above that, a source measures only the sender's own host.
+/// `span` is the position of the traffic.
 fn rate(
     check: &Check<'_>,
     value: Option<&Spanned<String>>,

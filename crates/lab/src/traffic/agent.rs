@@ -12,7 +12,7 @@ use super::cue::{Cue, WindowCue};
 use super::spec::{Event, Role, Spec, Start};
 use super::{datagrams, requests, tcp_bulk, udp_bulk, udp_prague, udp_rr};
 
-/// The process of a traffic program, see the module's documentation for its protocol.
+/// Runs the process of a traffic program; the module's documentation describes its protocol.
 pub fn main() -> ExitCode {
     match agent() {
         Ok(()) => ExitCode::SUCCESS,
@@ -24,7 +24,7 @@ pub fn main() -> ExitCode {
 }
 
 fn agent() -> io::Result<()> {
-    // Threads that are started later inherit it.
+    // Threads that start later inherit the setting.
     precise_timers();
     let lines = lines();
     let spec: Spec = next(&lines)?;
@@ -35,8 +35,8 @@ fn agent() -> io::Result<()> {
     say(Event::Done { late: late.0 })
 }
 
-/// The lines of standard input. Where they end the process does: whoever would have wanted the
-/// results is gone.
+/// The lines of standard input. When it ends the process ends, since nothing reads its results any
+/// more.
 fn lines() -> Receiver<String> {
     let (tx, rx) = mpsc::channel();
     thread::spawn(move || {
@@ -62,7 +62,7 @@ fn say(event: Event) -> io::Result<()> {
     out.flush()
 }
 
-/// Plays the role of `spec`; returns by how much it was late at worst.
+/// Plays the role of `spec`, and returns the largest lateness.
 pub(super) fn run(spec: &Spec, cue: Cue<'_>) -> io::Result<Nanos> {
     let mut cue = || cue().map(|start| spec.window(start));
     let cue: WindowCue<'_> = &mut cue;

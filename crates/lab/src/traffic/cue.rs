@@ -18,7 +18,7 @@ pub(super) type WindowCue<'a> = &'a mut dyn FnMut() -> io::Result<Window>;
 /// The bytes that programs send.
 pub(super) static FILLER: [u8; 1 << 16] = [0x5a; 1 << 16];
 
-/// Writes `records` to `file`, a line of JSON each.
+/// Writes `records` to `file`, one line of JSON each.
 pub(super) fn write_records<T: Serialize>(file: &Path, records: &[T]) -> io::Result<()> {
     let mut out = BufWriter::new(File::create(file)?);
     for record in records {

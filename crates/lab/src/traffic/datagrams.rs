@@ -9,8 +9,8 @@ use super::cue::FILLER;
 use super::cue::WindowCue;
 use super::{sockets, wait};
 
-/// Sends the datagrams of `pattern` to `sink`, at the instants at which the simulator sends them.
-/// One that is late goes out at once: the rate holds on average.
+/// Sends the datagrams of `pattern` to `sink` at the times at which the simulator sends them. A
+/// late datagram is sent at once, so that the average rate holds.
 pub(super) fn source(sink: SocketAddr, pattern: Pattern, cue: WindowCue<'_>) -> io::Result<Nanos> {
     pattern.check().map_err(io::Error::other)?;
     let socket = sockets::udp(sockets::any_like(sink))?;
@@ -24,10 +24,11 @@ pub(super) fn source(sink: SocketAddr, pattern: Pattern, cue: WindowCue<'_>) -> 
         }
         wait::sleep_until(due);
         late = late.max(clock::now().saturating_sub(due));
-        // A pattern's datagrams have room in a packet, and the filler is longer.
+        // A pattern's datagrams fit into a packet, and the filler is longer.
         match socket.send(&FILLER[..datagram.size.0 as usize]) {
             Ok(_) => {}
-            // A full device queue is a drop like any other; a sink that has ended refuses.
+            // A full device queue is a drop like any other; a sink that has ended refuses
+            // datagrams.
             Err(e) if e.raw_os_error() == Some(libc::ENOBUFS) => {}
             Err(e) if e.kind() == io::ErrorKind::ConnectionRefused => {}
             Err(e) => return Err(e),

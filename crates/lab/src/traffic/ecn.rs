@@ -1,4 +1,4 @@
-//! The ECN field of datagrams: what they say when they are sent, and what is found when they come.
+//! The ECN field of datagrams, on sending and on receipt.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
@@ -7,15 +7,14 @@ use std::os::fd::AsRawFd;
 use super::sockets;
 use forebay_guest::sockopt;
 
-/// The codepoints that matter here (RFC 3168 section 5, RFC 9331).
+/// The codepoints that are used here (RFC 3168 section 5, RFC 9331).
 const ECT1: libc::c_int = 1;
 const CE: u8 = 3;
 
-/// Room for a control message with an int, which is what the kernel tells of the field in IPv6; in
-/// IPv4 it is a byte.
+/// Room for a control message with an int, which holds the field in IPv6; in IPv4 it is a byte.
 const CONTROL: usize = 64;
 
-/// Has all that `socket` sends say ECT(1), and the kernel tell the field of what comes.
+/// Sets ECT(1) on all datagrams that `socket` sends, and requests the field of received ones.
 pub(super) fn set_up(socket: &UdpSocket) -> io::Result<()> {
     let options = match socket.local_addr()? {
         SocketAddr::V4(_) => {
@@ -31,25 +30,25 @@ pub(super) fn set_up(socket: &UdpSocket) -> io::Result<()> {
         .try_for_each(|(level, name, value)| sockopt::set(socket, level, name, value))
 }
 
-/// A datagram that came.
+/// A received datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Came {
-    /// Its bytes that fit.
+    /// The number of bytes that fit into the buffer.
     pub(super) len: usize,
     pub(super) from: SocketAddr,
-    /// Whether it had met congestion.
+    /// Whether it carries a congestion mark.
     pub(super) marked: bool,
 }
 
-/// As large and as aligned as the control messages need.
+/// A buffer with the size and alignment that control messages need.
 #[repr(C, align(8))]
 struct Control([u8; CONTROL]);
 
-/// The next datagram of a socket that was [`set_up`], if one is there already.
+/// Receives the next datagram of a socket after [`set_up`], if there is one already.
 pub(super) fn receive(socket: &UdpSocket, buf: &mut [u8]) -> io::Result<Option<Came>> {
     let mut control = Control([0; CONTROL]);
     let mut vector = libc::iovec { iov_base: buf.as_mut_ptr().cast(), iov_len: buf.len() };
-    // SAFETY: both are plain numbers and pointers, of which all zeros are valid values.
+    // SAFETY: both consist of plain numbers and pointers, for which all zeros are valid values.
     let (mut address, mut message): (libc::sockaddr_storage, libc::msghdr) =
         unsafe { (std::mem::zeroed(), std::mem::zeroed()) };
     message.msg_name = (&raw mut address).cast();
@@ -59,7 +58,7 @@ pub(super) fn receive(socket: &UdpSocket, buf: &mut [u8]) -> io::Result<Option<C
     message.msg_control = control.0.as_mut_ptr().cast();
     message.msg_controllen = CONTROL;
     // SAFETY: the message points to an address, a vector of one buffer and a control buffer, all of
-    // the sizes that it says, which live through the call.
+    // the stated sizes, which live through the call.
     let len = unsafe { libc::recvmsg(socket.as_raw_fd(), &raw mut message, libc::MSG_DONTWAIT) };
     if len < 0 {
         let e = io::Error::last_os_error();
@@ -70,11 +69,11 @@ pub(super) fn receive(socket: &UdpSocket, buf: &mut [u8]) -> io::Result<Option<C
     Ok(Some(Came { len: len as usize, from, marked }))
 }
 
-/// The ECN field among the control messages, if the kernel told it.
+/// Finds the ECN field among the control messages.
 fn field(message: &libc::msghdr) -> Option<u8> {
-    // SAFETY: the message was filled in by the kernel, and its control buffer lives as long as this
-    // borrow. The macros stay within the length that the kernel wrote; the data of either kind of
-    // message is at least a byte, and the first byte of an int holds the field on little-endian
+    // SAFETY: the kernel filled in the message, and its control buffer lives as long as this
+    // borrow. The macros stay within the length that the kernel wrote. The data of either kind of
+    // message is at least one byte, and the first byte of an int holds the field on little-endian
     // machines, the whole int on any.
     unsafe {
         let mut at = libc::CMSG_FIRSTHDR(message);
@@ -97,13 +96,14 @@ fn socket_address(address: &libc::sockaddr_storage) -> Option<SocketAddr> {
     let this: *const libc::sockaddr_storage = address;
     match i32::from(address.ss_family) {
         libc::AF_INET => {
-            // SAFETY: the family says which it is, and a storage has room and alignment for any.
+            // SAFETY: the family says which type it is, and a storage has room and alignment for
+            // any.
             let v4 = unsafe { &*this.cast::<libc::sockaddr_in>() };
             let ip = Ipv4Addr::from(u32::from_be(v4.sin_addr.s_addr));
             Some(SocketAddr::new(IpAddr::V4(ip), u16::from_be(v4.sin_port)))
         }
         libc::AF_INET6 => {
-            // SAFETY: likewise.
+            // SAFETY: as above.
             let v6 = unsafe { &*this.cast::<libc::sockaddr_in6>() };
             let ip = Ipv6Addr::from(v6.sin6_addr.s6_addr);
             Some(SocketAddr::new(IpAddr::V6(ip), u16::from_be(v6.sin6_port)))
@@ -116,9 +116,9 @@ fn socket_address(address: &libc::sockaddr_storage) -> Option<SocketAddr> {
 mod tests {
     use super::*;
 
-    /// A datagram says what its sender's socket says, and the receiver is told.
+    /// A datagram carries the field of its sender's socket, and the receiver reads it.
     #[test]
-    fn the_field_is_told_in_both_ip_versions() {
+    fn the_ecn_field_is_received_in_both_ip_versions() {
         for ip in [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)] {
             let [from, to] = [(); 2].map(|()| {
                 let socket = UdpSocket::bind((ip, 0)).unwrap();

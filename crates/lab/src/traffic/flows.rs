@@ -1,4 +1,4 @@
-//! Flows of datagrams: a thread for each.
+//! Flows of datagrams, with one thread each.
 
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
@@ -12,8 +12,8 @@ use super::meter::Meter;
 use super::spec::{Spec, Window};
 use super::{sockets, wait};
 
-/// Has `send` send from each socket to its sink, from when its flow begins until the window stops;
-/// returns by how much one was late at worst.
+/// Calls `send` for each socket and its sink, from the start of its flow until the window stops;
+/// returns the largest lateness.
 pub(super) fn send(
     all: &[UdpSocket],
     sinks: &[SocketAddr],
@@ -38,7 +38,7 @@ pub(super) fn send(
     })
 }
 
-/// Has `receive` count the bytes that come to each socket until the window ends, and writes them.
+/// Calls `receive` for each socket until the window ends, and writes the counted bytes.
 pub(super) fn receive(
     spec: &Spec,
     all: &[UdpSocket],

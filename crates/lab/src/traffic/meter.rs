@@ -6,29 +6,29 @@ use super::spec::Window;
 use super::wait;
 use crate::results::Progress;
 
-/// How often progress is recorded.
+/// The interval of progress records.
 const INTERVAL: Nanos = Nanos::from_millis(100);
 
-/// Counts the bytes that flows receive, by interval.
+/// Counters of the bytes that flows receive, per interval.
 pub(super) struct Meter(Vec<AtomicU64>);
 
 impl Meter {
-    /// For `flows` flows.
+    /// Creates counters for `flows` flows.
     pub(super) fn new(flows: usize) -> Self {
         Self((0..flows).map(|_| AtomicU64::new(0)).collect())
     }
 
-    /// The count of one flow.
+    /// The counter of one flow.
     pub(super) fn count(&self, flow: usize) -> &AtomicU64 {
         &self.0[flow]
     }
 
-    /// Each flow's count, which its receiver adds to.
+    /// The counters of all flows, to which the receivers add.
     pub(super) fn counts(&self) -> impl Iterator<Item = &AtomicU64> {
         self.0.iter()
     }
 
-    /// Records what was counted every 100 ms until the end of the window; a last interval may be
+    /// Records the counters every 100 ms until the end of the window; the last interval may be
     /// shorter.
     pub(super) fn record(&self, traffic: &str, window: Window) -> Vec<Progress> {
         let mut progress = Vec::new();

@@ -1,9 +1,9 @@
-/// Two numbers as 16 bytes, big-endian: the header of all that the programs send each other.
+/// Packs two numbers into 16 bytes, big-endian: the header of all messages between programs.
 pub(super) fn pack(a: u64, b: u64) -> [u8; 16] {
     (u128::from(a) << 64 | u128::from(b)).to_be_bytes()
 }
 
-/// What [`pack`] packed.
+/// Unpacks what [`pack`] packed.
 pub(super) fn unpack(bytes: [u8; 16]) -> (u64, u64) {
     let both = u128::from_be_bytes(bytes);
     ((both >> 64) as u64, both as u64)

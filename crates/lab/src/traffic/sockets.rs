@@ -9,14 +9,14 @@ use socket2::{Domain, Protocol, Socket, Type};
 use super::spec::Tcp;
 use forebay_guest::sockopt;
 
-/// Connections that may wait to be accepted: all there may be.
+/// The number of connections that may wait to be accepted: as many as a traffic has.
 const BACKLOG: i32 = 1_024;
-/// Bytes a second that no path carries. All ones would be no pacing.
+/// A pacing rate in bytes per second that no path reaches. All ones would switch pacing off.
 const NO_LIMIT: u64 = 1 << 40;
-/// Long enough for three SYNs to be lost.
+/// The time for a connection, long enough for three lost SYNs.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A listener whose connections have `tcp`'s settings (accepted sockets inherit them).
+/// Creates a listener whose connections have `tcp`'s settings (accepted sockets inherit them).
 pub(super) fn listen(address: SocketAddr, tcp: &Tcp) -> io::Result<TcpListener> {
     let socket = socket(address, tcp)?;
     socket.set_reuse_address(true)?;
@@ -36,12 +36,12 @@ pub(super) fn accept(listener: &TcpListener, n: u32) -> io::Result<Vec<TcpStream
         .collect()
 }
 
-/// `n` connections to `server`, made at the same time: one by one they take a round trip each.
+/// Opens `n` connections to `server` at the same time; one by one, each would take a round trip.
 pub(super) fn connect(server: SocketAddr, n: u32, tcp: &Tcp) -> io::Result<Vec<TcpStream>> {
     connect_from(&[], server, n, tcp)
 }
 
-/// As [`connect`], from each of these addresses in turn, or from any if there are none.
+/// Like [`connect`], from these addresses in turn, or from any address if there are none.
 pub(super) fn connect_from(
     from: &[IpAddr],
     server: SocketAddr,
@@ -57,7 +57,7 @@ pub(super) fn connect_from(
     })
 }
 
-/// A connection to `server`, given up after `patience`.
+/// Opens a connection to `server` and gives up after `patience`.
 pub(super) fn connect_one(
     server: SocketAddr,
     tcp: &Tcp,
@@ -66,8 +66,8 @@ pub(super) fn connect_one(
     attempt(None, server, tcp, patience)
 }
 
-/// This end has the server's congestion control too, though it sends little: DCTCP asks for ECN in
-/// the SYN and has its receiver echo each mark (RFC 8257 section 3.2).
+/// Opens a connection. This end has the server's congestion control too, although it sends little:
+/// DCTCP requests ECN in the SYN, and its receiver echoes each mark (RFC 8257 section 3.2).
 fn attempt(
     from: Option<IpAddr>,
     server: SocketAddr,
@@ -86,7 +86,7 @@ fn attempt(
     Ok(stream)
 }
 
-/// A TCP socket of `address`'s family.
+/// Creates a TCP socket of `address`'s family.
 fn socket(address: SocketAddr, tcp: &Tcp) -> io::Result<Socket> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
     let name = &tcp.congestion;
@@ -99,21 +99,21 @@ fn socket(address: SocketAddr, tcp: &Tcp) -> io::Result<Socket> {
         socket.set_mark(L4S_MARK)?;
     }
     if tcp.paced {
-        // Any limit makes the kernel pace, at what the window asks for but no faster than the limit.
+        // With any limit the kernel paces, at the rate of the window and at most at the limit.
         let (level, option) = (libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE);
         sockopt::set(&socket, level, option, NO_LIMIT)?;
     }
     Ok(socket)
 }
 
-/// A UDP socket at `address`.
+/// Creates a UDP socket at `address`.
 pub(super) fn udp(address: SocketAddr) -> io::Result<Socket> {
     let socket = Socket::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP))?;
     bind(&socket, address)?;
     Ok(socket)
 }
 
-/// The address that stands for "any, and any port" in the family of `peer`.
+/// The unspecified address and port in the family of `peer`.
 pub(super) fn any_like(peer: SocketAddr) -> SocketAddr {
     match peer {
         SocketAddr::V4(_) => SocketAddr::from(([0; 4], 0)),
@@ -129,12 +129,12 @@ fn named(e: io::Error, what: &str, address: SocketAddr) -> io::Error {
     io::Error::new(e.kind(), format!("{what} {address}: {e}"))
 }
 
-/// The result of a thread; its panic goes on here.
+/// Returns the result of a thread; a panic continues here.
 pub(super) fn join<T>(thread: thread::ScopedJoinHandle<'_, T>) -> T {
     thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
-/// Whether a read or write only ran out of its time, or of luck, and may be tried again.
+/// Whether a read or write failed temporarily and may be repeated.
 pub(super) fn is_passing(e: &io::Error) -> bool {
     use io::ErrorKind::{Interrupted, TimedOut, WouldBlock};
     matches!(e.kind(), Interrupted | TimedOut | WouldBlock)

@@ -7,37 +7,37 @@ use serde::{Deserialize, Serialize};
 
 use crate::workload::Requests;
 
-/// What a traffic program does. Times are nanoseconds from the run's start.
+/// The specification of a traffic program. Times are nanoseconds from the run's start.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Spec {
-    /// The traffic's name in the scenario.
+    /// The name of the traffic in the scenario.
     pub traffic: String,
-    /// The run's seed.
+    /// The seed of the run.
     pub seed: u64,
-    /// The traffic's place in the scenario, which sets its random numbers apart.
+    /// The index of the traffic in the scenario, which makes its random numbers independent.
     pub stream: u32,
-    /// When the traffic begins.
+    /// The start of the traffic.
     pub begin: u64,
-    /// Within so long its flows begin.
+    /// The interval in which its flows start.
     pub stagger: u64,
-    /// When the traffic's source stops.
+    /// The end of the traffic's source.
     pub stop: u64,
-    /// When the run ends; what was asked for may still be answered until then.
+    /// The end of the run, until which pending requests may be answered.
     pub end: u64,
-    /// Where the results go, as JSON lines; roles that measure nothing write nothing.
+    /// The file for the results as JSON lines; roles that measure nothing write nothing.
     pub output: PathBuf,
-    /// Which end of which traffic it is.
+    /// The end of the traffic that the program plays.
     pub role: Role,
 }
 
-/// What the TCP sockets of a traffic have.
+/// The settings of a traffic's TCP sockets.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tcp {
-    /// Their congestion control, as the kernel calls it.
+    /// The congestion control by its kernel name.
     pub congestion: String,
-    /// Whether their packets are to say ECT(1), see [`forebay_dataplane::senders`].
+    /// Whether packets carry ECT(1), see [`forebay_dataplane::senders`].
     pub l4s: bool,
-    /// Whether they pace whatever their congestion control, at the rate that the kernel thinks best.
+    /// Whether they pace with any congestion control, at the rate that the kernel chooses.
     #[serde(default)]
     pub paced: bool,
 }
@@ -48,94 +48,94 @@ pub struct Tcp {
 pub enum Role {
     /// Answers requests, one after the other on each connection.
     RequestServer {
-        /// Where clients connect to.
+        /// The address to which clients connect.
         listen: SocketAddr,
-        /// How many connections there will be; with new ones for each request, at a time.
+        /// The number of connections; with a new one per request, the number at the same time.
         connections: u32,
-        /// Whether each request has a connection of its own.
+        /// Whether each request has its own connection.
         new_connections: bool,
-        /// What the answers' sockets have.
+        /// The settings of the answering sockets.
         tcp: Tcp,
     },
-    /// Asks; writes [`crate::results::Request`].
+    /// Sends requests; writes [`crate::results::Request`].
     RequestClient {
-        /// The server.
+        /// The address of the server.
         server: SocketAddr,
-        /// The workload.
+        /// The workload of requests.
         requests: Requests,
-        /// What its sockets have.
+        /// The settings of its sockets.
         tcp: Tcp,
-        /// The measured interval (for a balanced schedule).
+        /// The measured interval, for a balanced schedule.
         measured: (u64, u64),
     },
-    /// Sends all that the connections take.
+    /// Sends as much as the connections take.
     TcpSource {
-        /// Where the sinks connect to.
+        /// The address to which sinks connect.
         listen: SocketAddr,
-        /// How many connections there will be.
+        /// The number of connections.
         flows: u32,
-        /// What they have.
+        /// The settings of the connections.
         tcp: Tcp,
     },
-    /// Reads all that comes; writes [`crate::results::Progress`].
+    /// Reads everything; writes [`crate::results::Progress`].
     TcpSink {
-        /// The source.
+        /// The address of the source.
         source: SocketAddr,
-        /// The addresses of this host that the connections are from, in turn; any if there are none.
+        /// The local addresses of the connections, in turn; any address if empty.
         #[serde(default)]
         from: Vec<IpAddr>,
-        /// How many connections.
+        /// The number of connections.
         flows: u32,
-        /// What they have.
+        /// The settings of the connections.
         tcp: Tcp,
     },
-    /// Sends datagrams as a QUIC sender with a full buffer would.
+    /// Sends datagrams like a backlogged QUIC sender.
     UdpSource {
-        /// The sinks, one for each flow.
+        /// The addresses of the sinks, one per flow.
         sinks: Vec<SocketAddr>,
     },
-    /// Sends datagrams that say ECT(1) as a backlogged sender under Prague would.
+    /// Sends datagrams with ECT(1) like a backlogged sender under Prague.
     PragueSource {
-        /// The sinks, one for each flow.
+        /// The addresses of the sinks, one per flow.
         sinks: Vec<SocketAddr>,
     },
-    /// Counts datagrams and their marks and reports both to [`Role::PragueSource`]; writes
+    /// Counts datagrams and marks and reports both to the [`Role::PragueSource`]; writes
     /// [`crate::results::Progress`].
     PragueSink {
-        /// Where they are sent to, an address for each flow.
+        /// The addresses to which datagrams are sent, one per flow.
         listen: Vec<SocketAddr>,
     },
     /// Sends datagrams in a pattern.
     DatagramSource {
-        /// The sink.
+        /// The address of the sink.
         sink: SocketAddr,
-        /// When, and how large.
+        /// The times and sizes of the datagrams.
         pattern: Pattern,
     },
-    /// Counts datagrams and reports to their sender where it wants that; writes
+    /// Counts datagrams, and reports to the sender if it expects reports; writes
     /// [`crate::results::Progress`].
     UdpSink {
-        /// Where they are sent to, an address for each flow.
+        /// The addresses to which datagrams are sent, one per flow.
         listen: Vec<SocketAddr>,
-        /// Whether the sender is a [`Role::UdpSource`], which wants reports.
+        /// Whether the sender is a [`Role::UdpSource`], which expects reports.
         reports: bool,
     },
-    /// Sends each datagram back.
+    /// Returns each datagram to its sender.
     UdpEcho {
-        /// Where they are sent to.
+        /// The address to which datagrams are sent.
         listen: SocketAddr,
     },
-    /// Closed loops of one datagram each; writes [`crate::results::RoundTrip`].
+    /// Runs closed loops of one datagram each; writes [`crate::results::RoundTrip`].
     UdpLoops {
-        /// The echo.
+        /// The address of the echo.
         echo: SocketAddr,
-        /// How many loops.
+        /// The number of loops.
         flows: u32,
     },
 }
 
 impl Role {
-    /// Whether it measures, so that a run waits for it and reads its file.
+    /// Whether the role measures something, so that a run waits for it and reads its file.
     pub fn measures(&self) -> bool {
         matches!(
             self,
@@ -148,28 +148,28 @@ impl Role {
     }
 }
 
-/// What a program tells its engine, as a line of JSON on standard output.
+/// An event that a program reports to its engine, as a line of JSON on standard output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum Event {
-    /// It is set up.
+    /// The program is set up.
     Ready,
-    /// Its results are written.
+    /// The results are written.
     Done {
-        /// By how much it was behind its own schedule at worst, in nanoseconds.
+        /// The largest lateness against its own schedule, in nanoseconds.
         #[serde(default)]
         late: u64,
     },
 }
 
-/// The instant that the run starts, in nanoseconds of `CLOCK_MONOTONIC`.
+/// The start of the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Start {
-    /// The instant.
+    /// The time in nanoseconds of `CLOCK_MONOTONIC`.
     pub start: u64,
 }
 
-/// The times of a spec on the machine's clock.
+/// The times of a specification on the machine's clock.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Window {
     pub(super) begin: Nanos,
@@ -179,7 +179,7 @@ pub(super) struct Window {
 }
 
 impl Spec {
-    /// Where a request client writes what came when, beside its requests.
+    /// The file in which a request client writes received bytes, beside its requests.
     pub fn progress(&self) -> PathBuf {
         self.output.with_extension("progress")
     }
@@ -193,7 +193,7 @@ impl Spec {
 }
 
 impl Window {
-    /// When `flow` begins.
+    /// The start of `flow`.
     pub(super) fn begin_of(&self, flow: u32) -> Nanos {
         self.begin.saturating_add(self.stagger.of(flow)).min(self.stop)
     }

@@ -11,7 +11,7 @@ use super::meter::Meter;
 use super::spec::{Spec, Tcp};
 use super::{sockets, wait};
 
-/// Sends all that `flows` connections take, from the window's beginning to its stop.
+/// Sends as much as `flows` connections take, from the start of the window to its stop.
 pub(super) fn source(
     listen: SocketAddr,
     flows: u32,
@@ -25,7 +25,7 @@ pub(super) fn source(
         for (mut stream, flow) in streams.iter().zip(0..) {
             scope.spawn(move || {
                 wait::sleep_until(window.begin_of(flow));
-                // Ends by the shutdown below, or with the sink.
+                // It ends by the shutdown below, or with the sink.
                 while stream.write_all(&FILLER).is_ok() {}
             });
         }
@@ -35,7 +35,7 @@ pub(super) fn source(
     Ok(Nanos::ZERO)
 }
 
-/// Reads all that comes over `flows` connections to `source`, and writes how much.
+/// Reads everything over `flows` connections to `source`, and writes the amounts.
 pub(super) fn sink(
     spec: &Spec,
     source: SocketAddr,
@@ -68,7 +68,7 @@ fn drain(mut stream: &TcpStream, count: &AtomicU64) {
                 count.fetch_add(n as u64, Ordering::Relaxed);
             }
             Err(e) if sockets::is_passing(&e) => {}
-            // The source is gone: what follows is recorded as zeros, and whoever started the source
+            // The source is gone. The rest is recorded as zeros; the engine that started the source
             // knows why.
             Err(_) => return,
         }
@@ -77,7 +77,7 @@ fn drain(mut stream: &TcpStream, count: &AtomicU64) {
 
 fn close(streams: &[TcpStream], how: Shutdown) {
     for stream in streams {
-        // It may be closed already, which is as good.
+        // An error means that it is closed already.
         let _ = stream.shutdown(how);
     }
 }

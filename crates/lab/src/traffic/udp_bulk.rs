@@ -1,5 +1,5 @@
-//! Bulk traffic over UDP that looks to the network as QUIC does: an unconnected socket that forbids
-//! fragmentation, for which Linux sends IP ID 0, and a payload that begins as if encrypted.
+//! Bulk traffic over UDP that looks like QUIC to the network: an unconnected socket without
+//! fragmentation, for which Linux sends IP ID 0, and a payload whose first bytes look encrypted.
 
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
@@ -19,14 +19,14 @@ use forebay_guest::sockopt;
 const DATAGRAM: usize = BULK_PAYLOAD as usize;
 const REPORT: usize = REPORT_PAYLOAD as usize;
 
-/// Sends to each of `sinks` what its window allows.
+/// Sends to each of `sinks` as much as its window allows.
 pub(super) fn source(sinks: &[SocketAddr], cue: WindowCue<'_>) -> io::Result<Nanos> {
     let sockets: Vec<_> =
         sinks.iter().map(|sink| unfragmented(*sink)).collect::<io::Result<_>>()?;
     flows::send(&sockets, sinks, cue()?, send)
 }
 
-/// A socket for datagrams to `sink` that forbids fragmentation.
+/// Creates a socket for datagrams to `sink` without fragmentation.
 pub(super) fn unfragmented(sink: SocketAddr) -> io::Result<UdpSocket> {
     let socket = sockets::udp(sockets::any_like(sink))?;
     let (level, name, value) = match sink {
@@ -37,7 +37,7 @@ pub(super) fn unfragmented(sink: SocketAddr) -> io::Result<UdpSocket> {
     Ok(socket.into())
 }
 
-/// It sends when reports come, so there is no time that it could be late for.
+/// Sends when reports arrive, so it cannot be late.
 fn send(socket: &UdpSocket, sink: SocketAddr, stop: Nanos) -> io::Result<Nanos> {
     let mut window = Window::new(clock::now());
     let mut datagram = FILLER[..DATAGRAM].to_vec();
@@ -73,7 +73,7 @@ fn send(socket: &UdpSocket, sink: SocketAddr, stop: Nanos) -> io::Result<Nanos> 
     }
 }
 
-/// Receives at `listen`, an address for each flow, until the run ends, and writes how much came.
+/// Receives at `listen`, one address per flow, until the run ends, and writes the amounts.
 pub(super) fn sink(
     spec: &Spec,
     listen: &[SocketAddr],
@@ -120,13 +120,13 @@ fn receive(socket: &UdpSocket, count: &AtomicU64, reports: bool, end: Nanos) -> 
 fn report(socket: &UdpSocket, sink: &mut Sink, sender: Option<SocketAddr>) {
     let (next, received) = sink.report();
     if let Some(sender) = sender {
-        // Lost like any datagram: the next one says it again.
+        // A lost report is replaced by the next one.
         let _ = socket.send_to(&pack(next, received), sender);
     }
 }
 
-/// A datagram's header: its number under a mask that differs from datagram to datagram, so that the
-/// first bytes look random, as QUIC's encrypted ones do.
+/// Encodes a datagram's header: its number under a mask that differs between datagrams, so that the
+/// first bytes look random, like QUIC's encrypted ones.
 pub(super) fn encode(sequence: u64) -> [u8; 16] {
     // The finaliser of splitmix64 (Steele, Lea and Flood, OOPSLA 2014).
     let mut z = sequence.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -136,7 +136,7 @@ pub(super) fn encode(sequence: u64) -> [u8; 16] {
     pack(mask, sequence ^ mask)
 }
 
-/// The number that [`encode`] was given.
+/// Decodes the number from a header of [`encode`].
 pub(super) fn decode(header: [u8; 16]) -> u64 {
     let (mask, masked) = unpack(header);
     mask ^ masked

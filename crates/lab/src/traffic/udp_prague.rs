@@ -1,5 +1,5 @@
-//! L4S traffic over UDP: the rules are [`forebay_sim::udp::prague`]'s, as in the simulator; this is
-//! its sockets and its clock. Datagrams look as those of [`super::udp_bulk`], and say ECT(1).
+//! L4S traffic over UDP: sockets and clock for the rules of [`forebay_sim::udp::prague`], which the
+//! simulator uses too. Datagrams look like those of [`super::udp_bulk`], and carry ECT(1).
 
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
@@ -20,7 +20,7 @@ use super::{ecn, flows, sockets};
 
 const DATAGRAM: usize = BULK_PAYLOAD as usize;
 
-/// Sends to each of `sinks` what Prague allows; returns by how much it was late at worst.
+/// Sends to each of `sinks` as much as Prague allows; returns the largest lateness.
 pub(super) fn source(sinks: &[SocketAddr], cue: WindowCue<'_>) -> io::Result<Nanos> {
     let set_up = |sink: &SocketAddr| {
         let socket = unfragmented(*sink)?;
@@ -66,7 +66,7 @@ fn send(socket: &UdpSocket, sink: SocketAddr, stop: Nanos) -> io::Result<Nanos> 
     }
 }
 
-/// Receives at `listen`, an address for each flow, until the run ends, and writes how much came.
+/// Receives at `listen`, one address per flow, until the run ends, and writes the amounts.
 pub(super) fn sink(spec: &Spec, listen: &[SocketAddr], cue: WindowCue<'_>) -> io::Result<Nanos> {
     let set_up = |address: &SocketAddr| {
         let socket = UdpSocket::from(sockets::udp(*address)?);
@@ -89,7 +89,7 @@ fn receive(socket: &UdpSocket, count: &AtomicU64, end: Nanos) -> io::Result<()> 
             return Ok(());
         }
         while let Some(came) = ecn::receive(socket, &mut buf)? {
-            // Only whoever sent first is counted.
+            // Only the first sender is counted.
             if let (DATAGRAM, Some(header)) = (came.len, buf.first_chunk())
                 && *sender.get_or_insert(came.from) == came.from
             {
@@ -108,7 +108,7 @@ fn receive(socket: &UdpSocket, count: &AtomicU64, end: Nanos) -> io::Result<()> 
 fn report(socket: &UdpSocket, receiver: &mut Receiver, sender: Option<SocketAddr>) {
     let report = receiver.report(clock::now());
     if let Some(sender) = sender {
-        // Lost like any datagram: the next one says it again.
+        // A lost report is replaced by the next one.
         let _ = socket.send_to(&report.encode(), sender);
     }
 }

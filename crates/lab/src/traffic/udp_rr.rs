@@ -13,7 +13,7 @@ use crate::results::RoundTrip;
 
 const SIZE: usize = LOOP_PAYLOAD as usize;
 
-/// Sends each datagram back until the window ends.
+/// Returns each datagram to its sender until the window ends.
 pub(super) fn echo(listen: SocketAddr, cue: WindowCue<'_>) -> io::Result<Nanos> {
     let socket = UdpSocket::from(sockets::udp(listen)?);
     let window = cue()?;
@@ -22,7 +22,7 @@ pub(super) fn echo(listen: SocketAddr, cue: WindowCue<'_>) -> io::Result<Nanos> 
         socket.set_read_timeout(Some(left))?;
         match socket.recv_from(&mut buf) {
             Ok((n, from)) => {
-                // Lost like any datagram: the other side notices.
+                // If it is lost, the other side notices.
                 let _ = socket.send_to(&buf[..n], from);
             }
             Err(e) if sockets::is_passing(&e) => {}
@@ -32,7 +32,7 @@ pub(super) fn echo(listen: SocketAddr, cue: WindowCue<'_>) -> io::Result<Nanos> 
     Ok(Nanos::ZERO)
 }
 
-/// Keeps one request on its way in each of `flows` loops and writes a record of every one.
+/// Keeps one request in flight in each of `flows` loops, and writes a record of every request.
 pub(super) fn loops(
     spec: &Spec,
     echo: SocketAddr,
@@ -95,8 +95,8 @@ fn one_loop(
     }
 }
 
-/// When the response to `request` came; `None` if it had not by `deadline`. Responses to earlier
-/// requests, which were given up, are passed over.
+/// The time of the response to `request`; `None` if there is none by `deadline`. Responses to
+/// earlier requests, which were given up, are skipped.
 fn response(
     socket: &UdpSocket,
     request: &[u8; SIZE],

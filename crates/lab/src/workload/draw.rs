@@ -1,11 +1,11 @@
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
 
-/// A stream of random numbers, one per traffic and attempt of a seed.
+/// A stream of random numbers; each traffic and attempt of a seed has its own.
 pub(super) struct Draw(ChaCha8Rng);
 
 impl Draw {
-    /// The stream `stream` of `seed`, on its `attempt`-th attempt.
+    /// Creates the stream `stream` of `seed` for its `attempt`-th attempt.
     pub(super) fn new(seed: u64, stream: u32, attempt: u32) -> Self {
         let mut key = [0; 32];
         key[..8].copy_from_slice(&seed.to_le_bytes());
@@ -14,20 +14,20 @@ impl Draw {
         Self(ChaCha8Rng::from_seed(key))
     }
 
-    /// Uniform in [0, 1), a multiple of 2^-53.
+    /// Draws uniformly from [0, 1), in multiples of 2^-53.
     pub(super) fn unit(&mut self) -> f64 {
         (self.0.next_u64() >> 11) as f64 / (1_u64 << 53) as f64
     }
 
-    /// Uniform below `n`, by the high half of a product (Lemire 2019, without its rejection: the
-    /// bias is below n / 2^64).
+    /// Draws uniformly below `n`, by the high half of a product (Lemire 2019, without its
+    /// rejection: the bias is below n / 2^64).
     pub(super) fn below(&mut self, n: u32) -> u32 {
         ((u128::from(self.0.next_u64()) * u128::from(n)) >> 64) as u32
     }
 
-    /// Exponential with this `mean`, by von Neumann's comparison method ("Various techniques used
-    /// in connection with random digits", 1951): it needs no logarithm, which libms round each in
-    /// their own way.
+    /// Draws exponentially with this `mean`, by von Neumann's comparison method ("Various
+    /// techniques used in connection with random digits", 1951). It needs no logarithm, which
+    /// differs between implementations of libm.
     ///
     /// A falling run of uniforms that starts at x has odd length with probability e^-x. Each run of
     /// even length adds one mean, which happens with probability 1 - 1/e.

@@ -1,9 +1,8 @@
-//! Request workloads: how large the requests are and when they are asked for.
+//! Request workloads: the sizes and times of requests.
 //!
-//! A schedule depends on its parameters and its seed and on nothing else, so every arm of a
-//! comparison, in every engine and on every machine, serves the same requests. The sampling is
-//! written out here, over ChaCha8 and plain arithmetic, so that no library or libm version changes
-//! it.
+//! A schedule depends only on its parameters and its seed, so every arm of a comparison serves the
+//! same requests, in every engine and on every machine. Sampling is written out here, over ChaCha8
+//! and plain arithmetic, so that no version of a library or of libm changes it.
 
 mod draw;
 mod schedule;

@@ -6,60 +6,61 @@ use serde::{Deserialize, Serialize};
 use super::Sizes;
 use super::draw::Draw;
 
-/// How far the realised load of a balanced schedule may be from the offered one.
+/// The largest difference between the realised load of a balanced schedule and the offered load.
 const WHOLE_WITHIN: f64 = 0.02;
-/// The same for each half of the measured interval, so that the load does not come all at once.
+/// The largest difference for each half of the measured interval, so that the load is spread over
+/// it.
 const HALF_WITHIN: f64 = 0.05;
-/// Sizes of a closed loop before they repeat: more than a demonstration's requests.
+/// The number of sizes in a closed loop before they repeat: more than a demonstration needs.
 const CLOSED: usize = 1 << 16;
-/// How many schedules are tried before a balance is called out of reach.
+/// The number of schedules to try before a balance counts as impossible.
 const ATTEMPTS: u32 = 2_000;
 
-/// Requests: sizes from a distribution; exponential gaps and a random connection each, or as fast as
-/// they are answered.
+/// A workload of requests: sizes from a distribution, and exponential gaps with a random connection
+/// each, or a closed loop.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Requests {
-    /// The offered load: bits of answers per second; zero if arrivals are closed.
+    /// The offered load in bits of answers per second; zero for a closed loop.
     pub load_bps: u64,
-    /// How many connections share them; with new ones for each request, how many ask side by side.
+    /// The number of connections; with a new connection per request, the number at the same time.
     pub connections: u32,
-    /// How large the answers are.
+    /// The distribution of answer sizes.
     pub sizes: Sizes,
-    /// Sizes over this many bytes are drawn again.
+    /// The largest size in bytes; larger sizes are drawn again.
     pub max_size: u64,
-    /// Whether the realised load is held to the offered one, see [`Requests::schedule`].
+    /// Whether the realised load is held to the offered load, see [`Requests::schedule`].
     pub balanced: bool,
-    /// When they are asked.
+    /// The arrivals of requests.
     #[serde(default)]
     pub arrivals: Arrivals,
-    /// Whether each request opens a connection of its own.
+    /// Whether each request opens its own connection.
     #[serde(default)]
     pub new_connections: bool,
 }
 
-/// When requests are asked.
+/// The arrivals of requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Arrivals {
-    /// Open loop: exponential gaps, whatever the answers do.
+    /// An open loop with exponential gaps that do not depend on answers.
     #[default]
     Poisson,
-    /// Closed loop: each connection asks again when its request is answered.
+    /// A closed loop: each connection sends the next request after an answer.
     Closed,
 }
 
 /// One request of a schedule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Asked {
-    /// When to ask, from the start of the run.
+    /// The time of the request, from the start of the run.
     pub at: Nanos,
-    /// On which connection.
+    /// The number of the connection.
     pub connection: u32,
-    /// Bytes of the answer.
+    /// The size of the answer in bytes.
     pub size: u64,
 }
 
-/// No balanced schedule was found.
+/// No balanced schedule exists among those tried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "no schedule of about {expected} requests came within 2 % of the load in {ATTEMPTS} attempts: \
@@ -70,7 +71,7 @@ pub struct UnbalancedError {
 }
 
 impl Requests {
-    /// The mean size of the requests, in bytes; `None` if no size is below the largest allowed.
+    /// The mean size of the requests in bytes; `None` if no size is below the largest allowed.
     pub fn mean_size(&self) -> Option<f64> {
         self.sizes.mean_up_to(self.max_size)
     }
@@ -104,16 +105,16 @@ impl Requests {
             })
     }
 
-    /// The sizes that the clients of a closed loop ask for: of `n` clients, client `c` those in
-    /// places `c`, `c + n` and so on, and after the last place comes the first again.
+    /// The sizes for the clients of a closed loop. Of `n` clients, client `c` uses the sizes at
+    /// `c`, `c + n` and so on, and starts again after the last.
     pub fn closed(&self, seed: u64, stream: u32) -> Vec<u64> {
         let mut draw = Draw::new(seed, stream, 0);
         let below_max = self.sizes.share_up_to(self.max_size);
         (0..CLOSED).map(|_| self.size(&mut draw, below_max)).collect()
     }
 
-    /// A size from the lower share of the distribution, which is what drawing again until a size
-    /// fits comes to.
+    /// Draws a size from the lower share of the distribution, which equals drawing again until a
+    /// size fits.
     fn size(&self, draw: &mut Draw, below_max: f64) -> u64 {
         self.sizes.quantile(draw.unit() * below_max).min(self.max_size)
     }
@@ -135,7 +136,7 @@ impl Requests {
         }
     }
 
-    /// In nanoseconds; "never" without load or sizes.
+    /// The mean gap in nanoseconds; "never" without load or sizes.
     fn mean_gap(&self) -> u64 {
         let bits = self.mean_size().unwrap_or(f64::INFINITY) * 8.0;
         // A float that does not fit saturates.
@@ -156,7 +157,7 @@ impl Requests {
     }
 }
 
-/// The bytes asked for within `interval`.
+/// The number of bytes asked for within `interval`.
 fn realised(schedule: &[Asked], interval: &Range<Nanos>) -> Bytes {
     let from = schedule.partition_point(|asked| asked.at < interval.start);
     let to = schedule.partition_point(|asked| asked.at < interval.end);
@@ -219,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn the_hopeless_is_refused() {
+    fn an_impossible_balance_is_refused() {
         let few = Requests { load_bps: 200, ..web(1) };
         let error = few.schedule(1, 0, LENGTH, MEASURED).unwrap_err();
         assert!(error.to_string().contains("about 0 requests"), "{error}");

@@ -4,18 +4,18 @@ use forebay_config::ConfigError;
 use forebay_units::Bytes;
 use serde::{Deserialize, Serialize};
 
-/// The largest file: some hundred thousand points, more than any figure shows.
+/// The size of the largest file: some hundred thousand points, more than any figure shows.
 const LARGEST: Bytes = Bytes(4_000_000);
 
 /// A distribution of request sizes: points of its cumulative distribution, linear between them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Sizes {
-    /// (bytes, probability of at most that), from probability 0 to 1, never falling.
+    /// Sizes in bytes with the probability of at most that size, from 0 to 1, never falling.
     points: Vec<(u64, f64)>,
 }
 
 impl Sizes {
-    /// The web requests of the Bundler evaluation.
+    /// Returns the web requests of the Bundler evaluation.
     pub fn web() -> Self {
         let text = include_str!("../../data/web-requests.csv");
         Self::parse(Path::new("web-requests.csv"), text)
@@ -30,11 +30,13 @@ impl Sizes {
         Self::parse(file, &forebay_config::read_text(file, LARGEST)?)
     }
 
-    /// Reads `text`: a header `bytes,cdf` and then a point a line, bytes rising, probabilities from
-    /// 0 to 1 and never falling. Lines that start with `#` are left out. Errors call it `file`.
+    /// Parses `text`: a header `bytes,cdf` and then one point per line, with rising bytes and
+    /// probabilities from 0 to 1 that never fall. Lines that start with `#` are skipped. Errors
+    /// refer to the text as `file`.
     ///
     /// # Errors
-    /// If `text` is anything else; the error names the line.
+    ///
+    /// If `text` is malformed; the error names the line.
     pub fn parse(file: &Path, text: &str) -> Result<Self, ConfigError> {
         let mut lines = text
             .lines()
@@ -70,7 +72,7 @@ impl Sizes {
         Ok(Self { points })
     }
 
-    /// The size that a share `u` of all requests is below, `u` in [0, 1); at least one byte.
+    /// The size below which a share `u` of all requests lies, `u` in [0, 1); at least one byte.
     pub fn quantile(&self, u: f64) -> u64 {
         let above = self.points.partition_point(|(_, p)| *p <= u).min(self.points.len() - 1);
         let ((x0, p0), (x1, p1)) = (self.points[above - 1], self.points[above]);
@@ -91,8 +93,8 @@ impl Sizes {
         }
     }
 
-    /// The mean size in bytes of the requests that are at most `max` bytes, before rounding up;
-    /// `None` if there are none.
+    /// The mean size in bytes of the requests of at most `max` bytes, before rounding up; `None` if
+    /// there are none.
     pub fn mean_up_to(&self, max: u64) -> Option<f64> {
         let share = self.share_up_to(max);
         let sum: f64 = self
@@ -101,14 +103,14 @@ impl Sizes {
             .filter(|pair| pair[0].0 < max)
             .map(|pair| {
                 let end = pair[1].0.min(max);
-                // Linear between the points: uniform, so its mean is the middle.
+                // Linear between the points means uniform, so the mean is the middle.
                 (self.share_up_to(end) - pair[0].1) * (pair[0].0 + end) as f64 / 2.0
             })
             .sum();
         (share > 0.0 && sum > 0.0).then(|| sum / share)
     }
 
-    /// The largest size there is.
+    /// The largest size of the distribution.
     pub fn max(&self) -> u64 {
         self.points.last().map_or(0, |(x, _)| *x)
     }

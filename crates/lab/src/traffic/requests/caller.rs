@@ -1,5 +1,5 @@
-//! Callers: each asks one request at a time and waits for its answer, over a connection of its own
-//! that lasts or over a new one for each request.
+//! Callers: each sends one request at a time and waits for its answer, over a lasting connection or
+//! over a new one per request.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -17,20 +17,20 @@ use crate::traffic::spec::{Tcp, Window};
 use crate::traffic::{sockets, wait};
 use crate::workload::Asked;
 
-/// A caller's way to its server.
+/// The connection of a caller to its server.
 pub(super) enum Line {
-    /// A connection for all its requests.
+    /// One connection for all requests.
     Open(TcpStream),
-    /// A connection for each: the handshake is part of the request's time.
+    /// One connection per request: the handshake is part of the request's time.
     Anew(SocketAddr, Tcp),
 }
 
-/// Asks one request after the other.
+/// A caller, which sends one request after the other.
 pub(super) struct Caller<'a> {
     line: Line,
-    /// What is not answered by then is given up.
+    /// The time at which an unanswered request is given up.
     end: Nanos,
-    /// Bytes of answers.
+    /// The number of received answer bytes.
     count: &'a AtomicU64,
     buf: Vec<u8>,
 }
@@ -40,10 +40,10 @@ impl<'a> Caller<'a> {
         Self { line, end, count, buf: vec![0; FILLER.len()] }
     }
 
-    /// Asks `request`, and returns it with the time of its end if it has one.
+    /// Sends `request`, and returns it with the time of its end if it has one.
     fn ask(&mut self, request: Request) -> io::Result<Request> {
         let end = match self.try_ask(&request) {
-            // The server leaves at the end, and that may be seen here first.
+            // The server closes connections at the end, which may be noticed here first.
             Err(_) if clock::now() >= self.end => None,
             other => other?,
         };
@@ -54,7 +54,7 @@ impl<'a> Caller<'a> {
         match &self.line {
             Line::Open(stream) => fetch(stream, request, self.end, self.count, &mut self.buf),
             Line::Anew(server, tcp) => match connect(*server, tcp, self.end)? {
-                // Closed here, by the side that has all it wanted.
+                // The client closes the connection after the answer.
                 Some(stream) => fetch(&stream, request, self.end, self.count, &mut self.buf),
                 None => Ok(None),
             },
@@ -62,8 +62,7 @@ impl<'a> Caller<'a> {
     }
 }
 
-/// A new connection; `None` if the server could not be reached before `end`, or before the kernel
-/// gave up.
+/// Opens a connection; `None` if the server cannot be reached before `end`, or the kernel gives up.
 fn connect(server: SocketAddr, tcp: &Tcp, end: Nanos) -> io::Result<Option<TcpStream>> {
     let Some(left) = wait::left_until(end) else { return Ok(None) };
     match sockets::connect_one(server, tcp, left) {
@@ -73,7 +72,8 @@ fn connect(server: SocketAddr, tcp: &Tcp, end: Nanos) -> io::Result<Option<TcpSt
     }
 }
 
-/// Asks `request` and reads its answer; when its last byte came, `None` if `end` came first.
+/// Sends `request` and reads its answer. Returns the time of the last byte; `None` if `end` comes
+/// first.
 fn fetch(
     mut stream: &TcpStream,
     request: &Request,
@@ -104,8 +104,8 @@ fn fetch(
     Ok(None)
 }
 
-/// A closed loop: each of `callers` asks again when it is answered, until the window's stop, for
-/// `sizes` as [`crate::workload::Requests::closed`] deals them out.
+/// Runs a closed loop: each of `callers` sends the next request after an answer, until the window's
+/// stop, with `sizes` as [`crate::workload::Requests::closed`] distributes them.
 pub(super) fn closed(
     callers: Vec<Caller<'_>>,
     sizes: &[u64],
@@ -139,15 +139,15 @@ pub(super) fn closed(
     })
 }
 
-/// An open loop: each request of `schedule` is asked when its time has come and one of `callers` is
-/// free; it begins with the former. By how much the schedule was late at worst, and all that was
-/// asked.
+/// Runs an open loop: each request of `schedule` is sent when its time has come and one of
+/// `callers` is free; its time counts from its scheduled start. Returns the largest lateness, and
+/// all requests.
 pub(super) fn scheduled(
     callers: Vec<Caller<'_>>,
     schedule: &[Asked],
     window: Window,
 ) -> io::Result<(Nanos, Vec<Request>)> {
-    // What waits in between is bounded by the schedule.
+    // The number of waiting requests is bounded by the schedule.
     let (queue, waiting) = mpsc::channel::<Request>();
     let waiting = &Mutex::new(waiting);
     let next = || waiting.lock().unwrap_or_else(PoisonError::into_inner).recv();

@@ -1,8 +1,8 @@
 //! Requests and answers over TCP.
 //!
-//! A request is 16 bytes, its id and the size of its answer in big-endian. Requests are asked as a
-//! schedule says or as fast as they are answered, over connections that are there before the run or
-//! each over one of its own; all of it means what it means in the simulator.
+//! A request has 16 bytes: its id and the size of its answer, big-endian. Requests are sent by a
+//! schedule or in a closed loop, over lasting connections or one per request. All of it has the
+//! same meaning as in the simulator.
 
 mod caller;
 mod schedule;
@@ -22,7 +22,8 @@ use super::spec::{Role, Spec};
 use crate::results::Request;
 use crate::workload::Arrivals;
 
-/// Asks as the spec says and writes a record of every request, and of what came when.
+/// Sends the requests of the specification, and writes a record of every request and of received
+/// bytes.
 pub(super) fn ask(spec: &Spec, cue: WindowCue<'_>) -> io::Result<Nanos> {
     let Role::RequestClient { server, requests, tcp, measured } = &spec.role else {
         return Err(io::Error::other("not a request client"));
@@ -30,7 +31,7 @@ pub(super) fn ask(spec: &Spec, cue: WindowCue<'_>) -> io::Result<Nanos> {
     let schedule = match requests.arrivals {
         Arrivals::Closed => Vec::new(),
         Arrivals::Poisson => {
-            // The schedule counts from the traffic's own beginning.
+            // The schedule counts from the traffic's own start.
             let own = |t: u64| Nanos(t.clamp(spec.begin, spec.stop) - spec.begin);
             let measured = own(measured.0)..own(measured.1);
             let schedule = requests.schedule(spec.seed, spec.stream, own(spec.stop), measured);

@@ -1,8 +1,8 @@
-//! An open loop over connections that are there: whatever the answers do, the next request is asked
-//! when its time has come.
+//! An open loop over lasting connections: the next request is sent when its time has come, whatever
+//! the answers do.
 //!
-//! The answers on a connection follow each other in the order of their requests, so the client tells
-//! them apart by counting bytes.
+//! The answers on a connection are in the order of their requests, so the client separates them by
+//! counting bytes.
 
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
@@ -21,13 +21,13 @@ use crate::traffic::spec::Window;
 use crate::traffic::{sockets, wait};
 use crate::workload::Asked;
 
-/// A request that is being answered.
+/// A request whose answer is not complete.
 struct Pending {
     request: Request,
     left: u64,
 }
 
-/// A connection of the client and what was asked on it, oldest first.
+/// A connection of the client and the pending requests on it, oldest first.
 struct Connection {
     stream: TcpStream,
     pending: Mutex<VecDeque<Pending>>,
@@ -39,8 +39,8 @@ impl Connection {
     }
 }
 
-/// Asks as `schedule` says, each request on its connection; by how much it was late at worst, and all
-/// that was asked.
+/// Sends the requests of `schedule`, each on its connection. Returns the largest lateness, and all
+/// requests.
 pub(super) fn converse(
     streams: Vec<TcpStream>,
     schedule: &[Asked],
@@ -61,7 +61,7 @@ pub(super) fn converse(
         }
         over.store(true, Ordering::Relaxed);
         for connection in connections {
-            // It may be closed already, which is as good.
+            // An error means that it is closed already.
             let _ = connection.stream.shutdown(Shutdown::Both);
         }
         let mut records = Vec::with_capacity(schedule.len());
@@ -93,7 +93,7 @@ fn ask_all(connections: &[Connection], schedule: &[Asked], begin: Nanos) -> io::
     Ok(late)
 }
 
-/// Reads answers until the run is over, and returns all that was asked.
+/// Reads answers until the run is over, and returns all requests.
 fn read_answers(
     connection: &Connection,
     count: &AtomicU64,
@@ -122,7 +122,7 @@ fn read_answers(
     Ok(records)
 }
 
-/// Spends `n` received bytes on the pending answers, oldest first; those complete go to `records`.
+/// Assigns `n` received bytes to the pending answers, oldest first; completed ones go to `records`.
 fn account(
     pending: &mut VecDeque<Pending>,
     mut n: u64,

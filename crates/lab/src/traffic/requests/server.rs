@@ -1,4 +1,4 @@
-//! The answering side.
+//! The answering side of requests.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -14,8 +14,8 @@ use crate::traffic::pair::unpack;
 use crate::traffic::spec::Tcp;
 use crate::traffic::{sockets, wait};
 
-/// Answers on `connections` connections until the client closes them; with `new_connections`, on any
-/// that come until the window ends, of which a client has that many at a time.
+/// Answers on `connections` connections until the client closes them. With `new_connections`,
+/// answers on any connection until the window ends; a client has at most `connections` at a time.
 pub(in crate::traffic) fn serve(
     listen: SocketAddr,
     connections: u32,
@@ -38,8 +38,8 @@ pub(in crate::traffic) fn serve(
     Ok(Nanos::ZERO)
 }
 
-/// Threads that accept and answer, twice as many as there are connections: a client that was
-/// answered makes its next one although its farewell to the last may have been lost.
+/// Runs threads that accept and answer, two per connection: a client opens the next connection
+/// after an answer, although its FIN of the last one may be lost.
 fn serve_any(listener: &TcpListener, connections: u32, end: Nanos) -> io::Result<()> {
     let over = &AtomicBool::new(false);
     thread::scope(|scope| {
@@ -47,7 +47,7 @@ fn serve_any(listener: &TcpListener, connections: u32, end: Nanos) -> io::Result
             (0..2 * connections).map(|_| scope.spawn(move || accept_all(listener, over))).collect();
         wait::sleep_until(end);
         over.store(true, Ordering::Relaxed);
-        // Wakes all that wait for a connection.
+        // Wakes all threads that wait for a connection.
         SockRef::from(listener).shutdown(Shutdown::Both)?;
         threads.into_iter().try_for_each(sockets::join)
     })
@@ -62,10 +62,10 @@ fn accept_all(listener: &TcpListener, over: &AtomicBool) -> io::Result<()> {
         match accepted {
             Ok((stream, _)) => {
                 stream.set_nodelay(true)?;
-                // Ends with the client's farewell; one that leaves earlier is no failure.
+                // It ends with the client's FIN; an earlier end is no failure.
                 let _ = answer(&stream);
             }
-            // It was closed before it was accepted.
+            // The connection was closed before it was accepted.
             Err(e) if e.kind() == io::ErrorKind::ConnectionAborted => {}
             Err(e) if sockets::is_passing(&e) => {}
             Err(e) => return Err(e),

@@ -1,4 +1,4 @@
-//! What stands at the bottleneck, whoever's queue it is.
+//! The queue at the bottleneck, of this project or of the kernel.
 
 use std::os::fd::RawFd;
 
@@ -11,10 +11,11 @@ use super::LinkError;
 use super::bottleneck::Bottleneck;
 use super::journal::{Arrival, Journal};
 
-/// A queue with a wire of the path's rate behind it. Frames enter at their time and leave at theirs;
-/// what became of each packet goes into the journal.
-pub(super) trait Neck {
-    /// A frame comes from the port `source`. All that leaves by `now` must have been taken before.
+/// A queue in front of a wire of the path's rate. Frames arrive and depart at the times given; the
+/// journal records the fate of each packet.
+pub(super) trait BottleneckQueue {
+    /// Takes a frame from the port `source`. The caller must have taken out all frames that depart
+    /// until `now`.
     fn enter(
         &mut self,
         now: Nanos,
@@ -24,7 +25,7 @@ pub(super) trait Neck {
         journal: &mut Journal,
     ) -> Result<(), LinkError>;
 
-    /// The next frame that has gone on the wire by `now`, and when its last bit goes.
+    /// Returns the next frame that left for the wire by `now`, and the time of its last bit.
     fn leave(
         &mut self,
         now: Nanos,
@@ -32,31 +33,32 @@ pub(super) trait Neck {
         journal: &mut Journal,
     ) -> Result<Option<(Frame, Nanos)>, LinkError>;
 
-    /// When a frame goes on the wire next, if that is known.
+    /// Returns the time at which the next frame leaves for the wire, if it is known.
     fn next_event(&self) -> Option<Nanos> {
         None
     }
 
-    /// What becomes readable when a frame goes on the wire whose time is not known before.
+    /// File descriptors that become readable when a frame leaves whose time is not known in
+    /// advance.
     fn descriptors(&self) -> Vec<RawFd> {
         Vec::new()
     }
 
-    /// The traffic is over: settles what became of the packets that are inside.
+    /// Settles the fate of the packets that are still inside when the traffic is over.
     fn settle(&mut self, _pool: &mut Pool, _journal: &mut Journal) -> Result<(), LinkError> {
         Ok(())
     }
 
-    /// Frames that were still waiting at the end.
+    /// The number of frames still queued at the end.
     fn queued(&self) -> u64;
 
-    /// Frames that were lost and not dropped by the queue.
+    /// The number of frames that were lost, other than by a drop of the queue.
     fn lost(&self) -> u64 {
         0
     }
 }
 
-impl Neck for Bottleneck<Box<dyn Qdisc<Packet>>> {
+impl BottleneckQueue for Bottleneck<Box<dyn Qdisc<Packet>>> {
     fn enter(
         &mut self,
         now: Nanos,
@@ -104,7 +106,7 @@ fn arrival(packet: &Packet) -> Arrival {
     Arrival { time: packet.arrived, len, source, l4s }
 }
 
-/// Packets that the queue dropped, mostly none: an empty vector takes no memory.
+/// Packets that the queue dropped. Mostly there are none, and an empty vector takes no memory.
 #[derive(Default)]
 struct Drops(Vec<Packet>);
 
