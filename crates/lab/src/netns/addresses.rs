@@ -2,14 +2,14 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use crate::scenario::{IpVersion, Origin};
 
-/// A namespace of the run.
+/// A network namespace of the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
     /// The hosts of a sending site, counted from zero; the first is site A.
     Site(u8),
-    /// Sources that do not pass the sendbox.
+    /// Sources of cross traffic, which does not pass a sendbox.
     Cross,
-    /// The sendbox of such a site.
+    /// The sendbox of a sending site.
     Sendbox(u8),
     /// The link with the bottleneck.
     Path,
@@ -20,13 +20,13 @@ pub(super) enum Place {
 }
 
 impl Place {
-    /// Those of a network in which `sites` sites send.
+    /// Returns the places of a network with `sites` sending sites.
     pub(super) fn all(sites: u8) -> impl Iterator<Item = Self> {
         let own = (0..sites).flat_map(|site| [Self::Site(site), Self::Sendbox(site)]);
         own.chain([Self::Cross, Self::Path, Self::Receivebox, Self::SiteB])
     }
 
-    /// The namespace's name in the run `id`.
+    /// The name of the namespace in the run `id`.
     pub(super) fn namespace(self, id: &str) -> String {
         let suffix = match self {
             Self::Site(site) => numbered("a", site),
@@ -39,7 +39,7 @@ impl Place {
         format!("fb-{id}-{suffix}")
     }
 
-    /// Its part of the subnet and its host in it; the path has no address.
+    /// The numbers of its site and host in the subnet; the path has no address.
     const fn numbers(self) -> Option<(u8, u8)> {
         match self {
             Self::Site(0) => Some((1, 1)),
@@ -47,14 +47,14 @@ impl Place {
             Self::Cross => Some((3, 1)),
             Self::Sendbox(0) => Some((9, 1)),
             Self::Receivebox => Some((9, 2)),
-            // After the first, from where no other is.
+            // Numbers after site A's begin where no other place has one.
             Self::Site(site) => Some((10 + site, 1)),
             Self::Sendbox(site) => Some((9, 10 + site)),
             Self::Path => None,
         }
     }
 
-    /// Its address, the unspecified one for the path.
+    /// The IP address; unspecified for the path.
     pub(super) fn address(self, ip: IpVersion) -> IpAddr {
         match (ip, self.numbers()) {
             (IpVersion::V4, None) => Ipv4Addr::UNSPECIFIED.into(),
@@ -66,7 +66,7 @@ impl Place {
         }
     }
 
-    /// Its address and `port`.
+    /// The socket address with `port`.
     pub(super) fn socket(self, ip: IpVersion, port: u16) -> SocketAddr {
         SocketAddr::new(self.address(ip), port)
     }
@@ -81,7 +81,7 @@ impl Place {
     }
 }
 
-/// What is called `name` at the first site: with its number at the others.
+/// The name `name` at the first site; with the site's number appended at the others.
 pub(super) fn numbered(name: &str, site: u8) -> String {
     if site == 0 { name.to_owned() } else { format!("{name}{}", u16::from(site) + 1) }
 }
@@ -89,7 +89,7 @@ pub(super) fn numbered(name: &str, site: u8) -> String {
 impl From<Origin> for Place {
     fn from(origin: Origin) -> Self {
         match origin {
-            // At most as many as a job was checked to have.
+            // A checked job has no more sites than fit.
             Origin::Site(site) => Self::Site(site as u8),
             Origin::Cross => Self::Cross,
         }

@@ -17,11 +17,11 @@ use crate::engine::{EngineError, Job};
 use crate::link::{BottleneckSpec, LinkSpec};
 use crate::scenario::{Bundle, LinkBox, Maker, Origin, Process, Queue, Sendbox};
 
-/// Where the boxes listen for each other.
+/// The port on which the sendbox listens for feedback.
 const SENDBOX_PORT: u16 = 28_316;
 const RECEIVEBOX_PORT: u16 = 28_317;
 const RECEIVEBOX_FILE: &str = "receivebox.toml";
-/// A full-sized frame.
+/// The size of a full frame.
 const FRAME: u64 = 1_514;
 
 /// The files that the link writes.
@@ -42,7 +42,7 @@ pub(super) struct SendboxFiles {
     pub(super) ticks: PathBuf,
     pub(super) events: PathBuf,
     pub(super) counters: PathBuf,
-    /// Of a link's box.
+    /// The statistics of `forebay link`.
     pub(super) statistics: PathBuf,
 }
 
@@ -59,7 +59,7 @@ impl SendboxFiles {
     }
 }
 
-/// Starts the link, the sendboxes and, where there are bundles to watch, the receivebox.
+/// Starts the link, the sendboxes and, if the arm has bundles, the receivebox.
 pub(super) fn start(
     job: &Job<'_>,
     timers: Timers,
@@ -115,7 +115,7 @@ pub(super) fn start(
     Ok(())
 }
 
-/// Starts the receivebox whose file is written, for the first time or again.
+/// Starts the receivebox, whose file exists, for the first time or again.
 pub(super) fn start_receivebox(
     dir: &RunDir,
     network: &Network,
@@ -144,7 +144,7 @@ fn link(job: &Job<'_>, files: LinkFiles) -> Result<LinkSpec, EngineError> {
             BottleneckSpec::Forebay { queue }
         }
     };
-    // The cross traffic's port has its number even if nothing comes from there, as in the simulator.
+    // The port of cross traffic keeps its number even without cross traffic, as in the simulator.
     let sites = capabilities::sites(job);
     let cross = (has_cross(job) || sites > 1).then(|| CROSS.to_owned());
     let others = cross.into_iter().chain((1..sites).map(left)).collect();
@@ -156,18 +156,18 @@ fn link(job: &Job<'_>, files: LinkFiles) -> Result<LinkSpec, EngineError> {
         delay_ns: path.rtt.0 / 2,
         queue,
         packet_log: files.packets,
-        // An ACK for each packet and drops as many again, and a margin for short runs.
+        // One ACK per packet, the same number of drops again, and a margin for short runs.
         packet_limit: 4 * full + 100_000,
         counters: files.counters,
     })
 }
 
-/// Whether there is traffic that does not pass the sendbox.
+/// Whether the job has traffic that does not pass a sendbox.
 pub(super) fn has_cross(job: &Job<'_>) -> bool {
     job.scenario.traffic.iter().any(|traffic| traffic.from == Origin::Cross)
 }
 
-/// The bundle of a site: its name and its number on the wire.
+/// The name of a site's bundle and its number in the protocol.
 fn bundle(site: u8) -> (String, u16) {
     (numbered("b", site), u16::from(site) + 1)
 }
@@ -202,12 +202,13 @@ fn sendbox(job: &Job<'_>, dataplane: Dataplane, site: u8, key: &path::Path) -> S
     text
 }
 
-/// Whether the box polls: who never sleeps stops a virtual clock, and there is nothing to be won by it there.
+/// Whether the box polls. A process that never sleeps stops a virtual clock, and polling has no
+/// benefit there.
 fn polls(own: LinkBox, timers: Timers) -> bool {
     own.busy_poll && timers == Timers::Late
 }
 
-/// The file of `forebay link`, which queues what leaves the site.
+/// The configuration of `forebay link`, which queues the traffic that leaves the site.
 fn link_box(own: LinkBox, timers: Timers, job: &Job<'_>) -> String {
     let LinkBox { queue, rate, .. } = own;
     let busy_poll = polls(own, timers);
@@ -219,8 +220,7 @@ fn link_box(own: LinkBox, timers: Timers, job: &Job<'_>) -> String {
     )
 }
 
-/// How the packets of the table `of` are scheduled, as its end; a class is told by its traffics'
-/// ports.
+/// The end of the table `of`, with the policy. A class is recognised by the ports of its traffics.
 fn policy(queue: Queue, of: &str, job: &Job<'_>) -> String {
     let limit = queue.policy_limit(&job.scenario.path);
     if !queue.kind.is_classful() {
@@ -235,7 +235,7 @@ fn policy(queue: Queue, of: &str, job: &Job<'_>) -> String {
     for class in 0..=last {
         let own = job.scenario.traffic.iter().enumerate().filter(|(_, t)| t.class == class);
         let ports: Vec<u16> = own.flat_map(|(index, t)| programs::ports(index, t)).collect();
-        // The last takes the rest. A class that no traffic is in takes what nobody sends.
+        // The last class takes the rest. A class without traffic takes a port that is not used.
         let ports = match ports.is_empty() {
             _ if class == last => String::new(),
             true => "ports = [0]\n".to_owned(),
@@ -256,8 +256,8 @@ fn receivebox(job: &Job<'_>, key: &dyn Fn(u8) -> PathBuf) -> String {
     let mut text = format!("[receivebox]\ninterface = \"{UP}\"\nlisten = \"{listen}\"\n");
     for site in 0..capabilities::sites(job) {
         let (name, id) = bundle(site);
-        // Cross traffic and other sites' has the same destinations, so a bundle is told by its
-        // sources too.
+        // Cross traffic and other sites' traffic have the same destinations, so the bundle also
+        // matches the source.
         let _ = write!(
             text,
             "[[bundle]]\nname = \"{name}\"\nid = {id}\nprefixes = [\"{}\"]\nsources = [\"{}\"]\n\
@@ -277,7 +277,7 @@ mod tests {
     use crate::scenario::{DEMO, parse};
 
     #[test]
-    fn the_sendbox_is_told_the_arms_policy_and_controller() {
+    fn the_sendbox_is_configured_with_the_arms_policy_and_controller() {
         let scenario = &parse("demo.toml".as_ref(), DEMO).unwrap().cells[0];
         let text = |arm: usize| {
             sendbox(
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn each_site_has_a_sendbox_and_a_bundle_of_its_own() {
+    fn each_site_has_its_own_sendbox_and_bundle() {
         let text = DEMO.replacen("[path]", "sites = 2\n[path]", 1);
         let text = text.replacen("name = \"web\"\n", "name = \"web\"\nsite = 2\n", 1);
         let scenario = &parse("demo.toml".as_ref(), &text).unwrap().cells[0];
@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn classes_are_told_by_the_ports_of_their_traffic() {
+    fn classes_match_the_ports_of_their_traffic() {
         let text = DEMO.replace("policy = \"sfq\"", "policy = \"strict\"");
         let text = text.replace("name = \"web\"\n", "name = \"web\"\nclass = 3\n");
         let scenario = &parse("demo.toml".as_ref(), &text).unwrap().cells[0];
@@ -333,7 +333,8 @@ mod tests {
                  policy = {{ kind = \"sfq\", limit = \"2000 packets\" }}\n"
             )
         };
-        // The bulk transfer is the second traffic, nothing is in the second class, the web in the last.
+        // The bulk transfer is the second traffic, no traffic is in the second class, and the web
+        // is in the last.
         let classes = [("1", "ports = [11000]\n"), ("2", "ports = [0]\n"), ("3", "")];
         let says: String = classes.map(|(name, ports)| class(name, ports)).concat();
         let says = format!("policy = {{ kind = \"strict\" }}\n{says}");

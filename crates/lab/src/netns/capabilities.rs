@@ -1,18 +1,18 @@
-//! What this engine can run.
+//! The jobs that the engine can run.
 
 use super::dataplane::Dataplane;
 use crate::engine::{EngineError, Job};
 use crate::scenario::{Arm, Congestion, EcnField, Fault, Maker, Traffic, TrafficKind, Transport};
 
-/// Each site is two namespaces and a sendbox's process.
+/// The largest number of sites. Each takes two namespaces and a sendbox process.
 const MAX_SITES: u8 = 16;
 
-/// How many sites send in a job that was checked.
+/// The number of sending sites of a checked job.
 pub(super) fn sites(job: &Job<'_>) -> u8 {
     job.scenario.sites.min(u32::from(MAX_SITES)) as u8
 }
 
-/// Refuses a job that this engine's parts do not have.
+/// Refuses a job that needs something this engine does not have.
 pub(crate) fn check(job: &Job<'_>, dataplane: Dataplane) -> Result<(), EngineError> {
     if let (Dataplane::User, Some(policy)) = (dataplane, job.arm.kernel_policy()) {
         return Err(EngineError::Unfit(format!(
@@ -59,8 +59,8 @@ fn missing(job: &Job<'_>) -> Option<String> {
     })
 }
 
-/// Whether hosts send what `traffic` is to say of ECN: if it does not say, as they do; ECT(1) with
-/// DCTCP, where a program rewrites what the kernel sends, and over UDP, where the programs see to it.
+/// Whether hosts can send the ECN field of `traffic`: its default, and ECT(1) with DCTCP, where a
+/// BPF program rewrites the packets, and over UDP, where the traffic programs set it.
 fn may_say(traffic: &Traffic) -> bool {
     let tcp = match &traffic.kind {
         TrafficKind::Requests { congestion, .. }

@@ -16,10 +16,10 @@ use crate::results::{Event, HopCounters, Request, Run, Tick};
 use crate::scenario::{Origin, Sendbox};
 use crate::traffic::Role;
 
-/// The link's port on the sendbox's side, as its packet log numbers them.
+/// The number of the link's port towards the sendbox in the packet log.
 const LEFT_PORT: u8 = 0;
 
-/// Puts together what the processes of a run that began at `start` have written.
+/// Combines the records that the processes of a run wrote; the run began at `start`.
 pub(super) fn collect(
     job: &Job<'_>,
     start: Nanos,
@@ -35,7 +35,7 @@ pub(super) fn collect(
     for site in 0..capabilities::sites(job) {
         let files = SendboxFiles::new(dir, site);
         for hop in lines::<HopCounters>(&files.counters)? {
-            // By its place: a link's box calls itself a link.
+            // The hop is named by its place, since `forebay link` calls itself a link.
             run.hops.push(HopCounters { hop: numbered("sendbox", site), ..hop });
         }
         if !matches!(job.arm.sendbox, Sendbox::Forward) {
@@ -48,12 +48,12 @@ pub(super) fn collect(
     }
     run.hops.extend(lines::<HopCounters>(&link.counters)?);
     if capabilities::sites(job) > 1 {
-        // As one engine that sees all of them writes them down.
+        // The order in which an engine that sees all sites writes them.
         run.sendbox.sort_by_key(|record| record.time);
         run.ticks.sort_by_key(|tick| tick.time);
         run.events.sort_by_key(|event| event.time);
     }
-    // Connections are numbered through all request traffics of the bundle.
+    // Connections are numbered over all request traffics of the bundle.
     let mut before = 0;
     for program in programs {
         let output = &program.spec.output;
@@ -69,7 +69,7 @@ pub(super) fn collect(
                 before += requests.connections;
                 run.progress.extend(lines(&program.spec.progress())?);
             }
-            // Others' requests are load; they are not what an arm is judged by.
+            // Requests of cross traffic are load and not part of an arm's result.
             Role::RequestClient { .. } => {}
             Role::TcpSink { .. } | Role::UdpSink { .. } | Role::PragueSink { .. } => {
                 run.progress.extend(lines(output)?);
@@ -90,8 +90,8 @@ fn packets(file: &Path) -> Result<Vec<packet_log::Record>, EngineError> {
     packet_log::read(file).map_err(EngineError::io(format!("reading {}", file.display())))
 }
 
-/// The records of a file with a line of JSON each. A last line that was cut short is left out: its
-/// writer was ended in the middle of it.
+/// Reads the records of a file of JSON lines. An incomplete last line is skipped: its writer was
+/// ended in the middle of it.
 fn lines<T: DeserializeOwned>(file: &Path) -> Result<Vec<T>, EngineError> {
     let failed = |e| EngineError::io(format!("reading {}", file.display()))(e);
     let mut input = BufReader::new(File::open(file).map_err(failed)?);

@@ -8,12 +8,12 @@ use crate::engine::{EngineError, Job};
 use crate::results::FaultRecord;
 use crate::scenario::{FaultKind, Process, Sendbox};
 
-/// The faults of a run, made to happen at their times.
+/// The faults of a run, which happen at their times.
 pub(super) struct Faults {
-    /// What is still to be done and when, the next first.
+    /// The remaining steps and their times, the next one first.
     steps: VecDeque<(Nanos, Process, Step)>,
     records: Vec<FaultRecord>,
-    /// A process was started again and has not been seen to be ready.
+    /// Whether a restarted process is not ready yet.
     starting: bool,
 }
 
@@ -24,14 +24,15 @@ enum Step {
 }
 
 impl Faults {
-    /// Those of `job`, which begins at `start`; not of processes that its arm does not have.
+    /// Creates the faults of `job`, which begins at `start`. Processes that its arm does not have
+    /// are left out.
     pub(super) fn new(job: &Job<'_>, start: Nanos) -> Self {
         let has = |process| match process {
             Process::Receivebox => matches!(job.arm.sendbox, Sendbox::Bundle(_)),
         };
         let mut steps = Vec::new();
         for fault in &job.scenario.faults {
-            // Others are refused before anything begins.
+            // Other kinds are refused before the run.
             let FaultKind::Killed { process, back } = fault.kind else { continue };
             if has(process) {
                 steps.push((start + fault.at, process, Step::Kill));
@@ -42,15 +43,16 @@ impl Faults {
         Self { steps: steps.into(), records: Vec::new(), starting: false }
     }
 
-    /// How long until something is to be done.
+    /// The time until the next step.
     pub(super) fn next_in(&self, now: Nanos) -> Duration {
         let left = |(time, ..): &(Nanos, _, _)| Duration::from_nanos(time.saturating_sub(now).0);
         self.steps.front().map_or(Duration::MAX, left)
     }
 
-    /// Does what is due, starting processes again by `restart`.
+    /// Performs the steps that are due, and restarts processes with `restart`.
     ///
     /// # Errors
+    ///
     /// If a process cannot be killed or started.
     pub(super) fn act(
         &mut self,
@@ -79,7 +81,7 @@ impl Faults {
         Ok(())
     }
 
-    /// What was done, and when it was.
+    /// Returns what happened and when.
     pub(super) fn into_records(mut self, processes: &Processes) -> Vec<FaultRecord> {
         self.look(processes);
         self.records

@@ -10,7 +10,7 @@ use super::{capabilities, exec, qdisc, senders};
 use crate::engine::{EngineError, Job};
 use crate::scenario::{IpVersion, Maker};
 
-/// An end of a link: where it is and what it is called there.
+/// An end of a link: the place and the name of the interface.
 type End = (Place, String);
 
 pub(super) const INSIDE: &str = "fb-in";
@@ -18,16 +18,16 @@ pub(super) const OUTSIDE: &str = "fb-out";
 const LEFT: &str = "fb-left";
 pub(super) const RIGHT: &str = "fb-right";
 pub(super) const CROSS: &str = "fb-cross";
-/// With the kernel's queueing discipline, where the bottleneck is the kernel's.
+/// The interface with the kernel's queueing discipline, if the bottleneck is the kernel's.
 pub(super) const QUEUE: &str = "fb-queue";
-/// Where what leaves that discipline comes out.
+/// The interface at which packets leave that discipline.
 pub(super) const WIRE: &str = "fb-wire";
 pub(super) const UP: &str = "fb-up";
 const DOWN: &str = "fb-down";
 const BRIDGE: &str = "fb-br";
 
-/// What all sites share. The last is a bottleneck of the kernel's, if there is one: the link hands
-/// frames in at one end and takes them at the other.
+/// The links that all sites share. The last one is for a bottleneck of the kernel: the link sends
+/// frames into one end and receives them at the other.
 const SHARED: [[(Place, &str); 2]; 4] = [
     [(Place::Path, RIGHT), (Place::Receivebox, UP)],
     [(Place::Receivebox, DOWN), (Place::SiteB, "fb-b")],
@@ -52,12 +52,12 @@ fn links(sites: u8, kernel_queue: bool) -> Vec<[End; 2]> {
     own.chain(shared.iter().map(|ends| ends.map(|(at, name)| (at, name.to_owned())))).collect()
 }
 
-/// `tcp_ecn` of hosts that ask their peers for ECN and agree if asked, and of those that only agree,
-/// which is Linux's default; it is for IPv6 too.
+/// The value of `tcp_ecn` for hosts that request ECN; the next is for hosts that only accept it,
+/// Linux's default. Both apply to IPv6 too.
 const ECN_ASKED: &str = "1";
 const ECN_ANSWERED: &str = "2";
 
-/// The namespaces of a run and the links between them; gone when dropped.
+/// The namespaces of a run and the links between them; removed when dropped.
 pub(super) struct Network {
     id: String,
     dataplane: Dataplane,
@@ -66,7 +66,7 @@ pub(super) struct Network {
 }
 
 impl Network {
-    /// Sets up everything that the kernel does for `job`.
+    /// Sets up everything for `job` that the kernel does.
     pub(super) fn set_up(
         dir: &RunDir,
         job: &Job<'_>,
@@ -80,7 +80,8 @@ impl Network {
         let sites = capabilities::sites(job);
         let places: Vec<Place> = Place::all(sites).collect();
         let names: Vec<String> = places.iter().map(|place| place.namespace(&id)).collect();
-        // Noted before it is there: a run killed in between leaves nothing that is not noted.
+        // The names are noted first, so that a run killed in between leaves nothing that is not
+        // noted.
         dir.note_namespaces(&names)?;
         let kernel_queue = job.arm.queue.by == Maker::Kernel;
         let network = Self { id, dataplane, places, links: links(sites, kernel_queue) };
@@ -115,7 +116,7 @@ impl Network {
         Ok(network)
     }
 
-    /// Has the hosts at `place` say of their L4S traffic that it is.
+    /// Makes the hosts at `place` mark their L4S traffic with ECT(1).
     fn prepare_senders(&self, job: &Job<'_>, place: Place) -> Result<(), EngineError> {
         if !matches!(place, Place::Site(_) | Place::SiteB | Place::Cross) {
             return Ok(());
@@ -129,7 +130,7 @@ impl Network {
         Ok(())
     }
 
-    /// The namespace's name.
+    /// The name of the namespace.
     pub(super) fn namespace(&self, place: Place) -> String {
         place.namespace(&self.id)
     }
@@ -138,7 +139,7 @@ impl Network {
         let name = self.namespace(place);
         let namespace = exec::open_namespace(&name)?;
         for (key, value) in settings {
-            // /proc/sys/net shows the namespace of the thread that opens the file.
+            // `/proc/sys/net` shows the namespace of the thread that opens the file.
             let file = format!("/proc/sys/net/{key}");
             let what = format!("writing {value} to {file} in {name}");
             exec::in_namespace(&namespace, || fs::write(file, value))
@@ -147,21 +148,22 @@ impl Network {
         Ok(())
     }
 
-    /// Who queues at the sendboxes.
+    /// Where packets queue at the sendboxes.
     pub(super) fn dataplane(&self) -> Dataplane {
         self.dataplane
     }
 
-    /// Whether `place` is a sendbox's machine that forwards by itself. It is a router and not a bridge,
-    /// since its hosts would be other machines: a packet that passes a router is its sender's no
-    /// longer, while one that passed a bridge would be seen by the sender's TCP in the queue behind it
-    /// (TCP small queues), and more than two would never wait there.
+    /// Whether `place` is a sendbox that the kernel forwards for. It is a router and not a bridge,
+    /// since its hosts stand for other machines. A router takes a packet from its sender. Behind a
+    /// bridge, the sender's TCP would see the packet in the queue (TCP small queues), and at most
+    /// two would wait there.
     fn is_router(&self, place: Place) -> bool {
         matches!((self.dataplane, place), (Dataplane::Kernel, Place::Sendbox(_)))
     }
 
-    /// What `device` at `place` leaves to others. Where the kernel queues at the sendbox, packets may
-    /// be large and without checksums from the site's hosts to below that queue, as on a router.
+    /// The offloads to switch off on `device` at `place`. If the kernel queues at the sendbox,
+    /// packets may be large and without checksums from the site's hosts through that queue, as on a
+    /// router.
     fn offloads(&self, place: Place, device: &str) -> &'static [&'static str] {
         match (self.dataplane, place) {
             (Dataplane::Kernel, Place::Site(_)) => &[],
@@ -171,7 +173,7 @@ impl Network {
         }
     }
 
-    /// Sets offloads, gives addresses and brings everything up.
+    /// Sets offloads and addresses and brings all interfaces up.
     fn configure(&self, place: Place, ip: IpVersion) -> Result<(), EngineError> {
         let name = self.namespace(place);
         let namespace = exec::open_namespace(&name)?;
@@ -190,7 +192,7 @@ impl Network {
                 ethtool.arg("-K").arg(device).args(offloads);
                 exec::run(exec::within(&mut ethtool, namespace.clone()), "")?;
             }
-            // No link-local address: nothing but the traffic is to be on the wire.
+            // No link-local address, so that only the traffic is on the wire.
             batch.push(format!("link set {device} addrgenmode none"));
         }
         let addressed = match place {
@@ -208,9 +210,9 @@ impl Network {
         batch.extend(devices.iter().map(|device| format!("link set {device} up")));
         if let Some(device) = addressed {
             let on_wire = !self.is_behind_router(place);
-            // Where sites are behind routers, what is on the wire is said place by place: an IPv6 host that has yet to
-            // find its gateway takes any other route that there is (RFC 4191, section 3.2, is what kernels without
-            // ROUTER_PREF leave out), and a prefix of the whole wire would hold those sites, too.
+            // Behind routers, routes on the wire are per place. An IPv6 host that has not resolved
+            // its gateway uses any other route (RFC 4191, section 3.2, is what kernels without
+            // ROUTER_PREF omit), and a prefix of the whole wire would contain those sites too.
             let by_place = ip == IpVersion::V6 && self.dataplane == Dataplane::Kernel;
             batch.push(address(place, ip, device, on_wire && !by_place));
             if on_wire && by_place {
@@ -223,12 +225,12 @@ impl Network {
         exec::batch("ip", Some(&name), &lines(batch))
     }
 
-    /// Whether others reach `place` through a router only.
+    /// Whether other places reach `place` only through a router.
     fn is_behind_router(&self, place: Place) -> bool {
         matches!((self.dataplane, place), (Dataplane::Kernel, Place::Site(_)))
     }
 
-    /// How `place`, whose packets leave by `device`, and the sites behind routers find each other.
+    /// The routes between `place`, which sends through `device`, and the sites behind routers.
     fn routes(&self, place: Place, ip: IpVersion, device: &str) -> Vec<String> {
         let of = |place: Place| place.address(ip);
         match place {
@@ -245,7 +247,8 @@ impl Network {
                     format!("route add {} dev {INSIDE}", of(Place::Site(site))),
                 ];
                 if ip == IpVersion::V6 {
-                    // What a router asks its neighbours from, for others' packets.
+                    // The source address with which a router resolves its neighbours for forwarded
+                    // packets.
                     let own = u16::from(site) + 1;
                     let link_local = |d| format!("address add fe80::{own:x}/64 dev {d} nodad");
                     all.extend([INSIDE, device].map(link_local));
@@ -266,13 +269,13 @@ impl Network {
     }
 }
 
-/// Gives `place` its address on `device`: on a wire that it shares with all others, or alone.
+/// The command that gives `place` its address on `device`, with the shared subnet or alone.
 fn address(place: Place, ip: IpVersion, device: &str, shared: bool) -> String {
     let address = place.address(ip);
     match (ip, shared) {
         (IpVersion::V4, true) => format!("address add {address}/16 dev {device}"),
         (IpVersion::V4, false) => format!("address add {address}/32 dev {device}"),
-        // Without duplicate address detection it can be used at once.
+        // Without duplicate address detection, the address is usable at once.
         (IpVersion::V6, true) => format!("address add {address}/64 dev {device} nodad"),
         (IpVersion::V6, false) => format!("address add {address}/128 dev {device} nodad"),
     }

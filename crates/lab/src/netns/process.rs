@@ -22,27 +22,28 @@ use super::run_dir::RunDir;
 use crate::engine::EngineError;
 use crate::traffic::Event;
 
-/// How long a process may take to end when asked to.
+/// The time that a process may take to end.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How many lines of what a process said on standard error are shown.
+/// The number of lines of a process's standard error that are shown.
 const TAIL: usize = 20;
 
-/// What a process is to the run.
+/// The role of a process in the run, which decides how it ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// The link: it lasts until its input ends.
+    /// The link: it ends when its input ends.
     Link,
-    /// A box: it lasts until it gets SIGTERM.
+    /// A box: it ends on SIGTERM.
     Box,
-    /// A box that polls and never sleeps. Linux takes a twentieth of each second, in one piece, from who does that with
-    /// real-time priority (`sched_rt_runtime_us`), and nothing would be sent in that time.
+    /// A box that polls and never sleeps, without real-time priority. From a process with that
+    /// priority Linux takes a twentieth of each second in one piece (`sched_rt_runtime_us`), in
+    /// which it could not send.
     Polling,
-    /// A program that is not ours, or runs beside what is measured: it lasts until it gets SIGTERM, and does not say
+    /// A program of others, or one beside the measured ones: it ends on SIGTERM and does not report
     /// when it is ready.
     Daemon,
-    /// A traffic program that the run waits for.
+    /// A traffic program for whose end the run waits.
     Measuring,
-    /// A traffic program that may end when it likes, if well.
+    /// A traffic program that may end at any time, if it succeeds.
     Serving,
 }
 
@@ -53,7 +54,7 @@ pub struct Processes {
     events: Receiver<Message>,
 }
 
-/// What the process at an index of the list said, and when.
+/// The index of a process, and what it reported when.
 type Message = (usize, Nanos, Event);
 
 struct Process {
@@ -64,7 +65,7 @@ struct Process {
     stderr: PathBuf,
     ready: Option<Nanos>,
     is_done: bool,
-    /// On purpose.
+    /// Whether it was killed on purpose.
     is_killed: bool,
 }
 
@@ -126,7 +127,7 @@ impl Processes {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(File::create(&stderr).map_err(failed)?)
-            // Ctrl-C in a terminal goes to this process alone, which ends the others in order.
+            // Ctrl-C in a terminal reaches only this process, which ends the others in order.
             .process_group(0);
         let mut child =
             die_with_parent(exec::within(&mut command, namespace), kind).spawn().map_err(failed)?;
@@ -135,7 +136,7 @@ impl Processes {
             let sender = self.sender.clone();
             thread::spawn(move || {
                 for line in BufReader::new(stdout).lines().map_while(Result::ok) {
-                    // A box may say other things, which are not for us.
+                    // A box may print other lines, which are ignored.
                     if let Ok(event) = serde_json::from_str(&line) {
                         let _ = sender.send((index, clock::now(), event));
                     }
@@ -176,10 +177,11 @@ impl Processes {
         Ok(())
     }
 
-    /// Blocks until a process says something, at most for `timeout`.
+    /// Waits for an event from a process, at most for `timeout`.
     ///
     /// # Errors
-    /// If a process has ended that should not have.
+    ///
+    /// If a process ended unexpectedly.
     pub fn wait(&mut self, timeout: Duration) -> Result<(), EngineError> {
         if let Ok((index, time, event)) = self.events.recv_timeout(timeout) {
             let process = &mut self.list[index];
@@ -204,10 +206,11 @@ impl Processes {
         Ok(())
     }
 
-    /// Kills the process `name`, which has no chance to clean up, and waits until it is gone; the
-    /// instant of its death.
+    /// Kills the process `name` without giving it a chance to clean up, and waits for its end.
+    /// Returns the time of its death.
     ///
     /// # Errors
+    ///
     /// If the system refuses.
     pub fn kill(&mut self, name: &str) -> Result<Nanos, EngineError> {
         let Some(process) = self.list.iter_mut().rfind(|process| process.name == name) else {
@@ -216,13 +219,13 @@ impl Processes {
         let failed = |e| EngineError::io(format!("killing {name}"))(e);
         process.is_killed = true;
         process.child.kill().map_err(failed)?;
-        // It does nothing from here on, though the kernel may take a while to clean up after it.
+        // It does nothing from here on, although the kernel may take a while to clean up.
         let killed = clock::now();
         process.child.wait().map_err(failed)?;
         Ok(killed)
     }
 
-    /// Asks the process `name`, as it was started last, to end in order (SIGTERM). It may end from now on.
+    /// Asks the process `name` that was started last to end (SIGTERM). It may end from now on.
     pub fn ask_to_end(&mut self, name: &str) {
         if let Some(process) = self.list.iter_mut().rfind(|process| process.name == name) {
             process.is_killed = true;
@@ -230,28 +233,28 @@ impl Processes {
         }
     }
 
-    /// How the process `name`, as it was started last, has ended, if it has.
+    /// The exit status of the process `name` that was started last, if it ended.
     pub fn status(&mut self, name: &str) -> Option<ExitStatus> {
         let process = self.list.iter_mut().rfind(|process| process.name == name);
         process.and_then(|process| process.child.try_wait().ok().flatten())
     }
 
-    /// Since when the process `name`, as it was started last, is set up.
+    /// The time at which the process `name` that was started last became ready.
     pub fn ready_since(&self, name: &str) -> Option<Nanos> {
         self.list.iter().rfind(|process| process.name == name)?.ready
     }
 
-    /// Whether all are set up.
+    /// Whether all processes are ready.
     pub fn are_ready(&self) -> bool {
         self.list.iter().all(|process| process.ready.is_some())
     }
 
-    /// Whether all that measure have done so.
+    /// Whether all measuring programs are done.
     pub fn are_done(&self) -> bool {
         self.list.iter().all(|process| process.kind != Kind::Measuring || process.is_done)
     }
 
-    /// The names of those that are not set up.
+    /// An error that names the processes that are not ready.
     pub fn laggards(&self) -> EngineError {
         let late: Vec<_> = self.list.iter().filter(|process| process.ready.is_none()).collect();
         EngineError::Process {
@@ -261,10 +264,12 @@ impl Processes {
         }
     }
 
-    /// Ends all that live in order: the traffic first, then each box, the last started first.
+    /// Ends all running processes in order: the traffic programs first, then the boxes, the last
+    /// started first.
     ///
     /// # Errors
-    /// If one does not end, or ends badly.
+    ///
+    /// If a process does not end, or fails.
     pub fn end(&mut self) -> Result<(), EngineError> {
         for process in self.list.iter_mut().filter(|process| process.kind.is_program()) {
             process.stdin = None;
@@ -284,7 +289,7 @@ impl Processes {
 impl Drop for Processes {
     fn drop(&mut self) {
         for process in &mut self.list {
-            // Both fail only for a process that has ended, which is as good.
+            // Both fail only for a process that has already ended.
             let _ = process.child.kill();
             let _ = process.child.wait();
         }
@@ -298,7 +303,7 @@ impl Process {
             .map_err(io::Error::other)
             .and_then(|line| stdin.write_all((line + "\n").as_bytes()));
         match written {
-            // It has ended: why is more telling than that it does not listen.
+            // It has ended; the reason for that is more useful than a broken pipe.
             Err(e) if e.kind() == io::ErrorKind::BrokenPipe => {
                 let status = self.child.wait().map_err(EngineError::io(self.name.clone()))?;
                 Err(self.ended(status))
@@ -307,7 +312,7 @@ impl Process {
         }
     }
 
-    /// Fails if it has ended and should not have, or not so.
+    /// Fails if the process ended unexpectedly or unsuccessfully.
     fn check(&mut self) -> Result<(), EngineError> {
         if self.is_killed {
             return Ok(());
@@ -322,7 +327,7 @@ impl Process {
         }
     }
 
-    /// Sends it SIGTERM, unless it has ended.
+    /// Sends SIGTERM, unless the process has ended.
     fn ask(&mut self) {
         if matches!(self.child.try_wait(), Ok(None)) {
             // SAFETY: takes two integers; the child is not reaped, so its id is still its own.
@@ -330,7 +335,7 @@ impl Process {
         }
     }
 
-    /// Asks it to end, in its own way, and waits until it has.
+    /// Asks the process to end, in the way of its kind, and waits for its end.
     fn end(&mut self) -> Result<(), EngineError> {
         self.stdin = None;
         if matches!(self.kind, Kind::Box | Kind::Polling | Kind::Daemon) {
@@ -339,7 +344,7 @@ impl Process {
         let deadline = Instant::now() + PATIENCE;
         loop {
             match self.child.try_wait().map_err(EngineError::io(self.name.clone()))? {
-                // One that has no handler for it may well die of the signal asked with.
+                // A process without a handler for SIGTERM dies of it.
                 Some(s) if s.success() || s.signal() == Some(libc::SIGTERM) => return Ok(()),
                 Some(status) => return Err(self.ended(status)),
                 None if Instant::now() > deadline => {
@@ -362,7 +367,7 @@ impl Process {
         }
     }
 
-    /// The end of what it said on standard error.
+    /// The last lines of its standard error.
     fn tail(&self) -> String {
         let text = fs::read_to_string(&self.stderr).unwrap_or_default();
         let lines: Vec<_> = text.lines().collect();
@@ -370,9 +375,9 @@ impl Process {
     }
 }
 
-/// Has the kernel kill the process when the thread that starts it ends, whatever ends it; and
-/// prefers it to what else runs on this machine, which is to disturb a run as little as possible.
-/// The link and the boxes stand for machines of their own: they do not wait for any program.
+/// Makes the kernel kill the process when the thread that starts it ends for any reason, and gives
+/// it a higher priority than other programs on this machine. The link and the boxes stand for
+/// separate machines, so they do not wait for any program.
 fn die_with_parent(command: &mut Command, kind: Kind) -> &mut Command {
     let parent = std::process::id();
     // SAFETY: between fork and exec only prctl, getppid, setpriority and sched_setscheduler are
@@ -383,7 +388,7 @@ fn die_with_parent(command: &mut Command, kind: Kind) -> &mut Command {
             if kind == Kind::Daemon {
                 return Ok(());
             }
-            // Where that is not allowed (some containers) it runs like anything else.
+            // Where that is not allowed (some containers), it runs with normal priority.
             libc::setpriority(libc::PRIO_PROCESS, 0, -10);
             if matches!(kind, Kind::Link | Kind::Box) {
                 let first = libc::sched_param { sched_priority: 1 };

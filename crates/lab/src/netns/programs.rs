@@ -7,15 +7,15 @@ use crate::engine::Job;
 use crate::scenario::{Congestion, IpVersion, Traffic, TrafficKind, Transport};
 use crate::traffic::{Role, Spec};
 
-/// A traffic program, where it runs and what it does.
+/// A traffic program, its place and its role.
 pub(super) struct Program {
-    /// For its files, and for messages.
+    /// The name in files and messages.
     pub(super) name: String,
     pub(super) place: Place,
     pub(super) spec: Spec,
 }
 
-/// The programs of a traffic: the first must be ready before the second starts.
+/// Returns the programs of a traffic. The first must be ready before the second starts.
 pub(super) fn programs(
     job: &Job<'_>,
     senders: &Senders,
@@ -111,7 +111,7 @@ fn spec(job: &Job<'_>, index: usize, role: Role, output: PathBuf) -> Spec {
         seed: job.seed,
         stream: index as u32,
         begin: traffic.start.0,
-        // As in the simulator.
+        // The same as in the simulator.
         stagger: scenario.path.rtt.0,
         stop: traffic.stop.0,
         end: scenario.length().0,
@@ -120,7 +120,7 @@ fn spec(job: &Job<'_>, index: usize, role: Role, output: PathBuf) -> Spec {
     }
 }
 
-/// The ports of the scenario's traffics: a thousand each, below those that Linux gives out itself.
+/// The ports of the scenario's traffics: a thousand each, below Linux's ephemeral ports.
 struct Sockets {
     ip: IpVersion,
     index: usize,
@@ -132,12 +132,12 @@ impl Sockets {
     }
 }
 
-/// At most 16 traffics of at most 1000 flows, as the scenario was checked to have.
+/// The port of a flow; a checked scenario has at most 16 traffics of at most 1000 flows.
 fn port(index: usize, flow: u32) -> u16 {
     (10_000 + 1_000 * index + flow as usize) as u16
 }
 
-/// The ports that the packets of `traffic`, the scenario's `index`-th, come from or go to.
+/// The ports that packets of `traffic`, the `index`-th of the scenario, come from or go to.
 pub(super) fn ports(index: usize, traffic: &Traffic) -> impl Iterator<Item = u16> {
     let flows = match traffic.kind {
         TrafficKind::Bulk { flows, transport: Transport::Udp | Transport::UdpPrague } => flows,

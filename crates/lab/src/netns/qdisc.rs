@@ -1,9 +1,9 @@
-//! The kernel's own queueing disciplines at the bottleneck: what `tc` is told, and what it tells.
+//! The kernel's own queueing disciplines at the bottleneck: commands for `tc`, and its statistics.
 //!
-//! HTB paces and the discipline is its only leaf, but for Cake, which paces itself and is meant to.
-//! HTB and not TBF: TBF asks its child for the next packet one packet's time before it can leave
-//! (`peek`), so that CoDel and its kin would judge a wait that is not over. HTB takes a packet when
-//! the wire is free for it, as this project's link does.
+//! HTB paces, and the discipline is its only leaf, except for Cake, which paces itself. TBF is not
+//! used: it asks its child for the next packet one packet time before the packet can leave
+//! (`peek`), so that CoDel would judge a wait that is not over. HTB takes a packet when the wire is
+//! free for it, like this project's link.
 
 use std::collections::BTreeMap;
 use std::process::Command;
@@ -17,19 +17,20 @@ use crate::engine::{EngineError, Job};
 use crate::results::HopCounters;
 use crate::scenario::{Maker, Path, Queue};
 
-/// Whether the kernel's timers are ever late. HTB sends at once what it would have sent meanwhile, up
-/// to its burst; but it lets as much through after every idle time too, and all that comes then waits
-/// that much less than on a wire.
+/// The lateness of the kernel's timers. HTB sends at once what it would have sent in the meantime,
+/// up to its burst. But it lets the same amount through after every idle time, and the packets
+/// behind it wait less than on a wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Timers {
-    /// In virtual time: by less than a microsecond, as reading the clock takes its time there.
+    /// In virtual time: late by less than a microsecond, since reading the clock takes time there.
     Exact,
-    /// In real time: by at most 100 microseconds or a full frame, or the rate falls short.
+    /// In real time: the burst is 100 microseconds or a full frame, since with less the rate falls
+    /// short.
     Late,
 }
 
 impl Timers {
-    /// HTB's burst at `rate`. It takes none of zero.
+    /// HTB's burst at `rate`; HTB does not accept zero.
     fn burst(self, rate: Rate) -> Bytes {
         match self {
             Self::Exact => Bytes(1).max(rate.bytes_in(Nanos::from_micros(5))),
@@ -38,8 +39,8 @@ impl Timers {
     }
 }
 
-/// The command lines for `tc -batch` that put `queue` on `device`, paced to `path`'s rate; `None` if
-/// the kernel's cannot be had.
+/// The commands for `tc -batch` that put `queue` on `device`, paced to `path`'s rate; `None` if the
+/// kernel does not have the discipline.
 fn commands(queue: &Queue, path: &Path, timers: Timers, device: &str) -> Option<String> {
     let discipline = queue.tc_arguments(path)?;
     if queue.kind.paces_itself() {
@@ -68,23 +69,23 @@ pub(super) fn attach(
     exec::batch("tc", Some(namespace), &batch)
 }
 
-/// What a discipline has counted.
+/// The packets that a discipline counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Counted {
-    /// Packets that it dropped.
+    /// The number of packets that it dropped.
     pub(super) drops: u64,
-    /// Packets that it marked, or found marked where it would have.
+    /// The number of packets that it marked, or that it would have marked but were marked already.
     pub(super) marks: u64,
 }
 
-/// What `tc -s -j qdisc` says of one.
+/// The output of `tc -s -j qdisc` for one discipline.
 #[derive(Deserialize)]
 struct Statistics {
     handle: String,
     drops: u64,
     #[serde(default)]
     ecn_mark: u64,
-    /// Cake's.
+    /// The statistics of Cake's tins.
     #[serde(default)]
     tins: Vec<Tin>,
 }
@@ -95,7 +96,7 @@ struct Tin {
 }
 
 impl Counted {
-    /// What the discipline on `device` in `namespace` has counted.
+    /// Reads the counts of the discipline on `device` in `namespace`.
     pub(super) fn of(namespace: &str, device: &str) -> Result<Self, EngineError> {
         let mut tc = Command::new("tc");
         tc.args(["-n", namespace, "-s", "-j", "qdisc", "show", "dev", device]);
@@ -109,16 +110,17 @@ impl Counted {
 
     fn parse(json: &str) -> Option<Self> {
         let all: Vec<Statistics> = serde_json::from_str(json).ok()?;
-        // Its parent counts what it drops as well.
+        // Its parent counts its drops as well.
         let own = all.into_iter().find(|s| s.handle == "2:")?;
         let tins: u64 = own.tins.iter().map(|tin| tin.ecn_mark).sum();
         Some(Self { drops: own.drops, marks: own.ecn_mark + tins })
     }
 
-    /// Puts the kernel's count of drops into the account of `link`, which has counted what went in
-    /// and never came out. Where the two differ, the account does not balance.
+    /// Puts the kernel's count of drops into the counts of `link`, which are of packets that
+    /// entered and never came out. If the two differ, the counts do not balance.
     ///
     /// # Errors
+    ///
     /// If more packets came out marked than the kernel marked.
     pub(super) fn settle(self, link: &mut HopCounters) -> Result<(), EngineError> {
         link.policy_drops = self.drops;
@@ -132,10 +134,12 @@ impl Counted {
     }
 }
 
-/// Whether this kernel has what the bottleneck of `job` needs. Asked of the kernel once.
+/// Checks that this kernel has the discipline that the bottleneck of `job` needs. The kernel is
+/// asked once.
 ///
 /// # Errors
-/// [`EngineError::Unfit`] which names what it has not.
+///
+/// [`EngineError::Unfit`] that names the missing discipline.
 pub(super) fn check(job: &Job<'_>) -> Result<(), EngineError> {
     let queue = &job.arm.queue;
     if queue.by != Maker::Kernel {
@@ -156,7 +160,7 @@ pub(super) fn check(job: &Job<'_>) -> Result<(), EngineError> {
     Ok(())
 }
 
-/// Why a discipline cannot be had, if it cannot.
+/// The reason for which a discipline cannot be used, if there is one.
 fn try_out(kind: &'static str) -> Option<String> {
     let mut tc = Command::new("tc");
     tc.args(["qdisc", "add", "dev", "lo", "root", kind]);
@@ -186,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn every_discipline_is_told_what_ours_would_be() {
+    fn every_discipline_has_the_parameters_of_ours() {
         let fifo = told(QueueKind::Fifo, "1 bdp", false);
         assert_eq!(
             fifo,
@@ -224,13 +228,13 @@ mod tests {
     }
 
     #[test]
-    fn who_may_be_late_has_a_burst() {
+    fn late_timers_have_a_burst() {
         let burst = |timers: Timers, mbps| timers.burst(Rate::from_mbps(mbps)).0;
         assert_eq!((burst(Timers::Late, 24), burst(Timers::Late, 10_000)), (1_514, 125_000));
         assert_eq!((burst(Timers::Exact, 24), burst(Timers::Exact, 10_000)), (15, 6_250));
     }
 
-    /// As `tc` of iproute2 6.1 writes it.
+    /// The format of `tc` of iproute2 6.1.
     const FQ_CODEL: &str = r#"[{"kind":"htb","handle":"1:","root":true,"refcnt":2,"options":{"r2q":10,
         "default":"0x1"},"bytes":9084,"packets":6,"drops":4,"overlimits":5,"requeues":0,"backlog":0,
         "qlen":0},{"kind":"fq_codel","handle":"2:","parent":"1:1","options":{"limit":1000,"ecn":true},
@@ -240,7 +244,7 @@ mod tests {
         "tins":[{"drops":1,"ecn_mark":5},{"drops":1,"ecn_mark":6}]}]"#;
 
     #[test]
-    fn the_counts_are_the_discipline_s_own() {
+    fn the_counts_are_those_of_the_discipline_itself() {
         assert_eq!(Counted::parse(FQ_CODEL), Some(Counted { drops: 3, marks: 7 }));
         assert_eq!(Counted::parse(CAKE), Some(Counted { drops: 2, marks: 11 }));
         let fifo = r#"[{"kind":"bfifo","handle":"2:","parent":"1:1","drops":9}]"#;
@@ -250,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn the_kernel_s_counts_are_held_against_what_was_seen() {
+    fn the_kernels_counts_are_compared_with_what_came_out() {
         let link = HopCounters { policy_drops: 5, marked: Some(7), ..HopCounters::default() };
         let mut settled = link.clone();
         Counted { drops: 6, marks: 7 }.settle(&mut settled).unwrap();

@@ -21,16 +21,16 @@ use crate::results::Run;
 use crate::scenario::{Maker, Process, Sendbox};
 use crate::traffic::Start;
 
-/// How long processes may take to be set up; connecting may meet a lost packet or two.
+/// The time in which processes must be set up; connecting may lose a packet or two.
 const READY_WITHIN: Duration = Duration::from_secs(20);
-/// From the last process that is ready to the start that all share.
+/// The time between the last process's being ready and the common start.
 const LEAD: Nanos = Nanos::from_millis(200);
-/// How long programs may take to write down what they measured.
+/// The time in which programs must write their records.
 const DONE_WITHIN: Nanos = Nanos::from_secs(20);
-/// How often progress is told and an interrupt looked for.
+/// The interval at which progress is reported and interrupts are checked.
 const TICK: Duration = Duration::from_millis(100);
 
-/// The real-time engine. A run takes as long as its scenario, and needs root.
+/// The real-time engine. A run takes as long as its scenario and needs root.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Netns {
     /// Where packets queue at the sendboxes.
@@ -70,13 +70,13 @@ pub(crate) fn run_with(
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Run, EngineError> {
     Netns { dataplane }.check(job)?;
-    // Only a sendbox has the choice.
+    // Only a sendbox has this choice.
     let is_sendbox = !matches!(job.arm.sendbox, Sendbox::Link(_));
     let dataplane = if is_sendbox { dataplane } else { Dataplane::User };
     let length = job.scenario.length();
     progress(Progress { phase: Phase::SetUp, elapsed: Nanos::ZERO, length });
-    // Dropped in the opposite order, also on an error, an interrupt or a panic: processes,
-    // namespaces, directory.
+    // Dropped in reverse order, also on an error, an interrupt or a panic: processes, namespaces,
+    // directory.
     let dir = RunDir::create()?;
     let senders = Senders::register(job, dir.id())?;
     let network = Network::set_up(&dir, job, dataplane, timers)?;
@@ -121,7 +121,7 @@ pub(crate) fn run_with(
     let all: Vec<_> = firsts.into_iter().chain(seconds).collect();
     let mut run = collect::collect(job, start, &dir, &all)?;
     if job.arm.queue.by == Maker::Kernel {
-        // The link has ended, and the queue is empty: the kernel's count is final.
+        // The link has ended and the queue is empty, so the kernel's count is final.
         let counted = Counted::of(&network.namespace(Place::Path), QUEUE)?;
         run.hops
             .iter_mut()
@@ -134,7 +134,8 @@ pub(crate) fn run_with(
 /// Runs `job` in network namespaces of this machine, see [`Netns`].
 ///
 /// # Errors
-/// Without root, on an interrupt, or if anything that was set up fails.
+///
+/// Without root, on an interrupt, or if the network or a process fails.
 pub fn run(
     job: &Job<'_>,
     interrupt: &Interrupt,
@@ -143,10 +144,11 @@ pub fn run(
     Netns::default().run(job, interrupt, progress)
 }
 
-/// Whether network namespaces can be made here.
+/// Checks whether network namespaces can be created here.
 ///
 /// # Errors
-/// [`EngineError::Unfit`] without root, and where even root may not make them, as in most containers.
+///
+/// [`EngineError::Unfit`] without root, and where root may not create them, as in most containers.
 pub fn usable() -> Result<(), EngineError> {
     // SAFETY: takes nothing and cannot fail.
     if unsafe { libc::geteuid() } != 0 {
@@ -166,7 +168,7 @@ pub fn usable() -> Result<(), EngineError> {
     })
 }
 
-/// Makes a namespace that nobody needs; the error's code if that cannot be.
+/// Creates a namespace and discards it; returns the error number if that fails.
 fn try_namespace() -> Option<i32> {
     exec::in_new_namespace(|| ()).err().map(|e| e.raw_os_error().unwrap_or(libc::EPERM))
 }

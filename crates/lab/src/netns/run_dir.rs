@@ -11,14 +11,14 @@ use super::namespace::remove_namespace;
 use crate::engine::EngineError;
 use forebay_guest::LockedDir;
 
-/// Where runs note what they set up.
+/// The directory in which runs note what they set up.
 const BASE: &str = "/run/forebay";
-/// In a run's directory: the names of its namespaces, one a line.
+/// The file in a run's directory with the names of its namespaces, one per line.
 const NAMESPACES: &str = "namespaces";
-/// In a run's directory: its processes, a line each of id and start time.
+/// The file in a run's directory with its processes, one per line: id and start time.
 const PROCESSES: &str = "processes";
 
-/// A run's directory: its files, and notes of what is to be removed. Gone when dropped.
+/// A run's directory with its files and notes of what to remove. Removed when dropped.
 pub struct RunDir(LockedDir);
 
 impl RunDir {
@@ -72,7 +72,7 @@ impl RunDir {
     }
 }
 
-/// Removes what a dead run noted, and nothing else.
+/// Removes what a killed run noted, and nothing else.
 fn reclaim_run(path: &Path) -> Result<(), EngineError> {
     let id = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let prefix = format!("fb-{id}-");
@@ -92,7 +92,7 @@ fn reclaim_run(path: &Path) -> Result<(), EngineError> {
     fs::remove_dir_all(path).map_err(EngineError::io(format!("removing {}", path.display())))
 }
 
-/// Kills the process that was noted, if it still is that one and still in one of `namespaces`.
+/// Kills a noted process, if it is still the same process and still in one of `namespaces`.
 fn kill(pid: u32, started: u64, namespaces: &[&str]) {
     let is_that = || start_time(pid) == Some(started);
     let inode = |file: &Path| fs::metadata(file).map(|m| (m.dev(), m.ino())).ok();
@@ -114,11 +114,12 @@ fn kill(pid: u32, started: u64, namespaces: &[&str]) {
     }
 }
 
-/// When the process `pid` started, in clock ticks since boot (field 22 of proc_pid_stat(5)); `None`
-/// if there is none. With the id it names a process for good, as ids are used again.
+/// The start time of the process `pid` in clock ticks since boot (field 22 of proc_pid_stat(5));
+/// `None` if there is no such process. Together with the id it identifies a process, since ids are
+/// reused.
 fn start_time(pid: u32) -> Option<u64> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The second field, the command in parentheses, may hold blanks and parentheses itself.
+    // The second field, the command in parentheses, may contain blanks and parentheses.
     let (_, after) = stat.rsplit_once(')')?;
     after.split_whitespace().nth(19)?.parse().ok()
 }
@@ -128,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_process_is_told_by_its_start() {
+    fn a_process_is_identified_by_its_start_time() {
         let own = start_time(std::process::id()).unwrap();
         assert!(own > 0);
         assert_eq!(start_time(std::process::id()), Some(own));

@@ -1,4 +1,4 @@
-//! What the hosts of a run need that sends L4S traffic.
+//! The kernel support that hosts need to send L4S traffic.
 
 use std::io;
 
@@ -9,14 +9,15 @@ use crate::engine::{EngineError, Job};
 use crate::scenario::{Congestion, Traffic, TrafficKind, Transport};
 use crate::traffic::Tcp;
 
-/// Congestion controls that are there while this is.
+/// Congestion controls that are registered while this value lives.
 pub(super) struct Senders {
     dctcp: Option<Dctcp>,
     paced: bool,
 }
 
 impl Senders {
-    /// Registers what `job` asks for and the kernel has not, under a name with `id` in it.
+    /// Registers the congestion controls that `job` needs and the kernel lacks, under names that
+    /// contain `id`.
     pub(super) fn register(job: &Job<'_>, id: &str) -> Result<Self, EngineError> {
         let mut controls = job.scenario.traffic.iter().filter_map(congestion);
         let dctcp = controls.any(|c| c == Congestion::Dctcp);
@@ -24,7 +25,7 @@ impl Senders {
         Ok(Self { dctcp: dctcp.map_err(refused("DCTCP"))?, paced: job.scenario.paced })
     }
 
-    /// What the sockets of `traffic` have, whose congestion control is this.
+    /// The socket options for `traffic` with this congestion control.
     pub(super) fn tcp(&self, traffic: &Traffic, congestion: Congestion) -> Tcp {
         let name = match (&self.dctcp, congestion) {
             (Some(dctcp), Congestion::Dctcp) => dctcp.name(),
@@ -34,8 +35,8 @@ impl Senders {
     }
 }
 
-/// Has the packets of `job`'s L4S traffic over TCP say so when they leave through `device` of this
-/// namespace.
+/// Marks packets of `job`'s L4S traffic over TCP with ECT(1) when they leave through `device` of
+/// this namespace.
 pub(super) fn prepare(job: &Job<'_>, device: &str) -> io::Result<()> {
     let tcp = |traffic: &Traffic| congestion(traffic).is_some();
     if !job.scenario.traffic.iter().any(|t| t.is_l4s() && tcp(t)) {
@@ -44,7 +45,7 @@ pub(super) fn prepare(job: &Job<'_>, device: &str) -> io::Result<()> {
     Netdev::find(device).and_then(|netdev| send_ect1(&netdev)).map_err(io::Error::other)
 }
 
-/// The congestion control of TCP traffic.
+/// The congestion control of a TCP traffic.
 fn congestion(traffic: &Traffic) -> Option<Congestion> {
     match &traffic.kind {
         TrafficKind::Requests { congestion, .. }

@@ -1,26 +1,26 @@
-//! What the host of a virtual machine keeps of its processors: whoever measures in real time there
-//! measures the host as well.
+//! Steal time: processor time that the host of a virtual machine gives to others. A measurement in
+//! real time on such a machine also measures its host.
 
 use std::fs;
 
-/// Processor time, in ticks of the kernel, since the machine started.
+/// Processor time since the boot of the machine, in clock ticks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Processors {
     all: u64,
     stolen: u64,
 }
 
-/// More than this share is worth a word.
+/// The share of steal time above which a warning is logged.
 const NOTEWORTHY: f64 = 0.01;
 
 impl Processors {
-    /// Now; `None` where the kernel does not tell.
+    /// Reads the current values; `None` if the kernel does not provide them.
     pub(super) fn now() -> Option<Self> {
         Self::parse(&fs::read_to_string("/proc/stat").ok()?)
     }
 
-    /// Of proc_stat(5): user, nice, system, idle, iowait, irq, softirq and steal. What guests of this
-    /// machine had comes after, and is in the first two as well.
+    /// Parses proc_stat(5): user, nice, system, idle, iowait, irq, softirq and steal. The time of
+    /// guests follows and is contained in the first two.
     fn parse(text: &str) -> Option<Self> {
         let line = text.lines().next()?.strip_prefix("cpu ")?;
         let ticks: Option<Vec<u64>> = line.split_whitespace().map(|n| n.parse().ok()).collect();
@@ -28,13 +28,13 @@ impl Processors {
         Some(Self { all: ticks.get(..8)?.iter().sum(), stolen: ticks[7] })
     }
 
-    /// The share that others had since `self`.
+    /// The share of steal time between `self` and `now`.
     fn stolen_until(self, now: Self) -> f64 {
         let all = now.all.saturating_sub(self.all);
         now.stolen.saturating_sub(self.stolen) as f64 / all.max(1) as f64
     }
 
-    /// Says so if others had much since `self`.
+    /// Logs a warning if the share of steal time since `self` is high.
     pub(super) fn warn(self) {
         let share = Self::now().map_or(0.0, |now| self.stolen_until(now));
         if share > NOTEWORTHY {

@@ -15,14 +15,14 @@ use crate::engine::{Engine, EngineError, Interrupt, Job, Phase, Progress, cores}
 use crate::netns::{self, Dataplane};
 use crate::results::{Run, store};
 
-/// How often the guest's beats and an interrupt are looked for.
+/// The interval at which the guest's beats and interrupts are checked.
 const TICK: Duration = Duration::from_millis(50);
 
-/// The engine in virtual time. It needs no root; each run has a guest and a core of its own, so
-/// several may run at once. The first run ever builds the guest's kernel, which takes minutes.
+/// The engine in virtual time. It needs no root. Each run has its own guest and core, so several
+/// can run in parallel. The first run builds the guest's kernel, which takes minutes.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Uml {
-    /// Who queues the packets at the sendboxes.
+    /// Where packets queue at the sendboxes.
     pub dataplane: Dataplane,
 }
 
@@ -38,7 +38,7 @@ impl Engine for Uml {
         cores()
     }
 
-    /// What runs in the guest is the netns engine.
+    /// The engine inside the guest is netns.
     fn check(&self, job: &Job<'_>) -> Result<(), EngineError> {
         netns::capabilities::check(job, self.dataplane)
     }
@@ -54,8 +54,8 @@ impl Engine for Uml {
             progress(Progress { phase: Phase::Build { files }, elapsed, length });
         })?;
         progress(Progress { phase: Phase::SetUp, elapsed: Nanos::ZERO, length });
-        // Dropped in the opposite order, also on an error, an interrupt or a panic: the guest, then
-        // its directory.
+        // Dropped in reverse order, also on an error, an interrupt or a panic: the guest, then its
+        // directory.
         let dir = run_dir()?;
         Order::of(job, self.dataplane)
             .write(dir.path())
@@ -64,7 +64,7 @@ impl Engine for Uml {
         let begun = Instant::now();
         let mut watch = Watch::new(Duration::ZERO);
         let status = loop {
-            // Looked for before the files: what an ended guest has written is all there.
+            // Checked before the files are read: the files of an ended guest are complete.
             let ended = machine.ended().map_err(EngineError::io("waiting for the guest"))?;
             let now = begun.elapsed();
             if watch.see(now, order::read_beat(dir.path()))

@@ -1,4 +1,4 @@
-//! The guest's init: makes the host's file system usable, runs the job, and switches off.
+//! The guest's init process: it makes the host's file system usable, runs the job and powers off.
 
 use std::fs;
 use std::io;
@@ -13,14 +13,14 @@ use crate::engine::{EngineError, Interrupt, Progress};
 use crate::netns::{self, Timers};
 use crate::results::store;
 
-/// Where the private layer is mounted first, over a directory that every system has.
+/// The mount point of the private layer, a directory that every system has.
 const LAYER: &str = "/run";
 /// The new root, in that layer.
 const ROOT: &str = "/run/root";
-/// In the new root: the directory that the host sees too.
+/// The mount point of the directory that the host shares, in the new root.
 const SHARED: &str = "/run/forebay-shared";
 
-/// The process `forebay guest`: the first of a guest, and nothing to start by hand.
+/// Runs the process `forebay guest`, the first process of a guest.
 pub fn main() -> ExitCode {
     if std::process::id() != 1 {
         eprintln!(
@@ -29,7 +29,7 @@ pub fn main() -> ExitCode {
         return ExitCode::from(2);
     }
     if let Err(e) = set_up().map_err(EngineError::io("setting up the guest")).and_then(|()| run()) {
-        // The console is all there is left if this fails, and the host shows its end.
+        // If this fails, only the console is left; the host shows its end.
         eprintln!("forebay guest: {e}");
         if let Err(e) = Failure::of(e).write(Path::new(SHARED)) {
             eprintln!("forebay guest: {e}");
@@ -56,10 +56,10 @@ fn run() -> Result<(), EngineError> {
     store::save(&shared.join(order::RUN), &run).map_err(|e| EngineError::Unfit(e.to_string()))
 }
 
-/// The host's files below a layer of the guest's own, so that everything can be written and nothing
-/// is; and of what the host has mounted, what the kernel here has of its own.
+/// Mounts the host's files below a private overlay, so that everything is writable and the host is
+/// unchanged, and mounts this kernel's own pseudo file systems.
 fn set_up() -> io::Result<()> {
-    // Threads and programs that are started later inherit it.
+    // Threads and programs that start later inherit the setting.
     precise_timers();
     mount("layer", LAYER, "tmpfs", "mode=755")?;
     for dir in ["upper", "work", "root"] {
@@ -71,7 +71,7 @@ fn set_up() -> io::Result<()> {
     mount("proc", "/proc", "proc", "")?;
     mount("sys", "/sys", "sysfs", "")?;
     mount("dev", "/dev", "devtmpfs", "")?;
-    // Namespaces and runs of the host's are not this kernel's.
+    // Namespaces and runs of the host do not exist in this kernel.
     for dir in ["/run/netns", "/run/forebay"] {
         fs::create_dir_all(dir)?;
         mount("own", dir, "tmpfs", "mode=755")?;

@@ -1,16 +1,18 @@
-//! How much memory a guest needs for a job.
+//! The memory that a guest needs for a job.
 
 use crate::engine::Job;
 
-/// The guest's memory beside that for packets, in MiB. It is not taken before it is used.
+/// The guest's memory without that for packets, in MiB. Memory is allocated on use.
 const MEMORY: u64 = 1_024;
-/// Bytes for each full packet that the bottleneck can carry in the run: a record of 16 B and one of
-/// 40 B in each of two logs, four records a packet, and as much again while they are written.
+/// Memory in bytes for each full packet that the bottleneck can carry: a record of 16 B and one of
+/// 40 B in each of two logs, four records per packet, and the same amount again while they are
+/// written.
 const PER_PACKET: u64 = 512;
-/// A full-sized frame.
+/// The size of a full frame.
 const FRAME: u64 = 1_514;
 
-/// The guest's memory for `job`, in MiB: whole steps, for its network's buffers depend on it.
+/// The guest's memory for `job` in MiB. It grows in whole steps, since the kernel sizes its network
+/// buffers by it.
 pub(super) fn mebibytes(job: &Job<'_>) -> u64 {
     let scenario = job.scenario;
     let packets = scenario.path.rate.bytes_in(scenario.length()).0 / FRAME;

@@ -1,4 +1,4 @@
-//! What the two sides of a run write for each other, in a directory that both see.
+//! The files that host and guest exchange in a shared directory.
 
 use std::fs;
 use std::io;
@@ -11,22 +11,22 @@ use crate::engine::{EngineError, Job, Progress};
 use crate::netns::Dataplane;
 use crate::scenario::{Arm, Scenario};
 
-/// In the shared directory: what to run.
+/// The file with the job.
 const ORDER: &str = "order.json";
-/// In the shared directory: how far it is.
+/// The file with the progress.
 const BEAT: &str = "beat.json";
-/// In the shared directory: why it could not be run.
+/// The file with the reason for a failure.
 const FAILURE: &str = "failure.json";
-/// In the shared directory: what was measured, as stored runs are.
+/// The file with the records, in the format of stored runs.
 pub(super) const RUN: &str = "run.jsonl";
 
-/// A [`Job`] that owns what it is about.
+/// A [`Job`] that owns its scenario and arm.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Order {
     scenario: Scenario,
     arm: Arm,
     seed: u64,
-    /// Who queues the packets at the sendboxes.
+    /// Where packets queue at the sendboxes.
     pub(super) dataplane: Dataplane,
 }
 
@@ -49,17 +49,17 @@ impl Order {
     }
 }
 
-/// Tells how far the run is. Written whole: a reader may come at any time.
+/// Writes the progress. The file is replaced as a whole, since it may be read at any time.
 pub(super) fn write_beat(dir: &Path, progress: &Progress) -> io::Result<()> {
     write(&dir.join(BEAT), progress)
 }
 
-/// The last beat; `None` before the first.
+/// Reads the last beat; `None` before the first.
 pub(super) fn read_beat(dir: &Path) -> Option<Progress> {
     read(&dir.join(BEAT)).ok()
 }
 
-/// An [`EngineError`] that goes from the guest to its host.
+/// An [`EngineError`] that the guest reports to its host.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Failure {
@@ -93,13 +93,13 @@ impl Failure {
         write(&dir.join(FAILURE), self)
     }
 
-    /// What the guest says went wrong; `None` if it says nothing.
+    /// Reads the reason that the guest reports; `None` if there is none.
     pub(super) fn read(dir: &Path) -> Option<Self> {
         read(&dir.join(FAILURE)).ok()
     }
 }
 
-/// Puts a whole file in place of the one that is there.
+/// Replaces the file `path` as a whole.
 fn write(path: &Path, value: &impl Serialize) -> io::Result<()> {
     let partial = path.with_extension("partial");
     fs::write(&partial, serde_json::to_vec(value)?)?;

@@ -1,40 +1,39 @@
-//! When a guest counts as hung: its clock stands still though it has had time enough to move it.
+//! Detection of a hung guest: its clock stands still although it had enough time to advance it.
 
 use std::time::Duration;
 
 use crate::engine::{Phase, Progress};
 
-/// Until the first beat: the kernel boots and mounts.
+/// The time until the first beat, in which the kernel boots and mounts.
 const BOOT: Duration = Duration::from_secs(60);
-/// Between beats, which are a tenth of a virtual second apart: a thousand times what they take at
-/// 96 Mbit/s, a dozen times what they take at 10 Gbit/s.
+/// The time between beats, which are 0.1 s of virtual time apart: a thousand times what they take
+/// at 96 Mbit/s, and twelve times what they take at 10 Gbit/s.
 const BETWEEN: Duration = Duration::from_secs(20);
-/// From the last beat to the end: records are read, put together and written, without a beat.
+/// The time from the last beat to the end: records are read, combined and written without a beat.
 const COLLECT: Duration = Duration::from_secs(300);
 
-/// A guest that is late has had time enough once it has had so much of a processor's since: on a busy
-/// machine it may have had none.
+/// The processor time after which a late guest counts as hung. On a busy machine it may get none.
 const SPENT: Duration = Duration::from_secs(10);
-/// One that asks for none is stuck after that many times as long.
+/// A guest that uses no processor time counts as hung after this multiple of the time.
 const ASLEEP: u32 = 15;
 
-/// Looks at a guest's beats, by the host's clock.
+/// Watches a guest's beats by the host's clock.
 #[derive(Debug)]
 pub(super) struct Watch {
     last: Option<Progress>,
-    /// When the last beat was seen first, or the guest started.
+    /// The time at which the last beat was first seen, or the guest started.
     since: Duration,
-    /// The processor's time that it had had when it was late.
+    /// The processor time that the guest had used when it became late.
     late: Option<Duration>,
 }
 
 impl Watch {
-    /// Of a guest that starts at `now`.
+    /// Watches a guest that starts at `now`.
     pub(super) fn new(now: Duration) -> Self {
         Self { last: None, since: now, late: None }
     }
 
-    /// Takes the last beat, at `now`; whether it is a new one.
+    /// Takes the last beat at `now`, and returns whether it is new.
     pub(super) fn see(&mut self, now: Duration, beat: Option<Progress>) -> bool {
         let new = beat.is_some() && beat != self.last;
         if new {
@@ -45,8 +44,8 @@ impl Watch {
         new
     }
 
-    /// For how long it has made no progress at `now`, if that is too long. `spent` is the processor's
-    /// time that it has had.
+    /// Returns the time without progress at `now`, if the guest counts as hung. `spent` returns the
+    /// processor time that it has used.
     pub(super) fn stuck_for(
         &mut self,
         now: Duration,
@@ -67,7 +66,7 @@ impl Watch {
         stuck.then_some(still)
     }
 
-    /// How far it was.
+    /// The last beat.
     pub(super) fn last(&self) -> Option<Progress> {
         self.last
     }
@@ -105,11 +104,11 @@ mod tests {
     }
 
     #[test]
-    fn a_guest_that_gets_no_processor_is_waited_for() {
+    fn a_guest_without_processor_time_is_not_hung() {
         let mut watch = Watch::new(S(0));
         assert!(watch.see(S(1), at(5_000)));
         for now in 2..300 {
-            // A tenth of a processor once it is late.
+            // A tenth of a processor after it is late.
             let spent = || Duration::from_millis(now * 10);
             assert_eq!(watch.stuck_for(S(now), spent), None, "after {now} s");
         }
