@@ -1,7 +1,7 @@
-//! How fast the simulator is, on dumbbells that stay the same from version to version.
+//! The speed of the simulator, on dumbbells that stay the same between versions.
 //!
-//! Each case is run as `forebay lab run --engine sim` would run it, records included, several times
-//! on one core. What counts is the processor time of the thread, so that other work on the machine
+//! Each case is run like `forebay lab run --engine sim` would run it, including records, several
+//! times on one core. The result is the processor time of the thread, so other work on the machine
 //! matters only through the caches.
 
 use std::num::NonZeroUsize;
@@ -16,27 +16,28 @@ use crate::report::table::{Column, Row, Table};
 use crate::scenario::{Experiment, parse};
 use crate::sim_engine::Sim;
 
-/// How fast one case was.
+/// The speed in one case.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Speed {
-    /// The case.
+    /// The name of the case.
     pub case: &'static str,
-    /// Events of one run.
+    /// The number of events of one run.
     pub events: u64,
-    /// Packet-hops of one run: each link, sendbox or receivebox that a packet entered.
+    /// The number of packet-hops of one run: each link, sendbox or receivebox that a packet
+    /// entered.
     pub hops: u64,
-    /// The median run's processor time.
+    /// The processor time of the median run.
     pub median_s: f64,
-    /// The fastest and the slowest run's.
+    /// The processor times of the fastest and the slowest run.
     pub range_s: [f64; 2],
-    /// Events in a second of the median run.
+    /// Events per second of the median run.
     pub events_per_s: f64,
-    /// Packet-hops in a second of the median run.
+    /// Packet-hops per second of the median run.
     pub hops_per_s: f64,
 }
 
-/// A case: its name, the bottleneck's rate in Mbit/s and queue, the sendbox, and how many Cubic
-/// flows.
+/// A case: its name, the bottleneck's rate in Mbit/s and queue, the sendbox, and the number of
+/// Cubic flows.
 type Case = (&'static str, u32, &'static str, &'static str, u32);
 
 const FIFO: &str = r#"{ kind = "fifo", limit = "1 bdp" }"#;
@@ -62,10 +63,11 @@ fn experiment((_, rate, queue, sendbox, flows): Case) -> Result<Experiment, Conf
     parse("bench.toml".as_ref(), &text)
 }
 
-/// Runs every case `times`, and hands `each` its speed when it is known.
+/// Runs every case `times`, and passes each speed to `each`.
 ///
 /// # Errors
-/// If it was interrupted.
+///
+/// If it is interrupted.
 pub fn run(
     times: NonZeroUsize,
     interrupt: &Interrupt,
@@ -90,7 +92,7 @@ fn measure(case: Case, times: NonZeroUsize, interrupt: &Interrupt) -> Result<Spe
         seconds.push(processor_time() - start);
     }
     let seconds: Sorted = seconds.into_iter().collect();
-    // The clock's own step, where a run took none of its time.
+    // The clock's resolution, if a run took none of its time.
     let of = |p| seconds.percentile(p).unwrap_or_default().max(1e-9);
     let per_second = |n: u64| rounded(n as f64 / of(50), 0);
     Ok(Speed {
@@ -104,16 +106,16 @@ fn measure(case: Case, times: NonZeroUsize, interrupt: &Interrupt) -> Result<Spe
     })
 }
 
-/// How long this thread has run, in seconds.
+/// The time that this thread has run, in seconds.
 fn processor_time() -> f64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `time` is a timespec that the call may write to, and the clock is one that every Linux
-    // has; an error would leave it zero.
+    // SAFETY: `time` is a timespec that the call may write to, and every Linux has this clock; an
+    // error would leave it zero.
     unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
 
-/// The speeds as a table for a terminal.
+/// Formats the speeds as a table for a terminal.
 pub fn text(speeds: &[Speed], colour: bool) -> String {
     let millions = |n: f64| figure(n / 1e6);
     let row = |s: &Speed| Row {
@@ -156,8 +158,8 @@ mod tests {
     fn a_case_is_measured_over_several_runs() {
         let speed = measure(CASES[0], NonZeroUsize::MIN.saturating_add(1), &Interrupt::default());
         let speed = speed.unwrap();
-        // 96 Mbit/s of 1514 B for ten seconds are 79 000 packets, and an acknowledgement comes back
-        // for every one or two.
+        // 96 Mbit/s of 1514 B for ten seconds are 79 000 packets, with an acknowledgement for every
+        // one or two.
         assert!((80_000..200_000).contains(&speed.hops), "{speed:?}");
         assert!(speed.events > speed.hops / 2, "{speed:?}");
         assert!(speed.range_s[0] <= speed.median_s && speed.median_s <= speed.range_s[1]);

@@ -26,10 +26,10 @@ use crate::engine::{self, Engine, EngineError, Interrupt, Job, Phase, Progress};
 use crate::results::Run;
 use crate::scenario::{self, EcnField, Scenario, Transport};
 
-/// How often progress is recorded, as the real programs do.
+/// The interval of progress records, the same as of the real programs.
 pub(super) const INTERVAL: Nanos = Nanos::from_millis(100);
-/// The simulating engine. A run needs no privilege, and gives the same records every time and
-/// everywhere.
+/// The simulating engine. A run needs no privilege and gives the same records every time and on
+/// every machine.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Sim;
 
@@ -38,7 +38,7 @@ impl Engine for Sim {
         "sim"
     }
 
-    /// A run keeps one core busy and looks at no clock.
+    /// A run uses one core and does not depend on time.
     fn side_by_side(&self) -> NonZeroUsize {
         engine::cores()
     }
@@ -58,9 +58,10 @@ impl Engine for Sim {
 }
 
 impl Sim {
-    /// Runs `job` as [`Engine::run`] does, and says how much work it was.
+    /// Runs `job` like [`Engine::run`], and also returns the amount of work.
     ///
     /// # Errors
+    ///
     /// As there.
     pub fn run_counted(
         &self,
@@ -80,7 +81,7 @@ impl Sim {
             let sim = &mut simulated.sim;
             let stop = sim.now().saturating_add(INTERVAL).min(length);
             let stop = sim.observer().next_interval().unwrap_or(stop).min(stop);
-            // What happens at the border belongs to the interval that ends there.
+            // An event at a border belongs to the interval that ends there.
             let time = faults.next().unwrap_or(stop).min(stop);
             sim.run_until(time);
             sim.observer_mut().end_intervals(time);
@@ -92,7 +93,7 @@ impl Sim {
     }
 }
 
-/// A network with a scenario's traffic on it.
+/// A network with a scenario's traffic.
 struct Simulated {
     sim: Simulation<Collector>,
     network: Network,

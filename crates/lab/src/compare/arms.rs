@@ -1,18 +1,18 @@
-//! Arms held against other arms of the same experiment.
+//! Comparison of arms with other arms of the same experiment.
 
 use std::str::FromStr;
 
 use crate::analysis::Summary;
 
-/// Which arms are to be held against which: those of A that have one word in their names against
-/// those of B that have another in its place, as `fifo_forebay` and `fifo_kernel`.
+/// A selection of arms by a word in their names: arms of A with one word are compared with arms of
+/// B that have another word in its place, such as `fifo_forebay` and `fifo_kernel`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Arms {
     a: String,
     b: String,
 }
 
-/// Why words for arms could not be read.
+/// Why a selection of arms is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}`: write a word of A's arms and one of B's, such as forebay=kernel")]
 pub struct ArmsError(String);
@@ -30,8 +30,8 @@ impl FromStr for Arms {
 }
 
 impl Arms {
-    /// The runs of both sides that have its word, called by what is left of their arms' names, which
-    /// is the same for arms that belong together.
+    /// Selects the runs on both sides. They get the rest of their arms' names, which is the same
+    /// for arms that belong together.
     pub fn select(&self, a: Vec<Summary>, b: Vec<Summary>) -> (Vec<Summary>, Vec<Summary>) {
         (with(a, &self.a), with(b, &self.b))
     }
@@ -42,7 +42,7 @@ fn with(runs: Vec<Summary>, word: &str) -> Vec<Summary> {
     runs.into_iter().filter_map(renamed).collect()
 }
 
-/// `name` without `word`, and without the joint before or after it; `None` if it has no such word.
+/// Removes `word` and one adjacent separator from `name`; `None` if `name` does not contain it.
 fn without(name: &str, word: &str) -> Option<String> {
     let joints = ['_', '-'];
     let at = name.match_indices(word).map(|(at, _)| at).find(|&at| {

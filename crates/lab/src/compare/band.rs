@@ -1,18 +1,18 @@
-//! How far two results may be apart and still count as the same.
+//! The difference up to which two results count as equal.
 
 use std::fmt;
 use std::str::FromStr;
 
 use super::Measure;
 
-/// The band of one measure: a difference is within it if it is within any of its limits.
+/// The band of a measure. A difference is within it if it is within any of its limits.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Band {
-    /// At most this share of A, 0 to 1.
+    /// The relative limit, as a share of A from 0 to 1.
     pub relative: Option<f64>,
-    /// At most this much, in the measure's unit.
+    /// The absolute limit in the measure's unit.
     pub absolute: Option<f64>,
-    /// Whether any difference will do: the measure is shown and not judged.
+    /// Whether any difference is allowed, so that the measure is shown but not judged.
     pub any: bool,
 }
 
@@ -23,7 +23,7 @@ impl Band {
 
     /// Whether `b` is within the band around `a`.
     pub fn holds(&self, a: f64, b: f64) -> bool {
-        // Figures are rounded to three or four decimals; a millionth more is no difference.
+        // Figures are rounded to three or four decimals, so a millionth more is no difference.
         let within = |limit: f64| (b - a).abs() <= limit * (1.0 + 1e-6);
         self.any
             || self.absolute.is_some_and(within)
@@ -48,9 +48,9 @@ impl fmt::Display for Band {
 pub struct Bands([Band; Measure::ALL.len()]);
 
 impl Default for Bands {
-    /// What a validation of one engine against another asks for: throughput within 5 %; mean delays
-    /// within 15 % or 2 ms; tails, which few events make, within 25 % or 5 ms; medians of slowdowns
-    /// within 10 % or 0.05, their tails within 25 % or 0.5; counts within a half or 20.
+    /// The bands for validating one engine against another: throughput within 5 %; mean delays
+    /// within 15 % or 2 ms; tails, which have few events, within 25 % or 5 ms; medians of slowdowns
+    /// within 10 % or 0.05, their tails within 25 % or 0.5; counts within 50 % or 20.
     fn default() -> Self {
         Self(Measure::ALL.map(|measure| match measure {
             Measure::Throughput => Band { absolute: None, ..Band::new(5.0, 0.0) },
@@ -64,25 +64,25 @@ impl Default for Bands {
 }
 
 impl Bands {
-    /// The band of `measure`.
+    /// Returns the band of `measure`.
     pub fn of(&self, measure: Measure) -> Band {
         self.0[measure as usize]
     }
 }
 
-/// Why bands could not be read.
+/// Why bands are invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BandError {
-    /// Not `measure=limit`.
+    /// A part does not have the form `measure=limit`.
     #[error("`{0}`: write a measure and its band, such as throughput=5% or delay=15%|2ms")]
     Form(String),
-    /// There is no such measure.
+    /// A measure does not exist.
     #[error(
         "no measure is called `{0}`: there are {list}, and delay and slowdown for all of theirs",
         list = Measure::ALL.map(Measure::name).join(", ")
     )]
     Measure(String),
-    /// A limit that is none.
+    /// A limit is malformed.
     #[error(
         "`{0}` is no limit: write a share (15%), a difference (2ms, 0.5, 3Mbit/s), several with |, or any"
     )]
@@ -92,7 +92,9 @@ pub enum BandError {
 impl FromStr for Bands {
     type Err = BandError;
 
-    /// From `throughput=5%,delay=15%|2ms`; measures that are not named keep their default.
+    /// Parses bands such as `throughput=5%,delay=15%
+    ///
+    /// 2ms`; measures that are not named keep their default.
     fn from_str(text: &str) -> Result<Self, BandError> {
         let mut bands = Self::default();
         for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
@@ -110,7 +112,7 @@ impl FromStr for Bands {
     }
 }
 
-/// The measures that `name` means: one, or all of a family.
+/// Returns the measures that `name` stands for: one, or all of a family.
 fn measures(name: &str) -> Vec<Measure> {
     let means = |m: &Measure| match name {
         "delay" => matches!(

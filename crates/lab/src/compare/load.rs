@@ -5,17 +5,18 @@ use std::path::Path;
 use crate::analysis::{Analysis, Summary};
 use crate::results::store::{self, StoreError};
 
-/// The summaries of what is stored at `path`: a directory that `forebay lab run --out` wrote, one of
-/// its files, or a file of summaries that `--json` wrote (`*.json`).
+/// Loads the summaries at `path`: a directory that `forebay lab run --out` wrote, one of its files,
+/// or a file of summaries that `--json` wrote (`*.json`).
 ///
 /// # Errors
+///
 /// If it cannot be read or is damaged.
 pub fn load(path: &Path) -> Result<Vec<Summary>, StoreError> {
     if path.extension().is_some_and(|e| e == "json") {
         return summaries(path);
     }
     let files = if path.is_dir() { store::files(path)? } else { vec![path.to_owned()] };
-    // One at a time: a run is far larger than its summary.
+    // One file at a time, since a run is much larger than its summary.
     files.iter().map(|file| Ok(Analysis::of(&store::load(file)?).summary)).collect()
 }
 

@@ -2,32 +2,32 @@ use serde::Serialize;
 
 use crate::analysis::Summary;
 
-/// What two results are compared by.
+/// A measure by which two results are compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Measure {
-    /// Payload that reached receivers, in Mbit/s.
+    /// The payload that reached receivers, in Mbit/s.
     Throughput,
-    /// The mean wait at the bottleneck, in milliseconds.
+    /// The mean waiting time at the bottleneck in milliseconds.
     DelayMean,
-    /// The wait there that 99 % of packets did not exceed, in milliseconds.
+    /// The 99th percentile of the waiting time at the bottleneck in milliseconds.
     DelayP99,
-    /// The mean wait at the sendbox, in milliseconds.
+    /// The mean waiting time at the sendbox in milliseconds.
     SendboxMean,
-    /// The wait there that 99 % of packets did not exceed, in milliseconds.
+    /// The 99th percentile of the waiting time at the sendbox in milliseconds.
     SendboxP99,
     /// The median slowdown of requests.
     SlowdownP50,
-    /// The slowdown that 99 % of requests did not exceed.
+    /// The 99th percentile of the slowdown of requests.
     SlowdownP99,
-    /// Packets that queues dropped or hops lost, over the whole run.
+    /// The number of packets that queues dropped or hops lost, over the whole run.
     Drops,
-    /// Packets that queues marked, over the whole run.
+    /// The number of packets that queues marked, over the whole run.
     Marks,
 }
 
 impl Measure {
-    /// All of them.
+    /// All measures.
     pub const ALL: [Self; 9] = [
         Self::Throughput,
         Self::DelayMean,
@@ -40,7 +40,7 @@ impl Measure {
         Self::Marks,
     ];
 
-    /// Its name in bands and in JSON.
+    /// The name in bands and in JSON.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Throughput => "throughput",
@@ -55,7 +55,7 @@ impl Measure {
         }
     }
 
-    /// Its unit; empty for ratios and counts.
+    /// The unit; empty for ratios and counts.
     pub const fn unit(self) -> &'static str {
         match self {
             Self::Throughput => "Mbit/s",
@@ -64,7 +64,7 @@ impl Measure {
         }
     }
 
-    /// In the run that `s` sums up; `None` if there was nothing to measure.
+    /// Returns the measure of the run that `s` summarises; `None` if there was nothing to measure.
     pub fn of(self, s: &Summary) -> Option<f64> {
         let sum = |count: fn(&crate::results::HopCounters) -> u64| {
             s.hops.iter().map(count).fold(0, u64::saturating_add) as f64
@@ -78,7 +78,7 @@ impl Measure {
             Self::SlowdownP50 => s.slowdown.all.p50,
             Self::SlowdownP99 => s.slowdown.all.p99,
             Self::Drops => Some(sum(|h| h.policy_drops.saturating_add(h.lost))),
-            // Hops that do not count marks say nothing of them.
+            // Hops that do not count marks are left out.
             Self::Marks => {
                 s.hops.iter().filter_map(|h| h.marked).reduce(u64::saturating_add).map(|n| n as f64)
             }

@@ -1,8 +1,7 @@
-//! Two results held against each other: the same experiment by two engines, or before and after a
-//! change.
+//! Comparison of two results: the same experiment on two engines, or before and after a change.
 //!
-//! Runs are matched by cell, arm and seed. For each cell and arm, the medians over the matched seeds
-//! of every measure are compared, and whether they are within the measure's [`Band`].
+//! Runs are matched by cell, arm and seed. For each cell and arm, the medians of every measure over
+//! the matched seeds are compared with the measure's [`Band`].
 
 mod arms;
 mod band;
@@ -25,29 +24,29 @@ use serde::{Serialize, Serializer};
 
 use crate::analysis::{Sorted, Summary, rounded};
 
-/// Two results, held against each other.
+/// The comparison of two results.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Comparison {
-    /// One for each cell and arm that both have, in the order of A.
+    /// A pair for each cell and arm that both results have, in the order of A.
     pub pairs: Vec<Pair>,
-    /// Runs of A that have none of B with the same cell, arm and seed.
+    /// The number of runs of A without a run of B with the same cell, arm and seed.
     pub only_a: u64,
-    /// Runs of B likewise.
+    /// The number of runs of B without a run of A.
     pub only_b: u64,
-    /// By measure: in how many pairs it was judged and in how many it was within its band.
+    /// By measure: the number of pairs in which it was judged, and in which it was within its band.
     pub by_measure: BTreeMap<&'static str, Tally>,
-    /// Where the misses are: pairs by what they have on each axis, and how many are within.
+    /// By value on each axis: the number of pairs, and the number within their bands.
     pub by_axis: BTreeMap<String, BTreeMap<String, Tally>>,
-    /// Pairs with every measure in its band, and all pairs.
+    /// The number of pairs, and of those with every measure in its band.
     pub total: Tally,
 }
 
-/// How many, and how many of them within their bands.
+/// A number of judged items, and the number of them within their bands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Tally {
-    /// How many were judged.
+    /// The number of judged items.
     pub judged: u64,
-    /// How many of them were within.
+    /// The number of items within their bands.
     pub within: u64,
 }
 
@@ -57,57 +56,57 @@ impl Tally {
         self.within += u64::from(within);
     }
 
-    /// The share within, 0 to 1; `None` if none was judged.
+    /// The share within the bands, 0 to 1; `None` if none was judged.
     pub fn share(&self) -> Option<f64> {
         (self.judged > 0).then(|| self.within as f64 / self.judged as f64)
     }
 }
 
-/// An arm of a cell, in both results.
+/// An arm of a cell in both results.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Pair {
-    /// The cell in words.
+    /// A description of the cell.
     pub cell: String,
-    /// What it has on each axis, the path's and the grid's.
+    /// The values of the cell on each axis of path and grid.
     pub axes: BTreeMap<String, String>,
-    /// The arm.
+    /// The name of the arm.
     pub arm: String,
-    /// The seeds that both have, ascending.
+    /// The seeds that both results have, ascending.
     pub seeds: Vec<u64>,
-    /// What was measured in either.
+    /// The measures that either result has.
     pub measures: Vec<Difference>,
     /// Whether every measure is within its band.
     pub within: bool,
 }
 
-/// One measure of a pair.
+/// A measure of a pair.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Difference {
-    /// Which.
+    /// The compared measure.
     pub measure: Measure,
-    /// Over the seeds of A; `None` if there was nothing to measure.
+    /// The measure over the seeds of A; `None` if there was nothing to measure.
     pub a: Option<Spread>,
-    /// Over the seeds of B.
+    /// The measure over the seeds of B.
     pub b: Option<Spread>,
-    /// B's median less A's, in the measure's unit.
+    /// B's median minus A's, in the measure's unit.
     pub absolute: Option<f64>,
-    /// The same as a share of A's; `None` if that is zero.
+    /// The difference as a share of A's median; `None` if that is zero.
     pub relative: Option<f64>,
-    /// What was allowed.
+    /// The allowed difference.
     #[serde(serialize_with = "in_words")]
     pub band: Band,
-    /// Whether it is within; not if only one has the measure.
+    /// Whether the difference is within the band; false if only one result has the measure.
     pub within: bool,
 }
 
 /// A measure over several seeds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Spread {
-    /// The lowest.
+    /// The lowest value.
     pub min: f64,
-    /// The median, by nearest rank: of two the lower.
+    /// The median by nearest rank; of two values the lower.
     pub median: f64,
-    /// The highest.
+    /// The highest value.
     pub max: f64,
 }
 
@@ -122,7 +121,7 @@ fn in_words<S: Serializer>(band: &Band, serializer: S) -> Result<S::Ok, S::Error
     serializer.collect_str(band)
 }
 
-/// Compares `b` with `a`, judged by `bands`.
+/// Compares `b` with `a` and judges the differences by `bands`.
 pub fn compare(a: &[Summary], b: &[Summary], bands: &Bands) -> Comparison {
     let (mut groups, mut only_b) = (Vec::<Matched<'_>>::new(), 0);
     for run in a {
@@ -167,17 +166,17 @@ impl Comparison {
     }
 }
 
-/// Whether two runs are of the same cell and arm.
+/// Whether two runs belong to the same cell and arm.
 fn same(a: &Summary, b: &Summary) -> bool {
     let of = |s: &Summary| (s.rate_mbps, s.base_rtt_ms);
     of(a) == of(b) && a.arm == b.arm && a.labels == b.labels
 }
 
-/// The runs of one cell and arm, by seed.
+/// The runs of one cell and arm by seed.
 struct Matched<'a> {
     first: &'a Summary,
     seeds: BTreeMap<u64, (&'a Summary, Option<&'a Summary>)>,
-    /// Runs of A that stand there already.
+    /// The number of runs of A with a seed that occurred before.
     twice: u64,
 }
 
@@ -195,7 +194,7 @@ impl<'a> Matched<'a> {
         }
     }
 
-    /// `None` if no seed has a run of B.
+    /// The pair; `None` if no seed has a run of B.
     fn pair(&self, bands: &Bands) -> Option<Pair> {
         let both: Vec<(u64, &Summary, &Summary)> =
             self.seeds.iter().filter_map(|(seed, (a, b))| Some((*seed, *a, (*b)?))).collect();
@@ -227,7 +226,7 @@ impl<'a> Matched<'a> {
 }
 
 impl Difference {
-    /// `None` if neither has the measure.
+    /// The difference; `None` if neither result has the measure.
     fn of(measure: Measure, a: Option<Spread>, b: Option<Spread>, band: Band) -> Option<Self> {
         let (absolute, relative, within) = match (a, b) {
             (None, None) => return None,

@@ -1,14 +1,15 @@
-//! A comparison for people: on a terminal, in HTML, in Markdown.
+//! The human-readable form of a comparison: for a terminal, in HTML and in Markdown.
 
 use super::{Comparison, Difference, Pair, Spread, Tally};
 use crate::report::markup::{details, page, paragraph, section};
 use crate::report::number::{count, figure, percent};
 use crate::report::table::{Column, Row, Table};
 
-/// On a terminal, pairs are shown whole if there are no more; else only measures out of their bands.
+/// The number of pairs up to which a terminal shows all of them; above it, only measures outside
+/// their bands.
 const PAIRS: usize = 12;
 
-/// For a terminal.
+/// Formats a comparison for a terminal.
 pub fn text(comparison: &Comparison, colour: bool) -> String {
     let mut out = by_measure(comparison).text(colour);
     let all = comparison.pairs.len() <= PAIRS;
@@ -25,7 +26,7 @@ pub fn text(comparison: &Comparison, colour: bool) -> String {
     out + "\n" + &verdict(comparison) + "\n"
 }
 
-/// As one HTML page. `a` and `b` are what was compared, in plain text.
+/// Formats a comparison as an HTML page. `a` and `b` describe the results in plain text.
 pub fn html(comparison: &Comparison, a: &str, b: &str) -> String {
     let mut body = section("By measure", &by_measure(comparison).html("Pairs within their bands"));
     let misses = differences(comparison, |d| !d.within);
@@ -44,7 +45,7 @@ pub fn html(comparison: &Comparison, a: &str, b: &str) -> String {
     page(&format!("{a} and {b}"), &verdict(comparison), &(paragraph(LEGEND) + &body))
 }
 
-/// As Markdown. `a` and `b` are what was compared, in plain text.
+/// Formats a comparison as Markdown. `a` and `b` describe the results in plain text.
 pub fn markdown(comparison: &Comparison, a: &str, b: &str) -> String {
     let mut out = format!("# {a} and {b}\n\n{}\n\n{LEGEND}\n\n", verdict(comparison));
     out += &format!("## By measure\n\n{}\n", by_measure(comparison).markdown());
@@ -57,7 +58,7 @@ pub fn markdown(comparison: &Comparison, a: &str, b: &str) -> String {
 const LEGEND: &str = "A pair is a cell and an arm that both have, with the same seeds. A and B stand for the medians over \
     the seeds, with the lowest and the highest; the difference is B less A.";
 
-/// What came of it, in a sentence or two.
+/// Summarises the comparison in one or two sentences.
 fn verdict(c: &Comparison) -> String {
     if c.pairs.is_empty() {
         return "The two have no run of the same cell, arm and seed.".to_owned();
@@ -98,7 +99,7 @@ fn by_measure(c: &Comparison) -> Table {
     }
 }
 
-/// A table for each axis that has several values.
+/// A table for each axis with several values.
 fn by_axis(c: &Comparison) -> Vec<(&str, Table)> {
     let table = |(axis, values): (_, &std::collections::BTreeMap<String, Tally>)| Table {
         corner: axis,

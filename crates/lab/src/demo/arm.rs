@@ -1,23 +1,23 @@
 /// An arm of the demonstration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Arm {
-    /// The sendbox only forwards; the bottleneck is a FIFO.
+    /// The sendbox only forwards, and the bottleneck is a FIFO.
     StatusQuo,
-    /// The bottleneck itself schedules by SFQ: what could be had if one could reconfigure it.
+    /// The bottleneck schedules by SFQ: the best case, if one could reconfigure it.
     InNetworkSfq,
     /// The sendbox holds the queue and schedules it by SFQ.
     ForebaySfq,
-    /// The sendbox holds the queue and lets it out first in, first out: what moving the queue does
+    /// The sendbox holds the queue and sends it first in, first out: the effect of moving the queue
     /// without scheduling it.
     ForebayFifo,
 }
 
 impl Arm {
-    /// All of them, in the order in which they are shown.
+    /// All arms in the order in which they are shown.
     pub const ALL: [Self; 4] =
         [Self::StatusQuo, Self::InNetworkSfq, Self::ForebaySfq, Self::ForebayFifo];
 
-    /// Its name in [`Run::arm`](crate::results::Run::arm), in files and in JSON.
+    /// The name in [`Run::arm`](crate::results::Run::arm), in files and in JSON.
     pub const fn key(self) -> &'static str {
         match self {
             Self::StatusQuo => "status_quo",
@@ -27,7 +27,7 @@ impl Arm {
         }
     }
 
-    /// Its name for people.
+    /// The name on pages and in tables.
     pub const fn name(self) -> &'static str {
         match self {
             Self::StatusQuo => "Status quo",
@@ -37,7 +37,7 @@ impl Arm {
         }
     }
 
-    /// What it is, in a sentence.
+    /// A description in one sentence.
     pub const fn explained(self) -> &'static str {
         match self {
             Self::StatusQuo => "The sendbox only forwards; the bottleneck is a FIFO queue.",

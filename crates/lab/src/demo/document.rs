@@ -1,33 +1,33 @@
-//! The JSON document, schema `forebay-demo/1`. `docs/demo-json.md` describes it to its readers; the
-//! two change together, and any change that could break a reader changes the schema's number.
+//! The JSON document, schema `forebay-demo/1`. `docs/demo-json.md` describes it and changes
+//! together with it. A change that could break a reader changes the schema's number.
 
 use serde::{Deserialize, Serialize};
 
 use super::{Arm, Verdict};
 use crate::analysis::{ByClass, Conservation, Delay, Slowdown, Summary};
 
-/// The schema's name and version.
+/// The name and version of the schema.
 pub const SCHEMA: &str = "forebay-demo/1";
 
 /// The whole document.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Document {
-    /// [`SCHEMA`].
+    /// The schema: [`SCHEMA`].
     pub schema: String,
-    /// What ran it: `netns`, `uml` or `sim`.
+    /// The engine: `netns`, `uml` or `sim`.
     pub engine: String,
     /// The seed, the same in all arms.
     pub seed: u64,
-    /// Length of the measured interval, in seconds.
+    /// The length of the measured interval in seconds.
     pub duration_s: f64,
-    /// The bottleneck's rate, in Mbit/s.
+    /// The bottleneck's rate in Mbit/s.
     pub rate_mbps: f64,
-    /// Round-trip time of the empty path, in milliseconds.
+    /// The round-trip time of the empty path in milliseconds.
     pub rtt_ms: f64,
-    /// The load that the request workload was configured for, in Mbit/s.
+    /// The configured load of the request workload in Mbit/s.
     pub offered_mbps: f64,
-    /// The load that this seed's requests asked for in the measured interval (status quo's), in
-    /// Mbit/s.
+    /// The load that this seed's requests asked for in the measured interval (of the status quo),
+    /// in Mbit/s.
     pub realised_mbps: f64,
     /// The figures by arm.
     pub arms: Arms<ArmFigures>,
@@ -35,21 +35,21 @@ pub struct Document {
     pub verdict: Verdict,
 }
 
-/// One thing for each arm.
+/// A value for each arm.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Arms<T> {
-    /// [`Arm::StatusQuo`]'s.
+    /// The value of [`Arm::StatusQuo`].
     pub status_quo: T,
-    /// [`Arm::InNetworkSfq`]'s.
+    /// The value of [`Arm::InNetworkSfq`].
     pub in_network_sfq: T,
-    /// [`Arm::ForebaySfq`]'s.
+    /// The value of [`Arm::ForebaySfq`].
     pub forebay_sfq: T,
-    /// [`Arm::ForebayFifo`]'s.
+    /// The value of [`Arm::ForebayFifo`].
     pub forebay_fifo: T,
 }
 
 impl<T> Arms<T> {
-    /// `arm`'s.
+    /// Returns the value of `arm`.
     pub fn get(&self, arm: Arm) -> &T {
         match arm {
             Arm::StatusQuo => &self.status_quo,
@@ -59,7 +59,7 @@ impl<T> Arms<T> {
         }
     }
 
-    /// Applies `f` to each.
+    /// Applies `f` to each value.
     pub fn map<U>(&self, f: impl Fn(&T) -> U) -> Arms<U> {
         Arms {
             status_quo: f(&self.status_quo),
@@ -69,9 +69,10 @@ impl<T> Arms<T> {
         }
     }
 
-    /// Asks `f` for each arm's.
+    /// Collects the results of `f` for each arm.
     ///
     /// # Errors
+    ///
     /// The first that `f` returns.
     pub fn try_from_fn<E>(mut f: impl FnMut(Arm) -> Result<T, E>) -> Result<Self, E> {
         Ok(Self {
@@ -86,32 +87,32 @@ impl<T> Arms<T> {
 /// The figures of one arm.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ArmFigures {
-    /// Payload that reached receivers in the measured interval, in Mbit/s.
+    /// The payload that reached receivers in the measured interval, in Mbit/s.
     pub goodput_mbps: f64,
-    /// Delay in the bottleneck's queue, in milliseconds.
+    /// The delay in the bottleneck's queue in milliseconds.
     pub bottleneck_queue_ms: Percentiles,
-    /// Delay in the sendbox's queues, in milliseconds; zero where the sendbox only forwards.
+    /// The delay in the sendbox's queues in milliseconds; zero if the sendbox only forwards.
     pub sendbox_queue_ms: Percentiles,
-    /// Slowdown of requests by class of size: completion time over that on the empty path.
+    /// The slowdown of requests by size class: completion time over that on the empty path.
     pub slowdown: ByClass<Slowdown>,
-    /// How many requests.
+    /// The numbers of requests.
     pub requests: RequestCounts,
-    /// Packets that did not get through.
+    /// The numbers of lost packets.
     pub drops: Drops,
     /// Whether every frame is accounted for.
     pub conservation: Conservation,
 }
 
-/// A queue's delay, packets weighted equally.
+/// The delay of a queue; each packet has the same weight.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Percentiles {
-    /// Median.
+    /// The median.
     pub p50: f64,
-    /// 90th percentile.
+    /// The 90th percentile.
     pub p90: f64,
-    /// 99th percentile.
+    /// The 99th percentile.
     pub p99: f64,
-    /// Mean.
+    /// The mean over all packets.
     pub mean: f64,
 }
 
@@ -124,25 +125,26 @@ impl From<Delay> for Percentiles {
 /// Requests that started in the measured interval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RequestCounts {
-    /// All of them.
+    /// The number of requests.
     pub offered: u64,
-    /// Those answered to the last byte before the run ended.
+    /// The number of requests that were answered completely before the run ended.
     pub completed: u64,
 }
 
-/// Packets dropped by a queueing policy or lost, over the whole run, warm-up included.
+/// Packets dropped by a policy or lost, over the whole run including warm-up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Drops {
-    /// At the bottleneck.
+    /// Drops at the bottleneck.
     pub bottleneck: u64,
-    /// At the sendbox.
+    /// Drops at the sendbox.
     pub sendbox: u64,
-    /// At any other hop.
+    /// Drops at any other hop.
     pub other: u64,
 }
 
 impl ArmFigures {
-    /// Of the run that `s` sums up, whose bottleneck queue's delay is `bottleneck`.
+    /// Returns the figures of the run that `s` summarises; `bottleneck` is its bottleneck queue's
+    /// delay.
     pub(super) fn of(s: &Summary, bottleneck: Delay) -> Self {
         let mut drops = Drops::default();
         for hop in &s.hops {

@@ -1,7 +1,7 @@
-//! The demonstration: the same traffic, four times, and what became of it.
+//! The demonstration: the same traffic in four arms, and the comparison of the results.
 //!
-//! Its scenario is the Bundler evaluation's first (EuroSys '21, section 7.2). Results are a JSON
-//! document for machines (`docs/demo-json.md`), a table for the terminal, and one HTML page.
+//! Its scenario is the first of the Bundler evaluation (EuroSys '21, section 7.2). The results are
+//! a JSON document (`docs/demo-json.md`), a table for the terminal, and one HTML page.
 
 mod arm;
 mod document;

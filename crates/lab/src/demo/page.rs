@@ -9,7 +9,7 @@ use crate::report::table::{Column, Row, Table};
 use crate::report::{accounts, decisions_section, estimates_section, queues, tables};
 
 impl Demo {
-    /// The results as one self-contained HTML page of less than 500 kB.
+    /// Formats the results as one self-contained HTML page of less than 500 kB.
     pub fn html(&self) -> String {
         let verdict = &self.document().verdict;
         let named = self.named();
@@ -32,7 +32,7 @@ impl Demo {
         &self.runs.get(arm).summary
     }
 
-    /// The figures at a glance, before and after.
+    /// The main figures before and after.
     fn tiles(&self) -> String {
         let (before, after) = (self.summary(Arm::StatusQuo), self.summary(Arm::ForebaySfq));
         let queue = |s: &Summary| s.bottleneck_queue_ms.map(|d| d.p50);
@@ -53,7 +53,7 @@ impl Demo {
     }
 
     fn queues(&self) -> String {
-        // Before and after beside each other, then what to compare them with.
+        // Before and after are adjacent, followed by the arms to compare them with.
         let order = [Arm::StatusQuo, Arm::ForebaySfq, Arm::InNetworkSfq, Arm::ForebayFifo];
         let runs = order.map(|arm| (arm.name().to_owned(), self.runs.get(arm)));
         queues::figures("queue", &runs, queues::CAPTION)
@@ -68,7 +68,7 @@ impl Demo {
         boxes::figures("slowdown", &arms, boxes::CAPTION)
     }
 
-    /// The comparison in sentences, each true of these figures.
+    /// Sentences that compare the arms, each true for these figures.
     fn meaning(&self) -> String {
         let document = self.document();
         let (quo, sfq) = (&document.arms.status_quo, &document.arms.forebay_sfq);
@@ -102,7 +102,7 @@ impl Demo {
         )
     }
 
-    /// Slowdown by arm and class.
+    /// The table of slowdowns by arm and class.
     fn slowdown_table(&self) -> Table {
         let classes = ["all", "up to 10 kB", "10 kB to 1 MB", "over 1 MB"];
         let columns = classes
@@ -151,7 +151,7 @@ impl Demo {
         text + &details("How figures are computed", &paragraph(COMPUTED))
     }
 
-    /// What was asked of the path.
+    /// The load of the run.
     fn load(&self) -> String {
         let d = self.document();
         let (offered, realised) = (setting(d.offered_mbps), figure(d.realised_mbps));
@@ -185,14 +185,14 @@ impl Demo {
     }
 }
 
-/// The median request of three arms, in words.
+/// A sentence about the median request of three arms.
 fn requests(quo: f64, network: f64, sfq: f64) -> String {
     let mut text = format!(
         "The median request takes {} times its ideal time in the status quo and {} times with Forebay.",
         figure(quo),
         figure(sfq)
     );
-    // Below a twentieth there is no gain to take a share of.
+    // Below a twentieth there is no gain of which to take a share.
     if quo - network > 0.05 {
         let share = ((quo - sfq) / (quo - network)).clamp(-9.0, 9.0);
         text += &format!(
@@ -208,7 +208,7 @@ fn requests(quo: f64, network: f64, sfq: f64) -> String {
     text
 }
 
-/// What the FIFO arm tells, in words.
+/// A sentence about the FIFO arm.
 fn fifo_arm(quo: f64, sfq: f64, fifo: f64) -> String {
     let figures =
         format!("With a FIFO queue at the sendbox the median request takes {}", figure(fifo));
@@ -232,7 +232,7 @@ const COMPUTED: &str = "Delays are those of packets that left the queue while me
     bottleneck's rate; requests count by when they were asked for. Drops are by queueing policy, over \
     the whole run.";
 
-/// The verdict's sentence with the signs that a page can have and a terminal may not.
+/// The verdict's sentence with typographic signs that a page can show.
 fn typeset(sentence: &str) -> String {
     sentence.replace("x ->", "× →").replace("x its ideal", "× its ideal").replace("->", "→")
 }

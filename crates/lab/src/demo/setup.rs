@@ -5,21 +5,23 @@ use forebay_units::{Nanos, Rate};
 
 use crate::scenario::{DEMO, Experiment, TrafficKind, parse};
 
-/// What the demonstration runs.
+/// The setup of the demonstration.
 #[derive(Clone, Debug)]
 pub struct Setup {
     /// The experiment, one cell of four arms.
     pub experiment: Experiment,
-    /// The load that the requests are drawn for.
+    /// The offered load of the requests.
     pub offered: Rate,
-    /// Sentences on the traffic, for the page.
+    /// Sentences about the traffic for the page.
     pub notes: Vec<String>,
 }
 
-/// The demonstration with `seed`; `quick` measures 10 s an arm instead of 40 s.
+/// Returns the demonstration with `seed`; with `quick`, an arm is measured for 10 s instead of 40
+/// s.
 ///
 /// # Errors
-/// None for the file that the project carries; a test holds it to that.
+///
+/// None for the file that the project contains, which a test checks.
 pub fn setup(seed: u64, quick: bool) -> Result<Setup, ConfigError> {
     let mut experiment = parse(Path::new("demo.toml"), DEMO)?;
     experiment.seeds = vec![seed];

@@ -5,42 +5,42 @@ use super::{Arm, Arms, Document, SCHEMA, Verdict};
 use crate::analysis::Analysis;
 use crate::report::tables::Named;
 
-/// What the runs themselves do not say.
+/// The information that runs do not contain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Setting {
-    /// The engine's name: `netns`, `uml` or `sim`.
+    /// The name of the engine: `netns`, `uml` or `sim`.
     pub engine: String,
-    /// The load that the request workload was configured for.
+    /// The configured load of the request workload.
     pub offered: Rate,
-    /// Sentences on how it was measured, for the page: the path, the traffic, the machine.
+    /// Sentences about the measurement for the page: the path, the traffic, the machine.
     pub notes: Vec<String>,
-    /// The command that runs it again.
+    /// The command that repeats the measurement.
     pub command: String,
 }
 
-/// Why runs do not make a demonstration.
+/// Why runs cannot form a demonstration.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DemoError {
     /// An arm is missing.
     #[error("there is no run of the arm `{0}`; run all four arms")]
     Missing(&'static str),
-    /// Two runs of one arm.
+    /// An arm has two runs.
     #[error("there are several runs of the arm `{0}`; give one of each")]
     Several(&'static str),
     /// The arms are not comparable.
     #[error("the arm `{arm}` has another {what} than the status quo; run all arms alike")]
     Unlike {
-        /// The arm.
+        /// The name of the arm.
         arm: &'static str,
-        /// What differs.
+        /// The property that differs.
         what: &'static str,
     },
-    /// An arm without traffic.
+    /// An arm has no traffic.
     #[error("in the arm `{0}` no packet left the bottleneck while measuring; check its traffic")]
     Silent(&'static str),
 }
 
-/// The demonstration's results, ready to be shown.
+/// The results of the demonstration.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Demo {
     pub(super) setting: Setting,
@@ -49,11 +49,12 @@ pub struct Demo {
 }
 
 impl Demo {
-    /// From one run of each arm (see [`Arm::key`]), in any order.
+    /// Collects one run of each arm (see [`Arm::key`]), in any order.
     ///
     /// # Errors
-    /// If an arm is missing, given twice or silent, or if seed, rate or round-trip time differ
-    /// between arms.
+    ///
+    /// If an arm is missing, given twice or without traffic, or if seed, rate or round-trip time
+    /// differ between arms.
     pub fn new(setting: Setting, runs: &[Analysis]) -> Result<Self, DemoError> {
         let runs = Arms::try_from_fn(|arm| {
             let mut of_arm = runs.iter().filter(|r| r.summary.arm == arm.key());
@@ -94,16 +95,17 @@ impl Demo {
         Ok(Self { setting, runs, document })
     }
 
-    /// The results for machines.
+    /// The results as a document for machine use.
     pub fn document(&self) -> &Document {
         &self.document
     }
 
-    /// [`Demo::document`] as JSON text, indented, with a line feed at its end.
+    /// Formats [`Demo::document`] as indented JSON with a line feed at the end.
     ///
     /// # Errors
-    /// None that can be told beforehand: a document of numbers and strings always has a JSON form,
-    /// but the serializer's signature leaves it open.
+    ///
+    /// None in practice: numbers and strings always have a JSON form, but the serializer's
+    /// signature allows an error.
     pub fn json(&self) -> serde_json::Result<String> {
         Ok(serde_json::to_string_pretty(&self.document)? + "\n")
     }

@@ -2,18 +2,18 @@ use super::Demo;
 use crate::report::tables;
 
 impl Demo {
-    /// The results for a terminal: a table of at most 100 columns and a sentence, with bold type if
-    /// `colour` (see [`colour_wanted`](crate::report::colour_wanted)).
+    /// Formats the results for a terminal: a table of at most 100 columns and a sentence, with bold
+    /// type if `colour` (see [`colour_wanted`](crate::report::colour_wanted)).
     pub fn table(&self, colour: bool) -> String {
         let table = tables::figures(&self.named()).text(colour);
         format!("{table}\n{}\n", wrapped(&self.document().verdict.sentence, WIDTH))
     }
 }
 
-/// Columns of the terminal that the results are made for.
+/// The width in columns.
 const WIDTH: usize = 100;
 
-/// `text` in lines of at most `width` columns, broken at spaces.
+/// Wraps `text` at spaces to lines of at most `width` columns.
 fn wrapped(text: &str, width: usize) -> String {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split_whitespace() {

@@ -4,19 +4,19 @@ use super::{ArmFigures, Arms};
 use crate::analysis::rounded;
 use crate::report::number::figure;
 
-/// An arm's figures over the status quo's; `None` where the status quo's is zero or either is
-/// missing. Below 1 is better, but for goodput.
+/// The ratios of an arm's figures to the status quo's; `None` if the status quo's is zero or either
+/// is missing. Below 1 is better, except for goodput.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Ratios {
-    /// Of goodput.
+    /// The ratio of goodput.
     pub goodput: Option<f64>,
-    /// Of the bottleneck queue's median delay.
+    /// The ratio of the bottleneck queue's median delay.
     pub bottleneck_queue_p50: Option<f64>,
-    /// Of its 99th percentile.
+    /// The ratio of the bottleneck queue's 99th percentile.
     pub bottleneck_queue_p99: Option<f64>,
-    /// Of the median slowdown over all requests.
+    /// The ratio of the median slowdown over all requests.
     pub slowdown_p50: Option<f64>,
-    /// Of its 99th percentile.
+    /// The ratio of the slowdown's 99th percentile.
     pub slowdown_p99: Option<f64>,
 }
 
@@ -36,10 +36,10 @@ impl Ratios {
     }
 }
 
-/// What the demonstration showed.
+/// The result of the demonstration.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Verdict {
-    /// Each other arm over the status quo.
+    /// The arm with SFQ at the bottleneck over the status quo.
     pub in_network_sfq: Ratios,
     /// Forebay with SFQ over the status quo.
     pub forebay_sfq: Ratios,
@@ -49,27 +49,28 @@ pub struct Verdict {
     pub queue_moved: bool,
     /// Whether the median request was faster with Forebay (SFQ), see [`Verdict::FASTER`].
     pub requests_faster: bool,
-    /// Whether Forebay (SFQ) kept the link as busy, see [`Verdict::KEPT`].
+    /// Whether Forebay (SFQ) kept the goodput, see [`Verdict::KEPT`].
     pub goodput_kept: bool,
     /// Whether every frame of every arm is accounted for.
     pub packets_conserved: bool,
-    /// The same in plain words.
+    /// The verdict in one sentence.
     pub sentence: String,
 }
 
 impl Verdict {
-    /// The queue has moved if the bottleneck's median delay is at most half the status quo's; less
-    /// would not be worth the word.
+    /// The share of the status quo's median delay at the bottleneck up to which the queue counts as
+    /// moved.
     pub const MOVED: f64 = 0.5;
 
-    /// Requests are faster if the median slowdown is at most this much of the status quo's: two runs
+    /// The share of the status quo's median slowdown up to which requests count as faster; two runs
     /// of one arm differ by a few per cent.
     pub const FASTER: f64 = 0.95;
 
-    /// Goodput is kept if it is at least this much of the status quo's.
+    /// The share of the status quo's goodput from which goodput counts as kept.
     pub const KEPT: f64 = 0.97;
 
-    /// In milliseconds: a bottleneck queue of less in the status quo is not worth moving.
+    /// The bottleneck delay of the status quo in milliseconds below which there is no queue to
+    /// move.
     pub const QUEUE: f64 = 1.0;
 
     pub(super) fn of(arms: &Arms<ArmFigures>) -> Self {
@@ -92,7 +93,7 @@ impl Verdict {
         verdict
     }
 
-    /// One sentence for people, and honest.
+    /// The verdict in one sentence, good or bad.
     fn words(&self, base: &ArmFigures, forebay: &ArmFigures) -> String {
         let ms = |a: &ArmFigures| figure(a.bottleneck_queue_ms.p50);
         let change = format!("{} ms -> {} ms", ms(base), ms(forebay));

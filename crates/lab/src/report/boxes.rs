@@ -1,4 +1,4 @@
-//! Box plots of slowdowns by class of size (after EuroSys '21, figure 9).
+//! Box plots of slowdowns by size class (after EuroSys '21, figure 9).
 
 use super::axis::LogAxis;
 use super::markup::{details, escape};
@@ -9,7 +9,7 @@ use crate::analysis::{ByClass, Slowdowns, rounded};
 
 use serde::{Deserialize, Serialize};
 
-/// How the picture is to be read.
+/// The caption of the picture.
 pub const CAPTION: &str = "Slowdown is a request's completion time over the time it would take on \
     the empty path, so 1 is ideal; the axis is logarithmic. Box: the middle half of requests, with the \
     median; whiskers: 10th to 90th percentile; dot: 99th. Requests unfinished at the end count with the \
@@ -19,29 +19,29 @@ const HEIGHT: f64 = 300.0;
 const LEFT: f64 = 36.0;
 const TOP: f64 = 14.0;
 const BOTTOM: f64 = 52.0;
-/// The width that one box and its labels take.
+/// The width of one box with its labels.
 const SLOT: f64 = 76.0;
 const BOX: f64 = 26.0;
-/// A panel is as wide as so many boxes at least.
+/// The smallest width of a panel in boxes.
 const LEAST_SLOTS: usize = 4;
-/// The most letters of a name that fit under a box on one line.
+/// The largest number of letters of a name that fit under a box on one line.
 const LETTERS: usize = 10;
 
-/// One arm's slowdowns.
+/// The slowdowns of one arm.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Arm {
     /// The arm's name.
     pub name: String,
     /// The slowdowns by size class.
     pub slowdowns: ByClass<Summed>,
-    /// Whether it is the one to look at.
+    /// Whether the arm is emphasised.
     pub strong: bool,
 }
 
-/// What is shown of the requests of one class.
+/// The slowdowns of one class as they are shown.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Summed {
-    /// The slowdowns at [`PERCENTILES`]; empty if there were no requests.
+    /// The slowdowns at [`PERCENTILES`]; empty without requests.
     at: Vec<f64>,
     count: u64,
     unfinished: u64,
@@ -71,10 +71,10 @@ type ClassOf = fn(&ByClass<Summed>) -> &Summed;
 const CLASSES: [(&str, ClassOf); 3] =
     [("Up to 10 kB", |c| &c.small), ("10 kB to 1 MB", |c| &c.medium), ("Over 1 MB", |c| &c.large)];
 
-/// Percentiles in the table behind the picture; the picture shows the same but the maximum.
+/// The percentiles in the table behind the picture; the picture shows all of them but the maximum.
 const PERCENTILES: [u8; 7] = [10, 25, 50, 75, 90, 99, 100];
 
-/// Panels beside each other, one for each class, on the same axis. `id` must be unique on the page.
+/// Adjacent panels, one per class, on the same axis. `id` must be unique on the page.
 pub fn figures(id: &str, arms: &[Arm], caption: &str) -> String {
     let panel = |(name, svg): (&str, Svg)| {
         format!("<div><h3>{}</h3>\n{}</div>\n", escape(name), svg.finish())
@@ -100,7 +100,7 @@ pub fn panels(id: &str, arms: &[Arm]) -> Vec<(&'static str, Svg)> {
 }
 
 fn panel(id: &str, name: &str, class: ClassOf, arms: &[Arm], axis: &LogAxis) -> Svg {
-    // A page gives every panel the same width, so one of few boxes would be drawn too large.
+    // A page gives every panel the same width, so a panel with few boxes would become too large.
     let slots = arms.len().max(LEAST_SLOTS) as f64;
     let width = LEFT + SLOT * slots + 4.0;
     let words: Vec<String> = arms
@@ -138,7 +138,7 @@ fn panel(id: &str, name: &str, class: ClassOf, arms: &[Arm], axis: &LogAxis) -> 
     svg
 }
 
-/// Box p25 to p75 with the median, whiskers p10 to p90, a dot at p99.
+/// A box from p25 to p75 with the median, whiskers at p10 and p90, and a dot at p99.
 fn draw(svg: &mut Svg, slowdowns: &Summed, x: f64, y: impl Fn(f64) -> f64, strong: bool) {
     let at = |p| slowdowns.percentile(p).map(&y);
     let all = [10, 25, 50, 75, 90, 99].map(at);
@@ -156,13 +156,13 @@ fn draw(svg: &mut Svg, slowdowns: &Summed, x: f64, y: impl Fn(f64) -> f64, stron
     svg.circle(&class("dot"), (x, p99), 3.0);
     let value = |p| slowdowns.percentile(p).map(figure).unwrap_or_default();
     svg.text(&class("value"), (x + BOX / 2.0 + 4.0, p50 + 4.0), Anchor::Start, &value(50));
-    // Close above the whisker or the median's number there is no room for another.
+    // Close above the whisker or the median's number there is no room for another number.
     if p90 - p99 > 8.0 && p50 - p99 > 16.0 {
         svg.text("tick", (x + 7.0, p99 + 4.0), Anchor::Start, &value(99));
     }
 }
 
-/// A name in two lines, broken at its first gap that leaves both short, and cut where it must be.
+/// Splits a name into two lines at the first gap that leaves both short, and cuts it if needed.
 fn two_lines(name: &str) -> [String; 2] {
     let letters: Vec<char> = name.chars().collect();
     let gap = letters.iter().take(LETTERS + 1).rposition(|c| matches!(c, ' ' | '_' | '-'));

@@ -1,4 +1,4 @@
-//! What the controllers decided, as marks on a picture's axis of time and as tables.
+//! The controllers' decisions as marks on a time axis and as tables.
 
 use super::markup::{details, escape, paragraph};
 use super::number::count;
@@ -6,14 +6,14 @@ use super::svg::Svg;
 use super::tables::Named;
 use crate::analysis::{Analysis, Decisions, Weight};
 
-/// How the marks and tables are to be read.
+/// The caption of marks and tables.
 pub(crate) const CAPTION: &str = "What each controller decided and noticed, with the reason and the numbers behind it, \
     and what was killed on purpose. Times count from the start of the measured interval; negative ones are in the \
     warm-up. In the pictures of queues a change of mode or a fault is a dashed line and anything else a tick on the \
     axis; moves of the rate, of which there are many, are counted here and not marked.";
 
-/// Marks `run`'s decisions at `x` of their seconds, between `top` and the axis at `bottom`. What
-/// they were is said where the pointer rests on one.
+/// Marks `run`'s decisions at their times, between `top` and the axis at `bottom`; a tooltip
+/// describes each.
 pub(super) fn mark(
     svg: &mut Svg,
     run: &Analysis,
@@ -33,7 +33,7 @@ pub(super) fn mark(
     }
 }
 
-/// The tables, one folded away for each run that has something to tell; empty if none has.
+/// A folded table for each run with decisions; empty if there are none.
 pub(crate) fn tables(runs: &[Named<'_>]) -> String {
     let told = runs.iter().filter(|n| !n.run.decisions.is_empty());
     let all: String = told.map(|n| table(&n.name, &n.run.decisions)).collect();

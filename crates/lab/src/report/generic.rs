@@ -1,4 +1,4 @@
-//! The report of any scenario.
+//! The report of a scenario.
 
 use super::boxes::{self, Arm};
 use super::decisions;
@@ -11,15 +11,15 @@ use super::table::Table;
 use super::tables::{self, Named};
 use crate::analysis::{Analysis, EstimateErrors, Slowdowns};
 
-/// Pictures are drawn for so many arms, over all cells together; the tables have them all. A page of
-/// so many is well below 500 kB.
+/// The largest number of arms with pictures, over all cells; tables contain all arms. A page with
+/// this many pictures is well below 500 kB.
 pub const MAX_ARMS: usize = 12;
 
-/// What the table of L4S traffic says.
+/// The caption of the table of L4S traffic.
 const L4S: &str =
     "Waits, marks and drops in the measured time, by the ECN field that packets came with";
 
-/// The report for a terminal.
+/// Formats the report for a terminal.
 pub fn text(runs: &[Analysis], colour: bool) -> String {
     let groups = groups(runs);
     let named = named(&groups);
@@ -37,7 +37,7 @@ pub fn text(runs: &[Analysis], colour: bool) -> String {
     out
 }
 
-/// The report as one HTML page. `title` is plain text.
+/// Formats the report as an HTML page. `title` is plain text.
 pub fn html(title: &str, runs: &[Analysis]) -> String {
     let groups = groups(runs);
     let named = named(&groups);
@@ -70,7 +70,7 @@ fn lead(runs: &[Analysis]) -> String {
     format!("{runs} of {seconds} s over {path}.")
 }
 
-/// The table of figures, with a row for the median over the seeds of each arm that has several.
+/// The table of figures, with a row of medians for each arm that has several seeds.
 fn figures(groups: &[Group<'_>]) -> Table {
     let mut table = tables::figures(&[]);
     for group in groups {
@@ -110,7 +110,7 @@ fn pictures(
     html
 }
 
-/// Each arm's first seed.
+/// The queue picture with the first seed of each arm.
 fn queue_picture(id: &str, cell: &[Group<'_>], caption: &str) -> String {
     let first = cell.iter().filter_map(|g| Some((g, *g.runs.first()?)));
     let runs: Vec<(String, &Analysis)> =
@@ -118,7 +118,7 @@ fn queue_picture(id: &str, cell: &[Group<'_>], caption: &str) -> String {
     queues::figures(&format!("queue{id}-"), &runs, caption)
 }
 
-/// All seeds of each arm together.
+/// The box plots with all seeds of each arm together.
 fn box_picture(id: &str, cell: &[Group<'_>], caption: &str) -> String {
     let arm = |group: &Group<'_>| {
         let pooled = Slowdowns::pooled(group.runs.iter().map(|r| &r.slowdowns));
@@ -129,13 +129,13 @@ fn box_picture(id: &str, cell: &[Group<'_>], caption: &str) -> String {
     boxes::figures(&format!("slowdown{id}-"), &arms, caption)
 }
 
-/// How the tables of estimates are to be read.
+/// The caption of the tables of estimates.
 const ESTIMATES: &str = "Estimate less truth, where the truth is what the bottleneck's own \
     log says: for the round-trip time, the wait and the transmission of the packet whose feedback came \
     home last, and the empty path; for the receive rate R, the bundle's bytes that left the bottleneck \
     over one round trip. New samples are ticks at which the estimate changed.";
 
-/// The section on the sendbox's estimates; empty if there are no tables.
+/// The section on the sendbox's estimates; empty without tables.
 pub(crate) fn estimates_section(tables: Vec<Table>) -> String {
     let html = |t: Table| Table { corner: "arm".to_owned(), ..t.clone() }.html(&t.corner);
     let tables: String = tables.into_iter().map(html).collect();
@@ -145,13 +145,13 @@ pub(crate) fn estimates_section(tables: Vec<Table>) -> String {
     section("What the sendbox knew", &(paragraph(ESTIMATES) + &tables))
 }
 
-/// The section on the controllers' decisions; empty if there are none.
+/// The section on the controllers' decisions; empty without decisions.
 pub(crate) fn decisions_section(named: &[Named<'_>]) -> String {
     let tables = decisions::tables(named);
     if tables.is_empty() { tables } else { section("What the sendbox decided", &tables) }
 }
 
-/// What is wrong with the runs' packet accounts, a sentence each.
+/// Sentences about violations in the runs' packet counts.
 fn violations(named: &[Named<'_>]) -> Vec<String> {
     let of = |n: &Named<'_>| {
         let name = n.name.clone();
@@ -161,7 +161,7 @@ fn violations(named: &[Named<'_>]) -> Vec<String> {
     named.iter().flat_map(of).collect()
 }
 
-/// The packet accounts as HTML: the verdict in words, and the table behind it.
+/// The packet counts as HTML: a verdict and the table.
 pub(crate) fn accounts(named: &[Named<'_>]) -> String {
     let violations = violations(named);
     let verdict = if violations.is_empty() {

@@ -1,12 +1,12 @@
-//! How L4S traffic fared in the queues that had some, beside the rest.
+//! L4S traffic and other traffic in the queues that had L4S traffic.
 
 use super::number::{count, figure};
 use super::table::{Column, Row, Table};
 use super::tables::Named;
 use crate::analysis::{ByL4s, Delay, Signals};
 
-/// A row for each run and queue: the waits, marks and drops of L4S traffic and of the rest, which under
-/// DualPI2 are those of the L and the C queue. `None` if there was no L4S traffic.
+/// A row for each run and queue: waiting times, marks and drops of L4S traffic and of other
+/// traffic, which DualPI2 keeps in the L and the C queue. `None` without L4S traffic.
 pub(crate) fn table(runs: &[Named<'_>]) -> Option<Table> {
     let rows: Vec<Row> = runs.iter().flat_map(rows).collect();
     let columns = ["L4S", "classic"].into_iter().flat_map(|group| {
@@ -51,8 +51,8 @@ mod tests {
     use crate::analysis::Analysis;
     use crate::results::Run;
 
-    /// At a link: a hundred L4S packets wait half a millisecond, ten are marked; of fifty others that wait
-    /// 15 ms one is dropped. At the bottleneck nothing waits.
+    /// At a link, a hundred L4S packets wait half a millisecond and ten are marked; of fifty others
+    /// that wait 15 ms, one is dropped. At the bottleneck no packet waits.
     #[test]
     fn by_hand() {
         let record = |wait, l4s, marked, fate| Record {

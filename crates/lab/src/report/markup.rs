@@ -1,4 +1,4 @@
-//! The page around a report: one file, nothing fetched, nothing run.
+//! The HTML page around a report: one file that fetches nothing and runs nothing.
 
 pub(crate) use forebay_picture::escape;
 
@@ -25,7 +25,7 @@ pub(crate) fn paragraph(text: &str) -> String {
     format!("<p>{}</p>\n", escape(text))
 }
 
-/// What is folded away until asked for. `summary` is plain text, `body` is HTML.
+/// A folded block. `summary` is plain text, `body` is HTML.
 pub(crate) fn details(summary: &str, body: &str) -> String {
     format!("<details>\n<summary>{}</summary>\n{body}</details>\n", escape(summary))
 }

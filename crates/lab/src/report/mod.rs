@@ -23,8 +23,8 @@ pub(crate) use runs::cell_name;
 
 use std::io::IsTerminal;
 
-/// Whether standard output wants colour: it is a terminal, not a dumb one, and `NO_COLOR` is unset or
-/// empty (no-color.org).
+/// Whether standard output supports colour: it is a terminal, not a dumb one, and `NO_COLOR` is
+/// unset or empty (no-color.org).
 pub fn colour_wanted() -> bool {
     let set = |name| std::env::var_os(name).is_some_and(|v| !v.is_empty());
     let dumb = std::env::var_os("TERM").is_some_and(|t| t == "dumb");

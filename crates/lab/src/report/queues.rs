@@ -1,4 +1,4 @@
-//! The picture that Forebay is about: both queues' delay over time (after EuroSys '21, figure 2).
+//! The main picture: the delay of both queues over time (after EuroSys '21, figure 2).
 
 use super::axis::linear_ticks;
 use super::decisions;
@@ -8,7 +8,7 @@ use super::svg::{Anchor, Path, Svg};
 use super::table::{Column, Row, Table};
 use crate::analysis::{self, Analysis, Delay, Series};
 
-/// How the picture is to be read.
+/// The caption of the picture.
 pub(crate) const CAPTION: &str = "Time that packets waited in each queue, over the measured interval: the \
     mean as a line, in a band from the lowest to the highest mean over 10 ms; at the right, the median \
     packet's. All panels have the same axes.";
@@ -21,17 +21,16 @@ const TOP: f64 = 24.0;
 const BOTTOM: f64 = 26.0;
 const PLOT: (f64, f64) = (WIDTH - LEFT - RIGHT, HEIGHT - TOP - BOTTOM);
 
-/// Columns of a curve: one a unit of width, so about one or two pixels each on any screen.
+/// The number of columns of a curve: one per unit of width, about one or two pixels on any screen.
 const COLUMNS: usize = PLOT.0 as usize;
 
-/// Rows of the table behind the picture.
+/// The number of rows in the table behind the picture.
 const TABLE_ROWS: usize = 30;
 
-/// Least distance between the two labels at the right.
+/// The smallest distance between the two labels at the right.
 const LABEL_GAP: f64 = 34.0;
 
-/// Panels beside each other, one for each named run, all on the same axes. `id` must be unique on
-/// the page.
+/// Adjacent panels, one per named run, on the same axes. `id` must be unique on the page.
 pub(crate) fn figures(id: &str, runs: &[(String, &Analysis)], caption: &str) -> String {
     let all = runs.iter().flat_map(|(_, a)| [&a.bottleneck, &a.sendbox]);
     let highest = all.flat_map(|s| s.bins.iter().flatten()).map(|b| b.mean).fold(0.0, f64::max);
@@ -52,11 +51,11 @@ pub(crate) fn figures(id: &str, runs: &[(String, &Analysis)], caption: &str) -> 
     )
 }
 
-/// Where things are on a panel.
+/// The layout of a panel.
 struct Frame {
-    /// The ticks of the delay's axis, in milliseconds.
+    /// The ticks of the delay axis in milliseconds.
     ticks: Vec<f64>,
-    /// The length of the axis of time.
+    /// The length of the time axis.
     seconds: f64,
 }
 
@@ -128,7 +127,8 @@ fn curve(svg: &mut Svg, class: &str, series: &Series, frame: &Frame) {
     let columns = series.grouped(bins);
     let (mut line, mut band) = (Path::default(), Path::default());
     let mut at = 0usize;
-    // Where no packet left there is no delay to show: each stretch without such a gap is drawn alone.
+    // Without departures there is no delay to show, so each stretch without a gap is drawn
+    // separately.
     for stretch in columns.split(Option::is_none) {
         let points: Vec<(f64, analysis::Column)> = (at..)
             .zip(stretch.iter().flatten())
@@ -147,15 +147,15 @@ fn curve(svg: &mut Svg, class: &str, series: &Series, frame: &Frame) {
     svg.path(&format!("curve {class}"), &line);
 }
 
-/// A label at the right of a curve, in two lines.
+/// A label of two lines at the right of a curve.
 struct Label {
     class: &'static str,
     says: String,
-    /// The base line of the first.
+    /// The base line of the first line.
     y: f64,
 }
 
-/// The height at which a series ends: its mean over the last tenth; the bottom if it is empty.
+/// The height of a series' end: its mean over the last tenth; the bottom if it is empty.
 fn end(series: &Series, frame: &Frame) -> f64 {
     let columns = series.grouped(series.bins_per_column(10));
     frame.y(columns.iter().rev().flatten().next().map_or(0.0, |c| c.mean))
@@ -221,7 +221,7 @@ mod tests {
         let mut svg = Svg::new("q", "", "", WIDTH, HEIGHT);
         curve(&mut svg, "bottleneck", &run.bottleneck, &frame);
         let svg = svg.finish();
-        // Bins of 10 ms, 61.6 units each, drawn at their middle; 1.7 units a millisecond.
+        // Bins of 10 ms, 61.6 units each, drawn at their middle; 1.7 units per millisecond.
         assert!(svg.contains("d=\"M70.8 177L70.8 177L132.4 160M317.2 143L317.2 143\""), "{svg}");
     }
 

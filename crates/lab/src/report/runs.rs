@@ -1,4 +1,4 @@
-//! Which runs belong together.
+//! Grouping of runs by cell and arm.
 
 use std::collections::BTreeMap;
 
@@ -7,16 +7,16 @@ use super::tables::Named;
 use crate::analysis::{Analysis, Summary};
 use crate::scenario::in_words;
 
-/// The runs of one arm on one path, a seed each.
+/// The runs of one arm on one path, one per seed.
 pub(super) struct Group<'a> {
-    /// The path's rate and round-trip time, `None` if all runs have the same.
+    /// The path's rate and round-trip time; `None` if all runs have the same.
     pub(super) cell: Option<String>,
     pub(super) arm: &'a str,
     pub(super) runs: Vec<&'a Analysis>,
 }
 
 impl Group<'_> {
-    /// Its name among all groups.
+    /// The name of the group among all groups.
     pub(super) fn name(&self) -> String {
         match &self.cell {
             Some(cell) => format!("{cell}, {}", self.arm),
@@ -24,7 +24,7 @@ impl Group<'_> {
         }
     }
 
-    /// The name of one of its runs, with the cell's if `whole`.
+    /// The name of one of its runs, with the cell's name if `whole`.
     pub(super) fn run_name(&self, run: &Analysis, whole: bool) -> String {
         let name = if whole { self.name() } else { self.arm.to_owned() };
         match self.runs.len() {
@@ -34,12 +34,12 @@ impl Group<'_> {
     }
 }
 
-/// What tells a cell from another: its path, and what it has on other axes of the grid.
+/// The properties that identify a cell: its path, and its values on other axes of the grid.
 fn cell(s: &Summary) -> (f64, f64, &BTreeMap<String, String>) {
     (s.rate_mbps, s.base_rtt_ms, &s.labels)
 }
 
-/// A run of each cell, in the order in which they first appear.
+/// One run of each cell, in the order of first occurrence.
 fn firsts(runs: &[Analysis]) -> Vec<&Summary> {
     let mut firsts: Vec<&Summary> = Vec::new();
     for run in runs {
@@ -50,18 +50,18 @@ fn firsts(runs: &[Analysis]) -> Vec<&Summary> {
     firsts
 }
 
-/// The name of a run's cell, after that of a scenario's.
+/// The name of a run's cell, in the form of a scenario's.
 pub(crate) fn cell_name(s: &Summary) -> String {
     let path = format!("{} Mbit/s, {} ms", setting(s.rate_mbps), setting(s.base_rtt_ms));
     path + &in_words(&s.labels)
 }
 
-/// How many cells there are.
+/// The number of cells.
 pub(super) fn cells(runs: &[Analysis]) -> usize {
     firsts(runs).len()
 }
 
-/// The runs by cell and arm, each in the order in which they first appear.
+/// Groups the runs by cell and arm, in the order of first occurrence.
 pub(super) fn groups(runs: &[Analysis]) -> Vec<Group<'_>> {
     let cells = firsts(runs);
     let mut all = Vec::new();
@@ -80,7 +80,7 @@ pub(super) fn groups(runs: &[Analysis]) -> Vec<Group<'_>> {
     all
 }
 
-/// Every run by its name.
+/// All runs with their names.
 pub(super) fn named<'a>(groups: &[Group<'a>]) -> Vec<Named<'a>> {
     let of = |g: &Group<'a>| {
         let named = |run| Named { name: g.run_name(run, true), run, strong: false };

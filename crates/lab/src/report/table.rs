@@ -1,8 +1,8 @@
-//! A table that can be printed on a terminal and set in HTML.
+//! A table for a terminal, Markdown or HTML.
 
 use super::markup::escape;
 
-/// A column's heads. Neighbours with the same group share it.
+/// The heads of a column; adjacent columns with the same group share its head.
 #[derive(Clone, Debug)]
 pub(crate) struct Column {
     pub(crate) group: String,
@@ -15,31 +15,31 @@ impl Column {
     }
 }
 
-/// A row; an empty cell is one that has nothing to say.
+/// A row; an empty cell has no value.
 #[derive(Clone, Debug)]
 pub(crate) struct Row {
     pub(crate) label: String,
     pub(crate) cells: Vec<String>,
-    /// Whether it is the one to look at.
+    /// Whether the row is emphasised.
     pub(crate) strong: bool,
 }
 
 /// A table of numbers with labelled rows.
 #[derive(Clone, Debug)]
 pub(crate) struct Table {
-    /// What the labels are.
+    /// The head of the column of labels.
     pub(crate) corner: String,
     pub(crate) columns: Vec<Column>,
     pub(crate) rows: Vec<Row>,
 }
 
-/// The longest label on a terminal; a longer one is cut there, and whole in HTML.
+/// The longest label on a terminal; a longer one is cut there, but not in HTML.
 const LABEL: usize = 40;
 
 const BOLD: &str = "\x1b[1m";
 const PLAIN: &str = "\x1b[0m";
 
-/// Columns under one group head: the first, and one past the last.
+/// The columns under one group head: the first, and one past the last.
 type Span = (usize, usize);
 
 impl Table {
@@ -54,7 +54,7 @@ impl Table {
         spans
     }
 
-    /// For a terminal, with the strong rows and the head in bold if `colour`.
+    /// Formats the table for a terminal, with the strong rows and the head in bold if `colour`.
     pub(crate) fn text(&self, colour: bool) -> String {
         let spans = self.spans();
         let mut widths: Vec<usize> = self.columns.iter().map(|c| width(&c.name)).collect();
@@ -99,7 +99,7 @@ impl Table {
             .collect()
     }
 
-    /// In Markdown, group heads joined to the columns' own.
+    /// Formats the table in Markdown; group heads are joined with the columns' heads.
     pub(crate) fn markdown(&self) -> String {
         let line = |cells: &mut dyn Iterator<Item = String>| {
             let cells: Vec<String> = cells.map(|c| c.replace('|', "\\|")).collect();
@@ -115,7 +115,7 @@ impl Table {
         out
     }
 
-    /// In HTML, in a box of its own that scrolls sideways where the screen is narrow.
+    /// Formats the table in HTML, in a box that scrolls sideways on narrow screens.
     pub(crate) fn html(&self, caption: &str) -> String {
         let mut groups = String::new();
         for (first, end) in self.spans() {
@@ -151,7 +151,7 @@ impl Row {
     }
 }
 
-/// Columns that `text` takes on a terminal; names are expected in scripts of one column a character.
+/// The columns that `text` takes on a terminal, assuming one column per character.
 fn width(text: &str) -> usize {
     text.chars().count()
 }

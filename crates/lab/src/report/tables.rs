@@ -5,7 +5,7 @@ use super::table::{Column, Row, Table};
 use crate::analysis::{Analysis, Differences, Estimates, Sorted, Summary};
 
 /// A column of the table of figures: its heads, its value (`None` if there is nothing to measure),
-/// and how it is written.
+/// and its format.
 type Figure = (&'static str, &'static str, fn(&Summary) -> Option<f64>, fn(f64) -> String);
 
 const FIGURES: [Figure; 9] = [
@@ -24,20 +24,20 @@ fn whole(value: f64) -> String {
     count(value as u64)
 }
 
-/// Packets dropped or lost at any hop, over the whole run.
+/// The number of packets dropped or lost at any hop, over the whole run.
 fn drops(s: &Summary) -> u64 {
     s.hops.iter().map(|h| h.policy_drops.saturating_add(h.lost)).fold(0, u64::saturating_add)
 }
 
-/// A run with the name it goes by.
+/// A run with its name in the report.
 pub(crate) struct Named<'a> {
     pub(crate) name: String,
     pub(crate) run: &'a Analysis,
-    /// Whether it is the one to look at.
+    /// Whether the run is emphasised.
     pub(crate) strong: bool,
 }
 
-/// The table of figures: a row for each run.
+/// The table of figures, with one row per run.
 pub(crate) fn figures(runs: &[Named<'_>]) -> Table {
     let row = |n: &Named<'_>| {
         let cell = |(_, _, value, show): &Figure| value(&n.run.summary).map_or(String::new(), show);
@@ -51,8 +51,8 @@ pub(crate) fn figures(runs: &[Named<'_>]) -> Table {
     }
 }
 
-/// The median over several seeds of each figure on its own, as a row of [`figures`]. By nearest
-/// rank, so of two seeds it is the lower.
+/// The median of each figure over several seeds, as a row of [`figures`]. By nearest rank, so of
+/// two seeds it is the lower.
 pub(crate) fn median_row(label: String, runs: &[&Analysis]) -> Row {
     let cell = |(_, _, value, show): &Figure| {
         let values: Sorted = runs.iter().filter_map(|run| value(&run.summary)).collect();
@@ -61,11 +61,11 @@ pub(crate) fn median_row(label: String, runs: &[&Analysis]) -> Row {
     Row { label, cells: FIGURES.iter().map(cell).collect(), strong: true }
 }
 
-/// One of the quantities that the sendbox estimates: what it is, its limit in words, its differences.
+/// A quantity that the sendbox estimates: its name, its limit in words, its differences.
 type Estimate = (&'static str, String, fn(&Estimates) -> Option<Differences>);
 
-/// The sendbox's estimates against the truth: a table for each quantity that was estimated, with a
-/// row for each run that did, and one for `pooled` if those are several.
+/// The sendbox's estimates compared with the truth: a table for each estimated quantity, with one
+/// row per run and one for `pooled` if there are several.
 pub(crate) fn estimates(runs: &[Named<'_>], pooled: Option<Estimates>) -> Vec<Table> {
     let rtt = format!("within {} ms", Estimates::RTT_LIMIT);
     let rate = format!("within {} Mbit/s", Estimates::RATE_LIMIT);
@@ -109,7 +109,7 @@ fn estimated(
     })
 }
 
-/// Closed-loop round trips: a row for each run and traffic. `None` if there were none.
+/// The closed-loop round trips, with one row per run and traffic; `None` if there were none.
 pub(crate) fn round_trips(runs: &[Named<'_>]) -> Option<Table> {
     let mut rows = Vec::new();
     for n in runs {
@@ -134,7 +134,7 @@ pub(crate) fn round_trips(runs: &[Named<'_>]) -> Option<Table> {
     })
 }
 
-/// The packet accounts: a row for each run and hop.
+/// The packet counts, with one row per run and hop.
 pub(crate) fn accounts(runs: &[Named<'_>]) -> Table {
     let mut rows = Vec::new();
     for n in runs {

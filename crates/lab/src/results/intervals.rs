@@ -1,5 +1,5 @@
-//! How long each queue was and how fast it was emptied, every ten milliseconds: in arms without a
-//! bundle too, since it follows from the record of every packet.
+//! The length of each queue and the rate at which it was emptied, every ten milliseconds. Both
+//! follow from the record of every packet, so they exist in arms without a bundle too.
 
 use forebay_records::packet_log::{Fate, Record};
 use forebay_units::{Bytes, Nanos, Rate};
@@ -10,51 +10,51 @@ use super::Run;
 /// The length of an interval: a controller's tick.
 const WIDTH: Nanos = Nanos::from_millis(10);
 
-/// At most so many intervals, an hour's; those of a longer run are longer.
+/// The largest number of intervals, enough for one hour; those of a longer run are longer.
 const MAX_INTERVALS: u64 = 360_000;
 
-/// A hop's queue in an interval of the measured time.
+/// The queue of a hop in an interval of the measured time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Interval {
-    /// The hop, as in its account: `link`, `sendbox`.
+    /// The hop's name, as in its packet counts: `link`, `sendbox`.
     pub hop: String,
     /// The end of the interval, in nanoseconds.
     pub time: u64,
-    /// What left the queue in the interval, in bits per second.
+    /// The rate at which the queue was emptied in the interval, in bits per second.
     pub rate: u64,
-    /// Bytes that waited at its end. Packets that still wait when the run ends have no record, so
-    /// this falls short over the last packets' wait.
+    /// The number of bytes that waited at its end. Packets that still wait when the run ends have
+    /// no record, so this is too low over the last packets' waiting time.
     pub backlog: u64,
-    /// Packets that waited at its end.
+    /// The number of packets that waited at its end.
     pub packets: u64,
-    /// The mean wait of the packets that left, in nanoseconds; `None` if none did.
+    /// The mean waiting time of the packets that left, in nanoseconds; `None` if none left.
     pub delay: Option<u64>,
-    /// Packets that the queue dropped.
+    /// The number of packets that the queue dropped.
     pub dropped: u64,
 }
 
-/// The intervals of both of `run`'s queues, those of the link first; none of a sendbox that only
-/// forwards.
+/// Returns the intervals of both queues of `run`, those of the link first. A sendbox that only
+/// forwards has none.
 pub fn intervals(run: &Run) -> impl Iterator<Item = Interval> + '_ {
     let of = |hop, records| Queue::new(run, records).intervals(hop);
     let sendbox = (!run.sendbox.is_empty()).then(|| of("sendbox", &run.sendbox));
     of("link", &run.bottleneck).chain(sendbox.into_iter().flatten())
 }
 
-/// How many [`intervals`] has.
+/// The number of [`intervals`].
 pub(super) fn count(run: &Run) -> u64 {
     let (_, each) = grid(run);
     each * if run.sendbox.is_empty() { 1 } else { 2 }
 }
 
-/// The intervals' length and number.
+/// The length and number of the intervals.
 fn grid(run: &Run) -> (Nanos, u64) {
     let span = run.duration();
     let width = WIDTH.max(Nanos(span.0.div_ceil(MAX_INTERVALS)));
     (width, span.0.div_ceil(width.0))
 }
 
-/// What a queue's records say, by interval.
+/// The content of a queue's records by interval.
 struct Queue {
     start: Nanos,
     width: Nanos,
@@ -67,8 +67,8 @@ struct Slot {
     sent: u64,
     waits: u128,
     dropped: u64,
-    /// Bytes and packets that wait at the slot's end and not at the end of the one before, less the
-    /// other way round.
+    /// Bytes and packets that wait at the end of this slot but not at the end of the previous one,
+    /// minus the reverse.
     bytes: i64,
     packets: i64,
 }
@@ -93,7 +93,8 @@ impl Queue {
                 Fate::Dropped => slot.dropped += 1,
             }
         }
-        // It waited at the end of every slot from the one it came in to the one before it left.
+        // The packet waited at the end of every slot from its arrival to the one before its
+        // departure.
         let arrived = record.time.saturating_sub(record.sojourn);
         let (bytes, packets) = (i64::try_from(record.len.0).unwrap_or(i64::MAX), 1);
         for (time, sign) in [(arrived, 1), (record.time, -1)] {
@@ -104,7 +105,7 @@ impl Queue {
         }
     }
 
-    /// The slot at `since` the start.
+    /// The slot at the time `since` after the start.
     fn slot(&mut self, since: Nanos) -> Option<&mut Slot> {
         self.slots.get_mut(usize::try_from(since.0 / self.width.0).ok()?)
     }

@@ -1,7 +1,7 @@
-//! What an engine hands out, whatever the engine: the raw record of a run.
+//! The raw record of a run, in the same form for every engine.
 //!
-//! All times are on one clock (`CLOCK_MONOTONIC`, or virtual time). Analysis reads these records
-//! and nothing else, so a figure means the same in every engine.
+//! All times are on one clock (`CLOCK_MONOTONIC`, or virtual time). The analysis reads only these
+//! records, so a figure has the same meaning for every engine.
 
 mod intervals;
 pub mod store;
@@ -16,123 +16,124 @@ use forebay_records::packet_log::Record;
 use forebay_units::{Bytes, Nanos, Rate};
 use serde::{Deserialize, Serialize};
 
-/// One request of the request workload.
+/// A request of the request workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Request {
-    /// Its place in the schedule.
+    /// The index in the schedule.
     pub id: u64,
     /// The connection that served it.
     pub connection: u32,
-    /// Bytes of the answer.
+    /// The size of the answer in bytes.
     pub size: u64,
-    /// When the client asked, in nanoseconds.
+    /// The time of the request in nanoseconds.
     pub start: u64,
-    /// When the answer's last byte was read; `None` if the run ended first.
+    /// The time at which the answer's last byte was read; `None` if the run ended first.
     pub end: Option<u64>,
 }
 
-/// Bytes that arrived at a receiver of a named traffic in an interval.
+/// Bytes that arrived at a receiver of a traffic in an interval.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Progress {
-    /// The traffic's name in the scenario.
+    /// The name of the traffic in the scenario.
     pub traffic: String,
-    /// Which of its flows.
+    /// The index of the flow.
     pub flow: u32,
     /// The end of the interval, in nanoseconds.
     pub time: u64,
-    /// Payload bytes read in it.
+    /// The number of payload bytes read in the interval.
     pub bytes: u64,
 }
 
-/// One round trip of a closed-loop UDP request and response.
+/// A round trip of a closed-loop UDP request and its response.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RoundTrip {
-    /// The traffic's name in the scenario.
+    /// The name of the traffic in the scenario.
     pub traffic: String,
-    /// Which of its loops.
+    /// The index of the loop.
     pub flow: u32,
-    /// When the request was sent, in nanoseconds.
+    /// The time of the request in nanoseconds.
     pub start: u64,
-    /// When the response came, `None` if it was given up as lost.
+    /// The time of the response; `None` if it was given up as lost.
     pub end: Option<u64>,
 }
 
 /// A named part of the run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Phase {
-    /// Its name.
+    /// The name of the phase.
     pub name: String,
-    /// When it began, in nanoseconds.
+    /// The start in nanoseconds.
     pub start: u64,
-    /// When it ended, in nanoseconds.
+    /// The end in nanoseconds.
     pub stop: u64,
 }
 
-/// A process that was killed in the middle of the run.
+/// A process that was killed during the run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FaultRecord {
-    /// The process, as the scenario calls it.
+    /// The name of the process in the scenario.
     pub process: String,
-    /// When it was killed, in nanoseconds; it did nothing after that.
+    /// The time of its death in nanoseconds.
     pub killed: u64,
-    /// When it was ready again, in nanoseconds; `None` if it was not before the run ended.
+    /// The time at which it was ready again, in nanoseconds; `None` if it was not before the run
+    /// ended.
     pub ready: Option<u64>,
 }
 
-/// Everything measured in one run of one arm with one seed.
+/// All that was measured in one run of one arm with one seed.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Run {
-    /// The arm's name.
+    /// The name of the arm.
     pub arm: String,
-    /// The seed.
+    /// The seed of the run.
     pub seed: u64,
-    /// What its cell has on the axes of the experiment's grid, those of the path apart.
+    /// The cell's values on the axes of the experiment's grid, except those of the path.
     pub labels: BTreeMap<String, String>,
-    /// When measuring began, after the warm-up.
+    /// The start of the measured interval.
     pub start: Nanos,
-    /// When measuring ended.
+    /// The end of the measured interval.
     pub end: Nanos,
     /// The bottleneck's rate.
     pub rate: Rate,
     /// The round-trip time of the empty path.
     pub base_rtt: Nanos,
-    /// Every request asked for.
+    /// All requests.
     pub requests: Vec<Request>,
-    /// What receivers read, by interval.
+    /// The bytes that receivers read, by interval.
     pub progress: Vec<Progress>,
     /// Closed-loop round trips.
     pub round_trips: Vec<RoundTrip>,
-    /// Every packet through the bottleneck's queue.
+    /// All packets through the bottleneck's queue.
     pub bottleneck: Vec<Record>,
-    /// Whose each packet of `bottleneck` is, in the same order: the number of its traffic in the
-    /// scenario, `None` if it is no data of one. Empty where the engine cannot tell. Not stored: of a
-    /// run that is read back it is empty.
+    /// The index of the traffic in the scenario to which each packet of `bottleneck` belongs,
+    /// `None` if it carries no data of one. Empty if the engine does not know. It is not stored, so
+    /// a loaded run has none.
     pub whose: Vec<Option<u8>>,
-    /// The `source` that the bundle's packets have in the bottleneck's log, where cross traffic has
-    /// others; `None` if every packet is the bundle's.
+    /// The `source` of the bundle's packets in the bottleneck's log, where cross traffic has
+    /// others; `None` if all packets are the bundle's.
     pub bundle_source: Option<u8>,
-    /// Every packet through the sendbox's queues; empty in arms whose sendbox only forwards.
+    /// All packets through the sendbox's queues; empty in arms whose sendbox only forwards.
     pub sendbox: Vec<Record>,
     /// The controllers' ticks.
     pub ticks: Vec<Tick>,
-    /// What the controllers decided and noticed, with the reasons, in the order of time.
+    /// The controllers' decisions and observations with their reasons, in the order of time.
     pub events: Vec<Event>,
-    /// Packet accounts, a hop each.
+    /// The packet counts of each hop.
     pub hops: Vec<HopCounters>,
     /// The scenario's phases.
     pub phases: Vec<Phase>,
-    /// What went wrong on purpose, in the order of time.
+    /// The faults in the order of time.
     pub faults: Vec<FaultRecord>,
 }
 
 impl Run {
-    /// How long was measured.
+    /// The length of the measured interval.
     pub fn duration(&self) -> Nanos {
         self.end.saturating_sub(self.start)
     }
 
     /// The time that a request for `size` bytes takes on the empty path, the base of its slowdown:
-    /// one round trip and the bytes at the bottleneck's rate (the Bundler evaluation's own oracle).
+    /// one round trip and the bytes at the bottleneck's rate (as in the Bundler evaluation).
     pub fn ideal(&self, size: u64) -> Nanos {
         self.base_rtt.saturating_add(self.rate.time_for(Bytes(size)))
     }

@@ -1,4 +1,4 @@
-//! From what the simulation tells to the record of a run.
+//! The record of a run from the events of the simulation.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,7 +14,7 @@ use crate::results::{Event, HopCounters, Progress, Request, RoundTrip, Run, Tick
 use crate::scenario::{Origin, Traffic, TrafficKind};
 use crate::workload::{self, Arrivals, Requests};
 
-/// Keeps what a run records.
+/// The records of a run in progress.
 pub(super) struct Collector {
     run: Run,
     traffics: Vec<Kept>,
@@ -23,30 +23,31 @@ pub(super) struct Collector {
     pub(super) whose: BTreeMap<RouteId, u8>,
     /// Whether each traffic is L4S traffic.
     l4s: Vec<bool>,
-    /// Links that stand in sendboxes' places.
+    /// The links in the place of sendboxes.
     pub(super) boxes: BTreeSet<LinkId>,
-    /// The bundle around the others, whose packets are theirs and are not recorded twice.
+    /// The outer bundle. Its packets are those of the inner ones and are not recorded twice.
     pub(super) outer: Option<BundleId>,
 }
 
-/// What is kept of a traffic.
+/// The records of a traffic.
 struct Kept {
     name: String,
     begin: Nanos,
-    /// Payload read in the present interval, by flow.
+    /// The payload read in the current interval, by flow.
     bytes: Vec<u64>,
-    /// Its intervals end here next.
+    /// The end of the current interval.
     next: Nanos,
-    /// Its requests, by number; `None` if they are not recorded.
+    /// The requests by number; `None` if they are not recorded.
     requests: Option<Vec<Request>>,
-    /// What its connections are numbered from.
+    /// The number of its first connection.
     first_connection: u32,
     /// Whether its bytes are recorded.
     metered: bool,
 }
 
 impl Collector {
-    /// For `job`, with what each traffic asks, `None` for those that ask nothing.
+    /// Creates the records for `job`, and the requests of each traffic, `None` for traffic without
+    /// requests.
     pub(super) fn new(job: &Job<'_>) -> Result<(Self, Vec<Option<Asks>>), String> {
         let scenario = job.scenario;
         let run = Run {
@@ -54,7 +55,7 @@ impl Collector {
             ..job.record(Nanos::ZERO)
         };
         let (mut traffics, mut schedules) = (Vec::new(), Vec::new());
-        // Connections are numbered through all request traffics of the bundle.
+        // Connections are numbered over all request traffics of the bundle.
         let mut before = 0;
         for (stream, traffic) in (0..).zip(&scenario.traffic) {
             let mut kept = Kept {
@@ -70,7 +71,7 @@ impl Collector {
             let flows = match &traffic.kind {
                 TrafficKind::Requests { requests, .. } => {
                     asks = Some(asked(job, traffic, requests, stream)?);
-                    // Others' requests are load; they are not what an arm is judged by.
+                    // Requests of cross traffic are load and not part of an arm's result.
                     kept.metered = traffic.from != Origin::Cross;
                     if kept.metered {
                         kept.requests = Some(Vec::new());
@@ -99,13 +100,13 @@ impl Collector {
         Ok((collector, schedules))
     }
 
-    /// When an interval ends next, the run at the latest; `None` once it has ended.
+    /// The end of the next interval, at most that of the run; `None` after the run.
     pub(super) fn next_interval(&self) -> Option<Nanos> {
         let end = |k: &Kept| k.next.saturating_add(INTERVAL).min(self.length);
         self.traffics.iter().filter(|k| k.next < self.length).map(end).min()
     }
 
-    /// Records what was read in the intervals that end at `time`.
+    /// Records the bytes read in the intervals that end at `time`.
     pub(super) fn end_intervals(&mut self, time: Nanos) {
         for kept in &mut self.traffics {
             if kept.next >= self.length
@@ -128,7 +129,7 @@ impl Collector {
     }
 }
 
-/// What `traffic`, the scenario's `stream`-th, asks.
+/// The requests of `traffic`, the `stream`-th of the scenario.
 fn asked(
     job: &Job<'_>,
     traffic: &Traffic,
@@ -138,7 +139,7 @@ fn asked(
     if requests.arrivals == Arrivals::Closed {
         return Ok(Asks::Closed { sizes: requests.closed(job.seed, stream) });
     }
-    // The schedule counts from the traffic's own beginning.
+    // The schedule counts from the traffic's own start.
     let own = |t: Nanos| t.clamp(traffic.start, traffic.stop) - traffic.start;
     let measured = job.scenario.measured();
     let measured = own(measured.start)..own(measured.end);
@@ -217,7 +218,7 @@ impl Observer for Collector {
 }
 
 impl Simulated {
-    /// The record of the run, which has come to its end.
+    /// The record of the run, which has ended.
     pub(super) fn finish(mut self) -> Run {
         let Network { ways, backward, sites, .. } = &self.network;
         let mut link =
@@ -231,7 +232,7 @@ impl Simulated {
             link.lost += counted.lost;
             link.marked = link.marked.map(|n| n + counted.marked);
         }
-        // A sendbox passes on what comes back, the messages for itself apart.
+        // A sendbox forwards what comes back, except for the messages to itself.
         let sendbox = |(site, Site { traffics, messages, bundle, link, .. }): (usize, &Site)| {
             let routes = || traffics.iter().map(|routes| routes.map(|r| self.sim.route(r)));
             let sent = routes().map(|[out, _]| out.sent).sum();

@@ -9,7 +9,7 @@ use crate::engine::Job;
 use crate::results::FaultRecord;
 use crate::scenario::{Clock, FaultKind, Process, Sendbox};
 
-/// What is still to be done, the next first, and what was. A process that is started again is ready
+/// The remaining faults, the next one first, and those that happened. A restarted process is ready
 /// at once.
 pub(super) struct Faults {
     steps: VecDeque<(Nanos, Step)>,
@@ -25,7 +25,7 @@ enum Step {
 }
 
 impl Faults {
-    /// Those of `job`; not of boxes that its arm does not have.
+    /// Creates the faults of `job`. Boxes that its arm does not have are left out.
     pub(super) fn new(job: &Job<'_>) -> Self {
         let boxes = matches!(job.arm.sendbox, Sendbox::Bundle(_));
         let mut steps = Vec::new();
@@ -46,12 +46,12 @@ impl Faults {
         Self { steps: steps.into(), records: Vec::new() }
     }
 
-    /// When something is to be done next.
+    /// The time of the next fault.
     pub(super) fn next(&self) -> Option<Nanos> {
         self.steps.front().map(|step| step.0)
     }
 
-    /// Does what is due, to the boxes of all sites.
+    /// Performs the faults that are due on the boxes of all sites.
     pub(super) fn act(&mut self, simulated: &mut Simulated) {
         let Simulated { sim, network } = simulated;
         let now = sim.now();
@@ -76,7 +76,7 @@ impl Faults {
                     bundles.iter().for_each(|b| sim.shift_receivebox_clock(*b, by));
                 }
                 Step::Clock { of: Clock::Sendbox, by } => {
-                    // A scenario's only goes ahead.
+                    // A sendbox's clock only jumps ahead.
                     let by = Nanos(by.unsigned_abs());
                     bundles.iter().for_each(|b| sim.advance_sendbox_clock(*b, by));
                 }
@@ -89,7 +89,7 @@ impl Faults {
         }
     }
 
-    /// What was done.
+    /// Returns what happened.
     pub(super) fn into_records(self) -> Vec<FaultRecord> {
         self.records
     }

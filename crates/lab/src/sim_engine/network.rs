@@ -1,4 +1,4 @@
-//! From a scenario's path, sites and arm to links, boxes and routes.
+//! The links, boxes and routes of a scenario's path, sites and arm.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,44 +15,44 @@ use super::queues;
 use crate::engine::{EngineError, Job};
 use crate::scenario::{self, Maker, Origin, Path, Sendbox, Spread};
 
-/// How much later than it could a packet arrives at most.
+/// The largest random delay of an arriving packet.
 const NOISE: Nanos = Nanos::from_micros(20);
-/// Ethernet, IPv4 and UDP headers of the boxes' messages. Simulated packets have IPv4's lengths
-/// whatever the scenario's version.
+/// The size of the Ethernet, IPv4 and UDP headers of the boxes' messages. Simulated packets have
+/// IPv4's lengths for either version.
 const UDP_HEADERS: u64 = 14 + 20 + 8;
-/// The ports of the link, as its records number them. The second is the receivers' side; sites after
-/// the first have the numbers after these.
+/// The numbers of the link's ports in its records. The second is the receivers' side; further sites
+/// have the numbers after these.
 pub(super) const LEFT: u8 = 0;
 const CROSS: u8 = 2;
 
-/// The links and boxes of a scenario, and the ways through them.
+/// The links and boxes of a scenario, and the routes through them.
 pub(super) struct Network {
-    /// The bottleneck of each way.
+    /// The bottleneck of each parallel way.
     pub(super) ways: Vec<LinkId>,
-    /// The way back; others for what receiveboxes send, where some of that is lost, and for traffic
-    /// with a round-trip time of its own.
+    /// The return links: one for all, others for messages of receiveboxes if some are lost, and for
+    /// traffic with its own round-trip time.
     pub(super) backward: BTreeSet<LinkId>,
-    /// What each site's traffic passes, in order.
+    /// The sites in order.
     pub(super) sites: Vec<Site>,
-    /// The boxes around all sites, if there are any.
+    /// The outer bundle, if there is one.
     pub(super) outer: Option<BundleId>,
-    /// The way of each traffic, and back to where it comes from.
+    /// The route of each traffic, and the route back to its origin.
     pub(super) traffics: Vec<[RouteId; 2]>,
 }
 
 /// A site and its sendbox.
 pub(super) struct Site {
-    /// From the site through its sendbox, and back to it, for each of its traffics.
+    /// The routes from the site through its sendbox, and back to it, for each of its traffics.
     pub(super) traffics: Vec<[RouteId; 2]>,
-    /// What they pass.
+    /// The hops of its traffic.
     hops: Vec<Hop>,
-    /// What records call its packets.
+    /// The source of its packets in records.
     source: u8,
-    /// To its sendbox, from the receivebox.
+    /// The route from the receivebox to its sendbox.
     pub(super) messages: RouteId,
     /// Its bundle; `None` if the sendbox only forwards.
     pub(super) bundle: Option<BundleId>,
-    /// What stands in the sendbox's place.
+    /// The link in the sendbox's place, if there is one.
     pub(super) link: Option<LinkId>,
 }
 
@@ -77,7 +77,7 @@ impl Network {
         let mut route =
             |hops, source| sim.add_route(Route { hops, source, class: 0 }).map_err(refused);
 
-        // What all sites' packets pass, the outer pair of boxes around it if there is one.
+        // The hops that all sites share, within the outer pair of boxes if there is one.
         let (mut shared, mut outer) = (vec![way], None);
         if let Some(bundle) = &job.arm.outer {
             let messages = [route(vec![way], LEFT)?, route(vec![Hop::Link(for_messages)], LEFT)?];
@@ -87,7 +87,7 @@ impl Network {
         }
         let mut sites = Vec::new();
         for site in 0..job.scenario.sites {
-            // At most 200 sites, as scenarios are checked to have.
+            // At most 200 sites, which the scenario's checks ensure.
             let source = if site == 0 { LEFT } else { CROSS + site as u8 };
             let mut route = |hops: &[Hop]| {
                 let route = Route { hops: hops.to_vec(), source, class: 0 };
@@ -119,7 +119,7 @@ impl Network {
             let back = match backs.get(&rtt) {
                 Some(back) => *back,
                 None => {
-                    // What the way there takes is the path's.
+                    // The forward direction has the path's delay.
                     let there = job.scenario.path.rtt - job.scenario.path.rtt / 2;
                     let delay = rtt.saturating_sub(there);
                     let own = sim.add_link(LinkConfig { delay, ..way_back(Loss::None) });
@@ -146,13 +146,13 @@ impl Network {
         Ok(Self { ways, backward, sites, outer, traffics })
     }
 
-    /// The number of the traffic that goes forward on each route.
+    /// The index of the traffic that goes forward on each route.
     pub(super) fn whose(&self) -> BTreeMap<RouteId, u8> {
-        // At most 16 traffics, as scenarios are checked to have.
+        // At most 16 traffics, which the scenario's checks ensure.
         (0..).zip(&self.traffics).map(|(n, [forward, _])| (*forward, n)).collect()
     }
 
-    /// What results call `bundle`.
+    /// The name of `bundle` in results.
     pub(super) fn name(bundle: BundleId, outer: Option<BundleId>) -> String {
         let inner = bundle.index() - usize::from(outer.is_some_and(|outer| outer < bundle));
         match inner {
@@ -163,7 +163,7 @@ impl Network {
     }
 }
 
-/// The bottlenecks, and the hop that leads through one of them.
+/// Adds the bottlenecks and the hop that leads through one of them.
 fn add_ways<O: Observer>(
     job: &Job<'_>,
     sim: &mut Simulation<O>,
@@ -173,7 +173,7 @@ fn add_ways<O: Observer>(
     let way = |capacity: &Capacity, path: &Path| {
         Ok(LinkConfig {
             capacity: capacity.clone(),
-            // The way back is one for all, and takes half of the path's round-trip time.
+            // All ways share one return link, which takes half of the path's round-trip time.
             delay: path.rtt.saturating_sub(scenario.path.rtt / 2),
             queue: Some(bottleneck(&job.arm.queue, path)?),
             loss: conditions.loss,
@@ -193,7 +193,7 @@ fn add_ways<O: Observer>(
     let ways = ways.collect::<Result<Vec<_>, _>>().map_err(refused)?;
     let hop = match ways[..] {
         [only] => Hop::Link(only),
-        // At most 64 ways, as scenarios are checked to have.
+        // At most 64 ways, which the scenario's checks ensure.
         _ => Hop::AnyOf {
             first: ways[0],
             count: ways.len() as u16,
@@ -203,7 +203,7 @@ fn add_ways<O: Observer>(
     Ok((ways, hop))
 }
 
-/// A bundle whose messages go forward and back on these routes.
+/// Adds a bundle whose messages go forward and back on these routes.
 fn add_bundle<O: Observer>(
     job: &Job<'_>,
     sim: &mut Simulation<O>,
@@ -227,7 +227,7 @@ fn add_bundle<O: Observer>(
     sim.add_bundle(setup).map_err(refused)
 }
 
-/// `forebay link`: what it lets out takes its time, and is at the next hop at once.
+/// Adds `forebay link`. What it sends takes its time, and arrives at the next hop at once.
 fn add_link_box<O: Observer>(
     job: &Job<'_>,
     sim: &mut Simulation<O>,
@@ -243,7 +243,7 @@ fn add_link_box<O: Observer>(
     sim.add_link(config).map_err(refused)
 }
 
-/// The queue at a bottleneck, as the real link has it.
+/// Builds the queue at a bottleneck, the same as in the real link.
 fn bottleneck(queue: &scenario::Queue, path: &Path) -> Result<Queue, EngineError> {
     let ours = (queue.by == Maker::Forebay).then(|| queue.spec(path)).flatten();
     let Some(spec) = ours else {

@@ -10,17 +10,17 @@ use super::super::{
     Event, FaultRecord, HopCounters, Interval, Phase, Progress, Request, RoundTrip, Run, Tick,
 };
 
-/// The version of the format; raised by any change that an older reader would misread.
+/// The version of the format. It increases with any change that an older reader would misread.
 pub(super) const VERSION: u32 = 1;
 
-/// Packets on one line.
+/// The number of packets on one line.
 pub(super) const BATCH: usize = 512;
 
-/// One line, as a JSON object with one key: the kind of record.
+/// A line: a JSON object with one key, the kind of record.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Line {
-    /// The first line, and only that.
+    /// The first line, and only that one.
     Run(Header),
     Request(Request),
     Progress(Progress),
@@ -30,19 +30,19 @@ pub(super) enum Line {
     Hop(HopCounters),
     Phase(Phase),
     Fault(FaultRecord),
-    /// For other readers: it follows from the packets, so this program does not read it back.
+    /// Intervals are for other readers. They follow from the packets, so this program skips them.
     Interval(Interval),
     Bottleneck(Vec<Packet>),
     Sendbox(Vec<Packet>),
 }
 
-/// What a run is, and how many records of each kind must follow.
+/// The description of a run, with the number of records of each kind that must follow.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Header {
     version: u32,
     arm: String,
     seed: u64,
-    /// Files from before there were grids of more than paths have none.
+    /// Absent in files from before grids had more axes than the path's.
     #[serde(default)]
     labels: BTreeMap<String, String>,
     start: u64,
@@ -53,24 +53,24 @@ pub(super) struct Header {
     pub(super) records: Counts,
 }
 
-/// Records of each kind.
+/// The number of records of each kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Counts {
     requests: u64,
     progress: u64,
     round_trips: u64,
     ticks: u64,
-    /// Files from before events were recorded have no such count.
+    /// Absent in files from before events were recorded.
     #[serde(default)]
     events: u64,
     hops: u64,
-    /// Files from before there were phases have no such count.
+    /// Absent in files from before there were phases.
     #[serde(default)]
     phases: u64,
-    /// Files from before there were faults have no such count.
+    /// Absent in files from before there were faults.
     #[serde(default)]
     faults: u64,
-    /// Files from before intervals were written have no such count.
+    /// Absent in files from before intervals were written.
     #[serde(default)]
     intervals: u64,
     bottleneck: u64,
@@ -94,12 +94,12 @@ impl Counts {
         }
     }
 
-    /// Of what was read of a run, whose intervals are not kept.
+    /// Counts the records of a loaded run, of which intervals are not kept.
     pub(super) fn read(run: &Run, intervals: u64) -> Self {
         Self { intervals, ..Self::of(run) }
     }
 
-    /// Each kind's plural and count.
+    /// The plural name and the number of each kind.
     pub(super) fn by_kind(&self) -> [(&'static str, u64); 11] {
         [
             ("requests", self.requests),
@@ -133,7 +133,7 @@ impl Header {
         }
     }
 
-    /// An empty run of this description, or what is wrong with it.
+    /// Creates an empty run of this description, or says what is wrong with it.
     pub(super) fn run(self) -> Result<Run, String> {
         if self.version != VERSION {
             let v = self.version;
@@ -159,14 +159,13 @@ impl Header {
     }
 }
 
-/// A packet: nanoseconds since the one before on its line (the line's first: since the clock's
-/// origin), sojourn in nanoseconds, length in bytes, source, and its
-/// [`Record::flags`].
+/// A packet: nanoseconds since the previous packet on its line (for the first: since the clock's
+/// origin), sojourn in nanoseconds, length in bytes, source, and its [`Record::flags`].
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(super) struct Packet(i64, u64, u64, u8, u8);
 
-/// Packs up to [`BATCH`] records. Departures are in order, so the differences are short; one that
-/// goes back is kept all the same.
+/// Packs up to [`BATCH`] records. Departures are in order, so the differences are short; a negative
+/// difference is stored as well.
 pub(super) fn pack(records: &[Record]) -> Vec<Packet> {
     let mut before = 0;
     let mut pack = |r: &Record| {

@@ -18,10 +18,10 @@ use line::{BATCH, Counts, Header, Line};
 
 use super::Run;
 
-/// The longest line, in bytes.
+/// The length of the longest line in bytes.
 pub const MAX_LINE: u64 = 1 << 20;
 
-/// The most records of one kind: more than an hour and a half of full packets at 96 Mbit/s.
+/// The largest number of records of one kind: over an hour and a half of full packets at 96 Mbit/s.
 pub const MAX_RECORDS: u64 = 50_000_000;
 
 /// Why a run could not be stored or loaded.
@@ -30,19 +30,19 @@ pub enum StoreError {
     /// The file or directory could not be read or written.
     #[error("{path}: {source}")]
     Io {
-        /// Which.
+        /// The path of the file or directory.
         path: PathBuf,
-        /// Why.
+        /// The system's answer.
         source: io::Error,
     },
-    /// A line is not what it should be.
+    /// A line is malformed.
     #[error("{path}, line {line}: {problem}; delete the file and run this arm again")]
     Line {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
-        /// The line, from 1.
+        /// The number of the line, from 1.
         line: u64,
-        /// What is wrong.
+        /// The problem.
         problem: String,
     },
     /// The run has more records of a kind than may be stored.
@@ -50,9 +50,9 @@ pub enum StoreError {
         "{count} {kind} are more than the {MAX_RECORDS} that a file may hold; make the run shorter"
     )]
     TooLarge {
-        /// The kind, in plural.
+        /// The kind in plural.
         kind: &'static str,
-        /// How many.
+        /// The number of records.
         count: u64,
     },
     /// The directory holds no stored run.
@@ -60,9 +60,9 @@ pub enum StoreError {
     None(PathBuf),
 }
 
-/// The file name for `run`: its arm, rate, round-trip time, labels and seed, which tell the runs of
-/// one experiment apart. Blanks are written as `+`, and other characters than ASCII letters, digits,
-/// `_` and `-` as `%` and their code, so two runs never share a file.
+/// The file name for `run`: its arm, rate, round-trip time, labels and seed, which distinguish the
+/// runs of an experiment. Blanks become `+`, and characters other than ASCII letters, digits, `_`
+/// and `-` become `%` with their code, so two runs never share a file.
 pub fn file_name(run: &Run) -> String {
     let (mbps, ms) = (run.rate.as_mbps_f64(), run.base_rtt.as_millis_f64());
     let mut name = format!("{}-{mbps}mbit-{ms}ms", escaped(&run.arm));
@@ -86,10 +86,11 @@ fn escaped(text: &str) -> String {
     escaped
 }
 
-/// The stored runs in `dir`, in the order of their names.
+/// Returns the stored runs in `dir`, sorted by name.
 ///
 /// # Errors
-/// If `dir` cannot be read or holds none.
+///
+/// If `dir` cannot be read or contains none.
 pub fn files(dir: &Path) -> Result<Vec<PathBuf>, StoreError> {
     let io = |source| StoreError::Io { path: dir.to_owned(), source };
     let mut files = Vec::new();
@@ -103,10 +104,11 @@ pub fn files(dir: &Path) -> Result<Vec<PathBuf>, StoreError> {
     if files.is_empty() { Err(StoreError::None(dir.to_owned())) } else { Ok(files) }
 }
 
-/// Writes `run` to `path`. It is written beside it and moved there when whole, so a run that is
-/// interrupted leaves no half file under that name.
+/// Writes `run` to `path`. The file is written under another name and renamed when complete, so an
+/// interruption leaves no incomplete file.
 ///
 /// # Errors
+///
 /// If `run` is too large or the file cannot be written.
 pub fn save(path: &Path, run: &Run) -> Result<(), StoreError> {
     let counts = Counts::of(run).by_kind();
@@ -123,9 +125,10 @@ pub fn save(path: &Path, run: &Run) -> Result<(), StoreError> {
     written.map_err(|source| StoreError::Io { path: path.to_owned(), source })
 }
 
-/// Writes `run` to `out`, as it stands in a file.
+/// Writes `run` to `out` in the format of a file.
 ///
 /// # Errors
+///
 /// If `out` cannot be written.
 pub fn write(out: &mut impl Write, run: &Run) -> io::Result<()> {
     let mut put = |line: Line| {
@@ -149,16 +152,18 @@ pub fn write(out: &mut impl Write, run: &Run) -> io::Result<()> {
 /// Reads the run at `path`.
 ///
 /// # Errors
-/// If the file cannot be read, or is damaged, cut, of another version or too large: the error names
-/// the line.
+///
+/// If the file cannot be read, or is damaged, incomplete, of another version or too large; the
+/// error names the line.
 pub fn load(path: &Path) -> Result<Run, StoreError> {
     let io = |source| StoreError::Io { path: path.to_owned(), source };
     parse(path, BufReader::with_capacity(1 << 18, File::open(path).map_err(io)?))
 }
 
-/// Reads a run from `input`; `path` is what errors call it.
+/// Reads a run from `input`. Errors refer to it as `path`.
 ///
 /// # Errors
+///
 /// As [`load`].
 pub fn parse(path: &Path, input: impl BufRead) -> Result<Run, StoreError> {
     let mut lines = Lines { input, line: 0 };
@@ -177,7 +182,7 @@ enum Problem {
 
 struct Lines<R> {
     input: R,
-    /// The number of the line last read, or of the one that is missing.
+    /// The number of the last line read, or of the missing line.
     line: u64,
 }
 
@@ -242,7 +247,8 @@ fn read(lines: &mut Lines<impl BufRead>) -> Result<Run, Problem> {
     Ok(run)
 }
 
-/// What was read so far, by kind; intervals are not kept, so they are counted beside.
+/// The number of records read so far, by kind. Intervals are not kept, so they are counted
+/// separately.
 fn counted(run: &Run, intervals: u64) -> impl Iterator<Item = (&'static str, u64)> {
     Counts::read(run, intervals).by_kind().into_iter()
 }

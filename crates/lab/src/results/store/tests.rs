@@ -9,7 +9,7 @@ use crate::results::{
     Event, FaultRecord, HopCounters, Phase, Progress, Request, RoundTrip, Tick, Value,
 };
 
-/// A file that is gone when the test is over.
+/// A file that is removed when the test is over.
 struct Scratch(PathBuf);
 
 impl Scratch {
@@ -42,7 +42,7 @@ fn record(time: u64, sojourn: u64, fate: Fate) -> Record {
     }
 }
 
-/// One of everything, and more packets than fit a line.
+/// Returns a run with a record of every kind, and more packets than fit on a line.
 fn run() -> Run {
     Run {
         arm: "forebay_sfq".into(),
@@ -59,7 +59,7 @@ fn run() -> Run {
         round_trips: vec![RoundTrip { traffic: "voip".into(), flow: 0, start: 5, end: None }],
         whose: Vec::new(),
         bottleneck: (0..1300).map(|i| record(u64::MAX - 1300 + i, i, Fate::Sent)).collect(),
-        // Out of order, and to the ends of the range.
+        // Out of order, and at the ends of the range.
         sendbox: vec![
             record(9, 0, Fate::Dropped),
             record(0, 8, Fate::Sent),
@@ -148,7 +148,7 @@ fn files_from_before_there_were_faults_events_and_intervals_are_read() {
 fn every_cut_is_noticed_and_its_line_named() {
     let text = text();
     let lines = text.iter().filter(|b| **b == b'\n').count() as u64;
-    // Every cut in the first lines and around the end; those in the midst of packets are alike.
+    // Cuts in the first lines and around the end; those within packets are all alike.
     for cut in (0..1_500).chain(text.len() - 300..text.len()) {
         let whole = text[..cut].iter().filter(|b| **b == b'\n').count() as u64;
         let (line, problem) = problem("cut.jsonl", &text[..cut]);
@@ -164,7 +164,7 @@ fn every_cut_is_noticed_and_its_line_named() {
 }
 
 #[test]
-fn damage_is_named() {
+fn a_damaged_line_is_named() {
     let whole = String::from_utf8(text()).unwrap();
     let with = |from: &str, to: &str| whole.replacen(from, to, 1).into_bytes();
     let of = |text: Vec<u8>| problem("damaged.jsonl", &text);
