@@ -1,46 +1,48 @@
-//! Asking for memory ahead of its use.
+//! Prefetches memory into the processor's cache before it is used.
 //!
-//! With thousands of flows, connections or bundles nearly every access to one goes to main memory, 100 ns
-//! or more away. Who serves them in turn knows which come next, and asks for them while it still computes.
-//! Where a processor has no way to ask, or none that is known here, nothing happens.
+//! With thousands of flows, connections or bundles nearly every access to one goes to main memory,
+//! which takes 100 ns or more. A scheduler that serves them in turn knows which come next, and
+//! prefetches them while it computes. These functions do nothing on processors other than x86-64.
 #![no_std]
 
-/// Bytes of a cache line, on every x86-64.
+/// The size of a cache line in bytes, on every x86-64 processor.
 const LINE: usize = 64;
 
-/// Asks for all of `item`.
+/// Prefetches all of `item`.
 #[inline]
 pub fn prefetch<T: ?Sized>(item: &T) {
     prefetch_first(item, size_of_val(item));
 }
 
-/// Asks for the first `bytes` of `item`.
+/// Prefetches the first `bytes` bytes of `item`.
 #[inline]
 pub fn prefetch_first<T: ?Sized>(item: &T, bytes: usize) {
     let start = core::ptr::from_ref(item).cast::<i8>();
-    // From the line on that it begins in, so that its last bytes are not left out.
+    // Starts at the line that holds the first byte, so that the last bytes are included.
     let before = start.addr() % LINE;
     for offset in (0..before + bytes).step_by(LINE) {
-        ask(start.wrapping_sub(before).wrapping_add(offset));
+        prefetch_line(start.wrapping_sub(before).wrapping_add(offset));
     }
 }
 
-/// Asks for the line in which `item` begins, for items that lie in one.
+/// Prefetches the cache line that holds the start of `item`, for items that fit into one line.
 #[inline]
 pub fn prefetch_start<T>(item: &T) {
-    ask(core::ptr::from_ref(item).cast());
+    prefetch_line(core::ptr::from_ref(item).cast());
 }
 
-/// Asks for where `items[index]` begins, or the last item if there is no such one: a branch would have to be
-/// guessed, mostly wrongly, and cost more than an idle hint.
+/// Prefetches the cache line that holds the start of `items[index]`.
+///
+/// An index out of range prefetches the last item: a branch here would often be mispredicted, and
+/// that costs more than a useless prefetch.
 #[inline]
 pub fn prefetch_at<T>(items: &[T], index: u32) {
     let index = (index as usize).min(items.len().saturating_sub(1));
-    ask(items.as_ptr().wrapping_add(index).cast());
+    prefetch_line(items.as_ptr().wrapping_add(index).cast());
 }
 
 #[inline]
-fn ask(at: *const i8) {
+fn prefetch_line(at: *const i8) {
     #[cfg(target_arch = "x86_64")]
     {
         use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};

@@ -2,22 +2,24 @@ use core::fmt;
 use core::iter::Sum;
 use core::ops::{Add, AddAssign, Sub, SubAssign};
 
-/// A number of bytes. For a packet: the whole frame as it is on the wire, Ethernet header included,
-/// preamble and frame check sequence not, which is what Linux accounts too.
+/// A number of bytes.
+///
+/// The length of a packet is that of its Ethernet frame with the header, without the preamble and
+/// the frame check sequence. Linux accounts packets the same way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(transparent))]
 pub struct Bytes(pub u64);
 
 impl Bytes {
-    /// Nothing.
+    /// The empty amount, zero bytes.
     pub const ZERO: Self = Self(0);
 
-    /// The difference, zero if `other` is larger.
+    /// Subtracts `other`; the result is zero if `other` is larger.
     pub const fn saturating_sub(self, other: Self) -> Self {
         Self(self.0.saturating_sub(other.0))
     }
 
-    /// This many bytes as a float, for control laws.
+    /// Converts to a float, for control laws.
     pub fn as_f64(self) -> f64 {
         self.0 as f64
     }

@@ -1,9 +1,21 @@
-//! Time, size and rate as types, so that a unit is checked by the compiler and not carried in a name.
+//! Time, size and rate as types, so that the compiler checks the units.
 //!
-//! All three are unsigned integers: the same sum gives the same result on every machine, which the
-//! simulator's repeatability rests on. Products go through 128 bits, so nothing here overflows
-//! silently; results that do not fit saturate.
+//! Start with [`Nanos`], a time span or an instant in nanoseconds, and [`Rate`], a rate in bits per
+//! second. [`Bytes`] is an amount of data, and [`Rate::time_for`] connects the three:
+//!
+//! ```
+//! use forebay_units::{Bytes, Nanos, Rate};
+//!
+//! let frame = Bytes(1500);
+//! assert_eq!(Rate::from_mbps(96).time_for(frame), Nanos::from_micros(125));
+//! assert_eq!(Rate::from_bytes_over(frame, Nanos::from_micros(125)), Rate::from_mbps(96));
+//! ```
+//!
+//! All three are unsigned integers, so the same sum gives the same result on every machine. The
+//! simulator needs this for repeatable runs. Conversions between the types compute in 128 bits, and
+//! a result that does not fit saturates. Plain `+`, `-` and `*` are those of `u64`.
 #![no_std]
+#![forbid(unsafe_code)]
 
 mod bytes;
 mod nanos;

@@ -1,56 +1,57 @@
 use core::fmt;
 use core::ops::{Add, AddAssign, Div, Mul, Sub};
 
-/// Nanoseconds: a span of time, or an instant as the span since an origin that the caller chose.
+/// A time span in nanoseconds, or an instant as the span since an origin that the caller chooses.
 ///
-/// The sans-IO crates never ask what the origin is; in the daemons it is `CLOCK_MONOTONIC`, in the
-/// simulator the start of the run.
+/// The sans-IO crates work with any origin. The daemons use `CLOCK_MONOTONIC`; the simulator uses
+/// the start of the run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(transparent))]
 pub struct Nanos(pub u64);
 
 impl Nanos {
-    /// No time, or the origin.
+    /// A span of zero, or the origin.
     pub const ZERO: Self = Self(0);
-    /// The far end of time, used as "never".
+    /// The largest value, used as "never".
     pub const MAX: Self = Self(u64::MAX);
 
-    /// `n` microseconds.
+    /// Creates a span of `n` microseconds.
     pub const fn from_micros(n: u64) -> Self {
         Self(n * 1_000)
     }
 
-    /// `n` milliseconds.
+    /// Creates a span of `n` milliseconds.
     pub const fn from_millis(n: u64) -> Self {
         Self(n * 1_000_000)
     }
 
-    /// `n` seconds.
+    /// Creates a span of `n` seconds.
     pub const fn from_secs(n: u64) -> Self {
         Self(n * 1_000_000_000)
     }
 
-    /// Seconds as a float, negative and NaN becoming zero; for configuration and for control laws.
+    /// Creates a span of `s` seconds, for configuration and control laws. Negative values and NaN
+    /// become zero.
     pub fn from_secs_f64(s: f64) -> Self {
         Self((s * 1e9) as u64)
     }
 
-    /// This span in seconds.
+    /// Converts to seconds.
     pub fn as_secs_f64(self) -> f64 {
         self.0 as f64 / 1e9
     }
 
-    /// This span in milliseconds.
+    /// Converts to milliseconds.
     pub fn as_millis_f64(self) -> f64 {
         self.0 as f64 / 1e6
     }
 
-    /// The span from `earlier` to `self`, zero if `earlier` is later.
+    /// Returns the span from `earlier` to `self`, or zero if `earlier` is later.
     pub const fn saturating_sub(self, earlier: Self) -> Self {
         Self(self.0.saturating_sub(earlier.0))
     }
 
-    /// The span from `earlier` to `self`, or `None` if `earlier` is later.
+    /// Returns the span from `earlier` to `self`, or `None` if `earlier` is later.
     pub const fn checked_sub(self, earlier: Self) -> Option<Self> {
         match self.0.checked_sub(earlier.0) {
             Some(n) => Some(Self(n)),
@@ -58,7 +59,7 @@ impl Nanos {
         }
     }
 
-    /// The sum, or [`Nanos::MAX`] where it does not fit.
+    /// Adds `other`; the result is [`Nanos::MAX`] if the sum does not fit.
     pub const fn saturating_add(self, other: Self) -> Self {
         Self(self.0.saturating_add(other.0))
     }
