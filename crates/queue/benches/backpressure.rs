@@ -1,9 +1,9 @@
-//! What backpressure costs: a flow is refused and paused, another is resumed and its packet let in,
-//! over a full buffer of a thousand packets, as the number of flows grows.
+//! The cost of backpressure over a full buffer of a thousand packets, by the number of flows.
 //!
-//! One iteration is: a packet leaves; a flow is resumed; it probes and its packet goes in; it probes
-//! for another, is refused and paused. So two probes, a pause and a resume, besides a packet in and
-//! out. `order` is that of the paused flows. `plain` is the packet in and out alone.
+//! In one iteration a packet leaves, a flow is resumed, it probes and enqueues its packet, then it
+//! probes for another one, is refused and is paused. An iteration thus has two probes, a pause and
+//! a resume in addition to an enqueue and a dequeue. The first part of a name is the order of the
+//! paused flows. `plain` is the enqueue and dequeue without backpressure.
 //!
 //! `cargo bench -p forebay-queue --bench backpressure`
 #![allow(missing_docs, reason = "criterion's macros generate undocumented items")]
@@ -55,12 +55,12 @@ fn fifo() -> Fifo<Descriptor> {
     Fifo::new(fifo::Config { limit: Limit::packets(SLOTS) }).expect("valid")
 }
 
-/// The `n`-th of `flows` flows, in an order that no cache foresees. A bijection for odd factors.
+/// Returns the `n`-th of `flows` flows in a scattered order that caches cannot predict.
 fn scattered(n: u32, flows: u32) -> u32 {
     (u64::from(n) * 0x9e37_79b1 % u64::from(flows)) as u32
 }
 
-/// All flows paused but those with packets inside, the buffer full.
+/// Returns a gate with a full buffer in which all flows without packets are paused.
 fn full(flows: u32, order: Order, hysteresis: Hysteresis) -> Gate<Descriptor, Fifo<Descriptor>> {
     let config = Config { flows, in_buffer: 64, turn: 1, order, hysteresis, ..Config::default() };
     let mut gate = Gate::new(config, fifo()).expect("valid");
@@ -71,7 +71,7 @@ fn full(flows: u32, order: Order, hysteresis: Hysteresis) -> Gate<Descriptor, Fi
     gate
 }
 
-/// A packet out, and those who are resumed for it in, each of them paused again.
+/// Dequeues a packet, enqueues a packet of each flow resumed for it, and pauses these flows again.
 fn turn(gate: &mut Gate<Descriptor, Fifo<Descriptor>>) {
     black_box(gate.dequeue(NOW, &mut no_drops));
     while let Some(flow) = gate.resume_flow(NOW) {

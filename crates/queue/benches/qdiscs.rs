@@ -1,9 +1,9 @@
-//! What a packet costs: one enqueue and one dequeue, each new packet from a flow drawn at random.
-//! With as many packets waiting as there are flows, the worst case for the caches; and with a
-//! thousand waiting of a million flows, as in a queue of a real link.
+//! The cost of a packet: one enqueue and one dequeue, each new packet from a random flow.
 //!
-//! `single` is packet by packet; `batch` is as a dataplane does it, 32 packets in, announced by
-//! `prefetch`, and 32 out. Times are per packet.
+//! Most loads have as many waiting packets as flows, the worst case for caches. The last one has a
+//! thousand waiting packets of a million flows, as in the queue of a real link. `single` exchanges
+//! packets one by one; `batch` enqueues 32 packets after `prefetch` and dequeues 32, as a dataplane
+//! does. Times are per packet.
 //!
 //! `cargo bench -p forebay-queue`
 #![allow(missing_docs, reason = "criterion's macros generate undocumented items")]
@@ -18,7 +18,7 @@ use forebay_queue::{
 };
 use forebay_units::{Bytes, Nanos, Rate};
 
-/// As large as a descriptor of a frame elsewhere.
+/// A packet of the size of a dataplane's frame descriptor.
 #[derive(Clone, Copy)]
 struct Descriptor {
     _frame: u64,
@@ -50,8 +50,10 @@ impl Packet for Descriptor {
     }
 }
 
-/// Packets of random flows (xorshift64, Marsaglia 2003), time going on a nanosecond a packet: too
-/// little for CoDel to find fault with a million waiting packets.
+/// A source of packets of random flows (xorshift64, Marsaglia 2003).
+///
+/// Time advances by a nanosecond per packet, too little for CoDel to drop one of a million waiting
+/// packets.
 struct Source {
     state: u64,
     flows: u64,
@@ -65,7 +67,7 @@ impl Source {
         self.state ^= self.state << 17;
         let flow = (((self.state >> 32) * self.flows) >> 32) as u32;
         self.now += Nanos(1);
-        // A classifier's hash: any bijection that scatters will do.
+        // Stands in for a classifier's hash; any bijection that scatters works.
         let hash = flow.wrapping_mul(0x9e37_79b1).rotate_left(15).wrapping_mul(0x85eb_ca6b);
         let class = (hash >> 29) as u8;
         let ecn = if hash & 1 == 0 { Ecn::Ect0 } else { Ecn::Ect1 };
@@ -79,14 +81,14 @@ fn no_drops(_: Descriptor, reason: DropReason) {
 
 const BATCH: usize = 32;
 
-/// A packet in and a packet out.
+/// Enqueues a packet and dequeues one.
 fn exchange<Q: Qdisc<Descriptor>>(q: &mut Q, source: &mut Source) {
     let (now, packet) = source.next();
     q.enqueue(now, packet, &mut no_drops);
     black_box(q.dequeue(now, &mut no_drops));
 }
 
-/// A batch of packets in and as many out.
+/// Enqueues a batch of packets and dequeues as many.
 fn exchange_batch<Q: Qdisc<Descriptor>>(q: &mut Q, source: &mut Source) {
     let batch = [(); BATCH].map(|()| source.next());
     for (_, packet) in &batch {
@@ -100,7 +102,7 @@ fn exchange_batch<Q: Qdisc<Descriptor>>(q: &mut Q, source: &mut Source) {
     }
 }
 
-/// Flows that packets come from, and packets waiting.
+/// The number of flows and of waiting packets of each load.
 const LOADS: [(u32, u32); 4] =
     [(1_000, 1_000), (100_000, 100_000), (1_000_000, 1_000_000), (1_000_000, 1_000)];
 
@@ -116,7 +118,7 @@ fn bench<Q: Qdisc<Descriptor>>(c: &mut Criterion, name: &str, make: impl Fn(u32)
             let (now, packet) = source.next();
             q.enqueue(now, packet, &mut no_drops);
         }
-        // Past the first rounds, so that the order in memory is that of a queue long in use.
+        // Runs past the first rounds, so that the order in memory is that of a queue in long use.
         (0..2 * waiting).for_each(|_| exchange(&mut q, &mut source));
         let load = format!("{flows}_flows_{waiting}_waiting");
         group.bench_function(BenchmarkId::new("single", &load), |b| {
@@ -184,7 +186,7 @@ fn all(c: &mut Criterion) {
         StrictPriority::new((0..8).map(|_| fifo(flows)).collect()).expect("valid")
     });
     bench(c, "shaped_sfq", |flows| {
-        // Fast enough never to hold a packet back, at a nanosecond a packet.
+        // At a nanosecond per packet this rate never holds a packet back.
         let rate = Some(Rate::from_mbps(100_000_000));
         TokenBucket::new(token_bucket::Config { rate, ..Default::default() }, sfq(flows))
     });

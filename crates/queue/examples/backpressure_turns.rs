@@ -1,9 +1,8 @@
-//! Turns of backpressure for counting instructions: `backpressure_turns FLOWS TURNS`.
+//! Runs turns of backpressure to count instructions: `backpressure_turns FLOWS TURNS`.
 //!
-//! A turn is what `benches/backpressure.rs` measures: a packet leaves a full buffer, a flow is
-//! resumed, its packet goes in, it is refused another and paused. The difference between the
-//! instructions of two numbers of turns, divided by the difference of the numbers, is what a turn
-//! costs:
+//! A turn is an iteration of `benches/backpressure.rs`: a packet leaves a full buffer, a flow is
+//! resumed and enqueues its packet, is refused another one and is paused. Run two numbers of turns:
+//! the difference of the instructions divided by the difference of the turns is the cost of a turn.
 //!
 //! ```sh
 //! cargo build --release -p forebay-queue --example backpressure_turns
@@ -44,7 +43,7 @@ impl FlowPacket for Descriptor {
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut numbers = std::env::args().skip(1).map(|text| text.parse::<u32>());
     let (Some(flows), Some(turns)) = (numbers.next(), numbers.next()) else {
-        return Err("give the number of flows and of turns".into());
+        return Err("usage: backpressure_turns FLOWS TURNS".into());
     };
     let (flows, turns) = (flows?, turns?);
     let limit = Limit::packets(1000);

@@ -1,27 +1,27 @@
-//! Packet storage for many queues: one slab, and per queue a chain through it by index.
+//! Packet storage for many queues: one slab, and for each queue a chain of indices through it.
 //!
-//! The slab grows as packets come, up to what the qdisc's limit lets in, and reuses the entry that
-//! was freed last, which is the one most likely still in the processor's cache.
+//! The slab grows as packets arrive, up to the qdisc's limit. It reuses the entry that was freed
+//! last, which is the one most likely still in the processor's cache.
 
 use alloc::vec::Vec;
 
 use forebay_prefetch::prefetch_at;
 
-/// The index that stands for "none".
+/// The index that means "none".
 pub(crate) const NONE: u32 = u32::MAX;
 
-/// Aligned so that one for a small packet does not straddle cache lines.
+/// One packet of a slab, aligned so that a small one does not straddle two cache lines.
 #[derive(Clone, Debug)]
 #[repr(align(32))]
 struct Entry<T> {
     item: Option<T>,
-    /// Meaningless in a chain's first entry.
+    /// The entry before this one; undefined in a chain's first entry.
     prev: u32,
-    /// Towards the tail, or the next free entry; meaningless in a chain's last entry.
+    /// The entry after this one, or the next free entry; undefined in a chain's last entry.
     next: u32,
 }
 
-/// The two ends of a queue in a [`Slab`].
+/// The first and the last entry of a queue in a [`Slab`].
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Chain {
     head: u32,
@@ -37,6 +37,7 @@ impl Chain {
     }
 }
 
+/// The entries of all chains, and a list of the free ones.
 #[derive(Clone, Debug)]
 pub(crate) struct Slab<T> {
     entries: Vec<Entry<T>>,
@@ -87,17 +88,17 @@ impl<T> Slab<T> {
         self.entries.get(chain.head as usize)?.item.as_ref()
     }
 
-    /// Asks for the entry that `pop_front` will take.
+    /// Prefetches the entry that `pop_front` will take.
     pub(crate) fn prefetch_head(&self, chain: Chain) {
         prefetch_at(&self.entries, chain.head);
     }
 
-    /// Asks for the entry that `push_back` will append to.
+    /// Prefetches the entry that `push_back` will append to.
     pub(crate) fn prefetch_tail(&self, chain: Chain) {
         prefetch_at(&self.entries, chain.tail);
     }
 
-    /// Moves all of `other` to the end of `chain`.
+    /// Moves all entries of `other` to the end of `chain`.
     pub(crate) fn append(&mut self, chain: &mut Chain, other: &mut Chain) {
         if chain.is_empty() {
             core::mem::swap(chain, other);
@@ -117,7 +118,7 @@ impl<T> Slab<T> {
             entry.prev = prev;
             return index;
         }
-        // Qdiscs limit themselves to far fewer packets than u32 can count.
+        // The limit of a qdisc is far below the range of u32.
         let index = self.entries.len() as u32;
         self.entries.push(Entry { item: Some(item), prev, next: NONE });
         index

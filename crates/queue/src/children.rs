@@ -1,4 +1,4 @@
-//! The classes under a classful qdisc.
+//! The child qdiscs of a classful qdisc, one for each class.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -9,10 +9,10 @@ use forebay_units::Nanos;
 use crate::error::within;
 use crate::{Backlog, ConfigError, DropSink, Packet, Qdisc};
 
-/// As many as there are values of [`Packet::class`].
+/// The number of values of [`Packet::class`].
 const MAX_CHILDREN: u64 = 256;
 
-/// Child qdiscs by class, and what waits in all of them, so that no one has to add it up.
+/// Child qdiscs by class, and the backlog of all of them together.
 #[derive(Clone, Debug)]
 pub(crate) struct Children<P, Q> {
     children: Box<[Q]>,
@@ -31,7 +31,7 @@ impl<P: Packet, Q: Qdisc<P>> Children<P, Q> {
         Ok(Self { children: children.into(), backlog, packets: PhantomData })
     }
 
-    /// The child for `packet`: the one of its class, or the last.
+    /// Returns the child for `packet`: the one of its class, or the last.
     pub(crate) fn class_of(&self, packet: &P) -> usize {
         usize::from(packet.class()).min(self.children.len() - 1)
     }
@@ -40,8 +40,10 @@ impl<P: Packet, Q: Qdisc<P>> Children<P, Q> {
         &self.children
     }
 
-    /// How many classes wait apart: a child before the last has one class of packets only, the last
-    /// all the others, which it may tell apart.
+    /// Returns the number of classes with separate room, see [`Qdisc::classes`].
+    ///
+    /// Each child before the last holds one class. The last child holds all other classes and may
+    /// itself have separate room for each.
     pub(crate) fn classes(&self) -> usize {
         self.children.last().map_or(1, Q::classes).max(self.children.len())
     }

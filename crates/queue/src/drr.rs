@@ -1,7 +1,7 @@
 //! Deficit round robin: weighted shares for classes (Shreedhar and Varghese, SIGCOMM 1995).
 //!
-//! Each class is a child qdisc of any kind. While several have packets, each sends bytes in
-//! proportion to its weight; what one does not use the others share.
+//! Each class is a child qdisc of any kind. While several children have packets, each sends bytes
+//! in proportion to its weight. The others share what one child does not use.
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -14,11 +14,11 @@ use crate::error::within;
 use crate::round::{MAX_QUANTUM, MIN_QUANTUM, cost, next_turn};
 use crate::{Backlog, ConfigError, DropSink, Packet, Qdisc, Room};
 
-/// How a [`Drr`] is set up.
+/// The configuration of a [`Drr`].
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Bytes that a child of weight one may send in its turn; by default a full Ethernet frame,
-    /// 1514. A smaller quantum interleaves more finely and costs more rounds for a packet.
+    /// Bytes that a child of weight one may send in its turn. The default is a full Ethernet frame,
+    /// 1514. A smaller quantum interleaves more finely and takes more rounds for each packet.
     pub quantum: Bytes,
 }
 
@@ -28,33 +28,33 @@ impl Default for Config {
     }
 }
 
-/// A child's standing in the round.
+/// The state of a child in the round; credit and quantum are in bytes.
 #[derive(Clone, Copy, Debug)]
 struct Share {
     quantum: i32,
     credit: i32,
-    /// Whether it is in the round.
+    /// Whether the child is in the round.
     active: bool,
 }
 
-/// Deficit round robin over child qdiscs.
+/// A qdisc that serves its child qdiscs by deficit round robin.
 ///
-/// The class is [`Packet::class`]; classes past the last child share the last. A child that holds
-/// its packets back (a shaper) is passed over and keeps its credit.
+/// The class is [`Packet::class`]; classes past the last child share the last. The round skips a
+/// child that holds its packets back (a shaper), and the child keeps its credit.
 #[derive(Clone, Debug)]
 pub struct Drr<P, Q = Box<dyn Qdisc<P>>> {
     children: Children<P, Q>,
     shares: Box<[Share]>,
-    /// Classes in the order of their turns. Every child with packets is in it.
+    /// Classes in the order of their turns. It contains every child with packets.
     round: VecDeque<u8>,
 }
 
 impl<P: Packet, Q: Qdisc<P>> Drr<P, Q> {
-    /// Over `children`, each with its weight, by class.
+    /// Creates the qdisc over `children`, each with its weight, in the order of their classes.
     ///
     /// # Errors
-    /// If there are no children, or more than 256, or a child's quantum (`config.quantum` times its
-    /// weight) is below 256 bytes or above a megabyte.
+    /// Fails if there are no children or more than 256, or if a child's quantum (`config.quantum`
+    /// times its weight) is below 256 bytes or above a megabyte.
     pub fn new(config: Config, children: Vec<(u32, Q)>) -> Result<Self, ConfigError> {
         let mut shares = Vec::with_capacity(children.len());
         for (weight, _) in &children {
@@ -69,12 +69,12 @@ impl<P: Packet, Q: Qdisc<P>> Drr<P, Q> {
         Ok(drr)
     }
 
-    /// The children, by class.
+    /// Returns the children in the order of their classes.
     pub fn children(&self) -> &[Q] {
         self.children.as_slice()
     }
 
-    /// Puts a child that has packets into the round, with a fresh turn.
+    /// Puts a child that has packets into the round, with a full quantum of credit.
     fn activate(&mut self, class: usize) {
         let share = &mut self.shares[class];
         if !share.active && !self.children.is_idle(class) {
@@ -85,7 +85,7 @@ impl<P: Packet, Q: Qdisc<P>> Drr<P, Q> {
     }
 
     /// Moves the child that is first in the round to its end.
-    fn pass(&mut self) {
+    fn rotate(&mut self) {
         self.round.rotate_left(1);
     }
 }
@@ -98,14 +98,14 @@ impl<P: Packet, Q: Qdisc<P>> Qdisc<P> for Drr<P, Q> {
     }
 
     fn dequeue(&mut self, now: Nanos, drops: &mut dyn DropSink<P>) -> Option<P> {
-        // Children in a row that could have sent but hold their packets back.
+        // Consecutive children that have credit and hold their packets back.
         let mut held = 0;
         while held < self.round.len() {
             let class = usize::from(self.round[0]);
             let share = &mut self.shares[class];
             if share.credit <= 0 {
                 share.credit += share.quantum;
-                self.pass();
+                self.rotate();
                 held = 0;
                 continue;
             }
@@ -117,7 +117,7 @@ impl<P: Packet, Q: Qdisc<P>> Qdisc<P> for Drr<P, Q> {
                 share.active = false;
                 self.round.pop_front();
             } else if sent.is_none() {
-                self.pass();
+                self.rotate();
                 held += 1;
             }
             if sent.is_some() {
@@ -127,7 +127,7 @@ impl<P: Packet, Q: Qdisc<P>> Qdisc<P> for Drr<P, Q> {
         None
     }
 
-    /// Of the child whose turn it is, even if that child holds its packets back.
+    /// Returns the next packet of the child whose turn it is, even if that child holds it back.
     fn peek(&self) -> Option<&P> {
         let busy = self.round.iter().map(|&class| usize::from(class));
         let turn = next_turn(

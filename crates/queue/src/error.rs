@@ -1,14 +1,14 @@
 use core::error::Error;
 use core::fmt;
 
-/// Why a configuration was refused. Nothing was built.
+/// The reason why a configuration was refused.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum ConfigError {
     /// A value is outside what the qdisc can work with.
     OutOfRange {
-        /// The setting, as its field is called.
+        /// The name of the setting's field.
         setting: &'static str,
-        /// What it was set to, in the field's own unit (nanoseconds for times).
+        /// The refused value, in the field's unit (nanoseconds for times).
         value: u64,
         /// The smallest value allowed.
         min: u64,
@@ -17,9 +17,9 @@ pub enum ConfigError {
     },
     /// A gain or a probability is outside what the control law can work with.
     RealOutOfRange {
-        /// The setting, as its field is called.
+        /// The name of the setting's field.
         setting: &'static str,
-        /// What it was set to.
+        /// The refused value.
         value: f64,
         /// The smallest value allowed.
         min: f64,
@@ -28,9 +28,9 @@ pub enum ConfigError {
     },
     /// A table's size must be a power of two.
     NotPowerOfTwo {
-        /// The setting, as its field is called.
+        /// The name of the setting's field.
         setting: &'static str,
-        /// What it was set to.
+        /// The refused value.
         value: u64,
     },
 }
@@ -54,7 +54,7 @@ impl fmt::Display for ConfigError {
 
 impl Error for ConfigError {}
 
-/// Refuses `value` outside `min..=max`.
+/// Returns an error if `value` is outside `min..=max`.
 pub(crate) fn within(
     setting: &'static str,
     value: u64,
@@ -68,7 +68,7 @@ pub(crate) fn within(
     }
 }
 
-/// Refuses `value` outside `min..=max`, and NaN.
+/// Returns an error if `value` is outside `min..=max` or NaN.
 pub(crate) fn real_within(
     setting: &'static str,
     value: f64,

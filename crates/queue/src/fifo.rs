@@ -1,28 +1,28 @@
-//! First in, first out.
+//! A first-in-first-out queue with a limit.
 
 use forebay_units::Nanos;
 
 use crate::ring::Ring;
 use crate::{Backlog, ConfigError, DropSink, Limit, Packet, Qdisc, Room};
 
-/// How a [`Fifo`] is set up.
+/// The configuration of a [`Fifo`].
 #[derive(Clone, Debug, Default)]
 pub struct Config {
-    /// How much may wait; 1000 packets by default, see [`Limit`].
+    /// The limit of the queue; 1000 packets by default, see [`Limit`].
     pub limit: Limit,
 }
 
-/// A queue that serves packets in the order they came, and refuses those past its [`Limit`].
+/// A queue that serves packets in the order of arrival and drops those past its [`Limit`].
 #[derive(Clone, Debug)]
 pub struct Fifo<P> {
     queue: Ring<P>,
 }
 
 impl<P: Packet> Fifo<P> {
-    /// An empty queue.
+    /// Creates an empty queue.
     ///
     /// # Errors
-    /// If the limit lets nothing in.
+    /// Fails if the limit admits no packet.
     pub fn new(config: Config) -> Result<Self, ConfigError> {
         Ok(Self { queue: Ring::new(config.limit)? })
     }
@@ -54,7 +54,7 @@ impl<P: Packet> Qdisc<P> for Fifo<P> {
         self.queue.room()
     }
 
-    /// At once while anything waits, so that packets past a limit in time are cleared out too.
+    /// Returns `now` while packets wait, so that packets past a time limit are dropped as well.
     fn next_event(&self, now: Nanos) -> Option<Nanos> {
         self.queue.front().map(|_| now)
     }

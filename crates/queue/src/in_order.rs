@@ -1,9 +1,8 @@
-//! A policy, and a way past it on which packets leave in the order in which they came.
+//! A wrapper round a qdisc that can, for a time, serve packets in the order of arrival instead.
 //!
-//! For what is held back for a short time and shall then go on as if it had not been. A fair queue
-//! serves flows in turns, so it would take apart the trains in which they send, and a queue with a
-//! limit at the next bottleneck then drops a packet here and there where it would have dropped one
-//! train's.
+//! It is for packets that are held back for a short time and then continue as if they had not been.
+//! A fair queue serves flows in turns and so breaks up the bursts in which they send. A full queue
+//! at the next bottleneck then drops packets of many flows instead of packets of one burst.
 
 use alloc::collections::VecDeque;
 
@@ -11,68 +10,75 @@ use forebay_units::{Bytes, Nanos};
 
 use crate::{Backlog, DropReason, DropSink, Packet, Qdisc, Room};
 
-/// A policy, and a way past it on which packets leave in the order in which they came.
+/// A qdisc with a FIFO bypass on which packets leave in the order of arrival.
 ///
-/// What came before a change of ways leaves before what comes after it, so no flow is out of order.
-/// Both ways together have the policy's room: a packet that it would have none for is refused.
+/// Packets that arrived before a switch between the two leave before later ones, so no flow is
+/// reordered. Both together have the policy's room: a packet that would not fit into the policy
+/// with everything that waits is dropped.
 #[derive(Clone, Debug)]
 pub struct InOrder<P, Q> {
     policy: Q,
-    past: VecDeque<P>,
-    past_bytes: Bytes,
-    /// The way on which packets shall go,
-    wanted: Way,
-    /// and on which they do, until nothing is left on the other, which came before.
-    way: Way,
+    bypass: VecDeque<P>,
+    bypass_bytes: Bytes,
+    /// The requested route for new packets.
+    wanted: Route,
+    /// The current route for new packets. It changes to the wanted one when no older packet waits
+    /// on the other.
+    current: Route,
 }
 
+/// The two queues that a packet may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Way {
+enum Route {
     Policy,
-    Past,
+    Bypass,
 }
 
 impl<P: Packet, Q: Qdisc<P>> InOrder<P, Q> {
-    /// Over `policy`, which decides until told otherwise.
+    /// Creates a wrapper round `policy`, which decides the order until [`InOrder::keep_order`].
     pub fn new(policy: Q) -> Self {
-        let past = VecDeque::new();
-        Self { policy, past, past_bytes: Bytes::ZERO, wanted: Way::Policy, way: Way::Policy }
+        let (wanted, current) = (Route::Policy, Route::Policy);
+        Self { policy, bypass: VecDeque::new(), bypass_bytes: Bytes::ZERO, wanted, current }
     }
 
-    /// From now on packets leave in the order in which they come, or (`false`) as the policy says. One
-    /// of several classes always decides: their order is not of flows.
+    /// Switches to the order of arrival (`true`) or to the policy's order (`false`).
+    ///
+    /// A policy with several classes always decides the order, since its classes have priorities or
+    /// weights that the order of arrival would ignore.
     pub fn keep_order(&mut self, keep: bool) {
-        self.wanted = if keep && self.policy.classes() == 1 { Way::Past } else { Way::Policy };
-        self.turn();
+        let bypass = keep && self.policy.classes() == 1;
+        self.wanted = if bypass { Route::Bypass } else { Route::Policy };
+        self.switch();
     }
 
-    /// The policy, to ask it and to reconfigure it.
+    /// Returns the policy, for queries and reconfiguration.
     pub fn policy_mut(&mut self) -> &mut Q {
         &mut self.policy
     }
 
-    /// Changes ways as soon as no packet that came before would be overtaken.
-    fn turn(&mut self) {
+    /// Switches to the wanted route once no older packet would be overtaken.
+    fn switch(&mut self) {
         let emptied = match self.wanted {
-            Way::Policy => self.policy.backlog().packets == 0,
-            Way::Past => self.past.is_empty(),
+            Route::Policy => self.policy.backlog().packets == 0,
+            Route::Bypass => self.bypass.is_empty(),
         };
         if emptied {
-            self.way = self.wanted;
+            self.current = self.wanted;
         }
     }
 
-    /// The way on which older packets wait than on the other, if any do.
-    fn first(&self) -> Way {
-        match self.way {
-            Way::Policy if self.past.is_empty() => Way::Policy,
-            Way::Policy => Way::Past,
-            Way::Past if self.policy.backlog().packets == 0 => Way::Past,
-            Way::Past => Way::Policy,
+    /// Returns the route whose packets leave first: the one with the older packets, if packets
+    /// wait.
+    fn first(&self) -> Route {
+        match self.current {
+            Route::Policy if self.bypass.is_empty() => Route::Policy,
+            Route::Policy => Route::Bypass,
+            Route::Bypass if self.policy.backlog().packets == 0 => Route::Bypass,
+            Route::Bypass => Route::Policy,
         }
     }
 
-    /// Whether the policy would have room for `packet` if it had all that waits.
+    /// Returns whether `packet` would fit into the policy if all waiting packets were in it.
     fn fits(&self, packet: &P) -> bool {
         let room = self.room(packet.class());
         room.packets >= 1 && room.bytes >= packet.len()
@@ -81,7 +87,7 @@ impl<P: Packet, Q: Qdisc<P>> InOrder<P, Q> {
 
 impl<P: Packet, Q: Qdisc<P>> Qdisc<P> for InOrder<P, Q> {
     fn enqueue(&mut self, now: Nanos, packet: P, drops: &mut dyn DropSink<P>) {
-        if self.way == Way::Policy && self.past.is_empty() {
+        if self.current == Route::Policy && self.bypass.is_empty() {
             return self.policy.enqueue(now, packet, drops);
         }
         if !self.fits(&packet) {
@@ -89,54 +95,54 @@ impl<P: Packet, Q: Qdisc<P>> Qdisc<P> for InOrder<P, Q> {
             let reason = if full { DropReason::PacketLimit } else { DropReason::ByteLimit };
             return drops.dropped(packet, reason);
         }
-        match self.way {
-            Way::Policy => self.policy.enqueue(now, packet, drops),
-            Way::Past => {
-                self.past_bytes += packet.len();
-                self.past.push_back(packet);
+        match self.current {
+            Route::Policy => self.policy.enqueue(now, packet, drops),
+            Route::Bypass => {
+                self.bypass_bytes += packet.len();
+                self.bypass.push_back(packet);
             }
         }
     }
 
     fn dequeue(&mut self, now: Nanos, drops: &mut dyn DropSink<P>) -> Option<P> {
         let mut packet = None;
-        if self.first() == Way::Policy {
+        if self.first() == Route::Policy {
             packet = self.policy.dequeue(now, drops);
         }
-        // An AQM may have dropped the last that waited there.
-        if packet.is_none() && self.first() == Way::Past {
-            packet = self.past.pop_front();
-            self.past_bytes -= packet.as_ref().map_or(Bytes::ZERO, P::len);
+        // An AQM may have dropped the policy's last packet.
+        if packet.is_none() && self.first() == Route::Bypass {
+            packet = self.bypass.pop_front();
+            self.bypass_bytes -= packet.as_ref().map_or(Bytes::ZERO, P::len);
         }
-        self.turn();
+        self.switch();
         packet
     }
 
     fn peek(&self) -> Option<&P> {
         match self.first() {
-            Way::Policy => self.policy.peek(),
-            Way::Past => self.past.front(),
+            Route::Policy => self.policy.peek(),
+            Route::Bypass => self.bypass.front(),
         }
     }
 
     fn backlog(&self) -> Backlog {
         let Backlog { packets, bytes } = self.policy.backlog();
-        Backlog { packets: packets + self.past.len() as u64, bytes: bytes + self.past_bytes }
+        Backlog { packets: packets + self.bypass.len() as u64, bytes: bytes + self.bypass_bytes }
     }
 
     fn probe(&self, now: Nanos, packet: &P) -> bool {
-        match (self.way, self.past.is_empty()) {
-            (Way::Policy, true) => self.policy.probe(now, packet),
-            (Way::Policy, false) => self.fits(packet) && self.policy.probe(now, packet),
-            (Way::Past, _) => self.fits(packet),
+        match (self.current, self.bypass.is_empty()) {
+            (Route::Policy, true) => self.policy.probe(now, packet),
+            (Route::Policy, false) => self.fits(packet) && self.policy.probe(now, packet),
+            (Route::Bypass, _) => self.fits(packet),
         }
     }
 
     fn room(&self, class: u8) -> Room {
         let room = self.policy.room(class);
         Room {
-            packets: room.packets.saturating_sub(self.past.len() as u64),
-            bytes: room.bytes.saturating_sub(self.past_bytes),
+            packets: room.packets.saturating_sub(self.bypass.len() as u64),
+            bytes: room.bytes.saturating_sub(self.bypass_bytes),
         }
     }
 
@@ -146,13 +152,13 @@ impl<P: Packet, Q: Qdisc<P>> Qdisc<P> for InOrder<P, Q> {
 
     fn next_event(&self, now: Nanos) -> Option<Nanos> {
         match self.first() {
-            Way::Policy => self.policy.next_event(now),
-            Way::Past => self.past.front().map(|_| now),
+            Route::Policy => self.policy.next_event(now),
+            Route::Bypass => self.bypass.front().map(|_| now),
         }
     }
 
     fn prefetch(&self, packet: &P) {
-        if self.way == Way::Policy {
+        if self.current == Route::Policy {
             self.policy.prefetch(packet);
         }
     }

@@ -1,30 +1,35 @@
-//! Queueing disciplines and shapers: what waits, what goes next, what is dropped and why.
+//! Queueing disciplines and shapers: they decide which packet leaves next and which one is dropped.
 //!
-//! Nothing in here does I/O, looks at a clock or starts a thread. Time comes in as an argument and
-//! [`Qdisc::next_event`] says when to ask again, so the same code runs under the user-space
-//! dataplane, the laboratory's link and the simulator.
+//! Start with [`Qdisc`], the interface of every discipline, and [`FqCodel`], a good default. A
+//! caller implements [`Packet`] for its own type, passes the time to every call, and receives every
+//! dropped packet with a [`DropReason`]. The example `two_flows` shows this in 60 lines.
 //!
-//! | qdisc | what it is for |
+//! The crate does no I/O, reads no clock and starts no thread. Time is an argument, and
+//! [`Qdisc::next_event`] returns when to call again, so the same code runs in the user-space
+//! dataplane, on the laboratory's link and in the simulator.
+//!
+//! | qdisc | purpose |
 //! |---|---|
 //! | [`Fifo`] | one queue, first come first served, limited in packets, bytes and time |
 //! | [`Codel`] | one queue kept short by RFC 8289's control law |
 //! | [`Pie`] | one queue held at a target delay by random drops on arrival (RFC 8033) |
 //! | [`Pi2`] | one queue held at a target delay, classic and L4S senders coupled |
 //! | [`DualPi2`] | two queues, the shallow one for L4S, coupled (RFC 9332) |
-//! | [`Sfq`] | a fair share for every flow, the longest flow pays |
+//! | [`Sfq`] | a fair share for every flow; a full queue drops from the longest flow |
 //! | [`FqCodel`] | a fair share for every flow and a short queue for each (RFC 8290) |
 //! | [`Drr`] | weighted shares for classes, each its own qdisc |
 //! | [`StrictPriority`] | classes in order of urgency, each its own qdisc |
 //! | [`TokenBucket`] | a rate limit over any other qdisc |
-//! | [`InOrder`] | any other qdisc, and for a time the order of arrival instead |
+//! | [`InOrder`] | any other qdisc, with a switch to the order of arrival |
 //!
-//! [`backpressure`] is for queues inside hosts: instead of dropping, a full qdisc pauses its sources.
-//! [`ffs`] has the integer priority queues under it.
+//! [`backpressure`] is for queues inside hosts: instead of dropping, a full qdisc pauses its
+//! sources. [`ffs`] contains the integer priority queues that it uses.
 //!
-//! Every queue is bounded and every flow table has a fixed size, made at construction. Packet
-//! storage grows on demand up to the queue's limit and is then reused: once a qdisc has been as
-//! full as it gets, neither `enqueue` nor `dequeue` allocates.
+//! Every queue is bounded, and every flow table is allocated at construction with a fixed size.
+//! Packet storage grows on demand up to the queue's limit and is then reused. Once a qdisc has
+//! reached its highest backlog, neither `enqueue` nor `dequeue` allocates.
 #![no_std]
+#![forbid(unsafe_code)]
 
 extern crate alloc;
 

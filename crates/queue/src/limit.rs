@@ -3,52 +3,53 @@ use forebay_units::{Bytes, Nanos};
 use crate::error::within;
 use crate::{Backlog, ConfigError, DropReason, Room};
 
-/// How much may wait in a queue: packets, bytes, time, or several of them together, in which case
-/// the first to be reached counts.
+/// The limit of a queue in packets, bytes or time, or in several of them; the first one reached
+/// applies.
 ///
-/// Packets and bytes are checked when a packet comes: one that does not fit is refused. Time is
-/// checked when packets leave: one that has waited longer is dropped at the head. That is the only
-/// check that keeps the promise ("no packet leaves older than this") whatever the arrivals and the
-/// shaper's rate do in between, and a drop at the head tells the sender a whole queue earlier than
-/// a drop at the tail. A packet too old to leave never keeps a new one out.
+/// The limits in packets and bytes apply on arrival: a packet that does not fit is dropped. The
+/// limit in time applies on departure: a packet that waited longer is dropped at the head. Only
+/// this guarantees that no packet leaves late, whatever arrivals and the shaper's rate do. A drop
+/// at the head also reaches the sender one queue delay earlier than a drop at the tail. Packets
+/// past the time limit do not block a new packet: they are dropped first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limit {
-    /// Packets, at most [`Limit::MAX_PACKETS`].
+    /// The limit in packets, at most [`Limit::MAX_PACKETS`].
     pub packets: u32,
-    /// Bytes, if limited. A packet longer than this never gets in.
+    /// The limit in bytes, if any. A packet longer than this is always dropped.
     pub bytes: Option<Bytes>,
-    /// Time from enqueue to dequeue, if limited.
+    /// The limit of the time from enqueue to dequeue, if any.
     pub time: Option<Nanos>,
 }
 
 impl Default for Limit {
-    /// 1000 packets, the length of a Linux interface's queue (`txqueuelen`, hence pfifo's limit).
+    /// Returns 1000 packets, the default queue length of a Linux interface (`txqueuelen`) and
+    /// therefore the limit of its pfifo.
     fn default() -> Self {
         Self::packets(1000)
     }
 }
 
 impl Limit {
-    /// The bound that holds where only bytes or time is limited, so that packets of no length, or
-    /// a queue that nobody serves, cannot take all memory.
+    /// The limit in packets where only bytes or time are limited. It bounds memory if packets have
+    /// zero length or the queue is never served.
     pub const MAX_PACKETS: u32 = 1 << 24;
 
-    /// At most `n` packets.
+    /// Creates a limit of `n` packets.
     pub const fn packets(n: u32) -> Self {
         Self { packets: n, bytes: None, time: None }
     }
 
-    /// At most `n` bytes.
+    /// Creates a limit of `n` bytes.
     pub const fn bytes(n: Bytes) -> Self {
         Self { bytes: Some(n), ..Self::packets(Self::MAX_PACKETS) }
     }
 
-    /// No packet leaves after waiting longer than `time`.
+    /// Creates a limit that drops packets which waited longer than `time`.
     pub const fn time(time: Nanos) -> Self {
         Self { time: Some(time), ..Self::packets(Self::MAX_PACKETS) }
     }
 
-    /// Both limits: the tighter of each kind.
+    /// Combines two limits: the tighter of each kind applies.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         fn tighter<T: Ord>(a: Option<T>, b: Option<T>) -> Option<T> {
@@ -75,7 +76,7 @@ impl Limit {
         Ok(())
     }
 
-    /// Why a packet of `len` does not fit on top of `backlog`, or `None` if it does.
+    /// Returns why a packet of `len` does not fit on top of `backlog`, or `None` if it does.
     #[inline]
     pub(crate) fn refuses(&self, backlog: Backlog, len: Bytes) -> Option<DropReason> {
         if backlog.packets >= u64::from(self.packets) {
@@ -85,14 +86,14 @@ impl Limit {
         room.is_some_and(|room| len > room).then_some(DropReason::ByteLimit)
     }
 
-    /// How much more fits on top of `backlog`.
+    /// Returns how much more fits on top of `backlog`.
     #[inline]
     pub(crate) fn room(&self, backlog: Backlog) -> Room {
         let bytes = self.bytes.map_or(Room::UNLIMITED.bytes, |n| n.saturating_sub(backlog.bytes));
         Room { packets: u64::from(self.packets).saturating_sub(backlog.packets), bytes }
     }
 
-    /// Whether a packet that has waited for `sojourn` is too old to leave.
+    /// Returns whether a packet that waited for `sojourn` exceeds the time limit.
     #[inline]
     pub(crate) fn expired(&self, sojourn: Nanos) -> bool {
         self.time.is_some_and(|limit| sojourn > limit)

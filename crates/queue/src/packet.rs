@@ -10,29 +10,29 @@ pub enum Ecn {
     Ect1,
     /// ECN-capable transport, codepoint 10: classic ECN.
     Ect0,
-    /// Congestion experienced.
+    /// Congestion experienced, codepoint 11.
     Ce,
 }
 
-/// What a qdisc needs to know of a packet; it owns the packet while it waits.
+/// A packet as a qdisc sees it. The qdisc owns the packet while it waits.
 #[allow(clippy::len_without_is_empty, reason = "no frame is empty")]
 pub trait Packet {
-    /// The length on the wire, see [`Bytes`].
+    /// Returns the length on the wire, see [`Bytes`].
     fn len(&self) -> Bytes;
 
-    /// A hash of the fields that make a flow (addresses, protocol, ports), the same for all its
-    /// packets. Qdiscs mix it with their own seed.
+    /// Returns a hash of the fields that define a flow (addresses, protocol, ports), the same for
+    /// all packets of the flow. Qdiscs mix it with their own seed.
     fn flow_hash(&self) -> u32;
 
-    /// The traffic class that the classifier chose, 0 being the most urgent.
+    /// Returns the traffic class that the classifier chose; 0 is the most urgent.
     fn class(&self) -> u8 {
         0
     }
 
-    /// The ECN field.
+    /// Returns the ECN field.
     fn ecn(&self) -> Ecn;
 
-    /// Marks congestion experienced. Called only where [`Packet::ecn`] is neither
-    /// [`Ecn::NotEct`] nor [`Ecn::Ce`].
+    /// Sets the ECN field to [`Ecn::Ce`]. Qdiscs call this only if [`Packet::ecn`] is
+    /// [`Ecn::Ect0`] or [`Ecn::Ect1`].
     fn set_ce(&mut self);
 }

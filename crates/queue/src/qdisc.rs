@@ -5,47 +5,47 @@ use forebay_units::{Bytes, Nanos};
 
 use crate::Packet;
 
-/// What waits in a qdisc, its children included.
+/// The packets and bytes that wait in a qdisc and its children.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Backlog {
-    /// Packets waiting.
+    /// The number of waiting packets.
     pub packets: u64,
-    /// Bytes waiting.
+    /// The total length of the waiting packets.
     pub bytes: Bytes,
 }
 
-/// What more could wait in a qdisc, as far as its limits say.
+/// The room that a qdisc's limits leave for more packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Room {
-    /// Packets.
+    /// The number of packets that fit.
     pub packets: u64,
-    /// Bytes, all packets together.
+    /// The total length of the packets that fit.
     pub bytes: Bytes,
 }
 
 impl Room {
-    /// No limit, or none that is known.
+    /// The room of a qdisc without a limit, or without a known one.
     pub const UNLIMITED: Self = Self { packets: u64::MAX, bytes: Bytes(u64::MAX) };
 }
 
-/// Why a qdisc dropped a packet.
+/// The reason why a qdisc dropped a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum DropReason {
     /// The limit in packets was reached.
     PacketLimit,
     /// The limit in bytes was reached.
     ByteLimit,
-    /// The packet could not leave within the limit in time.
+    /// The packet waited longer than the limit in time.
     TimeLimit,
-    /// The flow's own share of the queue was full.
+    /// The flow's limit in packets was reached.
     FlowLimit,
-    /// As many flows wait as the qdisc has room for, and this was one more.
+    /// The qdisc's limit of waiting flows was reached, and the packet belongs to another flow.
     FlowTableFull,
-    /// CoDel's control law asked for it (RFC 8289 section 5).
+    /// CoDel's control law dropped the packet (RFC 8289 section 5).
     Codel,
-    /// PIE's drop probability asked for it (RFC 8033 section 4.1).
+    /// PIE dropped the packet by its drop probability (RFC 8033 section 4.1).
     Pie,
-    /// The classic drop probability of PI2 asked for it (RFC 9332 section 2.4).
+    /// PI2 or DualPI2 dropped the packet by the classic probability (RFC 9332 section 2.4).
     Pi2,
     /// Marking is saturated, so ECN-capable packets are dropped too (RFC 9332 section 2.5.1.1).
     Overload,
@@ -67,9 +67,9 @@ impl fmt::Display for DropReason {
     }
 }
 
-/// Takes the packets that a qdisc drops, so that their owner gets every one back.
+/// Receives the packets that a qdisc drops, so that their owner gets every packet back.
 pub trait DropSink<P> {
-    /// Takes `packet`, dropped for `reason`.
+    /// Receives `packet`, which was dropped for `reason`.
     fn dropped(&mut self, packet: P, reason: DropReason);
 }
 
@@ -81,47 +81,50 @@ impl<P, F: FnMut(P, DropReason)> DropSink<P> for F {
 
 /// A queueing discipline.
 ///
-/// Every packet that goes in comes out exactly once: from [`Qdisc::dequeue`] or into the drop sink.
-/// `now` never goes back between calls.
+/// Every enqueued packet leaves exactly once: through [`Qdisc::dequeue`] or into the drop sink. The
+/// caller must not pass a `now` earlier than in the call before.
 pub trait Qdisc<P: Packet> {
-    /// Takes `packet`. It, or others that must make room for it, may go to `drops`.
+    /// Enqueues `packet`. It, or others that make room for it, may be dropped into `drops`.
     fn enqueue(&mut self, now: Nanos, packet: P, drops: &mut dyn DropSink<P>);
 
-    /// The next packet to send, or `None` if nothing may go now (see [`Qdisc::next_event`]).
-    /// An AQM may drop packets on the way to it.
+    /// Returns the next packet to send, or `None` if none may leave now (see
+    /// [`Qdisc::next_event`]). An AQM may drop packets before it.
     fn dequeue(&mut self, now: Nanos, drops: &mut dyn DropSink<P>) -> Option<P>;
 
-    /// The packet that `dequeue` would consider first, without taking it. An AQM may still drop it
-    /// at that point.
+    /// Returns the packet that `dequeue` would consider first, without removing it. An AQM may
+    /// still drop that packet in `dequeue`.
     fn peek(&self) -> Option<&P>;
 
-    /// What waits.
+    /// Returns the packets and bytes that wait.
     fn backlog(&self) -> Backlog;
 
-    /// Whether `packet` could be enqueued now without any drop; asked by backpressure.
+    /// Returns whether `packet` could be enqueued now without any drop. Backpressure uses this.
     fn probe(&self, now: Nanos, packet: &P) -> bool;
 
-    /// How much more could be enqueued of [`class`](Packet::class); asked by backpressure about a
-    /// packet that is not there yet. A packet that this has no room for is refused by
-    /// [`Qdisc::probe`]; one that it has room for may be refused for its own sake, by its length or
-    /// its flow. Unlimited where a qdisc does not say.
+    /// Returns the room for packets of [`class`](Packet::class). Backpressure uses this before the
+    /// packet exists.
+    ///
+    /// [`Qdisc::probe`] refuses every packet that does not fit into this room. It may also refuse
+    /// one that does, for its length or its flow. The default is unlimited.
     fn room(&self, _class: u8) -> Room {
         Room::UNLIMITED
     }
 
-    /// How many classes wait apart from each other, each with room of its own; classes past the last
-    /// share the last. At most 256. One where all share one limit.
+    /// Returns the number of classes that have separate room, from 1 to 256. Higher classes share
+    /// the last one. The default is one: all packets share one limit.
     fn classes(&self) -> usize {
         1
     }
 
-    /// When `dequeue` can give a packet: `now` or earlier means at once, later means that a shaper
-    /// holds it until then, `None` that nothing waits.
+    /// Returns when `dequeue` can return a packet. `now` or earlier means at once, a later time
+    /// means that a shaper holds the packet until then, and `None` means that no packet waits.
     fn next_event(&self, now: Nanos) -> Option<Nanos>;
 
-    /// Hints that `packet` is about to be enqueued. With very many flows, calling this for each
-    /// packet of a batch before enqueueing the first lets the flows' state come from memory all at
-    /// once instead of one after the other. It changes nothing else, and may do nothing.
+    /// Prefetches the state that enqueueing `packet` will use.
+    ///
+    /// With very many flows, call this for each packet of a batch before enqueueing the first. The
+    /// state of the flows then comes from memory in parallel instead of one flow after the other. A
+    /// qdisc may ignore the hint.
     fn prefetch(&self, _packet: &P) {}
 }
 

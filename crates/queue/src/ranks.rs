@@ -1,13 +1,13 @@
-//! Which flow has the most waiting, in constant time.
+//! Finds the flow with the longest queue in constant time.
 //!
-//! A list of flows for every rank (a length in packets, or a class of lengths in bytes), and the
-//! highest rank in use. A change of rank moves the flow from one list to another. Finding the next
-//! lower rank in use walks down, at most as far as flows have climbed before, so its cost is paid
-//! for by the enqueues.
+//! There is a list of flows for every rank (a length in packets, or a class of lengths in bytes),
+//! and the highest rank in use. A change of rank moves the flow from one list to another. The
+//! search for the next lower rank in use walks down at most as far as enqueues have raised it, so
+//! its amortised cost is constant.
 //!
-//! Ranks 0 and 1 are not kept in lists. Where there are many flows nearly all have at most one
-//! packet waiting, and moving those would cost two cache misses a packet to maintain a list that
-//! is looked at only if no flow has more.
+//! Ranks 0 and 1 have no lists. With many flows nearly all have at most one packet waiting. Moving
+//! those would cost two cache misses for each packet, for lists that are needed only if no flow has
+//! two packets.
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -15,10 +15,10 @@ use alloc::vec;
 use crate::chain::NONE;
 use forebay_prefetch::prefetch_at;
 
-/// The highest rank that is not listed.
+/// The highest rank without a list.
 pub(crate) const UNLISTED: u32 = 1;
 
-/// A flow's rank, and its place among those of the same rank.
+/// A flow's rank, and its neighbours in the list of that rank.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Link {
     prev: u32,
@@ -35,31 +35,33 @@ impl Link {
     }
 }
 
-/// A flow that holds its own [`Link`].
+/// A flow that contains its own [`Link`].
 pub(crate) trait Ranked {
     fn link(&mut self) -> &mut Link;
 }
 
+/// The lists of flows by rank.
 #[derive(Clone, Debug)]
 pub(crate) struct Ranks {
     heads: Box<[u32]>,
-    /// No list above this one has a flow; meaningless at or below `UNLISTED`.
+    /// The highest rank whose list may contain a flow; undefined at or below `UNLISTED`.
     top: u32,
 }
 
 impl Ranks {
-    /// For ranks up to `highest`.
+    /// Creates empty lists for ranks up to `highest`.
     pub(crate) fn new(highest: u32) -> Self {
         Self { heads: vec![NONE; highest as usize + 1].into(), top: 0 }
     }
 
-    /// A flow of the highest rank, the latest to reach it; `None` if all are at `UNLISTED` or below.
+    /// Returns the flow of the highest rank that reached it last, or `None` if all flows are at
+    /// `UNLISTED` or below.
     #[inline]
     pub(crate) fn highest(&self) -> Option<u32> {
         (self.top > UNLISTED).then(|| self.heads[self.top as usize])
     }
 
-    /// Gives flow `index` a new rank.
+    /// Sets the rank of flow `index`.
     pub(crate) fn set<F: Ranked>(&mut self, flows: &mut [F], index: u32, rank: u32) {
         let old = core::mem::replace(&mut flows[index as usize].link().rank, rank);
         if old == rank {
@@ -85,7 +87,7 @@ impl Ranks {
         }
     }
 
-    /// Asks for the flows that a change of this flow's rank will touch.
+    /// Prefetches the flows that a change of this flow's rank will access.
     pub(crate) fn prefetch<F>(flows: &[F], link: Link) {
         prefetch_at(flows, link.prev);
         prefetch_at(flows, link.next);
@@ -122,7 +124,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_highest_is_the_maximum(sets in prop::collection::vec((0..16_u32, 0..40_u32), 1..300)) {
+        fn highest_is_a_flow_of_the_maximum_rank(
+            sets in prop::collection::vec((0..16_u32, 0..40_u32), 1..300),
+        ) {
             let mut flows = vec![Flow(Link::ZERO); 16];
             let mut ranks = Ranks::new(40);
             let mut truth = [0; 16];

@@ -1,4 +1,4 @@
-//! The packet storage of single-queue disciplines: a ring in order of arrival, with its limit.
+//! Packet storage of single-queue disciplines: a ring buffer in order of arrival, with a limit.
 
 use alloc::collections::VecDeque;
 
@@ -6,7 +6,7 @@ use forebay_units::{Bytes, Nanos};
 
 use crate::{Backlog, ConfigError, DropReason, DropSink, Limit, Packet, Room};
 
-/// A packet and when it was enqueued.
+/// A packet and the time at which it was enqueued.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Timed<P> {
     pub(crate) packet: P,
@@ -19,6 +19,7 @@ impl<P> Timed<P> {
     }
 }
 
+/// A ring buffer of packets with a limit.
 #[derive(Clone, Debug)]
 pub(crate) struct Ring<P> {
     limit: Limit,
@@ -32,7 +33,7 @@ impl<P: Packet> Ring<P> {
         Ok(Self { limit, packets: VecDeque::new(), bytes: Bytes::ZERO })
     }
 
-    /// Appends `packet` if it fits, after dropping packets that are too old anyway if that helps.
+    /// Appends `packet` if it fits, or drops it. Packets past the time limit make room first.
     pub(crate) fn push(&mut self, now: Nanos, packet: P, drops: &mut dyn DropSink<P>) {
         let len = packet.len();
         let mut refused = self.limit.refuses(self.backlog(), len);
@@ -45,15 +46,15 @@ impl<P: Packet> Ring<P> {
         }
     }
 
-    /// Appends `packet`, of which somebody else has made sure that it fits.
+    /// Appends `packet` without a check of the limit; the caller has checked that it fits.
     #[inline]
     pub(crate) fn append(&mut self, now: Nanos, packet: P) {
         self.bytes += packet.len();
         self.packets.push_back(Timed { packet, enqueued: now });
     }
 
-    /// Drops the packets that are too old to leave. Arrivals are in order of time, so the rest of
-    /// the ring is fresh afterwards.
+    /// Drops the packets past the time limit. They are all at the head, since packets are in order
+    /// of arrival.
     pub(crate) fn expire(&mut self, now: Nanos, drops: &mut dyn DropSink<P>) {
         while self.drop_expired(now, drops) {}
     }
@@ -78,13 +79,13 @@ impl<P: Packet> Ring<P> {
         self.packets.front().map(|head| &head.packet)
     }
 
-    /// When the packet at the head was enqueued.
+    /// Returns when the packet at the head was enqueued.
     #[inline]
     pub(crate) fn head_enqueued(&self) -> Option<Nanos> {
         self.packets.front().map(|head| head.enqueued)
     }
 
-    /// How long the packet at the head has waited, zero if there is none.
+    /// Returns how long the packet at the head has waited, or zero if the ring is empty.
     #[inline]
     pub(crate) fn head_sojourn(&self, now: Nanos) -> Nanos {
         self.packets.front().map_or(Nanos::ZERO, |head| head.sojourn(now))

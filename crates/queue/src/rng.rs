@@ -1,15 +1,17 @@
-//! Random numbers for the AQMs that throw dice: each qdisc owns its generator, so a run repeats from
-//! its seed whatever else draws.
+//! Random numbers for AQMs. Each qdisc owns its generator, so that its seed alone determines its
+//! decisions.
 
 use crate::flow_hash::GOLDEN;
 
-/// SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", OOPSLA
-/// 2014, section 3): a counter and a mix. Eight bytes, a few cycles, and a clone foretells the
-/// original, which `probe` relies on.
+/// The random number generator SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom
+/// number generators", OOPSLA 2014, section 3).
+///
+/// It has eight bytes of state and takes a few cycles. A clone draws the same numbers as the
+/// original, which `Pie::probe` uses.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rng(u64);
 
-/// 2^-53: one step of the mantissa below one.
+/// One step of the mantissa below one, 2^-53.
 const ULP: f64 = 1.0 / (1_u64 << 53) as f64;
 
 impl Rng {
@@ -25,10 +27,10 @@ impl Rng {
         z ^ (z >> 31)
     }
 
-    /// True with probability `p`: never at zero, always at one.
+    /// Returns true with probability `p`: never at zero, always at one.
     #[inline]
     pub(crate) fn chance(&mut self, p: f64) -> bool {
-        // 53 bits fill the mantissa exactly, so no two machines round differently.
+        // 53 bits fill the mantissa exactly, so the result is the same on every machine.
         ((self.next() >> 11) as f64) * ULP < p
     }
 }
@@ -38,12 +40,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn chance_is_its_probability() {
+    fn chance_hits_with_its_probability() {
         for p in [0.0, 0.001, 0.3, 0.97, 1.0] {
             let mut rng = Rng::new(7);
             let n = 100_000;
             let hits = (0..n).filter(|_| rng.chance(p)).count() as f64;
-            // Five standard deviations of a binomial; none at the ends.
+            // Five standard deviations of a binomial distribution; exact at 0 and 1.
             let deviation = p * (1.0 - p) * f64::from(n);
             let off = hits - p * f64::from(n);
             assert!(off * off <= 25.0 * deviation, "{hits} of {n} at {p}");

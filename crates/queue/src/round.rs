@@ -1,37 +1,40 @@
-//! The round of deficit round robin, shared by the qdiscs that take flows in turn.
+//! The round of deficit round robin, shared by the qdiscs that serve flows in turn.
 //!
 //! Shreedhar and Varghese ("Efficient fair queuing using deficit round robin", SIGCOMM 1995) let a
-//! flow send while the packet at its head fits its deficit. That needs the head's length before the
-//! packet is taken, which a child with an AQM cannot promise. Here a flow sends while it has
-//! *credit*, the last packet may overdraw it, and the debt is paid from later turns. Credit right
-//! after a turn is then in (-Max, 0] instead of [0, Max), so the bound that the paper proves for its
-//! fairness measure (normalised service differs by at most 2 Max + Q) holds all the same.
+//! flow send while the packet at its head fits its deficit. That needs the length of the next
+//! packet before it is taken, and a child with an AQM may drop that packet. Here a flow sends while
+//! its *credit* is positive. The last packet may overdraw the credit, and later turns make up for
+//! it. Credit right after a turn is then in (-Max, 0] instead of [0, Max). The paper's bound on its
+//! fairness measure (normalised service differs by at most 2 Max + Q) therefore holds here as well.
 
 use alloc::collections::VecDeque;
 
 use forebay_units::Bytes;
 
-/// The smallest quantum, as in Linux's fq_codel: a flow in debt for a full frame gets its turn back
-/// after a handful of rounds, which bounds the work for one dequeue.
+/// The smallest quantum in bytes, as in Linux's fq_codel. It bounds the work of a dequeue: a flow
+/// in debt for a full frame has credit again after six rounds.
 pub(crate) const MIN_QUANTUM: u64 = 256;
-/// The largest quantum: a megabyte in one go is not sharing any more.
+/// The largest quantum in bytes: longer turns would not be fair sharing.
 pub(crate) const MAX_QUANTUM: u64 = 1 << 20;
 
-/// What a packet costs, in credit.
+/// Returns the credit that a packet of length `len` costs.
 #[inline]
 pub(crate) fn cost(len: Bytes) -> i32 {
     i32::try_from(len.0).unwrap_or(i32::MAX)
 }
 
-/// The flow that gets the next turn, of `(flow, credit, quantum)` in the order of the round: the
-/// first in credit, or else the first for which the fewest rounds pay off the debt.
+/// Returns the flow that gets the next turn, given `(flow, credit, quantum)` in the order of the
+/// round.
+///
+/// It is the first flow with credit, or else the first of those that need the fewest rounds to pay
+/// off their debt.
 pub(crate) fn next_turn<F>(flows: impl Iterator<Item = (F, i32, i32)>) -> Option<F> {
     let mut soonest: Option<(i32, F)> = None;
     for (flow, credit, quantum) in flows {
         if credit > 0 {
             return Some(flow);
         }
-        // Not negated: i32::MIN has no opposite. Division of negatives rounds towards zero.
+        // Negates the quotient, since `-i32::MIN` overflows. Division rounds towards zero.
         let rounds = -(credit / quantum) + 1;
         if soonest.as_ref().is_none_or(|(best, _)| rounds < *best) {
             soonest = Some((rounds, flow));
@@ -40,18 +43,28 @@ pub(crate) fn next_turn<F>(flows: impl Iterator<Item = (F, i32, i32)>) -> Option
     soonest.map(|(_, flow)| flow)
 }
 
-/// Flows in the order of their turns, each at most once. A ring and not a linked list, so that it
-/// can be seen which flows come a few turns ahead without touching those before them.
+/// Flows in the order of their turns, each at most once.
+///
+/// A ring buffer, since a linked list would have to walk through the flows before to find the one a
+/// few turns ahead.
 #[derive(Clone, Debug)]
 pub(crate) struct Round(VecDeque<u32>);
 
-/// How many turns ahead a flow is asked for: some 100 ns of work.
+/// How many turns ahead a flow is prefetched: about 100 ns of work.
 const FLOW_AHEAD: usize = 4;
-/// How many turns ahead the flow is expected to have come, so that its packet can be asked for.
+/// How many turns ahead a flow's packet is prefetched; the flow itself is in the cache by then.
 const PACKET_AHEAD: usize = 2;
 
+/// The flows that come a few turns ahead.
+pub(crate) struct Ahead {
+    /// The flow to prefetch.
+    pub(crate) flow: Option<u32>,
+    /// The flow whose packet to prefetch.
+    pub(crate) packet_of: Option<u32>,
+}
+
 impl Round {
-    /// For up to `flows` flows.
+    /// Creates an empty round for up to `flows` flows.
     pub(crate) fn new(flows: u32) -> Self {
         Self(VecDeque::with_capacity(flows as usize))
     }
@@ -76,13 +89,15 @@ impl Round {
         self.0.pop_front()
     }
 
-    /// The flow to prefetch, and the one whose packet to prefetch, now that a turn is over.
+    /// Returns the flows to prefetch at the end of a turn.
     #[inline]
-    pub(crate) fn ahead(&self) -> (Option<u32>, Option<u32>) {
-        (self.0.get(FLOW_AHEAD).copied(), self.0.get(PACKET_AHEAD).copied())
+    pub(crate) fn ahead(&self) -> Ahead {
+        let flow = self.0.get(FLOW_AHEAD).copied();
+        let packet_of = self.0.get(PACKET_AHEAD).copied();
+        Ahead { flow, packet_of }
     }
 
-    /// The flows from first to last.
+    /// Returns the flows from first to last.
     pub(crate) fn iter(&self) -> impl Iterator<Item = u32> {
         self.0.iter().copied()
     }

@@ -6,25 +6,26 @@ use forebay_units::Nanos;
 use crate::children::Children;
 use crate::{Backlog, ConfigError, DropSink, Packet, Qdisc, Room};
 
-/// Classes in order of urgency: a packet goes only when no child before its own has one to give.
+/// A qdisc that serves its classes in order of urgency.
 ///
-/// The class is [`Packet::class`]; classes past the last child share the last. Nothing limits the
-/// first child but a shaper put into it: a busy urgent class starves the others.
+/// A child sends only when no child before it has a packet to send. The class is
+/// [`Packet::class`]; classes past the last child share the last. A busy urgent class starves the
+/// others unless its child is a shaper.
 #[derive(Clone, Debug)]
 pub struct StrictPriority<P, Q = Box<dyn Qdisc<P>>> {
     children: Children<P, Q>,
 }
 
 impl<P: Packet, Q: Qdisc<P>> StrictPriority<P, Q> {
-    /// Over `children`, the most urgent first.
+    /// Creates the qdisc over `children`, the most urgent first.
     ///
     /// # Errors
-    /// If there are no children, or more than 256.
+    /// Fails if there are no children or more than 256.
     pub fn new(children: Vec<Q>) -> Result<Self, ConfigError> {
         Ok(Self { children: Children::new(children)? })
     }
 
-    /// The children, the most urgent first.
+    /// Returns the children, the most urgent first.
     pub fn children(&self) -> &[Q] {
         self.children.as_slice()
     }

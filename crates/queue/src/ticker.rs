@@ -1,35 +1,35 @@
 //! The periodic update of an AQM, on the clock that its callers pass in.
 //!
-//! Nothing happens in a qdisc between two calls, so an update that was due in between sees what it
-//! would have seen at its time, and can be made up for at the next call: no timer is needed.
+//! The state of a qdisc does not change between two calls. An update that became due in between is
+//! therefore made at the next call, with the same result, and no timer is needed.
 
 use forebay_units::Nanos;
 
+/// The schedule of a periodic update.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ticker {
     period: Nanos,
-    /// When the next update is due; none before the first call, which starts the clock.
+    /// When the next update is due; `None` before the first call, which starts the clock.
     next: Option<Nanos>,
 }
 
-/// The most updates that one call makes up for; what is due beyond them is left out. At 15 ms these
-/// are fifteen seconds without a packet in or out, after which every controller here has come to
-/// rest.
+/// The most overdue updates that one call makes; the others are skipped. With a period of 15 ms
+/// they cover fifteen idle seconds, after which every controller of this crate is at rest.
 const MAX_OVERDUE: u64 = 1024;
 
 impl Ticker {
-    /// `period` is above zero.
+    /// Creates a schedule with a period above zero.
     pub(crate) fn new(period: Nanos) -> Self {
         Self { period, next: None }
     }
 
-    /// Whether an update is due at `now`. Only then is there anything to catch up on.
+    /// Returns whether an update is due at `now`.
     #[inline]
     pub(crate) fn is_due(&self, now: Nanos) -> bool {
         self.next.is_none_or(|next| now >= next)
     }
 
-    /// The time of the next update that is due by `now`, which the caller then makes.
+    /// Returns the time of the next update that is due by `now`. The caller makes that update.
     pub(crate) fn take(&mut self, now: Nanos) -> Option<Nanos> {
         let Some(due) = self.next else {
             self.next = Some(now.saturating_add(self.period));
@@ -41,7 +41,7 @@ impl Ticker {
         let overdue = (now.0 - due.0) / self.period.0;
         let due = due.saturating_add(self.period * overdue.saturating_sub(MAX_OVERDUE - 1));
         self.next = Some(due.saturating_add(self.period));
-        // At the far end of time an update would stay due for ever.
+        // At `Nanos::MAX` the next update would stay due forever.
         (due < Nanos::MAX).then_some(due)
     }
 }
@@ -57,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn updates_come_at_their_times_whenever_it_is_asked() {
+    fn updates_keep_their_times_whenever_the_caller_asks() {
         let mut ticker = Ticker::new(Nanos(10));
         assert!(due(&mut ticker, Nanos(5)).is_empty(), "the first call starts the clock");
         assert!(due(&mut ticker, Nanos(14)).is_empty());
@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_silence_is_cut_short_on_the_same_grid() {
+    fn a_long_silence_skips_updates_and_keeps_the_schedule() {
         let mut ticker = Ticker::new(Nanos(10));
         due(&mut ticker, Nanos::ZERO);
         let times = due(&mut ticker, Nanos(1_000_000_003));

@@ -1,43 +1,44 @@
 //! A rate limit over any qdisc, whose rate can change many times a second.
 //!
-//! Credit fills at the rate, up to the burst. A packet may go while credit is not negative, and
-//! takes its length off, if need be into debt; the debt is then waited for. So no packet is too
-//! large for the bucket, the next packet need not be known in advance (an AQM below may change its
-//! mind), and over any span of time T at most `rate x T + burst + one packet` leaves.
+//! Credit accumulates at the rate, up to the burst. A packet may leave while the credit is not
+//! negative, and its length is subtracted. The result may be a debt, and the next packet waits
+//! until it is paid. So no packet is too large for the bucket, and the shaper need not know the
+//! next packet in advance (an AQM below may drop it). In any time span T at most `rate x T + burst
+//! + one packet` leaves.
 //!
-//! Credit is kept in billionths of a bit, the product of a rate in bits per second and a time in
-//! nanoseconds: nothing is ever rounded, so nothing is lost or gained however often it is updated.
+//! Credit is in billionths of a bit, the product of a rate in bits per second and a time in
+//! nanoseconds. Updates are exact, so the number of updates does not change the result.
 
 use forebay_units::{Bytes, Nanos, Rate};
 
 use crate::{Backlog, DropSink, Packet, Qdisc, Room};
 
-/// How much may leave at once after a pause.
+/// The amount that may leave at once after a pause.
 ///
-/// It makes up for a timer that fires late: what the link could have sent meanwhile is not lost, if
-/// it is no more than this. All of it may hit the bottleneck in one go, so take the smallest that
-/// the timer allows. Zero is allowed; the bucket then sends packet by packet, and lateness is lost.
+/// The burst compensates for timers that fire late: up to this amount the shaper sends afterwards
+/// what it could have sent on time. All of it may reach the bottleneck at once, so choose the
+/// smallest burst that the timer's accuracy allows. With zero the bucket sends packet by packet,
+/// and time lost to a late timer is not recovered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Burst {
-    /// What passes in this time, so that it follows the rate.
+    /// The amount that passes in this time at the current rate.
     Time(Nanos),
     /// A fixed number of bytes.
     Bytes(Bytes),
 }
 
-/// How a [`TokenBucket`] is set up.
+/// The configuration of a [`TokenBucket`].
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// The rate to start with; none (unlimited) by default.
+    /// The initial rate; `None` (the default) means unlimited.
     pub rate: Option<Rate>,
-    /// The burst; by default [`Config::BURST`].
+    /// The burst; [`Config::BURST`] by default.
     pub burst: Burst,
 }
 
 impl Config {
-    /// The default burst, as time at the rate: as late as a busy host's timers are. All of it may hit
-    /// the bottleneck in one go, at 96 Mbit/s two packets; the 100 kB of the Bundler prototype are
-    /// 8.3 ms there.
+    /// The default burst as time at the rate: the typical delay of timers on a busy host. At 96
+    /// Mbit/s these are two packets; the 100 kB of the Bundler prototype are 8.3 ms at that rate.
     pub const BURST: Nanos = Nanos::from_micros(250);
 }
 
@@ -47,18 +48,18 @@ impl Default for Config {
     }
 }
 
-/// A shaper: lets the packets of `child` out at a rate.
+/// A shaper that limits the rate at which the packets of its child qdisc leave.
 #[derive(Clone, Debug)]
 pub struct TokenBucket<Q> {
     child: Q,
     burst: Burst,
     rate: Option<Rate>,
-    /// At `updated`, in billionths of a bit; negative while in debt.
+    /// The credit at `updated`, in billionths of a bit; negative while in debt.
     credit: i128,
     updated: Nanos,
 }
 
-/// Eight bits of a billion billionths.
+/// The credit that one byte costs: eight bits in billionths of a bit.
 const PER_BYTE: i128 = 8_000_000_000;
 
 #[inline]
@@ -77,40 +78,39 @@ impl Burst {
 }
 
 impl<Q> TokenBucket<Q> {
-    /// Over `child`. The bucket is empty at time zero, so it is full by the time of the first
-    /// packet unless that comes within a burst of the origin.
+    /// Creates a shaper over `child`. The bucket is empty at time zero and fills from then on.
     pub fn new(config: Config, child: Q) -> Self {
         let Config { rate, burst } = config;
         Self { child, burst, rate, credit: 0, updated: Nanos::ZERO }
     }
 
-    /// Lets packets out at `rate` from now on, or all at once if `None`.
+    /// Sets the rate from now on; `None` means unlimited.
     ///
-    /// Credit or debt is carried over as bytes, cut to the burst at the new rate; it is not filled
-    /// up, so changing the rate often lets nothing extra through. While unlimited it stands still.
-    /// At a rate of zero nothing leaves once the credit is used up.
+    /// Credit or debt carries over in bytes, limited to the burst at the new rate. The bucket is
+    /// not refilled, so frequent changes of the rate admit no extra packets. Credit does not change
+    /// while the rate is unlimited. At a rate of zero nothing leaves once the credit is used up.
     pub fn set_rate(&mut self, now: Nanos, rate: Option<Rate>) {
         self.credit = self.credit_at(now);
         self.updated = now;
         self.rate = rate;
     }
 
-    /// The rate in force, `None` if unlimited.
+    /// Returns the current rate, or `None` if unlimited.
     pub fn rate(&self) -> Option<Rate> {
         self.rate
     }
 
-    /// The qdisc whose packets are shaped.
+    /// Returns the qdisc whose packets are shaped.
     pub fn child(&self) -> &Q {
         &self.child
     }
 
-    /// The qdisc whose packets are shaped, to reconfigure it.
+    /// Returns the qdisc whose packets are shaped, for reconfiguration.
     pub fn child_mut(&mut self) -> &mut Q {
         &mut self.child
     }
 
-    /// The credit at `now`, never more than the burst at the rate in force.
+    /// Returns the credit at `now`, at most the burst at the current rate.
     fn credit_at(&self, now: Nanos) -> i128 {
         match self.rate {
             Some(rate) => {
@@ -161,7 +161,8 @@ impl<P: Packet, Q: Qdisc<P>> Qdisc<P> for TokenBucket<Q> {
         self.child.classes()
     }
 
-    /// Exact to the nanosecond. [`Nanos::MAX`] if the rate is zero and the credit used up.
+    /// Returns the exact time in nanoseconds, or [`Nanos::MAX`] if the rate is zero and the credit
+    /// is used up.
     fn next_event(&self, now: Nanos) -> Option<Nanos> {
         let child = self.child.next_event(now)?;
         let debt = self.credit_at(now).min(0).unsigned_abs();

@@ -1,4 +1,5 @@
-//! Once a qdisc has been as full as it gets, a packet's way through it allocates nothing.
+//! Checks that `enqueue` and `dequeue` allocate nothing once a qdisc has reached its highest
+//! backlog.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -14,16 +15,16 @@ struct Counting;
 
 static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
 
-// SAFETY: every call goes to the system's allocator unchanged.
+// SAFETY: every call is passed to the system's allocator unchanged.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: the caller keeps `GlobalAlloc`'s contract, which is also `System`'s.
+        // SAFETY: the caller fulfils the contract of `GlobalAlloc`, which is also that of `System`.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, ptr: *mut u8, layout: Layout) {
-        // SAFETY: `ptr` came from `System` by way of `alloc`, with this layout.
+        // SAFETY: `alloc` obtained `ptr` from `System` with this layout.
         unsafe { System.dealloc(ptr, layout) }
     }
 }
@@ -54,7 +55,8 @@ impl Packet for Pkt {
     fn set_ce(&mut self) {}
 }
 
-/// Three packets in for two out, far past every limit; the allocations of the second half.
+/// Enqueues three packets for two dequeued, far past every limit, and returns the number of
+/// allocations in the second half.
 fn allocations(q: &mut dyn Qdisc<Pkt>) -> u64 {
     let (mut dropped, mut before) = (0_u64, 0);
     for n in 0..200_000_u32 {

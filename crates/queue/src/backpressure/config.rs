@@ -3,53 +3,56 @@ use forebay_units::{Bytes, Nanos};
 use crate::error::within;
 use crate::{ConfigError, ffs};
 
-/// In which order paused flows get their turn. It is to be the order of the scheduled buffer itself,
-/// so that waiting outside of it changes nothing about who goes first (zD, section 4.3.3).
+/// The order in which paused flows are resumed.
+///
+/// Choose the order of the scheduled buffer itself, so that waiting outside of it does not change
+/// which flow is served first (zD, section 4.3.3).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Order {
-    /// In the order in which they were paused: for one queue, with an AQM or not, under a shaper or
-    /// not.
+    /// The order in which flows were paused. For a single queue, with or without an AQM or a
+    /// shaper.
     #[default]
     Fifo,
-    /// For fair queueing: the flow with the fewest packets in the scheduled buffer, since a fair
-    /// queue would serve it soonest; among equals in the order in which they were paused. A flow
-    /// also keeps to its *share*: the buffer's packets divided by the flows that contend for them.
+    /// The flow with the fewest packets in the scheduled buffer first, then the order in which
+    /// flows were paused. For fair queueing, which would serve that flow soonest. It also limits a
+    /// flow to its *share*: the buffer's packets divided by the flows that contend for them.
     RoundRobin,
-    /// The most urgent class first, among equals in the order in which they were paused: for a
-    /// buffer that ranks classes but has one limit for all. Where every class has its own limit
-    /// ([`StrictPriority`](crate::StrictPriority), [`Drr`](crate::Drr)) classes never wait for each
-    /// other, and any order will do within them.
+    /// The most urgent class first, then the order in which flows were paused. For a buffer that
+    /// ranks classes and has one limit for all. Where every class has its own limit
+    /// ([`StrictPriority`](crate::StrictPriority), [`Drr`](crate::Drr)), classes never wait for
+    /// each other, and any order is fine within them.
     Priority {
-        /// Classes, at most 256; those past the last count as the last.
+        /// The number of classes, at most 256; higher classes count as the last.
         classes: u16,
     },
-    /// The earliest time first, and none before its time: for flows that are paced each at a rate
-    /// of its own.
+    /// The earliest time first, and no flow before its time. For flows that are each paced at their
+    /// own rate.
     EarliestTime {
-        /// To which times are rounded up.
+        /// The granularity to which times are rounded up.
         granularity: Nanos,
-        /// Half as many as the wheel has buckets: with the granularity, how far ahead a time may
-        /// lie. See [`ffs::TimingWheel`].
+        /// Half the number of the wheel's buckets. Together with the granularity it determines how
+        /// far ahead a time may lie, see [`ffs::TimingWheel`].
         buckets: u32,
     },
 }
 
-/// How much must be free before the flows that wait are resumed, once the buffer has been full.
+/// The room that must be free before waiting flows are resumed, once the buffer has been full.
 ///
-/// Resuming one flow for each packet that leaves costs a wake-up a packet. Waiting for more to be
-/// free lets one wake-up of the source's thread stand for many. What is not free meanwhile is what
-/// keeps the link busy until the flows have answered.
+/// Resuming one flow for each departing packet costs one wake-up per packet. With more free room,
+/// one wake-up of the source's thread serves many packets. The packets still in the buffer keep the
+/// link busy until the resumed flows send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hysteresis {
-    /// So many packets; one means that every packet that leaves resumes a flow. More than fit into
-    /// the buffer count as all that fit.
+    /// A number of packets; one means that every departing packet resumes a flow. The value is
+    /// limited to the packets that fit into the buffer.
     Packets(u32),
-    /// One in so many of what fits into the buffer.
+    /// A fraction of the buffer, as the divisor: `OneIn(8)` is an eighth of the packets that fit.
     OneIn(u32),
 }
 
 impl Hysteresis {
-    /// In packets, for a buffer that holds `capacity`; from one to all of them.
+    /// Converts to packets for a buffer that holds `capacity`; the result is from one to
+    /// `capacity`.
     pub(crate) fn packets(self, capacity: u32) -> u32 {
         let packets = match self {
             Self::Packets(packets) => packets,
@@ -59,26 +62,27 @@ impl Hysteresis {
     }
 }
 
-/// How backpressure over a scheduled buffer is set up.
+/// The configuration of backpressure over a scheduled buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// Flows that there may be at a time: ids are below it. 1024 by default; each takes 16 bytes.
+    /// The number of flows; ids are below it. 1024 by default; each takes 16 bytes.
     pub flows: u32,
-    /// Packets that one flow may have in the scheduled buffer. Two by default, as in zD (section
-    /// 4.3.1): with one, the link waits for the flow; with more, a flow holds up the others. Where
-    /// a flow is an aggregate, such as a virtual machine, take what its link needs to stay busy
-    /// while the source answers; `u16::MAX` means no limit.
+    /// Packets that one flow may have in the scheduled buffer; `u16::MAX` means no limit.
+    ///
+    /// Two by default, as in zD (section 4.3.1): with one, the link waits for the flow; with more,
+    /// the flow delays the others. If a flow is an aggregate, such as a virtual machine, choose
+    /// enough packets to keep its link busy while the source responds.
     pub in_buffer: u16,
     /// Packets that a flow may send in its turn while others wait. Two by default, as in zD
     /// (section 4.3.1, Algorithm 2: `sendTwo`): one resume then stands for two packets.
     pub turn: u8,
-    /// In which order paused flows get their turn; first come first served by default.
+    /// The order in which paused flows are resumed; first come first served by default.
     pub order: Order,
-    /// How much must be free before flows are resumed; an eighth of the buffer by default.
+    /// The room that must be free before flows are resumed; an eighth of the buffer by default.
     pub hysteresis: Hysteresis,
-    /// The longest packet that sources send, since a flow is resumed before its packet is seen: where
-    /// the buffer's limit is in bytes, there is room if this fits. By default a full Ethernet frame,
-    /// 1514; super-packets have up to 65 550.
+    /// The longest packet that sources send. A flow is resumed before its packet is known; if the
+    /// buffer's limit is in bytes, there is room if a packet of this length fits. By default a full
+    /// Ethernet frame, 1514 bytes; super-packets have up to 65 550.
     pub largest: Bytes,
 }
 

@@ -1,3 +1,5 @@
+//! The scheduled buffer with backpressure.
+
 use alloc::vec::Vec;
 use core::fmt;
 use core::marker::PhantomData;
@@ -10,7 +12,7 @@ use super::regulator::{Regulator, Request};
 use crate::error::within;
 use crate::{ConfigError, DropReason, DropSink, Packet, Qdisc, Room};
 
-/// A scheduled buffer, any qdisc, whose sources are paused and resumed instead of losing packets.
+/// A scheduled buffer over any qdisc that pauses and resumes its sources instead of dropping.
 ///
 /// See the [module documentation](super) for how a source and a scheduler use it.
 #[derive(Clone, Debug)]
@@ -18,18 +20,19 @@ pub struct Gate<P, Q> {
     qdisc: Q,
     regulator: Regulator,
     config: Config,
-    /// The last lane, which has all classes past it too.
+    /// The last lane, which higher classes share.
     last: u8,
     packets: PhantomData<fn(P)>,
 }
 
-/// A packet that was not enqueued, given back.
+/// A packet that was not enqueued and is returned to the caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refused<P> {
-    /// Its flow is paused now: keep the packet first in the source buffer until the flow is resumed.
+    /// The flow is now paused: keep the packet at the head of the source buffer until the flow is
+    /// resumed.
     Paused(P),
-    /// It does not fit although nothing waits before it, and never will: drop it, and count that.
-    /// The flow is not paused.
+    /// The packet does not fit even into the empty buffer: drop it and count the drop. The flow is
+    /// not paused.
     Never(P),
 }
 
@@ -43,11 +46,11 @@ impl<P> fmt::Display for Refused<P> {
 }
 
 impl<P: FlowPacket, Q: Qdisc<P>> Gate<P, Q> {
-    /// Over `qdisc`, which must be empty.
+    /// Creates a gate over `qdisc`, which must be empty.
     ///
     /// # Errors
-    /// If a setting is out of range, the qdisc is not empty, or a packet of the largest size does
-    /// not fit into it or one of its classes.
+    /// Fails if a setting is out of range, the qdisc is not empty, or a packet of the largest size
+    /// does not fit into it or one of its classes.
     pub fn new(config: Config, qdisc: Q) -> Result<Self, ConfigError> {
         config.check()?;
         let capacities = capacities(&qdisc, config.largest)?;
@@ -64,19 +67,19 @@ impl<P: FlowPacket, Q: Qdisc<P>> Gate<P, Q> {
         slots(self.qdisc.room(lane), self.config.largest)
     }
 
-    /// Whether `flow` may enqueue a packet of `class` now, for sources that ask before they have the
-    /// packet in hand. Changes nothing.
+    /// Returns whether `flow` may enqueue a packet of `class` now, without any change of state. For
+    /// sources that ask before they take the packet out of their buffer.
     ///
     /// # Panics
-    /// If `flow` is out of range; so do all others that take one.
+    /// Panics if `flow` is out of range, like all methods that take a flow.
     #[inline]
     pub fn probe(&self, flow: FlowId, class: u8) -> Probe {
         let request = self.request(flow, class);
         self.regulator.probe(request, self.slots(request.lane))
     }
 
-    /// Pauses `flow`, which wants to send a packet of `class`, if [`Gate::probe`] refuses it; and
-    /// says so. `false` means that there is room: go on.
+    /// Pauses `flow`, which wants to send a packet of `class`, if [`Gate::probe`] refuses it.
+    /// Returns whether the flow is paused; `false` means that the packet may be enqueued.
     #[inline]
     pub fn pause_flow(&mut self, now: Nanos, flow: FlowId, class: u8) -> bool {
         match self.probe(flow, class) {
@@ -87,29 +90,32 @@ impl<P: FlowPacket, Q: Qdisc<P>> Gate<P, Q> {
         true
     }
 
-    /// Pauses `flow` until `at`, whether there is room or not, where the order is
-    /// [`EarliestTime`](super::Order::EarliestTime); otherwise the same as [`Gate::pause_flow`]. A
-    /// flow that is paused already stays as it is. One whose time is beyond the wheel's horizon is
-    /// resumed early: call this again.
+    /// Pauses `flow` until `at`, whether there is room or not, if the order is
+    /// [`EarliestTime`](super::Order::EarliestTime). With other orders it is the same as
+    /// [`Gate::pause_flow`].
+    ///
+    /// A flow that is already paused does not change. A flow whose time is beyond the wheel's
+    /// horizon is resumed early; call this again then.
     pub fn pause_until(&mut self, now: Nanos, flow: FlowId, class: u8, at: Nanos) -> bool {
         if !self.regulator.is_timed() {
             return self.pause_flow(now, flow, class);
         }
         match self.probe(flow, class) {
             Probe::Paused => {}
-            // Not for want of room: others go on.
+            // There is room, so other flows may continue.
             Probe::Go => self.regulator.pause(now, self.request(flow, class), Probe::Turn, at),
             why => self.regulator.pause(now, self.request(flow, class), why, at),
         }
         true
     }
 
-    /// Enqueues `packet`, or pauses its flow and gives it back. No packet is dropped by this; the
-    /// sink is there for disciplines that drop others on enqueueing, which those of this crate do
-    /// not where they have room.
+    /// Enqueues `packet`, or pauses its flow and returns the packet.
+    ///
+    /// The gate itself drops no packet. The sink is for qdiscs that drop other packets in
+    /// `enqueue`; those of this crate do not if they have room.
     ///
     /// # Errors
-    /// [`Refused`], with the packet.
+    /// Returns the packet in [`Refused`] if it is not enqueued.
     pub fn offer(
         &mut self,
         now: Nanos,
@@ -126,8 +132,8 @@ impl<P: FlowPacket, Q: Qdisc<P>> Gate<P, Q> {
             }
         }
         if !self.qdisc.probe(now, &packet) {
-            // Room, but not for this packet: too long, or the qdisc has a limit for its flow. Only a
-            // departure can change that, so if none is to come nothing ever will.
+            // There is room, but not for this packet: it is too long, or its flow is at the qdisc's
+            // limit. Only a departure can change that, and an empty lane has no departures.
             if self.regulator.lane(request.lane).occupied == 0 {
                 self.regulator.idle(request.flow);
                 return Err(Refused::Never(packet));
@@ -141,7 +147,7 @@ impl<P: FlowPacket, Q: Qdisc<P>> Gate<P, Q> {
         Ok(())
     }
 
-    /// The next packet to send, as [`Qdisc::dequeue`]. Then resume those who wait: [`Gate::resume`].
+    /// Returns the next packet to send, as [`Qdisc::dequeue`]. Call [`Gate::resume`] afterwards.
     #[inline]
     pub fn dequeue(&mut self, now: Nanos, drops: &mut dyn DropSink<P>) -> Option<P> {
         let Self { qdisc, regulator, last, .. } = self;
@@ -150,12 +156,14 @@ impl<P: FlowPacket, Q: Qdisc<P>> Gate<P, Q> {
         Some(packet)
     }
 
-    /// Resumes one flow, if one waits and there is room: wake its source, which then offers its
-    /// packets, or calls [`Gate::idle`] if it has none after all. The most urgent class comes first.
+    /// Resumes one flow if one waits and there is room; the most urgent class comes first.
+    ///
+    /// The caller wakes the flow's source, which then offers its packets, or calls [`Gate::idle`]
+    /// if it has none.
     #[inline]
     pub fn resume_flow(&mut self, now: Nanos) -> Option<FlowId> {
         (0..=self.last).find_map(|lane| {
-            if !self.regulator.anyone_waits(lane) {
+            if !self.regulator.has_waiting(lane) {
                 return None;
             }
             let slots = self.slots(lane);
@@ -163,30 +171,31 @@ impl<P: FlowPacket, Q: Qdisc<P>> Gate<P, Q> {
         })
     }
 
-    /// Resumes all flows whose turn it is: as many as there is room for. To be called after every
-    /// dequeue, and after [`Gate::idle`], [`Gate::remove`] and [`Gate::reset`].
+    /// Resumes as many waiting flows as there is room for. Call this after every dequeue and after
+    /// [`Gate::idle`], [`Gate::remove`] and [`Gate::replace`].
     pub fn resume(&mut self, now: Nanos) -> Resume<'_, P, Q> {
         Resume { gate: self, now }
     }
 
-    /// `flow`, which was resumed, has nothing to send: its turn goes to another. Of one that was not
-    /// resumed it changes nothing that counts.
+    /// Reports that `flow`, which was resumed, has nothing to send, so that its turn and room go to
+    /// another flow.
     pub fn idle(&mut self, flow: FlowId) {
         self.regulator.idle(flow);
     }
 
-    /// `flow` has ended, paused or not. Its packets in the buffer leave as always, and count for
-    /// whoever has its number next until then.
+    /// Reports that `flow` has ended, paused or not. Its packets in the buffer still leave as
+    /// usual, and until then count for the next flow with the same number.
     pub fn remove(&mut self, flow: FlowId) {
         self.regulator.remove(flow);
     }
 
-    /// Replaces the buffer by `qdisc`, which is to be empty and of the same classes, and returns the
-    /// old one with what waits in it. Flows that wait go on waiting, now for the new one's room:
-    /// [`Gate::resume`] resumes them.
+    /// Replaces the buffer with `qdisc` and returns the old one with the packets in it.
+    ///
+    /// The new qdisc must be empty and have the same number of classes. Waiting flows now wait for
+    /// room in the new qdisc; [`Gate::resume`] resumes them.
     ///
     /// # Errors
-    /// As [`Gate::new`], or if the classes differ; nothing has changed then.
+    /// Fails as [`Gate::new`], or if the number of classes differs. Nothing changes then.
     pub fn replace(&mut self, now: Nanos, qdisc: Q) -> Result<Q, ConfigError> {
         let capacities = capacities(&qdisc, self.config.largest)?;
         let classes = u64::from(self.last) + 1;
@@ -195,44 +204,45 @@ impl<P: FlowPacket, Q: Qdisc<P>> Gate<P, Q> {
         Ok(core::mem::replace(&mut self.qdisc, qdisc))
     }
 
-    /// Whether `flow` is paused.
+    /// Returns whether `flow` is paused.
     #[inline]
     pub fn is_paused(&self, flow: FlowId) -> bool {
         self.regulator.is_paused(flow)
     }
 
-    /// Packets of `flow` in the buffer.
+    /// Returns the number of packets of `flow` in the buffer.
     #[inline]
     pub fn in_buffer(&self, flow: FlowId) -> u32 {
         self.regulator.in_buffer(flow)
     }
 
-    /// Flows that are paused and wait for room, or for their turn. Those that have as many packets
-    /// in the buffer as they may are not counted: what they wait for is in it.
+    /// Returns the number of paused flows that wait for room or for their turn. Flows at their
+    /// limit of packets in the buffer do not count: they wait for their own packets.
     pub fn waiting(&self) -> u32 {
         self.regulator.lanes().iter().map(|lane| lane.waiting + lane.retrying).sum()
     }
 
-    /// When there is next something to do, `now` or earlier meaning at once: a packet to dequeue, or
-    /// a flow whose time comes. `None` if neither.
+    /// Returns the time of the next action, a packet to dequeue or a flow to resume, or `None` if
+    /// there is neither. `now` or earlier means at once.
     pub fn next_event(&self, now: Nanos) -> Option<Nanos> {
         let due = self.regulator.next_due().filter(|_| self.slots(0) > 0);
         [self.qdisc.next_event(now), due].into_iter().flatten().min()
     }
 
-    /// The scheduled buffer.
+    /// Returns the scheduled buffer.
     pub fn qdisc(&self) -> &Q {
         &self.qdisc
     }
 
-    /// The scheduled buffer, to reconfigure it, such as a shaper's rate. Packets go in and out by
-    /// the gate only, and its limits stay what they are: for others there is [`Gate::replace`].
+    /// Returns the scheduled buffer for reconfiguration, such as a shaper's rate. Enqueue and
+    /// dequeue only through the gate, and do not change the limits: use [`Gate::replace`] for that.
     pub fn qdisc_mut(&mut self) -> &mut Q {
         &mut self.qdisc
     }
 }
 
-/// The flows that may send again, see [`Gate::resume`]. Those not taken from it go on waiting.
+/// An iterator over the flows that are resumed, see [`Gate::resume`]. It resumes a flow when it
+/// returns it.
 #[derive(Debug)]
 pub struct Resume<'a, P, Q> {
     gate: &'a mut Gate<P, Q>,
@@ -247,7 +257,7 @@ impl<P: FlowPacket, Q: Qdisc<P>> Iterator for Resume<'_, P, Q> {
     }
 }
 
-/// Counts a packet that the qdisc drops as one that has left.
+/// A drop sink that reports each dropped packet to the regulator as a departure.
 struct Count<'a, P> {
     now: Nanos,
     regulator: &'a mut Regulator,
@@ -262,12 +272,12 @@ impl<P: FlowPacket> DropSink<P> for Count<'_, P> {
     }
 }
 
-/// How many packets of size `largest` fit.
+/// Returns how many packets of size `largest` fit into `room`.
 fn slots(room: Room, largest: Bytes) -> u32 {
     u32::try_from(room.packets.min(room.bytes.0 / largest.0)).unwrap_or(u32::MAX)
 }
 
-/// The slots of each lane of an empty qdisc.
+/// Returns the number of slots of each lane of an empty qdisc.
 fn capacities<P: Packet, Q: Qdisc<P>>(qdisc: &Q, largest: Bytes) -> Result<Vec<u32>, ConfigError> {
     within("packets in the qdisc at first", qdisc.backlog().packets, 0, 0)?;
     let last = qdisc.classes().clamp(1, 256) - 1;

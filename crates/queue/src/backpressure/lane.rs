@@ -1,22 +1,26 @@
-/// A part of the scheduled buffer with room of its own: a class of a classful qdisc, or all of it.
+//! A part of the scheduled buffer with its own limit.
+
+/// A part of the scheduled buffer with its own room: a class of a classful qdisc, or the whole
+/// buffer.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Lane {
-    /// Packets of the largest size that fit into it empty.
+    /// Packets of the largest size that fit into the empty lane.
     pub(super) capacity: u32,
-    /// How much must be free before flows are resumed, once it has been full.
+    /// Slots that must be free before flows are resumed, once the lane has been full.
     threshold: u32,
-    /// Packets of ours in it.
+    /// Packets of the gate's flows in the lane.
     pub(super) occupied: u32,
-    /// Flows in the paused-flows queue that wait for it.
+    /// Flows in the paused-flows queue that wait for the lane.
     pub(super) waiting: u32,
-    /// Flows that were resumed and have not answered: room is kept for each.
-    pub(super) invited: u32,
-    /// Flows that try again when a packet leaves, and how many may.
+    /// Slots reserved for flows that were resumed and have not responded, one for each.
+    pub(super) reserved: u32,
+    /// Paused flows that retry when a packet leaves.
     pub(super) retrying: u32,
+    /// How many of the retrying flows may retry now.
     pub(super) retries: u32,
-    /// Flows with packets in it, waiting for it or invited: among them shares are equal.
+    /// Flows that have packets in the lane, wait for it or were resumed; they have equal shares.
     pub(super) contenders: u32,
-    /// Whether flows are being resumed: from when enough is free until nothing is.
+    /// Whether flows are resumed: from when the threshold is reached until no slot is free.
     open: bool,
 }
 
@@ -27,7 +31,7 @@ impl Lane {
             threshold,
             occupied: 0,
             waiting: 0,
-            invited: 0,
+            reserved: 0,
             retrying: 0,
             retries: 0,
             contenders: 0,
@@ -35,27 +39,28 @@ impl Lane {
         }
     }
 
-    /// The buffer is empty, and has another capacity.
+    /// Adapts to a new, empty buffer of another capacity.
     pub(super) fn reset(&mut self, capacity: u32, threshold: u32) {
         (self.capacity, self.threshold, self.occupied) = (capacity, threshold, 0);
         (self.retries, self.open) = (self.retrying, true);
     }
 
-    /// Of `slots` that are free, those not kept for a flow that was resumed.
+    /// Returns how many of the free `slots` are not reserved for a resumed flow.
     #[inline]
     pub(super) fn unclaimed(&self, slots: u32) -> u32 {
-        slots.saturating_sub(self.invited)
+        slots.saturating_sub(self.reserved)
     }
 
-    /// A flow was refused for want of room.
+    /// Stops resuming flows, after a flow found no room.
     #[inline]
     pub(super) fn close(&mut self) {
         self.open = false;
     }
 
-    /// Whether a flow that waits is to be resumed, `slots` being free. From the threshold on, then
-    /// until nothing is unclaimed. With nothing of ours in the buffer no departure will come that
-    /// could free more, so that whatever is free must do.
+    /// Returns whether a waiting flow may be resumed while `slots` are free.
+    ///
+    /// It may from when the threshold is reached until no slot is unclaimed. If the lane is empty,
+    /// no departure will free more slots, and any free slot is enough.
     #[inline]
     pub(super) fn may_resume(&mut self, slots: u32) -> bool {
         let unclaimed = self.unclaimed(slots);
@@ -64,7 +69,7 @@ impl Lane {
         self.open
     }
 
-    /// The share of one flow, in packets.
+    /// Returns the share of one flow in packets, at least one.
     #[inline]
     pub(super) fn share(&self) -> u32 {
         (self.capacity / self.contenders.max(1)).max(1)

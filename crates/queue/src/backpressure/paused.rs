@@ -1,4 +1,4 @@
-//! The paused-flows queue: who waits for room, in the order of the scheduled buffer's policy.
+//! The paused-flows queue: the flows that wait for room, in the order of the buffer's policy.
 
 use forebay_units::Nanos;
 
@@ -6,38 +6,39 @@ use super::config::{Config, Order};
 use crate::ConfigError;
 use crate::ffs::{PriorityQueue, TimingWheel};
 
-/// The highest rank by packets in the buffer; flows with more are alike.
-const MAX_HELD: u32 = 62;
+/// The highest rank by packets in the buffer; flows with more packets share it.
+const MAX_IN_BUFFER: u32 = 62;
 
-/// Where a flow goes in the queue.
+/// The values that determine a flow's place in the queue.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place {
-    /// The part of the scheduled buffer that it waits for.
+    /// The lane of the scheduled buffer that the flow waits for.
     pub(super) lane: u8,
-    /// The class of the packet that it waits with.
+    /// The class of the packet that the flow waits with.
     pub(super) class: u8,
-    /// Packets that it has in the buffer.
-    pub(super) held: u16,
-    /// Not before this time.
+    /// Packets that the flow has in the buffer.
+    pub(super) in_buffer: u16,
+    /// The earliest time at which the flow may be resumed.
     pub(super) at: Nanos,
 }
 
+/// The paused-flows queue, by rank or by time.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Paused {
     Ranked {
         queue: PriorityQueue,
-        /// Ranks of a lane, the last of them for flows that try again.
+        /// The number of ranks of a lane. The last one is for flows that retry.
         ranks: u32,
         by: By,
     },
     Timed(TimingWheel),
 }
 
-/// What a flow's rank comes from.
+/// The value that determines a flow's rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum By {
     Arrival,
-    Held,
+    InBuffer,
     Class,
 }
 
@@ -45,7 +46,7 @@ impl Paused {
     pub(super) fn new(config: &Config, lanes: u32) -> Result<Self, ConfigError> {
         let (ranks, by) = match config.order {
             Order::Fifo => (1, By::Arrival),
-            Order::RoundRobin => (u32::from(config.in_buffer).min(MAX_HELD) + 1, By::Held),
+            Order::RoundRobin => (u32::from(config.in_buffer).min(MAX_IN_BUFFER) + 1, By::InBuffer),
             Order::Priority { classes } => (u32::from(classes), By::Class),
             Order::EarliestTime { granularity, buckets } => {
                 return Ok(Self::Timed(TimingWheel::new(granularity, buckets, config.flows)?));
@@ -55,24 +56,24 @@ impl Paused {
         Ok(Self::Ranked { queue: PriorityQueue::new(lanes * ranks, config.flows)?, ranks, by })
     }
 
-    /// Whether a flow's place depends on how many packets it has in the buffer.
+    /// Returns whether a flow's place depends on its number of packets in the buffer.
     #[inline]
-    pub(super) fn by_held(&self) -> bool {
-        matches!(self, Self::Ranked { by: By::Held, .. })
+    pub(super) fn by_in_buffer(&self) -> bool {
+        matches!(self, Self::Ranked { by: By::InBuffer, .. })
     }
 
-    /// Queues `flow`: before those of the same rank if it has been passed over, else behind them.
+    /// Queues `flow` before (`at_front`) or behind the other flows of its rank.
     #[inline]
-    pub(super) fn push(&mut self, now: Nanos, flow: u32, place: Place, front: bool) {
+    pub(super) fn push(&mut self, now: Nanos, flow: u32, place: Place, at_front: bool) {
         match self {
             Self::Ranked { queue, ranks, by } => {
                 let rank = match by {
                     By::Arrival => 0,
-                    By::Held => u32::from(place.held),
+                    By::InBuffer => u32::from(place.in_buffer),
                     By::Class => u32::from(place.class),
                 };
                 let rank = u32::from(place.lane) * *ranks + rank.min(*ranks - 2);
-                if front {
+                if at_front {
                     queue.push_front(flow, rank);
                 } else {
                     queue.push(flow, rank);
@@ -84,15 +85,15 @@ impl Paused {
         }
     }
 
-    /// Queues `flow` among those that try again when a packet has left.
-    /// Where times count, there are none of these.
+    /// Queues `flow` to retry when a packet has left. A queue by time has no such flows.
     pub(super) fn push_retry(&mut self, flow: u32, lane: u8) {
         if let Self::Ranked { queue, ranks, .. } = self {
             queue.push(flow, u32::from(lane) * *ranks + *ranks - 1);
         }
     }
 
-    /// Takes the first flow that waits for `lane`, and if times count is due.
+    /// Removes and returns the first flow that waits for `lane`; in a queue by time, only if its
+    /// time has come.
     #[inline]
     pub(super) fn pop(&mut self, now: Nanos, lane: u8) -> Option<u32> {
         match self {
@@ -106,7 +107,7 @@ impl Paused {
         }
     }
 
-    /// Takes the first flow of `lane` that tries again.
+    /// Removes and returns the first flow of `lane` that retries.
     pub(super) fn pop_retry(&mut self, lane: u8) -> Option<u32> {
         match self {
             Self::Ranked { queue, ranks, .. } => {
@@ -127,7 +128,7 @@ impl Paused {
         };
     }
 
-    /// When the first flow's time comes, where times count.
+    /// Returns when the first flow is due, in a queue by time.
     pub(super) fn next_due(&self) -> Option<Nanos> {
         match self {
             Self::Ranked { .. } => None,

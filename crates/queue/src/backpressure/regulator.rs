@@ -1,8 +1,8 @@
-//! The source-buffer regulator: who may send, who waits, who is resumed. Algorithm 2 of zD (section
-//! 4.3), with what it leaves open closed; see the module documentation.
+//! The source-buffer regulator decides which flows may send, which wait and which are resumed.
 //!
-//! It holds no packets and asks no qdisc: it is told how many *slots* are free, packets of the
-//! largest size that fit.
+//! It implements Algorithm 2 of zD (section 4.3) with the additions listed in the module
+//! documentation. It holds no packets and does not access the qdisc: its caller passes the number
+//! of free *slots*, the packets of the largest size that fit.
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -17,7 +17,7 @@ use super::paused::{Paused, Place};
 use crate::ConfigError;
 use crate::error::within;
 
-/// What a flow asks to send, and where to.
+/// A flow's request to send a packet of a class to a lane.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Request {
     pub(super) flow: FlowId,
@@ -25,6 +25,7 @@ pub(super) struct Request {
     pub(super) class: u8,
 }
 
+/// The state of all flows and lanes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Regulator {
     states: Box<[State]>,
@@ -36,7 +37,7 @@ pub(super) struct Regulator {
 }
 
 impl Regulator {
-    /// For a buffer of lanes, the slots of each being given.
+    /// Creates a regulator for a buffer whose lanes have the slots `capacities`.
     pub(super) fn new(config: &Config, capacities: &[u32]) -> Result<Self, ConfigError> {
         config.check()?;
         if matches!(config.order, Order::EarliestTime { .. }) {
@@ -68,26 +69,26 @@ impl Regulator {
         &self.lanes
     }
 
-    /// Whether `flow` is paused.
+    /// Returns whether `flow` is paused.
     #[inline]
     pub(super) fn is_paused(&self, flow: FlowId) -> bool {
         self.state(flow).phase.is_paused()
     }
 
-    /// Packets of `flow` in the buffer.
+    /// Returns the number of packets of `flow` in the buffer.
     #[inline]
     pub(super) fn in_buffer(&self, flow: FlowId) -> u32 {
         u32::from(self.state(flow).in_buffer)
     }
 
-    /// How many packets a flow may have in the buffer.
+    /// Returns how many packets a flow may have in `lane`.
     #[inline]
     fn limit(&self, lane: u8) -> u32 {
         let limit = u32::from(self.in_buffer);
         if self.shares { limit.min(self.lane(lane).share()) } else { limit }
     }
 
-    /// Whether a packet may be enqueued, `slots` being free.
+    /// Returns whether a packet may be enqueued while `slots` are free.
     #[inline]
     pub(super) fn probe(&self, request: Request, slots: u32) -> Probe {
         let (state, lane) = (self.state(request.flow), self.lane(request.lane));
@@ -97,18 +98,18 @@ impl Regulator {
         if u32::from(state.in_buffer) >= self.limit(request.lane) {
             return Probe::Limit;
         }
-        let invited = state.phase == Phase::Invited && state.lane == request.lane;
-        let free = if invited { slots } else { lane.unclaimed(slots) };
+        let has_slot = state.phase == Phase::Resumed && state.lane == request.lane;
+        let free = if has_slot { slots } else { lane.unclaimed(slots) };
         if free == 0 {
             return Probe::Full;
         }
         if lane.waiting > 0 && state.turn == 0 { Probe::Turn } else { Probe::Go }
     }
 
-    /// A packet was enqueued, as `probe` allowed.
+    /// Records that a packet was enqueued after `probe` allowed it.
     #[inline]
     pub(super) fn enqueued(&mut self, request: Request) {
-        self.redeem(request.flow);
+        self.end_reservation(request.flow);
         self.lanes[usize::from(request.lane)].occupied += 1;
         self.change(request.flow, |state| {
             state.turn = state.turn.saturating_sub(1);
@@ -117,33 +118,33 @@ impl Regulator {
         });
     }
 
-    /// Pauses the flow, for the reason that `probe` gave. `at` counts where times do.
+    /// Pauses the flow for the reason that `probe` gave. `at` applies to a queue by time.
     pub(super) fn pause(&mut self, now: Nanos, request: Request, why: Probe, at: Nanos) {
         let Request { flow, lane, class } = request;
-        // It gives way to nobody: what it was promised did not hold, so it keeps its place.
-        let front = self.state(flow).phase == Phase::Invited && why == Probe::Full;
-        self.redeem(flow);
+        // A resumed flow that still finds no room keeps its place at the front.
+        let at_front = self.state(flow).phase == Phase::Resumed && why == Probe::Full;
+        self.end_reservation(flow);
         if why == Probe::Full {
             self.lanes[usize::from(lane)].close();
         }
         self.change(flow, |state| (state.lane, state.class) = (lane, class));
         if why == Probe::Limit {
-            self.change(flow, |state| state.phase = Phase::Held);
+            self.change(flow, |state| state.phase = Phase::AtLimit);
         } else {
-            self.queue(now, flow, at, front);
+            self.queue(now, flow, at, at_front);
         }
     }
 
-    /// Pauses the flow until a packet leaves its lane, where the buffer refused its packet in spite
+    /// Pauses the flow until a packet leaves its lane, after the qdisc refused its packet in spite
     /// of room.
     pub(super) fn pause_for_retry(&mut self, now: Nanos, request: Request) {
         let Request { flow, lane, class } = request;
         if self.is_timed() {
-            // In the next granule of time.
+            // The flow retries in the next time slot of the wheel.
             self.pause(now, request, Probe::Turn, now.saturating_add(Nanos(1)));
             return;
         }
-        self.redeem(flow);
+        self.end_reservation(flow);
         self.change(flow, |state| {
             (state.lane, state.class, state.phase) = (lane, class, Phase::Retrying);
         });
@@ -151,38 +152,38 @@ impl Regulator {
         self.paused.push_retry(flow.0, lane);
     }
 
-    fn queue(&mut self, now: Nanos, flow: FlowId, at: Nanos, front: bool) {
+    fn queue(&mut self, now: Nanos, flow: FlowId, at: Nanos, at_front: bool) {
         self.change(flow, |state| state.phase = Phase::Queued);
         let State { lane, class, in_buffer, .. } = *self.state(flow);
         self.lanes[usize::from(lane)].waiting += 1;
-        let place = Place { lane, class, held: in_buffer, at };
-        self.paused.push(now, flow.0, place, front);
+        let place = Place { lane, class, in_buffer, at };
+        self.paused.push(now, flow.0, place, at_front);
     }
 
-    /// A packet of `flow` left `lane` of the buffer, sent or dropped.
+    /// Records that a packet of `flow` left `lane` of the buffer, sent or dropped.
     #[inline]
     pub(super) fn left(&mut self, now: Nanos, flow: FlowId, lane: u8) {
         let part = &mut self.lanes[usize::from(lane)];
         part.occupied = part.occupied.saturating_sub(1);
-        // The last departure lets all try again: none is to come that could wake those left over.
+        // After the last departure all retry, since no later one would resume the rest.
         let more = if part.occupied == 0 { part.retrying } else { part.retries + 1 };
         part.retries = more.min(part.retrying);
         self.change(flow, |state| state.in_buffer = state.in_buffer.saturating_sub(1));
         let State { phase, lane, class, in_buffer, .. } = *self.state(flow);
         match phase {
-            Phase::Held if u32::from(in_buffer) < self.limit(lane) => {
+            Phase::AtLimit if u32::from(in_buffer) < self.limit(lane) => {
                 self.queue(now, flow, now, false);
             }
-            Phase::Queued if self.paused.by_held() => {
+            Phase::Queued if self.paused.by_in_buffer() => {
                 self.paused.remove(flow.0);
-                let place = Place { lane, class, held: in_buffer, at: now };
+                let place = Place { lane, class, in_buffer, at: now };
                 self.paused.push(now, flow.0, place, false);
             }
             _ => {}
         }
     }
 
-    /// Resumes the flow whose turn it is in `lane`, if `slots` of it being free allow that.
+    /// Resumes the next flow of `lane`, if one waits and the free `slots` allow it.
     #[inline]
     pub(super) fn resume(&mut self, now: Nanos, lane: u8, slots: u32) -> Option<FlowId> {
         let part = &mut self.lanes[usize::from(lane)];
@@ -190,37 +191,37 @@ impl Regulator {
             let flow = self.paused.pop_retry(lane)?;
             part.retries -= 1;
             part.retrying -= 1;
-            return Some(self.invite(FlowId(flow)));
+            return Some(self.mark_resumed(FlowId(flow)));
         }
         if part.waiting == 0 || !part.may_resume(slots) {
             return None;
         }
         let flow = self.paused.pop(now, lane)?;
         part.waiting -= 1;
-        Some(self.invite(FlowId(flow)))
+        Some(self.mark_resumed(FlowId(flow)))
     }
 
-    fn invite(&mut self, flow: FlowId) -> FlowId {
+    fn mark_resumed(&mut self, flow: FlowId) -> FlowId {
         let turn = self.turn;
-        self.change(flow, |state| (state.phase, state.turn) = (Phase::Invited, turn));
-        self.lanes[usize::from(self.state(flow).lane)].invited += 1;
+        self.change(flow, |state| (state.phase, state.turn) = (Phase::Resumed, turn));
+        self.lanes[usize::from(self.state(flow).lane)].reserved += 1;
         flow
     }
 
-    /// Whether any flow waits that [`Regulator::resume`] might resume.
+    /// Returns whether a flow waits that [`Regulator::resume`] might resume.
     #[inline]
-    pub(super) fn anyone_waits(&self, lane: u8) -> bool {
+    pub(super) fn has_waiting(&self, lane: u8) -> bool {
         let lane = self.lane(lane);
         lane.waiting > 0 || lane.retries > 0
     }
 
-    /// `flow` has nothing to send: its turn and the room kept for it go to others.
+    /// Records that `flow` has nothing to send: its turn ends and its reserved slot becomes free.
     pub(super) fn idle(&mut self, flow: FlowId) {
-        self.redeem(flow);
+        self.end_reservation(flow);
         self.change(flow, |state| state.turn = 0);
     }
 
-    /// `flow` is no more.
+    /// Records that `flow` has ended.
     pub(super) fn remove(&mut self, flow: FlowId) {
         let State { phase, lane, .. } = *self.state(flow);
         let part = &mut self.lanes[usize::from(lane)];
@@ -234,14 +235,14 @@ impl Regulator {
                 part.retries = part.retries.min(part.retrying);
                 self.paused.remove(flow.0);
             }
-            Phase::Active | Phase::Invited | Phase::Held => {}
+            Phase::Active | Phase::Resumed | Phase::AtLimit => {}
         }
-        self.redeem(flow);
+        self.end_reservation(flow);
         self.change(flow, |state| (state.phase, state.turn) = (Phase::Active, 0));
     }
 
-    /// The buffer was emptied, and has these slots now. Those who wait go on waiting, for room that
-    /// is now there. Takes time that grows with the number of flows.
+    /// Adapts to a new, empty buffer whose lanes have the slots `capacities`. Waiting flows stay in
+    /// the queue. The time grows with the number of flows.
     pub(super) fn reset(&mut self, now: Nanos, capacities: &[u32], hysteresis: Hysteresis) {
         for index in 0..self.states.len() as u32 {
             let flow = FlowId(index);
@@ -255,27 +256,27 @@ impl Regulator {
         }
     }
 
-    /// Whether flows wait for times.
+    /// Returns whether flows are resumed by time.
     pub(super) fn is_timed(&self) -> bool {
         matches!(self.paused, Paused::Timed(_))
     }
 
-    /// The soonest time that a flow waits for, where times count.
+    /// Returns the earliest time of a waiting flow, in a queue by time.
     pub(super) fn next_due(&self) -> Option<Nanos> {
         self.paused.next_due()
     }
 
-    /// A flow that was resumed has answered, in whatever way.
+    /// Frees the slot that is reserved for a resumed flow, since the flow has responded.
     #[inline]
-    fn redeem(&mut self, flow: FlowId) {
+    fn end_reservation(&mut self, flow: FlowId) {
         let State { phase, lane, .. } = *self.state(flow);
-        if phase == Phase::Invited {
-            self.lanes[usize::from(lane)].invited -= 1;
+        if phase == Phase::Resumed {
+            self.lanes[usize::from(lane)].reserved -= 1;
             self.change(flow, |state| state.phase = Phase::Active);
         }
     }
 
-    /// Changes a flow's state, and counts who contends for what.
+    /// Changes a flow's state and updates the number of contenders of its lanes.
     #[inline]
     fn change(&mut self, flow: FlowId, change: impl FnOnce(&mut State)) {
         let state = &mut self.states[flow.0 as usize];

@@ -1,4 +1,4 @@
-//! The control law and the state machine around it, for one queue.
+//! CoDel's control law and its state machine, for one queue.
 
 use forebay_units::{Bytes, Nanos};
 
@@ -6,33 +6,33 @@ use super::Params;
 use crate::ring::Timed;
 use crate::{DropReason, DropSink, Ecn, Packet};
 
-/// CoDel's view of the queue it keeps short.
+/// The queue that CoDel controls.
 pub(crate) trait Queue<P> {
-    /// Takes the packet at the head.
+    /// Removes and returns the packet at the head.
     fn pop(&mut self) -> Option<Timed<P>>;
-    /// What still waits, to be compared with an MTU.
+    /// Returns the bytes that still wait, for the comparison with the MTU.
     fn bytes(&self) -> Bytes;
 }
 
-/// What CoDel remembers of a queue (RFC 8289 section 5.2).
+/// CoDel's state of one queue (RFC 8289 section 5.2).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct State {
     /// When the sojourn will have been above target for a whole interval; zero while it is below.
     first_above: Nanos,
-    /// When to drop next, or when the next drop would have been.
+    /// The time of the next drop; outside the dropping state, when it would have been.
     drop_next: Nanos,
-    /// Drops since dropping began.
+    /// The number of drops since the dropping state began.
     count: u32,
-    /// `count` when dropping last began.
+    /// The value of `count` when the dropping state last began.
     last_count: u32,
-    /// Whether the queue is being drained by drops.
+    /// Whether the queue is in the dropping state.
     dropping: bool,
 }
 
-/// A packet taken from the head, and what its sojourn says.
+/// A packet taken from the head, and whether CoDel may drop it.
 struct Taken<P> {
     head: Timed<P>,
-    /// The sojourn has been above target for an interval: a drop is in order.
+    /// Whether the sojourn time has been above target for an interval: a standing queue.
     standing: bool,
 }
 
@@ -45,10 +45,11 @@ impl State {
         dropping: false,
     };
 
-    /// The next packet to send (RFC 8289 section 5.5).
+    /// Returns the next packet to send (RFC 8289 section 5.5).
     ///
-    /// The last packet is never dropped, since what is then left is less than an MTU. So a queue
-    /// that has packets gives one, unless [`Queue::bytes`] counts those of other queues too.
+    /// The last packet is never dropped, since less than an MTU waits behind it. A queue with
+    /// packets therefore returns one, unless [`Queue::bytes`] counts the packets of other queues as
+    /// well.
     pub(crate) fn dequeue<P: Packet>(
         &mut self,
         now: Nanos,
@@ -83,13 +84,14 @@ impl State {
         Some(params.deliver(now, taken.head))
     }
 
-    /// The queue lost `packets` for want of room: its senders are told harder from now on, as in
-    /// Linux's fq_codel. Outside an episode of drops they count towards the last one.
+    /// Counts `packets` that were dropped at the limit as drops of the control law, as in Linux's
+    /// fq_codel, so that signals become more frequent. Outside the dropping state they count
+    /// towards the last episode.
     pub(crate) fn overflowed(&mut self, packets: u32) {
         self.count = self.count.saturating_add(packets);
     }
 
-    /// Takes the head and judges its sojourn (RFC 8289 section 5.6).
+    /// Takes the packet at the head and checks its sojourn time (RFC 8289 section 5.6).
     fn take<P>(
         &mut self,
         now: Nanos,
@@ -112,8 +114,8 @@ impl State {
         Some(Taken { head, standing })
     }
 
-    /// Begins to drop, at the rate that controlled the queue last time if that was recently (RFC
-    /// 8289 section 5.5: within 16 intervals).
+    /// Enters the dropping state. If the last episode ended within 16 intervals, drops continue at
+    /// the rate that controlled the queue then (RFC 8289 section 5.5).
     fn start_dropping(&mut self, now: Nanos, params: &Params) {
         let last = self.count - self.last_count;
         let recent = now.saturating_sub(self.drop_next) < params.interval * 16;
@@ -125,18 +127,20 @@ impl State {
 }
 
 impl Params {
-    /// The time from drop number `count` to the next: interval / sqrt(count) (RFC 8289 section
-    /// 5.6), rounded down to the nanosecond. Integers, so it is the same on every machine; the
-    /// interval's square fits since [`Params::MAX_INTERVAL`] is below 2^32.
+    /// Returns the time from drop number `count` to the next: interval / sqrt(count) (RFC 8289
+    /// section 5.6), rounded down to the nanosecond.
+    ///
+    /// Integers give the same result on every machine. The square of the interval fits into 64
+    /// bits, since [`Params::MAX_INTERVAL`] is below 2^32.
     pub(super) fn spacing(&self, count: u32) -> Nanos {
         Nanos((self.interval.0 * self.interval.0 / u64::from(count.max(1))).isqrt())
     }
 
-    /// Tells the sender to slow down: gives `packet` back marked, or drops it.
+    /// Signals congestion to the sender: returns `packet` marked, or drops it.
     fn signal<P: Packet>(&self, mut packet: P, drops: &mut dyn DropSink<P>) -> Option<P> {
         match packet.ecn() {
             Ecn::Ect0 | Ecn::Ect1 if self.ecn => packet.set_ce(),
-            // Marked already, by a queue before this one: the sender will slow down.
+            // An earlier queue has already marked the packet, so the sender will slow down.
             Ecn::Ce if self.ecn => {}
             _ => {
                 drops.dropped(packet, DropReason::Codel);
@@ -146,7 +150,7 @@ impl Params {
         Some(packet)
     }
 
-    /// Lets a packet go that the control law did not ask for.
+    /// Returns a packet that the control law does not drop, marked if it exceeds a threshold.
     fn deliver<P: Packet>(&self, now: Nanos, head: Timed<P>) -> P {
         let late = |limit: Option<Nanos>| limit.is_some_and(|limit| head.sojourn(now) > limit);
         let mark = match head.packet.ecn() {

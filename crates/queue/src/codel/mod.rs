@@ -1,9 +1,9 @@
-//! CoDel: a queue kept short by the time its packets wait (RFC 8289).
+//! CoDel: a queue kept short by the sojourn time of its packets (RFC 8289).
 //!
-//! A queue that drains within an interval is a burst and does good; one whose *lowest* wait stays
-//! above target is standing and only adds delay. While it stands, packets are dropped (or marked)
-//! at the head, ever faster: the gap after the n-th drop is interval / sqrt(n), which makes the
-//! throughput of a TCP sender fall linearly.
+//! A queue that drains within an interval absorbs a burst. A queue whose *lowest* sojourn time
+//! stays above target is a standing queue and only adds delay. While it persists, packets are
+//! dropped (or marked) at the head with increasing frequency. The gap after the n-th drop is
+//! interval / sqrt(n), which makes the throughput of a TCP sender fall linearly.
 //!
 //! Compared with Linux (6.12, `codel_impl.h`), rule by rule:
 //!
@@ -11,16 +11,16 @@
 //! |---|---|---|
 //! | defaults: target 5 ms, interval 100 ms, 1000 packets, no ECN | | the same |
 //! | time | units of 1024 ns; "above for an interval" if later than, not at, its end | nanoseconds; at its end (RFC 8289 section 5.6) |
-//! | nothing dropped with no more waiting than | the device's MTU and header, 1514 | [`Params::mtu`], the same |
+//! | no drop while at most this waits | the device's MTU and header, 1514 | [`Params::mtu`], the same |
 //! | gap after drop n | interval/sqrt(n) by one Newton step from the gap before: 100, 50, 56, 49 ms ... | exact: 100, 71, 58, 50 ms ... (RFC 8289 section 5.6) |
 //! | dropping again within 16 intervals | from the drops of the last episode; the first gap is one Newton step from the last one of that episode, so shorter than the law's | from the same count, exact |
-//! | ECN: a packet that is marked already | passes as marked | the same |
-//! | ECN: a packet that cannot be marked | dropped, and the next one judged | the same |
+//! | ECN: a packet that is already marked | passes as marked | the same |
+//! | ECN: a packet that cannot be marked | dropped, and the next one is checked | the same |
 //! | `ce_threshold` | ECN-capable packets, or those chosen by a mask of the DS field | [`Params::ce_threshold`], or [`Params::l4s_threshold`] for ECT(1) |
 //!
-//! The differences that show are the second gap of an episode, 71 ms instead of 50, and the first
-//! gaps of one that begins soon after another. What a closed loop of senders needs in drops does not
-//! depend on either.
+//! The visible differences are the second gap of an episode, 71 ms instead of 50, and the first
+//! gaps of an episode that begins soon after another. In a closed loop with TCP senders neither
+//! changes the drop rate at which the loop settles.
 
 mod law;
 
@@ -32,27 +32,27 @@ use crate::error::within;
 use crate::ring::{Ring, Timed};
 use crate::{Backlog, ConfigError, DropSink, Limit, Packet, Qdisc, Room};
 
-/// CoDel's parameters.
+/// The parameters of CoDel's control law.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Params {
-    /// The wait that is acceptable when it persists; by default 5 ms (RFC 8289 section 4.3: 5 to
-    /// 10 % of the interval). One above the interval makes of CoDel what drops at that wait and
-    /// nothing finer, as some emulations have it.
+    /// The sojourn time that is acceptable permanently; 5 ms by default (RFC 8289 section 4.3: 5 to
+    /// 10 % of the interval). A target above the interval is allowed, since some emulations use
+    /// one: CoDel then only drops packets that waited that long.
     pub target: Nanos,
-    /// How long the wait must stay above target before anything is dropped: the order of the
-    /// longest round trip that matters. By default 100 ms (RFC 8289 section 4.2).
+    /// How long the sojourn time must stay above target before the first drop, about the longest
+    /// round-trip time expected; 100 ms by default (RFC 8289 section 4.2).
     pub interval: Nanos,
     /// Marks ECN-capable packets instead of dropping them; off by default, as in Linux's codel.
     pub ecn: bool,
-    /// Marks every ECN-capable packet that waited longer than this, whatever the control law says;
+    /// Marks every ECN-capable packet that waited longer than this, independent of the control law;
     /// off by default. For senders that expect a shallow step marking (DCTCP).
     pub ce_threshold: Option<Nanos>,
-    /// Marks every ECT(1) packet that waited longer than this, whatever the control law says; off by
-    /// default. The step for L4S senders in a queue of their own (RFC 9331 section 5.4), where
-    /// classic ECN is left to the control law.
+    /// Marks every ECT(1) packet that waited longer than this, independent of the control law; off
+    /// by default. The step for L4S senders in a separate queue (RFC 9331 section 5.4), where the
+    /// control law handles classic ECN.
     pub l4s_threshold: Option<Nanos>,
-    /// Nothing is dropped while no more than this waits, so that a slow link does not starve; by
-    /// default a full Ethernet frame, 1514 bytes (RFC 8289 section 4.1).
+    /// The backlog up to which no packet is dropped, so that a slow link stays busy; a full
+    /// Ethernet frame of 1514 bytes by default (RFC 8289 section 4.1).
     pub mtu: Bytes,
 }
 
@@ -70,7 +70,7 @@ impl Default for Params {
 }
 
 impl Params {
-    /// The longest interval: four seconds, past any round trip.
+    /// The longest interval: four seconds, more than any round-trip time.
     pub const MAX_INTERVAL: Nanos = Nanos::from_secs(4);
 
     pub(crate) fn check(&self) -> Result<(), ConfigError> {
@@ -79,17 +79,17 @@ impl Params {
     }
 }
 
-/// How a [`Codel`] is set up.
+/// The configuration of a [`Codel`].
 #[derive(Clone, Debug, Default)]
 pub struct Config {
-    /// How much may wait; 1000 packets by default, as in Linux. The control law keeps well below it
-    /// unless traffic ignores its signals.
+    /// The limit of the queue; 1000 packets by default, as in Linux. The backlog stays well below
+    /// it unless traffic ignores congestion signals.
     pub limit: Limit,
-    /// The control law's parameters.
+    /// The parameters of the control law.
     pub params: Params,
 }
 
-/// A first-in-first-out queue under CoDel.
+/// A first-in-first-out queue controlled by CoDel.
 #[derive(Clone, Debug)]
 pub struct Codel<P> {
     queue: Ring<P>,
@@ -98,10 +98,10 @@ pub struct Codel<P> {
 }
 
 impl<P: Packet> Codel<P> {
-    /// An empty queue.
+    /// Creates an empty queue.
     ///
     /// # Errors
-    /// If the limit lets nothing in, or the interval or the target is zero or above
+    /// Fails if the limit admits no packet, or the interval or the target is zero or above
     /// [`Params::MAX_INTERVAL`].
     pub fn new(config: Config) -> Result<Self, ConfigError> {
         config.params.check()?;
@@ -145,7 +145,7 @@ impl<P: Packet> Qdisc<P> for Codel<P> {
         self.queue.room()
     }
 
-    /// At once while anything waits, so that packets past a limit in time are cleared out too.
+    /// Returns `now` while packets wait, so that packets past a time limit are dropped as well.
     fn next_event(&self, now: Nanos) -> Option<Nanos> {
         self.queue.front().map(|_| now)
     }

@@ -1,6 +1,8 @@
-//! From probabilities to the fate of a packet, where classic and L4S traffic get coupled signals
-//! (RFC 9332 section 2.4): the square of the base probability for the one, a multiple of it for the
-//! other.
+//! Decides whether a packet passes, is marked or is dropped, with coupled signals (RFC 9332 section
+//! 2.4).
+//!
+//! Classic traffic gets signals with the square of the base probability, L4S traffic with a
+//! multiple of the base probability.
 
 mod coin;
 
@@ -9,30 +11,33 @@ pub use coin::Marking;
 use self::coin::Coin;
 use crate::{DropReason, Ecn};
 
-/// How likely a packet of each kind is to be signalled to.
+/// The probabilities of a congestion signal for each kind of packet.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Signals {
-    /// Marks for senders whose rate falls with the probability: L4S.
+    /// The probability of a mark for L4S senders, whose rate is inversely proportional to it.
     pub(crate) scalable: f64,
-    /// Marks or drops for senders whose rate falls with its square root.
+    /// The probability of a mark or drop for classic senders, whose rate is inversely proportional
+    /// to its square root.
     pub(crate) classic: f64,
-    /// Under overload, drops for all (RFC 9332 section 2.5.1.1).
+    /// The probability of a drop for all packets under overload (RFC 9332 section 2.5.1.1).
     pub(crate) overload: Option<f64>,
 }
 
-/// What becomes of a packet.
+/// The decision about a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// It goes as it is.
+    /// The packet leaves unchanged.
     Pass,
-    /// It goes, marked.
+    /// The packet leaves marked.
     Mark,
-    /// It is dropped.
+    /// The packet is dropped.
     Drop(DropReason),
 }
 
-/// The coins of one queue. Two, since a deterministic one counts what is due: RFC 9332's Figure 7
-/// adds drops and marks to one count, which then gives too few of both.
+/// The decisions of one queue, counted separately for L4S and classic signals.
+///
+/// RFC 9332's Figure 7 adds drops and marks to a single count, which gives too few of both if the
+/// choice is deterministic.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Coins {
     scalable: Coin,
@@ -41,24 +46,24 @@ pub(crate) struct Coins {
 
 impl Coins {
     pub(crate) fn new(marking: Marking, seed: u64) -> Self {
-        // Any two seeds do: the generator's mix tells them apart.
+        // Any two different seeds give independent sequences.
         Self { scalable: Coin::new(marking, seed), classic: Coin::new(marking, !seed) }
     }
 
-    /// Decides on a packet with this ECN field (RFC 9332 Figure 7, and section 2.5.1.1 for the
-    /// codepoints that are not expected in a queue).
+    /// Decides about a packet with this ECN field (RFC 9332 Figure 7, and section 2.5.1.1 for
+    /// codepoints that a queue does not expect).
     pub(crate) fn judge(&mut self, ecn: Ecn, signals: &Signals) -> Verdict {
         if let Some(probability) = signals.overload {
             if self.classic.toss(probability) {
                 let capable = ecn != Ecn::NotEct;
                 return Verdict::Drop(if capable { DropReason::Overload } else { DropReason::Pi2 });
             }
-            // What is left of classic traffic has been signalled to by the drops.
+            // The drops are the signal for classic traffic, so only L4S packets are marked.
             return self.mark_scalable(ecn == Ecn::Ect1, signals);
         }
         match ecn {
             Ecn::Ect1 => self.mark_scalable(true, signals),
-            // Marked already, but it takes its turn in the count.
+            // Already marked, but the packet counts in the sum.
             Ecn::Ce => self.mark_scalable(false, signals),
             Ecn::Ect0 if self.classic.toss(signals.classic) => Verdict::Mark,
             Ecn::NotEct if self.classic.toss(signals.classic) => Verdict::Drop(DropReason::Pi2),

@@ -1,4 +1,4 @@
-//! The probabilities of the two queues, from the base probability and the L queue's own wait.
+//! The signal probabilities of the two queues, from the base probability and the L queue's delay.
 
 use forebay_units::Nanos;
 
@@ -7,7 +7,7 @@ use crate::Packet;
 use crate::coupled::Signals;
 
 impl<P: Packet> DualPi2<P> {
-    /// Makes the updates that have become due: none, for nearly every packet.
+    /// Makes the updates that have become due. For nearly every packet there are none.
     #[inline]
     pub(super) fn advance(&mut self, now: Nanos) {
         if self.control.is_due(now) {
@@ -30,12 +30,12 @@ impl<P: Packet> DualPi2<P> {
         }
     }
 
-    /// Whether the classic probability has reached its maximum.
+    /// Returns whether the classic probability has reached its maximum.
     fn is_saturated(&self) -> bool {
         self.control.base() * self.control.base() >= self.max_classic
     }
 
-    /// The C queue's signals; `exempt` where too little waits for any.
+    /// Returns the C queue's signal probabilities; zero if `exempt`, when too little waits.
     pub(super) fn classic_signals(&self, exempt: bool) -> Signals {
         if exempt {
             return Signals::default();
@@ -47,7 +47,7 @@ impl<P: Packet> DualPi2<P> {
         Signals { scalable, classic, overload: drops.then_some(classic) }
     }
 
-    /// The L queue's signals for the packet at its head (RFC 9332 Figure 7).
+    /// Returns the signal probabilities for the packet at the L queue's head (RFC 9332 Figure 7).
     pub(super) fn low_latency_signals(&self, now: Nanos, exempt: bool) -> Signals {
         let coupled = self.classic_signals(exempt);
         let queue = &self.low_latency.queue;

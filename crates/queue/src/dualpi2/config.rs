@@ -1,3 +1,5 @@
+//! The configuration of DualPI2, and its profiles.
+
 use forebay_units::{Bytes, Nanos, Rate};
 
 use super::native::Ramp;
@@ -7,64 +9,63 @@ use crate::flow_hash::DEFAULT_SEED;
 use crate::pi2::Params;
 use crate::{ConfigError, Limit, Marking};
 
-/// Which delay the controller holds at its target.
+/// The queue delay that the controller holds at its target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Input {
-    /// The greater of the two, so that an L queue that does not react is controlled too (RFC 9332
-    /// Figure 8, line 2a).
+    /// The greater delay of the two queues, so that unresponsive L4S traffic is controlled as well
+    /// (RFC 9332 Figure 8, line 2a).
     Greatest,
-    /// The C queue's, and the L queue's only while there is no classic packet.
+    /// The C queue's delay, or the L queue's while no classic packet waits.
     ClassicFirst,
 }
 
-/// What happens once every L4S packet is marked (RFC 9332 section 4.2.3).
+/// The reaction when every L4S packet is marked (RFC 9332 section 4.2.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Saturation {
-    /// Packets of both queues are dropped with the classic probability, ECN or not.
+    /// Drops packets of both queues with the classic probability, whatever their ECN field.
     Drop,
-    /// Probabilities stay where they are and delay grows, until the limit is reached.
+    /// Keeps the probabilities, so that delay grows until the limit is reached.
     Delay,
 }
 
-/// How a [`super::DualPi2`] is set up.
+/// The configuration of a [`super::DualPi2`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
-    /// Packets that may wait in both queues together.
+    /// The limit in packets of both queues together.
     pub limit: u32,
-    /// Bytes that may wait in both queues together, if limited; see [`Config::for_link`].
+    /// The limit in bytes of both queues together, if any; see [`Config::for_link`].
     pub bytes: Option<Bytes>,
     /// The controller's parameters.
     pub params: Params,
-    /// Which delay the controller is driven by.
+    /// The queue delay that the controller holds at its target.
     pub input: Input,
-    /// k, the marks of L4S traffic for the root of the drops of classic traffic (RFC 9332 section
-    /// 2.5.1).
+    /// The coupling factor k: the ratio of the L4S marking probability to the square root of the
+    /// classic drop probability (RFC 9332 section 2.5.1).
     pub coupling: f64,
-    /// p_Cmax, the classic probability at which overload begins; by default 1/k^2, where every L4S
+    /// The classic probability p_Cmax at which overload begins; 1/k^2 by default, where every L4S
     /// packet is marked (RFC 9332 Figure 2, line 11).
     pub max_classic: Option<f64>,
-    /// What happens then.
+    /// The reaction to overload.
     pub on_saturation: Saturation,
-    /// Overload that is back before this much time without it counts as the same episode (RFC 9332
-    /// section 2.5.2.3).
+    /// The time without overload that ends an episode of overload (RFC 9332 section 2.5.2.3).
     pub overload_hold: Nanos,
-    /// The L queue's own AQM.
+    /// The native AQM of the L queue.
     pub native: Ramp,
-    /// How packets are chosen for marks and drops.
+    /// The way in which packets are chosen for marks and drops.
     pub marking: Marking,
-    /// Which queue goes next.
+    /// The scheduler between the two queues.
     pub schedule: Schedule,
-    /// Packets of this class go to the L queue whatever their ECN field (RFC 9332 section 2.3).
+    /// The class whose packets go to the L queue whatever their ECN field (RFC 9332 section 2.3).
     pub low_latency_class: Option<u8>,
-    /// Packets of this class go to the C queue whatever their ECN field, unless the class is
-    /// `low_latency_class` too.
+    /// The class whose packets go to the C queue whatever their ECN field, unless it is also
+    /// `low_latency_class`.
     pub classic_class: Option<u8>,
-    /// Something else keeps traffic without ECN in the L queue within bounds: it passes untouched
-    /// (RFC 9332 section 2.5.1.1).
+    /// Whether another function polices Not-ECT traffic in the L queue, which then passes without
+    /// drops (RFC 9332 section 2.5.1.1).
     pub queue_protection: bool,
-    /// A full frame, 1514 bytes by default.
+    /// The length of a full frame, 1514 bytes by default.
     pub mtu: Bytes,
-    /// Seeds the dice.
+    /// The seed of the random numbers.
     pub seed: u64,
 }
 
@@ -75,8 +76,8 @@ impl Default for Config {
 }
 
 impl Config {
-    /// The example of RFC 9332 appendix A, with 10 000 packets as in Linux instead of 250 ms of a
-    /// link rate that is not known here.
+    /// Returns the example configuration of RFC 9332 appendix A. The limit is 10 000 packets as in
+    /// Linux, since the RFC's 250 ms need the link rate (see [`Config::for_link`]).
     #[must_use]
     pub fn rfc9332() -> Self {
         Self {
@@ -103,8 +104,8 @@ impl Config {
         }
     }
 
-    /// The configuration of De Schepper, Albisser, Tilmans and Briscoe, "Dual queue coupled AQM:
-    /// deployable very low queuing delay for all", 2017, Table 1.
+    /// Returns the configuration of De Schepper, Albisser, Tilmans and Briscoe, "Dual queue coupled
+    /// AQM: deployable very low queuing delay for all", 2017, Table 1.
     #[must_use]
     pub fn paper() -> Self {
         Self {
@@ -123,8 +124,8 @@ impl Config {
         }
     }
 
-    /// As Linux (6.17, `sch_dualpi2`) sets it up, for comparison. What it does otherwise: it looks at
-    /// how much waits behind a packet when that comes, and this when it goes.
+    /// Returns the defaults of Linux (6.17, `sch_dualpi2`), for comparison. One difference remains:
+    /// Linux checks the backlog when a packet arrives, this code when it leaves.
     #[must_use]
     pub fn linux() -> Self {
         Self {
@@ -141,8 +142,7 @@ impl Config {
         }
     }
 
-    /// Limits what waits to 250 ms at `rate` (RFC 9332 Figure 2, line 5), but not below four full
-    /// frames.
+    /// Sets the limit to 250 ms at `rate` (RFC 9332 Figure 2, line 5), at least four full frames.
     #[must_use]
     pub fn for_link(self, rate: Rate) -> Self {
         let bytes = rate.bytes_in(Nanos::from_millis(250)).max(Bytes(4 * self.mtu.0));

@@ -1,17 +1,18 @@
-//! Queue delays of an interval: exact mean and maximum, and percentiles to within a sixteenth.
+//! A histogram of queue delays: exact mean and maximum, and percentiles to within a sixteenth.
 
 use alloc::boxed::Box;
 use alloc::vec;
 
 use forebay_units::Nanos;
 
-/// Bins an octave of delays is divided into.
+/// The base-2 logarithm of the number of bins per octave.
 const PER_OCTAVE_LOG2: u32 = 4;
-/// The first bin ends at 2^10 ns, about a microsecond; the last one begins at some 17 s.
+/// The first bin ends at 2^10 ns, about a microsecond; the last one begins at about 17 s.
 const FIRST_LOG2: u32 = 10;
 const LAST_LOG2: u32 = 34;
 const BINS: usize = (((LAST_LOG2 - FIRST_LOG2) << PER_OCTAVE_LOG2) + 2) as usize;
 
+/// The delays recorded since the last `clear`.
 #[derive(Clone, Debug)]
 pub(super) struct Histogram {
     bins: Box<[u32]>,
@@ -32,7 +33,7 @@ fn bin(delay: Nanos) -> usize {
     (1 + ((octave - FIRST_LOG2) << PER_OCTAVE_LOG2) + within) as usize
 }
 
-/// The shortest delay that is past a bin.
+/// Returns the exclusive upper bound of a bin.
 fn end(bin: usize) -> Nanos {
     if bin + 1 >= BINS {
         return Nanos::MAX;
@@ -63,7 +64,8 @@ impl Histogram {
         self.max
     }
 
-    /// The delay that `percent` of all are at or below, rounded up to its bin's end.
+    /// Returns the delay that `percent` of all delays do not exceed, rounded up to the end of its
+    /// bin.
     pub(super) fn percentile(&self, percent: u64) -> Nanos {
         let rank = (self.count * percent).div_ceil(100);
         let mut below = 0;
@@ -87,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bins_are_in_order_and_a_sixteenth_wide() {
+    fn bins_are_contiguous_and_a_sixteenth_wide() {
         for delay in (0..100_000).chain((100_000..20_000_000_000).step_by(9_999_991)) {
             let delay = Nanos(delay);
             let at = bin(delay);
@@ -99,9 +101,9 @@ mod tests {
     }
 
     #[test]
-    fn mean_and_maximum_are_exact_and_percentiles_close() {
+    fn mean_and_maximum_are_exact_and_percentiles_within_a_bin() {
         let mut histogram = Histogram::new();
-        assert_eq!(histogram.percentile(99), Nanos::ZERO, "of nothing");
+        assert_eq!(histogram.percentile(99), Nanos::ZERO, "an empty histogram");
         (1..=1000).for_each(|us| histogram.record(Nanos::from_micros(us)));
         assert_eq!(histogram.mean(), Nanos(500_500));
         assert_eq!(histogram.max(), Nanos::from_micros(1000));

@@ -1,13 +1,14 @@
-//! DualPI2: a shallow queue for L4S traffic (the L queue) beside one for the rest (the C queue),
-//! coupled so that both kinds of senders share the link evenly without anybody counting flows (RFC
-//! 9332).
+//! DualPI2: a shallow queue for L4S traffic (the L queue) and one for other traffic (the C queue),
+//! with coupled congestion signals (RFC 9332).
 //!
-//! The C queue is held at its target by PI2: every `tupdate` a controller moves the base probability
-//! p'; classic packets are dropped (or marked) with p'^2. L4S packets are marked with k p', or with
-//! what a native AQM makes of their own wait if that is more. The L queue goes first, but not without
-//! bound. Once L4S marking is saturated at 100 %, classic drop applies to everything.
+//! The coupling lets both kinds of senders share the link evenly without per-flow state. PI2 holds
+//! the C queue at its target: every `tupdate` a controller updates the base probability p', and
+//! classic packets are dropped (or marked) with p'^2. L4S packets are marked with k p', or with the
+//! probability of a native AQM on their own queue delay if that is higher. The L queue has bounded
+//! priority. Once L4S marking saturates at 100 %, the classic drop probability applies to all
+//! packets.
 //!
-//! Two profiles, every parameter of which can be set:
+//! There are two profiles, and every parameter can be set:
 //!
 //! | | [`Config::rfc9332`] (RFC 9332 appendix A) | [`Config::paper`] (De Schepper et al., 2017, Table 1) |
 //! |---|---|---|
@@ -16,24 +17,27 @@
 //! | coupling k | 2 | 2 |
 //! | controller's input | the greater of the two delays | the classic delay; that of the L queue if there is no classic packet |
 //! | native L4S AQM | ramp from 0.8 to 1.2 ms | step at 1 ms |
-//! | native AQM acts on | queues of two packets or more, the one that leaves included | the same |
-//! | choice of packets | deterministic | at random |
+//! | native AQM acts on | queues of two packets or more, including the departing one | the same |
+//! | choice of packets | deterministic | random |
 //! | scheduler | weighted round robin, 15 : 1 | time-shifted FIFO, 30 ms |
 //! | limit | 10 000 packets (250 ms of bytes by [`Config::for_link`]) | 40 000 packets |
 //!
-//! [`Config::linux`] is the RFC's with what Linux does otherwise: a step at 1 ms, random choice, and a
-//! tenth for the C queue.
+//! [`Config::linux`] is the RFC's profile with the defaults of Linux: a step at 1 ms, random
+//! choice, and a tenth of the link for the C queue.
 //!
-//! Where RFC 9332 is silent or leaves a choice: p' is clamped to 0 and 1; the two deterministic counts
-//! of the L queue, for marks and for drops, are kept apart and never owe more than one signal; with
-//! less than two full frames waiting there are no coupled or classic signals, as in Linux; the round
-//! robin's account changes only while both queues have packets and starts anew, in favour of L4S, when
-//! a packet finds both empty.
+//! Choices where RFC 9332 leaves them open:
 //!
-//! Packets go to the L queue by their ECN field, ECT(1) or CE, or by [`Packet::class`] if a class is
-//! configured for one of the queues: who owns the packets may choose it by address, DSCP, VLAN or
-//! anything else (RFC 9332 section 2.3). What is then found in a queue where its ECN field is not expected
-//! gets (RFC 9332 section 2.5.1.1):
+//! - The base probability p' is clamped to 0 and 1.
+//! - The L queue counts deterministic marks and drops separately, and neither count exceeds one
+//!   signal.
+//! - With less than two full frames waiting there are no coupled or classic signals, as in Linux.
+//! - The credit of the round robin changes only while both queues have packets. It is reset in
+//!   favour of L4S when a packet finds both queues empty.
+//!
+//! The L queue receives packets with ECT(1) or CE. If a class is configured for one of the queues,
+//! [`Packet::class`] decides instead, so a classifier can select by address, DSCP or VLAN (RFC 9332
+//! section 2.3). A packet in a queue that does not expect its ECN field gets these signals (RFC
+//! 9332 section 2.5.1.1):
 //!
 //! | packet | in the L queue | in the C queue |
 //! |---|---|---|
@@ -57,15 +61,15 @@ pub use self::overload::{Episode, Overload};
 pub use self::scheduler::Schedule;
 pub use self::stats::{ByEcn, Counters, Delays, Interval, QueueInterval};
 
-use self::overload::Watch;
-use self::scheduler::{Scheduler, Which};
+use self::overload::Monitor;
+use self::scheduler::{QueueKind, Scheduler};
 use self::stats::Stats;
 use crate::coupled::{Coins, Verdict};
 use crate::pi2::{Control, check_coupling};
 use crate::ring::Ring;
 use crate::{Backlog, ConfigError, DropReason, DropSink, Ecn, Limit, Packet, Qdisc, Room};
 
-/// One of the two queues.
+/// One of the two queues with its decisions and statistics.
 #[derive(Clone, Debug)]
 struct Lane<P> {
     queue: Ring<P>,
@@ -75,7 +79,7 @@ struct Lane<P> {
 
 impl<P: Packet> Lane<P> {
     fn new(config: &Config, seed: u64) -> Result<Self, ConfigError> {
-        // The limit is for both queues together and checked before a packet gets here.
+        // The limit applies to both queues together and is checked before.
         let queue = Ring::new(Limit::packets(config.limit))?;
         Ok(Self { queue, coins: Coins::new(config.marking, seed), stats: Stats::new() })
     }
@@ -85,25 +89,29 @@ impl<P: Packet> Lane<P> {
 #[derive(Clone, Debug)]
 pub struct DualPi2<P> {
     config: Config,
-    /// p_Cmax.
+    /// The classic probability at which overload begins, p_Cmax.
     max_classic: f64,
     control: Control,
     scheduler: Scheduler,
-    overload: Watch,
+    overload: Monitor,
     low_latency: Lane<P>,
     classic: Lane<P>,
     interval_start: Nanos,
 }
 
 impl<P: Packet> DualPi2<P> {
-    /// Empty queues.
+    /// Creates empty queues.
     ///
     /// # Errors
-    /// If a limit lets nothing in, the target or the MTU is zero, the update time is below a
-    /// microsecond, a time is above [`crate::pi2::Params::MAX_TIME`] (those of the L queue's own AQM,
-    /// of the scheduler and of overload too), a gain is negative or above
-    /// [`crate::pi2::Params::MAX_GAIN`], the coupling factor is below 1 or above 1000, the classic
-    /// maximum is no probability, or a weight is zero or above a thousand.
+    /// Fails if
+    /// - a limit admits no packet, or the target or the MTU is zero,
+    /// - the update time is below a microsecond,
+    /// - a time is above [`crate::pi2::Params::MAX_TIME`] (also of the native AQM, the scheduler
+    ///   and overload),
+    /// - a gain is negative or above [`crate::pi2::Params::MAX_GAIN`],
+    /// - the coupling factor is below 1 or above 1000,
+    /// - the classic maximum is not a probability, or
+    /// - a weight is zero or above 1000.
     pub fn new(config: Config) -> Result<Self, ConfigError> {
         config.check()?;
         let max_classic = check_coupling(config.coupling, config.max_classic)?;
@@ -115,7 +123,7 @@ impl<P: Packet> DualPi2<P> {
             max_classic,
             control: Control::new(config.params, most),
             scheduler: Scheduler::new(config.schedule, config.mtu),
-            overload: Watch::new(config.overload_hold),
+            overload: Monitor::new(config.overload_hold),
             low_latency: Lane::new(&config, config.seed)?,
             classic: Lane::new(&config, config.seed.rotate_left(32))?,
             interval_start: Nanos::ZERO,
@@ -123,38 +131,38 @@ impl<P: Packet> DualPi2<P> {
         })
     }
 
-    /// The base probability p' as of the last packet in or out, from 0 to 1.
+    /// Returns the base probability p' as of the last enqueue or dequeue, from 0 to 1.
     pub fn probability(&self) -> f64 {
         self.control.base()
     }
 
-    /// What waits in the L queue.
+    /// Returns the backlog of the L queue.
     pub fn low_latency_backlog(&self) -> Backlog {
         self.low_latency.queue.backlog()
     }
 
-    /// What waits in the C queue.
+    /// Returns the backlog of the C queue.
     pub fn classic_backlog(&self) -> Backlog {
         self.classic.queue.backlog()
     }
 
-    /// The L queue's counters since the beginning.
+    /// Returns the counters of the L queue since its creation.
     pub fn low_latency_counters(&self) -> Counters {
         self.low_latency.stats.counters()
     }
 
-    /// The C queue's counters since the beginning.
+    /// Returns the counters of the C queue since its creation.
     pub fn classic_counters(&self) -> Counters {
         self.classic.stats.counters()
     }
 
-    /// Overload so far (RFC 9332 section 2.5.2.3), as of the last update of p'.
+    /// Returns the overload so far (RFC 9332 section 2.5.2.3), as of the last update of p'.
     pub fn overload(&self) -> Overload {
         self.overload.report()
     }
 
-    /// What happened since the last call, or since the clock's origin; the next interval begins at
-    /// `now` (RFC 9332 section 2.5.2.2).
+    /// Returns the statistics since the last call, or since the clock's origin, and begins the next
+    /// interval at `now` (RFC 9332 section 2.5.2.2).
     pub fn end_interval(&mut self, now: Nanos) -> Interval {
         let start = core::mem::replace(&mut self.interval_start, now);
         let low_latency = self.low_latency.stats.end_interval();
@@ -162,27 +170,29 @@ impl<P: Packet> DualPi2<P> {
         Interval { start, end: now, low_latency, classic }
     }
 
-    fn which(&self, packet: &P) -> Which {
+    fn queue_for(&self, packet: &P) -> QueueKind {
         let class = Some(packet.class());
         let scalable = matches!(packet.ecn(), Ecn::Ect1 | Ecn::Ce);
         if class == self.config.low_latency_class {
-            Which::LowLatency
+            QueueKind::LowLatency
         } else if class == self.config.classic_class || !scalable {
-            Which::Classic
+            QueueKind::Classic
         } else {
-            Which::LowLatency
+            QueueKind::LowLatency
         }
     }
 
-    fn lane(&mut self, which: Which) -> &mut Lane<P> {
-        match which {
-            Which::LowLatency => &mut self.low_latency,
-            Which::Classic => &mut self.classic,
+    fn lane(&mut self, queue: QueueKind) -> &mut Lane<P> {
+        match queue {
+            QueueKind::LowLatency => &mut self.low_latency,
+            QueueKind::Classic => &mut self.classic,
         }
     }
 
-    /// Why a packet of `len` does not fit. A full frame's room is asked of short packets too, so that
-    /// long ones are not at a disadvantage (RFC 9332 Figure 3, line 2).
+    /// Returns why a packet of `len` does not fit, or `None` if it does.
+    ///
+    /// Short packets need the room of a full frame as well, so that long ones have no disadvantage
+    /// (RFC 9332 Figure 3, line 2).
     fn refuses(&self, backlog: Backlog, len: Bytes) -> Option<DropReason> {
         if backlog.packets >= u64::from(self.config.limit) {
             return Some(DropReason::PacketLimit);
@@ -191,13 +201,13 @@ impl<P: Packet> DualPi2<P> {
         (len.max(self.config.mtu) > room).then_some(DropReason::ByteLimit)
     }
 
-    /// The queue that goes next, and whether the other one has packets too.
+    /// Returns the queue that is served next, and whether the other one also has packets.
     #[inline]
-    fn next_lane(&self) -> Option<(Which, bool)> {
+    fn next_lane(&self) -> Option<(QueueKind, bool)> {
         let low_latency = self.low_latency.queue.head_enqueued();
         let classic = self.classic.queue.head_enqueued();
-        let which = self.scheduler.next(low_latency, classic)?;
-        Some((which, low_latency.is_some() && classic.is_some()))
+        let kind = self.scheduler.next(low_latency, classic)?;
+        Some((kind, low_latency.is_some() && classic.is_some()))
     }
 }
 
@@ -209,8 +219,8 @@ impl<P: Packet> Qdisc<P> for DualPi2<P> {
         if backlog.packets == 0 {
             self.scheduler.reset();
         }
-        let which = self.which(&packet);
-        let lane = self.lane(which);
+        let kind = self.queue_for(&packet);
+        let lane = self.lane(kind);
         lane.stats.arrived(packet.ecn());
         match refused {
             Some(reason) => drops.dropped(packet, reason),
@@ -224,14 +234,14 @@ impl<P: Packet> Qdisc<P> for DualPi2<P> {
     fn dequeue(&mut self, now: Nanos, drops: &mut dyn DropSink<P>) -> Option<P> {
         self.advance(now);
         loop {
-            let (which, contended) = self.next_lane()?;
+            let (kind, contended) = self.next_lane()?;
             let exempt = self.backlog().bytes.0 < 2 * self.config.mtu.0;
-            let signals = match which {
-                Which::LowLatency => self.low_latency_signals(now, exempt),
-                Which::Classic => self.classic_signals(exempt),
+            let signals = match kind {
+                QueueKind::LowLatency => self.low_latency_signals(now, exempt),
+                QueueKind::Classic => self.classic_signals(exempt),
             };
-            let protected = self.config.queue_protection && which == Which::LowLatency;
-            let lane = self.lane(which);
+            let protected = self.config.queue_protection && kind == QueueKind::LowLatency;
+            let lane = self.lane(kind);
             let head = lane.queue.pop()?;
             let (sojourn, mut packet) = (head.sojourn(now), head.packet);
             let (ecn, len) = (packet.ecn(), packet.len());
@@ -254,7 +264,7 @@ impl<P: Packet> Qdisc<P> for DualPi2<P> {
             }
             lane.stats.forwarded(ecn, len, sojourn);
             if contended {
-                self.scheduler.sent(which, len);
+                self.scheduler.sent(kind, len);
             }
             return Some(packet);
         }
@@ -262,8 +272,8 @@ impl<P: Packet> Qdisc<P> for DualPi2<P> {
 
     fn peek(&self) -> Option<&P> {
         match self.next_lane()?.0 {
-            Which::LowLatency => self.low_latency.queue.front(),
-            Which::Classic => self.classic.queue.front(),
+            QueueKind::LowLatency => self.low_latency.queue.front(),
+            QueueKind::Classic => self.classic.queue.front(),
         }
     }
 
@@ -276,7 +286,7 @@ impl<P: Packet> Qdisc<P> for DualPi2<P> {
         self.refuses(self.backlog(), packet.len()).is_none()
     }
 
-    /// One for both queues, as the limit is.
+    /// Returns the room for both queues, which share one limit.
     fn room(&self, _class: u8) -> Room {
         let backlog = self.backlog();
         let left = |bytes: Bytes| bytes.saturating_sub(backlog.bytes);
@@ -284,8 +294,8 @@ impl<P: Packet> Qdisc<P> for DualPi2<P> {
         Room { packets, bytes: self.config.bytes.map_or(Room::UNLIMITED.bytes, left) }
     }
 
-    /// At once while anything waits. A packet longer than two full frames may be dropped as the last
-    /// one, and nothing goes then.
+    /// Returns `now` while packets wait. The last packet may still be dropped if it is longer than
+    /// two full frames; `dequeue` returns `None` then.
     fn next_event(&self, now: Nanos) -> Option<Nanos> {
         (self.backlog().packets > 0).then_some(now)
     }

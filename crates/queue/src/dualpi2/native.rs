@@ -1,4 +1,4 @@
-//! The L queue's own AQM: how likely a mark is at a packet's own wait.
+//! The native AQM of the L queue: the probability of a mark by a packet's sojourn time.
 
 use forebay_units::Nanos;
 
@@ -6,16 +6,16 @@ use crate::ConfigError;
 use crate::error::within;
 use crate::pi2::Params;
 
-/// A ramp from no marks to all (RFC 9332 Figure 5); a step if its range is zero.
+/// A ramp of the marking probability from 0 to 1 (RFC 9332 Figure 5); a step if its range is zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ramp {
-    /// The wait up to which nothing is marked.
+    /// The sojourn time up to which no packet is marked.
     pub threshold: Nanos,
-    /// How much longer a wait is until everything is marked.
+    /// The sojourn time above the threshold at which every packet is marked.
     pub range: Nanos,
-    /// With fewer packets in the queue, the one that leaves included, nothing is marked: on a slow
-    /// link a single packet takes longer than the threshold to go (RFC 9332 appendix A.2, where the
-    /// threshold to be exceeded is one packet).
+    /// The queue length, including the departing packet, below which no packet is marked. On a slow
+    /// link a single packet takes longer than the threshold to send (RFC 9332 appendix A.2, where
+    /// the queue must exceed one packet).
     pub min_packets: u32,
 }
 
@@ -25,7 +25,8 @@ impl Ramp {
         within("native.range", self.range.0, 0, Params::MAX_TIME.0)
     }
 
-    /// The likelihood of a mark for a packet that waited for `sojourn` in a queue of `packets`.
+    /// Returns the probability of a mark for a packet that waited for `sojourn` in a queue of
+    /// `packets`.
     #[inline]
     pub(super) fn probability(&self, sojourn: Nanos, packets: u64) -> f64 {
         if packets < u64::from(self.min_packets) || sojourn <= self.threshold {
@@ -44,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_ramp_by_hand() {
+    fn the_ramp_rises_linearly_and_spares_a_single_packet() {
         let us = Nanos::from_micros;
         let ramp = Ramp { threshold: us(800), range: us(400), min_packets: 2 };
         for (wait, expected) in [(0, 0.0), (800, 0.0), (900, 0.25), (1100, 0.75), (1200, 1.0)] {

@@ -1,39 +1,40 @@
-//! When the queues were overloaded, and for how long (RFC 9332 section 2.5.2.3).
+//! Records when the queues are overloaded and for how long (RFC 9332 section 2.5.2.3).
 
 use forebay_units::Nanos;
 
-/// A spell of overload.
+/// An episode of overload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Episode {
-    /// When it began.
+    /// The time at which the episode began.
     pub start: Nanos,
-    /// How long marking was saturated, without the pauses in between.
+    /// The time for which marking was saturated, without the pauses in between.
     pub duration: Nanos,
 }
 
-/// Overload so far.
+/// The overload since the queues were created.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Overload {
-    /// The episode that lasts, or ended so recently that it may go on.
+    /// The current episode, or one that ended within the hold time and may continue.
     pub current: Option<Episode>,
     /// The last episode that is over.
     pub last: Option<Episode>,
-    /// Episodes that began.
+    /// The number of episodes that began.
     pub episodes: u64,
 }
 
+/// The observer that divides saturation into episodes.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Watch {
-    /// How long it must be over for the episode to be.
+pub(super) struct Monitor {
+    /// The time without saturation that ends an episode.
     hold: Nanos,
-    /// When saturation was last seen, if it was at the observation before.
+    /// The time of the last observation, if marking was saturated then.
     saturated: Option<Nanos>,
-    /// When saturation was last seen to be over.
+    /// The end of the last saturated time.
     left: Nanos,
     report: Overload,
 }
 
-impl Watch {
+impl Monitor {
     pub(super) fn new(hold: Nanos) -> Self {
         let report = Overload { current: None, last: None, episodes: 0 };
         Self { hold, saturated: None, left: Nanos::ZERO, report }
@@ -43,7 +44,7 @@ impl Watch {
         self.report
     }
 
-    /// Notes whether marking is saturated from `at` on.
+    /// Records whether marking is saturated from `at` on.
     pub(super) fn observe(&mut self, at: Nanos, saturated: bool) {
         if let (Some(since), Some(episode)) = (self.saturated, &mut self.report.current) {
             episode.duration += at.saturating_sub(since);
@@ -68,21 +69,21 @@ mod tests {
 
     #[test]
     fn a_pause_shorter_than_the_hold_does_not_end_an_episode() {
-        let mut watch = Watch::new(Nanos(100));
-        // Saturated in 10..30, 80..90 and 300..: the second belongs to the first.
+        let mut monitor = Monitor::new(Nanos(100));
+        // Saturated in 10..30, 80..90 and 300..: the second continues the first episode.
         for (at, saturated) in
             [(0, false), (10, true), (20, true), (30, false), (80, true), (90, false), (189, false)]
         {
-            watch.observe(Nanos(at), saturated);
+            monitor.observe(Nanos(at), saturated);
         }
         let first = Episode { start: Nanos(10), duration: Nanos(30) };
-        assert_eq!(watch.report(), Overload { current: Some(first), last: None, episodes: 1 });
-        watch.observe(Nanos(190), false);
-        assert_eq!(watch.report(), Overload { current: None, last: Some(first), episodes: 1 });
-        watch.observe(Nanos(300), true);
-        watch.observe(Nanos(310), true);
+        assert_eq!(monitor.report(), Overload { current: Some(first), last: None, episodes: 1 });
+        monitor.observe(Nanos(190), false);
+        assert_eq!(monitor.report(), Overload { current: None, last: Some(first), episodes: 1 });
+        monitor.observe(Nanos(300), true);
+        monitor.observe(Nanos(310), true);
         let second = Episode { start: Nanos(300), duration: Nanos(10) };
         let report = Overload { current: Some(second), last: Some(first), episodes: 2 };
-        assert_eq!(watch.report(), report);
+        assert_eq!(monitor.report(), report);
     }
 }

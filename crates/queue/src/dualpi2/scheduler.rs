@@ -1,4 +1,4 @@
-//! Which of the two queues goes next: L4S first, within bounds (RFC 9332 section 4.2.2).
+//! The scheduler between the two queues: bounded priority for L4S (RFC 9332 section 4.2.2).
 
 use forebay_units::{Bytes, Nanos};
 
@@ -6,21 +6,23 @@ use crate::ConfigError;
 use crate::error::within;
 use crate::pi2::Params;
 
-/// How the priority of the L queue is bounded.
+/// The method that bounds the priority of the L queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Schedule {
-    /// Weighted round robin by bytes: while both queues have packets they share the link by these
+    /// Weighted round robin by bytes: while both queues have packets, they share the link by these
     /// weights, each from 1 to 1000.
     RoundRobin {
-        /// The L queue's weight.
+        /// The weight of the L queue.
         low_latency: u32,
-        /// The C queue's weight. The packet at its head waits for this many times fewer full
-        /// frames than `low_latency`.
+        /// The weight of the C queue. The packet at its head waits for about
+        /// `low_latency / classic` full frames of the L queue.
         classic: u32,
     },
-    /// The packet that came first goes first, L4S packets counting as if they had come earlier.
+    /// Time-shifted FIFO: the packet that arrived first leaves first, and L4S packets count as if
+    /// they had arrived earlier.
     TimeShifted {
-        /// By this much, which is how much longer a classic packet may have to wait.
+        /// How much earlier L4S packets count, which is the extra delay of a classic packet at
+        /// most.
         shift: Nanos,
     },
 }
@@ -37,21 +39,25 @@ impl Schedule {
     }
 }
 
+/// One of the two queues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Which {
+pub(super) enum QueueKind {
     LowLatency,
     Classic,
 }
 
+/// The state of the schedule.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Scheduler {
     schedule: Schedule,
     mtu: i64,
-    /// What the L queue had too much, in bytes times weight: above zero, the C queue goes.
+    /// What the L queue sent beyond its share, in bytes times weight. Above zero the C queue is
+    /// served.
     excess: i64,
 }
 
-/// Bytes of a packet, bounded so that the account cannot overflow: a weight is at most 1000.
+/// Returns the length of a packet, bounded so that `excess` cannot overflow with weights up to
+/// 1000.
 fn bytes(len: Bytes) -> i64 {
     len.0.min(u64::from(u32::MAX)) as i64
 }
@@ -63,37 +69,42 @@ impl Scheduler {
         scheduler
     }
 
-    /// Starts the round anew, with the whole turn of the L queue first.
+    /// Restarts the round with a full turn of the L queue.
     pub(super) fn reset(&mut self) {
         if let Schedule::RoundRobin { low_latency, classic } = self.schedule {
             self.excess = self.mtu * (i64::from(classic) - i64::from(low_latency)).min(0);
         }
     }
 
-    /// The queue that goes next, given when the packets at their heads came.
+    /// Returns the queue that is served next, given the arrival times of the packets at their
+    /// heads.
     #[inline]
-    pub(super) fn next(&self, low_latency: Option<Nanos>, classic: Option<Nanos>) -> Option<Which> {
+    pub(super) fn next(
+        &self,
+        low_latency: Option<Nanos>,
+        classic: Option<Nanos>,
+    ) -> Option<QueueKind> {
         let (l, c) = match (low_latency, classic) {
             (None, None) => return None,
-            (Some(_), None) => return Some(Which::LowLatency),
-            (None, Some(_)) => return Some(Which::Classic),
+            (Some(_), None) => return Some(QueueKind::LowLatency),
+            (None, Some(_)) => return Some(QueueKind::Classic),
             (Some(l), Some(c)) => (l, c),
         };
         let first = match self.schedule {
             Schedule::RoundRobin { .. } => self.excess <= 0,
-            // It has waited, with the shift, no less than the classic packet.
+            // With the shift, the L4S packet has waited at least as long as the classic one.
             Schedule::TimeShifted { shift } => l <= c.saturating_add(shift),
         };
-        Some(if first { Which::LowLatency } else { Which::Classic })
+        Some(if first { QueueKind::LowLatency } else { QueueKind::Classic })
     }
 
-    /// A packet went while both queues had some.
+    /// Records that a packet left `queue` while both queues had packets.
     #[inline]
-    pub(super) fn sent(&mut self, which: Which, len: Bytes) {
+    pub(super) fn sent(&mut self, queue: QueueKind, len: Bytes) {
         if let Schedule::RoundRobin { low_latency, classic } = self.schedule {
-            let change = match which {
-                Which::LowLatency => i64::from(classic) * bytes(len),
-                Which::Classic => -(i64::from(low_latency) * bytes(len)),
+            let change = match queue {
+                QueueKind::LowLatency => i64::from(classic) * bytes(len),
+                QueueKind::Classic => -(i64::from(low_latency) * bytes(len)),
             };
             self.excess = self.excess.saturating_add(change);
         }

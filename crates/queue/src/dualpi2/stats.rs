@@ -1,21 +1,21 @@
-//! What an operator wants to know of each queue (RFC 9332 section 2.5.2.2).
+//! Statistics of each queue for operators (RFC 9332 section 2.5.2.2).
 
 use forebay_units::{Bytes, Nanos};
 
 use super::histogram::Histogram;
 use crate::Ecn;
 
-/// Packets by the ECN field they came with.
+/// The number of packets by the ECN field they arrived with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ByEcn([u64; 4]);
 
 impl ByEcn {
-    /// Those that came with `ecn`.
+    /// Returns the number of packets that arrived with `ecn`.
     pub fn get(&self, ecn: Ecn) -> u64 {
         self.0[ecn as usize]
     }
 
-    /// All of them.
+    /// Returns the number of all packets.
     pub fn total(&self) -> u64 {
         self.0.iter().sum()
     }
@@ -34,20 +34,20 @@ impl ByEcn {
     }
 }
 
-/// Packets of a queue.
+/// The packet counters of a queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// That came for it.
+    /// Packets that arrived for the queue.
     pub arrived: ByEcn,
-    /// That got in. The others found no room.
+    /// Packets that entered the queue; the others found no room.
     pub presented: ByEcn,
-    /// That left, marked or not.
+    /// Packets that left, marked or not.
     pub forwarded: ByEcn,
-    /// That left with a mark they came without.
+    /// Packets that the AQM marked.
     pub marked: ByEcn,
-    /// That the AQM dropped.
+    /// Packets that the AQM dropped.
     pub dropped: ByEcn,
-    /// Bytes that left.
+    /// The bytes of the packets that left.
     pub bytes: Bytes,
 }
 
@@ -64,43 +64,44 @@ impl Counters {
     }
 }
 
-/// How long the packets that left had waited.
+/// The sojourn times of the packets that left.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Delays {
-    /// The mean.
+    /// The mean sojourn time.
     pub mean: Nanos,
-    /// What 99 % waited at most, at most a sixteenth too high.
+    /// The 99th percentile, at most a sixteenth too high.
     pub p99: Nanos,
-    /// The longest.
+    /// The longest sojourn time.
     pub max: Nanos,
 }
 
-/// A queue in an interval.
+/// The statistics of one queue over an interval.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QueueInterval {
-    /// Its packets in the interval.
+    /// The packets of the interval.
     pub counters: Counters,
-    /// The waits of those that left, zero if none did.
+    /// The sojourn times of the packets that left; zero if none did.
     pub delays: Delays,
 }
 
-/// Both queues in an interval.
+/// The statistics of both queues over an interval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Interval {
-    /// When it began.
+    /// The time at which the interval began.
     pub start: Nanos,
-    /// When it ended.
+    /// The time at which the interval ended.
     pub end: Nanos,
-    /// The L queue.
+    /// The statistics of the L queue.
     pub low_latency: QueueInterval,
-    /// The C queue.
+    /// The statistics of the C queue.
     pub classic: QueueInterval,
 }
 
+/// The running statistics of one queue.
 #[derive(Clone, Debug)]
 pub(super) struct Stats {
     counters: Counters,
-    /// The counters when the interval began.
+    /// The counters at the beginning of the interval.
     before: Counters,
     delays: Histogram,
 }

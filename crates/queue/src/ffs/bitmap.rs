@@ -1,37 +1,39 @@
+//! A hierarchical bitmap.
+
 use alloc::boxed::Box;
 use alloc::vec;
 
 use crate::ConfigError;
 use crate::error::within;
 
-/// The bits of a word, as a power of two.
+/// The base-2 logarithm of the bits of a word.
 const SHIFT: u32 = u64::BITS.trailing_zeros();
 const MASK: u32 = u64::BITS - 1;
-/// Four levels of 64-bit words.
+/// The number of levels at most.
 const MAX_LEVELS: usize = 4;
 
-/// A set of small integers that knows its first and last member.
+/// A set of small integers that finds its lowest and highest member in constant time.
 ///
-/// A bit for each integer, and above every level a bit for each of its words that is not zero, up
-/// to a single word. Every operation takes one step a level: two levels span 4096 integers, three
-/// 262 144, four 16 777 216.
+/// The lowest level has a bit for each integer. Each higher level has a bit for each word of the
+/// level below, set if that word is not zero; the top level is a single word. Every operation takes
+/// one step per level: two levels span 4096 integers, three 262 144, four 16 777 216.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Bitmap {
     words: Box<[u64]>,
-    /// Where each level begins in `words`, the finest first.
+    /// The index in `words` at which each level begins, the lowest level first.
     starts: [u32; MAX_LEVELS],
     levels: u8,
     bits: u32,
 }
 
 impl Bitmap {
-    /// The most bits, those of four levels.
+    /// The largest number of bits, which is that of four levels.
     pub const MAX_BITS: u32 = 1 << (SHIFT * MAX_LEVELS as u32);
 
-    /// For the integers below `bits`, none of them set.
+    /// Creates an empty set for the integers below `bits`.
     ///
     /// # Errors
-    /// If `bits` is zero or above [`Bitmap::MAX_BITS`].
+    /// Fails if `bits` is zero or above [`Bitmap::MAX_BITS`].
     pub fn new(bits: u32) -> Result<Self, ConfigError> {
         within("bits", u64::from(bits), 1, u64::from(Self::MAX_BITS))?;
         let (mut starts, mut levels, mut words) = ([0; MAX_LEVELS], 0, 0);
@@ -49,30 +51,30 @@ impl Bitmap {
         Ok(Self { words, starts, levels: levels as u8, bits })
     }
 
-    /// How many integers it is for.
+    /// Returns the number of bits, set or not.
     pub fn bits(&self) -> u32 {
         self.bits
     }
 
-    /// Whether no bit is set.
+    /// Returns whether no bit is set.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.words[self.words.len() - 1] == 0
     }
 
-    /// Whether `bit` is set.
+    /// Returns whether `bit` is set.
     ///
     /// # Panics
-    /// If `bit` is past the last word.
+    /// Panics if `bit` is past the last word.
     #[inline]
     pub fn contains(&self, bit: u32) -> bool {
         self.words[(bit >> SHIFT) as usize] >> (bit & MASK) & 1 == 1
     }
 
-    /// Sets `bit`.
+    /// Sets the bit `bit`.
     ///
     /// # Panics
-    /// If `bit` is out of range.
+    /// Panics if `bit` is out of range.
     #[inline]
     pub fn set(&mut self, bit: u32) {
         assert!(bit < self.bits, "bit {bit} of {}", self.bits);
@@ -88,10 +90,10 @@ impl Bitmap {
         }
     }
 
-    /// Clears `bit`.
+    /// Clears the bit `bit`.
     ///
     /// # Panics
-    /// If `bit` is out of range.
+    /// Panics if `bit` is out of range.
     #[inline]
     pub fn clear(&mut self, bit: u32) {
         assert!(bit < self.bits, "bit {bit} of {}", self.bits);
@@ -106,18 +108,18 @@ impl Bitmap {
         }
     }
 
-    /// Clears all.
+    /// Clears all bits.
     pub fn clear_all(&mut self) {
         self.words.fill(0);
     }
 
-    /// The lowest bit that is set.
+    /// Returns the lowest bit that is set.
     #[inline]
     pub fn first(&self) -> Option<u32> {
         if self.is_empty() { None } else { Some(self.descend(usize::from(self.levels), 0)) }
     }
 
-    /// The lowest bit that is set and not below `from`.
+    /// Returns the lowest bit that is set and not below `from`.
     #[inline]
     pub fn first_from(&self, from: u32) -> Option<u32> {
         let mut at = from;
@@ -140,7 +142,7 @@ impl Bitmap {
         None
     }
 
-    /// The highest bit that is set.
+    /// Returns the highest bit that is set.
     #[inline]
     pub fn last(&self) -> Option<u32> {
         if self.is_empty() {
@@ -154,7 +156,7 @@ impl Bitmap {
         Some(at)
     }
 
-    /// The first bit below word `at` of `level`, which is not zero.
+    /// Returns the lowest bit under word `at` of `level`, which must not be zero.
     #[inline]
     fn descend(&self, level: usize, mut at: u32) -> u32 {
         for start in self.starts[..level].iter().rev() {
@@ -173,7 +175,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_are_those_of_the_levels() {
+    fn the_number_of_bits_determines_levels_and_words() {
         for (bits, levels, words) in
             [(1, 1, 1), (64, 1, 1), (65, 2, 3), (4096, 2, 65), (4097, 3, 68), (1 << 18, 3, 4161)]
         {
@@ -185,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn the_ends_of_the_range() {
+    fn the_lowest_and_highest_bit_of_the_range_work() {
         for bits in [1, 63, 64, 65, 4096, 4097, 300_000] {
             let mut map = Bitmap::new(bits).unwrap();
             assert_eq!((map.first(), map.last(), map.first_from(0)), (None, None, None));
@@ -203,14 +205,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn like_an_ordered_set(
+        fn it_behaves_like_an_ordered_set(
             bits in prop_oneof![1..200_u32, 4000..4200_u32, 260_000..270_000_u32],
             ops in prop::collection::vec((any::<u32>(), any::<bool>(), any::<u32>()), 1..200),
         ) {
             let mut map = Bitmap::new(bits).unwrap();
             let mut truth = BTreeSet::new();
             for (bit, set, from) in ops {
-                // Few distinct ones, so that bits are cleared that were set.
+                // Few distinct values, so that set bits are often cleared.
                 let (bit, from) = ((bit % 97).wrapping_mul(2741) % bits, from % bits);
                 if set {
                     map.set(bit);

@@ -1,8 +1,8 @@
-//! Buckets of items, each item in at most one of them: doubly linked lists through an array of
-//! links, 8 bytes an item.
+//! Buckets of items, each item in at most one bucket: doubly linked lists through an array of
+//! links, with 8 bytes for each item.
 //!
-//! The ends of a list say in place of a neighbour which bucket they end, so that an item can be
-//! taken out by its number alone.
+//! The first and the last item of a list store the bucket's number in place of a neighbour, so an
+//! item can be removed by its number alone.
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -10,15 +10,15 @@ use alloc::vec;
 use crate::ConfigError;
 use crate::error::within;
 
-/// The most items of a queue: the upper half of the numbers mark ends.
+/// The largest number of items of a queue. Links use the upper half of the numbers for ends.
 pub const MAX_ITEMS: u32 = 1 << 30;
-/// The most buckets.
+/// The largest number of buckets.
 pub(crate) const MAX_BUCKETS: u32 = 1 << 25;
 
-/// Set in a link that names no neighbour but the bucket.
+/// The flag of a link that contains the bucket's number instead of a neighbour.
 const END: u32 = 1 << 31;
-/// In both links of an item that is in no bucket, and in both ends of an empty bucket. No bucket has
-/// this number.
+/// The value of both links of an item that is in no bucket, and of both ends of an empty bucket.
+/// No bucket has this number.
 const NONE: u32 = u32::MAX;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -27,12 +27,12 @@ struct Link {
     next: u32,
 }
 
-/// What a queue of very many items costs for each.
+// The memory of a queue with very many items.
 const _: () = assert!(size_of::<Link>() == 8);
 
 const UNLINKED: Link = Link { prev: NONE, next: NONE };
 
-/// The items that a bucket begins and ends with.
+/// The first and the last item of a bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Ends {
     first: u32,
@@ -41,13 +41,14 @@ struct Ends {
 
 const EMPTY: Ends = Ends { first: NONE, last: NONE };
 
-/// Which end of a bucket.
+/// One of the two ends of a bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
     Front,
     Back,
 }
 
+/// The links of all items, and the ends of all buckets.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Lists {
     links: Box<[Link]>,
@@ -62,7 +63,7 @@ impl Lists {
         Ok(Self { links, buckets: vec![EMPTY; buckets as usize].into() })
     }
 
-    /// Whether `item` is in a bucket.
+    /// Returns whether `item` is in a bucket.
     #[inline]
     pub(crate) fn contains(&self, item: u32) -> bool {
         self.links[item as usize].next != NONE
@@ -74,7 +75,8 @@ impl Lists {
         (first != NONE).then_some(first)
     }
 
-    /// Puts `item`, which must be in none, at an end of `bucket`. Whether the bucket was empty.
+    /// Inserts `item`, which must be in no bucket, at an end of `bucket`. Returns whether the
+    /// bucket was empty.
     #[inline]
     pub(crate) fn insert(&mut self, bucket: u32, item: u32, end: End) -> bool {
         debug_assert!(!self.contains(item), "an item is in one bucket at a time");
@@ -100,8 +102,8 @@ impl Lists {
         false
     }
 
-    /// Takes `item` out of its bucket. The bucket, if that is now empty; `None` too if the item was
-    /// in none.
+    /// Removes `item` from its bucket. Returns the bucket if it is now empty, and `None` otherwise
+    /// or if the item was in no bucket.
     #[inline]
     pub(crate) fn remove(&mut self, item: u32) -> Option<u32> {
         let Link { prev, next } = core::mem::replace(&mut self.links[item as usize], UNLINKED);
@@ -130,7 +132,7 @@ impl Lists {
         None
     }
 
-    /// The items of `bucket`, the first first.
+    /// Returns the items of `bucket` in order.
     pub(crate) fn iter(&self, bucket: u32) -> impl Iterator<Item = u32> {
         let next = |&item: &u32| {
             let next = self.links[item as usize].next;
@@ -139,7 +141,7 @@ impl Lists {
         core::iter::successors(self.first(bucket), next)
     }
 
-    /// Takes all items out.
+    /// Removes all items.
     pub(crate) fn clear(&mut self) {
         self.links.fill(UNLINKED);
         self.buckets.fill(EMPTY);

@@ -1,15 +1,17 @@
+//! An integer priority queue.
+
 use core::ops::Range;
 
 use super::Bitmap;
 use super::lists::{End, Lists};
 use crate::ConfigError;
 
-/// An integer priority queue: items by rank, the lowest rank first, first come first served within
-/// a rank.
+/// An integer priority queue: the lowest rank first, first come first served within a rank.
 ///
 /// Items and ranks are numbers below the bounds given at construction; an item is queued at most
-/// once. Every operation takes constant time, one step for each factor of 64 in the number of ranks.
-/// 8 bytes for each item and 8 for each rank, and a bit for each rank; nothing is allocated later.
+/// once. Every operation takes constant time, one step for each factor of 64 in the number of
+/// ranks. The queue allocates 8 bytes for each item and 8 bytes and a bit for each rank at
+/// construction, and nothing later.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct PriorityQueue {
     lists: Lists,
@@ -18,47 +20,47 @@ pub struct PriorityQueue {
 }
 
 impl PriorityQueue {
-    /// For `items` items of `ranks` ranks, none queued.
+    /// Creates an empty queue for the items below `items` and the ranks below `ranks`.
     ///
     /// # Errors
-    /// If either is zero, `ranks` is above [`Bitmap::MAX_BITS`] or `items` above
+    /// Fails if either is zero, `ranks` is above [`Bitmap::MAX_BITS`] or `items` is above
     /// [`MAX_ITEMS`](super::MAX_ITEMS).
     pub fn new(ranks: u32, items: u32) -> Result<Self, ConfigError> {
         Ok(Self { used: Bitmap::new(ranks)?, lists: Lists::new(ranks, items)?, len: 0 })
     }
 
-    /// How many items are queued.
+    /// Returns the number of queued items.
     #[inline]
     pub fn len(&self) -> u32 {
         self.len
     }
 
-    /// Whether none is.
+    /// Returns whether no item is queued.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Whether `item` is queued.
+    /// Returns whether `item` is queued.
     #[inline]
     pub fn contains(&self, item: u32) -> bool {
         self.lists.contains(item)
     }
 
-    /// Queues `item` behind the others of `rank`. If it is queued already it stays where it is, and
-    /// the answer is `false`.
+    /// Queues `item` behind the others of `rank`. Returns `false` and changes nothing if the item
+    /// is already queued.
     ///
     /// # Panics
-    /// If `rank` or `item` is out of range.
+    /// Panics if `rank` or `item` is out of range.
     #[inline]
     pub fn push(&mut self, item: u32, rank: u32) -> bool {
         self.insert(item, rank, End::Back)
     }
 
-    /// Like [`PriorityQueue::push`], before the others of `rank`.
+    /// Queues `item` before the others of `rank`, otherwise like [`PriorityQueue::push`].
     ///
     /// # Panics
-    /// If `rank` or `item` is out of range.
+    /// Panics if `rank` or `item` is out of range.
     #[inline]
     pub fn push_front(&mut self, item: u32, rank: u32) -> bool {
         self.insert(item, rank, End::Front)
@@ -75,21 +77,21 @@ impl PriorityQueue {
         true
     }
 
-    /// The item that goes first and its rank.
+    /// Returns the first item and its rank.
     #[inline]
     pub fn peek(&self) -> Option<(u32, u32)> {
         let rank = self.used.first()?;
         Some((self.lists.first(rank)?, rank))
     }
 
-    /// The first item whose rank is in `ranks`, and its rank.
+    /// Returns the first item whose rank is in `ranks`, and its rank.
     #[inline]
     pub fn peek_within(&self, ranks: Range<u32>) -> Option<(u32, u32)> {
         let rank = self.used.first_from(ranks.start).filter(|&rank| rank < ranks.end)?;
         Some((self.lists.first(rank)?, rank))
     }
 
-    /// Takes the first item and its rank.
+    /// Removes and returns the first item and its rank.
     #[inline]
     pub fn pop(&mut self) -> Option<(u32, u32)> {
         let first = self.peek()?;
@@ -97,10 +99,10 @@ impl PriorityQueue {
         Some(first)
     }
 
-    /// Takes `item` out; whether it was queued.
+    /// Removes `item`. Returns whether it was queued.
     ///
     /// # Panics
-    /// If `item` is out of range.
+    /// Panics if `item` is out of range.
     #[inline]
     pub fn remove(&mut self, item: u32) -> bool {
         if !self.contains(item) {
@@ -113,14 +115,14 @@ impl PriorityQueue {
         true
     }
 
-    /// All items in order.
+    /// Returns all items in order.
     pub fn iter(&self) -> impl Iterator<Item = u32> {
         let ranks =
             core::iter::successors(self.used.first(), |&rank| self.used.first_from(rank + 1));
         ranks.flat_map(|rank| self.lists.iter(rank))
     }
 
-    /// Takes all items out, in time that grows with the bounds.
+    /// Removes all items, in time that grows with the bounds.
     pub fn clear(&mut self) {
         self.lists.clear();
         self.used.clear_all();
@@ -159,7 +161,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn like_a_sorted_list(ops in prop::collection::vec(op(), 1..200)) {
+        fn it_behaves_like_a_sorted_list(ops in prop::collection::vec(op(), 1..200)) {
             let mut queue = PriorityQueue::new(RANKS, ITEMS).unwrap();
             let mut truth: Vec<(u32, u32)> = Vec::new();
             for op in ops {
@@ -172,8 +174,8 @@ mod tests {
                             };
                             truth.insert(truth.partition_point(before), (item, rank));
                         }
-                        let pushed =
-                            if front { queue.push_front(item, rank) } else { queue.push(item, rank) };
+                        let push = if front { PriorityQueue::push_front } else { PriorityQueue::push };
+                        let pushed = push(&mut queue, item, rank);
                         prop_assert_eq!(pushed, fresh);
                     }
                     Op::Pop => {
@@ -202,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn bounds_are_checked() {
+    fn bounds_out_of_range_are_refused() {
         assert!(PriorityQueue::new(0, 1).is_err());
         assert!(PriorityQueue::new(1, 0).is_err());
         assert!(PriorityQueue::new(Bitmap::MAX_BITS + 1, 1).is_err());

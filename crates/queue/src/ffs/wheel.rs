@@ -1,3 +1,5 @@
+//! A timing wheel.
+
 use forebay_units::Nanos;
 
 use super::Bitmap;
@@ -5,36 +7,38 @@ use super::lists::{End, Lists, MAX_BUCKETS};
 use crate::ConfigError;
 use crate::error::within;
 
-/// Items by time: a circular integer priority queue of two windows.
+/// A queue of items by time: a circular integer priority queue of two windows.
 ///
-/// Time is cut into buckets of a granularity. Two windows of as many buckets each follow each other;
-/// when the first has been emptied and its time is over, it becomes the second. So the range that
-/// the wheel covers goes on with time, and reaches from one to two windows ahead. An item whose time
-/// lies further ahead goes to the last bucket, hence comes *early*: who queues such items looks at
-/// their time and puts them back. Apart from that no item comes before its time, and none later than
-/// a granularity after it.
+/// Time is divided into buckets of a granularity, and two windows of equally many buckets follow
+/// each other. When the first window is empty and its time is over, it becomes the second. The
+/// wheel's range thus advances with time and extends one to two windows ahead.
 ///
-/// 8 bytes for each item, 16 and a quarter for each bucket of a window.
+/// An item whose time lies further ahead goes to the last bucket and is returned *early*. A caller
+/// that queues such items checks their time and inserts them again. All other items are returned at
+/// their time or at most one granularity later.
+///
+/// The wheel takes 8 bytes for each item and 16.25 bytes for each bucket of a window.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct TimingWheel {
     granularity: u64,
-    /// Buckets of a window.
+    /// The number of buckets of a window.
     width: u32,
-    /// Those of one window, then those of the other.
+    /// The buckets of one window, then those of the other.
     lists: Lists,
     used: [Bitmap; 2],
-    /// The window that comes first.
+    /// The index of the earlier window.
     first: usize,
-    /// The tick of the first window's first bucket.
+    /// The time of the earlier window's first bucket, in units of the granularity.
     base: u64,
     len: u32,
 }
 
 impl TimingWheel {
-    /// For `items` items, with windows of `buckets` buckets of `granularity`.
+    /// Creates an empty wheel for the items below `items`, with windows of `buckets` buckets of
+    /// `granularity`.
     ///
     /// # Errors
-    /// If any is zero, `buckets` is above [`Bitmap::MAX_BITS`] or `items` above
+    /// Fails if any is zero, `buckets` is above [`Bitmap::MAX_BITS`] or `items` is above
     /// [`MAX_ITEMS`](super::MAX_ITEMS).
     pub fn new(granularity: Nanos, buckets: u32, items: u32) -> Result<Self, ConfigError> {
         within("granularity", granularity.0, 1, u64::MAX)?;
@@ -51,36 +55,36 @@ impl TimingWheel {
         })
     }
 
-    /// How many items are queued.
+    /// Returns the number of queued items.
     #[inline]
     pub fn len(&self) -> u32 {
         self.len
     }
 
-    /// Whether none is.
+    /// Returns whether no item is queued.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Whether `item` is queued.
+    /// Returns whether `item` is queued.
     #[inline]
     pub fn contains(&self, item: u32) -> bool {
         self.lists.contains(item)
     }
 
-    /// How far ahead of `now` at least an item's time may lie without its coming early, as long as
-    /// due items are taken.
+    /// Returns how far ahead of `now` an item's time may lie so that it is never returned early,
+    /// provided that due items are taken.
     pub fn horizon(&self) -> Nanos {
-        // One less than a window: the time is rounded up, from somewhere in the last granule of it.
+        // One bucket less than a window, since times are rounded up.
         Nanos(self.granularity.saturating_mul(u64::from(self.width - 1)))
     }
 
-    /// Queues `item` for `at`, at once if that is past. If it is queued already it stays where it
-    /// is, and the answer is `false`.
+    /// Queues `item` for `at`; a time in the past means at once. Returns `false` and changes
+    /// nothing if the item is already queued.
     ///
     /// # Panics
-    /// If `item` is out of range.
+    /// Panics if `item` is out of range.
     pub fn insert(&mut self, now: Nanos, item: u32, at: Nanos) -> bool {
         if self.contains(item) {
             return false;
@@ -102,7 +106,7 @@ impl TimingWheel {
         true
     }
 
-    /// Takes the earliest item, if its time has come.
+    /// Removes and returns the earliest item if it is due.
     #[inline]
     pub fn pop_due(&mut self, now: Nanos) -> Option<u32> {
         self.advance(now);
@@ -113,22 +117,22 @@ impl TimingWheel {
         self.pop_bucket(self.first, bucket)
     }
 
-    /// Takes the earliest item, whatever its time.
+    /// Removes and returns the earliest item, due or not.
     pub fn pop(&mut self) -> Option<u32> {
         let (window, bucket, _) = self.earliest()?;
         self.pop_bucket(window, bucket)
     }
 
-    /// When the earliest item is due; past if it is.
+    /// Returns when the earliest item is due; the time may be in the past.
     #[inline]
     pub fn next_due(&self) -> Option<Nanos> {
         self.earliest().map(|(_, _, tick)| Nanos(tick.saturating_mul(self.granularity)))
     }
 
-    /// Takes `item` out; whether it was queued.
+    /// Removes `item`. Returns whether it was queued.
     ///
     /// # Panics
-    /// If `item` is out of range.
+    /// Panics if `item` is out of range.
     pub fn remove(&mut self, item: u32) -> bool {
         if !self.contains(item) {
             return false;
@@ -140,14 +144,14 @@ impl TimingWheel {
         true
     }
 
-    /// Takes all items out, in time that grows with the bounds.
+    /// Removes all items, in time that grows with the bounds.
     pub fn clear(&mut self) {
         self.lists.clear();
         self.used.iter_mut().for_each(Bitmap::clear_all);
         self.len = 0;
     }
 
-    /// Window, bucket and tick of the earliest items.
+    /// Returns the window, the bucket and the tick (time in granularities) of the earliest items.
     fn earliest(&self) -> Option<(usize, u32, u64)> {
         let in_window = |window: usize, base: u64| {
             self.used[window].first().map(|bucket| (window, bucket, base + u64::from(bucket)))
@@ -165,7 +169,7 @@ impl TimingWheel {
         Some(item)
     }
 
-    /// Lets the windows take turns: the first goes behind the second once it is empty and over.
+    /// Moves the earlier window behind the later one if it is empty and its time is over.
     #[inline]
     fn advance(&mut self, now: Nanos) {
         let (tick, width) = (now.0 / self.granularity, u64::from(self.width));
@@ -194,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn in_order_of_time_and_not_before() {
+    fn items_come_in_order_of_time_and_not_early() {
         let mut wheel = wheel();
         // Windows [0, 40) and [40, 80).
         for (item, at) in [(0, 55), (1, 25), (2, 0), (3, 30), (4, 41)] {
@@ -215,12 +219,12 @@ mod tests {
     }
 
     #[test]
-    fn past_the_horizon_an_item_comes_early() {
+    fn an_item_past_the_horizon_comes_early() {
         let mut wheel = wheel();
         wheel.insert(Nanos(0), 0, Nanos(1_000_000));
         assert_eq!(wheel.next_due(), Some(Nanos(70)), "the last of eight buckets");
         assert_eq!(wheel.horizon(), Nanos(30));
-        // Long after: an empty wheel begins where time is.
+        // Much later, an empty wheel starts at the current time.
         assert_eq!(wheel.pop_due(Nanos(5000)), Some(0));
         wheel.insert(Nanos(5000), 1, Nanos(5033));
         assert_eq!(wheel.next_due(), Some(Nanos(5040)));
@@ -228,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_of_time_is_no_overflow() {
+    fn the_largest_time_does_not_overflow() {
         let mut wheel = wheel();
         wheel.insert(Nanos::MAX, 0, Nanos::MAX);
         assert!(wheel.next_due().is_some());
@@ -236,9 +240,9 @@ mod tests {
     }
 
     proptest! {
-        /// Times within the horizon: each item comes in the granule after its time, in order.
+        /// With times within the horizon each item comes at its time, rounded up, and in order.
         #[test]
-        fn like_a_sorted_list(
+        fn it_behaves_like_a_sorted_list(
             ops in prop::collection::vec((0..8_u32, 0..=30_u64, 0..60_u64, any::<bool>()), 1..200),
         ) {
             let mut wheel = wheel();
@@ -246,7 +250,7 @@ mod tests {
             let mut now = 0;
             for (item, ahead, pause, remove) in ops {
                 now += pause;
-                // Take what is due first, as the horizon supposes.
+                // Takes due items first, which the horizon requires.
                 while let Some(item) = wheel.pop_due(Nanos(now)) {
                     let (tick, first) = truth.remove(0);
                     prop_assert_eq!(item, first);

@@ -8,15 +8,16 @@ use crate::ranks::{Link, Ranked};
 use crate::ring::Timed;
 use crate::{Backlog, DropSink, Packet};
 
-/// Exactly a cache line, and aligned to one: with very many flows the time goes into fetching these.
+/// A queue of flows. It fills exactly one cache line, since with very many flows most of the time
+/// goes into fetching them from memory.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(64))]
 pub(super) struct Flow {
     pub(super) packets: Chain,
-    /// At most twice the memory limit, which fits.
+    /// The length in bytes. It is at most twice the memory limit, which fits into 32 bits.
     pub(super) bytes: u32,
     pub(super) credit: i32,
-    /// Whether it takes turns, be it in the round of new or of old queues.
+    /// Whether the queue is in the round of new or of old queues.
     pub(super) in_round: bool,
     pub(super) link: Link,
     codel: State,
@@ -30,15 +31,18 @@ impl Ranked for Flow {
     }
 }
 
-/// Below this a queue is not ranked: it holds hardly more than one packet.
+/// The length in bytes from which a queue is ranked; shorter ones hold one packet or a few small
+/// ones.
 const RANKED_FROM: u32 = 2048;
-/// Ranks an octave of lengths is divided into.
+/// The number of ranks per octave of lengths.
 const PER_OCTAVE: u32 = 8;
 /// The rank of a queue of 4 GiB.
 pub(super) const HIGHEST_RANK: u32 = 1 + (32 - RANKED_FROM.ilog2()) * PER_OCTAVE;
 
-/// The rank of a queue by its length: eight ranks an octave, so the longest queue by rank is within
-/// an eighth of the longest in bytes.
+/// Returns the rank of a queue by its length.
+///
+/// With eight ranks per octave the longest queue by rank is within an eighth of the longest in
+/// bytes.
 #[inline]
 fn rank(bytes: u32) -> u32 {
     if bytes < RANKED_FROM {
@@ -64,7 +68,7 @@ impl Flow {
         rank(self.bytes)
     }
 
-    /// Takes the packet at the head.
+    /// Removes and returns the packet at the head.
     pub(super) fn pop<P: Packet>(
         &mut self,
         packets: &mut Slab<Timed<P>>,
@@ -78,12 +82,12 @@ impl Flow {
         parts.pop()
     }
 
-    /// The queue lost packets for want of room.
+    /// Records that packets of the queue were dropped at the limit.
     pub(super) fn overflowed(&mut self, packets: u32) {
         self.codel.overflowed(packets);
     }
 
-    /// The next packet to send, and the rank the queue has then.
+    /// Returns the next packet to send, and the queue's rank afterwards.
     pub(super) fn dequeue<P: Packet>(
         &mut self,
         now: Nanos,
@@ -97,7 +101,7 @@ impl Flow {
     }
 }
 
-/// What queues share.
+/// The storage and the backlog that all queues share.
 pub(super) struct View<'a, P> {
     pub(super) packets: &'a mut Slab<Timed<P>>,
     pub(super) backlog: &'a mut Backlog,
@@ -120,7 +124,8 @@ impl<P: Packet> Queue<P> for Parts<'_, P> {
         Some(head)
     }
 
-    /// Of all queues, so that a busy link with a packet or two in each still hears of congestion.
+    /// Returns the bytes of all queues, so that CoDel also acts if each queue holds only one or two
+    /// packets.
     fn bytes(&self) -> Bytes {
         self.view.backlog.bytes
     }
@@ -131,13 +136,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ranks_rise_with_length_within_an_eighth() {
+    fn ranks_rise_with_length_and_differ_from_an_eighth_on() {
         for bytes in (RANKED_FROM..200_000).chain((200_000..i32::MAX as u32).step_by(9999)) {
             assert!(rank(bytes - 1) <= rank(bytes), "{bytes} bytes");
             assert!(rank(bytes) < rank(bytes + bytes / 8), "{bytes} bytes");
         }
         assert_eq!(rank(RANKED_FROM - 1), 0);
-        assert_eq!(rank(RANKED_FROM), 2, "1 is not ranked either");
+        assert_eq!(rank(RANKED_FROM), 2, "rank 1 has no list");
         assert_eq!(rank(u32::MAX), HIGHEST_RANK);
     }
 }

@@ -1,8 +1,8 @@
 //! FQ-CoDel: fair queueing with CoDel in every queue (RFC 8290).
 //!
 //! Flows are hashed to queues, which take turns by bytes. A queue that has just become busy is
-//! served before those that stay busy, so a flow that sends less than its share hardly waits; CoDel
-//! keeps the queues of the others short.
+//! served before those that stay busy, so a flow that sends less than its share hardly waits. CoDel
+//! keeps the other queues short.
 //!
 //! Compared with Linux (6.12, `sch_fq_codel`), rule by rule; for CoDel itself see [`codel`]:
 //!
@@ -11,11 +11,11 @@
 //! | defaults: 10 240 packets, 1024 queues, quantum 1514, batch 64, 32 MiB, ECN on | | the same |
 //! | turns: credit of a quantum, new queues first, an emptied new one behind the old | | the same |
 //! | past a limit | up to 64 packets, at most half of the bytes, from the head of the queue with the most bytes | the same, from one within an eighth of the most; among queues below 2048 bytes from the next in turn |
-//! | if that does not suffice (one packet larger than many) | the limit is exceeded until the next packet | goes on dropping |
+//! | if that is not enough (one packet larger than many) | the limit is exceeded until the next packet | continues to drop |
 //! | such drops | add to CoDel's count for the queue | the same |
-//! | memory | of the buffers, some 2300 bytes for a full frame | lengths on the wire; binds later, and neither before 10 240 full frames |
-//! | CoDel's MTU is compared with | what waits in all queues | the same |
-//! | hash | of addresses and ports, with the kernel's own key | the packet's flow hash, mixed with [`Config::seed`] |
+//! | memory | of the buffers, some 2300 bytes for a full frame | lengths on the wire, so the limit applies later; neither applies before 10 240 full frames |
+//! | CoDel's MTU is compared with | the backlog of all queues | the same |
+//! | hash | of addresses and ports, with the kernel's key | the packet's flow hash, mixed with [`Config::seed`] |
 
 mod flow;
 
@@ -35,26 +35,27 @@ use crate::round::{MAX_QUANTUM, MIN_QUANTUM, Round, cost, next_turn};
 use crate::{Backlog, ConfigError, DropReason, DropSink, Limit, Packet, Qdisc, Room};
 use forebay_prefetch::prefetch_at;
 
-/// How an [`FqCodel`] is set up.
+/// The configuration of an [`FqCodel`].
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Packets that may wait in all; by default 10 240 (RFC 8290 section 5.2.3).
+    /// The limit in packets of all queues together; 10 240 by default (RFC 8290 section 5.2.3).
     pub limit: u32,
-    /// Bytes that may wait in all; by default 32 MB, as in Linux. Lengths on the wire are counted,
-    /// not the memory that buffers take.
+    /// The limit in bytes of all queues together; 32 MiB by default, as in Linux. It counts lengths
+    /// on the wire, not the memory of buffers.
     pub memory_limit: Bytes,
-    /// Queues that flows are hashed to; by default 1024 (RFC 8290 section 5.2.5).
+    /// The number of queues that flows are hashed to; 1024 by default (RFC 8290 section 5.2.5).
     pub flows: u32,
-    /// Bytes a flow may send in its turn; by default a full Ethernet frame, 1514 (RFC 8290 section
-    /// 5.2.4).
+    /// Bytes that a flow may send in its turn; a full Ethernet frame of 1514 bytes by default (RFC
+    /// 8290 section 5.2.4).
     pub quantum: Bytes,
-    /// When a limit is reached, up to this many packets, but not more than half of what waits
-    /// there, are dropped from the head of the longest queue; by default 64 (RFC 8290 section 4.1).
+    /// The most packets dropped from the head of the longest queue when a limit is reached, but at
+    /// most half of that queue; 64 by default (RFC 8290 section 4.1).
     pub drop_batch: u32,
-    /// CoDel's parameters; the defaults of [`codel::Params`], but ECN on (RFC 8290 section 5.2.6).
-    /// Its MTU is compared with what waits in all queues, as in Linux.
+    /// The parameters of CoDel; the defaults of [`codel::Params`] with ECN on (RFC 8290 section
+    /// 5.2.6). The MTU is compared with the backlog of all queues, as in Linux.
     pub codel: codel::Params,
-    /// Seeds the hash. Draw it at random where strangers could make their flows collide.
+    /// The seed of the hash. Draw it at random if untrusted senders could choose flows that
+    /// collide.
     pub seed: u64,
 }
 
@@ -73,7 +74,7 @@ impl Default for Config {
 }
 
 impl Config {
-    /// The most queues.
+    /// The largest number of queues.
     pub const MAX_FLOWS: u32 = 1 << 24;
     /// The largest memory limit, a little under 2 GiB.
     pub const MAX_MEMORY: Bytes = Bytes(i32::MAX as u64);
@@ -88,7 +89,7 @@ impl Config {
     }
 }
 
-/// Fair queueing over flows, each under CoDel.
+/// A fair queue over flows, with CoDel on each.
 #[derive(Clone, Debug)]
 pub struct FqCodel<P> {
     config: Config,
@@ -97,18 +98,18 @@ pub struct FqCodel<P> {
     flows: Box<[Flow]>,
     packets: Slab<Timed<P>>,
     ranks: Ranks,
-    /// Queues in their first turn since they became busy.
+    /// The queues in their first turn since they became busy.
     new: Round,
-    /// The other queues that take turns. Those that became empty leave when their turn comes.
+    /// The other queues in the round. A queue that became empty leaves when its turn comes.
     old: Round,
     backlog: Backlog,
 }
 
 impl<P: Packet> FqCodel<P> {
-    /// An empty queue, its flow table allocated.
+    /// Creates an empty qdisc and allocates its flow table.
     ///
     /// # Errors
-    /// If a table or limit is empty or too large, the quantum is below 256 bytes or above a
+    /// Fails if a table or limit is zero or too large, the quantum is below 256 bytes or above a
     /// megabyte, or CoDel's parameters are refused (see [`codel::Codel::new`]).
     pub fn new(config: Config) -> Result<Self, ConfigError> {
         config.check()?;
@@ -125,7 +126,7 @@ impl<P: Packet> FqCodel<P> {
         })
     }
 
-    /// The limit that is exceeded, if any.
+    /// Returns the drop reason of the limit that is exceeded, if any.
     fn excess(&self) -> Option<DropReason> {
         if self.backlog.packets > u64::from(self.config.limit) {
             Some(DropReason::PacketLimit)
@@ -136,8 +137,10 @@ impl<P: Packet> FqCodel<P> {
         }
     }
 
-    /// Drops up to half of the longest queue from its head, in one go: a flood then pays the price
-    /// of finding it once for many packets, and its sender hears of the loss at once.
+    /// Drops up to half of the longest queue from its head.
+    ///
+    /// A batch finds the longest queue once for many packets of a flood, and the sender learns of
+    /// the loss early.
     fn drop_batch(&mut self, reason: DropReason, drops: &mut dyn DropSink<P>) {
         let Some(index) = self.ranks.highest().or_else(|| self.first_busy()) else { return };
         let flow = &mut self.flows[index as usize];
@@ -156,8 +159,10 @@ impl<P: Packet> FqCodel<P> {
         self.ranks.set(&mut self.flows, index, rank);
     }
 
-    /// The queue that is next in turn and has packets, old ones first; used when no queue is long
-    /// enough to be ranked. Queues found empty leave as they would in `dequeue`.
+    /// Returns the next queue in turn that has packets, old queues first.
+    ///
+    /// It is used when no queue is long enough to be ranked. Empty queues leave the round, as in
+    /// `dequeue`.
     fn first_busy(&mut self) -> Option<u32> {
         loop {
             let round = if self.old.front().is_some() { &mut self.old } else { &mut self.new };
@@ -171,14 +176,14 @@ impl<P: Packet> FqCodel<P> {
         }
     }
 
-    /// Asks for what the turns after the next will touch.
-    fn look_ahead(&self) {
+    /// Prefetches what the turns after the next will access.
+    fn prefetch_ahead(&self) {
         let round = if self.new.front().is_some() { &self.new } else { &self.old };
-        let (flow, packet) = round.ahead();
-        if let Some(index) = flow {
+        let ahead = round.ahead();
+        if let Some(index) = ahead.flow {
             prefetch_at(&self.flows, index);
         }
-        if let Some(index) = packet {
+        if let Some(index) = ahead.packet_of {
             let flow = &self.flows[index as usize];
             self.packets.prefetch_head(flow.packets);
             Ranks::prefetch(&self.flows, flow.link);
@@ -187,7 +192,7 @@ impl<P: Packet> FqCodel<P> {
 }
 
 impl<P: Packet> Qdisc<P> for FqCodel<P> {
-    /// RFC 8290 section 4.1.
+    /// Enqueues as RFC 8290 section 4.1 describes.
     fn enqueue(&mut self, now: Nanos, packet: P, drops: &mut dyn DropSink<P>) {
         let len = packet.len();
         if len > self.config.memory_limit {
@@ -213,7 +218,7 @@ impl<P: Packet> Qdisc<P> for FqCodel<P> {
         }
     }
 
-    /// RFC 8290 section 4.2.
+    /// Dequeues as RFC 8290 section 4.2 describes.
     fn dequeue(&mut self, now: Nanos, drops: &mut dyn DropSink<P>) -> Option<P> {
         loop {
             let from_new = self.new.front().is_some();
@@ -224,7 +229,7 @@ impl<P: Packet> Qdisc<P> for FqCodel<P> {
                 flow.credit += self.quantum;
                 round.pop_front();
                 self.old.push_back(index);
-                self.look_ahead();
+                self.prefetch_ahead();
                 continue;
             }
             let (sent, rank) = flow.dequeue(
@@ -241,19 +246,18 @@ impl<P: Packet> Qdisc<P> for FqCodel<P> {
                 return sent;
             }
             round.pop_front();
-            // An empty new queue waits behind the old ones for its next turn as a new one, or it
-            // could starve them by emptying and coming back (RFC 8290 section 4.2).
+            // An empty new queue moves behind the old ones. Otherwise it could starve them by
+            // becoming empty and new again (RFC 8290 section 4.2).
             if from_new && self.old.front().is_some() {
                 self.old.push_back(index);
             } else {
                 self.flows[index as usize].in_round = false;
             }
-            self.look_ahead();
+            self.prefetch_ahead();
         }
     }
 
-    /// Walks past the queues that have used up their turn or are empty, all of them in the worst
-    /// case.
+    /// Returns the next packet. In the worst case this walks over all queues in the round.
     fn peek(&self) -> Option<&P> {
         let rounds = self.new.iter().chain(self.old.iter());
         let flows = rounds.map(|index| &self.flows[index as usize]);
@@ -281,7 +285,7 @@ impl<P: Packet> Qdisc<P> for FqCodel<P> {
     }
 
     fn prefetch(&self, packet: &P) {
-        // Read and not asked for, see `sfq::Flows::prefetch`.
+        // Reads the flow instead of prefetching it, see `sfq::Flows::prefetch`.
         let flow = &self.flows[self.hash.bucket(packet.flow_hash()) as usize];
         self.packets.prefetch_tail(flow.packets);
         Ranks::prefetch(&self.flows, flow.link);

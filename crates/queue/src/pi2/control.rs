@@ -1,4 +1,4 @@
-//! The PI controller of PI2: a base probability that holds a delay at its target.
+//! The PI controller of PI2, which holds a delay at its target by a base probability.
 
 use forebay_units::Nanos;
 
@@ -6,23 +6,24 @@ use crate::ConfigError;
 use crate::error::{real_within, within};
 use crate::ticker::Ticker;
 
-/// The controller's parameters.
+/// The parameters of the PI controller.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Params {
-    /// The delay to hold.
+    /// The target delay.
     pub target: Nanos,
     /// The time between updates of the base probability.
     pub tupdate: Nanos,
-    /// By how much the base probability changes in an update for a second above target, in hertz.
+    /// The change of the base probability per update and per second of delay above target, in
+    /// hertz.
     pub alpha: f64,
-    /// By how much the base probability changes in an update for a second more than at the update
-    /// before, in hertz.
+    /// The change of the base probability per update and per second of delay growth since the
+    /// update before, in hertz.
     pub beta: f64,
 }
 
 impl Default for Params {
-    /// 15 ms, 15 ms, 0.15 Hz, 3 Hz: as RFC 9332 Figure 2 derives them from a longest round trip of
-    /// 100 ms.
+    /// Returns 15 ms, 15 ms, 0.15 Hz and 3 Hz, which RFC 9332 Figure 2 derives from a longest
+    /// round-trip time of 100 ms.
     fn default() -> Self {
         Self::for_rtt_max(Nanos::from_millis(15), Nanos::from_millis(100))
     }
@@ -31,10 +32,11 @@ impl Default for Params {
 impl Params {
     /// The longest target and update time: a minute.
     pub const MAX_TIME: Nanos = Nanos::from_secs(60);
-    /// The largest gain, in hertz: a millisecond moves the probability from zero to one.
+    /// The largest gain in hertz, at which a millisecond moves the probability from zero to one.
     pub const MAX_GAIN: f64 = 1000.0;
 
-    /// Stable up to round trips of `rtt_max` (RFC 9332 Figure 2, lines 12 to 14).
+    /// Returns parameters that are stable up to a round-trip time of `rtt_max` (RFC 9332 Figure 2,
+    /// lines 12 to 14).
     #[must_use]
     pub fn for_rtt_max(target: Nanos, rtt_max: Nanos) -> Self {
         let tupdate = target.min(rtt_max / 3);
@@ -51,14 +53,16 @@ impl Params {
     }
 }
 
+/// The state of the PI controller.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Control {
     params: Params,
     ticker: Ticker,
     /// The base probability, p' in the RFC.
     base: f64,
-    /// The highest base probability.
+    /// The maximum of the base probability.
     most: f64,
+    /// The delay at the update before.
     previous: Nanos,
 }
 
@@ -68,7 +72,7 @@ impl Control {
         Self { params, ticker, base: 0.0, most, previous: Nanos::ZERO }
     }
 
-    /// The base probability, p' in the RFC.
+    /// Returns the base probability, p' in the RFC.
     #[inline]
     pub(crate) fn base(&self) -> f64 {
         self.base
@@ -79,12 +83,13 @@ impl Control {
         self.ticker.is_due(now)
     }
 
-    /// The time of the next update that is due by `now`; [`Control::update`] makes it.
+    /// Returns the time of the next update that is due by `now`. The caller makes it with
+    /// [`Control::update`].
     pub(crate) fn take(&mut self, now: Nanos) -> Option<Nanos> {
         self.ticker.take(now)
     }
 
-    /// A step of the controller (RFC 9332 Figure 6, line 3), at a delay of `delay`.
+    /// Updates the base probability for a delay of `delay` (RFC 9332 Figure 6, line 3).
     pub(crate) fn update(&mut self, delay: Nanos) {
         let error = delay.as_secs_f64() - self.params.target.as_secs_f64();
         let growth = delay.as_secs_f64() - self.previous.as_secs_f64();
@@ -103,9 +108,9 @@ mod tests {
         (-1e-12..=1e-12).contains(&off)
     }
 
-    /// 0.15 x (delay - 15 ms) + 3 x growth.
+    /// Each step is 0.15 x (delay - 15 ms) + 3 x growth.
     #[test]
-    fn updates_by_hand() {
+    fn updates_match_the_formula() {
         let mut control = Control::new(Params::default(), 1.0);
         let steps = [
             (20, 0.000_75 + 0.06),   // 0.060 75
@@ -127,13 +132,14 @@ mod tests {
         assert!(close(control.base(), 0.0), "clamped");
     }
 
-    /// Linux (6.17, `sch_dualpi2`) keeps its gains in 256ths of a hertz, 41 and 819 by default, and
-    /// scales them to its 32-bit probability in integers: `(gain * 2^30) / 10^9` to a nanosecond,
-    /// of which a 64th counts. 44 and 879 are left of them, 0.16007 and 3.1978 Hz. From zero, a first
-    /// delay of 20 ms gives (5 ms x 44 + 20 ms x 879) / 64 = 278 125 000 of 2^32, a second one
-    /// 3 437 500 more.
+    /// Compares steps with Linux (6.17, `sch_dualpi2`).
+    ///
+    /// Linux stores its gains in 256ths of a hertz, 41 and 819 by default. It scales them to its
+    /// 32-bit probability in integers: `(gain * 2^30) / 10^9` per nanosecond, divided by 64. The
+    /// results are 44 and 879, or 0.16007 and 3.1978 Hz. From zero, a first delay of 20 ms gives
+    /// (5 ms x 44 + 20 ms x 879) / 64 = 278 125 000 of 2^32, and a second one 3 437 500 more.
     #[test]
-    fn the_gains_of_linux_give_its_steps() {
+    fn the_gains_of_linux_give_the_steps_of_linux() {
         const ONE: f64 = 4_294_967_296.0;
         let hertz = |gain: f64| gain * 1e9 / 64.0 / ONE;
         let params = Params { alpha: hertz(44.0), beta: hertz(879.0), ..Params::default() };
@@ -146,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn parameters_follow_from_the_longest_round_trip() {
+    fn parameters_follow_from_the_longest_round_trip_time() {
         let default = Params::default();
         assert_eq!(default.tupdate, Nanos::from_millis(15));
         assert!(close(default.alpha, 0.15) && close(default.beta, 3.0));

@@ -1,21 +1,21 @@
 //! PI2: a queue held at a target delay by a controller whose output is squared for classic traffic.
 //!
-//! The rate of a Reno-friendly sender falls with the square root of the drop probability, so a
-//! linear controller with its output squared controls it at every load with the same gains; PIE's
-//! table of gains only approaches that (De Schepper, Bondarenko, Tsang and Briscoe, "PI2: a
-//! linearized AQM for both classic and scalable TCP", CoNEXT 2016). L4S senders in the same queue get
-//! the probability times the coupling factor instead, which lets both share the link evenly, at one
-//! delay; for L4S's own low delay see [`crate::DualPi2`].
+//! The rate of a Reno-friendly sender is inversely proportional to the square root of the drop
+//! probability. A linear controller whose output is squared therefore works at every load with the
+//! same gains, which PIE's table of gains only approximates (De Schepper, Bondarenko, Tsang and
+//! Briscoe, "PI2: a linearized AQM for both classic and scalable TCP", CoNEXT 2016). L4S senders in
+//! the same queue get the base probability times the coupling factor, so that both share the link
+//! evenly at the same delay. For the low delay of L4S see [`crate::DualPi2`].
 //!
 //! | packet | signal | probability |
 //! |---|---|---|
 //! | Not-ECT | drop | p'^2 |
 //! | ECT(0) | mark | p'^2 |
 //! | ECT(1) | mark | min(1, k p') |
-//! | any, once p'^2 reaches its maximum | drop, and mark what is left of ECT(1) | p'^2 |
+//! | any, once p'^2 reaches its maximum | drop, and mark the remaining ECT(1) | p'^2 |
 //!
-//! The paper's parameters are a target of 20 ms and an update every 32 ms with gains 5/16 and 50/16;
-//! the defaults here are the later ones of RFC 9332.
+//! The paper's parameters are a target of 20 ms and an update every 32 ms with gains 5/16 and
+//! 50/16; the defaults here are the later ones of RFC 9332.
 
 mod control;
 
@@ -30,25 +30,25 @@ use crate::flow_hash::DEFAULT_SEED;
 use crate::ring::Ring;
 use crate::{Backlog, ConfigError, DropSink, Limit, Packet, Qdisc, Room};
 
-/// How a [`Pi2`] is set up.
+/// The configuration of a [`Pi2`].
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// How much may wait; 1000 packets by default.
+    /// The limit of the queue; 1000 packets by default.
     pub limit: Limit,
     /// The controller's parameters.
     pub params: Params,
-    /// k, the marks of L4S traffic for the root of the drops of classic traffic; by default 2 (RFC
-    /// 9332 section 2.5.1).
+    /// The coupling factor k: the ratio of the L4S marking probability to the square root of the
+    /// classic drop probability; 2 by default (RFC 9332 section 2.5.1).
     pub coupling: f64,
-    /// The classic probability from which on ECN-capable packets are dropped too; by default 1/k^2,
-    /// where every L4S packet is marked (RFC 9332 Figure 2, line 11).
+    /// The classic probability from which ECN-capable packets are dropped as well; 1/k^2 by
+    /// default, where every L4S packet is marked (RFC 9332 Figure 2, line 11).
     pub max_classic: Option<f64>,
-    /// How packets are chosen; at random by default.
+    /// The way in which packets are chosen for signals; random by default.
     pub marking: Marking,
-    /// A full frame, 1514 bytes by default: with less than two of them waiting there are no signals
-    /// (RFC 9332 appendix A.1).
+    /// The length of a full frame, 1514 bytes by default. With less than two of them waiting there
+    /// are no signals (RFC 9332 appendix A.1).
     pub mtu: Bytes,
-    /// Seeds the dice.
+    /// The seed of the random numbers.
     pub seed: u64,
 }
 
@@ -66,10 +66,11 @@ impl Default for Config {
     }
 }
 
-/// The range of coupling factors: below one L4S traffic would be signalled to less than classic.
+/// The smallest and the largest coupling factor. Below one L4S traffic would get fewer signals than
+/// classic traffic.
 pub const COUPLINGS: (f64, f64) = (1.0, 1000.0);
 
-/// Checks k and p_Cmax, and gives the latter.
+/// Checks the coupling factor k and the classic maximum p_Cmax, and returns the latter.
 pub(crate) fn check_coupling(k: f64, max_classic: Option<f64>) -> Result<f64, ConfigError> {
     real_within("coupling", k, COUPLINGS.0, COUPLINGS.1)?;
     let most = max_classic.unwrap_or(1.0 / (k * k));
@@ -77,7 +78,7 @@ pub(crate) fn check_coupling(k: f64, max_classic: Option<f64>) -> Result<f64, Co
     Ok(most)
 }
 
-/// A first-in-first-out queue under PI2.
+/// A first-in-first-out queue controlled by PI2.
 #[derive(Clone, Debug)]
 pub struct Pi2<P> {
     queue: Ring<P>,
@@ -89,13 +90,13 @@ pub struct Pi2<P> {
 }
 
 impl<P: Packet> Pi2<P> {
-    /// An empty queue.
+    /// Creates an empty queue.
     ///
     /// # Errors
-    /// If the limit lets nothing in, the target or the MTU is zero, the update time is below a
-    /// microsecond, a time is above [`Params::MAX_TIME`], a gain is negative or above
-    /// [`Params::MAX_GAIN`], the coupling factor is below 1 or above 1000, or the classic maximum is
-    /// no probability.
+    /// Fails if the limit admits no packet, the target or the MTU is zero, the update time is below
+    /// a microsecond, a time is above [`Params::MAX_TIME`], a gain is negative or above
+    /// [`Params::MAX_GAIN`], the coupling factor is below 1 or above 1000, or the classic maximum
+    /// is not a probability.
     pub fn new(config: Config) -> Result<Self, ConfigError> {
         config.params.check()?;
         within("mtu", config.mtu.0, 1, u64::from(u32::MAX))?;
@@ -110,7 +111,7 @@ impl<P: Packet> Pi2<P> {
         })
     }
 
-    /// The base probability p' as of the last packet in or out, from 0 to 1.
+    /// Returns the base probability p' as of the last enqueue or dequeue, from 0 to 1.
     pub fn probability(&self) -> f64 {
         self.control.base()
     }
@@ -175,8 +176,8 @@ impl<P: Packet> Qdisc<P> for Pi2<P> {
         self.queue.room()
     }
 
-    /// At once while anything waits. A packet longer than two full frames may be dropped as the last
-    /// one, and nothing goes then.
+    /// Returns `now` while packets wait. The last packet may still be dropped if it is longer than
+    /// two full frames; `dequeue` returns `None` then.
     fn next_event(&self, now: Nanos) -> Option<Nanos> {
         self.queue.front().map(|_| now)
     }

@@ -1,4 +1,4 @@
-//! PIE's drop probability, and the decision for each packet.
+//! PIE's drop probability and its decision for each packet.
 
 use forebay_units::{Bytes, Nanos};
 
@@ -7,42 +7,43 @@ use crate::Backlog;
 use crate::rng::Rng;
 use crate::ticker::Ticker;
 
-/// The most that the probability rises in one update once it is [`HIGH`] (RFC 8033 section 5.5),
-/// and what is added while the wait is [`EXCESSIVE`].
+/// The largest rise of the probability in one update once it is [`HIGH`] (RFC 8033 section 5.5),
+/// and the extra rise while the delay is [`EXCESSIVE`].
 const MAX_STEP: f64 = 0.02;
-/// From here on the gains are as configured and steps are capped.
+/// The probability from which the gains apply undivided and steps are capped.
 const HIGH: f64 = 0.1;
-/// A wait that the gains alone bring down too slowly (Linux; the RFC has no such rule).
+/// The delay above which the probability rises faster (Linux; the RFC has no such rule).
 const EXCESSIVE: Nanos = Nanos::from_millis(250);
-/// What is kept of the probability in an update that finds the queue empty again: 1 - 1/64 (RFC
-/// 8033 section 4.2 has 0.98 and calls this sufficient).
+/// The factor of the probability in an update that finds the queue idle: 1 - 1/64 (RFC 8033 section
+/// 4.2 has 0.98 and calls this sufficient).
 const DECAY: f64 = 1.0 - 1.0 / 64.0;
-/// Below this probability a wait of less than half the target draws no signal (RFC 8033 section
-/// 4.1).
+/// The probability below which a delay of less than half the target causes no signal (RFC 8033
+/// section 4.1).
 const LENIENT: f64 = 0.2;
-/// Signals due before one may come, and before one must (RFC 8033 section 5.4).
+/// The sum of probabilities from which a signal may occur (RFC 8033 section 5.4).
 const EARLIEST: f64 = 0.85;
+/// The sum of probabilities at which a signal must occur (RFC 8033 section 5.4).
 const LATEST: f64 = 8.5;
 
-/// What PIE remembers. A copy foretells what the original will decide.
+/// The state of PIE. A copy makes the same decisions as the original.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Control {
     ticker: Ticker,
     rng: Rng,
     probability: f64,
-    /// The probabilities of the packets since the last signal, added up.
+    /// The sum of the probabilities of the packets since the last signal.
     due: f64,
-    /// How long the last packet to leave had waited, zero if it left the queue empty.
+    /// The sojourn time of the last departed packet, or zero if it left the queue empty.
     delay: Nanos,
-    /// The same at the update before.
+    /// The value of `delay` at the update before.
     old_delay: Nanos,
     /// The time for which a burst may still pass without signals.
     burst: Nanos,
     last_departure: Option<Nanos>,
 }
 
-/// By what the gains are divided at a drop probability, so that a step is of the probability's own
-/// order (RFC 8033 section 4.2).
+/// Returns the divisor of the gains at a drop probability, which keeps steps in proportion to the
+/// probability (RFC 8033 section 4.2).
 fn gain_divisor(probability: f64) -> f64 {
     match probability {
         p if p < 0.000_001 => 2048.0,
@@ -73,7 +74,7 @@ impl Control {
         self.probability
     }
 
-    /// Makes the updates that have become due, with `backlog` waiting all the while.
+    /// Makes the updates that have become due; `backlog` has not changed since the last call.
     #[inline]
     pub(super) fn advance(&mut self, now: Nanos, params: &Params, backlog: Backlog) {
         if self.ticker.is_due(now) {
@@ -83,7 +84,7 @@ impl Control {
         }
     }
 
-    /// A step of the controller (RFC 8033 section 4.2).
+    /// Updates the drop probability (RFC 8033 section 4.2).
     fn update(&mut self, params: &Params, backlog: Backlog) {
         let (delay, old_delay) = (self.delay, self.old_delay);
         let error = delay.as_secs_f64() - params.target.as_secs_f64();
@@ -97,14 +98,15 @@ impl Control {
             step += MAX_STEP;
         }
         self.probability = (self.probability + step).clamp(0.0, 1.0);
-        // Without a wait but with a backlog the last packet left at once: no sign of an empty queue.
+        // A delay of zero with a backlog means that the last packet left at once, not an idle
+        // queue.
         let idle = delay == Nanos::ZERO && old_delay == Nanos::ZERO && backlog.packets == 0;
         if idle {
             self.probability *= DECAY;
         }
         let short = params.target / 2;
         if delay < short && old_delay < short && self.probability == 0.0 {
-            // Congestion is over: the next burst is allowed again (RFC 8033 section 4.4).
+            // Congestion is over, so the next burst is allowed again (RFC 8033 section 4.4).
             self.burst = params.burst_allowance;
             self.due = 0.0;
             self.last_departure = None;
@@ -112,7 +114,8 @@ impl Control {
         self.old_delay = delay;
     }
 
-    /// Whether a packet of `len` that finds `backlog` waiting draws a signal (RFC 8033 section 4.1).
+    /// Returns whether to mark or drop a packet of `len` that arrives at `backlog` (RFC 8033
+    /// section 4.1).
     pub(super) fn signals(&mut self, params: &Params, backlog: Backlog, len: Bytes) -> bool {
         let bursting = self.burst > Nanos::ZERO;
         let lenient = self.delay < params.target / 2 && self.probability < LENIENT;
@@ -136,17 +139,18 @@ impl Control {
         signal
     }
 
-    /// Whether the probability is low enough for a mark to do (RFC 8033 section 5.1).
+    /// Returns whether the probability is low enough for a mark instead of a drop (RFC 8033 section
+    /// 5.1).
     pub(super) fn may_mark(&self, params: &Params) -> bool {
         params.ecn && self.probability <= params.mark_threshold
     }
 
-    /// A packet was lost for want of room: its sender has been told.
+    /// Records a drop at the limit, which is a signal to the sender as well.
     pub(super) fn overflowed(&mut self) {
         self.due = 0.0;
     }
 
-    /// Takes the measure of a packet that leaves after `sojourn`, `backlog` behind it.
+    /// Records that a packet left after `sojourn`, with `backlog` behind it.
     pub(super) fn departed(&mut self, now: Nanos, sojourn: Nanos, backlog: Backlog) {
         self.delay = if backlog.packets == 0 { Nanos::ZERO } else { sojourn };
         let since = now.saturating_sub(self.last_departure.unwrap_or(now));

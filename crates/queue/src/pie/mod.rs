@@ -1,12 +1,12 @@
 //! PIE: a queue held at a target delay by dropping at random on arrival (RFC 8033).
 //!
-//! Every 15 ms a proportional-integral controller moves the drop probability by how far the delay is
-//! from its target and by how much it changed, in steps that shrink with the probability so that low
-//! and high loads are controlled alike. Departures are not slowed by it: a packet's fate is decided
-//! when it comes.
+//! Every 15 ms a proportional-integral controller updates the drop probability by the difference of
+//! the delay from its target and by the change of the delay. Steps are smaller at low
+//! probabilities, so that the controller works at low and high loads. PIE decides about a packet
+//! when it arrives.
 //!
-//! Where the RFC leaves a choice, or Linux (6.12, `sch_pie`) makes another, this follows Linux, so
-//! that the two can be compared in one scenario:
+//! Where the RFC leaves a choice or Linux (6.12, `sch_pie`) differs, this implementation follows
+//! Linux, so that the two can be compared in one scenario:
 //!
 //! | | RFC 8033 | Linux 6.12 | here |
 //! |---|---|---|---|
@@ -17,15 +17,15 @@
 //! | delay above 250 ms | - | 2 % more in each update | as Linux |
 //! | decay when idle | x 0.98 | x (1 - 1/64), with nothing waiting | as Linux |
 //! | burst allowance | counted down at updates | counted down at departures, by the time between them | as Linux |
-//! | limits of p | 0 to 1 | 0 to 256: it winds up past 1 under lasting overload | 0 to 1 |
+//! | limits of p | 0 to 1 | 0 to 256: it exceeds 1 under lasting overload | 0 to 1 |
 //! | derandomisation | optional, from 0.85 to 8.5 signals due | always | on, settable |
-//! | forced signal at 8.5 due | starts the count afresh | does so if it is a drop; after a mark it marks every packet until a drop | starts the count afresh |
+//! | forced signal at 8.5 due | resets the sum | a drop resets the sum; after a mark every packet is marked until a drop | resets the sum |
 //! | probability by packet size | optional | `bytemode`, off | off, settable |
 //! | ECN | mark up to 10 % | off; mark up to 10 % | as Linux, settable |
 //! | random numbers | - | the kernel's | own generator, from the seed |
 //!
-//! To compare with a kernel, set [`Params::tupdate`] to the period that it has. What these differences do
-//! is in `docs/results/qdiscs.md`.
+//! To compare with a kernel, set [`Params::tupdate`] to the kernel's period.
+//! `docs/results/qdiscs.md` shows the effect of these differences.
 
 mod control;
 
@@ -37,33 +37,34 @@ use crate::flow_hash::DEFAULT_SEED;
 use crate::ring::Ring;
 use crate::{Backlog, ConfigError, DropReason, DropSink, Ecn, Limit, Packet, Qdisc, Room};
 
-/// PIE's parameters.
+/// The parameters of PIE.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Params {
-    /// The delay to hold; by default 15 ms (RFC 8033 section 4.2).
+    /// The target delay; 15 ms by default (RFC 8033 section 4.2).
     pub target: Nanos,
-    /// The time between updates of the drop probability; by default 15 ms (RFC 8033 section 4.2).
+    /// The time between updates of the drop probability; 15 ms by default (RFC 8033 section 4.2).
     pub tupdate: Nanos,
-    /// By how much the probability changes in an update for a second above target, in hertz; by
-    /// default 0.125 (RFC 8033 section 4.2).
+    /// The change of the probability per update and per second of delay above target, in hertz;
+    /// 0.125 by default (RFC 8033 section 4.2).
     pub alpha: f64,
-    /// By how much the probability changes in an update for a second more than at the update before,
-    /// in hertz; by default 1.25 (RFC 8033 section 4.2).
+    /// The change of the probability per update and per second of delay growth since the update
+    /// before, in hertz; 1.25 by default (RFC 8033 section 4.2).
     pub beta: f64,
-    /// For how long after an idle time a burst passes without signals; by default 150 ms (RFC 8033
-    /// section 4.4).
+    /// The time after an idle period for which a burst passes without signals; 150 ms by default
+    /// (RFC 8033 section 4.4).
     pub burst_allowance: Nanos,
     /// Marks ECN-capable packets instead of dropping them; off by default, as in Linux's pie.
     pub ecn: bool,
-    /// The probability up to which a mark does; above it ECN-capable packets are dropped too. By
-    /// default 0.1 (RFC 8033 section 5.1).
+    /// The probability above which ECN-capable packets are dropped instead of marked; 0.1 by
+    /// default (RFC 8033 section 5.1).
     pub mark_threshold: f64,
-    /// Spaces signals out, so that they come neither in a row nor after a long gap; on by default
-    /// (RFC 8033 section 5.4).
+    /// Spaces signals out, so that there are neither clusters nor long gaps; on by default (RFC
+    /// 8033 section 5.4).
     pub derandomize: bool,
     /// Scales the probability by the packet's length over the MTU; off by default, as in Linux.
     pub byte_mode: bool,
-    /// A full frame, 1514 bytes by default: with less than two of them waiting there are no signals.
+    /// The length of a full frame, 1514 bytes by default. With less than two of them waiting there
+    /// are no signals.
     pub mtu: Bytes,
 }
 
@@ -87,7 +88,7 @@ impl Default for Params {
 impl Params {
     /// The longest target, update time and burst allowance: a minute.
     pub const MAX_TIME: Nanos = Nanos::from_secs(60);
-    /// The largest gain, in hertz: a millisecond moves the probability from zero to one.
+    /// The largest gain in hertz, at which a millisecond moves the probability from zero to one.
     pub const MAX_GAIN: f64 = 1000.0;
 
     fn check(&self) -> Result<(), ConfigError> {
@@ -101,14 +102,14 @@ impl Params {
     }
 }
 
-/// How a [`Pie`] is set up.
+/// The configuration of a [`Pie`].
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// How much may wait; 1000 packets by default, as in Linux.
+    /// The limit of the queue; 1000 packets by default, as in Linux.
     pub limit: Limit,
     /// The controller's parameters.
     pub params: Params,
-    /// Seeds the dice: the same seed and the same packets give the same drops.
+    /// The seed of the random numbers. The same seed and packets give the same drops.
     pub seed: u64,
 }
 
@@ -118,7 +119,7 @@ impl Default for Config {
     }
 }
 
-/// A first-in-first-out queue under PIE.
+/// A first-in-first-out queue controlled by PIE.
 #[derive(Clone, Debug)]
 pub struct Pie<P> {
     queue: Ring<P>,
@@ -127,12 +128,12 @@ pub struct Pie<P> {
 }
 
 impl<P: Packet> Pie<P> {
-    /// An empty queue.
+    /// Creates an empty queue.
     ///
     /// # Errors
-    /// If the limit lets nothing in, the target or the MTU is zero, the update time is below a
-    /// microsecond, a time is above [`Params::MAX_TIME`], a gain is negative or above
-    /// [`Params::MAX_GAIN`], or the mark threshold is no probability.
+    /// Fails if the limit admits no packet, the target or the MTU is zero, the update time is below
+    /// a microsecond, a time is above [`Params::MAX_TIME`], a gain is negative or above
+    /// [`Params::MAX_GAIN`], or the mark threshold is not a probability.
     pub fn new(config: Config) -> Result<Self, ConfigError> {
         config.params.check()?;
         Ok(Self {
@@ -142,13 +143,13 @@ impl<P: Packet> Pie<P> {
         })
     }
 
-    /// The drop probability as of the last packet in or out, from 0 to 1.
+    /// Returns the drop probability as of the last enqueue or dequeue, from 0 to 1.
     pub fn probability(&self) -> f64 {
         self.control.probability()
     }
 }
 
-/// What becomes of a packet that comes.
+/// The decision about an arriving packet.
 enum Verdict {
     Enqueue,
     Mark,
@@ -161,7 +162,7 @@ fn judge<P: Packet>(control: &mut Control, params: &Params, backlog: Backlog, p:
     }
     match p.ecn() {
         Ecn::Ect0 | Ecn::Ect1 if control.may_mark(params) => Verdict::Mark,
-        // Marked already, by a queue before this one: the sender will slow down.
+        // An earlier queue has already marked the packet, so the sender will slow down.
         Ecn::Ce if control.may_mark(params) => Verdict::Enqueue,
         _ => Verdict::Drop,
     }
@@ -172,7 +173,7 @@ impl<P: Packet> Qdisc<P> for Pie<P> {
         let backlog = self.queue.backlog();
         self.control.advance(now, &self.params, backlog);
         if !self.queue.fits(&packet) {
-            // Lost, unless packets past a limit in time make room for it.
+            // Drops the packet, unless packets past the time limit make room for it.
             self.control.overflowed();
             self.queue.push(now, packet, drops);
             return;
@@ -201,7 +202,7 @@ impl<P: Packet> Qdisc<P> for Pie<P> {
         self.queue.backlog()
     }
 
-    /// Throws the dice that `enqueue` will throw, on a copy.
+    /// Makes the decision that `enqueue` would make, on a copy of the state.
     fn probe(&self, now: Nanos, packet: &P) -> bool {
         let (mut control, backlog) = (self.control, self.queue.backlog());
         control.advance(now, &self.params, backlog);
@@ -213,7 +214,7 @@ impl<P: Packet> Qdisc<P> for Pie<P> {
         self.queue.room()
     }
 
-    /// At once while anything waits, so that packets past a limit in time are cleared out too.
+    /// Returns `now` while packets wait, so that packets past a time limit are dropped as well.
     fn next_event(&self, now: Nanos) -> Option<Nanos> {
         self.queue.front().map(|_| now)
     }

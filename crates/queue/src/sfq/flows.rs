@@ -1,4 +1,4 @@
-//! The flows by bucket: their packets, whose turn it is and who has the most.
+//! The flows by bucket: their packets, their turns and the longest of them.
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -8,12 +8,13 @@ use crate::ranks::{Link, Ranked, Ranks};
 use crate::round::{Round, next_turn};
 use forebay_prefetch::prefetch_at;
 
-/// A flow, half a cache line: with very many flows the time goes into fetching these.
+/// A flow. It fills half a cache line, since with very many flows most of the time goes into
+/// fetching them from memory.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(32))]
 struct Flow {
     packets: Chain,
-    /// Its rank is the flow's length in packets.
+    /// The link whose rank is the flow's length in packets.
     link: Link,
     credit: i32,
 }
@@ -26,7 +27,7 @@ impl Ranked for Flow {
     }
 }
 
-/// The flows that have packets are *open*, and in the round.
+/// All flows. Those that have packets are *open* and in the round.
 #[derive(Clone, Debug)]
 pub(super) struct Flows {
     flows: Box<[Flow]>,
@@ -35,7 +36,8 @@ pub(super) struct Flows {
 }
 
 impl Flows {
-    /// For `buckets` buckets, of which `open` may have packets, up to `depth` each.
+    /// Creates `buckets` empty flows, of which `open` may have packets at a time, up to `depth`
+    /// each.
     pub(super) fn new(buckets: u32, open: u32, depth: u32) -> Self {
         let closed = Flow { packets: Chain::EMPTY, link: Link::ZERO, credit: 0 };
         Self {
@@ -45,19 +47,20 @@ impl Flows {
         }
     }
 
-    /// How many flows have packets.
+    /// Returns the number of flows that have packets.
     #[inline]
     pub(super) fn open(&self) -> usize {
         self.round.len()
     }
 
-    /// The packets of `flow`.
+    /// Returns the number of packets of `flow`.
     #[inline]
     pub(super) fn len(&self, flow: u32) -> u32 {
         self.flows[flow as usize].link.rank()
     }
 
-    /// Appends `packet` to `flow`, which if it had none begins a turn of `credit`, last in the round.
+    /// Appends `packet` to `flow`. If the flow was empty, it joins the end of the round with
+    /// `credit`.
     pub(super) fn push<P>(&mut self, flow: u32, packet: P, packets: &mut Slab<P>, credit: i32) {
         let state = &mut self.flows[flow as usize];
         packets.push_back(&mut state.packets, packet);
@@ -69,7 +72,8 @@ impl Flows {
         self.ranks.set(&mut self.flows, flow, len + 1);
     }
 
-    /// Takes the oldest packet of `flow`, or the newest. Who takes the last must close the flow.
+    /// Removes and returns the oldest or the newest packet of `flow`. If it was the last one, the
+    /// caller must close the flow.
     pub(super) fn pop<P>(&mut self, flow: u32, packets: &mut Slab<P>, oldest: bool) -> Option<P> {
         let state = &mut self.flows[flow as usize];
         let chain = &mut state.packets;
@@ -79,32 +83,32 @@ impl Flows {
         Some(packet)
     }
 
-    /// Takes all packets of the first flow of the round, and closes it.
+    /// Removes and returns all packets of the first flow of the round, and closes the flow.
     pub(super) fn pop_first_flow(&mut self) -> Option<Chain> {
         let flow = self.round.pop_front()?;
         self.ranks.set(&mut self.flows, flow, 0);
         Some(core::mem::replace(&mut self.flows[flow as usize].packets, Chain::EMPTY))
     }
 
-    /// The first flow of the round.
+    /// Returns the first flow of the round.
     #[inline]
     pub(super) fn first(&self) -> Option<u32> {
         self.round.front()
     }
 
-    /// Takes the first flow of the round out of it.
+    /// Removes the first flow from the round.
     pub(super) fn close_first<P>(&mut self, packets: &Slab<P>) {
         self.round.pop_front();
-        self.look_ahead(packets);
+        self.prefetch_ahead(packets);
     }
 
-    /// The flow with the most packets, `None` if none has more than one.
+    /// Returns the flow with the most packets, or `None` if no flow has more than one.
     #[inline]
     pub(super) fn longest(&self) -> Option<u32> {
         self.ranks.highest()
     }
 
-    /// Moves on to the flow whose turn it is, which is then the first of the round.
+    /// Advances the round to the next flow with credit and returns it; it is then the first flow.
     pub(super) fn next_turn<P>(&mut self, quantum: i32, packets: &Slab<P>) -> Option<u32> {
         loop {
             let flow = self.round.front()?;
@@ -115,40 +119,40 @@ impl Flows {
             state.credit += quantum;
             self.round.pop_front();
             self.round.push_back(flow);
-            self.look_ahead(packets);
+            self.prefetch_ahead(packets);
         }
     }
 
-    /// The packets of the flow that [`Flows::next_turn`] would move on to. Walks past the flows that
-    /// have used up their turn.
+    /// Returns the packets of the flow that [`Flows::next_turn`] would return. This walks over the
+    /// flows without credit.
     pub(super) fn peek_turn(&self, quantum: i32) -> Option<Chain> {
         let flows = self.round.iter().map(|flow| &self.flows[flow as usize]);
         next_turn(flows.map(|state| (state.packets, state.credit, quantum)))
     }
 
-    /// Takes `cost` off the flow's credit.
+    /// Subtracts `cost` from the flow's credit.
     #[inline]
     pub(super) fn charge(&mut self, flow: u32, cost: i32) {
         let credit = &mut self.flows[flow as usize].credit;
         *credit = credit.saturating_sub(cost);
     }
 
-    /// Asks for what appending a packet to `flow` will touch.
+    /// Prefetches what appending a packet to `flow` will access.
     pub(super) fn prefetch<P>(&self, flow: u32, packets: &Slab<P>) {
-        // Reading the flow instead of asking for it: flows of a batch do not depend on each other,
-        // so the processor waits for many of them at a time, and can go on to what they point to.
+        // Reads the flow instead of prefetching it. The flows of a batch are independent, so the
+        // processor fetches many of them in parallel and can then prefetch what they point to.
         let state = &self.flows[flow as usize];
         packets.prefetch_tail(state.packets);
         Ranks::prefetch(&self.flows, state.link);
     }
 
-    /// Asks for what the turns after the next will touch.
-    fn look_ahead<P>(&self, packets: &Slab<P>) {
-        let (flow, packet) = self.round.ahead();
-        if let Some(flow) = flow {
+    /// Prefetches what the turns after the next will access.
+    fn prefetch_ahead<P>(&self, packets: &Slab<P>) {
+        let ahead = self.round.ahead();
+        if let Some(flow) = ahead.flow {
             prefetch_at(&self.flows, flow);
         }
-        if let Some(flow) = packet {
+        if let Some(flow) = ahead.packet_of {
             let state = &self.flows[flow as usize];
             packets.prefetch_head(state.packets);
             Ranks::prefetch(&self.flows, state.link);

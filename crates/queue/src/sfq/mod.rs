@@ -1,23 +1,23 @@
 //! Stochastic fairness queueing: a fair share of the link for every flow.
 //!
-//! Flows are told apart by a hash, so two of them may now and then share a share; the hash is
-//! changed periodically so that the same two do not for long (McKenney, "Stochastic fairness
-//! queueing", INFOCOM 1990). Flows take turns by bytes (deficit round robin), and when the queue is
-//! full the flow with the most packets waiting loses one. The behaviour is that of Linux's
-//! `sch_sfq`, without its ceiling of 127 packets.
+//! A hash maps flows to buckets, so two flows may share a bucket. The hash changes periodically, so
+//! that the same flows do not collide for long (McKenney, "Stochastic fairness queueing", INFOCOM
+//! 1990). Flows take turns by bytes (deficit round robin). A full queue drops a packet of the flow
+//! with the most packets. The behaviour is that of Linux's `sch_sfq`, without its limit of 127
+//! packets.
 //!
 //! Compared with Linux (6.12, `sch_sfq`), rule by rule:
 //!
 //! | | Linux 6.12 | here |
 //! |---|---|---|
-//! | defaults | 127 packets, 127 a flow, 128 flows, no perturbation | 1250, 1250, 1024, 10 s; Linux's by [`Config::linux`] |
+//! | defaults | 127 packets, 127 per flow, 128 flows, no perturbation | 1250, 1250, 1024, 10 s; Linux's by [`Config::linux`] |
 //! | divisor 1024, quantum 1514, drops at the tail | | the same |
-//! | a flow's packets | at most 127, whatever is asked for | as configured |
+//! | a flow's packets | at most 127, whatever is configured | as configured |
 //! | past the limit | the newest packet (or oldest, `headdrop`) of the longest flow, the latest to reach that length; with one packet each, the flow next in turn | the same |
 //! | a flow's own limit | the new packet is dropped, or with `headdrop` the flow's oldest | the same, but the last packet of a flow always stays |
 //! | a new flow | behind the others, with a full quantum | the same |
-//! | accounts | in units of 8 bytes, rounded up | in bytes |
-//! | perturbation | by a timer; waiting packets are sorted anew | at the first dequeue after it is due; the same |
+//! | credit | in units of 8 bytes, rounded up | in bytes |
+//! | perturbation | by a timer; waiting packets are distributed again | at the first dequeue after it is due; the same |
 //! | RED inside a flow | optional | none |
 
 mod flows;
@@ -31,30 +31,35 @@ use crate::flow_hash::{DEFAULT_SEED, FlowHash};
 use crate::round::{MAX_QUANTUM, MIN_QUANTUM, cost};
 use crate::{Backlog, ConfigError, DropReason, DropSink, Limit, Packet, Qdisc, Room};
 
-/// How an [`Sfq`] is set up.
+/// The configuration of an [`Sfq`].
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Packets that may wait in all. By default 1250: what the Bundler evaluation gave its sendbox
-    /// (15 Mbit), 157 ms of full packets at 96 Mbit/s. Linux's default of 127 is 16 ms.
+    /// The limit in packets of all flows together. The default of 1250 is that of the Bundler
+    /// evaluation's sendbox (15 Mbit), 157 ms of full packets at 96 Mbit/s. Linux's default of 127
+    /// is 16 ms.
     pub limit: u32,
-    /// Flows that may wait at a time; a packet of one more is dropped. By default 1024, as many as
-    /// there are buckets, so that it never happens (Linux: 128).
+    /// The number of flows that may have packets at a time; packets of further flows are dropped.
+    /// The default of 1024 is the number of buckets, so that this never happens (Linux: 128).
     pub flows: u32,
-    /// Packets of one flow that may wait. By default 1250, as many as in all: that the longest flow
-    /// pays is limit enough.
+    /// The limit in packets of one flow. The default of 1250 is the limit of all flows: a full
+    /// queue drops from the longest flow, so no lower limit is needed.
     pub depth: u32,
-    /// Buckets of the hash table, a power of two; by default 1024, as in Linux.
+    /// The number of buckets of the hash table, a power of two; 1024 by default, as in Linux.
     pub divisor: u32,
-    /// Bytes a flow may send in its turn; by default a full Ethernet frame, 1514, as in Linux.
+    /// Bytes that a flow may send in its turn; a full Ethernet frame of 1514 bytes by default, as
+    /// in Linux.
     pub quantum: Bytes,
-    /// How often the hash is changed. By default 10 s, as the manual page of `tc-sfq` advises. A
-    /// change sorts every waiting packet anew, which takes some 50 microseconds for a thousand
-    /// packets: give queues of very many packets a long period, or `None`.
+    /// The period at which the hash changes; 10 s by default, as the manual page of `tc-sfq`
+    /// advises.
+    ///
+    /// A change distributes every waiting packet again, which takes about 50 microseconds for a
+    /// thousand packets. For queues of very many packets choose a long period or `None`.
     pub perturb: Option<Nanos>,
-    /// Drops the oldest instead of the newest packet of a flow (of one with a single packet always
-    /// the newest). Off by default, as in Linux.
+    /// Drops the oldest instead of the newest packet of a flow; a flow with a single packet always
+    /// loses the newest. Off by default, as in Linux.
     pub head_drop: bool,
-    /// Seeds the hash. Draw it at random where strangers could make their flows collide.
+    /// The seed of the hash. Draw it at random if untrusted senders could choose flows that
+    /// collide.
     pub seed: u64,
 }
 
@@ -74,11 +79,11 @@ impl Default for Config {
 }
 
 impl Config {
-    /// The most buckets, and flows at a time.
+    /// The largest number of buckets, and of flows at a time.
     pub const MAX_FLOWS: u32 = 1 << 24;
 
-    /// As Linux's `tc qdisc add ... sfq limit N` sets it up, for comparison: at most 127 packets of
-    /// a flow and 128 flows, no perturbation. Without `limit` Linux takes 127.
+    /// Returns the configuration of Linux's `tc qdisc add ... sfq limit N`, for comparison: at most
+    /// 127 packets per flow and 128 flows, no perturbation. Linux's default `limit` is 127.
     #[must_use]
     pub fn linux(limit: u32) -> Self {
         const DEPTH: u32 = 127;
@@ -105,7 +110,7 @@ impl Config {
     }
 }
 
-/// Stochastic fairness queueing over flows.
+/// A stochastic fairness queue over flows.
 #[derive(Clone, Debug)]
 pub struct Sfq<P> {
     limit: u64,
@@ -122,11 +127,11 @@ pub struct Sfq<P> {
 }
 
 impl<P: Packet> Sfq<P> {
-    /// An empty queue, its flow tables allocated.
+    /// Creates an empty qdisc and allocates its flow tables.
     ///
     /// # Errors
-    /// If a table or limit is empty or too large, the divisor is no power of two, or the quantum is
-    /// below 256 bytes or above a megabyte.
+    /// Fails if a table or limit is zero or too large, the divisor is not a power of two, or the
+    /// quantum is below 256 bytes or above a megabyte.
     pub fn new(config: Config) -> Result<Self, ConfigError> {
         config.check()?;
         let depth = config.depth.min(config.limit);
@@ -145,7 +150,8 @@ impl<P: Packet> Sfq<P> {
         })
     }
 
-    /// Appends `packet` to its flow, whatever waits in all.
+    /// Appends `packet` to its flow, or drops it at the limits of flows. The caller checks the
+    /// limit of the whole queue.
     fn place(&mut self, packet: P, drops: &mut dyn DropSink<P>) {
         let flow = self.hash.bucket(packet.flow_hash());
         let len = self.flows.len(flow);
@@ -156,7 +162,8 @@ impl<P: Packet> Sfq<P> {
         if len >= self.depth {
             let full = self.backlog.packets >= self.limit;
             let reason = if full { DropReason::PacketLimit } else { DropReason::FlowLimit };
-            // The last packet stays, or the flow would have to leave the round and come back.
+            // The last packet stays; otherwise the flow would have to leave the round and rejoin
+            // it.
             if !self.head_drop || len == 1 {
                 drops.dropped(packet, reason);
                 return;
@@ -168,7 +175,7 @@ impl<P: Packet> Sfq<P> {
         self.flows.push(flow, packet, &mut self.packets, self.quantum);
     }
 
-    /// Drops a packet of `flow`.
+    /// Drops one packet of `flow`.
     fn drop_one(&mut self, flow: u32, reason: DropReason, drops: &mut dyn DropSink<P>) {
         if let Some(packet) = self.flows.pop(flow, &mut self.packets, self.head_drop) {
             self.left(packet.len());
@@ -181,9 +188,10 @@ impl<P: Packet> Sfq<P> {
         self.backlog.bytes -= len;
     }
 
-    /// Changes the hash and sorts all packets anew. Packets of a flow wait in one chain, in order,
-    /// before and after, so they keep their order. Flows that newly share a bucket may find it too
-    /// short for both, hence the drops.
+    /// Changes the hash and distributes all packets again.
+    ///
+    /// The packets of a flow are in order in one chain before and after, so they keep their order.
+    /// Flows that now share a bucket may exceed its limit, and packets are dropped then.
     fn perturb(&mut self, drops: &mut dyn DropSink<P>) {
         self.hash.reseed();
         let mut all = Chain::EMPTY;
@@ -206,7 +214,7 @@ impl<P: Packet> Qdisc<P> for Sfq<P> {
         if let Some(longest) = self.flows.longest() {
             self.drop_one(longest, DropReason::PacketLimit, drops);
         } else if let Some(first) = self.flows.first() {
-            // No flow has more than one packet: the one that has waited longest for its turn goes.
+            // No flow has more than one packet: drops that of the flow next in turn.
             self.drop_one(first, DropReason::PacketLimit, drops);
             self.flows.close_first(&self.packets);
         }
@@ -228,7 +236,7 @@ impl<P: Packet> Qdisc<P> for Sfq<P> {
         Some(packet)
     }
 
-    /// Walks past the flows that have used up their turn, all of them in the worst case.
+    /// Returns the next packet. In the worst case this walks over all flows in the round.
     fn peek(&self) -> Option<&P> {
         self.packets.front(self.flows.peek_turn(self.quantum)?)
     }

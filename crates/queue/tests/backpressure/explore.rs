@@ -1,9 +1,9 @@
-//! Every order in which a few flows, the link, ends of flows and a reset can act.
+//! Explores every order in which a few flows, the link, ends of flows and a reset can act.
 //!
-//! From each state every step is taken; a state is all that the world holds, down to the links of
-//! the paused-flows queue. What holds after each step is in `world`. Besides: from no state does a
-//! way lead back to it, so that nothing goes round without sending; and where nothing can happen any
-//! more, all is sent.
+//! The test takes every possible step from each state. A state is everything that the world
+//! contains, including the links of the paused-flows queue. `world` checks each state. In addition,
+//! no sequence of steps leads back to an earlier state, so there is no endless loop without
+//! progress. In a state without steps all packets have been sent.
 
 use std::collections::HashMap;
 use std::fmt::{self, Debug, Write};
@@ -16,7 +16,7 @@ use forebay_units::Bytes;
 use crate::packet::Pkt;
 use crate::world::{Step, World};
 
-/// Hashes what is printed, with no text in between.
+/// A writer that hashes the text written to it.
 struct Printed([DefaultHasher; 2]);
 
 impl Write for Printed {
@@ -26,7 +26,8 @@ impl Write for Printed {
     }
 }
 
-/// 128 bits of hash: among a million states the chance that two are taken for one is 1 in 10^26.
+/// Returns a hash of the state in 128 bits. Among a million states the probability of a collision
+/// is 10^-26.
 fn key(world: &impl Debug) -> [u64; 2] {
     let mut hashers = [DefaultHasher::new(), DefaultHasher::new()];
     hashers[1].write_u8(1);
@@ -35,7 +36,7 @@ fn key(world: &impl Debug) -> [u64; 2] {
     printed.0.map(|hasher| hasher.finish())
 }
 
-/// Explores all states, and returns how many there are.
+/// Explores all states and returns their number.
 fn explore<Q: Qdisc<Pkt> + Clone + Debug>(start: World<Q>) -> usize {
     let mut known = HashMap::from([(key(&start), 0)]);
     let mut next: Vec<Vec<usize>> = Vec::new();
@@ -45,7 +46,7 @@ fn explore<Q: Qdisc<Pkt> + Clone + Debug>(start: World<Q>) -> usize {
         if !steps.iter().any(|s| matches!(s, Step::Run { .. } | Step::Dequeue)) {
             world.assert_done();
         }
-        let mut ways = Vec::new();
+        let mut successors = Vec::new();
         for step in steps {
             let mut after = world.clone();
             after.apply(step);
@@ -54,37 +55,37 @@ fn explore<Q: Qdisc<Pkt> + Clone + Debug>(start: World<Q>) -> usize {
             if index == fresh {
                 todo.push_back(after);
             }
-            ways.push(index);
+            successors.push(index);
         }
-        next.push(ways);
+        next.push(successors);
     }
-    assert_no_way_back(&next);
+    assert_acyclic(&next);
     next.len()
 }
 
-/// That the states can be put in an order in which every step leads on (Kahn's algorithm).
-fn assert_no_way_back(next: &[Vec<usize>]) {
-    let mut ways_in = vec![0; next.len()];
-    next.iter().flatten().for_each(|&to| ways_in[to] += 1);
-    let mut ready: Vec<_> = (0..next.len()).filter(|&state| ways_in[state] == 0).collect();
+/// Asserts that no sequence of steps leads back to its start (Kahn's algorithm).
+fn assert_acyclic(next: &[Vec<usize>]) {
+    let mut predecessors = vec![0; next.len()];
+    next.iter().flatten().for_each(|&to| predecessors[to] += 1);
+    let mut ready: Vec<_> = (0..next.len()).filter(|&state| predecessors[state] == 0).collect();
     let mut done = 0;
     while let Some(state) = ready.pop() {
         done += 1;
         for &to in &next[state] {
-            ways_in[to] -= 1;
-            if ways_in[to] == 0 {
+            predecessors[to] -= 1;
+            if predecessors[to] == 0 {
                 ready.push(to);
             }
         }
     }
-    assert_eq!(done, next.len(), "some steps lead round in a circle");
+    assert_eq!(done, next.len(), "some steps lead back to an earlier state");
 }
 
 fn fifo<const N: u32>() -> Fifo<Pkt> {
     Fifo::new(fifo::Config { limit: Limit::packets(N) }).unwrap()
 }
 
-/// Room for one or two packets, by their length.
+/// Returns a FIFO with room for one or two packets, depending on their length.
 fn bytes() -> Fifo<Pkt> {
     Fifo::new(fifo::Config { limit: Limit::bytes(Bytes(2900)) }).unwrap()
 }
@@ -93,7 +94,7 @@ fn classes() -> StrictPriority<Pkt, Fifo<Pkt>> {
     StrictPriority::new(vec![fifo::<1>(), fifo::<2>()]).unwrap()
 }
 
-/// Two flows in one bucket may be refused for the bucket's sake.
+/// Returns a fair queue in which two flows share a bucket, whose limit may refuse them.
 fn fair() -> Sfq<Pkt> {
     let config = sfq::Config {
         limit: 3,
@@ -119,8 +120,9 @@ fn orders() -> [Order; 3] {
     [Order::Fifo, Order::RoundRobin, Order::Priority { classes: 2 }]
 }
 
-/// All small settings, over one qdisc, for three flows of so many packets. No fewer states than
-/// `at_least`, so that the test is one.
+/// Explores all small settings over one qdisc, for three flows of `packets` packets each.
+///
+/// The number of states must exceed `at_least`, which shows that the test covers something.
 fn all<Q: Qdisc<Pkt> + Clone + Debug>(make: fn() -> Q, packets: u32, events: u32, at_least: usize) {
     let mut states = 0;
     for order in orders() {
@@ -138,17 +140,17 @@ fn all<Q: Qdisc<Pkt> + Clone + Debug>(make: fn() -> Q, packets: u32, events: u32
 }
 
 #[test]
-fn a_fifo_of_one() {
+fn a_fifo_of_one_packet() {
     all(fifo::<1>, 2, 0, 50_000);
 }
 
 #[test]
-fn a_fifo_of_two() {
+fn a_fifo_of_two_packets() {
     all(fifo::<2>, 2, 0, 50_000);
 }
 
 #[test]
-fn a_fifo_of_three() {
+fn a_fifo_of_three_packets() {
     all(fifo::<3>, 2, 0, 50_000);
 }
 
@@ -158,12 +160,12 @@ fn a_fifo_limited_in_bytes() {
 }
 
 #[test]
-fn classes_with_room_of_their_own() {
+fn classes_with_separate_room() {
     all(classes, 2, 0, 50_000);
 }
 
 #[test]
-fn fair_queueing_with_buckets_that_are_shared() {
+fn fair_queueing_with_shared_buckets() {
     all(fair, 1, 0, 5_000);
 }
 

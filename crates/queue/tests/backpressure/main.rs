@@ -1,5 +1,5 @@
-//! Backpressure over every policy: no packet lost, none out of order within its flow, nobody
-//! forgotten.
+//! Tests of backpressure over every policy: no packet is lost or reordered within its flow, and
+//! every paused flow is resumed.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod explore;

@@ -37,7 +37,7 @@ impl FlowPacket for Pkt {
     }
 }
 
-/// A packet of `flow`, as long as a full frame, the most urgent.
+/// Returns a packet of `flow` of the most urgent class, as long as a full frame.
 pub(crate) fn pkt(flow: u32, seq: u32) -> Pkt {
     Pkt { flow, seq, len: 1514, class: 0 }
 }

@@ -1,4 +1,4 @@
-//! What each policy says to a probe, and in whose order it resumes.
+//! The results of probes and the order of resumed flows with each policy.
 
 use forebay_queue::backpressure::{Config, FlowId, Gate, Hysteresis, Order, Probe, Refused};
 use forebay_queue::{
@@ -11,7 +11,7 @@ use crate::packet::{Pkt, pkt};
 
 const NOW: Nanos = Nanos::from_secs(1);
 
-/// Every departure resumes.
+/// Returns a configuration in which every departure resumes a flow.
 fn config() -> Config {
     Config { flows: 16, hysteresis: Hysteresis::Packets(1), ..Config::default() }
 }
@@ -24,7 +24,7 @@ fn no_drop(packet: Pkt, reason: DropReason) {
     panic!("{packet:?} was dropped: {reason}");
 }
 
-/// What becomes of a packet of `flow` that is offered.
+/// Offers a packet and returns whether it was enqueued.
 fn offer<Q: Qdisc<Pkt>>(gate: &mut Gate<Pkt, Q>, packet: Pkt) -> bool {
     gate.offer(NOW, packet, &mut no_drop).is_ok()
 }
@@ -56,7 +56,7 @@ fn a_fifo_has_room_by_its_limit() {
     assert!(resumed(&mut gate).is_empty());
     assert_eq!(dequeue(&mut gate, NOW), Some(0));
     assert_eq!(resumed(&mut gate), [5], "the first to be paused");
-    // The room is 5's; a flow that asks in between does not get it.
+    // The room is reserved for flow 5; another flow does not get it.
     assert_eq!((probe(&gate, 5, 0), probe(&gate, 6, 0)), (Probe::Go, Probe::Full));
     assert!(offer(&mut gate, pkt(5, 0)));
 }
@@ -69,7 +69,7 @@ fn a_fifo_limited_in_bytes_has_room_for_the_largest_packet() {
     assert_eq!(probe(&gate, 2, 0), Probe::Go, "2086 are left");
     assert!(offer(&mut gate, Pkt { len: 600, ..pkt(2, 0) }));
     assert_eq!(probe(&gate, 3, 0), Probe::Full, "1486 are left");
-    assert!(!offer(&mut gate, short(3)), "no one gets past by being short");
+    assert!(!offer(&mut gate, short(3)), "a short packet does not pass others");
     assert!(matches!(
         Gate::new(config(), fifo(Limit::bytes(Bytes(1513)))),
         Err(ConfigError::OutOfRange { setting: "largest", value: 1514, max: 1513, .. })
@@ -77,12 +77,12 @@ fn a_fifo_limited_in_bytes_has_room_for_the_largest_packet() {
 }
 
 #[test]
-fn what_fits_no_empty_buffer_is_not_waited_for() {
+fn a_packet_that_does_not_fit_the_empty_buffer_is_refused_for_good() {
     let mut gate = Gate::new(config(), fifo(Limit::bytes(Bytes(2000)))).unwrap();
     let giant = |flow| Pkt { len: 2001, ..pkt(flow, 0) };
     assert_eq!(gate.offer(NOW, giant(0), &mut no_drop), Err(Refused::Never(giant(0))));
     assert!(!gate.is_paused(FlowId(0)) && offer(&mut gate, Pkt { len: 100, ..pkt(1, 0) }));
-    // Behind another it cannot be told apart from one that will fit: it tries again, once.
+    // With a packet in the buffer the refusal may be temporary, so the flow retries once.
     assert_eq!(gate.offer(NOW, giant(0), &mut no_drop), Err(Refused::Paused(giant(0))));
     assert!(resumed(&mut gate).is_empty());
     assert_eq!((dequeue(&mut gate, NOW), resumed(&mut gate)), (Some(1), vec![0]));
@@ -90,28 +90,28 @@ fn what_fits_no_empty_buffer_is_not_waited_for() {
 }
 
 #[test]
-fn the_last_departure_wakes_all_that_try_again() {
+fn the_last_departure_resumes_all_retrying_flows() {
     let mut gate = Gate::new(config(), fifo(Limit::bytes(Bytes(2000)))).unwrap();
     let giant = |flow| Pkt { len: 2001, ..pkt(flow, 0) };
     assert!(offer(&mut gate, Pkt { len: 100, ..pkt(0, 0) }));
     assert!(!offer(&mut gate, giant(1)) && !offer(&mut gate, giant(2)));
     assert_eq!((dequeue(&mut gate, NOW), resumed(&mut gate)), (Some(0), vec![1]));
-    // Flow 1 sends nothing, so that no departure is to come: the room is flow 2's.
+    // Flow 1 sends nothing, so no departure follows, and flow 2 gets the room.
     gate.idle(FlowId(1));
     assert_eq!(resumed(&mut gate), [2]);
 }
 
 #[test]
-fn no_more_than_two_packets_of_a_flow_and_then_its_turn() {
+fn a_flow_has_two_packets_in_the_buffer_at_most_and_then_waits_for_its_turn() {
     let mut gate = Gate::new(config(), fifo(Limit::packets(4))).unwrap();
     assert!(offer(&mut gate, pkt(0, 0)) && offer(&mut gate, pkt(0, 1)));
     assert_eq!(probe(&gate, 0, 0), Probe::Limit);
     assert!(!offer(&mut gate, pkt(0, 2)));
-    assert_eq!(gate.waiting(), 0, "what it waits for is its own packet");
+    assert_eq!(gate.waiting(), 0, "the flow waits for its own packet");
     assert!(offer(&mut gate, pkt(1, 0)) && offer(&mut gate, pkt(2, 0)));
     assert!(!offer(&mut gate, pkt(3, 0)));
     assert_eq!((dequeue(&mut gate, NOW), resumed(&mut gate)), (Some(0), vec![3]));
-    // Flow 0 came behind flow 3. It may have one more packet in the buffer, but others wait.
+    // Flow 0 queued behind flow 3. It may have one more packet in the buffer, but others wait.
     assert!(offer(&mut gate, pkt(3, 0)) && !offer(&mut gate, pkt(4, 0)));
     assert_eq!((dequeue(&mut gate, NOW), resumed(&mut gate)), (Some(0), vec![0]));
     assert!(offer(&mut gate, pkt(0, 2)));
@@ -119,7 +119,7 @@ fn no_more_than_two_packets_of_a_flow_and_then_its_turn() {
 }
 
 #[test]
-fn who_was_not_resumed_does_not_pass_those_who_wait() {
+fn a_flow_that_was_not_resumed_does_not_pass_waiting_flows() {
     let config = Config { hysteresis: Hysteresis::OneIn(1), ..config() };
     let mut gate = Gate::new(config, fifo(Limit::packets(4))).unwrap();
     for flow in 0..4 {
@@ -128,11 +128,11 @@ fn who_was_not_resumed_does_not_pass_those_who_wait() {
     assert!(!offer(&mut gate, pkt(4, 0)));
     for flow in 0..3 {
         assert_eq!((dequeue(&mut gate, NOW), resumed(&mut gate)), (Some(flow), vec![]));
-        assert_eq!(probe(&gate, 5 + flow, 0), Probe::Turn, "room, but 4 waits");
+        assert_eq!(probe(&gate, 5 + flow, 0), Probe::Turn, "there is room, but flow 4 waits");
     }
     assert!(!offer(&mut gate, pkt(5, 0)));
     assert_eq!((dequeue(&mut gate, NOW), resumed(&mut gate)), (Some(3), vec![4, 5]));
-    assert_eq!(probe(&gate, 6, 0), Probe::Go, "nobody waits now, and two slots are unclaimed");
+    assert_eq!(probe(&gate, 6, 0), Probe::Go, "no flow waits now, and two slots are unclaimed");
 }
 
 #[test]
@@ -141,10 +141,10 @@ fn fair_queueing_gives_each_flow_its_share() {
     let config = Config { order: Order::RoundRobin, in_buffer: 100, ..config() };
     let mut gate = Gate::new(config, qdisc).unwrap();
     for seq in 0..6 {
-        assert!(offer(&mut gate, pkt(0, seq)), "alone, all of it is its own");
+        assert!(offer(&mut gate, pkt(0, seq)), "a single flow may use the whole buffer");
     }
     assert!(!offer(&mut gate, pkt(1, 0)) && !offer(&mut gate, pkt(2, 0)));
-    assert_eq!(probe(&gate, 0, 0), Probe::Limit, "now a third of it is");
+    assert_eq!(probe(&gate, 0, 0), Probe::Limit, "with three flows the share is a third");
     assert_eq!((dequeue(&mut gate, NOW), resumed(&mut gate)), (Some(0), vec![1]));
     assert!(offer(&mut gate, pkt(1, 0)));
     assert!(!offer(&mut gate, pkt(1, 1)));
@@ -157,14 +157,14 @@ fn fair_queueing_gives_each_flow_its_share() {
 }
 
 #[test]
-fn in_round_robin_the_flow_with_the_fewest_packets_inside_goes_first() {
+fn round_robin_resumes_the_flow_with_the_fewest_packets_in_the_buffer_first() {
     let qdisc = FqCodel::new(fq_codel::Config { limit: 4, ..fq_codel::Config::default() }).unwrap();
     let config = Config { order: Order::RoundRobin, ..config() };
     let mut gate = Gate::new(config, qdisc).unwrap();
     for flow in 0..4 {
         assert!(offer(&mut gate, pkt(flow, 0)));
     }
-    assert!(!offer(&mut gate, pkt(9, 0)), "paused first, with nothing inside");
+    assert!(!offer(&mut gate, pkt(9, 0)), "paused first, without packets in the buffer");
     assert!(!offer(&mut gate, pkt(8, 0)));
     assert_eq!((dequeue(&mut gate, NOW), resumed(&mut gate)), (Some(0), vec![9]));
     assert!(offer(&mut gate, pkt(9, 0)) && !offer(&mut gate, pkt(9, 1)));
@@ -188,7 +188,7 @@ fn priorities_have_room_by_class() {
         (Probe::Full, Probe::Full, Probe::Go)
     });
     assert!(!offer(&mut gate, of(2, 1)));
-    assert!(offer(&mut gate, of(3, 0)), "the urgent class has room, whoever waits for the other");
+    assert!(offer(&mut gate, of(3, 0)), "the urgent class has room, whatever waits for the other");
     assert!(!offer(&mut gate, of(4, 0)));
     assert_eq!((dequeue(&mut gate, NOW), resumed(&mut gate)), (Some(3), vec![4]));
     assert!(offer(&mut gate, of(4, 0)));
@@ -197,7 +197,7 @@ fn priorities_have_room_by_class() {
 }
 
 #[test]
-fn one_room_for_all_but_the_urgent_are_resumed_first() {
+fn with_one_limit_for_all_classes_the_urgent_flows_are_resumed_first() {
     let config = Config { order: Order::Priority { classes: 3 }, ..config() };
     let mut gate = Gate::new(config, fifo(Limit::packets(1))).unwrap();
     assert!(offer(&mut gate, pkt(0, 0)));
@@ -212,7 +212,7 @@ fn one_room_for_all_but_the_urgent_are_resumed_first() {
 }
 
 #[test]
-fn weighted_classes_have_room_each() {
+fn weighted_classes_have_separate_room() {
     let children = vec![(1, fifo(Limit::packets(1))), (2, fifo(Limit::packets(1)))];
     let mut gate =
         Gate::new(config(), Drr::new(drr::Config::default(), children).unwrap()).unwrap();
@@ -221,8 +221,8 @@ fn weighted_classes_have_room_each() {
 }
 
 #[test]
-fn under_a_token_bucket_room_is_the_backlog_below_it() {
-    // A frame of 1514 bytes in 12.112 ms.
+fn a_token_bucket_has_the_room_of_its_child() {
+    // A frame of 1514 bytes takes 12.112 ms.
     let rate = Some(Rate::from_mbps(1));
     let shaper = token_bucket::Config { rate, burst: token_bucket::Burst::Bytes(Bytes(0)) };
     let qdisc = TokenBucket::new(shaper, fifo(Limit::packets(2)));
@@ -241,7 +241,7 @@ fn under_a_token_bucket_room_is_the_backlog_below_it() {
 }
 
 #[test]
-fn paced_flows_go_in_order_of_their_times_and_not_before() {
+fn paced_flows_are_resumed_in_order_of_their_times_and_not_early() {
     let order = Order::EarliestTime { granularity: Nanos(100), buckets: 64 };
     let mut gate = Gate::new(Config { order, ..config() }, fifo(Limit::packets(1))).unwrap();
     for (flow, at) in [(0, 5000), (1, 300), (2, 1200)] {
@@ -265,7 +265,7 @@ fn paced_flows_go_in_order_of_their_times_and_not_before() {
 }
 
 #[test]
-fn times_need_one_room_for_all() {
+fn an_order_by_time_refuses_a_buffer_with_classes() {
     let order = Order::EarliestTime { granularity: Nanos(100), buckets: 64 };
     let children = vec![fifo(Limit::packets(1)), fifo(Limit::packets(2))];
     let qdisc = StrictPriority::new(children).unwrap();
@@ -273,7 +273,7 @@ fn times_need_one_room_for_all() {
 }
 
 #[test]
-fn a_turn_that_is_not_used_goes_on() {
+fn an_unused_turn_goes_to_the_next_flow() {
     let mut gate = Gate::new(config(), fifo(Limit::packets(1))).unwrap();
     assert!(offer(&mut gate, pkt(0, 0)));
     for flow in 1..4 {
@@ -288,7 +288,7 @@ fn a_turn_that_is_not_used_goes_on() {
 }
 
 #[test]
-fn packets_that_an_aqm_drops_have_left() {
+fn a_packet_dropped_by_the_qdisc_frees_its_slot() {
     let limit = Limit { time: Some(Nanos(10)), ..Limit::packets(2) };
     let mut gate = Gate::new(config(), fifo(limit)).unwrap();
     assert!(offer(&mut gate, pkt(0, 0)) && offer(&mut gate, pkt(1, 0)));
@@ -302,7 +302,7 @@ fn packets_that_an_aqm_drops_have_left() {
 }
 
 #[test]
-fn a_new_buffer_and_those_who_waited_for_the_old() {
+fn flows_that_wait_for_the_old_buffer_wait_for_the_new_one() {
     let mut gate = Gate::new(config(), fifo(Limit::packets(2))).unwrap();
     assert!(offer(&mut gate, pkt(0, 0)) && offer(&mut gate, pkt(0, 1)));
     assert!(!offer(&mut gate, pkt(0, 2)), "held at its limit");
@@ -318,7 +318,7 @@ fn a_new_buffer_and_those_who_waited_for_the_old() {
 }
 
 #[test]
-fn settings_are_checked() {
+fn settings_out_of_range_are_refused() {
     let gate = |config| Gate::new(config, fifo(Limit::packets(1)));
     for bad in [
         Config { flows: 0, ..config() },
@@ -335,5 +335,5 @@ fn settings_are_checked() {
     }
     let mut full = fifo(Limit::packets(1));
     full.enqueue(NOW, pkt(0, 0), &mut no_drop);
-    assert!(Gate::new(config(), full).is_err(), "its packets were never let in");
+    assert!(Gate::new(config(), full).is_err(), "the gate did not enqueue its packets");
 }

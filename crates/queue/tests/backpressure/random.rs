@@ -1,4 +1,4 @@
-//! A thousand random schedules over each policy.
+//! Runs a thousand random schedules over each policy.
 
 use std::fmt::Debug;
 
@@ -20,7 +20,7 @@ struct Schedule {
     config: Config,
     packets: u32,
     events: u32,
-    /// Which of the possible steps is taken, again and again.
+    /// The step taken in each state, as an index modulo the number of possible steps.
     choices: Vec<u16>,
 }
 
@@ -45,7 +45,7 @@ fn schedules() -> impl Strategy<Value = Schedule> {
     })
 }
 
-/// Follows the schedule, then lets all run out: it ends, and with everything sent.
+/// Follows the schedule, then runs until no step is left, and checks that everything was sent.
 fn follow<Q: Qdisc<Pkt> + Debug>(make: fn() -> Q, schedule: Schedule) {
     let Schedule { config, packets, events, choices } = schedule;
     let mut world = World::new(config, make, FLOWS, packets);
@@ -57,14 +57,14 @@ fn follow<Q: Qdisc<Pkt> + Debug>(make: fn() -> Q, schedule: Schedule) {
         }
         world.apply(steps[usize::from(choice) % steps.len()]);
     }
-    // Every packet is offered, sent, and refused at most once for each packet that leaves; the
-    // events' new flows have a packet each.
+    // Every packet is offered and sent, and refused at most once for each departing packet. Each
+    // flow that an event begins has one packet.
     let packets = FLOWS * packets + events;
     let enough = 4 * packets * (FLOWS + 1) + 100;
     for _ in 0..enough {
         let steps = world.steps();
-        let go_on = |s: &&Step| matches!(s, Step::Run { .. } | Step::Dequeue);
-        let Some(&step) = steps.iter().find(go_on) else {
+        let progresses = |s: &&Step| matches!(s, Step::Run { .. } | Step::Dequeue);
+        let Some(&step) = steps.iter().find(progresses) else {
             world.assert_done();
             return;
         };
@@ -128,7 +128,7 @@ follows! {
     };
 }
 
-/// A qdisc that can be printed, boxed.
+/// A boxed qdisc that implements `Debug`.
 trait Boxed: Qdisc<Pkt> + Debug {}
 
 impl<Q: Qdisc<Pkt> + Debug> Boxed for Q {}

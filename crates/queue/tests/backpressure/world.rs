@@ -1,8 +1,7 @@
-//! Sources, a gate over some qdisc and a link, one step at a time, with what must hold after each.
+//! Sources, a gate over a qdisc and a link, run one step at a time with a check after each step.
 //!
-//! A source runs only when it is awake, and it falls asleep when it is told to wait. What wakes it is
-//! a resume, nothing else. So a wake-up that is lost leaves it asleep for ever, and the world ends
-//! with packets left to send.
+//! A source runs only while it is awake, and it sleeps when it must wait. Only a resume wakes it. A
+//! lost wake-up leaves the source asleep forever, and the world ends with packets left to send.
 
 use forebay_queue::backpressure::{Config, FlowId, Gate, Order, Refused};
 use forebay_queue::{DropReason, Qdisc};
@@ -12,12 +11,12 @@ use crate::packet::Pkt;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// A source that is awake does one thing: it asks first, or offers right away.
-    Run { flow: u32, asks: bool },
+    /// An awake source probes before it offers a packet, or offers it right away.
+    Run { flow: u32, probes: bool },
     /// The link takes a packet.
     Dequeue,
-    /// A flow ends.
-    Die(u32),
+    /// A flow ends, paused or not.
+    End(u32),
     /// Another flow begins with the number of one that ended.
     Begin(u32),
     /// The buffer is replaced by an empty one.
@@ -28,13 +27,13 @@ pub(crate) enum Step {
 struct Source {
     alive: bool,
     awake: bool,
-    /// It was resumed and has done nothing since.
-    invited: bool,
-    /// There was room when it was refused: the qdisc did not take this packet.
+    /// Whether the source was resumed and has done nothing since.
+    resumed: bool,
+    /// Whether the qdisc refused its last packet although there was room.
     retries: bool,
     sent: u32,
     total: u32,
-    /// Of its packets, the next to come out.
+    /// The sequence number of its next packet to leave.
     next: u32,
 }
 
@@ -45,9 +44,9 @@ pub(crate) struct World<Q> {
     config: Config,
     now: Nanos,
     sources: Vec<Source>,
-    /// What is in the buffer, by flow and class.
+    /// The flow and the class of each packet in the buffer.
     inside: Vec<(u32, u8)>,
-    /// How often flows may still end or begin, and the buffer be replaced.
+    /// How often flows may still end or begin or the buffer be replaced.
     pub(crate) events: u32,
 }
 
@@ -56,7 +55,7 @@ fn no_drop(packet: Pkt, reason: DropReason) {
 }
 
 impl<Q: Qdisc<Pkt>> World<Q> {
-    /// `flows` sources that each have `packets` to send.
+    /// Creates `flows` sources that each have `packets` to send.
     pub(crate) fn new(config: Config, make: fn() -> Q, flows: u32, packets: u32) -> Self {
         let gate = Gate::new(Config { flows, ..config }, make()).unwrap();
         let source = Source { alive: true, awake: true, total: packets, ..Source::default() };
@@ -65,15 +64,15 @@ impl<Q: Qdisc<Pkt>> World<Q> {
         Self { gate, make, config, now, sources, inside: Vec::new(), events: 0 }
     }
 
-    /// What may happen next.
+    /// Returns the steps that are possible now.
     pub(crate) fn steps(&self) -> Vec<Step> {
         let mut steps = Vec::new();
         for (flow, source) in (0..).zip(&self.sources) {
             if source.awake {
-                steps.extend([true, false].map(|asks| Step::Run { flow, asks }));
+                steps.extend([true, false].map(|probes| Step::Run { flow, probes }));
             }
             if self.events > 0 {
-                steps.push(if source.alive { Step::Die(flow) } else { Step::Begin(flow) });
+                steps.push(if source.alive { Step::End(flow) } else { Step::Begin(flow) });
             }
         }
         if !self.inside.is_empty() {
@@ -85,7 +84,7 @@ impl<Q: Qdisc<Pkt>> World<Q> {
         steps
     }
 
-    /// Lengths and classes by flow, so that they differ.
+    /// Returns the next packet of a flow; lengths and classes differ between flows.
     fn packet(&self, flow: u32) -> Pkt {
         let len = 200 + 600 * u64::from(flow % 3);
         Pkt { flow, seq: self.sources[flow as usize].sent, len, class: (flow % 4) as u8 }
@@ -93,13 +92,13 @@ impl<Q: Qdisc<Pkt>> World<Q> {
 
     pub(crate) fn apply(&mut self, step: Step) {
         match step {
-            Step::Run { flow, asks } => self.run(flow, asks),
+            Step::Run { flow, probes } => self.run(flow, probes),
             Step::Dequeue => self.dequeue(),
-            Step::Die(flow) => {
+            Step::End(flow) => {
                 self.events -= 1;
                 self.gate.remove(FlowId(flow));
                 let source = &mut self.sources[flow as usize];
-                (source.alive, source.awake, source.invited) = (false, false, false);
+                (source.alive, source.awake, source.resumed) = (false, false, false);
             }
             Step::Begin(flow) => {
                 self.events -= 1;
@@ -121,17 +120,17 @@ impl<Q: Qdisc<Pkt>> World<Q> {
         self.check();
     }
 
-    fn run(&mut self, flow: u32, asks: bool) {
+    fn run(&mut self, flow: u32, probes: bool) {
         let (id, packet) = (FlowId(flow), self.packet(flow));
         let source = &mut self.sources[flow as usize];
-        source.invited = false;
+        source.resumed = false;
         if source.sent == source.total {
             source.awake = false;
             self.gate.idle(id);
             return;
         }
-        if asks && !self.gate.probe(id, packet.class).is_go() {
-            assert!(self.gate.pause_flow(self.now, id, packet.class), "probe said no");
+        if probes && !self.gate.probe(id, packet.class).is_go() {
+            assert!(self.gate.pause_flow(self.now, id, packet.class), "the probe refused");
             source.awake = false;
             return;
         }
@@ -156,7 +155,7 @@ impl<Q: Qdisc<Pkt>> World<Q> {
     }
 
     fn arrived(&mut self, packet: Option<Pkt>) {
-        let packet = packet.expect("the qdisc said that it had one");
+        let packet = packet.expect("the qdisc reported a packet");
         let source = &mut self.sources[packet.flow as usize];
         assert_eq!(packet.seq, source.next, "in order within flow {}", packet.flow);
         source.next += 1;
@@ -171,7 +170,7 @@ impl<Q: Qdisc<Pkt>> World<Q> {
             let source = &mut self.sources[flow as usize];
             assert!(source.alive, "flow {flow} has ended");
             assert!(!source.awake, "flow {flow} did not wait");
-            (source.awake, source.invited) = (true, true);
+            (source.awake, source.resumed) = (true, true);
         }
     }
 
@@ -191,7 +190,7 @@ impl<Q: Qdisc<Pkt>> World<Q> {
         assert!(self.gate.waiting() as usize <= waiting);
     }
 
-    /// That `flow`, which sleeps, could not have been resumed.
+    /// Asserts that the sleeping `flow` could not have been resumed.
     fn check_no_room(&self, flow: u32, inside: u32) {
         let at_share = self.config.order == Order::RoundRobin && inside > 0;
         if at_share || inside == u32::from(self.config.in_buffer) {
@@ -203,12 +202,12 @@ impl<Q: Qdisc<Pkt>> World<Q> {
         let room = self.gate.qdisc().room(packet.class);
         let slots = room.packets.min(room.bytes.0 / self.config.largest.0);
         let same = |flow: u32| lane(self.packet(flow).class) == lane(packet.class);
-        let invited =
-            (0..).zip(&self.sources).filter(|(other, source)| source.invited && same(*other));
-        let unclaimed = slots.saturating_sub(invited.count() as u64);
+        let resumed =
+            (0..).zip(&self.sources).filter(|(other, source)| source.resumed && same(*other));
+        let unclaimed = slots.saturating_sub(resumed.count() as u64);
         let to_leave = self.inside.iter().any(|&(_, class)| lane(class) == lane(packet.class));
-        // Below the threshold departures are waited for; and so they are where a packet was refused
-        // for its own sake: each departure lets one such flow try again.
+        // A flow waits for departures below the threshold, and also if the qdisc refused its
+        // packet: each departure lets one such flow retry.
         let threshold = self.threshold(slots + self.in_lane(lane(packet.class), last));
         let retries = self.sources[flow as usize].retries;
         let waits = to_leave && (unclaimed < threshold || retries);
@@ -219,8 +218,8 @@ impl<Q: Qdisc<Pkt>> World<Q> {
         self.inside.iter().filter(|&&(_, class)| class.min(last) == lane).count() as u64
     }
 
-    /// At most this much must be free. A buffer limited in bytes may hold more packets than slots,
-    /// so that this is no less than the gate's own.
+    /// Returns an upper bound of the gate's threshold. A buffer limited in bytes may hold more
+    /// packets than slots, so the gate's threshold may be lower.
     fn threshold(&self, capacity: u64) -> u64 {
         use forebay_queue::backpressure::Hysteresis;
         match self.config.hysteresis {
@@ -229,7 +228,7 @@ impl<Q: Qdisc<Pkt>> World<Q> {
         }
     }
 
-    /// Whether all is sent that is to be.
+    /// Asserts that all packets have been sent.
     pub(crate) fn assert_done(&self) {
         assert!(self.inside.is_empty());
         for (flow, source) in self.sources.iter().enumerate().filter(|(_, source)| source.alive) {

@@ -1,4 +1,4 @@
-//! CoDel's drops against a schedule computed by hand from RFC 8289: target 5 ms, interval 100 ms.
+//! CoDel's drops against a schedule computed from RFC 8289 with target 5 ms and interval 100 ms.
 
 use forebay_queue::{Codel, DropReason, Ecn, Limit, Qdisc, codel};
 use forebay_units::{Bytes, Nanos};
@@ -16,7 +16,7 @@ fn fill(q: &mut Codel<Pkt>, at: Nanos, n: u64, ecn: Ecn) {
     }
 }
 
-/// Takes a packet every millisecond of `from..to`; the milliseconds in which packets were dropped.
+/// Dequeues a packet every millisecond of `from..to` and returns the milliseconds with drops.
 fn drops_between(q: &mut Codel<Pkt>, from: u64, to: u64) -> Vec<u64> {
     let mut times = Vec::new();
     for ms in from..to {
@@ -30,9 +30,10 @@ fn drops_between(q: &mut Codel<Pkt>, from: u64, to: u64) -> Vec<u64> {
     times
 }
 
-/// The wait is first seen above target at 10 ms, so the first drop is due at 110 ms and the next at
-/// 110 + 100/sqrt(1), + 100/sqrt(2) ... = 210, 280.710, 338.445, 388.445, 433.167, 473.991,
-/// 511.788, 547.143 ms; packets leave at whole milliseconds.
+/// The sojourn time is first above target at 10 ms, so the first drop is due at 110 ms.
+///
+/// The next ones are due at 110 + 100/sqrt(1), + 100/sqrt(2) ... = 210, 280.710, 338.445, 388.445,
+/// 433.167, 473.991, 511.788, 547.143 ms. Packets leave at whole milliseconds.
 #[test]
 fn drops_come_at_interval_over_root_n() {
     let mut q = queue(codel::Params::default());
@@ -41,17 +42,17 @@ fn drops_come_at_interval_over_root_n() {
     assert_eq!(times, [110, 210, 281, 339, 389, 434, 474, 512, 548]);
 }
 
-/// The wait is first seen above a target of 100 ms at 100 ms. With an interval of 5 ms drops are due at
-/// 105, 110, 113.536 and 116.422 ms.
+/// The sojourn time is first above a target of 100 ms at 100 ms. With an interval of 5 ms drops are
+/// due at 105, 110, 113.536 and 116.422 ms.
 #[test]
-fn a_target_above_the_interval_is_a_limit_on_the_wait() {
+fn a_target_above_the_interval_limits_the_sojourn_time() {
     let (target, interval) = (Nanos::from_millis(100), Nanos::from_millis(5));
     let mut q = queue(codel::Params { target, interval, ..codel::Params::default() });
     fill(&mut q, Nanos::ZERO, 2000, Ecn::NotEct);
     assert_eq!(drops_between(&mut q, 90, 118), [105, 110, 114, 117]);
 }
 
-/// The schedule to the nanosecond: with packets asked for just before and at each due time.
+/// Dequeues a packet just before and at each due time.
 #[test]
 fn the_law_is_exact_to_the_nanosecond() {
     let mut q = queue(codel::Params::default());
@@ -78,17 +79,17 @@ fn the_law_is_exact_to_the_nanosecond() {
     }
 }
 
-/// Below target for a moment ends the dropping, and the count is taken up again if the next drop was
-/// due (at 511.788 ms) less than 16 intervals ago: seven drops, of which six after the first, so the
+/// A sojourn time below target ends the dropping state. The count continues if the next drop was
+/// due (at 511.788 ms) less than 16 intervals ago: six of the seven drops follow the first, so the
 /// next gap is 100/sqrt(6) ms.
 #[test]
-fn dropping_resumes_at_the_rate_that_worked() {
-    // The first drop again is at 475 + pause + 110 ms.
+fn dropping_resumes_at_the_rate_of_the_last_episode() {
+    // The first drop of the second episode is at 475 + pause + 110 ms.
     for (pause, gap) in [(1_000, 41), (1_526, 41), (1_527, 100)] {
         let mut q = queue(codel::Params::default());
         fill(&mut q, Nanos::ZERO, 2000, Ecn::NotEct);
         assert_eq!(drops_between(&mut q, 10, 475).len(), 7);
-        // Everything leaves at once, then a new queue stands.
+        // Everything leaves at once, then a new standing queue follows.
         while q.backlog().packets > 0 {
             dequeue(&mut q, Nanos::from_millis(475));
         }
@@ -101,17 +102,17 @@ fn dropping_resumes_at_the_rate_that_worked() {
 }
 
 #[test]
-fn a_wait_below_target_starts_the_interval_afresh() {
+fn a_sojourn_time_below_target_restarts_the_interval() {
     let mut q = queue(codel::Params::default());
     fill(&mut q, Nanos::ZERO, 60, Ecn::NotEct);
-    // Above target from 10 ms on, but not at 70 ms, when the second half has just come.
+    // Above target from 10 ms on, but not at 70 ms, when the second half has just arrived.
     assert_eq!(drops_between(&mut q, 10, 70), []);
     fill(&mut q, Nanos::from_millis(70), 300, Ecn::NotEct);
     assert_eq!(drops_between(&mut q, 70, 180), [175], "100 ms after 75 ms");
 }
 
 #[test]
-fn ecn_marks_on_the_same_schedule_and_loses_nothing() {
+fn ecn_marks_on_the_same_schedule_and_drops_nothing() {
     let mut q = queue(codel::Params { ecn: true, ..codel::Params::default() });
     fill(&mut q, Nanos::ZERO, 2000, Ecn::Ect0);
     let mut times = Vec::new();
@@ -126,14 +127,14 @@ fn ecn_marks_on_the_same_schedule_and_loses_nothing() {
 }
 
 #[test]
-fn ecn_still_drops_what_cannot_be_marked() {
+fn ecn_still_drops_packets_that_cannot_be_marked() {
     let mut q = queue(codel::Params { ecn: true, ..codel::Params::default() });
     fill(&mut q, Nanos::ZERO, 300, Ecn::NotEct);
     assert_eq!(drops_between(&mut q, 10, 220), [110, 210]);
 }
 
 #[test]
-fn what_is_marked_already_counts_as_marked() {
+fn an_already_marked_packet_counts_as_marked() {
     for (ecn, expected) in [(true, vec![]), (false, vec![110, 210])] {
         let mut q = queue(codel::Params { ecn, ..codel::Params::default() });
         fill(&mut q, Nanos::ZERO, 300, Ecn::Ce);
@@ -154,11 +155,11 @@ fn the_ce_threshold_marks_every_packet_above_it() {
     assert_eq!(dequeue(&mut q, Nanos::from_millis(4)), (Some(frame(0, 0)), vec![]));
 }
 
-/// A link that takes a second for a packet has waits far above target without a queue to speak of.
-/// Were the MTU a byte less, every second packet would find a standing queue and be dropped, and the
-/// one after it be the last of the queue.
+/// A link that takes a second per packet has delays far above target with a queue of one or two
+/// packets. With an MTU one byte smaller, every second packet would find a standing queue and be
+/// dropped.
 #[test]
-fn a_slow_link_with_a_packet_or_two_is_left_alone() {
+fn a_slow_link_with_one_or_two_packets_drops_nothing() {
     for (mtu, drops) in [(Bytes(1514), 0), (Bytes(1513), 5)] {
         let mut q = queue(codel::Params { mtu, ..codel::Params::default() });
         fill(&mut q, Nanos::ZERO, 2, Ecn::NotEct);

@@ -1,4 +1,4 @@
-//! Configurations that cannot work are refused, with a message that says what to do.
+//! Invalid configurations are refused with a message that says what to do.
 
 use forebay_queue::{
     Codel, ConfigError, Drr, DualPi2, Fifo, FqCodel, Limit, Pi2, Pie, Sfq, StrictPriority, codel,
@@ -35,7 +35,7 @@ fn defaults_are_accepted() {
 }
 
 #[test]
-fn limits_must_let_something_in() {
+fn limits_must_admit_a_packet() {
     for (limit, setting) in [
         (Limit::packets(0), "limit.packets"),
         (Limit::packets(Limit::MAX_PACKETS + 1), "limit.packets"),
@@ -49,7 +49,7 @@ fn limits_must_let_something_in() {
 }
 
 #[test]
-fn codel_needs_times() {
+fn codel_refuses_times_out_of_range() {
     let with = |target: u64, interval: u64| {
         let params = codel::Params {
             target: Nanos::from_millis(target),
@@ -71,7 +71,7 @@ fn codel_needs_times() {
 }
 
 #[test]
-fn pie_needs_times_and_gains() {
+fn pie_refuses_times_and_gains_out_of_range() {
     let default = pie::Params::default;
     for (params, setting) in [
         (pie::Params { target: Nanos::ZERO, ..default() }, "target"),
@@ -90,7 +90,7 @@ fn pie_needs_times_and_gains() {
 }
 
 #[test]
-fn pi2_needs_gains_and_a_coupling() {
+fn pi2_refuses_gains_and_couplings_out_of_range() {
     let default = pi2::Params::default;
     for (params, setting) in [
         (pi2::Params { target: Nanos::ZERO, ..default() }, "target"),
@@ -118,7 +118,7 @@ fn pi2_needs_gains_and_a_coupling() {
 }
 
 #[test]
-fn dualpi2_needs_room_and_weights() {
+fn dualpi2_refuses_limits_and_weights_out_of_range() {
     let default = dualpi2::Config::default;
     let weights = |low_latency, classic| dualpi2::Config {
         schedule: dualpi2::Schedule::RoundRobin { low_latency, classic },
@@ -149,7 +149,7 @@ fn dualpi2_needs_room_and_weights() {
 }
 
 #[test]
-fn sfq_needs_tables_and_turns() {
+fn sfq_refuses_tables_and_quanta_out_of_range() {
     let default = sfq::Config::default;
     for (config, setting) in [
         (sfq::Config { limit: 0, ..default() }, "limit"),
@@ -168,7 +168,7 @@ fn sfq_needs_tables_and_turns() {
 }
 
 #[test]
-fn fq_codel_needs_tables_and_turns() {
+fn fq_codel_refuses_tables_and_quanta_out_of_range() {
     let default = fq_codel::Config::default;
     for (config, setting) in [
         (fq_codel::Config { limit: 0, ..default() }, "limit"),
@@ -184,7 +184,7 @@ fn fq_codel_needs_tables_and_turns() {
 }
 
 #[test]
-fn classes_need_children_and_weights() {
+fn classful_qdiscs_refuse_missing_children_and_bad_weights() {
     let fifo = || Fifo::<Pkt>::new(fifo::Config::default()).unwrap();
     let drr = |weights: &[u32]| {
         let children = weights.iter().map(|&weight| (weight, fifo())).collect();

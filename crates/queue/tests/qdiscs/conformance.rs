@@ -1,5 +1,6 @@
-//! Every qdisc through random operations, against the model.
+//! Random operations on every qdisc, compared with the model.
 
+use forebay_queue::token_bucket::Burst;
 use forebay_queue::{
     Codel, DropReason, Drr, DualPi2, Ecn, Fifo, FqCodel, InOrder, Limit, Pi2, Pie, Qdisc, Sfq,
     StrictPriority, TokenBucket, codel, drr, dualpi2, fifo, fq_codel, pi2, pie, sfq, token_bucket,
@@ -7,7 +8,7 @@ use forebay_queue::{
 use forebay_units::{Bytes, Nanos, Rate};
 use proptest::prelude::*;
 
-use crate::in_order::Turning;
+use crate::in_order::Switching;
 use crate::model::{Model, Op, RULES, Rules};
 use crate::packet::Pkt;
 
@@ -30,7 +31,7 @@ fn fifo(limit: Limit) -> Boxed {
     Box::new(Fifo::new(fifo::Config { limit }).unwrap())
 }
 
-/// CoDel with an interval short enough for a test to see it drop.
+/// Returns parameters with an interval short enough that CoDel drops within a test.
 fn params() -> codel::Params {
     codel::Params {
         target: Nanos::from_micros(500),
@@ -66,7 +67,7 @@ fn fq_codel(limit: u32, memory: u64) -> Boxed {
     Box::new(FqCodel::new(config).unwrap())
 }
 
-/// PIE with times short enough, and a gain high enough, for a test to see it drop.
+/// Returns a PIE whose times are short and gain is high enough that it drops within a test.
 fn pie(limit: Limit) -> Boxed {
     let params = pie::Params {
         target: Nanos::from_micros(500),
@@ -80,7 +81,7 @@ fn pie(limit: Limit) -> Boxed {
     Box::new(Pie::new(pie::Config { limit, params, ..pie::Config::default() }).unwrap())
 }
 
-/// A controller quick enough for a test to see it drop, up to overload.
+/// Returns parameters of a controller that reaches drops and overload within a test.
 fn quick() -> pi2::Params {
     let (target, tupdate) = (Nanos::from_micros(500), Nanos::from_micros(100));
     pi2::Params { target, tupdate, alpha: 50.0, beta: 50.0 }
@@ -99,7 +100,12 @@ fn scalable(packet: &Pkt) -> bool {
     matches!(packet.ecn, Ecn::Ect1 | Ecn::Ce)
 }
 
-fn shaped(burst: token_bucket::Burst, rate: Rate, child: Boxed) -> Boxed {
+/// Returns whether a packet goes to the L queue if class 1 selects it and class 2 the C queue.
+fn low_latency_by_class(packet: &Pkt) -> bool {
+    packet.class == 1 || packet.class != 2 && scalable(packet)
+}
+
+fn shaped(burst: Burst, rate: Rate, child: Boxed) -> Boxed {
     let config = token_bucket::Config { rate: Some(rate), burst };
     Box::new(TokenBucket::new(config, child))
 }
@@ -112,9 +118,9 @@ fn priority(children: Vec<Boxed>) -> Boxed {
     Box::new(StrictPriority::new(children).unwrap())
 }
 
-/// Of which packets keep their order now and then, from after one operation until after another.
+/// Wraps a policy so that it switches to the order of arrival and back during the test.
 fn in_order(policy: Boxed) -> Boxed {
-    Box::new(Turning::new(InOrder::new(policy)))
+    Box::new(Switching::new(InOrder::new(policy)))
 }
 
 macro_rules! conforms {
@@ -147,13 +153,15 @@ conforms! {
     pie_by_all: Rules { packets: 40, bytes: 40_000, time: TIME, aqm: PIE, early: true, ..RULES } =>
         pie(Limit::packets(40).and(Limit::bytes(Bytes(40_000))).and(Limit::time(TIME)));
     pi2_queue: Rules { packets: 40, aqm: PI2, empties: true, ..RULES } => pi2(Limit::packets(40));
-    pi2_by_all: Rules { packets: 40, bytes: 40_000, time: TIME, aqm: PI2, empties: true, ..RULES } =>
+    pi2_by_all:
+        Rules { packets: 40, bytes: 40_000, time: TIME, aqm: PI2, empties: true, ..RULES } =>
         pi2(Limit::packets(40).and(Limit::bytes(Bytes(40_000))).and(Limit::time(TIME)));
     dualpi2_rfc9332: Rules { packets: 40, aqm: PI2, empties: true, lane: scalable, ..RULES } =>
         dualpi2(dualpi2::Config::rfc9332());
     dualpi2_paper: Rules { packets: 40, aqm: PI2, empties: true, lane: scalable, ..RULES } =>
         dualpi2(dualpi2::Config::paper());
-    dualpi2_by_class: Rules { packets: 40, aqm: PI2, empties: true, lane: |p| p.class == 1 || p.class != 2 && scalable(p), ..RULES } =>
+    dualpi2_by_class:
+        Rules { packets: 40, aqm: PI2, empties: true, lane: low_latency_by_class, ..RULES } =>
         dualpi2(dualpi2::Config {
             low_latency_class: Some(1),
             classic_class: Some(2),
@@ -183,30 +191,36 @@ conforms! {
         ]);
     drr_of_shapers: Rules { packets: 10, per_class: true, shaped: true, peeks: false, ..RULES } =>
         drr([5, 10, 20, 40].map(|mbps| {
-            let burst = token_bucket::Burst::Time(Nanos(mbps * 10_000));
+            let burst = Burst::Time(Nanos(mbps * 10_000));
             (1, shaped(burst, Rate::from_mbps(mbps), fifo(Limit::packets(10))))
         }).into());
     priority_of_fifos: Rules { packets: 10, per_class: true, ..RULES } =>
         priority((0..4).map(|_| fifo(Limit::packets(10))).collect());
-    priority_with_a_shaper: Rules { packets: 10, per_class: true, aqm: CODEL, shaped: true, peeks: false, ..RULES } =>
+    priority_with_a_shaper: Rules {
+        packets: 10, per_class: true, aqm: CODEL, shaped: true, peeks: false, ..RULES
+    } =>
         priority(vec![
-            shaped(token_bucket::Burst::Bytes(Bytes(0)), Rate::from_mbps(5), fifo(Limit::packets(10))),
+            shaped(Burst::Bytes(Bytes(0)), Rate::from_mbps(5), fifo(Limit::packets(10))),
             fifo(Limit::packets(10)),
             codel(Limit::packets(10)),
             fifo(Limit::packets(10)),
         ]);
     shaper_of_fifo: Rules { packets: 20, shaped: true, ..RULES } =>
-        shaped(token_bucket::Burst::Bytes(Bytes(3000)), Rate::from_bps(17_000_003), fifo(Limit::packets(20)));
+        shaped(Burst::Bytes(Bytes(3000)), Rate::from_bps(17_000_003), fifo(Limit::packets(20)));
     shaper_of_fq_codel: Rules { packets: 30, aqm: CODEL, shaped: true, ..RULES } =>
-        shaped(token_bucket::Burst::Time(MS), Rate::from_bps(29_999_999), fq_codel(30, 1 << 20));
+        shaped(Burst::Time(MS), Rate::from_bps(29_999_999), fq_codel(30, 1 << 20));
     shaper_of_expiring: Rules { packets: 30, time: TIME, shaped: true, ..RULES } =>
-        shaped(token_bucket::Burst::Time(MS), Rate::from_mbps(10), fifo(Limit::packets(30).and(Limit::time(TIME))));
+        shaped(
+            Burst::Time(MS),
+            Rate::from_mbps(10),
+            fifo(Limit::packets(30).and(Limit::time(TIME))),
+        );
     in_order_or_sfq: Rules { packets: 24, flows: 6, ..RULES } =>
         in_order(sfq(sfq::Config { depth: 24, perturb: None, ..small_sfq() }));
     in_order_or_fq_codel: Rules { packets: 30, bytes: 30_000, aqm: CODEL, ..RULES } =>
         in_order(fq_codel(30, 30_000));
     in_order_or_shaped: Rules { packets: 20, shaped: true, ..RULES } =>
-        in_order(shaped(token_bucket::Burst::Bytes(Bytes(3000)), Rate::from_mbps(17), fifo(Limit::packets(20))));
+        in_order(shaped(Burst::Bytes(Bytes(3000)), Rate::from_mbps(17), fifo(Limit::packets(20))));
     in_order_or_priority: Rules { packets: 10, per_class: true, ..RULES } =>
         in_order(priority((0..4).map(|_| fifo(Limit::packets(10))).collect()));
 }

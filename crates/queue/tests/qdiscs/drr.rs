@@ -16,7 +16,7 @@ fn classes<Q: Qdisc<Pkt>>(q: &mut Q) -> Vec<u8> {
 }
 
 #[test]
-fn turns_are_as_long_as_the_weight() {
+fn a_turn_is_as_long_as_the_weight() {
     let mut q = Drr::new(drr::Config::default(), vec![(1, fifo()), (3, fifo())]).unwrap();
     for id in 0..6 {
         enqueue(&mut q, Nanos::ZERO, of_class(id, 0, 1514));
@@ -25,9 +25,9 @@ fn turns_are_as_long_as_the_weight() {
     assert_eq!(classes(&mut q), [0, 1, 1, 1, 0, 1, 1, 1, 0, 0, 0, 0]);
 }
 
-/// A class that left in debt, or with credit to spare, starts with a fresh turn when it comes back.
+/// A class that became empty in debt or with credit left has a full quantum when it is busy again.
 #[test]
-fn a_class_that_comes_back_starts_afresh() {
+fn a_class_that_is_busy_again_starts_with_a_full_quantum() {
     for len in [9000, 40] {
         let config = drr::Config { quantum: Bytes(1514) };
         let mut q = Drr::new(config, vec![(1, fifo()), (1, fifo())]).unwrap();
@@ -54,7 +54,7 @@ fn an_arriving_class_waits_for_one_turn_of_each_other() {
 }
 
 #[test]
-fn what_children_hold_already_counts() {
+fn packets_already_in_children_count() {
     let filled = |class| {
         let mut child = fifo();
         enqueue(&mut child, Nanos::ZERO, of_class(0, class, 1000));

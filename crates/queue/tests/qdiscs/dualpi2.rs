@@ -12,8 +12,8 @@ fn packet(id: u64, ecn: Ecn) -> Pkt {
     Pkt { ecn, ..frame(id, 0) }
 }
 
-/// The base probability is `base` for the second that begins at one: a single update at a gain of
-/// ten times `base`, 100 ms above target.
+/// Returns a queue whose base probability is `base` for the second that begins at 1 s: a single
+/// update with a gain of ten times `base`, at a delay 100 ms above target.
 fn primed(base: f64, config: Config) -> DualPi2<Pkt> {
     let params = pi2::Params { target: MS * 15, tupdate: SECOND, alpha: 10.0 * base, beta: 0.0 };
     let mut q = DualPi2::new(Config { params, ..config }).unwrap();
@@ -26,7 +26,8 @@ fn primed(base: f64, config: Config) -> DualPi2<Pkt> {
     q
 }
 
-/// A thousand packets of a kind through a primed queue in no time: marked and dropped, and why.
+/// Passes a thousand packets of a kind through a primed queue at one instant. Returns the numbers
+/// of marks and drops, and the reason of the drops.
 fn thousand(base: f64, config: Config, ecn: Ecn, class: u8) -> (usize, usize, Option<DropReason>) {
     let mut q = primed(base, config);
     for id in 0..1000 {
@@ -43,17 +44,18 @@ fn thousand(base: f64, config: Config, ecn: Ecn, class: u8) -> (usize, usize, Op
     (marks, drops.len(), drops.first().copied())
 }
 
-/// Class 1 to the L queue, class 2 to the classic one.
+/// Returns a configuration that sends class 1 to the L queue and class 2 to the C queue.
 fn by_class() -> Config {
     Config { low_latency_class: Some(1), classic_class: Some(2), ..Config::rfc9332() }
 }
 
 fn near(n: usize, expected: usize) -> bool {
-    // A count may be one short for what is due but not given, and one for the exempt last packet.
+    // One signal may still be due, and the last packet is exempt.
     (expected.saturating_sub(2)..=expected).contains(&n)
 }
 
-/// At p' = 0.2: 0.4 for L4S, 0.04 for classic, whatever queue a packet is in (RFC 9332 2.5.1.1).
+/// At p' = 0.2 the probability is 0.4 for L4S and 0.04 for classic packets in either queue (RFC
+/// 9332 section 2.5.1.1).
 #[test]
 fn every_codepoint_gets_its_probability_in_either_queue() {
     for (class, ecn, marked, dropped) in [
@@ -75,9 +77,10 @@ fn every_codepoint_gets_its_probability_in_either_queue() {
     assert!(near(thousand(0.2, protected, Ecn::NotEct, 2).1, 40));
 }
 
-/// At p' = 0.6, above 1/k: 0.36 of all are dropped, and of the rest all L4S packets marked.
+/// At p' = 0.6, above 1/k, 0.36 of all packets are dropped, and all remaining L4S packets are
+/// marked.
 #[test]
-fn overload_drops_everything_alike() {
+fn overload_drops_all_codepoints_alike() {
     for (class, ecn, marked, reason) in [
         (0, Ecn::Ect1, 640, DropReason::Overload),
         (0, Ecn::Ce, 0, DropReason::Overload),
@@ -91,7 +94,7 @@ fn overload_drops_everything_alike() {
         assert!(near(drops, 360) && why == Some(reason), "{ecn:?}: {drops} {why:?}");
         assert!(marks.abs_diff(marked) <= 3, "{ecn:?}: {marks}");
     }
-    // Just below, and with delay instead of drops, marks do.
+    // Just below the maximum there are marks and no drops.
     assert_eq!(thousand(0.499, by_class(), Ecn::Ect1, 0).1, 0);
     let random = Config { marking: Marking::Random, ..Config::rfc9332() };
     let (_, drops, _) = thousand(0.6, random, Ecn::Ect1, 0);
@@ -110,10 +113,10 @@ fn delay_on_saturation_caps_the_probability() {
         assert!(sent.is_some() && drops.is_empty(), "at {ms} ms");
     }
     assert!((q.probability() - 0.5).abs() < 1e-12);
-    assert_eq!(q.overload().episodes, 1, "it is recorded all the same");
+    assert_eq!(q.overload().episodes, 1, "the overload is recorded");
 }
 
-/// Which queue each packet comes from, with plenty in both.
+/// Returns for each of `n` packets whether it comes from the L queue, while both have packets.
 fn pattern(schedule: Schedule, n: usize) -> Vec<bool> {
     let mut q = DualPi2::new(Config { schedule, ..Config::rfc9332() }).unwrap();
     for id in 0..200 {
@@ -124,7 +127,7 @@ fn pattern(schedule: Schedule, n: usize) -> Vec<bool> {
 }
 
 #[test]
-fn the_round_robin_gives_shares_by_weight() {
+fn the_round_robin_shares_by_weight() {
     for (low_latency, classic) in [(15, 1), (9, 1), (1, 1), (1, 3)] {
         let sent = pattern(Schedule::RoundRobin { low_latency, classic }, 160);
         let of_l = sent.iter().filter(|l| **l).count() as u32;
@@ -137,7 +140,7 @@ fn the_round_robin_gives_shares_by_weight() {
 }
 
 #[test]
-fn the_time_shift_is_how_much_longer_classic_waits() {
+fn classic_packets_wait_longer_by_the_time_shift() {
     let mut q = DualPi2::new(Config::paper()).unwrap();
     enqueue(&mut q, Nanos::ZERO, packet(0, Ecn::NotEct));
     for (id, ms) in [(1, 10), (2, 30), (3, 31)] {
@@ -147,9 +150,9 @@ fn the_time_shift_is_how_much_longer_classic_waits() {
     assert_eq!(order, [1, 2, 0, 3]);
 }
 
-/// The ramp from 0.8 to 1.2 ms, and the step at 1 ms; neither for a packet alone.
+/// Checks the ramp from 0.8 to 1.2 ms and the step at 1 ms. Neither marks a single packet.
 #[test]
-fn the_native_aqm_marks_by_the_own_wait() {
+fn the_native_aqm_marks_by_the_sojourn_time() {
     let marked = |config: Config, wait: u64, n: u64| {
         let mut q = DualPi2::new(config).unwrap();
         (0..n).for_each(|id| drop(enqueue(&mut q, Nanos::ZERO, packet(id, Ecn::Ect1))));
@@ -167,7 +170,7 @@ fn the_native_aqm_marks_by_the_own_wait() {
     assert_eq!(marked(Config { native, ..Config::paper() }, 1001, 1), 1);
 }
 
-/// A full frame's room is asked of every packet, and no more than the limit waits.
+/// Every packet needs the room of a full frame, and the backlog stays within the limit.
 #[test]
 fn the_limit_is_for_both_queues() {
     let config = Config { bytes: Some(Bytes(5 * 1514)), ..Config::rfc9332() };
@@ -193,7 +196,7 @@ fn the_limit_is_for_both_queues() {
 }
 
 #[test]
-fn intervals_tell_counts_and_delays_of_each_queue() {
+fn intervals_report_counts_and_delays_of_each_queue() {
     let mut q = primed(0.2, Config::rfc9332());
     let first = q.end_interval(SECOND);
     assert_eq!((first.start, first.end), (Nanos::ZERO, SECOND));
@@ -221,7 +224,7 @@ fn intervals_tell_counts_and_delays_of_each_queue() {
 }
 
 #[test]
-fn the_controller_is_driven_by_the_queue_that_is_asked_for() {
+fn the_controller_uses_the_delay_of_the_configured_queue() {
     let base = |input| {
         let mut q = DualPi2::new(Config { input, ..Config::rfc9332() }).unwrap();
         enqueue(&mut q, Nanos::ZERO, packet(0, Ecn::Ect1));
@@ -234,24 +237,24 @@ fn the_controller_is_driven_by_the_queue_that_is_asked_for() {
     assert!((base(Input::ClassicFirst) - 0.016_65).abs() < 1e-12);
 }
 
-/// Updates that were due while nothing happened see the wait that there was at their time.
+/// An update that became due between two calls uses the delay at its own time.
 #[test]
-fn silence_is_made_up_for() {
+fn overdue_updates_use_the_delay_at_their_time() {
     let mut q = DualPi2::new(Config { limit: 3, ..Config::rfc9332() }).unwrap();
     for id in 0..3 {
         enqueue(&mut q, MS * 5 * id, packet(id, Ecn::NotEct));
     }
-    // A packet that finds no room changes nothing but has the updates made.
-    let mut watched = q.clone();
+    // A packet that finds no room only triggers the updates.
+    let mut polled = q.clone();
     for ms in 11..=100 {
-        assert_eq!(enqueue(&mut watched, MS * ms, packet(9, Ecn::NotEct)).len(), 1);
+        assert_eq!(enqueue(&mut polled, MS * ms, packet(9, Ecn::NotEct)).len(), 1);
     }
     dequeue(&mut q, MS * 100);
     assert!(q.probability() > 0.2);
-    assert_eq!(q.probability().to_bits(), watched.probability().to_bits());
+    assert_eq!(q.probability().to_bits(), polled.probability().to_bits());
 }
 
-/// The measured part of a run, by kind: classic and L4S.
+/// Runs senders on a link; returns the measurements of classic and of L4S senders, and the plant.
 fn plant(
     config: Config,
     mbps: u64,
@@ -269,8 +272,8 @@ fn plant(
     (of(false), of(true), plant)
 }
 
-/// Reno and L4S senders share a link: each gets about as much, the C queue is held at its target
-/// and the L queue is nearly empty.
+/// Reno and L4S senders share a link about evenly, while the C queue is at its target and the L
+/// queue nearly empty.
 #[test]
 fn both_kinds_share_the_link_each_at_its_delay() {
     let (reno, l4s) = ((Kind::Reno, Ecn::NotEct), (Kind::Scalable, Ecn::Ect1));
@@ -297,10 +300,10 @@ fn both_kinds_share_the_link_each_at_its_delay() {
     }
 }
 
-/// What does not react is thinned to what fits, be it L4S by name or not, and the delay is held: 28.6 %
-/// of 140 Mbit/s on 100.
+/// Unresponsive traffic of any ECN field is dropped down to the link rate at the target delay: 28.6
+/// % of 140 Mbit/s on a link of 100.
 #[test]
-fn overload_is_thinned_at_the_target_delay() {
+fn unresponsive_overload_is_dropped_at_the_target_delay() {
     let constant = Kind::Constant(Rate::from_mbps(140));
     for ecn in [Ecn::Ect1, Ecn::Ect0, Ecn::NotEct] {
         let (classic, l4s, plant) = plant(Config::rfc9332(), 100, &[(constant, ecn)]);
@@ -315,9 +318,9 @@ fn overload_is_thinned_at_the_target_delay() {
     }
 }
 
-/// Below capacity it just takes its part, and the others share the rest.
+/// Unresponsive traffic below capacity gets its rate, and the other senders share the rest.
 #[test]
-fn what_does_not_react_leaves_the_rest_to_share() {
+fn senders_share_what_unresponsive_traffic_leaves() {
     let (reno, l4s) = ((Kind::Reno, Ecn::NotEct), (Kind::Scalable, Ecn::Ect1));
     for ecn in [Ecn::Ect1, Ecn::NotEct] {
         let constant = (Kind::Constant(Rate::from_mbps(50)), ecn);
@@ -328,7 +331,7 @@ fn what_does_not_react_leaves_the_rest_to_share() {
         let measured = plant.run(SECOND * 40);
         let total = |a: usize, b: usize| measured[a].delivered + measured[b].delivered;
         let share = total(2, 4) as f64 / total(1, 3) as f64;
-        assert!((0.4..2.5).contains(&share), "{share} beside {ecn:?}");
+        assert!((0.4..2.5).contains(&share), "{share} with {ecn:?}");
         let link = Rate::from_mbps(100).bytes_in(SECOND * 40).0 / 1514;
         let used = (total(1, 3) + total(2, 4) + measured[0].delivered) as f64 / link as f64;
         assert!(used > 0.98, "{used}");

@@ -1,5 +1,7 @@
-//! The bound that Shreedhar and Varghese prove for deficit round robin: over any span in which two
-//! flows have packets, what they send in proportion to their weights differs by at most 2 Max + Q.
+//! The fairness bound that Shreedhar and Varghese prove for deficit round robin.
+//!
+//! Over any time in which two flows have packets, the bytes they send, divided by their weights,
+//! differ by at most 2 Max + Q.
 
 use forebay_queue::{Drr, Fifo, FqCodel, Limit, Qdisc, Sfq, drr, fifo, fq_codel, sfq};
 use forebay_units::{Bytes, Nanos};
@@ -10,8 +12,8 @@ use crate::packet::{Pkt, dequeue, enqueue, frame};
 const MAX: u64 = 9014;
 const EACH: u64 = 200;
 
-/// Fills each of `weights.len()` flows (and classes) with packets of the lengths given, then drains
-/// until the first runs dry, and checks every pair over every span in between.
+/// Fills each of `weights.len()` flows (and classes) with packets of the given lengths, drains
+/// until the first flow is empty, and checks every pair of flows over every time in between.
 fn check(mut q: impl Qdisc<Pkt>, weights: &[u32], quantum: u64, lens: &[u64]) {
     let flows = weights.len();
     let mut lens = lens.iter().cycle();
@@ -22,7 +24,8 @@ fn check(mut q: impl Qdisc<Pkt>, weights: &[u32], quantum: u64, lens: &[u64]) {
         }
     }
     let (mut sent, mut left) = (vec![0_i128; flows], vec![EACH; flows]);
-    // The least and the greatest difference so far; a span's is at most the one less the other.
+    // The least and the greatest difference so far. Over any time in between, the difference
+    // changes by at most the greatest minus the least.
     let mut range = vec![vec![(0, 0); flows]; flows];
     while !left.contains(&0) {
         let packet = dequeue(&mut q, Nanos::ZERO).0.unwrap();
@@ -35,7 +38,7 @@ fn check(mut q: impl Qdisc<Pkt>, weights: &[u32], quantum: u64, lens: &[u64]) {
                 let (least, greatest) = &mut range[i][j];
                 *least = difference.min(*least);
                 *greatest = difference.max(*greatest);
-                // In units of the lightest flow, whose quantum is Q.
+                // Scaled to the flow with the smallest weight, whose quantum is Q.
                 let lightest = i128::from(*weights.iter().min().unwrap());
                 let bound = i128::from(2 * MAX + quantum * lightest as u64) * w_i * w_j;
                 assert!((*greatest - *least) * lightest <= bound, "{sent:?} by {weights:?}");
@@ -50,7 +53,7 @@ fn lens() -> impl Strategy<Value = Vec<u64>> {
 
 proptest! {
     #[test]
-    fn drr_by_weight(
+    fn drr_is_fair_by_weight(
         weights in prop::collection::vec(1..9_u32, 2..6), quantum in 256..4000_u64, lens in lens(),
     ) {
         let fifo = || Fifo::new(fifo::Config { limit: Limit::packets(1000) }).unwrap();
@@ -60,13 +63,13 @@ proptest! {
     }
 
     #[test]
-    fn sfq_by_flow(quantum in 256..4000_u64, lens in lens()) {
-        let q = Sfq::new(sfq::Config { quantum: Bytes(quantum), ..sfq::Config::default() }).unwrap();
-        check(q, &[1; 5], quantum, &lens);
+    fn sfq_is_fair_by_flow(quantum in 256..4000_u64, lens in lens()) {
+        let config = sfq::Config { quantum: Bytes(quantum), ..sfq::Config::default() };
+        check(Sfq::new(config).unwrap(), &[1; 5], quantum, &lens);
     }
 
     #[test]
-    fn fq_codel_by_flow(quantum in 256..4000_u64, lens in lens()) {
+    fn fq_codel_is_fair_by_flow(quantum in 256..4000_u64, lens in lens()) {
         let config = fq_codel::Config { quantum: Bytes(quantum), ..fq_codel::Config::default() };
         check(FqCodel::new(config).unwrap(), &[1; 5], quantum, &lens);
     }

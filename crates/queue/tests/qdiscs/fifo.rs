@@ -10,12 +10,16 @@ fn queue(limit: Limit) -> Fifo<crate::packet::Pkt> {
 }
 
 #[test]
-fn what_is_too_old_is_dropped_at_the_head() {
+fn packets_past_the_time_limit_are_dropped_at_the_head() {
     let mut q = queue(Limit::time(T));
     for (id, at) in [(0, 0), (1, 1), (2, 9)] {
         assert_eq!(enqueue(&mut q, Nanos::from_millis(at), frame(id, 0)), []);
     }
-    assert_eq!(dequeue(&mut q, T), (Some(frame(0, 0)), vec![]), "exactly the limit is in time");
+    assert_eq!(
+        dequeue(&mut q, T),
+        (Some(frame(0, 0)), vec![]),
+        "a wait of exactly the limit is allowed"
+    );
     let late = Nanos::from_millis(19);
     let stale = vec![(frame(1, 0), DropReason::TimeLimit)];
     assert_eq!(dequeue(&mut q, late), (Some(frame(2, 0)), stale));
@@ -23,7 +27,7 @@ fn what_is_too_old_is_dropped_at_the_head() {
 }
 
 #[test]
-fn the_stale_make_room_for_the_new() {
+fn packets_past_the_time_limit_make_room_for_new_ones() {
     let mut q = queue(Limit::packets(2).and(Limit::time(T)));
     for id in 0..2 {
         enqueue(&mut q, Nanos::ZERO, frame(id, 0));
@@ -35,7 +39,7 @@ fn the_stale_make_room_for_the_new() {
 }
 
 #[test]
-fn the_first_limit_reached_counts() {
+fn the_first_limit_reached_applies() {
     let limit = Limit::packets(3).and(Limit::bytes(Bytes(3000))).and(Limit::packets(5));
     assert_eq!(limit, Limit { packets: 3, bytes: Some(Bytes(3000)), time: None });
     let mut q = queue(limit);

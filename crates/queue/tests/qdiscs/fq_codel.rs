@@ -11,9 +11,10 @@ fn flows_of(packets: &[Pkt]) -> Vec<u32> {
     packets.iter().map(|packet| packet.flow).collect()
 }
 
-/// Flows 1 and 2 have had their first turn; 3 comes new, goes first, and then takes its turns.
+/// Flows 1 and 2 have had their first turn; flow 3 is new, is served first, and then takes its
+/// turns.
 #[test]
-fn a_new_flow_goes_first_once() {
+fn a_new_flow_is_served_first_once() {
     let mut q = queue(fq_codel::Config::default());
     for id in 0..4 {
         enqueue(&mut q, Nanos::ZERO, frame(id, 1));
@@ -28,9 +29,10 @@ fn a_new_flow_goes_first_once() {
     assert_eq!(flows_of(&drain(&mut q, Nanos::ZERO)), [3, 1, 2, 3, 1, 2, 3, 1, 2]);
 }
 
-/// A flow that empties while new takes its next turn behind the old ones, even if it is back before.
+/// A new flow that becomes empty takes its next turn behind the old ones, even if it has packets
+/// again before.
 #[test]
-fn emptying_does_not_buy_priority() {
+fn a_flow_that_becomes_empty_does_not_gain_priority() {
     let mut q = queue(fq_codel::Config::default());
     for id in 0..4 {
         (1..=3).for_each(|flow| drop(enqueue(&mut q, Nanos::ZERO, frame(id, flow))));
@@ -46,9 +48,10 @@ fn emptying_does_not_buy_priority() {
     assert_eq!([next(small(2)), next(None), next(None)], [2, 3, 4]);
 }
 
-/// RFC 8290 section 4.1: half of the longest queue's bytes, at most 64 packets, from its head.
+/// Overload drops half of the longest queue's bytes, at most 64 packets, from its head (RFC 8290
+/// section 4.1).
 #[test]
-fn overload_drops_a_batch_from_the_longest() {
+fn overload_drops_a_batch_from_the_longest_queue() {
     for (long, dropped) in [(40, 20), (41, 21), (300, 64)] {
         let mut q = queue(fq_codel::Config { limit: long + 10, ..fq_codel::Config::default() });
         for id in 0..10 {
@@ -65,7 +68,7 @@ fn overload_drops_a_batch_from_the_longest() {
 }
 
 #[test]
-fn bytes_are_limited_too() {
+fn the_limit_in_bytes_applies() {
     let memory_limit = Bytes(10 * 1514);
     let mut q = queue(fq_codel::Config { memory_limit, ..fq_codel::Config::default() });
     for id in 0..10 {
@@ -80,9 +83,9 @@ fn bytes_are_limited_too() {
     }
 }
 
-/// No queue is longer than a packet: the one whose turn is next loses its own.
+/// If no queue has more than one packet, the queue next in turn loses its packet.
 #[test]
-fn single_packets_are_dropped_in_turn() {
+fn single_packets_are_dropped_in_order_of_turns() {
     let mut q = queue(fq_codel::Config { limit: 3, ..fq_codel::Config::default() });
     for flow in 1..=3 {
         assert_eq!(enqueue(&mut q, Nanos::ZERO, frame(0, flow)), []);
@@ -94,8 +97,8 @@ fn single_packets_are_dropped_in_turn() {
     assert_eq!(flows_of(&drain(&mut q, Nanos::ZERO)), [18, 19, 20]);
 }
 
-/// A flow that keeps a standing queue is marked; one that sends less than its share is not, and
-/// does not wait.
+/// CoDel marks a flow with a standing queue. A flow that sends less than its share is not marked
+/// and does not wait.
 #[test]
 fn codel_signals_the_flow_that_builds_the_queue() {
     let mut q = queue(fq_codel::Config::default());
@@ -109,9 +112,9 @@ fn codel_signals_the_flow_that_builds_the_queue() {
         let flow = if ms % 4 == 0 { 2 } else { 1 };
         assert_eq!(enqueue(&mut q, now, ect(100 + ms, flow)), []);
         let (sent, drops) = dequeue(&mut q, now);
-        assert_eq!(drops, [], "what can be marked is not dropped");
+        assert_eq!(drops, [], "ECN-capable packets are not dropped");
         let sent = sent.unwrap();
-        assert!(flow == 1 || sent.flow == 2, "the sparse flow goes at once");
+        assert!(flow == 1 || sent.flow == 2, "the sparse flow is served at once");
         marks[sent.flow as usize] += usize::from(sent.ecn == Ecn::Ce);
     }
     assert!(marks[1] > 10, "{marks:?}");
@@ -119,7 +122,7 @@ fn codel_signals_the_flow_that_builds_the_queue() {
 }
 
 /// Fifty flows with a packet each wait 50 ms for a turn. No queue holds more than an MTU, but
-/// together they are a standing queue, and are told.
+/// together they are a standing queue, and CoDel marks them.
 #[test]
 fn many_short_queues_are_a_standing_queue() {
     let mut q = queue(fq_codel::Config::default());
@@ -136,9 +139,9 @@ fn many_short_queues_are_a_standing_queue() {
     assert_eq!(marked.len(), 50, "{marked:?}");
 }
 
-/// The drops of a batch count as CoDel's own: its first gap is then that of the 65th drop.
+/// The drops of a batch count as drops of CoDel, so its first gap is that of the 65th drop.
 #[test]
-fn overload_makes_codel_stricter() {
+fn a_batch_of_drops_shortens_the_gaps_of_codel() {
     for limit in [10_000, 300] {
         let mut q = queue(fq_codel::Config { limit, ..fq_codel::Config::default() });
         let mut dropped = 0;
@@ -152,12 +155,13 @@ fn overload_makes_codel_stricter() {
             assert!(sent.is_some());
             times.extend(drops.iter().map(|_| ms));
         }
-        // Above target from 10 ms on, so the first is due at 110 ms; then 100 ms / sqrt(64) = 12.5.
+        // Above target from 10 ms on: the first drop is due at 110 ms, the next 12.5 ms
+        // (100 ms / sqrt(64)) later.
         assert_eq!(times[..2], if limit == 300 { [110, 123] } else { [110, 210] });
     }
 }
 
-/// The step for L4S marks ECT(1) only; classic ECN is left to the control law.
+/// The step for L4S marks only ECT(1); the control law handles classic ECN.
 #[test]
 fn the_l4s_step_marks_ect1_only() {
     let codel = codel::Params {

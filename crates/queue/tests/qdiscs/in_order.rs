@@ -7,37 +7,38 @@ use forebay_units::{Bytes, Nanos};
 use crate::packet::{Pkt, dequeue, drain, enqueue, frame};
 
 const NOW: Nanos = Nanos::from_secs(1);
-/// After how many operations [`Turning`] turns: no divisor of what else repeats.
-const TURNS: u32 = 7;
+/// The number of operations after which [`Switching`] switches. It is coprime to other periods of
+/// the tests.
+const PERIOD: u32 = 7;
 
-/// A queue that keeps order now and then.
-pub(crate) struct Turning<Q> {
+/// A queue that switches between the policy's order and the order of arrival.
+pub(crate) struct Switching<Q> {
     queue: InOrder<Pkt, Q>,
     operations: u32,
 }
 
-impl<Q: Qdisc<Pkt>> Turning<Q> {
+impl<Q: Qdisc<Pkt>> Switching<Q> {
     pub(crate) fn new(queue: InOrder<Pkt, Q>) -> Self {
         Self { queue, operations: 0 }
     }
 
-    fn turn(&mut self) {
+    fn switch(&mut self) {
         self.operations += 1;
-        if self.operations.is_multiple_of(TURNS) {
-            self.queue.keep_order(self.operations / TURNS % 2 == 1);
+        if self.operations.is_multiple_of(PERIOD) {
+            self.queue.keep_order(self.operations / PERIOD % 2 == 1);
         }
     }
 }
 
-impl<Q: Qdisc<Pkt>> Qdisc<Pkt> for Turning<Q> {
+impl<Q: Qdisc<Pkt>> Qdisc<Pkt> for Switching<Q> {
     fn enqueue(&mut self, now: Nanos, packet: Pkt, drops: &mut dyn DropSink<Pkt>) {
         self.queue.enqueue(now, packet, drops);
-        self.turn();
+        self.switch();
     }
 
     fn dequeue(&mut self, now: Nanos, drops: &mut dyn DropSink<Pkt>) -> Option<Pkt> {
         let packet = self.queue.dequeue(now, drops);
-        self.turn();
+        self.switch();
         packet
     }
 
@@ -88,26 +89,26 @@ fn ids(q: &mut impl Qdisc<Pkt>) -> Vec<u64> {
 }
 
 #[test]
-fn trains_stay_whole_while_order_is_kept() {
-    let trains = [1, 1, 1, 2, 2, 2];
+fn bursts_stay_whole_in_the_order_of_arrival() {
+    let bursts = [1, 1, 1, 2, 2, 2];
     let mut q = fair(100);
-    put(&mut q, 0, &trains);
+    put(&mut q, 0, &bursts);
     assert_eq!(ids(&mut q), [0, 3, 1, 4, 2, 5]);
     q.keep_order(true);
-    put(&mut q, 0, &trains);
+    put(&mut q, 0, &bursts);
     assert_eq!(ids(&mut q), [0, 1, 2, 3, 4, 5]);
     q.keep_order(false);
-    put(&mut q, 0, &trains);
+    put(&mut q, 0, &bursts);
     assert_eq!(ids(&mut q), [0, 3, 1, 4, 2, 5]);
 }
 
 #[test]
-fn what_came_before_a_change_leaves_before_what_comes_after() {
+fn packets_before_a_switch_leave_before_later_ones() {
     let mut q = fair(100);
     put(&mut q, 0, &[1, 1, 2]);
     q.keep_order(true);
     put(&mut q, 3, &[2, 1, 1]);
-    // The policy is not asked again before the first three are out.
+    // New packets go to the policy again only after the first three have left.
     q.keep_order(false);
     put(&mut q, 6, &[1, 1, 2]);
     assert_eq!(q.backlog(), Backlog { packets: 9, bytes: Bytes(9 * 1514) });
@@ -118,7 +119,7 @@ fn what_came_before_a_change_leaves_before_what_comes_after() {
 }
 
 #[test]
-fn both_ways_together_have_the_room_of_the_policy() {
+fn policy_and_bypass_together_have_the_room_of_the_policy() {
     let mut q = fair(4);
     put(&mut q, 0, &[1, 2]);
     q.keep_order(true);
@@ -136,7 +137,7 @@ fn both_ways_together_have_the_room_of_the_policy() {
 }
 
 #[test]
-fn classes_keep_their_order_of_urgency() {
+fn a_policy_with_classes_keeps_its_order() {
     let fifo = || Fifo::new(fifo::Config::default()).unwrap();
     let mut q = InOrder::new(StrictPriority::new(vec![fifo(), fifo()]).unwrap());
     q.keep_order(true);

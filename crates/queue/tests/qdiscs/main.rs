@@ -1,4 +1,4 @@
-//! What every qdisc promises, checked against a model, and what each one promises beyond that.
+//! Tests of the properties of every qdisc against a model, and of the behaviour of each one.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod codel;

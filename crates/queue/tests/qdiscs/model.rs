@@ -1,4 +1,4 @@
-//! The model that every qdisc is compared with: a list of what went in and has not come out.
+//! The model that every qdisc is compared with: a list of the packets that wait.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,27 +7,27 @@ use forebay_units::{Bytes, Nanos};
 
 use crate::packet::{Dropped, Pkt, dequeue, enqueue};
 
-/// What a qdisc under test promises beyond the trait.
+/// The properties of a qdisc under test beyond the trait.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rules {
-    /// Limits, in all or for each class.
+    /// The limit in packets, of the whole qdisc or of each class.
     pub(crate) packets: u64,
     pub(crate) bytes: u64,
     pub(crate) per_class: bool,
     pub(crate) flow_packets: u64,
     pub(crate) flows: usize,
     pub(crate) time: Nanos,
-    /// It may hold packets back.
+    /// Whether the qdisc may hold packets back.
     pub(crate) shaped: bool,
-    /// Why an AQM may drop; one that may drop may mark too.
+    /// The reasons of an AQM's drops. An AQM that may drop may also mark.
     pub(crate) aqm: &'static [DropReason],
-    /// The AQM drops what comes, not what goes.
+    /// Whether the AQM drops arriving packets instead of departing ones.
     pub(crate) early: bool,
-    /// The AQM may drop all that waits.
+    /// Whether the AQM may drop all waiting packets.
     pub(crate) empties: bool,
-    /// Packets of one flow keep their order among those with the same of this.
+    /// The queue that a packet takes. Packets of a flow keep their order within a queue.
     pub(crate) lane: fn(&Pkt) -> bool,
-    /// What is considered first is what `peek` showed.
+    /// Whether `dequeue` first considers the packet that `peek` returned.
     pub(crate) peeks: bool,
 }
 
@@ -58,7 +58,7 @@ pub(crate) struct Model {
     qdisc: Box<dyn Qdisc<Pkt>>,
     rules: Rules,
     now: Nanos,
-    /// By identity, which is the order of arrival: the packet and when it came.
+    /// The waiting packets and their arrival times by packet number, which is the order of arrival.
     waiting: BTreeMap<u64, (Pkt, Nanos)>,
     entered: u64,
     left: u64,
@@ -97,7 +97,7 @@ impl Model {
         self.waiting.insert(id, (packet.clone(), self.now));
         let before = self.truth(&packet);
         let drops = enqueue(&mut *self.qdisc, self.now, packet);
-        assert_eq!(fits, drops.is_empty(), "probe said {fits}, but {drops:?}");
+        assert_eq!(fits, drops.is_empty(), "probe returned {fits}, but {drops:?}");
         for drop in drops {
             let at_head = self.rules.aqm.contains(&drop.1) && !self.rules.early;
             assert!(!at_head, "this AQM drops at the head");
@@ -124,10 +124,10 @@ impl Model {
             assert_eq!(event.is_some_and(|at| at <= self.now), sent.is_some(), "event {event:?}");
         }
         for drop in drops {
-            assert_ne!(drop.1, DropReason::PacketLimit, "nothing came");
-            assert_ne!(drop.1, DropReason::ByteLimit, "nothing came");
+            assert_ne!(drop.1, DropReason::PacketLimit, "no packet arrived");
+            assert_ne!(drop.1, DropReason::ByteLimit, "no packet arrived");
             let early = self.rules.aqm.contains(&drop.1) && self.rules.early;
-            assert!(!early, "this AQM drops what comes");
+            assert!(!early, "this AQM drops arriving packets");
             self.account_drop(drop, Backlog::default());
         }
         if let Some(packet) = &sent {
@@ -139,7 +139,7 @@ impl Model {
             let overtaken = self.waiting.values().find(|(other, _)| {
                 other.flow == packet.flow && other.id < packet.id && lane(other) == lane(&original)
             });
-            assert_eq!(overtaken, None, "by {packet:?} of its own flow");
+            assert_eq!(overtaken, None, "overtaken by {packet:?} of the same flow");
         }
         sent
     }
@@ -157,14 +157,14 @@ impl Model {
 
     fn take(&mut self, packet: &Pkt) -> (Pkt, Nanos) {
         let Some((original, came)) = self.waiting.remove(&packet.id) else {
-            panic!("{packet:?} came out twice");
+            panic!("{packet:?} left twice");
         };
         self.left += 1;
         assert_eq!(Pkt { ecn: packet.ecn, ..original.clone() }, *packet);
         (original, came)
     }
 
-    /// `with` is what would have waited had nothing been dropped.
+    /// Checks the reason of a drop. `with` is the backlog without any drop.
     fn account_drop(&mut self, (packet, reason): Dropped, with: Backlog) {
         let flows: BTreeSet<_> = self.waiting.values().map(|(packet, _)| packet.flow).collect();
         let waiting = self.waiting.len() as u64;
@@ -182,7 +182,7 @@ impl Model {
         assert!(fitting, "{packet:?} dropped for {reason} with {with:?}");
     }
 
-    /// What waits where the limits apply that `packet` meets.
+    /// Returns the backlog to which the limits for `packet` apply.
     fn truth(&self, packet: &Pkt) -> Backlog {
         let mut backlog = Backlog::default();
         for (other, _) in self.waiting.values() {

@@ -1,4 +1,4 @@
-//! A packet with an identity, and qdiscs driven by hand.
+//! A packet with a number, and helpers to drive a qdisc.
 
 use forebay_queue::{DropReason, Ecn, Packet, Qdisc};
 use forebay_units::{Bytes, Nanos};
@@ -30,26 +30,26 @@ impl Packet for Pkt {
     }
 
     fn set_ce(&mut self) {
-        assert!(matches!(self.ecn, Ecn::Ect0 | Ecn::Ect1), "only what can be marked is marked");
+        assert!(matches!(self.ecn, Ecn::Ect0 | Ecn::Ect1), "only ECN-capable packets are marked");
         self.ecn = Ecn::Ce;
     }
 }
 
-/// A full frame of `flow`, the `id`-th packet.
+/// Returns a full frame of `flow` with the number `id`.
 pub(crate) fn frame(id: u64, flow: u32) -> Pkt {
     Pkt { id, flow, len: 1514, class: 0, ecn: Ecn::NotEct }
 }
 
 pub(crate) type Dropped = (Pkt, DropReason);
 
-/// Enqueues and returns what was dropped.
+/// Enqueues a packet and returns the dropped packets.
 pub(crate) fn enqueue<Q: Qdisc<Pkt> + ?Sized>(q: &mut Q, now: Nanos, packet: Pkt) -> Vec<Dropped> {
     let mut drops = Vec::new();
     q.enqueue(now, packet, &mut |packet, reason| drops.push((packet, reason)));
     drops
 }
 
-/// Dequeues and returns what came out and what was dropped.
+/// Dequeues a packet and returns it with the dropped packets.
 pub(crate) fn dequeue<Q: Qdisc<Pkt> + ?Sized>(
     q: &mut Q,
     now: Nanos,
@@ -59,7 +59,7 @@ pub(crate) fn dequeue<Q: Qdisc<Pkt> + ?Sized>(
     (sent, drops)
 }
 
-/// Dequeues until nothing is left, with nothing dropped on the way.
+/// Dequeues all packets and asserts that none is dropped.
 pub(crate) fn drain<Q: Qdisc<Pkt> + ?Sized>(q: &mut Q, now: Nanos) -> Vec<Pkt> {
     std::iter::from_fn(|| {
         let (sent, drops) = dequeue(q, now);

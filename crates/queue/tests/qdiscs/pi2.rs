@@ -6,7 +6,7 @@ use crate::plant::{Kind, Measured, Plant, total};
 
 const MS: Nanos = Nanos::from_millis(1);
 
-/// What comes of `senders` on a link of `mbps` in the 40 s after the first 20.
+/// Runs `senders` on a link of `mbps` and measures the 40 s after the first 20.
 fn run(mbps: u64, target: u64, senders: &[(Kind, Ecn)]) -> Vec<Measured> {
     let limit = Limit::packets(10_000);
     let params = pi2::Params::for_rtt_max(MS * target, MS * 100);
@@ -17,7 +17,7 @@ fn run(mbps: u64, target: u64, senders: &[(Kind, Ecn)]) -> Vec<Measured> {
 }
 
 #[test]
-fn the_target_is_held() {
+fn the_delay_stays_at_the_target() {
     for (mbps, target) in [(20, 15), (100, 15), (100, 30)] {
         for sender in
             [(Kind::Reno, Ecn::NotEct), (Kind::Reno, Ecn::Ect0), (Kind::Scalable, Ecn::Ect1)]
@@ -31,8 +31,8 @@ fn the_target_is_held() {
     }
 }
 
-/// In one queue, at one round trip: L4S senders are marked with twice the root of what Reno senders
-/// lose, so neither gets more than the other.
+/// In one queue and at one round-trip time, the marking probability of L4S senders is twice the
+/// square root of the loss of Reno senders, so that both get about the same rate.
 #[test]
 fn both_kinds_share_the_link() {
     let (reno, scalable) = ((Kind::Reno, Ecn::NotEct), (Kind::Scalable, Ecn::Ect1));

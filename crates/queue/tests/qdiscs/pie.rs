@@ -11,7 +11,8 @@ fn queue(params: pie::Params) -> Pie<Pkt> {
     Pie::new(pie::Config { limit, params, ..pie::Config::default() }).unwrap()
 }
 
-/// Two packets in and one out each millisecond of `0..ms`; when packets were dropped, and the marks.
+/// Enqueues two packets and dequeues one in each millisecond of `0..ms`. Returns the times of drops
+/// and the number of marks.
 fn overload(q: &mut Pie<Pkt>, ms: u64, ecn: Ecn) -> (Vec<u64>, usize) {
     let (mut drops, mut marks) = (Vec::new(), 0);
     for at in 0..ms {
@@ -27,7 +28,7 @@ fn overload(q: &mut Pie<Pkt>, ms: u64, ecn: Ecn) -> (Vec<u64>, usize) {
 }
 
 #[test]
-fn a_burst_passes_and_a_standing_queue_does_not() {
+fn a_burst_passes_without_drops_and_a_standing_queue_does_not() {
     let mut q = queue(pie::Params::default());
     let (drops, _) = overload(&mut q, 600, Ecn::NotEct);
     assert!(drops[0] >= 150, "first at {} ms", drops[0]);
@@ -35,14 +36,14 @@ fn a_burst_passes_and_a_standing_queue_does_not() {
     assert!(q.probability() > 0.1);
 }
 
-/// Only what may be marked is, and only while the probability is at most the threshold.
+/// Only ECN-capable packets are marked, and only while the probability is at most the threshold.
 #[test]
 fn ecn_marks_up_to_the_threshold() {
     let params = pie::Params { ecn: true, ..pie::Params::default() };
     let mut q = queue(params);
     let (drops, marks) = overload(&mut q, 2000, Ecn::Ect0);
-    assert!(marks > 0, "marks at first");
-    assert!(!drops.is_empty(), "drops once the probability is above 10 %");
+    assert!(marks > 0, "there are marks at first");
+    assert!(!drops.is_empty(), "there are drops once the probability is above 10 %");
     assert!(q.probability() > 0.1);
     let all = pie::Params { mark_threshold: 1.0, ..params };
     for ecn in [Ecn::Ect0, Ecn::Ect1, Ecn::Ce] {
@@ -55,7 +56,7 @@ fn ecn_marks_up_to_the_threshold() {
 }
 
 #[test]
-fn the_same_seed_draws_the_same_drops() {
+fn the_same_seed_gives_the_same_drops() {
     let run = |seed| {
         let config = pie::Config { limit: Limit::packets(10_000), seed, ..pie::Config::default() };
         overload(&mut Pie::new(config).unwrap(), 2000, Ecn::NotEct).0
@@ -64,26 +65,26 @@ fn the_same_seed_draws_the_same_drops() {
     assert_ne!(run(1), run(2));
 }
 
-/// Updates that were due while nothing happened are made up for: the probability is the same as if
-/// the queue had been looked at all the time.
+/// Updates that became due between two calls give the same probability as with calls at every
+/// update.
 #[test]
-fn silence_is_made_up_for() {
+fn overdue_updates_give_the_same_probability() {
     let mut q = queue(pie::Params::default());
     overload(&mut q, 2000, Ecn::NotEct);
     while dequeue(&mut q, MS * 2000).0.is_some() {}
-    let mut watched = q.clone();
+    let mut polled = q.clone();
     for ms in 2001..=3000 {
-        assert_eq!(dequeue(&mut watched, MS * ms).0, None);
+        assert_eq!(dequeue(&mut polled, MS * ms).0, None);
     }
-    assert!(watched.probability() < 0.9 * q.probability());
+    assert!(polled.probability() < 0.9 * q.probability());
     dequeue(&mut q, MS * 3000);
-    assert_eq!(q.probability().to_bits(), watched.probability().to_bits());
+    assert_eq!(q.probability().to_bits(), polled.probability().to_bits());
 }
 
-/// Ten Reno senders at 20 and at 100 Mbit/s: the mean delay comes to the target and the link stays
+/// With ten Reno senders at 20 and at 100 Mbit/s the mean delay is at the target and the link stays
 /// busy.
 #[test]
-fn the_target_is_held() {
+fn the_delay_stays_at_the_target() {
     for (mbps, target) in [(20, 15), (100, 15), (100, 30)] {
         let target = MS * target;
         let q = queue(pie::Params { target, ..pie::Params::default() });
@@ -100,9 +101,9 @@ fn the_target_is_held() {
     }
 }
 
-/// Traffic that does not react is thinned to what fits: a third of 30 Mbit/s on 20 Mbit/s.
+/// Unresponsive traffic is dropped down to the link rate: a third of 30 Mbit/s on 20 Mbit/s.
 #[test]
-fn what_does_not_react_is_thinned() {
+fn unresponsive_traffic_is_dropped_down_to_the_link_rate() {
     let senders = [(Kind::Constant(Rate::from_mbps(30)), Ecn::NotEct)];
     let q = queue(pie::Params::default());
     let mut plant = Plant::new(q, Rate::from_mbps(20), MS * 30, &senders);

@@ -1,5 +1,5 @@
-//! A closed loop: senders that react to drops and marks, a link of a fixed rate, a qdisc between
-//! them. The clock steps from one full frame on the link to the next.
+//! A closed loop of senders that react to drops and marks, a qdisc, and a link of a fixed rate. The
+//! clock advances by the time of a full frame on the link.
 
 use std::collections::VecDeque;
 
@@ -10,14 +10,16 @@ use crate::packet::{Pkt, dequeue, enqueue};
 
 const FRAME: Bytes = Bytes(1514);
 
-/// How a sender reacts.
+/// The reaction of a sender to feedback.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Kind {
-    /// A packet more in a round trip; halves its window once a round trip for a drop or mark.
+    /// Adds a packet to its window per round trip; halves it at most once per round trip after a
+    /// drop or mark.
     Reno,
-    /// A packet more in a round trip; half a packet less for each mark, halves for a drop.
+    /// Adds a packet to its window per round trip; subtracts half a packet for each mark and halves
+    /// the window after a drop.
     Scalable,
-    /// Sends at this rate whatever happens.
+    /// Sends at a constant rate without any reaction.
     Constant(Rate),
 }
 
@@ -26,34 +28,34 @@ struct Sender {
     ecn: Ecn,
     window: f64,
     in_flight: f64,
-    /// Packets sent before this one are of the window that was halved already.
+    /// The first packet sent after the window was last halved.
     recovered: u64,
-    /// For a constant rate: how many bytes it may send.
+    /// The bytes that a sender of a constant rate may send.
     credit: f64,
 }
 
-/// What a sender hears of a packet.
+/// The feedback to a sender about a packet.
 #[derive(Clone, Copy, PartialEq)]
-enum Echo {
+enum Feedback {
     Delivered,
     Marked,
     Lost,
 }
 
-/// What came of a sender's packets while measured.
+/// The packets of a sender during a measurement.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Measured {
     pub(crate) delivered: u64,
     pub(crate) marked: u64,
     pub(crate) lost: u64,
-    /// The sum of the waits.
-    waited: f64,
+    /// The sum of the queue delays in seconds.
+    queue_delay: f64,
 }
 
 impl Measured {
-    /// The mean wait, in milliseconds.
+    /// Returns the mean queue delay in milliseconds.
     pub(crate) fn delay_ms(&self) -> f64 {
-        self.waited * 1e3 / self.delivered as f64
+        self.queue_delay * 1e3 / self.delivered as f64
     }
 }
 
@@ -63,9 +65,9 @@ pub(crate) struct Plant<Q> {
     slot: Nanos,
     round_trip: Nanos,
     senders: Vec<Sender>,
-    /// When each packet was sent, by its identity.
+    /// The time at which each packet was sent, by its number.
     sent: Vec<Nanos>,
-    echoes: VecDeque<(Nanos, Pkt, Echo)>,
+    feedback: VecDeque<(Nanos, Pkt, Feedback)>,
 }
 
 impl<Q: Qdisc<Pkt>> Plant<Q> {
@@ -85,19 +87,19 @@ impl<Q: Qdisc<Pkt>> Plant<Q> {
             round_trip,
             senders: senders.collect(),
             sent: Vec::new(),
-            echoes: VecDeque::new(),
+            feedback: VecDeque::new(),
         }
     }
 
-    /// Runs for `time`; what came of each sender's packets.
+    /// Runs for `time` and returns the measurement of each sender.
     pub(crate) fn run(&mut self, time: Nanos) -> Vec<Measured> {
         let mut measured = vec![Measured::default(); self.senders.len()];
         let end = self.now + time;
         while self.now < end {
-            while self.echoes.front().is_some_and(|(due, ..)| *due <= self.now) {
-                if let Some((_, packet, echo)) = self.echoes.pop_front() {
+            while self.feedback.front().is_some_and(|(due, ..)| *due <= self.now) {
+                if let Some((_, packet, feedback)) = self.feedback.pop_front() {
                     let next = self.sent.len() as u64;
-                    self.senders[packet.flow as usize].hear(&packet, echo, next);
+                    self.senders[packet.flow as usize].react(&packet, feedback, next);
                 }
             }
             for flow in 0..self.senders.len() {
@@ -105,11 +107,12 @@ impl<Q: Qdisc<Pkt>> Plant<Q> {
             }
             let (sent, drops) = dequeue(&mut self.qdisc, self.now);
             for (packet, _) in drops {
-                self.echo(packet, Echo::Lost, &mut measured);
+                self.send_feedback(packet, Feedback::Lost, &mut measured);
             }
             if let Some(packet) = sent {
-                let echo = if packet.ecn == Ecn::Ce { Echo::Marked } else { Echo::Delivered };
-                self.echo(packet, echo, &mut measured);
+                let feedback =
+                    if packet.ecn == Ecn::Ce { Feedback::Marked } else { Feedback::Delivered };
+                self.send_feedback(packet, feedback, &mut measured);
             }
             self.now += self.slot;
         }
@@ -124,21 +127,21 @@ impl<Q: Qdisc<Pkt>> Plant<Q> {
             let ecn = self.senders[flow].ecn;
             let packet = Pkt { id, flow: flow as u32, len: FRAME.0, class: 9, ecn };
             for (packet, _) in enqueue(&mut self.qdisc, self.now, packet) {
-                self.echo(packet, Echo::Lost, measured);
+                self.send_feedback(packet, Feedback::Lost, measured);
             }
         }
     }
 
-    fn echo(&mut self, packet: Pkt, echo: Echo, measured: &mut [Measured]) {
+    fn send_feedback(&mut self, packet: Pkt, feedback: Feedback, measured: &mut [Measured]) {
         let it = &mut measured[packet.flow as usize];
-        if echo == Echo::Lost {
+        if feedback == Feedback::Lost {
             it.lost += 1;
         } else {
             it.delivered += 1;
-            it.marked += u64::from(echo == Echo::Marked);
-            it.waited += (self.now - self.sent[packet.id as usize]).as_secs_f64();
+            it.marked += u64::from(feedback == Feedback::Marked);
+            it.queue_delay += (self.now - self.sent[packet.id as usize]).as_secs_f64();
         }
-        self.echoes.push_back((self.now + self.round_trip, packet, echo));
+        self.feedback.push_back((self.now + self.round_trip, packet, feedback));
     }
 }
 
@@ -160,12 +163,12 @@ impl Sender {
         may
     }
 
-    fn hear(&mut self, packet: &Pkt, echo: Echo, next: u64) {
+    fn react(&mut self, packet: &Pkt, feedback: Feedback, next: u64) {
         self.in_flight -= 1.0;
-        let cut = match (self.kind, echo) {
+        let cut = match (self.kind, feedback) {
             (Kind::Constant(_), _) => return,
-            (_, Echo::Delivered) => false,
-            (Kind::Scalable, Echo::Marked) => {
+            (_, Feedback::Delivered) => false,
+            (Kind::Scalable, Feedback::Marked) => {
                 self.window = (self.window - 0.5).max(2.0);
                 return;
             }
@@ -180,14 +183,14 @@ impl Sender {
     }
 }
 
-/// The sum over several senders.
+/// Returns the sum over several senders.
 pub(crate) fn total(measured: &[Measured]) -> Measured {
     let mut sum = Measured::default();
     for one in measured {
         sum.delivered += one.delivered;
         sum.marked += one.marked;
         sum.lost += one.lost;
-        sum.waited += one.waited;
+        sum.queue_delay += one.queue_delay;
     }
     sum
 }

@@ -8,7 +8,7 @@ fn fifo() -> Fifo<Pkt> {
 }
 
 #[test]
-fn the_urgent_go_first_and_the_rest_share_the_last() {
+fn urgent_classes_are_served_first_and_high_classes_share_the_last_child() {
     let mut q = StrictPriority::new(vec![fifo(), fifo()]).unwrap();
     for (id, class) in [(0, 1), (1, 200), (2, 0), (3, 1), (4, 0)] {
         enqueue(&mut q, Nanos::ZERO, Pkt { class, ..frame(id, 0) });
@@ -17,9 +17,10 @@ fn the_urgent_go_first_and_the_rest_share_the_last() {
     assert_eq!(order, [2, 4, 0, 1, 3]);
 }
 
-/// A shaped urgent class does not block the others while it waits, and is not late afterwards.
+/// A shaped urgent class does not block the others while it waits, and is served on time
+/// afterwards.
 #[test]
-fn a_held_class_lets_the_next_pass() {
+fn a_shaped_class_does_not_block_the_next() {
     let rate = Some(Rate::from_mbps(96));
     let shaped = TokenBucket::new(token_bucket::Config { rate, ..Default::default() }, fifo());
     let children: Vec<Box<dyn Qdisc<Pkt>>> = vec![Box::new(shaped), Box::new(fifo())];

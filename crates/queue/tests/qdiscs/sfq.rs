@@ -11,20 +11,20 @@ fn queue(config: sfq::Config) -> Sfq<Pkt> {
     Sfq::new(config).unwrap()
 }
 
-fn still() -> sfq::Config {
+fn unperturbed() -> sfq::Config {
     sfq::Config { perturb: None, ..sfq::Config::default() }
 }
 
-/// One flow fills the queue again and again while fifty others send a packet now and then: the
-/// elephant bears every loss, and no mouse waits for more than a packet of each other flow.
+/// One large flow (the elephant) keeps the queue full while fifty small flows (the mice) send a
+/// packet at a time. All drops are of the elephant, and a mouse waits for at most two packets.
 #[test]
-fn the_elephant_pays_and_mice_pass() {
-    let mut q = queue(sfq::Config { limit: 127, ..still() });
+fn all_drops_are_of_the_elephant_and_mice_hardly_wait() {
+    let mut q = queue(sfq::Config { limit: 127, ..unperturbed() });
     let (mut id, mut waits) = (0, Vec::new());
     for round in 0..2000_u64 {
         let now = Nanos::from_micros(round * 126);
         for flow in [ELEPHANT, ELEPHANT, 1 + (round % 50) as u32] {
-            // A mouse sends every third round, so all packets of a round fit but one.
+            // A mouse sends in every third round.
             if flow == ELEPHANT || round.is_multiple_of(3) {
                 for (packet, reason) in enqueue(&mut q, now, frame(id, flow)) {
                     assert_eq!((packet.flow, reason), (ELEPHANT, DropReason::PacketLimit));
@@ -42,13 +42,13 @@ fn the_elephant_pays_and_mice_pass() {
             assert!(round - came <= 2, "a mouse waited for {} packets", round - came);
         }
     }
-    assert_eq!(q.backlog().packets, 126, "the elephant fills what is left");
+    assert_eq!(q.backlog().packets, 126, "the elephant fills the rest");
     assert!(waits.len() <= 1, "mice still waiting: {waits:?}");
 }
 
 #[test]
-fn the_longest_of_several_loses() {
-    let mut q = queue(sfq::Config { limit: 60, ..still() });
+fn the_longest_flow_loses_packets() {
+    let mut q = queue(sfq::Config { limit: 60, ..unperturbed() });
     for (flow, n) in [(1, 10), (2, 30), (3, 20)] {
         for id in 0..n {
             assert_eq!(enqueue(&mut q, Nanos::ZERO, frame(id, flow)), []);
@@ -67,7 +67,7 @@ fn the_longest_of_several_loses() {
 #[test]
 fn the_newest_or_the_oldest_is_dropped() {
     for (head_drop, left) in [(false, [0, 1, 2]), (true, [1, 2, 3])] {
-        let mut q = queue(sfq::Config { depth: 3, head_drop, ..still() });
+        let mut q = queue(sfq::Config { depth: 3, head_drop, ..unperturbed() });
         let drops: Vec<_> =
             (0..4).flat_map(|id| enqueue(&mut q, Nanos::ZERO, frame(id, 0))).collect();
         assert_eq!(
@@ -78,9 +78,9 @@ fn the_newest_or_the_oldest_is_dropped() {
     }
 }
 
-/// Linux's ceilings: 127 packets of a flow, 128 flows, however much is asked for.
+/// Linux limits a flow to 127 packets and the number of flows to 128, whatever is configured.
 #[test]
-fn linux_has_ceilings() {
+fn the_limits_of_linux_apply() {
     let mut q = queue(sfq::Config { divisor: 1 << 16, ..sfq::Config::linux(1_000_000) });
     let count = |drops: Vec<(Pkt, DropReason)>| drops.len();
     let one_flow: usize =
@@ -95,8 +95,8 @@ fn linux_has_ceilings() {
 }
 
 #[test]
-fn one_flow_too_many_is_refused() {
-    let mut q = queue(sfq::Config { flows: 4, divisor: 1 << 16, ..still() });
+fn a_flow_past_the_limit_of_flows_is_refused() {
+    let mut q = queue(sfq::Config { flows: 4, divisor: 1 << 16, ..unperturbed() });
     for flow in 0..4 {
         assert_eq!(enqueue(&mut q, Nanos::ZERO, frame(0, flow)), []);
     }
@@ -110,8 +110,8 @@ fn one_flow_too_many_is_refused() {
 }
 
 #[test]
-fn turns_are_by_bytes() {
-    let mut q = queue(still());
+fn flows_take_turns_by_bytes() {
+    let mut q = queue(unperturbed());
     for id in 0..300 {
         let len = if id % 3 == 0 { 1514 } else { 100 };
         enqueue(&mut q, Nanos::ZERO, Pkt { len, ..frame(id, len as u32) });
@@ -124,9 +124,9 @@ fn turns_are_by_bytes() {
     assert!(u64::abs_diff(bytes[0], bytes[1]) <= 1514 + 1514 + 100, "{bytes:?}");
 }
 
-/// Which flows of `0..flows` share a bucket, found by counting how many of them fit at once.
+/// Returns the flows of `0..flows` whose bucket is already taken, which a depth of one refuses.
 fn shares(q: &mut Sfq<Pkt>, flows: u32, now: Nanos) -> BTreeSet<u32> {
-    // Scattered, as a classifier's hashes are; equal steps would hardly ever collide.
+    // Scatters the hashes as a classifier does; hashes at equal distances would hardly collide.
     let hash = |flow: u32| flow.wrapping_mul(0x9e37_79b1).wrapping_pow(3);
     let refused = (0..flows).flat_map(|flow| enqueue(q, now, frame(0, hash(flow))));
     let refused = refused.map(|(packet, _)| packet.flow).collect();
@@ -134,10 +134,10 @@ fn shares(q: &mut Sfq<Pkt>, flows: u32, now: Nanos) -> BTreeSet<u32> {
     refused
 }
 
-/// With a depth of one, a flow that finds its bucket taken is refused. After the hash has changed
-/// other flows are, and packets that wait meanwhile keep their order.
+/// With a depth of one, a flow whose bucket is taken is refused. After a change of the hash these
+/// are other flows.
 #[test]
-fn perturbation_separates_flows_that_shared() {
+fn perturbation_separates_flows_that_shared_a_bucket() {
     let second = Nanos::from_secs(1);
     let mut q = queue(sfq::Config { depth: 1, perturb: Some(second), ..sfq::Config::default() });
     let before = shares(&mut q, 300, Nanos::ZERO);
@@ -158,7 +158,7 @@ fn order_and_shares_survive_perturbation() {
     let mut next: Vec<_> = (0..10).collect();
     for step in 0..1000 {
         let (sent, drops) = dequeue(&mut q, ms * step);
-        assert_eq!(drops, [], "no room is lost");
+        assert_eq!(drops, [], "no packet is dropped");
         let packet = sent.unwrap();
         let flow = packet.flow as usize;
         assert_eq!(packet.id, next[flow], "flow {flow}");
@@ -166,11 +166,11 @@ fn order_and_shares_survive_perturbation() {
     }
 }
 
-/// A flow that left in debt, or with credit to spare, starts with a fresh turn when it comes back.
+/// A flow that became empty in debt or with credit left has a full quantum when it is busy again.
 #[test]
-fn a_flow_that_comes_back_starts_afresh() {
+fn a_flow_that_is_busy_again_starts_with_a_full_quantum() {
     for len in [9000, 40] {
-        let mut q = queue(still());
+        let mut q = queue(unperturbed());
         enqueue(&mut q, Nanos::ZERO, Pkt { len, ..frame(0, 1) });
         assert_eq!(drain(&mut q, Nanos::ZERO).len(), 1);
         for id in 1..3 {
@@ -184,10 +184,10 @@ fn a_flow_that_comes_back_starts_afresh() {
     }
 }
 
-/// A packet far larger than the quantum is paid for in later rounds.
+/// The debt of a packet far larger than the quantum is paid off in later rounds.
 #[test]
-fn large_packets_are_paid_off() {
-    let mut q = queue(sfq::Config { quantum: Bytes(256), ..still() });
+fn the_debt_of_large_packets_is_paid_off() {
+    let mut q = queue(sfq::Config { quantum: Bytes(256), ..unperturbed() });
     for id in 0..100 {
         enqueue(&mut q, Nanos::ZERO, Pkt { len: 65_000, ..frame(id, 1) });
         enqueue(&mut q, Nanos::ZERO, frame(id, 2));

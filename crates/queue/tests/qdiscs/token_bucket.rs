@@ -1,4 +1,4 @@
-//! The shaper's arithmetic, by hand and by random rate changes.
+//! The shaper's arithmetic, with computed values and with random rate changes.
 
 use forebay_queue::token_bucket::{Burst, Config};
 use forebay_queue::{Fifo, Limit, Qdisc, TokenBucket, fifo};
@@ -9,7 +9,7 @@ use crate::packet::{Pkt, dequeue, enqueue, frame};
 
 type Shaper = TokenBucket<Fifo<Pkt>>;
 
-/// A shaper with `n` packets of `len` waiting.
+/// Returns a shaper with `n` waiting packets of `len` bytes.
 fn shaper(rate: Rate, burst: Burst, n: u64, len: u64) -> Shaper {
     let child = Fifo::new(fifo::Config { limit: Limit::packets(1 << 20) }).unwrap();
     let mut q = TokenBucket::new(Config { rate: Some(rate), burst }, child);
@@ -19,17 +19,17 @@ fn shaper(rate: Rate, burst: Burst, n: u64, len: u64) -> Shaper {
     q
 }
 
-/// Packets that leave at `now`.
+/// Dequeues all packets that may leave at `now` and returns their number.
 fn leave(q: &mut Shaper, now: Nanos) -> usize {
     std::iter::from_fn(|| dequeue(q, now).0).count()
 }
 
-/// 1000 bytes at 8 Mbit/s are exactly a millisecond.
+/// A rate at which 1000 bytes take exactly a millisecond.
 const RATE: Rate = Rate::from_mbps(8);
 const MS: Nanos = Nanos::from_millis(1);
 
 #[test]
-fn no_burst_sends_packet_by_packet() {
+fn without_a_burst_packets_leave_one_by_one() {
     let mut q = shaper(RATE, Burst::Bytes(Bytes::ZERO), 100, 1000);
     for ms in 0..5 {
         let now = MS * ms;
@@ -38,10 +38,10 @@ fn no_burst_sends_packet_by_packet() {
         assert_eq!(q.next_event(now), Some(now + MS));
         assert_eq!(leave(&mut q, now + MS - Nanos(1)), 0);
     }
-    assert_eq!(leave(&mut q, MS * 50), 1, "lateness is lost");
+    assert_eq!(leave(&mut q, MS * 50), 1, "lost time is not recovered");
 }
 
-/// 2500 bytes saved: two packets and, on the half that is left, a third into debt of 500.
+/// A credit of 2500 bytes sends two packets, and a third one into a debt of 500.
 #[test]
 fn the_burst_and_one_packet_leave_at_once() {
     for burst in [Burst::Bytes(Bytes(2500)), Burst::Time(Nanos::from_micros(2500))] {
@@ -53,9 +53,9 @@ fn the_burst_and_one_packet_leave_at_once() {
     }
 }
 
-/// A timer that is late by less than the burst loses nothing.
+/// A timer that is late by less than the burst does not reduce the rate.
 #[test]
-fn lateness_within_the_burst_is_made_up() {
+fn the_burst_compensates_for_a_late_timer() {
     let mut q = shaper(RATE, Burst::Time(MS), 2000, 1000);
     let mut sent = 0;
     for tick in 0..1000_u64 {
@@ -76,18 +76,19 @@ fn a_packet_larger_than_the_burst_passes() {
 fn a_new_rate_applies_to_the_debt_in_bytes() {
     let mut q = shaper(RATE, Burst::Bytes(Bytes::ZERO), 10, 1000);
     assert_eq!(leave(&mut q, Nanos::ZERO), 1);
-    // Half the debt is paid after half a millisecond; the other 500 bytes take twice as long.
+    // After half a millisecond half of the debt is paid; at the new rate the rest takes twice as
+    // long.
     q.set_rate(MS / 2, Some(Rate::from_mbps(4)));
     assert_eq!(q.next_event(MS / 2), Some(MS / 2 + MS));
     q.set_rate(MS / 2, Some(Rate::ZERO));
     assert_eq!(q.next_event(MS / 2), Some(Nanos::MAX));
     assert_eq!(leave(&mut q, MS * 1_000_000), 0);
     q.set_rate(MS * 1_000_000, None);
-    assert_eq!(leave(&mut q, MS * 1_000_000), 9, "no limit");
+    assert_eq!(leave(&mut q, MS * 1_000_000), 9, "the rate is unlimited");
 }
 
 #[test]
-fn a_spell_without_limit_changes_neither_credit_nor_debt() {
+fn an_unlimited_rate_changes_neither_credit_nor_debt() {
     let mut q = shaper(RATE, Burst::Bytes(Bytes::ZERO), 10, 1000);
     assert_eq!(leave(&mut q, Nanos::ZERO), 1);
     q.set_rate(Nanos::ZERO, None);
@@ -97,14 +98,14 @@ fn a_spell_without_limit_changes_neither_credit_nor_debt() {
 }
 
 #[test]
-fn credit_is_carried_over_in_bytes_and_cut_to_the_burst() {
+fn credit_carries_over_in_bytes_up_to_the_burst() {
     let ms100 = MS * 100;
     // Two milliseconds are 2000 bytes at 8 Mbit/s, and 500 at 2 Mbit/s.
     let mut q = shaper(RATE, Burst::Time(MS * 2), 100, 100);
     q.set_rate(ms100, Some(Rate::from_mbps(2)));
     q.set_rate(ms100, Some(RATE));
     assert_eq!(leave(&mut q, ms100), 6, "500 bytes and a packet");
-    // At a higher rate the bucket is deeper, but no fuller.
+    // At a higher rate the bucket is larger, but contains the same credit.
     let mut q = shaper(RATE, Burst::Time(MS * 2), 100, 100);
     leave(&mut q, ms100);
     q.set_rate(ms100, Some(Rate::from_mbps(800)));
@@ -112,7 +113,7 @@ fn credit_is_carried_over_in_bytes_and_cut_to_the_burst() {
 }
 
 #[test]
-fn a_thousand_changes_let_nothing_extra_through() {
+fn frequent_rate_changes_admit_no_extra_packets() {
     let mut q = shaper(RATE, Burst::Time(MS), 3000, 1000);
     let mut sent = 0;
     for step in 0..10_000 {
@@ -156,7 +157,7 @@ fn burst() -> impl Strategy<Value = Burst> {
 
 const NANOBITS: u128 = 8_000_000_000;
 
-/// The burst at a rate, in billionths of a bit.
+/// Returns the burst at a rate, in billionths of a bit.
 fn burst_at(burst: Burst, rate: u64) -> u128 {
     match burst {
         Burst::Bytes(bytes) => u128::from(bytes.0) * NANOBITS,
@@ -165,15 +166,15 @@ fn burst_at(burst: Burst, rate: u64) -> u128 {
 }
 
 proptest! {
-    /// Over any span in which the rate is limited, no more leaves than the integral of the rate,
-    /// the burst at its start and one packet; while unlimited, everything leaves at once.
+    /// In any time with a limited rate, at most the integral of the rate, the burst at its start
+    /// and one packet leave. While the rate is unlimited, everything leaves at once.
     #[test]
-    fn never_more_than_rate_and_burst(ops in ops(), burst in burst(), len in 40..9000_u64) {
+    fn at_most_rate_and_burst_leave(ops in ops(), burst in burst(), len in 40..9000_u64) {
         let mut q = shaper(Rate::from_mbps(50), burst, 20_000, len);
         let (mut now, mut rate) = (Nanos::from_secs(1), Some(50_000_000));
-        // What could have been sent up to now and what was, in billionths of a bit.
+        // The bits allowed and sent up to now, in billionths of a bit.
         let (mut allowed, mut sent) = (0_u128, 0_u128);
-        // The smallest of allowed - sent - burst over the starts of all spans so far.
+        // The minimum of allowed - sent - burst over all start times so far.
         let mut least = -(burst_at(burst, 50_000_000) as i128);
         for op in ops {
             match op {

@@ -1,29 +1,31 @@
-//! Backpressure between threads: sources each on a thread of its own, one scheduler, atomics only.
+//! Backpressure between threads: sources on their own threads and one scheduler, without locks.
 //!
-//! [`pair`] makes [`Sources`], from which each source takes a [`Source`] for its flow, and the
-//! [`Scheduler`], which owns the scheduled buffer. A source *reserves* a slot of the buffer, then hands its
-//! packet over by whatever channel there is; the scheduler reports each packet that has left, and
-//! hears which flows to resume. No operation waits for another thread or takes a lock.
+//! [`pair`] creates [`Sources`], which hands out a [`Source`] for each flow, and the [`Scheduler`],
+//! which owns the scheduled buffer. A source *reserves* a slot of the buffer and then passes its
+//! packet to the scheduler over any channel. The scheduler reports each packet that has left and
+//! gets the flows to resume. No operation waits for another thread.
 //!
-//! Waking a thread is the caller's, since it is the only part that needs an operating system. Three
-//! calls answer with a `ring`: the scheduler has to be woken, if it sleeps, and call
-//! [`Scheduler::resume`]. Besides, wake it for every packet that is handed over, as any channel
-//! does.
+//! The caller wakes the threads, since waking needs an operating system. [`Source::reserve`],
+//! [`Source::idle`] and [`Source::close`] return whether to wake the scheduler, which then calls
+//! [`Scheduler::resume`]. The caller also wakes the scheduler for every packet passed to it, as
+//! channels do.
 //!
-//! **No lost wake-up.** Between a source that finds no slot and queues, and a scheduler that frees
-//! one and finds nobody queued, each writes one thing and then reads the other's: the source adds
-//! its flow to the inbox, then reads the number of free slots; the scheduler adds to the free slots,
-//! then reads the inbox. With a sequentially consistent fence between the two in both, at least one
-//! sees what the other wrote. If it is the source, its answer says to ring; if it is the scheduler,
-//! it resumes the flow. The same pair of steps is there when a source gives back the slot of a turn
-//! that it does not use. `models` runs all interleavings of small cases through loom.
+//! **No wake-up is lost.** Consider a source that finds no slot and queues, while the scheduler
+//! frees a slot and finds no queued flow. Each side writes one value and then reads the other
+//! side's. The source adds its flow to the inbox, then reads the number of free slots. The
+//! scheduler adds to the free slots, then reads the inbox. Both have a sequentially consistent
+//! fence between the write and the read, so at least one side sees the other's write. If it is the
+//! source, it reports that the scheduler must be woken; if it is the scheduler, it resumes the
+//! flow. The same two steps apply when a source returns a slot that it does not use. `models`
+//! checks all interleavings of small cases with loom.
 //!
-//! The order of the paused is that in which they queued. Waiting flows are kept by the scheduler;
-//! a flow enters by a stack that is only ever emptied whole, so there is no ABA problem.
+//! Flows are resumed in the order in which they queued. The scheduler holds the waiting flows. A
+//! flow enters through a stack that is always emptied as a whole, so there is no ABA problem.
 
 #[cfg(all(test, loom))]
 #[allow(clippy::unwrap_used, reason = "tests")]
 mod models;
+mod pair;
 mod scheduler;
 mod source;
 mod state;
@@ -32,6 +34,6 @@ mod sync;
 #[allow(clippy::unwrap_used, reason = "tests")]
 mod tests;
 
+pub use pair::{Config, pair};
 pub use scheduler::Scheduler;
 pub use source::{Reserve, Source, Sources};
-pub use state::{Config, pair};

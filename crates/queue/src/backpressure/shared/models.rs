@@ -1,11 +1,11 @@
-//! All interleavings of small cases, by loom:
+//! Loom checks all interleavings of small cases:
 //!
 //! `RUSTFLAGS="--cfg loom" cargo test --release -p forebay-queue --lib shared`
 //!
-//! Each model runs its threads for a few steps, each as if it then fell asleep. What wakes them is
-//! only what they were told: a packet handed over or a `ring` wakes the scheduler, a resume wakes a
-//! source. Afterwards the model goes on in one thread, by those wake-ups alone, and all packets must
-//! have been sent when none is left: a lost one is a packet left behind.
+//! Each model runs its threads for a few steps, after which they sleep. Only wake-ups continue
+//! them: a packet or `wake_scheduler` wakes the scheduler, a resume wakes a source. The model then
+//! runs in one thread, driven by the pending wake-ups alone. When no wake-up is left, all packets
+//! must have been sent; a lost wake-up leaves a packet behind.
 
 use alloc::vec::Vec;
 
@@ -15,24 +15,25 @@ use loom::thread;
 use super::*;
 use crate::backpressure::{FlowId, Hysteresis};
 
-/// What goes between the threads: packets, by flow, and the wake-ups.
+/// The packets and wake-ups in transit between the threads.
 #[derive(Default)]
 struct Wires {
+    /// The flow of each packet.
     packets: Vec<u32>,
-    ring: bool,
+    wake_scheduler: bool,
     woken: Vec<u32>,
 }
 
 type Shared = Arc<Mutex<Wires>>;
 
-/// A source that has this many packets left to send.
+/// A source with the number of packets that it has left to send.
 struct Sender {
     source: Source,
     left: u32,
 }
 
 impl Sender {
-    /// Sends until paused or done, as a thread that was woken does.
+    /// Sends until paused or done, as a woken thread does.
     fn run(&mut self, wires: &Shared) {
         while self.left > 0 {
             match self.source.reserve() {
@@ -40,27 +41,27 @@ impl Sender {
                     self.left -= 1;
                     let mut wires = wires.lock().unwrap();
                     wires.packets.push(self.source.flow().0);
-                    wires.ring = true;
+                    wires.wake_scheduler = true;
                 }
-                Reserve::Paused { ring } => {
-                    wires.lock().unwrap().ring |= ring;
+                Reserve::Paused { wake_scheduler } => {
+                    wires.lock().unwrap().wake_scheduler |= wake_scheduler;
                     return;
                 }
             }
         }
         if self.source.idle() {
-            wires.lock().unwrap().ring = true;
+            wires.lock().unwrap().wake_scheduler = true;
         }
     }
 }
 
-/// Sends up to `packets` packets on and resumes, as a scheduler that was woken does.
+/// Sends up to `packets` packets and resumes flows, as a woken scheduler does.
 fn schedule(scheduler: &mut Scheduler, wires: &Shared, sent: &mut u32, packets: u32) {
     let queue: Vec<_> = {
         let mut wires = wires.lock().unwrap();
         let count = wires.packets.len().min(packets as usize);
         let queue = wires.packets.drain(..count).collect();
-        wires.ring = !wires.packets.is_empty();
+        wires.wake_scheduler = !wires.packets.is_empty();
         queue
     };
     for flow in queue {
@@ -72,18 +73,18 @@ fn schedule(scheduler: &mut Scheduler, wires: &Shared, sent: &mut u32, packets: 
     }
 }
 
-/// Runs the model to its end by the wake-ups it has.
+/// Runs the model to its end, driven by the pending wake-ups.
 fn settle(senders: &mut [Sender], scheduler: &mut Scheduler, wires: &Shared, sent: &mut u32) {
     loop {
-        let (ring, woken) = {
+        let (wake_scheduler, woken) = {
             let mut wires = wires.lock().unwrap();
-            (core::mem::take(&mut wires.ring), core::mem::take(&mut wires.woken))
+            (core::mem::take(&mut wires.wake_scheduler), core::mem::take(&mut wires.woken))
         };
-        if !ring && woken.is_empty() {
+        if !wake_scheduler && woken.is_empty() {
             return;
         }
         for flow in woken {
-            // A flow that has ended is woken for nothing; it was asked to answer by its closing.
+            // A flow that has ended is woken in vain; closing it was its response.
             if let Some(sender) = senders.iter_mut().find(|s| s.source.flow().0 == flow) {
                 sender.run(wires);
             }
@@ -139,28 +140,28 @@ fn two_sources_one_slot() {
 }
 
 #[test]
-fn two_sources_two_slots_resumed_together() {
+fn two_sources_two_slots_are_resumed_together() {
     check(2, Config { slots: 2, turn: 1, hysteresis: Hysteresis::OneIn(1), ..SMALL }, 2);
 }
 
-/// A flow ends while the scheduler resumes it or another: its slot and its place go on.
+/// A flow ends while the scheduler resumes it or another flow; its slot and place go to others.
 #[test]
-fn a_flow_ends_meanwhile() {
+fn a_flow_ends_while_flows_are_resumed() {
     let mut model = loom::model::Builder::new();
     model.preemption_bound = Some(3);
     model.check(|| {
         let (sources, mut scheduler) = pair(Config { flows: 3, ..SMALL }).unwrap();
         let wires = Shared::default();
         let sender = |flow, left| Sender { source: sources.open(FlowId(flow)).unwrap(), left };
-        // The only slot is taken; flow 1 and flow 2 queue for it, and 1 ends.
+        // The only slot is taken; flows 1 and 2 queue for it, and flow 1 ends.
         let (mut first, mut ends, mut stays) = (sender(0, 1), sender(1, 1), sender(2, 1));
         first.run(&wires);
         ends.run(&wires);
         let closing = {
             let wires = wires.clone();
             thread::spawn(move || {
-                let ring = ends.source.close();
-                wires.lock().unwrap().ring |= ring;
+                let wake_scheduler = ends.source.close();
+                wires.lock().unwrap().wake_scheduler |= wake_scheduler;
             })
         };
         let staying = {
@@ -181,17 +182,17 @@ fn a_flow_ends_meanwhile() {
     });
 }
 
-/// A flow gives its turn back at the instant at which another finds no slot.
+/// A flow returns its unused slot at the instant at which another flow finds no slot.
 #[test]
-fn an_unused_turn_meanwhile() {
+fn an_unused_slot_goes_to_a_flow_that_queues_at_the_same_time() {
     loom::model(|| {
         let (sources, mut scheduler) = pair(Config { flows: 2, ..SMALL }).unwrap();
         let wires = Shared::default();
         let sender = |flow, left| Sender { source: sources.open(FlowId(flow)).unwrap(), left };
         let (mut unused, mut wants) = (sender(0, 1), sender(1, 1));
-        // Flow 0 sends, queues for a second packet, is granted a slot, and has no packet after all.
+        // Flow 0 sends, queues for a second packet, is granted a slot, and then has no packet.
         unused.run(&wires);
-        assert_eq!(unused.source.reserve(), Reserve::Paused { ring: false });
+        assert_eq!(unused.source.reserve(), Reserve::Paused { wake_scheduler: false });
         let mut sent = 0;
         schedule(&mut scheduler, &wires, &mut sent, 1);
         let wanting = {
@@ -202,7 +203,7 @@ fn an_unused_turn_meanwhile() {
             })
         };
         if unused.source.idle() {
-            wires.lock().unwrap().ring = true;
+            wires.lock().unwrap().wake_scheduler = true;
         }
         let mut senders = [unused, wanting.join().unwrap()];
         settle(&mut senders, &mut scheduler, &wires, &mut sent);

@@ -1,57 +1,61 @@
+//! The side of the scheduled buffer.
+
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use super::state::{CLOSED, GRANTED, HELD, PACKET, QUEUED, State};
+use super::state::{AT_LIMIT, CLOSED, GRANTED, PACKET, QUEUED, State};
 use super::sync::Ordering;
 use crate::ConfigError;
 use crate::backpressure::FlowId;
 use crate::ffs::PriorityQueue;
 
-/// The side of the scheduled buffer: which packets left it, and who is resumed.
+/// The side of the scheduled buffer: it reports departures and decides which flows are resumed.
 #[derive(Debug)]
 pub struct Scheduler {
     state: Arc<State>,
     /// Flows that wait, first come first served.
     queue: PriorityQueue,
-    /// The inbox's flows on their way to the queue; as large as it gets from the start.
-    post: Vec<u32>,
-    /// Slots that must be free before flows are resumed, once none was.
+    /// The flows of the inbox on their way to the queue; allocated for all flows.
+    arriving: Vec<u32>,
+    /// Slots that must be free before flows are resumed, after no slot was free.
     threshold: u32,
-    /// Whether flows are being resumed: from when enough is free until nothing is.
+    /// Whether flows are resumed: from when the threshold is reached until no slot is free.
     open: bool,
 }
 
 impl Scheduler {
     pub(super) fn new(state: Arc<State>, flows: u32, threshold: u32) -> Result<Self, ConfigError> {
         let queue = PriorityQueue::new(1, flows)?;
-        let post = Vec::with_capacity(flows as usize);
-        Ok(Self { state, queue, post, threshold, open: true })
+        let arriving = Vec::with_capacity(flows as usize);
+        Ok(Self { state, queue, arriving, threshold, open: true })
     }
 
-    /// A packet of `flow` left the buffer, sent or dropped. To be followed by
-    /// [`Scheduler::resume`].
+    /// Reports that a packet of `flow` left the buffer, sent or dropped. Call
+    /// [`Scheduler::resume`] afterwards.
     ///
     /// # Panics
-    /// If `flow` is out of range.
+    /// Panics if `flow` is out of range.
     pub fn left(&mut self, flow: FlowId) {
         let word = &self.state.flow(flow.0).word;
         let before = word.fetch_sub(PACKET, Ordering::AcqRel);
-        debug_assert!(before >= PACKET, "a packet leaves that was not reserved for");
-        if before & HELD != 0 {
-            // The flow waits, so its source leaves these flags alone.
+        debug_assert!(before >= PACKET, "a packet left for which no slot was reserved");
+        if before & AT_LIMIT != 0 {
+            // The flow waits, so its source does not change these flags.
             if before & CLOSED != 0 {
-                word.fetch_and(!HELD, Ordering::AcqRel);
+                word.fetch_and(!AT_LIMIT, Ordering::AcqRel);
             } else {
-                self.state.wait();
-                word.fetch_xor(HELD | QUEUED, Ordering::AcqRel);
+                self.state.add_waiting();
+                word.fetch_xor(AT_LIMIT | QUEUED, Ordering::AcqRel);
                 self.queue.push(flow.0, 0);
             }
         }
         self.state.give_slot();
     }
 
-    /// Resumes a flow, if one waits and a slot is free for it: wake its source. To be called until
-    /// it says `None`, after packets have left and when rung for.
+    /// Resumes a flow if one waits and a slot is free; the caller wakes its source.
+    ///
+    /// Call this until it returns `None`, after packets have left and when a source wakes the
+    /// scheduler.
     pub fn resume(&mut self) -> Option<FlowId> {
         loop {
             self.collect();
@@ -60,51 +64,53 @@ impl Scheduler {
             }
             self.open |= self.state.free() >= self.threshold;
             if !self.open || !self.state.take_slot() {
-                // What is not free will be: it is a packet's in the buffer or on its way there, or
-                // was granted to a flow, which uses it or gives it back and rings.
+                // Each slot in use becomes free later. It belongs to a packet in the buffer or on
+                // its way there, or to a resumed flow, which uses it or returns it and wakes us.
                 self.open = false;
                 return None;
             }
             while let Some((flow, _)) = self.queue.pop() {
-                self.state.stop_waiting();
+                self.state.remove_waiting();
                 if self.grant(flow) {
                     return Some(FlowId(flow));
                 }
             }
-            // All had ended. While the slot was taken another may have found none free and queued,
-            // so look again.
+            // All queued flows have ended. Another flow may have found no free slot and queued
+            // while this side held the slot, so the loop checks the inbox again.
             self.state.give_slot();
-            if !self.state.has_post() {
+            if !self.state.inbox_has_flows() {
                 return None;
             }
         }
     }
 
-    /// Flows that wait, and were seen to by this side.
+    /// Returns the number of waiting flows in the scheduler's queue, without those in the inbox.
     pub fn waiting(&self) -> u32 {
         self.queue.len()
     }
 
-    /// Packets in the buffer, on their way there, or that slots are granted for.
+    /// Returns the number of slots in use: by packets in the buffer, by packets on their way there,
+    /// and by resumed flows.
     pub fn occupied(&self) -> u32 {
         self.state.slots - self.state.free()
     }
 
-    /// Takes in the flows that have queued, in the order in which they did.
+    /// Moves the flows of the inbox to the queue, in the order in which they arrived.
     fn collect(&mut self) {
-        self.post.extend(self.state.take_post());
-        while let Some(flow) = self.post.pop() {
+        self.arriving.extend(self.state.take_inbox());
+        while let Some(flow) = self.arriving.pop() {
             self.queue.push(flow, 0);
         }
     }
 
-    /// Makes a slot the flow's own; `false` if the flow has ended.
+    /// Gives a slot to the flow; returns `false` if the flow has ended.
     fn grant(&self, flow: u32) -> bool {
         let grant = |word: u32| (word & CLOSED == 0).then_some(word ^ (QUEUED | GRANTED));
         let word = &self.state.flow(flow).word;
         let granted = word.fetch_update(Ordering::AcqRel, Ordering::Relaxed, grant).is_ok();
         if !granted {
-            // Nobody else changes this: the number may be given out again only now.
+            // Only this side clears the flag of an ended flow. The number can be reused from now
+            // on.
             word.fetch_and(!QUEUED, Ordering::AcqRel);
         }
         granted

@@ -1,36 +1,38 @@
+//! The side of a source.
+
 use alloc::sync::Arc;
 
-use super::state::{CLOSED, FLAGS, GRANTED, HELD, PACKET, QUEUED, State};
+use super::state::{AT_LIMIT, CLOSED, FLAGS, GRANTED, PACKET, QUEUED, State};
 use super::sync::{AtomicU32, Ordering};
 use crate::backpressure::FlowId;
 
-/// Gives out sources, from any thread.
+/// A factory of sources, usable from any thread.
 #[derive(Clone, Debug)]
 pub struct Sources(Arc<State>);
 
-/// A flow's source buffer, as seen by the scheduled buffer: the regulator of one flow.
+/// The side of one flow's source buffer.
 ///
-/// Dropping it ends the flow. But a drop cannot answer that the scheduler has to be woken, so a slot
-/// that was granted and not used would go to another only when it next looks: rather [`Source::close`].
+/// Dropping it ends the flow. Prefer [`Source::close`]: a drop cannot report that the scheduler
+/// must be woken, so an unused slot goes to another flow only when the scheduler runs next.
 #[derive(Debug)]
 pub struct Source {
     state: Arc<State>,
     flow: u32,
-    /// Packets that it may still send in its turn.
+    /// Packets that the flow may still send in its turn.
     turn: u8,
     closed: bool,
 }
 
-/// The answer to [`Source::reserve`].
+/// The result of [`Source::reserve`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Reserve {
-    /// A slot of the buffer is this flow's: hand a packet to the scheduler.
+    /// The flow has a slot of the buffer: pass a packet to the scheduler.
     Go,
-    /// The flow is paused, and will be resumed. If `ring`, wake the scheduler.
+    /// The flow is paused and will be resumed.
     Paused {
-        /// Whether the scheduler has to be woken.
-        ring: bool,
+        /// Whether the caller must wake the scheduler.
+        wake_scheduler: bool,
     },
 }
 
@@ -39,7 +41,8 @@ impl Sources {
         Self(state)
     }
 
-    /// The source of `flow`, if no one has it, nor has its last one left it paused.
+    /// Returns the source of `flow`, or `None` if the flow has a source or its last source has not
+    /// left the queue.
     pub fn open(&self, flow: FlowId) -> Option<Source> {
         let word = &self.0.get(flow.0)?.word;
         let open = |word: u32| (word & FLAGS == CLOSED).then_some(word & !CLOSED);
@@ -49,14 +52,14 @@ impl Sources {
 }
 
 impl Source {
-    /// The flow.
+    /// Returns the flow.
     pub fn flow(&self) -> FlowId {
         FlowId(self.flow)
     }
 
-    /// Whether the flow is paused. Not once it was resumed, even if its thread has not been woken.
+    /// Returns whether the flow is paused. A resumed flow is not, even before its thread wakes.
     pub fn is_paused(&self) -> bool {
-        self.word().load(Ordering::Acquire) & (QUEUED | HELD) != 0
+        self.word().load(Ordering::Acquire) & (QUEUED | AT_LIMIT) != 0
     }
 
     fn word(&self) -> &AtomicU32 {
@@ -67,19 +70,19 @@ impl Source {
     pub fn reserve(&mut self) -> Reserve {
         loop {
             let word = self.word().load(Ordering::Acquire);
-            if word & (QUEUED | HELD) != 0 {
-                return Reserve::Paused { ring: false };
+            if word & (QUEUED | AT_LIMIT) != 0 {
+                return Reserve::Paused { wake_scheduler: false };
             }
-            // From here on only departures change the word, by taking packets off it.
+            // From here on only departures change the word: they subtract packets.
             if word & GRANTED != 0 {
                 self.word().fetch_add(PACKET - GRANTED, Ordering::AcqRel);
                 self.turn = self.state.turn - 1;
                 return Reserve::Go;
             }
             if word / PACKET >= self.state.in_buffer {
-                if self.replace(word, word | HELD) {
-                    // A packet of its own is in the buffer and wakes it when it leaves.
-                    return Reserve::Paused { ring: false };
+                if self.replace(word, word | AT_LIMIT) {
+                    // One of the flow's packets is in the buffer; its departure queues the flow.
+                    return Reserve::Paused { wake_scheduler: false };
                 }
                 continue;
             }
@@ -100,14 +103,14 @@ impl Source {
     fn pause(&mut self) -> Reserve {
         self.turn = 0;
         self.word().fetch_or(QUEUED, Ordering::AcqRel);
-        self.state.wait();
-        self.state.post(self.flow);
-        // A slot that came free before the scheduler could see this flow: tell it.
-        Reserve::Paused { ring: self.state.free() > 0 }
+        self.state.add_waiting();
+        self.state.post_to_inbox(self.flow);
+        // A slot may have become free before the scheduler could see this flow.
+        Reserve::Paused { wake_scheduler: self.state.free() > 0 }
     }
 
-    /// The flow, resumed or in its turn, has nothing to send. Whether to wake the scheduler, since
-    /// its slot can go to another.
+    /// Reports that the flow, resumed or in its turn, has nothing to send. Returns whether to wake
+    /// the scheduler, which can give the slot to another flow.
     #[must_use]
     pub fn idle(&mut self) -> bool {
         self.turn = 0;
@@ -123,7 +126,7 @@ impl Source {
         self.state.waiting() > 0
     }
 
-    /// Ends the flow. Whether to wake the scheduler.
+    /// Ends the flow. Returns whether to wake the scheduler.
     #[must_use]
     pub fn close(mut self) -> bool {
         self.closed = true;
@@ -131,7 +134,7 @@ impl Source {
     }
 
     fn end(&self) -> bool {
-        // Granted no more from here on. Queued or held, the scheduler clears that when it comes by.
+        // The scheduler grants no slot from here on. It clears `QUEUED` and `AT_LIMIT` later.
         let word = self.word().fetch_or(CLOSED, Ordering::AcqRel);
         if word & GRANTED == 0 {
             return false;

@@ -1,69 +1,43 @@
+//! The state that sources and the scheduler share.
+
 use alloc::boxed::Box;
-use alloc::sync::Arc;
 
-use super::scheduler::Scheduler;
-use super::source::Sources;
 use super::sync::{Apart, AtomicU32, Ordering, fence};
-use crate::backpressure::Hysteresis;
-use crate::error::within;
-use crate::{ConfigError, Limit, ffs};
 
-/// How backpressure between threads is set up.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Config {
-    /// Flows that there may be at a time: ids are below it. 1024 by default.
-    pub flows: u32,
-    /// Packets that fit into the scheduled buffer; 1000 by default, as a Linux interface's queue.
-    pub slots: u32,
-    /// Packets that one flow may have in the buffer, at most 65 535; two by default, see
-    /// [`Config::in_buffer`](crate::backpressure::Config::in_buffer).
-    pub in_buffer: u16,
-    /// Packets that a flow may send in its turn while others wait; two by default, see
-    /// [`Config::turn`](crate::backpressure::Config::turn).
-    pub turn: u8,
-    /// How many slots must be free before flows are resumed; an eighth by default.
-    pub hysteresis: Hysteresis,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        let hysteresis = Hysteresis::OneIn(8);
-        Self { flows: 1024, slots: 1000, in_buffer: 2, turn: 2, hysteresis }
-    }
-}
-
-/// The flow waits in the inbox or with the scheduler. Set by the source, cleared by the scheduler.
+/// The flow waits in the inbox or in the scheduler's queue. Set by the source, cleared by the
+/// scheduler.
 pub(super) const QUEUED: u32 = 1;
-/// The flow has as many packets in the buffer as it may, and waits for one to leave. Set by the
-/// source, turned into `QUEUED` by the scheduler.
-pub(super) const HELD: u32 = 2;
-/// The flow was resumed, and a slot is its own. Set by the scheduler, cleared by the source.
+/// The flow is at its limit of packets in the buffer and waits for one to leave. Set by the source,
+/// replaced with `QUEUED` by the scheduler.
+pub(super) const AT_LIMIT: u32 = 2;
+/// The flow was resumed and has a slot. Set by the scheduler, cleared by the source.
 pub(super) const GRANTED: u32 = 4;
-/// No source has this flow.
+/// The flow has no source.
 pub(super) const CLOSED: u32 = 8;
-pub(super) const FLAGS: u32 = QUEUED | HELD | GRANTED | CLOSED;
+pub(super) const FLAGS: u32 = QUEUED | AT_LIMIT | GRANTED | CLOSED;
 /// One packet in the buffer, above the flags.
 pub(super) const PACKET: u32 = 1 << 16;
 
-/// No flow.
+/// The link that means "no flow".
 pub(super) const NONE: u32 = u32::MAX;
 
-/// What both sides see of a flow.
+/// The shared state of a flow.
 #[derive(Debug)]
 pub(super) struct Flow {
-    /// The flags, and above them the packets in the buffer.
+    /// The flags and, in the upper half, the number of packets in the buffer.
     pub(super) word: AtomicU32,
-    /// The flow below it in the inbox.
+    /// The flow below this one in the inbox.
     next: AtomicU32,
 }
 
+/// The shared state of the scheduled buffer.
 #[derive(Debug)]
 pub(super) struct State {
-    /// Slots that nobody has.
+    /// The number of free slots.
     free: Apart<AtomicU32>,
-    /// Flows that are queued, in the inbox or with the scheduler.
+    /// The number of queued flows, in the inbox or in the scheduler's queue.
     waiting: Apart<AtomicU32>,
-    /// The top of the stack by which flows queue.
+    /// The top of the stack through which flows queue.
     inbox: Apart<AtomicU32>,
     flows: Box<[Flow]>,
     pub(super) slots: u32,
@@ -71,31 +45,21 @@ pub(super) struct State {
     pub(super) turn: u8,
 }
 
-/// The two sides of a scheduled buffer.
-///
-/// # Errors
-/// If a setting is zero or too large.
-pub fn pair(config: Config) -> Result<(Sources, Scheduler), ConfigError> {
-    within("flows", u64::from(config.flows), 1, u64::from(ffs::MAX_ITEMS))?;
-    within("slots", u64::from(config.slots), 1, u64::from(Limit::MAX_PACKETS))?;
-    within("in_buffer", u64::from(config.in_buffer), 1, u64::from(u16::MAX))?;
-    within("turn", u64::from(config.turn), 1, u64::from(u8::MAX))?;
-    let flow = |_| Flow { word: AtomicU32::new(CLOSED), next: AtomicU32::new(NONE) };
-    let state = Arc::new(State {
-        free: Apart(AtomicU32::new(config.slots)),
-        waiting: Apart(AtomicU32::new(0)),
-        inbox: Apart(AtomicU32::new(NONE)),
-        flows: (0..config.flows).map(flow).collect(),
-        slots: config.slots,
-        in_buffer: u32::from(config.in_buffer),
-        turn: config.turn,
-    });
-    let threshold = config.hysteresis.packets(config.slots);
-    let scheduler = Scheduler::new(Arc::clone(&state), config.flows, threshold)?;
-    Ok((Sources::new(state), scheduler))
-}
-
 impl State {
+    /// Creates the state of a buffer whose slots are all free, for flows without a source.
+    pub(super) fn new(flows: u32, slots: u32, in_buffer: u16, turn: u8) -> Self {
+        let flow = |_| Flow { word: AtomicU32::new(CLOSED), next: AtomicU32::new(NONE) };
+        Self {
+            free: Apart(AtomicU32::new(slots)),
+            waiting: Apart(AtomicU32::new(0)),
+            inbox: Apart(AtomicU32::new(NONE)),
+            flows: (0..flows).map(flow).collect(),
+            slots,
+            in_buffer: u32::from(in_buffer),
+            turn,
+        }
+    }
+
     #[inline]
     pub(super) fn flow(&self, flow: u32) -> &Flow {
         &self.flows[flow as usize]
@@ -113,32 +77,34 @@ impl State {
         self.waiting.0.load(Ordering::Relaxed)
     }
 
-    pub(super) fn wait(&self) {
+    pub(super) fn add_waiting(&self) {
         self.waiting.0.fetch_add(1, Ordering::Relaxed);
     }
 
-    pub(super) fn stop_waiting(&self) {
+    pub(super) fn remove_waiting(&self) {
         self.waiting.0.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Takes a slot, if one is free.
+    /// Takes a slot if one is free.
     pub(super) fn take_slot(&self) -> bool {
         let take = |free: u32| free.checked_sub(1);
         self.free.0.fetch_update(Ordering::AcqRel, Ordering::Relaxed, take).is_ok()
     }
 
-    /// Gives a slot back. What is read of the other side after this is no older than the slot.
+    /// Returns a slot. The fence orders this write before the caller's next read, see the module
+    /// documentation of `shared`.
     pub(super) fn give_slot(&self) {
         self.free.0.fetch_add(1, Ordering::AcqRel);
         fence(Ordering::SeqCst);
     }
 
-    /// Puts `flow` into the inbox. What is read after this is no older than that.
-    pub(super) fn post(&self, flow: u32) {
+    /// Puts `flow` into the inbox. The fence orders this write before the caller's next read, see
+    /// the module documentation of `shared`.
+    pub(super) fn post_to_inbox(&self, flow: u32) {
         let mut top = self.inbox.0.load(Ordering::Relaxed);
         loop {
             self.flow(flow).next.store(top, Ordering::Relaxed);
-            // Release, so that who takes the stack sees the links.
+            // Release, so that the thread that takes the stack sees the links.
             match self.inbox.0.compare_exchange_weak(top, flow, Ordering::AcqRel, Ordering::Relaxed)
             {
                 Ok(_) => break,
@@ -148,17 +114,17 @@ impl State {
         fence(Ordering::SeqCst);
     }
 
-    /// Whether the inbox has anything.
-    pub(super) fn has_post(&self) -> bool {
+    /// Returns whether the inbox contains flows.
+    pub(super) fn inbox_has_flows(&self) -> bool {
         self.inbox.0.load(Ordering::Relaxed) != NONE
     }
 
-    /// Empties the inbox, the latest first.
-    pub(super) fn take_post(&self) -> impl Iterator<Item = u32> {
+    /// Empties the inbox and returns its flows, the latest first.
+    pub(super) fn take_inbox(&self) -> impl Iterator<Item = u32> {
         let mut top = self.inbox.0.swap(NONE, Ordering::AcqRel);
         core::iter::from_fn(move || {
             let flow = (top != NONE).then_some(top)?;
-            // Read before the flow is given out: resumed, it may be posted again.
+            // Read first: once returned, the flow may be resumed and put into the inbox again.
             top = self.flow(flow).next.load(Ordering::Relaxed);
             Some(flow)
         })

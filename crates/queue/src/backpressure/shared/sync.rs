@@ -1,4 +1,4 @@
-//! The atomics: loom's, which tries all interleavings, when its models are built.
+//! Atomic types from `core`, or from loom when its models are built.
 
 #[cfg(not(loom))]
 pub(super) use core::sync::atomic::{AtomicU32, Ordering, fence};
@@ -6,8 +6,8 @@ pub(super) use core::sync::atomic::{AtomicU32, Ordering, fence};
 #[cfg(loom)]
 pub(super) use loom::sync::atomic::{AtomicU32, Ordering, fence};
 
-/// On a cache line of its own, so that threads that write one do not slow down those that read
-/// another.
+/// A value on its own cache line, so that threads that write it do not slow down threads that
+/// access other values.
 #[derive(Debug)]
 #[repr(align(64))]
 pub(super) struct Apart<T>(pub(super) T);

@@ -1,4 +1,4 @@
-//! By hand, and with real threads.
+//! Tests of single steps, and a test with real threads.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -11,10 +11,10 @@ fn small(flows: u32, slots: u32) -> (Sources, Scheduler) {
     pair(Config { flows, slots, hysteresis, ..Config::default() }).unwrap()
 }
 
-const WAITS: Reserve = Reserve::Paused { ring: false };
+const WAITS: Reserve = Reserve::Paused { wake_scheduler: false };
 
 #[test]
-fn who_waits_is_resumed_first_come_first_served() {
+fn waiting_flows_are_resumed_first_come_first_served() {
     let (sources, mut scheduler) = small(4, 2);
     let mut source: Vec<_> = (0..4).map(|flow| sources.open(FlowId(flow)).unwrap()).collect();
     assert!(sources.open(FlowId(0)).is_none() && sources.open(FlowId(4)).is_none());
@@ -28,12 +28,12 @@ fn who_waits_is_resumed_first_come_first_served() {
     assert_eq!(scheduler.resume(), Some(FlowId(3)));
     assert_eq!(scheduler.resume(), None);
     assert!(!source[3].is_paused());
-    // The slot is kept for the flow that was resumed.
+    // The slot is reserved for the resumed flow.
     assert_eq!(source[0].reserve(), WAITS);
     assert_eq!(source[3].reserve(), Reserve::Go);
     scheduler.left(FlowId(1));
     assert_eq!(scheduler.resume(), Some(FlowId(2)));
-    // It has nothing to send: the next one gets the slot.
+    // Flow 2 has nothing to send, so the next flow gets the slot.
     assert!(source[2].idle());
     assert_eq!(scheduler.resume(), Some(FlowId(0)));
     assert_eq!(scheduler.occupied(), 2);
@@ -52,7 +52,7 @@ fn a_flow_keeps_to_its_limit_and_queues_when_a_packet_leaves() {
 }
 
 #[test]
-fn hysteresis_and_turns() {
+fn flows_are_resumed_from_the_threshold_on_and_each_for_its_turn() {
     let config =
         Config { flows: 3, slots: 4, in_buffer: 4, turn: 1, hysteresis: Hysteresis::OneIn(2) };
     let (sources, mut scheduler) = pair(config).unwrap();
@@ -64,8 +64,9 @@ fn hysteresis_and_turns() {
     assert_eq!(scheduler.resume(), None);
     scheduler.left(FlowId(0));
     assert_eq!(scheduler.resume(), None, "one slot is not enough");
-    // Room, but others wait and this flow's turn is over. The free slot is worth a ring.
-    assert_eq!(source[0].reserve(), Reserve::Paused { ring: true });
+    // There is room, but others wait and this flow's turn is over. The scheduler is to be woken for
+    // the free slot.
+    assert_eq!(source[0].reserve(), Reserve::Paused { wake_scheduler: true });
     scheduler.left(FlowId(0));
     assert_eq!(scheduler.resume(), Some(FlowId(1)));
     assert_eq!(scheduler.resume(), Some(FlowId(2)));
@@ -73,7 +74,7 @@ fn hysteresis_and_turns() {
 }
 
 #[test]
-fn a_number_is_given_out_again_when_its_last_flow_has_left_the_queue() {
+fn a_number_can_be_reused_when_its_last_flow_has_left_the_queue() {
     let (sources, mut scheduler) = small(2, 1);
     let (mut a, mut b) = (sources.open(FlowId(0)).unwrap(), sources.open(FlowId(1)).unwrap());
     assert_eq!((a.reserve(), b.reserve()), (Reserve::Go, WAITS));
@@ -84,7 +85,7 @@ fn a_number_is_given_out_again_when_its_last_flow_has_left_the_queue() {
     let mut b = sources.open(FlowId(1)).unwrap();
     assert_eq!(b.reserve(), Reserve::Go);
     assert_eq!(a.reserve(), WAITS);
-    // Granted and not used: closing gives the slot back.
+    // The flow does not use its slot; closing returns it.
     scheduler.left(FlowId(1));
     assert_eq!(scheduler.resume(), Some(FlowId(0)));
     assert_eq!(b.reserve(), WAITS);
@@ -92,10 +93,10 @@ fn a_number_is_given_out_again_when_its_last_flow_has_left_the_queue() {
     assert_eq!(scheduler.resume(), Some(FlowId(1)));
 }
 
-/// Four sources and a scheduler on threads, each asleep until it is woken. It ends only if no
-/// wake-up is lost; every packet arrives, each flow's in order.
+/// Four sources and a scheduler run on threads that sleep until they are woken. The test ends only
+/// if no wake-up is lost.
 #[test]
-fn real_threads() {
+fn threads_lose_no_wake_up_and_every_packet_arrives_in_order() {
     extern crate std;
     use std::sync::mpsc;
     use std::thread;
@@ -105,7 +106,7 @@ fn real_threads() {
     let hysteresis = Hysteresis::OneIn(4);
     let config = Config { flows: FLOWS, slots: 5, in_buffer: 2, turn: 2, hysteresis };
     let (sources, mut scheduler) = pair(config).unwrap();
-    // `None` rings.
+    // `None` only wakes the scheduler.
     let (to_scheduler, packets) = mpsc::channel::<Option<(u32, u32)>>();
     let (mut wakers, mut threads) = (Vec::new(), Vec::new());
     for flow in 0..FLOWS {
@@ -118,8 +119,8 @@ fn real_threads() {
                 loop {
                     match source.reserve() {
                         Reserve::Go => break,
-                        Reserve::Paused { ring } => {
-                            if ring {
+                        Reserve::Paused { wake_scheduler } => {
+                            if wake_scheduler {
                                 to_scheduler.send(None).unwrap();
                             }
                             woken.recv().unwrap();
@@ -142,7 +143,7 @@ fn real_threads() {
             scheduler.left(FlowId(flow));
         }
         while let Some(flow) = scheduler.resume() {
-            // A source that has ended is not there to be woken.
+            // A source that has ended cannot be woken.
             let _ = wakers[flow.0 as usize].send(());
         }
     }

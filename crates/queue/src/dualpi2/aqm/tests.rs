@@ -1,4 +1,4 @@
-//! What holds in every state that packets can bring the queues to.
+//! Properties that hold in every state that packets can bring the queues to.
 
 use forebay_units::{Bytes, Nanos};
 use proptest::prelude::*;
@@ -27,23 +27,23 @@ impl Packet for Frame {
     }
 }
 
-/// A burst of packets that comes after a while, and how many go then.
+/// A burst of packets that arrives after a wait, and the number of packets that leave then.
 #[derive(Clone, Copy, Debug)]
 struct Step {
     wait: Nanos,
     ecn: Ecn,
-    come: u8,
-    go: u8,
+    arrivals: u8,
+    departures: u8,
 }
 
 fn step() -> impl Strategy<Value = Step> {
     let ecn = prop_oneof![Just(Ecn::NotEct), Just(Ecn::Ect0), Just(Ecn::Ect1), Just(Ecn::Ce)];
     // Up to two updates in between.
-    (0..30_000_u64, ecn, 0..40_u8, 0..40_u8).prop_map(|(us, ecn, come, go)| Step {
+    (0..30_000_u64, ecn, 0..40_u8, 0..40_u8).prop_map(|(us, ecn, arrivals, departures)| Step {
         wait: Nanos::from_micros(us),
         ecn,
-        come,
-        go,
+        arrivals,
+        departures,
     })
 }
 
@@ -62,41 +62,42 @@ fn equal(a: f64, b: f64) -> bool {
     (-1e-12..=1e-12).contains(&(a - b))
 }
 
-/// The states of a queue that `steps` lead to, one after the other.
-fn through(config: Config, steps: &[Step], mut look: impl FnMut(&DualPi2<Frame>, Nanos)) {
+/// Runs the steps and passes every state of the queue to `check`.
+fn run(config: Config, steps: &[Step], mut check: impl FnMut(&DualPi2<Frame>, Nanos)) {
     let mut q = DualPi2::new(config).unwrap();
     let mut now = Nanos::from_secs(1);
     for step in steps {
         now += step.wait;
-        for _ in 0..step.come {
+        for _ in 0..step.arrivals {
             q.enqueue(now, Frame(step.ecn), &mut |_, _: DropReason| {});
         }
-        look(&q, now);
-        for _ in 0..step.go {
+        check(&q, now);
+        for _ in 0..step.departures {
             let _ = q.dequeue(now, &mut |_, _: DropReason| {});
-            look(&q, now);
+            check(&q, now);
         }
     }
 }
 
 proptest! {
-    /// RFC 9332 section 2.1: p_CL = k p', p_C = p'^2, and an L4S packet is never signalled to less
-    /// than the coupling asks.
+    /// Checks RFC 9332 section 2.1: p_CL = k p', p_C = p'^2, and an L4S packet is marked with at
+    /// least the coupled probability.
     #[test]
     fn probabilities_are_coupled_in_every_state(
         config in config(),
         steps in prop::collection::vec(step(), 1..60),
     ) {
         let k = config.coupling;
-        through(config, &steps, |q, now| {
+        run(config, &steps, |q, now| {
             let base = q.probability();
             assert!((0.0..=1.0).contains(&base));
             let classic = q.classic_signals(false);
             assert!(equal(classic.classic, base * base));
             assert!(equal(classic.scalable, (k * base).min(1.0)));
-            // Drops begin where marks can say no more, and are the classic ones.
+            // Drops begin where marks are saturated, with the classic probability.
             assert_eq!(classic.overload.is_some(), base * base >= 1.0 / (k * k));
-            assert!(classic.overload.is_none_or(|p| equal(p, base * base) && classic.scalable >= 1.0 - 1e-9));
+            let saturated = classic.scalable >= 1.0 - 1e-9;
+            assert!(classic.overload.is_none_or(|p| equal(p, base * base) && saturated));
             let own = q.low_latency_signals(now, false);
             assert!(own.scalable >= classic.scalable && own.scalable <= 1.0);
             assert!(equal(own.classic, (own.scalable / k) * (own.scalable / k)));
@@ -106,10 +107,14 @@ proptest! {
         });
     }
 
-    /// However deep an overload was: once p' is back at zero and nothing waits for long, not one
-    /// packet is marked or dropped for it.
+    /// After an overload of any depth, once p' is back at zero and queue delays are short, no
+    /// packet is marked or dropped.
     #[test]
-    fn signals_end_with_the_overload(config in config(), burst in 100..4000_u32, ms in 10..500_u64) {
+    fn signals_end_with_the_overload(
+        config in config(),
+        burst in 100..4000_u32,
+        ms in 10..500_u64,
+    ) {
         let config = Config { input: Input::Greatest, ..config };
         let mut q = DualPi2::new(config).unwrap();
         let mut now = Nanos::from_secs(1);

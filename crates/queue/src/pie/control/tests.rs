@@ -1,8 +1,10 @@
+//! Updates and decisions of PIE, compared with values calculated by hand.
+
 use alloc::vec::Vec;
 
 use super::*;
 
-/// Nothing waits, or two full frames do.
+// An empty backlog, and one of two full frames.
 const NONE: Backlog = Backlog { packets: 0, bytes: Bytes(0) };
 const TWO: Backlog = Backlog { packets: 2, bytes: Bytes(3028) };
 
@@ -20,9 +22,10 @@ fn close(a: f64, b: f64) -> bool {
     (-1e-12..=1e-12).contains(&off)
 }
 
-/// 0.125 (delay - 15 ms) + 1.25 (growth), divided by 2048, 128, 128 and 32 as the probability climbs.
+/// Steps are 0.125 (delay - 15 ms) + 1.25 (growth), divided by 2048, 128, 128 and 32 as the
+/// probability rises.
 #[test]
-fn the_first_updates_by_hand() {
+fn the_first_updates_match_the_formula() {
     let mut control = control(0.0, 0, 0);
     let steps = [
         // (0.125 x 0.020 + 1.25 x 0.035) / 2048
@@ -44,9 +47,9 @@ fn the_first_updates_by_hand() {
     }
 }
 
-/// At 23 ms, up from 15 ms, the gains add up to 0.125 x 0.008 + 1.25 x 0.008 = 0.011.
+/// At 23 ms after 15 ms, the undivided step is 0.125 x 0.008 + 1.25 x 0.008 = 0.011.
 #[test]
-fn every_region_divides_the_step() {
+fn the_divisor_of_a_step_depends_on_the_probability() {
     let regions = [
         (0.0, 2048.0),
         (0.000_000_9, 2048.0),
@@ -68,16 +71,16 @@ fn every_region_divides_the_step() {
 }
 
 #[test]
-fn steps_are_capped_and_excess_adds_to_them() {
+fn steps_are_capped_and_an_excessive_delay_adds_to_them() {
     let cases = [
         // 0.125 x 0.085 + 1.25 x 0.050 = 0.073, capped at 2 %.
         (0.2, 100, 50, 0.22),
-        // Below 10 % there is no cap: half of that.
+        // Below 10 % there is no cap: half of 0.073.
         (0.05, 100, 50, 0.086_562_5),
-        // 0.125 x 0.285 = 0.0356, capped, and 2 % for more than 250 ms.
+        // 0.125 x 0.285 = 0.0356, capped at 2 %, and 2 % more above 250 ms.
         (0.2, 300, 300, 0.24),
         (0.2, 250, 250, 0.22),
-        // Down at full gain: 0.125 x (0.1 - 0.015) - 1.25 x 0.1.
+        // A falling delay has the full gain: 0.125 x (0.1 - 0.015) - 1.25 x 0.1.
         (0.2, 100, 200, 0.085_625),
         (0.995, 300, 300, 1.0),
     ];
@@ -88,7 +91,7 @@ fn steps_are_capped_and_excess_adds_to_them() {
     }
 }
 
-/// An idle update takes 0.125 x 15 ms off and a 64th of the rest; a backlog means it is not idle.
+/// An idle update subtracts 0.125 x 15 ms and a 64th of the rest. With a backlog it is not idle.
 #[test]
 fn the_probability_decays_when_idle() {
     for (backlog, after) in [(NONE, 0.498_125 * 63.0 / 64.0), (TWO, 0.498_125)] {
@@ -99,7 +102,7 @@ fn the_probability_decays_when_idle() {
 }
 
 #[test]
-fn an_idle_queue_comes_to_rest_and_allows_a_burst_again() {
+fn an_idle_queue_reaches_probability_zero_and_allows_a_burst_again() {
     let params = Params::default();
     let mut control = control(1.0, 0, 0);
     (control.burst, control.due) = (Nanos::ZERO, 0.5);
@@ -108,7 +111,7 @@ fn an_idle_queue_comes_to_rest_and_allows_a_burst_again() {
         control.update(&params, NONE);
         updates += 1;
     }
-    assert!(updates < 1000, "{updates} updates, which one call makes up for");
+    assert!(updates < 1000, "{updates} updates, more than one call makes");
     assert_eq!((control.burst, control.due), (params.burst_allowance, 0.0));
 }
 
@@ -125,7 +128,7 @@ fn the_burst_allowance_is_used_up_by_departures() {
     assert!((0..50).any(|_| control.signals(&params, TWO, Bytes(1514))), "150 ms have passed");
 }
 
-/// Without a burst allowance left.
+/// Returns a controller without a burst allowance.
 fn spent(probability: f64, delay_ms: u64) -> Control {
     Control { burst: Nanos::ZERO, ..control(probability, delay_ms, delay_ms) }
 }
@@ -135,7 +138,7 @@ fn signalled(mut control: Control, params: &Params, backlog: Backlog, len: u64) 
 }
 
 #[test]
-fn small_queues_and_short_waits_are_left_alone() {
+fn small_queues_and_short_delays_cause_no_signals() {
     let params = Params::default();
     assert_eq!(signalled(spent(0.15, 7), &params, TWO, 1514), 0);
     assert!(signalled(spent(0.15, 8), &params, TWO, 1514) > 0);
@@ -144,7 +147,8 @@ fn small_queues_and_short_waits_are_left_alone() {
     assert_eq!(signalled(spent(0.5, 20), &params, small, 1514), 0);
 }
 
-/// The packets from one signal to the next.
+/// Returns the shortest and the longest gap between two signals in packets, and the number of
+/// signals.
 fn gaps(mut control: Control, params: &Params) -> (usize, usize, usize) {
     let signals: Vec<_> =
         (0..100_000_usize).filter(|_| control.signals(params, TWO, Bytes(1514))).collect();
@@ -152,8 +156,8 @@ fn gaps(mut control: Control, params: &Params) -> (usize, usize, usize) {
     (gaps.clone().min().unwrap_or(0), gaps.max().unwrap_or(0), signals.len())
 }
 
-/// At 2 %: after 43 packets at the earliest (0.86 of a signal due), after 425 at the latest (8.5),
-/// and on average after 42 more than without derandomisation (92 instead of 50).
+/// At 2 % a signal comes after 43 packets at the earliest (0.86 of a signal due) and after 425 at
+/// the latest (8.5). The mean is 92 packets, 42 more than without derandomisation.
 #[test]
 fn derandomisation_bounds_the_gaps() {
     let (min, max, n) = gaps(spent(0.02, 20), &Params::default());
@@ -166,7 +170,7 @@ fn derandomisation_bounds_the_gaps() {
 }
 
 #[test]
-fn byte_mode_spares_small_packets() {
+fn byte_mode_signals_small_packets_less_often() {
     let params = Params { byte_mode: true, derandomize: false, ..Params::default() };
     let full = signalled(spent(0.4, 20), &params, TWO, 1514);
     let half = signalled(spent(0.4, 20), &params, TWO, 757);
