@@ -15,7 +15,8 @@ use std::num::NonZeroUsize;
 
 use forebay_queue::Ecn;
 use forebay_sim::{
-    Asks, Congestion, Connections, Pacing, Path, RouteId, Simulation, Totals, Traffic, TrafficKind,
+    Congestion, Connections, Pacing, Path, RequestTiming, RouteId, Simulation, Totals, Traffic,
+    TrafficKind,
 };
 use forebay_units::Nanos;
 
@@ -130,12 +131,12 @@ fn simulated(
     traffic: &scenario::Traffic,
     scenario: &Scenario,
     [forward, backward]: [RouteId; 2],
-    asks: Option<Asks>,
+    timing: Option<RequestTiming>,
 ) -> Traffic {
     use scenario::TrafficKind as Kind;
     let kind = match &traffic.kind {
         Kind::Requests { requests, congestion } => TrafficKind::Requests {
-            asks: asks.unwrap_or(Asks::Scheduled(Vec::new())),
+            timing: timing.unwrap_or(RequestTiming::Scheduled(Vec::new())),
             connections: if requests.new_connections {
                 Connections::PerRequest { limit: requests.connections }
             } else {

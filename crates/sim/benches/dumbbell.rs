@@ -1,6 +1,6 @@
-//! How long the simulator takes over whole runs of ten seconds, and its event queue over an event.
+//! The time of whole runs of ten simulated seconds, and of an event in the event queue.
 //!
-//! `cargo bench -p forebay-sim --bench dumbbell`; the bench `speed` prints packet-hops a second.
+//! `cargo bench -p forebay-sim --bench dumbbell`; the bench `speed` prints packet-hops per second.
 #![allow(missing_docs, reason = "criterion's macros generate undocumented items")]
 
 mod cases;
@@ -31,7 +31,7 @@ fn simulate(c: &mut Criterion) {
     }
 }
 
-/// Takes out the next event and puts in another one: the classic hold model.
+/// Measures a pop of the next event and a push of another one (the hold model).
 fn hold(c: &mut Criterion) {
     let mut group = c.benchmark_group("events");
     for waiting in [100_u32, 10_000, 1_000_000] {

@@ -1,8 +1,9 @@
-//! How fast the simulator is: packet-hops a second on one core, each network in a process of its
-//! own, with the memory that it took. A hop is a link, a sendbox or a receivebox that a packet enters.
+//! The speed of the simulator in packet-hops per second on one core, and its memory.
 //!
-//! `cargo bench -p forebay-sim --bench speed` for all of them; with `-- NAME` after it, those whose
-//! names contain NAME, and with a number after that, so many times as long.
+//! Each network runs in a separate process. A hop is a link, a sendbox or a receivebox that a
+//! packet enters. `cargo bench -p forebay-sim --bench speed` runs all networks. With `-- NAME` it
+//! runs those whose names contain NAME, and with a number after that it runs them that many times
+//! as long.
 
 mod cases;
 
@@ -10,17 +11,17 @@ use std::process::Command;
 
 use cases::{CASES, LENGTH};
 
-/// Says that a process is to run the case whose number follows.
+/// The argument that tells a process to run the case whose number follows.
 const ONE: &str = "--one";
 
-/// How long this thread has run, in nanoseconds: other work on the machine does not count, as far as
-/// the caches let it. Zero where the kernel does not say, and the rates printed then are none.
+/// Returns the CPU time of this thread in nanoseconds, which excludes other work on the machine. It
+/// is zero if the kernel does not report it; the printed rates are then not valid.
 fn on_processor() -> u64 {
     let stat = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     stat.split_whitespace().next().and_then(|n| n.parse().ok()).unwrap_or(0)
 }
 
-/// The most memory that this process has had, in MiB.
+/// Returns the peak memory of this process in MiB.
 fn peak_memory() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|l| l.strip_prefix("VmHWM:")).unwrap_or_default();
@@ -47,7 +48,7 @@ fn run(case: usize, times: u64) {
 }
 
 fn main() -> std::io::Result<()> {
-    // Cargo's own arguments are no names.
+    // Arguments of Cargo are not names.
     let args: Vec<_> = std::env::args().skip(1).collect();
     if let [one, case, times] = &args[..]
         && one == ONE

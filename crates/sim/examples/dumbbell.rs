@@ -62,8 +62,7 @@ fn dumbbell() -> Simulation<Seen> {
     sim
 }
 
-/// How long this thread has run, in seconds, whatever else the machine does; zero where the kernel
-/// does not say.
+/// Returns the CPU time of this thread in seconds, or zero if the kernel does not report it.
 fn on_processor() -> f64 {
     let stat = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     let time: Option<f64> = stat.split_whitespace().next().and_then(|n| n.parse().ok());

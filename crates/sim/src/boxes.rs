@@ -1,4 +1,5 @@
-//! A bundle's two boxes: the sendbox's queue, shaper and control loop, and the receivebox's counts.
+//! The two boxes of a bundle: the sendbox's queue, shaper and control loop, and the receivebox's
+//! counters.
 
 use forebay_control::{ControlConfig, Feedback};
 use forebay_queue::token_bucket::{self, Burst};
@@ -9,54 +10,55 @@ use crate::link::Queue;
 use crate::network::RouteId;
 use crate::packet::Queued;
 
-/// How long feedback may be missing before the receivebox is told the epoch size again.
+/// The time without feedback after which the sendbox sends the epoch size again.
 const REMIND_AFTER: Nanos = Nanos::from_millis(200);
-/// What the receivebox's clock has that the simulation's has not, at first: a day, so that it can be
-/// set back.
+/// The initial offset of the receivebox's clock: a day in nanoseconds, so that it can be set back.
 const RECEIVEBOX_AHEAD: i64 = 86_400_000_000_000;
-/// The receivebox's epoch size before it is told one: as good as no samples.
+/// The receivebox's epoch size before it receives one; it then takes no samples.
 const NO_EPOCH: u32 = 1 << 24;
 
-/// How a bundle is set up.
+/// The configuration of a bundle.
 pub struct BundleSetup {
-    /// Its control loop.
+    /// The configuration of the control loop.
     pub control: ControlConfig,
-    /// Its queue at the sendbox.
+    /// The queue at the sendbox.
     pub queue: Queue,
-    /// What the shaper lets out at once after a pause.
+    /// The shaper's burst, as time at its rate.
     pub burst: Nanos,
-    /// From the receivebox to the sendbox.
+    /// The route of feedback, from the receivebox to the sendbox.
     pub feedback_route: RouteId,
-    /// From the sendbox to the receivebox.
+    /// The route of epoch updates, from the sendbox to the receivebox.
     pub update_route: RouteId,
-    /// The lengths of feedback and of epoch updates on the wire.
+    /// The length of a feedback packet on the wire.
     pub feedback_len: Bytes,
-    /// See [`BundleSetup::feedback_len`].
+    /// The length of an epoch update on the wire.
     pub update_len: Bytes,
 }
 
-/// Packets at a sendbox. `received = sent + dropped + queued` at any time.
+/// The packet counters of a sendbox. `received = sent + dropped + queued` at any time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BoxCounters {
-    /// That came from the site.
+    /// Packets that came from the site.
     pub received: u64,
-    /// That left towards the path.
+    /// Packets that left towards the path.
     pub sent: u64,
-    /// That the queue dropped.
+    /// Packets that the queue dropped.
     pub dropped: u64,
-    /// Of those that left, how many the queue marked: they came without the mark.
+    /// Packets that left and that the queue marked; they arrived without the mark.
     pub marked: u64,
-    /// That wait.
+    /// Packets that wait in the queue.
     pub queued: u64,
-    /// Messages for the sendbox itself.
+    /// Messages that the sendbox itself received.
     pub messages: u64,
 }
 
+/// A bundle with its sendbox and receivebox.
 pub(crate) struct Bundle {
     shaper: TokenBucket<InOrder<Queued, Queue>>,
     pub(crate) control: forebay_control::ControlLoop,
+    /// When feedback last came or an epoch update was last sent.
     in_touch: Nanos,
-    /// The earliest event that will look at the shaper.
+    /// The time of the earliest pending event that serves the shaper.
     pub(crate) awaited: Nanos,
     pub(crate) counters: BoxCounters,
     pub(crate) receivebox: Receivebox,
@@ -64,9 +66,9 @@ pub(crate) struct Bundle {
     pub(crate) update_route: RouteId,
     pub(crate) feedback_len: u16,
     pub(crate) update_len: u16,
-    /// How far the sendbox's clock is ahead of the simulation's,
+    /// The offset of the sendbox's clock from the simulation's.
     sendbox_ahead: Nanos,
-    /// and the receivebox's, in nanoseconds.
+    /// The offset of the receivebox's clock from the simulation's, in nanoseconds.
     receivebox_ahead: i64,
 }
 
@@ -99,7 +101,7 @@ impl Bundle {
         self.shaper.enqueue(now, packet, drops);
     }
 
-    /// The next packet that may leave now, which then counts as sent.
+    /// Returns the next packet that may leave now, and counts it as sent.
     pub(crate) fn dequeue(
         &mut self,
         now: Nanos,
@@ -119,7 +121,7 @@ impl Bundle {
         self.sendbox_ahead = self.sendbox_ahead.saturating_add(by);
     }
 
-    /// A packet passes the receivebox; the feedback for it if it is a boundary.
+    /// Counts a packet at the receivebox. Returns the feedback if it is a boundary packet.
     pub(crate) fn on_received(
         &mut self,
         now: Nanos,
@@ -158,7 +160,7 @@ impl Bundle {
         self.control.on_epoch_ack(now.saturating_add(self.sendbox_ahead), epoch);
     }
 
-    /// The control loop's tick; an epoch size to tell the receivebox, if any.
+    /// Runs a tick of the control loop. Returns an epoch size to send to the receivebox, if any.
     pub(crate) fn tick(&mut self, now: Nanos) -> Option<u32> {
         let theirs = now.saturating_add(self.sendbox_ahead);
         self.control.on_tick(theirs, self.backlog());
@@ -174,9 +176,9 @@ impl Bundle {
     }
 }
 
-/// What the receivebox knows of a bundle.
+/// The receivebox's state of a bundle.
 pub(crate) struct Receivebox {
-    /// A dead one counts nothing and answers nothing; packets pass it all the same.
+    /// Whether the receivebox runs. If not, packets pass without being counted.
     alive: bool,
     epoch: u32,
     bytes: u64,
@@ -185,7 +187,7 @@ pub(crate) struct Receivebox {
 }
 
 impl Receivebox {
-    /// One that has just started: it counts from zero and was told nothing.
+    /// Creates a receivebox that has just started, with counters at zero and without an epoch size.
     pub(crate) fn new() -> Self {
         Self { alive: true, epoch: NO_EPOCH, bytes: 0, packets: 0, sequence: 0 }
     }
@@ -194,7 +196,7 @@ impl Receivebox {
         self.alive = false;
     }
 
-    /// The sendbox's wish; whether there is somebody to acknowledge it.
+    /// Handles an epoch update. Returns whether the receivebox acknowledges it.
     pub(crate) fn on_update(&mut self, epoch: u32) -> bool {
         if self.alive {
             self.epoch = epoch;
@@ -202,7 +204,7 @@ impl Receivebox {
         self.alive
     }
 
-    /// A packet of the bundle passes; the feedback for it if it is a boundary.
+    /// Counts a packet of the bundle. Returns the feedback if it is a boundary packet.
     pub(crate) fn on_packet(&mut self, now: Nanos, len: u16, fingerprint: u32) -> Option<Feedback> {
         if !self.alive {
             return None;

@@ -1,4 +1,5 @@
-//! A machine's way out: what is between its sockets and a link, and what happens where it is full.
+//! The egress of a machine: the queues between its sockets and a link, and what happens when they
+//! are full.
 //!
 //! ```text
 //!   sockets ── queue of the guest ── ring ── queue of the hypervisor ── wire
@@ -6,19 +7,19 @@
 //!   buffers)   packets)              segments)
 //! ```
 //!
-//! A socket hands over super-packets, of as many segments as TCP's autosizing makes them, and each
-//! takes one slot. The ring holds what the hypervisor has taken and its wire has not yet sent:
-//! descriptors that are not free before the wire is done with them (zero copy). Where the guest's
-//! queue or the hypervisor's is full, there are two ways to go on, each chosen for itself:
+//! A socket sends super-packets, whose number of segments TCP's autosizing determines. Each takes
+//! one slot of the guest's queue. The ring holds the segments that the hypervisor has taken and its
+//! wire has not yet sent, since their descriptors are in use until then (zero copy). The behaviour
+//! of a full queue is set separately for the guest and the hypervisor:
 //!
-//! | | [`WhenFull::Drop`], as Linux does | [`WhenFull::Wait`], zD |
+//! | | [`WhenFull::Drop`], as in Linux | [`WhenFull::Wait`], zD |
 //! |---|---|---|
-//! | guest | the super-packet is refused, the socket keeps it: a *virtual drop*. The socket reduces its window once a round trip (`tcp_enter_cwr`) and tries again at its next event: an acknowledgement, the end of another of its super-packets, its pace, or, with nothing on its way, a timeout | the flow is paused, and resumed in its turn |
-//! | | small queues: a third super-packet waits in the socket until one of two has left | the same limit, by the gate |
-//! | hypervisor | the super-packet is lost, and TCP finds out by its acknowledgements: a *physical drop* | the ring stops until there is room |
+//! | guest | The super-packet is refused and the socket keeps it: a *virtual drop*. The socket reduces its window once per round trip (`tcp_enter_cwr`). It tries again at its next event: an acknowledgement, the end of another of its super-packets, its pacing time, or a timeout if nothing is in flight. | The flow is paused and resumed in its turn. |
+//! | guest | Small queues: a third super-packet waits in the socket until one of two has left. | The gate applies the same limit. |
+//! | hypervisor | The super-packet is lost, and TCP detects the loss by its acknowledgements: a *physical drop*. | The ring stops until there is room. |
 //!
-//! No CPU is modelled: nothing here costs time but the wire. So what zD gains by wasting no work is
-//! not seen, nor what it costs.
+//! The model has no CPU: only the wire takes time. It therefore shows neither the CPU time that zD
+//! saves nor the time that it costs.
 
 use std::collections::VecDeque;
 
@@ -28,66 +29,66 @@ use forebay_units::{Bytes, Nanos};
 
 use crate::network::{LinkId, RouteId};
 
-/// Super-packets that small queues let a socket have in the queue (`tcp_small_queue_check`).
+/// Super-packets that a socket may have in the queue with small queues (`tcp_small_queue_check`).
 const SMALL_QUEUE: u8 = 2;
-/// Segments of the largest super-packet, and more.
+/// The number of counters by super-packet size; more than the segments of the largest super-packet.
 const SIZES: usize = 48;
 
-/// What happens where a queue inside the machine is full.
+/// The behaviour of a full queue inside the machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WhenFull {
-    /// As in Linux.
+    /// Refuses or drops super-packets, as in Linux.
     Drop,
-    /// Backpressure, as in zD.
+    /// Applies backpressure, as in zD.
     Wait,
 }
 
-/// How a machine's way out is set up.
+/// The configuration of a machine's egress.
 #[derive(Clone, Copy, Debug)]
 pub struct EgressSetup {
-    /// Whose packets take it. Its first hop must be `link`, and its traffic bulk TCP flows that were
-    /// added before.
+    /// The route of the machine's packets. Its first hop must be `link`, and its traffic must be
+    /// bulk TCP flows that were added before.
     pub route: RouteId,
-    /// The hypervisor's queue and wire. Its queue counts segments.
+    /// The hypervisor's queue and wire. The queue counts segments.
     pub link: LinkId,
-    /// Super-packets that the guest's queue holds.
+    /// The size of the guest's queue in super-packets.
     pub slots: u32,
-    /// Segments that the ring holds.
+    /// The size of the ring in segments.
     pub ring: u32,
-    /// What happens where the guest's queue is full.
+    /// The behaviour when the guest's queue is full.
     pub guest: WhenFull,
-    /// What happens where the hypervisor's is.
+    /// The behaviour when the hypervisor's queue is full.
     pub hypervisor: WhenFull,
 }
 
-/// What happened at a machine's way out.
+/// The counters of a machine's egress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EgressCounters {
     /// Super-packets that entered the guest's queue.
     pub accepted: u64,
-    /// That it refused.
+    /// Super-packets that the guest's queue refused.
     pub virtual_drops: u64,
-    /// Super-packets that the hypervisor's queue had no room for, and lost.
+    /// Super-packets that the hypervisor dropped because its queue was full.
     pub physical_drops: u64,
-    /// Flows paused, by backpressure or by small queues,
+    /// How often flows were paused, by backpressure or by small queues.
     pub paused: u64,
-    /// and resumed.
+    /// How often flows were resumed.
     pub resumed: u64,
-    /// The most super-packets in the guest's queue.
+    /// The largest number of super-packets in the guest's queue.
     pub longest: u64,
-    /// Super-packets by segments, the last for those with more.
+    /// Super-packets by their number of segments; the last counter includes larger ones.
     pub sizes: [u64; SIZES],
 }
 
-/// A super-packet: its segments are packets of the simulation.
+/// A super-packet, whose segments are packets of the simulation.
 #[derive(Clone, Debug)]
-pub(crate) struct Super {
+pub(crate) struct SuperPacket {
     pub(crate) endpoint: u32,
     pub(crate) segments: Vec<u32>,
     len: u64,
 }
 
-impl forebay_queue::Packet for Super {
+impl forebay_queue::Packet for SuperPacket {
     fn len(&self) -> Bytes {
         Bytes(self.len)
     }
@@ -103,49 +104,50 @@ impl forebay_queue::Packet for Super {
     fn set_ce(&mut self) {}
 }
 
-impl FlowPacket for Super {
+impl FlowPacket for SuperPacket {
     fn flow(&self) -> FlowId {
         FlowId(self.endpoint)
     }
 }
 
-/// What small queues know of a socket.
+/// The state of a socket for small queues.
 #[derive(Clone, Copy, Debug, Default)]
 struct Socket {
     queued: u8,
     throttled: bool,
 }
 
-/// The guest's queue.
+/// The guest's queue, as in Linux or with backpressure.
 enum Guest {
-    Linux { queue: VecDeque<Super>, slots: usize, sockets: Vec<Socket> },
-    Gate(Box<Gate<Super, Fifo<Super>>>),
+    Linux { queue: VecDeque<SuperPacket>, slots: usize, sockets: Vec<Socket> },
+    Gate(Box<Gate<SuperPacket, Fifo<SuperPacket>>>),
 }
 
-/// Whether a socket may hand over a super-packet.
+/// Whether a socket may enqueue a super-packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Admitted {
     Yes,
-    /// It waits, and will be woken.
+    /// The socket waits and will be woken.
     Waits,
-    /// It was refused: a virtual drop.
+    /// The super-packet is refused: a virtual drop.
     Refused,
 }
 
+/// The state of a machine's egress.
 pub(crate) struct Egress {
     pub(crate) setup: EgressSetup,
     guest: Guest,
-    /// Segments in the ring.
+    /// The number of segments in the ring.
     in_ring: u32,
     /// The super-packet that the hypervisor has no room for.
-    pub(crate) stopped: Option<Super>,
+    pub(crate) stopped: Option<SuperPacket>,
     pub(crate) counters: EgressCounters,
-    /// Lists of segments that are free, kept for their memory.
+    /// Empty segment lists, kept to reuse their memory.
     spare: Vec<Vec<u32>>,
 }
 
 impl Egress {
-    /// For sockets of up to `endpoints` ends of connections.
+    /// Creates an egress for the sockets of endpoints below `endpoints`.
     pub(crate) fn new(setup: EgressSetup, endpoints: u32) -> Result<Self, ConfigError> {
         let limit = Limit::packets(setup.slots);
         let fifo = Fifo::new(fifo::Config { limit })?;
@@ -172,8 +174,7 @@ impl Egress {
         Ok(Self { setup, guest, in_ring: 0, stopped: None, counters, spare: Vec::new() })
     }
 
-    /// Whether `endpoint`, which has something to send, may hand over a super-packet. If not, it is
-    /// to send nothing now.
+    /// Returns whether `endpoint`, which has data to send, may enqueue a super-packet now.
     pub(crate) fn admit(&mut self, now: Nanos, endpoint: u32) -> Admitted {
         let counters = &mut self.counters;
         match &mut self.guest {
@@ -200,13 +201,13 @@ impl Egress {
         Admitted::Yes
     }
 
-    /// An empty super-packet of `endpoint`, to be filled.
-    pub(crate) fn begin(&mut self, endpoint: u32) -> Super {
-        Super { endpoint, segments: self.spare.pop().unwrap_or_default(), len: 0 }
+    /// Returns an empty super-packet of `endpoint`.
+    pub(crate) fn begin(&mut self, endpoint: u32) -> SuperPacket {
+        SuperPacket { endpoint, segments: self.spare.pop().unwrap_or_default(), len: 0 }
     }
 
-    /// Enqueues a super-packet, as [`Egress::admit`] allowed.
-    pub(crate) fn enqueue(&mut self, now: Nanos, packet: Super) {
+    /// Enqueues a super-packet after [`Egress::admit`] allowed it.
+    pub(crate) fn enqueue(&mut self, now: Nanos, packet: SuperPacket) {
         self.counters.accepted += 1;
         self.counters.sizes[packet.segments.len().min(SIZES) - 1] += 1;
         let waiting = match &mut self.guest {
@@ -224,16 +225,16 @@ impl Egress {
         self.counters.longest = self.counters.longest.max(waiting);
     }
 
-    /// A socket that was woken has nothing to send.
+    /// Reports that a woken socket has nothing to send.
     pub(crate) fn idle(&mut self, endpoint: u32) {
         if let Guest::Gate(gate) = &mut self.guest {
             gate.idle(FlowId(endpoint));
         }
     }
 
-    /// The next super-packet for the hypervisor, if the ring has room. `wake` gets those who may send
-    /// again.
-    pub(crate) fn dequeue(&mut self, now: Nanos, mut wake: impl FnMut(u32)) -> Option<Super> {
+    /// Returns the next super-packet for the hypervisor, if the ring has room. Calls `wake` with
+    /// each endpoint that may send again.
+    pub(crate) fn dequeue(&mut self, now: Nanos, mut wake: impl FnMut(u32)) -> Option<SuperPacket> {
         if self.stopped.is_some() || self.in_ring >= self.setup.ring {
             return None;
         }
@@ -253,7 +254,7 @@ impl Egress {
         }
     }
 
-    /// Those whose turn it is.
+    /// Resumes paused flows and calls `wake` with the endpoint of each.
     pub(crate) fn resume(&mut self, now: Nanos, mut wake: impl FnMut(u32)) {
         if let Guest::Gate(gate) = &mut self.guest {
             for FlowId(endpoint) in gate.resume(now) {
@@ -263,24 +264,24 @@ impl Egress {
         }
     }
 
-    /// A super-packet has gone into the hypervisor's queue.
+    /// Records that a super-packet of `segments` segments entered the hypervisor's queue.
     pub(crate) fn entered(&mut self, segments: u32) {
         self.in_ring += segments;
     }
 
-    /// The hypervisor's wire has sent a segment.
+    /// Records that the hypervisor's wire has sent a segment.
     pub(crate) fn sent(&mut self) {
         self.in_ring = self.in_ring.saturating_sub(1);
     }
 
-    /// Segments of a super-packet are elsewhere now, or nowhere.
+    /// Takes back the segment list of a super-packet, whose segments have moved on or were dropped.
     pub(crate) fn reuse(&mut self, mut segments: Vec<u32>) {
         segments.clear();
         self.spare.push(segments);
     }
 }
 
-impl Super {
+impl SuperPacket {
     pub(crate) fn push(&mut self, id: u32, len: u16) {
         self.segments.push(id);
         self.len += u64::from(len);

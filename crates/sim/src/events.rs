@@ -1,31 +1,32 @@
-//! What happens next: a priority queue over virtual time.
+//! The event queue: a priority queue over virtual time.
 //!
-//! Times are cut into digits of six bits. An event waits at the level of the highest digit in which
-//! its time differs from the present, in the slot of that digit's value; what comes first is found
-//! by two find-first-set instructions, the lowest level and its lowest slot. When the present
-//! reaches a slot of several events, they are sorted into the levels below. This is a timing wheel
-//! (Varghese and Lauck, "Hashed and hierarchical timing wheels", SOSP 1987, scheme 7) whose slots
-//! are found as in Eiffel's integer queues (Saeed et al., NSDI 2019, section 3.1), and it is exact:
-//! an event is never early, late or out of order.
+//! Times are divided into digits of six bits. An event waits at the level of the highest digit in
+//! which its time differs from the current time, in the slot of that digit's value. Two
+//! find-first-set instructions find the next event: the lowest level and its lowest slot. When the
+//! current time reaches a slot with several events, they move to the levels below.
 //!
-//! Events of one instant come in the order in which they were put in. An event put in earlier is
-//! never at a lower level than a later one of the same time, and slots are emptied in order.
+//! This is a timing wheel (Varghese and Lauck, "Hashed and hierarchical timing wheels", SOSP 1987,
+//! scheme 7) that finds slots like Eiffel's integer queues (Saeed et al., NSDI 2019, section 3.1).
+//! It is exact: no event is early, late or out of order.
+//!
+//! Events of one instant come in the order of their insertion. An event inserted earlier is never
+//! at a lower level than a later one of the same time, and slots are emptied in order.
 
 use forebay_units::Nanos;
 
 const BITS: u32 = 6;
 const SLOTS: usize = 1 << BITS;
-/// Enough digits for 64 bits.
+/// The number of digits of a 64-bit time.
 const LEVELS: usize = 11;
 const NONE: u32 = u32::MAX;
-/// A slot of this level is a quarter of a millisecond long.
+/// The level whose slots are a quarter of a millisecond long.
 const SOON: u32 = 3;
 
 #[derive(Debug)]
 struct Entry<T> {
     time: u64,
     item: T,
-    /// The next in the slot, or the next free entry.
+    /// The next entry of the slot, or the next free entry.
     next: u32,
 }
 
@@ -41,14 +42,14 @@ struct Level {
     slots: [Slot; SLOTS],
 }
 
-/// Events in the order of their times, and within one time in the order of their insertion.
+/// A queue of events in the order of their times; events of one time are in the order of insertion.
 ///
-/// Storage grows to the most events that ever wait at once and is then reused. At most 2^32 - 1
-/// events can wait.
+/// Storage grows to the largest number of events that wait at once and is then reused. At most
+/// 2^32 - 1 events can wait.
 #[derive(Debug)]
 pub struct EventQueue<T> {
     now: u64,
-    /// A bit for each level that has events.
+    /// The levels that have events, as bits.
     occupied: u32,
     levels: Box<[Level; LEVELS]>,
     entries: Vec<Entry<T>>,
@@ -63,7 +64,7 @@ impl<T: Copy> Default for EventQueue<T> {
 }
 
 impl<T: Copy> EventQueue<T> {
-    /// No events; the present is time zero.
+    /// Creates an empty queue at time zero.
     pub fn new() -> Self {
         let empty = || Level { occupied: 0, slots: [Slot { head: NONE, tail: NONE }; SLOTS] };
         Self {
@@ -76,17 +77,17 @@ impl<T: Copy> EventQueue<T> {
         }
     }
 
-    /// How many events wait.
+    /// Returns the number of waiting events.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether none waits.
+    /// Returns whether no event waits.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Puts `item` in for `time`. A time that has passed means at once.
+    /// Inserts `item` for `time`. A time in the past means at once.
     pub fn push(&mut self, time: Nanos, item: T) {
         let time = time.0.max(self.now);
         let entry = Entry { time, item, next: NONE };
@@ -106,15 +107,15 @@ impl<T: Copy> EventQueue<T> {
         self.place(index, time);
     }
 
-    /// Takes out the next event, unless it comes after `limit`.
+    /// Removes and returns the next event, unless it is after `limit`.
     #[inline]
     pub fn pop(&mut self, limit: Nanos) -> Option<(Nanos, T)> {
         self.pop_hinting(limit, |_| {})
     }
 
-    /// As [`EventQueue::pop`]; where many events follow each other, tells `soon` of most of them once
-    /// they are a quarter of a millisecond away or nearer. That is the time to ask for the memory that
-    /// they need.
+    /// Removes and returns the next event as [`EventQueue::pop`], and calls `soon` with most events
+    /// a quarter of a millisecond or less before their time, when many events follow each other.
+    /// The caller can then prefetch the memory that they need.
     #[inline]
     pub fn pop_hinting(&mut self, limit: Nanos, mut soon: impl FnMut(&T)) -> Option<(Nanos, T)> {
         loop {
@@ -124,7 +125,7 @@ impl<T: Copy> EventQueue<T> {
             let level = self.occupied.trailing_zeros();
             let slot = self.levels[level as usize].occupied.trailing_zeros();
             let Slot { head, tail } = self.levels[level as usize].slots[slot as usize];
-            // A slot of level zero holds a single instant, and who is alone is first.
+            // A slot of level zero holds a single instant, and a single event is the first.
             if level == 0 || head == tail {
                 let entry = &mut self.entries[head as usize];
                 if entry.time > limit.0 {
@@ -143,7 +144,7 @@ impl<T: Copy> EventQueue<T> {
                 return Some((Nanos(time), item));
             }
             let shift = level * BITS;
-            // The digits above stay, this one is the slot's, those below are zero.
+            // The digits above stay, this digit is that of the slot, and those below are zero.
             let above = self.now.checked_shr(shift + BITS).unwrap_or(0);
             let start = (above << BITS | u64::from(slot)) << shift;
             if start > limit.0 {
@@ -175,7 +176,7 @@ impl<T: Copy> EventQueue<T> {
 
     #[inline]
     fn place(&mut self, index: u32, time: u64) {
-        // For the present itself the lowest level.
+        // The current time itself is at the lowest level.
         let level = (63 - ((time ^ self.now) | 1).leading_zeros()) / BITS;
         let digit = (time >> (level * BITS)) as usize % SLOTS;
         let of = &mut self.levels[level as usize];
@@ -201,13 +202,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_instant_keeps_its_order() {
+    fn events_of_one_instant_keep_their_order() {
         let mut events = EventQueue::new();
         events.push(Nanos(70_000), 0);
         events.push(Nanos(69_999), 10);
         events.push(Nanos(70_000), 1);
         assert_eq!(events.pop(Nanos(70_000)), Some((Nanos(69_999), 10)));
-        // Put in when the present is near: a lower level, and still after the others.
+        // Inserted close to its time: at a lower level, and still after the others.
         events.push(Nanos(70_000), 2);
         assert_eq!(events.pop(Nanos(69_999)), None);
         let order: Vec<_> = std::iter::from_fn(|| events.pop(Nanos::MAX)).map(|e| e.1).collect();
@@ -215,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn the_ends_of_time() {
+    fn the_smallest_and_largest_times_work() {
         let mut events = EventQueue::new();
         events.push(Nanos::MAX, 2);
         events.push(Nanos::MAX, 3);
@@ -224,19 +225,23 @@ mod tests {
         let order: Vec<_> = std::iter::from_fn(|| events.pop(Nanos::MAX)).collect();
         assert_eq!(order, [(Nanos(0), 0), (Nanos(1 << 63), 1), (Nanos::MAX, 2), (Nanos::MAX, 3)]);
         events.push(Nanos::ZERO, 4);
-        assert_eq!(events.pop(Nanos::MAX), Some((Nanos::MAX, 4)), "what is past comes at once");
+        assert_eq!(
+            events.pop(Nanos::MAX),
+            Some((Nanos::MAX, 4)),
+            "an event in the past comes at once"
+        );
     }
 
     #[test]
-    fn what_comes_soon_is_told_before() {
+    fn events_are_announced_once_before_they_come() {
         let mut events = EventQueue::new();
         let start = 10 << 18;
         for n in 0..9 {
             events.push(Nanos(start + n * 1000), n);
         }
-        let mut told = Vec::new();
-        let first = events.pop_hinting(Nanos::MAX, |n| told.push(*n));
-        assert_eq!((first, told), (Some((Nanos(start), 0)), (0..9).collect()));
+        let mut announced = Vec::new();
+        let first = events.pop_hinting(Nanos::MAX, |n| announced.push(*n));
+        assert_eq!((first, announced), (Some((Nanos(start), 0)), (0..9).collect()));
         assert_eq!(
             events.pop_hinting(Nanos::MAX, |_| panic!("a second time")).map(|e| e.1),
             Some(1)
@@ -246,7 +251,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(400))]
         #[test]
-        fn like_a_heap(
+        fn it_behaves_like_a_heap(
             steps in prop::collection::vec((0u32..40, any::<u64>(), 0u8..4, 0u32..42), 1..400)
         ) {
             let (mut events, mut heap) = (EventQueue::new(), BinaryHeap::new());

@@ -1,13 +1,17 @@
-//! A discrete-event network simulator, packet by packet, that runs the boxes' own queueing and
-//! control code.
+//! A discrete-event network simulator that runs the boxes' own queueing and control code.
 //!
-//! A [`Simulation`] is put together from links (any qdisc of `forebay-queue`), bundles
-//! (`forebay-control` behind a `forebay-queue` shaper, and a receivebox), routes through them and
-//! traffic on those: TCP as Linux speaks it, and UDP. An [`Observer`] is told what happens. Time is
-//! virtual, in nanoseconds; the same setup and seed give the same run on any machine.
+//! Start with [`Simulation`], to which a caller adds links, routes and traffic, and with
+//! [`Observer`], which receives every packet, tick and answer. The example `cubic_flow` simulates a
+//! bottleneck with a Cubic flow.
 //!
-//! Everything that is made per packet lives in slabs that are reused: once a run has had as many
-//! packets under way as it ever will, it allocates nothing.
+//! A network consists of links (with any qdisc of `forebay-queue`), bundles (`forebay-control` with
+//! a `forebay-queue` shaper, and a receivebox), routes through them, and traffic on the routes: TCP
+//! as in Linux, and UDP. Time is virtual, in nanoseconds. The same setup and seed give the same run
+//! on any machine.
+//!
+//! State per packet is in slabs that are reused. Once a run has reached its largest number of
+//! packets in transit, it allocates nothing.
+#![forbid(unsafe_code)]
 
 mod boxes;
 mod egress;
@@ -35,4 +39,4 @@ pub use pattern::{Datagram, Datagrams, Pattern, PatternError};
 pub use random::Random;
 pub use simulation::{Simulation, Totals};
 pub use tcp::{Congestion, Pacing};
-pub use traffic::{Asked, Asks, Connections, Stagger, Traffic, TrafficKind};
+pub use traffic::{Connections, RequestTiming, ScheduledRequest, Stagger, Traffic, TrafficKind};

@@ -1,76 +1,77 @@
-//! What a simulated network is made of, by number.
+//! The parts of a simulated network: links, bundles, routes and paths.
 
 use forebay_units::Nanos;
 
 use crate::pattern::PatternError;
 
-/// A link.
+/// The number of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct LinkId(pub(crate) u16);
 
-/// A bundle and its two boxes.
+/// The number of a bundle with its two boxes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct BundleId(pub(crate) u16);
 
-/// A route.
+/// The number of a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RouteId(pub(crate) u16);
 
 impl LinkId {
-    /// Its place in the order in which links were added.
+    /// Returns its place in the order in which links were added.
     pub fn index(self) -> usize {
         usize::from(self.0)
     }
 }
 
 impl RouteId {
-    /// Its place in the order in which routes were added.
+    /// Returns its place in the order in which routes were added.
     pub fn index(self) -> usize {
         usize::from(self.0)
     }
 }
 
 impl BundleId {
-    /// Its place in the order in which bundles were added.
+    /// Returns its place in the order in which bundles were added.
     pub fn index(self) -> usize {
         usize::from(self.0)
     }
 }
 
-/// One step of a route.
+/// One hop of a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hop {
-    /// Through a link.
+    /// A link that the packet crosses.
     Link(LinkId),
-    /// Through one of several links, by the flow's hash (equal-cost multipath): of `count` links
-    /// added one after the other from `first` on, each with its own rate, delay and queue.
+    /// One of several links, chosen by the flow's hash (equal-cost multipath). The `count` links
+    /// from `first` on were added consecutively; each has its own rate, delay and queue.
     AnyOf {
-        /// The first of them.
+        /// The first of the links.
         first: LinkId,
-        /// How many there are.
+        /// The number of links.
         count: u16,
-        /// Chooses anew for each packet instead of each flow.
+        /// Chooses a link for each packet instead of each flow.
         per_packet: bool,
     },
-    /// Into a bundle's queue at its sendbox.
+    /// The queue of a bundle at its sendbox.
     Sendbox(BundleId),
-    /// Past a bundle's receivebox, which counts it.
+    /// The receivebox of a bundle, which counts the packet.
     Receivebox(BundleId),
 }
 
-/// The way from one host to another, and back.
+/// A route from one host to another, in one direction.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Route {
-    /// The steps in their order; at least one, at most 255, and none twice.
+    /// The hops in order; at least one, at most 255, and none twice.
     pub hops: Vec<Hop>,
-    /// What records call packets on this route.
+    /// The number that records use for packets on this route.
     pub source: u8,
-    /// Their class at sendboxes, 0 being the most urgent.
+    /// The class of the packets at sendboxes; 0 is the most urgent.
     pub class: u8,
 }
 
 impl Route {
-    /// Whether it leads somewhere, through what is there: `links` and `bundles` in all.
+    /// Checks that the route has hops, that all of them exist in a network of `links` links and
+    /// `bundles` bundles, and that it has no loop.
     pub(crate) fn check(&self, links: usize, bundles: usize) -> Result<(), SetupError> {
         let exists = |hop: &Hop| match hop {
             Hop::Link(_) | Hop::AnyOf { .. } => !hop.links().is_empty() && hop.links().end <= links,
@@ -109,7 +110,7 @@ impl Route {
 }
 
 impl Hop {
-    /// The links that it may go through.
+    /// Returns the links that the packet may cross.
     fn links(&self) -> std::ops::Range<usize> {
         match *self {
             Self::Link(link) => link.index()..link.index() + 1,
@@ -119,86 +120,87 @@ impl Hop {
     }
 }
 
-/// Packets on a route.
+/// The packet counters of a route.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RouteCounters {
-    /// That set out.
+    /// Packets sent on the route.
     pub sent: u64,
-    /// That reached its end.
+    /// Packets that reached its end.
     pub arrived: u64,
 }
 
-/// Why a network or its traffic is refused.
+/// The reason why a network or its traffic is refused.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum SetupError {
-    /// A parameter that is impossible, or so far out that it must be a mistake.
+    /// A parameter is impossible or out of its plausible range.
     #[error("{what} must be {must}")]
     Range {
-        /// Of what.
+        /// The name of the parameter.
         what: &'static str,
-        /// What is allowed.
+        /// The values that are allowed.
         must: &'static str,
     },
-    /// Packets would have to wait nowhere.
+    /// A link of limited capacity has no queue.
     #[error("a link of limited capacity needs a queue")]
     NoQueue,
-    /// A route that leads nowhere.
-    #[error("a route needs a hop: packets cannot arrive where they set out")]
+    /// A route has no hops.
+    #[error("a route needs at least one hop")]
     NoHops,
-    /// A route that comes back to where it was.
+    /// A route has a loop.
     #[error(
-        "hop {hop} of a route is on it a second time, or is a sendbox after its own receivebox: \
-         routes have no loops"
+        "hop {hop} of a route occurs twice, or is a sendbox after its own receivebox: remove the \
+         loop"
     )]
     Loop {
-        /// Which hop, from zero.
+        /// The index of the hop, from zero.
         hop: usize,
     },
-    /// A bundle's own messages would be its traffic.
-    #[error("a bundle's messages cannot go through its own boxes: give them a route of their own")]
+    /// The messages of a bundle would pass through its own boxes.
+    #[error("a bundle's messages cannot go through its own boxes: give them a separate route")]
     OwnMessages,
-    /// A path or a bundle names a route that is not there.
+    /// A path or a bundle refers to a route that does not exist.
     #[error("route {0} was not added")]
     Route(usize),
-    /// A route leads through something that is not there.
-    #[error("hop {hop} of a route leads through a link or bundle that was not added before it")]
+    /// A route refers to a link or bundle that does not exist.
+    #[error("hop {hop} of a route is a link or bundle that was not added before it")]
     Hop {
-        /// Which hop, from zero.
+        /// The index of the hop, from zero.
         hop: usize,
     },
-    /// More of something than there are numbers for.
-    #[error("{0}: add fewer")]
+    /// The network has too many parts of a kind.
+    #[error("too many {0}: add fewer")]
     TooMany(&'static str),
-    /// A bundle's control loop does not take its configuration.
+    /// The configuration of a bundle's control loop is refused.
     #[error("the control loop: {0}")]
     Control(forebay_control::ConfigError),
-    /// Traffic that would send nothing, all at once, or impossible datagrams.
+    /// A pattern of datagrams is refused.
     #[error(transparent)]
     Pattern(#[from] PatternError),
-    /// Traffic whose end is not after its start.
+    /// Traffic stops before it starts.
     #[error("traffic must stop after it starts")]
     Stops,
-    /// A request is asked on a connection that is not there, before its predecessor, or for nothing.
+    /// A scheduled request has no connection, is earlier than the one before, or has an empty
+    /// answer.
     #[error(
         "request {0} of a schedule is out of order, its connection does not exist, or its answer is \
          empty"
     )]
     Schedule(usize),
-    /// Traffic says of ECN what its senders may not or cannot.
+    /// The ECN codepoint of a traffic does not fit its senders.
     #[error(
-        "what a traffic says of ECN: ECT(1) is for scalable congestion controls, which cannot do \
-         without ECN (Prague not without ECT(1)), and no traffic begins as CE"
+        "the ECN codepoint of a traffic: ECT(1) is for scalable congestion controls, which need ECN \
+         (Prague needs ECT(1)), and no traffic is sent as CE"
     )]
     Ecn,
 }
 
-/// Both ways between two hosts.
+/// The two routes between two hosts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Path {
-    /// Towards the receivers.
+    /// The route towards the receivers.
     pub forward: RouteId,
-    /// Back.
+    /// The route back to the senders.
     pub backward: RouteId,
-    /// The round-trip time that a handshake took before the simulation began.
+    /// The round-trip time that the handshake measured before the simulation began.
     pub rtt: Nanos,
 }

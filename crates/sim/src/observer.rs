@@ -1,3 +1,5 @@
+//! The interface through which a simulation reports what happens.
+
 use forebay_control::{Event, Snapshot};
 use forebay_units::{Bytes, Nanos};
 
@@ -15,50 +17,51 @@ pub enum At {
 /// A packet's passage through a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Passage {
-    /// When it left, or was dropped.
+    /// The time at which the packet left or was dropped.
     pub time: Nanos,
-    /// How long it had waited.
+    /// The time that the packet waited.
     pub sojourn: Nanos,
-    /// Its length on the wire.
+    /// The length of the packet on the wire.
     pub len: Bytes,
-    /// Its route's [`crate::Route::source`].
+    /// The [`crate::Route::source`] of its route.
     pub source: u8,
-    /// The way that it takes.
+    /// The route of the packet.
     pub route: RouteId,
-    /// Whether the queue dropped it,
+    /// Whether the queue dropped the packet.
     pub dropped: bool,
-    /// and whether it set its congestion mark.
+    /// Whether the queue marked the packet.
     pub marked: bool,
 }
 
-/// Told of what happens, in the order of time; does nothing by itself.
+/// Receives what happens in a simulation, in the order of time. All methods do nothing by default.
 pub trait Observer {
-    /// A packet left a queue.
+    /// Reports that a packet left a queue or was dropped.
     fn passed(&mut self, _at: At, _passage: &Passage) {}
 
-    /// A control loop has ticked; `backlog` waits in its bundle's queue.
+    /// Reports a tick of a control loop, with the `backlog` of its bundle's queue.
     fn ticked(&mut self, _bundle: BundleId, _now: Nanos, _state: &Snapshot, _backlog: Bytes) {}
 
-    /// A control loop decided or noticed something.
+    /// Reports an event of a control loop.
     fn decided(&mut self, _bundle: BundleId, _now: Nanos, _event: &Event) {}
 
-    /// A receiver of a traffic's flow read `bytes`.
+    /// Reports that a receiver of a traffic's flow read `bytes`.
     fn read(&mut self, _traffic: usize, _flow: u32, _bytes: u64) {}
 
-    /// A sender of a traffic's flow measured a round trip: from the instant at which its TCP sent a
-    /// segment, the time in queues of its own machine included.
+    /// Reports a round-trip time that a sender of a traffic's flow measured. It begins when TCP
+    /// sends the segment and includes the queues of the sender's machine.
     fn round_trip(&mut self, _traffic: usize, _flow: u32, _took: Nanos) {}
 
-    /// A request for `size` bytes was asked, the traffic's number `id`: its place in a schedule, or
-    /// a count; on which of its connections, or by which of its clients.
-    fn asked(&mut self, _traffic: usize, _id: u64, _connection: u32, _size: u64, _now: Nanos) {}
+    /// Reports a request for `size` bytes.
+    ///
+    /// `id` is its place in the schedule or a count; `connection` is the connection or the client.
+    fn requested(&mut self, _traffic: usize, _id: u64, _connection: u32, _size: u64, _now: Nanos) {}
 
-    /// Request `id` of a traffic was answered.
+    /// Reports that request `id` of a traffic was answered.
     fn answered(&mut self, _traffic: usize, _id: u64, _now: Nanos) {}
 
-    /// A round trip of a closed loop ended, or was given up (`None`).
+    /// Reports that a round trip of a closed loop ended, or was given up (`None`).
     fn looped(&mut self, _traffic: usize, _flow: u32, _start: Nanos, _end: Option<Nanos>) {}
 }
 
-/// Nobody looks.
+/// An observer that ignores everything.
 impl Observer for () {}

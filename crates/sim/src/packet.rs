@@ -1,4 +1,4 @@
-//! Packets, and where they are kept: one slab for the whole simulation, passed around by index.
+//! Packets and their storage: one slab for the whole simulation, accessed by index.
 
 use forebay_control::Feedback;
 use forebay_queue::Ecn;
@@ -9,41 +9,42 @@ use crate::random::mix;
 use crate::tcp::Segment;
 use crate::udp::prague;
 
-/// Ethernet, IPv4 and TCP headers with the timestamp option, which every Linux segment has.
+/// The length of Ethernet, IPv4 and TCP headers with the timestamp option, which every Linux
+/// segment has.
 pub(crate) const TCP_HEADERS: u64 = 14 + 20 + 20 + 12;
-/// Ethernet, IPv4 and UDP headers.
+/// The length of Ethernet, IPv4 and UDP headers.
 pub(crate) const UDP_HEADERS: u64 = 14 + 20 + 8;
 
-/// The fingerprint of a flow's packet number `number`; retransmissions have numbers of their own, as
-/// they have IP IDs of their own.
+/// Returns the fingerprint of packet `number` of a flow. A retransmission has a new number, as it
+/// has a new IP ID.
 pub(crate) fn fingerprint(flow_hash: u32, number: u64) -> u32 {
     mix(u64::from(flow_hash) << 32 ^ number) as u32
 }
 
-/// What a packet says to where it goes.
+/// The destination and the content of a packet.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Body {
-    /// To the TCP endpoint.
+    /// A segment to a TCP endpoint.
     Segment { endpoint: u32, segment: Segment },
-    /// To a connection's end.
+    /// A segment of a handshake or a close, to the end of a connection.
     Control { endpoint: u32, control: Control },
-    /// To the UDP socket: number `number` of its flow.
+    /// Datagram `number` of a flow, to a UDP socket.
     Datagram { socket: u32, number: u64 },
-    /// To the echo of a closed loop: round `number`.
+    /// The request of round `number`, to the responder of a closed loop.
     Request { socket: u32, number: u64 },
-    /// To the UDP sender: what its receiver has.
+    /// A report of the receiver, to a UDP sender.
     Report { socket: u32, next: u64, received: u64 },
-    /// To the sender under Prague, likewise.
+    /// A report of the receiver, to a UDP sender with Prague.
     Marks { socket: u32, report: prague::Report },
-    /// To a bundle's sendbox.
+    /// Feedback to a bundle's sendbox.
     Feedback { bundle: u32, feedback: Feedback },
-    /// To a bundle's sendbox: the receivebox uses this epoch size.
+    /// The acknowledgement of an epoch size, to a bundle's sendbox.
     EpochAck { bundle: u32, epoch: u32 },
-    /// To a bundle's receivebox.
+    /// A new epoch size, to a bundle's receivebox.
     EpochUpdate { bundle: u32, epoch: u32 },
 }
 
-/// A TCP segment that says only that.
+/// A TCP segment without data that opens or closes a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Control {
     Syn,
@@ -53,15 +54,15 @@ pub(crate) enum Control {
     FinAck,
 }
 
-/// A packet anywhere between two hosts.
+/// A packet in transit between two hosts.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Packet {
     pub(crate) body: Body,
-    /// On the wire.
+    /// The length on the wire.
     pub(crate) len: u16,
     pub(crate) ecn: Ecn,
     pub(crate) route: RouteId,
-    /// How many hops of the route lie behind it.
+    /// The number of hops of the route that it has passed.
     pub(crate) hop: u8,
     pub(crate) flow_hash: u32,
     pub(crate) fingerprint: u32,
@@ -74,11 +75,11 @@ pub struct Queued {
     pub(crate) flow_hash: u32,
     pub(crate) len: u16,
     pub(crate) ecn: Ecn,
-    /// 0 being the most urgent; links do not ask.
+    /// The class at a sendbox, 0 is the most urgent; links do not use it.
     pub(crate) class: u8,
-    /// Whether a queue here set its congestion mark: it came without.
+    /// Whether this queue set the congestion mark.
     pub(crate) marked: bool,
-    /// When it came.
+    /// The time of its arrival at the queue.
     pub(crate) arrived: Nanos,
 }
 
@@ -105,7 +106,7 @@ impl forebay_queue::Packet for Queued {
     }
 }
 
-/// All packets that are under way.
+/// All packets in transit.
 #[derive(Debug, Default)]
 pub(crate) struct Packets {
     all: Vec<Packet>,
@@ -133,18 +134,18 @@ impl Packets {
         &mut self.all[id as usize]
     }
 
-    /// The packet is gone.
+    /// Frees the packet.
     #[inline]
     pub(crate) fn remove(&mut self, id: u32) {
         self.free.push(id);
     }
 
-    /// Under way now.
+    /// Returns the number of packets in transit.
     pub(crate) fn live(&self) -> u64 {
         (self.all.len() - self.free.len()) as u64
     }
 
-    /// Made since the beginning.
+    /// Returns the number of packets created since the beginning.
     pub(crate) fn made(&self) -> u64 {
         self.made
     }

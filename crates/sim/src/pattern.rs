@@ -1,65 +1,66 @@
-//! When a source of datagrams sends, and how large they are: pure arithmetic, so that whoever
-//! simulates and whoever really sends does so at the same instants.
+//! Patterns of datagrams: when a source sends and how large the datagrams are.
 //!
-//! Times come from counts and not from gap to gap, so that rounding does not add up.
+//! The patterns are pure arithmetic, so the simulator and real programs send at the same times.
+//! Each time is calculated from a count, not from the time before, so that rounding does not
+//! accumulate.
 
 use forebay_units::{Bytes, Nanos, Rate};
 use serde::{Deserialize, Serialize};
 
-/// The largest payload of a datagram: what one IPv4 packet has room for.
+/// The largest payload of a datagram in one IPv4 packet.
 const LARGEST: Bytes = Bytes(65_507);
-/// More frames a second than any screen shows.
+/// The largest number of video frames per second, more than screens show.
 const MOST_FRAMES: u32 = 1_000;
 
-/// A pattern of datagrams, from its beginning on without end.
+/// An infinite pattern of datagrams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Pattern {
-    /// Evenly.
+    /// Datagrams at a constant rate.
     Constant {
-        /// UDP payload per second.
+        /// The rate of UDP payload.
         rate: Rate,
-        /// UDP payload of each.
+        /// The UDP payload of each datagram.
         size: Bytes,
     },
-    /// Evenly for a while, then not at all for a while.
+    /// Datagrams at a constant rate with pauses.
     OnOff {
-        /// UDP payload per second while it is on.
+        /// The rate of UDP payload during the on time.
         rate: Rate,
-        /// UDP payload of each.
+        /// The UDP payload of each datagram.
         size: Bytes,
-        /// How long it is on,
+        /// The time during which it sends.
         on: Nanos,
-        /// and off.
+        /// The time during which it pauses.
         off: Nanos,
     },
-    /// Frames at even distances, each as many datagrams at once as it needs: an application that
-    /// limits itself, in bursts.
+    /// Video frames at a constant frame rate, each sent as a burst of datagrams: an application
+    /// that limits its own rate.
     Video {
-        /// UDP payload per second.
+        /// The mean rate of UDP payload.
         rate: Rate,
-        /// Frames per second.
+        /// The number of frames per second.
         fps: u32,
-        /// UDP payload of each datagram but a frame's last, which has what is left.
+        /// The UDP payload of each datagram; the last one of a frame has the rest.
         size: Bytes,
     },
 }
 
-/// Why a pattern makes no sense.
+/// The reason why a pattern is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PatternError {
-    /// Nothing would be sent, or all of it at once.
+    /// The rate is zero.
     #[error("traffic needs a rate above zero")]
     Rate,
-    /// A datagram that cannot be.
+    /// The size of a datagram is out of range.
     #[error("datagrams carry 1 to 65507 bytes")]
     Size,
-    /// Phases without length.
+    /// The on time or the off time is zero.
     #[error(
         "on-off traffic needs an on time and an off time above zero; without an off time it is `cbr`"
     )]
     OnOff,
-    /// Frames that cannot be.
+    /// The frame rate is out of range, or a frame is empty.
     #[error("video has 1 to 1000 frames a second, and at least a byte in each")]
     Frames,
 }
@@ -67,17 +68,17 @@ pub enum PatternError {
 /// A datagram of a pattern.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Datagram {
-    /// When it is sent, after the pattern's beginning; [`Nanos::MAX`] for after the end of time.
+    /// The time at which it is sent, from the start of the pattern; [`Nanos::MAX`] means never.
     pub at: Nanos,
-    /// Its UDP payload.
+    /// The UDP payload.
     pub size: Bytes,
 }
 
 impl Pattern {
-    /// Whether it makes sense.
+    /// Checks that the pattern is possible.
     ///
     /// # Errors
-    /// If it does not.
+    /// Returns the reason if it is not.
     pub fn check(&self) -> Result<(), PatternError> {
         let (Self::Constant { rate, size }
         | Self::OnOff { rate, size, .. }
@@ -99,19 +100,19 @@ impl Pattern {
         }
     }
 
-    /// Its datagrams in their order. The pattern must make sense.
+    /// Returns the datagrams in order. The pattern must pass [`Pattern::check`].
     pub fn datagrams(self) -> Datagrams {
         Datagrams { pattern: self, number: 0, left: Bytes::ZERO }
     }
 }
 
-/// The datagrams of a pattern; there is always another one.
+/// An infinite iterator over the datagrams of a pattern.
 #[derive(Clone, Copy, Debug)]
 pub struct Datagrams {
     pattern: Pattern,
-    /// Of the next datagram, or of the next frame of a video.
+    /// The number of the next datagram, or of the next video frame.
     number: u64,
-    /// What the present frame still has to send.
+    /// The bytes of the current frame that are left to send.
     left: Bytes,
 }
 
@@ -124,7 +125,7 @@ impl Iterator for Datagrams {
                 Datagram { at: evenly(rate, size, self.count()), size }
             }
             Pattern::OnOff { rate, size, on, off } => {
-                // Those before the end of the time on, which are sent at its beginning or after it.
+                // The datagrams sent from the beginning of the on time until before its end.
                 let per_cycle = rate.bytes_in(on - Nanos(1)).0 / size.0 + 1;
                 let number = self.count();
                 let (cycle, place) = (number / per_cycle, number % per_cycle);
@@ -157,7 +158,7 @@ fn evenly(rate: Rate, size: Bytes, number: u64) -> Nanos {
     rate.time_for(Bytes(size.0.saturating_mul(number)))
 }
 
-/// The bytes of the first `number` frames.
+/// Returns the bytes of the first `number` frames.
 fn frames_end(rate: Rate, fps: u32, number: u64) -> Bytes {
     let bytes = u128::from(rate.as_bps()) * u128::from(number) / (8 * u128::from(fps));
     Bytes(u64::try_from(bytes).unwrap_or(u64::MAX))
@@ -175,21 +176,21 @@ mod tests {
     }
 
     #[test]
-    fn on_and_off() {
-        // A datagram a millisecond for 2.5 ms, then 7.5 ms of nothing.
+    fn on_off_traffic_pauses() {
+        // A datagram per millisecond for 2.5 ms, then a pause of 7.5 ms.
         let rate = Rate::from_mbps(8);
         let (on, off) = (Nanos(2_500_000), Nanos(7_500_000));
         let pattern = Pattern::OnOff { rate, size: Bytes(1000), on, off };
         let expected = [0, 1_000_000, 2_000_000, 10_000_000, 11_000_000].map(|t| (t, 1000));
         assert_eq!(times(pattern, 5), expected);
-        // The one that would be sent at the very end of the time on is not.
+        // A datagram due exactly at the end of the on time is not sent.
         let pattern = Pattern::OnOff { rate, size: Bytes(1000), on: Nanos(2_000_000), off };
         assert_eq!(times(pattern, 3)[2], (9_500_000, 1000));
     }
 
     #[test]
-    fn frames_are_bursts() {
-        // 3125 bytes a frame, 30 a second.
+    fn video_frames_are_bursts() {
+        // 3125 bytes per frame, 30 frames per second.
         let pattern = Pattern::Video { rate: Rate::from_bps(750_000), fps: 30, size: Bytes(1400) };
         let third = 33_333_333;
         let expected = [(0, 1400), (0, 1400), (0, 325), (third, 1400), (third, 1400), (third, 325)];
@@ -197,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_refused() {
+    fn impossible_patterns_are_refused() {
         let (rate, size, ms) = (Rate::from_mbps(1), Bytes(1000), Nanos::from_millis(1));
         let zero = Rate::ZERO;
         for (pattern, error) in [
@@ -229,7 +230,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn rates_hold(pattern in patterns(), count in 1usize..2000) {
+        fn datagrams_keep_the_rate(pattern in patterns(), count in 1usize..2000) {
             prop_assert_eq!(pattern.check(), Ok(()));
             let sent: Vec<_> = pattern.datagrams().take(count + 1).collect();
             prop_assert!(sent.is_sorted_by_key(|d| d.at));
@@ -237,7 +238,7 @@ mod tests {
             let (next, sent) = sent.split_last().unwrap();
             let bytes: u64 = sent.iter().map(|d| d.size.0).sum();
             match pattern {
-                // After n datagrams comes the next when they have had their time.
+                // The next datagram comes when those before have taken their time at the rate.
                 Pattern::Constant { rate, .. } => {
                     prop_assert_eq!(next.at, rate.time_for(Bytes(bytes)));
                 }
@@ -245,7 +246,7 @@ mod tests {
                     let cycle = on.0 + off.0;
                     prop_assert!(sent.iter().all(|d| d.at.0 % cycle < on.0));
                 }
-                // What has begun by now is at most a frame more than the rate allows.
+                // The frames sent up to now exceed the rate by at most one frame.
                 Pattern::Video { rate, fps, .. } => {
                     let frame = rate.as_bps() / 8 / u64::from(fps) + 2;
                     prop_assert!(bytes <= rate.bytes_in(next.at).0 + frame);

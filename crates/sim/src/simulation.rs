@@ -1,4 +1,4 @@
-//! The simulation: what happens when.
+//! The simulation and its events.
 
 mod connections;
 mod egress;
@@ -23,82 +23,79 @@ use crate::tcp::{Endpoint, Pacing, Stack};
 use crate::traffic::{Application, Requests, Socket};
 use forebay_prefetch::prefetch;
 
-/// How often control loops tick (Bundler section 6.2).
+/// The tick period of control loops (Bundler section 6.2).
 const TICK: Nanos = Nanos::from_millis(10);
 
+/// An event with the number of what it concerns.
 #[derive(Clone, Copy, Debug)]
 enum Event {
     /// The first packet on a link's wire reaches its end.
     ArriveFirst(u16),
     /// A packet reaches the end of a link on which packets overtake each other.
-    Arrive {
-        packet: u32,
-        link: u16,
-    },
+    Arrive { packet: u32, link: u16 },
     /// A link's wire is free.
     Serve(u16),
-    /// A bundle's shaper may let a packet out.
+    /// A bundle's shaper may send a packet.
     Release(u16),
+    /// A bundle's control loop ticks.
     Tick(u16),
-    /// An endpoint's timer.
+    /// An endpoint's timer expires.
     Timer(u32),
-    /// A bulk flow begins or ends.
+    /// A bulk flow begins.
     Begin(u32),
+    /// A bulk flow ends.
     End(u32),
-    /// The next request of a schedule is asked.
-    Ask(u32),
-    /// A closed loop's client asks for the first time.
-    AskFirst {
-        requests: u32,
-        client: u32,
-    },
-    /// A UDP flow's timer.
+    /// The next request of a schedule is sent.
+    NextRequest(u32),
+    /// A client of a closed loop sends its first request.
+    FirstRequest { requests: u32, client: u32 },
+    /// A UDP flow's timer expires.
     Socket(u32),
     /// A machine's queue has room for an endpoint.
     Wake(u32),
 }
 
-/// A connection's end in its place.
+/// One end of a connection.
 struct Host {
-    /// While the connection is open.
+    /// The TCP endpoint, while the connection is open.
     tcp: Option<Endpoint>,
     phase: Phase,
     stack: Stack,
     peer: u32,
     route: RouteId,
     hash: u32,
-    /// Packets made, for fingerprints.
+    /// The number of packets sent, for fingerprints.
     made: u64,
-    /// The earliest timer event that is under way.
+    /// The time of the earliest pending timer event.
     awaited: Nanos,
     application: Application,
 }
 
-/// What has happened so far, in numbers.
+/// The totals of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
-    /// Events handled.
+    /// The number of events handled.
     pub events: u64,
-    /// Steps of all packets: each link, sendbox or receivebox that one entered.
+    /// Hops of all packets: links, sendboxes and receiveboxes that they entered.
     pub hops: u64,
-    /// Packets made by hosts and boxes,
+    /// Packets that hosts and boxes sent.
     pub made: u64,
-    /// that reached where they went,
+    /// Packets that reached their destination.
     pub delivered: u64,
-    /// that a queue dropped or a wire lost,
+    /// Packets that a queue dropped or a wire lost.
     pub dropped: u64,
-    /// and that are under way.
+    /// Packets in transit.
     pub live: u64,
-    /// TCP segments sent again.
+    /// TCP segments retransmitted.
     pub retransmissions: u64,
-    /// TCP retransmission timers that ran out, those of handshakes too.
+    /// TCP retransmission timeouts, including those of handshakes.
     pub timeouts: u64,
 }
 
-/// A network with its hosts, and its virtual clock.
+/// A network with its hosts and a virtual clock.
 ///
-/// The same setup and seed give the same run to the last bit, on any machine: nothing here reads a
-/// clock, and nothing depends on addresses or on a hash map's order.
+/// The same setup and seed give bit for bit the same run on any machine. The simulation reads no
+/// clock, and nothing depends on memory addresses or on the order of a hash map.
 pub struct Simulation<O> {
     now: Nanos,
     seed: u64,
@@ -110,22 +107,22 @@ pub struct Simulation<O> {
     routes: Vec<Route>,
     route_counters: Vec<RouteCounters>,
     hosts: Vec<Host>,
-    /// The first ends of connections that have ended, whose places are free.
+    /// The first ends of connections that have ended, whose places can be reused.
     ended: Vec<u32>,
     requests: Vec<Requests>,
     sockets: Vec<Socket>,
     traffics: u32,
-    /// Connections agree on ECN.
+    /// Whether connections use ECN by default.
     ecn: bool,
     pacing: Pacing,
-    /// Dropped in the present step; kept for its memory.
+    /// The packets dropped in the current step; kept to reuse its memory.
     drops: Vec<(Queued, DropReason)>,
     totals: Totals,
     observer: O,
 }
 
 impl<O: Observer> Simulation<O> {
-    /// Runs until `time`, what happens at that instant included.
+    /// Runs until `time`, including the events at that instant.
     pub fn run_until(&mut self, time: Nanos) {
         loop {
             let hosts = &self.hosts;
@@ -142,14 +139,14 @@ impl<O: Observer> Simulation<O> {
         self.now = self.now.max(time);
     }
 
-    /// The present.
+    /// Returns the current time.
     pub fn now(&self) -> Nanos {
         self.now
     }
 
-    /// What has happened so far.
+    /// Returns the totals so far.
     pub fn totals(&self) -> Totals {
-        // Of connections that have ended, and of those that are there.
+        // Adds those of ended connections and of existing ones.
         let ended = (self.totals.retransmissions, self.totals.timeouts);
         let repairs = self.hosts.iter().filter_map(|h| h.tcp.as_ref()).map(Endpoint::repairs);
         let (retransmissions, timeouts) = repairs.fold(ended, |sum, r| (sum.0 + r.0, sum.1 + r.1));
@@ -162,59 +159,60 @@ impl<O: Observer> Simulation<O> {
         }
     }
 
-    /// How many TCP connections there are at the moment, those that are still being made or taken
-    /// down included.
+    /// Returns the current number of TCP connections, including those that are being opened or
+    /// closed.
     pub fn connections(&self) -> usize {
         self.hosts.len() / 2 - self.ended.len()
     }
 
-    /// The packets of a link.
+    /// Returns the packet counters of a link.
     pub fn link(&self, link: LinkId) -> LinkCounters {
         self.links[link.index()].counters
     }
 
-    /// The packets of a route.
+    /// Returns the packet counters of a route.
     pub fn route(&self, route: RouteId) -> RouteCounters {
         self.route_counters[usize::from(route.0)]
     }
 
-    /// The packets of a bundle at its sendbox.
+    /// Returns the packet counters of a bundle at its sendbox.
     pub fn sendbox(&self, bundle: BundleId) -> BoxCounters {
         self.bundles[bundle.index()].counters()
     }
 
-    /// Kills a bundle's receivebox: packets pass it, and nothing is counted or answered.
+    /// Stops a bundle's receivebox: packets pass it without being counted.
     pub fn kill_receivebox(&mut self, bundle: BundleId) {
         self.bundles[bundle.index()].receivebox.kill();
     }
 
-    /// Starts a bundle's receivebox again: it counts from zero and was told nothing.
+    /// Restarts a bundle's receivebox with counters at zero and without an epoch size.
     pub fn start_receivebox(&mut self, bundle: BundleId) {
         self.bundles[bundle.index()].receivebox = Receivebox::new();
     }
 
-    /// A bundle's receivebox's clock jumps by so many nanoseconds, ahead if above zero.
+    /// Shifts the clock of a bundle's receivebox by a number of nanoseconds, forward if positive.
     pub fn shift_receivebox_clock(&mut self, bundle: BundleId, by: i64) {
         self.bundles[bundle.index()].shift_receivebox_clock(by);
     }
 
-    /// A bundle's sendbox's clock, which is monotonic, jumps ahead; only its control loop looks at it.
+    /// Advances the clock of a bundle's sendbox, which is monotonic. Only its control loop uses
+    /// that clock.
     pub fn advance_sendbox_clock(&mut self, bundle: BundleId, by: Nanos) {
         self.bundles[bundle.index()].advance_sendbox_clock(by);
     }
 
-    /// Packets that a link sends from now on take `delay`, at most 100 s; on a link that does not
-    /// reorder they do not overtake those before them.
+    /// Sets the propagation delay of a link for packets sent from now on, at most 100 s. On a link
+    /// that does not reorder, they do not overtake earlier packets.
     pub fn set_delay(&mut self, link: LinkId, delay: Nanos) {
         self.links[link.index()].set_delay(delay);
     }
 
-    /// Who was told.
+    /// Returns the observer.
     pub fn observer(&self) -> &O {
         &self.observer
     }
 
-    /// Who was told.
+    /// Returns the observer for changes.
     pub fn observer_mut(&mut self) -> &mut O {
         &mut self.observer
     }
@@ -226,7 +224,7 @@ impl<O: Observer> Simulation<O> {
             Event::Serve(link) => {
                 self.links[usize::from(link)].awaited = false;
                 self.serve(link);
-                self.went_out(link);
+                self.resume_egress(link);
             }
             Event::Release(bundle) => {
                 if self.bundles[usize::from(bundle)].awaited == self.now {
@@ -238,8 +236,8 @@ impl<O: Observer> Simulation<O> {
             Event::Timer(host) => self.on_timer(host),
             Event::Begin(host) => self.begin(host),
             Event::End(host) => self.end(host),
-            Event::Ask(requests) => self.ask_scheduled(requests),
-            Event::AskFirst { requests, client } => self.ask_again(requests, client),
+            Event::NextRequest(requests) => self.send_scheduled_request(requests),
+            Event::FirstRequest { requests, client } => self.send_next_request(requests, client),
             Event::Socket(socket) => self.on_socket(socket),
             Event::Wake(host) => self.flush(host),
         }

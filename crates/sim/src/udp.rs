@@ -1,38 +1,41 @@
-//! UDP transports: a QUIC-like bulk sender and its receiver, one under [`prague`], and the sizes of
-//! closed loops.
+//! UDP transports: a QUIC-like bulk sender and its receiver, a sender with [`prague`], and the
+//! sizes of closed loops.
 //!
-//! Of no clock and no socket, so that real programs send by the same rules as simulated ones.
+//! The code uses no clock and no socket, so real programs send by the same rules as simulated ones.
 
 pub mod prague;
 
 use forebay_units::Nanos;
 
-/// The initial window (RFC 9002 section 7.2), also what is left after a silence.
+/// The initial window in datagrams (RFC 9002 section 7.2), and the window after a silence.
 const INITIAL: f64 = 10.0;
-/// The largest window, several times any path's bandwidth-delay product.
+/// The largest window in datagrams, several times the bandwidth-delay product of any path.
 const LARGEST: f64 = 10_000.0;
-/// What a loss leaves of the window (the multiplicative decrease of RFC 9438 section 4.6).
+/// The factor of the window after a loss (the multiplicative decrease of RFC 9438 section 4.6).
 const BETA: f64 = 0.7;
-/// A sender that hears nothing for so long starts again.
+/// The time without reports after which a sender restarts.
 const SILENCE: Nanos = Nanos::from_secs(1);
-/// How often, and after how long, a receiver reports (RFC 9000 sections 13.2.2 and 18.2).
+/// The number of datagrams per report (RFC 9000 section 13.2.2).
 const REPORT_EVERY: u64 = 2;
+/// The longest delay of a report (RFC 9000 section 18.2).
 const REPORT_DELAY: Nanos = Nanos::from_millis(25);
 
-/// UDP payload of bulk datagrams, in bytes: with IPv6 it fits a 1500 B packet, and leaves room for an
-/// encapsulation.
+/// The UDP payload of bulk datagrams in bytes. With IPv6 it fits into a packet of 1500 B and leaves
+/// room for an encapsulation.
 pub const BULK_PAYLOAD: u64 = 1_400;
-/// UDP payload of a receiver's reports, in bytes.
+/// The UDP payload of a receiver's reports in bytes.
 pub const REPORT_PAYLOAD: u64 = 16;
-/// UDP payload of a loop's request and of its response, in bytes, as in the Bundler evaluation
+/// The UDP payload of a closed loop's request and response in bytes, as in the Bundler evaluation
 /// (EuroSys 2021, section 8).
 pub const LOOP_PAYLOAD: u64 = 40;
-/// A loop's response that has not come by then is taken for lost.
+/// The time after which a response of a closed loop counts as lost.
 pub const LOST_AFTER: Nanos = Nanos::from_secs(1);
 
-/// A congestion window in datagrams: slow start, additive increase by one per round trip,
-/// multiplicative decrease once per window that lost something. Clocked by reports, never by time
-/// alone, so that the traffic reacts to a queue as real senders do.
+/// A congestion window in datagrams.
+///
+/// It has slow start, an additive increase of one datagram per round trip, and one multiplicative
+/// decrease per window with losses. Reports clock the window, so the traffic reacts to a queue as
+/// real senders do.
 #[derive(Debug)]
 pub struct Window {
     size: f64,
@@ -40,13 +43,13 @@ pub struct Window {
     next: u64,
     reported: u64,
     received: u64,
-    /// Losses of datagrams before this one have been reacted to.
+    /// The first datagram whose loss reduces the window again.
     recovered: u64,
-    heard: Nanos,
+    last_report: Nanos,
 }
 
 impl Window {
-    /// A window that opens at `now`.
+    /// Creates an initial window at `now`.
     pub fn new(now: Nanos) -> Self {
         Self {
             size: INITIAL,
@@ -55,11 +58,11 @@ impl Window {
             reported: 0,
             received: 0,
             recovered: 0,
-            heard: now,
+            last_report: now,
         }
     }
 
-    /// The number of the datagram to send now, if one may be sent.
+    /// Returns the number of the datagram to send now, if the window allows one.
     pub fn send(&mut self) -> Option<u64> {
         if (self.next - self.reported) as f64 >= self.size.floor() {
             return None;
@@ -68,15 +71,15 @@ impl Window {
         Some(self.next - 1)
     }
 
-    /// A report says that `received` datagrams had come, all of them before the one numbered `next`.
-    /// Old ones and impossible ones are ignored.
+    /// Handles a report that `received` datagrams arrived, all with numbers below `next`. Old and
+    /// impossible reports are ignored.
     pub fn report(&mut self, now: Nanos, next: u64, received: u64) {
         if !(self.reported..=self.next).contains(&next) || received < self.received {
             return;
         }
-        self.heard = now;
+        self.last_report = now;
         let newly = (next - self.reported) as f64;
-        // Duplicates make more received than there are numbers.
+        // With duplicates, `received` can exceed `next`.
         let missing_more =
             next.saturating_sub(received) > self.reported.saturating_sub(self.received);
         (self.reported, self.received) = (next, received);
@@ -90,22 +93,22 @@ impl Window {
         self.size = (self.size + gain).min(LARGEST);
     }
 
-    /// When to give up on what is on its way.
+    /// Returns when to call [`Window::silence`] if no report comes before.
     pub fn deadline(&self) -> Nanos {
-        self.heard.saturating_add(SILENCE)
+        self.last_report.saturating_add(SILENCE)
     }
 
-    /// At the deadline: everything on its way is taken for lost.
+    /// Restarts the window at the deadline: all datagrams in flight count as lost.
     pub fn silence(&mut self, now: Nanos) {
         (self.size, self.threshold) = (INITIAL, INITIAL);
-        // Missing from now on, so the next report brings no news of them.
+        // They are accounted as missing, so the next report does not reduce the window for them.
         self.reported = self.next;
         self.recovered = self.next;
-        self.heard = now;
+        self.last_report = now;
     }
 }
 
-/// The receiving end of bulk.
+/// The receiver of bulk datagrams.
 #[derive(Debug, Default)]
 pub struct Sink {
     next: u64,
@@ -114,7 +117,7 @@ pub struct Sink {
 }
 
 impl Sink {
-    /// Datagram `number` came; whether to report now.
+    /// Records that datagram `number` arrived. Returns whether to report now.
     pub fn on_datagram(&mut self, now: Nanos, number: u64) -> bool {
         self.next = self.next.max(number + 1);
         self.received += 1;
@@ -122,12 +125,13 @@ impl Sink {
         self.received.is_multiple_of(REPORT_EVERY)
     }
 
-    /// When to report what has come, at the latest; never if all is reported.
+    /// Returns when to report at the latest, or [`Nanos::MAX`] if everything is reported.
     pub fn deadline(&self) -> Nanos {
         self.due.unwrap_or(Nanos::MAX)
     }
 
-    /// The report that is sent now: the next number and how many were received.
+    /// Returns the report to send now: the number after the highest one, and the number of
+    /// datagrams received.
     pub fn report(&mut self) -> (u64, u64) {
         self.due = None;
         (self.next, self.received)
@@ -145,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn slow_start_doubles_and_then_adds_one() {
+    fn slow_start_doubles_the_window_and_then_it_grows_by_one() {
         let mut window = Window::new(T);
         assert_eq!(send_all(&mut window), 10);
         window.report(T, 10, 10);
@@ -156,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn one_window_is_cut_once() {
+    fn losses_of_one_window_reduce_it_once() {
         let mut window = Window::new(T);
         send_all(&mut window);
         window.report(T, 5, 4);
@@ -171,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn silence_starts_again_without_a_second_cut() {
+    fn a_silence_restarts_the_window_without_a_second_reduction() {
         let mut window = Window::new(T);
         send_all(&mut window);
         assert_eq!(window.send(), None);
@@ -179,7 +183,7 @@ mod tests {
         window.silence(later);
         assert_eq!(send_all(&mut window), 10);
         window.report(later, 11, 1);
-        assert!(window.size > INITIAL, "ten were lost, and known to be");
+        assert!(window.size > INITIAL, "the ten lost datagrams are already accounted for");
     }
 
     #[test]
@@ -191,11 +195,11 @@ mod tests {
         window.report(T, 4, 4);
         assert_eq!((window.reported, window.received), (5, 5));
         window.report(T, 10, 12);
-        assert_eq!(window.reported, 10, "two came twice");
+        assert_eq!(window.reported, 10, "two arrived twice");
     }
 
     #[test]
-    fn every_second_datagram_is_reported_or_after_a_while() {
+    fn a_report_follows_every_second_datagram_or_a_delay() {
         let mut sink = Sink::default();
         assert!(!sink.on_datagram(Nanos(5), 0));
         assert!(sink.on_datagram(Nanos(6), 3));

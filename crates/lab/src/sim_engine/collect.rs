@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use forebay_control::Snapshot;
 use forebay_records::packet_log::{Fate, Record};
-use forebay_sim::{Asked, Asks, At, BoxCounters, BundleId, LinkId, Observer, Passage, RouteId};
+use forebay_sim::{
+    At, BoxCounters, BundleId, LinkId, Observer, Passage, RequestTiming, RouteId, ScheduledRequest,
+};
 use forebay_units::{Bytes, Nanos};
 
 use super::network::{LEFT, Network, Site};
@@ -48,7 +50,7 @@ struct Kept {
 impl Collector {
     /// Creates the records for `job`, and the requests of each traffic, `None` for traffic without
     /// requests.
-    pub(super) fn new(job: &Job<'_>) -> Result<(Self, Vec<Option<Asks>>), String> {
+    pub(super) fn new(job: &Job<'_>) -> Result<(Self, Vec<Option<RequestTiming>>), String> {
         let scenario = job.scenario;
         let run = Run {
             bundle_source: scenario.traffic.iter().any(|t| t.from == Origin::Cross).then_some(LEFT),
@@ -67,10 +69,10 @@ impl Collector {
                 first_connection: before,
                 metered: true,
             };
-            let mut asks = None;
+            let mut timing = None;
             let flows = match &traffic.kind {
                 TrafficKind::Requests { requests, .. } => {
-                    asks = Some(asked(job, traffic, requests, stream)?);
+                    timing = Some(request_timing(job, traffic, requests, stream)?);
                     // Requests of cross traffic are load and not part of an arm's result.
                     kept.metered = traffic.from != Origin::Cross;
                     if kept.metered {
@@ -86,7 +88,7 @@ impl Collector {
             kept.metered &= flows > 0;
             kept.bytes.resize(flows as usize, 0);
             traffics.push(kept);
-            schedules.push(asks);
+            schedules.push(timing);
         }
         let collector = Self {
             run,
@@ -129,27 +131,27 @@ impl Collector {
     }
 }
 
-/// The requests of `traffic`, the `stream`-th of the scenario.
-fn asked(
+/// The sizes and times of the requests of `traffic`, the `stream`-th of the scenario.
+fn request_timing(
     job: &Job<'_>,
     traffic: &Traffic,
     requests: &Requests,
     stream: u32,
-) -> Result<Asks, String> {
+) -> Result<RequestTiming, String> {
     if requests.arrivals == Arrivals::Closed {
-        return Ok(Asks::Closed { sizes: requests.closed(job.seed, stream) });
+        return Ok(RequestTiming::Closed { sizes: requests.closed(job.seed, stream) });
     }
     // The schedule counts from the traffic's own start.
     let own = |t: Nanos| t.clamp(traffic.start, traffic.stop) - traffic.start;
     let measured = job.scenario.measured();
     let measured = own(measured.start)..own(measured.end);
     let schedule = requests.schedule(job.seed, stream, own(traffic.stop), measured);
-    let at = |a: workload::Asked| Asked {
+    let at = |a: workload::Asked| ScheduledRequest {
         at: traffic.start.saturating_add(a.at),
         connection: a.connection,
         size: a.size,
     };
-    Ok(Asks::Scheduled(schedule.map_err(|e| e.to_string())?.into_iter().map(at).collect()))
+    Ok(RequestTiming::Scheduled(schedule.map_err(|e| e.to_string())?.into_iter().map(at).collect()))
 }
 
 impl Observer for Collector {
@@ -191,7 +193,7 @@ impl Observer for Collector {
         }
     }
 
-    fn asked(&mut self, traffic: usize, id: u64, connection: u32, size: u64, now: Nanos) {
+    fn requested(&mut self, traffic: usize, id: u64, connection: u32, size: u64, now: Nanos) {
         let Kept { requests, first_connection, .. } = &mut self.traffics[traffic];
         if let Some(requests) = requests {
             let connection = connection + *first_connection;

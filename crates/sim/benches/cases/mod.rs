@@ -8,7 +8,7 @@ use forebay_sim::{
 };
 use forebay_units::{Bytes, Nanos, Rate};
 
-/// The time that is simulated.
+/// The simulated time of a run.
 pub(crate) const LENGTH: Nanos = Nanos::from_secs(10);
 const RTT: Nanos = Nanos::from_millis(50);
 
@@ -25,7 +25,7 @@ fn sfq_queue() -> Queue {
     Box::new(Sfq::new(sfq::Config::default()).expect("the defaults"))
 }
 
-/// A dumbbell with `flows` Cubic flows, perhaps with boxes.
+/// Builds a dumbbell with `flows` Cubic flows, with or without boxes.
 fn dumbbell(rate: Rate, flows: u32, queue: Queue, boxes: bool) -> Simulation<()> {
     let mut sim = Simulation::new(1, ());
     let mut link = |capacity, queue| {
@@ -66,7 +66,7 @@ fn dumbbell(rate: Rate, flows: u32, queue: Queue, boxes: bool) -> Simulation<()>
     sim
 }
 
-/// A network's name, and how to build it.
+/// The name of a network and the function that builds it.
 pub(crate) type Case = (&'static str, fn() -> Simulation<()>);
 
 pub(crate) const CASES: [Case; 5] = [

@@ -1,4 +1,4 @@
-//! How fast a link is, and when a packet is through.
+//! The capacity of a link, and the time at which a packet has been sent.
 
 use forebay_units::{Bytes, Nanos, Rate};
 use serde::{Deserialize, Serialize};
@@ -6,18 +6,18 @@ use serde::{Deserialize, Serialize};
 use super::trace::{Cursor, Trace};
 use crate::network::SetupError;
 
-/// How fast a link is.
+/// The capacity of a link.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Capacity {
-    /// Packets take no time and never wait.
+    /// Unlimited capacity: packets take no time and never wait.
     Unlimited,
-    /// One rate, above zero.
+    /// A constant rate above zero.
     Constant(Rate),
-    /// From each instant on the rate beside it, in ascending order; before the first, the first. The
-    /// last rate is above zero.
+    /// Rates with the times from which they apply, in ascending order. The first rate also applies
+    /// before its time, and the last one is above zero.
     Steps(Vec<(Nanos, Rate)>),
-    /// As it was measured.
+    /// A measured trace.
     Trace(Trace),
 }
 
@@ -40,7 +40,7 @@ impl Capacity {
 #[derive(Debug)]
 pub(super) struct Wire {
     speed: Speed,
-    /// When it is free again.
+    /// The time at which the current packet has been sent.
     free_at: Nanos,
 }
 
@@ -63,13 +63,13 @@ impl Wire {
         Self { speed, free_at: Nanos::ZERO }
     }
 
-    /// Whether a packet is still on its way out. If none is, it may still be that none may begin.
+    /// Returns whether a packet is being sent. If not, the trace may still delay the next one.
     #[inline]
     pub(super) fn is_busy(&self, now: Nanos) -> bool {
         self.free_at > now
     }
 
-    /// When the next packet may begin, at `now` or after it.
+    /// Returns when the next packet can start, at `now` or later.
     pub(super) fn ready(&mut self, now: Nanos) -> Nanos {
         let free = self.free_at.max(now);
         match &mut self.speed {
@@ -78,7 +78,8 @@ impl Wire {
         }
     }
 
-    /// A packet of `len` begins at `start`, for which [`Wire::ready`] was asked; when it is through.
+    /// Sends a packet of `len` from `start` on, a time that [`Wire::ready`] returned. Returns when
+    /// it has been sent.
     pub(super) fn send(&mut self, start: Nanos, len: Bytes) -> Nanos {
         self.free_at = match &mut self.speed {
             Speed::Unlimited => start,
@@ -91,7 +92,7 @@ impl Wire {
 }
 
 fn through_steps(steps: &[(Nanos, Rate)], start: Nanos, len: Bytes) -> Nanos {
-    // In billionths of a bit, of which rates in bit/s and nanoseconds are factors.
+    // In billionths of a bit, the product of a rate in bit/s and a time in nanoseconds.
     let mut left = u128::from(len.0) * 8_000_000_000;
     let mut now = start;
     let first = steps.partition_point(|s| s.0 <= start).saturating_sub(1);
@@ -114,18 +115,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_rate_may_change_under_a_packet() {
+    fn the_rate_can_change_during_a_packet() {
         let mbps = Rate::from_mbps;
         let steps =
             vec![(Nanos(0), mbps(8)), (Nanos(500_000), Rate::ZERO), (Nanos(2_000_000), mbps(16))];
         assert_eq!(Capacity::Steps(steps.clone()).check(), Ok(()));
-        // Half of it in the first half millisecond, the rest at double the rate after the outage.
+        // Half of it passes in the first half millisecond, the rest at double rate after the
+        // outage.
         assert_eq!(through_steps(&steps, Nanos(0), Bytes(1000)), Nanos(2_250_000));
         assert_eq!(through_steps(&steps, Nanos(9_000_000), Bytes(1000)), Nanos(9_500_000));
     }
 
     #[test]
-    fn what_lets_nothing_through_is_refused() {
+    fn capacities_that_pass_nothing_are_refused() {
         let zero = Rate::ZERO;
         let steps = |steps: &[(u64, Rate)]| {
             Capacity::Steps(steps.iter().map(|(t, r)| (Nanos(*t), *r)).collect())

@@ -1,4 +1,4 @@
-//! Links: a queue in front of a wire, and what the wire does to packets.
+//! Links: a queue in front of a wire with delay, jitter and loss.
 
 mod capacity;
 mod trace;
@@ -16,54 +16,55 @@ use crate::network::SetupError;
 use crate::packet::Queued;
 use crate::random::Random;
 
-/// The longest delay: longer than any path's, even by way of the moon.
+/// The longest delay that is accepted, longer than that of any real path.
 const LONGEST: Nanos = Nanos::from_secs(100);
 
-/// Bytes of a full packet.
+/// The length of a full packet in bytes.
 const FULL: u64 = 1514;
 
 /// A queueing discipline of this simulator.
 pub type Queue = Box<dyn Qdisc<Queued>>;
 
-/// What the wire loses, after the queue.
+/// The packet loss of a wire, after the queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Loss {
-    /// Nothing.
+    /// A wire without loss.
     #[default]
     None,
-    /// Each packet with this probability.
+    /// Independent loss of each packet with this probability.
     Random(f64),
-    /// In bursts (Gilbert's model): a good packet is followed by a bad state with probability
-    /// `begin`, which ends after each packet with probability `end`; packets in it are lost.
+    /// Loss in bursts (Gilbert's model). After each packet a good state becomes bad with
+    /// probability `begin`, and a bad state good with probability `end`; packets in the bad state
+    /// are lost.
     Burst {
-        /// From good to bad.
+        /// The probability of the change from good to bad.
         begin: f64,
-        /// From bad to good.
+        /// The probability of the change from bad to good.
         end: f64,
     },
 }
 
-/// How propagation delay varies.
+/// The variation of the propagation delay.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Jitter {
-    /// Up to so much more, uniformly.
+    /// The largest additional delay; it is distributed uniformly from zero.
     pub up_to: Nanos,
     /// Whether a packet may overtake another.
     pub reorders: bool,
 }
 
-/// How a link is set up.
+/// The configuration of a link.
 pub struct LinkConfig {
-    /// How fast it is.
+    /// The capacity of the link.
     pub capacity: Capacity,
-    /// Propagation delay.
+    /// The propagation delay.
     pub delay: Nanos,
-    /// Where packets wait; nothing waits at a link of unlimited capacity.
+    /// The queue; a link of unlimited capacity needs none.
     pub queue: Option<Queue>,
-    /// What it loses.
+    /// The packet loss of the wire.
     pub loss: Loss,
-    /// How its delay varies.
+    /// The variation of the delay.
     pub jitter: Jitter,
 }
 
@@ -90,39 +91,42 @@ impl LinkConfig {
     }
 }
 
-/// Packets at a link. `received = sent + dropped + lost + inside` at any time.
+/// The packet counters of a link. `received = sent + dropped + lost + inside` at any time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LinkCounters {
-    /// That came.
+    /// Packets that arrived at the link.
     pub received: u64,
-    /// That reached the other end.
+    /// Packets that reached the other end.
     pub sent: u64,
-    /// That the queue dropped.
+    /// Packets that the queue dropped.
     pub dropped: u64,
-    /// Of those that left the queue, how many it marked: they came without the mark.
+    /// Packets that left the queue and that it marked; they arrived without the mark.
     pub marked: u64,
-    /// That the wire lost.
+    /// Packets that the wire lost.
     pub lost: u64,
-    /// That wait in the queue or are on the wire.
+    /// Packets that wait in the queue or are on the wire.
     pub inside: u64,
 }
 
-/// A packet that has gone on the wire.
+/// A packet that has been sent on the wire.
 pub(crate) struct Departure {
     pub(crate) packet: Queued,
-    /// When it reaches the other end; `None` if it never does.
+    /// The time at which it reaches the other end, or `None` if it is lost.
     pub(crate) arrival: Option<Nanos>,
 }
 
-/// Packets on a wire in the order of their arrival. Only the first is an event, so that the event
-/// queue does not grow with what links hold.
+/// The packets on a wire in the order of their arrival.
+///
+/// Only the first one has an event, so that the event queue does not grow with the packets on
+/// links.
 #[derive(Default)]
 pub(crate) struct InOrder {
     pub(crate) packets: VecDeque<(Nanos, u32)>,
-    /// Whether the first one's arrival is an event already.
+    /// Whether the arrival of the first packet has an event.
     pub(crate) awaited: bool,
 }
 
+/// A link with its queue and wire.
 pub(crate) struct Link {
     wire: Wire,
     delay: Nanos,
@@ -132,9 +136,9 @@ pub(crate) struct Link {
     random: Random,
     bad: bool,
     last_arrival: Nanos,
-    /// Where packets do not overtake each other: what is on the wire.
+    /// The packets on the wire, if they do not overtake each other.
     pub(crate) in_order: Option<InOrder>,
-    /// Whether somebody will come when the wire is free.
+    /// Whether an event will serve the link when the wire is free.
     pub(crate) awaited: bool,
     pub(crate) counters: LinkCounters,
 }
@@ -158,7 +162,7 @@ impl Link {
         })
     }
 
-    /// A packet comes. Returns it on its way if it did not have to queue.
+    /// Enqueues an arriving packet, or sends it at once on a link without a queue.
     pub(crate) fn enter(
         &mut self,
         now: Nanos,
@@ -176,24 +180,24 @@ impl Link {
         }
     }
 
-    /// Full packets that the queue has room for.
+    /// Returns the number of full packets that the queue has room for.
     pub(crate) fn room(&self) -> u64 {
         let room = self.queue.as_ref().map_or(Room::UNLIMITED, |queue| queue.room(0));
         room.packets.min(room.bytes.0 / FULL)
     }
 
-    /// From now on packets take `delay`. Without `reorders` none overtakes one that is on its way.
+    /// Sets the delay of packets from now on. Without `reorders` none overtakes an earlier packet.
     pub(crate) fn set_delay(&mut self, delay: Nanos) {
         self.delay = delay.min(LONGEST);
     }
 
-    /// Whether the wire is busy, and somebody will come when it is free.
+    /// Returns whether the wire is busy and an event will serve the link when it is free.
     #[inline]
     pub(crate) fn waits(&self, now: Nanos) -> bool {
         self.awaited && self.wire.is_busy(now)
     }
 
-    /// The next packet that goes on the wire now.
+    /// Sends the next packet if the wire is free now.
     #[inline]
     pub(crate) fn serve(
         &mut self,
@@ -211,7 +215,7 @@ impl Link {
         Some(self.depart(now, packet))
     }
 
-    /// When to serve again, if anything waits.
+    /// Returns when to serve the link again, if a packet waits.
     pub(crate) fn next_event(&mut self, now: Nanos) -> Option<Nanos> {
         let waits_for = self.queue.as_ref()?.next_event(now)?;
         Some(waits_for.max(self.wire.ready(now)))

@@ -30,9 +30,9 @@ fn packet(id: u32) -> Queued {
     }
 }
 
-/// 8 Mbit/s: 1000 B take a millisecond.
+/// At 8 Mbit/s a packet of 1000 B takes a millisecond.
 #[test]
-fn packets_follow_each_other() {
+fn packets_leave_one_after_another() {
     let mut dropped = Vec::new();
     let mut drops = |p: Queued, r: DropReason| dropped.push((p.id, r));
     let mut link = link(Capacity::Constant(Rate::from_mbps(8)), Loss::None);
@@ -50,13 +50,13 @@ fn packets_follow_each_other() {
 }
 
 #[test]
-fn bursts_are_as_long_and_as_many_as_said() {
+fn bursts_of_loss_have_the_configured_length_and_frequency() {
     let mut link =
         link(Capacity::Constant(Rate::from_mbps(8)), Loss::Burst { begin: 0.01, end: 0.25 });
     let lost: Vec<_> = (0..200_000).map(|_| link.is_lost()).collect();
     let total = lost.iter().filter(|l| **l).count();
     let bursts = lost.windows(2).filter(|w| w[1] && !w[0]).count();
-    // 0.01 / 0.26 of the time bad, four packets a burst.
+    // The state is bad for 0.01 / 0.26 of the packets, and a burst has four packets.
     assert!((7_000..8_400).contains(&total), "{total}");
     let mean = total as f64 / bursts as f64;
     assert!((3.6..4.4).contains(&mean), "{mean}");
@@ -83,22 +83,23 @@ fn capacities() -> impl Strategy<Value = Capacity> {
     prop_oneof![mbps.prop_map(Capacity::Constant), steps, trace]
 }
 
-/// What came of packets with these gaps before them and lengths: those that left, with the times
-/// when each left the queue and arrived, and those that were dropped.
-struct Came {
+/// The packets that left, with the times at which they left the queue and arrived, and the dropped
+/// ones.
+struct Passed {
     left: Vec<(Queued, Nanos, Option<Nanos>)>,
     dropped: Vec<u32>,
 }
 
-fn pass(link: &mut Link, packets: &[(u64, u16)]) -> Came {
-    let mut came = Came { left: Vec::new(), dropped: Vec::new() };
+/// Passes packets with the given gaps and lengths over a link.
+fn pass(link: &mut Link, packets: &[(u64, u16)]) -> Passed {
+    let mut passed = Passed { left: Vec::new(), dropped: Vec::new() };
     let mut now = Nanos::ZERO;
     let mut arrivals = (0..).zip(packets);
     let mut next = arrivals.next();
     let mut due = None;
     loop {
         let arrival = next.map(|(_, (gap, _))| now.saturating_add(Nanos(*gap)));
-        let mut drops = |p: Queued, _: DropReason| came.dropped.push(p.id);
+        let mut drops = |p: Queued, _: DropReason| passed.dropped.push(p.id);
         match (arrival, due) {
             (Some(time), due) if due.is_none_or(|d| time < d) => {
                 now = time;
@@ -108,14 +109,14 @@ fn pass(link: &mut Link, packets: &[(u64, u16)]) -> Came {
                 assert!(link.enter(now, packet, &mut drops).is_none());
             }
             (_, Some(time)) => {
-                // The next packet's gap counts from here on, which is as good.
-                assert!(time >= now, "a link wants to be served in the past");
+                // The gap of the next packet counts from here on.
+                assert!(time >= now, "the link asks to be served in the past");
                 now = time;
             }
-            _ => return came,
+            _ => return passed,
         }
         while let Some(departure) = link.serve(now, &mut drops) {
-            came.left.push((departure.packet, now, departure.arrival));
+            passed.left.push((departure.packet, now, departure.arrival));
         }
         due = link.next_event(now);
     }
@@ -123,19 +124,20 @@ fn pass(link: &mut Link, packets: &[(u64, u16)]) -> Came {
 
 proptest! {
     #[test]
-    fn what_goes_in_comes_out_once_and_in_order(
+    fn every_packet_leaves_once_and_in_order(
         capacity in capacities(),
         up_to in prop_oneof![Just(0u64), 1u64..5_000_000],
         packets in prop::collection::vec((0u64..2_000_000, 60u16..=1514), 1..200),
     ) {
         let jitter = Jitter { up_to: Nanos(up_to), reorders: false };
         let mut link = Link { jitter, ..link(capacity, Loss::Random(0.1)) };
-        let came = pass(&mut link, &packets);
-        // Each once.
-        let mut ids: Vec<_> = came.left.iter().map(|l| l.0.id).chain(came.dropped).collect();
+        let passed = pass(&mut link, &packets);
+        // Every packet left or was dropped once.
+        let mut ids: Vec<_> = passed.left.iter().map(|l| l.0.id).chain(passed.dropped).collect();
         ids.sort_unstable();
         prop_assert_eq!(ids, (0..packets.len() as u32).collect::<Vec<_>>());
-        let arrived: Vec<_> = came.left.iter().filter_map(|(p, left, at)| at.map(|at| (p, left, at))).collect();
+        let arrived = passed.left.iter().filter_map(|(p, left, at)| at.map(|at| (p, left, at)));
+        let arrived: Vec<_> = arrived.collect();
         prop_assert!(arrived.is_sorted_by_key(|(_, _, at)| *at), "none overtakes another");
         prop_assert!(arrived.is_sorted_by_key(|(p, ..)| p.id));
         for (packet, left, at) in &arrived {
@@ -143,13 +145,13 @@ proptest! {
         }
         let c = link.counters;
         prop_assert_eq!(c.received, packets.len() as u64);
-        prop_assert_eq!(c.lost as usize, came.left.len() - arrived.len());
-        // Nothing is told of drops here, and nobody takes what arrives: both are inside.
+        prop_assert_eq!(c.lost as usize, passed.left.len() - arrived.len());
+        // The test does not count drops or arrivals, so both are still inside.
         prop_assert_eq!(c.inside, c.received - c.lost);
     }
 
     #[test]
-    fn a_link_is_never_faster_than_it_is(
+    fn a_link_is_never_faster_than_its_rate(
         rate in (1u64..200).prop_map(Rate::from_mbps),
         packets in prop::collection::vec((0u64..300_000, 60u16..=1514), 1..200),
     ) {
@@ -165,7 +167,7 @@ proptest! {
     }
 
     #[test]
-    fn as_much_is_lost_as_was_said(p in 0.0..0.9f64) {
+    fn the_loss_rate_is_as_configured(p in 0.0..0.9f64) {
         let mut link = link(Capacity::Unlimited, Loss::Random(p));
         let lost = (0..20_000).filter(|_| link.is_lost()).count() as f64;
         // Five standard deviations.

@@ -1,24 +1,24 @@
-//! Links whose rate varies as it was measured: traces in mahimahi's format.
+//! Traces of a varying link rate in mahimahi's format.
 //!
-//! Each line is a time in whole milliseconds; at that time 1504 bytes may pass. Lines of one time
-//! add up, and at the last line's time the trace begins again (Netravali et al., "Mahimahi: accurate
-//! record-and-replay for HTTP", ATC 2015, section 4.3, and `mm-link`'s manual page).
+//! Each line is a time in whole milliseconds at which 1504 bytes may pass. Several lines of one
+//! time add up, and the trace repeats after the time of its last line (Netravali et al., "Mahimahi:
+//! accurate record-and-replay for HTTP", ATC 2015, section 4.3, and `mm-link`'s manual page).
 
 use std::sync::Arc;
 
 use forebay_units::{Bytes, Nanos, Rate};
 use serde::{Deserialize, Serialize};
 
-/// Bytes that pass at each opportunity: an IP packet of 1500 and the four that a TUN device puts
-/// before it, which is how mahimahi sees packets.
+/// The bytes that pass at each opportunity. mahimahi counts an IP packet of 1500 bytes with the
+/// four bytes of a TUN device's header.
 pub(super) const OPPORTUNITY: u64 = 1504;
-/// What a frame's Ethernet header has more than a TUN device's.
+/// The difference in length of the Ethernet header and a TUN device's header.
 const FRAME_EXTRA: u64 = 14 - 4;
-/// The most lines: 16 million opportunities are 40 MB of trace, half an hour at 100 Mbit/s.
+/// The largest number of lines: 16 million opportunities are half an hour at 100 Mbit/s.
 const MOST: usize = 1 << 24;
 const MILLI: u64 = 1_000_000;
 
-/// Why a file is no trace.
+/// The reason why a file is not a valid trace.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TraceError {
     /// A line is not a time.
@@ -26,71 +26,69 @@ pub enum TraceError {
         "{file}:{line}: `{text}` is no time: write whole milliseconds, a line each, up to 2^32 - 1"
     )]
     Time {
-        /// The file.
+        /// The name of the file.
         file: String,
-        /// The line, from one.
+        /// The number of the line, from one.
         line: usize,
-        /// What it says.
+        /// The text of the line.
         text: String,
     },
-    /// A line goes back in time.
+    /// The time of a line is before that of the line above.
     #[error("{file}:{line}: {time} ms comes before the line above it: sort the times")]
     Order {
-        /// The file.
+        /// The name of the file.
         file: String,
-        /// The line, from one.
+        /// The number of the line, from one.
         line: usize,
-        /// Its time.
+        /// The time in milliseconds.
         time: u32,
     },
-    /// Nothing would ever pass.
+    /// The trace has no time above zero.
     #[error("{file}: a trace needs a line with a time above zero, where it begins again")]
     Empty {
-        /// The file.
+        /// The name of the file.
         file: String,
     },
-    /// More lines than are kept.
-    #[error("{file}:{line}: a trace has at most {MOST} lines: cut it, it repeats anyway")]
+    /// The trace has too many lines.
+    #[error("{file}:{line}: a trace has at most {MOST} lines: shorten it, since a trace repeats")]
     TooLong {
-        /// The file.
+        /// The name of the file.
         file: String,
-        /// The first line too many.
+        /// The number of the first line past the limit.
         line: usize,
     },
 }
 
-/// When 1504 bytes may pass, again and again. Copies share their memory.
+/// The times at which 1504 bytes may pass, repeated forever. Copies share their memory.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Vec<u32>", into = "Vec<u32>")]
 pub struct Trace {
-    /// In milliseconds, ascending; the last is above zero and the period.
+    /// The times in milliseconds, ascending. The last one is above zero and is the period.
     stamps: Arc<[u32]>,
 }
 
-/// The stamps, in milliseconds.
 impl From<Trace> for Vec<u32> {
     fn from(trace: Trace) -> Self {
         trace.stamps.to_vec()
     }
 }
 
-/// From stamps in milliseconds.
 impl TryFrom<Vec<u32>> for Trace {
     type Error = &'static str;
 
     fn try_from(stamps: Vec<u32>) -> Result<Self, Self::Error> {
         if !stamps.is_sorted() || stamps.last().is_none_or(|last| *last == 0) {
-            return Err("the times of a trace ascend to one above zero");
+            return Err("the times of a trace must be ascending and the last one above zero");
         }
         Ok(Self { stamps: stamps.into() })
     }
 }
 
 impl Trace {
-    /// Reads `text`, the contents of `file`. Empty lines are passed over.
+    /// Parses `text`, the contents of `file`. Empty lines are skipped.
     ///
     /// # Errors
-    /// If it is no trace; the error names the file and the line.
+    /// Returns the file and the line at which it is not a valid trace.
     pub fn parse(file: &str, text: &str) -> Result<Self, TraceError> {
         let file = || file.to_owned();
         let mut stamps: Vec<u32> = Vec::new();
@@ -117,12 +115,12 @@ impl Trace {
         Ok(Self { stamps: stamps.into() })
     }
 
-    /// After so long it begins again.
+    /// Returns the time after which the trace repeats.
     pub fn period(&self) -> Nanos {
         Nanos(self.period_ms() * MILLI)
     }
 
-    /// What passes on average, in bytes of IP packets with four more each.
+    /// Returns the mean rate, counting IP packets with the four bytes of a TUN device's header.
     pub fn mean_rate(&self) -> Rate {
         let bytes = Bytes(self.stamps.len() as u64 * OPPORTUNITY);
         Rate::from_bytes_over(bytes, self.period())
@@ -132,7 +130,7 @@ impl Trace {
         self.stamps.last().map_or(1, |last| u64::from(*last))
     }
 
-    /// When opportunity `number` is, counted from the beginning through all repetitions.
+    /// Returns the time of opportunity `number`, counted from the start through all repetitions.
     fn time(&self, number: u64) -> Nanos {
         let len = self.stamps.len() as u64;
         let ms = (number / len)
@@ -141,10 +139,10 @@ impl Trace {
         Nanos(ms.saturating_mul(MILLI))
     }
 
-    /// The first opportunity at or after `time`.
+    /// Returns the number of the first opportunity at or after `time`.
     fn first_from(&self, time: Nanos) -> u64 {
         let ms = time.0.div_ceil(MILLI);
-        // An instant that ends one round and begins the next belongs to both: the round before first.
+        // The end of a repetition is also the start of the next; its opportunities come first.
         let round = ms.saturating_sub(1) / self.period_ms();
         let within = ms - round * self.period_ms();
         let place = self.stamps.partition_point(|stamp| u64::from(*stamp) < within);
@@ -152,12 +150,13 @@ impl Trace {
     }
 }
 
-/// Where a link is in its trace.
+/// The position of a link in its trace.
 #[derive(Clone, Debug)]
 pub(super) struct Cursor {
     trace: Trace,
-    /// The opportunity in use, and what is left of it.
+    /// The number of the current opportunity.
     number: u64,
+    /// The bytes that are left of the current opportunity.
     left: u64,
 }
 
@@ -166,8 +165,8 @@ impl Cursor {
         Self { trace, number: 0, left: OPPORTUNITY }
     }
 
-    /// When something can pass, at `now` or after it. What an opportunity had left when its time
-    /// passed is gone.
+    /// Returns when a packet can pass, at `now` or later. Bytes left of an opportunity are lost
+    /// when its time has passed.
     pub(super) fn ready(&mut self, now: Nanos) -> Nanos {
         if self.trace.time(self.number) < now {
             self.number = self.number.max(self.trace.first_from(now));
@@ -176,7 +175,7 @@ impl Cursor {
         self.trace.time(self.number)
     }
 
-    /// A frame of `len` passes from the present opportunity on; when it is through.
+    /// Passes a frame of `len` from the current opportunity on. Returns when it has passed.
     pub(super) fn pass(&mut self, len: Bytes) -> Nanos {
         let mut need = len.0.saturating_sub(FRAME_EXTRA).max(1);
         while need > self.left {
@@ -206,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_line_is_named() {
+    fn an_error_names_the_file_and_the_line() {
         let parse = |text| Trace::parse("lte.up", text).map_err(|e| e.to_string());
         assert!(parse("1\n2\n\n2\r\n9\n").is_ok());
         assert_eq!(parse("1\n2x\n").unwrap_err().split(" is").next(), Some("lte.up:2: `2x`"));
@@ -215,11 +214,11 @@ mod tests {
         let back = parse("1\n5\n\n4\n").unwrap_err();
         assert!(back.starts_with("lte.up:4: 4 ms comes before"), "{back}");
         assert!(parse("").unwrap_err().starts_with("lte.up: a trace needs"));
-        assert!(parse("0\n0\n").is_err(), "it would begin again without end");
+        assert!(parse("0\n0\n").is_err(), "the period would be zero");
     }
 
     #[test]
-    fn it_repeats_at_its_end() {
+    fn a_trace_repeats_at_its_end() {
         let trace = Trace::parse("t", "0\n2\n2\n5\n").unwrap();
         assert_eq!((trace.period(), trace.mean_rate()), (ms(5), Rate::from_bps(9_625_600)));
         let times: Vec<_> = (0..8).map(|n| trace.time(n).0 / MILLI).collect();
@@ -231,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn small_packets_share_an_opportunity_and_large_ones_wait() {
+    fn small_packets_share_an_opportunity_and_large_ones_wait_for_the_next() {
         let mut cursor = Cursor::new(Trace::parse("t", "1\n2\n3\n").unwrap());
         assert_eq!(cursor.ready(Nanos::ZERO), ms(1));
         // A full frame is one opportunity.
@@ -239,7 +238,7 @@ mod tests {
         assert_eq!(cursor.ready(ms(1)), ms(2));
         assert_eq!(cursor.pass(Bytes(1010)), ms(2));
         assert_eq!(cursor.ready(ms(2)), ms(2), "504 bytes are left");
-        assert_eq!(cursor.pass(Bytes(614)), ms(3), "100 more than that");
+        assert_eq!(cursor.pass(Bytes(614)), ms(3), "100 bytes more than are left");
         assert_eq!(cursor.ready(ms(3)), ms(3));
         assert_eq!(cursor.ready(ms(3) + Nanos(1)), ms(4), "the rest was not used in time");
         assert_eq!(cursor.pass(Bytes(1514)), ms(4));

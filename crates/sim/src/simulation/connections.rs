@@ -1,10 +1,11 @@
-//! Connections that come and go: the handshake before a request and the farewell after its answer.
+//! Opening and closing of connections: the handshake before a request and the close after its
+//! answer.
 //!
-//! Both are packets that cross the network and may be lost: SYN, SYN-ACK and ACK, then the client's
-//! FIN, which acknowledges the whole answer, and the server's FIN in reply (RFC 9293 sections 3.5
-//! and 3.6). What one side waits for in vain it asks for again after a second, then after two, and
-//! so on (RFC 6298 section 2), as often as Linux does. A connection's memory is given back when it
-//! has ended, and its place is taken by the next one.
+//! Both consist of packets that cross the network and may be lost: SYN, SYN-ACK and ACK, then the
+//! client's FIN, which acknowledges the whole answer, and the server's FIN in reply (RFC 9293
+//! sections 3.5 and 3.6). A packet without a reply is retransmitted after a second, then after two,
+//! and so on (RFC 6298 section 2), as often as Linux does. When a connection has ended, its memory
+//! is freed and the next connection takes its place.
 
 use forebay_units::Nanos;
 
@@ -16,34 +17,35 @@ use crate::random::mix;
 use crate::tcp::{Endpoint, Stack};
 use crate::traffic::Application;
 
-/// The first timeout, before there is a round-trip time (RFC 6298 section 2.1).
+/// The first timeout, before a round-trip time is known (RFC 6298 section 2.1).
 const FIRST_TIMEOUT: Nanos = Nanos::from_secs(1);
-/// How often something is sent again (Linux's `tcp_syn_retries`).
+/// The number of retransmissions (Linux's `tcp_syn_retries`).
 const RETRIES: u8 = 6;
-/// What the options of a SYN take beyond those of other segments: maximum segment size, window
+/// The length of a SYN's options beyond those of other segments: maximum segment size, window
 /// scale, SACK permitted and padding.
 const SYN_OPTIONS: u64 = 8;
 
-/// Where a connection's end is in its life.
+/// The phase of one end of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
-    /// Data may flow; the end has a TCP endpoint now, and in no other phase.
+    /// Data may flow. Only in this phase does the end have a TCP endpoint.
     Open,
     /// A server's end before the SYN.
     Listening,
-    /// A client's end that sent its SYN at this time, after so many in vain.
+    /// A client's end that sent its last SYN at `sent`, after `tries` earlier ones.
     Connecting { sent: Nanos, tries: u8 },
     /// A server's end that answered the SYN.
     Accepting { sent: Nanos, tries: u8 },
-    /// A client's end that has all it wanted and said so.
+    /// A client's end that has its answer and has sent a FIN.
     Closing { sent: Nanos, tries: u8 },
-    /// The other side has said farewell, or there is no connection here.
+    /// The peer has closed the connection, or the place is free.
     Closed,
 }
 
 impl Phase {
-    /// What is sent again in this phase, after which time of silence, and the phase then.
-    fn again(self, now: Nanos) -> Option<(Control, Nanos, Self)> {
+    /// Returns the packet that is retransmitted in this phase, the time of the timeout, and the
+    /// phase afterwards.
+    fn retransmission(self, now: Nanos) -> Option<(Control, Nanos, Self)> {
         let due = |sent: Nanos, tries: u8| sent.saturating_add(FIRST_TIMEOUT * (1 << tries));
         match self {
             Self::Connecting { sent, tries } => {
@@ -73,14 +75,14 @@ impl Phase {
 }
 
 impl Host {
-    /// What a packet with this flow hash is to it: its peer's, or left over from a connection that
-    /// had this place before.
-    pub(super) fn knows(&self, flow_hash: u32) -> bool {
+    /// Returns whether a packet with this flow hash is from the peer, and not from an earlier
+    /// connection in the same place.
+    pub(super) fn is_from_peer(&self, flow_hash: u32) -> bool {
         flow_hash == !self.hash
     }
 
-    /// A round trip of the handshake, if it is clear which packet was answered (Karn's rule, RFC
-    /// 6298 section 3).
+    /// Returns the round-trip time of the handshake, if no packet was retransmitted (Karn's rule,
+    /// RFC 6298 section 3).
     fn handshake_rtt(&self, now: Nanos) -> Option<Nanos> {
         match self.phase {
             Phase::Connecting { sent, tries: 0 } | Phase::Accepting { sent, tries: 0 } => {
@@ -92,8 +94,8 @@ impl Host {
 }
 
 impl<O: Observer> Simulation<O> {
-    /// A new connection's two ends, in the place of one that has ended if there is one: the client's
-    /// at the far end of `path` and, next to it, the server's. Returns the former.
+    /// Creates the two ends of a connection, in the place of an ended one if possible. Returns the
+    /// client's end at the far end of `path`; the server's end is the next one.
     pub(super) fn new_connection(
         &mut self,
         path: Path,
@@ -125,51 +127,51 @@ impl<O: Observer> Simulation<O> {
         first
     }
 
-    /// The client's SYN.
+    /// Sends the client's SYN.
     pub(super) fn begin_handshake(&mut self, client: u32) {
-        self.control(client, Control::Syn);
+        self.send_control(client, Control::Syn);
         self.await_reply(client);
     }
 
-    /// The client has all it wanted: its endpoint goes, and it says so.
+    /// Closes the connection from the client's side: removes its endpoint and sends a FIN.
     pub(super) fn close(&mut self, client: u32) {
         self.forget_endpoint(client);
         self.hosts[client as usize].phase = Phase::Closing { sent: self.now, tries: 0 };
-        self.control(client, Control::Fin);
+        self.send_control(client, Control::Fin);
         self.await_reply(client);
     }
 
-    /// A packet of a handshake or farewell came.
+    /// Handles a packet of a handshake or a close.
     pub(super) fn on_control(&mut self, endpoint: u32, control: Control) {
         let now = self.now;
         let host = &mut self.hosts[endpoint as usize];
         match (control, host.phase) {
             (Control::Syn, Phase::Listening) => {
                 host.phase = Phase::Accepting { sent: now, tries: 0 };
-                self.control(endpoint, Control::SynAck);
+                self.send_control(endpoint, Control::SynAck);
                 self.await_reply(endpoint);
             }
-            (Control::Syn, Phase::Accepting { .. }) => self.control(endpoint, Control::SynAck),
+            (Control::Syn, Phase::Accepting { .. }) => self.send_control(endpoint, Control::SynAck),
             (Control::SynAck, Phase::Connecting { .. }) => {
                 self.establish(endpoint);
-                self.control(endpoint, Control::Ack);
+                self.send_control(endpoint, Control::Ack);
                 self.on_connected(endpoint);
             }
-            // The acknowledgement was lost.
-            (Control::SynAck, Phase::Open) => self.control(endpoint, Control::Ack),
+            // The ACK of the handshake was lost.
+            (Control::SynAck, Phase::Open) => self.send_control(endpoint, Control::Ack),
             (Control::Ack, Phase::Accepting { .. }) => self.establish(endpoint),
             (Control::Fin, Phase::Open) => {
                 self.forget_endpoint(endpoint);
-                self.control(endpoint, Control::FinAck);
+                self.send_control(endpoint, Control::FinAck);
             }
-            (Control::Fin, Phase::Closed) => self.control(endpoint, Control::FinAck),
+            (Control::Fin, Phase::Closed) => self.send_control(endpoint, Control::FinAck),
             (Control::FinAck, Phase::Closing { .. }) => self.free(endpoint),
-            // Late or double.
+            // The packet is late or a duplicate.
             _ => {}
         }
     }
 
-    /// Data may flow from now on.
+    /// Opens the connection for data.
     pub(super) fn establish(&mut self, endpoint: u32) {
         let random = mix(self.seed ^ u64::from(self.hosts[endpoint as usize].hash) << 32);
         let host = &self.hosts[endpoint as usize];
@@ -180,21 +182,21 @@ impl<O: Observer> Simulation<O> {
         host.awaited = Nanos::MAX;
     }
 
-    /// The other side was silent for too long: the timer's event while an end is not open.
-    pub(super) fn on_silence(&mut self, endpoint: u32) {
+    /// Handles the timer of an end that is not open: retransmits or gives up.
+    pub(super) fn on_handshake_timeout(&mut self, endpoint: u32) {
         let host = &mut self.hosts[endpoint as usize];
-        let Some((control, _, next)) = host.phase.again(self.now) else { return };
+        let Some((control, _, next)) = host.phase.retransmission(self.now) else { return };
         if host.phase.tries() < RETRIES {
             host.phase = next;
             self.totals.timeouts += 1;
-            self.control(endpoint, control);
+            self.send_control(endpoint, control);
             return self.await_reply(endpoint);
         }
         match host.phase {
             Phase::Connecting { .. } => {
                 let application = host.application;
                 self.free(endpoint);
-                self.on_given_up(application);
+                self.on_connection_failed(application);
             }
             Phase::Accepting { .. } => host.phase = Phase::Listening,
             _ => self.free(endpoint),
@@ -203,7 +205,7 @@ impl<O: Observer> Simulation<O> {
 
     fn await_reply(&mut self, endpoint: u32) {
         let host = &mut self.hosts[endpoint as usize];
-        if let Some((_, due, _)) = host.phase.again(self.now) {
+        if let Some((_, due, _)) = host.phase.retransmission(self.now) {
             host.awaited = due;
             self.events.push(due, Event::Timer(endpoint));
         }
@@ -220,14 +222,14 @@ impl<O: Observer> Simulation<O> {
         host.awaited = Nanos::MAX;
     }
 
-    /// Both ends are free for another connection.
+    /// Frees both ends for another connection.
     fn free(&mut self, client: u32) {
         self.forget_endpoint(client);
         self.forget_endpoint(client + 1);
         self.ended.push(client);
     }
 
-    fn control(&mut self, endpoint: u32, control: Control) {
+    fn send_control(&mut self, endpoint: u32, control: Control) {
         let host = &mut self.hosts[endpoint as usize];
         host.made += 1;
         let options = match control {
@@ -235,8 +237,8 @@ impl<O: Observer> Simulation<O> {
             Control::Ack | Control::Fin | Control::FinAck => 0,
         };
         let (route, hash): (RouteId, u32) = (host.route, host.hash);
-        // Congestion controls that cannot do without ECN have their codepoint on handshakes too
-        // (Linux), and so are served as their data is.
+        // Congestion controls that need ECN also set their codepoint on handshakes (as in Linux),
+        // so that these are queued as the data is.
         let ecn = host.stack.ecn_mode().codepoint_of_others();
         let packet = Packet {
             body: Body::Control { endpoint: host.peer, control },

@@ -1,25 +1,25 @@
-//! Packets on their way out of a machine whose sockets share a queue.
+//! Packets that leave a machine whose sockets share a queue.
 
 use super::{Event, Simulation};
-use crate::egress::{Admitted, Egress, EgressCounters, EgressSetup, Super, WhenFull};
+use crate::egress::{Admitted, Egress, EgressCounters, EgressSetup, SuperPacket, WhenFull};
 use crate::network::{Hop, SetupError};
 use crate::observer::Observer;
 use crate::tcp::{Endpoint, Segment};
 
-/// A super-packet of 64 KiB, and more.
+/// An upper bound of the segments of a super-packet of 64 KiB.
 const LARGEST: u64 = 48;
 
 impl<O: Observer> Simulation<O> {
-    /// Puts a machine's inside before the first link of a route: see [`EgressSetup`].
+    /// Adds the egress of a machine before the first link of a route, see [`EgressSetup`].
     ///
     /// # Errors
-    /// If the route does not begin with the link, the link has no queue, or a queue or the ring is
-    /// empty or too large.
+    /// Fails if the route does not begin with the link, the link has no queue, or a queue or the
+    /// ring is empty or too large.
     pub fn add_egress(&mut self, setup: EgressSetup) -> Result<(), SetupError> {
         let refuse = |what, must| Err(SetupError::Range { what, must });
         self.exists(setup.route)?;
         if self.routes[setup.route.index()].hops.first() != Some(&Hop::Link(setup.link)) {
-            return refuse("a machine's way out", "in front of the first link of its route");
+            return refuse("a machine's egress", "before the first link of its route");
         }
         if !(1..=1 << 20).contains(&setup.ring) || setup.slots > 1 << 20 {
             return refuse("a machine's ring and its queue", "1 to 1048576 each");
@@ -37,12 +37,12 @@ impl<O: Observer> Simulation<O> {
         Ok(())
     }
 
-    /// What happened at the way out of `route`, if it has a machine before it.
+    /// Returns the counters of the egress of `route`, if it has one.
     pub fn egress(&self, route: crate::RouteId) -> Option<EgressCounters> {
         self.egresses.iter().find(|egress| egress.setup.route == route).map(|e| e.counters)
     }
 
-    /// The machine that an endpoint is in.
+    /// Returns the egress of an endpoint's machine, if it has one.
     pub(super) fn egress_of(&self, endpoint: u32) -> Option<usize> {
         if self.egresses.is_empty() {
             return None;
@@ -51,14 +51,14 @@ impl<O: Observer> Simulation<O> {
         self.egresses.iter().position(|egress| egress.setup.route == route)
     }
 
-    /// Sends what an endpoint may send, one super-packet after the other, as long as there is room.
-    pub(super) fn flush_into(&mut self, egress: usize, endpoint: u32) {
+    /// Enqueues the super-packets of an endpoint as long as there is room.
+    pub(super) fn flush_through(&mut self, egress: usize, endpoint: u32) {
         let (now, index) = (self.now, endpoint as usize);
         let mut segment = Segment::default();
         loop {
             let Some(tcp) = &mut self.hosts[index].tcp else { return };
             if !tcp.wants_to_send(now) {
-                // Only for what it does besides.
+                // Called for its side effects, such as timers.
                 tcp.transmit(now, &mut segment);
                 self.egresses[egress].idle(endpoint);
                 break;
@@ -84,8 +84,8 @@ impl<O: Observer> Simulation<O> {
         self.serve_egress(egress);
     }
 
-    /// Fills a super-packet.
-    fn fill(&mut self, endpoint: u32, packet: &mut Super) {
+    /// Fills a super-packet with the segments of a burst.
+    fn fill(&mut self, endpoint: u32, packet: &mut SuperPacket) {
         let mut segment = Segment::default();
         let host = &mut self.hosts[endpoint as usize];
         while host.tcp.as_mut().is_some_and(|tcp| tcp.transmit(self.now, &mut segment)) {
@@ -101,10 +101,10 @@ impl<O: Observer> Simulation<O> {
         }
     }
 
-    /// Moves super-packets on from the guest to the hypervisor.
+    /// Moves super-packets from the guest to the hypervisor.
     pub(super) fn serve_egress(&mut self, index: usize) {
         let now = self.now;
-        // Wake-ups are events of their own, after this one: as by a tasklet.
+        // Wake-ups are separate events after this one, like a tasklet.
         let events = &mut self.events;
         let egress = &mut self.egresses[index];
         egress.resume(now, |endpoint| events.push(now, Event::Wake(endpoint)));
@@ -134,7 +134,7 @@ impl<O: Observer> Simulation<O> {
         }
     }
 
-    fn enter_hypervisor(&mut self, index: usize, packet: Super) {
+    fn enter_hypervisor(&mut self, index: usize, packet: SuperPacket) {
         self.egresses[index].entered(packet.segments.len() as u32);
         for &id in &packet.segments {
             self.forward(id);
@@ -142,7 +142,7 @@ impl<O: Observer> Simulation<O> {
         self.egresses[index].reuse(packet.segments);
     }
 
-    /// A link has put a packet on its wire: if it is a machine's, its ring has room.
+    /// Frees a place in the ring of a machine, after its link has put a packet on the wire.
     pub(super) fn left_hypervisor(&mut self, link: u16, id: u32) {
         let route = self.packets.get(id).route;
         for egress in &mut self.egresses {
@@ -152,8 +152,8 @@ impl<O: Observer> Simulation<O> {
         }
     }
 
-    /// After a link has sent what it can: its machine goes on.
-    pub(super) fn went_out(&mut self, link: u16) {
+    /// Serves the egress of a link after the link has sent what it can.
+    pub(super) fn resume_egress(&mut self, link: u16) {
         for index in 0..self.egresses.len() {
             if self.egresses[index].setup.link.0 == link {
                 self.serve_egress(index);

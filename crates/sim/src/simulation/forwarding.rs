@@ -1,4 +1,4 @@
-//! Packets from hop to hop, and the boxes on their way.
+//! Forwarding of packets from hop to hop and through boxes.
 
 use forebay_queue::Ecn;
 use forebay_units::Bytes;
@@ -11,21 +11,22 @@ use crate::packet::{Body, Packet, Queued, UDP_HEADERS, fingerprint};
 use crate::random::mix;
 use forebay_prefetch::prefetch;
 
-/// How many packets ahead of its arrival a packet's connection is asked for: long enough for main
-/// memory, short enough to be still in the nearest cache.
+/// The number of packets before an arrival at which its connection is prefetched: early enough for
+/// main memory, late enough to stay in the nearest cache.
 const AHEAD: usize = 3;
-/// Fewer ends of connections than this stay in the second-level cache by themselves.
+/// The number of connection ends from which prefetching helps; fewer stay in the second-level
+/// cache.
 const MANY: usize = 512;
 
 impl<O: Observer> Simulation<O> {
-    /// A new packet sets out.
+    /// Sends a new packet.
     pub(super) fn send(&mut self, packet: Packet) {
         self.route_counters[usize::from(packet.route.0)].sent += 1;
         let id = self.packets.insert(packet);
         self.forward(id);
     }
 
-    /// Takes a packet to its next queue, or to its end.
+    /// Forwards a packet to its next queue, or delivers it.
     pub(super) fn forward(&mut self, id: u32) {
         loop {
             let packet = self.packets.get_mut(id);
@@ -42,7 +43,8 @@ impl<O: Observer> Simulation<O> {
                     if per_packet {
                         hash = hash << 32 | u64::from(packet.fingerprint);
                     }
-                    // Each junction chooses for itself, or one after another would use half its ways.
+                    // Each junction mixes in its own value. Otherwise a junction behind another one
+                    // would use only some of its links.
                     let junction = mix(self.seed ^ u64::from(first.0) << 32);
                     let hash = mix(hash ^ junction);
                     let choice = (u128::from(hash) * u128::from(count)) >> 64;
@@ -81,7 +83,7 @@ impl<O: Observer> Simulation<O> {
             self.links[usize::from(link)].enter(self.now, queued, &mut |p, r| drops.push((p, r)));
         match through {
             Some(departure) => self.on_wire(link, departure),
-            // Whoever comes when the wire is free serves this one too.
+            // The event at the end of the current packet serves this one as well.
             None if self.links[usize::from(link)].waits(self.now) => {
                 self.discard(At::Link(LinkId(link)));
             }
@@ -139,7 +141,7 @@ impl<O: Observer> Simulation<O> {
         self.forward(packet);
     }
 
-    /// All that reach the end now; then the next is awaited.
+    /// Delivers all packets that reach the end now, and schedules the next arrival.
     pub(super) fn arrive_first(&mut self, link: u16) {
         while let Some(wire) = &mut self.links[usize::from(link)].in_order {
             let Some(&(time, packet)) = wire.packets.front() else {
@@ -150,14 +152,13 @@ impl<O: Observer> Simulation<O> {
                 return self.events.push(time, Event::ArriveFirst(link));
             }
             wire.packets.pop_front();
-            self.look_ahead(link);
+            self.prefetch_ahead(link);
             self.arrive(link, packet);
         }
     }
 
-    /// Asks for the memory of packets that arrive soon, and then of the connections that they are
-    /// for.
-    fn look_ahead(&self, link: u16) {
+    /// Prefetches packets that arrive soon, and then the connections that they are for.
+    fn prefetch_ahead(&self, link: u16) {
         if self.hosts.len() < MANY {
             return;
         }
@@ -213,14 +214,14 @@ impl<O: Observer> Simulation<O> {
     }
 
     fn send_message(&mut self, body: Body, route: RouteId, len: u16) {
-        // A flow of its own for each direction of each bundle, and fingerprints as other packets
-        // have: boxes around these boxes see traffic like any other.
+        // Each direction of each bundle is a separate flow, and messages have fingerprints like
+        // other packets: an outer pair of boxes handles them like any traffic.
         let flow_hash = mix(self.seed ^ u64::from(route.0)) as u32;
         let fingerprint = fingerprint(flow_hash, self.packets.made());
         self.send(Packet { body, len, ecn: Ecn::NotEct, route, hop: 0, flow_hash, fingerprint });
     }
 
-    /// Packets that a queue has just dropped.
+    /// Frees the packets that a queue has just dropped.
     #[inline]
     fn discard(&mut self, at: At) {
         if !self.drops.is_empty() {
@@ -262,21 +263,21 @@ impl<O: Observer> Simulation<O> {
         );
     }
 
-    /// A packet is where it was to go.
+    /// Delivers a packet at its destination.
     fn deliver(&mut self, id: u32) {
         let packet = self.packets.get(id);
         self.route_counters[usize::from(packet.route.0)].arrived += 1;
         self.totals.delivered += 1;
-        // Nearly all are segments. They are read where they are.
+        // Nearly all packets are segments, which are read in place.
         if let Body::Segment { endpoint, .. } = packet.body {
             return self.on_segment(endpoint, id);
         }
         let Packet { body, len, ecn, flow_hash, .. } = *packet;
         self.packets.remove(id);
         match body {
-            Body::Segment { .. } => {} // See above.
+            Body::Segment { .. } => {} // Handled above.
             Body::Control { endpoint, control } => {
-                if self.hosts[endpoint as usize].knows(flow_hash) {
+                if self.hosts[endpoint as usize].is_from_peer(flow_hash) {
                     self.on_control(endpoint, control);
                 }
             }

@@ -1,4 +1,4 @@
-//! Hosts with TCP, and the applications on it.
+//! Hosts with TCP, and their applications.
 
 use forebay_queue::Ecn;
 use forebay_units::Nanos;
@@ -10,11 +10,11 @@ use crate::packet::{Body, Packet, TCP_HEADERS, fingerprint};
 use crate::tcp::Segment;
 use crate::traffic::Application;
 
-/// More than any flow can send in a run.
+/// The size of an endless transfer in bytes, more than any flow can send in a run.
 const ENDLESS: u64 = 1 << 62;
 
 impl Host {
-    /// The packet of a segment to the other end.
+    /// Creates the packet of a segment to the other end.
     pub(super) fn packet(&mut self, segment: Segment) -> Packet {
         self.made += 1;
         let len = TCP_HEADERS + u64::from(segment.len) + segment.sack.option_len();
@@ -31,13 +31,13 @@ impl Host {
 }
 
 impl<O: Observer> Simulation<O> {
-    /// Packet `id`, a segment, reached this endpoint.
+    /// Handles packet `id`, a segment that reached this endpoint.
     pub(super) fn on_segment(&mut self, endpoint: u32, id: u32) {
         let host = &self.hosts[endpoint as usize];
-        if !host.knows(self.packets.get(id).flow_hash) {
+        if !host.is_from_peer(self.packets.get(id).flow_hash) {
             return self.packets.remove(id);
         }
-        // Data says as well as an acknowledgement that the handshake is over.
+        // Data completes the handshake like an acknowledgement.
         if matches!(host.phase, Phase::Accepting { .. }) {
             self.establish(endpoint);
         }
@@ -58,7 +58,7 @@ impl<O: Observer> Simulation<O> {
         self.flush(endpoint);
     }
 
-    /// An acknowledgement told a sender how long the way there and back took.
+    /// Reports a round-trip time that an acknowledgement measured.
     fn on_round_trip(&mut self, endpoint: u32, took: Nanos) {
         let peer = self.hosts[endpoint as usize].peer;
         if let Application::Sink { traffic, flow } = self.hosts[peer as usize].application {
@@ -86,10 +86,10 @@ impl<O: Observer> Simulation<O> {
         }
     }
 
-    /// Sends what an endpoint has to send, and sees to its timer.
+    /// Sends everything that an endpoint may send, and schedules its timer.
     pub(super) fn flush(&mut self, endpoint: u32) {
         if let Some(egress) = self.egress_of(endpoint) {
-            return self.flush_into(egress, endpoint);
+            return self.flush_through(egress, endpoint);
         }
         let index = endpoint as usize;
         let mut segment = Segment::default();
@@ -105,7 +105,7 @@ impl<O: Observer> Simulation<O> {
         self.await_timer(endpoint);
     }
 
-    /// Sees to it that an event comes at the endpoint's next deadline or before it.
+    /// Schedules an event at the endpoint's next deadline, unless an earlier one is pending.
     pub(super) fn await_timer(&mut self, endpoint: u32) {
         let host = &mut self.hosts[endpoint as usize];
         let Some(tcp) = &host.tcp else { return };
@@ -118,14 +118,14 @@ impl<O: Observer> Simulation<O> {
 
     pub(super) fn on_timer(&mut self, endpoint: u32) {
         let host = &mut self.hosts[endpoint as usize];
-        // An earlier event took its place.
+        // An earlier event has replaced this one.
         if host.awaited != self.now {
             return;
         }
         host.awaited = Nanos::MAX;
-        let Some(tcp) = &mut host.tcp else { return self.on_silence(endpoint) };
-        // Timers are put off far more often than they run out: the event stays where it was, and only
-        // now is the next one made.
+        let Some(tcp) = &mut host.tcp else { return self.on_handshake_timeout(endpoint) };
+        // Deadlines move much more often than timers expire. The event keeps its time, and the next
+        // one is scheduled only here.
         if tcp.deadline() > self.now {
             return self.await_timer(endpoint);
         }

@@ -1,39 +1,44 @@
-//! Requests: asked on schedule or by clients that were answered, on connections that are there or
-//! are made for them.
+//! Requests, sent on a schedule or by clients in a closed loop, on persistent or new connections.
 
 use super::{Event, Simulation};
 use crate::observer::Observer;
-use crate::traffic::{Application, Ask, REQUEST};
+use crate::traffic::{Application, REQUEST, Request};
 
 impl<O: Observer> Simulation<O> {
-    /// The time came of the next request of a schedule.
-    pub(super) fn ask_scheduled(&mut self, requests: u32) {
+    /// Sends the next request of a schedule.
+    pub(super) fn send_scheduled_request(&mut self, requests: u32) {
         let of = &mut self.requests[requests as usize];
-        let Some((asked, id, ask)) = of.ask_scheduled() else { return };
+        let Some((scheduled, id, request)) = of.next_scheduled() else { return };
         let traffic = of.traffic as usize;
         if let Some(time) = of.next_time() {
-            self.events.push(time, Event::Ask(requests));
+            self.events.push(time, Event::NextRequest(requests));
         }
-        self.observer.asked(traffic, id, asked.connection, asked.size, self.now);
-        if let Some(ask) = ask {
-            self.ask(requests, ask);
+        self.observer.requested(traffic, id, scheduled.connection, scheduled.size, self.now);
+        if let Some(request) = request {
+            self.send_request(requests, request);
         }
     }
 
-    /// A client of a closed loop may ask.
-    pub(super) fn ask_again(&mut self, requests: u32, client: u32) {
+    /// Sends the next request of a client in a closed loop, until the traffic stops.
+    pub(super) fn send_next_request(&mut self, requests: u32, client: u32) {
         let of = &mut self.requests[requests as usize];
         if self.now >= of.stop {
             return;
         }
-        if let Some(ask) = of.ask_again(client) {
+        if let Some(request) = of.next_of_client(client) {
             let traffic = of.traffic as usize;
-            self.observer.asked(traffic, ask.id, ask.connection, ask.size, self.now);
-            self.ask(requests, ask);
+            self.observer.requested(
+                traffic,
+                request.id,
+                request.connection,
+                request.size,
+                self.now,
+            );
+            self.send_request(requests, request);
         }
     }
 
-    fn ask(&mut self, requests: u32, Ask { id, size, connection }: Ask) {
+    fn send_request(&mut self, requests: u32, Request { id, size, connection }: Request) {
         let of = &mut self.requests[requests as usize];
         of.connections[connection as usize].ask(id, size);
         if !of.connects() {
@@ -41,7 +46,7 @@ impl<O: Observer> Simulation<O> {
             return self.write_request(client);
         }
         let (traffic, path, stack) = (of.traffic, of.path, of.stack);
-        // Another port for each, as it is with real ones.
+        // Each connection has another port, so another flow hash.
         let hash = self.flow_hash(traffic, id as u32);
         let ends = [
             Application::Client { requests, connection },
@@ -59,19 +64,19 @@ impl<O: Observer> Simulation<O> {
         self.flush(client);
     }
 
-    /// A client's end is connected.
+    /// Sends the request on a connection that is now open.
     pub(super) fn on_connected(&mut self, client: u32) {
         self.write_request(client);
     }
 
-    /// A connection never came about; its request stays unanswered.
-    pub(super) fn on_given_up(&mut self, application: Application) {
+    /// Handles a connection that could not be opened; its request stays unanswered.
+    pub(super) fn on_connection_failed(&mut self, application: Application) {
         if let Application::Client { requests, connection } = application {
-            self.next_on(requests, connection);
+            self.reuse_connection(requests, connection);
         }
     }
 
-    /// A client read `bytes`.
+    /// Handles `bytes` of answers that a client read.
     pub(super) fn on_answer(&mut self, requests: u32, connection: u32, bytes: u64) {
         let of = &mut self.requests[requests as usize];
         let traffic = of.traffic as usize;
@@ -86,20 +91,20 @@ impl<O: Observer> Simulation<O> {
         });
         if !of.connects() {
             for _ in 0..answered {
-                self.ask_again(requests, connection);
+                self.send_next_request(requests, connection);
             }
         } else if answered > 0 {
             self.close(client);
-            self.next_on(requests, connection);
+            self.reuse_connection(requests, connection);
         }
     }
 
-    /// The place of a connection that has ended is free: for the request that waits for it, or for
-    /// its client in a closed loop.
-    fn next_on(&mut self, requests: u32, connection: u32) {
+    /// Uses the place of an ended connection for a waiting request, or for its client in a closed
+    /// loop.
+    fn reuse_connection(&mut self, requests: u32, connection: u32) {
         match self.requests[requests as usize].release(connection) {
-            Some(ask) => self.ask(requests, ask),
-            None => self.ask_again(requests, connection),
+            Some(request) => self.send_request(requests, request),
+            None => self.send_next_request(requests, connection),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! How a simulation is put together: links and bundles, routes through them, traffic on those.
+//! Construction of a simulation: links and bundles, routes through them, and traffic on the routes.
 
 use forebay_queue::Ecn;
 use forebay_units::Nanos;
@@ -14,12 +14,12 @@ use crate::packet::Packets;
 use crate::random::{Random, mix};
 use crate::tcp::{Endpoint, Pacing, Stack};
 use crate::traffic::{
-    Application, Asks, Requests, Socket, SocketKind, Stagger, Traffic, TrafficKind,
+    Application, RequestTiming, Requests, Socket, SocketKind, Stagger, Traffic, TrafficKind,
 };
 use crate::udp::Sink;
 
 impl<O: Observer> Simulation<O> {
-    /// An empty network; all that is random follows from `seed`.
+    /// Creates an empty network. `seed` determines all random numbers.
     pub fn new(seed: u64, observer: O) -> Self {
         Self {
             now: Nanos::ZERO,
@@ -44,21 +44,21 @@ impl<O: Observer> Simulation<O> {
         }
     }
 
-    /// Whether connections that are added from now on use ECN (RFC 3168) where their traffic does not
-    /// say; DCTCP and Prague always have their own form of it.
+    /// Sets whether connections added from now on use ECN (RFC 3168) by default. DCTCP and Prague
+    /// always use their own form of ECN.
     pub fn set_ecn(&mut self, ecn: bool) {
         self.ecn = ecn;
     }
 
-    /// How TCP of connections that are added from now on spreads out what it sends.
+    /// Sets the pacing of TCP for connections added from now on.
     pub fn set_pacing(&mut self, pacing: Pacing) {
         self.pacing = pacing;
     }
 
-    /// Adds a link.
+    /// Adds a link to the network.
     ///
     /// # Errors
-    /// If nothing would ever pass it, or a parameter is out of its range.
+    /// Fails if no packet could pass it, or a parameter is out of range.
     pub fn add_link(&mut self, config: LinkConfig) -> Result<LinkId, SetupError> {
         let id = number(self.links.len(), "links")?;
         let random = Random::new(self.seed, 1 + u64::from(id));
@@ -66,10 +66,10 @@ impl<O: Observer> Simulation<O> {
         Ok(LinkId(id))
     }
 
-    /// Adds a bundle. Its first tick is a tick's length from now.
+    /// Adds a bundle, whose first tick is one tick period from now.
     ///
     /// # Errors
-    /// If its control loop does not take its configuration, or its messages have no route.
+    /// Fails if the configuration of its control loop is refused, or a route does not exist.
     pub fn add_bundle(&mut self, setup: BundleSetup) -> Result<BundleId, SetupError> {
         let id = number(self.bundles.len(), "bundles")?;
         self.exists(setup.feedback_route)?;
@@ -79,11 +79,11 @@ impl<O: Observer> Simulation<O> {
         Ok(BundleId(id))
     }
 
-    /// Adds a route. It may lead through bundles that are added later: see
+    /// Adds a route. For routes through bundles that are added later, see
     /// [`Simulation::set_route`].
     ///
     /// # Errors
-    /// If it leads nowhere, in circles, or through what is not there.
+    /// Fails if the route is empty, has a loop, or has a hop that does not exist.
     pub fn add_route(&mut self, route: Route) -> Result<RouteId, SetupError> {
         let id = number(self.routes.len(), "routes")?;
         self.routes.push(self.checked(route)?);
@@ -91,12 +91,14 @@ impl<O: Observer> Simulation<O> {
         Ok(RouteId(id))
     }
 
-    /// Puts `route` in place of the one that `id` was: a bundle needs routes for its messages before
-    /// it is there, and routes lead through it. Packets under way go on with as many hops behind
-    /// them as they have.
+    /// Replaces route `id` with `route`.
+    ///
+    /// A bundle needs routes for its messages before it exists, and later routes lead through it.
+    /// Packets in transit keep the number of hops that they have passed.
     ///
     /// # Errors
-    /// If it leads nowhere, in circles, or through what is not there.
+    /// Fails if the route is empty, has a loop, or has a hop that does not exist, or if a bundle's
+    /// messages would pass through its own boxes.
     pub fn set_route(&mut self, id: RouteId, route: Route) -> Result<(), SetupError> {
         self.exists(id)?;
         let route = self.checked(route)?;
@@ -115,16 +117,16 @@ impl<O: Observer> Simulation<O> {
         Ok(route)
     }
 
-    /// Whether the route is there.
+    /// Checks that the route exists.
     pub(super) fn exists(&self, route: RouteId) -> Result<(), SetupError> {
         let index = usize::from(route.0);
         if index < self.routes.len() { Ok(()) } else { Err(SetupError::Route(index)) }
     }
 
-    /// Adds traffic and returns the number that the observer is told; the first is zero.
+    /// Adds traffic. Returns its number for the observer, starting at zero.
     ///
     /// # Errors
-    /// If it makes no sense.
+    /// Fails if the traffic is not possible or its path does not exist.
     pub fn add_traffic(&mut self, traffic: Traffic) -> Result<usize, SetupError> {
         traffic.check()?;
         let Traffic { path, start, stop, ecn, kind } = traffic;
@@ -142,9 +144,9 @@ impl<O: Observer> Simulation<O> {
         let stack = |congestion| Stack { congestion, ecn: ecn.unwrap_or(usual), pacing };
         let begins = |flow| start.saturating_add(stagger.of(flow)).min(stop);
         match kind {
-            TrafficKind::Requests { asks, connections, congestion } => {
+            TrafficKind::Requests { timing, connections, congestion } => {
                 let requests =
-                    Requests::new((id, path, stop), asks, connections, stack(congestion));
+                    Requests::new((id, path, stop), timing, connections, stack(congestion));
                 self.add_requests(requests, start);
             }
             TrafficKind::Bulk { flows, congestion } => {
@@ -187,7 +189,7 @@ impl<O: Observer> Simulation<O> {
         Ok(id as usize)
     }
 
-    /// Flows begin within a round trip of the empty path.
+    /// Returns the start times of a traffic's flows, within a round trip of the empty path.
     fn stagger(&self, traffic: u32, path: Path) -> Stagger {
         Stagger { seed: self.seed, traffic, within: path.rtt }
     }
@@ -205,21 +207,21 @@ impl<O: Observer> Simulation<O> {
             }
         }
         if let Some(time) = of.next_time() {
-            self.events.push(time, Event::Ask(requests));
+            self.events.push(time, Event::NextRequest(requests));
         }
-        if matches!(of.asks, Asks::Closed { .. }) {
+        if matches!(of.timing, RequestTiming::Closed { .. }) {
             let stagger = self.stagger(of.traffic, of.path);
             for client in 0..of.connections.len() as u32 {
                 let begin = start.saturating_add(stagger.of(client)).min(of.stop);
-                self.events.push(begin, Event::AskFirst { requests, client });
+                self.events.push(begin, Event::FirstRequest { requests, client });
             }
         }
         self.requests.push(of);
     }
 
-    /// A connection that has been there since before the simulation: its handshake took the path's
-    /// round-trip time. Of its two ends, the first is the one at the far end, which asked for it;
-    /// the second is here, and its data goes forward.
+    /// Creates a connection that was opened before the simulation, with a handshake of the path's
+    /// round-trip time. The first end is the client's at the far end; the data of the second end
+    /// goes forward.
     fn connect(&mut self, path: Path, stack: Stack, hash: u32, ends: [Application; 2]) -> u32 {
         let first = self.new_connection(path, stack, hash, ends);
         for end in [first, first + 1] {
@@ -253,7 +255,7 @@ impl<O: Observer> Simulation<O> {
         self.events.push(start, Event::Socket(index));
     }
 
-    /// Differs from seed to seed, as ports do from run to run.
+    /// Returns the flow hash, which differs between seeds as ports differ between runs.
     pub(super) fn flow_hash(&self, traffic: u32, flow: u32) -> u32 {
         mix(mix(self.seed) ^ (u64::from(traffic) << 32 | u64::from(flow))) as u32
     }

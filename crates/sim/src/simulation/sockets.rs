@@ -1,4 +1,4 @@
-//! Hosts with UDP.
+//! Hosts with UDP sockets.
 
 use forebay_queue::Ecn;
 use forebay_units::Nanos;
@@ -31,7 +31,7 @@ impl Socket {
 }
 
 impl<O: Observer> Simulation<O> {
-    /// The time came that a socket waited for, its beginning among them.
+    /// Handles the timer of a socket; the first event starts its flow.
     pub(super) fn on_socket(&mut self, index: u32) {
         let now = self.now;
         let socket = &mut self.sockets[index as usize];
@@ -66,7 +66,7 @@ impl<O: Observer> Simulation<O> {
             }
             SocketKind::Pattern { next, rest, .. } if open => {
                 let size = next.size.0;
-                // There is always another one.
+                // A pattern is infinite, so there is always a next datagram.
                 *next = rest.next().unwrap_or(*next);
                 let number = socket.made;
                 self.datagram(index, true, size, Body::Datagram { socket: index, number });
@@ -84,7 +84,7 @@ impl<O: Observer> Simulation<O> {
         self.await_socket(index);
     }
 
-    /// A datagram of `payload` bytes reached the far end.
+    /// Handles a datagram of `payload` bytes at the far end.
     pub(super) fn on_datagram(&mut self, index: u32, number: u64, payload: u64, marked: bool) {
         let now = self.now;
         let socket = &mut self.sockets[index as usize];
@@ -106,7 +106,7 @@ impl<O: Observer> Simulation<O> {
             }
             SocketKind::Pattern { .. } => self.observer.read(traffic, flow, payload),
             SocketKind::Loop { round, asked } => {
-                // Responses to rounds that were given up are passed over.
+                // Responses to rounds that were given up are ignored.
                 if *round == number
                     && let Some(start) = asked.take()
                 {
@@ -118,7 +118,7 @@ impl<O: Observer> Simulation<O> {
         self.await_socket(index);
     }
 
-    /// A closed loop's request reached the echo.
+    /// Answers the request of a closed loop.
     pub(super) fn on_loop_request(&mut self, index: u32, number: u64) {
         self.datagram(index, true, LOOP_PAYLOAD, Body::Datagram { socket: index, number });
     }
@@ -134,7 +134,7 @@ impl<O: Observer> Simulation<O> {
         }
     }
 
-    /// Prague's receiver says what came.
+    /// Handles a report of Prague's receiver.
     pub(super) fn on_marks(&mut self, index: u32, report: &Report) {
         let now = self.now;
         if let SocketKind::Prague { sender: Some(sender), .. } =
@@ -204,7 +204,7 @@ impl<O: Observer> Simulation<O> {
             SocketKind::Prague { .. } => Ecn::Ect1,
             _ => Ecn::NotEct,
         };
-        // A way back is another flow.
+        // The reverse direction is another flow.
         let flow_hash = if forward { socket.hash } else { !socket.hash };
         let packet = Packet {
             body,

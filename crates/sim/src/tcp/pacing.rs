@@ -1,11 +1,13 @@
-/// How a host's TCP spreads out what it sends, whatever the congestion control.
+//! The pacing of a host's TCP.
+
+/// The pacing of a host's TCP, independent of the congestion control.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Pacing {
-    /// It paces where congestion control does not ask for it too, at Linux's usual rate: twice the
-    /// window per round trip in slow start, else 1.2 times. On Linux the fair queue makes TCP do so,
-    /// or `SO_MAX_PACING_RATE`.
+    /// Paces even if the congestion control does not require it, at Linux's default rate: twice the
+    /// window per round trip in slow start, otherwise 1.2 times. On Linux the `fq` qdisc or
+    /// `SO_MAX_PACING_RATE` has this effect.
     pub always: bool,
-    /// Segments that it sends in one go at most, if that is limited (`gso_max_segs` of Linux's
-    /// interfaces). It sends two at least where it is not.
+    /// The largest burst in segments, if limited (`gso_max_segs` of Linux's interfaces). Without a
+    /// limit bursts have at least two segments.
     pub largest_burst: Option<u32>,
 }

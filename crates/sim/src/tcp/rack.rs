@@ -1,30 +1,32 @@
-//! RACK's knowledge (RFC 8985 section 6): when the segment was sent that arrived latest of all
-//! those known to have arrived.
+//! The state of RACK (RFC 8985 section 6): the segment that was sent last of those delivered.
 
 use super::rtt::Rtt;
 
-/// Duplicate acknowledgements that tell a loss where nothing was ever reordered.
+/// The duplicate acknowledgements that indicate a loss if no reordering was seen.
 const DUPLICATES: u32 = 3;
-/// Recoveries for which a widened window of reordering is kept.
+/// The number of recoveries for which an enlarged reordering window is kept.
 const PERSIST: u32 = 16;
 
+/// The state of RACK.
 #[derive(Debug, Default)]
 pub(crate) struct Rack {
-    /// When it was sent, its end, and how long it took.
+    /// The time at which the segment was sent.
     pub(crate) time: u64,
+    /// The end of the segment.
     end: u64,
+    /// The round-trip time of the last delivered segment.
     pub(crate) rtt: u64,
     pub(crate) advanced: bool,
     pub(crate) reordering: bool,
-    /// In quarters of the least round-trip time.
+    /// The reordering window in quarters of the minimum round-trip time.
     steps: u64,
     persist: u32,
-    /// Steps are raised once a round trip.
+    /// The byte whose acknowledgement allows `steps` to grow again, once per round trip.
     raised_to: u64,
 }
 
 impl Rack {
-    /// A segment arrived that was sent last at `time`.
+    /// Records the delivery of a segment that was last sent at `time`.
     pub(crate) fn on_delivered(
         &mut self,
         now: u64,
@@ -34,7 +36,7 @@ impl Rack {
         rtt: &Rtt,
     ) {
         let took = now - time;
-        // Too quick for the copy: the original arrived.
+        // Too early for the retransmission, so the original arrived.
         if retransmitted && rtt.min().is_some_and(|min| took < min) {
             return;
         }
@@ -45,12 +47,12 @@ impl Rack {
         }
     }
 
-    /// Whether the latest arrival was sent after a segment.
+    /// Returns whether RACK's segment was sent after a segment with this time and end.
     pub(crate) fn is_past(&self, time: u64, end: u64) -> bool {
         sent_after((self.time, self.end), (time, end))
     }
 
-    /// How much later than others a segment may arrive (RFC 8985 section 6.2 step 4).
+    /// Returns the reordering window in nanoseconds (RFC 8985 section 6.2 step 4).
     pub(crate) fn patience(&self, recovering: bool, sacked: u32, rtt: &Rtt) -> u64 {
         if !self.reordering && (recovering || sacked >= DUPLICATES) {
             return 0;
@@ -59,7 +61,7 @@ impl Rack {
         (quarter * self.steps.max(1)).min(rtt.smoothed())
     }
 
-    /// The peer says that something came twice. More patience, if anything was ever reordered.
+    /// Handles a DSACK: enlarges the reordering window if reordering was seen.
     pub(crate) fn on_duplicate(&mut self, una: u64, next: u64) {
         if self.reordering && una >= self.raised_to {
             self.raised_to = next;
@@ -68,7 +70,7 @@ impl Rack {
         }
     }
 
-    /// All was taken back: keep the patience that there is.
+    /// Keeps the reordering window longer after a spurious recovery.
     pub(crate) fn on_undone(&mut self) {
         self.persist = (self.persist + 1).min(PERSIST);
     }

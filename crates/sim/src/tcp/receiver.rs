@@ -1,5 +1,4 @@
-//! The receiving half of a connection: what arrived, when to acknowledge it, and how large a window
-//! to offer.
+//! The receiving half of a connection: reassembly, acknowledgements and the receive window.
 
 mod acks;
 mod ecn;
@@ -14,25 +13,25 @@ use forebay_units::Nanos;
 use super::segment::Segment;
 use acks::Acks;
 pub(crate) use acks::Context;
-use ecn::Echo;
+use ecn::EcnEcho;
 pub(crate) use ecn::EcnMode;
 use reassembly::{Arrival, Reassembly};
 use tuning::Tuning;
 
+/// The state of the receiving half.
 #[derive(Debug)]
 pub(crate) struct Receiver {
     data: Reassembly,
     acks: Acks,
     tuning: Tuning,
-    echo: Echo,
-    /// An acknowledgement that goes before the one of all: up to here, with this echo.
+    echo: EcnEcho,
+    /// An acknowledgement to send before the current one: its number and its ECN echo.
     first: Option<(u64, bool)>,
-    /// Up to where the application has read.
+    /// The end of what the application has read.
     read: u64,
-    /// The timestamp to echo: of the earliest segment that is not acknowledged (RFC 7323 section
-    /// 4.3).
+    /// The timestamp to echo, that of the earliest unacknowledged segment (RFC 7323 section 4.3).
     timestamp: u64,
-    /// The window's right edge, which never goes back (RFC 9293 section 3.8.6).
+    /// The right edge of the window, which never moves back (RFC 9293 section 3.8.6).
     edge: u64,
 }
 
@@ -44,14 +43,14 @@ impl Receiver {
             acks: Acks::new(),
             edge: Tuning::first_window(),
             tuning,
-            echo: Echo::new(ecn),
+            echo: EcnEcho::new(ecn),
             first: None,
             read: 0,
             timestamp: 0,
         }
     }
 
-    /// Data came, marked or not.
+    /// Handles a segment with data, marked or not.
     pub(crate) fn on_data(&mut self, now: Nanos, segment: &Segment, ce: bool, context: &Context) {
         let (start, end) = (segment.seq, segment.end());
         self.tuning.on_echo(now, segment.echo);
@@ -64,36 +63,36 @@ impl Receiver {
             Arrival::Ahead { full } => self.acks.on_gap(full),
             Arrival::Next { closed } => {
                 self.acks.on_data(now, u64::from(segment.len), segment.push, context);
-                // RFC 5681 section 4.2: at once when a gap is filled.
+                // A filled gap is acknowledged at once (RFC 5681 section 4.2).
                 self.acks.now |= closed;
             }
         }
-        // Linux looks when what came in sequence is in memory, and before what came out of it is.
+        // Linux does this after in-order data is in memory, and before out-of-order data is.
         let len = u64::from(segment.len);
         let held = match arrival {
-            Arrival::Ahead { .. } => self.data.behind.saturating_sub(len),
-            _ => self.data.behind + len,
+            Arrival::Ahead { .. } => self.data.out_of_order.saturating_sub(len),
+            _ => self.data.out_of_order + len,
         };
         if self.tuning.on_data(len, held) {
-            // The peer is to know at once.
-            self.acks.quicken();
+            // The peer learns of the larger window at once.
+            self.acks.quick_ack_next();
         }
         let packet = (segment.ecn != Ecn::NotEct, ce, segment.cwr);
-        let wish = self.echo.on_packet(packet, self.data.next, self.acks.delayed.is_some());
-        if wish.quick > 0 {
-            self.acks.hurry(wish.quick);
+        let request = self.echo.on_packet(packet, self.data.next, self.acks.delayed.is_some());
+        if request.quick > 0 {
+            self.acks.quick_ack(request.quick);
         }
-        self.acks.now |= wish.at_once;
-        self.first = self.first.or(wish.before);
+        self.acks.now |= request.at_once;
+        self.first = self.first.or(request.before);
         self.acks.decide(now, self.data.next, self.data.has_gaps(), self.tuning.rtt, context);
     }
 
-    /// A segment without data came.
+    /// Handles a segment without data.
     pub(crate) fn on_pure_ack(&mut self, segment: &Segment) {
         self.timestamp = self.timestamp.max(segment.timestamp);
     }
 
-    /// What came in order since this was last asked; the application reads at once.
+    /// Reads the data that arrived in order since the last call. Returns its bytes.
     pub(crate) fn read(&mut self, now: Nanos) -> u64 {
         let before = std::mem::replace(&mut self.read, self.data.next);
         if self.read > before {
@@ -106,7 +105,7 @@ impl Receiver {
         self.acks.on_timer(now, context);
     }
 
-    /// This end sends data of its own.
+    /// Records that this end sends data.
     pub(crate) fn on_answer(&mut self, now: Nanos) {
         self.acks.on_answer(now);
     }
@@ -115,14 +114,14 @@ impl Receiver {
         self.acks.deadline()
     }
 
-    /// Whether an acknowledgement has to go out, if need be without data.
+    /// Returns whether an acknowledgement must be sent now, even without data.
     #[inline]
     pub(crate) fn must_ack(&self) -> bool {
         self.acks.now || self.first.is_some()
     }
 
-    /// Puts an acknowledgement on `segment` that has to go out before any other; false if there is
-    /// none.
+    /// Fills `segment` with an acknowledgement that must be sent before any other. Returns false if
+    /// there is none.
     pub(crate) fn acknowledge_first(&mut self, segment: &mut Segment) -> bool {
         let Some((next, ece)) = self.first.take() else { return false };
         segment.ack = next;
@@ -131,20 +130,20 @@ impl Receiver {
         true
     }
 
-    /// Puts the acknowledgement on `segment`, which is sent now.
+    /// Fills the acknowledgement of `segment`, which is sent now.
     pub(crate) fn acknowledge(&mut self, segment: &mut Segment) {
         let next = self.data.next;
         segment.ack = next;
-        let (window, scarce) = self.tuning.window(self.data.behind);
+        let (window, scarce) = self.tuning.window(self.data.out_of_order);
         self.edge = self.edge.max(next + window);
         if scarce {
-            self.acks.slow_down();
+            self.acks.stop_quick_acks();
         }
         segment.window = u32::try_from(self.edge - next).unwrap_or(u32::MAX);
         (segment.echo, segment.ece, segment.marked) =
             (self.timestamp, self.echo.ece, self.echo.marked);
         segment.sack = self.data.sack();
-        self.echo.on_told();
+        self.echo.on_reported();
         self.acks.on_sent(next);
     }
 }

@@ -1,33 +1,35 @@
-//! The segments that were sent and are not acknowledged in sequence: a ring by number, and through
-//! it a list in the order of transmission, which loss detection goes along (RFC 8985 section 5).
+//! The unacknowledged segments: a ring by number, and a list in the order of transmission for loss
+//! detection (RFC 8985 section 5).
 
-/// No segment.
+/// The number that means "no segment".
 pub(crate) const NONE: u32 = u32::MAX;
 
-/// A segment on its way, or taken for lost.
+/// A segment in flight or lost. Its delivery fields are those of Cheng et al.,
+/// draft-cheng-iccrg-delivery-rate-estimation, section 3.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Sent {
     pub(crate) seq: u64,
-    /// When it was sent last.
+    /// The time of its last transmission.
     pub(crate) time: u64,
-    /// What had been delivered by then, when, and when the first packet of that flight was sent
-    /// (Cheng et al., draft-cheng-iccrg-delivery-rate-estimation, section 3).
+    /// The number of segments delivered at that time.
     pub(crate) delivered: u64,
+    /// The time of the last delivery before that time.
     pub(crate) delivered_time: u64,
+    /// The time at which the first segment of the flight was sent.
     pub(crate) first_time: u64,
     pub(crate) len: u32,
     pub(crate) sacked: bool,
     pub(crate) lost: bool,
-    /// Sent again, and that copy is not known to be lost.
+    /// Whether it was retransmitted and that copy is not known to be lost.
     pub(crate) retransmitted: bool,
-    /// Sent again at some time.
+    /// Whether it was ever retransmitted.
     pub(crate) ever_retransmitted: bool,
     pub(crate) app_limited: bool,
-    /// The first of its super-packet,
+    /// Whether it is the first of its super-packet.
     pub(crate) head: bool,
-    /// and one that is pushed.
+    /// Whether it has the push flag.
     pub(crate) push: bool,
-    /// In the list of transmissions.
+    /// Whether it is in the list of transmissions.
     pub(super) listed: bool,
     pub(super) before: u32,
     pub(super) after: u32,
@@ -39,7 +41,8 @@ impl Sent {
     }
 }
 
-/// Numbers wrap at 2^32; no window is that large. Grows by doubling to the largest window there was.
+/// A ring of segments, which doubles its size as the window grows. Numbers wrap at 2^32, which is
+/// larger than any window.
 #[derive(Debug)]
 pub(crate) struct Ring {
     slots: Vec<Sent>,
@@ -79,7 +82,7 @@ impl Ring {
         &mut self.slots[index]
     }
 
-    /// The first segment not acknowledged in sequence.
+    /// Returns the first segment that is not acknowledged in sequence.
     pub(crate) fn front(&self) -> Option<&Sent> {
         (self.len() > 0).then(|| self.get(self.first))
     }
@@ -100,13 +103,13 @@ impl Ring {
         self.list(number);
     }
 
-    /// Takes out the first segment.
+    /// Removes the first segment.
     pub(crate) fn pop(&mut self) {
         self.unlist(self.first);
         self.first = self.first.wrapping_add(1);
     }
 
-    /// The first segment that ends after `seq`.
+    /// Returns the number of the first segment that ends after `seq`.
     pub(crate) fn find(&self, seq: u64) -> u32 {
         let (mut low, mut high) = (0, self.len());
         while low < high {
@@ -120,17 +123,17 @@ impl Ring {
         self.first.wrapping_add(low)
     }
 
-    /// The segment that was sent longest ago, of those listed.
+    /// Returns the listed segment that was sent first.
     pub(crate) fn oldest(&self) -> u32 {
         self.oldest
     }
 
-    /// The one sent next after `number`.
+    /// Returns the segment that was sent next after `number`.
     pub(crate) fn sent_after(&self, number: u32) -> u32 {
         self.get(number).after
     }
 
-    /// `number` was sent just now.
+    /// Moves `number`, which was just sent, to the end of the list.
     pub(crate) fn list(&mut self, number: u32) {
         self.unlist(number);
         let newest = self.newest;
@@ -143,7 +146,7 @@ impl Ring {
         self.newest = number;
     }
 
-    /// `number` needs no watching: it arrived, or is taken for lost.
+    /// Removes `number` from the list, since it arrived or is marked as lost.
     pub(crate) fn unlist(&mut self, number: u32) {
         let Sent { listed, before, after, .. } = *self.get(number);
         if !listed {
@@ -171,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn grows_and_keeps_both_orders() {
+    fn the_ring_grows_and_keeps_both_orders() {
         let mut ring = Ring::new();
         for n in 0..10 {
             ring.push(Sent { seq: n * 100, len: 100, ..Sent::default() });

@@ -2,24 +2,24 @@
 
 use forebay_units::Nanos;
 
-/// The least part of the timeout that is variance (`TCP_RTO_MIN`); RFC 6298 section 2.4 would have
-/// the whole be a second at least.
+/// The smallest variance in the timeout, in nanoseconds (`TCP_RTO_MIN`). RFC 6298 section 2.4
+/// instead requires a timeout of at least a second.
 pub(crate) const RTO_MIN: u64 = 200_000_000;
-/// The longest timeout (`TCP_RTO_MAX`).
+/// The longest timeout in nanoseconds (`TCP_RTO_MAX`).
 pub(crate) const RTO_MAX: u64 = 120_000_000_000;
-/// Before there is a sample (RFC 6298 section 2.1).
+/// The timeout in nanoseconds before the first sample (RFC 6298 section 2.1).
 const RTO_INITIAL: u64 = 1_000_000_000;
 
-/// The estimator of RFC 6298 with two changes of Linux's: the variance is the maximum over a round
-/// trip, never less than [`RTO_MIN`]; and a sample far *below* the mean hardly raises it.
+/// The estimator of RFC 6298 with two changes of Linux. The variance is the maximum over a round
+/// trip and at least [`RTO_MIN`], and a sample far *below* the mean hardly increases it.
 #[derive(Clone, Debug)]
 pub(crate) struct Rtt {
     smoothed: u64,
     deviation: u64,
-    /// The largest deviation in this round trip.
+    /// The largest deviation in this round trip, in the unit of `variance`.
     largest: u64,
     variance: u64,
-    /// The round trip ends when this is acknowledged.
+    /// The byte whose acknowledgement ends the round trip.
     round_end: u64,
     min: u64,
 }
@@ -36,11 +36,11 @@ impl Rtt {
         }
     }
 
-    /// A sample, when `una` is the first byte not acknowledged and `next` the next to be sent.
+    /// Adds a sample. `una` is the first unacknowledged byte, and `next` the next byte to send.
     pub(crate) fn sample(&mut self, rtt: u64, una: u64, next: u64) {
         if self.smoothed == 0 {
             self.smoothed = rtt.max(1);
-            // RFC 6298 section 2.2: half the sample, four times of which count.
+            // RFC 6298 section 2.2: half of the sample, which counts four times.
             self.deviation = rtt / 2;
             self.variance = (rtt * 2).max(RTO_MIN);
             self.largest = self.variance;
@@ -65,23 +65,23 @@ impl Rtt {
         }
     }
 
-    /// A sample for the minimum only.
+    /// Adds a sample to the minimum only.
     pub(crate) fn note_min(&mut self, rtt: u64) {
         self.min = self.min.min(rtt.max(1));
     }
 
-    /// The smoothed round-trip time in nanoseconds, zero before the first sample.
+    /// Returns the smoothed round-trip time in nanoseconds, or zero before the first sample.
     pub(crate) fn smoothed(&self) -> u64 {
         self.smoothed
     }
 
-    /// The least round-trip time seen. Linux forgets it after five minutes; no run is that long
-    /// while its path changes.
+    /// Returns the minimum round-trip time in nanoseconds. Linux's minimum expires after five
+    /// minutes; this one does not.
     pub(crate) fn min(&self) -> Option<u64> {
         (self.min != u64::MAX).then_some(self.min)
     }
 
-    /// The retransmission timeout, without backoff.
+    /// Returns the retransmission timeout without backoff.
     pub(crate) fn timeout(&self) -> Nanos {
         if self.smoothed == 0 {
             return Nanos(RTO_INITIAL);
@@ -97,7 +97,7 @@ mod tests {
     const MS: u64 = 1_000_000;
 
     #[test]
-    fn a_steady_path_times_out_after_an_rtt_and_200_ms() {
+    fn the_timeout_of_a_steady_path_is_the_rtt_and_200_ms() {
         let mut rtt = Rtt::new();
         assert_eq!(rtt.timeout(), Nanos::from_secs(1));
         for n in 0..200 {

@@ -1,20 +1,22 @@
+//! TCP segments and SACK blocks.
+
 use forebay_queue::Ecn;
 
-/// The most SACK blocks in a segment beside the timestamp option (RFC 2018 section 3).
+/// The largest number of SACK blocks in a segment with the timestamp option (RFC 2018 section 3).
 pub(crate) const SACK_BLOCKS: usize = 3;
 
-/// SACK blocks, as distances from the segment's acknowledgement number; the most recent first.
+/// The SACK blocks of a segment as distances from its acknowledgement number, the most recent
+/// first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Sack {
     blocks: [(i32, i32); SACK_BLOCKS],
     count: u8,
-    /// The first block says what came twice (RFC 2883).
+    /// Whether the first block reports a duplicate (RFC 2883).
     pub(crate) duplicate: bool,
 }
 
 impl Sack {
-    /// Appends a block while there is room. Blocks further than 2 GB from the acknowledgement number
-    /// do not occur: windows are smaller.
+    /// Appends a block if there is room. Windows are far below 2 GB, so distances fit into 32 bits.
     pub(crate) fn push(&mut self, ack: u64, (start, end): (u64, u64)) {
         if usize::from(self.count) < SACK_BLOCKS {
             let distance = |n: u64| n.wrapping_sub(ack) as i64 as i32;
@@ -29,7 +31,7 @@ impl Sack {
         (0..usize::from(self.count)).map(move |i| (at(blocks[i].0), at(blocks[i].1)))
     }
 
-    /// The option's bytes, padding included.
+    /// Returns the length of the option in bytes, including padding.
     pub(crate) fn option_len(&self) -> u64 {
         if self.count == 0 { 0 } else { 4 + 8 * u64::from(self.count) }
     }
@@ -39,31 +41,31 @@ impl Sack {
     }
 }
 
-/// A TCP segment. Sequence numbers do not wrap: they are 64 bits here.
+/// A TCP segment with 64-bit sequence numbers, which do not wrap.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Segment {
-    /// The first byte.
+    /// The number of the first byte.
     pub(crate) seq: u64,
-    /// Bytes of payload.
+    /// The length of the payload in bytes.
     pub(crate) len: u32,
-    /// The next byte that is expected.
+    /// The number of the next byte expected.
     pub(crate) ack: u64,
-    /// How many bytes beyond `ack` may be sent.
+    /// The number of bytes beyond `ack` that may be sent.
     pub(crate) window: u32,
-    /// When it was sent (the timestamp option of RFC 7323, in nanoseconds).
+    /// The send time in nanoseconds (the timestamp option of RFC 7323).
     pub(crate) timestamp: u64,
-    /// The timestamp that it answers; zero if none.
+    /// The echoed timestamp; zero if none.
     pub(crate) echo: u64,
     pub(crate) sack: Sack,
-    /// The application had no more when its last byte was written.
+    /// The push flag: the application had no more data after the last byte.
     pub(crate) push: bool,
-    /// ECN-echo.
+    /// The ECN-echo flag.
     pub(crate) ece: bool,
-    /// Congestion window reduced.
+    /// The "congestion window reduced" flag.
     pub(crate) cwr: bool,
-    /// Marked packets that came so far (RFC 9768; a counter that does not wrap in a run).
+    /// The number of marked packets received so far (RFC 9768, as a counter that does not wrap).
     pub(crate) marked: u32,
-    /// What its IP header says.
+    /// The ECN field of the IP header.
     pub(crate) ecn: Ecn,
 }
 
@@ -78,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn blocks_are_relative_and_bounded() {
+    fn a_segment_has_three_blocks_at_most() {
         let mut sack = Sack::default();
         assert!(sack.is_empty());
         for block in [(500, 600), (2000, 3000), (5000, 6000), (7000, 8000)] {

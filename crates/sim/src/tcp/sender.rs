@@ -1,8 +1,8 @@
-//! The sending half of a connection: what is on its way, what is lost, and what may go next.
+//! The sending half of a connection: segments in flight, loss recovery and transmission.
 //!
-//! Losses are found by RACK and the tail-loss probe (RFC 8985), repaired within the window that
-//! proportional rate reduction leaves (RFC 6937), and after a silence by the retransmission timer
-//! (RFC 6298), unless that was spurious (RFC 5682). States and their order are Linux's.
+//! RACK and the tail-loss probe detect losses (RFC 8985). Proportional rate reduction limits their
+//! repair (RFC 6937). The retransmission timer (RFC 6298) repairs the rest, unless F-RTO finds the
+//! timeout spurious (RFC 5682). States and their order are those of Linux.
 
 mod acked;
 mod buffer;
@@ -25,6 +25,7 @@ use super::rack::Rack;
 use super::receiver::{Context, EcnMode};
 use super::ring::Ring;
 use super::rtt::{RTO_MAX, Rtt};
+use super::state::State;
 use buffer::Buffer;
 use bursts::Bursts;
 use undo::Undo;
@@ -33,21 +34,7 @@ use usage::Usage;
 /// The initial window in segments (RFC 6928).
 const INITIAL_WINDOW: u32 = 10;
 
-/// Linux's names for what a sender is doing about congestion.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum State {
-    Open,
-    /// Something arrived out of order.
-    Disorder,
-    /// The window is being reduced because of marks or a loss that a probe repaired.
-    Reducing,
-    /// Losses are being repaired.
-    Recovery,
-    /// The timer ran out.
-    Loss,
-}
-
-/// Which timer runs.
+/// The kind of the pending timer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Timer {
     Retransmit,
@@ -55,17 +42,17 @@ enum Timer {
     Reorder,
 }
 
-/// A tail-loss probe.
+/// The state of the tail-loss probe.
 #[derive(Debug, Default)]
 struct Probe {
-    /// It is to be sent.
+    /// Whether a probe is to be sent.
     due: bool,
-    /// It is out, up to here.
+    /// The end of the data when the outstanding probe was sent.
     end: Option<u64>,
     was_retransmission: bool,
 }
 
-/// Proportional rate reduction (RFC 6937).
+/// The state of proportional rate reduction (RFC 6937).
 #[derive(Debug, Default)]
 struct Reduction {
     prior_window: u32,
@@ -73,34 +60,37 @@ struct Reduction {
     out: u32,
 }
 
-/// For samples of the delivery rate.
+/// The counters for samples of the delivery rate.
 #[derive(Debug)]
 struct Delivery {
     delivered: u64,
     time: u64,
-    /// When the first packet of the flight was sent that the rate is measured over.
+    /// The time at which the first segment of the measured flight was sent.
     first_sent: u64,
-    /// What is in flight was limited by the application up to this count of delivered; zero if not.
+    /// The value of `delivered` up to which the application limited the flight; zero if it did not.
     app_limited: u64,
 }
 
-/// Forward RTO recovery (RFC 5682 section 3.1).
+/// The state of F-RTO, the detection of spurious timeouts (RFC 5682 section 3.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Forward {
-    /// Whether the timeout was spurious is known, or is not asked.
+enum Frto {
+    /// No detection is in progress.
     Off,
-    /// What the next acknowledgements say decides.
+    /// The next acknowledgements decide whether the timeout was spurious.
     Watching,
-    /// New data goes before anything is sent again (step 2b).
+    /// New data is sent before retransmissions (step 2b).
     NewFirst,
 }
 
+/// The state of the sending half.
 #[derive(Debug)]
 pub(crate) struct Sender {
     ring: Ring,
-    /// The first byte not acknowledged, the next to send, and the end of what is in the buffer.
+    /// The first unacknowledged byte.
     una: u64,
+    /// The next byte to send.
     next: u64,
+    /// The end of the data in the buffer.
     written: u64,
     buffer: Buffer,
     /// The right edge of the peer's window.
@@ -108,43 +98,43 @@ pub(crate) struct Sender {
     sacked: u32,
     lost: u32,
     retransmitted: u32,
-    /// No segment before this number is lost and to be sent again.
+    /// A segment number before which no segment waits for retransmission.
     hint: u32,
-    /// The last acknowledgement's blocks: what was looked through already.
+    /// The SACK blocks of the last acknowledgement, which are already processed.
     seen: [(u64, u64); 3],
-    /// The end of the highest segment that arrived out of order.
+    /// The end of the highest SACKed segment.
     highest: u64,
     window: Window,
     control: Control,
     pacing: Pacing,
     state: State,
-    /// Recovery ends when this is acknowledged.
+    /// The byte whose acknowledgement ends the recovery.
     high: u64,
     reduction: Reduction,
     undo: Undo,
-    forward: Forward,
+    frto: Frto,
     rtt: Rtt,
     rack: Rack,
     timer: Option<(Nanos, Timer)>,
     backoff: u32,
-    /// Timeouts since the last progress.
-    silences: u32,
+    /// The number of timeouts since the last progress.
+    timeouts_in_row: u32,
     probe: Probe,
     delivery: Delivery,
     usage: Usage,
     bursts: Bursts,
     ecn: EcnMode,
-    /// New data went since the timer was last looked at.
+    /// Whether new data was sent since the timer was last set.
     new_sent: bool,
-    /// The window was reduced: to be said with the next data.
+    /// Whether the next data carries the "congestion window reduced" flag.
     cwr: bool,
-    /// Marks that the peer has told of.
+    /// The number of marks that the peer has reported.
     marked: u32,
-    /// The last round trip measured, until somebody asks.
+    /// The last measured round-trip time, until it is taken.
     pub(crate) round_trip: Option<u64>,
-    /// When to try again what the machine's own queue refused.
+    /// When to retry after the machine's queue refused a super-packet.
     retry: Option<Nanos>,
-    /// Losses found so far.
+    /// The number of losses so far.
     losses: u64,
     pub(crate) retransmissions: u64,
     pub(crate) timeouts: u64,
@@ -184,12 +174,12 @@ impl Sender {
             high: 0,
             reduction: Reduction::default(),
             undo: Undo::default(),
-            forward: Forward::Off,
+            frto: Frto::Off,
             rtt: estimate,
             rack: Rack::default(),
             timer: None,
             backoff: 0,
-            silences: 0,
+            timeouts_in_row: 0,
             probe: Probe::default(),
             delivery: Delivery { delivered: 0, time: now.0, first_sent: now.0, app_limited: 0 },
             usage: Usage::new(now.0),
@@ -209,12 +199,12 @@ impl Sender {
         self.ecn
     }
 
-    /// The retransmission timeout as it is now.
+    /// Returns the current retransmission timeout, including backoff.
     pub(crate) fn timeout(&self) -> Nanos {
         Nanos((self.rtt.timeout().0 << self.backoff.min(16)).min(RTO_MAX))
     }
 
-    /// What the receiving half may know.
+    /// Returns the measurements for the receiving half.
     pub(crate) fn context(&self) -> Context {
         Context { timeout: self.timeout(), smoothed: self.rtt.smoothed() }
     }
@@ -224,7 +214,7 @@ impl Sender {
         self.bursts.deadline().map_or(timer, |paced| timer.min(Nanos(paced)))
     }
 
-    /// The next byte to be sent.
+    /// Returns the next byte to send.
     pub(crate) fn next_byte(&self) -> u64 {
         self.next
     }
@@ -233,7 +223,7 @@ impl Sender {
         self.ring.len() + self.retransmitted - self.sacked - self.lost
     }
 
-    /// Anything that is not acknowledged was sent again.
+    /// Returns whether an unacknowledged segment was retransmitted.
     fn any_retransmitted(&self) -> bool {
         self.retransmitted > 0 || self.ring.front().is_some_and(|s| s.ever_retransmitted)
     }

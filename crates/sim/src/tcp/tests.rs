@@ -1,4 +1,5 @@
-//! Two endpoints and a channel that loses, repeats, marks and reorders by plan.
+//! Two endpoints and a channel that loses, duplicates, marks and reorders segments as a test
+//! decides.
 
 use std::collections::BinaryHeap;
 
@@ -9,24 +10,31 @@ use super::*;
 
 pub(super) const MS: u64 = 1_000_000;
 
-/// What becomes of a segment.
+/// The fate of a segment in the channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fate {
     Arrives,
     Lost,
     Marked,
     Twice,
-    /// Late by so many nanoseconds.
+    /// Delayed by a number of nanoseconds.
     Late(u64),
 }
 
-/// A segment on its way: when it arrives, in what order it was sent, to whom.
+/// A segment in transit to endpoint `to`.
 #[derive(Debug)]
-struct Flying(u64, u64, usize, Segment, bool);
+struct Flying {
+    arrival: u64,
+    /// The order of transmission.
+    number: u64,
+    to: usize,
+    segment: Segment,
+    ce: bool,
+}
 
 impl PartialEq for Flying {
     fn eq(&self, other: &Self) -> bool {
-        (self.0, self.1) == (other.0, other.1)
+        (self.arrival, self.number) == (other.arrival, other.number)
     }
 }
 impl Eq for Flying {}
@@ -37,20 +45,20 @@ impl PartialOrd for Flying {
 }
 impl Ord for Flying {
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        (other.0, other.1).cmp(&(self.0, self.1))
+        (other.arrival, other.number).cmp(&(self.arrival, self.number))
     }
 }
 
-/// The endpoints: data goes from the first to the second.
+/// Two endpoints; data goes from the first to the second.
 pub(super) struct Pair {
     pub(super) now: Nanos,
     pub(super) ends: [Endpoint; 2],
     flying: BinaryHeap<Flying>,
     made: u64,
-    /// One way.
+    /// The delay in one direction in nanoseconds.
     pub(super) delay: u64,
     pub(super) read: u64,
-    /// What was sent, in order: when, by whom, and what.
+    /// The segments sent, in order, with their times and senders.
     pub(super) sent: Vec<(u64, usize, Segment)>,
 }
 
@@ -59,7 +67,7 @@ impl Pair {
         Self::with_ecn(congestion, Ecn::NotEct)
     }
 
-    /// Whose data says `ecn`.
+    /// Creates a pair whose data has the codepoint `ecn`.
     pub(super) fn with_ecn(congestion: Congestion, ecn: Ecn) -> Self {
         Self::with_stack(Stack { congestion, ecn, pacing: Pacing::default() })
     }
@@ -78,16 +86,16 @@ impl Pair {
         }
     }
 
-    fn flush(&mut self, who: usize, fate: &mut dyn FnMut(usize, &Segment) -> Fate) {
+    fn flush(&mut self, side: usize, fate: &mut dyn FnMut(usize, &Segment) -> Fate) {
         loop {
             let mut segment = Segment::default();
-            if !self.ends[who].transmit(self.now, &mut segment) {
+            if !self.ends[side].transmit(self.now, &mut segment) {
                 break;
             }
             assert!(self.sent.len() < 200_000, "it never ends");
-            self.sent.push((self.now.0, who, segment));
+            self.sent.push((self.now.0, side, segment));
             let mut at = self.now.0 + self.delay;
-            let fate = fate(who, &segment);
+            let fate = fate(side, &segment);
             let copies = match fate {
                 Fate::Lost => 0,
                 Fate::Twice => 2,
@@ -99,47 +107,48 @@ impl Pair {
             for _ in 0..copies {
                 self.made += 1;
                 let ce = fate == Fate::Marked && segment.ecn != Ecn::NotEct;
-                self.flying.push(Flying(at, self.made, 1 - who, segment, ce));
+                let (arrival, number, to) = (at, self.made, 1 - side);
+                self.flying.push(Flying { arrival, number, to, segment, ce });
             }
         }
     }
 
-    /// Runs until `end` or until nothing more is to happen.
+    /// Runs until `end` or until no event is left.
     pub(super) fn run(&mut self, end: u64, mut fate: impl FnMut(usize, &Segment) -> Fate) {
         self.flush(0, &mut fate);
         for events in 0.. {
             assert!(events < 100_000, "it never ends");
             let timer = self.ends[0].deadline().min(self.ends[1].deadline()).0;
-            let arrival = self.flying.peek().map_or(u64::MAX, |f| f.0);
+            let arrival = self.flying.peek().map_or(u64::MAX, |f| f.arrival);
             let next = timer.min(arrival);
             if next > end || next == u64::MAX {
                 return;
             }
             self.now = self.now.max(Nanos(next));
             if arrival <= timer {
-                if let Some(Flying(_, _, to, segment, ce)) = self.flying.pop() {
+                if let Some(Flying { to, segment, ce, .. }) = self.flying.pop() {
                     let read = self.ends[to].on_segment(self.now, &segment, ce);
                     self.read += if to == 1 { read } else { 0 };
                     self.flush(to, &mut fate);
                 }
             } else {
-                for who in 0..2 {
-                    if self.ends[who].deadline() <= self.now {
-                        self.ends[who].on_timer(self.now);
-                        self.flush(who, &mut fate);
+                for side in 0..2 {
+                    if self.ends[side].deadline() <= self.now {
+                        self.ends[side].on_timer(self.now);
+                        self.flush(side, &mut fate);
                     }
                 }
             }
         }
     }
 
-    /// Data segments: when each was sent, and its first byte.
+    /// Returns the time and the first byte of each data segment.
     pub(super) fn data(&self) -> Vec<(u64, u64)> {
         let data = self.sent.iter().filter(|s| s.1 == 0 && s.2.len > 0);
         data.map(|s| (s.0, s.2.seq)).collect()
     }
 
-    /// The same of a range of time, in milliseconds and segments.
+    /// Returns the numbers of the data segments sent in a range of milliseconds.
     pub(super) fn data_in(&self, ms: std::ops::Range<u64>) -> Vec<u64> {
         let inside = |t: &u64| ms.contains(&(t / MS));
         self.data().into_iter().filter(|s| inside(&s.0)).map(|s| s.1 / MSS).collect()
@@ -172,22 +181,22 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
 
     /// Whatever happens to the first few hundred segments, all bytes are delivered once and in
-    /// order, no window is overrun, and both ends fall silent.
+    /// order, no window is exceeded, and both ends become idle.
     #[test]
-    fn all_is_delivered_once(
+    fn all_bytes_are_delivered_once(
         congestion in congestion(),
         fates in fates(),
         writes in prop::collection::vec(1_u64..100_000, 1..6),
         ecn: bool,
     ) {
         let scalable = congestion.is_scalable();
-        let said = [Ecn::NotEct, if scalable { Ecn::Ect1 } else { Ecn::Ect0 }];
-        let mut pair = Pair::with_ecn(congestion, said[usize::from(ecn)]);
+        let codepoints = [Ecn::NotEct, if scalable { Ecn::Ect1 } else { Ecn::Ect0 }];
+        let mut pair = Pair::with_ecn(congestion, codepoints[usize::from(ecn)]);
         let mut planned = fates.into_iter();
-        // The right edge that the receiver has allowed so far, and what was sent.
+        // The right edge of the receiver's window so far, and the end of the data sent.
         let (mut edge, mut end) = (65_536, 0);
-        let mut fate = |who: usize, s: &Segment| {
-            if who == 0 {
+        let mut fate = |side: usize, s: &Segment| {
+            if side == 0 {
                 end = end.max(s.end());
                 assert!(end <= edge, "beyond the peer's window");
             } else {
@@ -211,7 +220,7 @@ proptest! {
 }
 
 #[test]
-fn an_idle_connection_falls_back_to_its_initial_window() {
+fn an_idle_connection_returns_to_its_initial_window() {
     let mut pair = Pair::new(Congestion::Reno);
     pair.ends[0].write(150 * MSS);
     pair.run(3_000 * MS, |_, _| Fate::Arrives);
@@ -224,11 +233,11 @@ fn an_idle_connection_falls_back_to_its_initial_window() {
 }
 
 #[test]
-fn marks_are_echoed_until_the_window_is_reduced_and_cut_it_once() {
+fn marks_are_echoed_until_the_window_is_reduced_and_reduce_it_once() {
     let mut pair = Pair::with_ecn(Congestion::Reno, Ecn::Ect0);
     pair.ends[0].write(400 * MSS);
     // The first window of twenty is marked.
-    let mark = |who, s: &Segment| match who {
+    let mark = |side, s: &Segment| match side {
         0 if (10..30).contains(&(s.seq / MSS)) => Fate::Marked,
         _ => Fate::Arrives,
     };
@@ -237,7 +246,7 @@ fn marks_are_echoed_until_the_window_is_reduced_and_cut_it_once() {
     let reduced: Vec<_> = pair.sent.iter().filter(|s| s.2.cwr).collect();
     assert_eq!(reduced.len(), 1);
     assert!(echoes.len() > 10 && echoes.iter().all(|e| e.0 < reduced[0].0 + 41 * MS));
-    // From 20 to 10, and growing by one each round trip.
+    // The window goes from 20 to 10, then grows by one per round trip.
     assert!((10..=13).contains(&pair.data_in(160..199).len()), "{:?}", pair.data_in(160..199));
     assert_eq!(pair.read, 400 * MSS);
     assert_eq!(pair.ends[0].repairs(), (0, 0));
@@ -246,33 +255,33 @@ fn marks_are_echoed_until_the_window_is_reduced_and_cut_it_once() {
 }
 
 #[test]
-fn prague_is_marked_to_a_steady_window_and_counts_every_mark() {
+fn prague_reaches_a_steady_window_and_counts_every_mark() {
     let mut pair = Pair::new(Congestion::Prague);
     pair.ends[0].write(1 << 40);
-    // A tenth of all is marked, evenly: W = 2 / p segments (RFC 9331 section 4.3).
+    // A tenth of all segments is marked evenly: W = 2 / p segments (RFC 9331 section 4.3).
     let (mut sent, mut marks) = (0_u64, 0_u32);
-    pair.run(20_000 * MS, |who, _| {
-        sent += u64::from(who == 0);
-        let marked = who == 0 && sent.is_multiple_of(10);
+    pair.run(20_000 * MS, |side, _| {
+        sent += u64::from(side == 0);
+        let marked = side == 0 && sent.is_multiple_of(10);
         marks += u32::from(marked);
         if marked { Fate::Marked } else { Fate::Arrives }
     });
     let data = pair.data_in(10_000..20_000).len() as f64;
     let window = data / 250.0;
     assert!((17.0..23.0).contains(&window), "{window}");
-    let told = pair.sent.iter().rev().find(|s| s.1 == 1).unwrap().2.marked;
-    assert!(marks - told < 10, "{marks} {told}");
+    let reported = pair.sent.iter().rev().find(|s| s.1 == 1).unwrap().2.marked;
+    assert!(marks - reported < 10, "{marks} {reported}");
     assert!(pair.sent.iter().all(|s| s.2.ecn == Ecn::Ect1));
 }
 
 #[test]
-fn prague_halves_when_something_is_lost() {
+fn prague_halves_its_window_on_loss() {
     let mut pair = Pair::new(Congestion::Prague);
     pair.ends[0].write(1 << 40);
     let mut sent = 0_u64;
-    pair.run(8_000 * MS, |who, s| {
-        sent += u64::from(who == 0);
-        match who {
+    pair.run(8_000 * MS, |side, s| {
+        sent += u64::from(side == 0);
+        match side {
             0 if s.timestamp > 6_000 * MS && sent < 1_000_000 => {
                 sent = 1_000_000;
                 Fate::Lost
@@ -285,11 +294,12 @@ fn prague_halves_when_something_is_lost() {
     assert!((2 * after).abs_diff(before) <= before / 5 + 2, "{before} {after}");
 }
 
-/// W = 2 / p segments, DCTCP's window under marks at random (De Schepper et al., CoNEXT 2016, appendix
-/// A), and a little less: it does not grow in a round trip that begins with a cut. Linux's average is
-/// stuck after a time without marks, and the window several times that.
+/// DCTCP's window with random marks is W = 2 / p segments (De Schepper et al., CoNEXT 2016,
+/// appendix A), and a little less, since it does not grow in a round trip that begins with a
+/// reduction. After a time without marks Linux's average is stuck, and the window is several times
+/// as large.
 #[test]
-fn dctcp_s_window_is_two_marks_a_round_trip() {
+fn dctcp_gets_two_marks_per_round_trip() {
     for (congestion, quiet, range) in [
         (Congestion::DctcpExact, false, 0.8..1.05),
         (Congestion::Dctcp, false, 0.8..1.05),
@@ -300,9 +310,9 @@ fn dctcp_s_window_is_two_marks_a_round_trip() {
         let mut pair = Pair::with_ecn(congestion, Ecn::Ect1);
         pair.ends[0].write(1 << 40);
         let mut random = crate::random::Random::new(1, 1);
-        pair.run(20_000 * MS, |who, s| {
+        pair.run(20_000 * MS, |side, s| {
             let is_quiet = quiet && (1_000 * MS..6_000 * MS).contains(&s.timestamp);
-            let marked = who == 0 && s.len > 0 && !is_quiet && random.chance(P);
+            let marked = side == 0 && s.len > 0 && !is_quiet && random.chance(P);
             if marked { Fate::Marked } else { Fate::Arrives }
         });
         let window = pair.data_in(15_000..20_000).len() as f64 / 125.0;

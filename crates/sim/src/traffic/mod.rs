@@ -1,4 +1,4 @@
-//! What hosts do: the traffic that a simulation is given.
+//! The traffic of a simulation.
 
 mod requests;
 mod socket;
@@ -7,51 +7,52 @@ mod stagger;
 use forebay_queue::Ecn;
 use forebay_units::Nanos;
 
-pub(crate) use self::requests::{Ask, REQUEST, Requests};
+pub(crate) use self::requests::{REQUEST, Request, Requests};
 pub(crate) use self::socket::{Socket, SocketKind};
 pub use self::stagger::Stagger;
 use crate::network::{Path, SetupError};
 use crate::pattern::Pattern;
 use crate::tcp::Congestion;
 
-/// The most TCP connections or UDP flows of one traffic.
+/// The largest number of TCP connections or UDP flows of one traffic.
 const MOST_FLOWS: u32 = 1 << 20;
 
 /// A request of a schedule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Asked {
-    /// When to ask.
+pub struct ScheduledRequest {
+    /// The time of the request.
     pub at: Nanos,
-    /// On which connection, where connections persist.
+    /// The connection of the request, if connections are persistent.
     pub connection: u32,
-    /// Bytes of the answer, at least one.
+    /// The size of the answer in bytes, at least one.
     pub size: u64,
 }
 
-/// When requests are asked.
+/// The times at which requests are sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Asks {
-    /// Each at its time, whatever has become of those before it: an open loop. In the order of their
-    /// times.
-    Scheduled(Vec<Asked>),
-    /// By as many clients as there are connections. Each asks again at once when it is answered,
-    /// until the traffic stops: a closed loop.
+pub enum RequestTiming {
+    /// An open loop: each request is sent at its time, whether earlier ones are answered or not.
+    /// Requests are in the order of their times.
+    Scheduled(Vec<ScheduledRequest>),
+    /// A closed loop with as many clients as connections: each client sends its next request as
+    /// soon as the last one is answered, until the traffic stops.
     Closed {
-        /// Bytes of the answers: of `n` clients, client `c` asks for those in places `c`, `c + n`,
-        /// `c + 2n` and so on, and after the last place comes the first again.
+        /// The sizes of the answers in bytes. With `n` clients, client `c` requests the sizes at
+        /// `c`, `c + n`, `c + 2n` and so on, and continues at the start after the end.
         sizes: Vec<u64>,
     },
 }
 
-/// What requests are asked on.
+/// The connections of requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Connections {
-    /// So many, which are there before the simulation begins. Answers on one follow each other.
+    /// A number of connections that exist before the simulation begins. The answers on a connection
+    /// are sent in order.
     Persistent(u32),
-    /// A new one for each request, with a handshake before it and a farewell after its answer.
+    /// A new connection for each request, with a handshake before and a close afterwards.
     PerRequest {
-        /// How many may be unanswered at a time. At that bound requests wait, which counts as part
-        /// of the time that they take.
+        /// The largest number of unanswered requests. Further requests wait, and the wait is part
+        /// of their completion time.
         limit: u32,
     },
 }
@@ -66,55 +67,58 @@ impl Connections {
 /// Traffic towards the far end of a path.
 #[derive(Clone, Debug)]
 pub struct Traffic {
-    /// The way.
+    /// The path of the traffic.
     pub path: Path,
-    /// When it begins; each of its flows within a round trip from then, see [`Stagger`].
+    /// The start of the traffic. Each flow starts within a round trip of it, see [`Stagger`].
     pub start: Nanos,
-    /// When it ends: nothing new is sent or asked from then on, and what is under way still arrives.
+    /// The end of the traffic. No new data or requests are sent from then on; packets in transit
+    /// still arrive.
     pub stop: Nanos,
-    /// What its data says of ECN; where it does not say, TCP's as its congestion control needs and
-    /// [`crate::Simulation::set_ecn`] has it, and [`Ecn::NotEct`] over UDP but under Prague. Only TCP and datagrams at
-    /// set times may say something else; the latter heed no marks whatever they say.
+    /// The ECN codepoint of its data.
+    ///
+    /// The default for TCP follows from the congestion control and [`crate::Simulation::set_ecn`];
+    /// for UDP it is [`Ecn::NotEct`], and ECT(1) with Prague. Only TCP and patterns of datagrams
+    /// may set another one; the latter do not react to marks.
     pub ecn: Option<Ecn>,
-    /// What it is.
+    /// The kind of traffic.
     pub kind: TrafficKind,
 }
 
-/// What traffic is.
+/// The kind of a traffic.
 #[derive(Clone, Debug)]
 pub enum TrafficKind {
     /// Requests of 16 bytes from the far end, answered in order.
     Requests {
-        /// When they are asked.
-        asks: Asks,
-        /// What they are asked on.
+        /// The times of the requests.
+        timing: RequestTiming,
+        /// The connections of the requests.
         connections: Connections,
-        /// The answers' congestion control.
+        /// The congestion control of the answers.
         congestion: Congestion,
     },
     /// Backlogged TCP flows.
     Bulk {
-        /// How many.
+        /// The number of flows.
         flows: u32,
-        /// Their congestion control.
+        /// The congestion control of the flows.
         congestion: Congestion,
     },
     /// Backlogged QUIC-like UDP flows.
     UdpBulk {
-        /// How many.
+        /// The number of flows.
         flows: u32,
     },
-    /// Backlogged UDP flows under Prague, which say ECT(1) (see [`crate::udp::prague`]).
+    /// Backlogged UDP flows with Prague and ECT(1), see [`crate::udp::prague`].
     UdpPrague {
-        /// How many.
+        /// The number of flows.
         flows: u32,
     },
-    /// Closed loops of one request from the far end and its response each.
+    /// Closed loops over UDP, each of a request from the far end and its response.
     UdpLoops {
-        /// How many.
+        /// The number of loops.
         flows: u32,
     },
-    /// Datagrams at set times, whatever becomes of them.
+    /// Datagrams by a pattern, without any reaction to loss or marks.
     Datagrams(Pattern),
 }
 
@@ -123,7 +127,7 @@ impl Traffic {
         if self.stop <= self.start {
             return Err(SetupError::Stops);
         }
-        let may_say = |ecn| match self.kind {
+        let may_send = |ecn| match self.kind {
             TrafficKind::Requests { congestion, .. } | TrafficKind::Bulk { congestion, .. } => {
                 congestion.may_send(ecn)
             }
@@ -131,7 +135,7 @@ impl Traffic {
             TrafficKind::UdpPrague { .. } => ecn == Ecn::Ect1,
             TrafficKind::UdpBulk { .. } | TrafficKind::UdpLoops { .. } => false,
         };
-        if !self.ecn.is_none_or(may_say) {
+        if !self.ecn.is_none_or(may_send) {
             return Err(SetupError::Ecn);
         }
         let flows = match &self.kind {
@@ -139,8 +143,8 @@ impl Traffic {
                 pattern.check()?;
                 1
             }
-            TrafficKind::Requests { asks, connections, .. } => {
-                asks.check(*connections)?;
+            TrafficKind::Requests { timing, connections, .. } => {
+                timing.check(*connections)?;
                 connections.count()
             }
             TrafficKind::Bulk { flows, .. }
@@ -156,7 +160,7 @@ impl Traffic {
     }
 }
 
-impl Asks {
+impl RequestTiming {
     fn check(&self, connections: Connections) -> Result<(), SetupError> {
         let wrong = match self {
             Self::Scheduled(schedule) => {
@@ -165,7 +169,7 @@ impl Asks {
                     Connections::PerRequest { .. } => u32::MAX,
                 };
                 (0..schedule.len()).find(|&i| {
-                    let Asked { at, connection, size } = schedule[i];
+                    let ScheduledRequest { at, connection, size } = schedule[i];
                     size == 0 || connection >= last || (i > 0 && at < schedule[i - 1].at)
                 })
             }
@@ -176,15 +180,15 @@ impl Asks {
     }
 }
 
-/// What the application on a TCP endpoint is.
+/// The application on a TCP endpoint.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Application {
-    /// Sends what it is given.
+    /// Sends data without end.
     Source,
-    /// Counts what comes.
+    /// Reads data and reports it to the observer.
     Sink { traffic: u32, flow: u32 },
-    /// Asks, on this connection.
+    /// Sends requests on a connection.
     Client { requests: u32, connection: u32 },
-    /// Answers.
+    /// Answers requests on a connection.
     Server { requests: u32, connection: u32 },
 }

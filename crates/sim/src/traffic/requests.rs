@@ -1,37 +1,38 @@
-//! A request workload under way: who asks what, and what is answered.
+//! The state of a request workload.
 
 use std::collections::VecDeque;
 
 use forebay_units::Nanos;
 
-use super::{Asked, Asks, Connections};
+use super::{Connections, RequestTiming, ScheduledRequest};
 use crate::network::Path;
 use crate::tcp::Stack;
 
-/// The bytes of a request.
+/// The size of a request in bytes.
 pub(crate) const REQUEST: u64 = 16;
-/// No endpoint.
+/// The number that means "no endpoint".
 const NONE: u32 = u32::MAX;
 
+/// The requests of a traffic.
 #[derive(Debug)]
 pub(crate) struct Requests {
     pub(crate) traffic: u32,
-    pub(crate) asks: Asks,
+    pub(crate) timing: RequestTiming,
     pub(crate) connections: Vec<Connection>,
-    /// Where each request gets a connection of its own: which of [`Requests::connections`] are not
-    /// in use, and the requests that wait for one. A schedule bounds the latter.
+    /// The unused places in [`Requests::connections`], if each request has a new connection.
     free: Option<Vec<u32>>,
+    /// The number and the size of requests that wait for a place. The schedule bounds their number.
     waiting: VecDeque<(u64, u64)>,
-    /// How many were asked.
-    pub(crate) asked: u64,
+    /// The number of requests so far.
+    pub(crate) made: u64,
     pub(crate) path: Path,
     pub(crate) stack: Stack,
     pub(crate) stop: Nanos,
 }
 
-/// A request to put on a connection now.
+/// A request to send on a connection now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Ask {
+pub(crate) struct Request {
     pub(crate) id: u64,
     pub(crate) size: u64,
     pub(crate) connection: u32,
@@ -40,7 +41,7 @@ pub(crate) struct Ask {
 impl Requests {
     pub(crate) fn new(
         (traffic, path, stop): (u32, Path, Nanos),
-        asks: Asks,
+        timing: RequestTiming,
         connections: Connections,
         stack: Stack,
     ) -> Self {
@@ -50,69 +51,70 @@ impl Requests {
         };
         Self {
             traffic,
-            asks,
+            timing,
             connections: (0..connections.count()).map(|_| Connection::default()).collect(),
             free,
             waiting: VecDeque::new(),
-            asked: 0,
+            made: 0,
             path,
             stack,
             stop,
         }
     }
 
-    /// Whether each request gets a connection of its own.
+    /// Returns whether each request has a new connection.
     pub(crate) fn connects(&self) -> bool {
         self.free.is_some()
     }
 
-    /// When the next of a schedule is to be asked.
+    /// Returns the time of the next scheduled request.
     pub(crate) fn next_time(&self) -> Option<Nanos> {
-        match &self.asks {
-            Asks::Scheduled(schedule) => {
-                schedule.get(self.asked as usize).map(|a| a.at).filter(|at| *at < self.stop)
+        match &self.timing {
+            RequestTiming::Scheduled(schedule) => {
+                schedule.get(self.made as usize).map(|a| a.at).filter(|at| *at < self.stop)
             }
-            Asks::Closed { .. } => None,
+            RequestTiming::Closed { .. } => None,
         }
     }
 
-    /// The next of a schedule is asked: its number and size, and where to ask it, unless it waits.
-    pub(crate) fn ask_scheduled(&mut self) -> Option<(Asked, u64, Option<Ask>)> {
-        let Asks::Scheduled(schedule) = &self.asks else { return None };
-        let id = self.asked;
-        let asked = *schedule.get(id as usize)?;
-        self.asked += 1;
+    /// Takes the next scheduled request with its number. The last value is the request to send now;
+    /// it is `None` if the request must wait.
+    pub(crate) fn next_scheduled(&mut self) -> Option<(ScheduledRequest, u64, Option<Request>)> {
+        let RequestTiming::Scheduled(schedule) = &self.timing else { return None };
+        let id = self.made;
+        let scheduled = *schedule.get(id as usize)?;
+        self.made += 1;
         let connection = match &mut self.free {
-            None => Some(asked.connection),
+            None => Some(scheduled.connection),
             Some(free) => free.pop(),
         };
         if connection.is_none() {
-            self.waiting.push_back((id, asked.size));
+            self.waiting.push_back((id, scheduled.size));
         }
-        let ask = connection.map(|connection| Ask { id, size: asked.size, connection });
-        Some((asked, id, ask))
+        let request = connection.map(|connection| Request { id, size: scheduled.size, connection });
+        Some((scheduled, id, request))
     }
 
-    /// A client of a closed loop asks, on the connection that is its own or was free.
-    pub(crate) fn ask_again(&mut self, client: u32) -> Option<Ask> {
-        let Asks::Closed { sizes } = &self.asks else { return None };
+    /// Returns the next request of a client in a closed loop.
+    pub(crate) fn next_of_client(&mut self, client: u32) -> Option<Request> {
+        let RequestTiming::Closed { sizes } = &self.timing else { return None };
         let clients = self.connections.len() as u64;
         let round = &mut self.connections[client as usize].rounds;
         let place = u64::from(client) + *round * clients;
         *round += 1;
         let size = sizes[(place % sizes.len() as u64) as usize];
-        self.asked += 1;
-        Some(Ask { id: self.asked - 1, size, connection: client })
+        self.made += 1;
+        Some(Request { id: self.made - 1, size, connection: client })
     }
 
-    /// A connection of one request has ended; the request that waited for it, if any.
-    pub(crate) fn release(&mut self, connection: u32) -> Option<Ask> {
+    /// Releases the place of an ended connection. Returns a waiting request that uses it, if any.
+    pub(crate) fn release(&mut self, connection: u32) -> Option<Request> {
         self.connections[connection as usize].clear();
         match self.waiting.pop_front() {
-            Some((id, size)) => Some(Ask { id, size, connection }),
+            Some((id, size)) => Some(Request { id, size, connection }),
             None => {
-                // In a closed loop it is its client's, who asks again.
-                if let (Some(free), Asks::Scheduled(_)) = (&mut self.free, &self.asks) {
+                // In a closed loop the place belongs to its client, which sends the next request.
+                if let (Some(free), RequestTiming::Scheduled(_)) = (&mut self.free, &self.timing) {
                     free.push(connection);
                 }
                 None
@@ -121,17 +123,18 @@ impl Requests {
     }
 }
 
+/// The requests of one connection.
 #[derive(Debug)]
 pub(crate) struct Connection {
-    /// The client's endpoint; the server's is the next.
+    /// The client's endpoint; the server's is the next one.
     pub(crate) client: u32,
-    /// Requests of its client in a closed loop.
+    /// The number of requests of its client in a closed loop.
     rounds: u64,
-    /// Asked and not answered: their numbers, and the bytes that are missing.
+    /// The number of each unanswered request, and the bytes of its answer that are missing.
     pending: VecDeque<(u64, u64)>,
-    /// Sizes that the server has not begun to answer, oldest first, and the bytes of a request that
-    /// it has so far.
+    /// The answer sizes of the requests that the server has not received, oldest first.
     unseen: VecDeque<u64>,
+    /// The bytes of an incomplete request that the server has received.
     partial: u64,
 }
 
@@ -148,12 +151,13 @@ impl Default for Connection {
 }
 
 impl Connection {
+    /// Adds request `id` for an answer of `size` bytes.
     pub(crate) fn ask(&mut self, id: u64, size: u64) {
         self.pending.push_back((id, size));
         self.unseen.push_back(size);
     }
 
-    /// The server read `bytes`: how much it answers.
+    /// Handles `bytes` that the server read. Returns how many bytes it answers.
     pub(crate) fn serve(&mut self, bytes: u64) -> u64 {
         self.partial += bytes;
         let mut answer = 0;
@@ -164,7 +168,7 @@ impl Connection {
         answer
     }
 
-    /// The client read `bytes`: calls `done` for each request that they complete.
+    /// Handles `bytes` that the client read, and calls `done` for each completed request.
     pub(crate) fn account(&mut self, mut bytes: u64, mut done: impl FnMut(u64)) {
         while let Some((id, left)) = self.pending.front_mut() {
             let taken = bytes.min(*left);
@@ -190,12 +194,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bytes_go_to_the_oldest_request() {
+    fn bytes_complete_the_oldest_request_first() {
         let mut connection = Connection::default();
         connection.ask(1, 10);
         connection.ask(2, 5);
         assert_eq!(connection.serve(15), 0);
-        assert_eq!(connection.serve(17), 15, "both are there now");
+        assert_eq!(connection.serve(17), 15, "both requests are complete");
         let mut done = Vec::new();
         connection.account(9, |id| done.push(id));
         assert!(done.is_empty());

@@ -1,3 +1,5 @@
+//! The state of a UDP flow.
+
 use forebay_queue::Ecn;
 use forebay_units::Nanos;
 
@@ -5,42 +7,30 @@ use crate::network::Path;
 use crate::pattern::{Datagram, Datagrams};
 use crate::udp::{Sink, Window, prague};
 
-/// A UDP flow, both ends.
+/// Both ends of a UDP flow.
 #[derive(Debug)]
 pub(crate) struct Socket {
     pub(crate) traffic: u32,
     pub(crate) flow: u32,
     pub(crate) path: Path,
     pub(crate) hash: u32,
-    /// Packets made, for fingerprints.
+    /// The number of packets sent, for fingerprints.
     pub(crate) made: u64,
     pub(crate) stop: Nanos,
-    /// The earliest event that will look at it.
+    /// The time of the earliest pending timer event.
     pub(crate) awaited: Nanos,
     pub(crate) kind: SocketKind,
 }
 
+/// The state of a UDP flow by its kind.
 #[derive(Debug)]
 pub(crate) enum SocketKind {
-    Bulk {
-        window: Option<Window>,
-        sink: Sink,
-    },
-    /// The sender is there while the traffic lasts.
-    Prague {
-        sender: Option<Box<prague::Sender>>,
-        receiver: Box<prague::Receiver>,
-    },
-    /// The next datagram, with the time that it is sent at, and those after it.
-    Pattern {
-        start: Nanos,
-        next: Datagram,
-        rest: Datagrams,
-        /// What they say of it, whether or not they heed marks.
-        ecn: Ecn,
-    },
-    Loop {
-        round: u64,
-        asked: Option<Nanos>,
-    },
+    /// A backlogged flow; the window exists while the traffic lasts.
+    Bulk { window: Option<Window>, sink: Sink },
+    /// A backlogged flow with Prague; the sender exists while the traffic lasts.
+    Prague { sender: Option<Box<prague::Sender>>, receiver: Box<prague::Receiver> },
+    /// A pattern with its next datagram and the ones after it.
+    Pattern { start: Nanos, next: Datagram, rest: Datagrams, ecn: Ecn },
+    /// A closed loop with the time of its open request, if any.
+    Loop { round: u64, asked: Option<Nanos> },
 }

@@ -1,25 +1,29 @@
+//! The start times of a traffic's flows.
+
 use forebay_units::Nanos;
 
 use crate::random::Random;
 
-/// The streams of random numbers that beginnings are drawn from, apart from all others of a seed.
+/// The first random stream of start times, separate from all other streams of a seed.
 const STREAMS: u64 = 1 << 63;
 
-/// When each flow of a traffic begins: not all at one instant, as programs do not, and not in every
-/// seed alike, for flows that begin in lockstep may stay in it, and the run shows one rhythm of
-/// many. Real programs have it from here too, so that a seed means the same in every engine.
+/// The start times of a traffic's flows.
+///
+/// Flows start at different times, which depend on the seed. Flows that start together may stay
+/// synchronised, and the run would then show only one of many possible patterns. Real programs use
+/// the same times, so that a seed means the same in every engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stagger {
-    /// The run's seed.
+    /// The seed of the run.
     pub seed: u64,
-    /// The traffic's number.
+    /// The number of the traffic.
     pub traffic: u32,
-    /// By then all have begun.
+    /// The time within which all flows start.
     pub within: Nanos,
 }
 
 impl Stagger {
-    /// How long after its traffic `flow` begins: uniform in what is allowed.
+    /// Returns the start of `flow` after the start of its traffic, distributed uniformly.
     pub fn of(&self, flow: u32) -> Nanos {
         let stream = STREAMS | u64::from(self.traffic) << 32 | u64::from(flow);
         Nanos(Random::new(self.seed, stream).below(self.within.0))
@@ -31,7 +35,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn flows_begin_all_over_the_interval_and_differ_by_seed_and_traffic() {
+    fn start_times_are_uniform_and_differ_by_seed_and_traffic() {
         let of = |seed, traffic| {
             let stagger = Stagger { seed, traffic, within: Nanos::from_millis(100) };
             (0..1_000).map(|flow| stagger.of(flow).0).collect::<Vec<_>>()

@@ -1,17 +1,17 @@
-//! L4S over UDP: a backlogged sender under Prague and its receiver, which says of every datagram
-//! whether it was marked. So it needs no accurate ECN of TCP's, which kernels are only about to have.
+//! L4S over UDP: a backlogged sender with Prague and its receiver.
 //!
-//! What is sent says ECT(1), the reports too. A report has totals, so one that is lost costs nothing
-//! but time; it goes out for every second datagram, and at once for one that is marked (RFC 9000
-//! section 13.2.1 asks the same of QUIC).
+//! The receiver reports the marked datagrams, so this needs no accurate ECN in the kernel's TCP.
+//! Datagrams and reports carry ECT(1). A report contains totals, so a lost report only costs time.
+//! The receiver reports every second datagram, and a marked one at once (RFC 9000 section 13.2.1
+//! requires the same for QUIC).
 //!
 //! | RFC 9331 section 4.3 | here |
 //! |---|---|
-//! | 1, a replacement that says no ECT(1) | the laboratory's `transport = "udp"` without Prague |
-//! | 2, a loss | halves the window, once a round trip, as with Reno |
-//! | 3, a classic bottleneck; 4, round trips; 5, below two segments | as [`crate::prague`] has them |
-//! | 6, loss detection by time | what is missing counts as lost after a quarter of a round trip (RFC 8985 section 6.2 step 4) |
-//! | 7, bursts | pacing, in bursts of 250 us, or a datagram |
+//! | 1, a replacement without ECT(1) | the laboratory's `transport = "udp"` without Prague |
+//! | 2, a loss | halves the window once per round trip, as in Reno |
+//! | 3, a classic bottleneck; 4, round trips; 5, below two segments | see [`crate::prague`] |
+//! | 6, loss detection by time | a missing datagram counts as lost after a quarter of a round trip (RFC 8985 section 6.2 step 4) |
+//! | 7, bursts | pacing in bursts of 250 us or one datagram |
 
 use std::collections::VecDeque;
 
@@ -20,39 +20,40 @@ use forebay_units::{Bytes, Nanos};
 use super::BULK_PAYLOAD;
 use crate::prague::{Acked, LEAST_SEGMENTS, Path, Prague, REFERENCE_RTT, burst, pace};
 
-/// The window at first (RFC 9002 section 7.2), paced over the reference round trip until a real one
-/// is known.
+/// The initial window in datagrams (RFC 9002 section 7.2). It is paced over the reference round
+/// trip until one is measured.
 const INITIAL: f64 = 10.0;
-/// The largest window, several times any path's bandwidth-delay product.
+/// The largest window in datagrams, several times the bandwidth-delay product of any path.
 const LARGEST: f64 = 10_000.0;
-/// A sender that hears nothing for so long starts again.
+/// The time without reports after which a sender restarts.
 const SILENCE: Nanos = Nanos::from_secs(1);
-/// How often a receiver reports, and after how long (RFC 9000 sections 13.2.2 and 18.2).
+/// The number of datagrams per report (RFC 9000 section 13.2.2).
 const REPORT_EVERY: u64 = 2;
+/// The longest delay of a report (RFC 9000 section 18.2).
 const REPORT_DELAY: Nanos = Nanos::from_millis(25);
-/// What a datagram takes on the wire: its payload, headers of UDP, IPv4 and Ethernet.
+/// The length of a datagram on the wire: its payload and the headers of UDP, IPv4 and Ethernet.
 const ON_THE_WIRE: u64 = BULK_PAYLOAD + 8 + 20 + 14;
 
-/// What a receiver says of all datagrams so far.
+/// A receiver's report about all datagrams so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Report {
-    /// One past the highest number that came.
+    /// The number after the highest one that arrived.
     pub next: u64,
-    /// How many came.
+    /// The number of datagrams that arrived.
     pub received: u64,
-    /// How many of those were marked.
+    /// The number of datagrams that arrived marked.
     pub marked: u64,
-    /// The number of the one that came last,
+    /// The number of the datagram that arrived last.
     pub latest: u64,
-    /// and how long ago that was.
+    /// The time since the last datagram arrived.
     pub held: Nanos,
 }
 
 impl Report {
-    /// Its length as [`Report::encode`] makes it.
+    /// The length of an encoded report in bytes.
     pub const LEN: usize = 40;
 
-    /// Big-endian numbers in the order of the fields.
+    /// Encodes the fields in order as big-endian 64-bit numbers.
     pub fn encode(&self) -> [u8; Self::LEN] {
         let mut out = [0; Self::LEN];
         let fields = [self.next, self.received, self.marked, self.latest, self.held.0];
@@ -62,7 +63,7 @@ impl Report {
         out
     }
 
-    /// What [`Report::encode`] made.
+    /// Decodes the result of [`Report::encode`].
     pub fn decode(bytes: &[u8; Self::LEN]) -> Self {
         let field = |n: usize| {
             let bytes = &bytes[8 * n..8 * (n + 1)];
@@ -78,7 +79,7 @@ impl Report {
     }
 }
 
-/// The receiving end.
+/// The receiver of datagrams.
 #[derive(Debug, Default)]
 pub struct Receiver {
     report: Report,
@@ -88,7 +89,7 @@ pub struct Receiver {
 }
 
 impl Receiver {
-    /// Datagram `number` came, marked or not; whether to report now.
+    /// Records that datagram `number` arrived, marked or not. Returns whether to report now.
     pub fn on_datagram(&mut self, now: Nanos, number: u64, marked: bool) -> bool {
         let report = &mut self.report;
         report.next = report.next.max(number.saturating_add(1));
@@ -100,12 +101,12 @@ impl Receiver {
         marked || report.received - self.reported >= REPORT_EVERY
     }
 
-    /// When to report what has come, at the latest; never if all is reported.
+    /// Returns when to report at the latest, or [`Nanos::MAX`] if everything is reported.
     pub fn deadline(&self) -> Nanos {
         self.due.unwrap_or(Nanos::MAX)
     }
 
-    /// The report that is sent now.
+    /// Returns the report to send now.
     pub fn report(&mut self, now: Nanos) -> Report {
         self.due = None;
         self.reported = self.report.received;
@@ -113,7 +114,7 @@ impl Receiver {
     }
 }
 
-/// The sending end, which always has something to send.
+/// The sender, which always has data to send.
 #[derive(Debug)]
 pub struct Sender {
     prague: Prague,
@@ -121,29 +122,31 @@ pub struct Sender {
     threshold: f64,
     /// The number of the next datagram.
     next: u64,
-    /// When those were sent that are not reported yet; the first is number `sent_from`. At most as many
-    /// as the largest window and those of a silence hold.
+    /// The send times of the datagrams from number `sent_from` on, which are not yet reported.
+    /// Their number is bounded by the largest window and the datagrams sent during a silence.
     sent: VecDeque<Nanos>,
     sent_from: u64,
     last: Report,
-    /// How many are taken for lost, and the number that all of those are before.
+    /// The number of datagrams that count as lost.
     lost: u64,
+    /// The number below which all lost datagrams are.
     lost_before: u64,
-    /// Since when more of them have been missing.
+    /// The time since which further datagrams are missing.
     missing_since: Option<Nanos>,
-    /// Losses of datagrams before this one have been reacted to.
+    /// The first datagram whose loss reduces the window again.
     recovered: u64,
-    /// Zero before the first sample.
+    /// The smoothed round-trip time in nanoseconds; zero before the first sample.
     smoothed_rtt: u64,
     min_rtt: u64,
-    heard: Nanos,
-    /// When the next burst may go, and what may still go in this one.
+    last_heard: Nanos,
+    /// The time at which the next burst may start.
     next_burst: Nanos,
+    /// The number of datagrams that the current burst may still send.
     in_burst: u32,
 }
 
 impl Sender {
-    /// A sender that begins at `now`.
+    /// Creates a sender that starts at `now`.
     pub fn new(now: Nanos) -> Self {
         Self {
             prague: Prague::new(now.0, INITIAL),
@@ -158,13 +161,13 @@ impl Sender {
             recovered: 0,
             smoothed_rtt: 0,
             min_rtt: u64::MAX,
-            heard: now,
+            last_heard: now,
             next_burst: now,
             in_burst: 0,
         }
     }
 
-    /// The number of the datagram to send now, if one may be sent.
+    /// Returns the number of the datagram to send now, if window and pacing allow one.
     pub fn send(&mut self, now: Nanos) -> Option<u64> {
         if !self.has_room() {
             return None;
@@ -186,14 +189,14 @@ impl Sender {
         out < u64::from(self.prague.segments())
     }
 
-    /// Lets a burst out, and the next one when this has taken its time.
+    /// Starts a burst, and schedules the next one after the time of this one at the pace.
     fn begin_burst(&mut self, now: Nanos) {
         let gain = if self.slow_start() { 2.0 } else { 1.0 };
         let pace = pace(self.prague.window() * gain, ON_THE_WIRE, self.rtt());
         let burst = burst(pace, ON_THE_WIRE).max(1);
         let takes = pace.time_for(Bytes(u64::from(burst) * ON_THE_WIRE));
-        // Who was woken a little late keeps the pace; who had nothing to send for long does not
-        // catch up.
+        // A sender that wakes a little late keeps the pace; after a long pause it does not catch
+        // up.
         let late = now.saturating_sub(self.next_burst);
         let from = if late <= takes { self.next_burst } else { now };
         self.next_burst = from.saturating_add(takes);
@@ -204,7 +207,7 @@ impl Sender {
         self.prague.window() < self.threshold
     }
 
-    /// The smoothed round trip, or what stands for it.
+    /// Returns the smoothed round-trip time, or the reference before the first sample.
     fn rtt(&self) -> u64 {
         if self.smoothed_rtt == 0 { REFERENCE_RTT } else { self.smoothed_rtt }
     }
@@ -213,7 +216,7 @@ impl Sender {
         Path { now: now.0, smoothed_rtt: self.rtt(), min_rtt: self.min_rtt.min(self.rtt()) }
     }
 
-    /// Takes in a report. Old ones and impossible ones are ignored.
+    /// Handles a report. Old and impossible reports are ignored.
     pub fn report(&mut self, now: Nanos, report: &Report) {
         let Report { next, received, marked, latest, held } = *report;
         let last = self.last;
@@ -221,20 +224,20 @@ impl Sender {
         if !possible || next < last.next || received <= last.received || marked < last.marked {
             return;
         }
-        self.heard = now;
+        self.last_heard = now;
         self.last = *report;
         let rtt = self.sample(now, latest, held);
         while self.sent_from < next && self.sent.pop_front().is_some() {
             self.sent_from += 1;
         }
-        // Some that were taken for lost may have come after all.
+        // Some datagrams that counted as lost may have arrived.
         let absent = next.max(self.lost_before).saturating_sub(received);
         self.lost = self.lost.min(absent);
         let newly = received - last.received;
-        self.look_for_losses(now);
+        self.detect_losses(now);
         let path = self.path(now);
         let acked = Acked { newly, marked: marked - last.marked, rtt };
-        // Until what a loss was found by is through, the window has been cut for it.
+        // The loss has already reduced the window until the datagrams sent before are reported.
         let may_cut = next > self.recovered;
         if self.prague.on_ack(&path, &acked, may_cut) {
             self.threshold = self.prague.window();
@@ -243,7 +246,7 @@ impl Sender {
         }
     }
 
-    /// The round trip of the datagram `latest`, if it is new.
+    /// Returns the round-trip time of datagram `latest`, if it is new.
     fn sample(&mut self, now: Nanos, latest: u64, held: Nanos) -> Option<u64> {
         let place = usize::try_from(latest.checked_sub(self.sent_from)?).ok()?;
         let sent = *self.sent.get(place)?;
@@ -257,9 +260,9 @@ impl Sender {
         Some(rtt)
     }
 
-    /// By what came without a mark.
+    /// Grows the window by `newly` datagrams that arrived without a mark.
     fn grow(&mut self, path: &Path, newly: u64) {
-        // Never more than the window holds.
+        // At most as many as the largest window.
         let mut newly = newly.min(LARGEST as u64) as u32;
         if self.slow_start() {
             let before = self.prague.window();
@@ -271,9 +274,9 @@ impl Sender {
         self.prague.set_window(self.prague.window().min(LARGEST));
     }
 
-    /// What has been missing for a quarter of a round trip is lost.
-    fn look_for_losses(&mut self, now: Nanos) {
-        // Duplicates make more received than there are numbers.
+    /// Counts datagrams as lost that have been missing for a quarter of a round trip.
+    fn detect_losses(&mut self, now: Nanos) {
+        // With duplicates, `received` can exceed `next`.
         let missing = self.last.next.saturating_sub(self.last.received).saturating_sub(self.lost);
         if missing == 0 {
             self.missing_since = None;
@@ -294,18 +297,18 @@ impl Sender {
         }
     }
 
-    /// When to call [`Sender::on_time`] and [`Sender::send`] if nothing comes before.
+    /// Returns when to call [`Sender::on_time`] and [`Sender::send`] if no report comes before.
     pub fn deadline(&self) -> Nanos {
         let lost =
             self.missing_since.map_or(Nanos::MAX, |t| t.saturating_add(Nanos(self.rtt() / 4)));
         let paced = if self.has_room() { self.next_burst } else { Nanos::MAX };
-        paced.min(lost).min(self.heard.saturating_add(SILENCE))
+        paced.min(lost).min(self.last_heard.saturating_add(SILENCE))
     }
 
-    /// Sees to what time alone tells.
+    /// Handles the passing of time: a silence and late datagrams.
     pub fn on_time(&mut self, now: Nanos) {
-        if now.saturating_sub(self.heard) >= SILENCE {
-            // All that is on its way is taken for lost, and was reacted to.
+        if now.saturating_sub(self.last_heard) >= SILENCE {
+            // All datagrams in flight count as lost, and the window is reduced for them here.
             self.lost = self.next.saturating_sub(self.last.received);
             self.lost_before = self.next;
             self.missing_since = None;
@@ -314,9 +317,9 @@ impl Sender {
             self.prague.set_window(f64::from(LEAST_SEGMENTS));
             self.sent.clear();
             self.sent_from = self.next;
-            self.heard = now;
+            self.last_heard = now;
         } else {
-            self.look_for_losses(now);
+            self.detect_losses(now);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Whole networks: throughput, delay, accounts and repeatability.
+//! Tests of whole networks: throughput, delay, counters and repeatability.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod network;
@@ -6,7 +6,7 @@ mod requests;
 mod tcp;
 mod topology;
 
-use forebay_sim::{Asked, Congestion, Connections, Pattern, TrafficKind};
+use forebay_sim::{Congestion, Connections, Pattern, ScheduledRequest, TrafficKind};
 use forebay_units::{Bytes, Nanos, Rate};
 
 use network::{Dumbbell, fifo_queue, fq_codel_queue, requests, sfq_queue};
@@ -22,17 +22,17 @@ fn bulk(flows: u32) -> TrafficKind {
 }
 
 #[test]
-fn an_answer_on_an_empty_path_takes_what_it_must() {
+fn an_answer_on_an_empty_path_takes_its_round_trips() {
     let mut net = Dumbbell::new(96, 50, fifo_queue(bdp(96, 50))).build();
     let schedule = vec![
-        Asked { at: S, connection: 0, size: 1000 },
-        Asked { at: S * 3, connection: 0, size: 100_000 },
+        ScheduledRequest { at: S, connection: 0, size: 1000 },
+        ScheduledRequest { at: S * 3, connection: 0, size: 100_000 },
     ];
     net.add(requests(schedule, Connections::Persistent(1)), S * 9);
     net.sim.run_until(S * 9);
     let seen = net.sim.observer();
     let took: Vec<_> = seen.answered.iter().zip([S, S * 3]).map(|(a, s)| (a.1 - s).0).collect();
-    // A round trip and 1066 B at 96 Mbit/s; the second grows its window over three.
+    // A round trip and 1066 B at 96 Mbit/s; the second answer takes three round trips.
     let first = net.rtt.0 + net.rate.time_for(Bytes(1066)).0;
     assert!(took[0].abs_diff(first) < 20_001, "{took:?}");
     assert!((150_000_000..170_000_000).contains(&took[1]), "10 + 20 + 40 segments: {took:?}");
@@ -40,7 +40,7 @@ fn an_answer_on_an_empty_path_takes_what_it_must() {
 }
 
 #[test]
-fn two_runs_of_a_seed_are_one() {
+fn two_runs_of_a_seed_are_equal() {
     let run = |seed| {
         let mut net = Dumbbell { seed, ..Dumbbell::new(24, 20, fifo_queue(bdp(24, 40))) }
             .with_sendbox(sfq_queue(1000))
@@ -59,7 +59,7 @@ fn two_runs_of_a_seed_are_one() {
 }
 
 #[test]
-fn every_queue_keeps_its_accounts_and_is_filled() {
+fn counters_add_up_and_the_link_is_used_with_every_queue() {
     for (name, queue) in [
         ("fifo", fifo_queue(bdp(48, 50))),
         ("sfq", sfq_queue(1000)),
@@ -76,7 +76,7 @@ fn every_queue_keeps_its_accounts_and_is_filled() {
 }
 
 #[test]
-fn the_boxes_move_the_queue() {
+fn the_boxes_move_the_queue_to_the_sendbox() {
     let wait = |boxes: bool| {
         let mut dumbbell = Dumbbell::new(48, 50, fifo_queue(bdp(48, 100)));
         if boxes {
@@ -104,7 +104,7 @@ fn datagrams_keep_their_rate() {
     net.add(TrafficKind::UdpLoops { flows: 1 }, S * 10);
     net.sim.run_until(S * 11);
     assert_eq!(net.sim.observer().read[0], 5_000_000);
-    // 10 ms, 82 B at 10 Mbit/s, and sometimes the rest of a datagram.
+    // 10 ms, 82 B at 10 Mbit/s, and up to the length of a datagram.
     for (start, end) in &net.sim.observer().loops {
         let took = (end.unwrap() - *start).0;
         assert!((10_065_600..10_930_000).contains(&took), "{took}");

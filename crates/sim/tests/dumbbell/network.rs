@@ -1,19 +1,20 @@
-//! A path with a bottleneck, and what was seen of it.
+//! A path with a bottleneck, and the records of an observer.
 
 use forebay_control::ControlConfig;
 use forebay_queue::{DualPi2, Ecn, Fifo, FqCodel, Limit, Sfq, dualpi2, fifo, fq_codel, sfq};
 use forebay_sim::{
-    Asked, Asks, At, BundleSetup, Capacity, Congestion, Connections, Hop, Jitter, LinkConfig,
-    LinkId, Loss, Observer, Passage, Path, Queue, Route, Simulation, Traffic, TrafficKind,
+    At, BundleSetup, Capacity, Congestion, Connections, Hop, Jitter, LinkConfig, LinkId, Loss,
+    Observer, Passage, Path, Queue, RequestTiming, Route, ScheduledRequest, Simulation, Traffic,
+    TrafficKind,
 };
 use forebay_units::{Bytes, Nanos, Rate};
 
-/// What an observer saw.
+/// The records of an observer.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Seen {
     pub(crate) queue: Vec<Passage>,
     pub(crate) read: Vec<u64>,
-    /// Number, size and time.
+    /// The number, the size and the time of each request.
     pub(crate) asked: Vec<(u64, u64, Nanos)>,
     pub(crate) answered: Vec<(u64, Nanos)>,
     pub(crate) loops: Vec<(Nanos, Option<Nanos>)>,
@@ -42,7 +43,7 @@ impl Observer for Seen {
         }
         self.read[flow] += bytes;
     }
-    fn asked(&mut self, _: usize, id: u64, _: u32, size: u64, now: Nanos) {
+    fn requested(&mut self, _: usize, id: u64, _: u32, size: u64, now: Nanos) {
         self.asked.push((id, size, now));
     }
     fn answered(&mut self, _: usize, id: u64, now: Nanos) {
@@ -54,7 +55,7 @@ impl Observer for Seen {
 }
 
 impl Seen {
-    /// The mean wait at the bottleneck from `start` on, in milliseconds.
+    /// Returns the mean queue delay at the bottleneck from `start` on, in milliseconds.
     pub(crate) fn mean_wait_ms(&self, start: Nanos) -> f64 {
         let waits = self.queue.iter().filter(|p| !p.dropped && p.time >= start && p.len.0 > 1000);
         let waits: Vec<_> = waits.map(|p| p.sojourn.as_millis_f64()).collect();
@@ -62,9 +63,9 @@ impl Seen {
     }
 }
 
-pub(crate) fn requests(schedule: Vec<Asked>, connections: Connections) -> TrafficKind {
-    let asks = Asks::Scheduled(schedule);
-    TrafficKind::Requests { asks, connections, congestion: Congestion::Cubic }
+pub(crate) fn requests(schedule: Vec<ScheduledRequest>, connections: Connections) -> TrafficKind {
+    let timing = RequestTiming::Scheduled(schedule);
+    TrafficKind::Requests { timing, connections, congestion: Congestion::Cubic }
 }
 
 pub(crate) fn fifo_queue(limit: Bytes) -> Queue {
@@ -84,14 +85,16 @@ pub(crate) fn dualpi2_queue() -> Queue {
     Box::new(DualPi2::new(dualpi2::Config::default()).unwrap())
 }
 
-/// A bottleneck, a way back without one, and perhaps a bundle through it.
+/// The configuration of a path with a bottleneck and an unlimited reverse direction, with or
+/// without a bundle.
 pub(crate) struct Dumbbell {
     pub(crate) rate: Rate,
     pub(crate) rtt: Nanos,
     pub(crate) queue: Queue,
     pub(crate) sendbox: Option<Queue>,
-    /// What the bottleneck's wire loses, and what the way back does.
+    /// The loss of the bottleneck's wire.
     pub(crate) loss: Loss,
+    /// The loss of the reverse direction.
     pub(crate) back: Loss,
     pub(crate) jitter: Jitter,
     pub(crate) seed: u64,
@@ -171,15 +174,15 @@ pub(crate) struct Network {
 
 impl Network {
     pub(crate) fn add(&mut self, kind: TrafficKind, stop: Nanos) {
-        self.add_saying(kind, stop, None);
+        self.add_with_ecn(kind, stop, None);
     }
 
-    pub(crate) fn add_saying(&mut self, kind: TrafficKind, stop: Nanos, ecn: Option<Ecn>) {
+    pub(crate) fn add_with_ecn(&mut self, kind: TrafficKind, stop: Nanos, ecn: Option<Ecn>) {
         let traffic = Traffic { path: self.path, start: Nanos::ZERO, stop, ecn, kind };
         self.sim.add_traffic(traffic).unwrap();
     }
 
-    /// Every packet that came in anywhere came out, was dropped, or is inside.
+    /// Asserts that every packet has left, was dropped, or is inside, for all counters.
     pub(crate) fn check_accounts(&self) {
         for link in [self.forward, self.backward] {
             let c = self.sim.link(link);

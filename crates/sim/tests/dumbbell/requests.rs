@@ -1,6 +1,6 @@
-//! Requests on connections of their own, and closed loops.
+//! Tests of requests on new connections, and of closed loops.
 
-use forebay_sim::{Asked, Asks, Congestion, Connections, Loss, TrafficKind};
+use forebay_sim::{Congestion, Connections, Loss, RequestTiming, ScheduledRequest, TrafficKind};
 use forebay_units::{Bytes, Nanos};
 
 use crate::network::{Dumbbell, Network, fifo_queue, requests};
@@ -17,13 +17,13 @@ fn one_way_losing(loss: Loss, back: Loss) -> Network {
 fn a_new_connection_costs_a_round_trip() {
     let mut net = one_way_losing(Loss::None, Loss::None);
     let schedule = vec![
-        Asked { at: S, connection: 0, size: 1000 },
-        Asked { at: S * 2, connection: 0, size: 1000 },
+        ScheduledRequest { at: S, connection: 0, size: 1000 },
+        ScheduledRequest { at: S * 2, connection: 0, size: 1000 },
     ];
     net.add(requests(schedule, Connections::PerRequest { limit: 9 }), S * 9);
     net.sim.run_until(S * 9);
     for ((_, end), start) in net.sim.observer().answered.iter().zip([S, S * 2]) {
-        // The SYN-ACK takes its time at the bottleneck too, and so does the server's first flight.
+        // The SYN-ACK and the server's first flight take time at the bottleneck.
         let wire = net.rate.time_for(Bytes(74)).0 + net.rate.time_for(Bytes(1066)).0;
         let took = (*end - start).0;
         assert!(took.abs_diff(2 * net.rtt.0 + wire) < 50_000, "{took}");
@@ -34,24 +34,28 @@ fn a_new_connection_costs_a_round_trip() {
 }
 
 #[test]
-fn at_the_limit_requests_wait() {
+fn requests_past_the_limit_wait() {
     let mut net = one_way_losing(Loss::None, Loss::None);
-    let schedule = vec![Asked { at: S, connection: 0, size: 1000 }; 4];
+    let schedule = vec![ScheduledRequest { at: S, connection: 0, size: 1000 }; 4];
     net.add(requests(schedule, Connections::PerRequest { limit: 1 }), S * 9);
     net.sim.run_until(S * 9);
     let ends: Vec<_> = net.sim.observer().answered.iter().map(|a| a.1 - S).collect();
     assert_eq!(ends.len(), 4);
     for (n, end) in (1..).zip(ends) {
-        assert!(end > MS * 100 * n && end < MS * 102 * n, "two round trips each: {n} {end:?}");
+        assert!(
+            end > MS * 100 * n && end < MS * 102 * n,
+            "two round trips per request: {n} {end:?}"
+        );
     }
 }
 
 #[test]
-fn lost_handshakes_are_repeated_and_nothing_is_left_behind() {
+fn lost_handshakes_are_repeated_and_all_connections_end() {
     for loss in [Loss::Random(0.3), Loss::Burst { begin: 0.2, end: 0.4 }] {
         let mut net = one_way_losing(loss, loss);
-        let schedule: Vec<_> =
-            (0..200).map(|n| Asked { at: MS * 10 * n, connection: 0, size: 3000 }).collect();
+        let schedule: Vec<_> = (0..200)
+            .map(|n| ScheduledRequest { at: MS * 10 * n, connection: 0, size: 3000 })
+            .collect();
         net.add(requests(schedule, Connections::PerRequest { limit: 300 }), S * 9);
         net.sim.run_until(S * 600);
         let seen = net.sim.observer();
@@ -64,9 +68,9 @@ fn lost_handshakes_are_repeated_and_nothing_is_left_behind() {
 }
 
 #[test]
-fn a_server_that_never_answers_is_given_up() {
+fn a_connection_to_a_server_that_never_answers_is_given_up() {
     let mut net = one_way_losing(Loss::Random(1.0 - 1e-12), Loss::None);
-    let schedule = vec![Asked { at: S, connection: 0, size: 1000 }];
+    let schedule = vec![ScheduledRequest { at: S, connection: 0, size: 1000 }];
     net.add(requests(schedule, Connections::PerRequest { limit: 1 }), S * 9);
     net.sim.run_until(S * 127);
     assert_eq!(net.sim.connections(), 1, "1 + 2 + ... + 64 seconds");
@@ -75,21 +79,21 @@ fn a_server_that_never_answers_is_given_up() {
 }
 
 #[test]
-fn closed_loops_ask_when_they_are_answered() {
+fn closed_loops_send_the_next_request_when_they_are_answered() {
     for connections in [Connections::Persistent(3), Connections::PerRequest { limit: 3 }] {
         let mut net = one_way_losing(Loss::None, Loss::None);
-        let asks = Asks::Closed { sizes: vec![1000, 2000, 3000, 4000] };
+        let timing = RequestTiming::Closed { sizes: vec![1000, 2000, 3000, 4000] };
         let congestion = Congestion::Cubic;
-        net.add(TrafficKind::Requests { asks, connections, congestion }, S * 10);
+        net.add(TrafficKind::Requests { timing, connections, congestion }, S * 10);
         net.sim.run_until(S * 12);
         let seen = net.sim.observer();
         assert_eq!(seen.asked.len(), seen.answered.len());
         assert!(seen.asked.iter().all(|a| a.2 < S * 10), "{:?}", seen.asked.last());
-        // One round trip an answer, or two.
+        // One round trip per answer, or two with a handshake.
         let trips = if connections == Connections::Persistent(3) { 1 } else { 2 };
         let rounds = 200 / trips * 3;
         assert!(seen.answered.len().abs_diff(rounds) < rounds / 50, "{}", seen.answered.len());
-        // The first three ask for the first three, then client 0 for the fourth.
+        // The three clients request the first three sizes, then client 0 requests the fourth.
         let sizes: Vec<_> = seen.asked.iter().map(|a| a.1).collect();
         let mut head = [sizes[0], sizes[1], sizes[2]];
         head.sort_unstable();

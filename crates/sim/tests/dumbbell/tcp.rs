@@ -1,8 +1,9 @@
-//! TCP against losses, reordering and full queues.
+//! Tests of TCP with losses, reordering, marks and full queues.
 
 use forebay_queue::Ecn;
 use forebay_sim::{
-    Asked, Asks, Congestion, Connections, Jitter, Loss, SetupError, Traffic, TrafficKind,
+    Congestion, Connections, Jitter, Loss, RequestTiming, ScheduledRequest, SetupError, Traffic,
+    TrafficKind,
 };
 use forebay_units::{Bytes, Nanos, Rate};
 
@@ -19,7 +20,7 @@ fn goodput(seen: &Seen, time: Nanos) -> f64 {
 }
 
 #[test]
-fn every_byte_arrives_whatever_is_lost() {
+fn every_byte_arrives_with_any_loss() {
     for (seed, loss) in [
         (1, Loss::Random(0.02)),
         (2, Loss::Random(0.2)),
@@ -30,18 +31,23 @@ fn every_byte_arrives_whatever_is_lost() {
             let dumbbell = Dumbbell::new(20, 30, fifo_queue(Bytes(60_000)));
             let mut net = Dumbbell { seed, loss, ..dumbbell }.build();
             let schedule: Vec<_> = (0..40)
-                .map(|n| Asked { at: S / 10 * n, connection: (n % 4) as u32, size: 30_000 + n })
+                .map(|n| ScheduledRequest {
+                    at: S / 10 * n,
+                    connection: (n % 4) as u32,
+                    size: 30_000 + n,
+                })
                 .collect();
             let sizes: u64 = schedule.iter().map(|a| a.size).sum();
-            let (asks, connections) = (Asks::Scheduled(schedule), Connections::Persistent(4));
-            net.add(TrafficKind::Requests { asks, connections, congestion }, S * 5);
+            let (timing, connections) =
+                (RequestTiming::Scheduled(schedule), Connections::Persistent(4));
+            net.add(TrafficKind::Requests { timing, connections, congestion }, S * 5);
             net.sim.run_until(S * 400);
             let seen = net.sim.observer();
             assert_eq!(seen.answered.len(), 40, "{loss:?} {congestion:?}");
             assert_eq!(seen.read, [sizes]);
             let totals = net.sim.totals();
             assert!(totals.retransmissions > 0, "{totals:?}");
-            assert_eq!(totals.live, 0, "all is silent in the end");
+            assert_eq!(totals.live, 0, "no packet is left in the end");
             net.check_accounts();
         }
     }
@@ -54,8 +60,8 @@ fn reno_follows_the_square_root_law() {
     let mut net = Dumbbell { loss: Loss::Random(p), ..dumbbell }.build();
     net.add(bulk(4, Congestion::Reno), S * 200);
     net.sim.run_until(S * 200);
-    // Mathis et al. 1997, with delayed acknowledgements that Linux counts by bytes:
-    // W = sqrt(3 / 2p) for one acknowledgement per segment.
+    // Mathis et al. 1997: W = sqrt(3 / 2p) for one acknowledgement per segment. Linux counts
+    // delayed acknowledgements by bytes.
     let window = (1.5_f64 / p).sqrt();
     let expected = 4.0 * window * 1448.0 * 8.0 / 0.040 / 1e6;
     let got = goodput(net.sim.observer(), S * 200);
@@ -63,7 +69,7 @@ fn reno_follows_the_square_root_law() {
 }
 
 #[test]
-fn cubic_finds_a_shared_queue_without_timeouts() {
+fn cubic_flows_share_a_queue_without_timeouts() {
     let mut net = Dumbbell::new(48, 20, fifo_queue(Bytes(120_000))).build();
     net.add(bulk(4, Congestion::Cubic), S * 60);
     net.sim.run_until(S * 60);
@@ -100,20 +106,20 @@ fn dctcp_is_marked_and_not_dropped() {
 }
 
 #[test]
-fn reordering_is_learnt_and_not_taken_for_loss() {
+fn reordering_is_detected_and_not_taken_for_loss() {
     let dumbbell = Dumbbell::new(48, 40, fifo_queue(Bytes(2_400_000)));
     let jitter = Jitter { up_to: Nanos::from_millis(4), reorders: true };
     let mut net = Dumbbell { jitter, ..dumbbell }.build();
     net.add(bulk(1, Congestion::Fixed(120)), S * 20);
     net.sim.run_until(S * 20);
     let totals = net.sim.totals();
-    // 4 ms are within a quarter of the round trip.
+    // The jitter of 4 ms is within a quarter of the round trip.
     assert!(totals.retransmissions < totals.made / 1000, "{totals:?}");
     assert_eq!(totals.timeouts, 0);
 }
 
 #[test]
-fn marks_take_the_place_of_drops_for_whoever_agrees_on_them() {
+fn flows_with_ecn_are_marked_instead_of_dropped() {
     for congestion in [Congestion::Cubic, Congestion::Reno, Congestion::Prague] {
         let mut net = Dumbbell::new(48, 20, fq_codel_queue()).build();
         net.sim.set_ecn(true);
@@ -127,10 +133,10 @@ fn marks_take_the_place_of_drops_for_whoever_agrees_on_them() {
     }
 }
 
-/// RFC 9331 section 4.3 item 6: what comes late is no loss for a scalable control either, in time and
-/// not in packets.
+/// A scalable control does not take late packets for losses, measured in time and not in packets
+/// (RFC 9331 section 4.3 item 6).
 #[test]
-fn prague_takes_no_reordering_for_loss() {
+fn prague_does_not_take_reordering_for_loss() {
     let dumbbell = Dumbbell::new(48, 40, dualpi2_queue());
     let jitter = Jitter { up_to: Nanos::from_millis(4), reorders: true };
     let mut net = Dumbbell { jitter, ..dumbbell }.build();
@@ -141,16 +147,16 @@ fn prague_takes_no_reordering_for_loss() {
     assert_eq!((totals.timeouts, totals.dropped), (0, 0));
 }
 
-/// DCTCP may say that it is L4S; then it is served and marked as such, and waits a thousandth of a
-/// second beside a classic flow that waits for fifteen.
+/// DCTCP with ECT(1) is queued and marked as L4S. It waits about a millisecond next to a classic
+/// flow that waits fifteen.
 #[test]
-fn what_says_ect1_is_served_as_l4s() {
+fn a_flow_with_ect1_is_queued_as_l4s() {
     let mut net = Dumbbell::new(48, 10, dualpi2_queue()).build();
-    net.add_saying(bulk(1, Congestion::Dctcp), S * 20, Some(Ecn::Ect1));
-    net.add_saying(bulk(1, Congestion::Cubic), S * 20, None);
+    net.add_with_ecn(bulk(1, Congestion::Dctcp), S * 20, Some(Ecn::Ect1));
+    net.add_with_ecn(bulk(1, Congestion::Cubic), S * 20, None);
     net.sim.run_until(S * 20);
     let seen = net.sim.observer();
-    // 48 Mbit/s carry a full frame in a quarter of a millisecond.
+    // A full frame takes a quarter of a millisecond at 48 Mbit/s.
     let quick = seen.queue.iter().filter(|p| p.sojourn < Nanos::from_millis(2)).count();
     let marked = seen.queue.iter().filter(|p| p.marked).count();
     assert!((2 * quick).abs_diff(seen.queue.len()) < seen.queue.len() / 3, "about half: {quick}");
@@ -158,7 +164,7 @@ fn what_says_ect1_is_served_as_l4s() {
 }
 
 #[test]
-fn what_may_not_be_said_is_refused() {
+fn codepoints_that_a_flow_may_not_send_are_refused() {
     let mut net = Dumbbell::new(48, 10, dualpi2_queue()).build();
     for (congestion, ecn) in [
         (Congestion::Cubic, Ecn::Ect1),

@@ -1,4 +1,4 @@
-//! Machines with many flows: what is dropped inside them, by Linux and with backpressure.
+//! Tests of machines with many flows: drops inside the machine, as in Linux and with backpressure.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use forebay_queue::{Fifo, Limit, fifo};
@@ -38,8 +38,8 @@ struct Machine {
     hypervisor: WhenFull,
 }
 
-/// 400 flows at 400 Mbit/s over 2 ms. The guest holds 100 super-packets; the hypervisor a thousand
-/// segments, more than the ring does.
+/// A machine with 400 flows at 400 Mbit/s over 2 ms. The guest's queue has 100 super-packets, and
+/// the hypervisor's has a thousand segments, more than the ring.
 const MANY: Machine = Machine {
     flows: 400,
     rate: Rate::from_mbps(400),
@@ -58,7 +58,7 @@ struct Run {
 }
 
 impl Machine {
-    /// The network, and the way out before it is there.
+    /// Builds the network, and the configuration of the egress to add.
     fn network(&self) -> (Simulation<Seen>, Path, EgressSetup) {
         let seen = Seen { read: vec![0; self.flows as usize], ..Seen::default() };
         let mut sim = Simulation::new(1, seen);
@@ -70,10 +70,10 @@ impl Machine {
             loss: Loss::None,
             jitter: Jitter { up_to: Nanos::from_micros(20), reorders: false },
         };
-        let (link, back) = (sim.add_link(wire).unwrap(), sim.add_link(way_back()).unwrap());
-        let way = |link| Route { hops: vec![Hop::Link(link)], source: 0, class: 0 };
-        let route = sim.add_route(way(link)).unwrap();
-        let backward = sim.add_route(way(back)).unwrap();
+        let (link, back) = (sim.add_link(wire).unwrap(), sim.add_link(reverse_link()).unwrap());
+        let through = |link| Route { hops: vec![Hop::Link(link)], source: 0, class: 0 };
+        let route = sim.add_route(through(link)).unwrap();
+        let backward = sim.add_route(through(back)).unwrap();
         let Self { slots, ring, guest, hypervisor, .. } = *self;
         let setup = EgressSetup { route, link, slots, ring, guest, hypervisor };
         (sim, Path { forward: route, backward, rtt: MS * 2 }, setup)
@@ -87,7 +87,11 @@ impl Machine {
         sim.run_until(time);
         let totals = sim.totals();
         assert_eq!(totals.made, totals.delivered + totals.dropped + totals.live, "{totals:?}");
-        assert_eq!(sim.link(setup.link).dropped, 0, "what does not fit is dropped whole before it");
+        assert_eq!(
+            sim.link(setup.link).dropped,
+            0,
+            "a super-packet that does not fit is dropped before the link"
+        );
         let egress = sim.egress(setup.route).unwrap();
         let seen = std::mem::take(sim.observer_mut());
         let goodput = Rate::from_bytes_over(Bytes(seen.read.iter().sum()), time).as_mbps_f64();
@@ -95,7 +99,7 @@ impl Machine {
     }
 }
 
-fn way_back() -> LinkConfig {
+fn reverse_link() -> LinkConfig {
     LinkConfig {
         capacity: Capacity::Unlimited,
         delay: MS,
@@ -105,13 +109,13 @@ fn way_back() -> LinkConfig {
     }
 }
 
-/// What the wire carries of payload.
+/// Returns the payload rate of the wire in Mbit/s.
 fn most(machine: &Machine) -> f64 {
     machine.rate.as_mbps_f64() * 1448.0 / 1514.0
 }
 
 #[test]
-fn with_backpressure_nothing_is_dropped_and_all_flows_go_on() {
+fn backpressure_drops_nothing_and_no_flow_starves() {
     let machine = Machine { guest: WhenFull::Wait, hypervisor: WhenFull::Wait, ..MANY };
     for hypervisor_slots in [50, 1000] {
         let run = Machine { hypervisor_slots, ..machine }.run(S * 3);
@@ -122,47 +126,47 @@ fn with_backpressure_nothing_is_dropped_and_all_flows_go_on() {
         assert!(run.goodput > 0.98 * most(&MANY), "{}", run.goodput);
         let (least, most) = (run.seen.read.iter().min(), run.seen.read.iter().max());
         assert!(most.unwrap() < &(least.unwrap() * 3), "{least:?} {most:?}");
-        // Before a segment wait at most 100 super-packets, of eight segments on so short a path, and a
-        // full ring: 26 ms. Its acknowledgement is delayed by 40 ms at most.
+        // A segment waits for at most 100 super-packets (of eight segments on such a short path)
+        // and a full ring: 26 ms. Its acknowledgement is delayed by 40 ms at most.
         assert!(run.seen.longest_round_trip < MS * 70, "{:?}", run.seen.longest_round_trip);
     }
 }
 
 #[test]
-fn linux_refuses_super_packets_and_loses_none_where_the_ring_is_what_is_full() {
+fn linux_refuses_super_packets_and_loses_none_if_the_ring_is_full() {
     let run = MANY.run(S * 3);
     assert!(run.egress.virtual_drops > 1000, "{:?}", run.egress);
     assert_eq!(run.egress.physical_drops, 0);
-    assert_eq!(run.totals.dropped, 0, "a virtual drop loses nothing");
+    assert_eq!(run.totals.dropped, 0, "a virtual drop loses no packet");
     assert!(run.egress.longest == 100 && run.goodput > 0.9 * most(&MANY), "{}", run.goodput);
 }
 
 #[test]
-fn linux_loses_super_packets_where_the_hypervisor_is_full_and_backpressure_does_not() {
+fn linux_loses_super_packets_if_the_hypervisor_is_full_and_backpressure_does_not() {
     let machine = Machine { ring: 256, hypervisor_slots: 100, ..MANY };
     let linux = machine.run(S * 3);
     assert!(linux.egress.physical_drops > 1000, "{:?}", linux.egress);
     assert!(linux.totals.retransmissions > 1000, "{:?}", linux.totals);
     let half = Machine { hypervisor: WhenFull::Wait, ..machine }.run(S * 3);
     assert_eq!((half.egress.physical_drops, half.totals.retransmissions), (0, 0));
-    assert!(half.egress.virtual_drops > 0, "the guest's queue is Linux's still");
+    assert!(half.egress.virtual_drops > 0, "the guest's queue is still that of Linux");
 }
 
 #[test]
-fn few_flows_are_not_held_up() {
+fn few_flows_are_not_slowed_down() {
     for guest in [WhenFull::Drop, WhenFull::Wait] {
         let run = Machine { flows: 4, guest, hypervisor: guest, ..MANY }.run(S * 3);
         assert_eq!((run.egress.virtual_drops, run.egress.physical_drops), (0, 0));
         assert!(run.goodput > 0.95 * most(&MANY), "{guest:?}: {}", run.goodput);
         assert!(run.egress.longest <= 8, "two super-packets each: {:?}", run.egress);
-        // 100 Mbit/s each are 8 segments in a millisecond.
+        // 100 Mbit/s per flow are 8 segments per millisecond.
         let large: u64 = run.egress.sizes[5..].iter().sum();
         assert!(large > run.egress.accepted / 2, "{:?}", run.egress.sizes);
     }
 }
 
 #[test]
-fn two_runs_are_one() {
+fn two_runs_are_equal() {
     for guest in [WhenFull::Drop, WhenFull::Wait] {
         let run = || {
             let run = Machine { guest, hypervisor: guest, ..MANY }.run(S);
@@ -183,5 +187,5 @@ fn impossible_machines_are_refused() {
     let (mut sim, path, setup) = MANY.network();
     assert!(sim.add_egress(EgressSetup { route: path.backward, ..setup }).is_err());
     sim.add_egress(setup).unwrap();
-    assert!(sim.add_egress(setup).is_err(), "one machine before a link");
+    assert!(sim.add_egress(setup).is_err(), "a link has one machine");
 }

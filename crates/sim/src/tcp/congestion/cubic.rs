@@ -1,35 +1,40 @@
-//! Cubic (RFC 9438) with the constants and the order of steps of Linux's.
+//! Cubic (RFC 9438) with the constants and the order of steps of Linux.
 
 use super::hystart::HyStart;
 use super::{Connection, Window};
 
-/// The multiplicative decrease, 0.7 (RFC 9438 section 4.6) as Linux rounds it, in 1024ths.
+/// The factor of the multiplicative decrease in 1024ths: 0.7 (RFC 9438 section 4.6) as Linux rounds
+/// it.
 const BETA: u64 = 717;
 const ONE: u64 = 1024;
-/// The cubic's coefficient in segments per second cubed (RFC 9438 section 5).
+/// The coefficient of the cubic function in segments per second cubed (RFC 9438 section 5).
 const C: f64 = 0.4;
-/// The window is recomputed at most this often unless it changed (Linux: a 32nd of a second).
+/// The time in nanoseconds between calculations while the window does not change (Linux: 1/32 s).
 const REFRESH: u64 = 31_250_000;
-/// Round-trip times so soon after a congestion event say nothing of the empty path.
+/// The time in nanoseconds after a congestion event during which round-trip times are ignored,
+/// since the queue is not empty.
 const SETTLE: u64 = 1_000_000_000;
 const SECOND: f64 = 1e9;
 
+/// The state of Cubic.
 #[derive(Clone, Debug)]
 pub(crate) struct Cubic {
     hystart: HyStart,
     /// The window before the last reduction, in segments.
     last_max: u32,
-    /// When growth began after the last reduction.
+    /// The time at which growth began after the last reduction.
     epoch: Option<u64>,
-    /// Where the cubic is flat, and how long after the epoch that is, in seconds.
+    /// The window at the plateau of the cubic function.
     origin: f64,
+    /// The time from the epoch to the plateau in seconds.
     k: f64,
     last_window: u32,
     last_time: u64,
-    /// One segment more for so many acknowledged.
+    /// The number of acknowledged segments per segment of growth.
     per: u32,
-    /// The window that Reno would have by now (RFC 9438 section 4.3), and its credit.
+    /// The window that Reno would have (RFC 9438 section 4.3).
     reno: u32,
+    /// The acknowledged segments that have not yet increased `reno`.
     acked: u32,
     least_rtt: u64,
 }
@@ -51,7 +56,7 @@ impl Cubic {
         }
     }
 
-    /// Forgets all but how far `next` the flow is.
+    /// Resets all state; the next round ends when `next` is acknowledged.
     pub(super) fn reset(&mut self, now: u64, next: u64) {
         *self = Self { hystart: HyStart::new(now, next), ..Self::new(now) };
     }
@@ -75,7 +80,8 @@ impl Cubic {
         }
     }
 
-    /// RFC 9438 section 4.2: W(t) = C (t - K)^3 + W_max, looked at a round trip ahead.
+    /// Updates the growth by W(t) = C (t - K)^3 + W_max one round trip ahead (RFC 9438 section
+    /// 4.2).
     fn update(&mut self, size: u32, now: u64, acked: u32) {
         self.acked += acked;
         if self.last_window == size && now - self.last_time <= REFRESH {
@@ -96,18 +102,18 @@ impl Cubic {
         let t = (now + rtt - epoch) as f64 / SECOND - self.k;
         let target = (self.origin + C * t * t * t).max(0.0) as u32;
         self.per = if target > size { size / (target - size) } else { 100 * size };
-        // While nothing was lost yet it grows by a twentieth at least.
+        // Before the first loss it grows by at least a twentieth per round trip.
         if self.last_max == 0 {
             self.per = self.per.min(20);
         }
         self.follow_reno(size);
-        // At most one and a half times the window per round trip.
+        // At most by half of the window per round trip.
         self.per = self.per.max(2);
     }
 
     fn follow_reno(&mut self, size: u32) {
-        // 3 (1 + beta) / (1 - beta) / 8: acknowledged segments per segment of Reno's growth,
-        // relative to the window (RFC 9438 section 4.3).
+        // 8 (1 + beta) / (3 (1 - beta)): acknowledged segments per segment of Reno's growth, in
+        // eighths of the window (RFC 9438 section 4.3).
         let scale = 8 * (ONE + BETA) / 3 / (ONE - BETA);
         let per = ((u64::from(size) * scale) >> 3).max(1) as u32;
         self.reno += self.acked / per;
@@ -120,8 +126,8 @@ impl Cubic {
     pub(super) fn on_congestion(&mut self, window: &Window) -> u32 {
         self.epoch = None;
         let size = u64::from(window.size);
-        // Fast convergence (RFC 9438 section 4.7): a flow that did not get back to its maximum
-        // leaves room.
+        // Fast convergence (RFC 9438 section 4.7): a flow that did not reach its last maximum
+        // reduces it further, so that new flows get room.
         self.last_max = if window.size < self.last_max {
             (size * (ONE + BETA) / (2 * ONE)) as u32
         } else {
@@ -130,7 +136,7 @@ impl Cubic {
         ((size * BETA / ONE) as u32).max(2)
     }
 
-    /// A pause is no time to grow in.
+    /// Excludes an idle time from the time of growth.
     pub(super) fn on_restart(&mut self, now: u64, idle: u64) {
         if let Some(epoch) = &mut self.epoch {
             *epoch = (*epoch + idle).min(now);
@@ -138,8 +144,8 @@ impl Cubic {
     }
 }
 
-/// By Newton's method: basic arithmetic gives the same result on every machine, and a library's
-/// `cbrt` need not.
+/// Returns the cube root by Newton's method. Basic arithmetic gives the same result on every
+/// machine, which a library's `cbrt` does not guarantee.
 fn cube_root(x: f64) -> f64 {
     if x <= 0.0 {
         return 0.0;
@@ -156,7 +162,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cube_roots() {
+    fn cube_roots_are_exact_to_twelve_digits() {
         for x in [0.001, 0.5, 1.0, 8.0, 27.0, 1e6, 1e9] {
             let y = cube_root(x);
             assert!((y * y * y / x - 1.0).abs() < 1e-12, "{x}: {y}");
@@ -164,9 +170,9 @@ mod tests {
         assert_eq!(cube_root(0.0), 0.0);
     }
 
-    /// A flow of 50 ms that is at 500 segments when it loses one.
+    /// A flow with a round trip of 50 ms loses a segment at a window of 500 segments.
     #[test]
-    fn comes_back_to_where_it_was() {
+    fn the_window_returns_to_its_maximum_after_k_seconds() {
         let mut window = Window::new(500);
         window.threshold = 10;
         let mut cubic = Cubic::new(0);
@@ -187,7 +193,7 @@ mod tests {
         // K = cbrt(150 / 0.4) = 7.2 s; halfway there W = 500 - 0.4 x 3.6^3 = 481.
         assert!((478..=484).contains(&at(3.6, &mut window)), "{}", window.size);
         assert!((498..=502).contains(&at(7.2, &mut window)), "{}", window.size);
-        // And as far beyond as it took to come: 500 + 0.4 x 3.6^3 = 519, if Reno is not ahead.
+        // The growth beyond is symmetric: 500 + 0.4 x 3.6^3 = 519, if Reno is not ahead.
         assert!((515..=523).contains(&at(10.8, &mut window)), "{}", window.size);
     }
 }

@@ -1,23 +1,27 @@
-//! HyStart (Ha and Rhee, "Taming the elephants: New TCP slow start", 2011) as in Linux's Cubic:
-//! slow start ends when a train of acknowledgements is as long as half the round trip, or when the
-//! round trip has become longer by an eighth.
+//! HyStart (Ha and Rhee, "Taming the elephants: New TCP slow start", 2011) as in Linux's Cubic.
+//!
+//! Slow start ends when a train of acknowledgements is as long as half of the round trip, or when
+//! the round-trip time has grown by an eighth.
 
 use super::{Connection, Window};
 use crate::tcp::MSS;
 
-/// Windows below this are not judged.
+/// The smallest window in segments at which slow start may end.
 const LOW_WINDOW: u32 = 16;
-/// Acknowledgements closer than this belong to one train.
+/// The gap in nanoseconds up to which acknowledgements belong to one train.
 const TRAIN_GAP: u64 = 2_000_000;
-/// Round-trip times looked at in each round.
+/// The number of round-trip times used in each round.
 const SAMPLES: u32 = 8;
-/// How much longer the round trip must be: within these, an eighth of the least.
+/// The lower bound of the growth of the round-trip time, in nanoseconds.
 const DELAY_MIN: u64 = 4_000_000;
+/// The upper bound of the growth of the round-trip time, in nanoseconds.
 const DELAY_MAX: u64 = 16_000_000;
-/// A sender may hold a few super-packets, or a millisecond, back.
+/// The bytes that a sender may hold back at the pacing rate: four super-packets.
 const BURST: u64 = 4 * 65_536;
+/// The longest time in nanoseconds that a sender may hold data back.
 const BURST_MAX: u64 = 1_000_000;
 
+/// The state of HyStart.
 #[derive(Clone, Debug)]
 pub(super) struct HyStart {
     found: bool,
@@ -29,7 +33,7 @@ pub(super) struct HyStart {
 }
 
 impl HyStart {
-    /// Rounds begin when what is sent up to `next` is acknowledged.
+    /// Creates the state; the first round ends when `next` is acknowledged.
     pub(super) fn new(now: u64, next: u64) -> Self {
         Self {
             found: false,
@@ -46,7 +50,7 @@ impl HyStart {
         (self.least, self.samples) = (u64::MAX, 0);
     }
 
-    /// A round-trip time was measured in slow start; ends it by setting the threshold.
+    /// Handles a round-trip time, and ends slow start by setting the threshold.
     pub(super) fn on_rtt(&mut self, window: &mut Window, c: &Connection, rtt: u64, least: u64) {
         if self.found || !window.slow_start() {
             return;

@@ -1,4 +1,4 @@
-//! Congestion control: how the window answers acknowledgements and losses.
+//! Congestion control: how the window changes with acknowledgements, marks and losses.
 
 mod bbr;
 mod cubic;
@@ -12,45 +12,46 @@ use forebay_units::Rate;
 
 use super::pacing::Pacing;
 use super::receiver::EcnMode;
-use super::sender::State;
+use super::state::State;
 use crate::prague::pace;
 use bbr::Bbr;
 use cubic::Cubic;
 use dctcp::Dctcp;
 use prague::Prague;
 
-/// A congestion control.
+/// A congestion control algorithm.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Congestion {
     /// Cubic with HyStart (RFC 9438), with Linux's constants.
     #[default]
     Cubic,
-    /// Reno (RFC 5681).
+    /// Reno, as in RFC 5681.
     Reno,
-    /// BBR, version 1.
+    /// BBR in version 1.
     Bbr,
-    /// DCTCP (RFC 8257). Its packets are ECN-capable: ECT(0), as in Linux, if nothing else is said.
+    /// DCTCP (RFC 8257) as in Linux. Its packets are ECN-capable, by default ECT(0).
     Dctcp,
-    /// DCTCP with an exact average of marks, as RFC 8257 has it. Linux's of ten bits gets stuck at low
-    /// values, and such a flow then hardly heeds marks that are evenly spread.
+    /// DCTCP with an exact average of marks, as in RFC 8257. Linux's average of ten bits gets stuck
+    /// at low values, and the flow then hardly reacts to evenly spread marks.
     DctcpExact,
     /// Prague (draft-briscoe-iccrg-prague-congestion-control), which is scalable and meets the
     /// requirements of RFC 9331 section 4.3. Its packets carry the L4S identifier, ECT(1).
     Prague,
-    /// A window of so many segments, whatever happens.
+    /// A constant window of this many segments.
     Fixed(u32),
 }
 
 impl Congestion {
-    /// Whether its rate falls with the share of marks and not with its root, so that it may be told
-    /// of them as L4S is.
+    /// Returns whether its rate is inversely proportional to the marking probability, not to its
+    /// square root. Such flows may use L4S.
     pub(crate) fn is_scalable(self) -> bool {
         matches!(self, Self::Dctcp | Self::DctcpExact | Self::Prague)
     }
 
-    /// Whether data that says `ecn` may be sent under it. What is no scalable control may not use the
-    /// L4S identifier (RFC 9331 section 4.3); DCTCP and Prague cannot do without marks, and Prague
-    /// not without the identifier.
+    /// Returns whether a flow may send data with the codepoint `ecn`.
+    ///
+    /// Only scalable controls may use the L4S identifier (RFC 9331 section 4.3). DCTCP and Prague
+    /// need marks, and Prague needs the identifier.
     pub(crate) fn may_send(self, ecn: Ecn) -> bool {
         match ecn {
             Ecn::NotEct => !self.is_scalable(),
@@ -61,17 +62,17 @@ impl Congestion {
     }
 }
 
-/// How a host's TCP is set up.
+/// The configuration of a host's TCP.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stack {
     pub(crate) congestion: Congestion,
-    /// What its data says of ECN; [`Ecn::NotEct`] for what the congestion control cannot do without.
+    /// The ECN codepoint of data; [`Ecn::NotEct`] selects what the congestion control needs.
     pub(crate) ecn: Ecn,
     pub(crate) pacing: Pacing,
 }
 
 impl Stack {
-    /// How it is told of marks.
+    /// Returns how marks are signalled.
     pub(crate) fn ecn_mode(self) -> EcnMode {
         match self.congestion {
             Congestion::Dctcp | Congestion::DctcpExact => {
@@ -84,16 +85,16 @@ impl Stack {
     }
 }
 
-/// No slow-start threshold is known yet.
+/// The slow-start threshold before one is known.
 pub(crate) const INFINITE: u32 = i32::MAX as u32;
 
-/// The congestion window, in segments.
+/// The congestion window in segments.
 #[derive(Clone, Debug)]
 pub(crate) struct Window {
     pub(crate) size: u32,
-    /// Acknowledged segments that have not yet raised it.
+    /// The acknowledged segments that have not yet increased the window.
     credit: u32,
-    /// The slow-start threshold.
+    /// The slow-start threshold in segments.
     pub(crate) threshold: u32,
 }
 
@@ -106,7 +107,8 @@ impl Window {
         self.size < self.threshold
     }
 
-    /// Slow start by `acked` segments up to the threshold; what is left of them.
+    /// Increases the window by `acked` segments up to the threshold (slow start). Returns how many
+    /// of them are left.
     fn double(&mut self, acked: u32) -> u32 {
         let size = (self.size + acked).min(self.threshold);
         let left = acked - (size - self.size);
@@ -114,7 +116,7 @@ impl Window {
         left
     }
 
-    /// One segment more for each `per` that are acknowledged.
+    /// Increases the window by one segment for each `per` acknowledged segments.
     fn add(&mut self, per: u32, acked: u32) {
         if self.credit >= per {
             self.credit = 0;
@@ -131,9 +133,11 @@ impl Window {
         self.credit = 0;
     }
 
-    /// Bytes per second that Linux would pace at where congestion control says nothing: twice the
-    /// window per round trip in slow start, else 1.2 times. What is sent in one go depends on it,
-    /// and HyStart. `out` is the window, or what is out if that is more.
+    /// Returns Linux's default pacing rate in bytes per second: twice the window per round trip in
+    /// slow start, otherwise 1.2 times.
+    ///
+    /// The size of bursts and HyStart depend on it. `out` is the larger of the window and the
+    /// segments that are out.
     pub(crate) fn default_pacing(&self, out: u32, smoothed_rtt: u64, mss: u64) -> u64 {
         let ratio = if self.size < self.threshold / 2 { 20 } else { 12 };
         let tenths = u64::from(out) * mss * ratio;
@@ -141,48 +145,50 @@ impl Window {
     }
 }
 
-/// What an acknowledgement says about the path (the rate sample of
+/// A sample of the path by an acknowledgement (the rate sample of
 /// draft-cheng-iccrg-delivery-rate-estimation).
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Sample {
-    /// Segments delivered in all by now,
+    /// The number of segments delivered so far.
     pub(crate) delivered: u64,
-    /// and when the sample's segment was sent; zero if nothing was sampled.
+    /// The number of segments delivered when the sampled segment was sent; zero without a sample.
     pub(crate) prior_delivered: u64,
-    /// Segments delivered in the interval,
+    /// The number of segments delivered in the interval.
     pub(crate) segments: u64,
-    /// and its length; zero if the sample is no good.
+    /// The length of the interval in nanoseconds; zero if the sample is not valid.
     pub(crate) interval: u64,
-    /// Newly acknowledged, in sequence or not.
+    /// The number of segments newly acknowledged, in sequence or by SACK.
     pub(crate) newly: u32,
     pub(crate) app_limited: bool,
-    /// The round-trip time, of the latest segment that was acknowledged and never sent again.
+    /// The round-trip time of the latest acknowledged segment that was never retransmitted.
     pub(crate) rtt: Option<u64>,
-    /// A lone short segment was acknowledged, perhaps late on purpose.
+    /// Whether a single short segment was acknowledged, whose acknowledgement may be delayed.
     pub(crate) delayed: bool,
-    /// In flight before this acknowledgement.
+    /// The segments in flight before this acknowledgement.
     pub(crate) prior_in_flight: u32,
     pub(crate) in_flight: u32,
-    /// Segments acknowledged that were marked, as far as the receiver says.
+    /// The number of acknowledged segments that the receiver reported as marked.
     pub(crate) marked: u32,
-    /// Losses found by this acknowledgement, and in all.
+    /// The losses that this acknowledgement detected.
     pub(crate) losses: u32,
+    /// The losses of the connection so far.
     pub(crate) all_losses: u64,
 }
 
-/// What congestion control may know of the connection.
+/// The state of a connection for congestion control.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Connection {
     pub(crate) now: u64,
-    /// The first byte not acknowledged, and the next to be sent.
+    /// The first unacknowledged byte.
     pub(crate) una: u64,
+    /// The next byte to send.
     pub(crate) next: u64,
-    /// In nanoseconds; zero before the first sample.
+    /// The smoothed round-trip time in nanoseconds; zero before the first sample.
     pub(crate) smoothed_rtt: u64,
     pub(crate) min_rtt: u64,
     pub(crate) cwnd_limited: bool,
     pub(crate) state: State,
-    /// How long what was sent takes to leave by its pace.
+    /// The time that the data already sent takes at the pacing rate.
     pub(crate) backlog: u64,
 }
 
@@ -198,7 +204,7 @@ pub(crate) enum Control {
 }
 
 impl Control {
-    /// `rtt` is the handshake's, if it is known.
+    /// Creates the state of a congestion control. `rtt` is that of the handshake, if known.
     pub(crate) fn new(kind: Congestion, now: u64, random: u64, rtt: Option<u64>) -> Self {
         match kind {
             Congestion::Reno => Self::Reno,
@@ -211,24 +217,24 @@ impl Control {
         }
     }
 
-    /// Whether it sets the window by itself, whatever happens.
-    pub(crate) fn is_its_own(&self) -> bool {
+    /// Returns whether it sets the window itself, so that recovery and growth do not change it.
+    pub(crate) fn sets_own_window(&self) -> bool {
         matches!(self, Self::Bbr(_) | Self::Fixed)
     }
 
-    /// How many windows the send buffer has room for (`sndbuf_expand`).
+    /// Returns the size of the send buffer in windows (`sndbuf_expand`).
     pub(crate) fn buffered_windows(&self) -> u64 {
         if matches!(self, Self::Bbr(_)) { 3 } else { 2 }
     }
 
-    /// Segments were acknowledged: for what it measures.
+    /// Handles the round-trip time of acknowledged segments.
     pub(crate) fn on_measured(&mut self, window: &mut Window, c: &Connection, rtt: u64) {
         if let Self::Cubic(cubic) = self {
             cubic.on_rtt(window, c, rtt);
         }
     }
 
-    /// Segments were acknowledged and the window may grow.
+    /// Grows the window after segments were acknowledged.
     pub(crate) fn grow(&mut self, window: &mut Window, c: &Connection, acked: u32) {
         match self {
             Self::Reno | Self::Dctcp(_) => reno::grow(window, c, acked),
@@ -238,12 +244,12 @@ impl Control {
         }
     }
 
-    /// Whether it looks at what every acknowledgement says of the path.
+    /// Returns whether it uses a sample of every acknowledgement.
     pub(crate) fn takes_samples(&self) -> bool {
         matches!(self, Self::Bbr(_) | Self::Dctcp(_) | Self::Prague(_))
     }
 
-    /// Every acknowledgement, if [`Control::takes_samples`].
+    /// Handles the sample of an acknowledgement, if [`Control::takes_samples`].
     pub(crate) fn on_ack(&mut self, window: &mut Window, c: &Connection, sample: &Sample) {
         match self {
             Self::Bbr(bbr) => bbr.on_ack(window, c, sample),
@@ -253,7 +259,7 @@ impl Control {
         }
     }
 
-    /// Something was lost or marked: the new threshold.
+    /// Returns the new slow-start threshold after a loss or mark.
     pub(crate) fn on_congestion(&mut self, window: &Window) -> u32 {
         match self {
             Self::Reno | Self::Prague(_) => (window.size / 2).max(2),
@@ -264,15 +270,15 @@ impl Control {
         }
     }
 
-    /// Something was lost and is being repaired.
+    /// Adapts the threshold at the start of a recovery.
     pub(crate) fn on_recovery(&mut self, window: &mut Window) {
         if let Self::Dctcp(_) = self {
-            // RFC 8257 section 3.5: as other controls do.
+            // RFC 8257 section 3.5: losses halve the window.
             window.threshold = (window.size / 2).max(2);
         }
     }
 
-    /// The timer ran out, for the first time since there was progress: the new threshold.
+    /// Returns the new slow-start threshold after the first timeout since there was progress.
     pub(crate) fn on_timeout_threshold(&mut self, window: &Window) -> u32 {
         match self {
             Self::Dctcp(_) => (window.size / 2).max(2),
@@ -280,7 +286,7 @@ impl Control {
         }
     }
 
-    /// The timer ran out; `next` is the next byte to be sent.
+    /// Handles a timeout; `next` is the next byte to send.
     pub(crate) fn on_timeout(&mut self, now: u64, next: u64) {
         match self {
             Self::Cubic(cubic) => cubic.reset(now, next),
@@ -289,7 +295,7 @@ impl Control {
         }
     }
 
-    /// There was no congestion after all: the window.
+    /// Returns the window after a reduction turned out to be spurious.
     pub(crate) fn undo(&mut self, window: &Window, prior: u32) -> u32 {
         match self {
             Self::Bbr(bbr) => {
@@ -301,7 +307,7 @@ impl Control {
         }
     }
 
-    /// Sending begins again with nothing in flight, after `idle` nanoseconds.
+    /// Handles the restart of sending with nothing in flight, after `idle` nanoseconds.
     pub(crate) fn on_restart(&mut self, now: u64, idle: u64, app_limited: bool) {
         match self {
             Self::Cubic(cubic) => cubic.on_restart(now, idle),
@@ -310,12 +316,12 @@ impl Control {
         }
     }
 
-    /// It sends little on purpose, to see the empty path.
+    /// Returns whether it limits the segments in flight to measure the minimum round-trip time.
     pub(crate) fn probes_rtt(&self) -> bool {
         matches!(self, Self::Bbr(bbr) if bbr.probes_rtt())
     }
 
-    /// How fast to send payload within the window; `None` where it does not say.
+    /// Returns the pacing rate of payload, or `None` if the control sets none.
     pub(crate) fn pacing(&self, window: &Window, smoothed_rtt: u64) -> Option<Rate> {
         match self {
             Self::Bbr(bbr) => bbr.pacing(),
@@ -324,7 +330,7 @@ impl Control {
         }
     }
 
-    /// Segments to send in one go; `None` for what Linux takes.
+    /// Returns the segments of a burst, or `None` for Linux's default.
     pub(crate) fn burst(&self, window: &Window, smoothed_rtt: u64) -> Option<u32> {
         match self {
             Self::Bbr(bbr) => Some(bbr.burst()),
@@ -342,7 +348,7 @@ mod tests {
         Stack { congestion, ecn, pacing: Pacing::default() }
     }
 
-    /// A connection that uses its window.
+    /// Returns a connection that is limited by its window.
     pub(super) fn connection(now: u64, rtt: u64) -> Connection {
         Connection {
             now,
@@ -357,9 +363,9 @@ mod tests {
     }
 
     #[test]
-    fn only_scalable_controls_use_their_identifier() {
+    fn only_scalable_controls_use_the_l4s_identifier() {
         let codepoint = |congestion| stack(congestion, Ecn::NotEct).ecn_mode().codepoint();
-        // RFC 9331 section 4.3 item 1: what replaces it does not set ECT(1).
+        // RFC 9331 section 4.3 item 1: a replacement of Prague does not set ECT(1).
         assert_eq!(codepoint(Congestion::Prague), Ecn::Ect1);
         assert_eq!(codepoint(Congestion::Dctcp), Ecn::Ect0);
         for kind in [Congestion::Cubic, Congestion::Reno, Congestion::Bbr, Congestion::Fixed(9)] {
@@ -375,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn dctcp_halves_on_loss_though_it_cuts_less_on_marks() {
+    fn dctcp_halves_on_loss_and_reduces_less_on_marks() {
         let mut control = Control::new(Congestion::Dctcp, 0, 0, None);
         let mut window = Window::new(100);
         if let Control::Dctcp(dctcp) = &mut control {

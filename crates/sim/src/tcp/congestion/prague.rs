@@ -1,17 +1,19 @@
-//! TCP Prague: [`crate::prague`] behind TCP's window, which loss recovery and slow start set too.
+//! TCP Prague: [`crate::prague`] with TCP's window, which loss recovery and slow start also change.
 
 use forebay_units::Rate;
 
 use super::{Connection, Sample, Window};
 use crate::prague::{self, Acked, LEAST_SEGMENTS, Path, pace, whole};
 use crate::tcp::MSS;
-use crate::tcp::sender::State;
+use crate::tcp::state::State;
 
-/// Segments in a burst, at least: below that Linux cuts no super-packet (`tcp_min_tso_segs`). On slow
-/// paths it is what the queue of a flow that has the link to itself is made of. With a window of two
-/// segments each goes by itself all the same: there are two bursts in a window at least.
+/// The smallest burst in segments, as in Linux (`tcp_min_tso_segs`).
+///
+/// On slow paths the queue of a single flow consists of such bursts. A window of two segments is
+/// sent as two bursts of one, since a window has at least two bursts.
 const LEAST_BURST: u32 = 2;
 
+/// The state of TCP Prague.
 #[derive(Clone, Debug)]
 pub(crate) struct Prague(prague::Prague);
 
@@ -20,7 +22,7 @@ impl Prague {
         Self(prague::Prague::new(now, 0.0))
     }
 
-    /// Loss recovery and slow start set whole windows: takes over what they did.
+    /// Adopts a window that loss recovery or slow start has set.
     fn follow(&mut self, window: &Window) {
         if window.size != self.0.segments() {
             self.0.set_window(f64::from(window.size));
@@ -30,7 +32,7 @@ impl Prague {
     pub(super) fn on_ack(&mut self, window: &mut Window, c: &Connection, s: &Sample) {
         self.follow(window);
         let acked = Acked { newly: s.newly.into(), marked: s.marked.into(), rtt: s.rtt };
-        // A loss in the same round trip has cut it already.
+        // A loss in the same round trip has already reduced the window.
         if self.0.on_ack(&path(c), &acked, c.state < State::Recovery) {
             window.size = self.0.segments();
             window.threshold = window.size;
@@ -48,7 +50,7 @@ impl Prague {
         window.size = self.0.segments();
     }
 
-    /// The window in a round trip; twice that in slow start.
+    /// Returns the pacing rate: the window per round trip, or twice the window in slow start.
     pub(super) fn pacing(&self, window: &Window, smoothed_rtt: u64) -> Option<Rate> {
         let own = self.0.window();
         let segments = if whole(own) == window.size { own } else { f64::from(window.size) };
@@ -73,7 +75,7 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// A flow beyond slow start.
+    /// Returns a flow that is not in slow start.
     fn steady(size: u32) -> (Prague, Window) {
         let mut window = Window::new(size);
         window.threshold = size;
@@ -91,18 +93,18 @@ mod tests {
         prague.grow(&mut window, &connection(0, 10 * MS), 20);
         assert_eq!(window.size, 120);
         prague.on_ack(&mut window, &connection(100 * MS, 10 * MS), &sample(1, 1));
-        assert_eq!((window.size, window.threshold), (60, 60), "all is taken to be marked at first");
+        assert_eq!((window.size, window.threshold), (60, 60), "the initial share is one");
     }
 
     #[test]
-    fn what_loss_recovery_made_of_the_window_is_where_it_goes_on() {
+    fn it_continues_from_the_window_of_loss_recovery() {
         let (mut prague, mut window) = steady(100);
         prague.grow(&mut window, &connection(0, 25 * MS), 1);
         assert_eq!(window.size, 101);
         (window.size, window.threshold) = (40, 40);
         let lossy = Connection { state: State::Recovery, ..connection(100 * MS, 25 * MS) };
         prague.on_ack(&mut window, &lossy, &sample(1, 1));
-        assert_eq!(window.size, 40, "no second cut");
+        assert_eq!(window.size, 40, "no second reduction");
         for _ in 0..40 {
             prague.grow(&mut window, &connection(0, 25 * MS), 1);
         }
@@ -110,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn sends_less_than_a_segment_in_a_round_trip_if_it_must() {
+    fn it_can_send_less_than_a_segment_per_round_trip() {
         let (mut prague, mut window) = steady(4);
         for n in 1..=10 {
             prague.on_ack(&mut window, &connection(n * 30 * MS, 10 * MS), &sample(1, 1));
@@ -120,7 +122,7 @@ mod tests {
         // 1448 B / 16 in 10 ms: 72.4 kbit/s.
         assert_eq!(rate, Rate::from_bps(72_000));
         assert_eq!(prague.burst(&window, 10 * MS), LEAST_BURST);
-        // And comes back.
+        // The window grows again.
         let mut c = connection(400 * MS, 10 * MS);
         c.cwnd_limited = false;
         for _ in 0..100 {
@@ -130,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn bursts_last_a_quarter_of_a_millisecond() {
+    fn a_burst_lasts_a_quarter_of_a_millisecond() {
         let (mut prague, window) = steady(1000);
         prague.follow(&window);
         // 1000 segments in 25 ms: ten in 250 us.

@@ -1,8 +1,8 @@
-//! Reno (RFC 5681).
+//! The window growth of Reno (RFC 5681).
 
 use super::{Connection, Window};
 
-/// Slow start, then a segment per round trip.
+/// Grows the window by slow start, then by a segment per round trip.
 pub(super) fn grow(window: &mut Window, c: &Connection, acked: u32) {
     if !c.cwnd_limited {
         return;

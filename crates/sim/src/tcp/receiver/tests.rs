@@ -1,9 +1,11 @@
+//! Tests of the receiving half.
+
 use super::super::MSS;
 use super::*;
 
 const CONTEXT: Context = Context { timeout: Nanos::from_millis(250), smoothed: 50_000_000 };
 const DELAY: Nanos = Nanos::from_millis(40);
-/// A connection's first full segments, which are acknowledged one by one.
+/// The number of first full segments, which are acknowledged one by one.
 const FIRST: usize = 22;
 
 fn receiver() -> Receiver {
@@ -28,12 +30,12 @@ fn blocks(ack: &Segment) -> Vec<(u64, u64)> {
 }
 
 #[test]
-fn the_first_are_acknowledged_at_once_and_then_every_second() {
+fn the_first_segments_are_acknowledged_at_once_and_then_every_second() {
     let mut r = receiver();
     let acks = (0..30).map(|n| take(&mut r, &data(n * MSS, MSS as u32)).is_some());
     let acks: Vec<_> = acks.collect();
-    // Sixteen, and the six that the window grows by while it has room: 64 KiB less a segment becomes
-    // five eighths of 128 KiB less a segment.
+    // Sixteen, and six more while the window grows from 64 KiB less a segment to five eighths of
+    // 128 KiB less a segment.
     assert!(acks[..FIRST].iter().all(|a| *a));
     assert_eq!(acks[FIRST..], [false, true, false, true, false, true, false, true]);
     assert_eq!(r.deadline(), Nanos::MAX);
@@ -42,14 +44,14 @@ fn the_first_are_acknowledged_at_once_and_then_every_second() {
     r.on_timer(r.deadline(), &CONTEXT);
     assert!(r.must_ack());
     r.acknowledge(&mut Segment::default());
-    // Less than a full segment ends a message.
+    // A short segment ends a message.
     assert!(take(&mut r, &data(31 * MSS, 100)).is_some());
     assert_eq!(r.read(Nanos(1000)), 31 * MSS + 100);
     assert_eq!(r.read(Nanos(1000)), 0);
 }
 
 #[test]
-fn gaps_are_told_the_latest_first() {
+fn sack_blocks_report_gaps_the_latest_first() {
     let mut r = receiver();
     take(&mut r, &data(0, 100));
     assert_eq!(blocks(&take(&mut r, &data(200, 100)).unwrap()), [(200, 300)]);
@@ -63,7 +65,7 @@ fn gaps_are_told_the_latest_first() {
 }
 
 #[test]
-fn what_comes_twice_is_told() {
+fn duplicate_data_is_reported() {
     let mut r = receiver();
     take(&mut r, &data(0, 100));
     let ack = take(&mut r, &data(0, 100)).unwrap();
@@ -101,41 +103,41 @@ fn windows_grow_with_what_is_read_and_never_shrink() {
 }
 
 #[test]
-fn what_waits_behind_a_gap_takes_its_share_of_the_window() {
+fn data_after_a_gap_takes_its_share_of_the_window() {
     let mut r = receiver();
     (0..100).for_each(|n| _ = take(&mut r, &data(n * MSS, MSS as u32)));
     r.read(Nanos(1000));
     let right = |ack: &Segment| ack.ack + u64::from(ack.window);
-    let told = |r: &mut Receiver| {
+    let ack = |r: &mut Receiver| {
         let mut ack = Segment::default();
         r.acknowledge(&mut ack);
         ack
     };
-    let before = told(&mut r);
+    let before = ack(&mut r);
     // Five eighths of 128 KiB less a segment, in whole KiB.
     assert_eq!(before.window, 79 << 10);
-    // A hole, and behind it thirty segments, which take 2304 B each.
+    // A gap, and after it thirty segments, which take 2304 B each.
     (101..131).for_each(|n| _ = take(&mut r, &data(n * MSS, MSS as u32)));
-    assert_eq!(right(&told(&mut r)), right(&before), "it does not shrink");
-    // One more in sequence: the edge stays, for less is free than was offered.
+    assert_eq!(right(&ack(&mut r)), right(&before), "the window does not shrink");
+    // More data in order: the edge stays, since less is free than was offered.
     take(&mut r, &data(100 * MSS, 700));
-    let ack = told(&mut r);
-    assert_eq!((ack.ack, right(&ack)), (100 * MSS + 700, right(&before)));
-    // The hole is filled and all is read: the whole window is free again, and the first that was out
-    // of sequence had raised it by the segment that was kept back.
+    let partial = ack(&mut r);
+    assert_eq!((partial.ack, right(&partial)), (100 * MSS + 700, right(&before)));
+    // The gap is filled and all data is read, so the whole window is free again. The first segment
+    // out of order had enlarged it by the segment that was kept back.
     take(&mut r, &data(100 * MSS + 700, MSS as u32 - 700));
     assert_eq!(r.read(Nanos(1000)), 31 * MSS);
-    assert_eq!(told(&mut r).window, 80 << 10);
+    assert_eq!(ack(&mut r).window, 80 << 10);
 }
 
 #[test]
-fn an_answer_carries_the_acknowledgement_of_a_conversation() {
+fn an_answer_carries_the_acknowledgement_of_interactive_traffic() {
     let mut r = receiver();
     take(&mut r, &data(0, 100));
     r.on_answer(Nanos(1000));
     assert!(take(&mut r, &data(100, 100)).is_none());
     assert_eq!(r.deadline(), Nanos(1000) + DELAY);
-    // None came: it is sent alone, and the conversation is over.
+    // No answer came: the acknowledgement is sent alone, and the traffic is no longer interactive.
     r.on_timer(r.deadline(), &CONTEXT);
     assert!(r.must_ack());
     r.acknowledge(&mut Segment::default());
@@ -143,13 +145,13 @@ fn an_answer_carries_the_acknowledgement_of_a_conversation() {
 }
 
 #[test]
-fn duplicates_beyond_the_third_are_put_together() {
+fn duplicate_acknowledgements_beyond_the_third_are_compressed() {
     let mut r = receiver();
     take(&mut r, &Segment { echo: 1, ..data(0, MSS as u32) });
-    r.acks.hurry(0);
+    r.acks.quick_ack(0);
     r.acks.on_sent(MSS);
     (0..40).for_each(|_| r.acks.on_sent(MSS));
-    // The connection's first go at once.
+    // The first ones of the connection are sent at once.
     r.tuning.rtt = 50_000_000;
     let ack = |r: &mut Receiver, n: u64| take(r, &data(n * MSS, MSS as u32)).is_some();
     let acks: Vec<_> = (2..40).map(|n| ack(&mut r, n)).collect();
@@ -160,12 +162,12 @@ fn duplicates_beyond_the_third_are_put_together() {
     r.on_timer(r.deadline(), &CONTEXT);
     assert!(r.must_ack());
     r.acknowledge(&mut Segment::default());
-    // The hole is filled.
+    // The gap is filled.
     assert!(ack(&mut r, 1));
 }
 
 #[test]
-fn the_timestamp_of_the_earliest_that_waits_is_echoed() {
+fn the_timestamp_of_the_earliest_unacknowledged_segment_is_echoed() {
     let mut r = receiver();
     (0..FIRST as u64).for_each(|n| _ = take(&mut r, &data(n * MSS, MSS as u32)));
     let at = |n: u64, timestamp| Segment { timestamp, ..data(n * MSS, MSS as u32) };

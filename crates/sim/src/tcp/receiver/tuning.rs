@@ -1,38 +1,41 @@
-//! How large a window to offer. The memory for what came grows with what the application reads
-//! (Linux's dynamic right-sizing, after Fisk and Feng, LANL 2001); the window follows it by twice
-//! what comes, and what waits behind a gap takes its share of the memory until the gap is filled.
+//! Tuning of the receive buffer and window, as in Linux.
+//!
+//! The buffer grows with the data that the application reads (dynamic right-sizing, after Fisk and
+//! Feng, LANL 2001). The window follows by two segments per arriving segment. Data after a gap
+//! takes its share of the buffer until the gap is filled.
 
 use forebay_units::Nanos;
 
 use super::super::{MSS, TICK};
 
-/// Memory before it is tuned (`tcp_rmem`).
+/// The initial buffer in bytes (`tcp_rmem`).
 const BUFFER_FIRST: u64 = 131_072;
-/// What a full segment takes of it, with a buffer of its own and its descriptors.
+/// The memory of a full segment in bytes, with its buffer and descriptors.
 const SEGMENT: u64 = 2_304;
-/// Of memory, so many 256ths are window: a segment's payload of what it takes (`scaling_ratio`).
+/// The share of the buffer that is window, in 256ths: a segment's payload of its memory
+/// (`scaling_ratio`).
 const RATIO: u64 = (MSS << 8) / SEGMENT;
-/// The first window: half of the first memory,
+/// The initial window: half of the initial buffer.
 const WINDOW_FIRST: u64 = BUFFER_FIRST / 2;
-/// of which a segment is kept back in the next.
+/// The initial limit of the window, one segment less.
 const CLAMP_FIRST: u64 = WINDOW_FIRST - MSS;
-/// Windows are told in these units: the window scale of the largest memory.
+/// The unit of windows on the wire: the window scale of the largest buffer.
 const UNIT: u64 = 1 << 10;
-/// Shorter segments say nothing of how well memory is used.
+/// The length in bytes below which a segment does not enlarge the window.
 const LEAST: u64 = 128;
 
-/// The receiver's memory and window.
+/// The receive buffer and window.
 #[derive(Debug)]
 pub(super) struct Tuning {
     buffer: u64,
     largest: u64,
-    /// The most to offer with this memory,
+    /// The largest window with this buffer.
     clamp: u64,
-    /// and how far the window has come (`rcv_ssthresh`).
+    /// The current limit of the window (`rcv_ssthresh`).
     reached: u64,
-    /// The round-trip time as a receiver sees it, zero before the first sample.
+    /// The receiver's estimate of the round-trip time, zero before the first sample.
     pub(super) rtt: u64,
-    /// The latest echo that was measured.
+    /// The latest echoed timestamp that was used.
     measured: u64,
     since: Nanos,
     from: u64,
@@ -40,7 +43,7 @@ pub(super) struct Tuning {
 }
 
 impl Tuning {
-    /// With at most `largest` bytes of memory.
+    /// Creates a buffer of at most `largest` bytes.
     pub(super) fn new(now: Nanos, largest: u64) -> Self {
         Self {
             buffer: BUFFER_FIRST.min(largest),
@@ -55,13 +58,13 @@ impl Tuning {
         }
     }
 
-    /// The window of the handshake.
+    /// Returns the window of the handshake.
     pub(super) const fn first_window() -> u64 {
         WINDOW_FIRST
     }
 
-    /// A segment came that answers the timestamp `echo`. An echo that was seen before measures how
-    /// long the peer paused.
+    /// Measures the round-trip time by the echoed timestamp of a segment. A repeated echo is
+    /// ignored, since it includes a pause of the peer.
     pub(super) fn on_echo(&mut self, now: Nanos, echo: u64) {
         if echo > self.measured {
             self.measured = echo;
@@ -70,10 +73,11 @@ impl Tuning {
         }
     }
 
-    /// A segment of `len` bytes came, and `held` bytes are not read; whether the window grew.
+    /// Handles a segment of `len` bytes while `held` bytes are unread. Returns whether the window
+    /// grew.
     pub(super) fn on_data(&mut self, len: u64, held: u64) -> bool {
         if len == MSS {
-            // The first full segment tells what share of memory is payload.
+            // The first full segment determines the share of payload in the buffer.
             self.clamp = self.clamp.max(window(self.buffer));
         }
         let most = self.clamp.min(window(self.free(held)));
@@ -84,13 +88,14 @@ impl Tuning {
         grows
     }
 
-    fn free(&self, behind: u64) -> u64 {
-        self.buffer.saturating_sub(behind * SEGMENT / MSS)
+    fn free(&self, out_of_order: u64) -> u64 {
+        self.buffer.saturating_sub(out_of_order * SEGMENT / MSS)
     }
 
-    /// The window to offer, and whether memory is so scarce that the peer need not hear at once.
-    pub(super) fn window(&self, behind: u64) -> (u64, bool) {
-        let mut free = window(self.free(behind));
+    /// Returns the window to offer, and whether memory is so scarce that immediate acknowledgements
+    /// end.
+    pub(super) fn window(&self, out_of_order: u64) -> (u64, bool) {
+        let mut free = window(self.free(out_of_order));
         let scarce = free < self.clamp / 2;
         if scarce {
             free = free / UNIT * UNIT;
@@ -101,9 +106,10 @@ impl Tuning {
         (free.min(self.reached).next_multiple_of(UNIT), scarce)
     }
 
-    /// The application reads on from `before` to `end`. Linux looks when it has read the first
-    /// segment, and does not count as much as still lies there: what a filled gap sets free is no
-    /// sign of a higher rate.
+    /// Adapts the buffer after the application read from `before` to `end`.
+    ///
+    /// Linux does this after the first segment was read, and subtracts the data that is still
+    /// unread: data released by a filled gap does not indicate a higher rate.
     pub(super) fn on_read(&mut self, now: Nanos, before: u64, end: u64) {
         if self.rtt == 0 || now.saturating_sub(self.since).0 < self.rtt {
             return;
@@ -111,7 +117,7 @@ impl Tuning {
         let read = end.min(before + MSS);
         let copied = (read - self.from).saturating_sub(end - read);
         if copied > self.space {
-            // Twice what came, for slow start doubles it, and as much again as it has grown.
+            // Twice the data read, since slow start doubles it, and more by its relative growth.
             let base = 2 * copied + 16 * MSS;
             let growth = base * (copied - self.space) / self.space.max(1);
             let buffer = (((base + 2 * growth) << 8) / RATIO).min(self.largest);
@@ -125,7 +131,7 @@ impl Tuning {
     }
 }
 
-/// How much window `memory` is good for.
+/// Returns the window for `memory` bytes of buffer.
 fn window(memory: u64) -> u64 {
     (memory * RATIO) >> 8
 }

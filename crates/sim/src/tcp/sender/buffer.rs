@@ -1,54 +1,59 @@
-//! The send buffer: what the application has written and the peer has not acknowledged. Linux bounds
-//! it (`sk_sndbuf`) and lets it grow with the window, so a backlogged application is blocked for most
-//! of its life, and during a long repair, when nothing leaves the buffer, there may be nothing to
-//! send. It is also what says where super-packets end, and with them the push flag goes.
+//! The send buffer: the data that the application has written and the peer has not acknowledged.
+//!
+//! Linux bounds the buffer (`sk_sndbuf`) and lets it grow with the window. A backlogged application
+//! is blocked most of the time. During a long repair nothing leaves the buffer, so there may be no
+//! new data to send. The buffer also determines where super-packets end and which segments are
+//! pushed.
 
 use std::collections::VecDeque;
 
 use super::super::MSS;
 use super::Sender;
 
-/// Of a super-packet beside its payload: its descriptors and the room for its headers
+/// The memory of a super-packet without its payload in bytes: descriptors and room for headers
 /// (`SKB_TRUESIZE` of `MAX_TCP_HEADER`).
 const OVERHEAD: u64 = 832;
-/// What the buffer grows by for each segment of the window, times two or, for BBR, three: a segment
-/// in memory of its own (`tcp_sndbuf_expand`).
+/// The memory of a full segment in bytes. The buffer grows to two windows of such segments, or
+/// three for BBR (`tcp_sndbuf_expand`).
 const PER_SEGMENT: u64 = 2_304;
-/// The bounds that the laboratory's hosts have (`tcp_wmem`).
+/// The initial size of the buffer on the laboratory's hosts (`tcp_wmem`).
 const FIRST: u64 = 65_536;
+/// The largest size of the buffer on the laboratory's hosts (`tcp_wmem`).
 const LARGEST: u64 = 32 << 20;
-/// A device's largest super-packet less room for headers, in whole segments.
+/// The payload of a device's largest super-packet, without room for headers, in whole segments.
 const SUPER_PACKET: u64 = 65_279 / MSS * MSS;
-/// What the laboratory's programs write in one call.
+/// The bytes that the laboratory's programs write in one call.
 const CALL: u64 = 65_536;
 
-/// A super-packet that is not wholly sent.
+/// A super-packet that is not completely sent.
 #[derive(Clone, Copy, Debug)]
 struct Unsent {
     end: u64,
-    /// The application has no more for now: its last segment is pushed.
+    /// Whether its last segment is pushed, since the application has no more data for now.
     push: bool,
 }
 
+/// The state of the send buffer.
 #[derive(Debug)]
 pub(super) struct Buffer {
     limit: u64,
-    /// What the application has to write, and of that in its present call.
+    /// The bytes that the application has yet to write.
     backlog: u64,
+    /// The bytes left of the application's current call.
     call: u64,
-    /// Something of the present call is written.
+    /// Whether part of the current call has been written.
     copied: bool,
-    /// The application waits for room.
+    /// Whether the application waits for room.
     blocked: bool,
-    /// There may be room: something was acknowledged since this was last looked at.
-    look: bool,
-    /// At most as many as full ones have room in the largest buffer, and one.
+    /// Whether data was acknowledged since the last check for room.
+    may_have_room: bool,
+    /// The unsent super-packets. The buffer bounds their number.
     unsent: VecDeque<Unsent>,
-    /// Super-packets in the buffer, sent or not.
+    /// The number of super-packets in the buffer, sent or not.
     held: u32,
-    /// Up to where the application was last said to have pushed.
+    /// The end of the data that was last marked for a push.
     pushed: u64,
-    /// The largest window that the peer ever offered.
+    /// The largest window that the peer has offered.
     offered: u64,
 }
 
@@ -60,7 +65,7 @@ impl Buffer {
             call: 0,
             copied: false,
             blocked: false,
-            look: false,
+            may_have_room: false,
             unsent: VecDeque::new(),
             held: 0,
             pushed: 0,
@@ -68,19 +73,19 @@ impl Buffer {
         }
     }
 
-    /// The application has `bytes` more to write.
+    /// Adds `bytes` that the application has to write.
     pub(super) fn offer(&mut self, bytes: u64) {
         self.backlog = self.backlog.saturating_add(bytes);
     }
 
-    /// The application takes back what was not sent.
+    /// Discards the data that was not sent.
     pub(super) fn clear(&mut self) {
         (self.backlog, self.call) = (0, 0);
         self.unsent.clear();
     }
 
-    /// The application has nothing that is not in the buffer.
-    pub(super) fn takes_all(&self) -> bool {
+    /// Returns whether the application has written all of its data.
+    pub(super) fn has_written_all(&self) -> bool {
         self.backlog == 0
     }
 
@@ -88,39 +93,39 @@ impl Buffer {
         self.blocked
     }
 
-    /// An acknowledgement came that offers `window` bytes.
+    /// Handles an acknowledgement that offers a window of `window` bytes.
     pub(super) fn on_ack(&mut self, window: u64) {
         self.offered = self.offered.max(window);
-        self.look = true;
+        self.may_have_room = true;
     }
 
-    /// A super-packet was cut in two, or `n` times so.
+    /// Records that super-packets were split `n` times.
     pub(super) fn on_cut(&mut self, n: u32) {
         self.held += n;
     }
 
-    /// A super-packet is gone, or has become part of another.
+    /// Records that a super-packet was freed or merged with another.
     pub(super) fn on_gone(&mut self) {
         self.held = self.held.saturating_sub(1);
     }
 
-    /// Where the super-packet ends that is sent next, and whether it is the last.
+    /// Returns the end of the next super-packet to send, and whether it is the last one.
     pub(super) fn front(&self) -> Option<(u64, bool)> {
         self.unsent.front().map(|u| (u.end, self.unsent.len() == 1))
     }
 
-    /// All up to `next` is sent; whether its last segment is pushed.
+    /// Records that all data up to `next` is sent. Returns whether its last segment is pushed.
     pub(super) fn on_sent(&mut self, next: u64) -> bool {
         let done = self.unsent.front().is_some_and(|u| u.end <= next);
         done && self.unsent.pop_front().is_some_and(|u| u.push)
     }
 
-    /// Bytes of memory that what is between `una` and `written` takes.
+    /// Returns the memory in bytes of the data from `una` to `written`.
     pub(super) fn taken(&self, una: u64, written: u64) -> u64 {
         written - una + OVERHEAD * u64::from(self.held)
     }
 
-    /// The size of a super-packet: half the peer's window at most.
+    /// Returns the size of a new super-packet, at most half of the peer's window.
     fn goal(&self) -> u64 {
         SUPER_PACKET.min(self.offered.max(FIRST) / 2 / MSS * MSS)
     }
@@ -133,15 +138,15 @@ impl Buffer {
 }
 
 impl Sender {
-    /// Has the application write on, up to where what it wrote is to be sent; false if it has nothing
-    /// or is blocked. To be asked when nothing more can be sent of what there is.
+    /// Lets the application write until data is to be sent. Returns false if it has no data or is
+    /// blocked. Call this when no data of the buffer can be sent.
     pub(super) fn refill(&mut self, now: u64) -> bool {
-        let look = std::mem::take(&mut self.buffer.look);
+        let may_have_room = std::mem::take(&mut self.buffer.may_have_room);
         if self.buffer.backlog == 0 {
             return false;
         }
         if self.buffer.blocked {
-            if !look || !self.makes_room(now) {
+            if !may_have_room || !self.makes_room(now) {
                 return false;
             }
             self.buffer.blocked = false;
@@ -149,8 +154,8 @@ impl Sender {
         self.write_some()
     }
 
-    /// Whether a blocked application may go on: when a third of the buffer is free. It grows only
-    /// while the window is not full, which is when it is what limits the sender.
+    /// Returns whether a blocked application may continue, which needs a third of the buffer free.
+    /// The buffer grows only while the window is not full, since it then limits the sender.
     fn makes_room(&mut self, now: u64) -> bool {
         if self.in_flight() < self.window.size {
             let times = self.control.buffered_windows();
@@ -162,8 +167,8 @@ impl Sender {
         taken + taken / 2 <= self.buffer.limit
     }
 
-    /// To the end of the application's call, to where half the peer's window was written without a
-    /// push, or to the buffer's end.
+    /// Writes to the end of the application's call, to the end of the buffer, or until half of the
+    /// peer's window was written without a push.
     fn write_some(&mut self) -> bool {
         let (next, before) = (self.next, self.written);
         let buffer = &mut self.buffer;

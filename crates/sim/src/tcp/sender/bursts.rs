@@ -1,38 +1,42 @@
-//! How many segments go at once, and when the next may: Linux's sizing of the super-packets that
-//! are cut into segments below TCP (`tcp_tso_autosize`), its waiting for enough window to fill one
-//! (`tcp_tso_should_defer`), and pacing.
+//! The size of bursts and the time between them.
+//!
+//! Linux sizes super-packets, which are split into segments below TCP (`tcp_tso_autosize`), and
+//! waits for enough window to fill one (`tcp_tso_should_defer`). Pacing delays the next burst.
 
 use forebay_units::{Bytes, Rate};
 
 use super::super::MSS;
 use super::{INITIAL_WINDOW, Sender, State};
 
-/// A super-packet holds so many bytes at most (`GSO_MAX_SIZE`).
+/// The largest super-packet in bytes (`GSO_MAX_SIZE`).
 const SUPER_PACKET: u64 = 65_536;
-/// It is what the pacing rate carries in 2^-10 s (`sk_pacing_shift`),
+/// A super-packet has the bytes that the pacing rate sends in 2^-10 s (`sk_pacing_shift`).
 const PACE_SHIFT: u32 = 10;
-/// at least so much,
+/// The smallest super-packet in segments.
 const LEAST_SEGMENTS: u32 = 2;
-/// and on paths shorter than 2^9 us times the bits of its size, more (`tcp_tso_rtt_log`).
+/// Super-packets are larger on short paths; the unit of the round-trip time is 2^9 us
+/// (`tcp_tso_rtt_log`).
 const SHORT_PATH: u32 = 9;
-/// A sender that was silent for so long does not wait for a larger window.
+/// The idle time in nanoseconds after which a sender does not wait for a larger window.
 const RECENT: u64 = 1_000_000;
-/// Nor does one wait longer, or half a round trip.
+/// The longest wait for a larger window in nanoseconds; it is also at most half of a round trip.
 const NEAR: u64 = 1_000_000;
-/// A third of the window is worth sending (`tcp_tso_win_divisor`).
+/// A sender does not wait if it may send this fraction of the window, a third
+/// (`tcp_tso_win_divisor`).
 const WORTH: u64 = 3;
 
+/// The state of bursts and pacing.
 #[derive(Debug, Default)]
 pub(super) struct Bursts {
-    /// Segments of the present burst that are still to go.
+    /// The segments of the current burst that are left to send.
     left: u32,
-    /// The next segment is the first of a super-packet.
+    /// Whether the next segment is the first of a super-packet.
     pub(super) begins: bool,
-    /// When the last burst left by its pace, and from when on the next may.
+    /// The time from which pacing allows the next burst.
     at: u64,
-    /// Pacing holds back what could go otherwise.
+    /// Whether pacing holds data back.
     blocked: bool,
-    /// Segments with data sent so far, up to the initial window.
+    /// The number of data segments sent so far, up to the initial window.
     begun: u32,
 }
 
@@ -41,19 +45,19 @@ impl Bursts {
         self.blocked.then_some(self.at)
     }
 
-    /// How long what was sent would take to leave at the pace.
+    /// Returns the time until pacing allows the next burst, in nanoseconds.
     pub(super) fn backlog(&self, now: u64) -> u64 {
         self.at.saturating_sub(now)
     }
 
-    /// Takes one of the present burst's segments, if any is left.
+    /// Takes a segment of the current burst. Returns false if none is left.
     pub(super) fn take(&mut self) -> bool {
         let any = self.left > 0;
         self.left = self.left.saturating_sub(1);
         any
     }
 
-    /// Whether segments of the present burst are left.
+    /// Returns whether segments of the current burst are left.
     pub(super) fn any_left(&self) -> bool {
         self.left > 0
     }
@@ -64,46 +68,46 @@ impl Bursts {
 }
 
 impl Sender {
-    /// Whether nothing may go now: the windows are full, or pacing holds it back.
+    /// Returns whether nothing may be sent now, because of the windows or pacing.
     pub(super) fn holds_back(&mut self, now: u64) -> bool {
         let work = self.has_work();
         self.bursts.blocked = work && self.bursts.at > now;
         !work || self.bursts.blocked
     }
 
-    /// A burst of `segments` and `bytes` of payload leaves.
+    /// Paces a burst of `segments` with `bytes` of payload that is sent now.
     pub(super) fn pace(&mut self, now: u64, segments: u32, bytes: u64) {
         let before = self.bursts.at;
         self.bursts.at = before.max(now);
         let begun = self.bursts.begun;
         self.bursts.begun = (begun + segments).min(INITIAL_WINDOW);
         if begun < INITIAL_WINDOW {
-            // The initial window is not paced (Linux, as its fair queue does).
+            // The initial window is not paced (as in Linux and its `fq` qdisc).
             return;
         }
         if let Some(rate) = self.pace_rate() {
             let time = rate.time_for(Bytes(bytes)).0;
-            // A late timer is made up for, up to half.
+            // A late timer shortens the next gap by up to half.
             let credit = self.bursts.at - before;
             self.bursts.at += time - credit.min(time / 2);
         }
     }
 
-    /// How fast to send payload within the window; `None` for as fast as acknowledgements come.
+    /// Returns the pacing rate of payload, or `None` if acknowledgements clock the sender.
     fn pace_rate(&self) -> Option<Rate> {
         let usual = || Rate::from_bps(self.usual_rate().saturating_mul(8));
         let asked = self.control.pacing(&self.window, self.rtt.smoothed());
         asked.or_else(|| self.pacing.always.then(usual))
     }
 
-    /// Bytes per second that Linux would pace at, where congestion control does not say.
+    /// Returns Linux's default pacing rate in bytes per second.
     fn usual_rate(&self) -> u64 {
         let out = self.window.size.max(self.ring.len());
         self.window.default_pacing(out, self.rtt.smoothed(), MSS)
     }
 
-    /// Starts a burst of new data; false if none may go. The congestion window, the peer's window
-    /// and the application each limit it.
+    /// Starts a burst of new data. Returns false if the congestion window, the peer's window or the
+    /// application allows none.
     pub(super) fn begin_burst(&mut self, now: u64) -> bool {
         let in_flight = self.in_flight();
         if !self.may_send_new() {
@@ -122,7 +126,7 @@ impl Sender {
         if self.ring.len() == 0 {
             self.restart(now);
         }
-        // Two bursts at least in each window.
+        // A window has at least two bursts.
         let room = (self.window.size - in_flight).min((self.window.size / 2).max(1));
         let segments = u64::from(room.min(most)).min(offered).max(1) as u32;
         self.pace(now, segments, (u64::from(segments) * MSS).min(bytes));
@@ -131,7 +135,7 @@ impl Sender {
         true
     }
 
-    /// The next `segments` are cut from the front of what waits, if they are not all of it.
+    /// Begins a super-packet of `segments`, which is split from the next one of the buffer.
     pub(super) fn begin_super_packet(&mut self, segments: u64) {
         self.bursts.begins = true;
         if self.buffer.front().is_some_and(|(end, _)| self.next + segments * MSS < end) {
@@ -139,7 +143,7 @@ impl Sender {
         }
     }
 
-    /// Segments of a full super-packet.
+    /// Returns the segments of a full super-packet.
     fn super_packet(&self) -> u32 {
         let asked = self.control.burst(&self.window, self.rtt.smoothed().max(1));
         let segments = asked.unwrap_or_else(|| self.usual_burst());
@@ -155,8 +159,9 @@ impl Sender {
         (bytes.min(SUPER_PACKET) / MSS).max(u64::from(LEAST_SEGMENTS)) as u32
     }
 
-    /// Whether to wait for acknowledgements that let more go at once than `room` segments of the
-    /// `bytes` of a super-packet, which may become longer if it `is_last`.
+    /// Returns whether to wait for acknowledgements that allow a larger burst than `room` segments.
+    ///
+    /// The super-packet has `bytes`, and may become longer if it `is_last`.
     fn defers(&mut self, now: u64, room: u32, bytes: u64, is_last: bool, most: u32) -> bool {
         let bursting = now <= self.bursts.at.saturating_add(RECENT);
         if self.state >= State::Recovery || !bursting {
@@ -171,7 +176,7 @@ impl Sender {
         if limit >= window / WORTH {
             return false;
         }
-        // The acknowledgement of the head is too far away to wait for.
+        // The next acknowledgement must be expected soon.
         let srtt = self.rtt.smoothed();
         let near = |head: u64| head + srtt <= now + (srtt / 2).min(NEAR);
         if !self.ring.front().is_some_and(|head| near(head.time)) {

@@ -1,4 +1,4 @@
-//! A sender and its own machine's queue.
+//! The interaction of a sender with its machine's queue.
 
 use forebay_units::Nanos;
 
@@ -6,8 +6,8 @@ use super::super::rtt::RTO_MIN;
 use super::{Sender, State};
 
 impl Sender {
-    /// Whether there is something to send that windows and pace let out. Whether it is better to wait
-    /// for a larger window is not asked: [`Sender::transmit`] may still send nothing.
+    /// Returns whether windows and pacing allow data to be sent. [`Sender::transmit`] may still
+    /// send nothing, if it waits for a larger window.
     pub(crate) fn wants_to_send(&mut self, now: u64) -> bool {
         loop {
             if self.bursts.any_left() || self.probe.due || !self.holds_back(now) {
@@ -19,14 +19,16 @@ impl Sender {
         }
     }
 
-    /// Whether the next segment is of the same super-packet as the last.
+    /// Returns whether the next segment belongs to the same super-packet as the last one.
     pub(crate) fn is_within_burst(&self) -> bool {
         self.bursts.any_left()
     }
 
-    /// What was to be sent was refused: it stays where it is, and the window is reduced as by a mark,
-    /// once a round trip (`tcp_enter_cwr`, from `tcp_transmit_skb`). With nothing on its way no
-    /// acknowledgement will come to try again at; then a timer does (`tcp_check_probe_timer`).
+    /// Handles the refusal of a super-packet by the machine's queue.
+    ///
+    /// The data stays in the buffer, and the window is reduced as by a mark, once per round trip
+    /// (`tcp_enter_cwr`, from `tcp_transmit_skb`). With nothing in flight no acknowledgement
+    /// triggers the next attempt, so a timer does (`tcp_check_probe_timer`).
     pub(crate) fn on_local_drop(&mut self, now: Nanos) {
         if self.state < State::Reducing {
             self.undo.forget();

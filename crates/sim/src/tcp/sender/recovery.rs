@@ -1,4 +1,4 @@
-//! Finding and repairing losses: what an acknowledgement means for the sender's state.
+//! Detection and repair of losses, and the sender's congestion state.
 
 use forebay_units::Nanos;
 
@@ -6,24 +6,24 @@ use super::super::congestion::INFINITE;
 use super::super::receiver::EcnMode;
 use super::super::ring::NONE;
 use super::super::segment::Segment;
-use super::sacks::News;
+use super::sacks::AckSummary;
 use super::timers::TIMER_MIN;
-use super::{Forward, Reduction, Sender, State, Timer};
+use super::{Frto, Reduction, Sender, State, Timer};
 
 impl Sender {
-    /// The state that follows from an acknowledgement that is not an ordinary one; true if the timer
-    /// for reordering was set.
-    pub(super) fn alert(&mut self, now: u64, segment: &Segment, news: &mut News) -> bool {
+    /// Updates the state after an acknowledgement with SACK, ECN or DSACK information, or outside
+    /// the open state. Returns whether the reordering timer was set.
+    pub(super) fn alert(&mut self, now: u64, segment: &Segment, summary: &mut AckSummary) -> bool {
         let echo = segment.ece && matches!(self.ecn, EcnMode::Classic | EcnMode::Exact { .. });
         if echo {
-            // A mark is congestion, whatever was lost.
+            // A mark is congestion, so the reduction is not undone.
             self.undo.prior_threshold = 0;
         }
         if self.state == State::Open {
             self.undo.forget_first();
         } else if self.una >= self.high {
             match self.state {
-                // Beyond it, so that the word of the reduction has arrived.
+                // Beyond `high`, so that the peer has received the CWR flag.
                 State::Reducing if self.una > self.high => {
                     self.end_reduction();
                     self.state = State::Open;
@@ -37,22 +37,22 @@ impl Sender {
         }
         match self.state {
             State::Recovery => {
-                if news.advanced && self.undo_partly(segment) {
+                if summary.advanced && self.undo_partly(segment) {
                     return false;
                 }
                 if self.undo_by_duplicates() {
                     self.open(echo);
                 }
-                let armed = self.find_losses(now, news);
+                let armed = self.find_losses(now, summary);
                 if self.state != State::Recovery {
                     self.recover_or_open(echo);
                 }
                 armed
             }
             State::Loss => {
-                self.after_timeout(segment, news);
-                let armed = self.find_losses(now, news);
-                if self.state == State::Open || news.lost_again {
+                self.after_timeout(segment, summary);
+                let armed = self.find_losses(now, summary);
+                if self.state == State::Open || summary.lost_again {
                     self.recover_or_open(echo);
                 }
                 armed
@@ -61,7 +61,7 @@ impl Sender {
                 if self.state <= State::Disorder {
                     self.undo_by_duplicates();
                 }
-                let armed = self.find_losses(now, news);
+                let armed = self.find_losses(now, summary);
                 self.recover_or_open(echo);
                 armed
             }
@@ -77,7 +77,7 @@ impl Sender {
             self.undo.forget_first();
         }
         if echo && self.state < State::Reducing {
-            // Once per window (RFC 3168 section 6.1.2).
+            // One reduction per window (RFC 3168 section 6.1.2).
             self.undo.forget();
             self.begin_reduction();
             self.state = State::Reducing;
@@ -95,30 +95,30 @@ impl Sender {
         }
     }
 
-    /// RFC 5682 section 3.1, with SACK.
-    fn after_timeout(&mut self, segment: &Segment, news: &News) {
+    /// Handles an acknowledgement after a timeout (RFC 5682 section 3.1, with SACK).
+    fn after_timeout(&mut self, segment: &Segment, summary: &AckSummary) {
         let recovered = self.una >= self.high;
-        let watching = std::mem::replace(&mut self.forward, Forward::Off) != Forward::Off;
-        if news.advanced && self.undo_timeout(segment, false) {
+        let watching = std::mem::replace(&mut self.frto, Frto::Off) != Frto::Off;
+        if summary.advanced && self.undo_timeout(segment, false) {
             return;
         }
         if watching {
-            // Step 3b: what was sent once only has arrived, so not all was lost.
-            if news.original_arrived && self.undo_timeout(segment, true) {
+            // Step 3b: a segment sent only once has arrived, so the timeout was spurious.
+            if summary.original_arrived && self.undo_timeout(segment, true) {
                 return;
             }
             if self.next > self.high {
-                // Step 3a: duplicates for what went before the new data mean that it was lost.
-                if news.advanced && !news.sacked {
-                    self.forward = Forward::Watching;
+                // Step 3a: duplicates for data before the new data mean that it was lost.
+                if summary.advanced && !summary.sacked {
+                    self.frto = Frto::Watching;
                 }
-            } else if !news.advanced || recovered {
-                self.forward = Forward::Watching;
+            } else if !summary.advanced || recovered {
+                self.frto = Frto::Watching;
             } else {
                 self.high = self.next;
-                // Step 2b, if there is anything new.
+                // Step 2b, if there is new data.
                 if self.may_send_new() {
-                    self.forward = Forward::NewFirst;
+                    self.frto = Frto::NewFirst;
                     return;
                 }
             }
@@ -128,15 +128,15 @@ impl Sender {
         }
     }
 
-    /// RFC 8985 section 6.2 step 5; true if the timer for reordering was set.
-    pub(super) fn find_losses(&mut self, now: u64, news: &mut News) -> bool {
+    /// Detects losses (RFC 8985 section 6.2 step 5). Returns whether the reordering timer was set.
+    pub(super) fn find_losses(&mut self, now: u64, summary: &mut AckSummary) -> bool {
         if !self.rack.advanced {
             return false;
         }
-        self.detect(now, news)
+        self.detect(now, summary)
     }
 
-    pub(super) fn detect(&mut self, now: u64, news: &mut News) -> bool {
+    pub(super) fn detect(&mut self, now: u64, summary: &mut AckSummary) -> bool {
         let patience = self.rack.patience(self.state >= State::Recovery, self.sacked, &self.rtt);
         let limit = self.rack.rtt + patience;
         let mut wait = 0;
@@ -149,7 +149,7 @@ impl Sender {
             }
             let due = sent.time + limit;
             if due <= now {
-                self.mark_lost(number, news);
+                self.mark_lost(number, summary);
             } else {
                 wait = wait.max(due - now);
             }
@@ -161,12 +161,12 @@ impl Sender {
         wait > 0
     }
 
-    pub(super) fn mark_lost(&mut self, number: u32, news: &mut News) {
+    pub(super) fn mark_lost(&mut self, number: u32, summary: &mut AckSummary) {
         let sent = self.ring.get_mut(number);
         if sent.lost {
             sent.retransmitted = false;
             self.retransmitted -= 1;
-            news.lost_again = true;
+            summary.lost_again = true;
         } else {
             sent.lost = true;
             self.lost += 1;
@@ -174,7 +174,7 @@ impl Sender {
                 self.retransmitted -= 1;
             }
         }
-        news.losses += 1;
+        summary.losses += 1;
         self.losses += 1;
         self.ring.unlist(number);
         if self.hint.wrapping_sub(number) < 1 << 31 {
@@ -207,45 +207,46 @@ impl Sender {
         self.cwr = self.ecn != EcnMode::Off;
     }
 
-    /// RFC 6937 section 3, with Linux's slow-start bound where the window has room.
-    pub(super) fn reduce(&mut self, news: &News) {
+    /// Reduces the window by RFC 6937 section 3, with Linux's slow-start bound.
+    pub(super) fn reduce(&mut self, summary: &AckSummary) {
         let in_flight = self.in_flight();
         let threshold = self.window.threshold;
         let reduction = &mut self.reduction;
-        if news.newly == 0 || reduction.prior_window == 0 {
+        if summary.newly == 0 || reduction.prior_window == 0 {
             return;
         }
-        reduction.delivered += news.newly;
+        reduction.delivered += summary.newly;
         let out = i64::from(reduction.out);
         let send = if in_flight > threshold {
             let share = u64::from(threshold) * u64::from(reduction.delivered);
             share.div_ceil(u64::from(reduction.prior_window)) as i64 - out
         } else {
             let room = i64::from(threshold - in_flight);
-            let mut send = (i64::from(reduction.delivered) - out).max(i64::from(news.newly));
-            if news.advanced && news.losses == 0 {
+            let mut send = (i64::from(reduction.delivered) - out).max(i64::from(summary.newly));
+            if summary.advanced && summary.losses == 0 {
                 send += 1;
             }
             send.min(room)
         };
-        // The first retransmission goes at once.
+        // The first retransmission is sent at once.
         let least = if reduction.out == 0 { 1 } else { 0 };
         self.window.size = in_flight + send.max(least) as u32;
     }
 
     pub(super) fn end_reduction(&mut self) {
         let stands = self.state == State::Reducing || self.undo.is_on();
-        if stands && !self.control.is_its_own() && self.window.threshold < INFINITE {
+        if stands && !self.control.sets_own_window() && self.window.threshold < INFINITE {
             self.window.size = self.window.threshold;
             self.usage.stamp = self.delivery.time;
         }
     }
 
-    /// RFC 8985 section 7.4: a probe that repaired a loss costs as much as one found otherwise.
-    pub(super) fn on_probe_acked(&mut self, ack: u64, news: &News) {
+    /// Handles the acknowledgement of a probe. If the probe repaired a loss, the window is reduced
+    /// (RFC 8985 section 7.4).
+    pub(super) fn on_probe_acked(&mut self, ack: u64, summary: &AckSummary) {
         let Some(end) = self.probe.end.filter(|end| ack >= *end) else { return };
-        let both_came = news.probe_needless || (!news.advanced && news.newly == 0);
-        if !self.probe.was_retransmission || both_came {
+        let needless = summary.probe_needless || (!summary.advanced && summary.newly == 0);
+        if !self.probe.was_retransmission || needless {
             self.probe.end = None;
         } else if ack > end {
             self.begin_reduction();

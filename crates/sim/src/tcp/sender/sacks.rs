@@ -1,50 +1,51 @@
-//! Which segments an acknowledgement takes off the list of those under way.
+//! The segments that an acknowledgement removes from those in flight.
 
 use super::super::ring::Sent;
 use super::super::segment::Segment;
 use super::Sender;
 
-/// What one acknowledgement brought.
+/// The effects of one acknowledgement.
 #[derive(Debug, Default)]
-pub(super) struct News {
-    /// What was in flight before it.
+pub(super) struct AckSummary {
+    /// The segments in flight before it.
     pub(super) prior_in_flight: u32,
-    /// Segments delivered, in sequence or not.
+    /// The number of segments delivered, in sequence or by SACK.
     pub(super) newly: u32,
-    /// Segments acknowledged in sequence.
+    /// The number of segments acknowledged in sequence.
     pub(super) in_sequence: u32,
     pub(super) advanced: bool,
     pub(super) sacked: bool,
-    /// Segments newly taken for lost.
+    /// The number of segments newly marked as lost.
     pub(super) losses: u32,
-    /// A retransmission was lost.
+    /// Whether a retransmission was lost.
     pub(super) lost_again: bool,
     pub(super) retransmission_acked: bool,
-    /// Something arrived that was sent once only, and before the timeout.
+    /// Whether a segment arrived that was sent only once, before the timeout.
     pub(super) original_arrived: bool,
-    /// When the first and the last segment were sent that were acknowledged and sent only once, in
-    /// sequence,
+    /// When the first segment acknowledged in sequence and never retransmitted was sent.
     pub(super) first_sent: Option<u64>,
+    /// When the last segment acknowledged in sequence and never retransmitted was sent.
     pub(super) last_sent: Option<u64>,
-    /// and out of it.
+    /// When the first SACKed segment that was never retransmitted was sent.
     pub(super) first_sacked: Option<u64>,
+    /// When the last SACKed segment that was never retransmitted was sent.
     pub(super) last_sacked: Option<u64>,
-    /// The segment delivered that was sent last.
+    /// The delivered segment that was sent last.
     pub(super) latest: Option<Sent>,
-    /// The peer says something came twice;
+    /// Whether the peer reports a duplicate.
     pub(super) duplicate: bool,
-    /// it was a probe.
+    /// Whether the duplicate was a tail-loss probe.
     pub(super) probe_needless: bool,
     /// The round-trip time for congestion control.
     pub(super) rtt: Option<u64>,
-    /// Segments that were marked, as far as the peer says.
+    /// The number of segments that the peer reports as marked.
     pub(super) marked: u32,
-    /// It is for a lone short segment, and perhaps late on purpose.
+    /// Whether it acknowledges a single short segment and may be delayed.
     pub(super) delayed: bool,
 }
 
 impl Sender {
-    pub(super) fn take_sacks(&mut self, now: u64, segment: &Segment, news: &mut News) {
+    pub(super) fn take_sacks(&mut self, now: u64, segment: &Segment, summary: &mut AckSummary) {
         if segment.sack.is_empty() {
             self.seen = [(0, 0); 3];
             return;
@@ -54,7 +55,7 @@ impl Sender {
         let highest = self.highest;
         for (i, (start, end)) in segment.sack.blocks(segment.ack).enumerate() {
             if i == 0 && segment.sack.duplicate {
-                self.take_duplicate(segment.ack, end, news);
+                self.take_duplicate(segment.ack, end, summary);
                 continue;
             }
             seen[i] = (start, end);
@@ -70,7 +71,7 @@ impl Sender {
                     break;
                 }
                 if !sent.sacked {
-                    self.sacked_one(now, number, sent, highest, news);
+                    self.mark_sacked(now, number, sent, highest, summary);
                 }
                 number = number.wrapping_add(1);
             }
@@ -78,17 +79,24 @@ impl Sender {
         self.seen = seen;
     }
 
-    fn take_duplicate(&mut self, ack: u64, end: u64, news: &mut News) {
-        news.duplicate = true;
-        news.probe_needless = self.probe.was_retransmission && self.probe.end == Some(end);
-        // A needless probe says nothing of reordering.
-        if !news.probe_needless {
+    fn take_duplicate(&mut self, ack: u64, end: u64, summary: &mut AckSummary) {
+        summary.duplicate = true;
+        summary.probe_needless = self.probe.was_retransmission && self.probe.end == Some(end);
+        // A needless probe does not indicate reordering.
+        if !summary.probe_needless {
             self.rack.on_duplicate(ack, self.next);
         }
         self.undo.on_duplicate(end);
     }
 
-    fn sacked_one(&mut self, now: u64, number: u32, sent: Sent, highest: u64, news: &mut News) {
+    fn mark_sacked(
+        &mut self,
+        now: u64,
+        number: u32,
+        sent: Sent,
+        highest: u64,
+        summary: &mut AckSummary,
+    ) {
         if sent.lost {
             self.lost -= 1;
         }
@@ -96,16 +104,16 @@ impl Sender {
             self.retransmitted -= 1;
         }
         if !sent.ever_retransmitted {
-            news.first_sacked.get_or_insert(sent.time);
-            news.last_sacked = Some(sent.time);
-            news.original_arrived |= sent.end() <= self.high;
-            // Below what was known to have arrived, and never sent again: it was overtaken.
+            summary.first_sacked.get_or_insert(sent.time);
+            summary.last_sacked = Some(sent.time);
+            summary.original_arrived |= sent.end() <= self.high;
+            // Below the highest SACKed segment and never retransmitted: it was reordered.
             self.rack.reordering |= sent.seq < highest;
         }
-        news.sacked = true;
+        summary.sacked = true;
         let marked = self.ring.get_mut(number);
         (marked.sacked, marked.lost, marked.retransmitted) = (true, false, false);
-        // What arrived is put together with what arrived before it.
+        // Linux merges adjacent SACKed super-packets.
         let before = number.wrapping_sub(1);
         if sent.head && number != self.ring.first() && self.ring.get(before).sacked {
             self.ring.get_mut(number).head = false;
@@ -114,14 +122,22 @@ impl Sender {
         self.highest = self.highest.max(sent.end());
         self.ring.unlist(number);
         self.sacked += 1;
-        self.delivered_one(now, &sent, news);
+        self.record_delivery(now, &sent, summary);
     }
 
-    /// `highest` is what was known to have arrived before this acknowledgement: what it takes in
-    /// sequence was not overtaken by what it takes out of it.
-    pub(super) fn take_sequence(&mut self, now: u64, ack: u64, highest: u64, news: &mut News) {
+    /// Handles the segments acknowledged in sequence.
+    ///
+    /// `highest` is the end of the highest SACKed segment before this acknowledgement, whose own
+    /// SACK blocks do not indicate reordering.
+    pub(super) fn take_sequence(
+        &mut self,
+        now: u64,
+        ack: u64,
+        highest: u64,
+        summary: &mut AckSummary,
+    ) {
         while let Some(sent) = self.ring.front().copied().filter(|s| s.end() <= ack) {
-            news.in_sequence += 1;
+            summary.in_sequence += 1;
             if sent.retransmitted {
                 self.retransmitted -= 1;
             }
@@ -129,17 +145,17 @@ impl Sender {
                 self.lost -= 1;
             }
             if sent.ever_retransmitted {
-                news.retransmission_acked = true;
+                summary.retransmission_acked = true;
             } else if !sent.sacked {
-                news.first_sent.get_or_insert(sent.time);
-                news.last_sent = Some(sent.time);
-                news.original_arrived |= sent.end() <= self.high;
+                summary.first_sent.get_or_insert(sent.time);
+                summary.last_sent = Some(sent.time);
+                summary.original_arrived |= sent.end() <= self.high;
                 self.rack.reordering |= sent.seq < highest;
             }
             if sent.sacked {
                 self.sacked -= 1;
             } else {
-                self.delivered_one(now, &sent, news);
+                self.record_delivery(now, &sent, summary);
             }
             if sent.head {
                 self.buffer.on_gone();
@@ -153,14 +169,14 @@ impl Sender {
         }
     }
 
-    fn delivered_one(&mut self, now: u64, sent: &Sent, news: &mut News) {
-        news.newly += 1;
+    fn record_delivery(&mut self, now: u64, sent: &Sent, summary: &mut AckSummary) {
+        summary.newly += 1;
         self.delivery.delivered += 1;
         self.delivery.time = now;
         self.rack.on_delivered(now, sent.time, sent.end(), sent.ever_retransmitted, &self.rtt);
         let later = |l: &Sent| (sent.time, sent.end()) > (l.time, l.end());
-        if news.latest.as_ref().is_none_or(later) {
-            news.latest = Some(*sent);
+        if summary.latest.as_ref().is_none_or(later) {
+            summary.latest = Some(*sent);
             self.delivery.first_sent = sent.time;
         }
     }

@@ -1,26 +1,26 @@
-//! What goes next.
+//! The transmission of new data, retransmissions and probes.
 
 use forebay_units::Nanos;
 
 use super::super::MSS;
 use super::super::ring::Sent;
 use super::super::segment::Segment;
-use super::{Forward, Sender, State, Timer};
+use super::{Frto, Sender, State, Timer};
 
 impl Sender {
-    /// The application has `bytes` more to send.
+    /// Adds `bytes` that the application has to send.
     pub(crate) fn write(&mut self, bytes: u64) {
         self.buffer.offer(bytes);
     }
 
-    /// The application takes back what was not sent.
+    /// Discards the data that was not sent.
     pub(crate) fn stop(&mut self) {
         self.written = self.next;
         self.buffer.clear();
         self.bursts.abandon();
     }
 
-    /// Fills the data that may go now into `segment`; false if none may.
+    /// Fills `segment` with data that may be sent now. Returns false if there is none.
     pub(crate) fn transmit(&mut self, now: Nanos, segment: &mut Segment) -> bool {
         loop {
             if self.transmit_one(now.0, segment) {
@@ -37,16 +37,17 @@ impl Sender {
             }
         }
         if self.usage.sent > 0 || self.usage.held_back {
-            self.judge_use(now.0);
+            self.validate_window(now.0);
         }
         false
     }
 
-    /// There is nothing to send, and nothing was sent since this was last asked.
+    /// Returns whether there is nothing to send, and nothing was sent since the last call of
+    /// [`Sender::transmit`].
     #[inline]
     pub(crate) fn is_idle(&self) -> bool {
         self.next == self.written
-            && self.buffer.takes_all()
+            && self.buffer.has_written_all()
             && self.ring.len() == 0
             && self.usage.sent == 0
             && !self.usage.held_back
@@ -65,23 +66,23 @@ impl Sender {
         if self.holds_back(now) {
             return false;
         }
-        if self.forward != Forward::NewFirst && self.repair(now, segment) {
+        if self.frto != Frto::NewFirst && self.repair(now, segment) {
             return true;
         }
         if self.begin_burst(now) && self.bursts.take() {
             self.send_new(now, segment);
             return true;
         }
-        if self.forward == Forward::NewFirst && self.next <= self.high {
-            // No new data could go: back to repairing. Not by calling this function again: as a loop
-            // it would have all that does not change computed before it, needed or not.
-            self.forward = Forward::Off;
+        if self.frto == Frto::NewFirst && self.next <= self.high {
+            // No new data could be sent, so repair continues. A loop instead of this call would be
+            // slower, since the compiler hoists the invariant work out of it.
+            self.frto = Frto::Off;
             return self.repair(now, segment);
         }
         false
     }
 
-    /// Sends what is known to be lost; false if nothing is.
+    /// Retransmits a lost segment. Returns false if there is none.
     fn repair(&mut self, now: u64, segment: &mut Segment) -> bool {
         if self.lost <= self.retransmitted {
             return false;
@@ -91,20 +92,20 @@ impl Sender {
         true
     }
 
-    /// Whether the windows let anything out that there is.
+    /// Returns whether there is data to send within the windows.
     pub(super) fn has_work(&self) -> bool {
         (self.next < self.written || self.lost > self.retransmitted)
             && self.in_flight() < self.window.size
             && (self.lost > self.retransmitted || self.may_send_new())
     }
 
-    /// Whether there is anything new that the peer's window has room for.
+    /// Returns whether there is new data within the peer's window.
     pub(super) fn may_send_new(&self) -> bool {
         let len = self.next_len();
         len > 0 && self.next + len <= self.edge
     }
 
-    /// A segment is cut from one super-packet.
+    /// Returns the length of the next segment, which never spans two super-packets.
     fn next_len(&self) -> u64 {
         self.buffer.front().map_or(0, |(end, _)| MSS.min(end - self.next))
     }
@@ -148,7 +149,7 @@ impl Sender {
         (sent.delivered, sent.delivered_time) = (stamp.delivered, stamp.delivered_time);
         (sent.first_time, sent.app_limited) = (stamp.first_time, stamp.app_limited);
         self.ring.list(number);
-        self.cut_out(number);
+        self.split_super_packet(number);
         segment.push = push;
         segment.ecn = self.ecn.codepoint_of_others();
         self.retransmissions += 1;
@@ -160,8 +161,8 @@ impl Sender {
         self.on_sent(now);
     }
 
-    /// What is sent again is a super-packet of its own from then on.
-    fn cut_out(&mut self, number: u32) {
+    /// Splits a retransmitted segment from its super-packet.
+    fn split_super_packet(&mut self, number: u32) {
         let after = number.wrapping_add(1);
         let mut cuts = u32::from(!std::mem::replace(&mut self.ring.get_mut(number).head, true));
         if after != self.ring.next() {

@@ -1,21 +1,23 @@
-//! Taking a reduction back that nothing had called for: the peer says that all that was sent again
-//! came twice (RFC 2883), or the timestamps say that the originals arrived (RFC 3522).
+//! Undo of a spurious reduction of the window.
+//!
+//! A reduction is spurious if all retransmissions arrived twice (DSACK, RFC 2883), or if timestamps
+//! show that the originals arrived (RFC 3522).
 
 use super::super::TICK;
 use super::super::segment::Segment;
 use super::{Sender, State};
 
-/// What is needed to undo.
+/// The state that an undo needs.
 #[derive(Debug, Default)]
 pub(super) struct Undo {
-    /// The first byte not acknowledged when the episode began; `None` if there is nothing to undo.
+    /// The first unacknowledged byte when the episode began; `None` if there is nothing to undo.
     marker: Option<u64>,
-    /// Retransmissions that were not said to be needless; -1 before the first.
+    /// The retransmissions that were not reported as needless; -1 before the first.
     retransmissions: i32,
-    /// When the episode's first retransmission was sent.
+    /// When the first retransmission of the episode was sent.
     first: Option<u64>,
     pub(super) prior_window: u32,
-    /// The threshold before, zero if it is not to be restored (because of a mark).
+    /// The threshold before the reduction; zero if it must not be restored, because of a mark.
     pub(super) prior_threshold: u32,
 }
 
@@ -42,7 +44,7 @@ impl Undo {
         self.retransmissions = self.retransmissions.max(0) + 1;
     }
 
-    /// What ends at `end` came twice.
+    /// Handles a DSACK of a segment that ends at `end`.
     pub(super) fn on_duplicate(&mut self, end: u64) {
         if self.marker.is_some_and(|m| end > m) && self.retransmissions > 0 {
             self.retransmissions -= 1;
@@ -53,23 +55,23 @@ impl Undo {
         self.is_on() && self.retransmissions == 0
     }
 
-    /// The peer answers what was sent before the first retransmission.
+    /// Returns whether the peer echoes a timestamp from before the first retransmission.
     fn original_arrived(&self, segment: &Segment) -> bool {
         let before = |t: u64| segment.echo > 0 && segment.echo / TICK < t / TICK;
         self.is_on() && self.first.is_some_and(before)
     }
 
-    fn may(&self, segment: &Segment) -> bool {
+    fn is_spurious(&self, segment: &Segment) -> bool {
         self.all_needless() || self.original_arrived(segment)
     }
 }
 
 impl Sender {
-    fn take_back(&mut self, unmark: bool) {
+    fn restore(&mut self, unmark: bool) {
         if unmark && self.lost > 0 {
             for n in 0..self.ring.len() {
                 let number = self.ring.first().wrapping_add(n);
-                // RACK does not watch them again: one that is lost after all waits for the timer.
+                // RACK does not list them again: a segment that is really lost waits for the timer.
                 self.ring.get_mut(number).lost = false;
             }
             self.lost = 0;
@@ -86,50 +88,51 @@ impl Sender {
         self.rack.advanced = true;
     }
 
-    /// At the end of an episode.
+    /// Ends a recovery, and undoes it if it was spurious.
     pub(super) fn undo_recovery(&mut self, segment: &Segment) {
-        if self.undo.may(segment) {
-            self.take_back(false);
+        if self.undo.is_spurious(segment) {
+            self.restore(false);
         } else {
             self.rack.on_recovered();
         }
         self.state = State::Open;
     }
 
-    /// On word of duplicates.
+    /// Undoes the reduction if all retransmissions were needless. Returns whether it did.
     pub(super) fn undo_by_duplicates(&mut self) -> bool {
         let may = self.undo.all_needless();
         if may {
             self.rack.on_undone();
-            self.take_back(false);
+            self.restore(false);
         }
         may
     }
 
-    /// On a partial acknowledgement in recovery; true if nothing more is to be marked now.
+    /// Undoes a recovery on a partial acknowledgement, if the original arrived. Returns true if no
+    /// further loss is to be marked now.
     pub(super) fn undo_partly(&mut self, segment: &Segment) -> bool {
         if !self.undo.original_arrived(segment) {
             return false;
         }
         self.rack.reordering = true;
         if self.retransmitted > 0 {
-            // They may yet tell otherwise.
+            // Acknowledgements of the retransmissions may still come.
             return true;
         }
         if !self.any_retransmitted() {
             self.undo.forget_first();
         }
-        self.take_back(true);
+        self.restore(true);
         self.keep_open();
         false
     }
 
-    /// After a timeout.
+    /// Undoes a timeout if it was spurious. Returns whether it did.
     pub(super) fn undo_timeout(&mut self, segment: &Segment, spurious: bool) -> bool {
-        let may = spurious || self.undo.may(segment);
+        let may = spurious || self.undo.is_spurious(segment);
         if may {
-            self.take_back(true);
-            self.silences = 0;
+            self.restore(true);
+            self.timeouts_in_row = 0;
             self.state = State::Open;
         }
         may

@@ -1,23 +1,28 @@
-//! Whether the window is used: what it may grow by, and what becomes of it when it is not
-//! (Linux's form of RFC 2861 and RFC 7661), or when nothing was sent for long.
+//! Congestion window validation: whether the window is used (Linux's form of RFC 2861 and RFC
+//! 7661).
+//!
+//! The window grows only if it limits the sender, and shrinks if it is unused or after an idle
+//! time.
 
 use super::{INITIAL_WINDOW, Sender, State, Window};
 
+/// The use of the congestion window.
 #[derive(Debug)]
 pub(super) struct Usage {
-    /// The window kept data back in the present round trip.
+    /// Whether the window limited the sender in the current round trip.
     cwnd_limited: bool,
-    /// The most that was out in it,
+    /// The most segments out in the current round trip.
     most_out: u32,
-    /// and where it ends.
+    /// The byte whose acknowledgement ends the current round trip.
     end: u64,
-    /// The most that was out since the window was last in full use, and when that was.
+    /// The most segments out since the window was last fully used.
     used: u32,
+    /// The time at which the window was last fully used.
     pub(super) stamp: u64,
     pub(super) last_sent: u64,
-    /// Segments sent since this was last looked at.
+    /// The number of segments sent since the last validation.
     pub(super) sent: u32,
-    /// Data waits for more window to be sent in one burst.
+    /// Whether data waits for more window to fill a burst.
     pub(super) held_back: bool,
 }
 
@@ -35,21 +40,22 @@ impl Usage {
         }
     }
 
-    /// In slow start, half the window in use is use enough: it doubles in a round trip.
+    /// Returns whether the window limits the sender. In slow start half of the window is enough,
+    /// since the window doubles in a round trip.
     pub(super) fn limited(&self, window: &Window) -> bool {
         self.cwnd_limited || (window.slow_start() && window.size < 2 * self.most_out)
     }
 }
 
 impl Sender {
-    /// Nothing is in flight and sending begins.
+    /// Handles the start of sending with nothing in flight.
     pub(super) fn restart(&mut self, now: u64) {
         let idle = now - self.usage.last_sent;
         self.control.on_restart(now, idle, self.delivery.app_limited > 0);
-        if self.control.is_its_own() || idle <= self.timeout().0 {
+        if self.control.sets_own_window() || idle <= self.timeout().0 {
             return;
         }
-        // RFC 5681 section 4.1, by half for each timeout (Linux, after RFC 2861).
+        // RFC 5681 section 4.1, halved for each timeout of idle time (Linux, after RFC 2861).
         self.window.threshold = self.current_threshold();
         let least = INITIAL_WINDOW.min(self.window.size);
         let mut left = idle;
@@ -61,7 +67,8 @@ impl Sender {
         (self.usage.used, self.usage.stamp) = (0, now);
     }
 
-    /// Three quarters of what was in use keep it from growing all anew (RFC 2861 section 3).
+    /// Returns the slow-start threshold, at least three quarters of the window (RFC 2861 section
+    /// 3).
     pub(super) fn current_threshold(&self) -> u32 {
         if matches!(self.state, State::Reducing | State::Recovery) {
             return self.window.threshold;
@@ -69,12 +76,12 @@ impl Sender {
         self.window.threshold.max(self.window.size / 4 * 3)
     }
 
-    /// Nothing more goes now: was it the window or the application that limits what is out?
-    pub(super) fn judge_use(&mut self, now: u64) {
+    /// Updates the use of the window when nothing more can be sent, and shrinks an unused window.
+    pub(super) fn validate_window(&mut self, now: u64) {
         let full = self.in_flight() >= self.window.size;
         let out = self.ring.len();
         let limited = full || std::mem::take(&mut self.usage.held_back);
-        let all_sent = self.next == self.written && self.buffer.takes_all();
+        let all_sent = self.next == self.written && self.buffer.has_written_all();
         if !limited && all_sent && self.lost <= self.retransmitted {
             let count = self.delivery.delivered + u64::from(self.in_flight());
             self.delivery.app_limited = count.max(1);
@@ -91,10 +98,10 @@ impl Sender {
             return;
         }
         usage.used = usage.used.max(out);
-        if now - usage.stamp < self.timeout().0 || self.control.is_its_own() {
+        if now - usage.stamp < self.timeout().0 || self.control.sets_own_window() {
             return;
         }
-        // One that waits for room in its buffer would send more.
+        // A sender that waits for room in its buffer is not application-limited.
         if self.state == State::Open && !self.buffer.is_blocked() {
             let used = self.usage.used.max(INITIAL_WINDOW);
             if used < self.window.size {

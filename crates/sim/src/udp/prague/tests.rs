@@ -10,13 +10,14 @@ fn burst_of(sender: &mut Sender, now: Nanos) -> Vec<u64> {
     std::iter::from_fn(|| sender.send(now)).collect()
 }
 
-/// A link that takes `gap` for each datagram and 5 ms each way, and marks or loses as it is told.
+/// A link that takes `gap` for each datagram and 5 ms in each direction, and marks or loses
+/// datagrams as a test decides.
 struct Path {
     sender: Sender,
     receiver: Receiver,
     now: Nanos,
     free: Nanos,
-    /// Under way: when it arrives, its number, whether it is marked.
+    /// The datagrams in flight: arrival time, number and mark.
     there: VecDeque<(Nanos, u64, bool)>,
     back: VecDeque<(Nanos, Report)>,
     sent: Vec<(Nanos, u64)>,
@@ -41,7 +42,7 @@ impl Path {
         }
     }
 
-    /// Until `end`; `fate` is told the number and the wait.
+    /// Runs until `end`. `fate` decides by the number of a datagram and its wait.
     fn run(&mut self, end: Nanos, gap: Nanos, mut fate: impl FnMut(u64, Nanos) -> Fate) {
         loop {
             while let Some(number) = self.sender.send(self.now) {
@@ -91,7 +92,7 @@ impl Path {
 }
 
 #[test]
-fn reports_survive_the_wire() {
+fn an_encoded_report_decodes_to_itself() {
     let report = Report { next: 1, received: u64::MAX, marked: 3 << 40, latest: 4, held: ms(5) };
     assert_eq!(Report::decode(&report.encode()), report);
 }
@@ -106,16 +107,16 @@ fn a_receiver_reports_every_second_datagram_and_every_mark() {
     let report = Report { next: 4, received: 2, marked: 0, latest: 3, held: ms(1) };
     assert_eq!(receiver.report(ms(3)), report);
     assert_eq!(receiver.deadline(), Nanos::MAX);
-    assert!(receiver.on_datagram(ms(4), 2, true), "a mark, and a late one at that");
+    assert!(receiver.on_datagram(ms(4), 2, true), "a marked datagram that arrives late");
     let report = Report { next: 4, received: 3, marked: 1, latest: 2, held: Nanos::ZERO };
     assert_eq!(receiver.report(ms(4)), report);
 }
 
 #[test]
-fn it_begins_with_ten_paced_over_the_reference_round_trip() {
+fn it_starts_with_ten_datagrams_paced_over_the_reference_round_trip() {
     let mut sender = Sender::new(Nanos::ZERO);
     assert_eq!(burst_of(&mut sender, Nanos::ZERO), [0], "one at a time");
-    // In slow start twice the window in a round trip: every 1.25 ms.
+    // Slow start paces twice the window per round trip: one datagram every 1.25 ms.
     let due = sender.deadline();
     assert!((1_240_000..1_260_000).contains(&due.0), "{due}");
     let mut count = 1;
@@ -128,7 +129,7 @@ fn it_begins_with_ten_paced_over_the_reference_round_trip() {
 }
 
 #[test]
-fn a_mark_ends_slow_start_and_cuts_once_a_reference_round_trip() {
+fn a_mark_ends_slow_start_and_reduces_the_window_once_per_reference_round_trip() {
     let mut path = Path::new();
     path.run(ms(100), Nanos(1), |_, _| Fate::Passes);
     let grown = path.sender.prague.window();
@@ -141,15 +142,15 @@ fn a_mark_ends_slow_start_and_cuts_once_a_reference_round_trip() {
     let sender = &path.sender;
     assert_eq!(sender.threshold, sender.threshold.min(LARGEST), "slow start is over");
     let left = sender.prague.window() / grown;
-    // It had doubled once more before the first mark was reported.
-    assert!((0.9..1.4).contains(&left), "one cut by half for three marks: {left}");
+    // The window doubled once more before the first mark was reported.
+    assert!((0.9..1.4).contains(&left), "one reduction by half for three marks: {left}");
     assert_eq!(sender.last.marked, 3);
 }
 
-/// 40 Mbit/s, 10 ms, every datagram marked that would wait for a millisecond: the link is used, and
-/// the queue stays where marking begins.
+/// On 40 Mbit/s and 10 ms, with a step mark at a millisecond, the link is used and the queue stays
+/// at the step.
 #[test]
-fn holds_a_step_at_its_threshold() {
+fn it_holds_the_queue_at_a_step_mark() {
     let mut path = Path::new();
     let gap = Nanos(ON_THE_WIRE * 8 * 25);
     let (mut waits, mut count) = (0, 0);
@@ -167,7 +168,7 @@ fn holds_a_step_at_its_threshold() {
 }
 
 #[test]
-fn a_loss_halves_once_and_is_made_up_for_by_nothing() {
+fn losses_of_one_window_halve_it_once() {
     let mut path = Path::new();
     path.sender.threshold = 50.0;
     let gap = Nanos(20_000);
@@ -185,7 +186,7 @@ fn a_loss_halves_once_and_is_made_up_for_by_nothing() {
 }
 
 #[test]
-fn what_comes_late_was_not_lost() {
+fn a_datagram_that_arrives_late_does_not_count_as_lost() {
     let mut sender = Sender::new(Nanos::ZERO);
     for n in 0..10 {
         burst_of(&mut sender, ms(2 * n));
@@ -195,7 +196,7 @@ fn what_comes_late_was_not_lost() {
     assert!(sender.missing_since.is_some());
     sender.report(ms(31), &report(5, 5));
     assert_eq!((sender.missing_since, sender.lost), (None, 0));
-    // One is given up and comes after all.
+    // One datagram counts as lost and then arrives.
     sender.report(ms(32), &report(7, 6));
     sender.on_time(ms(60));
     assert_eq!(sender.lost, 1);
@@ -221,13 +222,13 @@ fn old_and_impossible_reports_are_ignored() {
         sender.report(ms(41), &bad);
         assert_eq!(sender.last, good);
     }
-    // More than were sent cannot be on their way, nor less than none.
+    // A report of more datagrams than were sent leaves none in flight.
     sender.report(ms(42), &Report { next: 7, received: 99, marked: 1, latest: 6, ..good });
     assert!(sender.has_room());
 }
 
 #[test]
-fn after_a_silence_it_starts_again_with_two() {
+fn it_restarts_with_two_datagrams_after_a_silence() {
     let mut path = Path::new();
     path.run(ms(200), Nanos(1), |_, _| Fate::Passes);
     path.run(ms(1_150), Nanos(1), |_, _| Fate::Lost);
@@ -235,20 +236,20 @@ fn after_a_silence_it_starts_again_with_two() {
     path.run(ms(1_300), Nanos(1), |_, _| Fate::Passes);
     let burst = path.sent.iter().filter(|(at, _)| *at < path.sent[0].0 + ms(9)).count();
     assert_eq!(burst, 2, "{:?}", &path.sent[..5]);
-    assert!(path.sender.prague.window() > 4.0, "and slow start goes on from there");
+    assert!(path.sender.prague.window() > 4.0, "slow start continues");
     assert_eq!(path.sender.last.next, path.sender.last.received + path.sender.lost);
 }
 
 #[test]
-fn sends_less_than_a_datagram_in_a_round_trip_if_it_must() {
+fn it_can_send_less_than_a_datagram_per_round_trip() {
     let mut path = Path::new();
-    // All are marked, for ever.
+    // All datagrams are marked.
     path.run(ms(3_000), Nanos(1), |_, _| Fate::Marked);
     assert!(path.sender.prague.window() < 1.0);
     path.sent.clear();
     path.run(ms(4_000), Nanos(1), |_, _| Fate::Marked);
-    // A sixteenth of a window in 10 ms is 6 a second.
+    // A sixteenth of a datagram per 10 ms is 6 per second.
     assert!((3..40).contains(&path.sent.len()), "{}", path.sent.len());
     let rtt = path.sender.smoothed_rtt;
-    assert!((10 * MS..11 * MS).contains(&rtt), "what the receiver held is no part of it: {rtt}");
+    assert!((10 * MS..11 * MS).contains(&rtt), "the receiver's delay is not included: {rtt}");
 }

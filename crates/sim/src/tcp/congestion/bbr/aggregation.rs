@@ -1,20 +1,22 @@
-//! Room in the window for acknowledgements that come in bursts (draft-cardwell-iccrg-bbr-congestion-
-//! control-00 leaves it out; Linux has it since 5.1).
+//! Room in the window for aggregated acknowledgements, which come in bursts.
+//!
+//! draft-cardwell-iccrg-bbr-congestion-control-00 does not have it; Linux has it since 5.1.
 
 use super::{Connection, SCALE, Sample};
 
-/// The most that came too early is kept for so many rounds, and again as many.
+/// The number of rounds in each of the two windows of the maximum filter.
 const ROUNDS: u32 = 5;
-/// It is at most what the bandwidth carries in so long.
+/// The time in nanoseconds whose traffic limits the extra window.
 const LONGEST: u64 = 100_000_000;
-/// An epoch of so many segments is too old to say anything.
+/// The number of acknowledged segments after which an epoch restarts.
 const OLDEST: u64 = 1 << 20;
 
+/// The estimator of segments that were acknowledged earlier than the bandwidth explains.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Aggregation {
     start: u64,
     acked: u64,
-    /// The most of the present rounds and of those before.
+    /// The maxima of the current and of the previous rounds.
     extra: [u64; 2],
     rounds: u32,
     index: usize,
@@ -54,7 +56,7 @@ impl Aggregation {
         self.extra[self.index] = self.extra[self.index].max(extra);
     }
 
-    /// Segments to add to the window.
+    /// Returns the segments to add to the window.
     pub(super) fn window(&self, bandwidth: u64) -> u32 {
         let most = carried(bandwidth, LONGEST);
         self.extra[0].max(self.extra[1]).min(most) as u32

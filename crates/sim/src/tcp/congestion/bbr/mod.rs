@@ -11,30 +11,35 @@ use forebay_units::Rate;
 
 use super::{Connection, Sample, Window};
 use crate::tcp::MSS;
-use crate::tcp::sender::State;
+use crate::tcp::state::State;
 use aggregation::Aggregation;
 use filter::Filter;
 use policer::Policer;
 
-/// 2 / ln 2, the least gain that doubles the rate each round (in 256ths).
+/// The gain of start-up in 256ths: 2 / ln 2, the smallest gain that doubles the rate each round.
 const HIGH: u64 = 739;
-/// Its inverse empties in one round the queue that start-up made.
+/// The inverse of [`HIGH`] in 256ths, which drains the queue of start-up in one round.
 const DRAIN: u64 = 88;
+/// A gain of one, in 256ths.
 const UNITY: u64 = 256;
+/// The pacing gains of the bandwidth probing cycle, in 256ths.
 const CYCLE: [u64; 8] = [320, 192, UNITY, UNITY, UNITY, UNITY, UNITY, UNITY];
-/// The window in steady state, in bandwidth-delay products (256ths).
+/// The window in steady state in 256ths of the bandwidth-delay product.
 const WINDOW: u64 = 512;
-/// A minimum round-trip time is forgotten after so long.
+/// The age in nanoseconds at which a minimum round-trip time expires.
 const MIN_RTT_AGE: u64 = 10_000_000_000;
+/// The duration of a probe of the round-trip time in nanoseconds.
 const PROBE_RTT: u64 = 200_000_000;
+/// The window in segments during a probe of the round-trip time.
 const PROBE_WINDOW: u32 = 4;
-/// Start-up ends after three rounds without a quarter more.
+/// The rounds without growth by a quarter that end start-up.
 const FULL_ROUNDS: u32 = 3;
-/// The pacing rate stays one per cent below the bandwidth, so that the queue does not build up.
+/// The pacing rate in per cent of the bandwidth; the margin keeps the queue from building up.
 const MARGIN: u64 = 99;
-/// Bandwidths are segments per nanosecond, by this.
+/// Bandwidths are in segments per nanosecond, multiplied by 2 to the power of this.
 const SCALE: u32 = 40;
 
+/// The mode of BBR's state machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mode {
     Startup,
@@ -43,6 +48,7 @@ enum Mode {
     ProbeRtt,
 }
 
+/// The state of BBR.
 #[derive(Clone, Debug)]
 pub(crate) struct Bbr {
     mode: Mode,
@@ -73,9 +79,9 @@ pub(crate) struct Bbr {
 }
 
 impl Bbr {
-    /// `rtt` is the handshake's, if it is known.
+    /// Creates the initial state. `rtt` is that of the handshake, if known.
     pub(super) fn new(now: u64, random: u64, rtt: Option<u64>) -> Self {
-        // Before there is any, a millisecond is assumed.
+        // Without a round-trip time, a millisecond is assumed.
         let pacing = first_pacing(10, rtt.unwrap_or(1_000_000));
         Self {
             mode: Mode::Startup,
@@ -163,7 +169,7 @@ impl Bbr {
         self.set_window(window, c, s);
     }
 
-    /// The path's bandwidth.
+    /// Returns the bandwidth of the path.
     fn rate(&self) -> u64 {
         self.policer.rate().unwrap_or_else(|| self.bandwidth.get())
     }
@@ -231,7 +237,7 @@ impl Bbr {
 
     fn probe_bandwidth(&mut self, now: u64) {
         self.mode = Mode::ProbeBandwidth;
-        // Any phase but the one that drains: flows that start together do not probe together.
+        // Starts in a random phase except the draining one, so that flows do not probe together.
         let random = crate::random::mix(self.random ^ now);
         self.cycle = (CYCLE.len() - (random % 7) as usize) % CYCLE.len();
         self.cycle_stamp = now;
@@ -296,7 +302,7 @@ impl Bbr {
             let before = std::mem::replace(&mut self.last_state, c.state);
             let mut size = window.size.saturating_sub(s.losses).max(1);
             if c.state == State::Recovery && before != State::Recovery {
-                // For a round, as much goes out as comes in.
+                // Packet conservation: for a round, as many segments are sent as are delivered.
                 self.conserving = true;
                 self.round_ends_at = s.delivered;
                 size = s.in_flight + s.newly;
@@ -321,13 +327,13 @@ impl Bbr {
         }
     }
 
-    /// The window for a gain, with room for aggregated acknowledgements.
+    /// Returns the window for a gain, with room for aggregated acknowledgements.
     fn target(&self, bandwidth: u64, gain: u64) -> u32 {
         let extra = if self.full { self.aggregation.window(self.rate()) } else { 0 };
         self.budget(self.pipe(bandwidth, gain) + extra)
     }
 
-    /// In flight when the path is full by a gain.
+    /// Returns the segments in flight that fill the path with a gain.
     fn in_flight(&self, bandwidth: u64, gain: u64) -> u32 {
         self.budget(self.pipe(bandwidth, gain))
     }
@@ -341,19 +347,21 @@ impl Bbr {
     }
 
     fn budget(&self, window: u32) -> u32 {
-        // Room for the bursts at either end; even, for delayed acknowledgements; and one probe more.
+        // Adds room for the bursts at both ends, rounds up to an even number for delayed
+        // acknowledgements, and adds two segments in the probing phase.
         let window = (window + 3 * self.burst() + 1) & !1;
         if self.mode == Mode::ProbeBandwidth && self.cycle == 0 { window + 2 } else { window }
     }
 
-    /// Of so many segments in flight, those in the network when the pace lets the next one out.
+    /// Returns how many of the segments in flight are in the network when pacing sends the next
+    /// one.
     fn inside(&self, c: &Connection, in_flight: u32) -> u32 {
         let more = if self.pacing_gain > UNITY { self.burst() } else { 0 };
         let gone = (u128::from(self.rate()) * u128::from(c.backlog)) >> SCALE;
         (in_flight + more).saturating_sub(u32::try_from(gone).unwrap_or(u32::MAX))
     }
 
-    /// Segments that are sent in one go: what is paced in 2^-10 s.
+    /// Returns the segments of a burst: those that the pacing rate sends in 2^-10 s.
     pub(crate) fn burst(&self) -> u32 {
         let Some(rate) = self.pacing else { return 2 };
         let bytes = ((rate.as_bps() / 8) >> 10).min(65_536);
@@ -361,7 +369,7 @@ impl Bbr {
     }
 }
 
-/// The initial window of `segments` in a round trip, with start-up's gain.
+/// Returns the pacing rate of a window of `segments` per round trip with the gain of start-up.
 fn first_pacing(segments: u32, rtt: u64) -> Rate {
     let gained = f64::from(segments) * HIGH as f64 / UNITY as f64;
     let margin = MARGIN as f64 / 100.0;

@@ -1,22 +1,27 @@
-//! Detection of token-bucket policers: two intervals in a row that lose a fifth and deliver at the
-//! same rate (Flach et al., "An internet-wide analysis of traffic policing", SIGCOMM 2016, found
-//! them common). That rate is then taken for the path's, for some time.
+//! Detection of token-bucket policers, which are common (Flach et al., "An internet-wide analysis
+//! of traffic policing", SIGCOMM 2016).
+//!
+//! Two consecutive intervals that lose a fifth and deliver at the same rate indicate a policer. BBR
+//! then uses that rate as the path's for some time.
 
 use forebay_units::{Bytes, Nanos, Rate};
 
 use super::{MSS, SCALE, Sample};
 
-/// An interval lasts so many rounds at least, and four times as many at most.
+/// The minimum length of an interval in rounds; the maximum is four times as many.
 const ROUNDS: u32 = 4;
-/// A share of 50 / 256 of what is delivered is lost.
+/// The minimum ratio of lost to delivered segments, in 256ths.
 const LOSS: u64 = 50;
-/// Two rates are alike that differ by an eighth, or by 4 kbit/s.
+/// The divisor of a rate that gives the difference up to which two rates are equal: an eighth.
 const ALIKE: u64 = 8;
+/// The absolute difference up to which two rates are equal.
 const CLOSE: Rate = Rate::from_bps(4_000);
-/// The rate is used for so many rounds.
+/// The number of rounds for which the rate of a policer is used.
 const USE: u32 = 48;
+/// The minimum length of an interval in nanoseconds.
 const SHORTEST: u64 = 1_000_000;
 
+/// The state of the detection.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Policer {
     sampling: bool,
@@ -29,7 +34,7 @@ pub(super) struct Policer {
 }
 
 impl Policer {
-    /// The policer's rate, if there seems to be one.
+    /// Returns the rate of the policer, if one was detected.
     pub(super) fn rate(&self) -> Option<u64> {
         self.using.then_some(self.bandwidth)
     }
@@ -42,7 +47,7 @@ impl Policer {
         self.rounds += u32::from(self.sampling && round_start);
     }
 
-    /// Returns true if its rate has been used long enough.
+    /// Handles a sample. Returns whether the use of a policer's rate ends.
     pub(super) fn update(&mut self, now: u64, round_start: bool, steady: bool, s: &Sample) -> bool {
         if self.using {
             self.rounds += u32::from(steady && round_start);
@@ -59,7 +64,7 @@ impl Policer {
             self.sampling = true;
             self.begin(now, s);
         }
-        // Without data to send, an interval says nothing; nor does one that is too long.
+        // An interval without data to send, or one that is too long, is not valid.
         if s.app_limited || self.rounds + u32::from(round_start) > 4 * ROUNDS {
             self.reset();
             return false;

@@ -1,25 +1,27 @@
+//! Tests of BBR's parts.
+
 use super::*;
 use crate::tcp::congestion::tests::connection;
 
 const MS: u64 = 1_000_000;
 
-/// One segment each so many nanoseconds.
+/// Returns the bandwidth of a segment per `per_segment` nanoseconds.
 fn bandwidth(per_segment: u64) -> u64 {
     (1 << SCALE) / per_segment
 }
 
 #[test]
-fn aggregated_acknowledgements_make_room() {
+fn aggregated_acknowledgements_enlarge_the_window() {
     let mut aggregation = Aggregation::default();
     let rate = bandwidth(100_000);
-    // Forty at once each 4 ms, which is the bandwidth.
+    // Forty segments at once every 4 ms, which is the bandwidth.
     for n in 1..=10 {
         let c = connection(n * 4 * MS, 20 * MS);
         let s = Sample { newly: 40, interval: MS, ..Sample::default() };
         aggregation.update(rate, false, 500, &c, &s);
     }
     assert!((40..=41).contains(&aggregation.window(rate)), "{}", aggregation.window(rate));
-    // Two windows of five rounds later it is forgotten.
+    // After two windows of five rounds it expires.
     for n in 0..1000 {
         let c = connection(50 * MS + n * 100_000, 20 * MS);
         let s = Sample { newly: 1, interval: MS, ..Sample::default() };
@@ -29,7 +31,7 @@ fn aggregated_acknowledgements_make_room() {
 }
 
 #[test]
-fn two_lossy_intervals_at_one_rate_are_a_policer() {
+fn two_lossy_intervals_at_one_rate_indicate_a_policer() {
     let mut policer = Policer::default();
     let mut s = Sample { losses: 1, ..Sample::default() };
     let mut round = |policer: &mut Policer, n: u64| {
@@ -51,7 +53,7 @@ fn two_lossy_intervals_at_one_rate_are_a_policer() {
 }
 
 #[test]
-fn the_round_trip_is_probed_with_four_segments_after_ten_seconds() {
+fn the_round_trip_time_is_probed_with_four_segments_after_ten_seconds() {
     let mut bbr = Bbr::new(0, 1, Some(20 * MS));
     let mut window = Window::new(100);
     let mut delivered = 1000;
@@ -81,13 +83,13 @@ fn the_round_trip_is_probed_with_four_segments_after_ten_seconds() {
             bbr.probes_rtt()
         })
         .collect();
-    // 200 ms from when only four are in flight.
+    // 200 ms from when only four segments are in flight.
     assert!((100..=112).contains(&probing.len()), "{}", probing.len());
     assert!(window.size + 40 >= before, "{} {before}", window.size);
 }
 
 #[test]
-fn what_waits_for_its_pace_is_not_in_the_network() {
+fn segments_that_wait_for_pacing_are_not_in_the_network() {
     let mut bbr = Bbr::new(0, 1, Some(20 * MS));
     bbr.bandwidth.update(1, bandwidth(100_000));
     bbr.pacing_gain = UNITY;
