@@ -1,4 +1,4 @@
-//! Each of the bundle's controllers on the demonstration's scenario, simulated.
+//! Tests of each controller of the bundle on the demonstration's scenario in the simulator.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -24,7 +24,7 @@ fn run(scenario: &Scenario, arm: &Arm) -> Summary {
     Analysis::of(&run).summary
 }
 
-fn under(scenario: &Scenario, controller: ControllerKind) -> Summary {
+fn run_with(scenario: &Scenario, controller: ControllerKind) -> Summary {
     let mut arm = arm(scenario, "forebay_sfq");
     let Sendbox::Bundle(bundle) = &mut arm.sendbox else { panic!("a bundle") };
     bundle.controller = controller;
@@ -33,25 +33,25 @@ fn under(scenario: &Scenario, controller: ControllerKind) -> Summary {
     summary
 }
 
-/// The bottleneck's and the sendbox's mean queues, in milliseconds.
+/// Returns the mean queue delays at the bottleneck and at the sendbox in milliseconds.
 fn queues(summary: &Summary) -> (f64, f64) {
     let mean = |delay: &Option<forebay_lab::analysis::Delay>| delay.as_ref().unwrap().mean;
     (mean(&summary.bottleneck_queue_ms), mean(&summary.sendbox_queue_ms))
 }
 
 #[test]
-fn each_moves_the_queue_to_the_sendbox() {
+fn each_controller_moves_the_queue_to_the_sendbox() {
     let scenario = demo();
     let status_quo = run(&scenario, &arm(&scenario, "status_quo"));
     let quo = status_quo.bottleneck_queue_ms.unwrap().mean;
-    // What each holds at the bottleneck: eight packets, a quarter of 50 ms, what a probe builds; and
-    // BBR stops a twentieth of the time to see the empty path.
+    // The queues at the bottleneck are eight packets, a quarter of 50 ms, and the queue of a probe.
+    // BBR also limits its rate for a twentieth of the time to measure the empty path.
     for (controller, most, goodput) in [
         (ControllerKind::Forebay, 2.0, 0.95),
         (ControllerKind::BasicDelay, 15.0, 0.95),
         (ControllerKind::Bbr, 12.0, 0.9),
     ] {
-        let summary = under(&scenario, controller);
+        let summary = run_with(&scenario, controller);
         let (bottleneck, sendbox) = queues(&summary);
         let share = summary.goodput_mbps / status_quo.goodput_mbps;
         let slowdown = summary.slowdown.all.p50.unwrap();

@@ -1,4 +1,5 @@
-//! Cross traffic that comes and goes, and several ways: which mode the bundle is in, in the simulator.
+//! Tests of a bundle's mode with cross traffic that starts and stops and with parallel paths, in
+//! the simulator.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -10,7 +11,7 @@ use forebay_lab::scenario::parse;
 use forebay_lab::sim_engine::Sim;
 use forebay_units::Nanos;
 
-/// A bundle of backlogged flows beside whatever `rest` adds.
+/// Returns a scenario with a bundle of backlogged flows and the traffic of `rest`.
 fn scenario(duration: u32, path: &str, rest: &str) -> String {
     format!(
         r#"
@@ -41,7 +42,7 @@ fn run(text: &str, seed: u64) -> Run {
     Sim.run(&job, &Interrupt::default(), &mut |_| {}).unwrap()
 }
 
-/// The share of the time between two seconds that the bundle spent in `mode`.
+/// Returns the share of the time between two seconds during which the bundle was in `mode`.
 fn share(run: &Run, mode: &str, from: u64, to: u64) -> f64 {
     let inside = run.ticks.iter().filter(|t| (from..to).contains(&(t.time / 1_000_000_000)));
     let (all, those) =
@@ -49,7 +50,7 @@ fn share(run: &Run, mode: &str, from: u64, to: u64) -> f64 {
     f64::from(those) / f64::from(all)
 }
 
-/// Of the packets that left the sendbox between two seconds, the share that overtook another.
+/// Returns the share of packets that overtook another one at the sendbox between two seconds.
 fn overtaking(run: &Run, from: u64, to: u64) -> f64 {
     let (mut all, mut those, mut newest) = (0, 0, Nanos::ZERO);
     for record in &run.sendbox {
@@ -82,35 +83,39 @@ start = "37 s"
 "#;
 
 #[test]
-fn passes_through_beside_elastic_traffic_only() {
+fn the_bundle_passes_through_only_with_elastic_cross_traffic() {
     let text = scenario(58, "", CROSS).replace("REST", ", cross_traffic = \"detect\"");
     for seed in 1..=3 {
         let run = run(&text, seed);
-        assert_eq!(share(&run, "pass-through", 1, 12), 0.0, "seed {seed}: alone");
+        assert_eq!(share(&run, "pass-through", 1, 12), 0.0, "seed {seed}: without cross traffic");
         assert_eq!(share(&run, "pass-through", 22, 37), 1.0, "seed {seed}: ten seconds in");
-        assert!(overtaking(&run, 4, 12) > 0.1, "seed {seed}: flows in turns");
-        assert_eq!(overtaking(&run, 24, 37), 0.0, "seed {seed}: in order, at looks as well");
-        // The web's traffic that comes instead fills the bottleneck at times, so it takes a while.
+        assert!(overtaking(&run, 4, 12) > 0.1, "seed {seed}: flows take turns");
+        assert_eq!(
+            overtaking(&run, 24, 37),
+            0.0,
+            "seed {seed}: in order, also during drain probes"
+        );
+        // The web traffic that follows fills the bottleneck at times, so the change takes longer.
         assert_eq!(share(&run, "delay control", 57, 60), 1.0, "seed {seed}: twenty seconds after");
     }
 }
 
-/// Whether by the empty bottleneck, or by a look at a queue that fell.
+/// The bundle detects this by an empty bottleneck, or by a drain probe after the queue fell.
 #[test]
-fn is_back_as_soon_as_the_queue_has_gone() {
+fn delay_control_resumes_when_the_queue_has_gone() {
     let bulk = "kind = \"bulk\"\ntransport = \"tcp\"\nflows = 20";
     let web = "kind = \"requests\"\nload = \"40 %\"\nconnections = 50\nmax_size = \"300 kB\"";
     let text = scenario(45, "", CROSS).replacen(bulk, web, 1);
     let text = text.replace("REST", ", cross_traffic = \"detect\"");
     for seed in 1..=3 {
         let run = run(&text, seed);
-        assert!(share(&run, "pass-through", 22, 37) > 0.9, "seed {seed}: beside elastic traffic");
+        assert!(share(&run, "pass-through", 22, 37) > 0.9, "seed {seed}: with elastic traffic");
         assert_eq!(share(&run, "delay control", 42, 47), 1.0, "seed {seed}: five seconds after");
     }
 }
 
 #[test]
-fn does_not_look_when_told_not_to() {
+fn the_bundle_does_not_probe_if_detection_is_off() {
     let text = scenario(30, "", CROSS).replace("REST", ", cross_traffic = \"ignore\"");
     let run = run(&text.replace("37 s", "31 s"), 1);
     assert_eq!(share(&run, "delay control", 1, 32), 1.0);
@@ -132,7 +137,7 @@ rtt = "80 ms"
 "#;
 
 #[test]
-fn opens_over_four_ways_and_not_over_one() {
+fn the_bundle_opens_over_four_paths_and_not_over_one() {
     let four = run(&scenario(20, WAYS, "").replace("REST", ""), 1);
     assert_eq!(share(&four, "open", 4, 22), 1.0);
     let reasons =

@@ -1,4 +1,4 @@
-//! The simulating engine on the demonstration's scenario, shortened.
+//! Tests of the simulator engine on a shortened scenario of the demonstration.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -22,7 +22,7 @@ fn run(scenario: &Scenario, arm: &str, seed: u64) -> Run {
 }
 
 #[test]
-fn every_arm_accounts_for_its_packets_and_fares_as_it_should() {
+fn every_arm_accounts_for_its_packets_and_has_the_expected_queues() {
     let scenario = demo();
     let [status_quo, in_network, sfq, fifo] =
         ["status_quo", "in_network_sfq", "forebay_sfq", "forebay_fifo"].map(|arm| {
@@ -52,7 +52,7 @@ fn every_arm_accounts_for_its_packets_and_fares_as_it_should() {
 }
 
 #[test]
-fn a_seed_gives_one_file() {
+fn a_seed_always_gives_the_same_file() {
     let scenario = demo().measured_for(Nanos::from_secs(2));
     let dir = std::env::temp_dir().join(format!("fb-sim-{}", std::process::id()));
     std::fs::create_dir_all(&dir).unwrap();
@@ -124,7 +124,7 @@ fn every_kind_of_traffic_is_recorded() {
 }
 
 #[test]
-fn a_dead_receivebox_opens_the_bundle_until_it_is_back() {
+fn a_dead_receivebox_opens_the_bundle_until_it_restarts() {
     let text = r#"
         name = "dead"
         duration = "12 s"
@@ -164,7 +164,7 @@ fn a_dead_receivebox_opens_the_bundle_until_it_is_back() {
 }
 
 #[test]
-fn an_interrupt_ends_it() {
+fn an_interrupt_ends_the_run() {
     let scenario = demo();
     let interrupt = Interrupt::default();
     interrupt.raise();
@@ -207,7 +207,7 @@ outer = { policy = "fifo", limit = "1000 packets" }
 "#;
 
 #[test]
-fn sites_ways_and_boxes_in_boxes_account_for_their_packets() {
+fn sites_parallel_paths_and_nested_boxes_account_for_their_packets() {
     let scenario = parse("sites.toml".as_ref(), SITES).unwrap().cells.remove(0);
     for arm in ["alone", "nested"] {
         let run = run(&scenario, arm, 1);
@@ -220,7 +220,7 @@ fn sites_ways_and_boxes_in_boxes_account_for_their_packets() {
         bundles.dedup();
         let expected: &[&str] = if arm == "nested" { &["b", "b2", "outer"] } else { &[] };
         assert_eq!(bundles, expected);
-        // Eight clients ask again and again; everybody gets somewhere.
+        // Eight clients send requests in a closed loop, and all sites make progress.
         let answered = run.requests.iter().filter(|request| request.end.is_some()).count();
         assert!(answered > 100, "{arm}: {answered}");
         let bulk: u64 = run.progress.iter().filter(|p| p.traffic == "first").map(|p| p.bytes).sum();
@@ -229,7 +229,7 @@ fn sites_ways_and_boxes_in_boxes_account_for_their_packets() {
 }
 
 #[test]
-fn senders_that_allow_it_are_marked_and_not_dropped() {
+fn senders_with_ecn_are_marked_and_not_dropped() {
     let text = r#"
         name = "marks"
         duration = "4 s"
@@ -264,7 +264,7 @@ fn senders_that_allow_it_are_marked_and_not_dropped() {
 }
 
 #[test]
-fn an_urgent_class_passes_the_others_and_starves_them_if_it_can() {
+fn an_urgent_class_is_served_first_and_can_starve_the_others() {
     let text = r#"
         name = "classes"
         warmup = "2 s"

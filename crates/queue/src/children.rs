@@ -7,7 +7,7 @@ use core::marker::PhantomData;
 use forebay_units::Nanos;
 
 use crate::error::within;
-use crate::{Backlog, ConfigError, DropSink, Packet, Qdisc};
+use crate::{Backlog, ConfigError, DropSink, Packet, Qdisc, Room};
 
 /// The number of values of [`Packet::class`].
 const MAX_CHILDREN: u64 = 256;
@@ -33,7 +33,23 @@ impl<P: Packet, Q: Qdisc<P>> Children<P, Q> {
 
     /// Returns the child for `packet`: the one of its class, or the last.
     pub(crate) fn class_of(&self, packet: &P) -> usize {
-        usize::from(packet.class()).min(self.children.len() - 1)
+        self.index(packet.class())
+    }
+
+    fn index(&self, class: u8) -> usize {
+        usize::from(class).min(self.children.len() - 1)
+    }
+
+    pub(crate) fn probe(&self, now: Nanos, packet: &P) -> bool {
+        self.children[self.class_of(packet)].probe(now, packet)
+    }
+
+    pub(crate) fn room(&self, class: u8) -> Room {
+        self.children[self.index(class)].room(class)
+    }
+
+    pub(crate) fn prefetch(&self, packet: &P) {
+        self.children[self.class_of(packet)].prefetch(packet);
     }
 
     pub(crate) fn as_slice(&self) -> &[Q] {

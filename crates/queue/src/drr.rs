@@ -142,11 +142,11 @@ impl<P: Packet, Q: Qdisc<P>> Qdisc<P> for Drr<P, Q> {
     }
 
     fn probe(&self, now: Nanos, packet: &P) -> bool {
-        self.children()[self.children.class_of(packet)].probe(now, packet)
+        self.children.probe(now, packet)
     }
 
     fn room(&self, class: u8) -> Room {
-        self.children()[usize::from(class).min(self.children().len() - 1)].room(class)
+        self.children.room(class)
     }
 
     fn classes(&self) -> usize {
@@ -159,6 +159,6 @@ impl<P: Packet, Q: Qdisc<P>> Qdisc<P> for Drr<P, Q> {
     }
 
     fn prefetch(&self, packet: &P) {
-        self.children()[self.children.class_of(packet)].prefetch(packet);
+        self.children.prefetch(packet);
     }
 }

@@ -1,6 +1,6 @@
 //! Tests the netns engine on this machine's kernel, with stand-ins for the boxes. It needs root.
 //!
-//! The engine starts this very program for each of its processes, so it answers to their names.
+//! The engine starts this program for each of its processes, so it handles their names.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 mod stand_in;
@@ -74,7 +74,7 @@ fn tests() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// A second of every kind of traffic.
+/// Returns a scenario with a second of every kind of traffic.
 fn short(ip: u8) -> Scenario {
     let text = include_str!("short.toml").replace("ip = 4", &format!("ip = {ip}"));
     scenario::parse("short.toml".as_ref(), &text).unwrap().cells.remove(0)
@@ -149,7 +149,7 @@ fn sites_have_boxes_of_their_own() {
     }
 }
 
-/// Of hosts that ask for ECN CoDel marks what it would drop of others.
+/// CoDel marks packets of hosts with ECN that it would drop otherwise.
 fn hosts_that_ask_for_ecn_are_marked() {
     let link = |ecn: bool| {
         let text = include_str!("marks.toml").replace("ecn = false", &format!("ecn = {ecn}"));
@@ -167,7 +167,7 @@ fn hosts_that_ask_for_ecn_are_marked() {
     assert!(marked == 0 && dropped > 0, "{marked} marked, {dropped} dropped");
 }
 
-/// HTB and a plain FIFO, which every kernel has.
+/// Uses HTB and a plain FIFO, which every kernel has.
 fn a_queue_of_the_kernel_s_is_accounted_for() {
     let mut scenario = short(4);
     let limit = "20 packets".parse().unwrap();
@@ -189,7 +189,7 @@ fn a_queue_of_the_kernel_s_is_accounted_for() {
     assert!(run.bottleneck.iter().any(|r| r.fate == Fate::Sent && r.sojourn > Nanos::ZERO));
 }
 
-/// Some kernels have no Cake, and then that is said before anything is set up.
+/// Some kernels have no Cake. The error names it before anything is set up.
 fn a_queue_that_the_kernel_lacks_is_named() {
     let mut scenario = short(4);
     let limit = "1000 packets".parse().unwrap();

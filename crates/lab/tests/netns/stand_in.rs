@@ -1,14 +1,14 @@
-//! Stand-ins for the boxes, which are another crate's: the sendbox is a plain bridge.
+//! Substitutes for the boxes, which are in another crate: the sendbox is a plain bridge.
 
 use std::fs;
 use std::process::{Command, ExitCode};
 
 use forebay_lab::results::{HopCounters, Tick};
 
-/// Set in the environment, it has the sendbox fail.
+/// The environment variable that makes the sendbox fail.
 pub(crate) const FAIL: &str = "FOREBAY_TEST_FAIL";
 
-/// Bridges its two interfaces until it is killed.
+/// Bridges two interfaces until the process is killed.
 pub(crate) fn sendbox() -> ExitCode {
     if std::env::var_os(FAIL).is_some() {
         eprintln!("as it was told to fail");
@@ -43,14 +43,14 @@ pub(crate) fn sendbox() -> ExitCode {
     wait()
 }
 
-/// Does nothing: the bridge it would watch is the engine's.
+/// Does nothing, since the engine owns the bridge to observe.
 pub(crate) fn receivebox() -> ExitCode {
     assert!(fs::read_to_string(flag("--config")).unwrap().contains("interface = \"fb-up\""));
     ready();
     wait()
 }
 
-/// Writes what is no key.
+/// Writes a file in place of a key.
 pub(crate) fn keygen() -> ExitCode {
     fs::write(std::env::args().nth(2).unwrap(), "a key\n").unwrap();
     ExitCode::SUCCESS
@@ -64,7 +64,7 @@ fn ready() {
     println!(r#"{{"event":"ready"}}"#);
 }
 
-/// Until SIGTERM, which no handler catches here.
+/// Waits until SIGTERM ends the process.
 fn wait() -> ExitCode {
     loop {
         std::thread::park();

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
-/// What runs of a process were seen to set up.
+/// The namespaces and processes that a process's runs have set up.
 #[derive(Default)]
 pub(crate) struct Traces {
     directories: BTreeSet<PathBuf>,
@@ -13,7 +13,7 @@ pub(crate) struct Traces {
 }
 
 impl Traces {
-    /// Notes what the runs of the process `pid` have now.
+    /// Records what the runs of the process `pid` have now.
     pub(crate) fn look(&mut self, pid: u32) {
         let Ok(runs) = fs::read_dir("/run/forebay") else { return };
         for run in runs.map(|entry| entry.unwrap().path()) {
@@ -35,17 +35,17 @@ impl Traces {
         }
     }
 
-    /// How many processes were seen.
+    /// Returns the number of processes seen.
     pub(crate) fn processes(&self) -> usize {
         self.processes.len()
     }
 
-    /// Everything of so many runs with one site was there, and nothing is any more.
+    /// Asserts that everything of `runs` runs with one site existed, and that nothing is left.
     pub(crate) fn assert_seen_and_gone(&self, runs: usize) {
         self.assert_seen_and_gone_with(runs, 6);
     }
 
-    /// The same of runs with so many namespaces each.
+    /// Asserts the same for runs with `namespaces` namespaces each.
     pub(crate) fn assert_seen_and_gone_with(&self, runs: usize, namespaces: usize) {
         assert_eq!((self.directories.len(), self.namespaces.len()), (runs, namespaces * runs));
         assert!(!self.processes.is_empty());
@@ -55,7 +55,7 @@ impl Traces {
         }
     }
 
-    /// The kernel needs a moment to end what is killed; this waits for it.
+    /// Waits for the end of killed processes, which takes the kernel a moment, and asserts it.
     pub(crate) fn assert_processes_end(&self) {
         let alive = |pid: &&String| {
             let state = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();

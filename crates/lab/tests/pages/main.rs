@@ -1,5 +1,5 @@
-//! From runs on disk to the pages people read, through the public interface only. The pages are left
-//! in `target/tmp` to be looked at.
+//! Tests of pages and reports from stored runs, through the public interface only. The pages are
+//! kept in `target/tmp` for inspection.
 
 mod synthetic;
 
@@ -11,7 +11,7 @@ use forebay_lab::report;
 use forebay_lab::results::store;
 use forebay_units::Rate;
 
-/// A directory with nothing in it from the test's last time.
+/// Returns an empty directory.
 fn scratch(name: &str) -> PathBuf {
     let dir = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
     let _ = std::fs::remove_dir_all(&dir);
@@ -30,7 +30,7 @@ fn demo(seconds: f64) -> Demo {
     Demo::new(setting, &runs).expect("one of each arm")
 }
 
-/// Every tag that opens closes, in order; none is one that fetches or runs something.
+/// Asserts that all tags are closed in order, and that none loads or runs anything.
 fn check(html: &str) {
     let mut open = Vec::new();
     for tag in html.split('<').skip(1) {
@@ -69,7 +69,8 @@ fn the_demonstration() {
     assert!(html.len() < 500_000, "{} bytes", html.len());
     assert_eq!(html.matches("<svg").count(), 4 + 3);
     assert!(html.contains("and &lt;one&gt; bulk transfer"));
-    // Each of the two arms with a bundle: one mark in its picture, two decisions in its table.
+    // Each of the two arms with a bundle has one mark in its picture and two decisions in its
+    // table.
     assert_eq!(html.matches("<path class=\"event\"").count(), 2);
     assert_eq!(html.matches(": decisions 2, moves of the rate 1</summary>").count(), 2);
 

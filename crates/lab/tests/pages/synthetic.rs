@@ -1,16 +1,16 @@
-//! Runs with the shape of real ones, from a formula: a seeded generator of its own keeps them the
-//! same for ever.
+//! Synthetic runs that resemble real ones. They come from formulas and a seeded generator, so they
+//! never change.
 
 use forebay_lab::demo::Arm;
 use forebay_lab::results::{Event, HopCounters, Progress, Request, Run, Tick};
 use forebay_records::packet_log::{Fate, Record};
 use forebay_units::{Bytes, Nanos, Rate};
 
-/// SplitMix64.
+/// The random number generator SplitMix64.
 struct Random(u64);
 
 impl Random {
-    /// Uniform in [0, 1).
+    /// Returns a uniform random number in [0, 1).
     fn unit(&mut self) -> f64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
@@ -24,9 +24,9 @@ const RATE: Rate = Rate::from_mbps(96);
 const BASE_RTT: Nanos = Nanos::from_millis(50);
 const WARM_UP: f64 = 5.0;
 
-/// How the queues behave, in seconds of delay at `t`: the bottleneck's and the sendbox's.
+/// Returns the delays of the bottleneck's and the sendbox's queues at time `t`, in seconds.
 fn delays(arm: Arm, t: f64, load: f64, r: f64) -> (f64, Option<f64>) {
-    // A Cubic-like sawtooth of 7 s, and slow swings of the load.
+    // A sawtooth of 7 s like that of Cubic, and a slowly varying load.
     let saw = 0.055 + 0.09 * ((t / 7.0).fract()).powf(0.6);
     let big = (saw * load).max(0.0);
     let small = 0.001 + 0.003 * r * r + 0.002 * (t * 1.7).sin().max(0.0);
@@ -38,7 +38,7 @@ fn delays(arm: Arm, t: f64, load: f64, r: f64) -> (f64, Option<f64>) {
     }
 }
 
-/// A run of `arm` over `seconds`, measured after a warm-up.
+/// Returns a run of `arm` over `seconds`, measured after a warm-up.
 pub(crate) fn run(arm: Arm, seed: u64, seconds: f64) -> Run {
     let mut random = Random(seed);
     let secs = |s: f64| Nanos::from_secs_f64(s + 1000.0);
@@ -78,7 +78,8 @@ pub(crate) fn run(arm: Arm, seed: u64, seconds: f64) -> Run {
     run
 }
 
-/// What the loop said when it began, and an epoch size in the midst of what is measured.
+/// Adds the control loop's events at the start, and a change of the epoch size in the measured
+/// interval.
 fn events(run: &mut Run) {
     let Some(first) = run.ticks.first() else { return };
     let mut push = |time, kind: &str, text: &str| {

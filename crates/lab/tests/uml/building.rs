@@ -1,5 +1,5 @@
-//! How a kernel comes to be, and what is left when it does not: with programs of a few lines in
-//! place of the compiler and all else that a build starts.
+//! Tests of kernel builds and of the files that a failed build leaves. Programs of a few lines
+//! replace the compiler and all other programs of a build.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -10,26 +10,26 @@ use std::time::Duration;
 
 use crate::Place;
 
-/// Programs of which a build wants nothing but that they succeed.
+/// The programs of a build that only have to succeed.
 const IDLE: [&str; 10] =
     ["gcc", "ld", "flex", "bison", "bc", "perl", "xz", "patch", "pahole", "strip"];
-/// Unpacks anything.
+/// A program that unpacks any archive.
 const TAR: &str = "mkdir linux";
-/// Fetches a package of no content, for hosts that have no source.
+/// A program that fetches an empty package, for hosts without the kernel's source.
 const APT: &str = "touch source.deb";
 const DPKG_DEB: &str = r#"[ "$1" = -x ] || echo 6.12.9-1"#;
-/// Does what `make ARCH=um linux` does, and tells of it.
+/// A program that does what `make ARCH=um linux` does, and reports it.
 const MAKE: &str = r#"case "$*" in
 *config*) touch .config ;;
 *) echo made >>"$LOG"; sleep 0.3; cp /bin/true linux ;;
 esac"#;
-/// One that never ends.
+/// A `make` that never ends.
 const STUCK: &str = r#"case "$*" in
 *config*) touch .config ;;
 *) echo $$ >"$LOG"; exec sleep 600 ;;
 esac"#;
 
-/// A cache, and the programs that a build finds.
+/// A cache and the programs that a build finds.
 struct Scene(Place);
 
 impl Scene {
@@ -63,7 +63,7 @@ impl Scene {
         fs::set_permissions(file, fs::Permissions::from_mode(0o755)).unwrap();
     }
 
-    /// This program, building; interrupted when its standard input ends.
+    /// Starts this program for a build, which is interrupted when its standard input ends.
     fn start(&self) -> Child {
         let mut command = Command::new(std::env::current_exe().unwrap());
         command.arg("prepare").env("PATH", self.bin()).env("LOG", self.log());
@@ -72,12 +72,12 @@ impl Scene {
         command.spawn().unwrap()
     }
 
-    /// What comes of a build, if nobody disturbs it.
+    /// Runs a build. Returns whether it succeeded, and its messages.
     fn build(&self) -> (bool, String) {
         outcome(self.start())
     }
 
-    /// What the cache has, in order.
+    /// Returns the files of the cache in order.
     fn kept(&self) -> Vec<String> {
         let entries = fs::read_dir(self.0.path().join("forebay/kernel")).unwrap();
         let name = |e: Result<fs::DirEntry, _>| e.unwrap().file_name().into_string().unwrap();
@@ -86,14 +86,14 @@ impl Scene {
         names
     }
 
-    /// Whether there is one kernel, whole, and nothing else.
+    /// Returns whether the cache contains one complete kernel and nothing else.
     fn has_a_kernel(&self) -> bool {
         let kept = self.kept();
         let of_ours = |name: &String| name.starts_with("linux-6.12.9-1-");
         kept.len() == 2 && of_ours(&kept[0]) && kept[1] == "lock"
     }
 
-    /// What the build tells of itself, as soon as it does.
+    /// Waits for the report of the build and returns it.
     fn told(&self) -> String {
         loop {
             match fs::read_to_string(self.log()) {
@@ -104,9 +104,9 @@ impl Scene {
     }
 }
 
-/// Whether it succeeded, and what it said.
+/// Returns whether a program succeeded, and its messages.
 fn outcome(mut child: Child) -> (bool, String) {
-    // Held until the end: without it the build is interrupted.
+    // Kept until the end, since the build is interrupted when it closes.
     let input = child.stdin.take();
     let Output { status, stdout, stderr } = child.wait_with_output().unwrap();
     drop(input);
@@ -174,7 +174,7 @@ pub(crate) fn what_a_killed_build_left_is_never_used() {
     assert!(scene.has_a_kernel(), "{:?}", scene.kept());
 }
 
-/// Whether the process with this number has ended.
+/// Returns whether the process with this id has ended.
 fn is_gone(pid: &str) -> bool {
     let status = fs::read_to_string(format!("/proc/{}/status", pid.trim())).unwrap_or_default();
     !status.contains("State:") || status.contains("State:\tZ")

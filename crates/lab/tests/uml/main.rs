@@ -1,7 +1,7 @@
 //! Tests the engine in virtual time, with stand-ins for the boxes. It needs no root but a kernel,
 //! which is built first if it is not there.
 //!
-//! The guest starts this very program for each of its processes, so it answers to their names.
+//! The guest starts this program for each of its processes, so it handles their names.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 mod building;
@@ -28,9 +28,9 @@ use forebay_lab::{link, traffic};
 use forebay_records::packet_log::Fate;
 use forebay_test_skip::{Need, is_root, skip_named};
 
-/// In the name of a copy of this program: its receivebox never blocks.
+/// The name of a copy of this program whose receivebox never blocks.
 const SPINS: &str = "spins";
-/// Likewise: its sendbox makes the kernel's queues and looks what came of them.
+/// The name of a copy of this program whose sendbox creates the kernel's queues and checks them.
 const QUEUES: &str = "queues";
 
 fn main() -> ExitCode {
@@ -113,7 +113,7 @@ fn run_wanted(tests: &[Test]) {
     }
 }
 
-/// Builds the kernel; interrupted when standard input ends.
+/// Builds the kernel, until standard input ends.
 fn prepare() -> ExitCode {
     let interrupt = Interrupt::default();
     let raised = interrupt.clone();
@@ -131,7 +131,7 @@ fn prepare() -> ExitCode {
     }
 }
 
-/// A second of every kind of traffic.
+/// Returns a scenario with a second of every kind of traffic.
 fn short() -> Scenario {
     let text = include_str!("../netns/short.toml");
     scenario::parse("short.toml".as_ref(), text).unwrap().cells.remove(0)
@@ -159,7 +159,7 @@ fn a_seed_gives_the_same_run_again() {
     }
     let rtts = first.round_trips.iter().filter_map(|r| Some(r.end? - r.start));
     let shortest = rtts.min().unwrap();
-    // The path's 20 ms, to a tenth of what a packet takes on the wire.
+    // The 20 ms of the path, to a tenth of a packet's transmission time.
     assert!((20_000_000..20_030_000).contains(&shortest), "{shortest}");
 
     let job = Job { scenario: &scenario, arm: &scenario.arms[0], seed: 2 };
@@ -167,12 +167,12 @@ fn a_seed_gives_the_same_run_again() {
     assert!(other.requests != first.requests, "another seed asks for other things");
 }
 
-/// All that the scenario's vocabulary has, each small enough to drop or made to mark.
+/// Tests all kinds of queues of scenarios, each small enough to drop or configured to mark.
 fn queues_of_the_kernel_s_are_accounted_for() {
     use QueueKind::{Cake, Codel, Fifo, FqCodel, Pie, Sfq};
     for kind in [Fifo, Sfq, Codel, FqCodel, Pie, Cake] {
         let mut scenario = short();
-        // Marks take their time, and a full queue leaves them none.
+        // Marks need time, which a full queue does not leave.
         let ecn = kind.can_mark();
         let limit = if ecn { "400 packets" } else { "40 packets" }.parse().unwrap();
         scenario.ecn = true;
@@ -187,7 +187,7 @@ fn queues_of_the_kernel_s_are_accounted_for() {
         assert_eq!(link.received, link.sent + link.policy_drops + link.queued, "{name}");
         assert_eq!(link.lost, 0, "{name}");
         assert_eq!(link.marked.unwrap() > 0, ecn, "{name}: {link:?}");
-        // With nobody late, 40 full frames of 126.2 us each are the longest that a FIFO holds.
+        // In virtual time the longest delay of a FIFO is that of 40 full frames of 126.2 us each.
         let longest = run.bottleneck.iter().map(|r| r.sojourn.0).max().unwrap();
         assert!(longest > 1_000_000, "{name}: {longest}");
         assert!(kind != Fifo || longest <= 41 * 126_167, "{longest}");
@@ -225,7 +225,7 @@ fn a_killed_guest_is_said_to_be() {
     assert!(error.contains("the guest's kernel ended early (signal: 9"), "{error}");
 }
 
-/// As a user who can read neither the project nor the cache of the one who built the kernel.
+/// Runs as a user who can read neither the project nor the kernel's cache.
 fn a_user_needs_no_rights() {
     if !is_root() {
         let why = "this user has no rights to drop: all tests here run without any";
@@ -255,7 +255,7 @@ fn who_never_blocks_is_named() {
     assert!(output.starts_with("receivebox keeps the guest's clock"), "{output}");
 }
 
-/// Of the kernel's own, for its policies: here there are more than on many a machine.
+/// Tests the kernel's policies, of which this kernel has more than many machines.
 fn a_sendbox_s_queues_are_made_and_found() {
     let place = Place::new("forebay-uml-queues");
     let program = place.copy(&std::env::current_exe().unwrap(), QUEUES);
@@ -273,7 +273,7 @@ fn one_run(program: &Path, prepare: impl FnOnce(&mut Command)) -> String {
     String::from_utf8(stdout).unwrap() + &String::from_utf8(stderr).unwrap()
 }
 
-/// Is ready, and then never gives the processor up.
+/// Reports that it is ready, and then never yields the processor.
 fn spin() -> ExitCode {
     println!(r#"{{"event":"ready"}}"#);
     loop {
@@ -285,12 +285,12 @@ fn own_name() -> String {
     std::env::current_exe().unwrap().file_name().unwrap().to_string_lossy().into_owned()
 }
 
-/// The kernel that this user's runs have.
+/// Returns the kernel of this user's runs.
 fn kernel() -> PathBuf {
     forebay_guest::kernel_file(forebay_guest::Kernel::Plain, &Interrupt::default()).unwrap()
 }
 
-/// The guests that the process `parent` has started: children in a directory of runs.
+/// Returns the guests that the process `parent` has started: its children in a directory of runs.
 fn guests(parent: u32) -> Vec<u32> {
     let of_ours = |pid: &u32| {
         let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
@@ -303,7 +303,7 @@ fn guests(parent: u32) -> Vec<u32> {
     pids.filter(of_ours).collect()
 }
 
-/// A directory that every user can read; gone when dropped.
+/// A directory that every user can read, removed when dropped.
 struct Place(PathBuf);
 
 impl Place {
