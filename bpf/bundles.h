@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// What is kept of each bundle and what is said of its boundary packets: the same at both boxes, and
+// The counters of each bundle and the samples of its boundary packets: the same at both boxes, and
 // read by crates/dataplane/src/bundles.rs.
 //
-// The counts are shared by all CPUs and added to atomically, so that a boundary packet knows what
-// its bundle has come to by then without asking every CPU. Transmission through HTB is one CPU at a
-// time anyway.
+// All CPUs share the counters and add to them atomically, so that a boundary packet gets its bundle's
+// count without a sum over CPUs. Transmission through HTB uses one CPU at a time anyway.
 #ifndef FB_BUNDLES_H
 #define FB_BUNDLES_H
 

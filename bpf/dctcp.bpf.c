@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// DCTCP (RFC 8257) as a congestion control of the running kernel, for those that have none. It is both
-// ends': the sender cuts its window by the share of marked packets, the receiver's acknowledgements
-// say which were marked.
+// DCTCP (RFC 8257) as a congestion control module, for kernels without one. It implements both ends:
+// the sender reduces its window by the share of marked packets, and the receiver's acknowledgements
+// report which packets were marked.
 //
-// Fields are found by CO-RE, with the kernel's own type information: only names matter below.
+// CO-RE finds the fields by the kernel's own type information: only the names below matter.
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_core_read.h>
@@ -48,7 +48,7 @@ struct tcp_congestion_ops {
 	__u32 (*undo_cwnd)(struct sock *sk);
 } KERNEL_TYPE;
 
-// Constants of the kernel's that no type information has.
+// Kernel constants that the type information does not contain.
 #define TCP_CONG_NEEDS_ECN 2
 #define TCP_ECN_DEMAND_CWR 4
 #define ICSK_ACK_TIMER 2
@@ -61,7 +61,7 @@ struct tcp_congestion_ops {
 // The gain g = 1/16 by which the estimate follows (RFC 8257 section 4.2).
 #define GAIN_SHIFT 4
 
-// What a connection keeps; there is room for 104 bytes.
+// The state of a connection, 104 bytes at most.
 struct dctcp {
 	__u32 alpha;        // estimate of the share of packets that are marked
 	__u32 window_end;   // where the present observation window ends
@@ -86,8 +86,8 @@ static __always_inline void begin_window(const struct tcp_sock *tcp, struct dctc
 	own->delivered_ce = tcp->delivered_ce;
 }
 
-// Bursts would be a queue of their own at a link that marks from a millisecond on (RFC 9331 section
-// 4.3, pacing), so the stack paces.
+// The stack paces: bursts would build a queue of their own at a link that marks from one millisecond
+// on (RFC 9331 section 4.3).
 SEC("struct_ops")
 void BPF_PROG(dctcp_init, struct sock *sk)
 {
@@ -123,8 +123,8 @@ void BPF_PROG(dctcp_in_ack_event, struct sock *sk, __u32 flags)
 	begin_window(tcp, own);
 }
 
-// The window after a mark: W (1 - alpha / 2), at most once a window, which the stack sees to (RFC
-// 8257 section 3.3 step 9).
+// The window after a mark: W (1 - alpha / 2). The stack calls this at most once a window (RFC 8257
+// section 3.3 step 9).
 SEC("struct_ops")
 __u32 BPF_PROG(dctcp_ssthresh, struct sock *sk)
 {
@@ -157,8 +157,8 @@ void BPF_PROG(dctcp_set_state, struct sock *sk, __u8 new_state)
 		halve(sk);
 }
 
-// The receiver: acknowledgements say `marked` from the first marked packet up to the first that is
-// not, so one that was put off must go when that changes (RFC 8257 section 3.2).
+// The receiver: acknowledgements report `marked` from the first marked packet until the first
+// unmarked one, so a delayed acknowledgement is sent when that changes (RFC 8257 section 3.2).
 static __always_inline void data_came(struct sock *sk, __u32 marked)
 {
 	struct inet_connection_sock *connection = (struct inet_connection_sock *)sk;
@@ -166,7 +166,7 @@ static __always_inline void data_came(struct sock *sk, __u32 marked)
 	struct dctcp *own = state_of(sk);
 
 	if (own->marked != marked) {
-		// What was put off still speaks of what came before, as the flag does.
+		// The delayed acknowledgement still reports the earlier packets, as the flag does.
 		if (connection->icsk_ack.pending & ICSK_ACK_TIMER)
 			bpf_tcp_send_ack(tcp, own->rcv_nxt);
 		connection->icsk_ack.pending |= ICSK_ACK_NOW;
@@ -190,7 +190,7 @@ void BPF_PROG(dctcp_cwnd_event, struct sock *sk, enum tcp_ca_event event)
 		halve(sk);
 }
 
-// The loss was none.
+// The loss was spurious.
 SEC("struct_ops")
 __u32 BPF_PROG(dctcp_undo_cwnd, struct sock *sk)
 {

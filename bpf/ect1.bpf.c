@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// On a host's way out: packets of marked sockets that say ECT(0) say ECT(1). A stack that knows no
-// accurate ECN cannot be asked for that codepoint, which is how L4S traffic is told (RFC 9331).
+// At a host's egress: changes ECT(0) to ECT(1) in packets of marked sockets. ECT(1) identifies L4S
+// traffic (RFC 9331), but a stack without accurate ECN cannot be asked for it.
 #include <linux/bpf.h>
 #include <linux/if_ether.h>
 #include <linux/ip.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// The fingerprint of a packet: what the sendbox and the receivebox know it by. The same, bit for
-// bit, as crates/wire/src/fingerprint.rs, whose documentation says what is hashed and why.
+// The fingerprint by which the sendbox and the receivebox recognise a packet. It is identical to
+// crates/wire/src/fingerprint.rs, whose documentation says what is hashed and why.
 #ifndef FB_FINGERPRINT_H
 #define FB_FINGERPRINT_H
 
@@ -48,14 +48,14 @@ static __always_inline int fb_fnv_bytes(void *data, void *data_end, __u32 offset
 	return 1;
 }
 
-// One segment of a super-packet that the kernel or the NIC is yet to cut up (TSO, GSO).
+// One segment of a super-packet that the kernel or the NIC has still to segment (TSO, GSO).
 struct fb_segment {
 	__u32 index;       // its number, from 0; 0 for all segments if they keep one ID
 	__u32 offset;      // where its payload begins in the super-packet's
 	__u32 payload_len; // 16 bits
 };
 
-// What is hashed after the ID of a packet that has one.
+// Hashes the fields after the ID of a packet that has one.
 static __always_inline int fb_fnv_identified(void *data, void *data_end,
 					     const struct fb_headers *h,
 					     const struct fb_segment *segment, __u64 *hash)
@@ -97,7 +97,7 @@ static __always_inline int fb_fnv_udp(void *data, void *data_end, const struct f
 {
 	__u32 total = h->transport_len;
 
-	// What tells later segments apart is further on than may be read.
+	// The bytes that distinguish later segments are beyond the readable window.
 	if (segment && segment->offset)
 		return 0;
 	if (total < 8 || !fb_at(data, data_end, h->transport_offset, 8))
@@ -109,8 +109,8 @@ static __always_inline int fb_fnv_udp(void *data, void *data_end, const struct f
 			    hash);
 }
 
-// The fingerprint of `segment`, or of the packet as it is if `segment` is NULL. Returns 1, or 0 if
-// nothing in the packet can tell it from others.
+// Computes the fingerprint of `segment`, or of the whole packet if `segment` is NULL. Returns 1, or 0
+// if nothing in the packet distinguishes it from others.
 static __always_inline int fb_fingerprint_segment(void *data, void *data_end,
 						  const struct fb_headers *h,
 						  const struct fb_segment *segment,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 // Ethernet, VLAN tags, IPv4, IPv6 and its extension headers: where a packet's transport header is,
 // and the fields that classify it. The same as crates/wire/src/headers, field for field; a test
-// there holds the two against each other.
+// there compares the two.
 //
 // In BPF include <linux/bpf.h> (or vmlinux.h) and <bpf/bpf_helpers.h> first; elsewhere only
 // <stdint.h> is needed.
@@ -62,9 +62,9 @@ static __always_inline const __u8 *fb_at(void *data, void *data_end, __u32 offse
 	return p + n > (const __u8 *)data_end ? 0 : p;
 }
 
-// Returns `value`, below 256, in a way that makes the verifier forget what it knew of it, `unknown`
-// being any byte of the packet. It verifies what comes next once, for all values, and not once for
-// each of the many ways that lead here.
+// Returns `value`, which is below 256, so that the verifier forgets what it knows about it. `unknown`
+// is any byte of the packet. The verifier then checks the following code once for all values instead
+// of once for each path that leads here.
 static __always_inline __u32 fb_forget(__u32 value, __u8 unknown)
 {
 	__u8 complement = ~unknown;
@@ -195,8 +195,8 @@ static __always_inline int fb_parse_ipv6(void *data, void *data_end, struct fb_h
 	return 1;
 }
 
-// The bytes of the packet in a frame of `len`, its link-layer header included. What follows the packet
-// is padding to Ethernet's minimum (IEEE 802.3, 3.2.8), which a NIC adds where no program sees it.
+// The length of the packet in a frame of `len` bytes, with its link-layer header. The rest is padding
+// to the minimum of Ethernet (IEEE 802.3, 3.2.8), which a NIC adds where no program sees it.
 static __always_inline __u32 fb_packet_len(const struct fb_headers *h, __u32 len)
 {
 	__u32 end = (__u32)h->transport_offset + h->transport_len;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// The receivebox at tc's ingress, for devices without XDP: after GRO, whose super-packets it takes
-// apart again. It counts and reports what receivebox.bpf.c does, bit for bit, and is an object of its
-// own because it needs the kernel's type information, which XDP does without.
+// The receivebox at tc ingress, for devices without XDP. It runs after GRO and takes super-packets
+// apart again. It counts and reports exactly what receivebox.bpf.c does. It is a separate object
+// because it needs the kernel's type information, which XDP does not.
 #include <linux/bpf.h>
 #include <linux/pkt_cls.h>
 #include <bpf/bpf_helpers.h>
@@ -23,7 +23,7 @@ int fb_ingress(struct __sk_buff *ctx)
 		return TC_ACT_UNSPEC;
 	if (!(bundle = bundle_of(&look->headers)))
 		return TC_ACT_UNSPEC;
-	// The context that a tc program is given is the packet itself.
+	// The context of a tc program is the packet itself.
 	if (!size)
 		len = fb_packet_len(&look->headers, len);
 	else if ((skb = fb_look_copy(look, ctx)))

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// What the classifier has found out about a packet, left in the packet's control block, so that where
-// it leaves its queue nothing has to be read, parsed, looked up or hashed again.
+// A note that the classifier leaves in a packet's control block, so that the packet need not be read,
+// parsed, looked up and hashed again when it leaves its queue.
 #ifndef FB_NOTE_H
 #define FB_NOTE_H
 
 #include "skb.h"
 
-// BPF's cb[]. Queues that keep a time put it into the first two words (CoDel, PIE). What others write
-// over the rest shows in the last: then the packet is looked at anew.
+// The cb[] array of BPF. CoDel and PIE store a time in the first two words. If other code overwrites
+// the rest, the last word shows it, and the packet is parsed again.
 struct fb_note {
 	__u32 class;  // within the bundle, for the filter below
 	__u32 number; // of this note: a packet that comes twice is one that the driver refused
@@ -16,14 +16,14 @@ struct fb_note {
 	__u32 check;
 };
 
-// Of a packet that has to be looked at: no bundle has this number.
+// Marks a packet that must be parsed: no bundle has this number.
 #define FB_NOTE_LOOK 0xffff0000
 
 struct qdisc_skb_cb {
 	unsigned char data[20];
 } FB_KERNEL_TYPE;
 
-// Never 0. The salt is another in every load of the programs, so a bundle's number is that of this one.
+// Never 0. Each load of the programs has another salt, so a note of an earlier load is not valid.
 static __always_inline __u32 fb_note_check(__u32 what, __u32 fingerprint)
 {
 	return ((what ^ settings.salt) * 0x9e3779b1 ^ fingerprint) * 0x85ebca77 | 1;
@@ -38,7 +38,7 @@ static __always_inline void fb_note_write(struct __sk_buff *ctx, __u32 number, _
 	ctx->cb[4] = fb_note_check(what, fingerprint);
 }
 
-// Takes away what another device's classifier may have left.
+// Clears a note that another device's classifier may have left.
 static __always_inline void fb_note_clear(struct __sk_buff *ctx)
 {
 	ctx->cb[4] = 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// What stands on each of a box's two ports: frames for the box itself go to this machine's own
-// network stack, all others to the box's process. When there is no process (it died), frames go
-// straight to the other port, so that a dead box is a wire.
+// The program on both ports of a box. Frames for the box itself go to this machine's network stack,
+// all others to the box's process. If the process has crashed, frames go straight to the other port,
+// as over a wire.
 #include <linux/bpf.h>
 #include <linux/if_ether.h>
 #include <linux/icmpv6.h>
@@ -57,8 +57,8 @@ static __always_inline int is_own(const struct address *a)
 	return bpf_map_lookup_elem(&own_addresses, a) != 0;
 }
 
-// Address resolution for one of the port's own addresses: the one kind of frame for the box that
-// does not carry its MAC address.
+// Address resolution for one of the port's own addresses: the only frames for the box that do not
+// carry its MAC address.
 static __always_inline int resolves_own(void *data, void *end, __be16 type)
 {
 	struct address a = {};

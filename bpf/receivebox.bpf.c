@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// The receivebox in XDP, where each packet is still by itself: counts the bytes and packets of each
-// bundle as they arrive and pushes a sample for each epoch boundary packet. It reads packets and lets
-// every one pass.
+// The receivebox in XDP, before GRO merges packets: it counts the bytes and packets of each bundle
+// and pushes a sample for each epoch boundary packet. It only reads packets and passes all of them.
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>
 #include "fingerprint.h"

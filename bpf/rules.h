@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// The receivebox's rules: which bundle an arriving packet is of.
+// The rules of the receivebox, which assign an arriving packet to a bundle.
 #ifndef FB_RULES_H
 #define FB_RULES_H
 
@@ -8,8 +8,8 @@
 
 #define MAX_BUNDLES 65536
 
-// A bundle is told by the source's prefix and the destination's; the pair is worked out in user
-// space for every two prefixes that can meet.
+// The prefixes of source and destination determine the bundle. User space computes the table for
+// every pair of prefixes that can occur together.
 struct pair {
 	__u32 source, destination;
 };

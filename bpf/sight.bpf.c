@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// The sendbox over the kernel's queues: tells the queues which bundle a packet is of, and sees each
-// packet again when it leaves them for the device, where it counts it and reports boundary packets.
+// The sendbox with `dataplane = "kernel"`: classifies each packet to a bundle for the qdiscs. When
+// the packet leaves them for the device, it counts the packet and reports boundary packets.
 #include <linux/bpf.h>
 #include <linux/pkt_cls.h>
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_core_read.h>
 #include "note.h"
 
-// As in crates/dataplane/src/kernel/mod.rs.
+// The same values as in crates/dataplane/src/kernel/mod.rs.
 #define MAX_BUNDLES 16384
 
 struct ns_common {
@@ -27,11 +27,11 @@ struct net_device {
 	possible_net_t nd_net;
 } FB_KERNEL_TYPE;
 
-// Which bundle a destination is of. The same for queueing and for counting.
+// The bundle of a destination, for queueing and for counting.
 LPM_TRIE(bundles);
 
-// The classes of a bundle that has several: for every value of a field those that it is welcome in,
-// as bits.
+// The classes of a bundle with several: for every value of a field, the classes that match it, as
+// bits.
 struct classes {
 	__u8 dscp[64];
 	__u8 any_port, any_prefix;
@@ -48,7 +48,7 @@ struct class_prefix {
 	__u8 address[16];
 };
 
-// Of a bundle of one class, all zero: everything is in the last, which is the first.
+// All zero for a bundle with one class: every packet is in the last class, which is the first.
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, MAX_BUNDLES);
@@ -72,23 +72,23 @@ struct {
 	__type(value, __u32);
 } class_prefixes SEC(".maps");
 
-// The packet that was counted last. One CPU at a time takes packets from a device's queues.
+// The last packet that was counted. Only one CPU at a time dequeues from a device's queues.
 static struct {
 	void *skb;
 	struct fb_note note;
 } counted;
 
-// Numbers notes. The queues' lock is held where packets are classified.
+// Numbers the notes. Packets are classified under the lock of the root qdisc.
 static __u32 noted;
 
-// Our device, once a packet has shown where it is: others' packets then cost a comparison.
+// Our device, cached at its first packet, so that packets of other devices cost one comparison.
 static struct net_device *device;
 
 static __always_inline int is_ours(struct net_device *dev)
 {
 	if (device && dev != device)
 		return 0;
-	// Something else may be where a device was that is gone.
+	// Another object may be at the address of a device that was removed.
 	if ((__u32)BPF_CORE_READ(dev, ifindex) != settings.device)
 		return 0;
 	if (dev == device)
@@ -99,8 +99,7 @@ static __always_inline int is_ours(struct net_device *dev)
 	return 1;
 }
 
-// Whether the driver was offered the packet just now and did not take it, for want of room: then it
-// was counted.
+// Whether the driver just refused this packet for lack of room: then it was already counted.
 static __always_inline int was_refused(const void *skb, const struct fb_note *note)
 {
 	const struct fb_note *last = &counted.note;
@@ -113,7 +112,7 @@ static __always_inline int was_refused(const void *skb, const struct fb_note *no
 	return 0;
 }
 
-// Counts a packet that the classifier has left a note about, and reports it if it is a boundary.
+// Counts a packet with a note from the classifier, and reports it if it is a boundary packet.
 static __always_inline void count_noted(const struct fb_note *note)
 {
 	struct sample s = { .bundle = note->what >> 16, .fingerprint = note->fingerprint };
@@ -132,8 +131,8 @@ static __always_inline void count_noted(const struct fb_note *note)
 	report(&s);
 }
 
-// net_dev_start_xmit(skb, dev): after the qdisc, after software segmentation where the device does
-// none, and just before the driver.
+// net_dev_start_xmit(skb, dev): after the qdisc, after software segmentation if the device has none,
+// and just before the driver.
 SEC("raw_tp/net_dev_start_xmit")
 int fb_sight(struct bpf_raw_tracepoint_args *ctx)
 {
@@ -190,7 +189,7 @@ static __always_inline __u32 prefix_classes(__u32 bundle, const __u8 *address)
 	return bits ? *bits : 0;
 }
 
-// The first class of the bundle that takes the packet.
+// The first class of the bundle that matches the packet.
 static __always_inline __u32 class_of(__u32 bundle, const struct fb_headers *h)
 {
 	struct classes *c = bpf_map_lookup_elem(&classes, &bundle);
@@ -210,9 +209,9 @@ static __always_inline __u32 class_of(__u32 bundle, const struct fb_headers *h)
 	return c->last;
 }
 
-// On the root qdisc: the class of a bundle has its number, counted from 1, as minor id. What is in
-// no bundle is left to the qdisc. The class within the bundle and, from the eighth bit on, the bundle
-// are left in cb[0], where what chooses among the bundle's queues finds them.
+// On the root qdisc: the minor id of a bundle's class is the number of the bundle, counted from 1.
+// The qdisc decides about packets of no bundle. cb[0] gets the class within the bundle and, from the
+// eighth bit on, the bundle, for the filters that choose among the bundle's queues.
 SEC("tc")
 int fb_classify(struct __sk_buff *ctx)
 {
@@ -227,7 +226,7 @@ int fb_classify(struct __sk_buff *ctx)
 		return TC_ACT_UNSPEC;
 	ctx->tc_classid = *bundle + 1;
 	ctx->cb[0] = *bundle << 8 | class_of(*bundle, &h);
-	// A super-packet may be packets by then; each has a fingerprint of its own.
+	// A super-packet may be segmented by then, and each segment has a fingerprint of its own.
 	__u32 bytes = fb_packet_len(&h, ctx->len) + (ctx->vlan_present ? 4 : 0);
 	noted++;
 	if (!ctx->gso_size && bytes <= 0xffff && fb_fingerprint(data, end, &h, &fingerprint)) {
@@ -235,8 +234,8 @@ int fb_classify(struct __sk_buff *ctx)
 		return TC_ACT_OK;
 	}
 	fb_note_write(ctx, noted, FB_NOTE_LOOK, noted);
-	// A tracepoint sees only what is in the packet's first piece. That holds all headers, and
-	// where the fingerprint is of payload, it has to hold that, too.
+	// A tracepoint sees only the linear part of the packet. It holds all headers, and if the
+	// fingerprint covers payload, it must hold that too.
 	__u32 need = (__u32)h.transport_offset + 8 + FB_OTHER_PAYLOAD, len = ctx->len;
 	if (need > len)
 		need = len;

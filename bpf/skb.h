@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// A packet of the kernel's, seen where it may still, or already, be a super-packet: one `sk_buff`
-// for what is many packets on the wire (TSO, GSO; GRO). It is counted as those packets, and each of
-// them has its own fingerprint.
+// A packet of the kernel that may be a super-packet: one `sk_buff` for many packets on the wire (TSO,
+// GSO; GRO). It is counted as those packets, and each of them has its own fingerprint.
 //
-// Fields are found by CO-RE, with the kernel's own type information: only names matter below.
+// CO-RE finds the fields by the kernel's own type information: only the names below matter.
 #ifndef FB_SKB_H
 #define FB_SKB_H
 
@@ -23,7 +22,7 @@ struct sk_buff {
 	char cb[48];
 } FB_KERNEL_TYPE;
 
-// Before Linux 6.2 it is a bit that says whether a tag is beside the packet.
+// Before Linux 6.2 one bit says whether a tag is stored beside the packet.
 struct sk_buff___before_6_2 {
 	__u8 vlan_present : 1;
 } FB_KERNEL_TYPE;
@@ -33,16 +32,16 @@ struct skb_shared_info {
 	unsigned int gso_type;
 } FB_KERNEL_TYPE;
 
-// The bits of gso_type that do not move from kernel to kernel.
+// The bits of gso_type that are the same in all kernels.
 #define FB_GSO_UDP (1 << 16)
 #define FB_GSO_UDP_L4 (1 << 17)
 #define FB_GSO_FRAGLIST (1 << 18)
-// gso_size of what is segmented by its list of fragments, whose sizes differ (SCTP).
+// The gso_size of packets that are segmented by their list of fragments of different sizes (SCTP).
 #define FB_GSO_BY_FRAGS 0xffff
 
-// Segments of one super-packet that are looked at; the rest is only counted. The kernel makes none
-// of more than 64 KiB unless told to (BIG TCP), and has more segments than this in it only if they
-// carry less than 128 bytes each.
+// Segments of one super-packet that are examined; the rest is only counted. By default a super-packet
+// has at most 64 KiB (BIG TCP raises that), so it has more segments only if they carry less than 128
+// bytes each.
 #define FB_MAX_SEGMENTS 512
 
 // Written by user space before loading.
@@ -54,7 +53,7 @@ const volatile struct settings {
 	__u32 salt; // of notes, see note.h
 } settings = { .gso_fixed_id = 1 << 3 };
 
-// A packet while it is looked at. Too large for BPF's stack: each CPU has one.
+// The state while a packet is examined. It is too large for BPF's stack, so each CPU has one.
 struct look {
 	__u8 window[FB_WINDOW]; // the beginning of the packet
 	__u64 skb[40];          // a copy of the kernel's `sk_buff`: one read is cheaper than many
@@ -114,7 +113,7 @@ static __always_inline struct sk_buff *fb_look_copy(struct look *look, const voi
 	return bpf_probe_read_kernel(look->skb, size, skb) ? 0 : (void *)look->skb;
 }
 
-// The bytes of a VLAN tag that is kept beside the packet.
+// The length of a VLAN tag that is stored beside the packet.
 static __always_inline __u32 fb_tag_len(const struct sk_buff *skb)
 {
 	if (bpf_core_field_exists(skb->vlan_all))
@@ -128,8 +127,7 @@ static __always_inline struct skb_shared_info *fb_shared(const struct sk_buff *s
 	return (void *)(skb->head + skb->end);
 }
 
-// Where the payload of the innermost transport begins, which is what segmentation cuts up; 0 if
-// that cannot be told.
+// The offset of the payload of the innermost transport, which segmentation divides; 0 if unknown.
 static __always_inline __u32 fb_gso_payload(struct look *look, const struct sk_buff *skb,
 					    __u32 type)
 {
@@ -149,7 +147,7 @@ static __always_inline __u32 fb_gso_payload(struct look *look, const struct sk_b
 	return len ? transport + len : 0;
 }
 
-// Finds out of how many packets the super-packet is whose segments have `size` bytes of payload.
+// Computes the number of packets in a super-packet whose segments have `size` bytes of payload.
 static __always_inline void fb_look_segments(struct look *look, const struct sk_buff *skb,
 					     __u32 len, __u32 size)
 {
@@ -158,7 +156,7 @@ static __always_inline void fb_look_segments(struct look *look, const struct sk_
 	look->is_tunnel = BPF_CORE_READ_BITFIELD(skb, encapsulation);
 	look->fixed_id = !!(type & settings.gso_fixed_id);
 	__u32 payload = fb_gso_payload(look, skb, type);
-	// What cannot be taken apart is counted as it is, and has no fingerprint.
+	// A super-packet that cannot be taken apart is counted as one packet and has no fingerprint.
 	look->walk = 0;
 	if (size == FB_GSO_BY_FRAGS || !payload || payload >= len)
 		return;
@@ -170,8 +168,8 @@ static __always_inline void fb_look_segments(struct look *look, const struct sk_
 	look->walk = type & FB_GSO_FRAGLIST ? 1 : look->segments;
 }
 
-// Begins to look at a packet that starts with the `captured` bytes in the window. Returns 1 if it is
-// an IP packet, with its destination known; it counts as one until `fb_look_segments`.
+// Starts to examine a packet that begins with the `captured` bytes in the window. Returns 1 if it is
+// an IP packet, and sets its destination. It counts as one packet until `fb_look_segments`.
 static __always_inline int fb_look_at(struct look *look, __u32 captured, __u32 tag_len)
 {
 	look->captured = captured;
@@ -193,8 +191,8 @@ static __always_inline __u32 fb_look_segment(struct look *look, __u32 i)
 	return look->payload_offset + payload_len + look->tag_len;
 }
 
-// Whether the fingerprint of the segment can be told. In a tunnel only by the outer ID: without
-// one it hashes the inner headers, whose lengths the kernel is yet to write.
+// Whether the fingerprint of the segment can be computed. In a tunnel that needs the outer ID:
+// without one, the inner headers are hashed, whose lengths the kernel has still to write.
 static __always_inline int fb_look_is_known(const struct look *look)
 {
 	__u32 id = look->headers.id + look->segment.index;
@@ -230,7 +228,7 @@ static __always_inline void fb_look_count(struct look *look, __u32 len, __u32 bu
 			continue;
 		if (!fb_look_fingerprint(look) || !is_boundary(s->fingerprint, s->epoch))
 			continue;
-		// One moment for all: a super-packet is handed over whole.
+		// All segments have the same time: a super-packet is handed over as a whole.
 		if (!s->time)
 			s->time = bpf_ktime_get_ns();
 		report(s);
