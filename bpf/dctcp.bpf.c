@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// DCTCP (RFC 8257) as a congestion control module, for kernels without one. It implements both ends:
-// the sender reduces its window by the share of marked packets, and the receiver's acknowledgements
-// report which packets were marked.
+// DCTCP (RFC 8257) as a congestion control module, for kernels without one. It implements both
+// ends: the sender reduces its window by the share of marked packets, and the receiver's
+// acknowledgements report which packets were marked.
 //
 // CO-RE finds the fields by the kernel's own type information: only the names below matter.
 #include <linux/bpf.h>
@@ -86,8 +86,8 @@ static __always_inline void begin_window(const struct tcp_sock *tcp, struct dctc
 	own->delivered_ce = tcp->delivered_ce;
 }
 
-// The stack paces: bursts would build a queue of their own at a link that marks from one millisecond
-// on (RFC 9331 section 4.3).
+// The stack paces: bursts would build a queue of their own at a link that marks from one
+// millisecond on (RFC 9331 section 4.3).
 SEC("struct_ops")
 void BPF_PROG(dctcp_init, struct sock *sk)
 {

@@ -109,8 +109,8 @@ static __always_inline int fb_fnv_udp(void *data, void *data_end, const struct f
 			    hash);
 }
 
-// Computes the fingerprint of `segment`, or of the whole packet if `segment` is NULL. Returns 1, or 0
-// if nothing in the packet distinguishes it from others.
+// Computes the fingerprint of `segment`, or of the whole packet if `segment` is NULL. Returns 1, or
+// 0 if nothing in the packet distinguishes it from others.
 static __always_inline int fb_fingerprint_segment(void *data, void *data_end,
 						  const struct fb_headers *h,
 						  const struct fb_segment *segment,

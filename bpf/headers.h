@@ -62,9 +62,9 @@ static __always_inline const __u8 *fb_at(void *data, void *data_end, __u32 offse
 	return p + n > (const __u8 *)data_end ? 0 : p;
 }
 
-// Returns `value`, which is below 256, so that the verifier forgets what it knows about it. `unknown`
-// is any byte of the packet. The verifier then checks the following code once for all values instead
-// of once for each path that leads here.
+// Returns `value`, which is below 256, so that the verifier forgets what it knows about it.
+// `unknown` is any byte of the packet. The verifier then checks the following code once for all
+// values instead of once for each path that leads here.
 static __always_inline __u32 fb_forget(__u32 value, __u8 unknown)
 {
 	__u8 complement = ~unknown;
@@ -195,8 +195,9 @@ static __always_inline int fb_parse_ipv6(void *data, void *data_end, struct fb_h
 	return 1;
 }
 
-// The length of the packet in a frame of `len` bytes, with its link-layer header. The rest is padding
-// to the minimum of Ethernet (IEEE 802.3, 3.2.8), which a NIC adds where no program sees it.
+// The length of the packet in a frame of `len` bytes, with its link-layer header. The rest is
+// padding to the minimum of Ethernet (IEEE 802.3, 3.2.8), which a NIC adds where no program sees
+// it.
 static __always_inline __u32 fb_packet_len(const struct fb_headers *h, __u32 len)
 {
 	__u32 end = (__u32)h->transport_offset + h->transport_len;

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// A note that the classifier leaves in a packet's control block, so that the packet need not be read,
-// parsed, looked up and hashed again when it leaves its queue.
+// A note that the classifier leaves in a packet's control block, so that the packet need not be
+// read, parsed, looked up and hashed again when it leaves its queue.
 #ifndef FB_NOTE_H
 #define FB_NOTE_H
 
 #include "skb.h"
 
-// The cb[] array of BPF. CoDel and PIE store a time in the first two words. If other code overwrites
-// the rest, the last word shows it, and the packet is parsed again.
+// The cb[] array of BPF. CoDel and PIE store a time in the first two words. If other code
+// overwrites the rest, the last word shows it, and the packet is parsed again.
 struct fb_note {
 	__u32 class;  // within the bundle, for the filter below
 	__u32 number; // of this note: a packet that comes twice is one that the driver refused

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 // The program on both ports of a box. Frames for the box itself go to this machine's network stack,
-// all others to the box's process. If the process has crashed, frames go straight to the other port,
-// as over a wire.
+// all others to the box's process. If the process has crashed, frames go straight to the other
+// port, as over a wire.
 #include <linux/bpf.h>
 #include <linux/if_ether.h>
 #include <linux/icmpv6.h>

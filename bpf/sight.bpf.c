@@ -131,8 +131,8 @@ static __always_inline void count_noted(const struct fb_note *note)
 	report(&s);
 }
 
-// net_dev_start_xmit(skb, dev): after the qdisc, after software segmentation if the device has none,
-// and just before the driver.
+// net_dev_start_xmit(skb, dev): after the qdisc, after software segmentation if the device has
+// none, and just before the driver.
 SEC("raw_tp/net_dev_start_xmit")
 int fb_sight(struct bpf_raw_tracepoint_args *ctx)
 {
@@ -210,8 +210,8 @@ static __always_inline __u32 class_of(__u32 bundle, const struct fb_headers *h)
 }
 
 // On the root qdisc: the minor id of a bundle's class is the number of the bundle, counted from 1.
-// The qdisc decides about packets of no bundle. cb[0] gets the class within the bundle and, from the
-// eighth bit on, the bundle, for the filters that choose among the bundle's queues.
+// The qdisc decides about packets of no bundle. cb[0] gets the class within the bundle and, from
+// the eighth bit on, the bundle, for the filters that choose among the bundle's queues.
 SEC("tc")
 int fb_classify(struct __sk_buff *ctx)
 {

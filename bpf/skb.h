@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// A packet of the kernel that may be a super-packet: one `sk_buff` for many packets on the wire (TSO,
-// GSO; GRO). It is counted as those packets, and each of them has its own fingerprint.
+// A packet of the kernel that may be a super-packet: one `sk_buff` for many packets on the wire
+// (TSO, GSO; GRO). It is counted as those packets, and each of them has its own fingerprint.
 //
 // CO-RE finds the fields by the kernel's own type information: only the names below matter.
 #ifndef FB_SKB_H
@@ -39,9 +39,9 @@ struct skb_shared_info {
 // The gso_size of packets that are segmented by their list of fragments of different sizes (SCTP).
 #define FB_GSO_BY_FRAGS 0xffff
 
-// Segments of one super-packet that are examined; the rest is only counted. By default a super-packet
-// has at most 64 KiB (BIG TCP raises that), so it has more segments only if they carry less than 128
-// bytes each.
+// Segments of one super-packet that are examined; the rest is only counted. By default a
+// super-packet has at most 64 KiB (BIG TCP raises that), so it has more segments only if they carry
+// less than 128 bytes each.
 #define FB_MAX_SEGMENTS 512
 
 // Written by user space before loading.
@@ -168,8 +168,8 @@ static __always_inline void fb_look_segments(struct look *look, const struct sk_
 	look->walk = type & FB_GSO_FRAGLIST ? 1 : look->segments;
 }
 
-// Starts to examine a packet that begins with the `captured` bytes in the window. Returns 1 if it is
-// an IP packet, and sets its destination. It counts as one packet until `fb_look_segments`.
+// Starts to examine a packet that begins with the `captured` bytes in the window. Returns 1 if it
+// is an IP packet, and sets its destination. It counts as one packet until `fb_look_segments`.
 static __always_inline int fb_look_at(struct look *look, __u32 captured, __u32 tag_len)
 {
 	look->captured = captured;
