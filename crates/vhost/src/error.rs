@@ -4,42 +4,44 @@ use std::path::PathBuf;
 /// Why the back end could not start, or had to stop.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The configuration is wrong; nothing was touched.
+    /// The configuration is wrong; nothing was changed.
     #[error(transparent)]
     Config(#[from] forebay_config::ConfigError),
-    /// A port.
+    /// A port cannot be opened.
     #[error(transparent)]
     Dataplane(#[from] forebay_dataplane::Error),
-    /// The scheduled buffer does not take its settings.
+    /// The settings of the scheduled buffer are wrong.
     #[error("the scheduled buffer: {0}")]
     Scheduler(#[from] forebay_queue::ConfigError),
-    /// A virtual machine's socket cannot be made.
+    /// A virtual machine's socket cannot be created.
     #[error("socket {}: {source}", path.display())]
     Socket {
-        /// Which.
+        /// Path of the socket.
         path: PathBuf,
-        /// The system's answer.
+        /// Error of the system call.
         source: io::Error,
     },
-    /// Another process listens at a virtual machine's socket.
-    #[error("socket {}: another process serves it; end that first", .0.display())]
+    /// Another process listens on a virtual machine's socket.
+    #[error("socket {}: another process listens on it; end that process first", .0.display())]
     SocketInUse(PathBuf),
-    /// The TAP device cannot be had.
-    #[error("TAP device `{name}`: {source} (it needs root, or a persistent device of this user's)")]
+    /// The TAP device cannot be opened.
+    #[error(
+        "TAP device `{name}`: {source} (run as root, or create a persistent device for this user)"
+    )]
     Tap {
-        /// Its name.
+        /// Name of the device.
         name: String,
-        /// The kernel's answer.
+        /// Error of the system call.
         source: io::Error,
     },
-    /// A thread, a signal or an event cannot be had.
+    /// A thread, a signal handler or an event descriptor cannot be created.
     #[error("cannot set up the back end: {0}")]
     System(#[from] io::Error),
 }
 
 impl Error {
-    /// The exit code of a command that ends with this error: 2 where the user's configuration is
-    /// wrong, 1 for the rest.
+    /// Exit status of a command that ends with this error: 2 for a wrong configuration, 1 for all
+    /// other errors.
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::Config(_) | Self::Scheduler(_) => 2,

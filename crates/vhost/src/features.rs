@@ -1,4 +1,4 @@
-//! What the device offers its driver (virtio 1.2, sections 5.1.3 and 6).
+//! Features that the device offers to its driver (virtio 1.2, sections 5.1.3 and 6).
 
 pub(crate) const CHECKSUM: u32 = 0;
 pub(crate) const GUEST_CHECKSUM: u32 = 1;
@@ -14,11 +14,11 @@ pub(crate) const MERGE: u32 = 15;
 const STATUS: u32 = 16;
 const INDIRECT: u32 = 28;
 pub(crate) const EVENT_INDEX: u32 = 29;
-/// Not virtio's but vhost-user's: that there are protocol features.
+/// A feature of vhost-user, not of virtio: the back end has protocol features.
 pub(crate) const PROTOCOL: u32 = 30;
 pub(crate) const VERSION_1: u32 = 32;
 
-/// All that is offered. A control queue is not: a driver waits for its answers.
+/// All offered features. A control queue is not among them, because a driver waits for its answers.
 pub(crate) const OFFERED: u64 = {
     let bits = [
         CHECKSUM,
@@ -47,12 +47,12 @@ pub(crate) const OFFERED: u64 = {
     set
 };
 
-/// Whether `bit` is in `features`.
+/// Whether `features` contains `bit`.
 pub(crate) fn has(features: u64, bit: u32) -> bool {
     features >> bit & 1 == 1
 }
 
-/// Bytes of the header before each frame.
+/// Length in bytes of the header before each frame.
 pub(crate) fn header(features: u64) -> usize {
     if has(features, VERSION_1) || has(features, MERGE) {
         crate::offload::HEADER
@@ -61,17 +61,17 @@ pub(crate) fn header(features: u64) -> usize {
     }
 }
 
-/// What a guest can take of what is left to do to a frame.
+/// Offloads that a guest accepts in frames that it receives.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Receives {
+pub(crate) struct AcceptedOffloads {
     pub(crate) checksum: bool,
     pub(crate) tso4: bool,
     pub(crate) tso6: bool,
     pub(crate) ecn: bool,
 }
 
-impl Receives {
-    /// Of a driver that takes `features`.
+impl AcceptedOffloads {
+    /// Offloads that a driver with these negotiated `features` accepts.
     pub(crate) fn of(features: u64) -> Self {
         let has = |bit| has(features, bit);
         Self {
@@ -82,8 +82,8 @@ impl Receives {
         }
     }
 
-    /// Whether such a frame can go there as it is.
-    pub(crate) fn takes(self, offload: &crate::offload::Offload) -> bool {
+    /// Whether the guest accepts a frame with this `offload` unchanged.
+    pub(crate) fn accepts(self, offload: &crate::offload::Offload) -> bool {
         let segments = offload
             .segments
             .is_none_or(|s| (if s.v6 { self.tso6 } else { self.tso4 }) && (self.ecn || !s.ecn));

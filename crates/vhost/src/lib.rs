@@ -1,10 +1,10 @@
-//! zD for virtual machines, in user space: a vhost-user back end that leaves packets in their rings
-//! while the scheduled buffer has no room for them (Zhao's thesis, sections 4.3 and 4.4.2).
+//! Backpressure (zD) for virtual machines: a vhost-user back end that leaves packets in a guest's
+//! ring while the scheduled buffer has no room for them (Zhao's thesis, sections 4.3 and 4.4.2).
 //!
 //! Each virtual machine's transmit ring is a source buffer, and an aggregate flow of the one
-//! scheduled buffer. Where vhost-net takes packets as they come, and the qdisc behind it drops what does
-//! not fit, here a ring is asked for its next packet only when there is room for it; meanwhile the
-//! guest's own queues fill, and its own TCP sees that.
+//! scheduled buffer. vhost-net takes packets as they come, and the qdisc behind it drops what does
+//! not fit. This back end takes the next packet of a ring only when there is room for it. Meanwhile
+//! the guest's own queues fill, and the guest's TCP slows down.
 //!
 //! ```text
 //!  guest's driver ─ ring ─┐                                            ┌─ TAP, or
@@ -12,8 +12,8 @@
 //!  guest's driver ─ ring ─┘   └──────── resume ◀────────┘              └─ another guest
 //! ```
 //!
-//! [`run`] is the daemon; [`VhostConfig`] its file. [`ring`] and [`offload`] are what a guest can write
-//! nonsense into, and stand by themselves so that this can be tried.
+//! [`run`] is the daemon and [`VhostConfig`] its configuration file. [`ring`] and [`offload`] parse
+//! what a guest writes. They are public so that a fuzz target can run them alone.
 
 mod config;
 mod egress;
@@ -46,59 +46,59 @@ pub use statistics::{Counts, Dropped};
 use engine::Engine;
 use scheduler::Scheduler;
 use session::Device;
-use statistics::say;
+use statistics::emit;
 
-/// The MTU of an Ethernet device that does not say.
-const MTU: u16 = 1500;
+/// The MTU of an Ethernet device that reports none.
+const DEFAULT_MTU: u16 = 1500;
 
 /// Serves the virtual machines of `config` until SIGTERM or SIGINT.
 ///
-/// What happens is said on standard output, a line of JSON each: that all is set up, front ends that come
-/// and go, rings that cannot be followed, and at the end what was counted; with `tells`, that every second
-/// too.
+/// It writes one line of JSON for each event to standard output: that it is ready, front ends that
+/// connect and disconnect, rings that are invalid, and the total counts at the end. With
+/// `reports_status` it also writes the counts every second.
 ///
 /// # Errors
-/// If it cannot be set up, in which case everything is as it was.
-pub fn run(config: VhostConfig, tells: bool) -> Result<(), Error> {
-    // First, so that the threads that follow inherit it.
+/// If the set-up fails; it then leaves everything as it was.
+pub fn run(config: VhostConfig, reports_status: bool) -> Result<(), Error> {
+    // This comes first so that the threads started below inherit it.
     let signals = Signals::block()?;
     let scheduler = Scheduler::new(&config.scheduler, &config.vms)?;
     let egress = egress::open(&config.outside)?;
     let mtu = mtu(&config.outside);
-    let (remote, commands) = session::channel()?;
+    let (sender, commands) = session::channel()?;
     let mut sockets = Vec::new();
     for vm in &config.vms {
         sockets.push(Socket::bind(&vm.socket)?);
     }
-    let said = json!({
+    let ready = json!({
         "event": "ready",
         "outside": egress.describe(),
         "vms": config.vms.iter().map(|vm| &vm.name).collect::<Vec<_>>(),
     });
     for (index, (vm, socket)) in config.vms.iter().zip(&sockets).enumerate() {
-        let (listener, remote) = (socket.listener.try_clone()?, remote.try_clone()?);
+        let (listener, sender) = (socket.listener.try_clone()?, sender.try_clone()?);
         let device = Device { mac: vm.mac, mtu };
         thread::Builder::new()
             .name(format!("front end {index}"))
-            .spawn(move || session::serve(index, listener, device, remote))?;
+            .spawn(move || session::serve(index, listener, device, sender))?;
     }
     let mut engine = Engine::new(config.vms, scheduler, egress, commands);
-    say(&said);
-    let ended = engine.run(&signals, tells);
-    engine.say_total();
+    emit(&ready);
+    let ended = engine.run(&signals, reports_status);
+    engine.emit_total();
     ended
 }
 
-/// The longest IP packet that goes out there.
+/// The longest IP packet, in bytes, that the way out carries.
 fn mtu(outside: &Outside) -> u16 {
     let mtu = match outside {
         Outside::Port { netdev, .. } => Some(netdev.mtu),
         Outside::Tap { name, .. } => Netdev::find(name).ok().map(|netdev| netdev.mtu),
     };
-    mtu.map_or(MTU, |mtu| mtu.min(u16::MAX.into()) as u16)
+    mtu.map_or(DEFAULT_MTU, |mtu| mtu.min(u16::MAX.into()) as u16)
 }
 
-/// A socket that front ends connect to; its file goes with this value.
+/// A socket that front ends connect to; dropping it removes its file.
 #[derive(Debug)]
 struct Socket {
     listener: UnixListener,
@@ -106,14 +106,14 @@ struct Socket {
 }
 
 impl Socket {
-    /// Takes the place of a socket that nobody listens at any more, and of nothing else.
+    /// Listens at `path`. A stale socket there is replaced; any other file is an error.
     fn bind(path: &Path) -> Result<Self, Error> {
         let failed = |source| Error::Socket { path: path.to_owned(), source };
         let listener = match UnixListener::bind(path) {
             Err(e) if e.kind() == io::ErrorKind::AddrInUse => {
                 match UnixStream::connect(path) {
                     Ok(_) => return Err(Error::SocketInUse(path.to_owned())),
-                    // Left by one that was killed.
+                    // A killed process left it behind.
                     Err(e) if e.kind() == io::ErrorKind::ConnectionRefused => {}
                     Err(e) => return Err(failed(e)),
                 }
@@ -128,7 +128,7 @@ impl Socket {
 
 impl Drop for Socket {
     fn drop(&mut self) {
-        // It may have been removed by hand.
+        // The operator may have removed it already.
         let _ = fs::remove_file(&self.path);
     }
 }

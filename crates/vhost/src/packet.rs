@@ -1,18 +1,18 @@
-//! A frame between a ring and the way out, and the buffers that frames are kept in.
+//! A frame between a guest's ring and its departure, and the buffers that hold frames.
 
 use forebay_queue::{Ecn, Packet as Queueable};
 use forebay_units::Bytes;
 
 use crate::offload::Offload;
 
-/// A frame of a virtual machine that was taken out of its ring.
+/// A frame that was taken out of a virtual machine's transmit ring.
 #[derive(Debug)]
 pub(crate) struct Packet {
-    /// The frame.
+    /// The frame, from its Ethernet header on.
     pub(crate) bytes: Vec<u8>,
-    /// What is left to do to it.
+    /// Checksum and segmentation that are still to be done.
     pub(crate) offload: Offload,
-    /// Whose it is.
+    /// Index of the virtual machine that sent it.
     pub(crate) vm: u8,
     length: Bytes,
 }
@@ -29,7 +29,7 @@ impl Queueable for Packet {
         self.length
     }
 
-    /// Of a virtual machine's packets as one flow: the scheduled buffer sees aggregates (thesis,
+    /// All packets of a virtual machine are one flow: the scheduled buffer sees aggregates (thesis,
     /// section 4.3.2).
     fn flow_hash(&self) -> u32 {
         u32::from(self.vm)
@@ -39,7 +39,7 @@ impl Queueable for Packet {
         self.vm
     }
 
-    /// No queue of the back end marks: it has no AQM.
+    /// Always `NotEct`: the back end has no AQM and never marks.
     fn ecn(&self) -> Ecn {
         Ecn::NotEct
     }
@@ -47,7 +47,7 @@ impl Queueable for Packet {
     fn set_ce(&mut self) {}
 }
 
-/// Buffers that are used again, so that a packet costs no allocation.
+/// A pool of buffers, so that a packet costs no allocation.
 #[derive(Debug, Default)]
 pub(crate) struct Buffers {
     small: Vec<Vec<u8>>,
@@ -55,14 +55,14 @@ pub(crate) struct Buffers {
 }
 
 impl Buffers {
-    /// A full frame and what is around it.
+    /// Size in bytes of a buffer for a full frame with its headers.
     const SMALL: usize = 2048;
-    /// At most so many of full frames are kept, 8 MB; more are given back to the system.
+    /// Maximum number of small buffers in the pool (8 MB); further ones are freed.
     const MAX_SMALL: usize = 4096;
-    /// At most so many that can hold a super-packet are kept, 16 MB.
+    /// Maximum number of buffers for super-packets in the pool (16 MB).
     const MAX_LARGE: usize = 256;
 
-    /// An empty buffer for `len` bytes.
+    /// Takes an empty buffer with room for `len` bytes.
     pub(crate) fn take(&mut self, len: usize) -> Vec<u8> {
         let kept = if len <= Self::SMALL { self.small.pop() } else { self.large.pop() };
         let mut buffer = kept.unwrap_or_default();
@@ -70,7 +70,7 @@ impl Buffers {
         buffer
     }
 
-    /// Gives a buffer back.
+    /// Returns a buffer to the pool.
     pub(crate) fn give(&mut self, mut buffer: Vec<u8>) {
         buffer.clear();
         let (kept, most) = if buffer.capacity() <= 2 * Self::SMALL {

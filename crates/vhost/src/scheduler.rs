@@ -1,8 +1,8 @@
-//! The scheduled buffer: what all virtual machines' packets wait in, and who is told when it is full.
+//! The scheduled buffer, in which the packets of all virtual machines wait.
 //!
-//! In both modes it is the same qdisc below the same shaper. With `mode = "zd"` a [`Gate`] stands
-//! before it, whose flows are the virtual machines: packets lose their flows' identity on the way
-//! from a guest to its host, so what is paused is the ring (thesis, section 4.3.2).
+//! Both modes use the same qdisc below the same shaper. With `mode = "zd"` a [`Gate`] stands before
+//! it. Its flows are the virtual machines: packets lose the identity of their flow on the way from
+//! a guest to its host, so the gate pauses the ring (thesis, section 4.3.2).
 
 use forebay_queue::backpressure::{Config, FlowId, FlowPacket, Gate, Hysteresis, Order, Refused};
 use forebay_queue::token_bucket::{self, Burst};
@@ -16,27 +16,29 @@ use crate::config::{Mode, Schedule, SchedulerConfig, VmConfig};
 use crate::offload::MAX_FRAME;
 use crate::packet::Packet;
 
-/// Packets that a virtual machine may send in its turn while others wait. More than zD's two, since a
-/// resume costs a look at a ring in another process's memory.
+/// Packets that a resumed virtual machine may send while others wait. This is more than zD's two,
+/// because each resumption reads a ring in another process's memory.
 const TURN: u8 = 8;
 
 type Queue = Box<dyn Qdisc<Packet>>;
 type Shaped = TokenBucket<Queue>;
 
-/// What became of a packet that was offered.
+/// Result of offering a packet to the buffer.
 #[derive(Debug)]
 pub(crate) enum Offered {
-    /// It waits in the buffer, or was dropped there, which the sink heard.
-    In,
-    /// There is no room: the virtual machine is paused.
+    /// The packet waits in the buffer, or was dropped there and passed to the drop sink.
+    Accepted,
+    /// There is no room; the virtual machine is paused.
     Paused(Packet),
-    /// It fits not even into an empty buffer.
-    Never(Packet),
+    /// The packet does not fit even into an empty buffer.
+    TooLong(Packet),
 }
 
-/// The scheduled buffer of a mode.
+/// The scheduled buffer, by mode.
 pub(crate) enum Scheduler {
+    /// Packets that do not fit are dropped.
     Drop(Shaped),
+    /// Virtual machines without room are paused.
     Zd(Box<Gate<Packet, Shaped>>),
 }
 
@@ -47,7 +49,7 @@ impl FlowPacket for Packet {
 }
 
 impl Scheduler {
-    /// Of `vms`, by their index.
+    /// Creates the buffer of `vms`, which are identified by their index.
     pub(crate) fn new(config: &SchedulerConfig, vms: &[VmConfig]) -> Result<Self, ConfigError> {
         let queue = queue(config, vms)?;
         let bucket = token_bucket::Config { rate: config.rate, burst: Burst::Time(config.burst) };
@@ -59,10 +61,10 @@ impl Scheduler {
             flows: vms.len() as u32,
             in_buffer: config.in_buffer,
             turn: TURN,
-            // Classes have limits of their own, so within one nobody waits for another.
+            // Each class has a limit of its own, so virtual machines do not wait for each other's.
             order: Order::Fifo,
             hysteresis: Hysteresis::OneIn(8),
-            // Only where a limit is in bytes does it matter how long a packet may be.
+            // This matters only for a limit in bytes.
             largest: Bytes(MAX_FRAME as u64),
         };
         Ok(Self::Zd(Box::new(Gate::new(gate, shaped)?)))
@@ -75,8 +77,8 @@ impl Scheduler {
         }
     }
 
-    /// Whether a packet of `vm` may be taken out of its ring now. If not, the virtual machine is paused
-    /// until [`Self::resume`] names it.
+    /// Whether a packet of `vm` may be taken out of its ring now. If not, the virtual machine is
+    /// paused until [`Self::resume`] returns it.
     pub(crate) fn admits(&mut self, now: Nanos, vm: u8) -> bool {
         match self {
             Self::Drop(_) => true,
@@ -94,19 +96,19 @@ impl Scheduler {
         match self {
             Self::Drop(shaped) => {
                 shaped.enqueue(now, packet, drops);
-                Offered::In
+                Offered::Accepted
             }
             Self::Zd(gate) => match gate.offer(now, packet, drops) {
-                Ok(()) => Offered::In,
+                Ok(()) => Offered::Accepted,
                 Err(Refused::Paused(packet)) => Offered::Paused(packet),
-                Err(Refused::Never(packet)) => Offered::Never(packet),
+                Err(Refused::Never(packet)) => Offered::TooLong(packet),
             },
         }
     }
 
-    /// The next packet to send, if one may leave now.
+    /// Removes the next packet, if one may leave now.
     pub(crate) fn dequeue(&mut self, now: Nanos) -> Option<Packet> {
-        // None of these queues drops a packet that it has taken.
+        // These queues do not drop packets after they have accepted them.
         let mut none = |_: Packet, _: DropReason| {};
         match self {
             Self::Drop(shaped) => shaped.dequeue(now, &mut none),
@@ -114,7 +116,7 @@ impl Scheduler {
         }
     }
 
-    /// A virtual machine that is paused no longer; its ring is to be looked at.
+    /// Resumes a paused virtual machine and returns it; its ring must then be read.
     pub(crate) fn resume(&mut self, now: Nanos) -> Option<u8> {
         match self {
             Self::Drop(_) => None,
@@ -122,19 +124,19 @@ impl Scheduler {
         }
     }
 
-    /// `vm` has nothing to send: its turn goes to another.
+    /// Reports that `vm` has nothing to send, so that another takes its turn.
     pub(crate) fn idle(&mut self, vm: u8) {
         if let Self::Zd(gate) = self {
             gate.idle(FlowId(vm.into()));
         }
     }
 
-    /// What waits.
+    /// Packets and bytes that wait in the buffer.
     pub(crate) fn backlog(&self) -> Backlog {
         self.shaped().backlog()
     }
 
-    /// When there is next a packet to send.
+    /// Time at which the next packet may leave.
     pub(crate) fn next_event(&self, now: Nanos) -> Option<Nanos> {
         match self {
             Self::Drop(shaped) => shaped.next_event(now),
@@ -143,7 +145,7 @@ impl Scheduler {
     }
 }
 
-/// The qdisc below the shaper.
+/// Builds the qdisc below the shaper.
 fn queue(config: &SchedulerConfig, vms: &[VmConfig]) -> Result<Queue, ConfigError> {
     let own = |limit| Fifo::new(fifo::Config { limit });
     let total = vms.iter().map(|vm| u64::from(vm.weight)).sum::<u64>().max(1);
@@ -170,7 +172,7 @@ fn queue(config: &SchedulerConfig, vms: &[VmConfig]) -> Result<Queue, ConfigErro
     })
 }
 
-/// What part of `limit` is for `weight` of `total`: room for two packets at least.
+/// The part of `limit` for `weight` of `total`, with room for at least two packets.
 fn share(limit: Limit, weight: u64, total: u64) -> Limit {
     let part = |whole: u64, least: u64| (whole.saturating_mul(weight) / total).max(least);
     Limit {

@@ -1,46 +1,47 @@
-//! Which virtual machine an Ethernet address belongs to.
+//! A learning switch: it maps Ethernet addresses to virtual machines.
 //!
-//! Addresses of the configuration are pinned: nobody else can take them over by sending from them.
-//! Others are learnt from what is sent, and belong to who sent from them last.
+//! Addresses of the configuration are pinned: another virtual machine cannot take them over by
+//! sending from them. Other addresses are learnt from sent frames, and belong to the latest sender.
 
 use std::collections::HashMap;
 
 /// An Ethernet address.
 pub(crate) type Mac = [u8; 6];
 
-/// Addresses that are learnt of one virtual machine, at most: containers and bridges inside have
-/// some. A further one replaces the oldest.
+/// Maximum number of learnt addresses of one virtual machine, such as those of containers inside
+/// it. A further one replaces the oldest.
 const MAX_LEARNT: usize = 64;
 
-/// Where frames for an address go.
+/// Destination of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Target {
-    /// To this virtual machine alone.
+    /// Only the virtual machine with this index.
     Vm(u8),
-    /// To all virtual machines, and out: a group's address.
+    /// All virtual machines and the outside: a multicast address.
     All,
-    /// Nobody here has it.
+    /// No virtual machine has the address.
     Unknown,
 }
 
+/// The table of addresses.
 #[derive(Debug)]
 pub(crate) struct Switch {
     owners: HashMap<Mac, u8>,
-    /// The pinned address of each virtual machine.
+    /// Pinned address of each virtual machine, by index.
     pinned: Vec<Mac>,
-    /// Those learnt of each, the oldest first.
+    /// Learnt addresses of each virtual machine, the oldest first.
     learnt: Vec<Vec<Mac>>,
 }
 
 impl Switch {
-    /// Of virtual machines with these addresses.
+    /// Creates the switch of virtual machines with these pinned addresses.
     pub(crate) fn new(pinned: Vec<Mac>) -> Self {
         let owners = pinned.iter().enumerate().map(|(vm, mac)| (*mac, vm as u8)).collect();
         let learnt = vec![Vec::new(); pinned.len()];
         Self { owners, pinned, learnt }
     }
 
-    /// Where a frame goes.
+    /// Returns the destination of `frame`.
     pub(crate) fn target(&self, frame: &[u8]) -> Target {
         let Some(destination) = frame.first_chunk::<6>() else { return Target::Unknown };
         if destination[0] & 1 != 0 {
@@ -49,7 +50,7 @@ impl Switch {
         self.owners.get(destination).map_or(Target::Unknown, |vm| Target::Vm(*vm))
     }
 
-    /// Takes note of who sent `frame`.
+    /// Learns the source address of `frame`, which `vm` sent.
     pub(crate) fn learn(&mut self, vm: u8, frame: &[u8]) {
         let Some(source) = frame.get(6..12).and_then(|m| Mac::try_from(m).ok()) else { return };
         let known = self.owners.get(&source).copied();
@@ -70,7 +71,7 @@ impl Switch {
         self.owners.insert(source, vm);
     }
 
-    /// Forgets what was learnt of a virtual machine: its front end has gone.
+    /// Forgets the learnt addresses of a virtual machine whose front end has disconnected.
     pub(crate) fn forget(&mut self, vm: u8) {
         for mac in self.learnt[usize::from(vm)].drain(..) {
             self.owners.remove(&mac);
@@ -101,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn others_belong_to_who_sent_last() {
+    fn learnt_addresses_belong_to_the_latest_sender() {
         let mut switch = Switch::new(vec![A, B]);
         assert_eq!(switch.target(&frame(C, A)), Target::Unknown);
         switch.learn(0, &frame(B, C));
@@ -115,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn a_guest_that_makes_addresses_up_fills_its_own_share_only() {
+    fn invented_addresses_use_only_the_share_of_their_guest() {
         let mut switch = Switch::new(vec![A, B]);
         switch.learn(1, &frame(A, C));
         for i in 0..1000u32 {
@@ -124,9 +125,13 @@ mod tests {
         }
         assert_eq!(switch.owners.len(), 2 + 1 + MAX_LEARNT);
         assert_eq!(switch.target(&frame(C, A)), Target::Vm(1));
-        assert_eq!(switch.target(&frame([6, 0, 0, 0, 3, 231], A)), Target::Vm(0), "the last");
+        assert_eq!(
+            switch.target(&frame([6, 0, 0, 0, 3, 231], A)),
+            Target::Vm(0),
+            "the latest address"
+        );
         assert_eq!(switch.target(&frame([6, 0, 0, 0, 0, 0], A)), Target::Unknown);
         switch.learn(0, &frame(A, [1, 0, 0, 0, 0, 1]));
-        assert_eq!(switch.owners.len(), 3 + MAX_LEARNT, "no group sends");
+        assert_eq!(switch.owners.len(), 3 + MAX_LEARNT, "a multicast source is not learnt");
     }
 }

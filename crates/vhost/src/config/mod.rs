@@ -1,4 +1,4 @@
-//! The back end's configuration: TOML, checked whole before anything is touched.
+//! The back end's configuration: a TOML file that is checked as a whole before anything changes.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -13,85 +13,85 @@ use serde::Deserialize;
 
 use crate::egress::Outside;
 
-/// Virtual machines, at most.
+/// Maximum number of virtual machines.
 const MAX_VMS: usize = 64;
-/// Packets that may wait, at most.
+/// Maximum number of packets in the scheduled buffer.
 const MAX_PACKETS: u64 = 1_000_000;
-/// The length of a socket's path, at most (`sun_path`, with its terminator).
+/// Maximum length in bytes of a socket's path (`sun_path`, with its terminator).
 const MAX_PATH: usize = 107;
-/// What may leave at once after a pause, as time at the rate: as late as the timers of a host may be that
-/// runs virtual machines on the same cores.
+/// Default burst, as time at the rate: how late the timers of a host may be that runs virtual
+/// machines on the same cores.
 const BURST: Nanos = Nanos::from_millis(1);
-/// What a virtual machine may have in the buffer at the least, where nothing is said: two turns of the scheduler's.
-const LEAST_IN_BUFFER: u64 = 16;
-/// A full frame of Ethernet.
+/// Minimum default of `in_buffer` in packets: two turns of the scheduler.
+const MIN_IN_BUFFER: u64 = 16;
+/// Length in bytes of a full Ethernet frame.
 const FULL_FRAME: u64 = 1514;
 
-/// What a scheduled buffer that is full does.
+/// What happens when the scheduled buffer is full.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Mode {
-    /// Its sources are paused: packets stay in the rings of their virtual machines.
+    /// Virtual machines are paused: their packets stay in their rings.
     #[default]
     Zd,
-    /// Packets are taken at once, and those that do not fit are dropped, as by vhost-net over a qdisc.
+    /// Packets are taken at once and dropped if they do not fit, as by vhost-net over a qdisc.
     Drop,
 }
 
-/// Which packet leaves next.
+/// Order in which packets leave the scheduled buffer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Schedule {
-    /// One queue for all.
+    /// One queue for all virtual machines.
     #[default]
     Fifo,
-    /// A queue for each virtual machine, served by weight (deficit round robin).
+    /// One queue for each virtual machine, served by weight (deficit round robin).
     Fair,
-    /// A queue for each virtual machine, the first of the file before all others.
+    /// One queue for each virtual machine; the first of the file is always served first.
     Strict,
 }
 
-/// The scheduled buffer.
+/// Settings of the scheduled buffer.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SchedulerConfig {
-    /// What it does when it is full.
+    /// What happens when the buffer is full.
     pub mode: Mode,
-    /// Which packet leaves next.
+    /// Order in which packets leave.
     pub schedule: Schedule,
-    /// How fast it is emptied; as fast as the port takes packets if `None`.
+    /// Rate at which it is emptied; `None` is as fast as the port takes packets.
     pub rate: Option<Rate>,
-    /// What may leave at once after a pause, as time at the rate.
+    /// Burst that may leave at once after a pause, as time at the rate.
     pub burst: Nanos,
-    /// What may wait, all virtual machines together.
+    /// Size of the buffer for all virtual machines together.
     pub limit: Limit,
-    /// Packets of one virtual machine that may wait, in mode zD: the rest of what it sends stays in its ring, where it
-    /// delays nobody else's. `u16::MAX` means no limit.
+    /// Maximum number of packets of one virtual machine in the buffer, in mode zD. The rest stays
+    /// in its ring, where it does not delay others. `u16::MAX` means no limit.
     pub in_buffer: u16,
 }
 
-/// A virtual machine.
+/// Settings of a virtual machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VmConfig {
-    /// What people call it.
+    /// Name in messages and reports.
     pub name: String,
-    /// Where its front end connects.
+    /// Path of the socket that its front end connects to.
     pub socket: PathBuf,
-    /// Its Ethernet address.
+    /// Ethernet address, which other virtual machines cannot take over.
     pub mac: [u8; 6],
-    /// Its share where the schedule is fair, as a ratio.
+    /// Share relative to the other virtual machines under [`Schedule::Fair`].
     pub weight: u32,
-    /// What it may send, at most.
+    /// Maximum rate at which it may send; `None` is no limit.
     pub rate: Option<Rate>,
 }
 
-/// A back end.
+/// Configuration of a back end.
 #[derive(Clone, Debug)]
 pub struct VhostConfig {
-    /// Where packets go.
+    /// Interface or device through which packets leave.
     pub outside: Outside,
-    /// How they wait.
+    /// Settings of the scheduled buffer.
     pub scheduler: SchedulerConfig,
-    /// Whose they are.
+    /// The virtual machines, in the order of the file.
     pub vms: Vec<VmConfig>,
 }
 
@@ -156,7 +156,7 @@ impl Configuration for VhostConfig {
             let message = "is too small: each queue needs room for two packets, of up to 65550 B";
             return Err(source.error_at(limit.span(), "vhost.limit", message));
         }
-        // Last, since it looks at the machine.
+        // This comes last, because it asks the machine.
         let outside = outside(source, &span, &table)?;
         Ok(Self { outside, scheduler, vms })
     }
@@ -178,14 +178,14 @@ fn scheduler(source: &Source, table: &VhostTable) -> Result<SchedulerConfig, Con
                 LimitValue::Packets(_) => return Err(refused("more than a million packets")),
                 LimitValue::Bytes(bytes) => Limit::bytes(bytes).and(Limit::packets(1_000_000)),
                 LimitValue::Time(time) => match rate {
-                    // In bytes, since what waits is never dropped for its age.
+                    // Converted to bytes, because packets are never dropped for their age.
                     Some(rate) => Limit::bytes(rate.bytes_in(time).max(Bytes(1)))
                         .and(Limit::packets(1_000_000)),
                     None => return Err(refused("a time goes with `rate`")),
                 },
                 LimitValue::Bdp(_) => {
                     return Err(refused(
-                        "the round trip is not known: give packets, bytes or a time",
+                        "the round-trip time is not known: give packets, bytes or a time",
                     ));
                 }
             }
@@ -203,10 +203,10 @@ fn scheduler(source: &Source, table: &VhostTable) -> Result<SchedulerConfig, Con
     Ok(SchedulerConfig { mode: table.mode, schedule: table.policy, rate, burst, limit, in_buffer })
 }
 
-/// What of one virtual machine may wait where nothing is said: as much as may leave at once, for that must be there to
-/// leave. Without a rate the port's pace is not known, and there is no limit.
+/// Default of `in_buffer`: as many packets as may leave at once, which must be in the buffer to
+/// leave. Without a rate there is no limit, because the port's rate is not known.
 fn in_buffer(rate: Option<Rate>, burst: Nanos) -> u16 {
-    let at_once = rate.map(|rate| (rate.bytes_in(burst).0 / FULL_FRAME).max(LEAST_IN_BUFFER));
+    let at_once = rate.map(|rate| (rate.bytes_in(burst).0 / FULL_FRAME).max(MIN_IN_BUFFER));
     at_once.and_then(|packets| u16::try_from(packets).ok()).unwrap_or(u16::MAX)
 }
 
@@ -216,9 +216,11 @@ fn rate(
     given: &Option<Spanned<RateValue>>,
 ) -> Result<Option<Rate>, ConfigError> {
     match given {
-        Some(rate) if rate.get_ref().0 == Rate::ZERO => {
-            Err(source.error_at(rate.span(), key, "a rate of zero lets nothing out"))
-        }
+        Some(rate) if rate.get_ref().0 == Rate::ZERO => Err(source.error_at(
+            rate.span(),
+            key,
+            "a rate of zero stops all traffic: give a rate above zero",
+        )),
         given => Ok(given.as_ref().map(|r| r.get_ref().0)),
     }
 }
@@ -244,7 +246,7 @@ fn outside(
             let name = tap.get_ref();
             let allowed = |c: char| c.is_ascii_graphic() && c != '/' && c != '%';
             if name.is_empty() || name.len() >= libc::IFNAMSIZ || !name.chars().all(allowed) {
-                let message = "is no name for an interface: 1 to 15 letters and digits";
+                let message = "is not an interface name: use 1 to 15 letters and digits";
                 return Err(source.error_at(tap.span(), "vhost.tap", message));
             }
             let super_packets = table.super_packets.as_ref().is_none_or(|s| *s.get_ref());
@@ -274,12 +276,12 @@ fn vms(
     for table in tables {
         let name = table.name.get_ref().clone();
         if name.is_empty() || !names.insert(name.clone()) {
-            let message = "each virtual machine has a name of its own";
+            let message = "another virtual machine has this name: names must differ";
             return Err(source.error_at(table.name.span(), "vm.name", message));
         }
         let socket = table.socket.get_ref().clone();
         if !socket.is_absolute() || socket.as_os_str().len() > MAX_PATH {
-            let message = format!("write a whole path, from /, of at most {MAX_PATH} bytes");
+            let message = format!("must be an absolute path of at most {MAX_PATH} bytes");
             return Err(source.error_at(table.socket.span(), "vm.socket", message));
         }
         if !sockets.insert(socket.clone()) {
@@ -288,7 +290,7 @@ fn vms(
         }
         let (mac, at) = match &table.mac {
             Some(text) => (mac(source, text)?, text.span()),
-            None => (derived(&name), table.name.span()),
+            None => (derived_mac(&name), table.name.span()),
         };
         if !macs.insert(mac) {
             let message = "another virtual machine has this address";
@@ -306,7 +308,7 @@ fn vms(
         }
         let own = rate(source, "vm.rate", &table.rate)?;
         if let Some(rate) = table.rate.as_ref().filter(|_| schedule == Schedule::Fifo) {
-            let message = "one queue for all has one rate: write policy = \"fair\" or \"strict\"";
+            let message = "a single queue has one rate: set policy = \"fair\" or \"strict\"";
             return Err(source.error_at(rate.span(), "vm.rate", message));
         }
         let weight = table.weight.map_or(1, Spanned::into_inner);
@@ -326,13 +328,13 @@ fn mac(source: &Source, text: &Spanned<String>) -> Result<[u8; 6], ConfigError> 
         (parts.next().is_none() && mac[0] & 1 == 0 && mac != [0; 6]).then_some(mac)
     };
     read().ok_or_else(|| {
-        let message = "is no station's Ethernet address, such as \"52:54:00:12:34:56\"";
+        let message = "is not a unicast Ethernet address, such as \"52:54:00:12:34:56\"";
         source.error_at(text.span(), "vm.mac", message)
     })
 }
 
-/// A local address that a name always has: the low bits of its FNV-1a hash behind a prefix of ours.
-fn derived(name: &str) -> [u8; 6] {
+/// Derives a locally administered address from `name`: a fixed prefix and the name's FNV-1a hash.
+fn derived_mac(name: &str) -> [u8; 6] {
     let hash =
         name.bytes().fold(0x811c_9dc5u32, |h, b| (h ^ u32::from(b)).wrapping_mul(0x0100_0193));
     let [a, b, c, d] = hash.to_be_bytes();

@@ -23,7 +23,7 @@ fn parse_one(text: &str) -> Result<VhostConfig, String> {
 }
 
 #[test]
-fn a_good_file_says_what_it_says() {
+fn a_valid_file_gives_its_values() {
     let config = parse_one(GOOD).unwrap();
     let SchedulerConfig { mode, schedule, rate, burst, limit, in_buffer } = config.scheduler;
     assert_eq!((mode, schedule), (Mode::Zd, Schedule::Fair));
@@ -34,7 +34,7 @@ fn a_good_file_says_what_it_says() {
     assert_eq!((web.weight, web.rate), (3, Some(Rate::from_mbps(100))));
     assert_eq!((db.weight, db.rate), (1, None));
     assert_eq!(db.mac[..2], [0x02, 0xfb], "a local address");
-    assert_eq!(db.mac, derived("db"), "always the same");
+    assert_eq!(db.mac, derived_mac("db"), "always the same");
     assert!(
         matches!(config.outside, Outside::Tap { name, super_packets: true } if name == "fb-tap")
     );
@@ -44,7 +44,7 @@ fn a_good_file_says_what_it_says() {
 fn errors_name_line_and_key() {
     let cases = [
         ("tap = \"fb-tap\"\n", "", "v.toml:1: vhost.interface: missing"),
-        ("tap = \"fb-tap\"", "tap = \"a b\"", "v.toml:5: vhost.tap: is no name"),
+        ("tap = \"fb-tap\"", "tap = \"a b\"", "v.toml:5: vhost.tap: is not an interface"),
         (
             "tap = \"fb-tap\"",
             "tap = \"x\"\nmethod = \"xdp\"",
@@ -72,16 +72,16 @@ fn errors_name_line_and_key() {
         ("1000 packets", "10 kB", "v.toml:4: vhost.limit: is too small"),
         ("policy = \"fair\"", "in_buffer = 0", "v.toml:2: vhost.in_buffer: goes with mode"),
         ("policy = \"fair\"", "mode = \"drop\"\nin_buffer = 9", "v.toml:3: vhost.in_buffer: goes"),
-        ("1000 packets", "2 bdp", "v.toml:4: vhost.limit: the round trip is not known"),
+        ("1000 packets", "2 bdp", "v.toml:4: vhost.limit: the round-trip time is not"),
         ("1000 packets", "2000000 packets", "v.toml:4: vhost.limit: more than a million"),
         ("policy = \"fair\"", "policy = \"fifo\"", "v.toml:10: vm.weight: goes with policy"),
         ("policy = \"fair\"", "mode = \"zeroD\"", "v.toml:2: vhost.mode: unknown variant"),
         ("weight = 3", "weight = 0", "v.toml:10: vm.weight: is a ratio"),
         ("\"/run/db.sock\"", "\"/run/web.sock\"", "v.toml:14: vm.socket: another virtual machine"),
-        ("\"/run/db.sock\"", "\"db.sock\"", "v.toml:14: vm.socket: write a whole path"),
-        ("name = \"db\"", "name = \"web\"", "v.toml:13: vm.name: each virtual machine has"),
-        ("52:54:00:12:34:56", "53:54:00:12:34:56", "v.toml:9: vm.mac: is no station's"),
-        ("52:54:00:12:34:56", "52:54:00:12:34", "v.toml:9: vm.mac: is no station's"),
+        ("\"/run/db.sock\"", "\"db.sock\"", "v.toml:14: vm.socket: must be an absolute"),
+        ("name = \"db\"", "name = \"web\"", "v.toml:13: vm.name: another virtual machine"),
+        ("52:54:00:12:34:56", "53:54:00:12:34:56", "v.toml:9: vm.mac: is not a unicast"),
+        ("52:54:00:12:34:56", "52:54:00:12:34", "v.toml:9: vm.mac: is not a unicast"),
     ];
     for (from, to, expected) in cases {
         assert!(GOOD.contains(from), "{from}");
@@ -92,11 +92,11 @@ fn errors_name_line_and_key() {
     assert!(none.starts_with("v.toml:1: vm: missing"), "{none}");
     let rate = GOOD.replace("fair", "fifo").replace("weight = 3\n", "");
     let error = parse_one(&rate).unwrap_err();
-    assert!(error.starts_with("v.toml:10: vm.rate: one queue for all"), "{error}");
+    assert!(error.starts_with("v.toml:10: vm.rate: a single queue"), "{error}");
 }
 
 #[test]
-fn what_may_leave_at_once_may_wait() {
+fn default_in_buffer_is_the_burst() {
     let in_buffer = |text: &str| parse_one(text).unwrap().scheduler.in_buffer;
     // A gigabit for a millisecond are 82.6 frames of 1514 bytes.
     assert_eq!(in_buffer(GOOD), 82);
@@ -112,7 +112,7 @@ fn what_may_leave_at_once_may_wait() {
 fn limits_in_time_are_bytes_at_the_rate() {
     let config = parse_one(&GOOD.replace("1000 packets", "20 ms")).unwrap();
     assert_eq!(config.scheduler.limit.bytes, Some(Bytes(2_500_000)));
-    assert_eq!(config.scheduler.limit.time, None, "nothing is dropped for its age");
+    assert_eq!(config.scheduler.limit.time, None, "packets are not dropped for their age");
     let without = GOOD.replace("rate = \"1 Gbit/s\"\n", "").replace("1000 packets", "20 ms");
     assert!(parse_one(&without).unwrap_err().contains("a time goes with `rate`"));
 }

@@ -1,4 +1,4 @@
-//! The way out of the scheduled buffer, and the way in for what comes back.
+//! The interface or device through which packets leave and arrive.
 
 mod port;
 mod tap;
@@ -12,65 +12,66 @@ pub(crate) use self::tap::Tap;
 use crate::Error;
 use crate::offload::Offload;
 
-/// Where the packets of all virtual machines go, as the configuration names it.
+/// Interface or device for the packets of all virtual machines, as configured.
 #[derive(Clone, Debug)]
 pub enum Outside {
-    /// An interface, reached by AF_XDP or AF_PACKET: full frames only.
+    /// An interface over AF_XDP or AF_PACKET, which carries full frames only.
     Port {
-        /// Which.
+        /// The network interface.
         netdev: Netdev,
-        /// How.
+        /// The method by which it is opened.
         method: Method,
     },
-    /// A TAP device, which is made if it is not there.
+    /// A TAP device, which is created if it does not exist.
     Tap {
-        /// Its name.
+        /// Name of the device.
         name: String,
-        /// Whether it gets super-packets and open checksums as guests make them; if not, full frames.
+        /// Whether it carries super-packets and open checksums; otherwise full frames.
         super_packets: bool,
     },
 }
 
-/// What became of a frame that was to leave.
+/// Result of sending a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sent {
-    /// It is on its way.
+    /// The frame is sent.
     Done,
-    /// There is no room for it now.
-    Later,
-    /// It can never leave here: it is too long.
+    /// There is no room for the frame at present.
+    NoRoom,
+    /// The frame is too long for this way out.
     TooLong,
-    /// The kernel would not have it.
+    /// The kernel refused the frame.
     Refused,
 }
 
-/// A way out.
+/// A way out of the back end.
 pub(crate) trait Egress {
-    /// Whether checksums and segmentation may be left undone.
-    fn completes(&self) -> bool;
+    /// Whether it carries frames with open checksums and super-packets.
+    fn carries_offloads(&self) -> bool;
 
-    /// Sends a frame. Where [`Self::completes`] is false, `offload` is nothing.
+    /// Sends a frame. Where [`Self::carries_offloads`] is false, `offload` is empty.
     fn send(&mut self, offload: &Offload, frame: &[u8]) -> Sent;
 
-    /// Hands what was sent to the kernel, for ways out that gather frames. Whether all is gone.
+    /// Passes sent frames to the kernel, where they are collected first; returns whether all are
+    /// gone.
     fn flush(&mut self) -> bool {
         true
     }
 
-    /// Calls `each` for frames that have come in, at most `limit`.
+    /// Calls `each` for at most `limit` arriving frames.
     fn receive(&mut self, limit: usize, each: &mut dyn FnMut(Offload, &[u8]));
 
-    /// Becomes readable when frames have come, and writable when there is room.
+    /// Descriptors that become readable when frames have arrived, and writable when there is room.
     fn descriptors(&self) -> Vec<RawFd>;
 
-    /// Frames that were lost at the device or in the kernel: coming in, and going out.
+    /// Frames lost at the device or in the kernel: on arrival, and on departure.
     fn lost(&mut self) -> (u64, u64);
 
-    /// For people.
+    /// Human-readable description, for logs.
     fn describe(&self) -> String;
 }
 
-/// Opens it.
+/// Opens the configured way out.
 pub(crate) fn open(outside: &Outside) -> Result<Box<dyn Egress>, Error> {
     Ok(match outside {
         Outside::Port { netdev, method } => Box::new(PortEgress::open(netdev, *method)?),

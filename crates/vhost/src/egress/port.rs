@@ -1,4 +1,4 @@
-//! Out through an interface, in full frames.
+//! An interface that carries full frames.
 
 use std::collections::VecDeque;
 use std::os::fd::RawFd;
@@ -9,15 +9,17 @@ use super::{Egress, Sent};
 use crate::Error;
 use crate::offload::Offload;
 
-/// Chunks: the rings of an AF_XDP port, 2048 frames each, and what waits here.
+/// Number of chunks: the rings of an AF_XDP port, 2048 frames each, and the pending frames.
 const CHUNKS: u32 = 16_384;
-/// Frames that wait for the port, at most. Few, since what waits here is past the scheduler.
+/// Maximum number of frames that wait for the port. It is small, because these are past the
+/// scheduler.
 const PENDING: usize = 64;
-/// The link layer of the longest frame: Ethernet and two VLAN tags.
+/// Length in bytes of the link layer of the longest frame: Ethernet and two VLAN tags.
 const LINK_LAYER: usize = 14 + 8;
 
+/// An open interface.
 pub(crate) struct PortEgress {
-    /// Before the pool: a port gives its chunks up before the memory goes.
+    /// Declared before the pool, so that the port releases its chunks before the memory goes.
     port: Box<dyn Port>,
     pool: Pool,
     longest: usize,
@@ -36,7 +38,7 @@ impl PortEgress {
 }
 
 impl Egress for PortEgress {
-    fn completes(&self) -> bool {
+    fn carries_offloads(&self) -> bool {
         false
     }
 
@@ -45,17 +47,17 @@ impl Egress for PortEgress {
             return Sent::TooLong;
         }
         if self.out.len() >= PENDING && !self.flush() && self.out.len() >= PENDING {
-            return Sent::Later;
+            return Sent::NoRoom;
         }
         match self.pool.frame(frame) {
             Some(frame) => {
                 self.out.push_back(frame);
                 Sent::Done
             }
-            // The port gives chunks back when frames have left.
+            // The port returns chunks when frames have left.
             None => {
                 self.flush();
-                Sent::Later
+                Sent::NoRoom
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Out through a TAP device, which takes frames with their headers as guests make them.
+//! A TAP device, which carries frames with their virtio headers.
 
 use std::ffi::CString;
 use std::fs::{File, OpenOptions};
@@ -10,9 +10,11 @@ use super::{Egress, Sent};
 use crate::Error;
 use crate::offload::{HEADER, MAX_FRAME, Offload};
 
-/// What the kernel may leave to us: checksums, TCP segmentation of both versions, with ECN (linux/if_tun.h).
+/// Offloads that the kernel may leave to this process: checksums, and TCP segmentation of both IP
+/// versions with ECN (linux/if_tun.h).
 const OFFLOADS: libc::c_ulong = 0x01 | 0x02 | 0x04 | 0x08;
 
+/// An open TAP device.
 pub(crate) struct Tap {
     file: File,
     name: String,
@@ -22,7 +24,7 @@ pub(crate) struct Tap {
 }
 
 impl Tap {
-    /// Opens the TAP device `name`, which goes with this process unless it is persistent.
+    /// Opens the TAP device `name`, which ends with this process unless it is persistent.
     pub(crate) fn open(name: &str, super_packets: bool) -> Result<Self, Error> {
         let failed = |source| Error::Tap { name: name.to_owned(), source };
         let file = OpenOptions::new()
@@ -42,8 +44,8 @@ impl Tap {
         request.ifr_ifru.ifru_flags = flags as libc::c_short;
         let (header, little_endian) = (HEADER as libc::c_int, 1 as libc::c_int);
         let fd = file.as_raw_fd();
-        // SAFETY: each request gets what linux/if_tun.h says it reads: an `ifreq`, two integers by
-        // address, a set of flags by value; all live through the call.
+        // SAFETY: each request gets the argument that linux/if_tun.h documents: an `ifreq`, two
+        // integers by address, a set of flags by value. All live through the call.
         let done = unsafe {
             libc::ioctl(fd, libc::TUNSETIFF, &mut request) == 0
                 && libc::ioctl(fd, libc::TUNSETVNETHDRSZ, &header) == 0
@@ -59,7 +61,7 @@ impl Tap {
 }
 
 impl Egress for Tap {
-    fn completes(&self) -> bool {
+    fn carries_offloads(&self) -> bool {
         self.super_packets
     }
 
@@ -68,14 +70,14 @@ impl Egress for Tap {
         loop {
             match self.file.write_vectored(&[IoSlice::new(&header), IoSlice::new(frame)]) {
                 Ok(written) => {
-                    // A device takes a frame whole, or not at all.
+                    // A device takes a frame completely or not at all.
                     debug_assert_eq!(written, HEADER + frame.len());
                     return Sent::Done;
                 }
                 Err(e) => match e.kind() {
                     io::ErrorKind::Interrupted => {}
-                    io::ErrorKind::WouldBlock => return Sent::Later,
-                    // The device is down, or the frame is none: it would be refused again.
+                    io::ErrorKind::WouldBlock => return Sent::NoRoom,
+                    // The device is down or the frame is invalid: a retry would fail too.
                     _ => {
                         self.lost.1 += 1;
                         return Sent::Refused;

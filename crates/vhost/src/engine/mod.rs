@@ -1,8 +1,8 @@
-//! The data thread: it alone touches rings, and it never waits for a guest.
+//! The data thread, which alone accesses rings and never waits for a guest.
 //!
-//! One loop: take in what guests send, as far as the scheduled buffer has room (`transmit.rs`); let out
-//! what the scheduler allows (`leave`); wake those who waited for the room; hand guests what has come
-//! (`receive.rs`); sleep until something is due.
+//! Its loop reads what guests send, as far as the scheduled buffer has room (`transmit.rs`). It
+//! sends what the scheduler allows, resumes virtual machines that waited for room, delivers
+//! arriving frames to guests (`receive.rs`), and sleeps until the next event.
 
 mod receive;
 mod transmit;
@@ -17,49 +17,49 @@ use forebay_queue::Packet as _;
 use forebay_units::Nanos;
 use serde_json::json;
 
-use self::transmit::Pull;
-use self::vm::{Running, Vm};
+use self::transmit::RingReader;
+use self::vm::{RunningRing, Vm};
 use crate::Error;
 use crate::config::VmConfig;
 use crate::egress::{Egress, Sent};
-use crate::features::Receives;
+use crate::features::AcceptedOffloads;
 use crate::packet::{Buffers, Packet};
 use crate::ring::Ring;
 use crate::scheduler::Scheduler;
-use crate::session::{Command, Commands, Which};
-use crate::statistics::{Status, VmStatus, say};
+use crate::session::{Command, CommandReceiver, RingKind};
+use crate::statistics::{Status, VmStatus, emit};
 use crate::switch::{Switch, Target};
 
-/// Packets let out, and frames taken in, in one turn of the loop, at most.
+/// Maximum number of packets sent, and of frames received, in one turn of the loop.
 const BATCH: usize = 256;
-/// How often statistics are said.
-const TICK: Nanos = Nanos::from_secs(1);
+/// Interval of status reports.
+const STATUS_INTERVAL: Nanos = Nanos::from_secs(1);
 
-/// What the data thread works on.
+/// State of the data thread.
 pub(crate) struct Engine {
     vms: Vec<Vm>,
     scheduler: Scheduler,
     switch: Switch,
     egress: Box<dyn Egress>,
-    commands: Commands,
+    commands: CommandReceiver,
     buffers: Buffers,
-    /// A packet that has left the scheduler and waits for the port.
+    /// Packet that has left the scheduler and waits for room at the port.
     held: Option<Packet>,
-    /// Frames from outside for nobody here.
+    /// Number of arriving frames with an unknown destination.
     unknown: u64,
-    /// Where the next turn begins, so that no virtual machine is always first.
+    /// Index at which the next turn begins, so that no virtual machine is always first.
     first: usize,
-    /// What to sleep on, made anew when rings come and go.
+    /// Descriptors to sleep on, rebuilt when rings start or stop.
     waiter: Option<(Waiter, Vec<Source>)>,
 }
 
-/// What a descriptor is of.
+/// Owner of a descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Source {
     Signals,
-    Commands,
+    CommandReceiver,
     Egress,
-    Ring(usize, Which),
+    Ring(usize, RingKind),
 }
 
 impl Engine {
@@ -67,7 +67,7 @@ impl Engine {
         vms: Vec<VmConfig>,
         scheduler: Scheduler,
         egress: Box<dyn Egress>,
-        commands: Commands,
+        commands: CommandReceiver,
     ) -> Self {
         let switch = Switch::new(vms.iter().map(|vm| vm.mac).collect());
         let vms = vms.into_iter().enumerate().map(|(i, vm)| Vm::new(i as u8, vm)).collect();
@@ -85,27 +85,27 @@ impl Engine {
         }
     }
 
-    /// Works until a signal comes; says statistics every second if `tells`.
-    pub(crate) fn run(&mut self, signals: &Signals, tells: bool) -> Result<(), Error> {
+    /// Runs until a signal arrives; reports status every second if `reports_status`.
+    pub(crate) fn run(&mut self, signals: &Signals, reports_status: bool) -> Result<(), Error> {
         precise_timers();
-        let mut due = clock::now() + TICK;
+        let mut due = clock::now() + STATUS_INTERVAL;
         loop {
             let now = clock::now();
             while let Some(command) = self.commands.next() {
-                self.obey(now, command);
+                self.handle_command(now, command);
             }
-            self.take_in(now);
-            let more = self.leave(now);
+            self.read_rings(now);
+            let more = self.send_due(now);
             self.receive();
             self.call();
             if now >= due {
-                due = now.max(due + TICK);
-                if tells {
-                    say(&self.status(now, "status"));
+                due = now.max(due + STATUS_INTERVAL);
+                if reports_status {
+                    emit(&self.status(now, "status"));
                 }
             }
             let busy = more || self.vms.iter().any(|vm| vm.ready);
-            // What is held waits for room at the port, which has a descriptor.
+            // A held packet waits for room at the port, which has a descriptor.
             let next = self.scheduler.next_event(now).filter(|_| self.held.is_none());
             let until = next.unwrap_or(Nanos::MAX).min(due);
             if self.wait(signals, if busy { Nanos::ZERO } else { until }) {
@@ -114,51 +114,51 @@ impl Engine {
         }
     }
 
-    /// Everything that was counted.
-    pub(crate) fn say_total(&mut self) {
-        say(&self.status(clock::now(), "total"));
+    /// Reports the total counts.
+    pub(crate) fn emit_total(&mut self) {
+        emit(&self.status(clock::now(), "total"));
     }
 
-    fn obey(&mut self, now: Nanos, command: Command) {
+    fn handle_command(&mut self, now: Nanos, command: Command) {
         match command {
             Command::Connected { vm } => {
                 self.vms[vm].connected = true;
-                say(&json!({ "event": "connected", "vm": self.vms[vm].config.name }));
+                emit(&json!({ "event": "connected", "vm": self.vms[vm].config.name }));
             }
-            Command::Start { vm, which, setup, memory, features, error } => {
+            Command::Start { vm, kind, setup, memory, features, error } => {
                 let vm = &mut self.vms[vm];
                 match Ring::new(*setup, memory) {
                     Ok(mut ring) => {
-                        // The driver may wait for what it was told through the descriptor before.
+                        // The driver may wait for a call that went to the previous descriptor.
                         ring.call_now();
-                        vm.receives = Receives::of(features);
-                        *vm.ring_mut(which) = Some(Running { ring, error });
+                        vm.accepted = AcceptedOffloads::of(features);
+                        *vm.ring_mut(kind) = Some(RunningRing { ring, error });
                     }
                     Err(why) => {
                         vm.counts.broken += 1;
-                        say(&json!({
+                        emit(&json!({
                             "event": "refused", "vm": vm.config.name, "why": why.to_string(),
                         }));
                     }
                 }
-                // What was made available before is not kicked for again.
-                match which {
-                    Which::Transmit => vm.ready = true,
-                    Which::Receive => vm.deliver_waiting(&mut self.buffers),
+                // The driver does not kick again for chains that it offered before.
+                match kind {
+                    RingKind::Transmit => vm.ready = true,
+                    RingKind::Receive => vm.deliver_waiting(&mut self.buffers),
                 }
                 self.waiter = None;
             }
-            Command::Stop { vm, which, answer } => {
+            Command::Stop { vm, kind, answer } => {
                 let vm = &mut self.vms[vm];
-                let next = match which {
-                    Which::Transmit => transmit::stop(vm, &mut self.buffers),
-                    Which::Receive => vm.receive.take().map(|mut running| {
+                let next = match kind {
+                    RingKind::Transmit => transmit::stop(vm, &mut self.buffers),
+                    RingKind::Receive => vm.receive.take().map(|mut running| {
                         let _ = running.ring.call();
                         running.ring.next()
                     }),
                 };
                 self.waiter = None;
-                // Who asked may have gone since.
+                // The session may have ended since.
                 let _ = answer.send(next);
             }
             Command::Disconnected { vm, why } => {
@@ -166,34 +166,34 @@ impl Engine {
                 (vm.connected, vm.transmit, vm.receive) = (false, None, None);
                 vm.forget_waiting(&mut self.buffers);
                 vm.resumed(now);
-                // So that its turn goes to others, once what it began is in the buffer.
+                // Another takes its turn once the packet that it began is in the buffer.
                 vm.ready = true;
                 self.switch.forget(vm.index);
                 self.waiter = None;
-                say(&json!({ "event": "disconnected", "vm": vm.config.name, "why": why }));
+                emit(&json!({ "event": "disconnected", "vm": vm.config.name, "why": why }));
             }
         }
     }
 
-    /// Looks at the rings that may have something.
-    fn take_in(&mut self, now: Nanos) {
-        let completes = self.egress.completes();
+    /// Reads the rings that may have packets.
+    fn read_rings(&mut self, now: Nanos) {
+        let carries_offloads = self.egress.carries_offloads();
         let (scheduler, switch) = (&mut self.scheduler, &mut self.switch);
         let buffers = &mut self.buffers;
-        let mut pull = Pull { now, scheduler, switch, buffers, completes };
+        let mut reader = RingReader { now, scheduler, switch, buffers, carries_offloads };
         let count = self.vms.len();
         for i in 0..count {
             let vm = &mut self.vms[(self.first + i) % count];
             if vm.ready {
-                pull.run(vm);
+                reader.run(vm);
             }
         }
         self.first = (self.first + 1) % count;
     }
 
-    /// Lets out what may leave, and looks again at the rings that waited for its room; whether there may be
-    /// more.
-    fn leave(&mut self, now: Nanos) -> bool {
+    /// Sends the packets that may leave, and marks the rings that waited for their room as ready.
+    /// Returns whether more packets may be due.
+    fn send_due(&mut self, now: Nanos) -> bool {
         let mut left = 0;
         while left < BATCH {
             let Some(packet) = self.held.take().or_else(|| self.scheduler.dequeue(now)) else {
@@ -214,14 +214,14 @@ impl Engine {
         left == BATCH
     }
 
-    /// Sends a packet where its address says; gives it back if there is no room.
+    /// Sends a packet to its destination; returns it if there is no room.
     fn send(&mut self, packet: Packet) -> Result<(), Packet> {
         let target = self.switch.target(&packet.bytes);
         let own = packet.vm;
         let mut refused = false;
         if target == Target::All || target == Target::Unknown {
             match self.egress.send(&packet.offload, &packet.bytes) {
-                Sent::Later => return Err(packet),
+                Sent::NoRoom => return Err(packet),
                 Sent::Done => {}
                 Sent::TooLong => {
                     self.vms[usize::from(own)].counts.dropped.too_long += 1;
@@ -247,7 +247,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Hands guests what has come in from outside.
+    /// Delivers frames from outside to guests.
     fn receive(&mut self) {
         let Self { egress, vms, switch, buffers, unknown, .. } = self;
         egress.receive(BATCH, &mut |offload, frame| match switch.target(frame) {
@@ -257,30 +257,30 @@ impl Engine {
                     vm.deliver(&offload, frame, buffers);
                 }
             }
-            // Of the network's others, which are nobody's here to see.
+            // Frames for other stations of the network.
             Target::Unknown => *unknown += 1,
         });
     }
 
-    /// Tells drivers of what was done, once for all of it.
+    /// Notifies drivers of used chains, once for all of them.
     fn call(&mut self) {
         for vm in &mut self.vms {
-            for which in [Which::Receive, Which::Transmit] {
-                let Some(running) = vm.ring_mut(which) else { continue };
+            for kind in [RingKind::Receive, RingKind::Transmit] {
+                let Some(running) = vm.ring_mut(kind) else { continue };
                 if let Err(error) = running.ring.call() {
-                    vm.give_up(which, error);
+                    vm.give_up(kind, error);
                 }
             }
         }
     }
 
-    /// Sleeps until `until` or until something comes; whether to end.
+    /// Sleeps until `until` or until an event; returns whether to stop.
     fn wait(&mut self, signals: &Signals, until: Nanos) -> bool {
-        let rings_went = |sources: &[Source], vms: &[Vm]| {
+        let rings_changed = |sources: &[Source], vms: &[Vm]| {
             let runs = vms.iter().flat_map(|vm| [&vm.receive, &vm.transmit]).flatten().count();
             runs != sources.iter().filter(|s| matches!(s, Source::Ring(..))).count()
         };
-        if self.waiter.as_ref().is_some_and(|(_, sources)| rings_went(sources, &self.vms)) {
+        if self.waiter.as_ref().is_some_and(|(_, sources)| rings_changed(sources, &self.vms)) {
             self.waiter = None;
         }
         let held = self.held.is_some();
@@ -297,35 +297,36 @@ impl Engine {
             debug_assert!(i < sources.len());
             match *source {
                 Source::Signals => ends |= signals.came(),
-                Source::Commands | Source::Egress => {}
-                Source::Ring(vm, which) => self.kicked(vm, which),
+                Source::CommandReceiver | Source::Egress => {}
+                Source::Ring(vm, kind) => self.on_kick(vm, kind),
             }
         }
         self.waiter = Some(waiter);
         ends
     }
 
-    fn kicked(&mut self, vm: usize, which: Which) {
+    fn on_kick(&mut self, vm: usize, kind: RingKind) {
         let vm = &mut self.vms[vm];
-        let Some(running) = vm.ring_mut(which) else { return };
+        let Some(running) = vm.ring_mut(kind) else { return };
         running.ring.clear_kick();
-        match which {
-            Which::Transmit => vm.ready = true,
-            Which::Receive => vm.deliver_waiting(&mut self.buffers),
+        match kind {
+            RingKind::Transmit => vm.ready = true,
+            RingKind::Receive => vm.deliver_waiting(&mut self.buffers),
         }
     }
 
     fn new_waiter(&self, signals: &Signals) -> (Waiter, Vec<Source>) {
         let mut all: Vec<(RawFd, Source)> = vec![
             (signals.descriptor(), Source::Signals),
-            (self.commands.descriptor(), Source::Commands),
+            (self.commands.descriptor(), Source::CommandReceiver),
         ];
         all.extend(self.egress.descriptors().into_iter().map(|fd| (fd, Source::Egress)));
         for (i, vm) in self.vms.iter().enumerate() {
-            for (which, running) in [(Which::Receive, &vm.receive), (Which::Transmit, &vm.transmit)]
+            for (kind, running) in
+                [(RingKind::Receive, &vm.receive), (RingKind::Transmit, &vm.transmit)]
             {
                 let fd = running.as_ref().and_then(|r| r.ring.kick());
-                all.extend(fd.map(|fd| (fd, Source::Ring(i, which))));
+                all.extend(fd.map(|fd| (fd, Source::Ring(i, kind))));
             }
         }
         let (fds, sources): (Vec<_>, Vec<_>) = all.into_iter().unzip();

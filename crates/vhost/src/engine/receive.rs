@@ -1,23 +1,23 @@
-//! Frames for guests: from outside, and from each other.
+//! Delivery of frames to guests, from outside and from other guests.
 
-use super::vm::{Running, Vm};
+use super::vm::{RunningRing, Vm};
 use crate::offload::Offload;
 use crate::offload::segment::Segmenter;
 use crate::packet::Buffers;
-use crate::ring::{Put, RingError};
-use crate::session::Which;
+use crate::ring::{Delivery, RingError};
+use crate::session::RingKind;
 
-/// Frames that wait for a guest's buffers, at most; further ones are lost.
+/// Maximum number of frames that wait for a guest's buffers; further ones are lost.
 const WAITING: usize = 256;
 
 impl Vm {
-    /// Hands it a frame; one that it could not read as it is it gets in pieces.
+    /// Delivers a frame to the guest, split into segments if the guest does not accept its offload.
     pub(super) fn deliver(&mut self, offload: &Offload, frame: &[u8], buffers: &mut Buffers) {
         if self.receive.is_none() {
             self.counts.receive_dropped += 1;
             return;
         }
-        if self.receives.takes(offload) {
+        if self.accepted.accepts(offload) {
             self.put(offload, frame, buffers);
             return;
         }
@@ -42,7 +42,7 @@ impl Vm {
         }
     }
 
-    /// Hands it what waited, as far as it has buffers now.
+    /// Delivers waiting frames, as far as the guest has buffers.
     pub(super) fn deliver_waiting(&mut self, buffers: &mut Buffers) {
         while let Some((offload, frame)) = self.waiting.pop_front() {
             if !self.try_put(&offload, &frame) {
@@ -53,39 +53,39 @@ impl Vm {
         }
     }
 
-    /// Forgets what waits: the guest has gone.
+    /// Drops waiting frames of a guest that has disconnected.
     pub(super) fn forget_waiting(&mut self, buffers: &mut Buffers) {
         self.counts.receive_dropped += self.waiting.len() as u64;
         self.waiting.drain(..).for_each(|(_, frame)| buffers.give(frame));
     }
 
-    /// Whether the frame needs no more looking after: the guest has it, or it is lost.
+    /// Tries to deliver a frame; returns `false` only if it must wait for buffers.
     fn try_put(&mut self, offload: &Offload, frame: &[u8]) -> bool {
-        let Some(Running { ring, .. }) = &mut self.receive else {
+        let Some(RunningRing { ring, .. }) = &mut self.receive else {
             self.counts.receive_dropped += 1;
             return true;
         };
         let put = ring.receive(offload, frame).and_then(|put| {
-            // Buffers that came between the look and the asking would not be kicked for.
-            if put == Put::NoRoom && ring.enable_kicks()? {
+            // The driver does not kick for buffers that arrived before kicks were enabled.
+            if put == Delivery::NoRoom && ring.enable_kicks()? {
                 ring.receive(offload, frame)
             } else {
                 Ok::<_, RingError>(put)
             }
         });
         match put {
-            Ok(Put::Done) => {
+            Ok(Delivery::Done) => {
                 self.counts.received += 1;
                 self.counts.received_bytes += frame.len() as u64;
                 true
             }
-            Ok(Put::NoRoom) => false,
-            Ok(Put::Unusable) => {
+            Ok(Delivery::NoRoom) => false,
+            Ok(Delivery::Unusable) => {
                 self.counts.receive_dropped += 1;
                 true
             }
             Err(error) => {
-                self.give_up(Which::Receive, error);
+                self.give_up(RingKind::Receive, error);
                 self.counts.receive_dropped += 1;
                 true
             }

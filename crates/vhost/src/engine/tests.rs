@@ -1,5 +1,5 @@
-//! The data thread over rings of a driver's own, a way out that has room when it is told to, and a clock that
-//! is driven.
+//! Tests of the data thread with a driver's rings, a way out whose room the test controls, and a
+//! driven clock.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -18,7 +18,7 @@ use crate::offload::{HEADER, Offload};
 use crate::ring::driver::{Driver, memory};
 
 const SIZE: u16 = 16;
-/// Nobody's here.
+/// An address that no virtual machine has.
 const ELSEWHERE: [u8; 6] = [2, 0, 0, 0, 0, 99];
 
 #[derive(Default)]
@@ -31,13 +31,13 @@ struct Wire {
 struct Fake(Rc<Wire>);
 
 impl Egress for Fake {
-    fn completes(&self) -> bool {
+    fn carries_offloads(&self) -> bool {
         false
     }
 
     fn send(&mut self, _: &Offload, frame: &[u8]) -> Sent {
         if self.0.room.get() == 0 {
-            return Sent::Later;
+            return Sent::NoRoom;
         }
         self.0.room.set(self.0.room.get() - 1);
         self.0.out.borrow_mut().push(frame.to_vec());
@@ -96,32 +96,32 @@ impl World {
         let now = Nanos::from_millis(1);
         let mut world = Self { engine, wire, transmit, receive, sent, now };
         for i in 0..world.sent.len() {
-            world.start(i, Which::Transmit, 0);
-            world.start(i, Which::Receive, 0);
+            world.start(i, RingKind::Transmit, 0);
+            world.start(i, RingKind::Receive, 0);
         }
         world
     }
 
-    fn start(&mut self, vm: usize, which: Which, next: u16) {
-        let driver = match which {
-            Which::Transmit => &self.transmit[vm],
-            Which::Receive => &self.receive[vm],
+    fn start(&mut self, vm: usize, kind: RingKind, next: u16) {
+        let driver = match kind {
+            RingKind::Transmit => &self.transmit[vm],
+            RingKind::Receive => &self.receive[vm],
         };
         let setup = Box::new(crate::ring::Setup { next, ..driver.setup(true) });
         let memory = Arc::clone(&driver.memory);
         let features = features::OFFERED;
-        let start = Command::Start { vm, which, setup, memory, features, error: None };
-        self.engine.obey(self.now, start);
+        let start = Command::Start { vm, kind, setup, memory, features, error: None };
+        self.engine.handle_command(self.now, start);
     }
 
-    /// Stops a ring, as a front end does; where it goes on.
-    fn stop(&mut self, vm: usize, which: Which) -> u16 {
+    /// Stops a ring as a front end does; returns the index of its next chain.
+    fn stop(&mut self, vm: usize, kind: RingKind) -> u16 {
         let (answer, answered) = sync_channel(1);
-        self.engine.obey(self.now, Command::Stop { vm, which, answer });
+        self.engine.handle_command(self.now, Command::Stop { vm, kind, answer });
         answered.recv().unwrap().unwrap()
     }
 
-    /// The guest sends its next frame, if its ring has room; kicks if that is asked for.
+    /// Sends the guest's next frame, if its ring has room, and kicks on request.
     fn send(&mut self, vm: usize, len: usize) {
         let frame = numbered(vm, self.sent[vm], len);
         self.send_frame(vm, [0; HEADER], &frame);
@@ -134,15 +134,15 @@ impl World {
         if driver.send(header, frame, HEADER).is_some() {
             self.sent[vm] += 1;
             if driver.wants_kick(before) {
-                self.engine.kicked(vm, Which::Transmit);
+                self.engine.on_kick(vm, RingKind::Transmit);
             }
         }
     }
 
-    /// Turns of the loop until it would sleep.
+    /// Runs turns of the loop until it would sleep.
     fn turn(&mut self) {
         for _ in 0..1000 {
-            self.engine.take_in(self.now);
+            self.engine.read_rings(self.now);
             let more = self.engine.leave(self.now);
             self.engine.receive();
             self.engine.call();
@@ -153,7 +153,7 @@ impl World {
         panic!("the loop does not come to rest");
     }
 
-    /// As long as something is to come, with all the room in the world.
+    /// Runs until nothing is pending, with unlimited room.
     fn settle(&mut self) {
         self.wire.room.set(usize::MAX);
         self.engine.leave(self.now);
@@ -166,7 +166,7 @@ impl World {
         }
     }
 
-    /// The numbers of a guest's frames that left, in that order.
+    /// Numbers of a guest's frames that left, in order.
     fn left(&self, vm: usize) -> Vec<u32> {
         let out = self.wire.out.borrow();
         let own = out.iter().filter(|f| usize::from(f[11]) == vm);
@@ -192,7 +192,7 @@ fn mac(vm: usize) -> [u8; 6] {
     [2, 0xfb, 0, 0, 0, vm as u8]
 }
 
-/// A frame for elsewhere that knows whose it is, and which.
+/// Builds a frame for outside that carries its sender and number.
 fn numbered(vm: usize, number: u32, len: usize) -> Vec<u8> {
     let mut frame = [ELSEWHERE, mac(vm)].concat();
     frame.extend([0x88, 0xb5]);
@@ -222,7 +222,7 @@ fn a_full_buffer_leaves_packets_in_the_ring() {
 }
 
 #[test]
-fn without_zd_it_is_taken_and_dropped() {
+fn mode_drop_takes_and_drops_packets() {
     let mut world = World::new(Mode::Drop, Schedule::Fifo, 4, 1, true);
     for _ in 0..10 {
         world.send(0, 100);
@@ -235,7 +235,7 @@ fn without_zd_it_is_taken_and_dropped() {
 }
 
 #[test]
-fn one_that_waits_does_not_hold_up_another() {
+fn a_paused_guest_does_not_delay_another() {
     let mut world = World::new(Mode::Zd, Schedule::Fair, 8, 2, true);
     for _ in 0..16 {
         world.send(0, 1500);
@@ -252,7 +252,7 @@ fn one_that_waits_does_not_hold_up_another() {
 }
 
 #[test]
-fn guests_reach_each_other_and_groups_reach_all() {
+fn guests_reach_each_other_and_multicast_reaches_all() {
     let mut world = World::new(Mode::Zd, Schedule::Fifo, 100, 3, true);
     for rx in &mut world.receive {
         rx.post(2048).unwrap();
@@ -267,7 +267,7 @@ fn guests_reach_each_other_and_groups_reach_all() {
     let got: Vec<_> = world.receive.iter_mut().map(|rx| rx.reap().len()).collect();
     assert_eq!(got, [0, 2, 1]);
     assert_eq!(world.wire.out.borrow().len(), 1);
-    // From outside: to whom it is for, and to nobody.
+    // From outside: a known and an unknown destination.
     world.wire.coming.borrow_mut().push_back((Offload::default(), to(mac(2))));
     world.wire.coming.borrow_mut().push_back((Offload::default(), to(ELSEWHERE)));
     world.turn();
@@ -276,7 +276,7 @@ fn guests_reach_each_other_and_groups_reach_all() {
 }
 
 #[test]
-fn frames_wait_for_buffers_and_not_for_ever() {
+fn a_bounded_number_of_frames_waits_for_buffers() {
     let mut world = World::new(Mode::Zd, Schedule::Fifo, 100, 1, true);
     let frame = [&mac(0)[..], &ELSEWHERE, &[0x88, 0xb5], &[7; 50]].concat();
     for _ in 0..300 {
@@ -288,37 +288,37 @@ fn frames_wait_for_buffers_and_not_for_ever() {
     let before = world.receive[0].available();
     world.receive[0].post(2048).unwrap();
     assert!(world.receive[0].wants_kick(before), "it asked to hear of buffers");
-    world.engine.kicked(0, Which::Receive);
+    world.engine.on_kick(0, RingKind::Receive);
     assert_eq!((world.counts(0).received, world.receive[0].reap().len()), (1, 1));
 }
 
 #[test]
-fn a_guest_that_breaks_its_ring_stands_alone() {
+fn an_invalid_ring_affects_only_its_guest() {
     let mut world = World::new(Mode::Zd, Schedule::Fifo, 100, 2, true);
     let available = world.transmit[0].setup(false).available;
     world.transmit[0].write(available + 2, &[200, 200]);
-    world.engine.kicked(0, Which::Transmit);
+    world.engine.on_kick(0, RingKind::Transmit);
     world.send(1, 100);
     world.settle();
     assert_eq!((world.counts(0).broken, world.left(1)), (1, vec![0]));
     assert!(world.engine.vms[0].transmit.is_none());
-    // It is set up again, and works.
+    // The ring works after it is set up again.
     world.transmit[0].write(available + 2, &[0, 0]);
-    world.start(0, Which::Transmit, 0);
+    world.start(0, RingKind::Transmit, 0);
     world.send(0, 100);
     world.settle();
     assert_eq!(world.left(0), [0]);
 }
 
 #[test]
-fn a_paused_guest_that_goes_is_forgotten() {
+fn a_paused_guest_that_disconnects_is_forgotten() {
     let mut world = World::new(Mode::Zd, Schedule::Fifo, 4, 2, true);
     for _ in 0..10 {
         world.send(0, 100);
     }
     world.turn();
     assert!(world.engine.vms[0].paused.is_some());
-    world.engine.obey(world.now, Command::Disconnected { vm: 0, why: "test".to_owned() });
+    world.engine.handle_command(world.now, Command::Disconnected { vm: 0, why: "test".to_owned() });
     world.send(1, 100);
     world.settle();
     assert_eq!(world.left(0), [0, 1, 2, 3, 4], "what was taken");
@@ -348,10 +348,10 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 128, ..ProptestConfig::default() })]
 
-    /// With zD all that guests send leaves, once and in order, though they kick only when they are asked to, the
-    /// port has room now and then, and front ends stop rings and start them again.
+    /// With zD every frame leaves once and in order, although guests kick only on request, the port
+    /// is often full, and front ends stop and restart rings.
     #[test]
-    fn nothing_is_lost_doubled_reordered_or_forgotten(
+    fn every_frame_leaves_once_and_in_order(
         steps in steps(),
         limit in 6u32..20,
         schedule in prop_oneof![Just(Schedule::Fifo), Just(Schedule::Fair), Just(Schedule::Strict)],
@@ -364,8 +364,8 @@ proptest! {
                 Step::Room(n) => world.wire.room.set(n),
                 Step::Time(t) => world.now += Nanos(t),
                 Step::Restart(vm) => {
-                    let next = world.stop(vm, Which::Transmit);
-                    world.start(vm, Which::Transmit, next);
+                    let next = world.stop(vm, RingKind::Transmit);
+                    world.start(vm, RingKind::Transmit, next);
                 }
                 Step::Turn => world.turn(),
             }
@@ -383,9 +383,9 @@ proptest! {
         }
     }
 
-    /// The same of frames that are cut up here: all their segments, in order, however little room there is.
+    /// All segments of super-packets leave in order, with any amount of room.
     #[test]
-    fn super_packets_go_in_pieces(
+    fn super_packets_leave_as_segments(
         payloads in prop::collection::vec(1usize..3800, 1..12),
         limit in 2u32..8,
         size in 100u16..1460,
@@ -413,7 +413,7 @@ proptest! {
     }
 }
 
-/// TCP over IPv4 for elsewhere; its checksums are for the back end to fill in.
+/// Builds a TCP/IPv4 super-packet for outside, without checksums.
 fn super_packet(payload: &[u8]) -> Vec<u8> {
     let mut frame = [ELSEWHERE, mac(0)].concat();
     frame.extend([8, 0, 0x45, 0]);

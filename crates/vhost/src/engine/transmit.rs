@@ -1,49 +1,52 @@
-//! From a ring into the scheduled buffer.
+//! The path from a transmit ring into the scheduled buffer.
 
 use forebay_queue::DropReason;
 use forebay_units::Nanos;
 
-use super::vm::{Running, Vm};
+use super::vm::{RunningRing, Vm};
 use crate::offload::Offload;
 use crate::offload::segment::Segmenter;
 use crate::packet::{Buffers, Packet};
 use crate::ring::{RingError, Unusable};
 use crate::scheduler::{Offered, Scheduler};
-use crate::session::Which;
+use crate::session::RingKind;
 use crate::switch::Switch;
 
-/// Chains taken from a ring in one go, at most, so that no guest keeps the thread to itself.
+/// Maximum number of chains taken from a ring at once, so that no guest occupies the thread.
 const BUDGET: usize = 64;
 
-/// Takes packets out of a virtual machine's ring until there are no more, there is no room for them, or
-/// others are to have a go. In mode `drop` there is always room.
-pub(super) struct Pull<'a> {
+/// Takes packets out of a virtual machine's ring until the ring is empty, the buffer is full, or
+/// the budget is used up. In mode `drop` there is always room.
+pub(super) struct RingReader<'a> {
     pub(super) now: Nanos,
     pub(super) scheduler: &'a mut Scheduler,
     pub(super) switch: &'a mut Switch,
     pub(super) buffers: &'a mut Buffers,
-    /// Whether frames may leave as guests make them.
-    pub(super) completes: bool,
+    /// Whether frames may leave with open checksums and unsegmented.
+    pub(super) carries_offloads: bool,
 }
 
-/// Why it ended.
-enum End {
+/// Reason for the end of reading a ring.
+enum ReadEnd {
+    /// The ring has no more packets.
     Empty,
+    /// The buffer has no room.
     Paused,
+    /// The budget is used up.
     Budget,
 }
 
-impl Pull<'_> {
-    /// Looks at the ring of `vm`, which is `ready`.
+impl RingReader<'_> {
+    /// Reads the ring of `vm`, which is `ready`.
     pub(super) fn run(&mut self, vm: &mut Vm) {
-        let end = self.pull(vm).unwrap_or_else(|error| {
-            vm.give_up(Which::Transmit, error);
-            End::Empty
+        let end = self.read(vm).unwrap_or_else(|error| {
+            vm.give_up(RingKind::Transmit, error);
+            ReadEnd::Empty
         });
         match end {
-            End::Budget => {}
-            End::Paused => vm.pause(self.now),
-            End::Empty => {
+            ReadEnd::Budget => {}
+            ReadEnd::Paused => vm.pause(self.now),
+            ReadEnd::Empty => {
                 vm.ready = false;
                 vm.resumed(self.now);
                 self.scheduler.idle(vm.index);
@@ -51,34 +54,36 @@ impl Pull<'_> {
         }
     }
 
-    fn pull(&mut self, vm: &mut Vm) -> Result<End, RingError> {
+    fn read(&mut self, vm: &mut Vm) -> Result<ReadEnd, RingError> {
         for _ in 0..BUDGET {
             if !self.admit_staged(vm)? {
-                return Ok(End::Paused);
+                return Ok(ReadEnd::Paused);
             }
-            let Some(Running { ring, .. }) = &mut vm.transmit else { return Ok(End::Empty) };
+            let Some(RunningRing { ring, .. }) = &mut vm.transmit else {
+                return Ok(ReadEnd::Empty);
+            };
             if ring.waiting()? == 0 {
-                // What came between the look and the asking would not be kicked for.
+                // The driver does not kick for chains that arrived before kicks were enabled.
                 if ring.enable_kicks()? {
                     continue;
                 }
-                return Ok(End::Empty);
+                return Ok(ReadEnd::Empty);
             }
-            // Asked before the chain is touched: where there is no room it stays where it is.
+            // The buffer is asked before the chain is touched, so that without room it stays.
             if !self.scheduler.admits(self.now, vm.index) {
                 ring.disable_kicks()?;
-                return Ok(End::Paused);
+                return Ok(ReadEnd::Paused);
             }
             ring.disable_kicks()?;
             vm.resumed(self.now);
             self.take(vm)?;
         }
-        Ok(End::Budget)
+        Ok(ReadEnd::Budget)
     }
 
-    /// Copies the next chain's frame, and cuts it up if it must be.
+    /// Copies the next chain's frame, and splits it if the way out needs that.
     fn take(&mut self, vm: &mut Vm) -> Result<(), RingError> {
-        let Some(Running { ring, .. }) = &mut vm.transmit else { return Ok(()) };
+        let Some(RunningRing { ring, .. }) = &mut vm.transmit else { return Ok(()) };
         let mut bytes = self.buffers.take(0);
         let Some(taken) = ring.transmit(&mut bytes)? else {
             self.buffers.give(bytes);
@@ -99,7 +104,9 @@ impl Pull<'_> {
         self.switch.learn(vm.index, &bytes);
         vm.staged.head = Some(taken.head);
         vm.staged.begun = false;
-        if self.completes || offload == (Offload { valid: offload.valid, ..Offload::default() }) {
+        if self.carries_offloads
+            || offload == (Offload { valid: offload.valid, ..Offload::default() })
+        {
             vm.staged.packets.push_back(Packet::new(bytes, offload, vm.index));
             return Ok(());
         }
@@ -117,7 +124,7 @@ impl Pull<'_> {
         Ok(())
     }
 
-    /// Moves what is staged into the buffer; whether all of it is in.
+    /// Moves the staged packet into the buffer; returns whether all of it is in.
     fn admit_staged(&mut self, vm: &mut Vm) -> Result<bool, RingError> {
         while let Some(packet) = vm.staged.packets.pop_front() {
             let (dropped, buffers) = (&mut vm.counts.dropped.queue, &mut *self.buffers);
@@ -126,12 +133,12 @@ impl Pull<'_> {
                 buffers.give(packet.bytes);
             };
             match self.scheduler.offer(self.now, packet, &mut drops) {
-                Offered::In => vm.staged.begun = true,
+                Offered::Accepted => vm.staged.begun = true,
                 Offered::Paused(packet) => {
                     vm.staged.packets.push_front(packet);
                     return Ok(false);
                 }
-                Offered::Never(packet) => {
+                Offered::TooLong(packet) => {
                     vm.counts.dropped.too_long += 1;
                     self.buffers.give(packet.bytes);
                 }
@@ -144,15 +151,15 @@ impl Pull<'_> {
     }
 }
 
-/// The ring of `vm` is not to be touched any more; the place of the next chain to take.
+/// Stops the transmit ring of `vm`; returns the index of the next chain to take.
 pub(super) fn stop(vm: &mut Vm, buffers: &mut Buffers) -> Option<u16> {
     let mut running = vm.transmit.take()?;
     if let Some(head) = vm.staged.head.take() {
         if vm.staged.begun {
-            // A part of it has left: the rest follows, and the driver must not send it again.
+            // A part is in the buffer already and the rest follows: the driver must not resend it.
             let _ = running.ring.finish(head);
         } else {
-            running.ring.leave();
+            running.ring.return_chain();
             vm.staged.packets.drain(..).for_each(|packet| buffers.give(packet.bytes));
             vm.counts.taken = vm.counts.taken.saturating_sub(1);
         }

@@ -1,4 +1,4 @@
-//! A virtual machine, as the data thread knows it.
+//! The state of a virtual machine on the data thread.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -7,47 +7,47 @@ use std::io::Write;
 use forebay_units::Nanos;
 
 use crate::config::VmConfig;
-use crate::features::Receives;
+use crate::features::AcceptedOffloads;
 use crate::offload::Offload;
 use crate::packet::Packet;
 use crate::ring::{Ring, RingError};
-use crate::session::Which;
-use crate::statistics::{Counts, Occupancy, say};
+use crate::session::RingKind;
+use crate::statistics::{Counts, Occupancy, emit};
 
-/// A ring, and where to say that it is broken.
+/// A ring that runs, with the descriptor for errors.
 #[derive(Debug)]
-pub(crate) struct Running {
+pub(crate) struct RunningRing {
     pub(crate) ring: Ring,
     pub(crate) error: Option<File>,
 }
 
-/// The packet that is on its way from the ring into the scheduled buffer, of which there is at most one:
-/// those behind it are left in the ring.
+/// The one packet that is between the ring and the scheduled buffer. Packets behind it stay in the
+/// ring.
 #[derive(Debug, Default)]
 pub(crate) struct Staged {
-    /// The chain to hand back once all of it is in the buffer.
+    /// Chain to return once the whole packet is in the buffer.
     pub(crate) head: Option<u16>,
-    /// What is not in the buffer yet.
+    /// Segments that are not in the buffer yet.
     pub(crate) packets: VecDeque<Packet>,
-    /// Whether a part of it is in the buffer.
+    /// Whether a part of the packet is in the buffer.
     pub(crate) begun: bool,
 }
 
-/// A virtual machine.
+/// State of a virtual machine.
 #[derive(Debug)]
 pub(crate) struct Vm {
     pub(crate) index: u8,
     pub(crate) config: VmConfig,
     pub(crate) connected: bool,
-    pub(crate) transmit: Option<Running>,
-    pub(crate) receive: Option<Running>,
-    pub(crate) receives: Receives,
-    /// Whether its ring is to be looked at.
+    pub(crate) transmit: Option<RunningRing>,
+    pub(crate) receive: Option<RunningRing>,
+    pub(crate) accepted: AcceptedOffloads,
+    /// Whether its transmit ring must be read.
     pub(crate) ready: bool,
-    /// Since when it is paused.
+    /// Time since which it is paused.
     pub(crate) paused: Option<Nanos>,
     pub(crate) staged: Staged,
-    /// Frames that wait until it has buffers for them.
+    /// Frames that wait until the guest has buffers for them.
     pub(crate) waiting: VecDeque<(Offload, Vec<u8>)>,
     pub(crate) counts: Counts,
 }
@@ -60,7 +60,7 @@ impl Vm {
             connected: false,
             transmit: None,
             receive: None,
-            receives: Receives::default(),
+            accepted: AcceptedOffloads::default(),
             ready: false,
             paused: None,
             staged: Staged::default(),
@@ -69,21 +69,21 @@ impl Vm {
         }
     }
 
-    pub(crate) fn ring_mut(&mut self, which: Which) -> &mut Option<Running> {
-        match which {
-            Which::Receive => &mut self.receive,
-            Which::Transmit => &mut self.transmit,
+    pub(crate) fn ring_mut(&mut self, kind: RingKind) -> &mut Option<RunningRing> {
+        match kind {
+            RingKind::Receive => &mut self.receive,
+            RingKind::Transmit => &mut self.transmit,
         }
     }
 
-    /// It is not paused any more.
+    /// Ends the pause, if it was paused.
     pub(crate) fn resumed(&mut self, now: Nanos) {
         if let Some(since) = self.paused.take() {
             self.counts.paused_ns += now.saturating_sub(since).0;
         }
     }
 
-    /// It is paused from now on, if it was not.
+    /// Pauses it, if it was not paused.
     pub(crate) fn pause(&mut self, now: Nanos) {
         self.ready = false;
         if self.paused.is_none() {
@@ -92,25 +92,25 @@ impl Vm {
         }
     }
 
-    /// Gives a ring up that cannot be followed, until its driver sets it up anew. The guest hurts nobody but
-    /// itself by that.
-    pub(crate) fn give_up(&mut self, which: Which, error: RingError) {
-        let Some(mut running) = self.ring_mut(which).take() else { return };
+    /// Gives up an invalid ring until its driver sets it up again. Other virtual machines are not
+    /// affected.
+    pub(crate) fn give_up(&mut self, kind: RingKind, error: RingError) {
+        let Some(mut running) = self.ring_mut(kind).take() else { return };
         self.counts.broken += 1;
         if let Some(file) = &mut running.error {
-            // Whoever does not read it has no use for it.
+            // A front end that does not read the descriptor does not need the error.
             let _ = file.write(&1u64.to_ne_bytes());
         }
-        let ring = match which {
-            Which::Receive => "receive",
-            Which::Transmit => "transmit",
+        let ring = match kind {
+            RingKind::Receive => "receive",
+            RingKind::Transmit => "transmit",
         };
-        say(&serde_json::json!({
+        emit(&serde_json::json!({
             "event": "broken", "vm": self.config.name, "ring": ring, "why": error.to_string(),
         }));
     }
 
-    /// How full its transmit ring is.
+    /// Occupancy of its transmit ring.
     pub(crate) fn occupancy(&self) -> Option<Occupancy> {
         let ring = &self.transmit.as_ref()?.ring;
         Some(Occupancy { waiting: ring.waiting().unwrap_or(0), size: ring.size() })

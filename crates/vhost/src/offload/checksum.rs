@@ -2,7 +2,7 @@
 
 use super::Checksum;
 
-/// The ones' complement sum of `bytes` added to `sum`, not folded.
+/// Adds the ones' complement sum of `bytes` to `sum`, without folding.
 fn add(mut sum: u64, bytes: &[u8]) -> u64 {
     let (words, rest) = bytes.as_chunks::<4>();
     for word in words {
@@ -20,21 +20,21 @@ fn fold(mut sum: u64) -> u16 {
     sum as u16
 }
 
-/// The checksum of `bytes`: the complement of their sum.
+/// Computes the checksum of `bytes`: the complement of their sum.
 pub fn of(bytes: &[u8]) -> u16 {
     !fold(add(0, bytes))
 }
 
-/// The checksum of a transport segment between the addresses in `addresses`.
+/// Computes the checksum of a transport segment between the addresses in `addresses`.
 pub(super) fn transport(addresses: &[u8], protocol: u8, segment: &[u8]) -> u16 {
     let sum = add(u64::from(protocol) + segment.len() as u64, addresses);
     !fold(add(sum, segment))
 }
 
-/// Fills in what `checksum` says, whose field has the pseudo-header's sum. A sum of zero is written
-/// as its other form: in UDP zero would mean that there is none (RFC 768).
+/// Computes `checksum` and writes it to its field, which holds the pseudo-header's sum.
 ///
-/// Does nothing if the field is not in the frame.
+/// A result of zero is written as 0xffff, because in UDP zero means that there is no checksum
+/// (RFC 768). Does nothing if the field is not in the frame.
 pub fn fill(frame: &mut [u8], checksum: Checksum) {
     let (start, field) =
         (usize::from(checksum.start), usize::from(checksum.start) + usize::from(checksum.offset));

@@ -1,23 +1,23 @@
-//! What a sender leaves to its device: checksums, and cutting large frames into segments.
+//! Offloads that a sender leaves to its device: checksums, and the segmentation of large frames.
 //!
-//! A frame comes with a header (virtio 1.2, section 5.1.6: `virtio_net_hdr`) that says what is left
-//! to do. Who takes the frame either gets that header too or a frame that is complete.
+//! A frame comes with a header (virtio 1.2, section 5.1.6: `virtio_net_hdr`) that describes its
+//! offload. The receiver gets either that header or a complete frame.
 
 pub mod checksum;
 pub mod segment;
 
 use forebay_wire::{Frame, Headers};
 
-/// The header's length, with the count of merged buffers (virtio 1.2, section 5.1.6).
+/// Length in bytes of the header with the count of merged buffers (virtio 1.2, section 5.1.6).
 pub const HEADER: usize = 12;
-/// The header's length for drivers of before virtio 1.0 that do not merge buffers.
+/// Length in bytes of the header for drivers before virtio 1.0 that do not merge buffers.
 pub const SHORT_HEADER: usize = 10;
-/// The longest frame: a full IP packet, its Ethernet header and two VLAN tags.
+/// Length in bytes of the longest frame: a full IP packet, its Ethernet header and two VLAN tags.
 pub const MAX_FRAME: usize = 65_535 + 14 + 8;
-/// The shortest: an Ethernet header.
+/// Length in bytes of the shortest frame: an Ethernet header.
 pub const MIN_FRAME: usize = 14;
-/// The least payload of a segment. Linux's TCP goes no lower (`TCP_MIN_SND_MSS`); without a bound a
-/// guest could have its back end make 65 000 frames of one.
+/// Minimum payload in bytes of a segment, as in Linux's TCP (`TCP_MIN_SND_MSS`). Without it a guest
+/// could make its back end create 65 000 frames from one.
 pub const MIN_SEGMENT: u16 = 48;
 
 const NEEDS_CHECKSUM: u8 = 1;
@@ -27,41 +27,41 @@ const GSO_TCP4: u8 = 1;
 const GSO_TCP6: u8 = 4;
 const GSO_ECN: u8 = 0x80;
 const TCP: u8 = 6;
-/// Where TCP has its checksum.
+/// Offset in bytes of the checksum in a TCP header.
 const TCP_CHECKSUM: u16 = 16;
 
-/// A checksum that is not there yet: the field has the pseudo-header's sum.
+/// A checksum that is to be computed; its field holds the pseudo-header's sum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Checksum {
-    /// Where what is summed begins, in the frame.
+    /// Offset in the frame at which the checksummed bytes begin.
     pub start: u16,
-    /// Where the checksum is, from there.
+    /// Offset of the checksum field from there.
     pub offset: u16,
 }
 
-/// A frame that stands for several TCP segments.
+/// The segmentation of a frame that stands for several TCP segments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Segments {
-    /// Payload of each but the last, in bytes.
+    /// Payload in bytes of each segment but the last.
     pub size: u16,
-    /// Of IPv6.
+    /// Whether the frame is IPv6.
     pub v6: bool,
-    /// The first one has CWR set, which the others must not have.
+    /// Whether the first segment has CWR set, which the others must not have.
     pub ecn: bool,
 }
 
-/// What is left to do to a frame.
+/// The offload of a frame: what its sender left to the device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Offload {
-    /// Its checksum is to be filled in.
+    /// Checksum that is to be computed.
     pub checksum: Option<Checksum>,
-    /// It is to be cut up.
+    /// Segmentation that is to be done.
     pub segments: Option<Segments>,
-    /// The checksum was found right.
+    /// Whether the checksum was verified already.
     pub valid: bool,
 }
 
-/// Why a header cannot be right.
+/// Error: a header asks for an impossible offload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BadHeader;
 
@@ -69,7 +69,7 @@ impl Offload {
     /// Reads a header, of at least [`SHORT_HEADER`] bytes, that came with `frame`.
     ///
     /// # Errors
-    /// If it asks for what is not there, or cannot be done to this frame.
+    /// If it refers to bytes outside the frame, or to an offload that this frame does not allow.
     pub fn read(header: &[u8], frame: &[u8]) -> Result<Self, BadHeader> {
         let [flags, kind, _, _, s0, s1, c0, c1, o0, o1, ..] = *header else {
             return Err(BadHeader);
@@ -109,8 +109,7 @@ impl Offload {
         Ok(())
     }
 
-    /// The header as it is handed on with a frame that begins with `headers` bytes of headers and
-    /// takes `buffers` buffers.
+    /// Writes the header for `frame`, which takes `buffers` buffers.
     pub fn write(&self, frame: &[u8], buffers: u16) -> [u8; HEADER] {
         let mut header = [0; HEADER];
         if let Some(Checksum { start, offset }) = self.checksum {
@@ -130,7 +129,7 @@ impl Offload {
         header
     }
 
-    /// How many bytes there are on the wire for `frame`: with the headers of all its segments.
+    /// Length in bytes of `frame` on the wire, with the headers of all its segments.
     pub fn wire_length(&self, frame: &[u8]) -> u64 {
         let len = frame.len() as u64;
         let Some(segments) = self.segments else { return len };
@@ -140,7 +139,8 @@ impl Offload {
     }
 }
 
-/// The bytes of Ethernet, IP and TCP headers of a frame that is to be cut up; `None` if it is none.
+/// Length in bytes of the Ethernet, IP and TCP headers of a frame that is to be segmented; `None`
+/// if it cannot be.
 fn header_len(frame: &[u8], segments: Segments, checksum: Option<Checksum>) -> Option<usize> {
     let Checksum { start, offset } = checksum?;
     let headers = tcp_headers(frame)?;

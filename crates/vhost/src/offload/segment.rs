@@ -1,4 +1,4 @@
-//! TCP segmentation (what hardware calls TSO), for ports that carry full frames only.
+//! TCP segmentation (TSO in hardware), for ports that carry full frames only.
 
 use super::{Checksum, Offload, TCP, checksum, header_len, tcp_headers};
 
@@ -6,13 +6,13 @@ const FIN_AND_PSH: u8 = 0x09;
 const CWR: u8 = 0x80;
 const IPV6_HEADER: usize = 40;
 
-/// The segments of a frame, in order. A frame that is not to be cut up is the only one of its own;
-/// the checksum that was left to do is filled in.
+/// Splits a frame into its segments, in order, with complete checksums. A frame without
+/// segmentation is its own single segment.
 #[derive(Debug)]
 pub struct Segmenter<'a> {
     frame: &'a [u8],
     plan: Plan,
-    /// Bytes of payload that are done, or of the frame where nothing is cut.
+    /// Bytes of payload that are done.
     done: usize,
     index: u16,
     ended: bool,
@@ -20,18 +20,20 @@ pub struct Segmenter<'a> {
 
 #[derive(Clone, Copy, Debug)]
 enum Plan {
+    /// The frame is one segment.
     Whole(Option<Checksum>),
-    Cut { network: usize, transport: usize, headers: usize, size: usize },
+    /// The frame is split; offsets and lengths are in bytes.
+    Split { network: usize, transport: usize, headers: usize, size: usize },
 }
 
 impl<'a> Segmenter<'a> {
-    /// Of `frame` with what is left to do to it, as [`Offload::read`] found it right.
+    /// Creates the segmenter of `frame` with an `offload` that [`Offload::read`] has checked.
     pub fn new(frame: &'a [u8], offload: Offload) -> Self {
         let cut = || {
             let segments = offload.segments?;
             let headers = header_len(frame, segments, offload.checksum)?;
             let parsed = tcp_headers(frame)?;
-            Some(Plan::Cut {
+            Some(Plan::Split {
                 network: parsed.network_offset.into(),
                 transport: parsed.transport_offset.into(),
                 headers,
@@ -42,7 +44,7 @@ impl<'a> Segmenter<'a> {
         Self { frame, plan, done: 0, index: 0, ended: false }
     }
 
-    /// Writes the next segment into `out`, instead of what is there; whether there was one.
+    /// Replaces `out` by the next segment; returns whether there was one.
     pub fn next_into(&mut self, out: &mut Vec<u8>) -> bool {
         if self.ended {
             return false;
@@ -56,7 +58,7 @@ impl<'a> Segmenter<'a> {
                 }
                 self.ended = true;
             }
-            Plan::Cut { network, transport, headers, size } => {
+            Plan::Split { network, transport, headers, size } => {
                 let payload = &self.frame[headers..];
                 let chunk = &payload[self.done..payload.len().min(self.done + size)];
                 out.extend_from_slice(&self.frame[..headers]);
@@ -64,15 +66,15 @@ impl<'a> Segmenter<'a> {
                 let offset = self.done as u32;
                 self.done += chunk.len();
                 self.ended = self.done == payload.len();
-                self.mend(out, network, transport, offset);
+                self.fix_headers(out, network, transport, offset);
                 self.index = self.index.wrapping_add(1);
             }
         }
         true
     }
 
-    /// Makes the headers those of this segment, whose payload begins at `offset`.
-    fn mend(&self, out: &mut [u8], network: usize, transport: usize, offset: u32) {
+    /// Adapts the headers to this segment, whose payload begins at `offset`.
+    fn fix_headers(&self, out: &mut [u8], network: usize, transport: usize, offset: u32) {
         let length = out.len() - network;
         let is_v4 = out[network] >> 4 == 4;
         if is_v4 {

@@ -3,8 +3,8 @@ use proptest::prelude::*;
 use super::segment::Segmenter;
 use super::*;
 
-/// An Ethernet frame of TCP over IPv4 or IPv6 with `payload`, whose TCP checksum has the pseudo-header's
-/// sum, as a driver leaves it.
+/// Builds an Ethernet frame of TCP over IPv4 or IPv6 with `payload`. Its TCP checksum field holds
+/// the pseudo-header's sum, as a driver leaves it.
 fn tcp(v6: bool, flags: u8, payload: &[u8]) -> Vec<u8> {
     let mut frame = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2];
     let segment = 20 + payload.len();
@@ -27,7 +27,7 @@ fn tcp(v6: bool, flags: u8, payload: &[u8]) -> Vec<u8> {
     };
     let pseudo =
         !checksum::transport(&frame[addresses], TCP, &(segment as u16 as u32).to_be_bytes());
-    // The above counts the length twice over: once as a length of four bytes, once as their content.
+    // The sum above includes the length twice: as a length of four bytes and as their content.
     let pseudo = subtract(pseudo, 4);
     frame.extend([0x30, 0x39, 0, 80, 0xff, 0xff, 0xff, 0x00, 0, 0, 0, 1, 0x50, flags, 1, 0]);
     frame.extend(pseudo.to_be_bytes());
@@ -50,7 +50,7 @@ fn offload(v6: bool, size: u16) -> Offload {
     }
 }
 
-/// Whether the TCP checksum, and IPv4's, are right: sums of all that they cover are then all ones.
+/// Whether the TCP and IPv4 checksums are right: the sums of what they cover are then all ones.
 fn sums_are_right(frame: &[u8], v6: bool) -> bool {
     let (addresses, transport) = if v6 { (22..54, 54) } else { (26..34, 34) };
     let header = v6 || checksum::of(&frame[14..34]) == 0;
@@ -68,22 +68,22 @@ fn segments(frame: &[u8], offload: Offload) -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn a_known_checksum() {
-    // The example of RFC 1071 section 3: the sum is ddf2, the checksum its complement.
+fn the_checksum_matches_the_example_of_rfc_1071() {
+    // RFC 1071 section 3: the sum is ddf2, the checksum its complement.
     assert_eq!(checksum::of(&[0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7]), !0xddf2);
     assert_eq!(checksum::of(&[0x00, 0x01, 0xf2]), !0xf201, "an odd byte counts as the high one");
     assert_eq!(checksum::of(&[]), 0xffff);
 }
 
 #[test]
-fn a_checksum_of_zero_is_written_as_its_other_form() {
+fn a_checksum_of_zero_is_written_as_ones() {
     let mut frame = vec![0xff, 0xff, 0, 0];
     checksum::fill(&mut frame, Checksum { start: 0, offset: 2 });
     assert_eq!(frame, [0xff, 0xff, 0xff, 0xff]);
 }
 
 #[test]
-fn headers_say_what_they_said() {
+fn headers_survive_reading_and_writing() {
     let frame = tcp(false, 0x18, &[1; 3000]);
     let wanted = offload(false, 1448);
     let header = wanted.write(&frame, 2);
@@ -95,7 +95,7 @@ fn headers_say_what_they_said() {
 }
 
 #[test]
-fn headers_that_ask_for_what_is_not_there_are_refused() {
+fn headers_with_impossible_offloads_are_refused() {
     let frame = tcp(false, 0x18, &[1; 3000]);
     let good = offload(false, 1448).write(&frame, 0);
     let changed = |change: fn(&mut [u8; HEADER])| {
@@ -115,15 +115,15 @@ fn headers_that_ask_for_what_is_not_there_are_refused() {
     assert_eq!(Offload::read(&good[..8], &frame), Err(BadHeader));
     let cut = &frame[..50];
     assert_eq!(Offload::read(&good, cut), Err(BadHeader), "the frame ends within TCP's header");
-    // A frame of one segment's length is no super-packet.
+    // A frame of one segment's length is not a super-packet.
     let short = tcp(false, 0x18, &[1; 1448]);
     let read = Offload::read(&good, &short).unwrap();
     assert_eq!(read.segments, None);
 }
 
 #[test]
-fn flags_are_of_the_right_segment() {
-    // CWR, PSH, ACK and FIN.
+fn each_segment_has_its_own_flags() {
+    // The flags are CWR, PSH, ACK and FIN.
     let frame = tcp(true, 0x99, &[5; 250]);
     let all = segments(&frame, offload(true, 100));
     let flags: Vec<_> = all.iter().map(|s| s[54 + 13]).collect();
@@ -132,7 +132,7 @@ fn flags_are_of_the_right_segment() {
 
 proptest! {
     #[test]
-    fn segments_are_the_frame_and_right(
+    fn segments_add_up_to_the_frame_and_are_valid(
         v6: bool,
         size in MIN_SEGMENT..2000,
         payload in prop::collection::vec(any::<u8>(), 1..6000),
@@ -165,7 +165,7 @@ proptest! {
     }
 
     #[test]
-    fn nothing_is_read_past_a_frame(
+    fn arbitrary_headers_never_read_past_the_frame(
         header in prop::array::uniform12(any::<u8>()),
         mut frame in prop::collection::vec(any::<u8>(), 0..200),
         ip: bool,

@@ -1,21 +1,22 @@
-//! A chain of descriptors, read once: what the guest changes afterwards changes nothing.
+//! A chain of descriptors, read once, so that later changes by the guest have no effect.
 
 use virtio_queue::DescriptorChain;
 use vm_memory::{Bytes, GuestAddress};
 
 use super::Memory;
 
-/// Descriptors of a chain, at most: as many as the longest ring has. An indirect table could have 65 536.
+/// Maximum number of descriptors of a chain, as in the longest ring. An indirect table could have
+/// 65 536.
 const MAX_DESCRIPTORS: usize = super::MAX_SIZE as usize;
 
-/// A piece of the guest's memory, which may be anywhere.
+/// A range of the guest's addresses, not yet checked.
 #[derive(Clone, Copy, Debug)]
 struct Span {
     at: GuestAddress,
     len: u32,
 }
 
-/// The descriptors of a chain.
+/// The descriptors of one chain.
 #[derive(Debug, Default)]
 pub(super) struct Chain {
     readable: Vec<Span>,
@@ -23,17 +24,17 @@ pub(super) struct Chain {
     whole: bool,
 }
 
-/// Something outside the guest's memory.
+/// Error: a descriptor points outside the guest's memory.
 #[derive(Debug)]
 pub(super) struct Outside;
 
 impl Chain {
-    /// Takes in `chain`.
+    /// Reads the descriptors of `chain`.
     pub(super) fn read(&mut self, chain: DescriptorChain<&Memory>) {
         self.readable.clear();
         self.writable.clear();
-        // The iterator ends without a word where a chain is broken, or bites its own tail: then its
-        // last descriptor still points on.
+        // The iterator ends without an error where a chain is broken or loops. Its last descriptor
+        // then still has a successor.
         self.whole = false;
         for descriptor in chain.take(MAX_DESCRIPTORS) {
             let span = Span { at: descriptor.addr(), len: descriptor.len() };
@@ -44,22 +45,22 @@ impl Chain {
         }
     }
 
-    /// Whether it has an end.
+    /// Whether the chain has an end.
     pub(super) fn is_whole(&self) -> bool {
         self.whole
     }
 
-    /// Bytes that the driver wrote, as its descriptors say.
+    /// Number of bytes in the driver's readable descriptors.
     pub(super) fn readable(&self) -> u64 {
         self.readable.iter().map(|s| u64::from(s.len)).sum()
     }
 
-    /// Bytes that there is room for, as its descriptors say.
+    /// Number of bytes in the driver's writable descriptors.
     pub(super) fn writable(&self) -> u64 {
         self.writable.iter().map(|s| u64::from(s.len)).sum()
     }
 
-    /// Copies out what comes after the first `skip` bytes, as much as `out` has room for.
+    /// Fills `out` from the readable descriptors, after the first `skip` bytes.
     pub(super) fn copy_out(
         &self,
         memory: &Memory,
@@ -71,7 +72,7 @@ impl Chain {
         })
     }
 
-    /// Copies `bytes` in after the first `skip`.
+    /// Writes `bytes` to the writable descriptors, after the first `skip` bytes.
     pub(super) fn copy_in(
         &self,
         memory: &Memory,
@@ -84,7 +85,7 @@ impl Chain {
     }
 }
 
-/// Calls `piece` for each part of `len` bytes that lies in one span, past `skip` bytes.
+/// Calls `piece` for each part of `len` bytes that lies in one span, after `skip` bytes.
 fn copy(
     spans: &[Span],
     mut skip: usize,

@@ -1,4 +1,4 @@
-//! A driver's side of a ring, for tests.
+//! The driver's side of a ring, for tests.
 
 use std::sync::Arc;
 
@@ -7,12 +7,12 @@ use vm_memory::{Bytes, GuestAddress};
 use super::{Memory, Setup};
 use crate::offload::HEADER;
 
-/// Bytes of each descriptor's own buffer.
+/// Length in bytes of each descriptor's buffer.
 pub(crate) const BUFFER: u64 = 4096;
 const NEXT: u16 = 1;
 const WRITE: u16 = 2;
 
-/// Where it has what, and what it has not had back.
+/// A driver with its ring, and the chains that the device has not returned.
 #[derive(Debug)]
 pub(crate) struct Driver {
     pub(crate) memory: Arc<Memory>,
@@ -26,7 +26,7 @@ pub(crate) struct Driver {
 }
 
 impl Driver {
-    /// Bytes of memory that a ring of `size` takes, with its buffers.
+    /// Length in bytes of a ring of `size` with its buffers.
     pub(crate) fn room(size: u16) -> u64 {
         0x10000 + u64::from(size) * BUFFER
     }
@@ -80,8 +80,8 @@ impl Driver {
         self.write(self.base + 16 * u64::from(descriptor), &bytes);
     }
 
-    /// Makes a chain of these pieces available; its head, or `None` if there are too few descriptors. A piece is
-    /// what the device reads, or how much it may write.
+    /// Makes a chain of these pieces available; returns its head, or `None` if there are too few
+    /// descriptors. A piece is what the device reads, or how much it may write.
     fn offer(&mut self, pieces: &[Result<&[u8], u32>]) -> Option<u16> {
         if self.free.len() < pieces.len() {
             return None;
@@ -108,7 +108,7 @@ impl Driver {
         Some(head)
     }
 
-    /// Sends a frame with this header, cut at `cuts`.
+    /// Sends a frame with this header in a chain that is split at `cut`.
     pub(crate) fn send(&mut self, header: [u8; HEADER], frame: &[u8], cut: usize) -> Option<u16> {
         let all = [&header[..], frame].concat();
         let (a, b) = all.split_at(cut.clamp(1, all.len() - 1));
@@ -117,12 +117,12 @@ impl Driver {
         self.offer(&pieces)
     }
 
-    /// Offers a buffer to receive into.
+    /// Offers a buffer for received frames.
     pub(crate) fn post(&mut self, len: u32) -> Option<u16> {
         self.offer(&[Err(len)])
     }
 
-    /// Whether the device wants to hear of what became available after the chain that was number `before`.
+    /// Whether the device asks for a kick for chains that became available after number `before`.
     pub(crate) fn wants_kick(&self, before: u16) -> bool {
         if self.event_index {
             let event = self.read16(self.used_at() + 4 + 8 * u64::from(self.size));
@@ -137,12 +137,12 @@ impl Driver {
         self.available
     }
 
-    /// Has the device say when the next chain is used.
+    /// Asks the device for a call when it uses the next chain.
     pub(crate) fn ask_for_call(&self) {
         self.write(self.available_at() + 4 + 2 * u64::from(self.size), &self.seen.to_le_bytes());
     }
 
-    /// The chains that the device has handed back since, each with what it wrote.
+    /// Returns the chains that the device has used since the last call, each with what it wrote.
     pub(crate) fn reap(&mut self) -> Vec<(u16, Vec<u8>)> {
         let mut back = Vec::new();
         while self.seen != self.read16(self.used_at() + 2) {
@@ -152,7 +152,7 @@ impl Driver {
             let mut bytes = vec![0; len as usize];
             self.memory.read_slice(&mut bytes, GuestAddress(self.buffer(head))).unwrap();
             let own = std::mem::take(&mut self.chains[usize::from(head)]);
-            assert!(!own.is_empty(), "a chain came back that the device did not have");
+            assert!(!own.is_empty(), "the device returned a chain that it did not have");
             self.free.extend(own);
             back.push((head, bytes));
             self.seen = self.seen.wrapping_add(1);
@@ -161,7 +161,7 @@ impl Driver {
     }
 }
 
-/// Memory for `rings` rings of `size`, and where each begins.
+/// Creates memory for `rings` rings of `size`; returns it with the start of each ring.
 pub(crate) fn memory(size: u16, rings: u64) -> (Arc<Memory>, Vec<u64>) {
     let each = Driver::room(size).next_multiple_of(0x1000);
     let memory = Memory::from_ranges(&[(GuestAddress(0), (each * rings) as usize)]).unwrap();

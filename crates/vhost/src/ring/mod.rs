@@ -1,10 +1,10 @@
-//! A virtio ring (virtio 1.2, section 2.7) as the device sees it, in memory of a guest that may write
-//! anything there at any time.
+//! A virtio ring (virtio 1.2, section 2.7) from the device's side, in memory that the guest may
+//! change at any time.
 //!
-//! Nothing read from the ring is believed: every address goes through the guest's memory map, chains
-//! have a bound, and an index that no driver could have written ends the ring and nothing else. Two
-//! kinds of wrong are told apart. A [`RingError`] means that the ring itself cannot be followed any
-//! further. A chain that makes no sense is one packet lost, and the ring goes on.
+//! The ring's content is not trusted: every address goes through the guest's memory map, chains
+//! have a bound, and an impossible index ends only this ring. There are two kinds of errors. A
+//! [`RingError`] means that the ring itself is invalid. An invalid chain loses one packet, and the
+//! ring goes on.
 
 mod chain;
 #[cfg(test)]
@@ -23,64 +23,64 @@ use virtio_queue::{Queue, QueueOwnedT, QueueT};
 use vm_memory::{Address, Bytes, GuestAddress, GuestMemoryBackend, GuestMemoryMmap};
 
 use self::chain::Chain;
-pub use self::receive::Put;
-pub use self::transmit::{Taken, Unusable};
+pub use self::receive::Delivery;
+pub use self::transmit::{TakenChain, Unusable};
 
-/// A guest's memory.
+/// The memory of a guest.
 pub type Memory = GuestMemoryMmap<()>;
 
-/// The longest ring that a front end may set up.
+/// Maximum number of descriptors of a ring.
 pub const MAX_SIZE: u16 = 1024;
 
 /// `VRING_AVAIL_F_NO_INTERRUPT` (virtio 1.2, section 2.7.6).
 const NO_INTERRUPT: u16 = 1;
 
-/// Why a ring cannot be followed any further, until it is set up anew.
+/// Reason why a ring is invalid until it is set up again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RingError {
-    /// Its size is no power of two, or above [`MAX_SIZE`].
-    #[error("its size is no power of two up to 1024")]
+    /// The size is not a power of two, or is above [`MAX_SIZE`].
+    #[error("its size is not a power of two up to 1024")]
     Size,
-    /// A part of it is not aligned as it must be.
+    /// A part of the ring is not aligned.
     #[error("a part of it is not aligned")]
     Alignment,
-    /// A part of it is outside the guest's memory.
+    /// A part of the ring is outside the guest's memory.
     #[error("a part of it is outside the guest's memory")]
     Outside,
-    /// More chains are said to be available than the ring has room for.
+    /// The index claims more available chains than the ring can hold.
     #[error("its index jumped by more than the ring holds")]
     Index,
-    /// A chain begins at a descriptor that the ring does not have.
-    #[error("a chain begins past its descriptors")]
+    /// A chain begins at a descriptor outside the table.
+    #[error("a chain begins past its descriptor table")]
     Head,
 }
 
-/// What a front end says of a ring. Addresses are the guest's own.
+/// Description of a ring by its front end. Addresses are the guest's.
 #[derive(Debug)]
 pub struct Setup {
-    /// Descriptors.
+    /// Number of descriptors.
     pub size: u16,
-    /// Where the descriptor table is.
+    /// Address of the descriptor table.
     pub descriptors: u64,
-    /// Where the ring of available chains is.
+    /// Address of the ring of available chains.
     pub available: u64,
-    /// Where the ring of used chains is.
+    /// Address of the ring of used chains.
     pub used: u64,
-    /// The first available chain to take.
+    /// Index of the first available chain to take.
     pub next: u16,
-    /// Whether kicks and calls are asked for by index (`VIRTIO_F_EVENT_IDX`).
+    /// Whether kicks and calls are requested by index (`VIRTIO_F_EVENT_IDX`).
     pub event_index: bool,
     /// Whether a frame may be spread over several chains (`VIRTIO_NET_F_MRG_RXBUF`).
     pub merge: bool,
-    /// Bytes of the header before each frame.
+    /// Length in bytes of the header before each frame.
     pub header: usize,
-    /// Where the driver says that chains are available.
+    /// Descriptor on which the driver signals available chains.
     pub kick: Option<File>,
-    /// Where the driver hears that chains were used.
+    /// Descriptor on which the device signals used chains.
     pub call: Option<File>,
 }
 
-/// A ring that runs.
+/// A virtio ring that runs.
 #[derive(Debug)]
 pub struct Ring {
     queue: Queue,
@@ -89,19 +89,19 @@ pub struct Ring {
     header: usize,
     kick: Option<File>,
     call: Option<File>,
-    /// Up to which used chain the driver was told.
-    told: Wrapping<u16>,
-    /// The chain in hand; kept for its memory.
+    /// Index of the used chain up to which the driver was notified.
+    notified: Wrapping<u16>,
+    /// The chain taken last; its allocation is reused.
     chain: Chain,
-    /// The chains of a frame that takes several.
+    /// The chains of a frame that needs several.
     merged: Vec<(u16, Chain)>,
 }
 
 impl Ring {
-    /// Begins at `setup.next`, in `memory`.
+    /// Starts a ring in `memory` at the chain `setup.next`.
     ///
     /// # Errors
-    /// If it is not whole, or not in the guest's memory.
+    /// If the description is invalid, or the ring is not in the guest's memory.
     pub fn new(setup: Setup, memory: Arc<Memory>) -> Result<Self, RingError> {
         let mut queue = Queue::new(MAX_SIZE).map_err(|_| RingError::Size)?;
         queue.try_set_size(setup.size).map_err(|_| RingError::Size)?;
@@ -113,8 +113,8 @@ impl Ring {
         queue.set_event_idx(setup.event_index);
         queue.set_next_avail(setup.next);
         queue.set_ready(true);
-        // Six bytes are what both rings have beside their entries; checked here, since a region's
-        // end near the end of all addresses would overflow below.
+        // Both rings have six bytes beside their entries. This is checked here because a region
+        // that ends near the end of the address space would overflow below.
         let size = u64::from(setup.size);
         let parts = [
             (setup.descriptors, 16 * size),
@@ -132,36 +132,36 @@ impl Ring {
         queue.set_next_used(used.0);
         let Setup { merge, header, kick, call, .. } = setup;
         let (chain, merged) = (Chain::default(), Vec::new());
-        Ok(Self { queue, memory, merge, header, kick, call, told: used, chain, merged })
+        Ok(Self { queue, memory, merge, header, kick, call, notified: used, chain, merged })
     }
 
-    /// What becomes readable when the driver has made chains available.
+    /// Descriptor that becomes readable when the driver has kicked.
     pub fn kick(&self) -> Option<RawFd> {
         self.kick.as_ref().map(AsRawFd::as_raw_fd)
     }
 
-    /// Takes note of kicks.
+    /// Clears the kick descriptor.
     pub fn clear_kick(&mut self) {
         if let Some(kick) = &mut self.kick {
-            // Nothing to read is nothing to do.
+            // An error means that there was no kick.
             let _ = kick.read(&mut [0; 8]);
         }
     }
 
-    /// The chain that is taken next, by its place in the ring's order.
+    /// Index of the next available chain to take.
     pub fn next(&self) -> u16 {
         self.queue.next_avail()
     }
 
-    /// Descriptors.
+    /// Number of descriptors.
     pub fn size(&self) -> u16 {
         self.queue.size()
     }
 
-    /// Chains that are available and not taken.
+    /// Number of available chains that are not taken yet.
     ///
     /// # Errors
-    /// If there are more than the ring can have.
+    /// If the index claims more than the ring can hold.
     pub fn waiting(&self) -> Result<u16, RingError> {
         let available = self.queue.avail_idx(&*self.memory, Ordering::Acquire);
         let available = available.map_err(|_| RingError::Outside)?;
@@ -169,24 +169,24 @@ impl Ring {
         if waiting > self.queue.size() { Err(RingError::Index) } else { Ok(waiting) }
     }
 
-    /// Asks the driver to kick from now on. Whether it has made chains available meanwhile: those it
-    /// does not kick for.
+    /// Asks the driver to kick. Returns whether chains became available before the driver could see
+    /// the request; it does not kick for those.
     ///
     /// # Errors
-    /// If the ring is broken.
+    /// If the ring is invalid.
     pub fn enable_kicks(&mut self) -> Result<bool, RingError> {
         self.queue.enable_notification(&*self.memory).map_err(|_| RingError::Outside)
     }
 
-    /// Asks the driver not to kick. It may, all the same.
+    /// Asks the driver not to kick. The driver may still do so.
     ///
     /// # Errors
-    /// If the ring is broken.
+    /// If the ring is invalid.
     pub fn disable_kicks(&mut self) -> Result<(), RingError> {
         self.queue.disable_notification(&*self.memory).map_err(|_| RingError::Outside)
     }
 
-    /// Takes the next available chain into `self.chain`; its head, or `None` if there is none.
+    /// Takes the next available chain into `self.chain`; returns its head, if there is a chain.
     fn take(&mut self) -> Result<Option<u16>, RingError> {
         let mut available = self.queue.iter(&*self.memory).map_err(|_| RingError::Index)?;
         let Some(chain) = available.next() else { return Ok(None) };
@@ -198,14 +198,15 @@ impl Ring {
         Ok(Some(head))
     }
 
-    /// Puts the last `count` chains back that were taken.
+    /// Returns the `count` chains taken last to the available ring.
     fn put_back(&mut self, count: u16) {
         let next = Wrapping(self.queue.next_avail()) - Wrapping(count);
         self.queue.set_next_avail(next.0);
     }
 
-    /// Hands chains back to the driver, each with the bytes written into it, all at the same moment: a
-    /// driver that sees some of a frame's buffers only would drop the frame.
+    /// Returns chains to the driver, each with the number of bytes written into it. All become
+    /// visible at the same moment, because a driver that sees only some of a frame's buffers drops
+    /// the frame.
     fn use_all(
         &mut self,
         chains: impl ExactSizeIterator<Item = (u16, u32)>,
@@ -229,23 +230,23 @@ impl Ring {
         Ok(())
     }
 
-    /// Tells the driver of used chains, if there are new ones and it wants to hear.
+    /// Notifies the driver of used chains, if there are new ones and it has asked for that.
     ///
     /// # Errors
-    /// If the ring is broken.
+    /// If the ring is invalid.
     pub fn call(&mut self) -> Result<(), RingError> {
         let used = Wrapping(self.queue.next_used());
-        if used != self.told {
-            // The used index must be seen before what the driver wants is read (section 2.7.7.1).
+        if used != self.notified {
+            // The driver must see the used index before its request is read (section 2.7.7.1).
             fence(Ordering::SeqCst);
             let wanted = if self.queue.event_idx_enabled() {
-                // At the end of the available ring: `used_event` (section 2.7.10).
+                // `used_event` is at the end of the available ring (section 2.7.10).
                 let event = Wrapping(self.read(4 + 2 * u64::from(self.queue.size()))?);
-                used - event - Wrapping(1) < used - self.told
+                used - event - Wrapping(1) < used - self.notified
             } else {
                 self.read(0)? & NO_INTERRUPT == 0
             };
-            self.told = used;
+            self.notified = used;
             if wanted {
                 self.call_now();
             }
@@ -253,15 +254,15 @@ impl Ring {
         Ok(())
     }
 
-    /// Tells the driver to look at the ring, whether it asked for that or not.
+    /// Notifies the driver, whether it has asked for that or not.
     pub fn call_now(&mut self) {
         if let Some(call) = &mut self.call {
-            // A full eventfd is one that the driver has yet to read.
+            // A full eventfd means that the driver has not read it yet.
             let _ = call.write(&1u64.to_ne_bytes());
         }
     }
 
-    /// A field of the available ring.
+    /// Reads a field of the available ring.
     fn read(&self, offset: u64) -> Result<u16, RingError> {
         let at = GuestAddress(self.queue.avail_ring()).checked_add(offset);
         let value = at.and_then(|at| self.memory.load::<u16>(at, Ordering::Relaxed).ok());

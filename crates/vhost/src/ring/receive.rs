@@ -1,27 +1,27 @@
-//! The ring of buffers that a guest receives frames into.
+//! The ring of buffers into which the guest receives frames.
 
 use super::chain::Chain;
 use super::{Ring, RingError};
 use crate::offload::Offload;
 
-/// What became of a frame.
+/// Result of the delivery of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Put {
+pub enum Delivery {
     /// The guest has it.
     Done,
-    /// The guest has no buffers for it now; nothing was changed.
+    /// The guest has no buffers for it at present; nothing was changed.
     NoRoom,
-    /// A buffer was not what it said, or too small for a frame that may not be spread: the frame is lost,
-    /// and the buffers are the driver's again.
+    /// A buffer was invalid, or too small for a frame that may not be spread. The frame is lost,
+    /// and the buffers return to the driver.
     Unusable,
 }
 
 impl Ring {
-    /// Hands `frame` to the guest, with what is left to do to it.
+    /// Delivers `frame` to the guest, with its remaining `offload`.
     ///
     /// # Errors
-    /// If the ring is broken.
-    pub fn receive(&mut self, offload: &Offload, frame: &[u8]) -> Result<Put, RingError> {
+    /// If the ring is invalid.
+    pub fn receive(&mut self, offload: &Offload, frame: &[u8]) -> Result<Delivery, RingError> {
         let wanted = (self.header + frame.len()) as u64;
         let mut room = 0;
         let mut count = 0;
@@ -30,9 +30,9 @@ impl Ring {
             let Some(head) = self.take()? else {
                 if count < usize::from(self.size()) {
                     self.put_back(count as u16);
-                    return Ok(Put::NoRoom);
+                    return Ok(Delivery::NoRoom);
                 }
-                // All that the ring can hold is too small, and waiting would not change it.
+                // All buffers of the ring together are too small, and waiting cannot change that.
                 usable = false;
                 break;
             };
@@ -40,7 +40,7 @@ impl Ring {
                 self.merged.push((0, Chain::default()));
             }
             room += self.chain.writable();
-            // An empty buffer makes no progress, and the guest could offer them for ever.
+            // An empty buffer makes no progress, and the guest could offer such buffers for ever.
             usable = self.chain.is_whole() && self.chain.writable() > 0;
             let slot = &mut self.merged[count];
             slot.0 = head;
@@ -58,13 +58,14 @@ impl Ring {
         });
         let used = self.use_all(lengths);
         self.merged = merged;
-        used.map(|()| if written { Put::Done } else { Put::Unusable })
+        used.map(|()| if written { Delivery::Done } else { Delivery::Unusable })
     }
 
-    /// Spreads the header and the frame over the first `count` chains.
+    /// Writes the header and the frame to the first `count` chains.
     fn write(&self, count: usize, offload: &Offload, frame: &[u8]) -> bool {
         let chains = &self.merged[..count];
-        // Only the header's last two bytes can be missing, which drivers without merging may not know.
+        // Only the header's last two bytes can be missing; drivers without merging may not know
+        // them.
         let header = offload.write(frame, count as u16);
         let header = &header[..self.header.min(header.len())];
         let mut parts = [header, frame];

@@ -20,8 +20,8 @@ fn eventfd() -> File {
     unsafe { File::from_raw_fd(libc::eventfd(0, libc::EFD_NONBLOCK)) }
 }
 
-/// How often it was written to.
-fn rung(file: &mut File) -> u64 {
+/// Number of writes to an eventfd.
+fn write_count(file: &mut File) -> u64 {
     let mut count = [0; 8];
     match file.read_exact(&mut count) {
         Ok(()) => u64::from_ne_bytes(count),
@@ -30,7 +30,7 @@ fn rung(file: &mut File) -> u64 {
 }
 
 #[test]
-fn what_is_sent_is_taken_in_order_and_handed_back() {
+fn sent_frames_are_taken_in_order_and_returned() {
     let (mut driver, mut ring) = pair(true, false);
     let mut out = Vec::new();
     assert_eq!(ring.transmit(&mut out), Ok(None));
@@ -47,13 +47,13 @@ fn what_is_sent_is_taken_in_order_and_handed_back() {
 }
 
 #[test]
-fn what_is_left_is_taken_again() {
+fn a_returned_chain_is_taken_again() {
     let (mut driver, mut ring) = pair(true, false);
     let mut out = Vec::new();
     driver.send([0; HEADER], &[1; 60], 12).unwrap();
     driver.send([0; HEADER], &[2; 60], 12).unwrap();
     let first = ring.transmit(&mut out).unwrap().unwrap();
-    ring.leave();
+    ring.return_chain();
     assert_eq!((ring.waiting(), ring.next()), (Ok(2), 0));
     assert!(driver.reap().is_empty());
     assert_eq!(ring.transmit(&mut out).unwrap().unwrap(), first);
@@ -61,7 +61,7 @@ fn what_is_left_is_taken_again() {
 }
 
 #[test]
-fn calls_are_made_when_they_are_wanted() {
+fn calls_are_made_only_on_request() {
     let (memory, places) = memory(SIZE, 1);
     let mut driver = Driver::new(Arc::clone(&memory), places[0], SIZE, true);
     let mut call = eventfd();
@@ -75,27 +75,27 @@ fn calls_are_made_when_they_are_wanted() {
         ring.call().unwrap();
     };
     go(&mut driver, &mut ring);
-    assert_eq!(rung(&mut call), 1, "the first used chain is asked for");
+    assert_eq!(write_count(&mut call), 1, "the first used chain is asked for");
     go(&mut driver, &mut ring);
-    assert_eq!(rung(&mut call), 0, "it has not asked again");
+    assert_eq!(write_count(&mut call), 0, "it has not asked again");
     driver.reap();
     driver.ask_for_call();
     ring.call().unwrap();
-    assert_eq!(rung(&mut call), 0, "nothing new");
+    assert_eq!(write_count(&mut call), 0, "nothing new");
     go(&mut driver, &mut ring);
-    assert_eq!(rung(&mut call), 1);
+    assert_eq!(write_count(&mut call), 1);
 }
 
 #[test]
-fn a_frame_is_spread_over_buffers_that_come_back_together() {
+fn a_frame_spreads_over_buffers_that_return_together() {
     let (mut driver, mut ring) = pair(true, true);
     let frame: Vec<u8> = (0..700u32).map(|i| i as u8).collect();
     driver.post(256).unwrap();
-    assert_eq!(ring.receive(&Offload::default(), &frame), Ok(Put::NoRoom));
+    assert_eq!(ring.receive(&Offload::default(), &frame), Ok(Delivery::NoRoom));
     assert_eq!(ring.waiting(), Ok(1), "and nothing was taken");
     driver.post(256).unwrap();
     driver.post(256).unwrap();
-    assert_eq!(ring.receive(&Offload::default(), &frame), Ok(Put::Done));
+    assert_eq!(ring.receive(&Offload::default(), &frame), Ok(Delivery::Done));
     let back = driver.reap();
     let whole: Vec<u8> = back.iter().flat_map(|(_, bytes)| bytes.clone()).collect();
     assert_eq!(back.iter().map(|(_, b)| b.len()).collect::<Vec<_>>(), [256, 256, 200]);
@@ -104,22 +104,22 @@ fn a_frame_is_spread_over_buffers_that_come_back_together() {
 }
 
 #[test]
-fn without_merging_a_frame_that_does_not_fit_is_lost_and_no_more() {
+fn without_merging_only_the_frame_that_does_not_fit_is_lost() {
     let (mut driver, mut ring) = pair(false, false);
     driver.post(256).unwrap();
     driver.post(1024).unwrap();
-    assert_eq!(ring.receive(&Offload::default(), &[1; 700]), Ok(Put::Unusable));
-    assert_eq!(ring.receive(&Offload::default(), &[2; 700]), Ok(Put::Done));
+    assert_eq!(ring.receive(&Offload::default(), &[1; 700]), Ok(Delivery::Unusable));
+    assert_eq!(ring.receive(&Offload::default(), &[2; 700]), Ok(Delivery::Done));
     let back = driver.reap();
     assert_eq!(back[0].1, [0; 0]);
     assert_eq!(back[1].1[HEADER..], [2; 700]);
 }
 
 #[test]
-fn buffers_that_can_never_do_are_not_waited_for() {
+fn a_ring_that_can_never_hold_a_frame_is_not_waited_for() {
     let (mut driver, mut ring) = pair(true, true);
     while driver.post(16).is_some() {}
-    assert_eq!(ring.receive(&Offload::default(), &[1; 700]), Ok(Put::Unusable));
+    assert_eq!(ring.receive(&Offload::default(), &[1; 700]), Ok(Delivery::Unusable));
     assert_eq!(driver.reap().len(), usize::from(SIZE));
 }
 
@@ -145,7 +145,7 @@ fn rings_outside_the_memory_are_refused() {
 }
 
 #[test]
-fn an_index_that_jumps_ends_the_ring() {
+fn an_impossible_index_ends_the_ring() {
     let (driver, mut ring) = pair(true, false);
     driver.write(driver.setup(false).available + 2, &[SIZE as u8 + 1, 0]);
     assert_eq!(ring.waiting(), Err(RingError::Index));
@@ -154,22 +154,22 @@ fn an_index_that_jumps_ends_the_ring() {
 }
 
 #[test]
-fn a_chain_that_begins_nowhere_ends_the_ring() {
+fn a_chain_outside_the_table_ends_the_ring() {
     let (mut driver, mut ring) = pair(true, false);
     driver.send([0; HEADER], &[1; 60], 12).unwrap();
     driver.write(driver.setup(false).available + 4, &[SIZE as u8, 0]);
     assert_eq!(ring.transmit(&mut Vec::new()), Err(RingError::Head));
 }
 
-/// Sends a good frame after its descriptor was changed: `at` is an offset in the first descriptor.
-fn spoilt(at: u64, bytes: &[u8]) -> Option<Taken> {
+/// Sends a valid frame after changing its first descriptor at offset `at`.
+fn with_changed_descriptor(at: u64, bytes: &[u8]) -> Option<TakenChain> {
     let (mut driver, mut ring) = pair(true, false);
     let head = driver.send([0; HEADER], &[1; 60], 12).unwrap();
     driver.write(driver.setup(false).descriptors + 16 * u64::from(head) + at, bytes);
     let taken = ring.transmit(&mut Vec::new()).unwrap();
     ring.finish(head).unwrap();
     assert_eq!(driver.reap().len(), 1, "the driver has it back");
-    // The ring goes on.
+    // The ring continues.
     driver.send([0; HEADER], &[2; 60], 12).unwrap();
     let next = ring.transmit(&mut Vec::new()).unwrap().unwrap();
     assert_eq!(next.frame, Ok(Offload::default()));
@@ -177,25 +177,41 @@ fn spoilt(at: u64, bytes: &[u8]) -> Option<Taken> {
 }
 
 #[test]
-fn chains_that_make_no_sense_are_one_packet_lost() {
+fn an_invalid_chain_loses_one_packet() {
     let unusable = Some(Err(Unusable::Chain));
-    let frame = |taken: Option<Taken>| taken.map(|t| t.frame);
-    assert_eq!(frame(spoilt(0, &u64::MAX.to_le_bytes())), unusable, "outside the memory");
-    assert_eq!(frame(spoilt(0, &(1u64 << 40).to_le_bytes())), unusable);
-    assert_eq!(frame(spoilt(8, &u32::MAX.to_le_bytes())), unusable, "longer than any frame");
-    assert_eq!(frame(spoilt(12, &[1, 0, 0, 0])), unusable, "it bites its own tail");
-    assert_eq!(frame(spoilt(14, &[99, 0])), unusable, "it goes on nowhere");
-    assert_eq!(frame(spoilt(12, &[0, 0])), unusable, "a header alone");
-    assert_eq!(frame(spoilt(12, &[4, 0])), unusable, "an indirect table that is none");
-    assert_eq!(frame(spoilt(12, &[2, 0])), unusable, "for the device to write");
+    let frame = |taken: Option<TakenChain>| taken.map(|t| t.frame);
+    assert_eq!(
+        frame(with_changed_descriptor(0, &u64::MAX.to_le_bytes())),
+        unusable,
+        "outside the memory"
+    );
+    assert_eq!(frame(with_changed_descriptor(0, &(1u64 << 40).to_le_bytes())), unusable);
+    assert_eq!(
+        frame(with_changed_descriptor(8, &u32::MAX.to_le_bytes())),
+        unusable,
+        "longer than any frame"
+    );
+    assert_eq!(
+        frame(with_changed_descriptor(12, &[1, 0, 0, 0])),
+        unusable,
+        "it bites its own tail"
+    );
+    assert_eq!(frame(with_changed_descriptor(14, &[99, 0])), unusable, "it goes on nowhere");
+    assert_eq!(frame(with_changed_descriptor(12, &[0, 0])), unusable, "a header alone");
+    assert_eq!(
+        frame(with_changed_descriptor(12, &[4, 0])),
+        unusable,
+        "an indirect table that is none"
+    );
+    assert_eq!(frame(with_changed_descriptor(12, &[2, 0])), unusable, "for the device to write");
 }
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
 
-    /// Whatever is in the rings and the tables, nothing outside is read, nothing panics, and the work ends.
+    /// Random rings and tables never cause a read outside memory, a panic or an endless loop.
     #[test]
-    fn nonsense_hurts_nobody(
+    fn random_rings_are_harmless(
         content in prop::collection::vec(any::<u8>(), 0x400..0x800),
         jumps in prop::collection::vec((any::<u16>(), any::<u16>()), 1..20),
         event_index: bool,
@@ -221,7 +237,7 @@ proptest! {
 }
 
 #[test]
-fn kicks_are_read_away() {
+fn kicks_are_cleared() {
     let (memory, places) = memory(SIZE, 1);
     let driver = Driver::new(Arc::clone(&memory), places[0], SIZE, true);
     let mut kick = eventfd();
@@ -230,6 +246,6 @@ fn kicks_are_read_away() {
     assert!(ring.kick().is_some_and(|fd| fd != kick.as_raw_fd()));
     kick.write_all(&3u64.to_ne_bytes()).unwrap();
     ring.clear_kick();
-    assert_eq!(rung(&mut kick), 0);
+    assert_eq!(write_count(&mut kick), 0);
     ring.clear_kick();
 }

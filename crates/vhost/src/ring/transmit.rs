@@ -1,35 +1,36 @@
-//! The ring of frames that a guest sends.
+//! The ring of frames that the guest sends.
 
 use super::{Ring, RingError};
 use crate::offload::{HEADER, MAX_FRAME, MIN_FRAME, Offload};
 
-/// Why a chain holds no frame that can be sent.
+/// Reason why a chain holds no frame that can be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unusable {
-    /// The chain has no end, is not in the guest's memory, or too short or too long for a frame.
+    /// The chain has no end, is outside the guest's memory, or is too short or too long for a
+    /// frame.
     Chain,
-    /// What the frame's header asks for cannot be done to it.
+    /// The frame's header asks for an impossible offload.
     Header,
 }
 
-/// A chain that was looked at.
+/// A chain that was taken out of the ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Taken {
-    /// What the driver knows it by.
+pub struct TakenChain {
+    /// Index of its first descriptor.
     pub head: u16,
-    /// What is to be done to the frame, or why there is none.
+    /// Offload that the frame needs, or the reason why there is no frame.
     pub frame: Result<Offload, Unusable>,
 }
 
 impl Ring {
-    /// Copies the frame of the next available chain into `out`, instead of what is there. The driver has
-    /// the chain back with [`Ring::finish`]; [`Ring::leave`] leaves it where it was.
+    /// Replaces `out` by the frame of the next available chain. [`Ring::finish`] returns the chain
+    /// to the driver; [`Ring::return_chain`] leaves it available.
     ///
     /// # Errors
-    /// If the ring is broken.
-    pub fn transmit(&mut self, out: &mut Vec<u8>) -> Result<Option<Taken>, RingError> {
+    /// If the ring is invalid.
+    pub fn transmit(&mut self, out: &mut Vec<u8>) -> Result<Option<TakenChain>, RingError> {
         let Some(head) = self.take()? else { return Ok(None) };
-        Ok(Some(Taken { head, frame: self.copy_frame(out) }))
+        Ok(Some(TakenChain { head, frame: self.copy_frame(out) }))
     }
 
     fn copy_frame(&self, out: &mut Vec<u8>) -> Result<Offload, Unusable> {
@@ -47,15 +48,15 @@ impl Ring {
         Offload::read(header, out).map_err(|_| Unusable::Header)
     }
 
-    /// Leaves the chain in the ring that was looked at last: it is the next one again.
-    pub fn leave(&mut self) {
+    /// Makes the chain that was taken last the next available one again.
+    pub fn return_chain(&mut self) {
         self.put_back(1);
     }
 
-    /// Hands a chain back: its frame was taken.
+    /// Returns a chain to the driver after its frame was taken.
     ///
     /// # Errors
-    /// If the ring is broken.
+    /// If the ring is invalid.
     pub fn finish(&mut self, head: u16) -> Result<(), RingError> {
         self.use_all(std::iter::once((head, 0)))
     }

@@ -33,10 +33,10 @@ fn packet(vm: u8, len: usize) -> Packet {
 }
 
 fn none(_: Packet, _: DropReason) {
-    panic!("nothing is dropped");
+    panic!("a packet was dropped");
 }
 
-/// Fills the buffer from all of `vms` in turn, until it admits no more; how many of each are in.
+/// Fills the buffer from all `vms` in turn until it admits no more; returns the packets of each.
 fn fill(scheduler: &mut Scheduler, vms: u8, len: usize) -> Vec<u64> {
     let mut counts = vec![0; vms.into()];
     loop {
@@ -44,7 +44,7 @@ fn fill(scheduler: &mut Scheduler, vms: u8, len: usize) -> Vec<u64> {
         for vm in 0..vms {
             if scheduler.admits(Nanos::ZERO, vm) {
                 let offered = scheduler.offer(Nanos::ZERO, packet(vm, len), &mut none);
-                assert!(matches!(offered, Offered::In));
+                assert!(matches!(offered, Offered::Accepted));
                 counts[usize::from(vm)] += 1;
             }
         }
@@ -69,7 +69,7 @@ fn shares_are_by_weight() {
 }
 
 #[test]
-fn the_first_goes_first_where_it_is_strict() {
+fn strict_priority_serves_the_first_machine_first() {
     let vms = [vm("a", 1, None), vm("b", 1, None)];
     let mut strict = scheduler(Mode::Zd, Schedule::Strict, 8, &vms);
     assert_eq!(fill(&mut strict, 2, 100), [4, 4]);
@@ -77,12 +77,12 @@ fn the_first_goes_first_where_it_is_strict() {
 }
 
 #[test]
-fn a_machine_has_no_more_in_the_buffer_than_it_may() {
+fn in_buffer_limits_each_machine() {
     let vms = [vm("a", 1, None), vm("b", 1, None)];
     let config = SchedulerConfig { in_buffer: 3, ..config(Mode::Zd, Schedule::Fifo, 100) };
     let mut fifo = Scheduler::new(&config, &vms).unwrap();
     assert_eq!(fill(&mut fifo, 2, 1500), [3, 3]);
-    // What leaves makes room for its own machine's next, and for nobody else's.
+    // A departure makes room for its own machine only.
     assert_eq!(fifo.dequeue(Nanos::ZERO).unwrap().vm, 0);
     assert_eq!(fifo.resume(Nanos::ZERO), Some(0));
     assert_eq!(fifo.resume(Nanos::ZERO), None);
@@ -91,12 +91,12 @@ fn a_machine_has_no_more_in_the_buffer_than_it_may() {
 }
 
 #[test]
-fn a_rate_of_one_s_own_holds_nobody_else_up() {
+fn a_machine_with_a_rate_does_not_delay_others() {
     let vms = [vm("slow", 1, Some(10)), vm("fast", 1, None)];
     let mut fair = scheduler(Mode::Zd, Schedule::Fair, 20, &vms);
     assert_eq!(fill(&mut fair, 2, 1250), [10, 10]);
     let now = Nanos::from_secs(1);
-    // A millisecond at 10 Mbit/s is one packet, and the last may overdraw.
+    // A millisecond at 10 Mbit/s is one packet, and the last packet may overdraw the bucket.
     let order = drain(&mut fair, now);
     assert_eq!(order.iter().filter(|vm| **vm == 1).count(), 10);
     assert!(order.iter().filter(|vm| **vm == 0).count() <= 2, "{order:?}");
@@ -104,7 +104,7 @@ fn a_rate_of_one_s_own_holds_nobody_else_up() {
 }
 
 #[test]
-fn who_is_paused_is_resumed_when_there_is_room_again() {
+fn paused_machines_resume_when_there_is_room() {
     let vms = [vm("a", 1, None), vm("b", 1, None)];
     let mut fifo = scheduler(Mode::Zd, Schedule::Fifo, 16, &vms);
     let counts = fill(&mut fifo, 2, 100);
@@ -115,21 +115,21 @@ fn who_is_paused_is_resumed_when_there_is_room_again() {
     assert!(fifo.dequeue(Nanos::ZERO).is_some());
     let first = fifo.resume(Nanos::ZERO);
     assert!(first.is_some());
-    // It has nothing to send after all: the turn is the other's.
+    // It has nothing to send, so the other machine takes the turn.
     fifo.idle(first.unwrap());
     let second = fifo.resume(Nanos::ZERO);
     assert!(second.is_some() && second != first);
 }
 
 #[test]
-fn without_zd_all_are_admitted_and_the_full_queue_drops() {
+fn mode_drop_admits_all_and_drops_at_a_full_queue() {
     let vms = [vm("a", 1, None)];
     let mut drop = scheduler(Mode::Drop, Schedule::Fifo, 2, &vms);
     let mut dropped = 0;
     for _ in 0..5 {
         assert!(drop.admits(Nanos::ZERO, 0));
         let mut count = |_: Packet, _: DropReason| dropped += 1;
-        assert!(matches!(drop.offer(Nanos::ZERO, packet(0, 60), &mut count), Offered::In));
+        assert!(matches!(drop.offer(Nanos::ZERO, packet(0, 60), &mut count), Offered::Accepted));
     }
     assert_eq!((dropped, drop.backlog().packets), (3, 2));
     assert_eq!(drop.resume(Nanos::ZERO), None);

@@ -1,8 +1,8 @@
-//! What a front end asks of its device, and the state of its two rings.
+//! The handler of a front end's requests, with the state of its device's two rings.
 //!
-//! A ring runs on the data thread, or it does not. Whatever is changed of a ring stops it there, and it
-//! is started again as soon as all that it needs is known: so the data thread never sees half of a
-//! change, and no change is answered before it holds.
+//! Every change of a ring stops it on the data thread. It starts again as soon as everything that
+//! it needs is known. So the data thread never sees half of a change, and no request is answered
+//! before its change is in effect.
 
 use std::fs::File;
 use std::sync::Arc;
@@ -16,23 +16,23 @@ use vhost::vhost_user::message::{
 };
 use vhost::vhost_user::{Backend, Error, GpuBackend, Result, VhostUserBackendReqHandlerMut};
 
-use super::memory::Region;
-use super::{Command, Remote, Which};
+use super::region::Region;
+use super::{Command, CommandSender, RingKind};
 use crate::features::{self, has};
 use crate::ring::{MAX_SIZE, Memory, Setup};
 
-/// What a virtual machine sees of its device.
+/// The network device as its virtual machine sees it.
 #[derive(Clone, Debug)]
 pub(crate) struct Device {
-    /// Its address.
+    /// Ethernet address of the device.
     pub(crate) mac: [u8; 6],
-    /// The longest IP packet it may send.
+    /// Longest IP packet in bytes that the guest may send.
     pub(crate) mtu: u16,
 }
 
 impl Device {
-    /// The device's configuration (virtio 1.2, section 5.1.4): address, status (the link is up), pairs of
-    /// queues, MTU.
+    /// The device's configuration space (virtio 1.2, section 5.1.4): address, status (the link is
+    /// up), number of queue pairs, MTU.
     fn configuration(&self) -> [u8; 12] {
         let mut bytes = [0; 12];
         bytes[..6].copy_from_slice(&self.mac);
@@ -43,9 +43,9 @@ impl Device {
     }
 }
 
-/// A ring as far as it is known; addresses are the front end's.
+/// What the front end has said about a ring so far; addresses are the front end's.
 #[derive(Debug, Default)]
-struct Known {
+struct RingState {
     size: u16,
     addresses: Option<[u64; 3]>,
     next: u16,
@@ -56,76 +56,76 @@ struct Known {
     running: bool,
 }
 
-/// One front end.
+/// The handler of one front end's requests.
 pub(super) struct Handler {
     vm: usize,
     device: Device,
-    remote: Arc<Remote>,
+    sender: Arc<CommandSender>,
     features: u64,
     protocol: u64,
     memory: Option<(Arc<Memory>, Vec<Region>)>,
-    rings: [Known; 2],
-    /// Held for what closing it would say: that the device is gone.
-    back: Option<Backend>,
+    rings: [RingState; 2],
+    /// Kept open, because closing it would tell the front end that the device is gone.
+    back_channel: Option<Backend>,
 }
 
 impl Handler {
-    pub(super) fn new(vm: usize, device: Device, remote: Arc<Remote>) -> Self {
+    pub(super) fn new(vm: usize, device: Device, sender: Arc<CommandSender>) -> Self {
         Self {
             vm,
             device,
-            remote,
+            sender,
             features: 0,
             protocol: 0,
             memory: None,
             rings: Default::default(),
-            back: None,
+            back_channel: None,
         }
     }
 
-    /// Whether replies were agreed on.
+    /// Whether both sides have negotiated replies.
     pub(super) fn replies(&self) -> bool {
         self.protocol & VhostUserProtocolFeatures::REPLY_ACK.bits() != 0
     }
 
-    /// The guest's memory from now on.
+    /// Replaces the guest's memory.
     pub(super) fn set_memory(&mut self, memory: Memory, regions: Vec<Region>) {
         self.stop_all();
         self.memory = Some((Arc::new(memory), regions));
         self.start_all();
     }
 
-    /// Stops both rings.
+    /// Stops both rings on the data thread.
     pub(super) fn stop_all(&mut self) {
-        for which in [Which::Receive, Which::Transmit] {
-            self.stop(which);
+        for kind in [RingKind::Receive, RingKind::Transmit] {
+            self.stop(kind);
         }
     }
 
     fn start_all(&mut self) {
-        for which in [Which::Receive, Which::Transmit] {
-            self.start(which);
+        for kind in [RingKind::Receive, RingKind::Transmit] {
+            self.start(kind);
         }
     }
 
-    fn stop(&mut self, which: Which) {
-        let known = &mut self.rings[which as usize];
-        if !std::mem::take(&mut known.running) {
+    fn stop(&mut self, kind: RingKind) {
+        let state = &mut self.rings[kind as usize];
+        if !std::mem::take(&mut state.running) {
             return;
         }
         let (answer, answered) = sync_channel(1);
-        if self.remote.send(Command::Stop { vm: self.vm, which, answer })
+        if self.sender.send(Command::Stop { vm: self.vm, kind, answer })
             && let Ok(Some(next)) = answered.recv()
         {
-            known.next = next;
+            state.next = next;
         }
     }
 
-    /// Starts a ring if all is known of it.
-    fn start(&mut self, which: Which) {
-        let known = &mut self.rings[which as usize];
+    /// Starts a ring if everything that it needs is known.
+    fn start(&mut self, kind: RingKind) {
+        let state = &mut self.rings[kind as usize];
         let (Some((memory, regions)), Some(addresses), true) =
-            (&self.memory, known.addresses, known.enabled)
+            (&self.memory, state.addresses, state.enabled)
         else {
             return;
         };
@@ -134,45 +134,45 @@ impl Handler {
             return;
         };
         let copy = |file: &Option<File>| file.as_ref().and_then(|f| f.try_clone().ok());
-        let Some(kick) = copy(&known.kick) else { return };
+        let Some(kick) = copy(&state.kick) else { return };
         let setup = Setup {
-            size: known.size,
+            size: state.size,
             descriptors,
             available,
             used,
-            next: known.next,
+            next: state.next,
             event_index: has(self.features, features::EVENT_INDEX),
             merge: has(self.features, features::MERGE),
             header: features::header(self.features),
             kick: Some(kick),
-            call: copy(&known.call),
+            call: copy(&state.call),
         };
         let start = Command::Start {
             vm: self.vm,
-            which,
+            kind,
             setup: Box::new(setup),
             memory: Arc::clone(memory),
             features: self.features,
-            error: copy(&known.error),
+            error: copy(&state.error),
         };
-        known.running = self.remote.send(start);
+        state.running = self.sender.send(start);
     }
 
-    /// Changes what is known of ring `index`, which does not run meanwhile.
-    fn change(&mut self, index: u32, change: impl FnOnce(&mut Known)) -> Result<()> {
-        let which = Which::of(index).ok_or(Error::InvalidParam)?;
-        self.stop(which);
-        change(&mut self.rings[which as usize]);
-        self.start(which);
+    /// Changes the state of ring `index`, which does not run meanwhile.
+    fn change(&mut self, index: u32, change: impl FnOnce(&mut RingState)) -> Result<()> {
+        let kind = RingKind::of(index).ok_or(Error::InvalidParam)?;
+        self.stop(kind);
+        change(&mut self.rings[kind as usize]);
+        self.start(kind);
         Ok(())
     }
 }
 
-/// A descriptor of the front end's that can hold nobody up: reading and writing returns at once.
-fn unblocked(file: Option<File>) -> Result<Option<File>> {
+/// Makes a descriptor of the front end non-blocking, so that it cannot block the data thread.
+fn nonblocking(file: Option<File>) -> Result<Option<File>> {
     use std::os::fd::AsRawFd;
     let Some(file) = file else { return Ok(None) };
-    // SAFETY: takes no pointers; the descriptor is `file`'s.
+    // SAFETY: the calls take no pointers, and the descriptor is `file`'s.
     let done = unsafe {
         let flags = libc::fcntl(file.as_raw_fd(), libc::F_GETFL);
         flags >= 0 && libc::fcntl(file.as_raw_fd(), libc::F_SETFL, flags | libc::O_NONBLOCK) == 0
@@ -210,15 +210,15 @@ impl VhostUserBackendReqHandlerMut for Handler {
         }
         self.stop_all();
         self.features = features;
-        // A front end that does not speak of enabling rings wants them enabled.
+        // Without protocol features a front end never enables rings: they count as enabled.
         if !has(features, features::PROTOCOL) {
-            self.rings.iter_mut().for_each(|known| known.enabled = true);
+            self.rings.iter_mut().for_each(|state| state.enabled = true);
         }
         self.start_all();
         Ok(())
     }
 
-    /// Never called: [`super::memory::receive`] takes the message.
+    /// Never called, because [`super::memory::receive`] handles this message.
     fn set_mem_table(
         &mut self,
         _: &[VhostUserMemoryRegion],
@@ -233,7 +233,7 @@ impl VhostUserBackendReqHandlerMut for Handler {
         if !size.is_power_of_two() || size > MAX_SIZE {
             return Err(Error::InvalidParam);
         }
-        self.change(index, |known| known.size = size)
+        self.change(index, |state| state.size = size)
     }
 
     fn set_vring_addr(
@@ -245,34 +245,34 @@ impl VhostUserBackendReqHandlerMut for Handler {
         available: u64,
         _log: u64,
     ) -> Result<()> {
-        self.change(index, |known| known.addresses = Some([descriptor, available, used]))
+        self.change(index, |state| state.addresses = Some([descriptor, available, used]))
     }
 
     fn set_vring_base(&mut self, index: u32, base: u32) -> Result<()> {
-        self.change(index, |known| known.next = base as u16)
+        self.change(index, |state| state.next = base as u16)
     }
 
     fn get_vring_base(&mut self, index: u32) -> Result<VhostUserVringState> {
-        let which = Which::of(index).ok_or(Error::InvalidParam)?;
-        self.stop(which);
-        let known = &mut self.rings[which as usize];
-        (known.kick, known.call) = (None, None);
-        Ok(VhostUserVringState::new(index, known.next.into()))
+        let kind = RingKind::of(index).ok_or(Error::InvalidParam)?;
+        self.stop(kind);
+        let state = &mut self.rings[kind as usize];
+        (state.kick, state.call) = (None, None);
+        Ok(VhostUserVringState::new(index, state.next.into()))
     }
 
     fn set_vring_kick(&mut self, index: u8, fd: Option<File>) -> Result<()> {
-        let file = unblocked(fd)?;
-        self.change(index.into(), |known| known.kick = file)
+        let file = nonblocking(fd)?;
+        self.change(index.into(), |state| state.kick = file)
     }
 
     fn set_vring_call(&mut self, index: u8, fd: Option<File>) -> Result<()> {
-        let file = unblocked(fd)?;
-        self.change(index.into(), |known| known.call = file)
+        let file = nonblocking(fd)?;
+        self.change(index.into(), |state| state.call = file)
     }
 
     fn set_vring_err(&mut self, index: u8, fd: Option<File>) -> Result<()> {
-        let file = unblocked(fd)?;
-        self.change(index.into(), |known| known.error = file)
+        let file = nonblocking(fd)?;
+        self.change(index.into(), |state| state.error = file)
     }
 
     fn get_protocol_features(&mut self) -> Result<VhostUserProtocolFeatures> {
@@ -286,13 +286,13 @@ impl VhostUserBackendReqHandlerMut for Handler {
         Ok(())
     }
 
-    /// Never called: several pairs of rings are not offered.
+    /// Never called, because several pairs of rings are not offered.
     fn get_queue_num(&mut self) -> Result<u64> {
         unsupported()
     }
 
     fn set_vring_enable(&mut self, index: u32, enable: bool) -> Result<()> {
-        self.change(index, |known| known.enabled = enable)
+        self.change(index, |state| state.enabled = enable)
     }
 
     fn get_config(&mut self, offset: u32, size: u32, _: VhostUserConfigFlags) -> Result<Vec<u8>> {
@@ -302,13 +302,13 @@ impl VhostUserBackendReqHandlerMut for Handler {
         Ok(rest.iter().copied().chain(padding).take(size as usize).collect())
     }
 
-    /// A driver has nothing to say there (virtio 1.2, section 5.1.4: the fields are read-only).
+    /// Ignored: the fields are read-only for the driver (virtio 1.2, section 5.1.4).
     fn set_config(&mut self, _: u32, _: &[u8], _: VhostUserConfigFlags) -> Result<()> {
         Ok(())
     }
 
     fn set_backend_req_fd(&mut self, backend: Backend) {
-        self.back = Some(backend);
+        self.back_channel = Some(backend);
     }
 
     fn set_gpu_socket(&mut self, _: GpuBackend) -> Result<()> {

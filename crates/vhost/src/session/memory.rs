@@ -1,7 +1,7 @@
-//! The message in which a front end shows its guest's memory.
+//! The message with a guest's memory table.
 //!
-//! It is read here and not by the library because User-mode Linux sends it with room for two regions
-//! and one filled in, which the library refuses for its length.
+//! This module reads it instead of the library, because User-mode Linux sends it with room for two
+//! regions and only one filled in. The library refuses that length.
 
 use std::fs::File;
 use std::io;
@@ -12,42 +12,23 @@ use vm_memory::{FileOffset, GuestAddress, GuestMemoryRegion, GuestRegionMmap, Mm
 
 use super::handler::Handler;
 use super::message::{self, Message};
+use super::region::Region;
 use crate::ring::Memory;
 
-/// Regions of a table, at most: as many as one message can have files with.
+/// Maximum number of regions of a table: a message can carry as many files.
 const MAX_REGIONS: usize = 32;
-/// The number of regions, and padding.
+/// Length in bytes of the table's header: the number of regions, and padding.
 const HEADER: usize = 8;
+/// Length in bytes of a region in the table.
 const REGION: usize = 32;
 
-/// A part of a guest's memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Region {
-    /// Where the guest has it.
-    pub(super) guest: u64,
-    /// How long it is.
-    pub(super) size: u64,
-    /// Where the front end has it.
-    pub(super) front_end: u64,
-    /// Where in its file it begins.
-    offset: u64,
-}
-
-impl Region {
-    /// What the guest calls that which the front end calls `address`, if it is in here.
-    pub(super) fn translate(&self, address: u64) -> Option<u64> {
-        let within = address.checked_sub(self.front_end).filter(|w| *w < self.size)?;
-        self.guest.checked_add(within)
-    }
-}
-
-/// Takes the memory table that waits at `stream`.
+/// Receives the memory table that waits at `stream`.
 pub(super) fn receive(stream: &UnixStream, handler: &Arc<Mutex<Handler>>) -> io::Result<()> {
     let message = Message::read(stream, HEADER + MAX_REGIONS * REGION, MAX_REGIONS)?;
     let needs_reply = message.needs_reply();
     let regions = regions(&message.body)?;
     if regions.len() != message.files.len() {
-        return Err(invalid("a memory table without a file for each region"));
+        return Err(invalid("the memory table does not have one file for each region"));
     }
     let memory = map(&regions, message.files)?;
     let mut handler = handler.lock().unwrap_or_else(PoisonError::into_inner);
@@ -56,7 +37,7 @@ pub(super) fn receive(stream: &UnixStream, handler: &Arc<Mutex<Handler>>) -> io:
 }
 
 fn regions(body: &[u8]) -> io::Result<Vec<Region>> {
-    let invalid = || invalid("a memory table whose length is not that of its regions");
+    let invalid = || invalid("the length of the memory table does not fit its regions");
     let (header, rest) = body.split_at_checked(HEADER).ok_or_else(invalid)?;
     let count = u32::from_ne_bytes([header[0], header[1], header[2], header[3]]) as usize;
     if count == 0 || rest.len() / REGION < count {
@@ -76,8 +57,8 @@ fn regions(body: &[u8]) -> io::Result<Vec<Region>> {
     Ok(rest.chunks_exact(REGION).take(count).map(region).collect())
 }
 
-/// Maps `regions`, each of its file; checked to be inside it, since what lies past a file's end cannot be
-/// touched without a signal.
+/// Maps each of `regions` from its file. A region must lie inside its file, because an access past
+/// the file's end raises a signal.
 fn map(regions: &[Region], files: Vec<File>) -> io::Result<Memory> {
     let mut mapped = Vec::new();
     for (region, file) in regions.iter().zip(files) {
@@ -85,16 +66,16 @@ fn map(regions: &[Region], files: Vec<File>) -> io::Result<Memory> {
         let ends =
             [end, region.guest.checked_add(region.size), region.front_end.checked_add(region.size)];
         if region.size == 0 || ends.iter().any(Option::is_none) {
-            return Err(invalid("a memory region that is past the end of all addresses"));
+            return Err(invalid("a memory region exceeds the address space"));
         }
         let length = file.metadata()?;
         if length.is_file() && end.is_none_or(|end| end > length.len()) {
-            return Err(invalid("a memory region that is longer than its file"));
+            return Err(invalid("a memory region is longer than its file"));
         }
         let map = MmapRegion::from_file(FileOffset::new(file, region.offset), region.size as usize)
             .map_err(io::Error::other)?;
         let map = GuestRegionMmap::new(map, GuestAddress(region.guest))
-            .ok_or_else(|| invalid("a memory region that is past the end of all addresses"))?;
+            .ok_or_else(|| invalid("a memory region exceeds the address space"))?;
         mapped.push(map);
     }
     mapped.sort_by_key(GuestMemoryRegion::start_addr);
@@ -122,22 +103,13 @@ mod tests {
 
     #[test]
     fn a_table_may_have_more_room_than_regions() {
-        // As User-mode Linux sends it.
+        // User-mode Linux sends such a table.
         let one = regions(&table(1, 2)).unwrap();
         assert_eq!(one, [Region { guest: 0, size: 0x1000, front_end: 0x7000_0000, offset: 0 }]);
         assert_eq!(regions(&table(2, 2)).unwrap().len(), 2);
         for wrong in [table(3, 2), table(0, 1), table(u32::MAX, 1), vec![1, 0], Vec::new()] {
             assert!(regions(&wrong).is_err());
         }
-    }
-
-    #[test]
-    fn addresses_of_the_front_end_become_the_guest_s() {
-        let region = Region { guest: 0x10_0000, size: 0x1000, front_end: 0x7000, offset: 0 };
-        assert_eq!(region.translate(0x7000), Some(0x10_0000));
-        assert_eq!(region.translate(0x7fff), Some(0x10_0fff));
-        assert_eq!(region.translate(0x8000), None);
-        assert_eq!(region.translate(0x6fff), None);
     }
 
     #[test]

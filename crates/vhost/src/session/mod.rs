@@ -1,12 +1,13 @@
-//! The talk with a front end: who it is, where its guest's memory and rings are.
+//! Sessions with front ends, which describe their guests' memory and rings.
 //!
-//! Each virtual machine has a socket, and a thread that waits there: one front end at a time, and the
-//! next when it has gone. A front end that says half a message holds up nobody but itself. What is
-//! agreed goes to the data thread as [`Command`]s; the data thread alone touches rings.
+//! Each virtual machine has a socket and a thread that serves one front end at a time. A front end
+//! that sends half a message delays only itself. The session passes its results to the data thread
+//! as [`Command`]s. Only the data thread accesses rings.
 
 mod handler;
 mod memory;
 mod message;
+mod region;
 
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
@@ -23,24 +24,24 @@ pub(crate) use self::handler::Device;
 use self::handler::Handler;
 use crate::ring::{Memory, Setup};
 
-/// Commands that wait for the data thread, at most; a session waits when there are so many.
+/// Maximum number of commands that wait for the data thread; a session blocks at this number.
 const COMMANDS: usize = 64;
-/// How long a front end may take over a message that it has begun.
-const PATIENCE: Duration = Duration::from_secs(5);
-/// How long to wait after the system refused a connection, such as for want of descriptors.
-const PAUSE: Duration = Duration::from_millis(100);
+/// Time in which a front end must complete a message that it has begun.
+const MESSAGE_TIMEOUT: Duration = Duration::from_secs(5);
+/// Pause after the system refused a connection, for example for lack of descriptors.
+const RETRY_PAUSE: Duration = Duration::from_millis(100);
 
-/// Which of a virtual machine's two rings.
+/// One of a virtual machine's two rings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Which {
-    /// Of frames that the guest receives.
+pub(crate) enum RingKind {
+    /// The ring of frames that the guest receives.
     Receive,
-    /// Of frames that it sends.
+    /// The ring of frames that the guest sends.
     Transmit,
 }
 
-impl Which {
-    /// As virtio numbers them (virtio 1.2, section 5.1.2).
+impl RingKind {
+    /// The ring with this index in virtio (virtio 1.2, section 5.1.2).
     pub(crate) fn of(index: u32) -> Option<Self> {
         match index {
             0 => Some(Self::Receive),
@@ -50,104 +51,110 @@ impl Which {
     }
 }
 
-/// What a session asks of the data thread, for virtual machine number `vm`.
+/// A request of a session to the data thread, for the virtual machine with index `vm`.
 #[derive(Debug)]
 pub(crate) enum Command {
-    /// A front end has come.
+    /// A front end has connected.
     Connected { vm: usize },
-    /// A ring may be used from now on.
+    /// A ring may be used from this command on.
     Start {
         vm: usize,
-        which: Which,
+        kind: RingKind,
         setup: Box<Setup>,
         memory: Arc<Memory>,
-        /// Features that the driver takes.
+        /// Features that the driver has accepted.
         features: u64,
-        /// Written to when the ring cannot be followed.
+        /// Descriptor that is written to when the ring becomes invalid.
         error: Option<std::fs::File>,
     },
-    /// A ring must not be touched any more; answered with the place of the next chain once that is so,
-    /// `None` if it did not run.
-    Stop { vm: usize, which: Which, answer: SyncSender<Option<u16>> },
-    /// The front end has gone, and why.
+    /// A ring must not be accessed any more. The answer is the index of its next chain, or `None`
+    /// if the ring did not run.
+    Stop { vm: usize, kind: RingKind, answer: SyncSender<Option<u16>> },
+    /// The front end has disconnected, for the reason `why`.
     Disconnected { vm: usize, why: String },
 }
 
-/// The data thread, for sessions.
+/// Sending end of the commands to the data thread.
 #[derive(Debug)]
-pub(crate) struct Remote {
+pub(crate) struct CommandSender {
     commands: SyncSender<Command>,
     wake: EventFd,
 }
 
-/// The data thread's end.
+/// Receiving end of the commands, for the data thread.
 #[derive(Debug)]
-pub(crate) struct Commands {
+pub(crate) struct CommandReceiver {
     commands: Receiver<Command>,
     wake: EventFd,
 }
 
-/// Both ends of what sessions talk to the data thread through.
-pub(crate) fn channel() -> io::Result<(Remote, Commands)> {
+/// Creates both ends of the channel between sessions and the data thread.
+pub(crate) fn channel() -> io::Result<(CommandSender, CommandReceiver)> {
     let (sender, receiver) = sync_channel(COMMANDS);
     let wake = EventFd::new(EFD_NONBLOCK)?;
-    let remote = Remote { commands: sender, wake: wake.try_clone()? };
-    Ok((remote, Commands { commands: receiver, wake }))
+    let sender = CommandSender { commands: sender, wake: wake.try_clone()? };
+    Ok((sender, CommandReceiver { commands: receiver, wake }))
 }
 
-impl Remote {
+impl CommandSender {
     pub(crate) fn try_clone(&self) -> io::Result<Self> {
         Ok(Self { commands: self.commands.clone(), wake: self.wake.try_clone()? })
     }
 
-    /// Whether the data thread is there to hear it.
+    /// Sends `command`; returns whether the data thread still exists.
     fn send(&self, command: Command) -> bool {
         let sent = self.commands.send(command).is_ok();
-        // It fails only where the counter is full, and then the data thread is awake.
+        // This fails only if the counter is full, and then the data thread is awake.
         let _ = self.wake.write(1);
         sent
     }
 }
 
-impl Commands {
-    /// What becomes readable when there are commands.
+impl CommandReceiver {
+    /// Descriptor that becomes readable when commands wait.
     pub(crate) fn descriptor(&self) -> RawFd {
         self.wake.as_raw_fd()
     }
 
+    /// Returns the next waiting command.
     pub(crate) fn next(&self) -> Option<Command> {
         let _ = self.wake.read();
         self.commands.try_recv().ok()
     }
 }
 
-/// Serves front ends at `listener` for virtual machine number `vm`, until the process ends.
-pub(crate) fn serve(vm: usize, listener: UnixListener, device: Device, remote: Remote) {
-    let remote = Arc::new(remote);
+/// Serves front ends at `listener` for the virtual machine with index `vm`, until the process ends.
+pub(crate) fn serve(vm: usize, listener: UnixListener, device: Device, sender: CommandSender) {
+    let sender = Arc::new(sender);
     loop {
         let Ok((stream, _)) = listener.accept() else {
-            thread::sleep(PAUSE);
+            thread::sleep(RETRY_PAUSE);
             continue;
         };
-        if !remote.send(Command::Connected { vm }) {
+        if !sender.send(Command::Connected { vm }) {
             return;
         }
-        let why = talk(vm, stream, &device, &remote);
-        if !remote.send(Command::Disconnected { vm, why }) {
+        let why = serve_connection(vm, stream, &device, &sender);
+        if !sender.send(Command::Disconnected { vm, why }) {
             return;
         }
     }
 }
 
-/// Talks with one front end until it goes; why it did.
-fn talk(vm: usize, stream: UnixStream, device: &Device, remote: &Arc<Remote>) -> String {
-    let handler = Arc::new(Mutex::new(Handler::new(vm, device.clone(), Arc::clone(remote))));
+/// Serves one front end until it disconnects; returns the reason.
+fn serve_connection(
+    vm: usize,
+    stream: UnixStream,
+    device: &Device,
+    sender: &Arc<CommandSender>,
+) -> String {
+    let handler = Arc::new(Mutex::new(Handler::new(vm, device.clone(), Arc::clone(sender))));
     let own = match stream.try_clone() {
         Ok(own) => own,
         Err(e) => return e.to_string(),
     };
-    let _ = stream.set_read_timeout(Some(PATIENCE));
-    let _ = stream.set_write_timeout(Some(PATIENCE));
+    let _ = stream.set_read_timeout(Some(MESSAGE_TIMEOUT));
+    let _ = stream.set_write_timeout(Some(MESSAGE_TIMEOUT));
     let mut requests = BackendReqHandler::from_stream(stream, Arc::clone(&handler));
     let why = loop {
         if let Err(e) = message::wait(&own) {

@@ -1,4 +1,4 @@
-//! Front ends that say what they should, as User-mode Linux does, and front ends that do not.
+//! Sessions with front ends that follow the protocol as User-mode Linux does, and with others.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -13,27 +13,28 @@ use crate::ring::MAX_SIZE;
 
 const NEED_REPLY: u32 = 1 << 3;
 const REPLY_ACK: u64 = 1 << 3;
-/// Where the front end has the guest's memory, and how much there is.
+/// Address of the guest's memory in the front end.
 const AT: u64 = 0x7f00_0000_0000;
+/// Length of the guest's memory in bytes.
 const LENGTH: u64 = 0x2_0000;
 
-/// A front end's end of the socket, and the data thread's end of the commands.
+/// A front end's end of the socket, with the data thread's end of the commands.
 struct FrontEnd {
     stream: UnixStream,
-    commands: Commands,
-    talk: JoinHandle<String>,
+    commands: CommandReceiver,
+    session: JoinHandle<String>,
 }
 
 impl FrontEnd {
     fn new() -> Self {
         let (stream, own) = UnixStream::pair().unwrap();
-        let (remote, commands) = channel().unwrap();
+        let (sender, commands) = channel().unwrap();
         let device = Device { mac: [2, 0, 0, 0, 0, 7], mtu: 1500 };
-        let talk = thread::spawn(move || talk(3, own, &device, &Arc::new(remote)));
-        Self { stream, commands, talk }
+        let session = thread::spawn(move || serve_connection(3, own, &device, &Arc::new(sender)));
+        Self { stream, commands, session }
     }
 
-    fn say(&self, request: u32, flags: u32, body: &[u8], fds: &[RawFd]) {
+    fn send(&self, request: u32, flags: u32, body: &[u8], fds: &[RawFd]) {
         let mut message = Vec::new();
         for word in [request, 1 | flags, body.len() as u32] {
             message.extend(word.to_ne_bytes());
@@ -44,16 +45,16 @@ impl FrontEnd {
 
     fn words(&self, request: u32, words: &[u64], fds: &[RawFd]) {
         let body: Vec<u8> = words.iter().flat_map(|w| w.to_ne_bytes()).collect();
-        self.say(request, 0, &body, fds);
+        self.send(request, 0, &body, fds);
     }
 
-    /// A ring's number, and something about it.
+    /// Sends a request about ring `index` with a value.
     fn ring(&self, request: u32, index: u32, value: u32) {
         self.words(request, &[u64::from(index) | u64::from(value) << 32], &[]);
     }
 
-    /// The reply's body.
-    fn hear(&mut self, request: u32) -> Vec<u8> {
+    /// Receives a reply and returns its body.
+    fn receive_reply(&mut self, request: u32) -> Vec<u8> {
         let mut header = [0; 12];
         self.stream.read_exact(&mut header).unwrap();
         assert_eq!(header[..4], request.to_ne_bytes());
@@ -64,8 +65,8 @@ impl FrontEnd {
         body
     }
 
-    fn hear_word(&mut self, request: u32) -> u64 {
-        u64::from_ne_bytes(self.hear(request).try_into().unwrap())
+    fn receive_word(&mut self, request: u32) -> u64 {
+        u64::from_ne_bytes(self.receive_reply(request).try_into().unwrap())
     }
 
     fn command(&self) -> Command {
@@ -77,17 +78,17 @@ impl FrontEnd {
         }
     }
 
-    /// What a memory table is with room for two regions, one being there.
+    /// Sends a memory table with room for two regions, of which one is filled in.
     fn memory_table(&self, flags: u32) {
         let file = memory_file();
         let mut body = 1u64.to_ne_bytes().to_vec();
         for word in [0, LENGTH, AT, 0, 0, 0, 0, 0u64] {
             body.extend(word.to_ne_bytes());
         }
-        self.say(5, flags, &body, &[file.as_raw_fd()]);
+        self.send(5, flags, &body, &[file.as_raw_fd()]);
     }
 
-    /// All that a ring needs but to be enabled.
+    /// Describes ring `index` completely, without enabling it.
     fn describe(&self, index: u32, event: &File) {
         self.ring(8, index, 256);
         self.words(9, &[index.into(), AT, AT + 0x4000, AT + 0x2000, 0], &[]);
@@ -99,10 +100,10 @@ impl FrontEnd {
     fn begin(&mut self) {
         self.words(3, &[], &[]);
         self.words(1, &[], &[]);
-        let offered = self.hear_word(1);
+        let offered = self.receive_word(1);
         assert_eq!(offered, features::OFFERED);
         self.words(15, &[], &[]);
-        let protocol = self.hear_word(15);
+        let protocol = self.receive_word(15);
         assert_ne!(protocol & REPLY_ACK, 0);
         self.words(16, &[protocol], &[]);
         self.words(2, &[offered], &[]);
@@ -110,51 +111,51 @@ impl FrontEnd {
 
     fn end(self) -> String {
         drop(self.stream);
-        self.talk.join().unwrap()
+        self.session.join().unwrap()
     }
 }
 
 fn memory_file() -> File {
-    // SAFETY: a terminated name; the descriptor is nobody else's.
+    // SAFETY: the name is terminated, and nothing else owns the descriptor.
     let file = unsafe { File::from_raw_fd(libc::memfd_create(c"guest".as_ptr(), 0)) };
     file.set_len(LENGTH).unwrap();
     file
 }
 
 fn event() -> File {
-    // SAFETY: makes a descriptor, which nothing else owns.
+    // SAFETY: the call creates a descriptor that nothing else owns.
     unsafe { File::from_raw_fd(libc::eventfd(0, 0)) }
 }
 
 #[test]
-fn a_ring_starts_when_all_is_known_and_stops_where_it_was() {
+fn a_ring_starts_when_described_and_continues_where_it_stopped() {
     let mut front_end = FrontEnd::new();
     front_end.begin();
     front_end.memory_table(NEED_REPLY);
-    assert_eq!(front_end.hear_word(5), 0, "longer than its regions, and well");
+    assert_eq!(front_end.receive_word(5), 0, "a table longer than its regions is accepted");
     front_end.describe(1, &event());
     front_end.ring(18, 1, 1);
-    let Command::Start { vm, which, setup, features, .. } = front_end.command() else { panic!() };
-    assert_eq!((vm, which, features), (3, Which::Transmit, features::OFFERED));
+    let Command::Start { vm, kind, setup, features, .. } = front_end.command() else { panic!() };
+    assert_eq!((vm, kind, features), (3, RingKind::Transmit, features::OFFERED));
     assert_eq!((setup.size, setup.next, setup.header), (256, 5, 12));
     assert_eq!([setup.descriptors, setup.available, setup.used], [0, 0x2000, 0x4000]);
     assert!(setup.event_index && setup.merge && setup.kick.is_some() && setup.call.is_some());
-    // A change stops it, and it goes on where the data thread left it.
+    // A change stops the ring, and it continues where the data thread left it.
     let front_end = change_call(front_end, 9);
     let Command::Start { setup, .. } = front_end.command() else { panic!() };
     assert_eq!(setup.next, 9);
-    // At the end it is stopped, too.
+    // Reading the base stops the ring too.
     front_end.ring(11, 1, 0);
     let Command::Stop { answer, .. } = front_end.command() else { panic!() };
     answer.send(Some(12)).unwrap();
     let mut front_end = front_end;
-    assert_eq!(front_end.hear_word(11), 1 | 12 << 32);
+    assert_eq!(front_end.receive_word(11), 1 | 12 << 32);
     assert!(!front_end.end().is_empty());
 }
 
 fn change_call(front_end: FrontEnd, next: u16) -> FrontEnd {
     front_end.words(13, &[1], &[event().as_raw_fd()]);
-    let Command::Stop { which: Which::Transmit, answer, .. } = front_end.command() else {
+    let Command::Stop { kind: RingKind::Transmit, answer, .. } = front_end.command() else {
         panic!()
     };
     answer.send(Some(next)).unwrap();
@@ -170,21 +171,21 @@ fn a_driver_reads_its_address_and_its_mtu() {
         body.extend(word.to_ne_bytes());
     }
     body.extend([0; 16]);
-    front_end.say(24, 0, &body, &[]);
-    let reply = front_end.hear(24);
+    front_end.send(24, 0, &body, &[]);
+    let reply = front_end.receive_reply(24);
     assert_eq!(reply[12..], [2, 0, 0, 0, 0, 7, 1, 0, 1, 0, 0xdc, 5, 0, 0, 0, 0]);
     front_end.end();
 }
 
 #[test]
-fn a_front_end_that_goes_leaves_no_ring_behind() {
+fn a_disconnected_front_end_leaves_no_ring_running() {
     let mut front_end = FrontEnd::new();
     front_end.begin();
     front_end.memory_table(0);
     front_end.describe(0, &event());
     front_end.ring(18, 0, 1);
-    assert!(matches!(front_end.command(), Command::Start { which: Which::Receive, .. }));
-    let FrontEnd { stream, commands, talk } = front_end;
+    assert!(matches!(front_end.command(), Command::Start { kind: RingKind::Receive, .. }));
+    let FrontEnd { stream, commands, session } = front_end;
     drop(stream);
     let stop = loop {
         if let Some(command) = commands.next() {
@@ -194,15 +195,15 @@ fn a_front_end_that_goes_leaves_no_ring_behind() {
     };
     let Command::Stop { answer, .. } = stop else { panic!("{stop:?}") };
     answer.send(None).unwrap();
-    assert!(talk.join().unwrap().contains("closed"));
+    assert!(session.join().unwrap().contains("closed"));
 }
 
 #[test]
-fn what_makes_no_sense_ends_the_talk_and_nothing_else() {
-    let after = |speak: &dyn Fn(&mut FrontEnd)| {
+fn invalid_messages_end_the_session_only() {
+    let after = |send: &dyn Fn(&mut FrontEnd)| {
         let mut front_end = FrontEnd::new();
         front_end.begin();
-        speak(&mut front_end);
+        send(&mut front_end);
         let why = front_end.end();
         assert!(!why.is_empty());
         why
@@ -214,15 +215,15 @@ fn what_makes_no_sense_ends_the_talk_and_nothing_else() {
     after(&|f| f.ring(8, 1, 100));
     after(&|f| f.ring(8, 1, u32::from(MAX_SIZE) * 2));
     after(&|f| f.ring(18, 1, 2));
-    let too_long = after(&|f| f.say(5, 0, &[0; 4000], &[]));
+    let too_long = after(&|f| f.send(5, 0, &[0; 4000], &[]));
     assert!(too_long.contains("too long"), "{too_long}");
-    let without = after(&|f| f.say(5, 0, &[1, 0, 0, 0, 0, 0, 0, 0].repeat(5), &[]));
-    assert!(without.contains("without a file"), "{without}");
+    let without = after(&|f| f.send(5, 0, &[1, 0, 0, 0, 0, 0, 0, 0].repeat(5), &[]));
+    assert!(without.contains("one file for each"), "{without}");
     let longer = after(&|f| {
         let file = memory_file();
         let mut body = 1u64.to_ne_bytes().to_vec();
         [0, 2 * LENGTH, AT, 0].iter().for_each(|w: &u64| body.extend(w.to_ne_bytes()));
-        f.say(5, 0, &body, &[file.as_raw_fd()]);
+        f.send(5, 0, &body, &[file.as_raw_fd()]);
     });
     assert!(longer.contains("longer than its file"), "{longer}");
 }
@@ -236,9 +237,9 @@ fn rings_outside_the_memory_do_not_start() {
     front_end.ring(8, 1, 256);
     front_end.words(12, &[1], &[event().as_raw_fd()]);
     front_end.ring(18, 1, 1);
-    // Heard after all of that.
+    // The reply comes after all previous requests.
     front_end.words(1, &[], &[]);
-    front_end.hear_word(1);
+    front_end.receive_word(1);
     assert!(front_end.commands.next().is_none());
     front_end.end();
 }
