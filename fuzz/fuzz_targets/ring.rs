@@ -53,7 +53,7 @@ fuzz_target!(|input: &[u8]| {
             }
             if step[0] & 1 == 0 {
                 let before = ring.next();
-                ring.leave();
+                ring.return_chain();
                 assert_eq!(ring.next(), before.wrapping_sub(1));
             } else {
                 let _ = ring.finish(taken.head);

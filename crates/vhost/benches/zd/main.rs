@@ -1,5 +1,7 @@
-//! zD against dropping, with real guests: `cargo bench -p forebay-vhost --bench zd -- [RUNS] [MBPS] [SECONDS] [PACKETS]`
-//! prints tables, and `-- --store DIR [CLAIM]` runs what `forebay lab reproduce zd` shows, and stores it there.
+//! Compares zD with dropping, with real guests.
+//!
+//! `cargo bench -p forebay-vhost --bench zd -- [RUNS] [MBPS] [SECONDS] [PACKETS]` prints tables.
+//! `-- --store DIR [CLAIM]` runs the claims of `forebay lab reproduce zd` and stores the results.
 #![allow(clippy::unwrap_used, reason = "a benchmark")]
 
 #[path = "../../tests/guests/harness/mod.rs"]
@@ -9,7 +11,7 @@ mod store;
 use std::path::Path;
 use std::process::ExitCode;
 
-use harness::{Mode, Run, Way, greedy, shared};
+use harness::{EgressKind, Mode, Run, greedy, shared};
 
 fn main() -> ExitCode {
     if let Some(code) = harness::as_started() {
@@ -24,7 +26,7 @@ fn main() -> ExitCode {
     let given: Vec<u64> = std::env::args().filter_map(|word| word.parse().ok()).collect();
     let of = |i: usize, default: u64| given.get(i).copied().unwrap_or(default);
     let (mbps, limit) = (of(1, 200), of(3, 1000));
-    let run = Run { way: Way::Tap, warm_up: 3, seconds: of(2, 20), mbps, limit };
+    let run = Run { egress: EgressKind::Tap, warm_up: 3, seconds: of(2, 20), mbps, limit };
     let runs = of(0, 3);
     println!(
         "{runs} runs of {} s at {} Mbit/s, a buffer of {} packets, load {}",
@@ -72,7 +74,7 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// The machine's load of the last minute.
+/// Returns the machine's load average of the last minute.
 fn load() -> String {
     let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     text.split(' ').next().unwrap_or_default().to_owned()

@@ -1,25 +1,27 @@
-//! What the evaluation's page shows of guests at a back end.
+//! The claims of zD's evaluation that run guests at a back end, and the storage of their results.
 
 use std::path::Path;
 
 use forebay_outcome::provenance;
 use forebay_outcome::{Row, Rows, SEED, Store};
 
-use crate::harness::{Mode, Run, Way, greedy, shared};
+use crate::harness::{EgressKind, Mode, Run, greedy, shared};
 
-/// Rates that a guest can exceed on two cores.
+/// Rates in Mbit/s that a guest can exceed on two cores.
 const RATES: [u64; 2] = [200, 400];
-/// What these claims run, as `forebay-claims` names it (`How::BackEnd`): the hash of the rows is of it.
+/// Name of these claims' experiment in `forebay-claims` (`How::BackEnd`), which the hash of the
+/// rows covers.
 const BACK_END: &str = "BackEnd";
-/// Each is run so often.
+/// Number of runs of each claim.
 const RUNS: u64 = 3;
 
-/// What a run comes to, by measure.
+/// Results of a run, by measure.
 type Values = Vec<(&'static str, f64)>;
 
+/// A claim with its settings.
 struct Claim {
     name: &'static str,
-    /// Packets that fit into the buffer.
+    /// Sizes of the buffer in packets.
     limits: &'static [u64],
     run: fn(&Path, Mode, Run) -> Values,
 }
@@ -30,8 +32,8 @@ const CLAIMS: [Claim; 3] = [
     Claim { name: "two-guests", limits: &[1000, 100], run: beside },
 ];
 
-/// Runs all claims, or the one that is called `only`, and stores them in `dir`. Modes take turns, so that what else the
-/// machine does meets both.
+/// Runs all claims, or the one with the name `only`, and stores them in `dir`. The modes alternate,
+/// so that other load of the machine affects both.
 pub(crate) fn run(kernel: &Path, dir: &Path, only: Option<String>) {
     let store = Store::at(dir);
     for claim in CLAIMS {
@@ -48,7 +50,7 @@ fn all(limits: &[u64], values: impl Fn(Mode, Run) -> Values) -> Vec<Row> {
         for mbps in RATES {
             for seed in 1..=RUNS {
                 for mode in [Mode::Drop, Mode::Zd] {
-                    let run = Run { way: Way::Tap, warm_up: 3, seconds: 10, mbps, limit };
+                    let run = Run { egress: EgressKind::Tap, warm_up: 3, seconds: 10, mbps, limit };
                     let name = if mode == Mode::Zd { "zd" } else { "drop" };
                     let rate = format!("{mbps} Mbit/s");
                     eprintln!("{rate}, {limit} packets, {name}, {seed} of {RUNS}");

@@ -1,4 +1,4 @@
-//! The back end, as a process of its own in a namespace of its own.
+//! The back end as a process in a network namespace of its own.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -12,14 +12,14 @@ use forebay_config::Configuration;
 use forebay_vhost::VhostConfig;
 use serde_json::Value;
 
-/// The device on the sink's side.
+/// Name of the device on the sink's side.
 const SINK_DEVICE: &str = "fb-sink";
-/// The other end of its wire.
+/// Name of the back end's port, the other end of the sink's veth.
 const PORT: &str = "fb-port";
-/// Its address.
+/// Address of the sink.
 pub(super) const SINK: &str = "10.99.0.1";
 
-/// Runs the back end of the file, as `forebay vhost --json` does.
+/// Runs the back end of the configuration in `file`, as `forebay vhost --json` does.
 pub(super) fn main(file: &Path) -> ExitCode {
     let load = VhostConfig::load(file).map_err(forebay_vhost::Error::from);
     match load.and_then(|config| forebay_vhost::run(config, true)) {
@@ -31,53 +31,53 @@ pub(super) fn main(file: &Path) -> ExitCode {
     }
 }
 
-/// Runs a command to its end, which must be well.
+/// Runs a command, which must succeed.
 pub(super) fn run(line: &str) {
     let mut words = line.split(' ');
     let out = Command::new(words.next().unwrap()).args(words).output().unwrap();
     assert!(out.status.success(), "{line}: {}", String::from_utf8_lossy(&out.stderr));
 }
 
-/// What is between the back end and the sink.
+/// Connection between the back end and the sink.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Way {
-    /// A TAP device, on whose side of the kernel the sink is.
+pub(crate) enum EgressKind {
+    /// A TAP device; the sink uses the kernel's end of it.
     Tap,
-    /// A wire between two namespaces, at one end of which the back end has a port.
+    /// A veth pair between two namespaces; the back end has a port on one end.
     Port,
 }
 
-/// Namespaces and a directory that go with this value.
+/// Network namespaces and a directory, removed when dropped.
 pub(super) struct Place {
-    way: Way,
-    /// Of the back end.
+    egress: EgressKind,
+    /// Namespace of the back end.
     inner: String,
-    /// Of the sink; the same over a TAP device.
+    /// Namespace of the sink; the same one with a TAP device.
     pub(super) outer: String,
     pub(super) dir: PathBuf,
 }
 
 impl Place {
-    pub(super) fn new(way: Way) -> Self {
+    pub(super) fn new(egress: EgressKind) -> Self {
         let inner = format!("fb-vhost-{}", std::process::id());
-        let outer = match way {
-            Way::Tap => inner.clone(),
-            Way::Port => format!("{inner}-out"),
+        let outer = match egress {
+            EgressKind::Tap => inner.clone(),
+            EgressKind::Port => format!("{inner}-out"),
         };
         let dir = std::env::temp_dir().join(&inner);
-        let place = Self { way, inner, outer, dir };
-        // A run that was killed may have had this number.
+        let place = Self { egress, inner, outer, dir };
+        // A killed run may have left the same names behind.
         place.remove();
         run(&format!("ip netns add {}", place.inner));
         fs::create_dir(&place.dir).unwrap();
-        if way == Way::Port {
+        if egress == EgressKind::Port {
             let Self { inner, outer, .. } = &place;
             run(&format!("ip netns add {outer}"));
             run(&format!(
                 "ip link add {PORT} netns {inner} type veth peer name {SINK_DEVICE} netns {outer}"
             ));
             run(&format!("ip -n {inner} link set {PORT} up"));
-            // What the kernel leaves to a device is not done on a wire of its own.
+            // A veth pair does not perform the offloads that the kernel leaves to a device.
             run(&format!(
                 "ip netns exec {outer} ethtool -K {SINK_DEVICE} tx off tso off gso off gro off"
             ));
@@ -86,11 +86,11 @@ impl Place {
         place
     }
 
-    /// What the configuration says of where packets go.
+    /// Lines of the configuration that name the way out.
     pub(super) fn outside(&self) -> String {
-        match self.way {
-            Way::Tap => format!("tap = \"{SINK_DEVICE}\"\nsuper_packets = false\n"),
-            Way::Port => format!("interface = \"{PORT}\"\n"),
+        match self.egress {
+            EgressKind::Tap => format!("tap = \"{SINK_DEVICE}\"\nsuper_packets = false\n"),
+            EgressKind::Port => format!("interface = \"{PORT}\"\n"),
         }
     }
 
@@ -109,14 +109,14 @@ impl Drop for Place {
     }
 }
 
-/// A back end that runs; killed when dropped.
+/// A running back end; killed when dropped.
 pub(super) struct Backend {
     child: Child,
     said: Receiver<Value>,
 }
 
 impl Backend {
-    /// Starts it with `config`, whose TAP device then has the sink's address.
+    /// Starts a back end with `config` and gives the sink's device its address.
     pub(super) fn start(place: &Place, config: &str) -> Self {
         let file = place.dir.join("vhost.toml");
         fs::write(&file, config).unwrap();
@@ -143,20 +143,20 @@ impl Backend {
         backend
     }
 
-    /// Waits until it says `event`.
+    /// Waits for a line with `event`.
     fn hear(&mut self, event: &str) -> Value {
         loop {
             match self.said.recv_timeout(Duration::from_secs(30)) {
                 Ok(said) if said["event"] == event => return said,
                 Ok(_) => {}
-                Err(e) => panic!("the back end does not say {event}: {e}"),
+                Err(e) => panic!("the back end does not report {event}: {e}"),
             }
         }
     }
 
-    /// Ends it in order; what it counted.
+    /// Stops it in order and returns its total counts.
     pub(super) fn stop(mut self) -> Value {
-        // SAFETY: takes two integers; the child is not reaped, so that the id is its own.
+        // SAFETY: the call takes two integers; the child is not reaped, so the id is still its own.
         unsafe { libc::kill(self.child.id() as libc::pid_t, libc::SIGTERM) };
         let total = self.hear("total");
         assert!(self.child.wait().unwrap().success());

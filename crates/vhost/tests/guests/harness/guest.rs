@@ -1,5 +1,5 @@
-//! The guest's first process: brings the network up, does its work, says what it came to, and switches
-//! off.
+//! The guest's first process: it brings the network up, does its work, prints the result, and
+//! powers off.
 
 use std::ffi::CString;
 use std::process::{Command, ExitCode};
@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::machine::RESULT;
 use super::{requests, stream};
 
-/// Words: the address of the guest, the work, and what that wants.
+/// Runs a guest. `words` are its address, the kind of work, and the arguments of the work.
 pub(super) fn main(words: &[String]) -> ExitCode {
     let seconds = |word: &str| Duration::from_secs(word.parse().unwrap());
     set_up(&words[0]);
@@ -20,7 +20,7 @@ pub(super) fn main(words: &[String]) -> ExitCode {
         other => panic!("no such work: {other}"),
     };
     println!("{RESULT}{result}");
-    // SAFETY: neither takes a pointer; the second does not return in a guest.
+    // SAFETY: neither call takes a pointer; the second does not return in a guest.
     unsafe {
         libc::sync();
         libc::reboot(libc::RB_POWER_OFF);
@@ -30,12 +30,13 @@ pub(super) fn main(words: &[String]) -> ExitCode {
 
 fn set_up(address: &str) {
     let (proc, path) = (CString::new("proc").unwrap(), CString::new("/proc").unwrap());
-    // SAFETY: C strings that live through the call, and no data.
+    // SAFETY: the C strings live through the call, and there is no data.
     let done =
         unsafe { libc::mount(proc.as_ptr(), path.as_ptr(), proc.as_ptr(), 0, std::ptr::null()) };
     assert_eq!(done, 0, "mounting /proc");
-    // Super-packets of a millisecond at the flow's rate, as over any path longer than this one: below
-    // half a millisecond of round trip Linux (5.18 and later) fills them to 64 kB whatever the rate.
+    // Super-packets of a millisecond at the flow's rate, as over any path longer than this one:
+    // below half a millisecond of round trip Linux (5.18 and later) fills them to 64 kB whatever
+    // the rate.
     std::fs::write("/proc/sys/net/ipv4/tcp_tso_rtt_log", "0").unwrap();
     for line in [
         "link set lo up".to_owned(),

@@ -1,4 +1,4 @@
-//! A guest as a process of this machine, in real time.
+//! A guest as a process of this machine in real time.
 
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::symlink;
@@ -11,10 +11,10 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-/// What a guest puts before its result.
+/// Prefix of a guest's line with its result.
 pub(super) const RESULT: &str = "fb-result ";
 
-/// A guest. Gone when dropped, with all its processes.
+/// A running guest; dropping it kills all its processes.
 pub(super) struct Machine {
     child: Child,
     lines: Receiver<String>,
@@ -42,7 +42,8 @@ impl Machine {
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::null());
-        // SAFETY: between fork and exec only system calls that take no locks and allocate nothing.
+        // SAFETY: between fork and exec there are only system calls that take no locks and allocate
+        // nothing.
         unsafe {
             command.pre_exec(|| {
                 libc::setsid();
@@ -61,7 +62,7 @@ impl Machine {
         Self { child, lines }
     }
 
-    /// What its work came to, and that it has ended.
+    /// Waits for the guest's end and returns the result of its work.
     pub(super) fn result(mut self, patience: Duration) -> Value {
         let mut console = Vec::new();
         let mut result = None;
@@ -71,9 +72,9 @@ impl Machine {
                     Some(at) => result = serde_json::from_str(&line[at + RESULT.len()..]).ok(),
                     None => console.push(line),
                 },
-                // Its standard output is closed: it has ended.
+                // Its standard output is closed, so it has ended.
                 Err(std::sync::mpsc::RecvTimeoutError::Disconnected) => break,
-                Err(e) => panic!("the guest says nothing ({e}): {}", console.join("\n")),
+                Err(e) => panic!("the guest prints nothing ({e}): {}", console.join("\n")),
             }
         }
         let _ = self.child.wait();
@@ -83,8 +84,8 @@ impl Machine {
 
 impl Drop for Machine {
     fn drop(&mut self) {
-        // SAFETY: takes two integers. Its processes are in its session's group; if it was reaped the group
-        // is empty, and no other has its number while this process lives.
+        // SAFETY: the call takes two integers. The guest's processes are in its session's group. If
+        // it was reaped, the group is empty, and its number is not reused while this process lives.
         unsafe { libc::kill(-(self.child.id() as libc::pid_t), libc::SIGKILL) };
         let _ = self.child.kill();
         let _ = self.child.wait();

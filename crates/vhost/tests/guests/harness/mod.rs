@@ -1,7 +1,7 @@
-//! Real guests at a real back end: User-mode Linux with virtio-net, whose TCP goes through the back
+//! Real guests at a real back end: User-mode Linux with virtio-net. Their TCP goes through the back
 //! end's process to a sink in a namespace of its own.
 //!
-//! One program is all of them: the test, the back end's process, and each guest's first process.
+//! One program has all roles: the test, the back end's process, and each guest's first process.
 
 mod backend;
 mod guest;
@@ -19,11 +19,11 @@ use std::process::ExitCode;
 use forebay_guest::{Error, Interrupt, Kernel, kernel_file};
 use forebay_test_skip::{Need, has_root, skip};
 
-pub(crate) use self::backend::Way;
+pub(crate) use self::backend::EgressKind;
 #[allow(unused_imports, reason = "the test needs one, the benchmark both")]
 pub(crate) use self::scenario::{Mode, Run, greedy, shared};
 
-/// As the process that it was started as; `None` for the test itself.
+/// Runs the role that the arguments name; returns `None` for the test itself.
 pub(crate) fn as_started() -> Option<ExitCode> {
     let words: Vec<_> = env::args().collect();
     match words.get(1).map(String::as_str) {
@@ -33,7 +33,7 @@ pub(crate) fn as_started() -> Option<ExitCode> {
     }
 }
 
-/// The guests' kernel. Where there can be none, reports a skip of the calling test.
+/// Returns the guests' kernel. Without one, reports a skip of the calling test.
 #[track_caller]
 pub(crate) fn kernel() -> Option<std::path::PathBuf> {
     if !has_root() {

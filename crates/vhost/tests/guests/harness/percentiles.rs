@@ -1,8 +1,8 @@
-//! Exact percentiles of what was measured.
+//! Exact percentiles of measured samples.
 
 use serde_json::{Value, json};
 
-/// Of samples in nanoseconds: in milliseconds, by the nearest rank.
+/// Computes percentiles in milliseconds, by nearest rank, of samples in nanoseconds.
 pub(super) fn of(mut samples: Vec<u64>) -> Value {
     samples.sort_unstable();
     let at = |share: f64| {

@@ -1,4 +1,4 @@
-//! A closed loop: a request, its answer, the next request.
+//! A closed loop of requests: each waits for the previous answer.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::backend::SINK;
 use super::{percentiles, sink};
 
-/// Bytes of a request, and of its answer.
+/// Length in bytes of a request and of its answer.
 pub(super) const SIZE: usize = 100;
 
 pub(super) fn run(warm_up: Duration, length: Duration) -> Value {

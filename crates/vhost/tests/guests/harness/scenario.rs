@@ -1,67 +1,77 @@
-//! The two situations that zD is for, each with it and without.
+//! Two scenarios, each with zD and with drops.
 
 use std::path::Path;
 use std::time::Duration;
 
 use serde_json::Value;
 
-use super::backend::{Backend, Place, Way};
+use super::backend::{Backend, EgressKind, Place};
 use super::machine::Machine;
 use super::sink::Sink;
 
-/// What a full buffer does.
+/// Behaviour of a full buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
+    /// Pause the virtual machines.
     Zd,
+    /// Drop packets.
     Drop,
 }
 
-/// How long a guest may say nothing: it boots, or works.
+/// Maximum time without output of a guest, which boots or works meanwhile.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Over what, how long to measure, and how fast the buffer is emptied.
+/// Settings of a run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Run {
-    pub(crate) way: Way,
+    pub(crate) egress: EgressKind,
+    /// Warm-up before the measurement, in seconds.
     pub(crate) warm_up: u64,
+    /// Measured time in seconds.
     pub(crate) seconds: u64,
+    /// Rate at which the buffer is emptied, in Mbit/s.
     pub(crate) mbps: u64,
-    /// Packets that fit into the buffer.
+    /// Size of the buffer in packets.
     pub(crate) limit: u64,
 }
 
-/// One guest with a hundred backlogged flows.
+/// Result of one guest with a hundred backlogged flows.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Greedy {
-    /// Packets that the scheduled buffer dropped, in the whole run.
+    /// Packets that the scheduled buffer dropped in the whole run.
     pub(crate) dropped: u64,
-    /// Segments that TCP sent again while it was measured.
+    /// Segments that TCP retransmitted in the measured time.
     pub(crate) retransmissions: u64,
-    /// Round trips that were measured.
+    /// Number of measured round trips.
     pub(crate) round_trips: u64,
-    /// Round trips, in milliseconds.
+    /// Median round trip in milliseconds.
     pub(crate) p50: f64,
+    /// 99.9th percentile of round trips in milliseconds.
     pub(crate) p999: f64,
+    /// 99.99th percentile of round trips in milliseconds.
     pub(crate) p9999: f64,
-    /// Payload that arrived, in Mbit/s.
+    /// Payload that arrived at the sink, in Mbit/s.
     pub(crate) goodput: f64,
-    /// What the back end's thread took of a core, in percent.
+    /// Processor time of the back end's data thread, in percent of a core.
     pub(crate) cpu: f64,
-    /// Packets that were taken out of the ring, how often it was paused.
+    /// Packets taken out of the ring.
     pub(crate) taken: u64,
+    /// Number of times that the guest was paused.
     pub(crate) paused: u64,
 }
 
-/// Two guests: that one, and one with a single closed loop of requests.
+/// Result of two guests: a greedy one, and one with a single closed loop of requests.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shared {
-    /// Requests answered.
+    /// Number of answered requests.
     pub(crate) requests: u64,
-    /// Of the requests, in milliseconds.
+    /// Median latency of the requests in milliseconds.
     pub(crate) p50: f64,
+    /// 99th percentile of the latency in milliseconds.
     pub(crate) p99: f64,
     /// Packets that the scheduled buffer dropped.
     pub(crate) dropped: u64,
+    /// Payload of the greedy guest that arrived, in Mbit/s.
     pub(crate) goodput: f64,
 }
 
@@ -89,22 +99,22 @@ fn words(line: String) -> Vec<String> {
 }
 
 fn number(value: &Value) -> f64 {
-    value.as_f64().unwrap_or_else(|| panic!("no number: {value}"))
+    value.as_f64().unwrap_or_else(|| panic!("not a number: {value}"))
 }
 
 fn count(value: &Value) -> u64 {
-    value.as_u64().unwrap_or_else(|| panic!("no count: {value}"))
+    value.as_u64().unwrap_or_else(|| panic!("not a count: {value}"))
 }
 
-/// What went through the sink while the guest measured, in Mbit/s: all that it sent in the whole run, over
-/// the time from the first byte on.
+/// Rate at the sink in Mbit/s: all bytes of the run over `seconds`, the time from the first byte
+/// on.
 fn goodput(sink: &Sink, seconds: f64) -> f64 {
     sink.bytes() as f64 * 8.0 / 1e6 / seconds
 }
 
-/// One guest whose flows could fill the buffer many times.
+/// Runs one guest whose flows could fill the buffer many times.
 pub(crate) fn greedy(kernel: &Path, mode: Mode, run: Run) -> Greedy {
-    let place = Place::new(run.way);
+    let place = Place::new(run.egress);
     let backend = Backend::start(&place, &config(mode, "fifo", run, &place, &["greedy"]));
     let sink = Sink::start(&place);
     let work = words(format!("10.99.0.2 stream 100 {} {}", run.warm_up, run.seconds));
@@ -128,10 +138,10 @@ pub(crate) fn greedy(kernel: &Path, mode: Mode, run: Run) -> Greedy {
     }
 }
 
-/// The same guest, and one that only wants an answer now and then. With zD the schedule is fair; without
-/// it is what vhost-net over a FIFO gives.
+/// Runs a greedy guest beside one with occasional requests. With zD the schedule is fair; without,
+/// it is a FIFO as behind vhost-net.
 pub(crate) fn shared(kernel: &Path, mode: Mode, run: Run) -> Shared {
-    let place = Place::new(run.way);
+    let place = Place::new(run.egress);
     let policy = if mode == Mode::Zd { "fair" } else { "fifo" };
     let text = config(mode, policy, run, &place, &["greedy", "quiet"]);
     let backend = Backend::start(&place, &text);

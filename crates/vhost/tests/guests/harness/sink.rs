@@ -1,4 +1,4 @@
-//! What guests talk to: throws away what comes to one port, and answers at the other.
+//! The peer of the guests: it discards what arrives at one port, and echoes at another.
 
 use std::fs::File;
 use std::net::{TcpListener, TcpStream};
@@ -9,14 +9,14 @@ use std::thread::{self, JoinHandle};
 
 use super::backend::Place;
 
-/// The port of what is thrown away.
+/// TCP port whose bytes are discarded.
 pub(super) const DISCARD: u16 = 5001;
-/// The port of what is answered.
+/// TCP port whose bytes are echoed.
 pub(super) const ECHO: u16 = 5002;
-/// Bytes taken from a flow at a time.
+/// Maximum number of bytes read from a flow at a time.
 const CHUNK: usize = 1 << 20;
 
-/// A sink; ends when dropped.
+/// A running sink; stopped when dropped.
 pub(super) struct Sink {
     bytes: Arc<AtomicU64>,
     ends: Arc<AtomicBool>,
@@ -29,14 +29,14 @@ impl Sink {
         let (bytes, ends) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
         let (counter, end) = (Arc::clone(&bytes), Arc::clone(&ends));
         let thread = thread::spawn(move || {
-            // SAFETY: moves this thread alone.
+            // SAFETY: the call moves only this thread.
             assert_eq!(unsafe { libc::setns(namespace.as_raw_fd(), libc::CLONE_NEWNET) }, 0);
             serve(&counter, &end);
         });
         Self { bytes, ends, thread: Some(thread) }
     }
 
-    /// Bytes thrown away so far.
+    /// Number of bytes discarded so far.
     pub(super) fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
     }
@@ -64,7 +64,7 @@ fn serve(bytes: &AtomicU64, ends: &AtomicBool) {
         let fds = fds.chain(flows.iter().map(|(flow, _)| flow.as_raw_fd()));
         let poll = |fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
         let mut polled: Vec<_> = fds.map(poll).collect();
-        // SAFETY: a valid array of its length.
+        // SAFETY: the array is valid for its length.
         unsafe { libc::poll(polled.as_mut_ptr(), polled.len() as libc::nfds_t, 100) };
         let ready = |i: usize| polled[i].revents != 0;
         let mut index = listeners.len();
@@ -81,7 +81,7 @@ fn serve(bytes: &AtomicU64, ends: &AtomicBool) {
     }
 }
 
-/// Takes what has come; whether the flow goes on.
+/// Reads what has arrived; returns whether the flow continues.
 fn take(fd: RawFd, answers: bool, bytes: &AtomicU64) -> bool {
     if answers {
         let mut request = [0; super::requests::SIZE];

@@ -1,4 +1,4 @@
-//! Many backlogged TCP flows in one thread, and the round-trip times of what they send.
+//! Many backlogged TCP flows in one thread, with the round-trip times of their data.
 
 use std::net::TcpStream;
 use std::os::fd::AsRawFd;
@@ -11,9 +11,9 @@ use serde_json::{Value, json};
 use super::backend::SINK;
 use super::{percentiles, sink};
 
-/// Bytes handed to the kernel at a time; of each such piece the round trip is measured.
+/// Bytes passed to the kernel at a time; the round trip of each such piece is measured.
 const PIECE: usize = 16 << 10;
-/// What a flow may have unsent before it is asked for more.
+/// Maximum number of unsent bytes of a flow before it gets more.
 const UNSENT: i32 = PIECE as i32;
 
 pub(super) fn run(flows: usize, warm_up: Duration, length: Duration) -> Value {
@@ -33,7 +33,7 @@ pub(super) fn run(flows: usize, warm_up: Duration, length: Duration) -> Value {
             measured_from = Some(retransmissions(&flows));
             stamps.iter_mut().for_each(Stamps::begin);
         }
-        // SAFETY: a valid array of its length.
+        // SAFETY: the array is valid for its length.
         unsafe { libc::poll(polled.as_mut_ptr(), polled.len() as libc::nfds_t, 100) };
         for (one, stamps) in polled.iter().zip(&mut stamps) {
             if one.revents & libc::POLLERR != 0 {
@@ -47,7 +47,7 @@ pub(super) fn run(flows: usize, warm_up: Duration, length: Duration) -> Value {
     }
     let measured = end.unwrap_or_default().saturating_sub(warm_up);
     let before = measured_from.unwrap_or_default();
-    // What was not acknowledged in time has waited at least until now.
+    // Unacknowledged pieces have waited at least until now.
     stamps.iter_mut().for_each(Stamps::finish);
     let samples = stamps.into_iter().flat_map(|s| s.round_trips).collect();
     json!({
@@ -65,7 +65,7 @@ fn connect() -> TcpStream {
     stream
 }
 
-/// Segments sent again by all flows since they began.
+/// Number of segments that all flows have retransmitted since their start.
 fn retransmissions(flows: &[TcpStream]) -> u64 {
     let of = |flow: &TcpStream| {
         // SAFETY: all-zero is a valid `tcp_info`, and the call writes at most its size.
