@@ -14,7 +14,7 @@ use super::sink::Sink;
 pub(crate) enum Mode {
     /// Pause the virtual machines.
     Zd,
-    /// Drop packets.
+    /// Drop packets that do not fit.
     Drop,
 }
 
