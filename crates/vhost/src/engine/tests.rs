@@ -143,7 +143,7 @@ impl World {
     fn turn(&mut self) {
         for _ in 0..1000 {
             self.engine.read_rings(self.now);
-            let more = self.engine.leave(self.now);
+            let more = self.engine.send_due(self.now);
             self.engine.receive();
             self.engine.call();
             if !more && !self.engine.vms.iter().any(|vm| vm.ready) {
@@ -156,7 +156,7 @@ impl World {
     /// Runs until nothing is pending, with unlimited room.
     fn settle(&mut self) {
         self.wire.room.set(usize::MAX);
-        self.engine.leave(self.now);
+        self.engine.send_due(self.now);
         loop {
             self.turn();
             match self.engine.scheduler.next_event(self.now) {
