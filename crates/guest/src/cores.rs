@@ -1,5 +1,6 @@
-//! A core for each guest. One that moves between cores wakes an idle one at every switch between its
-//! kernel and its processes, and is ten times slower; two on one core share its time.
+//! A core for each guest. A guest that moves between cores wakes an idle one at every switch
+//! between its kernel and its processes, and is ten times slower; two guests on one core share its
+//! time.
 
 use std::io;
 use std::mem::{size_of, zeroed};
@@ -7,41 +8,42 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// A core that no other guest of this machine has, as long as this value lives; or, when all are
-/// taken, one to share.
+/// A core that no other guest of this machine has while this value lives; if all are taken, a
+/// shared one.
 #[derive(Debug)]
 pub(crate) struct Core {
     number: usize,
-    /// A name that the kernel keeps for this process and forgets with it, however it ends.
+    /// A socket name that the kernel releases when this process ends for any reason.
     #[allow(dead_code, reason = "held for what dropping it does")]
     claim: Option<UnixDatagram>,
 }
 
 impl Core {
-    /// Claims a core of those that this process may run on.
+    /// Claims one of the cores on which this process may run.
     ///
     /// # Errors
-    /// If the system does not say which those are.
+    ///
+    /// If the system does not list them.
     pub(crate) fn claim() -> io::Result<Self> {
         let allowed = allowed()?;
         let free = allowed.iter().rev().find_map(|&number| {
             let name = SocketAddr::from_abstract_name(format!("forebay-core-{number}")).ok()?;
             Some(Self { number, claim: Some(UnixDatagram::bind_addr(&name).ok()?) })
         });
-        // Each time another, so that the guests of this process share with others' and not with
-        // each other.
+        // A different one each time, so that the guests of this process do not share one with each
+        // other.
         static TURN: AtomicUsize = AtomicUsize::new(0);
         let shared = allowed[TURN.fetch_add(1, Ordering::Relaxed) % allowed.len()];
         Ok(free.unwrap_or(Self { number: shared, claim: None }))
     }
 
-    /// Its number.
+    /// The number of the core.
     pub(crate) fn number(&self) -> usize {
         self.number
     }
 }
 
-/// The cores that this process may run on; at least one.
+/// The cores on which this process may run; at least one.
 fn allowed() -> io::Result<Vec<usize>> {
     // SAFETY: all-zero is a valid, empty set.
     let mut set: libc::cpu_set_t = unsafe { zeroed() };
@@ -55,9 +57,10 @@ fn allowed() -> io::Result<Vec<usize>> {
     if cores.is_empty() { Err(io::Error::other("no core is allowed")) } else { Ok(cores) }
 }
 
-/// Pins the calling process to the core `number`; async-signal-safe.
+/// Pins the calling process to the core `number`. The function is async-signal-safe.
 ///
 /// # Errors
+///
 /// If the system refuses.
 pub(crate) fn pin_to(number: usize) -> io::Result<()> {
     // SAFETY: all-zero is a valid, empty set, and `number` was within one of its size.
@@ -78,11 +81,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_twoclaims_are_for_one_core() {
+    fn no_two_claims_are_for_one_core() {
         let all = allowed().unwrap();
         let claims: Vec<_> = all.iter().map(|_| Core::claim().unwrap()).collect();
         assert!(claims.iter().all(|core| all.contains(&core.number())));
-        // Another program of ours may hold some; those are shared, and not claimed.
+        // Another program of ours may hold some cores; those are shared and not claimed.
         let mut own: Vec<_> = claims.iter().filter(|c| c.claim.is_some()).collect();
         own.sort_unstable_by_key(|core| core.number());
         assert!(own.windows(2).all(|pair| pair[0].number() != pair[1].number()));

@@ -1,6 +1,6 @@
 //! Why a run fails.
 
-/// Why a run did not end well. Whatever it had set up is gone by then.
+/// Why a run failed. Everything that it had set up is removed by then.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// It was interrupted, as asked by an [`Interrupt`](crate::Interrupt).
@@ -14,25 +14,25 @@ pub enum Error {
     Command {
         /// The command line.
         command: String,
-        /// What it said on standard error.
+        /// The text on standard error.
         message: String,
     },
     /// A process of the run ended early, or never became ready.
     #[error("{process} {what}:\n{stderr}")]
     Process {
-        /// Its name.
+        /// The name of the process.
         process: String,
-        /// What it did.
+        /// A description of what it did.
         what: String,
-        /// The end of what it said on standard error.
+        /// The last lines of its standard error.
         stderr: String,
     },
     /// The system refused something.
     #[error("{what}: {source}")]
     Io {
-        /// What was tried.
+        /// The attempted action.
         what: String,
-        /// Why it failed.
+        /// The system's answer.
         source: std::io::Error,
     },
 }

@@ -1,8 +1,8 @@
-//! Who keeps a guest busy that makes no progress.
+//! The process that keeps a hung guest busy.
 //!
-//! Each address space of a guest is a process of the host, a child of the guest's kernel. The one
-//! that burns the host's time is guilty, and its name is where every program's is: at the end of its
-//! stack.
+//! Each address space of a guest is a process of the host and a child of the guest's kernel. The
+//! one that uses the host's time is the cause. Its name is at the end of its stack, like that of
+//! every program.
 
 use std::fs;
 use std::os::unix::fs::FileExt;
@@ -11,15 +11,16 @@ use std::time::Duration;
 
 use crate::process::PROCESS_NAME;
 
-/// For how long processes are watched.
+/// The time for which processes are observed.
 const LOOK: Duration = Duration::from_millis(500);
-/// How much of the end of a stack is searched: more than arguments and environment take here.
+/// The number of bytes at the end of a stack that are searched: more than arguments and environment
+/// take.
 const STACK: u64 = 32 << 10;
-/// The most areas of memory whose end is searched.
+/// The largest number of memory areas whose end is searched.
 const AREAS: usize = 16;
 
-/// The name of the process in the guest with the kernel process `kernel` that takes most of the
-/// host's time; the kernel itself if no process does.
+/// Names the process that uses most of the host's time in the guest with the kernel process
+/// `kernel`; the kernel itself if no process uses any.
 pub fn busiest_process(kernel: u32) -> String {
     let times = || -> Vec<(u32, u64)> {
         children(kernel).into_iter().filter_map(|pid| Some((pid, cpu_time(pid)?))).collect()
@@ -36,7 +37,7 @@ pub fn busiest_process(kernel: u32) -> String {
     }
 }
 
-/// The processor's time that the guest with the kernel process `kernel` has had.
+/// The processor time that the guest with the kernel process `kernel` has used.
 pub fn cpu_time_of_guest(kernel: u32) -> Duration {
     let own = [14, 15, 16, 17].into_iter().filter_map(|n| field(kernel, n)).sum::<u64>();
     let ticks = own + children(kernel).into_iter().filter_map(cpu_time).sum::<u64>();
@@ -62,16 +63,16 @@ fn cpu_time(pid: u32) -> Option<u64> {
 /// A field of proc_pid_stat(5), counted from 1 as there; from the third on.
 fn field(pid: u32, number: usize) -> Option<u64> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The second field, the command in parentheses, may hold blanks and parentheses itself.
+    // The second field, the command in parentheses, may contain blanks and parentheses.
     let (_, after) = stat.rsplit_once(')')?;
     after.split_whitespace().nth(number - 3)?.parse().ok()
 }
 
-/// What a program of the guest is called, from the stack of the process that it is on the host.
+/// The name of a guest's program, from the stack of its process on the host.
 fn name(pid: u32) -> Option<String> {
     let maps = fs::read_to_string(format!("/proc/{pid}/maps")).ok()?;
     let memory = fs::File::open(format!("/proc/{pid}/mem")).ok()?;
-    // The stack is below nothing but the pages of the stub.
+    // Only the pages of the stub are above the stack.
     let areas = maps.lines().rev().filter_map(area).take(AREAS);
     areas.into_iter().find_map(|(start, end)| {
         let from = start.max(end.saturating_sub(STACK));
@@ -81,8 +82,9 @@ fn name(pid: u32) -> Option<String> {
     })
 }
 
-/// A line of proc_pid_maps(5) about the guest's memory: pages of a file that are shared with its
-/// kernel. What is private, the process has from that kernel, whose own stack lies higher.
+/// Parses a line of proc_pid_maps(5) about the guest's memory, which are pages of a file shared
+/// with its kernel. Private memory is inherited from that kernel, whose own stack is at a higher
+/// address.
 fn area(line: &str) -> Option<(u64, u64)> {
     let (range, rest) = line.split_once(' ')?;
     let (start, end) = range.split_once('-')?;
@@ -92,9 +94,9 @@ fn area(line: &str) -> Option<(u64, u64)> {
         .then_some((number(start)?, number(end)?))
 }
 
-/// The name in the end of a stack, which is the arguments, the environment, the file that was
-/// started, and eight zero bytes (`create_elf_tables` and `bprm_mm_init` of Linux). Last arguments
-/// that look like variables are taken for some.
+/// Finds the name in the end of a stack, which consists of the arguments, the environment, the path
+/// of the program and eight zero bytes (`create_elf_tables` and `bprm_mm_init` of Linux). Trailing
+/// arguments that look like variables are taken as variables.
 fn parse(stack: &[u8]) -> Option<String> {
     let text = stack.strip_suffix(&[0; 8])?.strip_suffix(&[0])?;
     let mut strings = text.rsplit(|b| *b == 0).map(|s| std::str::from_utf8(s).ok());
@@ -115,7 +117,7 @@ fn parse(stack: &[u8]) -> Option<String> {
             continue;
         }
         arguments.insert(0, string);
-        // The first argument; what lies before it is no text of the program's.
+        // The first argument; bytes before it are not text of the program.
         if string == file {
             return Some(arguments.join(" "));
         }
@@ -135,14 +137,14 @@ mod tests {
     }
 
     #[test]
-    fn the_name_that_the_engine_gave_comes_first() {
+    fn the_name_set_by_the_engine_comes_first() {
         let strings =
             ["/opt/forebay", "agent", "PATH=/bin", "FOREBAY_PROCESS=web-b", "/opt/forebay"];
         assert_eq!(parse(&stack(&strings)).as_deref(), Some("web-b"));
     }
 
     #[test]
-    fn else_it_is_the_command_line() {
+    fn without_that_name_it_is_the_command_line() {
         let strings = ["/usr/bin/yes", "a=b", "-n", "PATH=/bin", "LANG=C", "/usr/bin/yes"];
         assert_eq!(parse(&stack(&strings)).as_deref(), Some("/usr/bin/yes a=b -n"));
         let last = ["/usr/bin/yes", "a=b", "PATH=/bin", "/usr/bin/yes"];
@@ -154,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn the_guests_memory_is_what_is_shared() {
+    fn the_guests_memory_is_the_shared_one() {
         let line = "7fffbf7ff000-7fffbf801000 rw-s 0d5c1000 00:19 42  /dev/shm/vm (deleted)";
         assert_eq!(area(line), Some((0x7fff_bf7f_f000, 0x7fff_bf80_1000)));
         assert_eq!(area("7ffe0000-7fff0000 rw-p 00000000 00:00 0  [stack]"), None);

@@ -1,12 +1,12 @@
-//! What the first process of a guest needs.
+//! Mounts and the power switch for the first process of a guest.
 
 use std::ffi::{CString, NulError};
 use std::io;
 use std::process::ExitCode;
 use std::ptr::null;
 
-/// The current directory of the host's process, as the host knows it whatever its name: with a name
-/// of the run's own, no two runs would be alike.
+/// The current directory of the host's process by a name that is the same for all runs. With a name
+/// of the run, no two runs would be alike.
 pub const HOSTS_DIR: &str = "/proc/self/cwd";
 
 /// Mounts a file system of `kind` on `target`; `options` are the mount options, as mount(8) has them.
@@ -29,7 +29,7 @@ pub fn mount(source: &str, target: &str, kind: &str, options: &str) -> io::Resul
     Err(io::Error::new(e.kind(), format!("mounting {kind} on {target}: {e}")))
 }
 
-/// Writes out all files and switches the guest off; returns only where that is not allowed.
+/// Writes out all files and powers the guest off; returns only where that is not allowed.
 pub fn power_off() -> ExitCode {
     // SAFETY: neither takes a pointer; the second does not return where it is allowed.
     unsafe {

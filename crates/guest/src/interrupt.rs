@@ -1,9 +1,9 @@
-//! How a run is asked to end early.
+//! A request to end a run early.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// The wish to end a run early, which a signal handler may express. Clones share it.
+/// A request to end a run early, for example by a signal handler. Clones share it.
 #[derive(Clone, Debug, Default)]
 pub struct Interrupt {
     raised: Arc<AtomicBool>,
@@ -11,19 +11,19 @@ pub struct Interrupt {
 }
 
 impl Interrupt {
-    /// Asks the run to clean up and end.
+    /// Requests that the run cleans up and ends.
     pub fn raise(&self) {
         self.raised.store(true, Ordering::Relaxed);
     }
 
-    /// Whether that was asked, here or of the interrupt that this is within.
+    /// Whether an end was requested, on this interrupt or on the outer one.
     pub fn is_raised(&self) -> bool {
         let outer = self.outer.as_ref().is_some_and(|outer| outer.is_raised());
         outer || self.raised.load(Ordering::Relaxed)
     }
 
-    /// One that is raised with this one, and whose own raising this one does not see: for a part of
-    /// the work that may have to end by itself.
+    /// Creates an inner interrupt, which is raised with this one but does not raise it: for a part
+    /// of the work that may have to end alone.
     #[must_use]
     pub fn within(&self) -> Self {
         Self { raised: Arc::default(), outer: Some(Arc::new(self.clone())) }

@@ -1,5 +1,5 @@
-//! Directories of runs: each is locked while its run lives, so that what a killed run left behind
-//! can be told from what is in use, and reclaimed.
+//! Directories of runs. Each is locked while its run lives, so that a later run can recognise and
+//! remove the directories of killed runs.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
@@ -10,41 +10,43 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::Error;
 
-/// In a run's directory: held while the run lives. In the base: held while directories come and go.
+/// The lock file. In a run's directory it is locked while the run lives; in the base, while
+/// directories are created and removed.
 const LOCK: &str = "lock";
 
-/// A run's own directory. Gone when dropped.
+/// The directory of a run. Removed when dropped.
 pub struct LockedDir {
     id: String,
     path: PathBuf,
-    /// Locked until it is closed, which the kernel does even for a killed process.
+    /// The lock, which the kernel releases on close and also for a killed process.
     _lock: File,
 }
 
 impl LockedDir {
-    /// Makes a directory of its own for a new run in `base`, after `reclaim` has removed those of
-    /// dead runs. A directory that it fails for is logged and left for the next time.
+    /// Creates a directory for a new run in `base`, after `reclaim` has removed those of killed
+    /// runs. A directory that `reclaim` fails to remove is logged and left for the next time.
     ///
     /// # Errors
-    /// If `base` cannot be made or written, or is another user's.
+    ///
+    /// If `base` cannot be created or written, or belongs to another user.
     pub fn create(
         base: &Path,
         reclaim: impl Fn(&Path) -> Result<(), Error>,
     ) -> Result<Self, Error> {
         let failed = |what: &str, path: &Path| Error::io(format!("{what} {}", path.display()));
         fs::create_dir_all(base).map_err(failed("creating", base))?;
-        // What another user can rename and replace is not ours, whatever the rights inside.
+        // Another user could rename and replace the directory, whatever its own permissions are.
         let owner = fs::metadata(base).map_err(failed("looking at", base))?.uid();
         // SAFETY: takes nothing and cannot fail.
         if owner != unsafe { libc::geteuid() } {
             let base = base.display();
             return Err(Error::Unfit(format!("{base} belongs to another user: remove it")));
         }
-        // One at a time, so that nobody takes a directory for dead before its lock is held.
+        // One process at a time, so that a directory whose lock is not held yet is not removed.
         let _turn = lock(&base.join(LOCK), true)?;
         reclaim_dead(base, reclaim);
-        // Short, for names made of it must be short; the clock makes them differ, the directory
-        // unique.
+        // The id is short, since names that contain it must be short. The clock makes ids differ,
+        // and the directory makes them unique.
         let mut number = since_epoch().as_micros() as u64;
         let (id, path) = loop {
             let id = format!("{:05x}", number & 0xf_ffff);
@@ -57,17 +59,17 @@ impl LockedDir {
         };
         let mut lock = lock(&path.join(LOCK), false)?
             .ok_or_else(|| Error::Unfit(format!("{} is locked", path.display())))?;
-        // For people who wonder whose it is.
+        // The process id helps operators to find the owner.
         writeln!(lock, "{}", std::process::id()).map_err(failed("writing", &path))?;
         Ok(Self { id, path, _lock: lock })
     }
 
-    /// What tells this run's names from others'.
+    /// The part of this run's names that no other run has.
     pub fn id(&self) -> &str {
         &self.id
     }
 
-    /// The directory.
+    /// The path of the directory.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -99,9 +101,11 @@ fn reclaim_dead(base: &Path, reclaim: impl Fn(&Path) -> Result<(), Error>) {
     }
 }
 
-/// Takes the lock `path`, creating it if need be; `None` if it is held and one is not to `wait`.
+/// Locks the file `path` and creates it if needed. Returns `None` if it is locked and `wait` is
+/// false.
 ///
 /// # Errors
+///
 /// If the file cannot be opened or locked.
 pub fn lock(path: &Path, wait: bool) -> Result<Option<File>, Error> {
     let failed = |e| Error::io(format!("locking {}", path.display()))(e);
@@ -138,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn the_dead_are_reclaimed_and_the_living_are_not() {
+    fn directories_of_dead_runs_are_removed_and_others_are_not() {
         let base = base("lockdir");
         let remove = |path: &Path| fs::remove_dir_all(path).map_err(Error::io("removing"));
         let living = LockedDir::create(&base, remove).unwrap();

@@ -1,4 +1,4 @@
-//! The guest as a process of the host: its command line, its start and its end.
+//! A guest as a process of the host: its command line, start and end.
 
 use std::collections::VecDeque;
 use std::fs;
@@ -15,16 +15,16 @@ use crate::LockedDir;
 use crate::cores::{self, Core};
 use crate::process::die_with;
 
-/// How many lines of the console are kept.
+/// The number of console lines that are kept.
 const TAIL: usize = 30;
-/// The longest line of the console that is kept, in bytes.
+/// The length in bytes to which console lines are cut.
 const LINE: usize = 1_000;
-/// Where the guest's wall clock starts: 2020-01-01, in nanoseconds. Any fixed time will do.
+/// The start of the guest's wall clock: 2020-01-01, in nanoseconds. Any fixed time works.
 const WALL_CLOCK: u64 = 1_577_836_800_000_000_000;
-/// In the run's directory: the program that the guest starts first.
+/// The program in the run's directory that the guest starts first.
 const INIT: &str = "init";
 
-/// A guest. Gone when dropped, with all its processes.
+/// A running guest. It is killed with all its processes when dropped.
 pub struct Machine {
     child: Child,
     console: Arc<Mutex<VecDeque<String>>>,
@@ -32,10 +32,11 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// Boots `kernel` with its current directory in `dir`, which it shares with its guest. Its random
-    /// numbers come from `seed`, and it has `memory` MiB.
+    /// Boots `kernel` in the directory `dir`, which the guest can mount. Its random numbers come
+    /// from `seed`, and it has `memory` MiB.
     ///
     /// # Errors
+    ///
     /// If it cannot be started.
     pub fn boot(kernel: &Path, dir: &Path, seed: u64, memory: u64) -> Result<Self, Error> {
         let failed = |e| Error::io(format!("starting {}", kernel.display()))(e);
@@ -46,7 +47,7 @@ impl Machine {
         command
             .args(arguments(seed, memory))
             .env_clear()
-            // Where it keeps its sockets.
+            // The directory for its sockets.
             .env("HOME", dir)
             .env("TMPDIR", backing(memory, dir))
             .current_dir(dir)
@@ -64,20 +65,21 @@ impl Machine {
         Ok(Self { child, console, _core: core })
     }
 
-    /// The id of its process.
+    /// The id of the kernel process.
     pub fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// How it ended, if it has.
+    /// The exit status, if the guest has ended.
     ///
     /// # Errors
-    /// If the system does not say.
+    ///
+    /// If the system does not report it.
     pub fn ended(&mut self) -> io::Result<Option<ExitStatus>> {
         self.child.try_wait()
     }
 
-    /// The end of what its kernel said.
+    /// The last lines of the kernel's console.
     pub fn console(&self) -> String {
         let lines = self.console.lock().unwrap_or_else(PoisonError::into_inner);
         lines.iter().map(String::as_str).collect::<Vec<_>>().join("\n")
@@ -96,8 +98,8 @@ impl Drop for Machine {
     }
 }
 
-/// The kernel's command line. Nothing in it differs between two runs of a job, since the kernel
-/// mixes it into its random numbers.
+/// The kernel's command line. It is the same for all runs of a job, since the kernel mixes it into
+/// its random numbers.
 fn arguments(seed: u64, memory: u64) -> Vec<String> {
     let own = [
         format!("mem={memory}M"),
@@ -105,7 +107,7 @@ fn arguments(seed: u64, memory: u64) -> Vec<String> {
         "time-travel=inf-cpu".to_owned(),
         format!("time-travel-start={WALL_CLOCK}"),
     ];
-    // No console but what it prints; a panic ends it at once.
+    // No console except for messages; a panic ends the kernel at once.
     let rest = "console=tty0 con=null con0=null,fd:1 ssl=null quiet loglevel=4 panic=-1 root=none rootfstype=hostfs ro PATH=/usr/sbin:/usr/bin:/sbin:/bin";
     let init = format!("init={}/{INIT}", crate::HOSTS_DIR);
     let rest = rest.split(' ').map(str::to_owned);
@@ -113,8 +115,8 @@ fn arguments(seed: u64, memory: u64) -> Vec<String> {
     words.chain(["--", "guest"].map(str::to_owned)).collect()
 }
 
-/// Where the file is that is the guest's memory: in memory itself if there is room, since a disk
-/// would write it all.
+/// The directory of the file that is the guest's memory: shared memory if there is room, since a
+/// disk would write all of it.
 fn backing(memory: u64, dir: &Path) -> PathBuf {
     let shm = Path::new("/dev/shm");
     if crate::kernel::room_in(shm).is_some_and(|free| free >> 20 >= memory) {
@@ -123,8 +125,8 @@ fn backing(memory: u64, dir: &Path) -> PathBuf {
     dir.to_owned()
 }
 
-/// In a session of its own, so that a terminal's signals do not reach it; on one core; killed when
-/// the thread that starts it ends, whatever ends it; leaving no core file.
+/// Starts the process in its own session, so that signals of a terminal do not reach it, on one
+/// core and without a core file. The kernel kills it when the thread that starts it ends.
 fn on_its_own(command: &mut Command, core: usize) -> &mut Command {
     let parent = std::process::id();
     // SAFETY: between fork and exec only plain system calls are made, which take no locks and
@@ -162,16 +164,17 @@ fn keep(output: impl io::Read + Send + 'static, console: &Arc<Mutex<VecDeque<Str
     });
 }
 
-/// Creates the directory of a run on this machine, in a place that every user can write and of this
-/// user's own, after it has removed those of killed runs.
+/// Creates the directory of a run, after removing those of killed runs. All users can create one,
+/// and each has an own base directory.
 ///
 /// # Errors
+///
 /// If it cannot be created.
 pub fn run_dir() -> Result<LockedDir, Error> {
     // SAFETY: takes nothing and cannot fail.
     let user = unsafe { libc::geteuid() };
     LockedDir::create(&std::env::temp_dir().join(format!("forebay-uml-{user}")), |dead| {
-        // Its guest has ended with it.
+        // The guest has ended with its run.
         fs::remove_dir_all(dead).map_err(Error::io(format!("removing {}", dead.display())))
     })
 }

@@ -1,11 +1,12 @@
-//! Options of sockets, those for which nobody else has a safe call.
+//! Socket options for which no other crate has a safe call.
 
 use std::io;
 use std::os::fd::AsRawFd;
 
-/// Sets option `name` of `level`; `value` is of the type that the kernel wants for it, such as an int.
+/// Sets the option `name` of `level`; `value` has the type that the kernel expects, such as an int.
 ///
 /// # Errors
+///
 /// The kernel's answer.
 pub fn set<T: Copy>(
     socket: &impl AsRawFd,

@@ -1,34 +1,34 @@
-//! Times of pieces of a TCP flow by the kernel's own stamps (Documentation/networking/timestamping):
-//! when a piece's last byte is first given to the packet scheduler, and when it is acknowledged; and
-//! when the program wrote it. Retransmissions are part of both spans, as they are of what an
-//! application waits for. TCP's own estimate leaves them out.
+//! Times of pieces of a TCP flow by kernel time stamps (Documentation/networking/timestamping):
+//! when the program wrote a piece, when its last byte was first given to the packet scheduler, and
+//! when it was acknowledged. Both spans include retransmissions, as an application experiences
+//! them. TCP's own estimate excludes them.
 
 use std::collections::HashMap;
 use std::mem::zeroed;
 use std::os::fd::RawFd;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Stamps by software, each with the number of its last byte, and without the packet.
+/// Software time stamps, each with the number of its last byte and without the packet.
 pub const FLAGS: u32 = SOFTWARE | OPT_ID | OPT_TSONLY;
 const SOFTWARE: u32 = 1 << 4;
 const OPT_ID: u32 = 1 << 7;
 const TX_SCHED: u32 = 1 << 8;
 const TX_ACK: u32 = 1 << 9;
 const OPT_TSONLY: u32 = 1 << 11;
-/// In `ee_info`: which stamp it is (linux/errqueue.h).
+/// The kind of a stamp in `ee_info` (linux/errqueue.h).
 const SCHEDULED: u32 = 1;
 const ACKNOWLEDGED: u32 = 2;
 
-/// What of a flow is under way, and what came of the rest. A flow has no more under way than its
-/// buffer holds.
+/// The pieces of a flow in flight, and the times of acknowledged ones. A flow has no more in flight
+/// than its buffer holds.
 #[derive(Debug, Default)]
 pub struct Stamps {
-    /// Bytes written, of which the kernel counts the last 32 bits.
+    /// The number of bytes written, of which the kernel counts the last 32 bits.
     written: u64,
     pending: HashMap<u32, Piece>,
-    /// From the scheduler to the acknowledgement, in nanoseconds.
+    /// The times from the scheduler to the acknowledgement in nanoseconds.
     pub round_trips: Vec<u64>,
-    /// From the program to the acknowledgement.
+    /// The times from the program to the acknowledgement in nanoseconds.
     pub waits: Vec<u64>,
 }
 
@@ -39,13 +39,14 @@ struct Piece {
 }
 
 impl Stamps {
-    /// What was measured before does not count.
+    /// Discards all times measured so far.
     pub fn begin(&mut self) {
         self.round_trips.clear();
         self.waits.clear();
     }
 
-    /// Hands `piece` to the kernel, as far as it takes it; how much it took.
+    /// Writes `piece` to the socket as far as the kernel takes it; returns the number of bytes
+    /// taken.
     pub fn send(&mut self, fd: RawFd, piece: &[u8]) -> u64 {
         let Some(taken) = send(fd, piece).filter(|n| *n > 0) else { return 0 };
         self.written += taken;
@@ -54,13 +55,13 @@ impl Stamps {
         taken
     }
 
-    /// Takes in the stamps that wait at the socket.
+    /// Collects the stamps that wait at the socket.
     pub fn collect(&mut self, fd: RawFd) {
         while let Some((kind, key, time)) = next(fd) {
             match kind {
                 SCHEDULED => {
                     if let Some(piece) = self.pending.get_mut(&key) {
-                        // The first is of the first try.
+                        // The first stamp belongs to the first transmission.
                         piece.scheduled.get_or_insert(time);
                     }
                 }
@@ -74,7 +75,7 @@ impl Stamps {
         }
     }
 
-    /// At the end: what is still under way has been so at least until now.
+    /// Ends the measurement: a piece in flight counts with the time until now.
     pub fn finish(&mut self) {
         let now = now();
         let pending = std::mem::take(&mut self.pending);
@@ -91,7 +92,7 @@ impl Stamps {
     }
 }
 
-/// The clock of the stamps.
+/// The time of the stamps' clock.
 pub fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64)
 }
@@ -116,13 +117,13 @@ fn send(fd: RawFd, piece: &[u8]) -> Option<u64> {
         (*header).cmsg_type = libc::SO_TIMESTAMPING;
         (*header).cmsg_len = libc::CMSG_LEN(4) as usize;
         libc::CMSG_DATA(header).cast::<u32>().write_unaligned(TX_SCHED | TX_ACK);
-        // The end of a record: else what follows would be joined to it, and have its stamps instead.
+        // It ends a record. Otherwise the following bytes would be joined to it and get its stamps.
         libc::sendmsg(fd, &message, libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL | libc::MSG_EOR)
     };
     u64::try_from(sent).ok()
 }
 
-/// The next stamp: which, of which byte, and when.
+/// Returns the next stamp: its kind, the number of its byte, and its time.
 fn next(fd: RawFd) -> Option<(u32, u32, u64)> {
     let mut found = (None, None);
     // SAFETY: the message has no data and a control buffer that lives through the call; the macros stay
@@ -152,7 +153,7 @@ fn next(fd: RawFd) -> Option<(u32, u32, u64)> {
             header = libc::CMSG_NXTHDR(&message, header);
         }
     }
-    // A message that is no stamp is passed over.
+    // Other messages are skipped.
     let (kind, key) = found.1.unwrap_or((u32::MAX, 0));
     Some((kind, key, found.0.unwrap_or(0)))
 }

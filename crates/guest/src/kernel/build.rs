@@ -1,4 +1,4 @@
-//! Building the kernel.
+//! The build of the guest's kernel.
 
 use std::env;
 use std::fs::{self, File, OpenOptions};
@@ -14,7 +14,7 @@ use super::source::Source;
 use super::{Kernel, file_name, room_in};
 use crate::{Error, Interrupt};
 
-/// Each tool that a build starts, and its package where that has another name.
+/// The tools that a build uses, each with its Debian package.
 const TOOLS: [(&str, &str); 12] = [
     ("gcc", "gcc"),
     ("ld", "binutils"),
@@ -29,16 +29,16 @@ const TOOLS: [(&str, &str); 12] = [
     ("pahole", "dwarves"),
     ("strip", "binutils"),
 ];
-/// What source and objects take, in bytes.
+/// The space in bytes that source and objects take.
 const ROOM: u64 = 3 << 30;
-/// What a step says when there is no more room (`ENOSPC`, in English by [`SAME_EVERYWHERE`]).
+/// The message of a step when the disk is full (`ENOSPC`, in English by [`SAME_EVERYWHERE`]).
 const NO_SPACE: &str = "No space left on device";
-/// How often an interrupt is looked for.
+/// The interval at which an interrupt is checked.
 const TICK: Duration = Duration::from_millis(100);
-/// How much of what a failed step said is shown, in lines.
+/// The number of lines of a failed step's output that are shown.
 const TAIL: usize = 20;
-/// What goes into the kernel's version string, which is mixed into its random numbers: with the
-/// time and place of the build, two kernels of one recipe would not be alike.
+/// Variables that enter the kernel's version string, which is mixed into its random numbers. With
+/// the time and place of the build, two kernels of one recipe would differ.
 const SAME_EVERYWHERE: [(&str, &str); 5] = [
     ("KBUILD_BUILD_TIMESTAMP", "Thu Jan 1 00:00:00 UTC 1970"),
     ("KBUILD_BUILD_USER", "forebay"),
@@ -47,10 +47,12 @@ const SAME_EVERYWHERE: [(&str, &str); 5] = [
     ("LC_ALL", "C"),
 ];
 
-/// Builds the kernel into `cache`, whose lock the caller holds, and returns its file.
+/// Builds the kernel into `cache`, which the caller has locked, and returns its file.
 ///
 /// # Errors
-/// If something is missing, which the error says, or a step fails; nothing half-made stays.
+///
+/// If a tool or package is missing, which the error names, or a step fails. No incomplete file is
+/// left.
 pub(super) fn build(
     cache: &Path,
     which: Kernel,
@@ -77,7 +79,7 @@ pub(super) fn build(
         steps.run("patch", &["-p1", "-s", "-i", &file.to_string_lossy()])?;
     }
     steps.run("make", &["ARCH=um", which.base()])?;
-    // Of two lines about one option, the later counts.
+    // Of two lines for one option, the last one counts.
     let config = steps.dir.join(".config");
     OpenOptions::new()
         .append(true)
@@ -98,7 +100,7 @@ pub(super) fn build(
     Ok(kernel)
 }
 
-/// The directory of a build; gone when dropped. One that was killed is removed by the next.
+/// The directory of a build, removed when dropped. The next build removes that of a killed one.
 struct Place(PathBuf);
 
 impl Place {
@@ -127,7 +129,7 @@ fn write(path: &Path, text: &str) -> Result<(), Error> {
     fs::write(path, text).map_err(Error::io(format!("writing {}", path.display())))
 }
 
-/// There is not enough room in `cache`, as it says.
+/// An error about missing space in `cache`, with the reason.
 fn no_room(cache: &Path, says: &str) -> Error {
     Error::Unfit(format!(
         "building the guest's kernel takes {} GB for a while, and {} {says}: make room, or set \
@@ -154,7 +156,7 @@ fn check_tools(path: &std::ffi::OsStr) -> Result<(), Error> {
     )))
 }
 
-/// The lines of `wanted` that the configuration `got` does not have.
+/// The lines of `wanted` that are missing in the configuration `got`.
 fn disregarded<'a>(wanted: &'a str, got: &str) -> Vec<&'a str> {
     let is_set = |line: &str| got.lines().any(|l| l == line);
     let holds = |line: &str| match line.strip_suffix("=n") {
@@ -167,7 +169,7 @@ fn disregarded<'a>(wanted: &'a str, got: &str) -> Vec<&'a str> {
     options.filter(|line| !holds(line)).collect()
 }
 
-/// The steps of a build, one after the other.
+/// The steps of a build in order.
 struct Steps<'a> {
     cache: &'a Path,
     dir: PathBuf,
@@ -177,7 +179,7 @@ struct Steps<'a> {
 }
 
 impl Steps<'_> {
-    /// Runs a step to its end.
+    /// Runs a step and waits for its end.
     fn run(&mut self, program: &str, arguments: &[&str]) -> Result<(), Error> {
         let line = format!("{program} {}", arguments.join(" "));
         let failed = |e| Error::io(format!("running {line}"))(e);
@@ -196,7 +198,7 @@ impl Steps<'_> {
             if let Some(out) = child.stdout.take() {
                 let files = &files;
                 scope.spawn(move || {
-                    // `  CC      net/core/dev.o`
+                    // A line looks like `  CC      net/core/dev.o`.
                     let lines = BufReader::new(out).lines().map_while(Result::ok);
                     let done = lines.filter(|line| line.starts_with("  CC "));
                     done.for_each(|_| {
@@ -233,7 +235,7 @@ impl Steps<'_> {
     }
 }
 
-/// In a group of its own, told to end when the thread that starts it does.
+/// Starts the process in its own group. It gets a signal when the thread that starts it ends.
 fn ended_with_us(command: &mut Command) -> &mut Command {
     command.process_group(0);
     // SAFETY: between fork and exec only prctl is called, a plain system call.
@@ -252,14 +254,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn options_that_are_not_as_wanted_are_named() {
+    fn options_that_differ_from_the_wanted_ones_are_named() {
         let wanted = "# words\nCONFIG_A=y\nCONFIG_B=n\nCONFIG_C=n\nCONFIG_D=y\nCONFIG_E=\"x\"\n";
         let got = "CONFIG_A=y\n# CONFIG_B is not set\nCONFIG_C=y\nCONFIG_CC=y\nCONFIG_E=\"x\"\n";
         assert_eq!(disregarded(wanted, got), ["CONFIG_C=n", "CONFIG_D=y"]);
     }
 
     #[test]
-    fn what_is_missing_is_said_with_what_to_install() {
+    fn missing_tools_are_named_with_their_packages() {
         let error = check_tools("/no/such/place".as_ref()).unwrap_err().to_string();
         assert!(
             error.contains(
@@ -271,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn a_step_counts_files_and_says_why_it_failed() {
+    fn a_step_counts_files_and_reports_its_failure() {
         let place = Place::new(env::temp_dir().join(format!("fb-steps-{}", std::process::id())));
         let place = place.unwrap();
         let interrupt = Interrupt::default();

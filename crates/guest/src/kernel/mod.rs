@@ -1,8 +1,8 @@
-//! The guest's kernel: built once from Debian's source package, and kept in the user's cache.
+//! The guest's kernel, built once from Debian's source package and kept in the user's cache.
 //!
-//! What it is made of, the version of the source, the configuration and the patches in `kernel/` of
-//! the project, is in its file's name, so a change of any of them builds another. One process
-//! builds at a time; the others wait for it. What is half-made has another name, and is removed.
+//! The file name contains the version of the source and a hash of the configuration and the patches
+//! in `kernel/`, so that any change leads to another build. One process builds at a time, and
+//! others wait. An incomplete build has another name and is removed.
 
 mod build;
 mod source;
@@ -23,10 +23,10 @@ use self::source::Source;
 use crate::locked_dir::lock;
 use crate::{Error, Interrupt};
 
-/// A change of the source: what its file is called, and what is in it.
+/// A patch: its name and its text.
 type Patch = (&'static str, &'static str);
 
-/// One of the project's patches, by its directory and name.
+/// A patch of this project by directory and name.
 macro_rules! patch {
     ($name:literal) => {
         patch!("patches", $name)
@@ -36,19 +36,19 @@ macro_rules! patch {
     };
 }
 
-/// Which of the guests' kernels. Each is built and kept for itself.
+/// A kind of kernel for guests. Each is built and kept separately.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kernel {
-    /// What all runs of the engine have.
+    /// The kernel of the `uml` engine.
     Plain,
-    /// A small one, for two namespaces and TCP: what [`Kernel::Zd`] is compared with.
+    /// A small kernel with two namespaces and TCP, to compare with [`Kernel::Zd`].
     Unpatched,
-    /// That with the patch of `kernel/zd`.
+    /// The small kernel with the patch of `kernel/zd`.
     Zd,
 }
 
 impl Kernel {
-    /// The variable that names one that is there already, to be used instead of one's own.
+    /// The environment variable that names an existing kernel to use.
     fn given(self) -> &'static str {
         match self {
             Self::Plain => "FOREBAY_UML_KERNEL",
@@ -57,7 +57,7 @@ impl Kernel {
         }
     }
 
-    /// The kernel's own configuration that one begins with.
+    /// The configuration target of Linux to begin with.
     fn base(self) -> &'static str {
         match self {
             Self::Plain => "defconfig",
@@ -65,7 +65,7 @@ impl Kernel {
         }
     }
 
-    /// What it has on top of that.
+    /// The options on top of that target.
     fn configuration(self) -> &'static str {
         match self {
             Self::Plain => CONFIGURATION,
@@ -73,7 +73,7 @@ impl Kernel {
         }
     }
 
-    /// What is changed in it, in this order.
+    /// The patches in the order in which they are applied.
     fn patches(self) -> Vec<Patch> {
         match self {
             Self::Plain | Self::Unpatched => PATCHES.to_vec(),
@@ -81,17 +81,17 @@ impl Kernel {
         }
     }
 
-    /// What tells it from others of the same source.
+    /// The hash that distinguishes it from other kernels of the same source.
     fn recipe(self) -> String {
         recipe(self.configuration(), &self.patches())
     }
 }
 
-/// What the engine's kernel has on top of the architecture's default configuration.
+/// The options of the engine's kernel on top of the architecture's default configuration.
 const CONFIGURATION: &str = include_str!("../../../../kernel/uml.config");
-/// What the small ones have on top of its smallest.
+/// The options of the small kernels on top of the smallest configuration.
 const SMALL_CONFIGURATION: &str = include_str!("../../../../kernel/zd/uml.config");
-/// What is changed in every kernel, in this order.
+/// The patches of every kernel, in this order.
 const PATCHES: &[Patch] = &[
     patch!("0001-um-random-numbers-from-a-seed"),
     patch!("0002-um-irq-work-in-virtual-time"),
@@ -101,23 +101,26 @@ const PATCHES: &[Patch] = &[
     patch!("0006-um-bpf-on-tracepoints"),
     patch!("0007-um-hosts-with-a-large-register-state"),
 ];
-/// And in that with backpressure, after them.
+/// The patches of the kernel with backpressure, applied after those.
 const ZD_PATCHES: &[Patch] = &[patch!("zd", "0001-net-backpressure-to-sockets")];
-/// How often one that waits for another's build looks for its end.
+/// The interval at which a process that waits for another's build checks its end.
 const TURN: Duration = Duration::from_millis(200);
 
-/// Returns the file of `kernel`, built now if it is not there, which takes minutes, once.
+/// Returns the file of `kernel`. If it does not exist, it is built first, which takes minutes.
 ///
 /// # Errors
-/// [`Error::Unfit`] if it cannot be built here, saying what to install; or if it was interrupted or
-/// a step of the build failed.
+///
+/// [`Error::Unfit`] if it cannot be built here, with what to install; or if it was interrupted or a
+/// step of the build failed.
 pub fn kernel_file(kernel: Kernel, interrupt: &Interrupt) -> Result<PathBuf, Error> {
     kernel_file_with(kernel, interrupt, &mut |_, _| {})
 }
 
-/// Like [`kernel_file`], and reports the progress of a build.
+/// Like [`kernel_file`], and calls `told` during a build with the elapsed time and the number of
+/// compiled files.
 ///
 /// # Errors
+///
 /// As [`kernel_file`].
 pub fn kernel_file_with(
     kernel: Kernel,
@@ -154,7 +157,7 @@ pub fn kernel_file_with(
     fs::create_dir_all(&cache).map_err(fit)?;
     let begun = Instant::now();
     let mut told = |files| told(Nanos(begun.elapsed().as_nanos() as u64), files);
-    // Held until the end; closed by the system for a process that is killed.
+    // Held until the end; the system releases it if the process is killed.
     let _turn = loop {
         match lock(&cache.join("lock"), false) {
             Ok(Some(file)) => break file,
@@ -165,30 +168,30 @@ pub fn kernel_file_with(
         }
         told(0);
     };
-    // Somebody else's build may have ended meanwhile.
+    // Another process's build may have ended in the meantime.
     if let Some(kernel) = cached(&cache, &recipe, source.as_ref()) {
         return Ok(kernel);
     }
     build::build(&cache, kernel, source, interrupt, &mut told)
 }
 
-/// What a kernel is made of besides its source.
+/// The hash of configuration and patches.
 fn recipe(configuration: &str, patches: &[Patch]) -> String {
     let mut hash = Sha256::new();
     for text in [configuration].into_iter().chain(patches.iter().map(|(_, patch)| *patch)) {
-        // With its length, so that no two lists of texts are one.
+        // With the length, two different lists of texts never hash alike.
         hash.update((text.len() as u64).to_le_bytes());
         hash.update(text);
     }
     hash.finalize().iter().take(6).map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// What the kernel of `recipe` from a source of `version` is called.
+/// The file name of the kernel of `recipe` from a source of `version`.
 fn file_name(version: &str, recipe: &str) -> String {
     format!("linux-{version}-{recipe}")
 }
 
-/// The kernel of `recipe`: of the source that is installed; if none is, of the last by name.
+/// The kernel of `recipe` from the installed source; without a source, the last one by name.
 fn cached(cache: &Path, recipe: &str, source: Option<&Source>) -> Option<PathBuf> {
     if let Some(source) = source {
         return Some(cache.join(file_name(&source.version, recipe))).filter(|file| file.is_file());
@@ -199,7 +202,7 @@ fn cached(cache: &Path, recipe: &str, source: Option<&Source>) -> Option<PathBuf
     Some(cache.join(last))
 }
 
-/// Where kernels are kept (XDG Base Directory Specification).
+/// The directory of the kernels (XDG Base Directory Specification).
 fn cache(xdg: Option<&OsStr>, home: Option<&OsStr>) -> Result<PathBuf, Error> {
     let absolute = |text: Option<&OsStr>| text.map(PathBuf::from).filter(|p| p.is_absolute());
     absolute(xdg)
@@ -213,7 +216,7 @@ fn cache(xdg: Option<&OsStr>, home: Option<&OsStr>) -> Result<PathBuf, Error> {
         })
 }
 
-/// Bytes that this user may still write where `path` is; `None` if that is not to be learnt.
+/// The number of bytes that this user may still write at `path`; `None` if it is unknown.
 pub(super) fn room_in(path: &Path) -> Option<u64> {
     let path = CString::new(path.as_os_str().as_bytes()).ok()?;
     // SAFETY: all-zero is a valid `statvfs`; `path` is a C string and the rest valid for writing.
@@ -276,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn there_is_room_somewhere() {
+    fn free_space_is_known_for_existing_paths() {
         assert!(room_in(Path::new("/")).is_some());
         assert_eq!(room_in(Path::new("/no/such/place")), None);
     }

@@ -1,4 +1,4 @@
-//! Where the kernel's source comes from: Debian's package, installed or fetched.
+//! The kernel's source: Debian's package, installed or downloaded.
 
 use std::fs;
 use std::io;
@@ -7,36 +7,37 @@ use std::process::{Command, Stdio};
 
 use crate::{Error, Interrupt};
 
-/// Debian's package.
+/// The name of Debian's package.
 const PACKAGE: &str = "linux-source-6.12";
-/// What is in it.
+/// The path of the tarball in it.
 const TARBALL: &str = "usr/src/linux-source-6.12.tar.xz";
 
-/// A kernel's source.
+/// The source of a kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Source {
-    /// An archive with one directory, which holds the source.
+    /// The path of an archive with one directory that contains the source.
     pub(super) tarball: PathBuf,
-    /// The package's version.
+    /// The version of the package.
     pub(super) version: String,
 }
 
 impl Source {
-    /// The package, if it is installed.
+    /// Returns the installed package, if there is one.
     pub(super) fn installed() -> Option<Self> {
         let tarball = Path::new("/").join(TARBALL);
         let length = fs::metadata(&tarball).ok()?.len();
         let version = ask("dpkg-query", &["-W", "-f", "${Version}", PACKAGE], Path::new("/"));
-        // Without dpkg somebody put it there by hand; its length tells it from another well enough.
+        // Without dpkg it was copied by hand; its length identifies it well enough.
         let version = version.unwrap_or_else(|_| format!("6.12-of-{length}-bytes"));
         Some(Self { tarball, version: safe(&version) })
     }
 
-    /// Fetches the package into `dir`, which takes no root, and unpacks it there.
+    /// Downloads the package into `dir` and unpacks it there, which needs no root.
     ///
     /// # Errors
-    /// If there is no apt or no such package, or it was interrupted, which apt is too where that
-    /// came from the terminal.
+    ///
+    /// If there is no apt or no such package, or on an interrupt, which a terminal also sends to
+    /// apt.
     pub(super) fn fetch(dir: &Path, interrupt: &Interrupt) -> Result<Self, Error> {
         let missing = |e: io::Error| {
             if interrupt.is_raised() {
@@ -62,13 +63,13 @@ impl Source {
     }
 }
 
-/// A version as part of a file's name.
+/// Converts a version to a part of a file name.
 fn safe(version: &str) -> String {
     let keep = |c: char| if c.is_ascii_alphanumeric() || ".-+~".contains(c) { c } else { '_' };
     version.trim().chars().map(keep).collect()
 }
 
-/// What `program` says, run in `dir`.
+/// Runs `program` in `dir` and returns its output.
 fn ask(program: &str, arguments: &[&str], dir: &Path) -> io::Result<String> {
     let output =
         Command::new(program).args(arguments).current_dir(dir).stdin(Stdio::null()).output();
@@ -80,7 +81,7 @@ fn ask(program: &str, arguments: &[&str], dir: &Path) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
-/// The line of `said` that says what failed: what apt calls an error, else the first.
+/// The line of `said` that names the failure: apt's error, or the first line.
 fn complaint(said: &str) -> Option<&str> {
     let mut lines = said.lines().map(str::trim).filter(|line| !line.is_empty());
     said.lines().find_map(|line| line.strip_prefix("E: ")).or_else(|| lines.next())
@@ -97,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn of_what_apt_says_the_error_is_told() {
+    fn the_error_is_selected_from_apts_output() {
         let said = "W: unsandboxed\nE: Unable to locate package linux-source-6.12\nE: more\n";
         assert_eq!(complaint(said), Some("Unable to locate package linux-source-6.12"));
         assert_eq!(complaint("\nno archive\nx\n"), Some("no archive"));

@@ -1,4 +1,4 @@
-//! What is compared: a file of cells, each of which is run with every arm.
+//! An experiment: a file of cells, each of which is run with every arm.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use serde::Deserialize;
 use super::order::{Order, Queue, Work};
 use crate::Kernel;
 
-/// Which kernel, and whether its switch is on.
+/// An arm: a kernel and the position of its switch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arm {
     /// The kernel without the patch.
@@ -20,10 +20,10 @@ pub enum Arm {
 }
 
 impl Arm {
-    /// All, in the order in which they are run and shown.
+    /// All arms in the order in which they are run and shown.
     pub const ALL: [Self; 3] = [Self::Unpatched, Self::Off, Self::Zd];
 
-    /// As it is shown.
+    /// The name in tables.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -33,7 +33,7 @@ impl Arm {
         }
     }
 
-    /// The kernel that it needs.
+    /// The kernel of the arm.
     #[must_use]
     pub fn kernel(self) -> Kernel {
         match self {
@@ -51,42 +51,42 @@ struct File {
     about: String,
     warm_up: Spanned<DurationValue>,
     duration: Spanned<DurationValue>,
-    /// How often each cell is run with each arm, with seeds from 1 on.
+    /// The number of runs of each cell with each arm, with seeds from 1.
     runs: Spanned<u32>,
     rate: Spanned<RateValue>,
     burst: Spanned<SizeValue>,
-    /// How long acknowledgements are under way.
+    /// The delay of acknowledgements.
     delay: Spanned<DurationValue>,
     limits: Spanned<Vec<u32>>,
     flows: Spanned<Vec<u32>>,
-    /// The rate of each flow, if it is not to take what it can get.
+    /// The rate of each flow; unlimited by default.
     pace: Option<Spanned<RateValue>>,
 }
 
-/// An experiment.
+/// An experiment with the kernel's backpressure.
 #[derive(Clone, Debug)]
 pub struct Experiment {
-    /// What it is called.
+    /// The title of the experiment.
     pub title: String,
-    /// What it is for.
+    /// The purpose of the experiment.
     pub about: String,
-    /// How often each cell is run with each arm.
+    /// The number of runs of each cell with each arm.
     pub runs: u32,
-    /// What is run.
+    /// The cells to run.
     pub cells: Vec<Cell>,
 }
 
-/// One situation.
+/// A cell: a queue and the work over it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cell {
-    /// The sender's queue.
+    /// The queue of the sender.
     pub queue: Queue,
-    /// What its flows do.
+    /// The work of its flows.
     pub work: Work,
 }
 
 impl Cell {
-    /// What a guest of `arm` is told.
+    /// The order for a guest of `arm`.
     #[must_use]
     pub fn order(&self, arm: Arm) -> Order {
         Order { backpressure: arm == Arm::Zd, queue: self.queue, work: self.work }
@@ -94,10 +94,11 @@ impl Cell {
 }
 
 impl Experiment {
-    /// Reads one.
+    /// Reads an experiment.
     ///
     /// # Errors
-    /// With the line and the key of what is wrong.
+    ///
+    /// With the line and the key of the mistake.
     pub fn load(path: &Path) -> Result<Self, ConfigError> {
         let (file, source) = forebay_config::load::<File>(path)?;
         file.check(&source)
@@ -172,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named() {
+    fn a_mistake_is_named() {
         let error = parse(&TEXT.replace("[500]", "[0]")).unwrap_err();
         assert!(error.contains("flows") && error.contains("from 1 to 20000"), "{error}");
         let error = parse(&TEXT.replace("runs = 3", "runs = 0")).unwrap_err();

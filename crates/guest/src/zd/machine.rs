@@ -1,8 +1,8 @@
-//! A guest as a process of the host, in virtual time.
+//! A guest of an experiment as a process of the host, in virtual time.
 //!
-//! What a guest costs is what the host's scheduler says of it: the processor time of the one process
-//! that is the guest's kernel, and that of the processes that are its programs. The guest's own
-//! accounts are of no use, since its clock stands still while it works.
+//! The cost of a guest is the processor time that the host's scheduler counts for the process that
+//! is the guest's kernel and for those that are its programs. The guest's own accounting is
+//! useless, since its clock stands still while it works.
 
 use std::fs;
 use std::io::{self, BufRead, BufReader};
@@ -21,25 +21,25 @@ use crate::Interrupt;
 use crate::cores::{self, Core};
 use crate::process::die_with;
 
-/// The guest's memory. It is not taken before it is used.
+/// The guest's memory, which is allocated on use.
 const MEMORY: &str = "mem=2048M";
-/// How often an interrupt is looked for.
+/// The interval at which an interrupt is checked.
 const TICK: Duration = Duration::from_millis(100);
-/// How long a guest may say nothing; its work is minutes at most.
+/// The longest silence of a guest; its work takes minutes at most.
 const PATIENCE: Duration = Duration::from_secs(1_200);
-/// Lines of the console that are kept.
+/// The number of console lines that are kept.
 const TAIL: usize = 30;
 
-/// The processor time that a guest took while it measured, in seconds.
+/// The processor time that a guest used while it measured, in seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Cost {
-    /// Of its kernel.
+    /// The time of its kernel.
     pub kernel: f64,
-    /// Of its kernel and its programs.
+    /// The time of its kernel and its programs.
     pub all: f64,
 }
 
-/// Boots `kernel` for the order and waits for its end.
+/// Boots `kernel` with the order and waits for its end.
 pub(super) fn run(
     kernel: &Path,
     dir: &Path,
@@ -82,7 +82,7 @@ pub(super) fn run(
     Ok((outcome, cost))
 }
 
-/// A guest's process. Gone when dropped, with all of its session.
+/// The process of a guest. It is killed with its whole session when dropped.
 struct Guest(Child);
 
 impl Drop for Guest {
@@ -126,7 +126,7 @@ fn boot(kernel: &Path, dir: &Path, seed: u64, core: usize) -> io::Result<Child> 
     command.spawn()
 }
 
-/// What it prints, line by line, as it comes.
+/// The lines of its output as they come.
 fn console(child: &mut Child) -> Receiver<String> {
     let (tell, lines) = channel();
     if let Some(out) = child.stdout.take() {
@@ -139,11 +139,12 @@ fn console(child: &mut Child) -> Receiver<String> {
     lines
 }
 
-/// What the process `leader` and all of its session have spent.
+/// The processor time of the process `leader` and all of its session.
 fn spent(leader: u32) -> Cost {
     let entries = fs::read_dir("/proc").into_iter().flatten();
     let ids = entries.filter_map(|e| e.ok()?.file_name().to_str()?.parse::<u32>().ok());
-    // Who they are takes longer to find out than what they have spent, and the guest goes on meanwhile.
+    // The processes are collected first: that takes longer than reading their times, and the guest
+    // continues meanwhile.
     let programs: Vec<_> = ids.filter(|id| *id != leader && session(*id) == Some(leader)).collect();
     let kernel = on_cpu(leader);
     Cost { kernel, all: kernel + programs.into_iter().map(on_cpu).sum::<f64>() }
@@ -156,7 +157,7 @@ fn on_cpu(id: u32) -> f64 {
     ns as f64 / 1e9
 }
 
-/// The session of a process: the fourth field after its name, which may have anything in it.
+/// The session of a process: the fourth field after its name, which may contain any character.
 fn session(id: u32) -> Option<u32> {
     let text = fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
     text.rsplit_once(')')?.1.split_whitespace().nth(3)?.parse().ok()

@@ -30,10 +30,10 @@ pub use machine::Cost;
 pub use order::{Findings, Order, Percentiles, Queue, Work};
 pub use table::{median, table};
 
-/// What a guest prints before and after what it measures.
+/// The prefix of the lines that a guest prints before and after its measurement.
 const MARK: &str = "fb-zd-mark ";
 
-/// Why there is no result.
+/// Why an experiment has no result.
 #[derive(Debug)]
 pub struct Failed(
     /// The reason, in the operator's words.
@@ -54,23 +54,23 @@ impl From<Error> for Failed {
     }
 }
 
-/// A guest's work with what it came to and cost.
+/// A run: a guest's work with its result and cost.
 #[derive(Clone, Debug)]
 pub struct Run {
-    /// The number of its cell.
+    /// The index of its cell.
     pub cell: usize,
-    /// Kernel and switch.
+    /// The arm: kernel and switch.
     pub arm: Arm,
     /// The seed of its random numbers.
     pub seed: u64,
-    /// What was found.
+    /// The result of the work.
     pub findings: Findings,
-    /// What it took of a processor.
+    /// The processor time that it used.
     pub cost: Cost,
 }
 
 impl Run {
-    /// That it has ended, for whoever waits.
+    /// A line that reports its end.
     #[must_use]
     pub fn line(&self) -> String {
         let mbps = self.findings.arrived as f64 * 8.0 / 1e6 / self.findings.seconds;
@@ -78,7 +78,7 @@ impl Run {
         format!("cell {cell}, {arm}, seed {seed}: {mbps:.1} Mbit/s")
     }
 
-    /// All of it, as a line of JSON.
+    /// The run as a line of JSON.
     #[must_use]
     pub fn json(&self) -> String {
         serde_json::json!({
@@ -96,6 +96,7 @@ impl Run {
 /// Runs one guest on `kernel`.
 ///
 /// # Errors
+///
 /// If it cannot be run, or its work failed.
 pub fn run(
     kernel: &Path,
@@ -108,11 +109,12 @@ pub fn run(
     Ok((outcome.map_err(|why| Failed(format!("in the guest: {why}")))?, cost))
 }
 
-/// Runs all of an experiment, arms in turn, so that what else the machine does meets all alike; each
-/// run is told of as it ends.
+/// Runs all cells of an experiment. The arms take turns, so that other load of the machine affects
+/// them alike. `told` is called after each run; missing kernels are built first.
 ///
 /// # Errors
-/// The first that there is; kernels are built if they are not there.
+///
+/// The first error of a run.
 pub fn run_all(
     experiment: &Experiment,
     interrupt: &Interrupt,

@@ -1,86 +1,87 @@
-//! What a guest is told to do, as JSON in the directory that it shares with the host.
+//! The order for a guest, as JSON in the directory that it shares with the host.
 
 use std::io;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-/// In the shared directory: the order.
+/// The file in the shared directory with the order.
 const ORDER: &str = "order.json";
-/// In the shared directory: what it came to.
+/// The file in the shared directory with the result.
 const RESULT: &str = "result.json";
 
-/// The guest's network and what is done in it.
+/// The guest's network and work.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Order {
-    /// Whether the sysctl is set to 1. A kernel without the patch has none, and is left alone.
+    /// Whether to set the sysctl to 1. A kernel without the patch does not have it.
     pub backpressure: bool,
-    /// The sender's queue.
+    /// The queue of the sender.
     pub queue: Queue,
-    /// What is done.
+    /// The work of the guest.
     pub work: Work,
 }
 
-/// The sender's way out: a token bucket with a queue of packets below it, and then a wire.
+/// The sender's egress: a token bucket with a packet queue below it, then a wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Queue {
-    /// The token bucket's rate, in bit/s.
+    /// The rate of the token bucket in bit/s.
     pub rate: u64,
-    /// Its depth, in bytes. A super-packet that is longer is taken apart before it is queued.
+    /// The depth of the token bucket in bytes. A longer super-packet is segmented before it is
+    /// queued.
     pub burst: u64,
-    /// Packets that the queue below it holds.
+    /// The number of packets that the queue below it holds.
     pub limit: u32,
-    /// How long acknowledgements are under way, in microseconds.
+    /// The delay of acknowledgements in microseconds.
     pub delay: u64,
 }
 
-/// What a guest does.
+/// The work of a guest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Work {
-    /// Backlogged TCP flows, measured.
+    /// Measures backlogged TCP flows.
     Flows {
-        /// How many.
+        /// The number of flows.
         flows: u32,
-        /// The rate that each is paced to, in bit/s; 0: none.
+        /// The pacing rate of each flow in bit/s; 0 for none.
         pace: u64,
-        /// Seconds before it is measured.
+        /// The time before the measurement in seconds.
         warm_up: u64,
-        /// Seconds that are measured.
+        /// The time of the measurement in seconds.
         seconds: u64,
     },
-    /// TCP flows that send so many bytes each and end.
+    /// Sends a number of bytes over each TCP flow.
     Transfer {
-        /// How many.
+        /// The number of flows.
         flows: u32,
-        /// Bytes of each.
+        /// The number of bytes of each flow.
         bytes: u64,
     },
-    /// Datagrams from several sockets as fast as they are taken, and none is to be lost.
+    /// Sends datagrams from several sockets as fast as possible; none may be lost.
     Datagrams {
-        /// Sockets, a thread for each.
+        /// The number of sockets, with one thread each.
         sockets: u32,
-        /// Datagrams of each.
+        /// The number of datagrams of each socket.
         each: u32,
-        /// Whether the sockets poll, rather than wait in the call.
+        /// Whether the sockets poll instead of blocking in the call.
         polled: bool,
     },
-    /// TCP flows that are closed while they wait, every other one by a reset.
+    /// Closes TCP flows while they are paused, every other one by a reset.
     Close {
-        /// How many.
+        /// The number of flows.
         flows: u32,
     },
-    /// TCP flows whose device goes down and comes up while they wait.
+    /// Takes the device of TCP flows down and up while they are paused.
     Down {
-        /// How many.
+        /// The number of flows.
         flows: u32,
-        /// Bytes of each.
+        /// The number of bytes of each flow.
         bytes: u64,
     },
-    /// TCP flows whose queue is deleted, and later added again, while they wait.
+    /// Deletes the queue of TCP flows while they are paused, and adds it again.
     Replace {
-        /// How many.
+        /// The number of flows.
         flows: u32,
-        /// Bytes of each.
+        /// The number of bytes of each flow.
         bytes: u64,
     },
 }
@@ -95,7 +96,7 @@ impl Order {
     }
 }
 
-/// What a guest's work came to, or why it failed.
+/// The result of a guest's work, or the reason of its failure.
 pub(super) type Outcome = Result<Findings, String>;
 
 pub(super) fn write_outcome(dir: &Path, outcome: &Outcome) -> io::Result<()> {
@@ -106,62 +107,62 @@ pub(super) fn read_outcome(dir: &Path) -> io::Result<Outcome> {
     Ok(serde_json::from_slice(&std::fs::read(dir.join(RESULT))?)?)
 }
 
-/// What was found in a guest. Where something was measured for a time only, that is the time.
+/// The result of a guest's work. Values are of the measured time, if there is one.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Findings {
-    /// How long it took or was measured, in seconds of the guest's clock.
+    /// The length of the work or of the measurement, in seconds of the guest's clock.
     pub seconds: f64,
-    /// Bytes that were sent, as far as the sender counts them.
+    /// The number of bytes that the sender counted as sent.
     pub sent: u64,
-    /// Bytes that arrived at the receiver's programs.
+    /// The number of bytes that the receiver's programs read.
     pub arrived: u64,
-    /// Packets that the sender's queue dropped.
+    /// The number of packets that the sender's queue dropped.
     pub dropped: u64,
-    /// Segments that TCP tried to send again.
+    /// The number of segments that TCP sent again.
     pub retransmissions: u64,
-    /// Retransmission timeouts.
+    /// The number of retransmission timeouts.
     pub timeouts: u64,
-    /// How often a socket was paused, and resumed; nothing where the kernel has not the patch.
+    /// The number of times that a socket was paused; `None` without the patch.
     pub paused: Option<u64>,
-    /// As said.
+    /// The number of times that a socket was resumed; `None` without the patch.
     pub resumed: Option<u64>,
-    /// Of [`Work::Datagrams`] that poll: how often the queue said to try again.
+    /// The number of times that the queue refused a datagram of a polling socket.
     pub refused: u64,
-    /// Round trips from when a piece is first given to the queue until it is acknowledged.
+    /// The times from giving a piece to the queue to its acknowledgement.
     pub round_trips: Percentiles,
-    /// From when a piece is written by the program until it is acknowledged.
+    /// The times from writing a piece to its acknowledgement.
     pub waits: Percentiles,
-    /// TCP's own smoothed round trip of each flow, each second.
+    /// The smoothed round trips of each flow by TCP's own estimate, once per second.
     pub smoothed: Percentiles,
-    /// Of each flow, the longest time without anything of it arriving.
+    /// The longest time without arrivals of each flow.
     pub gaps: Percentiles,
-    /// Bytes that arrived of each flow.
+    /// The number of arrived bytes of each flow.
     pub shares: Percentiles,
-    /// Sockets of TCP that the kernel still had at the end, in both namespaces.
+    /// The number of TCP sockets that the kernel still had at the end, in both namespaces.
     pub sockets_left: u64,
-    /// Warnings of the kernel.
+    /// The kernel's warnings.
     pub warnings: Vec<String>,
 }
 
-/// Exact percentiles, by the nearest rank. Times are in milliseconds, shares in bytes.
+/// Exact percentiles by nearest rank. Times are in milliseconds, shares in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Percentiles {
-    /// Samples.
+    /// The number of samples.
     pub count: u64,
-    /// The least.
+    /// The smallest sample.
     pub min: f64,
     /// The median.
     pub p50: f64,
-    /// 99 of 100 are at most this.
+    /// The 99th percentile.
     pub p99: f64,
-    /// 999 of 1000.
+    /// The 99.9th percentile.
     pub p999: f64,
-    /// The largest.
+    /// The largest sample.
     pub max: f64,
 }
 
 impl Percentiles {
-    /// Of samples in units of which `unit` are one of the result's.
+    /// Computes the percentiles of samples, of which `unit` make one unit of the result.
     pub(super) fn of(mut samples: Vec<u64>, unit: f64) -> Self {
         samples.sort_unstable();
         let at = |share: f64| {

@@ -1,11 +1,11 @@
-//! What was found, as Markdown.
+//! The results of an experiment as Markdown.
 
 use std::fmt::Write;
 
 use super::{Arm, Experiment, Run};
 use crate::zd::order::Work;
 
-/// The columns after the cell and the arm: what it is called, and of a run.
+/// A column after the cell and the arm: its head, its value for a run, and its decimals.
 type Column = (&'static str, fn(&Run) -> f64, usize);
 
 const COLUMNS: [Column; 13] = [
@@ -24,7 +24,7 @@ const COLUMNS: [Column; 13] = [
     ("silence p99 ms", |r| r.findings.gaps.p99, 0),
 ];
 
-/// A table with a line for each cell and arm: medians over the runs.
+/// A table with a row for each cell and arm: medians over the runs.
 #[must_use]
 pub fn table(experiment: &Experiment, runs: &[Run]) -> String {
     let mut text = format!("{}: medians of {}\n\n", experiment.title, experiment.runs);

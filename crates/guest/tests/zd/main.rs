@@ -1,8 +1,8 @@
-//! The kernel's backpressure (`kernel/zd`) in guests: nothing is lost, nobody is forgotten, and
-//! nothing is left behind. Both kernels are built first if they are not there; where they cannot be,
-//! this says so and passes.
+//! The kernel's backpressure (`kernel/zd`) in guests: no packet is lost, every paused flow resumes,
+//! and no socket is left behind. Both kernels are built first if they do not exist; where they
+//! cannot be built, the test reports a skip.
 //!
-//! The guest starts this very program as its first process.
+//! The guest starts this program as its first process.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use std::path::{Path, PathBuf};
@@ -12,14 +12,14 @@ use forebay_guest::zd::{self, Findings, Order, Queue, Work};
 use forebay_guest::{Error, Interrupt, Kernel, kernel_file};
 use forebay_test_skip::{Need, skip_named};
 
-/// Set for those who want it: the others' tests are not to wait for two kernels.
+/// The variable that requests this test, which builds two kernels first.
 const ASKED: &str = "FOREBAY_TEST_KERNEL";
-/// 100 Mbit/s, and a bucket that a super-packet fits into.
+/// A bucket at 100 Mbit/s that holds a super-packet.
 const QUEUE: Queue = Queue { rate: 100_000_000, burst: 128_000, limit: 100, delay: 1_000 };
 /// A bucket of two packets: longer super-packets are queued as their segments.
 const SHALLOW: Queue = Queue { burst: 3_100, ..QUEUE };
 
-/// A test: its name, and what it does with the patched kernel and the unpatched one.
+/// A test: its name, and its function of the two kernels.
 type Test = (&'static str, fn(&Kernels));
 
 struct Kernels {
@@ -37,12 +37,12 @@ fn main() -> ExitCode {
         ("without_it_the_same_flows_are_dropped", without_it_the_same_flows_are_dropped),
         ("switched_off_it_does_nothing", switched_off_it_does_nothing),
         ("datagrams_wait", datagrams_wait),
-        ("datagrams_of_who_polls_wait", datagrams_of_who_polls_wait),
-        ("who_is_closed_while_waiting_is_gone", who_is_closed_while_waiting_is_gone),
+        ("datagrams_of_polling_sockets_wait", datagrams_of_polling_sockets_wait),
+        ("sockets_closed_while_paused_are_freed", sockets_closed_while_paused_are_freed),
         ("a_device_goes_down_and_up", a_device_goes_down_and_up),
         ("a_queue_is_deleted_and_comes_again", a_queue_is_deleted_and_comes_again),
     ];
-    // As with the usual harness, only those that the arguments name, if any.
+    // As with the usual harness, arguments select tests by name.
     let wanted: Vec<_> = std::env::args().skip(1).filter(|a| !a.starts_with('-')).collect();
     let is_wanted = |name: &str| wanted.is_empty() || wanted.iter().any(|w| name.contains(w));
     let tests: Vec<_> = tests.into_iter().filter(|(name, _)| is_wanted(name)).collect();
@@ -62,7 +62,7 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Both kernels, or why there are none.
+/// Both kernels, or the reason why there are none.
 fn kernels() -> Result<Kernels, String> {
     if std::env::var_os(ASKED).is_none() {
         return Err("two kernels are built first, so only `make test-kernel` runs it".to_owned());
@@ -75,7 +75,7 @@ fn kernels() -> Result<Kernels, String> {
     Ok(Kernels { unpatched: kernel(Kernel::Unpatched)?, zd: kernel(Kernel::Zd)? })
 }
 
-/// What the work came to in a guest whose kernel never warned.
+/// The result of the work in a guest without kernel warnings.
 fn found(kernel: &Path, backpressure: bool, queue: Queue, work: Work) -> Findings {
     let order = Order { backpressure, queue, work };
     let (findings, _) = zd::run(kernel, 1, &order, &Interrupt::default()).unwrap();
@@ -83,7 +83,7 @@ fn found(kernel: &Path, backpressure: bool, queue: Queue, work: Work) -> Finding
     findings
 }
 
-/// As `found`, with the switch on; all who were paused were resumed, and no socket is left.
+/// Like `found` with the switch on; all paused flows must have resumed, and no socket may be left.
 fn with_zd(kernels: &Kernels, queue: Queue, work: Work) -> Findings {
     let findings = found(&kernels.zd, true, queue, work);
     assert!(findings.paused.unwrap() > 0, "the queue was full: {findings:#?}");
@@ -117,8 +117,8 @@ fn switched_off_it_does_nothing(kernels: &Kernels) {
     let off = found(&kernels.zd, false, QUEUE, FLOWS);
     assert_eq!((off.paused, off.resumed), (Some(0), Some(0)));
     assert!(off.dropped > 100, "{off:#?}");
-    // Time is virtual, and random numbers are the seed's: it is the same run, but for addresses of the
-    // kernel that are hashed.
+    // Time is virtual and random numbers come from the seed, so it is the same run, except for
+    // hashed kernel addresses.
     let ratio = off.seconds / unpatched.seconds;
     assert!((0.9..1.1).contains(&ratio), "{off:#?} {unpatched:#?}");
 }
@@ -131,7 +131,7 @@ fn datagrams_wait(kernels: &Kernels) {
     assert_eq!((findings.arrived, findings.dropped), (findings.sent, 0), "{findings:#?}");
 }
 
-fn datagrams_of_who_polls_wait(kernels: &Kernels) {
+fn datagrams_of_polling_sockets_wait(kernels: &Kernels) {
     let work = Work::Datagrams { sockets: 5, each: 4_000, polled: true };
     let findings = with_zd(kernels, QUEUE, work);
     assert_eq!((findings.arrived, findings.dropped), (findings.sent, 0), "{findings:#?}");
@@ -139,8 +139,8 @@ fn datagrams_of_who_polls_wait(kernels: &Kernels) {
     assert!(findings.refused < 40_000, "and did not spin: {findings:#?}");
 }
 
-fn who_is_closed_while_waiting_is_gone(kernels: &Kernels) {
-    // That no socket is left and the kernel did not warn is looked at for all.
+fn sockets_closed_while_paused_are_freed(kernels: &Kernels) {
+    // `with_zd` checks sockets and warnings.
     with_zd(kernels, QUEUE, Work::Close { flows: 500 });
 }
 

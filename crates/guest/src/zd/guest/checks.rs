@@ -1,4 +1,4 @@
-//! Work that must come out in a certain way: all arrives, and nothing is left behind.
+//! Work with a required result: everything arrives, and no socket is left behind.
 
 use std::io::{self, Write};
 use std::net::{TcpStream, UdpSocket};
@@ -12,16 +12,16 @@ use super::sink::{self, Sink};
 use crate::sockopt;
 use crate::zd::order::{Findings, Queue};
 
-/// The length of a datagram.
+/// The length of a datagram in bytes.
 const DATAGRAM: usize = 1_000;
-/// How long something that comes about may take, by the guest's clock.
+/// The time in which a condition must come true, by the guest's clock.
 const PATIENCE: Duration = Duration::from_secs(300);
-/// How often it is looked for.
+/// The interval at which a condition is checked.
 const ROUND: Duration = Duration::from_millis(100);
-/// How long flows have to fill the queue before something is done to them.
+/// The time for which flows fill the queue before the disturbance.
 const FILLED: Duration = Duration::from_millis(500);
 
-/// Waits until it is so; an error after [`PATIENCE`].
+/// Waits until a condition is true; an error after [`PATIENCE`].
 fn until(what: &str, mut so: impl FnMut() -> Result<bool, Failure>) -> Result<(), Failure> {
     let begun = Instant::now();
     while !so()? {
@@ -33,7 +33,8 @@ fn until(what: &str, mut so: impl FnMut() -> Result<bool, Failure>) -> Result<()
     Ok(())
 }
 
-/// Flows that send so many bytes each from threads that block; in the middle, something happens.
+/// Runs flows that send a number of bytes each from blocking threads, and calls `meanwhile` in
+/// between.
 pub(super) fn transfer(
     sink: &Sink,
     flows: u32,
@@ -75,7 +76,7 @@ pub(super) fn transfer(
     Ok(Findings { seconds, sent: u64::from(flows) * bytes, arrived, ..findings })
 }
 
-/// The device goes down for a while.
+/// Takes the device down for a while.
 pub(super) fn down() -> Result<(), Failure> {
     network::run(&format!("ip link set {DEVICE} down"))?;
     thread::sleep(FILLED);
@@ -83,14 +84,14 @@ pub(super) fn down() -> Result<(), Failure> {
     Ok(())
 }
 
-/// The queue goes, and comes again.
+/// Deletes the queue and adds it again.
 pub(super) fn replace(queue: Queue) -> Result<(), Failure> {
     network::run(&format!("tc qdisc del dev {DEVICE} root"))?;
     thread::sleep(Duration::from_millis(20));
     network::add_queue(queue)
 }
 
-/// Datagrams, as fast as they are taken.
+/// Sends datagrams as fast as they are accepted.
 pub(super) fn datagrams(
     sink: &Sink,
     sockets: u32,
@@ -99,7 +100,8 @@ pub(super) fn datagrams(
 ) -> Result<Findings, Failure> {
     let before = Counters::now()?;
     let begun = Instant::now();
-    // The neighbour is found before, for what waits for its address is a queue of its own.
+    // The neighbour is resolved first, since packets that wait for its address have their own
+    // queue.
     let first = UdpSocket::bind("0.0.0.0:0")?;
     first.send_to(&[0], (FAR, sink::DATAGRAMS))?;
     until("the first has come", || Ok(sink.seen().datagrams > 0))?;
@@ -122,12 +124,12 @@ pub(super) fn datagrams(
     Ok(Findings { seconds, sent, arrived, refused, ..left_over(Some(sink), before)? })
 }
 
-/// Sends so many from one socket; how often it was told to try again.
+/// Sends a number of datagrams from one socket; returns how often the queue refused one.
 fn flood(each: u32, polled: bool) -> Result<u64, Failure> {
     let socket = UdpSocket::bind("0.0.0.0:0")?;
     socket.connect((FAR, sink::DATAGRAMS))?;
     socket.set_nonblocking(polled)?;
-    // More than the queue holds: else the socket's own buffer makes it wait, and there is no flood.
+    // More than the queue holds. Otherwise the socket's own buffer would block it.
     sockopt::set(&socket, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, 64_i32 << 20)?;
     let datagram = [7; DATAGRAM];
     let (mut done, mut refused) = (0, 0);
@@ -150,7 +152,7 @@ fn flood(each: u32, polled: bool) -> Result<u64, Failure> {
     Ok(refused)
 }
 
-/// Flows that are closed while they wait.
+/// Closes flows while they are paused.
 pub(super) fn close(sink: &Sink, flows: u32) -> Result<Findings, Failure> {
     let before = Counters::now()?;
     let streams = (0..flows)
@@ -167,8 +169,8 @@ pub(super) fn close(sink: &Sink, flows: u32) -> Result<Findings, Failure> {
         let reset = libc::linger { l_onoff: i32::from(i % 2 == 0), l_linger: 0 };
         sockopt::set(&stream, libc::SOL_SOCKET, libc::SO_LINGER, reset)?;
     }
-    // A reset that finds no room is lost, as without the patch: nothing repeats it, and the receiver
-    // never hears of it. The others' last segments wait, and arrive.
+    // A reset that finds no room is lost, as without the patch: it is not repeated, and the
+    // receiver never gets it. The last segments of the other flows wait, and arrive.
     until("the flows that were not reset have ended", || {
         let ended = sink.seen().flows.iter().filter(|flow| flow.ended).count();
         Ok(ended >= flows as usize / 2)
@@ -176,12 +178,13 @@ pub(super) fn close(sink: &Sink, flows: u32) -> Result<Findings, Failure> {
     Ok(Findings { paused, ..left_over(None, before)? })
 }
 
-/// What is left once all is done, at the receiver too if it is given: no sockets, and nobody waits.
+/// The result when all is done: no sockets and no paused flows, also at the receiver if it is
+/// given.
 fn left_over(sink: Option<&Sink>, before: Counters) -> Result<Findings, Failure> {
-    // The receiver looks when nothing comes.
+    // The receiver checks when no data arrives.
     let begun = Instant::now();
     let mut left = u64::MAX;
-    // The receiver listens.
+    // The receiver has a listening socket.
     let listens = u64::from(sink.is_some());
     while left > listens && begun.elapsed() < PATIENCE {
         thread::sleep(Duration::from_secs(5));

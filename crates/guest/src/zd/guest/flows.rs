@@ -1,4 +1,4 @@
-//! Backlogged flows that are measured.
+//! Measured backlogged flows.
 
 use std::io;
 use std::mem::{size_of, zeroed};
@@ -14,14 +14,14 @@ use crate::sockopt;
 use crate::stamps::{self, Stamps};
 use crate::zd::order::{Findings, Percentiles};
 
-/// Bytes that a program writes at a time; of each such piece the times are taken.
+/// The number of bytes that a program writes at once; times are measured per piece.
 const PIECE: usize = 16 << 10;
-/// What a flow may have unsent before its program is asked for more.
+/// The number of unsent bytes below which a flow's program writes more.
 const UNSENT: i32 = PIECE as i32;
-/// How often TCP's own estimates are asked for.
+/// The interval at which TCP's own estimates are read.
 const ROUND: Duration = Duration::from_secs(1);
 
-/// Runs `flows` for `warm_up`, and then for `length`, of which it tells.
+/// Runs `flows` for `warm_up` and then for `length`, which is measured.
 pub(super) fn run(
     sink: &Sink,
     flows: u32,
@@ -91,7 +91,7 @@ impl Findings {
     }
 }
 
-/// Writes wherever there is room, for so long; how many bytes.
+/// Writes wherever there is room for the given time; returns the number of bytes.
 fn send_for(
     poll: &mut Poll,
     streams: &[TcpStream],
@@ -125,13 +125,13 @@ fn connect(pace: u64) -> io::Result<TcpStream> {
     sockopt::set(&stream, libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT, UNSENT)?;
     sockopt::set(&stream, libc::SOL_SOCKET, libc::SO_TIMESTAMPING, stamps::FLAGS)?;
     if pace > 0 {
-        // In bytes a second.
+        // The unit is bytes per second.
         sockopt::set(&stream, libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, pace / 8)?;
     }
     Ok(stream)
 }
 
-/// TCP's smoothed round trip, in microseconds.
+/// TCP's smoothed round trip in microseconds.
 fn smoothed_rtt(stream: &TcpStream) -> u64 {
     // SAFETY: all-zero is a valid `tcp_info`, and the call writes at most its size.
     unsafe {

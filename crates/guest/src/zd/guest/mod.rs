@@ -1,5 +1,4 @@
-//! The guest's side: its first process, which sets the network up, does what it was told, and
-//! switches off.
+//! The guest's side: its first process, which sets up the network, does the work and powers off.
 
 mod checks;
 mod flows;
@@ -20,10 +19,10 @@ use crate::{HOSTS_DIR, mount, power_off};
 
 type Failure = Box<dyn Error + Send + Sync>;
 
-/// Where the directory that is shared with the host is mounted: one that every system has.
+/// The mount point of the directory shared with the host, which every system has.
 const SHARED: &str = "/mnt";
 
-/// The process `forebay zd-guest`: the first of a guest, and nothing to start by hand.
+/// Runs the process `forebay zd-guest`, the first process of a guest.
 pub fn main() -> ExitCode {
     if std::process::id() != 1 {
         eprintln!(
@@ -40,7 +39,7 @@ pub fn main() -> ExitCode {
     power_off()
 }
 
-/// Tells the host that something begins or ends now.
+/// Reports the begin or the end of the measurement to the host.
 fn mark(what: &str) {
     println!("{MARK}{what}");
 }
@@ -67,7 +66,7 @@ fn work(shared: &Path) -> Result<Findings, Failure> {
     }
 }
 
-/// Thousands of flows at both ends are more than the usual limit.
+/// Raises the limit of open files, which is too low for thousands of flows at both ends.
 fn many_files() {
     let limit = libc::rlimit { rlim_cur: 65_536, rlim_max: 65_536 };
     // SAFETY: reads one valid value. If it is refused, the flow that is too many says so.

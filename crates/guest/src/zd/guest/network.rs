@@ -1,5 +1,5 @@
-//! The guest's network: two namespaces, a wire between them, the sender's queue, and what the kernel
-//! counts.
+//! The guest's network: two namespaces, a wire between them, the sender's queue, and the kernel's
+//! counters.
 
 use std::fs;
 use std::io;
@@ -10,14 +10,14 @@ use crate::zd::order::Queue;
 
 /// The sender's end of the wire.
 pub(super) const DEVICE: &str = "fb-zd0";
-/// The receiver's.
+/// The receiver's end of the wire.
 const FAR_DEVICE: &str = "fb-zd1";
-/// The receiver's address.
+/// The address of the receiver.
 pub(super) const FAR: &str = "10.98.0.2";
-/// The switch of `kernel/zd`.
+/// The sysctl of `kernel/zd`.
 const SWITCH: &str = "/proc/sys/net/core/zd";
 
-/// Runs a command to its end, which must be well.
+/// Runs a command, which must succeed.
 pub(super) fn run(line: &str) -> Result<String, Failure> {
     let mut words = line.split(' ');
     let program = words.next().unwrap_or_default();
@@ -28,7 +28,7 @@ pub(super) fn run(line: &str) -> Result<String, Failure> {
     Err(format!("{line}: {}", String::from_utf8_lossy(&out.stderr).trim()).into())
 }
 
-/// The sender's side, which is this thread's; `far` is a thread in the receiver's namespace.
+/// Sets up the sender's side in the namespace of this thread; `far` is a thread in the receiver's.
 pub(super) fn set_up(queue: Queue, far: i32) -> Result<(), Failure> {
     for line in [
         "link set lo up".to_owned(),
@@ -43,10 +43,10 @@ pub(super) fn set_up(queue: Queue, far: i32) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Puts the queue on the sender's device.
+/// Adds the queue to the sender's device.
 pub(super) fn add_queue(queue: Queue) -> Result<(), Failure> {
     let Queue { rate, burst, limit, .. } = queue;
-    // The token bucket's own limit is for the queue that it would have if none were given.
+    // The token bucket's own limit only applies without a child queue.
     run(&format!(
         "tc qdisc add dev {DEVICE} root handle 1: tbf rate {rate}bit burst {burst} limit 1000000000"
     ))?;
@@ -54,7 +54,7 @@ pub(super) fn add_queue(queue: Queue) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The receiver's side, once its device is there.
+/// Sets up the receiver's side when its device exists.
 pub(super) fn set_up_far(queue: Queue) -> Result<(), Failure> {
     let delay = queue.delay;
     for line in [
@@ -68,15 +68,15 @@ pub(super) fn set_up_far(queue: Queue) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Settings of the whole guest.
+/// Applies the settings of the whole guest.
 pub(super) fn settings(backpressure: bool) -> Result<(), Failure> {
     for (name, value) in [
-        // A token bucket lets a burst through at once, and a backlog is no queue to lose packets in.
+        // A token bucket releases a burst at once, and the backlog must not lose packets.
         ("net/core/netdev_max_backlog", "100000"),
         ("net/core/somaxconn", "65535"),
         ("net/ipv4/tcp_max_syn_backlog", "65535"),
         ("net/ipv4/ip_local_port_range", "10000 65000"),
-        // What one run learnt of a path is not another's.
+        // A connection must not learn from earlier ones.
         ("net/ipv4/tcp_no_metrics_save", "1"),
     ] {
         fs::write(format!("/proc/sys/{name}"), value).map_err(|e| format!("{name}: {e}"))?;
@@ -90,7 +90,7 @@ pub(super) fn settings(backpressure: bool) -> Result<(), Failure> {
     }
 }
 
-/// What the kernel has counted of the sender.
+/// The kernel's counters of the sender.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Counters {
     pub(super) dropped: u64,
@@ -101,7 +101,7 @@ pub(super) struct Counters {
 }
 
 impl Counters {
-    /// As they are now, of this thread's namespace.
+    /// Reads the counters of this thread's namespace.
     pub(super) fn now() -> Result<Self, Failure> {
         let snmp = fs::read_to_string("/proc/thread-self/net/snmp")?;
         let netstat = fs::read_to_string("/proc/thread-self/net/netstat")?;
@@ -117,7 +117,7 @@ impl Counters {
         })
     }
 
-    /// What was counted since `earlier`. A queue that was replaced counts anew.
+    /// The difference to `earlier`. A queue that was replaced counts from zero.
     pub(super) fn since(self, earlier: Self) -> Self {
         let of = |now: Option<u64>, then: Option<u64>| {
             now.map(|now| now.saturating_sub(then.unwrap_or_default()))
@@ -132,7 +132,7 @@ impl Counters {
     }
 }
 
-/// Packets that the sender's root queue has dropped, its children's with them.
+/// The packets that the sender's root queue and its children dropped.
 fn dropped() -> Result<u64, Failure> {
     let text = run(&format!("tc -s -j qdisc show dev {DEVICE}"))?;
     let queues: serde_json::Value = serde_json::from_str(&text)?;
@@ -141,7 +141,7 @@ fn dropped() -> Result<u64, Failure> {
     Ok(root.and_then(|queue| queue["drops"].as_u64()).unwrap_or_default())
 }
 
-/// A counter of `/proc/net/snmp` or `netstat`: lines in pairs, of names and of values.
+/// A counter of `/proc/net/snmp` or `netstat`, which have pairs of lines with names and values.
 fn counter(text: &str, group: &str, name: &str) -> Option<u64> {
     let mut lines = text.lines().filter(|line| line.starts_with(group));
     let names = lines.next()?.split_whitespace();
@@ -149,8 +149,8 @@ fn counter(text: &str, group: &str, name: &str) -> Option<u64> {
     names.zip(values).find(|(n, _)| *n == name)?.1.parse().ok()
 }
 
-/// Sockets of TCP that the kernel has memory for, in this thread's namespace and in all: in use, and
-/// orphans. Those that wait for the last segments to die out are not among them.
+/// The TCP sockets for which the kernel has memory, in use and orphaned, in this thread's namespace
+/// and in all. Sockets in TIME_WAIT are not included.
 pub(super) fn sockets() -> Result<u64, Failure> {
     let text = fs::read_to_string("/proc/thread-self/net/sockstat")?;
     let line = text.lines().find(|line| line.starts_with("TCP:")).unwrap_or_default();
@@ -162,7 +162,7 @@ pub(super) fn sockets() -> Result<u64, Failure> {
     Ok(of("inuse").unwrap_or_default() + of("orphan").unwrap_or_default())
 }
 
-/// What the kernel has warned of.
+/// The kernel's warnings.
 pub(super) fn warnings() -> Vec<String> {
     let mut text = vec![0_u8; 1 << 18];
     // SYSLOG_ACTION_READ_ALL (syslog(2)).

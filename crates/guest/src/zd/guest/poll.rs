@@ -1,9 +1,9 @@
-//! Which of many sockets can go on (epoll(7)).
+//! Readiness of many sockets (epoll(7)).
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
-/// A set of sockets, each with a number.
+/// A set of sockets with a number each.
 pub(super) struct Poll {
     fd: OwnedFd,
     events: Vec<libc::epoll_event>,
@@ -21,7 +21,7 @@ impl Poll {
         Ok(Self { fd, events: vec![libc::epoll_event { events: 0, u64: 0 }; 1024] })
     }
 
-    /// Adds a socket, to be told of `events`; closing it takes it out.
+    /// Adds a socket with the `events` to report; closing the socket removes it.
     pub(super) fn add(&self, socket: &impl AsRawFd, events: i32, number: u64) -> io::Result<()> {
         let mut event = libc::epoll_event { events: events as u32, u64: number };
         let add = libc::EPOLL_CTL_ADD;
@@ -32,7 +32,7 @@ impl Poll {
         }
     }
 
-    /// Waits for so many milliseconds at most: what happened, and to which.
+    /// Waits for at most `patience` milliseconds and returns the events with the sockets' numbers.
     pub(super) fn wait(&mut self, patience: i32) -> impl Iterator<Item = (i32, u64)> {
         let most = self.events.len() as i32;
         // SAFETY: a valid array of its length.

@@ -1,4 +1,4 @@
-//! The receiver: takes what comes, and remembers when something of each flow came.
+//! The receiver: it reads everything and records when data of each flow arrives.
 
 use std::io;
 use std::net::{TcpListener, TcpStream, UdpSocket};
@@ -12,50 +12,50 @@ use super::{Failure, network};
 use crate::zd::order::Queue;
 use crate::{sockopt, stamps};
 
-/// The port of flows.
+/// The port for flows.
 pub(super) const FLOWS: u16 = 5001;
-/// The port of datagrams.
+/// The port for datagrams.
 pub(super) const DATAGRAMS: u16 = 5002;
-/// Bytes taken from a flow at a time.
+/// The number of bytes read from a flow at once.
 const CHUNK: usize = 1 << 20;
-/// What the receiver of datagrams may have waiting: more than any work here sends.
+/// The buffer for datagrams: more than any work sends.
 const ROOM: i32 = 512 << 20;
-/// The numbers of the two that are no flow.
+/// The numbers of the two sockets that are no flows.
 const LISTENER: u64 = u64::MAX;
 const DATAGRAM_SOCKET: u64 = u64::MAX - 1;
 
-/// The receiver, in a thread and a namespace of its own, for as long as the guest lives.
+/// The receiver, in its own thread and namespace, which lasts as long as the guest.
 pub(super) struct Sink {
     seen: Arc<Mutex<Seen>>,
 }
 
-/// What has come.
+/// The data that has arrived.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
     pub(super) datagrams: u64,
     pub(super) flows: Vec<Flow>,
-    /// Sockets of TCP in its namespace, when that was last asked for.
+    /// The number of TCP sockets in its namespace at the last check.
     pub(super) sockets: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Flow {
     pub(super) bytes: u64,
-    /// The sender has ended it.
+    /// Whether the sender has ended the flow.
     pub(super) ended: bool,
     last: u64,
     gap: u64,
 }
 
 impl Flow {
-    /// The longest time without anything, until now.
+    /// The longest time without data until now.
     pub(super) fn gap(&self) -> u64 {
         self.gap.max(stamps::now().saturating_sub(self.last))
     }
 }
 
 impl Seen {
-    /// What comes from now on counts.
+    /// Discards everything that arrived so far.
     pub(super) fn begin(&mut self) {
         let now = stamps::now();
         for flow in &mut self.flows {
@@ -69,12 +69,14 @@ impl Seen {
 }
 
 impl Sink {
-    /// Begins it and sets the network up, of which the sender's side is in this thread's namespace.
+    /// Starts the receiver and sets up the network; the sender's side is in this thread's
+    /// namespace.
     pub(super) fn start(queue: Queue) -> Result<Self, Failure> {
         let seen = Arc::new(Mutex::new(Seen::default()));
         let (its, (tell, told), (go, gone)) = (Arc::clone(&seen), channel(), channel());
         thread::spawn(move || {
-            // The thread lasts as long as the guest; what goes wrong before it is ready is the start's.
+            // The thread lasts as long as the guest; an error before it is ready is an error of the
+            // start.
             if let Err(e) = serve(queue, &its, &tell, &gone) {
                 let _ = tell.send(Err(e.to_string()));
             }
@@ -149,7 +151,7 @@ fn serve(
     }
 }
 
-/// Takes what has come of a flow.
+/// Reads the data of a flow.
 fn take(stream: &mut Option<TcpStream>, flow: &mut Flow) {
     let Some(fd) = stream.as_ref().map(AsRawFd::as_raw_fd) else { return };
     match discard(fd) {
@@ -167,7 +169,7 @@ fn take(stream: &mut Option<TcpStream>, flow: &mut Flow) {
     }
 }
 
-/// Throws away what has come; 0 at the end of the flow, however it ends.
+/// Discards received data and returns its length; 0 at the end of the flow, whatever its reason.
 fn discard(fd: RawFd) -> Option<u64> {
     let flags = libc::MSG_DONTWAIT | libc::MSG_TRUNC;
     // SAFETY: with MSG_TRUNC, TCP throws bytes away and touches no buffer (tcp(7)).
