@@ -1,5 +1,7 @@
 //! The human-readable form of a comparison: for a terminal, in HTML and in Markdown.
 
+use maud::html;
+
 use super::{Comparison, Difference, Pair, Spread, Tally};
 use crate::report::markup::{details, page, paragraph, section};
 use crate::report::number::{count, figure, percent};
@@ -28,21 +30,20 @@ pub fn text(comparison: &Comparison, colour: bool) -> String {
 
 /// Formats a comparison as an HTML page. `a` and `b` describe the results in plain text.
 pub fn html(comparison: &Comparison, a: &str, b: &str) -> String {
-    let mut body = section("By measure", &by_measure(comparison).html("Pairs within their bands"));
     let misses = differences(comparison, |d| !d.within);
-    if !misses.rows.is_empty() {
-        body += &section("Out of their bands", &misses.html("Medians over seeds, and their range"));
-    }
-    let axes: String = by_axis(comparison)
-        .into_iter()
-        .map(|(axis, table)| {
-            table.html(&format!("Pairs with all measures in their bands, by {axis}"))
-        })
-        .collect();
-    body += &section("Where they are", &axes);
-    let all = differences(comparison, |_| true).html("Medians over seeds, and their range");
-    body += &section("All measures", &details("The table", &all));
-    page(&format!("{a} and {b}"), &verdict(comparison), &(paragraph(LEGEND) + &body))
+    let range = "Medians over seeds, and their range";
+    let all = differences(comparison, |_| true).html(range);
+    let axis_caption = |axis| format!("Pairs with all measures in their bands, by {axis}");
+    let body = html! {
+        (paragraph(LEGEND))
+        (section("By measure", by_measure(comparison).html("Pairs within their bands")))
+        @if !misses.rows.is_empty() { (section("Out of their bands", misses.html(range))) }
+        (section("Where they are", html! {
+            @for (axis, table) in by_axis(comparison) { (table.html(&axis_caption(axis))) }
+        }))
+        (section("All measures", details("The table", all)))
+    };
+    page(&format!("{a} and {b}"), &verdict(comparison), body)
 }
 
 /// Formats a comparison as Markdown. `a` and `b` describe the results in plain text.

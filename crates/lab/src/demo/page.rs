@@ -1,9 +1,11 @@
 //! The demonstration as one HTML page.
 
+use maud::{Markup, html};
+
 use super::{Arm, Demo};
 use crate::analysis::Summary;
 use crate::report::boxes::{self, Arm as BoxArm};
-use crate::report::markup::{details, escape, page, paragraph, section};
+use crate::report::markup::{details, page, paragraph, section};
 use crate::report::number::{count, figure, percent, setting};
 use crate::report::table::{Column, Row, Table};
 use crate::report::{accounts, decisions_section, estimates_section, queues, tables};
@@ -13,19 +15,21 @@ impl Demo {
     pub fn html(&self) -> String {
         let verdict = &self.document().verdict;
         let named = self.named();
-        let mut body = self.tiles();
-        body += &section("Where the queue is", &self.queues());
-        body += &section("How long requests take", &self.boxes());
-        body += &section("What it means", &self.meaning());
         let figures =
             tables::figures(&named).html("Over the measured interval; drops over the whole run");
         let by_class = self.slowdown_table().html("Slowdown of requests by size");
-        body += &section("All figures", &(figures + &by_class));
-        body += &estimates_section(tables::estimates(&named, None));
-        body += &decisions_section(&named);
-        body += &section("How it was measured", &self.method());
-        body += &section("Where every packet went", &accounts(&named));
-        page("Forebay, a demonstration", &typeset(&verdict.sentence), &body)
+        let body = html! {
+            (self.tiles())
+            (section("Where the queue is", self.queues()))
+            (section("How long requests take", self.boxes()))
+            (section("What it means", self.meaning()))
+            (section("All figures", html! { (figures) (by_class) }))
+            (estimates_section(tables::estimates(&named, None)))
+            (decisions_section(&named))
+            (section("How it was measured", self.method()))
+            (section("Where every packet went", accounts(&named)))
+        };
+        page("Forebay, a demonstration", &typeset(&verdict.sentence), body)
     }
 
     fn summary(&self, arm: Arm) -> &Summary {
@@ -33,7 +37,7 @@ impl Demo {
     }
 
     /// The main figures before and after.
-    fn tiles(&self) -> String {
+    fn tiles(&self) -> Markup {
         let (before, after) = (self.summary(Arm::StatusQuo), self.summary(Arm::ForebaySfq));
         let queue = |s: &Summary| s.bottleneck_queue_ms.map(|d| d.p50);
         let tiles: [(&str, Option<f64>, Option<f64>, &str); 4] = [
@@ -42,24 +46,29 @@ impl Demo {
             ("99th percentile request", before.slowdown.all.p99, after.slowdown.all.p99, "× ideal"),
             ("goodput", Some(before.goodput_mbps), Some(after.goodput_mbps), "Mbit/s"),
         ];
-        let tile = |(what, before, after, unit): &(&str, Option<f64>, Option<f64>, &str)| {
-            let [before, after] = [before, after].map(|v| v.map_or("–".to_owned(), figure));
-            format!("<li><span>{what}</span><b>{before} → {after}</b><span>{unit}</span></li>\n")
-        };
-        let tiles: String = tiles.iter().map(tile).collect();
-        format!(
-            "<p class=\"soft\">Status quo → Forebay SFQ</p>\n<ul class=\"tiles\">\n{tiles}</ul>\n"
-        )
+        let written = |value: Option<f64>| value.map_or("–".to_owned(), figure);
+        html! {
+            p class="soft" { "Status quo → Forebay SFQ" }
+            ul class="tiles" {
+                @for (what, before, after, unit) in tiles {
+                    li {
+                        span { (what) }
+                        b { (written(before)) " → " (written(after)) }
+                        span { (unit) }
+                    }
+                }
+            }
+        }
     }
 
-    fn queues(&self) -> String {
+    fn queues(&self) -> Markup {
         // Before and after are adjacent, followed by the arms to compare them with.
         let order = [Arm::StatusQuo, Arm::ForebaySfq, Arm::InNetworkSfq, Arm::ForebayFifo];
         let runs = order.map(|arm| (arm.name().to_owned(), self.runs.get(arm)));
         queues::figures("queue", &runs, queues::CAPTION)
     }
 
-    fn boxes(&self) -> String {
+    fn boxes(&self) -> Markup {
         let arms = Arm::ALL.map(|arm| BoxArm {
             name: arm.name().to_owned(),
             slowdowns: self.runs.get(arm).slowdowns.map(|s| s.into()),
@@ -69,14 +78,14 @@ impl Demo {
     }
 
     /// Sentences that compare the arms, each true for these figures.
-    fn meaning(&self) -> String {
+    fn meaning(&self) -> Markup {
         let document = self.document();
         let (quo, sfq) = (&document.arms.status_quo, &document.arms.forebay_sfq);
         let ms = |p50: f64| format!("{} ms", figure(p50));
         let wait = ms(quo.bottleneck_queue_ms.p50);
         let left = ms(sfq.bottleneck_queue_ms.p50);
         let held = ms(sfq.sendbox_queue_ms.p50);
-        let mut text = paragraph(&if document.verdict.queue_moved {
+        let moved = if document.verdict.queue_moved {
             format!(
                 "In the status quo the median packet waits {wait} at the bottleneck, in order of \
                  arrival: short requests behind long ones, in a queue that its owner schedules, not \
@@ -88,18 +97,20 @@ impl Demo {
                 "In the status quo the median packet waits {wait} at the bottleneck; with Forebay it \
                  waits {left} there and {held} at the sendbox. In this run the queue did not move."
             )
-        });
+        };
         let p50 = |arm: Arm| document.arms.get(arm).slowdown.all.p50;
-        let all = Arm::ALL.map(p50);
-        if let [Some(quo), Some(network), Some(sfq), Some(fifo)] = all {
-            text += &paragraph(&requests(quo, network, sfq));
-            text += &paragraph(&fifo_arm(quo, sfq, fifo));
+        html! {
+            (paragraph(&moved))
+            @if let [Some(quo), Some(network), Some(sfq), Some(fifo)] = Arm::ALL.map(p50) {
+                (paragraph(&requests(quo, network, sfq)))
+                (paragraph(&fifo_arm(quo, sfq, fifo)))
+            }
+            (paragraph(
+                "Read the arms against each other rather than each figure by itself: all ran the \
+                 same requests over the same path, one after the other. This is one seed; another \
+                 draws other large requests, and the tail with them.",
+            ))
         }
-        text + &paragraph(
-            "Read the arms against each other rather than each figure by itself: all ran the same \
-             requests over the same path, one after the other. This is one seed; another draws other \
-             large requests, and the tail with them.",
-        )
     }
 
     /// The table of slowdowns by arm and class.
@@ -124,7 +135,7 @@ impl Demo {
         Table { corner: "arm".to_owned(), columns, rows: Arm::ALL.iter().map(row).collect() }
     }
 
-    fn method(&self) -> String {
+    fn method(&self) -> Markup {
         let d = self.document();
         let rate = format!("{} Mbit/s", setting(d.rate_mbps));
         let rtt = format!("{} ms there and back", setting(d.rtt_ms));
@@ -136,19 +147,15 @@ impl Demo {
             ("receivebox", "site B's edge"),
             ("clients", "site B"),
         ];
-        let hop = |(name, what): &(&str, &str)| format!("<li>{name}<small>{what}</small></li>\n");
-        let path: String = hops.iter().map(hop).collect();
-        let mut text = format!("<ol class=\"path\">\n{path}</ol>\n");
-        text += &paragraph(&self.load());
-        let arm = |arm: &Arm| format!("<li><b>{}.</b> {}</li>\n", arm.name(), arm.explained());
-        let arms: String = Arm::ALL.iter().map(arm).collect();
-        text += &format!("<ul>\n{arms}</ul>\n");
-        text += &self.setting.notes.iter().map(|n| paragraph(n)).collect::<String>();
-        text += &format!(
-            "<p>To run it again:</p>\n<pre><code>{}</code></pre>\n",
-            escape(&self.setting.command)
-        );
-        text + &details("How figures are computed", &paragraph(COMPUTED))
+        html! {
+            ol class="path" { @for (name, what) in hops { li { (name) small { (what) } } } }
+            (paragraph(&self.load()))
+            ul { @for arm in Arm::ALL { li { b { (arm.name()) "." } " " (arm.explained()) } } }
+            @for note in &self.setting.notes { (paragraph(note)) }
+            p { "To run it again:" }
+            pre { code { (self.setting.command) } }
+            (details("How figures are computed", paragraph(COMPUTED)))
+        }
     }
 
     /// The load of the run.

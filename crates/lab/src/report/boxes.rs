@@ -1,7 +1,9 @@
 //! Box plots of slowdowns by size class (after EuroSys '21, figure 9).
 
+use maud::Markup;
+
 use super::axis::LogAxis;
-use super::markup::{details, escape};
+use super::markup;
 use super::number::{count, figure};
 use super::svg::{Anchor, Svg};
 use super::table::{Column, Row, Table};
@@ -75,17 +77,10 @@ const CLASSES: [(&str, ClassOf); 3] =
 const PERCENTILES: [u8; 7] = [10, 25, 50, 75, 90, 99, 100];
 
 /// Adjacent panels, one per class, on the same axis. `id` must be unique on the page.
-pub fn figures(id: &str, arms: &[Arm], caption: &str) -> String {
-    let panel = |(name, svg): (&str, Svg)| {
-        format!("<div><h3>{}</h3>\n{}</div>\n", escape(name), svg.finish())
-    };
-    let panels: String = panels(id, arms).into_iter().map(panel).collect();
+pub fn figures(id: &str, arms: &[Arm], caption: &str) -> Markup {
+    let panels = panels(id, arms).into_iter().map(|(name, svg)| (name.to_owned(), svg.finish()));
     let table = table(arms).html("Slowdown by size and percentile, as a multiple of the ideal");
-    format!(
-        "<figure>\n<div class=\"panels boxes\">\n{panels}</div>\n<figcaption>{}</figcaption>\n{}</figure>\n",
-        escape(caption),
-        details("The figures behind this picture", &table)
-    )
+    markup::figure("panels boxes", panels, caption, table)
 }
 
 /// The panels by name, all on the same axis.

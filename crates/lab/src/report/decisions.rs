@@ -1,10 +1,12 @@
 //! The controllers' decisions as marks on a time axis and as tables.
 
-use super::markup::{details, escape, paragraph};
+use maud::{Markup, html};
+
+use super::markup::{details, paragraph};
 use super::number::count;
 use super::svg::Svg;
 use super::tables::Named;
-use crate::analysis::{Analysis, Decisions, Weight};
+use crate::analysis::{Analysis, Decision, Decisions, Weight};
 
 /// The caption of marks and tables.
 pub(crate) const CAPTION: &str = "What each controller decided and noticed, with the reason and the numbers behind it, \
@@ -33,33 +35,39 @@ pub(super) fn mark(
     }
 }
 
-/// A folded table for each run with decisions; empty if there are none.
-pub(crate) fn tables(runs: &[Named<'_>]) -> String {
-    let told = runs.iter().filter(|n| !n.run.decisions.is_empty());
-    let all: String = told.map(|n| table(&n.name, &n.run.decisions)).collect();
-    if all.is_empty() { all } else { paragraph(CAPTION) + &all }
+/// A folded table for each run with decisions; `None` if there are none.
+pub(crate) fn tables(runs: &[Named<'_>]) -> Option<Markup> {
+    let with: Vec<_> = runs.iter().filter(|n| !n.run.decisions.is_empty()).collect();
+    (!with.is_empty()).then(|| {
+        html! {
+            (paragraph(CAPTION))
+            @for n in with { (table(&n.name, &n.run.decisions)) }
+        }
+    })
 }
 
-fn table(name: &str, decisions: &Decisions) -> String {
+fn table(name: &str, decisions: &Decisions) -> Markup {
     let Decisions { listed, left_out, rates } = decisions;
-    let rows: String = listed
-        .iter()
-        .map(|d| {
-            let class = if d.weight == Weight::Minor { "" } else { " class=\"strong\"" };
-            let (at, text) = (d.at_s, escape(&d.text));
-            format!("<tr{class}><td>{at:.2}</td><td>{text}</td></tr>\n")
-        })
-        .collect();
     let number = count(listed.len() as u64 + left_out);
     let summary = format!("{name}: decisions {number}, moves of the rate {}", count(*rates));
-    let mut body = format!(
-        "<div class=\"scroll\" role=\"region\" aria-label=\"{}\" tabindex=\"0\">\n<table class=\"words\">\n\
-         <thead>\n<tr><th scope=\"col\">s</th><th scope=\"col\">what, and why</th></tr>\n</thead>\n\
-         <tbody>\n{rows}</tbody>\n</table>\n</div>\n",
-        escape(&summary)
-    );
-    if *left_out > 0 {
-        body += &paragraph(&format!("{} later ones are in the records only.", count(*left_out)));
-    }
-    details(&summary, &body)
+    let strong = |d: &Decision| (d.weight != Weight::Minor).then_some("strong");
+    let body = html! {
+        div class="scroll" role="region" aria-label=(summary) tabindex="0" {
+            table class="words" {
+                thead { tr { th scope="col" { "s" } th scope="col" { "what, and why" } } }
+                tbody {
+                    @for d in listed {
+                        tr class=[strong(d)] {
+                            td { (format!("{:.2}", d.at_s)) }
+                            td { (d.text) }
+                        }
+                    }
+                }
+            }
+        }
+        @if *left_out > 0 {
+            (paragraph(&format!("{} later ones are in the records only.", count(*left_out))))
+        }
+    };
+    details(&summary, body)
 }

@@ -1,9 +1,11 @@
 //! The report of a scenario.
 
+use maud::{Markup, html};
+
 use super::boxes::{self, Arm};
 use super::decisions;
 use super::l4s;
-use super::markup::{details, escape, page, paragraph, section};
+use super::markup::{details, page, paragraph, section};
 use super::number::setting;
 use super::queues;
 use super::runs::{Group, cells, groups, named};
@@ -41,22 +43,25 @@ pub fn text(runs: &[Analysis], colour: bool) -> String {
 pub fn html(title: &str, runs: &[Analysis]) -> String {
     let groups = groups(runs);
     let named = named(&groups);
-    let mut body = section("Figures", &figures(&groups).html("One row a run"));
-    if let Some(table) = l4s::table(&named) {
-        body += &section("L4S traffic and the rest", &table.html(L4S));
-    }
-    body += &section("Where the queue is", &pictures(&groups, queues::CAPTION, queue_picture));
-    if runs.iter().any(|r| r.summary.requests.offered > 0) {
-        let caption = format!("{} Seeds of one arm are pooled.", boxes::CAPTION);
-        body += &section("How long requests take", &pictures(&groups, &caption, box_picture));
-    }
-    if let Some(table) = tables::round_trips(&named) {
-        body += &section("Closed-loop round trips", &table.html("Round trips by traffic"));
-    }
-    body += &estimates_section(estimates(runs, &named));
-    body += &decisions_section(&named);
-    body += &section("Where every packet went", &accounts(&named));
-    page(title, &lead(runs), &body)
+    let requests = runs.iter().any(|r| r.summary.requests.offered > 0);
+    let pooled = format!("{} Seeds of one arm are pooled.", boxes::CAPTION);
+    let body = html! {
+        (section("Figures", figures(&groups).html("One row a run")))
+        @if let Some(table) = l4s::table(&named) {
+            (section("L4S traffic and the rest", table.html(L4S)))
+        }
+        (section("Where the queue is", pictures(&groups, queues::CAPTION, queue_picture)))
+        @if requests {
+            (section("How long requests take", pictures(&groups, &pooled, box_picture)))
+        }
+        @if let Some(table) = tables::round_trips(&named) {
+            (section("Closed-loop round trips", table.html("Round trips by traffic")))
+        }
+        (estimates_section(estimates(runs, &named)))
+        (decisions_section(&named))
+        (section("Where every packet went", accounts(&named)))
+    };
+    page(title, &lead(runs), body)
 }
 
 fn lead(runs: &[Analysis]) -> String {
@@ -93,25 +98,24 @@ fn estimates(runs: &[Analysis], named: &[Named<'_>]) -> Vec<Table> {
 fn pictures(
     groups: &[Group<'_>],
     caption: &str,
-    draw: fn(&str, &[Group<'_>], &str) -> String,
-) -> String {
+    draw: fn(&str, &[Group<'_>], &str) -> Markup,
+) -> Markup {
     let drawn = &groups[..groups.len().min(MAX_ARMS)];
-    let mut html = String::new();
     let by_cell = drawn.chunk_by(|a, b| a.cell == b.cell);
-    for (i, cell) in by_cell.enumerate() {
-        if let Some(name) = cell.first().and_then(|g| g.cell.as_deref()) {
-            html += &format!("<h3>{}</h3>\n", escape(name));
+    let left_out = groups.len() - drawn.len();
+    html! {
+        @for (i, cell) in by_cell.enumerate() {
+            @if let Some(name) = cell.first().and_then(|g| g.cell.as_deref()) { h3 { (name) } }
+            (draw(&i.to_string(), cell, caption))
         }
-        html += &draw(&i.to_string(), cell, caption);
+        @if left_out > 0 {
+            (paragraph(&format!("{left_out} more arms are in the tables only.")))
+        }
     }
-    if let left_out @ 1.. = groups.len() - drawn.len() {
-        html += &paragraph(&format!("{left_out} more arms are in the tables only."));
-    }
-    html
 }
 
 /// The queue picture with the first seed of each arm.
-fn queue_picture(id: &str, cell: &[Group<'_>], caption: &str) -> String {
+fn queue_picture(id: &str, cell: &[Group<'_>], caption: &str) -> Markup {
     let first = cell.iter().filter_map(|g| Some((g, *g.runs.first()?)));
     let runs: Vec<(String, &Analysis)> =
         first.map(|(g, run)| (g.run_name(run, false), run)).collect();
@@ -119,7 +123,7 @@ fn queue_picture(id: &str, cell: &[Group<'_>], caption: &str) -> String {
 }
 
 /// The box plots with all seeds of each arm together.
-fn box_picture(id: &str, cell: &[Group<'_>], caption: &str) -> String {
+fn box_picture(id: &str, cell: &[Group<'_>], caption: &str) -> Markup {
     let arm = |group: &Group<'_>| {
         let pooled = Slowdowns::pooled(group.runs.iter().map(|r| &r.slowdowns));
         let slowdowns = pooled.map(|s| s.into());
@@ -136,19 +140,25 @@ const ESTIMATES: &str = "Estimate less truth, where the truth is what the bottle
     over one round trip. New samples are ticks at which the estimate changed.";
 
 /// The section on the sendbox's estimates; empty without tables.
-pub(crate) fn estimates_section(tables: Vec<Table>) -> String {
+pub(crate) fn estimates_section(tables: Vec<Table>) -> Markup {
     let html = |t: Table| Table { corner: "arm".to_owned(), ..t.clone() }.html(&t.corner);
-    let tables: String = tables.into_iter().map(html).collect();
-    if tables.is_empty() {
-        return tables;
+    html! {
+        @if !tables.is_empty() {
+            (section("What the sendbox knew", html! {
+                (paragraph(ESTIMATES))
+                @for table in tables { (html(table)) }
+            }))
+        }
     }
-    section("What the sendbox knew", &(paragraph(ESTIMATES) + &tables))
 }
 
 /// The section on the controllers' decisions; empty without decisions.
-pub(crate) fn decisions_section(named: &[Named<'_>]) -> String {
-    let tables = decisions::tables(named);
-    if tables.is_empty() { tables } else { section("What the sendbox decided", &tables) }
+pub(crate) fn decisions_section(named: &[Named<'_>]) -> Markup {
+    html! {
+        @if let Some(tables) = decisions::tables(named) {
+            (section("What the sendbox decided", tables))
+        }
+    }
 }
 
 /// Sentences about violations in the runs' packet counts.
@@ -162,20 +172,24 @@ fn violations(named: &[Named<'_>]) -> Vec<String> {
 }
 
 /// The packet counts as HTML: a verdict and the table.
-pub(crate) fn accounts(named: &[Named<'_>]) -> String {
+pub(crate) fn accounts(named: &[Named<'_>]) -> Markup {
     let violations = violations(named);
-    let verdict = if violations.is_empty() {
-        paragraph(
-            "Every frame that a hop received was sent on, dropped by its queueing policy, addressed to \
-             the hop itself, or still inside when the run ended. None was lost in any other way.",
-        )
-    } else {
-        let all: String = violations.iter().map(|v| paragraph(v)).collect();
-        paragraph("The packet accounts do not balance, so the figures above are not to be trusted:")
-            + &all
-    };
     let table = tables::accounts(named).html("Frames by hop, over the whole run, warm-up included");
-    verdict + &details("The accounts", &table)
+    html! {
+        @if violations.is_empty() {
+            (paragraph(
+                "Every frame that a hop received was sent on, dropped by its queueing policy, \
+                 addressed to the hop itself, or still inside when the run ended. None was lost in \
+                 any other way.",
+            ))
+        } @else {
+            (paragraph(
+                "The packet accounts do not balance, so the figures above are not to be trusted:",
+            ))
+            @for violation in violations { (paragraph(&violation)) }
+        }
+        (details("The accounts", table))
+    }
 }
 
 #[cfg(test)]

@@ -1,33 +1,64 @@
 //! The HTML page around a report: one file that fetches nothing and runs nothing.
 
-pub(crate) use forebay_picture::escape;
+use maud::{Markup, PreEscaped, html};
 
-/// A whole page. `title` and `lead` are plain text, `body` is HTML.
-pub(crate) fn page(title: &str, lead: &str, body: &str) -> String {
-    let (title, lead) = (escape(title), escape(lead));
-    let style = format!("{}{}", forebay_picture::STYLE, include_str!("style.css"));
-    format!(
-        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <meta name=\"color-scheme\" content=\"light dark\">\n<title>{title}</title>\n\
-         <style>\n{style}</style>\n</head>\n<body>\n<main>\n<header>\n<h1>{title}</h1>\n\
-         <p class=\"lead\">{lead}</p>\n</header>\n{body}</main>\n</body>\n</html>\n"
-    )
+/// A whole page with a headline and a sentence below it.
+pub(crate) fn page(title: &str, lead: &str, body: Markup) -> String {
+    let page = html! {
+        (PreEscaped("<!doctype html>\n"))
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                title { (title) }
+                style { (PreEscaped(forebay_picture::STYLE)) (PreEscaped(include_str!("style.css"))) }
+            }
+            body {
+                main {
+                    header {
+                        h1 { (title) }
+                        p class="lead" { (lead) }
+                    }
+                    (body)
+                }
+            }
+        }
+    };
+    page.into_string() + "\n"
 }
 
-/// A section with a heading. `heading` is plain text, `body` is HTML.
-pub(crate) fn section(heading: &str, body: &str) -> String {
-    format!("<section>\n<h2>{}</h2>\n{body}</section>\n", escape(heading))
+/// A section with a heading.
+pub(crate) fn section(heading: &str, body: Markup) -> Markup {
+    html! { section { h2 { (heading) } (body) } }
 }
 
 /// A paragraph of plain text.
-pub(crate) fn paragraph(text: &str) -> String {
-    format!("<p>{}</p>\n", escape(text))
+pub(crate) fn paragraph(text: &str) -> Markup {
+    html! { p { (text) } }
 }
 
-/// A folded block. `summary` is plain text, `body` is HTML.
-pub(crate) fn details(summary: &str, body: &str) -> String {
-    format!("<details>\n<summary>{}</summary>\n{body}</details>\n", escape(summary))
+/// A folded block, of which only the summary shows at first.
+pub(crate) fn details(summary: &str, body: Markup) -> Markup {
+    html! { details { summary { (summary) } (body) } }
+}
+
+/// A figure of adjacent panels, each with its name and an SVG picture, above a folded table.
+pub(crate) fn figure(
+    class: &str,
+    panels: impl IntoIterator<Item = (String, String)>,
+    caption: &str,
+    table: Markup,
+) -> Markup {
+    html! {
+        figure {
+            div class=(class) {
+                @for (name, svg) in panels { div { h3 { (name) } (PreEscaped(svg)) } }
+            }
+            figcaption { (caption) }
+            (details("The figures behind this picture", table))
+        }
+    }
 }
 
 #[cfg(test)]
@@ -36,10 +67,17 @@ mod tests {
 
     #[test]
     fn names_cannot_become_markup() {
-        let hostile = "<script>\"&'";
-        assert_eq!(escape(hostile), "&lt;script&gt;&quot;&amp;&#39;");
-        for html in [page(hostile, hostile, ""), section(hostile, ""), details(hostile, "")] {
-            assert!(!html.contains("<script>"), "{html}");
+        let hostile = "<script>\"&";
+        let nothing = || html! {};
+        for html in [
+            page(hostile, hostile, nothing()),
+            section(hostile, nothing()).into_string(),
+            details(hostile, nothing()).into_string(),
+        ] {
+            assert!(
+                html.contains("&lt;script&gt;&quot;&amp;") && !html.contains("<script>"),
+                "{html}"
+            );
         }
     }
 }

@@ -1,8 +1,10 @@
 //! The main picture: the delay of both queues over time (after EuroSys '21, figure 2).
 
+use maud::Markup;
+
 use super::axis::linear_ticks;
 use super::decisions;
-use super::markup::{details, escape};
+use super::markup;
 use super::number::{figure, setting};
 use super::svg::{Anchor, Path, Svg};
 use super::table::{Column, Row, Table};
@@ -31,24 +33,16 @@ const TABLE_ROWS: usize = 30;
 const LABEL_GAP: f64 = 34.0;
 
 /// Adjacent panels, one per named run, on the same axes. `id` must be unique on the page.
-pub(crate) fn figures(id: &str, runs: &[(String, &Analysis)], caption: &str) -> String {
+pub(crate) fn figures(id: &str, runs: &[(String, &Analysis)], caption: &str) -> Markup {
     let all = runs.iter().flat_map(|(_, a)| [&a.bottleneck, &a.sendbox]);
     let highest = all.flat_map(|s| s.bins.iter().flatten()).map(|b| b.mean).fold(0.0, f64::max);
     let longest = runs.iter().map(|(_, a)| a.summary.duration_s).fold(1e-3, f64::max);
     let frame = Frame { ticks: linear_ticks(highest, 5), seconds: longest };
-    let panels: String = runs
+    let panels = runs
         .iter()
         .enumerate()
-        .map(|(i, (name, run))| {
-            let picture = panel(&format!("{id}{i}"), name, run, &frame);
-            format!("<div><h3>{}</h3>\n{picture}</div>\n", escape(name))
-        })
-        .collect();
-    format!(
-        "<figure>\n<div class=\"panels\">\n{panels}</div>\n<figcaption>{}</figcaption>\n{}</figure>\n",
-        escape(caption),
-        details("The figures behind this picture", &table(runs).html("Mean queue delay, ms"))
-    )
+        .map(|(i, (name, run))| (name.clone(), panel(&format!("{id}{i}"), name, run, &frame)));
+    markup::figure("panels", panels, caption, table(runs).html("Mean queue delay, ms"))
 }
 
 /// The layout of a panel.

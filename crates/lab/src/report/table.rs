@@ -1,6 +1,6 @@
 //! A table for a terminal, Markdown or HTML.
 
-use super::markup::escape;
+use maud::{Markup, html};
 
 /// The heads of a column; adjacent columns with the same group share its head.
 #[derive(Clone, Debug)]
@@ -116,38 +116,39 @@ impl Table {
     }
 
     /// Formats the table in HTML, in a box that scrolls sideways on narrow screens.
-    pub(crate) fn html(&self, caption: &str) -> String {
-        let mut groups = String::new();
-        for (first, end) in self.spans() {
-            let (n, group) = (end - first, escape(&self.columns[first].group));
-            let scope = if n > 1 { "colgroup" } else { "col" };
-            groups += &format!("<th scope=\"{scope}\" colspan=\"{n}\">{group}</th>");
+    pub(crate) fn html(&self, caption: &str) -> Markup {
+        html! {
+            div class="scroll" role="region" aria-label=(caption) tabindex="0" {
+                table {
+                    caption { (caption) }
+                    thead {
+                        tr {
+                            td {}
+                            @for (first, end) in self.spans() {
+                                @let scope = if end - first > 1 { "colgroup" } else { "col" };
+                                th scope=(scope) colspan=(end - first) { (self.columns[first].group) }
+                            }
+                        }
+                        tr class="names" {
+                            th scope="col" { (self.corner) }
+                            @for column in &self.columns { th scope="col" { (column.name) } }
+                        }
+                    }
+                    tbody { @for row in &self.rows { (row.html()) } }
+                }
+            }
         }
-        let names: String = self
-            .columns
-            .iter()
-            .map(|c| format!("<th scope=\"col\">{}</th>", escape(&c.name)))
-            .collect();
-        let rows: String = self.rows.iter().map(Row::html).collect();
-        let (caption, corner) = (escape(caption), escape(&self.corner));
-        format!(
-            "<div class=\"scroll\" role=\"region\" aria-label=\"{caption}\" tabindex=\"0\">\n<table>\n\
-             <caption>{caption}</caption>\n<thead>\n<tr><td></td>{groups}</tr>\n\
-             <tr class=\"names\"><th scope=\"col\">{corner}</th>{names}</tr>\n</thead>\n<tbody>\n\
-             {rows}</tbody>\n</table>\n</div>\n"
-        )
     }
 }
 
 impl Row {
-    fn html(&self) -> String {
-        let class = if self.strong { " class=\"strong\"" } else { "" };
-        let cells: String = self
-            .cells
-            .iter()
-            .map(|c| format!("<td>{}</td>", if c.is_empty() { "–".into() } else { escape(c) }))
-            .collect();
-        format!("<tr{class}><th scope=\"row\">{}</th>{cells}</tr>\n", escape(&self.label))
+    fn html(&self) -> Markup {
+        html! {
+            tr class=[self.strong.then_some("strong")] {
+                th scope="row" { (self.label) }
+                @for cell in &self.cells { td { (if cell.is_empty() { "–" } else { cell }) } }
+            }
+        }
     }
 }
 
@@ -220,7 +221,7 @@ mod tests {
 
     #[test]
     fn in_html() {
-        let html = table().html("Figures");
+        let html = table().html("Figures").into_string();
         assert!(html.contains("<th scope=\"colgroup\" colspan=\"2\">bottleneck queue</th>"));
         assert!(html.contains("<th scope=\"row\">Status &lt;quo&gt;</th><td>83.9</td>"));
         assert_eq!(html.matches("<td>–</td>").count(), 2);
