@@ -9,7 +9,8 @@ use std::ptr::null;
 /// of the run, no two runs would be alike.
 pub const HOSTS_DIR: &str = "/proc/self/cwd";
 
-/// Mounts a file system of `kind` on `target`; `options` are the mount options, as mount(8) has them.
+/// Mounts a file system of `kind` on `target`; `options` are the mount options, as mount(8) has
+/// them.
 ///
 /// # Errors
 /// If the kernel refuses.

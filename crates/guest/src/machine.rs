@@ -88,10 +88,9 @@ impl Machine {
 
 impl Drop for Machine {
     fn drop(&mut self) {
-        // Its processes are in its session. Killing fails only where nothing is left, and the kernel
-        // ends the guest's processes with their tracer.
-        // SAFETY: takes two integers; the child is not reaped before the next line, so that the id
-        // is its own.
+        // Its processes are in its session. Killing fails only where nothing is left, and the
+        // kernel ends the guest's processes with their tracer. SAFETY: takes two integers; the
+        // child is not reaped before the next line, so that the id is its own.
         unsafe { libc::kill(-(self.child.id() as libc::pid_t), libc::SIGKILL) };
         let _ = self.child.kill();
         let _ = self.child.wait();

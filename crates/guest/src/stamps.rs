@@ -126,8 +126,8 @@ fn send(fd: RawFd, piece: &[u8]) -> Option<u64> {
 /// Returns the next stamp: its kind, the number of its byte, and its time.
 fn next(fd: RawFd) -> Option<(u32, u32, u64)> {
     let mut found = (None, None);
-    // SAFETY: the message has no data and a control buffer that lives through the call; the macros stay
-    // inside what the kernel filled, and each part is read as the type that its header tells.
+    // SAFETY: the message has no data and a control buffer that lives through the call; the macros
+    // stay inside what the kernel filled, and each part is read as the type that its header tells.
     unsafe {
         let mut control = Control([0; 256]);
         let mut message: libc::msghdr = zeroed();

@@ -23,7 +23,7 @@ pub enum StoreError {
     Damaged {
         /// The file's path.
         path: PathBuf,
-        /// The reason.
+        /// The reason of the parser.
         source: serde_json::Error,
     },
 }

@@ -87,8 +87,8 @@ struct Guest(Child);
 
 impl Drop for Guest {
     fn drop(&mut self) {
-        // SAFETY: takes two integers. Its processes are in its session's group; if it was reaped the
-        // group is empty, and no other has its number while this process lives.
+        // SAFETY: takes two integers. Its processes are in its session's group; if it was reaped
+        // the group is empty, and no other has its number while this process lives.
         unsafe { libc::kill(-(self.0.id() as libc::pid_t), libc::SIGKILL) };
         let _ = self.0.kill();
         let _ = self.0.wait();

@@ -1,5 +1,5 @@
-//! zD in the kernel, tried: guests in virtual time whose TCP sends through a short queue, with the
-//! patch of `kernel/zd` and without.
+//! Experiments with zD in the kernel: guests in virtual time whose TCP sends through a short queue,
+//! with the patch of `kernel/zd` and without.
 //!
 //! ```text
 //!   the guest: flows ── token bucket, pfifo ── wire ── receiver, in a namespace of its own
@@ -7,8 +7,8 @@
 //!                             └── without room: a drop, or with the patch a pause
 //! ```
 //!
-//! Each cell of an experiment is run with three arms, in turn: the unpatched kernel, the patched one
-//! with its switch off, and with its switch on. Whoever runs guests answers to `zd-guest` by
+//! Each cell of an experiment is run with three arms, in turn: the unpatched kernel, the patched
+//! one with its switch off, and with its switch on. Whoever runs guests answers to `zd-guest` by
 //! [`guest`].
 
 mod experiment;

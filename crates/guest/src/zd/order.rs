@@ -151,7 +151,7 @@ pub struct Percentiles {
     pub count: u64,
     /// The smallest sample.
     pub min: f64,
-    /// The median.
+    /// The median sample.
     pub p50: f64,
     /// The 99th percentile.
     pub p99: f64,

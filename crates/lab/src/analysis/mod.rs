@@ -35,7 +35,7 @@ use crate::results::Run;
 /// The analysis of one run, with all that reports need.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Analysis {
-    /// The figures.
+    /// The figures of the run.
     pub summary: Summary,
     /// The bottleneck queue's delay over time.
     pub bottleneck: Series,
@@ -50,7 +50,7 @@ pub struct Analysis {
 }
 
 impl Analysis {
-    /// Analyses `run`.
+    /// Analyses the record `run`.
     pub fn of(run: &Run) -> Self {
         let slowdowns = Slowdowns::of(run);
         let estimate_errors = EstimateErrors::of(run);

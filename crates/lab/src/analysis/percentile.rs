@@ -40,7 +40,8 @@ impl Sorted {
         &self.0
     }
 
-    /// The share of values whose magnitude is at most `limit`, 0 to 1; `None` if there are no values.
+    /// The share of values whose magnitude is at most `limit`, 0 to 1; `None` if there are no
+    /// values.
     pub fn share_within(&self, limit: f64) -> Option<f64> {
         if self.0.is_empty() {
             return None;
@@ -85,7 +86,8 @@ mod tests {
 
     #[test]
     fn nearest_rank_by_hand() {
-        // Ranks ceil(p n / 100) of 15 20 35 40 50: p5 -> 1, p30 -> 2, p40 -> 2, p50 -> 3, p100 -> 5.
+        // Ranks ceil(p n / 100) of 15 20 35 40 50: p5 -> 1, p30 -> 2, p40 -> 2, p50 -> 3, p100 ->
+        // 5.
         let s = sorted(&[50.0, 15.0, 40.0, 20.0, 35.0]);
         let of = |p| s.percentile(p).unwrap();
         assert_eq!([of(5), of(30), of(40), of(50), of(100)], [15.0, 20.0, 20.0, 35.0, 50.0]);

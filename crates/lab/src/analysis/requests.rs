@@ -21,7 +21,7 @@ pub struct ByClass<T> {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Size {
-    /// All requests.
+    /// Requests of all sizes.
     #[default]
     All,
     /// Requests of at most 10 kB.

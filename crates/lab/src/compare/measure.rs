@@ -27,7 +27,7 @@ pub enum Measure {
 }
 
 impl Measure {
-    /// All measures.
+    /// All measures, in their order.
     pub const ALL: [Self; 9] = [
         Self::Throughput,
         Self::DelayMean,

@@ -106,7 +106,7 @@ pub struct ArmFigures {
 /// The delay of a queue; each packet has the same weight.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Percentiles {
-    /// The median.
+    /// The median delay.
     pub p50: f64,
     /// The 90th percentile.
     pub p90: f64,

@@ -13,7 +13,7 @@ pub(super) enum Place {
     Sendbox(u8),
     /// The link with the bottleneck.
     Path,
-    /// The receivebox.
+    /// The receivebox of site B.
     Receivebox,
     /// The hosts of site B.
     SiteB,

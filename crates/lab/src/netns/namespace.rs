@@ -5,8 +5,8 @@ use std::process::Command;
 use super::exec;
 use crate::engine::EngineError;
 
-/// Settings of every namespace (paths below `/proc/sys/net`): no forwarding, and no answer to ARP on
-/// an interface that does not have the address.
+/// Settings of every namespace (paths below `/proc/sys/net`): no forwarding, and no answer to ARP
+/// on an interface that does not have the address.
 pub const FOR_ALL: [(&str, &str); 3] = [
     ("ipv4/ip_forward", "0"),
     ("ipv6/conf/all/forwarding", "0"),
@@ -19,10 +19,10 @@ pub const FOR_ROUTERS: [(&str, &str); 2] =
 
 /// Settings of hosts.
 ///
-/// Windows may grow to 32 MiB: 13 times the 2.4 MB that a Cubic flow has in flight over 96 Mbit/s and
-/// 100 ms into a buffer of the same size. A connection learns nothing from earlier ones, so that runs
-/// do not depend on each other. A port may be reused one second after its connection ended
-/// (RFC 6191); otherwise one connection per request would use up all ports.
+/// Windows may grow to 32 MiB: 13 times the 2.4 MB that a Cubic flow has in flight over 96 Mbit/s
+/// and 100 ms into a buffer of the same size. A connection learns nothing from earlier ones, so
+/// that runs do not depend on each other. A port may be reused one second after its connection
+/// ended (RFC 6191); otherwise one connection per request would use up all ports.
 pub const FOR_HOSTS: [(&str, &str); 4] = [
     ("ipv4/tcp_rmem", "4096 131072 33554432"),
     ("ipv4/tcp_wmem", "4096 65536 33554432"),
@@ -30,8 +30,8 @@ pub const FOR_HOSTS: [(&str, &str); 4] = [
     ("ipv4/tcp_tw_reuse", "1"),
 ];
 
-/// Arguments of `ethtool -K` that switch off segmentation, merging and checksum offloads, with which
-/// a middlebox would see packets that are never on a wire.
+/// Arguments of `ethtool -K` that switch off segmentation, merging and checksum offloads, with
+/// which a middlebox would see packets that are never on a wire.
 pub const OFFLOADS: [&str; 10] =
     ["tso", "off", "gso", "off", "gro", "off", "tx", "off", "rx", "off"];
 

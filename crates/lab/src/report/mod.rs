@@ -1,9 +1,10 @@
-//! Tables, pictures and pages for any scenario, drawn from [`Analysis`](crate::analysis::Analysis) alone.
+//! Tables, pictures and pages for any scenario, drawn from [`Analysis`](crate::analysis::Analysis)
+//! alone.
 //!
 //! A page is one self-contained file: nothing is fetched, nothing is run, colours follow the
-//! reader's light or dark mode, and behind each picture is a table of its figures. Series are thinned
-//! to what a picture can show, so a page's size depends on the number of arms and not on how long
-//! they ran.
+//! reader's light or dark mode, and behind each picture is a table of its figures. Series are
+//! thinned to what a picture can show, so a page's size depends on the number of arms and not on
+//! how long they ran.
 
 pub mod boxes;
 pub(crate) mod decisions;

@@ -97,7 +97,7 @@ pub struct Run {
     pub rate: Rate,
     /// The round-trip time of the empty path.
     pub base_rtt: Nanos,
-    /// All requests.
+    /// All requests of the run.
     pub requests: Vec<Request>,
     /// The bytes that receivers read, by interval.
     pub progress: Vec<Progress>,

@@ -72,7 +72,8 @@ pub(super) struct PathTable {
     pub(super) spread: Option<Spanned<Spread>>,
 }
 
-/// `[grid]`: the axes along which the cells of the experiment differ. The cells are the cross product.
+/// `[grid]`: the axes along which the cells of the experiment differ. The cells are the cross
+/// product.
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct GridTable {

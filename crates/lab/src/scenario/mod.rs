@@ -1,11 +1,11 @@
 //! Experiments: a path, traffic over it, and the arms that are compared.
 //!
-//! [`load`] reads an [`Experiment`] from a TOML file and checks all of it; whatever passes can be run.
-//! A [`Scenario`] is one cell of the experiment. It does not depend on the engine that runs it, which
-//! is this machine's Linux in real time, a kernel in virtual time, or the simulator.
+//! [`load`] reads an [`Experiment`] from a TOML file and checks all of it; whatever passes can be
+//! run. A [`Scenario`] is one cell of the experiment. It does not depend on the engine that runs
+//! it, which is this machine's Linux in real time, a kernel in virtual time, or the simulator.
 //!
-//! `docs/src/scenario.md` describes the file and all of its keys. The tables of the file are in `file`,
-//! the checks in the other modules.
+//! `docs/src/scenario.md` describes the file and all of its keys. The tables of the file are in
+//! `file`, the checks in the other modules.
 
 mod check;
 mod conditions;

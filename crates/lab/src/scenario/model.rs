@@ -119,9 +119,9 @@ pub(crate) fn in_words(labels: &BTreeMap<String, String>) -> String {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum IpVersion {
-    /// IPv4.
+    /// IP version 4.
     V4,
-    /// IPv6.
+    /// IP version 6.
     V6,
 }
 
@@ -146,7 +146,7 @@ impl fmt::Display for Path {
 pub struct Arm {
     /// The name: letters, digits, `-` and `_`.
     pub name: String,
-    /// The sendbox.
+    /// The sendbox of the arm.
     pub sendbox: Sendbox,
     /// The queue at the bottleneck.
     pub queue: Queue,

@@ -193,9 +193,9 @@ fn loads_ways_classes_and_targets_are_read() {
     assert_eq!(one.classes(), 1);
 }
 
-/// Each change of that file, and what is said of it.
+/// Each change of that file with the expected error.
 #[test]
-fn loads_ways_classes_and_targets_that_are_none() {
+fn invalid_loads_ways_classes_and_targets_are_refused() {
     let cases = [
         (
             "target = \"100 ms\"",
@@ -288,7 +288,7 @@ fn mixes_round_trips_and_ecn_fields_are_read() {
     assert_eq!(coupled.to_string(), "dualpi2 40000 packets as in the paper k 1.64");
 }
 
-/// Over UDP there is Prague, which says ECT(1).
+/// Prague over UDP carries ECT(1).
 #[test]
 fn prague_over_udp_is_l4s_traffic() {
     let over = |keys: &str| L4S.replacen("congestion = \"dctcp_exact\"\necn = \"ect1\"", keys, 1);
@@ -308,7 +308,7 @@ fn prague_over_udp_is_l4s_traffic() {
 }
 
 #[test]
-fn mixes_round_trips_and_ecn_fields_that_cannot_be() {
+fn invalid_mixes_round_trips_and_ecn_fields_are_refused() {
     let cases = [
         (
             "[1, 10]]",
@@ -394,7 +394,7 @@ fn paths_sites_and_phases_are_read() {
 }
 
 #[test]
-fn a_trace_says_how_fast_the_path_is() {
+fn a_trace_sets_the_rate_of_the_path() {
     let dir = std::env::temp_dir().join(format!("fb-trace-{}", std::process::id()));
     std::fs::create_dir_all(&dir).unwrap();
     std::fs::write(dir.join("cell.trace"), "1\n2\n2\n4\n").unwrap();
@@ -419,7 +419,7 @@ fn a_trace_says_how_fast_the_path_is() {
 }
 
 #[test]
-fn what_cannot_be_is_refused_with_its_place() {
+fn invalid_values_are_refused_with_their_place() {
     for (from, to, line, what) in [
         ("sites = 2", "sites = 0", 3, "1 to 200"),
         ("site = 2", "site = 3", 33, "1 to 2"),
@@ -522,7 +522,7 @@ fn faults_are_ordered_and_cut_with_the_run() {
 }
 
 #[test]
-fn faults_that_cannot_be_are_refused() {
+fn invalid_faults_are_refused() {
     let cases = [
         (
             "\"receivebox\"",
@@ -607,9 +607,9 @@ fn clocks_jump_routes_change_and_feedback_is_lost() {
     }
 }
 
-/// Each change of the minimal file, and what is said of it.
+/// Each change of the minimal file with the expected error.
 #[test]
-fn what_cannot_be_run_is_refused() {
+fn invalid_experiments_are_refused() {
     let bulk = "kind = \"bulk\"";
     let cases = [
         ("\"96 Mbit/s\"", "\"0 Mbit/s\"", "x.toml:4: path.rate: must be above zero"),

@@ -48,7 +48,7 @@ impl Traffic {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EcnField {
-    /// Not ECN-capable.
+    /// The packet is not ECN-capable.
     NotEct,
     /// ECT(0): classic ECN (RFC 3168).
     Ect0,
@@ -78,7 +78,7 @@ pub enum TrafficKind {
         /// The congestion control of the answering side.
         congestion: Congestion,
     },
-    /// Backlogged flows.
+    /// Flows that always have data.
     Bulk {
         /// The number of flows.
         flows: u32,

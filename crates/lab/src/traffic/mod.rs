@@ -2,8 +2,8 @@
 //!
 //! Each is a process of its own (`forebay agent`) that an engine starts where the traffic's end is.
 //! It reads a [`Spec`] from standard input, one line of JSON; sets up its sockets and says
-//! [`Event::Ready`] on standard output; reads a [`Start`] line, the instant that all programs of the
-//! run share; does its part; writes what it measured to the file of the spec and says
+//! [`Event::Ready`] on standard output; reads a [`Start`] line, the instant that all programs of
+//! the run share; does its part; writes what it measured to the file of the spec and says
 //! [`Event::Done`]. When standard input ends, its engine is gone and it exits at once.
 //!
 //! A program has a thread per connection, blocked in the kernel whenever there is nothing to do:

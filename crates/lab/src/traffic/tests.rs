@@ -1,4 +1,4 @@
-//! The programs over loopback: real sockets, both ends in this process.
+//! Tests of the programs over loopback, with real sockets and both ends in this process.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, UdpSocket};
 use std::sync::Barrier;
@@ -21,20 +21,20 @@ fn tcp(congestion: &str) -> Tcp {
     Tcp { congestion: congestion.to_owned(), l4s: false, paced: false }
 }
 
-/// A port that was free a moment ago, at `ip`.
+/// Returns a UDP port that was free a moment ago, at `ip`.
 fn free(ip: IpAddr) -> SocketAddr {
     UdpSocket::bind((ip, 0)).unwrap().local_addr().unwrap()
 }
 
-/// The same for TCP, where connections that have ended keep their ports for a while.
+/// Returns a TCP port; ended connections keep their ports for a while.
 fn free_tcp(ip: IpAddr) -> SocketAddr {
     TcpListener::bind((ip, 0)).unwrap().local_addr().unwrap()
 }
 
-/// Plays `first`, which is ready before `second` begins, and returns what the one of them that
-/// measures wrote.
+/// Plays `first`, which is ready before `second` begins, and returns the records of the one that
+/// measures.
 fn play<T: DeserializeOwned>(name: &str, first: Role, second: Role, millis: u64) -> Vec<T> {
-    // What is measured goes there, and progress beside it.
+    // The directory of the records and of the progress.
     let dir = std::env::temp_dir().join(format!("fb-traffic-{name}-{}", std::process::id()));
     std::fs::create_dir_all(&dir).unwrap();
     let output = dir.join("measured");
@@ -85,7 +85,7 @@ fn requests(arrivals: Arrivals, new_connections: bool) -> Requests {
     }
 }
 
-/// What becomes of `requests` over 300 ms.
+/// The outcome of `requests` over 300 ms.
 fn records_of(name: &str, ip: IpAddr, requests: &Requests) -> Vec<Request> {
     let (listen, tcp) = (free_tcp(ip), tcp("reno"));
     let Requests { connections, new_connections, .. } = *requests;
@@ -128,7 +128,7 @@ fn clients_of_a_closed_loop_ask_again_when_they_are_answered() {
         for client in 0..5 {
             let own: Vec<_> = records.iter().filter(|r| r.connection == client).collect();
             assert!(own.len() > 1, "{name}: {}", own.len());
-            // A fast machine answers more of them than there are sizes, which then begin again.
+            // A fast machine answers more of them than there are sizes, which then repeat.
             let dealt = sizes.iter().cycle().skip(client as usize).step_by(5);
             for (pair, size) in own.windows(2).zip(dealt) {
                 assert!(pair[0].end.unwrap() <= pair[1].start, "{name}: one at a time");
@@ -200,12 +200,12 @@ fn cbr_sends_its_rate() {
     let sink = Role::UdpSink { listen: vec![listen], reports: false };
     let records: Vec<Progress> = play("cbr", sink, source, 200);
     let bytes: u64 = records.iter().map(|p| p.bytes).sum();
-    // One datagram a millisecond for 200 ms; those sent last may come too late.
+    // One datagram per millisecond for 200 ms; the last ones may arrive too late.
     assert!(bytes <= 200_000 && bytes.is_multiple_of(1_000) && bytes > 0, "{bytes}");
 }
 
 #[test]
-fn loops_go_round() {
+fn loops_record_round_trips() {
     let listen = free(V6);
     let records: Vec<RoundTrip> =
         play("loops", Role::UdpEcho { listen }, Role::UdpLoops { echo: listen, flows: 2 }, 100);

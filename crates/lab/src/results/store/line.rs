@@ -176,7 +176,7 @@ pub(super) fn pack(records: &[Record]) -> Vec<Packet> {
     records.iter().map(&mut pack).collect()
 }
 
-/// Undoes [`pack`].
+/// Unpacks records from [`pack`].
 pub(super) fn unpack(packets: Vec<Packet>) -> impl Iterator<Item = Record> {
     packets.into_iter().scan(0u64, |time, Packet(gap, sojourn, len, source, flags)| {
         *time = time.wrapping_add_signed(gap);

@@ -42,7 +42,7 @@ pub enum StoreError {
         path: PathBuf,
         /// The number of the line, from 1.
         line: u64,
-        /// The problem.
+        /// A description of the problem.
         problem: String,
     },
     /// The run has more records of a kind than may be stored.
