@@ -94,7 +94,7 @@ fn reclaim_dead(base: &Path, reclaim: impl Fn(&Path) -> Result<(), Error>) {
         if !matches!(dead, Ok(Some(_))) {
             continue;
         }
-        tracing::info!("removing what a dead run left: {}", path.display());
+        tracing::info!("removing the directory of a killed run: {}", path.display());
         if let Err(e) = reclaim(&path) {
             tracing::warn!("{e}");
         }

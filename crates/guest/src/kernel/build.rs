@@ -65,7 +65,7 @@ pub(super) fn build(
     if room < ROOM {
         return Err(no_room(cache, &format!("has {:.1} GB", room as f64 / (1u64 << 30) as f64)));
     }
-    tracing::info!("building a kernel for guests, once; this takes some minutes");
+    tracing::info!("building the guests' kernel, which happens once and takes some minutes");
     let place = Place::new(cache.join("build"))?;
     let source = source.map_or_else(|| Source::fetch(&place.0, interrupt), Ok)?;
     let (dir, log) = (place.0.clone(), place.0.join("log"));
@@ -89,7 +89,7 @@ pub(super) fn build(
     steps.run("make", &["ARCH=um", "olddefconfig"])?;
     let text = fs::read_to_string(&config).map_err(Error::io("reading .config"))?;
     for line in disregarded(which.configuration(), &text) {
-        tracing::warn!("the guest's kernel does not take {line}");
+        tracing::warn!("the guest's kernel has no option {line}");
     }
     let jobs = thread::available_parallelism().map_or(1, usize::from);
     steps.run("make", &["ARCH=um", &format!("-j{jobs}"), "linux"])?;

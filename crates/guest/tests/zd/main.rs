@@ -135,7 +135,7 @@ fn datagrams_of_polling_sockets_wait(kernels: &Kernels) {
     let work = Work::Datagrams { sockets: 5, each: 4_000, polled: true };
     let findings = with_zd(kernels, QUEUE, work);
     assert_eq!((findings.arrived, findings.dropped), (findings.sent, 0), "{findings:#?}");
-    assert!(findings.refused > 0, "somebody was told to try again: {findings:#?}");
+    assert!(findings.refused > 0, "the queue refused some datagrams: {findings:#?}");
     assert!(findings.refused < 40_000, "and did not spin: {findings:#?}");
 }
 

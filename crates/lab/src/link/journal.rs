@@ -70,7 +70,7 @@ impl Journal {
         let path = self.path;
         let left_out = self.log.finish().map_err(|source| LinkError::Write { path, source })?;
         if left_out > 0 {
-            tracing::warn!("{left_out} packets past the limit are not recorded");
+            tracing::warn!("{left_out} packets beyond the limit are not recorded");
         }
         Ok(())
     }

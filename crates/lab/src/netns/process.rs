@@ -193,7 +193,7 @@ impl Processes {
                     let late = Duration::from_nanos(late);
                     if late > Duration::from_millis(20) {
                         tracing::warn!(
-                            "{} was {late:?} late at worst: this machine is busy",
+                            "{} ran up to {late:?} late: this machine is too busy for exact figures",
                             process.name
                         );
                     }

@@ -47,8 +47,8 @@ impl RunDir {
     pub fn note_namespaces(&self, names: &[String]) -> Result<(), EngineError> {
         if let Some(name) = names.iter().find(|name| exec::namespace_file(name).exists()) {
             return Err(EngineError::Unfit(format!(
-                "the network namespace {name} exists and is not ours: remove it with \
-                 `ip netns delete {name}` if nobody needs it"
+                "the network namespace {name} exists and is not of this program: remove it with \
+                 `ip netns delete {name}` if it is not in use"
             )));
         }
         self.note(NAMESPACES, &(names.join("\n") + "\n"))

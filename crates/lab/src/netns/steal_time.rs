@@ -40,8 +40,8 @@ impl Processors {
         if share > NOTEWORTHY {
             let percent = 100.0 * share;
             tracing::warn!(
-                "{percent:.1} % of this machine's processor time went to others on its host, which \
-                 delays what is measured"
+                "{percent:.1} % of this machine's processor time was steal time of its host, which \
+                 distorts the measurement"
             );
         }
     }

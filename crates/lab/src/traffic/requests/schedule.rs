@@ -131,7 +131,7 @@ fn account(
 ) -> io::Result<()> {
     while n > 0 {
         let Some(front) = pending.front_mut() else {
-            return Err(io::Error::other(format!("{n} bytes came that nobody asked for")));
+            return Err(io::Error::other(format!("{n} bytes arrived without a request")));
         };
         let taken = n.min(front.left);
         front.left -= taken;
