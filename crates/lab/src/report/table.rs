@@ -146,7 +146,7 @@ impl Row {
         html! {
             tr class=[self.strong.then_some("strong")] {
                 th scope="row" { (self.label) }
-                @for cell in &self.cells { td { (if cell.is_empty() { "–" } else { cell }) } }
+                @for cell in &self.cells { td { (if cell.is_empty() { "–" } else { cell.as_str() }) } }
             }
         }
     }
