@@ -236,7 +236,7 @@ mod tests {
     #[test]
     fn no_requests_no_box() {
         let arm = Arm { name: "x".to_owned(), slowdowns: ByClass::default(), strong: false };
-        let html = figures("b", &[arm], "");
+        let html = figures("b", &[arm], "").into_string();
         assert!(html.contains("x: no requests.") && !html.contains("<rect"));
     }
 }

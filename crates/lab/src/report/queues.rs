@@ -234,7 +234,7 @@ mod tests {
     fn a_long_run_makes_no_larger_a_picture() {
         let minute = analysis((0..6_000).map(|i| bin(f64::from(i % 97))).collect());
         let hour = analysis((0..360_000).map(|i| bin(f64::from(i % 97))).collect());
-        let size = |run: &Analysis| figures("q", &[("x".to_owned(), run)], "").len();
+        let size = |run: &Analysis| figures("q", &[("x".to_owned(), run)], "").into_string().len();
         assert!(
             size(&hour) < 24_000 && size(&minute) < 24_000,
             "{} {}",
