@@ -29,6 +29,7 @@ pub(crate) struct MinRtt {
     seen_at: Nanos,
     /// The minimum of the current bucket.
     least: Nanos,
+    /// The minimum of all other buckets.
     least_before: Nanos,
     /// Time with samples spent in the current bucket.
     spent: Nanos,
@@ -37,6 +38,7 @@ pub(crate) struct MinRtt {
     candidate: Option<Nanos>,
     /// Whether aging is stopped.
     held: bool,
+    /// The index of the current bucket.
     current: u8,
     /// The minimum of each bucket except the current one.
     buckets: [Nanos; BUCKETS],

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Writes fingerprint.txt: frames, and the fingerprints they must have.
+"""Writes fingerprint.txt: frames and their fingerprints.
 
-The fingerprints are computed here from the fields a frame is built of, by the definition in
-src/fingerprint.rs, and not by parsing the frame: this is a third opinion beside the Rust and the C.
+The fingerprints are computed from the fields that a frame is built of, by the definition in
+src/fingerprint.rs. The frame is not parsed, so this is independent of the Rust and the C code.
 """
 import struct
 
@@ -56,7 +56,7 @@ def ipv6(proto, payload, extensions=(), tclass=0, flow=0x12345, hops=64, length=
 
 
 def options_header(kind, size):
-    """An extension header of `size` bytes that is padding but for its length."""
+    """Returns an extension header of `size` bytes whose content is padding."""
     return kind, be(1, size // 8 - 1) + b"\x01" + be(1, size - 4) + bytes(size - 4)
 
 

@@ -68,6 +68,7 @@ pub struct BasicDelay {
     reached: f64,
     /// Since when there has been a backlog at the sendbox but no queue on the path.
     spare_since: Option<Nanos>,
+    /// Whether mu was doubled and no queue has confirmed it yet.
     guessed: bool,
     min_rtt_probe: MinRttProbe,
     phase: Phase,

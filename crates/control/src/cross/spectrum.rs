@@ -8,8 +8,7 @@ use crate::math::sqrt;
 /// Distance from the pulse's bins of the bins that count as noise. Nearer bins hold a part of the
 /// pulse, because of the Hann window and of pulses that start and stop.
 const NOISE: RangeInclusive<usize> = 3..=6;
-/// Slots needed for a result. At the middle of the window the newest half has half of the Hann
-/// window's weight.
+/// Number of slots needed for a result: half of the window.
 const FILLED: usize = WINDOW / 2;
 /// Weight of a new value in the mean that is subtracted, which follows over a second.
 const MEAN_WEIGHT: f64 = 0.01;

@@ -89,28 +89,35 @@ struct Windows {
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Estimates {
     newest: Option<Newest>,
+    /// The standing round-trip time.
     standing: Option<Nanos>,
     rates: Option<Rates>,
     busy: Option<Rate>,
     /// The sustained rate; zero for none.
     sustained: Rate,
+    /// The highest rate of a train; zero for none.
     train: Rate,
+    /// The mean time between samples.
     interval: Option<Nanos>,
 }
 
 // Two cache lines. With many bundles, a third line is a third access to main memory.
 const _: () = assert!(size_of::<Estimates>() == 128);
 
+/// The values of the newest sample.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Newest {
     rtt: Nanos,
+    /// When its feedback came.
     at: Nanos,
+    /// Bytes sent by its mark.
     sent: Bytes,
 }
 
 /// The first samples of the windows, by their numbers.
 #[derive(Debug, Default)]
 struct WindowStarts {
+    /// The start of the window for rates.
     rates: u64,
     /// The start of the window of twice the length.
     long: u64,

@@ -23,26 +23,34 @@ pub(super) struct TickInput {
     pub(super) round: f64,
     /// The standing RTT less the minimum RTT.
     pub(super) delay: f64,
+    /// The part of that delay that is not a queue.
     pub(super) floor: f64,
     /// The queueing delay by the standing RTT, without the floor.
     pub(super) queue: f64,
+    /// The queueing delay by the latest RTT, without the floor.
     pub(super) latest: f64,
     /// The receive rate over a round trip.
     pub(super) receive: f64,
+    /// The receive rate while the bottleneck was busy.
     pub(super) busy: f64,
+    /// The highest rate of a train of packets, zero for none.
     pub(super) train: f64,
     pub(super) loss: f64,
     /// The mean packet length.
     pub(super) packet: f64,
+    /// The bytes to keep in the queue.
     pub(super) packets: f64,
     /// The delay that counts as noise.
     pub(super) noise: f64,
     /// The largest number of bytes sent in a minimum RTT recently.
     pub(super) used: f64,
+    /// Whether packets wait at the sendbox.
     pub(super) backlogged: bool,
+    /// How long the rate has limited the bundle.
     pub(super) limited_for: f64,
     /// Whether the newest sample is younger than a round.
     pub(super) informed: bool,
+    /// Whether the newest sample is young enough for growth.
     pub(super) fresh: bool,
     /// How long the next sample is overdue.
     pub(super) overdue: f64,

@@ -88,6 +88,7 @@ pub(crate) struct Marks {
     tags: Tags,
     /// The number of the oldest mark in the ring. A mark's index is its number modulo the capacity.
     oldest: u64,
+    /// The number of the next mark.
     next: u64,
     /// One more than the number of the newest answered mark.
     answered: u64,

@@ -32,9 +32,11 @@ pub enum ReceiveError {
 impl fmt::Display for ReceiveError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Length { actual, expected: 0 } => write!(f, "{actual} bytes are no message"),
+            Self::Length { actual, expected: 0 } => {
+                write!(f, "a datagram of {actual} bytes is too short for a message")
+            }
             Self::Length { actual, expected } => {
-                write!(f, "{actual} bytes instead of {expected}")
+                write!(f, "a message of {actual} bytes instead of {expected}")
             }
             Self::Version(v) => {
                 write!(

@@ -136,7 +136,7 @@ impl fmt::Display for ParseError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Truncated => "the frame ends within its headers",
-            Self::BadVersion => "the IP version is not the one that the ethertype tells",
+            Self::BadVersion => "the IP version does not match the ethertype",
             Self::BadLength => "a length in the IP header contradicts the packet",
             Self::TooManyExtensions => "more than 6 IPv6 extension headers",
             Self::HeadersTooLong => "more than 192 bytes of headers",
