@@ -13,7 +13,6 @@ mod forward;
 pub mod link;
 mod logs;
 mod policy;
-mod prefix_table;
 mod random;
 pub mod receivebox;
 pub mod sendbox;

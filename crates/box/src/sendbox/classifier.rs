@@ -1,34 +1,37 @@
-//! From a frame to its bundle and class.
+//! Finding the bundle and the class of a packet.
 
 use forebay_wire::Headers;
+use ipnet::IpNet;
+use prefix_trie::joint::JointPrefixMap;
 
 use crate::classes::Classes;
 use crate::config::BundleConfig;
-use crate::prefix_table::PrefixTable;
 
-/// Which bundle a packet is in, and which class in it.
+/// The rules by which packets are in bundles and classes.
 #[derive(Debug)]
 pub(super) struct Classifier {
-    bundles: PrefixTable<usize>,
-    /// Of each bundle.
+    /// The bundle of each destination prefix.
+    bundles: JointPrefixMap<IpNet, usize>,
+    /// The classes of each bundle.
     classes: Vec<Classes>,
 }
 
 impl Classifier {
+    /// Makes the rules of `bundles`, which are numbered in this order.
     pub(super) fn new(bundles: &[BundleConfig]) -> Self {
         let entries = bundles.iter().enumerate();
         Self {
-            bundles: PrefixTable::new(
-                entries.flat_map(|(i, b)| b.prefixes.iter().map(move |p| (*p, i))),
-            ),
+            bundles: entries
+                .flat_map(|(i, b)| b.prefixes.iter().map(move |p| (p.trunc(), i)))
+                .collect(),
             classes: bundles.iter().map(|b| Classes::of(&b.policy)).collect(),
         }
     }
 
-    /// The bundle of `frame`, whose headers are these, by the longest prefix of the destination, and the
-    /// class; `None` for traffic that is in no bundle.
+    /// Finds the bundle of `frame`, which has these headers, by the longest prefix of the destination,
+    /// and its class; `None` for traffic that is in no bundle.
     pub(super) fn classify(&self, frame: &[u8], headers: &Headers) -> Option<(usize, u8)> {
-        let bundle = self.bundles.find(headers.destination)?;
+        let (_, &bundle) = self.bundles.get_lpm(&IpNet::from(headers.destination))?;
         Some((bundle, self.classes[bundle].find(frame, Some(headers))))
     }
 }
@@ -84,13 +87,16 @@ mod tests {
     fn the_destination_alone_decides_the_bundle() {
         let classifier = Classifier::new(&[
             bundle(&["10.0.0.0/8", "fd00::/16"], vec![]),
-            bundle(&["10.2.0.0/16"], vec![]),
+            bundle(&["10.2.0.0/16", "10.3.4.5/32", "::/0"], vec![]),
         ]);
         let of = |source, destination| classifier.classify(&[], &headers(source, destination));
         assert_eq!(of("192.0.2.1", "10.1.0.1"), Some((0, 0)));
         assert_eq!(of("192.0.2.1", "10.2.0.1"), Some((1, 0)), "the longest prefix");
+        assert_eq!(of("192.0.2.1", "10.3.4.5"), Some((1, 0)), "a single address");
+        assert_eq!(of("192.0.2.1", "10.3.4.6"), Some((0, 0)));
         assert_eq!(of("fd01::1", "fd00::1"), Some((0, 0)));
-        assert_eq!(of("10.2.0.1", "192.0.2.1"), None, "a source is no destination");
+        assert_eq!(of("fd00::1", "2001:db8::1"), Some((1, 0)), "any destination of IPv6");
+        assert_eq!(of("10.2.0.1", "192.0.2.1"), None, "neither a source nor ::/0");
     }
 
     #[test]
