@@ -5,7 +5,7 @@ use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::{AsRawFd, RawFd};
 
-use forebay_dataplane::clock;
+use forebay_system::clock;
 use forebay_units::Nanos;
 use forebay_wire::feedback::{BundleId, ReceiveError, bundle_of};
 

@@ -19,7 +19,7 @@ pub mod sendbox;
 mod ticks;
 
 pub use error::Error;
-use forebay_dataplane::signals;
+use forebay_system::signals;
 
 use std::io::Write;
 

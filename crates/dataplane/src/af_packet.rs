@@ -7,9 +7,10 @@ use std::collections::VecDeque;
 use std::mem::{size_of, zeroed};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
+use forebay_system::NameLock;
+
 use crate::bpf;
 use crate::error::{Error, last};
-use crate::lock::Lock;
 use crate::netdev::Netdev;
 use crate::pool::{Frame, Pool};
 use crate::port::{Port, PortStats};
@@ -29,7 +30,7 @@ struct Control([u8; 64]);
 
 /// A port that reads and writes an AF_PACKET socket.
 pub(crate) struct PacketPort {
-    _lock: Lock,
+    _lock: NameLock,
     netdev: Netdev,
     socket: OwnedFd,
     stats: PortStats,
@@ -38,7 +39,7 @@ pub(crate) struct PacketPort {
 impl PacketPort {
     /// Opens a port on `netdev`, in promiscuous mode.
     pub(crate) fn open(netdev: &Netdev) -> Result<Self, Error> {
-        let lock = Lock::hold(netdev)?;
+        let lock = netdev.reserve()?;
         // With it, frames would not reach this socket. Other programs may stay: a receivebox's
         // passes all frames.
         bpf::remove_leftover(netdev.index)?;

@@ -5,6 +5,7 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Once;
 
+use forebay_system::clock;
 use libbpf_rs::btf::Btf;
 use libbpf_rs::btf::types::Enum;
 use libbpf_rs::query::ProgInfoIter;
@@ -12,7 +13,6 @@ use libbpf_rs::{
     Map, MapCore, MapFlags, Object, ObjectBuilder, OpenObject, PrintLevel, ProgramMut, XdpFlags,
 };
 
-use crate::clock;
 use crate::error::Error;
 
 /// A compiled ELF object of BPF programs, with the name of its main program.

@@ -7,7 +7,6 @@
 mod af_packet;
 mod bpf;
 mod bundles;
-pub mod clock;
 mod drops;
 mod error;
 mod ethtool;
@@ -17,7 +16,6 @@ mod frames;
 mod injector;
 mod ioctl;
 pub mod kernel;
-mod lock;
 pub mod netdev;
 mod open;
 mod packet;
@@ -25,8 +23,6 @@ mod pool;
 mod port;
 mod sampler;
 pub mod senders;
-pub mod signals;
-pub mod wait;
 mod xdp;
 
 pub use bpf::{XdpDriver, XdpSupport, parts as bpf_parts};

@@ -2,7 +2,10 @@
 
 use std::collections::BTreeSet;
 use std::ffi::{CStr, CString};
+use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use forebay_system::NameLock;
 
 use crate::bpf::{self, XdpSupport};
 use crate::error::{Error, last};
@@ -85,6 +88,17 @@ impl Netdev {
     /// If the interface is down.
     pub fn check_up(&self) -> Result<(), Error> {
         if self.up { Ok(()) } else { Err(Error::Down(self.name.clone())) }
+    }
+
+    /// Reserves the interface for this process, against a second process of Forebay.
+    ///
+    /// # Errors
+    /// [`Error::InUse`] if another process has it.
+    pub(crate) fn reserve(&self) -> Result<NameLock, Error> {
+        NameLock::hold(&format!("forebay-port-{}", self.name)).map_err(|e| match e.kind() {
+            io::ErrorKind::AddrInUse => Error::InUse(self.name.clone()),
+            _ => Error::system("reserving an interface", e),
+        })
     }
 
     /// Whether frames of the interface begin with an Ethernet header.

@@ -11,7 +11,8 @@ use std::ffi::CString;
 use std::os::fd::{AsRawFd, OwnedFd};
 
 use forebay_dataplane::kernel::Sight;
-use forebay_dataplane::{BundleRule, Counts, Hook, Netdev, Sample, Sampler, clock};
+use forebay_dataplane::{BundleRule, Counts, Hook, Netdev, Sample, Sampler};
+use forebay_system::clock;
 use forebay_units::Bytes;
 use namespace::{has_root, run, within};
 use sites::{FROM, Sites, TO, host, prefixes};

@@ -11,9 +11,10 @@ use std::io;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 
-use forebay_dataplane::{BundleRule, Netdev, Sampler, clock};
+use forebay_dataplane::{BundleRule, Netdev, Sampler};
 use forebay_plan::network::{self, Demand};
 use forebay_plan::topology::{LinkId, RouterId};
+use forebay_system::clock;
 use forebay_units::{Bytes, Nanos, Rate};
 
 use super::blueprint::{Blueprint, Role, USERS, towards};

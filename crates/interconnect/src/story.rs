@@ -10,8 +10,8 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 use forebay_config::ConfigError;
-use forebay_dataplane::clock;
 use forebay_plan::hints::{self, Hints};
+use forebay_system::clock;
 use forebay_units::Nanos;
 
 use super::blueprint::{Blueprint, OPS};

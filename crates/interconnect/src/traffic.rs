@@ -3,7 +3,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use forebay_dataplane::clock;
+use forebay_system::clock;
 use forebay_units::Nanos;
 
 use super::blueprint::{Blueprint, USERS};

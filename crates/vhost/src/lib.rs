@@ -35,7 +35,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 
 use forebay_dataplane::Netdev;
-use forebay_dataplane::signals::Signals;
+use forebay_system::signals::Signals;
 use serde_json::json;
 
 pub use config::{Mode, Schedule, SchedulerConfig, VhostConfig, VmConfig};

@@ -6,8 +6,8 @@
 
 use std::net::SocketAddr;
 
-use forebay_dataplane::clock;
-use forebay_dataplane::wait::Waiter;
+use forebay_system::clock;
+use forebay_system::wait::Waiter;
 use forebay_units::Nanos;
 use forebay_wire::EpochSize;
 use forebay_wire::feedback::{BundleId, SendboxChannel};

@@ -7,8 +7,9 @@ use std::net::IpAddr;
 use std::path::Path;
 
 use forebay_dataplane::kernel::Sight;
-use forebay_dataplane::wait::{Waiter, precise_timers};
-use forebay_dataplane::{Hook, Method, Netdev, Pool, Sampler, bpf_parts, clock, open_ports};
+use forebay_dataplane::{Hook, Method, Netdev, Pool, Sampler, bpf_parts, open_ports};
+use forebay_system::clock;
+use forebay_system::wait::{Waiter, precise_timers};
 use forebay_tc::{Device, Features, Found, Route};
 use forebay_units::Nanos;
 

@@ -8,12 +8,11 @@ mod lateness;
 mod schedule;
 mod way;
 
-use forebay_dataplane::wait::{Waiter, precise_timers};
-use forebay_dataplane::{
-    Frame, KernelDrops, Netdev, Packet, Pool, Port, Totals, clock, open_ports,
-};
+use forebay_dataplane::{Frame, KernelDrops, Netdev, Packet, Pool, Port, Totals, open_ports};
 use forebay_queue::{InOrder, TokenBucket, token_bucket};
 use forebay_records::HopCounters;
+use forebay_system::clock;
+use forebay_system::wait::{Waiter, precise_timers};
 use forebay_units::{Nanos, Rate};
 
 use self::lateness::Lateness;

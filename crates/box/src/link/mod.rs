@@ -7,7 +7,8 @@ mod statistics;
 
 use std::path::PathBuf;
 
-use forebay_dataplane::{Frame, Packet, Pool, clock};
+use forebay_dataplane::{Frame, Packet, Pool};
+use forebay_system::clock;
 use forebay_units::{Bytes, Nanos};
 use forebay_wire::{Frame as Parsed, Headers};
 

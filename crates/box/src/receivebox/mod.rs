@@ -7,8 +7,9 @@ use std::collections::HashMap;
 use std::io::Write;
 use std::net::SocketAddr;
 
-use forebay_dataplane::wait::Waiter;
-use forebay_dataplane::{BundleRule, Sample, Sampler, clock};
+use forebay_dataplane::{BundleRule, Sample, Sampler};
+use forebay_system::clock;
+use forebay_system::wait::Waiter;
 use forebay_units::Nanos;
 use forebay_wire::feedback::{Arrival, BundleId, ReceiveboxChannel};
 

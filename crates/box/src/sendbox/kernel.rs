@@ -10,10 +10,11 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
+use forebay_dataplane::Netdev;
 use forebay_dataplane::kernel::{ClassRule, Sight};
-use forebay_dataplane::wait::Waiter;
-use forebay_dataplane::{Netdev, clock};
 use forebay_records::HopCounters;
+use forebay_system::clock;
+use forebay_system::wait::Waiter;
 use forebay_tc::{
     Device, Error as TreeError, Event, Features, Foreign, Programs, Statistics, Supervisor, Tree,
     Watch,

@@ -4,8 +4,9 @@
 use std::net::SocketAddr;
 use std::os::fd::RawFd;
 
-use forebay_dataplane::{Frame, Netdev, Packet, Pool, clock};
+use forebay_dataplane::{Frame, Netdev, Packet, Pool};
 use forebay_queue::Qdisc;
+use forebay_system::clock;
 use forebay_units::Nanos;
 use forebay_wire::{Frame as Parsed, fingerprint};
 

@@ -7,12 +7,12 @@ use std::collections::VecDeque;
 use std::net::IpAddr;
 use std::os::fd::{AsFd, RawFd};
 
+use forebay_system::NameLock;
 use libbpf_rs::{Object, Xdp, XdpFlags};
 
 use self::socket::XdpSocket;
 use crate::bpf;
 use crate::error::Error;
-use crate::lock::Lock;
 use crate::netdev::Netdev;
 use crate::pool::{Frame, Pool};
 use crate::port::{Port, PortStats};
@@ -24,7 +24,7 @@ pub(crate) struct XdpPort {
     stats: PortStats,
     mode: &'static str,
     _object: Object,
-    _lock: Lock,
+    _lock: NameLock,
 }
 
 impl XdpPort {
@@ -33,7 +33,7 @@ impl XdpPort {
         other: Option<u32>,
         pool: &mut Pool,
     ) -> Result<Self, Error> {
-        let lock = Lock::hold(netdev)?;
+        let lock = netdev.reserve()?;
         match bpf::remove_leftover(netdev.index)? {
             // It goes with its process, so that process lives.
             Some((_, name)) if name == bpf::RECEIVEBOX.name => {

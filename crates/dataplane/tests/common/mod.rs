@@ -215,7 +215,9 @@ impl Drop for Pair {
 fn forwarder() {
     use std::collections::VecDeque;
 
-    use forebay_dataplane::{Pool, clock, open_ports, wait::Waiter};
+    use forebay_dataplane::{Pool, open_ports};
+    use forebay_system::clock;
+    use forebay_system::wait::Waiter;
     use forebay_units::Nanos;
 
     let Ok(method) = std::env::var("FB_FORWARDER") else { return };

@@ -7,7 +7,8 @@ use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use forebay_dataplane::{Netdev, clock};
+use forebay_dataplane::Netdev;
+use forebay_system::clock;
 use forebay_units::Nanos;
 use ipnet::IpNet;
 

@@ -3,8 +3,9 @@
 use std::collections::VecDeque;
 use std::io::Write;
 
-use forebay_dataplane::wait::{Waiter, precise_timers};
-use forebay_dataplane::{Method, Netdev, Pool, clock, open_ports};
+use forebay_dataplane::{Method, Netdev, Pool, open_ports};
+use forebay_system::clock;
+use forebay_system::wait::{Waiter, precise_timers};
 use forebay_units::Nanos;
 
 /// The environment variable that makes this program the forwarder.

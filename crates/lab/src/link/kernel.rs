@@ -9,8 +9,9 @@
 use std::collections::VecDeque;
 use std::os::fd::RawFd;
 
-use forebay_dataplane::wait::Waiter;
-use forebay_dataplane::{Frame, Injector, Method, Netdev, Pool, Port, clock, open_ports};
+use forebay_dataplane::{Frame, Injector, Method, Netdev, Pool, Port, open_ports};
+use forebay_system::clock;
+use forebay_system::wait::Waiter;
 use forebay_units::{Bytes, Nanos, Rate};
 use forebay_wire::Frame as Parsed;
 

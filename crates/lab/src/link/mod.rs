@@ -18,11 +18,10 @@ use std::io::{self, BufRead, Write};
 use std::os::fd::AsRawFd;
 use std::path::PathBuf;
 
-use forebay_dataplane::wait::{Waiter, precise_timers};
-use forebay_dataplane::{
-    Frame, KernelDrops, Method, Netdev, Pool, Port, Totals, clock, open_ports,
-};
+use forebay_dataplane::{Frame, KernelDrops, Method, Netdev, Pool, Port, Totals, open_ports};
 use forebay_records::HopCounters;
+use forebay_system::clock;
+use forebay_system::wait::{Waiter, precise_timers};
 use forebay_units::Nanos;
 
 pub use self::spec::{BottleneckSpec, LinkSpec};

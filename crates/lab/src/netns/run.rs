@@ -1,7 +1,7 @@
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-use forebay_dataplane::clock;
+use forebay_system::clock;
 use forebay_units::Nanos;
 
 use super::addresses::Place;

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::sync::mpsc::{self, Receiver};
 use std::thread;
 
-use forebay_dataplane::wait::precise_timers;
+use forebay_system::wait::precise_timers;
 use forebay_units::Nanos;
 
 use super::cue::{Cue, WindowCue};

@@ -1,8 +1,8 @@
 use std::io;
 use std::net::SocketAddr;
 
-use forebay_dataplane::clock;
 use forebay_sim::Pattern;
+use forebay_system::clock;
 use forebay_units::Nanos;
 
 use super::cue::FILLER;

@@ -4,8 +4,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, UdpSocket};
 use std::sync::Barrier;
 use std::thread;
 
-use forebay_dataplane::clock;
 use forebay_sim::Pattern;
+use forebay_system::clock;
 use forebay_units::{Bytes, Nanos, Rate};
 use serde::de::DeserializeOwned;
 

@@ -5,8 +5,8 @@ use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use forebay_dataplane::clock;
 use forebay_sim::udp::{BULK_PAYLOAD, REPORT_PAYLOAD, Sink, Window};
+use forebay_system::clock;
 use forebay_units::Nanos;
 
 use super::cue::FILLER;

@@ -6,10 +6,10 @@ use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use forebay_dataplane::clock;
-use forebay_dataplane::wait::Waiter;
 use forebay_sim::udp::BULK_PAYLOAD;
 use forebay_sim::udp::prague::{Receiver, Report, Sender};
+use forebay_system::clock;
+use forebay_system::wait::Waiter;
 use forebay_units::Nanos;
 
 use super::cue::FILLER;

@@ -2,8 +2,8 @@ use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::thread;
 
-use forebay_dataplane::clock;
 use forebay_sim::udp::{LOOP_PAYLOAD, LOST_AFTER};
+use forebay_system::clock;
 use forebay_units::Nanos;
 
 use super::cue::{WindowCue, write_records};

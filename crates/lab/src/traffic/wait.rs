@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use forebay_dataplane::clock;
+use forebay_system::clock;
 use forebay_units::Nanos;
 
 /// Blocks until `instant` of `CLOCK_MONOTONIC`; returns at once if it has passed.

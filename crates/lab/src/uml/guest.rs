@@ -5,8 +5,8 @@ use std::io;
 use std::path::Path;
 use std::process::ExitCode;
 
-use forebay_dataplane::wait::precise_timers;
 use forebay_guest::{HOSTS_DIR, mount, power_off};
+use forebay_system::wait::precise_timers;
 
 use super::order::{self, Failure, Order};
 use crate::engine::{EngineError, Interrupt, Progress};

@@ -10,10 +10,10 @@ mod vm;
 
 use std::os::fd::RawFd;
 
-use forebay_dataplane::clock;
-use forebay_dataplane::signals::Signals;
-use forebay_dataplane::wait::{Waiter, precise_timers};
 use forebay_queue::Packet as _;
+use forebay_system::clock;
+use forebay_system::signals::Signals;
+use forebay_system::wait::{Waiter, precise_timers};
 use forebay_units::Nanos;
 use serde_json::json;
 

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError, mpsc};
 use std::thread;
 
-use forebay_dataplane::clock;
+use forebay_system::clock;
 use forebay_units::Nanos;
 
 use crate::results::Request;

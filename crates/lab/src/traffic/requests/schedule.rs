@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 
-use forebay_dataplane::clock;
+use forebay_system::clock;
 use forebay_units::Nanos;
 
 use crate::results::Request;

@@ -1,0 +1,35 @@
+//! Locks between processes, by name.
+
+use std::io;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
+
+/// A name that one process holds in its network namespace. The kernel frees the name when the process
+/// ends, however it ends.
+#[derive(Debug)]
+pub struct NameLock(#[allow(dead_code, reason = "held for what dropping it does")] UnixDatagram);
+
+impl NameLock {
+    /// Takes `name`.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::AddrInUse`] if another process holds the name.
+    pub fn hold(name: &str) -> io::Result<Self> {
+        UnixDatagram::bind_addr(&SocketAddr::from_abstract_name(name)?).map(Self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_has_one_holder_at_a_time() {
+        let name = format!("fb-name-lock-{}", std::process::id());
+        let held = NameLock::hold(&name).unwrap();
+        let refused = NameLock::hold(&name).unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::AddrInUse);
+        drop(held);
+        assert!(NameLock::hold(&name).is_ok());
+    }
+}
