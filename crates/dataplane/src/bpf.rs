@@ -33,8 +33,8 @@ pub(crate) const RECEIVEBOX: Source = Source {
 pub(crate) const INGRESS: Source =
     Source { name: "fb_ingress", elf: include_bytes!(concat!(env!("OUT_DIR"), "/ingress.bpf.o")) };
 /// The programs that see a sendbox's packets leave the kernel's queues.
-pub(crate) const SIGHT: Source =
-    Source { name: "fb_sight", elf: include_bytes!(concat!(env!("OUT_DIR"), "/sight.bpf.o")) };
+pub(crate) const EGRESS: Source =
+    Source { name: "fb_egress", elf: include_bytes!(concat!(env!("OUT_DIR"), "/egress.bpf.o")) };
 
 /// DCTCP, for kernels without one.
 pub(crate) const DCTCP: Source =

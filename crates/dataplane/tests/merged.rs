@@ -9,7 +9,7 @@ mod sites;
 use std::collections::BTreeSet;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
-use forebay_dataplane::kernel::Sight;
+use forebay_dataplane::kernel::EgressObserver;
 use forebay_dataplane::{BundleRule, Hook, Netdev, Sampler};
 use forebay_wire::{Frame, fingerprint};
 use namespace::{has_root, run, within};
@@ -92,9 +92,9 @@ fn merged_packets_are_seen_with_the_ids_that_they_leave_with() {
             "ip -n {r} neigh replace 10.9.2.2 lladdr 02:00:00:00:00:22 dev fbr nud permanent"
         ));
         namespace::enter(r);
-        let mut sight = Sight::attach(&Netdev::find("fbr").unwrap()).unwrap();
-        sight.set_bundles(&[prefixes(&TO)]).unwrap();
-        sight.set_epoch(0, 1).unwrap();
+        let mut observer = EgressObserver::attach(&Netdev::find("fbr").unwrap()).unwrap();
+        observer.set_bundles(&[prefixes(&TO)]).unwrap();
+        observer.set_epoch(0, 1).unwrap();
         let before = sites.sent(r, "fbr");
         let macs = [mac(r, "fbl"), mac(a, "eth0")];
         let frames: Vec<_> = (0..3000).map(|i| segment(macs, id(i), i)).collect();
@@ -106,20 +106,20 @@ fn merged_packets_are_seen_with_the_ids_that_they_leave_with() {
             })
             .collect();
         for some in frames.chunks(100) {
-            let counted = sight.counts(0).unwrap().packets;
+            let counted = observer.counts(0).unwrap().packets;
             send(a, some.to_vec());
-            sites::until(|| sight.counts(0).unwrap().packets >= counted + some.len() as u64);
+            sites::until(|| observer.counts(0).unwrap().packets >= counted + some.len() as u64);
         }
         let mut seen = BTreeSet::new();
-        sight
+        observer
             .poll(|s| {
                 seen.insert(s.fingerprint);
             })
             .unwrap();
         let sent = sites.sent(r, "fbr") - before;
         assert!(sent < 2900, "some were merged: {sent}");
-        assert_eq!(sight.counts(0).unwrap().packets, 3000);
-        assert_eq!(sight.counts(0).unwrap().bytes.0, 3000 * (54 + PAYLOAD as u64));
+        assert_eq!(observer.counts(0).unwrap().packets, 3000);
+        assert_eq!(observer.counts(0).unwrap().bytes.0, 3000 * (54 + PAYLOAD as u64));
         assert!(seen == expected, "ID {}: {} of {}", id(1), seen.len(), expected.len());
     }
 }

@@ -8,7 +8,7 @@ use std::os::fd::{AsFd, FromRawFd, OwnedFd};
 use std::process::Command;
 
 use forebay_tc::{
-    Bundle, Device, Discipline, Features, FifoLimit, Foreign, Plan, Programs, Tree, Watch,
+    BundleQueues, Device, Discipline, Features, FifoLimit, Foreign, Plan, Programs, Tree, Watch,
 };
 use forebay_units::Rate;
 
@@ -54,8 +54,8 @@ fn tree(bundles: usize, sfq: bool) -> Tree {
     } else {
         Discipline::Fifo { limit: FifoLimit::Packets(1_000) }
     };
-    let bundle = |i| Bundle { name: format!("b{i}"), classes: vec![discipline] };
-    let bundles: Vec<Bundle> = (0..bundles).map(bundle).collect();
+    let bundle = |i| BundleQueues { name: format!("b{i}"), classes: vec![discipline] };
+    let bundles: Vec<BundleQueues> = (0..bundles).map(bundle).collect();
     let plan = Plan::new(&bundles, &Features::probe().unwrap()).unwrap();
     let program = nothing();
     let programs = Programs { bundles: program.as_fd() };

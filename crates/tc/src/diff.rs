@@ -112,11 +112,11 @@ mod tests {
     use super::*;
     use crate::found::FoundClass;
     use crate::netlink::{Attributes, Batch};
-    use crate::{Bundle, Device, Discipline, Features, FifoLimit, encode};
+    use crate::{BundleQueues, Device, Discipline, Features, FifoLimit, encode};
 
     fn plan(bundles: &[&[Discipline]]) -> Plan {
-        let bundle = |c: &&[Discipline]| Bundle { name: "b".to_owned(), classes: c.to_vec() };
-        let bundles: Vec<Bundle> = bundles.iter().map(bundle).collect();
+        let bundle = |c: &&[Discipline]| BundleQueues { name: "b".to_owned(), classes: c.to_vec() };
+        let bundles: Vec<BundleQueues> = bundles.iter().map(bundle).collect();
         Plan::new(&bundles, &Features::of(&["htb", "pfifo", "fq_codel"])).unwrap()
     }
 

@@ -38,7 +38,7 @@ pub use error::Error;
 pub use features::Features;
 pub use found::{Found, Root};
 pub use handle::{Handle, MAX_BUNDLES};
-pub use plan::{Bundle, Class, Filter, Object, Plan, Program, Qdisc, QdiscKind, Shape};
+pub use plan::{BundleQueues, Class, Filter, Object, Plan, Program, Qdisc, QdiscKind, Shape};
 pub use route::Route;
 pub use statistics::Statistics;
 pub use supervisor::{Outcome, Supervisor, supervise};

@@ -7,7 +7,7 @@ use crate::{Discipline, Error, Features, FifoLimit, Handle, MAX_BUNDLES};
 
 /// A bundle, as far as its queue goes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Bundle {
+pub struct BundleQueues {
     /// What people call it.
     pub name: String,
     /// How its packets wait: one discipline, or one for each class of strict priority, the most
@@ -130,7 +130,7 @@ impl Plan {
     /// # Errors
     /// If there are too many bundles or classes, or the kernel has no such discipline and nothing
     /// stands in for it.
-    pub fn new(bundles: &[Bundle], features: &Features) -> Result<Self, Error> {
+    pub fn new(bundles: &[BundleQueues], features: &Features) -> Result<Self, Error> {
         features.require("htb")?;
         let (count, max) = (bundles.len(), MAX_BUNDLES);
         if count > max {

@@ -123,13 +123,13 @@ impl fmt::Display for Step {
 
 #[cfg(test)]
 mod tests {
-    use crate::{Bundle, Discipline, Features, FifoLimit, Plan};
+    use crate::{BundleQueues, Discipline, Features, FifoLimit, Plan};
 
     #[test]
     fn a_plan_is_a_tree() {
         let fifo = Discipline::Fifo { limit: FifoLimit::Packets(100) };
         let sfq = Discipline::Sfq { limit: 600, perturb: None };
-        let bundle = |name: &str, classes| Bundle { name: name.to_owned(), classes };
+        let bundle = |name: &str, classes| BundleQueues { name: name.to_owned(), classes };
         let bundles = [bundle("oslo", vec![fifo]), bundle("rome", vec![fifo, sfq])];
         let plan = Plan::new(&bundles, &Features::of(&["htb", "pfifo"])).unwrap();
         let expected = "\

@@ -17,16 +17,16 @@ pub struct LinkConfig {
     /// How frames get in and out, and the interface towards the hosts.
     pub ports: Ports,
     /// From the inside to the outside; `None` if nothing is queued in that direction.
-    pub outward: Option<WayConfig>,
+    pub outward: Option<DirectionConfig>,
     /// From the outside to the inside, likewise.
-    pub inward: Option<WayConfig>,
+    pub inward: Option<DirectionConfig>,
     /// How the link counts a packet; as the frame that it comes in if `None`.
     pub framing: Option<Framing>,
 }
 
 /// One direction of a link.
 #[derive(Clone, Debug, PartialEq)]
-pub struct WayConfig {
+pub struct DirectionConfig {
     /// How fast it is.
     pub rate: Rate,
     /// How its queue is scheduled.
@@ -74,9 +74,10 @@ impl Configuration for LinkConfig {
         let rules = (table.class, table.classifier);
         let owner = QueueOwner::Forebay;
         let policy = Policy::check(source, "link", &owner, table.policy, DEFAULT, rules)?;
-        let way =
-            |rate: Option<Rate>| rate.map(|rate| WayConfig { rate, policy: at(&policy, rate) });
-        let [outward, inward] = rates.map(way);
+        let direction = |rate: Option<Rate>| {
+            rate.map(|rate| DirectionConfig { rate, policy: at(&policy, rate) })
+        };
+        let [outward, inward] = rates.map(direction);
         let framing = Framing::check(source, table.overhead, table.minimum, table.cells)?;
         let interfaces = [&table.inside, &table.outside];
         let ports = Ports::check(source, "link", interfaces, table.method, table.busy_poll)?;

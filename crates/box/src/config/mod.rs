@@ -18,7 +18,7 @@ mod steering;
 pub use bundle::BundleConfig;
 pub use framing::{Cells, Framing};
 pub use key::generate as generate_key;
-pub use link::{LinkConfig, WayConfig};
+pub use link::{DirectionConfig, LinkConfig};
 pub use matches::Match;
 pub use policy::{Class, Policy};
 pub use ports::Ports;

@@ -46,7 +46,7 @@ pub(super) struct Bpf {
     /// `net.core.bpf_jit_enable`; `None` where the kernel does not tell, as when it always compiles.
     pub(super) jit: Option<bool>,
     /// The programs of a sendbox over the kernel's queues, loaded and attached for a moment.
-    pub(super) sight: Answer<()>,
+    pub(super) observer: Answer<()>,
     /// The receivebox's program at tc's ingress, likewise.
     pub(super) ingress: Answer<()>,
     /// The receivebox's program for XDP, and a port over AF_XDP; how it moves frames.
@@ -122,7 +122,7 @@ pub(super) struct Peer {
     /// Where the other box listens.
     pub(super) address: SocketAddr,
     /// The way there: device, MTU (the route's own or the device's) and our address on it.
-    pub(super) route: Answer<Way>,
+    pub(super) route: Answer<PeerRoute>,
     /// Devices that packets to the bundle's prefixes leave by, where that is not the outer interface.
     pub(super) strays: Vec<(String, String)>,
     /// What the other box said; `None` if it was not asked.
@@ -130,7 +130,7 @@ pub(super) struct Peer {
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct Way {
+pub(super) struct PeerRoute {
     pub(super) device: String,
     pub(super) mtu: u32,
     pub(super) source: Option<IpAddr>,

@@ -6,14 +6,14 @@ use std::fs;
 use std::net::IpAddr;
 use std::path::Path;
 
-use forebay_dataplane::kernel::Sight;
+use forebay_dataplane::kernel::EgressObserver;
 use forebay_dataplane::{Hook, Method, Netdev, Pool, Sampler, bpf_parts, open_ports};
 use forebay_system::clock;
 use forebay_system::wait::{Waiter, precise_timers};
 use forebay_tc::{Device, Features, Found, Route};
 use forebay_units::Nanos;
 
-use super::facts::{Answer, Bpf, Clock, Facts, Interface, Kernel, Peer, Plan, Root, Way};
+use super::facts::{Answer, Bpf, Clock, Facts, Interface, Kernel, Peer, PeerRoute, Plan, Root};
 use super::target::Target;
 use super::{peers, scratch};
 use crate::sendbox;
@@ -55,7 +55,7 @@ fn bpf() -> Bpf {
         parts: bpf_parts(),
         types: Path::new("/sys/kernel/btf/vmlinux").exists(),
         jit: text("/proc/sys/net/core/bpf_jit_enable").map(|t| t != "0"),
-        sight: trial(|lo| Sight::attach(lo).map(|_| String::new())).map(drop),
+        observer: trial(|lo| EgressObserver::attach(lo).map(|_| String::new())).map(drop),
         ingress: trial(|lo| Sampler::attach_at(lo, &[], Hook::Tc).map(|_| String::new())).map(drop),
         af_xdp: trial(|lo| {
             let mut pool = Pool::new(256, 1_500)?;
@@ -210,7 +210,7 @@ fn peers_of(target: &Target) -> Vec<Peer> {
         let peer = |p: &crate::config::PeerConfig| Peer {
             bundle: p.name.clone(),
             address: p.sendbox,
-            route: way(p.sendbox.ip()),
+            route: route_to(p.sendbox.ip()),
             strays: Vec::new(),
             reply: None,
         };
@@ -223,7 +223,7 @@ fn peers_of(target: &Target) -> Vec<Peer> {
     let peer = |(bundle, reply): (&crate::config::BundleConfig, _)| Peer {
         bundle: bundle.name.clone(),
         address: bundle.receivebox,
-        route: way(bundle.receivebox.ip()),
+        route: route_to(bundle.receivebox.ip()),
         strays: bundle.prefixes.iter().filter_map(|p| stray(p, outer)).collect(),
         reply: Some(reply),
     };
@@ -234,16 +234,16 @@ fn peers_of(target: &Target) -> Vec<Peer> {
 fn stray(prefix: &ipnet::IpNet, outer: &str) -> Option<(String, String)> {
     // Its first host stands for all: a longer route within it is not looked for.
     let host = prefix.hosts().next()?;
-    let way = way(host).ok()?;
-    (way.device != *outer).then(|| (prefix.to_string(), way.device))
+    let route = route_to(host).ok()?;
+    (route.device != *outer).then(|| (prefix.to_string(), route.device))
 }
 
-fn way(to: IpAddr) -> Answer<Way> {
+fn route_to(to: IpAddr) -> Answer<PeerRoute> {
     let route = Route::find(to).map_err(|e| e.to_string())?;
     let route = route.ok_or_else(|| format!("there is no route to {to}"))?;
     let device = name(route.device).ok_or("its interface is gone")?;
     let own = Netdev::find(&device).map_err(|e| e.to_string())?.mtu;
-    Ok(Way { mtu: route.mtu.map_or(own, |m| m.min(own)), device, source: route.source })
+    Ok(PeerRoute { mtu: route.mtu.map_or(own, |m| m.min(own)), device, source: route.source })
 }
 
 fn name(index: i32) -> Option<String> {

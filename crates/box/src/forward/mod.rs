@@ -1,12 +1,12 @@
 //! A wire between two ports with queues on it: what a box is that moves packets itself.
 //!
 //! One thread, one loop: take in, decide, let out, wait. Which queue a frame waits in, and how fast
-//! that is emptied, is for a [`Director`] to say: a sendbox has a queue for each bundle on the way
+//! that is emptied, is for a [`ForwardingHandler`] to say: a sendbox has a queue for each bundle on the way
 //! out, a link one in each direction.
 
+mod direction;
 mod lateness;
 mod schedule;
-mod way;
 
 use forebay_dataplane::{Frame, KernelDrops, Netdev, Packet, Pool, Port, Totals, open_ports};
 use forebay_queue::{InOrder, TokenBucket, token_bucket};
@@ -15,8 +15,8 @@ use forebay_system::clock;
 use forebay_system::wait::{Waiter, precise_timers};
 use forebay_units::{Nanos, Rate};
 
+pub(crate) use self::direction::{Counts, DirectionQueues};
 use self::lateness::Lateness;
-pub(crate) use self::way::{Counts, Way};
 
 use crate::Error;
 use crate::config::Ports;
@@ -36,7 +36,7 @@ pub(crate) fn shaped(queue: Queue, rate: Option<Rate>) -> Shaped {
 
 /// Frames taken from a port at a time.
 const BATCH: usize = 256;
-/// Chunks beyond what the queues hold: the rings of both ports, and frames on their way.
+/// Chunks beyond what the queues hold: the rings of both ports, and frames on their queues.
 const SPARE_CHUNKS: u64 = 16_384;
 /// No more chunks than these are mapped: 4 GB of 2 kB each. Queues that could hold more find the
 /// pool empty when all are full at once; ports then stop receiving.
@@ -84,7 +84,7 @@ pub(crate) fn chunks(capacity: u64) -> u32 {
 }
 
 /// Says what waits where, and is told what left.
-pub(crate) trait Director {
+pub(crate) trait ForwardingHandler {
     /// How often it wants to be called.
     const TICK: Nanos;
 
@@ -97,11 +97,11 @@ pub(crate) trait Director {
         pool: &Pool,
     ) -> Result<Place, Frame>;
 
-    /// A packet of `queue` is on its way out.
+    /// A packet of `queue` is on its queues out.
     fn on_sent(&mut self, now: Nanos, direction: Direction, queue: usize, packet: &Packet);
 
     /// Its tick, at which it may change the queues' rates.
-    fn on_tick(&mut self, now: Nanos, ways: &mut [Way; 2]) -> Result<(), Error>;
+    fn on_tick(&mut self, now: Nanos, directions: &mut [DirectionQueues; 2]) -> Result<(), Error>;
 
     /// A socket of its own; nothing comes without one.
     fn descriptor(&self) -> Option<std::os::fd::RawFd> {
@@ -117,19 +117,19 @@ pub(crate) struct Forwarder {
     /// Before the pool: ports give their chunks up before the memory goes.
     ports: Vec<Box<dyn Port>>,
     pool: Pool,
-    ways: [Way; 2],
+    directions: [DirectionQueues; 2],
     busy_poll: bool,
     packets: Packets,
     kernel: KernelDrops,
 }
 
 impl Forwarder {
-    /// Opens the ports. `ways` are the queues of both directions, which hold at most `capacity`
+    /// Opens the ports. `directions` are the queues of both directions, which hold at most `capacity`
     /// packets.
     pub(crate) fn open(
         outside: Netdev,
         ports: Ports,
-        ways: [Vec<Shaped>; 2],
+        directions: [Vec<Shaped>; 2],
         capacity: u64,
         packets: Packets,
     ) -> Result<Self, Error> {
@@ -142,7 +142,7 @@ impl Forwarder {
             // What comes before there are ports was never ours to lose.
             kernel: KernelDrops::from_now(&netdevs)?,
             pool,
-            ways: ways.map(Way::new),
+            directions: directions.map(DirectionQueues::new),
             busy_poll,
             packets,
         })
@@ -159,19 +159,19 @@ impl Forwarder {
     }
 
     /// Forwards until a signal comes.
-    pub(crate) fn run<D: Director>(
+    pub(crate) fn run<D: ForwardingHandler>(
         &mut self,
-        director: &mut D,
+        handler: &mut D,
         signals: &Signals,
     ) -> Result<(), Error> {
         precise_timers();
-        // Signals and the director's socket are the first two, and are asked only when there is
+        // Signals and the handler's socket are the first two, and are asked only when there is
         // something to be had: a system call on every turn would be a tenth of what a packet costs.
         const SIGNALS: usize = 0;
-        const DIRECTOR: usize = 1;
+        const HANDLER: usize = 1;
         let mut descriptors = vec![signals.descriptor()];
-        descriptors.extend(director.descriptor());
-        let has_socket = descriptors.len() > DIRECTOR;
+        descriptors.extend(handler.descriptor());
+        let has_socket = descriptors.len() > HANDLER;
         let first_port = descriptors.len();
         let mut port_of = Vec::new();
         for (i, port) in self.ports.iter().enumerate() {
@@ -184,55 +184,55 @@ impl Forwarder {
         while !(waiter.is_ready(SIGNALS) && signals.came()) {
             let now = clock::now();
             for direction in Direction::BOTH {
-                self.take_in(now, direction, director, &mut batch)?;
+                self.take_in(now, direction, handler, &mut batch)?;
             }
-            if has_socket && waiter.is_ready(DIRECTOR) {
-                director.on_readable();
+            if has_socket && waiter.is_ready(HANDLER) {
+                handler.on_readable();
             }
             if now >= due_tick {
-                director.on_tick(now, &mut self.ways)?;
+                handler.on_tick(now, &mut self.directions)?;
                 due_tick = ticks::next(due_tick, D::TICK, now);
             }
             for direction in Direction::BOTH {
-                self.release(now, direction, director)?;
+                self.release(now, direction, handler)?;
             }
             for direction in Direction::BOTH {
-                let out = self.ways[direction as usize].out_mut();
+                let out = self.directions[direction as usize].out_mut();
                 self.ports[direction.exit()].send(&mut self.pool, out);
             }
             for (k, &port) in port_of.iter().enumerate() {
                 // Data comes in for the direction that begins here, and what cannot be passed on yet
                 // must not wake us either; room is for the other.
-                let [begins, ends] = [&self.ways[port], &self.ways[1 - port]];
+                let [begins, ends] = [&self.directions[port], &self.directions[1 - port]];
                 waiter.set(first_port + k, begins.has_room(), ends.is_pending());
             }
-            let due = self.ways.iter_mut().filter_map(Way::next_event).min();
+            let due = self.directions.iter_mut().filter_map(DirectionQueues::next_event).min();
             let until = due.unwrap_or(Nanos::MAX).min(due_tick);
             waiter.wait_until(if self.busy_poll { Nanos::ZERO } else { until });
         }
         Ok(())
     }
 
-    fn take_in<D: Director>(
+    fn take_in<D: ForwardingHandler>(
         &mut self,
         now: Nanos,
         direction: Direction,
-        director: &mut D,
+        handler: &mut D,
         batch: &mut Vec<Frame>,
     ) -> Result<(), Error> {
-        let way = &mut self.ways[direction as usize];
-        if !way.has_room() {
+        let queues = &mut self.directions[direction as usize];
+        if !queues.has_room() {
             return Ok(());
         }
         self.ports[direction.entry()].receive(&mut self.pool, batch, BATCH);
         for frame in batch.drain(..) {
-            match director.place(now, direction, frame, &self.pool) {
-                Err(frame) => way.pass(frame),
+            match handler.place(now, direction, frame, &self.pool) {
+                Err(frame) => queues.pass(frame),
                 Ok(place) => {
                     let mut sent = |queue: usize, packet: &Packet| {
-                        director.on_sent(now, direction, queue, packet);
+                        handler.on_sent(now, direction, queue, packet);
                     };
-                    way.take_in(now, place, &mut self.pool, &mut self.packets, &mut sent)?;
+                    queues.take_in(now, place, &mut self.pool, &mut self.packets, &mut sent)?;
                 }
             }
         }
@@ -240,29 +240,29 @@ impl Forwarder {
     }
 
     /// Lets out what the shapers allow by now.
-    fn release<D: Director>(
+    fn release<D: ForwardingHandler>(
         &mut self,
         now: Nanos,
         direction: Direction,
-        director: &mut D,
+        handler: &mut D,
     ) -> Result<(), Error> {
-        let way = &mut self.ways[direction as usize];
+        let queues = &mut self.directions[direction as usize];
         let mut sent = |queue: usize, packet: &Packet| {
-            director.on_sent(now, direction, queue, packet);
+            handler.on_sent(now, direction, queue, packet);
         };
-        way.release(now, &mut self.pool, &mut self.packets, &mut sent)
+        queues.release(now, &mut self.pool, &mut self.packets, &mut sent)
     }
 
     /// What a direction has.
-    pub(crate) fn ways_mut(&mut self) -> &mut [Way; 2] {
-        &mut self.ways
+    pub(crate) fn directions_mut(&mut self) -> &mut [DirectionQueues; 2] {
+        &mut self.directions
     }
 
     /// Ends the log of packets; the account of all packets, in which this hop is called `hop`.
     pub(crate) fn finish(mut self, hop: &str) -> Result<HopCounters, Error> {
         let mut late = Lateness::default();
-        self.ways.iter().for_each(|way| late.add(&way.lateness()));
-        let sum = |of: fn(&Way) -> u64| self.ways.iter().map(of).sum::<u64>();
+        self.directions.iter().for_each(|queues| late.add(&queues.lateness()));
+        let sum = |of: fn(&DirectionQueues) -> u64| self.directions.iter().map(of).sum::<u64>();
         let Totals { received, sent, lost } = Totals::of(&mut self.ports, &self.kernel);
         let counters = HopCounters {
             hop: hop.to_owned(),
@@ -271,7 +271,7 @@ impl Forwarder {
             lost,
             policy_drops: sum(|w| w.counts().dropped),
             marked: Some(sum(|w| w.counts().marked)),
-            queued: sum(Way::queued),
+            queued: sum(DirectionQueues::queued),
             late: late.figures(),
             ..HopCounters::default()
         };

@@ -15,8 +15,10 @@ use forebay_wire::{Frame as Parsed, Headers};
 use self::statistics::Statistics;
 use crate::Error;
 use crate::classes::Classes;
-use crate::config::{Framing, LinkConfig, WayConfig};
-use crate::forward::{self, Direction, Director, Forwarder, Place, Shaped, Way};
+use crate::config::{DirectionConfig, Framing, LinkConfig};
+use crate::forward::{
+    self, Direction, DirectionQueues, Forwarder, ForwardingHandler, Place, Shaped,
+};
 use crate::logs::{Lines, Packets, at};
 use crate::policy::{self, Queue};
 use crate::random;
@@ -49,19 +51,19 @@ pub fn run(config: LinkConfig, paths: &LogPaths) -> Result<(), Error> {
     let signals = Signals::block().map_err(Error::Signals)?;
     let LinkConfig { outside, ports, outward, inward, framing } = config;
     let configs = [(Direction::Outward, outward), (Direction::Inward, inward)];
-    let shaped = configs.iter().filter_map(|(_, way)| way.as_ref());
-    let capacity = shaped.map(|way| policy::capacity(&way.policy)).sum();
+    let shaped = configs.iter().filter_map(|(_, config)| config.as_ref());
+    let capacity = shaped.map(|config| policy::capacity(&config.policy)).sum();
     let classes = configs.each_ref().map(|(_, w)| w.as_ref().map(|w| Classes::of(&w.policy)));
-    let [outward, inward] = configs.map(|(direction, way)| queues(direction, way));
-    let ways = [outward?, inward?];
+    let [outward, inward] = configs.map(|(direction, config)| queues(direction, config));
+    let directions = [outward?, inward?];
     let packets = Packets::create(paths.packets.as_deref())?;
     let log = Lines::create(paths.statistics.as_deref(), MAX_LINES)?;
     let statistics = Statistics::new(log, clock::now());
     let mut link = Link { classes, framing, statistics };
-    let mut forwarder = Forwarder::open(outside, ports, ways, capacity, packets)?;
+    let mut forwarder = Forwarder::open(outside, ports, directions, capacity, packets)?;
     forwarder.say_ready();
     forwarder.run(&mut link, &signals)?;
-    link.statistics.finish(clock::now(), forwarder.ways_mut())?;
+    link.statistics.finish(clock::now(), forwarder.directions_mut())?;
     let counters = forwarder.finish("link")?;
     if let Some(path) = &paths.counters {
         counters.write(path).map_err(at(path))?;
@@ -70,8 +72,8 @@ pub fn run(config: LinkConfig, paths: &LogPaths) -> Result<(), Error> {
 }
 
 /// The queue of a direction; none where nothing is shaped.
-fn queues(direction: Direction, way: Option<WayConfig>) -> Result<Vec<Shaped>, Error> {
-    let Some(WayConfig { rate, policy }) = way else { return Ok(Vec::new()) };
+fn queues(direction: Direction, config: Option<DirectionConfig>) -> Result<Vec<Shaped>, Error> {
+    let Some(DirectionConfig { rate, policy }) = config else { return Ok(Vec::new()) };
     let queue = Queue::build(direction.name(), &policy, random::number())?;
     Ok(vec![forward::shaped(queue, Some(rate))])
 }
@@ -83,7 +85,7 @@ struct Link {
     statistics: Statistics,
 }
 
-impl Director for Link {
+impl ForwardingHandler for Link {
     /// How often the statistics are written down.
     const TICK: Nanos = Nanos::from_secs(1);
 
@@ -110,8 +112,8 @@ impl Director for Link {
 
     fn on_sent(&mut self, _: Nanos, _: Direction, _: usize, _: &Packet) {}
 
-    fn on_tick(&mut self, now: Nanos, ways: &mut [Way; 2]) -> Result<(), Error> {
-        self.statistics.end_interval(now, ways)
+    fn on_tick(&mut self, now: Nanos, directions: &mut [DirectionQueues; 2]) -> Result<(), Error> {
+        self.statistics.end_interval(now, directions)
     }
 }
 

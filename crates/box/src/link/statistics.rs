@@ -9,7 +9,7 @@ use forebay_units::{Bytes, Nanos, Rate};
 use serde::Serialize;
 
 use crate::Error;
-use crate::forward::{Counts, Direction, Way};
+use crate::forward::{Counts, Direction, DirectionQueues};
 use crate::logs::Lines;
 use crate::policy::Queue;
 
@@ -130,17 +130,21 @@ impl Statistics {
     }
 
     /// Writes down what happened since this was last called.
-    pub(super) fn end_interval(&mut self, now: Nanos, ways: &mut [Way; 2]) -> Result<(), Error> {
+    pub(super) fn end_interval(
+        &mut self,
+        now: Nanos,
+        directions: &mut [DirectionQueues; 2],
+    ) -> Result<(), Error> {
         let length = now.saturating_sub(self.since);
-        for (direction, way) in Direction::BOTH.into_iter().zip(ways.iter_mut()) {
-            if way.queues().is_empty() {
+        for (direction, state) in Direction::BOTH.into_iter().zip(directions.iter_mut()) {
+            if state.queues().is_empty() {
                 continue;
             }
             let kept = &mut self.kept[direction as usize];
-            let late = way.take_late();
-            let counts = way.counts();
+            let late = state.take_late();
+            let counts = state.counts();
             let since = counts.since(&std::mem::replace(&mut kept.counts, counts));
-            let dualpi2 = dualpi2(way).map(|queues| {
+            let dualpi2 = dualpi2(state).map(|queues| {
                 let Interval { low_latency: l, classic: c, .. } = queues.end_interval(now);
                 kept.low_latency.add(l.counters.forwarded.total(), l.delays);
                 kept.classic.add(c.counters.forwarded.total(), c.delays);
@@ -150,7 +154,7 @@ impl Statistics {
                     ..DualRecord::new(queues)
                 }
             });
-            let record = Record::new("interval", direction, now, length, way, since);
+            let record = Record::new("interval", direction, now, length, state, since);
             self.log.push(|| Record { late, dualpi2, ..record })?;
         }
         self.since = now;
@@ -158,15 +162,19 @@ impl Statistics {
     }
 
     /// The same for the time since the start, in the log and in words.
-    pub(super) fn finish(mut self, now: Nanos, ways: &mut [Way; 2]) -> Result<(), Error> {
-        self.end_interval(now, ways)?;
+    pub(super) fn finish(
+        mut self,
+        now: Nanos,
+        directions: &mut [DirectionQueues; 2],
+    ) -> Result<(), Error> {
+        self.end_interval(now, directions)?;
         let length = now.saturating_sub(self.start);
-        for (direction, way) in Direction::BOTH.into_iter().zip(ways.iter_mut()) {
-            if way.queues().is_empty() {
+        for (direction, state) in Direction::BOTH.into_iter().zip(directions.iter_mut()) {
+            if state.queues().is_empty() {
                 continue;
             }
             let kept = &self.kept[direction as usize];
-            let dualpi2 = dualpi2(way).map(|queues| DualRecord {
+            let dualpi2 = dualpi2(state).map(|queues| DualRecord {
                 low_latency: QueueRecord::new(
                     &queues.low_latency_counters(),
                     kept.low_latency.record(),
@@ -174,8 +182,8 @@ impl Statistics {
                 classic: QueueRecord::new(&queues.classic_counters(), kept.classic.record()),
                 ..DualRecord::new(queues)
             });
-            let record = Record::new("total", direction, now, length, way, kept.counts);
-            let record = Record { late: way.lateness().figures(), dualpi2, ..record };
+            let record = Record::new("total", direction, now, length, state, kept.counts);
+            let record = Record { late: state.lateness().figures(), dualpi2, ..record };
             tracing::info!("{}", record.in_words());
             self.log.push(|| record)?;
         }
@@ -183,8 +191,8 @@ impl Statistics {
     }
 }
 
-fn dualpi2(way: &mut Way) -> Option<&mut DualPi2<Packet>> {
-    match way.queues_mut().first_mut()?.child_mut().policy_mut() {
+fn dualpi2(state: &mut DirectionQueues) -> Option<&mut DualPi2<Packet>> {
+    match state.queues_mut().first_mut()?.child_mut().policy_mut() {
         Queue::DualPi2(queues) => Some(queues),
         Queue::Other(_) => None,
     }
@@ -200,10 +208,10 @@ impl Record {
         direction: Direction,
         now: Nanos,
         length: Nanos,
-        way: &Way,
+        state: &DirectionQueues,
         counts: Counts,
     ) -> Self {
-        let queue = way.queues().first();
+        let queue = state.queues().first();
         let backlog = queue.map(Qdisc::backlog).unwrap_or_default();
         Self {
             kind,

@@ -20,7 +20,7 @@ const FEEDBACK_IPV6: Bytes = Bytes(FEEDBACK_LEN as u64 + 14 + 40 + 8);
 /// have started again, and sends nothing until it is told our session.
 const REMIND_AFTER: Nanos = Nanos::from_millis(200);
 
-pub(super) struct Bundle {
+pub(super) struct ControlledBundle {
     name: String,
     id: BundleId,
     control: control::ControlLoop,
@@ -32,7 +32,7 @@ pub(super) struct Bundle {
     refused: u64,
 }
 
-impl Bundle {
+impl ControlledBundle {
     pub(super) fn new(config: BundleConfig, now: Nanos) -> Result<Self, Error> {
         let BundleConfig {
             name,

@@ -9,14 +9,14 @@ use forebay_records::{Event, Tick};
 use forebay_units::{Bytes, Nanos, Rate};
 use forebay_wire::feedback::BundleId;
 
-use super::bundle::Bundle;
+use super::bundle::ControlledBundle;
 use super::logs::Logs;
 use crate::Error;
 use crate::channel::Channel;
 use crate::config::BundleConfig;
 
 pub(super) struct Bundles {
-    list: Vec<Bundle>,
+    list: Vec<ControlledBundle>,
     by_id: HashMap<BundleId, usize>,
     /// `None` where there are no bundles.
     channel: Option<Channel>,
@@ -29,7 +29,7 @@ impl Bundles {
         now: Nanos,
     ) -> Result<Self, Error> {
         let channel = listen.map(Channel::bind).transpose()?;
-        let list = configs.into_iter().map(|b| Bundle::new(b, now));
+        let list = configs.into_iter().map(|b| ControlledBundle::new(b, now));
         let list = list.collect::<Result<Vec<_>, _>>()?;
         let by_id = list.iter().enumerate().map(|(i, b)| (b.id(), i)).collect();
         Ok(Self { list, by_id, channel })
@@ -40,11 +40,11 @@ impl Bundles {
         self.channel.as_ref().map(Channel::descriptor)
     }
 
-    pub(super) fn get(&self, index: usize) -> &Bundle {
+    pub(super) fn get(&self, index: usize) -> &ControlledBundle {
         &self.list[index]
     }
 
-    pub(super) fn get_mut(&mut self, index: usize) -> &mut Bundle {
+    pub(super) fn get_mut(&mut self, index: usize) -> &mut ControlledBundle {
         &mut self.list[index]
     }
 
@@ -70,7 +70,7 @@ impl Bundles {
         backlog: Bytes,
         logs: &mut Logs,
     ) -> Result<Option<Rate>, Error> {
-        Bundle::prefetch_after(index, &self.list);
+        ControlledBundle::prefetch_after(index, &self.list);
         let bundle = &mut self.list[index];
         let Some(channel) = &self.channel else { return Ok(bundle.rate()) };
         let rate = bundle.tick(now, backlog, channel, |name, event| {

@@ -11,7 +11,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use forebay_dataplane::Netdev;
-use forebay_dataplane::kernel::{ClassRule, Sight};
+use forebay_dataplane::kernel::{ClassRule, EgressObserver};
 use forebay_records::HopCounters;
 use forebay_system::clock;
 use forebay_system::wait::Waiter;
@@ -63,7 +63,7 @@ pub(super) fn run(
 struct Sendbox {
     tree: Tree,
     watch: Watch,
-    sight: Sight,
+    observer: EgressObserver,
     /// What the tree's filter runs.
     classifier: OwnedFd,
     /// `None` where there are no bundles, and so no limits to lift.
@@ -99,13 +99,13 @@ impl Sendbox {
         let program = std::env::current_exe().map_err(Error::Program)?;
         let device = Device::find(&outside.name)?;
         let plan = tree::plan(&configs, &Features::probe()?)?;
-        let mut sight = Sight::attach(&outside)?;
+        let mut observer = EgressObserver::attach(&outside)?;
         let prefixes: Vec<_> = configs.iter().map(|b| b.prefixes.clone()).collect();
-        sight.set_bundles(&prefixes)?;
+        observer.set_bundles(&prefixes)?;
         for (index, bundle) in configs.iter().enumerate() {
-            sight.set_classes(index, &rules(&bundle.policy))?;
+            observer.set_classes(index, &rules(&bundle.policy))?;
         }
-        let classifier = sight.classifier()?;
+        let classifier = observer.classifier()?;
         let count = configs.len();
         let bundles = Bundles::new(configs, listen, clock::now())?;
         let logs = Logs::create(paths)?;
@@ -130,7 +130,7 @@ impl Sendbox {
         Ok(Self {
             tree,
             watch,
-            sight,
+            observer,
             classifier,
             supervisor,
             program,
@@ -165,7 +165,7 @@ impl Sendbox {
     /// Boundary packets that left the queues.
     fn take_samples(&mut self) -> Result<(), Error> {
         let bundles = &mut self.bundles;
-        self.sight.poll(|s| {
+        self.observer.poll(|s| {
             let bundle = bundles.get_mut(s.bundle);
             bundle.on_boundary(s.time, s.fingerprint, s.counts.bytes, s.counts.packets);
         })?;
@@ -180,13 +180,13 @@ impl Sendbox {
             self.damaged(now, &e.to_string());
         }
         for index in 0..self.counts.len() {
-            let left = self.sight.counts(index)?;
+            let left = self.observer.counts(index)?;
             self.bundles.get_mut(index).on_total(left.bytes, left.packets);
             let backlog = self.counts[index].backlog;
             let rate = self.bundles.tick(index, now, backlog, &mut self.logs)?;
             let epoch = self.bundles.get(index).epoch();
             if self.epochs[index] != Some(epoch) {
-                self.sight.set_epoch(index, epoch)?;
+                self.observer.set_epoch(index, epoch)?;
                 self.epochs[index] = Some(epoch);
             }
             if self.damage.is_none() {
@@ -271,7 +271,7 @@ impl Sendbox {
         // Before what may fail: no limit is to stay for want of room for a log.
         self.tree.remove()?;
         self.supervisor.map_or(Ok(()), Supervisor::dismiss)?;
-        let lost = self.sight.samples_lost()?;
+        let lost = self.observer.samples_lost()?;
         if lost > 0 {
             tracing::warn!("{lost} boundary packets found no room to be reported");
         }

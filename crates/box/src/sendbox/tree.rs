@@ -1,7 +1,7 @@
 //! From bundles in the configuration to the kernel's queues.
 
 use forebay_discipline::Discipline;
-use forebay_tc::{Bundle, Features, Plan};
+use forebay_tc::{BundleQueues, Features, Plan};
 
 use crate::Error;
 use crate::config::BundleConfig;
@@ -12,14 +12,14 @@ use crate::config::BundleConfig;
 /// # Errors
 /// If the kernel has not what a policy needs, or there are too many bundles or classes.
 pub fn plan(bundles: &[BundleConfig], features: &Features) -> Result<Plan, Error> {
-    let bundles: Vec<Bundle> = bundles
+    let bundles: Vec<BundleQueues> = bundles
         .iter()
         .map(|bundle| {
             let policy = &bundle.policy;
             let classes = policy.classes.iter().map(|class| &class.policy);
             // Either has a discipline of its own, or classes that have.
             let all = std::iter::once(&policy.discipline).chain(classes);
-            Bundle {
+            BundleQueues {
                 name: bundle.name.clone(),
                 classes: all.filter_map(Discipline::to_tc).collect(),
             }

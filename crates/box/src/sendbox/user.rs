@@ -15,7 +15,7 @@ use super::classifier::Classifier;
 use super::logs::{LogPaths, Logs};
 use crate::Error;
 use crate::config::{BundleConfig, Ports};
-use crate::forward::{self, Direction, Director, Forwarder, Place, Way};
+use crate::forward::{self, Direction, DirectionQueues, Forwarder, ForwardingHandler, Place};
 use crate::logs::{Packets, at};
 use crate::policy::{self, Queue};
 use crate::random;
@@ -43,8 +43,8 @@ pub(super) fn run(
     let queues = queues.into_iter().enumerate().map(shaped).collect();
     let packets = Packets::create(paths.packets.as_deref())?;
     let mut sendbox = Sendbox { classifier, bundles, logs: Logs::create(paths)? };
-    let ways = [queues, Vec::new()];
-    let mut forwarder = Forwarder::open(outside, ports, ways, capacity, packets)?;
+    let directions = [queues, Vec::new()];
+    let mut forwarder = Forwarder::open(outside, ports, directions, capacity, packets)?;
     forwarder.say_ready();
     forwarder.run(&mut sendbox, signals)?;
     sendbox.bundles.log_summaries();
@@ -71,7 +71,7 @@ struct Sendbox {
     logs: Logs,
 }
 
-impl Director for Sendbox {
+impl ForwardingHandler for Sendbox {
     const TICK: Nanos = super::TICK;
 
     /// From the site: into the bundles' queues, or straight out. From the network: straight in.
@@ -101,7 +101,11 @@ impl Director for Sendbox {
         self.bundles.get_mut(queue).on_sent(now, packet.counted, packet.fingerprint);
     }
 
-    fn on_tick(&mut self, now: Nanos, [outward, _]: &mut [Way; 2]) -> Result<(), Error> {
+    fn on_tick(
+        &mut self,
+        now: Nanos,
+        [outward, _]: &mut [DirectionQueues; 2],
+    ) -> Result<(), Error> {
         for index in 0..outward.queues().len() {
             let backlog = outward.queues()[index].backlog().bytes;
             let rate = self.bundles.tick(index, now, backlog, &mut self.logs)?;

@@ -68,7 +68,7 @@ impl Tables {
         }
     }
 
-    /// `struct classes` of bpf/sight.bpf.c.
+    /// `struct classes` of bpf/egress.bpf.c.
     pub(super) fn to_bytes(&self) -> [u8; 67] {
         let mut bytes = [0; 67];
         bytes[..64].copy_from_slice(&self.dscp);

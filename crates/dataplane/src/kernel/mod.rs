@@ -1,7 +1,7 @@
 //! A sendbox over the kernel's own queues: what BPF does for it. The queues themselves are made by
 //! netlink, elsewhere.
 //!
-//! [`Sight`] is two eyes on one device. Its classifier tells the queues which bundle a packet is of:
+//! [`EgressObserver`] is two eyes on one device. Its classifier tells the queues which bundle a packet is of:
 //! bundle `i`'s class has the minor number `i + 1`, and what is in none is left to the root qdisc. It
 //! leaves the class within the bundle and the bundle in the packet's `cb[0]`, for the filter below, and
 //! in the other four words of `cb` a note of what it has found out. And it sees each packet again as it leaves the
@@ -9,7 +9,7 @@
 //! [`Sampler`](crate::Sampler) does where they arrive; a packet without a note is taken apart for it.
 //!
 //! A device is known by its index and, from its first packet on, by where it is in memory: one that
-//! goes and comes back under the same index wants another `Sight`.
+//! goes and comes back under the same index wants another `EgressObserver`.
 //!
 //! # Super-packets
 //!
@@ -66,7 +66,7 @@ const NO_BUNDLE: u32 = u32::MAX;
 const BTF: &str = "/sys/kernel/btf/vmlinux";
 
 /// The program that sees a device's packets leave; it goes when this value, or this process, goes.
-pub struct Sight {
+pub struct EgressObserver {
     /// Dropped first: nothing is seen after that.
     _link: Option<Link>,
     bundles: Bundles,
@@ -75,10 +75,10 @@ pub struct Sight {
     classes: HashMap<usize, Tables>,
 }
 
-impl Sight {
+impl EgressObserver {
     /// Attaches to `netdev`, which is in the namespace of the calling thread. No packet is any
-    /// bundle's until [`Sight::set_bundles`] has said which, and none is a boundary until
-    /// [`Sight::set_epoch`] has.
+    /// bundle's until [`EgressObserver::set_bundles`] has said which, and none is a boundary until
+    /// [`EgressObserver::set_epoch`] has.
     ///
     /// # Errors
     /// If the device is no Ethernet device, a right is missing, or the kernel is without BTF, BPF
@@ -106,14 +106,14 @@ impl Sight {
                 }
             })
         };
-        let link = attach(bpf::SIGHT.name, "net_dev_start_xmit")?;
+        let link = attach(bpf::EGRESS.name, "net_dev_start_xmit")?;
         Ok(Self { _link: Some(link), ..unattached })
     }
 
     /// Loads the programs for a device, attached to nothing yet.
     fn load(device: (u32, u32)) -> Result<Self, Error> {
         let settings = bpf::Settings { device, ..bpf::Settings::of_this_kernel() };
-        let object = bpf::SIGHT.load(|open| {
+        let object = bpf::EGRESS.load(|open| {
             settings.write(open)?;
             bundles::make_room(open, MAX_BUNDLES)
         })?;
@@ -263,7 +263,7 @@ impl Sight {
     }
 }
 
-/// `struct class_port` of bpf/sight.bpf.c.
+/// `struct class_port` of bpf/egress.bpf.c.
 fn port_key(bundle: [u8; 4], port: u16) -> [u8; 8] {
     let mut key = [0; 8];
     key[..4].copy_from_slice(&bundle);

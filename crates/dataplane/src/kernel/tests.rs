@@ -15,7 +15,7 @@ fn prefixes(list: &[&str]) -> Vec<IpNet> {
 }
 
 /// What the classifier answers, and the five words that it leaves behind in the packet.
-fn classify(sight: &Sight, frame: &[u8]) -> Option<(i32, [u32; 5])> {
+fn classify(observer: &EgressObserver, frame: &[u8]) -> Option<(i32, [u32; 5])> {
     // `struct __sk_buff` of linux/bpf.h, whose `cb` is here.
     let mut context = [0xff; 192];
     let input = ProgramInput {
@@ -23,7 +23,7 @@ fn classify(sight: &Sight, frame: &[u8]) -> Option<(i32, [u32; 5])> {
         context_out: Some(&mut context),
         ..ProgramInput::default()
     };
-    let program = bpf::program(&sight.bundles.object, "fb_classify").unwrap();
+    let program = bpf::program(&observer.bundles.object, "fb_classify").unwrap();
     let answer = program.test_run(input).ok()?.return_value as i32;
     let word = |i: usize| u32::from_ne_bytes(context[48 + 4 * i..][..4].try_into().unwrap());
     Some((answer, std::array::from_fn(word)))
@@ -63,17 +63,19 @@ fn packets_are_in_the_class_that_they_would_be_in_without_the_kernel() {
     if !forebay_test_skip::has_root() {
         return;
     }
-    let mut sight = Sight::load((0, 0)).unwrap();
-    sight.set_bundles(&[prefixes(&["0.0.0.0/1", "::/0"]), prefixes(&["128.0.0.0/2"])]).unwrap();
+    let mut observer = EgressObserver::load((0, 0)).unwrap();
+    observer.set_bundles(&[prefixes(&["0.0.0.0/1", "::/0"]), prefixes(&["128.0.0.0/2"])]).unwrap();
     let mut runner = TestRunner::deterministic();
     let (mut classes, mut noted) = ([0; 4], 0);
     for _ in 0..60 {
         let rules =
             proptest::collection::vec(any_rule(), 3).new_tree(&mut runner).unwrap().current();
-        sight.set_classes(0, &rules).unwrap();
+        observer.set_classes(0, &rules).unwrap();
         for _ in 0..60 {
             let frame = frames::any_frame().new_tree(&mut runner).unwrap().current();
-            let Some((answer, [class, _, note @ ..])) = classify(&sight, &frame) else { continue };
+            let Some((answer, [class, _, note @ ..])) = classify(&observer, &frame) else {
+                continue;
+            };
             let headers = match Frame::parse(&frame) {
                 Ok(Frame::Ip(headers)) => Some(headers),
                 _ => None,
@@ -109,19 +111,24 @@ fn packets_are_in_the_class_that_they_would_be_in_without_the_kernel() {
     }
     assert!(classes.iter().all(|n| *n > 50), "each class is met: {classes:?}");
     assert!(noted > 500, "{noted} packets with a note");
-    sight.set_classes(0, &[]).unwrap();
-    assert!(sight.classes.is_empty(), "nothing is left");
+    observer.set_classes(0, &[]).unwrap();
+    assert!(observer.classes.is_empty(), "nothing is left");
     let many = vec![ClassRule::default(); MAX_CLASSES];
-    let error = sight.set_classes(0, &many).unwrap_err().to_string();
+    let error = observer.set_classes(0, &many).unwrap_err().to_string();
     assert_eq!(error, "9 classes of a bundle, but there is room for 8");
 
     let good = [ClassRule { ports: vec![80], ..ClassRule::default() }];
-    sight.set_classes(1, &good).unwrap();
+    observer.set_classes(1, &good).unwrap();
     let all =
         (0..=MAX_PREFIXES as u32).map(|n| IpNet::from(std::net::IpAddr::from(n.to_be_bytes())));
     let large = [ClassRule { prefixes: all.collect(), ..ClassRule::default() }];
-    assert!(sight.set_classes(1, &large).unwrap_err().to_string().contains("prefixes of classes"));
-    let map = bpf::map(&sight.bundles.object, "class_ports").unwrap();
+    assert!(
+        observer.set_classes(1, &large).unwrap_err().to_string().contains("prefixes of classes")
+    );
+    let map = bpf::map(&observer.bundles.object, "class_ports").unwrap();
     let there = map.lookup(&port_key(1_u32.to_ne_bytes(), 80), libbpf_rs::MapFlags::ANY).unwrap();
-    assert!(there.is_some() && sight.classes.contains_key(&1), "what is refused changes nothing");
+    assert!(
+        there.is_some() && observer.classes.contains_key(&1),
+        "what is refused changes nothing"
+    );
 }

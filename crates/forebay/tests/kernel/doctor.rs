@@ -44,7 +44,7 @@ fn the_doctor_reports_the_machine_and_changes_nothing() {
     assert_eq!(report["wanted"], "sendbox_kernel");
     assert_eq!(check(&report, "tree of queues").0, "ok");
     assert_eq!(check(&report, "queues of fb-out"), ("ok".into(), "the kernel's own".into()));
-    assert_eq!(check(&report, "sight of queues").0, "ok");
+    assert_eq!(check(&report, "egress observer").0, "ok");
     assert_eq!(check(&report, "fb-out XDP").0, "ok");
     let (verdict, found) = check(&report, "b: the receivebox");
     assert!(verdict == "ok" && found.starts_with("answered after"), "{found}");

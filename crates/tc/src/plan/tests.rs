@@ -9,10 +9,10 @@ const CODEL: Discipline =
     Discipline::FqCodel { limit: 1_000, target: None, interval: None, ecn: true };
 
 fn plan(bundles: &[&[Discipline]], kinds: &[&'static str]) -> Result<Plan, Error> {
-    let bundles: Vec<Bundle> = bundles
+    let bundles: Vec<BundleQueues> = bundles
         .iter()
         .enumerate()
-        .map(|(i, classes)| Bundle { name: format!("b{i}"), classes: classes.to_vec() })
+        .map(|(i, classes)| BundleQueues { name: format!("b{i}"), classes: classes.to_vec() })
         .collect();
     Plan::new(&bundles, &Features::of(kinds))
 }

@@ -6,7 +6,9 @@ use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use forebay_tc::{Bundle, Device, Discipline, Features, FifoLimit, Foreign, Plan, Programs, Tree};
+use forebay_tc::{
+    BundleQueues, Device, Discipline, Features, FifoLimit, Foreign, Plan, Programs, Tree,
+};
 pub(crate) use forebay_test_skip::has_root;
 
 /// The device that the tree is on; its other end is in the other namespace.
@@ -122,10 +124,10 @@ pub(crate) const fn fifo(packets: u32) -> Discipline {
 
 /// The plan of `bundles` on this machine's kernel.
 pub(crate) fn plan(bundles: &[&[Discipline]]) -> Plan {
-    let bundles: Vec<Bundle> = bundles
+    let bundles: Vec<BundleQueues> = bundles
         .iter()
         .enumerate()
-        .map(|(i, classes)| Bundle { name: format!("b{i}"), classes: classes.to_vec() })
+        .map(|(i, classes)| BundleQueues { name: format!("b{i}"), classes: classes.to_vec() })
         .collect();
     Plan::new(&bundles, &Features::probe().unwrap()).unwrap()
 }

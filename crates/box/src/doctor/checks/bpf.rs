@@ -39,7 +39,7 @@ pub(super) fn checks(facts: &Facts) -> Vec<Check> {
         parts,
         types,
         jit,
-        tried("sight of queues", &bpf.sight, "attached", &[Role::SendboxKernel]),
+        tried("egress observer", &bpf.observer, "attached", &[Role::SendboxKernel]),
         tried("tc's ingress", &bpf.ingress, "attached", &[]),
         af_xdp(facts),
     ]

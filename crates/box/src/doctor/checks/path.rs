@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use crate::doctor::facts::{Interface, Peer, Plan, Reply, Way};
+use crate::doctor::facts::{Interface, Peer, PeerRoute, Plan, Reply};
 use crate::doctor::report::{Check, Role};
 
 const AREA: &str = "between the boxes";
@@ -43,18 +43,18 @@ fn wire(plan: &Plan, interfaces: &[Interface]) -> Option<Check> {
 
 fn route(plan: &Plan, peer: &Peer, interfaces: &[Interface]) -> Check {
     let what = format!("{}: to {}", peer.bundle, peer.address);
-    let way = match &peer.route {
-        Ok(way) => way,
+    let route = match &peer.route {
+        Ok(route) => route,
         Err(why) => {
             return Check::new(AREA, what, why)
                 .stops(&[plan.role], "the other box cannot be told anything: add a route");
         }
     };
-    let check = Check::new(AREA, what, format!("by {}, MTU {}", way.device, way.mtu));
+    let check = Check::new(AREA, what, format!("by {}, MTU {}", route.device, route.mtu));
     let outer = plan.interfaces.first().and_then(|o| interfaces.iter().find(|i| i.name == *o));
     match outer {
-        Some(outer) if way.mtu < outer.mtu => check.note(format!(
-            "the way to the other box takes less than {}, of {}: full packets are cut up or refused on \
+        Some(outer) if route.mtu < outer.mtu => check.note(format!(
+            "the route to the other box has an MTU below {}, of {}: full packets are fragmented or dropped on \
              it, as in a tunnel. Lower the MTU where the site's packets come in, or clamp their MSS",
             outer.mtu, outer.name
         )),
@@ -104,7 +104,7 @@ fn translation(peer: &Peer) -> Check {
     let unknown = "whether packets keep their addresses and IP IDs on the way cannot be told from here: \
                    with a NAT between the boxes, no boundary packet is recognised and the bundle stays open";
     let ours = match &peer.route {
-        Ok(Way { source: Some(source), .. }) => *source,
+        Ok(PeerRoute { source: Some(source), .. }) => *source,
         _ => return Check::new(AREA, what, "unknown").note(unknown),
     };
     let theirs = peer.address.ip();

@@ -6,7 +6,9 @@ use forebay_dataplane::{Feature, Method, XdpDriver, XdpSupport};
 use forebay_units::Nanos;
 
 use super::all;
-use crate::doctor::facts::{Bpf, Clock, Facts, Interface, Kernel, Peer, Plan, Reply, Root, Way};
+use crate::doctor::facts::{
+    Bpf, Clock, Facts, Interface, Kernel, Peer, PeerRoute, Plan, Reply, Root,
+};
 use crate::doctor::report::{Report, Role, Verdict};
 
 /// A machine that lacks nothing.
@@ -18,7 +20,7 @@ fn machine() -> Facts {
             parts: vec![("XDP programs", true), ("ring buffers", true)],
             types: true,
             jit: Some(true),
-            sight: Ok(()),
+            observer: Ok(()),
             ingress: Ok(()),
             af_xdp: Ok("AF_XDP (generic)".to_owned()),
         },
@@ -56,7 +58,7 @@ fn interface(name: &str) -> Interface {
 }
 
 fn plan(role: Role) -> Plan {
-    let way = Way { device: "wan0".to_owned(), mtu: 1_500, source: "192.0.2.1".parse().ok() };
+    let way = PeerRoute { device: "wan0".to_owned(), mtu: 1_500, source: "192.0.2.1".parse().ok() };
     Plan {
         file: "box.toml".to_owned(),
         role,
@@ -69,7 +71,7 @@ fn plan(role: Role) -> Plan {
         peers: vec![Peer {
             bundle: "b".to_owned(),
             address: "198.51.100.1:28317".parse().unwrap(),
-            route: Ok(way),
+            route: Ok(route),
             strays: vec![],
             reply: Some(Reply::Answered {
                 after: Nanos::from_millis(41),
@@ -164,12 +166,12 @@ fn a_part_of_bpf_that_fails_stops_its_box() {
     only(&with(|b| b.parts[1].1 = false), Verdict::Note, "parts");
     only(&with(|b| b.jit = Some(false)), Verdict::Note, "compiler");
     only(&with(|b| b.types = false), Verdict::Note, "types of the kernel");
-    only(&with(|b| b.sight = Err("no".to_owned())), Verdict::Note, "sight of queues");
+    only(&with(|b| b.observer = Err("no".to_owned())), Verdict::Note, "egress observer");
     only(&with(|b| b.ingress = Err("no".to_owned())), Verdict::Note, "tc's ingress");
     only(&with(|b| b.af_xdp = Err("no".to_owned())), Verdict::Note, "AF_XDP");
     let mut facts = planned(Role::SendboxKernel);
-    facts.bpf.sight = Err("no".to_owned());
-    only(&facts, Verdict::Problem, "sight of queues");
+    facts.bpf.observer = Err("no".to_owned());
+    only(&facts, Verdict::Problem, "egress observer");
     let mut facts = planned(Role::SendboxUser);
     facts.bpf.af_xdp = Err("no".to_owned());
     facts.plan.as_mut().unwrap().method = Method::Xdp;

@@ -1,5 +1,5 @@
 //! What it costs to see a packet leave the kernel's queues, by the kernel's own account of its BPF
-//! programs: `cargo bench -p forebay-dataplane --bench sight`, as root.
+//! programs: `cargo bench -p forebay-dataplane --bench egress_observer`, as root.
 //!
 //! TCP goes from one namespace into the next. The tracepoint is the machine's, so that the program
 //! runs for the packets of other devices too, and turns away from them: what that costs is measured
@@ -15,7 +15,7 @@ mod sites;
 use std::net::UdpSocket;
 use std::os::fd::{FromRawFd, OwnedFd};
 
-use forebay_dataplane::kernel::Sight;
+use forebay_dataplane::kernel::EgressObserver;
 use forebay_dataplane::{BundleRule, Hook, Netdev, Sampler};
 use libbpf_rs::query::ProgInfoIter;
 use namespace::{has_root, run};
@@ -53,13 +53,13 @@ fn during(sites: &Sites, program: &str) -> Runs {
     Runs::of(program).since(before)
 }
 
-fn sight(bundles: usize) -> Sight {
-    let mut sight = Sight::attach(&Netdev::find("eth0").unwrap()).unwrap();
+fn observer(bundles: usize) -> EgressObserver {
+    let mut observer = EgressObserver::attach(&Netdev::find("eth0").unwrap()).unwrap();
     let others = (1..bundles).map(|i| format!("10.{}.{}.0/24", 100 + i / 256, i % 256));
     let all: Vec<_> = [prefixes(&TO)].into_iter().chain(others.map(|p| prefixes(&[&p]))).collect();
-    sight.set_bundles(&all).unwrap();
-    sight.set_epoch(0, EPOCH).unwrap();
-    sight
+    observer.set_bundles(&all).unwrap();
+    observer.set_epoch(0, EPOCH).unwrap();
+    observer
 }
 
 fn main() {
@@ -83,9 +83,9 @@ fn main() {
     }
     run(&format!("ip -n {a} neigh add 10.99.0.2 lladdr 02:00:00:00:00:02 dev idle"));
     namespace::enter(&a);
-    let idle = Sight::attach(&Netdev::find("idle").unwrap()).unwrap();
+    let idle = EgressObserver::attach(&Netdev::find("idle").unwrap()).unwrap();
     UdpSocket::bind("10.99.0.1:0").unwrap().send_to(b"known", "10.99.0.2:9").unwrap();
-    let runs = during(&sites, "fb_sight");
+    let runs = during(&sites, "fb_egress");
     let other = runs.nanos as f64 / runs.count as f64;
     drop(idle);
     println!("a packet of another device: {other:.0} ns");
@@ -95,12 +95,12 @@ fn main() {
     for tso in ["on", "off"] {
         run(&format!("ip netns exec {a} ethtool -K eth0 tso {tso}"));
         for bundles in [1, 1000] {
-            let sight = sight(bundles);
+            let observer = observer(bundles);
             let before = sites.sent(&a, "eth0");
-            let runs = during(&sites, "fb_sight");
+            let runs = during(&sites, "fb_egress");
             let own = sites.sent(&a, "eth0") - before;
             let nanos = runs.nanos as f64 - other * (runs.count - own) as f64;
-            let packets = sight.counts(0).unwrap().packets;
+            let packets = observer.counts(0).unwrap().packets;
             let (each, packet) = (nanos / own as f64, nanos / packets as f64);
             println!("{tso:3}  {bundles:7}  {each:14.0}  {packet:25.0}");
         }

@@ -42,7 +42,7 @@ impl Counts {
     }
 }
 
-pub(crate) struct Way {
+pub(crate) struct DirectionQueues {
     queues: Vec<Shaped>,
     schedule: Schedule,
     /// Frames on their way out.
@@ -53,7 +53,7 @@ pub(crate) struct Way {
     late_before: Lateness,
 }
 
-impl Way {
+impl DirectionQueues {
     pub(super) fn new(queues: Vec<Shaped>) -> Self {
         Self {
             schedule: Schedule::new(queues.len()),
@@ -244,8 +244,8 @@ mod tests {
     fn left(rate: Option<Rate>, keep_order: bool) -> Vec<u8> {
         let policy = of(Kind::Sfq);
         let queue = Queue::build("b", &policy, 1).unwrap();
-        let mut way = Way::new(vec![shaped(queue, rate)]);
-        way.keep_order(0, keep_order);
+        let mut queues = DirectionQueues::new(vec![shaped(queue, rate)]);
+        queues.keep_order(0, keep_order);
         let (mut pool, mut log) = (Pool::new(64, 1500).unwrap(), Packets::create(None).unwrap());
         let mut now = Nanos::from_secs(1);
         let mut sent = 0;
@@ -255,12 +255,12 @@ mod tests {
                 let frame = pool.frame(&[flow; 1514]).unwrap();
                 let packet = Packet::new(frame, Some(&headers(flow.into())), now);
                 let place = Place { queue: 0, packet };
-                way.take_in(now, place, &mut pool, &mut log, &mut count).unwrap();
+                queues.take_in(now, place, &mut pool, &mut log, &mut count).unwrap();
             }
         }
-        while let Some(due) = way.next_event() {
+        while let Some(due) = queues.next_event() {
             now = now.max(due);
-            way.release(now, &mut pool, &mut log, &mut count).unwrap();
+            queues.release(now, &mut pool, &mut log, &mut count).unwrap();
         }
         assert_eq!(sent, 30);
         let flow = |frame: Frame| {
@@ -268,7 +268,7 @@ mod tests {
             pool.release(frame);
             flow
         };
-        way.out.drain(..).map(flow).collect()
+        queues.out.drain(..).map(flow).collect()
     }
 
     #[test]

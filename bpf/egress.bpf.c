@@ -134,7 +134,7 @@ static __always_inline void count_noted(const struct fb_note *note)
 // net_dev_start_xmit(skb, dev): after the qdisc, after software segmentation if the device has
 // none, and just before the driver.
 SEC("raw_tp/net_dev_start_xmit")
-int fb_sight(struct bpf_raw_tracepoint_args *ctx)
+int fb_egress(struct bpf_raw_tracepoint_args *ctx)
 {
 	void *packet = (void *)ctx->args[0];
 	__u32 zero = 0, *bundle;

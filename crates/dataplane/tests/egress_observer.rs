@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::CString;
 use std::os::fd::{AsRawFd, OwnedFd};
 
-use forebay_dataplane::kernel::Sight;
+use forebay_dataplane::kernel::EgressObserver;
 use forebay_dataplane::{BundleRule, Counts, Hook, Netdev, Sample, Sampler};
 use forebay_system::clock;
 use forebay_units::Bytes;
@@ -50,15 +50,15 @@ fn observe_below(
     // Attached in the device's namespace, read from anywhere.
     let home = std::fs::File::open("/proc/thread-self/ns/net").unwrap();
     namespace::enter(&sites.from.0);
-    let mut sight = Sight::attach(&Netdev::find("eth0").unwrap()).unwrap();
-    sight.set_bundles(&[vec![], prefixes(&TO)]).unwrap();
-    sight.set_epoch(1, 1).unwrap();
+    let mut observer = EgressObserver::attach(&Netdev::find("eth0").unwrap()).unwrap();
+    observer.set_bundles(&[vec![], prefixes(&TO)]).unwrap();
+    observer.set_epoch(1, 1).unwrap();
     if noted {
         let a = &sites.from.0;
         run(&format!("tc -n {a} qdisc add dev eth0 root handle fb0: htb"));
         let shape = "rate 32gbit burst 10mb cburst 10mb quantum 3028";
         run(&format!("tc -n {a} class add dev eth0 parent fb0: classid fb0:2 htb {shape}"));
-        filter(sites, &sight);
+        filter(sites, &observer);
     }
     namespace::enter(&sites.to.0);
     let netdev = Netdev::find("eth0").unwrap();
@@ -73,11 +73,11 @@ fn observe_below(
     let end = clock::now();
 
     let mut samples = Vec::new();
-    sight.poll(|s| samples.push(s)).unwrap();
-    assert_eq!(sight.samples_lost().unwrap(), 0);
+    observer.poll(|s| samples.push(s)).unwrap();
+    assert_eq!(observer.samples_lost().unwrap(), 0);
     assert!(samples.iter().all(|s| s.bundle == 1 && s.epoch == 1));
     assert!(samples.iter().all(|s| begin <= s.time && s.time <= end), "one clock for all");
-    let left = Seen { samples, counts: sight.counts(1).unwrap() };
+    let left = Seen { samples, counts: observer.counts(1).unwrap() };
     let arrived = samplers.iter_mut().map(|sampler| {
         let mut samples = Vec::new();
         sampler.poll(|s| samples.push(s)).unwrap();
@@ -175,37 +175,37 @@ fn bundles_and_epochs_change_while_packets_leave() {
     }
     let sites = Sites::new();
     namespace::enter(&sites.from.0);
-    let mut sight = Sight::attach(&Netdev::find("eth0").unwrap()).unwrap();
-    let send = |sight: &mut Sight| {
+    let mut observer = EgressObserver::attach(&Netdev::find("eth0").unwrap()).unwrap();
+    let send = |observer: &mut EgressObserver| {
         sites.udp(host(0), 5000..5256, 100, 0);
         let mut n = 0;
-        sight.poll(|_| n += 1).unwrap();
+        observer.poll(|_| n += 1).unwrap();
         n
     };
-    assert_eq!(send(&mut sight), 0, "nobody's packets");
+    assert_eq!(send(&mut observer), 0, "nobody's packets");
     // A thousand bundles and more; the longest prefix decides.
     let mut bundles: Vec<_> =
         (0..2000).map(|i| prefixes(&[&format!("10.{}.{}.0/24", 100 + i / 256, i % 256)])).collect();
     bundles[7].extend(prefixes(&["10.9.0.0/16", "0.0.0.0/0"]));
     bundles[1999].extend(prefixes(&["10.9.2.0/25"]));
-    sight.set_bundles(&bundles).unwrap();
-    assert_eq!(send(&mut sight), 0, "no epoch size, no boundaries");
-    assert_eq!(sight.counts(1999).unwrap().packets, 256);
-    assert_eq!(sight.counts(1999).unwrap().bytes.0, 256 * 142);
-    sight.set_epoch(1999, 16).unwrap();
-    let sixteenth = send(&mut sight);
+    observer.set_bundles(&bundles).unwrap();
+    assert_eq!(send(&mut observer), 0, "no epoch size, no boundaries");
+    assert_eq!(observer.counts(1999).unwrap().packets, 256);
+    assert_eq!(observer.counts(1999).unwrap().bytes.0, 256 * 142);
+    observer.set_epoch(1999, 16).unwrap();
+    let sixteenth = send(&mut observer);
     assert!((4..=40).contains(&sixteenth), "about 16 of 256: {sixteenth}");
-    sight.set_epoch(1999, 1).unwrap();
-    assert_eq!(send(&mut sight), 256);
+    observer.set_epoch(1999, 1).unwrap();
+    assert_eq!(send(&mut observer), 256);
     bundles[1999].pop();
-    sight.set_bundles(&bundles).unwrap();
-    assert_eq!(send(&mut sight), 0, "now another bundle's");
-    assert_eq!(sight.counts(1999).unwrap().packets, 3 * 256);
-    assert_eq!(sight.counts(7).unwrap().packets, 256);
-    let too_many = sight.set_bundles(&vec![vec![]; 20_000]).unwrap_err().to_string();
+    observer.set_bundles(&bundles).unwrap();
+    assert_eq!(send(&mut observer), 0, "now another bundle's");
+    assert_eq!(observer.counts(1999).unwrap().packets, 3 * 256);
+    assert_eq!(observer.counts(7).unwrap().packets, 256);
+    let too_many = observer.set_bundles(&vec![vec![]; 20_000]).unwrap_err().to_string();
     assert_eq!(too_many, "20000 bundles, but there is room for 16384");
-    let _ = send(&mut sight);
-    assert_eq!(sight.counts(7).unwrap().packets, 512, "nothing has changed");
+    let _ = send(&mut observer);
+    assert_eq!(observer.counts(7).unwrap().packets, 512, "nothing has changed");
 }
 
 #[test]
@@ -215,13 +215,13 @@ fn a_full_ring_loses_reports_and_says_how_many() {
     }
     let sites = Sites::new();
     namespace::enter(&sites.from.0);
-    let mut sight = Sight::attach(&Netdev::find("eth0").unwrap()).unwrap();
-    sight.set_bundles(&[prefixes(&TO)]).unwrap();
-    sight.set_epoch(0, 1).unwrap();
+    let mut observer = EgressObserver::attach(&Netdev::find("eth0").unwrap()).unwrap();
+    observer.set_bundles(&[prefixes(&TO)]).unwrap();
+    observer.set_epoch(0, 1).unwrap();
     (0..40).for_each(|_| sites.udp(host(0), 6000..6200, 100, 0));
-    let (mut reported, lost) = (0, sight.samples_lost().unwrap());
-    sight.poll(|_| reported += 1).unwrap();
-    assert_eq!(sight.counts(0).unwrap().packets, 8000, "all are counted");
+    let (mut reported, lost) = (0, observer.samples_lost().unwrap());
+    observer.poll(|_| reported += 1).unwrap();
+    assert_eq!(observer.counts(0).unwrap().packets, 8000, "all are counted");
     assert_eq!(reported + lost, 8000);
     assert!(lost > 1000, "{lost}");
 }
@@ -236,7 +236,7 @@ fn devices_that_it_cannot_be_on_are_refused() {
     run(&format!("ip -n {a} tuntap add tun0 mode tun"));
     let attach = |device: &'static str| {
         within(&a, move || {
-            Sight::attach(&Netdev::find(device).unwrap()).err().map(|e| e.to_string())
+            EgressObserver::attach(&Netdev::find(device).unwrap()).err().map(|e| e.to_string())
         })
     };
     let error = attach("tun0").unwrap();
@@ -270,9 +270,9 @@ fn a_packet_that_the_driver_refused_is_counted_when_it_takes_it() {
     let netdev = Netdev::find("fbl").unwrap();
     let arrived = Sampler::attach_at(&netdev, &[rule], Hook::Xdp).unwrap();
     namespace::enter(&a.clone());
-    let mut sight = Sight::attach(&Netdev::find("eth0").unwrap()).unwrap();
-    sight.set_bundles(&[prefixes(&TO)]).unwrap();
-    filter(&sites, &sight);
+    let mut observer = EgressObserver::attach(&Netdev::find("eth0").unwrap()).unwrap();
+    observer.set_bundles(&[prefixes(&TO)]).unwrap();
+    filter(&sites, &observer);
     std::thread::scope(|scope| {
         for _ in 0..4 {
             scope.spawn(|| (0..4).for_each(|_| sites.udp(host(0), 10_000..20_000, 100, 0)));
@@ -281,7 +281,7 @@ fn a_packet_that_the_driver_refused_is_counted_when_it_takes_it() {
     let text = run(&format!("tc -s -n {a} qdisc show dev eth0"));
     let root = text.split("pfifo").next().unwrap();
     assert!(!root.contains("requeues 0)"), "the ring was never full: {text}");
-    assert_eq!(sight.counts(0).unwrap(), arrived.counts(0).unwrap(), "{text}");
+    assert_eq!(observer.counts(0).unwrap(), arrived.counts(0).unwrap(), "{text}");
     assert_eq!(arrived.counts(0).unwrap().packets, 160_000, "{text}");
 }
 
@@ -314,17 +314,17 @@ impl Drop for Pinned {
 }
 
 /// Puts the classifier on the queues of the sending site.
-fn filter(sites: &Sites, sight: &Sight) {
-    let pinned = Pinned::new(&sight.classifier().unwrap());
+fn filter(sites: &Sites, observer: &EgressObserver) {
+    let pinned = Pinned::new(&observer.classifier().unwrap());
     let program = format!("object-pinned {} classid fb0:", pinned.path());
     let filter = "filter add dev eth0 parent fb0: protocol all bpf da";
     run(&format!("tc -n {} {filter} {program}", sites.from.0));
 }
 
 /// Waits until as many packets of a bundle have left: queues let go of them at a rate.
-fn leave(sight: &Sight, bundle: usize, packets: u64) {
-    sites::until(|| sight.counts(bundle).unwrap().packets >= packets);
-    assert_eq!(sight.counts(bundle).unwrap().packets, packets);
+fn leave(observer: &EgressObserver, bundle: usize, packets: u64) {
+    sites::until(|| observer.counts(bundle).unwrap().packets >= packets);
+    assert_eq!(observer.counts(bundle).unwrap().packets, packets);
 }
 
 #[test]
@@ -339,9 +339,9 @@ fn the_classifier_finds_a_bundles_class_and_brings_payload_into_sight() {
     let mut arrived =
         Sampler::attach_at(&Netdev::find("eth0").unwrap(), &[rule], Hook::Xdp).unwrap();
     namespace::enter(&a.clone());
-    let mut sight = Sight::attach(&Netdev::find("eth0").unwrap()).unwrap();
-    sight.set_bundles(&[prefixes(&TO[..1]), prefixes(&TO[1..])]).unwrap();
-    (0..2).for_each(|bundle| sight.set_epoch(bundle, 1).unwrap());
+    let mut observer = EgressObserver::attach(&Netdev::find("eth0").unwrap()).unwrap();
+    observer.set_bundles(&[prefixes(&TO[..1]), prefixes(&TO[1..])]).unwrap();
+    (0..2).for_each(|bundle| observer.set_epoch(bundle, 1).unwrap());
     run(&format!("tc -n {a} qdisc add dev eth0 root handle fb0: htb"));
     for class in [1, 2] {
         let shape = "rate 1gbit quantum 3028";
@@ -350,20 +350,20 @@ fn the_classifier_finds_a_bundles_class_and_brings_payload_into_sight() {
     // Of a super-packet without an ID the first segment has a fingerprint: of payload that the
     // tracepoint does not find where the kernel put it. All of them together are less than the 256 packets
     // that a veth holds: a receiver that is kept waiting loses none.
-    let datagrams = |sight: &mut Sight, ports, all: u64| {
+    let datagrams = |observer: &mut EgressObserver, ports, all: u64| {
         sites.udp(host(1), ports, 10_300, 1000);
-        leave(sight, 1, all * 11);
+        leave(observer, 1, all * 11);
         let mut seen = BTreeSet::new();
         let mut take = |s: Sample| {
             seen.insert(s.fingerprint);
         };
-        sight.poll(&mut take).unwrap();
+        observer.poll(&mut take).unwrap();
         seen
     };
-    assert_eq!(datagrams(&mut sight, 7000..7010, 10).len(), 0, "out of sight");
-    filter(&sites, &sight);
-    let left = datagrams(&mut sight, 8000..8010, 20);
-    assert_eq!(left.len(), 10, "in sight");
+    assert_eq!(datagrams(&mut observer, 7000..7010, 10).len(), 0, "out of observer");
+    filter(&sites, &observer);
+    let left = datagrams(&mut observer, 8000..8010, 20);
+    assert_eq!(left.len(), 10, "in observer");
     let mut seen = BTreeSet::new();
     // What has left arrives a moment later.
     sites::until(|| {
@@ -376,11 +376,11 @@ fn the_classifier_finds_a_bundles_class_and_brings_payload_into_sight() {
 
     sites.udp(host(0), 9000..9100, 100, 0);
     sites.udp("10.9.1.1:0".parse().unwrap(), 9000..9100, 100, 0);
-    leave(&sight, 0, 100);
+    leave(&observer, 0, 100);
     let text = run(&format!("tc -s -n {a} class show dev eth0"));
     let sent: Vec<_> = text.lines().filter(|l| l.contains("Sent")).map(str::trim).collect();
     let sent = |class: usize| sent[class].split(' ').nth(1).unwrap().parse::<u64>().unwrap();
-    assert_eq!(sent(0), sight.counts(0).unwrap().bytes.0, "{text}");
+    assert_eq!(sent(0), observer.counts(0).unwrap().bytes.0, "{text}");
     // The kernel's own account of super-packets is of their segments, too.
-    assert_eq!(sent(1), sight.counts(1).unwrap().bytes.0 / 2, "{text}");
+    assert_eq!(sent(1), observer.counts(1).unwrap().bytes.0 / 2, "{text}");
 }
