@@ -21,7 +21,8 @@ const SIOCGSTAMPNS: libc::Ioctl = 0x8907;
 
 pub(crate) struct Channel {
     socket: UdpSocket,
-    /// Another version of the protocol was complained of: once is enough, as anybody may send datagrams.
+    /// Another version of the protocol was complained of: once is enough, as anybody may send
+    /// datagrams.
     complained: Cell<bool>,
 }
 
@@ -125,8 +126,8 @@ mod tests {
         assert_eq!(came(ms(70_000), ms(2), ms(70_003)), Nanos::ZERO, "before this machine's start");
     }
 
-    /// Two datagrams are sent, and read 2 ms later, one after the other: whether their times are those
-    /// of the sending. They are later if the kernel had other things to do.
+    /// Two datagrams are sent, and read 2 ms later, one after the other: whether their times are
+    /// those of the sending. They are later if the kernel had other things to do.
     fn came_when_sent(channel: &Channel) -> bool {
         let to = channel.socket.local_addr().unwrap();
         let begun = clock::now();

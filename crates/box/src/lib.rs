@@ -1,8 +1,8 @@
 //! The boxes: what runs at the two ends of a bundle.
 //!
-//! The [`sendbox`] queues and shapes; the [`receivebox`] counts and answers. A [`link`] needs neither:
-//! its queue stands at a link whose rate is known. Each is one process with one thread, configured by a
-//! file (see [`config`]). [`doctor`] says whether a machine can be one.
+//! The [`sendbox`] queues and shapes; the [`receivebox`] counts and answers. A [`link`] needs
+//! neither: its queue stands at a link whose rate is known. Each is one process with one thread,
+//! configured by a file (see [`config`]). [`doctor`] says whether a machine can be one.
 
 mod channel;
 mod classes;

@@ -2,7 +2,8 @@
 
 use forebay_units::Nanos;
 
-/// When it happens next that was due at `due` and every `period`. What was missed is not made up for.
+/// When it happens next that was due at `due` and every `period`. What was missed is not made up
+/// for.
 pub(crate) fn next(due: Nanos, period: Nanos, now: Nanos) -> Nanos {
     if due + period > now { due + period } else { now + period }
 }

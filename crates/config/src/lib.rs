@@ -1,12 +1,12 @@
 //! Configuration files (TOML) whose errors are one line that names the file, the line and the key.
 //!
-//! What the types alone can tell is refused by [`load`]; what needs a second look (a prefix given
-//! twice, an interface that is not there) is refused by the caller through [`Source::error_at`],
-//! with the place kept in a [`Spanned`]. The values that people write, `"96 Mbit/s"` or `"50 ms"`,
-//! are types of their own.
+//! A [`Configuration`] is a file that is read and checked whole. [`load`] refuses what the types
+//! exclude. The caller refuses the rest (a duplicate prefix, a missing interface) through
+//! [`Source::error_at`], with the position in a [`Spanned`]. Values with units, `"96 Mbit/s"` or
+//! `"50 ms"`, are types of their own.
 //!
 //! Write kinds as a plain field beside the others (`kind: Kind`), not as serde's tagged enums:
-//! those forget where a value stood.
+//! those lose the position of a value.
 
 mod configuration;
 mod source;

@@ -9,10 +9,10 @@ use serde::de::DeserializeOwned;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-/// The largest configuration file: a hundred times what anybody has written by hand.
+/// The size of the largest configuration file: a hundred times the largest one written by hand.
 const LARGEST: Bytes = Bytes(4_000_000);
 
-/// What is wrong with a configuration file, and where.
+/// A mistake in a configuration file, with its position.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct ConfigError {
     /// The file, as the user named it.
@@ -21,7 +21,7 @@ pub struct ConfigError {
     pub line: Option<usize>,
     /// The key, with the tables it is in (`traffic.load`); empty where there is none.
     pub key: String,
-    /// What is wrong and what to do.
+    /// The mistake, and what to do.
     pub message: String,
 }
 
@@ -38,7 +38,7 @@ impl fmt::Display for ConfigError {
     }
 }
 
-/// The text of a configuration file, kept to tell lines from the spans of its values.
+/// The text of a configuration file, kept to find the lines of its values.
 #[derive(Clone, Debug)]
 pub struct Source {
     file: PathBuf,
@@ -46,7 +46,7 @@ pub struct Source {
 }
 
 impl Source {
-    /// An error about what stands at `span`, which is the value of `key`.
+    /// Makes an error about the value of `key`, which is at `span`.
     pub fn error_at(
         &self,
         span: Range<usize>,
@@ -63,7 +63,7 @@ impl Source {
         }
     }
 
-    /// The file's name, as the user gave it.
+    /// Returns the file's name as the user gave it.
     pub fn file(&self) -> &Path {
         &self.file
     }
@@ -73,7 +73,7 @@ impl Source {
         self.error_at(span.clone(), self.key_at(&span), error.message())
     }
 
-    /// The key whose name or value `span` is; empty if the text is not TOML.
+    /// Returns the key whose name or value is at `span`; empty if the text is not TOML.
     fn key_at(&self, span: &Range<usize>) -> String {
         let mut path = Vec::new();
         if let Ok(root) = DeTable::parse(&self.text) {
@@ -87,7 +87,7 @@ fn holds(outer: &Range<usize>, inner: &Range<usize>) -> bool {
     outer.start <= inner.start && inner.end <= outer.end
 }
 
-/// Descends to `span`, adding each key on the way to `path`; whether it was found.
+/// Descends to `span` and adds each key on the way to `path`; returns whether it was found.
 ///
 /// A table written as `[a]` or `[[a]]` spans its header only, so its entries are looked at first.
 fn walk(table: &DeTable<'_>, span: &Range<usize>, path: &mut Vec<String>) -> bool {
@@ -122,13 +122,13 @@ pub fn read_text(path: &Path, most: Bytes) -> Result<String, ConfigError> {
         message,
     };
     let unread = |e: io::Error| fail(format!("cannot be read: {e}"));
-    // Asked before it is opened: opening a pipe waits for somebody who writes to it.
+    // The file type is checked before the file is opened: opening a pipe waits for a writer.
     if !fs::metadata(path).map_err(unread)?.is_file() {
-        return Err(fail("is no regular file: copy what it holds into one".to_owned()));
+        return Err(fail("is no regular file: copy its content into one".to_owned()));
     }
     let mut text = String::new();
     let file = File::open(path).map_err(unread)?;
-    // Its size may change while it is read, so it is what was read that counts.
+    // The size may change during the read, so the bytes that were read count.
     let read = file.take(most.0.saturating_add(1)).read_to_string(&mut text).map_err(unread)?;
     if read as u64 > most.0 {
         return Err(fail(format!("is larger than {most}: shorten it")));

@@ -23,8 +23,8 @@ fn scaled(text: &str, units: &[(&str, u64)]) -> Option<u64> {
     (value < u64::MAX as f64).then_some(value as u64)
 }
 
-/// Splits `96 Mbit/s`; the blank may be left out. Only digits and a point make a number: no sign, no
-/// exponent.
+/// Splits `96 Mbit/s`; the blank may be left out. Only digits and a point make a number: no sign,
+/// no exponent.
 fn number_and_unit(text: &str) -> Option<(f64, &str)> {
     let text = text.trim();
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.')?;

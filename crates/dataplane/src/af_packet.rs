@@ -1,7 +1,7 @@
 //! A port over AF_PACKET, for interfaces where XDP cannot be attached.
 //!
-//! The socket gets a copy of each frame; the kernel's own stack sees the frame too. That stack drops
-//! frames that are not addressed to this machine, as long as IP forwarding is off there.
+//! The socket gets a copy of each frame; the kernel's own stack sees the frame too. That stack
+//! drops frames that are not addressed to this machine, as long as IP forwarding is off there.
 
 use std::collections::VecDeque;
 use std::mem::{size_of, zeroed};

@@ -80,7 +80,8 @@ pub(crate) struct Settings {
     pub(crate) gso_fixed_id: u32,
     /// The index of the device to observe, and the inode of its network namespace.
     pub(crate) device: (u32, u32),
-    /// A number that differs in every load, by which the programs recognise their own notes in packets.
+    /// A number that differs in every load, by which the programs recognise their own notes in
+    /// packets.
     pub(crate) salt: u32,
 }
 

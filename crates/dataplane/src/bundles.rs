@@ -1,5 +1,5 @@
-//! The counters that the BPF programs keep for each bundle, and the samples of its boundary packets.
-//! They are the same at both boxes (`bpf/bundles.h`).
+//! The counters that the BPF programs keep for each bundle, and the samples of its boundary
+//! packets. They are the same at both boxes (`bpf/bundles.h`).
 
 use std::cell::RefCell;
 use std::io;
@@ -18,8 +18,8 @@ use crate::error::{Error, last};
 
 /// The largest number of prefixes in a trie.
 pub const MAX_PREFIXES: usize = 65_536;
-/// The samples that may wait between two calls of [`Bundles::poll`]: as many as fit into the kernel's
-/// ring.
+/// The samples that may wait between two calls of [`Bundles::poll`]: as many as fit into the
+/// kernel's ring.
 const WAITING: usize = (1 << 18) / size_of::<RawSample>();
 
 /// The bytes and packets of a bundle that have passed so far.
@@ -142,7 +142,8 @@ impl View {
         let len =
             map.info().map_err(|e| Error::bpf("asking for a map's size", e))?.info.max_entries;
         let len = len as usize;
-        // SAFETY: a fresh mapping of the kernel's memory, for reading; no existing memory is touched.
+        // SAFETY: a fresh mapping of the kernel's memory, for reading; no existing memory is
+        // touched.
         let first = unsafe {
             let (fd, size) = (map.as_fd().as_raw_fd(), len * size_of::<[AtomicU64; 2]>());
             libc::mmap(std::ptr::null_mut(), size, libc::PROT_READ, libc::MAP_SHARED, fd, 0)
@@ -159,8 +160,8 @@ impl View {
         if bundle >= self.len {
             return None;
         }
-        // SAFETY: within the mapping, which is page-aligned, lives as long as this, and changes only by
-        // the kernel's atomic additions.
+        // SAFETY: within the mapping, which is page-aligned, lives as long as this, and changes
+        // only by the kernel's atomic additions.
         let [bytes, packets] = unsafe { self.first.add(bundle).as_ref() };
         let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
         Some(Counts { bytes: Bytes(read(bytes)), packets: read(packets) })
@@ -189,8 +190,8 @@ pub(crate) fn trie_key(prefix: &IpNet) -> [u8; 20] {
 }
 
 /// Whether an IPv6 prefix contains the range in which IPv4 is looked up. Such a prefix would match
-/// every IPv4 packet that no other prefix matches. A trie with such a prefix therefore needs an entry
-/// for all of IPv4, even if that entry only says that nothing matches.
+/// every IPv4 packet that no other prefix matches. A trie with such a prefix therefore needs an
+/// entry for all of IPv4, even if that entry only says that nothing matches.
 pub(crate) fn covers_ipv4(prefix: &IpNet) -> bool {
     matches!(prefix, IpNet::V6(p) if p.contains(&Ipv4Addr::UNSPECIFIED.to_ipv6_mapped()))
 }

@@ -104,8 +104,8 @@ fn feature_names(name: &str) -> Option<Vec<String>> {
 /// Returns which of `count` features are turned on.
 fn active_features(name: &str, count: usize) -> Option<Vec<bool>> {
     const ETHTOOL_GFEATURES: u32 = 0x3a;
-    // `struct ethtool_gfeatures`: command, blocks; of each block of 32 what is available, requested,
-    // active and never changed.
+    // `struct ethtool_gfeatures`: command, blocks; of each block of 32 what is available,
+    // requested, active and never changed.
     let blocks = count.div_ceil(32);
     let mut words = vec![0u32; 2 + 4 * blocks];
     words[..2].copy_from_slice(&[ETHTOOL_GFEATURES, blocks as u32]);

@@ -1,7 +1,7 @@
 //! Passing frames to an interface's queueing discipline one by one, as the kernel's own stack does.
 //!
-//! A [`Port`](crate::Port) keeps frames that the kernel has no room for. An [`Injector`] does not: a
-//! frame that the discipline refuses is lost, and the caller is told.
+//! A [`Port`](crate::Port) keeps frames that the kernel has no room for. An [`Injector`] does not:
+//! a frame that the discipline refuses is lost, and the caller is told.
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -36,8 +36,8 @@ impl Injector {
     /// kernel does not report a later drop, or the drop of another frame in its place.
     ///
     /// # Errors
-    /// If the frame did not get there: the interface is down, the frame is too long, or the socket's
-    /// buffer is full.
+    /// If the frame did not get there: the interface is down, the frame is too long, or the
+    /// socket's buffer is full.
     pub fn send(&self, frame: &[u8]) -> io::Result<bool> {
         // SAFETY: the kernel reads `frame`, which is alive, for its length.
         let sent = unsafe {

@@ -1,8 +1,9 @@
-//! Frames in and out of this machine: ports over AF_XDP and AF_PACKET, and the BPF programs.
+//! Frames of this machine's interfaces: ports over AF_XDP and AF_PACKET, and the BPF programs.
 //!
-//! A box opens its [`Port`]s with [`open_ports`] on one [`Pool`] and then loops: receive a batch,
-//! do its work, send a batch, wait. [`Sampler`] is the receivebox's eye: it counts and samples
-//! without touching a packet. [`kernel`] is the same for a sendbox whose packets stay in the kernel.
+//! A box opens its [`Port`]s with [`open_ports`] on one [`Pool`]. Then it loops: it receives a batch,
+//! does its work, sends a batch and waits. A receivebox uses a [`Sampler`], which counts and samples
+//! packets without changing them. A sendbox whose packets stay in the kernel uses an
+//! [`EgressObserver`](kernel::EgressObserver).
 
 mod af_packet;
 mod bpf;

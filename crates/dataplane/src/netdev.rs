@@ -106,8 +106,8 @@ impl Netdev {
         self.ethernet
     }
 
-    /// Whether a frame is for this machine's own network stack: it has the interface's MAC address, or
-    /// asks for one of its IP addresses (ARP, neighbour solicitation).
+    /// Whether a frame is for this machine's own network stack: it has the interface's MAC address,
+    /// or asks for one of its IP addresses (ARP, neighbour solicitation).
     pub fn is_local(&self, frame: &[u8]) -> bool {
         let Some((destination, rest)) = frame.split_first_chunk::<6>() else { return false };
         if *destination == self.mac {
@@ -137,8 +137,8 @@ impl Netdev {
         [Feature::Gro, Feature::Lro].iter().any(|f| features.contains(f))
     }
 
-    /// Returns the features that the driver and the kernel have turned on here, of those that matter
-    /// to a box; none where the driver does not answer.
+    /// Returns the features that the driver and the kernel have turned on here, of those that
+    /// matter to a box; none where the driver does not answer.
     pub fn features(&self) -> BTreeSet<Feature> {
         ethtool::features(&self.name)
     }

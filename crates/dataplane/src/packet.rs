@@ -54,8 +54,8 @@ impl Packet {
         Self { class, ..self }
     }
 
-    /// Returns the same packet with another length: on a link whose own layer adds bytes to frames or
-    /// takes bytes away.
+    /// Returns the same packet with another length: on a link whose own layer adds bytes to frames
+    /// or takes bytes away.
     #[must_use]
     pub fn of_length(self, len: Bytes) -> Self {
         Self { len, ..self }

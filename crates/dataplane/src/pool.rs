@@ -1,12 +1,12 @@
-//! The memory of frames, shared by all ports of a box. A frame goes from one port through a queue to
-//! another port without being copied.
+//! The memory of frames, shared by all ports of a box. A frame goes from one port through a queue
+//! to another port without being copied.
 
 use std::ptr::NonNull;
 
 use crate::error::{Error, last};
 
-/// A frame in a [`Pool`]. It is not `Clone`: a frame owns its chunk, and must go back to the pool or
-/// into a port in the end.
+/// A frame in a [`Pool`]. It is not `Clone`: a frame owns its chunk, and must go back to the pool
+/// or into a port in the end.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Frame {
     /// The offset of the frame's first byte in the pool.
@@ -23,8 +23,8 @@ impl Frame {
     }
 }
 
-/// A fixed number of equal chunks in one page-aligned mapping. When all chunks are in use, ports stop
-/// receiving, and the kernel drops and counts further frames.
+/// A fixed number of equal chunks in one page-aligned mapping. When all chunks are in use, ports
+/// stop receiving, and the kernel drops and counts further frames.
 #[derive(Debug)]
 pub struct Pool {
     memory: NonNull<u8>,

@@ -27,8 +27,8 @@ pub struct PortStats {
     pub received: u64,
     /// Frames passed to the kernel for sending.
     pub sent: u64,
-    /// Frames that arrived and were lost before the box saw them: for want of a free chunk or of room
-    /// in a ring, or because a frame is larger than a chunk.
+    /// Frames that arrived and were lost before the box saw them: for want of a free chunk or of
+    /// room in a ring, or because a frame is larger than a chunk.
     pub receive_lost: u64,
     /// Frames that the kernel refused to send.
     pub send_lost: u64,
@@ -39,12 +39,12 @@ pub trait Port {
     /// Appends at most `limit` received frames to `out`. Never blocks.
     fn receive(&mut self, pool: &mut Pool, out: &mut Vec<Frame>, limit: usize);
 
-    /// Sends frames from the front of `frames` as long as there is room. The rest stays in order, and
-    /// nothing is lost. Never blocks.
+    /// Sends frames from the front of `frames` as long as there is room. The rest stays in order,
+    /// and nothing is lost. Never blocks.
     fn send(&mut self, pool: &mut Pool, frames: &mut VecDeque<Frame>);
 
-    /// Returns descriptors that become readable when frames have arrived, and writable when there is
-    /// room.
+    /// Returns descriptors that become readable when frames have arrived, and writable when there
+    /// is room.
     fn descriptors(&self) -> Vec<RawFd>;
 
     /// Returns the counters so far.

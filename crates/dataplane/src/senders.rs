@@ -27,8 +27,8 @@ pub struct Dctcp {
 }
 
 impl Dctcp {
-    /// Finds the kernel's own DCTCP, or else registers one as `fb_ID`. Registrations at the same time
-    /// need different values of `id`, of which 12 bytes count.
+    /// Finds the kernel's own DCTCP, or else registers one as `fb_ID`. Registrations at the same
+    /// time need different values of `id`, of which 12 bytes count.
     ///
     /// # Errors
     /// If the kernel takes no congestion control as a BPF program: it has no `struct_ops` (before

@@ -1,5 +1,5 @@
-//! What a sendbox over the kernel's queues sees, against what arrives: between real namespaces, with
-//! the kernel's own TCP and its own segmentation. Needs root; says so and passes without.
+//! What a sendbox over the kernel's queues sees, against what arrives: between real namespaces,
+//! with the kernel's own TCP and its own segmentation. Needs root; says so and passes without.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -131,8 +131,8 @@ fn what_leaves_is_what_arrives_with_tso_on_and_off() {
     }
 }
 
-/// A router takes padding off, as every NIC puts it on: what leaves with it arrives without, and is the
-/// same packet.
+/// A router takes padding off, as every NIC puts it on: what leaves with it arrives without, and is
+/// the same packet.
 #[test]
 fn padding_is_counted_nowhere() {
     if !has_root() {
@@ -244,8 +244,8 @@ fn devices_that_it_cannot_be_on_are_refused() {
     assert_eq!(attach("eth0"), None, "others are not");
 }
 
-/// A veth whose ring is full refuses a packet, and the qdisc offers it again (since Linux 6.16; before,
-/// it drops). Each packet counts once.
+/// A veth whose ring is full refuses a packet, and the qdisc offers it again (since Linux 6.16;
+/// before, it drops). Each packet counts once.
 #[test]
 fn a_packet_that_the_driver_refused_is_counted_when_it_takes_it() {
     if !has_root() {
@@ -348,8 +348,8 @@ fn the_classifier_finds_a_bundles_class_and_brings_payload_into_sight() {
         run(&format!("tc -n {a} class add dev eth0 parent fb0: classid fb0:{class} htb {shape}"));
     }
     // Of a super-packet without an ID the first segment has a fingerprint: of payload that the
-    // tracepoint does not find where the kernel put it. All of them together are less than the 256 packets
-    // that a veth holds: a receiver that is kept waiting loses none.
+    // tracepoint does not find where the kernel put it. All of them together are less than the 256
+    // packets that a veth holds: a receiver that is kept waiting loses none.
     let datagrams = |observer: &mut EgressObserver, ports, all: u64| {
         sites.udp(host(1), ports, 10_300, 1000);
         leave(observer, 1, all * 11);

@@ -1,5 +1,5 @@
-//! What GRO made of packets that arrived, and what is seen of it when it leaves again; and receiveboxes
-//! where there is no XDP. Needs root; says so and passes without.
+//! What GRO made of packets that arrived, and what is seen of it when it leaves again; and
+//! receiveboxes where there is no XDP. Needs root; says so and passes without.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -71,7 +71,8 @@ fn send(namespace: &str, frames: Vec<Vec<u8>>) {
     });
 }
 
-/// Packets of one ID leave with one ID after GRO merged them, and others with the IDs that they had.
+/// Packets of one ID leave with one ID after GRO merged them, and others with the IDs that they
+/// had.
 #[test]
 fn merged_packets_are_seen_with_the_ids_that_they_leave_with() {
     if !has_root() {

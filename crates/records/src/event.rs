@@ -6,21 +6,21 @@ use forebay_control as control;
 use forebay_units::Nanos;
 use serde::{Deserialize, Serialize};
 
-/// Something that a bundle's controller decided or noticed, with its reason and the numbers behind
-/// it. Kinds and values are those of [`forebay_control::Event`]; a reader that does not know one can
-/// still show [`Event::text`].
+/// Something that a bundle's control loop decided or noticed, with its reason and figures. Kinds
+/// and values are those of [`forebay_control::Event`]. A reader that does not know a kind can still
+/// show [`Event::text`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Event {
-    /// When, in nanoseconds.
+    /// The time in nanoseconds.
     pub time: u64,
-    /// The bundle's name.
+    /// The name of the bundle.
     pub bundle: String,
-    /// What kind: `mode_changed`, `rate_set`, ...
+    /// The kind: `mode_changed`, `rate_set`, ...
     pub kind: String,
-    /// `from`, `to`, `reason`, and the numbers behind it. Times are in nanoseconds, rates in bits per
-    /// second, lengths in bytes or packets.
+    /// The values: `from`, `to`, `reason`, and the figures behind them. Times are in nanoseconds,
+    /// rates in bits per second, lengths in bytes or packets.
     pub values: BTreeMap<String, Value>,
-    /// All of it in words, as the log says it.
+    /// The whole event in words, as in the log.
     pub text: String,
 }
 
@@ -35,7 +35,7 @@ pub enum Value {
 }
 
 impl Event {
-    /// Of `bundle`, whose loop says `event`.
+    /// Records `event` of the loop of `bundle`.
     pub fn new(now: Nanos, bundle: &str, event: &control::Event) -> Self {
         let mut values = BTreeMap::new();
         event.values(|name, value| {
@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_event_as_json() {
+    fn an_event_is_stored_with_its_reason() {
         let reason =
             control::ModeReason::NoFeedback { silence: Nanos::from_secs(2), unanswered: 9 };
         let (from, to) = (control::Mode::DelayControl, control::Mode::Open);

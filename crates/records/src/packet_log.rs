@@ -1,7 +1,7 @@
-//! A log of every packet that left a queue: what the laboratory calls the truth.
+//! A log of every packet that left a queue: the truth that the laboratory compares estimates with.
 //!
-//! Sixteen bytes a packet, little-endian, in the order of departure. The log is bounded: past its
-//! limit records are counted and not written, and the count is reported.
+//! A record has sixteen bytes, little-endian, in the order of departure. The log is bounded: beyond
+//! its limit, records are counted and not written, and the count is reported.
 
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read, Write};
@@ -9,44 +9,45 @@ use std::path::Path;
 
 use forebay_units::{Bytes, Nanos};
 
-/// What became of the packet.
+/// The fate of a packet in a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
-    /// It left the queue.
+    /// The packet left the queue.
     Sent,
-    /// The queue dropped it.
+    /// The queue dropped the packet.
     Dropped,
 }
 
-/// One packet's passage through a queue.
+/// The passage of one packet through a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// When it left, or was dropped (`CLOCK_MONOTONIC` in real engines).
+    /// The time at which it left or was dropped (`CLOCK_MONOTONIC` in real engines).
     pub time: Nanos,
-    /// How long it had waited; at most 4.29 s, longer waits saturate.
+    /// The time that it waited; at most 4.29 s, longer waits saturate.
     pub sojourn: Nanos,
-    /// Its length on the wire, at most 65 535.
+    /// The length on the wire, at most 65 535 bytes.
     pub len: Bytes,
-    /// Where it came from: a bundle's index at the sendbox (255: none), the port's at a link.
+    /// The index of its bundle at a sendbox (255: none), or of the port where it arrived at a link.
     pub source: u8,
-    /// What became of it.
+    /// The fate of the packet.
     pub fate: Fate,
-    /// Whether it came as L4S traffic: with ECT(1) or CE (RFC 9331).
+    /// Whether it arrived as L4S traffic: with ECT(1) or CE (RFC 9331).
     pub l4s: bool,
-    /// Whether the queue set its congestion mark: it came without.
+    /// Whether the queue set its congestion mark. A packet that arrived marked does not count.
     pub marked: bool,
 }
 
+/// The length of a record in bytes.
 const RECORD_LEN: usize = 16;
 
 impl Record {
-    /// What became of it in a byte: 1 if it was dropped, 2 more if it is L4S traffic, 4 more if the
-    /// queue marked it.
+    /// Encodes the fate in a byte: 1 if the packet was dropped, plus 2 for L4S traffic, plus 4 if
+    /// the queue marked it.
     pub fn flags(&self) -> u8 {
         u8::from(self.fate == Fate::Dropped) | u8::from(self.l4s) << 1 | u8::from(self.marked) << 2
     }
 
-    /// A packet of no length at the clock's origin with these [`Record::flags`].
+    /// Makes a record with these [`Record::flags`] and zero in all other fields.
     pub fn of_flags(flags: u8) -> Self {
         Self {
             time: Nanos::ZERO,
@@ -82,16 +83,16 @@ impl Record {
     }
 }
 
-/// Writes records to a file.
+/// A writer of records to a file.
 #[derive(Debug)]
 pub struct PacketLog {
     out: BufWriter<File>,
     room: u64,
-    left_out: u64,
+    omitted: u64,
 }
 
 impl PacketLog {
-    /// Creates (or empties) `path`, for at most `limit` records.
+    /// Creates or truncates the file at `path`, for at most `limit` records.
     ///
     /// # Errors
     /// If the file cannot be created.
@@ -99,34 +100,34 @@ impl PacketLog {
         Ok(Self {
             out: BufWriter::with_capacity(1 << 18, File::create(path)?),
             room: limit,
-            left_out: 0,
+            omitted: 0,
         })
     }
 
-    /// Appends `record`, or counts it as left out once the limit is reached.
+    /// Appends `record`, or counts it as omitted if the limit is reached.
     ///
     /// # Errors
     /// If the file cannot be written.
     pub fn push(&mut self, record: &Record) -> io::Result<()> {
         if self.room == 0 {
-            self.left_out += 1;
+            self.omitted += 1;
             return Ok(());
         }
         self.room -= 1;
         self.out.write_all(&record.encode())
     }
 
-    /// Writes what is buffered and returns how many records the limit left out.
+    /// Writes the buffer, and returns the number of records that the limit omitted.
     ///
     /// # Errors
     /// If the file cannot be written.
     pub fn finish(mut self) -> io::Result<u64> {
         self.out.flush()?;
-        Ok(self.left_out)
+        Ok(self.omitted)
     }
 }
 
-/// Reads a whole log. A last record that was cut short (its writer was killed) is left out.
+/// Reads a whole log. An incomplete last record, as after the death of the writer, is omitted.
 ///
 /// # Errors
 /// If the file cannot be read.
@@ -148,7 +149,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_read() {
+    fn a_written_record_is_read() {
         let dir = std::env::temp_dir().join(format!("fb-packet-log-{}", std::process::id()));
         let record = Record {
             time: Nanos(123_456_789_012),

@@ -4,16 +4,16 @@ use forebay_control::Snapshot;
 use forebay_units::{Bytes, Nanos, Rate};
 use serde::{Deserialize, Serialize};
 
-/// A tick of a bundle's controller.
+/// The state of a bundle's control loop at one tick.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Tick {
-    /// In nanoseconds.
+    /// The time in nanoseconds.
     pub time: u64,
-    /// The bundle's name.
+    /// The name of the bundle.
     pub bundle: String,
-    /// `delay control`, `pass-through` or `open`.
+    /// The mode: `delay control`, `pass-through` or `open`.
     pub mode: String,
-    /// The rate applied, in bits per second; `None` when open.
+    /// The rate of the bundle in bits per second; `None` without a limit.
     pub rate: Option<u64>,
     /// The latest round-trip time, in nanoseconds.
     pub rtt: Option<u64>,
@@ -23,27 +23,28 @@ pub struct Tick {
     pub send_rate: Option<u64>,
     /// The receive rate R over about one round-trip time, in bits per second.
     pub receive_rate: Option<u64>,
-    /// What cross traffic makes room for of the bundle's pulses, and that against what it does at
-    /// other frequencies; `None` without pulses.
+    /// The share of the bundle's pulses that cross traffic makes room for; `None` without pulses.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub response: Option<f64>,
-    /// See [`Tick::response`].
+    /// The response at the frequency of the pulses against that at other frequencies; `None`
+    /// without pulses.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub contrast: Option<f64>,
     /// The epoch size N, in packets.
     pub epoch: u32,
-    /// Bytes in the bundle's queue.
+    /// The bytes in the bundle's queue.
     pub backlog: u64,
-    /// Feedback since the start that gave a sample.
+    /// The feedback messages since the start that gave a sample.
     #[serde(default)]
     pub accepted: u64,
-    /// Feedback since the start for a mark older than the newest that was answered.
+    /// The feedback messages since the start for a mark older than the newest one that was
+    /// answered.
     #[serde(default)]
     pub out_of_order: u64,
 }
 
 impl Tick {
-    /// Of `bundle`, whose loop stands like this and whose queue holds `backlog`.
+    /// Records `state` of the loop of `bundle`, whose queue holds `backlog`.
     pub fn new(now: Nanos, bundle: &str, state: &Snapshot, backlog: Bytes) -> Self {
         Self {
             time: now.0,

@@ -6,14 +6,14 @@ use forebay_units::Nanos;
 /// nanoseconds, or microseconds where it needs a system call.
 const ONE_MOMENT: Nanos = Nanos::from_micros(10);
 
-/// Reads `CLOCK_MONOTONIC`, which is the same in every process and network namespace of a machine, and
-/// in BPF's `bpf_ktime_get_ns`.
+/// Reads `CLOCK_MONOTONIC`, which is the same in every process and network namespace of a machine,
+/// and in BPF's `bpf_ktime_get_ns`.
 pub fn now() -> Nanos {
     read(libc::CLOCK_MONOTONIC)
 }
 
-/// Reads `CLOCK_REALTIME`, which the kernel uses for the time stamps of received messages. It may be
-/// set at any time.
+/// Reads `CLOCK_REALTIME`, which the kernel uses for the time stamps of received messages. It may
+/// be set at any time.
 fn wall() -> Nanos {
     read(libc::CLOCK_REALTIME)
 }

@@ -4,8 +4,8 @@ use std::io;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 
-/// A name that one process holds in its network namespace. The kernel frees the name when the process
-/// ends, however it ends.
+/// A name that one process holds in its network namespace. The kernel frees the name when the
+/// process ends, however it ends.
 #[derive(Debug)]
 pub struct NameLock(#[allow(dead_code, reason = "held for what dropping it does")] UnixDatagram);
 

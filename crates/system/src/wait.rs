@@ -32,8 +32,8 @@ impl Waiter {
         self.fds[index].events = flag(data, libc::POLLIN) | flag(room, libc::POLLOUT);
     }
 
-    /// Blocks until a descriptor is ready or `deadline` is reached. It returns at once for a deadline
-    /// in the past, and early when a signal arrives.
+    /// Blocks until a descriptor is ready or `deadline` is reached. It returns at once for a
+    /// deadline in the past, and early when a signal arrives.
     pub fn wait_until(&mut self, deadline: Nanos) {
         let left = deadline.saturating_sub(clock::now());
         let timeout = libc::timespec {

@@ -1,5 +1,6 @@
-//! What changes of rate and questions for counts cost, in CPU time of this thread, which is where the
-//! kernel does the work: `cargo bench -p forebay-tc` as root. In a network namespace of its own.
+//! What changes of rate and questions for counts cost, in CPU time of this thread, which is where
+//! the kernel does the work: `cargo bench -p forebay-tc` as root. In a network namespace of its
+//! own.
 
 #![allow(missing_docs, reason = "a program")]
 #![allow(clippy::unwrap_used, reason = "a benchmark may panic")]
@@ -15,7 +16,8 @@ use forebay_units::Rate;
 const ROUNDS: u64 = 300;
 
 fn main() {
-    // SAFETY: takes a flag, and changes the namespace of this thread alone, before there are others.
+    // SAFETY: takes a flag, and changes the namespace of this thread alone, before there are
+    // others.
     if unsafe { libc::unshare(libc::CLONE_NEWNET) } != 0 {
         eprintln!("skipped: a network namespace needs root");
         return;

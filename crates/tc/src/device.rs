@@ -7,9 +7,9 @@ use crate::Error;
 /// A network interface of this namespace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Device {
-    /// Its name.
+    /// The interface's name.
     pub name: String,
-    /// The kernel's index of it.
+    /// The kernel's index of the interface.
     pub index: i32,
 }
 
@@ -28,8 +28,8 @@ impl Device {
         }
     }
 
-    /// What tells it from all interfaces of all namespaces of this machine, since an index alone
-    /// does not.
+    /// Returns a key that is unique among the interfaces of all namespaces of this machine, where
+    /// an index alone is not.
     pub(crate) fn key(&self) -> Result<String, Error> {
         let namespace = fs::metadata("/proc/thread-self/ns/net")
             .map_err(Error::system("asking for the network namespace"))?;

@@ -1,5 +1,5 @@
-//! From what is there to what is wanted, in as few steps as possible: what is as it should be is left
-//! alone, with all that waits in it.
+//! The fewest steps from the state of a device to a plan. Parts that are as planned stay, with the
+//! packets that wait in them.
 
 use std::collections::BTreeSet;
 
@@ -7,28 +7,28 @@ use crate::encode::same_settings;
 use crate::found::FoundQdisc;
 use crate::{Class, Found, Handle, Object, Plan, Qdisc, Root, Shape};
 
-/// One change of a device's tree.
+/// A change of a device's tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Make what is not there; a filter may be there, and is replaced.
+    /// Create a missing part, or replace a filter.
     Make(Object),
-    /// Set what is there to other settings; what waits in it stays.
+    /// Change the settings of a part; packets that wait in it stay.
     Change(Object),
     /// Delete a qdisc, with all below it.
     DeleteQdisc {
-        /// Its name.
+        /// The name of the qdisc.
         handle: Handle,
-        /// What it is below.
+        /// The parent of the qdisc.
         parent: Handle,
     },
     /// Delete a class, with all below it.
     DeleteClass(Handle),
 }
 
-/// The steps from `found` to `plan`, in the order in which they can be taken.
+/// Computes the steps from `found` to `plan`, in the order in which they can be taken.
 pub fn steps(found: &Found, plan: &Plan) -> Vec<Step> {
     let mut steps = Vec::new();
-    // Major numbers of qdiscs that were found and that an earlier step deletes.
+    // The major numbers of found qdiscs that an earlier step deletes.
     let mut deleted = BTreeSet::new();
     if let Root::Foreign { handle, .. } = found.root() {
         steps.push(Step::DeleteQdisc { handle, parent: Handle::ROOT });
@@ -69,11 +69,11 @@ pub fn steps(found: &Found, plan: &Plan) -> Vec<Step> {
                     steps.push(Step::Change(object.clone()));
                 }
             }
-            // The programs of whoever made the tree are not ours.
+            // The programs of an earlier process are replaced.
             Object::Filter(_) => steps.push(Step::Make(object.clone())),
         }
     }
-    // What is below a class goes with it.
+    // Deleting a class deletes what is below it.
     let unwanted = |id: &&Handle| !wanted.contains(id) && id.is_ours();
     for id in found.classes.keys().filter(unwanted) {
         let goes_with_another = match id.bundle() {
@@ -87,11 +87,12 @@ pub fn steps(found: &Found, plan: &Plan) -> Vec<Step> {
     steps
 }
 
+/// Whether a qdisc can stay in place of the wanted one.
 fn fits(there: &FoundQdisc, wanted: &Qdisc) -> bool {
     there.kind == wanted.kind.name() && wanted.handle.is_none_or(|handle| handle == there.handle)
 }
 
-/// Whether a class is set as it should be; of a bundle's the rate is as it is.
+/// Whether a class has its settings. The rate of a bundle's class does not count.
 fn is_set(found: &Found, class: &Class) -> bool {
     found.htb_class(class.id).is_some_and(|there| {
         u64::from(there.quantum) == class.quantum.0
@@ -100,7 +101,7 @@ fn is_set(found: &Found, class: &Class) -> bool {
     })
 }
 
-/// Whether `id` is within the queue of a bundle that there is no more.
+/// Whether `id` belongs to the queue of a bundle that the plan no longer has.
 fn bundle_is_gone(plan: &Plan, id: Handle) -> bool {
     id.major() >= Handle::of_queue(plan.bundles.len()).major()
 }
@@ -127,7 +128,7 @@ mod tests {
         Discipline::FqCodel { limit: 9, target: None, interval: None, ecn: true };
     const SFQ: Discipline = Discipline::Sfq { limit: 100, perturb: None };
 
-    /// What the kernel would say after `plan` was made and bundles were given a rate.
+    /// What the kernel reports after `plan` was installed and bundles got a rate.
     fn made(plan: &Plan) -> Found {
         let mut found = Found::default();
         let device = Device { name: String::new(), index: 0 };
@@ -160,7 +161,7 @@ mod tests {
         found
     }
 
-    /// The steps that are not about filters, which are always set.
+    /// The steps without those for filters, which are always set.
     fn changes(found: &Found, plan: &Plan) -> Vec<String> {
         let steps = steps(found, plan);
         let made = |s: &&Step| !matches!(s, Step::Make(Object::Filter(_)));
@@ -176,14 +177,14 @@ mod tests {
     }
 
     #[test]
-    fn where_there_is_nothing_all_is_made() {
+    fn an_empty_device_gets_every_part() {
         let plan = plan(&[&[SFQ], &[fifo(7)]]);
         let all: Vec<Step> = plan.objects.iter().cloned().map(Step::Make).collect();
         assert_eq!(steps(&Found::default(), &plan), all);
     }
 
     #[test]
-    fn a_foreign_root_goes_first() {
+    fn a_foreign_root_is_deleted_first() {
         let mut found = Found::default();
         let handle = Handle::new(1, 0);
         let qdisc = FoundQdisc { handle, kind: "htb".to_owned(), options: vec![] };
@@ -220,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_below_goes_with_what_is_above() {
+    fn deleting_a_class_deletes_what_is_below() {
         let found = made(&plan(&[&[fifo(7), CODEL], &[SFQ]]));
         assert_eq!(changes(&found, &plan(&[&[fifo(7), CODEL]])), ["delete class fb0:2"]);
         // A class less within the bundle.
@@ -246,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn a_class_that_was_changed_by_hand_is_set_right() {
+    fn a_class_that_was_changed_by_hand_is_repaired() {
         let plan = plan(&[&[SFQ]]);
         let mut found = made(&plan);
         let (id, limited) = (Handle::of_queue(0).leaf(0, 3), Handle::of_bundle(0));

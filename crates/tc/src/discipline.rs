@@ -5,113 +5,113 @@ use serde::Deserialize;
 
 use crate::netlink::Batch;
 
-/// A queueing discipline of the kernel's that holds packets, and its settings. `None` is the kernel's
-/// own default.
+/// A queueing discipline of the kernel and its settings; `None` stands for the kernel's own
+/// default.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Discipline {
     /// First in, first out: `pfifo`, `bfifo`.
     Fifo {
-        /// How much may wait.
+        /// The largest backlog.
         limit: FifoLimit,
     },
     /// Stochastic fairness queueing.
     Sfq {
         /// Packets that may wait, all flows together.
         limit: u32,
-        /// How often the hash changes, in whole seconds; never if `None`.
+        /// The period after which the hash changes, in whole seconds; never if `None`.
         perturb: Option<Nanos>,
     },
     /// Flow queueing with CoDel (RFC 8290).
     FqCodel {
         /// Packets that may wait, all flows together.
         limit: u32,
-        /// CoDel's target.
+        /// The target of CoDel.
         target: Option<Nanos>,
-        /// CoDel's interval.
+        /// The interval of CoDel.
         interval: Option<Nanos>,
-        /// Whether packets of flows that allow it are marked instead of dropped.
+        /// Whether packets of ECN-capable flows are marked instead of dropped.
         ecn: bool,
     },
     /// One queue held at a delay (RFC 8033).
     Pie {
         /// Packets that may wait.
         limit: u32,
-        /// The delay to hold.
+        /// The target delay of the queue.
         target: Option<Nanos>,
-        /// As in [`Discipline::FqCodel`].
+        /// Whether packets of ECN-capable flows are marked instead of dropped.
         ecn: bool,
     },
     /// Flow queueing with PIE.
     FqPie {
         /// Packets that may wait, all flows together.
         limit: Option<u32>,
-        /// The delay to hold.
+        /// The target delay of the queue.
         target: Option<Nanos>,
-        /// As in [`Discipline::FqCodel`].
+        /// Whether packets of ECN-capable flows are marked instead of dropped.
         ecn: bool,
     },
-    /// CAKE, which does not pace here: the bundle's class does.
+    /// CAKE without a rate of its own, since the bundle's class shapes.
     Cake {
-        /// Memory that what waits may take.
+        /// The memory that waiting packets may take.
         memory: Option<Bytes>,
-        /// The round-trip time that its AQM is made for.
+        /// The round-trip time that its AQM is tuned for.
         rtt: Option<Nanos>,
-        /// Between whom it is fair.
+        /// The hosts and flows between which it is fair.
         flows: Option<CakeFlows>,
-        /// Which queues of their own packets have by their DSCP.
+        /// The classes that it sorts packets into by their DSCP.
         diffserv: Option<CakeDiffserv>,
     },
     /// The coupled dual-queue AQM (RFC 9332).
     DualPi2 {
         /// Packets that may wait, in both queues together.
         limit: Option<u32>,
-        /// The delay to hold in the classic queue.
+        /// The target delay of the classic queue.
         target: Option<Nanos>,
     },
 }
 
-/// Between whom CAKE is fair, with the kernel's numbers (`CAKE_FLOW_*`).
+/// The hosts and flows between which CAKE is fair, with the kernel's numbers (`CAKE_FLOW_*`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[repr(u32)]
 pub enum CakeFlows {
-    /// Nobody: one queue.
+    /// One queue for all packets.
     Flowblind = 0,
-    /// Source addresses.
+    /// Fair between source addresses.
     Srchost = 1,
-    /// Destination addresses.
+    /// Fair between destination addresses.
     Dsthost = 2,
-    /// Pairs of addresses.
+    /// Fair between pairs of addresses.
     Hosts = 3,
-    /// Flows.
+    /// Fair between flows.
     Flows = 4,
-    /// Flows, and source addresses above them.
+    /// Fair between source addresses, then between their flows.
     DualSrchost = 5,
-    /// Flows, and destination addresses above them.
+    /// Fair between destination addresses, then between their flows.
     DualDsthost = 6,
-    /// Flows, and addresses of both kinds above them.
+    /// Fair between addresses of both kinds, then between their flows.
     TripleIsolate = 7,
 }
 
-/// Which packets CAKE keeps apart by their DSCP, with the kernel's numbers (`CAKE_DIFFSERV_*`).
+/// The classes that CAKE sorts packets into by DSCP, with the kernel's numbers (`CAKE_DIFFSERV_*`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[repr(u32)]
 pub enum CakeDiffserv {
-    /// Bulk, best effort, voice.
+    /// Three classes: bulk, best effort, voice.
     Diffserv3 = 0,
-    /// Bulk, best effort, video, voice.
+    /// Four classes: bulk, best effort, video, voice.
     Diffserv4 = 1,
-    /// Eight classes.
+    /// Eight classes by DSCP.
     Diffserv8 = 2,
-    /// None: all are equal.
+    /// One class for all packets.
     Besteffort = 3,
-    /// Eight, by the old precedence bits.
+    /// Eight classes by the IP precedence bits.
     Precedence = 4,
 }
 
 impl CakeFlows {
-    /// `tc`'s name of it.
+    /// Returns the name that `tc` uses.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Flowblind => "flowblind",
@@ -127,7 +127,7 @@ impl CakeFlows {
 }
 
 impl CakeDiffserv {
-    /// `tc`'s name of it.
+    /// Returns the name that `tc` uses.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Diffserv3 => "diffserv3",
@@ -139,12 +139,12 @@ impl CakeDiffserv {
     }
 }
 
-/// How much a fifo holds.
+/// The largest backlog of a FIFO.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FifoLimit {
-    /// Packets; a super-packet is one.
+    /// A number of packets; a super-packet counts as one.
     Packets(u32),
-    /// Bytes.
+    /// A number of bytes.
     Bytes(Bytes),
 }
 
@@ -152,7 +152,7 @@ pub enum FifoLimit {
 pub(crate) const TCA_OPTIONS: u16 = 2;
 
 impl Discipline {
-    /// The kernel's name of it.
+    /// Returns the kernel's name of the discipline.
     pub const fn kind(&self) -> &'static str {
         match self {
             Self::Fifo { limit: FifoLimit::Packets(_) } => "pfifo",
@@ -166,8 +166,8 @@ impl Discipline {
         }
     }
 
-    /// Whether attribute `kind` is a time that the kernel keeps in units of its own, and says a
-    /// microsecond less of: CoDel's, in 1024 ns, and PIE's, in 64 ns.
+    /// Whether attribute `kind` is a time that the kernel rounds, and may report a microsecond
+    /// shorter: CoDel's times have units of 1024 ns, PIE's of 64 ns.
     pub(crate) const fn rounds(&self, kind: u16) -> bool {
         match self {
             Self::FqCodel { .. } => matches!(kind, 1 | 3),
@@ -177,8 +177,8 @@ impl Discipline {
         }
     }
 
-    /// Writes its settings as `linux/pkt_sched.h` has them: for the old disciplines a structure, for
-    /// the others attributes, whose numbers are in the order of that file.
+    /// Encodes the settings as in `linux/pkt_sched.h`: a structure for the old disciplines,
+    /// attributes for the others, numbered in the order of that file.
     pub(crate) fn encode(&self, batch: &mut Batch) {
         let settings: &[(u16, Option<u32>)] = match *self {
             Self::Fifo { limit } => {
@@ -196,7 +196,7 @@ impl Discipline {
                 let mut words = [0u32; 18];
                 words[1] = seconds;
                 words[2] = limit;
-                // As many flows as the sendbox's own SFQ has, where the kernel's default is 128.
+                // As many flows as the sendbox's own SFQ has; the kernel's default is 128.
                 words[3] = SFQ_FLOWS;
                 words[4] = SFQ_FLOWS;
                 words[5] = limit.min(SFQ_DEPTH);
@@ -220,8 +220,8 @@ impl Discipline {
                 (3, diffserv.map(|d| d as u32)),
                 (5, flows.map(|f| f as u32)),
                 (7, micros(rtt)),
-                // What is to be reached within a round trip is a twentieth of it, as with `tc`: the
-                // kernel does not follow by itself.
+                // The target is a twentieth of the round-trip time, as `tc` sets it: the kernel
+                // does not derive it.
                 (8, micros(rtt).map(|t| (t / 20).max(1))),
                 (10, memory.map(|b| u32::try_from(b.0).unwrap_or(u32::MAX))),
             ],
@@ -229,7 +229,7 @@ impl Discipline {
         };
         batch.nest(TCA_OPTIONS, |batch| {
             if let Self::Cake { .. } = self {
-                // No rate of its own.
+                // A rate of zero means no shaping.
                 batch.attribute(2, &0u64.to_ne_bytes());
             }
             for &(kind, value) in settings {
@@ -241,10 +241,10 @@ impl Discipline {
     }
 }
 
-/// The kernel's SFQ lets a flow have no more packets than this (`SFQ_MAX_DEPTH`).
+/// The largest number of packets of a flow in the kernel's SFQ (`SFQ_MAX_DEPTH`).
 const SFQ_DEPTH: u32 = 127;
 
-/// Buckets of flows; as many as `forebay_queue::sfq` has by default.
+/// The number of flows, as in `forebay_queue::sfq` by default.
 const SFQ_FLOWS: u32 = 1_024;
 
 fn micros(time: Option<Nanos>) -> Option<u32> {
@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_as_the_kernel_reads_them() {
+    fn settings_are_encoded_as_the_kernel_reads_them() {
         let bytes = encoded(Discipline::Fifo { limit: FifoLimit::Packets(200) });
         assert_eq!(bytes, [8, 0, 2, 0, 200, 0, 0, 0]);
         let bytes = encoded(Discipline::Fifo { limit: FifoLimit::Bytes(Bytes(1 << 40)) });
@@ -351,7 +351,7 @@ mod tests {
     /// The numbers are those of `enum`s in `linux/pkt_sched.h`: CAKE's and FQ-PIE's of Linux 6.12,
     /// DualPI2's of 6.17.
     #[test]
-    fn what_only_the_kernel_has_as_the_kernel_reads_it() {
+    fn disciplines_of_the_kernel_alone_are_encoded_as_it_reads_them() {
         let (ms, limit) = (|n| Some(Nanos::from_millis(n)), Some(1_000));
         let cake = Discipline::Cake {
             memory: Some(Bytes(0x0060_0000)),
@@ -383,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn they_are_said_with_units() {
+    fn settings_are_printed_with_units() {
         let ms = |n| Some(Nanos::from_millis(n));
         let said = [
             (Discipline::Fifo { limit: FifoLimit::Bytes(Bytes(9)) }, "bfifo limit 9 bytes"),

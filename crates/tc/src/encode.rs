@@ -1,4 +1,5 @@
-//! Objects of a plan as the kernel's requests (`linux/pkt_sched.h`, `linux/pkt_cls.h`).
+//! Encoding the objects of a plan as requests to the kernel (`linux/pkt_sched.h`,
+//! `linux/pkt_cls.h`).
 
 use std::os::fd::RawFd;
 
@@ -8,26 +9,26 @@ use crate::discipline::TCA_OPTIONS;
 use crate::netlink::{Attributes, Batch, Tc, u32_at, u64_at};
 use crate::{Class, Device, Handle, QdiscKind};
 
-/// To make what must not be there yet.
+/// The flags for creating an object that must not exist yet.
 pub(crate) const CREATE: i32 = libc::NLM_F_CREATE | libc::NLM_F_EXCL;
-/// To make it, or change what is there.
+/// The flags for creating an object or changing an existing one.
 pub(crate) const CHANGE: i32 = libc::NLM_F_CREATE | libc::NLM_F_REPLACE;
 
 pub(crate) const TCA_KIND: u16 = 1;
 
-/// The rate of what has no limit, in bytes per second: far above any wire, and low enough that a
-/// frame still takes HTB a nanosecond or so (8.8 Tbit/s).
+/// The rate of a class without a limit, in bytes per second: far above any link, and low enough
+/// that a frame still takes HTB about a nanosecond (8.8 Tbit/s).
 const UNLIMITED: u64 = 1 << 40;
 
-/// HTB's burst, as time at the rate, and so the same for all rates: a change of rate gives no credit.
-/// HTB lets a packet go while its class is not in debt, however long the packet is, so this need only
-/// cover how late the kernel's timers are; as the sendbox's own token bucket.
+/// HTB's burst, as time at the rate, so that a change of the rate gives no credit. HTB sends a
+/// packet while its class is not in debt, however long the packet is. Therefore the burst only has
+/// to cover the lateness of the kernel's timers, as in the sendbox's own token bucket.
 const BURST: Nanos = Nanos::from_micros(250);
 
-/// HTB counts time in these (`/proc/net/psched`).
+/// The unit in which HTB counts time (`/proc/net/psched`).
 const TICK: Nanos = Nanos(64);
 
-/// Begins a qdisc, up to its kind; its settings follow.
+/// Begins a request for a qdisc; the settings follow.
 pub(crate) fn new_qdisc(
     batch: &mut Batch,
     device: &Device,
@@ -40,12 +41,13 @@ pub(crate) fn new_qdisc(
     batch.about(libc::RTM_NEWQDISC, flags, tc).text(TCA_KIND, kind);
 }
 
+/// Encodes the deletion of a qdisc.
 pub(crate) fn delete_qdisc(batch: &mut Batch, device: &Device, handle: Handle, parent: Handle) {
     batch.about(libc::RTM_DELQDISC, 0, Tc::of(device.index, handle, parent));
 }
 
 impl QdiscKind {
-    /// The kernel's name of it.
+    /// Returns the kernel's name of the qdisc.
     pub const fn name(&self) -> &'static str {
         match self {
             Self::Htb => "htb",
@@ -53,13 +55,13 @@ impl QdiscKind {
         }
     }
 
-    /// Writes its settings.
+    /// Encodes the settings of the qdisc.
     pub(crate) fn encode(&self, batch: &mut Batch) {
         match self {
             Self::Queue(discipline) => discipline.encode(batch),
             Self::Htb => {
-                // `struct tc_htb_glob`: version, what divides rates to quanta (not used, as every
-                // class has one), the default class (none), debug, and a counter.
+                // `struct tc_htb_glob`: version, the divisor from rates to quanta (not used, since
+                // every class has a quantum), the default class (none), debug, and a counter.
                 let words = [HTB_VERSION, 10, 0, 0, 0];
                 let bytes: Vec<u8> = words.iter().flat_map(|w| w.to_ne_bytes()).collect();
                 batch.nest(TCA_OPTIONS, |b| {
@@ -73,7 +75,7 @@ impl QdiscKind {
 const HTB_INIT: u16 = 2;
 const HTB_VERSION: u32 = 3;
 
-/// A class of an HTB, to make or to change. Its parent is the HTB itself.
+/// Encodes a new or changed class of an HTB. Its parent is the HTB itself.
 pub(crate) fn class(
     batch: &mut Batch,
     device: &Device,
@@ -84,7 +86,7 @@ pub(crate) fn class(
     const PARMS: u16 = 1;
     const RATE64: u16 = 6;
     const CEIL64: u16 = 7;
-    // The kernel takes no rate of zero.
+    // The kernel refuses a rate of zero.
     let rate = rate.map_or(UNLIMITED, |r| (r.as_bps() / 8).clamp(1, UNLIMITED));
     // `struct tc_htb_opt`: the rate twice as `struct tc_ratespec`, in which the link layer Ethernet
     // says that no table of lengths comes with it; the bursts; quantum, level, priority.
@@ -108,21 +110,22 @@ pub(crate) fn class(
     });
 }
 
+/// Encodes the deletion of a class.
 pub(crate) fn delete_class(batch: &mut Batch, device: &Device, id: Handle) {
     batch.about(libc::RTM_DELTCLASS, 0, Tc::of(device.index, id, id.qdisc()));
 }
 
-/// What a class of HTB says of itself.
+/// The settings of a class of HTB as the kernel reports them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct HtbClass {
-    /// `None` if it has no limit.
+    /// The rate; `None` if the class has no limit.
     pub(crate) rate: Option<Rate>,
     pub(crate) urgency: u32,
     pub(crate) quantum: u32,
 }
 
 impl HtbClass {
-    /// Of its settings.
+    /// Decodes the settings.
     pub(crate) fn decode(options: &[u8]) -> Option<Self> {
         let options = Attributes(options);
         let parms = options.get(1)?;
@@ -136,11 +139,11 @@ impl HtbClass {
     }
 }
 
-/// The filter's priority on its qdisc, and the protocol: all of them.
+/// The filter's priority on its qdisc, and the protocol: any.
 const FILTER: u32 = 1 << 16 | (libc::ETH_P_ALL as u16).to_be() as u32;
 
-/// A BPF classifier whose program itself says which class, to make or to put in the place of what is
-/// there, which takes no packet's way in between.
+/// Encodes a BPF classifier whose program itself selects the class. It replaces an existing filter
+/// without a moment in which packets pass unclassified.
 pub(crate) fn filter(batch: &mut Batch, device: &Device, parent: Handle, fd: RawFd, name: &str) {
     const CLASSID: u16 = 3;
     const FD: u16 = 6;
@@ -150,19 +153,18 @@ pub(crate) fn filter(batch: &mut Batch, device: &Device, parent: Handle, fd: Raw
     let tc = Tc { index: device.index, handle: 1, parent: parent.0, info: FILTER };
     batch.about(libc::RTM_NEWTFILTER, CHANGE, tc).text(TCA_KIND, "bpf").nest(TCA_OPTIONS, |b| {
         b.number(FD, fd as u32).text(NAME, name).number(FLAGS, DIRECT_ACTION);
-        // The program gives the minor number only.
+        // The program sets the minor number only.
         b.number(CLASSID, parent.0);
     });
 }
 
-/// Whether a dumped filter is where ours would be.
+/// Whether a filter of the kernel is at the place of the sendbox's filter.
 pub(crate) fn is_our_filter(tc: &Tc) -> bool {
     tc.info >> 16 == FILTER >> 16
 }
 
-/// The settings of a qdisc that somebody else made, as the kernel said them, in a form in which it
-/// takes them. They are the same for all but HTB, which says its version in full and takes the major
-/// number alone.
+/// Converts the settings of a qdisc from the form in which the kernel reports them to the form that
+/// it takes. Only HTB differs: it reports its full version and takes the major number alone.
 pub(crate) fn takeable(kind: &str, said: &[u8]) -> Vec<u8> {
     if kind != "htb" {
         return said.to_vec();
@@ -178,8 +180,8 @@ pub(crate) fn takeable(kind: &str, said: &[u8]) -> Vec<u8> {
     batch.take()
 }
 
-/// Whether `found`, the settings of a qdisc as the kernel says them, are those of `kind`: each
-/// attribute that we would write is there with that value.
+/// Whether `found`, the settings of a qdisc as the kernel reports them, are those of `kind`: each
+/// attribute that would be written has that value.
 pub(crate) fn same_settings(kind: &QdiscKind, found: &[u8]) -> bool {
     let mut batch = Batch::default();
     batch.message(0, 0);
@@ -189,11 +191,11 @@ pub(crate) fn same_settings(kind: &QdiscKind, found: &[u8]) -> bool {
         return true;
     };
     match kind {
-        // An HTB's own cannot be changed.
+        // The settings of an HTB cannot be changed.
         QdiscKind::Htb => true,
         QdiscKind::Queue(crate::Discipline::Fifo { .. }) => found.starts_with(wanted),
-        // Limit and depth; what is zero is a default that the kernel fills in, and it counts a
-        // period in its own ticks.
+        // Limit and depth. A zero is a default that the kernel fills in, and the period is in the
+        // kernel's own ticks.
         QdiscKind::Queue(crate::Discipline::Sfq { .. }) => {
             [2, 5].iter().all(|i| u32_at(wanted, 4 * i) == u32_at(found, 4 * i))
         }
@@ -224,10 +226,10 @@ mod tests {
         Class { id, shape: Shape::Bundle, urgency: 0, quantum }
     }
 
-    /// By hand after `linux/pkt_sched.h`: 96 Mbit/s are 12 000 000 B/s (0x00b71b00), 250 us are 3906
-    /// ticks (0x0f42), the quantum is 0x0bd4.
+    /// By hand after `linux/pkt_sched.h`: 96 Mbit/s are 12 000 000 B/s (0x00b71b00), 250 us are
+    /// 3906 ticks (0x0f42), the quantum is 0x0bd4.
     #[test]
-    fn a_class_as_the_kernel_reads_it() {
+    fn a_class_is_encoded_as_the_kernel_reads_it() {
         let mut batch = Batch::default();
         class(&mut batch, &device(), &shaped(), Some(Rate::from_mbps(96)), CHANGE);
         let spec = [0, 1, 0, 0, 0, 0, 0, 0, 0x00, 0x1b, 0xb7, 0x00];
@@ -243,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn rates_come_back_as_they_went() {
+    fn rates_are_decoded_as_they_were_encoded() {
         for rate in [
             Some(Rate::from_bps(8)),
             Some(Rate::from_mbps(96)),
@@ -262,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn a_filter_says_its_program_and_whose_classes() {
+    fn a_filter_names_its_program_and_its_qdisc() {
         let mut batch = Batch::default();
         filter(&mut batch, &device(), Handle::TREE, 5, "x");
         let bytes = batch.take();
@@ -277,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn an_htb_of_somebody_else_is_made_takeable() {
+    fn the_settings_of_a_foreign_htb_are_converted() {
         let mut batch = Batch::default();
         batch.number(2, 0x0003_0011).number(5, 1_000);
         let said = batch.take();
@@ -288,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_are_the_same_if_each_of_ours_is() {
+    fn settings_are_the_same_if_each_given_setting_is() {
         let fifo = |n| QdiscKind::Queue(Discipline::Fifo { limit: FifoLimit::Packets(n) });
         assert!(same_settings(&fifo(7), &[7, 0, 0, 0]));
         assert!(!same_settings(&fifo(7), &[8, 0, 0, 0]) && !same_settings(&fifo(7), &[]));

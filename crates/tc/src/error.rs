@@ -3,16 +3,16 @@ use std::path::PathBuf;
 
 use crate::Handle;
 
-/// Why a tree could not be made, changed or taken away.
+/// Reasons why a tree cannot be created, changed or removed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// No such network interface.
+    /// There is no such network interface.
     #[error("there is no network interface `{0}` (`ip link` lists them)")]
     NoDevice(String),
-    /// The tree of the device belongs to another process of ours.
+    /// Another process of Forebay holds the tree of the device.
     #[error("the queues of `{0}` are in use by another running forebay process")]
     InUse(String),
-    /// A right is missing.
+    /// The process lacks a right.
     #[error("{0} needs root (CAP_NET_ADMIN, and CAP_BPF for programs): run it with sudo")]
     Permission(String),
     /// The kernel has no such queueing discipline.
@@ -20,90 +20,90 @@ pub enum Error {
         "this kernel has no queueing discipline {kind}: {instead} (`modprobe {module}` if it is a module)"
     )]
     NoDiscipline {
-        /// Its name.
+        /// The name of the discipline.
         kind: String,
-        /// The module that it would be in.
+        /// The kernel module that has it.
         module: String,
-        /// What else can be done.
+        /// What to do instead.
         instead: String,
     },
     /// The kernel has no BPF classifier.
     #[error("this kernel has no BPF classifier for queues: it needs CONFIG_NET_CLS_BPF")]
     NoClassifier,
-    /// Somebody else has set up queues there.
+    /// The device has queues of another owner.
     #[error(
-        "`{device}` already has queues that are not ours ({kind} {handle}): take them away (`tc qdisc del dev {device} root`), or allow them to be replaced and put back at the end (`take_over = true`)"
+        "`{device}` already has queues of another owner ({kind} {handle}): remove them (`tc qdisc del dev {device} root`), or allow the sendbox to replace and later restore them (`take_over = true`)"
     )]
     Foreign {
-        /// The device.
+        /// The name of the device.
         device: String,
         /// The kind of the root qdisc.
         kind: String,
-        /// Its name.
+        /// The name of the root qdisc.
         handle: Handle,
     },
-    /// Somebody else's queues have filters, which cannot be put back as they were.
+    /// The queues of another owner have filters, which cannot be restored.
     #[error(
-        "the queues that `{device}` already has ({kind} {handle}) have filters, which could not be put back: take them away (`tc qdisc del dev {device} root`)"
+        "the queues that `{device}` already has ({kind} {handle}) have filters, which cannot be restored: remove them (`tc qdisc del dev {device} root`)"
     )]
     ForeignFilters {
-        /// The device.
+        /// The name of the device.
         device: String,
         /// The kind of the root qdisc.
         kind: String,
-        /// Its name.
+        /// The name of the root qdisc.
         handle: Handle,
     },
-    /// More bundles than there are names for.
+    /// There are more bundles than names for them.
     #[error("{bundles} bundles; a kernel tree has at most {max}")]
     TooManyBundles {
-        /// How many.
+        /// The number of bundles.
         bundles: usize,
-        /// How many there may be.
+        /// The largest number.
         max: usize,
     },
-    /// More classes in a bundle than HTB has priorities.
-    #[error("bundle {bundle} has {classes} classes; the kernel's HTB knows {max} priorities")]
+    /// A bundle has more classes than HTB has priorities.
+    #[error("bundle {bundle} has {classes} classes; the kernel's HTB has {max} priorities")]
     TooManyClasses {
         /// The bundle's name.
         bundle: String,
-        /// How many.
+        /// The number of classes.
         classes: usize,
-        /// How many there may be.
+        /// The largest number.
         max: usize,
     },
-    /// The kernel refused an object.
+    /// The kernel refused a part of the tree.
     #[error("{device}: {object}: the kernel says: {message}")]
     Refused {
-        /// The device.
+        /// The name of the device.
         device: String,
-        /// What was to be made, changed or deleted.
+        /// The part that was to be created, changed or deleted.
         object: String,
-        /// The kernel's words, or those of its error number.
+        /// The kernel's message, or that of the error number.
         message: String,
         /// The error number.
         errno: i32,
     },
-    /// A file of what was found cannot be written or read.
-    #[error("cannot keep what was found on the device in {}: {source}", path.display())]
+    /// The record of the previous queues cannot be written or read.
+    #[error("cannot record the previous queues of the device in {}: {source}", path.display())]
     Record {
-        /// The file.
+        /// The path of the record.
         path: PathBuf,
-        /// The system's answer.
+        /// The system's error.
         source: io::Error,
     },
     /// A system call failed.
     #[error("{what}: {source}")]
     System {
-        /// What was being done.
+        /// The operation that failed.
         what: &'static str,
-        /// The kernel's answer.
+        /// The kernel's error.
         source: io::Error,
     },
 }
 
 impl Error {
-    /// For `map_err`: what was being done when the system said no.
+    /// Returns a function for `map_err` that adds the operation that failed.
     pub(crate) fn system(what: &'static str) -> impl FnOnce(io::Error) -> Self {
         move |source| match source.raw_os_error() {
             Some(libc::EPERM) => Self::Permission(what.to_owned()),
@@ -111,7 +111,7 @@ impl Error {
         }
     }
 
-    /// Of the last system call, which failed.
+    /// Makes an error of the last system call.
     pub(crate) fn last(what: &'static str) -> Self {
         Self::system(what)(io::Error::last_os_error())
     }

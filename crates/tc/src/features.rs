@@ -1,5 +1,5 @@
-//! Which queueing disciplines the running kernel has: found by trying, since a kernel lists none that
-//! it would only load when asked.
+//! The queueing disciplines of the running kernel. They are found by trying each, since a kernel
+//! does not list those that it loads on demand.
 
 use std::collections::BTreeSet;
 use std::thread;
@@ -14,20 +14,20 @@ use crate::{Device, Discipline, Error, Handle, QdiscKind};
 pub struct Features(BTreeSet<&'static str>);
 
 impl Features {
-    /// All that a plan may have.
+    /// Every kind that a plan may have.
     pub const KINDS: [&str; 9] =
         ["htb", "pfifo", "bfifo", "sfq", "fq_codel", "pie", "fq_pie", "cake", "dualpi2"];
 
-    /// Of a kernel that has `kinds`.
+    /// The features of a kernel that has `kinds`.
     pub fn of(kinds: &[&'static str]) -> Self {
         Self(kinds.iter().copied().collect())
     }
 
-    /// Those of the running kernel: each is tried on the loopback interface of a network namespace
-    /// that is made for it, so that nothing is touched.
+    /// Finds the features of the running kernel. Each kind is tried on the loopback interface of a
+    /// new network namespace, so that no existing interface changes.
     ///
     /// # Errors
-    /// Without the rights to make a namespace and queues.
+    /// If this process may not create a namespace and queues.
     pub fn probe() -> Result<Self, Error> {
         thread::scope(|scope| {
             let probe = scope.spawn(|| {
@@ -50,15 +50,15 @@ impl Features {
         })
     }
 
-    /// Their names.
+    /// Returns the names of the kinds.
     pub fn kinds(&self) -> impl Iterator<Item = &'static str> {
         self.0.iter().copied()
     }
 
-    /// Whether packets can wait by `discipline`, or by what stands in for it.
+    /// Checks that the kernel has `discipline` or a replacement for it.
     ///
     /// # Errors
-    /// If they cannot; it says what the kernel has.
+    /// If it has neither; the error lists what the kernel has.
     pub fn check(&self, discipline: &Discipline) -> Result<(), Error> {
         match stands_in(discipline) {
             None if self.lacks(discipline) => Err(self.missing(discipline.kind())),
@@ -66,17 +66,20 @@ impl Features {
         }
     }
 
+    /// Whether the kernel lacks `discipline` itself.
     pub(crate) fn lacks(&self, discipline: &Discipline) -> bool {
         !self.0.contains(discipline.kind())
     }
 
+    /// Checks that the kernel has `kind`.
+    ///
     /// # Errors
-    /// If the kernel has no `kind`.
+    /// If it does not.
     pub(crate) fn require(&self, kind: &str) -> Result<(), Error> {
         if self.0.contains(kind) { Ok(()) } else { Err(self.missing(kind)) }
     }
 
-    /// That the kernel has no `kind`, and what it has.
+    /// Makes the error for a missing `kind`, with the kinds that the kernel has.
     fn missing(&self, kind: &str) -> Error {
         let instead = match kind {
             "htb" => "use dataplane = \"user\", which needs none".to_owned(),
@@ -89,7 +92,7 @@ impl Features {
     }
 }
 
-/// Whether a qdisc without settings, or of HTB's, can be had on `device`.
+/// Tries whether `device` takes a qdisc of `kind`.
 fn tried(socket: &mut Netlink, device: &Device, kind: &str) -> Result<bool, Error> {
     let mut batch = Batch::default();
     encode::new_qdisc(&mut batch, device, Handle::TREE, Handle::ROOT, CREATE, kind);
@@ -99,7 +102,7 @@ fn tried(socket: &mut Netlink, device: &Device, kind: &str) -> Result<bool, Erro
     let refused = socket.transact(&mut batch)?;
     match refused.first() {
         Some(f) if f.errno == libc::EPERM => Err(Error::Permission("trying queues".to_owned())),
-        // An unknown kind is ENOENT; anything else was said by the discipline itself.
+        // An unknown kind is ENOENT; any other error comes from the discipline itself.
         Some(f) => Ok(f.errno != libc::ENOENT),
         None => {
             batch.clear();

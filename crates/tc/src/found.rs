@@ -1,4 +1,4 @@
-//! What queues a device has.
+//! The queues that a device has.
 
 use std::collections::BTreeMap;
 
@@ -7,53 +7,56 @@ use crate::encode::{HtbClass, TCA_KIND};
 use crate::netlink::{Batch, Message, Netlink, Tc, string};
 use crate::{Device, Error, Handle};
 
-/// The qdiscs and classes of a device, those that the kernel sets up by itself left out.
+/// The qdiscs and classes of a device, without those that the kernel sets up by itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Found {
-    /// By what they are below.
+    /// The qdiscs, by their parents.
     pub(crate) qdiscs: BTreeMap<Handle, FoundQdisc>,
-    /// By name.
+    /// The classes, by their names.
     pub(crate) classes: BTreeMap<Handle, FoundClass>,
 }
 
+/// A qdisc of a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FoundQdisc {
     pub(crate) handle: Handle,
     pub(crate) kind: String,
-    /// As the kernel says them, which is as it takes them.
+    /// The settings as the kernel reports them, which is the form that it takes.
     pub(crate) options: Vec<u8>,
 }
 
+/// A class of a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FoundClass {
     pub(crate) parent: Handle,
     pub(crate) options: Vec<u8>,
 }
 
-/// Whose tree a device has.
+/// The owner of a device's tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Root {
-    /// Nobody's: what the kernel sets up by itself.
+    /// The kernel, which sets up queues by itself.
     Default,
-    /// A sendbox's.
+    /// A sendbox.
     Ours,
-    /// Somebody else's.
+    /// Another program or administrator.
     Foreign {
         /// The kind of the root qdisc.
         kind: String,
-        /// Its name.
+        /// The name of the root qdisc.
         handle: Handle,
     },
 }
 
-/// What a qdisc for arriving packets is below, which is no part of the tree for those that leave.
+/// The parent of a qdisc for arriving packets, which does not belong to the tree for departing
+/// packets.
 const INGRESS: Handle = Handle(0xffff_fff1);
 
 impl Found {
-    /// Asks the kernel.
+    /// Asks the kernel for the queues of `device`.
     ///
     /// # Errors
-    /// If it cannot be asked.
+    /// If the kernel does not answer.
     pub fn of(device: &Device) -> Result<Self, Error> {
         Self::ask(&mut Netlink::open(0)?, device)
     }
@@ -62,7 +65,7 @@ impl Found {
         let mut found = Self::default();
         dump(socket, libc::RTM_GETQDISC, device, Handle(0), |tc, kind, options| {
             let (handle, parent) = (Handle(tc.handle), Handle(tc.parent));
-            // The kernel gives names to none of those that it sets up by itself.
+            // Qdiscs that the kernel sets up by itself have no names.
             if handle != Handle(0) && parent != INGRESS {
                 found.qdiscs.insert(parent, FoundQdisc { handle, kind, options });
             }
@@ -76,7 +79,7 @@ impl Found {
         Ok(found)
     }
 
-    /// Whose tree it is.
+    /// Returns the owner of the tree.
     pub fn root(&self) -> Root {
         match self.qdiscs.get(&Handle::ROOT) {
             None => Root::Default,
@@ -85,13 +88,13 @@ impl Found {
         }
     }
 
-    /// What a class of HTB is set to.
+    /// Returns the settings of a class of HTB.
     pub(crate) fn htb_class(&self, id: Handle) -> Option<HtbClass> {
         self.classes.get(&id).and_then(|class| HtbClass::decode(&class.options))
     }
 }
 
-/// Asks for objects of `device`: for classes those of qdisc `parent` only, unless that is zero.
+/// Asks for the objects of `device`. Of classes, only those of qdisc `parent` unless that is zero.
 fn dump(
     socket: &mut Netlink,
     kind: u16,
@@ -103,7 +106,7 @@ fn dump(
     let tc = Tc { index: device.index, parent: parent.0, ..Tc::default() };
     batch.about(kind, libc::NLM_F_DUMP, tc);
     let failure = socket.ask(&mut batch, |message: &Message<'_>| {
-        // All devices' qdiscs come, whatever is asked for.
+        // The kernel answers with the qdiscs of all devices.
         if let Some((tc, attributes)) = message.object()
             && tc.index == device.index
         {

@@ -1,52 +1,52 @@
-//! Names of qdiscs and classes, and which of them a sendbox takes.
+//! Names of qdiscs and classes, and the names that a sendbox uses.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// What the kernel calls a qdisc (`major:`) or a class in it (`major:minor`), in hexadecimal.
+/// The kernel's name of a qdisc (`major:`) or of a class in it (`major:minor`), in hexadecimal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Handle(pub u32);
 
-/// No more bundles than these have a tree: each has a qdisc of its own, whose name must be below
-/// 8000:, where the kernel's own choices begin.
+/// The largest number of bundles in a tree. Each has a qdisc of its own, whose name must be below
+/// 8000:, where the names begin that the kernel itself gives.
 pub const MAX_BUNDLES: usize = 16_384;
 
-/// The root's major number. A tree under another is not ours.
+/// The major number of the root. A tree with another root is not a sendbox's.
 const TREE: u16 = 0x0fb0;
 /// The major number of the first bundle's queue.
 const QUEUES: u16 = 0x1000;
-/// Leaf classes that a class of a bundle may have: as many as a byte numbers.
+/// Leaf classes of one class of a bundle: as many as a byte can number.
 pub(crate) const MAX_FLOWS: u16 = 256;
 
 impl Handle {
-    /// Where the device itself takes packets from.
+    /// The place from which the device itself takes packets.
     pub const ROOT: Self = Self(0xffff_ffff);
-    /// The qdisc at the root of our tree. What is in no bundle waits in it unshaped.
+    /// The qdisc at the root of the tree. Packets of no bundle wait in it unshaped.
     pub const TREE: Self = Self::new(TREE, 0);
 
-    /// Class `minor` of qdisc `major`; the qdisc itself if `minor` is zero.
+    /// Names class `minor` of qdisc `major`; the qdisc itself if `minor` is zero.
     pub const fn new(major: u16, minor: u16) -> Self {
         Self((major as u32) << 16 | minor as u32)
     }
 
-    /// The class that shapes bundle number `index`, counted from zero.
+    /// Names the class that shapes bundle number `index`, counted from zero.
     pub const fn of_bundle(index: usize) -> Self {
         Self::new(TREE, index as u16 + 1)
     }
 
-    /// The bundle whose class this is.
+    /// Returns the bundle whose class this is.
     pub fn bundle(self) -> Option<usize> {
         (self.major() == TREE).then(|| usize::from(self.minor()).checked_sub(1)).flatten()
     }
 
-    /// The qdisc below the class of bundle number `index`.
+    /// Names the qdisc below the class of bundle number `index`.
     pub const fn of_queue(index: usize) -> Self {
         Self::new(QUEUES + index as u16, 0)
     }
 
-    /// The bundle whose queue this qdisc is, or is a class of.
+    /// Returns the bundle to whose queue this qdisc or class belongs.
     pub fn queue(self) -> Option<usize> {
         let index = usize::from(self.major().checked_sub(QUEUES)?);
         (index < MAX_BUNDLES).then_some(index)
@@ -58,23 +58,23 @@ impl Handle {
         self.major() == TREE || queues.contains(&self.major())
     }
 
-    /// Within the bundle's queue: the leaf class of a packet of class `class` (by urgency, from zero)
-    /// whose flow has leaf number `flow`.
+    /// Names the leaf class, in this queue of a bundle, for packets of class `class` (by urgency,
+    /// from zero) whose flow has leaf number `flow`.
     pub const fn leaf(self, class: usize, flow: u16) -> Self {
         Self::new(self.major(), class as u16 * MAX_FLOWS + flow + 1)
     }
 
-    /// The qdisc's number.
+    /// Returns the number of the qdisc.
     pub const fn major(self) -> u16 {
         (self.0 >> 16) as u16
     }
 
-    /// The class's number; zero is the qdisc itself.
+    /// Returns the number of the class; zero is the qdisc itself.
     pub const fn minor(self) -> u16 {
         self.0 as u16
     }
 
-    /// The qdisc that this class is in.
+    /// Returns the qdisc that contains this class.
     pub const fn qdisc(self) -> Self {
         Self::new(self.major(), 0)
     }

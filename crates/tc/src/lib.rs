@@ -1,14 +1,14 @@
-//! Queues of the kernel by netlink: the tree of queueing disciplines, classes and filters that a
-//! sendbox makes below one device, so that no packet comes to user space.
+//! The kernel's queues by netlink: the tree of queueing disciplines, classes and filters that a
+//! sendbox sets up on one device, so that no packet enters user space.
 //!
-//! A [`Plan`] says what the tree is, and is only data: it can be printed ([`Plan`]'s `Display`),
-//! compared with what is [found](Found) on a device, and brought about by a [`Tree`], which changes
-//! only what differs. The tree is an HTB at the device's root; a class for each bundle, whose rate
-//! the bundle's control loop sets; below it the bundle's policy; and everything that is in no bundle
-//! past all of them, unshaped.
+//! A [`Plan`] describes the tree as plain data. It can be printed (`Display`), compared with the
+//! state of a device ([`Found`]), and installed by a [`Tree`], which changes only what differs. The
+//! tree is an HTB at the device's root, with a class for each bundle. The bundle's control loop
+//! sets the rate of the class, and the bundle's policy is below it. Packets of no bundle pass
+//! unshaped.
 //!
-//! If the daemon dies, its [`Supervisor`] lifts all limits and leaves the tree, which the next one
-//! adopts. If somebody else changes the device, a [`Watch`] tells.
+//! If the daemon dies, its [`Supervisor`] lifts all limits and leaves the tree, which the next
+//! daemon adopts. A [`Watch`] reports changes that other programs make to the device.
 
 mod bpf;
 mod device;

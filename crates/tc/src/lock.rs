@@ -8,8 +8,8 @@ use forebay_system::NameLock;
 
 use crate::{Device, Error};
 
-/// Holds a device's tree. A supervisor that gets the lock knows that no daemon has adopted the tree,
-/// and that none can while it lifts the limits.
+/// Holds a device's tree. A supervisor that gets the lock knows that no daemon has adopted the
+/// tree, and that none can while it lifts the limits.
 #[derive(Debug)]
 pub(crate) struct Lock(#[allow(dead_code, reason = "held for what dropping it does")] NameLock);
 

@@ -1,27 +1,26 @@
-//! What the tree of a sendbox is: a pure value, of its bundles and of what the kernel has.
+//! The plan of a sendbox's tree, computed from its bundles and the kernel's features.
 
 use forebay_units::Bytes;
 
 use crate::handle::MAX_FLOWS;
 use crate::{Discipline, Error, Features, FifoLimit, Handle, MAX_BUNDLES};
 
-/// A bundle, as far as its queue goes.
+/// The queues of a bundle.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BundleQueues {
-    /// What people call it.
+    /// The name of the bundle.
     pub name: String,
-    /// How its packets wait: one discipline, or one for each class of strict priority, the most
-    /// urgent first.
+    /// The discipline of its queue, or of each class of strict priority, the most urgent first.
     pub classes: Vec<Discipline>,
 }
 
-/// The tree of a sendbox below one device.
+/// The tree of a sendbox on one device.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
-    /// Names of the bundles, by number.
+    /// The names of the bundles, by number.
     pub bundles: Vec<String>,
-    /// All that it consists of, in the order in which it can be made: the filter that sends packets
-    /// into it comes last, and until then everything passes unshaped.
+    /// The parts of the tree in an order in which they can be created. The filter that sends
+    /// packets into the tree is the last: until then all packets pass unshaped.
     pub objects: Vec<Object>,
 }
 
@@ -32,104 +31,104 @@ pub enum Object {
     Qdisc(Qdisc),
     /// A class of an HTB.
     Class(Class),
-    /// What says which class a packet is in.
+    /// A filter that selects the class of a packet.
     Filter(Filter),
 }
 
-/// A queueing discipline and where it is.
+/// A queueing discipline and its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Qdisc {
-    /// Its name; the kernel chooses one for what need not be known by name.
+    /// The qdisc's name; `None` if the kernel may choose one.
     pub handle: Option<Handle>,
-    /// The class that it is below, or [`Handle::ROOT`].
+    /// The class above it, or [`Handle::ROOT`].
     pub parent: Handle,
-    /// What it is.
+    /// The kind of qdisc.
     pub kind: QdiscKind,
 }
 
-/// What a qdisc is.
+/// The kind of a qdisc.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QdiscKind {
-    /// A hierarchical token bucket; what no filter sends into a class passes it directly, unshaped
-    /// and before everything else.
+    /// A hierarchical token bucket. Packets that no filter sends into a class pass it directly,
+    /// unshaped and first.
     Htb,
-    /// One that holds packets.
+    /// A queueing discipline that holds packets.
     Queue(Discipline),
 }
 
 /// A class of an HTB, directly below it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Class {
-    /// Its name.
+    /// The name of the class.
     pub id: Handle,
-    /// At what rate it sends.
+    /// The rate at which it sends.
     pub shape: Shape,
-    /// Its priority among its siblings, the most urgent being 0.
+    /// The priority among its siblings; 0 is the most urgent.
     pub urgency: u32,
-    /// What it may send in its turn.
+    /// Bytes that it may send in its turn.
     pub quantum: Bytes,
 }
 
-/// At what rate a class sends.
+/// The rate at which a class sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
-    /// At the bundle's, which changes all the time, and is unlimited at first.
+    /// The bundle's rate, which changes continuously and is unlimited at first.
     Bundle,
-    /// At any: all that it waits for is its turn.
+    /// No limit: the class waits only for its turn.
     Unlimited,
 }
 
-/// What says which class a packet is in: a BPF program.
+/// A filter that selects the class of a packet by a BPF program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Filter {
     /// The HTB whose classes it chooses from.
     pub parent: Handle,
-    /// What it runs.
+    /// The program that it runs.
     pub program: Program,
 }
 
 /// A program of a filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Program {
-    /// From the destination to the bundle: of the minor number of [`Handle::of_bundle`], or zero for
-    /// what is in none. It also leaves in `cb[0]` the packet's class within the bundle and, from the
-    /// eighth bit on, the bundle's number, counted from zero.
+    /// Selects the bundle by the destination: it returns the minor number of [`Handle::of_bundle`],
+    /// or zero for packets of no bundle. It also writes the packet's class within the bundle into
+    /// `cb[0]` and, from the eighth bit on, the bundle's number, counted from zero.
     Bundles,
-    /// From the packet's bundle, class and flow to the leaf: of the minor number of [`Handle::leaf`].
+    /// Selects the leaf by the packet's bundle, class and flow: it returns the minor number of
+    /// [`Handle::leaf`].
     Leaves {
-        /// How many classes there are.
+        /// The number of classes.
         classes: u8,
-        /// For each class a byte, the lowest being that of the first: the number of its last leaf,
-        /// of which there are a power of two.
+        /// The number of the last leaf of each class, in a byte each; the first class has the
+        /// lowest byte. The number of leaves is a power of two.
         masks: u64,
     },
 }
 
-/// HTB's priorities (`TC_HTB_NUMPRIO`).
+/// The number of HTB's priorities (`TC_HTB_NUMPRIO`).
 pub(crate) const PRIORITIES: usize = 8;
 
-/// Leaves with a queue of their own that one device has at most. The kernel has 32 768 names for
-/// qdiscs that nobody named, and looks them up in 16 lists.
+/// The largest number of leaves with a queue of their own on one device. The kernel has 32 768
+/// names for qdiscs without a given name, and looks them up in 16 lists.
 const MAX_LEAVES: usize = 16_384;
 
-/// Entries that the table of which flow has which leaf has at most: 8 MiB.
+/// The largest number of entries in the table that maps flows to leaves: 8 MiB.
 const MAX_ENTRIES: usize = 1 << 20;
 
-/// Two full frames: Linux's TCP sends super-packets of two segments and more, and HTB gives every
-/// class one packet a round, however long, if that is more than its quantum.
+/// Two full frames. Linux's TCP sends super-packets of at least two segments, and HTB lets every
+/// class send one packet in a round even if the packet is longer than the quantum.
 const QUANTUM: Bytes = Bytes(2 * 1_514);
 
 impl Plan {
-    /// The tree of `bundles` on a kernel that has `features`.
+    /// Plans the tree of `bundles` on a kernel that has `features`.
     ///
-    /// Where the kernel has no SFQ, classes of an HTB stand in for it, of which each flow takes one
-    /// that nobody uses, as long as there are any: 256 for each bundle, and fewer from 65 bundles on,
-    /// so that there are never more than 16 384. A flow then has a sixth of the limit, and at least 16
-    /// packets.
+    /// Where the kernel has no SFQ, classes of an HTB replace it. Each flow takes a free class as
+    /// long as there are any. A bundle has 256 of them, or fewer from 65 bundles on, so that there
+    /// are at most 16 384. A flow then has a sixth of the limit, and at least 16 packets.
     ///
     /// # Errors
-    /// If there are too many bundles or classes, or the kernel has no such discipline and nothing
-    /// stands in for it.
+    /// If there are too many bundles or classes, or the kernel has neither a discipline nor a
+    /// replacement for it.
     pub fn new(bundles: &[BundleQueues], features: &Features) -> Result<Self, Error> {
         features.require("htb")?;
         let (count, max) = (bundles.len(), MAX_BUNDLES);
@@ -187,11 +186,12 @@ fn qdisc(handle: Option<Handle>, parent: Handle, kind: QdiscKind) -> Object {
     Object::Qdisc(Qdisc { handle, parent, kind })
 }
 
-/// What waits in each of the leaves that stand in for a discipline.
+/// Returns the queue of each leaf class where leaf classes replace a discipline.
 pub(crate) fn stands_in(discipline: &Discipline) -> Option<Discipline> {
     match *discipline {
-        // Of the sendbox's default of 1250 packets some 200: more than the 127 that the kernel's SFQ
-        // gives one flow, and little enough that a few greedy flows do not exceed the whole.
+        // Of the sendbox's default of 1250 packets these are 208: more than the 127 that the
+        // kernel's SFQ gives one flow, and few enough that a few greedy flows stay within the
+        // whole.
         Discipline::Sfq { limit, .. } => {
             let limit = FifoLimit::Packets((limit / 6).max(16));
             Some(Discipline::Fifo { limit })
@@ -200,7 +200,7 @@ pub(crate) fn stands_in(discipline: &Discipline) -> Option<Discipline> {
     }
 }
 
-/// Leaves for each of `hashed` classes whose flows have some, of so many bundles.
+/// Returns the number of leaves of each of `hashed` classes whose flows have leaves.
 fn flows(hashed: usize, bundles: usize) -> u16 {
     let table = MAX_ENTRIES / (bundles.max(1) * PRIORITIES);
     let most = table.min(MAX_LEAVES / hashed.max(1));

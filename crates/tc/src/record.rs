@@ -1,5 +1,5 @@
-//! Somebody else's tree, so that it can be put back: a file that outlives us, so that a tree that was
-//! taken over is put back even if the process that took it over was killed.
+//! The record of a replaced tree. It is a file that outlives the process, so that the tree is
+//! restored even if the process that replaced it was killed.
 
 use std::fs;
 use std::io;
@@ -12,29 +12,31 @@ use crate::encode::{self, CREATE};
 use crate::netlink::{Batch, Tc};
 use crate::{Device, Error, Found, Handle};
 
-/// A tree as it was found: what the kernel said of each part, which is what it takes.
+/// A tree as it was found: the settings of each part as the kernel reported them, which is the form
+/// that it takes.
 #[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Record {
-    /// In an order in which they can be made again.
+    /// The parts in an order in which they can be created again.
     parts: Vec<Part>,
 }
 
+/// A qdisc or a class of a recorded tree.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Part {
-    /// A class rather than a qdisc.
+    /// Whether it is a class and not a qdisc.
     class: bool,
     handle: Handle,
     parent: Handle,
-    /// Of a qdisc.
+    /// The kind of a qdisc; empty for a class.
     kind: String,
     options: Vec<u8>,
 }
 
-/// Qdiscs whose classes are made by whoever sets them up; those of others come with them.
+/// The qdiscs whose classes have to be created one by one. Other qdiscs create their own.
 const WITH_CLASSES: [&str; 4] = ["htb", "hfsc", "drr", "qfq"];
 
 impl Record {
-    /// Of `found`.
+    /// Records `found`.
     pub(crate) fn new(found: &Found) -> Self {
         let mut parts = Vec::new();
         // Breadth first from the root.
@@ -59,7 +61,7 @@ impl Record {
         Self { parts }
     }
 
-    /// The requests that make it again on `device`.
+    /// Encodes the requests that create the tree again on `device`.
     pub(crate) fn encode(&self, device: &Device) -> Batch {
         let mut batch = Batch::default();
         for part in &self.parts {
@@ -77,7 +79,7 @@ impl Record {
         batch
     }
 
-    /// What part number `index` is, for people.
+    /// Describes part number `index`, for errors.
     pub(crate) fn describe(&self, index: usize) -> String {
         self.parts.get(index).map_or_else(String::new, |p| {
             let what = if p.class { "class" } else { "qdisc" };
@@ -85,12 +87,12 @@ impl Record {
         })
     }
 
-    /// Where the record of `device` is.
+    /// Returns the path of the record of `device`.
     pub(crate) fn path(device: &Device) -> Result<PathBuf, Error> {
         Ok(Path::new("/run/forebay").join(format!("queues-{}.json", device.key()?)))
     }
 
-    /// Writes it down, so that it is there whole or not at all.
+    /// Writes the record atomically.
     pub(crate) fn save(&self, path: &Path) -> Result<(), Error> {
         let write = || {
             path.parent().map_or(Ok(()), fs::create_dir_all)?;
@@ -101,7 +103,7 @@ impl Record {
         write().map_err(|source| Error::Record { path: path.to_owned(), source })
     }
 
-    /// Reads it; `None` if there is none.
+    /// Reads the record; `None` if there is none.
     pub(crate) fn load(path: &Path) -> Result<Option<Self>, Error> {
         let read = || match fs::read(path) {
             Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -111,7 +113,7 @@ impl Record {
         read().map_err(|source| Error::Record { path: path.to_owned(), source })
     }
 
-    /// Forgets it.
+    /// Removes the record.
     pub(crate) fn remove(path: &Path) -> Result<(), Error> {
         match fs::remove_file(path) {
             Err(source) if source.kind() != io::ErrorKind::NotFound => {
@@ -122,7 +124,7 @@ impl Record {
     }
 }
 
-/// The classes of qdisc `handle`, parents before children.
+/// Adds the classes of qdisc `handle` to `parts`, parents before children.
 fn classes(found: &Found, handle: Handle, parts: &mut Vec<Part>) {
     let mut level = vec![Handle::ROOT, handle];
     while !level.is_empty() {

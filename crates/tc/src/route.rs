@@ -1,18 +1,18 @@
-//! Which way packets to an address leave.
+//! The route of packets to an address.
 
 use std::net::IpAddr;
 
 use crate::Error;
 use crate::netlink::{Attributes, Batch, Message, Netlink, u32_at};
 
-/// The way to an address, as the kernel would route a packet of this machine's to it.
+/// The route by which the kernel sends this machine's own packets to an address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Route {
-    /// The index of the device that it leaves by.
+    /// The index of the device through which packets leave.
     pub device: i32,
-    /// The largest packet that the route takes, where it says so; else the device's MTU counts.
+    /// The MTU of the route; `None` if the device's MTU counts.
     pub mtu: Option<u32>,
-    /// The source address of such packets, where they have none yet.
+    /// The source address of packets that have none yet.
     pub source: Option<IpAddr>,
 }
 
@@ -21,18 +21,18 @@ const RTA_OIF: u16 = 4;
 const RTA_PREFSRC: u16 = 7;
 const RTA_METRICS: u16 = 8;
 const RTAX_MTU: u16 = 2;
-/// Length of `struct rtmsg`.
+/// The length of `struct rtmsg`.
 const RTMSG: usize = 12;
 
 impl Route {
-    /// The route to `to`; `None` if there is none.
+    /// Finds the route to `to`; `None` if there is none.
     ///
     /// # Errors
-    /// If the kernel cannot be asked.
+    /// If the kernel does not answer.
     pub fn find(to: IpAddr) -> Result<Option<Self>, Error> {
         let mut socket = Netlink::open(0)?;
         let mut found = None;
-        // An address that cannot be reached is an answer.
+        // An unreachable address is a valid answer.
         socket.ask(&mut request(to), |message| found = Self::of(message))?;
         Ok(found)
     }
@@ -76,7 +76,7 @@ mod tests {
     use crate::netlink::messages;
 
     #[test]
-    fn the_way_to_ourselves_is_loopback() {
+    fn the_route_to_this_machine_is_loopback() {
         let lo = crate::Device::find("lo").unwrap().index;
         let route = Route::find("127.0.0.1".parse().unwrap()).unwrap().unwrap();
         assert_eq!((route.device, route.source), (lo, Some("127.0.0.1".parse().unwrap())));

@@ -1,4 +1,4 @@
-//! A plan for people: as a tree, leaves that are alike in one line.
+//! Printing a plan as a tree, with equal leaves in one line.
 
 use std::fmt;
 

@@ -1,21 +1,21 @@
-//! What the kernel counts of a class.
+//! The kernel's counters of a class.
 
 use forebay_units::Bytes;
 
 use crate::Handle;
 use crate::netlink::{Attributes, Message, u32_at, u64_at};
 
-/// The counts of a bundle's class, since it was made.
+/// The counters of a bundle's class since it was created.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Statistics {
-    /// What it let out, with Ethernet headers; of super-packets as much as the wire sees.
+    /// Bytes sent, including Ethernet headers; for super-packets as many as on the wire.
     pub sent: Bytes,
-    /// Packets that it let out; of super-packets their segments.
+    /// Packets sent; for super-packets their segments.
     pub packets: u64,
-    /// Packets that it refused: those that found the queue full. What an AQM drops later is
-    /// counted by the bundle's own qdisc only ([`Tree::drops`](crate::Tree::drops)).
+    /// Packets dropped because the queue was full. Drops of an AQM are counted by the bundle's own
+    /// qdisc only ([`Tree::drops`](crate::Tree::drops)).
     pub drops: u64,
-    /// What waits.
+    /// Bytes that wait.
     pub backlog: Bytes,
     /// Packets that wait.
     pub queued: u64,
@@ -24,12 +24,12 @@ pub struct Statistics {
 const TCA_STATS2: u16 = 7;
 
 impl Statistics {
-    /// The class and its counts, of an answer to RTM_GETTCLASS.
+    /// Decodes a class and its counters from an answer to RTM_GETTCLASS.
     pub(crate) fn of(message: &Message<'_>) -> Option<(Handle, Self)> {
         let (tc, attributes) = message.object()?;
         let stats = Attributes(attributes.get(TCA_STATS2)?);
-        // `struct gnet_stats_basic`, `struct gnet_stats_queue`, and packets in 64 bits, which kernels
-        // send once they do not fit into 32.
+        // `struct gnet_stats_basic`, `struct gnet_stats_queue`, and packets in 64 bits, which
+        // kernels send once they do not fit into 32.
         let (basic, queue) = (stats.get(1)?, stats.get(3)?);
         let packets = match stats.get(8) {
             Some(packets) => u64_at(packets, 0)?,

@@ -1,9 +1,9 @@
-//! What lifts the limits when the daemon dies: a process of its own that does nothing but wait for
-//! that.
+//! A process that lifts the limits when the daemon dies.
 //!
-//! The kernel goes on shaping by the last rates that it was told, for ever. So each daemon starts a
-//! supervisor, a [`Guard`]. When the daemon is dead it sets all bundles to no limit and leaves the tree,
-//! with all that waits in it, to the next daemon. It touches nothing if that has begun already.
+//! The kernel would shape at the last rates for ever. Therefore each daemon starts a supervisor, a
+//! [`Guard`]. When the daemon is dead, the supervisor removes the limits of all bundles and leaves
+//! the tree, with the packets that wait in it, to the next daemon. It does nothing if the next
+//! daemon has started already.
 
 use std::ffi::OsStr;
 
@@ -16,20 +16,20 @@ use crate::tree::refused;
 use crate::{Class, Device, Error, Found, Root, Shape};
 use forebay_units::Bytes;
 
-/// The process that lifts the limits if this one dies.
+/// The process that lifts the limits if this process dies.
 ///
-/// Dropping it leaves it at its post, as a daemon that panics is a dead one.
+/// Dropping this value does not stop the supervisor, since a daemon that panics is dead too.
 #[derive(Debug)]
 pub struct Supervisor(Guard);
 
-/// What a supervisor did when its daemon was dead.
+/// What a supervisor did after the death of its daemon.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It set this many bundles to no limit.
+    /// It removed the limits of this many bundles.
     Lifted(usize),
     /// Another daemon has the tree.
     Adopted,
-    /// There was no tree of ours.
+    /// There was no tree of a sendbox.
     NoTree,
 }
 
@@ -57,8 +57,8 @@ impl Supervisor {
     }
 }
 
-/// The supervisor itself: waits until the process behind standard input is dead, and lifts the limits
-/// of the device called `name`.
+/// The supervisor itself: waits until the process behind standard input is dead, and lifts the
+/// limits of the device called `name`.
 ///
 /// # Errors
 /// If it cannot wait, or the limits cannot be lifted.

@@ -1,4 +1,4 @@
-//! A plan brought about on a device, and kept.
+//! Installing a plan on a device, and keeping it.
 
 use std::path::PathBuf;
 
@@ -15,41 +15,41 @@ use crate::{
     Step, steps,
 };
 
-/// What to do with queues that somebody else has set up on the device.
+/// What to do with queues of another owner on the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Foreign {
-    /// Leave them alone, which is an error.
+    /// Leave them and fail.
     Refuse,
-    /// Replace them, and put them back at the end.
+    /// Replace them, and restore them at the end.
     Replace,
 }
 
-/// The tree of a device. As long as this lives no other process of ours changes it.
+/// The tree of a device. While this value lives, no other process of Forebay changes the tree.
 ///
-/// Dropping it leaves the tree and its limits as they are, for a [`Supervisor`](crate::Supervisor) or
-/// the next daemon; [`Tree::remove`] takes it away.
+/// Dropping it leaves the tree and its limits in place, for a [`Supervisor`](crate::Supervisor) or
+/// the next daemon. [`Tree::remove`] removes the tree.
 #[derive(Debug)]
 pub struct Tree {
     device: Device,
     plan: Plan,
     socket: Netlink,
-    /// For rates: reused, as it is filled a hundred times a second.
+    /// The buffer for changes of rates, which is filled a hundred times a second.
     batch: Batch,
-    /// The class of each bundle, with the rate that it has.
+    /// The class of each bundle, with its rate.
     rates: Vec<(Class, Option<Rate>)>,
-    /// Bundles whose class has another rate than `rates` says.
+    /// The bundles whose new rate the kernel does not know yet.
     changed: Vec<usize>,
     record: PathBuf,
     _lock: Lock,
 }
 
 impl Tree {
-    /// Makes `plan` on `device`. What is left there of an earlier sendbox is adopted: only what
-    /// differs changes, and what waits stays.
+    /// Installs `plan` on `device`. A tree of an earlier sendbox is adopted: only what differs
+    /// changes, and waiting packets stay.
     ///
     /// # Errors
-    /// If the device is in use, has queues of somebody else that may not be replaced, or the kernel
-    /// refuses something; then what was there before is there again, unless it was a tree of ours.
+    /// If the device is in use, has queues of another owner that may not be replaced, or the kernel
+    /// refuses something. Then the previous queues are restored, unless they were a sendbox's tree.
     pub fn install(
         device: Device,
         plan: Plan,
@@ -62,7 +62,7 @@ impl Tree {
         let found = Found::ask(&mut socket, &device)?;
         match found.root() {
             Root::Ours => {}
-            // A record is of a tree that was replaced before somebody took ours away.
+            // The record is out of date: another program removed the sendbox's tree.
             Root::Default => Record::remove(&record)?,
             Root::Foreign { kind, handle } if foreign == Foreign::Refuse => {
                 return Err(Error::Foreign { device: device.name, kind, handle });
@@ -84,7 +84,7 @@ impl Tree {
             Ok(()) => Ok((tree, steps)),
             Err(e) => {
                 if found.root() != Root::Ours {
-                    // The first error says more than what comes of it.
+                    // The first error says more than one that follows from it.
                     let _ = tree.remove();
                 }
                 Err(e)
@@ -92,11 +92,11 @@ impl Tree {
         }
     }
 
-    /// Makes right what somebody changed, after a [`Watch`](crate::Watch) told of it. Rates are as
-    /// they are found, and unlimited where a class had to be made again: set them all anew.
+    /// Repairs the tree after a [`Watch`](crate::Watch) has reported a change. Classes that had to
+    /// be created again have no limit, so the caller sets all rates again.
     ///
     /// # Errors
-    /// As [`Self::install`]; queues of somebody else are never replaced here.
+    /// As [`Self::install`]; queues of another owner are never replaced here.
     pub fn rebuild(&mut self, programs: &Programs<'_>) -> Result<Vec<Step>, Error> {
         let found = Found::ask(&mut self.socket, &self.device)?;
         if let Root::Foreign { kind, handle } = found.root() {
@@ -109,6 +109,7 @@ impl Tree {
         Ok(steps)
     }
 
+    /// Takes `steps` in order.
     fn apply(&mut self, steps: &[Step], programs: &Programs<'_>) -> Result<(), Error> {
         let mut loaded = Loaded::new(programs, self.plan.bundles.len());
         let mut batch = Batch::default();
@@ -127,7 +128,7 @@ impl Tree {
                 Step::Change(object) => self.encode(&mut batch, object, CHANGE),
             }
         }
-        // The kernel goes on after a failure; the first is the reason of the rest.
+        // The kernel continues after a failure; the first failure is the cause of the others.
         let failures = self.socket.transact(&mut batch)?;
         match failures.into_iter().next() {
             None => Ok(()),
@@ -159,8 +160,8 @@ impl Tree {
         }
     }
 
-    /// Holds bundle number `bundle` to `rate`, or to none, from the next [`Self::flush`] on. Nothing
-    /// is to be done if that is its rate already.
+    /// Sets the rate of bundle number `bundle`, `None` being no limit. It takes effect at the next
+    /// [`Self::flush`].
     pub fn set_rate(&mut self, bundle: usize, rate: Option<Rate>) {
         let Some((_, there)) = self.rates.get_mut(bundle) else { return };
         if *there != rate {
@@ -169,11 +170,12 @@ impl Tree {
         }
     }
 
-    /// Tells the kernel all rates that changed, in one system call; says how many. Neither tokens
-    /// nor what waits change with a rate.
+    /// Passes all changed rates to the kernel in one system call, and returns their number. Tokens
+    /// and waiting packets stay as they are.
     ///
     /// # Errors
-    /// If the kernel refuses one, as when the class was deleted by hand: then [`Self::rebuild`].
+    /// If the kernel refuses one, for example because the class was deleted by hand. Then
+    /// [`Self::rebuild`] repairs the tree.
     pub fn flush(&mut self) -> Result<usize, Error> {
         self.batch.clear();
         self.changed.sort_unstable();
@@ -197,8 +199,7 @@ impl Tree {
         Ok(count)
     }
 
-    /// The counts of each bundle's class, by number. One bundle is asked for by name, all of several
-    /// with one request.
+    /// Reads the counters of each bundle's class, by number, with one request.
     ///
     /// # Errors
     /// If the kernel does not answer.
@@ -210,7 +211,7 @@ impl Tree {
             [] => return Ok(()),
             [(class, _)] => {
                 let tc = Tc::of(self.device.index, class.id, Handle(0));
-                // Without the flag the kernel answers those who listen for news only.
+                // Without the flag the kernel answers only to listeners of notifications.
                 batch.about(libc::RTM_GETTCLASS, libc::NLM_F_ECHO, tc);
             }
             _ => {
@@ -229,8 +230,8 @@ impl Tree {
         failure.map_or(Ok(()), |f| Err(refused(&self.device, asking, f)))
     }
 
-    /// The packets that each bundle's own qdisc has dropped, by number: those that found it full, and those
-    /// that an AQM dropped after they had waited, which no class counts.
+    /// Reads the drops of each bundle's own qdisc, by number: because the queue was full, and by an
+    /// AQM after a wait, which no class counts.
     ///
     /// # Errors
     /// If the kernel does not answer.
@@ -240,7 +241,7 @@ impl Tree {
         let mut batch = Batch::default();
         batch.about(libc::RTM_GETQDISC, libc::NLM_F_DUMP, Tc { index, ..Tc::default() });
         let failure = self.socket.ask(&mut batch, |message| {
-            // All devices' qdiscs come, whatever is asked for.
+            // The kernel answers with the qdiscs of all devices.
             let ours = message.object().is_some_and(|(tc, _)| tc.index == index);
             if let Some((handle, counts)) = Statistics::of(message).filter(|_| ours)
                 && let Some(slot) = handle.queue().and_then(|i| drops.get_mut(i))
@@ -252,11 +253,11 @@ impl Tree {
         failure.map_or(Ok(drops), |f| Err(refused(&self.device, asking, f)))
     }
 
-    /// Takes the tree away. What the kernel sets up by itself comes back, or what was there and was
-    /// replaced. A tree that is not there any more is none to take away.
+    /// Removes the tree, and restores the queues that it replaced or else the kernel's own. A tree
+    /// that is already gone is no error.
     ///
     /// # Errors
-    /// If the kernel refuses; the record of what was there is kept then.
+    /// If the kernel refuses; the record of the replaced queues is kept then.
     pub fn remove(mut self) -> Result<(), Error> {
         let found = Found::ask(&mut self.socket, &self.device)?;
         if found.root() == Root::Ours {
@@ -264,7 +265,7 @@ impl Tree {
             encode::delete_qdisc(&mut self.batch, &self.device, Handle::TREE, Handle::ROOT);
             let failures = self.socket.transact(&mut self.batch)?;
             if let Some(failure) = failures.into_iter().next() {
-                let object = "taking the tree away".to_owned();
+                let object = "removing the tree".to_owned();
                 return Err(refused(&self.device, object, failure));
             }
         }
@@ -281,27 +282,27 @@ impl Tree {
         Record::remove(&self.record)
     }
 
-    /// The device.
+    /// Returns the device of the tree.
     pub fn device(&self) -> &Device {
         &self.device
     }
 
-    /// What the tree is.
+    /// Returns the plan of the tree.
     pub fn plan(&self) -> &Plan {
         &self.plan
     }
 
-    /// The number by which the kernel's news call what this did.
+    /// Returns the number by which the kernel's notifications identify the changes of this tree.
     ///
     /// # Errors
-    /// If the system does not tell.
+    /// If the system call fails.
     pub(crate) fn port(&self) -> Result<u32, Error> {
         self.socket.port()
     }
 }
 
 impl Program {
-    /// As `tc filter show` has it.
+    /// Returns the name that `tc filter show` prints.
     const fn name(self) -> &'static str {
         match self {
             Self::Bundles => "forebay-bundles",
@@ -310,7 +311,7 @@ impl Program {
     }
 }
 
-/// The class of each bundle of `plan`, with the rate that it has in `found`.
+/// Returns the class of each bundle of `plan`, with its rate in `found`.
 fn rates(plan: &Plan, found: &Found) -> Vec<(Class, Option<Rate>)> {
     let classes = plan.objects.iter().filter_map(|o| match o {
         Object::Class(c) if c.shape == Shape::Bundle => Some(*c),
@@ -321,7 +322,7 @@ fn rates(plan: &Plan, found: &Found) -> Vec<(Class, Option<Rate>)> {
     classes.map(|c| (c, rate(c.id))).collect()
 }
 
-/// The error that a failure is.
+/// Converts a failure into an error.
 pub(crate) fn refused(device: &Device, object: String, failure: Failure) -> Error {
     let Failure { errno, message, .. } = failure;
     match errno {

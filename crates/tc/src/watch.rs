@@ -1,4 +1,4 @@
-//! News of what others do to the device and its queues.
+//! Notifications of changes that other programs make to the device and its queues.
 
 use std::os::fd::{AsRawFd, RawFd};
 
@@ -6,36 +6,37 @@ use crate::encode::is_our_filter;
 use crate::netlink::{Message, Netlink, array, messages, u32_at};
 use crate::{Device, Error, Handle, Tree};
 
-/// Something that somebody else did.
+/// A change of the device or its queues by another program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// A part of the tree is gone, or its root was replaced: [`Tree::rebuild`].
+    /// A part of the tree is gone, or its root was replaced; [`Tree::rebuild`] repairs it.
     Damaged,
-    /// The device went down; what waited in its queues is lost.
+    /// The device went down; the packets in its queues are lost.
     Down,
     /// The device is up again. Its tree is still there.
     Up,
     /// The device itself is gone.
     Gone,
-    /// There were more news than could be kept, and some are lost: [`Tree::rebuild`], to be sure.
+    /// The buffer for notifications was full, and some are lost; [`Tree::rebuild`] repairs any
+    /// damage.
     Missed,
 }
 
-/// News of one device. Whoever has one should poll its descriptor.
+/// The notifications of one device. Its owner polls the descriptor.
 #[derive(Debug)]
 pub struct Watch {
     socket: Netlink,
     device: Device,
-    /// Whose doings are no news.
+    /// The number of the socket whose own changes are not reported.
     own: u32,
     up: bool,
 }
 
 impl Watch {
-    /// News about the device of `tree`, beginning now.
+    /// Watches the device of `tree` from now on.
     ///
     /// # Errors
-    /// If the kernel does not tell any.
+    /// If the kernel sends no notifications.
     pub fn new(tree: &Tree) -> Result<Self, Error> {
         let groups = 1 << (libc::RTNLGRP_LINK - 1) | 1 << (libc::RTNLGRP_TC - 1);
         let socket = Netlink::open(groups)?;
@@ -44,16 +45,16 @@ impl Watch {
         Ok(Self { socket, device, own: tree.port()?, up: true })
     }
 
-    /// Readable when there is news.
+    /// Returns the descriptor that becomes readable when there are notifications.
     pub fn descriptor(&self) -> RawFd {
         self.socket.descriptor()
     }
 
-    /// What happened since it was last asked; each kind of news once, in the order in which they
-    /// came. Does not wait.
+    /// Returns the events since the last call, each kind once, in the order of arrival. It does not
+    /// wait.
     ///
     /// # Errors
-    /// If news cannot be read.
+    /// If notifications cannot be read.
     pub fn events(&mut self) -> Result<Vec<Event>, Error> {
         let mut events = Vec::new();
         loop {
@@ -80,11 +81,12 @@ impl Watch {
     }
 }
 
+/// Decodes a notification; `None` if it is not about the device or its tree.
 fn event(message: &Message<'_>, device: &Device, own: u32, up: &mut bool) -> Option<Event> {
     match message.kind {
         libc::RTM_NEWLINK | libc::RTM_DELLINK => {
             // `struct ifinfomsg`: family, type, index, flags. A bridge tells of its ports by the
-            // same messages, in its own family.
+            // same messages, in its own address family.
             let family = u16::from_ne_bytes(array(message.body, 0)?);
             if family != 0 || u32_at(message.body, 4)? as i32 != device.index {
                 return None;
@@ -112,11 +114,12 @@ fn event(message: &Message<'_>, device: &Device, own: u32, up: &mut bool) -> Opt
     }
 }
 
-/// Has the kernel keep news of changed classes to itself: there are hundreds a second, our own.
+/// Filters out notifications of changed classes: there are hundreds a second, from the sendbox
+/// itself.
 fn skip_classes(socket: RawFd) -> Result<(), Error> {
     let code = |code: u32, jt, jf, k| libc::sock_filter { code: code as u16, jt, jf, k };
-    // The message's type is the 16-bit word at 4, in the machine's order; the filter loads it in the
-    // network's.
+    // The message's type is the 16-bit word at 4, in the machine's order; the filter loads it in
+    // the network's.
     let class = u32::from(libc::RTM_NEWTCLASS.to_be());
     let mut program = [
         code(libc::BPF_LD | libc::BPF_H | libc::BPF_ABS, 0, 0, 4),
@@ -130,7 +133,7 @@ fn skip_classes(socket: RawFd) -> Result<(), Error> {
         let (at, length) = ((&raw const program).cast(), size_of_val(&program) as u32);
         libc::setsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, at, length)
     };
-    if set == 0 { Ok(()) } else { Err(Error::last("filtering news")) }
+    if set == 0 { Ok(()) } else { Err(Error::last("filtering notifications")) }
 }
 
 #[cfg(test)]
@@ -140,7 +143,7 @@ mod tests {
 
     const DEVICE: i32 = 7;
 
-    /// What is made of a message of somebody else's (or of ours) about an object.
+    /// The event for a message about an object, from another program or from the tree itself.
     fn of(kind: u16, handle: Handle, parent: Handle, index: i32, own: u32) -> Option<Event> {
         let mut batch = Batch::default();
         let tc = Tc { index, handle: handle.0, parent: parent.0, info: 1 << 16 };
@@ -152,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_others_do_to_our_tree_is_news() {
+    fn only_changes_by_others_to_the_tree_are_events() {
         let (root, tree, class) = (Handle::ROOT, Handle::TREE, Handle::of_bundle(3));
         let leaf = Handle::new(0x8001, 0);
         let damaged = Some(Event::Damaged);
@@ -170,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_that_goes_and_comes_is_news_once() {
+    fn each_change_of_a_devices_state_is_one_event() {
         let mut up = true;
         let device = Device { name: String::new(), index: DEVICE };
         let mut link = |kind: u16, family: u8, index: i32, flags: i32| {

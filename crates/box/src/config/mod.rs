@@ -1,8 +1,8 @@
 //! Configuration of the boxes: TOML, checked whole before anything is touched.
 //!
-//! [`SendboxConfig`], [`ReceiveboxConfig`] and [`LinkConfig`] are each a [`Configuration`]: it reads
-//! a file, looks at the interfaces and keys that the file names, and either gives a configuration
-//! that can be run or one error that names the line and the key. It changes nothing.
+//! [`SendboxConfig`], [`ReceiveboxConfig`] and [`LinkConfig`] are each a [`Configuration`]: it
+//! reads a file, looks at the interfaces and keys that the file names, and either gives a
+//! configuration that can be run or one error that names the line and the key. It changes nothing.
 
 mod bundle;
 mod framing;

@@ -43,7 +43,8 @@ pub(super) struct Bpf {
     pub(super) parts: Vec<(&'static str, bool)>,
     /// Whether the kernel describes its own types.
     pub(super) types: bool,
-    /// `net.core.bpf_jit_enable`; `None` where the kernel does not tell, as when it always compiles.
+    /// `net.core.bpf_jit_enable`; `None` where the kernel does not tell, as when it always
+    /// compiles.
     pub(super) jit: Option<bool>,
     /// The programs of a sendbox over the kernel's queues, loaded and attached for a moment.
     pub(super) observer: Answer<()>,
@@ -123,7 +124,8 @@ pub(super) struct Peer {
     pub(super) address: SocketAddr,
     /// The way there: device, MTU (the route's own or the device's) and our address on it.
     pub(super) route: Answer<PeerRoute>,
-    /// Devices that packets to the bundle's prefixes leave by, where that is not the outer interface.
+    /// Devices that packets to the bundle's prefixes leave by, where that is not the outer
+    /// interface.
     pub(super) strays: Vec<(String, String)>,
     /// What the other box said; `None` if it was not asked.
     pub(super) reply: Option<Reply>,

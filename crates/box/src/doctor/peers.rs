@@ -1,8 +1,8 @@
 //! Asking receiveboxes whether they answer.
 //!
 //! What is sent is the first message of any sendbox: an epoch update that names no session of the
-//! receivebox's. It is answered with an acknowledgement that names one, and changes nothing there (see
-//! `forebay_wire::feedback`).
+//! receivebox's. It is answered with an acknowledgement that names one, and changes nothing there
+//! (see `forebay_wire::feedback`).
 
 use std::net::SocketAddr;
 

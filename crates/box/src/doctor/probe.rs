@@ -116,8 +116,8 @@ fn resolution(of: libc::clockid_t) -> Nanos {
     }
 }
 
-/// How late sleeps end as the sendbox sleeps, in the middle and at worst. On a thread of its own, whose
-/// timers alone are made precise.
+/// How late sleeps end as the sendbox sleeps, in the middle and at worst. On a thread of its own,
+/// whose timers alone are made precise.
 fn lateness() -> (Nanos, Nanos) {
     let measured = std::thread::spawn(|| {
         precise_timers();

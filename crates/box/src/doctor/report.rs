@@ -94,8 +94,8 @@ pub struct Report {
 }
 
 impl Report {
-    /// Judges `checks` by what the machine is to be: without a wish, a sendbox over either dataplane,
-    /// and a receivebox.
+    /// Judges `checks` by what the machine is to be: without a wish, a sendbox over either
+    /// dataplane, and a receivebox.
     pub(super) fn new(wanted: Option<Role>, mut checks: Vec<Check>) -> Self {
         let stopped = |role| checks.iter().any(|c| c.stops.contains(&role));
         let possible: Vec<Role> = Role::ALL.into_iter().filter(|r| !stopped(*r)).collect();

@@ -4,8 +4,8 @@ use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::thread;
 
-/// Calls `f` in a network namespace made for it, in which there is but a loopback interface, which is
-/// up. The namespace goes with the thread.
+/// Calls `f` in a network namespace made for it, in which there is but a loopback interface, which
+/// is up. The namespace goes with the thread.
 ///
 /// # Errors
 /// Without the right to make one.

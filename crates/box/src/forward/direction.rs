@@ -86,8 +86,9 @@ impl DirectionQueues {
 
     /// Takes in a packet, and tells of what leaves.
     ///
-    /// What is read at once did not come at once. Where nothing limits its queue, a packet leaves before
-    /// the next is taken in, so that all keep their order, as if each had been read when it came.
+    /// What is read at once did not come at once. Where nothing limits its queue, a packet leaves
+    /// before the next is taken in, so that all keep their order, as if each had been read when it
+    /// came.
     pub(super) fn take_in(
         &mut self,
         now: Nanos,

@@ -1,8 +1,8 @@
 //! A wire between two ports with queues on it: what a box is that moves packets itself.
 //!
 //! One thread, one loop: take in, decide, let out, wait. Which queue a frame waits in, and how fast
-//! that is emptied, is for a [`ForwardingHandler`] to say: a sendbox has a queue for each bundle on the way
-//! out, a link one in each direction.
+//! that is emptied, is for a [`ForwardingHandler`] to say: a sendbox has a queue for each bundle on
+//! the way out, a link one in each direction.
 
 mod direction;
 mod lateness;
@@ -124,8 +124,8 @@ pub(crate) struct Forwarder {
 }
 
 impl Forwarder {
-    /// Opens the ports. `directions` are the queues of both directions, which hold at most `capacity`
-    /// packets.
+    /// Opens the ports. `directions` are the queues of both directions, which hold at most
+    /// `capacity` packets.
     pub(crate) fn open(
         outside: Netdev,
         ports: Ports,
@@ -201,8 +201,8 @@ impl Forwarder {
                 self.ports[direction.exit()].send(&mut self.pool, out);
             }
             for (k, &port) in port_of.iter().enumerate() {
-                // Data comes in for the direction that begins here, and what cannot be passed on yet
-                // must not wake us either; room is for the other.
+                // Data comes in for the direction that begins here, and what cannot be passed on
+                // yet must not wake us either; room is for the other.
                 let [begins, ends] = [&self.directions[port], &self.directions[1 - port]];
                 waiter.set(first_port + k, begins.has_room(), ends.is_pending());
             }

@@ -1,7 +1,8 @@
-//! A link: a wire between two interfaces with a queue in each direction whose rate is known, so that
-//! nothing waits in the devices that follow, whose queues nobody controls.
+//! A link: a wire between two interfaces with a queue in each direction whose rate is known, so
+//! that nothing waits in the devices that follow, whose queues nobody controls.
 //!
-//! It needs no other box and talks to nobody. DualPI2 is what it is for (RFC 9332); it takes any policy.
+//! It needs no other box and talks to nobody. DualPI2 is what it is for (RFC 9332); it takes any
+//! policy.
 
 mod statistics;
 
@@ -32,10 +33,11 @@ const ETHERNET: u64 = 14;
 /// Files to write.
 #[derive(Clone, Debug, Default)]
 pub struct LogPaths {
-    /// Every packet through a queue (see [`forebay_records::packet_log`]); its source is 0 if it goes
-    /// outward, else 1.
+    /// Every packet through a queue (see [`forebay_records::packet_log`]); its source is 0 if it
+    /// goes outward, else 1.
     pub packets: Option<PathBuf>,
-    /// What each direction's queue did in every second and, at the end, altogether, a line of JSON each.
+    /// What each direction's queue did in every second and, at the end, altogether, a line of JSON
+    /// each.
     pub statistics: Option<PathBuf>,
     /// The account of all packets, at the end.
     pub counters: Option<PathBuf>,
@@ -117,8 +119,8 @@ impl ForwardingHandler for Link {
     }
 }
 
-/// What the link carries for a frame. As with Linux's cake, the overhead is all that there is around
-/// the packet of the network layer, so the frame's own headers are taken off first.
+/// What the link carries for a frame. As with Linux's cake, the overhead is all that there is
+/// around the packet of the network layer, so the frame's own headers are taken off first.
 fn wire_length(framing: Option<Framing>, frame: u64, headers: Option<&Headers>) -> Bytes {
     let Some(framing) = framing else { return Bytes(frame) };
     let own = headers.map_or(ETHERNET, |h| h.network_offset as u64);

@@ -1,5 +1,5 @@
-//! What an operator wants to know of a link: RFC 9332 section 2.5.2.2 for the two queues of DualPI2,
-//! in every second and altogether.
+//! What an operator wants to know of a link: RFC 9332 section 2.5.2.2 for the two queues of
+//! DualPI2, in every second and altogether.
 
 use forebay_dataplane::Packet;
 use forebay_queue::dualpi2::{ByEcn, Counters, Delays, Interval, Overload};

@@ -195,8 +195,8 @@ fn settings_reach_codel() {
     assert!(drops > 0 && marks == 0, "{drops} drops, {marks} marks");
 }
 
-/// Ten packets in for nine out, in a millisecond, for two seconds: the drops, the marks and the longest
-/// queue.
+/// Ten packets in for nine out, in a millisecond, for two seconds: the drops, the marks and the
+/// longest queue.
 fn pie_run(target: Option<Nanos>, ecn: bool) -> (u64, usize, u64) {
     let settings = Settings { target, ecn: Some(ecn), ..Settings::default() };
     let mut bench = Bench::new(&of(with(Kind::Pie, settings)));
@@ -221,9 +221,9 @@ fn settings_reach_pie() {
     assert!(pie_run(None, true).1 > 0, "marks while the probability is low");
 }
 
-/// DualPI2 below a shaper of 12 Mbit/s, which takes a full frame about a millisecond. A packet comes
-/// whenever one leaves, so that `standing` of them, all L4S, are there all the time; what became of
-/// 500 of them, and the longest wait.
+/// DualPI2 below a shaper of 12 Mbit/s, which takes a full frame about a millisecond. A packet
+/// comes whenever one leaves, so that `standing` of them, all L4S, are there all the time; what
+/// became of 500 of them, and the longest wait.
 fn below_a_shaper(standing: usize) -> (usize, Nanos) {
     let rate = Rate::from_mbps(12);
     let policy = of(dualpi2(None));
@@ -253,8 +253,8 @@ fn below_a_shaper(standing: usize) -> (usize, Nanos) {
     (marks, longest)
 }
 
-/// At a rate at which one packet takes longer than the marks' threshold, a single packet is no queue,
-/// and a second one behind it is.
+/// At a rate at which one packet takes longer than the marks' threshold, a single packet is no
+/// queue, and a second one behind it is.
 #[test]
 fn waits_below_a_shaper_are_those_at_its_rate() {
     // 1514 bytes at 12 Mbit/s.

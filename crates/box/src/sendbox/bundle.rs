@@ -16,8 +16,8 @@ use crate::random;
 const FEEDBACK_IPV4: Bytes = Bytes(FEEDBACK_LEN as u64 + 14 + 20 + 8);
 const FEEDBACK_IPV6: Bytes = Bytes(FEEDBACK_LEN as u64 + 14 + 40 + 8);
 
-/// How long feedback may be missing before the receivebox is asked whether it still knows us: it may
-/// have started again, and sends nothing until it is told our session.
+/// How long feedback may be missing before the receivebox is asked whether it still knows us: it
+/// may have started again, and sends nothing until it is told our session.
 const REMIND_AFTER: Nanos = Nanos::from_millis(200);
 
 pub(super) struct ControlledBundle {
@@ -117,9 +117,9 @@ impl ControlledBundle {
         channel.send(&self.feedback.update(epoch), self.receivebox);
     }
 
-    /// The controller's tick, at which `backlog` waits: the rate to hold the bundle to, `None` being
-    /// no limit. Tells the receivebox a new epoch size, explains itself to `explain` and in the
-    /// program's log.
+    /// The controller's tick, at which `backlog` waits: the rate to hold the bundle to, `None`
+    /// being no limit. Tells the receivebox a new epoch size, explains itself to `explain` and in
+    /// the program's log.
     pub(super) fn tick<E>(
         &mut self,
         now: Nanos,

@@ -1,5 +1,5 @@
-//! The control loops of all bundles and the socket that their receiveboxes answer to: what a sendbox
-//! is, whoever holds its packets.
+//! The control loops of all bundles and the socket that their receiveboxes answer to: what a
+//! sendbox is, whoever holds its packets.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;

@@ -28,8 +28,8 @@ impl Classifier {
         }
     }
 
-    /// Finds the bundle of `frame`, which has these headers, by the longest prefix of the destination,
-    /// and its class; `None` for traffic that is in no bundle.
+    /// Finds the bundle of `frame`, which has these headers, by the longest prefix of the
+    /// destination, and its class; `None` for traffic that is in no bundle.
     pub(super) fn classify(&self, frame: &[u8], headers: &Headers) -> Option<(usize, u8)> {
         let (_, &bundle) = self.bundles.get_lpm(&IpNet::from(headers.destination))?;
         Some((bundle, self.classes[bundle].find(frame, Some(headers))))

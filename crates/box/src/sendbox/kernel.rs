@@ -1,9 +1,9 @@
-//! A sendbox over the kernel's own queues: no packet comes here. Each bundle waits in a class of the
-//! tree below the outer interface, whose rate is set by netlink; BPF programs send packets into the
-//! classes, and see them leave.
+//! A sendbox over the kernel's own queues: no packet comes here. Each bundle waits in a class of
+//! the tree below the outer interface, whose rate is set by netlink; BPF programs send packets into
+//! the classes, and see them leave.
 //!
-//! If this process dies, its [`Supervisor`] lifts all limits, packets go on, and the next one adopts
-//! the tree with what waits in it.
+//! If this process dies, its [`Supervisor`] lifts all limits, packets go on, and the next one
+//! adopts the tree with what waits in it.
 
 use std::ffi::OsStr;
 use std::net::SocketAddr;
@@ -34,7 +34,8 @@ use crate::{say_ready, ticks};
 /// the interface that follows: it is started again as the sendbox's supervisor.
 pub const SUPERVISOR: &str = "supervisor";
 
-/// How often to look whether the supervisor lives, and to try again to mend a tree that could not be.
+/// How often to look whether the supervisor lives, and to try again to mend a tree that could not
+/// be.
 const CARE: Nanos = Nanos::from_secs(1);
 
 /// Runs until a signal comes, and takes the tree away again.
@@ -144,7 +145,8 @@ impl Sendbox {
     }
 
     fn control(&mut self, signals: &Signals) -> Result<(), Error> {
-        // Samples carry their own time and are not waited for: they are read before what needs them.
+        // Samples carry their own time and are not waited for: they are read before what needs
+        // them.
         let fixed = [signals.descriptor(), self.watch.descriptor()];
         let mut waiter = Waiter::new(fixed.into_iter().chain(self.bundles.descriptor()));
         let mut due_tick = clock::now() + TICK;
@@ -227,8 +229,8 @@ impl Sendbox {
         }
     }
 
-    /// Makes the tree what it should be. Rates are set by the tick that asked for it: those that are
-    /// not what was found then.
+    /// Makes the tree what it should be. Rates are set by the tick that asked for it: those that
+    /// are not what was found then.
     fn mend(&mut self, now: Nanos) -> Result<(), Error> {
         let Some(damage) = &mut self.damage else { return Ok(()) };
         if now < damage.mend {
@@ -295,7 +297,8 @@ fn rules(policy: &Policy) -> Vec<ClassRule> {
     matches.map(|m| ClassRule { dscp: m.dscp, ports: m.ports, prefixes: m.prefixes }).collect()
 }
 
-/// The account of the bundles' packets, by the counts of their classes, and what their queues dropped.
+/// The account of the bundles' packets, by the counts of their classes, and what their queues
+/// dropped.
 fn account(counts: &[Statistics], drops: &[u64]) -> HopCounters {
     let sum = |of: fn(&Statistics) -> u64| counts.iter().map(of).sum::<u64>();
     let (sent, policy_drops, queued) = (sum(|c| c.packets), drops.iter().sum(), sum(|c| c.queued));

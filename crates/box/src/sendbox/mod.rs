@@ -1,8 +1,8 @@
-//! The sendbox: queues each bundle and lets it out at the rate its control loop says, either between
-//! two ports of its own ([`user`]) or in the queues of the kernel ([`kernel`]).
+//! The sendbox: queues each bundle and lets it out at the rate its control loop says, either
+//! between two ports of its own ([`user`]) or in the queues of the kernel ([`kernel`]).
 //!
-//! The loop is the same over both ([`bundles`]): it is told what left, what came back and what waits,
-//! and says at what rate.
+//! The loop is the same over both ([`bundles`]): it is told what left, what came back and what
+//! waits, and says at what rate.
 
 mod bundle;
 mod bundles;
@@ -28,8 +28,8 @@ const TICK: Nanos = Nanos::from_millis(10);
 
 /// Runs a sendbox until SIGTERM or SIGINT.
 ///
-/// When it forwards, or with the kernel's queues when they are set up, it says so on standard output
-/// as a line of JSON.
+/// When it forwards, or with the kernel's queues when they are set up, it says so on standard
+/// output as a line of JSON.
 ///
 /// # Errors
 /// If it cannot be set up, in which case everything is as it was; or if a log cannot be written.

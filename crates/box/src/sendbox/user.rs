@@ -1,5 +1,5 @@
-//! A sendbox whose packets are in user space: a wire between two ports, with a queue and a shaper for
-//! each bundle on the way out.
+//! A sendbox whose packets are in user space: a wire between two ports, with a queue and a shaper
+//! for each bundle on the way out.
 
 use std::net::SocketAddr;
 use std::os::fd::RawFd;

@@ -1,45 +1,46 @@
-//! Which class of its bundle a packet is in, as tables that a few lookups answer from.
+//! The classes of a bundle as tables, in which a few lookups find the class of a packet.
 //!
-//! A class has lists, and a packet fits if it is in each list that is not empty. The tables hold, for
-//! every value of a field, the classes that it is welcome in, as bits: what remains after a logical
-//! *and* are the classes that fit.
+//! A class has lists, and a packet fits if it is in each list that is not empty. The tables have, for
+//! every value of a field, the classes that accept it, as bits. The logical *and* of a packet's
+//! entries has the classes that fit.
 
 use ipnet::{IpNet, Ipv4Net};
 
 use crate::bundles::covers_ipv4;
 
-/// The classes that a bundle may have: bits of a byte.
+/// The largest number of classes of a bundle: the bits of a byte.
 pub const MAX_CLASSES: usize = 8;
 
-/// What a class takes. Every list that is not empty must have something that fits.
+/// The packets of a class. A packet must fit every list that is not empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClassRule {
     /// Differentiated services code points (RFC 2474), of 6 bits.
     pub dscp: Vec<u8>,
-    /// Source or destination ports.
+    /// The source or destination ports.
     pub ports: Vec<u16>,
-    /// Prefixes of the source or of the destination.
+    /// The prefixes of the source or destination address.
     pub prefixes: Vec<IpNet>,
 }
 
 /// The tables of one bundle.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Tables {
-    /// For each code point the classes that take it.
+    /// The classes that accept each code point.
     pub(super) dscp: [u8; 64],
-    /// The classes that take any port, or any address.
+    /// The classes that accept any port.
     pub(super) any_port: u8,
+    /// The classes that accept any address.
     pub(super) any_prefix: u8,
-    /// The class of what fits nowhere.
+    /// The class of packets that fit no other.
     pub(super) last: u8,
-    /// The classes that take a port that is listed.
+    /// The classes that accept each listed port.
     pub(super) ports: Vec<(u16, u8)>,
-    /// The classes that take an address whose longest prefix in this list is this.
+    /// The classes that accept an address whose longest prefix in this list is the given one.
     pub(super) prefixes: Vec<(IpNet, u8)>,
 }
 
 impl Tables {
-    /// Of the classes, in order, without the last, which takes the rest.
+    /// Computes the tables of the classes, in order and without the last, which takes the rest.
     pub(super) fn new(rules: &[ClassRule]) -> Self {
         let all = rules.iter().zip(0_u32..);
         let bits = |fits: &dyn Fn(&ClassRule) -> bool| {
@@ -68,7 +69,7 @@ impl Tables {
         }
     }
 
-    /// `struct classes` of bpf/egress.bpf.c.
+    /// Encodes `struct classes` of bpf/egress.bpf.c.
     pub(super) fn to_bytes(&self) -> [u8; 67] {
         let mut bytes = [0; 67];
         bytes[..64].copy_from_slice(&self.dscp);
@@ -82,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_longer_prefix_is_welcome_where_a_shorter_one_is() {
+    fn classes_that_accept_a_prefix_accept_longer_ones() {
         let rule = |prefixes: &[&str], ports: &[u16]| ClassRule {
             dscp: vec![],
             ports: ports.to_vec(),

@@ -1,43 +1,46 @@
-//! A sendbox over the kernel's own queues: what BPF does for it. The queues themselves are made by
-//! netlink, elsewhere.
+//! BPF programs for a sendbox over the kernel's own queues. The crate `forebay-tc` sets up the
+//! queues themselves.
 //!
-//! [`EgressObserver`] is two eyes on one device. Its classifier tells the queues which bundle a packet is of:
-//! bundle `i`'s class has the minor number `i + 1`, and what is in none is left to the root qdisc. It
-//! leaves the class within the bundle and the bundle in the packet's `cb[0]`, for the filter below, and
-//! in the other four words of `cb` a note of what it has found out. And it sees each packet again as it leaves the
-//! queues for the driver, counts it and reports the epoch boundary packets, as a
-//! [`Sampler`](crate::Sampler) does where they arrive; a packet without a note is taken apart for it.
+//! An [`EgressObserver`] has two programs on one device. The classifier selects the bundle of a
+//! packet for the queues: bundle `i`'s class has the minor number `i + 1`, and packets of no bundle
+//! stay in the root qdisc. It writes the class within the bundle and the bundle into the packet's
+//! `cb[0]`, for the filter below, and a note with its findings into the other four words of `cb`.
+//! The second program sees each packet as it leaves the queues for the driver. It counts the packet
+//! and reports epoch boundary packets, as a [`Sampler`](crate::Sampler) does where packets arrive.
+//! A packet without a note is parsed there.
 //!
-//! A device is known by its index and, from its first packet on, by where it is in memory: one that
-//! goes and comes back under the same index wants another `EgressObserver`.
+//! The observer knows a device by its index and, from its first packet on, by its address in kernel
+//! memory. A device that disappears and comes back under the same index needs another observer.
 //!
 //! # Super-packets
 //!
-//! With TSO and GSO one `sk_buff` is many packets, which the NIC (or a later hop of this machine)
-//! cuts up. They are counted and fingerprinted as the packets that they will be. The kernel's own
-//! segmentation and that of NICs count the IPv4 ID up, segment by segment. Two things can change
-//! that:
+//! With TSO and GSO one `sk_buff` is many packets, which the NIC or a later hop of this machine
+//! segments. They are counted and fingerprinted as the packets that they will be. The kernel's own
+//! segmentation and that of NICs increment the IPv4 ID from segment to segment, with two
+//! exceptions:
 //!
-//! - What GRO merged from packets of one ID, each with DF set (RFC 6864 lets senders do that), is cut
-//!   into packets of one ID again. The kernel marks such super-packets, and this follows the mark.
-//! - A NIC with `tx-tcp-mangleid-segmentation` may write either. It is off unless somebody turned it
-//!   on (`ethtool -k DEV`); leave it off, or boundary packets get lost between the boxes: the
-//!   sendbox then has too few samples, and the bundle goes open.
+//! - GRO may merge packets that all have the same ID and the DF bit (RFC 6864 allows this). They
+//!   are segmented into packets of one ID again. The kernel marks such super-packets, and the
+//!   programs follow the mark.
+//! - A NIC with `tx-tcp-mangleid-segmentation` may write either. The feature is off by default
+//!   (`ethtool -k DEV`). Leave it off: otherwise boundary packets do not match between the boxes,
+//!   the sendbox has too few samples, and the bundle goes open.
 //!
-//! IPv6 has no ID. There, as with the ID 0, the TCP sequence number, acknowledgement, length and time
-//! stamps tell segments apart, all of which are the same with any segmentation. UDP super-packets
-//! (QUIC) without IDs have one known fingerprint, the first segment's; the others are counted, and
-//! no boundaries. In tunnels it is the outer header's ID that counts; without one, segments of
-//! tunnelled super-packets are no boundaries. Of SCTP's, which differ in size, no packet is, and
-//! they count as one. IPv4 packets of more than 64 KiB (BIG TCP, `gso_ipv4_max_size`) have no length
-//! in their header and are not recognised: leave it at 65536.
+//! IPv6 has no ID. There, as with the ID 0, the TCP sequence number, acknowledgement, length and
+//! time stamps distinguish segments, and are the same with any segmentation. UDP super-packets
+//! (QUIC) without IDs have one known fingerprint, that of the first segment; the other segments are
+//! counted but never boundary packets. In tunnels the outer header's ID counts. Without one,
+//! segments of tunnelled super-packets are never boundary packets. SCTP's segments differ in size:
+//! none is a boundary packet, and they count as one packet. IPv4 packets of more than 64 KiB (BIG
+//! TCP, `gso_ipv4_max_size`) have no length in their header and are not recognised: leave the limit
+//! at 65536.
 //!
-//! # What is bounded
+//! # Bounds
 //!
-//! [`MAX_BUNDLES`] bundles of [`MAX_CLASSES`] classes; [`MAX_PREFIXES`] prefixes of bundles, and as
-//! many of classes, and ports of classes: more are an error. The ring of reports
-//! holds 256 KiB; what finds it full is lost and counted. Of a super-packet, 512 segments are looked
-//! at and the rest is only counted.
+//! There are at most [`MAX_BUNDLES`] bundles of [`MAX_CLASSES`] classes, [`MAX_PREFIXES`] prefixes
+//! of bundles, as many prefixes of classes, and as many ports of classes; more are an error. The
+//! ring of reports holds 256 KiB; reports that do not fit are lost and counted. Of a super-packet,
+//! 512 segments are examined and the others only counted.
 
 mod classes;
 
@@ -57,28 +60,30 @@ use crate::netdev::Netdev;
 use classes::Tables;
 pub use classes::{ClassRule, MAX_CLASSES};
 
-/// Bundles that a device may have: as many as the tree of queues has names for.
+/// The largest number of bundles of a device: as many as the tree of queues has names for.
 pub const MAX_BUNDLES: usize = 16_384;
 
-/// What the trie says of destinations that are in no bundle, where it has to say something.
+/// The entry of the trie for destinations of no bundle, where it needs one.
 const NO_BUNDLE: u32 = u32::MAX;
 
+/// The kernel's type information.
 const BTF: &str = "/sys/kernel/btf/vmlinux";
 
-/// The program that sees a device's packets leave; it goes when this value, or this process, goes.
+/// The programs that classify a device's packets and see them leave. They are detached when this
+/// value is dropped or this process ends.
 pub struct EgressObserver {
-    /// Dropped first: nothing is seen after that.
+    /// The attachment, which is dropped first.
     _link: Option<Link>,
     bundles: Bundles,
-    /// What is in the trie.
+    /// The entries of the trie.
     prefixes: HashMap<IpNet, u32>,
     classes: HashMap<usize, Tables>,
 }
 
 impl EgressObserver {
-    /// Attaches to `netdev`, which is in the namespace of the calling thread. No packet is any
-    /// bundle's until [`EgressObserver::set_bundles`] has said which, and none is a boundary until
-    /// [`EgressObserver::set_epoch`] has.
+    /// Attaches to `netdev`, which is in the namespace of the calling thread. No packet belongs to
+    /// a bundle before [`EgressObserver::set_bundles`], and none is a boundary packet before
+    /// [`EgressObserver::set_epoch`].
     ///
     /// # Errors
     /// If the device is no Ethernet device, a right is missing, or the kernel is without BTF, BPF
@@ -110,7 +115,7 @@ impl EgressObserver {
         Ok(Self { _link: Some(link), ..unattached })
     }
 
-    /// Loads the programs for a device, attached to nothing yet.
+    /// Loads the programs for a device without attaching them.
     fn load(device: (u32, u32)) -> Result<Self, Error> {
         let settings = bpf::Settings { device, ..bpf::Settings::of_this_kernel() };
         let object = bpf::EGRESS.load(|open| {
@@ -121,13 +126,12 @@ impl EgressObserver {
         Ok(Self { _link: None, bundles, prefixes, classes })
     }
 
-    /// Says which destinations are whose: those of `bundles[i]` are bundle `i`'s, and where several
-    /// fit, the longest decides. What was so already is not touched, so that no packet is missed by
-    /// a change that does not concern it.
+    /// Sets the destinations of each bundle: those of `bundles[i]` belong to bundle `i`, and the
+    /// longest prefix decides. Prefixes that stay are not touched, so that no packet misses its
+    /// bundle during an unrelated change.
     ///
     /// # Errors
-    /// If there are too many bundles or prefixes, before anything has changed; or if the kernel
-    /// refuses.
+    /// If there are too many bundles or prefixes, before any change; or if the kernel refuses.
     pub fn set_bundles(&mut self, bundles: &[Vec<IpNet>]) -> Result<(), Error> {
         let all = bundles.iter().enumerate();
         let mut wanted: HashMap<_, _> =
@@ -144,7 +148,7 @@ impl EgressObserver {
             }
         }
         let map = bpf::map(&self.bundles.object, "bundles")?;
-        // First what goes, to make room.
+        // Deleted prefixes go first, to make room.
         for prefix in self.prefixes.keys().filter(|p| !wanted.contains_key(p)) {
             map.delete(&trie_key(prefix)).map_err(|e| Error::bpf("removing a prefix", e))?;
         }
@@ -170,8 +174,8 @@ impl EgressObserver {
         self.bundles.set_epoch(bundle, epoch)
     }
 
-    /// What has left for a bundle. A packet that the driver refuses for want of room is counted then,
-    /// and not again when it is offered again.
+    /// Returns what has left for a bundle. A packet that the driver refuses for want of room is
+    /// counted then, and not again when the kernel offers it again.
     ///
     /// # Errors
     /// If there is no such bundle.
@@ -179,12 +183,12 @@ impl EgressObserver {
         self.bundles.counts(bundle)
     }
 
-    /// A descriptor that becomes readable when samples have come.
+    /// Returns a descriptor that becomes readable when samples have arrived.
     pub fn descriptor(&self) -> RawFd {
         self.bundles.descriptor()
     }
 
-    /// Gives the boundary packets that have left to `each`. Never blocks.
+    /// Passes the boundary packets that have left to `each`. Never blocks.
     ///
     /// # Errors
     /// If the ring cannot be read.
@@ -192,7 +196,7 @@ impl EgressObserver {
         self.bundles.poll(each)
     }
 
-    /// Boundary packets that found the ring full.
+    /// Counts the boundary packets that were lost because the ring was full.
     ///
     /// # Errors
     /// If the kernel refuses.
@@ -200,13 +204,13 @@ impl EgressObserver {
         self.bundles.samples_lost()
     }
 
-    /// Says which classes a bundle has, in order, without the last, which takes what fits in no
-    /// other; without any there is one class. Packets that pass meanwhile are in an old class, a new
-    /// one, or the last.
+    /// Sets the classes of a bundle, in order and without the last, which takes the packets of no
+    /// other class. Without rules there is one class. Packets that pass meanwhile are in an old
+    /// class, a new one, or the last.
     ///
     /// # Errors
-    /// If there are too many classes, or too many ports or prefixes in all bundles' together, before
-    /// anything has changed; or if the kernel refuses.
+    /// If there are too many classes, or too many ports or prefixes in all bundles together, before
+    /// any change; or if the kernel refuses.
     pub fn set_classes(&mut self, bundle: usize, rules: &[ClassRule]) -> Result<(), Error> {
         if rules.len() >= MAX_CLASSES {
             let given = rules.len() + 1;
@@ -249,9 +253,9 @@ impl EgressObserver {
         Ok(())
     }
 
-    /// The program for a cls_bpf filter, direct action, on the root qdisc. The filter must have a
-    /// `classid` of that qdisc, since the program sets the minor number only. A filter keeps the
-    /// program, and the bundles' prefixes, when this value goes.
+    /// Returns the program for a cls_bpf filter with direct action on the root qdisc. The filter
+    /// must have a `classid` of that qdisc, since the program sets the minor number only. A filter
+    /// keeps the program and the bundles' prefixes when this value is dropped.
     ///
     /// # Errors
     /// If the descriptor cannot be duplicated.
@@ -263,7 +267,7 @@ impl EgressObserver {
     }
 }
 
-/// `struct class_port` of bpf/egress.bpf.c.
+/// Encodes `struct class_port` of bpf/egress.bpf.c.
 fn port_key(bundle: [u8; 4], port: u16) -> [u8; 8] {
     let mut key = [0; 8];
     key[..4].copy_from_slice(&bundle);
@@ -271,7 +275,7 @@ fn port_key(bundle: [u8; 4], port: u16) -> [u8; 8] {
     key
 }
 
-/// `struct class_prefix`: a prefix of the bundle and the address together.
+/// Encodes `struct class_prefix` of bpf/egress.bpf.c: the bundle and the prefix together.
 fn prefix_key(bundle: [u8; 4], prefix: &IpNet) -> [u8; 24] {
     let plain = trie_key(prefix);
     let mut key = [0; 24];
@@ -282,7 +286,7 @@ fn prefix_key(bundle: [u8; 4], prefix: &IpNet) -> [u8; 24] {
     key
 }
 
-/// The inode of this thread's network namespace: what the kernel tells namespaces apart by.
+/// Returns the inode of this thread's network namespace, which identifies the namespace.
 fn namespace() -> Result<u32, Error> {
     let wrap = |e| Error::system("asking for the network namespace", e);
     Ok(std::fs::metadata("/proc/thread-self/ns/net").map_err(wrap)?.ino() as u32)

@@ -1,4 +1,4 @@
-//! Where the receivebox's program stands.
+//! The hook of the receivebox's program.
 
 use std::fmt;
 use std::io;
@@ -10,12 +10,12 @@ use crate::bpf::{self, Source};
 use crate::error::Error;
 use crate::netdev::Netdev;
 
-/// Where packets are seen as they arrive.
+/// The place at which packets are seen as they arrive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hook {
-    /// In the driver, by XDP: each packet as it came, before GRO.
+    /// XDP in the driver, which sees each packet before GRO.
     Xdp,
-    /// At tc's ingress: on every device, after GRO, whose super-packets are taken apart again.
+    /// The ingress of tc, on every device. It sees super-packets of GRO, and splits them again.
     Tc,
 }
 
@@ -29,7 +29,7 @@ impl fmt::Display for Hook {
 }
 
 impl Hook {
-    /// The program for this place.
+    /// Returns the program for this hook.
     pub(super) fn source(self) -> &'static Source {
         match self {
             Self::Xdp => &bpf::RECEIVEBOX,
@@ -38,22 +38,22 @@ impl Hook {
     }
 }
 
-/// An attached program, which is detached when this goes.
+/// An attached program, which is detached when this value is dropped.
 pub(super) enum Attached {
-    /// A BPF link. The kernel detaches the program when nobody has the descriptor any more,
-    /// however its process ended.
+    /// A BPF link. The kernel detaches the program when the descriptor is closed, however the
+    /// process ends.
     Link { _descriptor: OwnedFd },
-    /// A filter of the device's clsact qdisc, for kernels without such links at tc (before Linux
-    /// 6.6). It outlives a killed process, counts on for nobody, and is replaced by the next. The
-    /// qdisc, which does nothing by itself, stays: others may have filters there, too.
+    /// A filter of the device's clsact qdisc, for kernels without links at tc (before Linux 6.6).
+    /// It outlives a killed process, and the next receivebox replaces it. The qdisc does nothing by
+    /// itself and stays, since other programs may have filters there.
     Filter(TcHook),
 }
 
-/// The handle and the priority that our filter has: a second one replaces it.
+/// The handle and the priority of the filter. A second filter replaces it.
 const FILTER: u32 = 0xfb;
 
 impl Attached {
-    /// Attaches `program`, which is that of `hook`.
+    /// Attaches `program`, the program of `hook`.
     pub(super) fn new(
         program: &ProgramMut<'_>,
         hook: Hook,
@@ -68,13 +68,14 @@ impl Attached {
                 link(program, netdev, libbpf_sys::BPF_XDP, flags).map_err(wrap)
             }
             Hook::Tc => match link(program, netdev, libbpf_sys::BPF_TCX_INGRESS, 0) {
-                // A place that the kernel has not heard of.
+                // The kernel does not know this hook.
                 Err(e) if e.raw_os_error() == Some(libc::EINVAL) => Self::filter(program, netdev),
                 other => other.map_err(wrap),
             },
         }
     }
 
+    /// Attaches a filter of the clsact qdisc.
     pub(super) fn filter(program: &ProgramMut<'_>, netdev: &Netdev) -> Result<Self, Error> {
         let wrap = |e| Error::bpf(format!("adding a filter to `{}`", netdev.name), e);
         let mut hook = TcHook::new(program.as_fd());
@@ -89,7 +90,7 @@ impl Attached {
     }
 }
 
-/// Attaches by a BPF link.
+/// Attaches a BPF link.
 fn link(
     program: &ProgramMut<'_>,
     netdev: &Netdev,
@@ -101,8 +102,8 @@ fn link(
         flags,
         ..Default::default()
     };
-    // SAFETY: a valid program's descriptor, and options whose size they say themselves; what comes
-    // back is an error, or a descriptor that is nobody else's.
+    // SAFETY: a valid program's descriptor, and options whose size they say themselves; the answer
+    // is an error, or a descriptor that has no other owner.
     unsafe {
         let program = program.as_fd().as_raw_fd();
         let fd = libbpf_sys::bpf_link_create(program, netdev.index as i32, place, &options);
@@ -118,7 +119,7 @@ impl Drop for Attached {
         if let Self::Filter(hook) = self
             && let Err(e) = hook.detach()
         {
-            tracing::warn!("the receivebox's filter could not be removed: {e}");
+            tracing::warn!("cannot remove the receivebox's filter: {e}");
         }
     }
 }

@@ -1,5 +1,5 @@
-//! The receivebox's eye: a BPF program that counts each bundle's bytes and packets as they arrive
-//! and reports epoch boundary packets.
+//! The receivebox's sampler: a BPF program that counts each bundle's bytes and packets as they
+//! arrive and reports epoch boundary packets.
 
 mod hook;
 mod plan;
@@ -17,35 +17,36 @@ use hook::Attached;
 pub use hook::Hook;
 use plan::Plan;
 
-/// Which packets are a bundle's.
+/// The rule by which packets belong to a bundle.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BundleRule {
-    /// Where they come from; nothing listed means anywhere.
+    /// The prefixes of sources; an empty list means any source.
     pub sources: Vec<IpNet>,
-    /// Where they go.
+    /// The prefixes of destinations.
     pub destinations: Vec<IpNet>,
-    /// The epoch size N to begin with, a power of two, in packets.
+    /// The initial epoch size N in packets, a power of two.
     pub epoch: u32,
 }
 
-/// The program on an interface; it goes when this value, or this process, goes.
+/// The program on an interface. It is detached when this value is dropped or this process ends.
 pub struct Sampler {
-    /// Dropped first: nothing arrives after that.
+    /// The attachment, which is dropped first.
     _attached: Option<Attached>,
     hook: Hook,
     bundles: Bundles,
 }
 
 impl Sampler {
-    /// Attaches to `netdev`, with a bundle for each of `rules`; where two rules fit a packet, the
+    /// Attaches to `netdev`, with a bundle for each of `rules`. Where two rules fit a packet, the
     /// longest destination prefix decides, then the longest source prefix.
     ///
-    /// It is attached by XDP in the driver, or at tc's ingress where the driver has no XDP.
+    /// The program is attached to XDP in the driver, or to tc's ingress where the driver has no
+    /// XDP.
     ///
     /// # Errors
     /// If another XDP program is there, or the kernel refuses.
     pub fn attach(netdev: &Netdev, rules: &[BundleRule]) -> Result<Self, Error> {
-        // A port's program is a box's, alive or to be taken over by one: not for us to remove.
+        // A port's program belongs to a box, alive or restarting: it must stay.
         if let Some((id, name)) = bpf::attached(netdev.index)? {
             let interface = netdev.name.clone();
             let ours = name == bpf::RECEIVEBOX.name || name == bpf::PORT.name;
@@ -58,14 +59,14 @@ impl Sampler {
         Self::attach_at(netdev, rules, Hook::Xdp).or_else(|e| match e {
             e @ Error::Permission(_) => Err(e),
             e => {
-                tracing::info!("{e}; packets are counted at tc's ingress instead");
+                tracing::info!("{e}; counting packets at tc's ingress instead");
                 Self::attach_at(netdev, rules, Hook::Tc)
             }
         })
     }
 
-    /// As [`Sampler::attach`], at the place that is given. At tc it shares the interface with
-    /// whatever else is there.
+    /// Attaches as [`Sampler::attach`], but at the given hook. At tc it shares the interface with
+    /// other programs.
     ///
     /// # Errors
     /// If the driver has no XDP, or the kernel refuses.
@@ -76,7 +77,7 @@ impl Sampler {
         Ok(Self { _attached: Some(attached), ..sampler })
     }
 
-    /// Loads the program, attached to nothing yet.
+    /// Loads the program without attaching it.
     fn load(rules: &[BundleRule], hook: Hook) -> Result<Self, Error> {
         let object = hook.source().load(|open| {
             if hook == Hook::Tc {
@@ -92,17 +93,17 @@ impl Sampler {
         Ok(Self { _attached: None, hook, bundles })
     }
 
-    /// Where it sees packets.
+    /// Returns the hook at which it sees packets.
     pub fn hook(&self) -> Hook {
         self.hook
     }
 
-    /// A descriptor that becomes readable when samples have come.
+    /// Returns a descriptor that becomes readable when samples have arrived.
     pub fn descriptor(&self) -> RawFd {
         self.bundles.descriptor()
     }
 
-    /// Gives the samples that have come to `each`. Never blocks.
+    /// Passes the samples that have arrived to `each`. Never blocks.
     ///
     /// # Errors
     /// If the ring cannot be read.
@@ -122,7 +123,7 @@ impl Sampler {
         self.bundles.set_epoch(bundle, epoch)
     }
 
-    /// What has arrived for a bundle.
+    /// Returns what has arrived for a bundle.
     ///
     /// # Errors
     /// If the kernel refuses.
@@ -130,7 +131,7 @@ impl Sampler {
         self.bundles.counts(bundle)
     }
 
-    /// Samples that found the ring full.
+    /// Counts the samples that were lost because the ring was full.
     ///
     /// # Errors
     /// If the kernel refuses.

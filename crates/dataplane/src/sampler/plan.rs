@@ -1,20 +1,21 @@
-//! Rules, as the receivebox's program wants them.
+//! The rules in the form that the receivebox's program needs.
 //!
-//! The program finds the longest source prefix and the longest destination prefix of a packet, each
-//! by itself. So for every two prefixes that can come out together, which bundle that means is
-//! worked out here.
+//! The program finds the longest source prefix and the longest destination prefix of a packet
+//! independently. Therefore the bundle of each pair of prefixes is computed here.
 
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 
 use super::BundleRule;
 use crate::bundles::covers_ipv4;
 
+/// The prefixes of all rules, and the bundle of each pair of prefixes.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Plan {
-    /// Distinct prefixes; a prefix's id is its place.
+    /// The distinct prefixes of sources; the id of a prefix is its index.
     pub(super) sources: Vec<IpNet>,
+    /// The distinct prefixes of destinations.
     pub(super) destinations: Vec<IpNet>,
-    /// Ids of a source and a destination prefix, and the place of the rule that they mean.
+    /// The id of a source prefix, the id of a destination prefix, and the index of their rule.
     pub(super) pairs: Vec<(u32, u32, u32)>,
 }
 
@@ -43,7 +44,7 @@ impl Plan {
     }
 }
 
-/// A rule's source prefixes; without any it means all.
+/// Returns the source prefixes of a rule; all sources if it lists none.
 fn sources(rule: &BundleRule) -> Vec<IpNet> {
     if rule.sources.is_empty() {
         return vec![IpNet::V4(Ipv4Net::default()), IpNet::V6(Ipv6Net::default())];
@@ -51,7 +52,7 @@ fn sources(rule: &BundleRule) -> Vec<IpNet> {
     rule.sources.clone()
 }
 
-/// The rule for packets whose longest prefixes are these.
+/// Returns the rule for packets with these longest prefixes.
 fn best(rules: &[BundleRule], source: &IpNet, destination: &IpNet) -> Option<usize> {
     let longest = |prefixes: &[IpNet], covered: &IpNet| {
         prefixes.iter().filter(|p| p.contains(covered)).map(IpNet::prefix_len).max()
@@ -107,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn all_of_ipv6_is_nothing_of_ipv4() {
+    fn a_rule_for_all_of_ipv6_does_not_apply_to_ipv4() {
         let plan = Plan::new(&[rule(&[], &["::/0"])]);
         assert_eq!(bundle_of(&plan, "2001:db8::1", "fd00:2::1"), Some(0));
         assert!(plan.destinations.contains(&"0.0.0.0/0".parse().unwrap()), "it has an answer");

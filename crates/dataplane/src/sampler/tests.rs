@@ -1,5 +1,5 @@
-//! The programs in the kernel, by its verifier's and JIT's leave, against the library: run on frames
-//! that are given to them, attached to nothing. Needs root; says so and passes without.
+//! The programs in the kernel, by its verifier's and JIT's leave, against the library: run on
+//! frames that are given to them, attached to nothing. Needs root; says so and passes without.
 
 use forebay_units::Bytes;
 use forebay_wire::{Frame, fingerprint};
@@ -50,8 +50,8 @@ impl Sampler {
         Some(seen)
     }
 
-    /// Runs a frame that is one packet, or none, and holds the answer against the library's. Returns
-    /// whether it was one.
+    /// Runs a frame that is one packet, or none, and holds the answer against the library's.
+    /// Returns whether it was one.
     fn check(&mut self, frame: &[u8], what: &str) -> bool {
         let before = self.counts(0).unwrap();
         let Some(seen) = self.run(frame, 0) else { return false };

@@ -1,4 +1,4 @@
-//! A port over AF_XDP: an XDP program hands frames to sockets, one for each receive queue.
+//! A port over AF_XDP: an XDP program passes frames to sockets, one for each receive queue.
 
 mod ring;
 mod socket;
@@ -17,8 +17,9 @@ use crate::netdev::Netdev;
 use crate::pool::{Frame, Pool};
 use crate::port::{Port, PortStats};
 
+/// A port that reads and writes AF_XDP sockets.
 pub(crate) struct XdpPort {
-    /// Dropped first: without a program no new frames come.
+    /// The attachment, which is dropped first: without the program no new frames arrive.
     _attachment: Attachment,
     sockets: Vec<XdpSocket>,
     stats: PortStats,
@@ -35,7 +36,7 @@ impl XdpPort {
     ) -> Result<Self, Error> {
         let lock = netdev.reserve()?;
         match bpf::remove_leftover(netdev.index)? {
-            // It goes with its process, so that process lives.
+            // The program ends with its process, so that process is alive.
             Some((_, name)) if name == bpf::RECEIVEBOX.name => {
                 return Err(Error::InUse(netdev.name.clone()));
             }
@@ -64,7 +65,7 @@ impl XdpPort {
         for (queue, socket) in sockets.iter().enumerate() {
             bpf::update(&map, &(queue as u32).to_ne_bytes(), &socket.fd().to_ne_bytes())?;
         }
-        // Last: from now on frames come, and there is somebody to take them.
+        // The program is attached last, when the sockets can take frames.
         let attachment = Attachment::new(netdev, &object)?;
         let mode = match (attachment.native, sockets.iter().all(|s| s.zero_copy)) {
             (true, true) => "AF_XDP (native, zero copy)",
@@ -112,6 +113,7 @@ impl Port for XdpPort {
     }
 }
 
+/// Returns an address as IPv6; IPv4 as `::ffff:a.b.c.d`.
 fn v6_mapped(address: IpAddr) -> [u8; 16] {
     match address {
         IpAddr::V4(a) => a.to_ipv6_mapped().octets(),
@@ -119,8 +121,8 @@ fn v6_mapped(address: IpAddr) -> [u8; 16] {
     }
 }
 
-/// The program's place on the interface. Dropping it takes the program away; when the process dies
-/// without that, the program stays and passes frames to the other port.
+/// The attachment of the program to the interface. Dropping it detaches the program. If the process
+/// is killed, the program stays and passes frames to the other port.
 struct Attachment {
     ifindex: i32,
     native: bool,
@@ -147,7 +149,7 @@ impl Drop for Attachment {
         let xdp = Xdp::new(self.program.as_fd());
         let mode = if self.native { XdpFlags::DRV_MODE } else { XdpFlags::SKB_MODE };
         if let Err(e) = xdp.detach(self.ifindex, mode) {
-            tracing::debug!("detaching the port program: {e}");
+            tracing::debug!("cannot detach the XDP program of a port: {e}");
         }
     }
 }

@@ -1,5 +1,5 @@
-//! The four rings that AF_XDP shares with the kernel: one side writes, the other reads, and two
-//! counters that only ever grow say how far each has come.
+//! The rings that AF_XDP shares with the kernel. One side writes, the other reads, and two counters
+//! that only grow say how far each side is.
 
 use std::os::fd::RawFd;
 use std::ptr::NonNull;
@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::error::{Error, last};
 
-/// One ring of entries `T`, mapped from an AF_XDP socket.
+/// A ring of entries `T`, mapped from an AF_XDP socket.
 #[derive(Debug)]
 pub(super) struct Ring<T> {
     map: NonNull<libc::c_void>,
@@ -66,23 +66,23 @@ impl<T: Copy> Ring<T> {
         unsafe { which.as_ref() }
     }
 
-    /// Entries written and not yet read.
+    /// Returns the number of entries that are written and not yet read.
     pub(super) fn len(&self) -> u32 {
         let written = self.counter(self.producer).load(Ordering::Acquire);
         written.wrapping_sub(self.counter(self.consumer).load(Ordering::Acquire))
     }
 
-    /// Room for entries, for the writer.
+    /// Returns the number of entries that can be written.
     pub(super) fn room(&self) -> u32 {
         self.size - self.len()
     }
 
-    /// Whether the kernel asks for a system call before it goes on.
+    /// Whether the kernel needs a system call before it continues.
     pub(super) fn needs_wakeup(&self) -> bool {
         self.counter(self.flags).load(Ordering::Relaxed) & libc::XDP_RING_NEED_WAKEUP != 0
     }
 
-    /// Writes what `next` gives, until it gives nothing or the ring is full; returns how many.
+    /// Writes entries from `next` until it has none or the ring is full; returns their number.
     pub(super) fn write(&mut self, mut next: impl FnMut() -> Option<T>) -> u32 {
         let (start, room) = (self.counter(self.producer).load(Ordering::Relaxed), self.room());
         let mut n = 0;
@@ -98,7 +98,7 @@ impl<T: Copy> Ring<T> {
         n
     }
 
-    /// Reads at most `limit` entries into `each`; returns how many.
+    /// Passes at most `limit` entries to `each`; returns their number.
     pub(super) fn read(&mut self, limit: u32, mut each: impl FnMut(T)) -> u32 {
         let (start, n) =
             (self.counter(self.consumer).load(Ordering::Relaxed), self.len().min(limit));

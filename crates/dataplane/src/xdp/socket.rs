@@ -1,4 +1,4 @@
-//! One AF_XDP socket: a receive queue of an interface, in and out.
+//! An AF_XDP socket, which receives from and sends to one queue of an interface.
 
 use std::collections::VecDeque;
 use std::io;
@@ -11,24 +11,25 @@ use super::ring::Ring;
 use crate::error::{Error, last};
 use crate::pool::{Frame, Pool};
 
-/// Entries of each ring: a burst of 2048 full frames is 256 ms at 96 Mbit/s, 2.5 ms at 10 Gbit/s.
+/// The entries of each ring. A burst of 2048 full frames takes 256 ms at 96 Mbit/s, 2.5 ms at
+/// 10 Gbit/s.
 pub(super) const RING: u32 = 2048;
 
-/// The socket and its rings. It owns the chunks that are in its fill, transmit and completion rings.
+/// A socket with its rings. It owns the chunks in its fill, transmit and completion rings.
 pub(super) struct XdpSocket {
     fd: OwnedFd,
     fill: Ring<u64>,
     completion: Ring<u64>,
     rx: Ring<libc::xdp_desc>,
     tx: Ring<libc::xdp_desc>,
-    /// Chunks lent to the kernel for sending and not yet handed back.
+    /// The chunks that the kernel has for sending and has not returned yet.
     sending: u32,
     pub(super) zero_copy: bool,
 }
 
 impl XdpSocket {
     pub(super) fn open(ifindex: u32, queue: u32, pool: &mut Pool) -> Result<Self, Error> {
-        // Zero copy where the driver has it, else copy: asking for neither lets the kernel choose.
+        // Without a flag the kernel uses zero copy where the driver has it, and copies otherwise.
         // SAFETY: no pointers are involved.
         let fd = unsafe { libc::socket(libc::AF_XDP, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) };
         if fd < 0 {
@@ -84,9 +85,9 @@ impl XdpSocket {
         self.fd.as_raw_fd()
     }
 
-    /// Lends the kernel chunks to receive into.
+    /// Gives the kernel chunks for received frames.
     fn refill(&mut self, pool: &mut Pool) {
-        // The ring is topped up in batches: each touch of a shared counter costs a cache miss.
+        // The ring is refilled in batches: each access to a shared counter costs a cache miss.
         if self.fill.room() >= RING / 8 || self.fill.len() == 0 {
             self.fill.write(|| pool.take().map(u64::from));
         }
@@ -107,7 +108,8 @@ impl XdpSocket {
         u64::from(n)
     }
 
-    /// Hands frames to the kernel; returns how many. What does not fit stays in `frames`.
+    /// Passes frames to the kernel, and returns their number. Frames that do not fit stay in
+    /// `frames`.
     pub(super) fn send(&mut self, pool: &mut Pool, frames: &mut VecDeque<Frame>) -> u64 {
         self.complete(pool);
         // The completion ring must have room for everything that is being sent.
@@ -123,13 +125,13 @@ impl XdpSocket {
         u64::from(n)
     }
 
-    /// Whether frames handed over are still waiting for the interface to take them.
+    /// Whether frames still wait for the interface.
     pub(super) fn is_sending(&self) -> bool {
         self.tx.len() > 0
     }
 
-    /// Makes the kernel send. In copy mode a call sends at most 32 frames, so it may take several;
-    /// a busy interface ends it, and the frames stay in the ring.
+    /// Makes the kernel send. In copy mode a call sends at most 32 frames, so several calls may be
+    /// necessary. A busy interface ends the loop, and the frames stay in the ring.
     fn kick(&mut self) {
         while self.tx.len() > 0 && self.tx.needs_wakeup() {
             let before = self.tx.len();
@@ -144,12 +146,12 @@ impl XdpSocket {
         }
     }
 
-    /// Takes back the chunks of frames that were sent.
+    /// Returns the chunks of sent frames to the pool.
     fn complete(&mut self, pool: &mut Pool) {
         self.sending -= self.completion.read(RING, |addr| pool.give(addr as u32));
     }
 
-    /// Frames that the kernel dropped because the rings gave it no room or no chunk.
+    /// Returns the received and the sent frames that the kernel dropped for want of room or chunks.
     pub(super) fn lost(&self) -> (u64, u64) {
         // SAFETY: all-zero is a valid `xdp_statistics`.
         let mut s: libc::xdp_statistics = unsafe { zeroed() };
@@ -160,8 +162,8 @@ impl XdpSocket {
     }
 }
 
-/// Binds. The kernel lets go of a dead process's queue a moment after the process: "busy" is asked
-/// about again for a while.
+/// Binds the socket. The kernel frees the queue of a dead process a moment after its death, so
+/// "busy" is tried again for a while.
 fn bind(fd: RawFd, address: &libc::sockaddr_xdp) -> io::Result<()> {
     const TRIES: u32 = 50;
     const PAUSE: Duration = Duration::from_millis(20);

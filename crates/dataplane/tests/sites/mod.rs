@@ -36,7 +36,8 @@ impl Sites {
         let id = format!("{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
         let [from, router, to] = ["a", "r", "b"].map(|n| Namespace::new(format!("fb-si{id}-{n}")));
         let (a, r, b) = (&from.0, &router.0, &to.0);
-        // A router asks for neighbours from its link-local address, which else is tentative for a second.
+        // A router asks for neighbours from its link-local address, which else is tentative for a
+        // second.
         for namespace in [a, r, b] {
             let sysctl = "sysctl -qw net.ipv6.conf.default.dad_transmits=0";
             run(&format!("ip netns exec {namespace} {sysctl}"));
@@ -134,8 +135,9 @@ impl Sites {
         });
     }
 
-    /// A datagram to each of the other site's addresses has arrived: whatever it waited for on its way, an address of
-    /// the router's or behind it, is known from now on, and nothing is under way any more.
+    /// A datagram to each of the other site's addresses has arrived: whatever it waited for on its
+    /// way, an address of the router's or behind it, is known from now on, and nothing is under way
+    /// any more.
     pub(crate) fn introduce(&self) {
         for version in [0, 1] {
             let there = within(&self.to.0, move || {
@@ -178,8 +180,8 @@ pub(crate) fn until(mut done: impl FnMut() -> bool) {
 /// Sends a frame as it is, from this thread's namespace.
 fn send_raw(device: &str, frame: &[u8]) {
     let index = Netdev::find(device).unwrap().index as i32;
-    // SAFETY: a packet socket of our own, an address that is valid and as long as is said, and a frame
-    // that is valid for reading.
+    // SAFETY: a packet socket of our own, an address that is valid and as long as is said, and a
+    // frame that is valid for reading.
     unsafe {
         let fd = libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0);
         assert!(fd >= 0, "{}", std::io::Error::last_os_error());

@@ -103,9 +103,7 @@ fn a_device_down_and_deleted_qdiscs_cost_no_connection() {
 
     // Qdiscs that replaced ours are logged and left alone as long as they exist.
     sites.tc("qdisc replace {} root handle 7: pfifo limit 77");
-    until("it is said", || {
-        sites.said().contains("already has queues that are not ours (pfifo 7:)")
-    });
+    until("it is said", || sites.said().contains("already has queues of another owner (pfifo 7:)"));
     transfers.go_on();
     assert!(sites.class().is_none());
     sites.tc("qdisc del {} root");

@@ -53,7 +53,7 @@ fn existing_qdiscs_are_kept_unless_configured_otherwise() {
         .unwrap();
     let said = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(1), "{said}");
-    assert!(said.contains("already has queues that are not ours (pfifo 7:)"), "{said}");
+    assert!(said.contains("already has queues of another owner (pfifo 7:)"), "{said}");
     assert!(said.contains("take_over = true"), "{said}");
     assert!(sites.tc("qdisc show {}").contains("pfifo 7:"));
 

@@ -1,9 +1,9 @@
-//! BPF instructions, as many kinds as are needed here (RFC 9669).
+//! The BPF instructions that the program for leaves needs (RFC 9669).
 
-/// An instruction as the kernel reads it (RFC 9669 section 3).
+/// An encoded instruction (RFC 9669 section 3).
 pub(super) type Instruction = u64;
 
-/// A register.
+/// A register of BPF.
 #[derive(Clone, Copy)]
 pub(super) struct R(pub(super) u8);
 
@@ -15,7 +15,7 @@ const fn instruction(opcode: u8, dst: R, src: R, offset: i16, immediate: i32) ->
         | (immediate as u32 as u64) << 32
 }
 
-/// What needs a register and a number, or two registers.
+/// Defines instructions with a register and a number, or with two registers.
 macro_rules! arithmetic {
     ($($name:ident, $opcode:literal, $what:literal;)*) => {
         $(#[doc = $what]
@@ -48,62 +48,62 @@ arithmetic! {
     add_short: 0x0c, "dst += src, of 32 bits";
 }
 
-/// dst = -dst, of 32 bits.
+/// Negates the lower 32 bits: dst = -dst.
 pub(super) const fn negate_short(dst: R) -> Instruction {
     instruction(0x84, dst, R(0), 0, 0)
 }
 
-/// dst = the 32 bits at src + offset.
+/// Loads 32 bits: dst = \*(src + offset).
 pub(super) const fn load(dst: R, src: R, offset: i16) -> Instruction {
     instruction(0x61, dst, src, offset, 0)
 }
 
-/// The 32 bits at dst + offset = src.
+/// Stores 32 bits: \*(dst + offset) = src.
 pub(super) const fn store(dst: R, offset: i16, src: R) -> Instruction {
     instruction(0x63, dst, src, offset, 0)
 }
 
-/// dst = value, in two instructions.
+/// Sets 64 bits in two instructions: dst = value.
 pub(super) const fn set_long(dst: R, value: u64) -> [Instruction; 2] {
     [instruction(0x18, dst, R(0), 0, value as i32), (value >> 32) << 32]
 }
 
-/// dst = the map of that descriptor, in two instructions.
+/// Sets dst to the map of a descriptor, in two instructions.
 pub(super) const fn set_map(dst: R, descriptor: i32) -> [Instruction; 2] {
     [instruction(0x18, dst, R(1), 0, descriptor), 0]
 }
 
-/// r0 = a helper's answer; r1 to r5 are lost.
+/// Calls a helper: r0 is its answer, and r1 to r5 are lost.
 pub(super) const fn call(helper: i32) -> Instruction {
     instruction(0x85, R(0), R(0), 0, helper)
 }
 
-/// Passes over `count` instructions.
+/// Skips `count` instructions.
 pub(super) const fn skip(count: i16) -> Instruction {
     instruction(0x05, R(0), R(0), count, 0)
 }
 
-/// Passes over `count` instructions if dst == by.
+/// Skips `count` instructions if dst == by.
 pub(super) const fn skip_if(dst: R, by: i32, count: i16) -> Instruction {
     instruction(0x15, dst, R(0), count, by)
 }
 
-/// Passes over `count` instructions if dst == src.
+/// Skips `count` instructions if dst == src.
 pub(super) const fn skip_if_same(dst: R, src: R, count: i16) -> Instruction {
     instruction(0x1d, dst, src, count, 0)
 }
 
-/// Passes over `count` instructions if dst <= by, without signs.
+/// Skips `count` instructions if dst <= by, unsigned.
 pub(super) const fn skip_up_to(dst: R, by: i32, count: i16) -> Instruction {
     instruction(0xb5, dst, R(0), count, by)
 }
 
-/// Passes over `count` instructions if dst <= src, without signs.
+/// Skips `count` instructions if dst <= src, unsigned.
 pub(super) const fn skip_not_above(dst: R, src: R, count: i16) -> Instruction {
     instruction(0xbd, dst, src, count, 0)
 }
 
-/// Ends the program; r0 is its answer.
+/// Ends the program with the answer r0.
 pub(super) const EXIT: Instruction = instruction(0x95, R(0), R(0), 0, 0);
 
 #[cfg(test)]
@@ -112,7 +112,7 @@ mod tests {
 
     /// Byte by byte: opcode, registers (destination in the low half), offset, immediate.
     #[test]
-    fn instructions_are_laid_out_as_the_kernel_reads_them() {
+    fn instructions_are_encoded_as_the_kernel_reads_them() {
         assert_eq!(store(R(6), 72, R(0)).to_le_bytes(), [0x63, 6, 72, 0, 0, 0, 0, 0]);
         let odd = instruction(0xbf, R(6), R(1), -2, -1);
         assert_eq!(odd.to_le_bytes(), [0xbf, 0x16, 254, 255, 255, 255, 255, 255]);

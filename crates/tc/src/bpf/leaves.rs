@@ -1,13 +1,14 @@
-//! The program that chooses a bundle's leaf class. It is written here because it depends on the plan,
-//! and needs neither a compiler nor a loader.
+//! The program that selects a bundle's leaf class. It is assembled here because it depends on the
+//! plan, and so needs neither a compiler nor a loader.
 //!
-//! Where flows have leaves of their own, hashing alone would have many share one: of 200 flows in 256
-//! leaves more than half. So a table says which flow has which leaf, as the caches of processors do it
-//! (and `sch_cake`): the hash tells eight leaves, of which a flow keeps the one that it has, or else
-//! takes the one that has been without packets the longest, if that is long enough for its queue to be
-//! empty. If none is, it shares the one that its hash says.
+//! With hashing alone many flows would share a leaf: of 200 flows in 256 leaves more than half.
+//! Therefore a table maps flows to leaves, set-associative as in CPU caches and in `sch_cake`. The
+//! hash selects eight leaves. A flow keeps its leaf, or else takes the leaf that has been idle the
+//! longest, if that is long enough for its queue to be empty. If no leaf is free, the flow shares
+//! the one that its hash selects.
 //!
-//! HTB holds the lock of its device while it asks, so nobody else is at the table.
+//! HTB holds the lock of its device while it runs the program, so that nothing else accesses the
+//! table.
 
 use crate::plan::PRIORITIES;
 
@@ -20,39 +21,42 @@ use super::code::{
 /// Offsets in `struct __sk_buff`.
 pub(super) const CB0: i16 = 48;
 pub(super) const TC_CLASSID: i16 = 72;
-/// `bpf_map_lookup_elem`.
+/// The helper `bpf_map_lookup_elem`.
 pub(super) const LOOK_UP: i32 = 1;
-/// `bpf_get_hash_recalc`: the kernel's hash of addresses, ports and protocol, once for each packet.
+/// The helper `bpf_get_hash_recalc`: the kernel's hash of addresses, ports and protocol.
 pub(super) const GET_HASH: i32 = 34;
-/// `bpf_ktime_get_coarse_ns` (Linux 5.11): as exact as the kernel's tick, and as cheap as reading memory.
+/// The helper `bpf_ktime_get_coarse_ns` (Linux 5.11): as exact as the kernel's tick, and as cheap
+/// as a read of memory.
 pub(super) const COARSE_TIME: i32 = 160;
-/// The classifier's answer: take the class that it has set.
+/// The classifier's answer which accepts the class that it has set.
 const TC_ACT_OK: i32 = 0;
 
-/// Leaves that a flow may have one of.
+/// The number of leaves of which a flow may take one.
 pub(super) const WAYS: i32 = 8;
-/// Times in the table are in nanoseconds by two to this power: in milliseconds, nearly.
+/// The binary logarithm of the unit of times in the table, in nanoseconds: about a millisecond.
 pub(super) const TIME_SHIFT: i32 = 20;
-/// A leaf is free once no packet has come for it for so long, 268 ms. A flow that still has packets
-/// waiting is answered as they leave, and sends again, after a round-trip time.
+/// The idle time after which a leaf is free, 268 ms. A flow with waiting packets gets ACKs as they
+/// leave, and sends again within a round-trip time.
 pub(super) const IDLE: i32 = 256;
-/// Classes that each bundle has room for in the table.
+/// The classes of each bundle in the table.
 pub(super) const CLASSES: usize = PRIORITIES;
-/// An entry of the table, one for each leaf: the hash of the flow that has it, and when that was seen last.
+/// Bytes of a leaf's entry in the table: the hash of its flow, and the time of the flow's last
+/// packet.
 pub(super) const ENTRY: usize = 8;
 
 const PACKET: R = R(6);
 const HASH: R = R(8);
 const MASK: R = R(9);
 const STACK: R = R(10);
-/// On the stack: the number of the bundle's class, by which the table is looked up; the time; and the
-/// class, as it is in the name of a leaf.
+/// Offsets on the stack: the number of the bundle's class, which is the key of the table; the time;
+/// and the class as in the name of a leaf.
 const KEY: i16 = -4;
 const NOW: i16 = -8;
 const CLASS: i16 = -12;
 
-/// `class << 8 | flow`, plus one: the minor number of [`crate::Handle::leaf`], where `flow` is within the
-/// class's byte of `masks`. A class past the last counts as the last.
+/// Assembles the program that sets the minor number of [`crate::Handle::leaf`]: `class << 8 |
+/// flow`, plus one, where `flow` is within the class's byte of `masks`. A class past the last
+/// counts as the last.
 ///
 /// The packet's `cb[0]` has its class and, from the eighth bit on, its bundle.
 pub(super) fn leaves(classes: u8, masks: u64, table: Option<i32>) -> Vec<Instruction> {
@@ -68,11 +72,11 @@ pub(super) fn leaves(classes: u8, masks: u64, table: Option<i32>) -> Vec<Instruc
         and(class, 0xff),
         skip_up_to(class, last, 1),
         set(class, last),
-        // The key.
+        // The key of the table.
         shift_left(bundle, CLASSES.ilog2() as i32),
         add_to(bundle, class),
         store(STACK, KEY, bundle),
-        // The mask.
+        // The mask of the class.
         copy(R(1), class),
         shift_left(R(1), 3),
     ];
@@ -102,7 +106,7 @@ pub(super) fn leaves(classes: u8, masks: u64, table: Option<i32>) -> Vec<Instruc
     code
 }
 
-/// r0 = the entries of the bundle's class, if there are any; the time is noted.
+/// Assembles a look-up: r0 is the entries of the bundle's class, if any, and the time is stored.
 fn look_up(table: i32) -> Vec<Instruction> {
     let mut code = vec![call(COARSE_TIME), shift_right(R(0), TIME_SHIFT), store(STACK, NOW, R(0))];
     code.extend(set_map(R(1), table));
@@ -110,12 +114,12 @@ fn look_up(table: i32) -> Vec<Instruction> {
     code
 }
 
-/// r5 = the leaf, among the entries at r0, that is the flow's from now on; as it was if there is none to be
-/// had. `most` is the greatest mask.
+/// Assembles the choice of a leaf: r5 is the flow's leaf among the entries at r0; it stays if no
+/// leaf is free. `most` is the greatest mask.
 fn choose(most: i32) -> Vec<Instruction> {
     let (entries, leaf, entry, now, longest, chosen) = (R(0), R(1), R(2), R(3), R(4), R(5));
     let value = R(7);
-    // Of `leaf`. That an entry is within the table the verifier sees by the number only.
+    // The entry of `leaf`. The verifier sees by the number that the entry is within the table.
     let find =
         |leaf| [and(leaf, most), copy(entry, leaf), shift_left(entry, 3), add_to(entry, entries)];
     let mut take = find(chosen).to_vec();

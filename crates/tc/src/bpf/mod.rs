@@ -1,4 +1,4 @@
-//! The programs that choose bundles' leaf classes, loaded.
+//! Loading the BPF programs that select leaf classes.
 
 mod code;
 mod leaves;
@@ -16,25 +16,26 @@ pub struct Programs<'a> {
     pub bundles: BorrowedFd<'a>,
 }
 
-/// The BPF programs of a tree's filters.
+/// The loaded BPF programs of a tree's filters.
 pub(crate) struct Loaded<'a> {
     given: &'a Programs<'a>,
     bundles: usize,
     leaves: BTreeMap<(u8, u64), OwnedFd>,
-    /// Which flow has which leaf, of all bundles.
+    /// The table that maps flows to leaves, of all bundles.
     table: Option<OwnedFd>,
 }
 
 impl<'a> Loaded<'a> {
-    /// Of a tree of so many bundles; those that are made here are loaded when they are asked for.
+    /// Prepares the programs of a tree of `bundles` bundles. The programs for leaves are loaded
+    /// when they are needed.
     pub(crate) fn new(given: &'a Programs<'a>, bundles: usize) -> Self {
         Self { given, bundles, leaves: BTreeMap::new(), table: None }
     }
 
-    /// The descriptor of `program`.
+    /// Returns the descriptor of `program`.
     ///
     /// # Errors
-    /// If the kernel does not take it.
+    /// If the kernel refuses the program.
     pub(crate) fn get(&mut self, program: Program) -> Result<RawFd, Error> {
         let (classes, masks) = match program {
             Program::Bundles => return Ok(self.given.bundles.as_raw_fd()),
@@ -57,7 +58,7 @@ impl<'a> Loaded<'a> {
     }
 }
 
-/// A map that has for each class of each bundle an entry for each of `flows` leaves.
+/// Creates a map with an entry for each of `flows` leaves of each class of each bundle.
 fn make_table(bundles: usize, flows: usize) -> Result<OwnedFd, Error> {
     const MAP_CREATE: libc::c_long = 0;
     const ARRAY: u32 = 2;
@@ -84,6 +85,7 @@ fn make_table(bundles: usize, flows: usize) -> Result<OwnedFd, Error> {
         .map_err(Error::system("making the BPF map of which flow has which queue"))
 }
 
+/// Loads a program.
 fn load(code: &[code::Instruction]) -> Result<OwnedFd, Error> {
     const PROG_LOAD: libc::c_long = 5;
     const SCHED_CLS: u32 = 3;
@@ -112,19 +114,19 @@ fn load(code: &[code::Instruction]) -> Result<OwnedFd, Error> {
         flags: 0,
         name: *b"fb_leaves\0\0\0\0\0\0\0",
     };
-    // SAFETY: the attributes have the layout that the command has; the pointers in them are to memory
-    // that lives through the call and is only read.
+    // SAFETY: the attributes have the layout that the command has; the pointers in them are to
+    // memory that lives through the call and is only read.
     unsafe { bpf(PROG_LOAD, &attributes) }
         .map_err(Error::system("loading the BPF program that chooses a flow's queue"))
 }
 
-/// A command that makes something that has a descriptor.
+/// Calls a command of `bpf(2)` that returns a descriptor.
 ///
 /// # Safety
-/// `attributes` are the start of what the kernel's `union bpf_attr` has for the command.
+/// `attributes` must have the layout of the start of the kernel's `union bpf_attr` for the command.
 unsafe fn bpf<T>(command: libc::c_long, attributes: &T) -> io::Result<OwnedFd> {
-    // SAFETY: by this function's own condition, and their length is given; the descriptor is nobody
-    // else's.
+    // SAFETY: by this function's own condition, and their length is given; the descriptor has no
+    // other owner.
     unsafe {
         let fd = libc::syscall(libc::SYS_bpf, command, &raw const *attributes, size_of::<T>());
         if fd < 0 { Err(io::Error::last_os_error()) } else { Ok(OwnedFd::from_raw_fd(fd as i32)) }

@@ -1,14 +1,14 @@
 use super::{HEADER, align};
 use crate::Handle;
 
-/// `struct tcmsg`: what object a message is about.
+/// The object that a message is about (`struct tcmsg`).
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Tc {
-    /// The device; zero for all.
+    /// The index of the device; zero for all.
     pub(crate) index: i32,
     pub(crate) handle: u32,
     pub(crate) parent: u32,
-    /// For filters: priority and protocol.
+    /// The priority and protocol of a filter.
     pub(crate) info: u32,
 }
 
@@ -18,11 +18,11 @@ impl Tc {
     }
 }
 
-/// Requests, one after the other as the kernel reads them: any number of them in one system call.
+/// Requests in the form in which the kernel reads them; one system call sends any number of them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Batch {
     bytes: Vec<u8>,
-    /// Where each message starts.
+    /// The offset of each message.
     starts: Vec<usize>,
 }
 
@@ -40,7 +40,7 @@ impl Batch {
         self.starts.len()
     }
 
-    /// Starts a message; what is written next belongs to it. `flags` are those beside NLM_F_REQUEST.
+    /// Starts a message, to which the next writes belong. `flags` are those beside NLM_F_REQUEST.
     pub(crate) fn message(&mut self, kind: u16, flags: i32) -> &mut Self {
         self.close();
         self.starts.push(self.bytes.len());
@@ -51,7 +51,7 @@ impl Batch {
         self
     }
 
-    /// As [`Self::message`], about an object.
+    /// Starts a message about an object.
     pub(crate) fn about(&mut self, kind: u16, flags: i32, tc: Tc) -> &mut Self {
         self.message(kind, flags);
         self.bytes.extend([0; 4]);
@@ -62,7 +62,7 @@ impl Batch {
         self
     }
 
-    /// Adds what a message has between its header and its attributes.
+    /// Adds the bytes between the header and the attributes of a message.
     pub(crate) fn fixed(&mut self, bytes: &[u8]) -> &mut Self {
         self.bytes.extend(bytes);
         self
@@ -77,17 +77,17 @@ impl Batch {
         self
     }
 
-    /// Adds an attribute that is a number.
+    /// Adds an attribute with a number.
     pub(crate) fn number(&mut self, kind: u16, value: u32) -> &mut Self {
         self.attribute(kind, &value.to_ne_bytes())
     }
 
-    /// Adds an attribute that is a text, which the kernel wants to end with a zero.
+    /// Adds an attribute with a text and the zero that the kernel expects at its end.
     pub(crate) fn text(&mut self, kind: u16, value: &str) -> &mut Self {
         self.attribute(kind, &[value.as_bytes(), &[0]].concat())
     }
 
-    /// Adds an attribute of attributes.
+    /// Adds an attribute that contains attributes.
     pub(crate) fn nest(&mut self, kind: u16, inner: impl FnOnce(&mut Self)) -> &mut Self {
         let start = self.bytes.len();
         self.attribute(kind | libc::NLA_F_NESTED as u16, &[]);
@@ -97,9 +97,9 @@ impl Batch {
         self
     }
 
-    /// The messages, cut so that no part has more than `most` bytes unless a single message has:
-    /// they are numbered from `sequence` on, and the last of each part asks for an answer even if
-    /// all is well. Gives each part with the numbers of its first and last message.
+    /// Splits the messages into parts of at most `most` bytes, unless a single message is longer.
+    /// The messages are numbered from `sequence` on, and the last message of each part asks for an
+    /// acknowledgement. Returns each part with the numbers of its first and last message.
     pub(crate) fn parts(&mut self, sequence: u32, most: usize) -> Vec<(u32, u32, &[u8])> {
         self.close();
         let count = self.starts.len();
@@ -127,7 +127,7 @@ impl Batch {
         bounds.into_iter().map(|(f, l, a, z)| (number(f), number(l), &self.bytes[a..z])).collect()
     }
 
-    /// Writes the length of the message that is being written.
+    /// Writes the length of the current message.
     fn close(&mut self) {
         if let Some(&start) = self.starts.last() {
             let length = (self.bytes.len() - start) as u32;
@@ -136,13 +136,13 @@ impl Batch {
         }
     }
 
-    /// All of it, as the kernel gets it.
+    /// Returns all messages as the kernel reads them.
     pub(crate) fn take(mut self) -> Vec<u8> {
         self.close();
         self.bytes
     }
 
-    /// As [`Self::take`], and it goes on.
+    /// Returns the bytes of all messages so far.
     #[cfg(test)]
     pub(crate) fn bytes(&mut self) -> &[u8] {
         self.close();

@@ -1,20 +1,20 @@
-//! Reading what the kernel sends. Lengths are checked, whoever sent it.
+//! Parsing messages of the kernel. Every length is checked.
 
 use super::{HEADER, TCMSG, Tc, align};
 
-/// A message.
+/// A message of the kernel.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Message<'a> {
     pub(crate) kind: u16,
     pub(crate) flags: u16,
     pub(crate) sequence: u32,
-    /// Whose request it answers or tells of.
+    /// The number of the socket whose request it answers or reports.
     pub(crate) port: u32,
     pub(crate) body: &'a [u8],
 }
 
 impl<'a> Message<'a> {
-    /// What a message about queues is about, and its attributes.
+    /// Returns the object and the attributes of a message about queues.
     pub(crate) fn object(&self) -> Option<(Tc, Attributes<'a>)> {
         let index = u32_at(self.body, 4)? as i32;
         let handle = u32_at(self.body, 8)?;
@@ -24,7 +24,7 @@ impl<'a> Message<'a> {
     }
 }
 
-/// The messages of a datagram.
+/// Returns the messages of a datagram.
 pub(crate) fn messages(mut bytes: &[u8]) -> impl Iterator<Item = Message<'_>> {
     std::iter::from_fn(move || {
         let length = u32_at(bytes, 0)? as usize;
@@ -41,7 +41,7 @@ pub(crate) fn messages(mut bytes: &[u8]) -> impl Iterator<Item = Message<'_>> {
     })
 }
 
-/// Attributes, one after the other: kind and value.
+/// An iterator over attributes, each with its kind and value.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Attributes<'a>(pub(crate) &'a [u8]);
 
@@ -58,28 +58,28 @@ impl<'a> Iterator for Attributes<'a> {
 }
 
 impl<'a> Attributes<'a> {
-    /// The first attribute of a kind.
+    /// Returns the first attribute of a kind.
     pub(crate) fn get(mut self, kind: u16) -> Option<&'a [u8]> {
         self.find(|(k, _)| *k == kind).map(|(_, value)| value)
     }
 }
 
-/// `N` bytes from `at` on.
+/// Returns `N` bytes from `at` on.
 pub(crate) fn array<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
     bytes.get(at..)?.first_chunk().copied()
 }
 
-/// The number at `at`.
+/// Returns the 32-bit number at `at`.
 pub(crate) fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
     array(bytes, at).map(u32::from_ne_bytes)
 }
 
-/// The number at `at`.
+/// Returns the 64-bit number at `at`.
 pub(crate) fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
     array(bytes, at).map(u64::from_ne_bytes)
 }
 
-/// A text that ends with a zero.
+/// Returns a text without the zero at its end.
 pub(crate) fn string(bytes: &[u8]) -> String {
     let text = bytes.split(|b| *b == 0).next().unwrap_or_default();
     String::from_utf8_lossy(text).into_owned()
@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_written_is_read() {
+    fn a_written_message_is_parsed() {
         let mut batch = Batch::default();
         let tc = Tc { index: 3, handle: 0x0fb0_0000, parent: u32::MAX, info: 9 };
         batch.about(36, libc::NLM_F_CREATE, tc).text(1, "htb").nest(2, |b| {
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_read_past_an_end() {
+    fn nothing_is_read_past_the_end() {
         let mut batch = Batch::default();
         batch.about(36, 0, Tc::default()).text(1, "htb").number(4, 5);
         let bytes = batch.bytes().to_vec();
@@ -121,7 +121,7 @@ mod tests {
         for length in 0..8 {
             assert_eq!(Attributes(&bytes[36..36 + length]).count(), 0);
         }
-        // Lengths that lead nowhere: below the header's own, and zero.
+        // Invalid lengths: shorter than the header, and zero.
         for length in [0u16, 3] {
             let mut bad = bytes.clone();
             bad[36..38].copy_from_slice(&length.to_ne_bytes());

@@ -7,17 +7,17 @@ use crate::Error;
 /// A request that the kernel refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Failure {
-    /// Which of the batch.
+    /// The index of the request in the batch.
     pub(crate) index: usize,
     pub(crate) errno: i32,
-    /// The kernel's own words if it has any (extended acknowledgements), or those of the number.
+    /// The kernel's message (extended acknowledgements), or else that of the error number.
     pub(crate) message: String,
 }
 
-/// Requests of one system call: the kernel takes at most what fits into the socket's send buffer,
-/// 208 kB if nobody has made it smaller.
+/// Bytes of requests in one system call. The kernel takes what fits into the socket's send buffer,
+/// 208 kB by default.
 const MOST: usize = 1 << 16;
-/// Answers of one system call; the kernel sends dumps in parts of at most 32 kB.
+/// Bytes of answers in one system call. The kernel sends dumps in parts of at most 32 kB.
 const ANSWER: usize = 1 << 16;
 
 /// A socket of the kernel's routing netlink.
@@ -29,9 +29,9 @@ pub(crate) struct Netlink {
 }
 
 impl Netlink {
-    /// Opens one that hears of what happens in `groups`, a set of bits (none for requests).
+    /// Opens a socket that gets the notifications of `groups`, a set of bits; 0 for requests only.
     pub(crate) fn open(groups: u32) -> Result<Self, Error> {
-        // SAFETY: takes integers; the descriptor is nobody else's.
+        // SAFETY: takes integers; the descriptor has no other owner.
         let fd = unsafe {
             let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC;
             let fd = libc::socket(libc::AF_NETLINK, kind, libc::NETLINK_ROUTE);
@@ -52,7 +52,7 @@ impl Netlink {
         if bound != 0 {
             return Err(Error::last("binding a netlink socket"));
         }
-        // Kernels before 4.12 know neither, and then say less.
+        // Kernels before 4.12 know neither option; their errors are shorter.
         for option in [libc::NETLINK_EXT_ACK, libc::NETLINK_CAP_ACK] {
             let one = 1i32;
             // SAFETY: the option's value is an integer, whose length is given.
@@ -64,7 +64,7 @@ impl Netlink {
         Ok(Self { fd, sequence: 1, buffer: vec![0; ANSWER] })
     }
 
-    /// The number by which the kernel's news call this socket.
+    /// Returns the number by which the kernel's notifications identify this socket.
     pub(crate) fn port(&self) -> Result<u32, Error> {
         // SAFETY: all-zero is a valid `sockaddr_nl`, which the call fills up to its length.
         unsafe {
@@ -82,7 +82,8 @@ impl Netlink {
         self.fd.as_raw_fd()
     }
 
-    /// Sends all of `batch`, and gives what the kernel refused of it: it goes on after a failure.
+    /// Sends all of `batch`, and returns the requests that the kernel refused. It continues after a
+    /// failure.
     pub(crate) fn transact(&mut self, batch: &mut Batch) -> Result<Vec<Failure>, Error> {
         let base = self.sequence;
         self.sequence = base.wrapping_add(batch.len() as u32);
@@ -100,7 +101,7 @@ impl Netlink {
         Ok(failures)
     }
 
-    /// Sends a single request, with NLM_F_DUMP or not, and hands its answers to `answer`.
+    /// Sends a single request, with NLM_F_DUMP or not, and passes its answers to `answer`.
     pub(crate) fn ask(
         &mut self,
         batch: &mut Batch,
@@ -131,7 +132,7 @@ impl Netlink {
         if sent < 0 { Err(Error::last("sending to netlink")) } else { Ok(()) }
     }
 
-    /// Reads answers until that to request number `last` is complete.
+    /// Reads answers until the answer to request number `last` is complete.
     fn receive(&mut self, last: u32, mut f: impl FnMut(&Message<'_>)) -> Result<(), Error> {
         loop {
             let Some(bytes) = self.read(0)? else { continue };
@@ -150,10 +151,10 @@ impl Netlink {
         }
     }
 
-    /// A datagram; `None` if there is none now (with MSG_DONTWAIT), or a signal came.
+    /// Reads a datagram; `None` if there is none now (with MSG_DONTWAIT), or a signal arrived.
     ///
     /// # Errors
-    /// With ENOBUFS: news were lost, because they were not read in time.
+    /// ENOBUFS if notifications were lost because they were not read in time.
     pub(crate) fn read(&mut self, flags: i32) -> Result<Option<&[u8]>, Error> {
         // SAFETY: the buffer is valid for writing, and its length is given.
         let got = unsafe {
@@ -171,7 +172,7 @@ impl Netlink {
     }
 }
 
-/// What an error message says.
+/// Returns the text of an error message.
 fn words(message: &Message<'_>, errno: i32) -> String {
     const TEXT: u16 = 1;
     const CAPPED: u16 = 0x100;

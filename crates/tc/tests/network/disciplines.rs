@@ -10,8 +10,8 @@ use crate::common::{Network, WAN, fifo, install, plan};
 /// HTB's priorities, and so the most classes of a bundle.
 const CLASSES: usize = 8;
 
-/// Makes each discipline that the running kernel has, alone and as a class, and finds it on the device
-/// with the settings that it was made with. Returns their names.
+/// Makes each discipline that the running kernel has, alone and as a class, and finds it on the
+/// device with the settings that it was made with. Returns their names.
 pub(crate) fn made_and_found() -> Vec<&'static str> {
     let (limit, ms) = (300, |n| Some(Nanos::from_millis(n)));
     let us = |n| Some(Nanos::from_micros(n));
@@ -52,8 +52,8 @@ pub(crate) fn made_and_found() -> Vec<&'static str> {
     })
 }
 
-/// On this project's own machines that is little; in the laboratory's guest, which runs this too, it is
-/// most of them.
+/// On this project's own machines that is little; in the laboratory's guest, which runs this too,
+/// it is most of them.
 #[test]
 fn every_discipline_that_the_kernel_has_is_made_and_adopted() {
     if crate::common::has_root() {

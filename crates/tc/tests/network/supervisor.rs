@@ -1,5 +1,5 @@
-//! What happens when the daemon dies: this test binary is run again as a daemon and as its supervisor,
-//! so that they can be killed.
+//! What happens when the daemon dies: this test binary is run again as a daemon and as its
+//! supervisor, so that they can be killed.
 
 use std::env;
 use std::io::{BufRead, BufReader};
@@ -17,7 +17,8 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// What to be, if not a test.
 const ROLE: &str = "FB_TC_ROLE";
 
-/// Runs this binary again as `role`, in the calling thread's namespace and a process group of its own.
+/// Runs this binary again as `role`, in the calling thread's namespace and a process group of its
+/// own.
 fn start(role: &str) -> Child {
     Command::new(env::current_exe().unwrap())
         .args(["--exact", "supervisor::another_role", "--nocapture"])

@@ -241,8 +241,8 @@ fn changes_of_rate_lose_nothing_and_give_no_credit() {
             drop(stop);
             let bytes = (last.sent.0 - first.sent.0) as f64;
             assert_eq!(last.drops, 0);
-            // Credit for a refilled burst at every change would be 200 times 250 us, a fortieth; one
-            // such burst and a frame may be there by right.
+            // Credit for a refilled burst at every change would be 200 times 250 us, a fortieth;
+            // one such burst and a frame may be there by right.
             let most = allowed * 1.005 + 3_000.0;
             assert!(bytes < most, "{bytes} of {allowed}");
             assert!(bytes > allowed / 2.0, "{bytes} of {allowed}");
@@ -261,8 +261,8 @@ fn flows_share_where_the_kernel_has_no_fair_queue() {
         skip(Need::Kernel, "this kernel has SFQ, and the test is for those without");
         return;
     }
-    /// Of 32 flows in 256 leaves by hash alone, one would share the greedy one's in every eighth run,
-    /// and some two in nearly each.
+    /// Of 32 flows in 256 leaves by hash alone, one would share the greedy one's in every eighth
+    /// run, and some two in nearly each.
     const MODEST: u16 = 32;
     const GREEDY: usize = 60;
     let total = GREEDY + usize::from(MODEST);
@@ -328,7 +328,7 @@ fn foreign_queues_are_refused_or_put_back() {
             |foreign| Tree::install(device(), plan(&[&[fifo(9)]]), &program.programs(), foreign);
         let refused = install(Foreign::Refuse).unwrap_err().to_string();
         assert!(
-            refused.starts_with("`wan` already has queues that are not ours (htb 1:)"),
+            refused.starts_with("`wan` already has queues of another owner (htb 1:)"),
             "{refused}"
         );
         assert_eq!(state(), before);

@@ -7,10 +7,11 @@ use crate::doctor::report::Check;
 
 const AREA: &str = "clocks";
 
-/// A packet of 1500 bytes takes so long at a gigabit a second, and the sendbox's own queues read the
-/// clock at least once a packet.
+/// A packet of 1500 bytes takes so long at a gigabit a second, and the sendbox's own queues read
+/// the clock at least once a packet.
 const SLOW_READ: Nanos = Nanos::from_micros(1);
-/// A tenth of a tick of the loop: what sleeps longer than asked by more makes bursts of that length.
+/// A tenth of a tick of the loop: what sleeps longer than asked by more makes bursts of that
+/// length.
 const LATE: Nanos = Nanos::from_millis(1);
 /// Coarser than this is no high-resolution timer.
 const COARSE: Nanos = Nanos::from_micros(10);

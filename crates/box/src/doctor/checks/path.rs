@@ -126,7 +126,8 @@ fn translation(peer: &Peer) -> Check {
     }
 }
 
-/// Addresses that the internet does not route: RFC 1918, RFC 6598, RFC 3927, RFC 4193, and links' own.
+/// Addresses that the internet does not route: RFC 1918, RFC 6598, RFC 3927, RFC 4193, and links'
+/// own.
 fn is_private(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(a) => {

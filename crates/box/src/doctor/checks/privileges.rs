@@ -7,7 +7,8 @@ use crate::doctor::report::{Check, Role};
 
 const AREA: &str = "privileges";
 
-/// A capability that a box needs: its bit and its name (`capabilities(7)`), who needs it and for what.
+/// A capability that a box needs: its bit and its name (`capabilities(7)`), who needs it and for
+/// what.
 struct Needed {
     bit: u32,
     name: &'static str,

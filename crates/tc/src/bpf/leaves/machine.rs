@@ -1,20 +1,21 @@
-//! Runs a program of ours as the kernel would.
+//! An interpreter for the assembled programs, with the rules of the kernel. See [decision
+//! 8](../../../../../docs/decisions/0008-dependencies.md) for why it is not the crate rbpf.
 
 use crate::bpf::leaves::{CB0, COARSE_TIME, GET_HASH, LOOK_UP, TC_CLASSID};
 
-/// Where things are in memory.
+/// The addresses of the program's memory.
 const PACKET: u64 = 1 << 32;
 const STACK: u64 = 2 << 32;
 const TABLE: u64 = 3 << 32;
 
-/// What a program finds.
+/// The state that a program finds.
 pub(crate) struct Machine {
     pub(crate) hash: u32,
-    /// Of the packet.
+    /// The packet's `cb[0]`.
     pub(crate) cb0: u32,
-    /// In nanoseconds.
+    /// The time in nanoseconds.
     pub(crate) now: u64,
-    /// The values of the table's keys, of which each has so many bytes.
+    /// The value of each key of the table.
     pub(crate) table: Vec<Vec<u8>>,
 }
 
@@ -46,7 +47,7 @@ impl Memory<'_> {
 }
 
 impl Machine {
-    /// Runs `code`; says what it set the packet's `tc_classid` to.
+    /// Runs `code`, and returns the packet's `tc_classid`.
     pub(crate) fn run(&mut self, code: &[u64]) -> u32 {
         let mut memory = Memory { packet: [0; 80], stack: [0; 32], table: &mut self.table };
         memory.store(PACKET + CB0 as u64, u64::from(self.cb0));
@@ -95,7 +96,7 @@ impl Machine {
                         }
                         other => panic!("no such helper: {other}"),
                     };
-                    // What a call leaves in these is nothing to rely on.
+                    // A program must not rely on these registers after a call.
                     r[1..6].fill(0xdead_beef_dead_beef);
                 }
                 0x95 => return memory.load(PACKET + TC_CLASSID as u64) as u32,

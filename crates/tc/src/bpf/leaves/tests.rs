@@ -7,7 +7,7 @@ use crate::Handle;
 mod machine;
 use machine::Machine;
 
-/// A millisecond, and more than a leaf must have been idle for.
+/// A millisecond, and a time longer than the idle time of a leaf.
 const MS: u64 = 1_000_000;
 const LONG: u64 = 300 * MS;
 
@@ -16,13 +16,13 @@ fn machine(flows: usize, bundles: usize) -> Machine {
     Machine { hash: 0, cb0: 0, now: 1 << 40, table }
 }
 
-/// The minor number of a class's leaf.
+/// Returns the minor number of a class's leaf.
 fn leaf(class: usize, flow: u16) -> u32 {
     u32::from(Handle::of_queue(3).leaf(class, flow).minor())
 }
 
 #[test]
-fn without_a_table_it_is_the_hash_that_chooses() {
+fn without_a_table_the_hash_selects_the_leaf() {
     let choose = |classes, masks, hash, cb0| {
         let mut machine = Machine { hash, cb0, ..machine(1, 0) };
         machine.run(&leaves(classes, masks, None))
@@ -38,7 +38,7 @@ fn without_a_table_it_is_the_hash_that_chooses() {
 }
 
 #[test]
-fn flows_of_one_hash_s_leaf_have_each_their_own() {
+fn flows_that_hash_to_one_leaf_get_leaves_of_their_own() {
     let (code, mut machine) = (leaves(1, 255, Some(3)), machine(256, 1));
     let mut choose = |hash, now| {
         (machine.hash, machine.now) = (hash, (1 << 40) + now);
@@ -50,19 +50,19 @@ fn flows_of_one_hash_s_leaf_have_each_their_own() {
     let mut sorted = first.clone();
     sorted.sort_unstable();
     assert_eq!(sorted, (0x40..0x48).map(|flow| leaf(0, flow)).collect::<Vec<_>>());
-    assert_eq!(choose(0x942, MS), leaf(0, 0x42), "the ninth shares, and takes nobody's");
+    assert_eq!(choose(0x942, MS), leaf(0, 0x42), "the ninth shares and takes no leaf");
     for (hash, at) in flows.iter().zip(&first) {
-        assert_eq!(choose(*hash, 2 * MS), *at, "who has one keeps it");
+        assert_eq!(choose(*hash, 2 * MS), *at, "a flow keeps its leaf");
     }
     for (i, hash) in flows.iter().enumerate().filter(|(i, _)| *i != 5) {
         assert_eq!(choose(*hash, LONG - i as u64 * MS), first[i]);
     }
-    assert_eq!(choose(0x942, LONG), first[5], "the one that was idle");
-    assert_eq!(choose(flows[5], LONG), leaf(0, 0x42), "whose flow now shares");
+    assert_eq!(choose(0x942, LONG), first[5], "the idle leaf");
+    assert_eq!(choose(flows[5], LONG), leaf(0, 0x42), "its former flow shares now");
 }
 
 #[test]
-fn the_one_that_was_idle_longest_is_taken() {
+fn the_leaf_that_was_idle_the_longest_is_taken() {
     let (code, mut machine) = (leaves(1, 7, Some(3)), machine(8, 1));
     let mut choose = |hash, now| {
         (machine.hash, machine.now) = (hash, (1 << 40) + now);
@@ -78,7 +78,7 @@ fn the_one_that_was_idle_longest_is_taken() {
 }
 
 #[test]
-fn bundles_and_classes_know_nothing_of_each_other() {
+fn bundles_and_classes_are_independent() {
     let (code, mut machine) = (leaves(2, 0x0f0f, Some(3)), machine(16, 2));
     for cb0 in [0, 1, 0x100, 0x101] {
         (machine.hash, machine.cb0) = (0x25, cb0);
@@ -92,7 +92,7 @@ fn bundles_and_classes_know_nothing_of_each_other() {
     assert_eq!(seen, 4);
 }
 
-/// The rule of the module's first lines, written down as it is said.
+/// A plain model of the rule in the module's documentation.
 #[derive(Default)]
 struct Model {
     entries: Vec<(u32, u32)>,
@@ -104,7 +104,7 @@ impl Model {
         let entry = |leaf: &u32| self.entries[*leaf as usize];
         let idle = |leaf: &u32| now.wrapping_sub(entry(leaf).1);
         let has = ways.iter().find(|leaf| entry(leaf).0 == hash);
-        // Of several that were idle as long, the first.
+        // Of several that were idle equally long, the first.
         let longest = ways.iter().rev().max_by_key(|leaf| idle(leaf));
         let free = longest.filter(|leaf| idle(leaf) >= IDLE as u32);
         let Some(leaf) = has.or(free).copied() else { return hash & mask };
@@ -115,7 +115,7 @@ impl Model {
 
 proptest! {
     #[test]
-    fn it_does_what_is_said(
+    fn the_program_agrees_with_the_model(
         bits in 0u32..9,
         packets in prop::collection::vec((0u32..40, 0u64..40 * MS), 1..300),
     ) {
@@ -124,7 +124,7 @@ proptest! {
         let code = leaves(1, u64::from(mask), Some(3));
         let mut machine = machine(flows, 1);
         let mut model = Model { entries: vec![(0, 0); flows] };
-        // The times in the table begin anew after 52 days.
+        // The times in the table wrap after 52 days.
         machine.now = (u64::from(u32::MAX) << TIME_SHIFT) - 400 * MS;
         for (flow, pause) in packets {
             machine.now += pause;
