@@ -1,4 +1,4 @@
-//! The control channel between the two boxes: a UDP socket that never blocks.
+//! The control channel between the two boxes: a non-blocking UDP socket.
 
 use std::cell::Cell;
 use std::io;
@@ -11,43 +11,46 @@ use forebay_wire::feedback::{BundleId, ReceiveError, bundle_of};
 
 use crate::Error;
 
-/// Larger than any message, so that one that is too long is seen to be so.
+/// The size of the buffer: larger than any message, so that a message that is too long is noticed.
 const MAX_DATAGRAM: usize = 256;
-/// One that is said to have waited longer than this did not: somebody set the clock.
+/// The longest credible wait of a datagram. A longer one means that the clock was set.
 const LONGEST_WAIT: Nanos = Nanos::from_secs(1);
 
-/// The request of that name (`linux/sockios.h`), which `libc` does not have.
+/// The request `SIOCGSTAMPNS` (`linux/sockios.h`), which `libc` lacks.
 const SIOCGSTAMPNS: libc::Ioctl = 0x8907;
 
+/// The socket of a box for messages of other boxes.
 pub(crate) struct Channel {
     socket: UdpSocket,
-    /// Another version of the protocol was complained of: once is enough, as anybody may send
-    /// datagrams.
+    /// Whether a warning about another protocol version was logged. It is logged once, since anyone
+    /// may send datagrams.
     complained: Cell<bool>,
 }
 
-/// A datagram that came.
+/// A received datagram.
 pub(crate) struct Datagram {
     buffer: [u8; MAX_DATAGRAM],
     len: usize,
-    /// Who says it sent it.
+    /// The source address, which is not authenticated.
     pub(crate) from: SocketAddr,
-    /// When the kernel took it in. That this process got to it only later is no delay of the path.
+    /// The time at which the kernel received it: a delay of this process is no delay of the path.
     pub(crate) came: Nanos,
 }
 
 impl Datagram {
+    /// Returns the message.
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.buffer[..self.len]
     }
 }
 
 impl Channel {
+    /// Opens a channel that listens at `address`.
     pub(crate) fn bind(address: SocketAddr) -> Result<Self, Error> {
         let open = || -> io::Result<UdpSocket> {
             let socket = UdpSocket::bind(address)?;
             socket.set_nonblocking(true)?;
-            // From the first question on the kernel notes when datagrams come.
+            // After the first request the kernel stamps datagrams with their time of arrival.
             let _ = stamp(&socket);
             Ok(socket)
         };
@@ -55,11 +58,12 @@ impl Channel {
         Ok(Self { socket, complained: Cell::new(false) })
     }
 
+    /// Returns the descriptor that becomes readable when datagrams have arrived.
     pub(crate) fn descriptor(&self) -> RawFd {
         self.socket.as_raw_fd()
     }
 
-    /// The next datagram that has come.
+    /// Receives the next datagram; `None` if none has arrived.
     pub(crate) fn receive(&self) -> Option<Datagram> {
         let mut buffer = [0; MAX_DATAGRAM];
         // An error (the other box's port was closed a moment ago) says nothing about the next
@@ -74,13 +78,13 @@ impl Channel {
         None
     }
 
-    /// When the datagram came that was just received.
+    /// Returns the time of arrival of the datagram that was just received.
     fn came(&self) -> Nanos {
         let (now, wall) = clock::both();
         stamp(&self.socket).map_or(now, |at| came(at, now, wall))
     }
 
-    /// The bundle that a datagram says it is about, if it is one of this protocol.
+    /// Returns the bundle that a datagram names; `None` if it is not of this protocol.
     pub(crate) fn bundle_of(&self, datagram: &Datagram) -> Option<BundleId> {
         bundle_of(datagram.bytes())
             .inspect_err(|e| {
@@ -91,21 +95,22 @@ impl Channel {
             .ok()
     }
 
-    /// Sends a datagram, or does not: the protocol lives with loss.
+    /// Sends a datagram. A failure is only logged, since the protocol tolerates loss.
     pub(crate) fn send(&self, message: &[u8], to: SocketAddr) {
         if let Err(e) = self.socket.send_to(message, to) {
-            tracing::debug!("sending to {to}: {e}");
+            tracing::debug!("cannot send to {to}: {e}");
         }
     }
 }
 
-/// What the wall clock called `at`, now that the two clocks are at `now` and `wall`.
+/// Converts the wall-clock time `at` to the monotonic clock, given the current times of both
+/// clocks.
 fn came(at: Nanos, now: Nanos, wall: Nanos) -> Nanos {
     let waited = wall.checked_sub(at).filter(|time| *time < LONGEST_WAIT);
     now.saturating_sub(waited.unwrap_or_default())
 }
 
-/// When the datagram came that was received last, by the wall clock; `None` before there was one.
+/// Returns the wall-clock arrival time of the last received datagram; `None` before the first.
 fn stamp(socket: &UdpSocket) -> Option<Nanos> {
     let mut at = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `at` is what this request writes, and lives longer than the call.
@@ -118,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_clock_that_was_set_says_nothing() {
+    fn a_wall_clock_that_was_set_is_ignored() {
         let ms = Nanos::from_millis;
         assert_eq!(came(ms(70_000), ms(500), ms(70_003)), ms(497));
         assert_eq!(came(ms(70_003), ms(500), ms(70_000)), ms(500), "set back");
@@ -126,8 +131,8 @@ mod tests {
         assert_eq!(came(ms(70_000), ms(2), ms(70_003)), Nanos::ZERO, "before this machine's start");
     }
 
-    /// Two datagrams are sent, and read 2 ms later, one after the other: whether their times are
-    /// those of the sending. They are later if the kernel had other things to do.
+    /// Sends two datagrams and reads them 2 ms later; returns whether their times are those of
+    /// sending. They are later if the kernel was busy.
     fn came_when_sent(channel: &Channel) -> bool {
         let to = channel.socket.local_addr().unwrap();
         let begun = clock::now();
@@ -146,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn a_datagram_came_when_it_came() {
+    fn a_datagram_has_its_time_of_arrival() {
         for host in ["127.0.0.1:0", "[::1]:0"] {
             let Ok(channel) = Channel::bind(host.parse().unwrap()) else { continue };
             assert!((0..200).any(|_| came_when_sent(&channel)));

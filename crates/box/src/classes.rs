@@ -1,4 +1,4 @@
-//! From a packet's headers to its class.
+//! Finding the class of a packet.
 
 use std::net::IpAddr;
 
@@ -7,26 +7,29 @@ use forebay_wire::{Headers, vlan};
 
 use crate::config::{DualQueue, Match, Policy};
 
-/// The classes of DualPI2's packets: by their ECN field, or by a classifier to one of the queues.
+/// The class of packets whose ECN field selects DualPI2's queue.
 const BY_ECN: u8 = 0;
+/// The class of packets for the L queue.
 const LOW_LATENCY: u8 = 1;
+/// The class of packets for the C queue.
 const CLASSIC: u8 = 2;
 
 /// The classes of DualPI2's queues.
 pub(crate) const DUALPI2: DualPi2Classes =
     DualPi2Classes { low_latency: Some(LOW_LATENCY), classic: Some(CLASSIC) };
 
-/// What tells a policy's classes: those of strict priority, or DualPI2's queues.
+/// The rules of a policy's classes: those of strict priority, or of DualPI2's queues.
 #[derive(Debug)]
 pub(crate) struct Classes {
-    /// The first that fits decides.
+    /// The rules, of which the first that fits decides.
     rules: Vec<(Match, u8)>,
     rest: u8,
-    /// Whether any of them goes by VLANs.
+    /// Whether a rule needs the VLAN.
     by_vlan: bool,
 }
 
 impl Classes {
+    /// Makes the rules of `policy`.
     pub(crate) fn of(policy: &Policy) -> Self {
         let queue = |queue| match queue {
             DualQueue::LowLatency => LOW_LATENCY,
@@ -42,7 +45,7 @@ impl Classes {
         Self { rules, rest, by_vlan }
     }
 
-    /// The class of `frame`, whose headers are these if it is an IP packet.
+    /// Returns the class of `frame`, which has these headers if it is an IP packet.
     pub(crate) fn find(&self, frame: &[u8], headers: Option<&Headers>) -> u8 {
         if self.rules.is_empty() {
             return self.rest;
@@ -53,8 +56,7 @@ impl Classes {
     }
 }
 
-/// Every list that is not empty must have something that fits. What is no IP packet has a VLAN at
-/// most.
+/// Whether a packet fits every list that is not empty. A frame that is not IP fits VLANs only.
 fn fits(m: &Match, headers: Option<&Headers>, vlan: Option<u16>) -> bool {
     if !m.vlans.is_empty() && !vlan.is_some_and(|v| m.vlans.contains(&v)) {
         return false;
@@ -102,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn classifiers_take_packets_to_either_queue_and_the_first_that_fits_counts() {
+    fn the_first_classifier_that_fits_selects_the_queue() {
         let to = |queue, matches| Classifier { queue, matches };
         let site = "10.2.9.0/24".parse().unwrap();
         let policy = dualpi2(vec![

@@ -2,48 +2,48 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-/// Why a box could not start, or had to stop.
+/// Reasons why a box cannot start, or has to stop.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The configuration is wrong; nothing was touched.
     #[error(transparent)]
     Config(#[from] forebay_config::ConfigError),
-    /// A port or a BPF program.
+    /// A port or a BPF program failed.
     #[error(transparent)]
     Dataplane(#[from] forebay_dataplane::Error),
-    /// The kernel's queues.
+    /// The kernel's queues failed.
     #[error(transparent)]
     Queues(#[from] forebay_tc::Error),
     /// The control address cannot be used.
     #[error("cannot listen on {address}: {source} (is it an address of this machine?)")]
     Listen {
-        /// The address.
+        /// The control address.
         address: SocketAddr,
-        /// The kernel's answer.
+        /// The kernel's error.
         source: io::Error,
     },
     /// A queueing discipline does not take its settings, or only the kernel has it.
     #[error("{of}: {source}")]
     Policy {
-        /// Of which bundle, or direction.
+        /// The bundle or direction of the policy.
         of: String,
-        /// What is wrong.
+        /// The mistake in the settings.
         source: forebay_discipline::BuildError,
     },
     /// The controller does not take its settings.
     #[error("bundle {bundle}: {source}")]
     Control {
-        /// The bundle's name.
+        /// The name of the bundle.
         bundle: String,
-        /// What is wrong.
+        /// The mistake in the settings.
         source: forebay_control::ConfigError,
     },
     /// A log or a result cannot be written.
     #[error("cannot write {}: {source}", path.display())]
     Write {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
-        /// The system's answer.
+        /// The system's error.
         source: io::Error,
     },
     /// The program that a supervisor would run is not found.
@@ -55,8 +55,8 @@ pub enum Error {
 }
 
 impl Error {
-    /// The exit code of a command that ends with this error: 2 where the user's configuration is
-    /// wrong, 1 for the rest.
+    /// Returns the exit status of a command that ends with this error: 2 if the configuration is
+    /// wrong, 1 otherwise.
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::Config(_) | Self::Policy { .. } | Self::Control { .. } | Self::Listen { .. } => 2,

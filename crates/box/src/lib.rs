@@ -1,8 +1,8 @@
-//! The boxes: what runs at the two ends of a bundle.
+//! The daemons of Forebay: the boxes at the two ends of a bundle, and the link.
 //!
-//! The [`sendbox`] queues and shapes; the [`receivebox`] counts and answers. A [`link`] needs
-//! neither: its queue stands at a link whose rate is known. Each is one process with one thread,
-//! configured by a file (see [`config`]). [`doctor`] says whether a machine can be one.
+//! The [`sendbox`] queues and shapes; the [`receivebox`] counts and sends feedback. A [`link`] is a
+//! single box at a link whose rate is known. Each is one process with one thread, configured by a
+//! file (see [`config`]). [`doctor`] checks whether a machine can run one.
 
 mod channel;
 mod classes;
@@ -23,8 +23,7 @@ use forebay_system::signals;
 
 use std::io::Write;
 
-/// Says on standard output that all is set up. Nobody may be listening any more; that is no reason
-/// not to go on.
+/// Prints on standard output that the set-up is complete. A closed standard output is no error.
 fn say_ready(ready: &serde_json::Value) {
     println!("{ready}");
     let _ = std::io::stdout().flush();

@@ -1,4 +1,4 @@
-//! What boxes write down, if asked to: files that do not outgrow their limits.
+//! Optional logs of boxes: files of bounded size.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -9,13 +9,14 @@ use serde::Serialize;
 
 use crate::Error;
 
-/// Records of packets: 16 bytes each, so at most 1.6 GB.
+/// The largest number of packet records: 16 bytes each, so at most 1.6 GB.
 const MAX_PACKETS: u64 = 100_000_000;
 
-/// Every packet through a box's queues (see [`forebay_records::packet_log`]).
+/// The log of every packet through a box's queues (see [`forebay_records::packet_log`]).
 pub(crate) struct Packets(Option<(PacketLog, PathBuf)>);
 
 impl Packets {
+    /// Creates the log at `path`; without a path nothing is logged.
     pub(crate) fn create(path: Option<&Path>) -> Result<Self, Error> {
         let create = |p: &Path| {
             let log = PacketLog::create(p, MAX_PACKETS).map_err(at(p))?;
@@ -24,6 +25,7 @@ impl Packets {
         path.map(create).transpose().map(Self)
     }
 
+    /// Logs a packet.
     pub(crate) fn push(&mut self, record: &Record) -> Result<(), Error> {
         match &mut self.0 {
             Some((log, path)) => log.push(record).map_err(at(path)),
@@ -31,20 +33,25 @@ impl Packets {
         }
     }
 
+    /// Completes the file, and warns if the limit omitted packets.
     pub(crate) fn finish(self) -> Result<(), Error> {
         if let Some((log, path)) = self.0 {
-            let left_out = log.finish().map_err(at(&path))?;
-            if left_out > 0 {
-                tracing::warn!("{}: {left_out} packets past the limit left out", path.display());
+            let omitted = log.finish().map_err(at(&path))?;
+            if omitted > 0 {
+                tracing::warn!(
+                    "{}: {omitted} packets beyond the limit are not logged",
+                    path.display()
+                );
             }
         }
         Ok(())
     }
 }
 
-/// A file of JSON lines that does not outgrow its limit; nothing where none is asked for.
+/// A file of JSON lines of bounded length; without a path nothing is written.
 pub(crate) struct Lines(Option<Open>);
 
+/// An open file with its remaining number of lines.
 struct Open {
     out: BufWriter<File>,
     path: PathBuf,
@@ -52,6 +59,7 @@ struct Open {
 }
 
 impl Lines {
+    /// Creates the file at `path` for at most `limit` lines.
     pub(crate) fn create(path: Option<&Path>, limit: u64) -> Result<Self, Error> {
         let create = |p: &Path| {
             let out = BufWriter::new(File::create(p).map_err(at(p))?);
@@ -60,7 +68,8 @@ impl Lines {
         path.map(create).transpose().map(Self)
     }
 
-    /// Writes down what `record` makes, if it is asked for: making one costs something.
+    /// Writes the record that `record` makes. Without a file `record` is not called, which saves
+    /// time.
     pub(crate) fn push<T: Serialize>(&mut self, record: impl FnOnce() -> T) -> Result<(), Error> {
         let Some(open) = self.0.as_mut().filter(|open| open.room > 0) else { return Ok(()) };
         open.room -= 1;
@@ -70,7 +79,7 @@ impl Lines {
             .map_err(at(&open.path))
     }
 
-    /// Hands what was written to the system: at the end, and for those who read along.
+    /// Flushes the buffer: at the end, and for programs that follow the file.
     pub(crate) fn flush(&mut self) -> Result<(), Error> {
         match &mut self.0 {
             Some(Open { out, path, .. }) => out.flush().map_err(at(path)),
@@ -79,6 +88,7 @@ impl Lines {
     }
 }
 
+/// Returns a function for `map_err` that names the file.
 pub(crate) fn at(path: &Path) -> impl Fn(std::io::Error) -> Error + '_ {
     move |source| Error::Write { path: path.to_owned(), source }
 }

@@ -1,4 +1,4 @@
-//! From a policy in the configuration to the queue that a box keeps.
+//! Building a box's queue from a policy of the configuration.
 
 use forebay_dataplane::Packet;
 use forebay_discipline::{BuildError, Discipline};
@@ -11,14 +11,15 @@ use crate::config::Policy;
 
 /// The queue of a bundle, or of one direction of a link.
 pub(crate) enum Queue {
-    /// Known by its type, for its statistics.
+    /// DualPI2, as its own type for its statistics.
     DualPi2(Box<DualPi2<Packet>>),
-    /// Any other.
+    /// Any other discipline.
     Other(Box<dyn Qdisc<Packet>>),
 }
 
 impl Queue {
-    /// Builds what `policy` of `of` says; `seed` is for hashes and coins.
+    /// Builds the queue of `policy`, which is the policy of `of`. The seed is for hashes and random
+    /// drops.
     pub(crate) fn build(of: &str, policy: &Policy, seed: u64) -> Result<Self, Error> {
         let refused = |source: BuildError| Error::Policy { of: of.to_owned(), source };
         let discipline = &policy.discipline;
@@ -86,7 +87,7 @@ impl Qdisc<Packet> for Queue {
     }
 }
 
-/// How many packets a queue of this policy can hold.
+/// Returns the number of packets that a queue of this policy can hold.
 pub(crate) fn capacity(policy: &Policy) -> u64 {
     let classes = policy.classes.iter().map(|c| &c.policy);
     std::iter::once(&policy.discipline).chain(classes).map(Discipline::capacity).sum()

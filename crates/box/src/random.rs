@@ -1,11 +1,11 @@
-//! Numbers that strangers cannot guess, and that do not come again.
+//! Random numbers that cannot be guessed and do not repeat.
 
 use std::num::NonZeroU64;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use forebay_wire::feedback::Session;
 
-/// A random number; the time of day if the system has none to give.
+/// Returns a random number; the time of day if the system has no random numbers.
 pub(crate) fn number() -> u64 {
     let mut bytes = [0; 8];
     match getrandom::fill(&mut bytes) {
@@ -16,7 +16,7 @@ pub(crate) fn number() -> u64 {
     }
 }
 
-/// A session for one life of a box.
+/// Makes a session number for one run of a box.
 pub(crate) fn session() -> Session {
     Session(NonZeroU64::new(number()).unwrap_or(NonZeroU64::MIN))
 }

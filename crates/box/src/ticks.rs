@@ -1,9 +1,8 @@
-//! Something that happens again and again.
+//! Periodic ticks.
 
 use forebay_units::Nanos;
 
-/// When it happens next that was due at `due` and every `period`. What was missed is not made up
-/// for.
+/// Returns the next due time of a tick that was due at `due`. Missed ticks are skipped.
 pub(crate) fn next(due: Nanos, period: Nanos, now: Nanos) -> Nanos {
     if due + period > now { due + period } else { now + period }
 }

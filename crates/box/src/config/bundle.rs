@@ -13,34 +13,34 @@ use super::policy::{ClassTable, DEFAULT, Policy};
 use super::steering::ClassifierTable;
 use super::{key, unique};
 
-/// One bundle of a sendbox.
+/// The configuration of a sendbox's bundle.
 #[derive(Debug)]
 pub struct BundleConfig {
-    /// What people call it.
+    /// The name of the bundle.
     pub name: String,
-    /// What the two boxes call it.
+    /// The number by which both boxes know the bundle.
     pub id: u16,
-    /// Packets to these destinations are in the bundle; the longest prefix decides.
+    /// The destinations of the bundle's packets; the longest prefix decides.
     pub prefixes: Vec<IpNet>,
-    /// Where its receivebox listens.
+    /// The address at which its receivebox listens.
     pub receivebox: SocketAddr,
     /// The key that it shares with its receivebox.
     pub key: Key,
-    /// How its queue is scheduled.
+    /// The policy of its queue.
     pub policy: Policy,
-    /// What sets its rate.
+    /// The controller that sets its rate.
     pub controller: ControllerKind,
-    /// Whether elastic cross traffic makes it pass through.
+    /// Whether elastic cross traffic switches it to pass-through.
     pub cross_traffic: Detection,
-    /// Whether several ways open it.
+    /// Whether several paths open it.
     pub multipath: Detection,
-    /// The lowest rate that it is ever held to.
+    /// The lowest rate of its control loop.
     pub min_rate: Option<Rate>,
-    /// The highest rate that it ever gets while it is controlled.
+    /// The highest rate of its control loop.
     pub max_rate: Option<Rate>,
 }
 
-/// `[[bundle]]` as it is written.
+/// The table `[[bundle]]` as it is written.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct BundleTable {
@@ -82,7 +82,7 @@ impl BundleTable {
         }
         let rate = |r: &Option<Spanned<RateValue>>| r.as_ref().map(|r| r.get_ref().0);
         let (min_rate, max_rate) = (rate(&self.min_rate), rate(&self.max_rate));
-        // One that is left out is the controller's default.
+        // A missing rate is the controller's default.
         let defaults = forebay_control::ControlConfig::default();
         let min = min_rate.unwrap_or(defaults.min_rate);
         let max = max_rate.unwrap_or(defaults.max_rate);
@@ -121,7 +121,7 @@ impl BundleTable {
     }
 }
 
-/// Refuses names, ids and prefixes that stand twice.
+/// Refuses names, ids and prefixes that occur twice.
 pub(super) fn check_distinct(source: &Source, bundles: &[BundleTable]) -> Result<(), ConfigError> {
     unique(source, "bundle.name", bundles.iter().map(|b| &b.name))?;
     unique(source, "bundle.id", bundles.iter().map(|b| &b.id))?;

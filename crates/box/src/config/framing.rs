@@ -1,4 +1,4 @@
-//! What a link's own layer makes of a packet: it is that length which takes the link's time.
+//! The length of a packet on a link with its own framing.
 
 use std::fmt;
 
@@ -7,32 +7,32 @@ use forebay_units::Bytes;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, Unexpected, Visitor};
 
-/// From the length of a packet of the network layer to the bytes that the link carries for it.
+/// The framing of a link: the bytes that it carries for a packet of the network layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Framing {
-    /// Added to each packet.
+    /// The bytes added to each packet.
     pub overhead: u16,
-    /// What is sent for shorter ones, the overhead included.
+    /// The least number of bytes for a packet, including the overhead.
     pub minimum: u16,
-    /// Into what the rest is cut.
+    /// The cells into which frames are split.
     pub cells: Cells,
 }
 
-/// What a link cuts its frames into.
+/// The cells into which a link splits frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Cells {
-    /// Nothing.
+    /// Frames are not split.
     #[default]
     None,
-    /// ATM's cells of 53 bytes, 48 of them payload; the last is filled up.
+    /// Cells of ATM: 53 bytes with 48 bytes of payload; the last cell is padded.
     Atm,
-    /// PTM of VDSL2: a byte more for every 64 begun (IEEE 802.3 clause 61.3.3).
+    /// PTM of VDSL2: one more byte for every 64 bytes or part of them (IEEE 802.3 clause 61.3.3).
     Ptm,
 }
 
 impl Framing {
-    /// What the link carries for a packet of `len`.
+    /// Returns the bytes that the link carries for a packet of `len`.
     #[inline]
     pub(crate) fn length(&self, len: Bytes) -> Bytes {
         let n = (len.0 + u64::from(self.overhead)).max(u64::from(self.minimum));
@@ -83,10 +83,10 @@ impl Framing {
     }
 }
 
-/// The most that may be added: no link has more, so more is a slip.
+/// The largest overhead: no link has more, so more is a mistake.
 const MAX: u16 = 256;
 
-/// Links by the names that Linux's cake has for them, with its figures (`man tc-cake`).
+/// Links by the names and with the figures of Linux's cake (`man tc-cake`).
 const NAMES: [(&str, Framing); 8] = [
     ("ethernet", Framing { overhead: 38, minimum: 84, cells: Cells::None }),
     ("ether-vlan", Framing { overhead: 42, minimum: 88, cells: Cells::None }),
@@ -98,7 +98,7 @@ const NAMES: [(&str, Framing); 8] = [
     ("conservative", Framing { overhead: 48, minimum: 0, cells: Cells::Atm }),
 ];
 
-/// `overhead = 38`, or a link's name.
+/// The key `overhead`: a number of bytes, or the name of a link.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Overhead {
     Bytes(u16),
@@ -132,9 +132,9 @@ impl<'de> Deserialize<'de> for Overhead {
 mod tests {
     use super::*;
 
-    /// A full packet, and an acknowledgement of 40 bytes.
+    /// The lengths of a full packet and of an acknowledgement of 40 bytes.
     #[test]
-    fn lengths_by_hand() {
+    fn lengths_agree_with_a_calculation_by_hand() {
         let of = |name: &str| NAMES.iter().find(|(n, _)| *n == name).unwrap().1;
         for (name, full, short) in [
             ("ethernet", 1538, 84),

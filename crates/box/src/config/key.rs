@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 use forebay_config::{ConfigError, Source, Spanned};
 use forebay_wire::feedback::Key;
 
-/// A key file is one short line; anything longer is not one.
+/// The largest size of a key file, which is one short line.
 const MAX_LEN: u64 = 4096;
 
-/// Reads the key in the file that the configuration names; the file must be readable by its owner
-/// alone. A relative path starts where the configuration file is.
+/// Reads the key file that the configuration names. Only its owner may read it. A relative path
+/// starts at the directory of the configuration file.
 pub(super) fn read(source: &Source, path: &Spanned<PathBuf>) -> Result<Key, ConfigError> {
     let error = |m: String| source.error_at(path.span(), "bundle.key_file", m);
     let base = source.file().parent().unwrap_or(Path::new(""));
@@ -33,7 +33,7 @@ pub(super) fn read(source: &Source, path: &Spanned<PathBuf>) -> Result<Key, Conf
     text.trim().parse().map_err(|e| error(format!("{shown} is not a key file: {e}")))
 }
 
-/// Writes a new random key to `path`, readable by its owner alone; never over an existing file.
+/// Writes a new random key to `path`, readable by its owner only. It never replaces a file.
 ///
 /// # Errors
 /// If the file exists or cannot be written, or the system gives no random numbers.

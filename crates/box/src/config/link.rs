@@ -9,27 +9,27 @@ use super::policy::{ClassTable, Policy};
 use super::steering::ClassifierTable;
 use super::{Class, Ports, interface};
 
-/// A link: a wire between two interfaces with a queue where the rate of what follows is known.
+/// The configuration of a link: a wire between two interfaces with queues of known rates.
 #[derive(Debug)]
 pub struct LinkConfig {
     /// The interface towards the network.
     pub outside: Netdev,
-    /// How frames get in and out, and the interface towards the hosts.
+    /// The interface towards the hosts, and how frames are moved.
     pub ports: Ports,
-    /// From the inside to the outside; `None` if nothing is queued in that direction.
+    /// The queue from the inside to the outside; `None` if nothing is queued in that direction.
     pub outward: Option<DirectionConfig>,
-    /// From the outside to the inside, likewise.
+    /// The queue from the outside to the inside, likewise.
     pub inward: Option<DirectionConfig>,
-    /// How the link counts a packet; as the frame that it comes in if `None`.
+    /// How the link counts the length of a packet; `None` is the length of the frame.
     pub framing: Option<Framing>,
 }
 
-/// One direction of a link.
+/// The configuration of one direction of a link.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DirectionConfig {
-    /// How fast it is.
+    /// The rate of the direction.
     pub rate: Rate,
-    /// How its queue is scheduled.
+    /// The policy of its queue.
     pub policy: Policy,
 }
 
@@ -86,7 +86,7 @@ impl Configuration for LinkConfig {
     }
 }
 
-/// The rates outward and inward.
+/// Checks the rates, and returns those outward and inward.
 fn rates(
     source: &Source,
     table: &std::ops::Range<usize>,
@@ -113,7 +113,7 @@ fn rates(
     }
 }
 
-/// `policy` where the rate is known.
+/// Returns `policy` for a queue whose rate is known.
 fn at(policy: &Policy, rate: Rate) -> Policy {
     let of = |discipline: &Discipline| discipline.at_rate(rate);
     let class = |c: &Class| Class { policy: of(&c.policy), ..c.clone() };

@@ -2,21 +2,21 @@ use forebay_config::{ConfigError, Source, Spanned};
 use forebay_discipline::QueueOwner;
 use ipnet::IpNet;
 
-/// Which packets are meant: those that fit every list that is not empty.
+/// A rule for packets, which fit if they fit every list that is not empty.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Match {
-    /// Values of the DSCP field.
+    /// The values of the DSCP field.
     pub dscp: Vec<u8>,
-    /// Source or destination ports.
+    /// The source or destination ports.
     pub ports: Vec<u16>,
-    /// Prefixes of the source or the destination address.
+    /// The prefixes of the source or destination address.
     pub prefixes: Vec<IpNet>,
-    /// VLAN IDs of the outermost tag.
+    /// The VLAN IDs of the outermost tag.
     pub vlans: Vec<u16>,
 }
 
 impl Match {
-    /// Whether it takes everything.
+    /// Whether every packet fits.
     pub fn is_all(&self) -> bool {
         self.dscp.is_empty()
             && self.ports.is_empty()
@@ -25,7 +25,7 @@ impl Match {
     }
 }
 
-/// The lists as they are written.
+/// The lists of a rule as they are written.
 pub(super) struct Lists {
     pub(super) dscp: Vec<Spanned<u8>>,
     pub(super) ports: Vec<u16>,
@@ -34,7 +34,7 @@ pub(super) struct Lists {
 }
 
 impl Lists {
-    /// What they say that stand in the table `key`.
+    /// Checks the lists of the table `key`.
     pub(super) fn check(
         self,
         source: &Source,

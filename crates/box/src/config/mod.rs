@@ -31,7 +31,7 @@ pub use forebay_config::Configuration;
 use forebay_config::{ConfigError, Source, Spanned};
 use forebay_dataplane::Netdev;
 
-/// The interface that `name` names, ready for a port.
+/// Finds the interface `name` and checks that a port can be opened there.
 fn interface(source: &Source, key: &str, name: &Spanned<String>) -> Result<Netdev, ConfigError> {
     let at = |e| source.error_at(name.span(), key, e);
     let netdev = Netdev::find(name.get_ref()).map_err(at)?;
@@ -39,7 +39,7 @@ fn interface(source: &Source, key: &str, name: &Spanned<String>) -> Result<Netde
     Ok(netdev)
 }
 
-/// Refuses a value that stands twice; `what` calls it in the error.
+/// Refuses a value that occurs twice.
 fn unique<'a, T: PartialEq + std::fmt::Display + 'a>(
     source: &Source,
     key: &str,

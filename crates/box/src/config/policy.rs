@@ -6,7 +6,7 @@ use serde::Deserialize;
 use super::matches::{Lists, Match};
 use super::steering::{Classifier, ClassifierTable};
 
-/// How a bundle's queue is scheduled.
+/// The policy of a queue: its discipline and what belongs to it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Policy {
     /// The discipline of the bundle's queue.
@@ -22,15 +22,15 @@ pub struct Policy {
 /// A class of strict priority.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Class {
-    /// What people call it.
+    /// The name of the class.
     pub name: String,
-    /// Which packets are in it.
+    /// The packets of the class.
     pub matches: Match,
-    /// How the class itself is scheduled.
+    /// The discipline of the class.
     pub policy: Discipline,
 }
 
-/// `[[bundle.class]]` as it is written.
+/// The table `[[bundle.class]]` as it is written.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ClassTable {
@@ -50,13 +50,13 @@ pub(super) struct ClassTable {
 pub(super) const DEFAULT: Kind = Kind::Sfq;
 
 impl Policy {
-    /// What its classes match, the last left out, which takes the rest.
+    /// Returns the matches of the classes without the last, which takes the rest.
     pub(crate) fn matches(&self) -> impl Iterator<Item = &Match> {
         let all_but_last = self.classes.len().saturating_sub(1);
         self.classes.iter().take(all_but_last).map(|c| &c.matches)
     }
 
-    /// What the tables say that stand in the table `of`; `default` if there is none.
+    /// Checks the tables inside the table `of`; without a policy `default` counts.
     pub(super) fn check(
         source: &Source,
         of: &str,

@@ -8,14 +8,14 @@ use super::interface;
 pub struct Ports {
     /// The interface towards the hosts.
     pub inside: Netdev,
-    /// How frames get in and out.
+    /// How frames are received and sent.
     pub method: Method,
-    /// Whether to poll the ports without ever sleeping: a core for a few microseconds.
+    /// Whether to poll the ports without sleeping, which saves a few microseconds and takes a core.
     pub busy_poll: bool,
 }
 
 impl Ports {
-    /// What the table `of` says, whose outer interface is `outside`.
+    /// Checks the ports of the table `of`.
     pub(super) fn check(
         source: &Source,
         of: &str,

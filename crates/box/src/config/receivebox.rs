@@ -9,29 +9,29 @@ use serde::Deserialize;
 
 use super::{interface, key, unique};
 
-/// A receivebox: counts what arrives on an interface and answers boundary packets.
+/// The configuration of a receivebox, which counts arriving packets and sends feedback.
 #[derive(Debug)]
 pub struct ReceiveboxConfig {
-    /// The interface that the bundles arrive on.
+    /// The interface at which the bundles arrive.
     pub interface: Netdev,
-    /// Where epoch updates arrive, and feedback comes from.
+    /// The address for epoch updates, and the source of feedback.
     pub listen: SocketAddr,
-    /// The bundles.
+    /// The bundles, each with its sendbox.
     pub peers: Vec<PeerConfig>,
 }
 
-/// A bundle, as its receivebox sees it.
+/// The configuration of a receivebox's bundle.
 #[derive(Debug)]
 pub struct PeerConfig {
-    /// What people call it.
+    /// The name of the bundle.
     pub name: String,
-    /// What the two boxes call it.
+    /// The number by which both boxes know the bundle.
     pub id: u16,
     /// The destinations of its packets.
     pub prefixes: Vec<IpNet>,
-    /// The sources of its packets; nothing listed means anywhere.
+    /// The sources of its packets; an empty list means any source.
     pub sources: Vec<IpNet>,
-    /// Where its sendbox listens.
+    /// The address at which its sendbox listens.
     pub sendbox: SocketAddr,
     /// The key that it shares with its sendbox.
     pub key: Key,
@@ -104,7 +104,7 @@ impl PeerTable {
     }
 }
 
-/// An id names a bundle together with the sendbox it comes from.
+/// Refuses an id that occurs twice for one sendbox.
 fn check_ids(source: &Source, peers: &[PeerTable]) -> Result<(), ConfigError> {
     for (i, peer) in peers.iter().enumerate() {
         let same = |p: &PeerTable| {
@@ -118,7 +118,7 @@ fn check_ids(source: &Source, peers: &[PeerTable]) -> Result<(), ConfigError> {
     Ok(())
 }
 
-/// A destination prefix may stand in several bundles if their sources tell them apart.
+/// Refuses a destination prefix in several bundles unless their sources differ.
 fn check_overlap(source: &Source, peers: &[PeerTable]) -> Result<(), ConfigError> {
     let has = |list: &[Spanned<IpNet>], p: IpNet| list.iter().any(|q| q.get_ref().trunc() == p);
     for (i, peer) in peers.iter().enumerate() {

@@ -9,28 +9,27 @@ use serde::Deserialize;
 use super::bundle::{BundleTable, check_distinct};
 use super::{BundleConfig, Ports, interface};
 
-/// A sendbox: what holds bundles to their rates.
+/// The configuration of a sendbox, which holds bundles to their rates.
 #[derive(Debug)]
 pub struct SendboxConfig {
     /// The interface towards the network.
     pub outside: Netdev,
-    /// Who moves and queues the packets.
+    /// The dataplane that moves and queues packets.
     pub dataplane: Dataplane,
-    /// Where feedback arrives; `None` if there are no bundles.
+    /// The address at which feedback arrives; `None` without bundles.
     pub listen: Option<SocketAddr>,
     /// The bundles. Traffic of no bundle passes unshaped.
     pub bundles: Vec<BundleConfig>,
 }
 
-/// Who moves and queues the packets.
+/// The dataplane that moves and queues packets.
 #[derive(Debug)]
 pub enum Dataplane {
-    /// The sendbox itself, which is then a wire between two interfaces.
+    /// The sendbox itself, as a wire between two interfaces.
     User(Ports),
-    /// The kernel, which routes or bridges as it does without a sendbox, and queues below the outer
-    /// interface as it is told.
+    /// The kernel, which routes or bridges as usual, and queues at the outer interface.
     Kernel {
-        /// What to do where somebody else has set up queues.
+        /// What to do with queues of another owner.
         foreign: Foreign,
     },
 }
@@ -101,7 +100,7 @@ impl SendboxTable {
     fn outer(&self, source: &Source) -> Result<Netdev, ConfigError> {
         match self.dataplane {
             DataplaneName::User => interface(source, "sendbox.outside", &self.outside),
-            // The kernel has frames of any size.
+            // The kernel forwards frames of any size.
             DataplaneName::Kernel => {
                 let at = |e| source.error_at(self.outside.span(), "sendbox.outside", e);
                 let netdev = Netdev::find(self.outside.get_ref()).map_err(at)?;

@@ -9,23 +9,23 @@ use super::matches::{Lists, Match};
 /// 2.3).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Classifier {
-    /// Which queue.
+    /// The queue for these packets.
     pub queue: DualQueue,
-    /// Which packets.
+    /// The packets of the rule.
     pub matches: Match,
 }
 
-/// One of DualPI2's queues.
+/// A queue of DualPI2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DualQueue {
-    /// The L queue.
+    /// The L queue, for low latency.
     LowLatency,
-    /// The C queue.
+    /// The C queue, for classic traffic.
     Classic,
 }
 
-/// `[[link.classifier]]` as it is written.
+/// The table `[[link.classifier]]` as it is written.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ClassifierTable {
@@ -41,7 +41,7 @@ pub(super) struct ClassifierTable {
 }
 
 impl ClassifierTable {
-    /// What the tables say that stand in the table `of`, whose packets wait in `kind`.
+    /// Checks the tables of the table `of`, whose queue is of `kind`.
     pub(super) fn check_all(
         source: &Source,
         of: &str,

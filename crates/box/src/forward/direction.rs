@@ -1,4 +1,4 @@
-//! One direction: its queues, and what is about to leave.
+//! The queues of one direction, and the frames that are about to leave.
 
 use std::collections::VecDeque;
 
@@ -13,25 +13,25 @@ use super::{Lateness, Place, Shaped};
 use crate::Error;
 use crate::logs::Packets;
 
-/// Frames that wait for a port that has no room. While so many wait, none are taken in for it, so
-/// that what must be dropped is dropped by a queueing policy or counted by the kernel.
+/// The largest number of frames that wait for room in a port. At this number no more frames are
+/// received for it, so that the queueing policy drops frames or the kernel counts them.
 const PENDING: usize = 1024;
 
-/// What went through the queues of a direction, since the beginning.
+/// The counters of a direction since the start.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Counts {
     /// Packets that left.
     pub(crate) sent: u64,
-    /// Their bytes, as the shaper counts them.
+    /// Bytes of these packets, as the shaper counts them.
     pub(crate) bytes: Bytes,
-    /// Packets that left with a mark they came without.
+    /// Packets that a queue marked.
     pub(crate) marked: u64,
     /// Packets that a policy dropped.
     pub(crate) dropped: u64,
 }
 
 impl Counts {
-    /// What came to what was there at `earlier`.
+    /// Returns the difference to `earlier` counters.
     pub(crate) fn since(&self, earlier: &Self) -> Self {
         Self {
             sent: self.sent - earlier.sent,
@@ -42,14 +42,16 @@ impl Counts {
     }
 }
 
+/// The queues of one direction.
 pub(crate) struct DirectionQueues {
     queues: Vec<Shaped>,
     schedule: Schedule,
-    /// Frames on their way out.
+    /// The frames that wait for the port.
     out: VecDeque<Frame>,
     counts: Counts,
-    /// By how much packets left later than they could, since this was last asked and before.
+    /// The lateness of packets since the last [`DirectionQueues::take_late`].
     late: Lateness,
+    /// The lateness of packets before that.
     late_before: Lateness,
 }
 
@@ -65,7 +67,7 @@ impl DirectionQueues {
         }
     }
 
-    /// Whether frames may be taken in for it.
+    /// Whether frames may be received for this direction.
     pub(super) fn has_room(&self) -> bool {
         self.out.len() < PENDING
     }
@@ -79,16 +81,15 @@ impl DirectionQueues {
         &mut self.out
     }
 
-    /// A frame that waits in no queue.
+    /// Sends a frame without queueing it.
     pub(super) fn pass(&mut self, frame: Frame) {
         self.out.push_back(frame);
     }
 
-    /// Takes in a packet, and tells of what leaves.
+    /// Enqueues a packet, and passes each packet that leaves to `sent`.
     ///
-    /// What is read at once did not come at once. Where nothing limits its queue, a packet leaves
-    /// before the next is taken in, so that all keep their order, as if each had been read when it
-    /// came.
+    /// Frames of one batch arrived one after the other. Without a limit, a packet leaves before the
+    /// next is enqueued, so that all keep their order.
     pub(super) fn take_in(
         &mut self,
         now: Nanos,
@@ -105,7 +106,7 @@ impl DirectionQueues {
         if queue.rate().is_none() { self.release(now, pool, log, sent) } else { Ok(()) }
     }
 
-    /// Puts what may leave by `now` on its way out, and tells of it.
+    /// Dequeues the packets that may leave by `now`, and passes each to `sent`.
     pub(super) fn release(
         &mut self,
         now: Nanos,
@@ -116,7 +117,7 @@ impl DirectionQueues {
         while self.has_room()
             && let Some((due, index)) = self.schedule.pop(now)
         {
-            // One that was due in this very turn was not held.
+            // A packet that became due in this turn was not late.
             if now > due {
                 self.late.record(now - due);
             }
@@ -137,25 +138,25 @@ impl DirectionQueues {
         Ok(())
     }
 
-    /// When a queue may let a packet out, if the port has room for it.
+    /// Returns the next time at which a queue may send; `None` while the port has no room.
     pub(super) fn next_event(&mut self) -> Option<Nanos> {
         let room = self.has_room();
         self.schedule.next().filter(|_| room)
     }
 
-    /// Lets queue number `index` out at `rate` from now on, `None` being no limit.
+    /// Sets the rate of queue number `index`; `None` is no limit.
     pub(crate) fn set_rate(&mut self, now: Nanos, index: usize, rate: Option<Rate>) {
         let queue = &mut self.queues[index];
         queue.set_rate(now, rate);
         self.schedule.set(index, queue.next_event(now));
     }
 
-    /// Whether queue number `index` lets packets out in the order in which they come, from now on.
+    /// Sets whether queue number `index` sends packets in the order of their arrival.
     pub(crate) fn keep_order(&mut self, index: usize, keep: bool) {
         self.queues[index].child_mut().keep_order(keep);
     }
 
-    /// Its queues, as they are numbered.
+    /// Returns the queues in order of their numbers.
     pub(crate) fn queues(&self) -> &[Shaped] {
         &self.queues
     }
@@ -168,28 +169,28 @@ impl DirectionQueues {
         self.counts
     }
 
-    /// By how much packets left later than they could, since this was last asked.
+    /// Returns the lateness of packets since the last call.
     pub(crate) fn take_late(&mut self) -> Option<Late> {
         let late = std::mem::take(&mut self.late);
         self.late_before.add(&late);
         late.figures()
     }
 
-    /// The same since the beginning.
+    /// Returns the lateness of packets since the start.
     pub(crate) fn lateness(&self) -> Lateness {
         let mut all = self.late_before.clone();
         all.add(&self.late);
         all
     }
 
-    /// Packets that are inside.
+    /// Returns the number of packets in the queues and before the port.
     pub(super) fn queued(&self) -> u64 {
         let waiting: u64 = self.queues.iter().map(|q| q.backlog().packets).sum();
         waiting + self.out.len() as u64
     }
 }
 
-/// Takes back the packets that a queue drops.
+/// The sink for the packets that a queue drops.
 struct Dropped<'a> {
     now: Nanos,
     pool: &'a mut Pool,
@@ -213,7 +214,7 @@ impl<'a> Dropped<'a> {
         self.pool.release(frame);
     }
 
-    /// How many there were, once all are logged.
+    /// Returns the number of dropped packets.
     fn finish(self) -> Result<u64, Error> {
         self.written.map(|()| self.count)
     }
@@ -240,8 +241,8 @@ mod tests {
     use crate::policy::Queue;
     use crate::policy::tests::{headers, of};
 
-    /// The flows of packets that are read at once, ten of each of three, in the order in which they
-    /// leave under SFQ at `rate`.
+    /// Returns the flows of packets in the order in which they leave SFQ at `rate`. A batch with
+    /// ten packets of each of three flows arrives.
     fn left(rate: Option<Rate>, keep_order: bool) -> Vec<u8> {
         let policy = of(Kind::Sfq);
         let queue = Queue::build("b", &policy, 1).unwrap();
@@ -273,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn packets_keep_their_order_where_nothing_limits_them_and_where_they_shall() {
+    fn packets_keep_their_order_without_a_limit_and_on_request() {
         let in_order = [[1; 10], [2; 10], [3; 10]].concat();
         assert_eq!(left(None, false), in_order);
         let rate = Some(Rate::from_mbps(1));

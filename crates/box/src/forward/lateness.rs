@@ -1,12 +1,12 @@
-//! By how much timers were late: what a box adds to the delay that its queues mean to have.
+//! The lateness of timers: the delay that a box adds to the intended delay of its queues.
 
 use forebay_records::Late;
 use forebay_units::Nanos;
 
-/// How late packets left that a shaper had held.
+/// The lateness of packets that a shaper held.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Lateness {
-    /// By the bits of the lateness in nanoseconds.
+    /// The histogram of the lateness in nanoseconds.
     bins: Bins,
     count: u64,
     sum: u64,
@@ -23,9 +23,10 @@ impl Default for Bins {
 }
 
 impl Lateness {
-    /// Eight to an octave, up to 2^40 ns.
+    /// The number of bins: eight for each octave, up to 2^40 ns.
     const BINS: usize = 8 * 40;
 
+    /// Records the lateness of a packet.
     #[inline]
     pub(super) fn record(&mut self, late: Nanos) {
         self.bins.0[bin(late.0)] += 1;
@@ -34,6 +35,7 @@ impl Lateness {
         self.max = self.max.max(late.0);
     }
 
+    /// Adds the packets of another histogram.
     pub(crate) fn add(&mut self, other: &Self) {
         for (bin, more) in self.bins.0.iter_mut().zip(other.bins.0) {
             *bin += more;
@@ -43,7 +45,7 @@ impl Lateness {
         self.max = self.max.max(other.max);
     }
 
-    /// The same as figures; `None` of nothing.
+    /// Returns mean, 99th percentile and maximum; `None` without packets.
     pub(crate) fn figures(&self) -> Option<Late> {
         if self.count == 0 {
             return None;
@@ -62,7 +64,7 @@ impl Lateness {
     }
 }
 
-/// Below eight a bin is a nanosecond; above, an eighth of an octave.
+/// Returns the bin of a lateness: a nanosecond wide below eight, an eighth of an octave above.
 fn bin(late: u64) -> usize {
     if late < 8 {
         return late as usize;
@@ -72,7 +74,7 @@ fn bin(late: u64) -> usize {
     (8 * (octave - 2) + within).min(Lateness::BINS - 1)
 }
 
-/// The longest lateness in a bin.
+/// Returns the longest lateness in a bin.
 fn end(bin: usize) -> u64 {
     if bin < 8 {
         return bin as u64;
@@ -96,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn figures_by_hand() {
+    fn figures_agree_with_a_calculation_by_hand() {
         let mut all = Lateness::default();
         assert_eq!(all.figures(), None, "of nothing");
         let mut some = Lateness::default();

@@ -1,8 +1,8 @@
-//! A wire between two ports with queues on it: what a box is that moves packets itself.
+//! A wire between two ports with queues: the data path of a box in user space.
 //!
-//! One thread, one loop: take in, decide, let out, wait. Which queue a frame waits in, and how fast
-//! that is emptied, is for a [`ForwardingHandler`] to say: a sendbox has a queue for each bundle on
-//! the way out, a link one in each direction.
+//! One thread runs one loop: receive, decide, send, wait. A [`ForwardingHandler`] selects the queue
+//! of each frame and sets the rates of queues. A sendbox has a queue for each bundle outward, a
+//! link has one queue in each direction.
 
 mod direction;
 mod lateness;
@@ -25,24 +25,24 @@ use crate::policy::Queue;
 use crate::signals::Signals;
 use crate::ticks;
 
-/// A queue and what lets its packets out.
+/// A queue with its shaper.
 pub(crate) type Shaped = TokenBucket<InOrder<Packet, Queue>>;
 
-/// Lets the packets of `queue` out at `rate`.
+/// Shapes `queue` to `rate`; `None` is no limit.
 pub(crate) fn shaped(queue: Queue, rate: Option<Rate>) -> Shaped {
     let config = token_bucket::Config { rate, ..Default::default() };
     TokenBucket::new(config, InOrder::new(queue))
 }
 
-/// Frames taken from a port at a time.
+/// The frames that are received from a port at a time.
 const BATCH: usize = 256;
-/// Chunks beyond what the queues hold: the rings of both ports, and frames on their queues.
+/// The chunks beside those of the queues: for the rings of both ports and for frames in transit.
 const SPARE_CHUNKS: u64 = 16_384;
-/// No more chunks than these are mapped: 4 GB of 2 kB each. Queues that could hold more find the
-/// pool empty when all are full at once; ports then stop receiving.
+/// The largest number of chunks: 4 GB of 2 kB each. If queues need more, the pool runs empty and
+/// ports stop receiving.
 const MAX_CHUNKS: u64 = 1 << 21;
 
-/// One of the two directions. As a number, it is that of the port that its frames come from.
+/// A direction of the wire. Its number is that of the port that its frames come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Direction {
     /// From the inside to the outside.
@@ -52,8 +52,10 @@ pub(crate) enum Direction {
 }
 
 impl Direction {
+    /// Both directions.
     pub(crate) const BOTH: [Self; 2] = [Self::Outward, Self::Inward];
 
+    /// Returns the name in logs and records.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Outward => "outward",
@@ -61,34 +63,37 @@ impl Direction {
         }
     }
 
+    /// Returns the number of the port at which the direction begins.
     fn entry(self) -> usize {
         self as usize
     }
 
+    /// Returns the number of the port at which the direction ends.
     fn exit(self) -> usize {
         1 - self.entry()
     }
 }
 
-/// Where a frame waits.
+/// A frame and the queue for it.
 pub(crate) struct Place {
-    /// The queue, as its direction numbers them.
+    /// The number of the queue in its direction.
     pub(crate) queue: usize,
-    /// The frame as the queue sees it.
+    /// The frame as a packet of the queue.
     pub(crate) packet: Packet,
 }
 
-/// The chunks that frames need where queues hold at most `capacity` of them.
+/// Returns the number of chunks for queues that hold at most `capacity` frames.
 pub(crate) fn chunks(capacity: u64) -> u32 {
     (capacity + SPARE_CHUNKS).min(MAX_CHUNKS) as u32
 }
 
-/// Says what waits where, and is told what left.
+/// Selects the queues of frames, and is told which packets left.
 pub(crate) trait ForwardingHandler {
-    /// How often it wants to be called.
+    /// The time between two calls of [`ForwardingHandler::on_tick`].
     const TICK: Nanos;
 
-    /// Where `frame` waits, which came in at `now`; given back if it goes straight out.
+    /// Selects the queue of `frame`, which arrived at `now`; returns the frame if it is to be sent
+    /// at once.
     fn place(
         &self,
         now: Nanos,
@@ -100,21 +105,21 @@ pub(crate) trait ForwardingHandler {
     /// A packet of `queue` is on its queues out.
     fn on_sent(&mut self, now: Nanos, direction: Direction, queue: usize, packet: &Packet);
 
-    /// Its tick, at which it may change the queues' rates.
+    /// Handles a tick, at which it may change the rates of queues.
     fn on_tick(&mut self, now: Nanos, directions: &mut [DirectionQueues; 2]) -> Result<(), Error>;
 
-    /// A socket of its own; nothing comes without one.
+    /// Returns the handler's own socket, if it has one.
     fn descriptor(&self) -> Option<std::os::fd::RawFd> {
         None
     }
 
-    /// Something came there.
+    /// Handles messages at that socket.
     fn on_readable(&mut self) {}
 }
 
 /// The wire and its queues.
 pub(crate) struct Forwarder {
-    /// Before the pool: ports give their chunks up before the memory goes.
+    /// The ports, which are dropped before the pool: they still use its memory.
     ports: Vec<Box<dyn Port>>,
     pool: Pool,
     directions: [DirectionQueues; 2],
@@ -139,7 +144,7 @@ impl Forwarder {
         let mut pool = Pool::new(chunks(capacity), mtu)?;
         Ok(Self {
             ports: open_ports(&netdevs, method, &mut pool)?,
-            // What comes before there are ports was never ours to lose.
+            // Frames that arrive before the ports are open do not count as lost.
             kernel: KernelDrops::from_now(&netdevs)?,
             pool,
             directions: directions.map(DirectionQueues::new),
@@ -148,7 +153,7 @@ impl Forwarder {
         })
     }
 
-    /// Says on standard output that it forwards.
+    /// Prints on standard output that it forwards.
     pub(crate) fn say_ready(&self) {
         let describe = |direction: Direction| self.ports[direction.entry()].describe();
         crate::say_ready(&serde_json::json!({
@@ -158,15 +163,15 @@ impl Forwarder {
         }));
     }
 
-    /// Forwards until a signal comes.
+    /// Forwards until a signal arrives.
     pub(crate) fn run<D: ForwardingHandler>(
         &mut self,
         handler: &mut D,
         signals: &Signals,
     ) -> Result<(), Error> {
         precise_timers();
-        // Signals and the handler's socket are the first two, and are asked only when there is
-        // something to be had: a system call on every turn would be a tenth of what a packet costs.
+        // Signals and the handler's socket are the first two descriptors. They are read only when
+        // they are ready: a system call in every turn would be a tenth of the cost of a packet.
         const SIGNALS: usize = 0;
         const HANDLER: usize = 1;
         let mut descriptors = vec![signals.descriptor()];
@@ -201,8 +206,8 @@ impl Forwarder {
                 self.ports[direction.exit()].send(&mut self.pool, out);
             }
             for (k, &port) in port_of.iter().enumerate() {
-                // Data comes in for the direction that begins here, and what cannot be passed on
-                // yet must not wake us either; room is for the other.
+                // A port is read for the direction that begins at it, unless frames of that
+                // direction cannot be passed on yet. It is written for the other direction.
                 let [begins, ends] = [&self.directions[port], &self.directions[1 - port]];
                 waiter.set(first_port + k, begins.has_room(), ends.is_pending());
             }
@@ -213,6 +218,7 @@ impl Forwarder {
         Ok(())
     }
 
+    /// Receives frames of `direction` and queues them.
     fn take_in<D: ForwardingHandler>(
         &mut self,
         now: Nanos,
@@ -239,7 +245,7 @@ impl Forwarder {
         Ok(())
     }
 
-    /// Lets out what the shapers allow by now.
+    /// Dequeues the packets that the shapers allow by now.
     fn release<D: ForwardingHandler>(
         &mut self,
         now: Nanos,
@@ -253,12 +259,12 @@ impl Forwarder {
         queues.release(now, &mut self.pool, &mut self.packets, &mut sent)
     }
 
-    /// What a direction has.
+    /// Returns the queues of both directions.
     pub(crate) fn directions_mut(&mut self) -> &mut [DirectionQueues; 2] {
         &mut self.directions
     }
 
-    /// Ends the log of packets; the account of all packets, in which this hop is called `hop`.
+    /// Completes the log of packets, and returns the account of all packets of this hop, `hop`.
     pub(crate) fn finish(mut self, hop: &str) -> Result<HopCounters, Error> {
         let mut late = Lateness::default();
         self.directions.iter().for_each(|queues| late.add(&queues.lateness()));

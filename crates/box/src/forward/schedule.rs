@@ -1,16 +1,15 @@
-//! Which queue may send next, and when: a heap of times, so that a packet costs no look at the
-//! queues that have nothing to do.
+//! The times at which queues may send, as a heap: idle queues cost nothing.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use forebay_units::Nanos;
 
-/// For each queue at most one time at which it wants to be asked.
+/// The next due time of each queue.
 #[derive(Debug)]
 pub(super) struct Schedule {
     heap: BinaryHeap<Reverse<(Nanos, usize)>>,
-    /// The time that counts; heap entries that differ are left-overs.
+    /// The due time of each queue. Heap entries that differ are outdated.
     due: Vec<Option<Nanos>>,
 }
 
@@ -19,7 +18,7 @@ impl Schedule {
         Self { heap: BinaryHeap::with_capacity(2 * queues), due: vec![None; queues] }
     }
 
-    /// Asks for `queue` at `time`, or not at all; replaces what it asked for before.
+    /// Sets the due time of `queue`; `None` if it has none.
     pub(super) fn set(&mut self, queue: usize, time: Option<Nanos>) {
         if self.due[queue] == time {
             return;
@@ -28,14 +27,14 @@ impl Schedule {
         if let Some(time) = time {
             self.heap.push(Reverse((time, queue)));
         }
-        // Left-overs go when they come up; this bounds them where they never do.
+        // Outdated entries are removed when they reach the top; this bounds the others.
         if self.heap.len() > 4 * self.due.len() + 16 {
             let due = &self.due;
             self.heap.retain(|Reverse((t, q))| due[*q] == Some(*t));
         }
     }
 
-    /// The earliest time that a queue asked for.
+    /// Returns the earliest due time.
     pub(super) fn next(&mut self) -> Option<Nanos> {
         while let Some(Reverse((time, queue))) = self.heap.peek() {
             if self.due[*queue] == Some(*time) {
@@ -46,7 +45,7 @@ impl Schedule {
         None
     }
 
-    /// Takes out a queue whose time has come, with that time.
+    /// Removes a queue that is due by `now`; returns its due time and its number.
     pub(super) fn pop(&mut self, now: Nanos) -> Option<(Nanos, usize)> {
         if self.next()? > now {
             return None;

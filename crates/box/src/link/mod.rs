@@ -1,8 +1,7 @@
-//! A link: a wire between two interfaces with a queue in each direction whose rate is known, so
-//! that nothing waits in the devices that follow, whose queues nobody controls.
+//! A link: a wire between two interfaces with a queue in each direction whose rate is known.
+//! Nothing then waits in the devices behind it, whose queues are not controlled.
 //!
-//! It needs no other box and talks to nobody. DualPI2 is what it is for (RFC 9332); it takes any
-//! policy.
+//! It needs no other box. Its default policy is DualPI2 (RFC 9332); it takes any policy.
 
 mod statistics;
 
@@ -25,30 +24,30 @@ use crate::policy::{self, Queue};
 use crate::random;
 use crate::signals::Signals;
 
-/// Lines of statistics: about a kilobyte each; two months of both directions.
+/// The largest number of lines of statistics: two months of both directions, about a kilobyte each.
 const MAX_LINES: u64 = 10_000_000;
 /// An Ethernet header, which every frame has.
 const ETHERNET: u64 = 14;
 
-/// Files to write.
+/// The files that a link writes.
 #[derive(Clone, Debug, Default)]
 pub struct LogPaths {
-    /// Every packet through a queue (see [`forebay_records::packet_log`]); its source is 0 if it
-    /// goes outward, else 1.
+    /// The log of every packet through a queue (see [`forebay_records::packet_log`]); the source is
+    /// 0 outward and 1 inward.
     pub packets: Option<PathBuf>,
-    /// What each direction's queue did in every second and, at the end, altogether, a line of JSON
-    /// each.
+    /// The statistics of each direction's queue in every second and, at the end, in total, a line
+    /// of JSON each.
     pub statistics: Option<PathBuf>,
-    /// The account of all packets, at the end.
+    /// The account of all packets, written at the end.
     pub counters: Option<PathBuf>,
 }
 
 /// Runs a link until SIGTERM or SIGINT.
 ///
-/// When it forwards it says so on standard output as a line of JSON.
+/// When it forwards, it prints a line of JSON on standard output.
 ///
 /// # Errors
-/// If it cannot be set up, in which case everything is as it was; or if a log cannot be written.
+/// If the set-up fails, which leaves everything as it was; or if a log cannot be written.
 pub fn run(config: LinkConfig, paths: &LogPaths) -> Result<(), Error> {
     let signals = Signals::block().map_err(Error::Signals)?;
     let LinkConfig { outside, ports, outward, inward, framing } = config;
@@ -73,7 +72,7 @@ pub fn run(config: LinkConfig, paths: &LogPaths) -> Result<(), Error> {
     Ok(())
 }
 
-/// The queue of a direction; none where nothing is shaped.
+/// Builds the queue of a direction; none where nothing is shaped.
 fn queues(direction: Direction, config: Option<DirectionConfig>) -> Result<Vec<Shaped>, Error> {
     let Some(DirectionConfig { rate, policy }) = config else { return Ok(Vec::new()) };
     let queue = Queue::build(direction.name(), &policy, random::number())?;
@@ -81,17 +80,17 @@ fn queues(direction: Direction, config: Option<DirectionConfig>) -> Result<Vec<S
 }
 
 struct Link {
-    /// Of each direction's policy; `None` where nothing is shaped.
+    /// The classes of each direction's policy; `None` where nothing is shaped.
     classes: [Option<Classes>; 2],
     framing: Option<Framing>,
     statistics: Statistics,
 }
 
 impl ForwardingHandler for Link {
-    /// How often the statistics are written down.
+    /// The time between two records of statistics.
     const TICK: Nanos = Nanos::from_secs(1);
 
-    /// Everything waits, whatever it is: it all takes the link's time.
+    /// Every frame waits, since every frame takes time of the link.
     fn place(
         &self,
         now: Nanos,
@@ -119,8 +118,9 @@ impl ForwardingHandler for Link {
     }
 }
 
-/// What the link carries for a frame. As with Linux's cake, the overhead is all that there is
-/// around the packet of the network layer, so the frame's own headers are taken off first.
+/// Returns the bytes that the link carries for a frame. As with Linux's cake, the overhead is
+/// everything around the packet of the network layer, so the frame's own headers are subtracted
+/// first.
 fn wire_length(framing: Option<Framing>, frame: u64, headers: Option<&Headers>) -> Bytes {
     let Some(framing) = framing else { return Bytes(frame) };
     let own = headers.map_or(ETHERNET, |h| h.network_offset as u64);

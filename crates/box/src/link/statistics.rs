@@ -16,24 +16,25 @@ use crate::policy::Queue;
 /// A direction, over an interval or from the start to the end. Times are in nanoseconds.
 #[derive(Debug, Serialize)]
 struct Record {
-    /// `interval` or `total`.
+    /// The kind of record: `interval` or `total`.
     kind: &'static str,
     direction: &'static str,
-    /// When it ended.
+    /// The end of the interval.
     time: u64,
-    /// How long it was.
+    /// The length of the interval.
     length: u64,
-    /// Bits per second.
+    /// The rate of the link in bits per second.
     rate: Option<u64>,
-    /// Packets that left, their bytes on the link, those that left with a new mark, those dropped.
+    /// The packets that left. `bytes` are their bytes on the link, `marked` those that a queue
+    /// marked, `dropped` the packets that a queue dropped.
     packets: u64,
     bytes: u64,
     marked: u64,
     dropped: u64,
-    /// What waits at the end.
+    /// The packets that wait at the end, and below their bytes.
     backlog_packets: u64,
     backlog_bytes: u64,
-    /// By how much packets left later than they could; nothing if none was held.
+    /// The lateness of packets; `None` if the shaper held none.
     #[serde(skip_serializing_if = "Option::is_none")]
     late: Option<Late>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -60,7 +61,7 @@ struct QueueRecord {
     delay: DelayRecord,
 }
 
-/// Packets by the ECN field that they came with.
+/// Packets by the ECN field with which they arrived.
 #[derive(Debug, Serialize)]
 struct EcnRecord {
     not_ect: u64,
@@ -69,7 +70,7 @@ struct EcnRecord {
     ce: u64,
 }
 
-/// In a total, the 99th percentile is the worst of the intervals'.
+/// Delays in nanoseconds. The 99th percentile of a total is the worst of the intervals.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 struct DelayRecord {
     mean: u64,
@@ -80,13 +81,13 @@ struct DelayRecord {
 #[derive(Debug, Serialize)]
 struct OverloadRecord {
     episodes: u64,
-    /// Of the episode that lasts, or else of the last one.
+    /// The start of the current episode, or else of the last one.
     start: Option<u64>,
     duration: Option<u64>,
     lasts: bool,
 }
 
-/// Keeps what a total is made of.
+/// The sums for the totals of a direction.
 #[derive(Debug, Default)]
 struct Kept {
     counts: Counts,
@@ -119,7 +120,7 @@ impl KeptDelays {
 pub(super) struct Statistics {
     log: Lines,
     start: Nanos,
-    /// When the present interval began.
+    /// The start of the current interval.
     since: Nanos,
     kept: [Kept; 2],
 }
@@ -129,7 +130,7 @@ impl Statistics {
         Self { log, start: now, since: now, kept: Default::default() }
     }
 
-    /// Writes down what happened since this was last called.
+    /// Writes the record of the interval since the last call.
     pub(super) fn end_interval(
         &mut self,
         now: Nanos,
@@ -161,7 +162,7 @@ impl Statistics {
         self.log.flush()
     }
 
-    /// The same for the time since the start, in the log and in words.
+    /// Writes the record of the whole time, into the file and the program's log.
     pub(super) fn finish(
         mut self,
         now: Nanos,
@@ -257,7 +258,7 @@ impl Record {
 }
 
 impl DualRecord {
-    /// Of `queues`, with all that they counted and no delays.
+    /// Records the totals of `queues`, without delays.
     fn new(queues: &DualPi2<Packet>) -> Self {
         let none = DelayRecord::default();
         Self {

@@ -1,4 +1,4 @@
-//! One bundle at its sendbox: its control loop, and its receivebox.
+//! A bundle at its sendbox: the control loop, and the channel to the receivebox.
 
 use std::net::SocketAddr;
 
@@ -12,23 +12,25 @@ use crate::channel::Channel;
 use crate::config::BundleConfig;
 use crate::random;
 
-/// Wire lengths of feedback, its Ethernet, IP and UDP headers included.
+/// The wire length of feedback over IPv4, including Ethernet, IP and UDP headers.
 const FEEDBACK_IPV4: Bytes = Bytes(FEEDBACK_LEN as u64 + 14 + 20 + 8);
+/// The wire length of feedback over IPv6.
 const FEEDBACK_IPV6: Bytes = Bytes(FEEDBACK_LEN as u64 + 14 + 40 + 8);
 
-/// How long feedback may be missing before the receivebox is asked whether it still knows us: it
-/// may have started again, and sends nothing until it is told our session.
+/// The silence after which the sendbox sends its session to the receivebox again. A restarted
+/// receivebox sends nothing before it knows the session.
 const REMIND_AFTER: Nanos = Nanos::from_millis(200);
 
+/// A bundle with its control loop and its channel to the receivebox.
 pub(super) struct ControlledBundle {
     name: String,
     id: BundleId,
     control: control::ControlLoop,
     receivebox: SocketAddr,
     feedback: SendboxChannel,
-    /// When the receivebox was last heard, or asked.
+    /// The time of the last message from or to the receivebox.
     in_touch: Nanos,
-    /// Messages that were not authentic, replayed or malformed.
+    /// The number of messages that were not authentic, replayed or malformed.
     refused: u64,
 }
 
@@ -70,22 +72,22 @@ impl ControlledBundle {
         })
     }
 
-    /// A packet left its queue for the wire.
+    /// Notes that a packet left its queue.
     pub(super) fn on_sent(&mut self, now: Nanos, len: Bytes, fingerprint: Option<u32>) {
         self.control.on_sent(now, len, fingerprint);
     }
 
-    /// A boundary packet left for the wire at `time`, and with it `sent` and `packets` in all.
+    /// Notes that a boundary packet left at `time`, with the bundle's totals including it.
     pub(super) fn on_boundary(&mut self, time: Nanos, fingerprint: u32, sent: Bytes, packets: u64) {
         self.control.on_boundary(time, fingerprint, sent, packets);
     }
 
-    /// So much has left for the wire in all.
+    /// Notes the totals of all packets that have left.
     pub(super) fn on_total(&mut self, sent: Bytes, packets: u64) {
         self.control.on_total(sent, packets);
     }
 
-    /// A datagram for this bundle, which came at `came`.
+    /// Handles a datagram for this bundle, which arrived at `came`.
     pub(super) fn on_message(&mut self, came: Nanos, datagram: &[u8], channel: &Channel) {
         match self.feedback.receive(datagram) {
             Ok(Received::Feedback(f)) => {
@@ -98,7 +100,7 @@ impl ControlledBundle {
                     received_at: f.arrival.time,
                     sequence: f.sequence,
                 };
-                // Had it been answered at once, it would have come so much earlier.
+                // The time that the receivebox held the feedback is not part of the path.
                 self.control.on_feedback(came.saturating_sub(f.held), &feedback);
             }
             Ok(Received::EpochSize(epoch)) => self.control.on_epoch_ack(came, epoch.packets()),
@@ -117,9 +119,9 @@ impl ControlledBundle {
         channel.send(&self.feedback.update(epoch), self.receivebox);
     }
 
-    /// The controller's tick, at which `backlog` waits: the rate to hold the bundle to, `None`
-    /// being no limit. Tells the receivebox a new epoch size, explains itself to `explain` and in
-    /// the program's log.
+    /// Runs a tick of the control loop, with `backlog` bytes waiting; returns the rate of the
+    /// bundle, `None` being no limit. It sends a new epoch size to the receivebox, and passes
+    /// events to `explain` and to the program's log.
     pub(super) fn tick<E>(
         &mut self,
         now: Nanos,
@@ -143,22 +145,22 @@ impl ControlledBundle {
         Ok(self.control.rate())
     }
 
-    /// Before the tick of number `index` of `bundles`: asks for what those after it need.
+    /// Prefetches the state of the bundles after number `index`, before that one's tick.
     pub(super) fn prefetch_after(index: usize, bundles: &[Self]) {
         control::ControlLoop::prefetch_after(index, |index| bundles.get(index).map(|b| &b.control));
     }
 
-    /// The rate to hold it to.
+    /// Returns the rate of the bundle.
     pub(super) fn rate(&self) -> Option<Rate> {
         self.control.rate()
     }
 
-    /// Whether its packets leave in the order in which they came, not as its policy says.
+    /// Whether packets leave in the order of their arrival instead of the policy's order.
     pub(super) fn keeps_order(&self) -> bool {
         self.control.keeps_order()
     }
 
-    /// The epoch size in packets.
+    /// Returns the epoch size in packets.
     pub(super) fn epoch(&self) -> u32 {
         self.control.epoch()
     }
@@ -175,7 +177,7 @@ impl ControlledBundle {
         self.id
     }
 
-    /// What happened, for the log at the end.
+    /// Returns a summary for the log at the end.
     pub(super) fn summary(&self) -> String {
         let counters = self.control.snapshot().counters;
         format!("bundle {}: {counters:?}, {} messages refused", self.name, self.refused)

@@ -1,5 +1,4 @@
-//! The control loops of all bundles and the socket that their receiveboxes answer to: what a
-//! sendbox is, whoever holds its packets.
+//! The control loops of all bundles and the socket for their receiveboxes, for both dataplanes.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -15,10 +14,11 @@ use crate::Error;
 use crate::channel::Channel;
 use crate::config::BundleConfig;
 
+/// All bundles of a sendbox.
 pub(super) struct Bundles {
     list: Vec<ControlledBundle>,
     by_id: HashMap<BundleId, usize>,
-    /// `None` where there are no bundles.
+    /// The channel to the receiveboxes; `None` without bundles.
     channel: Option<Channel>,
 }
 
@@ -35,7 +35,7 @@ impl Bundles {
         Ok(Self { list, by_id, channel })
     }
 
-    /// Readable when messages have come.
+    /// Returns the descriptor that becomes readable when messages have arrived.
     pub(super) fn descriptor(&self) -> Option<RawFd> {
         self.channel.as_ref().map(Channel::descriptor)
     }
@@ -48,6 +48,7 @@ impl Bundles {
         &mut self.list[index]
     }
 
+    /// Handles the messages that have arrived.
     pub(super) fn take_feedback(&mut self) {
         let Some(channel) = &self.channel else { return };
         while let Some(datagram) = channel.receive() {
@@ -56,13 +57,15 @@ impl Bundles {
                 Some(&index) => {
                     self.list[index].on_message(datagram.came, datagram.bytes(), channel);
                 }
-                None => tracing::debug!("a message from {} is for no bundle here", datagram.from),
+                None => {
+                    tracing::debug!("a message from {} is for an unknown bundle", datagram.from)
+                }
             }
         }
     }
 
-    /// The tick of bundle number `index`, of which `backlog` waits: the rate to hold it to, `None`
-    /// being no limit. The bundles are ticked in the order of their numbers.
+    /// Runs the tick of bundle number `index`, with `backlog` bytes waiting; returns its rate,
+    /// `None` being no limit. Bundles are ticked in the order of their numbers.
     pub(super) fn tick(
         &mut self,
         index: usize,
@@ -80,7 +83,7 @@ impl Bundles {
         Ok(rate)
     }
 
-    /// What happened, for the program's log at the end.
+    /// Logs a summary of each bundle, at the end.
     pub(super) fn log_summaries(&self) {
         for bundle in &self.list {
             tracing::info!("{}", bundle.summary());

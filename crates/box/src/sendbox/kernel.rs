@@ -1,9 +1,9 @@
-//! A sendbox over the kernel's own queues: no packet comes here. Each bundle waits in a class of
-//! the tree below the outer interface, whose rate is set by netlink; BPF programs send packets into
-//! the classes, and see them leave.
+//! A sendbox over the kernel's own queues: no packet enters this process. Each bundle waits in a
+//! class of the tree on the outer interface, whose rate is set by netlink. BPF programs send
+//! packets into the classes and see them leave.
 //!
-//! If this process dies, its [`Supervisor`] lifts all limits, packets go on, and the next one
-//! adopts the tree with what waits in it.
+//! If this process dies, its [`Supervisor`] lifts all limits, and packets flow on. The next process
+//! adopts the tree with the packets that wait in it.
 
 use std::ffi::OsStr;
 use std::net::SocketAddr;
@@ -34,11 +34,10 @@ use crate::{say_ready, ticks};
 /// the interface that follows: it is started again as the sendbox's supervisor.
 pub const SUPERVISOR: &str = "supervisor";
 
-/// How often to look whether the supervisor lives, and to try again to mend a tree that could not
-/// be.
+/// The time between two checks of the supervisor, and between two attempts to repair the tree.
 const CARE: Nanos = Nanos::from_secs(1);
 
-/// Runs until a signal comes, and takes the tree away again.
+/// Runs until a signal arrives, and removes the tree.
 pub(super) fn run(
     outside: Netdev,
     foreign: Foreign,
@@ -48,7 +47,9 @@ pub(super) fn run(
     signals: &Signals,
 ) -> Result<(), Error> {
     if paths.packets.is_some() {
-        tracing::warn!("the kernel's queues are not seen packet by packet: that log stays empty");
+        tracing::warn!(
+            "the log of packets stays empty: with the kernel's queues no packet enters the sendbox"
+        );
     }
     Packets::create(paths.packets.as_deref())?.finish()?;
     let mut sendbox = Sendbox::new(outside, foreign, listen, bundles, paths)?;
@@ -65,27 +66,27 @@ struct Sendbox {
     tree: Tree,
     watch: Watch,
     observer: EgressObserver,
-    /// What the tree's filter runs.
+    /// The program of the tree's filter.
     classifier: OwnedFd,
-    /// `None` where there are no bundles, and so no limits to lift.
+    /// The supervisor; `None` without bundles, and so without limits to lift.
     supervisor: Option<Supervisor>,
     program: PathBuf,
     bundles: Bundles,
-    /// Of each bundle, as of the last tick.
+    /// The counters of each bundle at the last tick.
     counts: Vec<Statistics>,
-    /// The epoch size of each bundle that the kernel knows.
+    /// The epoch size of each bundle in the kernel.
     epochs: Vec<Option<u32>>,
     damage: Option<Damage>,
-    /// When to take [`CARE`] next.
+    /// The time of the next check of the supervisor.
     care: Nanos,
     logs: Logs,
 }
 
-/// The tree is not what it should be.
+/// The tree differs from the plan.
 struct Damage {
-    /// When to mend it, or to try again.
+    /// The time of the next attempt to repair it.
     mend: Nanos,
-    /// Why that failed last.
+    /// The error of the last attempt.
     trouble: Option<String>,
 }
 
@@ -123,7 +124,7 @@ impl Sendbox {
         let (watch, supervisor) = match company() {
             Ok(company) => company,
             Err(e) => {
-                // The first error says more than what comes of it.
+                // The first error says more than one that follows from it.
                 let _ = tree.remove();
                 return Err(Error::Queues(e));
             }
@@ -145,8 +146,8 @@ impl Sendbox {
     }
 
     fn control(&mut self, signals: &Signals) -> Result<(), Error> {
-        // Samples carry their own time and are not waited for: they are read before what needs
-        // them.
+        // Samples carry their own time, so the loop does not wait for them: it reads them before
+        // they are needed.
         let fixed = [signals.descriptor(), self.watch.descriptor()];
         let mut waiter = Waiter::new(fixed.into_iter().chain(self.bundles.descriptor()));
         let mut due_tick = clock::now() + TICK;
@@ -164,7 +165,7 @@ impl Sendbox {
         Ok(())
     }
 
-    /// Boundary packets that left the queues.
+    /// Handles the boundary packets that have left the queues.
     fn take_samples(&mut self) -> Result<(), Error> {
         let bundles = &mut self.bundles;
         self.observer.poll(|s| {
@@ -207,14 +208,14 @@ impl Sendbox {
         Ok(())
     }
 
-    /// What others did to the interface.
+    /// Handles changes that other programs made to the interface.
     fn hear_news(&mut self, now: Nanos) -> Result<(), Error> {
         for event in self.watch.events()? {
             let device = &self.tree.device().name;
             match event {
-                Event::Damaged => self.damaged(now, "somebody else changed them"),
-                Event::Missed => self.damaged(now, "news of them were missed"),
-                Event::Down => tracing::warn!("{device} is down: what waited is lost"),
+                Event::Damaged => self.damaged(now, "another program changed them"),
+                Event::Missed => self.damaged(now, "notifications of changes were lost"),
+                Event::Down => tracing::warn!("{device} is down: the waiting packets are lost"),
                 Event::Up => tracing::info!("{device} is up again"),
                 Event::Gone => return Err(TreeError::NoDevice(device.clone()).into()),
             }
@@ -229,8 +230,7 @@ impl Sendbox {
         }
     }
 
-    /// Makes the tree what it should be. Rates are set by the tick that asked for it: those that
-    /// are not what was found then.
+    /// Repairs the tree. The tick that calls it then sets the rates that differ.
     fn mend(&mut self, now: Nanos) -> Result<(), Error> {
         let Some(damage) = &mut self.damage else { return Ok(()) };
         if now < damage.mend {
@@ -239,14 +239,14 @@ impl Sendbox {
         match self.tree.rebuild(&Programs { bundles: self.classifier.as_fd() }) {
             Ok(steps) => {
                 let device = &self.tree.device().name;
-                tracing::info!("the queues of {device} are right again ({} changes)", steps.len());
+                tracing::info!("the queues of {device} are repaired ({} changes)", steps.len());
                 self.damage = None;
             }
             Err(e @ TreeError::NoDevice(_)) => return Err(e.into()),
             Err(e) => {
                 let trouble = e.to_string();
                 if damage.trouble.as_ref() != Some(&trouble) {
-                    tracing::warn!("{trouble}; until then nothing is shaped");
+                    tracing::warn!("{trouble}; nothing is shaped until the queues are repaired");
                     damage.trouble = Some(trouble);
                 }
                 damage.mend = now + CARE;
@@ -259,7 +259,7 @@ impl Sendbox {
         if let Some(there) = &mut self.supervisor
             && !there.is_alive()
         {
-            tracing::warn!("the supervisor ended, and is started again");
+            tracing::warn!("the supervisor ended; starting it again");
             *there = supervisor(&self.program, &self.tree)?;
         }
         Ok(())
@@ -267,15 +267,15 @@ impl Sendbox {
 
     fn finish(mut self, paths: &LogPaths) -> Result<(), Error> {
         self.bundles.log_summaries();
-        // Those of the last tick, if the kernel does not answer any more.
+        // If the kernel no longer answers, the counters of the last tick stay.
         let _ = self.tree.statistics(&mut self.counts);
         let drops = self.tree.drops().unwrap_or_default();
-        // Before what may fail: no limit is to stay for want of room for a log.
+        // The tree is removed before logs are written, so that no limit stays if writing fails.
         self.tree.remove()?;
         self.supervisor.map_or(Ok(()), Supervisor::dismiss)?;
         let lost = self.observer.samples_lost()?;
         if lost > 0 {
-            tracing::warn!("{lost} boundary packets found no room to be reported");
+            tracing::warn!("{lost} reports of boundary packets were lost: the ring was full");
         }
         if let Some(path) = &paths.counters {
             let counters = account(&self.counts, &drops);
@@ -285,20 +285,19 @@ impl Sendbox {
     }
 }
 
-/// The process that lifts the limits of `tree` when this one is dead.
+/// Starts the process that lifts the limits of `tree` when this process is dead.
 fn supervisor(program: &Path, tree: &Tree) -> Result<Supervisor, TreeError> {
     let arguments = [OsStr::new(SUPERVISOR), OsStr::new(&tree.device().name)];
     Supervisor::start(program.as_os_str(), &arguments)
 }
 
-/// What the classes of a bundle match, the last (which takes the rest) left out.
+/// Returns the rules of a bundle's classes without the last, which takes the rest.
 fn rules(policy: &Policy) -> Vec<ClassRule> {
     let matches = policy.matches().cloned();
     matches.map(|m| ClassRule { dscp: m.dscp, ports: m.ports, prefixes: m.prefixes }).collect()
 }
 
-/// The account of the bundles' packets, by the counts of their classes, and what their queues
-/// dropped.
+/// Computes the account of the bundles' packets from the counters of their classes and queues.
 fn account(counts: &[Statistics], drops: &[u64]) -> HopCounters {
     let sum = |of: fn(&Statistics) -> u64| counts.iter().map(of).sum::<u64>();
     let (sent, policy_drops, queued) = (sum(|c| c.packets), drops.iter().sum(), sum(|c| c.queued));

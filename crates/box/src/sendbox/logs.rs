@@ -1,4 +1,4 @@
-//! What a sendbox writes down about its control loops, if asked to.
+//! The optional logs of a sendbox's control loops.
 
 use std::path::PathBuf;
 
@@ -7,24 +7,25 @@ use forebay_records::{Event, Tick};
 use crate::Error;
 use crate::logs::Lines;
 
-/// Ticks: some 200 bytes each; a day of one bundle.
+/// The largest number of ticks in the log: a day of one bundle, about 200 bytes each.
 const MAX_TICKS: u64 = 10_000_000;
-/// Events: some 300 bytes each.
+/// The largest number of events in the log: about 300 bytes each.
 const MAX_EVENTS: u64 = 10_000_000;
 
-/// Files to write.
+/// The files that a sendbox writes.
 #[derive(Clone, Debug, Default)]
 pub struct LogPaths {
-    /// Every packet through a bundle's queue (see [`forebay_records::packet_log`]).
+    /// The log of every packet through a bundle's queue (see [`forebay_records::packet_log`]).
     pub packets: Option<PathBuf>,
-    /// Every tick of every controller, a line of JSON each ([`Tick`]).
+    /// The log of every tick of every control loop, a line of JSON each ([`Tick`]).
     pub ticks: Option<PathBuf>,
-    /// Every decision of every controller with its reason, a line of JSON each ([`Event`]).
+    /// The log of every decision of every control loop, a line of JSON each ([`Event`]).
     pub events: Option<PathBuf>,
-    /// The account of all packets, at the end.
+    /// The account of all packets, written at the end.
     pub counters: Option<PathBuf>,
 }
 
+/// The open logs.
 pub(super) struct Logs {
     ticks: Lines,
     events: Lines,
@@ -38,12 +39,12 @@ impl Logs {
         })
     }
 
-    /// Writes down what `tick` makes, if ticks are asked for.
+    /// Logs the tick that `tick` makes, if ticks are logged.
     pub(super) fn tick(&mut self, tick: impl FnOnce() -> Tick) -> Result<(), Error> {
         self.ticks.push(tick)
     }
 
-    /// Likewise for events.
+    /// Logs the event that `event` makes, if events are logged.
     pub(super) fn event(&mut self, event: impl FnOnce() -> Event) -> Result<(), Error> {
         self.events.push(event)
     }

@@ -1,8 +1,8 @@
-//! The sendbox: queues each bundle and lets it out at the rate its control loop says, either
-//! between two ports of its own ([`user`]) or in the queues of the kernel ([`kernel`]).
+//! The sendbox: queues each bundle, and sends it at the rate of its control loop. The queues are
+//! between two ports of its own ([`user`]) or in the kernel ([`kernel`]).
 //!
-//! The loop is the same over both ([`bundles`]): it is told what left, what came back and what
-//! waits, and says at what rate.
+//! The control loops are the same over both ([`bundles`]). They get departures, feedback and
+//! backlogs, and return rates.
 
 mod bundle;
 mod bundles;
@@ -23,16 +23,16 @@ use crate::Error;
 use crate::config::{Dataplane, SendboxConfig};
 use crate::signals::Signals;
 
-/// How often each bundle's rate is set (Bundler section 6.2).
+/// The time between two settings of a bundle's rate (Bundler section 6.2).
 const TICK: Nanos = Nanos::from_millis(10);
 
 /// Runs a sendbox until SIGTERM or SIGINT.
 ///
-/// When it forwards, or with the kernel's queues when they are set up, it says so on standard
-/// output as a line of JSON.
+/// When it forwards, or when the kernel's queues are set up, it prints a line of JSON on standard
+/// output.
 ///
 /// # Errors
-/// If it cannot be set up, in which case everything is as it was; or if a log cannot be written.
+/// If the set-up fails, which leaves everything as it was; or if a log cannot be written.
 pub fn run(config: SendboxConfig, paths: &LogPaths) -> Result<(), Error> {
     let signals = Signals::block().map_err(Error::Signals)?;
     let SendboxConfig { outside, dataplane, listen, bundles } = config;

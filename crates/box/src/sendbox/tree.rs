@@ -1,4 +1,4 @@
-//! From bundles in the configuration to the kernel's queues.
+//! Planning the kernel's queues for the bundles of the configuration.
 
 use forebay_discipline::Discipline;
 use forebay_tc::{BundleQueues, Features, Plan};
@@ -10,14 +10,14 @@ use crate::config::BundleConfig;
 /// numbered as they stand.
 ///
 /// # Errors
-/// If the kernel has not what a policy needs, or there are too many bundles or classes.
+/// If the kernel lacks what a policy needs, or there are too many bundles or classes.
 pub fn plan(bundles: &[BundleConfig], features: &Features) -> Result<Plan, Error> {
     let bundles: Vec<BundleQueues> = bundles
         .iter()
         .map(|bundle| {
             let policy = &bundle.policy;
             let classes = policy.classes.iter().map(|class| &class.policy);
-            // Either has a discipline of its own, or classes that have.
+            // Either the bundle has a discipline, or its classes have.
             let all = std::iter::once(&policy.discipline).chain(classes);
             BundleQueues {
                 name: bundle.name.clone(),

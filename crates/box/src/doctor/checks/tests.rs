@@ -58,7 +58,8 @@ fn interface(name: &str) -> Interface {
 }
 
 fn plan(role: Role) -> Plan {
-    let way = PeerRoute { device: "wan0".to_owned(), mtu: 1_500, source: "192.0.2.1".parse().ok() };
+    let route =
+        PeerRoute { device: "wan0".to_owned(), mtu: 1_500, source: "192.0.2.1".parse().ok() };
     Plan {
         file: "box.toml".to_owned(),
         role,
