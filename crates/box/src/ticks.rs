@@ -1,4 +1,4 @@
-//! Periodic ticks.
+//! The times of periodic ticks.
 
 use forebay_units::Nanos;
 

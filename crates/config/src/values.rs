@@ -73,7 +73,7 @@ impl FromStr for RateValue {
     }
 }
 
-/// A span of time as people write it: `"50 ms"`, `"2 s"`, `"250 us"`.
+/// A span of time as it is written: `"50 ms"`, `"2 s"`, `"250 us"`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct DurationValue(pub Nanos);
 
@@ -95,7 +95,7 @@ impl FromStr for DurationValue {
     }
 }
 
-/// A number of bytes as people write it: `"20 MB"`, `"64 kB"`, `"1514 B"`. Units are decimal.
+/// A number of bytes as it is written: `"20 MB"`, `"64 kB"`, `"1514 B"`. Units are decimal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SizeValue(pub Bytes);
 
@@ -110,7 +110,7 @@ impl FromStr for SizeValue {
     }
 }
 
-/// A share of the whole, from 0 to 1, as people write it: `"0.1 %"`.
+/// A share of the whole, from 0 to 1, as it is written: `"0.1 %"`.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
 pub struct ShareValue(pub f64);
 
@@ -129,13 +129,13 @@ impl FromStr for ShareValue {
 /// A queue's limit: `"1000 packets"`, `"1 MB"`, `"100 ms"` or `"2 bdp"`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Limit {
-    /// So many packets.
+    /// A number of packets.
     Packets(u64),
-    /// So many bytes.
+    /// A number of bytes.
     Bytes(Bytes),
-    /// What the link sends in this time.
+    /// The bytes that the link sends in this time.
     Time(Nanos),
-    /// So many times what the link sends in a round-trip time.
+    /// A multiple of the bytes that the link sends in a round-trip time.
     Bdp(f64),
 }
 
@@ -155,7 +155,7 @@ impl FromStr for Limit {
     }
 }
 
-/// As it is read; exact.
+/// The text from which the limit can be read again, exactly.
 impl fmt::Display for Limit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -167,7 +167,7 @@ impl fmt::Display for Limit {
     }
 }
 
-/// As it is read.
+/// The text from which the limit can be read again.
 impl Serialize for Limit {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
@@ -178,7 +178,7 @@ impl Limit {
     /// The frame that packets and bytes are converted with: 1500 B and an Ethernet header.
     const FRAME: u64 = 1514;
 
-    /// This limit in bytes at a link of `rate` on a path of round-trip time `rtt`.
+    /// Returns the limit in bytes at a link of `rate` on a path of round-trip time `rtt`.
     pub fn bytes(self, rate: Rate, rtt: Nanos) -> Bytes {
         match self {
             Self::Packets(n) => Bytes(n.saturating_mul(Self::FRAME)),
@@ -188,7 +188,7 @@ impl Limit {
         }
     }
 
-    /// This limit in full-sized packets, rounded up.
+    /// Returns the limit in full-sized packets, rounded up.
     pub fn packets(self, rate: Rate, rtt: Nanos) -> u64 {
         match self {
             Self::Packets(n) => n,
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn shares_are_of_the_whole() {
+    fn shares_are_read_as_fractions() {
         let share = |s: &str| s.parse::<ShareValue>().map(|s| s.0);
         assert_eq!(share("0.5 %"), Ok(0.005));
         assert_eq!(share("100%"), Ok(1.0));
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_value_is_refused() {
+    fn malformed_values_are_refused() {
         for text in
             ["", "96", "Mbit/s", "-1 Mbit/s", "1e3 Mbit/s", "1 MB", "1 mbit/s", "1.2.3 bit/s"]
         {

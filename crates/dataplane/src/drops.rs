@@ -1,4 +1,5 @@
-//! What a set of ports has counted, with what the kernel dropped before the ports saw it.
+//! The counters of a set of ports, with the frames that the kernel dropped before the ports saw
+//! them.
 
 use crate::error::Error;
 use crate::netdev::Netdev;
@@ -17,7 +18,7 @@ struct Start {
 }
 
 impl KernelDrops {
-    /// Starts counting.
+    /// Starts counting on `netdevs`.
     ///
     /// # Errors
     /// If an interface cannot be asked.
@@ -43,9 +44,9 @@ impl KernelDrops {
 /// The frames of a set of ports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
-    /// Frames received.
+    /// Frames received on all ports.
     pub received: u64,
-    /// Frames sent.
+    /// Frames sent on all ports.
     pub sent: u64,
     /// Frames lost on the way in or out.
     pub lost: u64,

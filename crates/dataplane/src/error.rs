@@ -61,7 +61,7 @@ pub enum Error {
         /// The kernel's error.
         source: io::Error,
     },
-    /// libbpf or the kernel's verifier refused a program.
+    /// A BPF program was refused by libbpf or by the kernel's verifier.
     #[error("{what}: {source}")]
     Bpf {
         /// The operation that failed.

@@ -1,8 +1,8 @@
 //! Frames of this machine's interfaces: ports over AF_XDP and AF_PACKET, and the BPF programs.
 //!
-//! A box opens its [`Port`]s with [`open_ports`] on one [`Pool`]. Then it loops: it receives a batch,
-//! does its work, sends a batch and waits. A receivebox uses a [`Sampler`], which counts and samples
-//! packets without changing them. A sendbox whose packets stay in the kernel uses an
+//! A box opens its [`Port`]s with [`open_ports`] on one [`Pool`]. Then it loops: it receives a
+//! batch, does its work, sends a batch and waits. A receivebox uses a [`Sampler`], which counts and
+//! samples packets without changing them. A sendbox whose packets stay in the kernel uses an
 //! [`EgressObserver`](kernel::EgressObserver).
 
 mod af_packet;

@@ -1,4 +1,4 @@
-//! Opening ports.
+//! Opening the ports of a box.
 
 use crate::af_packet::PacketPort;
 use crate::error::Error;

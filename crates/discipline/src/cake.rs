@@ -13,7 +13,7 @@ use crate::{Key, Settings};
 /// The kernel's all-in-one queue: fair between hosts and flows, with an AQM for each flow.
 pub(crate) struct Cake;
 
-/// What a full frame takes of the kernel's memory, which is what CAKE limits.
+/// The kernel memory that a full frame takes. CAKE limits memory.
 const BUFFER: Bytes = Bytes(2_304);
 
 impl Specification for Cake {

@@ -1,4 +1,4 @@
-//! CoDel on one queue (RFC 8289), and what it shares with flow queueing with CoDel.
+//! CoDel on one queue (RFC 8289), and the functions that it shares with `fq_codel`.
 
 use forebay_queue::{Limit, Packet, Qdisc, codel};
 use forebay_units::Rate;
@@ -82,7 +82,7 @@ pub(crate) fn resolve(settings: &Settings) -> Settings {
     }
 }
 
-/// What `tc` is told about CoDel's settings.
+/// Returns the arguments of `tc` for CoDel's settings.
 pub(crate) fn tc_arguments(settings: &Settings) -> String {
     let ecn = if settings.ecn == Some(true) { "ecn" } else { "noecn" };
     let (target, interval) = (micros(settings.target), micros(settings.interval));

@@ -12,9 +12,9 @@ use crate::{Kind, Settings};
 /// A queueing discipline and its settings.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Discipline {
-    /// The discipline.
+    /// The name of the discipline.
     pub kind: Kind,
-    /// Its settings.
+    /// The settings of the discipline.
     pub settings: Settings,
 }
 
@@ -26,7 +26,7 @@ impl From<Kind> for Discipline {
 }
 
 impl Discipline {
-    /// The discipline of `kind` with `limit`, and its own defaults for the rest.
+    /// Makes the discipline of `kind` with `limit`, and its own defaults for the rest.
     pub fn limited(kind: Kind, limit: Option<Limit>) -> Self {
         Self { kind, settings: Settings { limit, ..Settings::default() } }
     }
@@ -49,21 +49,22 @@ impl Discipline {
         if self.kind.is_kernel_only() { Err(KernelOnly(self.kind.name())) } else { Ok(()) }
     }
 
-    /// Packets that [`Discipline::build`]'s queue can hold; none for strict priority, whose classes
-    /// hold them.
+    /// Returns the number of packets that [`Discipline::build`]'s queue can hold; zero for strict
+    /// priority, whose classes hold them.
     pub fn capacity(&self) -> u64 {
         u64::from(self.kind.capacity(&self.settings))
     }
 
-    /// The discipline where the rate is known: a limit in time becomes bytes wherever packets are
-    /// counted, and DualPI2's limit is 250 ms if there is none (RFC 9332 Figure 2, line 5).
+    /// Returns the discipline for a queue whose rate is known. A limit in time becomes bytes
+    /// wherever packets are counted, and DualPI2's limit is 250 ms by default (RFC 9332 Figure 2,
+    /// line 5).
     #[must_use]
     pub fn at_rate(&self, rate: Rate) -> Self {
         Self { settings: self.kind.at_rate(&self.settings, rate), ..*self }
     }
 
-    /// The kernel's queue of this kind, for a sendbox over the kernel's queues; `None` for strict
-    /// priority, which is made of classes, and for a discipline that only this project has.
+    /// Returns the kernel's queue of this kind, for a sendbox over the kernel's queues; `None` for
+    /// strict priority, which is made of classes, and for a discipline that only this project has.
     ///
     /// The limit is that of the box's own queue, in packets where the kernel counts nothing else. A
     /// super-packet counts as one.
@@ -71,8 +72,8 @@ impl Discipline {
         self.kind.to_tc(&self.settings)
     }
 
-    /// What `tc qdisc add` is told for the kernel's queue of this kind at a bottleneck of `rate`;
-    /// `None` if the laboratory cannot have it.
+    /// Returns the arguments of `tc qdisc add` for the kernel's queue of this kind at a bottleneck
+    /// of `rate`; `None` if the laboratory cannot have it.
     pub fn tc_arguments(&self, limit: LimitOnPath, rate: Rate) -> Option<String> {
         self.kind.tc_arguments(&self.on_path(limit), rate)
     }

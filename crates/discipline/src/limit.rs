@@ -20,7 +20,7 @@ pub struct LimitOnPath {
     pub packets: u64,
 }
 
-/// The limit of a discipline with one queue that counts packets, bytes and time.
+/// Returns the limit of a discipline with one queue that counts packets, bytes and time.
 pub(crate) fn of_one_queue(limit: Option<LimitValue>, most_packets: u32) -> Limit {
     let bounded = |l: Limit| l.and(Limit::packets(most_packets));
     match limit {
@@ -33,7 +33,7 @@ pub(crate) fn of_one_queue(limit: Option<LimitValue>, most_packets: u32) -> Limi
     }
 }
 
-/// The packets of a limit where a discipline counts packets only; at least one.
+/// Returns the packets of a limit where a discipline counts packets only; at least one.
 pub(crate) fn in_packets(limit: LimitValue) -> u32 {
     let packets = match limit {
         LimitValue::Packets(n) => return n as u32,
@@ -44,7 +44,7 @@ pub(crate) fn in_packets(limit: LimitValue) -> u32 {
     packets.clamp(1, u64::from(MAX_PACKETS)) as u32
 }
 
-/// A limit in time as the bytes that a link of `rate` sends in it; other limits stay.
+/// Returns a limit in time as the bytes that a link of `rate` sends in it; other limits stay.
 pub(crate) fn time_as_bytes(limit: Option<LimitValue>, rate: Rate) -> Option<LimitValue> {
     match limit {
         // A few full frames fit, however slow the link is.
@@ -55,7 +55,7 @@ pub(crate) fn time_as_bytes(limit: Option<LimitValue>, rate: Rate) -> Option<Lim
     }
 }
 
-/// The whole microseconds of a time, as `tc` is told.
+/// Returns the whole microseconds of a time, for `tc`.
 pub(crate) fn micros(time: Option<Nanos>) -> u64 {
     time.unwrap_or_default().0 / 1_000
 }

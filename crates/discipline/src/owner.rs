@@ -1,4 +1,4 @@
-//! Whose queues a box uses.
+//! The owner of the queues that a box uses.
 
 use std::fmt;
 
@@ -6,17 +6,17 @@ use forebay_tc::Features;
 
 use crate::{Discipline, KernelOnly, Kind};
 
-/// Whose queues a box's packets wait in, and so which disciplines the box can have.
+/// The owner of the queues of a box, which decides which disciplines the box can have.
 #[derive(Clone, Debug)]
 pub enum QueueOwner {
-    /// The box's own, in user space.
+    /// The box itself, with queues in user space.
     Forebay,
-    /// The kernel's, and what it has; `None` if this process may not try.
+    /// The kernel with its features; `None` if this process may not probe them.
     Kernel(Option<Features>),
 }
 
 impl QueueOwner {
-    /// Why the box cannot have `discipline`; `None` if it can.
+    /// Returns the reason why the box cannot have `discipline`; `None` if it can.
     pub fn refuses(&self, discipline: &Discipline) -> Option<String> {
         match self {
             Self::Forebay => discipline.check_own().err().map(|e| e.to_string()),

@@ -21,7 +21,7 @@ macro_rules! registry {
         }
 
         impl Kind {
-            /// Every discipline.
+            /// Every discipline, in the order of this list.
             pub const ALL: &[Self] = &[$(Self::$kind),*];
             /// The names of [`Kind::ALL`], in the same order.
             const NAMES: &[&str] = &[$(crate::$module::$kind::NAME),*];
@@ -66,24 +66,24 @@ registry! {
 }
 
 impl Kind {
-    /// The name in configuration files, scenarios and stored records.
+    /// Returns the name in configuration files, scenarios and stored records.
     pub const fn name(self) -> &'static str {
         with_specification!(self, S => S::NAME)
     }
 
-    /// The name of the kernel's queue.
+    /// Returns the name of the kernel's queue.
     pub const fn kernel_name(self) -> &'static str {
         with_specification!(self, S => S::KERNEL_NAME)
     }
 
-    /// The keys that a box's policy of this kind may have beside `kind` and `limit`; `None` if
-    /// boxes do not take it as a policy.
+    /// Returns the keys that a box's policy of this kind may have beside `kind` and `limit`; `None`
+    /// if boxes do not take it as a policy.
     pub const fn policy_keys(self) -> Option<&'static [Key]> {
         with_specification!(self, S => S::POLICY)
     }
 
-    /// The keys that a scenario's bottleneck queue of this kind may have beside `kind`, `limit`,
-    /// `by` and `ecn`; `None` if it cannot be a bottleneck's queue.
+    /// Returns the keys that a scenario's bottleneck queue of this kind may have beside `kind`,
+    /// `limit`, `by` and `ecn`; `None` if it cannot be a bottleneck's queue.
     pub const fn bottleneck_keys(self) -> Option<&'static [Key]> {
         with_specification!(self, S => S::BOTTLENECK)
     }
@@ -123,7 +123,7 @@ impl Kind {
         with_specification!(self, S => S::CLASSFUL)
     }
 
-    /// When it marks packets instead of dropping them.
+    /// Returns when it marks packets instead of dropping them.
     pub const fn ecn(self) -> EcnUse {
         with_specification!(self, S => S::ECN)
     }
@@ -143,7 +143,7 @@ impl Kind {
         matches!(self.ecn(), EcnUse::Always)
     }
 
-    /// The keys that need a queue of this project, each with what the kernel has instead.
+    /// Returns the keys that need a queue of this project, each with what the kernel has instead.
     pub(crate) const fn user_space_keys(self) -> &'static [(Key, &'static str)] {
         with_specification!(self, S => S::USER_SPACE_KEYS)
     }

@@ -19,7 +19,7 @@ macro_rules! settings {
         /// A key of a discipline's table.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum Key {
-            /// How much may wait.
+            /// The limit of the queue.
             Limit,
             $($(#[$doc])* $key,)*
             $($(#[$other_doc])* $other_key,)*
@@ -39,7 +39,7 @@ macro_rules! settings {
         /// The settings of a discipline; `None` stands for the discipline's own default.
         #[derive(Clone, Copy, Debug, Default, PartialEq)]
         pub struct Settings {
-            /// How much may wait, in all queues of the discipline together.
+            /// The largest backlog, in all queues of the discipline together.
             pub limit: Option<Limit>,
             $($(#[$doc])* pub $field: Option<$value>,)*
             $($(#[$other_doc])* pub $other: Option<$other_value>,)*
@@ -81,7 +81,7 @@ settings! {
         Target target: Nanos = DurationValue;
         /// Whether packets of flows that allow it are marked instead of dropped (RFC 3168).
         Ecn ecn: bool = bool;
-        /// CoDel's interval.
+        /// The interval of CoDel.
         Interval interval: Nanos = DurationValue;
         /// The period after which SFQ changes its hash.
         Perturb perturb: Nanos = DurationValue;

@@ -1,4 +1,4 @@
-//! What the file of a discipline says about it.
+//! The trait that the file of each discipline implements.
 
 use forebay_config::Limit as LimitValue;
 use forebay_queue::{ConfigError, Packet, Qdisc, pie};
@@ -41,7 +41,7 @@ pub(crate) trait Specification {
     /// Whether it is made of classes.
     const CLASSFUL: bool = false;
 
-    /// When it marks packets instead of dropping them.
+    /// Whether and when it marks packets instead of dropping them.
     const ECN: EcnUse = EcnUse::Never;
 
     /// Builds the queue.
@@ -78,15 +78,15 @@ pub(crate) trait Specification {
         None
     }
 
-    /// What `tc qdisc add` is told for the kernel's queue at a bottleneck of `rate`. The settings
-    /// are those of [`Specification::resolve`], with a limit of
+    /// Returns the arguments of `tc qdisc add` for the kernel's queue at a bottleneck of `rate`.
+    /// The settings are those of [`Specification::resolve`], with a limit of
     /// [`Specification::limit_on_path`].
     fn tc_arguments(_settings: &Settings, _rate: Rate) -> Option<String> {
         None
     }
 }
 
-/// When a discipline marks packets instead of dropping them (RFC 3168).
+/// The cases in which a discipline marks packets instead of dropping them (RFC 3168).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EcnUse {
     /// It never marks.
@@ -100,7 +100,7 @@ pub enum EcnUse {
     Always,
 }
 
-/// What is known where a queue is built, beside its settings.
+/// The conditions for building a queue beside its settings.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Terms {
     /// The seed of hashes and random drops; the discipline's default if `None`.
@@ -127,9 +127,9 @@ pub enum BuildError {
 /// A setting that is out of range.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct WrongSetting {
-    /// The key.
+    /// The key of the setting.
     pub(crate) key: Key,
-    /// What is wrong with its value.
+    /// The mistake in its value.
     pub(crate) message: String,
 }
 

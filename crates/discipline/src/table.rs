@@ -55,7 +55,7 @@ impl PolicyTable {
     }
 }
 
-/// What to use instead of a discipline that boxes do not take.
+/// Makes the error for a discipline that boxes do not take.
 fn no_policy(kind: Kind) -> String {
     let policies = Kind::ALL.iter().filter(|kind| kind.is_policy()).map(|kind| kind.name());
     let policies: Vec<&str> = policies.collect();

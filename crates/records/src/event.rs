@@ -1,4 +1,4 @@
-//! What a bundle's control loop decided, and why.
+//! Decisions of a bundle's control loop, with their reasons.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What became of the packets of a hop.
+//! The account of a hop's packets.
 
 use std::fs;
 use std::io;
@@ -33,14 +33,14 @@ pub struct HopCounters {
     pub late: Option<Late>,
 }
 
-/// What a hop's timers add to the waits in its queues, in nanoseconds.
+/// The lateness that a hop's timers add to the waits in its queues, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Late {
-    /// The average.
+    /// The average lateness.
     pub mean_ns: u64,
-    /// The 99th percentile, at most an eighth too high.
+    /// The 99th percentile of the lateness, at most an eighth too high.
     pub p99_ns: u64,
-    /// The maximum.
+    /// The largest lateness.
     pub max_ns: u64,
 }
 

@@ -1,4 +1,4 @@
-//! What boxes write down about their packets and decisions, and the laboratory reads.
+//! The records that boxes write about packets and decisions, and the laboratory reads.
 //!
 //! - [`HopCounters`] accounts for every packet of a box or a link.
 //! - [`Tick`] is the state of a bundle's control loop, every 10 ms.

@@ -1,4 +1,4 @@
-//! What a process of Forebay needs of Linux beside packets: a clock, waits, signals and locks.
+//! The clock, waits, signals and locks of a process on Linux.
 
 pub mod clock;
 mod lock;

@@ -10,7 +10,7 @@ use std::os::unix::net::{SocketAddr, UnixDatagram};
 pub struct NameLock(#[allow(dead_code, reason = "held for what dropping it does")] UnixDatagram);
 
 impl NameLock {
-    /// Takes `name`.
+    /// Takes the lock `name`.
     ///
     /// # Errors
     /// [`io::ErrorKind::AddrInUse`] if another process holds the name.

@@ -35,9 +35,9 @@ pub(crate) struct FoundClass {
 /// The owner of a device's tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Root {
-    /// The kernel, which sets up queues by itself.
+    /// The kernel, which sets up default queues.
     Default,
-    /// A sendbox.
+    /// A sendbox of Forebay.
     Ours,
     /// Another program or administrator.
     Foreign {

@@ -36,7 +36,7 @@ struct Part {
 const WITH_CLASSES: [&str; 4] = ["htb", "hfsc", "drr", "qfq"];
 
 impl Record {
-    /// Records `found`.
+    /// Records the tree `found`.
     pub(crate) fn new(found: &Found) -> Self {
         let mut parts = Vec::new();
         // Breadth first from the root.

@@ -1,5 +1,5 @@
-//! What is known of a machine: plain data, found by [`probe`](super::probe) and judged by
-//! [`checks`](super::checks), so that machines which nobody has can be judged too.
+//! The facts about a machine, as plain data. [`probe`](super::probe) gathers them, and
+//! [`checks`](super::checks) judge them. Tests can therefore judge machines of any kind.
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
@@ -9,48 +9,48 @@ use forebay_units::Nanos;
 
 use super::Role;
 
-/// What was asked, or why there is no answer.
+/// The answer to a question, or the reason why there is none.
 pub(super) type Answer<T> = Result<T, String>;
 
-/// All that is known of a machine.
+/// All facts about a machine.
 #[derive(Clone, Debug)]
 pub(super) struct Facts {
     pub(super) kernel: Kernel,
-    /// The queueing disciplines that the kernel has.
+    /// The queueing disciplines of the kernel.
     pub(super) qdiscs: Answer<BTreeSet<&'static str>>,
     pub(super) bpf: Bpf,
     /// The effective capabilities of this process, as bits.
     pub(super) capabilities: u64,
-    /// Bytes that this process may lock in memory; `None` is no limit.
+    /// The bytes that this process may lock in memory; `None` is no limit.
     pub(super) memlock: Option<u64>,
     pub(super) clock: Clock,
     pub(super) interfaces: Vec<Interface>,
-    /// What a configuration asks for.
+    /// The needs of the configuration.
     pub(super) plan: Option<Plan>,
 }
 
 #[derive(Clone, Debug)]
 pub(super) struct Kernel {
-    /// As `uname -r` has it.
+    /// The release as in `uname -r`.
     pub(super) release: String,
-    /// Major and minor.
+    /// The major and minor version.
     pub(super) version: Option<(u32, u32)>,
 }
 
 #[derive(Clone, Debug)]
 pub(super) struct Bpf {
-    /// Parts that BPF is made of here, and whether they are there.
+    /// The parts of BPF that boxes need, and whether the kernel has each.
     pub(super) parts: Vec<(&'static str, bool)>,
-    /// Whether the kernel describes its own types.
+    /// Whether the kernel has type information (BTF).
     pub(super) types: bool,
-    /// `net.core.bpf_jit_enable`; `None` where the kernel does not tell, as when it always
-    /// compiles.
+    /// The value of `net.core.bpf_jit_enable`; `None` where the kernel has no such setting, because
+    /// it always compiles.
     pub(super) jit: Option<bool>,
-    /// The programs of a sendbox over the kernel's queues, loaded and attached for a moment.
+    /// Whether the programs of a sendbox over the kernel's queues can be loaded and attached.
     pub(super) observer: Answer<()>,
-    /// The receivebox's program at tc's ingress, likewise.
+    /// Whether the receivebox's program can be attached to tc's ingress.
     pub(super) ingress: Answer<()>,
-    /// The receivebox's program for XDP, and a port over AF_XDP; how it moves frames.
+    /// How a port over AF_XDP moves frames, if it can be opened.
     pub(super) af_xdp: Answer<String>,
 }
 
@@ -58,15 +58,15 @@ pub(super) struct Bpf {
 pub(super) struct Clock {
     /// The kernel's clock source.
     pub(super) source: Option<String>,
-    /// Of CLOCK_MONOTONIC: a nanosecond with high-resolution timers.
+    /// The resolution of CLOCK_MONOTONIC: a nanosecond with high-resolution timers.
     pub(super) resolution: Nanos,
-    /// Ticks a second (HZ), by the resolution of the coarse clock.
+    /// The ticks per second (HZ), by the resolution of the coarse clock.
     pub(super) hertz: Option<u64>,
-    /// What reading the clock costs.
+    /// The time that a reading of the clock takes.
     pub(super) read: Nanos,
-    /// How late short sleeps ended, in the middle and at worst.
+    /// The lateness of short sleeps, median and maximum.
     pub(super) late: (Nanos, Nanos),
-    /// How far the kernel slews its clocks against the hardware, in parts per million.
+    /// The rate at which the kernel slews its clocks, in parts per million.
     pub(super) slew: Option<f64>,
 }
 
@@ -79,74 +79,79 @@ pub(super) struct Interface {
     pub(super) queues: u32,
     pub(super) features: BTreeSet<Feature>,
     pub(super) xdp: Answer<XdpSupport>,
-    /// What is at the root of its queues.
+    /// The owner of its queues.
     pub(super) root: Answer<Root>,
 }
 
-/// Whose the queues of an interface are.
+/// The owner of an interface's queues.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Root {
-    /// The kernel's own.
+    /// The kernel, with its default queues.
     Default,
-    /// A sendbox's, that runs or has died.
+    /// A sendbox that runs or has died.
     Ours,
-    /// Somebody else's: kind and name.
+    /// Another owner: the kind and the name of the root qdisc.
     Foreign(String),
 }
 
-/// What a configuration asks for, as far as it could be read.
+/// The needs of a configuration, as far as it could be read.
 #[derive(Clone, Debug)]
 pub(super) struct Plan {
-    /// The file.
+    /// The name of the file.
     pub(super) file: String,
     pub(super) role: Role,
-    /// Why the file cannot be run as it is.
+    /// The reason why the file cannot be used as it is.
     pub(super) trouble: Option<String>,
     /// The interfaces that it names, the outer one first.
     pub(super) interfaces: Vec<String>,
-    /// How a sendbox of its own queues is to reach them.
+    /// The method by which a sendbox in user space moves frames.
     pub(super) method: Method,
-    /// Whether somebody else's queues may be replaced.
+    /// Whether queues of another owner may be replaced.
     pub(super) take_over: bool,
-    /// The tree of queues: how many objects it has, or why it cannot be.
+    /// The number of objects in the tree of queues, or the reason why it cannot be planned.
     pub(super) tree: Option<Answer<usize>>,
-    /// Bytes that the pool of frames maps.
+    /// The bytes of the frame pool.
     pub(super) pool: u64,
+    /// The other boxes.
     pub(super) peers: Vec<Peer>,
 }
 
 /// The other box of a bundle.
 #[derive(Clone, Debug)]
 pub(super) struct Peer {
-    /// The bundle.
+    /// The name of the bundle.
     pub(super) bundle: String,
-    /// Where the other box listens.
+    /// The address of the other box.
     pub(super) address: SocketAddr,
-    /// The way there: device, MTU (the route's own or the device's) and our address on it.
+    /// The route to the other box.
     pub(super) route: Answer<PeerRoute>,
-    /// Devices that packets to the bundle's prefixes leave by, where that is not the outer
-    /// interface.
+    /// The prefixes of the bundle whose packets leave by another device than the outer interface,
+    /// with that device.
     pub(super) strays: Vec<(String, String)>,
-    /// What the other box said; `None` if it was not asked.
+    /// The reply of the other box; `None` if it was not asked.
     pub(super) reply: Option<Reply>,
 }
 
+/// The route to another box.
 #[derive(Clone, Debug)]
 pub(super) struct PeerRoute {
+    /// The device through which packets leave.
     pub(super) device: String,
+    /// The MTU of the route, or else of the device.
     pub(super) mtu: u32,
+    /// The address of this machine on the route.
     pub(super) source: Option<IpAddr>,
 }
 
-/// What came of asking a receivebox.
+/// The reply of a receivebox.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Reply {
-    /// It answered, with the right key.
+    /// It answered with the right key.
     Answered { after: Nanos, from: SocketAddr },
-    /// Something came that is not authentic.
+    /// A message arrived that is not authentic.
     Refused(String),
-    /// Nothing came.
+    /// No message arrived.
     Silent,
-    /// It could not be asked, as when a sendbox runs here.
+    /// It could not be asked, for example because a sendbox runs here.
     NotAsked(String),
 }

@@ -1,10 +1,8 @@
-//! What a machine can be and what stands in the way, found before a box is started: `forebay
-//! doctor`.
+//! `forebay doctor`: which boxes a machine can run, and what prevents others.
 //!
-//! Facts are gathered first ([`probe`]), judged then ([`checks`]) and shown last ([`Report`]).
-//! Gathering changes nothing: what has to be tried is tried on the loopback interface of a network
-//! namespace that is made for it and goes with its thread ([`scratch`]); the machine's own
-//! interfaces are only asked.
+//! It gathers facts ([`probe`]), judges them ([`checks`]) and shows a [`Report`]. Gathering changes
+//! nothing: trials run on the loopback interface of a new network namespace, which ends with its
+//! thread ([`scratch`]). The machine's own interfaces are only queried.
 
 mod checks;
 mod facts;
@@ -18,11 +16,11 @@ use std::path::Path;
 
 pub use report::{Check, Report, Role, Verdict};
 
-/// Looks at this machine, and at what the configuration at `file` asks for; without one, at all
-/// interfaces that are up.
+/// Checks this machine, and the needs of the configuration at `file`; without one, all interfaces
+/// that are up.
 ///
-/// A receivebox that a sendbox's configuration names is asked whether it answers, which takes up to
-/// a second; it is told nothing that it would keep.
+/// It tests whether the receiveboxes of a sendbox's configuration answer, which takes up to a
+/// second and does not change their state.
 pub fn examine(file: Option<&Path>) -> Report {
     let target = file.map(target::Target::load);
     let facts = probe::facts(target.as_ref());

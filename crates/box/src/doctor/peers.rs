@@ -1,8 +1,8 @@
-//! Asking receiveboxes whether they answer.
+//! Testing whether receiveboxes answer.
 //!
-//! What is sent is the first message of any sendbox: an epoch update that names no session of the
-//! receivebox's. It is answered with an acknowledgement that names one, and changes nothing there
-//! (see `forebay_wire::feedback`).
+//! The message is the first message of any sendbox: an epoch update without a session of the
+//! receivebox. The receivebox acknowledges it with a session, and its state does not change (see
+//! `forebay_wire::feedback`).
 
 use std::net::SocketAddr;
 
@@ -17,11 +17,11 @@ use crate::channel::Channel;
 use crate::config::BundleConfig;
 use crate::random;
 
-/// How long to wait for answers in all, and after how long to ask again, for datagrams get lost.
+/// The total wait for answers, and the wait before the message is repeated.
 const PATIENCE: Nanos = Nanos::from_secs(1);
 const AGAIN: Nanos = Nanos::from_millis(300);
 
-/// Asks the receivebox of each of `bundles`, from `listen`, where they answer to.
+/// Asks the receivebox of each of `bundles` from the address `listen`.
 pub(super) fn ask(listen: SocketAddr, bundles: &[BundleConfig]) -> Vec<Reply> {
     let channel = match Channel::bind(listen) {
         Ok(channel) => channel,

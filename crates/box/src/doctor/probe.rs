@@ -1,5 +1,4 @@
-//! Gathering what is known of this machine. Nothing here judges, and nothing that is the machine's
-//! changes.
+//! Gathering the facts about this machine, without judging them and without changing the machine.
 
 use std::ffi::CStr;
 use std::fs;
@@ -40,13 +39,13 @@ fn kernel() -> Kernel {
     Kernel { release, version }
 }
 
-/// A small file of the kernel's.
+/// Reads a small file of the kernel.
 fn text(path: impl AsRef<Path>) -> Option<String> {
     fs::read_to_string(path).ok().map(|t| t.trim().to_owned())
 }
 
 fn bpf() -> Bpf {
-    // Each has loopback to itself, and leaves it as it was.
+    // Each trial has a loopback interface of its own, and leaves it as it was.
     let trial = |f: fn(&Netdev) -> Result<String, forebay_dataplane::Error>| {
         let tried = scratch::within(|| Netdev::find("lo").and_then(|lo| f(&lo)));
         tried.map_err(|e| e.to_string()).and_then(|result| result.map_err(|e| e.to_string()))
@@ -59,7 +58,7 @@ fn bpf() -> Bpf {
         ingress: trial(|lo| Sampler::attach_at(lo, &[], Hook::Tc).map(|_| String::new())).map(drop),
         af_xdp: trial(|lo| {
             let mut pool = Pool::new(256, 1_500)?;
-            // Loopback's own MTU fits into no chunk, and no frame comes.
+            // The MTU of loopback is larger than a chunk, but no frame arrives.
             let mut lo = lo.clone();
             lo.mtu = 1_500;
             let ports = open_ports(std::slice::from_ref(&lo), Method::Xdp, &mut pool)?;
@@ -68,7 +67,7 @@ fn bpf() -> Bpf {
     }
 }
 
-/// The bits of the effective capabilities, of `/proc/self/status`.
+/// Returns the bits of the effective capabilities from `/proc/self/status`.
 fn capabilities() -> Option<u64> {
     let status = text("/proc/thread-self/status")?;
     let line = status.lines().find_map(|l| l.strip_prefix("CapEff:"))?;
@@ -84,10 +83,10 @@ fn memlock() -> Option<u64> {
     }
 }
 
-/// Sleeps that are timed, and how long they are asked to be.
+/// The number of timed sleeps, and their length.
 const SLEEPS: usize = 50;
 const SLEEP: Nanos = Nanos::from_micros(500);
-/// Readings of the clock that are timed together.
+/// The number of clock readings that are timed together.
 const READINGS: u64 = 10_000;
 
 fn clocks() -> Clock {
@@ -116,8 +115,8 @@ fn resolution(of: libc::clockid_t) -> Nanos {
     }
 }
 
-/// How late sleeps end as the sendbox sleeps, in the middle and at worst. On a thread of its own,
-/// whose timers alone are made precise.
+/// Measures the lateness of sleeps like those of a sendbox, median and maximum. It uses a thread of
+/// its own, so that only its timers become precise.
 fn lateness() -> (Nanos, Nanos) {
     let measured = std::thread::spawn(|| {
         precise_timers();
@@ -135,7 +134,8 @@ fn lateness() -> (Nanos, Nanos) {
     measured.join().unwrap_or_default()
 }
 
-/// In parts per million, of which the kernel keeps 2^16ths (`adjtimex(2)`).
+/// Returns the slewing rate in parts per million. The kernel's unit is 2^-16 of that
+/// (`adjtimex(2)`).
 fn slew() -> Option<f64> {
     // SAFETY: all-zero is a valid `timex`, and asks for nothing to be changed.
     unsafe {
@@ -144,7 +144,7 @@ fn slew() -> Option<f64> {
     }
 }
 
-/// The names of all interfaces that are up, but for loopback.
+/// Returns the names of all interfaces that are up, without loopback.
 fn every_interface() -> Vec<String> {
     // SAFETY: the list ends with a zero index, its names are valid C strings, and it is freed once.
     unsafe {
@@ -230,9 +230,9 @@ fn peers_of(target: &Target) -> Vec<Peer> {
     config.bundles.iter().zip(replies).map(peer).collect()
 }
 
-/// The prefix and the device that it leaves by, if that is not `outer`.
+/// Returns the prefix and the device for its packets, if that is not `outer`.
 fn stray(prefix: &ipnet::IpNet, outer: &str) -> Option<(String, String)> {
-    // Its first host stands for all: a longer route within it is not looked for.
+    // The first host represents the prefix: longer routes within it are not checked.
     let host = prefix.hosts().next()?;
     let route = route_to(host).ok()?;
     (route.device != *outer).then(|| (prefix.to_string(), route.device))

@@ -1,18 +1,18 @@
-//! What was found, as people and programs read it.
+//! The report, as text and as JSON.
 
 use std::fmt;
 
 use serde::Serialize;
 
-/// What a machine may be for.
+/// A role of a machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
-    /// A sendbox that queues by itself.
+    /// A sendbox with queues in user space.
     SendboxUser,
     /// A sendbox over the kernel's queues.
     SendboxKernel,
-    /// A receivebox.
+    /// A receivebox of any bundles.
     Receivebox,
 }
 
@@ -30,32 +30,32 @@ impl fmt::Display for Role {
     }
 }
 
-/// Whether something that was found matters.
+/// The verdict of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// It is as it should be.
+    /// Everything is as it should be.
     Ok,
-    /// Worth knowing.
+    /// The operator should know this.
     Note,
     /// A box would not start, or would do harm.
     Problem,
 }
 
-/// Something that was looked at.
+/// The result of one check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Check {
-    /// What it belongs to.
+    /// The area of the check.
     pub area: &'static str,
-    /// What was looked at.
+    /// The object of the check.
     pub what: String,
-    /// What was found.
+    /// What the check found.
     pub found: String,
-    /// Whether it matters.
+    /// The verdict on the finding.
     pub verdict: Verdict,
-    /// Which boxes it would stop.
+    /// The roles that the finding rules out.
     pub stops: Vec<Role>,
-    /// What to do about it, or what it means.
+    /// The advice, or the meaning of the finding.
     pub advice: Option<String>,
 }
 
@@ -69,33 +69,33 @@ impl Check {
         Self { area, what, found, verdict: Verdict::Ok, stops: Vec::new(), advice: None }
     }
 
-    /// It is worth knowing, for this reason.
+    /// Sets the verdict to a note, with its reason.
     pub(super) fn note(self, advice: impl Into<String>) -> Self {
         let verdict = self.verdict.max(Verdict::Note);
         Self { verdict, advice: Some(advice.into()), ..self }
     }
 
-    /// It would stop `roles`; here is what to do.
+    /// Sets the verdict to a problem for `roles`, with advice.
     pub(super) fn stops(self, roles: &[Role], advice: impl Into<String>) -> Self {
         Self { stops: roles.to_vec(), ..self.note(advice) }
     }
 }
 
-/// All that was looked at.
+/// The results of all checks.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
-    /// What the machine is to be; anything, if empty.
+    /// The wanted role; `None` is a sendbox over either dataplane, and a receivebox.
     wanted: Option<Role>,
-    /// What it can be.
+    /// The possible roles.
     possible: Vec<Role>,
-    /// Whether nothing stands in the way of what it is to be.
+    /// Whether the wanted role is possible.
     healthy: bool,
     checks: Vec<Check>,
 }
 
 impl Report {
-    /// Judges `checks` by what the machine is to be: without a wish, a sendbox over either
-    /// dataplane, and a receivebox.
+    /// Judges `checks` by the wanted role. Without one, a sendbox over either dataplane and a
+    /// receivebox count.
     pub(super) fn new(wanted: Option<Role>, mut checks: Vec<Check>) -> Self {
         let stopped = |role| checks.iter().any(|c| c.stops.contains(&role));
         let possible: Vec<Role> = Role::ALL.into_iter().filter(|r| !stopped(*r)).collect();
@@ -110,18 +110,18 @@ impl Report {
         Self { wanted, possible, healthy, checks }
     }
 
-    /// Whether nothing stands in the way.
+    /// Whether the wanted role is possible.
     pub fn is_healthy(&self) -> bool {
         self.healthy
     }
 
-    /// What was looked at.
+    /// Returns the results of the checks.
     pub fn checks(&self) -> &[Check] {
         &self.checks
     }
 }
 
-/// Whether a machine that can be `possible` is what is wanted.
+/// Whether the wanted role is among the possible ones.
 fn serves(wanted: Option<Role>, possible: &[Role]) -> bool {
     match wanted {
         Some(role) => possible.contains(&role),
@@ -166,10 +166,10 @@ impl fmt::Display for Report {
     }
 }
 
-/// Columns of advice, which stands beside names.
+/// The width of the column of advice.
 const COLUMNS: usize = 90;
 
-/// The words of `text` in lines.
+/// Wraps `text` into lines.
 fn wrapped(text: &str) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in text.split(' ') {

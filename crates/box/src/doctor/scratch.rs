@@ -1,14 +1,14 @@
-//! Trying things where they touch nothing.
+//! Trials in a network namespace of their own.
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::thread;
 
-/// Calls `f` in a network namespace made for it, in which there is but a loopback interface, which
-/// is up. The namespace goes with the thread.
+/// Calls `f` in a new network namespace, which has only a loopback interface that is up. The
+/// namespace ends with the thread.
 ///
 /// # Errors
-/// Without the right to make one.
+/// If this process may not create a namespace.
 pub(super) fn within<T: Send>(f: impl FnOnce() -> T + Send) -> io::Result<T> {
     thread::scope(|scope| {
         let trial = scope.spawn(|| {

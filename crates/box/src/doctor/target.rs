@@ -1,4 +1,4 @@
-//! What a configuration asks of a machine.
+//! The needs of a configuration.
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ use super::Role;
 use crate::config::{Dataplane, ReceiveboxConfig, SendboxConfig};
 use crate::sendbox;
 
-/// A configuration, as far as it can be read.
+/// A configuration as far as it can be read.
 pub(super) struct Target {
     pub(super) file: String,
     pub(super) role: Role,
@@ -26,7 +26,7 @@ pub(super) enum Config {
     Receivebox(ReceiveboxConfig),
 }
 
-/// Enough of a file to say what it is for, even where something else in it is wrong.
+/// The parts of a file that show its purpose, even if something else in it is wrong.
 #[derive(Default, Deserialize)]
 struct Outline {
     receivebox: Option<Receivebox>,
@@ -98,7 +98,7 @@ impl Target {
         matches!(dataplane, Some(Dataplane::Kernel { foreign: Foreign::Replace }))
     }
 
-    /// Bytes that the frames of a sendbox of its own queues need.
+    /// Returns the bytes of the frame pool of a sendbox in user space.
     pub(super) fn pool(&self) -> u64 {
         let Some(config) = self.sendbox() else { return 0 };
         let Dataplane::User(ports) = &config.dataplane else { return 0 };

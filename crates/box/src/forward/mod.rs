@@ -52,7 +52,7 @@ pub(crate) enum Direction {
 }
 
 impl Direction {
-    /// Both directions.
+    /// Both directions, in order of their numbers.
     pub(crate) const BOTH: [Self; 2] = [Self::Outward, Self::Inward];
 
     /// Returns the name in logs and records.
@@ -102,7 +102,7 @@ pub(crate) trait ForwardingHandler {
         pool: &Pool,
     ) -> Result<Place, Frame>;
 
-    /// A packet of `queue` is on its queues out.
+    /// Notes that a packet of `queue` is being sent.
     fn on_sent(&mut self, now: Nanos, direction: Direction, queue: usize, packet: &Packet);
 
     /// Handles a tick, at which it may change the rates of queues.

@@ -51,7 +51,7 @@ impl Bench {
     }
 }
 
-/// Of a UDP packet from port `flow`, ECT(0).
+/// Returns the headers of a UDP packet from port `flow` with ECT(0).
 pub(crate) fn headers(flow: u16) -> Headers {
     let mut frame = [0; 42];
     frame[12..14].copy_from_slice(&[0x08, 0x00]);
@@ -256,7 +256,7 @@ fn below_a_shaper(standing: usize) -> (usize, Nanos) {
 /// At a rate at which one packet takes longer than the marks' threshold, a single packet is no
 /// queue, and a second one behind it is.
 #[test]
-fn waits_below_a_shaper_are_those_at_its_rate() {
+fn waits_below_a_shaper_follow_its_rate() {
     // 1514 bytes at 12 Mbit/s.
     let frame = Nanos(1_009_334);
     let (marks, longest) = below_a_shaper(1);
@@ -268,7 +268,7 @@ fn waits_below_a_shaper_are_those_at_its_rate() {
 }
 
 #[test]
-fn what_a_discipline_cannot_do_is_an_error() {
+fn settings_out_of_range_are_an_error() {
     let settings = Settings { target: Some(Nanos::ZERO), ..Settings::default() };
     let no_target = with(Kind::FqCodel, settings);
     let fails = |policy: &Policy| Queue::build("b", policy, 1).is_err();

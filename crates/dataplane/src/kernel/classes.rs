@@ -1,7 +1,7 @@
 //! The classes of a bundle as tables, in which a few lookups find the class of a packet.
 //!
-//! A class has lists, and a packet fits if it is in each list that is not empty. The tables have, for
-//! every value of a field, the classes that accept it, as bits. The logical *and* of a packet's
+//! A class has lists, and a packet fits if it is in each list that is not empty. The tables have,
+//! for every value of a field, the classes that accept it, as bits. The logical *and* of a packet's
 //! entries has the classes that fit.
 
 use ipnet::{IpNet, Ipv4Net};

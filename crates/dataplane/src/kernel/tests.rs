@@ -14,7 +14,7 @@ fn prefixes(list: &[&str]) -> Vec<IpNet> {
     list.iter().map(|p| p.parse().unwrap()).collect()
 }
 
-/// What the classifier answers, and the five words that it leaves behind in the packet.
+/// Returns the classifier's answer and the five words that it writes into the packet.
 fn classify(observer: &EgressObserver, frame: &[u8]) -> Option<(i32, [u32; 5])> {
     // `struct __sk_buff` of linux/bpf.h, whose `cb` is here.
     let mut context = [0xff; 192];
@@ -29,7 +29,7 @@ fn classify(observer: &EgressObserver, frame: &[u8]) -> Option<(i32, [u32; 5])> 
     Some((answer, std::array::from_fn(word)))
 }
 
-/// What the sendbox in user space does.
+/// The rule of a sendbox in user space.
 fn fits(rule: &ClassRule, headers: &Headers) -> bool {
     let port = |p: &u16| headers.ports.is_some_and(|q| q.source == *p || q.destination == *p);
     let within = |p: &IpNet| p.contains(&headers.source) || p.contains(&headers.destination);
@@ -38,7 +38,7 @@ fn fits(rule: &ClassRule, headers: &Headers) -> bool {
         && (rule.prefixes.is_empty() || rule.prefixes.iter().any(within))
 }
 
-/// Rules that random packets now and then fit.
+/// Makes rules that random packets sometimes fit.
 fn any_rule() -> impl Strategy<Value = ClassRule> {
     let lists = (any::<u64>(), any::<u16>(), any::<u16>(), 0..27_u32);
     lists.prop_map(|(bits, port, other, what)| {

@@ -172,7 +172,7 @@ impl Super {
     }
 }
 
-/// What tc's program says of a super-packet is what XDP's says of its segments, bit for bit.
+/// The program at tc reports the same for a super-packet as the XDP program for its segments.
 #[test]
 fn a_super_packet_is_seen_as_its_segments() {
     let (Some(mut xdp), Some(mut tc)) = (load(Hook::Xdp), load(Hook::Tc)) else { return };
@@ -232,9 +232,9 @@ fn the_segments_of_the_vectors_are_found_in_their_super_packets() {
     assert!(found >= 2, "the vectors have segments");
 }
 
-/// What kernels before Linux 6.6 do, which have no links at tc.
+/// Kernels before Linux 6.6 have no links at tc, and use a filter.
 #[test]
-fn a_filter_stands_in_for_a_link_and_goes_with_the_receivebox() {
+fn a_filter_replaces_a_link_and_goes_with_the_receivebox() {
     let show = || {
         let words = ["filter", "show", "dev", "lo", "ingress"];
         let out = std::process::Command::new("tc").args(words).output().unwrap();

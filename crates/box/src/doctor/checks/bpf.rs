@@ -1,4 +1,4 @@
-//! What the boxes' programs need.
+//! Checks of BPF, which the programs of boxes need.
 
 use forebay_dataplane::Method;
 
@@ -15,7 +15,7 @@ pub(super) fn checks(facts: &Facts) -> Vec<Check> {
         let all: Vec<&str> = bpf.parts.iter().map(|(name, _)| *name).collect();
         Check::new(AREA, "parts", all.join(", "))
     } else {
-        // What that stops is said by the programs that need them, below.
+        // The checks of the programs below name the roles that this rules out.
         Check::new(AREA, "parts", format!("not there: {}", missing.join(", ")))
             .note("the kernel lacks them, or this process lacks the privileges to try them")
     };

@@ -1,4 +1,4 @@
-//! Time: what rates, time stamps and ticks are made of.
+//! Checks of clocks and timers, on which rates, time stamps and ticks depend.
 
 use forebay_units::Nanos;
 
@@ -7,15 +7,14 @@ use crate::doctor::report::Check;
 
 const AREA: &str = "clocks";
 
-/// A packet of 1500 bytes takes so long at a gigabit a second, and the sendbox's own queues read
-/// the clock at least once a packet.
+/// The largest time for a reading of the clock. The queues in user space read it at least once for
+/// each packet, and a packet of 1500 bytes takes this long at 1 Gbit/s.
 const SLOW_READ: Nanos = Nanos::from_micros(1);
-/// A tenth of a tick of the loop: what sleeps longer than asked by more makes bursts of that
-/// length.
+/// The largest lateness of sleeps: a tenth of a tick. Later sleeps make bursts of that length.
 const LATE: Nanos = Nanos::from_millis(1);
-/// Coarser than this is no high-resolution timer.
+/// The coarsest resolution of high-resolution timers.
 const COARSE: Nanos = Nanos::from_micros(10);
-/// The kernel slews its clocks by no more than this (`MAXFREQ`, in parts per million).
+/// The largest slewing rate of the kernel (`MAXFREQ`, in parts per million).
 const MOST_SLEW: f64 = 500.0;
 
 pub(super) fn checks(clock: &Clock) -> Vec<Check> {
@@ -57,6 +56,6 @@ pub(super) fn checks(clock: &Clock) -> Vec<Check> {
             }
         }
     };
-    // The wall clock may jump: nothing but logs reads it.
+    // The wall clock may jump: only logs read it.
     vec![source, timers, late, slew]
 }

@@ -1,11 +1,11 @@
-//! Interfaces, and what their offloads mean to each dataplane.
+//! Checks of interfaces and of their offloads for each dataplane.
 
 use forebay_dataplane::{Feature, Method, Pool};
 
 use crate::doctor::facts::{Facts, Interface, Plan};
 use crate::doctor::report::{Check, Role};
 
-/// Since when the kernel tells what drivers can do.
+/// The first kernel that reports what drivers support of XDP.
 const TELLS_XDP: (u32, u32) = (6, 3);
 
 pub(super) fn checks(facts: &Facts) -> Vec<Check> {
@@ -20,7 +20,8 @@ fn of(interface: &Interface, told: bool, plan: Option<&Plan>) -> [Check; 3] {
     [link(interface, plan), xdp(interface, told, plan), offloads(interface, plan)]
 }
 
-/// The roles that a check of an interface may stop: only that of a configuration which names it.
+/// Returns the roles that a check of an interface may rule out: the role of a configuration that
+/// names the interface.
 fn stopped(plan: Option<&Plan>, roles: &[Role]) -> Vec<Role> {
     plan.map(|p| p.role).into_iter().filter(|role| roles.contains(role)).collect()
 }

@@ -1,11 +1,11 @@
-//! The kernel itself and its queues.
+//! Checks of the kernel and its queues.
 
 use crate::doctor::facts::{Facts, Plan, Root};
 use crate::doctor::report::{Check, Role};
 
 const AREA: &str = "kernel";
 
-/// What each role needs at least, and for what.
+/// The oldest kernel for each role, and the reason.
 const NEEDED: [(Role, (u32, u32), &str); 3] = [
     (Role::SendboxUser, (5, 4), "AF_XDP that says when it needs a wake-up"),
     (Role::SendboxKernel, (5, 8), "BPF ring buffers"),

@@ -1,4 +1,4 @@
-//! What is thought of what was found: pure, a function for each area.
+//! The checks: pure functions from facts to findings, one for each area.
 
 mod bpf;
 mod clocks;
@@ -12,7 +12,7 @@ mod tests;
 use super::facts::Facts;
 use super::report::Check;
 
-/// Everything, in the order in which people want to read it.
+/// Runs all checks, in the order of the report.
 pub(super) fn all(facts: &Facts) -> Vec<Check> {
     let mut checks = Vec::new();
     if let Some(plan) = &facts.plan {

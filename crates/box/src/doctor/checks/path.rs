@@ -1,4 +1,4 @@
-//! Between the boxes: MTU, routes, whether the other box answers, and address translation.
+//! Checks of the path between the boxes: MTU, routes, the other box's answer, address translation.
 
 use std::net::IpAddr;
 
@@ -19,7 +19,7 @@ pub(super) fn checks(plan: &Plan, interfaces: &[Interface]) -> Vec<Check> {
     checks
 }
 
-/// A sendbox of its own queues is a wire: what comes in must fit out.
+/// Checks that frames of each interface fit the other one: a sendbox in user space is a wire.
 fn wire(plan: &Plan, interfaces: &[Interface]) -> Option<Check> {
     if plan.role != Role::SendboxUser {
         return None;
@@ -63,7 +63,7 @@ fn route(plan: &Plan, peer: &Peer, interfaces: &[Interface]) -> Check {
 }
 
 fn strays(plan: &Plan, peer: &Peer) -> Option<Check> {
-    // A bridge has no routes of its own for what passes through it.
+    // A bridge has no routes for the packets that it forwards.
     if plan.role != Role::SendboxKernel || peer.strays.is_empty() {
         return None;
     }
@@ -93,16 +93,17 @@ fn reply(peer: &Peer, reply: &Reply) -> Check {
              its bundle's `sendbox` this machine's address?",
         ),
         Reply::NotAsked(why) => Check::new(AREA, what, format!("not asked: {why}")).note(
-            "a sendbox that runs asks it by itself; its log says what came of that",
+            "a running sendbox asks it; see its log for the answer",
         ),
     }
 }
 
-/// The protocol does not say what addresses the other box sees, so this is what can be known here.
+/// Checks for address translation as far as possible: the protocol does not report the addresses
+/// that the other box sees.
 fn translation(peer: &Peer) -> Check {
     let what = format!("{}: address translation", peer.bundle);
-    let unknown = "whether packets keep their addresses and IP IDs on the way cannot be told from here: \
-                   with a NAT between the boxes, no boundary packet is recognised and the bundle stays open";
+    let unknown = "it is not known whether packets keep their addresses and IP IDs on the path: with a NAT between \
+                   the boxes, no boundary packet is recognised and the bundle stays open";
     let ours = match &peer.route {
         Ok(PeerRoute { source: Some(source), .. }) => *source,
         _ => return Check::new(AREA, what, "unknown").note(unknown),
@@ -110,8 +111,8 @@ fn translation(peer: &Peer) -> Check {
     let theirs = peer.address.ip();
     if is_private(ours) && !is_private(theirs) {
         return Check::new(AREA, what, format!("likely: {ours} is private, {theirs} is not")).note(
-            "packets that are translated above this machine's queues are recognised; between the boxes \
-             they are not, and the bundle stays open. Put the sendbox behind the NAT, on its public side, \
+            "a translation above this machine's queues does no harm; after a translation between the \
+             boxes no boundary packet is recognised, and the bundle stays open. Put the sendbox behind the NAT, on its public side, \
              or a tunnel between the boxes",
         );
     }
@@ -126,8 +127,8 @@ fn translation(peer: &Peer) -> Check {
     }
 }
 
-/// Addresses that the internet does not route: RFC 1918, RFC 6598, RFC 3927, RFC 4193, and links'
-/// own.
+/// Whether the internet does not route an address: RFC 1918, RFC 6598, RFC 3927, RFC 4193, and
+/// link-local addresses.
 fn is_private(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(a) => {

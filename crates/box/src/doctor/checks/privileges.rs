@@ -1,4 +1,4 @@
-//! What this process may do.
+//! Checks of the rights of this process.
 
 use forebay_dataplane::Method;
 
@@ -7,8 +7,8 @@ use crate::doctor::report::{Check, Role};
 
 const AREA: &str = "privileges";
 
-/// A capability that a box needs: its bit and its name (`capabilities(7)`), who needs it and for
-/// what.
+/// A capability that boxes need: its bit and its name (`capabilities(7)`), the roles and the
+/// reason.
 struct Needed {
     bit: u32,
     name: &'static str,
@@ -44,9 +44,12 @@ const NEEDED: [Needed; 5] = [
     },
 ];
 
-/// Before Linux 5.8 there were neither CAP_BPF nor CAP_PERFMON; CAP_SYS_ADMIN implies both since.
+/// The bit of CAP_SYS_ADMIN.
 const SYS_ADMIN: u32 = 21;
+/// The bits that CAP_SYS_ADMIN implies. Before Linux 5.8 there were neither CAP_BPF nor
+/// CAP_PERFMON.
 const IMPLIED: [u32; 2] = [38, 39];
+/// The bit of CAP_IPC_LOCK.
 const IPC_LOCK: u32 = 14;
 
 pub(super) fn checks(facts: &Facts) -> Vec<Check> {
@@ -67,7 +70,8 @@ pub(super) fn checks(facts: &Facts) -> Vec<Check> {
     checks
 }
 
-/// What may be locked in memory: frames of AF_XDP, and before Linux 5.11 maps of BPF too.
+/// Checks the limit of locked memory, which frames of AF_XDP count towards, and before Linux 5.11
+/// also BPF maps.
 fn memlock(facts: &Facts, ipc_lock: bool) -> Check {
     let what = "locked memory";
     let Some(limit) = facts.memlock else { return Check::new(AREA, what, "without limit") };

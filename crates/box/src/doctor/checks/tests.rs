@@ -1,4 +1,4 @@
-//! Machines that nobody here has.
+//! Checks of made-up machines.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use crate::doctor::facts::{
 };
 use crate::doctor::report::{Report, Role, Verdict};
 
-/// A machine that lacks nothing.
+/// The facts about a machine that lacks nothing.
 fn machine() -> Facts {
     Facts {
         kernel: kernel("6.18.4", (6, 18)),
@@ -90,7 +90,7 @@ fn report(facts: &Facts) -> Report {
     Report::new(facts.plan.as_ref().map(|p| p.role), all(facts))
 }
 
-/// What is not as it should be: verdict and name.
+/// The verdicts and names of the checks that are not all right.
 fn complaints(facts: &Facts) -> Vec<(Verdict, String)> {
     let report = report(facts);
     let bad = report.checks().iter().filter(|c| c.verdict != Verdict::Ok);
@@ -101,7 +101,7 @@ fn complaints(facts: &Facts) -> Vec<(Verdict, String)> {
 
 /// Checks that `facts` differ from a good machine in `what` alone.
 fn only(facts: &Facts, verdict: Verdict, what: &str) {
-    // What no machine can know is noted with every configuration.
+    // The note about address translation comes with every configuration.
     let mut complaints = complaints(facts);
     complaints.retain(|(_, what)| what != "b: address translation");
     assert_eq!(complaints, [(verdict, what.to_owned())]);
@@ -151,7 +151,7 @@ fn somebody_else_s_queues_stop_a_sendbox_unless_it_may_take_over() {
     only(&facts, Verdict::Note, "queues of wan0");
     facts.interfaces[0].root = Ok(Root::Ours);
     only(&facts, Verdict::Note, "queues of wan0");
-    // On the other interface they are nobody's business.
+    // They do not matter on the other interface.
     let mut facts = planned(Role::SendboxKernel);
     facts.interfaces[1].root = Ok(Root::Foreign("pfifo 7:".to_owned()));
     assert_eq!(complaints(&facts).len(), 1);
@@ -185,7 +185,7 @@ fn capabilities_are_missed_by_name() {
     let of = |bits: &[u32]| Facts { capabilities: without(bits), ..machine() };
     only(&of(&[12]), Verdict::Problem, "CAP_NET_ADMIN");
     only(&of(&[13]), Verdict::Note, "CAP_NET_RAW");
-    // CAP_SYS_ADMIN is enough for both that were split off it.
+    // CAP_SYS_ADMIN implies CAP_BPF and CAP_PERFMON.
     assert_eq!(complaints(&of(&[38, 39])), []);
     let of_both = complaints(&of(&[21, 38]));
     let names: Vec<&str> = of_both.iter().map(|(_, what)| what.as_str()).collect();
@@ -243,7 +243,7 @@ fn an_interface_is_judged_by_what_is_wanted_of_it() {
     only(&with(Receivebox, foreign), Problem, "wan0 XDP");
     only(&with(SendboxKernel, foreign), Note, "wan0 XDP");
     only(&with(SendboxKernel, |i| i.xdp.as_mut().unwrap().driver.native = false), Note, "wan0 XDP");
-    // GRO is in the way only where frames are taken after it.
+    // GRO is a problem only where frames are received after it.
     let mut facts = planned(SendboxUser);
     facts.plan.as_mut().unwrap().method = Method::Packet;
     let offloads = complaints(&facts);
