@@ -58,7 +58,7 @@ impl Bundles {
                     self.list[index].on_message(datagram.came, datagram.bytes(), channel);
                 }
                 None => {
-                    tracing::debug!("a message from {} is for an unknown bundle", datagram.from)
+                    tracing::debug!("a message from {} is for an unknown bundle", datagram.from);
                 }
             }
         }
