@@ -43,7 +43,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_queued_waits_as_long_as_it_takes_to_leave() {
+    fn the_wait_of_a_backlog_is_its_time_to_leave() {
         // 125 kB at 10 Mbit/s are 100 ms; a bundle without a rate has no queue.
         let ticks =
             vec![tick(10, Some(10_000_000), 125_000), tick(20, None, 0), tick(30, Some(0), 9)];

@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_band_is_named() {
+    fn an_invalid_band_is_named() {
         let error = |text: &str| text.parse::<Bands>().unwrap_err().to_string();
         assert!(error("throughput").starts_with("`throughput`: write a measure"));
         assert!(

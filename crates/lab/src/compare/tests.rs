@@ -65,7 +65,7 @@ fn medians_of_matched_seeds_are_compared() {
 }
 
 #[test]
-fn misses_are_told_by_axis() {
+fn misses_are_counted_by_axis() {
     let runs = |wait_at_24| {
         [(96, "x", 20), (96, "y", 20), (24, "x", wait_at_24), (24, "y", 20)]
             .map(|(rate, arm, wait)| summary(rate, arm, 1, 10, wait))

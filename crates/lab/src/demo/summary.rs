@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_compared_is_refused() {
+    fn runs_that_cannot_be_compared_are_refused() {
         let runs = Arm::ALL.map(run);
         let with = |change: fn(&mut Run)| {
             let mut runs = runs.clone();

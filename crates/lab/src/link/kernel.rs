@@ -217,7 +217,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_number_stands_in_for_the_sender_and_for_nothing_else() {
+    fn a_number_replaces_only_the_source_address() {
         let mut frame: Vec<u8> = (0..20).collect();
         let plain = frame.clone();
         assert_eq!(number(&frame), None);

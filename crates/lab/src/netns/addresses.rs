@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sites_are_told_apart() {
+    fn sites_have_distinct_addresses() {
         let addresses: Vec<_> = Place::all(16).map(|p| p.address(IpVersion::V4)).collect();
         let names: Vec<_> = Place::all(16).map(|p| p.namespace("1")).collect();
         for (i, (address, name)) in addresses.iter().zip(&names).enumerate() {

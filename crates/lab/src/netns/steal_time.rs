@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_understood_is_not_guessed() {
+    fn unknown_formats_give_no_value() {
         for text in ["", "cpu0 1 2 3 4 5 6 7 8", "cpu  1 2 3 4", "cpu  1 2 3 4 5 6 7 x"] {
             assert_eq!(Processors::parse(text), None, "{text}");
         }

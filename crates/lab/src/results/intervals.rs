@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn records_from_the_ends_of_time_do_no_harm() {
+    fn records_at_extreme_times_are_tolerated() {
         let mut wild = record(1, 0, Fate::Sent);
         wild.time = Nanos(u64::MAX);
         wild.sojourn = Nanos(u64::MAX);

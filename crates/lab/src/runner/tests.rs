@@ -180,7 +180,7 @@ fn an_interrupt_keeps_what_had_ended() {
 }
 
 #[test]
-fn what_cannot_be_run_is_said_before_anything_runs() {
+fn jobs_that_cannot_run_are_refused_before_any_run() {
     let engine = Directed { unfit: Some("forebay_fifo 2"), ..Directed::default() };
     let dir = std::env::temp_dir().join(format!("fb-unfit-{}", std::process::id()));
     let options = Options { keep: Some(&dir), jobs: None };

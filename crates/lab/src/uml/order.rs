@@ -119,7 +119,7 @@ mod tests {
     use crate::scenario::{DEMO, parse};
 
     #[test]
-    fn what_is_written_is_read() {
+    fn files_are_read_as_written() {
         let dir = std::env::temp_dir().join(format!("fb-order-{}", std::process::id()));
         fs::create_dir(&dir).unwrap();
         let demo = parse("demo.toml".as_ref(), DEMO).unwrap();

@@ -120,7 +120,7 @@ fn problem(name: &str, text: &[u8]) -> (u64, String) {
 }
 
 #[test]
-fn what_is_saved_is_loaded() {
+fn a_saved_run_is_loaded_unchanged() {
     let scratch = Scratch::new("whole.jsonl");
     save(&scratch.0, &run()).unwrap();
     assert_eq!(load(&scratch.0).unwrap(), run());
