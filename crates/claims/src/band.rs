@@ -1,4 +1,4 @@
-//! What counts as agreement with a source, as it was stated before anything was run.
+//! Where a figure must lie: within a tolerance of the source's figure, or within limits of our own.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,25 +8,29 @@ use forebay_lab::analysis::rounded;
 /// Where a figure must lie.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Band {
-    /// This far from the source's figure at most, by either limit: a share of it, or a difference.
+    /// A tolerance on both sides of the source's figure; meeting either limit is enough.
     Around {
-        /// As a share, 0 to 1.
+        /// The largest difference as a share of the source's figure, 0 to 1.
         share: Option<f64>,
-        /// In the measure's unit.
+        /// The largest difference in the measure's unit.
         difference: Option<f64>,
     },
-    /// No higher, in the measure's unit.
+    /// The source's figure or less, with a tolerance above it as a share of it.
+    AtMostSource(f64),
+    /// The source's figure or more, with a tolerance below it as a share of it.
+    AtLeastSource(f64),
+    /// An upper limit in the measure's unit.
     AtMost(f64),
-    /// No lower, in the measure's unit.
+    /// A lower limit in the measure's unit.
     AtLeast(f64),
-    /// From the one to the other, in the measure's unit.
+    /// A lower and an upper limit in the measure's unit.
     Between(f64, f64),
-    /// Anywhere: the figure is shown and not judged.
+    /// No limit: the figure is shown and not judged.
     Any,
 }
 
 impl Band {
-    /// Whether `ours` lies in it, where the source has `source`; `None` if nothing is judged.
+    /// Whether `ours` lies in the band, where the source has `source`; `None` if nothing is judged.
     pub fn holds(self, source: Option<f64>, ours: f64) -> Option<bool> {
         Some(match (self, source) {
             (Self::Around { share, difference }, Some(source)) => {
@@ -34,28 +38,34 @@ impl Band {
                 share.is_some_and(|s| off <= s * source.abs())
                     || difference.is_some_and(|d| off <= d)
             }
-            // A catalogue is checked not to have one.
-            (Self::Around { .. }, None) | (Self::Any, _) => return None,
+            (Self::AtMostSource(share), Some(source)) => ours <= source + share * source.abs(),
+            (Self::AtLeastSource(share), Some(source)) => ours >= source - share * source.abs(),
             (Self::AtMost(most), _) => ours <= most,
             (Self::AtLeast(least), _) => ours >= least,
             (Self::Between(least, most), _) => (least..=most).contains(&ours),
+            // Loading a claim refuses a tolerance without a source.
+            (Self::Around { .. } | Self::AtMostSource(_) | Self::AtLeastSource(_), None)
+            | (Self::Any, _) => return None,
         })
     }
 
-    /// Whether it is around the source's figure, so that there must be one.
+    /// Whether the band is relative to the source's figure, which must then be given.
     pub fn needs_source(self) -> bool {
-        matches!(self, Self::Around { .. })
+        matches!(self, Self::Around { .. } | Self::AtMostSource(_) | Self::AtLeastSource(_))
     }
 }
 
 impl fmt::Display for Band {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let percent = |share: f64| format!("{} %", rounded(share * 100.0, 4));
         match self {
             Self::Around { share, difference } => {
-                let share = share.map(|s| format!("{} %", rounded(s * 100.0, 4)));
+                let share = share.map(percent);
                 let limits = share.into_iter().chain(difference.map(|d| d.to_string()));
                 write!(f, "{}", limits.collect::<Vec<_>>().join(" or "))
             }
+            Self::AtMostSource(share) => write!(f, "at most source + {}", percent(*share)),
+            Self::AtLeastSource(share) => write!(f, "at least source - {}", percent(*share)),
             Self::AtMost(most) => write!(f, "at most {most}"),
             Self::AtLeast(least) => write!(f, "at least {least}"),
             Self::Between(least, most) => write!(f, "{least} to {most}"),
@@ -64,10 +74,11 @@ impl fmt::Display for Band {
     }
 }
 
-/// A text that is no band.
+/// A text that is not a band.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "`{0}` is no band: write `10 %`, `0.1`, `10 % or 0.1`, `at most 2`, `at least 2`, `1 to 2` or `any`"
+    "`{0}` is not a band: write `10 %`, `0.1`, `10 % or 0.1`, `at most source + 10 %`, \
+     `at least source - 10 %`, `at most 2`, `at least 2`, `1 to 2` or `any`"
 )]
 pub struct NoBand(String);
 
@@ -79,9 +90,20 @@ impl FromStr for Band {
             let n = text.trim().parse::<f64>().ok().filter(|n| n.is_finite());
             n.ok_or_else(|| NoBand(text.to_owned()))
         };
+        let share = |text: &str| {
+            let percent = text.trim().strip_suffix('%').ok_or_else(|| NoBand(text.to_owned()))?;
+            let share = number(percent)? / 100.0;
+            if share < 0.0 { Err(NoBand(text.to_owned())) } else { Ok(share) }
+        };
         let text = text.trim();
         if text == "any" {
             return Ok(Self::Any);
+        }
+        if let Some(above) = text.strip_prefix("at most source + ") {
+            return share(above).map(Self::AtMostSource);
+        }
+        if let Some(below) = text.strip_prefix("at least source - ") {
+            return share(below).map(Self::AtLeastSource);
         }
         if let Some(most) = text.strip_prefix("at most ") {
             return number(most).map(Self::AtMost);
@@ -121,24 +143,43 @@ mod tests {
 
     #[test]
     fn a_band_is_written_as_it_is_read() {
-        for text in
-            ["10 %", "0.1", "12.5 % or 0.1", "at most 1.3", "at least 0.98", "1 to 1.4", "any"]
-        {
+        for text in [
+            "10 %",
+            "0.1",
+            "12.5 % or 0.1",
+            "at most source + 10 %",
+            "at least source - 0.5 %",
+            "at most 1.3",
+            "at least 0.98",
+            "1 to 1.4",
+            "any",
+        ] {
             assert_eq!(band(text).to_string(), text);
         }
         assert_eq!(band(" 10% "), band("10 %"));
     }
 
     #[test]
-    fn what_is_no_band_says_how_to_write_one() {
-        for text in ["", "ten", "at most", "2 to 1", "-1 %", "1 or 2", "nan", "inf"] {
+    fn the_error_for_a_wrong_band_shows_how_to_write_one() {
+        for text in [
+            "",
+            "ten",
+            "at most",
+            "2 to 1",
+            "-1 %",
+            "1 or 2",
+            "nan",
+            "inf",
+            "at most source + 2",
+            "at least source - -1 %",
+        ] {
             assert!(text.parse::<Band>().is_err(), "{text}");
         }
         assert!("x".parse::<Band>().unwrap_err().to_string().contains("`10 % or 0.1`"));
     }
 
     #[test]
-    fn judged_by_hand() {
+    fn verdicts_agree_with_a_calculation_by_hand() {
         let around = band("10 % or 0.2");
         assert_eq!(around.holds(Some(1.0), 1.2), Some(true));
         assert_eq!(around.holds(Some(1.0), 1.21), Some(false));
@@ -149,5 +190,18 @@ mod tests {
         assert_eq!(band("at least 2").holds(None, 1.9), Some(false));
         assert_eq!(band("1 to 2").holds(Some(9.0), 1.5), Some(true));
         assert_eq!(band("any").holds(Some(9.0), 1.5), None);
+    }
+
+    #[test]
+    fn a_one_sided_tolerance_lets_a_figure_be_better_than_the_source() {
+        let fast = band("at least source - 25 %");
+        assert_eq!(fast.holds(Some(80.0), 60.0), Some(true));
+        assert_eq!(fast.holds(Some(80.0), 500.0), Some(true));
+        assert_eq!(fast.holds(Some(80.0), 59.0), Some(false));
+        let short = band("at most source + 10 %");
+        assert_eq!(short.holds(Some(2.0), 2.2), Some(true));
+        assert_eq!(short.holds(Some(2.0), 0.0), Some(true));
+        assert_eq!(short.holds(Some(2.0), 2.21), Some(false));
+        assert_eq!(short.holds(None, 2.0), None);
     }
 }

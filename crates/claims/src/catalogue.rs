@@ -32,22 +32,22 @@ impl Method {
 /// An evaluation, as a list shows it.
 #[derive(Clone, Debug)]
 pub struct Entry {
-    /// Its name: that of its directory.
+    /// The evaluation's name: that of its directory.
     pub name: String,
     /// The title of its page.
     pub title: String,
-    /// Its claims, in the page's order; Unison's stand in code and are not listed.
+    /// The claims, in the page's order. Unison's claims are code and are not listed.
     pub claims: Vec<Line>,
 }
 
 /// A claim, as a list shows it.
 #[derive(Clone, Debug)]
 pub struct Line {
-    /// Its name.
+    /// The claim's name.
     pub id: String,
-    /// What is claimed, in a line.
+    /// The claim in one line.
     pub title: String,
-    /// The engines that try it, as the command line calls them.
+    /// The engines that try the claim, by their names on the command line.
     pub engines: Vec<&'static str>,
 }
 

@@ -1,36 +1,37 @@
-//! Figures of claims: their values, how they are judged, and how a page shows them.
+//! Figures of claims: their values, how they are stored, and how a page shows them.
 
+use forebay_picture::number::{figure, setting};
 use serde::{Deserialize, Serialize};
 
 use crate::band::Band;
-use forebay_picture::number::{figure, setting};
+use crate::judge::{Criteria, Judgement, Verdict};
 
 /// A figure over all seeds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Value {
-    /// The figure.
+    /// The figure over all seeds.
     pub value: f64,
-    /// The lowest that a seed alone gives.
+    /// The lowest figure of a single seed.
     pub min: f64,
-    /// The highest.
+    /// The highest figure of a single seed.
     pub max: f64,
 }
 
-/// What counts of several cells.
+/// How the values of several cells are combined.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Over {
-    /// Their mean.
+    /// The mean of the values.
     #[default]
     Mean,
-    /// The lowest.
+    /// The lowest value.
     Min,
-    /// The highest.
+    /// The highest value.
     Max,
 }
 
 impl Over {
-    /// Of `values`; `None` if there are none.
+    /// Combines `values`; `None` if there are none.
     pub fn of(self, values: &[f64]) -> Option<f64> {
         let all = values.iter().copied();
         match self {
@@ -42,92 +43,71 @@ impl Over {
     }
 }
 
-/// A figure that was tried.
+/// A figure that was tried, as it is stored.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Tried {
-    /// What it is.
+    /// The figure in words.
     pub what: String,
-    /// Its unit; empty for ratios.
+    /// The unit; empty for ratios.
     pub unit: String,
-    /// The source's.
+    /// The source's figure at the time of the run.
     pub source: Option<f64>,
-    /// Where ours had to lie, as was said before the run.
+    /// The band at the time of the run.
     pub band: String,
-    /// Ours; `None` if there was nothing to measure.
+    /// Our own bar at the time of the run, if there was one besides the band.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bar: Option<String>,
+    /// Our figure; `None` if there was nothing to measure.
     pub value: Option<Value>,
-    /// Whether it is within the band.
+    /// The verdict of the band at the time of the run. Pages judge anew, by the claim as it is.
     pub verdict: Verdict,
 }
 
-/// What became of a figure.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Verdict {
-    /// It is within its band.
-    Within,
-    /// It is not.
-    Outside,
-    /// It is shown only.
-    Shown,
-    /// There was nothing to measure.
-    Missing,
-}
-
-impl Verdict {
-    /// Of `value` beside the source's figure.
-    pub fn of(band: Band, source: Option<f64>, value: Option<Value>) -> Self {
-        match value.map(|v| band.holds(source, v.value)) {
-            None => Self::Missing,
-            Some(None) => Self::Shown,
-            Some(Some(true)) => Self::Within,
-            Some(Some(false)) => Self::Outside,
+impl Tried {
+    /// The figure of a run that has just ended.
+    pub fn new(what: &str, unit: &str, criteria: &Criteria, value: Option<Value>) -> Self {
+        let band = criteria.reproduced.or(criteria.bar).unwrap_or(Band::Any);
+        Self {
+            what: what.to_owned(),
+            unit: unit.to_owned(),
+            source: criteria.source,
+            band: band.to_string(),
+            bar: criteria.reproduced.and(criteria.bar).map(|bar| bar.to_string()),
+            value,
+            verdict: Verdict::of(band, criteria.source, value.map(|v| v.value)),
         }
     }
-}
 
-/// Counts the judged figures, and those of them that are within their bands. A figure that could not be
-/// measured counts as judged, unless it is only shown.
-pub(crate) fn tally(figures: &[Tried]) -> (usize, usize) {
-    let any = Band::Any.to_string();
-    let within = |f: &&Tried| f.verdict == Verdict::Within;
-    let judged = figures.iter().filter(|f| f.band != any);
-    (judged.clone().count(), judged.filter(within).count())
-}
-
-/// How many of the figures that are judged are within their bands, in words.
-pub(crate) fn within((judged, within): (usize, usize)) -> String {
-    match judged {
-        0 => "shown".to_owned(),
-        _ if judged == within => format!("{within} of {judged}"),
-        _ => format!("**{within} of {judged}**"),
+    /// Judges the value by `criteria` as they are now.
+    pub fn judge(&self, criteria: &Criteria) -> Judgement {
+        // With another source, the same tolerance is another band.
+        let band = Some(self.band.as_str()).filter(|_| self.source == criteria.source);
+        let bar = self.bar.as_deref().unwrap_or(&self.band);
+        let known: Vec<&str> = band.into_iter().chain([bar]).collect();
+        criteria.judge(self.value.map(|v| v.value), &known)
     }
 }
 
-/// Its value with its spread, and whether that is within the band.
-pub(crate) fn told(tried: &Tried) -> String {
-    let Some(v) = tried.value else { return "**nothing to measure**".to_owned() };
-    let number = |v: f64| {
-        if tried.unit.is_empty() && v.abs() < 1.995 { format!("{v:.3}") } else { figure(v) }
-    };
+/// A value with its spread over seeds; empty if there was nothing to measure.
+pub(crate) fn told(value: Option<Value>, unit: &str) -> String {
+    let Some(v) = value else { return String::new() };
+    let number =
+        |v: f64| if unit.is_empty() && v.abs() < 1.995 { format!("{v:.3}") } else { figure(v) };
     let spread = if v.min == v.max {
         String::new()
     } else {
         format!(" ({} to {})", number(v.min), number(v.max))
     };
-    let says = format!("{}{spread}", number(v.value));
-    match tried.verdict {
-        Verdict::Within => format!("{says}, within"),
-        Verdict::Outside => format!("**{says}, outside**"),
-        Verdict::Shown | Verdict::Missing => says,
-    }
+    format!("{}{spread}", number(v.value))
 }
 
-/// The cells of a figure's row on the page that do not depend on our value: what it is, the source's
-/// figure and the band.
-pub(crate) fn row_head(what: &str, unit: &str, source: Option<f64>, band: &str) -> String {
+/// The cells of a figure's row on the page that do not depend on our value: the figure in words, the
+/// source's figure, the tolerance around that, and our own bar.
+pub(crate) fn row_head(what: &str, unit: &str, criteria: &Criteria) -> String {
     let unit = if unit.is_empty() { String::new() } else { format!(", {unit}") };
-    let source = source.map(setting).unwrap_or_default();
-    let band = if band == "any" { "" } else { band };
-    format!("| {what}{unit} | {source} | {band} |")
+    let source = criteria.source.map(setting).unwrap_or_default();
+    let band = |band: Option<Band>| band.map(|b| b.to_string()).unwrap_or_default();
+    let (reproduced, bar) = (band(criteria.reproduced), band(criteria.bar));
+    format!("| {what}{unit} | {source} | {reproduced} | {bar} |")
 }

@@ -2,13 +2,22 @@
 //!
 //! [`catalogue`] lists all evaluations. [`scenarios`] tries claims by scenario files on the
 //! laboratory's engines, [`zd`] by simulated machines, kernel guests and a back end, and `unison` (a
-//! feature) by the planner. [`band`] and [`figure`] hold what all of them judge and show alike.
+//! feature) by the planner.
+//!
+//! All of them judge figures alike: a [`band`] says where a figure must lie, and [`judge`] whether it
+//! reproduces the source's figure or meets a bar of our own. All pages keep the same record:
+//! [`changed`] lists the bands that were changed after a first result, and [`age`] counts what was
+//! committed since a result to the code that decides it.
 
+pub mod age;
 pub mod band;
 pub mod catalogue;
+pub mod changed;
 pub mod figure;
+pub mod judge;
 mod page_file;
 pub mod scenarios;
+mod text;
 #[cfg(feature = "unison")]
 pub mod unison;
 pub mod zd;

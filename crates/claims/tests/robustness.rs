@@ -1,16 +1,16 @@
-//! Paths, clocks and feedback that misbehave, simulated: no controller of the bundle may leave it worse
-//! off than without boxes for longer than its claim's band says.
+//! Simulates paths, clocks and feedback that misbehave. No controller may leave the bundle worse off
+//! than without boxes for longer than the claim's bar.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::path::Path;
 
-use forebay_claims::figure::Verdict;
+use forebay_claims::judge::Verdict;
 use forebay_claims::scenarios::{self, Settings};
 use forebay_lab::engine::Interrupt;
 use forebay_lab::sim_engine::Sim;
 
-/// All but `exceptions`, which are told by how their figures begin.
+/// Asserts that all figures are within their bands, except those that begin with one of `exceptions`.
 fn holds_but(id: &str, exceptions: &[&str]) {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments/robustness");
     let catalogue = scenarios::load(&dir).unwrap();
@@ -22,15 +22,15 @@ fn holds_but(id: &str, exceptions: &[&str]) {
         let known = exceptions.iter().any(|e| figure.what.starts_with(e));
         assert_eq!(outside, known, "{}: {:?}", figure.what, figure.value);
     }
-    let (judged, _) = outcome.tally();
-    assert_eq!(judged * 2, outcome.figures.len(), "of each controller one figure is judged");
+    let tally = outcome.tally(claim);
+    assert_eq!(tally.bars * 2, tally.rows, "of each controller one figure is judged");
 }
 
 fn holds(id: &str) {
     holds_but(id, &[]);
 }
 
-/// BBR takes four seconds to find four times the rate, since it looks every eight round trips.
+/// BBR takes four seconds to find four times the rate, since it probes every eight round trips.
 #[test]
 fn a_rate_that_quadruples_and_falls_back() {
     holds_but("rate", &["BBR: longest time"]);

@@ -1,18 +1,19 @@
-//! The evaluation runs through, and its page says what came out.
+//! Runs the evaluation on small networks, and checks its page.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::cell::RefCell;
 
+use forebay_claims::age::{Age, Ages};
+use forebay_claims::judge::AFTER;
 use forebay_claims::unison::{self, Setup};
 use forebay_plan::synthetic::{Draw, plane};
 
 #[test]
-fn all_of_it_on_small_networks() {
+fn the_study_runs_on_small_networks_and_its_page_shows_every_claim() {
     let topologies: Vec<_> = [(6, 1.2), (8, 1.6), (7, 1.9)]
         .map(|(n, links)| plane(n, links, &mut Draw::new(n as u64)))
         .into();
-    let setup =
-        Setup { topologies: &topologies, seeds: 1, fair_seeds: 1, congestion: 0.5, routers: None };
+    let setup = Setup { topologies: &topologies, seeds: 1, congestion: 0.5, routers: None };
     let said = RefCell::new(Vec::new());
     let results =
         unison::run(&setup, true, &|what| said.borrow_mut().push(what.to_owned())).unwrap();
@@ -39,15 +40,23 @@ fn all_of_it_on_small_networks() {
         assert!(window.reserved <= window.shared + 1e-9, "{window:?}");
     }
 
-    let page = unison::page(&results, "Run here.", "- A note.", "unison");
+    let age = Age { commits: 2, last: "abcdef0".to_owned(), day: "2026-11-22".to_owned() };
+    let results_age = [("results".to_owned(), age)].into();
+    let ages = Ages { results: results_age, ..Ages::default() };
+    let page = unison::page(&results, "- A note.", &[], &ages, "unison");
     let claims = unison::claims(&results);
-    let within = claims.iter().filter(|c| c.within()).count();
-    assert!(page.contains(&format!("{within} of {} within their bands.", claims.len())));
+    assert!(page.contains(&unison::tally(&results).sentence()));
     for claim in &claims {
-        let row = page.lines().find(|l| l.contains(&format!("{}: {} |", claim.source, claim.what)));
-        assert!(row.unwrap().contains(if claim.within() { ", within" } else { ", outside**" }));
+        let row = page.lines().find(|l| l.contains(&format!("| {}: {}", claim.source, claim.what)));
+        let failed = claim.judge(&results).is_outside();
+        assert_eq!(row.unwrap().contains("**"), failed, "{}", claim.what);
+        assert!(!row.unwrap().contains(AFTER), "the bands are stored with the run");
     }
-    assert!(page.contains("- A note.") && page.contains("Run here."));
+    assert!(page.contains("- A note.") && page.contains("2 commits since then, the last abcdef0"));
+    assert!(page.contains("None, as far as the git history shows."));
+    let stored = serde_json::to_string(&results).unwrap();
+    let read: unison::Results = serde_json::from_str(&stored).unwrap();
+    assert_eq!(unison::page(&read, "- A note.", &[], &ages, "unison"), page);
     let pictures = unison::pictures(&results);
     for (name, svg) in &pictures {
         assert!(

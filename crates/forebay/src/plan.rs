@@ -12,9 +12,12 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use forebay_claims::age::Ages;
+use forebay_claims::changed::load_changed;
 use forebay_claims::unison;
 use forebay_config::{ConfigError, read_text};
 use forebay_lab::engine::EngineError;
+use forebay_outcome::{Commit, provenance};
 use forebay_plan::allocate::{Binning, Method, Wba};
 use forebay_plan::bench::{self, Speed};
 use forebay_plan::hints::{self, Hints, alto, bgp};
@@ -254,6 +257,40 @@ pub(crate) fn reproduce(args: &PlanReproduceArgs) -> Result<(), Failure> {
     if page.extension().is_none_or(|e| e != "md") || name.is_empty() {
         return Err(format!("{}: the name of the page must end in .md", page.display()).into());
     }
+    let dir = page.with_extension("");
+    let stored = dir.join("results.json");
+    let results = if args.page {
+        let text = read_text(&stored, LARGEST)?;
+        serde_json::from_str(&text).map_err(|e| format!("{}: {e}", stored.display()))?
+    } else {
+        let results = study(args)?;
+        fs::create_dir_all(&dir).map_err(|e| format!("cannot make {}: {e}", dir.display()))?;
+        write_json(&stored, &results)?;
+        results
+    };
+    for (picture, svg) in unison::pictures(&results) {
+        write(&dir.join(format!("{picture}.svg")), &svg)?;
+    }
+    // Explanations of figures outside a band are written by hand, and kept.
+    let notes = fs::read_to_string(dir.join("notes.md")).unwrap_or_default();
+    let changed = load_changed(&dir.join("changed.toml"))?;
+    let ages = match unison::ages(&results, Path::new(EXPERIMENTS))? {
+        Some(ages) => {
+            ages.save(&dir)?;
+            ages
+        }
+        None => Ages::load(&dir)?,
+    };
+    write(page, &unison::page(&results, &notes, &changed, &ages, &name))?;
+    print(&format!("{}. The page: {}\n", unison::tally(&results).sentence(), page.display()))?;
+    Ok(())
+}
+
+/// Where `unchanged.toml` is, which ages depend on.
+const EXPERIMENTS: &str = "experiments";
+
+/// Runs the study.
+fn study(args: &PlanReproduceArgs) -> Result<unison::Results, Failure> {
     let mut topologies = match &args.topologies {
         Some(dir) => topologies(dir)?,
         None => unison::made_up(),
@@ -265,48 +302,20 @@ pub(crate) fn reproduce(args: &PlanReproduceArgs) -> Result<(), Failure> {
     if let Some(small) = topologies.iter().find(|t| t.routers().len() < 3) {
         return Err(format!("{} has fewer than three routers", small.name()).into());
     }
-    let dir = page.with_extension("");
-    let make = |e: io::Error| format!("cannot make {}: {e}", dir.display());
-    fs::create_dir_all(&dir).map_err(make)?;
     let setup = unison::Setup {
         topologies: &topologies,
         seeds: args.seeds,
-        fair_seeds: args.fair_seeds,
         congestion: args.congestion,
         routers: args.routers,
     };
     let results = unison::run(&setup, args.topologies.is_none(), &|what| tracing::info!("{what}"))?;
-    write_json(&dir.join("results.json"), &results)?;
-    for (picture, svg) in unison::pictures(&results) {
-        write(&dir.join(format!("{picture}.svg")), &svg)?;
-    }
-    // Notes by hand about rows that are outside their bands stand below the table.
-    let notes = fs::read_to_string(dir.join("notes.md")).unwrap_or_default();
-    let text = unison::page(&results, &where_and_when(), &notes, &name);
-    write(page, &text)?;
-    let claims = unison::claims(&results);
-    let within = claims.iter().filter(|c| c.within()).count();
-    print(&format!(
-        "{within} of {} within their bands. The page: {}\n",
-        claims.len(),
-        page.display()
-    ))?;
-    Ok(())
-}
-
-/// The date, the machine and its load.
-fn where_and_when() -> String {
-    let first = |path: &str| {
-        let text = fs::read_to_string(path).unwrap_or_default();
-        text.split_whitespace().next().unwrap_or("?").to_owned()
-    };
-    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get);
-    format!(
-        "Run on {}, Linux {}, {cores} cores, load {} at the end.",
-        forebay_picture::date::day(std::time::SystemTime::now()),
-        first("/proc/sys/kernel/osrelease"),
-        first("/proc/loadavg"),
-    )
+    Ok(unison::Results {
+        date: provenance::today(),
+        commit: Commit::of_checkout(Path::new(".")),
+        machine: provenance::machine(),
+        load: provenance::load(),
+        ..results
+    })
 }
 
 fn print(text: &str) -> io::Result<()> {

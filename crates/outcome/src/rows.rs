@@ -1,9 +1,11 @@
 //! Rows of labels and values.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
+use crate::commit::Commit;
 use crate::provenance;
 
 /// Labels of a run, such as `flows` with the value `4000`.
@@ -42,6 +44,12 @@ impl Row {
 pub struct Rows {
     /// The day of the run in UTC, such as `2026-11-20`.
     pub date: String,
+    /// The commit of the run, if it is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub commit: Option<Commit>,
+    /// The bands of each figure at the time of the run, by the figure's words.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub bands: BTreeMap<String, Vec<String>>,
     /// The machine, as [`provenance::machine`] describes it.
     pub machine: String,
     /// The machine's load average at the end.
@@ -53,10 +61,13 @@ pub struct Rows {
 }
 
 impl Rows {
-    /// Creates the outcome of runs that have just ended on this machine.
-    pub fn now(hash: &str, rows: Vec<Row>) -> Self {
+    /// Creates the outcome of runs that have just ended on this machine, without bands. Its commit is
+    /// that of the checkout that the directory `checkout` is in.
+    pub fn now(hash: &str, rows: Vec<Row>, checkout: &Path) -> Self {
         Self {
             date: provenance::today(),
+            commit: Commit::of_checkout(checkout),
+            bands: BTreeMap::new(),
             machine: provenance::machine(),
             load: provenance::load(),
             hash: hash.to_owned(),

@@ -45,6 +45,11 @@ impl Store {
         Self { dir: dir.to_owned() }
     }
 
+    /// The directory.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
     /// The directory's own name, by which the page refers to it.
     pub fn name(&self) -> String {
         self.dir.file_name().unwrap_or_default().to_string_lossy().into_owned()

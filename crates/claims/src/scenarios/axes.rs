@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use forebay_lab::scenario::Scenario;
 
-/// What a cell has on each axis, the path's two and those of its grid.
+/// The values of a cell on each axis: the path's rate and round trip, and the axes of the grid.
 pub(super) fn axes(cell: &Scenario) -> BTreeMap<String, String> {
     let mut axes = cell.labels.clone();
     axes.insert("rate".to_owned(), format!("{} Mbit/s", cell.path.rate.as_mbps_f64()));

@@ -1,5 +1,5 @@
-//! Claims as they are written: a directory with a page's file, and a file for each claim beside the
-//! scenario that it is tried by.
+//! Loads claims from files: a directory with the page's file, and a file for each claim beside its
+//! scenario.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
@@ -12,40 +12,42 @@ use serde::Deserialize;
 use super::claim::{Claim, Extent, Figure, Selection};
 use super::picture::{self, Wanted};
 use super::quantity::{Measure, Quantity, Statistic};
-use crate::band::Band;
+use crate::changed::Changed;
 use crate::figure::Over;
-use crate::page_file::{OneOrMany, Page, name};
+use crate::page_file::{OneOrMany, Page, criteria, name};
 use forebay_lab::analysis::Size;
 use forebay_lab::scenario;
 use forebay_outcome::provenance;
 
 /// The engines that a claim may name.
 pub const ENGINES: [&str; 3] = ["sim", "uml", "netns"];
-/// What claims are tried on, each a column of the page: the engines, and those with a kernel once more with the
-/// kernel's queues at the sendboxes. A claim that names an engine may be tried on both.
+/// The columns of a page: the engines, and those with a kernel once more with the kernel's queues at
+/// the sendboxes. A claim that names an engine may be tried on both.
 pub const COLUMNS: [&str; 5] = ["sim", "uml", "uml-kernel", "netns", "netns-kernel"];
-/// A scenario's file is no larger.
+/// The largest size of a scenario's file.
 const LARGEST: Bytes = Bytes(4_000_000);
 /// All claims of one source.
 #[derive(Clone, Debug)]
 pub struct Catalogue {
-    /// Its name, that of its directory.
+    /// The name of the catalogue's directory.
     pub name: String,
     /// The page's title.
     pub title: String,
-    /// What the page begins with; Markdown.
+    /// The introduction of the page; Markdown.
     pub about: String,
     /// The claims, in the page's order.
     pub claims: Vec<Claim>,
+    /// The claims whose bands entered the history together with their first result.
+    pub bands_with_results: Vec<String>,
 }
 
-/// The catalogue in `dir`, with every scenario that it names.
+/// Loads the catalogue in `dir` with every scenario that it names.
 ///
 /// # Errors
-/// If a file cannot be read, or describes what cannot be run; the error names file and line.
+/// If a file cannot be read or describes an impossible run; the error names file and line.
 pub fn load(dir: &Path) -> Result<Catalogue, ConfigError> {
-    let Page { title, about, claims } = Page::load(dir, claim)?;
-    Ok(Catalogue { name: name(dir), title, about, claims })
+    let Page { title, about, claims, bands_with_results } = Page::load(dir, claim)?;
+    Ok(Catalogue { name: name(dir), title, about, claims, bands_with_results })
 }
 
 #[derive(Deserialize)]
@@ -54,11 +56,13 @@ struct ClaimFile {
     title: String,
     source: String,
     about: String,
-    /// A file beside this one.
+    /// The scenario's file, beside this one.
     scenario: Spanned<String>,
     engine: Spanned<BTreeMap<String, ExtentTable>>,
     #[serde(default)]
     figure: Vec<FigureTable>,
+    #[serde(default)]
+    changed: Vec<Changed>,
     picture: Option<Spanned<picture::Table>>,
 }
 
@@ -77,10 +81,11 @@ struct FigureTable {
     to: Option<Spanned<SelectionTable>>,
     source: Option<f64>,
     band: Spanned<String>,
+    bar: Option<Spanned<String>>,
     why: Option<String>,
 }
 
-/// What `to` leaves out is as in `of`.
+/// A selection as it is written. A key that `to` leaves out is that of `of`.
 #[derive(Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct SelectionTable {
@@ -108,9 +113,11 @@ fn claim(id: &str, path: &Path) -> Result<Claim, ConfigError> {
         source: file.source,
         about: file.about,
         experiment,
+        scenario: file.scenario.into_inner(),
         scenario_hash: provenance::hash(&text),
         engines: BTreeMap::new(),
         figures: Vec::new(),
+        changed: file.changed,
         picture: None,
     };
     for (name, extent) in file.engine.get_ref() {
@@ -129,7 +136,7 @@ fn claim(id: &str, path: &Path) -> Result<Claim, ConfigError> {
     Ok(claim)
 }
 
-/// Holds what was written against the experiment.
+/// Checks what was written against the experiment.
 struct Check<'a> {
     source: &'a Source,
     claim: &'a Claim,
@@ -137,12 +144,6 @@ struct Check<'a> {
 
 impl Check<'_> {
     fn figure(&self, table: FigureTable) -> Result<Figure, ConfigError> {
-        let band = table.band.get_ref().parse::<Band>();
-        let fail = |what: String| self.source.error_at(table.band.span(), "figure.band", what);
-        let band = band.map_err(|e| fail(e.to_string()))?;
-        if band.needs_source() && table.source.is_none() {
-            return Err(fail("is around the source's figure: give `source`".to_owned()));
-        }
         let base = table.of.get_ref();
         let of = self.selection(&table.of, base.clone(), "figure.of")?;
         let to = table.to.as_ref().map(|to| {
@@ -161,12 +162,14 @@ impl Check<'_> {
             self.selection(to, full, "figure.to")
         });
         if of.quantity.measure.is_comparison() && table.to.is_none() {
-            let what = "is a comparison: give what it is held against as `to`".to_owned();
+            let what = "is a comparison: give the other side as `to`".to_owned();
             return Err(self.source.error_at(table.of.span(), "figure.of", what));
         }
+        let is_ratio = table.to.is_some() && !of.quantity.measure.is_comparison();
+        let criteria =
+            criteria(self.source, table.source, &table.band, table.bar.as_ref(), is_ratio)?;
         let what = table.what.into_inner();
-        let (source, why) = (table.source, table.why);
-        Ok(Figure { what, of, to: to.transpose()?, source, band, why })
+        Ok(Figure { what, of, to: to.transpose()?, criteria, why: table.why })
     }
 
     fn selection<T>(
@@ -231,7 +234,24 @@ impl Check<'_> {
     }
 }
 
-/// What `table` takes from a run.
+/// Parses the two keys that judge a figure, `band` and `bar`.
+pub(crate) fn criteria(
+    file: &Source,
+    source: Option<f64>,
+    band: &Spanned<String>,
+    bar: Option<&Spanned<String>>,
+    is_ratio: bool,
+) -> Result<Criteria, ConfigError> {
+    let parse = |text: &Spanned<String>, key: &str| {
+        let parsed = text.get_ref().parse::<Band>();
+        parsed.map_err(|e| file.error_at(text.span(), key, e.to_string()))
+    };
+    let own = bar.map(|bar| parse(bar, "figure.bar")).transpose()?;
+    Criteria::new(source, parse(band, "figure.band")?, own, is_ratio)
+        .map_err(|e| file.error_at(band.span(), "figure.band", e))
+}
+
+/// The quantity that `table` takes from a run.
 fn quantity(table: &SelectionTable) -> Result<Quantity, String> {
     let measure = table.measure.ok_or("`measure` is missing")?;
     let at = table.at.as_deref().map(str::parse::<Statistic>).transpose()?;
@@ -244,7 +264,7 @@ fn quantity(table: &SelectionTable) -> Result<Quantity, String> {
         return Err("only requests have a `size`".to_owned());
     }
     if table.traffic.is_some() && !measure.is_by_traffic() {
-        return Err("this measure is not told by `traffic`".to_owned());
+        return Err("this measure has no `traffic`".to_owned());
     }
     if table.mode.is_some() != (measure == Measure::Mode) {
         return Err("`mode` goes with measure = \"mode\", and that with it".to_owned());

@@ -1,42 +1,48 @@
-//! What a source claims, and how it is tried here.
+//! A claim of a source, and how it is tried here.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 
+use forebay_lab::scenario::{Experiment, Scenario};
 use forebay_units::Nanos;
 
 use super::axes::axes;
 use super::picture::Wanted;
 use super::quantity::Quantity;
-use crate::band::Band;
+use crate::changed::Changed;
 use crate::figure::Over;
-use forebay_lab::scenario::{Experiment, Scenario};
+use crate::judge::Criteria;
 
-/// A claim of a source: figures that it has, and the experiment that they are tried by.
+/// A claim of a source: its figures, and the experiment that tries them.
 #[derive(Clone, Debug)]
 pub struct Claim {
-    /// Its name, for files and the command line: that of its file.
+    /// The claim's name, for files and the command line: that of its file.
     pub id: String,
-    /// What is claimed, in a line.
+    /// The claim in one line.
     pub title: String,
-    /// Where: section and figure.
+    /// The section and the figure of the source.
     pub source: String,
-    /// How it is tried, and how that differs from what the source did; Markdown.
+    /// How the claim is tried, and how that differs from the source; Markdown.
     pub about: String,
     /// The experiment.
     pub experiment: Experiment,
-    /// The hash of what the experiment was read from.
+    /// The name of the experiment's file.
+    pub scenario: String,
+    /// The hash of the experiment's file.
     pub scenario_hash: String,
-    /// The engines to try it on, by name, with how much of it.
+    /// The engines to try the claim on by name, and how much each runs.
     pub engines: BTreeMap<String, Extent>,
-    /// What is compared.
+    /// The figures that are compared.
     pub figures: Vec<Figure>,
-    /// What is drawn.
+    /// The bands that were changed after a first result.
+    pub changed: Vec<Changed>,
+    /// The picture, if the claim has one.
     pub picture: Option<Wanted>,
 }
 
 impl Claim {
-    /// How much of it is tried on `column`, one of [`COLUMNS`](super::COLUMNS), if it is: as much as on its engine.
+    /// How much `column`, one of [`COLUMNS`](super::COLUMNS), runs: as much as its engine. `None` if
+    /// the claim does not name that engine.
     pub fn extent(&self, column: &str) -> Option<Extent> {
         self.engines.get(column.trim_end_matches("-kernel")).copied()
     }
@@ -45,52 +51,50 @@ impl Claim {
 /// How much of a claim's experiment an engine runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extent {
-    /// With seeds from 1 to this.
+    /// The number of seeds; seeds count from 1.
     pub seeds: NonZeroU32,
-    /// How long is measured, where that is not as the experiment says.
+    /// The measured time, where it is not the experiment's.
     pub duration: Option<Nanos>,
 }
 
-/// A figure of the source's, to be compared.
+/// A figure that is compared with the source's.
 #[derive(Clone, Debug)]
 pub struct Figure {
-    /// What it is, in words.
+    /// The figure in words.
     pub what: String,
-    /// What it is taken from.
+    /// The selection that the figure is taken from.
     pub of: Selection,
-    /// What it is divided by, if it is a ratio, or held against, if it is a comparison.
+    /// The divisor of a ratio, or the other side of a comparison.
     pub to: Option<Selection>,
-    /// The source's; `None` where it says so in words only.
-    pub source: Option<f64>,
-    /// Where ours must lie.
-    pub band: Band,
-    /// Why ours differs, where that is known; Markdown.
+    /// How the figure is judged.
+    pub criteria: Criteria,
+    /// The reason for a difference, where it is known; Markdown.
     pub why: Option<String>,
 }
 
 impl Figure {
-    /// Its unit; empty for ratios.
+    /// The unit; empty for ratios.
     pub fn unit(&self) -> &'static str {
         let measure = self.of.quantity.measure;
         if self.to.is_some() && !measure.is_comparison() { "" } else { measure.unit() }
     }
 }
 
-/// Which runs, what of them, and how cells are put together.
+/// Selects runs and a quantity of them, and says how cells are combined.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Selection {
     /// The arm.
     pub arm: String,
-    /// On these axes the cell has one of these values.
+    /// The values that a cell may have on each of these axes.
     pub cells: BTreeMap<String, Vec<String>>,
-    /// What of each run.
+    /// The quantity of each run.
     pub quantity: Quantity,
-    /// Of several cells.
+    /// How several cells are combined.
     pub over: Over,
 }
 
 impl Selection {
-    /// Whether it takes the runs of `cell`.
+    /// Whether the selection takes the runs of `cell`.
     pub fn takes(&self, cell: &Scenario) -> bool {
         let axes = axes(cell);
         self.cells.iter().all(|(axis, values)| axes.get(axis).is_some_and(|v| values.contains(v)))

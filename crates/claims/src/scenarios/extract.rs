@@ -1,5 +1,5 @@
-//! From a run to the values that figures are made of. It happens as soon as the run has ended, and
-//! the run is let go.
+//! Extracts from a run the values that figures are made of, as soon as the run has ended. The run
+//! itself is then dropped.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,21 +16,22 @@ use forebay_lab::engine::Job;
 use forebay_lab::results::{Progress, Request, Run, Tick};
 use forebay_lab::scenario::{Arm, Experiment, Origin, Scenario, TrafficKind};
 
-/// What is kept of one run.
+/// The values that are kept of one run.
 pub(super) struct Extract {
-    /// Which cell of the experiment, and which of its arms.
+    /// The index of the cell in the experiment.
     pub(super) cell: usize,
+    /// The index of the arm in the cell.
     pub(super) arm: usize,
     pub(super) seed: u64,
     pub(super) samples: BTreeMap<Quantity, Sorted>,
-    /// For comparisons.
+    /// What receivers read over time, for comparisons.
     pub(super) intake: Intake,
-    /// Its part of the picture, if it has one.
+    /// The part of the picture that this run gives, if any.
     pub(super) part: Option<Part>,
 }
 
 impl Extract {
-    /// Of `run`, which was `job` of `experiment`: what `quantities` and the picture need.
+    /// Extracts what `quantities` and the picture need from `run`, which was `job` of `experiment`.
     pub(super) fn of(
         experiment: &Experiment,
         job: &Job<'_>,
@@ -55,7 +56,7 @@ impl Extract {
     }
 }
 
-/// The values of `quantity` in `run`: many of what is pooled, else one, or none.
+/// The values of `quantity` in `run`: all values of a pooled measure, otherwise one or none.
 fn sample(quantity: &Quantity, scenario: &Scenario, run: &Run) -> Sorted {
     let window = Window::of(run, quantity.phase.as_deref());
     match quantity.measure {
@@ -108,7 +109,7 @@ fn sample(quantity: &Quantity, scenario: &Scenario, run: &Run) -> Sorted {
     }
 }
 
-/// The requests of the quantity's traffic and size that were asked in `window`.
+/// The requests of the quantity's traffic and size that started in `window`.
 fn requests<'a>(
     quantity: &Quantity,
     scenario: &Scenario,
@@ -124,8 +125,8 @@ fn requests<'a>(
     })
 }
 
-/// The connections of the traffics with such names, as records number them: through all requests
-/// of the bundles, in the scenario's order.
+/// The connections of the traffics with wanted names, as records number them: through all request
+/// traffics of the bundles, in the scenario's order.
 fn connections(scenario: &Scenario, wanted: impl Fn(&str) -> bool) -> Vec<std::ops::Range<u32>> {
     let (mut before, mut ranges) = (0, Vec::new());
     for traffic in scenario.traffic.iter().filter(|t| t.from != Origin::Cross) {
@@ -146,7 +147,7 @@ fn waits(records: &[Record], window: Window, at: Statistic, kind: KindFilter) ->
     statistic(&sent.map(|r| r.sojourn.as_millis_f64()).collect(), at)
 }
 
-/// What receivers of the quantity's traffic read in `window`.
+/// The bytes that receivers of the quantity's traffic read in `window`.
 fn read<'a>(
     quantity: &'a Quantity,
     run: &'a Run,
@@ -161,7 +162,7 @@ fn goodput(quantity: &Quantity, run: &Run, window: Window) -> Option<f64> {
     (length > Nanos::ZERO).then(|| Rate::from_bytes_over(Bytes(bytes), length).as_mbps_f64())
 }
 
-/// In per cent, over all bundles; `None` if there was no feedback.
+/// The share of feedback out of order, in per cent over all bundles; `None` without feedback.
 fn out_of_order(run: &Run, window: Window) -> Option<f64> {
     let mut bundles: BTreeMap<&str, [&Tick; 2]> = BTreeMap::new();
     for tick in run.ticks.iter().filter(|t| window.holds(t.time)) {
@@ -174,7 +175,7 @@ fn out_of_order(run: &Run, window: Window) -> Option<f64> {
     (late + in_order > 0).then(|| late as f64 / (late + in_order) as f64 * 100.0)
 }
 
-/// In per cent, over all ticks; `None` if there were none.
+/// The share of time in `mode`, in per cent of all ticks; `None` without ticks.
 fn mode_share(mode: &str, run: &Run, window: Window) -> Option<f64> {
     let ticks = || run.ticks.iter().filter(|t| window.holds(t.time));
     let (all, own) = (ticks().count(), ticks().filter(|t| is_mode(t, mode)).count());
@@ -204,7 +205,7 @@ fn fairness(quantity: &Quantity, scenario: &Scenario, run: &Run, window: Window)
     bytes.iter().map(jain).collect()
 }
 
-/// Seconds until five follow each other that are fair.
+/// The seconds until the first of five consecutive fair seconds; all of them if there are none.
 fn fair_after(seconds: &[f64]) -> Option<f64> {
     const FAIR: f64 = 0.95;
     const LASTS: usize = 5;

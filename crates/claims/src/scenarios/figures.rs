@@ -1,4 +1,4 @@
-//! From the values of all runs to figures.
+//! Computes figures from the values of all runs.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,21 +12,21 @@ use crate::figure::{Over, Value};
 use forebay_lab::analysis::{Sorted, rounded};
 use forebay_lab::scenario::Experiment;
 
-/// What all figures and the picture of `claim` need of a run.
+/// The quantities of a run that the figures and the picture of `claim` need.
 pub(super) fn quantities(claim: &Claim) -> BTreeSet<Quantity> {
     let figures = claim.figures.iter().flat_map(|f| std::iter::once(&f.of).chain(&f.to));
     let picture = claim.picture.iter().flat_map(Wanted::quantities);
     figures.map(|selection| &selection.quantity).chain(picture).cloned().collect()
 }
 
-/// What was taken from all runs of an experiment.
+/// The values of all runs of an experiment.
 pub(super) struct Taken<'a> {
     pub(super) experiment: &'a Experiment,
     pub(super) runs: &'a [Extract],
 }
 
 impl Taken<'_> {
-    /// `figure` over all seeds; `None` if there was nothing to measure.
+    /// Computes `figure` over all seeds; `None` if there was nothing to measure.
     pub(super) fn figure(&self, figure: &Figure) -> Option<Value> {
         let of = |seed: Option<u64>| {
             if let (true, Some(to)) = (figure.of.quantity.measure.is_comparison(), &figure.to) {
@@ -47,7 +47,7 @@ impl Taken<'_> {
         })
     }
 
-    /// `selection` over all seeds, or with `seed` alone.
+    /// Computes `selection` over all seeds, or with `seed` alone.
     fn value(&self, selection: &Selection, seed: Option<u64>) -> Option<f64> {
         let cells = self.experiment.cells.iter().enumerate();
         let taken = cells.filter(|(_, cell)| selection.takes(cell)).filter_map(|(n, cell)| {
@@ -57,7 +57,8 @@ impl Taken<'_> {
         selection.over.of(&taken.collect::<Vec<_>>())
     }
 
-    /// The longest time in seconds that a run of `of` was worse than that of `than` beside it.
+    /// The longest time in seconds for which a run of `of` was worse than the run of `than` with the
+    /// same cell and seed.
     fn worse_for(&self, of: &Selection, than: &Selection, seed: Option<u64>) -> Option<f64> {
         let is = |run: &Extract, selection: &Selection| {
             let cell = &self.experiment.cells[run.cell];
@@ -88,7 +89,7 @@ impl Taken<'_> {
         statistic(&pooled, if pools { quantity.at } else { Statistic::Percentile(50) })
     }
 
-    /// The figures of `quantities` along `axis`, in a plot for each value on the axis `by`.
+    /// Draws `quantities` along `axis`, with a plot for each value on the axis `by`.
     pub(super) fn sweep(&self, axis: &str, by: Option<&str>, quantities: &[Quantity]) -> Picture {
         let Some(by) = by else {
             return Picture::Sweep(self.plot(axis, &BTreeMap::new(), quantities));
@@ -101,7 +102,7 @@ impl Taken<'_> {
         Picture::Panels(self.values_on(by).into_iter().map(plot).collect())
     }
 
-    /// In the cells that have one of the values of `within` on its axes.
+    /// Draws one plot of the cells whose axes have the values of `within`.
     fn plot(
         &self,
         axis: &str,
@@ -127,7 +128,7 @@ impl Taken<'_> {
             self.value(&selection, None).map(|v| rounded(v, 4))
         };
         let lines = quantities.iter().flat_map(|q| arms.iter().map(move |arm| (q, *arm)));
-        // A line is named by what tells it from the others.
+        // A line is named by what distinguishes it from the others.
         let name = |q: &Quantity, arm: &str| match (quantities.len(), arms.len()) {
             (1, _) => arm.to_owned(),
             (_, 1) => q.traffic.join(" and "),

@@ -1,30 +1,43 @@
-//! Claims of a paper, tried again: for each its figures, ours, and whether they agree within a band
-//! that was written down before anything was run.
+//! Claims that scenario files try on the laboratory's engines: figures of a source, ours, and how they
+//! compare.
 //!
-//! A [`Catalogue`] is a directory: `page.toml` with the claims in the page's order, and for each claim
-//! `NAME.claim.toml` beside the scenario that it is tried by. [`run()`] tries one on an engine; what
-//! comes out, an [`Outcome`], is kept in a [`Store`](forebay_outcome::Store) beside the page, so that slow engines can be run
-//! claim by claim; [`page`] makes the page from all that is stored.
+//! A [`Catalogue`] is a directory with `page.toml`, which lists the claims in the page's order, and for
+//! each claim `NAME.claim.toml` beside its scenario. [`run()`] runs a claim on an engine. The result,
+//! an [`Outcome`], is kept in a [`Store`](forebay_outcome::Store) beside the page, so that slow engines can be run claim by
+//! claim. [`page`] makes the page from all stored outcomes, and judges their figures by the claims as
+//! they are now.
+//!
+//! # The page's file
+//!
+//! | key | meaning |
+//! |---|---|
+//! | `title`, `about` | the title and the introduction of the page (Markdown) |
+//! | `claims` | the claims, in the page's order |
+//! | `bands_with_results` | the claims whose bands entered the history together with their first result |
 //!
 //! # A claim's file
 //!
-//! | key | what |
+//! | key | meaning |
 //! |---|---|
-//! | `title`, `source`, `about` | what is claimed; section and figure; how it is tried here (Markdown) |
+//! | `title`, `source`, `about` | the claim; its section and figure; how it is tried here (Markdown) |
 //! | `scenario` | the experiment's file, beside this one; its seeds are not used |
-//! | `[engine.NAME]` `seeds`, `duration` | on `sim`, `uml`, `netns`: with seeds 1 to this; measured for this, or as the scenario says |
-//! | `[[figure]]` `what` | what it is, in words; of its own in the claim |
-//! | `source`, `band` | the source's figure, if it has one; where ours must lie: `10 %`, `0.1`, `10 % or 0.1` around the source's, `at most 2`, `at least 2`, `1 to 2`, or `any`: shown and not judged |
+//! | `[engine.NAME]` `seeds`, `duration` | on `sim`, `uml`, `netns`: the number of seeds, and the measured time if it is not the scenario's |
+//! | `[[figure]]` `what` | the figure in words, unique in the claim |
+//! | `source` | the source's figure, if it has one |
+//! | `band` | relative to the source's figure: `10 %`, `0.1`, `10 % or 0.1` around it, `at most source + 10 %`, `at least source - 10 %`; such a band says when the figure is reproduced. Or our own bar: `at most 2`, `at least 2`, `1 to 2`. Or `any`: shown and not judged |
+//! | `bar` | our own bar besides, if `band` is relative to the source's figure |
 //! | `of` | `{ arm, measure, at, traffic, phase, size, mode, cells, over }` |
-//! | `to` | likewise, what `of` is divided by, or held against if the measure is `worse_for`; what it leaves out is as in `of` |
-//! | `why` | why ours differs, where that is known |
-//! | `[picture]` `kind` | `slowdown`, with the arm to look at as `strong`; `timeline`; `errors`; `sweep` with `axis`, `measure`, `at`, `traffic`, `size`; `by`: an axis whose values have a plot each; `lines`: traffics with a line each |
+//! | `to` | the divisor, or the other side if the measure is `worse_for`; a key that is left out is that of `of` |
+//! | `why` | the reason for a difference, where it is known |
+//! | `[[changed]]` | a band that was changed after a first result ([`Changed`](crate::changed::Changed)) |
+//! | `[picture]` `kind` | `slowdown`, with the arm to highlight as `strong`; `timeline`; `errors`; `sweep` with `axis`, `measure`, `at`, `traffic`, `size`; `by`: an axis with a plot for each value; `lines`: traffics with a line each |
 //!
-//! Measures are those of [`Measure`], in small letters with `_`; `at` is `mean` or `p0` to `p100` of what a run has a
-//! distribution of; `size` is `small`, `medium` or `large`; `cells` is a value or a list of values on
-//! each axis, as in `{ rtt = "50 ms", flows = ["10", "20"] }`; `over` is what counts of several cells:
-//! `mean`, `min` or `max`.
+//! Measures are those of [`Measure`], in lower case with `_`. `at` is `mean` or `p0` to `p100`, for
+//! measures that have a distribution in a run. `size` is `small`, `medium` or `large`. `cells` is a
+//! value or a list of values on each axis, as in `{ rtt = "50 ms", flows = ["10", "20"] }`. `over`
+//! combines several cells: `mean`, `min` or `max`.
 
+mod ages;
 mod axes;
 mod catalogue;
 mod claim;
@@ -41,9 +54,10 @@ mod tests;
 mod traffic_kind;
 mod window;
 
+pub use ages::ages;
 pub use catalogue::{COLUMNS, Catalogue, ENGINES, load};
 pub use claim::{Claim, Extent, Figure, Selection};
-pub use outcome::{Outcome, load_outcome, picture_file, save_outcome};
+pub use outcome::{Outcome, draw_outcome, load_outcome, picture_file, save_outcome};
 pub use page::{Row, page};
 pub use picture::{Errors, Picture, Slowdown, Sweep, SweepLine, Timeline, Wanted};
 pub use quantity::{Measure, Quantity, Statistic};

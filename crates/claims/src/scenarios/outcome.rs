@@ -1,55 +1,62 @@
-//! What came out of a claim on an engine, as it is stored: from it the page is made, at any time.
+//! The outcome of a claim on an engine, as it is stored. The page is made from it at any time.
 
-use forebay_outcome::{Store, StoreError};
+use forebay_outcome::{Commit, Store, StoreError};
 use serde::{Deserialize, Serialize};
 
 use super::claim::{Claim, Figure};
 use super::picture::Picture;
-use crate::figure::{Tried, tally};
+use crate::figure::Tried;
+use crate::judge::Tally;
 
-/// A claim's experiment on one engine.
+/// The outcome of a claim's experiment on one engine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Outcome {
     /// The claim's name.
     pub claim: String,
-    /// The engine's, as in [`COLUMNS`](super::COLUMNS).
+    /// The engine's name, as in [`COLUMNS`](super::COLUMNS).
     pub engine: String,
-    /// The day, by UTC: `2026-11-20`.
+    /// The day of the run in UTC, such as `2026-11-20`.
     pub date: String,
+    /// The commit of the run, if it is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub commit: Option<Commit>,
     /// The machine, in words.
     pub machine: String,
-    /// With seeds from 1 to this.
+    /// The number of seeds; seeds count from 1.
     pub seeds: u32,
-    /// How long each run was measured at most.
+    /// The longest measured time of a run, in seconds.
     pub measured_s: f64,
-    /// How many runs there were.
+    /// The number of runs.
     pub runs: usize,
-    /// Whether it was a short run, to try things out.
+    /// Whether this was a short run, to try things out.
     pub quick: bool,
     /// The hash of the scenario's file.
     pub scenario: String,
     /// The figures.
     pub figures: Vec<Tried>,
-    /// What is drawn.
+    /// The picture, if the claim has one.
     pub picture: Option<Picture>,
 }
 
 impl Outcome {
-    /// Whether it is of `claim` as that is now: of the same scenario, figures and bands.
+    /// Whether the outcome is of `claim` as it is now: the same scenario and the same figures. Bands
+    /// may have changed, since a page judges anew.
     pub fn is_of(&self, claim: &Claim) -> bool {
-        let same = |(t, f): (&Tried, &Figure)| {
-            t.what == f.what && t.source == f.source && t.band == f.band.to_string()
-        };
         self.scenario == claim.scenario_hash
             && self.figures.len() == claim.figures.len()
-            && self.figures.iter().zip(&claim.figures).all(same)
+            && self.figures.iter().zip(&claim.figures).all(|(t, f)| t.what == f.what)
     }
 
-    /// How many figures were judged, and how many of them are within their bands. What could not be
-    /// measured counts as judged, unless it is to be shown only.
-    pub fn tally(&self) -> (usize, usize) {
-        tally(&self.figures)
+    /// The stored value and band of `figure`; `None` if the run did not have that figure.
+    pub fn tried(&self, figure: &Figure) -> Option<&Tried> {
+        self.figures.iter().find(|tried| tried.what == figure.what)
+    }
+
+    /// Counts the figures of `claim` that pass.
+    pub fn tally(&self, claim: &Claim) -> Tally {
+        let judge = |figure: &Figure| Some(self.tried(figure)?.judge(&figure.criteria));
+        Tally::of(claim.figures.iter().filter_map(judge))
     }
 }
 
@@ -61,7 +68,7 @@ pub fn picture_file(claim: &str, engine: &str) -> String {
 /// Reads the stored outcome of a claim on an engine; `None` if there is none.
 ///
 /// # Errors
-/// If it cannot be read.
+/// If the file cannot be read.
 pub fn load_outcome(
     store: &Store,
     claim: &str,
@@ -76,11 +83,14 @@ pub fn load_outcome(
 /// If a file cannot be written.
 pub fn save_outcome(store: &Store, outcome: &Outcome, title: &str) -> Result<(), StoreError> {
     store.write(&format!("{}-{}", outcome.claim, outcome.engine), outcome)?;
-    match &outcome.picture {
-        Some(picture) => {
-            let file = picture_file(&outcome.claim, &outcome.engine);
-            store.write_text(&file, &picture.svg(title))
-        }
-        None => Ok(()),
-    }
+    draw_outcome(store, outcome, title)
+}
+
+/// Draws the picture of `outcome`, if it has one.
+///
+/// # Errors
+/// If the file cannot be written.
+pub fn draw_outcome(store: &Store, outcome: &Outcome, title: &str) -> Result<(), StoreError> {
+    let Some(picture) = &outcome.picture else { return Ok(()) };
+    store.write_text(&picture_file(&outcome.claim, &outcome.engine), &picture.svg(title))
 }

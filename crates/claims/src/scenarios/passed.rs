@@ -1,4 +1,4 @@
-//! What of a run's packets passed the bottleneck, and how.
+//! The packets of a run that passed the bottleneck, with their waits, marks and drops.
 
 use forebay_records::packet_log::{Fate, Record};
 use forebay_units::{Bytes, Nanos, Rate};
@@ -10,25 +10,25 @@ use forebay_lab::analysis::Sorted;
 use forebay_lab::results::Run;
 use forebay_lab::scenario::{Scenario, TrafficKind};
 
-/// A full frame, what windows are counted in.
+/// The length of a full frame, the unit of windows.
 const FRAME: Bytes = Bytes(1_514);
 
 /// The packets of some traffics at the bottleneck, in a part of a run.
 pub(super) struct Passed {
-    /// The waits of those that were sent, in milliseconds.
+    /// The waits of the packets that were sent, in milliseconds.
     waits: Sorted,
     bytes: u64,
     marked: u64,
     dropped: u64,
-    /// What the bottleneck could have carried.
+    /// The bottleneck's rate.
     capacity: Rate,
     during: Nanos,
 }
 
 impl Passed {
-    /// Of `run`: the packets of `quantity`'s traffics that left, or were dropped, in `window`. Where the
-    /// engine did not tell whose they were, that they are L4S traffic or not must do; `None` if it does
-    /// not.
+    /// Collects the packets of `quantity`'s traffics that left or were dropped in `window`. Where the
+    /// engine did not record the traffic of each packet, L4S traffic is told from classic by the ECN
+    /// field; `None` if that is not enough.
     pub(super) fn of(
         quantity: &Quantity,
         scenario: &Scenario,
@@ -59,7 +59,7 @@ impl Passed {
         Some(Self { waits, bytes, marked, dropped, capacity: run.rate, during: window.length() })
     }
 
-    /// The figure that `quantity` asks for; `None` if there were no packets.
+    /// Computes the figure of `quantity`; `None` if there were no packets.
     pub(super) fn measure(&self, quantity: &Quantity, scenario: &Scenario) -> Option<f64> {
         let sent = self.waits.len() as u64;
         let share = |part: u64, whole: u64| (whole > 0).then(|| part as f64 / whole as f64 * 100.0);
@@ -73,7 +73,7 @@ impl Passed {
         }
     }
 
-    /// The window of one flow of the first traffic that is meant.
+    /// The window of one flow of the first traffic of `quantity`, in full frames.
     fn window(&self, quantity: &Quantity, scenario: &Scenario) -> Option<f64> {
         let traffic = scenario.traffic.iter().find(|t| quantity.is_of(&t.name))?;
         let TrafficKind::Bulk { flows, .. } = traffic.kind else { return None };
@@ -111,8 +111,8 @@ name = "a"
 sendbox = "forward"
 "#;
 
-    /// Ten packets of each in a second, and one that is nobody's: L4S waits 1 ms, and every second
-    /// packet is marked; classic waits 10 ms, and one is dropped.
+    /// Ten packets of each traffic in a second, and one of neither. L4S waits 1 ms and has every second
+    /// packet marked; classic waits 10 ms and has one packet dropped.
     fn run() -> Run {
         let mut run = Run { rate: Rate::from_mbps(1), end: Nanos::from_secs(1), ..Run::default() };
         let mut add = |traffic, wait, fate, marked| {
@@ -144,7 +144,7 @@ sendbox = "forward"
     }
 
     #[test]
-    fn figures_by_hand() {
+    fn figures_agree_with_a_calculation_by_hand() {
         let run = run();
         let of = |measure, traffic: &[&str]| figure(&run, measure, traffic).unwrap();
         let close = |got: f64, expected: f64| assert!((got - expected).abs() < 1e-9, "{got}");
@@ -163,20 +163,19 @@ sendbox = "forward"
     }
 
     #[test]
-    fn where_nobody_tells_whose_packets_are_their_kind_does() {
+    fn without_recorded_traffics_packets_are_told_by_their_kind() {
         let run = Run { whose: Vec::new(), ..run() };
         assert_eq!(figure(&run, Measure::BottleneckQueue, &["l4s"]), Some(1.0));
         assert_eq!(figure(&run, Measure::Marked, &["l4s"]), Some(50.0));
-        // That packet which is nobody's is classic too.
+        // The packet of neither traffic counts as classic.
         assert_eq!(figure(&run, Measure::BottleneckQueue, &["classic"]), Some(18.0));
         assert_eq!(figure(&run, Measure::BottleneckQueue, &["l4s", "classic"]), Some(9.5));
         assert_eq!(figure(&run, Measure::Marked, &[]), Some(30.0));
         assert_eq!(figure(&run, Measure::Dropped, &[]), Some(100.0 / 21.0));
     }
 
-    /// Of two that are both classic nothing tells one.
     #[test]
-    fn one_of_a_kind_is_not_told() {
+    fn one_of_two_classic_traffics_cannot_be_told_from_the_other() {
         let text = format!("{SCENARIO}[[traffic]]\nname = \"other\"\nkind = \"bulk\"\n");
         let scenario = parse("x.toml".as_ref(), &text).unwrap().cells.remove(0);
         let of = |traffic: &[&str]| {

@@ -1,4 +1,4 @@
-//! What a figure is taken from: which measure, of which part of a run.
+//! The quantity that a figure is taken from: a measure, of a part of a run.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,55 +9,56 @@ use serde::Deserialize;
 use forebay_lab::analysis::Intake;
 use forebay_lab::analysis::Size;
 
-/// What is measured in a run.
+/// A measure of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Measure {
-    /// Requests' completion time over the ideal. Seeds are pooled.
+    /// The completion time of requests over the ideal. Seeds are pooled.
     Slowdown,
-    /// Requests' completion time, in milliseconds. Seeds are pooled.
+    /// The completion time of requests, in milliseconds. Seeds are pooled.
     CompletionTime,
-    /// Closed loops' round trips, in milliseconds. Seeds are pooled.
+    /// The round trips of closed loops, in milliseconds. Seeds are pooled.
     RoundTrip,
-    /// How far the sendbox's new estimates of the round-trip time were from the truth, in
-    /// milliseconds. Seeds are pooled.
+    /// The error of the sendbox's new estimates of the round-trip time, in milliseconds. Seeds are
+    /// pooled.
     RttError,
-    /// The same of the receive rate, in Mbit/s. Seeds are pooled.
+    /// The error of the sendbox's new estimates of the receive rate, in Mbit/s. Seeds are pooled.
     ReceiveRateError,
-    /// Packets' wait at the bottleneck, in milliseconds.
+    /// The wait of packets at the bottleneck, in milliseconds.
     BottleneckQueue,
-    /// The share of the bottleneck's rate that frames had, in per cent.
+    /// The share of the bottleneck's rate that the frames took, in per cent.
     Share,
     /// The share of packets through the bottleneck that its queue marked, in per cent.
     Marked,
-    /// The share of packets that came to the bottleneck and that its queue dropped, in per cent.
+    /// The share of packets at the bottleneck that its queue dropped, in per cent.
     Dropped,
-    /// A flow's window in full frames: its traffic's rate at the bottleneck, divided by its flows, times
-    /// the round trip on the empty path and the mean wait. Of backlogged traffic.
+    /// The window of a backlogged flow in full frames: the rate of its traffic at the bottleneck over
+    /// the number of flows, times the round trip on the empty path plus the mean wait.
     Window,
-    /// Packets' wait at the sendbox, in milliseconds; zero where it has no queue.
+    /// The wait of packets at the sendbox, in milliseconds; zero where it has no queue.
     SendboxQueue,
-    /// The sum of the two, each by itself, in milliseconds.
+    /// The sum of the waits at the bottleneck and at the sendbox, each a figure by itself, in
+    /// milliseconds.
     Queues,
-    /// Payload that reached receivers, in Mbit/s.
+    /// The payload that reached receivers, in Mbit/s.
     Goodput,
-    /// The share of feedback that came out of order, in per cent.
+    /// The share of feedback out of order, in per cent.
     OutOfOrder,
-    /// The share of time that bundles were in a mode, in per cent.
+    /// The share of time in which bundles were in a mode, in per cent.
     Mode,
-    /// Jain's index of the flows' goodput, the mean over whole seconds: 1 if all have the same, 1/n if
+    /// Jain's index of the goodput of flows, the mean over whole seconds: 1 if all have the same, 1/n if
     /// one of n has all (Jain, Chiu and Hawe, DEC-TR-301, 1984).
     Fairness,
-    /// Seconds until that index is at least 0.95 in five seconds that follow each other; all of the
-    /// time if it never is.
+    /// The seconds until that index is at least 0.95 in five consecutive seconds; the whole time if it
+    /// never is.
     FairAfter,
-    /// Seconds: the longest time without a break in which receivers read less than in the run that it
-    /// is held against ([`Intake::worse_for`]). The longest of all seeds counts.
+    /// The longest time without a break in which receivers read less than in the run it is compared
+    /// with, in seconds ([`Intake::worse_for`]). The longest of all seeds counts.
     WorseFor,
 }
 
 impl Measure {
-    /// Its unit; empty for ratios.
+    /// The unit; empty for ratios.
     pub const fn unit(self) -> &'static str {
         match self {
             Self::Slowdown | Self::Fairness | Self::Window => "",
@@ -73,14 +74,14 @@ impl Measure {
         }
     }
 
-    /// Whether a run has a distribution of it, so that one must say what of that: `at`.
+    /// Whether a run has a distribution of the measure, so that a statistic must be named as `at`.
     pub const fn is_distribution(self) -> bool {
         self.is_pooled()
             || matches!(self, Self::BottleneckQueue | Self::SendboxQueue | Self::Queues)
     }
 
-    /// Whether the values of all seeds are put together. Packets are too many for that: of queues, the
-    /// median over the seeds' own figures counts, as for what a run has a single value of.
+    /// Whether the values of all seeds are pooled. Packets are too many for that: for queues, and for
+    /// measures with one value a run, the median of the seeds counts.
     pub const fn is_pooled(self) -> bool {
         matches!(
             self,
@@ -92,17 +93,17 @@ impl Measure {
         )
     }
 
-    /// Whether it is of a run held against another with the same seed, and not of one run.
+    /// Whether the measure compares a run with another of the same seed.
     pub const fn is_comparison(self) -> bool {
         matches!(self, Self::WorseFor)
     }
 
-    /// Whether it is of requests, which have sizes.
+    /// Whether the measure is of requests, which have sizes.
     pub const fn is_of_requests(self) -> bool {
         matches!(self, Self::Slowdown | Self::CompletionTime)
     }
 
-    /// Whether it is told by the traffic's name.
+    /// Whether the measure can be limited to a traffic by name.
     pub const fn is_by_traffic(self) -> bool {
         self.is_of_requests()
             || matches!(
@@ -117,7 +118,7 @@ impl Measure {
             || self.is_at_bottleneck()
     }
 
-    /// Whether it is of packets at the bottleneck.
+    /// Whether the measure is of packets at the bottleneck.
     pub const fn is_at_bottleneck(self) -> bool {
         matches!(
             self,
@@ -126,12 +127,12 @@ impl Measure {
     }
 }
 
-/// What of a distribution.
+/// A statistic of a distribution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Statistic {
-    /// What this many per cent do not exceed.
+    /// The value that this many per cent do not exceed.
     Percentile(u8),
-    /// The mean.
+    /// The mean of all values.
     Mean,
 }
 
@@ -157,24 +158,24 @@ impl fmt::Display for Statistic {
     }
 }
 
-/// What is taken from a run.
+/// A quantity that is taken from a run.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Quantity {
-    /// Which measure.
+    /// The measure.
     pub measure: Measure,
-    /// What of its distribution; [`Statistic::Mean`] where there is none.
+    /// The statistic of the measure's distribution; [`Statistic::Mean`] where it has none.
     pub at: Statistic,
-    /// Of these traffics; of all if there are none.
+    /// The traffics that count; all if there are none.
     pub traffic: Vec<String>,
-    /// Of this phase; of all that is measured if there is none.
+    /// The phase that counts; the whole measured time if there is none.
     pub phase: Option<String>,
-    /// Of requests of this size.
+    /// The size of the requests that count.
     pub size: Size,
-    /// For [`Measure::Mode`]: which.
+    /// The mode for [`Measure::Mode`].
     pub mode: String,
 }
 
-/// In words: `slowdown p50 of web`.
+/// The quantity in words, such as `slowdown, p50, of web`.
 impl fmt::Display for Quantity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = match self.measure {
@@ -209,7 +210,7 @@ impl fmt::Display for Quantity {
 }
 
 impl Quantity {
-    /// Whether `traffic` counts.
+    /// Whether the traffic of this name counts.
     pub fn is_of(&self, traffic: &str) -> bool {
         self.traffic.is_empty() || self.traffic.iter().any(|t| t == traffic)
     }

@@ -1,10 +1,10 @@
-//! A claim on an engine.
+//! Runs a claim on an engine.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::path::Path;
 
-use forebay_outcome::provenance;
+use forebay_outcome::{Commit, provenance};
 use forebay_units::Nanos;
 
 use super::claim::{Claim, Extent};
@@ -12,25 +12,27 @@ use super::extract::Extract;
 use super::figures::{Taken, quantities};
 use super::outcome::Outcome;
 use super::picture::{Parts, Picture, Wanted};
-use crate::figure::{Tried, Verdict};
+use crate::figure::Tried;
 use forebay_lab::engine::{Engine, Interrupt};
 use forebay_lab::runner::{self, Options, RunError};
 use forebay_lab::scenario::{Experiment, Traffic, TrafficKind};
 
-/// How claims are run.
+/// Settings of a run that are not the claim's.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Settings<'a> {
-    /// With seeds from 1 to this, whatever the claim says.
+    /// The number of seeds, whatever the claim says.
     pub seeds: Option<u32>,
-    /// Short, with one seed: to see that it works, not what comes out.
+    /// Whether to run shortly with one seed, to see that it works.
     pub quick: bool,
-    /// At most so many runs side by side.
+    /// The largest number of runs at a time.
     pub jobs: Option<NonZeroUsize>,
-    /// The directory that the records of each run go to; they are not kept if left out.
+    /// The directory for the records of each run; they are not kept if there is none.
     pub keep: Option<&'a Path>,
+    /// A directory of the checkout whose commit is recorded.
+    pub checkout: Option<&'a Path>,
 }
 
-/// What a quick run measures.
+/// The measured time of a quick run.
 const QUICK: Nanos = Nanos::from_secs(10);
 
 /// Runs `claim` on `engine`.
@@ -57,20 +59,14 @@ pub fn run(
     let taken = Taken { experiment: &experiment, runs: &runs };
     let figures = claim.figures.iter().map(|figure| {
         let value = taken.figure(figure);
-        Tried {
-            what: figure.what.clone(),
-            unit: figure.unit().to_owned(),
-            source: figure.source,
-            band: figure.band.to_string(),
-            value,
-            verdict: Verdict::of(figure.band, figure.source, value),
-        }
+        Tried::new(&figure.what, figure.unit(), &figure.criteria, value)
     });
     let longest = experiment.cells.iter().map(|c| c.duration).max().unwrap_or_default();
     Ok(Outcome {
         claim: claim.id.clone(),
         engine: engine.name().to_owned(),
         date: provenance::today(),
+        commit: settings.checkout.and_then(Commit::of_checkout),
         machine: provenance::machine(),
         seeds: experiment.seeds.len() as u32,
         measured_s: longest.as_secs_f64(),
@@ -82,7 +78,7 @@ pub fn run(
     })
 }
 
-/// The claim's experiment, as much of it as is to be run.
+/// The claim's experiment, limited to what is run.
 fn experiment(claim: &Claim, extent: Option<Extent>, settings: Settings<'_>) -> Experiment {
     let mut experiment = claim.experiment.clone();
     let usual = if settings.quick { 1 } else { extent.map_or(1, |e| e.seeds.get()) };
@@ -101,7 +97,7 @@ fn experiment(claim: &Claim, extent: Option<Extent>, settings: Settings<'_>) -> 
     experiment
 }
 
-/// Leaves the load to chance: no draw of so few requests comes to what is offered.
+/// Leaves the load to chance, since no draw of few requests comes to the offered load.
 fn unbalance(traffic: &mut Traffic) {
     if let TrafficKind::Requests { requests, .. } = &mut traffic.kind {
         requests.balanced = false;

@@ -1,14 +1,17 @@
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
-use super::*;
-use crate::catalogue::{self, Method};
-use crate::figure::{Tried, Value, Verdict};
 use forebay_lab::engine::Interrupt;
 use forebay_lab::sim_engine::Sim;
-use forebay_outcome::Store;
+use forebay_outcome::{Commit, KnownBy, Store};
 
-/// A directory of this test's own.
+use super::*;
+use crate::age::{Age, Ages};
+use crate::catalogue::{self, Method};
+use crate::figure::{Tried, Value};
+use crate::judge::Verdict;
+
+/// A directory of one test, removed at its end.
 struct Scratch(PathBuf);
 
 impl Scratch {
@@ -86,12 +89,12 @@ fn scratch(name: &str, claim: &str) -> Scratch {
 }
 
 #[test]
-fn every_claim_in_the_tree_is_good_and_every_scenario_has_been_thought_of() {
+fn every_claim_and_every_scenario_in_the_tree_loads() {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments");
     let all = catalogue::list(&dir).unwrap();
     let names: Vec<String> = all.into_iter().map(|entry| entry.name).collect();
     assert!(names.contains(&"bundler".to_owned()) && names.contains(&"zd".to_owned()));
-    // Claims of zD have runs of other kinds, and a test of their own.
+    // The claims of zD and of Unison have other kinds of runs, and tests of their own.
     for name in names.into_iter().filter(|name| Method::of(name) == Method::Scenarios) {
         let catalogue = load(&dir.join(&name)).unwrap();
         for entry in std::fs::read_dir(dir.join(&name)).unwrap() {
@@ -112,9 +115,9 @@ fn every_claim_in_the_tree_is_good_and_every_scenario_has_been_thought_of() {
     }
 }
 
-/// Each change of the good claim, and what is said of it.
+/// Each change of the good claim, and the error for it.
 #[test]
-fn what_cannot_be_tried_is_refused_by_line_and_key() {
+fn an_impossible_claim_is_refused_by_line_and_key() {
     let cases = [
         (
             "arm = \"bundler\", measure = \"b",
@@ -133,7 +136,7 @@ fn what_cannot_be_tried_is_refused_by_line_and_key() {
         (
             "measure = \"goodput\", cells",
             "measure = \"rtt_error\", at = \"p50\", traffic = \"flow\", cells",
-            "15: figure.of: this measure is not told by",
+            "15: figure.of: this measure has no `traffic`",
         ),
         (
             "measure = \"goodput\", cells",
@@ -150,8 +153,22 @@ fn what_cannot_be_tried_is_refused_by_line_and_key() {
             "rtt = \"21 ms\"",
             "15: figure.of: the scenario's grid has no such cell",
         ),
-        ("band = \"10 %\"", "band = \"10 percent\"", "17: figure.band: `10 percent` is no band"),
-        ("source = 11.5\n", "", "16: figure.band: is around the source's figure: give `source`"),
+        ("band = \"10 %\"", "band = \"10 percent\"", "17: figure.band: `10 percent` is not a band"),
+        (
+            "source = 11.5\n",
+            "",
+            "16: figure.band: is relative to the source's figure: give `source`",
+        ),
+        (
+            "band = \"10 %\"",
+            "band = \"at least 9\"\nbar = \"at least 8\"",
+            "17: figure.band: is a bar of our own already",
+        ),
+        (
+            "band = \"at most 0.5\"",
+            "source = 0.9\nband = \"20 %\"",
+            "13: figure.band: a ratio of 1, which is no effect, would count",
+        ),
         (
             "axis = \"rtt\"",
             "axis = \"flows\"",
@@ -171,7 +188,7 @@ fn what_cannot_be_tried_is_refused_by_line_and_key() {
         (
             "measure = \"goodput\", cells",
             "measure = \"worse_for\", cells",
-            "15: figure.of: is a comparison: give what it is held against as `to`",
+            "15: figure.of: is a comparison: give the other side as `to`",
         ),
         (
             "measure = \"goodput\", cells",
@@ -200,11 +217,18 @@ fn a_claim_from_its_files_to_the_page() {
     let catalogue = load(&scratch.0).unwrap();
     let claim = &catalogue.claims[0];
     let records = scratch.0.join("records");
-    let settings =
-        Settings { quick: true, seeds: Some(2), jobs: NonZeroUsize::new(1), keep: Some(&records) };
+    let settings = Settings {
+        quick: true,
+        seeds: Some(2),
+        jobs: NonZeroUsize::new(1),
+        keep: Some(&records),
+        checkout: Some(env!("CARGO_MANIFEST_DIR").as_ref()),
+    };
     let outcome = run(claim, &Sim, settings, &Interrupt::default()).unwrap();
     assert_eq!((outcome.runs, outcome.seeds, outcome.measured_s), (8, 2, 10.0));
-    assert_eq!(outcome.tally(), (2, 2), "{:?}", outcome.figures);
+    let tally = outcome.tally(claim);
+    assert_eq!((tally.reproduced, tally.met, tally.rows), (1, 1, 2), "{:?}", outcome.figures);
+    assert_eq!(outcome.commit, Commit::of_checkout(env!("CARGO_MANIFEST_DIR").as_ref()));
     assert!(outcome.is_of(claim) && outcome.quick);
     assert_eq!(forebay_lab::results::store::files(&records).unwrap().len(), outcome.runs);
     let again =
@@ -231,15 +255,21 @@ fn outcome(claim: &Claim, engine: &str, values: [Option<Value>; 2]) -> Outcome {
     let tried = claim.figures.iter().zip(values).map(|(f, value)| Tried {
         what: f.what.clone(),
         unit: f.unit().to_owned(),
-        source: f.source,
-        band: f.band.to_string(),
+        source: f.criteria.source,
+        band: f.criteria.reproduced.or(f.criteria.bar).unwrap().to_string(),
+        bar: None,
         value,
-        verdict: Verdict::of(f.band, f.source, value),
+        verdict: Verdict::Shown,
     });
     Outcome {
         claim: claim.id.clone(),
         engine: engine.to_owned(),
         date: "2026-11-20".to_owned(),
+        commit: Some(Commit {
+            id: "0123456789".to_owned(),
+            known_by: KnownBy::History,
+            modified: false,
+        }),
         machine: "Linux 6.18, 2 cores".to_owned(),
         seeds: 2,
         measured_s: 40.0,
@@ -253,16 +283,23 @@ fn outcome(claim: &Claim, engine: &str, values: [Option<Value>; 2]) -> Outcome {
 
 #[test]
 fn the_page() {
-    let scratch = scratch("page", CLAIM);
+    let changed = "[[changed]]\nwhat = \"Goodput at 20 ms\"\ncommit = \"abcdef0\"\ndate = \"2026-11-19\"\n\
+                   before = \"5 %\"\nsource = 11.5\nafter = \"10 %\"\nvalue = 12.2\nwhy = \"It was outside.\"\n";
+    let scratch = scratch("page", &CLAIM.replace("[picture]", &format!("{changed}[picture]")));
+    scratch.write("page.toml", &format!("{PAGE}bands_with_results = [\"queue\"]\n"));
     let catalogue = Catalogue { name: "example".to_owned(), ..load(&scratch.0).unwrap() };
     let claim = &catalogue.claims[0];
     let good = outcome(claim, "sim", [Some(value(0.05)), Some(value(11.0))]);
     let mut bad = outcome(claim, "uml", [None, Some(value(9.0))]);
     bad.scenario = "another".to_owned();
-    bad.figures[0].band = "at most 0.4".to_owned();
-    assert_eq!((good.tally(), bad.tally()), ((2, 2), (2, 0)));
+    bad.figures[1].band = "5 %".to_owned();
+    let passed = |outcome: &Outcome| (outcome.tally(claim).reproduced, outcome.tally(claim).met);
+    assert_eq!((passed(&good), passed(&bad)), ((1, 1), (0, 0)));
     assert!(good.is_of(claim) && !bad.is_of(claim));
     let store = Store::beside("docs/page.md".as_ref());
     let rows = [(claim, vec![good, bad])];
-    insta::assert_snapshot!(page(&catalogue, &rows, &store));
+    let age = Age { commits: 3, last: "fedcba9876".to_owned(), day: "2026-11-21".to_owned() };
+    let results = [("queue-sim".to_owned(), age)].into();
+    let ages = Ages { at: "fedcba9876".to_owned(), unchanged: Vec::new(), results };
+    insta::assert_snapshot!(page(&catalogue, &rows, &store, &ages));
 }

@@ -1,10 +1,10 @@
-//! Figure 3.11: demands change while a plan is in force, which was made of the window before.
+//! Figure 3.11: demands change while a plan is in force that was made from the window before.
 //!
-//! The text's traffic was measured on a campus and is not public. Here each aggregate's demand goes up and down around
-//! its mean, with a memory of some steps, and each provider's as a whole likewise: what is planned of the last few steps
-//! is about right, and of the last many it is about the mean.
+//! The traffic of the thesis was measured on a campus and is not public. Here the demand of each
+//! aggregate varies around its mean with a memory of some steps, and so does the total of each
+//! provider. A plan from the last few steps is about right; a plan from many steps is about the mean.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::gain::{config, more};
 use super::stats::mean;
@@ -18,34 +18,35 @@ use forebay_plan::topology::Topology;
 
 /// The windows that are tried, in steps.
 pub(super) const WINDOWS: [usize; 6] = [1, 2, 4, 8, 16, 32];
-/// Steps over which routings are compared, after one of the longest windows.
+/// The number of steps over which routings are compared, after the longest window.
 const STEPS: usize = 64;
-/// What is left of a deviation after a step.
+/// The share of a deviation that remains after a step.
 const MEMORY: f64 = 0.9;
-/// By how much a step may change a demand, of its mean: a deviation of about 0.4 in the long run.
+/// The largest change of a demand in a step, as a share of its mean. In the long run it gives a
+/// standard deviation of about 0.4.
 const SHOCK: f64 = 0.3;
 
-/// How one window does, over early exit on the same demands: means over all steps and seeds.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+/// The gains with one window over early exit on the same demands: means over all steps and seeds.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Window {
-    /// Its length in steps.
+    /// The length of the window in steps.
     pub steps: usize,
-    /// Where a flow may send no more than the plan gave it, on the ways of the plan.
+    /// The gain if a flow may send no more than the plan gave it.
     pub reserved: f64,
-    /// Where it may send more, if there is room on the ways of the plan: as senders do that find out what they get.
+    /// The gain if a flow may send more where the plan's paths have room.
     pub shared: f64,
 }
 
-/// One topology.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+/// The results on one topology.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Dynamic {
-    /// Its name.
+    /// The topology's name.
     pub name: String,
-    /// By window.
+    /// The results by window.
     pub windows: Vec<Window>,
 }
 
-/// Values that go up and down around one.
+/// Values that vary around one.
 struct Wander {
     values: Vec<f64>,
 }
@@ -81,7 +82,7 @@ fn series(network: &Network, steps: usize, seed: u64) -> Vec<Vec<Demand>> {
     out
 }
 
-/// The mean of some steps.
+/// The network with the mean demands of some steps.
 fn estimate(network: &Network, steps: &[Vec<Demand>]) -> Network {
     let demands = network.demands.iter().enumerate().map(|(at, demand)| {
         let sum: f64 = steps.iter().map(|s| s[at].rate.as_bps() as f64).sum();
@@ -90,6 +91,7 @@ fn estimate(network: &Network, steps: &[Vec<Demand>]) -> Network {
     Network { demands: demands.collect(), ..network.clone() }
 }
 
+/// Runs figure 3.11 on one topology.
 pub(super) fn run(
     setup: &Setup<'_>,
     isp: &Topology,
@@ -139,7 +141,7 @@ mod tests {
     use forebay_plan::synthetic::plane;
 
     #[test]
-    fn demands_go_up_and_down_around_their_means() {
+    fn demands_vary_around_their_means() {
         let isp = plane(8, 1.4, &mut Draw::new(1));
         let network = setting::network(&isp, std::slice::from_ref(&isp), 20, 0.5, 1);
         let series = series(&network, 400, 1);
@@ -147,7 +149,7 @@ mod tests {
             |demands: &[Demand]| demands.iter().map(|d| d.rate.as_bps() as f64).sum::<f64>();
         let totals: Vec<f64> = series.iter().map(|s| total(s) / total(&network.demands)).collect();
         assert!((mean(&totals) - 1.0).abs() < 0.15, "{}", mean(&totals));
-        // Of one aggregate: a deviation of 0.3 / sqrt(3 (1 - 0.81)) = 0.4, and as much from the provider's.
+        // An aggregate deviates by 0.3 / sqrt(3 (1 - 0.81)) = 0.4, and by as much through its provider.
         let one: Vec<f64> = series
             .iter()
             .map(|s| s[0].rate.as_bps() as f64 / network.demands[0].rate.as_bps() as f64)

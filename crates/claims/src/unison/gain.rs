@@ -1,6 +1,7 @@
-//! Figures 3.7 and 3.8: what the ISP and its providers gain, over early exit and over what the ISP can do alone.
+//! Figures 3.7 and 3.8: the gains of the ISP and its providers, over early exit and over what the ISP
+//! can do alone.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::stats::{median, spearman};
 use super::{PATHS, Progress, Setup, setting};
@@ -10,39 +11,42 @@ use forebay_plan::paths::PathCache;
 use forebay_plan::plan::{Config, Routing, Scope};
 use forebay_plan::topology::Topology;
 
-/// One topology.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+/// The gains on one topology.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Gain {
-    /// Its name.
+    /// The topology's name.
     pub name: String,
-    /// Its routers.
+    /// The number of routers.
     pub routers: usize,
-    /// The mean number of a router's links.
+    /// The mean number of links of a router.
     pub degree: f64,
-    /// How much more Unison carries than early exit, for each seed.
+    /// The gain of Unison over early exit, for each seed.
     pub unison: Vec<f64>,
-    /// The same of what optimises paths inside only.
+    /// The gain of optimising only the paths inside, for each seed.
     pub intra: Vec<f64>,
-    /// The same of Unison with whole aggregates, for those topologies where it was asked.
+    /// The gain of Unison with whole aggregates, for each seed; empty for large topologies.
     pub whole: Vec<f64>,
-    /// What early exit carries of all that is asked for, for each seed.
+    /// The share of the demand that early exit carries, for each seed.
     pub carried: Vec<f64>,
-    /// Of each provider and seed, how much more it gets than by early exit: under Unison and with paths inside only.
+    /// The gains of each provider and seed over early exit: under Unison, and with paths inside only.
     pub providers: Vec<(f64, f64)>,
 }
 
-/// Larger networks are not asked for whole aggregates: their problems have some hundred thousand ways.
+/// The largest number of routers with which whole aggregates are tried. Larger networks have some
+/// hundred thousand paths.
 const WHOLE: usize = 60;
 
+/// The planner's configuration.
 pub(super) fn config(scope: Scope, sub_flows: Option<u16>) -> Config {
     Config { method: Method::Wba(Wba::default()), scope, sub_flows, paths: PATHS }
 }
 
-/// `b` over `a`, less one.
+/// The gain of `b` over `a`: their ratio less one.
 pub(super) fn more(a: f64, b: f64) -> f64 {
     if a > 0.0 { b / a - 1.0 } else { 0.0 }
 }
 
+/// Runs figures 3.7 and 3.8 on one topology.
 pub(super) fn run(
     setup: &Setup<'_>,
     isp: &Topology,
@@ -86,8 +90,9 @@ pub(super) fn run(
     Ok(out)
 }
 
-/// The same of what Unison gains over paths inside alone: the part that comes of where traffic enters, which is what the
-/// text explains the influence of the degree by (section 3.5.2).
+/// Spearman's rank correlation of degree and Unison's gain over paths inside alone, over topologies.
+/// That is the gain by where traffic enters, by which the thesis explains the influence of the degree
+/// (section 3.5.2).
 pub(super) fn entries_by_degree(gains: &[Gain]) -> f64 {
     let more = |g: &Gain| -> f64 {
         let each: Vec<f64> = g.unison.iter().zip(&g.intra).map(|(u, i)| u - i).collect();
@@ -97,7 +102,7 @@ pub(super) fn entries_by_degree(gains: &[Gain]) -> f64 {
     spearman(&pairs)
 }
 
-/// Spearman's rank correlation of degree and gain over topologies.
+/// Spearman's rank correlation of degree and gain over early exit, over topologies.
 pub(super) fn by_degree(gains: &[Gain]) -> f64 {
     let pairs: Vec<(f64, f64)> = gains.iter().map(|g| (g.degree, median(&g.unison))).collect();
     spearman(&pairs)

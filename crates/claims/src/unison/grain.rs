@@ -1,6 +1,6 @@
-//! Figure 3.12: what is lost when an aggregate, or a part of one, takes one way only.
+//! Figure 3.12: the loss when an aggregate, or a part of one, takes a single path.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::gain::config;
 use super::stats::median;
@@ -14,26 +14,27 @@ use forebay_plan::topology::Topology;
 /// The numbers of sub-flows that are tried.
 pub(super) const SUB_FLOWS: [u16; 7] = [1, 2, 3, 4, 5, 7, 10];
 
-/// Aggregates cut into some number of sub-flows: medians over seeds.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+/// The results with one number of sub-flows: medians over seeds.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Cut {
-    /// Into how many.
+    /// The number of sub-flows of an aggregate.
     pub sub_flows: u16,
-    /// How much less is carried than where flows may be split at will.
+    /// The share that is lost against flows that may be split at will.
     pub gap: f64,
-    /// The processor time of the plan, in seconds, paths being there.
+    /// The processor time of the plan, in seconds, without the search for paths.
     pub seconds: f64,
 }
 
-/// One topology.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+/// The results on one topology.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Grain {
-    /// Its name.
+    /// The topology's name.
     pub name: String,
-    /// By number of sub-flows.
+    /// The results by number of sub-flows.
     pub cuts: Vec<Cut>,
 }
 
+/// Runs figure 3.12 on one topology.
 pub(super) fn run(
     setup: &Setup<'_>,
     isp: &Topology,

@@ -1,5 +1,5 @@
-//! Unison's evaluation (section 3.5), tried again: its figures on its set-up, and whether ours are within bands that
-//! were written down before anything was run ([`claims`]).
+//! Unison's evaluation (section 3.5 of the thesis), tried again: its figures on its set-up, judged by
+//! [`claims`]. [`run`] makes [`Results`], and [`page`] the page from them at any time.
 
 mod claims;
 mod dynamic;
@@ -11,91 +11,113 @@ mod pictures;
 mod setting;
 mod stats;
 
+use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 
-use serde::Serialize;
+use forebay_outcome::Commit;
+use serde::{Deserialize, Serialize};
 
-pub use claims::{Claim, claims};
+pub use claims::{Claim, claims, tally};
 pub use dynamic::{Dynamic, Window};
 pub use gain::Gain;
 pub use grain::{Cut, Grain};
 pub use page::page;
-pub use participation::{Fair, One, Partial};
+pub use participation::{Fair, One, Partial, Reading};
 pub use pictures::pictures;
-
-use participation::Reading;
 
 use forebay_plan::lp::SolveError;
 use forebay_plan::synthetic::{Draw, plane};
 use forebay_plan::topology::Topology;
 
-/// Paths of each entry and boundary router.
+/// The number of paths between each entry and boundary router.
 const PATHS: NonZeroUsize = NonZeroUsize::MIN.saturating_add(3);
-/// Topologies with more routers are left out of what is run twenty times for each seed.
+/// The largest number of routers of a topology that is run twenty times for each seed.
 const LARGE: usize = 80;
 
 /// The title of the page.
 pub const TITLE: &str = "Unison's evaluation, tried again";
 
-/// Told what is being run.
+/// A function that is called with a description of each run.
 pub type Progress<'a> = &'a dyn Fn(&str);
 
-/// What a study is made of.
+/// The settings of a study.
 #[derive(Clone, Copy, Debug)]
 pub struct Setup<'a> {
-    /// The ISPs; the providers' networks are drawn from the same.
+    /// The networks of the ISPs; the providers' networks are drawn from the same.
     pub topologies: &'a [Topology],
-    /// Seeds from 1 to this.
+    /// The number of seeds; seeds count from 1.
     pub seeds: u64,
-    /// The same of figure 3.9, whose indices vary so much with the set-up that medians of few say little.
-    pub fair_seeds: u64,
-    /// The congestion parameter: what links carry of what the most loaded one would have to.
+    /// The congestion parameter: the capacity of a link over the load of the most loaded one.
     pub congestion: f64,
-    /// Topologies with more routers were left out, if there was such a limit.
+    /// The largest number of routers of a topology, if there is a limit.
     pub routers: Option<usize>,
 }
 
 impl Setup<'_> {
-    /// The congestion parameter where nothing is said.
+    /// The usual congestion parameter.
     pub const CONGESTION: f64 = setting::CONGESTION;
 }
 
-/// All that was found.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+/// The results of a study, as they are stored.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Results {
-    /// Seeds from 1 to this.
+    /// The day of the run in UTC, such as `2026-11-20`.
+    #[serde(default)]
+    pub date: String,
+    /// The commit of the run, if it is known.
+    #[serde(default)]
+    pub commit: Option<Commit>,
+    /// The machine, in words.
+    #[serde(default)]
+    pub machine: String,
+    /// The machine's load at the end.
+    #[serde(default)]
+    pub load: String,
+    /// The bands of each claim at the time of the run, by the claim's words.
+    #[serde(default)]
+    pub bands: BTreeMap<String, Vec<String>>,
+    /// The number of seeds; seeds count from 1.
     pub seeds: u64,
-    /// The same of figure 3.9.
-    pub fair_seeds: u64,
     /// The congestion parameter.
     pub congestion: f64,
     /// Whether the topologies were made up.
     pub synthetic: bool,
-    /// Topologies with more routers were left out, if there was such a limit.
+    /// The largest number of routers of a topology, if there was a limit.
     pub routers: Option<usize>,
     /// Figures 3.7 and 3.8, by topology.
     pub gains: Vec<Gain>,
-    /// The same gains' medians with other congestion parameters: parameter, gain of the topology that gains most, and the
-    /// median over topologies.
+    /// The gains with other congestion parameters: the parameter, the highest median gain of a
+    /// topology, and the median over topologies.
     pub congestions: Vec<(f64, f64, f64)>,
-    /// Figure 3.9.
+    /// Figure 3.9 in the first reading of the set-up, [`Reading::Divided`].
     pub fair: Vec<Fair>,
-    /// Figure 3.9 with the text's set-up to the letter.
+    /// Figure 3.9 in the second reading of the set-up, [`Reading::Literal`].
     pub literal: Vec<Fair>,
-    /// One neighbour alone, by topology.
+    /// The gains by one neighbour alone, by topology.
     pub one: Vec<One>,
-    /// Figure 3.10.
+    /// Figure 3.10, by topology and set of participants.
     pub partial: Vec<Partial>,
-    /// Figure 3.11.
+    /// Figure 3.11, by topology.
     pub dynamic: Vec<Dynamic>,
-    /// Figure 3.12.
+    /// Figure 3.12, by topology.
     pub grain: Vec<Grain>,
 }
 
-/// The congestion parameters that are tried beside, for what it does to gains.
+impl Results {
+    /// Figure 3.9 in `reading`.
+    pub fn fair_of(&self, reading: Reading) -> &[Fair] {
+        match reading {
+            Reading::Divided => &self.fair,
+            Reading::Literal => &self.literal,
+        }
+    }
+}
+
+/// The congestion parameters that are tried besides, to show their effect on gains.
 const CONGESTIONS: [f64; 4] = [0.3, 0.5, 0.7, 0.9];
 
-/// Made-up topologies for those who have no others: twenty, of 11 to 60 routers and with 1.1 to 2 links for each.
+/// Twenty synthetic topologies of 11 to 60 routers, with 1.1 to 2 links for each router.
 pub fn made_up() -> Vec<Topology> {
     let shape = |n: usize| (11 + (n * 13) % 50, 1.1 + 0.1 * (n % 10) as f64);
     (0..20)
@@ -104,8 +126,8 @@ pub fn made_up() -> Vec<Topology> {
         .collect()
 }
 
-/// Runs all of it; of the topologies in [`claims::CLOSE`], or the smallest two if those are not there, what the text
-/// looks at closely.
+/// Runs the study. Figures 3.9 to 3.12 are of the topologies in [`claims::CLOSE`], or of the smallest
+/// two if those are not there. The results do not say when and where they came to be.
 ///
 /// # Errors
 /// If the solver fails.
@@ -132,7 +154,7 @@ pub fn run(
     let (mut fair, mut literal, mut partial) = (Vec::new(), Vec::new(), Vec::new());
     let (mut dynamic, mut grain) = (Vec::new(), Vec::new());
     for topology in close {
-        fair.extend(participation::fair(setup, topology, Reading::Usual, progress)?);
+        fair.extend(participation::fair(setup, topology, Reading::Divided, progress)?);
         literal.extend(participation::fair(setup, topology, Reading::Literal, progress)?);
         partial.extend(participation::partial(setup, topology, progress)?);
         dynamic.push(dynamic::run(setup, topology, progress)?);
@@ -140,10 +162,9 @@ pub fn run(
     }
     let one = small.iter().map(|t| participation::one(setup, t, progress));
     let one = one.collect::<Result<Vec<_>, _>>()?;
-    let Setup { seeds, fair_seeds, congestion, routers, .. } = *setup;
-    Ok(Results {
+    let Setup { seeds, congestion, routers, .. } = *setup;
+    let mut results = Results {
         seeds,
-        fair_seeds,
         congestion,
         synthetic,
         routers,
@@ -155,9 +176,14 @@ pub fn run(
         partial,
         dynamic,
         grain,
-    })
+        ..Results::default()
+    };
+    let bands = claims(&results).into_iter().map(|claim| (claim.what.clone(), claim.bands()));
+    results.bands = bands.collect();
+    Ok(results)
 }
 
+/// The topologies that are examined closely.
 fn close(topologies: &[Topology]) -> Vec<&Topology> {
     let named = topologies.iter().filter(|t| claims::CLOSE.contains(&t.name()));
     let named: Vec<&Topology> = named.collect();

@@ -1,101 +1,153 @@
-//! The page: `docs/results/unison.md`.
+//! The page in Markdown: `docs/results/unison.md`.
 
 use std::fmt::Write;
 
 use forebay_picture::number::figure;
 
-use super::claims::{Claim, claims, mean_of_one};
+use super::claims::{claims, tally};
+use super::participation::Reading;
 use super::pictures::most_of_providers;
-use super::stats::{highest, lowest, median};
+use super::stats::{highest, lowest, mean, median};
 use super::{Fair, Results, Setup, TITLE};
+use crate::age::{Ages, NoAges};
+use crate::changed::{Changed, changed_section};
+use crate::figure::{Value, row_head, told};
+use crate::judge::how_judged;
+use crate::text::wrapped;
 
-/// The page in Markdown; `run` says when and where it was run, and `notes` what was found out about rows that are
-/// outside their bands.
-pub fn page(results: &Results, run: &str, notes: &str, pictures: &str) -> String {
+/// The name of the stored results, which ages refer to.
+const RESULTS: &str = "results";
+
+/// The page in Markdown. `notes` explain figures that are outside a band, `changed` are the bands that
+/// were changed after a first result, and `pictures` is the directory of the pictures.
+pub fn page(
+    results: &Results,
+    notes: &str,
+    changed: &[Changed],
+    ages: &Ages,
+    pictures: &str,
+) -> String {
     let mut out = String::new();
     // Writing to a string cannot fail.
-    let _ = write(&mut out, results, run, notes, pictures);
+    let _ = write(&mut out, results, notes, changed, ages, pictures);
     out
 }
 
+/// Counts the age of the results, in the checkout that the directory `dir` is in. `None` outside a
+/// checkout, or if the commit of the results is not known.
+///
+/// # Errors
+/// If the list of commits that change no figure is wrong.
+pub fn ages(results: &Results, dir: &std::path::Path) -> Result<Option<Ages>, NoAges> {
+    let result = results.commit.iter().map(|commit| (RESULTS.to_owned(), "plan", vec![], commit));
+    Ages::count(dir, result)
+}
+
 fn percent(share: f64) -> String {
-    // What rounds to nothing has no sign.
+    // A share that rounds to zero has no sign.
     let value = share * 100.0;
     format!("{} %", figure(if value.abs() < 0.005 { 0.0 } else { value }))
 }
 
-fn band(claim: &Claim) -> String {
-    let value = |v: f64| if claim.share { percent(v) } else { figure(v) };
-    match (claim.low.is_finite(), claim.high.is_finite()) {
-        (true, true) if claim.high - claim.low < 1e-9 => value(claim.low),
-        (true, true) => format!("{} to {}", value(claim.low), value(claim.high)),
-        (true, false) => format!("at least {}", value(claim.low)),
-        _ => format!("at most {}", value(claim.high)),
-    }
+fn paragraph(out: &mut String, text: &str) -> std::fmt::Result {
+    writeln!(out, "{}\n", wrapped(text, ""))
 }
 
 fn write(
     out: &mut String,
     results: &Results,
-    run: &str,
     notes: &str,
+    changed: &[Changed],
+    ages: &Ages,
     pictures: &str,
 ) -> std::fmt::Result {
-    let claims = claims(results);
-    let within = claims.iter().filter(|c| c.within()).count();
     writeln!(out, "# {TITLE}\n")?;
+    paragraph(out, &about(results))?;
+    writeln!(out, "    {}\n", command(results))?;
+    paragraph(out, &ran(results, ages))?;
+    paragraph(out, &how_judged())?;
+    writeln!(out, "In all: {}.\n", tally(results).sentence())?;
     writeln!(
         out,
-        "The figures of Yimeng Zhao's thesis, chapter 3, section 3.5, by this project's optimiser and on the text's set-up: one ISP, twenty\n\
-         content providers of one to five interconnections each, whose own networks are drawn from the same topologies; demands by a gravity model\n\
-         with populations of a heavy tail; early exit and shortest paths as what is there without Unison. Flows may be split unless a row says\n\
-         otherwise. What the text leaves open is ours: the congestion parameter, {} here; sizes; which routers are connected; how much\n\
-         of what is asked of them interconnections carry, of which it gives the source only; and the traffic of figure 3.11.\n",
-        results.congestion
+        "| | the thesis says | its figure | reproduced | our own bar | ours |\n|---|---|---|---|---|---|"
     )?;
-    let topologies = if results.synthetic {
-        "Topologies are made up (`--topologies` was not given)."
-    } else {
-        "Topologies are files of the [Internet Topology Zoo](https://topology-zoo.org) (S. Knight et al., IEEE JSAC 29(9), 2011; CC BY 4.0)."
-    };
-    let mut options = if results.synthetic { "" } else { " --topologies DIR" }.to_owned();
-    if let Some(most) = results.routers {
-        options += &format!(" --routers {most}");
-    }
-    let parameter = match results.congestion == Setup::CONGESTION {
-        true => String::new(),
-        false => format!(" --congestion {}", results.congestion),
-    };
-    writeln!(
-        out,
-        "    forebay plan reproduce --seeds {} --fair-seeds {}{options}{parameter}\n\nmakes this page. {topologies} Bands were written before the first \
-         run, and none was changed after one; rows of a second reading came later, with the bands of the rows that they repeat. {run}\n",
-        results.seeds, results.fair_seeds
-    )?;
-    writeln!(out, "{within} of {} within their bands.\n", claims.len())?;
-    writeln!(out, "| | the text | band | ours |\n|---|---|---|---|")?;
-    for claim in &claims {
-        let ours = if claim.share { percent(claim.ours) } else { figure(claim.ours) };
-        let verdict =
-            if claim.within() { format!("{ours}, within") } else { format!("**{ours}, outside**") };
-        let Claim { source, what, says, .. } = claim;
-        writeln!(out, "| {source}: {what} | {says} | {} | {verdict} |", band(claim))?;
+    for claim in claims(results) {
+        // A figure that rounds to zero has no sign.
+        let ours = if claim.ours.abs() < 0.0005 { 0.0 } else { claim.ours };
+        let value = Some(Value { value: ours, min: ours, max: ours });
+        let ours = claim.judge(results).told(&told(value, claim.unit));
+        let head = row_head(&claim.what, claim.unit, &claim.criteria);
+        let head = head.trim_start_matches("| ");
+        let (what, rest) = head.split_once(" | ").unwrap_or((head, ""));
+        writeln!(out, "| {}: {what} | {} | {rest} {ours} |", claim.source, claim.says)?;
     }
     if !notes.trim().is_empty() {
         writeln!(out, "\n{}", notes.trim())?;
     }
+    let changes = changed.iter().map(|change| (change.claim.as_deref().unwrap_or(""), change));
+    out.push_str(&changed_section(changes, &[]));
     gains(out, results, pictures)?;
     participants(out, results, pictures)?;
     environment(out, results, pictures)
 }
 
+fn about(results: &Results) -> String {
+    format!(
+        "This page repeats the figures of Yimeng Zhao's thesis, chapter 3, section 3.5, with this \
+         project's optimiser on the set-up of the thesis: one ISP and twenty content providers of one \
+         to five interconnections each, whose own networks are drawn from the same topologies. Demands \
+         follow a gravity model with populations of a heavy tail. Without Unison, traffic takes early \
+         exit and shortest paths. Flows may be split unless a row says otherwise. The thesis leaves \
+         open what is chosen here: the congestion parameter, {} on this page; the sizes of sources; \
+         which routers are connected; the capacity of interconnections over their demand, of which it \
+         gives only the source; and the traffic of figure 3.11.",
+        results.congestion
+    )
+}
+
+/// The command that makes the page.
+fn command(results: &Results) -> String {
+    let mut command = format!("forebay plan reproduce --seeds {}", results.seeds);
+    if !results.synthetic {
+        command += " --topologies DIR";
+    }
+    if let Some(most) = results.routers {
+        command += &format!(" --routers {most}");
+    }
+    if results.congestion != Setup::CONGESTION {
+        command += &format!(" --congestion {}", results.congestion);
+    }
+    command
+}
+
+/// When and how the results came to be, and what was committed since.
+fn ran(results: &Results, ages: &Ages) -> String {
+    let topologies = if results.synthetic {
+        "Topologies are synthetic (`--topologies` was not given)."
+    } else {
+        "Topologies are files of the [Internet Topology Zoo](https://topology-zoo.org) (S. Knight et \
+         al., IEEE JSAC 29(9), 2011; CC BY 4.0)."
+    };
+    let Results { date, machine, load, seeds, .. } = results;
+    let commit = results.commit.as_ref().map(|c| format!(", {}", c.told())).unwrap_or_default();
+    let s = if *seeds == 1 { "" } else { "s" };
+    format!(
+        "This command makes the page. {topologies} {date}{commit}, {machine}, load {load} at the end; \
+         {seeds} seed{s} for all figures.{}",
+        ages.told(RESULTS)
+    )
+}
+
 fn gains(out: &mut String, results: &Results, pictures: &str) -> std::fmt::Result {
     writeln!(out, "\n## Gains (figures 3.7 and 3.8)\n")?;
-    writeln!(
+    paragraph(
         out,
-        "Over early exit; the median of all seeds, in brackets the lowest and the highest. *Whole* keeps aggregates whole, and is not asked of\n\
-         networks of more than 60 routers. A single provider gained up to {} %.\n",
-        most_of_providers(results)
+        &format!(
+            "Gains are over early exit. A figure is the median of the seeds; brackets hold the lowest \
+             and the highest seed. *Whole* keeps aggregates whole, and is not run on networks of more \
+             than 60 routers. A single provider gained up to {} %.",
+            most_of_providers(results)
+        ),
     )?;
     writeln!(
         out,
@@ -128,7 +180,7 @@ fn gains(out: &mut String, results: &Results, pictures: &str) -> std::fmt::Resul
     writeln!(out, "\n![Gains]({pictures}/gain.svg)\n")?;
     writeln!(
         out,
-        "With other congestion parameters, of networks of up to 80 routers and seed 1:\n"
+        "With other congestion parameters, on networks of up to 80 routers with seed 1:\n"
     )?;
     writeln!(out, "| parameter | highest gain of a topology | median gain |\n|---|---|---|")?;
     for (parameter, most, middle) in &results.congestions {
@@ -139,24 +191,36 @@ fn gains(out: &mut String, results: &Results, pictures: &str) -> std::fmt::Resul
 
 fn participants(out: &mut String, results: &Results, pictures: &str) -> std::fmt::Result {
     writeln!(out, "\n## Who participates (figures 3.9 and 3.10)\n")?;
-    writeln!(
+    paragraph(
         out,
-        "Medians over {} seeds. Who does not participate keeps at least what early exit gives it.\n",
-        results.fair_seeds
+        "The set-up of figure 3.9 has two readings, and the page has both, with the same seeds as all \
+         other figures.",
     )?;
-    fair(out, &results.fair)?;
-    writeln!(out, "\n![WBA and MCF]({pictures}/fairness.svg)\n")?;
-    writeln!(
+    for reading in Reading::ALL {
+        let text = match reading {
+            Reading::Divided => {
+                "*Reading 1* is that of all other figures here. The capacity of an interconnection is \
+                 its demand divided by the published figure, so half of them are overloaded. A \
+                 provider that does not participate keeps at least what early exit gives it."
+            }
+            Reading::Literal => {
+                "*Reading 2* is the set-up to the letter. The capacity of an interconnection is its \
+                 demand multiplied by the figure that was published for overloaded ones (1 to 2.5, \
+                 the median 1.19). No provider is promised what early exit gives it, neither by WBA \
+                 nor by MCF."
+            }
+        };
+        paragraph(out, text)?;
+        fair(out, results.fair_of(reading))?;
+        writeln!(out)?;
+        if reading == Reading::Divided {
+            writeln!(out, "![WBA and MCF]({pictures}/fairness.svg)\n")?;
+        }
+    }
+    paragraph(
         out,
-        "The set-up to the letter: an interconnection carries what is asked of it times the figure that was published for one that would be\n\
-         overloaded (1 to 2.5, the median 1.19), where the rows above divide by it; and nobody is promised what early exit gives it, neither\n\
-         by WBA nor by MCF.\n"
-    )?;
-    fair(out, &results.literal)?;
-    writeln!(out)?;
-    writeln!(
-        out,
-        "One neighbour alone, over nobody's participating while paths inside are optimised all the same: twenty providers with each seed.\n"
+        "One neighbour alone: the gain over no participants, with paths inside the ISP optimised in both \
+         cases, for twenty providers with each seed.",
     )?;
     writeln!(out, "| topology | mean | highest |\n|---|---|---|")?;
     for one in &results.one {
@@ -164,13 +228,15 @@ fn participants(out: &mut String, results: &Results, pictures: &str) -> std::fmt
             out,
             "| {} | {} | {} |",
             one.name,
-            percent(mean_of_one(one)),
+            percent(mean(&one.gains)),
             percent(highest(&one.gains))
         )?;
     }
-    writeln!(
+    writeln!(out)?;
+    paragraph(
         out,
-        "\nTen of twenty participate, in four ways, with seed 1; gains over early exit, of the network and the mean of providers:\n"
+        "Ten of twenty providers participate, in four sets, with seed 1. Gains are over early exit, of \
+         the network and the mean of providers.",
     )?;
     writeln!(
         out,
@@ -207,10 +273,11 @@ fn fair(out: &mut String, rows: &[Fair]) -> std::fmt::Result {
 
 fn environment(out: &mut String, results: &Results, pictures: &str) -> std::fmt::Result {
     writeln!(out, "\n## Traffic that changes (figure 3.11)\n")?;
-    writeln!(
+    paragraph(
         out,
-        "A plan is made of the mean demands of a window, and holds for a window. *Reserved* lets no flow send more than the plan gave it; *shared*\n\
-         lets it send what the plan's ways have room for. Means of all steps, over early exit with the same demands.\n"
+        "A plan is made from the mean demands of one window and holds for the next. *Reserved* lets no \
+         flow send more than the plan gave it. *Shared* lets it send what the plan's paths have room \
+         for. Gains are means of all steps, over early exit with the same demands.",
     )?;
     writeln!(out, "| topology | window, steps | reserved | shared |\n|---|---|---|---|")?;
     for d in &results.dynamic {
@@ -226,10 +293,11 @@ fn environment(out: &mut String, results: &Results, pictures: &str) -> std::fmt:
         }
     }
     writeln!(out, "\n![Windows]({pictures}/dynamic.svg)\n\n## Sub-flows (figure 3.12)\n")?;
-    writeln!(
+    paragraph(
         out,
-        "Each aggregate cut into parts that take one way each; the gap to what flows carry that may be split at will, and the processor time of a\n\
-         plan. Times are of a machine with other work on it: read them against each other.\n"
+        "Each aggregate is cut into parts that take one path each. The gap is to flows that may be split \
+         at will; the time is the processor time of a plan. The machine had other work, so read times \
+         against each other.",
     )?;
     writeln!(out, "| topology | sub-flows | gap | time, s |\n|---|---|---|---|")?;
     for g in &results.grain {

@@ -1,6 +1,6 @@
-//! Figures 3.9 and 3.10, and one neighbour alone: what it matters who participates.
+//! Figures 3.9 and 3.10, and one neighbour alone: the effect of who participates.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::gain::{config, more};
 use super::setting::Interconnections;
@@ -15,45 +15,61 @@ use forebay_plan::plan::{Config, Routing, Scope};
 use forebay_plan::problem::{Freedom, Grain, Problem};
 use forebay_plan::topology::Topology;
 
-/// WBA beside the multi-commodity flow, for some number of participants: medians over seeds.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+/// WBA beside the multi-commodity flow, for one number of participants: medians over seeds.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Fair {
     /// The topology.
     pub name: String,
-    /// How many participate.
+    /// The number of participants.
     pub participants: usize,
-    /// What WBA carries of what is asked for.
+    /// The share of the demand that WBA carries.
     pub wba: f64,
-    /// What the multi-commodity flow carries of it.
+    /// The share of the demand that the multi-commodity flow carries.
     pub most: f64,
     /// The weighted fairness index of WBA.
     pub wba_wfi: f64,
-    /// That of the multi-commodity flow.
+    /// The weighted fairness index of the multi-commodity flow.
     pub most_wfi: f64,
-    /// The least, over seeds, of WBA's total over that of the multi-commodity flow.
+    /// WBA's total over that of the multi-commodity flow, the lowest of all seeds.
     pub worst: f64,
 }
 
-/// How the text's set-up of figure 3.9 is read.
+/// A reading of the set-up of figure 3.9, which the thesis leaves open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Reading {
-    /// As everything else here: interconnections that are short, and floors for those that do not participate.
-    Usual,
-    /// To the letter: capacities of interconnections are demands multiplied by the published figures (section 3.5.1), and
-    /// neither (3.1) nor Algorithm 1 has floors (the multi-commodity flow bounds no aggregate's rate, section 3.5.2).
+pub enum Reading {
+    /// As in all other figures here: the capacity of an interconnection is its demand divided by the
+    /// published figure, so half of them are overloaded, and a provider that does not participate keeps
+    /// at least what early exit gives it.
+    Divided,
+    /// To the letter: the capacity of an interconnection is its demand multiplied by the published
+    /// figure (section 3.5.1), and no provider has a floor, as in (3.1) and Algorithm 1.
     Literal,
+}
+
+impl Reading {
+    /// Both readings, in the page's order.
+    pub const ALL: [Self; 2] = [Self::Divided, Self::Literal];
+
+    /// The name of the reading on the page.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Divided => "reading 1",
+            Self::Literal => "reading 2",
+        }
+    }
 }
 
 /// The numbers of participants that are tried.
 pub(super) const PARTICIPANTS: [usize; 7] = [3, 5, 8, 11, 14, 17, 20];
 
-/// What all providers could get alone, in bits per second, and their weights.
+/// The rate that each provider could get alone, in bits per second, and the providers' weights.
 fn alone(network: &Network, paths: &mut PathCache) -> Result<(Vec<f64>, Vec<f64>), SolveError> {
     let free = Problem::new(network, paths, Freedom::Joint, Grain::Summed);
     let alone = fairness::alone(&free)?.into_iter().map(|r| r * free.unit).collect();
     Ok((alone, fairness::weights(&free)))
 }
 
+/// Runs figure 3.9 on one topology in one reading.
 pub(super) fn fair(
     setup: &Setup<'_>,
     isp: &Topology,
@@ -64,13 +80,13 @@ pub(super) fn fair(
     let mut out = Vec::new();
     for participants in PARTICIPANTS {
         let (mut totals, mut indices, mut ratios) = ([vec![], vec![]], [vec![], vec![]], vec![]);
-        for seed in 1..=setup.fair_seeds {
+        for seed in 1..=setup.seeds {
             progress(&format!(
                 "fairness: {}, {participants} participants, seed {seed}",
                 isp.name()
             ));
             let interconnections = match reading {
-                Reading::Usual => Interconnections::Divided,
+                Reading::Divided => Interconnections::Divided,
                 Reading::Literal => Interconnections::Multiplied,
             };
             let network = setting::network_of(
@@ -89,7 +105,8 @@ pub(super) fn fair(
                 let routing = if reading == Reading::Literal {
                     Routing::without_floors(&network, &mut paths, &config)?
                 } else {
-                    // Who does not participate keeps what early exit gives it, which is divided by WBA for both.
+                    // A provider that does not participate keeps what early exit gives it. WBA divides
+                    // early exit for both methods.
                     let present = Routing::present(&network, &mut paths, &wba.method)?;
                     Routing::proposed(&network, &mut paths, &config, &present)?
                 };
@@ -112,16 +129,16 @@ pub(super) fn fair(
     Ok(out)
 }
 
-/// One neighbour that participates alone.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+/// The gains by one neighbour that participates alone.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct One {
     /// The topology.
     pub name: String,
-    /// For each seed and provider, how much more is carried than if nobody participates and paths inside are optimised
-    /// all the same.
+    /// The gain for each seed and provider, over no participants with paths inside the ISP optimised.
     pub gains: Vec<f64>,
 }
 
+/// Runs each provider as the only participant.
 pub(super) fn one(
     setup: &Setup<'_>,
     isp: &Topology,
@@ -134,35 +151,36 @@ pub(super) fn one(
         let mut network = setting::network(isp, setup.topologies, 0, setup.congestion, seed);
         let config = config(Scope::All, None);
         let present = Routing::present(&network, &mut paths, &config.method)?;
-        let nobody = Routing::proposed(&network, &mut paths, &config, &present)?.total();
+        let without = Routing::proposed(&network, &mut paths, &config, &present)?.total();
         for provider in 0..network.providers.len() {
             network.providers[provider].participates = true;
             let one = Routing::proposed(&network, &mut paths, &config, &present)?.total();
-            gains.push(more(nobody, one));
+            gains.push(more(without, one));
             network.providers[provider].participates = false;
         }
     }
     Ok(One { name: isp.name().to_owned(), gains })
 }
 
-/// OptAll beside OptPartial, for ten of twenty providers; gains are over early exit.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+/// OptAll beside OptPartial, with ten of twenty providers participating. Gains are over early exit.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Partial {
     /// The topology.
     pub name: String,
-    /// Which of the sets of participants.
+    /// The number of the set of participants, from 1.
     pub set: usize,
-    /// The network's gain: OptAll, OptPartial.
+    /// The gain of the network under OptAll and under OptPartial.
     pub total: (f64, f64),
-    /// The gain of each that participates.
+    /// The gain of each participant under OptAll and under OptPartial.
     pub joining: Vec<(f64, f64)>,
-    /// The gain of each that does not.
+    /// The gain of each other provider under OptAll and under OptPartial.
     pub staying: Vec<(f64, f64)>,
 }
 
 /// The sets of participants: the first ten, the last ten, every other one, and the others.
 const SETS: [fn(usize) -> bool; 4] = [|n| n < 10, |n| n >= 10, |n| n % 2 == 0, |n| n % 2 == 1];
 
+/// Runs figure 3.10 on one topology.
 pub(super) fn partial(
     setup: &Setup<'_>,
     isp: &Topology,
@@ -199,7 +217,7 @@ pub(super) fn partial(
 }
 
 impl Partial {
-    /// Mean gains of those that participate, and of those that do not: OptAll, OptPartial.
+    /// The mean gains of participants and of the others, each under OptAll and under OptPartial.
     pub fn means(&self) -> [(f64, f64); 2] {
         [&self.joining, &self.staying].map(|gains| {
             let (all, partial): (Vec<f64>, Vec<f64>) = gains.iter().copied().unzip();

@@ -11,16 +11,16 @@ const WIDTH: f64 = 460.0;
 const HEIGHT: f64 = 280.0;
 const RIGHT: f64 = 100.0;
 
-/// A line of a panel: its name, and its points.
+/// A line of a panel: its name and its points.
 type Line<'a> = (&'a str, Vec<(f64, f64)>);
 
-/// What a panel shows, and along what.
+/// The title and the axes of a panel.
 struct Panel<'a> {
     id: &'a str,
     title: &'a str,
     unit: &'a str,
     axis: &'a str,
-    /// Points only, with no lines between them.
+    /// Whether points are drawn without lines between them.
     scattered: bool,
 }
 
@@ -64,7 +64,7 @@ impl Panel<'_> {
     }
 }
 
-/// A name of a file without its ending, and the picture in it.
+/// The pictures of the page, each with the name of its file without the extension.
 pub fn pictures(results: &Results) -> Vec<(&'static str, String)> {
     let percent = |share: f64| share * 100.0;
     let points = |gain: fn(&Gain) -> &[f64]| -> Vec<(f64, f64)> {
@@ -83,7 +83,7 @@ pub fn pictures(results: &Results) -> Vec<(&'static str, String)> {
         let all: Vec<f64> = results.gains.iter().flat_map(|g| g.providers.iter().map(of)).collect();
         let all = sorted(&all);
         let at = |q: usize| all.get(q * all.len().saturating_sub(1) / 100).copied().unwrap_or(0.0);
-        // The last per cent gain many times what they had, and would leave no room for the others.
+        // The last few per cent gain many times what they had and would dominate the axis.
         (0..=95).map(|q| (q as f64, percent(at(q)).max(0.0))).collect()
     };
     let providers = Panel {
@@ -176,7 +176,7 @@ pub fn pictures(results: &Results) -> Vec<(&'static str, String)> {
     out
 }
 
-/// The most that any provider gains, in words for the page.
+/// The highest gain of a provider in per cent, for the page.
 pub(super) fn most_of_providers(results: &Results) -> String {
     let all: Vec<f64> =
         results.gains.iter().flat_map(|g| g.providers.iter().map(|p| p.0)).collect();

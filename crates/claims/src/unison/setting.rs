@@ -10,38 +10,38 @@ use forebay_plan::paths::{Entering, Tree, UNREACHABLE};
 use forebay_plan::synthetic::Draw;
 use forebay_plan::topology::{LinkId, RouterId, Topology};
 
-/// Content providers.
+/// The number of content providers.
 pub(super) const PROVIDERS: usize = 20;
-/// A provider has from one to so many interconnections.
+/// The largest number of interconnections of a provider.
 const ENTRIES: usize = 5;
-/// What they send in all. It scales everything alike.
+/// The total demand. It scales everything alike.
 const TOTAL: Rate = Rate::from_mbps(1_000_000);
-/// The congestion parameter, for which the text has no figure: what links carry of what the most loaded one would have
-/// to. So the links that would carry more than half of the most are congested, which is a few.
+/// The congestion parameter, for which the thesis has no figure: the capacity of a link over the load
+/// of the most loaded one. Only the few links with more than half of the highest load are congested.
 pub(super) const CONGESTION: f64 = 0.5;
 
-/// What is asked of an interconnection, of what it carries, by rank. The text takes it from figures about the
-/// interconnections of one content provider (Schlinker et al., "Engineering Egress with Edge Fabric", SIGCOMM 2017): of
-/// those that would be overloaded the median would have to carry 1.19 times what they can, and one in ten twice as much.
-/// That half of all are among them is ours.
+/// The demand of an interconnection over its capacity, by rank. The thesis takes it from figures on the
+/// interconnections of one content provider (Schlinker et al., "Engineering Egress with Edge Fabric",
+/// SIGCOMM 2017): of the overloaded ones the median would have to carry 1.19 times its capacity, and one
+/// in ten twice as much. That half of all are overloaded is our choice.
 const ASKED: [(f64, f64); 5] = [(0.0, 0.4), (0.5, 1.0), (0.75, 1.19), (0.95, 2.0), (1.0, 2.5)];
 
-/// The same of those alone that would be overloaded.
+/// The demand over the capacity of the overloaded interconnections alone, by rank.
 const OVERLOADED: [(f64, f64); 4] = [(0.0, 1.0), (0.5, 1.19), (0.9, 2.0), (1.0, 2.5)];
 
-/// What an interconnection carries, for which the text (section 3.5.1) can be read in two ways.
+/// The capacity of an interconnection, for which the thesis (section 3.5.1) has two readings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Interconnections {
-    /// What is asked of it over what [`ASKED`] says: the published figures are of what is asked over what is carried, so
-    /// that half of all would be overloaded.
+    /// The demand divided by the figure in [`ASKED`], since the published figures are of demand over
+    /// capacity. Half of all interconnections are overloaded.
     Divided,
-    /// What is asked of it times what [`OVERLOADED`] says: the text's sentence to the letter, by which a capacity is a
-    /// demand multiplied by the published figure. Early exit overloads none, and what is short is inside.
+    /// The demand multiplied by the figure in [`OVERLOADED`], as the sentence of the thesis says. Early
+    /// exit overloads no interconnection, and only links inside are short.
     Multiplied,
 }
 
 impl Interconnections {
-    /// What an interconnection of this rank, from 0 to 1, carries of what is asked of it.
+    /// The capacity over the demand of an interconnection of this rank, from 0 to 1.
     fn carries(self, rank: f64) -> f64 {
         match self {
             Self::Divided => 1.0 / at(&ASKED, rank),
@@ -72,15 +72,15 @@ pub(super) fn network(
     network_of(isp, others, participating, congestion, Interconnections::Divided, seed)
 }
 
-/// `isp` with twenty providers whose networks are drawn from `others`; the same for the same seed. The first
-/// `participating` of them participate.
+/// The ISP `isp` with twenty providers whose networks are drawn from `others`; the same for the same
+/// seed. The first `participating` of them participate.
 ///
-/// Each provider has one to five interconnections, at routers of its own and of the ISP that are drawn. All its other
-/// routers are sources, of sizes with a heavy tail, and each hands over at the interconnection that is nearest to it:
-/// early exit. What goes from there to a router of the ISP is in proportion to both their sizes (gravity); routers where
-/// the provider is connected have no users for it, as in the text. Interconnections carry what `interconnections` says,
-/// and all links of the ISP the same: the congestion parameter times what the most loaded one would have to carry by
-/// shortest paths.
+/// Each provider has one to five interconnections between drawn routers of its own and of the ISP. All
+/// its other routers are sources, of sizes with a heavy tail, and each hands its traffic over at the
+/// nearest interconnection: early exit. The traffic from there to a router of the ISP is in proportion
+/// to both sizes (gravity). Routers where the provider is connected have no users for it, as in the
+/// thesis. `interconnections` sets the capacity of interconnections. All links of the ISP have the same
+/// capacity: the congestion parameter times the load of the most loaded one by shortest paths.
 pub(super) fn network_of(
     isp: &Topology,
     others: &[Topology],
@@ -139,7 +139,7 @@ pub(super) fn network_of(
     Network { topology, providers, demands, avoided: BTreeSet::new() }
 }
 
-/// So many different numbers below `n`, in the order in which they were drawn.
+/// Draws `count` different numbers below `n`, in the order of drawing.
 fn distinct(count: usize, n: usize, draw: &mut Draw) -> Vec<usize> {
     let mut found = Vec::with_capacity(count);
     while found.len() < count {
@@ -151,14 +151,14 @@ fn distinct(count: usize, n: usize, draw: &mut Draw) -> Vec<usize> {
     found
 }
 
-/// What the sources of a provider's network hand over at each of its `exits`, by early exit.
+/// The traffic that the sources of a provider's network hand over at each of its `exits`, by early exit.
 fn masses(own: &Topology, exits: &[usize], draw: &mut Draw) -> Vec<f64> {
     let entering = Entering::of(own);
     let trees: Vec<Tree> =
         exits.iter().map(|e| Tree::to(own, &entering, RouterId(*e as u32))).collect();
     let taken: BTreeSet<usize> = exits.iter().copied().collect();
     let mut masses = vec![0.0; exits.len()];
-    // A provider's size is of its own, so that a large network is not a large provider.
+    // The provider's size is drawn separately, so that a large network is not a large provider.
     let size = draw.size();
     for router in 0..own.routers().len() {
         let mass = draw.size();
@@ -186,11 +186,11 @@ mod tests {
     use forebay_plan::synthetic::plane;
 
     #[test]
-    fn what_is_asked_of_interconnections_is_what_was_published() {
+    fn interconnections_follow_the_published_figures() {
         assert_eq!([0.0, 0.5, 0.75, 1.0].map(|r| at(&ASKED, r)), [0.4, 1.0, 1.19, 2.5]);
-        // One in ten of the overloaded, which are half of all, at twice what they carry.
+        // One in ten of the overloaded half has twice its capacity.
         assert!((at(&ASKED, 0.95) - 2.0).abs() < 1e-12);
-        // The upper half of the one is all of the other.
+        // The upper half of the one table is the other.
         for (all, over) in ASKED[1..].iter().zip(OVERLOADED) {
             assert!((all.0 * 2.0 - 1.0 - over.0).abs() < 1e-12 && all.1 == over.1);
         }
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn the_set_up_is_that_of_the_text() {
+    fn the_set_up_is_that_of_the_thesis() {
         let isp = plane(12, 1.3, &mut Draw::new(1));
         let others = [plane(9, 1.4, &mut Draw::new(2)), plane(15, 1.2, &mut Draw::new(3))];
         let network = network(&isp, &others, 7, CONGESTION, 5);
@@ -216,7 +216,7 @@ mod tests {
         assert!((sent as f64 / TOTAL.as_bps() as f64 - 1.0).abs() < 1e-6);
         let again = super::network(&isp, &others, 7, CONGESTION, 5);
         assert_eq!(network, again);
-        // The other reading has other interconnections, which early exit does not overload, and all else alike.
+        // The other reading differs only in its interconnections, which early exit does not overload.
         let literal = network_of(&isp, &others, 7, CONGESTION, Interconnections::Multiplied, 5);
         assert_eq!((&literal.demands, &literal.topology), (&network.demands, &network.topology));
         for (provider, number) in literal.providers.iter().zip(0..) {
@@ -226,7 +226,7 @@ mod tests {
                 assert!(entry.capacity.unwrap().as_bps() >= sent);
             }
         }
-        // The most loaded link would have to carry twice what it can.
+        // The load of the most loaded link is twice its capacity.
         let load = load::shortest(&network.topology, &network.providers, &network.demands);
         let over = load.iter().zip(network.topology.links());
         let most =

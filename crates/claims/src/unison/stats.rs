@@ -1,6 +1,6 @@
 //! Medians, quantiles and ranks.
 
-/// The median; of an even number the mean of the two in the middle. Zero of none.
+/// The median; of an even number of values the mean of the middle two. Zero if there are none.
 pub(super) fn median(values: &[f64]) -> f64 {
     let sorted = sorted(values);
     match (sorted.len(), sorted.len() / 2) {
@@ -10,25 +10,29 @@ pub(super) fn median(values: &[f64]) -> f64 {
     }
 }
 
+/// The values in ascending order.
 pub(super) fn sorted(values: &[f64]) -> Vec<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
     sorted
 }
 
+/// The lowest value; infinity if there are none.
 pub(super) fn lowest(values: &[f64]) -> f64 {
     values.iter().copied().fold(f64::INFINITY, f64::min)
 }
 
+/// The highest value; negative infinity if there are none.
 pub(super) fn highest(values: &[f64]) -> f64 {
     values.iter().copied().fold(f64::NEG_INFINITY, f64::max)
 }
 
+/// The mean of the values; zero if there are none.
 pub(super) fn mean(values: &[f64]) -> f64 {
     if values.is_empty() { 0.0 } else { values.iter().sum::<f64>() / values.len() as f64 }
 }
 
-/// Ranks from 1, equal values sharing the mean of theirs.
+/// The ranks of the values from 1; equal values share the mean of their ranks.
 fn ranks(values: &[f64]) -> Vec<f64> {
     let sorted = sorted(values);
     let rank = |v: &f64| {
@@ -39,7 +43,7 @@ fn ranks(values: &[f64]) -> Vec<f64> {
     values.iter().map(rank).collect()
 }
 
-/// Spearman's rank correlation, from -1 to 1; zero where there is none to speak of.
+/// Spearman's rank correlation, from -1 to 1; zero if a side has no spread.
 pub(super) fn spearman(pairs: &[(f64, f64)]) -> f64 {
     let (a, b): (Vec<f64>, Vec<f64>) = pairs.iter().copied().unzip();
     let (a, b) = (ranks(&a), ranks(&b));
@@ -56,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn by_hand() {
+    fn statistics_agree_with_a_calculation_by_hand() {
         assert_eq!([median(&[]), median(&[3.0, 1.0, 2.0]), median(&[1.0, 4.0])], [0.0, 2.0, 2.5]);
         assert_eq!(ranks(&[5.0, 1.0, 5.0, 9.0]), [2.5, 1.0, 2.5, 4.0]);
         assert!((spearman(&[(1.0, 9.0), (2.0, 7.0), (8.0, 1.0)]) + 1.0).abs() < 1e-12);

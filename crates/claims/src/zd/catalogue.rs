@@ -1,64 +1,90 @@
-//! Claims as they are written: `experiments/zd/*.claim.toml`.
+//! Loads zD's claims from files: `experiments/zd/*.claim.toml`.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use forebay_config::{ConfigError, DurationValue, RateValue, Source, Spanned};
-use forebay_units::Nanos;
+use forebay_units::{Bytes, Nanos};
 use serde::Deserialize;
 
 use super::model::{Mode, Setting};
 use super::rows::{Quantity, Selection};
-use crate::band::Band;
+use crate::changed::Changed;
 use crate::figure::Over;
-use crate::page_file::{OneOrMany, Page};
+use crate::judge::Criteria;
+use crate::page_file::{OneOrMany, Page, criteria};
 use forebay_guest::zd::Experiment;
 use forebay_outcome::provenance;
 
-/// What is measured: the name in files, what it is called, its unit, and the digits that are shown.
-pub const MEASURES: [(&str, &str, &str, usize); 22] = [
-    ("mbps", "goodput", "Mbit/s", 1),
-    ("served", "flows of which anything arrived", "%", 1),
-    ("cpu_kernel", "CPU of the guest's kernel", "s", 2),
-    ("cpu_all", "CPU of the guest", "s", 2),
-    ("cpu_back_end", "CPU of the back end's thread", "%", 1),
-    ("drops", "drops", "", 0),
-    ("local_drops", "local drops", "", 0),
-    ("resent", "sent again", "", 0),
-    ("timeouts", "timeouts", "", 0),
-    ("rtt_p50", "RTT p50", "ms", 2),
-    ("rtt_p99", "RTT p99", "ms", 2),
-    ("rtt_p999", "RTT p99.9", "ms", 2),
-    ("rtt_p9999", "RTT p99.99", "ms", 2),
-    ("wait_p50", "wait p50", "ms", 0),
-    ("wait_p99", "wait p99", "ms", 0),
-    ("silence_p50", "silence p50", "ms", 0),
-    ("silence_p99", "silence p99", "ms", 0),
-    ("segments", "segments in a super-packet", "", 2),
-    ("requests", "requests", "", 0),
-    ("request_p50", "request p50", "ms", 2),
-    ("request_p99", "request p99", "ms", 2),
-    ("others", "the other's goodput", "Mbit/s", 1),
-];
+/// The largest size of a guest's file.
+const LARGEST: Bytes = Bytes(4_000_000);
 
-/// The entry of `measure` in [`MEASURES`].
-pub fn measure(name: &str) -> Option<(&'static str, &'static str, &'static str, usize)> {
-    MEASURES.into_iter().find(|(known, ..)| *known == name)
+/// A measure of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Measure {
+    /// The name in files.
+    pub key: &'static str,
+    /// The name on the page.
+    pub name: &'static str,
+    /// The unit; empty for counts and ratios.
+    pub unit: &'static str,
+    /// The number of decimals that are shown.
+    pub decimals: usize,
 }
 
-/// What a claim's rows come from.
+const fn new(
+    key: &'static str,
+    name: &'static str,
+    unit: &'static str,
+    decimals: usize,
+) -> Measure {
+    Measure { key, name, unit, decimals }
+}
+
+/// The measures that claims may name.
+pub const MEASURES: [Measure; 22] = [
+    new("mbps", "goodput", "Mbit/s", 1),
+    new("served", "flows of which anything arrived", "%", 1),
+    new("cpu_kernel", "CPU of the guest's kernel", "s", 2),
+    new("cpu_all", "CPU of the guest", "s", 2),
+    new("cpu_back_end", "CPU of the back end's thread", "%", 1),
+    new("drops", "drops", "", 0),
+    new("local_drops", "local drops", "", 0),
+    new("resent", "sent again", "", 0),
+    new("timeouts", "timeouts", "", 0),
+    new("rtt_p50", "RTT p50", "ms", 2),
+    new("rtt_p99", "RTT p99", "ms", 2),
+    new("rtt_p999", "RTT p99.9", "ms", 2),
+    new("rtt_p9999", "RTT p99.99", "ms", 2),
+    new("wait_p50", "wait p50", "ms", 0),
+    new("wait_p99", "wait p99", "ms", 0),
+    new("silence_p50", "silence p50", "ms", 0),
+    new("silence_p99", "silence p99", "ms", 0),
+    new("segments", "segments in a super-packet", "", 2),
+    new("requests", "requests", "", 0),
+    new("request_p50", "request p50", "ms", 2),
+    new("request_p99", "request p99", "ms", 2),
+    new("others", "the other's goodput", "Mbit/s", 1),
+];
+
+/// The entry of [`MEASURES`] with the name `key` in files.
+pub fn measure(key: &str) -> Option<Measure> {
+    MEASURES.into_iter().find(|known| known.key == key)
+}
+
+/// The runs that a claim's rows come from.
 #[derive(Clone, Debug)]
 pub enum How {
     /// The simulator's model of a machine.
     Model(Sweep),
-    /// Guests in virtual time, whose kernel has the patch or not.
+    /// Guests in virtual time, with and without the patch in their kernel; by the names of their files.
     Guests(Vec<(String, Experiment)>),
     /// Guests at a back end, in real time: `cargo bench -p forebay-vhost --bench zd` runs them.
     BackEnd,
 }
 
 impl How {
-    /// The engine, as the command line calls it.
+    /// The engine's name on the command line.
     pub fn engine(&self) -> &'static str {
         match self {
             Self::Model(_) => "sim",
@@ -66,86 +92,83 @@ impl How {
             Self::BackEnd => "netns",
         }
     }
-
-    /// Of all that is run.
-    pub fn hash(&self) -> String {
-        provenance::hash(&format!("{self:?}"))
-    }
 }
 
-/// Runs of the model.
+/// The runs of the model.
 #[derive(Clone, Debug)]
 pub struct Sweep {
-    /// The machines.
+    /// The machines that are simulated.
     pub settings: Vec<Setting>,
-    /// How many flows each has.
+    /// The numbers of flows that each machine is run with.
     pub flows: Vec<u32>,
-    /// With seeds from 1 to this.
+    /// The number of seeds; seeds count from 1.
     pub seeds: u64,
-    /// How long each is measured.
+    /// The measured time of each run.
     pub length: Nanos,
 }
 
-/// A figure to be held against the text's.
+/// A figure that is compared with the thesis.
 #[derive(Clone, Debug)]
 pub struct Figure {
-    /// What it is, in words.
+    /// The figure in words.
     pub what: String,
-    /// What it is taken from.
+    /// The quantity that the figure is taken from.
     pub quantity: Quantity,
-    /// The text's, where it gives one.
-    pub source: Option<f64>,
-    /// Where ours must lie.
-    pub band: Band,
-    /// Why it does not, where that is known; Markdown.
+    /// How the figure is judged.
+    pub criteria: Criteria,
+    /// The reason for a difference, where it is known; Markdown.
     pub why: Option<String>,
 }
 
-/// A plot.
+/// A plot of a measure.
 #[derive(Clone, Debug)]
 pub struct Drawing {
-    /// What is drawn, one of [`MEASURES`].
+    /// The key of the measure that is drawn.
     pub measure: String,
-    /// The label along the axis, and the one that has a line for each value.
+    /// The label along the axis.
     pub along: String,
-    /// As said.
+    /// The label with a line for each value.
     pub lines: String,
-    /// Of which cells.
+    /// The cells that are drawn.
     pub of: Selection,
 }
 
-/// A claim.
+/// A claim of the thesis, or a question of our own.
 #[derive(Clone, Debug)]
 pub struct Claim {
-    /// Its name.
+    /// The claim's name, that of its file.
     pub id: String,
-    /// What is claimed.
+    /// The claim in one line.
     pub title: String,
-    /// Where.
+    /// The section and the figure of the thesis.
     pub source: String,
-    /// How it is tried; Markdown.
+    /// How the claim is tried; Markdown.
     pub about: String,
-    /// How its rows come to be.
+    /// The runs that the rows come from.
     pub how: How,
-    /// The measures in its table, by name.
+    /// The measures in the claim's table, by key.
     pub table: Vec<String>,
-    /// What is judged.
+    /// The figures that are compared.
     pub figures: Vec<Figure>,
-    /// What is drawn.
+    /// The bands that were changed after a first result.
+    pub changed: Vec<Changed>,
+    /// The plots.
     pub drawings: Vec<Drawing>,
-    /// Of all that its runs are made of.
+    /// The hash of what decides the runs.
     pub hash: String,
 }
 
-/// All claims, and what the page begins with.
+/// All claims, and the introduction of the page.
 #[derive(Clone, Debug)]
 pub struct Catalogue {
     /// The page's title.
     pub title: String,
-    /// As said; Markdown.
+    /// The introduction of the page; Markdown.
     pub about: String,
-    /// In the page's order.
+    /// The claims, in the page's order.
     pub claims: Vec<Claim>,
+    /// The claims whose bands entered the history together with their first result.
+    pub bands_with_results: Vec<String>,
 }
 
 #[derive(Deserialize)]
@@ -162,6 +185,8 @@ struct ClaimFile {
     table: Spanned<Vec<String>>,
     #[serde(default)]
     figure: Vec<Spanned<FigureTable>>,
+    #[serde(default)]
+    changed: Vec<Changed>,
     #[serde(default)]
     picture: Vec<Spanned<PictureTable>>,
 }
@@ -203,7 +228,8 @@ struct FigureTable {
     #[serde(default)]
     over: Over,
     source: Option<f64>,
-    band: String,
+    band: Spanned<String>,
+    bar: Option<Spanned<String>>,
     why: Option<String>,
 }
 
@@ -217,7 +243,7 @@ struct PictureTable {
     of: Table,
 }
 
-/// Labels as they are written: `{ mode = "zd", flows = ["500", "1000"] }`.
+/// Labels as they are written, such as `{ mode = "zd", flows = ["500", "1000"] }`.
 type Table = BTreeMap<String, OneOrMany>;
 
 fn selection(table: Table) -> Selection {
@@ -225,17 +251,27 @@ fn selection(table: Table) -> Selection {
 }
 
 impl Catalogue {
-    /// Of the directory `dir`.
+    /// Loads the claims of the directory `dir`.
     ///
     /// # Errors
-    /// With file, line and key of what is wrong.
+    /// If a file is wrong; the error names file, line and key.
     pub fn load(dir: &Path) -> Result<Self, ConfigError> {
-        let Page { title, about, claims } = Page::load(dir, Claim::load)?;
-        Ok(Self { title, about, claims })
+        let Page { title, about, claims, bands_with_results } = Page::load(dir, Claim::load)?;
+        Ok(Self { title, about, claims, bands_with_results })
     }
 }
 
 impl Claim {
+    /// The bands of each figure, by the figure's words, to be stored with rows.
+    pub fn bands(&self) -> BTreeMap<String, Vec<String>> {
+        let bands = |figure: &Figure| {
+            let Criteria { reproduced, bar, .. } = figure.criteria;
+            let bands = reproduced.into_iter().chain(bar).map(|band| band.to_string());
+            (figure.what.clone(), bands.collect())
+        };
+        self.figures.iter().map(bands).collect()
+    }
+
     fn load(id: &str, path: &Path) -> Result<Self, ConfigError> {
         let (file, source) = forebay_config::load(path)?;
         Self::check(path.parent().unwrap_or("".as_ref()), id, file, &source)
@@ -256,11 +292,12 @@ impl Claim {
             title,
             source: file.source,
             about,
-            // Not of the bands nor the words: what was run stays what it is.
-            hash: how.hash(),
+            // Bands and words are no part of the hash: they do not change the runs.
+            hash: hash(dir, &how, source)?,
             how,
             table: table.into_inner(),
             figures,
+            changed: file.changed,
             drawings,
         })
     }
@@ -283,7 +320,7 @@ fn how(
                     return Err(source.error_at(
                         file.span(),
                         "guests",
-                        "is no file beside this one",
+                        "is not a file beside this one",
                     ));
                 }
                 Ok((name.clone(), Experiment::load(&dir.join(name))?))
@@ -298,6 +335,29 @@ fn how(
     }
 }
 
+/// The hash of what decides the runs: the model's settings, or the files of guests.
+fn hash(dir: &Path, how: &How, source: &Source) -> Result<String, ConfigError> {
+    let mut text = String::new();
+    match how {
+        How::Model(Sweep { settings, flows, seeds, length }) => {
+            text += &format!("model {flows:?} {seeds} {}", length.0);
+            for Setting { name, rate, guest, hypervisor, modes } in settings {
+                let modes: Vec<_> = modes.iter().map(|mode| mode.name()).collect();
+                let rate = rate.as_mbps_f64();
+                text += &format!("\n{name} {rate} {guest} {hypervisor} {modes:?}");
+            }
+        }
+        How::Guests(files) => {
+            for (file, _) in files {
+                text += &forebay_config::read_text(&dir.join(file), LARGEST)
+                    .map_err(|e| source.error_at(0..0, "guests", e.to_string()))?;
+            }
+        }
+        How::BackEnd => text += "back end",
+    }
+    Ok(provenance::hash(&text))
+}
+
 fn sweep(source: &Source, model: Spanned<ModelTable>) -> Result<Sweep, ConfigError> {
     let span = model.span();
     let fail = |what: &str| source.error_at(span.clone(), "model", what);
@@ -307,7 +367,7 @@ fn sweep(source: &Source, model: Spanned<ModelTable>) -> Result<Sweep, ConfigErr
         return Err(fail("needs `flows`, settings, and 1 to 1000 seeds"));
     }
     if length == Nanos::ZERO || length > Nanos::from_secs(3600) {
-        return Err(fail("`duration` is more than nothing, and an hour at most"));
+        return Err(fail("`duration` must be more than 0 s and at most an hour"));
     }
     let settings = table.setting.into_iter().map(|own| {
         let modes: Vec<_> = own
@@ -331,20 +391,15 @@ fn sweep(source: &Source, model: Spanned<ModelTable>) -> Result<Sweep, ConfigErr
 
 fn figure(source: &Source, table: Spanned<FigureTable>) -> Result<Figure, ConfigError> {
     known(source, &table, "figure.measure", &table.get_ref().measure)?;
-    let span = table.span();
-    let fail = |what: String| source.error_at(span.clone(), "figure.band", what);
     let own = table.into_inner();
-    let band = own.band.parse::<Band>().map_err(|e| fail(e.to_string()))?;
-    if band.needs_source() && own.source.is_none() {
-        return Err(fail("is around the source's figure: give `source`".to_owned()));
-    }
+    let criteria = criteria(source, own.source, &own.band, own.bar.as_ref(), own.to.is_some())?;
     let quantity = Quantity {
         measure: own.measure,
         of: selection(own.of),
         to: own.to.map(selection),
         over: own.over,
     };
-    Ok(Figure { what: own.what, quantity, source: own.source, band, why: own.why })
+    Ok(Figure { what: own.what, quantity, criteria, why: own.why })
 }
 
 fn drawing(source: &Source, table: Spanned<PictureTable>) -> Result<Drawing, ConfigError> {
@@ -358,11 +413,11 @@ fn known<T>(source: &Source, place: &Spanned<T>, key: &str, name: &str) -> Resul
     if measure(name).is_some() {
         return Ok(());
     }
-    let all = MEASURES.map(|(name, ..)| name).join(", ");
+    let all = MEASURES.map(|measure| measure.key).join(", ");
     Err(source.error_at(
         place.span(),
         key,
-        format!("nothing is called \"{name}\": there are {all}"),
+        format!("there is no measure \"{name}\": there are {all}"),
     ))
 }
 
@@ -402,19 +457,19 @@ band = "at most 0"
 "#;
 
     #[test]
-    fn claims_say_what_is_run_and_what_is_judged() {
+    fn a_claim_loads_and_only_what_is_run_decides_its_hash() {
         let claim = with(GOOD).unwrap();
         let How::Model(sweep) = &claim.how else { panic!("{:?}", claim.how) };
         assert_eq!(sweep.settings[0].modes, [Mode::Linux, Mode::Zd]);
         assert_eq!(claim.figures[0].quantity.of["flows"], ["500", "1000"]);
-        // What is judged can change without another run; what is run cannot.
+        // A band can change without another run, the number of flows cannot.
         let band = with(&GOOD.replace("at most 0", "at most 1")).unwrap();
         assert_eq!(band.hash, claim.hash);
         assert_ne!(with(&GOOD.replace("flows = [500]", "flows = [600]")).unwrap().hash, claim.hash);
     }
 
     #[test]
-    fn every_claim_in_the_tree_is_good_and_on_the_page() {
+    fn every_claim_in_the_tree_loads_and_is_on_the_page() {
         let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments/zd");
         let catalogue = Catalogue::load(&dir).unwrap();
         for entry in std::fs::read_dir(&dir).unwrap() {
@@ -436,7 +491,7 @@ band = "at most 0"
         }
     }
 
-    /// What the rows of a kind of run have.
+    /// The labels and the measures that the rows of a kind of run have.
     struct What {
         labels: &'static [&'static str],
         values: Vec<&'static str>,
@@ -476,10 +531,10 @@ band = "at most 0"
     #[test]
     fn errors_name_line_and_key() {
         for (from, to, says) in [
-            ("\"drops\"]", "\"drips\"]", ":5: table: nothing is called \"drips\""),
-            ("at most 0", "10 %", "figure.band: is around"),
-            ("at most 0", "few", "figure.band: `few` is no band"),
-            ("measure = \"drops\"", "measure = \"x\"", "figure.measure: nothing is called"),
+            ("\"drops\"]", "\"drips\"]", ":5: table: there is no measure \"drips\""),
+            ("at most 0", "10 %", "figure.band: is relative"),
+            ("at most 0", "few", "figure.band: `few` is not a band"),
+            ("measure = \"drops\"", "measure = \"x\"", "figure.measure: there is no measure"),
             ("seeds = 1", "seeds = 0", "model: needs"),
             ("[model]", "back_end = true\n[model]", "model: write one of"),
             ("over =", "uber =", "unknown field"),

@@ -1,19 +1,20 @@
-//! zD's evaluation, tried again: claims as data, the runs behind them, and a page.
+//! Claims of zD's evaluation: claims as data, the runs behind them, and a page.
 //!
-//! Claims stand in `experiments/zd`, as those of other evaluations do ([`crate::scenarios`]), but their runs are of
-//! three kinds ([`How`]) that have nothing in common but what comes out: rows of labels and values ([`Row`]). Rows are
-//! stored whole beside the page, so what is judged and shown can change without another run.
+//! Claims are files in `experiments/zd`, like those of other evaluations ([`crate::scenarios`]). Their
+//! runs are of three kinds ([`How`]) that share one form of result: rows of labels and values
+//! ([`Row`]). Rows are stored whole beside the page, so that judgement and tables can change without
+//! another run.
 //!
-//! | key of a claim | |
+//! | key of a claim | meaning |
 //! |---|---|
-//! | `title`, `source`, `about` | what the page says |
-//! | `[model]` `flows`, `seeds`, `duration`, `[[model.setting]]` | simulated machines: `name`, `rate`, `guest` and `hypervisor` (what their queues hold), `modes` (`linux`, `zd`) |
+//! | `title`, `source`, `about` | as in other claims |
+//! | `[model]` `flows`, `seeds`, `duration`, `[[model.setting]]` | simulated machines: `name`, `rate`, `guest` and `hypervisor` (the lengths of their queues), `modes` (`linux`, `zd`) |
 //! | `guests` | or files of [`Experiment`](forebay_guest::zd::Experiment)s beside this one |
 //! | `back_end` | or what the benchmark of `forebay vhost` stored |
 //! | `table` | the measures in the claim's table |
-//! | `[[figure]]` `what`, `measure`, `of`, `to`, `over` | the measure of the cells with the labels `of`, each divided by that of the cell that is the same but for the labels `to`; of several cells the `mean`, `min` or `max` |
-//! | `source`, `band`, `why` | as in other claims |
-//! | `[[picture]]` `measure`, `along`, `lines`, `of` | the measure along one label, a line for each value of another |
+//! | `[[figure]]` `what`, `measure`, `of`, `to`, `over` | the measure of the cells with the labels `of`, each divided by that of the cell that differs only in the labels `to`; `mean`, `min` or `max` of several cells |
+//! | `source`, `band`, `bar`, `why`, `[[changed]]` | as in other claims |
+//! | `[[picture]]` `measure`, `along`, `lines`, `of` | the measure along one label, with a line for each value of another |
 
 pub mod catalogue;
 pub mod model;
@@ -28,12 +29,12 @@ use forebay_lab::engine::{EngineError, Interrupt};
 use forebay_outcome::{Row, SEED};
 
 pub use catalogue::Catalogue;
-pub use page::page;
+pub use page::{ages, page};
 
-/// Runs `claim`; each row is told of as it comes.
+/// Runs `claim`, and passes each row to `told` as it comes.
 ///
 /// # Errors
-/// If something cannot be run, or `interrupt` is raised.
+/// If a run fails, or `interrupt` is raised.
 pub fn run(
     claim: &Claim,
     interrupt: &Interrupt,
@@ -83,7 +84,7 @@ fn simulated(
     Ok(rows)
 }
 
-/// The row of a guest's run, whose experiment stands in `file`.
+/// The row of a guest's run; its experiment is in `file`.
 fn of_guest(file: &str, experiment: &Experiment, run: &forebay_guest::zd::Run) -> Row {
     let cell = &experiment.cells[run.cell];
     let flows = match cell.work {

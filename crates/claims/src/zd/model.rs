@@ -1,6 +1,6 @@
-//! A machine with many flows, simulated: a guest's queue, its ring, and the hypervisor's queue.
+//! Simulates a machine with many flows: a guest's queue, its ring, and the hypervisor's queue.
 //!
-//! No CPU is modelled. What that leaves out is said in `docs/src/backpressure.md`.
+//! CPU is not modelled; `docs/src/backpressure.md` says what that leaves out.
 
 use forebay_queue::{Fifo, Limit, fifo};
 use forebay_sim::{
@@ -12,39 +12,39 @@ use forebay_units::{Bytes, Nanos, Rate};
 use forebay_guest::zd::Failed;
 use forebay_outcome::{Row, SEED};
 
-/// Each way takes this long.
+/// The delay of each direction.
 const DELAY: Nanos = Nanos::from_micros(50);
-/// Places in the ring, as vhost-net has them.
+/// The number of slots in the ring, as in vhost-net.
 const RING: u32 = 256;
-/// Before anything counts.
+/// The time before anything counts.
 const WARM_UP: Nanos = Nanos::from_secs(1);
 
-/// A machine and what it does.
+/// A machine and how it is run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Setting {
-    /// What it is called.
+    /// The setting's name.
     pub name: String,
     /// The wire's rate.
     pub rate: Rate,
-    /// Super-packets that the guest's queue holds.
+    /// The number of super-packets that the guest's queue holds.
     pub guest: u32,
-    /// Packets that the hypervisor's holds.
+    /// The number of packets that the hypervisor's queue holds.
     pub hypervisor: u32,
-    /// By what happens where a queue is full.
+    /// The modes to run.
     pub modes: Vec<Mode>,
 }
 
-/// What a full queue does.
+/// The behaviour of a full queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// What it does in Linux.
+    /// Packets are dropped as in Linux.
     Linux,
-    /// Its senders wait.
+    /// Senders wait.
     Zd,
 }
 
 impl Mode {
-    /// As it is written and shown.
+    /// The mode's name in files and on the page.
     pub fn name(self) -> &'static str {
         match self {
             Self::Linux => "linux",
@@ -60,14 +60,14 @@ impl Mode {
     }
 }
 
-/// What counts after the warm-up.
+/// The observer of everything after the warm-up.
 #[derive(Default)]
 struct Seen {
     counts: bool,
     read: u64,
-    /// Whether anything of a flow arrived.
+    /// Whether anything of each flow arrived.
     served: Vec<bool>,
-    /// Round trips, in microseconds.
+    /// The round trips, in microseconds.
     took: Vec<u32>,
 }
 
@@ -115,9 +115,9 @@ pub fn run(
     let wire = link(Capacity::Constant(setting.rate), Some(Box::new(queue) as _));
     let wire = sim.add_link(wire).map_err(|e| failed(&e))?;
     let back = sim.add_link(link(Capacity::Unlimited, None)).map_err(|e| failed(&e))?;
-    let way = |link| Route { hops: vec![Hop::Link(link)], source: 0, class: 0 };
-    let forward = sim.add_route(way(wire)).map_err(|e| failed(&e))?;
-    let backward = sim.add_route(way(back)).map_err(|e| failed(&e))?;
+    let route = |link| Route { hops: vec![Hop::Link(link)], source: 0, class: 0 };
+    let forward = sim.add_route(route(wire)).map_err(|e| failed(&e))?;
+    let backward = sim.add_route(route(back)).map_err(|e| failed(&e))?;
     let path = Path { forward, backward, rtt: DELAY * 2 };
     let stop = WARM_UP + length;
     let kind = TrafficKind::Bulk { flows, congestion: Congestion::Cubic };
@@ -135,7 +135,7 @@ pub fn run(
     .map_err(|e| failed(&e))?;
     sim.run_until(WARM_UP);
     let egress = |sim: &Simulation<Seen>| {
-        sim.egress(forward).ok_or_else(|| Failed("the machine's way out is gone".to_owned()))
+        sim.egress(forward).ok_or_else(|| Failed("the machine has no egress".to_owned()))
     };
     let (totals, inside) = (sim.totals(), egress(&sim)?);
     sim.observer_mut().counts = true;
@@ -145,7 +145,7 @@ pub fn run(
     let goodput = Rate::from_bytes_over(Bytes(seen.read), length);
     let served = seen.served.iter().filter(|served| **served).count();
     let times = Times::of(seen.took);
-    // Of the whole run: what was there before the warm-up ended is a small part of it.
+    // Over the whole run: the packets before the end of the warm-up are a small part of it.
     let segments: u64 = (1..).zip(after.sizes).map(|(n, count): (u64, u64)| n * count).sum();
     let since = |now: u64, then: u64| (now - then) as f64;
     Ok(Row::new(
@@ -166,7 +166,7 @@ pub fn run(
     ))
 }
 
-/// Sorted, in microseconds.
+/// Round trips in ascending order, in microseconds.
 struct Times(Vec<u32>);
 
 impl Times {
@@ -175,7 +175,7 @@ impl Times {
         Self(times)
     }
 
-    /// By the nearest rank, in milliseconds.
+    /// The percentile `share`, 0 to 1, by the nearest rank, in milliseconds.
     fn at(&self, share: f64) -> f64 {
         let rank = (self.0.len() as f64 * share).ceil() as usize;
         self.0.get(rank.max(1) - 1).map_or(f64::NAN, |&us| f64::from(us) / 1000.0)
@@ -186,9 +186,9 @@ impl Times {
 mod tests {
     use super::*;
 
-    /// The third setting at a tenth of its size.
+    /// The third setting of the thesis at a tenth of its size.
     #[test]
-    fn waiting_loses_nothing_and_dropping_does() {
+    fn zd_loses_no_packet_and_linux_does() {
         let setting = Setting {
             name: "small".to_owned(),
             rate: Rate::from_mbps(100),
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn times_are_of_the_nearest_rank() {
+    fn percentiles_are_by_the_nearest_rank() {
         let times = Times::of((1..=200).rev().map(|ms| ms * 1000).collect());
         assert_eq!((times.at(0.5), times.at(0.99), times.at(0.999)), (100.0, 198.0, 200.0));
         assert!(Times::of(Vec::new()).at(0.5).is_nan());

@@ -1,59 +1,79 @@
-//! The page: Markdown, and pictures beside it.
+//! The page in Markdown, and the pictures beside it.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
+use std::path::Path;
 
-use super::catalogue::{Catalogue, Claim, Drawing, measure};
+use forebay_outcome::{Rows, Store, StoreError};
+
+use super::catalogue::{Catalogue, Claim, Drawing, Figure, How, measure};
 use super::rows::{Cell, cells, is_of};
-use crate::figure::{Tried, Verdict, row_head, tally as tally_of, told, within};
+use crate::age::{Ages, NoAges};
+use crate::changed::changed_section;
+use crate::figure::{Value, row_head, told};
+use crate::judge::{CELLS, Judgement, Tally, how_judged};
 use crate::scenarios::{Picture, Sweep, SweepLine};
-use forebay_outcome::{Row, Rows, Store, StoreError};
+use crate::text::wrapped;
 
-/// The page of `catalogue` and of what is in `store`, whose pictures are drawn.
+/// The page of `catalogue` and of the rows in `store`; its pictures are drawn.
 ///
 /// # Errors
-/// If something stored cannot be read, or a picture not written.
-pub fn page(catalogue: &Catalogue, store: &Store) -> Result<String, StoreError> {
+/// If stored rows cannot be read, or a picture cannot be written.
+pub fn page(catalogue: &Catalogue, store: &Store, ages: &Ages) -> Result<String, StoreError> {
     let mut sections = String::new();
-    let mut tally = String::from("| claim | | runs | |\n|---|---|---|---|\n");
+    let mut summary = String::from(
+        "| claim | | engine | reproduced · bars met · not judged |\n|---|---|---|---|\n",
+    );
+    let mut total = Tally::default();
     for claim in &catalogue.claims {
         let stored = store.read::<Rows>(&claim.id)?;
-        let _ = writeln!(
-            tally,
-            "| {} | {} | `{}` | {} |",
-            claim.id,
-            claim.title,
-            claim.how.engine(),
-            stored
-                .as_ref()
-                .map_or("not run".to_owned(), |s| within(tally_of(&tried(claim, &s.rows))))
-        );
-        section(&mut sections, claim, stored.as_ref(), store)?;
+        let cell = match &stored {
+            None => "not run".to_owned(),
+            Some(stored) => {
+                let tally = tally(claim, stored);
+                total += tally;
+                tally.cell()
+            }
+        };
+        let (id, title, engine) = (&claim.id, &claim.title, claim.how.engine());
+        let _ = writeln!(summary, "| {id} | {title} | `{engine}` | {cell} |");
+        section(&mut sections, claim, stored.as_ref(), store, ages)?;
+    }
+    let changes = catalogue
+        .claims
+        .iter()
+        .flat_map(|claim| claim.changed.iter().map(|change| (claim.id.as_str(), change)));
+    let changes = changed_section(changes, &catalogue.bands_with_results);
+    let mut ages_of_all = wrapped(&ages.paragraph(), "");
+    if !ages_of_all.is_empty() {
+        ages_of_all = format!("\n{ages_of_all}\n");
     }
     Ok(format!(
-        "# {}\n\n{}\n\n    forebay lab reproduce zd --engine sim --engine uml\n\n\
-         makes this page. Bands were written before the runs that they judge, and none was changed after one. A cell's figure is the median of \
-         its seeds; in brackets are the lowest and the highest that a seed alone gives.\n\n{tally}\n\
-         Figures within their bands, of those that are judged.\n{sections}",
+        "# {}\n\n{}\n\n    forebay lab reproduce zd --engine sim --engine uml\n\n{}\n\n{}\n\n\
+         {summary}\n{}\n\n- In all: {}.\n{ages_of_all}{changes}{sections}",
         catalogue.title,
-        catalogue.about.trim()
+        catalogue.about.trim(),
+        wrapped(HOW_TO_READ, ""),
+        wrapped(&how_judged(), ""),
+        wrapped(CELLS, ""),
+        total.sentence()
     ))
 }
 
-fn tried(claim: &Claim, rows: &[Row]) -> Vec<Tried> {
-    let figures = claim.figures.iter().map(|figure| {
-        let value = figure.quantity.of(rows);
-        let (_, _, unit, _) = measure(&figure.quantity.measure).unwrap_or_default();
-        Tried {
-            what: figure.what.clone(),
-            unit: if figure.quantity.to.is_some() { "" } else { unit }.to_owned(),
-            source: figure.source,
-            band: figure.band.to_string(),
-            value,
-            verdict: Verdict::of(figure.band, figure.source, value),
-        }
-    });
-    figures.collect()
+const HOW_TO_READ: &str = "This command makes the page. The figure of a cell is the median of its seeds; brackets hold the \
+    lowest and the highest figure of a single seed. Rows are stored whole and judged anew with each \
+    page, so their bands can be newer than the runs.";
+
+fn tally(claim: &Claim, stored: &Rows) -> Tally {
+    Tally::of(claim.figures.iter().map(|figure| judge(figure, stored).1))
+}
+
+/// The value of a figure, and how it is judged.
+fn judge(figure: &Figure, stored: &Rows) -> (Option<Value>, Judgement) {
+    let value = figure.quantity.of(&stored.rows);
+    let known = stored.bands.get(&figure.what).map(Vec::as_slice).unwrap_or_default();
+    let known: Vec<&str> = known.iter().map(String::as_str).collect();
+    (value, figure.criteria.judge(value.map(|v| v.value), &known))
 }
 
 fn section(
@@ -61,6 +81,7 @@ fn section(
     claim: &Claim,
     stored: Option<&Rows>,
     store: &Store,
+    ages: &Ages,
 ) -> Result<(), StoreError> {
     let (title, id, about) = (&claim.title, &claim.id, claim.about.trim());
     let _ = write!(out, "\n## {title}\n\n`{id}`: {}.\n\n{about}\n", claim.source);
@@ -69,26 +90,11 @@ fn section(
         return Ok(());
     };
     if !claim.figures.is_empty() {
-        judged(out, claim, &stored.rows);
+        judged(out, claim, stored);
     }
     let all = cells(&stored.rows);
     table(out, claim, &all);
-    let seeds: BTreeSet<_> = stored.rows.iter().map(|row| row.labels.get("seed")).collect();
-    let s = if seeds.len() == 1 { "" } else { "s" };
-    let stale = if stored.hash == claim.hash {
-        ""
-    } else {
-        " What is run has changed since: run it again."
-    };
-    let _ = write!(
-        out,
-        "\n{}, {}, load {} at the end; {} runs, {} seed{s}.{stale}\n",
-        stored.date,
-        stored.machine,
-        stored.load,
-        stored.rows.len(),
-        seeds.len()
-    );
+    let _ = write!(out, "\n{}\n", wrapped(&ran(claim, stored, ages), ""));
     for (n, drawing) in claim.drawings.iter().enumerate() {
         let picture = picture(drawing, &all);
         let file = format!("{id}-{}.svg", n + 1);
@@ -98,37 +104,91 @@ fn section(
     Ok(())
 }
 
-fn judged(out: &mut String, claim: &Claim, rows: &[Row]) {
-    out.push_str("\n| | the text | band | ours |\n|---|---|---|---|\n");
-    let tried = tried(claim, rows);
-    for one in &tried {
-        let head = row_head(&one.what, &one.unit, one.source, &one.band);
-        let _ = writeln!(out, "{head} {} |", told(one));
+/// Counts the ages of the rows in `store`, in the checkout that the directory `experiments` is in.
+/// `None` outside a checkout.
+///
+/// # Errors
+/// If stored rows cannot be read, or the list of commits that change no figure is wrong.
+pub fn ages(
+    catalogue: &Catalogue,
+    store: &Store,
+    experiments: &Path,
+) -> Result<Option<Ages>, NoAges> {
+    let mut results = Vec::new();
+    for claim in &catalogue.claims {
+        let stored = store.read::<Rows>(&claim.id).map_err(|e| NoAges(e.to_string()))?;
+        let Some(commit) = stored.and_then(|rows| rows.commit) else { continue };
+        let (engine, files) = match &claim.how {
+            How::Model(_) => ("sim", Vec::new()),
+            How::Guests(files) => {
+                ("uml", files.iter().map(|(file, _)| format!("zd/{file}")).collect())
+            }
+            How::BackEnd => ("vhost", Vec::new()),
+        };
+        results.push((claim.id.clone(), engine, files, commit));
     }
-    let outside = claim.figures.iter().zip(&tried).filter(|(_, t)| t.verdict == Verdict::Outside);
-    let notes: Vec<_> = outside
-        .filter_map(|(f, _)| f.why.as_ref().map(|why| format!("- {}: {}\n", f.what, why.trim())))
-        .collect();
+    let results = results
+        .iter()
+        .map(|(id, engine, files, commit)| (id.clone(), *engine, files.clone(), commit));
+    Ages::count(experiments, results)
+}
+
+/// When and how rows came to be, and what was committed since.
+fn ran(claim: &Claim, stored: &Rows, ages: &Ages) -> String {
+    let Rows { date, machine, load, rows, .. } = stored;
+    let commit = stored.commit.as_ref().map(|c| format!(", {}", c.told())).unwrap_or_default();
+    let seeds: BTreeSet<_> = rows.iter().map(|row| row.labels.get("seed")).collect();
+    let s = if seeds.len() == 1 { "" } else { "s" };
+    let stale = if stored.hash == claim.hash {
+        ""
+    } else {
+        " What is run has changed since: run it again."
+    };
+    format!(
+        "{date}{commit}, {machine}, load {load} at the end; {} runs, {} seed{s}.{stale}{}",
+        rows.len(),
+        seeds.len(),
+        ages.told(&claim.id)
+    )
+}
+
+fn judged(out: &mut String, claim: &Claim, stored: &Rows) {
+    out.push_str("\n| | the thesis | reproduced | our own bar | ours |\n|---|---|---|---|---|\n");
+    let mut notes = String::new();
+    for figure in &claim.figures {
+        let (value, judgement) = judge(figure, stored);
+        let unit = match (&figure.quantity.to, measure(&figure.quantity.measure)) {
+            (None, Some(measure)) => measure.unit,
+            _ => "",
+        };
+        let ours = judgement.told(&told(value, unit));
+        let _ = writeln!(out, "{} {ours} |", row_head(&figure.what, unit, &figure.criteria));
+        if let (true, Some(why)) = (judgement.is_outside(), &figure.why) {
+            let note = format!("{}: {}", figure.what, why.trim());
+            let _ = writeln!(notes, "- {}", wrapped(&note, "  "));
+        }
+    }
     if !notes.is_empty() {
-        let _ = write!(out, "\n{}", notes.concat());
+        let _ = write!(out, "\n{notes}");
     }
 }
 
-/// All cells, a line each: their labels as far as they differ, and the measures.
+/// The table of all cells: their labels as far as they differ, and the measures of the claim.
 fn table(out: &mut String, claim: &Claim, cells: &[Cell<'_>]) {
     let keys: BTreeSet<&String> = cells.iter().flat_map(|cell| cell.labels.keys()).collect();
     let mut keys: Vec<_> = keys
         .into_iter()
         .filter(|key| cells.iter().any(|cell| cell.labels.get(*key) != cells[0].labels.get(*key)))
         .collect();
-    // Who is compared stands last, beside what is.
+    // The mode, which rows compare, is the last label.
     keys.sort_by_key(|key| (*key == "mode", *key == "flows", *key));
     out.push_str("\n|");
     keys.iter().for_each(|key| *out += &format!(" {key} |"));
     let columns = || claim.table.iter().filter_map(|name| measure(name));
-    for (_, name, unit, _) in columns() {
-        let unit = if unit.is_empty() { String::new() } else { format!(", {unit}") };
-        let _ = write!(out, " {name}{unit} |");
+    for column in columns() {
+        let unit =
+            if column.unit.is_empty() { String::new() } else { format!(", {}", column.unit) };
+        let _ = write!(out, " {}{unit} |", column.name);
     }
     out.push_str("\n|");
     (0..keys.len() + columns().count()).for_each(|_| out.push_str("---|"));
@@ -138,10 +198,10 @@ fn table(out: &mut String, claim: &Claim, cells: &[Cell<'_>]) {
         for key in &keys {
             let _ = write!(out, " {} |", cell.labels.get(*key).map_or("", String::as_str));
         }
-        for (name, _, _, digits) in columns() {
-            match cell.median(name) {
+        for column in columns() {
+            match cell.median(column.key) {
                 Some(value) => {
-                    let _ = write!(out, " {value:.digits$} |");
+                    let _ = write!(out, " {value:.0$} |", column.decimals);
                 }
                 None => out.push_str(" |"),
             }
@@ -174,7 +234,7 @@ fn picture(drawing: &Drawing, all: &[Cell<'_>]) -> Picture {
         SweepLine { arm: line, values }
     });
     let lines = lines.collect();
-    let (_, name, unit, _) = measure(&drawing.measure).unwrap_or_default();
+    let (name, unit) = measure(&drawing.measure).map(|m| (m.name, m.unit)).unwrap_or_default();
     let of = drawing.of.iter().map(|(key, values)| format!(", {key} {}", values.join(", ")));
     Picture::Sweep(Sweep {
         what: format!("{name}{}", of.collect::<String>()),
@@ -188,9 +248,10 @@ fn picture(drawing: &Drawing, all: &[Cell<'_>]) -> Picture {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use forebay_outcome::Row;
 
     #[test]
-    fn a_table_names_what_differs_and_pictures_have_a_line_for_each() {
+    fn a_table_has_the_labels_that_differ_and_a_picture_a_line_for_each_mode() {
         let row = |mode: &str, flows: u32, drops: f64| {
             Row::new(&[("mode", &mode), ("flows", &flows), ("rate", &"1")], &[("drops", drops)])
         };
@@ -211,9 +272,10 @@ mod tests {
             title: String::new(),
             source: String::new(),
             about: String::new(),
-            how: super::super::catalogue::How::BackEnd,
+            how: How::BackEnd,
             table: vec!["drops".to_owned(), "mbps".to_owned()],
             figures: Vec::new(),
+            changed: Vec::new(),
             drawings: Vec::new(),
             hash: String::new(),
         };

@@ -6,24 +6,24 @@ use forebay_outcome::{Labels, Row, SEED};
 
 use crate::figure::{Over, Value};
 
-/// Repetitions of the same.
+/// A cell: the repetitions of one run.
 #[derive(Clone, Debug)]
 pub struct Cell<'a> {
-    /// Without [`SEED`].
+    /// The labels without [`SEED`].
     pub labels: Labels,
-    /// One for each seed.
+    /// A row for each seed.
     pub rows: Vec<&'a Row>,
 }
 
 impl Cell<'_> {
-    /// The median over the repetitions; `None` where none has the measure.
+    /// The median of `measure` over the repetitions; `None` where none has it.
     pub fn median(&self, measure: &str) -> Option<f64> {
         let values = self.rows.iter().filter_map(|row| row.values.get(measure).copied());
         Some(forebay_guest::zd::median(values)).filter(|m| !m.is_nan())
     }
 }
 
-/// What was run, in the order in which it first was.
+/// Groups rows into cells, in the order of their first rows.
 pub fn cells<'a>(rows: impl IntoIterator<Item = &'a Row>) -> Vec<Cell<'a>> {
     let mut cells: Vec<Cell<'a>> = Vec::new();
     for row in rows {
@@ -37,29 +37,30 @@ pub fn cells<'a>(rows: impl IntoIterator<Item = &'a Row>) -> Vec<Cell<'a>> {
     cells
 }
 
-/// Which cells: for each label that is named, the values that it may have.
+/// Selects cells: for each label, the values that it may have.
 pub type Selection = BTreeMap<String, Vec<String>>;
 
-/// Whether `labels` are of `selection`.
+/// Whether `selection` takes a cell with these labels.
 pub fn is_of(labels: &Labels, selection: &Selection) -> bool {
     selection.iter().all(|(key, values)| labels.get(key).is_some_and(|own| values.contains(own)))
 }
 
-/// What is taken from rows.
+/// A quantity that is computed from rows.
 #[derive(Clone, Debug)]
 pub struct Quantity {
-    /// One of [`MEASURES`](super::catalogue::MEASURES).
+    /// The key of the measure in [`MEASURES`](super::catalogue::MEASURES).
     pub measure: String,
-    /// Of which cells.
+    /// The cells that count.
     pub of: Selection,
-    /// What each cell's is divided by: that of the cell with these labels, and else the same.
+    /// The divisor of each cell: the cell with these labels, and otherwise the same.
     pub to: Option<Selection>,
-    /// What counts of several cells.
+    /// How several cells are combined.
     pub over: Over,
 }
 
 impl Quantity {
-    /// Of all seeds, with the lowest and the highest that a seed alone gives; `None` if there is nothing to measure.
+    /// The value over all seeds, with the lowest and the highest value of a single seed; `None` if there
+    /// is nothing to measure.
     pub fn of(&self, rows: &[Row]) -> Option<Value> {
         let value = self.once(rows.iter())?;
         let mut seeds: Vec<_> = rows.iter().filter_map(Row::seed).collect();
@@ -87,7 +88,7 @@ impl Quantity {
     }
 }
 
-/// The cell that is as `cell` is, but for the labels of `to`.
+/// The cell whose labels are those of `cell`, except for the labels of `to`.
 fn partner<'a, 'b>(cells: &'b [Cell<'a>], cell: &Cell<'a>, to: &Selection) -> Option<&'b Cell<'a>> {
     let rest = |labels: &Labels| -> Labels {
         let others = labels.iter().filter(|(key, _)| !to.contains_key(*key));
@@ -125,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn cells_are_repetitions_in_the_order_of_the_runs() {
+    fn rows_are_grouped_into_cells_in_the_order_of_the_runs() {
         let rows = rows();
         let cells = cells(&rows);
         let sizes: Vec<_> = cells.iter().map(|cell| cell.rows.len()).collect();
@@ -135,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn ratios_are_of_cells_that_differ_in_what_is_named() {
+    fn a_ratio_divides_cells_that_differ_only_in_the_labels_of_to() {
         let of = quantity(only("mode", "linux"), Some(only("mode", "zd")), Over::Min);
         // 10 over 2, and 30 over 3; with seed 1 alone 8 over 2, with seed 2 alone 12 over 2.
         let value = of.of(&rows()).unwrap();
@@ -145,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_divided_is_left_out() {
+    fn a_ratio_without_a_divisor_has_no_value() {
         let zero = quantity(only("flows", "40"), Some(only("mode", "zd")), Over::Min);
         assert!(zero.of(&rows()).is_none());
         assert!(quantity(only("flows", "50"), None, Over::Min).of(&rows()).is_none());

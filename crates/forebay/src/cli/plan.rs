@@ -301,7 +301,9 @@ pub(crate) struct PlanReproduceArgs {
         default_value = "10",
         value_parser = clap::value_parser!(u64).range(1..=1000)
     )]
-    pub(crate) fair_seeds: u64,
+    /// Run nothing; make the page from the stored results.
+    #[arg(long, conflicts_with_all = ["topologies", "routers", "seeds", "congestion"])]
+    pub(crate) page: bool,
     /// The capacity of links, as a share of the load that the busiest link would have.
     #[arg(long, value_name = "SHARE", default_value = "50%", value_parser = share)]
     pub(crate) congestion: f64,
@@ -317,8 +319,8 @@ impl PlanReproduceArgs {
             topologies: None,
             routers: None,
             seeds: 5,
-            fair_seeds: 10,
             congestion: forebay_claims::unison::Setup::CONGESTION,
+            page: false,
             out: PathBuf::from("docs/results/unison.md"),
         }
     }

@@ -1,4 +1,4 @@
-//! How far the sendbox's estimates were from the truth, as distributions.
+//! Draws the distributions of the errors of the sendbox's estimates.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,11 +7,11 @@ use forebay_lab::analysis::{EstimateErrors, Sorted, rounded};
 use forebay_picture::number::figure;
 use forebay_picture::svg::{Anchor, Svg};
 
-/// How the picture is to be read.
-pub(super) const CAPTION: &str = "The share of new estimates that were no further from the truth, over all runs; the \
-    line is where 80 % are. The axes end at the 99th percentile.";
+/// The caption of the picture.
+pub(super) const CAPTION: &str = "The share of new estimates whose error is no larger, over all runs. The line \
+    marks 80 %. The axes end at the 99th percentile.";
 
-/// The percentiles 0 to 100 of the magnitudes.
+/// The percentiles 0 to 100 of the magnitudes of errors.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Errors {
     rtt_ms: Vec<f64>,

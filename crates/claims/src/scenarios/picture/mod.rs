@@ -1,4 +1,4 @@
-//! What is drawn of a claim: from runs to what is stored, and from that to a file.
+//! Draws a claim: from runs to a stored picture, and from that to an SVG file.
 
 mod errors;
 mod slowdown;
@@ -23,31 +23,31 @@ pub use slowdown::Slowdown;
 pub use sweep::{Line as SweepLine, Sweep};
 pub use timeline::Timeline;
 
-/// What a claim wants drawn.
+/// The picture that a claim asks for.
 #[derive(Clone, Debug)]
 pub enum Wanted {
-    /// Box plots of slowdowns by class of size, in each cell.
+    /// Box plots of slowdowns by size class, in each cell.
     Slowdown {
-        /// The arm to look at.
+        /// The arm to highlight.
         strong: Option<String>,
     },
-    /// Queues and rates over time, of each arm's first run.
+    /// Queues and rates over time, in the first run of each arm.
     Timeline,
-    /// How far estimates were from the truth, as distributions over all runs.
+    /// The distributions of the errors of estimates, over all runs.
     Errors,
     /// Figures of each arm along an axis of the grid.
     Sweep {
-        /// Which axis.
+        /// The axis of the grid.
         axis: String,
-        /// An axis whose values have a plot each.
+        /// A second axis with a plot for each value.
         by: Option<String>,
-        /// What of each run, a line each.
+        /// The quantities of each run, with a line each.
         quantities: Vec<Quantity>,
     },
 }
 
 impl Wanted {
-    /// What of each run it needs beyond its own parts.
+    /// The quantities of each run that the picture needs besides its own parts.
     pub(super) fn quantities(&self) -> &[Quantity] {
         match self {
             Self::Sweep { quantities, .. } => quantities,
@@ -56,7 +56,7 @@ impl Wanted {
     }
 }
 
-/// `[picture]` as it is written.
+/// The table `[picture]` as it is written.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Table {
@@ -64,7 +64,7 @@ pub(super) struct Table {
     pub(super) strong: Option<String>,
     axis: Option<String>,
     by: Option<String>,
-    /// Traffics with a line each.
+    /// The traffics that have a line each.
     pub(super) lines: Option<Vec<String>>,
     pub(super) measure: Option<Measure>,
     pub(super) at: Option<String>,
@@ -82,7 +82,7 @@ enum Kind {
 }
 
 impl Table {
-    /// What the table wants, `of` being what it takes from a run.
+    /// Checks the table against the experiment; `of` is the quantity that it takes from a run.
     pub(super) fn wanted(
         &self,
         of: Option<Quantity>,
@@ -119,7 +119,7 @@ impl Table {
     }
 }
 
-/// What a run gives to its claim's picture.
+/// The part of the claim's picture that one run gives.
 pub(super) enum Part {
     Slowdown(ByClass<Slowdowns>),
     Timeline(Timeline),
@@ -127,11 +127,12 @@ pub(super) enum Part {
 }
 
 impl Part {
-    /// Of `run`, which was `job` in the `cell`-th cell; `None` if the picture does without it.
+    /// Extracts the part from `run`, which was `job` in the cell with the index `cell`. `None` if the
+    /// picture does not need this run.
     pub(super) fn of(wanted: &Wanted, cell: usize, job: &Job<'_>, run: &Run) -> Option<Self> {
         match wanted {
             Wanted::Slowdown { .. } => Some(Self::Slowdown(Slowdowns::of(run))),
-            // One run of each arm tells how things go.
+            // One run of each arm is enough.
             Wanted::Timeline if cell == 0 && job.seed == 1 => {
                 Some(Self::Timeline(Timeline::of(run)))
             }
@@ -141,27 +142,27 @@ impl Part {
     }
 }
 
-/// What is drawn, as it is stored.
+/// A picture as it is stored.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Picture {
-    /// For each cell.
+    /// Slowdowns of each cell.
     Slowdown(Vec<Slowdown>),
-    /// For each arm.
+    /// Queues and rates of each arm over time.
     Timeline(Vec<Timeline>),
-    /// Over all runs.
+    /// Errors of estimates over all runs.
     Errors(Errors),
-    /// For each arm, along the axis.
+    /// Figures of each arm along the axis.
     Sweep(Sweep),
-    /// The same, a plot for each value of another axis.
+    /// Figures along the axis, with a plot for each value of another axis.
     Panels(Vec<Sweep>),
 }
 
-/// The parts of all seeds, by the numbers of cell and arm.
+/// The parts of all seeds, by the indices of cell and arm.
 pub(super) type Parts = BTreeMap<(usize, usize), Vec<Part>>;
 
 impl Picture {
-    /// Of the parts of all runs of `experiment`; `None` for a sweep, which is of figures.
+    /// Puts the parts of all runs of `experiment` together; `None` for a sweep, which needs figures.
     pub(super) fn of(wanted: &Wanted, parts: Parts, experiment: &Experiment) -> Option<Self> {
         match wanted {
             Wanted::Slowdown { strong } => {
@@ -182,7 +183,7 @@ impl Picture {
         }
     }
 
-    /// As an SVG file.
+    /// Draws the picture as an SVG file.
     pub fn svg(&self, title: &str) -> String {
         match self {
             Self::Slowdown(cells) => sheet(title, slowdown::panels(cells), 3),
@@ -193,7 +194,7 @@ impl Picture {
         }
     }
 
-    /// How it is to be read.
+    /// The caption of the picture.
     pub const fn caption(&self) -> &'static str {
         match self {
             Self::Slowdown(_) => slowdown::CAPTION,

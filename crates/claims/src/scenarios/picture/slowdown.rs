@@ -1,4 +1,4 @@
-//! Box plots of slowdowns.
+//! Draws slowdowns as box plots.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,14 +8,14 @@ use forebay_lab::report::boxes::{self, Arm};
 use forebay_lab::scenario::{Experiment, Scenario};
 use forebay_picture::svg::Svg;
 
-/// How the picture is to be read.
+/// The caption of the picture.
 pub(super) const CAPTION: &str = "Slowdown of requests by size; logarithmic axis. Box: the middle half, with the \
     median; whiskers: 10th to 90th percentile; dot: 99th. Seeds are pooled.";
 
 /// The slowdowns of all arms in one cell.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Slowdown {
-    /// The cell in words; empty if there is only one.
+    /// The cell in words; empty if there is only one cell.
     cell: String,
     arms: Vec<Arm>,
 }

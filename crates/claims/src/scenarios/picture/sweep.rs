@@ -1,18 +1,18 @@
-//! A figure of each arm along an axis of the grid.
+//! Draws a figure of each arm along an axis of the grid.
 
 use serde::{Deserialize, Serialize};
 
 use super::plot::{Plot, class};
 use forebay_picture::svg::{Anchor, Svg};
 
-/// How the picture is to be read.
+/// The caption of the picture.
 pub(super) const CAPTION: &str =
-    "Each arm along the axis; of several cells with the same value on it, their mean.";
+    "Each arm along the axis. Several cells with the same value on the axis are averaged.";
 
-/// Figures along an axis.
+/// The figures of all arms along an axis.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Sweep {
-    /// What the figures are, with their unit.
+    /// The figures in words.
     pub(crate) what: String,
     pub(crate) unit: String,
     pub(crate) axis: String,
@@ -21,11 +21,11 @@ pub struct Sweep {
     pub(crate) arms: Vec<Line>,
 }
 
-/// An arm's figures.
+/// The figures of one arm.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Line {
     pub(crate) arm: String,
-    /// One for each value on the axis.
+    /// A figure for each value on the axis.
     pub(crate) values: Vec<Option<f64>>,
 }
 

@@ -1,4 +1,4 @@
-//! Queues and rates over time.
+//! Draws queues and rates over time.
 
 use std::collections::BTreeMap;
 
@@ -10,12 +10,12 @@ use forebay_lab::analysis::{Series, at_sendbox, rounded};
 use forebay_lab::results::Run;
 use forebay_picture::svg::{Anchor, Svg};
 
-/// How the picture is to be read.
-pub(super) const CAPTION: &str = "The first seed's run of each arm. Above: packets' mean wait at the bottleneck and at \
-    the sendbox. Below: what receivers read, by traffic. Dashed: phases. Shaded: the bundle is in another mode than \
-    delay control.";
+/// The caption of the picture.
+pub(super) const CAPTION: &str = "The run of each arm with the first seed. Above: the mean wait of packets at \
+    the bottleneck and at the sendbox. Below: what receivers read, by traffic. Dashed: phases. \
+    Shaded: the bundle is in a mode other than delay control.";
 
-/// What a picture can show of a run.
+/// The number of points that a curve has at most.
 const COLUMNS: usize = 240;
 const SECOND: f64 = 1e9;
 
@@ -24,17 +24,17 @@ const SECOND: f64 = 1e9;
 pub struct Timeline {
     arm: String,
     seconds: f64,
-    /// Of the waits.
+    /// The time between two waits, in seconds.
     wait_step_s: f64,
-    /// Mean waits in milliseconds; none where no packet left.
+    /// Mean waits at the bottleneck in milliseconds; `None` where no packet left.
     bottleneck_ms: Vec<Option<f64>>,
     sendbox_ms: Vec<Option<f64>>,
-    /// Of the rates.
+    /// The time between two rates, in seconds.
     rate_step_s: f64,
-    /// Mbit/s by traffic.
+    /// The rates by traffic, in Mbit/s.
     rates_mbps: BTreeMap<String, Vec<f64>>,
     phases: Vec<Stretch>,
-    /// Modes of the first bundle, delay control apart.
+    /// The modes of the first bundle, except delay control.
     modes: Vec<Stretch>,
 }
 
@@ -58,7 +58,7 @@ impl Timeline {
         let (bottleneck_ms, wait_step_s) = waits(&run.bottleneck);
         let sendbox = at_sendbox(run);
         let sendbox_ms = if sendbox.is_empty() { Vec::new() } else { waits(&sendbox).0 };
-        // Records of progress are of 100 ms, so that a second is smooth.
+        // Progress is recorded every 100 ms, so one second gives a smooth curve.
         let rate_step_s = (seconds / COLUMNS as f64).ceil().max(1.0);
         let at = |time: u64| (time as f64 - run.start.0 as f64) / SECOND;
         let phases = run.phases.iter().map(|p| Stretch {
@@ -84,7 +84,7 @@ fn rates(run: &Run, step: f64) -> BTreeMap<String, Vec<f64>> {
     let columns = (run.duration().as_secs_f64() / step).ceil() as usize;
     let mut rates: BTreeMap<String, Vec<f64>> = BTreeMap::new();
     for p in run.progress.iter().filter(|p| run.start.0 < p.time && p.time <= run.end.0) {
-        // What ends at a border belongs before it.
+        // An interval that ends at a border belongs to the column before it.
         let column = ((p.time - run.start.0 - 1) as f64 / SECOND / step) as usize;
         let own = rates.entry(p.traffic.clone()).or_insert_with(|| vec![0.0; columns]);
         if let Some(rate) = own.get_mut(column) {
@@ -125,7 +125,7 @@ const RATES_TOP: f64 = TOP + WAITS + 36.0;
 const RATES: f64 = 100.0;
 const HEIGHT: f64 = RATES_TOP + RATES + 26.0;
 
-/// A panel for each arm, all on the same axes.
+/// Draws a panel for each arm, all on the same axes.
 pub(super) fn panels(arms: &[Timeline]) -> Vec<(String, Svg)> {
     let waits = arms.iter().flat_map(|t| t.bottleneck_ms.iter().chain(&t.sendbox_ms)).flatten();
     let longest_wait = waits.copied().fold(0.0, f64::max);

@@ -2,6 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
+use forebay_claims::age::{Ages, NoAges};
+use forebay_outcome::Store;
+
 use super::super::Failure;
 use crate::cli::{Engine, ReproduceArgs};
 
@@ -20,5 +23,17 @@ pub(super) fn engines(args: &ReproduceArgs) -> &[Engine] {
         [] if args.page => &[],
         [] => &[Engine::Sim],
         given => given,
+    }
+}
+
+/// The ages of the stored results: those that were just counted, which are stored, or those that were
+/// stored before if this is no checkout.
+pub(super) fn ages(counted: Result<Option<Ages>, NoAges>, store: &Store) -> Result<Ages, Failure> {
+    match counted? {
+        Some(ages) => {
+            ages.save(store.dir())?;
+            Ok(ages)
+        }
+        None => Ok(Ages::load(store.dir())?),
     }
 }

@@ -2,14 +2,16 @@
 
 use std::path::Path;
 
+use forebay_claims::age::Ages;
 use forebay_claims::scenarios::{
-    self, COLUMNS, Catalogue, Claim, Outcome, Settings, load_outcome, save_outcome,
+    self, COLUMNS, Catalogue, Claim, Outcome, Row, Settings, draw_outcome, load_outcome,
+    save_outcome,
 };
 use forebay_lab::engine::Interrupt;
 use forebay_outcome::Store;
 
 use super::super::{Failure, engine, interrupt, print, write};
-use super::options::{engines, page};
+use super::options::{ages, engines, page};
 use crate::cli::{Engine, ReproduceArgs};
 
 /// Runs the claims of the catalogue `name` and writes its page.
@@ -32,11 +34,19 @@ pub(super) fn run(name: &str, args: &ReproduceArgs) -> Result<(), Failure> {
             if let Some(why) = try_claim(claim, engine, args, &store, &interrupt)? {
                 failed.push(why);
             }
-            // After each claim, so that finished results can be read while the rest runs.
-            show(&catalogue, &store, &page)?;
+            // The page is made after each run, so that it can be read while the rest runs.
+            let rows = stored(&catalogue, &store)?;
+            let ages = Ages::load(store.dir())?;
+            write(&page, &scenarios::page(&catalogue, &rows, &store, &ages))?;
         }
     }
-    let all = show(&catalogue, &store, &page)?;
+    let rows = stored(&catalogue, &store)?;
+    for (claim, outcomes) in &rows {
+        outcomes.iter().try_for_each(|o| draw_outcome(&store, o, &claim.title))?;
+    }
+    let ages = ages(scenarios::ages(&catalogue, &rows, &args.experiments), &store)?;
+    write(&page, &scenarios::page(&catalogue, &rows, &store, &ages))?;
+    let all: Vec<Outcome> = rows.into_iter().flat_map(|(_, outcomes)| outcomes).collect();
     if let Some(json) = &args.json {
         write(json, &(serde_json::to_string_pretty(&all)? + "\n"))?;
     }
@@ -58,8 +68,8 @@ fn chosen<'a>(catalogue: &'a Catalogue, only: &[String]) -> Result<Vec<&'a Claim
     only.iter().map(named).collect()
 }
 
-/// Runs a claim on an engine and stores the outcome. If the engine cannot run this claim, returns
-/// the reason, and the other claims go on.
+/// Runs `claim` on an engine and stores the outcome. Returns the reason if this engine cannot run the
+/// claim, since the other claims are run nevertheless.
 fn try_claim(
     claim: &Claim,
     name: Engine,
@@ -85,12 +95,13 @@ fn try_claim(
         quick: args.quick,
         jobs: args.jobs,
         keep: records.as_deref(),
+        checkout: Some(&args.experiments),
     };
     match scenarios::run(claim, engine, settings, interrupt) {
         Ok(outcome) => {
             save_outcome(store, &outcome, &claim.title)?;
-            let (judged, within) = outcome.tally();
-            print(&format!("{} on {}: {within} of {judged} within\n", claim.id, engine.name()))?;
+            let tally = outcome.tally(claim).sentence();
+            print(&format!("{} on {}: {tally}\n", claim.id, engine.name()))?;
             Ok(None)
         }
         Err(e @ RunError::Engine(Interrupted)) => Err(e.into()),
@@ -98,14 +109,13 @@ fn try_claim(
     }
 }
 
-/// Writes the page from the stored outcomes, and returns them.
-fn show(catalogue: &Catalogue, store: &Store, page: &Path) -> Result<Vec<Outcome>, Failure> {
+/// Loads the stored outcomes of all claims.
+fn stored<'a>(catalogue: &'a Catalogue, store: &Store) -> Result<Vec<Row<'a>>, Failure> {
     let mut rows = Vec::new();
     for claim in &catalogue.claims {
         let stored = COLUMNS.map(|column| load_outcome(store, &claim.id, column));
         let stored: Vec<_> = stored.into_iter().collect::<Result<_, _>>()?;
         rows.push((claim, stored.into_iter().flatten().collect()));
     }
-    write(page, &scenarios::page(catalogue, &rows, store))?;
-    Ok(rows.into_iter().flat_map(|(_, outcomes)| outcomes).collect())
+    Ok(rows)
 }

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use forebay_claims::age::Ages;
 use forebay_claims::zd::{self, Catalogue};
 use forebay_outcome::{Row, Rows, Store};
 
@@ -47,14 +48,18 @@ pub(super) fn run(name: &str, args: &ReproduceArgs) -> Result<(), Failure> {
             eprintln!("  {count}: {}", labels.join(", "));
         };
         match zd::run(claim, &interrupt, told) {
-            Ok(rows) => store.write(&claim.id, &Rows::now(&claim.hash, rows))?,
+            Ok(rows) => {
+                let rows = Rows::now(&claim.hash, rows, &args.experiments);
+                store.write(&claim.id, &Rows { bands: claim.bands(), ..rows })?;
+            }
             Err(e) if interrupt.is_raised() => return Err(e.into()),
             Err(e) => failed.push(format!("{}: {e}", claim.id)),
         }
-        // After each claim, so that finished results can be read while the rest runs.
-        write(&page, &zd::page(&catalogue, &store)?)?;
+        // The page is made after each claim, so that it can be read while the rest runs.
+        write(&page, &zd::page(&catalogue, &store, &Ages::load(store.dir())?)?)?;
     }
-    write(&page, &zd::page(&catalogue, &store)?)?;
+    let ages = options::ages(zd::ages(&catalogue, &store, &args.experiments), &store)?;
+    write(&page, &zd::page(&catalogue, &store, &ages)?)?;
     if let Some(json) = &args.json {
         let all =
             catalogue.claims.iter().map(|claim| Ok((&claim.id, store.read::<Rows>(&claim.id)?)));
