@@ -294,13 +294,6 @@ pub(crate) struct PlanReproduceArgs {
         value_parser = clap::value_parser!(u64).range(1..=1000)
     )]
     pub(crate) seeds: u64,
-    /// Run figure 3.9 with seeds 1 to N: its indices vary much between seeds, so it needs more.
-    #[arg(
-        long,
-        value_name = "N",
-        default_value = "10",
-        value_parser = clap::value_parser!(u64).range(1..=1000)
-    )]
     /// Run nothing; make the page from the stored results.
     #[arg(long, conflicts_with_all = ["topologies", "routers", "seeds", "congestion"])]
     pub(crate) page: bool,
