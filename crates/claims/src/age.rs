@@ -190,8 +190,8 @@ impl Ages {
         let old = self.results.values().filter(|age| age.commits > 0).count();
         let mut text = format!(
             "{old} of {all} stored results are older than the last commit that touched the code or \
-             the scenario that decides them, as of commit {}. The line below each table says by how \
-             many commits.",
+             the scenario that decides them, as of commit {}. The line below each table says by \
+             how many commits.",
             self.at
         );
         for Unchanged { after, until, why } in &self.unchanged {
@@ -243,7 +243,7 @@ mod tests {
         /// An empty directory.
         fn new(name: &str) -> Self {
             let dir = std::env::temp_dir().join(format!("fb-{name}-{}", std::process::id()));
-            std::fs::create_dir_all(&dir).unwrap();
+            fs::create_dir_all(&dir).unwrap();
             Self(dir)
         }
 
@@ -255,7 +255,7 @@ mod tests {
             scratch
         }
 
-        /// The directory.
+        /// The directory's path.
         fn path(&self) -> &Path {
             &self.0
         }
@@ -263,15 +263,15 @@ mod tests {
 
     impl Drop for Scratch {
         fn drop(&mut self) {
-            let _ = std::fs::remove_dir_all(&self.0);
+            let _ = fs::remove_dir_all(&self.0);
         }
     }
 
     /// Commits `text` as the file `name`; the abbreviated commit.
     fn commit(dir: &Path, name: &str, text: &str) -> String {
         let file = dir.join(name);
-        std::fs::create_dir_all(file.parent().unwrap()).unwrap();
-        std::fs::write(&file, text).unwrap();
+        fs::create_dir_all(file.parent().unwrap()).unwrap();
+        fs::write(&file, text).unwrap();
         let identity = ["-c", "user.name=t", "-c", "user.email=t@localhost"];
         let message = ["commit", "-q", "--no-verify", "-m", name];
         commands(dir, &[&["add", "."], &[&identity[..], &message[..]].concat()]);

@@ -102,8 +102,8 @@ pub(crate) fn told(value: Option<Value>, unit: &str) -> String {
     format!("{}{spread}", number(v.value))
 }
 
-/// The cells of a figure's row on the page that do not depend on our value: the figure in words, the
-/// source's figure, the tolerance around that, and our own bar.
+/// The cells of a figure's row on the page that do not depend on our value: the figure in words,
+/// the source's figure, the tolerance around that, and our own bar.
 pub(crate) fn row_head(what: &str, unit: &str, criteria: &Criteria) -> String {
     let unit = if unit.is_empty() { String::new() } else { format!(", {unit}") };
     let source = criteria.source.map(setting).unwrap_or_default();

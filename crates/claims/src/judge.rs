@@ -15,16 +15,16 @@ const NO_EFFECT: f64 = 0.05;
 pub(crate) fn how_judged() -> String {
     format!(
         "A figure is *reproduced* if it is within the stated tolerance of the source's own figure. \
-         `at most source + 10 %` includes every smaller figure, where the source claims that smaller \
-         is better. *Our own bar* is a limit that this project set, where the source has no figure or \
-         beside it. A row with neither is shown and not judged. {AFTER} marks a verdict whose \
-         tolerance or bar was written after the run that it judges."
+         `at most source + 10 %` includes every smaller figure, where the source claims that \
+         smaller is better. *Our own bar* is a limit that this project set, where the source has \
+         no figure or beside it. A row with neither is shown and not judged. {AFTER} marks a \
+         verdict whose tolerance or bar was written after the run that it judges."
     )
 }
 
 /// The sentence of every page on the cells of its summary.
-pub(crate) const CELLS: &str = "Each cell has the figures that are reproduced, the bars that are met, \
-    and the number of rows that are not judged.";
+pub(crate) const CELLS: &str = "Each cell has the figures that are reproduced, the bars that are \
+    met, and the number of rows that are not judged.";
 
 /// What became of a figure that was held against a band.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -68,8 +68,9 @@ impl Criteria {
     /// reproduction, any other band is our own bar, and `bar` goes with the former.
     ///
     /// # Errors
-    /// If a tolerance has no source, if `bar` is not a limit of our own, or if the figure is a ratio
-    /// and a ratio of 1, which is no effect, would count as reproducing a source's figure that has one.
+    /// If a tolerance has no source, if `bar` is not a limit of our own, or if the figure is a
+    /// ratio and a ratio of 1, which is no effect, would count as reproducing a source's figure
+    /// that has one.
     pub fn new(
         source: Option<f64>,
         band: Band,
@@ -190,7 +191,7 @@ pub struct Tally {
     pub met: usize,
     /// Figures that are judged by neither.
     pub shown: usize,
-    /// All figures.
+    /// All figures of the claims.
     pub rows: usize,
 }
 

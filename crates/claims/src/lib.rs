@@ -1,11 +1,12 @@
-//! Claims of papers, tried again: each claim's runs, its judged figures, and the page that shows them.
+//! Claims of papers, tried again: each claim's runs, its judged figures, and the page that shows
+//! them.
 //!
 //! [`catalogue`] lists all evaluations. [`scenarios`] tries claims by scenario files on the
-//! laboratory's engines, [`zd`] by simulated machines, kernel guests and a back end, and `unison` (a
-//! feature) by the planner.
+//! laboratory's engines, [`zd`] by simulated machines, kernel guests and a back end, and `unison`
+//! (a feature) by the planner.
 //!
-//! All of them judge figures alike: a [`band`] says where a figure must lie, and [`judge`] whether it
-//! reproduces the source's figure or meets a bar of our own. All pages keep the same record:
+//! All of them judge figures alike: a [`band`] says where a figure must lie, and [`judge`] whether
+//! it reproduces the source's figure or meets a bar of our own. All pages keep the same record:
 //! [`changed`] lists the bands that were changed after a first result, and [`age`] counts what was
 //! committed since a result to the code that decides it.
 

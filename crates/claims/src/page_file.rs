@@ -1,4 +1,5 @@
-//! A directory of claims: `page.toml` names the page and its claims, `NAME.claim.toml` holds a claim.
+//! A directory of claims: `page.toml` names the page and its claims, `NAME.claim.toml` holds a
+//! claim.
 
 use std::fs;
 use std::path::{Path, PathBuf};

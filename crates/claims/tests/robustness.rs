@@ -1,5 +1,5 @@
-//! Simulates paths, clocks and feedback that misbehave. No controller may leave the bundle worse off
-//! than without boxes for longer than the claim's bar.
+//! Simulates paths, clocks and feedback that misbehave. No controller may leave the bundle worse
+//! off than without boxes for longer than the claim's bar.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -10,7 +10,8 @@ use forebay_claims::scenarios::{self, Settings};
 use forebay_lab::engine::Interrupt;
 use forebay_lab::sim_engine::Sim;
 
-/// Asserts that all figures are within their bands, except those that begin with one of `exceptions`.
+/// Asserts that all figures are within their bands, except those that begin with one of
+/// `exceptions`.
 fn holds_but(id: &str, exceptions: &[&str]) {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments/robustness");
     let catalogue = scenarios::load(&dir).unwrap();

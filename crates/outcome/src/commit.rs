@@ -86,7 +86,7 @@ mod tests {
             scratch
         }
 
-        /// The directory.
+        /// The directory's path.
         fn path(&self) -> &Path {
             &self.0
         }

@@ -61,8 +61,8 @@ pub struct Rows {
 }
 
 impl Rows {
-    /// Creates the outcome of runs that have just ended on this machine, without bands. Its commit is
-    /// that of the checkout that the directory `checkout` is in.
+    /// Creates the outcome of runs that have just ended on this machine, without bands. Its commit
+    /// is that of the checkout that the directory `checkout` is in.
     pub fn now(hash: &str, rows: Vec<Row>, checkout: &Path) -> Self {
         Self {
             date: provenance::today(),

@@ -23,7 +23,7 @@ pub enum StoreError {
     Damaged {
         /// The file's path.
         path: PathBuf,
-        /// The reason of the parser.
+        /// What is wrong with it.
         source: serde_json::Error,
     },
 }
@@ -45,7 +45,7 @@ impl Store {
         Self { dir: dir.to_owned() }
     }
 
-    /// The directory.
+    /// The path of the directory.
     pub fn dir(&self) -> &Path {
         &self.dir
     }

@@ -6,7 +6,8 @@ use super::catalogue::Catalogue;
 use super::page::Row;
 use crate::age::{Ages, NoAges};
 
-/// Counts the ages of the outcomes in `rows`, in the checkout that the directory `experiments` is in.
+/// Counts the ages of the outcomes in `rows`, in the checkout that the directory `experiments` is
+/// in.
 /// `None` outside a checkout.
 ///
 /// # Errors

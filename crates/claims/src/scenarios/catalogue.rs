@@ -21,8 +21,8 @@ use forebay_outcome::provenance;
 
 /// The engines that a claim may name.
 pub const ENGINES: [&str; 3] = ["sim", "uml", "netns"];
-/// The columns of a page: the engines, and those with a kernel once more with the kernel's queues at
-/// the sendboxes. A claim that names an engine may be tried on both.
+/// The columns of a page: the engines, and those with a kernel once more with the kernel's queues
+/// at the sendboxes. A claim that names an engine may be tried on both.
 pub const COLUMNS: [&str; 5] = ["sim", "uml", "uml-kernel", "netns", "netns-kernel"];
 /// The largest size of a scenario's file.
 const LARGEST: Bytes = Bytes(4_000_000);
@@ -232,23 +232,6 @@ impl Check<'_> {
         let of = own.measure.map(|_| quantity(&of)).transpose().map_err(&fail)?;
         own.wanted(of, &self.claim.experiment).map_err(&fail)
     }
-}
-
-/// Parses the two keys that judge a figure, `band` and `bar`.
-pub(crate) fn criteria(
-    file: &Source,
-    source: Option<f64>,
-    band: &Spanned<String>,
-    bar: Option<&Spanned<String>>,
-    is_ratio: bool,
-) -> Result<Criteria, ConfigError> {
-    let parse = |text: &Spanned<String>, key: &str| {
-        let parsed = text.get_ref().parse::<Band>();
-        parsed.map_err(|e| file.error_at(text.span(), key, e.to_string()))
-    };
-    let own = bar.map(|bar| parse(bar, "figure.bar")).transpose()?;
-    Criteria::new(source, parse(band, "figure.band")?, own, is_ratio)
-        .map_err(|e| file.error_at(band.span(), "figure.band", e))
 }
 
 /// The quantity that `table` takes from a run.

@@ -24,7 +24,7 @@ pub struct Claim {
     pub source: String,
     /// How the claim is tried, and how that differs from the source; Markdown.
     pub about: String,
-    /// The experiment.
+    /// The experiment that tries the claim.
     pub experiment: Experiment,
     /// The name of the experiment's file.
     pub scenario: String,
@@ -41,8 +41,8 @@ pub struct Claim {
 }
 
 impl Claim {
-    /// How much `column`, one of [`COLUMNS`](super::COLUMNS), runs: as much as its engine. `None` if
-    /// the claim does not name that engine.
+    /// How much `column`, one of [`COLUMNS`](super::COLUMNS), runs: as much as its engine. `None`
+    /// if the claim does not name that engine.
     pub fn extent(&self, column: &str) -> Option<Extent> {
         self.engines.get(column.trim_end_matches("-kernel")).copied()
     }
@@ -83,7 +83,7 @@ impl Figure {
 /// Selects runs and a quantity of them, and says how cells are combined.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Selection {
-    /// The arm.
+    /// The arm's name.
     pub arm: String,
     /// The values that a cell may have on each of these axes.
     pub cells: BTreeMap<String, Vec<String>>,

@@ -57,8 +57,8 @@ impl Taken<'_> {
         selection.over.of(&taken.collect::<Vec<_>>())
     }
 
-    /// The longest time in seconds for which a run of `of` was worse than the run of `than` with the
-    /// same cell and seed.
+    /// The longest time in seconds for which a run of `of` was worse than the run of `than` with
+    /// the same cell and seed.
     fn worse_for(&self, of: &Selection, than: &Selection, seed: Option<u64>) -> Option<f64> {
         let is = |run: &Extract, selection: &Selection| {
             let cell = &self.experiment.cells[run.cell];

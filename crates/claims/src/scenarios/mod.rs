@@ -1,11 +1,11 @@
-//! Claims that scenario files try on the laboratory's engines: figures of a source, ours, and how they
-//! compare.
+//! Claims that scenario files try on the laboratory's engines: figures of a source, ours, and how
+//! they compare.
 //!
-//! A [`Catalogue`] is a directory with `page.toml`, which lists the claims in the page's order, and for
-//! each claim `NAME.claim.toml` beside its scenario. [`run()`] runs a claim on an engine. The result,
-//! an [`Outcome`], is kept in a [`Store`](forebay_outcome::Store) beside the page, so that slow engines can be run claim by
-//! claim. [`page`] makes the page from all stored outcomes, and judges their figures by the claims as
-//! they are now.
+//! A [`Catalogue`] is a directory with `page.toml`, which lists the claims in the page's order, and
+//! for each claim `NAME.claim.toml` beside its scenario. [`run()`] runs a claim on an engine. The
+//! result, an [`Outcome`], is kept in a [`Store`](forebay_outcome::Store) beside the page, so that
+//! slow engines can be run claim by claim. [`page`] makes the page from all stored outcomes, and
+//! judges their figures by the claims as they are now.
 //!
 //! # The page's file
 //!

@@ -33,15 +33,15 @@ pub struct Outcome {
     pub quick: bool,
     /// The hash of the scenario's file.
     pub scenario: String,
-    /// The figures.
+    /// The figures of the claim.
     pub figures: Vec<Tried>,
     /// The picture, if the claim has one.
     pub picture: Option<Picture>,
 }
 
 impl Outcome {
-    /// Whether the outcome is of `claim` as it is now: the same scenario and the same figures. Bands
-    /// may have changed, since a page judges anew.
+    /// Whether the outcome is of `claim` as it is now: the same scenario and the same figures.
+    /// Bands may have changed, since a page judges anew.
     pub fn is_of(&self, claim: &Claim) -> bool {
         self.scenario == claim.scenario_hash
             && self.figures.len() == claim.figures.len()

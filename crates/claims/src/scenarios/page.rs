@@ -42,10 +42,10 @@ pub fn page(catalogue: &Catalogue, rows: &[Row<'_>], store: &Store, ages: &Ages)
     out
 }
 
-const HOW_TO_READ: &str = "This command makes the page. A figure is over all seeds together; brackets \
-    hold the lowest and the highest figure of a single seed. Where a run has one value, such as a \
-    rate or a percentile of a queue, the figure is the median of the seeds. A slowdown is the \
-    completion time over that on the empty path.";
+const HOW_TO_READ: &str = "This command makes the page. A figure is over all seeds together; \
+    brackets hold the lowest and the highest figure of a single seed. Where a run has one value, \
+    such as a rate or a percentile of a queue, the figure is the median of the seeds. A slowdown \
+    is the completion time over that on the empty path.";
 
 fn summary(out: &mut String, rows: &[Row<'_>]) {
     // A column of the kernel's queues is there once something was tried on them.
@@ -76,12 +76,13 @@ fn summary(out: &mut String, rows: &[Row<'_>]) {
         }
         out.push('\n');
     }
-    let _ = write!(out, "\n{}\n", wrapped(CELLS, ""));
+    let _ = write!(out, "\n{}\n\n", wrapped(CELLS, ""));
     for (column, total) in columns.iter().zip(&totals).filter(|(_, total)| total.rows > 0) {
-        let _ = write!(out, "\n- `{column}`: {}.", total.sentence());
+        let line = format!("- `{column}`: {}.", total.sentence());
+        let _ = writeln!(out, "{}", wrapped(&line, "  "));
     }
     let all: Tally = totals.into_iter().sum();
-    let _ = write!(out, "\n- In all: {}.\n", all.sentence());
+    let _ = writeln!(out, "{}", wrapped(&format!("- In all: {}.", all.sentence()), "  "));
 }
 
 fn section(out: &mut String, (claim, outcomes): &Row<'_>, store: &Store, ages: &Ages) {

@@ -26,9 +26,9 @@ pub(super) struct Passed {
 }
 
 impl Passed {
-    /// Collects the packets of `quantity`'s traffics that left or were dropped in `window`. Where the
-    /// engine did not record the traffic of each packet, L4S traffic is told from classic by the ECN
-    /// field; `None` if that is not enough.
+    /// Collects the packets of `quantity`'s traffics that left or were dropped in `window`. Where
+    /// the engine did not record the traffic of each packet, L4S traffic is told from classic by
+    /// the ECN field; `None` if that is not enough.
     pub(super) fn of(
         quantity: &Quantity,
         scenario: &Scenario,
@@ -111,8 +111,8 @@ name = "a"
 sendbox = "forward"
 "#;
 
-    /// Ten packets of each traffic in a second, and one of neither. L4S waits 1 ms and has every second
-    /// packet marked; classic waits 10 ms and has one packet dropped.
+    /// Ten packets of each traffic in a second, and one of neither. L4S waits 1 ms and has every
+    /// second packet marked; classic waits 10 ms and has one packet dropped.
     fn run() -> Run {
         let mut run = Run { rate: Rate::from_mbps(1), end: Nanos::from_secs(1), ..Run::default() };
         let mut add = |traffic, wait, fate, marked| {

@@ -32,8 +32,8 @@ pub enum Measure {
     Marked,
     /// The share of packets at the bottleneck that its queue dropped, in per cent.
     Dropped,
-    /// The window of a backlogged flow in full frames: the rate of its traffic at the bottleneck over
-    /// the number of flows, times the round trip on the empty path plus the mean wait.
+    /// The window of a backlogged flow in full frames: the rate of its traffic at the bottleneck
+    /// over the number of flows, times the round trip on the empty path plus the mean wait.
     Window,
     /// The wait of packets at the sendbox, in milliseconds; zero where it has no queue.
     SendboxQueue,
@@ -46,11 +46,11 @@ pub enum Measure {
     OutOfOrder,
     /// The share of time in which bundles were in a mode, in per cent.
     Mode,
-    /// Jain's index of the goodput of flows, the mean over whole seconds: 1 if all have the same, 1/n if
-    /// one of n has all (Jain, Chiu and Hawe, DEC-TR-301, 1984).
+    /// Jain's index of the goodput of flows, the mean over whole seconds: 1 if all have the same,
+    /// 1/n if one of n has all (Jain, Chiu and Hawe, DEC-TR-301, 1984).
     Fairness,
-    /// The seconds until that index is at least 0.95 in five consecutive seconds; the whole time if it
-    /// never is.
+    /// The seconds until that index is at least 0.95 in five consecutive seconds; the whole time if
+    /// it never is.
     FairAfter,
     /// The longest time without a break in which receivers read less than in the run it is compared
     /// with, in seconds ([`Intake::worse_for`]). The longest of all seeds counts.
@@ -80,8 +80,8 @@ impl Measure {
             || matches!(self, Self::BottleneckQueue | Self::SendboxQueue | Self::Queues)
     }
 
-    /// Whether the values of all seeds are pooled. Packets are too many for that: for queues, and for
-    /// measures with one value a run, the median of the seeds counts.
+    /// Whether the values of all seeds are pooled. Packets are too many for that: for queues, and
+    /// for measures with one value a run, the median of the seeds counts.
     pub const fn is_pooled(self) -> bool {
         matches!(
             self,
@@ -161,7 +161,7 @@ impl fmt::Display for Statistic {
 /// A quantity that is taken from a run.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Quantity {
-    /// The measure.
+    /// The measure of a run.
     pub measure: Measure,
     /// The statistic of the measure's distribution; [`Statistic::Mean`] where it has none.
     pub at: Statistic,

@@ -26,7 +26,7 @@ pub struct Claim {
     pub criteria: Criteria,
     /// The unit: `%`, or empty for ratios.
     pub unit: &'static str,
-    /// Our figure.
+    /// Our figure, in `unit`.
     pub ours: f64,
 }
 
@@ -50,7 +50,7 @@ pub fn tally(results: &Results) -> Tally {
     Tally::of(claims(results).iter().map(|claim| claim.judge(results)))
 }
 
-/// Collects claims.
+/// Collects claims in the page's order.
 #[derive(Default)]
 struct Claims(Vec<Claim>);
 
@@ -92,7 +92,8 @@ impl Claims {
         self.0.push(Claim { source, what: what.to_owned(), says, criteria, unit, ours });
     }
 
-    /// The thesis has this figure for the last claim, in per cent; ours reproduces it within a quarter.
+    /// The thesis has this figure for the last claim, in per cent; ours reproduces it within a
+    /// quarter.
     fn with_figure(&mut self, figure: f64) {
         if let Some(claim) = self.0.last_mut() {
             claim.criteria.source = Some(figure);

@@ -2,7 +2,8 @@
 //!
 //! The traffic of the thesis was measured on a campus and is not public. Here the demand of each
 //! aggregate varies around its mean with a memory of some steps, and so does the total of each
-//! provider. A plan from the last few steps is about right; a plan from many steps is about the mean.
+//! provider. A plan from the last few steps is about right; a plan from many steps is about the
+//! mean.
 
 use serde::{Deserialize, Serialize};
 
@@ -149,7 +150,8 @@ mod tests {
             |demands: &[Demand]| demands.iter().map(|d| d.rate.as_bps() as f64).sum::<f64>();
         let totals: Vec<f64> = series.iter().map(|s| total(s) / total(&network.demands)).collect();
         assert!((mean(&totals) - 1.0).abs() < 0.15, "{}", mean(&totals));
-        // An aggregate deviates by 0.3 / sqrt(3 (1 - 0.81)) = 0.4, and by as much through its provider.
+        // An aggregate deviates by 0.3 / sqrt(3 (1 - 0.81)) = 0.4, and by as much through its
+        // provider.
         let one: Vec<f64> = series
             .iter()
             .map(|s| s[0].rate.as_bps() as f64 / network.demands[0].rate.as_bps() as f64)

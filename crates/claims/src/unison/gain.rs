@@ -1,5 +1,5 @@
-//! Figures 3.7 and 3.8: the gains of the ISP and its providers, over early exit and over what the ISP
-//! can do alone.
+//! Figures 3.7 and 3.8: the gains of the ISP and its providers, over early exit and over what the
+//! ISP can do alone.
 
 use serde::{Deserialize, Serialize};
 
@@ -28,7 +28,8 @@ pub struct Gain {
     pub whole: Vec<f64>,
     /// The share of the demand that early exit carries, for each seed.
     pub carried: Vec<f64>,
-    /// The gains of each provider and seed over early exit: under Unison, and with paths inside only.
+    /// The gains of each provider and seed over early exit: under Unison, and with paths inside
+    /// only.
     pub providers: Vec<(f64, f64)>,
 }
 
@@ -90,9 +91,9 @@ pub(super) fn run(
     Ok(out)
 }
 
-/// Spearman's rank correlation of degree and Unison's gain over paths inside alone, over topologies.
-/// That is the gain by where traffic enters, by which the thesis explains the influence of the degree
-/// (section 3.5.2).
+/// Spearman's rank correlation of degree and Unison's gain over paths inside alone, over
+/// topologies. That is the gain by where traffic enters, by which the thesis explains the influence
+/// of the degree (section 3.5.2).
 pub(super) fn entries_by_degree(gains: &[Gain]) -> f64 {
     let more = |g: &Gain| -> f64 {
         let each: Vec<f64> = g.unison.iter().zip(&g.intra).map(|(u, i)| u - i).collect();

@@ -1,5 +1,5 @@
-//! Unison's evaluation (section 3.5 of the thesis), tried again: its figures on its set-up, judged by
-//! [`claims`]. [`run`] makes [`Results`], and [`page`] the page from them at any time.
+//! Unison's evaluation (section 3.5 of the thesis), tried again: its figures on its set-up, judged
+//! by [`claims`]. [`run`] makes [`Results`], and [`page`] the page from them at any time.
 
 mod claims;
 mod dynamic;
@@ -21,7 +21,7 @@ pub use claims::{Claim, claims, tally};
 pub use dynamic::{Dynamic, Window};
 pub use gain::Gain;
 pub use grain::{Cut, Grain};
-pub use page::page;
+pub use page::{ages, page};
 pub use participation::{Fair, One, Partial, Reading};
 pub use pictures::pictures;
 
@@ -126,8 +126,8 @@ pub fn made_up() -> Vec<Topology> {
         .collect()
 }
 
-/// Runs the study. Figures 3.9 to 3.12 are of the topologies in [`claims::CLOSE`], or of the smallest
-/// two if those are not there. The results do not say when and where they came to be.
+/// Runs the study. Figures 3.9 to 3.12 are of the topologies in [`claims::CLOSE`], or of the
+/// smallest two if those are not there. The results do not say when and where they came to be.
 ///
 /// # Errors
 /// If the solver fails.

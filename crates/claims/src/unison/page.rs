@@ -1,6 +1,7 @@
 //! The page in Markdown: `docs/results/unison.md`.
 
 use std::fmt::Write;
+use std::path::Path;
 
 use forebay_picture::number::figure;
 
@@ -18,8 +19,8 @@ use crate::text::wrapped;
 /// The name of the stored results, which ages refer to.
 const RESULTS: &str = "results";
 
-/// The page in Markdown. `notes` explain figures that are outside a band, `changed` are the bands that
-/// were changed after a first result, and `pictures` is the directory of the pictures.
+/// The page in Markdown. `notes` explain figures that are outside a band, `changed` are the bands
+/// that were changed after a first result, and `pictures` is the directory of the pictures.
 pub fn page(
     results: &Results,
     notes: &str,
@@ -38,7 +39,7 @@ pub fn page(
 ///
 /// # Errors
 /// If the list of commits that change no figure is wrong.
-pub fn ages(results: &Results, dir: &std::path::Path) -> Result<Option<Ages>, NoAges> {
+pub fn ages(results: &Results, dir: &Path) -> Result<Option<Ages>, NoAges> {
     let result = results.commit.iter().map(|commit| (RESULTS.to_owned(), "plan", vec![], commit));
     Ages::count(dir, result)
 }
@@ -66,7 +67,7 @@ fn write(
     writeln!(out, "    {}\n", command(results))?;
     paragraph(out, &ran(results, ages))?;
     paragraph(out, &how_judged())?;
-    writeln!(out, "In all: {}.\n", tally(results).sentence())?;
+    paragraph(out, &format!("In all: {}.", tally(results).sentence()))?;
     writeln!(
         out,
         "| | the thesis says | its figure | reproduced | our own bar | ours |\n|---|---|---|---|---|---|"
@@ -94,13 +95,13 @@ fn write(
 fn about(results: &Results) -> String {
     format!(
         "This page repeats the figures of Yimeng Zhao's thesis, chapter 3, section 3.5, with this \
-         project's optimiser on the set-up of the thesis: one ISP and twenty content providers of one \
-         to five interconnections each, whose own networks are drawn from the same topologies. Demands \
-         follow a gravity model with populations of a heavy tail. Without Unison, traffic takes early \
-         exit and shortest paths. Flows may be split unless a row says otherwise. The thesis leaves \
-         open what is chosen here: the congestion parameter, {} on this page; the sizes of sources; \
-         which routers are connected; the capacity of interconnections over their demand, of which it \
-         gives only the source; and the traffic of figure 3.11.",
+         project's optimiser on the set-up of the thesis: one ISP and twenty content providers of \
+         one to five interconnections each, whose own networks are drawn from the same topologies. \
+         Demands follow a gravity model with populations of a heavy tail. Without Unison, traffic \
+         takes early exit and shortest paths. Flows may be split unless a row says otherwise. The \
+         thesis leaves open what is chosen here: the congestion parameter, {} on this page; the \
+         sizes of sources; which routers are connected; the capacity of interconnections over \
+         their demand, of which it gives only the source; and the traffic of figure 3.11.",
         results.congestion
     )
 }
@@ -125,15 +126,15 @@ fn ran(results: &Results, ages: &Ages) -> String {
     let topologies = if results.synthetic {
         "Topologies are synthetic (`--topologies` was not given)."
     } else {
-        "Topologies are files of the [Internet Topology Zoo](https://topology-zoo.org) (S. Knight et \
-         al., IEEE JSAC 29(9), 2011; CC BY 4.0)."
+        "Topologies are files of the [Internet Topology Zoo](https://topology-zoo.org) (S. Knight \
+         et al., IEEE JSAC 29(9), 2011; CC BY 4.0)."
     };
     let Results { date, machine, load, seeds, .. } = results;
     let commit = results.commit.as_ref().map(|c| format!(", {}", c.told())).unwrap_or_default();
     let s = if *seeds == 1 { "" } else { "s" };
     format!(
-        "This command makes the page. {topologies} {date}{commit}, {machine}, load {load} at the end; \
-         {seeds} seed{s} for all figures.{}",
+        "This command makes the page. {topologies} {date}{commit}, {machine}, load {load} at the \
+         end; {seeds} seed{s} for all figures.{}",
         ages.told(RESULTS)
     )
 }
@@ -143,9 +144,9 @@ fn gains(out: &mut String, results: &Results, pictures: &str) -> std::fmt::Resul
     paragraph(
         out,
         &format!(
-            "Gains are over early exit. A figure is the median of the seeds; brackets hold the lowest \
-             and the highest seed. *Whole* keeps aggregates whole, and is not run on networks of more \
-             than 60 routers. A single provider gained up to {} %.",
+            "Gains are over early exit. A figure is the median of the seeds; brackets hold the \
+             lowest and the highest seed. *Whole* keeps aggregates whole, and is not run on \
+             networks of more than 60 routers. A single provider gained up to {} %.",
             most_of_providers(results)
         ),
     )?;
@@ -193,21 +194,21 @@ fn participants(out: &mut String, results: &Results, pictures: &str) -> std::fmt
     writeln!(out, "\n## Who participates (figures 3.9 and 3.10)\n")?;
     paragraph(
         out,
-        "The set-up of figure 3.9 has two readings, and the page has both, with the same seeds as all \
-         other figures.",
+        "The set-up of figure 3.9 has two readings, and the page has both, with the same seeds as \
+         all other figures.",
     )?;
     for reading in Reading::ALL {
         let text = match reading {
             Reading::Divided => {
-                "*Reading 1* is that of all other figures here. The capacity of an interconnection is \
-                 its demand divided by the published figure, so half of them are overloaded. A \
+                "*Reading 1* is that of all other figures here. The capacity of an interconnection \
+                 is its demand divided by the published figure, so half of them are overloaded. A \
                  provider that does not participate keeps at least what early exit gives it."
             }
             Reading::Literal => {
-                "*Reading 2* is the set-up to the letter. The capacity of an interconnection is its \
-                 demand multiplied by the figure that was published for overloaded ones (1 to 2.5, \
-                 the median 1.19). No provider is promised what early exit gives it, neither by WBA \
-                 nor by MCF."
+                "*Reading 2* is the set-up to the letter. The capacity of an interconnection is \
+                 its demand multiplied by the figure that was published for overloaded ones (1 to \
+                 2.5, the median 1.19). No provider is promised what early exit gives it, neither \
+                 by WBA nor by MCF."
             }
         };
         paragraph(out, text)?;
@@ -219,8 +220,8 @@ fn participants(out: &mut String, results: &Results, pictures: &str) -> std::fmt
     }
     paragraph(
         out,
-        "One neighbour alone: the gain over no participants, with paths inside the ISP optimised in both \
-         cases, for twenty providers with each seed.",
+        "One neighbour alone: the gain over no participants, with paths inside the ISP optimised \
+         in both cases, for twenty providers with each seed.",
     )?;
     writeln!(out, "| topology | mean | highest |\n|---|---|---|")?;
     for one in &results.one {
@@ -235,8 +236,8 @@ fn participants(out: &mut String, results: &Results, pictures: &str) -> std::fmt
     writeln!(out)?;
     paragraph(
         out,
-        "Ten of twenty providers participate, in four sets, with seed 1. Gains are over early exit, of \
-         the network and the mean of providers.",
+        "Ten of twenty providers participate, in four sets, with seed 1. Gains are over early \
+         exit, of the network and the mean of providers.",
     )?;
     writeln!(
         out,
@@ -275,9 +276,9 @@ fn environment(out: &mut String, results: &Results, pictures: &str) -> std::fmt:
     writeln!(out, "\n## Traffic that changes (figure 3.11)\n")?;
     paragraph(
         out,
-        "A plan is made from the mean demands of one window and holds for the next. *Reserved* lets no \
-         flow send more than the plan gave it. *Shared* lets it send what the plan's paths have room \
-         for. Gains are means of all steps, over early exit with the same demands.",
+        "A plan is made from the mean demands of one window and holds for the next. *Reserved* \
+         lets no flow send more than the plan gave it. *Shared* lets it send what the plan's paths \
+         have room for. Gains are means of all steps, over early exit with the same demands.",
     )?;
     writeln!(out, "| topology | window, steps | reserved | shared |\n|---|---|---|---|")?;
     for d in &results.dynamic {
@@ -295,9 +296,9 @@ fn environment(out: &mut String, results: &Results, pictures: &str) -> std::fmt:
     writeln!(out, "\n![Windows]({pictures}/dynamic.svg)\n\n## Sub-flows (figure 3.12)\n")?;
     paragraph(
         out,
-        "Each aggregate is cut into parts that take one path each. The gap is to flows that may be split \
-         at will; the time is the processor time of a plan. The machine had other work, so read times \
-         against each other.",
+        "Each aggregate is cut into parts that take one path each. The gap is to flows that may be \
+         split at will; the time is the processor time of a plan. The machine had other work, so \
+         read times against each other.",
     )?;
     writeln!(out, "| topology | sub-flows | gap | time, s |\n|---|---|---|---|")?;
     for g in &results.grain {

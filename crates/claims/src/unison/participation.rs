@@ -18,7 +18,7 @@ use forebay_plan::topology::Topology;
 /// WBA beside the multi-commodity flow, for one number of participants: medians over seeds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Fair {
-    /// The topology.
+    /// The topology's name.
     pub name: String,
     /// The number of participants.
     pub participants: usize,
@@ -37,9 +37,9 @@ pub struct Fair {
 /// A reading of the set-up of figure 3.9, which the thesis leaves open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reading {
-    /// As in all other figures here: the capacity of an interconnection is its demand divided by the
-    /// published figure, so half of them are overloaded, and a provider that does not participate keeps
-    /// at least what early exit gives it.
+    /// As in all other figures here: the capacity of an interconnection is its demand divided by
+    /// the published figure, so half of them are overloaded, and a provider that does not
+    /// participate keeps at least what early exit gives it.
     Divided,
     /// To the letter: the capacity of an interconnection is its demand multiplied by the published
     /// figure (section 3.5.1), and no provider has a floor, as in (3.1) and Algorithm 1.
@@ -105,8 +105,8 @@ pub(super) fn fair(
                 let routing = if reading == Reading::Literal {
                     Routing::without_floors(&network, &mut paths, &config)?
                 } else {
-                    // A provider that does not participate keeps what early exit gives it. WBA divides
-                    // early exit for both methods.
+                    // A provider that does not participate keeps what early exit gives it. WBA
+                    // divides early exit for both methods.
                     let present = Routing::present(&network, &mut paths, &wba.method)?;
                     Routing::proposed(&network, &mut paths, &config, &present)?
                 };
@@ -132,9 +132,10 @@ pub(super) fn fair(
 /// The gains by one neighbour that participates alone.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct One {
-    /// The topology.
+    /// The topology's name.
     pub name: String,
-    /// The gain for each seed and provider, over no participants with paths inside the ISP optimised.
+    /// The gain for each seed and provider, over no participants with paths inside the ISP
+    /// optimised.
     pub gains: Vec<f64>,
 }
 
@@ -165,7 +166,7 @@ pub(super) fn one(
 /// OptAll beside OptPartial, with ten of twenty providers participating. Gains are over early exit.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Partial {
-    /// The topology.
+    /// The topology's name.
     pub name: String,
     /// The number of the set of participants, from 1.
     pub set: usize,

@@ -16,14 +16,15 @@ pub(super) const PROVIDERS: usize = 20;
 const ENTRIES: usize = 5;
 /// The total demand. It scales everything alike.
 const TOTAL: Rate = Rate::from_mbps(1_000_000);
-/// The congestion parameter, for which the thesis has no figure: the capacity of a link over the load
-/// of the most loaded one. Only the few links with more than half of the highest load are congested.
+/// The congestion parameter, for which the thesis has no figure: the capacity of a link over the
+/// load of the most loaded one. Only the few links with more than half of the highest load are
+/// congested.
 pub(super) const CONGESTION: f64 = 0.5;
 
-/// The demand of an interconnection over its capacity, by rank. The thesis takes it from figures on the
-/// interconnections of one content provider (Schlinker et al., "Engineering Egress with Edge Fabric",
-/// SIGCOMM 2017): of the overloaded ones the median would have to carry 1.19 times its capacity, and one
-/// in ten twice as much. That half of all are overloaded is our choice.
+/// The demand of an interconnection over its capacity, by rank. The thesis takes it from figures on
+/// the interconnections of one content provider (Schlinker et al., "Engineering Egress with Edge
+/// Fabric", SIGCOMM 2017): of the overloaded ones the median would have to carry 1.19 times its
+/// capacity, and one in ten twice as much. That half of all are overloaded is our choice.
 const ASKED: [(f64, f64); 5] = [(0.0, 0.4), (0.5, 1.0), (0.75, 1.19), (0.95, 2.0), (1.0, 2.5)];
 
 /// The demand over the capacity of the overloaded interconnections alone, by rank.
@@ -32,11 +33,11 @@ const OVERLOADED: [(f64, f64); 4] = [(0.0, 1.0), (0.5, 1.19), (0.9, 2.0), (1.0, 
 /// The capacity of an interconnection, for which the thesis (section 3.5.1) has two readings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Interconnections {
-    /// The demand divided by the figure in [`ASKED`], since the published figures are of demand over
-    /// capacity. Half of all interconnections are overloaded.
+    /// The demand divided by the figure in [`ASKED`], since the published figures are of demand
+    /// over capacity. Half of all interconnections are overloaded.
     Divided,
-    /// The demand multiplied by the figure in [`OVERLOADED`], as the sentence of the thesis says. Early
-    /// exit overloads no interconnection, and only links inside are short.
+    /// The demand multiplied by the figure in [`OVERLOADED`], as the sentence of the thesis says.
+    /// Early exit overloads no interconnection, and only links inside are short.
     Multiplied,
 }
 
@@ -72,15 +73,16 @@ pub(super) fn network(
     network_of(isp, others, participating, congestion, Interconnections::Divided, seed)
 }
 
-/// The ISP `isp` with twenty providers whose networks are drawn from `others`; the same for the same
-/// seed. The first `participating` of them participate.
+/// The ISP `isp` with twenty providers whose networks are drawn from `others`; the same for the
+/// same seed. The first `participating` of them participate.
 ///
-/// Each provider has one to five interconnections between drawn routers of its own and of the ISP. All
-/// its other routers are sources, of sizes with a heavy tail, and each hands its traffic over at the
-/// nearest interconnection: early exit. The traffic from there to a router of the ISP is in proportion
-/// to both sizes (gravity). Routers where the provider is connected have no users for it, as in the
-/// thesis. `interconnections` sets the capacity of interconnections. All links of the ISP have the same
-/// capacity: the congestion parameter times the load of the most loaded one by shortest paths.
+/// Each provider has one to five interconnections between drawn routers of its own and of the ISP.
+/// All its other routers are sources, of sizes with a heavy tail, and each hands its traffic over
+/// at the nearest interconnection: early exit. The traffic from there to a router of the ISP is in
+/// proportion to both sizes (gravity). Routers where the provider is connected have no users for
+/// it, as in the thesis. `interconnections` sets the capacity of interconnections. All links of the
+/// ISP have the same capacity: the congestion parameter times the load of the most loaded one by
+/// shortest paths.
 pub(super) fn network_of(
     isp: &Topology,
     others: &[Topology],
@@ -151,7 +153,8 @@ fn distinct(count: usize, n: usize, draw: &mut Draw) -> Vec<usize> {
     found
 }
 
-/// The traffic that the sources of a provider's network hand over at each of its `exits`, by early exit.
+/// The traffic that the sources of a provider's network hand over at each of its `exits`, by early
+/// exit.
 fn masses(own: &Topology, exits: &[usize], draw: &mut Draw) -> Vec<f64> {
     let entering = Entering::of(own);
     let trees: Vec<Tree> =
@@ -216,7 +219,8 @@ mod tests {
         assert!((sent as f64 / TOTAL.as_bps() as f64 - 1.0).abs() < 1e-6);
         let again = super::network(&isp, &others, 7, CONGESTION, 5);
         assert_eq!(network, again);
-        // The other reading differs only in its interconnections, which early exit does not overload.
+        // The other reading differs only in its interconnections, which early exit does not
+        // overload.
         let literal = network_of(&isp, &others, 7, CONGESTION, Interconnections::Multiplied, 5);
         assert_eq!((&literal.demands, &literal.topology), (&network.demands, &network.topology));
         for (provider, number) in literal.providers.iter().zip(0..) {

@@ -77,7 +77,8 @@ pub fn measure(key: &str) -> Option<Measure> {
 pub enum How {
     /// The simulator's model of a machine.
     Model(Sweep),
-    /// Guests in virtual time, with and without the patch in their kernel; by the names of their files.
+    /// Guests in virtual time, with and without the patch in their kernel; by the names of their
+    /// files.
     Guests(Vec<(String, Experiment)>),
     /// Guests at a back end, in real time: `cargo bench -p forebay-vhost --bench zd` runs them.
     BackEnd,
@@ -152,7 +153,7 @@ pub struct Claim {
     pub figures: Vec<Figure>,
     /// The bands that were changed after a first result.
     pub changed: Vec<Changed>,
-    /// The plots.
+    /// The plots below the table.
     pub drawings: Vec<Drawing>,
     /// The hash of what decides the runs.
     pub hash: String,

@@ -1,9 +1,9 @@
 //! Claims of zD's evaluation: claims as data, the runs behind them, and a page.
 //!
-//! Claims are files in `experiments/zd`, like those of other evaluations ([`crate::scenarios`]). Their
-//! runs are of three kinds ([`How`]) that share one form of result: rows of labels and values
-//! ([`Row`]). Rows are stored whole beside the page, so that judgement and tables can change without
-//! another run.
+//! Claims are files in `experiments/zd`, like those of other evaluations ([`crate::scenarios`]).
+//! Their runs are of three kinds ([`How`]) that share one form of result: rows of labels and values
+//! ([`Row`]). Rows are stored whole beside the page, so that judgement and tables can change
+//! without another run.
 //!
 //! | key of a claim | meaning |
 //! |---|---|
@@ -54,8 +54,8 @@ pub fn run(
             Ok(rows)
         }
         How::BackEnd => Err(Failed(format!(
-            "`{}` needs root and real time: `cargo bench -p forebay-vhost --bench zd -- --store DIR` runs it, where \
-             DIR is the page's",
+            "`{}` needs root and real time: `cargo bench -p forebay-vhost --bench zd -- --store \
+             DIR` runs it, where DIR is the page's",
             claim.id
         ))),
     }

@@ -39,7 +39,7 @@ pub struct Setting {
 pub enum Mode {
     /// Packets are dropped as in Linux.
     Linux,
-    /// Senders wait.
+    /// Senders wait until there is room.
     Zd,
 }
 

@@ -50,19 +50,19 @@ pub fn page(catalogue: &Catalogue, store: &Store, ages: &Ages) -> Result<String,
     }
     Ok(format!(
         "# {}\n\n{}\n\n    forebay lab reproduce zd --engine sim --engine uml\n\n{}\n\n{}\n\n\
-         {summary}\n{}\n\n- In all: {}.\n{ages_of_all}{changes}{sections}",
+         {summary}\n{}\n\n{}\n{ages_of_all}{changes}{sections}",
         catalogue.title,
         catalogue.about.trim(),
         wrapped(HOW_TO_READ, ""),
         wrapped(&how_judged(), ""),
         wrapped(CELLS, ""),
-        total.sentence()
+        wrapped(&format!("In all: {}.", total.sentence()), "")
     ))
 }
 
-const HOW_TO_READ: &str = "This command makes the page. The figure of a cell is the median of its seeds; brackets hold the \
-    lowest and the highest figure of a single seed. Rows are stored whole and judged anew with each \
-    page, so their bands can be newer than the runs.";
+const HOW_TO_READ: &str = "This command makes the page. The figure of a cell is the median of its \
+    seeds; brackets hold the lowest and the highest figure of a single seed. Rows are stored whole \
+    and judged anew with each page, so their bands can be newer than the runs.";
 
 fn tally(claim: &Claim, stored: &Rows) -> Tally {
     Tally::of(claim.figures.iter().map(|figure| judge(figure, stored).1))
@@ -283,8 +283,8 @@ mod tests {
         table(&mut out, &claim, &all);
         assert_eq!(
             out,
-            "\n| flows | mode | drops | goodput, Mbit/s |\n|---|---|---|---|\n| 10 | linux | 5 | |\n| 10 | zd | 0 | \
-             |\n| 20 | linux | 7 | |\n"
+            "\n| flows | mode | drops | goodput, Mbit/s |\n|---|---|---|---|\n| 10 | linux | 5 | \
+             |\n| 10 | zd | 0 | |\n| 20 | linux | 7 | |\n"
         );
     }
 }

@@ -59,8 +59,8 @@ pub struct Quantity {
 }
 
 impl Quantity {
-    /// The value over all seeds, with the lowest and the highest value of a single seed; `None` if there
-    /// is nothing to measure.
+    /// The value over all seeds, with the lowest and the highest value of a single seed; `None` if
+    /// there is nothing to measure.
     pub fn of(&self, rows: &[Row]) -> Option<Value> {
         let value = self.once(rows.iter())?;
         let mut seeds: Vec<_> = rows.iter().filter_map(Row::seed).collect();

@@ -8,8 +8,8 @@ use forebay_picture::number::figure;
 use forebay_picture::svg::{Anchor, Svg};
 
 /// The caption of the picture.
-pub(super) const CAPTION: &str = "The share of new estimates whose error is no larger, over all runs. The line \
-    marks 80 %. The axes end at the 99th percentile.";
+pub(super) const CAPTION: &str = "The share of new estimates whose error is no larger, over all \
+    runs. The line marks 80 %. The axes end at the 99th percentile.";
 
 /// The percentiles 0 to 100 of the magnitudes of errors.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

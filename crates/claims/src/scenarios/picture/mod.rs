@@ -127,8 +127,8 @@ pub(super) enum Part {
 }
 
 impl Part {
-    /// Extracts the part from `run`, which was `job` in the cell with the index `cell`. `None` if the
-    /// picture does not need this run.
+    /// Extracts the part from `run`, which was `job` in the cell with the index `cell`. `None` if
+    /// the picture does not need this run.
     pub(super) fn of(wanted: &Wanted, cell: usize, job: &Job<'_>, run: &Run) -> Option<Self> {
         match wanted {
             Wanted::Slowdown { .. } => Some(Self::Slowdown(Slowdowns::of(run))),
@@ -162,7 +162,8 @@ pub enum Picture {
 pub(super) type Parts = BTreeMap<(usize, usize), Vec<Part>>;
 
 impl Picture {
-    /// Puts the parts of all runs of `experiment` together; `None` for a sweep, which needs figures.
+    /// Puts the parts of all runs of `experiment` together; `None` for a sweep, which needs
+    /// figures.
     pub(super) fn of(wanted: &Wanted, parts: Parts, experiment: &Experiment) -> Option<Self> {
         match wanted {
             Wanted::Slowdown { strong } => {

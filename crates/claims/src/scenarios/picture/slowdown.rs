@@ -9,8 +9,8 @@ use forebay_lab::scenario::{Experiment, Scenario};
 use forebay_picture::svg::Svg;
 
 /// The caption of the picture.
-pub(super) const CAPTION: &str = "Slowdown of requests by size; logarithmic axis. Box: the middle half, with the \
-    median; whiskers: 10th to 90th percentile; dot: 99th. Seeds are pooled.";
+pub(super) const CAPTION: &str = "Slowdown of requests by size; logarithmic axis. Box: the middle \
+    half, with the median; whiskers: 10th to 90th percentile; dot: 99th. Seeds are pooled.";
 
 /// The slowdowns of all arms in one cell.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -11,9 +11,9 @@ use forebay_lab::results::Run;
 use forebay_picture::svg::{Anchor, Svg};
 
 /// The caption of the picture.
-pub(super) const CAPTION: &str = "The run of each arm with the first seed. Above: the mean wait of packets at \
-    the bottleneck and at the sendbox. Below: what receivers read, by traffic. Dashed: phases. \
-    Shaded: the bundle is in a mode other than delay control.";
+pub(super) const CAPTION: &str = "The run of each arm with the first seed. Above: the mean wait of \
+    packets at the bottleneck and at the sendbox. Below: what receivers read, by traffic. Dashed: \
+    phases. Shaded: the bundle is in a mode other than delay control.";
 
 /// The number of points that a curve has at most.
 const COLUMNS: usize = 240;
