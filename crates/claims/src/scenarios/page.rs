@@ -100,7 +100,7 @@ fn section(out: &mut String, (claim, outcomes): &Row<'_>, store: &Store, ages: &
     let notes = notes(claim, outcomes);
     if !notes.is_empty() {
         out.push('\n');
-        notes.iter().for_each(|note| *out += &format!("- {}\n", wrapped(note, "  ")));
+        notes.iter().for_each(|n| *out += &(wrapped(&format!("- {n}"), "  ") + "\n"));
     }
     for outcome in outcomes {
         let _ = write!(out, "\n{}\n", wrapped(&ran(claim, outcome, ages), ""));

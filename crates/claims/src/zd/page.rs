@@ -164,8 +164,8 @@ fn judged(out: &mut String, claim: &Claim, stored: &Rows) {
         let ours = judgement.told(&told(value, unit));
         let _ = writeln!(out, "{} {ours} |", row_head(&figure.what, unit, &figure.criteria));
         if let (true, Some(why)) = (judgement.is_outside(), &figure.why) {
-            let note = format!("{}: {}", figure.what, why.trim());
-            let _ = writeln!(notes, "- {}", wrapped(&note, "  "));
+            let note = format!("- {}: {}", figure.what, why.trim());
+            let _ = writeln!(notes, "{}", wrapped(&note, "  "));
         }
     }
     if !notes.is_empty() {
