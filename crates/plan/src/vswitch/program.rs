@@ -77,7 +77,7 @@ const PLAUSIBLE_GROWTH: u64 = 4;
 
 /// The demands and avoided inputs of a program, checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Asked {
+struct Checked {
     demands: Vec<Demand>,
     avoided: BTreeSet<(u32, u32, RouterId)>,
 }
@@ -99,8 +99,8 @@ pub fn consolidate(
     let mut whole = network.clone();
     let mut refused = BTreeMap::new();
     for (provider, program) in programs {
-        match asked(network, &outputs, *provider, program) {
-            Ok(Asked { demands, avoided }) => {
+        match check_program(network, &outputs, *provider, program) {
+            Ok(Checked { demands, avoided }) => {
                 // Wishes for an output replace what was measured there at all of the provider's
                 // inputs.
                 whole.demands.retain(|d| {
@@ -132,15 +132,15 @@ pub fn check(
     program: &Program,
 ) -> Result<(), Refusal> {
     let outputs: Vec<RouterId> = outputs(map, prefixes).into_iter().map(|o| o.0).collect();
-    asked(network, &outputs, provider, program).map(drop)
+    check_program(network, &outputs, provider, program).map(drop)
 }
 
-fn asked(
+fn check_program(
     network: &Network,
     outputs: &[RouterId],
     number: u32,
     program: &Program,
-) -> Result<Asked, Refusal> {
+) -> Result<Checked, Refusal> {
     let refusal = |field: String, message: String| Refusal { field, message };
     let unknown = || refusal(String::new(), "is from an unknown provider".to_owned());
     let provider = network.providers.get(number as usize).ok_or_else(unknown)?;
@@ -200,7 +200,7 @@ fn asked(
         }
     }
     let demand = |((entry, egress), rate)| Demand { provider: number, entry, egress, rate };
-    Ok(Asked { demands: wanted.into_iter().map(demand).collect(), avoided })
+    Ok(Checked { demands: wanted.into_iter().map(demand).collect(), avoided })
 }
 
 #[cfg(test)]
