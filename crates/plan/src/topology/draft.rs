@@ -94,7 +94,7 @@ impl Draft {
             let end = |id: &String| {
                 ids.get(id.as_str()).copied().ok_or_else(|| Fault {
                     line: edge.line,
-                    message: format!("an edge names the router {id}, which is not there"),
+                    message: format!("an edge names the unknown router {id}"),
                 })
             };
             let (from, to) = (end(&edge.from)?, end(&edge.to)?);

@@ -179,7 +179,7 @@ fn check_program(
         }
         if wanted.insert((entry as u32, egress), wish.demand).is_some() {
             let message = format!(
-                "is the second wish for output {} from {:?}: put them together",
+                "is the second wish for output {} from {:?}: merge them",
                 wish.output, wish.input
             );
             return Err(refusal(field, message));

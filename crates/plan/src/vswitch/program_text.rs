@@ -74,7 +74,7 @@ mod tests {
         }
         let many = vec![r#"{"output": 0, "input": "a"}"#; MOST_WISHES + 1].join(",");
         let error = Program::read(format!(r#"{{"avoid": [{many}]}}"#).as_bytes()).unwrap_err();
-        assert_eq!(error.to_string(), "avoid: there are 10001: the most is 10000");
+        assert_eq!(error.to_string(), "avoid: has 10001 entries: write 10000 at most");
         assert_eq!(Program::read(b"{}"), Ok(Program::default()));
     }
 
