@@ -155,7 +155,7 @@ fn hints_use_the_attributes_that_a_neighbour_accepts() {
     for (change, why) in [
         (
             &(|a: &mut Accepts| a.longest_v4 = 15) as &dyn Fn(&mut Accepts),
-            "1 prefixes that BGP cannot tell it of",
+            "1 prefixes that BGP cannot carry a hint for",
         ),
         (&|a: &mut Accepts| a.prefixes = 1, "1 prefixes beyond its limit"),
     ] {

@@ -154,7 +154,7 @@ fn files_that_are_no_certificates_are_named() {
     let dir = std::env::temp_dir().join(format!("fb-tls-bad-{}", std::process::id()));
     let at = "127.0.0.1:0".parse().unwrap();
     for (key, expected) in
-        [("server.pem", "server.pem: is no private key in PEM"), ("video.key", "server.pem: ")]
+        [("server.pem", "server.pem: has no private key in PEM"), ("video.key", "server.pem: ")]
     {
         let error = forebay_serve::check(&config(&dir, at, key)).unwrap_err();
         assert!(error.to_string().contains(expected) && error.exit_code() == 2, "{error}");

@@ -74,7 +74,7 @@ fn errors_name_line_and_key() {
             format!("{SERVE}release = \"5 %\"\ngain = \"5 %\"\n{operator}"),
             "8: serve.gain: must be above",
         ),
-        (format!("{SERVE}[operator]\n"), "7: operator.token: missing"),
+        (format!("{SERVE}[operator]\n"), "7: operator.token: has no token"),
         (format!("{SERVE}[operator]\ntoken = \"secret\"\n"), "8: operator.token: write sha256:"),
         (
             format!("{whole}[[neighbour]]\nname = \"x\"\ncertificate = \"{}\"\n", hash('b')),
