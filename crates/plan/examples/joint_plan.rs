@@ -14,12 +14,17 @@ use forebay_plan::plan::{Config, Scope, plan};
 
 /// Two boundary routers in front of the users, `east` and `west`, and two routers with entries.
 const TOPOLOGY: &str = r#"{
-  "nodes": [{"id": "in1"}, {"id": "in2"}, {"id": "east"}, {"id": "west"}],
+  "nodes": [
+    {"id": 1, "label": "in1"},
+    {"id": 2, "label": "in2"},
+    {"id": 3, "label": "east"},
+    {"id": 4, "label": "west"}
+  ],
   "links": [
-    {"source": "in1", "target": "east", "capacity": "10 Gbit/s"},
-    {"source": "in1", "target": "in2", "capacity": "2 Gbit/s"},
-    {"source": "in2", "target": "west", "capacity": "10 Gbit/s"},
-    {"source": "east", "target": "west", "capacity": "2 Gbit/s"}
+    {"source": 1, "target": 3, "capacity": "10 Gbit/s"},
+    {"source": 1, "target": 2, "capacity": "2 Gbit/s"},
+    {"source": 2, "target": 4, "capacity": "10 Gbit/s"},
+    {"source": 3, "target": 4, "capacity": "2 Gbit/s"}
   ]
 }"#;
 
