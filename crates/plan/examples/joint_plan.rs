@@ -14,6 +14,7 @@ use forebay_plan::plan::{Config, Scope, plan};
 
 /// Two boundary routers in front of the users, `east` and `west`, and two routers with entries.
 const TOPOLOGY: &str = r#"{
+  "name": "example",
   "nodes": [
     {"id": 1, "label": "in1"},
     {"id": 2, "label": "in2"},
