@@ -14,7 +14,7 @@ pub enum Method {
     /// AF_XDP, or AF_PACKET where that cannot be had.
     #[default]
     Auto,
-    /// AF_XDP only.
+    /// AF_XDP and nothing else.
     Xdp,
     /// AF_PACKET, which works on every interface, at a higher cost per packet.
     Packet,

@@ -1,7 +1,8 @@
-//! The receivebox: counts what arrives for each bundle, and answers epoch boundary packets.
+//! The receivebox: counts the packets of each bundle, and sends feedback for epoch boundary
+//! packets.
 //!
-//! The counting is done by a BPF program that sees packets and touches none; this process only
-//! turns its samples into feedback.
+//! A BPF program counts packets without changing them. This process only turns its samples into
+//! feedback.
 
 use std::collections::HashMap;
 use std::io::Write;
@@ -19,17 +20,17 @@ use crate::config::{PeerConfig, ReceiveboxConfig};
 use crate::random;
 use crate::signals::Signals;
 
-/// The epoch size before a sendbox has asked for one: as good as no samples.
+/// The epoch size before a sendbox has requested one: practically no samples.
 const NO_EPOCH: u32 = 1 << 24;
-/// Nothing here is due at a time; a wait only has to end some day.
+/// The longest wait, since nothing is due at a time.
 const IDLE: Nanos = Nanos::from_secs(3600);
 
 /// Runs a receivebox until SIGTERM or SIGINT.
 ///
-/// When it counts, it says so on standard output as a line of JSON.
+/// When it counts, it prints a line of JSON on standard output.
 ///
 /// # Errors
-/// If it cannot be set up, in which case everything is as it was; or if the kernel fails it.
+/// If the set-up fails, which leaves everything as it was; or if the kernel refuses a request.
 pub fn run(config: ReceiveboxConfig) -> Result<(), Error> {
     let signals = Signals::block().map_err(Error::Signals)?;
     let channel = Channel::bind(config.listen)?;
@@ -37,12 +38,12 @@ pub fn run(config: ReceiveboxConfig) -> Result<(), Error> {
     let mut sampler = Sampler::attach(&config.interface, &rules)?;
     let mut peers = Peers::new(config.peers);
     println!("{}", serde_json::json!({ "event": "ready" }));
-    // Nobody may be listening any more; that is no reason not to count.
+    // A closed standard output is no error.
     let _ = std::io::stdout().flush();
 
     let mut waiter =
         Waiter::new([signals.descriptor(), sampler.descriptor(), channel.descriptor()]);
-    // Its descriptor is the first: no need to ask it on every turn.
+    // The descriptor of signals is the first; it is read only when it is ready.
     while !(waiter.is_ready(0) && signals.came()) {
         waiter.wait_until(clock::now() + IDLE);
         sampler.poll(|sample| peers.answer(&sample, &channel))?;
@@ -68,18 +69,18 @@ fn rule(peer: &PeerConfig) -> BundleRule {
     }
 }
 
-/// A bundle's sendbox.
+/// The sendbox of a bundle.
 struct Peer {
     name: String,
     address: SocketAddr,
     feedback: ReceiveboxChannel,
-    /// Messages that were not authentic, replayed or malformed.
+    /// The number of messages that were not authentic, replayed or malformed.
     refused: u64,
 }
 
 struct Peers {
     all: Vec<Peer>,
-    /// Two sendboxes may use one id; their keys tell them apart.
+    /// The indices of each id: two sendboxes may use one id, and their keys distinguish them.
     by_id: HashMap<BundleId, Vec<usize>>,
 }
 
@@ -99,7 +100,7 @@ impl Peers {
         Self { all: all.collect(), by_id }
     }
 
-    /// Sends the feedback for a boundary packet, if its sendbox has made itself known.
+    /// Sends the feedback for a boundary packet, if its sendbox has announced itself.
     fn answer(&mut self, sample: &Sample, channel: &Channel) {
         let Some(peer) = self.all.get_mut(sample.bundle) else { return };
         let arrival = Arrival {
@@ -114,7 +115,8 @@ impl Peers {
         }
     }
 
-    /// Takes a message from a sendbox; the bundle and its epoch size if that may have changed.
+    /// Handles a message from a sendbox; returns the bundle and its epoch size if that may have
+    /// changed.
     fn on_update(&mut self, datagram: &Datagram, channel: &Channel) -> Option<(usize, u32)> {
         let id = channel.bundle_of(datagram)?;
         for &index in self.by_id.get(&id)? {

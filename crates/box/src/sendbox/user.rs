@@ -1,5 +1,5 @@
-//! A sendbox whose packets are in user space: a wire between two ports, with a queue and a shaper
-//! for each bundle on the way out.
+//! A sendbox in user space: a wire between two ports, with a queue and a shaper for each bundle
+//! outward.
 
 use std::net::SocketAddr;
 use std::os::fd::RawFd;
@@ -21,10 +21,10 @@ use crate::policy::{self, Queue};
 use crate::random;
 use crate::signals::Signals;
 
-/// What the packet log calls traffic of bundles past the 255th.
+/// The source in the packet log of bundles beyond the 255th.
 const NO_BUNDLE: u8 = 255;
 
-/// Runs until a signal comes.
+/// Runs until a signal arrives.
 pub(super) fn run(
     outside: Netdev,
     ports: Ports,
@@ -55,12 +55,12 @@ pub(super) fn run(
     sendbox.logs.finish()
 }
 
-/// The chunks that frames of `bundles` need.
+/// Returns the number of chunks for the frames of `bundles`.
 pub(crate) fn chunks(bundles: &[BundleConfig]) -> u32 {
     forward::chunks(capacity(bundles))
 }
 
-/// How many packets their queues hold.
+/// Returns the number of packets that the queues of `bundles` can hold.
 fn capacity(bundles: &[BundleConfig]) -> u64 {
     bundles.iter().map(|b| policy::capacity(&b.policy)).sum()
 }
@@ -74,7 +74,7 @@ struct Sendbox {
 impl ForwardingHandler for Sendbox {
     const TICK: Nanos = super::TICK;
 
-    /// From the site: into the bundles' queues, or straight out. From the network: straight in.
+    /// Queues packets of bundles that come from the site. All other frames are sent at once.
     fn place(
         &self,
         now: Nanos,

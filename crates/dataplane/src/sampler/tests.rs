@@ -1,5 +1,5 @@
-//! The programs in the kernel, by its verifier's and JIT's leave, against the library: run on
-//! frames that are given to them, attached to nothing. Needs root; says so and passes without.
+//! The programs in the kernel compared with the library, by test runs on given frames. They need
+//! root, and are skipped without.
 
 use forebay_units::Bytes;
 use forebay_wire::{Frame, fingerprint};
