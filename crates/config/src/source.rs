@@ -124,7 +124,7 @@ pub fn read_text(path: &Path, most: Bytes) -> Result<String, ConfigError> {
     let unread = |e: io::Error| fail(format!("cannot be read: {e}"));
     // The file type is checked before the file is opened: opening a pipe waits for a writer.
     if !fs::metadata(path).map_err(unread)?.is_file() {
-        return Err(fail("is no regular file: copy its content into one".to_owned()));
+        return Err(fail("is no regular file: copy what it holds into one".to_owned()));
     }
     let mut text = String::new();
     let file = File::open(path).map_err(unread)?;

@@ -84,7 +84,7 @@ fn a_device_down_and_deleted_qdiscs_cost_no_connection() {
 
     let ip = |state: &str| run(&format!("ip -n {} link set fb-out {state}", sites.router.0));
     ip("down");
-    until("it is said", || sites.said().contains("fb-out is down: what waited is lost"));
+    until("it is said", || sites.said().contains("fb-out is down: the waiting packets are lost"));
     ip("up");
     until("it is said", || sites.said().contains("fb-out is up again"));
     assert!(sites.class().is_some(), "the tree is still there");
@@ -93,11 +93,9 @@ fn a_device_down_and_deleted_qdiscs_cost_no_connection() {
 
     sites.tc("qdisc del {} root");
     until("it is said", || {
-        sites.said().contains("the queues of fb-out: somebody else changed them")
+        sites.said().contains("the queues of fb-out: another program changed them")
     });
-    until("that it is right, too", || {
-        sites.said().contains("the queues of fb-out are right again")
-    });
+    until("that it is right, too", || sites.said().contains("the queues of fb-out are repaired"));
     sites.wait_for_control();
     transfers.go_on();
 
