@@ -48,10 +48,8 @@ fn first_paragraph(lines: &[Line]) -> String {
 }
 
 fn starts_block(text: &str) -> bool {
-    ["- ", "* ", "+ ", "|", "# ", "## "].iter().any(|mark| text.starts_with(mark))
-        || text
-            .split_once(". ")
-            .is_some_and(|(n, _)| !n.is_empty() && n.chars().all(|c| c.is_ascii_digit()))
+    // Only a list that starts with 1 can interrupt a paragraph: "1514. " is the end of a sentence.
+    ["- ", "* ", "+ ", "1. ", "|", "# ", "## "].iter().any(|mark| text.starts_with(mark))
 }
 
 /// Whether the first word is an ordinary word in lower case. A code span is not, nor is a name such
@@ -97,6 +95,7 @@ mod tests {
             " # A heading of words",
             " Codes of the header:\n - 1, zero,\n - 2, one,",
             " \n The first line may be empty.",
+            " The size of a full frame,\n 1514. It is in bytes.",
         ] {
             assert_eq!(mistake(text), None, "{text}");
         }

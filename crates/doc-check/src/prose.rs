@@ -14,7 +14,7 @@ pub(crate) struct Line {
     pub(crate) number: usize,
     /// The text without the marker of the comment that it may stand in.
     pub(crate) text: String,
-    /// Whether the line belongs to a fenced code block, the fences included.
+    /// Whether the line belongs to a code block, fenced (with its fences) or indented.
     pub(crate) is_code: bool,
 }
 
@@ -31,6 +31,7 @@ impl Prose {
     /// Takes numbered lines and marks those of code blocks.
     pub(crate) fn new<'a>(lines: impl IntoIterator<Item = (usize, &'a str)>) -> Self {
         let mut fence: Option<(char, usize)> = None;
+        let mut indented = Indented::default();
         let lines = lines
             .into_iter()
             .map(|(number, text)| {
@@ -46,7 +47,8 @@ impl Prose {
                         }
                         true
                     }
-                    (inside, None) => inside.is_some(),
+                    (Some(_), None) => true,
+                    (None, None) => indented.is_code(text),
                 };
                 Line { number, text: text.to_owned(), is_code }
             })
@@ -71,6 +73,34 @@ impl Prose {
         self.paragraphs()
             .map(|lines| Span { line: lines[0].number, text: split(lines).plain })
             .collect()
+    }
+}
+
+/// Recognises indented code blocks, line by line.
+#[derive(Default)]
+struct Indented {
+    /// The indentation of the first line, which is 1 in most comments.
+    base: Option<usize>,
+    /// Whether the last line was blank or code, so that code may follow.
+    may_follow: bool,
+    /// Whether the last text belongs to a list, whose items may be indented as far as code.
+    in_list: bool,
+}
+
+impl Indented {
+    fn is_code(&mut self, text: &str) -> bool {
+        let inside = text.trim_start();
+        if inside.is_empty() {
+            self.may_follow = true;
+            return false;
+        }
+        let indentation = text.len() - inside.len();
+        let base = *self.base.get_or_insert(indentation);
+        let code = self.may_follow && !self.in_list && indentation >= base + 4;
+        self.may_follow = code;
+        let item = inside.starts_with(['-', '*', '+']) || inside.starts_with(char::is_numeric);
+        self.in_list = item && !code || self.in_list && indentation > base;
+        code
     }
 }
 
@@ -152,6 +182,14 @@ mod tests {
         let prose = prose("a\n````sh\n```\n~~~\n````\nb");
         let code: Vec<bool> = prose.lines.iter().map(|line| line.is_code).collect();
         assert_eq!(code, [false, true, true, true, true, false]);
+    }
+
+    #[test]
+    fn indented_text_after_a_blank_line_is_code_outside_of_lists() {
+        let prose = prose("a\n    b\n\n    c\n    d\n\ne\n- f\n\n    g\n\nh\n\n    i");
+        let code = prose.lines.iter().filter(|line| line.is_code);
+        let code: Vec<&str> = code.map(|line| line.text.trim()).collect();
+        assert_eq!(code, ["c", "d", "i"]);
     }
 
     #[test]
