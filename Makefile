@@ -58,7 +58,7 @@ test:
 lint: setup
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
-	-$(CARGO) run -q --locked -p forebay-doc-check
+	$(CARGO) run -q --locked -p forebay-doc-check
 
 # Unit tests that load BPF programs need root. Without it they are skipped here, which is not
 # counted, since `network` runs them again.

@@ -98,7 +98,7 @@ pub struct Unchanged {
     pub why: String,
 }
 
-/// The file `experiments/unchanged.toml`.
+/// The file `unchanged.toml` in the directory `experiments`, if there is one.
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct UnchangedFile {

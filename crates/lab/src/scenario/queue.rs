@@ -11,7 +11,7 @@ use super::{Bundle, LinkBox, Path, QueueKind};
 /// A queue: its discipline and how much it holds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Queue {
-    /// The discipline.
+    /// The queueing discipline.
     pub kind: QueueKind,
     /// How much may wait.
     pub limit: Limit,
@@ -142,7 +142,7 @@ impl fmt::Display for Queue {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Maker {
-    /// This project's.
+    /// Forebay's own code.
     #[default]
     Forebay,
     /// Linux's own qdisc, which only engines with a real kernel have.

@@ -26,8 +26,8 @@ pub(super) fn engines(args: &ReproduceArgs) -> &[Engine] {
     }
 }
 
-/// The ages of the stored results: those that were just counted, which are stored, or those that were
-/// stored before if this is no checkout.
+/// The ages of the stored results: those that were just counted, which are stored, or those that
+/// were stored before if this is no checkout.
 pub(super) fn ages(counted: Result<Option<Ages>, NoAges>, store: &Store) -> Result<Ages, Failure> {
     match counted? {
         Some(ages) => {

@@ -68,8 +68,8 @@ fn chosen<'a>(catalogue: &'a Catalogue, only: &[String]) -> Result<Vec<&'a Claim
     only.iter().map(named).collect()
 }
 
-/// Runs `claim` on an engine and stores the outcome. Returns the reason if this engine cannot run the
-/// claim, since the other claims are run nevertheless.
+/// Runs `claim` on an engine and stores the outcome. Returns the reason if this engine cannot run
+/// the claim, since the other claims are run nevertheless.
 fn try_claim(
     claim: &Claim,
     name: Engine,
