@@ -1,0 +1,232 @@
+//! Runs cells and judges them.
+
+use std::fs;
+use std::io;
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+
+use forebay_config::ConfigError;
+use forebay_lab::engine::{Engine, Interrupt};
+use forebay_lab::runner::{self, RunError};
+use forebay_lab::scenario::{self, Experiment};
+use serde::Serialize;
+
+use crate::cell::Cell;
+use crate::figures::{Figures, OfRun};
+use crate::verdict::Verdict;
+
+/// Cells that run before their runs are pooled and let go: it bounds what is in memory.
+const TOGETHER: usize = 100;
+
+/// How a map is made.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The seed that paths are drawn with.
+    pub seed: u64,
+    /// The seeds of each cell's runs are 1 to this.
+    pub seeds: u32,
+    /// Where the scenarios of the cells are written.
+    pub cells: PathBuf,
+    /// At most this many runs side by side.
+    pub jobs: Option<NonZeroUsize>,
+}
+
+/// A cell with its figures and the verdict on it.
+#[derive(Clone, Debug)]
+pub struct Judged {
+    /// The cell.
+    pub cell: Cell,
+    /// Without a box.
+    pub status_quo: Figures,
+    /// With the same policy at the bottleneck.
+    pub in_network: Figures,
+    /// With Forebay.
+    pub forebay: Figures,
+    /// The verdict.
+    pub verdict: Verdict,
+    /// What the controllers decided in the first seed's run, in words.
+    pub decisions: Vec<String>,
+}
+
+/// All cells of a map, in the order of their numbers.
+#[derive(Clone, Debug)]
+pub struct HarmMap {
+    /// The seed that paths were drawn with.
+    pub seed: u64,
+    /// How many seeds each cell was run with.
+    pub seeds: u32,
+    /// The engine's name.
+    pub engine: String,
+    /// The cells.
+    pub cells: Vec<Judged>,
+}
+
+/// Why a map was not made.
+#[derive(Debug, thiserror::Error)]
+pub enum HarmError {
+    /// A scenario could not be written.
+    #[error("cannot write the cells to {}: {source}", path.display())]
+    Write {
+        /// The directory.
+        path: PathBuf,
+        /// The system's answer.
+        source: io::Error,
+    },
+    /// A scenario was refused: a fault of this crate.
+    #[error(transparent)]
+    Scenario(#[from] ConfigError),
+    /// A run failed, or was interrupted.
+    #[error(transparent)]
+    Run(#[from] RunError),
+}
+
+/// Runs `cells` and judges them.
+///
+/// # Errors
+/// If a scenario cannot be written or run, or if it was interrupted.
+pub fn run(
+    engine: &dyn Engine,
+    cells: Vec<Cell>,
+    options: &Options,
+    interrupt: &Interrupt,
+) -> Result<HarmMap, HarmError> {
+    let write = |source| HarmError::Write { path: options.cells.clone(), source };
+    fs::create_dir_all(&options.cells).map_err(write)?;
+    let mut judged = Vec::with_capacity(cells.len());
+    for part in cells.chunks(TOGETHER) {
+        let mut whole: Option<Experiment> = None;
+        for cell in part {
+            let file = cell.write(&options.cells, options.seeds).map_err(write)?;
+            let one = scenario::load(&file)?;
+            match &mut whole {
+                None => whole = Some(one),
+                Some(whole) => whole.cells.extend(one.cells),
+            }
+        }
+        let Some(experiment) = whole else { break };
+        let run_options = runner::Options { keep: None, jobs: options.jobs };
+        let (runs, result) =
+            runner::run_for(engine, &experiment, run_options, interrupt, &|job, run| {
+                OfRun::new(job.scenario, run)
+            });
+        result?;
+        let each = 3 * options.seeds as usize;
+        judged.extend(part.iter().zip(runs.chunks(each)).map(|(cell, runs)| judge(cell, runs)));
+    }
+    let engine = engine.name().to_owned();
+    Ok(HarmMap { seed: options.seed, seeds: options.seeds, engine, cells: judged })
+}
+
+/// `runs` are those of one cell: three arms for each seed.
+fn judge(cell: &Cell, runs: &[OfRun]) -> Judged {
+    let arm = |n: usize| -> Vec<OfRun> { runs.iter().skip(n).step_by(3).cloned().collect() };
+    let figures = |n| Figures::pooled(&arm(n));
+    let (status_quo, in_network, forebay) = (figures(0), figures(1), figures(2));
+    Judged {
+        verdict: Verdict::of(&status_quo, &in_network, &forebay, cell.shared),
+        decisions: runs.get(2).map(|run| run.decisions.clone()).unwrap_or_default(),
+        cell: cell.clone(),
+        status_quo,
+        in_network,
+        forebay,
+    }
+}
+
+impl HarmMap {
+    /// How many cells are worse than without a box.
+    pub fn worse(&self) -> usize {
+        self.cells.iter().filter(|c| c.verdict.is_worse()).count()
+    }
+
+    /// How many are worse by the policy's doing only.
+    pub fn worse_by_policy(&self) -> usize {
+        self.cells.iter().filter(|c| c.verdict.is_worse_by_policy()).count()
+    }
+
+    /// The cells that are worse, the worst first.
+    pub fn worst_first(&self) -> Vec<&Judged> {
+        let mut worse: Vec<_> = self.cells.iter().filter(|c| c.verdict.is_worse()).collect();
+        worse.sort_by(|a, b| b.verdict.badness().total_cmp(&a.verdict.badness()));
+        worse
+    }
+
+    /// The map as JSON: one object with a list of cells.
+    ///
+    /// # Errors
+    /// Only if a figure cannot be written as JSON, which none is.
+    pub fn json(&self) -> Result<String, serde_json::Error> {
+        let cells: Vec<_> = self.cells.iter().map(CellJson::of).collect();
+        serde_json::to_string_pretty(&MapJson {
+            seed: self.seed,
+            seeds: self.seeds,
+            engine: &self.engine,
+            worse: self.worse(),
+            worse_by_policy: self.worse_by_policy(),
+            cells,
+        })
+    }
+}
+
+#[derive(Serialize)]
+struct MapJson<'a> {
+    seed: u64,
+    seeds: u32,
+    engine: &'a str,
+    worse: usize,
+    worse_by_policy: usize,
+    cells: Vec<CellJson<'a>>,
+}
+
+#[derive(Serialize)]
+struct CellJson<'a> {
+    number: u64,
+    family: &'static str,
+    file: String,
+    what: String,
+    rate_mbps: f64,
+    rtt_ms: f64,
+    worse: bool,
+    verdict: &'a Verdict,
+    status_quo: &'a Figures,
+    in_network: &'a Figures,
+    forebay: &'a Figures,
+    decisions: &'a [String],
+}
+
+impl<'a> CellJson<'a> {
+    fn of(judged: &'a Judged) -> Self {
+        let Judged { cell, status_quo, in_network, forebay, verdict, decisions } = judged;
+        Self {
+            number: cell.number,
+            family: cell.family.name(),
+            file: cell.file_name(),
+            what: cell.to_string(),
+            rate_mbps: cell.rate,
+            rtt_ms: cell.rtt,
+            worse: verdict.is_worse(),
+            verdict,
+            status_quo,
+            in_network,
+            forebay,
+            decisions,
+        }
+    }
+}
+
+/// The directory of a map's cells beside its page.
+pub(crate) const CELLS: &str = "cells";
+
+impl HarmMap {
+    /// Writes `harm.json`, `harm.md` and `harm.svg` into `dir`; the page's path.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn write(&self, dir: &Path, command: &str) -> io::Result<PathBuf> {
+        fs::create_dir_all(dir)?;
+        fs::write(dir.join("harm.json"), self.json().map_err(io::Error::other)? + "\n")?;
+        fs::write(dir.join("harm.svg"), crate::picture::draw(self))?;
+        let page = dir.join("harm.md");
+        fs::write(&page, crate::page::write(self, command))?;
+        Ok(page)
+    }
+}
