@@ -114,8 +114,8 @@ impl fmt::Display for Cell {
         write!(
             f,
             "{} Mbit/s, {} ms, {what}; {} by {}",
-            forebay_picture::figure(*rate),
-            forebay_picture::figure(*rtt),
+            forebay_picture::number::figure(*rate),
+            forebay_picture::number::figure(*rtt),
             workload.name(),
             policy.name()
         )
