@@ -1,6 +1,7 @@
 //! `forebay demo` and `forebay lab`: commands of the laboratory.
 
 mod compare;
+mod harm;
 mod reproduce;
 mod zd;
 
@@ -37,6 +38,7 @@ pub(crate) fn run(args: &LabArgs) -> ExitCode {
         LabCommand::Report { dir } => report_on(dir),
         LabCommand::Compare(args) => compare::run(args),
         LabCommand::Reproduce(args) => reproduce::run(args),
+        LabCommand::Harm(args) => harm::run(args),
         LabCommand::Zd { file, json } => zd::run(file, json.as_deref()),
         LabCommand::Bench { times, json } => bench(*times, json.as_deref()),
     })

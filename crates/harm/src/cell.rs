@@ -17,6 +17,8 @@ const ROUND_TRIPS: f64 = 60.0;
 const LONGEST: f64 = 60.0;
 /// The bits that a run may carry: it bounds what a fast path costs.
 const BITS: f64 = 1.2e9;
+/// The time before anything is measured where others share the bottleneck, in seconds.
+const SHARED: f64 = 10.0;
 /// The shortest measured part of a path that is so fast that [`BITS`] would end it sooner.
 const FAST: f64 = 4.0;
 
@@ -141,8 +143,12 @@ impl Cell {
         wanted.max(cheap).min(affordable).min(LONGEST).ceil()
     }
 
-    /// The time before anything is measured, in whole seconds: starts are judged apart.
+    /// The time before anything is measured, in whole seconds: starts are judged apart, and beside
+    /// traffic of others a bundle has ten seconds to find its share.
     fn warm_up(&self) -> f64 {
+        if self.shared {
+            return SHARED;
+        }
         (self.rtt * 1e-3 * 20.0).clamp(3.0, 10.0).min(self.duration()).ceil()
     }
 

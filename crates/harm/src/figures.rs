@@ -31,7 +31,8 @@ impl OfRun {
         let goodput = by_traffic.iter().filter(|(name, _)| own(name)).map(|(_, mbps)| mbps).sum();
         // Only requests of the bundle count: slowdowns of others are theirs.
         let slowdowns = analysis.slowdowns.all;
-        let round_trips = run.round_trips.iter().filter(|r| (run.start.0..run.end.0).contains(&r.start));
+        let round_trips =
+            run.round_trips.iter().filter(|r| (run.start.0..run.end.0).contains(&r.start));
         let round_trips = round_trips.map(|r| {
             // A lost one took at least as long as the rest of the run, or a second.
             let end = r.end.unwrap_or_else(|| run.end.0.min(r.start + 1_000_000_000).max(r.start));

@@ -17,7 +17,7 @@ mod random;
 mod verdict;
 
 pub use cell::{Cell, Policy, Workload};
-pub use families::{Family, draw};
+pub use families::{Family, UnknownFamily, draw};
 pub use figures::Figures;
 pub use map::{HarmError, HarmMap, Judged, Options, run};
 pub use verdict::{Criterion, Finding, Verdict};

@@ -45,9 +45,8 @@ pub(crate) fn write(map: &HarmMap, command: &str) -> String {
         let worse = cells.iter().filter(|c| c.verdict.is_worse()).count();
         let by_policy = cells.iter().filter(|c| c.verdict.is_worse_by_policy()).count();
         let goodput = cells.iter().map(|c| goodput(c)).fold(f64::INFINITY, f64::min);
-        let most = |of: fn(&Judged) -> Option<f64>| {
-            cells.iter().filter_map(|c| of(c)).fold(0.0, f64::max)
-        };
+        let most =
+            |of: fn(&Judged) -> Option<f64>| cells.iter().filter_map(|c| of(c)).fold(0.0, f64::max);
         let _ = writeln!(
             page,
             "| {name} | {} | {worse} | {by_policy} | {goodput:.2} | {:.2} | {:.2} |",

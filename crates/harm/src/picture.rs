@@ -65,7 +65,8 @@ pub(crate) fn draw(map: &HarmMap) -> String {
         let heading = format!("{} and {}", y.name, x.name);
         (heading, panel(map, n, &x, &y))
     });
-    let title = format!("{} of {} cells are worse than without a box", map.worse(), map.cells.len());
+    let title =
+        format!("{} of {} cells are worse than without a box", map.worse(), map.cells.len());
     sheet(&title, pictures.collect(), 2)
 }
 

@@ -4,6 +4,7 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
+use forebay_harm::Family;
 use forebay_lab::compare::{Arms, Bands};
 
 use super::share;
@@ -85,6 +86,8 @@ pub(crate) enum LabCommand {
     Compare(Box<CompareArgs>),
     /// Run the experiments behind a paper's claims, and write a page that compares the figures.
     Reproduce(Box<ReproduceArgs>),
+    /// Draw paths at random and judge on each whether Forebay is worse than no box: the harm map.
+    Harm(Box<HarmArgs>),
     /// Run one experiment with the zD kernel patch (`kernel/zd`) and without it, and print a table.
     Zd {
         /// The experiment, such as `experiments/zd/contended.toml`.
@@ -102,6 +105,37 @@ pub(crate) enum LabCommand {
         #[arg(long, value_name = "FILE")]
         json: Option<PathBuf>,
     },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct HarmArgs {
+    /// Paths to draw; they are shared out over the families of links.
+    #[arg(long, value_name = "N", default_value_t = 230, value_parser = clap::value_parser!(u64).range(1..=100_000))]
+    pub(crate) cells: u64,
+    /// Run each path with the seeds 1 to N.
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub(crate) seeds: u32,
+    /// The seed that the paths are drawn with: another one draws other paths.
+    #[arg(long, default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// Run only paths of these families.
+    #[arg(long = "family", value_name = "FAMILY", value_delimiter = ',')]
+    pub(crate) families: Vec<Family>,
+    /// Run only this path, by its number.
+    #[arg(long, value_name = "NUMBER")]
+    pub(crate) cell: Option<u64>,
+    /// The engine to run on.
+    #[arg(long, value_enum, default_value_t = Engine::Sim)]
+    pub(crate) engine: Engine,
+    /// The directory for the page, the picture, the figures as JSON and the scenario files.
+    #[arg(long, value_name = "DIR", default_value = "harm")]
+    pub(crate) out: PathBuf,
+    /// Runs at a time, at most, within what the engine allows.
+    #[arg(long, value_name = "N")]
+    pub(crate) jobs: Option<NonZeroUsize>,
+    /// Fail if more than this share of the paths is worse, such as `5 %`.
+    #[arg(long, value_name = "SHARE", value_parser = share)]
+    pub(crate) allow: Option<f64>,
 }
 
 #[derive(Debug, Args)]

@@ -11,7 +11,7 @@ use clap::{ArgAction, Parser, Subcommand};
 
 pub(crate) use self::boxes::{LinkArgs, ReceiveboxArgs, SendboxArgs, VhostArgs};
 pub(crate) use self::lab::{
-    CompareArgs, Dataplane, DemoArgs, Engine, LabArgs, LabCommand, ReproduceArgs,
+    CompareArgs, Dataplane, DemoArgs, Engine, HarmArgs, LabArgs, LabCommand, ReproduceArgs,
 };
 #[cfg(feature = "plan")]
 pub(crate) use self::plan::{

@@ -9,6 +9,7 @@ mod traffic;
 mod trouble;
 
 use std::fmt::Write as _;
+use std::str::FromStr;
 
 use serde::Serialize;
 
@@ -122,6 +123,26 @@ impl Family {
             Self::Thin => "thin",
             Self::Faults => "faults",
         }
+    }
+}
+
+/// A name that is not a family's.
+#[derive(Debug, thiserror::Error)]
+#[error("no family is called `{name}`: the families are {}", names())]
+pub struct UnknownFamily {
+    name: String,
+}
+
+fn names() -> String {
+    ALL.map(Family::name).join(", ")
+}
+
+impl FromStr for Family {
+    type Err = UnknownFamily;
+
+    fn from_str(name: &str) -> Result<Self, UnknownFamily> {
+        let found = ALL.into_iter().find(|family| family.name() == name);
+        found.ok_or_else(|| UnknownFamily { name: name.to_owned() })
     }
 }
 
@@ -259,6 +280,15 @@ mod tests {
         }
         fs::remove_dir_all(&dir).unwrap();
         assert_eq!(families.len(), ALL.len());
+    }
+
+    #[test]
+    fn families_are_known_by_their_names() {
+        for family in ALL {
+            assert_eq!(family.name().parse::<Family>().unwrap(), family);
+        }
+        let error = "wifi".parse::<Family>().unwrap_err().to_string();
+        assert!(error.starts_with("no family is called `wifi`: the families are plain, bursts"));
     }
 
     #[test]

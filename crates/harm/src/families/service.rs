@@ -29,7 +29,8 @@ fn bursts(random: &mut Random, at_random: bool) -> (Vec<u32>, Base, String) {
     let mut times = Vec::new();
     let (mut time, mut owed) = (0.0, 0.0);
     while time < length {
-        let gap = if at_random { random.exponential(period).clamp(0.2, 8.0 * period) } else { period };
+        let gap =
+            if at_random { random.exponential(period).clamp(0.2, 8.0 * period) } else { period };
         time += gap;
         owed += base.rate * 1e3 * gap / OPPORTUNITY;
         let whole = owed as u32;

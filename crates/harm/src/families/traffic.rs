@@ -147,7 +147,7 @@ fn others_inelastic(cell: &mut Cell, random: &mut Random) {
         // A loss-based flow that comes and goes.
         _ => ("bulk", {
             cell.at_least = 25.0;
-            "flows = 1\ncongestion = \"cubic\"\nstart = \"6 s\"\nstop = \"16 s\"\n".to_owned()
+            "flows = 1\ncongestion = \"cubic\"\nstart = \"12 s\"\nstop = \"22 s\"\n".to_owned()
         }),
     };
     let _ = write!(cell.what, ", {share} % {kind} of others");

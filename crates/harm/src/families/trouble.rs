@@ -26,7 +26,9 @@ pub(super) fn draw(cell: &mut Cell, random: &mut Random) {
         Family::Shallow => base.buffer = random.log_between(5.0, 100.0) as u32,
         Family::Deep => base.buffer = (second * random.log_between(1.0, 12.0)).max(50.0) as u32,
         // Ten milliseconds of the rate or some packets, as a token bucket without a queue has.
-        Family::Policer => base.buffer = (second * random.log_between(0.005, 0.03)).max(10.0) as u32,
+        Family::Policer => {
+            base.buffer = (second * random.log_between(0.005, 0.03)).max(10.0) as u32
+        }
         _ => {}
     }
     let what = format!("{} packets", base.buffer);

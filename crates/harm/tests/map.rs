@@ -1,0 +1,41 @@
+//! A small fixed map in the simulator: it repeats exactly, and good links stay good.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use std::fs;
+
+use forebay_harm::{Cell, Family, HarmMap, Options, draw, run};
+use forebay_lab::engine::Interrupt;
+use forebay_lab::sim_engine::Sim;
+
+/// The first cells of these families with a rate that a test can afford.
+fn cells(families: &[Family], each: usize) -> Vec<Cell> {
+    let of = |family: Family| {
+        let cells = (0..1000).map(|number| draw(1, number));
+        cells.filter(move |cell| cell.family == family && cell.rate < 60.0).take(each)
+    };
+    families.iter().copied().flat_map(of).collect()
+}
+
+fn map(name: &str, cells: Vec<Cell>) -> HarmMap {
+    let dir = std::env::temp_dir().join(format!("fb-harm-{name}-{}", std::process::id()));
+    let options = Options { seed: 1, seeds: 1, cells: dir.join("cells"), jobs: None };
+    let map = run(&Sim, cells, &options, &Interrupt::default()).unwrap();
+    map.write(&dir, "forebay lab harm").unwrap();
+    let page = fs::read_to_string(dir.join("harm.md")).unwrap();
+    assert!(page.contains(&format!("of {} cells", map.cells.len())), "{page}");
+    fs::remove_dir_all(&dir).unwrap();
+    map
+}
+
+#[test]
+fn links_that_the_loop_was_made_for_are_not_worse() {
+    let map = map("good", cells(&[Family::Plain, Family::Shallow, Family::Thin], 2));
+    let worse: Vec<_> = map.worst_first().iter().map(|judged| judged.cell.to_string()).collect();
+    assert_eq!((map.cells.len(), worse), (6, Vec::<String>::new()));
+}
+
+#[test]
+fn a_map_repeats_exactly() {
+    let draw = || cells(&[Family::Bursts, Family::Elastic], 1);
+    assert_eq!(map("a", draw()).json().unwrap(), map("b", draw()).json().unwrap());
+}
