@@ -35,6 +35,9 @@ pub struct ControlConfig {
     pub cross_traffic: Detection,
     /// Whether the bundle detects several paths between the boxes and lifts its limit meanwhile.
     pub multipath: Detection,
+    /// Whether the guard tests that holding the bundle back helps. Forebay's own controller only; the
+    /// published ones run as published. Default yes.
+    pub guard: bool,
 }
 
 /// Whether a bundle detects a condition of the network.
@@ -79,6 +82,10 @@ pub struct EpochConfig {
     pub max: u32,
     /// The largest share of feedback in the bundle's bytes. Default 0.001.
     pub overhead: f64,
+    /// The share of the bundle's bytes that feedback may take on paths where `overhead` would set
+    /// samples further apart than a quarter of the minimum RTT: slow and short ones. Default 0.01;
+    /// 0.001 with the published controllers.
+    pub most_overhead: f64,
     /// The length of a feedback message on the wire. Default 94 bytes for IPv4; IPv6 takes 114.
     pub feedback_wire: Bytes,
 }
@@ -125,13 +132,14 @@ impl Default for ControlConfig {
             bbr: BbrConfig::default(),
             cross_traffic: Detection::Ignore,
             multipath: Detection::default(),
+            guard: true,
         }
     }
 }
 
 impl Default for EpochConfig {
     fn default() -> Self {
-        Self { initial: 16, min: 4, max: 1 << 14, overhead: 0.001, feedback_wire: Bytes(94) }
+        Self { initial: 16, min: 4, max: 1 << 14, overhead: 0.001, most_overhead: 0.01, feedback_wire: Bytes(94) }
     }
 }
 
@@ -179,6 +187,7 @@ impl ControlConfig {
         }
         let own = [
             ("epoch.overhead", epoch.overhead, 1e-6, 1.0),
+            ("epoch.most_overhead", epoch.most_overhead, epoch.overhead, 1.0),
             ("epoch.feedback_wire", epoch.feedback_wire.as_f64(), 1.0, 65_535.0),
             ("forebay.queue_packets", forebay.queue_packets, 1.0, 1024.0),
             ("forebay.noise", forebay.noise.as_secs_f64(), 0.0, 0.1),

@@ -20,6 +20,8 @@ const RESEND_CEILING: Nanos = Nanos::from_secs(1);
 /// The feedback budget applies from this many packets on, or from the first round-trip time if that
 /// is earlier. Until then the small initial size gives a new bundle its first samples quickly.
 const BUDGET_AFTER: u64 = 512;
+/// Boundaries need not lie closer together than this, however short the path is.
+const LEAST_APART: Nanos = Nanos::from_millis(5);
 
 /// The values that the epoch size depends on.
 #[derive(Clone, Copy, Debug)]
@@ -60,6 +62,8 @@ struct Announcement {
 pub(crate) struct Epoch {
     config: EpochConfig,
     size: u32,
+    /// The size by the smaller share of the bytes, if that is larger.
+    sparse: u32,
     changed_at: Option<Nanos>,
     /// The announcement that is under way.
     announce: Option<Announcement>,
@@ -70,6 +74,7 @@ impl Epoch {
         Self {
             config,
             size: config.initial,
+            sparse: config.initial,
             changed_at: None,
             announce: Some(Announcement { due: now, wait: RESEND_FLOOR }),
         }
@@ -86,15 +91,27 @@ impl Epoch {
         fingerprint & (self.size.saturating_mul(thinning) - 1) == 0
     }
 
+    /// Returns whether a boundary packet would be one too if feedback took the smaller share of the
+    /// bytes. The multipath test counts these only: its threshold is one for boundaries that far
+    /// apart.
+    pub(crate) fn is_sparse_boundary(&self, fingerprint: u32) -> bool {
+        fingerprint & (self.sparse.max(self.size) - 1) == 0
+    }
+
     /// Adapts the size to the path and the traffic at a tick.
     pub(crate) fn on_tick(&mut self, now: Nanos, input: &EpochInput) -> Option<EpochChange> {
         if input.packet == Bytes::ZERO {
             return None;
         }
-        let least = self.least(input);
         let wanted = input.min_rtt.map_or(f64::from(self.config.initial), |rtt| {
             SHARE_OF_RTT * rtt.as_secs_f64() * packets_per_second(input)
         });
+        let budget = self.at_share(self.config.overhead, input);
+        self.sparse = power_of_two_at_least(budget).min(self.config.max);
+        // Where the budget would set boundaries further apart than is wanted, the larger one applies.
+        let most = self.at_share(self.config.most_overhead, input);
+        let apart = LEAST_APART.as_secs_f64() * packets_per_second(input);
+        let least = budget.min(wanted.max(most).max(apart));
         let heed_budget = input.min_rtt.is_some() || input.packets >= BUDGET_AFTER;
         let size = f64::from(self.size);
         let over_budget = heed_budget && least > size;
@@ -139,9 +156,9 @@ impl Epoch {
         Some(self.size)
     }
 
-    /// Returns the N at which a feedback message takes exactly its share of the bytes of N packets.
-    fn least(&self, input: &EpochInput) -> f64 {
-        self.config.feedback_wire.as_f64() / (self.config.overhead * input.packet.as_f64())
+    /// Returns the N at which a feedback message takes `share` of the bytes of N packets.
+    fn at_share(&self, share: f64, input: &EpochInput) -> f64 {
+        self.config.feedback_wire.as_f64() / (share * input.packet.as_f64())
     }
 
     /// Returns the power of two to use, which is at least `least` and else at most `wanted`.

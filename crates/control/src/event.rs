@@ -287,6 +287,17 @@ pub enum Event {
         /// The reason for the change.
         reason: MinRttReason,
     },
+    /// The guard raised the rate for a moment and saw whether more arrived.
+    GuardTested {
+        /// The receive rate before.
+        before: Rate,
+        /// The send rate of the test.
+        sent: Rate,
+        /// The receive rate of what the test sent.
+        received: Rate,
+        /// Whether more arrived: then holding the bundle back did not help.
+        followed: bool,
+    },
     /// The receivebox's counters started anew.
     ReceiveboxRestarted,
     /// Feedback that made an impossible claim was ignored. This is reported at most once a second.
@@ -314,6 +325,14 @@ impl fmt::Display for Event {
             }
             Self::MinRttChanged { from: None, to, .. } => {
                 write!(f, "minimum RTT {to}: the first sample")
+            }
+            Self::GuardTested { before, sent, received, followed } => {
+                let verdict = if *followed {
+                    "holding back did not help, so the rate rises"
+                } else {
+                    "the path has no more"
+                };
+                write!(f, "test: {before} arrived, then {sent} was sent and {received} arrived: {verdict}")
             }
             Self::ReceiveboxRestarted => f.write_str(
                 "the receivebox restarted or its clock was set: its counters start anew",

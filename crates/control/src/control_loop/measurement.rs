@@ -3,6 +3,7 @@
 use forebay_units::{Bytes, Nanos};
 
 use super::ControlLoop;
+use super::guard::Point;
 use crate::controller::Measurement;
 use crate::cross::BoundarySample;
 use crate::epoch::EpochInput;
@@ -27,6 +28,15 @@ impl ControlLoop {
         self.log.min_rtt(min, reason);
         let queued = rtt.saturating_sub(min) > self.config.noise;
         self.estimator.set_queued(queued);
+        if let Some(guard) = &mut self.guard {
+            let point = Point {
+                sent_at: mark.time,
+                sent: mark.bytes,
+                received_at: feedback.received_at,
+                received: feedback.bytes,
+            };
+            guard.on_point(point, min, smoothed);
+        }
         if let Some(cross) = &mut self.cross {
             let sample = BoundarySample {
                 sent_at: mark.time,
@@ -95,7 +105,7 @@ impl ControlLoop {
             busy_rate: self.estimator.busy_rate(),
             sustained_rate: self.estimator.sustained_rate(),
             train_rate: self.estimator.train_rate(),
-            loss: rates.loss,
+            loss: self.estimator.mean_loss(),
             samples: self.accepted,
             sample_age: since(sample_at),
             sample_interval: self.estimator.interval().unwrap_or(smoothed_rtt),

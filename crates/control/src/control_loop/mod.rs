@@ -1,3 +1,4 @@
+mod guard;
 mod measurement;
 mod modes;
 mod prefetch;
@@ -7,7 +8,7 @@ use alloc::boxed::Box;
 use forebay_units::{Bytes, Nanos, Rate};
 
 use crate::config::{ConfigError, ControlConfig, Detection};
-use crate::controller::RateController;
+use crate::controller::{ControllerKind, RateController};
 use crate::cross::CrossTraffic;
 use crate::epoch::Epoch;
 use crate::estimator::{FeedbackOutcome, PathEstimator};
@@ -22,6 +23,7 @@ use crate::pass_through::PassThroughPolicy;
 use crate::snapshot::{Counters, Elasticity, Snapshot};
 use crate::traffic::Traffic;
 use crate::watchdog::Watchdog;
+use guard::Guard;
 use modes::PassThroughState;
 
 /// Capacity of the ring of marks: two seconds at 256 marks a second. A round trip has four to eight
@@ -83,6 +85,7 @@ pub struct ControlLoop {
     min_rtt: MinRtt,
     // Used only on errors or by detection.
     counters: Counters,
+    guard: Option<Box<Guard>>,
     /// `None` if the configuration ignores elastic cross traffic.
     cross: Option<CrossTraffic>,
 }
@@ -125,6 +128,11 @@ impl ControlLoop {
         now: Nanos,
     ) -> Result<Self, ConfigError> {
         config.validate()?;
+        let mut config = config;
+        if config.controller != ControllerKind::Forebay {
+            // The published controllers run with the published budget.
+            config.epoch.most_overhead = config.epoch.overhead;
+        }
         let mode = if config.initial_rate.is_some() { Mode::DelayControl } else { Mode::Open };
         Ok(Self {
             traffic: Traffic::new(now),
@@ -148,6 +156,8 @@ impl ControlLoop {
             accepted: 0,
             min_rtt: MinRtt::new(),
             counters: Counters::default(),
+            guard: (config.guard && config.controller == ControllerKind::Forebay)
+                .then(|| Box::new(Guard::new())),
             cross: (config.cross_traffic == Detection::Detect).then(CrossTraffic::new),
         })
     }
@@ -201,16 +211,21 @@ impl ControlLoop {
             Match::OutOfOrder(ticket) => {
                 self.marks.answered(ticket);
                 self.counters.out_of_order += 1;
-                self.multipath.on_late_mark(feedback.sequence);
+                if self.epoch.is_sparse_boundary(feedback.fingerprint) {
+                    self.multipath.on_late_mark(feedback.sequence);
+                }
             }
             Match::InOrder(mark, ticket) => {
-                self.multipath.on_in_order(feedback.sequence);
+                if self.epoch.is_sparse_boundary(feedback.fingerprint) {
+                    self.multipath.on_in_order(feedback.sequence);
+                }
                 let in_flight = self.traffic.sent().saturating_sub(mark.bytes);
                 match self.estimator.on_feedback(now, &mark, feedback, in_flight) {
                     FeedbackOutcome::Impossible(claim) => self.on_impossible(now, claim),
                     FeedbackOutcome::Restarted { rtt } => {
                         self.counters.restarts += 1;
                         self.log.push(Event::ReceiveboxRestarted);
+                        self.forget_guard();
                         self.forget_cross_traffic();
                         self.marks.answered(ticket);
                         self.on_sample(now, rtt, &mark, feedback);

@@ -3,6 +3,7 @@
 use forebay_units::{Nanos, Rate};
 
 use super::ControlLoop;
+use super::guard::Outcome;
 use crate::config::Detection;
 use crate::controller::Measurement;
 use crate::cross::CrossTraffic;
@@ -69,6 +70,7 @@ impl ControlLoop {
         self.silent = true;
         // The path may be another one when feedback returns.
         self.estimator.clear();
+        self.forget_guard();
         self.epoch.announce_again(self.last_tick, self.estimator.smoothed());
         let Silence { lasted, unanswered } = silence;
         self.open(ModeReason::NoFeedback { silence: lasted, unanswered });
@@ -144,9 +146,22 @@ impl ControlLoop {
         if self.controller.phase() == Phase::Drain {
             self.traffic.on_held_back(m.now);
         }
+        let rate = self.guarded(&m, rate);
         let Some(cross) = &self.cross else { return rate };
         self.pass_through.amplitude = cross.amplitude();
         rate.max(cross.min_test_rate(m.now))
+    }
+
+    /// Returns the rate of the guard where the controller wants `wanted`.
+    fn guarded(&mut self, m: &Measurement, wanted: Rate) -> Rate {
+        let Some(guard) = &mut self.guard else { return wanted };
+        let target = self.controller.target_delay(m.receive_rate.max(wanted), m.packet);
+        let draining = self.controller.phase() == Phase::Drain;
+        let (rate, outcome) = guard.on_tick(m, wanted, target, draining);
+        if let Some(Outcome { before, sent, received, followed }) = outcome {
+            self.log.push(Event::GuardTested { before, sent, received, followed });
+        }
+        rate
     }
 
     /// Returns `base` plus the pulse of this tick.
@@ -284,6 +299,13 @@ impl ControlLoop {
         }
         self.rate = None;
         self.log.unlimited();
+    }
+
+    /// Discards what the guard knows about the path.
+    pub(super) fn forget_guard(&mut self) {
+        if let Some(guard) = &mut self.guard {
+            guard.clear();
+        }
     }
 
     /// Discards what is known about cross traffic.

@@ -22,6 +22,7 @@ impl Event {
             Self::RateSet { .. } => "rate_set",
             Self::EpochChanged { .. } => "epoch_changed",
             Self::MinRttChanged { .. } => "min_rtt_changed",
+            Self::GuardTested { .. } => "guard_tested",
             Self::ReceiveboxRestarted => "receivebox_restarted",
             Self::ImpossibleFeedback { .. } => "impossible_feedback",
         }
@@ -88,6 +89,11 @@ impl Event {
                 number("received", received.0);
                 number("allowed", allowed.0);
             }
+            Self::GuardTested { before, sent, received, .. } => {
+                number("before", before.as_bps());
+                number("sent", sent.as_bps());
+                number("received", received.as_bps());
+            }
             Self::ReceiveboxRestarted | Self::ImpossibleFeedback { .. } => {}
         }
         if let Self::ModeChanged { from, to, .. } = self {
@@ -134,6 +140,8 @@ impl Event {
                 ImpossibleClaim::MoreThanSent { .. } => "more_than_sent",
             },
             Self::EpochChanged { .. } => "feedback_budget",
+            Self::GuardTested { followed: true, .. } => "followed",
+            Self::GuardTested { followed: false, .. } => "did_not_follow",
             Self::ReceiveboxRestarted => return None,
         })
     }

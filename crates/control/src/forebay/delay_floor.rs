@@ -1,9 +1,10 @@
 use super::LOSS;
 use super::tick_input::TickInput;
 
-/// The largest delay in seconds that can be noise. It exceeds the queue that Bundler's pass-through
-/// keeps.
-const MAX_DELAY: f64 = 0.010;
+/// The largest delay that can be noise: the minimum RTT, within these bounds in seconds. Links that
+/// serve in bursts make a packet wait for the next burst, and the bursts of a path that is worth
+/// controlling lie closer together than its round trip is long.
+const MAX_DELAY: (f64, f64) = (0.010, 0.050);
 /// A delay above this multiple of its average is a growing queue.
 const GROWS: f64 = 1.5;
 /// The bottleneck must have had the time to serve this multiple of the supposed queue. Where the
@@ -65,7 +66,7 @@ impl DelayFloor {
     /// all of its rate; otherwise less arrives because less was sent.
     pub(super) fn on_tick(&mut self, s: &TickInput, wanted: f64, bound: bool) {
         self.delay -= self.delay * s.share_of(FORGET);
-        if s.delay > MAX_DELAY || s.loss > LOSS {
+        if s.delay > s.base.clamp(MAX_DELAY.0, MAX_DELAY.1) || s.loss > LOSS {
             self.trial = None;
             return;
         }
