@@ -35,8 +35,9 @@ pub struct ControlConfig {
     pub cross_traffic: Detection,
     /// Whether the bundle detects several paths between the boxes and lifts its limit meanwhile.
     pub multipath: Detection,
-    /// Whether the guard tests that holding the bundle back helps. Forebay's own controller only; the
-    /// published ones run as published. Default yes.
+    /// Whether a guard tests that holding the bundle back helps, and raises the rate if not. It works
+    /// beside Forebay's own controller and without the detection of elastic traffic. Default no:
+    /// guarded bundles that share a bottleneck take each other's queue for others' traffic.
     pub guard: bool,
 }
 
@@ -83,8 +84,8 @@ pub struct EpochConfig {
     /// The largest share of feedback in the bundle's bytes. Default 0.001.
     pub overhead: f64,
     /// The share of the bundle's bytes that feedback may take on paths where `overhead` would set
-    /// samples further apart than a quarter of the minimum RTT: slow and short ones. Default 0.01;
-    /// 0.001 with the published controllers.
+    /// samples further apart than a quarter of the minimum RTT: slow and short ones. Default 0.01,
+    /// for a bundle with a guard; without one `overhead` applies everywhere.
     pub most_overhead: f64,
     /// The length of a feedback message on the wire. Default 94 bytes for IPv4; IPv6 takes 114.
     pub feedback_wire: Bytes,
@@ -115,6 +116,9 @@ pub struct ForebayConfig {
     /// The largest age of the minimum RTT before the queue is drained briefly to measure it again.
     /// Default 4 s.
     pub drain_after: Nanos,
+    /// The longest delay that can prove to be no queue, on paths with a minimum RTT at least as
+    /// long. Default 50 ms for a bundle with a guard; without one 10 ms apply everywhere.
+    pub longest_noise: Nanos,
 }
 
 impl Default for ControlConfig {
@@ -132,14 +136,21 @@ impl Default for ControlConfig {
             bbr: BbrConfig::default(),
             cross_traffic: Detection::Ignore,
             multipath: Detection::default(),
-            guard: true,
+            guard: false,
         }
     }
 }
 
 impl Default for EpochConfig {
     fn default() -> Self {
-        Self { initial: 16, min: 4, max: 1 << 14, overhead: 0.001, most_overhead: 0.01, feedback_wire: Bytes(94) }
+        Self {
+            initial: 16,
+            min: 4,
+            max: 1 << 14,
+            overhead: 0.001,
+            most_overhead: 0.01,
+            feedback_wire: Bytes(94),
+        }
     }
 }
 
@@ -157,11 +168,28 @@ impl Default for ForebayConfig {
             max_velocity: 16.0,
             min_window: 10.0,
             drain_after: Nanos::from_secs(4),
+            longest_noise: Nanos::from_millis(50),
         }
     }
 }
 
 impl ControlConfig {
+    /// Returns whether a guard works beside the controller.
+    pub(crate) fn is_guarded(&self) -> bool {
+        self.guard
+            && self.controller == ControllerKind::Forebay
+            && self.cross_traffic == Detection::Ignore
+    }
+
+    /// Returns the configuration in force: what only a guard makes safe is off without one.
+    pub(crate) fn in_force(mut self) -> Self {
+        if !self.is_guarded() {
+            self.epoch.most_overhead = self.epoch.overhead;
+            self.forebay.longest_noise = Nanos::ZERO;
+        }
+        self
+    }
+
     /// Checks every field.
     ///
     /// # Errors
@@ -193,6 +221,7 @@ impl ControlConfig {
             ("forebay.noise", forebay.noise.as_secs_f64(), 0.0, 0.1),
             ("forebay.max_velocity", forebay.max_velocity, 1.0, 1024.0),
             ("forebay.min_window", forebay.min_window, 1.0, 1024.0),
+            ("forebay.longest_noise", forebay.longest_noise.as_secs_f64(), 0.0, 1.0),
             ("forebay.drain_after", forebay.drain_after.as_secs_f64(), 0.1, 3600.0),
             ("copa.delta", copa.delta, 0.001, 1.0),
             ("copa.max_velocity", copa.max_velocity, 1.0, 1024.0),

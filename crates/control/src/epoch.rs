@@ -204,7 +204,11 @@ mod tests {
     }
 
     fn settled(input: EpochInput) -> u32 {
-        let mut epoch = Epoch::new(EpochConfig::default(), Nanos::ZERO);
+        settled_with(EpochConfig::default(), input)
+    }
+
+    fn settled_with(config: EpochConfig, input: EpochInput) -> u32 {
+        let mut epoch = Epoch::new(config, Nanos::ZERO);
         for tick in 1..100 {
             epoch.on_tick(MS * (tick * 10), &input);
         }
@@ -218,10 +222,17 @@ mod tests {
         assert_eq!(settled(input(96, 50, 1514)), 64);
         // A quarter is 198 packets.
         assert_eq!(settled(input(96, 100, 1514)), 128);
-        // A quarter is ten packets, but 94 / (0.001 x 1514) = 62.1.
-        assert_eq!(settled(input(24, 20, 1514)), 64);
-        // Small packets need 94 / (0.001 x 200) = 470.
-        assert_eq!(settled(input(24, 20, 200)), 512);
+        // A quarter is 9.9 packets, and so are 5 ms. The smaller share would be 94 / (0.001 x 1514)
+        // = 62.1 packets, the larger one 6.2.
+        assert_eq!(settled(input(24, 20, 1514)), 16);
+        // A quarter is 75 packets of 200 bytes, and the larger share 94 / (0.01 x 200) = 47.
+        assert_eq!(settled(input(24, 20, 200)), 128);
+        // 2 Mbit/s and 20 ms have 0.8 packets in a quarter and in 5 ms: the larger share counts.
+        assert_eq!(settled(input(2, 20, 1514)), 8);
+        // With the published share alone.
+        let published = EpochConfig { most_overhead: 0.001, ..EpochConfig::default() };
+        assert_eq!(settled_with(published, input(24, 20, 1514)), 64);
+        assert_eq!(settled_with(published, input(24, 20, 200)), 512);
         // 10 Gbit/s and 100 ms have 20 641 packets in a quarter; the most is 2^14.
         assert_eq!(settled(input(10_000, 100, 1514)), 1 << 14);
     }
@@ -229,9 +240,32 @@ mod tests {
     #[test]
     fn feedback_stays_within_its_budget() {
         for packet in 64..1600 {
-            let n = settled(input(50, 30, packet));
-            assert!(94.0 <= 0.001 * f64::from(n) * packet as f64, "{n} packets of {packet} bytes");
+            let input = input(50, 30, packet);
+            let n = settled(input);
+            let share = 94.0 / (f64::from(n) * packet as f64);
+            assert!(share <= 0.01, "{n} packets of {packet} bytes");
+            // Where a quarter of the round trip has as many packets as the smaller share asks for.
+            if 0.0075 * packets_per_second(&input) * packet as f64 >= 94.0 / 0.001 {
+                assert!(share <= 0.001, "{n} packets of {packet} bytes");
+            }
         }
+        // A quarter of 60 ms at 96 Mbit/s has 119 packets.
+        assert!(94.0 / (f64::from(settled(input(96, 60, 1514))) * 1514.0) <= 0.001);
+    }
+
+    #[test]
+    fn sparse_boundaries_are_those_of_the_smaller_share() {
+        let mut epoch = Epoch::new(EpochConfig::default(), Nanos::ZERO);
+        for tick in 1..100 {
+            epoch.on_tick(MS * (tick * 10), &input(24, 20, 1514));
+        }
+        let count = |sparse: bool| {
+            let is = |f: &u32| {
+                if sparse { epoch.is_sparse_boundary(*f) } else { epoch.is_boundary(*f, 1) }
+            };
+            (0..4096).filter(is).count()
+        };
+        assert_eq!((count(false), count(true)), (4096 / 16, 4096 / 64));
     }
 
     #[test]
@@ -265,7 +299,7 @@ mod tests {
         assert_eq!(epoch.size(), 16);
         let unmeasured = EpochInput { packets: 512, ..young };
         let change = epoch.on_tick(MS * 20, &unmeasured).unwrap();
-        assert_eq!((change.from, change.to, change.wanted, change.least), (16, 64, 16, 62));
+        assert_eq!((change.from, change.to, change.wanted, change.least), (16, 64, 16, 39));
     }
 
     #[test]

@@ -332,7 +332,10 @@ impl fmt::Display for Event {
                 } else {
                     "the path has no more"
                 };
-                write!(f, "test: {before} arrived, then {sent} was sent and {received} arrived: {verdict}")
+                write!(
+                    f,
+                    "test: {before} arrived, then {sent} was sent and {received} arrived: {verdict}"
+                )
             }
             Self::ReceiveboxRestarted => f.write_str(
                 "the receivebox restarted or its clock was set: its counters start anew",

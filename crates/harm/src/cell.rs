@@ -152,8 +152,9 @@ impl Cell {
         (self.rtt * 1e-3 * 20.0).clamp(3.0, 10.0).min(self.duration()).ceil()
     }
 
-    /// The scenario file, with the seeds 1 to `seeds`.
-    pub fn scenario(&self, seeds: u32) -> String {
+    /// Returns the scenario file, with the seeds 1 to `seeds`; `guard` is whether Forebay's bundles have
+    /// a guard.
+    pub fn scenario(&self, seeds: u32, guard: bool) -> String {
         let mut text = String::new();
         let seeds: Vec<String> = (1..=seeds).map(|seed| seed.to_string()).collect();
         let policy = self.policy.name();
@@ -182,13 +183,14 @@ impl Cell {
         } else {
             String::new()
         };
+        let guard = if guard { ", guard = true" } else { "" };
         let _ = write!(
             text,
             "\n[[arm]]\nname = \"status_quo\"\nsendbox = \"forward\"\n\
              \n[[arm]]\nname = \"in_network\"\nsendbox = \"forward\"\n\
              queue = {{ kind = \"{policy}\", limit = \"{packets} packets\" }}\n\
              \n[[arm]]\nname = \"forebay\"\n\
-             sendbox = {{ policy = \"{policy}\", limit = \"{packets} packets\" }}\n{outer}"
+             sendbox = {{ policy = \"{policy}\", limit = \"{packets} packets\"{guard} }}\n{outer}"
         );
         text
     }
@@ -197,7 +199,7 @@ impl Cell {
     ///
     /// # Errors
     /// What the system says.
-    pub fn write(&self, dir: &Path, seeds: u32) -> io::Result<PathBuf> {
+    pub fn write(&self, dir: &Path, seeds: u32, guard: bool) -> io::Result<PathBuf> {
         if let Some(trace) = &self.trace {
             let mut lines = String::new();
             for time in trace {
@@ -206,7 +208,7 @@ impl Cell {
             fs::write(dir.join(self.trace_name()), lines)?;
         }
         let file = dir.join(self.file_name());
-        fs::write(&file, self.scenario(seeds))?;
+        fs::write(&file, self.scenario(seeds, guard))?;
         Ok(file)
     }
 }

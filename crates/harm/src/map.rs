@@ -25,6 +25,8 @@ pub struct Options {
     pub seed: u64,
     /// The seeds of each cell's runs are 1 to this.
     pub seeds: u32,
+    /// Whether Forebay's bundles have a guard.
+    pub guard: bool,
     /// Where the scenarios of the cells are written.
     pub cells: PathBuf,
     /// At most this many runs side by side.
@@ -96,7 +98,7 @@ pub fn run(
     for part in cells.chunks(TOGETHER) {
         let mut whole: Option<Experiment> = None;
         for cell in part {
-            let file = cell.write(&options.cells, options.seeds).map_err(write)?;
+            let file = cell.write(&options.cells, options.seeds, options.guard).map_err(write)?;
             let one = scenario::load(&file)?;
             match &mut whole {
                 None => whole = Some(one),

@@ -16,9 +16,9 @@ fn cells(families: &[Family], each: usize) -> Vec<Cell> {
     families.iter().copied().flat_map(of).collect()
 }
 
-fn map(name: &str, cells: Vec<Cell>) -> HarmMap {
+fn map(name: &str, cells: Vec<Cell>, guard: bool) -> HarmMap {
     let dir = std::env::temp_dir().join(format!("fb-harm-{name}-{}", std::process::id()));
-    let options = Options { seed: 1, seeds: 1, cells: dir.join("cells"), jobs: None };
+    let options = Options { seed: 1, seeds: 1, guard, cells: dir.join("cells"), jobs: None };
     let map = run(&Sim, cells, &options, &Interrupt::default()).unwrap();
     map.write(&dir, "forebay lab harm").unwrap();
     let page = fs::read_to_string(dir.join("harm.md")).unwrap();
@@ -29,7 +29,7 @@ fn map(name: &str, cells: Vec<Cell>) -> HarmMap {
 
 #[test]
 fn links_that_the_loop_was_made_for_are_not_worse() {
-    let map = map("good", cells(&[Family::Plain, Family::Shallow, Family::Thin], 2));
+    let map = map("good", cells(&[Family::Plain, Family::Shallow, Family::Thin], 2), true);
     let worse: Vec<_> = map.worst_first().iter().map(|judged| judged.cell.to_string()).collect();
     assert_eq!((map.cells.len(), worse), (6, Vec::<String>::new()));
 }
@@ -37,5 +37,20 @@ fn links_that_the_loop_was_made_for_are_not_worse() {
 #[test]
 fn a_map_repeats_exactly() {
     let draw = || cells(&[Family::Bursts, Family::Elastic], 1);
-    assert_eq!(map("a", draw()).json().unwrap(), map("b", draw()).json().unwrap());
+    let json = |name| map(name, draw(), false).json().unwrap();
+    assert_eq!(json("a"), json("b"));
+}
+
+#[test]
+fn the_guard_bounds_what_a_wrong_controller_costs() {
+    let draw = || cells(&[Family::Bursts, Family::RandomBursts, Family::Elastic, Family::Bbr], 2);
+    let least = |map: &HarmMap| {
+        let share = map.cells.iter().map(|c| c.forebay.goodput_mbps / c.status_quo.goodput_mbps);
+        share.fold(f64::INFINITY, f64::min)
+    };
+    let (without, with) = (map("off", draw(), false), map("on", draw(), true));
+    let (before, after) = (least(&without), least(&with));
+    println!("least goodput {before:.2} without a guard, {after:.2} with one");
+    assert!(before < 0.3 && after > 0.4, "{before} {after}");
+    assert!(with.worse() < without.worse(), "{} {}", with.worse(), without.worse());
 }

@@ -34,6 +34,8 @@ pub struct BundleConfig {
     pub cross_traffic: Detection,
     /// Whether several paths open it.
     pub multipath: Detection,
+    /// Whether a guard tests that holding it back helps.
+    pub guard: bool,
     /// The lowest rate of its control loop.
     pub min_rate: Option<Rate>,
     /// The highest rate of its control loop.
@@ -61,6 +63,8 @@ pub(super) struct BundleTable {
     cross_traffic: Detection,
     #[serde(default)]
     multipath: Detection,
+    #[serde(default)]
+    guard: bool,
     min_rate: Option<Spanned<RateValue>>,
     max_rate: Option<Spanned<RateValue>>,
 }
@@ -115,6 +119,7 @@ impl BundleTable {
             controller: self.controller,
             cross_traffic: self.cross_traffic,
             multipath: self.multipath,
+            guard: self.guard,
             min_rate,
             max_rate,
         })

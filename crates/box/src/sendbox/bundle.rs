@@ -44,6 +44,7 @@ impl ControlledBundle {
             controller,
             cross_traffic,
             multipath,
+            guard,
             min_rate,
             max_rate,
             ..
@@ -57,6 +58,7 @@ impl ControlledBundle {
             controller,
             cross_traffic,
             multipath,
+            guard,
             ..defaults
         };
         let control = control::ControlLoop::new(control, now)

@@ -48,6 +48,7 @@ mod tests {
             controller: forebay_control::ControllerKind::default(),
             cross_traffic: forebay_control::Detection::Ignore,
             multipath: forebay_control::Detection::Detect,
+            guard: false,
             min_rate: None,
             max_rate: None,
         };

@@ -35,7 +35,7 @@ impl ControlLoop {
                 received_at: feedback.received_at,
                 received: feedback.bytes,
             };
-            guard.on_point(point, min, smoothed);
+            guard.on_point(point, min);
         }
         if let Some(cross) = &mut self.cross {
             let sample = BoundarySample {
@@ -105,7 +105,8 @@ impl ControlLoop {
             busy_rate: self.estimator.busy_rate(),
             sustained_rate: self.estimator.sustained_rate(),
             train_rate: self.estimator.train_rate(),
-            loss: self.estimator.mean_loss(),
+            // Packets that others overtook look lost for a while; averaging is right but slower.
+            loss: if self.guard.is_some() { self.estimator.mean_loss() } else { rates.loss },
             samples: self.accepted,
             sample_age: since(sample_at),
             sample_interval: self.estimator.interval().unwrap_or(smoothed_rtt),

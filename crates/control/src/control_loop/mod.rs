@@ -8,7 +8,7 @@ use alloc::boxed::Box;
 use forebay_units::{Bytes, Nanos, Rate};
 
 use crate::config::{ConfigError, ControlConfig, Detection};
-use crate::controller::{ControllerKind, RateController};
+use crate::controller::RateController;
 use crate::cross::CrossTraffic;
 use crate::epoch::Epoch;
 use crate::estimator::{FeedbackOutcome, PathEstimator};
@@ -109,13 +109,12 @@ impl Settings {
 }
 
 impl ControlLoop {
-    /// A bundle with the controller that `config` names.
     /// Creates the loop of a bundle with the controller that `config` names.
     ///
     /// # Errors
     /// Returns the first field of `config` that is out of range.
     pub fn new(config: ControlConfig, now: Nanos) -> Result<Self, ConfigError> {
-        Self::with_controller(config, config.controller.build(&config), now)
+        Self::with_controller(config, config.controller.build(&config.in_force()), now)
     }
 
     /// Creates the loop of a bundle with `controller`, regardless of the one that `config` names.
@@ -128,11 +127,7 @@ impl ControlLoop {
         now: Nanos,
     ) -> Result<Self, ConfigError> {
         config.validate()?;
-        let mut config = config;
-        if config.controller != ControllerKind::Forebay {
-            // The published controllers run with the published budget.
-            config.epoch.most_overhead = config.epoch.overhead;
-        }
+        let config = config.in_force();
         let mode = if config.initial_rate.is_some() { Mode::DelayControl } else { Mode::Open };
         Ok(Self {
             traffic: Traffic::new(now),
@@ -156,8 +151,7 @@ impl ControlLoop {
             accepted: 0,
             min_rtt: MinRtt::new(),
             counters: Counters::default(),
-            guard: (config.guard && config.controller == ControllerKind::Forebay)
-                .then(|| Box::new(Guard::new())),
+            guard: config.is_guarded().then(|| Box::new(Guard::new())),
             cross: (config.cross_traffic == Detection::Detect).then(CrossTraffic::new),
         })
     }

@@ -1,10 +1,10 @@
 use super::LOSS;
 use super::tick_input::TickInput;
 
-/// The largest delay that can be noise: the minimum RTT, within these bounds in seconds. Links that
-/// serve in bursts make a packet wait for the next burst, and the bursts of a path that is worth
-/// controlling lie closer together than its round trip is long.
-const MAX_DELAY: (f64, f64) = (0.010, 0.050);
+/// Delays up to this many seconds can be noise on any path. Longer ones can be up to the minimum RTT,
+/// if the configuration allows it: a link that serves in bursts makes packets wait for the next
+/// burst, and bursts are rarely further apart than the round trip is long.
+const MAX_DELAY: f64 = 0.010;
 /// A delay above this multiple of its average is a growing queue.
 const GROWS: f64 = 1.5;
 /// The bottleneck must have had the time to serve this multiple of the supposed queue. Where the
@@ -66,7 +66,8 @@ impl DelayFloor {
     /// all of its rate; otherwise less arrives because less was sent.
     pub(super) fn on_tick(&mut self, s: &TickInput, wanted: f64, bound: bool) {
         self.delay -= self.delay * s.share_of(FORGET);
-        if s.delay > s.base.clamp(MAX_DELAY.0, MAX_DELAY.1) || s.loss > LOSS {
+        let max_delay = s.base.min(s.longest_noise).max(MAX_DELAY);
+        if s.delay > max_delay || s.loss > LOSS {
             self.trial = None;
             return;
         }
@@ -162,8 +163,14 @@ mod tests {
     }
 
     #[test]
-    fn a_long_delay_is_a_queue() {
-        assert!(floor(2_000, true, |_| (11_000, 48)).abs() < 1e-9);
+    fn the_wait_for_the_next_burst_is_not_a_queue() {
+        let found = floor(200, true, |_| (20_000, 24));
+        assert!((found - 0.020).abs() < 0.002, "{found}");
+    }
+
+    #[test]
+    fn a_delay_of_more_than_a_round_trip_is_a_queue() {
+        assert!(floor(2_000, true, |_| (51_000, 48)).abs() < 1e-9);
     }
 
     #[test]

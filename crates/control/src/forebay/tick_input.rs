@@ -40,6 +40,8 @@ pub(super) struct TickInput {
     pub(super) packet: f64,
     /// The bytes to keep in the queue.
     pub(super) packets: f64,
+    /// The longest delay in seconds that can prove to be no queue.
+    pub(super) longest_noise: f64,
     /// The delay that counts as noise.
     pub(super) noise: f64,
     /// The largest number of bytes sent in a minimum RTT recently.
@@ -100,6 +102,7 @@ impl TickInput {
             loss: m.loss,
             packet,
             packets: packet * config.queue_packets,
+            longest_noise: seconds(config.longest_noise),
             noise: seconds(m.rtt_spread).clamp(noise, noise * NOISE_RANGE),
             used: m.peak_sent.as_f64(),
             backlogged: m.backlog > Bytes::ZERO,

@@ -21,6 +21,7 @@ pub(super) fn run(args: &HarmArgs) -> Result<(), Failure> {
     let options = Options {
         seed: args.seed,
         seeds: args.seeds,
+        guard: args.guard,
         cells: args.out.join("cells"),
         jobs: args.jobs,
     };
@@ -70,6 +71,9 @@ fn command(args: &HarmArgs) -> String {
     if !args.families.is_empty() {
         let names: Vec<_> = args.families.iter().map(|family| family.name()).collect();
         command += &format!(" --family {}", names.join(","));
+    }
+    if args.guard {
+        command += " --guard";
     }
     if args.engine != Engine::Sim {
         command += if args.engine == Engine::Uml { " --engine uml" } else { " --engine netns" };

@@ -182,15 +182,15 @@ fn sendbox(job: &Job<'_>, dataplane: Dataplane, site: u8, key: &path::Path) -> S
         "[sendbox]\n{moves}\noutside = \"{OUTSIDE}\"\nlisten = \"{}\"\n",
         Place::Sendbox(site).socket(ip, SENDBOX_PORT),
     );
-    if let Sendbox::Bundle(Bundle { queue, controller, cross_traffic, multipath }) = job.arm.sendbox
-    {
+    if let Sendbox::Bundle(bundle_setup) = job.arm.sendbox {
+        let Bundle { queue, controller, cross_traffic, multipath, guard } = bundle_setup;
         let (name, id) = bundle(site);
         // Writing to a string cannot fail.
         let _ = write!(
             text,
             "[[bundle]]\nname = \"{name}\"\nid = {id}\nprefixes = [\"{}\"]\nreceivebox = \"{}\"\n\
              key_file = \"{}\"\ncontroller = \"{controller}\"\n\
-             cross_traffic = \"{}\"\nmultipath = \"{}\"\n{}",
+             cross_traffic = \"{}\"\nmultipath = \"{}\"\nguard = {guard}\n{}",
             Place::SiteB.prefix(ip),
             Place::Receivebox.socket(ip, RECEIVEBOX_PORT),
             key.display(),
@@ -289,7 +289,7 @@ mod tests {
         };
         assert!(!text(0).contains("[[bundle]]"), "it only forwards");
         let says = "key_file = \"key\"\ncontroller = \"forebay\"\n\
-                    cross_traffic = \"ignore\"\nmultipath = \"detect\"\n\
+                    cross_traffic = \"ignore\"\nmultipath = \"detect\"\nguard = false\n\
                     policy = { kind = \"sfq\", limit = \"2000 packets\" }\n";
         assert!(text(2).ends_with(says), "{}", text(2));
     }

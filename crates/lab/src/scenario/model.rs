@@ -203,4 +203,7 @@ pub struct Bundle {
     pub cross_traffic: Detection,
     /// Whether multipath imbalance opens the bundle.
     pub multipath: Detection,
+    /// Whether a guard tests that holding the bundle back helps.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub guard: bool,
 }

@@ -200,6 +200,8 @@ pub(super) struct BundleTable {
     cross_traffic: Detection,
     #[serde(default)]
     multipath: Detection,
+    #[serde(default)]
+    guard: bool,
 }
 
 impl BundleTable {
@@ -209,8 +211,8 @@ impl BundleTable {
         let target = self.target.as_ref().map(|t| t.get_ref().0);
         let coupling = self.coupling.as_ref().map(|k| *k.get_ref());
         let queue = Queue { ecn: false, target, coupling, ..Queue::plain(kind, limit) };
-        let Self { controller, cross_traffic, multipath, .. } = *self;
-        Bundle { queue, controller, cross_traffic, multipath }
+        let Self { controller, cross_traffic, multipath, guard, .. } = *self;
+        Bundle { queue, controller, cross_traffic, multipath, guard }
     }
 }
 

@@ -215,6 +215,7 @@ fn add_bundle<O: Observer>(
             controller: bundle.controller,
             cross_traffic: bundle.cross_traffic,
             multipath: bundle.multipath,
+            guard: bundle.guard,
             ..ControlConfig::default()
         },
         queue: queues::sendbox(&bundle.queue, job.scenario, job.seed).map_err(unfit)?,
