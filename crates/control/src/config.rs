@@ -35,9 +35,9 @@ pub struct ControlConfig {
     pub cross_traffic: Detection,
     /// Whether the bundle detects several paths between the boxes and lifts its limit meanwhile.
     pub multipath: Detection,
-    /// Whether a guard tests that holding the bundle back helps, and raises the rate if not. It works
-    /// beside Forebay's own controller and without the detection of elastic traffic. Default no:
-    /// guarded bundles that share a bottleneck take each other's queue for others' traffic.
+    /// Whether a guard tests that holding the bundle back helps, and raises the rate if not. It
+    /// works beside Forebay's own controller and without the detection of elastic traffic. Default
+    /// no: guarded bundles that share a bottleneck take each other's queue for others' traffic.
     pub guard: bool,
 }
 

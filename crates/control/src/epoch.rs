@@ -108,7 +108,8 @@ impl Epoch {
         });
         let budget = self.at_share(self.config.overhead, input);
         self.sparse = power_of_two_at_least(budget).min(self.config.max);
-        // Where the budget would set boundaries further apart than is wanted, the larger one applies.
+        // Where the budget would set boundaries further apart than is wanted, the larger one
+        // applies.
         let most = self.at_share(self.config.most_overhead, input);
         let apart = LEAST_APART.as_secs_f64() * packets_per_second(input);
         let least = budget.min(wanted.max(most).max(apart));

@@ -61,7 +61,7 @@ pub struct Cell {
 pub enum Workload {
     /// Requests and a bulk flow or a few.
     Mix,
-    /// Requests only.
+    /// Requests and nothing else.
     Requests,
     /// Bulk flows only.
     Bulk,
@@ -152,8 +152,8 @@ impl Cell {
         (self.rtt * 1e-3 * 20.0).clamp(3.0, 10.0).min(self.duration()).ceil()
     }
 
-    /// Returns the scenario file, with the seeds 1 to `seeds`; `guard` is whether Forebay's bundles have
-    /// a guard.
+    /// Returns the scenario file, with the seeds 1 to `seeds`; `guard` is whether Forebay's bundles
+    /// have a guard.
     pub fn scenario(&self, seeds: u32, guard: bool) -> String {
         let mut text = String::new();
         let seeds: Vec<String> = (1..=seeds).map(|seed| seed.to_string()).collect();

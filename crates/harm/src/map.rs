@@ -36,15 +36,15 @@ pub struct Options {
 /// A cell with its figures and the verdict on it.
 #[derive(Clone, Debug)]
 pub struct Judged {
-    /// The cell.
+    /// The path with its traffic.
     pub cell: Cell,
-    /// Without a box.
+    /// The figures without a box.
     pub status_quo: Figures,
-    /// With the same policy at the bottleneck.
+    /// The figures with the same policy at the bottleneck.
     pub in_network: Figures,
-    /// With Forebay.
+    /// The figures with Forebay.
     pub forebay: Figures,
-    /// The verdict.
+    /// The verdict on Forebay.
     pub verdict: Verdict,
     /// What the controllers decided in the first seed's run, in words.
     pub decisions: Vec<String>,
@@ -59,7 +59,7 @@ pub struct HarmMap {
     pub seeds: u32,
     /// The engine's name.
     pub engine: String,
-    /// The cells.
+    /// The judged paths in the order of their numbers.
     pub cells: Vec<Judged>,
 }
 
@@ -69,7 +69,7 @@ pub enum HarmError {
     /// A scenario could not be written.
     #[error("cannot write the cells to {}: {source}", path.display())]
     Write {
-        /// The directory.
+        /// The directory of the scenarios.
         path: PathBuf,
         /// The system's answer.
         source: io::Error,

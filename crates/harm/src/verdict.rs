@@ -8,9 +8,11 @@ use crate::figures::Figures;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Criterion {
-    /// The bundle's goodput is below 0.97 of the status quo's; 0.90 where others share the bottleneck.
+    /// The bundle's goodput is below 0.97 of the status quo's; 0.90 where others share the
+    /// bottleneck.
     Goodput,
-    /// The median slowdown of requests, or round trip of loops, is above 1.05 times the status quo's.
+    /// The median slowdown of requests, or round trip of loops, is above 1.05 times the status
+    /// quo's.
     Median,
     /// The 99th percentile is above 1.10 times the status quo's.
     Tail,
@@ -50,7 +52,7 @@ const WAIT_MS: f64 = 2.0;
 /// One figure that was worse.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Finding {
-    /// Which figure.
+    /// The figure that was worse.
     pub criterion: Criterion,
     /// Forebay's figure over the status quo's; of unfinished requests, how many more.
     pub ratio: f64,

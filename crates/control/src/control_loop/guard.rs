@@ -2,16 +2,18 @@
 //!
 //! A controller can be wrong about the path: it may take the wait for the next burst of service, or
 //! the queue of others, for a queue of its own, and lower the rate without end. The guard asks the
-//! path. While the bundle has more to send than it may, the guard now and then sends a little faster
-//! for a moment and measures whether what arrives follows. If it does, holding back did not help, and
-//! what arrived becomes a floor under the controller's rate. The controller runs on unaltered.
+//! path. While the bundle has more to send than it may, the guard now and then sends a little
+//! faster for a moment and measures whether what arrives follows. If it does, holding back did not
+//! help, and what arrived becomes a floor under the controller's rate. The controller runs on
+//! unaltered.
 
 use forebay_units::{Bytes, Nanos, Rate};
 
 use crate::controller::Measurement;
 use crate::windowed_max::WindowedMax;
 
-/// The shortest time over which the bundle must have been limited, and over which rates are compared.
+/// The shortest time over which the bundle must have been limited, and over which rates are
+/// compared.
 const WINDOW: Nanos = Nanos::from_secs(1);
 /// The same in round trips of the empty path.
 const WINDOW_RTTS: u64 = 8;
@@ -97,7 +99,8 @@ impl Points {
         Self { ring: [empty; POINTS], next: 0, len: 0 }
     }
 
-    /// Takes in `point`, in place of the newest if that is less than `spacing` after the one before.
+    /// Takes in `point`, in place of the newest if that is less than `spacing` after the one
+    /// before.
     fn push(&mut self, point: Point, spacing: Nanos) {
         let close =
             self.len >= 2 && self.back(0).sent_at.saturating_sub(self.back(1).sent_at) < spacing;
@@ -245,9 +248,9 @@ impl Guard {
         self.points.push(point, window(min_rtt) / (POINTS as u64 / 2));
     }
 
-    /// Returns the rate to send at where the controller wants `wanted`, and what a test showed, if one
-    /// ended. `target` is the controller's target delay; `draining` is whether it empties the queue
-    /// on purpose.
+    /// Returns the rate to send at where the controller wants `wanted`, and what a test showed, if
+    /// one ended. `target` is the controller's target delay; `draining` is whether it empties the
+    /// queue on purpose.
     pub(super) fn on_tick(
         &mut self,
         m: &Measurement,
@@ -438,8 +441,8 @@ mod tests {
     const TICK: Nanos = Nanos::from_millis(10);
     const RTT: Nanos = Nanos::from_millis(40);
 
-    /// A bundle whose controller always wants the same rate, on a path that serves one rate and never
-    /// shows a queue: the worst that a controller can do with it.
+    /// A bundle whose controller always wants the same rate, on a path that serves one rate and
+    /// never shows a queue: the worst that a controller can do with it.
     struct Loop {
         guard: Guard,
         now: Nanos,
@@ -494,7 +497,7 @@ mod tests {
         }
 
         fn send(&mut self, rate: Rate) {
-            self.now = self.now + TICK;
+            self.now += TICK;
             let (sent, received) = *self.log.last().unwrap();
             let share = TICK.as_secs_f64();
             let sent = sent + rate.as_bytes_per_sec_f64() * share;

@@ -1,9 +1,9 @@
 use super::LOSS;
 use super::tick_input::TickInput;
 
-/// Delays up to this many seconds can be noise on any path. Longer ones can be up to the minimum RTT,
-/// if the configuration allows it: a link that serves in bursts makes packets wait for the next
-/// burst, and bursts are rarely further apart than the round trip is long.
+/// Delays up to this many seconds can be noise on any path. Longer ones can be up to the minimum
+/// RTT, if the configuration allows it: a link that serves in bursts makes packets wait for the
+/// next burst, and bursts are rarely further apart than the round trip is long.
 const MAX_DELAY: f64 = 0.010;
 /// A delay above this multiple of its average is a growing queue.
 const GROWS: f64 = 1.5;

@@ -11,8 +11,8 @@ use crate::terminal::{interrupt, print};
 /// The worst paths that are printed.
 const PRINTED: usize = 10;
 
-/// Draws and runs the paths, writes the map and prints its summary. It is an error if more paths are
-/// worse than are allowed.
+/// Draws and runs the paths, writes the map and prints its summary. It is an error if more paths
+/// are worse than are allowed.
 pub(super) fn run(args: &HarmArgs) -> Result<(), Failure> {
     let cells = drawn(args);
     if cells.is_empty() {

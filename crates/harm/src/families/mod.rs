@@ -148,17 +148,17 @@ impl FromStr for Family {
 
 /// The path that a family's feature is added to.
 pub(crate) struct Base {
-    /// In Mbit/s.
+    /// The rate in Mbit/s.
     pub(crate) rate: f64,
-    /// In ms.
+    /// The round trip of the empty path in ms.
     pub(crate) rtt: f64,
     /// The limit of the bottleneck's queue, in packets.
     pub(crate) buffer: u32,
 }
 
 impl Base {
-    /// A path of these ranges, with a buffer of half to four bandwidth-delay products and at least 30
-    /// packets.
+    /// A path of these ranges, with a buffer of half to four bandwidth-delay products and at least
+    /// 30 packets.
     fn draw(random: &mut Random, rates: (f64, f64), rtts: (f64, f64)) -> Self {
         let rate = round(random.log_between(rates.0, rates.1));
         let rtt = round(random.log_between(rtts.0, rtts.1));

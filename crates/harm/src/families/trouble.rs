@@ -27,7 +27,7 @@ pub(super) fn draw(cell: &mut Cell, random: &mut Random) {
         Family::Deep => base.buffer = (second * random.log_between(1.0, 12.0)).max(50.0) as u32,
         // Ten milliseconds of the rate or some packets, as a token bucket without a queue has.
         Family::Policer => {
-            base.buffer = (second * random.log_between(0.005, 0.03)).max(10.0) as u32
+            base.buffer = (second * random.log_between(0.005, 0.03)).max(10.0) as u32;
         }
         _ => {}
     }
