@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use crate::families::Family;
+use crate::family::Family;
 
 /// The measured part of a run is at least this long, in seconds.
 const SHORTEST: f64 = 12.0;

@@ -9,15 +9,18 @@
 
 mod cell;
 mod families;
+mod family;
 mod figures;
 mod map;
+mod output;
 mod page;
 mod picture;
 mod random;
 mod verdict;
 
 pub use cell::{Cell, Policy, Workload};
-pub use families::{Family, UnknownFamily, draw};
+pub use families::draw;
+pub use family::{Family, UnknownFamily};
 pub use figures::Figures;
 pub use map::{HarmError, HarmMap, Judged, Options, run};
 pub use verdict::{Criterion, Finding, Verdict};

@@ -3,7 +3,7 @@
 use std::fs;
 use std::io;
 use std::num::NonZeroUsize;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use forebay_config::ConfigError;
 use forebay_lab::engine::{Engine, Interrupt};
@@ -215,20 +215,24 @@ impl<'a> CellJson<'a> {
     }
 }
 
-/// The directory of a map's cells beside its page.
-pub(crate) const CELLS: &str = "cells";
+impl Judged {
+    /// Returns the bundle's goodput over that without a box.
+    pub fn goodput(&self) -> f64 {
+        self.forebay.goodput_mbps / self.status_quo.goodput_mbps.max(1e-9)
+    }
 
-impl HarmMap {
-    /// Writes `harm.json`, `harm.md` and `harm.svg` into `dir`; the page's path.
-    ///
-    /// # Errors
-    /// What the system says.
-    pub fn write(&self, dir: &Path, command: &str) -> io::Result<PathBuf> {
-        fs::create_dir_all(dir)?;
-        fs::write(dir.join("harm.json"), self.json().map_err(io::Error::other)? + "\n")?;
-        fs::write(dir.join("harm.svg"), crate::picture::draw(self))?;
-        let page = dir.join("harm.md");
-        fs::write(&page, crate::page::write(self, command))?;
-        Ok(page)
+    /// Returns the median slowdown over that without a box.
+    pub fn median(&self) -> Option<f64> {
+        Some(self.forebay.slowdown_p50? / self.status_quo.slowdown_p50?.max(1e-9))
+    }
+
+    /// Returns the 99th percentile of slowdowns over that without a box.
+    pub fn tail(&self) -> Option<f64> {
+        Some(self.forebay.slowdown_p99? / self.status_quo.slowdown_p99?.max(1e-9))
+    }
+
+    /// Returns the 99th percentile of waits at the bottleneck over that without a box.
+    pub fn wait(&self) -> f64 {
+        self.forebay.bottleneck_p99_ms / self.status_quo.bottleneck_p99_ms.max(0.1)
     }
 }

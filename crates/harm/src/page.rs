@@ -3,8 +3,11 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use crate::map::{CELLS, HarmMap, Judged};
+use crate::map::{HarmMap, Judged};
 use crate::verdict::Criterion;
+
+/// The directory of a map's cells beside its page.
+const CELLS: &str = "cells";
 
 /// The cells that the page tells the story of.
 const STORIES: usize = 12;
@@ -44,15 +47,15 @@ pub(crate) fn write(map: &HarmMap, command: &str) -> String {
     for (name, cells) in families {
         let worse = cells.iter().filter(|c| c.verdict.is_worse()).count();
         let by_policy = cells.iter().filter(|c| c.verdict.is_worse_by_policy()).count();
-        let goodput = cells.iter().map(|c| goodput(c)).fold(f64::INFINITY, f64::min);
+        let goodput = cells.iter().map(|c| c.goodput()).fold(f64::INFINITY, f64::min);
         let most =
             |of: fn(&Judged) -> Option<f64>| cells.iter().filter_map(|c| of(c)).fold(0.0, f64::max);
         let _ = writeln!(
             page,
             "| {name} | {} | {worse} | {by_policy} | {goodput:.2} | {:.2} | {:.2} |",
             cells.len(),
-            most(median),
-            most(tail)
+            most(Judged::median),
+            most(Judged::tail)
         );
     }
     let worst = map.worst_first();
@@ -89,25 +92,9 @@ fn row(page: &mut String, judged: &Judged) {
         "| `{}` | {} | {} | {} | {} | {unfinished:+} | {} |",
         judged.cell.file_name(),
         judged.cell,
-        ratio(Criterion::Goodput, Some(goodput(judged))),
-        ratio(Criterion::Median, median(judged)),
-        ratio(Criterion::Tail, tail(judged)),
-        ratio(Criterion::Wait, Some(wait(judged))),
+        ratio(Criterion::Goodput, Some(judged.goodput())),
+        ratio(Criterion::Median, judged.median()),
+        ratio(Criterion::Tail, judged.tail()),
+        ratio(Criterion::Wait, Some(judged.wait())),
     );
-}
-
-pub(crate) fn goodput(judged: &Judged) -> f64 {
-    judged.forebay.goodput_mbps / judged.status_quo.goodput_mbps.max(1e-9)
-}
-
-fn median(judged: &Judged) -> Option<f64> {
-    Some(judged.forebay.slowdown_p50? / judged.status_quo.slowdown_p50?.max(1e-9))
-}
-
-fn tail(judged: &Judged) -> Option<f64> {
-    Some(judged.forebay.slowdown_p99? / judged.status_quo.slowdown_p99?.max(1e-9))
-}
-
-fn wait(judged: &Judged) -> f64 {
-    judged.forebay.bottleneck_p99_ms / judged.status_quo.bottleneck_p99_ms.max(0.1)
 }

@@ -3,7 +3,6 @@
 use forebay_picture::svg::{Anchor, Svg, sheet};
 
 use crate::map::{HarmMap, Judged};
-use crate::page::goodput;
 
 const WIDTH: f64 = 460.0;
 const HEIGHT: f64 = 300.0;
@@ -40,7 +39,7 @@ const GOODPUT: Axis = Axis {
     high: 4.0,
     name: "goodput over that without a box",
     ticks: &[0.05, 0.2, 0.5, 1.0, 2.0],
-    of: goodput,
+    of: Judged::goodput,
 };
 const WAIT: Axis = Axis {
     low: 0.1,

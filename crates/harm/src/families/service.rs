@@ -1,7 +1,9 @@
 //! Links that do not serve at one rate: bursts, random walks, outages. They are made as traces.
 
-use super::{Base, Family, round, set_path, traffic};
+use super::base::{Base, round, set_path};
+use super::traffic;
 use crate::cell::{Cell, Workload};
+use crate::family::Family;
 use crate::random::Random;
 
 /// The bits of one opportunity of a trace: 1504 bytes.

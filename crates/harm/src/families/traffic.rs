@@ -2,8 +2,9 @@
 
 use std::fmt::Write as _;
 
-use super::{Base, Family, set_path};
+use super::base::{Base, set_path};
 use crate::cell::{Cell, Workload};
+use crate::family::Family;
 use crate::random::Random;
 
 /// Adds the bundle's traffic to `cell`: `share` of the path for requests, one site's worth.

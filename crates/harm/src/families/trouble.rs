@@ -3,8 +3,10 @@
 
 use std::fmt::Write as _;
 
-use super::{Base, Family, round, set_path, set_queue, traffic};
+use super::base::{Base, round, set_path, set_queue};
+use super::traffic;
 use crate::cell::{Cell, Workload};
+use crate::family::Family;
 use crate::random::Random;
 
 /// The ranges of rates, in Mbit/s, and round trips, in ms, of families that ask for nothing else.

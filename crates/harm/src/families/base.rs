@@ -1,0 +1,54 @@
+//! The path that the families add their features to, as lines of a scenario.
+
+use std::fmt::Write as _;
+
+use crate::cell::Cell;
+use crate::random::Random;
+
+/// The path that a family's feature is added to.
+pub(crate) struct Base {
+    /// The rate in Mbit/s.
+    pub(crate) rate: f64,
+    /// The round trip of the empty path in ms.
+    pub(crate) rtt: f64,
+    /// The limit of the bottleneck's queue, in packets.
+    pub(crate) buffer: u32,
+}
+
+impl Base {
+    /// A path of these ranges, with a buffer of half to four bandwidth-delay products and at least
+    /// 30 packets.
+    pub(crate) fn draw(random: &mut Random, rates: (f64, f64), rtts: (f64, f64)) -> Self {
+        let rate = round(random.log_between(rates.0, rates.1));
+        let rtt = round(random.log_between(rtts.0, rtts.1));
+        let product = rate * 1e3 * rtt / 8.0 / 1514.0;
+        let buffer = (product * random.log_between(0.5, 4.0)).clamp(30.0, 50_000.0) as u32;
+        Self { rate, rtt, buffer }
+    }
+}
+
+/// Three significant digits, so that scenario files can be read.
+pub(super) fn round(value: f64) -> f64 {
+    let scale = 10_f64.powi(2 - value.log10().floor() as i32);
+    (value * scale).round() / scale
+}
+
+/// Sets the path of `cell` to `base`, with a first-in-first-out queue; a trace replaces the rate.
+pub(super) fn set_path(cell: &mut Cell, base: &Base, what: String) {
+    (cell.rate, cell.rtt, cell.what) = (base.rate, base.rtt, what);
+    set_queue(cell, base, &format!("fifo\", limit = \"{} packets", base.buffer));
+}
+
+/// Likewise with another queue: what stands between `kind = "` and the closing quote.
+pub(super) fn set_queue(cell: &mut Cell, base: &Base, queue: &str) {
+    cell.path.clear();
+    if cell.trace.is_none() {
+        // Writing to a string cannot fail.
+        let _ = writeln!(cell.path, "rate = \"{} kbit/s\"", (base.rate * 1e3).round());
+    }
+    let _ = writeln!(
+        cell.path,
+        "rtt = \"{} us\"\nqueue = {{ kind = \"{queue}\" }}",
+        (base.rtt * 1e3).round()
+    );
+}
