@@ -71,7 +71,7 @@ pub(crate) fn draw(map: &HarmMap) -> String {
 
 fn panel(map: &HarmMap, number: usize, x: &Axis, y: &Axis) -> Svg {
     let title = format!("{} against {}", y.name, x.name);
-    let desc = "A dot for each cell; large dots in the accent colour are cells that are worse.";
+    let desc = "A dot for each path; the larger ones are worse than without a box.";
     let mut svg = Svg::new(&format!("harm{number}"), &title, desc, WIDTH, HEIGHT);
     let at_x = |value: f64| LEFT + x.place(value) * (WIDTH - LEFT - RIGHT);
     let at_y = |value: f64| HEIGHT - BOTTOM - y.place(value) * (HEIGHT - BOTTOM - TOP);
@@ -89,7 +89,7 @@ fn panel(map: &HarmMap, number: usize, x: &Axis, y: &Axis) -> Svg {
     // Those that are worse come last, on top of the others.
     for worse in [false, true] {
         for judged in map.cells.iter().filter(|c| c.verdict.is_worse() == worse) {
-            let (class, radius) = if worse { ("dot s2", 3.5) } else { ("dot s0", 2.0) };
+            let (class, radius) = if worse { ("dot c1", 3.5) } else { ("dot", 2.0) };
             svg.circle(class, (at_x((x.of)(judged)), at_y((y.of)(judged))), radius);
         }
     }
