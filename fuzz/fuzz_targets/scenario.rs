@@ -3,7 +3,7 @@
 
 use forebay_lab::engine::jobs;
 use forebay_lab::scenario::parse;
-use forebay_units::Nanos;
+use forebay_units::{Bytes, Nanos};
 use libfuzzer_sys::fuzz_target;
 
 /// What the documentation promises of a file.
@@ -21,7 +21,7 @@ fuzz_target!(|text: &str| {
             assert!(traffic.start < traffic.stop && traffic.stop <= cell.length());
         }
         for arm in &cell.arms {
-            assert!(arm.queue.limit_packets(&cell.path) > 0);
+            assert!(arm.queue.limit_bytes(&cell.path) > Bytes::ZERO);
         }
     }
 });
