@@ -25,7 +25,7 @@ impl Packets {
         path.map(create).transpose().map(Self)
     }
 
-    /// Logs a packet.
+    /// Appends a packet's record, if the log is on.
     pub(crate) fn push(&mut self, record: &Record) -> Result<(), Error> {
         match &mut self.0 {
             Some((log, path)) => log.push(record).map_err(at(path)),

@@ -35,9 +35,9 @@ pub struct ControlConfig {
     pub cross_traffic: Detection,
     /// Whether the bundle detects several paths between the boxes and lifts its limit meanwhile.
     pub multipath: Detection,
-    /// Whether a guard tests that holding the bundle back helps, and raises the rate if not. It
-    /// works beside Forebay's own controller and without the detection of elastic traffic. Default
-    /// no: guarded bundles that share a bottleneck take each other's queue for others' traffic.
+    /// Whether a guard tests that the limit helps, and raises the rate if it does not. It needs
+    /// Forebay's own controller, and no detection of elastic traffic. Default no: guarded bundles
+    /// at one bottleneck take each other for cross traffic.
     pub guard: bool,
 }
 
@@ -81,11 +81,10 @@ pub struct EpochConfig {
     pub min: u32,
     /// The largest epoch size in packets, a power of two. Default 2^14.
     pub max: u32,
-    /// The largest share of feedback in the bundle's bytes. Default 0.001.
+    /// The share of feedback in the bundle's bytes. Default 0.001.
     pub overhead: f64,
-    /// The share of the bundle's bytes that feedback may take on paths where `overhead` would set
-    /// samples further apart than a quarter of the minimum RTT: slow and short ones. Default 0.01,
-    /// for a bundle with a guard; without one `overhead` applies everywhere.
+    /// The larger share that feedback may take where `overhead` would set samples further apart
+    /// than a quarter of the minimum RTT. Default 0.001, and 0.01 with a guard.
     pub most_overhead: f64,
     /// The length of a feedback message on the wire. Default 94 bytes for IPv4; IPv6 takes 114.
     pub feedback_wire: Bytes,
@@ -116,8 +115,8 @@ pub struct ForebayConfig {
     /// The largest age of the minimum RTT before the queue is drained briefly to measure it again.
     /// Default 4 s.
     pub drain_after: Nanos,
-    /// The longest delay that can prove to be no queue, on paths with a minimum RTT at least as
-    /// long. Default 50 ms for a bundle with a guard; without one 10 ms apply everywhere.
+    /// Delays up to the minimum RTT, and up to this, may turn out not to be a queue; delays up to
+    /// 10 ms always may. Default 10 ms, and 50 ms with a guard.
     pub longest_noise: Nanos,
 }
 
@@ -148,7 +147,7 @@ impl Default for EpochConfig {
             min: 4,
             max: 1 << 14,
             overhead: 0.001,
-            most_overhead: 0.01,
+            most_overhead: 0.001,
             feedback_wire: Bytes(94),
         }
     }
@@ -168,24 +167,23 @@ impl Default for ForebayConfig {
             max_velocity: 16.0,
             min_window: 10.0,
             drain_after: Nanos::from_secs(4),
-            longest_noise: Nanos::from_millis(50),
+            longest_noise: Nanos::from_millis(10),
         }
     }
 }
 
-impl ControlConfig {
-    /// Returns whether a guard works beside the controller.
-    pub(crate) fn is_guarded(&self) -> bool {
-        self.guard
-            && self.controller == ControllerKind::Forebay
-            && self.cross_traffic == Detection::Ignore
-    }
+/// The share of feedback that a guard makes safe where samples are rare.
+const GUARDED_OVERHEAD: f64 = 0.01;
+/// The longest delay that may turn out not to be a queue where a guard tests the path.
+const GUARDED_NOISE: Nanos = Nanos::from_millis(50);
 
-    /// Returns the configuration in force: what only a guard makes safe is off without one.
+impl ControlConfig {
+    /// Returns the configuration in force. Without a guard it is this one; a guard makes more
+    /// feedback safe, and longer delays that can prove to be no queue.
     pub(crate) fn in_force(mut self) -> Self {
-        if !self.is_guarded() {
-            self.epoch.most_overhead = self.epoch.overhead;
-            self.forebay.longest_noise = Nanos::ZERO;
+        if self.guard {
+            self.epoch.most_overhead = self.epoch.most_overhead.max(GUARDED_OVERHEAD);
+            self.forebay.longest_noise = self.forebay.longest_noise.max(GUARDED_NOISE);
         }
         self
     }
@@ -196,6 +194,9 @@ impl ControlConfig {
     /// Returns the first field that is out of range, and what to do about it.
     pub fn validate(&self) -> Result<(), ConfigError> {
         let Self { min_rate, max_rate, initial_rate, tick, epoch, forebay, copa, .. } = self;
+        if self.guard && !self.controller.takes_guard(self.cross_traffic) {
+            return Err(ConfigError::Guard);
+        }
         if *min_rate == Rate::ZERO || min_rate > max_rate {
             return Err(ConfigError::RateBounds { min: *min_rate, max: *max_rate });
         }
@@ -215,7 +216,7 @@ impl ControlConfig {
         }
         let own = [
             ("epoch.overhead", epoch.overhead, 1e-6, 1.0),
-            ("epoch.most_overhead", epoch.most_overhead, epoch.overhead, 1.0),
+            ("epoch.most_overhead", epoch.most_overhead, 1e-6, 1.0),
             ("epoch.feedback_wire", epoch.feedback_wire.as_f64(), 1.0, 65_535.0),
             ("forebay.queue_packets", forebay.queue_packets, 1.0, 1024.0),
             ("forebay.noise", forebay.noise.as_secs_f64(), 0.0, 0.1),
@@ -239,6 +240,8 @@ impl ControlConfig {
 /// A configuration that is invalid.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum ConfigError {
+    /// A guard was asked for with another controller, or with detection of elastic traffic.
+    Guard,
     /// The rate bounds are zero or in the wrong order.
     RateBounds {
         /// The configured lowest rate.
@@ -283,6 +286,10 @@ pub enum ConfigError {
 impl fmt::Display for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Guard => f.write_str(
+                "guard: needs controller = \"forebay\" and cross_traffic = \"ignore\": set these, or \
+                 remove the guard",
+            ),
             Self::RateBounds { min, max } => write!(
                 f,
                 "min_rate {min} and max_rate {max}: set min_rate above zero and no higher than \
@@ -325,6 +332,14 @@ mod tests {
         let epoch = EpochConfig::default();
         let copa = CopaConfig::default();
         for (config, says) in [
+            (
+                ControlConfig { guard: true, controller: ControllerKind::Copa, ..base },
+                "guard: needs controller = \"forebay\" and cross_traffic = \"ignore\": set these, or remove the guard",
+            ),
+            (
+                ControlConfig { guard: true, cross_traffic: Detection::Detect, ..base },
+                "guard: needs controller = \"forebay\" and cross_traffic = \"ignore\": set these, or remove the guard",
+            ),
             (
                 ControlConfig { max_rate: Rate::from_bps(1), ..base },
                 "min_rate 500.000 kbit/s and max_rate 1 bit/s: set min_rate above zero and no \

@@ -62,7 +62,7 @@ struct Announcement {
 pub(crate) struct Epoch {
     config: EpochConfig,
     size: u32,
-    /// The size by the smaller share of the bytes, if that is larger.
+    /// The size at [`EpochConfig::overhead`], where that may be above the size in use; else 1.
     sparse: u32,
     changed_at: Option<Nanos>,
     /// The announcement that is under way.
@@ -74,7 +74,7 @@ impl Epoch {
         Self {
             config,
             size: config.initial,
-            sparse: config.initial,
+            sparse: 1,
             changed_at: None,
             announce: Some(Announcement { due: now, wait: RESEND_FLOOR }),
         }
@@ -91,9 +91,8 @@ impl Epoch {
         fingerprint & (self.size.saturating_mul(thinning) - 1) == 0
     }
 
-    /// Returns whether a boundary packet would be one too if feedback took the smaller share of the
-    /// bytes. The multipath test counts these only: its threshold is one for boundaries that far
-    /// apart.
+    /// Returns whether a boundary packet would also be one at [`EpochConfig::overhead`]. The
+    /// multipath test counts only these, since its thresholds were set for that distance.
     pub(crate) fn is_sparse_boundary(&self, fingerprint: u32) -> bool {
         fingerprint & (self.sparse.max(self.size) - 1) == 0
     }
@@ -107,10 +106,12 @@ impl Epoch {
             SHARE_OF_RTT * rtt.as_secs_f64() * packets_per_second(input)
         });
         let budget = self.at_share(self.config.overhead, input);
-        self.sparse = power_of_two_at_least(budget).min(self.config.max);
+        if self.config.most_overhead > self.config.overhead {
+            self.sparse = power_of_two_at_least(budget).min(self.config.max);
+        }
         // Where the budget would set boundaries further apart than is wanted, the larger one
         // applies.
-        let most = self.at_share(self.config.most_overhead, input);
+        let most = self.at_share(self.config.most_overhead.max(self.config.overhead), input);
         let apart = LEAST_APART.as_secs_f64() * packets_per_second(input);
         let least = budget.min(wanted.max(most).max(apart));
         let heed_budget = input.min_rtt.is_some() || input.packets >= BUDGET_AFTER;
@@ -208,6 +209,11 @@ mod tests {
         settled_with(EpochConfig::default(), input)
     }
 
+    /// Returns the configuration of a bundle with a guard.
+    fn guarded() -> EpochConfig {
+        EpochConfig { most_overhead: 0.01, ..EpochConfig::default() }
+    }
+
     fn settled_with(config: EpochConfig, input: EpochInput) -> u32 {
         let mut epoch = Epoch::new(config, Nanos::ZERO);
         for tick in 1..100 {
@@ -223,50 +229,53 @@ mod tests {
         assert_eq!(settled(input(96, 50, 1514)), 64);
         // A quarter is 198 packets.
         assert_eq!(settled(input(96, 100, 1514)), 128);
-        // A quarter is 9.9 packets, and so are 5 ms. The smaller share would be 94 / (0.001 x 1514)
-        // = 62.1 packets, the larger one 6.2.
-        assert_eq!(settled(input(24, 20, 1514)), 16);
-        // A quarter is 75 packets of 200 bytes, and the larger share 94 / (0.01 x 200) = 47.
-        assert_eq!(settled(input(24, 20, 200)), 128);
-        // 2 Mbit/s and 20 ms have 0.8 packets in a quarter and in 5 ms: the larger share counts.
-        assert_eq!(settled(input(2, 20, 1514)), 8);
-        // With the published share alone.
-        let published = EpochConfig { most_overhead: 0.001, ..EpochConfig::default() };
-        assert_eq!(settled_with(published, input(24, 20, 1514)), 64);
-        assert_eq!(settled_with(published, input(24, 20, 200)), 512);
+        // A quarter is ten packets, but 94 / (0.001 x 1514) = 62.1.
+        assert_eq!(settled(input(24, 20, 1514)), 64);
+        // Small packets need 94 / (0.001 x 200) = 470.
+        assert_eq!(settled(input(24, 20, 200)), 512);
         // 10 Gbit/s and 100 ms have 20 641 packets in a quarter; the most is 2^14.
         assert_eq!(settled(input(10_000, 100, 1514)), 1 << 14);
     }
 
     #[test]
+    fn where_samples_would_be_rare_the_larger_share_applies() {
+        let size = |input| settled_with(guarded(), input);
+        // A quarter is 9.9 packets, and so are 5 ms. The smaller share would be 62.1 packets, the
+        // larger one 6.2.
+        assert_eq!(size(input(24, 20, 1514)), 16);
+        // A quarter is 75 packets of 200 bytes, and the larger share 94 / (0.01 x 200) = 47.
+        assert_eq!(size(input(24, 20, 200)), 128);
+        // 2 Mbit/s and 20 ms have 0.8 packets in a quarter and in 5 ms: the larger share counts.
+        assert_eq!(size(input(2, 20, 1514)), 8);
+        // 96 Mbit/s and 60 ms have 119 packets in a quarter, more than the smaller share asks for.
+        assert_eq!(size(input(96, 60, 1514)), settled(input(96, 60, 1514)));
+    }
+
+    #[test]
     fn feedback_stays_within_its_budget() {
         for packet in 64..1600 {
-            let input = input(50, 30, packet);
-            let n = settled(input);
-            let share = 94.0 / (f64::from(n) * packet as f64);
-            assert!(share <= 0.01, "{n} packets of {packet} bytes");
-            // Where a quarter of the round trip has as many packets as the smaller share asks for.
-            if 0.0075 * packets_per_second(&input) * packet as f64 >= 94.0 / 0.001 {
-                assert!(share <= 0.001, "{n} packets of {packet} bytes");
-            }
+            let share = |n: u32| 94.0 / (f64::from(n) * packet as f64);
+            let n = settled(input(50, 30, packet));
+            assert!(share(n) <= 0.001, "{n} packets of {packet} bytes");
+            let n = settled_with(guarded(), input(50, 30, packet));
+            assert!(share(n) <= 0.01, "{n} packets of {packet} bytes with a guard");
         }
-        // A quarter of 60 ms at 96 Mbit/s has 119 packets.
-        assert!(94.0 / (f64::from(settled(input(96, 60, 1514))) * 1514.0) <= 0.001);
     }
 
     #[test]
     fn sparse_boundaries_are_those_of_the_smaller_share() {
-        let mut epoch = Epoch::new(EpochConfig::default(), Nanos::ZERO);
-        for tick in 1..100 {
-            epoch.on_tick(MS * (tick * 10), &input(24, 20, 1514));
-        }
-        let count = |sparse: bool| {
-            let is = |f: &u32| {
-                if sparse { epoch.is_sparse_boundary(*f) } else { epoch.is_boundary(*f, 1) }
-            };
+        let count = |config, sparse: bool| {
+            let mut epoch = Epoch::new(config, Nanos::ZERO);
+            for tick in 1..100 {
+                epoch.on_tick(MS * (tick * 10), &input(24, 20, 1514));
+            }
+            let is =
+                |f: &u32| epoch.is_boundary(*f, 1) && (!sparse || epoch.is_sparse_boundary(*f));
             (0..4096).filter(is).count()
         };
-        assert_eq!((count(false), count(true)), (4096 / 16, 4096 / 64));
+        assert_eq!((count(guarded(), false), count(guarded(), true)), (4096 / 16, 4096 / 64));
+        let plain = EpochConfig::default();
+        assert_eq!((count(plain, false), count(plain, true)), (4096 / 64, 4096 / 64));
     }
 
     #[test]
@@ -300,7 +309,7 @@ mod tests {
         assert_eq!(epoch.size(), 16);
         let unmeasured = EpochInput { packets: 512, ..young };
         let change = epoch.on_tick(MS * 20, &unmeasured).unwrap();
-        assert_eq!((change.from, change.to, change.wanted, change.least), (16, 64, 16, 39));
+        assert_eq!((change.from, change.to, change.wanted, change.least), (16, 64, 16, 62));
     }
 
     #[test]

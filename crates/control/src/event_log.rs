@@ -35,7 +35,7 @@ impl EventLog {
         }
     }
 
-    /// Adds an event.
+    /// Adds an event; the oldest one is lost if the log is full.
     pub(crate) fn push(&mut self, event: Event) {
         if self.queue.len() == CAPACITY {
             self.queue.pop_front();

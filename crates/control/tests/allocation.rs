@@ -37,13 +37,14 @@ static ALLOCATOR: Counting = Counting;
 
 #[test]
 fn allocation_is_bounded_and_only_at_the_start() {
-    assert_bounded(Detection::Ignore, 48 * 1024);
-    assert_bounded(Detection::Detect, 56 * 1024);
+    let with = |cross_traffic, guard| ControlConfig { cross_traffic, guard, ..Default::default() };
+    assert_bounded(with(Detection::Ignore, false), 48 * 1024);
+    assert_bounded(with(Detection::Detect, false), 56 * 1024);
+    assert_bounded(with(Detection::Ignore, true), 52 * 1024);
 }
 
-fn assert_bounded(cross_traffic: Detection, most: usize) {
+fn assert_bounded(config: ControlConfig, most: usize) {
     let before = COUNTED.get();
-    let config = ControlConfig { cross_traffic, ..ControlConfig::default() };
     let mut bundle = ControlLoop::new(config, Nanos::ZERO).unwrap();
     let made = COUNTED.get();
     let bytes = made.1 - before.1 + size_of::<ControlLoop>();

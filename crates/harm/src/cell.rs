@@ -5,8 +5,6 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use serde::Serialize;
-
 use crate::family::Family;
 
 /// The measured part of a run is at least this long, in seconds.
@@ -26,7 +24,7 @@ const FAST: f64 = 4.0;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cell {
     /// The cell's number in its map, from zero.
-    pub number: u64,
+    pub number: u32,
     /// The family that the path was drawn from.
     pub family: Family,
     /// What the bundle carries.
@@ -56,8 +54,7 @@ pub struct Cell {
 }
 
 /// What a bundle carries.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Workload {
     /// Requests and a bulk flow or a few.
     Mix,
@@ -85,8 +82,7 @@ impl Workload {
 }
 
 /// The queueing policy of a cell.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Policy {
     /// Stochastic fairness queueing, the default.
     Sfq,
@@ -110,6 +106,11 @@ impl Policy {
     }
 }
 
+/// The full packets in this many kilobits.
+pub(crate) fn packets(kilobits: f64) -> f64 {
+    kilobits * 1e3 / 8.0 / 1514.0
+}
+
 impl fmt::Display for Cell {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { workload, policy, rate, rtt, what, .. } = self;
@@ -125,6 +126,11 @@ impl fmt::Display for Cell {
 }
 
 impl Cell {
+    /// Full packets that the path carries in a second.
+    pub(crate) fn packets_per_second(&self) -> f64 {
+        packets(self.rate * 1e3)
+    }
+
     /// The file name of the cell's scenario.
     pub fn file_name(&self) -> String {
         format!("{:04}-{}.toml", self.number, self.family.name())
@@ -159,7 +165,7 @@ impl Cell {
         let seeds: Vec<String> = (1..=seeds).map(|seed| seed.to_string()).collect();
         let policy = self.policy.name();
         // Both queues hold the same: a second of the path, and no less than flows need.
-        let packets = (self.rate * 1e6 / 8.0 / 1514.0).clamp(200.0, 10_000.0) as u32;
+        let packets = self.packets_per_second().clamp(200.0, 10_000.0) as u32;
         // Writing to a string cannot fail.
         let _ = write!(
             text,

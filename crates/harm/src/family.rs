@@ -2,11 +2,8 @@
 
 use std::str::FromStr;
 
-use serde::Serialize;
-
 /// A family of paths.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Family {
     /// A constant rate and a first-in-first-out buffer: what the loop was made for.
     Plain,

@@ -1,6 +1,6 @@
 //! The figures of one arm of a cell, its seeds pooled.
 
-use forebay_lab::analysis::{Analysis, Sorted};
+use forebay_lab::analysis::{Analysis, Delay, Sorted};
 use forebay_lab::results::Run;
 use forebay_lab::scenario::{Origin, Scenario};
 use serde::Serialize;
@@ -12,12 +12,13 @@ pub(crate) struct OfRun {
     slowdowns: Vec<f64>,
     unfinished: u64,
     round_trips: Vec<f64>,
-    bottleneck: Vec<(f64, f64, f64)>,
-    /// The mode changes of the controllers, in words.
+    /// The waits at the bottleneck; `None` if no packet left it.
+    bottleneck: Option<Delay>,
+    /// The mode changes, tests and refused feedback of the control loops, in words.
     pub(crate) decisions: Vec<String>,
 }
 
-/// The most decisions that are kept of a run: they say what went wrong, and it says itself early.
+/// The most decisions that are kept of a run. The first ones show what went wrong.
 const DECISIONS: usize = 12;
 
 impl OfRun {
@@ -29,7 +30,7 @@ impl OfRun {
         };
         let by_traffic = &analysis.summary.goodput_by_traffic_mbps;
         let goodput = by_traffic.iter().filter(|(name, _)| own(name)).map(|(_, mbps)| mbps).sum();
-        // Only requests of the bundle count: slowdowns of others are theirs.
+        // Engines record the requests of bundles only.
         let slowdowns = analysis.slowdowns.all;
         let round_trips =
             run.round_trips.iter().filter(|r| (run.start.0..run.end.0).contains(&r.start));
@@ -38,19 +39,18 @@ impl OfRun {
             let end = r.end.unwrap_or_else(|| run.end.0.min(r.start + 1_000_000_000).max(r.start));
             end.saturating_sub(r.start) as f64 / 1e6
         });
-        let delay = analysis.summary.bottleneck_queue_ms;
         Self {
             goodput,
             slowdowns: slowdowns.values.values().to_vec(),
             unfinished: slowdowns.unfinished,
             round_trips: round_trips.collect(),
-            bottleneck: delay.map(|d| (d.mean, d.p50, d.p99)).into_iter().collect(),
+            bottleneck: analysis.summary.bottleneck_queue_ms,
             decisions: decisions(run),
         }
     }
 }
 
-/// What the controllers decided about their modes and the minimum RTT.
+/// Returns the first mode changes, tests of guards and refusals of feedback.
 fn decisions(run: &Run) -> Vec<String> {
     let told = run.events.iter().filter(|e| {
         matches!(e.kind.as_str(), "mode_changed" | "guard_tested" | "impossible_feedback")
@@ -73,7 +73,7 @@ pub struct Figures {
     pub requests: u64,
     /// The median round trip of closed loops, in ms.
     pub round_trip_p50_ms: Option<f64>,
-    /// Their 99th percentile, in ms.
+    /// The 99th percentile of round trips of closed loops, in ms.
     pub round_trip_p99_ms: Option<f64>,
     /// The mean wait at the bottleneck, in ms.
     pub bottleneck_mean_ms: f64,
@@ -86,8 +86,8 @@ impl Figures {
         let count = runs.len().max(1) as f64;
         let slowdowns: Sorted = runs.iter().flat_map(|r| r.slowdowns.iter().copied()).collect();
         let trips: Sorted = runs.iter().flat_map(|r| r.round_trips.iter().copied()).collect();
-        let mean = |of: fn(&(f64, f64, f64)) -> f64| {
-            runs.iter().flat_map(|r| &r.bottleneck).map(of).sum::<f64>() / count
+        let mean = |of: fn(&Delay) -> f64| {
+            runs.iter().filter_map(|r| r.bottleneck.as_ref()).map(of).sum::<f64>() / count
         };
         Self {
             goodput_mbps: runs.iter().map(|r| r.goodput).sum::<f64>() / count,
@@ -97,8 +97,8 @@ impl Figures {
             requests: slowdowns.len() as u64,
             round_trip_p50_ms: trips.percentile(50),
             round_trip_p99_ms: trips.percentile(99),
-            bottleneck_mean_ms: mean(|b| b.0),
-            bottleneck_p99_ms: mean(|b| b.2),
+            bottleneck_mean_ms: mean(|delay| delay.mean),
+            bottleneck_p99_ms: mean(|delay| delay.p99),
         }
     }
 }

@@ -140,7 +140,7 @@ impl HarmMap {
         self.cells.iter().filter(|c| c.verdict.is_worse()).count()
     }
 
-    /// How many are worse by the policy's doing only.
+    /// How many are worse because of the policy only.
     pub fn worse_by_policy(&self) -> usize {
         self.cells.iter().filter(|c| c.verdict.is_worse_by_policy()).count()
     }
@@ -181,7 +181,7 @@ struct MapJson<'a> {
 
 #[derive(Serialize)]
 struct CellJson<'a> {
-    number: u64,
+    number: u32,
     family: &'static str,
     file: String,
     what: String,

@@ -4,18 +4,21 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use crate::map::{HarmMap, Judged};
-use crate::verdict::Criterion;
+use crate::verdict::{
+    Criterion, GOODPUT, MEDIAN, SHARE, TAIL, TAIL_SAMPLES, UNFINISHED, UNFINISHED_SHARE, WAIT,
+    WAIT_MS,
+};
 
 /// The directory of a map's cells beside its page.
 const CELLS: &str = "cells";
 
-/// The cells that the page tells the story of.
-const STORIES: usize = 12;
+/// Number of cells whose events the page lists.
+const WORST: usize = 12;
 
-/// Decisions that a story has.
-const DECISIONS: usize = 5;
+/// Number of events listed for a cell.
+const EVENTS: usize = 5;
 
-/// The page of `map`, which `command` makes.
+/// Returns the page of `map`, which `command` makes.
 pub(crate) fn write(map: &HarmMap, command: &str) -> String {
     let mut page = String::new();
     let total = map.cells.len();
@@ -23,21 +26,26 @@ pub(crate) fn write(map: &HarmMap, command: &str) -> String {
     // Writing to a string cannot fail.
     let _ = write!(
         page,
-        "# The harm map\n\n**{} of {total} cells ({:.1} %) are worse with Forebay than without a box.** \
-         {} more are worse, and would be so with the same policy at the bottleneck itself.\n\n\
-         Made by `{command}`; engine `{}`, {} seeds a cell. A cell is run again by \
-         `forebay lab run {CELLS}/NAME.toml --engine {}`.\n\n\
-         A cell is worse if the bundle has a goodput below 0.97 of that without a box (0.90 beside \
-         traffic of others), a median slowdown above 1.05 times, a 99th percentile above 1.10 times, \
-         more unfinished requests, or waits at the bottleneck (99th percentile) of more than 1.1 \
-         times and 2 ms.\n\n![Each cell by its rate and round trip](harm.svg)\n\n## By family\n\n\
+        "# The harm map\n\n\
+         A cell is one path with its traffic.\n\
+         **{} of {total} cells ({:.1} %) are worse with Forebay than without a box.**\n\
+         {} more are worse, and are so with the same policy at the bottleneck itself too.\n\n\
+         The map was made by `{command}`.\n\
+         Run a cell again with `forebay lab run {CELLS}/NAME.toml --engine {}`.\n\n\
+         A cell is worse if one of these holds, compared with the same path without a box:\n\n\
+         - The bundle's goodput is below {GOODPUT} times ({SHARE} beside traffic of others).\n\
+         - The median slowdown of requests, or round trip of loops, is above {MEDIAN} times.\n\
+         - The 99th percentile of either is above {TAIL} times, with {TAIL_SAMPLES} requests at \
+         least.\n\
+         - More requests are unfinished, by more than {UNFINISHED} and {UNFINISHED_SHARE} of all.\n\
+         - The 99th percentile of waits at the bottleneck is above {WAIT} times plus {WAIT_MS} \
+         ms.\n\n\
+         ![Each cell by its rate and round trip](harm.svg)\n\n## By family\n\n\
          | family | cells | worse | by policy | goodput, least | median, most | 99th, most |\n\
          |---|---|---|---|---|---|---|\n",
         map.worse(),
         share(map.worse()),
         map.worse_by_policy(),
-        map.engine,
-        map.seeds,
         map.engine,
     );
     let mut families: BTreeMap<&str, Vec<&Judged>> = BTreeMap::new();
@@ -64,10 +72,10 @@ pub(crate) fn write(map: &HarmMap, command: &str) -> String {
     for cell in &worst {
         row(&mut page, cell);
     }
-    page.push_str("\n## The worst cells, as their events tell them\n\n");
-    for cell in worst.iter().take(STORIES) {
+    page.push_str("\n## The worst cells and what their control loops did\n\n");
+    for cell in worst.iter().take(WORST) {
         let _ = writeln!(page, "- `{}` ({}):", cell.cell.file_name(), cell.cell);
-        for decision in cell.decisions.iter().take(DECISIONS) {
+        for decision in cell.decisions.iter().take(EVENTS) {
             let _ = writeln!(page, "  - {decision}");
         }
         if cell.decisions.is_empty() {
@@ -79,11 +87,11 @@ pub(crate) fn write(map: &HarmMap, command: &str) -> String {
 
 fn row(page: &mut String, judged: &Judged) {
     let ratio = |criterion, value: Option<f64>| {
-        let bold = judged.verdict.ratio(criterion).is_some();
-        match value {
-            Some(value) if bold => format!("**{value:.2}**"),
-            Some(value) => format!("{value:.2}"),
-            None => "-".to_owned(),
+        // A verdict's ratio may be that of round trips, which the value is not.
+        match (judged.verdict.ratio(criterion), value) {
+            (Some(worse), _) => format!("**{worse:.2}**"),
+            (None, Some(value)) => format!("{value:.2}"),
+            (None, None) => "-".to_owned(),
         }
     };
     let unfinished = judged.forebay.unfinished as i64 - judged.status_quo.unfinished as i64;

@@ -1,24 +1,20 @@
 //! Random numbers for drawing cells: one stream for each cell of a map.
 
-use rand_chacha::ChaCha8Rng;
-use rand_chacha::rand_core::{RngCore, SeedableRng};
+use forebay_lab::workload::Draw;
 
 /// A stream of random numbers that depends on the map's seed and the cell's number alone, so that a
 /// cell is the same however many others are drawn.
-pub(crate) struct Random(ChaCha8Rng);
+pub(crate) struct Random(Draw);
 
 impl Random {
     /// The stream of cell `number` of the map with this `seed`.
-    pub(crate) fn new(seed: u64, number: u64) -> Self {
-        let mut key = [0; 32];
-        key[..8].copy_from_slice(&seed.to_le_bytes());
-        key[8..16].copy_from_slice(&number.to_le_bytes());
-        Self(ChaCha8Rng::from_seed(key))
+    pub(crate) fn new(seed: u64, number: u32) -> Self {
+        Self(Draw::new(seed, number, 0))
     }
 
     /// A number in [0, 1).
     pub(crate) fn unit(&mut self) -> f64 {
-        (self.0.next_u64() >> 11) as f64 / (1_u64 << 53) as f64
+        self.0.unit()
     }
 
     /// A number in [`low`, `high`), each the same.
@@ -26,8 +22,8 @@ impl Random {
         low + (high - low) * self.unit()
     }
 
-    /// A number in [`low`, `high`) whose logarithm is uniform: as many below 10 as above it in 1 to
-    /// 100.
+    /// A number in [`low`, `high`) whose logarithm is uniform. Its last digits may differ where the
+    /// mathematical library does; families round what they draw.
     pub(crate) fn log_between(&mut self, low: f64, high: f64) -> f64 {
         low * (high / low).powf(self.unit())
     }
@@ -47,9 +43,9 @@ impl Random {
         items[(self.unit() * items.len() as f64) as usize]
     }
 
-    /// A time with this mean, as between events that do not know of each other.
+    /// A time with this mean, as between independent events.
     pub(crate) fn exponential(&mut self, mean: f64) -> f64 {
-        -mean * (1.0 - self.unit()).ln()
+        self.0.exponential((mean * 1e6) as u64) as f64 / 1e6
     }
 }
 

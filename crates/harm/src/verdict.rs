@@ -36,18 +36,23 @@ impl Criterion {
 }
 
 /// The least share of the status quo's goodput.
-const GOODPUT: f64 = 0.97;
+pub(crate) const GOODPUT: f64 = 0.97;
 /// The least share of the goodput that the bundle has beside others without boxes.
-const SHARE: f64 = 0.90;
-const MEDIAN: f64 = 1.05;
-const TAIL: f64 = 1.10;
+pub(crate) const SHARE: f64 = 0.90;
+/// The largest median, as a multiple of that without a box.
+pub(crate) const MEDIAN: f64 = 1.05;
+/// The largest 99th percentile, as a multiple of that without a box.
+pub(crate) const TAIL: f64 = 1.10;
 /// With fewer samples the 99th percentile is the largest of them, which chance decides.
-const TAIL_SAMPLES: u64 = 300;
-/// Chance makes this many more requests, or this share of all of them, unfinished.
-const UNFINISHED: u64 = 3;
-const UNFINISHED_SHARE: f64 = 0.003;
-const WAIT: f64 = 1.1;
-const WAIT_MS: f64 = 2.0;
+pub(crate) const TAIL_SAMPLES: u64 = 300;
+/// The number of requests that chance may leave unfinished.
+pub(crate) const UNFINISHED: u64 = 3;
+/// The share of requests that chance may leave unfinished.
+pub(crate) const UNFINISHED_SHARE: f64 = 0.003;
+/// The largest wait at the bottleneck, as a multiple of that without a box.
+pub(crate) const WAIT: f64 = 1.1;
+/// The wait in milliseconds that is allowed beyond the multiple.
+pub(crate) const WAIT_MS: f64 = 2.0;
 
 /// One figure that was worse.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -64,7 +69,7 @@ pub struct Finding {
 /// The verdict on a cell.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Verdict {
-    /// The figures that were worse, worst first by how far they are beyond their bound.
+    /// The figures that were worse, in the order of [`Criterion`].
     pub findings: Vec<Finding>,
 }
 
@@ -80,17 +85,18 @@ impl Verdict {
         Self { findings: findings.collect() }
     }
 
-    /// Whether Forebay was worse than no box, and not by the policy's doing.
+    /// Whether Forebay was worse than no box, and not because of the policy.
     pub fn is_worse(&self) -> bool {
         self.findings.iter().any(|f| !f.by_policy)
     }
 
-    /// Whether Forebay was worse than no box by the policy's doing only.
+    /// Whether Forebay was worse than no box because of the policy only.
     pub fn is_worse_by_policy(&self) -> bool {
         !self.findings.is_empty() && !self.is_worse()
     }
 
-    /// How bad it is, to sort by: the largest logarithm of a ratio.
+    /// A number to sort by: the largest logarithm of a ratio, or a tenth of that of the number of
+    /// unfinished requests.
     pub fn badness(&self) -> f64 {
         let of = |f: &Finding| match f.criterion {
             Criterion::Unfinished => (1.0 + f.ratio).ln() / 10.0,
@@ -99,7 +105,7 @@ impl Verdict {
         self.findings.iter().filter(|f| !f.by_policy).map(of).fold(0.0, f64::max)
     }
 
-    /// The ratio of `criterion`, if that was worse and not by the policy's doing.
+    /// The ratio of `criterion`, if that was worse and not because of the policy.
     pub fn ratio(&self, criterion: Criterion) -> Option<f64> {
         let mut own = self.findings.iter().filter(|f| !f.by_policy);
         own.find(|f| f.criterion == criterion).map(|f| f.ratio)
@@ -195,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn the_policys_doing_is_told_apart() {
+    fn what_the_policy_itself_costs_is_counted_apart() {
         let quo = figures();
         let policy = Figures { goodput_mbps: 30.0, ..quo };
         let verdict = Verdict::of(&quo, &policy, &Figures { goodput_mbps: 29.5, ..quo }, false);

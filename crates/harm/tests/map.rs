@@ -42,7 +42,7 @@ fn a_map_repeats_exactly() {
 }
 
 #[test]
-fn the_guard_bounds_what_a_wrong_controller_costs() {
+fn the_guard_reduces_what_a_wrong_controller_costs() {
     let draw = || cells(&[Family::Bursts, Family::RandomBursts, Family::Elastic, Family::Bbr], 2);
     let least = |map: &HarmMap| {
         let share = map.cells.iter().map(|c| c.forebay.goodput_mbps / c.status_quo.goodput_mbps);

@@ -63,8 +63,7 @@ pub(super) struct BundleTable {
     cross_traffic: Detection,
     #[serde(default)]
     multipath: Detection,
-    #[serde(default)]
-    guard: bool,
+    guard: Option<Spanned<bool>>,
     min_rate: Option<Spanned<RateValue>>,
     max_rate: Option<Spanned<RateValue>>,
 }
@@ -83,6 +82,13 @@ impl BundleTable {
         if self.receivebox.get_ref().is_ipv4() != listen.is_ipv4() {
             let message = format!("is not of the same IP version as sendbox.listen ({listen})");
             return Err(source.error_at(self.receivebox.span(), "bundle.receivebox", message));
+        }
+        let guarded = self.guard.as_ref().is_some_and(|guard| *guard.get_ref());
+        if let Some(guard) = self.guard.as_ref().filter(|_| guarded)
+            && !self.controller.takes_guard(self.cross_traffic)
+        {
+            let message = "needs controller = \"forebay\" and cross_traffic = \"ignore\"";
+            return Err(source.error_at(guard.span(), "bundle.guard", message));
         }
         let rate = |r: &Option<Spanned<RateValue>>| r.as_ref().map(|r| r.get_ref().0);
         let (min_rate, max_rate) = (rate(&self.min_rate), rate(&self.max_rate));
@@ -119,7 +125,7 @@ impl BundleTable {
             controller: self.controller,
             cross_traffic: self.cross_traffic,
             multipath: self.multipath,
-            guard: self.guard,
+            guard: guarded,
             min_rate,
             max_rate,
         })

@@ -464,6 +464,22 @@ fn what_is_looked_for_can_be_switched_off() {
     assert!(said.starts_with("x.toml:7: bundle.multipath: unknown variant `off`"), "{said}");
 }
 
+#[test]
+fn a_guard_needs_the_own_controller_without_detection() {
+    let dir = Dir::new("guard");
+    let with = |rest: &str| {
+        bundles(&dir, &format!("{BUNDLE}{rest}")).map(|mut bundles| bundles.remove(0).guard)
+    };
+    assert_eq!(with(""), Ok(false));
+    assert_eq!(with("guard = true\n"), Ok(true));
+    assert_eq!(with("guard = false\ncontroller = \"copa\"\n"), Ok(false));
+    for rest in ["controller = \"copa\"\n", "cross_traffic = \"detect\"\n"] {
+        let said = with(&format!("guard = true\n{rest}")).unwrap_err();
+        let expected = "x.toml:7: bundle.guard: needs controller = \"forebay\"";
+        assert!(said.starts_with(expected), "{said}");
+    }
+}
+
 /// Also where only one of the two is given: what can be read can be run.
 #[test]
 fn rates_must_leave_room() {

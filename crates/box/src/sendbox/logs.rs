@@ -25,7 +25,7 @@ pub struct LogPaths {
     pub counters: Option<PathBuf>,
 }
 
-/// The open logs.
+/// The logs of ticks and of events, as far as they are on.
 pub(super) struct Logs {
     ticks: Lines,
     events: Lines,

@@ -10,12 +10,12 @@
 use forebay_units::{Bytes, Nanos, Rate};
 
 use crate::controller::Measurement;
+use crate::cross::BoundarySample;
 use crate::windowed_max::WindowedMax;
 
-/// The shortest time over which the bundle must have been limited, and over which rates are
-/// compared.
+/// The shortest window: the time for which the bundle must have been limited before a test.
 const WINDOW: Nanos = Nanos::from_secs(1);
-/// The same in round trips of the empty path.
+/// The shortest window in round trips of the empty path.
 const WINDOW_RTTS: u64 = 8;
 /// The highest received rate is remembered for this long.
 const MEMORY: Nanos = Nanos::from_secs(15);
@@ -35,23 +35,25 @@ const MOST_RAISE: f64 = 0.25;
 const RAISE_NOISE: f64 = 5.0;
 /// The received rate followed a step if it rose by this share of the raise.
 const FOLLOWED: f64 = 0.5;
-/// It followed a step well from this share on: the next step may be larger.
+/// The received rate followed a step well from this share on, so that the next one may be larger.
 const FOLLOWED_WELL: f64 = 0.9;
+/// After half of a step, a rise below this share of the raise ends the test: it will not follow.
+const HARDLY_FOLLOWED: f64 = 0.2;
 /// The next step after one that followed, as a multiple of the received rate.
 const CLIMB: f64 = 1.25;
 /// The next step after one that followed well.
 const CLIMB_WELL: f64 = 1.5;
-/// A bundle that the shaper gave less than this share of the raise did not take the step.
+/// A test shows something if the bundle sent at least this share of the raise.
 const TAKEN: f64 = 0.5;
-/// The time from a test that failed to the next one on a doubt alone.
+/// The time after a failed test in which doubt alone starts no other; each failure quadruples it.
 const DOUBT_WAIT: Nanos = Nanos::from_secs(4);
-/// The longest such time: each failure makes it four times as long.
+/// The limit of [`DOUBT_WAIT`] after failures.
 const LONGEST_DOUBT_WAIT: Nanos = Nanos::from_secs(64);
-/// The time from a test that failed to the next one after lost rate.
+/// The time after a failed test in which lost rate starts no other; each failure doubles it.
 const LOST_WAIT: Nanos = Nanos::from_secs(1);
-/// The longest such time: each failure doubles it.
+/// The limit of [`LOST_WAIT`] after failures.
 const LONGEST_LOST_WAIT: Nanos = Nanos::from_secs(16);
-/// The path was seen empty lately within this many round trips.
+/// A path that was seen empty within this many round trips gives a doubt about holding back.
 const EMPTY_RTTS: u64 = 5;
 /// A delay above this multiple of the controller's target is a queue that it does not want.
 const UNWANTED: u64 = 3;
@@ -61,80 +63,70 @@ const HOLD: f64 = 0.97;
 const HOLD_BESIDE_QUEUE: f64 = 0.9;
 /// The floor goes once the controller has not wanted less for this long.
 const UNUSED: Nanos = Nanos::from_secs(5);
-/// Less arrives than is sent from this share on: the floor is too high.
+/// The floor falls to the received rate when less than this share of the sent rate arrives.
 const STARVED: f64 = 0.95;
 
-/// One boundary packet, as it was sent and received.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Point {
-    /// When the packet left.
-    pub(super) sent_at: Nanos,
-    /// Bytes that had left by then.
-    pub(super) sent: Bytes,
-    /// When the packet arrived, on the clock of the receivebox.
-    pub(super) received_at: Nanos,
-    /// Bytes that had arrived by then.
-    pub(super) received: Bytes,
-}
+/// Number of samples kept for the rates of steps and windows.
+const SAMPLES: usize = 64;
+/// Number of packets over which loss is averaged. Over fewer, packets that were overtaken by a
+/// boundary packet would look lost.
+const LOSS_AVERAGE: f64 = 1000.0;
 
-/// Points kept for the rates of steps and windows.
-const POINTS: usize = 64;
-
-/// The latest points, thinned so that they span at least two windows.
+/// The latest samples, thinned so that they span at least two windows.
 #[derive(Debug)]
-struct Points {
-    ring: [Point; POINTS],
+struct Samples {
+    ring: [BoundarySample; SAMPLES],
     next: usize,
     len: usize,
 }
 
-impl Points {
-    const fn new() -> Self {
-        let empty = Point {
-            sent_at: Nanos::ZERO,
-            sent: Bytes::ZERO,
-            received_at: Nanos::ZERO,
-            received: Bytes::ZERO,
-        };
-        Self { ring: [empty; POINTS], next: 0, len: 0 }
+impl Samples {
+    fn new() -> Self {
+        Self { ring: [BoundarySample::default(); SAMPLES], next: 0, len: 0 }
     }
 
-    /// Takes in `point`, in place of the newest if that is less than `spacing` after the one
+    /// Adds `sample`. It replaces the newest one if that is less than `spacing` after the one
     /// before.
-    fn push(&mut self, point: Point, spacing: Nanos) {
+    fn push(&mut self, sample: BoundarySample, spacing: Nanos) {
         let close =
             self.len >= 2 && self.back(0).sent_at.saturating_sub(self.back(1).sent_at) < spacing;
         if close {
-            let newest = (self.next + POINTS - 1) % POINTS;
-            self.ring[newest] = point;
+            let newest = (self.next + SAMPLES - 1) % SAMPLES;
+            self.ring[newest] = sample;
             return;
         }
-        self.ring[self.next] = point;
-        self.next = (self.next + 1) % POINTS;
-        self.len = (self.len + 1).min(POINTS);
+        self.ring[self.next] = sample;
+        self.next = (self.next + 1) % SAMPLES;
+        self.len = (self.len + 1).min(SAMPLES);
     }
 
-    /// Returns the point `n` before the newest; there must be so many.
-    fn back(&self, n: usize) -> &Point {
-        &self.ring[(self.next + POINTS - 1 - n) % POINTS]
+    /// Returns the sample `n` before the newest; `n` must be below the number of samples.
+    fn back(&self, n: usize) -> &BoundarySample {
+        &self.ring[(self.next + SAMPLES - 1 - n) % SAMPLES]
     }
 
-    /// Returns the newest point.
-    fn newest(&self) -> Option<&Point> {
-        (self.len > 0).then(|| self.back(0))
+    /// Returns when the packet of the newest sample left.
+    fn newest(&self) -> Option<Nanos> {
+        (self.len > 0).then(|| self.back(0).sent_at)
     }
 
-    /// Returns the rates between the last point at or before `from` and the last one at or before
-    /// `to`; `None` if the points do not reach back so far.
+    /// Returns the rates over the last `span`; `None` if the samples do not reach back so far.
+    fn latest(&self, span: Nanos) -> Option<StepRates> {
+        let newest = self.newest()?;
+        self.rates(newest.saturating_sub(span), newest)
+    }
+
+    /// Returns the rates between the last sample at or before `from` and the last one at or before
+    /// `to`; `None` if the samples do not reach back so far.
     fn rates(&self, from: Nanos, to: Nanos) -> Option<StepRates> {
         let mut end = None;
         for n in 0..self.len {
-            let point = self.back(n);
-            if end.is_none() && point.sent_at <= to {
-                end = Some(point);
+            let sample = self.back(n);
+            if end.is_none() && sample.sent_at <= to {
+                end = Some(sample);
             }
-            if point.sent_at <= from {
-                return between(point, end?);
+            if sample.sent_at <= from {
+                return between(sample, end?);
             }
         }
         None
@@ -148,8 +140,8 @@ struct StepRates {
     received: f64,
 }
 
-/// Returns the rates between two points; `None` unless both clocks moved on.
-fn between(old: &Point, new: &Point) -> Option<StepRates> {
+/// Returns the rates between two samples; `None` unless both clocks moved on.
+fn between(old: &BoundarySample, new: &BoundarySample) -> Option<StepRates> {
     let over = |bytes: Bytes, since: Nanos, until: Nanos| {
         let time = until.checked_sub(since).filter(|t| *t > Nanos::ZERO)?;
         Some(bytes.as_f64() / time.as_secs_f64())
@@ -190,10 +182,21 @@ pub(super) struct Outcome {
     pub(super) followed: bool,
 }
 
+/// Packets sent and received since the start, as counters that wrap.
+#[derive(Clone, Copy, Debug)]
+struct PacketTotals {
+    sent: u32,
+    received: u32,
+}
+
 /// The guard of one bundle.
 #[derive(Debug)]
 pub(super) struct Guard {
-    points: Points,
+    samples: Samples,
+    /// The totals of packets sent and received by the newest sample.
+    packets: Option<PacketTotals>,
+    /// The averaged share of packets lost. It is negative while overtaken packets come in.
+    loss: f64,
     /// The highest received rate, in bytes per second.
     highest: WindowedMax,
     /// The floor in bytes per second; zero for none.
@@ -205,7 +208,7 @@ pub(super) struct Guard {
     /// No lost rate is tested before.
     lost_at: Nanos,
     lost_wait: Nanos,
-    /// Since when the controller wants no less than the floor.
+    /// When the controller's rate last rose to the floor; `None` while it is lower.
     content_since: Option<Nanos>,
     /// Since when an unwanted queue stands.
     queue_since: Option<Nanos>,
@@ -220,7 +223,9 @@ pub(super) struct Guard {
 impl Guard {
     pub(super) fn new() -> Self {
         Self {
-            points: Points::new(),
+            samples: Samples::new(),
+            packets: None,
+            loss: 0.0,
             highest: WindowedMax::default(),
             floor: 0.0,
             test: None,
@@ -243,9 +248,24 @@ impl Guard {
     }
 
     /// Takes in a sample of a path whose empty round trip is `min_rtt`.
-    pub(super) fn on_point(&mut self, point: Point, min_rtt: Nanos) {
-        // The points kept span two windows.
-        self.points.push(point, window(min_rtt) / (POINTS as u64 / 2));
+    pub(super) fn on_sample(&mut self, sample: BoundarySample, min_rtt: Nanos) {
+        // The samples kept span two windows.
+        self.samples.push(sample, window(min_rtt) / (SAMPLES as u64 / 2));
+    }
+
+    /// Averages the loss up to a sample by which `sent` packets had left and `received` arrived.
+    pub(super) fn on_packets(&mut self, sent: u32, received: u32) {
+        if let Some(last) = self.packets.replace(PacketTotals { sent, received }) {
+            let sent = f64::from(sent.wrapping_sub(last.sent));
+            let received = f64::from(received.wrapping_sub(last.received));
+            let weight = (sent / LOSS_AVERAGE).min(1.0);
+            self.loss += ((sent - received) / sent.max(1.0) - self.loss) * weight;
+        }
+    }
+
+    /// Returns the share of packets lost, averaged over about [`LOSS_AVERAGE`] packets.
+    pub(super) fn loss(&self) -> f64 {
+        self.loss.clamp(0.0, 1.0)
     }
 
     /// Returns the rate to send at where the controller wants `wanted`, and what a test showed, if
@@ -263,8 +283,7 @@ impl Guard {
         let outcome = self.test.and_then(|test| self.judge(m, test));
         let window = window(m.min_rtt);
         let limited = m.limited_for >= window && m.backlog.0 >= 2 * m.packet.0;
-        let newest = self.points.newest().map_or(Nanos::ZERO, |p| p.sent_at);
-        let over_window = self.points.rates(newest.saturating_sub(window), newest);
+        let over_window = self.samples.latest(window);
         if let Some(StepRates { sent, received }) = over_window {
             self.highest.update(m.now, MEMORY, received);
             if received < STARVED * sent && self.floor > received {
@@ -294,9 +313,7 @@ impl Guard {
         }
         let length = self.length(m);
         if m.now.saturating_sub(self.varied_at) >= length
-            && let Some(newest) = self.points.newest()
-            && let Some(StepRates { received: rate, .. }) =
-                self.points.rates(newest.sent_at.saturating_sub(length), newest.sent_at)
+            && let Some(StepRates { received: rate, .. }) = self.samples.latest(length)
         {
             self.varied_at = m.now;
             let change = (rate - self.last_rate).abs() / rate.max(self.last_rate).max(1.0);
@@ -304,6 +321,12 @@ impl Guard {
             self.variation += (change.min(0.5) / 1.4 - self.variation) / 8.0;
             self.last_rate = rate;
         }
+    }
+
+    /// Returns whether an unwanted queue has stood for a window.
+    fn queue_stands(&self, m: &Measurement) -> bool {
+        let stood = |since: Nanos| m.now.saturating_sub(since) >= window(m.min_rtt);
+        self.queue_since.is_some_and(stood)
     }
 
     /// Returns how long a step lasts now.
@@ -315,52 +338,41 @@ impl Guard {
     fn consider(&mut self, m: &Measurement, received: Option<f64>) {
         let length = self.length(m);
         let lost = received.is_some_and(|r| r < LOST * self.highest.get());
-        let window = window(m.min_rtt);
         let seen_empty =
             self.empty_at.is_some_and(|t| m.now.saturating_sub(t) <= m.smoothed_rtt * EMPTY_RTTS);
-        let stands = self.queue_since.is_some_and(|t| m.now.saturating_sub(t) >= window);
-        let due =
-            (lost && m.now >= self.lost_at) || ((seen_empty || stands) && m.now >= self.doubt_at);
+        let doubt = seen_empty || self.queue_stands(m);
+        let due = (lost && m.now >= self.lost_at) || (doubt && m.now >= self.doubt_at);
         if !due {
             return;
         }
-        let Some(newest) = self.points.newest() else { return };
-        let over = |length: Nanos| {
-            self.points
-                .rates(newest.sent_at.saturating_sub(length), newest.sent_at)
-                .map(|r| r.received)
-        };
+        let over = |span| self.samples.latest(span).map(|rates| rates.received);
         let Some(mut before) = over(length) else { return };
+        let mut raise = (RAISE_NOISE * self.variation).clamp(LEAST_RAISE, MOST_RAISE);
         if lost {
             before = before.min(over(length / 2).unwrap_or(before));
+            raise = MOST_RAISE;
         }
-        let raise = (RAISE_NOISE * self.variation).clamp(LEAST_RAISE, MOST_RAISE);
-        let raise = if lost { MOST_RAISE } else { raise };
         let rate = before.max(self.floor) * (1.0 + raise);
         self.test = Some(Test { before, rate, since: m.now, length, lost });
     }
 
     /// Judges `test` as soon as its feedback has come.
     fn judge(&mut self, m: &Measurement, test: Test) -> Option<Outcome> {
-        let newest = self.points.newest()?.sent_at;
-        let late = test.length + m.smoothed_rtt * 4 + m.sample_interval * 2;
-        let whole = newest >= test.since + test.length;
-        let half = newest >= test.since + test.length / 2;
-        if !half && m.now.saturating_sub(test.since) < late {
+        let newest = self.samples.newest()?;
+        let end = test.since + test.length;
+        let latest = end + m.smoothed_rtt * 4 + m.sample_interval * 2;
+        let may_wait = newest < end && m.now < latest;
+        if may_wait && newest < test.since + test.length / 2 {
             return None;
         }
-        let end = test.since + test.length;
-        let rates = self.points.rates(test.since, end.min(newest));
+        let rates = self.samples.rates(test.since, end.min(newest));
         let Some(StepRates { sent, received }) = rates else {
             self.test = None;
             return None;
         };
         let (raise, risen) = (sent - test.before, received - test.before);
-        if !whole && m.now.saturating_sub(test.since) < late {
-            // What hardly follows after half of the step will not follow.
-            if risen >= 0.2 * raise {
-                return None;
-            }
+        if may_wait && risen >= HARDLY_FOLLOWED * raise {
+            return None;
         }
         self.test = None;
         if raise < TAKEN * (test.rate - test.before) {
@@ -372,21 +384,20 @@ impl Guard {
             self.floor = received;
             (self.doubt_wait, self.lost_wait) = (DOUBT_WAIT, LOST_WAIT);
             let climb = if risen >= FOLLOWED_WELL * raise { CLIMB_WELL } else { CLIMB };
-            let length = self.length(m);
             self.test = Some(Test {
                 before: received,
                 rate: received * climb,
                 since: m.now,
-                length,
+                length: self.length(m),
                 lost: test.lost,
             });
-        } else if test.lost {
-            self.lost_at = m.now + self.lost_wait;
-            self.lost_wait = (self.lost_wait * 2).min(LONGEST_LOST_WAIT);
-        }
-        if !followed {
+        } else {
             self.doubt_at = m.now + self.doubt_wait;
             self.doubt_wait = (self.doubt_wait * 4).min(LONGEST_DOUBT_WAIT);
+            if test.lost {
+                self.lost_at = m.now + self.lost_wait;
+                self.lost_wait = (self.lost_wait * 2).min(LONGEST_LOST_WAIT);
+            }
         }
         let rate = |bytes: f64| Rate::from_bps_f64(bytes * 8.0);
         Some(Outcome {
@@ -415,7 +426,7 @@ impl Guard {
             |t: Option<Nanos>, span: Nanos| t.is_some_and(|t| m.now.saturating_sub(t) <= span);
         if within(self.empty_at, m.smoothed_rtt * (2 * EMPTY_RTTS)) {
             1.0
-        } else if self.queue_since.is_some_and(|t| m.now.saturating_sub(t) >= WINDOW) {
+        } else if self.queue_stands(m) {
             HOLD_BESIDE_QUEUE
         } else {
             HOLD
@@ -508,13 +519,14 @@ mod tests {
             if let Some(index) = self.log.len().checked_sub(ago + 1) {
                 let (sent, received) = self.log[index];
                 let sent_at = self.now.saturating_sub(RTT);
-                let point = Point {
+                let sample = BoundarySample {
                     sent_at,
                     sent: Bytes(sent as u64),
                     received_at: sent_at,
                     received: Bytes(received as u64),
+                    queued: false,
                 };
-                self.guard.on_point(point, RTT);
+                self.guard.on_sample(sample, RTT);
             }
         }
     }
@@ -563,15 +575,39 @@ mod tests {
         for ms in 0..3000 {
             let at = Nanos::from_millis(ms);
             let sent = Bytes(ms * 1000);
-            let point =
-                Point { sent_at: at, sent, received_at: at + RTT, received: Bytes(ms * 500) };
-            guard.on_point(point, RTT);
+            let received = Bytes(ms * 500);
+            let sample = BoundarySample {
+                sent_at: at,
+                sent,
+                received_at: at + RTT,
+                received,
+                queued: false,
+            };
+            guard.on_sample(sample, RTT);
         }
-        let newest = guard.points.newest().unwrap().sent_at;
-        let rates = guard.points.rates(newest.saturating_sub(Nanos::from_millis(1900)), newest);
+        let rates = guard.samples.latest(Nanos::from_millis(1900));
         let StepRates { sent, received } = rates.unwrap();
         assert!((sent - 1e6).abs() < 1.0 && (received - 5e5).abs() < 1.0);
-        let before = newest.saturating_sub(Nanos::from_millis(2500));
-        assert_eq!(guard.points.rates(before, newest), None);
+        assert_eq!(guard.samples.latest(Nanos::from_millis(2500)), None);
+    }
+
+    #[test]
+    fn loss_is_averaged_and_forgotten_with_the_path() {
+        let mut guard = Guard::new();
+        guard.on_packets(0, 0);
+        // One packet of ten is overtaken by the boundary packet and counted with the next sample.
+        for n in 1..1000_u32 {
+            guard.on_packets(10 * n, 10 * n - n % 2);
+            assert!(guard.loss() < 0.002, "{}", guard.loss());
+        }
+        // Every second packet is lost.
+        for n in 1..500_u32 {
+            guard.on_packets(9_990 + 10 * n, 9_989 + 5 * n);
+        }
+        assert!((guard.loss() - 0.5).abs() < 0.01, "{}", guard.loss());
+        // After a silence in which all was lost nothing of it counts.
+        guard.clear();
+        guard.on_packets(40_000, 20_000);
+        assert_eq!(guard.loss(), 0.0);
     }
 }

@@ -3,7 +3,6 @@
 use forebay_units::{Bytes, Nanos};
 
 use super::ControlLoop;
-use super::guard::Point;
 use crate::controller::Measurement;
 use crate::cross::BoundarySample;
 use crate::epoch::EpochInput;
@@ -28,23 +27,18 @@ impl ControlLoop {
         self.log.min_rtt(min, reason);
         let queued = rtt.saturating_sub(min) > self.config.noise;
         self.estimator.set_queued(queued);
+        let sample = BoundarySample {
+            sent_at: mark.time,
+            sent: mark.bytes,
+            received_at: feedback.received_at,
+            received: feedback.bytes,
+            queued,
+        };
         if let Some(guard) = &mut self.guard {
-            let point = Point {
-                sent_at: mark.time,
-                sent: mark.bytes,
-                received_at: feedback.received_at,
-                received: feedback.bytes,
-            };
-            guard.on_point(point, min);
+            guard.on_packets(mark.packets, feedback.packets);
+            guard.on_sample(sample, min);
         }
         if let Some(cross) = &mut self.cross {
-            let sample = BoundarySample {
-                sent_at: mark.time,
-                sent: mark.bytes,
-                received_at: feedback.received_at,
-                received: feedback.bytes,
-                queued,
-            };
             cross.on_boundary_sample(sample, feedback.fingerprint);
         }
     }
@@ -105,8 +99,7 @@ impl ControlLoop {
             busy_rate: self.estimator.busy_rate(),
             sustained_rate: self.estimator.sustained_rate(),
             train_rate: self.estimator.train_rate(),
-            // Packets that others overtook look lost for a while; averaging is right but slower.
-            loss: if self.guard.is_some() { self.estimator.mean_loss() } else { rates.loss },
+            loss: self.guard.as_ref().map_or(rates.loss, |guard| guard.loss()),
             samples: self.accepted,
             sample_age: since(sample_at),
             sample_interval: self.estimator.interval().unwrap_or(smoothed_rtt),

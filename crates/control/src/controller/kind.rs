@@ -3,7 +3,7 @@ use core::fmt;
 
 use crate::basic_delay::BasicDelay;
 use crate::bbr::Bbr;
-use crate::config::ControlConfig;
+use crate::config::{ControlConfig, Detection};
 use crate::controller::RateController;
 use crate::copa::Copa;
 use crate::forebay::Forebay;
@@ -39,6 +39,12 @@ impl ControllerKind {
             Self::BasicDelay => "basic_delay",
             Self::Bbr => "bbr",
         }
+    }
+
+    /// Returns whether a bundle with this controller, and this detection of elastic cross traffic,
+    /// can have a guard: only what is not published can.
+    pub fn takes_guard(self, cross_traffic: Detection) -> bool {
+        self == Self::Forebay && cross_traffic == Detection::Ignore
     }
 
     /// Creates a controller of this kind with its parameters in `config`.

@@ -29,7 +29,7 @@ struct Bin {
     sum: Complex,
 }
 
-/// A complex number.
+/// A complex number, in Cartesian form.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Complex {
     pub(super) re: f64,

@@ -262,7 +262,7 @@ mod tests {
                 return (result, ms);
             }
         }
-        panic!("a probe probe ends");
+        panic!("the probe ends");
     }
 
     #[test]
@@ -334,7 +334,7 @@ mod tests {
             let part = if ms < 1_500 { 0.5 } else { parts[k % parts.len()] };
             probe.on_tick(&measured(ms, part, 2 + k as u64))
         };
-        (0..40).find_map(seen).expect("a probe probe ends")
+        (0..40).find_map(seen).expect("the probe ends")
     }
 
     #[test]

@@ -10,7 +10,7 @@ const GAP: Nanos = Nanos::from_millis(400);
 const MAX_RATIO: f64 = 8.0;
 
 /// A boundary packet as seen at both ends.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct BoundarySample {
     /// When it left the sendbox.
     pub(crate) sent_at: Nanos,

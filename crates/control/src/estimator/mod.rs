@@ -34,8 +34,6 @@ const TRAIN_PACKETS: u32 = 8;
 
 /// Packets needed to compute a loss. With fewer, a single reordered packet would look like loss.
 const LOSS_PACKETS: u32 = 32;
-/// The number of packets over which loss is averaged for the controller.
-const LOSS_AVERAGE: f64 = 1000.0;
 
 /// The rates between two samples.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -74,8 +72,6 @@ pub(crate) struct PathEstimator {
     estimates: Estimates,
     smoothed: Option<Nanos>,
     spread: f64,
-    /// The averaged share of packets lost; below zero while overtaken packets come in.
-    mean_loss: f64,
     impossible_in_a_row: u32,
     /// Since when the bundle's own queue had not been empty as the newest sample's packet was sent.
     limited_since: Nanos,
@@ -139,7 +135,6 @@ impl PathEstimator {
             estimates: Estimates::default(),
             smoothed: None,
             spread: 0.0,
-            mean_loss: 0.0,
             impossible_in_a_row: 0,
             limited_since: Nanos::ZERO,
             windows: Box::default(),
@@ -173,9 +168,6 @@ impl PathEstimator {
         if restarted {
             self.windows.samples.clear();
         }
-        if let Some(last) = self.windows.samples.last().filter(|_| !restarted).copied() {
-            self.count_loss(&last, mark, feedback);
-        }
         self.windows.samples.push(Sample {
             sent_at: mark.time,
             rtt,
@@ -196,20 +188,6 @@ impl PathEstimator {
         let excess = rtt.saturating_sub(standing).0 as f64;
         self.spread += (excess - self.spread) / 64.0;
         if restarted { FeedbackOutcome::Restarted { rtt } } else { FeedbackOutcome::Sample { rtt } }
-    }
-
-    /// Averages the loss since the sample `last`. A boundary packet that overtook others makes them
-    /// seem lost until the next sample, which then counts more packets than were sent.
-    fn count_loss(&mut self, last: &Sample, mark: &Mark, feedback: &Feedback) {
-        let sent = f64::from(mark.packets.wrapping_sub(last.sent_packets));
-        let received = f64::from(feedback.packets.wrapping_sub(last.received_packets));
-        let weight = (sent / LOSS_AVERAGE).min(1.0);
-        self.mean_loss += ((sent - received) / sent.max(1.0) - self.mean_loss) * weight;
-    }
-
-    /// Returns the share of packets lost, averaged over about [`LOSS_AVERAGE`] packets.
-    pub(crate) fn mean_loss(&self) -> f64 {
-        self.mean_loss.clamp(0.0, 1.0)
     }
 
     /// Returns whether the receivebox's clock gained on ours since the last sample.

@@ -113,6 +113,15 @@ mod tests {
     /// Returns the floor after `ticks` of 10 ms. `path` returns the delay in microseconds and the
     /// receive rate in Mbit/s of a tick. In the first second the receive rate is 96 Mbit/s.
     fn floor(ticks: u64, bound: bool, path: impl Fn(u64) -> (u64, u64)) -> f64 {
+        floor_with(ForebayConfig::default(), ticks, bound, path)
+    }
+
+    fn floor_with(
+        config: ForebayConfig,
+        ticks: u64,
+        bound: bool,
+        path: impl Fn(u64) -> (u64, u64),
+    ) -> f64 {
         let mut floor = DelayFloor::default();
         for tick in 1..=ticks {
             let (delay, receive) = path(tick);
@@ -126,7 +135,7 @@ mod tests {
                 ..quiet()
             };
             let last = MS * (10 * tick - 10);
-            let s = TickInput::new(&m, last, floor.delay(), &ForebayConfig::default());
+            let s = TickInput::new(&m, last, floor.delay(), &config);
             floor.on_tick(&s, WANTED, bound);
         }
         floor.delay()
@@ -163,14 +172,17 @@ mod tests {
     }
 
     #[test]
-    fn the_wait_for_the_next_burst_is_not_a_queue() {
-        let found = floor(200, true, |_| (20_000, 24));
-        assert!((found - 0.020).abs() < 0.002, "{found}");
+    fn a_long_delay_is_a_queue() {
+        assert!(floor(2_000, true, |_| (11_000, 48)).abs() < 1e-9);
     }
 
     #[test]
-    fn a_delay_of_more_than_a_round_trip_is_a_queue() {
-        assert!(floor(2_000, true, |_| (51_000, 48)).abs() < 1e-9);
+    fn with_a_guard_a_delay_of_up_to_the_round_trip_may_be_the_wait_for_a_burst() {
+        let guarded =
+            ForebayConfig { longest_noise: Nanos::from_millis(50), ..ForebayConfig::default() };
+        let found = floor_with(guarded, 200, true, |_| (20_000, 24));
+        assert!((found - 0.020).abs() < 0.002, "{found}");
+        assert!(floor_with(guarded, 2_000, true, |_| (51_000, 48)).abs() < 1e-9);
     }
 
     #[test]

@@ -66,7 +66,7 @@ pub(crate) enum Match {
     OutOfOrder(Ticket),
     /// A fingerprint that was sent twice.
     Ambiguous,
-    /// No known mark.
+    /// A fingerprint that no mark remembers.
     Unmatched,
 }
 

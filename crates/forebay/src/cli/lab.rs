@@ -110,8 +110,8 @@ pub(crate) enum LabCommand {
 #[derive(Debug, Args)]
 pub(crate) struct HarmArgs {
     /// Paths to draw; they are shared out over the families of links.
-    #[arg(long, value_name = "N", default_value_t = 230, value_parser = clap::value_parser!(u64).range(1..=100_000))]
-    pub(crate) cells: u64,
+    #[arg(long, value_name = "N", default_value_t = 230, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub(crate) cells: u32,
     /// Run each path with the seeds 1 to N.
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
     pub(crate) seeds: u32,
@@ -126,7 +126,7 @@ pub(crate) struct HarmArgs {
     pub(crate) families: Vec<Family>,
     /// Run only this path, by its number.
     #[arg(long, value_name = "NUMBER")]
-    pub(crate) cell: Option<u64>,
+    pub(crate) cell: Option<u32>,
     /// The engine to run on.
     #[arg(long, value_enum, default_value_t = Engine::Sim)]
     pub(crate) engine: Engine,

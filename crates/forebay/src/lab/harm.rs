@@ -1,7 +1,5 @@
 //! `forebay lab harm`: the harm map.
 
-use std::num::NonZeroUsize;
-
 use forebay_harm::{Cell, Family, HarmError, HarmMap, Options, draw};
 
 use super::{Failure, engine};
@@ -28,7 +26,7 @@ pub(super) fn run(args: &HarmArgs) -> Result<(), Failure> {
     let engine = engine(args.engine, Dataplane::User)?;
     let map = forebay_harm::run(engine, cells, &options, &interrupt()?).map_err(failure)?;
     let page = map
-        .write(&args.out, &command(args))
+        .write(&args.out, &command(args, engine.name()))
         .map_err(|e| format!("cannot write the map to {}: {e}", args.out.display()))?;
     print(&summary(&map))?;
     print(&format!("\nThe map: {}\n", page.display()))?;
@@ -62,7 +60,7 @@ fn drawn(args: &HarmArgs) -> Vec<Cell> {
 }
 
 /// The command that makes this map again.
-fn command(args: &HarmArgs) -> String {
+fn command(args: &HarmArgs, engine: &str) -> String {
     let mut command = format!("forebay lab harm --seeds {} --seed {}", args.seeds, args.seed);
     match args.cell {
         Some(cell) => command += &format!(" --cell {cell}"),
@@ -76,14 +74,14 @@ fn command(args: &HarmArgs) -> String {
         command += " --guard";
     }
     if args.engine != Engine::Sim {
-        command += if args.engine == Engine::Uml { " --engine uml" } else { " --engine netns" };
+        command += &format!(" --engine {engine}");
     }
     command
 }
 
 /// The number that counts, and the worst paths.
 fn summary(map: &HarmMap) -> String {
-    let total = NonZeroUsize::new(map.cells.len()).map_or(1, NonZeroUsize::get);
+    let total = map.cells.len();
     let mut text = format!(
         "{} of {total} paths ({:.1} %) are worse with Forebay than without a box; {} more would be so \
          with the same policy at the bottleneck itself.\n",

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::cell::Cell;
+use crate::cell::{Cell, packets};
 use crate::random::Random;
 
 /// The path that a family's feature is added to.
@@ -21,8 +21,8 @@ impl Base {
     pub(crate) fn draw(random: &mut Random, rates: (f64, f64), rtts: (f64, f64)) -> Self {
         let rate = round(random.log_between(rates.0, rates.1));
         let rtt = round(random.log_between(rtts.0, rtts.1));
-        let product = rate * 1e3 * rtt / 8.0 / 1514.0;
-        let buffer = (product * random.log_between(0.5, 4.0)).clamp(30.0, 50_000.0) as u32;
+        let buffer =
+            (packets(rate * rtt) * random.log_between(0.5, 4.0)).clamp(30.0, 50_000.0) as u32;
         Self { rate, rtt, buffer }
     }
 }
@@ -36,11 +36,11 @@ pub(super) fn round(value: f64) -> f64 {
 /// Sets the path of `cell` to `base`, with a first-in-first-out queue; a trace replaces the rate.
 pub(super) fn set_path(cell: &mut Cell, base: &Base, what: String) {
     (cell.rate, cell.rtt, cell.what) = (base.rate, base.rtt, what);
-    set_queue(cell, base, &format!("fifo\", limit = \"{} packets", base.buffer));
+    set_queue(cell, base, "fifo", base.buffer);
 }
 
-/// Likewise with another queue: what stands between `kind = "` and the closing quote.
-pub(super) fn set_queue(cell: &mut Cell, base: &Base, queue: &str) {
+/// Sets the lines of the path, with a queue of this kind that holds `limit` packets.
+pub(super) fn set_queue(cell: &mut Cell, base: &Base, kind: &str, limit: u32) {
     cell.path.clear();
     if cell.trace.is_none() {
         // Writing to a string cannot fail.
@@ -48,7 +48,7 @@ pub(super) fn set_queue(cell: &mut Cell, base: &Base, queue: &str) {
     }
     let _ = writeln!(
         cell.path,
-        "rtt = \"{} us\"\nqueue = {{ kind = \"{queue}\" }}",
+        "rtt = \"{} us\"\nqueue = {{ kind = \"{kind}\", limit = \"{limit} packets\" }}",
         (base.rtt * 1e3).round()
     );
 }

@@ -14,9 +14,9 @@ use crate::family::{ALL, Family};
 use crate::random::Random;
 
 /// Cell `number` of the map with this `seed`.
-pub fn draw(seed: u64, number: u64) -> Cell {
+pub fn draw(seed: u64, number: u32) -> Cell {
     let mut random = Random::new(seed, number);
-    let family = ALL[(number % ALL.len() as u64) as usize];
+    let family = ALL[number as usize % ALL.len()];
     let mut cell = Cell {
         number,
         family,
@@ -87,7 +87,7 @@ mod tests {
         let dir = std::env::temp_dir().join(format!("fb-harm-{}", std::process::id()));
         fs::create_dir_all(&dir).unwrap();
         let mut families = BTreeSet::new();
-        for number in 0..3 * ALL.len() as u64 {
+        for number in 0..3 * ALL.len() as u32 {
             let cell = draw(5, number);
             families.insert(cell.family);
             let file = cell.write(&dir, 2, number % 2 == 0).unwrap();
@@ -105,6 +105,6 @@ mod tests {
     fn a_cell_depends_on_the_seed_and_its_number_only() {
         assert_eq!(draw(1, 40), draw(1, 40));
         assert_ne!(draw(1, 40).path, draw(2, 40).path);
-        assert_ne!(draw(1, 40).path, draw(1, 40 + ALL.len() as u64).path);
+        assert_ne!(draw(1, 40).path, draw(1, 40 + ALL.len() as u32).path);
     }
 }

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::base::{Base, set_path};
-use crate::cell::{Cell, Workload};
+use crate::cell::{Cell, Workload, packets};
 use crate::family::Family;
 use crate::random::Random;
 
@@ -39,13 +39,18 @@ pub(super) fn own(cell: &mut Cell, random: &mut Random, site: u32, share: (f64, 
 
 /// Requests of this load in per cent; none takes longer than some seconds of the whole path.
 fn requests(cell: &mut Cell, suffix: &str, load: f64, at: &str) {
-    let largest = (cell.rate * 1e6 / 8.0 * 1.7).clamp(100e3, 20e6) as u64;
+    let largest = largest_request(cell.rate);
     let connections = (cell.rate * 4.0).clamp(20.0, 200.0) as u32;
     let _ = write!(
         cell.rest,
         "[[traffic]]\nname = \"web{suffix}\"\nkind = \"requests\"\nload = \"{load} %\"\n\
          connections = {connections}\nmax_size = \"{largest} B\"\n{at}\n"
     );
+}
+
+/// The largest request in bytes: it takes less than two seconds of a path of this rate in Mbit/s.
+fn largest_request(rate: f64) -> u64 {
+    (rate * 1e6 / 8.0 * 1.7).clamp(100e3, 20e6) as u64
 }
 
 fn bulk(cell: &mut Cell, random: &mut Random, suffix: &str, at: &str) {
@@ -92,8 +97,7 @@ pub(super) fn draw_shared(cell: &mut Cell, random: &mut Random) {
 
 /// A buffer of 0.3 to 4 bandwidth-delay products.
 fn cell_buffer(base: &Base, random: &mut Random) -> u32 {
-    let product = base.rate * 1e3 * base.rtt / 8.0 / 1514.0;
-    (product * random.log_between(0.3, 4.0)).clamp(20.0, 50_000.0) as u32
+    (packets(base.rate * base.rtt) * random.log_between(0.3, 4.0)).clamp(20.0, 50_000.0) as u32
 }
 
 fn several(cell: &mut Cell, random: &mut Random) {
@@ -134,7 +138,7 @@ fn others_inelastic(cell: &mut Cell, random: &mut Random) {
     cell.shared = true;
     let (kind, text) = match random.whole(0, 4) {
         0 => ("requests", {
-            let largest = (cell.rate * 1e6 / 8.0 * 1.7).clamp(100e3, 20e6) as u64;
+            let largest = largest_request(cell.rate);
             format!("load = \"{share} %\"\nconnections = 100\nmax_size = \"{largest} B\"\n")
         }),
         1 => ("cbr", format!("rate = \"{rate} kbit/s\"\n")),

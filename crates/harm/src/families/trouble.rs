@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use super::base::{Base, round, set_path, set_queue};
 use super::traffic;
-use crate::cell::{Cell, Workload};
+use crate::cell::{Cell, Workload, packets};
 use crate::family::Family;
 use crate::random::Random;
 
@@ -23,7 +23,7 @@ pub(super) fn draw(cell: &mut Cell, random: &mut Random) {
         _ => (RATES, RTTS),
     };
     let mut base = Base::draw(random, rates, rtts);
-    let second = base.rate * 1e6 / 8.0 / 1514.0;
+    let second = packets(base.rate * 1e3);
     match cell.family {
         Family::Shallow => base.buffer = random.log_between(5.0, 100.0) as u32,
         Family::Deep => base.buffer = (second * random.log_between(1.0, 12.0)).max(50.0) as u32,
@@ -81,7 +81,7 @@ fn feature(cell: &mut Cell, random: &mut Random, base: &Base) {
         Family::Aqm => {
             let kind = random.one_of(&["fq_codel", "codel", "pie", "sfq"]);
             let limit = base.buffer.max(200);
-            set_queue(cell, base, &format!("{kind}\", limit = \"{limit} packets"));
+            set_queue(cell, base, kind, limit);
             let _ = write!(cell.what, ", {kind} at the bottleneck");
         }
         Family::Faults => {

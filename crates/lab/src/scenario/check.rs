@@ -239,6 +239,12 @@ impl Check<'_> {
         };
         let bundle = |table: &BundleTable, key: &str| {
             let bundle = table.bundle();
+            if let Some(guard) = table.guard.as_ref().filter(|_| bundle.guard)
+                && !bundle.controller.takes_guard(bundle.cross_traffic)
+            {
+                let what = "needs controller = \"forebay\" and cross_traffic = \"ignore\"";
+                return Err(self.0.error_at(guard.span(), format!("{key}.guard"), what));
+            }
             policy(bundle.queue, table.policy.span(), table.limit.span(), key)?;
             let has_target = bundle.queue.kind.policy_has(Key::Target);
             self.time(table.target.as_ref(), has_target, &format!("{key}.target"))?;

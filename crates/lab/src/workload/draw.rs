@@ -2,11 +2,11 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
 
 /// A stream of random numbers; each traffic and attempt of a seed has its own.
-pub(super) struct Draw(ChaCha8Rng);
+pub struct Draw(ChaCha8Rng);
 
 impl Draw {
     /// Creates the stream `stream` of `seed` for its `attempt`-th attempt.
-    pub(super) fn new(seed: u64, stream: u32, attempt: u32) -> Self {
+    pub fn new(seed: u64, stream: u32, attempt: u32) -> Self {
         let mut key = [0; 32];
         key[..8].copy_from_slice(&seed.to_le_bytes());
         key[8..12].copy_from_slice(&stream.to_le_bytes());
@@ -15,13 +15,13 @@ impl Draw {
     }
 
     /// Draws uniformly from [0, 1), in multiples of 2^-53.
-    pub(super) fn unit(&mut self) -> f64 {
+    pub fn unit(&mut self) -> f64 {
         (self.0.next_u64() >> 11) as f64 / (1_u64 << 53) as f64
     }
 
     /// Draws uniformly below `n`, by the high half of a product (Lemire 2019, without its
     /// rejection: the bias is below n / 2^64).
-    pub(super) fn below(&mut self, n: u32) -> u32 {
+    pub fn below(&mut self, n: u32) -> u32 {
         ((u128::from(self.0.next_u64()) * u128::from(n)) >> 64) as u32
     }
 
@@ -31,7 +31,7 @@ impl Draw {
     ///
     /// A falling run of uniforms that starts at x has odd length with probability e^-x. Each run of
     /// even length adds one mean, which happens with probability 1 - 1/e.
-    pub(super) fn exponential(&mut self, mean: u64) -> u64 {
+    pub fn exponential(&mut self, mean: u64) -> u64 {
         let mut whole: u64 = 0;
         loop {
             let first = self.0.next_u64();

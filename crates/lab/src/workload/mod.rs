@@ -8,5 +8,6 @@ mod draw;
 mod schedule;
 mod sizes;
 
+pub use draw::Draw;
 pub use schedule::{Arrivals, Asked, Requests, UnbalancedError};
 pub use sizes::Sizes;
