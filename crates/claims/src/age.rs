@@ -1,28 +1,28 @@
 //! What was committed since a stored result, to the code and the scenario that decide it.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
-use std::io;
 use std::path::Path;
 
-use forebay_outcome::{Commit, git};
+use forebay_outcome::{Commit, Store, StoreError, git};
 use serde::{Deserialize, Serialize};
 
 /// Directories and files whose code decides a simulated figure, at any time of the history.
 const SIMULATED: &[&str] = &[
     "crates/units/src",
+    "crates/config/src",
     "crates/queue/src",
     "crates/control/src",
+    "crates/discipline/src",
     "crates/sim/src",
     "crates/lab/src/sim_engine",
+    "crates/lab/src/sim_engine.rs",
     "crates/lab/src/scenario",
+    "crates/lab/src/workload",
     "crates/lab/src/analysis",
-    "crates/lab/src/reproduce/extract.rs",
-    "crates/lab/src/reproduce/figures.rs",
-    "crates/lab/src/reproduce/passed.rs",
-    "crates/claims/src/scenarios/extract.rs",
-    "crates/claims/src/scenarios/figures.rs",
-    "crates/claims/src/scenarios/passed.rs",
+    "crates/claims/src/scenarios",
+    "crates/claims/src/zd",
+    "crates/lab/src/reproduce",
+    "crates/lab/src/zd",
 ];
 /// The code that decides a figure on real Linux besides.
 const REAL: &[&str] = &[
@@ -32,6 +32,8 @@ const REAL: &[&str] = &[
     "crates/dataplane/src",
     "crates/guest/src",
     "crates/lab/src",
+    "crates/records/src",
+    "crates/system/src",
     "crates/tc/src",
     "crates/wire/src",
 ];
@@ -112,21 +114,15 @@ struct UnchangedFile {
 pub struct NoAges(pub(crate) String);
 
 impl Ages {
-    /// The file beside a page's stored results.
-    const FILE: &str = "ages.json";
+    /// The name that ages are stored by, beside a page's results.
+    const NAME: &str = "ages";
 
     /// The ages that are stored in the directory `dir`; empty if none are.
     ///
     /// # Errors
     /// If the file is damaged.
     pub fn load(dir: &Path) -> Result<Self, NoAges> {
-        let path = dir.join(Self::FILE);
-        match fs::read_to_string(&path) {
-            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(Self::default()),
-            Err(e) => Err(NoAges(format!("{}: {e}", path.display()))),
-            Ok(text) => serde_json::from_str(&text)
-                .map_err(|e| NoAges(format!("{}: {e}; remove it", path.display()))),
-        }
+        Store::at(dir).read(Self::NAME).map(Option::unwrap_or_default).map_err(not_stored)
     }
 
     /// Stores the ages in the directory `dir`.
@@ -134,10 +130,7 @@ impl Ages {
     /// # Errors
     /// If the file cannot be written.
     pub fn save(&self, dir: &Path) -> Result<(), NoAges> {
-        let path = dir.join(Self::FILE);
-        let failed = |e: &dyn std::fmt::Display| NoAges(format!("{}: {e}", path.display()));
-        let text = serde_json::to_string_pretty(self).map_err(|e| failed(&e))? + "\n";
-        fs::create_dir_all(dir).and_then(|()| fs::write(&path, text)).map_err(|e| failed(&e))
+        Store::at(dir).write(Self::NAME, self).map_err(not_stored)
     }
 
     /// Counts the ages in the checkout that `experiments` is in, where `unchanged.toml` may name
@@ -201,6 +194,15 @@ impl Ages {
     }
 }
 
+/// Describes why ages cannot be read or stored. Damaged ages need no new run: a command that makes
+/// the page counts them again.
+fn not_stored(error: StoreError) -> NoAges {
+    NoAges(match error {
+        StoreError::Damaged { path, source } => format!("{}: {source}; remove it", path.display()),
+        error @ StoreError::Io { .. } => error.to_string(),
+    })
+}
+
 fn unchanged(path: &Path) -> Result<Vec<Unchanged>, NoAges> {
     if !path.is_file() {
         return Ok(Vec::new());
@@ -234,55 +236,7 @@ fn since(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::path::PathBuf;
-
-    /// A directory of one test, removed at its end.
-    struct Scratch(PathBuf);
-
-    impl Scratch {
-        /// An empty directory.
-        fn new(name: &str) -> Self {
-            let dir = std::env::temp_dir().join(format!("fb-{name}-{}", std::process::id()));
-            fs::create_dir_all(&dir).unwrap();
-            Self(dir)
-        }
-
-        /// A new repository with one commit of one file.
-        fn repository(name: &str) -> Self {
-            let scratch = Self::new(name);
-            commands(scratch.path(), &[&["init", "-q"]]);
-            commit(scratch.path(), "code/a.rs", "one");
-            scratch
-        }
-
-        /// The directory's path.
-        fn path(&self) -> &Path {
-            &self.0
-        }
-    }
-
-    impl Drop for Scratch {
-        fn drop(&mut self) {
-            let _ = fs::remove_dir_all(&self.0);
-        }
-    }
-
-    /// Commits `text` as the file `name`; the abbreviated commit.
-    fn commit(dir: &Path, name: &str, text: &str) -> String {
-        let file = dir.join(name);
-        fs::create_dir_all(file.parent().unwrap()).unwrap();
-        fs::write(&file, text).unwrap();
-        let identity = ["-c", "user.name=t", "-c", "user.email=t@localhost"];
-        let message = ["commit", "-q", "--no-verify", "-m", name];
-        commands(dir, &[&["add", "."], &[&identity[..], &message[..]].concat()]);
-        git(dir, &["rev-parse", "--short=10", "HEAD"]).unwrap().trim().to_owned()
-    }
-
-    fn commands(dir: &Path, all: &[&[&str]]) {
-        for args in all {
-            assert!(git(dir, args).is_some(), "git {args:?}");
-        }
-    }
+    use crate::scratch::{Scratch, commit};
 
     fn age(dir: &Path, commit: &Commit) -> Option<Ages> {
         let files = vec!["x/fig.toml".to_owned()];
@@ -352,14 +306,28 @@ mod tests {
     #[test]
     fn the_code_that_decides_a_figure_is_in_the_tree() {
         // Some paths are of the time before a move: these exist only in the history.
+        const MOVED: [&str; 2] = ["crates/lab/src/reproduce", "crates/lab/src/zd"];
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
         for engine in ["sim", "uml", "vhost", "plan"] {
             let there = |path: &&str| root.join(path).exists();
             let gone = code(engine).into_iter().filter(|path| !there(path)).collect::<Vec<_>>();
-            assert!(
-                gone.iter().all(|path| path.starts_with("crates/lab/src/reproduce/")),
-                "{gone:?}"
-            );
+            assert!(gone.iter().all(|path| MOVED.contains(path)), "{gone:?}");
+        }
+    }
+
+    #[test]
+    fn the_crates_that_the_laboratory_uses_decide_its_figures() {
+        // One draws the figures, and the other is for tests.
+        const EXCEPTIONS: [&str; 2] = ["picture", "test-skip"];
+        let manifest = include_str!("../../lab/Cargo.toml");
+        let names = manifest.lines().filter_map(|line| line.strip_prefix("forebay-"));
+        let names = names.filter_map(|line| line.split(['.', ' ', '=']).next());
+        let names: Vec<&str> = names.filter(|name| !EXCEPTIONS.contains(name)).collect();
+        assert!(names.contains(&"discipline") && names.contains(&"records"), "{names:?}");
+        let listed = code("vhost");
+        for name in names {
+            let source = format!("crates/{name}/src");
+            assert!(listed.contains(&source.as_str()), "{source} is in no list");
         }
     }
 }

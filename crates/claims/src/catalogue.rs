@@ -43,7 +43,7 @@ pub struct Entry {
 /// A claim, as a list shows it.
 #[derive(Clone, Debug)]
 pub struct Line {
-    /// The claim's name.
+    /// The name of the claim, as on the command line.
     pub id: String,
     /// The claim in one line.
     pub title: String,

@@ -21,12 +21,12 @@ pub struct Value {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Over {
-    /// The mean of the values.
+    /// The mean of all values.
     #[default]
     Mean,
-    /// The lowest value.
+    /// The lowest of the values.
     Min,
-    /// The highest value.
+    /// The highest of the values.
     Max,
 }
 
@@ -82,9 +82,12 @@ impl Tried {
     /// Judges the value by `criteria` as they are now.
     pub fn judge(&self, criteria: &Criteria) -> Judgement {
         // With another source, the same tolerance is another band.
-        let band = Some(self.band.as_str()).filter(|_| self.source == criteria.source);
-        let bar = self.bar.as_deref().unwrap_or(&self.band);
-        let known: Vec<&str> = band.into_iter().chain([bar]).collect();
+        let means_the_same = |band: &&str| {
+            self.source == criteria.source
+                || band.parse::<Band>().is_ok_and(|band| !band.needs_source())
+        };
+        let bands = [Some(self.band.as_str()), self.bar.as_deref()];
+        let known: Vec<&str> = bands.into_iter().flatten().filter(means_the_same).collect();
         criteria.judge(self.value.map(|v| v.value), &known)
     }
 }
@@ -110,4 +113,23 @@ pub(crate) fn row_head(what: &str, unit: &str, criteria: &Criteria) -> String {
     let band = |band: Option<Band>| band.map(|b| b.to_string()).unwrap_or_default();
     let (reproduced, bar) = (band(criteria.reproduced), band(criteria.bar));
     format!("| {what}{unit} | {source} | {reproduced} | {bar} |")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_band_around_another_source_is_newer_than_the_run() {
+        let criteria =
+            |source, text: &str| Criteria::new(Some(source), text.parse().unwrap(), None, false);
+        let judged = |ran: f64, now: f64, text: &str| {
+            let value = Some(Value { value: 10.0, min: 10.0, max: 10.0 });
+            let tried = Tried::new("a", "", &criteria(ran, text).unwrap(), value);
+            tried.judge(&criteria(now, text).unwrap()).told("x")
+        };
+        assert_eq!(judged(10.0, 10.0, "10 %"), "x, reproduced");
+        assert_eq!(judged(10.0, 10.5, "10 %"), "x, reproduced†");
+        assert_eq!(judged(10.0, 10.5, "at most 20"), "x, bar met", "it is our own bar");
+    }
 }

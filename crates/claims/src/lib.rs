@@ -18,6 +18,9 @@ pub mod figure;
 pub mod judge;
 mod page_file;
 pub mod scenarios;
+#[cfg(test)]
+#[path = "../../outcome/src/scratch.rs"]
+mod scratch;
 mod text;
 #[cfg(feature = "unison")]
 pub mod unison;

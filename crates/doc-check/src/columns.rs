@@ -14,7 +14,7 @@ pub(crate) fn check(prose: &Prose, whole: impl Fn(usize, &str) -> String) -> Vec
     let text = prose.lines.iter().filter(|line| !line.is_code);
     text.filter(|line| !line.text.trim_start().starts_with('|'))
         .filter_map(|line| {
-            let width = width(&without_targets(&whole(line.number, &line.text)));
+            let width = width(&what_can_be_wrapped(&whole(line.number, &line.text)));
             (width > WIDEST).then(|| (line.number, format!("{width} columns, {WIDEST} at most")))
         })
         .collect()
@@ -25,16 +25,9 @@ fn width(line: &str) -> usize {
 }
 
 /// The line without the targets of links and without URLs, neither of which can be wrapped.
-fn without_targets(line: &str) -> String {
-    let mut rest = line;
-    let mut kept = String::new();
-    while let Some(at) = rest.find("](") {
-        kept.push_str(&rest[..at + 2]);
-        rest = &rest[at + 2..];
-        // A target that is on the next line counts there.
-        rest = &rest[links::target_length(rest).unwrap_or(0)..];
-    }
-    kept.push_str(rest);
+fn what_can_be_wrapped(line: &str) -> String {
+    // A target that is on the next line counts there.
+    let kept = links::without_targets(line);
     if let Some((label, _)) =
         kept.split_once("]: ").filter(|(l, _)| l.trim_start().starts_with('['))
     {

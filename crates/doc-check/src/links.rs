@@ -97,8 +97,22 @@ fn targets(prose: &Prose) -> Vec<(usize, String)> {
     found
 }
 
+/// The text without the targets of its links; the parentheses around them stay. A target that does
+/// not end in the text stays too.
+pub(crate) fn without_targets(text: &str) -> String {
+    let mut kept = String::new();
+    let mut rest = text;
+    while let Some(at) = rest.find("](") {
+        kept.push_str(&rest[..at + 2]);
+        rest = &rest[at + 2..];
+        rest = &rest[target_length(rest).unwrap_or(0)..];
+    }
+    kept.push_str(rest);
+    kept
+}
+
 /// The length of a link's target, which ends before the closing parenthesis of its own.
-pub(crate) fn target_length(text: &str) -> Option<usize> {
+fn target_length(text: &str) -> Option<usize> {
     let mut depth = 0_usize;
     for (at, c) in text.char_indices() {
         match c {
@@ -135,15 +149,8 @@ fn anchors(prose: &Prose) -> Vec<String> {
 
 /// The anchor of a heading: lower case, spaces as hyphens, without punctuation and targets.
 fn anchor(heading: &str) -> String {
-    let mut text = String::new();
-    let mut rest = heading;
-    while let Some(at) = rest.find("](") {
-        text.push_str(&rest[..at]);
-        let after = &rest[at + 2..];
-        rest = target_length(after).map_or("", |length| &after[length + 1..]);
-    }
-    text.push_str(rest);
-    text.chars()
+    without_targets(heading)
+        .chars()
         .flat_map(char::to_lowercase)
         .filter_map(|c| match c {
             ' ' => Some('-'),

@@ -1,5 +1,6 @@
 //! Paths of this repository that are named and do not exist.
 
+use crate::links::without_targets;
 use crate::prose::Prose;
 use crate::tree::Tree;
 
@@ -56,9 +57,8 @@ fn named_from_top<'a>(tree: &Tree, text: &'a str, is_code: bool) -> Vec<&'a str>
         .collect()
 }
 
-/// Whether a code span is the later part of a path, such as `doc-check/src/paths.rs`, or a Rust
-/// file's
-/// name.
+/// Whether a code span is the later part of a path, such as `doc-check/src/paths.rs`, or the name
+/// of a Rust file.
 fn is_inner_path(tree: &Tree, text: &str) -> bool {
     let is_path = text.chars().all(|c| c.is_ascii_alphanumeric() || "_./-".contains(c));
     let starts_low = text.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '_');
@@ -84,19 +84,6 @@ fn has_placeholder(path: &str) -> bool {
             word.chars().any(char::is_uppercase) && !word.chars().any(char::is_lowercase)
         })
     }
-}
-
-/// The line with the targets of links cut out, which are checked as links.
-fn without_targets(line: &str) -> String {
-    let mut kept = String::new();
-    let mut rest = line;
-    while let Some(at) = rest.find("](") {
-        kept.push_str(&rest[..at + 2]);
-        let after = &rest[at + 2..];
-        rest = after.find(')').map_or("", |end| &after[end..]);
-    }
-    kept.push_str(rest);
-    kept
 }
 
 #[cfg(test)]
@@ -129,6 +116,19 @@ mod tests {
             (4, "crates/queue/gone"),
         ];
         assert_eq!(dead(text), expected.map(|(n, path)| (n, path.to_owned())));
+    }
+
+    #[test]
+    fn a_markdown_file_in_capitals_is_no_placeholder_and_its_directories_may_be() {
+        let text = "`crates/gone/README.md`, `docs/CHANGELOG.md` and `crates/NAME/README.md`\n";
+        let expected = ["crates/gone/README.md", "docs/CHANGELOG.md"];
+        assert_eq!(dead(text), expected.map(|path| (1, path.to_owned())));
+    }
+
+    #[test]
+    fn a_target_with_parentheses_is_cut_out_as_a_whole() {
+        let text = "[x](docs/a(b)/docs/gone.md) is a link, and docs/y.md is none\n";
+        assert_eq!(dead(text), [(1, "docs/y.md".to_owned())]);
     }
 
     #[test]

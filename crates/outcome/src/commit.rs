@@ -65,55 +65,7 @@ pub fn git(dir: &Path, args: &[&str]) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::path::PathBuf;
-
-    /// A directory of one test, removed at its end.
-    struct Scratch(PathBuf);
-
-    impl Scratch {
-        /// An empty directory.
-        fn new(name: &str) -> Self {
-            let dir = std::env::temp_dir().join(format!("fb-{name}-{}", std::process::id()));
-            std::fs::create_dir_all(&dir).unwrap();
-            Self(dir)
-        }
-
-        /// A new repository with one commit of one file.
-        fn repository(name: &str) -> Self {
-            let scratch = Self::new(name);
-            commands(scratch.path(), &[&["init", "-q"]]);
-            commit(scratch.path(), "code/a.rs", "one");
-            scratch
-        }
-
-        /// The directory's path.
-        fn path(&self) -> &Path {
-            &self.0
-        }
-    }
-
-    impl Drop for Scratch {
-        fn drop(&mut self) {
-            let _ = std::fs::remove_dir_all(&self.0);
-        }
-    }
-
-    /// Commits `text` as the file `name`; the abbreviated commit.
-    fn commit(dir: &Path, name: &str, text: &str) -> String {
-        let file = dir.join(name);
-        std::fs::create_dir_all(file.parent().unwrap()).unwrap();
-        std::fs::write(&file, text).unwrap();
-        let identity = ["-c", "user.name=t", "-c", "user.email=t@localhost"];
-        let message = ["commit", "-q", "--no-verify", "-m", name];
-        commands(dir, &[&["add", "."], &[&identity[..], &message[..]].concat()]);
-        git(dir, &["rev-parse", "--short=10", "HEAD"]).unwrap().trim().to_owned()
-    }
-
-    fn commands(dir: &Path, all: &[&[&str]]) {
-        for args in all {
-            assert!(git(dir, args).is_some(), "git {args:?}");
-        }
-    }
+    use crate::scratch::{Scratch, commit};
 
     #[test]
     fn a_run_in_a_checkout_records_its_commit_and_whether_files_differ() {

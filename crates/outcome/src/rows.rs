@@ -56,7 +56,7 @@ pub struct Rows {
     pub load: String,
     /// The [hash](provenance::hash) of what was run.
     pub hash: String,
-    /// One row per run.
+    /// The rows, one for each run.
     pub rows: Vec<Row>,
 }
 

@@ -13,7 +13,7 @@ pub enum StoreError {
     /// The system refused to read or write a file.
     #[error("{}: {source}", path.display())]
     Io {
-        /// The file's path.
+        /// The path of the file.
         path: PathBuf,
         /// The system's answer.
         source: io::Error,
@@ -21,7 +21,7 @@ pub enum StoreError {
     /// A file does not hold an outcome.
     #[error("{}: {source}; remove it, and run that claim again", path.display())]
     Damaged {
-        /// The file's path.
+        /// The path of the file.
         path: PathBuf,
         /// What is wrong with it.
         source: serde_json::Error,

@@ -31,7 +31,7 @@ const LARGEST: Bytes = Bytes(4_000_000);
 pub struct Catalogue {
     /// The name of the catalogue's directory.
     pub name: String,
-    /// The page's title.
+    /// The title of the page.
     pub title: String,
     /// The introduction of the page; Markdown.
     pub about: String,

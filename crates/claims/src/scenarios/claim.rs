@@ -83,7 +83,7 @@ impl Figure {
 /// Selects runs and a quantity of them, and says how cells are combined.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Selection {
-    /// The arm's name.
+    /// The name of the arm.
     pub arm: String,
     /// The values that a cell may have on each of these axes.
     pub cells: BTreeMap<String, Vec<String>>,

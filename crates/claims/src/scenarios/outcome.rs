@@ -12,7 +12,7 @@ use crate::judge::Tally;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Outcome {
-    /// The claim's name.
+    /// The name of the claim.
     pub claim: String,
     /// The engine's name, as in [`COLUMNS`](super::COLUMNS).
     pub engine: String,

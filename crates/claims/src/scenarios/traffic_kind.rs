@@ -15,8 +15,7 @@ pub(super) struct KindFilter {
 impl KindFilter {
     /// Returns the filter for the packets of `quantity`'s traffics: all packets if it names none or
     /// all of the scenario's traffics, one kind if it names exactly the traffics of that kind.
-    /// Otherwise
-    /// `None`: the records do not tell these packets from others.
+    /// Otherwise `None`: the records do not tell these packets from others.
     pub(super) fn of(quantity: &Quantity, scenario: &Scenario) -> Option<Self> {
         if quantity.traffic.is_empty() {
             return Some(Self { l4s: None });

@@ -162,7 +162,7 @@ pub struct Claim {
 /// All claims, and the introduction of the page.
 #[derive(Clone, Debug)]
 pub struct Catalogue {
-    /// The page's title.
+    /// The title of the page.
     pub title: String,
     /// The introduction of the page; Markdown.
     pub about: String,

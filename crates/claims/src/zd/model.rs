@@ -24,13 +24,13 @@ const WARM_UP: Nanos = Nanos::from_secs(1);
 pub struct Setting {
     /// The setting's name.
     pub name: String,
-    /// The wire's rate.
+    /// The rate of the wire.
     pub rate: Rate,
     /// The number of super-packets that the guest's queue holds.
     pub guest: u32,
     /// The number of packets that the hypervisor's queue holds.
     pub hypervisor: u32,
-    /// The modes to run.
+    /// The modes that are run.
     pub modes: Vec<Mode>,
 }
 

@@ -19,7 +19,7 @@ pub(super) const CAPTION: &str = "The run of each arm with the first seed. Above
 const COLUMNS: usize = 240;
 const SECOND: f64 = 1e9;
 
-/// A run over time.
+/// The course of a run over time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Timeline {
     arm: String,
