@@ -34,8 +34,9 @@ impl KernelDrops {
     pub fn count(&self) -> u64 {
         let since = |start: &Start| {
             let (received, sent) = start.netdev.dropped().ok()?;
-            let received = received.wrapping_sub(start.received);
-            Some(u64::from(received + sent.wrapping_sub(start.sent)))
+            // The kernel's counters of 32 bits wrap; their sum may need more.
+            let received = u64::from(received.wrapping_sub(start.received));
+            Some(received + u64::from(sent.wrapping_sub(start.sent)))
         };
         self.0.iter().filter_map(since).sum()
     }

@@ -10,7 +10,8 @@ use crate::specification::{
 };
 use crate::{Key, Settings};
 
-/// The kernel's all-in-one queue: fair between hosts and flows, with an AQM for each flow.
+/// CAKE, which hashes flows into queues with an AQM each, shares the rate fairly between hosts and
+/// between flows, and paces.
 pub(crate) struct Cake;
 
 /// The kernel memory that a full frame takes. CAKE limits memory.

@@ -5,7 +5,7 @@ use forebay_queue::{Packet, Qdisc};
 use forebay_tc as tc;
 use forebay_units::Rate;
 
-use crate::limit::{LimitOnPath, MAX_PACKETS};
+use crate::limit::{LimitOnPath, MAX_BUFFERED_PACKETS};
 use crate::specification::{BuildError, KernelOnly, Terms};
 use crate::{Kind, Settings};
 
@@ -37,14 +37,14 @@ impl Discipline {
     /// If a setting is out of the discipline's range, or only the kernel has the discipline; and
     /// for strict priority, whose classes are built one by one.
     pub fn build<P: Packet + 'static>(&self, seed: u64) -> Result<Box<dyn Qdisc<P>>, BuildError> {
-        let terms = Terms { seed: Some(seed), most_packets: MAX_PACKETS };
+        let terms = Terms { seed: Some(seed), most_packets: MAX_BUFFERED_PACKETS };
         self.kind.build(&self.settings, terms)
     }
 
     /// Refuses a discipline that only the kernel has.
     ///
     /// # Errors
-    /// If it is one.
+    /// If only the kernel has it.
     pub fn check_own(&self) -> Result<(), KernelOnly> {
         if self.kind.is_kernel_only() { Err(KernelOnly(self.kind.name())) } else { Ok(()) }
     }

@@ -5,7 +5,7 @@ use forebay_queue::{ConfigError, Packet, Qdisc, dualpi2, pi2};
 use forebay_tc as tc;
 use forebay_units::{Nanos, Rate};
 
-use crate::limit::{MAX_PACKETS, in_packets, time_as_bytes};
+use crate::limit::{MAX_BUFFERED_PACKETS, in_packets, time_as_bytes};
 use crate::specification::{
     BuildError, EcnUse, Specification, Terms, WrongSetting, at_most_a_minute,
 };
@@ -80,7 +80,7 @@ fn config(settings: &Settings, seed: Option<u64>) -> dualpi2::Config {
     let mut config = defaults(settings.profile);
     match settings.limit {
         Some(LimitValue::Bytes(bytes)) => {
-            config.limit = MAX_PACKETS;
+            config.limit = MAX_BUFFERED_PACKETS;
             config.bytes = Some(bytes);
         }
         Some(limit) => config.limit = in_packets(limit),

@@ -6,7 +6,7 @@ use forebay_tc::{self as tc, FifoLimit};
 use forebay_units::Rate;
 
 use crate::Settings;
-use crate::limit::{LimitOnPath, MAX_PACKETS, of_one_queue};
+use crate::limit::{LimitOnPath, MAX_BUFFERED_PACKETS, of_one_queue};
 use crate::specification::{BuildError, Specification, Terms};
 
 /// One queue that drops at the tail.
@@ -26,7 +26,7 @@ impl Specification for Fifo {
     }
 
     fn capacity(settings: &Settings) -> u32 {
-        of_one_queue(settings.limit, MAX_PACKETS).packets
+        of_one_queue(settings.limit, MAX_BUFFERED_PACKETS).packets
     }
 
     fn limit_on_path(limit: LimitOnPath) -> LimitValue {

@@ -9,7 +9,7 @@ use crate::limit::{in_packets, time_as_bytes};
 use crate::specification::{BuildError, EcnUse, Specification, Terms, WrongSetting};
 use crate::{Key, Settings};
 
-/// A fair share for every flow, and CoDel on each flow's queue.
+/// FQ-CoDel, which hashes flows into queues and runs CoDel on each queue.
 pub(crate) struct FqCodel;
 
 impl Specification for FqCodel {

@@ -4,12 +4,12 @@ use forebay_config::Limit as LimitValue;
 use forebay_queue::{Limit, sfq};
 use forebay_units::{Bytes, Nanos, Rate};
 
-/// The frame that limits in bytes or time are converted to packets with.
-const FRAME: Bytes = Bytes(1514);
+/// The length of a full Ethernet frame, which converts limits in bytes or time to packets.
+pub(crate) const FRAME: Bytes = Bytes(1_514);
 /// The rate that a limit in time is converted with where a discipline counts packets only.
 const REFERENCE: Rate = Rate::from_mbps(1000);
 /// Packets that a box's queue holds at most if its limit is in bytes or time: each takes a buffer.
-pub(crate) const MAX_PACKETS: u32 = 16_384;
+pub(crate) const MAX_BUFFERED_PACKETS: u32 = 16_384;
 
 /// The limit of a bottleneck's queue on one path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,9 +39,9 @@ pub(crate) fn in_packets(limit: LimitValue) -> u32 {
         LimitValue::Packets(n) => return n as u32,
         LimitValue::Bytes(b) => b.0.div_ceil(FRAME.0),
         LimitValue::Time(t) => REFERENCE.bytes_in(t).0.div_ceil(FRAME.0),
-        LimitValue::Bdp(_) => u64::from(MAX_PACKETS),
+        LimitValue::Bdp(_) => u64::from(MAX_BUFFERED_PACKETS),
     };
-    packets.clamp(1, u64::from(MAX_PACKETS)) as u32
+    packets.clamp(1, u64::from(MAX_BUFFERED_PACKETS)) as u32
 }
 
 /// Returns a limit in time as the bytes that a link of `rate` sends in it; other limits stay.

@@ -1,4 +1,4 @@
-//! PI2 on one queue.
+//! The discipline PI2 on one queue.
 
 use forebay_queue::{Limit, Packet, Qdisc, pi2};
 

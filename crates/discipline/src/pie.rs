@@ -4,7 +4,7 @@ use forebay_queue::{Packet, Qdisc, pie};
 use forebay_tc as tc;
 use forebay_units::{Nanos, Rate};
 
-use crate::limit::{MAX_PACKETS, micros, of_one_queue};
+use crate::limit::{MAX_BUFFERED_PACKETS, micros, of_one_queue};
 use crate::specification::{BuildError, EcnUse, Specification, Terms};
 use crate::{Key, Profile, Settings};
 
@@ -36,7 +36,7 @@ impl Specification for Pie {
     }
 
     fn capacity(settings: &Settings) -> u32 {
-        of_one_queue(settings.limit, MAX_PACKETS).packets
+        of_one_queue(settings.limit, MAX_BUFFERED_PACKETS).packets
     }
 
     fn resolve(settings: &Settings) -> Settings {

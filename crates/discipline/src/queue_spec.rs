@@ -10,6 +10,10 @@ use crate::settings::Profile;
 use crate::specification::{BuildError, Terms};
 use crate::{Discipline, Kind, Settings};
 
+/// The packet length with which a limit in bytes is converted to packets: a quarter of 1536 B,
+/// which holds a full frame. A pool of as many buffers has room for full frames and short packets.
+const MEAN_PACKET: Bytes = Bytes(384);
+
 /// A queue of this project's at a bottleneck: the same in every engine that runs its code.
 ///
 /// Its JSON has every setting, so that the process which builds the queue needs to know neither the
@@ -29,10 +33,10 @@ impl QueueSpec {
         Some(Self(Discipline { kind, settings: discipline.on_path(limit) }))
     }
 
-    /// Packets that may wait; for a limit in bytes, as many as there are of a quarter of a frame.
+    /// The number of packets that may wait; for a limit in bytes, that of packets of 384 B.
     pub fn packets(&self) -> u64 {
         match self.0.settings.limit {
-            Some(Limit::Bytes(bytes)) => bytes.0 / 384,
+            Some(Limit::Bytes(bytes)) => bytes.0 / MEAN_PACKET.0,
             Some(Limit::Packets(packets)) => packets,
             _ => self.0.capacity(),
         }

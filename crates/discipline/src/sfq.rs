@@ -8,7 +8,7 @@ use crate::limit::{in_packets, time_as_bytes};
 use crate::specification::{BuildError, Specification, Terms};
 use crate::{Key, Settings};
 
-/// A fair share for every flow, told apart by a hash.
+/// SFQ, which hashes flows into queues and serves these in turn.
 pub(crate) struct Sfq;
 
 /// Packets of one flow that the kernel's SFQ can hold (`SFQ_MAX_DEPTH`).

@@ -44,7 +44,7 @@ pub(crate) trait Specification {
     /// Whether and when it marks packets instead of dropping them.
     const ECN: EcnUse = EcnUse::Never;
 
-    /// Builds the queue.
+    /// Builds the queue that `settings` describe.
     fn build<P: Packet + 'static>(
         settings: &Settings,
         terms: Terms,
@@ -89,14 +89,14 @@ pub(crate) trait Specification {
 /// The cases in which a discipline marks packets instead of dropping them (RFC 3168).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EcnUse {
-    /// It never marks.
+    /// The discipline never marks packets.
     Never,
     /// It marks if it is told to.
     Optional {
         /// Whether a scenario's bottleneck marks if the scenario does not say. A box's policy does.
         by_default: bool,
     },
-    /// It always marks.
+    /// The discipline always marks packets.
     Always,
 }
 

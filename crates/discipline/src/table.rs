@@ -3,15 +3,15 @@
 use std::ops::Range;
 
 use forebay_config::{ConfigError, Limit, Source};
-use forebay_units::{Bytes, Nanos};
+use forebay_units::Nanos;
 
+use crate::limit::FRAME;
 use crate::specification::WrongSetting;
 use crate::{Discipline, Key, Kind, PolicyTable, QueueOwner, Settings};
 
-/// Packets that may wait: a million full frames are 1.5 GB of buffers.
-const MAX_PACKETS: u64 = 1_000_000;
-/// A full frame.
-const FRAME: Bytes = Bytes(1_514);
+/// The largest limit in packets that a configuration may have: a million full frames are 1.5 GB of
+/// buffers.
+const MAX_CONFIGURED_PACKETS: u64 = 1_000_000;
 
 impl PolicyTable {
     /// The discipline that the table describes, for a box whose queues are `owner`'s; `key` is the
@@ -84,7 +84,7 @@ fn check_limit(kind: Kind, settings: &Settings) -> Result<(), WrongSetting> {
         _ if kind.is_classful() => "strict priority has a limit for each class",
         Limit::Bdp(_) => "the round trip is not known beforehand: give packets, bytes or a time",
         Limit::Packets(0) | Limit::Time(Nanos::ZERO) => "nothing could wait",
-        Limit::Packets(n) if n > MAX_PACKETS => "more than a million packets",
+        Limit::Packets(n) if n > MAX_CONFIGURED_PACKETS => "more than a million packets",
         Limit::Bytes(b) if b < FRAME => "a full packet, 1514 B, would never get in",
         _ => return Ok(()),
     };

@@ -63,7 +63,7 @@ impl Sim {
     ///
     /// # Errors
     ///
-    /// As there.
+    /// Fails under the conditions of [`Engine::run`].
     pub fn run_counted(
         &self,
         job: &Job<'_>,

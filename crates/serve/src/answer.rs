@@ -47,7 +47,7 @@ impl Answer {
         self
     }
 
-    /// Adds a header.
+    /// Adds an HTTP header to the answer.
     #[must_use]
     pub fn with(mut self, name: &'static str, value: impl Into<String>) -> Self {
         self.headers.push((name, value.into()));

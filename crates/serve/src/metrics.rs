@@ -134,7 +134,8 @@ fn text_of(value: &Value) -> &str {
     value.as_str().unwrap_or_default()
 }
 
-fn list(value: &Value) -> &[Value] {
+/// The elements of an array; none if `value` is something else.
+pub(crate) fn list(value: &Value) -> &[Value] {
     value.as_array().map_or(&[][..], Vec::as_slice)
 }
 

@@ -10,6 +10,8 @@ use forebay_units::Rate;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use serde_json::Value;
 
+use crate::metrics::list;
+
 /// The style sheet of the page, beside that of its pictures.
 const STYLE: &str = include_str!("page/page.css");
 
@@ -54,7 +56,6 @@ pub(crate) fn page(state: &Value) -> String {
 }
 
 fn pictures(state: &Value) -> Markup {
-    let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
     html! {
         section {
             h2 { "The vSwitch" }
@@ -62,7 +63,7 @@ fn pictures(state: &Value) -> Markup {
                 "The neighbours' demands, from their entries at the left to the boundary routers at \
                  the right: as they come in now, and if the hints are followed."
             }
-            (switch::pictures(&list(&state["flows"])))
+            (switch::pictures(list(&state["flows"])))
         }
         section {
             h2 { "Links and interconnections" }
@@ -71,7 +72,7 @@ fn pictures(state: &Value) -> Markup {
                 span class="key then" { "if the hints are followed" }
                 " and the paths inside are the best for that."
             }
-            (links::picture(&list(&state["report"]["links"])))
+            (links::picture(list(&state["report"]["links"])))
         }
     }
 }

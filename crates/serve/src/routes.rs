@@ -23,9 +23,9 @@ pub enum Op {
     VSwitch,
     /// Get the neighbour's program.
     Program,
-    /// Put a program.
+    /// Put the neighbour's program.
     PutProgram,
-    /// Delete the program.
+    /// Delete the neighbour's program.
     DeleteProgram,
     /// Get the neighbour's hints.
     Hints,

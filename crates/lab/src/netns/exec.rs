@@ -89,7 +89,7 @@ pub fn run(command: &mut Command, input: &str) -> Result<(), EngineError> {
 /// Runs `command` to its end with `input` and returns what it wrote to standard output.
 ///
 /// # Errors
-/// As [`run`].
+/// Fails under the conditions of [`run`].
 pub fn output(command: &mut Command, input: &str) -> Result<String, EngineError> {
     let program = command.get_program().to_string_lossy().into_owned();
     let args = command.get_args().map(|a| a.to_string_lossy().into_owned());

@@ -200,8 +200,8 @@ pub(super) struct BundleTable {
     cross_traffic: Detection,
     #[serde(default)]
     multipath: Detection,
-    #[serde(default)]
-    guard: bool,
+    /// False if left out.
+    pub(super) guard: Option<Spanned<bool>>,
 }
 
 impl BundleTable {
@@ -211,7 +211,8 @@ impl BundleTable {
         let target = self.target.as_ref().map(|t| t.get_ref().0);
         let coupling = self.coupling.as_ref().map(|k| *k.get_ref());
         let queue = Queue { ecn: false, target, coupling, ..Queue::plain(kind, limit) };
-        let Self { controller, cross_traffic, multipath, guard, .. } = *self;
+        let guard = self.guard.as_ref().is_some_and(|guard| *guard.get_ref());
+        let Self { controller, cross_traffic, multipath, .. } = *self;
         Bundle { queue, controller, cross_traffic, multipath, guard }
     }
 }

@@ -66,7 +66,7 @@ impl Watch {
         stuck.then_some(still)
     }
 
-    /// The last beat.
+    /// Returns the last progress that the guest reported.
     pub(super) fn last(&self) -> Option<Progress> {
         self.last
     }

@@ -57,7 +57,7 @@ pub(crate) struct Engine {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Source {
     Signals,
-    CommandReceiver,
+    Commands,
     Egress,
     Ring(usize, RingKind),
 }
@@ -297,7 +297,7 @@ impl Engine {
             debug_assert!(i < sources.len());
             match *source {
                 Source::Signals => ends |= signals.came(),
-                Source::CommandReceiver | Source::Egress => {}
+                Source::Commands | Source::Egress => {}
                 Source::Ring(vm, kind) => self.on_kick(vm, kind),
             }
         }
@@ -318,7 +318,7 @@ impl Engine {
     fn new_waiter(&self, signals: &Signals) -> (Waiter, Vec<Source>) {
         let mut all: Vec<(RawFd, Source)> = vec![
             (signals.descriptor(), Source::Signals),
-            (self.commands.descriptor(), Source::CommandReceiver),
+            (self.commands.descriptor(), Source::Commands),
         ];
         all.extend(self.egress.descriptors().into_iter().map(|fd| (fd, Source::Egress)));
         for (i, vm) in self.vms.iter().enumerate() {

@@ -164,7 +164,7 @@ pub fn load(path: &Path) -> Result<Run, StoreError> {
 ///
 /// # Errors
 ///
-/// As [`load`].
+/// Fails under the conditions of [`load`].
 pub fn parse(path: &Path, input: impl BufRead) -> Result<Run, StoreError> {
     let mut lines = Lines { input, line: 0 };
     read(&mut lines).map_err(|problem| match problem {
