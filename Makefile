@@ -4,9 +4,10 @@ SHELL := /bin/bash
 CARGO ?= cargo
 # Only the installation of packages and network namespaces need root.
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
-# Cargo itself does not run as root: it starts each test program through this runner.
+# Cargo itself does not run as root: it starts each test program through this runner. Root's kernels
+# are in root's own home directory, hence -H.
 HOST := $(shell rustc -vV 2>/dev/null | sed -n 's/^host: //p' | tr 'a-z-' 'A-Z_')
-AS_ROOT := $(if $(SUDO),CARGO_TARGET_$(HOST)_RUNNER='sudo -E')
+AS_ROOT := CARGO_TARGET_$(HOST)_RUNNER='$(if $(SUDO),sudo -E -H )$(CURDIR)/scripts/private-tmp'
 BINARY := target/release/forebay
 DEMO_FLAGS ?=
 
@@ -63,7 +64,7 @@ lint: setup
 # Unit tests that load BPF programs need root. Without it they are skipped here, which is not
 # counted, since `network` runs them again.
 unit: setup
-	$(if $(SUDO),FOREBAY_SKIPPED=) $(CARGO) test --workspace --locked --lib --bins
+	$(if $(SUDO),FOREBAY_SKIPPED=,$(AS_ROOT)) $(CARGO) test --workspace --locked --lib --bins
 	$(CARGO) test --workspace --locked --doc
 
 # Integration tests. Many make network namespaces, so they run as root. Some measure, and all share

@@ -43,9 +43,9 @@ fn namespaces() -> BTreeSet<String> {
     names.filter(|n| n.starts_with("fb-") && n.ends_with("-ops")).collect()
 }
 
-/// Counts the processes whose command line names a file of this run under `/run/forebay`.
+/// Counts the processes whose command line names a file of this run under `/run/forebay-lab`.
 fn daemons(id: &str) -> usize {
-    let own = format!("/run/forebay/{id}/");
+    let own = format!("/run/forebay-lab/{id}/");
     let all = fs::read_dir("/proc").unwrap().flatten();
     let lines = all.filter_map(|e| fs::read_to_string(e.path().join("cmdline")).ok());
     lines.filter(|line| line.contains(&own)).count()

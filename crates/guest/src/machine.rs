@@ -10,6 +10,8 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
+use forebay_system::private;
+
 use crate::Error;
 use crate::LockedDir;
 use crate::cores::{self, Core};
@@ -49,7 +51,7 @@ impl Machine {
             .env_clear()
             // The directory for its sockets.
             .env("HOME", dir)
-            .env("TMPDIR", backing(memory, dir))
+            .env("TMPDIR", backing(memory))
             .current_dir(dir)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
@@ -115,13 +117,14 @@ fn arguments(seed: u64, memory: u64) -> Vec<String> {
 }
 
 /// The directory of the file that is the guest's memory: shared memory if there is room, since a
-/// disk would write all of it.
-fn backing(memory: u64, dir: &Path) -> PathBuf {
+/// disk would write all of it. The guest's kernel creates the file exclusively under a random name
+/// and unlinks it at once, so that a directory of all users is safe.
+fn backing(memory: u64) -> PathBuf {
     let shm = Path::new("/dev/shm");
     if crate::kernel::room_in(shm).is_some_and(|free| free >> 20 >= memory) {
         return shm.to_owned();
     }
-    dir.to_owned()
+    std::env::temp_dir()
 }
 
 /// Starts the process in its own session, so that signals of a terminal do not reach it, on one
@@ -164,18 +167,25 @@ fn keep(output: impl io::Read + Send + 'static, console: &Arc<Mutex<VecDeque<Str
 }
 
 /// Creates the directory of a run, after removing those of killed runs. All users can create one,
-/// and each has an own base directory.
+/// and each has an own base directory that nobody else can enter.
 ///
 /// # Errors
 ///
 /// If it cannot be created.
 pub fn run_dir() -> Result<LockedDir, Error> {
-    // SAFETY: takes nothing and cannot fail.
-    let user = unsafe { libc::geteuid() };
-    LockedDir::create(&std::env::temp_dir().join(format!("forebay-uml-{user}")), |dead| {
+    LockedDir::create(&base(private::runtime_directory()), |dead| {
         // The guest has ended with its run.
         fs::remove_dir_all(dead).map_err(Error::io(format!("removing {}", dead.display())))
     })
+}
+
+/// The base of all runs' directories, in the user's directory for running processes or, without
+/// one, in the temporary directory.
+fn base(runtime: Option<PathBuf>) -> PathBuf {
+    match runtime {
+        Some(dir) => dir.join("forebay-uml"),
+        None => std::env::temp_dir().join(format!("forebay-uml-{}", private::user())),
+    }
 }
 
 #[cfg(test)]

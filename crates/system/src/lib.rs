@@ -1,7 +1,8 @@
-//! The clock, waits, signals and locks of a process on Linux.
+//! The clock, waits, signals, locks and private files of a process on Linux.
 
 pub mod clock;
 mod lock;
+pub mod private;
 pub mod signals;
 pub mod wait;
 

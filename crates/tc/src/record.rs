@@ -2,7 +2,7 @@
 //! restored even if the process that replaced it was killed.
 
 use std::fs;
-use std::io;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -97,7 +97,9 @@ impl Record {
         let write = || {
             path.parent().map_or(Ok(()), fs::create_dir_all)?;
             let draft = path.with_extension("new");
-            fs::write(&draft, serde_json::to_vec(self)?)?;
+            let mut file = forebay_system::private::file(&draft)?;
+            file.set_len(0)?;
+            file.write_all(&serde_json::to_vec(self)?)?;
             fs::rename(&draft, path)
         };
         write().map_err(|source| Error::Record { path: path.to_owned(), source })

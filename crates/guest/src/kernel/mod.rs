@@ -12,10 +12,12 @@ use std::ffi::{CString, OsStr};
 use std::fs;
 use std::mem::zeroed;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use forebay_system::private;
 use forebay_units::Nanos;
 use sha2::{Digest, Sha256};
 
@@ -142,10 +144,11 @@ pub fn kernel_file_with(
         ));
     }
     let cache = cache(env::var_os("XDG_CACHE_HOME").as_deref(), env::var_os("HOME").as_deref())?;
+    trust(&cache, variable)?;
     let recipe = kernel.recipe();
     let source = Source::installed();
     if let Some(kernel) = cached(&cache, &recipe, source.as_ref()) {
-        return Ok(kernel);
+        return trust(&kernel, variable).map(|()| kernel);
     }
     let fit = |e: std::io::Error| {
         let cache = cache.display();
@@ -170,9 +173,23 @@ pub fn kernel_file_with(
     };
     // Another process's build may have ended in the meantime.
     if let Some(kernel) = cached(&cache, &recipe, source.as_ref()) {
-        return Ok(kernel);
+        return trust(&kernel, variable).map(|()| kernel);
     }
     build::build(&cache, kernel, source, interrupt, &mut told)
+}
+
+/// Checks that nobody else can choose the program that a run starts as its kernel: `sudo` may keep
+/// the home directory of the user who calls it.
+fn trust(path: &Path, variable: &str) -> Result<(), Error> {
+    let owner = fs::metadata(path).map(|found| found.uid());
+    if owner.is_ok_and(|owner| owner != 0 && owner != private::user()) {
+        return Err(Error::Unfit(format!(
+            "{} belongs to another user, who can change the kernel: set XDG_CACHE_HOME to a \
+             directory of your own, or {variable} to a kernel",
+            path.display()
+        )));
+    }
+    Ok(())
 }
 
 /// The hash of configuration and patches.
@@ -258,6 +275,21 @@ mod tests {
         assert_eq!(of("", "/h").unwrap(), "/h/.cache/forebay/kernel");
         assert_eq!(of("relative", "/h").unwrap(), "/h/.cache/forebay/kernel");
         assert!(of("", "").unwrap_err().to_string().contains("XDG_CACHE_HOME"));
+    }
+
+    #[test]
+    fn a_kernel_of_another_user_is_not_started() {
+        if !forebay_test_skip::has_root() {
+            return;
+        }
+        let file = env::temp_dir().join(format!("fb-kernel-{}", std::process::id()));
+        fs::File::create_new(&file).unwrap();
+        trust(&file, "KERNEL").unwrap();
+        trust(Path::new("/no/such/place"), "KERNEL").unwrap();
+        std::os::unix::fs::chown(&file, Some(12_345), None).unwrap();
+        let told = trust(&file, "KERNEL").unwrap_err().to_string();
+        assert!(told.contains("belongs to another user") && told.contains("KERNEL"), "{told}");
+        fs::remove_file(&file).unwrap();
     }
 
     #[test]

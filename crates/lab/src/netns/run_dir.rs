@@ -11,8 +11,8 @@ use super::namespace::remove_namespace;
 use crate::engine::EngineError;
 use forebay_guest::LockedDir;
 
-/// The directory in which runs note what they set up.
-const BASE: &str = "/run/forebay";
+/// The directory in which runs note what they set up. Only root can enter it.
+pub(crate) const BASE: &str = "/run/forebay-lab";
 /// The file in a run's directory with the names of its namespaces, one per line.
 const NAMESPACES: &str = "namespaces";
 /// The file in a run's directory with its processes, one per line: id and start time.

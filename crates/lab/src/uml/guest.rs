@@ -10,7 +10,7 @@ use forebay_system::wait::precise_timers;
 
 use super::order::{self, Failure, Order};
 use crate::engine::{EngineError, Interrupt, Progress};
-use crate::netns::{self, Timers};
+use crate::netns::{self, Timers, run_dir};
 use crate::results::store;
 
 /// The mount point of the private layer, a directory that every system has.
@@ -72,7 +72,7 @@ fn set_up() -> io::Result<()> {
     mount("sys", "/sys", "sysfs", "")?;
     mount("dev", "/dev", "devtmpfs", "")?;
     // Namespaces and runs of the host do not exist in this kernel.
-    for dir in ["/run/netns", "/run/forebay"] {
+    for dir in ["/run/netns", "/run/forebay", run_dir::BASE] {
         fs::create_dir_all(dir)?;
         mount("own", dir, "tmpfs", "mode=755")?;
     }

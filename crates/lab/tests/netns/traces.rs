@@ -15,10 +15,10 @@ pub(crate) struct Traces {
 impl Traces {
     /// Records what the runs of the process `pid` have now.
     pub(crate) fn look(&mut self, pid: u32) {
-        let Ok(runs) = fs::read_dir("/run/forebay") else { return };
+        let Ok(runs) = fs::read_dir("/run/forebay-lab") else { return };
         for run in runs.map(|entry| entry.unwrap().path()) {
             let owner = fs::read_to_string(run.join("lock")).unwrap_or_default();
-            if owner.trim() != pid.to_string() {
+            if owner.split_whitespace().last() != Some(&pid.to_string()) {
                 continue;
             }
             let lines = |file: &str| fs::read_to_string(run.join(file)).unwrap_or_default();

@@ -14,7 +14,7 @@ mod disciplines;
 mod stand_in;
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Output};
@@ -235,8 +235,12 @@ fn a_user_needs_no_rights() {
     let place = Place::new("forebay-uml-user");
     let program = place.copy(&std::env::current_exe().unwrap(), "program");
     let kernel = place.copy(&kernel(), "kernel");
+    let own = place.path().join("tmp");
+    fs::create_dir(&own).unwrap();
+    chown(&own, Some(12_345), Some(12_345)).unwrap();
     let output = one_run(&program, |command| {
         command.uid(12_345).gid(12_345).env("FOREBAY_UML_KERNEL", &kernel).env_remove("HOME");
+        command.env("TMPDIR", &own).env_remove("XDG_RUNTIME_DIR");
     });
     assert!(output.contains(" requests"), "{output}");
     let told = one_run(&program, |command| {
@@ -245,7 +249,7 @@ fn a_user_needs_no_rights() {
         command.env_remove("FOREBAY_UML_KERNEL");
     });
     assert!(told.contains("XDG_CACHE_HOME") && told.trim().lines().count() == 1, "{told}");
-    fs::remove_dir_all(std::env::temp_dir().join("forebay-uml-12345")).unwrap();
+    assert!(own.join("forebay-uml-12345").is_dir());
 }
 
 fn who_never_blocks_is_named() {
@@ -296,7 +300,7 @@ fn guests(parent: u32) -> Vec<u32> {
         let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
         let dir = fs::read_link(format!("/proc/{pid}/cwd")).unwrap_or_default();
         status.contains(&format!("PPid:\t{parent}\n"))
-            && dir.to_string_lossy().contains("forebay-uml-")
+            && dir.to_string_lossy().contains("forebay-uml")
     };
     let all = fs::read_dir("/proc").unwrap();
     let pids = all.filter_map(|e| e.unwrap().file_name().to_str()?.parse().ok());
