@@ -16,15 +16,19 @@ const MAX_DATAGRAM: usize = 256;
 /// The longest credible wait of a datagram. A longer one means that the clock was set.
 const LONGEST_WAIT: Nanos = Nanos::from_secs(1);
 
+/// The shortest time between two warnings about another protocol version.
+const WARNING_INTERVAL: Nanos = Nanos::from_secs(60);
+
 /// The request `SIOCGSTAMPNS` (`linux/sockios.h`), which `libc` lacks.
 const SIOCGSTAMPNS: libc::Ioctl = 0x8907;
 
 /// The socket of a box for messages of other boxes.
 pub(crate) struct Channel {
     socket: UdpSocket,
-    /// Whether a warning about another protocol version was logged. It is logged once, since anyone
-    /// may send datagrams.
-    complained: Cell<bool>,
+    /// The time before which no further warning about another protocol version is logged. Anyone
+    /// may send datagrams, so a forged one neither fills the log nor hides the warning about a peer
+    /// for longer than [`WARNING_INTERVAL`].
+    quiet_until: Cell<Nanos>,
 }
 
 /// A received datagram.
@@ -55,7 +59,7 @@ impl Channel {
             Ok(socket)
         };
         let socket = open().map_err(|source| Error::Listen { address, source })?;
-        Ok(Self { socket, complained: Cell::new(false) })
+        Ok(Self { socket, quiet_until: Cell::new(Nanos::ZERO) })
     }
 
     /// Returns the descriptor that becomes readable when datagrams have arrived.
@@ -88,11 +92,20 @@ impl Channel {
     pub(crate) fn bundle_of(&self, datagram: &Datagram) -> Option<BundleId> {
         bundle_of(datagram.bytes())
             .inspect_err(|e| {
-                if matches!(e, ReceiveError::Version(_)) && !self.complained.replace(true) {
+                if matches!(e, ReceiveError::Version(_)) && self.may_warn(datagram.came) {
                     tracing::warn!("a message from {}: {e}", datagram.from);
                 }
             })
             .ok()
+    }
+
+    /// Whether a warning may be logged at `now`; if so, the next one has to wait.
+    fn may_warn(&self, now: Nanos) -> bool {
+        let may = now >= self.quiet_until.get();
+        if may {
+            self.quiet_until.set(now + WARNING_INTERVAL);
+        }
+        may
     }
 
     /// Sends a datagram. A failure is only logged, since the protocol tolerates loss.
@@ -148,6 +161,14 @@ mod tests {
             datagram.came
         });
         when.iter().all(|at| begun <= *at + slack && *at <= sent + slack)
+    }
+
+    #[test]
+    fn a_forged_datagram_does_not_use_up_the_warning() {
+        let channel = Channel::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let at = |seconds| channel.may_warn(Nanos::from_secs(seconds));
+        let warnings: Vec<_> = (0..=130).filter(|second| at(*second)).collect();
+        assert_eq!(warnings, [0, 60, 120]);
     }
 
     #[test]

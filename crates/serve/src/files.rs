@@ -1,10 +1,13 @@
 //! Writes files atomically.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, Write};
 use std::path::Path;
 
-/// Replaces a file so that it is either the old or the new one, even if the machine stops.
+use forebay_system::private;
+
+/// Replaces a file so that it is either the old or the new one, even if the machine stops. Only
+/// this user can read the new one.
 ///
 /// # Errors
 /// If the file cannot be written; the old one stays.
@@ -12,7 +15,9 @@ pub fn replace(path: &Path, text: &str) -> io::Result<()> {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(".new");
     let new = path.with_file_name(name);
-    File::create(&new)
-        .and_then(|mut file| file.write_all(text.as_bytes()).and_then(|()| file.sync_all()))
-        .and_then(|()| fs::rename(&new, path))
+    let mut file = private::file(&new)?;
+    file.set_len(0)?;
+    file.write_all(text.as_bytes())?;
+    file.sync_all()?;
+    fs::rename(&new, path)
 }

@@ -1,11 +1,13 @@
 //! A lock between processes: the process that announces routes holds the lock of its journal.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
+
+use forebay_system::private;
 
 /// The interval at which a lock is tried again.
 const RETRY: Duration = Duration::from_millis(20);
@@ -26,8 +28,7 @@ impl Lock {
     pub(crate) fn of(path: &Path, patience: Duration) -> io::Result<Self> {
         let mut name = path.file_name().unwrap_or_default().to_owned();
         name.push(".lock");
-        let options = || OpenOptions::new().create(true).truncate(false).write(true).to_owned();
-        let file = options().open(path.with_file_name(name))?;
+        let file = private::file(&path.with_file_name(name))?;
         let end = Instant::now() + patience;
         loop {
             // SAFETY: the call takes a descriptor that stays open during the call, and an integer.

@@ -113,6 +113,11 @@ fn requests(families: &mut Families, counters: &Counters, listeners: usize) {
     for (name, counter, help) in [
         ("connections", &counters.connections, "Connections accepted."),
         ("connections_turned_away", &counters.turned_away, "Connections refused at the limit."),
+        (
+            "connections_displaced",
+            &counters.displaced,
+            "Connections without a valid request that were closed for a new one.",
+        ),
         ("unauthorized", &counters.strangers, "Requests without a valid token or certificate."),
     ] {
         families.one(Counter, name, help, count(counter));

@@ -64,6 +64,8 @@ pub struct Counters {
     pub connections: AtomicU64,
     /// The connections refused at the limit.
     pub turned_away: AtomicU64,
+    /// The times that a half-open connection was closed for a new one.
+    pub displaced: AtomicU64,
     /// The requests without a valid token or certificate.
     pub strangers: AtomicU64,
 }

@@ -4,10 +4,13 @@
 //! which is on the disk when it returns (`synchronous = FULL`).
 
 use std::collections::BTreeMap;
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use forebay_plan::hints::Hints;
 use forebay_plan::vswitch::Program;
+use forebay_system::private;
 use ipnet::IpNet;
 use rusqlite::{Connection, OptionalExtension, params};
 use serde::de::DeserializeOwned;
@@ -44,6 +47,14 @@ pub enum StoreError {
     /// Another process has the database.
     #[error("{0} is in use by another running forebay process: stop that first")]
     InUse(PathBuf),
+    /// The database belongs to another user, or is no regular file.
+    #[error("{path}: {source}")]
+    File {
+        /// The path of the file.
+        path: PathBuf,
+        /// What is wrong with the file.
+        source: io::Error,
+    },
     /// The database is of another version of this program, or was changed by another program.
     #[error("{path}: {what}")]
     Foreign {
@@ -85,7 +96,8 @@ pub struct Store {
 }
 
 impl Store {
-    /// Opens the database at `path`, and creates it if it does not exist.
+    /// Opens the database at `path`, and creates it if it does not exist. Only this user can read
+    /// it, since it has the programs of all neighbours. SQLite gives its log the same mode.
     ///
     /// # Errors
     /// If it cannot be opened, is of another version, or another process has it.
@@ -96,6 +108,17 @@ impl Store {
             }
             _ => StoreError::Database { path: path.to_owned(), source },
         };
+        private::restrict(path)
+            .map_err(|source| StoreError::File { path: path.to_owned(), source })?;
+        for suffix in ["-wal", "-shm", "-journal"] {
+            let mut name = path.as_os_str().to_owned();
+            name.push(suffix);
+            let beside = PathBuf::from(name);
+            if fs::symlink_metadata(&beside).is_ok() {
+                private::restrict(&beside)
+                    .map_err(|source| StoreError::File { path: beside, source })?;
+            }
+        }
         let mut database = Connection::open(path).map_err(fail)?;
         let prepare = |database: &mut Connection| -> rusqlite::Result<i64> {
             database.pragma_update(None, "locking_mode", "EXCLUSIVE")?;

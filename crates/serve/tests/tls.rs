@@ -2,8 +2,10 @@
 //! for these tests only.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+use std::fs::Permissions;
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -14,6 +16,7 @@ use forebay_serve::{Error, Stop};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+use socket2::{Domain, Socket, Type};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -41,13 +44,16 @@ fn config(dir: &Path, at: SocketAddr, key: &str) -> PathBuf {
     std::fs::create_dir_all(dir).unwrap();
     let own = |name: &str| Hash::of(&CertificateDer::from_pem_file(fixture(name)).unwrap());
     let shown = |name: &str| fixture(name).display().to_string();
+    let own_key = dir.join(key);
+    std::fs::copy(fixture(key), &own_key).unwrap();
+    std::fs::set_permissions(&own_key, Permissions::from_mode(0o600)).unwrap();
     let config = format!(
         "[serve]\nlisten = [\"{at}\"]\nstate = \"s.db\"\ntopology = \"t.json\"\nproviders = \"p.toml\"\nprefixes = \"x.csv\"\n\
          demands = \"d.csv\"\n[tls]\ncertificate = \"{}\"\nkey = \"{}\"\nclients = \"{}\"\n[operator]\ntoken = \"{}\"\n\
          [[neighbour]]\nname = \"video\"\ncertificate = \"{}\"\n[[neighbour]]\nname = \"games\"\ncertificate = \"{}\"\n\
          token = \"{}\"\n",
         shown("server.pem"),
-        shown(key),
+        own_key.display(),
         shown("authority.pem"),
         Hash::of(b"operator"),
         own("video.pem"),
@@ -160,4 +166,46 @@ fn files_that_are_no_certificates_are_named() {
         assert!(error.to_string().contains(expected) && error.exit_code() == 2, "{error}");
     }
     let _ = std::fs::remove_dir_all(&dir);
+}
+
+/// Connects from one of this machine's own addresses.
+fn connect_from(source: &str, to: SocketAddr) -> std::io::Result<TcpStream> {
+    let source: IpAddr = source.parse().unwrap();
+    let socket = Socket::new(Domain::for_address(to), Type::STREAM, None)?;
+    socket.bind(&SocketAddr::new(source, 0).into())?;
+    socket.connect(&to.into())?;
+    Ok(socket.into())
+}
+
+/// Connections that begin neither a handshake nor a request take no place from those that do.
+#[test]
+fn half_open_connections_of_many_addresses_do_not_keep_others_out() {
+    const REQUESTS: usize = 100;
+    let running = start("half-open");
+    let at = running.at;
+    let open = |n: u8| connect_from(&format!("127.0.0.{n}"), at).ok();
+    let mut held: Vec<_> = (2..10).flat_map(|n| (0..64).filter_map(move |_| open(n))).collect();
+    assert!(held.len() > 400, "{} connections", held.len());
+    let mut good = 0;
+    for turn in 0..REQUESTS {
+        // A place that becomes free is taken again before the next good request.
+        held.extend((2..6).filter_map(|n| open(n + (turn % 2) as u8 * 4)));
+        good += usize::from(ask(at, None, Some("operator"), "/operator/state") == Ok(200));
+        held.drain(..4);
+    }
+    assert_eq!(good, REQUESTS, "good requests that were answered");
+}
+
+#[test]
+fn a_key_that_others_can_read_is_refused_and_the_state_is_private() {
+    let running = start("modes");
+    for file in ["s.db", "s.db-wal"] {
+        let mode = std::fs::metadata(running.dir.join(file)).unwrap().mode() & 0o777;
+        assert_eq!(mode, 0o600, "{file}");
+    }
+    let config = running.dir.join("c.toml");
+    let key = running.dir.join("server.key");
+    std::fs::set_permissions(&key, Permissions::from_mode(0o644)).unwrap();
+    let error = forebay_serve::check(&config).unwrap_err();
+    assert!(error.to_string().contains("chmod 600") && error.exit_code() == 2, "{error}");
 }

@@ -5,6 +5,7 @@
 
 use std::fs::{self, DirBuilder, File, Metadata, OpenOptions};
 use std::io;
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
@@ -126,6 +127,35 @@ pub fn file(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
+/// Creates the file `path` with mode 0600, or takes the rights of others to the existing file away.
+/// It opens no existing file, since closing one would release the locks that this process has on it
+/// (fcntl(2)).
+///
+/// # Errors
+/// As for [`file`].
+pub fn restrict(path: &Path) -> io::Result<()> {
+    match OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
+        Ok(_) => return Ok(()),
+        Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
+        Err(e) => return Err(e),
+    }
+    // With O_PATH a link is opened instead of followed, and closing releases no lock.
+    let flags = libc::O_PATH | libc::O_NOFOLLOW;
+    let reference = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
+    let found = reference.metadata()?;
+    if found.is_symlink() {
+        return Err(refused("is a link: write the path that it points to".to_owned()));
+    }
+    if !found.is_file() || !is_own(&found) {
+        return Err(refused("is no regular file of this user".to_owned()));
+    }
+    if found.mode() & SHARED != 0 {
+        let same = format!("/proc/self/fd/{}", reference.as_raw_fd());
+        fs::set_permissions(same, PermissionsExt::from_mode(0o600))?;
+    }
+    Ok(())
+}
+
 /// Returns the directory for files of this user's running processes: `/run` for root,
 /// `XDG_RUNTIME_DIR` (XDG Base Directory Specification) for other users if it is theirs alone.
 pub fn runtime_directory() -> Option<PathBuf> {
@@ -228,5 +258,10 @@ mod tests {
         assert_eq!((mode(&old), fs::read_to_string(&old).unwrap().as_str()), (0o600, "secret"));
         symlink(&old, place.0.join("link")).unwrap();
         assert!(file(&place.0.join("link")).is_err());
+        fs::set_permissions(&old, Permissions::from_mode(0o664)).unwrap();
+        assert!(restrict(&place.0.join("link")).unwrap_err().to_string().contains("is a link"));
+        restrict(&old).unwrap();
+        restrict(&place.0.join("newer")).unwrap();
+        assert_eq!((mode(&old), mode(&place.0.join("newer"))), (0o600, 0o600));
     }
 }

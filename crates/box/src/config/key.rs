@@ -1,9 +1,10 @@
-use std::fs::{self, OpenOptions};
+use std::fs::OpenOptions;
 use std::io::{self, Read, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use forebay_config::{ConfigError, Source, Spanned};
+use forebay_system::private;
 use forebay_wire::feedback::Key;
 
 /// The largest size of a key file, which is one short line.
@@ -16,16 +17,13 @@ pub(super) fn read(source: &Source, path: &Spanned<PathBuf>) -> Result<Key, Conf
     let base = source.file().parent().unwrap_or(Path::new(""));
     let file = base.join(path.get_ref());
     let shown = file.display();
-    let open = fs::File::open(&file).map_err(|e| {
-        error(format!("{shown} cannot be read: {e} (`forebay keygen {shown}` makes one)"))
+    let open = private::secret(&file).map_err(|e| {
+        error(match e.kind() {
+            // The error of a refused file names it and says what to do.
+            io::ErrorKind::PermissionDenied if e.raw_os_error().is_none() => e.to_string(),
+            _ => format!("{shown} cannot be read: {e} (`forebay keygen {shown}` makes one)"),
+        })
     })?;
-    let meta = open.metadata().map_err(|e| error(format!("{shown}: {e}")))?;
-    if meta.mode() & 0o077 != 0 {
-        let mode = meta.mode() & 0o777;
-        return Err(error(format!(
-            "{shown} can be read by others (mode {mode:03o}): chmod 600 {shown}"
-        )));
-    }
     let mut text = String::new();
     open.take(MAX_LEN)
         .read_to_string(&mut text)

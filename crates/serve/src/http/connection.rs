@@ -24,7 +24,7 @@ use tokio::time::{sleep, timeout};
 
 use super::Shared;
 use super::body::Answered;
-use super::slots::Slot;
+use super::slots::{Admitted, Slot};
 use crate::answer::Answer;
 use crate::clock;
 use crate::routes::{self, Access, Miss, Op, Route};
@@ -32,7 +32,7 @@ use crate::service::{self, Service, Who};
 use crate::token::{Hash, Shown, from_header};
 
 /// The time limit for the headers of a request, and for the start of the next request.
-const HEADERS: Duration = Duration::from_secs(10);
+const HEADERS: Duration = Duration::from_secs(5);
 /// The most bytes of all headers of a request.
 const HEADER_BYTES: usize = 16 * 1024;
 /// The most headers of a request.
@@ -40,7 +40,9 @@ const MOST_HEADERS: usize = 64;
 /// The time limit for the body of a request.
 const BODY: Duration = Duration::from_secs(20);
 /// The time limit for the TLS handshake.
-const HANDSHAKE: Duration = Duration::from_secs(10);
+const HANDSHAKE: Duration = Duration::from_secs(5);
+/// The longest life of a connection without a valid token or certificate.
+const HALF_OPEN: Duration = Duration::from_secs(15);
 /// The longest life of a connection.
 const LIFE: Duration = Duration::from_secs(300);
 /// The longest life of a connection that listens for events.
@@ -53,34 +55,49 @@ struct Link {
     shared: Arc<Shared>,
     /// The hash of the peer's certificate.
     certificate: Option<Hash>,
+    slot: Slot,
+    /// Whether a request has shown a valid token or certificate.
+    known: AtomicBool,
     listens: AtomicBool,
 }
 
-/// Serves a connection until it ends, and holds its `slot` until then.
-pub(super) async fn serve(stream: TcpStream, slot: Slot, shared: Arc<Shared>) {
+/// Serves a connection until it ends or is closed for another one, and holds its slot until then.
+pub(super) async fn serve(stream: TcpStream, admitted: Admitted, shared: Arc<Shared>) {
     let socket = SockRef::from(&stream);
     // Without these options the connection works, but is slower or is held longer.
     let _ = socket.set_tcp_nodelay(true);
     let _ = socket.set_tcp_user_timeout(Some(ACKNOWLEDGED));
+    let Admitted { slot, closed, .. } = admitted;
+    let mut served = pin!(accept(stream, slot, shared));
+    let mut closed = pin!(closed);
+    poll_fn(|context| match closed.as_mut().poll(context) {
+        Poll::Ready(_) => Poll::Ready(()),
+        Poll::Pending => served.as_mut().poll(context),
+    })
+    .await;
+}
+
+async fn accept(stream: TcpStream, slot: Slot, shared: Arc<Shared>) {
     match &shared.tls {
-        None => talk(stream, None, Arc::clone(&shared)).await,
+        None => talk(stream, None, slot, Arc::clone(&shared)).await,
         Some(acceptor) => {
             if let Ok(Some((stream, certificate))) =
                 timeout(HANDSHAKE, acceptor.accept(stream)).await
             {
-                talk(stream, certificate, Arc::clone(&shared)).await;
+                talk(stream, certificate, slot, Arc::clone(&shared)).await;
             }
         }
     }
-    drop(slot);
 }
 
 async fn talk(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     certificate: Option<Hash>,
+    slot: Slot,
     shared: Arc<Shared>,
 ) {
-    let link = Arc::new(Link { shared, certificate, listens: AtomicBool::new(false) });
+    let (known, listens) = (AtomicBool::new(false), AtomicBool::new(false));
+    let link = Arc::new(Link { shared, certificate, slot, known, listens });
     let requests = Arc::clone(&link);
     let answer = service_fn(move |request| {
         let link = Arc::clone(&requests);
@@ -94,14 +111,20 @@ async fn talk(
             .max_headers(MOST_HEADERS)
             .serve_connection(TokioIo::new(stream), answer)
     );
-    for life in [LIFE, LISTENING.saturating_sub(LIFE)] {
+    // Each part of its life begins only if the connection may live on.
+    let parts = [
+        (HALF_OPEN, &link.known),
+        (LIFE.saturating_sub(HALF_OPEN), &link.listens),
+        (LISTENING.saturating_sub(LIFE), &link.listens),
+    ];
+    for (life, lives_on) in parts {
         let mut end = pin!(sleep(life));
         let over = poll_fn(|context| match connection.as_mut().poll(context) {
             // Errors of the connection are the client's concern.
             Poll::Ready(_) => Poll::Ready(true),
             Poll::Pending => end.as_mut().poll(context).map(|()| false),
         });
-        if over.await || !link.listens.load(Ordering::Relaxed) {
+        if over.await || !lives_on.load(Ordering::Relaxed) {
             return;
         }
     }
@@ -135,6 +158,15 @@ async fn attend(
 ) -> Result<Response<Answered>, Answer> {
     let service = &link.shared.service;
     let who = authenticate(route, &request, link)?;
+    if who != Who::Anyone {
+        if !link.slot.belongs_to(who) {
+            let message = "too many connections of this client: close some";
+            return Err(
+                Answer::error(429, "connections", None, message).with("connection", "close")
+            );
+        }
+        link.known.store(true, Ordering::Relaxed);
+    }
     let now = clock::now();
     service.admit(who, now)?;
     let kind = media_type(request.headers().get(CONTENT_TYPE));

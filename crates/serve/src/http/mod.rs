@@ -3,10 +3,12 @@
 //!
 //! | what | bound | beyond it |
 //! |---|---|---|
-//! | connections | [`slots::MAX_CONNECTIONS`] in all, [`slots::MAX_PER_HOST`] from one IPv4 address or IPv6 /64 | closed at once |
-//! | headers | 16 KiB, 64 of them, 10 s | 431, or closed |
+//! | connections | [`slots::MAX_CONNECTIONS`] in all | the oldest half-open one is closed |
+//! | half-open connections | [`slots::MAX_HALF_OPEN`] in all, [`slots::MAX_HALF_OPEN_PER_HOST`] from one IPv4 address or IPv6 /64, 15 s | the oldest one is closed |
+//! | connections of a client | [`slots::MAX_PER_CLIENT`] | 429 |
+//! | headers | 16 KiB, 64 of them, 5 s | 431, or closed |
 //! | bodies | by route, 20 s | 413, 408 |
-//! | TLS handshake | 10 s | closed |
+//! | TLS handshake | 5 s | closed |
 //! | a connection | 5 min; 1 h if it listens for events | closed |
 //! | data without an acknowledgement | 30 s | closed |
 
@@ -23,7 +25,7 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
-pub use slots::{MAX_CONNECTIONS, MAX_PER_HOST};
+pub use slots::{MAX_CONNECTIONS, MAX_HALF_OPEN, MAX_HALF_OPEN_PER_HOST, MAX_PER_CLIENT};
 
 use crate::rounds::Rounds;
 use crate::service::Service;
@@ -101,9 +103,11 @@ async fn accept(listener: tokio::net::TcpListener, shared: Arc<Shared>) {
     loop {
         match listener.accept().await {
             Ok((stream, from)) => match shared.slots.take(from.ip()) {
-                Some(slot) => {
-                    shared.service.counters.connections.fetch_add(1, Ordering::Relaxed);
-                    tokio::spawn(connection::serve(stream, slot, Arc::clone(&shared)));
+                Some(admitted) => {
+                    let counters = &shared.service.counters;
+                    counters.connections.fetch_add(1, Ordering::Relaxed);
+                    counters.displaced.fetch_add(admitted.displaced.into(), Ordering::Relaxed);
+                    tokio::spawn(connection::serve(stream, admitted, Arc::clone(&shared)));
                 }
                 None => {
                     shared.service.counters.turned_away.fetch_add(1, Ordering::Relaxed);

@@ -2,9 +2,11 @@
 //! configured.
 
 use std::fmt;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use forebay_system::private;
 use rustls::RootCertStore;
 use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject;
@@ -16,6 +18,9 @@ use tokio_rustls::server::TlsStream;
 
 use crate::config::Tls;
 use crate::token::Hash;
+
+/// The largest file of a private key in bytes.
+const LARGEST_KEY: u64 = 64 << 10;
 
 /// Why TLS cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -78,10 +83,7 @@ impl Acceptor {
                 builder.with_client_cert_verifier(verifier)
             }
         };
-        let key = PrivateKeyDer::from_pem_file(&config.key).map_err(|e| TlsError::File {
-            path: config.key.clone(),
-            what: format!("has no private key in PEM: {e}"),
-        })?;
+        let key = key(&config.key)?;
         let mut server =
             builder.with_single_cert(certificates(&config.certificate)?, key).map_err(refused)?;
         server.alpn_protocols = vec![b"http/1.1".to_vec()];
@@ -99,6 +101,14 @@ impl Acceptor {
         let hash = own.map(|certificate| Hash::of(certificate));
         Some((stream, hash))
     }
+}
+
+/// Reads a private key, which others must not be able to read.
+fn key(path: &Path) -> Result<PrivateKeyDer<'static>, TlsError> {
+    let fail = |what: String| TlsError::File { path: path.to_owned(), what };
+    let file = private::secret(path).map_err(|e| fail(format!("is no usable key file: {e}")))?;
+    PrivateKeyDer::from_pem_reader(file.take(LARGEST_KEY))
+        .map_err(|e| fail(format!("has no private key in PEM: {e}")))
 }
 
 fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {

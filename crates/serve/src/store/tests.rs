@@ -1,3 +1,5 @@
+use std::os::unix::fs::PermissionsExt;
+
 use super::*;
 
 /// A database that is removed when this value is dropped.
@@ -6,7 +8,7 @@ struct Dir(PathBuf);
 impl Dir {
     fn new(name: &str) -> Self {
         let path = std::env::temp_dir().join(format!("fb-store-{name}-{}", std::process::id()));
-        std::fs::create_dir_all(&path).unwrap();
+        fs::create_dir_all(&path).unwrap();
         Self(path)
     }
 
@@ -17,7 +19,7 @@ impl Dir {
 
 impl Drop for Dir {
     fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
+        let _ = fs::remove_dir_all(&self.0);
     }
 }
 
@@ -87,7 +89,7 @@ fn a_second_process_and_another_version_are_refused() {
             .to_string()
             .contains("is of version 9, but this program uses version 1")
     );
-    std::fs::write(dir.0.join("state.db"), "no database at all, but long enough to have a header")
+    fs::write(dir.0.join("state.db"), "no database at all, but long enough to have a header")
         .unwrap();
     assert!(matches!(dir.open().unwrap_err(), StoreError::Database { .. }));
 }
@@ -103,4 +105,23 @@ fn old_rounds_are_deleted() {
     let kept: i64 =
         store.database.query_row("SELECT count(*) FROM round", [], |row| row.get(0)).unwrap();
     assert_eq!((kept, store.last_round().unwrap().unwrap().version), (ROUNDS, 300));
+}
+
+#[test]
+fn a_database_loses_the_rights_of_others() {
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    let dir = Dir::new("modes");
+    let path = dir.0.join("state.db");
+    drop(dir.open().unwrap());
+    assert_eq!(mode(&path), 0o600);
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
+    let wal = dir.0.join("state.db-wal");
+    fs::write(&wal, "").unwrap();
+    fs::set_permissions(&wal, fs::Permissions::from_mode(0o644)).unwrap();
+    let store = dir.open().unwrap();
+    assert_eq!((mode(&path), mode(&wal)), (0o600, 0o600));
+    drop(store);
+    fs::rename(&path, dir.0.join("moved.db")).unwrap();
+    std::os::unix::fs::symlink(dir.0.join("moved.db"), &path).unwrap();
+    assert!(dir.open().unwrap_err().to_string().contains("is a link"));
 }
