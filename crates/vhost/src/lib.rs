@@ -27,6 +27,7 @@ mod scheduler;
 mod session;
 mod statistics;
 mod switch;
+mod truncation;
 
 use std::fs;
 use std::io;

@@ -9,6 +9,7 @@ mod transmit;
 mod vm;
 
 use std::os::fd::RawFd;
+use std::sync::Arc;
 
 use forebay_queue::Packet as _;
 use forebay_system::clock;
@@ -24,7 +25,7 @@ use crate::config::VmConfig;
 use crate::egress::{Egress, Sent};
 use crate::features::AcceptedOffloads;
 use crate::packet::{Buffers, Packet};
-use crate::ring::Ring;
+use crate::ring::{Ring, RingError};
 use crate::scheduler::Scheduler;
 use crate::session::{Command, CommandReceiver, RingKind};
 use crate::statistics::{Status, VmStatus, emit};
@@ -125,16 +126,18 @@ impl Engine {
                 self.vms[vm].connected = true;
                 emit(&json!({ "event": "connected", "vm": self.vms[vm].config.name }));
             }
-            Command::Start { vm, kind, setup, memory, features, error } => {
+            Command::Start { vm, kind, setup, watch, memory, features, error } => {
                 let vm = &mut self.vms[vm];
-                match Ring::new(*setup, memory) {
+                match Ring::new(*setup, Arc::clone(&memory)) {
                     Ok(mut ring) => {
                         // The driver may wait for a call that went to the previous descriptor.
                         ring.call_now();
                         vm.accepted = AcceptedOffloads::of(features);
-                        *vm.ring_mut(kind) = Some(RunningRing { ring, error });
+                        *vm.ring_mut(kind) = Some(RunningRing { watch, ring, error });
                     }
                     Err(why) => {
+                        // In this order: the watch must not outlive the memory.
+                        drop((watch, memory));
                         vm.counts.broken += 1;
                         emit(&json!({
                             "event": "refused", "vm": vm.config.name, "why": why.to_string(),
@@ -267,7 +270,10 @@ impl Engine {
         for vm in &mut self.vms {
             for kind in [RingKind::Receive, RingKind::Transmit] {
                 let Some(running) = vm.ring_mut(kind) else { continue };
-                if let Err(error) = running.ring.call() {
+                let called = running.ring.call();
+                // Checked last: the call is the last access of this turn.
+                let lost = running.watch.is_lost();
+                if let Err(error) = if lost { Err(RingError::Truncated) } else { called } {
                     vm.give_up(kind, error);
                 }
             }

@@ -3,6 +3,8 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
+use std::fs::File;
+use std::os::fd::FromRawFd;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
@@ -10,12 +12,14 @@ use std::sync::mpsc::sync_channel;
 use forebay_queue::Limit;
 use forebay_units::Rate;
 use proptest::prelude::*;
+use vm_memory::{FileOffset, GuestAddress};
 
 use super::*;
 use crate::config::{Mode, Schedule, SchedulerConfig};
 use crate::features;
 use crate::offload::{HEADER, Offload};
 use crate::ring::driver::{Driver, memory};
+use crate::truncation::Watch;
 
 const SIZE: u16 = 16;
 /// An address that no virtual machine has.
@@ -110,7 +114,8 @@ impl World {
         let setup = Box::new(crate::ring::Setup { next, ..driver.setup(true) });
         let memory = Arc::clone(&driver.memory);
         let features = features::OFFERED;
-        let start = Command::Start { vm, kind, setup, memory, features, error: None };
+        let watch = Watch::of(&memory).unwrap();
+        let start = Command::Start { vm, kind, setup, watch, memory, features, error: None };
         self.engine.handle_command(self.now, start);
     }
 
@@ -422,4 +427,32 @@ fn super_packet(payload: &[u8]) -> Vec<u8> {
     frame.extend([0x30, 0x39, 0, 80, 0, 0, 0, 1, 0, 0, 0, 1, 0x50, 0x18, 1, 0, 0, 0, 0, 0]);
     frame.extend(payload);
     frame
+}
+
+#[test]
+fn a_truncated_memory_breaks_only_its_own_rings() {
+    let mut world = World::new(Mode::Zd, Schedule::Fifo, 100, 2, true);
+    // SAFETY: the name is terminated, and nothing else owns the descriptor.
+    let file = unsafe { File::from_raw_fd(libc::memfd_create(c"guest".as_ptr(), 0)) };
+    let length = Driver::room(SIZE).next_multiple_of(0x1000);
+    file.set_len(length).unwrap();
+    let own = FileOffset::new(file.try_clone().unwrap(), 0);
+    let ranges = [(GuestAddress(0), length as usize, Some(own))];
+    let memory = Arc::new(crate::ring::Memory::from_ranges_with_files(&ranges).unwrap());
+    world.transmit[0] = Driver::new(memory, 0, SIZE, true);
+    world.start(0, RingKind::Transmit, 0);
+    for vm in [0, 1] {
+        world.send(vm, 100);
+    }
+    world.settle();
+    assert_eq!((world.left(0), world.left(1)), (vec![0], vec![0]));
+    // The kick still comes after the file has lost its pages.
+    world.send(0, 100);
+    file.set_len(0).unwrap();
+    world.engine.vms[0].ready = true;
+    world.send(1, 100);
+    world.settle();
+    assert_eq!((world.left(1), world.counts(1).broken), (vec![0, 1], 0));
+    assert_eq!(world.counts(0).broken, 1);
+    assert!(world.engine.vms[0].transmit.is_none() && world.engine.vms[1].transmit.is_some());
 }

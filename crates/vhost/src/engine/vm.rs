@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io::Write;
+use std::sync::Arc;
 
 use forebay_units::Nanos;
 
@@ -13,10 +14,13 @@ use crate::packet::Packet;
 use crate::ring::{Ring, RingError};
 use crate::session::RingKind;
 use crate::statistics::{Counts, Occupancy, emit};
+use crate::truncation::Watch;
 
 /// A ring that runs, with the descriptor for errors.
 #[derive(Debug)]
 pub(crate) struct RunningRing {
+    /// Watches the ring's memory, and is dropped before it.
+    pub(crate) watch: Arc<Watch>,
     pub(crate) ring: Ring,
     pub(crate) error: Option<File>,
 }

@@ -50,6 +50,9 @@ pub enum RingError {
     /// The index claims more available chains than the ring can hold.
     #[error("its index jumped by more than the ring holds")]
     Index,
+    /// The front end has truncated the file of the guest's memory.
+    #[error("its front end truncated the guest's memory: use a memfd with seal=on")]
+    Truncated,
     /// A chain begins at a descriptor outside the table.
     #[error("a chain begins past its descriptor table")]
     Head,

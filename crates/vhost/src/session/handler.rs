@@ -20,6 +20,7 @@ use super::region::Region;
 use super::{Command, CommandSender, RingKind};
 use crate::features::{self, has};
 use crate::ring::{MAX_SIZE, Memory, Setup};
+use crate::truncation::Watch;
 
 /// The network device as its virtual machine sees it.
 #[derive(Clone, Debug)]
@@ -63,7 +64,8 @@ pub(super) struct Handler {
     sender: Arc<CommandSender>,
     features: u64,
     protocol: u64,
-    memory: Option<(Arc<Memory>, Vec<Region>)>,
+    /// The watch is dropped before the memory.
+    memory: Option<(Arc<Watch>, Arc<Memory>, Vec<Region>)>,
     rings: [RingState; 2],
     /// Kept open, because closing it would tell the front end that the device is gone.
     back_channel: Option<Backend>,
@@ -89,9 +91,9 @@ impl Handler {
     }
 
     /// Replaces the guest's memory.
-    pub(super) fn set_memory(&mut self, memory: Memory, regions: Vec<Region>) {
+    pub(super) fn set_memory(&mut self, memory: Memory, watch: Arc<Watch>, regions: Vec<Region>) {
         self.stop_all();
-        self.memory = Some((Arc::new(memory), regions));
+        self.memory = Some((watch, Arc::new(memory), regions));
         self.start_all();
     }
 
@@ -124,7 +126,7 @@ impl Handler {
     /// Starts a ring if everything that it needs is known.
     fn start(&mut self, kind: RingKind) {
         let state = &mut self.rings[kind as usize];
-        let (Some((memory, regions)), Some(addresses), true) =
+        let (Some((watch, memory, regions)), Some(addresses), true) =
             (&self.memory, state.addresses, state.enabled)
         else {
             return;
@@ -151,6 +153,7 @@ impl Handler {
             vm: self.vm,
             kind,
             setup: Box::new(setup),
+            watch: Arc::clone(watch),
             memory: Arc::clone(memory),
             features: self.features,
             error: copy(&state.error),

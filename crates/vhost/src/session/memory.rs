@@ -14,6 +14,7 @@ use super::handler::Handler;
 use super::message::{self, Message};
 use super::region::Region;
 use crate::ring::Memory;
+use crate::truncation::Watch;
 
 /// Maximum number of regions of a table: a message can carry as many files.
 const MAX_REGIONS: usize = 32;
@@ -31,8 +32,9 @@ pub(super) fn receive(stream: &UnixStream, handler: &Arc<Mutex<Handler>>) -> io:
         return Err(invalid("the memory table does not have one file for each region"));
     }
     let memory = map(&regions, message.files)?;
+    let watch = Watch::of(&memory)?;
     let mut handler = handler.lock().unwrap_or_else(PoisonError::into_inner);
-    handler.set_memory(memory, regions);
+    handler.set_memory(memory, watch, regions);
     if needs_reply && handler.replies() { message::acknowledge(stream, 0) } else { Ok(()) }
 }
 
@@ -57,8 +59,8 @@ fn regions(body: &[u8]) -> io::Result<Vec<Region>> {
     Ok(rest.chunks_exact(REGION).take(count).map(region).collect())
 }
 
-/// Maps each of `regions` from its file. A region must lie inside its file, because an access past
-/// the file's end raises a signal.
+/// Maps each of `regions` from its file. A region must lie inside its file. A file that becomes
+/// shorter later is handled by [`Watch`].
 fn map(regions: &[Region], files: Vec<File>) -> io::Result<Memory> {
     let mut mapped = Vec::new();
     for (region, file) in regions.iter().zip(files) {

@@ -23,6 +23,7 @@ use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
 pub(crate) use self::handler::Device;
 use self::handler::Handler;
 use crate::ring::{Memory, Setup};
+use crate::truncation::Watch;
 
 /// Maximum number of commands that wait for the data thread; a session blocks at this number.
 const COMMANDS: usize = 64;
@@ -61,6 +62,8 @@ pub(crate) enum Command {
         vm: usize,
         kind: RingKind,
         setup: Box<Setup>,
+        /// Watches `memory`, and is dropped before it.
+        watch: Arc<Watch>,
         memory: Arc<Memory>,
         /// Features that the driver has accepted.
         features: u64,
