@@ -10,6 +10,8 @@
 //! [`changed`] lists the bands that were changed after a first result, and [`age`] counts what was
 //! committed since a result to the code that decides it.
 
+#![forbid(unsafe_code)]
+
 pub mod age;
 pub mod band;
 pub mod catalogue;

@@ -8,6 +8,8 @@
 //! Write kinds as a plain field beside the others (`kind: Kind`), not as serde's tagged enums:
 //! those lose the position of a value.
 
+#![forbid(unsafe_code)]
+
 mod configuration;
 mod source;
 mod values;

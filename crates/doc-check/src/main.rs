@@ -5,6 +5,8 @@
 //! lead nowhere ([`links`]). [`tree`] knows the repository's files, [`comments`] finds comments in
 //! source text, [`prose`] tells text from code blocks.
 
+#![forbid(unsafe_code)]
+
 mod check;
 mod columns;
 mod comments;

@@ -4,6 +4,8 @@
 //! The feature `plan`, on by default, is the planner with its solver and its service. The build for
 //! `make demo` goes without.
 
+#![forbid(unsafe_code)]
+
 mod boxes;
 mod check;
 mod cli;

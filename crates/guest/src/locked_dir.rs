@@ -6,7 +6,6 @@
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Write};
-use std::os::fd::AsRawFd;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -113,7 +112,7 @@ fn lock_of_dead(path: &Path) -> Option<File> {
     if !private::is_own(&directory) || !private::is_own(&found) || !found.is_file() {
         return None;
     }
-    if !flock(&file, false).ok()? {
+    if !private::lock(&file, false).ok()? {
         return None;
     }
     let mut start = [0; MARK.len()];
@@ -130,20 +129,7 @@ fn lock_of_dead(path: &Path) -> Option<File> {
 pub fn lock(path: &Path, wait: bool) -> Result<Option<File>, Error> {
     let failed = |e| Error::io(format!("locking {}", path.display()))(e);
     let file = private::file(path).map_err(failed)?;
-    Ok(flock(&file, wait).map_err(failed)?.then_some(file))
-}
-
-/// Locks an open file. Returns false if it is locked and `wait` is false.
-fn flock(file: &File, wait: bool) -> io::Result<bool> {
-    let how = if wait { libc::LOCK_EX } else { libc::LOCK_EX | libc::LOCK_NB };
-    // SAFETY: takes a descriptor, which is open, and an integer.
-    if unsafe { libc::flock(file.as_raw_fd(), how) } == 0 {
-        return Ok(true);
-    }
-    match io::Error::last_os_error() {
-        e if e.kind() == io::ErrorKind::WouldBlock => Ok(false),
-        e => Err(e),
-    }
+    Ok(private::lock(&file, wait).map_err(failed)?.then_some(file))
 }
 
 #[cfg(test)]

@@ -15,6 +15,8 @@
 //! the planner's service in the roles of the operator and the providers; the service plans and
 //! announces. `story` is the sequence: congest one entry, measure, hint, measure, withdraw.
 
+#![forbid(unsafe_code)]
+
 mod blueprint;
 mod build;
 mod daemons;

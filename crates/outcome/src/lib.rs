@@ -4,6 +4,8 @@
 //!
 //! What a claim is, how its figures are judged and how its page is written is in `forebay-claims`.
 
+#![forbid(unsafe_code)]
+
 mod commit;
 pub mod provenance;
 mod rows;

@@ -8,6 +8,8 @@
 //! round, and [`rounds`] runs them. [`store`] keeps the state on disk, [`speaker`] announces
 //! routes, and [`collect`] receives flow records.
 
+#![forbid(unsafe_code)]
+
 pub mod answer;
 mod clock;
 pub mod collect;

@@ -2,7 +2,6 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -31,11 +30,11 @@ impl Lock {
         let file = private::file(&path.with_file_name(name))?;
         let end = Instant::now() + patience;
         loop {
-            // SAFETY: the call takes a descriptor that stays open during the call, and an integer.
-            if unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } == 0 {
-                return Ok(Self { _file: file });
-            }
-            let error = io::Error::last_os_error();
+            let error = match private::lock(&file, false) {
+                Ok(true) => return Ok(Self { _file: file }),
+                Ok(false) => io::ErrorKind::WouldBlock.into(),
+                Err(error) => error,
+            };
             match error.kind() {
                 io::ErrorKind::Interrupted => {}
                 io::ErrorKind::WouldBlock if Instant::now() < end => thread::sleep(RETRY),

@@ -156,6 +156,23 @@ pub fn restrict(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
+/// Locks an open file against other processes (flock(2)), which the kernel undoes when the file is
+/// closed. Returns false if another process holds the lock and `wait` is false.
+///
+/// # Errors
+/// If the file cannot be locked.
+pub fn lock(file: &File, wait: bool) -> io::Result<bool> {
+    let how = if wait { libc::LOCK_EX } else { libc::LOCK_EX | libc::LOCK_NB };
+    // SAFETY: takes a descriptor, which is open, and an integer.
+    if unsafe { libc::flock(file.as_raw_fd(), how) } == 0 {
+        return Ok(true);
+    }
+    match io::Error::last_os_error() {
+        e if e.kind() == io::ErrorKind::WouldBlock => Ok(false),
+        e => Err(e),
+    }
+}
+
 /// Returns the directory for files of this user's running processes: `/run` for root,
 /// `XDG_RUNTIME_DIR` (XDG Base Directory Specification) for other users if it is theirs alone.
 pub fn runtime_directory() -> Option<PathBuf> {
