@@ -11,7 +11,7 @@ AS_ROOT := CARGO_TARGET_$(HOST)_RUNNER='$(if $(SUDO),sudo -E -H )$(CURDIR)/scrip
 BINARY := target/release/forebay
 DEMO_FLAGS ?=
 
-.PHONY: demo demo-plan build setup test test-kernel test-bgp lint unit network fuzz bench bench-dataplane deny clean help
+.PHONY: demo demo-plan build setup test test-kernel test-bgp lint unit network fuzz fuzz-quick bench bench-dataplane deny clean help
 
 help:
 	@echo 'make demo             build the demonstration and show a queue move on this machine (needs root)'
@@ -26,7 +26,8 @@ help:
 	@echo 'make bench            run the benchmarks'
 	@echo 'make bench-dataplane  measure CPU per forwarded gigabit (needs root and a quiet machine)'
 	@echo 'make fuzz             run each fuzz target for RUNS inputs (default 1000000); installs cargo-fuzz'
-	@echo 'make deny             check licences and sources of all dependencies; installs cargo-deny'
+	@echo 'make fuzz-quick       run each fuzz target for a minute; installs cargo-fuzz'
+	@echo 'make deny             check licences, sources and advisories of dependencies; installs cargo-deny'
 
 # A build of its own, without the planner and for a short compile time: docs/decisions/0012 has the
 # reasons. `--engine uml` builds a kernel, which needs the full set of packages.
@@ -88,6 +89,10 @@ fuzz:
 	@command -v cargo-fuzz >/dev/null || $(CARGO) install --locked cargo-fuzz
 	scripts/fuzz $(RUNS)
 
+fuzz-quick:
+	@command -v cargo-fuzz >/dev/null || $(CARGO) install --locked cargo-fuzz
+	scripts/fuzz 60s
+
 bench: setup
 	$(CARGO) bench --workspace
 
@@ -98,6 +103,8 @@ bench-dataplane: setup
 deny:
 	@command -v cargo-deny >/dev/null || $(CARGO) install --locked cargo-deny
 	$(CARGO) deny check bans licenses sources
+	@if $(CARGO) deny fetch db; then $(CARGO) deny check advisories; \
+		else echo 'deny: the advisory database cannot be fetched, so advisories are not checked'; fi
 
 clean:
 	$(CARGO) clean

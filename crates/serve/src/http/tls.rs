@@ -90,6 +90,11 @@ impl Acceptor {
         Ok(Self(TlsAcceptor::from(Arc::new(server))))
     }
 
+    /// Returns the configuration of rustls, for tests of the handshake without a socket.
+    pub fn config(&self) -> &Arc<rustls::ServerConfig> {
+        self.0.config()
+    }
+
     /// Completes the handshake of a connection. Returns the hash of the peer's certificate too, if
     /// it has shown one; `None` if the handshake fails.
     pub(super) async fn accept(
