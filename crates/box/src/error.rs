@@ -46,6 +46,16 @@ pub enum Error {
         /// The system's error.
         source: io::Error,
     },
+    /// A log lacks records, since they could not be written.
+    #[error("cannot write {}: {source}; at least {lost} records are lost", path.display())]
+    Lost {
+        /// The path of the file.
+        path: PathBuf,
+        /// The number of records that are known to be lost.
+        lost: u64,
+        /// The system's error.
+        source: io::Error,
+    },
     /// The program that a supervisor would run is not found.
     #[error("cannot find this program, to start a supervisor: {0}")]
     Program(io::Error),

@@ -4,6 +4,8 @@
 //! single box at a link whose rate is known. Each is one process with one thread, configured by a
 //! file (see [`config`]). [`doctor`] checks whether a machine can run one.
 
+#![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
+
 mod channel;
 mod classes;
 pub mod config;
@@ -19,12 +21,9 @@ pub mod sendbox;
 mod ticks;
 
 pub use error::Error;
-use forebay_system::signals;
-
-use std::io::Write;
+use forebay_system::{output, signals};
 
 /// Prints on standard output that the set-up is complete. A closed standard output is no error.
 fn say_ready(ready: &serde_json::Value) {
-    println!("{ready}");
-    let _ = std::io::stdout().flush();
+    output::stdout().line(format!("{ready}\n").as_bytes());
 }

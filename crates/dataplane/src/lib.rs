@@ -5,6 +5,8 @@
 //! samples packets without changing them. A sendbox whose packets stay in the kernel uses an
 //! [`EgressObserver`](kernel::EgressObserver).
 
+#![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
+
 mod af_packet;
 mod bpf;
 mod bundles;

@@ -21,6 +21,7 @@ use clap::Parser;
 use forebay_config::Configuration;
 use forebay_guest::zd;
 use forebay_lab::uml;
+use forebay_system::output;
 use forebay_vhost::VhostConfig;
 
 use crate::cli::{Cli, Command, VhostArgs};
@@ -34,7 +35,9 @@ fn main() -> ExitCode {
     };
     tracing_subscriber::fmt()
         .with_max_level(level)
-        .with_writer(std::io::stderr)
+        .with_writer(|| output::Log)
+        // A line that cannot be written is counted by the writer. The layer would panic instead.
+        .log_internal_errors(false)
         .with_ansi(std::io::stderr().is_terminal())
         .with_target(false)
         .init();
@@ -44,10 +47,7 @@ fn main() -> ExitCode {
         #[cfg(feature = "plan")]
         Command::Plan(args) => plan::run(&args),
         #[cfg(not(feature = "plan"))]
-        Command::Plan { .. } => {
-            eprintln!("forebay: this build has no planner: build it with `make build`");
-            ExitCode::from(2)
-        }
+        Command::Plan { .. } => fail(&"this build has no planner: build it with `make build`", 2),
         Command::Sendbox(args) => boxes::sendbox(&args),
         Command::Receivebox(args) => boxes::receivebox(&args),
         Command::Link(args) => boxes::link(&args),
@@ -72,7 +72,7 @@ fn vhost(args: &VhostArgs) -> ExitCode {
 }
 
 /// Prints an error as one line and returns the exit status.
-fn fail(error: &dyn std::error::Error, code: u8) -> ExitCode {
-    eprintln!("forebay: {error}");
+fn fail(error: &dyn std::fmt::Display, code: u8) -> ExitCode {
+    output::stderr().line(format!("forebay: {error}\n").as_bytes());
     ExitCode::from(code)
 }

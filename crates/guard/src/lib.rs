@@ -9,6 +9,8 @@
 //! Commands that the daemon has started must not continue meanwhile: [`bind`] ties a command to the
 //! life of the daemon.
 
+#![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
+
 use std::ffi::OsStr;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};

@@ -9,6 +9,7 @@
 //! routes, and [`collect`] receives flow records.
 
 #![forbid(unsafe_code)]
+#![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
 
 pub mod answer;
 mod clock;

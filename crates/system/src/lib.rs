@@ -1,7 +1,10 @@
-//! The clock, waits, signals, locks and private files of a process on Linux.
+//! The clock, waits, signals, locks, outputs and private files of a process on Linux.
+
+#![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
 
 pub mod clock;
 mod lock;
+pub mod output;
 pub mod private;
 pub mod signals;
 pub mod wait;

@@ -10,6 +10,8 @@
 //! If the daemon dies, its [`Supervisor`] lifts all limits and leaves the tree, which the next
 //! daemon adopts. A [`Watch`] reports changes that other programs make to the device.
 
+#![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
+
 mod bpf;
 mod device;
 mod diff;

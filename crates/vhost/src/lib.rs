@@ -15,6 +15,8 @@
 //! [`run`] is the daemon and [`VhostConfig`] its configuration file. [`ring`] and [`offload`] parse
 //! what a guest writes. They are public so that a fuzz target can run them alone.
 
+#![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
+
 mod config;
 mod egress;
 mod engine;

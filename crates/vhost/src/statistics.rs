@@ -1,8 +1,7 @@
 //! Counters of the back end, and the lines of JSON that report them.
 
-use std::io::Write;
-
 use forebay_queue::Backlog;
+use forebay_system::output;
 use forebay_units::Nanos;
 use serde::Serialize;
 
@@ -111,10 +110,9 @@ impl Status<'_> {
     }
 }
 
-/// Writes `event` to standard output as a line of JSON. Errors are ignored, since a closed output
-/// must not stop the back end.
+/// Writes `event` to standard output as a line of JSON. A line that cannot be written at once is
+/// lost, since neither a closed output nor a slow reader may stop the back end.
 pub(crate) fn emit(event: &impl Serialize) {
-    let mut out = std::io::stdout().lock();
-    let line = serde_json::to_string(event).unwrap_or_default();
-    let _ = writeln!(out, "{line}").and_then(|()| out.flush());
+    let line = serde_json::to_string(event).unwrap_or_default() + "\n";
+    output::stdout().line(line.as_bytes());
 }

@@ -10,7 +10,6 @@ use forebay_units::{Bytes, Nanos, Rate};
 
 use super::schedule::Schedule;
 use super::{Lateness, Place, Shaped};
-use crate::Error;
 use crate::logs::Packets;
 
 /// The largest number of frames that wait for room in a port. At this number no more frames are
@@ -97,13 +96,15 @@ impl DirectionQueues {
         pool: &mut Pool,
         log: &mut Packets,
         sent: &mut impl FnMut(usize, &Packet),
-    ) -> Result<(), Error> {
+    ) {
         let queue = &mut self.queues[place.queue];
         let mut drops = Dropped::new(now, pool, log);
         queue.enqueue(now, place.packet, &mut |p, r| drops.take(p, r));
-        self.counts.dropped += drops.finish()?;
+        self.counts.dropped += drops.count;
         self.schedule.set(place.queue, queue.next_event(now));
-        if queue.rate().is_none() { self.release(now, pool, log, sent) } else { Ok(()) }
+        if queue.rate().is_none() {
+            self.release(now, pool, log, sent);
+        }
     }
 
     /// Dequeues the packets that may leave by `now`, and passes each to `sent`.
@@ -113,7 +114,7 @@ impl DirectionQueues {
         pool: &mut Pool,
         log: &mut Packets,
         sent: &mut impl FnMut(usize, &Packet),
-    ) -> Result<(), Error> {
+    ) {
         while self.has_room()
             && let Some((due, index)) = self.schedule.pop(now)
         {
@@ -124,18 +125,17 @@ impl DirectionQueues {
             let queue = &mut self.queues[index];
             let mut drops = Dropped::new(now, pool, log);
             let packet = queue.dequeue(now, &mut |p, r| drops.take(p, r));
-            self.counts.dropped += drops.finish()?;
+            self.counts.dropped += drops.count;
             if let Some(packet) = packet {
                 sent(index, &packet);
                 self.counts.sent += 1;
                 self.counts.bytes += packet.len();
                 self.counts.marked += u64::from(packet.is_marked());
-                log.push(&record(now, &packet, Fate::Sent))?;
+                log.push(&record(now, &packet, Fate::Sent));
                 self.out.push_back(packet.into_frame(pool));
             }
             self.schedule.set(index, queue.next_event(now));
         }
-        Ok(())
     }
 
     /// Returns the next time at which a queue may send; `None` while the port has no room.
@@ -196,27 +196,19 @@ struct Dropped<'a> {
     pool: &'a mut Pool,
     log: &'a mut Packets,
     count: u64,
-    written: Result<(), Error>,
 }
 
 impl<'a> Dropped<'a> {
     fn new(now: Nanos, pool: &'a mut Pool, log: &'a mut Packets) -> Self {
-        Self { now, pool, log, count: 0, written: Ok(()) }
+        Self { now, pool, log, count: 0 }
     }
 
     fn take(&mut self, packet: Packet, reason: DropReason) {
         tracing::trace!("dropped: {reason}");
         self.count += 1;
-        if self.written.is_ok() {
-            self.written = self.log.push(&record(self.now, &packet, Fate::Dropped));
-        }
+        self.log.push(&record(self.now, &packet, Fate::Dropped));
         let frame = packet.into_frame(self.pool);
         self.pool.release(frame);
-    }
-
-    /// Returns the number of dropped packets.
-    fn finish(self) -> Result<u64, Error> {
-        self.written.map(|()| self.count)
     }
 }
 
@@ -257,12 +249,12 @@ mod tests {
                 let frame = pool.frame(&[flow; 1514]).unwrap();
                 let packet = Packet::new(frame, Some(&headers(flow.into())), now);
                 let place = Place { queue: 0, packet };
-                queues.take_in(now, place, &mut pool, &mut log, &mut count).unwrap();
+                queues.take_in(now, place, &mut pool, &mut log, &mut count);
             }
         }
         while let Some(due) = queues.next_event() {
             now = now.max(due);
-            queues.release(now, &mut pool, &mut log, &mut count).unwrap();
+            queues.release(now, &mut pool, &mut log, &mut count);
         }
         assert_eq!(sent, 30);
         let flow = |frame: Frame| {

@@ -106,7 +106,7 @@ pub(crate) trait ForwardingHandler {
     fn on_sent(&mut self, now: Nanos, direction: Direction, queue: usize, packet: &Packet);
 
     /// Handles a tick, at which it may change the rates of queues.
-    fn on_tick(&mut self, now: Nanos, directions: &mut [DirectionQueues; 2]) -> Result<(), Error>;
+    fn on_tick(&mut self, now: Nanos, directions: &mut [DirectionQueues; 2]);
 
     /// Returns the handler's own socket, if it has one.
     fn descriptor(&self) -> Option<std::os::fd::RawFd> {
@@ -164,11 +164,7 @@ impl Forwarder {
     }
 
     /// Forwards until a signal arrives.
-    pub(crate) fn run<D: ForwardingHandler>(
-        &mut self,
-        handler: &mut D,
-        signals: &Signals,
-    ) -> Result<(), Error> {
+    pub(crate) fn run<D: ForwardingHandler>(&mut self, handler: &mut D, signals: &Signals) {
         precise_timers();
         // Signals and the handler's socket are the first two descriptors. They are read only when
         // they are ready: a system call in every turn would be a tenth of the cost of a packet.
@@ -189,17 +185,17 @@ impl Forwarder {
         while !(waiter.is_ready(SIGNALS) && signals.came()) {
             let now = clock::now();
             for direction in Direction::BOTH {
-                self.take_in(now, direction, handler, &mut batch)?;
+                self.take_in(now, direction, handler, &mut batch);
             }
             if has_socket && waiter.is_ready(HANDLER) {
                 handler.on_readable();
             }
             if now >= due_tick {
-                handler.on_tick(now, &mut self.directions)?;
+                handler.on_tick(now, &mut self.directions);
                 due_tick = ticks::next(due_tick, D::TICK, now);
             }
             for direction in Direction::BOTH {
-                self.release(now, direction, handler)?;
+                self.release(now, direction, handler);
             }
             for direction in Direction::BOTH {
                 let out = self.directions[direction as usize].out_mut();
@@ -215,7 +211,6 @@ impl Forwarder {
             let until = due.unwrap_or(Nanos::MAX).min(due_tick);
             waiter.wait_until(if self.busy_poll { Nanos::ZERO } else { until });
         }
-        Ok(())
     }
 
     /// Receives frames of `direction` and queues them.
@@ -225,10 +220,10 @@ impl Forwarder {
         direction: Direction,
         handler: &mut D,
         batch: &mut Vec<Frame>,
-    ) -> Result<(), Error> {
+    ) {
         let queues = &mut self.directions[direction as usize];
         if !queues.has_room() {
-            return Ok(());
+            return;
         }
         self.ports[direction.entry()].receive(&mut self.pool, batch, BATCH);
         for frame in batch.drain(..) {
@@ -238,25 +233,19 @@ impl Forwarder {
                     let mut sent = |queue: usize, packet: &Packet| {
                         handler.on_sent(now, direction, queue, packet);
                     };
-                    queues.take_in(now, place, &mut self.pool, &mut self.packets, &mut sent)?;
+                    queues.take_in(now, place, &mut self.pool, &mut self.packets, &mut sent);
                 }
             }
         }
-        Ok(())
     }
 
     /// Dequeues the packets that the shapers allow by now.
-    fn release<D: ForwardingHandler>(
-        &mut self,
-        now: Nanos,
-        direction: Direction,
-        handler: &mut D,
-    ) -> Result<(), Error> {
+    fn release<D: ForwardingHandler>(&mut self, now: Nanos, direction: Direction, handler: &mut D) {
         let queues = &mut self.directions[direction as usize];
         let mut sent = |queue: usize, packet: &Packet| {
             handler.on_sent(now, direction, queue, packet);
         };
-        queues.release(now, &mut self.pool, &mut self.packets, &mut sent)
+        queues.release(now, &mut self.pool, &mut self.packets, &mut sent);
     }
 
     /// Returns the queues of both directions.
@@ -264,8 +253,9 @@ impl Forwarder {
         &mut self.directions
     }
 
-    /// Completes the log of packets, and returns the account of all packets of this hop, `hop`.
-    pub(crate) fn finish(mut self, hop: &str) -> Result<HopCounters, Error> {
+    /// Closes the ports, and returns the account of all packets of this hop, `hop`, and the log of
+    /// packets.
+    pub(crate) fn finish(mut self, hop: &str) -> (HopCounters, Packets) {
         let mut late = Lateness::default();
         self.directions.iter().for_each(|queues| late.add(&queues.lateness()));
         let sum = |of: fn(&DirectionQueues) -> u64| self.directions.iter().map(of).sum::<u64>();
@@ -282,7 +272,6 @@ impl Forwarder {
             ..HopCounters::default()
         };
         tracing::info!("{counters:?}");
-        self.packets.finish()?;
-        Ok(counters)
+        (counters, self.packets)
     }
 }

@@ -47,7 +47,7 @@ pub struct LogPaths {
 /// When it forwards, it prints a line of JSON on standard output.
 ///
 /// # Errors
-/// If the set-up fails, which leaves everything as it was; or if a log cannot be written.
+/// If the set-up fails, which leaves everything as it was; or, at the end, if records were lost.
 pub fn run(config: LinkConfig, paths: &LogPaths) -> Result<(), Error> {
     let signals = Signals::block().map_err(Error::Signals)?;
     let LinkConfig { outside, ports, outward, inward, framing } = config;
@@ -63,13 +63,14 @@ pub fn run(config: LinkConfig, paths: &LogPaths) -> Result<(), Error> {
     let mut link = Link { classes, framing, statistics };
     let mut forwarder = Forwarder::open(outside, ports, directions, capacity, packets)?;
     forwarder.say_ready();
-    forwarder.run(&mut link, &signals)?;
-    link.statistics.finish(clock::now(), forwarder.directions_mut())?;
-    let counters = forwarder.finish("link")?;
+    forwarder.run(&mut link, &signals);
+    let logged = link.statistics.finish(clock::now(), forwarder.directions_mut());
+    let (counters, packets) = forwarder.finish("link");
+    let packets = packets.finish();
     if let Some(path) = &paths.counters {
         counters.write(path).map_err(at(path))?;
     }
-    Ok(())
+    logged.and(packets)
 }
 
 /// Builds the queue of a direction; none where nothing is shaped.
@@ -113,8 +114,8 @@ impl ForwardingHandler for Link {
 
     fn on_sent(&mut self, _: Nanos, _: Direction, _: usize, _: &Packet) {}
 
-    fn on_tick(&mut self, now: Nanos, directions: &mut [DirectionQueues; 2]) -> Result<(), Error> {
-        self.statistics.end_interval(now, directions)
+    fn on_tick(&mut self, now: Nanos, directions: &mut [DirectionQueues; 2]) {
+        self.statistics.end_interval(now, directions);
     }
 }
 

@@ -131,11 +131,7 @@ impl Statistics {
     }
 
     /// Writes the record of the interval since the last call.
-    pub(super) fn end_interval(
-        &mut self,
-        now: Nanos,
-        directions: &mut [DirectionQueues; 2],
-    ) -> Result<(), Error> {
+    pub(super) fn end_interval(&mut self, now: Nanos, directions: &mut [DirectionQueues; 2]) {
         let length = now.saturating_sub(self.since);
         for (direction, state) in Direction::BOTH.into_iter().zip(directions.iter_mut()) {
             if state.queues().is_empty() {
@@ -156,10 +152,10 @@ impl Statistics {
                 }
             });
             let record = Record::new("interval", direction, now, length, state, since);
-            self.log.push(|| Record { late, dualpi2, ..record })?;
+            self.log.push(|| Record { late, dualpi2, ..record });
         }
         self.since = now;
-        self.log.flush()
+        self.log.flush();
     }
 
     /// Writes the record of the whole time, into the file and the program's log.
@@ -168,7 +164,7 @@ impl Statistics {
         now: Nanos,
         directions: &mut [DirectionQueues; 2],
     ) -> Result<(), Error> {
-        self.end_interval(now, directions)?;
+        self.end_interval(now, directions);
         let length = now.saturating_sub(self.start);
         for (direction, state) in Direction::BOTH.into_iter().zip(directions.iter_mut()) {
             if state.queues().is_empty() {
@@ -186,9 +182,9 @@ impl Statistics {
             let record = Record::new("total", direction, now, length, state, kept.counts);
             let record = Record { late: state.lateness().figures(), dualpi2, ..record };
             tracing::info!("{}", record.in_words());
-            self.log.push(|| record)?;
+            self.log.push(|| record);
         }
-        self.log.flush()
+        self.log.finish()
     }
 }
 

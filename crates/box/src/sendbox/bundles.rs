@@ -1,6 +1,7 @@
 //! The control loops of all bundles and the socket for their receiveboxes, for both dataplanes.
 
 use std::collections::HashMap;
+use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::os::fd::RawFd;
 
@@ -72,15 +73,16 @@ impl Bundles {
         now: Nanos,
         backlog: Bytes,
         logs: &mut Logs,
-    ) -> Result<Option<Rate>, Error> {
+    ) -> Option<Rate> {
         ControlledBundle::prefetch_after(index, &self.list);
         let bundle = &mut self.list[index];
-        let Some(channel) = &self.channel else { return Ok(bundle.rate()) };
-        let rate = bundle.tick(now, backlog, channel, |name, event| {
-            logs.event(|| Event::new(now, name, event))
-        })?;
-        logs.tick(|| Tick::new(now, bundle.name(), &bundle.snapshot(), backlog))?;
-        Ok(rate)
+        let Some(channel) = &self.channel else { return bundle.rate() };
+        let Ok(rate) = bundle.tick(now, backlog, channel, |name, event| {
+            logs.event(|| Event::new(now, name, event));
+            Ok::<_, Infallible>(())
+        });
+        logs.tick(|| Tick::new(now, bundle.name(), &bundle.snapshot(), backlog));
+        rate
     }
 
     /// Logs a summary of each bundle, at the end.

@@ -26,7 +26,7 @@ use super::logs::{LogPaths, Logs};
 use super::{TICK, tree};
 use crate::Error;
 use crate::config::{BundleConfig, Policy};
-use crate::logs::Packets;
+use crate::logs::{Packets, at};
 use crate::signals::Signals;
 use crate::{say_ready, ticks};
 
@@ -186,7 +186,7 @@ impl Sendbox {
             let left = self.observer.counts(index)?;
             self.bundles.get_mut(index).on_total(left.bytes, left.packets);
             let backlog = self.counts[index].backlog;
-            let rate = self.bundles.tick(index, now, backlog, &mut self.logs)?;
+            let rate = self.bundles.tick(index, now, backlog, &mut self.logs);
             let epoch = self.bundles.get(index).epoch();
             if self.epochs[index] != Some(epoch) {
                 self.observer.set_epoch(index, epoch)?;
@@ -277,11 +277,11 @@ impl Sendbox {
         if lost > 0 {
             tracing::warn!("{lost} reports of boundary packets were lost: the ring was full");
         }
+        let logged = self.logs.finish();
         if let Some(path) = &paths.counters {
-            let counters = account(&self.counts, &drops);
-            counters.write(path).map_err(|source| Error::Write { path: path.clone(), source })?;
+            account(&self.counts, &drops).write(path).map_err(at(path))?;
         }
-        self.logs.finish()
+        logged
     }
 }
 

@@ -40,17 +40,21 @@ impl Logs {
     }
 
     /// Logs the tick that `tick` makes, if ticks are logged.
-    pub(super) fn tick(&mut self, tick: impl FnOnce() -> Tick) -> Result<(), Error> {
-        self.ticks.push(tick)
+    pub(super) fn tick(&mut self, tick: impl FnOnce() -> Tick) {
+        self.ticks.push(tick);
     }
 
     /// Logs the event that `event` makes, if events are logged.
-    pub(super) fn event(&mut self, event: impl FnOnce() -> Event) -> Result<(), Error> {
-        self.events.push(event)
+    pub(super) fn event(&mut self, event: impl FnOnce() -> Event) {
+        self.events.push(event);
     }
 
-    pub(super) fn finish(mut self) -> Result<(), Error> {
-        self.ticks.flush()?;
-        self.events.flush()
+    /// Completes both files.
+    ///
+    /// # Errors
+    /// If records could not be written.
+    pub(super) fn finish(self) -> Result<(), Error> {
+        let ticks = self.ticks.finish();
+        self.events.finish().and(ticks)
     }
 }

@@ -46,13 +46,14 @@ pub(super) fn run(
     let directions = [queues, Vec::new()];
     let mut forwarder = Forwarder::open(outside, ports, directions, capacity, packets)?;
     forwarder.say_ready();
-    forwarder.run(&mut sendbox, signals)?;
+    forwarder.run(&mut sendbox, signals);
     sendbox.bundles.log_summaries();
-    let counters = forwarder.finish("sendbox")?;
+    let (counters, packets) = forwarder.finish("sendbox");
+    let logged = sendbox.logs.finish();
     if let Some(path) = &paths.counters {
         counters.write(path).map_err(at(path))?;
     }
-    sendbox.logs.finish()
+    logged.and(packets.finish())
 }
 
 /// Returns the number of chunks for the frames of `bundles`.
@@ -101,18 +102,13 @@ impl ForwardingHandler for Sendbox {
         self.bundles.get_mut(queue).on_sent(now, packet.counted, packet.fingerprint);
     }
 
-    fn on_tick(
-        &mut self,
-        now: Nanos,
-        [outward, _]: &mut [DirectionQueues; 2],
-    ) -> Result<(), Error> {
+    fn on_tick(&mut self, now: Nanos, [outward, _]: &mut [DirectionQueues; 2]) {
         for index in 0..outward.queues().len() {
             let backlog = outward.queues()[index].backlog().bytes;
-            let rate = self.bundles.tick(index, now, backlog, &mut self.logs)?;
+            let rate = self.bundles.tick(index, now, backlog, &mut self.logs);
             outward.set_rate(now, index, rate);
             outward.keep_order(index, self.bundles.get(index).keeps_order());
         }
-        Ok(())
     }
 
     fn descriptor(&self) -> Option<RawFd> {

@@ -13,7 +13,7 @@ use crate::common::Dir;
 use crate::namespace::{Namespace, run};
 
 /// The longest wait for something that should happen soon, on a slow machine.
-const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_forebay");
 
 pub(crate) fn until(what: &str, mut holds: impl FnMut() -> bool) {
@@ -139,9 +139,13 @@ impl Sites {
         Self { from, router, to, _path: path, dir, _link: link, receivebox }
     }
 
+    pub(crate) fn stop_receivebox(&self) {
+        self.receivebox.borrow_mut().signal(libc::SIGTERM);
+    }
+
     /// Starts another receivebox with this configuration.
     pub(crate) fn restart_receivebox(&self, text: &str) {
-        self.receivebox.borrow_mut().signal(libc::SIGTERM);
+        self.stop_receivebox();
         let file = self.dir.file("receivebox.toml", text, 0o644);
         let arguments = ["receivebox", "--config", path(&file)];
         let log = self.dir.0.join("others.log");

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 
-use crate::namespace::within;
-use crate::sites::{Sites, until};
+use crate::namespace::{Namespace, within};
+use crate::sites::{PATIENCE, Sites, until};
 
 /// The data that is sent repeatedly. Its length is no power of two, so a misplaced segment shows.
 fn pattern() -> Vec<u8> {
@@ -39,12 +39,22 @@ pub(crate) struct Transfers {
 impl Transfers {
     /// Starts connections to `to`, an address of the other site.
     pub(crate) fn start(sites: &Sites, to: &'static str, count: usize) -> Self {
+        Self::between(&sites.from, &sites.to, to, count)
+    }
+
+    /// Starts connections from one host to `address` of another.
+    pub(crate) fn between(
+        from: &Namespace,
+        to: &Namespace,
+        address: &'static str,
+        count: usize,
+    ) -> Self {
         let enough = Arc::new(AtomicBool::new(false));
-        let listener = within(&sites.to.0, move || TcpListener::bind((to, 0)).unwrap());
+        let listener = within(&to.0, move || TcpListener::bind((address, 0)).unwrap());
         let address = listener.local_addr().unwrap();
         // One after the other, so that both lists of ends have the same order.
         let connect = |_| {
-            let sender = within(&sites.from.0, move || TcpStream::connect(address).unwrap());
+            let sender = within(&from.0, move || TcpStream::connect(address).unwrap());
             Transfer::new(sender, listener.accept().unwrap().0, &enough)
         };
         Self { all: (0..count).map(connect).collect(), enough: Arc::clone(&enough) }
@@ -70,6 +80,8 @@ impl Transfers {
 impl Transfer {
     fn new(mut sender: TcpStream, mut receiver: TcpStream, enough: &Arc<AtomicBool>) -> Self {
         limit_send_buffer(&sender);
+        sender.set_write_timeout(Some(PATIENCE)).unwrap();
+        receiver.set_read_timeout(Some(PATIENCE)).unwrap();
         let received = Arc::new(AtomicU64::new(0));
         let (count, enough) = (Arc::clone(&received), Arc::clone(enough));
         let sender = thread::spawn(move || {

@@ -1,0 +1,161 @@
+//! Two hosts and a box between them that moves the packets itself.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+
+use crate::common::Dir;
+use crate::namespace::{Namespace, run};
+use crate::sites::{PROGRAM, until};
+use crate::transfer::{FILLING, Transfers};
+
+/// The address of the second host.
+pub(crate) const TO: &str = "10.9.6.2";
+
+/// The two kinds of boxes, with the files that each writes.
+pub(crate) const BOXES: [(&str, &[&str]); 2] = [
+    ("sendbox", &["packet-log", "tick-log", "event-log", "counters"]),
+    ("link", &["packet-log", "statistics", "counters"]),
+];
+
+const CONFIGURATIONS: [(&str, &str); 2] = [
+    (
+        "sendbox",
+        r#"[sendbox]
+inside = "fb-in"
+outside = "fb-out"
+listen = "10.9.6.3:28316"
+[[bundle]]
+name = "b"
+id = 1
+prefixes = ["10.9.6.2/32"]
+receivebox = "10.9.6.2:28317"
+key_file = "key"
+"#,
+    ),
+    ("link", "[link]\ninside = \"fb-in\"\noutside = \"fb-out\"\nrate = \"100 Mbit/s\"\n"),
+];
+
+pub(crate) struct Span {
+    pub(crate) from: Namespace,
+    pub(crate) middle: Namespace,
+    pub(crate) to: Namespace,
+    pub(crate) dir: Dir,
+}
+
+impl Span {
+    pub(crate) fn new(name: &str) -> Self {
+        let id = std::process::id();
+        let [from, middle, to] =
+            ["a", "m", "b"].map(|n| Namespace::new(format!("fb-{name}{id}-{n}")));
+        let span = Self { from, middle, to, dir: Dir::new(name) };
+        span.connect(1);
+        span.connect(2);
+        let key = span.dir.0.join("key");
+        assert!(Command::new(PROGRAM).arg("keygen").arg(&key).status().unwrap().success());
+        for (kind, text) in CONFIGURATIONS {
+            span.dir.file(&format!("{kind}.toml"), text, 0o644);
+        }
+        span
+    }
+
+    /// Connects host 1 or 2 with the box. An earlier connection must be gone.
+    pub(crate) fn connect(&self, number: usize) {
+        let middle = &self.middle.0;
+        let (host, port) = [(&self.from.0, "fb-in"), (&self.to.0, "fb-out")][number - 1];
+        // The addresses stay the same when the interfaces are made again.
+        let macs = [0, 1].map(|end| format!("02:00:00:09:0{end}:0{number}"));
+        run(&format!(
+            "ip -n {host} link add eth0 address {} type veth peer name {port} address {} netns {middle}",
+            macs[0], macs[1]
+        ));
+        // A veth accepts the frames that a program redirects only if its peer has GRO on.
+        for (place, device, gro) in [(host, "eth0", "on"), (middle, port, "off")] {
+            let offloads = format!("tso off gso off gro {gro} tx off rx off");
+            run(&format!("ip netns exec {place} ethtool -K {device} {offloads}"));
+        }
+        run(&format!("ip -n {host} address add 10.9.6.{number}/24 dev eth0"));
+        if number == 2 {
+            run(&format!("ip -n {middle} address add 10.9.6.3/24 dev fb-out"));
+        }
+        // The data in flight shall not need all of this machine's processor time.
+        let rate = "rate 60mbit burst 32k latency 40ms";
+        run(&format!("tc -n {host} qdisc add dev eth0 root tbf {rate}"));
+        for (place, device) in [(host, "eth0"), (middle, port)] {
+            run(&format!("ip -n {place} link set {device} up"));
+        }
+    }
+
+    /// Starts connections that keep the box busy.
+    pub(crate) fn transfers(&self) -> Transfers {
+        Transfers::between(&self.from, &self.to, TO, FILLING)
+    }
+
+    /// The command that runs a box of this kind, with all of its logs written to files called
+    /// `logs`.
+    pub(crate) fn command(&self, (kind, files): (&str, &[&str]), logs: &str) -> Command {
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", &self.middle.0, PROGRAM, kind, "--config"]);
+        command.arg(self.dir.0.join(format!("{kind}.toml")));
+        for file in files {
+            command.arg(format!("--{file}")).arg(logs);
+        }
+        command.stdin(Stdio::null());
+        command
+    }
+
+    /// Starts a box without logs, and waits until it forwards.
+    pub(crate) fn start(&self, kind: &str) -> Running {
+        Running::start(self.command((kind, &[]), ""))
+    }
+
+    /// Whether both ports have the program of a box.
+    pub(crate) fn has_programs(&self) -> bool {
+        ["fb-in", "fb-out"].iter().all(|port| {
+            let shown = run(&format!("ip -n {} link show {port}", self.middle.0));
+            shown.contains("xdp")
+        })
+    }
+}
+
+/// A process of a box, which ends when this value is dropped.
+pub(crate) struct Running(pub(crate) Child);
+
+impl Running {
+    /// Starts it and waits until it is ready.
+    pub(crate) fn start(mut command: Command) -> Self {
+        Self::start_with(&mut command)
+    }
+
+    /// Starts it and waits until it is ready.
+    pub(crate) fn start_with(command: &mut Command) -> Self {
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+        let mut ready = String::new();
+        BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut ready).unwrap();
+        assert!(ready.contains("ready"), "{ready}");
+        Self(child)
+    }
+
+    /// Checks that it has not ended.
+    pub(crate) fn assert_alive(&mut self) {
+        assert_eq!(self.0.try_wait().unwrap(), None, "it ended");
+    }
+
+    /// Sends it a signal and waits until it has ended; returns its exit status.
+    pub(crate) fn signal(&mut self, signal: i32) -> Option<i32> {
+        // SAFETY: takes integers; the process is this test's child, not yet waited for.
+        assert_eq!(unsafe { libc::kill(self.0.id() as i32, signal) }, 0);
+        let mut status = None;
+        until("it ends", || {
+            status = self.0.try_wait().unwrap();
+            status.is_some()
+        });
+        status.unwrap().code()
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
