@@ -9,6 +9,7 @@ use forebay_config::Configuration;
 
 use crate::cli::{LinkArgs, ReceiveboxArgs, SendboxArgs};
 use crate::fail;
+use crate::terminal::print;
 
 pub(crate) fn sendbox(args: &SendboxArgs) -> ExitCode {
     let paths = sendbox::LogPaths {
@@ -28,11 +29,9 @@ pub(crate) fn receivebox(args: &ReceiveboxArgs) -> ExitCode {
 
 pub(crate) fn doctor(config: Option<&Path>, json: bool) -> ExitCode {
     let report = doctor::examine(config);
-    if json {
-        println!("{}", serde_json::json!(report));
-    } else {
-        print!("{report}");
-    }
+    let text = if json { format!("{}\n", serde_json::json!(report)) } else { report.to_string() };
+    // The exit status says the verdict even if nobody reads the report.
+    let _ = print(&text);
     if report.is_healthy() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
@@ -49,10 +48,11 @@ pub(crate) fn link(args: &LinkArgs) -> ExitCode {
 pub(crate) fn keygen(file: &Path) -> ExitCode {
     match generate_key(file) {
         Ok(()) => {
-            println!(
-                "{}: new key written; copy it to the other box and keep it readable by root only",
+            // The key is there, whether or not this can be printed.
+            let _ = print(&format!(
+                "{}: new key written; copy it to the other box and keep it readable by root only\n",
                 file.display()
-            );
+            ));
             ExitCode::SUCCESS
         }
         Err(e) => fail(&std::io::Error::new(e.kind(), format!("{}: {e}", file.display())), 2),

@@ -13,6 +13,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 use crate::fail;
+use crate::terminal::print;
 
 /// Top-level tables, by which the kinds of files are recognised.
 #[derive(Deserialize)]
@@ -28,7 +29,7 @@ pub(crate) fn check(file: &Path, show: bool) -> ExitCode {
     if show {
         return match queues(file) {
             Ok(tree) => {
-                print!("{tree}");
+                let _ = print(&tree);
                 ExitCode::SUCCESS
             }
             Err(e) => fail(&e, e.exit_code()),
@@ -36,7 +37,8 @@ pub(crate) fn check(file: &Path, show: bool) -> ExitCode {
     }
     match describe(file) {
         Ok(what) => {
-            println!("{}: valid {what}", file.display());
+            // The exit status says it too.
+            let _ = print(&format!("{}: valid {what}\n", file.display()));
             ExitCode::SUCCESS
         }
         Err(e) => fail(&e, e.exit_code()),

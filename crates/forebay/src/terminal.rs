@@ -20,7 +20,9 @@ pub(crate) fn interrupt() -> Result<Interrupt, Failure> {
 
 /// Prints `text` to standard output.
 pub(crate) fn print(text: &str) -> io::Result<()> {
-    io::stdout().lock().write_all(text.as_bytes())
+    let mut out = io::stdout().lock();
+    out.write_all(text.as_bytes())?;
+    out.flush()
 }
 
 /// Writes `text` to the file `path`, and creates its directory first.

@@ -6,6 +6,7 @@ use forebay_serve::{Error, Stop, token};
 
 use crate::cli::{ServeArgs, SpeakerArgs};
 use crate::fail;
+use crate::terminal::print;
 
 pub(super) fn serve(args: &ServeArgs) -> ExitCode {
     if args.check {
@@ -28,8 +29,11 @@ pub(super) fn supervisor(args: &SpeakerArgs) -> ExitCode {
 pub(super) fn token() -> ExitCode {
     match token::generate() {
         Ok(token) => {
-            println!("token: {token}\nhash:  {}", token::Hash::of(token.as_bytes()));
-            ExitCode::SUCCESS
+            let hash = token::Hash::of(token.as_bytes());
+            match print(&format!("token: {token}\nhash:  {hash}\n")) {
+                Ok(()) => ExitCode::SUCCESS,
+                Err(e) => fail(&e, 1),
+            }
         }
         Err(e) => fail(&e, 1),
     }
