@@ -23,6 +23,16 @@ mod ticks;
 pub use error::Error;
 use forebay_system::{output, signals};
 
+/// Takes away the program that a box left on `interface` when it ended, and returns whether there
+/// was one.
+///
+/// # Errors
+/// If there is no such interface, a running box has it, or the kernel refuses.
+pub fn detach(interface: &str) -> Result<bool, Error> {
+    let netdev = forebay_dataplane::Netdev::find(interface)?;
+    Ok(forebay_dataplane::remove_program(&netdev)?)
+}
+
 /// Prints on standard output that the set-up is complete. A closed standard output is no error.
 fn say_ready(ready: &serde_json::Value) {
     output::stdout().line(format!("{ready}\n").as_bytes());

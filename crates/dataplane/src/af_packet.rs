@@ -177,6 +177,13 @@ impl Port for PacketPort {
         }
     }
 
+    fn bypass(&mut self) {}
+
+    fn is_sending(&mut self, _: &mut Pool) -> bool {
+        // The kernel copies each frame.
+        false
+    }
+
     fn descriptors(&self) -> Vec<RawFd> {
         vec![self.socket.as_raw_fd()]
     }

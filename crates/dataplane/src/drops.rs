@@ -7,7 +7,11 @@ use crate::port::{Port, PortStats};
 
 /// The counters of the kernel for dropped frames on a set of interfaces, from a moment on.
 #[derive(Debug)]
-pub struct KernelDrops(Vec<Start>);
+pub struct KernelDrops {
+    starts: Vec<Start>,
+    /// The final count, if counting has stopped.
+    stopped: Option<u64>,
+}
 
 /// The counters of one interface at the start.
 #[derive(Debug)]
@@ -27,18 +31,27 @@ impl KernelDrops {
             let (received, sent) = netdev.dropped()?;
             Ok(Start { netdev: netdev.clone(), received, sent })
         };
-        netdevs.iter().map(start).collect::<Result<_, _>>().map(Self)
+        Ok(Self { starts: netdevs.iter().map(start).collect::<Result<_, _>>()?, stopped: None })
     }
 
-    /// Frames dropped since the start. An interface that is gone counts none.
+    /// Stops counting. Frames that pass the interfaces later are not those of the ports.
+    pub fn stop(&mut self) {
+        self.stopped = Some(self.count());
+    }
+
+    /// Frames dropped from the start until counting stopped, or until now. An interface that is
+    /// gone counts none.
     pub fn count(&self) -> u64 {
+        if let Some(count) = self.stopped {
+            return count;
+        }
         let since = |start: &Start| {
             let (received, sent) = start.netdev.dropped().ok()?;
             // The kernel's counters of 32 bits wrap; their sum may need more.
             let received = u64::from(received.wrapping_sub(start.received));
             Some(received + u64::from(sent.wrapping_sub(start.sent)))
         };
-        self.0.iter().filter_map(since).sum()
+        self.starts.iter().filter_map(since).sum()
     }
 }
 

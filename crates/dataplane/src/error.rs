@@ -22,6 +22,11 @@ pub enum Error {
     /// Another process of Forebay holds the interface.
     #[error("interface `{0}` is in use by another running forebay process")]
     InUse(String),
+    /// The program of a box that ended is attached, and passes the interface's frames.
+    #[error(
+        "interface `{0}` has the program of a sendbox or link that ended: start that again, or `forebay detach {0}`"
+    )]
+    Leftover(String),
     /// An XDP program of another owner is attached.
     #[error(
         "interface `{interface}` already has an XDP program (id {id}) of another owner: detach it first (`ip link set {interface} xdp off`)"

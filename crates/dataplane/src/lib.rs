@@ -35,7 +35,7 @@ pub use error::Error;
 pub use ethtool::Feature;
 pub use injector::Injector;
 pub use netdev::Netdev;
-pub use open::open_ports;
+pub use open::{open_ports, remove_program};
 pub use packet::Packet;
 pub use pool::{Frame, Pool};
 pub use port::{Method, Port, PortStats};

@@ -47,6 +47,13 @@ pub trait Port {
     /// is room.
     fn descriptors(&self) -> Vec<RawFd>;
 
+    /// Lets frames that arrive from now on pass to the other port without this process, if the
+    /// port has a program for that. The frames that arrived before can still be received.
+    fn bypass(&mut self);
+
+    /// Whether the kernel still sends frames out of the pool's memory.
+    fn is_sending(&mut self, pool: &mut Pool) -> bool;
+
     /// Returns the counters so far.
     fn stats(&mut self) -> PortStats;
 

@@ -115,6 +115,22 @@ fn a_box_that_died_is_a_wire_and_its_successor_takes_over() {
     assert_eq!(pair.stop()[0].received, 1, "it saw the frame");
 }
 
+/// A panic and an error drop the ports, as an orderly end does.
+#[test]
+fn a_box_that_dropped_its_ports_is_a_wire() {
+    if !has_root() {
+        return;
+    }
+    let mut pair = Pair::new(Method::Xdp);
+    let frame = frame(0x88b5, b"still here");
+    for _ in 0..2 {
+        pair = pair.end_in_order();
+        pair.left.send(&frame);
+        assert_eq!(pair.right.receive_from(FROM, &frame), frame, "by the program alone");
+        pair = pair.restart(Method::Xdp);
+    }
+}
+
 #[test]
 fn a_receivebox_shares_an_interface_with_af_packet_alone() {
     if !has_root() {
@@ -128,7 +144,7 @@ fn a_receivebox_shares_an_interface_with_af_packet_alone() {
 }
 
 #[test]
-fn an_interface_has_one_box_and_is_clean_after_it() {
+fn an_interface_has_one_box_and_is_clean_after_its_removal() {
     if !has_root() {
         return;
     }
@@ -138,6 +154,9 @@ fn an_interface_has_one_box_and_is_clean_after_it() {
     let third = pair.open_second(Method::Packet).expect_err("whatever the method");
     assert!(third.to_string().contains("in use by another running forebay"), "{third}");
     assert!(pair.link().contains("xdp"), "the program is attached: {}", pair.link());
-    let left = pair.stop_and_show_link();
-    assert!(!left.contains("xdp"), "nothing stays attached: {left}");
+    let pair = pair.end_in_order();
+    assert!(pair.link().contains("xdp"), "the program stays: {}", pair.link());
+    assert_eq!(pair.remove_programs(), [true, true]);
+    assert!(!pair.link().contains("xdp"), "nothing stays attached: {}", pair.link());
+    assert_eq!(pair.remove_programs(), [false, false]);
 }

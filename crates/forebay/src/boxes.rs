@@ -45,6 +45,21 @@ pub(crate) fn link(args: &LinkArgs) -> ExitCode {
     end(load.and_then(|config| link::run(config, &paths)))
 }
 
+pub(crate) fn detach(interfaces: &[String]) -> ExitCode {
+    let outcomes = interfaces.iter().map(|name| match forebay_box::detach(name) {
+        Ok(was_there) => {
+            let what = if was_there { "detached the program" } else { "no program of a box" };
+            // The exit status says whether it worked.
+            let _ = print(&format!("{name}: {what}\n"));
+            Ok(())
+        }
+        Err(e) => Err(e),
+    });
+    // One interface that fails does not keep the others from being tried.
+    let outcomes: Vec<_> = outcomes.collect();
+    end(outcomes.into_iter().collect())
+}
+
 pub(crate) fn keygen(file: &Path) -> ExitCode {
     match generate_key(file) {
         Ok(()) => {

@@ -54,6 +54,7 @@ fn main() -> ExitCode {
         Command::Vhost(args) => vhost(&args),
         Command::Check { file, show } => check::check(&file, show),
         Command::Doctor { config, json } => boxes::doctor(config.as_deref(), json),
+        Command::Detach { interfaces } => boxes::detach(&interfaces),
         Command::Keygen { file } => boxes::keygen(&file),
         Command::Supervisor { interface } => boxes::supervisor(&interface),
         Command::Agent => lab::agent(),

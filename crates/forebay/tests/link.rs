@@ -311,7 +311,7 @@ fn classifiers_choose_the_queue() {
 }
 
 #[test]
-fn a_crashed_link_forwards_and_its_successor_takes_over() {
+fn an_ended_link_forwards_and_its_successor_takes_over() {
     if !has_root() {
         return;
     }
@@ -327,8 +327,7 @@ fn a_crashed_link_forwards_and_its_successor_takes_over() {
     link.signal(libc::SIGTERM);
     let packets = hosts.total("outward")["packets"].as_u64().unwrap();
     assert!(packets > 200, "the second saw its own {packets}");
-    let devices = run(&format!("ip -n {} link show", hosts.middle.0));
-    assert!(!devices.contains("xdp"), "nothing is left: {devices}");
+    hosts.transfer(0, 300_000);
 }
 
 const SENDERS: &str = r#"name = "senders"

@@ -151,6 +151,11 @@ impl DirectionQueues {
         self.schedule.set(index, queue.next_event(now));
     }
 
+    /// Returns the rate of each queue; `None` is no limit.
+    pub(super) fn rates(&self) -> Vec<Option<Rate>> {
+        self.queues.iter().map(Shaped::rate).collect()
+    }
+
     /// Sets whether queue number `index` sends packets in the order of their arrival.
     pub(crate) fn keep_order(&mut self, index: usize, keep: bool) {
         self.queues[index].child_mut().keep_order(keep);

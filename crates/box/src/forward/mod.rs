@@ -42,6 +42,11 @@ const SPARE_CHUNKS: u64 = 16_384;
 /// ports stop receiving.
 const MAX_CHUNKS: u64 = 1 << 21;
 
+/// The longest time that a box takes at its end to send the frames that it has.
+const LEAVE: Nanos = Nanos::from_millis(300);
+/// The time between two attempts to send them.
+const LEAVE_STEP: Nanos = Nanos::from_millis(1);
+
 /// A direction of the wire. Its number is that of the port that its frames come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Direction {
@@ -210,6 +215,49 @@ impl Forwarder {
             let due = self.directions.iter_mut().filter_map(DirectionQueues::next_event).min();
             let until = due.unwrap_or(Nanos::MAX).min(due_tick);
             waiter.wait_until(if self.busy_poll { Nanos::ZERO } else { until });
+        }
+        self.leave(handler, &mut batch);
+    }
+
+    /// Lets new frames pass without this process, and sends those that are here.
+    fn leave<D: ForwardingHandler>(&mut self, handler: &mut D, batch: &mut Vec<Frame>) {
+        self.kernel.stop();
+        self.ports.iter_mut().for_each(|port| port.bypass());
+        let start = clock::now();
+        let rates = self.directions.each_ref().map(DirectionQueues::rates);
+        for queues in &mut self.directions {
+            (0..queues.queues().len()).for_each(|index| queues.set_rate(start, index, None));
+        }
+        self.send_all(start, handler, batch);
+        // The statistics of the whole time have the rates that were in force.
+        for (queues, rates) in self.directions.iter_mut().zip(rates) {
+            for (index, rate) in rates.into_iter().enumerate() {
+                queues.set_rate(clock::now(), index, rate);
+            }
+        }
+    }
+
+    /// Sends the frames that are here, for a while at most.
+    fn send_all<D: ForwardingHandler>(
+        &mut self,
+        start: Nanos,
+        handler: &mut D,
+        batch: &mut Vec<Frame>,
+    ) {
+        let mut now = start;
+        while now < start + LEAVE {
+            for direction in Direction::BOTH {
+                self.take_in(now, direction, handler, batch);
+                self.release(now, direction, handler);
+                let out = self.directions[direction as usize].out_mut();
+                self.ports[direction.exit()].send(&mut self.pool, out);
+            }
+            let waits = self.directions.iter().any(|queues| queues.queued() > 0);
+            if !waits && !self.ports.iter_mut().any(|port| port.is_sending(&mut self.pool)) {
+                return;
+            }
+            Waiter::default().wait_until(now + LEAVE_STEP);
+            now = clock::now();
         }
     }
 

@@ -49,6 +49,9 @@ impl Sampler {
         // A port's program belongs to a box, alive or restarting: it must stay.
         if let Some((id, name)) = bpf::attached(netdev.index)? {
             let interface = netdev.name.clone();
+            if name == bpf::PORT.name && netdev.reserve().is_ok() {
+                return Err(Error::Leftover(interface));
+            }
             let ours = name == bpf::RECEIVEBOX.name || name == bpf::PORT.name;
             return Err(if ours {
                 Error::InUse(interface)

@@ -8,7 +8,7 @@ use std::net::IpAddr;
 use std::os::fd::{AsFd, RawFd};
 
 use forebay_system::NameLock;
-use libbpf_rs::{Object, Xdp, XdpFlags};
+use libbpf_rs::{MapCore, Object, Xdp, XdpFlags};
 
 use self::socket::XdpSocket;
 use crate::bpf;
@@ -19,23 +19,29 @@ use crate::port::{Port, PortStats};
 
 /// A port that reads and writes AF_XDP sockets.
 pub(crate) struct XdpPort {
-    /// The attachment, which is dropped first: without the program no new frames arrive.
-    _attachment: Attachment,
+    /// The attachment, which is dropped first: without the program no new frames arrive. `None`
+    /// before [`XdpPort::attach`].
+    attachment: Option<Attachment>,
     sockets: Vec<XdpSocket>,
     stats: PortStats,
-    mode: &'static str,
-    _object: Object,
+    netdev: Netdev,
+    /// Whether the interface has the program of a process that ended, which passes frames.
+    replaces: bool,
+    object: Object,
     _lock: NameLock,
 }
 
 impl XdpPort {
+    /// Opens the sockets. Frames arrive from [`XdpPort::attach`] on.
     pub(crate) fn open(
         netdev: &Netdev,
         other: Option<u32>,
         pool: &mut Pool,
     ) -> Result<Self, Error> {
         let lock = netdev.reserve()?;
-        match bpf::remove_leftover(netdev.index)? {
+        let replaces = match bpf::attached(netdev.index)? {
+            // No process has the interface's lock, so that process has ended.
+            Some((_, name)) if name == bpf::PORT.name => true,
             // The program ends with its process, so that process is alive.
             Some((_, name)) if name == bpf::RECEIVEBOX.name => {
                 return Err(Error::InUse(netdev.name.clone()));
@@ -43,8 +49,8 @@ impl XdpPort {
             Some((id, _)) => {
                 return Err(Error::ForeignProgram { interface: netdev.name.clone(), id });
             }
-            None => {}
-        }
+            None => false,
+        };
         let object = bpf::PORT.load(|_| Ok(()))?;
         let mut mac = [0; 8];
         mac[..6].copy_from_slice(&netdev.mac);
@@ -65,15 +71,28 @@ impl XdpPort {
         for (queue, socket) in sockets.iter().enumerate() {
             bpf::update(&map, &(queue as u32).to_ne_bytes(), &socket.fd().to_ne_bytes())?;
         }
-        // The program is attached last, when the sockets can take frames.
-        let attachment = Attachment::new(netdev, &object)?;
-        let mode = match (attachment.native, sockets.iter().all(|s| s.zero_copy)) {
-            (true, true) => "AF_XDP (native, zero copy)",
-            (true, false) => "AF_XDP (native, copy)",
-            (false, _) => "AF_XDP (generic)",
-        };
-        let stats = PortStats::default();
-        Ok(Self { _attachment: attachment, sockets, stats, mode, _object: object, _lock: lock })
+        Ok(Self {
+            attachment: None,
+            sockets,
+            stats: PortStats::default(),
+            netdev: netdev.clone(),
+            replaces,
+            object,
+            _lock: lock,
+        })
+    }
+
+    /// Attaches the program. One of a process that ended is replaced without a gap.
+    pub(crate) fn attach(&mut self) -> Result<(), Error> {
+        self.attachment = Some(Attachment::new(&self.netdev, &self.object, self.replaces)?);
+        Ok(())
+    }
+
+    /// Leaves the program on the interface when this process ends, however it ends.
+    pub(crate) fn keep_program(&mut self) {
+        if let Some(attachment) = &mut self.attachment {
+            attachment.stays = true;
+        }
     }
 }
 
@@ -94,6 +113,19 @@ impl Port for XdpPort {
         }
     }
 
+    fn bypass(&mut self) {
+        let Ok(map) = bpf::map(&self.object, "sockets") else { return };
+        for queue in 0..self.sockets.len() {
+            if let Err(e) = map.delete(&(queue as u32).to_ne_bytes()) {
+                tracing::debug!("cannot take a socket out of the program's map: {e}");
+            }
+        }
+    }
+
+    fn is_sending(&mut self, pool: &mut Pool) -> bool {
+        self.sockets.iter_mut().any(|socket| socket.finish_sending(pool))
+    }
+
     fn descriptors(&self) -> Vec<RawFd> {
         self.sockets.iter().map(XdpSocket::fd).collect()
     }
@@ -109,7 +141,13 @@ impl Port for XdpPort {
     }
 
     fn describe(&self) -> String {
-        self.mode.to_owned()
+        let is_native = self.attachment.as_ref().is_some_and(|a| a.native);
+        let mode = match (is_native, self.sockets.iter().all(|s| s.zero_copy)) {
+            (true, true) => "AF_XDP (native, zero copy)",
+            (true, false) => "AF_XDP (native, copy)",
+            (false, _) => "AF_XDP (generic)",
+        };
+        mode.to_owned()
     }
 }
 
@@ -121,31 +159,42 @@ fn v6_mapped(address: IpAddr) -> [u8; 16] {
     }
 }
 
-/// The attachment of the program to the interface. Dropping it detaches the program. If the process
-/// is killed, the program stays and passes frames to the other port.
+/// The attachment of the program to the interface.
+///
+/// If the program stays when this value is dropped, it passes frames to the other port as soon as
+/// the sockets are closed, as it does after the death of the process.
 struct Attachment {
     ifindex: i32,
     native: bool,
+    stays: bool,
     program: std::os::fd::OwnedFd,
 }
 
 impl Attachment {
-    fn new(netdev: &Netdev, object: &Object) -> Result<Self, Error> {
+    fn new(netdev: &Netdev, object: &Object, replaces: bool) -> Result<Self, Error> {
         let program = bpf::program(object, bpf::PORT.name)?;
         let wrap = |e| Error::bpf(format!("attaching XDP to `{}`", netdev.name), e);
         let fd = program.as_fd().try_clone_to_owned().map_err(|e| Error::system("dup", e))?;
         let ifindex = netdev.index as i32;
         let xdp = Xdp::new(fd.as_fd());
-        let native = xdp.attach(ifindex, XdpFlags::UPDATE_IF_NOEXIST | XdpFlags::DRV_MODE).is_ok();
+        // The kernel refuses a second program in another mode, so one that is replaced keeps its.
+        let flags = |mode: XdpFlags| {
+            if replaces { mode } else { mode | XdpFlags::UPDATE_IF_NOEXIST }
+        };
+        let native = xdp.attach(ifindex, flags(XdpFlags::DRV_MODE)).is_ok();
         if !native {
-            xdp.attach(ifindex, XdpFlags::UPDATE_IF_NOEXIST | XdpFlags::SKB_MODE).map_err(wrap)?;
+            xdp.attach(ifindex, flags(XdpFlags::SKB_MODE)).map_err(wrap)?;
         }
-        Ok(Self { ifindex, native, program: fd })
+        // A set-up that fails later must not cut a wire that was there before it.
+        Ok(Self { ifindex, native, stays: replaces, program: fd })
     }
 }
 
 impl Drop for Attachment {
     fn drop(&mut self) {
+        if self.stays {
+            return;
+        }
         let xdp = Xdp::new(self.program.as_fd());
         let mode = if self.native { XdpFlags::DRV_MODE } else { XdpFlags::SKB_MODE };
         if let Err(e) = xdp.detach(self.ifindex, mode) {

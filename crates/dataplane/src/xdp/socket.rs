@@ -130,6 +130,13 @@ impl XdpSocket {
         self.tx.len() > 0
     }
 
+    /// Makes the kernel go on with sending, and returns whether it has frames that it has not sent.
+    pub(super) fn finish_sending(&mut self, pool: &mut Pool) -> bool {
+        self.kick();
+        self.complete(pool);
+        self.sending > 0
+    }
+
     /// Makes the kernel send. In copy mode a call sends at most 32 frames, so several calls may be
     /// necessary. A busy interface ends the loop, and the frames stay in the ring.
     fn kick(&mut self) {

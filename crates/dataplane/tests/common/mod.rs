@@ -155,9 +155,19 @@ impl Pair {
         })
     }
 
-    pub(crate) fn stop_and_show_link(mut self) -> String {
+    /// Ends the forwarder in an orderly way.
+    pub(crate) fn end_in_order(mut self) -> Self {
         self.end();
-        self.link()
+        self
+    }
+
+    /// Removes the program from each port; returns whether there was one.
+    pub(crate) fn remove_programs(&self) -> [bool; 2] {
+        within(&self.middle.0, || {
+            ["fbl", "fbr"].map(|port| {
+                forebay_dataplane::remove_program(&Netdev::find(port).unwrap()).unwrap()
+            })
+        })
     }
 
     pub(crate) fn link(&self) -> String {

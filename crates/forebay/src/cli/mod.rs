@@ -73,6 +73,13 @@ pub(crate) enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Take away the programs that a sendbox or link left on interfaces when it ended (needs root).
+    /// Frames pass between them no longer.
+    Detach {
+        /// The interfaces: `inside` and `outside` of the box.
+        #[arg(required = true)]
+        interfaces: Vec<String>,
+    },
     /// Write a new key, which the two boxes of a bundle share.
     Keygen {
         /// The file to write; it must not exist yet.

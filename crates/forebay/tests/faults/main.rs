@@ -9,6 +9,7 @@ mod common;
 mod namespace;
 mod output;
 mod probe;
+mod restart;
 #[path = "../kernel/sites.rs"]
 #[allow(dead_code, reason = "the kernel tests use the rest")]
 mod sites;

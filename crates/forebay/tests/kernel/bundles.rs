@@ -51,5 +51,7 @@ fn bundles_and_classes_of_both_ip_versions_share_the_link() {
     assert!(sent[0] == 0 && sent[1] > 0, "{sent:?}");
     sendbox.signal(libc::SIGTERM);
     assert!(!sites.tc("qdisc show {}").contains("htb"));
-    transfers.into_iter().for_each(Transfers::end);
+    for all in transfers {
+        all.end();
+    }
 }

@@ -6,6 +6,7 @@ use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
 
 use crate::namespace::{Namespace, within};
 use crate::sites::{PATIENCE, Sites, until};
@@ -27,7 +28,8 @@ pub(crate) const FILLING: usize = 4;
 struct Transfer {
     received: Arc<AtomicU64>,
     sender: JoinHandle<u64>,
-    receiver: JoinHandle<u64>,
+    /// Returns the bytes that were received, and the longest time without any.
+    receiver: JoinHandle<(u64, Duration)>,
 }
 
 /// Backlogged connections from one site to the other.
@@ -67,13 +69,18 @@ impl Transfers {
         until("every connection goes on", || received().zip(&before).all(|(now, b)| now > *b));
     }
 
-    /// Ends all connections and checks that the data sent on each is the data that arrived.
-    pub(crate) fn end(self) {
+    /// Ends all connections and checks that the data sent on each is the data that arrived. Returns
+    /// the longest time in which one of them received nothing.
+    pub(crate) fn end(self) -> Duration {
         self.enough.store(true, Ordering::Relaxed);
+        let mut longest = Duration::ZERO;
         for transfer in self.all {
-            let (sent, received) = (transfer.sender.join(), transfer.receiver.join());
-            assert_eq!(sent.unwrap(), received.unwrap());
+            let sent = transfer.sender.join().unwrap();
+            let (received, stall) = transfer.receiver.join().unwrap();
+            assert_eq!(sent, received);
+            longest = longest.max(stall);
         }
+        longest
     }
 }
 
@@ -94,11 +101,14 @@ impl Transfer {
         });
         let receiver = thread::spawn(move || {
             let (pattern, mut buffer, mut at) = (pattern(), vec![0; 1 << 16], 0);
+            let (mut last, mut longest) = (Instant::now(), Duration::ZERO);
             loop {
                 let room = buffer.len().min(pattern.len() - at);
                 let n = receiver.read(&mut buffer[..room]).expect("no connection is lost");
+                longest = longest.max(last.elapsed());
+                last = Instant::now();
                 if n == 0 {
-                    return count.load(Ordering::Relaxed);
+                    return (count.load(Ordering::Relaxed), longest);
                 }
                 assert!(buffer[..n] == pattern[at..at + n], "what arrives is what was sent");
                 at = (at + n) % pattern.len();
