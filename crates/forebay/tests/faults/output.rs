@@ -120,8 +120,8 @@ fn a_closed_standard_output_is_no_error() {
     if !has_root() {
         return;
     }
-    let span = Span::new("fo");
     for (kind, _) in BOXES {
+        let span = Span::new("fo");
         let command = span.command((kind, &[]), "");
         assert_starts(kind, command, || span.has_programs());
     }
