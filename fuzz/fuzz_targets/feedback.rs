@@ -5,12 +5,9 @@
 use std::collections::{HashMap, HashSet};
 use std::num::NonZeroU64;
 
-use forebay_units::{Bytes, Nanos};
+use forebay_units::{Bytes, Nanos, Rate};
 use forebay_wire::EpochSize;
-use forebay_wire::feedback::{
-    Arrival, BundleId, Feedback, Key, ReceiveboxChannel, Received, SendboxChannel, Session,
-    bundle_of,
-};
+use forebay_wire::feedback::{Arrival, BundleId, Feedback, Key, Others, ReceiveboxChannel, Received, SendboxChannel, Session, bundle_of};
 use libfuzzer_sys::fuzz_target;
 
 const BUNDLE: BundleId = BundleId(1);
@@ -113,7 +110,12 @@ impl Network {
             bytes: Bytes(u64::from(self.arrivals) * 1514),
             packets: self.arrivals,
         };
-        if let Some(datagram) = self.receivebox.feedback(arrival, Nanos(u64::from(how) << 20)) {
+        let others = (how % 2 == 1).then_some(Others {
+            bytes: Bytes(u64::from(how) << 50),
+            fair: Rate::from_bps(u64::from(how) << 40),
+        });
+        let held = Nanos(u64::from(how) << 20);
+        if let Some(datagram) = self.receivebox.feedback(arrival, held, others) {
             self.sent.insert(self.arrivals, arrival);
             self.to_sendbox.push(datagram.to_vec());
         }

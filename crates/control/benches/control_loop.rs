@@ -6,7 +6,7 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
-use forebay_control::{ControlConfig, ControlLoop, ControllerKind, Feedback};
+use forebay_control::{ControlConfig, ControlLoop, ControllerKind, Feedback, Others};
 use forebay_units::{Bytes, Nanos};
 
 const BUNDLES: [usize; 4] = [1, 100, 1000, 10_000];
@@ -94,6 +94,7 @@ fn answer(bundle: &mut ControlLoop, tick: u64) {
         for packet in (first.next_multiple_of(64)..first + PACKETS).step_by(64) {
             let now = Nanos(tick * TICK.0 + u64::from(packet - first) * 125_000);
             let feedback = Feedback {
+                others: Others::default(),
                 fingerprint: packet,
                 epoch: 64,
                 bytes: Bytes(u64::from(packet) * 1500),

@@ -52,6 +52,7 @@ impl Path {
         if fingerprint.is_multiple_of(self.epoch) {
             self.sequence += 1;
             let feedback = Feedback {
+                others: forebay_control::Others::default(),
                 fingerprint,
                 epoch: self.epoch,
                 bytes: self.bytes,

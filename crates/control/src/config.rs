@@ -35,9 +35,9 @@ pub struct ControlConfig {
     pub cross_traffic: Detection,
     /// Whether the bundle detects several paths between the boxes and lifts its limit meanwhile.
     pub multipath: Detection,
-    /// Whether a guard tests that the limit helps, and raises the rate if it does not. It needs
-    /// Forebay's own controller, and no detection of elastic traffic. Default no: guarded bundles
-    /// at one bottleneck take each other for cross traffic.
+    /// Whether a guard tests that the limit helps, and raises or lifts it if it does not. It works
+    /// with Forebay's own controller, and without the detection of elastic traffic by pulses; other
+    /// bundles have none. Default yes.
     pub guard: bool,
 }
 
@@ -135,7 +135,7 @@ impl Default for ControlConfig {
             bbr: BbrConfig::default(),
             cross_traffic: Detection::Ignore,
             multipath: Detection::default(),
-            guard: false,
+            guard: true,
         }
     }
 }
@@ -178,10 +178,15 @@ const GUARDED_OVERHEAD: f64 = 0.01;
 const GUARDED_NOISE: Nanos = Nanos::from_millis(50);
 
 impl ControlConfig {
+    /// Returns whether the bundle has a guard.
+    pub(crate) fn is_guarded(&self) -> bool {
+        self.guard && self.controller.takes_guard(self.cross_traffic)
+    }
+
     /// Returns the configuration in force. Without a guard it is this one; a guard makes more
     /// feedback safe, and longer delays that can prove to be no queue.
     pub(crate) fn in_force(mut self) -> Self {
-        if self.guard {
+        if self.is_guarded() {
             self.epoch.most_overhead = self.epoch.most_overhead.max(GUARDED_OVERHEAD);
             self.forebay.longest_noise = self.forebay.longest_noise.max(GUARDED_NOISE);
         }
@@ -194,9 +199,6 @@ impl ControlConfig {
     /// Returns the first field that is out of range, and what to do about it.
     pub fn validate(&self) -> Result<(), ConfigError> {
         let Self { min_rate, max_rate, initial_rate, tick, epoch, forebay, copa, .. } = self;
-        if self.guard && !self.controller.takes_guard(self.cross_traffic) {
-            return Err(ConfigError::Guard);
-        }
         if *min_rate == Rate::ZERO || min_rate > max_rate {
             return Err(ConfigError::RateBounds { min: *min_rate, max: *max_rate });
         }
@@ -240,8 +242,6 @@ impl ControlConfig {
 /// A configuration that is invalid.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum ConfigError {
-    /// A guard was asked for with another controller, or with detection of elastic traffic.
-    Guard,
     /// The rate bounds are zero or in the wrong order.
     RateBounds {
         /// The configured lowest rate.
@@ -286,10 +286,6 @@ pub enum ConfigError {
 impl fmt::Display for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Guard => f.write_str(
-                "guard: needs controller = \"forebay\" and cross_traffic = \"ignore\": set these, or \
-                 remove the guard",
-            ),
             Self::RateBounds { min, max } => write!(
                 f,
                 "min_rate {min} and max_rate {max}: set min_rate above zero and no higher than \
@@ -332,14 +328,6 @@ mod tests {
         let epoch = EpochConfig::default();
         let copa = CopaConfig::default();
         for (config, says) in [
-            (
-                ControlConfig { guard: true, controller: ControllerKind::Copa, ..base },
-                "guard: needs controller = \"forebay\" and cross_traffic = \"ignore\": set these, or remove the guard",
-            ),
-            (
-                ControlConfig { guard: true, cross_traffic: Detection::Detect, ..base },
-                "guard: needs controller = \"forebay\" and cross_traffic = \"ignore\": set these, or remove the guard",
-            ),
             (
                 ControlConfig { max_rate: Rate::from_bps(1), ..base },
                 "min_rate 500.000 kbit/s and max_rate 1 bit/s: set min_rate above zero and no \

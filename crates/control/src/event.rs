@@ -71,6 +71,16 @@ pub enum ModeReason {
         /// The highest recent rate at which the bottleneck served the bundle.
         highest_rate: Rate,
     },
+    /// The guard found that others take the bandwidth that delay control leaves: a queue stands at
+    /// the bottleneck although the bundle is held back.
+    Contested {
+        /// The queueing delay at the bottleneck.
+        delay: Nanos,
+        /// The bundle's receive rate.
+        receive_rate: Rate,
+        /// The highest recent rate at which the bottleneck served the bundle.
+        highest_rate: Rate,
+    },
     /// The bottleneck's queue drained during a drain probe, so there is no elastic cross traffic.
     InelasticCross {
         /// The share of its rate that the bundle did not use during the probe, in thousandths.
@@ -124,6 +134,11 @@ impl fmt::Display for ModeReason {
                  other frequencies; receive rate {receive_rate} of {highest_rate} before",
                 Thousandths(*response, 10),
                 Thousandths(*contrast, 1000),
+            ),
+            Self::Contested { delay, receive_rate, highest_rate } => write!(
+                f,
+                "others take what the bundle leaves: a queue of {delay} stands at the bottleneck, \
+                 receive rate {receive_rate} of {highest_rate} before"
             ),
             Self::InelasticCross { cut, delay, lasted } => write!(
                 f,

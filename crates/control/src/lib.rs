@@ -66,6 +66,7 @@ mod multipath;
 mod pass_through;
 mod recent_max;
 mod sent;
+mod shares;
 mod snapshot;
 mod traffic;
 mod watchdog;
@@ -81,4 +82,5 @@ pub use event::{Event, EventValue, ImpossibleClaim, MinRttReason, Mode, ModeReas
 pub use feedback::Feedback;
 pub use forebay::Forebay;
 pub use pass_through::PassThroughPolicy;
+pub use shares::{Others, Shares};
 pub use snapshot::{Counters, Elasticity, Snapshot};

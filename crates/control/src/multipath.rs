@@ -49,9 +49,12 @@ impl Multipath {
     }
 
     /// Records that message `sequence` answered a boundary packet newer than all answered before.
-    pub(crate) fn on_in_order(&mut self, sequence: u64) {
+    /// `counts` is whether it is a measurement.
+    pub(crate) fn on_in_order(&mut self, sequence: u64, counts: bool) {
         self.newest = sequence;
-        self.remember(true);
+        if counts {
+            self.remember(true);
+        }
     }
 
     /// Records that message `sequence` answered a boundary packet older than one answered before.
@@ -109,9 +112,20 @@ mod tests {
             if i.is_multiple_of(nth) {
                 multipath.on_late_mark(sequence);
             } else {
-                multipath.on_in_order(sequence);
+                multipath.on_in_order(sequence, true);
             }
         }
+    }
+
+    #[test]
+    fn a_late_message_is_no_late_packet_where_few_messages_count() {
+        let mut multipath = Multipath::new();
+        for n in 1..=400_u64 {
+            // One message of four counts; its predecessor comes late and would count.
+            multipath.on_in_order(8 * n, n.is_multiple_of(4));
+            multipath.on_late_mark(8 * n - 1);
+        }
+        assert_eq!(multipath.share(), Some(0.0));
     }
 
     #[test]
@@ -131,7 +145,7 @@ mod tests {
     fn late_messages_do_not_count_as_late_packets() {
         let mut multipath = Multipath::new();
         (10..138).for_each(|sequence| {
-            multipath.on_in_order(sequence);
+            multipath.on_in_order(sequence, true);
             multipath.on_late_mark(sequence - 5);
         });
         assert_eq!(multipath.share(), Some(0.0));

@@ -71,6 +71,7 @@ fn assert_bounded(config: ControlConfig, most: usize) {
         while answers.front().is_some_and(|a| a.0 <= now) {
             let (at, fingerprint, bytes) = answers.pop_front().unwrap();
             let feedback = Feedback {
+                others: forebay_control::Others::default(),
                 fingerprint,
                 epoch: 16,
                 bytes: Bytes(bytes),

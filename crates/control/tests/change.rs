@@ -48,8 +48,11 @@ fn the_rate_follows_a_capacity_that_halves_and_returns() {
 
 #[test]
 fn the_rate_recovers_when_the_path_becomes_longer_and_shorter() {
-    for seed in 1..=3 {
+    // The tests of a guard cost some queue.
+    for (seed, guard, queue) in [(1, false, 2.5), (2, false, 2.5), (3, false, 2.5), (1, true, 10.0)]
+    {
         let mut w = world(seed, 15.0);
+        w.config.guard = guard;
         w.changes = vec![
             (s(5.0), Change::Rtt(Nanos::from_millis(80))),
             (s(10.0), Change::Rtt(Nanos::from_millis(50))),
@@ -63,9 +66,9 @@ fn the_rate_recovers_when_the_path_becomes_longer_and_shorter() {
         assert!((s(5.0)..s(6.0)).contains(at), "seed {seed}: {at} {event}");
         assert!(mbps(&o, 5.0, 6.0) >= 0.7 * 96.0, "seed {seed}: {}", mbps(&o, 5.0, 6.0));
         assert!(mbps(&o, 7.0, 10.0) >= 0.98 * 96.0, "seed {seed}: {}", mbps(&o, 7.0, 10.0));
-        assert!(median(&o, 7.0, 10.0) <= 2.5, "seed {seed}: {}", median(&o, 7.0, 10.0));
+        assert!(median(&o, 7.0, 10.0) <= queue, "seed {seed}: {}", median(&o, 7.0, 10.0));
         assert!(mbps(&o, 10.0, 15.0) >= 0.97 * 96.0, "seed {seed}: {}", mbps(&o, 10.0, 15.0));
-        assert!(median(&o, 12.0, 15.0) <= 2.5, "seed {seed}: {}", median(&o, 12.0, 15.0));
+        assert!(median(&o, 12.0, 15.0) <= queue, "seed {seed}: {}", median(&o, 12.0, 15.0));
     }
 }
 
@@ -110,9 +113,14 @@ fn a_backlog_after_thin_traffic_finds_the_rate() {
 #[test]
 fn two_bundles_share_equally() {
     for (rate, rtt) in [(96, 50), (24, 20), (96, 100)] {
-        for seed in 1..=3 {
+        // A guard's floor costs some queue. Without the receivebox's word on the other bundle, the
+        // two guards would take each other for others' traffic and keep 150 ms.
+        for (seed, guard, more) in
+            [(1, false, 2.0), (2, false, 2.0), (3, false, 2.0), (1, true, 15.0)]
+        {
             let mut w = World::new(rate, rtt).bundles(2, 8);
             w.seed = seed;
+            w.config.guard = guard;
             w.duration = s(25.0);
             w.backlogged = vec![8, 0];
             w.changes = vec![(s(5.0), Change::Start(1, 8))];
@@ -124,14 +132,15 @@ fn two_bundles_share_equally() {
                 jain(&share(8.0, 12.0)),
                 jain(&share(15.0, 25.0))
             );
-            assert!(jain(&share(8.0, 12.0)) >= 0.9, "{cell}: {:?}", share(8.0, 12.0));
+            let soon = if guard { 0.85 } else { 0.9 };
+            assert!(jain(&share(8.0, 12.0)) >= soon, "{cell}: {:?}", share(8.0, 12.0));
             assert!(jain(&share(15.0, 25.0)) >= 0.95, "{cell}: {:?}", share(15.0, 25.0));
             let used = o.utilisation(s(10.0), s(25.0));
             assert!(used >= 0.97, "{cell}: {used}");
             // Each keeps four packets in the queue, and as much again for noise.
             let least =
                 Rate::from_mbps(rate).time_for(forebay_units::Bytes(16 * 1514)).as_millis_f64();
-            assert!(median(&o, 10.0, 25.0) <= least + 2.0, "{cell}: {}", median(&o, 10.0, 25.0));
+            assert!(median(&o, 10.0, 25.0) <= least + more, "{cell}: {}", median(&o, 10.0, 25.0));
         }
     }
 }
@@ -168,9 +177,12 @@ fn a_bundle_uses_what_another_leaves() {
 /// Cross traffic that passes no box: requests take up to half of the link.
 #[test]
 fn the_rest_of_the_link_is_used_beside_requests() {
-    for seed in 1..=3 {
+    for (seed, guard, queue) in
+        [(1, false, 10.0), (2, false, 10.0), (3, false, 10.0), (1, true, 15.0)]
+    {
         for load in [12, 24] {
             let mut w = World::new(96, 50).bundles(2, 8);
+            w.config.guard = guard;
             w.seed = seed;
             w.duration = s(20.0);
             w.cross_from = 1;
@@ -180,7 +192,7 @@ fn the_rest_of_the_link_is_used_beside_requests() {
             let used = o.utilisation(s(3.0), s(20.0));
             assert!(used >= 0.9, "seed {seed}, {load} Mbit/s: {used}");
             assert!(
-                median(&o, 3.0, 20.0) <= 10.0,
+                median(&o, 3.0, 20.0) <= queue,
                 "seed {seed}, {load} Mbit/s: {}",
                 median(&o, 3.0, 20.0)
             );

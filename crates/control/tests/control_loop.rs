@@ -1,7 +1,7 @@
 //! The state machine through its public interface, on an ideal path driven by hand.
 
 use forebay_control::{
-    ControlConfig, ControlLoop, Event, Feedback, ImpossibleClaim, Mode, ModeReason,
+    ControlConfig, ControlLoop, Event, Feedback, ImpossibleClaim, Mode, ModeReason, Others,
 };
 use forebay_units::{Bytes, Nanos, Rate};
 
@@ -63,6 +63,7 @@ impl Path {
             self.received_packets += 1;
             if self.alive && fingerprint.is_multiple_of(16) {
                 let feedback = Feedback {
+                    others: Others::default(),
                     fingerprint,
                     epoch: 16,
                     bytes: Bytes(self.received),
@@ -157,9 +158,14 @@ fn the_bundle_is_open_until_two_samples_and_then_controlled() {
     assert!((95.0..105.0).contains(&rate), "{rate}");
 }
 
+/// A guard allows more feedback, so that epochs are shorter.
+fn unguarded() -> ControlConfig {
+    ControlConfig { guard: false, ..ControlConfig::default() }
+}
+
 #[test]
 fn events_have_their_reasons() {
-    let mut path = Path::new(ControlConfig::default());
+    let mut path = Path::new(unguarded());
     path.run_until(70);
     let said: Vec<_> = path.events.iter().map(|(_, e)| e.to_string()).collect();
     assert_eq!(
@@ -241,6 +247,7 @@ fn invalid_feedback_changes_only_counters() {
         for k in 0..20_u32 {
             let fingerprint = 0x8000_0000 | (ms as u32).wrapping_mul(0x9e37_79b9) ^ k;
             let feedback = Feedback {
+                others: Others::default(),
                 fingerprint,
                 epoch: 16,
                 bytes: Bytes(u64::MAX - u64::from(k)),
@@ -269,6 +276,7 @@ fn impossible_feedback_is_reported_once_a_second_and_ignored() {
         path.run_until(ms);
         let fingerprint = path.packets / 64 * 64;
         let lie = Feedback {
+            others: Others::default(),
             fingerprint,
             epoch: 64,
             bytes: Bytes(1 << 50),
@@ -299,7 +307,7 @@ fn impossible_feedback_is_reported_once_a_second_and_ignored() {
 
 #[test]
 fn the_epoch_size_is_announced_until_feedback_carries_it() {
-    let mut path = Path::new(ControlConfig::default());
+    let mut path = Path::new(unguarded());
     assert_eq!(path.bundle.poll_epoch_update(Nanos::ZERO), Some(16));
     path.run_until(100);
     assert_eq!(path.bundle.poll_epoch_update(MS * 100), Some(64));
@@ -313,7 +321,7 @@ fn the_epoch_size_is_announced_until_feedback_carries_it() {
 
 #[test]
 fn packets_without_fingerprints_are_only_counted() {
-    let mut bundle = ControlLoop::new(ControlConfig::default(), Nanos::ZERO).unwrap();
+    let mut bundle = ControlLoop::new(unguarded(), Nanos::ZERO).unwrap();
     for ms in 1..=3000 {
         bundle.on_sent(MS * ms, Bytes(1500), None);
         if ms % 10 == 0 {
@@ -337,6 +345,7 @@ fn one_fingerprint_for_all_packets_gives_no_samples() {
         path.bundle.on_sent(now, Bytes(1500), Some(0));
         if ms > 1151 {
             let feedback = Feedback {
+                others: Others::default(),
                 fingerprint: 0,
                 epoch: 64,
                 bytes: Bytes(ms * 1500),

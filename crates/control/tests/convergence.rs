@@ -7,6 +7,8 @@ use common::path::World;
 use forebay_units::{Nanos, Rate};
 
 const START: Nanos = Nanos::from_millis(500);
+/// What a guard's tests may add to the queue's 90th percentile, in ms.
+const GUARDED: f64 = 15.0;
 const SETTLED: Nanos = Nanos::from_millis(2_500);
 
 /// Returns the time for the packets that a bundle keeps in the queue and as many for bursts.
@@ -36,9 +38,10 @@ fn backlogged_bundles_use_the_link_with_a_short_queue() {
         (1000, 10, 8000),
         (2500, 20, 12_000),
     ] {
-        for seed in [1, 2] {
+        for (seed, guard, more) in [(1, false, 1.5), (2, false, 1.5), (1, true, GUARDED)] {
             let mut world = World::new(mbps, rtt).bundles(1, 16);
             world.seed = seed;
+            world.config.guard = guard;
             world.sendbox_limit = limit;
             world.duration = Nanos::from_secs(if mbps < 200 { 12 } else { 5 });
             if mbps >= 1000 {
@@ -64,7 +67,7 @@ fn backlogged_bundles_use_the_link_with_a_short_queue() {
             assert!(first >= 0.9, "{cell}: {first:.3} of the link used in the first seconds");
             let least = eight_packets(mbps).as_millis_f64();
             assert!(q(0.5) <= least + 1.25, "{cell}: median queue {:.2} ms", q(0.5));
-            assert!(q(0.9) <= 2.0 * least + 1.5, "{cell}: 90th percentile {:.2} ms", q(0.9));
+            assert!(q(0.9) <= 2.0 * least + more, "{cell}: 90th percentile {:.2} ms", q(0.9));
         }
     }
 }
@@ -74,9 +77,16 @@ fn backlogged_bundles_use_the_link_with_a_short_queue() {
 #[test]
 fn requests_and_a_bulk_transfer_use_the_link_with_a_short_queue() {
     for (mbps, rtt) in [(96, 50), (24, 20), (96, 100)] {
-        for seed in [1, 2, 3] {
+        for (seed, guard, more) in [
+            (1, false, 1.5),
+            (2, false, 1.5),
+            (3, false, 1.5),
+            (1, true, GUARDED),
+            (3, true, GUARDED),
+        ] {
             let mut world = World::new(mbps, rtt).bundles(1, 1);
             world.seed = seed;
+            world.config.guard = guard;
             world.requests = vec![Rate::from_mbps(mbps / 2)];
             world.duration = Nanos::from_secs(20);
             let end = world.duration;
@@ -95,7 +105,7 @@ fn requests_and_a_bulk_transfer_use_the_link_with_a_short_queue() {
             assert!(use_ >= 0.97, "{cell}: {use_:.3} of the link used while packets waited");
             let least = eight_packets(mbps).as_millis_f64();
             assert!(q(0.5) <= least + 1.25, "{cell}: median queue {:.2} ms", q(0.5));
-            assert!(q(0.9) <= 2.0 * least + 1.5, "{cell}: 90th percentile {:.2} ms", q(0.9));
+            assert!(q(0.9) <= 2.0 * least + more, "{cell}: 90th percentile {:.2} ms", q(0.9));
         }
     }
 }
@@ -103,12 +113,16 @@ fn requests_and_a_bulk_transfer_use_the_link_with_a_short_queue() {
 /// Feedback takes at most its budget of the bundle's bytes.
 #[test]
 fn feedback_stays_within_its_budget() {
-    for (mbps, rtt) in [(24, 20), (96, 50)] {
-        let o = World::new(mbps, rtt).run();
+    for (mbps, rtt, guard, most) in
+        [(24, 20, false, 0.001), (96, 50, false, 0.001), (24, 20, true, 0.01), (2, 20, true, 0.01)]
+    {
+        let mut world = World::new(mbps, rtt);
+        world.config.guard = guard;
+        let o = world.run();
         let share = o.feedback_sent[0] as f64 * 94.0 / o.sent[0].as_f64();
         // The number of boundaries among random fingerprints varies by its square root. The bound
         // is five standard deviations.
         let slack = 1.0 + 5.0 / (o.feedback_sent[0] as f64).sqrt();
-        assert!(share <= 0.001 * slack, "{mbps} Mbit/s: {share:.6}");
+        assert!(share <= most * slack, "{mbps} Mbit/s: {share:.6}");
     }
 }

@@ -159,7 +159,7 @@ impl Cell {
     }
 
     /// Returns the scenario file, with the seeds 1 to `seeds`; `guard` is whether Forebay's bundles
-    /// have a guard.
+    /// have a guard, as they have by default.
     pub fn scenario(&self, seeds: u32, guard: bool) -> String {
         let mut text = String::new();
         let seeds: Vec<String> = (1..=seeds).map(|seed| seed.to_string()).collect();
@@ -184,12 +184,12 @@ impl Cell {
             let _ = writeln!(text, "trace = \"{}\"", self.trace_name());
         }
         let _ = write!(text, "\n{}", self.rest);
+        let guard = if guard { "" } else { ", guard = false" };
         let outer = if self.nested {
-            format!("outer = {{ policy = \"{policy}\", limit = \"{packets} packets\" }}\n")
+            format!("outer = {{ policy = \"{policy}\", limit = \"{packets} packets\"{guard} }}\n")
         } else {
             String::new()
         };
-        let guard = if guard { ", guard = true" } else { "" };
         let _ = write!(
             text,
             "\n[[arm]]\nname = \"status_quo\"\nsendbox = \"forward\"\n\

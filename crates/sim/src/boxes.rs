@@ -1,7 +1,7 @@
 //! The two boxes of a bundle: the sendbox's queue, shaper and control loop, and the receivebox's
 //! counters.
 
-use forebay_control::{ControlConfig, Feedback};
+use forebay_control::{ControlConfig, Feedback, Others};
 use forebay_queue::token_bucket::{self, Burst};
 use forebay_queue::{DropSink, InOrder, Packet as _, Qdisc, TokenBucket};
 use forebay_units::{Bytes, Nanos};
@@ -33,6 +33,8 @@ pub struct BundleSetup {
     pub feedback_len: Bytes,
     /// The length of an epoch update on the wire.
     pub update_len: Bytes,
+    /// Whether the bundle carries other bundles, so that these are not others beside it.
+    pub outer: bool,
 }
 
 /// The packet counters of a sendbox. `received = sent + dropped + queued` at any time.
@@ -66,6 +68,7 @@ pub(crate) struct Bundle {
     pub(crate) update_route: RouteId,
     pub(crate) feedback_len: u16,
     pub(crate) update_len: u16,
+    pub(crate) outer: bool,
     /// The offset of the sendbox's clock from the simulation's.
     sendbox_ahead: Nanos,
     /// The offset of the receivebox's clock from the simulation's, in nanoseconds.
@@ -91,6 +94,7 @@ impl Bundle {
             update_route: setup.update_route,
             feedback_len: len(setup.feedback_len),
             update_len: len(setup.update_len),
+            outer: setup.outer,
             sendbox_ahead: Nanos::ZERO,
             receivebox_ahead: RECEIVEBOX_AHEAD,
         })
@@ -111,6 +115,11 @@ impl Bundle {
         self.counters.sent += 1;
         self.counters.marked += u64::from(packet.marked);
         Some(packet)
+    }
+
+    /// The bytes that its receivebox has counted.
+    pub(crate) fn received_bytes(&self) -> Bytes {
+        Bytes(self.receivebox.bytes)
     }
 
     pub(crate) fn shift_receivebox_clock(&mut self, by: i64) {
@@ -221,6 +230,7 @@ impl Receivebox {
             bytes: Bytes(self.bytes),
             packets: self.packets,
             received_at: now,
+            others: Others::default(),
             sequence: self.sequence,
         })
     }

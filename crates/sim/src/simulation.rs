@@ -8,6 +8,7 @@ mod requests;
 mod setup;
 mod sockets;
 
+use forebay_control::Shares;
 use forebay_queue::DropReason;
 use forebay_units::Nanos;
 
@@ -103,6 +104,8 @@ pub struct Simulation<O> {
     packets: Packets,
     links: Vec<Link>,
     bundles: Vec<Bundle>,
+    /// What their receiveboxes, which are one, know of all of them.
+    shares: Shares,
     egresses: Vec<Egress>,
     routes: Vec<Route>,
     route_counters: Vec<RouteCounters>,

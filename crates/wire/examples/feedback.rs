@@ -39,7 +39,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     let time = Nanos::from_millis(20);
     let arrival = Arrival { fingerprint, time, bytes: Bytes(46), packets: 1 };
-    let message = receivebox.feedback(arrival, Nanos::from_micros(3)).ok_or("not bound")?;
+    let message = receivebox.feedback(arrival, Nanos::from_micros(3), None).ok_or("not bound")?;
     println!("feedback message of {} bytes", message.len());
     let Received::Feedback(feedback) = sendbox.receive(&message)? else {
         return Err("not feedback".into());

@@ -3,7 +3,7 @@
 
 use core::num::NonZeroU64;
 
-use forebay_units::{Bytes, Nanos};
+use forebay_units::{Bytes, Nanos, Rate};
 use forebay_wire::EpochSize;
 use forebay_wire::feedback::*;
 use proptest::prelude::*;
@@ -62,27 +62,32 @@ fn agree(s: &mut SendboxChannel, r: &mut ReceiveboxChannel) -> Vec<Vec<u8>> {
 }
 
 // These were computed with Python's hmac and struct from the table in the documentation.
-const LAYOUT_UPDATE: &str = "2206002a00000000000000015000000000000001000000000000000015f82e9f472624b8\
-    0e006451534e45e1";
-const LAYOUT_CHALLENGE: &str = "2318002a000000000000000170000000000000020fe6c464ca9bd3e3a0025201ce46c504\
+const LAYOUT_UPDATE: &str = "3206002a000000000000000150000000000000010000000000000000a62b8450b83bc896\
+    03e3b9eaa399c49a";
+const LAYOUT_CHALLENGE: &str = "3318002a00000000000000017000000000000002d8409cdf470ad0b9403f25176370b62c\
     ";
-const LAYOUT_BINDING: &str = "2206002a00000000000000025000000000000001700000000000000218b11d876e5ab34b\
-    fbe3ebdbc77fb153";
-const LAYOUT_ACK: &str = "2306002a00000000000000027000000000000002d1446227ee793b7f947fb64f31c11251\
+const LAYOUT_BINDING: &str = "3206002a000000000000000250000000000000017000000000000002b2e9d297c6325a7d\
+    fdc41c75605ea32c";
+const LAYOUT_ACK: &str = "3306002a000000000000000270000000000000024660c7da90efa14bbd567205bb9fc4d4\
     ";
-const LAYOUT_FEEDBACK: &str = "2106002a0102030441420000000000011112131415161718212223242526272831323334\
-    aafbce9715e1e0b2a29424b360f4a6b3";
+const LAYOUT_FEEDBACK: &str = "3106002a0102030441420000000000011112131415161718212223242526272831323334\
+    51dda59c8c17770adbeb578b9ae7dc7c";
+const LAYOUT_BESIDE: &str = "3406002a0102030441420000000000021112131415161718212223242526272831323334\
+    51525354555657580000bb80c415572ac00622fac01881c1a7f17884";
 
 #[test]
 fn messages_have_the_documented_layout() {
     let hex = |bytes: &[u8]| bytes.iter().map(|b| format!("{b:02x}")).collect::<String>();
     let (_, mut r, wire) = agreed(0x5000_0000_0000_0001, 0x7000_0000_0000_0002);
-    let feedback = r.feedback(arrival(0x3132_3334), HELD).unwrap();
+    let feedback = r.feedback(arrival(0x3132_3334), HELD, None).unwrap();
     assert_eq!(hex(&wire[0]), LAYOUT_UPDATE);
     assert_eq!(hex(&wire[1]), LAYOUT_CHALLENGE);
     assert_eq!(hex(&wire[2]), LAYOUT_BINDING);
     assert_eq!(hex(&wire[3]), LAYOUT_ACK);
     assert_eq!(hex(&feedback), LAYOUT_FEEDBACK);
+    let others = Others { bytes: Bytes(0x5152_5354_5556_5758), fair: Rate::from_mbps(48) };
+    let beside = r.feedback(arrival(0x3132_3334), HELD, Some(others)).unwrap();
+    assert_eq!(hex(&beside), LAYOUT_BESIDE);
 }
 
 #[test]
@@ -95,21 +100,59 @@ fn feedback_takes_less_than_a_thousandth_of_the_bundle() {
 fn feedback_arrives_as_it_was_sent() {
     let (mut s, mut r, _) = agreed(1, 2);
     for n in 1..=3 {
-        let datagram = r.feedback(arrival(n), HELD).unwrap();
+        let datagram = r.feedback(arrival(n), HELD, None).unwrap();
         assert_eq!(bundle_of(&datagram), Ok(BUNDLE));
-        let expected =
-            Feedback { sequence: n.into(), epoch: epoch(64), arrival: arrival(n), held: HELD };
+        let expected = Feedback {
+            sequence: n.into(),
+            epoch: epoch(64),
+            arrival: arrival(n),
+            held: HELD,
+            others: None,
+        };
         assert_eq!(s.receive(&datagram), Ok(Received::Feedback(expected)));
         assert_eq!(s.receive(&datagram), Err(ReceiveError::Replay(Replay::Seen)));
     }
 }
 
 #[test]
+fn feedback_beside_other_bundles_arrives_as_it_was_sent() {
+    let (mut s, mut r, _) = agreed(1, 2);
+    let most = Rate::from_bps(u64::from(u32::MAX) * 1_000);
+    for (n, fair, expected) in [
+        (1, Rate::from_bps(96_000_999), Rate::from_mbps(96)),
+        (2, Rate::ZERO, Rate::ZERO),
+        (3, Rate::from_bps(u64::MAX), most),
+    ] {
+        let others = |fair| Some(Others { bytes: Bytes(u64::MAX - 1), fair });
+        let datagram = r.feedback(arrival(n), HELD, others(fair)).unwrap();
+        assert_eq!(datagram.len(), FEEDBACK_BESIDE_LEN);
+        let (epoch, arrival, others) = (epoch(64), arrival(n), others(expected));
+        let expected = Feedback { sequence: n.into(), epoch, arrival, held: HELD, others };
+        assert_eq!(s.receive(&datagram), Ok(Received::Feedback(expected)));
+        assert_eq!(s.receive(&datagram), Err(ReceiveError::Replay(Replay::Seen)));
+    }
+}
+
+#[test]
+fn feedback_is_not_taken_for_its_other_form() {
+    let (mut s, mut r, _) = agreed(1, 2);
+    let others = Some(Others { bytes: Bytes(7), fair: Rate::from_mbps(1) });
+    for (others, kind) in [(others, 1), (None, 4)] {
+        let sealed = r.feedback(arrival(1), HELD, others).unwrap();
+        let mut datagram = sealed.to_vec();
+        datagram[0] = datagram[0] & 0xf0 | kind;
+        assert!(matches!(s.receive(&datagram), Err(ReceiveError::Length { .. })));
+        datagram.resize(if kind == 1 { FEEDBACK_LEN } else { FEEDBACK_BESIDE_LEN }, 0);
+        assert_eq!(s.receive(&datagram), Err(ReceiveError::Tag));
+    }
+}
+
+#[test]
 fn there_is_no_feedback_before_a_sendbox_is_known() {
-    assert_eq!(receivebox(2).feedback(arrival(1), HELD), None);
+    assert_eq!(receivebox(2).feedback(arrival(1), HELD, None), None);
     let (_, mut r, _) = agreed(1, 2);
     assert_eq!(
-        sendbox(3).receive(&r.feedback(arrival(1), HELD).unwrap()),
+        sendbox(3).receive(&r.feedback(arrival(1), HELD, None).unwrap()),
         Err(ReceiveError::NoSession)
     );
 }
@@ -123,7 +166,7 @@ fn a_lost_update_or_acknowledgement_is_repeated() {
     r.receive(&unacknowledged).unwrap();
     assert_eq!(r.epoch(), Some(epoch(128)));
     // The next feedback confirms the epoch size like the acknowledgement.
-    s.receive(&r.feedback(arrival(1), HELD).unwrap()).unwrap();
+    s.receive(&r.feedback(arrival(1), HELD, None).unwrap()).unwrap();
     assert_eq!(s.epoch_in_use(), Some(epoch(128)));
 }
 
@@ -139,9 +182,9 @@ fn an_update_overtaken_by_a_later_one_is_not_applied() {
 #[test]
 fn late_feedback_does_not_bring_back_an_old_epoch_size() {
     let (mut s, mut r, _) = agreed(1, 2);
-    let late = r.feedback(arrival(1), HELD).unwrap();
+    let late = r.feedback(arrival(1), HELD, None).unwrap();
     r.receive(&s.update(epoch(16))).unwrap();
-    s.receive(&r.feedback(arrival(2), HELD).unwrap()).unwrap();
+    s.receive(&r.feedback(arrival(2), HELD, None).unwrap()).unwrap();
     assert!(matches!(s.receive(&late), Ok(Received::Feedback(f)) if f.sequence == 1));
     assert_eq!(s.epoch_in_use(), Some(epoch(16)));
 }
@@ -149,7 +192,7 @@ fn late_feedback_does_not_bring_back_an_old_epoch_size() {
 #[test]
 fn a_restarted_receivebox_is_accepted_and_its_former_feedback_is_not() {
     let (mut s, mut r, _) = agreed(1, 2);
-    let old: Vec<_> = (1..=5).map(|n| r.feedback(arrival(n), HELD).unwrap()).collect();
+    let old: Vec<_> = (1..=5).map(|n| r.feedback(arrival(n), HELD, None).unwrap()).collect();
     s.receive(&old[0]).unwrap();
     // The number of the new session may be smaller.
     for new_session in [1, 1 << 40] {
@@ -161,7 +204,7 @@ fn a_restarted_receivebox_is_accepted_and_its_former_feedback_is_not() {
         }
         let update = s.update(epoch(64));
         s.receive(&r.receive(&update).unwrap()).unwrap();
-        let fresh = r.feedback(arrival(1), HELD).unwrap();
+        let fresh = r.feedback(arrival(1), HELD, None).unwrap();
         assert!(matches!(s.receive(&fresh), Ok(Received::Feedback(f)) if f.sequence == 1));
     }
 }
@@ -169,14 +212,14 @@ fn a_restarted_receivebox_is_accepted_and_its_former_feedback_is_not() {
 #[test]
 fn a_restarted_sendbox_is_accepted_and_gets_no_old_feedback() {
     let (mut s, mut r, wire) = agreed(9, 2);
-    let old = r.feedback(arrival(1), HELD).unwrap();
+    let old = r.feedback(arrival(1), HELD, None).unwrap();
     s.receive(&old).unwrap();
     let mut s = sendbox(5);
     agree(&mut s, &mut r);
     assert_eq!(s.receive(&old), Err(ReceiveError::Tag));
     assert_eq!(s.receive(&wire[1]), Err(ReceiveError::Tag));
     assert_eq!(s.receive(&wire[3]), Err(ReceiveError::Tag));
-    assert!(s.receive(&r.feedback(arrival(2), HELD).unwrap()).is_ok());
+    assert!(s.receive(&r.feedback(arrival(2), HELD, None).unwrap()).is_ok());
 }
 
 /// Replays every recorded message to old and to new ends.
@@ -186,7 +229,7 @@ fn replayed_messages_have_no_effect() {
     r.receive(&s.update(epoch(32))).unwrap();
     let mut s2 = sendbox(2);
     wire.extend(agree(&mut s2, &mut r));
-    wire.extend((1..4).map(|n| r.feedback(arrival(n), HELD).unwrap().to_vec()));
+    wire.extend((1..4).map(|n| r.feedback(arrival(n), HELD, None).unwrap().to_vec()));
     let last = s2.update(epoch(16));
     s2.receive(&r.receive(&last).unwrap()).unwrap();
     wire.push(last.to_vec());
@@ -198,14 +241,14 @@ fn replayed_messages_have_no_effect() {
         }
     }
     assert_eq!(r.epoch(), Some(epoch(16)));
-    assert!(s2.receive(&r.feedback(arrival(9), HELD).unwrap()).is_ok());
+    assert!(s2.receive(&r.feedback(arrival(9), HELD, None).unwrap()).is_ok());
 
     // New ends accept none of it.
     let (mut new_s, mut new_r) = (sendbox(3), receivebox(500));
     for datagram in &wire {
         assert!(new_s.receive(datagram).is_err());
         let _ = new_r.receive(datagram);
-        assert_eq!((new_r.epoch(), new_r.feedback(arrival(1), HELD)), (None, None));
+        assert_eq!((new_r.epoch(), new_r.feedback(arrival(1), HELD, None)), (None, None));
     }
 }
 
@@ -214,7 +257,7 @@ fn replayed_messages_have_no_effect() {
 #[test]
 fn a_delayed_acknowledgement_does_not_bring_back_a_session() {
     let (mut s, mut r, _) = agreed(1, 100);
-    let feedback = r.feedback(arrival(1), HELD).unwrap();
+    let feedback = r.feedback(arrival(1), HELD, None).unwrap();
     s.receive(&feedback).unwrap();
     let delayed_update = s.update(epoch(64));
     let delayed_ack = r.receive(&s.update(epoch(64))).unwrap();
@@ -227,19 +270,19 @@ fn a_delayed_acknowledgement_does_not_bring_back_a_session() {
 #[test]
 fn malformed_and_misdirected_datagrams_are_rejected() {
     let (mut s, mut r, wire) = agreed(1, 2);
-    let feedback = r.feedback(arrival(1), HELD).unwrap();
+    let feedback = r.feedback(arrival(1), HELD, None).unwrap();
     let length = |actual, expected| Err(ReceiveError::Length { actual, expected });
     assert_eq!(s.receive(&[]), length(0, 0));
-    assert_eq!(s.receive(&[0x21, 6, 0]), length(3, 0));
+    assert_eq!(s.receive(&[0x31, 6, 0]), length(3, 0));
     assert_eq!(s.receive(&feedback[..51]), length(51, 52));
     assert_eq!(s.receive(&[&feedback[..], &[0]].concat()), length(53, 52));
     let with = |at: usize, value: u8| {
-        let mut datagram = feedback;
+        let mut datagram = feedback.to_vec();
         datagram[at] = value;
         datagram
     };
-    assert_eq!(s.receive(&with(0, 0x11)), Err(ReceiveError::Version(1)));
-    assert_eq!(s.receive(&with(0, 0x24)), Err(ReceiveError::Type(4)));
+    assert_eq!(s.receive(&with(0, 0x21)), Err(ReceiveError::Version(2)));
+    assert_eq!(s.receive(&with(0, 0x35)), Err(ReceiveError::Type(5)));
     assert_eq!(s.receive(&with(3, 43)), Err(ReceiveError::Bundle(BundleId(43))));
     // Each message goes back to the end that sent it.
     assert_eq!(s.receive(&wire[2]), Err(ReceiveError::Type(2)));
@@ -262,7 +305,7 @@ proptest! {
         let messages = [
             update.to_vec(),
             r.clone().receive(&update).unwrap().to_vec(),
-            r.feedback(arrival(1), HELD).unwrap().to_vec(),
+            r.feedback(arrival(1), HELD, None).unwrap().to_vec(),
         ];
         let original = &messages[message];
         let mut changed = original.clone();
@@ -290,7 +333,7 @@ proptest! {
                 0 => to_r.push(s.update(epoch(1 << (restarts % 8))).to_vec()),
                 1 => {
                     arrivals += 1;
-                    to_s.extend(r.feedback(arrival(arrivals), HELD).map(|d| d.to_vec()));
+                    to_s.extend(r.feedback(arrival(arrivals), HELD, None).map(|d| d.to_vec()));
                 }
                 2 | 3 => to_s.extend(r.receive(&to_r[pick.index(to_r.len())]).map(|d| d.to_vec())),
                 4 if !to_s.is_empty() => {
@@ -316,7 +359,7 @@ proptest! {
         }
         prop_assert_eq!(s.epoch_in_use(), Some(epoch(2)));
         prop_assert_eq!(r.epoch(), Some(epoch(2)));
-        prop_assert!(s.receive(&r.feedback(arrival(u32::MAX), HELD).unwrap()).is_ok());
+        prop_assert!(s.receive(&r.feedback(arrival(u32::MAX), HELD, None).unwrap()).is_ok());
     }
 
     /// Compares the window with the set of all numbers accepted.

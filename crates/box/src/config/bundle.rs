@@ -83,10 +83,9 @@ impl BundleTable {
             let message = format!("is not of the same IP version as sendbox.listen ({listen})");
             return Err(source.error_at(self.receivebox.span(), "bundle.receivebox", message));
         }
-        let guarded = self.guard.as_ref().is_some_and(|guard| *guard.get_ref());
-        if let Some(guard) = self.guard.as_ref().filter(|_| guarded)
-            && !self.controller.takes_guard(self.cross_traffic)
-        {
+        let takes_guard = self.controller.takes_guard(self.cross_traffic);
+        let guarded = self.guard.as_ref().map_or(takes_guard, |guard| *guard.get_ref());
+        if let Some(guard) = self.guard.as_ref().filter(|_| guarded && !takes_guard) {
             let message = "needs controller = \"forebay\" and cross_traffic = \"ignore\"";
             return Err(source.error_at(guard.span(), "bundle.guard", message));
         }

@@ -8,11 +8,12 @@ use std::collections::HashMap;
 use std::io::Write;
 use std::net::SocketAddr;
 
+use forebay_control::{self as control, Shares};
 use forebay_dataplane::{BundleRule, Sample, Sampler};
 use forebay_system::clock;
 use forebay_system::wait::Waiter;
 use forebay_units::Nanos;
-use forebay_wire::feedback::{Arrival, BundleId, ReceiveboxChannel};
+use forebay_wire::feedback::{Arrival, BundleId, Others, ReceiveboxChannel};
 
 use crate::Error;
 use crate::channel::{Channel, Datagram};
@@ -22,6 +23,8 @@ use crate::signals::Signals;
 
 /// The epoch size before a sendbox has requested one: practically no samples.
 const NO_EPOCH: u32 = 1 << 24;
+/// The shortest time between two readings of what all bundles have received.
+const COUNT_EVERY: Nanos = Nanos::from_millis(1);
 /// The longest wait, since nothing is due at a time.
 const IDLE: Nanos = Nanos::from_secs(3600);
 
@@ -46,6 +49,7 @@ pub fn run(config: ReceiveboxConfig) -> Result<(), Error> {
     // The descriptor of signals is the first; it is read only when it is ready.
     while !(waiter.is_ready(0) && signals.came()) {
         waiter.wait_until(clock::now() + IDLE);
+        peers.count(clock::now(), &sampler)?;
         sampler.poll(|sample| peers.answer(&sample, &channel))?;
         while let Some(datagram) = channel.receive() {
             if let Some((bundle, epoch)) = peers.on_update(&datagram, &channel) {
@@ -82,6 +86,9 @@ struct Peers {
     all: Vec<Peer>,
     /// The indices of each id: two sendboxes may use one id, and their keys distinguish them.
     by_id: HashMap<BundleId, Vec<usize>>,
+    /// What each of them receives.
+    shares: Shares,
+    counted_at: Nanos,
 }
 
 impl Peers {
@@ -97,12 +104,27 @@ impl Peers {
                 refused: 0,
             }
         });
-        Self { all: all.collect(), by_id }
+        let all: Vec<_> = all.collect();
+        Self { shares: Shares::new(all.len()), all, by_id, counted_at: Nanos::ZERO }
+    }
+
+    /// Reads what each bundle has received by `now`, if that is due.
+    fn count(&mut self, now: Nanos, sampler: &Sampler) -> Result<(), Error> {
+        if self.all.len() < 2 || now.saturating_sub(self.counted_at) < COUNT_EVERY {
+            return Ok(());
+        }
+        self.counted_at = now;
+        for bundle in 0..self.all.len() {
+            self.shares.on_total(now, bundle, sampler.counts(bundle)?.bytes);
+        }
+        Ok(())
     }
 
     /// Sends the feedback for a boundary packet, if its sendbox has announced itself.
     fn answer(&mut self, sample: &Sample, channel: &Channel) {
-        let Some(peer) = self.all.get_mut(sample.bundle) else { return };
+        if sample.bundle >= self.all.len() {
+            return;
+        }
         let arrival = Arrival {
             fingerprint: sample.fingerprint,
             time: sample.time,
@@ -110,7 +132,10 @@ impl Peers {
             packets: sample.counts.packets as u32,
         };
         let held = clock::now().saturating_sub(sample.time);
-        if let Some(message) = peer.feedback.feedback(arrival, held) {
+        let control::Others { bytes, fair } = self.shares.others(sample.bundle);
+        let others = (self.all.len() > 1).then_some(Others { bytes, fair });
+        let peer = &mut self.all[sample.bundle];
+        if let Some(message) = peer.feedback.feedback(arrival, held, others) {
             channel.send(&message, peer.address);
         }
     }

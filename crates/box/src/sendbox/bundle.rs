@@ -100,6 +100,9 @@ impl ControlledBundle {
                     bytes: f.arrival.bytes,
                     packets: f.arrival.packets,
                     received_at: f.arrival.time,
+                    others: f.others.map_or_else(control::Others::default, |others| {
+                        control::Others { bytes: others.bytes, fair: others.fair }
+                    }),
                     sequence: f.sequence,
                 };
                 // The time that the receivebox held the feedback is not part of the path.

@@ -17,6 +17,9 @@ use crate::windowed_max::WindowedMax;
 const WINDOW: Nanos = Nanos::from_secs(1);
 /// The shortest window in round trips of the empty path.
 const WINDOW_RTTS: u64 = 8;
+/// A bundle is limited where its rate held packets back for this share of the time, averaged over
+/// half a window. A policy that keeps the bundle's queue short empties it now and then.
+const LIMITED: f64 = 0.8;
 /// The highest received rate is remembered for this long.
 const MEMORY: Nanos = Nanos::from_secs(15);
 /// Below this share of the highest received rate the bundle has lost rate.
@@ -57,12 +60,25 @@ const LONGEST_LOST_WAIT: Nanos = Nanos::from_secs(16);
 const EMPTY_RTTS: u64 = 5;
 /// A delay above this multiple of the controller's target is a queue that it does not want.
 const UNWANTED: u64 = 3;
+/// A queue that is at least this part of its length before a step still stands.
+const STOOD: f64 = 0.75;
+/// A bundle whose received rate is below this share of the highest one is starved.
+const STARVED_OF: f64 = 0.7;
 /// The share of the floor that applies while the path is not seen empty.
 const HOLD: f64 = 0.97;
 /// The share of the floor that applies while an unwanted queue stands.
 const HOLD_BESIDE_QUEUE: f64 = 0.9;
 /// The floor goes once the controller has not wanted less for this long.
 const UNUSED: Nanos = Nanos::from_secs(5);
+/// Below this share of the fair rate a bundle tests as if it were alone.
+const FAIR: f64 = 0.8;
+/// A step did not help where other bundles lost more than this share of the gain. Where they lost
+/// several times the gain, it was not this bundle's doing.
+const TAKEN_FROM_OTHERS: (f64, f64) = (0.5, 3.0);
+/// A bundle with at least this share of the fair rate gives up floor while a queue stands.
+const ABOVE_FAIR: f64 = 0.9;
+/// What is left of the floor after each window of that.
+const DECAY: f64 = 0.95;
 /// The floor falls to the received rate when less than this share of the sent rate arrives.
 const STARVED: f64 = 0.95;
 
@@ -138,6 +154,8 @@ impl Samples {
 struct StepRates {
     sent: f64,
     received: f64,
+    /// What other bundles received meanwhile.
+    others: f64,
 }
 
 /// Returns the rates between two samples; `None` unless both clocks moved on.
@@ -153,6 +171,11 @@ fn between(old: &BoundarySample, new: &BoundarySample) -> Option<StepRates> {
             old.received_at,
             new.received_at,
         )?,
+        others: over(
+            new.others.bytes.saturating_sub(old.others.bytes),
+            old.received_at,
+            new.received_at,
+        )?,
     })
 }
 
@@ -161,8 +184,12 @@ fn between(old: &BoundarySample, new: &BoundarySample) -> Option<StepRates> {
 struct Test {
     /// The received rate before it, in bytes per second.
     before: f64,
+    /// What other bundles received before it.
+    others: f64,
     /// The rate of the step.
     rate: f64,
+    /// The queueing delay before it.
+    delay: Nanos,
     since: Nanos,
     length: Nanos,
     /// Rate was lost before it; otherwise there was a doubt only.
@@ -180,6 +207,9 @@ pub(super) struct Outcome {
     pub(super) received: Rate,
     /// Whether what arrived followed.
     pub(super) followed: bool,
+    /// Whether it followed at the cost of others, who are no bundles: the queue at the bottleneck
+    /// was as long afterwards.
+    pub(super) contested: bool,
 }
 
 /// Packets sent and received since the start, as counters that wrap.
@@ -199,6 +229,8 @@ pub(super) struct Guard {
     loss: f64,
     /// The highest received rate, in bytes per second.
     highest: WindowedMax,
+    /// The highest rate that all bundles together received.
+    highest_of_all: WindowedMax,
     /// The floor in bytes per second; zero for none.
     floor: f64,
     test: Option<Test>,
@@ -214,10 +246,15 @@ pub(super) struct Guard {
     queue_since: Option<Nanos>,
     /// When the path was last seen empty, the controller's own drains apart.
     empty_at: Option<Nanos>,
+    /// The share of the time for which packets were held back.
+    held_back: f64,
+    last_tick: Nanos,
     /// How much the received rate varies by itself, as a share.
     variation: f64,
     last_rate: f64,
     varied_at: Nanos,
+    /// When the floor last decayed.
+    decayed_at: Nanos,
 }
 
 impl Guard {
@@ -227,6 +264,8 @@ impl Guard {
             packets: None,
             loss: 0.0,
             highest: WindowedMax::default(),
+            highest_of_all: WindowedMax::default(),
+            decayed_at: Nanos::ZERO,
             floor: 0.0,
             test: None,
             doubt_at: Nanos::ZERO,
@@ -236,6 +275,8 @@ impl Guard {
             content_since: None,
             queue_since: None,
             empty_at: None,
+            held_back: 0.0,
+            last_tick: Nanos::ZERO,
             variation: 0.0,
             last_rate: 0.0,
             varied_at: Nanos::ZERO,
@@ -282,16 +323,22 @@ impl Guard {
         self.observe(m, target, draining);
         let outcome = self.test.and_then(|test| self.judge(m, test));
         let window = window(m.min_rtt);
-        let limited = m.limited_for >= window && m.backlog.0 >= 2 * m.packet.0;
+        let limited = self.held_back >= LIMITED && m.backlog > Bytes::ZERO;
         let over_window = self.samples.latest(window);
-        if let Some(StepRates { sent, received }) = over_window {
+        if let Some(StepRates { sent, received, others }) = over_window {
             self.highest.update(m.now, MEMORY, received);
+            self.highest_of_all.update(m.now, MEMORY, received + others);
+            let full = received >= ABOVE_FAIR * self.fair() && self.fair() > 0.0;
+            if full && self.queue_stands(m) && m.now.saturating_sub(self.decayed_at) >= window {
+                self.decayed_at = m.now;
+                self.floor *= DECAY;
+            }
             if received < STARVED * sent && self.floor > received {
                 self.floor = received;
             }
         }
         if self.test.is_none() && limited && !draining {
-            self.consider(m, over_window.map(|rates| rates.received));
+            self.consider(m, over_window);
         }
         self.expire(m.now, wanted_rate);
         let floor = self.floor * self.share(m);
@@ -303,6 +350,11 @@ impl Guard {
     /// Notes whether the path is empty, whether an unwanted queue stands, and how rates vary.
     fn observe(&mut self, m: &Measurement, target: Nanos, draining: bool) {
         let delay = m.queueing_delay();
+        let passed = m.now.saturating_sub(self.last_tick).min(window(m.min_rtt) / 2);
+        self.last_tick = m.now;
+        let held_back = f64::from(u8::from(m.limited_for > Nanos::ZERO));
+        let weight = passed.as_secs_f64() / (window(m.min_rtt) / 2).as_secs_f64();
+        self.held_back += (held_back - self.held_back) * weight;
         if !draining && m.min_rtt_age <= m.smoothed_rtt {
             self.empty_at = Some(m.now);
         }
@@ -323,6 +375,39 @@ impl Guard {
         }
     }
 
+    /// Returns the fair rate in bytes per second; zero if there are no other bundles.
+    fn fair(&self) -> f64 {
+        if self.samples.len == 0 {
+            0.0
+        } else {
+            self.samples.back(0).others.fair.as_bytes_per_sec_f64()
+        }
+    }
+
+    /// Returns whether the bundle has lost rate that it should have: rate that other bundles did
+    /// not gain, or that it needs for its fair share.
+    fn lost(&self, rates: StepRates) -> bool {
+        let short = rates.received < LOST * self.highest.get();
+        short && (rates.received < FAIR * self.fair() || self.lost_to_strangers(rates))
+    }
+
+    /// Returns whether other bundles gained less than half of what the bundle has lost.
+    fn lost_to_strangers(&self, StepRates { received, others, .. }: StepRates) -> bool {
+        // What all miss is what this bundle misses less what the others gained.
+        let missed = self.highest.get() - received;
+        self.highest_of_all.get() - (received + others) > missed / 2.0
+    }
+
+    /// Returns whether the bundle is limited to much less than it had, and no other bundle has the
+    /// rest.
+    pub(super) fn is_starved(&self, m: &Measurement) -> bool {
+        let window = window(m.min_rtt);
+        let starved = |rates: StepRates| {
+            rates.received < STARVED_OF * self.highest.get() && self.lost_to_strangers(rates)
+        };
+        self.held_back >= LIMITED && self.samples.latest(window).is_some_and(starved)
+    }
+
     /// Returns whether an unwanted queue has stood for a window.
     fn queue_stands(&self, m: &Measurement) -> bool {
         let stood = |since: Nanos| m.now.saturating_sub(since) >= window(m.min_rtt);
@@ -335,9 +420,9 @@ impl Guard {
     }
 
     /// Begins a test if there is a reason and it is time.
-    fn consider(&mut self, m: &Measurement, received: Option<f64>) {
+    fn consider(&mut self, m: &Measurement, over_window: Option<StepRates>) {
         let length = self.length(m);
-        let lost = received.is_some_and(|r| r < LOST * self.highest.get());
+        let lost = over_window.is_some_and(|rates| self.lost(rates));
         let seen_empty =
             self.empty_at.is_some_and(|t| m.now.saturating_sub(t) <= m.smoothed_rtt * EMPTY_RTTS);
         let doubt = seen_empty || self.queue_stands(m);
@@ -345,15 +430,18 @@ impl Guard {
         if !due {
             return;
         }
-        let over = |span| self.samples.latest(span).map(|rates| rates.received);
-        let Some(mut before) = over(length) else { return };
+        let Some(latest) = self.samples.latest(length) else { return };
+        let mut before = latest.received;
         let mut raise = (RAISE_NOISE * self.variation).clamp(LEAST_RAISE, MOST_RAISE);
         if lost {
-            before = before.min(over(length / 2).unwrap_or(before));
+            let half = self.samples.latest(length / 2).map(|rates| rates.received);
+            before = before.min(half.unwrap_or(before));
             raise = MOST_RAISE;
         }
         let rate = before.max(self.floor) * (1.0 + raise);
-        self.test = Some(Test { before, rate, since: m.now, length, lost });
+        let others = latest.others;
+        let delay = m.queueing_delay();
+        self.test = Some(Test { before, others, rate, delay, since: m.now, length, lost });
     }
 
     /// Judges `test` as soon as its feedback has come.
@@ -366,7 +454,7 @@ impl Guard {
             return None;
         }
         let rates = self.samples.rates(test.since, end.min(newest));
-        let Some(StepRates { sent, received }) = rates else {
+        let Some(StepRates { sent, received, others }) = rates else {
             self.test = None;
             return None;
         };
@@ -379,13 +467,18 @@ impl Guard {
             // The traffic did not fill the step, so that nothing was shown.
             return None;
         }
-        let followed = risen >= FOLLOWED * raise;
+        let taken = (test.others - others) / risen;
+        let from_others = (TAKEN_FROM_OTHERS.0..TAKEN_FROM_OTHERS.1).contains(&taken);
+        let may_take = received < FAIR * self.fair();
+        let followed = risen >= FOLLOWED * raise && (!from_others || may_take);
         if followed {
             self.floor = received;
             (self.doubt_wait, self.lost_wait) = (DOUBT_WAIT, LOST_WAIT);
             let climb = if risen >= FOLLOWED_WELL * raise { CLIMB_WELL } else { CLIMB };
             self.test = Some(Test {
                 before: received,
+                others,
+                delay: m.queueing_delay(),
                 rate: received * climb,
                 since: m.now,
                 length: self.length(m),
@@ -405,6 +498,9 @@ impl Guard {
             sent: rate(sent),
             received: rate(received),
             followed,
+            contested: followed
+                && !from_others
+                && m.queueing_delay().as_secs_f64() >= STOOD * test.delay.as_secs_f64(),
         })
     }
 
@@ -448,6 +544,7 @@ fn step(smoothed: Nanos, spread: Nanos, interval: Nanos) -> Nanos {
 mod tests {
     use super::*;
     use crate::controller::quiet;
+    use crate::shares::Others;
 
     const TICK: Nanos = Nanos::from_millis(10);
     const RTT: Nanos = Nanos::from_millis(40);
@@ -458,6 +555,8 @@ mod tests {
         guard: Guard,
         now: Nanos,
         served: Rate,
+        /// What the receivebox says is fair; zero without other bundles.
+        fair: Rate,
         wanted: Rate,
         /// Bytes sent and received by each tick.
         log: std::vec::Vec<(f64, f64)>,
@@ -471,6 +570,7 @@ mod tests {
                 guard: Guard::new(),
                 now: Nanos::from_secs(1),
                 served: Rate::from_mbps(served),
+                fair: Rate::ZERO,
                 wanted: Rate::from_mbps(wanted),
                 log: std::vec![(0.0, 0.0)],
                 tests: std::vec![],
@@ -519,7 +619,11 @@ mod tests {
             if let Some(index) = self.log.len().checked_sub(ago + 1) {
                 let (sent, received) = self.log[index];
                 let sent_at = self.now.saturating_sub(RTT);
+                // Other bundles, if there are any, take the rest of the path.
+                let all = self.now.as_secs_f64() * self.served.as_bytes_per_sec_f64();
+                let others = if self.fair == Rate::ZERO { 0.0 } else { all - received };
                 let sample = BoundarySample {
+                    others: Others { bytes: Bytes(others as u64), fair: self.fair },
                     sent_at,
                     sent: Bytes(sent as u64),
                     received_at: sent_at,
@@ -537,6 +641,31 @@ mod tests {
         let rate = path.run(15);
         assert!((40.0..60.0).contains(&rate), "{rate} of 48 Mbit/s");
         assert!(path.tests.iter().any(|test| test.followed));
+    }
+
+    #[test]
+    fn a_bundle_takes_nothing_from_other_bundles_but_its_fair_share() {
+        for (fair, taken) in [(5, false), (24, true)] {
+            let mut path = Loop::new(5, 48);
+            path.fair = Rate::from_mbps(fair);
+            let rate = path.run(15);
+            assert_eq!(path.tests.iter().any(|test| test.followed), taken, "fair {fair}");
+            assert!(path.tests.iter().all(|test| !test.contested), "fair {fair}");
+            assert_eq!(rate > 15.0, taken, "{rate} of a fair {fair} Mbit/s");
+            assert!(rate < 30.0, "{rate} of a fair {fair} Mbit/s");
+        }
+    }
+
+    #[test]
+    fn rate_that_other_bundles_gained_is_not_lost() {
+        let mut guard = Guard::new();
+        guard.highest.update(TICK, MEMORY, 6e6);
+        guard.highest_of_all.update(TICK, MEMORY, 6e6);
+        let lost = |received, others| guard.lost(StepRates { sent: received, received, others });
+        assert!(!lost(3e6, 3e6), "the others have it");
+        assert!(!lost(3e6, 2e6), "they have most of it");
+        assert!(lost(3e6, 1e6), "they have a third of it");
+        assert!(!lost(5.5e6, 0.0), "hardly anything is missing");
     }
 
     #[test]
@@ -581,12 +710,13 @@ mod tests {
                 sent,
                 received_at: at + RTT,
                 received,
+                others: Others::default(),
                 queued: false,
             };
             guard.on_sample(sample, RTT);
         }
         let rates = guard.samples.latest(Nanos::from_millis(1900));
-        let StepRates { sent, received } = rates.unwrap();
+        let StepRates { sent, received, .. } = rates.unwrap();
         assert!((sent - 1e6).abs() < 1.0 && (received - 5e5).abs() < 1.0);
         assert_eq!(guard.samples.latest(Nanos::from_millis(2500)), None);
     }

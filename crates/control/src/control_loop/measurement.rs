@@ -32,6 +32,7 @@ impl ControlLoop {
             sent: mark.bytes,
             received_at: feedback.received_at,
             received: feedback.bytes,
+            others: feedback.others,
             queued,
         };
         if let Some(guard) = &mut self.guard {

@@ -152,8 +152,9 @@ impl ControlLoop {
             accepted: 0,
             min_rtt: MinRtt::new(),
             counters: Counters::default(),
-            guard: config.guard.then(|| Box::new(Guard::new())),
-            cross: (config.cross_traffic == Detection::Detect).then(CrossTraffic::new),
+            guard: config.is_guarded().then(|| Box::new(Guard::new())),
+            cross: (config.is_guarded() || config.cross_traffic == Detection::Detect)
+                .then(|| CrossTraffic::new(config.cross_traffic == Detection::Detect)),
         })
     }
 
@@ -211,9 +212,8 @@ impl ControlLoop {
                 }
             }
             Match::InOrder(mark, ticket) => {
-                if self.epoch.is_sparse_boundary(feedback.fingerprint) {
-                    self.multipath.on_in_order(feedback.sequence);
-                }
+                let counts = self.epoch.is_sparse_boundary(feedback.fingerprint);
+                self.multipath.on_in_order(feedback.sequence, counts);
                 let in_flight = self.traffic.sent().saturating_sub(mark.bytes);
                 match self.estimator.on_feedback(now, &mark, feedback, in_flight) {
                     FeedbackOutcome::Impossible(claim) => self.on_impossible(now, claim),

@@ -158,8 +158,15 @@ impl ControlLoop {
         let target = self.controller.target_delay(m.receive_rate.max(wanted), m.packet);
         let draining = self.controller.phase() == Phase::Drain;
         let (rate, outcome) = guard.on_tick(m, wanted, target, draining);
-        if let Some(Outcome { before, sent, received, followed }) = outcome {
+        let contested = outcome.as_ref().is_some_and(|outcome| outcome.contested);
+        if let Some(Outcome { before, sent, received, followed, .. }) = outcome {
             self.log.push(Event::GuardTested { before, sent, received, followed });
+        }
+        if let Some(cross) = &mut self.cross
+            && ((contested && cross.queue_stands())
+                || (cross.queue_stood_long(m) && guard.is_starved(m)))
+        {
+            cross.on_contested();
         }
         rate
     }
@@ -237,10 +244,14 @@ impl ControlLoop {
             (answer, highest_rate) = (cross.pulse_response(), cross.highest_rate());
             cross.on_pass_through(m.now);
         }
-        let answer = answer.unwrap_or_default();
-        let (response, contrast) = (thousandths(answer.response), thousandths(answer.contrast));
         let receive_rate = m.receive_rate;
-        let reason = ModeReason::ElasticCross { response, contrast, receive_rate, highest_rate };
+        let reason = if self.guard.is_some() {
+            ModeReason::Contested { delay: m.queueing_delay(), receive_rate, highest_rate }
+        } else {
+            let answer = answer.unwrap_or_default();
+            let (response, contrast) = (thousandths(answer.response), thousandths(answer.contrast));
+            ModeReason::ElasticCross { response, contrast, receive_rate, highest_rate }
+        };
         (Mode::PassThrough, reason)
     }
 

@@ -86,6 +86,10 @@ const STOOD_AGAIN: Nanos = Nanos::from_secs(1);
 /// A wrong return leaves the bundle less than this share of the rate that it had before. With more,
 /// the queue comes from bursts.
 const KEPT: f64 = 0.8;
+/// A queue that has stood this long, and [`LONG_RTTS`], was not drained by what the bundle held back.
+const LONG: Nanos = Nanos::from_secs(2);
+/// Round trips after which a bundle that sends less would have drained its queue.
+const LONG_RTTS: u64 = 12;
 /// How long the rate is held up for a test.
 const TEST: Nanos = Nanos::from_secs(8);
 /// The share of the highest rate below which a test does not let the rate fall.
@@ -102,6 +106,8 @@ const AMPLITUDE: f64 = 0.25;
 /// What is known about the traffic that shares the bottleneck.
 #[derive(Debug)]
 pub(crate) struct CrossTraffic {
+    /// Whether pulses detect elastic traffic; otherwise a guard does.
+    by_pulses: bool,
     series: Series,
     spectrum: Spectrum,
     standing_queue: StandingQueue,
@@ -131,8 +137,9 @@ struct Return {
 }
 
 impl CrossTraffic {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(by_pulses: bool) -> Self {
         Self {
+            by_pulses,
             series: Series::default(),
             spectrum: Spectrum::new(),
             standing_queue: StandingQueue::default(),
@@ -158,6 +165,9 @@ impl CrossTraffic {
                 spectrum.push(slot);
             }
         };
+        if !self.by_pulses {
+            return;
+        }
         if self.series.on_boundary_sample(sample, put) == Continuity::Broken {
             self.spectrum.clear();
             self.response = None;
@@ -173,7 +183,8 @@ impl CrossTraffic {
         }
         self.standing_queue.on_tick(m, target);
         // Without pulses there is nothing to see; this saves time with thousands of bundles.
-        let watching = self.standing_queue.detected_at().is_some() && !pass_through;
+        let watching =
+            self.by_pulses && self.standing_queue.detected_at().is_some() && !pass_through;
         if watching && !self.watching {
             self.spectrum.clear();
             self.pulse = PulseFrequency::from_number(self.number);
@@ -202,11 +213,31 @@ impl CrossTraffic {
         let lost =
             |Return { at, served }| now.saturating_sub(at) < RELAPSE && rate < served.scaled(KEPT);
         let relapse = stood >= STOOD_AGAIN && self.returned.is_some_and(lost);
+        if !self.by_pulses {
+            return relapse.then_some(Nanos::ZERO);
+        }
         let responds = stood >= STOOD && self.response.is_some_and(|r| r.is_elastic());
         // Where the pulses are not visible, the queue alone decides.
         let fills =
             stood >= STOOD_LONG && self.response.is_none_or(|r| r.late >= STOOD_LONG_LATE_RESPONSE);
         (relapse || fills || responds).then_some(if responds { ELASTIC_FOR } else { Nanos::ZERO })
+    }
+
+    /// Records that the guard found elastic traffic.
+    pub(crate) fn on_contested(&mut self) {
+        self.elastic = true;
+    }
+
+    /// Returns whether a queue stands at the bottleneck.
+    pub(crate) fn queue_stands(&self) -> bool {
+        self.standing_queue.detected_at().is_some()
+    }
+
+    /// Returns whether a queue has stood for so long that a bundle that sends less would have
+    /// drained it.
+    pub(crate) fn queue_stood_long(&self, m: &Measurement) -> bool {
+        self.queue_stands()
+            && self.standing_queue.stood_for(m.now) >= LONG.max(m.smoothed_rtt * LONG_RTTS)
     }
 
     /// Returns the present response to the pulses.
@@ -250,7 +281,7 @@ impl CrossTraffic {
     /// Returns the least rate that the controller may set now, for the sake of a test.
     pub(crate) fn min_test_rate(&self, now: Nanos) -> Rate {
         let testing = |since: Nanos| now.saturating_sub(since).0 % TEST_AGAIN.0 < TEST.0;
-        let testing = self.standing_queue.detected_at().is_some_and(testing);
+        let testing = self.by_pulses && self.standing_queue.detected_at().is_some_and(testing);
         if !testing {
             return Rate::ZERO;
         }
@@ -276,7 +307,7 @@ impl CrossTraffic {
 
     /// Returns the amplitude of the pulses, zero if there are none.
     pub(crate) fn amplitude(&self) -> Rate {
-        if self.standing_queue.detected_at().is_some() {
+        if self.by_pulses && self.standing_queue.detected_at().is_some() {
             self.highest.get().scaled(AMPLITUDE)
         } else {
             Rate::ZERO
@@ -330,7 +361,7 @@ mod tests {
     /// Returns whether a return from 30 Mbit/s counts as wrong when a queue of 20 ms then stands
     /// for three seconds while the bundle sends at `rate`.
     fn was_wrong(rate: Rate) -> bool {
-        let mut cross = CrossTraffic::new();
+        let mut cross = CrossTraffic::new(true);
         cross.on_return(Nanos::ZERO, Rate::from_mbps(30));
         for ms in (10..3_000).step_by(10) {
             let rtt = quiet().min_rtt + MS * 20;

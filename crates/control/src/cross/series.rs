@@ -1,5 +1,7 @@
 use forebay_units::{Bytes, Nanos};
 
+use crate::shares::Others;
+
 /// Length of a slot, short enough for the pulse's second harmonic.
 pub(super) const SLOT: Nanos = Nanos::from_millis(10);
 /// Number of slots in the window of the spectrum: five seconds (Nimbus section 4.2).
@@ -20,6 +22,8 @@ pub(crate) struct BoundarySample {
     pub(crate) received_at: Nanos,
     /// Bytes of the bundle received by then.
     pub(crate) received: Bytes,
+    /// What other bundles had received by then.
+    pub(crate) others: Others,
     /// Whether it waited at the bottleneck.
     pub(crate) queued: bool,
 }
@@ -142,6 +146,7 @@ mod tests {
 
     fn point(sent_us: u64, sent: u64, received_us: u64, received: u64) -> BoundarySample {
         BoundarySample {
+            others: Others::default(),
             sent_at: Nanos::from_micros(sent_us),
             sent: Bytes(sent),
             received_at: Nanos::from_micros(received_us),

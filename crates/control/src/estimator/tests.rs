@@ -1,4 +1,5 @@
 use super::*;
+use crate::shares::Others;
 use proptest::prelude::*;
 use std::vec;
 use std::vec::Vec;
@@ -15,6 +16,7 @@ fn pair(n: u32, sent_ms: u64, received_ms: u64) -> (Mark, Feedback) {
     let mark =
         Mark { time: MS * sent_ms, bytes: Bytes(bytes), packets: n, limited_since: Nanos::ZERO };
     let feedback = Feedback {
+        others: Others::default(),
         fingerprint: 0,
         epoch: 64,
         bytes: Bytes(BYTES + bytes),

@@ -52,6 +52,11 @@ impl Event {
                     number("receive_rate", receive_rate.as_bps());
                     number("highest_rate", highest_rate.as_bps());
                 }
+                ModeReason::Contested { delay, receive_rate, highest_rate } => {
+                    number("delay", delay.0);
+                    number("receive_rate", receive_rate.as_bps());
+                    number("highest_rate", highest_rate.as_bps());
+                }
                 ModeReason::InelasticCross { cut, delay, lasted } => {
                     number("cut", cut.into());
                     number("delay", delay.0);
@@ -113,6 +118,7 @@ impl Event {
                 ModeReason::NoFeedback { .. } => "no_feedback",
                 ModeReason::FeedbackReturned { .. } => "feedback_returned",
                 ModeReason::ElasticCross { .. } => "elastic_cross",
+                ModeReason::Contested { .. } => "contested",
                 ModeReason::InelasticCross { .. } => "inelastic_cross",
                 ModeReason::QueueGone { .. } => "queue_gone",
                 ModeReason::SeveralPaths { .. } => "several_paths",
@@ -177,6 +183,23 @@ mod tests {
                 ("to", Name("open")),
                 ("reason", Name("no_feedback")),
             ]
+        );
+    }
+
+    #[test]
+    fn a_contested_path_is_reported_in_numbers_and_in_words() {
+        let reason = ModeReason::Contested {
+            delay: Nanos::from_millis(40),
+            receive_rate: Rate::from_mbps(23),
+            highest_rate: Rate::from_mbps(96),
+        };
+        let event = Event::ModeChanged { from: Mode::DelayControl, to: Mode::PassThrough, reason };
+        assert_eq!(values(event)[0], ("delay", Number(40_000_000)));
+        assert_eq!(values(event)[5], ("reason", Name("contested")));
+        assert_eq!(
+            alloc::string::ToString::to_string(&event),
+            "mode delay control -> pass-through: others take what the bundle leaves: a queue of \
+             40.000 ms stands at the bottleneck, receive rate 23.000 Mbit/s of 96.000 Mbit/s before"
         );
     }
 

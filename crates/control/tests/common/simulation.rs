@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use forebay_control::Feedback;
+use forebay_control::{Feedback, Others, Shares};
 use forebay_units::{Bytes, Nanos, Rate};
 
 use super::path::{Change, Outcome, World};
@@ -46,6 +46,8 @@ pub(crate) struct Simulation {
     fifo: VecDeque<(Nanos, Packet)>,
     fifo_bytes: Bytes,
     receiveboxes: Vec<Receivebox>,
+    /// What they know of each other.
+    shares: Shares,
     fingerprint: u32,
     scratch: Vec<(Nanos, Packet)>,
     last_out: Nanos,
@@ -74,6 +76,7 @@ impl Simulation {
                     clock_offset: Nanos::from_secs(1000 + i as u64),
                 })
                 .collect(),
+            shares: Shares::new(n.min(world.cross_from)),
             fingerprint: 0,
             scratch: vec![],
             last_out: Nanos::ZERO,
@@ -180,6 +183,7 @@ impl Simulation {
                     bytes: Bytes(r.next()),
                     packets: r.next() as u32,
                     received_at: Nanos(r.next()),
+                    others: Others { bytes: Bytes(r.next()), fair: Rate::from_bps(r.next()) },
                     sequence: r.next(),
                 };
                 self.out.sendboxes[b].on_feedback(now, &feedback);
@@ -302,6 +306,9 @@ impl Simulation {
         }
         r.bytes += packet.len;
         r.packets = r.packets.wrapping_add(1);
+        if b < self.out.world.cross_from {
+            self.shares.on_total(self.now, b, r.bytes);
+        }
         let Some(fingerprint) = packet.fingerprint.filter(|f| f % r.epoch == 0) else {
             return;
         };
@@ -314,6 +321,7 @@ impl Simulation {
             received_at: self.now
                 + r.clock_offset
                 + Nanos(self.random.next() % self.out.world.stamp_jitter.0),
+            others: self.shares.others(b),
             sequence: r.sequence,
         };
         self.out.feedback_sent[b] += 1;

@@ -118,9 +118,9 @@ pub(crate) struct HarmArgs {
     /// The seed that the paths are drawn with: another one draws other paths.
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
-    /// Give Forebay's bundles a guard, as `guard = true` does in a sendbox's file.
+    /// Run Forebay's bundles without a guard, as `guard = false` does in a sendbox's file.
     #[arg(long)]
-    pub(crate) guard: bool,
+    pub(crate) without_guard: bool,
     /// Run only paths of these families.
     #[arg(long = "family", value_name = "FAMILY", value_delimiter = ',')]
     pub(crate) families: Vec<Family>,

@@ -19,7 +19,7 @@ pub(super) fn run(args: &HarmArgs) -> Result<(), Failure> {
     let options = Options {
         seed: args.seed,
         seeds: args.seeds,
-        guard: args.guard,
+        guard: !args.without_guard,
         cells: args.out.join("cells"),
         jobs: args.jobs,
     };
@@ -70,8 +70,8 @@ fn command(args: &HarmArgs, engine: &str) -> String {
         let names: Vec<_> = args.families.iter().map(|family| family.name()).collect();
         command += &format!(" --family {}", names.join(","));
     }
-    if args.guard {
-        command += " --guard";
+    if args.without_guard {
+        command += " --without-guard";
     }
     if args.engine != Engine::Sim {
         command += &format!(" --engine {engine}");

@@ -200,7 +200,7 @@ pub(super) struct BundleTable {
     cross_traffic: Detection,
     #[serde(default)]
     multipath: Detection,
-    /// False if left out.
+    /// Where the controller takes one, if left out.
     pub(super) guard: Option<Spanned<bool>>,
 }
 
@@ -211,8 +211,9 @@ impl BundleTable {
         let target = self.target.as_ref().map(|t| t.get_ref().0);
         let coupling = self.coupling.as_ref().map(|k| *k.get_ref());
         let queue = Queue { ecn: false, target, coupling, ..Queue::plain(kind, limit) };
-        let guard = self.guard.as_ref().is_some_and(|guard| *guard.get_ref());
         let Self { controller, cross_traffic, multipath, .. } = *self;
+        let takes_guard = controller.takes_guard(cross_traffic);
+        let guard = self.guard.as_ref().map_or(takes_guard, |guard| *guard.get_ref());
         Bundle { queue, controller, cross_traffic, multipath, guard }
     }
 }

@@ -224,6 +224,7 @@ fn add_bundle<O: Observer>(
         update_route,
         feedback_len: Bytes(FEEDBACK_LEN as u64 + UDP_HEADERS),
         update_len: Bytes(EPOCH_UPDATE_LEN as u64 + UDP_HEADERS),
+        outer: job.arm.outer.as_ref().is_some_and(|outer| std::ptr::eq(outer, bundle)),
     };
     sim.add_bundle(setup).map_err(refused)
 }

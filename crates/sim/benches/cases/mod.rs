@@ -54,6 +54,7 @@ fn dumbbell(rate: Rate, flows: u32, queue: Queue, boxes: bool) -> Simulation<()>
             update_route: way,
             feedback_len: Bytes(94),
             update_len: Bytes(86),
+            outer: false,
         };
         let bundle = sim.add_bundle(setup).expect("the defaults");
         let hops = vec![Hop::Sendbox(bundle), Hop::Link(forward), Hop::Receivebox(bundle)];

@@ -1,7 +1,7 @@
 //! Forwarding of packets from hop to hop and through boxes.
 
 use forebay_queue::Ecn;
-use forebay_units::Bytes;
+use forebay_units::{Bytes, Rate};
 
 use super::{Event, Simulation, TICK};
 use crate::link::Departure;
@@ -17,6 +17,9 @@ const AHEAD: usize = 3;
 /// The number of connection ends from which prefetching helps; fewer stay in the second-level
 /// cache.
 const MANY: usize = 512;
+
+/// The length by which feedback beside other bundles is longer (`forebay_wire::feedback`).
+const OTHERS_LEN: u16 = 12;
 
 impl<O: Observer> Simulation<O> {
     /// Sends a new packet.
@@ -61,9 +64,18 @@ impl<O: Observer> Simulation<O> {
                 Hop::Receivebox(bundle) => {
                     let (len, fingerprint) = (packet.len, packet.fingerprint);
                     let of = &mut self.bundles[bundle.index()];
-                    if let Some(feedback) = of.on_received(self.now, len, fingerprint) {
+                    let feedback = of.on_received(self.now, len, fingerprint);
+                    if !of.outer {
+                        self.shares.on_total(self.now, bundle.index(), of.received_bytes());
+                    }
+                    if let Some(mut feedback) = feedback {
+                        if !of.outer {
+                            feedback.others = self.shares.others(bundle.index());
+                        }
                         let message = Body::Feedback { bundle: u32::from(bundle.0), feedback };
-                        let (route, len) = (of.feedback_route, of.feedback_len);
+                        let beside = u16::from(feedback.others.fair > Rate::ZERO);
+                        let route = of.feedback_route;
+                        let len = of.feedback_len + beside * OTHERS_LEN;
                         self.send_message(message, route, len);
                     }
                 }

@@ -1,5 +1,6 @@
 //! Construction of a simulation: links and bundles, routes through them, and traffic on the routes.
 
+use forebay_control::Shares;
 use forebay_queue::Ecn;
 use forebay_units::Nanos;
 
@@ -28,6 +29,7 @@ impl<O: Observer> Simulation<O> {
             packets: Packets::default(),
             links: Vec::new(),
             bundles: Vec::new(),
+            shares: Shares::new(0),
             egresses: Vec::new(),
             routes: Vec::new(),
             route_counters: Vec::new(),
@@ -75,6 +77,7 @@ impl<O: Observer> Simulation<O> {
         self.exists(setup.feedback_route)?;
         self.exists(setup.update_route)?;
         self.bundles.push(Bundle::new(setup, self.now).map_err(SetupError::Control)?);
+        self.shares.add();
         self.events.push(self.now.saturating_add(TICK), Event::Tick(id));
         Ok(BundleId(id))
     }

@@ -151,6 +151,7 @@ impl Dumbbell {
                 update_route: way,
                 feedback_len: Bytes(94),
                 update_len: Bytes(86),
+                outer: false,
             };
             let id = sim.add_bundle(setup).unwrap();
             bundle = Some(id);

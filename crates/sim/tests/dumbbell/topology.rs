@@ -33,6 +33,7 @@ fn bundle(sim: &mut Sim, feedback_route: RouteId, update_route: RouteId) -> Bund
         update_route,
         feedback_len: Bytes(94),
         update_len: Bytes(86),
+        outer: false,
     };
     sim.add_bundle(setup).unwrap()
 }

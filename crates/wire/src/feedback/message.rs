@@ -1,8 +1,9 @@
 //! The layouts of the messages; the module's documentation has them in a table.
 
 use core::num::NonZeroU64;
+use core::ops::Deref;
 
-use forebay_units::{Bytes, Nanos};
+use forebay_units::{Bytes, Nanos, Rate};
 
 use super::mac::{Direction, Mac, Sessions, TAG_LEN};
 use super::{ReceiveError, Session};
@@ -10,11 +11,13 @@ use crate::EpochSize;
 use crate::bytes::{at, be16};
 
 /// The version of the protocol.
-pub(super) const VERSION: u8 = 2;
+pub(super) const VERSION: u8 = 3;
 const HEADER_LEN: usize = 4;
 
 /// The length of a feedback message in bytes.
 pub const FEEDBACK_LEN: usize = 52;
+/// The length of a feedback message that tells of other bundles, in bytes.
+pub const FEEDBACK_BESIDE_LEN: usize = 64;
 /// The length of an epoch update in bytes.
 pub const EPOCH_UPDATE_LEN: usize = 44;
 /// The length of an epoch acknowledgement in bytes.
@@ -29,6 +32,7 @@ pub(super) enum Kind {
     Feedback = 1,
     EpochUpdate = 2,
     EpochAck = 3,
+    FeedbackBeside = 4,
 }
 
 impl Kind {
@@ -37,6 +41,7 @@ impl Kind {
             Self::Feedback => FEEDBACK_LEN,
             Self::EpochUpdate => EPOCH_UPDATE_LEN,
             Self::EpochAck => EPOCH_ACK_LEN,
+            Self::FeedbackBeside => FEEDBACK_BESIDE_LEN,
         }
     }
 }
@@ -62,6 +67,7 @@ pub(super) fn kind_of(datagram: &[u8]) -> Result<(Kind, BundleId), ReceiveError>
         1 => Kind::Feedback,
         2 => Kind::EpochUpdate,
         3 => Kind::EpochAck,
+        4 => Kind::FeedbackBeside,
         other => return Err(ReceiveError::Type(other)),
     };
     if actual != kind.len() {
@@ -78,6 +84,10 @@ fn header(kind: Kind, epoch: EpochSize, bundle: BundleId) -> [u8; HEADER_LEN] {
 /// Returns the epoch size from a header that has been authenticated.
 fn epoch_size<const N: usize>(message: &[u8; N]) -> Result<EpochSize, ReceiveError> {
     EpochSize::from_log2(message[1]).map_err(|_| ReceiveError::EpochSize(message[1]))
+}
+
+fn be32<const N: usize>(message: &[u8; N], offset: usize) -> u32 {
+    at(message, offset).copied().map_or(0, u32::from_be_bytes)
 }
 
 fn be64<const N: usize>(message: &[u8; N], offset: usize) -> u64 {
@@ -142,19 +152,61 @@ pub struct Feedback {
     /// How long the receivebox held the answer after that. This time is not part of the path's
     /// round trip. It is in whole microseconds and at most [`MAX_HELD`].
     pub held: Nanos,
+    /// What the receivebox's other bundles have received; `None` if it has no others.
+    pub others: Option<Others>,
 }
 
-impl Feedback {
-    const BODY: usize = FEEDBACK_LEN - TAG_LEN;
+/// What the other bundles of a receivebox have received.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Others {
+    /// Their bytes so far. Only differences are meaningful.
+    pub bytes: Bytes,
+    /// The mean rate of the large bundles, this one among them, in whole kbit/s.
+    pub fair: Rate,
+}
 
-    pub(super) fn seal(
-        &self,
-        bundle: BundleId,
-        mac: &Mac,
-        sessions: Sessions,
-    ) -> [u8; FEEDBACK_LEN] {
-        let mut out = [0; FEEDBACK_LEN];
-        out[0..4].copy_from_slice(&header(Kind::Feedback, self.epoch, bundle));
+/// A sealed feedback message, which is longer beside other bundles.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FeedbackMessage {
+    bytes: [u8; FEEDBACK_BESIDE_LEN],
+    len: usize,
+}
+
+impl Deref for FeedbackMessage {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        self.bytes.get(..self.len).unwrap_or(&self.bytes)
+    }
+}
+
+const KBIT: u64 = 1_000;
+
+impl Feedback {
+    /// The fields that every feedback message has, with the header.
+    const COMMON: usize = FEEDBACK_LEN - TAG_LEN;
+    const BODY_BESIDE: usize = FEEDBACK_BESIDE_LEN - TAG_LEN;
+
+    pub(super) fn seal(&self, bundle: BundleId, mac: &Mac, sessions: Sessions) -> FeedbackMessage {
+        let mut bytes = [0; FEEDBACK_BESIDE_LEN];
+        let Some(others) = self.others else {
+            let mut out = [0; FEEDBACK_LEN];
+            self.write(&mut out, Kind::Feedback, bundle);
+            seal(&mut out, Self::COMMON, mac, Direction::ToSendbox, sessions);
+            bytes[..FEEDBACK_LEN].copy_from_slice(&out);
+            return FeedbackMessage { bytes, len: FEEDBACK_LEN };
+        };
+        self.write(&mut bytes, Kind::FeedbackBeside, bundle);
+        bytes[36..44].copy_from_slice(&others.bytes.0.to_be_bytes());
+        let fair = u32::try_from(others.fair.as_bps() / KBIT).unwrap_or(u32::MAX);
+        bytes[44..48].copy_from_slice(&fair.to_be_bytes());
+        seal(&mut bytes, Self::BODY_BESIDE, mac, Direction::ToSendbox, sessions);
+        FeedbackMessage { bytes, len: FEEDBACK_BESIDE_LEN }
+    }
+
+    /// Writes the common fields.
+    fn write<const N: usize>(&self, out: &mut [u8; N], kind: Kind, bundle: BundleId) {
+        out[0..4].copy_from_slice(&header(kind, self.epoch, bundle));
         out[4..8].copy_from_slice(&self.arrival.fingerprint.to_be_bytes());
         let held = self.held.min(MAX_HELD).0 / MICROSECOND;
         let (sequence, held) = (self.sequence.min(MAX_SEQUENCE), held << SEQUENCE_BITS);
@@ -162,8 +214,6 @@ impl Feedback {
         out[16..24].copy_from_slice(&self.arrival.time.0.to_be_bytes());
         out[24..32].copy_from_slice(&self.arrival.bytes.0.to_be_bytes());
         out[32..36].copy_from_slice(&self.arrival.packets.to_be_bytes());
-        seal(&mut out, Self::BODY, mac, Direction::ToSendbox, sessions);
-        out
     }
 
     pub(super) fn open(
@@ -171,18 +221,36 @@ impl Feedback {
         mac: &Mac,
         sessions: Sessions,
     ) -> Result<Self, ReceiveError> {
-        open(message, Self::BODY, mac, Direction::ToSendbox, sessions)?;
-        let be32 = |offset| at(message, offset).copied().map_or(0, u32::from_be_bytes);
+        open(message, Self::COMMON, mac, Direction::ToSendbox, sessions)?;
+        Self::read(message, None)
+    }
+
+    pub(super) fn open_beside(
+        message: &[u8; FEEDBACK_BESIDE_LEN],
+        mac: &Mac,
+        sessions: Sessions,
+    ) -> Result<Self, ReceiveError> {
+        open(message, Self::BODY_BESIDE, mac, Direction::ToSendbox, sessions)?;
+        let fair = Rate::from_bps(u64::from(be32(message, 44)) * KBIT);
+        Self::read(message, Some(Others { bytes: Bytes(be64(message, 36)), fair }))
+    }
+
+    /// Reads the common fields of a message that has been authenticated.
+    fn read<const N: usize>(
+        message: &[u8; N],
+        others: Option<Others>,
+    ) -> Result<Self, ReceiveError> {
         Ok(Self {
             sequence: be64(message, 8) & MAX_SEQUENCE,
             held: Nanos(be64(message, 8) >> SEQUENCE_BITS) * MICROSECOND,
             epoch: epoch_size(message)?,
             arrival: Arrival {
-                fingerprint: be32(4),
+                fingerprint: be32(message, 4),
                 time: Nanos(be64(message, 16)),
                 bytes: Bytes(be64(message, 24)),
-                packets: be32(32),
+                packets: be32(message, 32),
             },
+            others,
         })
     }
 }

@@ -4,9 +4,9 @@ use forebay_units::Nanos;
 
 use super::mac::{Mac, Sessions};
 use super::message::{
-    EPOCH_ACK_LEN, EpochAck, EpochUpdate, FEEDBACK_LEN, Kind, MAX_SEQUENCE, kind_of,
+    EPOCH_ACK_LEN, EpochAck, EpochUpdate, FeedbackMessage, Kind, MAX_SEQUENCE, kind_of,
 };
-use super::{Arrival, BundleId, Feedback, Key, ReceiveError, Replay, Session};
+use super::{Arrival, BundleId, Feedback, Key, Others, ReceiveError, Replay, Session};
 use crate::EpochSize;
 
 /// The agreement between the receivebox and one session of the sendbox.
@@ -103,15 +103,21 @@ impl ReceiveboxChannel {
         Ok(receivebox)
     }
 
-    /// Returns the feedback for a boundary packet, sent `held` after the packet arrived. The result
-    /// is `None` before a sendbox has bound this session, and after the session's last number.
-    pub fn feedback(&mut self, arrival: Arrival, held: Nanos) -> Option<[u8; FEEDBACK_LEN]> {
+    /// Returns the feedback for a boundary packet, sent `held` after the packet arrived, with what
+    /// the receivebox's other bundles have received by then. The result is `None` before a sendbox
+    /// has bound this session, and after the session's last number.
+    pub fn feedback(
+        &mut self,
+        arrival: Arrival,
+        held: Nanos,
+        others: Option<Others>,
+    ) -> Option<FeedbackMessage> {
         let bound = self.bound.as_mut()?;
         if bound.sent == MAX_SEQUENCE {
             return None;
         }
         bound.sent += 1;
-        let feedback = Feedback { sequence: bound.sent, epoch: bound.epoch, arrival, held };
+        let feedback = Feedback { sequence: bound.sent, epoch: bound.epoch, arrival, held, others };
         Some(feedback.seal(self.bundle, &self.mac, bound.sessions()))
     }
 }

@@ -69,23 +69,30 @@ impl SendboxChannel {
         if bundle != self.bundle {
             return Err(ReceiveError::Bundle(bundle));
         }
-        match (kind, datagram.first_chunk(), datagram.first_chunk()) {
-            (Kind::Feedback, Some(message), _) => {
+        match kind {
+            Kind::Feedback | Kind::FeedbackBeside => {
                 if self.sessions.receivebox.is_none() {
                     return Err(ReceiveError::NoSession);
                 }
-                let feedback = Feedback::open(message, &self.mac, self.sessions)?;
+                let feedback = match (kind, datagram.first_chunk(), datagram.first_chunk()) {
+                    (Kind::FeedbackBeside, _, Some(message)) => {
+                        Feedback::open_beside(message, &self.mac, self.sessions)?
+                    }
+                    (_, Some(message), _) => Feedback::open(message, &self.mac, self.sessions)?,
+                    _ => return Err(ReceiveError::Type(kind as u8)),
+                };
                 self.window.accept(feedback.sequence)?;
                 if feedback.sequence == self.window.highest() {
                     self.epoch_in_use = Some(feedback.epoch);
                 }
                 Ok(Received::Feedback(feedback))
             }
-            (Kind::EpochAck, _, Some(message)) => {
+            Kind::EpochAck => {
+                let message = datagram.first_chunk().ok_or(ReceiveError::Type(kind as u8))?;
                 let ack = EpochAck::open(message, &self.mac, self.sessions.sendbox)?;
                 self.acknowledged(ack)
             }
-            _ => Err(ReceiveError::Type(kind as u8)),
+            Kind::EpochUpdate => Err(ReceiveError::Type(kind as u8)),
         }
     }
 
