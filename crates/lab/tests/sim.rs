@@ -297,3 +297,50 @@ fn an_urgent_class_is_served_first_and_can_starve_the_others() {
     assert!(urgent > 18.0 && other < 3.0, "{urgent} {other}");
     assert!((one - two).abs() < 4.0, "{one} {two}");
 }
+
+/// Returns a scenario with this `[path]` and a closed loop of small datagrams.
+fn pinged(path: &str) -> Scenario {
+    let text = format!(
+        "name = \"x\"\nduration = \"4 s\"\n[path]\n{path}\n\
+         queue = {{ kind = \"fifo\", limit = \"100 packets\" }}\n\
+         [[traffic]]\nname = \"ping\"\nkind = \"udp_rr\"\n\
+         [[arm]]\nname = \"none\"\nsendbox = \"forward\"\n"
+    );
+    parse(&std::env::temp_dir().join("x.toml"), &text).unwrap().cells.remove(0)
+}
+
+/// Returns the round trips of a run's closed loops: their starts from the start of the run, and
+/// their lengths, in milliseconds.
+fn round_trips(run: &Run) -> Vec<(f64, f64)> {
+    let trips = run.round_trips.iter().filter_map(|trip| {
+        let ms = |ns: u64| ns as f64 / 1e6;
+        Some((ms(trip.start), ms(trip.end? - trip.start)))
+    });
+    trips.collect()
+}
+
+/// Both directions take the delay of the time at which a packet is sent.
+#[test]
+fn round_trips_follow_a_trace_of_delays() {
+    let file = std::env::temp_dir().join(format!("fb-sim-{}.delay", std::process::id()));
+    // A second of 10 ms each way, then a second of 25 ms.
+    std::fs::write(&file, "10\n".repeat(100) + &"25\n".repeat(100)).unwrap();
+    let name = file.file_name().unwrap().to_str().unwrap();
+    let scenario = pinged(&format!("rate = \"100 Mbit/s\"\ndelay_trace = \"{name}\""));
+    let trips = round_trips(&run(&scenario, "none", 1));
+    for (seconds, rtt) in [(0.0..0.9, 20.0), (1.0..1.9, 50.0), (2.0..2.9, 20.0), (3.0..3.9, 50.0)] {
+        let of = trips.iter().filter(|(start, _)| seconds.contains(&(start / 1e3)));
+        assert!(of.clone().count() > 15, "{trips:?}");
+        assert!(of.clone().all(|(_, took)| (rtt..rtt + 0.1).contains(took)), "{rtt}: {trips:?}");
+    }
+    std::fs::remove_file(&file).unwrap();
+}
+
+#[test]
+fn a_step_to_zero_is_an_outage() {
+    let steps = "[{ at = \"1 s\", rate = \"0 bit/s\" }, { at = \"1500 ms\", rate = \"5 Mbit/s\" }]";
+    let scenario = pinged(&format!("rate = \"100 Mbit/s\"\nrtt = \"20 ms\"\nsteps = {steps}"));
+    let trips = round_trips(&run(&scenario, "none", 1));
+    let longest = trips.iter().copied().reduce(|a, b| if a.1 > b.1 { a } else { b }).unwrap();
+    assert!(longest.0 < 1_000.0 && (501.0..530.0).contains(&longest.1), "{longest:?}");
+}

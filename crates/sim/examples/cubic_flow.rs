@@ -45,6 +45,7 @@ fn run(name: &str, queue: Queue) -> Result<(), Box<dyn Error>> {
         queue,
         loss: Loss::None,
         jitter: Jitter::default(),
+        ..LinkConfig::default()
     };
     let bottleneck = sim.add_link(link(Capacity::Constant(RATE), Some(queue)))?;
     let reverse = sim.add_link(link(Capacity::Unlimited, None))?;

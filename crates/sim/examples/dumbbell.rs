@@ -48,6 +48,7 @@ fn dumbbell() -> Simulation<Seen> {
         queue,
         loss: Loss::None,
         jitter: Jitter { up_to: Nanos::from_micros(20), reorders: false },
+        ..LinkConfig::default()
     };
     let queue = FqCodel::new(fq_codel::Config::default()).unwrap();
     let forward = link(Capacity::Constant(RATE), Some(Box::new(queue)));

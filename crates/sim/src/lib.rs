@@ -31,7 +31,10 @@ pub mod udp;
 pub use boxes::{BoxCounters, BundleSetup};
 pub use egress::{EgressCounters, EgressSetup, WhenFull};
 pub use events::EventQueue;
-pub use link::{Capacity, Jitter, LinkConfig, LinkCounters, Loss, Queue, Trace, TraceError};
+pub use link::{
+    Capacity, DelayTrace, Jitter, LinkConfig, LinkCounters, Loss, Propagation, PropagationConfig,
+    Queue, Trace, TraceError, Wire,
+};
 pub use network::{BundleId, Hop, LinkId, Path, Route, RouteCounters, RouteId, SetupError};
 pub use observer::{At, Observer, Passage};
 pub use packet::Queued;

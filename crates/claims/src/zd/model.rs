@@ -111,6 +111,7 @@ pub fn run(
         queue,
         loss: Loss::None,
         jitter: Jitter::default(),
+        ..LinkConfig::default()
     };
     let wire = link(Capacity::Constant(setting.rate), Some(Box::new(queue) as _));
     let wire = sim.add_link(wire).map_err(|e| failed(&e))?;

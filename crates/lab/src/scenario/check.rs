@@ -15,7 +15,7 @@ use super::grid::{Cell, cells};
 use super::model::{Arm, Experiment, IpVersion, Path, Scenario, Sendbox};
 use super::queue::{BundleTable, QueueTable};
 use super::rules::{Check, MAX_RUNS};
-use super::{Conditions, Maker, Queue, TrafficKind};
+use super::{Conditions, FaultKind, Maker, Queue, TrafficKind};
 use super::{conditions, fault, phase, traffic_check};
 
 /// The largest number of full packets in a run. Each takes 16 bytes in a packet log, 1.6 GB in all.
@@ -137,6 +137,11 @@ impl Check<'_> {
         scenario.phases = phase::phases(self, &file.phase, length)?;
         self.traffic(file, cell, &mut scenario)?;
         scenario.faults = fault::faults(self, &file.fault, length)?;
+        let changes = scenario.faults.iter().any(|f| matches!(f.kind, FaultKind::Route { .. }));
+        if let (Some(name), true) = (&file.path.get_ref().delay_trace, changes) {
+            let what = "says how long the path is: remove it, or the `rtt` of [[fault]]";
+            return Err(self.0.error_at(name.span(), "path.delay_trace", what));
+        }
         Ok(scenario)
     }
 
@@ -168,6 +173,7 @@ impl Check<'_> {
         } else if let Some(steps) = &table.steps {
             made.capacity = conditions::steps(self, steps, path)?;
         }
+        made.delay_trace.clone_from(&cell.delay_trace);
         if let Some(loss) = &table.loss {
             made.loss = conditions::loss(self, loss)?;
         }
@@ -179,6 +185,10 @@ impl Check<'_> {
             None => conditions::ways(self, &table.way, path)?,
             Some(count) => conditions::equal_ways(self, count, &table.way, path)?,
         };
+        if let (Some(name), false) = (&table.delay_trace, made.ways.is_empty()) {
+            let what = "is of a path of one way: remove it or the ways";
+            return Err(self.0.error_at(name.span(), "path.delay_trace", what));
+        }
         made.spread = table.spread.as_ref().map(|s| *s.get_ref()).unwrap_or_default();
         Ok(made)
     }

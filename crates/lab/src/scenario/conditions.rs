@@ -1,7 +1,7 @@
 use std::ops::Range;
 
 use forebay_config::{ConfigError, DurationValue, RateValue, ShareValue, Spanned};
-use forebay_sim::{Capacity, Jitter, Loss, Trace};
+use forebay_sim::{Capacity, DelayTrace, Jitter, Loss, Trace, TraceError};
 use forebay_units::{Bytes, Nanos, Rate};
 use serde::{Deserialize, Serialize};
 
@@ -21,6 +21,10 @@ const MAX_WAYS: usize = 64;
 pub struct Conditions {
     /// The bottleneck's rate over time, from the start of the run; [`Path::rate`] is the first.
     pub capacity: Capacity,
+    /// The one-way delay of both directions over time, from the start of the run; [`Path::rtt`] is
+    /// then twice the shortest.
+    #[serde(default)]
+    pub delay_trace: Option<DelayTrace>,
     /// Loss behind the bottleneck.
     pub loss: Loss,
     /// The share of the receiveboxes' messages that is lost on the return path, 0 to 1.
@@ -39,6 +43,7 @@ impl Conditions {
     pub fn plain(path: Path) -> Self {
         Self {
             capacity: Capacity::Constant(path.rate),
+            delay_trace: None,
             loss: Loss::None,
             feedback_loss: 0.0,
             jitter: Jitter::default(),
@@ -51,6 +56,8 @@ impl Conditions {
     pub fn special(&self) -> Option<&'static str> {
         if !matches!(self.capacity, Capacity::Constant(_)) {
             Some("a varying rate")
+        } else if self.delay_trace.is_some() {
+            Some("a varying delay")
         } else if self.loss != Loss::None {
             Some("loss")
         } else if self.feedback_loss > 0.0 {
@@ -123,13 +130,30 @@ pub(super) struct WayTable {
     rtt: Option<Spanned<DurationValue>>,
 }
 
-/// Reads the trace in the file `name`, beside the experiment's file.
+/// Reads the trace of the path's rate in the file `name`, beside the experiment's file.
 pub(super) fn trace(check: &Check<'_>, name: &Spanned<String>) -> Result<Trace, ConfigError> {
-    let fail = |what: String| check.0.error_at(name.span(), "path.trace", what);
+    read_trace(check, name, "path.trace", Trace::parse)
+}
+
+/// Reads the trace of the path's delay in the file `name`, beside the experiment's file.
+pub(super) fn delay_trace(
+    check: &Check<'_>,
+    name: &Spanned<String>,
+) -> Result<DelayTrace, ConfigError> {
+    read_trace(check, name, "path.delay_trace", DelayTrace::parse)
+}
+
+fn read_trace<T>(
+    check: &Check<'_>,
+    name: &Spanned<String>,
+    key: &str,
+    parse: impl Fn(&str, &str) -> Result<T, TraceError>,
+) -> Result<T, ConfigError> {
+    let fail = |what: String| check.0.error_at(name.span(), key, what);
     let beside = check.0.file().parent().unwrap_or("".as_ref()).join(name.get_ref());
     let text =
         forebay_config::read_text(&beside, LARGEST_TRACE).map_err(|e| fail(e.to_string()))?;
-    Trace::parse(&beside.display().to_string(), &text).map_err(|e| fail(e.to_string()))
+    parse(&beside.display().to_string(), &text).map_err(|e| fail(e.to_string()))
 }
 
 /// Checks the steps of a rate that begins with `path`'s.
@@ -149,8 +173,11 @@ pub(super) fn steps(
             let what = "must come after the step before, and after the start of the run";
             return Err(check.0.error_at(step.at.span(), "path.steps.at", what));
         }
-        above_zero(check, rate, step.rate.span(), "path.steps.rate")?;
         rates.push((at, rate));
+    }
+    // A rate of zero is an outage, which must end.
+    if let (Some(step), Some((_, rate))) = (steps.get_ref().last(), rates.last()) {
+        above_zero(check, *rate, step.rate.span(), "path.steps.rate")?;
     }
     Ok(Capacity::Steps(rates))
 }

@@ -62,6 +62,8 @@ pub(super) struct PathTable {
     pub(super) steps: Option<Spanned<Vec<StepTable>>>,
     /// The name of a trace file beside the experiment's file.
     pub(super) trace: Option<Spanned<String>>,
+    /// The name of a file of delays beside the experiment's file.
+    pub(super) delay_trace: Option<Spanned<String>>,
     pub(super) loss: Option<Spanned<LossValue>>,
     pub(super) feedback_loss: Option<ShareValue>,
     pub(super) jitter: Option<Spanned<JitterValue>>,

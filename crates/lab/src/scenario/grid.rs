@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use forebay_config::{ConfigError, DurationValue, Spanned};
-use forebay_sim::Trace;
+use forebay_sim::{DelayTrace, Trace};
+use forebay_units::Nanos;
 
 use super::conditions::{self, above_zero};
 use super::file::{Axis, File, GridTable, KindName};
@@ -20,6 +21,8 @@ pub(super) struct Cell<'a> {
     pub(super) rate_span: Range<usize>,
     /// The path's rate over time, if it is a trace.
     pub(super) trace: Option<Trace>,
+    /// The path's one-way delay over time, if it is a trace.
+    pub(super) delay_trace: Option<DelayTrace>,
     pub(super) queue: &'a Spanned<QueueTable>,
     pub(super) flows: Option<&'a Spanned<u32>>,
     pub(super) congestion: Option<CongestionName>,
@@ -52,7 +55,9 @@ pub(super) fn cells<'a>(check: &Check<'_>, file: &'a File) -> Result<Vec<Cell<'a
             rates.into_iter().map(|rate| (rate.get_ref().0, rate.span())).collect()
         }
     };
-    let rtts = required(check, "rtt", span.clone(), &path.rtt, &grid.rtt)?;
+    let delays = path.delay_trace.as_ref();
+    let delays = delays.map(|name| conditions::delay_trace(check, name)).transpose()?;
+    let rtts = rtts(check, file, delays.as_ref())?;
     let queues = required(check, "queue", span, &path.queue, &grid.queue)?;
     let flows = optional(check, "flows", &grid.flows)?;
     let congestions = optional(check, "congestion", &grid.congestion)?;
@@ -99,14 +104,12 @@ pub(super) fn cells<'a>(check: &Check<'_>, file: &'a File) -> Result<Vec<Cell<'a
     for (rate, rate_span) in &rates {
         above_zero(check, *rate, rate_span.clone(), "path.rate")?;
         for rtt in &rtts {
-            if rtt.get_ref().0 > MAX_RTT {
-                return Err(check.0.error_at(rtt.span(), "path.rtt", "must be at most 2 s"));
-            }
-            let path = Path { rate: *rate, rtt: rtt.get_ref().0 };
+            let path = Path { rate: *rate, rtt: *rtt };
             let mut of_path = vec![Cell {
                 path,
                 rate_span: rate_span.clone(),
                 trace: trace.clone(),
+                delay_trace: delays.clone(),
                 queue: queues[0],
                 flows: None,
                 congestion: None,
@@ -129,6 +132,29 @@ pub(super) fn cells<'a>(check: &Check<'_>, file: &'a File) -> Result<Vec<Cell<'a
         }
     }
     Ok(cells)
+}
+
+/// The round-trip times of the empty path: twice the shortest delay of the trace, or those that
+/// the file gives.
+fn rtts(
+    check: &Check<'_>,
+    file: &File,
+    delays: Option<&DelayTrace>,
+) -> Result<Vec<Nanos>, ConfigError> {
+    let (path, grid, span) = (file.path.get_ref(), &file.grid, file.path.span());
+    if let Some(delays) = delays {
+        let rtt = path.rtt.as_ref().map(|r| ("path.rtt", r.span()));
+        let axis = grid.rtt.as_ref().map(|r| ("grid.rtt", r.span()));
+        if let Some((key, span)) = rtt.or(axis) {
+            return Err(check.0.error_at(span, key, "the delay_trace says how long: remove it"));
+        }
+        return Ok(vec![delays.shortest().saturating_add(delays.shortest())]);
+    }
+    let rtts = required(check, "rtt", span, &path.rtt, &grid.rtt)?;
+    if let Some(rtt) = rtts.iter().find(|rtt| rtt.get_ref().0 > MAX_RTT) {
+        return Err(check.0.error_at(rtt.span(), "path.rtt", "must be at most 2 s"));
+    }
+    Ok(rtts.into_iter().map(|rtt| rtt.get_ref().0).collect())
 }
 
 /// Replaces each cell by one cell for each of `values` of an axis.

@@ -419,6 +419,40 @@ fn a_trace_sets_the_rate_of_the_path() {
 }
 
 #[test]
+fn a_trace_of_delays_sets_the_round_trip_time() {
+    let dir = std::env::temp_dir().join(format!("fb-delays-{}", std::process::id()));
+    std::fs::create_dir_all(&dir).unwrap();
+    std::fs::write(dir.join("sky.delay"), "12\n7.5\n30\n").unwrap();
+    std::fs::write(dir.join("bad.delay"), "12\n7,5\n").unwrap();
+    let with = |line: &str| {
+        parse(&dir.join("x.toml"), &MINIMAL.replace("rtt = \"50 ms\"", line))
+            .map(|mut e| e.cells.remove(0))
+    };
+    let sky = "delay_trace = \"sky.delay\"";
+    let cell = with(sky).unwrap();
+    assert_eq!(cell.path.rtt, Nanos::from_millis(15), "twice the shortest");
+    assert_eq!(cell.conditions.special(), Some("a varying delay"));
+    for (line, place, says) in [
+        (
+            "delay_trace = \"bad.delay\"".to_owned(),
+            "x.toml:5: path.delay_trace:",
+            "bad.delay:2: `7,5`",
+        ),
+        ("delay_trace = \"none\"".to_owned(), "x.toml:5: path.delay_trace:", "cannot be read"),
+        (format!("{sky}\nrtt = \"50 ms\""), "x.toml:6: path.rtt:", "the delay_trace says"),
+        (format!("ways = 2\n{sky}"), "x.toml:6: path.delay_trace:", "of one way"),
+    ] {
+        let error = with(&line).unwrap_err().to_string();
+        assert!(error.contains(place) && error.contains(says), "{error}");
+    }
+    let text =
+        MINIMAL.replace("rtt = \"50 ms\"", sky) + "[[fault]]\nat = \"1 s\"\nrtt = \"9 ms\"\n";
+    let error = parse(&dir.join("x.toml"), &text).unwrap_err().to_string();
+    assert!(error.contains("x.toml:5: path.delay_trace: says how long"), "{error}");
+    std::fs::remove_dir_all(&dir).unwrap();
+}
+
+#[test]
 fn invalid_values_are_refused_with_their_place() {
     for (from, to, line, what) in [
         ("sites = 2", "sites = 0", 3, "1 to 200"),

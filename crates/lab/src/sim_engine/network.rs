@@ -63,12 +63,16 @@ impl Network {
         sim: &mut Simulation<O>,
     ) -> Result<Self, EngineError> {
         let (ways, way) = add_ways(job, sim)?;
+        let Path { rtt: path_rtt, .. } = job.scenario.path;
+        let trace = &job.scenario.conditions.delay_trace;
+        // The forward direction has the path's delay, and the trace that of both.
+        let forward = if trace.is_some() { path_rtt } else { path_rtt - path_rtt / 2 };
         let way_back = |loss| LinkConfig {
-            capacity: Capacity::Unlimited,
-            delay: job.scenario.path.rtt / 2,
-            queue: None,
+            delay: path_rtt.saturating_sub(forward),
+            delay_trace: trace.clone(),
             loss,
             jitter: Jitter { up_to: NOISE, reorders: false },
+            ..LinkConfig::default()
         };
         let mut add_back = |loss| sim.add_link(way_back(loss)).map_err(refused);
         let backward = add_back(Loss::None)?;
@@ -119,9 +123,7 @@ impl Network {
             let back = match backs.get(&rtt) {
                 Some(back) => *back,
                 None => {
-                    // The forward direction has the path's delay.
-                    let there = job.scenario.path.rtt - job.scenario.path.rtt / 2;
-                    let delay = rtt.saturating_sub(there);
+                    let delay = rtt.saturating_sub(forward);
                     let own = sim.add_link(LinkConfig { delay, ..way_back(Loss::None) });
                     *backs.entry(rtt).or_insert(own.map_err(refused)?)
                 }
@@ -174,7 +176,11 @@ fn add_ways<O: Observer>(
         Ok(LinkConfig {
             capacity: capacity.clone(),
             // All ways share one return link, which takes half of the path's round-trip time.
-            delay: path.rtt.saturating_sub(scenario.path.rtt / 2),
+            delay: match conditions.delay_trace {
+                Some(_) => Nanos::ZERO,
+                None => path.rtt.saturating_sub(scenario.path.rtt / 2),
+            },
+            delay_trace: conditions.delay_trace.clone(),
             queue: Some(bottleneck(&job.arm.queue, path)?),
             loss: conditions.loss,
             jitter: Jitter {
@@ -237,10 +243,8 @@ fn add_link_box<O: Observer>(
 ) -> Result<LinkId, EngineError> {
     let config = LinkConfig {
         capacity: Capacity::Constant(own.rate),
-        delay: Nanos::ZERO,
         queue: Some(queues::sendbox(&own.queue, job.scenario, job.seed).map_err(unfit)?),
-        loss: Loss::None,
-        jitter: Jitter { up_to: Nanos::ZERO, reorders: false },
+        ..LinkConfig::default()
     };
     sim.add_link(config).map_err(refused)
 }

@@ -35,6 +35,7 @@ fn dumbbell(rate: Rate, flows: u32, queue: Queue, boxes: bool) -> Simulation<()>
             queue,
             loss: Loss::None,
             jitter: Jitter { up_to: Nanos::from_micros(20), reorders: false },
+            ..LinkConfig::default()
         };
         sim.add_link(config).expect("a link that passes packets")
     };

@@ -22,7 +22,7 @@ pub enum Capacity {
 }
 
 impl Capacity {
-    pub(super) fn check(&self) -> Result<(), SetupError> {
+    fn check(&self) -> Result<(), SetupError> {
         let (is_possible, must) = match self {
             Self::Unlimited | Self::Trace(_) => return Ok(()),
             Self::Constant(rate) => (*rate > Rate::ZERO, "above zero"),
@@ -36,9 +36,9 @@ impl Capacity {
     }
 }
 
-/// The sending end of a wire.
+/// The sending end of a wire, which decides when each packet has been sent.
 #[derive(Debug)]
-pub(super) struct Wire {
+pub struct Wire {
     speed: Speed,
     /// The time at which the current packet has been sent.
     free_at: Nanos,
@@ -53,24 +53,29 @@ enum Speed {
 }
 
 impl Wire {
-    pub(super) fn new(capacity: Capacity) -> Self {
+    /// Creates an idle wire of this capacity, which counts time from the start of the run.
+    ///
+    /// # Errors
+    /// Fails if the capacity can pass nothing in the end.
+    pub fn new(capacity: Capacity) -> Result<Self, SetupError> {
+        capacity.check()?;
         let speed = match capacity {
             Capacity::Unlimited => Speed::Unlimited,
             Capacity::Constant(rate) => Speed::Constant(rate),
             Capacity::Steps(steps) => Speed::Steps(steps),
             Capacity::Trace(trace) => Speed::Trace(Cursor::new(trace)),
         };
-        Self { speed, free_at: Nanos::ZERO }
+        Ok(Self { speed, free_at: Nanos::ZERO })
     }
 
     /// Returns whether a packet is being sent. If not, the trace may still delay the next one.
     #[inline]
-    pub(super) fn is_busy(&self, now: Nanos) -> bool {
+    pub fn is_busy(&self, now: Nanos) -> bool {
         self.free_at > now
     }
 
     /// Returns when the next packet can start, at `now` or later.
-    pub(super) fn ready(&mut self, now: Nanos) -> Nanos {
+    pub fn ready(&mut self, now: Nanos) -> Nanos {
         let free = self.free_at.max(now);
         match &mut self.speed {
             Speed::Trace(cursor) => cursor.ready(free),
@@ -80,7 +85,7 @@ impl Wire {
 
     /// Sends a packet of `len` from `start` on, a time that [`Wire::ready`] returned. Returns when
     /// it has been sent.
-    pub(super) fn send(&mut self, start: Nanos, len: Bytes) -> Nanos {
+    pub fn send(&mut self, start: Nanos, len: Bytes) -> Nanos {
         self.free_at = match &mut self.speed {
             Speed::Unlimited => start,
             Speed::Constant(rate) => start.saturating_add(rate.time_for(len)),

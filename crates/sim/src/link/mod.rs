@@ -1,23 +1,25 @@
 //! Links: a queue in front of a wire with delay, jitter and loss.
+//!
+//! [`Wire`] and [`Propagation`] decide when a packet leaves and arrives, or that it is lost. They
+//! read no clock and hold no packet, so that the laboratory's link emulator uses the same code.
 
 mod capacity;
+mod delay;
+mod propagation;
 mod trace;
 
 use std::collections::VecDeque;
 
 use forebay_queue::{DropSink, Qdisc, Room};
 use forebay_units::{Bytes, Nanos};
-use serde::{Deserialize, Serialize};
 
-pub use self::capacity::Capacity;
-use self::capacity::Wire;
+pub use self::capacity::{Capacity, Wire};
+pub use self::delay::DelayTrace;
+pub use self::propagation::{Jitter, Loss, Propagation, PropagationConfig};
 pub use self::trace::{Trace, TraceError};
 use crate::network::SetupError;
 use crate::packet::Queued;
 use crate::random::Random;
-
-/// The longest delay that is accepted, longer than that of any real path.
-const LONGEST: Nanos = Nanos::from_secs(100);
 
 /// The length of a full packet in bytes.
 const FULL: u64 = 1514;
@@ -25,41 +27,14 @@ const FULL: u64 = 1514;
 /// A queueing discipline of this simulator.
 pub type Queue = Box<dyn Qdisc<Queued>>;
 
-/// The packet loss of a wire, after the queue.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Loss {
-    /// A wire without loss.
-    #[default]
-    None,
-    /// Independent loss of each packet with this probability.
-    Random(f64),
-    /// Loss in bursts (Gilbert's model). After each packet a good state becomes bad with
-    /// probability `begin`, and a bad state good with probability `end`; packets in the bad state
-    /// are lost.
-    Burst {
-        /// The probability of the change from good to bad.
-        begin: f64,
-        /// The probability of the change from bad to good.
-        end: f64,
-    },
-}
-
-/// The variation of the propagation delay.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Jitter {
-    /// The largest additional delay; it is distributed uniformly from zero.
-    pub up_to: Nanos,
-    /// Whether a packet may overtake another.
-    pub reorders: bool,
-}
-
 /// The configuration of a link.
 pub struct LinkConfig {
     /// The capacity of the link.
     pub capacity: Capacity,
     /// The propagation delay.
     pub delay: Nanos,
+    /// A delay over time, which is added to `delay`.
+    pub delay_trace: Option<DelayTrace>,
     /// The queue; a link of unlimited capacity needs none.
     pub queue: Option<Queue>,
     /// The packet loss of the wire.
@@ -68,25 +43,16 @@ pub struct LinkConfig {
     pub jitter: Jitter,
 }
 
-impl LinkConfig {
-    fn check(&self) -> Result<(), SetupError> {
-        let refuse = |what, must| Err(SetupError::Range { what, must });
-        self.capacity.check()?;
-        if self.queue.is_none() && self.capacity != Capacity::Unlimited {
-            return Err(SetupError::NoQueue);
-        }
-        if self.delay.max(self.jitter.up_to) > LONGEST {
-            return refuse("a link's delay and its jitter", "at most 100 s each");
-        }
-        let some = |p: f64| p > 0.0 && p <= 1.0;
-        match self.loss {
-            Loss::Random(p) if !(0.0..1.0).contains(&p) => {
-                refuse("a link's loss", "a probability below one: nothing would arrive")
-            }
-            Loss::Burst { begin, end } if !((0.0..=1.0).contains(&begin) && some(end)) => {
-                refuse("a link's bursts of loss", "two probabilities, that of an end above zero")
-            }
-            _ => Ok(()),
+impl Default for LinkConfig {
+    /// A link of unlimited capacity without delay.
+    fn default() -> Self {
+        Self {
+            capacity: Capacity::Unlimited,
+            delay: Nanos::ZERO,
+            delay_trace: None,
+            queue: None,
+            loss: Loss::None,
+            jitter: Jitter::default(),
         }
     }
 }
@@ -129,13 +95,8 @@ pub(crate) struct InOrder {
 /// A link with its queue and wire.
 pub(crate) struct Link {
     wire: Wire,
-    delay: Nanos,
+    propagation: Propagation,
     queue: Option<Queue>,
-    loss: Loss,
-    jitter: Jitter,
-    random: Random,
-    bad: bool,
-    last_arrival: Nanos,
     /// The packets on the wire, if they do not overtake each other.
     pub(crate) in_order: Option<InOrder>,
     /// Whether an event will serve the link when the wire is free.
@@ -145,18 +106,19 @@ pub(crate) struct Link {
 
 impl Link {
     pub(crate) fn new(config: LinkConfig, random: Random) -> Result<Self, SetupError> {
-        config.check()?;
-        let LinkConfig { capacity, delay, queue, loss, jitter } = config;
+        let LinkConfig { capacity, delay, delay_trace, queue, loss, jitter } = config;
+        let is_limited = capacity != Capacity::Unlimited;
+        let wire = Wire::new(capacity)?;
+        if queue.is_none() && is_limited {
+            return Err(SetupError::NoQueue);
+        }
+        let propagation = PropagationConfig { delay, delay_trace, loss, jitter };
+        let propagation = Propagation::new(propagation, random)?;
         Ok(Self {
-            wire: Wire::new(capacity),
-            delay,
+            wire,
+            in_order: propagation.keeps_order().then(InOrder::default),
+            propagation,
             queue,
-            loss,
-            jitter,
-            random,
-            bad: false,
-            last_arrival: Nanos::ZERO,
-            in_order: (!(jitter.reorders && jitter.up_to > Nanos::ZERO)).then(InOrder::default),
             awaited: false,
             counters: LinkCounters::default(),
         })
@@ -188,7 +150,7 @@ impl Link {
 
     /// Sets the delay of packets from now on. Without `reorders` none overtakes an earlier packet.
     pub(crate) fn set_delay(&mut self, delay: Nanos) {
-        self.delay = delay.min(LONGEST);
+        self.propagation.set_delay(delay);
     }
 
     /// Returns whether the wire is busy and an event will serve the link when it is free.
@@ -224,33 +186,12 @@ impl Link {
     fn depart(&mut self, now: Nanos, packet: Queued) -> Departure {
         self.counters.marked += u64::from(packet.marked);
         let end = self.wire.send(now, Bytes(u64::from(packet.len)));
-        if self.is_lost() {
+        let arrival = self.propagation.arrival(end);
+        if arrival.is_none() {
             self.counters.lost += 1;
             self.counters.inside -= 1;
-            return Departure { packet, arrival: None };
         }
-        let mut arrival = end.saturating_add(self.delay);
-        if self.jitter.up_to > Nanos::ZERO {
-            arrival = arrival.saturating_add(Nanos(self.random.below(self.jitter.up_to.0)));
-        }
-        if self.in_order.is_some() {
-            arrival = arrival.max(self.last_arrival);
-            self.last_arrival = arrival;
-        }
-        Departure { packet, arrival: Some(arrival) }
-    }
-
-    fn is_lost(&mut self) -> bool {
-        match self.loss {
-            Loss::None => false,
-            Loss::Random(p) => self.random.chance(p),
-            Loss::Burst { begin, end } => {
-                let change = if self.bad { end } else { begin };
-                let lost = self.bad;
-                self.bad ^= self.random.chance(change);
-                lost
-            }
-        }
+        Departure { packet, arrival }
     }
 }
 

@@ -5,15 +5,22 @@ use proptest::prelude::*;
 
 use super::*;
 
+const DELAY: Nanos = Nanos(1_000_000);
+
 fn link(capacity: Capacity, loss: Loss) -> Link {
+    jittery(capacity, loss, Jitter::default())
+}
+
+fn jittery(capacity: Capacity, loss: Loss, jitter: Jitter) -> Link {
     let limit = Limit::packets(2);
     let queue: Queue = Box::new(Fifo::new(fifo::Config { limit }).unwrap());
     let config = LinkConfig {
         capacity,
-        delay: Nanos(1_000_000),
+        delay: DELAY,
         queue: Some(queue),
         loss,
-        jitter: Jitter::default(),
+        jitter,
+        ..LinkConfig::default()
     };
     Link::new(config, Random::new(1, 1)).unwrap()
 }
@@ -53,7 +60,7 @@ fn packets_leave_one_after_another() {
 fn bursts_of_loss_have_the_configured_length_and_frequency() {
     let mut link =
         link(Capacity::Constant(Rate::from_mbps(8)), Loss::Burst { begin: 0.01, end: 0.25 });
-    let lost: Vec<_> = (0..200_000).map(|_| link.is_lost()).collect();
+    let lost: Vec<_> = (0..200_000).map(|_| link.propagation.is_lost()).collect();
     let total = lost.iter().filter(|l| **l).count();
     let bursts = lost.windows(2).filter(|w| w[1] && !w[0]).count();
     // The state is bad for 0.01 / 0.26 of the packets, and a burst has four packets.
@@ -130,7 +137,7 @@ proptest! {
         packets in prop::collection::vec((0u64..2_000_000, 60u16..=1514), 1..200),
     ) {
         let jitter = Jitter { up_to: Nanos(up_to), reorders: false };
-        let mut link = Link { jitter, ..link(capacity, Loss::Random(0.1)) };
+        let mut link = jittery(capacity, Loss::Random(0.1), jitter);
         let passed = pass(&mut link, &packets);
         // Every packet left or was dropped once.
         let mut ids: Vec<_> = passed.left.iter().map(|l| l.0.id).chain(passed.dropped).collect();
@@ -141,7 +148,7 @@ proptest! {
         prop_assert!(arrived.is_sorted_by_key(|(_, _, at)| *at), "none overtakes another");
         prop_assert!(arrived.is_sorted_by_key(|(p, ..)| p.id));
         for (packet, left, at) in &arrived {
-            prop_assert!(packet.arrived <= **left && **left + link.delay <= *at);
+            prop_assert!(packet.arrived <= **left && **left + DELAY <= *at);
         }
         let c = link.counters;
         prop_assert_eq!(c.received, packets.len() as u64);
@@ -161,7 +168,7 @@ proptest! {
             let mut bytes = 0;
             for (packet, _, at) in &left[i..] {
                 bytes += u64::from(packet.len);
-                prop_assert!(at.unwrap() - *start >= rate.time_for(Bytes(bytes)) + link.delay);
+                prop_assert!(at.unwrap() - *start >= rate.time_for(Bytes(bytes)) + DELAY);
             }
         }
     }
@@ -169,7 +176,7 @@ proptest! {
     #[test]
     fn the_loss_rate_is_as_configured(p in 0.0..0.9f64) {
         let mut link = link(Capacity::Unlimited, Loss::Random(p));
-        let lost = (0..20_000).filter(|_| link.is_lost()).count() as f64;
+        let lost = (0..20_000).filter(|_| link.propagation.is_lost()).count() as f64;
         // Five standard deviations.
         let sigma = (20_000.0 * p * (1.0 - p)).sqrt();
         prop_assert!((lost - 20_000.0 * p).abs() <= 5.0 * sigma + 1.0, "{lost} for {p}");

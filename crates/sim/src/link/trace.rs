@@ -57,6 +57,32 @@ pub enum TraceError {
         /// The number of the first line past the limit.
         line: usize,
     },
+    /// A line of a trace of delays is not a delay.
+    #[error(
+        "{file}:{line}: `{text}` is no delay: write milliseconds from 0 to 1000, such as 12 or 12.5"
+    )]
+    Delay {
+        /// The name of the file.
+        file: String,
+        /// The number of the line, from one.
+        line: usize,
+        /// The text of the line.
+        text: String,
+    },
+    /// A trace of delays has no line.
+    #[error("{file}: a trace of delays needs at least one line")]
+    NoDelays {
+        /// The name of the file.
+        file: String,
+    },
+    /// A trace of delays has too many lines.
+    #[error("{file}:{line}: a trace of delays has at most 1000000 lines: shorten it")]
+    TooManyDelays {
+        /// The name of the file.
+        file: String,
+        /// The number of the first line past the limit.
+        line: usize,
+    },
 }
 
 /// The times at which 1504 bytes may pass, repeated forever. Copies share their memory.

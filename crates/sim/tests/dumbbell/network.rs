@@ -127,6 +127,7 @@ impl Dumbbell {
             queue: Some(self.queue),
             loss: self.loss,
             jitter: self.jitter,
+            ..LinkConfig::default()
         };
         let forward = sim.add_link(forward).unwrap();
         let backward = LinkConfig {
@@ -135,6 +136,7 @@ impl Dumbbell {
             queue: None,
             loss: self.back,
             jitter: Jitter::default(),
+            ..LinkConfig::default()
         };
         let backward = sim.add_link(backward).unwrap();
         let plain = Route { hops: vec![Hop::Link(forward)], source: 0, class: 0 };

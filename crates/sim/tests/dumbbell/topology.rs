@@ -17,7 +17,15 @@ type Sim = Simulation<Seen>;
 fn link(sim: &mut Sim, capacity: Capacity, loss: Loss) -> LinkId {
     let queue = (capacity != Capacity::Unlimited).then(|| fifo_queue(Bytes(1_000_000)));
     let jitter = Jitter { up_to: Nanos::from_micros(20), reorders: false };
-    sim.add_link(LinkConfig { capacity, delay: RTT / 2, queue, loss, jitter }).unwrap()
+    sim.add_link(LinkConfig {
+        capacity,
+        delay: RTT / 2,
+        queue,
+        loss,
+        jitter,
+        ..LinkConfig::default()
+    })
+    .unwrap()
 }
 
 fn route(sim: &mut Sim, hops: &[Hop], source: u8) -> RouteId {
@@ -219,6 +227,7 @@ fn impossible_networks_and_traffic_are_refused() {
         queue: None,
         loss,
         jitter: Jitter::default(),
+        ..LinkConfig::default()
     };
     let unlimited = || Capacity::Unlimited;
     for config in [

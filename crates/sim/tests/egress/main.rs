@@ -69,6 +69,7 @@ impl Machine {
             queue: Some(Box::new(Fifo::new(fifo::Config { limit }).unwrap())),
             loss: Loss::None,
             jitter: Jitter { up_to: Nanos::from_micros(20), reorders: false },
+            ..LinkConfig::default()
         };
         let (link, back) = (sim.add_link(wire).unwrap(), sim.add_link(reverse_link()).unwrap());
         let through = |link| Route { hops: vec![Hop::Link(link)], source: 0, class: 0 };
@@ -106,6 +107,7 @@ fn reverse_link() -> LinkConfig {
         queue: None,
         loss: Loss::None,
         jitter: Jitter::default(),
+        ..LinkConfig::default()
     }
 }
 
