@@ -1,16 +1,18 @@
-//! A queue in front of a wire of an exact rate. Times are those that packets carry; they do not
+//! A queue in front of a wire of an exact capacity. Times are those that packets carry; they do not
 //! depend on when this process runs.
 
 use forebay_queue::{Backlog, DropSink, Packet, Qdisc};
-use forebay_units::{Nanos, Rate};
+use forebay_units::Nanos;
+
+use super::wire::RunWire;
 
 /// A queue in front of a wire. The start and end of each packet on the wire are computed, not
 /// observed: a late wake-up delays delivery, but changes neither the rate nor the recorded delay.
 pub(super) struct Bottleneck<Q> {
     qdisc: Q,
-    rate: Rate,
-    /// The time at which the wire is free again.
-    free_at: Nanos,
+    wire: RunWire,
+    /// The time from which the first packet in the queue can leave, if the wire is ready.
+    since: Nanos,
 }
 
 /// A packet that has left for the wire.
@@ -24,8 +26,13 @@ pub(super) struct Departure<P> {
 }
 
 impl<Q> Bottleneck<Q> {
-    pub(super) fn new(qdisc: Q, rate: Rate) -> Self {
-        Self { qdisc, rate, free_at: Nanos::ZERO }
+    pub(super) fn new(qdisc: Q, wire: RunWire) -> Self {
+        Self { qdisc, wire, since: Nanos::ZERO }
+    }
+
+    /// Sets the start of the run.
+    pub(super) fn start_at(&mut self, start: Nanos) {
+        self.wire.start_at(start);
     }
 
     /// Takes a packet that arrives. The caller must have taken out all packets that depart until
@@ -35,7 +42,7 @@ impl<Q> Bottleneck<Q> {
         Q: Qdisc<P>,
     {
         if self.qdisc.backlog().packets == 0 {
-            self.free_at = self.free_at.max(now);
+            self.since = self.since.max(now);
         }
         self.qdisc.enqueue(now, packet, drops);
     }
@@ -49,22 +56,25 @@ impl<Q> Bottleneck<Q> {
     where
         Q: Qdisc<P>,
     {
-        if self.free_at > now {
+        if self.qdisc.backlog().packets == 0 {
             return None;
         }
-        let start = self.free_at;
+        let start = self.wire.ready(self.since);
+        if start > now {
+            return None;
+        }
         let packet = self.qdisc.dequeue(start, drops)?;
-        let end = start + self.rate.time_for(packet.len());
-        self.free_at = end;
+        let end = self.wire.send(start, packet.len());
+        self.since = start;
         Some(Departure { packet, start, end })
     }
 
     /// Returns the time at which the next packet leaves for the wire.
-    pub(super) fn next_event<P: Packet>(&self) -> Option<Nanos>
+    pub(super) fn next_event<P: Packet>(&mut self) -> Option<Nanos>
     where
         Q: Qdisc<P>,
     {
-        (self.qdisc.backlog().packets > 0).then_some(self.free_at)
+        (self.qdisc.backlog().packets > 0).then(|| self.wire.ready(self.since))
     }
 
     pub(super) fn backlog<P: Packet>(&self) -> Backlog
@@ -78,7 +88,8 @@ impl<Q> Bottleneck<Q> {
 #[cfg(test)]
 mod tests {
     use forebay_queue::{DropReason, Ecn, Fifo, Limit, fifo};
-    use forebay_units::Bytes;
+    use forebay_sim::Capacity;
+    use forebay_units::{Bytes, Rate};
 
     use super::*;
 
@@ -101,7 +112,9 @@ mod tests {
     /// Creates a bottleneck of 8 Mbit/s, one byte per microsecond.
     fn bottleneck(limit: u64) -> Bottleneck<Fifo<Sized>> {
         let limit = Limit::bytes(Bytes(limit));
-        Bottleneck::new(Fifo::new(fifo::Config { limit }).unwrap(), Rate::from_mbps(8))
+        let rate = Rate::from_mbps(8);
+        let wire = RunWire::new(rate, Capacity::Constant(rate)).unwrap();
+        Bottleneck::new(Fifo::new(fifo::Config { limit }).unwrap(), wire)
     }
 
     const fn us(n: u64) -> Nanos {

@@ -11,8 +11,15 @@ use super::LinkError;
 use super::bottleneck::Bottleneck;
 use super::journal::{Arrival, Journal};
 
-/// A queue in front of a wire of the path's rate. Frames arrive and depart at the times given; the
-/// journal records the fate of each packet.
+/// A frame that left the queue for the wire.
+pub(super) struct Sent {
+    pub(super) frame: Frame,
+    /// The time of its last bit on the wire.
+    pub(super) end: Nanos,
+}
+
+/// A queue in front of a wire of the path's capacity. Frames arrive and depart at the times given;
+/// the journal records the fate of each packet.
 pub(super) trait BottleneckQueue {
     /// Takes a frame from the port `source`. The caller must have taken out all frames that depart
     /// until `now`.
@@ -25,16 +32,19 @@ pub(super) trait BottleneckQueue {
         journal: &mut Journal,
     ) -> Result<(), LinkError>;
 
-    /// Returns the next frame that left for the wire by `now`, and the time of its last bit.
+    /// Returns the next frame that left for the wire by `now`.
     fn leave(
         &mut self,
         now: Nanos,
         pool: &mut Pool,
         journal: &mut Journal,
-    ) -> Result<Option<(Frame, Nanos)>, LinkError>;
+    ) -> Result<Option<Sent>, LinkError>;
+
+    /// Sets the start of the run, from which the time of a varying rate counts.
+    fn start_at(&mut self, _start: Nanos) {}
 
     /// Returns the time at which the next frame leaves for the wire, if it is known.
-    fn next_event(&self) -> Option<Nanos> {
+    fn next_event(&mut self) -> Option<Nanos> {
         None
     }
 
@@ -83,16 +93,20 @@ impl BottleneckQueue for Bottleneck<Box<dyn Qdisc<Packet>>> {
         now: Nanos,
         pool: &mut Pool,
         journal: &mut Journal,
-    ) -> Result<Option<(Frame, Nanos)>, LinkError> {
+    ) -> Result<Option<Sent>, LinkError> {
         let mut drops = Drops::default();
         let departure = self.depart(now, &mut |p, r| drops.take(p, r));
         drops.settle(now, pool, journal)?;
         let Some(gone) = departure else { return Ok(None) };
         journal.sent(gone.start, arrival(&gone.packet), gone.packet.is_marked())?;
-        Ok(Some((gone.packet.into_frame(pool), gone.end)))
+        Ok(Some(Sent { frame: gone.packet.into_frame(pool), end: gone.end }))
     }
 
-    fn next_event(&self) -> Option<Nanos> {
+    fn start_at(&mut self, start: Nanos) {
+        Self::start_at(self, start);
+    }
+
+    fn next_event(&mut self) -> Option<Nanos> {
         Self::next_event::<Packet>(self)
     }
 

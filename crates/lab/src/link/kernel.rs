@@ -15,7 +15,7 @@ use forebay_system::wait::Waiter;
 use forebay_units::{Bytes, Nanos, Rate};
 use forebay_wire::Frame as Parsed;
 
-use super::bottleneck_queue::BottleneckQueue;
+use super::bottleneck_queue::{BottleneckQueue, Sent};
 use super::journal::{Arrival, Journal};
 use super::waiting::{Inside, Waiting};
 use super::{BATCH, LinkError};
@@ -76,14 +76,14 @@ impl KernelQueue {
         })
     }
 
-    /// Returns the next frame that came out, with its own source address again, and the time of its
-    /// last bit. The discipline releases a packet when the wire is free for it.
+    /// Returns the next frame that came out, with its own source address again. The discipline
+    /// releases a packet when the wire is free for it.
     fn next(
         &mut self,
         now: Nanos,
         pool: &mut Pool,
         journal: &mut Journal,
-    ) -> Result<Option<(Frame, Nanos)>, LinkError> {
+    ) -> Result<Option<Sent>, LinkError> {
         loop {
             if self.out.is_empty() {
                 self.exit.receive(pool, &mut self.batch, BATCH);
@@ -103,7 +103,8 @@ impl KernelQueue {
                 journal.dropped(now, packet.arrival)?;
             }
             journal.sent(now, packet.arrival, look.marked && !packet.marked)?;
-            return Ok(Some((frame, now + self.rate.time_for(packet.arrival.len))));
+            let end = now + self.rate.time_for(packet.arrival.len);
+            return Ok(Some(Sent { frame, end }));
         }
     }
 }
@@ -143,7 +144,7 @@ impl BottleneckQueue for KernelQueue {
         now: Nanos,
         pool: &mut Pool,
         journal: &mut Journal,
-    ) -> Result<Option<(Frame, Nanos)>, LinkError> {
+    ) -> Result<Option<Sent>, LinkError> {
         self.next(now, pool, journal)
     }
 
@@ -159,7 +160,7 @@ impl BottleneckQueue for KernelQueue {
         let mut until = clock::now() + quiet;
         while self.waiting.len() > 0 && clock::now() < until {
             waiter.wait_until(until);
-            while let Some((frame, _)) = self.next(clock::now(), pool, journal)? {
+            while let Some(Sent { frame, .. }) = self.next(clock::now(), pool, journal)? {
                 pool.release(frame);
                 self.late += 1;
                 until = clock::now() + quiet;

@@ -2,16 +2,19 @@
 //!
 //! Frames from the left and from the ports of other senders share a bottleneck queue and leave on
 //! the right after the propagation delay. Frames from the right are only delayed. The queue is one
-//! of this project or of the kernel. The link records the fate of each packet; the estimates of the
+//! of this project or of the kernel. The simulator's code decides when a packet leaves and arrives,
+//! or that the wire loses it. The link records the fate of each packet; the estimates of the
 //! boxes are compared with this record.
 
 mod bottleneck;
 mod bottleneck_queue;
 mod ends;
+mod in_flight;
 mod journal;
 mod kernel;
 mod spec;
 mod waiting;
+mod wire;
 
 use std::collections::VecDeque;
 use std::io::{self, BufRead, Write};
@@ -20,17 +23,22 @@ use std::path::PathBuf;
 
 use forebay_dataplane::{Frame, KernelDrops, Method, Netdev, Pool, Port, Totals, open_ports};
 use forebay_records::HopCounters;
+use forebay_sim::{Random, SetupError};
 use forebay_system::clock;
 use forebay_system::wait::{Waiter, precise_timers};
 use forebay_units::Nanos;
+use forebay_wire::Frame as Parsed;
 
 pub use self::spec::{BottleneckSpec, LinkSpec};
 
 use self::bottleneck::Bottleneck;
-use self::bottleneck_queue::BottleneckQueue;
+use self::bottleneck_queue::{BottleneckQueue, Sent};
 use self::ends::Ends;
+use self::in_flight::InFlight;
 use self::journal::Journal;
 use self::kernel::KernelQueue;
+use self::wire::{RunPropagation, RunWire};
+use crate::traffic::Start;
 
 /// Why a link cannot run, or stopped.
 #[derive(Debug, thiserror::Error)]
@@ -41,6 +49,9 @@ pub enum LinkError {
     /// A port cannot be opened or used.
     #[error(transparent)]
     Dataplane(#[from] forebay_dataplane::Error),
+    /// The wire rejects its settings.
+    #[error("the bottleneck's wire: {0}")]
+    Wire(#[from] SetupError),
     /// The queue rejects its settings.
     #[error("the bottleneck's queue: {0}")]
     Queue(forebay_discipline::BuildError),
@@ -59,8 +70,8 @@ const RIGHT: usize = 1;
 /// The number of frames taken from a port at once.
 const BATCH: usize = 256;
 
-/// Runs a link. It reads a [`LinkSpec`] from standard input, reports that it is ready, and when
-/// standard input ends it writes its results and ends.
+/// Runs a link. It reads a [`LinkSpec`] from standard input, reports that it is ready, reads the
+/// [`Start`] of the run, and when standard input ends it writes its results and ends.
 ///
 /// # Errors
 ///
@@ -76,21 +87,23 @@ pub fn main() -> Result<(), LinkError> {
     link.finish(&spec)
 }
 
-/// A frame on its way over the link.
-struct InFlight {
-    due: Nanos,
-    frame: Frame,
-}
-
 struct Link {
     ports: Vec<Box<dyn Port>>,
     pool: Pool,
     /// Frames that arrived at the other end and wait for the port to take them.
     out: Vec<VecDeque<Frame>>,
     queue: Box<dyn BottleneckQueue>,
-    delay: Nanos,
-    rightward: VecDeque<InFlight>,
-    leftward: VecDeque<InFlight>,
+    to_right: RunPropagation,
+    to_left: RunPropagation,
+    rightward: InFlight,
+    leftward: InFlight,
+    /// The share of feedback that is lost on the way back, and the port by which it is recognised.
+    feedback_loss: f64,
+    feedback_port: u16,
+    random: Random,
+    /// The number of frames that the wire lost.
+    lost: u64,
+    started: bool,
     ends: Ends,
     journal: Journal,
     /// The number of extra copies of frames that go to all senders.
@@ -107,7 +120,7 @@ impl Link {
         let queue: Box<dyn BottleneckQueue> = match &spec.queue {
             BottleneckSpec::Forebay { queue } => {
                 let queue = queue.build().map_err(LinkError::Queue)?;
-                Box::new(Bottleneck::new(queue, spec.rate()))
+                Box::new(Bottleneck::new(queue, RunWire::new(spec.rate(), spec.capacity())?))
             }
             BottleneckSpec::Kernel { entry, exit } => {
                 let [entry, exit] = [Netdev::find(entry)?, Netdev::find(exit)?];
@@ -121,9 +134,15 @@ impl Link {
             pool,
             out: netdevs.iter().map(|_| VecDeque::new()).collect(),
             queue,
-            delay: spec.delay(),
-            rightward: VecDeque::new(),
-            leftward: VecDeque::new(),
+            to_right: RunPropagation::new(spec.rightward(), Random::new(spec.seed, 1))?,
+            to_left: RunPropagation::new(spec.leftward(), Random::new(spec.seed, 2))?,
+            rightward: InFlight::default(),
+            leftward: InFlight::default(),
+            feedback_loss: spec.feedback_loss,
+            feedback_port: spec.feedback_port,
+            random: Random::new(spec.seed, 3),
+            lost: 0,
+            started: false,
             ends: Ends::default(),
             journal: Journal::create(spec.packet_log.clone(), spec.packet_limit)?,
             copies: 0,
@@ -141,7 +160,10 @@ impl Link {
         descriptors.extend(self.queue.descriptors());
         let mut waiter = Waiter::new(descriptors);
         let mut batch = Vec::with_capacity(BATCH);
-        while !waiter.is_ready(0) {
+        loop {
+            if waiter.is_ready(0) && !self.read_start()? {
+                return Ok(());
+            }
             // The time is read after the frames are received. If it were read before, it would be
             // too early for frames that arrive in between, and the path would be shorter for them
             // by the time that this process waited.
@@ -152,8 +174,9 @@ impl Link {
             self.ports[RIGHT].receive(&mut self.pool, &mut batch, BATCH);
             let now = clock::now();
             self.serve(now)?;
-            let due = now + self.delay;
-            self.leftward.extend(batch.drain(..).map(|frame| InFlight { due, frame }));
+            for frame in batch.drain(..) {
+                self.send_back(now, frame);
+            }
             self.deliver(now);
             for (port, out) in self.ports.iter_mut().zip(&mut self.out) {
                 port.send(&mut self.pool, out);
@@ -163,7 +186,37 @@ impl Link {
             }
             waiter.wait_until(self.next_event());
         }
-        Ok(())
+    }
+
+    /// Reads the start of the run. Returns whether standard input goes on.
+    fn read_start(&mut self) -> Result<bool, LinkError> {
+        let mut line = String::new();
+        if io::stdin().lock().read_line(&mut line).map_err(LinkError::Spec)? == 0 {
+            return Ok(false);
+        }
+        let Start { start } = serde_json::from_str(&line).map_err(|e| LinkError::Spec(e.into()))?;
+        self.queue.start_at(Nanos(start));
+        self.to_right.start_at(Nanos(start));
+        self.to_left.start_at(Nanos(start));
+        self.started = true;
+        Ok(true)
+    }
+
+    /// Sends a frame from the right on its way back.
+    fn send_back(&mut self, now: Nanos, frame: Frame) {
+        let is_lost = self.started
+            && self.feedback_loss > 0.0
+            && is_for_port(self.pool.bytes(&frame), self.feedback_port)
+            && self.random.chance(self.feedback_loss);
+        match self.to_left.arrival(now).filter(|_| !is_lost) {
+            Some(due) => self.leftward.push(due, frame),
+            None => self.lose(frame),
+        }
+    }
+
+    fn lose(&mut self, frame: Frame) {
+        self.lost += 1;
+        self.pool.release(frame);
     }
 
     /// Passes arriving frames to the bottleneck.
@@ -181,19 +234,22 @@ impl Link {
 
     /// Puts frames on the wire that left the bottleneck by `now`.
     fn serve(&mut self, now: Nanos) -> Result<(), LinkError> {
-        while let Some((frame, end)) = self.queue.leave(now, &mut self.pool, &mut self.journal)? {
-            self.rightward.push_back(InFlight { due: end + self.delay, frame });
+        while let Some(sent) = self.queue.leave(now, &mut self.pool, &mut self.journal)? {
+            let Sent { frame, end } = sent;
+            match self.to_right.arrival(end) {
+                Some(due) => self.rightward.push(due, frame),
+                None => self.lose(frame),
+            }
         }
         Ok(())
     }
 
     /// Delivers frames that reach the other end.
     fn deliver(&mut self, now: Nanos) {
-        while self.rightward.front().is_some_and(|f| f.due <= now) {
-            self.out[RIGHT].extend(self.rightward.pop_front().map(|f| f.frame));
+        while let Some(frame) = self.rightward.pop(now) {
+            self.out[RIGHT].push_back(frame);
         }
-        while self.leftward.front().is_some_and(|f| f.due <= now) {
-            let Some(InFlight { frame, .. }) = self.leftward.pop_front() else { return };
+        while let Some(frame) = self.leftward.pop(now) {
             let others = RIGHT + 1..self.out.len();
             match self.ends.find(self.pool.bytes(&frame)) {
                 Some(port) if !others.is_empty() => self.out[port].push_back(frame),
@@ -212,12 +268,13 @@ impl Link {
     }
 
     /// Returns the time of the next delivery. Departures from the bottleneck need no wake-up: their
-    /// times are computed, and the first one is delivered one propagation delay later.
-    fn next_event(&self) -> Nanos {
-        let departure = self.queue.next_event().map(|t| t + self.delay);
-        let rightward = self.rightward.front().map(|f| f.due).or(departure);
-        let leftward = self.leftward.front().map(|f| f.due);
-        rightward.into_iter().chain(leftward).min().unwrap_or(Nanos::MAX)
+    /// times are computed, and the first one is delivered one propagation delay later. A frame that
+    /// leaves later may only arrive earlier than one on its way if the delay varies.
+    fn next_event(&mut self) -> Nanos {
+        let shortest = self.to_right.shortest();
+        let departure = self.queue.next_event().map(|time| time.saturating_add(shortest));
+        let arrivals = [self.rightward.first(), departure, self.leftward.first()];
+        arrivals.into_iter().flatten().min().unwrap_or(Nanos::MAX)
     }
 
     fn finish(mut self, spec: &LinkSpec) -> Result<(), LinkError> {
@@ -232,11 +289,22 @@ impl Link {
             policy_drops: self.journal.drops,
             marked: Some(self.journal.marks),
             queued: self.queue.queued() + (pending + in_flight) as u64,
-            lost: lost + self.queue.lost(),
+            lost: lost + self.queue.lost() + self.lost,
             ..HopCounters::default()
         };
         let path = &spec.counters;
         counters.write(path).map_err(|source| LinkError::Write { path: path.clone(), source })?;
         self.journal.finish()
+    }
+}
+
+/// Whether `frame` is a UDP datagram to `port`.
+fn is_for_port(frame: &[u8], port: u16) -> bool {
+    const UDP: u8 = 17;
+    match Parsed::parse(frame) {
+        Ok(Parsed::Ip(headers)) => {
+            headers.protocol == UDP && headers.ports.is_some_and(|p| p.destination == port)
+        }
+        _ => false,
     }
 }

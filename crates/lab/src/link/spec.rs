@@ -2,6 +2,7 @@ use std::path::PathBuf;
 
 use forebay_dataplane::Pool;
 use forebay_discipline::QueueSpec;
+use forebay_sim::{Capacity, DelayTrace, Jitter, Loss, PropagationConfig};
 use forebay_units::{Nanos, Rate};
 use serde::{Deserialize, Serialize};
 
@@ -20,6 +21,27 @@ pub struct LinkSpec {
     pub rate_bps: u64,
     /// The propagation delay in each direction, in nanoseconds.
     pub delay_ns: u64,
+    /// The bottleneck's rate over time, from the start of the run; by default constant.
+    #[serde(default)]
+    pub capacity: Option<Capacity>,
+    /// The delay of both directions over time, from the start of the run, instead of `delay_ns`.
+    #[serde(default)]
+    pub delay_trace: Option<DelayTrace>,
+    /// The loss behind the bottleneck.
+    #[serde(default)]
+    pub loss: Loss,
+    /// The variation of the delay behind the bottleneck.
+    #[serde(default)]
+    pub jitter: Jitter,
+    /// The share of feedback that is lost on the way back.
+    #[serde(default)]
+    pub feedback_loss: f64,
+    /// The UDP port of the sendboxes, by which feedback is recognised.
+    #[serde(default)]
+    pub feedback_port: u16,
+    /// The seed of random numbers.
+    #[serde(default)]
+    pub seed: u64,
     /// The queue at the bottleneck.
     #[serde(rename = "neck")]
     pub queue: BottleneckSpec,
@@ -66,16 +88,40 @@ impl LinkSpec {
         Rate::from_bps(self.rate_bps)
     }
 
-    /// The propagation delay in each direction.
-    pub(super) fn delay(&self) -> Nanos {
-        Nanos(self.delay_ns)
+    /// The bottleneck's rate over time.
+    pub(super) fn capacity(&self) -> Capacity {
+        self.capacity.clone().unwrap_or(Capacity::Constant(self.rate()))
+    }
+
+    /// The way of packets behind the bottleneck.
+    pub(super) fn rightward(&self) -> PropagationConfig {
+        PropagationConfig { loss: self.loss, jitter: self.jitter, ..self.leftward() }
+    }
+
+    /// The way back.
+    pub(super) fn leftward(&self) -> PropagationConfig {
+        let delay_trace = self.delay_trace.clone();
+        let delay = if delay_trace.is_some() { Nanos::ZERO } else { Nanos(self.delay_ns) };
+        PropagationConfig { delay, delay_trace, ..PropagationConfig::default() }
+    }
+
+    /// The longest time that a packet may be on its way.
+    fn longest_delay(&self) -> Nanos {
+        let traced = self.delay_trace.as_ref().map_or(Nanos::ZERO, DelayTrace::longest);
+        Nanos(self.delay_ns).max(traced).saturating_add(self.jitter.up_to)
     }
 
     /// Creates a pool with room for the queue, for packets in flight in both directions and for the
     /// rings of the ports.
     pub(super) fn pool(&self, mtu: u32) -> Result<Pool, forebay_dataplane::Error> {
         const RINGS: u64 = 16_384;
-        let on_the_way = 4 * self.rate().bytes_in(self.delay()).0 / 512;
+        // At times a varying rate is above its mean.
+        let rate = match &self.capacity {
+            Some(Capacity::Steps(steps)) => steps.iter().map(|s| s.1).max().unwrap_or(self.rate()),
+            Some(Capacity::Trace(_)) => Rate::from_bps(self.rate_bps.saturating_mul(2)),
+            _ => self.rate(),
+        };
+        let on_the_way = 4 * rate.bytes_in(self.longest_delay()).0 / 512;
         let chunks = self.queue.packets() + on_the_way + RINGS;
         Pool::new(chunks.min(1 << 20) as u32, mtu)
     }

@@ -133,8 +133,8 @@ fn write(dir: &RunDir, name: &str, text: String) -> Result<PathBuf, EngineError>
 }
 
 fn link(job: &Job<'_>, files: LinkFiles) -> Result<LinkSpec, EngineError> {
-    let path = job.scenario.path;
-    let full = path.rate.bytes_in(job.scenario.length()).0 / FRAME;
+    let (path, conditions) = (job.scenario.path, &job.scenario.conditions);
+    let full = job.scenario.highest_rate().bytes_in(job.scenario.length()).0 / FRAME;
     let queue = match job.arm.queue.by {
         Maker::Kernel => BottleneckSpec::Kernel { entry: QUEUE.to_owned(), exit: WIRE.to_owned() },
         Maker::Forebay => {
@@ -154,6 +154,13 @@ fn link(job: &Job<'_>, files: LinkFiles) -> Result<LinkSpec, EngineError> {
         others,
         rate_bps: path.rate.as_bps(),
         delay_ns: path.rtt.0 / 2,
+        capacity: Some(conditions.capacity.clone()),
+        delay_trace: conditions.delay_trace.clone(),
+        loss: conditions.loss,
+        jitter: conditions.jitter,
+        feedback_loss: conditions.feedback_loss,
+        feedback_port: SENDBOX_PORT,
+        seed: job.seed,
         queue,
         packet_log: files.packets,
         // One ACK per packet, the same number of drops again, and a margin for short runs.

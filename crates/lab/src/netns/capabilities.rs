@@ -1,5 +1,7 @@
 //! The jobs that the engine can run.
 
+use forebay_sim::Capacity;
+
 use super::dataplane::Dataplane;
 use crate::engine::{EngineError, Job};
 use crate::scenario::{Arm, Congestion, EcnField, Fault, Maker, Traffic, TrafficKind, Transport};
@@ -35,6 +37,10 @@ fn missing(job: &Job<'_>) -> Option<String> {
     let Arm { queue, outer, .. } = job.arm;
     if let Some(special) = scenario.conditions.special() {
         return Some(format!("path with {special}"));
+    }
+    let varies = !matches!(scenario.conditions.capacity, Capacity::Constant(_));
+    if queue.by == Maker::Kernel && varies {
+        return Some("queue by = \"kernel\" at a varying rate (`trace`, `steps`)".to_owned());
     }
     if let Some(special) = scenario.faults.iter().find_map(Fault::special) {
         return Some(special.to_owned());

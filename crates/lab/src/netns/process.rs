@@ -165,13 +165,13 @@ impl Processes {
         self.list.last_mut().map_or(Ok(()), |process| process.tell(message))
     }
 
-    /// Writes a line of JSON to the standard input of every traffic program.
+    /// Writes a line of JSON to the standard input of every traffic program and link.
     ///
     /// # Errors
     /// If it cannot be written.
     pub fn tell_programs(&mut self, message: &impl Serialize) -> Result<(), EngineError> {
-        let programs = self.list.iter_mut().filter(|process| process.kind.is_program());
-        for process in programs {
+        let hears = |kind: Kind| kind.is_program() || kind == Kind::Link;
+        for process in self.list.iter_mut().filter(|process| hears(process.kind)) {
             process.tell(message)?;
         }
         Ok(())

@@ -116,7 +116,7 @@ impl Check<'_> {
         }
         let length = scenario.warmup.saturating_add(scenario.duration);
         let length = length.saturating_add(scenario.cooldown);
-        let rate = fastest(&scenario);
+        let rate = scenario.highest_rate();
         let packets = rate.bytes_in(length).0 / FRAME.0;
         if packets > MAX_PACKETS {
             let what = format!(
@@ -387,18 +387,4 @@ impl Check<'_> {
         let what = format!("is {bytes} here ({path}): it must hold 1 to {MAX_QUEUE} packets");
         Err(self.0.error_at(span, key, what))
     }
-}
-
-/// The highest rate that the path's bottlenecks have together at any time.
-fn fastest(scenario: &Scenario) -> Rate {
-    let Conditions { capacity, ways, .. } = &scenario.conditions;
-    let bps = if ways.is_empty() {
-        match capacity {
-            Capacity::Steps(steps) => steps.iter().map(|(_, rate)| rate.as_bps()).max(),
-            _ => None,
-        }
-    } else {
-        ways.iter().map(|way| way.rate.as_bps()).reduce(u64::saturating_add)
-    };
-    bps.map_or(scenario.path.rate, |bps| Rate::from_bps(bps.max(scenario.path.rate.as_bps())))
 }

@@ -52,23 +52,9 @@ impl Conditions {
         }
     }
 
-    /// Names a condition that not every engine supports, if there is one.
+    /// Names a condition that only the simulator has, if there is one.
     pub fn special(&self) -> Option<&'static str> {
-        if !matches!(self.capacity, Capacity::Constant(_)) {
-            Some("a varying rate")
-        } else if self.delay_trace.is_some() {
-            Some("a varying delay")
-        } else if self.loss != Loss::None {
-            Some("loss")
-        } else if self.feedback_loss > 0.0 {
-            Some("lost feedback")
-        } else if self.jitter != Jitter::default() {
-            Some("jitter")
-        } else if !self.ways.is_empty() {
-            Some("several ways")
-        } else {
-            None
-        }
+        (!self.ways.is_empty()).then_some("several ways (`ways`, `[[path.way]]`)")
     }
 }
 

@@ -2,6 +2,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use forebay_control::{ControllerKind, Detection};
+use forebay_sim::Capacity;
 use forebay_units::{Nanos, Rate};
 use serde::{Deserialize, Serialize};
 
@@ -93,6 +94,20 @@ impl Scenario {
         self.phases = self.phases.into_iter().filter_map(|p| p.within(length)).collect();
         self.faults = self.faults.into_iter().filter_map(|f| f.within(length)).collect();
         self
+    }
+
+    /// The highest rate that the path's bottlenecks have together at any time; of a trace the mean.
+    pub fn highest_rate(&self) -> Rate {
+        let Conditions { capacity, ways, .. } = &self.conditions;
+        let bps = if ways.is_empty() {
+            match capacity {
+                Capacity::Steps(steps) => steps.iter().map(|(_, rate)| rate.as_bps()).max(),
+                _ => None,
+            }
+        } else {
+            ways.iter().map(|way| way.rate.as_bps()).reduce(u64::saturating_add)
+        };
+        bps.map_or(self.path.rate, |bps| Rate::from_bps(bps.max(self.path.rate.as_bps())))
     }
 
     /// The measured interval, from the start of the run.

@@ -15,7 +15,7 @@ const FRAME: u64 = 1_514;
 /// buffers by it.
 pub(super) fn mebibytes(job: &Job<'_>) -> u64 {
     let scenario = job.scenario;
-    let packets = scenario.path.rate.bytes_in(scenario.length()).0 / FRAME;
+    let packets = scenario.highest_rate().bytes_in(scenario.length()).0 / FRAME;
     MEMORY + (packets.saturating_mul(PER_PACKET) >> 20).next_multiple_of(256)
 }
 

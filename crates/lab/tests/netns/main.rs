@@ -5,6 +5,7 @@
 
 mod stand_in;
 mod traces;
+mod wires;
 
 use std::collections::BTreeSet;
 use std::panic::{self, AssertUnwindSafe};
@@ -42,12 +43,16 @@ fn main() -> ExitCode {
 }
 
 fn tests() -> ExitCode {
-    let tests: [(&str, fn()); 11] = [
+    let tests: [(&str, fn()); 15] = [
         ("all_traffic_flows_and_nothing_is_left", all_traffic_flows_and_nothing_is_left),
         ("sites_have_boxes_of_their_own", sites_have_boxes_of_their_own),
         ("hosts_that_ask_for_ecn_are_marked", hosts_that_ask_for_ecn_are_marked),
         ("a_queue_of_the_kernel_s_is_accounted_for", a_queue_of_the_kernel_s_is_accounted_for),
         ("a_queue_that_the_kernel_lacks_is_named", a_queue_that_the_kernel_lacks_is_named),
+        ("a_trace_is_served_in_bursts", wires::a_trace_is_served_in_bursts),
+        ("steps_and_loss_are_carried_out", wires::steps_and_loss_are_carried_out),
+        ("delays_vary", wires::delays_vary),
+        ("what_the_engine_lacks_is_named", wires::what_the_engine_lacks_is_named),
         ("a_killed_box_is_started_again", a_killed_box_is_started_again),
         ("an_interrupt_leaves_nothing", an_interrupt_leaves_nothing),
         ("a_panic_leaves_nothing", a_panic_leaves_nothing),
