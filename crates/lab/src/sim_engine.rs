@@ -25,7 +25,7 @@ use self::faults::Faults;
 use self::network::{Network, refused};
 use crate::engine::{self, Engine, EngineError, Interrupt, Job, Phase, Progress};
 use crate::results::Run;
-use crate::scenario::{self, EcnField, Scenario, Transport};
+use crate::scenario::{self, EcnField, Origin, Scenario, Transport};
 
 /// The interval of progress records, the same as of the real programs.
 pub(super) const INTERVAL: Nanos = Nanos::from_millis(100);
@@ -116,6 +116,7 @@ fn build(job: &Job<'_>) -> Result<Simulated, EngineError> {
     sim.set_pacing(Pacing { always: scenario.paced, largest_burst: scenario.largest_burst });
     let network = Network::build(job, &mut sim)?;
     sim.observer_mut().outer = network.outer;
+    sim.observer_mut().back = network.back;
     for ((traffic, schedule), routes) in
         scenario.traffic.iter().zip(schedules).zip(&network.traffics)
     {
@@ -154,7 +155,11 @@ fn simulated(
         Kind::UdpRr { flows } => TrafficKind::UdpLoops { flows: *flows },
         Kind::Datagrams(pattern) => TrafficKind::Datagrams(*pattern),
     };
-    let path = Path { forward, backward, rtt: traffic.rtt.unwrap_or(scenario.path.rtt) };
+    let rtt = match traffic.from {
+        Origin::Cross => scenario.path.rtt,
+        Origin::Site(site) => scenario.conditions.site_rtt(site, &scenario.path),
+    };
+    let path = Path { forward, backward, rtt: traffic.rtt.unwrap_or(rtt) };
     let ecn = traffic.ecn.map(|ecn| match ecn {
         EcnField::NotEct => Ecn::NotEct,
         EcnField::Ect0 => Ecn::Ect0,

@@ -7,7 +7,8 @@ use forebay_lab::engine::{Engine, EngineError, Interrupt, Job};
 use forebay_lab::results::{Run, Value, store};
 use forebay_lab::scenario::{DEMO, Scenario, parse};
 use forebay_lab::sim_engine::Sim;
-use forebay_units::Nanos;
+use forebay_records::packet_log::Record;
+use forebay_units::{Nanos, Rate};
 
 fn demo() -> Scenario {
     let mut demo = parse("demo.toml".as_ref(), DEMO).unwrap();
@@ -343,4 +344,128 @@ fn a_step_to_zero_is_an_outage() {
     let trips = round_trips(&run(&scenario, "none", 1));
     let longest = trips.iter().copied().reduce(|a, b| if a.1 > b.1 { a } else { b }).unwrap();
     assert!(longest.0 < 1_000.0 && (501.0..530.0).contains(&longest.1), "{longest:?}");
+}
+
+/// Returns a scenario of eight seconds with this `[path]`, top level and traffic, and an arm with
+/// this last line.
+fn bulky(top: &str, path: &str, traffic: &str, arm: &str) -> Scenario {
+    let text = format!(
+        "name = \"x\"\nduration = \"8 s\"\n{top}\n[path]\n{path}\n\
+         {traffic}\n[[arm]]\nname = \"b\"\n\
+         sendbox = {{ policy = \"sfq\", limit = \"1000 packets\" }}\n{arm}\n\
+         [[arm]]\nname = \"none\"\nsendbox = \"forward\"\n"
+    );
+    parse("x.toml".as_ref(), &text).unwrap().cells.remove(0)
+}
+
+const QUEUE: &str = "queue = { kind = \"fifo\", limit = \"2 bdp\" }";
+const BULK: &str = "[[traffic]]\nname = \"bulk\"\nkind = \"bulk\"\n";
+
+/// A policer drops what is above its rate, and no packet waits.
+#[test]
+fn a_policer_has_no_queue() {
+    let path = format!(
+        "rate = \"1 Gbit/s\"\nrtt = \"30 ms\"\n{QUEUE}\n\
+         policer = {{ rate = \"20 Mbit/s\", burst = \"60 kB\" }}"
+    );
+    let cbr = "[[traffic]]\nname = \"cbr\"\nkind = \"cbr\"\nrate = \"150 %\"\n";
+    let scenario = bulky("", &path, cbr, "");
+    assert_eq!(scenario.path.rate, Rate::from_mbps(20), "of which load is a share");
+    let summary = Analysis::of(&run(&scenario, "none", 1)).summary;
+    assert!(summary.conservation.ok, "{:?}", summary.conservation);
+    // 1200 of 1242 bytes are payload.
+    let expected = 20.0 * 1_200.0 / 1_242.0;
+    assert!((summary.goodput_mbps - expected).abs() < 0.2, "{}", summary.goodput_mbps);
+    assert!(summary.bottleneck_queue_ms.unwrap().p99 < 0.05);
+    let link = summary.hops.iter().find(|hop| hop.hop == "link").unwrap();
+    assert!(link.policy_drops * 2 > link.sent - link.policy_drops, "a third is dropped: {link:?}");
+}
+
+/// Each site's round trip is that of its own path, in both directions and for its boxes.
+#[test]
+fn sites_have_paths_of_their_own() {
+    let path = format!("rate = \"40 Mbit/s\"\nrtt = \"20 ms\"\n{QUEUE}");
+    let top = "sites = 2";
+    let pings = "[[site]]\n[[site]]\nrtt = \"90 ms\"\n\
+                 [[traffic]]\nname = \"near\"\nkind = \"udp_rr\"\n\
+                 [[traffic]]\nname = \"far\"\nkind = \"udp_rr\"\nsite = 2\n";
+    let scenario = bulky(top, &path, pings, "");
+    for arm in ["b", "none"] {
+        let run = run(&scenario, arm, 1);
+        for (name, rtt) in [("near", 20.0), ("far", 90.0)] {
+            let of = run.round_trips.iter().filter(|trip| trip.traffic == name);
+            let trips: Vec<_> = of.filter_map(|t| Some((t.end? - t.start) as f64 / 1e6)).collect();
+            assert!(trips.len() > 50, "{arm} {name}: {trips:?}");
+            assert!(trips.iter().all(|t| (rtt..rtt + 1.0).contains(t)), "{arm} {name}: {trips:?}");
+        }
+    }
+    let bulks = BULK.to_owned() + "[[traffic]]\nname = \"far\"\nkind = \"bulk\"\nsite = 2\n";
+    let scenario = bulky(top, &path, &format!("[[site]]\n[[site]]\nrtt = \"90 ms\"\n{bulks}"), "");
+    let run = run(&scenario, "b", 1);
+    for (bundle, rtt) in [("b", 20_000_000), ("b2", 90_000_000)] {
+        let ticks = run.ticks.iter().filter(|tick| tick.bundle == bundle);
+        let least = ticks.filter_map(|tick| tick.min_rtt).min().unwrap();
+        assert!((rtt..rtt + 3_000_000).contains(&least), "{bundle} measures {least} ns");
+    }
+}
+
+/// Answers wait at the way back's bottleneck, and some of them are lost.
+#[test]
+fn the_way_back_can_be_slow_and_lossy() {
+    let with = |back: &str| {
+        let path = format!("rate = \"40 Mbit/s\"\nrtt = \"20 ms\"\n{QUEUE}\n[path.back]\n{back}");
+        let scenario = bulky("", &path, BULK, "");
+        Analysis::of(&run(&scenario, "none", 1)).summary
+    };
+    let plain = with("rate = \"1 Gbit/s\"");
+    // 40 Mbit/s of data need more than 0.5 Mbit/s of ACKs.
+    let slow = with("rate = \"300 kbit/s\"\nlimit = \"100 packets\"");
+    assert!(plain.goodput_mbps > 36.0, "{}", plain.goodput_mbps);
+    assert!(slow.goodput_mbps < 0.9 * plain.goodput_mbps, "{}", slow.goodput_mbps);
+    assert!(slow.conservation.ok, "{:?}", slow.conservation);
+    let lossy = with("loss = \"20 %\"");
+    let link = lossy.hops.iter().find(|hop| hop.hop == "link").unwrap();
+    assert!(link.lost > 1_000, "{link:?}");
+    assert!(lossy.goodput_mbps > 20.0, "ACKs are cumulative: {}", lossy.goodput_mbps);
+}
+
+/// Until the sendbox starts, the queue stands at the bottleneck; then it moves.
+#[test]
+fn a_sendbox_starts_into_a_standing_queue() {
+    let path = format!("rate = \"40 Mbit/s\"\nrtt = \"20 ms\"\n{QUEUE}");
+    let scenario = bulky("", &path, BULK, "start = \"4 s\"");
+    let run = run(&scenario, "b", 1);
+    assert!(run.ticks.iter().all(|tick| tick.time >= 4_000_000_000), "no tick before the start");
+    let mean = |seconds: std::ops::Range<u64>| {
+        let within = |r: &&Record| seconds.contains(&(r.time.0 / 1_000_000_000));
+        let waits: Vec<_> =
+            run.bottleneck.iter().filter(within).map(|r| r.sojourn.as_millis_f64()).collect();
+        waits.iter().sum::<f64>() / waits.len() as f64
+    };
+    let (before, after) = (mean(2..4), mean(6..8));
+    assert!(before > 15.0 && after < before / 2.0, "{before} ms before, {after} ms after");
+    assert!(Analysis::of(&run).summary.conservation.ok);
+}
+
+/// While the sendbox is dead nothing passes it; then it begins anew.
+#[test]
+fn a_sendbox_is_restarted() {
+    let path = format!("rate = \"40 Mbit/s\"\nrtt = \"20 ms\"\n{QUEUE}");
+    let fault = "[[fault]]\nprocess = \"sendbox\"\nat = \"3 s\"\nback = \"3500 ms\"";
+    let scenario = bulky("", &path, &format!("{BULK}{fault}"), "");
+    let run = run(&scenario, "b", 1);
+    let within = |time: u64| (3_000_000_001..3_500_000_000).contains(&time);
+    assert!(!run.ticks.iter().any(|tick| within(tick.time)), "a dead box does not tick");
+    let passed = run.bottleneck.iter().filter(|r| within(r.time.0)).count();
+    assert!(passed < 200, "only what had left the sendbox: {passed}");
+    let [record] = &run.faults[..] else { panic!("{:?}", run.faults) };
+    assert_eq!((record.process.as_str(), record.killed), ("sendbox", 3_000_000_000));
+    assert_eq!(record.ready, Some(3_500_000_000));
+    let after = run.bottleneck.iter().filter(|r| r.time.0 > 5_000_000_000);
+    let mbps = after.map(|r| r.len.0).sum::<u64>() as f64 * 8e-6 / 3.0;
+    assert!(mbps > 30.0, "{mbps}");
+    let summary = Analysis::of(&run).summary;
+    assert!(summary.conservation.ok, "{:?}", summary.conservation);
+    // An arm without a bundle has no sendbox that could die.
+    assert!(self::run(&scenario, "none", 1).faults.is_empty());
 }

@@ -54,8 +54,23 @@ pub struct BoxCounters {
     pub messages: u64,
 }
 
+/// What a sendbox does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SendboxState {
+    /// It forwards every packet at once and measures nothing.
+    Forwards,
+    /// It controls its bundle.
+    Controls,
+    /// It is dead, and nothing passes it.
+    Dead,
+}
+
 /// A bundle with its sendbox and receivebox.
 pub(crate) struct Bundle {
+    pub(crate) state: SendboxState,
+    config: ControlConfig,
+    /// Packets that were queued when the sendbox died.
+    left_behind: u64,
     shaper: TokenBucket<InOrder<Queued, Queue>>,
     pub(crate) control: forebay_control::ControlLoop,
     /// When feedback last came or an epoch update was last sent.
@@ -84,6 +99,9 @@ impl Bundle {
         let config = token_bucket::Config { rate: control.rate(), burst: Burst::Time(setup.burst) };
         let len = |bytes: Bytes| u16::try_from(bytes.0).unwrap_or(u16::MAX);
         Ok(Self {
+            state: SendboxState::Controls,
+            config: setup.control,
+            left_behind: 0,
             shaper: TokenBucket::new(config, InOrder::new(setup.queue)),
             control,
             in_touch: now,
@@ -122,6 +140,30 @@ impl Bundle {
         Bytes(self.receivebox.bytes)
     }
 
+    /// Starts the sendbox, which knows nothing of the path.
+    pub(crate) fn start_sendbox(&mut self, now: Nanos) {
+        let theirs = now.saturating_add(self.sendbox_ahead);
+        // The configuration was accepted when the bundle was created.
+        if let Ok(control) = forebay_control::ControlLoop::new(self.config, theirs) {
+            self.control = control;
+        }
+        self.shaper.set_rate(now, self.control.rate());
+        self.in_touch = now;
+        self.state = SendboxState::Controls;
+    }
+
+    /// Kills the sendbox. Its queued packets are lost and go to `lost`.
+    pub(crate) fn kill_sendbox(&mut self, now: Nanos, lost: &mut dyn FnMut(Queued)) {
+        self.state = SendboxState::Dead;
+        self.shaper.set_rate(now, None);
+        let mut dropped = Vec::new();
+        while let Some(packet) = self.shaper.dequeue(now, &mut |p, _| dropped.push(p)) {
+            dropped.push(packet);
+        }
+        self.left_behind += dropped.len() as u64;
+        dropped.into_iter().for_each(lost);
+    }
+
     pub(crate) fn shift_receivebox_clock(&mut self, by: i64) {
         self.receivebox_ahead = self.receivebox_ahead.saturating_add(by);
     }
@@ -142,6 +184,9 @@ impl Bundle {
     }
 
     pub(crate) fn on_sent(&mut self, now: Nanos, packet: &Queued, fingerprint: u32) {
+        if self.state == SendboxState::Forwards {
+            return;
+        }
         let now = now.saturating_add(self.sendbox_ahead);
         self.control.on_sent(now, packet.len(), Some(fingerprint));
     }
@@ -155,16 +200,23 @@ impl Bundle {
     }
 
     pub(crate) fn counters(&self) -> BoxCounters {
-        BoxCounters { queued: self.shaper.backlog().packets, ..self.counters }
+        let queued = self.shaper.backlog().packets + self.left_behind;
+        BoxCounters { queued, ..self.counters }
     }
 
     pub(crate) fn on_feedback(&mut self, now: Nanos, feedback: &Feedback) {
+        if self.state != SendboxState::Controls {
+            return;
+        }
         self.in_touch = now;
         self.counters.messages += 1;
         self.control.on_feedback(now.saturating_add(self.sendbox_ahead), feedback);
     }
 
     pub(crate) fn on_epoch_ack(&mut self, now: Nanos, epoch: u32) {
+        if self.state != SendboxState::Controls {
+            return;
+        }
         self.counters.messages += 1;
         self.control.on_epoch_ack(now.saturating_add(self.sendbox_ahead), epoch);
     }

@@ -32,8 +32,8 @@ pub use boxes::{BoxCounters, BundleSetup};
 pub use egress::{EgressCounters, EgressSetup, WhenFull};
 pub use events::EventQueue;
 pub use link::{
-    Capacity, DelayTrace, Jitter, LinkConfig, LinkCounters, Loss, Propagation, PropagationConfig,
-    Queue, Trace, TraceError, Wire,
+    Capacity, DelayTrace, Jitter, LinkConfig, LinkCounters, Loss, Policer, PolicerConfig,
+    Propagation, PropagationConfig, Queue, Trace, TraceError, Wire,
 };
 pub use network::{BundleId, Hop, LinkId, Path, Route, RouteCounters, RouteId, SetupError};
 pub use observer::{At, Observer, Passage};

@@ -56,6 +56,8 @@ pub enum Hop {
     Sendbox(BundleId),
     /// The receivebox of a bundle, which counts the packet.
     Receivebox(BundleId),
+    /// The way back through a bundle's sendbox, which only has to be alive.
+    BackThrough(BundleId),
 }
 
 /// A route from one host to another, in one direction.
@@ -75,7 +77,9 @@ impl Route {
     pub(crate) fn check(&self, links: usize, bundles: usize) -> Result<(), SetupError> {
         let exists = |hop: &Hop| match hop {
             Hop::Link(_) | Hop::AnyOf { .. } => !hop.links().is_empty() && hop.links().end <= links,
-            Hop::Sendbox(bundle) | Hop::Receivebox(bundle) => bundle.index() < bundles,
+            Hop::Sendbox(bundle) | Hop::Receivebox(bundle) | Hop::BackThrough(bundle) => {
+                bundle.index() < bundles
+            }
         };
         let returns = |(n, hop): (usize, &Hop)| {
             self.hops[..n].iter().any(|before| match (before, hop) {
@@ -115,7 +119,7 @@ impl Hop {
         match *self {
             Self::Link(link) => link.index()..link.index() + 1,
             Self::AnyOf { first, count, .. } => first.index()..first.index() + usize::from(count),
-            Self::Sendbox(_) | Self::Receivebox(_) => 0..0,
+            Self::Sendbox(_) | Self::Receivebox(_) | Self::BackThrough(_) => 0..0,
         }
     }
 }

@@ -13,7 +13,7 @@ use forebay_queue::DropReason;
 use forebay_units::Nanos;
 
 use self::connections::Phase;
-use crate::boxes::{BoxCounters, Bundle, Receivebox};
+use crate::boxes::{BoxCounters, Bundle, Receivebox, SendboxState};
 use crate::egress::Egress;
 use crate::events::EventQueue;
 use crate::link::{Link, LinkCounters};
@@ -181,6 +181,27 @@ impl<O: Observer> Simulation<O> {
     /// Returns the packet counters of a bundle at its sendbox.
     pub fn sendbox(&self, bundle: BundleId) -> BoxCounters {
         self.bundles[bundle.index()].counters()
+    }
+
+    /// Kills a bundle's sendbox: the packets in its queue are lost, and nothing passes it until
+    /// [`Simulation::start_sendbox`].
+    pub fn kill_sendbox(&mut self, bundle: BundleId) {
+        let (packets, totals) = (&mut self.packets, &mut self.totals);
+        self.bundles[bundle.index()].kill_sendbox(self.now, &mut |packet| {
+            totals.dropped += 1;
+            packets.remove(packet.id);
+        });
+    }
+
+    /// Makes a bundle's sendbox forward packets without a queue, control or measurements until
+    /// [`Simulation::start_sendbox`]. It is for the start, before packets are queued.
+    pub fn forward_only(&mut self, bundle: BundleId) {
+        self.bundles[bundle.index()].state = SendboxState::Forwards;
+    }
+
+    /// Starts a bundle's sendbox, dead or forwarding, with a new control loop.
+    pub fn start_sendbox(&mut self, bundle: BundleId) {
+        self.bundles[bundle.index()].start_sendbox(self.now);
     }
 
     /// Stops a bundle's receivebox: packets pass it without being counted.

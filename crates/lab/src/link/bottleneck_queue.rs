@@ -16,6 +16,34 @@ pub(super) struct Sent {
     pub(super) frame: Frame,
     /// The time of its last bit on the wire.
     pub(super) end: Nanos,
+    /// The number of the port on which it arrived.
+    pub(super) source: u8,
+}
+
+/// Makes a packet of a frame that arrived at `now` at the port `source`.
+pub(super) fn packet(now: Nanos, frame: Frame, source: u8, pool: &Pool) -> Packet {
+    let headers = match Parsed::parse(pool.bytes(&frame)) {
+        Ok(Parsed::Ip(headers)) => Some(headers),
+        _ => None,
+    };
+    let mut packet = Packet::new(frame, headers.as_ref(), now);
+    packet.source = source;
+    packet
+}
+
+/// Drops a frame that does not get to the queue.
+pub(super) fn refuse(
+    now: Nanos,
+    frame: Frame,
+    source: u8,
+    pool: &mut Pool,
+    journal: &mut Journal,
+) -> Result<(), LinkError> {
+    let packet = packet(now, frame, source, pool);
+    journal.dropped(now, arrival(&packet))?;
+    let frame = packet.into_frame(pool);
+    pool.release(frame);
+    Ok(())
 }
 
 /// A queue in front of a wire of the path's capacity. Frames arrive and depart at the times given;
@@ -77,12 +105,7 @@ impl BottleneckQueue for Bottleneck<Box<dyn Qdisc<Packet>>> {
         pool: &mut Pool,
         journal: &mut Journal,
     ) -> Result<(), LinkError> {
-        let headers = match Parsed::parse(pool.bytes(&frame)) {
-            Ok(Parsed::Ip(headers)) => Some(headers),
-            _ => None,
-        };
-        let mut packet = Packet::new(frame, headers.as_ref(), now);
-        packet.source = source;
+        let packet = packet(now, frame, source, pool);
         let mut drops = Drops::default();
         self.arrive(now, packet, &mut |p, r| drops.take(p, r));
         drops.settle(now, pool, journal)
@@ -99,7 +122,8 @@ impl BottleneckQueue for Bottleneck<Box<dyn Qdisc<Packet>>> {
         drops.settle(now, pool, journal)?;
         let Some(gone) = departure else { return Ok(None) };
         journal.sent(gone.start, arrival(&gone.packet), gone.packet.is_marked())?;
-        Ok(Some(Sent { frame: gone.packet.into_frame(pool), end: gone.end }))
+        let source = gone.packet.source;
+        Ok(Some(Sent { frame: gone.packet.into_frame(pool), end: gone.end, source }))
     }
 
     fn start_at(&mut self, start: Nanos) {

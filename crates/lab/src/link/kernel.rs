@@ -104,7 +104,7 @@ impl KernelQueue {
             }
             journal.sent(now, packet.arrival, look.marked && !packet.marked)?;
             let end = now + self.rate.time_for(packet.arrival.len);
-            return Ok(Some(Sent { frame, end }));
+            return Ok(Some(Sent { frame, end, source: packet.arrival.source }));
         }
     }
 }

@@ -14,6 +14,7 @@ mod journal;
 mod kernel;
 mod spec;
 mod waiting;
+mod way_back;
 mod wire;
 
 use std::collections::VecDeque;
@@ -23,20 +24,21 @@ use std::path::PathBuf;
 
 use forebay_dataplane::{Frame, KernelDrops, Method, Netdev, Pool, Port, Totals, open_ports};
 use forebay_records::HopCounters;
-use forebay_sim::{Random, SetupError};
+use forebay_sim::{Policer, Random, SetupError};
 use forebay_system::clock;
 use forebay_system::wait::{Waiter, precise_timers};
-use forebay_units::Nanos;
+use forebay_units::{Bytes, Nanos};
 use forebay_wire::Frame as Parsed;
 
 pub use self::spec::{BottleneckSpec, LinkSpec};
 
 use self::bottleneck::Bottleneck;
-use self::bottleneck_queue::{BottleneckQueue, Sent};
+use self::bottleneck_queue::{BottleneckQueue, Sent, refuse};
 use self::ends::Ends;
 use self::in_flight::InFlight;
 use self::journal::Journal;
 use self::kernel::KernelQueue;
+use self::way_back::WayBack;
 use self::wire::{RunPropagation, RunWire};
 use crate::traffic::Start;
 
@@ -52,6 +54,9 @@ pub enum LinkError {
     /// The wire rejects its settings.
     #[error("the bottleneck's wire: {0}")]
     Wire(#[from] SetupError),
+    /// The queue of the way back rejects its settings.
+    #[error("the queue of the way back: {0}")]
+    WayBack(String),
     /// The queue rejects its settings.
     #[error("the bottleneck's queue: {0}")]
     Queue(forebay_discipline::BuildError),
@@ -93,6 +98,10 @@ struct Link {
     /// Frames that arrived at the other end and wait for the port to take them.
     out: Vec<VecDeque<Frame>>,
     queue: Box<dyn BottleneckQueue>,
+    policer: Option<Policer>,
+    way_back: Option<WayBack>,
+    /// What the round trips of the hosts behind each port are longer than the path's.
+    longer: Vec<Nanos>,
     to_right: RunPropagation,
     to_left: RunPropagation,
     rightward: InFlight,
@@ -134,6 +143,9 @@ impl Link {
             pool,
             out: netdevs.iter().map(|_| VecDeque::new()).collect(),
             queue,
+            policer: spec.policer.map(Policer::new).transpose()?,
+            way_back: WayBack::new(spec.back)?,
+            longer: spec.longer_ns.iter().copied().map(Nanos).collect(),
             to_right: RunPropagation::new(spec.rightward(), Random::new(spec.seed, 1))?,
             to_left: RunPropagation::new(spec.leftward(), Random::new(spec.seed, 2))?,
             rightward: InFlight::default(),
@@ -174,9 +186,14 @@ impl Link {
             self.ports[RIGHT].receive(&mut self.pool, &mut batch, BATCH);
             let now = clock::now();
             self.serve(now)?;
+            self.serve_back(now);
             for frame in batch.drain(..) {
-                self.send_back(now, frame);
+                match &mut self.way_back {
+                    Some(back) => back.enter(now, frame, &mut self.pool),
+                    None => self.send_back(now, frame),
+                }
             }
+            self.serve_back(now);
             self.deliver(now);
             for (port, out) in self.ports.iter_mut().zip(&mut self.out) {
                 port.send(&mut self.pool, out);
@@ -202,16 +219,32 @@ impl Link {
         Ok(true)
     }
 
-    /// Sends a frame from the right on its way back.
-    fn send_back(&mut self, now: Nanos, frame: Frame) {
+    /// Puts frames on their way that left the bottleneck of the way back by `now`.
+    fn serve_back(&mut self, now: Nanos) {
+        while let Some((frame, end)) =
+            self.way_back.as_mut().and_then(|back| back.leave(now, &mut self.pool))
+        {
+            self.send_back(end, frame);
+        }
+    }
+
+    /// Sends a frame, whose last bit is sent at `end`, on its way back.
+    fn send_back(&mut self, end: Nanos, frame: Frame) {
         let is_lost = self.started
             && self.feedback_loss > 0.0
             && is_for_port(self.pool.bytes(&frame), self.feedback_port)
             && self.random.chance(self.feedback_loss);
-        match self.to_left.arrival(now).filter(|_| !is_lost) {
-            Some(due) => self.leftward.push(due, frame),
+        let port = self.ends.find(self.pool.bytes(&frame));
+        let longer = port.map_or(Nanos::ZERO, |port| self.longer(port)) / 2;
+        match self.to_left.arrival(end).filter(|_| !is_lost) {
+            Some(due) => self.leftward.push(due.saturating_add(longer), frame),
             None => self.lose(frame),
         }
+    }
+
+    /// Returns what the round trips of the hosts behind `port` are longer than the path's.
+    fn longer(&self, port: usize) -> Nanos {
+        self.longer.get(port).copied().unwrap_or_default()
     }
 
     fn lose(&mut self, frame: Frame) {
@@ -227,7 +260,14 @@ impl Link {
         self.serve(now)?;
         for frame in batch.drain(..) {
             self.ends.learn(self.pool.bytes(&frame), from);
-            self.queue.enter(now, frame, from as u8, &mut self.pool, &mut self.journal)?;
+            let (pool, journal) = (&mut self.pool, &mut self.journal);
+            let len = Bytes(frame.len() as u64);
+            let policer = self.policer.as_mut().filter(|_| self.started);
+            if policer.is_none_or(|policer| policer.passes(now, len)) {
+                self.queue.enter(now, frame, from as u8, pool, journal)?;
+            } else {
+                refuse(now, frame, from as u8, pool, journal)?;
+            }
         }
         Ok(())
     }
@@ -235,9 +275,10 @@ impl Link {
     /// Puts frames on the wire that left the bottleneck by `now`.
     fn serve(&mut self, now: Nanos) -> Result<(), LinkError> {
         while let Some(sent) = self.queue.leave(now, &mut self.pool, &mut self.journal)? {
-            let Sent { frame, end } = sent;
+            let Sent { frame, end, source } = sent;
+            let longer = self.longer(usize::from(source));
             match self.to_right.arrival(end) {
-                Some(due) => self.rightward.push(due, frame),
+                Some(due) => self.rightward.push(due + (longer - longer / 2), frame),
                 None => self.lose(frame),
             }
         }
@@ -273,7 +314,10 @@ impl Link {
     fn next_event(&mut self) -> Nanos {
         let shortest = self.to_right.shortest();
         let departure = self.queue.next_event().map(|time| time.saturating_add(shortest));
-        let arrivals = [self.rightward.first(), departure, self.leftward.first()];
+        let shortest = self.to_left.shortest();
+        let back = self.way_back.as_mut().and_then(WayBack::next_event);
+        let back = back.map(|time| time.saturating_add(shortest));
+        let arrivals = [self.rightward.first(), departure, self.leftward.first(), back];
         arrivals.into_iter().flatten().min().unwrap_or(Nanos::MAX)
     }
 
@@ -286,9 +330,11 @@ impl Link {
             hop: "link".to_owned(),
             received: received + self.copies,
             sent,
-            policy_drops: self.journal.drops,
+            policy_drops: self.journal.drops + self.way_back.as_ref().map_or(0, |b| b.drops),
             marked: Some(self.journal.marks),
-            queued: self.queue.queued() + (pending + in_flight) as u64,
+            queued: self.queue.queued()
+                + self.way_back.as_ref().map_or(0, WayBack::queued)
+                + (pending + in_flight) as u64,
             lost: lost + self.queue.lost() + self.lost,
             ..HopCounters::default()
         };

@@ -2,9 +2,11 @@ use std::path::PathBuf;
 
 use forebay_dataplane::Pool;
 use forebay_discipline::QueueSpec;
-use forebay_sim::{Capacity, DelayTrace, Jitter, Loss, PropagationConfig};
+use forebay_sim::{Capacity, DelayTrace, Jitter, Loss, PolicerConfig, PropagationConfig};
 use forebay_units::{Nanos, Rate};
 use serde::{Deserialize, Serialize};
+
+use crate::scenario::Back;
 
 /// The specification of a link process, which it reads as one line of JSON.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -39,6 +41,16 @@ pub struct LinkSpec {
     /// The UDP port of the sendboxes, by which feedback is recognised.
     #[serde(default)]
     pub feedback_port: u16,
+    /// The policer in front of the queue.
+    #[serde(default)]
+    pub policer: Option<PolicerConfig>,
+    /// The bottleneck of the way back.
+    #[serde(default)]
+    pub back: Option<Back>,
+    /// What the round trips of the hosts behind each port are longer than the path's, in
+    /// nanoseconds, in the order `left`, `right`, `others`; nothing for further ports.
+    #[serde(default)]
+    pub longer_ns: Vec<u64>,
     /// The seed of random numbers.
     #[serde(default)]
     pub seed: u64,
@@ -95,11 +107,15 @@ impl LinkSpec {
 
     /// The way of packets behind the bottleneck.
     pub(super) fn rightward(&self) -> PropagationConfig {
-        PropagationConfig { loss: self.loss, jitter: self.jitter, ..self.leftward() }
+        PropagationConfig { loss: self.loss, jitter: self.jitter, ..self.each_way() }
     }
 
     /// The way back.
     pub(super) fn leftward(&self) -> PropagationConfig {
+        PropagationConfig { loss: self.back.map_or(Loss::None, |b| b.loss), ..self.each_way() }
+    }
+
+    fn each_way(&self) -> PropagationConfig {
         let delay_trace = self.delay_trace.clone();
         let delay = if delay_trace.is_some() { Nanos::ZERO } else { Nanos(self.delay_ns) };
         PropagationConfig { delay, delay_trace, ..PropagationConfig::default() }
@@ -108,7 +124,8 @@ impl LinkSpec {
     /// The longest time that a packet may be on its way.
     fn longest_delay(&self) -> Nanos {
         let traced = self.delay_trace.as_ref().map_or(Nanos::ZERO, DelayTrace::longest);
-        Nanos(self.delay_ns).max(traced).saturating_add(self.jitter.up_to)
+        let longer = Nanos(self.longer_ns.iter().copied().max().unwrap_or(0));
+        Nanos(self.delay_ns).max(traced).saturating_add(self.jitter.up_to).saturating_add(longer)
     }
 
     /// Creates a pool with room for the queue, for packets in flight in both directions and for the
@@ -122,7 +139,9 @@ impl LinkSpec {
             _ => self.rate(),
         };
         let on_the_way = 4 * rate.bytes_in(self.longest_delay()).0 / 512;
-        let chunks = self.queue.packets() + on_the_way + RINGS;
+        // The smallest packets have 64 bytes.
+        let back = self.back.map_or(0, |back| back.limit.0 / 64);
+        let chunks = self.queue.packets() + on_the_way + back + RINGS;
         Pool::new(chunks.min(1 << 20) as u32, mtu)
     }
 }

@@ -148,6 +148,9 @@ fn link(job: &Job<'_>, files: LinkFiles) -> Result<LinkSpec, EngineError> {
     let sites = capabilities::sites(job);
     let cross = (has_cross(job) || sites > 1).then(|| CROSS.to_owned());
     let others = cross.into_iter().chain((1..sites).map(left)).collect();
+    // The receivers' side and the cross traffic have the path's round trip.
+    let longer = |site: u8| (conditions.site_rtt(u32::from(site), &path) - path.rtt).0;
+    let longer_ns = [longer(0), 0, 0].into_iter().chain((1..sites).map(longer)).collect();
     Ok(LinkSpec {
         left: left(0),
         right: RIGHT.to_owned(),
@@ -160,6 +163,9 @@ fn link(job: &Job<'_>, files: LinkFiles) -> Result<LinkSpec, EngineError> {
         jitter: conditions.jitter,
         feedback_loss: conditions.feedback_loss,
         feedback_port: SENDBOX_PORT,
+        policer: conditions.policer,
+        back: conditions.back,
+        longer_ns,
         seed: job.seed,
         queue,
         packet_log: files.packets,

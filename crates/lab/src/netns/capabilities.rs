@@ -1,6 +1,7 @@
 //! The jobs that the engine can run.
 
 use forebay_sim::Capacity;
+use forebay_units::Nanos;
 
 use super::dataplane::Dataplane;
 use crate::engine::{EngineError, Job};
@@ -42,8 +43,15 @@ fn missing(job: &Job<'_>) -> Option<String> {
     if queue.by == Maker::Kernel && varies {
         return Some("queue by = \"kernel\" at a varying rate (`trace`, `steps`)".to_owned());
     }
+    let conditions = &scenario.conditions;
+    if queue.by == Maker::Kernel && (conditions.policer.is_some() || conditions.back.is_some()) {
+        return Some("queue by = \"kernel\" with a `policer` or [path.back]".to_owned());
+    }
     if let Some(special) = scenario.faults.iter().find_map(Fault::special) {
         return Some(special.to_owned());
+    }
+    if job.arm.start > Nanos::ZERO {
+        return Some("sendbox that starts later (`start` of [[arm]])".to_owned());
     }
     if scenario.sites > u32::from(MAX_SITES) {
         return Some(format!("network of more than {MAX_SITES} sites"));

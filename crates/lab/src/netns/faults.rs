@@ -28,7 +28,7 @@ impl Faults {
     /// are left out.
     pub(super) fn new(job: &Job<'_>, start: Nanos) -> Self {
         let has = |process| match process {
-            Process::Receivebox => matches!(job.arm.sendbox, Sendbox::Bundle(_)),
+            Process::Receivebox | Process::Sendbox => matches!(job.arm.sendbox, Sendbox::Bundle(_)),
         };
         let mut steps = Vec::new();
         for fault in &job.scenario.faults {

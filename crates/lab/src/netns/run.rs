@@ -103,7 +103,10 @@ pub(crate) fn run_with(
         progress(Progress::at(job.scenario, elapsed));
         check_interrupt(interrupt)?;
         faults.act(clock::now(), &mut processes, |process, processes| match process {
-            Process::Receivebox => boxes::start_receivebox(&dir, &network, processes),
+            // The job's check refuses a killed sendbox.
+            Process::Receivebox | Process::Sendbox => {
+                boxes::start_receivebox(&dir, &network, processes)
+            }
         })?;
         processes.wait(TICK.min(faults.next_in(clock::now())))?;
         if elapsed > length.saturating_add(DONE_WITHIN) {

@@ -83,7 +83,10 @@ impl Check<'_> {
     }
 
     fn scenario(&self, file: &File, cell: &Cell<'_>) -> Result<Scenario, ConfigError> {
-        let path = cell.path;
+        let conditions = self.conditions(file, cell)?;
+        // A policer below the line's rate is the bottleneck.
+        let policed = conditions.policer.map_or(cell.path.rate, |p| p.rate.min(cell.path.rate));
+        let path = Path { rate: policed, ..cell.path };
         let ip = match file.ip.as_ref().map(|ip| (*ip.get_ref(), ip.span())) {
             None | Some((4, _)) => IpVersion::V4,
             Some((6, _)) => IpVersion::V6,
@@ -99,7 +102,7 @@ impl Check<'_> {
             paced: file.paced,
             largest_burst: self.largest_burst(file)?,
             path,
-            conditions: self.conditions(file, cell)?,
+            conditions,
             sites: self.sites(file)?,
             labels: cell.labels.clone(),
             traffic: Vec::new(),
@@ -125,8 +128,9 @@ impl Check<'_> {
             );
             return Err(self.0.error_at(cell.rate_span.clone(), "path.rate", what));
         }
-        for arm in &file.arm {
-            let arm = self.arm(arm, cell.queue.get_ref(), &path)?;
+        for table in &file.arm {
+            let mut arm = self.arm(table, cell.queue.get_ref(), &path)?;
+            arm.start = self.arm_start(table.get_ref(), &arm, length)?;
             scenario.arms.push(arm);
         }
         self.unique("arm", file.arm.iter().map(|arm| &arm.get_ref().name))?;
@@ -142,7 +146,26 @@ impl Check<'_> {
             let what = "says how long the path is: remove it, or the `rtt` of [[fault]]";
             return Err(self.0.error_at(name.span(), "path.delay_trace", what));
         }
+        if let (Some(site), true) = (file.site.first(), changes) {
+            let what = "says how long its path is: remove it, or the `rtt` of [[fault]]";
+            return Err(self.0.error_at(site.span(), "site", what));
+        }
         Ok(scenario)
+    }
+
+    /// Checks when the sendbox of an arm begins to control, in a run of `length`.
+    fn arm_start(&self, table: &ArmTable, arm: &Arm, length: Nanos) -> Result<Nanos, ConfigError> {
+        let Some(start) = &table.start else { return Ok(Nanos::ZERO) };
+        let what = match (arm.sendbox, start.get_ref().0) {
+            (Sendbox::Forward | Sendbox::Link(_), _) => {
+                "is of a sendbox with a bundle: remove it".to_owned()
+            }
+            (Sendbox::Bundle(_), at) if at >= length => {
+                format!("must be within the run of {length}")
+            }
+            (Sendbox::Bundle(_), at) => return Ok(at),
+        };
+        Err(self.0.error_at(start.span(), "arm.start", what))
     }
 
     fn sites(&self, file: &File) -> Result<u32, ConfigError> {
@@ -175,7 +198,7 @@ impl Check<'_> {
         }
         made.delay_trace.clone_from(&cell.delay_trace);
         if let Some(loss) = &table.loss {
-            made.loss = conditions::loss(self, loss)?;
+            made.loss = conditions::loss(self, loss, "path.loss")?;
         }
         made.feedback_loss = table.feedback_loss.as_ref().map_or(0.0, |share| share.0);
         if let Some(jitter) = &table.jitter {
@@ -189,6 +212,22 @@ impl Check<'_> {
             let what = "is of a path of one way: remove it or the ways";
             return Err(self.0.error_at(name.span(), "path.delay_trace", what));
         }
+        if let Some(policer) = &table.policer {
+            made.policer = Some(conditions::policer(self, policer)?);
+            let rates = file.grid.rate.is_some();
+            let what = match (made.ways.is_empty(), rates) {
+                (false, _) => "is of a path of one way: remove it or the ways",
+                (_, true) => "sets the path's rate: remove it, or `rate` in [grid]",
+                _ => "",
+            };
+            if !what.is_empty() {
+                return Err(self.0.error_at(policer.span(), "path.policer", what));
+            }
+        }
+        if let Some(back) = &table.back {
+            made.back = Some(conditions::back(self, back, path)?);
+        }
+        made.site_rtts = conditions::site_rtts(self, &file.site, self.sites(file)?, path)?;
         made.spread = table.spread.as_ref().map(|s| *s.get_ref()).unwrap_or_default();
         Ok(made)
     }
@@ -286,7 +325,8 @@ impl Check<'_> {
         };
         let outer = arm.outer.as_ref().map(|own| bundle(own.get_ref(), "arm.outer")).transpose()?;
         let queue = self.queue(table, path, key)?;
-        Ok(Arm { name: arm.name.get_ref().clone(), sendbox, queue, outer })
+        let (name, start) = (arm.name.get_ref().clone(), Nanos::ZERO);
+        Ok(Arm { name, sendbox, queue, start, outer })
     }
 
     /// Checks the bottleneck queue in the table `key`.

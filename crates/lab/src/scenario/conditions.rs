@@ -1,7 +1,9 @@
 use std::ops::Range;
 
-use forebay_config::{ConfigError, DurationValue, RateValue, ShareValue, Spanned};
-use forebay_sim::{Capacity, DelayTrace, Jitter, Loss, Trace, TraceError};
+use forebay_config::{
+    ConfigError, DurationValue, Limit, RateValue, ShareValue, SizeValue, Spanned,
+};
+use forebay_sim::{Capacity, DelayTrace, Jitter, Loss, PolicerConfig, Trace, TraceError};
 use forebay_units::{Bytes, Nanos, Rate};
 use serde::{Deserialize, Serialize};
 
@@ -14,6 +16,13 @@ const MAX_STEPS: usize = 10_000;
 const LARGEST_TRACE: Bytes = Bytes(64_000_000);
 /// The largest number of parallel ways of a path.
 const MAX_WAYS: usize = 64;
+
+/// The size of a full frame.
+const FRAME: Bytes = Bytes(1_514);
+/// The largest burst of a policer.
+const LARGEST_BURST: Bytes = Bytes(1_000_000_000);
+/// The largest number of full packets in the queue of the way back.
+const MAX_BACK_QUEUE: u64 = 100_000;
 
 /// Conditions of a path beyond its rate and delay: variation of the rate, loss, jitter and parallel
 /// ways.
@@ -36,6 +45,26 @@ pub struct Conditions {
     pub ways: Vec<Path>,
     /// The distribution of packets over parallel ways.
     pub spread: Spread,
+    /// A policer in front of the bottleneck's queue.
+    #[serde(default)]
+    pub policer: Option<PolicerConfig>,
+    /// The bottleneck of the way back, if there is one.
+    #[serde(default)]
+    pub back: Option<Back>,
+    /// The round-trip times of the sites' empty paths; those of further sites are the path's.
+    #[serde(default)]
+    pub site_rtts: Vec<Nanos>,
+}
+
+/// The bottleneck of the way back, which all sites share.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Back {
+    /// The rate; unlimited if there is none.
+    pub rate: Option<Rate>,
+    /// The limit of its queue, a FIFO, in bytes.
+    pub limit: Bytes,
+    /// The loss behind it.
+    pub loss: Loss,
 }
 
 impl Conditions {
@@ -49,7 +78,15 @@ impl Conditions {
             jitter: Jitter::default(),
             ways: Vec::new(),
             spread: Spread::default(),
+            policer: None,
+            back: None,
+            site_rtts: Vec::new(),
         }
+    }
+
+    /// The round-trip time of the empty path of `site`, counted from zero, on `path`.
+    pub fn site_rtt(&self, site: u32, path: &Path) -> Nanos {
+        self.site_rtts.get(site as usize).copied().unwrap_or(path.rtt)
     }
 
     /// Names a condition that only the simulator has, if there is one.
@@ -106,6 +143,105 @@ pub(super) struct JitterTable {
     up_to: DurationValue,
     #[serde(default)]
     reorders: bool,
+}
+
+/// The policer in the key `policer` of `[path]`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct PolicerTable {
+    rate: Spanned<RateValue>,
+    burst: Spanned<SizeValue>,
+}
+
+/// The bottleneck of the way back, in `[path.back]`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct BackTable {
+    rate: Option<Spanned<RateValue>>,
+    /// The limit of the queue; 1000 packets by default.
+    limit: Option<Spanned<Limit>>,
+    loss: Option<Spanned<LossValue>>,
+}
+
+/// A site in `[[site]]`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct SiteTable {
+    /// The round-trip time of its empty path; the path's by default.
+    rtt: Option<Spanned<DurationValue>>,
+}
+
+/// Checks the policer in `table`.
+pub(super) fn policer(
+    check: &Check<'_>,
+    table: &Spanned<PolicerTable>,
+) -> Result<PolicerConfig, ConfigError> {
+    let PolicerTable { rate, burst } = table.get_ref();
+    above_zero(check, rate.get_ref().0, rate.span(), "path.policer.rate")?;
+    let config = PolicerConfig { rate: rate.get_ref().0, burst: burst.get_ref().0 };
+    if !(FRAME..=LARGEST_BURST).contains(&config.burst) {
+        let what = "must be 1514 B, a full packet, to 1 GB";
+        return Err(check.0.error_at(burst.span(), "path.policer.burst", what));
+    }
+    Ok(config)
+}
+
+/// Checks the way back in `table`, of a path with this round-trip time.
+pub(super) fn back(
+    check: &Check<'_>,
+    table: &Spanned<BackTable>,
+    path: Path,
+) -> Result<Back, ConfigError> {
+    let BackTable { rate, limit, loss: lossy } = table.get_ref();
+    if let Some(rate) = rate {
+        above_zero(check, rate.get_ref().0, rate.span(), "path.back.rate")?;
+    }
+    let loss = lossy.as_ref().map(|loss| self::loss(check, loss, "path.back.loss"));
+    let loss = loss.transpose()?.unwrap_or_default();
+    let own = match (rate, limit) {
+        (None, Some(limit)) => {
+            let what = "is of the queue at `rate`: give the rate too";
+            return Err(check.0.error_at(limit.span(), "path.back.limit", what));
+        }
+        (None, None) if loss == Loss::None => {
+            let what = "has neither `rate` nor `loss`: give one of them, or remove it";
+            return Err(check.0.error_at(table.span(), "path.back", what));
+        }
+        (rate, _) => rate.as_ref().map(|rate| rate.get_ref().0),
+    };
+    let bytes = match (limit, own) {
+        (Some(limit), Some(rate)) => limit.get_ref().bytes(rate, path.rtt),
+        _ => Bytes(1_000 * FRAME.0),
+    };
+    if let Some(limit) = limit
+        && !(FRAME.0..=MAX_BACK_QUEUE * FRAME.0).contains(&bytes.0)
+    {
+        let what = format!("is {bytes} here: it must hold 1 to {MAX_BACK_QUEUE} packets");
+        return Err(check.0.error_at(limit.span(), "path.back.limit", what));
+    }
+    Ok(Back { rate: own, limit: bytes, loss })
+}
+
+/// Checks the round-trip times of the sites in `tables`, of which there are `sites`.
+pub(super) fn site_rtts(
+    check: &Check<'_>,
+    tables: &[Spanned<SiteTable>],
+    sites: u32,
+    path: Path,
+) -> Result<Vec<Nanos>, ConfigError> {
+    if let Some(table) = tables.get(sites as usize) {
+        let what = format!("there are only {sites} `sites`: raise it, or remove this one");
+        return Err(check.0.error_at(table.span(), "site", what));
+    }
+    let rtt = |table: &Spanned<SiteTable>| match &table.get_ref().rtt {
+        None => Ok(path.rtt),
+        Some(rtt) if (path.rtt..=MAX_RTT).contains(&rtt.get_ref().0) => Ok(rtt.get_ref().0),
+        Some(rtt) => {
+            let what = format!("must be {}, the path's, to 2 s", path.rtt);
+            Err(check.0.error_at(rtt.span(), "site.rtt", what))
+        }
+    };
+    tables.iter().map(rtt).collect()
 }
 
 /// A way in `[[path.way]]`.
@@ -181,9 +317,13 @@ pub(super) fn above_zero(
     Ok(())
 }
 
-/// Checks the loss in `value`.
-pub(super) fn loss(check: &Check<'_>, value: &Spanned<LossValue>) -> Result<Loss, ConfigError> {
-    let fail = |what: &str| check.0.error_at(value.span(), "path.loss", what);
+/// Checks the loss in `value`, which stands at `key`.
+pub(super) fn loss(
+    check: &Check<'_>,
+    value: &Spanned<LossValue>,
+    key: &str,
+) -> Result<Loss, ConfigError> {
+    let fail = |what: &str| check.0.error_at(value.span(), key, what);
     match *value.get_ref() {
         LossValue::Random(ShareValue(p)) if p < 1.0 => Ok(Loss::Random(p)),
         LossValue::Random(_) => Err(fail("must be below 100 %: nothing would arrive")),

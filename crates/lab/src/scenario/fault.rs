@@ -41,13 +41,15 @@ pub enum FaultKind {
     },
 }
 
-/// A process that may be killed. The sendbox may not: its packet counts would be lost, and a run
-/// without them cannot be verified.
+/// A process that may be killed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Process {
     /// The receivebox, in arms whose sendbox has a bundle.
     Receivebox,
+    /// The sendboxes, in arms whose sendbox has a bundle. While they are dead, nothing passes them
+    /// in either direction.
+    Sendbox,
 }
 
 impl Process {
@@ -55,6 +57,7 @@ impl Process {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Receivebox => "receivebox",
+            Self::Sendbox => "sendbox",
         }
     }
 }
@@ -82,11 +85,14 @@ impl Fault {
         (self.at < length).then_some(Self { kind, ..self })
     }
 
-    /// Names a kind of fault that not every engine supports; `None` for a killed process, which all
-    /// support.
+    /// Names a kind of fault that not every engine supports; `None` for a killed receivebox, which
+    /// all support.
     pub const fn special(&self) -> Option<&'static str> {
         match self.kind {
-            FaultKind::Killed { .. } => None,
+            FaultKind::Killed { process: Process::Receivebox, .. } => None,
+            FaultKind::Killed { process: Process::Sendbox, .. } => {
+                Some("sendbox that is killed (`process` of [[fault]])")
+            }
             FaultKind::Clock { .. } => Some("clocks that jump"),
             FaultKind::Route { .. } => Some("routes that change"),
         }

@@ -9,7 +9,9 @@ use serde::Deserialize;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserializer, Error, MapAccess, Visitor};
 
-use super::conditions::{JitterValue, LossValue, StepTable, WayTable};
+use super::conditions::{
+    BackTable, JitterValue, LossValue, PolicerTable, SiteTable, StepTable, WayTable,
+};
 use super::fault::FaultTable;
 use super::phase::PhaseTable;
 use super::queue::{BundleTable, LinkTable, QueueTable};
@@ -41,6 +43,9 @@ pub(super) struct File {
     /// The seeds; `[1]` by default.
     pub(super) seeds: Option<Spanned<Vec<u64>>>,
     pub(super) path: Spanned<PathTable>,
+    /// The paths of the sites, in their order.
+    #[serde(default)]
+    pub(super) site: Vec<Spanned<SiteTable>>,
     #[serde(default)]
     pub(super) grid: GridTable,
     #[serde(default)]
@@ -72,6 +77,10 @@ pub(super) struct PathTable {
     /// The number of equal ways, instead of `[[path.way]]`.
     pub(super) ways: Option<Spanned<u32>>,
     pub(super) spread: Option<Spanned<Spread>>,
+    /// A policer in front of the bottleneck's queue.
+    pub(super) policer: Option<Spanned<PolicerTable>>,
+    /// The bottleneck of the way back; none by default.
+    pub(super) back: Option<Spanned<BackTable>>,
 }
 
 /// `[grid]`: the axes along which the cells of the experiment differ. The cells are the cross
@@ -108,6 +117,8 @@ pub(super) struct ArmTable {
     pub(super) link: Option<Spanned<LinkTable>>,
     /// The queue at the bottleneck; the path's by default.
     pub(super) queue: Option<Spanned<QueueTable>>,
+    /// When the sendbox begins to control; at the start of the run by default.
+    pub(super) start: Option<Spanned<DurationValue>>,
     /// The bundle of an outer sendbox; none by default.
     pub(super) outer: Option<Spanned<BundleTable>>,
 }

@@ -20,7 +20,7 @@ mod traffic;
 mod traffic_check;
 
 pub use check::{load, parse};
-pub use conditions::{Conditions, Spread};
+pub use conditions::{Back, Conditions, Spread};
 pub use fault::{Clock, Fault, FaultKind, Process};
 pub(crate) use model::in_words;
 pub use model::{Arm, Bundle, Experiment, IpVersion, LinkBox, Path, Scenario, Sendbox};

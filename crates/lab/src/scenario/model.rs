@@ -165,6 +165,9 @@ pub struct Arm {
     pub sendbox: Sendbox,
     /// The queue at the bottleneck.
     pub queue: Queue,
+    /// When the sendbox begins to control its bundle. Until then it forwards.
+    #[serde(default)]
+    pub start: Nanos,
     /// The bundle of an outer sendbox, which contains all traffic that leaves the inner sendboxes.
     /// Its receivebox comes before theirs.
     pub outer: Option<Bundle>,

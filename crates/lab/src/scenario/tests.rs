@@ -419,6 +419,50 @@ fn a_trace_sets_the_rate_of_the_path() {
 }
 
 #[test]
+fn policers_ways_back_and_paths_of_sites_are_read() {
+    let with = |path: &str, rest: &str| {
+        let text = MINIMAL.replace("[[traffic]]", &format!("{path}\n[[traffic]]")) + rest;
+        parse(FilePath::new("x.toml"), &text).map(|mut e| e.cells.remove(0))
+    };
+    let policer = "policer = { rate = \"20 Mbit/s\", burst = \"60 kB\" }";
+    let cell = with(policer, "").unwrap();
+    assert_eq!((cell.path.rate, cell.highest_rate()), (Rate::from_mbps(20), Rate::from_mbps(20)));
+    assert_eq!(cell.conditions.capacity, Capacity::Constant(Rate::from_mbps(96)));
+    assert_eq!(cell.conditions.policer.unwrap().burst, Bytes(60_000));
+    let cell = with("back = { rate = \"1 Mbit/s\", limit = \"20 packets\", loss = \"1 %\" }", "");
+    let back =
+        Back { rate: Some(Rate::from_mbps(1)), limit: Bytes(20 * 1_514), loss: Loss::Random(0.01) };
+    assert_eq!(cell.unwrap().conditions.back, Some(back));
+    let cell = with("[[site]]\nrtt = \"70 ms\"\n", "").unwrap();
+    assert_eq!(cell.conditions.site_rtts, [Nanos::from_millis(70)]);
+    for (path, rest, says) in [
+        (
+            "policer = { rate = \"0 bit/s\", burst = \"60 kB\" }",
+            "",
+            "path.policer.rate: must be above",
+        ),
+        (
+            "policer = { rate = \"1 bit/s\", burst = \"1 kB\" }",
+            "",
+            "path.policer.burst: must be 1514 B",
+        ),
+        (&format!("ways = 2\n{policer}"), "", "path.policer: is of a path of one way"),
+        ("back = {}", "", "path.back: has neither `rate` nor `loss`"),
+        ("back = { limit = \"2 packets\" }", "", "path.back.limit: is of the queue at `rate`"),
+        ("back = { rate = \"1 Mbit/s\", limit = \"2 B\" }", "", "path.back.limit: is 2 B here"),
+        ("back = { rate = \"0 bit/s\" }", "", "path.back.rate: must be above zero"),
+        ("back = { loss = \"100 %\" }", "", "path.back.loss: must be below 100 %"),
+        ("[[site]]\n[[site]]", "", "site: there are only 1 `sites`"),
+        ("[[site]]\nrtt = \"1 ms\"", "", "site.rtt: must be 50"),
+        ("[[site]]", "[[fault]]\nat = \"1 s\"\nrtt = \"9 ms\"", "site: says how long"),
+        ("", "start = \"1 s\"", "arm.start: is of a sendbox with a bundle"),
+    ] {
+        let error = with(path, rest).unwrap_err().to_string();
+        assert!(error.contains(says), "{error}");
+    }
+}
+
+#[test]
 fn a_trace_of_delays_sets_the_round_trip_time() {
     let dir = std::env::temp_dir().join(format!("fb-delays-{}", std::process::id()));
     std::fs::create_dir_all(&dir).unwrap();
@@ -559,8 +603,8 @@ fn invalid_faults_are_refused() {
     let cases = [
         (
             "\"receivebox\"",
-            "\"sendbox\"",
-            "x.toml:14: fault.process: unknown variant `sendbox`, expected `receivebox`",
+            "\"link\"",
+            "x.toml:14: fault.process: unknown variant `link`, expected `receivebox` or `sendbox`",
         ),
         ("\"6 s\"", "\"10 s\"", "x.toml:15: fault.at: must be within the run of 10.000 s"),
         (

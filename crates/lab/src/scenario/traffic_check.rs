@@ -137,9 +137,14 @@ fn own_rtt(
     }
     let listed = cell.rtts.and_then(|r| Some((r.get_ref().get(bulks)?.0, r.span())));
     let own = table.rtt.as_ref().map(|r| (r.get_ref().0, r.span()));
+    let site = table.site.as_ref().map_or(0, |site| site.get_ref().saturating_sub(1));
+    let least = match table.from {
+        Some(FromName::Cross) => scenario.path.rtt,
+        _ => scenario.conditions.site_rtt(site, &scenario.path),
+    };
     match own.or(listed) {
-        Some((rtt, span)) if rtt < scenario.path.rtt || rtt > MAX_RTT => {
-            let what = format!("must be {}, the path's, to 2 s", scenario.path.rtt);
+        Some((rtt, span)) if rtt < least || rtt > MAX_RTT => {
+            let what = format!("must be {least}, the path's, to 2 s");
             Err(check.0.error_at(span, "traffic.rtt", what))
         }
         found => Ok(found.map(|(rtt, _)| rtt)),

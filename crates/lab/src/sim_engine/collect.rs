@@ -27,6 +27,8 @@ pub(super) struct Collector {
     l4s: Vec<bool>,
     /// The links in the place of sendboxes.
     pub(super) boxes: BTreeSet<LinkId>,
+    /// The bottleneck of the way back, whose packets are not recorded.
+    pub(super) back: Option<LinkId>,
     /// The outer bundle. Its packets are those of the inner ones and are not recorded twice.
     pub(super) outer: Option<BundleId>,
 }
@@ -97,6 +99,7 @@ impl Collector {
             whose: BTreeMap::new(),
             l4s: scenario.traffic.iter().map(Traffic::is_l4s).collect(),
             boxes: BTreeSet::new(),
+            back: None,
             outer: None,
         };
         Ok((collector, schedules))
@@ -168,6 +171,7 @@ impl Observer for Collector {
         };
         match at {
             At::Link(link) if self.boxes.contains(&link) => self.run.sendbox.push(record),
+            At::Link(link) if Some(link) == self.back => {}
             At::Link(_) => {
                 self.run.whose.push(traffic);
                 self.run.bottleneck.push(record);
@@ -233,6 +237,14 @@ impl Simulated {
             link.queued += counted.inside;
             link.lost += counted.lost;
             link.marked = link.marked.map(|n| n + counted.marked);
+        }
+        if let Some(back) = self.network.back {
+            // What left it is counted on the next link.
+            let counted = self.sim.link(back);
+            link.received += counted.received - counted.sent;
+            link.policy_drops += counted.dropped;
+            link.queued += counted.inside;
+            link.lost += counted.lost;
         }
         // A sendbox forwards what comes back, except for the messages to itself.
         let sendbox = |(site, Site { traffics, messages, bundle, link, .. }): (usize, &Site)| {

@@ -20,8 +20,15 @@ pub(super) struct Faults {
 enum Step {
     Kill(Process),
     Restart(Process),
-    Clock { of: Clock, by: i64 },
-    Route { rtt: Nanos },
+    /// The sendboxes, which only forwarded, begin to control.
+    Begin,
+    Clock {
+        of: Clock,
+        by: i64,
+    },
+    Route {
+        rtt: Nanos,
+    },
 }
 
 impl Faults {
@@ -29,9 +36,12 @@ impl Faults {
     pub(super) fn new(job: &Job<'_>) -> Self {
         let boxes = matches!(job.arm.sendbox, Sendbox::Bundle(_));
         let mut steps = Vec::new();
+        if job.arm.start > Nanos::ZERO {
+            steps.push((job.arm.start, Step::Begin));
+        }
         for fault in &job.scenario.faults {
             match fault.kind {
-                FaultKind::Killed { process: process @ Process::Receivebox, back } if boxes => {
+                FaultKind::Killed { process, back } if boxes => {
                     steps.push((fault.at, Step::Kill(process)));
                     steps.extend(back.map(|back| (back, Step::Restart(process))));
                 }
@@ -62,13 +72,27 @@ impl Faults {
             self.steps.pop_front();
             match step {
                 Step::Kill(process) => {
-                    bundles.iter().for_each(|b| sim.kill_receivebox(*b));
+                    bundles.iter().for_each(|b| match process {
+                        Process::Receivebox => sim.kill_receivebox(*b),
+                        Process::Sendbox => sim.kill_sendbox(*b),
+                    });
                     let process = process.name().to_owned();
                     self.records.push(FaultRecord { process, killed: now.0, ready: None });
                 }
-                Step::Restart(_) => {
-                    bundles.iter().for_each(|b| sim.start_receivebox(*b));
-                    if let Some(last) = self.records.last_mut() {
+                Step::Begin => {
+                    let name = Process::Sendbox.name();
+                    let is_dead = |r: &FaultRecord| r.process == name && r.ready.is_none();
+                    if !self.records.iter().any(is_dead) {
+                        bundles.iter().for_each(|b| sim.start_sendbox(*b));
+                    }
+                }
+                Step::Restart(process) => {
+                    bundles.iter().for_each(|b| match process {
+                        Process::Receivebox => sim.start_receivebox(*b),
+                        Process::Sendbox => sim.start_sendbox(*b),
+                    });
+                    let mut records = self.records.iter_mut().rev();
+                    if let Some(last) = records.find(|r| r.process == process.name()) {
                         last.ready = Some(now.0);
                     }
                 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use forebay_control::ControlConfig;
-use forebay_queue::token_bucket;
+use forebay_queue::{Fifo, Limit, fifo, token_bucket};
 use forebay_sim::{
     BundleId, BundleSetup, Capacity, Hop, Jitter, LinkConfig, LinkId, Loss, Observer, Queue, Route,
     RouteId, SetupError, Simulation,
@@ -13,7 +13,7 @@ use forebay_wire::feedback::{EPOCH_UPDATE_LEN, FEEDBACK_LEN};
 
 use super::queues;
 use crate::engine::{EngineError, Job};
-use crate::scenario::{self, Maker, Origin, Path, Sendbox, Spread};
+use crate::scenario::{self, FaultKind, Maker, Origin, Path, Process, Sendbox, Spread};
 
 /// The largest random delay of an arriving packet.
 const NOISE: Nanos = Nanos::from_micros(20);
@@ -32,6 +32,8 @@ pub(super) struct Network {
     /// The return links: one for all, others for messages of receiveboxes if some are lost, and for
     /// traffic with its own round-trip time.
     pub(super) backward: BTreeSet<LinkId>,
+    /// The bottleneck of the way back, if there is one.
+    pub(super) back: Option<LinkId>,
     /// The sites in order.
     pub(super) sites: Vec<Site>,
     /// The outer bundle, if there is one.
@@ -74,31 +76,54 @@ impl Network {
             jitter: Jitter { up_to: NOISE, reorders: false },
             ..LinkConfig::default()
         };
+        let back = add_back_bottleneck(job, sim)?;
         let mut add_back = |loss| sim.add_link(way_back(loss)).map_err(refused);
         let backward = add_back(Loss::None)?;
         let lossy = job.scenario.conditions.feedback_loss;
         let for_messages = if lossy > 0.0 { add_back(Loss::Random(lossy))? } else { backward };
+        // The hops back to a host, which may be behind the sendbox of a bundle, or to a box.
+        let has_kills =
+            job.scenario.faults.iter().any(|fault| {
+                matches!(fault.kind, FaultKind::Killed { process: Process::Sendbox, .. })
+            });
+        let hops_back = |link: LinkId, through: Option<BundleId>| -> Vec<Hop> {
+            let through = through.filter(|_| has_kills).map(Hop::BackThrough);
+            back.into_iter().chain([link]).map(Hop::Link).chain(through).collect()
+        };
         let mut route =
             |hops, source| sim.add_route(Route { hops, source, class: 0 }).map_err(refused);
 
         // The hops that all sites share, within the outer pair of boxes if there is one.
         let (mut shared, mut outer) = (vec![way], None);
         if let Some(bundle) = &job.arm.outer {
-            let messages = [route(vec![way], LEFT)?, route(vec![Hop::Link(for_messages)], LEFT)?];
+            let messages = [route(vec![way], LEFT)?, route(hops_back(for_messages, None), LEFT)?];
             let id = add_bundle(job, sim, bundle, messages)?;
             shared = vec![Hop::Sendbox(id), way, Hop::Receivebox(id)];
             outer = Some(id);
         }
         let mut sites = Vec::new();
+        let mut messages_links = vec![for_messages];
         for site in 0..job.scenario.sites {
             // At most 200 sites, which the scenario's checks ensure.
             let source = if site == 0 { LEFT } else { CROSS + site as u8 };
+            // What the site's path is longer than the others' follows the bottleneck.
+            let longer = job.scenario.conditions.site_rtt(site, &job.scenario.path) - path_rtt;
+            let mut shared = shared.clone();
+            let mut own_messages = for_messages;
+            if longer > Nanos::ZERO {
+                let config = LinkConfig { delay: longer - longer / 2, ..LinkConfig::default() };
+                shared.push(Hop::Link(sim.add_link(config).map_err(refused)?));
+                let config = way_back(if lossy > 0.0 { Loss::Random(lossy) } else { Loss::None });
+                let config = LinkConfig { delay: config.delay + longer / 2, ..config };
+                own_messages = sim.add_link(config).map_err(refused)?;
+                messages_links.push(own_messages);
+            }
             let mut route = |hops: &[Hop]| {
                 let route = Route { hops: hops.to_vec(), source, class: 0 };
                 sim.add_route(route).map_err(refused)
             };
             let straight = route(&shared)?;
-            let messages = route(&[Hop::Link(for_messages)])?;
+            let messages = route(&hops_back(own_messages, None))?;
             let (mut hops, mut bundle, mut link) = (shared.clone(), None, None);
             match &job.arm.sendbox {
                 Sendbox::Forward => {}
@@ -107,6 +132,9 @@ impl Network {
                     hops =
                         [&[Hop::Sendbox(id)], shared.as_slice(), &[Hop::Receivebox(id)]].concat();
                     bundle = Some(id);
+                    if job.arm.start > Nanos::ZERO {
+                        sim.forward_only(id);
+                    }
                 }
                 Sendbox::Link(own) => {
                     let id = add_link_box(job, sim, own)?;
@@ -116,10 +144,19 @@ impl Network {
             }
             sites.push(Site { traffics: Vec::new(), hops, source, messages, bundle, link });
         }
-        let mut backs = BTreeMap::from([(job.scenario.path.rtt, backward)]);
+        let mut backs = BTreeMap::from([(path_rtt, backward)]);
         let mut traffics = Vec::new();
         for traffic in &job.scenario.traffic {
-            let rtt = traffic.rtt.unwrap_or(job.scenario.path.rtt);
+            // The way back is longer by what the forward direction of the path is not.
+            let (rtt, through) = match traffic.from {
+                Origin::Cross => (traffic.rtt.unwrap_or(path_rtt), None),
+                Origin::Site(site) => {
+                    let own = job.scenario.conditions.site_rtt(site, &job.scenario.path);
+                    let longer = own - path_rtt;
+                    let rtt = traffic.rtt.unwrap_or(own) - (longer - longer / 2);
+                    (rtt, sites[site as usize].bundle)
+                }
+            };
             let back = match backs.get(&rtt) {
                 Some(back) => *back,
                 None => {
@@ -138,14 +175,14 @@ impl Network {
             };
             let mut route =
                 |hops, class| sim.add_route(Route { hops, source, class }).map_err(refused);
-            let routes = [route(hops, traffic.class)?, route(vec![Hop::Link(back)], 0)?];
+            let routes = [route(hops, traffic.class)?, route(hops_back(back, through), 0)?];
             traffics.push(routes);
             if let Origin::Site(site) = traffic.from {
                 sites[site as usize].traffics.push(routes);
             }
         }
-        let backward = backs.into_values().chain([for_messages]).collect();
-        Ok(Self { ways, backward, sites, outer, traffics })
+        let backward = backs.into_values().chain(messages_links).collect();
+        Ok(Self { ways, backward, back, sites, outer, traffics })
     }
 
     /// The index of the traffic that goes forward on each route.
@@ -182,6 +219,7 @@ fn add_ways<O: Observer>(
             },
             delay_trace: conditions.delay_trace.clone(),
             queue: Some(bottleneck(&job.arm.queue, path)?),
+            policer: conditions.policer,
             loss: conditions.loss,
             jitter: Jitter {
                 up_to: conditions.jitter.up_to.saturating_add(NOISE),
@@ -207,6 +245,23 @@ fn add_ways<O: Observer>(
         },
     };
     Ok((ways, hop))
+}
+
+/// Adds the bottleneck of the way back, if the path has one.
+fn add_back_bottleneck<O: Observer>(
+    job: &Job<'_>,
+    sim: &mut Simulation<O>,
+) -> Result<Option<LinkId>, EngineError> {
+    let Some(back) = job.scenario.conditions.back else { return Ok(None) };
+    let fifo = Fifo::new(fifo::Config { limit: Limit::bytes(back.limit) });
+    let fifo = fifo.map_err(|e| EngineError::Unfit(format!("`path.back.limit`: {e}")))?;
+    let config = LinkConfig {
+        capacity: back.rate.map_or(Capacity::Unlimited, Capacity::Constant),
+        queue: back.rate.map(|_| Box::new(fifo) as Queue),
+        loss: back.loss,
+        ..LinkConfig::default()
+    };
+    sim.add_link(config).map(Some).map_err(refused)
 }
 
 /// Adds a bundle whose messages go forward and back on these routes.

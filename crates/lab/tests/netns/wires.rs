@@ -9,11 +9,13 @@ use forebay_lab::netns::Netns;
 use forebay_lab::results::Run;
 use forebay_lab::scenario::{self, Maker, Scenario};
 use forebay_records::packet_log::Fate;
+use forebay_units::Nanos;
 
 /// Returns a scenario of two seconds with this path, traffic and one bundle.
 fn scenario(path: &str, traffic: &str) -> Scenario {
+    let sites = traffic.matches("[[site]]").count().max(1);
     let text = format!(
-        "name = \"x\"\nwarmup = \"200 ms\"\nduration = \"1800 ms\"\n[path]\n{path}\n\
+        "name = \"x\"\nsites = {sites}\nwarmup = \"200 ms\"\nduration = \"1800 ms\"\n[path]\n{path}\n\
          queue = {{ kind = \"fifo\", limit = \"200 packets\" }}\n{traffic}\n\
          [[arm]]\nname = \"bundle\"\n\
          sendbox = {{ policy = \"sfq\", limit = \"1000 packets\" }}\n"
@@ -124,6 +126,51 @@ pub(crate) fn delays_vary() {
     assert!((23.0..27.0).contains(&mean), "half of the jitter is added on one way: {mean}");
 }
 
+/// A policer drops at once, and a second site's path is longer.
+pub(crate) fn a_policer_and_a_longer_path() {
+    let path = "rate = \"400 Mbit/s\"\nrtt = \"10 ms\"\n\
+                policer = { rate = \"20 Mbit/s\", burst = \"30 kB\" }";
+    let scenario = scenario(path, &cbr("30 Mbit/s"));
+    let polled = run(&scenario);
+    let departures = departures(&scenario, &polled);
+    let rate = rate(&departures, 200..1_900);
+    assert!((rate - 20.0).abs() < 0.4, "{rate} Mbit/s pass");
+    let link = &polled.hops[1];
+    assert!(link.policy_drops > 1_000 && link.lost == 0, "{link:?}");
+    assert_eq!(link.received, link.sent + link.policy_drops + link.queued, "{link:?}");
+
+    let sites = self::scenario(
+        "rate = \"40 Mbit/s\"\nrtt = \"10 ms\"",
+        &format!("[[site]]\n[[site]]\nrtt = \"40 ms\"\n{PING}{}", PING.replace("ping", "far"))
+            .replacen("name = \"far\"", "name = \"far\"\nsite = 2", 1),
+    );
+    let run = run(&sites);
+    for (name, rtt) in [("ping", 10.0), ("far", 40.0)] {
+        let of = run.round_trips.iter().filter(|trip| trip.traffic == name);
+        let mut trips: Vec<_> = of.filter_map(|t| Some((t.end? - t.start) as f64 / 1e6)).collect();
+        trips.sort_by(f64::total_cmp);
+        let median = trips[trips.len() / 2];
+        assert!(trips[0] >= rtt && median < rtt + 3.0, "{name}: {trips:?}");
+    }
+}
+
+/// Frames wait and are lost on the way back.
+pub(crate) fn the_way_back_is_slow_and_lossy() {
+    // A loop's request of 82 bytes takes 13 ms at 50 kbit/s, and four loops share the way back.
+    let path = "rate = \"40 Mbit/s\"\nrtt = \"10 ms\"";
+    let slow = scenario(&format!("{path}\nback = {{ rate = \"50 kbit/s\" }}"), PING);
+    let slow = run(&slow);
+    let trips = round_trips(&slow);
+    assert!(trips.len() > 40, "{trips:?}");
+    let late = trips.iter().skip(8).filter(|t| **t > 40.0).count();
+    assert!(late * 10 > (trips.len() - 8) * 8, "{trips:?}");
+    let link = &slow.hops[1];
+    assert_eq!(link.received, link.sent + link.policy_drops + link.queued, "{link:?}");
+    let lossy = run(&scenario(&format!("{path}\nback = {{ loss = \"30 %\" }}"), PING));
+    let link = &lossy.hops[1];
+    assert!(link.lost > 0, "{link:?}");
+}
+
 /// The kernel's queues are paced at a constant rate, and the message says so.
 pub(crate) fn what_the_engine_lacks_is_named() {
     let steps = "rate = \"40 Mbit/s\"\nrtt = \"10 ms\"\n\
@@ -131,7 +178,18 @@ pub(crate) fn what_the_engine_lacks_is_named() {
     let mut varying = scenario(steps, PING);
     varying.arms[0].queue.by = Maker::Kernel;
     let ways = scenario("rate = \"40 Mbit/s\"\nrtt = \"10 ms\"\nways = 2", PING);
-    for (scenario, says) in [(varying, "(`trace`, `steps`)"), (ways, "(`ways`, `[[path.way]]`)")] {
+    let mut late = scenario("rate = \"40 Mbit/s\"\nrtt = \"10 ms\"", PING);
+    late.arms[0].start = Nanos::from_millis(500);
+    let dies = scenario(
+        "rate = \"40 Mbit/s\"\nrtt = \"10 ms\"",
+        &format!("[[fault]]\nprocess = \"sendbox\"\nat = \"1 s\"\n{PING}"),
+    );
+    for (scenario, says) in [
+        (varying, "(`trace`, `steps`)"),
+        (ways, "(`ways`, `[[path.way]]`)"),
+        (late, "(`start` of [[arm]])"),
+        (dies, "(`process` of [[fault]])"),
+    ] {
         let job = Job { scenario: &scenario, arm: &scenario.arms[0], seed: 1 };
         let error = Netns::default().check(&job).unwrap_err().to_string();
         assert!(error.contains(says) && error.contains("--engine sim"), "{error}");

@@ -5,16 +5,18 @@
 
 mod capacity;
 mod delay;
+mod policer;
 mod propagation;
 mod trace;
 
 use std::collections::VecDeque;
 
-use forebay_queue::{DropSink, Qdisc, Room};
+use forebay_queue::{DropReason, DropSink, Qdisc, Room};
 use forebay_units::{Bytes, Nanos};
 
 pub use self::capacity::{Capacity, Wire};
 pub use self::delay::DelayTrace;
+pub use self::policer::{Policer, PolicerConfig};
 pub use self::propagation::{Jitter, Loss, Propagation, PropagationConfig};
 pub use self::trace::{Trace, TraceError};
 use crate::network::SetupError;
@@ -37,6 +39,8 @@ pub struct LinkConfig {
     pub delay_trace: Option<DelayTrace>,
     /// The queue; a link of unlimited capacity needs none.
     pub queue: Option<Queue>,
+    /// A policer in front of the queue.
+    pub policer: Option<PolicerConfig>,
     /// The packet loss of the wire.
     pub loss: Loss,
     /// The variation of the delay.
@@ -51,6 +55,7 @@ impl Default for LinkConfig {
             delay: Nanos::ZERO,
             delay_trace: None,
             queue: None,
+            policer: None,
             loss: Loss::None,
             jitter: Jitter::default(),
         }
@@ -97,6 +102,7 @@ pub(crate) struct Link {
     wire: Wire,
     propagation: Propagation,
     queue: Option<Queue>,
+    policer: Option<Policer>,
     /// The packets on the wire, if they do not overtake each other.
     pub(crate) in_order: Option<InOrder>,
     /// Whether an event will serve the link when the wire is free.
@@ -106,7 +112,7 @@ pub(crate) struct Link {
 
 impl Link {
     pub(crate) fn new(config: LinkConfig, random: Random) -> Result<Self, SetupError> {
-        let LinkConfig { capacity, delay, delay_trace, queue, loss, jitter } = config;
+        let LinkConfig { capacity, delay, delay_trace, queue, policer, loss, jitter } = config;
         let is_limited = capacity != Capacity::Unlimited;
         let wire = Wire::new(capacity)?;
         if queue.is_none() && is_limited {
@@ -119,12 +125,14 @@ impl Link {
             in_order: propagation.keeps_order().then(InOrder::default),
             propagation,
             queue,
+            policer: policer.map(Policer::new).transpose()?,
             awaited: false,
             counters: LinkCounters::default(),
         })
     }
 
-    /// Enqueues an arriving packet, or sends it at once on a link without a queue.
+    /// Enqueues an arriving packet, or sends it at once on a link without a queue. The policer may
+    /// drop it.
     pub(crate) fn enter(
         &mut self,
         now: Nanos,
@@ -133,6 +141,13 @@ impl Link {
     ) -> Option<Departure> {
         self.counters.received += 1;
         self.counters.inside += 1;
+        if let Some(policer) = &mut self.policer
+            && !policer.passes(now, Bytes(u64::from(packet.len)))
+        {
+            // Its bucket is a limit in bytes.
+            drops.dropped(packet, DropReason::ByteLimit);
+            return None;
+        }
         match &mut self.queue {
             Some(queue) => {
                 queue.enqueue(now, packet, drops);

@@ -4,6 +4,7 @@ use forebay_queue::Ecn;
 use forebay_units::{Bytes, Rate};
 
 use super::{Event, Simulation, TICK};
+use crate::boxes::SendboxState;
 use crate::link::Departure;
 use crate::network::{BundleId, Hop, LinkId, RouteId};
 use crate::observer::{At, Observer, Passage};
@@ -53,6 +54,14 @@ impl<O: Observer> Simulation<O> {
                     let choice = (u128::from(hash) * u128::from(count)) >> 64;
                     return self.enter_link(first.0 + choice as u16, id);
                 }
+                Hop::Sendbox(bundle) | Hop::BackThrough(bundle)
+                    if self.bundles[bundle.index()].state == SendboxState::Dead =>
+                {
+                    self.totals.dropped += 1;
+                    self.packets.remove(id);
+                    return;
+                }
+                Hop::BackThrough(_) => {}
                 Hop::Sendbox(bundle) => {
                     let queued = Queued { class: route.class, ..self.queued(id) };
                     let drops = &mut self.drops;
@@ -210,6 +219,9 @@ impl<O: Observer> Simulation<O> {
     pub(super) fn tick(&mut self, bundle: u16) {
         let now = self.now;
         let of = &mut self.bundles[usize::from(bundle)];
+        if of.state != SendboxState::Controls {
+            return self.events.push(now.saturating_add(TICK), Event::Tick(bundle));
+        }
         let update = of.tick(now);
         let id = BundleId(bundle);
         self.observer.ticked(id, now, &of.control.snapshot(), of.backlog());
