@@ -76,8 +76,9 @@ fn tests() -> ExitCode {
         ),
     ];
     run_wanted(&of_building);
-    let of_running: [Test; 7] = [
+    let of_running: [Test; 8] = [
         ("a_seed_gives_the_same_run_again", a_seed_gives_the_same_run_again),
+        ("a_path_that_varies_is_repeatable", a_path_that_varies_is_repeatable),
         ("queues_of_the_kernel_s_are_accounted_for", queues_of_the_kernel_s_are_accounted_for),
         ("a_sendbox_s_queues_are_made_and_found", a_sendbox_s_queues_are_made_and_found),
         ("an_interrupt_leaves_nothing", an_interrupt_leaves_nothing),
@@ -165,6 +166,30 @@ fn a_seed_gives_the_same_run_again() {
     let job = Job { scenario: &scenario, arm: &scenario.arms[0], seed: 2 };
     let other = Uml::default().run(&job, &Interrupt::default(), &mut |_| {}).unwrap();
     assert!(other.requests != first.requests, "another seed asks for other things");
+}
+
+/// A trace with loss, jitter and a way back of its own: packets leave when the trace allows it, and
+/// the same ones are lost again.
+fn a_path_that_varies_is_repeatable() {
+    let name = format!("fb-uml-{}.trace", std::process::id());
+    let file = std::env::temp_dir().join(&name);
+    fs::write(&file, "20\n".repeat(80)).unwrap();
+    let path = format!(
+        "loss = \"1 %\"\njitter = {{ up_to = \"2 ms\", reorders = true }}\n\
+         back = {{ rate = \"4 Mbit/s\", loss = \"1 %\" }}\ntrace = \"{name}\""
+    );
+    let text = include_str!("../netns/short.toml").replace("rate = \"96 Mbit/s\"", &path);
+    let beside = std::env::temp_dir().join("short.toml");
+    let scenario = scenario::parse(&beside, &text).unwrap().cells.remove(0);
+    fs::remove_file(&file).unwrap();
+    let [first, second] = [(); 2].map(|()| run(&scenario, &Interrupt::default()).unwrap());
+    assert!(first == second, "byte for byte");
+    let begin = first.start - scenario.warmup;
+    let sent = first.bottleneck.iter().filter(|r| r.fate == Fate::Sent && r.time >= begin);
+    let times: Vec<_> = sent.map(|r| (r.time - begin).0).collect();
+    assert!(times.len() > 2_000 && times.iter().all(|t| t % 20_000_000 == 0), "{times:?}");
+    let link = &first.hops[1];
+    assert!((20..200).contains(&link.lost), "about a hundredth: {link:?}");
 }
 
 /// Tests all kinds of queues of scenarios, each small enough to drop or configured to mark.
