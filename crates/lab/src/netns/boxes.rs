@@ -5,6 +5,9 @@ use std::fs;
 use std::path::{self, PathBuf};
 use std::process::Command;
 
+use forebay_system::clock;
+use forebay_units::Nanos;
+
 use super::addresses::{Place, numbered};
 use super::dataplane::Dataplane;
 use super::network::{CROSS, INSIDE, Network, OUTSIDE, QUEUE, RIGHT, UP, WIRE, left};
@@ -47,8 +50,10 @@ pub(super) struct SendboxFiles {
 }
 
 impl SendboxFiles {
-    pub(super) fn new(dir: &RunDir, site: u8) -> Self {
-        let file = |what| dir.file(&format!("{}.{what}", numbered("sendbox", site)));
+    /// The files after this number of restarts.
+    pub(super) fn new(dir: &RunDir, site: u8, restarts: u32) -> Self {
+        let again = if restarts > 0 { format!(".{restarts}") } else { String::new() };
+        let file = |what| dir.file(&format!("{}{again}.{what}", numbered("sendbox", site)));
         Self {
             packets: file("packets"),
             ticks: file("ticks"),
@@ -82,13 +87,32 @@ pub(super) fn start(
         start_receivebox(dir, network, processes)?;
     }
     for site in sites {
-        let name = numbered("sendbox", site);
         let text = match job.arm.sendbox {
             Sendbox::Link(own) => link_box(own, timers, job),
             _ => sendbox(job, network.dataplane(), site, &key(site)),
         };
-        let config = write(dir, &format!("{name}.toml"), text)?;
-        let files = SendboxFiles::new(dir, site);
+        write(dir, &sendbox_file(site), text)?;
+    }
+    start_sendboxes(job, timers, dir, network, processes, 0)
+}
+
+fn sendbox_file(site: u8) -> String {
+    format!("{}.toml", numbered("sendbox", site))
+}
+
+/// Starts the sendboxes, whose files exist, for the first time or after this number of restarts.
+pub(super) fn start_sendboxes(
+    job: &Job<'_>,
+    timers: Timers,
+    dir: &RunDir,
+    network: &Network,
+    processes: &mut Processes,
+    restarts: u32,
+) -> Result<(), EngineError> {
+    for site in 0..capabilities::sites(job) {
+        let name = numbered("sendbox", site);
+        let config = dir.file(&sendbox_file(site));
+        let files = SendboxFiles::new(dir, site, restarts);
         let mut args = vec![
             ("--config", config),
             ("--packet-log", files.packets),
@@ -110,9 +134,21 @@ pub(super) fn start(
             Sendbox::Link(own) if polls(own, timers) => Kind::Polling,
             _ => Kind::Box,
         };
-        processes.start(dir, &name, kind, at(Place::Sendbox(site))?, args)?;
+        let namespace = exec::open_namespace(&network.namespace(Place::Sendbox(site)))?;
+        processes.start(dir, &name, kind, namespace, args)?;
     }
     Ok(())
+}
+
+/// Stops the sendboxes, which write their records. Returns when the first one was asked to.
+pub(super) fn stop_sendboxes(
+    job: &Job<'_>,
+    processes: &mut Processes,
+) -> Result<Nanos, EngineError> {
+    let asked = clock::now();
+    (0..capabilities::sites(job))
+        .try_for_each(|site| processes.stop(&numbered("sendbox", site)))?;
+    Ok(asked)
 }
 
 /// Starts the receivebox, whose file exists, for the first time or again.

@@ -5,7 +5,9 @@ use forebay_units::Nanos;
 
 use super::dataplane::Dataplane;
 use crate::engine::{EngineError, Job};
-use crate::scenario::{Arm, Congestion, EcnField, Fault, Maker, Traffic, TrafficKind, Transport};
+use crate::scenario::{
+    Arm, Congestion, EcnField, Fault, FaultKind, Maker, Process, Traffic, TrafficKind, Transport,
+};
 
 /// The largest number of sites. Each takes two namespaces and a sendbox process.
 const MAX_SITES: u8 = 16;
@@ -24,6 +26,16 @@ pub(crate) fn check(job: &Job<'_>, dataplane: Dataplane) -> Result<(), EngineErr
             policy.name(),
             job.arm.name
         )));
+    }
+    let dies =
+        |fault: &Fault| matches!(fault.kind, FaultKind::Killed { process: Process::Sendbox, .. });
+    if dataplane == Dataplane::Kernel && job.scenario.faults.iter().any(dies) {
+        return Err(EngineError::Unfit(
+            "over the kernel's queues traffic passes a dead sendbox, so that \
+             `process = \"sendbox\"` of [[fault]] has no meaning: run it without \
+             `--dataplane kernel`"
+                .to_owned(),
+        ));
     }
     match missing(job) {
         None => Ok(()),

@@ -19,12 +19,14 @@ use crate::traffic::Role;
 /// The number of the link's port towards the sendbox in the packet log.
 const LEFT_PORT: u8 = 0;
 
-/// Combines the records that the processes of a run wrote; the run began at `start`.
+/// Combines the records that the processes of a run wrote. The run began at `start`, and its
+/// sendboxes were started again `restarts` times.
 pub(super) fn collect(
     job: &Job<'_>,
     start: Nanos,
     dir: &RunDir,
     programs: &[Program],
+    restarts: u32,
 ) -> Result<Run, EngineError> {
     let link = LinkFiles::new(dir);
     let mut run = Run {
@@ -33,17 +35,24 @@ pub(super) fn collect(
         ..job.record(start)
     };
     for site in 0..capabilities::sites(job) {
-        let files = SendboxFiles::new(dir, site);
-        for hop in lines::<HopCounters>(&files.counters)? {
-            // The hop is named by its place, since `forebay link` calls itself a link.
-            run.hops.push(HopCounters { hop: numbered("sendbox", site), ..hop });
-        }
-        if !matches!(job.arm.sendbox, Sendbox::Forward) {
-            run.sendbox.extend(packets(&files.packets)?);
-        }
-        if let Sendbox::Bundle(_) = job.arm.sendbox {
-            run.ticks.extend(lines::<Tick>(&files.ticks)?);
-            run.events.extend(lines::<Event>(&files.events)?);
+        let first = run.hops.len();
+        for restart in 0..=restarts {
+            let files = SendboxFiles::new(dir, site, restart);
+            for hop in lines::<HopCounters>(&files.counters)? {
+                // The hop is named by its place, since `forebay link` calls itself a link.
+                let hop = HopCounters { hop: numbered("sendbox", site), ..hop };
+                match run.hops.get_mut(first) {
+                    Some(sum) if restart > 0 => add(sum, &hop),
+                    _ => run.hops.push(hop),
+                }
+            }
+            if !matches!(job.arm.sendbox, Sendbox::Forward) {
+                run.sendbox.extend(packets(&files.packets)?);
+            }
+            if let Sendbox::Bundle(_) = job.arm.sendbox {
+                run.ticks.extend(lines::<Tick>(&files.ticks)?);
+                run.events.extend(lines::<Event>(&files.events)?);
+            }
         }
     }
     run.hops.extend(lines::<HopCounters>(&link.counters)?);
@@ -79,6 +88,17 @@ pub(super) fn collect(
         }
     }
     Ok(run)
+}
+
+/// Adds the counts of a box that was started again. The lateness stays that of its first time.
+fn add(sum: &mut HopCounters, hop: &HopCounters) {
+    sum.received += hop.received;
+    sum.sent += hop.sent;
+    sum.policy_drops += hop.policy_drops;
+    sum.local += hop.local;
+    sum.queued += hop.queued;
+    sum.lost += hop.lost;
+    sum.marked = sum.marked.map(|marked| marked + hop.marked.unwrap_or(0));
 }
 
 fn is_of_bundle(job: &Job<'_>, program: &Program) -> bool {

@@ -15,6 +15,8 @@ pub(super) struct Faults {
     records: Vec<FaultRecord>,
     /// Whether a restarted process is not ready yet.
     starting: bool,
+    /// How often the sendboxes were started again.
+    restarts: u32,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,7 +42,7 @@ impl Faults {
             }
         }
         steps.sort_by_key(|(time, ..)| *time);
-        Self { steps: steps.into(), records: Vec::new(), starting: false }
+        Self { steps: steps.into(), records: Vec::new(), starting: false, restarts: 0 }
     }
 
     /// The time until the next step.
@@ -49,7 +51,13 @@ impl Faults {
         self.steps.front().map_or(Duration::MAX, left)
     }
 
-    /// Performs the steps that are due, and restarts processes with `restart`.
+    /// How often the sendboxes were started again.
+    pub(super) fn restarts(&self) -> u32 {
+        self.restarts
+    }
+
+    /// Performs the steps that are due: stops the sendboxes with `stop`, and starts processes again
+    /// with `restart`, which gets the number of the sendboxes' restarts.
     ///
     /// # Errors
     ///
@@ -58,7 +66,8 @@ impl Faults {
         &mut self,
         now: Nanos,
         processes: &mut Processes,
-        restart: impl Fn(Process, &mut Processes) -> Result<(), EngineError>,
+        stop: impl Fn(&mut Processes) -> Result<Nanos, EngineError>,
+        restart: impl Fn(Process, u32, &mut Processes) -> Result<(), EngineError>,
     ) -> Result<(), EngineError> {
         self.look(processes);
         while let Some(&(time, process, step)) = self.steps.front()
@@ -68,12 +77,17 @@ impl Faults {
             match step {
                 Step::Kill => {
                     self.starting = false;
-                    let killed = processes.kill(process.name())?.0;
+                    let killed = match process {
+                        Process::Receivebox => processes.kill(process.name())?.0,
+                        // It writes its packet counts, without which a run cannot be verified.
+                        Process::Sendbox => stop(processes)?.0,
+                    };
                     let process = process.name().to_owned();
                     self.records.push(FaultRecord { process, killed, ready: None });
                 }
                 Step::Restart => {
-                    restart(process, processes)?;
+                    self.restarts += u32::from(process == Process::Sendbox);
+                    restart(process, self.restarts, processes)?;
                     self.starting = true;
                 }
             }

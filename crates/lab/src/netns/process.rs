@@ -233,6 +233,19 @@ impl Processes {
         }
     }
 
+    /// Ends the process `name` that was started last in the way of its kind, before the run ends.
+    ///
+    /// # Errors
+    ///
+    /// If it does not end, or fails.
+    pub fn stop(&mut self, name: &str) -> Result<(), EngineError> {
+        let process = self.list.iter_mut().rfind(|process| process.name == name);
+        process.filter(|process| !process.is_killed).map_or(Ok(()), |process| {
+            process.is_killed = true;
+            process.end()
+        })
+    }
+
     /// The exit status of the process `name` that was started last, if it ended.
     pub fn status(&mut self, name: &str) -> Option<ExitStatus> {
         let process = self.list.iter_mut().rfind(|process| process.name == name);

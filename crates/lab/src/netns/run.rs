@@ -102,12 +102,14 @@ pub(crate) fn run_with(
         let elapsed = clock::now().saturating_sub(start);
         progress(Progress::at(job.scenario, elapsed));
         check_interrupt(interrupt)?;
-        faults.act(clock::now(), &mut processes, |process, processes| match process {
-            // The job's check refuses a killed sendbox.
-            Process::Receivebox | Process::Sendbox => {
-                boxes::start_receivebox(&dir, &network, processes)
+        let stop = |processes: &mut Processes| boxes::stop_sendboxes(job, processes);
+        let restart = |process, restarts, processes: &mut Processes| match process {
+            Process::Receivebox => boxes::start_receivebox(&dir, &network, processes),
+            Process::Sendbox => {
+                boxes::start_sendboxes(job, timers, &dir, &network, processes, restarts)
             }
-        })?;
+        };
+        faults.act(clock::now(), &mut processes, stop, restart)?;
         processes.wait(TICK.min(faults.next_in(clock::now())))?;
         if elapsed > length.saturating_add(DONE_WITHIN) {
             return Err(EngineError::Unfit(
@@ -119,10 +121,11 @@ pub(crate) fn run_with(
     if let Some(before) = processors {
         before.warn();
     }
+    let restarts = faults.restarts();
     let faults = faults.into_records(&processes);
     processes.end()?;
     let all: Vec<_> = firsts.into_iter().chain(seconds).collect();
-    let mut run = collect::collect(job, start, &dir, &all)?;
+    let mut run = collect::collect(job, start, &dir, &all, restarts)?;
     if job.arm.queue.by == Maker::Kernel {
         // The link has ended and the queue is empty, so the kernel's count is final.
         let counted = Counted::of(&network.namespace(Place::Path), QUEUE)?;

@@ -85,14 +85,11 @@ impl Fault {
         (self.at < length).then_some(Self { kind, ..self })
     }
 
-    /// Names a kind of fault that not every engine supports; `None` for a killed receivebox, which
-    /// all support.
+    /// Names a kind of fault that not every engine supports; `None` for a killed process, which all
+    /// support.
     pub const fn special(&self) -> Option<&'static str> {
         match self.kind {
-            FaultKind::Killed { process: Process::Receivebox, .. } => None,
-            FaultKind::Killed { process: Process::Sendbox, .. } => {
-                Some("sendbox that is killed (`process` of [[fault]])")
-            }
+            FaultKind::Killed { .. } => None,
             FaultKind::Clock { .. } => Some("clocks that jump"),
             FaultKind::Route { .. } => Some("routes that change"),
         }

@@ -43,7 +43,7 @@ fn main() -> ExitCode {
 }
 
 fn tests() -> ExitCode {
-    let tests: [(&str, fn()); 17] = [
+    let tests: [(&str, fn()); 18] = [
         ("all_traffic_flows_and_nothing_is_left", all_traffic_flows_and_nothing_is_left),
         ("sites_have_boxes_of_their_own", sites_have_boxes_of_their_own),
         ("hosts_that_ask_for_ecn_are_marked", hosts_that_ask_for_ecn_are_marked),
@@ -54,6 +54,7 @@ fn tests() -> ExitCode {
         ("delays_vary", wires::delays_vary),
         ("a_policer_and_a_longer_path", wires::a_policer_and_a_longer_path),
         ("the_way_back_is_slow_and_lossy", wires::the_way_back_is_slow_and_lossy),
+        ("a_sendbox_is_restarted", wires::a_sendbox_is_restarted),
         ("what_the_engine_lacks_is_named", wires::what_the_engine_lacks_is_named),
         ("a_killed_box_is_started_again", a_killed_box_is_started_again),
         ("an_interrupt_leaves_nothing", an_interrupt_leaves_nothing),

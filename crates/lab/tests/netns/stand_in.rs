@@ -1,7 +1,7 @@
 //! Substitutes for the boxes, which are in another crate: the sendbox is a plain bridge.
 
 use std::fs;
-use std::process::{Command, ExitCode};
+use std::process::{Command, ExitCode, Stdio};
 
 use forebay_lab::results::{HopCounters, Tick};
 
@@ -81,6 +81,8 @@ fn bridge(devices: &[&str]) {
         let status = Command::new("ip").args(args.split(' ')).status().unwrap();
         assert!(status.success(), "ip {args}");
     };
+    // The kernel keeps the bridge of a stand-in that was stopped.
+    let _ = Command::new("ip").args(["link", "del", "br0"]).stderr(Stdio::null()).status();
     ip("link add br0 type bridge mcast_snooping 0");
     for device in devices {
         ip(&format!("link set {device} master br0"));
