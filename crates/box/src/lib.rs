@@ -4,6 +4,8 @@
 //! single box at a link whose rate is known. Each is one process with one thread, configured by a
 //! file (see [`config`]). [`doctor`] checks whether a machine can run one.
 
+#![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
+
 mod channel;
 mod classes;
 pub mod config;

@@ -5,7 +5,6 @@
 //! feedback.
 
 use std::collections::HashMap;
-use std::io::Write;
 use std::net::SocketAddr;
 
 use forebay_control::{self as control, Shares};
@@ -40,9 +39,7 @@ pub fn run(config: ReceiveboxConfig) -> Result<(), Error> {
     let rules = config.peers.iter().map(rule).collect::<Vec<_>>();
     let mut sampler = Sampler::attach(&config.interface, &rules)?;
     let mut peers = Peers::new(config.peers);
-    println!("{}", serde_json::json!({ "event": "ready" }));
-    // A closed standard output is no error.
-    let _ = std::io::stdout().flush();
+    crate::say_ready(&serde_json::json!({ "event": "ready" }));
 
     let mut waiter =
         Waiter::new([signals.descriptor(), sampler.descriptor(), channel.descriptor()]);

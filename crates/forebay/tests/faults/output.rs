@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use crate::common::Dir;
-use crate::namespace::has_root;
+use crate::namespace::{has_root, run};
 use crate::probe::Probe;
 use crate::sites::{PROGRAM, Sites, path, until};
 use crate::span::{BOXES, Running, Span, TO};
@@ -134,6 +134,10 @@ fn a_closed_standard_output_is_no_error() {
     };
     let command = start("sendbox", &sites.router.0);
     assert_starts("sendbox over the kernel's queues", command, || sites.class().is_some());
+    sites.stop_receivebox();
+    let receivebox = start("receivebox", &sites.to.0);
+    let attached = || run(&format!("ip -n {} link show eth0", sites.to.0)).contains("xdp");
+    assert_starts("receivebox", receivebox, attached);
 }
 
 #[test]
