@@ -76,12 +76,17 @@ fn has_extension(path: &str) -> bool {
     name.rsplit_once('.').is_some_and(|(stem, end)| !stem.is_empty() && EXTENSIONS.contains(&end))
 }
 
+/// Names of files that are written in capitals.
+const IN_CAPITALS: &[&str] =
+    &["README", "CHANGELOG", "ARCHITECTURE", "CONTRIBUTING", "SECURITY", "SUMMARY", "LICENSE"];
+
 /// Whether a component stands for others: `NAME`, `*`, `{a,b}`, `<name>`, `forebay-CRATE`.
 fn has_placeholder(path: &str) -> bool {
     path.contains(['*', '{', '<', '$']) || path.contains("..") || {
-        let words = path.split(['/', '.', '-', '_']);
-        words.into_iter().any(|word| {
-            word.chars().any(char::is_uppercase) && !word.chars().any(char::is_lowercase)
+        let mut words = path.split(['/', '.', '-', '_']);
+        words.any(|word| {
+            let capitals = word.chars().any(char::is_uppercase);
+            capitals && !word.chars().any(char::is_lowercase) && !IN_CAPITALS.contains(&word)
         })
     }
 }

@@ -470,8 +470,10 @@ fn a_guard_needs_the_own_controller_without_detection() {
     let with = |rest: &str| {
         bundles(&dir, &format!("{BUNDLE}{rest}")).map(|mut bundles| bundles.remove(0).guard)
     };
-    assert_eq!(with(""), Ok(false));
+    assert_eq!(with(""), Ok(true));
     assert_eq!(with("guard = true\n"), Ok(true));
+    assert_eq!(with("guard = false\n"), Ok(false));
+    assert_eq!(with("controller = \"copa\"\n"), Ok(false));
     assert_eq!(with("guard = false\ncontroller = \"copa\"\n"), Ok(false));
     for rest in ["controller = \"copa\"\n", "cross_traffic = \"detect\"\n"] {
         let said = with(&format!("guard = true\n{rest}")).unwrap_err();

@@ -86,7 +86,8 @@ const STOOD_AGAIN: Nanos = Nanos::from_secs(1);
 /// A wrong return leaves the bundle less than this share of the rate that it had before. With more,
 /// the queue comes from bursts.
 const KEPT: f64 = 0.8;
-/// A queue that has stood this long, and [`LONG_RTTS`], was not drained by what the bundle held back.
+/// A queue that has stood this long, and [`LONG_RTTS`], was not drained by what the bundle held
+/// back.
 const LONG: Nanos = Nanos::from_secs(2);
 /// Round trips after which a bundle that sends less would have drained its queue.
 const LONG_RTTS: u64 = 12;

@@ -338,7 +338,7 @@ mod tests {
         };
         assert!(!text(0).contains("[[bundle]]"), "it only forwards");
         let says = "key_file = \"key\"\ncontroller = \"forebay\"\n\
-                    cross_traffic = \"ignore\"\nmultipath = \"detect\"\nguard = false\n\
+                    cross_traffic = \"ignore\"\nmultipath = \"detect\"\nguard = true\n\
                     policy = { kind = \"sfq\", limit = \"2000 packets\" }\n";
         assert!(text(2).ends_with(says), "{}", text(2));
     }
