@@ -178,7 +178,7 @@ fn a_bundle_uses_what_another_leaves() {
 #[test]
 fn the_rest_of_the_link_is_used_beside_requests() {
     for (seed, guard, queue) in
-        [(1, false, 10.0), (2, false, 10.0), (3, false, 10.0), (1, true, 15.0)]
+        [(1, false, 10.0), (2, false, 10.0), (3, false, 10.0), (1, true, 20.0)]
     {
         for load in [12, 24] {
             let mut w = World::new(96, 50).bundles(2, 8);

@@ -115,11 +115,26 @@ fn delay_control_resumes_when_the_queue_has_gone() {
 }
 
 #[test]
-fn the_bundle_does_not_probe_if_detection_is_off() {
-    let text = scenario(30, "", CROSS).replace("REST", ", cross_traffic = \"ignore\"");
+fn the_bundle_does_not_probe_without_detection_and_guard() {
+    let text = scenario(30, "", CROSS).replace("REST", ", guard = false");
     let run = run(&text.replace("37 s", "31 s"), 1);
     assert_eq!(share(&run, "delay control", 1, 32), 1.0);
     assert!(run.ticks.iter().all(|t| t.response.is_none()), "no pulses");
+}
+
+/// The default: tests of the rate find elastic traffic, and drain probes its end.
+#[test]
+fn a_guard_passes_through_beside_elastic_traffic_without_pulses() {
+    let text = scenario(58, "", CROSS).replace("REST", "");
+    for seed in 1..=3 {
+        let run = run(&text, seed);
+        assert!(run.ticks.iter().all(|t| t.response.is_none()), "seed {seed}: no pulses");
+        assert_eq!(share(&run, "pass-through", 1, 12), 0.0, "seed {seed}: without cross traffic");
+        let through = share(&run, "pass-through", 27, 37);
+        assert!(through > 0.9, "seed {seed}: fifteen seconds in, {through}");
+        let back = share(&run, "delay control", 57, 60);
+        assert!(back > 0.9, "seed {seed}: twenty seconds after, {back}");
+    }
 }
 
 const WAYS: &str = r#"

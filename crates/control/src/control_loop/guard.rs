@@ -62,8 +62,8 @@ const EMPTY_RTTS: u64 = 5;
 const UNWANTED: u64 = 3;
 /// A queue that is at least this part of its length before a step still stands.
 const STOOD: f64 = 0.75;
-/// A bundle whose received rate is below this share of the highest one is starved.
-const STARVED_OF: f64 = 0.7;
+/// A bundle that keeps at least this share of its highest received rate needs no pass-through.
+const KEPT: f64 = 0.6;
 /// The share of the floor that applies while the path is not seen empty.
 const HOLD: f64 = 0.97;
 /// The share of the floor that applies while an unwanted queue stands.
@@ -288,6 +288,14 @@ impl Guard {
         *self = Self::new();
     }
 
+    /// Forgets what the bundle had before pass-through, which has ended. The samples stay.
+    pub(super) fn on_return(&mut self) {
+        self.highest = WindowedMax::default();
+        self.highest_of_all = WindowedMax::default();
+        (self.floor, self.test, self.content_since) = (0.0, None, None);
+        self.held_back = 0.0;
+    }
+
     /// Takes in a sample of a path whose empty round trip is `min_rtt`.
     pub(super) fn on_sample(&mut self, sample: BoundarySample, min_rtt: Nanos) {
         // The samples kept span two windows.
@@ -403,7 +411,7 @@ impl Guard {
     pub(super) fn is_starved(&self, m: &Measurement) -> bool {
         let window = window(m.min_rtt);
         let starved = |rates: StepRates| {
-            rates.received < STARVED_OF * self.highest.get() && self.lost_to_strangers(rates)
+            rates.received < KEPT * self.highest.get() && self.lost_to_strangers(rates)
         };
         self.held_back >= LIMITED && self.samples.latest(window).is_some_and(starved)
     }
@@ -500,6 +508,7 @@ impl Guard {
             followed,
             contested: followed
                 && !from_others
+                && received < KEPT * self.highest.get()
                 && m.queueing_delay().as_secs_f64() >= STOOD * test.delay.as_secs_f64(),
         })
     }

@@ -225,6 +225,9 @@ impl ControlLoop {
         if let Some(cross) = &mut self.cross {
             cross.on_return(m.now, rate);
         }
+        if let Some(guard) = &mut self.guard {
+            guard.on_return();
+        }
         self.controller.resume(rate, m);
         Some((Mode::DelayControl, reason))
     }

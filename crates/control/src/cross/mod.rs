@@ -209,14 +209,11 @@ impl CrossTraffic {
     /// Returns how long the present evidence of elastic traffic must last, `None` without evidence.
     /// The bundle is under delay control and sends at `rate`.
     fn elastic_for(&self, now: Nanos, rate: Rate) -> Option<Nanos> {
-        self.standing_queue.detected_at()?;
+        self.standing_queue.detected_at().filter(|_| self.by_pulses)?;
         let stood = self.standing_queue.stood_for(now);
         let lost =
             |Return { at, served }| now.saturating_sub(at) < RELAPSE && rate < served.scaled(KEPT);
         let relapse = stood >= STOOD_AGAIN && self.returned.is_some_and(lost);
-        if !self.by_pulses {
-            return relapse.then_some(Nanos::ZERO);
-        }
         let responds = stood >= STOOD && self.response.is_some_and(|r| r.is_elastic());
         // Where the pulses are not visible, the queue alone decides.
         let fills =

@@ -143,7 +143,8 @@ fn a_sendbox_receives_the_messages_that_are_not_lost() {
         received.push(lost.sent);
     }
     assert!(received[0] > 500 && received[2] < 20, "{received:?}");
-    assert!(received[1] < 400 && received[1] > 100, "{received:?}");
+    let half = received[0] / 2;
+    assert!((half / 2..half * 3 / 2).contains(&received[1]), "{received:?}");
 }
 
 #[test]
