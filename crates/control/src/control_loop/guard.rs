@@ -64,6 +64,8 @@ const UNWANTED: u64 = 3;
 const STOOD: f64 = 0.75;
 /// A bundle that keeps at least this share of its highest received rate needs no pass-through.
 const KEPT: f64 = 0.6;
+/// A bundle with less than this share of its highest received rate is starved.
+const STARVING: f64 = 0.5;
 /// The share of the floor that applies while the path is not seen empty.
 const HOLD: f64 = 0.97;
 /// The share of the floor that applies while an unwanted queue stands.
@@ -411,7 +413,7 @@ impl Guard {
     pub(super) fn is_starved(&self, m: &Measurement) -> bool {
         let window = window(m.min_rtt);
         let starved = |rates: StepRates| {
-            rates.received < KEPT * self.highest.get() && self.lost_to_strangers(rates)
+            rates.received < STARVING * self.highest.get() && self.lost_to_strangers(rates)
         };
         self.held_back >= LIMITED && self.samples.latest(window).is_some_and(starved)
     }

@@ -88,7 +88,7 @@ const STOOD_AGAIN: Nanos = Nanos::from_secs(1);
 const KEPT: f64 = 0.8;
 /// A queue that has stood this long, and [`LONG_RTTS`], was not drained by what the bundle held
 /// back.
-const LONG: Nanos = Nanos::from_secs(2);
+const LONG: Nanos = Nanos::from_secs(4);
 /// Round trips after which a bundle that sends less would have drained its queue.
 const LONG_RTTS: u64 = 12;
 /// How long the rate is held up for a test.
