@@ -34,6 +34,8 @@
 //! - A [`RateController`] computes the rate from a [`Measurement`]. The default is [`Forebay`].
 //! - `cross` detects elastic cross traffic by pulses on the rate. While there is some, the bundle
 //!   uses `pass_through`, and drain probes show when the cross traffic has ended.
+//! - A guard within `control_loop` tests whether the limit helps, and `shares` tells it what the
+//!   other bundles of the receivebox receive.
 //! - `multipath` lifts the limit while packets take several paths, and `watchdog` does so when
 //!   feedback stops.
 //!

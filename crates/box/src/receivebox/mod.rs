@@ -4,6 +4,8 @@
 //! A BPF program counts packets without changing them. This process only turns its samples into
 //! feedback.
 
+mod budget;
+
 use std::collections::HashMap;
 use std::net::SocketAddr;
 
@@ -11,19 +13,25 @@ use forebay_control::{self as control, Shares};
 use forebay_dataplane::{BundleRule, Sample, Sampler};
 use forebay_system::clock;
 use forebay_system::wait::Waiter;
-use forebay_units::Nanos;
-use forebay_wire::feedback::{Arrival, BundleId, Others, ReceiveboxChannel};
+use forebay_units::{Bytes, Nanos};
+use forebay_wire::feedback::{
+    Arrival, BundleId, FEEDBACK_BESIDE_LEN, FEEDBACK_LEN, Others, ReceiveboxChannel,
+};
 
 use crate::Error;
 use crate::channel::{Channel, Datagram};
 use crate::config::{PeerConfig, ReceiveboxConfig};
 use crate::random;
 use crate::signals::Signals;
+use budget::Budget;
 
 /// The epoch size before a sendbox has requested one: practically no samples.
 const NO_EPOCH: u32 = 1 << 24;
 /// The shortest time between two readings of what all bundles have received.
 const COUNT_EVERY: Nanos = Nanos::from_millis(1);
+/// The lengths of the Ethernet, IP and UDP headers of a message.
+const HEADERS_IPV4: usize = 14 + 20 + 8;
+const HEADERS_IPV6: usize = 14 + 40 + 8;
 /// The longest wait, since nothing is due at a time.
 const IDLE: Nanos = Nanos::from_secs(3600);
 
@@ -56,7 +64,8 @@ pub fn run(config: ReceiveboxConfig) -> Result<(), Error> {
     }
     for (index, peer) in peers.all.iter().enumerate() {
         let counts = sampler.counts(index)?;
-        tracing::info!("bundle {}: {counts:?}, {} refused", peer.name, peer.refused);
+        let Peer { name, refused, unanswered, .. } = peer;
+        tracing::info!("bundle {name}: {counts:?}, {refused} refused, {unanswered} unanswered");
     }
     tracing::info!("samples lost in a full ring: {}", sampler.samples_lost()?);
     Ok(())
@@ -77,6 +86,9 @@ struct Peer {
     feedback: ReceiveboxChannel,
     /// The number of messages that were not authentic, replayed or malformed.
     refused: u64,
+    budget: Budget,
+    /// The number of boundary packets that the budget left unanswered.
+    unanswered: u64,
 }
 
 struct Peers {
@@ -99,6 +111,8 @@ impl Peers {
                 address: config.sendbox,
                 feedback: ReceiveboxChannel::new(id, &config.key, random::session()),
                 refused: 0,
+                budget: Budget::new(),
+                unanswered: 0,
             }
         });
         let all: Vec<_> = all.collect();
@@ -117,9 +131,25 @@ impl Peers {
         Ok(())
     }
 
-    /// Sends the feedback for a boundary packet, if its sendbox has announced itself.
+    /// Sends the feedback for a boundary packet, if its sendbox has announced itself and the budget
+    /// allows it.
     fn answer(&mut self, sample: &Sample, channel: &Channel) {
-        if sample.bundle >= self.all.len() {
+        let beside = self.all.len() > 1;
+        let Some(peer) = self.all.get_mut(sample.bundle).filter(|p| p.feedback.epoch().is_some())
+        else {
+            return;
+        };
+        let message = if beside { FEEDBACK_BESIDE_LEN } else { FEEDBACK_LEN };
+        let headers = if peer.address.is_ipv4() { HEADERS_IPV4 } else { HEADERS_IPV6 };
+        if !peer.budget.take(sample.counts.bytes, Bytes((message + headers) as u64)) {
+            if peer.unanswered == 0 {
+                tracing::warn!(
+                    "bundle {}: too many boundary packets for the feedback's share of the bytes; \
+                     does somebody else send to its prefixes? Some get no answer",
+                    peer.name
+                );
+            }
+            peer.unanswered += 1;
             return;
         }
         let arrival = Arrival {
@@ -130,8 +160,7 @@ impl Peers {
         };
         let held = clock::now().saturating_sub(sample.time);
         let control::Others { bytes, fair } = self.shares.others(sample.bundle);
-        let others = (self.all.len() > 1).then_some(Others { bytes, fair });
-        let peer = &mut self.all[sample.bundle];
+        let others = beside.then_some(Others { bytes, fair });
         if let Some(message) = peer.feedback.feedback(arrival, held, others) {
             channel.send(&message, peer.address);
         }
