@@ -6,7 +6,7 @@ use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::{AsRawFd, RawFd};
 
 use forebay_system::clock;
-use forebay_units::Nanos;
+use forebay_units::{Bytes, Nanos};
 use forebay_wire::feedback::{BundleId, ReceiveError, bundle_of};
 
 use crate::Error;
@@ -21,6 +21,13 @@ const WARNING_INTERVAL: Nanos = Nanos::from_secs(60);
 
 /// The request `SIOCGSTAMPNS` (`linux/sockios.h`), which `libc` lacks.
 const SIOCGSTAMPNS: libc::Ioctl = 0x8907;
+
+/// Returns the length on the wire of a message of `length` bytes to or from `other`, with its
+/// Ethernet, IP and UDP headers.
+pub(crate) fn wire_length(length: usize, other: SocketAddr) -> Bytes {
+    let ip = if other.is_ipv4() { 20 } else { 40 };
+    Bytes((length + 14 + ip + 8) as u64)
+}
 
 /// The socket of a box for messages of other boxes.
 pub(crate) struct Channel {

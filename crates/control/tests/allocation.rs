@@ -40,7 +40,7 @@ fn allocation_is_bounded_and_only_at_the_start() {
     let with = |cross_traffic, guard| ControlConfig { cross_traffic, guard, ..Default::default() };
     assert_bounded(with(Detection::Ignore, false), 48 * 1024);
     assert_bounded(with(Detection::Detect, false), 56 * 1024);
-    assert_bounded(with(Detection::Ignore, true), 52 * 1024);
+    assert_bounded(with(Detection::Ignore, true), 36 * 1024);
 }
 
 fn assert_bounded(config: ControlConfig, most: usize) {

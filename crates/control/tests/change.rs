@@ -114,7 +114,7 @@ fn a_backlog_after_thin_traffic_finds_the_rate() {
 fn two_bundles_share_equally() {
     for (rate, rtt) in [(96, 50), (24, 20), (96, 100)] {
         // A guard's floor costs some queue. Without the receivebox's word on the other bundle, the
-        // two guards would take each other for others' traffic and keep 150 ms.
+        // two guards would take each other for others' traffic.
         for (seed, guard, more) in
             [(1, false, 2.0), (2, false, 2.0), (3, false, 2.0), (1, true, 15.0)]
         {

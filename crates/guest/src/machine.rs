@@ -167,7 +167,7 @@ fn keep(output: impl io::Read + Send + 'static, console: &Arc<Mutex<VecDeque<Str
 }
 
 /// Creates the directory of a run, after removing those of killed runs. All users can create one,
-/// and each has an own base directory that nobody else can enter.
+/// and each has a base directory of its own that nobody else can enter.
 ///
 /// # Errors
 ///

@@ -158,8 +158,8 @@ impl Cell {
         (self.rtt * 1e-3 * 20.0).clamp(3.0, 10.0).min(self.duration()).ceil()
     }
 
-    /// Returns the scenario file, with the seeds 1 to `seeds`; `guard` is whether Forebay's bundles
-    /// have a guard, as they have by default.
+    /// Returns the scenario file, with the seeds 1 to `seeds`. Without `guard`, Forebay's bundles
+    /// have none.
     pub fn scenario(&self, seeds: u32, guard: bool) -> String {
         let mut text = String::new();
         let seeds: Vec<String> = (1..=seeds).map(|seed| seed.to_string()).collect();

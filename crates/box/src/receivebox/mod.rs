@@ -13,13 +13,13 @@ use forebay_control::{self as control, Shares};
 use forebay_dataplane::{BundleRule, Sample, Sampler};
 use forebay_system::clock;
 use forebay_system::wait::Waiter;
-use forebay_units::{Bytes, Nanos};
+use forebay_units::Nanos;
 use forebay_wire::feedback::{
     Arrival, BundleId, FEEDBACK_BESIDE_LEN, FEEDBACK_LEN, Others, ReceiveboxChannel,
 };
 
 use crate::Error;
-use crate::channel::{Channel, Datagram};
+use crate::channel::{Channel, Datagram, wire_length};
 use crate::config::{PeerConfig, ReceiveboxConfig};
 use crate::random;
 use crate::signals::Signals;
@@ -29,9 +29,6 @@ use budget::Budget;
 const NO_EPOCH: u32 = 1 << 24;
 /// The shortest time between two readings of what all bundles have received.
 const COUNT_EVERY: Nanos = Nanos::from_millis(1);
-/// The lengths of the Ethernet, IP and UDP headers of a message.
-const HEADERS_IPV4: usize = 14 + 20 + 8;
-const HEADERS_IPV6: usize = 14 + 40 + 8;
 /// The longest wait, since nothing is due at a time.
 const IDLE: Nanos = Nanos::from_secs(3600);
 
@@ -140,8 +137,8 @@ impl Peers {
             return;
         };
         let message = if beside { FEEDBACK_BESIDE_LEN } else { FEEDBACK_LEN };
-        let headers = if peer.address.is_ipv4() { HEADERS_IPV4 } else { HEADERS_IPV6 };
-        if !peer.budget.take(sample.counts.bytes, Bytes((message + headers) as u64)) {
+        let message = wire_length(message, peer.address);
+        if !peer.budget.take(sample.counts.bytes, message) {
             if peer.unanswered == 0 {
                 tracing::warn!(
                     "bundle {}: too many boundary packets for the feedback's share of the bytes; \

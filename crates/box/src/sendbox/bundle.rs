@@ -8,14 +8,9 @@ use forebay_wire::EpochSize;
 use forebay_wire::feedback::{BundleId, FEEDBACK_LEN, Received, SendboxChannel};
 
 use crate::Error;
-use crate::channel::Channel;
+use crate::channel::{Channel, wire_length};
 use crate::config::BundleConfig;
 use crate::random;
-
-/// The wire length of feedback over IPv4, including Ethernet, IP and UDP headers.
-const FEEDBACK_IPV4: Bytes = Bytes(FEEDBACK_LEN as u64 + 14 + 20 + 8);
-/// The wire length of feedback over IPv6.
-const FEEDBACK_IPV6: Bytes = Bytes(FEEDBACK_LEN as u64 + 14 + 40 + 8);
 
 /// The silence after which the sendbox sends its session to the receivebox again. A restarted
 /// receivebox sends nothing before it knows the session.
@@ -50,7 +45,7 @@ impl ControlledBundle {
             ..
         } = config;
         let defaults = control::ControlConfig::default();
-        let feedback_wire = if receivebox.is_ipv4() { FEEDBACK_IPV4 } else { FEEDBACK_IPV6 };
+        let feedback_wire = wire_length(FEEDBACK_LEN, receivebox);
         let control = control::ControlConfig {
             min_rate: min_rate.unwrap_or(defaults.min_rate),
             max_rate: max_rate.unwrap_or(defaults.max_rate),

@@ -7,7 +7,7 @@ use super::page::Row;
 use crate::age::{Ages, NoAges};
 
 /// Counts the ages of the outcomes in `rows`, in the checkout that the directory `experiments` is
-/// in. `None` outside a checkout.
+/// in. Returns `None` outside a checkout.
 ///
 /// # Errors
 /// If the list of commits that change no figure is wrong.

@@ -36,7 +36,7 @@ const MARKS: usize = 512;
 /// [`ControlLoop::rate`] to its shaper and sends the result of [`ControlLoop::poll_epoch_update`]
 /// to the receivebox. All times come from one monotonic clock of the caller. The loop allocates
 /// only during construction. It takes about 26 KiB, 12 KiB more with detection of elastic cross
-/// traffic, and 3 KiB more with a guard.
+/// traffic, or 4 KiB more with a guard.
 ///
 /// # Modes
 /// | mode | entered | left |

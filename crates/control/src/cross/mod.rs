@@ -107,10 +107,9 @@ const AMPLITUDE: f64 = 0.25;
 /// What is known about the traffic that shares the bottleneck.
 #[derive(Debug)]
 pub(crate) struct CrossTraffic {
-    /// Whether pulses detect elastic traffic; otherwise a guard does.
-    by_pulses: bool,
     series: Series,
-    spectrum: Spectrum,
+    /// The response to pulses; `None` where a guard detects elastic traffic.
+    spectrum: Option<Spectrum>,
     standing_queue: StandingQueue,
     highest: HighestRate,
     /// Whether the bundle sends pulses, so that the spectrum is kept.
@@ -140,9 +139,8 @@ struct Return {
 impl CrossTraffic {
     pub(crate) fn new(by_pulses: bool) -> Self {
         Self {
-            by_pulses,
             series: Series::default(),
-            spectrum: Spectrum::new(),
+            spectrum: by_pulses.then(Spectrum::new),
             standing_queue: StandingQueue::default(),
             highest: HighestRate::default(),
             watching: false,
@@ -160,17 +158,15 @@ impl CrossTraffic {
     /// Takes in a boundary packet, which is newer than those before.
     pub(crate) fn on_boundary_sample(&mut self, sample: BoundarySample, fingerprint: u32) {
         self.number = fingerprint;
-        let (spectrum, watching) = (&mut self.spectrum, self.watching);
+        let watching = self.watching;
+        let Some(spectrum) = &mut self.spectrum else { return };
         let put = |slot| {
             if watching {
                 spectrum.push(slot);
             }
         };
-        if !self.by_pulses {
-            return;
-        }
         if self.series.on_boundary_sample(sample, put) == Continuity::Broken {
-            self.spectrum.clear();
+            spectrum.clear();
             self.response = None;
         }
     }
@@ -184,10 +180,10 @@ impl CrossTraffic {
         }
         self.standing_queue.on_tick(m, target);
         // Without pulses there is nothing to see; this saves time with thousands of bundles.
-        let watching =
-            self.by_pulses && self.standing_queue.detected_at().is_some() && !pass_through;
+        let watching = self.standing_queue.detected_at().is_some() && !pass_through;
+        let Some(spectrum) = &mut self.spectrum else { return };
         if watching && !self.watching {
-            self.spectrum.clear();
+            spectrum.clear();
             self.pulse = PulseFrequency::from_number(self.number);
         }
         self.watching = watching;
@@ -196,7 +192,7 @@ impl CrossTraffic {
         }
         self.evaluated_at = m.now;
         let highest = self.highest.get().as_bytes_per_sec_f64();
-        self.response = watching.then(|| self.spectrum.response(self.pulse, highest)).flatten();
+        self.response = watching.then(|| spectrum.response(self.pulse, highest)).flatten();
         let Some(wait) = self.elastic_for(m.now, m.send_rate) else {
             self.elastic_since = None;
             return;
@@ -209,7 +205,7 @@ impl CrossTraffic {
     /// Returns how long the present evidence of elastic traffic must last, `None` without evidence.
     /// The bundle is under delay control and sends at `rate`.
     fn elastic_for(&self, now: Nanos, rate: Rate) -> Option<Nanos> {
-        self.standing_queue.detected_at().filter(|_| self.by_pulses)?;
+        self.standing_queue.detected_at()?;
         let stood = self.standing_queue.stood_for(now);
         let lost =
             |Return { at, served }| now.saturating_sub(at) < RELAPSE && rate < served.scaled(KEPT);
@@ -279,7 +275,8 @@ impl CrossTraffic {
     /// Returns the least rate that the controller may set now, for the sake of a test.
     pub(crate) fn min_test_rate(&self, now: Nanos) -> Rate {
         let testing = |since: Nanos| now.saturating_sub(since).0 % TEST_AGAIN.0 < TEST.0;
-        let testing = self.by_pulses && self.standing_queue.detected_at().is_some_and(testing);
+        let testing =
+            self.spectrum.is_some() && self.standing_queue.detected_at().is_some_and(testing);
         if !testing {
             return Rate::ZERO;
         }
@@ -305,7 +302,7 @@ impl CrossTraffic {
 
     /// Returns the amplitude of the pulses, zero if there are none.
     pub(crate) fn amplitude(&self) -> Rate {
-        if self.by_pulses && self.standing_queue.detected_at().is_some() {
+        if self.spectrum.is_some() && self.queue_stands() {
             self.highest.get().scaled(AMPLITUDE)
         } else {
             Rate::ZERO
@@ -331,7 +328,9 @@ impl CrossTraffic {
     /// Discards everything except the bottleneck's rate.
     pub(crate) fn clear(&mut self, now: Nanos) {
         self.series.clear();
-        self.spectrum.clear();
+        if let Some(spectrum) = &mut self.spectrum {
+            spectrum.clear();
+        }
         self.standing_queue.clear(now);
         self.returned = None;
         self.response = None;

@@ -110,7 +110,7 @@ impl LinkSpec {
         PropagationConfig { loss: self.loss, jitter: self.jitter, ..self.each_way() }
     }
 
-    /// The way back.
+    /// Returns how frames pass the way back.
     pub(super) fn leftward(&self) -> PropagationConfig {
         PropagationConfig { loss: self.back.map_or(Loss::None, |b| b.loss), ..self.each_way() }
     }

@@ -69,31 +69,35 @@ impl SendboxChannel {
         if bundle != self.bundle {
             return Err(ReceiveError::Bundle(bundle));
         }
+        let unexpected = ReceiveError::Type(kind as u8);
         match kind {
-            Kind::Feedback | Kind::FeedbackBeside => {
-                if self.sessions.receivebox.is_none() {
-                    return Err(ReceiveError::NoSession);
-                }
-                let feedback = match (kind, datagram.first_chunk(), datagram.first_chunk()) {
-                    (Kind::FeedbackBeside, _, Some(message)) => {
-                        Feedback::open_beside(message, &self.mac, self.sessions)?
-                    }
-                    (_, Some(message), _) => Feedback::open(message, &self.mac, self.sessions)?,
-                    _ => return Err(ReceiveError::Type(kind as u8)),
-                };
-                self.window.accept(feedback.sequence)?;
-                if feedback.sequence == self.window.highest() {
-                    self.epoch_in_use = Some(feedback.epoch);
-                }
-                Ok(Received::Feedback(feedback))
+            Kind::Feedback | Kind::FeedbackBeside if self.sessions.receivebox.is_none() => {
+                Err(ReceiveError::NoSession)
+            }
+            Kind::Feedback => {
+                let message = datagram.first_chunk().ok_or(unexpected)?;
+                self.accepted(Feedback::open(message, &self.mac, self.sessions)?)
+            }
+            Kind::FeedbackBeside => {
+                let message = datagram.first_chunk().ok_or(unexpected)?;
+                self.accepted(Feedback::open_beside(message, &self.mac, self.sessions)?)
             }
             Kind::EpochAck => {
-                let message = datagram.first_chunk().ok_or(ReceiveError::Type(kind as u8))?;
+                let message = datagram.first_chunk().ok_or(unexpected)?;
                 let ack = EpochAck::open(message, &self.mac, self.sessions.sendbox)?;
                 self.acknowledged(ack)
             }
-            Kind::EpochUpdate => Err(ReceiveError::Type(kind as u8)),
+            Kind::EpochUpdate => Err(unexpected),
         }
+    }
+
+    /// Takes in feedback that is authentic, unless it was received before.
+    fn accepted(&mut self, feedback: Feedback) -> Result<Received, ReceiveError> {
+        self.window.accept(feedback.sequence)?;
+        if feedback.sequence == self.window.highest() {
+            self.epoch_in_use = Some(feedback.epoch);
+        }
+        Ok(Received::Feedback(feedback))
     }
 
     fn acknowledged(&mut self, ack: EpochAck) -> Result<Received, ReceiveError> {
