@@ -7,6 +7,8 @@
 //! help, and what arrived becomes a floor under the controller's rate. The controller runs on
 //! unaltered.
 
+use core::mem::offset_of;
+
 use forebay_units::{Bytes, Nanos, Rate};
 
 use crate::controller::Measurement;
@@ -223,8 +225,10 @@ struct PacketTotals {
 
 /// The guard of one bundle.
 #[derive(Debug)]
+#[repr(C)]
 pub(super) struct Guard {
-    samples: Samples,
+    /// The rates over the last window by the newest sample.
+    over_window: Option<StepRates>,
     /// The totals of packets sent and received by the newest sample.
     packets: Option<PacketTotals>,
     /// The averaged share of packets lost. It is negative while overtaken packets come in.
@@ -257,11 +261,20 @@ pub(super) struct Guard {
     varied_at: Nanos,
     /// When the floor last decayed.
     decayed_at: Nanos,
+    /// The fair rate by the newest sample, in bytes per second; zero without other bundles.
+    fair: f64,
+    /// The last field, since most ticks do not use it.
+    samples: Samples,
 }
 
 impl Guard {
+    /// Number of bytes at the start of a guard that a normal tick uses.
+    pub(super) const NEEDED: usize = offset_of!(Self, samples);
+
     pub(super) fn new() -> Self {
         Self {
+            over_window: None,
+            fair: 0.0,
             samples: Samples::new(),
             packets: None,
             loss: 0.0,
@@ -301,7 +314,10 @@ impl Guard {
     /// Takes in a sample of a path whose empty round trip is `min_rtt`.
     pub(super) fn on_sample(&mut self, sample: BoundarySample, min_rtt: Nanos) {
         // The samples kept span two windows.
-        self.samples.push(sample, window(min_rtt) / (SAMPLES as u64 / 2));
+        let window = window(min_rtt);
+        self.samples.push(sample, window / (SAMPLES as u64 / 2));
+        self.over_window = self.samples.latest(window);
+        self.fair = sample.others.fair.as_bytes_per_sec_f64();
     }
 
     /// Averages the loss up to a sample by which `sent` packets had left and `received` arrived.
@@ -334,11 +350,10 @@ impl Guard {
         let outcome = self.test.and_then(|test| self.judge(m, test));
         let window = window(m.min_rtt);
         let limited = self.held_back >= LIMITED && m.backlog > Bytes::ZERO;
-        let over_window = self.samples.latest(window);
-        if let Some(StepRates { sent, received, others }) = over_window {
+        if let Some(StepRates { sent, received, others }) = self.over_window {
             self.highest.update(m.now, MEMORY, received);
             self.highest_of_all.update(m.now, MEMORY, received + others);
-            let full = received >= ABOVE_FAIR * self.fair() && self.fair() > 0.0;
+            let full = received >= ABOVE_FAIR * self.fair && self.fair > 0.0;
             if full && self.queue_stands(m) && m.now.saturating_sub(self.decayed_at) >= window {
                 self.decayed_at = m.now;
                 self.floor *= DECAY;
@@ -348,7 +363,7 @@ impl Guard {
             }
         }
         if self.test.is_none() && limited && !draining {
-            self.consider(m, over_window);
+            self.consider(m);
         }
         self.expire(m.now, wanted_rate);
         let floor = self.floor * self.share(m);
@@ -385,20 +400,11 @@ impl Guard {
         }
     }
 
-    /// Returns the fair rate in bytes per second; zero if there are no other bundles.
-    fn fair(&self) -> f64 {
-        if self.samples.len == 0 {
-            0.0
-        } else {
-            self.samples.back(0).others.fair.as_bytes_per_sec_f64()
-        }
-    }
-
     /// Returns whether the bundle has lost rate that it should have: rate that other bundles did
     /// not gain, or that it needs for its fair share.
     fn lost(&self, rates: StepRates) -> bool {
         let short = rates.received < LOST * self.highest.get();
-        short && (rates.received < FAIR * self.fair() || self.lost_to_strangers(rates))
+        short && (rates.received < FAIR * self.fair || self.lost_to_strangers(rates))
     }
 
     /// Returns whether other bundles gained less than half of what the bundle has lost.
@@ -410,12 +416,11 @@ impl Guard {
 
     /// Returns whether the bundle is limited to much less than it had, and no other bundle has the
     /// rest.
-    pub(super) fn is_starved(&self, m: &Measurement) -> bool {
-        let window = window(m.min_rtt);
+    pub(super) fn is_starved(&self) -> bool {
         let starved = |rates: StepRates| {
             rates.received < STARVING * self.highest.get() && self.lost_to_strangers(rates)
         };
-        self.held_back >= LIMITED && self.samples.latest(window).is_some_and(starved)
+        self.held_back >= LIMITED && self.over_window.is_some_and(starved)
     }
 
     /// Returns whether an unwanted queue has stood for a window.
@@ -430,9 +435,9 @@ impl Guard {
     }
 
     /// Begins a test if there is a reason and it is time.
-    fn consider(&mut self, m: &Measurement, over_window: Option<StepRates>) {
+    fn consider(&mut self, m: &Measurement) {
         let length = self.length(m);
-        let lost = over_window.is_some_and(|rates| self.lost(rates));
+        let lost = self.over_window.is_some_and(|rates| self.lost(rates));
         let seen_empty =
             self.empty_at.is_some_and(|t| m.now.saturating_sub(t) <= m.smoothed_rtt * EMPTY_RTTS);
         let doubt = seen_empty || self.queue_stands(m);
@@ -479,7 +484,7 @@ impl Guard {
         }
         let taken = (test.others - others) / risen;
         let from_others = (TAKEN_FROM_OTHERS.0..TAKEN_FROM_OTHERS.1).contains(&taken);
-        let may_take = received < FAIR * self.fair();
+        let may_take = received < FAIR * self.fair;
         let followed = risen >= FOLLOWED * raise && (!from_others || may_take);
         if followed {
             self.floor = received;

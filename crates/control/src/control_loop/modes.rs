@@ -164,7 +164,7 @@ impl ControlLoop {
         }
         if let Some(cross) = &mut self.cross
             && ((contested && cross.queue_stands())
-                || (cross.queue_stood_long(m) && guard.is_starved(m)))
+                || (cross.queue_stood_long(m) && guard.is_starved()))
         {
             cross.on_contested();
         }

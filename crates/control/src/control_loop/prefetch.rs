@@ -5,6 +5,7 @@ use core::mem::offset_of;
 use forebay_prefetch::{prefetch, prefetch_first};
 
 use super::ControlLoop;
+use super::guard::Guard;
 use crate::min_rtt::MinRtt;
 
 /// Number of ticks between the prefetch and the use of what a bundle points to. The bundle itself,
@@ -26,6 +27,12 @@ impl ControlLoop {
         if let Some(bundle) = bundle(index + AHEAD) {
             prefetch(&*bundle.controller);
             bundle.traffic.prefetch();
+            if let Some(guard) = &bundle.guard {
+                prefetch_first(&**guard, Guard::NEEDED);
+            }
+            if let Some(cross) = &bundle.cross {
+                prefetch(cross);
+            }
         }
     }
 }
