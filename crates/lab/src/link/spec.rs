@@ -47,8 +47,8 @@ pub struct LinkSpec {
     /// The bottleneck of the way back.
     #[serde(default)]
     pub back: Option<Back>,
-    /// What the round trips of the hosts behind each port are longer than the path's, in
-    /// nanoseconds, in the order `left`, `right`, `others`; nothing for further ports.
+    /// By how much the round trips of the hosts behind each port exceed the path's, in nanoseconds,
+    /// in the order `left`, `right`, `others`; zero for ports that are not listed.
     #[serde(default)]
     pub longer_ns: Vec<u64>,
     /// The seed of random numbers.
