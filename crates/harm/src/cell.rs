@@ -39,8 +39,12 @@ pub struct Cell {
     pub what: String,
     /// Whether traffic of others shares the bottleneck: then the bundle's share is judged.
     pub shared: bool,
-    /// The lines of `[path]`.
+    /// The lines of `[path]` without the queue.
     pub(crate) path: String,
+    /// The kind of the bottleneck's queue.
+    pub(crate) queue: &'static str,
+    /// The limit of the bottleneck's queue in packets.
+    pub(crate) buffer: u32,
     /// The lines of `[[traffic]]`, `[[fault]]` and so on.
     pub(crate) rest: String,
     /// How many sites send.
@@ -179,7 +183,10 @@ impl Cell {
         if self.sites > 1 {
             let _ = writeln!(text, "sites = {}", self.sites);
         }
-        let _ = write!(text, "\n[path]\n{}", self.path);
+        let queue = |limit| {
+            format!("queue = {{ kind = \"{}\", limit = \"{limit} packets\" }}\n", self.queue)
+        };
+        let _ = write!(text, "\n[path]\n{}{}", self.path, queue(self.buffer));
         if self.trace.is_some() {
             let _ = writeln!(text, "trace = \"{}\"", self.trace_name());
         }
@@ -193,10 +200,12 @@ impl Cell {
         let _ = write!(
             text,
             "\n[[arm]]\nname = \"status_quo\"\nsendbox = \"forward\"\n\
+             \n[[arm]]\nname = \"control\"\nsendbox = \"forward\"\n{}\
              \n[[arm]]\nname = \"in_network\"\nsendbox = \"forward\"\n\
              queue = {{ kind = \"{policy}\", limit = \"{packets} packets\" }}\n\
              \n[[arm]]\nname = \"forebay\"\n\
-             sendbox = {{ policy = \"{policy}\", limit = \"{packets} packets\"{guard} }}\n{outer}"
+             sendbox = {{ policy = \"{policy}\", limit = \"{packets} packets\"{guard} }}\n{outer}",
+            queue(self.buffer + 1)
         );
         text
     }

@@ -13,10 +13,13 @@ use serde::Serialize;
 
 use crate::cell::Cell;
 use crate::figures::{Figures, OfRun};
-use crate::verdict::Verdict;
+use crate::verdict::{Verdict, worse};
 
 /// Cells that run before their runs are pooled and let go: it bounds what is in memory.
 const TOGETHER: usize = 100;
+
+/// Number of arms of a cell: without a box, the control run, the policy at the bottleneck, Forebay.
+const ARMS: usize = 4;
 
 /// How a map is made.
 #[derive(Clone, Debug)]
@@ -40,12 +43,16 @@ pub struct Judged {
     pub cell: Cell,
     /// The figures without a box.
     pub status_quo: Figures,
+    /// The figures of the control run: without a box, and with room for one packet more.
+    pub control: Figures,
     /// The figures with the same policy at the bottleneck.
     pub in_network: Figures,
     /// The figures with Forebay.
     pub forebay: Figures,
     /// The verdict on Forebay.
     pub verdict: Verdict,
+    /// Whether the control run is worse than the run without a box, which is chance.
+    pub control_worse: bool,
     /// What the controllers decided in the first seed's run, in words.
     pub decisions: Vec<String>,
 }
@@ -112,23 +119,26 @@ pub fn run(
                 OfRun::new(job.scenario, run)
             });
         result?;
-        let each = 3 * options.seeds as usize;
+        let each = ARMS * options.seeds as usize;
         judged.extend(part.iter().zip(runs.chunks(each)).map(|(cell, runs)| judge(cell, runs)));
     }
     let engine = engine.name().to_owned();
     Ok(HarmMap { seed: options.seed, seeds: options.seeds, engine, cells: judged })
 }
 
-/// `runs` are those of one cell: three arms for each seed.
+/// `runs` are those of one cell: four arms for each seed.
 fn judge(cell: &Cell, runs: &[OfRun]) -> Judged {
-    let arm = |n: usize| -> Vec<OfRun> { runs.iter().skip(n).step_by(3).cloned().collect() };
+    let arm = |n: usize| -> Vec<OfRun> { runs.iter().skip(n).step_by(ARMS).cloned().collect() };
     let figures = |n| Figures::pooled(&arm(n));
-    let (status_quo, in_network, forebay) = (figures(0), figures(1), figures(2));
+    let (status_quo, control, in_network, forebay) =
+        (figures(0), figures(1), figures(2), figures(3));
     Judged {
-        verdict: Verdict::of(&status_quo, &in_network, &forebay, cell.shared),
-        decisions: runs.get(2).map(|run| run.decisions.clone()).unwrap_or_default(),
+        verdict: Verdict::of([&status_quo, &control], &in_network, &forebay, cell.shared),
+        control_worse: !worse(&status_quo, &control, cell.shared).is_empty(),
+        decisions: runs.get(ARMS - 1).map(|run| run.decisions.clone()).unwrap_or_default(),
         cell: cell.clone(),
         status_quo,
+        control,
         in_network,
         forebay,
     }
@@ -138,6 +148,16 @@ impl HarmMap {
     /// How many cells are worse than without a box.
     pub fn worse(&self) -> usize {
         self.cells.iter().filter(|c| c.verdict.is_worse()).count()
+    }
+
+    /// How many are worse than the run without a box, but not than the control run.
+    pub fn worse_by_chance(&self) -> usize {
+        self.cells.iter().filter(|c| c.verdict.is_worse_by_chance()).count()
+    }
+
+    /// In how many the control run is worse than the run without a box.
+    pub fn control_worse(&self) -> usize {
+        self.cells.iter().filter(|c| c.control_worse).count()
     }
 
     /// How many are worse because of the policy only.
@@ -163,7 +183,9 @@ impl HarmMap {
             seeds: self.seeds,
             engine: &self.engine,
             worse: self.worse(),
+            worse_by_chance: self.worse_by_chance(),
             worse_by_policy: self.worse_by_policy(),
+            control_worse: self.control_worse(),
             cells,
         })
     }
@@ -175,7 +197,9 @@ struct MapJson<'a> {
     seeds: u32,
     engine: &'a str,
     worse: usize,
+    worse_by_chance: usize,
     worse_by_policy: usize,
+    control_worse: usize,
     cells: Vec<CellJson<'a>>,
 }
 
@@ -189,7 +213,9 @@ struct CellJson<'a> {
     rtt_ms: f64,
     worse: bool,
     verdict: &'a Verdict,
+    control_worse: bool,
     status_quo: &'a Figures,
+    control: &'a Figures,
     in_network: &'a Figures,
     forebay: &'a Figures,
     decisions: &'a [String],
@@ -197,7 +223,16 @@ struct CellJson<'a> {
 
 impl<'a> CellJson<'a> {
     fn of(judged: &'a Judged) -> Self {
-        let Judged { cell, status_quo, in_network, forebay, verdict, decisions } = judged;
+        let Judged {
+            cell,
+            status_quo,
+            control,
+            in_network,
+            forebay,
+            verdict,
+            control_worse,
+            decisions,
+        } = judged;
         Self {
             number: cell.number,
             family: cell.family.name(),
@@ -207,7 +242,9 @@ impl<'a> CellJson<'a> {
             rtt_ms: cell.rtt,
             worse: verdict.is_worse(),
             verdict,
+            control_worse: *control_worse,
             status_quo,
+            control,
             in_network,
             forebay,
             decisions,

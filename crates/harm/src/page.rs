@@ -29,10 +29,14 @@ pub(crate) fn write(map: &HarmMap, command: &str) -> String {
         "# The harm map\n\n\
          A cell is one path with its traffic.\n\
          **{} of {total} cells ({:.1} %) are worse with Forebay than without a box.**\n\
-         {} more are worse, and are so with the same policy at the bottleneck itself too.\n\n\
+         {} more are worse than one of two runs without a box, and not than the other: that is \
+         chance.\n\
+         {} more are worse, and are so with the same policy at the bottleneck itself too.\n\
+         Between the two runs without a box, {} cells are worse.\n\n\
          The map was made by `{command}`.\n\
          Run a cell again with `forebay lab run {CELLS}/NAME.toml --engine {}`.\n\n\
-         A cell is worse if one of these holds, compared with the same path without a box:\n\n\
+         A cell is worse if one of these holds, compared with two runs of the same path without a box. The second has room for one packet more \
+         at the bottleneck.\n\n\
          - The bundle's goodput is below {GOODPUT} times ({SHARE} beside traffic of others).\n\
          - The median slowdown of requests, or round trip of loops, is above {MEDIAN} times.\n\
          - The 99th percentile of either is above {TAIL} times, with {TAIL_SAMPLES} requests at \
@@ -45,7 +49,9 @@ pub(crate) fn write(map: &HarmMap, command: &str) -> String {
          |---|---|---|---|---|---|---|\n",
         map.worse(),
         share(map.worse()),
+        map.worse_by_chance(),
         map.worse_by_policy(),
+        map.control_worse(),
         map.engine,
     );
     let mut families: BTreeMap<&str, Vec<&Judged>> = BTreeMap::new();

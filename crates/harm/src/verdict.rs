@@ -64,6 +64,16 @@ pub struct Finding {
     /// The same policy at the bottleneck itself would have been worse than the status quo as well,
     /// and Forebay is not worse than that.
     pub by_policy: bool,
+    /// The figure is worse than that of the run without a box, but not than that of the control
+    /// run: chance decides.
+    pub by_chance: bool,
+}
+
+impl Finding {
+    /// Whether Forebay itself has to answer for it.
+    pub fn counts(&self) -> bool {
+        !self.by_policy && !self.by_chance
+    }
 }
 
 /// The verdict on a cell.
@@ -74,25 +84,40 @@ pub struct Verdict {
 }
 
 impl Verdict {
-    /// Judges `forebay` against `status_quo`; `in_network` has the same policy at the bottleneck.
-    /// `shared` says that others share the bottleneck.
-    pub fn of(status_quo: &Figures, in_network: &Figures, forebay: &Figures, shared: bool) -> Self {
+    /// Judges `forebay` against the run without a box and the control run; `in_network` has the
+    /// same policy at the bottleneck. `shared` says that others share the bottleneck.
+    pub fn of(
+        [status_quo, control]: [&Figures; 2],
+        in_network: &Figures,
+        forebay: &Figures,
+        shared: bool,
+    ) -> Self {
         let findings = worse(status_quo, forebay, shared).into_iter().map(|(criterion, ratio)| {
-            let too = worse(status_quo, in_network, shared).iter().any(|(c, _)| *c == criterion);
-            let more = worse(in_network, forebay, shared).iter().any(|(c, _)| *c == criterion);
-            Finding { criterion, ratio, by_policy: too && !more }
+            let is_worse = |than, is| worse(than, is, shared).iter().any(|(c, _)| *c == criterion);
+            Finding {
+                criterion,
+                ratio,
+                by_policy: is_worse(status_quo, in_network) && !is_worse(in_network, forebay),
+                by_chance: !is_worse(control, forebay),
+            }
         });
         Self { findings: findings.collect() }
     }
 
-    /// Whether Forebay was worse than no box, and not because of the policy.
+    /// Whether Forebay was worse than both runs without a box, and not because of the policy.
     pub fn is_worse(&self) -> bool {
-        self.findings.iter().any(|f| !f.by_policy)
+        self.findings.iter().any(Finding::counts)
+    }
+
+    /// Whether Forebay was worse than one of the two runs without a box only, and not because of
+    /// the policy.
+    pub fn is_worse_by_chance(&self) -> bool {
+        !self.is_worse() && self.findings.iter().any(|f| !f.by_policy)
     }
 
     /// Whether Forebay was worse than no box because of the policy only.
     pub fn is_worse_by_policy(&self) -> bool {
-        !self.findings.is_empty() && !self.is_worse()
+        !self.findings.is_empty() && self.findings.iter().all(|f| f.by_policy)
     }
 
     /// A number to sort by: the largest logarithm of a ratio, or a tenth of that of the number of
@@ -102,18 +127,18 @@ impl Verdict {
             Criterion::Unfinished => (1.0 + f.ratio).ln() / 10.0,
             _ => f.ratio.max(1e-3).ln().abs(),
         };
-        self.findings.iter().filter(|f| !f.by_policy).map(of).fold(0.0, f64::max)
+        self.findings.iter().filter(|f| f.counts()).map(of).fold(0.0, f64::max)
     }
 
-    /// The ratio of `criterion`, if that was worse and not because of the policy.
+    /// The ratio of `criterion`, if Forebay has to answer for it.
     pub fn ratio(&self, criterion: Criterion) -> Option<f64> {
-        let mut own = self.findings.iter().filter(|f| !f.by_policy);
+        let mut own = self.findings.iter().filter(|f| f.counts());
         own.find(|f| f.criterion == criterion).map(|f| f.ratio)
     }
 }
 
 /// In what `is` is worse than `than`, with the ratio of each figure.
-fn worse(than: &Figures, is: &Figures, shared: bool) -> Vec<(Criterion, f64)> {
+pub(crate) fn worse(than: &Figures, is: &Figures, shared: bool) -> Vec<(Criterion, f64)> {
     let mut found = Vec::new();
     let least = if shared { SHARE } else { GOODPUT };
     let goodput = is.goodput_mbps / than.goodput_mbps.max(1e-9);
@@ -177,7 +202,7 @@ mod tests {
             bottleneck_p99_ms: 45.9,
             ..quo
         };
-        assert!(!Verdict::of(&quo, &quo, &good, false).is_worse());
+        assert!(!Verdict::of([&quo; 2], &quo, &good, false).is_worse());
         let cases = [
             (Figures { goodput_mbps: 38.7, ..quo }, Criterion::Goodput),
             (Figures { slowdown_p50: Some(2.11), ..quo }, Criterion::Median),
@@ -186,7 +211,7 @@ mod tests {
             (Figures { bottleneck_p99_ms: 46.1, ..quo }, Criterion::Wait),
         ];
         for (bad, criterion) in cases {
-            let verdict = Verdict::of(&quo, &quo, &bad, false);
+            let verdict = Verdict::of([&quo; 2], &quo, &bad, false);
             assert_eq!(verdict.findings.len(), 1, "{criterion:?}");
             assert!(verdict.is_worse() && verdict.ratio(criterion).is_some());
         }
@@ -196,24 +221,37 @@ mod tests {
     fn beside_others_a_share_of_nine_tenths_is_enough() {
         let quo = figures();
         let less = Figures { goodput_mbps: 36.1, ..quo };
-        assert!(Verdict::of(&quo, &quo, &less, false).is_worse());
-        assert!(!Verdict::of(&quo, &quo, &less, true).is_worse());
+        assert!(Verdict::of([&quo; 2], &quo, &less, false).is_worse());
+        assert!(!Verdict::of([&quo; 2], &quo, &less, true).is_worse());
     }
 
     #[test]
     fn what_the_policy_itself_costs_is_counted_apart() {
         let quo = figures();
         let policy = Figures { goodput_mbps: 30.0, ..quo };
-        let verdict = Verdict::of(&quo, &policy, &Figures { goodput_mbps: 29.5, ..quo }, false);
+        let verdict =
+            Verdict::of([&quo; 2], &policy, &Figures { goodput_mbps: 29.5, ..quo }, false);
         assert!(verdict.is_worse_by_policy() && !verdict.is_worse());
-        let verdict = Verdict::of(&quo, &policy, &Figures { goodput_mbps: 25.0, ..quo }, false);
+        let verdict =
+            Verdict::of([&quo; 2], &policy, &Figures { goodput_mbps: 25.0, ..quo }, false);
         assert!(verdict.is_worse());
+    }
+
+    #[test]
+    fn what_a_second_run_without_a_box_has_too_is_chance() {
+        let quo = figures();
+        let control = Figures { slowdown_p99: Some(21.5), ..quo };
+        let is = Figures { slowdown_p99: Some(23.0), ..quo };
+        let verdict = Verdict::of([&quo, &control], &quo, &is, false);
+        assert!(verdict.is_worse_by_chance() && !verdict.is_worse());
+        let is = Figures { slowdown_p99: Some(24.0), ..quo };
+        assert!(Verdict::of([&quo, &control], &quo, &is, false).is_worse());
     }
 
     #[test]
     fn few_requests_have_no_tail() {
         let quo = Figures { requests: 100, ..figures() };
         let bad = Figures { slowdown_p99: Some(90.0), ..quo };
-        assert!(!Verdict::of(&quo, &quo, &bad, false).is_worse());
+        assert!(!Verdict::of([&quo; 2], &quo, &bad, false).is_worse());
     }
 }

@@ -263,7 +263,7 @@ impl ControlLoop {
     fn elastic_traffic_gone(&mut self, m: &Measurement) -> Option<(ModeReason, Rate)> {
         let cross = self.cross.as_mut()?;
         let lasted = m.now.saturating_sub(self.pass_through.turned_at);
-        let emptied = cross.without_queue_for(m.now);
+        let emptied = cross.without_queue_for(m.now).min(lasted);
         if emptied >= EMPTIED.max(m.smoothed_rtt * EMPTIED_RTTS) {
             let rate = m.busy_rate.unwrap_or(m.receive_rate);
             return Some((ModeReason::QueueGone { emptied, lasted }, rate));

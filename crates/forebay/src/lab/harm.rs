@@ -83,10 +83,11 @@ fn command(args: &HarmArgs, engine: &str) -> String {
 fn summary(map: &HarmMap) -> String {
     let total = map.cells.len();
     let mut text = format!(
-        "{} of {total} paths ({:.1} %) are worse with Forebay than without a box; {} more would be so \
-         with the same policy at the bottleneck itself.\n",
+        "{} of {total} paths ({:.1} %) are worse with Forebay than without a box; {} more are so by \
+         chance, and {} more would be so with the same policy at the bottleneck itself.\n",
         map.worse(),
         100.0 * map.worse() as f64 / total as f64,
+        map.worse_by_chance(),
         map.worse_by_policy()
     );
     for judged in map.worst_first().into_iter().take(PRINTED) {
@@ -94,7 +95,7 @@ fn summary(map: &HarmMap) -> String {
             .verdict
             .findings
             .iter()
-            .filter(|finding| !finding.by_policy)
+            .filter(|finding| finding.counts())
             .map(|finding| format!("{} {:.2}", finding.criterion.name(), finding.ratio))
             .collect();
         text += &format!(

@@ -40,15 +40,12 @@ pub(super) fn set_path(cell: &mut Cell, base: &Base, what: String) {
 }
 
 /// Sets the lines of the path, with a queue of this kind that holds `limit` packets.
-pub(super) fn set_queue(cell: &mut Cell, base: &Base, kind: &str, limit: u32) {
+pub(super) fn set_queue(cell: &mut Cell, base: &Base, kind: &'static str, limit: u32) {
+    (cell.queue, cell.buffer) = (kind, limit);
     cell.path.clear();
     if cell.trace.is_none() {
         // Writing to a string cannot fail.
         let _ = writeln!(cell.path, "rate = \"{} kbit/s\"", (base.rate * 1e3).round());
     }
-    let _ = writeln!(
-        cell.path,
-        "rtt = \"{} us\"\nqueue = {{ kind = \"{kind}\", limit = \"{limit} packets\" }}",
-        (base.rtt * 1e3).round()
-    );
+    let _ = writeln!(cell.path, "rtt = \"{} us\"", (base.rtt * 1e3).round());
 }

@@ -27,6 +27,8 @@ pub fn draw(seed: u64, number: u32) -> Cell {
         what: String::new(),
         shared: false,
         path: String::new(),
+        queue: "fifo",
+        buffer: 0,
         rest: String::new(),
         sites: 1,
         nested: false,
