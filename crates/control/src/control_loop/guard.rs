@@ -86,6 +86,8 @@ const DECAY: f64 = 0.95;
 /// The floor falls to the received rate when less than this share of the sent rate arrives.
 const STARVED: f64 = 0.95;
 
+/// The largest loss that is made up for.
+const MOST_LOSS: f64 = 0.2;
 /// Number of samples kept for the rates of steps and windows.
 const SAMPLES: usize = 64;
 /// Number of packets over which loss is averaged. Over fewer, packets that were overtaken by a
@@ -335,6 +337,13 @@ impl Guard {
         self.loss.clamp(0.0, 1.0)
     }
 
+    /// Returns the share of bytes that arrive. Where others fill a short buffer, packets are lost at
+    /// any rate, so that less arrives than is sent without a longer queue. Loss above
+    /// [`MOST_LOSS`] is not made up for.
+    fn delivered(&self) -> f64 {
+        1.0 - self.loss().min(MOST_LOSS)
+    }
+
     /// Returns the rate to send at where the controller wants `wanted`, and what a test showed, if
     /// one ended. `target` is the controller's target delay; `draining` is whether it empties the
     /// queue on purpose.
@@ -358,7 +367,7 @@ impl Guard {
                 self.decayed_at = m.now;
                 self.floor *= DECAY;
             }
-            if received < STARVED * sent && self.floor > received {
+            if received < STARVED * sent * self.delivered() && self.floor > received {
                 self.floor = received;
             }
         }
@@ -453,7 +462,7 @@ impl Guard {
             before = before.min(half.unwrap_or(before));
             raise = MOST_RAISE;
         }
-        let rate = before.max(self.floor) * (1.0 + raise);
+        let rate = (before / self.delivered()).max(self.floor) * (1.0 + raise);
         let others = latest.others;
         let delay = m.queueing_delay();
         self.test = Some(Test { before, others, rate, delay, since: m.now, length, lost });
@@ -473,12 +482,13 @@ impl Guard {
             self.test = None;
             return None;
         };
-        let (raise, risen) = (sent - test.before, received - test.before);
+        let delivered = self.delivered();
+        let (raise, risen) = (sent * delivered - test.before, received - test.before);
         if may_wait && risen >= HARDLY_FOLLOWED * raise {
             return None;
         }
         self.test = None;
-        if raise < TAKEN * (test.rate - test.before) {
+        if raise < TAKEN * (test.rate * delivered - test.before) {
             // The traffic did not fill the step, so that nothing was shown.
             return None;
         }
@@ -487,14 +497,14 @@ impl Guard {
         let may_take = received < FAIR * self.fair;
         let followed = risen >= FOLLOWED * raise && (!from_others || may_take);
         if followed {
-            self.floor = received;
+            self.floor = (received / delivered).min(sent);
             (self.doubt_wait, self.lost_wait) = (DOUBT_WAIT, LOST_WAIT);
             let climb = if risen >= FOLLOWED_WELL * raise { CLIMB_WELL } else { CLIMB };
             self.test = Some(Test {
                 before: received,
                 others,
                 delay: m.queueing_delay(),
-                rate: received * climb,
+                rate: received / delivered * climb,
                 since: m.now,
                 length: self.length(m),
                 lost: test.lost,
@@ -657,6 +667,31 @@ mod tests {
         let rate = path.run(15);
         assert!((40.0..60.0).contains(&rate), "{rate} of 48 Mbit/s");
         assert!(path.tests.iter().any(|test| test.followed));
+    }
+
+    #[test]
+    fn loss_at_any_rate_does_not_lower_the_floor() {
+        let mut guard = Guard::new();
+        guard.floor = 5e6;
+        let mut m = Measurement { now: Nanos::from_secs(1), min_rtt: RTT, ..quiet() };
+        for n in 0..400 {
+            m.now = Nanos::from_secs(1) + TICK * n;
+            // A tenth of 500 packets and 750 kB is lost each time.
+            let (sent, received) = (500 * n as u32, 450 * n as u32);
+            guard.on_packets(sent, received);
+            let bytes = |packets: u32| Bytes(u64::from(packets) * 100);
+            let sample = BoundarySample {
+                sent_at: m.now,
+                sent: bytes(sent),
+                received_at: m.now,
+                received: bytes(received),
+                others: Others::default(),
+                queued: false,
+            };
+            guard.on_sample(sample, RTT);
+            guard.on_tick(&m, Rate::from_mbps(5), Nanos::from_millis(1), false);
+        }
+        assert_eq!(guard.floor, 5e6, "4.5 MB/s arrive of 5 MB/s, as 10 % of packets are lost");
     }
 
     #[test]
