@@ -90,9 +90,13 @@ const STARVED: f64 = 0.95;
 const MOST_LOSS: f64 = 0.2;
 /// Number of samples kept for the rates of steps and windows.
 const SAMPLES: usize = 64;
-/// Number of packets over which loss is averaged. Over fewer, packets that were overtaken by a
-/// boundary packet would look lost.
+/// Loss is averaged over at most this many packets.
 const LOSS_AVERAGE: f64 = 1000.0;
+/// Loss is averaged over at least this many packets. Over fewer, packets that were overtaken by a
+/// boundary packet would look lost.
+const LOSS_AVERAGE_LEAST: f64 = 100.0;
+/// Between these bounds loss is averaged over this time.
+const LOSS_TIME: Nanos = Nanos::from_secs(2);
 
 /// The latest samples, thinned so that they span at least two windows.
 #[derive(Debug)]
@@ -162,6 +166,8 @@ struct StepRates {
     received: f64,
     /// What other bundles received meanwhile.
     others: f64,
+    /// The share of the bytes sent that was not received.
+    lost: f64,
 }
 
 /// Returns the rates between two samples; `None` unless both clocks moved on.
@@ -170,13 +176,12 @@ fn between(old: &BoundarySample, new: &BoundarySample) -> Option<StepRates> {
         let time = until.checked_sub(since).filter(|t| *t > Nanos::ZERO)?;
         Some(bytes.as_f64() / time.as_secs_f64())
     };
+    let (sent, received) =
+        (new.sent.saturating_sub(old.sent), new.received.saturating_sub(old.received));
     Some(StepRates {
-        sent: over(new.sent.saturating_sub(old.sent), old.sent_at, new.sent_at)?,
-        received: over(
-            new.received.saturating_sub(old.received),
-            old.received_at,
-            new.received_at,
-        )?,
+        lost: 1.0 - received.as_f64() / sent.as_f64().max(1.0),
+        sent: over(sent, old.sent_at, new.sent_at)?,
+        received: over(received, old.received_at, new.received_at)?,
         others: over(
             new.others.bytes.saturating_sub(old.others.bytes),
             old.received_at,
@@ -221,6 +226,7 @@ pub(super) struct Outcome {
 /// Packets sent and received since the start, as counters that wrap.
 #[derive(Clone, Copy, Debug)]
 struct PacketTotals {
+    at: Nanos,
     sent: u32,
     received: u32,
 }
@@ -322,19 +328,23 @@ impl Guard {
         self.fair = sample.others.fair.as_bytes_per_sec_f64();
     }
 
-    /// Averages the loss up to a sample by which `sent` packets had left and `received` arrived.
-    pub(super) fn on_packets(&mut self, sent: u32, received: u32) {
-        if let Some(last) = self.packets.replace(PacketTotals { sent, received }) {
+    /// Averages the loss up to a sample that was sent `at` a time, by which `sent` packets had left
+    /// and `received` arrived.
+    pub(super) fn on_packets(&mut self, at: Nanos, sent: u32, received: u32) {
+        if let Some(last) = self.packets.replace(PacketTotals { at, sent, received }) {
             let sent = f64::from(sent.wrapping_sub(last.sent));
             let received = f64::from(received.wrapping_sub(last.received));
-            let weight = (sent / LOSS_AVERAGE).min(1.0);
+            let share = at.saturating_sub(last.at).as_secs_f64() / LOSS_TIME.as_secs_f64();
+            let weight = share.clamp(sent / LOSS_AVERAGE, sent / LOSS_AVERAGE_LEAST).min(1.0);
             self.loss += ((sent - received) / sent.max(1.0) - self.loss) * weight;
         }
     }
 
-    /// Returns the share of packets lost, averaged over about [`LOSS_AVERAGE`] packets.
+    /// Returns the share of packets lost: what was lost over the last window, and no more than the
+    /// average over [`LOSS_TIME`], since single samples may have overtaken packets.
     pub(super) fn loss(&self) -> f64 {
-        self.loss.clamp(0.0, 1.0)
+        let over_window = self.over_window.map_or(1.0, |rates| rates.lost);
+        self.loss.min(over_window).clamp(0.0, 1.0)
     }
 
     /// Returns the share of bytes that arrive. Where others fill a short buffer, packets are lost at
@@ -359,7 +369,7 @@ impl Guard {
         let outcome = self.test.and_then(|test| self.judge(m, test));
         let window = window(m.min_rtt);
         let limited = self.held_back >= LIMITED && m.backlog > Bytes::ZERO;
-        if let Some(StepRates { sent, received, others }) = self.over_window {
+        if let Some(StepRates { sent, received, others, .. }) = self.over_window {
             self.highest.update(m.now, MEMORY, received);
             self.highest_of_all.update(m.now, MEMORY, received + others);
             let full = received >= ABOVE_FAIR * self.fair && self.fair > 0.0;
@@ -478,7 +488,7 @@ impl Guard {
             return None;
         }
         let rates = self.samples.rates(test.since, end.min(newest));
-        let Some(StepRates { sent, received, others }) = rates else {
+        let Some(StepRates { sent, received, others, .. }) = rates else {
             self.test = None;
             return None;
         };
@@ -678,7 +688,7 @@ mod tests {
             m.now = Nanos::from_secs(1) + TICK * n;
             // A tenth of 500 packets and 750 kB is lost each time.
             let (sent, received) = (500 * n as u32, 450 * n as u32);
-            guard.on_packets(sent, received);
+            guard.on_packets(m.now, sent, received);
             let bytes = |packets: u32| Bytes(u64::from(packets) * 100);
             let sample = BoundarySample {
                 sent_at: m.now,
@@ -712,7 +722,9 @@ mod tests {
         let mut guard = Guard::new();
         guard.highest.update(TICK, MEMORY, 6e6);
         guard.highest_of_all.update(TICK, MEMORY, 6e6);
-        let lost = |received, others| guard.lost(StepRates { sent: received, received, others });
+        let lost = |received, others| {
+            guard.lost(StepRates { sent: received, received, others, lost: 0.0 })
+        };
         assert!(!lost(3e6, 3e6), "the others have it");
         assert!(!lost(3e6, 2e6), "they have most of it");
         assert!(lost(3e6, 1e6), "they have a third of it");
@@ -775,20 +787,36 @@ mod tests {
     #[test]
     fn loss_is_averaged_and_forgotten_with_the_path() {
         let mut guard = Guard::new();
-        guard.on_packets(0, 0);
+        let at = |n: u32| TICK * u64::from(n);
+        guard.on_packets(at(0), 0, 0);
         // One packet of ten is overtaken by the boundary packet and counted with the next sample.
         for n in 1..1000_u32 {
-            guard.on_packets(10 * n, 10 * n - n % 2);
+            guard.on_packets(at(n), 10 * n, 10 * n - n % 2);
             assert!(guard.loss() < 0.002, "{}", guard.loss());
         }
         // Every second packet is lost.
         for n in 1..500_u32 {
-            guard.on_packets(9_990 + 10 * n, 9_989 + 5 * n);
+            guard.on_packets(at(999 + n), 9_990 + 10 * n, 9_989 + 5 * n);
         }
         assert!((guard.loss() - 0.5).abs() < 0.01, "{}", guard.loss());
         // After a silence in which all was lost nothing of it counts.
         guard.clear();
-        guard.on_packets(40_000, 20_000);
+        guard.on_packets(at(2_000), 40_000, 20_000);
         assert_eq!(guard.loss(), 0.0);
+    }
+
+    #[test]
+    fn a_slow_bundle_forgets_loss_as_fast_as_another() {
+        let mut guard = Guard::new();
+        let mut received = 0;
+        for n in 0..100_u32 {
+            // Ten packets in 200 ms: half of them are lost for ten seconds, and none afterwards.
+            received += if n < 50 { 5 } else { 10 };
+            guard.on_packets(Nanos::from_millis(200) * u64::from(n), 10 * n, received);
+            if n == 49 {
+                assert!((guard.loss() - 0.5).abs() < 0.01, "{}", guard.loss());
+            }
+        }
+        assert!(guard.loss() < 0.01, "{}", guard.loss());
     }
 }

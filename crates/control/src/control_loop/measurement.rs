@@ -36,7 +36,7 @@ impl ControlLoop {
             queued,
         };
         if let Some(guard) = &mut self.guard {
-            guard.on_packets(mark.packets, feedback.packets);
+            guard.on_packets(mark.time, mark.packets, feedback.packets);
             guard.on_sample(sample, min);
         }
         if let Some(cross) = &mut self.cross {
