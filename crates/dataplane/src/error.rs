@@ -6,6 +6,21 @@ pub enum Error {
     /// There is no such network interface.
     #[error("there is no network interface `{0}` (`ip link` lists them)")]
     NoInterface(String),
+    /// The interface was removed while a process used it.
+    #[error("interface `{0}` was removed: start this again when the interface is back")]
+    Removed(String),
+    /// The MTU of an interface was raised while a process used it, and frames no longer fit.
+    #[error(
+        "interface `{interface}` now has an MTU of {mtu}, for which the buffers are too small: start this again (at most {max} is supported here)"
+    )]
+    MtuRaised {
+        /// The interface's name.
+        interface: String,
+        /// The interface's MTU in bytes.
+        mtu: u32,
+        /// The largest MTU that works.
+        max: u32,
+    },
     /// The interface is down.
     #[error("interface `{0}` is down (`ip link set {0} up`)")]
     Down(String),

@@ -74,6 +74,11 @@ impl Pool {
         if mtu <= 2048 - Self::HEADROOM - Self::LINK_LAYER { 2048 } else { 4096 }
     }
 
+    /// Whether the frames of an interface with this MTU fit into a chunk.
+    pub fn fits(&self, mtu: u32) -> bool {
+        mtu <= Self::MAX_MTU && Self::chunk_of(mtu) <= self.chunk
+    }
+
     /// Returns the size of a chunk in bytes.
     pub(crate) fn chunk(&self) -> u32 {
         self.chunk

@@ -42,6 +42,8 @@ const SPARE_CHUNKS: u64 = 16_384;
 /// ports stop receiving.
 const MAX_CHUNKS: u64 = 1 << 21;
 
+/// The time between two checks of the interfaces.
+const CHECK: Nanos = Nanos::from_millis(200);
 /// The longest time that a box takes at its end to send the frames that it has.
 const LEAVE: Nanos = Nanos::from_millis(300);
 /// The time between two attempts to send them.
@@ -128,6 +130,7 @@ pub(crate) struct Forwarder {
     ports: Vec<Box<dyn Port>>,
     pool: Pool,
     directions: [DirectionQueues; 2],
+    netdevs: [Netdev; 2],
     busy_poll: bool,
     packets: Packets,
     kernel: KernelDrops,
@@ -151,6 +154,7 @@ impl Forwarder {
             ports: open_ports(&netdevs, method, &mut pool)?,
             // Frames that arrive before the ports are open do not count as lost.
             kernel: KernelDrops::from_now(&netdevs)?,
+            netdevs,
             pool,
             directions: directions.map(DirectionQueues::new),
             busy_poll,
@@ -169,7 +173,15 @@ impl Forwarder {
     }
 
     /// Forwards until a signal arrives.
-    pub(crate) fn run<D: ForwardingHandler>(&mut self, handler: &mut D, signals: &Signals) {
+    ///
+    /// # Errors
+    /// If an interface was removed, or its frames no longer fit into the pool. The process then
+    /// ends, so that its service manager starts another, which opens the interfaces again.
+    pub(crate) fn run<D: ForwardingHandler>(
+        &mut self,
+        handler: &mut D,
+        signals: &Signals,
+    ) -> Result<(), Error> {
         precise_timers();
         // Signals and the handler's socket are the first two descriptors. They are read only when
         // they are ready: a system call in every turn would be a tenth of the cost of a packet.
@@ -187,8 +199,14 @@ impl Forwarder {
         let mut waiter = Waiter::new(descriptors);
         let mut batch = Vec::with_capacity(BATCH);
         let mut due_tick = clock::now() + D::TICK;
-        while !(waiter.is_ready(SIGNALS) && signals.came()) {
+        let mut due_check = clock::now() + CHECK;
+        let mut usable = Ok(());
+        while usable.is_ok() && !(waiter.is_ready(SIGNALS) && signals.came()) {
             let now = clock::now();
+            if now >= due_check {
+                due_check = now + CHECK;
+                usable = self.netdevs.iter().try_for_each(|netdev| netdev.check_fits(&self.pool));
+            }
             for direction in Direction::BOTH {
                 self.take_in(now, direction, handler, &mut batch);
             }
@@ -213,10 +231,11 @@ impl Forwarder {
                 waiter.set(first_port + k, begins.has_room(), ends.is_pending());
             }
             let due = self.directions.iter_mut().filter_map(DirectionQueues::next_event).min();
-            let until = due.unwrap_or(Nanos::MAX).min(due_tick);
+            let until = due.unwrap_or(Nanos::MAX).min(due_tick).min(due_check);
             waiter.wait_until(if self.busy_poll { Nanos::ZERO } else { until });
         }
         self.leave(handler, &mut batch);
+        Ok(usable?)
     }
 
     /// Lets new frames pass without this process, and sends those that are here.

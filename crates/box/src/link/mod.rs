@@ -47,7 +47,8 @@ pub struct LogPaths {
 /// When it forwards, it prints a line of JSON on standard output.
 ///
 /// # Errors
-/// If the set-up fails, which leaves everything as it was; or, at the end, if records were lost.
+/// If the set-up fails, which leaves everything as it was; if an interface is removed or its MTU
+/// grows beyond the buffers; or, at the end, if records were lost.
 pub fn run(config: LinkConfig, paths: &LogPaths) -> Result<(), Error> {
     let signals = Signals::block().map_err(Error::Signals)?;
     let LinkConfig { outside, ports, outward, inward, framing } = config;
@@ -63,14 +64,14 @@ pub fn run(config: LinkConfig, paths: &LogPaths) -> Result<(), Error> {
     let mut link = Link { classes, framing, statistics };
     let mut forwarder = Forwarder::open(outside, ports, directions, capacity, packets)?;
     forwarder.say_ready();
-    forwarder.run(&mut link, &signals);
+    let ended = forwarder.run(&mut link, &signals);
     let logged = link.statistics.finish(clock::now(), forwarder.directions_mut());
     let (counters, packets) = forwarder.finish("link");
     let packets = packets.finish();
     if let Some(path) = &paths.counters {
         counters.write(path).map_err(at(path))?;
     }
-    logged.and(packets)
+    ended.and(logged).and(packets)
 }
 
 /// Builds the queue of a direction; none where nothing is shaped.

@@ -29,15 +29,16 @@ use budget::Budget;
 const NO_EPOCH: u32 = 1 << 24;
 /// The shortest time between two readings of what all bundles have received.
 const COUNT_EVERY: Nanos = Nanos::from_millis(1);
-/// The longest wait, since nothing is due at a time.
-const IDLE: Nanos = Nanos::from_secs(3600);
+/// The time between two checks that the interface exists.
+const CHECK: Nanos = Nanos::from_millis(200);
 
 /// Runs a receivebox until SIGTERM or SIGINT.
 ///
 /// When it counts, it prints a line of JSON on standard output.
 ///
 /// # Errors
-/// If the set-up fails, which leaves everything as it was; or if the kernel refuses a request.
+/// If the set-up fails, which leaves everything as it was; if the interface is removed; or if the
+/// kernel refuses a request.
 pub fn run(config: ReceiveboxConfig) -> Result<(), Error> {
     let signals = Signals::block().map_err(Error::Signals)?;
     let channel = Channel::bind(config.listen)?;
@@ -48,9 +49,15 @@ pub fn run(config: ReceiveboxConfig) -> Result<(), Error> {
 
     let mut waiter =
         Waiter::new([signals.descriptor(), sampler.descriptor(), channel.descriptor()]);
+    let mut due_check = clock::now() + CHECK;
     // The descriptor of signals is the first; it is read only when it is ready.
     while !(waiter.is_ready(0) && signals.came()) {
-        waiter.wait_until(clock::now() + IDLE);
+        waiter.wait_until(due_check);
+        let now = clock::now();
+        if now >= due_check {
+            config.interface.check_present()?;
+            due_check = now + CHECK;
+        }
         peers.count(clock::now(), &sampler)?;
         sampler.poll(|sample| peers.answer(&sample, &channel))?;
         while let Some(datagram) = channel.receive() {

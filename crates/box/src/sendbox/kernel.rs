@@ -10,8 +10,8 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use forebay_dataplane::Netdev;
 use forebay_dataplane::kernel::{ClassRule, EgressObserver};
+use forebay_dataplane::{Error as PortError, Netdev};
 use forebay_records::HopCounters;
 use forebay_system::clock;
 use forebay_system::wait::Waiter;
@@ -217,7 +217,7 @@ impl Sendbox {
                 Event::Missed => self.damaged(now, "notifications of changes were lost"),
                 Event::Down => tracing::warn!("{device} is down: the waiting packets are lost"),
                 Event::Up => tracing::info!("{device} is up again"),
-                Event::Gone => return Err(TreeError::NoDevice(device.clone()).into()),
+                Event::Gone => return Err(PortError::Removed(device.clone()).into()),
             }
         }
         Ok(())

@@ -32,7 +32,8 @@ const TICK: Nanos = Nanos::from_millis(10);
 /// output.
 ///
 /// # Errors
-/// If the set-up fails, which leaves everything as it was; or, at the end, if records were lost.
+/// If the set-up fails, which leaves everything as it was; if an interface is removed or its MTU
+/// grows beyond the buffers; or, at the end, if records were lost.
 pub fn run(config: SendboxConfig, paths: &LogPaths) -> Result<(), Error> {
     let signals = Signals::block().map_err(Error::Signals)?;
     let SendboxConfig { outside, dataplane, listen, bundles } = config;

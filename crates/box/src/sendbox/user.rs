@@ -46,14 +46,14 @@ pub(super) fn run(
     let directions = [queues, Vec::new()];
     let mut forwarder = Forwarder::open(outside, ports, directions, capacity, packets)?;
     forwarder.say_ready();
-    forwarder.run(&mut sendbox, signals);
+    let ended = forwarder.run(&mut sendbox, signals);
     sendbox.bundles.log_summaries();
     let (counters, packets) = forwarder.finish("sendbox");
     let logged = sendbox.logs.finish();
     if let Some(path) = &paths.counters {
         counters.write(path).map_err(at(path))?;
     }
-    logged.and(packets.finish())
+    ended.and(logged).and(packets.finish())
 }
 
 /// Returns the number of chunks for the frames of `bundles`.

@@ -5,6 +5,7 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+mod interface;
 #[path = "../../../dataplane/tests/namespace/mod.rs"]
 mod namespace;
 mod output;
