@@ -5,6 +5,7 @@
 #include <linux/pkt_cls.h>
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_core_read.h>
+#include "heartbeat.h"
 #include "note.h"
 
 // The same values as in crates/dataplane/src/kernel/mod.rs.
@@ -209,6 +210,19 @@ static __always_inline __u32 class_of(__u32 bundle, const struct fb_headers *h)
 	return c->last;
 }
 
+enum bpf_func_id___kernel {
+	BPF_FUNC_ktime_get_coarse_ns___kernel = 160,
+};
+
+// A time as exact as the kernel's tick, for a tenth of the cost of an exact one (Linux 5.11).
+static __always_inline __u64 coarse_time(void)
+{
+	if (bpf_core_enum_value_exists(enum bpf_func_id___kernel,
+				       BPF_FUNC_ktime_get_coarse_ns___kernel))
+		return bpf_ktime_get_coarse_ns();
+	return bpf_ktime_get_ns();
+}
+
 // On the root qdisc: the minor id of a bundle's class is the number of the bundle, counted from 1.
 // The qdisc decides about packets of no bundle. cb[0] gets the class within the bundle and, from
 // the eighth bit on, the bundle, for the filters that choose among the bundle's queues.
@@ -220,6 +234,9 @@ int fb_classify(struct __sk_buff *ctx)
 	__u32 *bundle, fingerprint;
 
 	fb_note_clear(ctx);
+	// No process changes the rates of classes any more: all packets pass without a class.
+	if (!fb_is_alive(coarse_time()))
+		return TC_ACT_UNSPEC;
 	if (!fb_parse(data, end, &h) || !(bundle = longest(&bundles, h.dst)))
 		return TC_ACT_UNSPEC;
 	if (*bundle >= MAX_BUNDLES)

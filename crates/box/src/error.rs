@@ -56,9 +56,6 @@ pub enum Error {
         /// The system's error.
         source: io::Error,
     },
-    /// The program that a supervisor would run is not found.
-    #[error("cannot find this program, to start a supervisor: {0}")]
-    Program(io::Error),
     /// Signals cannot be waited for.
     #[error("cannot wait for signals: {0}")]
     Signals(io::Error),

@@ -16,6 +16,7 @@ mod ethtool;
 #[cfg(test)]
 #[path = "../../wire/tests/common/mod.rs"]
 mod frames;
+mod heartbeat;
 mod injector;
 mod ioctl;
 pub mod kernel;
@@ -33,6 +34,7 @@ pub use bundles::{Counts, Sample};
 pub use drops::{KernelDrops, Totals};
 pub use error::Error;
 pub use ethtool::Feature;
+pub use heartbeat::SILENCE;
 pub use injector::Injector;
 pub use netdev::Netdev;
 pub use open::{open_ports, remove_program};

@@ -13,7 +13,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use forebay_dataplane::kernel::EgressObserver;
 use forebay_dataplane::{BundleRule, Counts, Hook, Netdev, Sample, Sampler};
 use forebay_system::clock;
-use forebay_units::Bytes;
+use forebay_units::{Bytes, Nanos};
 use namespace::{has_root, run, within};
 use sites::{FROM, Sites, TO, host, prefixes};
 
@@ -313,8 +313,9 @@ impl Drop for Pinned {
     }
 }
 
-/// Puts the classifier on the queues of the sending site.
+/// Puts the classifier on the queues of the sending site, as if its process reported all the time.
 fn filter(sites: &Sites, observer: &EgressObserver) {
+    observer.report_alive(clock::now() + Nanos::from_secs(3_600)).unwrap();
     let pinned = Pinned::new(&observer.classifier().unwrap());
     let program = format!("object-pinned {} classid fb0:", pinned.path());
     let filter = "filter add dev eth0 parent fb0: protocol all bpf da";

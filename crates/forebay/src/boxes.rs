@@ -74,13 +74,6 @@ pub(crate) fn keygen(file: &Path) -> ExitCode {
     }
 }
 
-pub(crate) fn supervisor(interface: &str) -> ExitCode {
-    let outcome = forebay_tc::supervise(interface);
-    end(outcome
-        .map(|o| tracing::info!("the sendbox on {interface} has ended: {o:?}"))
-        .map_err(Error::from))
-}
-
 fn end(result: Result<(), Error>) -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -56,7 +56,6 @@ fn main() -> ExitCode {
         Command::Doctor { config, json } => boxes::doctor(config.as_deref(), json),
         Command::Detach { interfaces } => boxes::detach(&interfaces),
         Command::Keygen { file } => boxes::keygen(&file),
-        Command::Supervisor { interface } => boxes::supervisor(&interface),
         Command::Agent => lab::agent(),
         Command::LinkEmulator => lab::link_emulator(),
         Command::Guest => uml::guest(),

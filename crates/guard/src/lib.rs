@@ -1,10 +1,9 @@
 //! A process that waits for the death of the daemon that started it, and then cleans up after it.
 //!
-//! The kernel keeps shaping at the last rates that it was given, and a BGP speaker keeps announcing
-//! routes, even if the daemon that set them dies. So such a daemon starts a [`Guard`]: the same
-//! program in a session of its own, so that a signal to the daemon's process group does not reach
-//! it. Its standard input is a descriptor of the daemon's process (`pidfd_open(2)`). The guard
-//! calls [`wait`], and then cleans up.
+//! A BGP speaker keeps announcing routes even if the daemon that set them dies. So such a daemon
+//! starts a [`Guard`]: the same program in a session of its own, so that a signal to the daemon's
+//! process group does not reach it. Its standard input is a descriptor of the daemon's process
+//! (`pidfd_open(2)`). The guard calls [`wait`], and then cleans up.
 //!
 //! Commands that the daemon has started must not continue meanwhile: [`bind`] ties a command to the
 //! life of the daemon.

@@ -7,8 +7,9 @@
 //! sets the rate of the class, and the bundle's policy is below it. Packets of no bundle pass
 //! unshaped.
 //!
-//! If the daemon dies, its [`Supervisor`] lifts all limits and leaves the tree, which the next
-//! daemon adopts. A [`Watch`] reports changes that other programs make to the device.
+//! The tree outlives its daemon, and the next daemon adopts it. The program of [`Programs`] must
+//! send no packets into the bundles' classes when the daemon is dead, since nothing changes their
+//! rates then. A [`Watch`] reports changes that other programs make to the device.
 
 #![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
 
@@ -28,7 +29,6 @@ mod record;
 mod route;
 mod show;
 mod statistics;
-mod supervisor;
 mod tree;
 mod watch;
 
@@ -43,6 +43,5 @@ pub use handle::{Handle, MAX_BUNDLES};
 pub use plan::{BundleQueues, Class, Filter, Object, Plan, Program, Qdisc, QdiscKind, Shape};
 pub use route::Route;
 pub use statistics::Statistics;
-pub use supervisor::{Outcome, Supervisor, supervise};
 pub use tree::{Foreign, Tree};
 pub use watch::{Event, Watch};

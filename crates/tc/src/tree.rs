@@ -26,8 +26,8 @@ pub enum Foreign {
 
 /// The tree of a device. While this value lives, no other process of Forebay changes the tree.
 ///
-/// Dropping it leaves the tree and its limits in place, for a [`Supervisor`](crate::Supervisor) or
-/// the next daemon. [`Tree::remove`] removes the tree.
+/// Dropping it leaves the tree and its limits in place, for the next daemon. [`Tree::remove`]
+/// removes the tree.
 #[derive(Debug)]
 pub struct Tree {
     device: Device,
@@ -56,7 +56,7 @@ impl Tree {
         programs: &Programs<'_>,
         foreign: Foreign,
     ) -> Result<(Self, Vec<Step>), Error> {
-        let lock = Lock::wait(&device)?;
+        let lock = Lock::hold(&device)?;
         let record = Record::path(&device)?;
         let mut socket = Netlink::open(0)?;
         let found = Found::ask(&mut socket, &device)?;

@@ -2,13 +2,12 @@
 //! class of the tree on the outer interface, whose rate is set by netlink. BPF programs send
 //! packets into the classes and see them leave.
 //!
-//! If this process dies, its [`Supervisor`] lifts all limits, and packets flow on. The next process
-//! adopts the tree with the packets that wait in it.
+//! If this process dies or hangs, the program that sends packets into the classes no longer does so
+//! after half a second, and new packets flow without a limit. The next process adopts the tree with
+//! the packets that wait in it.
 
-use std::ffi::OsStr;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::{Path, PathBuf};
 
 use forebay_dataplane::kernel::{ClassRule, EgressObserver};
 use forebay_dataplane::{Error as PortError, Netdev};
@@ -16,8 +15,7 @@ use forebay_records::HopCounters;
 use forebay_system::clock;
 use forebay_system::wait::Waiter;
 use forebay_tc::{
-    Device, Error as TreeError, Event, Features, Foreign, Programs, Statistics, Supervisor, Tree,
-    Watch,
+    Device, Error as TreeError, Event, Features, Foreign, Programs, Statistics, Tree, Watch,
 };
 use forebay_units::Nanos;
 
@@ -30,12 +28,8 @@ use crate::logs::{Packets, at};
 use crate::signals::Signals;
 use crate::{say_ready, ticks};
 
-/// The subcommand by which the program that runs a sendbox must call [`forebay_tc::supervise`] for
-/// the interface that follows: it is started again as the sendbox's supervisor.
-pub const SUPERVISOR: &str = "supervisor";
-
-/// The time between two checks of the supervisor, and between two attempts to repair the tree.
-const CARE: Nanos = Nanos::from_secs(1);
+/// The time between two attempts to repair the tree.
+const RETRY: Nanos = Nanos::from_secs(1);
 
 /// Runs until a signal arrives, and removes the tree.
 pub(super) fn run(
@@ -68,17 +62,12 @@ struct Sendbox {
     observer: EgressObserver,
     /// The program of the tree's filter.
     classifier: OwnedFd,
-    /// The supervisor; `None` without bundles, and so without limits to lift.
-    supervisor: Option<Supervisor>,
-    program: PathBuf,
     bundles: Bundles,
     /// The counters of each bundle at the last tick.
     counts: Vec<Statistics>,
     /// The epoch size of each bundle in the kernel.
     epochs: Vec<Option<u32>>,
     damage: Option<Damage>,
-    /// The time of the next check of the supervisor.
-    care: Nanos,
     logs: Logs,
 }
 
@@ -98,7 +87,6 @@ impl Sendbox {
         configs: Vec<BundleConfig>,
         paths: &LogPaths,
     ) -> Result<Self, Error> {
-        let program = std::env::current_exe().map_err(Error::Program)?;
         let device = Device::find(&outside.name)?;
         let plan = tree::plan(&configs, &Features::probe()?)?;
         let mut observer = EgressObserver::attach(&outside)?;
@@ -111,18 +99,15 @@ impl Sendbox {
         let count = configs.len();
         let bundles = Bundles::new(configs, listen, clock::now())?;
         let logs = Logs::create(paths)?;
+        // A tree that is adopted has packets from its first moment on.
+        observer.report_alive(clock::now())?;
         let programs = Programs { bundles: classifier.as_fd() };
         let (tree, steps) = Tree::install(device, plan, &programs, foreign)?;
         for step in steps {
             tracing::debug!("{step}");
         }
-        let company = || {
-            let watch = Watch::new(&tree)?;
-            let supervisor = (count > 0).then(|| supervisor(&program, &tree)).transpose()?;
-            Ok((watch, supervisor))
-        };
-        let (watch, supervisor) = match company() {
-            Ok(company) => company,
+        let watch = match Watch::new(&tree) {
+            Ok(watch) => watch,
             Err(e) => {
                 // The first error says more than one that follows from it.
                 let _ = tree.remove();
@@ -134,13 +119,10 @@ impl Sendbox {
             watch,
             observer,
             classifier,
-            supervisor,
-            program,
             bundles,
             counts: vec![Statistics::default(); count],
             epochs: vec![None; count],
             damage: None,
-            care: Nanos::ZERO,
             logs,
         })
     }
@@ -176,6 +158,7 @@ impl Sendbox {
     }
 
     fn tick(&mut self, now: Nanos) -> Result<(), Error> {
+        self.observer.report_alive(now)?;
         self.mend(now)?;
         if self.damage.is_none()
             && let Err(e) = self.tree.statistics(&mut self.counts)
@@ -200,10 +183,6 @@ impl Sendbox {
             && let Err(e) = self.tree.flush()
         {
             self.damaged(now, &e.to_string());
-        }
-        if now >= self.care {
-            self.care = now + CARE;
-            self.look_after_supervisor()?;
         }
         Ok(())
     }
@@ -249,18 +228,8 @@ impl Sendbox {
                     tracing::warn!("{trouble}; nothing is shaped until the queues are repaired");
                     damage.trouble = Some(trouble);
                 }
-                damage.mend = now + CARE;
+                damage.mend = now + RETRY;
             }
-        }
-        Ok(())
-    }
-
-    fn look_after_supervisor(&mut self) -> Result<(), Error> {
-        if let Some(there) = &mut self.supervisor
-            && !there.is_alive()
-        {
-            tracing::warn!("the supervisor ended; starting it again");
-            *there = supervisor(&self.program, &self.tree)?;
         }
         Ok(())
     }
@@ -272,7 +241,6 @@ impl Sendbox {
         let drops = self.tree.drops().unwrap_or_default();
         // The tree is removed before logs are written, so that no limit stays if writing fails.
         self.tree.remove()?;
-        self.supervisor.map_or(Ok(()), Supervisor::dismiss)?;
         let lost = self.observer.samples_lost()?;
         if lost > 0 {
             tracing::warn!("{lost} reports of boundary packets were lost: the ring was full");
@@ -283,12 +251,6 @@ impl Sendbox {
         }
         logged
     }
-}
-
-/// Starts the process that lifts the limits of `tree` when this process is dead.
-fn supervisor(program: &Path, tree: &Tree) -> Result<Supervisor, TreeError> {
-    let arguments = [OsStr::new(SUPERVISOR), OsStr::new(&tree.device().name)];
-    Supervisor::start(program.as_os_str(), &arguments)
 }
 
 /// Returns the rules of a bundle's classes without the last, which takes the rest.

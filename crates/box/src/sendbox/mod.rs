@@ -14,7 +14,6 @@ mod user;
 
 use forebay_units::Nanos;
 
-pub use self::kernel::SUPERVISOR;
 pub use self::logs::LogPaths;
 pub use self::tree::plan;
 pub(crate) use self::user::chunks;

@@ -9,6 +9,11 @@
 //! and reports epoch boundary packets, as a [`Sampler`](crate::Sampler) does where packets arrive.
 //! A packet without a note is parsed there.
 //!
+//! The classifier outlives its process, and so do the rates of the queues. Therefore it sends
+//! packets into the bundles' classes only while the process reports that it is alive
+//! ([`EgressObserver::report_alive`]). From [`SILENCE`](crate::SILENCE) after the last report on,
+//! all packets stay in the root qdisc, without a limit.
+//!
 //! The observer knows a device by its index and, from its first packet on, by its address in kernel
 //! memory. A device that disappears and comes back under the same index needs another observer.
 //!
@@ -49,6 +54,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
+use forebay_units::Nanos;
 use ipnet::{IpNet, Ipv4Net};
 use libbpf_rs::{Link, MapCore};
 
@@ -56,6 +62,7 @@ use crate::bpf;
 pub use crate::bundles::MAX_PREFIXES;
 use crate::bundles::{self, Bundles, Counts, Sample, covers_ipv4, trie_key};
 use crate::error::Error;
+use crate::heartbeat;
 use crate::netdev::Netdev;
 use classes::Tables;
 pub use classes::{ClassRule, MAX_CLASSES};
@@ -160,6 +167,15 @@ impl EgressObserver {
             }
         }
         Ok(())
+    }
+
+    /// Reports that the process was alive at `now`. Without a report the classifier sends no packet
+    /// into a bundle's class.
+    ///
+    /// # Errors
+    /// If the kernel refuses.
+    pub fn report_alive(&self, now: Nanos) -> Result<(), Error> {
+        heartbeat::beat(&self.bundles.object, now)
     }
 
     /// Sets the epoch size of a bundle.

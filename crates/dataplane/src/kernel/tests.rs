@@ -7,7 +7,10 @@ use proptest::prelude::*;
 use proptest::strategy::ValueTree as _;
 use proptest::test_runner::TestRunner;
 
+use forebay_system::clock;
+
 use super::*;
+use crate::SILENCE;
 use crate::frames;
 
 fn prefixes(list: &[&str]) -> Vec<IpNet> {
@@ -59,12 +62,37 @@ fn any_rule() -> impl Strategy<Value = ClassRule> {
 }
 
 #[test]
+fn no_packet_is_in_a_bundle_when_the_process_is_silent() {
+    if !forebay_test_skip::has_root() {
+        return;
+    }
+    let mut observer = EgressObserver::load((0, 0)).unwrap();
+    observer.set_bundles(&[prefixes(&["0.0.0.0/0"])]).unwrap();
+    let mut frame = vec![0; 60];
+    frame[12..15].copy_from_slice(&[8, 0, 0x45]);
+    frame[14 + 2..14 + 4].copy_from_slice(&[0, 46]);
+    frame[14 + 9] = 17;
+    let answer = |observer: &EgressObserver| classify(observer, &frame).unwrap().0;
+    assert_eq!(answer(&observer), -1, "no report yet");
+    // Time passes between the report and the packet, so that the margins are wide.
+    let margin = Nanos::from_secs(60);
+    observer.report_alive(clock::now() + margin).unwrap();
+    assert_eq!(answer(&observer), 0);
+    // The program's clock is as exact as the kernel's tick.
+    observer.report_alive(clock::now().saturating_sub(SILENCE * 2)).unwrap();
+    assert_eq!(answer(&observer), -1, "too long ago");
+    observer.report_alive(clock::now() + margin).unwrap();
+    assert_eq!(answer(&observer), 0, "it is back");
+}
+
+#[test]
 fn packets_are_in_the_class_that_they_would_be_in_without_the_kernel() {
     if !forebay_test_skip::has_root() {
         return;
     }
     let mut observer = EgressObserver::load((0, 0)).unwrap();
     observer.set_bundles(&[prefixes(&["0.0.0.0/1", "::/0"]), prefixes(&["128.0.0.0/2"])]).unwrap();
+    observer.report_alive(clock::now() + Nanos::from_secs(3_600)).unwrap();
     let mut runner = TestRunner::deterministic();
     let (mut classes, mut noted) = ([0; 4], 0);
     for _ in 0..60 {

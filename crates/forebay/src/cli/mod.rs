@@ -98,12 +98,6 @@ pub(crate) enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, hide = true)]
         arguments: Vec<std::ffi::OsString>,
     },
-    /// Wait until the sendbox behind standard input ends, then remove the limits that it left.
-    #[command(hide = true, name = forebay_box::sendbox::SUPERVISOR)]
-    Supervisor {
-        /// The outer interface of the sendbox.
-        interface: String,
-    },
     /// Run a traffic program of the laboratory.
     #[command(hide = true)]
     Agent,

@@ -50,10 +50,25 @@ impl Process {
         Self(child)
     }
 
+    /// Sends a signal that ends it, and waits until it has ended.
     pub(crate) fn signal(&mut self, signal: i32) {
+        self.send(signal);
+        self.0.wait().unwrap();
+    }
+
+    /// Stops it, as if it hung.
+    pub(crate) fn stop(&self) {
+        self.send(libc::SIGSTOP);
+    }
+
+    /// Lets it go on after [`Process::stop`].
+    pub(crate) fn go_on(&self) {
+        self.send(libc::SIGCONT);
+    }
+
+    fn send(&self, signal: i32) {
         // SAFETY: takes integers; the process is this test's child, not yet waited for.
         assert_eq!(unsafe { libc::kill(self.0.id() as i32, signal) }, 0);
-        self.0.wait().unwrap();
     }
 }
 
@@ -211,11 +226,18 @@ impl Sites {
         }
     }
 
-    pub(crate) fn supervisors(&self) -> usize {
-        let pids = run(&format!("ip netns pids {}", self.router.0));
-        let line = |pid: &str| fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-        let is_one = |pid: &&str| line(pid).split(|b| *b == 0).any(|word| word == b"supervisor");
-        pids.lines().filter(is_one).count()
+    /// The packets that passed the router's queues without a class, and so without a limit.
+    pub(crate) fn unlimited(&self) -> u64 {
+        let text = self.tc("-s qdisc show {}");
+        let mut words = text.split_whitespace().skip_while(|w| *w != "direct_packets_stat");
+        words.nth(1).unwrap().parse().unwrap()
+    }
+
+    /// Waits until packets pass the router's queues without a limit.
+    pub(crate) fn wait_for_bypass(&self) {
+        let before = self.unlimited();
+        // The sendbox's own messages, and packets of no bundle, are far fewer.
+        until("no packet is limited", || self.unlimited() > before + 100);
     }
 }
 

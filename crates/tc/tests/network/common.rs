@@ -61,12 +61,6 @@ impl Network {
         run(&format!("tc -n {} {arguments}", self.near))
     }
 
-    /// Processes in the namespace of `wan`.
-    pub(crate) fn pids(&self) -> Vec<i32> {
-        let all = run(&format!("ip netns pids {}", self.near));
-        all.lines().map(|pid| pid.parse().unwrap()).collect()
-    }
-
     pub(crate) fn ip(&self, arguments: &str) -> String {
         run(&format!("ip -n {} {arguments}", self.near))
     }

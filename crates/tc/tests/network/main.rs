@@ -4,5 +4,5 @@
 
 mod common;
 mod disciplines;
-mod supervisor;
+mod privileges;
 mod tree;
