@@ -3,19 +3,10 @@
 // all others to the box's process. If the process has crashed, frames go straight to the other
 // port, as over a wire.
 #include <linux/bpf.h>
-#include <linux/if_ether.h>
-#include <linux/icmpv6.h>
-#include <linux/in.h>
-#include <linux/ipv6.h>
-#include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>
+#include "own.h"
 
 #define MAX_QUEUES 64
-#define MAX_ADDRESSES 64
-
-struct address {
-	__u8 bytes[16]; // IPv4 as ::ffff:a.b.c.d
-};
 
 struct {
 	__uint(type, BPF_MAP_TYPE_XSKMAP);
@@ -31,71 +22,13 @@ struct {
 	__type(value, __u32);
 } other_port SEC(".maps");
 
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, __u8[8]); // the port's MAC address in the first six
-} own_mac SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, MAX_ADDRESSES);
-	__type(key, struct address);
-	__type(value, __u8);
-} own_addresses SEC(".maps");
-
-struct arp_ipv4 {
-	__be16 hardware, protocol;
-	__u8 hardware_len, protocol_len;
-	__be16 operation;
-	__u8 sender_mac[ETH_ALEN], sender_ip[4], target_mac[ETH_ALEN], target_ip[4];
-} __attribute__((packed));
-
-static __always_inline int is_own(const struct address *a)
-{
-	return bpf_map_lookup_elem(&own_addresses, a) != 0;
-}
-
-// Address resolution for one of the port's own addresses: the only frames for the box that do not
-// carry its MAC address.
-static __always_inline int resolves_own(void *data, void *end, __be16 type)
-{
-	struct address a = {};
-
-	if (type == bpf_htons(ETH_P_ARP)) {
-		struct arp_ipv4 *arp = data + ETH_HLEN;
-		if ((void *)(arp + 1) > end)
-			return 0;
-		a.bytes[10] = a.bytes[11] = 0xff;
-		__builtin_memcpy(&a.bytes[12], arp->target_ip, 4);
-		return is_own(&a);
-	}
-	if (type == bpf_htons(ETH_P_IPV6)) {
-		struct ipv6hdr *ip = data + ETH_HLEN;
-		struct icmp6hdr *icmp = (void *)(ip + 1);
-		void *target = icmp + 1;
-		if (target + sizeof(a) > end || ip->nexthdr != IPPROTO_ICMPV6 || icmp->icmp6_type != 135)
-			return 0;
-		__builtin_memcpy(&a, target, sizeof(a));
-		return is_own(&a);
-	}
-	return 0;
-}
-
 SEC("xdp")
 int fb_port(struct xdp_md *ctx)
 {
 	void *data = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
-	struct ethhdr *eth = data;
 	__u32 zero = 0, queue = ctx->rx_queue_index;
-	__u8 *mac = bpf_map_lookup_elem(&own_mac, &zero);
 
-	if ((void *)(eth + 1) > end || !mac)
-		return XDP_PASS;
-	if (!__builtin_memcmp(eth->h_dest, mac, 4) && eth->h_dest[4] == mac[4] && eth->h_dest[5] == mac[5])
-		return XDP_PASS;
-	if (eth->h_dest[0] & 1 && resolves_own(data, end, eth->h_proto))
+	if (is_for_box(data, end, 0))
 		return XDP_PASS;
 	if (bpf_map_lookup_elem(&sockets, &queue))
 		return bpf_redirect_map(&sockets, queue, XDP_DROP);

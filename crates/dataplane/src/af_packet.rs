@@ -1,19 +1,23 @@
 //! A port over AF_PACKET, for interfaces where XDP cannot be attached.
 //!
-//! The socket gets a copy of each frame; the kernel's own stack sees the frame too. That stack
-//! drops frames that are not addressed to this machine, as long as IP forwarding is off there.
+//! The socket gets a copy of each frame; the kernel's own stack would handle the frame too. On a
+//! port of a wire a [`Bypass`] drops it there. Without one, the stack drops frames that are not
+//! addressed to this machine, as long as IP forwarding is off there.
 
 use std::collections::VecDeque;
 use std::mem::{size_of, zeroed};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
 use forebay_system::NameLock;
+use forebay_units::Nanos;
 
 use crate::bpf;
+use crate::bypass::{self, Bypass};
 use crate::error::{Error, last};
 use crate::netdev::Netdev;
 use crate::pool::{Frame, Pool};
 use crate::port::{Port, PortStats};
+use crate::promiscuous::Promiscuous;
 
 /// Frames per system call.
 const BATCH: usize = 64;
@@ -30,19 +34,35 @@ struct Control([u8; 64]);
 
 /// A port that reads and writes an AF_PACKET socket.
 pub(crate) struct PacketPort {
-    _lock: NameLock,
     netdev: Netdev,
     socket: OwnedFd,
     stats: PortStats,
+    /// The programs of a port of a wire; `None` if the kernel has no place for them.
+    bypass: Option<Bypass>,
+    /// The promiscuous mode of a port of a wire.
+    promiscuous: Option<Promiscuous>,
+    _lock: NameLock,
 }
 
 impl PacketPort {
-    /// Opens a port on `netdev`, in promiscuous mode.
-    pub(crate) fn open(netdev: &Netdev) -> Result<Self, Error> {
+    /// Opens a port on `netdev`, in promiscuous mode. `other` is the index of the wire's other
+    /// interface, if this is a port of a wire.
+    pub(crate) fn open(netdev: &Netdev, other: Option<u32>) -> Result<Self, Error> {
         let lock = netdev.reserve()?;
-        // With it, frames would not reach this socket. Other programs may stay: a receivebox's
-        // passes all frames.
-        bpf::remove_leftover(netdev.index)?;
+        let promiscuous = other.map(|_| Promiscuous::turn_on(netdev)).transpose()?;
+        let by_box = promiscuous.as_ref().is_some_and(Promiscuous::is_by_box);
+        let attach = |other| match Bypass::attach(netdev, other, by_box) {
+            Ok(bypass) => Ok(Some(bypass)),
+            Err(e @ Error::Permission(_)) => Err(e),
+            Err(e) => {
+                tracing::warn!(
+                    "{}: no bypass over AF_PACKET ({e}): frames stop if this process dies",
+                    netdev.name
+                );
+                Ok(None)
+            }
+        };
+        let mut bypass = other.map_or(Ok(None), attach)?;
         if netdev.merges_packets() {
             tracing::warn!(
                 "{0}: the kernel merges received packets (GRO), and those that exceed the MTU will \
@@ -55,15 +75,42 @@ impl PacketPort {
         set(&socket, libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, &1i32)?;
         set(&socket, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, &RECEIVE_BUFFER)?;
         set(&socket, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, &RECEIVE_BUFFER)?;
-        let promiscuous = libc::packet_mreq {
+        let membership = libc::packet_mreq {
             mr_ifindex: netdev.index as i32,
             mr_type: libc::PACKET_MR_PROMISC as u16,
             mr_alen: 0,
             mr_address: [0; 8],
         };
-        set(&socket, libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, &promiscuous)?;
+        set(&socket, libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, &membership)?;
+        if let Some(bypass) = &bypass {
+            bypass.guard(&socket)?;
+        } else {
+            bypass::remove_leftover(netdev.index)?;
+        }
         bind(&socket, netdev, libc::ETH_P_ALL as u16)?;
-        Ok(Self { _lock: lock, netdev: netdev.clone(), socket, stats: PortStats::default() })
+        // With the program of a box over AF_XDP, frames would not reach this socket. Other programs
+        // may stay: a receivebox's passes all frames.
+        if bpf::remove_leftover(netdev.index)? {
+            // A set-up that fails later must not cut a wire that was there before it.
+            bypass.iter_mut().for_each(Bypass::keep);
+        }
+        let (netdev, stats) = (netdev.clone(), PortStats::default());
+        Ok(Self { netdev, socket, stats, bypass, promiscuous, _lock: lock })
+    }
+
+    /// Leaves the programs of a wire on the interface when this process ends, however it ends.
+    pub(crate) fn keep_program(&mut self) {
+        self.bypass.iter_mut().for_each(Bypass::keep);
+        self.promiscuous.iter_mut().for_each(Promiscuous::keep);
+    }
+
+    /// Writes a heartbeat.
+    fn beat(&self, now: Nanos) {
+        if let Some(bypass) = &self.bypass
+            && let Err(e) = bypass.beat(now)
+        {
+            tracing::debug!("{}: cannot write a heartbeat: {e}", self.netdev.name);
+        }
     }
 }
 
@@ -177,7 +224,13 @@ impl Port for PacketPort {
         }
     }
 
-    fn bypass(&mut self) {}
+    fn report_alive(&mut self, now: Nanos) {
+        self.beat(now);
+    }
+
+    fn bypass(&mut self) {
+        self.beat(Nanos::ZERO);
+    }
 
     fn is_sending(&mut self, _: &mut Pool) -> bool {
         // The kernel copies each frame.

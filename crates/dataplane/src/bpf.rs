@@ -2,18 +2,21 @@
 
 use std::ffi::{OsStr, OsString};
 use std::io;
+use std::net::IpAddr;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Once;
 
 use forebay_system::clock;
 use libbpf_rs::btf::Btf;
 use libbpf_rs::btf::types::Enum;
-use libbpf_rs::query::ProgInfoIter;
+use libbpf_rs::query::{ProgInfoIter, ProgInfoQueryOptions};
 use libbpf_rs::{
-    Map, MapCore, MapFlags, Object, ObjectBuilder, OpenObject, PrintLevel, ProgramMut, XdpFlags,
+    Map, MapCore, MapFlags, MapHandle, Object, ObjectBuilder, OpenObject, PrintLevel, ProgramMut,
+    XdpFlags,
 };
 
 use crate::error::Error;
+use crate::netdev::Netdev;
 
 /// A compiled ELF object of BPF programs, with the name of its main program.
 pub(crate) struct Source {
@@ -24,6 +27,11 @@ pub(crate) struct Source {
 /// The program on the ports of a box.
 pub(crate) const PORT: Source =
     Source { name: "fb_port", elf: include_bytes!(concat!(env!("OUT_DIR"), "/port.bpf.o")) };
+/// The programs on the ports of a box over AF_PACKET; the second is [`TAP`].
+pub(crate) const BYPASS: Source =
+    Source { name: "fb_bypass", elf: include_bytes!(concat!(env!("OUT_DIR"), "/bypass.bpf.o")) };
+/// The filter of the sockets of such a box, in the object [`BYPASS`].
+pub(crate) const TAP: &str = "fb_tap";
 /// The receivebox's program in XDP, before GRO.
 pub(crate) const RECEIVEBOX: Source = Source {
     name: "fb_receivebox",
@@ -127,9 +135,48 @@ pub(crate) fn attached(ifindex: u32) -> Result<Option<(u32, OsString)>, Error> {
     if id == 0 {
         return Ok(None);
     }
-    let name = ProgInfoIter::default().find(|p| p.id == id).map(|p| p.name).unwrap_or_default();
-    Ok(Some((id, name)))
+    Ok(Some((id, name_of(id))))
 }
+
+/// Returns the name of the program with this id; empty if there is none.
+pub(crate) fn name_of(id: u32) -> OsString {
+    ProgInfoIter::default().find(|p| p.id == id).map(|p| p.name).unwrap_or_default()
+}
+
+/// Sets what the programs of a port know about the port itself (bpf/own.h).
+pub(crate) fn set_own(object: &Object, netdev: &Netdev, is_promiscuous: bool) -> Result<(), Error> {
+    let mut mac = [0; 8];
+    mac[..6].copy_from_slice(&netdev.mac);
+    mac[PROMISCUOUS] = u8::from(is_promiscuous);
+    update(&map(object, OWN_MAC)?, &0u32.to_ne_bytes(), &mac)?;
+    let own = map(object, "own_addresses")?;
+    for address in &netdev.addresses {
+        let address = match address {
+            IpAddr::V4(a) => a.to_ipv6_mapped(),
+            IpAddr::V6(a) => *a,
+        };
+        update(&own, &address.octets(), &[1])?;
+    }
+    Ok(())
+}
+
+/// Whether the program with this id, which a box left on a port, says that the box made the
+/// interface promiscuous.
+pub(crate) fn made_promiscuous(id: u32) -> bool {
+    let options = ProgInfoQueryOptions::default().include_map_ids(true);
+    let Some(program) = ProgInfoIter::with_query_opts(options).find(|p| p.id == id) else {
+        return false;
+    };
+    let mut maps = program.map_ids.into_iter().filter_map(|id| MapHandle::from_map_id(id).ok());
+    let own = maps.find(|map| map.name() == OWN_MAC);
+    let mac = own.and_then(|map| map.lookup(&0u32.to_ne_bytes(), MapFlags::ANY).ok().flatten());
+    mac.is_some_and(|mac| mac.get(PROMISCUOUS) == Some(&1))
+}
+
+/// The map that has a port's MAC address, and the byte after it that says whether the box made the
+/// interface promiscuous.
+const OWN_MAC: &str = "own_mac";
+const PROMISCUOUS: usize = 6;
 
 /// What is known about XDP on an interface.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -192,11 +239,10 @@ pub fn parts() -> Vec<(&'static str, bool)> {
 }
 
 /// Detaches the program that a box left on the interface when it died. The caller holds the
-/// interface's lock, so no box uses it. Returns the program of another owner that is there, if any.
-pub(crate) fn remove_leftover(ifindex: u32) -> Result<Option<(u32, OsString)>, Error> {
-    let found = attached(ifindex)?;
-    if found.as_ref().is_none_or(|(_, name)| name != PORT.name) {
-        return Ok(found);
+/// interface's lock, so no box uses it. Returns whether there was one.
+pub(crate) fn remove_leftover(ifindex: u32) -> Result<bool, Error> {
+    if attached(ifindex)?.is_none_or(|(_, name)| name != PORT.name) {
+        return Ok(false);
     }
     for mode in [XdpFlags::DRV_MODE, XdpFlags::SKB_MODE] {
         // SAFETY: file descriptor -1 asks the kernel to detach; no pointers but a null are given.
@@ -204,7 +250,7 @@ pub(crate) fn remove_leftover(ifindex: u32) -> Result<Option<(u32, OsString)>, E
             libbpf_sys::bpf_xdp_attach(ifindex as i32, -1, mode.bits(), std::ptr::null());
         }
     }
-    Ok(None)
+    Ok(true)
 }
 
 /// The error for a map or program that an object lacks.
@@ -214,7 +260,7 @@ pub(crate) fn missing(what: &str) -> Error {
 }
 
 /// Sends libbpf's messages to the log instead of standard error.
-fn quiet() {
+pub(crate) fn quiet() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         libbpf_rs::set_print(Some((PrintLevel::Debug, |level, text| {

@@ -1,6 +1,6 @@
 //! Frames of this machine's interfaces: ports over AF_XDP and AF_PACKET, and the BPF programs.
 //!
-//! A box opens its [`Port`]s with [`open_ports`] on one [`Pool`]. Then it loops: it receives a
+//! A box opens its two [`Port`]s with [`open_wire`] on one [`Pool`]. Then it loops: it receives a
 //! batch, does its work, sends a batch and waits. A receivebox uses a [`Sampler`], which counts and
 //! samples packets without changing them. A sendbox whose packets stay in the kernel uses an
 //! [`EgressObserver`](kernel::EgressObserver).
@@ -10,6 +10,7 @@
 mod af_packet;
 mod bpf;
 mod bundles;
+mod bypass;
 mod drops;
 mod error;
 mod ethtool;
@@ -25,6 +26,7 @@ mod open;
 mod packet;
 mod pool;
 mod port;
+mod promiscuous;
 mod sampler;
 pub mod senders;
 mod xdp;
@@ -37,7 +39,7 @@ pub use ethtool::Feature;
 pub use heartbeat::SILENCE;
 pub use injector::Injector;
 pub use netdev::Netdev;
-pub use open::{open_ports, remove_program};
+pub use open::{open_ports, open_wire, remove_program, try_bypass};
 pub use packet::Packet;
 pub use pool::{Frame, Pool};
 pub use port::{Method, Port, PortStats};

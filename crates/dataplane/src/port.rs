@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::os::fd::RawFd;
 
+use forebay_units::Nanos;
 use serde::Deserialize;
 
 use crate::pool::{Frame, Pool};
@@ -46,6 +47,11 @@ pub trait Port {
     /// Returns descriptors that become readable when frames have arrived, and writable when there
     /// is room.
     fn descriptors(&self) -> Vec<RawFd>;
+
+    /// Reports that the process was alive at `now`. A port of a wire over AF_PACKET receives frames
+    /// only from the first report until [`SILENCE`](crate::SILENCE) after the last one. Before and
+    /// after that they pass to the other port without the process.
+    fn report_alive(&mut self, _now: Nanos) {}
 
     /// Lets frames that arrive from now on pass to the other port without this process, if the
     /// port has a program for that. The frames that arrived before can still be received.

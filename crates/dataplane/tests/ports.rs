@@ -69,6 +69,21 @@ fn everything_is_forwarded_untouched_both_ways() {
     }
 }
 
+/// Sends frames in steps that fit into a veth's ring of 256 packets. Each arrives once, in order.
+fn assert_passes_a_burst(pair: &Pair, steps: u32) {
+    let numbered = |i: u32| frame(0x88b6, &[&i.to_be_bytes()[..], &[0; 900]].concat());
+    for step in 0..steps {
+        for i in 0..100 {
+            pair.left.send(&numbered(step * 100 + i));
+        }
+        for i in 0..100 {
+            let expected = numbered(step * 100 + i);
+            let got = pair.right.receive_from(FROM, &expected);
+            assert_eq!(got, expected, "packet {i} of step {step}");
+        }
+    }
+}
+
 #[test]
 fn a_burst_keeps_its_order_and_loses_nothing() {
     if !has_root() {
@@ -76,18 +91,7 @@ fn a_burst_keeps_its_order_and_loses_nothing() {
     }
     for method in BOTH {
         let pair = Pair::new(method);
-        let numbered = |i: u32| frame(0x88b6, &[&i.to_be_bytes()[..], &[0; 900]].concat());
-        // In steps that fit into a veth's ring of 256 packets.
-        for step in 0..20 {
-            for i in 0..100 {
-                pair.left.send(&numbered(step * 100 + i));
-            }
-            for i in 0..100 {
-                let expected = numbered(step * 100 + i);
-                let got = pair.right.receive_from(FROM, &expected);
-                assert_eq!(got, expected, "{method:?}: packet {i} of step {step}");
-            }
-        }
+        assert_passes_a_burst(&pair, 20);
         let stats = pair.stop();
         assert_eq!(stats[0].received, stats[1].sent, "{method:?}: {stats:?}");
         assert!(stats.iter().all(|s| s.receive_lost + s.send_lost == 0), "{method:?}: {stats:?}");
@@ -115,19 +119,58 @@ fn a_box_that_died_is_a_wire_and_its_successor_takes_over() {
     assert_eq!(pair.stop()[0].received, 1, "it saw the frame");
 }
 
+#[test]
+fn a_box_over_af_packet_that_died_is_a_wire_too() {
+    if !has_root() {
+        return;
+    }
+    let mut pair = Pair::new(Method::Packet);
+    for method in [Method::Packet, Method::Xdp] {
+        pair = pair.die();
+        pair.wait_until_frames_pass();
+        assert_passes_a_burst(&pair, 5);
+        for (what, frame) in frames() {
+            pair.right.send(&frame);
+            assert_eq!(pair.left.receive_from(FROM, &frame), frame, "{what}");
+        }
+        pair = pair.restart(method);
+        assert_passes_a_burst(&pair, 1);
+    }
+    assert!(pair.has_program());
+    assert!(pair.stop()[0].received >= 100, "it saw the frames");
+}
+
+/// A process that wakes up does not send frames again that passed it by.
+#[test]
+fn a_box_over_af_packet_that_hangs_is_passed_by() {
+    if !has_root() {
+        return;
+    }
+    let pair = Pair::new(Method::Packet);
+    for _ in 0..2 {
+        assert_passes_a_burst(&pair, 1);
+        pair.hang();
+        pair.wait_until_frames_pass();
+        assert_passes_a_burst(&pair, 2);
+        pair.go_on();
+    }
+    assert_passes_a_burst(&pair, 1);
+    pair.stop();
+}
+
 /// A panic and an error drop the ports, as an orderly end does.
 #[test]
 fn a_box_that_dropped_its_ports_is_a_wire() {
     if !has_root() {
         return;
     }
-    let mut pair = Pair::new(Method::Xdp);
-    let frame = frame(0x88b5, b"still here");
-    for _ in 0..2 {
-        pair = pair.end_in_order();
-        pair.left.send(&frame);
-        assert_eq!(pair.right.receive_from(FROM, &frame), frame, "by the program alone");
-        pair = pair.restart(Method::Xdp);
+    for method in BOTH {
+        let mut pair = Pair::new(method);
+        for _ in 0..2 {
+            pair = pair.end_in_order();
+            assert_passes_a_burst(&pair, 1);
+            pair = pair.restart(method);
+        }
     }
 }
 
@@ -148,15 +191,24 @@ fn an_interface_has_one_box_and_is_clean_after_its_removal() {
     if !has_root() {
         return;
     }
-    let pair = Pair::new(Method::Xdp);
-    let second = pair.open_second(Method::Xdp).expect_err("the interface is taken");
-    assert!(second.to_string().contains("in use by another running forebay"), "{second}");
-    let third = pair.open_second(Method::Packet).expect_err("whatever the method");
-    assert!(third.to_string().contains("in use by another running forebay"), "{third}");
-    assert!(pair.link().contains("xdp"), "the program is attached: {}", pair.link());
-    let pair = pair.end_in_order();
-    assert!(pair.link().contains("xdp"), "the program stays: {}", pair.link());
-    assert_eq!(pair.remove_programs(), [true, true]);
-    assert!(!pair.link().contains("xdp"), "nothing stays attached: {}", pair.link());
-    assert_eq!(pair.remove_programs(), [false, false]);
+    for method in BOTH {
+        let pair = Pair::new(method);
+        for second in BOTH {
+            let error = pair.open_second(second).expect_err("the interface is taken");
+            let said = error.to_string();
+            assert!(said.contains("in use by another running forebay"), "{second:?}: {said}");
+        }
+        assert!(pair.has_program());
+        let pair = pair.end_in_order().restart(method).end_in_order();
+        assert!(pair.has_program(), "it stays");
+        assert_eq!(pair.remove_programs(), [true, true]);
+        assert!(!pair.has_program(), "nothing stays attached");
+        assert_eq!(pair.remove_programs(), [false, false]);
+
+        // What the administrator has set stays.
+        pair.make_promiscuous();
+        let pair = pair.restart(method).end_in_order();
+        assert_eq!(pair.remove_programs(), [true, true]);
+        assert!(pair.link().contains("PROMISC"));
+    }
 }

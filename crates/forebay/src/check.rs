@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use forebay_box::config::{Dataplane, LinkConfig, ReceiveboxConfig, SendboxConfig};
+use forebay_box::config::{Dataplane, LinkConfig, Method, ReceiveboxConfig, SendboxConfig};
 use forebay_box::{Error, sendbox};
 use forebay_config::{Configuration, load};
 use forebay_lab::scenario;
@@ -59,8 +59,8 @@ fn describe(file: &Path) -> Result<String, Error> {
         return Ok(format!("receivebox with {}", count(config.peers.len(), "bundle")));
     }
     if outline.link.is_some() {
-        LinkConfig::load(file)?;
-        return Ok("link".to_owned());
+        let config = LinkConfig::load(file)?;
+        return Ok(format!("link; {}", at_death(config.ports.method)));
     }
     if outline.vhost.is_some() {
         let config = VhostConfig::load(file)?;
@@ -75,13 +75,31 @@ fn describe(file: &Path) -> Result<String, Error> {
     }
     let config = SendboxConfig::load(file)?;
     let what = format!("sendbox with {}", count(config.bundles.len(), "bundle"));
-    let Dataplane::Kernel { .. } = config.dataplane else { return Ok(what) };
+    if let Dataplane::User(ports) = &config.dataplane {
+        return Ok(format!("{what}; {}", at_death(ports.method)));
+    }
+    let what = format!("{what}; if it dies, packets pass without a limit after half a second");
     match Features::probe() {
         Ok(features) => sendbox::plan(&config.bundles, &features).map(|_| what),
         Err(forebay_tc::Error::Permission(_)) => {
             Ok(format!("{what}; run as root to check that the kernel has its qdiscs too"))
         }
         Err(e) => Err(e.into()),
+    }
+}
+
+/// Says what happens to frames when a box that moves them dies.
+fn at_death(method: Method) -> &'static str {
+    match method {
+        Method::Xdp => "if it dies, its XDP programs pass frames from port to port",
+        Method::Packet => {
+            "if it dies, its filters at tc's ingress pass frames from port to port, \
+             and without those filters frames stop (`forebay doctor` says if the kernel has them)"
+        }
+        Method::Auto => {
+            "if it dies, its XDP programs pass frames from port to port, \
+             or with AF_PACKET its filters at tc's ingress (`forebay doctor` says which)"
+        }
     }
 }
 

@@ -27,6 +27,7 @@ pub use sendbox::{Dataplane, SendboxConfig};
 pub use steering::{Classifier, DualQueue};
 
 pub use forebay_config::Configuration;
+pub use forebay_dataplane::Method;
 
 use forebay_config::{ConfigError, Source, Spanned};
 use forebay_dataplane::Netdev;

@@ -50,6 +50,8 @@ pub(super) struct Bpf {
     pub(super) observer: Answer<()>,
     /// Whether the receivebox's program can be attached to tc's ingress.
     pub(super) ingress: Answer<()>,
+    /// Whether the programs can be attached that pass frames on when a box over AF_PACKET has died.
+    pub(super) bypass: Answer<()>,
     /// How a port over AF_XDP moves frames, if it can be opened.
     pub(super) af_xdp: Answer<String>,
 }

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use std::path::Path;
 
 use forebay_dataplane::kernel::EgressObserver;
-use forebay_dataplane::{Hook, Method, Netdev, Pool, Sampler, bpf_parts, open_ports};
+use forebay_dataplane::{Hook, Method, Netdev, Pool, Sampler, bpf_parts, open_ports, try_bypass};
 use forebay_system::clock;
 use forebay_system::wait::{Waiter, precise_timers};
 use forebay_tc::{Device, Features, Found, Route};
@@ -56,6 +56,7 @@ fn bpf() -> Bpf {
         jit: text("/proc/sys/net/core/bpf_jit_enable").map(|t| t != "0"),
         observer: trial(|lo| EgressObserver::attach(lo).map(|_| String::new())).map(drop),
         ingress: trial(|lo| Sampler::attach_at(lo, &[], Hook::Tc).map(|_| String::new())).map(drop),
+        bypass: trial(|lo| try_bypass(lo).map(|()| String::new())).map(drop),
         af_xdp: trial(|lo| {
             let mut pool = Pool::new(256, 1_500)?;
             // The MTU of loopback is larger than a chunk, but no frame arrives.

@@ -8,7 +8,7 @@ mod direction;
 mod lateness;
 mod schedule;
 
-use forebay_dataplane::{Frame, KernelDrops, Netdev, Packet, Pool, Port, Totals, open_ports};
+use forebay_dataplane::{Frame, KernelDrops, Netdev, Packet, Pool, Port, Totals, open_wire};
 use forebay_queue::{InOrder, TokenBucket, token_bucket};
 use forebay_records::HopCounters;
 use forebay_system::clock;
@@ -42,8 +42,9 @@ const SPARE_CHUNKS: u64 = 16_384;
 /// ports stop receiving.
 const MAX_CHUNKS: u64 = 1 << 21;
 
-/// The time between two checks of the interfaces.
-const CHECK: Nanos = Nanos::from_millis(200);
+/// The time between two checks of the interfaces, and between two reports that this process is
+/// alive. A report may be late by several times this before [`forebay_dataplane::SILENCE`] is over.
+const CHECK: Nanos = Nanos::from_millis(100);
 /// The longest time that a box takes at its end to send the frames that it has.
 const LEAVE: Nanos = Nanos::from_millis(300);
 /// The time between two attempts to send them.
@@ -150,8 +151,10 @@ impl Forwarder {
         let mtu = inside.mtu.max(outside.mtu);
         let netdevs = [inside, outside];
         let mut pool = Pool::new(chunks(capacity), mtu)?;
+        let mut ports = open_wire(&netdevs, method, &mut pool)?;
+        ports.iter_mut().for_each(|port| port.report_alive(clock::now()));
         Ok(Self {
-            ports: open_ports(&netdevs, method, &mut pool)?,
+            ports,
             // Frames that arrive before the ports are open do not count as lost.
             kernel: KernelDrops::from_now(&netdevs)?,
             netdevs,
@@ -199,12 +202,13 @@ impl Forwarder {
         let mut waiter = Waiter::new(descriptors);
         let mut batch = Vec::with_capacity(BATCH);
         let mut due_tick = clock::now() + D::TICK;
-        let mut due_check = clock::now() + CHECK;
+        let mut due_check = clock::now();
         let mut usable = Ok(());
         while usable.is_ok() && !(waiter.is_ready(SIGNALS) && signals.came()) {
             let now = clock::now();
             if now >= due_check {
                 due_check = now + CHECK;
+                self.ports.iter_mut().for_each(|port| port.report_alive(now));
                 usable = self.netdevs.iter().try_for_each(|netdev| netdev.check_fits(&self.pool));
             }
             for direction in Direction::BOTH {

@@ -4,7 +4,6 @@ mod ring;
 mod socket;
 
 use std::collections::VecDeque;
-use std::net::IpAddr;
 use std::os::fd::{AsFd, RawFd};
 
 use forebay_system::NameLock;
@@ -12,10 +11,12 @@ use libbpf_rs::{MapCore, Object, Xdp, XdpFlags};
 
 use self::socket::XdpSocket;
 use crate::bpf;
+use crate::bypass;
 use crate::error::Error;
 use crate::netdev::Netdev;
 use crate::pool::{Frame, Pool};
 use crate::port::{Port, PortStats};
+use crate::promiscuous::Promiscuous;
 
 /// A port that reads and writes AF_XDP sockets.
 pub(crate) struct XdpPort {
@@ -27,6 +28,8 @@ pub(crate) struct XdpPort {
     netdev: Netdev,
     /// Whether the interface has the program of a process that ended, which passes frames.
     replaces: bool,
+    /// The promiscuous mode of a port of a wire.
+    promiscuous: Option<Promiscuous>,
     object: Object,
     _lock: NameLock,
 }
@@ -52,13 +55,9 @@ impl XdpPort {
             None => false,
         };
         let object = bpf::PORT.load(|_| Ok(()))?;
-        let mut mac = [0; 8];
-        mac[..6].copy_from_slice(&netdev.mac);
-        bpf::update(&bpf::map(&object, "own_mac")?, &0u32.to_ne_bytes(), &mac)?;
-        let own = bpf::map(&object, "own_addresses")?;
-        for address in &netdev.addresses {
-            bpf::update(&own, &v6_mapped(*address), &[1])?;
-        }
+        let promiscuous = other.map(|_| Promiscuous::turn_on(netdev)).transpose()?;
+        let by_box = promiscuous.as_ref().is_some_and(Promiscuous::is_by_box);
+        bpf::set_own(&object, netdev, by_box)?;
         if let Some(other) = other {
             let peer = bpf::map(&object, "other_port")?;
             bpf::update(&peer, &0u32.to_ne_bytes(), &other.to_ne_bytes())?;
@@ -77,6 +76,7 @@ impl XdpPort {
             stats: PortStats::default(),
             netdev: netdev.clone(),
             replaces,
+            promiscuous,
             object,
             _lock: lock,
         })
@@ -85,6 +85,8 @@ impl XdpPort {
     /// Attaches the program. One of a process that ended is replaced without a gap.
     pub(crate) fn attach(&mut self) -> Result<(), Error> {
         self.attachment = Some(Attachment::new(&self.netdev, &self.object, self.replaces)?);
+        // XDP comes first, so that the filter of a box over AF_PACKET no longer gets frames.
+        bypass::remove_leftover(self.netdev.index)?;
         Ok(())
     }
 
@@ -93,6 +95,7 @@ impl XdpPort {
         if let Some(attachment) = &mut self.attachment {
             attachment.stays = true;
         }
+        self.promiscuous.iter_mut().for_each(Promiscuous::keep);
     }
 }
 
@@ -148,14 +151,6 @@ impl Port for XdpPort {
             (false, _) => "AF_XDP (generic)",
         };
         mode.to_owned()
-    }
-}
-
-/// Returns an address as IPv6; IPv4 as `::ffff:a.b.c.d`.
-fn v6_mapped(address: IpAddr) -> [u8; 16] {
-    match address {
-        IpAddr::V4(a) => a.to_ipv6_mapped().octets(),
-        IpAddr::V6(a) => a.octets(),
     }
 }
 

@@ -5,11 +5,15 @@ use std::io::{BufRead, BufReader, Write};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
 
 use forebay_dataplane::{Method, Netdev, PortStats};
 
 pub(crate) use crate::namespace::has_root;
 use crate::namespace::{Namespace, run, within};
+
+/// The longest wait for frames to pass after a death, on a slow machine.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A raw socket on a host's interface.
 pub(crate) struct Host(OwnedFd);
@@ -49,6 +53,19 @@ impl Host {
         // SAFETY: `frame` is valid for reading its length.
         let n = unsafe { libc::send(self.0.as_raw_fd(), frame.as_ptr().cast(), frame.len(), 0) };
         assert_eq!(n, frame.len() as isize, "{}", std::io::Error::last_os_error());
+    }
+
+    /// Whether a frame from this address has arrived. All frames so far are used up.
+    fn saw(&self, from: [u8; 6]) -> bool {
+        let (mut buf, mut seen) = ([0u8; 4096], false);
+        // SAFETY: the buffer is valid for writing its length.
+        while let n @ 1.. = unsafe {
+            let (at, len) = (buf.as_mut_ptr().cast(), buf.len());
+            libc::recv(self.0.as_raw_fd(), at, len, libc::MSG_DONTWAIT)
+        } {
+            seen |= n >= 12 && buf[6..12] == from;
+        }
+        seen
     }
 
     /// The next frame of the test (the kernel's own chatter is passed over), with the VLAN tag that
@@ -174,6 +191,61 @@ impl Pair {
         run(&format!("ip -n {} link show fbl", self.middle.0))
     }
 
+    /// Whether a program of a box is on the left port, and makes it promiscuous.
+    pub(crate) fn has_program(&self) -> bool {
+        let link = self.link();
+        let filters = run(&format!("tc -n {} filter show dev fbl ingress", self.middle.0));
+        let has_program = link.contains("xdp") || filters.contains("fb_bypass");
+        assert_eq!(link.contains("PROMISC"), has_program, "{link}");
+        has_program
+    }
+
+    /// Makes the left port promiscuous, as an administrator does.
+    pub(crate) fn make_promiscuous(&self) {
+        run(&format!("ip -n {} link set fbl promisc on", self.middle.0));
+    }
+
+    /// Waits until frames pass from the left to the right.
+    pub(crate) fn wait_until_frames_pass(&self) {
+        // Frames of an earlier call may still arrive.
+        static CALLS: AtomicU32 = AtomicU32::new(0);
+        let from = [2, 0, 0, 0, 1, CALLS.fetch_add(1, Ordering::Relaxed) as u8];
+        let mut frame = [0xff; 60];
+        frame[6..12].copy_from_slice(&from);
+        let start = Instant::now();
+        while !self.right.saw(from) {
+            assert!(start.elapsed() < PATIENCE, "no frame passes");
+            self.left.send(&frame);
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// Makes the forwarder hang.
+    pub(crate) fn hang(&self) {
+        self.signal(libc::SIGSTOP);
+        let threads = format!("/proc/{}/task", self.forwarder.as_ref().unwrap().id());
+        let is_stopped = |thread: std::io::Result<std::fs::DirEntry>| {
+            let text = std::fs::read_to_string(thread.unwrap().path().join("stat")).unwrap();
+            text.rsplit(") ").next().unwrap().starts_with('T')
+        };
+        let start = Instant::now();
+        while !std::fs::read_dir(&threads).unwrap().all(is_stopped) {
+            assert!(start.elapsed() < PATIENCE, "the forwarder does not stop");
+            std::thread::yield_now();
+        }
+    }
+
+    /// Lets the forwarder go on after [`Pair::hang`].
+    pub(crate) fn go_on(&self) {
+        self.signal(libc::SIGCONT);
+    }
+
+    fn signal(&self, signal: i32) {
+        let forwarder = self.forwarder.as_ref().unwrap();
+        // SAFETY: takes integers; the process is this test's child, not yet waited for.
+        assert_eq!(unsafe { libc::kill(forwarder.id() as i32, signal) }, 0);
+    }
+
     /// Kills the forwarder without a chance to clean up.
     pub(crate) fn die(mut self) -> Self {
         let mut child = self.forwarder.take().unwrap();
@@ -225,7 +297,7 @@ impl Drop for Pair {
 fn forwarder() {
     use std::collections::VecDeque;
 
-    use forebay_dataplane::{Pool, open_ports};
+    use forebay_dataplane::{Pool, open_wire};
     use forebay_system::clock;
     use forebay_system::wait::Waiter;
     use forebay_units::Nanos;
@@ -234,7 +306,8 @@ fn forwarder() {
     let method = if method == "Packet" { Method::Packet } else { Method::Xdp };
     let devices = ["fbl", "fbr"].map(|n| Netdev::find(n).unwrap());
     let mut pool = Pool::new(16384, 1500).unwrap();
-    let mut ports = open_ports(&devices, method, &mut pool).unwrap();
+    let mut ports = open_wire(&devices, method, &mut pool).unwrap();
+    ports.iter_mut().for_each(|port| port.report_alive(clock::now()));
     println!("ready {}", ports[0].describe());
     std::io::stdout().flush().unwrap();
     let mut fds = vec![0];
@@ -243,6 +316,7 @@ fn forwarder() {
     let mut batch = Vec::new();
     let mut out = [VecDeque::new(), VecDeque::new()];
     loop {
+        ports.iter_mut().for_each(|port| port.report_alive(clock::now()));
         waiter.wait_until(clock::now() + Nanos::from_millis(100));
         for i in 0..2 {
             ports[i].receive(&mut pool, &mut batch, 256);

@@ -8,7 +8,12 @@ use std::time::{Duration, Instant};
 use crate::namespace::{has_root, run, within};
 use crate::probe::{OUTAGE, Probe};
 use crate::sites::{PROGRAM, Sites, path, until};
-use crate::span::{BOXES, Running, Span, TO};
+use crate::span::{BOXES, METHODS, Running, Span, TO};
+
+/// Each kind of box with each way in which it moves frames.
+fn boxes() -> impl Iterator<Item = (&'static str, &'static str)> {
+    BOXES.into_iter().flat_map(|(kind, _)| METHODS.map(|method| (kind, method)))
+}
 
 /// Starts a box of this kind again whenever it ends, as a service manager does, until `is_enough`.
 fn keep_running(span: &Span, kind: &str, mut is_enough: impl FnMut() -> bool) -> Running {
@@ -44,8 +49,8 @@ fn a_removed_interface_is_noticed_and_used_when_it_is_back() {
     if !has_root() {
         return;
     }
-    for (kind, _) in BOXES {
-        let span = Span::new("fi");
+    for (kind, method) in boxes() {
+        let span = Span::over("fi", method);
         let mut running = span.start(kind);
         let (probe, transfers) = (Probe::start(&span.from, &span.to, TO), span.transfers());
         transfers.go_on();
@@ -63,8 +68,8 @@ fn a_removed_interface_is_noticed_and_used_when_it_is_back() {
         transfers.end();
         drop(running);
         let outage = probe.end().outage_since(back.unwrap());
-        eprintln!("{kind}: {outage:.1?} without a datagram after the interface was back");
-        assert!(outage <= OUTAGE, "{kind}: {outage:?}");
+        eprintln!("{kind}, {method}: {outage:.1?} without a datagram after the interface was back");
+        assert!(outage <= OUTAGE, "{kind}, {method}: {outage:?}");
     }
 }
 
@@ -83,8 +88,8 @@ fn frames_of_a_raised_mtu_pass_after_a_restart() {
     if !has_root() {
         return;
     }
-    for (kind, _) in BOXES {
-        let span = Span::new("fm");
+    for (kind, method) in boxes() {
+        let span = Span::over("fm", method);
         let mut running = span.start(kind);
         let (probe, transfers) = (Probe::start(&span.from, &span.to, TO), span.transfers());
         transfers.go_on();
@@ -102,7 +107,7 @@ fn frames_of_a_raised_mtu_pass_after_a_restart() {
         transfers.go_on();
         transfers.end();
         assert_eq!(running.signal(libc::SIGTERM), Some(0));
-        probe.end().check(&format!("{kind}: a raised MTU"));
+        probe.end().check(&format!("{kind}, {method}: a raised MTU"));
     }
 }
 
@@ -111,8 +116,8 @@ fn an_interface_that_is_renamed_or_down_for_a_while_ends_no_box() {
     if !has_root() {
         return;
     }
-    for (kind, _) in BOXES {
-        let span = Span::new("fu");
+    for (kind, method) in boxes() {
+        let span = Span::over("fu", method);
         let mut running = span.start(kind);
         let transfers = span.transfers();
         transfers.go_on();

@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::namespace::{has_root, run};
 use crate::probe::Probe;
 use crate::sites::{PROGRAM, Sites};
-use crate::span::{BOXES, Span, TO};
+use crate::span::{BOXES, METHODS, Span, TO};
 use crate::transfer::{FILLING, Transfers};
 
 /// The time between end and start of the documented service (`RestartSec`).
@@ -20,31 +20,38 @@ fn eight_restarts_cost_no_connection_in_user_space() {
     if !has_root() {
         return;
     }
-    for (kind, _) in BOXES {
-        let span = Span::new("fr");
-        let mut running = span.start(kind);
-        let (probe, transfers) = (Probe::start(&span.from, &span.to, TO), span.transfers());
-        for signal in SIGNALS.into_iter().cycle().take(RESTARTS) {
-            transfers.go_on();
-            running.signal(signal);
-            thread::sleep(PAUSE);
-            transfers.go_on();
-            running = span.start(kind);
+    for method in METHODS {
+        for (kind, _) in BOXES {
+            assert_survives_restarts(method, kind);
         }
-        transfers.go_on();
-        assert_eq!(running.signal(libc::SIGTERM), Some(0));
-        transfers.go_on();
-        let stall = transfers.end();
-        probe
-            .end()
-            .check(&format!("{kind}: {RESTARTS} restarts, {stall:.1?} at most in a transfer"));
-
-        let detach = format!("ip netns exec {} {PROGRAM} detach fb-in fb-out", span.middle.0);
-        assert_eq!(run(&detach).matches("detached the program").count(), 2);
-        let devices = run(&format!("ip -n {} link show", span.middle.0));
-        assert!(!devices.contains("xdp"), "nothing is left: {devices}");
-        assert_eq!(run(&detach).matches("no program of a box").count(), 2);
     }
+}
+
+fn assert_survives_restarts(method: &str, kind: &str) {
+    let span = Span::over("fr", method);
+    let mut running = span.start(kind);
+    let (probe, transfers) = (Probe::start(&span.from, &span.to, TO), span.transfers());
+    for signal in SIGNALS.into_iter().cycle().take(RESTARTS) {
+        transfers.go_on();
+        running.signal(signal);
+        thread::sleep(PAUSE);
+        transfers.go_on();
+        running = span.start(kind);
+    }
+    transfers.go_on();
+    assert_eq!(running.signal(libc::SIGTERM), Some(0));
+    transfers.go_on();
+    let stall = transfers.end();
+    let what = format!("{kind}, {method}: {RESTARTS} restarts, {stall:.1?} at most in a transfer");
+    probe.end().check(&what);
+
+    assert!(span.has_programs());
+    let detach = format!("ip netns exec {} {PROGRAM} detach fb-in fb-out", span.middle.0);
+    assert_eq!(run(&detach).matches("detached the program").count(), 2);
+    assert!(!span.has_programs(), "nothing is left");
+    let devices = run(&format!("ip -n {} link show", span.middle.0));
+    assert!(!devices.contains("PROMISC"), "nothing is left: {devices}");
+    assert_eq!(run(&detach).matches("no program of a box").count(), 2);
 }
 
 #[test]

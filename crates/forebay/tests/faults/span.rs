@@ -17,6 +17,9 @@ pub(crate) const BOXES: [(&str, &[&str]); 2] = [
     ("link", &["packet-log", "statistics", "counters"]),
 ];
 
+/// The two ways in which a box moves frames (`method`).
+pub(crate) const METHODS: [&str; 2] = ["xdp", "packet"];
+
 const CONFIGURATIONS: [(&str, &str); 2] = [
     (
         "sendbox",
@@ -44,6 +47,11 @@ pub(crate) struct Span {
 
 impl Span {
     pub(crate) fn new(name: &str) -> Self {
+        Self::over(name, "auto")
+    }
+
+    /// The same, for a box with this `method`.
+    pub(crate) fn over(name: &str, method: &str) -> Self {
         let id = std::process::id();
         let [from, middle, to] =
             ["a", "m", "b"].map(|n| Namespace::new(format!("fb-{name}{id}-{n}")));
@@ -53,7 +61,9 @@ impl Span {
         let key = span.dir.0.join("key");
         assert!(Command::new(PROGRAM).arg("keygen").arg(&key).status().unwrap().success());
         for (kind, text) in CONFIGURATIONS {
-            span.dir.file(&format!("{kind}.toml"), text, 0o644);
+            let table = format!("[{kind}]\n");
+            let text = text.replacen(&table, &format!("{table}method = \"{method}\"\n"), 1);
+            span.dir.file(&format!("{kind}.toml"), &text, 0o644);
         }
         span
     }
@@ -111,8 +121,10 @@ impl Span {
     /// Whether both ports have the program of a box.
     pub(crate) fn has_programs(&self) -> bool {
         ["fb-in", "fb-out"].iter().all(|port| {
-            let shown = run(&format!("ip -n {} link show {port}", self.middle.0));
-            shown.contains("xdp")
+            let middle = &self.middle.0;
+            let shown = run(&format!("ip -n {middle} link show {port}"));
+            let filters = run(&format!("tc -n {middle} filter show dev {port} ingress"));
+            shown.contains("xdp") || filters.contains("fb_bypass")
         })
     }
 }

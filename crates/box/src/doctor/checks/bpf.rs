@@ -42,6 +42,7 @@ pub(super) fn checks(facts: &Facts) -> Vec<Check> {
         tried("egress observer", &bpf.observer, "attached", &[Role::SendboxKernel]),
         tried("tc's ingress", &bpf.ingress, "attached", &[]),
         af_xdp(facts),
+        af_packet(facts),
     ]
 }
 
@@ -63,6 +64,22 @@ fn af_xdp(facts: &Facts) -> Check {
         Err(why) if method == Method::Xdp => Check::new(AREA, "AF_XDP", why)
             .stops(&[Role::SendboxUser], "leave method = \"xdp\" out"),
         Err(why) => Check::new(AREA, "AF_XDP", why)
-            .note("AF_PACKET stands in: at a higher cost, and frames stop if the sendbox dies"),
+            .note("AF_PACKET stands in, at a higher cost for each packet: see the next line"),
+    }
+}
+
+/// Says what happens to frames when a box over AF_PACKET dies.
+fn af_packet(facts: &Facts) -> Check {
+    let what = "AF_PACKET";
+    match &facts.bpf.bypass {
+        Ok(()) => Check::new(
+            AREA,
+            what,
+            "works; if the box dies, filters at tc's ingress pass frames from port to port",
+        ),
+        Err(why) => Check::new(AREA, what, why).note(
+            "frames stop if a box over AF_PACKET dies: use AF_XDP, or a kernel with \
+             CONFIG_NET_CLS_ACT, CONFIG_NET_CLS_BPF and CONFIG_NET_SCH_INGRESS",
+        ),
     }
 }

@@ -22,6 +22,7 @@ fn machine() -> Facts {
             jit: Some(true),
             observer: Ok(()),
             ingress: Ok(()),
+            bypass: Ok(()),
             af_xdp: Ok("AF_XDP (generic)".to_owned()),
         },
         capabilities: u64::MAX,
@@ -169,6 +170,7 @@ fn a_part_of_bpf_that_fails_stops_its_box() {
     only(&with(|b| b.types = false), Verdict::Note, "types of the kernel");
     only(&with(|b| b.observer = Err("no".to_owned())), Verdict::Note, "egress observer");
     only(&with(|b| b.ingress = Err("no".to_owned())), Verdict::Note, "tc's ingress");
+    only(&with(|b| b.bypass = Err("no".to_owned())), Verdict::Note, "AF_PACKET");
     only(&with(|b| b.af_xdp = Err("no".to_owned())), Verdict::Note, "AF_XDP");
     let mut facts = planned(Role::SendboxKernel);
     facts.bpf.observer = Err("no".to_owned());
