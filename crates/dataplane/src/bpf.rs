@@ -103,14 +103,26 @@ impl Settings {
 
     /// Writes them into an object that is about to be loaded.
     pub(crate) fn write(self, open: &mut OpenObject) -> Result<(), libbpf_rs::Error> {
-        let words = [self.gso_fixed_id, self.device.0, self.device.1, self.salt];
-        let words = words.map(u32::to_ne_bytes);
-        let is_settings = |name: &OsStr| name.as_bytes().ends_with(b".rodata");
-        match open.maps_mut().find(|m| is_settings(m.name())) {
-            Some(mut map) => map.set_initial_value(words.as_flattened()),
-            None => Err(io::Error::from(io::ErrorKind::NotFound).into()),
-        }
+        set_constants(open, &[self.gso_fixed_id, self.device.0, self.device.1, self.salt])
     }
+}
+
+/// Sets the constants of an object that is about to be loaded, which are `words`.
+pub(crate) fn set_constants(open: &mut OpenObject, words: &[u32]) -> Result<(), libbpf_rs::Error> {
+    let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
+    let is_constants = |name: &OsStr| name.as_bytes().ends_with(b".rodata");
+    match open.maps_mut().find(|m| is_constants(m.name())) {
+        Some(mut map) => map.set_initial_value(&bytes),
+        None => Err(io::Error::from(io::ErrorKind::NotFound).into()),
+    }
+}
+
+/// Whether XDP programs can read the kernel's coarse clock, which costs a tenth of the exact one.
+pub(crate) fn has_coarse_clock() -> bool {
+    let (kind, helper) = (libbpf_sys::BPF_PROG_TYPE_XDP, libbpf_sys::BPF_FUNC_ktime_get_coarse_ns);
+    quiet();
+    // SAFETY: plain numbers, and no options; it loads and unloads a minimal program.
+    unsafe { libbpf_sys::libbpf_probe_bpf_helper(kind, helper, std::ptr::null()) == 1 }
 }
 
 /// Returns the value of an enumerator in the running kernel, which may differ from the headers.

@@ -7,12 +7,14 @@ use std::collections::VecDeque;
 use std::os::fd::{AsFd, RawFd};
 
 use forebay_system::NameLock;
-use libbpf_rs::{MapCore, Object, Xdp, XdpFlags};
+use forebay_units::Nanos;
+use libbpf_rs::{Object, Xdp, XdpFlags};
 
 use self::socket::XdpSocket;
 use crate::bpf;
 use crate::bypass;
 use crate::error::Error;
+use crate::heartbeat;
 use crate::netdev::Netdev;
 use crate::pool::{Frame, Pool};
 use crate::port::{Port, PortStats};
@@ -54,7 +56,8 @@ impl XdpPort {
             }
             None => false,
         };
-        let object = bpf::PORT.load(|_| Ok(()))?;
+        let settings = [u32::from(other.is_some()), u32::from(bpf::has_coarse_clock())];
+        let object = bpf::PORT.load(|open| bpf::set_constants(open, &settings))?;
         let promiscuous = other.map(|_| Promiscuous::turn_on(netdev)).transpose()?;
         let by_box = promiscuous.as_ref().is_some_and(Promiscuous::is_by_box);
         bpf::set_own(&object, netdev, by_box)?;
@@ -116,13 +119,14 @@ impl Port for XdpPort {
         }
     }
 
-    fn bypass(&mut self) {
-        let Ok(map) = bpf::map(&self.object, "sockets") else { return };
-        for queue in 0..self.sockets.len() {
-            if let Err(e) = map.delete(&(queue as u32).to_ne_bytes()) {
-                tracing::debug!("cannot take a socket out of the program's map: {e}");
-            }
+    fn report_alive(&mut self, now: Nanos) {
+        if let Err(e) = heartbeat::beat(&self.object, now) {
+            tracing::debug!("{}: cannot write a heartbeat: {e}", self.netdev.name);
         }
+    }
+
+    fn bypass(&mut self) {
+        self.report_alive(Nanos::ZERO);
     }
 
     fn is_sending(&mut self, pool: &mut Pool) -> bool {

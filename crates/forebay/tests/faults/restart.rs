@@ -55,6 +55,29 @@ fn assert_survives_restarts(method: &str, kind: &str) {
 }
 
 #[test]
+fn a_box_that_hangs_costs_no_connection() {
+    if !has_root() {
+        return;
+    }
+    for method in METHODS {
+        let span = Span::over("fh", method);
+        let mut running = span.start("sendbox");
+        let (probe, transfers) = (Probe::start(&span.from, &span.to, TO), span.transfers());
+        for _ in 0..2 {
+            transfers.go_on();
+            running.send(libc::SIGSTOP);
+            thread::sleep(PAUSE);
+            transfers.go_on();
+            running.send(libc::SIGCONT);
+        }
+        transfers.go_on();
+        let stall = transfers.end();
+        probe.end().check(&format!("{method}: two hangs, {stall:.1?} at most in a transfer"));
+        assert_eq!(running.signal(libc::SIGTERM), Some(0));
+    }
+}
+
+#[test]
 fn a_running_box_keeps_its_programs() {
     if !has_root() {
         return;

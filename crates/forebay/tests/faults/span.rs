@@ -154,14 +154,19 @@ impl Running {
 
     /// Sends it a signal and waits until it has ended; returns its exit status.
     pub(crate) fn signal(&mut self, signal: i32) -> Option<i32> {
-        // SAFETY: takes integers; the process is this test's child, not yet waited for.
-        assert_eq!(unsafe { libc::kill(self.0.id() as i32, signal) }, 0);
+        self.send(signal);
         let mut status = None;
         until("it ends", || {
             status = self.0.try_wait().unwrap();
             status.is_some()
         });
         status.unwrap().code()
+    }
+
+    /// Sends it a signal that does not end it.
+    pub(crate) fn send(&self, signal: i32) {
+        // SAFETY: takes integers; the process is this test's child, not yet waited for.
+        assert_eq!(unsafe { libc::kill(self.0.id() as i32, signal) }, 0);
     }
 }
 
