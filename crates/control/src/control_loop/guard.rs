@@ -347,9 +347,10 @@ impl Guard {
         self.loss.min(over_window).clamp(0.0, 1.0)
     }
 
-    /// Returns the share of bytes that arrive. Where others fill a short buffer, packets are lost at
-    /// any rate, so that less arrives than is sent without a longer queue. Loss above
-    /// [`MOST_LOSS`] is not made up for.
+    /// Returns the share of bytes that arrive.
+    ///
+    /// Where others fill a short buffer, packets are lost at any rate, so that less arrives than is
+    /// sent without a longer queue. Loss above [`MOST_LOSS`] is not made up for.
     fn delivered(&self) -> f64 {
         1.0 - self.loss().min(MOST_LOSS)
     }
