@@ -447,6 +447,21 @@ fn a_sendbox_starts_into_a_standing_queue() {
     assert!(Analysis::of(&run).summary.conservation.ok);
 }
 
+/// A bottleneck that holds twelve seconds at its new rate delays feedback by as much.
+#[test]
+fn a_rate_drop_under_a_deep_buffer_does_not_leave_the_bundle_open() {
+    let path = "rate = \"20 Mbit/s\"\nrtt = \"40 ms\"\n\
+                queue = { kind = \"fifo\", limit = \"2000 packets\" }\n\
+                steps = [{ at = \"4 s\", rate = \"2 Mbit/s\" }]";
+    let traffic = format!("{BULK}[[traffic]]\nname = \"more\"\nkind = \"bulk\"\nflows = 10\n");
+    let mut scenario = bulky("", path, &traffic, "");
+    scenario.duration = Nanos::from_secs(60);
+    let run = run(&scenario, "b", 1);
+    let last = run.ticks.iter().filter(|tick| tick.time >= 50_000_000_000);
+    let open = last.clone().filter(|tick| tick.mode == "open").count();
+    assert_eq!((open, last.count() > 900), (0, true));
+}
+
 /// While the sendbox is dead nothing passes it; then it begins anew.
 #[test]
 fn a_sendbox_is_restarted() {

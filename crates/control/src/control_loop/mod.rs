@@ -26,8 +26,8 @@ use crate::watchdog::Watchdog;
 use guard::Guard;
 use modes::PassThroughState;
 
-/// Capacity of the ring of marks: two seconds at 256 marks a second. A round trip has four to eight
-/// marks, so the ring also covers any round trip. [`Marks`] says what happens when it is full.
+/// Capacity of the ring of marks. A round trip of the empty path has four to eight marks, and fewer
+/// packets are marked while many await feedback. [`Marks`] says what happens when it is full.
 const MARKS: usize = 512;
 
 /// The inner control loop of one bundle, a state machine without I/O and without a clock.

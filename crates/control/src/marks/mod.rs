@@ -15,9 +15,9 @@ use forebay_units::{Bytes, Nanos};
 
 use tags::{Tag, Tags};
 
-/// How long a mark waits for its feedback. This exceeds any round-trip time that the sendbox
-/// supports. Later feedback counts as unmatched.
-pub(crate) const EXPIRY: Nanos = Nanos::from_secs(2);
+/// How long a mark waits for its feedback. This exceeds the round-trip time of a path whose
+/// bottleneck holds twelve seconds of queue. Later feedback counts as unmatched.
+pub(crate) const EXPIRY: Nanos = Nanos::from_secs(20);
 
 /// A boundary packet as it left the queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
