@@ -240,11 +240,11 @@ pub enum ImpossibleClaim {
     AnsweredBeforeSent,
     /// The receivebox's clock went back.
     TimeWentBack,
-    /// More bytes were received since the last feedback than were sent.
-    MoreThanSent {
+    /// More bytes were received since the last feedback than any link carries in that time.
+    TooManyBytes {
         /// The number of bytes claimed.
         received: Bytes,
-        /// The number of bytes sent meanwhile, plus an allowance for those in flight.
+        /// The number of bytes that the fastest link carries meanwhile.
         allowed: Bytes,
     },
 }
@@ -254,8 +254,8 @@ impl fmt::Display for ImpossibleClaim {
         match self {
             Self::AnsweredBeforeSent => f.write_str("a round-trip time below zero"),
             Self::TimeWentBack => f.write_str("the receivebox's clock went back"),
-            Self::MoreThanSent { received, allowed } => {
-                write!(f, "{received} received although at most {allowed} were sent")
+            Self::TooManyBytes { received, allowed } => {
+                write!(f, "{received} received although a link carries at most {allowed}")
             }
         }
     }
@@ -315,6 +315,16 @@ pub enum Event {
     },
     /// The receivebox's counters started anew.
     ReceiveboxRestarted,
+    /// The receivebox counts more than was sent, since somebody else sends to the bundle's
+    /// prefixes. This is reported at most once a minute.
+    ExcessReceived {
+        /// The bytes that the bundle sent between two boundary packets.
+        sent: Bytes,
+        /// The bytes that the receivebox counted between the same two packets.
+        received: Bytes,
+        /// The time between these packets.
+        lasted: Nanos,
+    },
     /// Feedback that made an impossible claim was ignored. This is reported at most once a second.
     ImpossibleFeedback {
         /// The claim that cannot be true.
@@ -355,6 +365,15 @@ impl fmt::Display for Event {
             Self::ReceiveboxRestarted => f.write_str(
                 "the receivebox restarted or its clock was set: its counters start anew",
             ),
+            Self::ExcessReceived { sent, received, lasted } => {
+                let excess = received.saturating_sub(*sent).as_f64() / sent.as_f64().max(1.0);
+                write!(
+                    f,
+                    "the receivebox counts {:.0} % more than was sent for {lasted}: somebody else \
+                     sends to this bundle's prefixes; set `sources` there, or filter the traffic",
+                    excess * 100.0
+                )
+            }
             Self::ImpossibleFeedback { claim } => write!(f, "feedback ignored: {claim}"),
         }
     }

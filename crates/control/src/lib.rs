@@ -31,6 +31,7 @@
 //! - `marks` stores the boundary packets that were sent and matches feedback to them.
 //! - `estimator` computes round-trip times and rates from pairs of mark and feedback. `min_rtt`
 //!   estimates the round-trip time of the empty path, and `longer_path` detects that it has grown.
+//!   `excess` notices that a stranger sends to the bundle's prefixes.
 //! - A [`RateController`] computes the rate from a [`Measurement`]. The default is [`Forebay`].
 //! - `cross` detects elastic cross traffic by pulses on the rate. While there is some, the bundle
 //!   uses `pass_through`, and drain probes show when the cross traffic has ended.
@@ -58,6 +59,7 @@ mod epoch;
 mod estimator;
 mod event;
 mod event_log;
+mod excess;
 mod feedback;
 mod forebay;
 mod longer_path;

@@ -301,7 +301,7 @@ fn impossible_feedback_is_reported_once_a_second_and_ignored() {
     assert_eq!(said.len(), 1);
     assert!(matches!(
         said[0].1,
-        Event::ImpossibleFeedback { claim: ImpossibleClaim::MoreThanSent { .. } }
+        Event::ImpossibleFeedback { claim: ImpossibleClaim::TooManyBytes { .. } }
     ));
 }
 

@@ -56,6 +56,9 @@ fn describe(file: &Path) -> Result<String, Error> {
     let (outline, _) = load::<Outline>(file)?;
     if outline.receivebox.is_some() {
         let config = ReceiveboxConfig::load(file)?;
+        for warning in config.warnings() {
+            eprintln!("forebay: {}: warning: {warning}", file.display());
+        }
         return Ok(format!("receivebox with {}", count(config.peers.len(), "bundle")));
     }
     if outline.link.is_some() {

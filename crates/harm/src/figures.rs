@@ -53,7 +53,10 @@ impl OfRun {
 /// Returns the first mode changes, tests of guards and refusals of feedback.
 fn decisions(run: &Run) -> Vec<String> {
     let told = run.events.iter().filter(|e| {
-        matches!(e.kind.as_str(), "mode_changed" | "guard_tested" | "impossible_feedback")
+        matches!(
+            e.kind.as_str(),
+            "mode_changed" | "guard_tested" | "excess_received" | "impossible_feedback"
+        )
     });
     told.take(DECISIONS).map(|e| format!("{:.1} s {}", e.time as f64 / 1e9, e.text)).collect()
 }

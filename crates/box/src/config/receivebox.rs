@@ -80,6 +80,22 @@ impl Configuration for ReceiveboxConfig {
     }
 }
 
+impl ReceiveboxConfig {
+    /// Returns a line for each part of the configuration that is valid but leaves the boxes open to
+    /// strangers.
+    pub fn warnings(&self) -> Vec<String> {
+        let open = self.peers.iter().filter(|peer| peer.sources.is_empty());
+        let line = |peer: &PeerConfig| {
+            format!(
+                "bundle {}: without `sources`, packets of anybody to its prefixes count as the \
+                 bundle's; list the prefixes of the sending site",
+                peer.name
+            )
+        };
+        open.map(line).collect()
+    }
+}
+
 impl PeerTable {
     fn check(self, source: &Source, listen: SocketAddr) -> Result<PeerConfig, ConfigError> {
         if self.prefixes.is_empty() {

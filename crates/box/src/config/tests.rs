@@ -508,3 +508,23 @@ fn rates_must_leave_room() {
         assert_eq!(with(rates).unwrap_err(), format!("x.toml:{expected}"));
     }
 }
+
+#[test]
+fn a_receiveboxs_bundle_without_sources_is_warned_about() {
+    let peer = |name: &str, sources: &[&str]| PeerConfig {
+        name: name.to_owned(),
+        id: 1,
+        prefixes: vec!["10.2.0.0/16".parse().unwrap()],
+        sources: sources.iter().map(|s| s.parse().unwrap()).collect(),
+        sendbox: "192.0.2.1:28316".parse().unwrap(),
+        key: forebay_wire::feedback::Key::new([0; 32]),
+    };
+    let config = ReceiveboxConfig {
+        interface: Netdev::find("lo").unwrap(),
+        listen: "192.0.2.2:28317".parse().unwrap(),
+        peers: vec![peer("open", &[]), peer("closed", &["10.1.0.0/16"])],
+    };
+    let warnings = config.warnings();
+    assert_eq!(warnings.len(), 1, "{warnings:?}");
+    assert!(warnings[0].starts_with("bundle open: without `sources`"), "{warnings:?}");
+}

@@ -41,6 +41,7 @@ const CHECK: Nanos = Nanos::from_millis(200);
 /// kernel refuses a request.
 pub fn run(config: ReceiveboxConfig) -> Result<(), Error> {
     let signals = Signals::block().map_err(Error::Signals)?;
+    config.warnings().iter().for_each(|warning| tracing::warn!("{warning}"));
     let channel = Channel::bind(config.listen)?;
     let rules = config.peers.iter().map(rule).collect::<Vec<_>>();
     let mut sampler = Sampler::attach(&config.interface, &rules)?;

@@ -138,6 +138,9 @@ impl ControlledBundle {
         while let Some(event) = self.control.poll_event() {
             match event {
                 control::Event::RateSet { .. } => tracing::debug!("bundle {}: {event}", self.name),
+                control::Event::ExcessReceived { .. } => {
+                    tracing::warn!("bundle {}: {event}", self.name);
+                }
                 _ => tracing::info!("bundle {}: {event}", self.name),
             }
             explain(&self.name, &event)?;

@@ -176,8 +176,7 @@ fn between(old: &BoundarySample, new: &BoundarySample) -> Option<StepRates> {
         let time = until.checked_sub(since).filter(|t| *t > Nanos::ZERO)?;
         Some(bytes.as_f64() / time.as_secs_f64())
     };
-    let (sent, received) =
-        (new.sent.saturating_sub(old.sent), new.received.saturating_sub(old.received));
+    let (sent, received) = (new.sent.saturating_sub(old.sent), new.own_since(old));
     Some(StepRates {
         lost: 1.0 - received.as_f64() / sent.as_f64().max(1.0),
         sent: over(sent, old.sent_at, new.sent_at)?,

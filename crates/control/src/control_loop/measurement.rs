@@ -7,6 +7,7 @@ use crate::controller::Measurement;
 use crate::cross::BoundarySample;
 use crate::epoch::EpochInput;
 use crate::event::{Event, ImpossibleClaim, MinRttReason};
+use crate::excess::ExcessReceived;
 use crate::feedback::Feedback;
 use crate::marks::Mark;
 
@@ -27,6 +28,11 @@ impl ControlLoop {
         self.log.min_rtt(min, reason);
         let queued = rtt.saturating_sub(min) > self.config.noise;
         self.estimator.set_queued(queued);
+        if let Some(ExcessReceived { sent, received, lasted }) =
+            self.estimator.excess(mark, feedback)
+        {
+            self.log.push(Event::ExcessReceived { sent, received, lasted });
+        }
         let sample = BoundarySample {
             sent_at: mark.time,
             sent: mark.bytes,

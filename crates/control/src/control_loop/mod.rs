@@ -214,8 +214,7 @@ impl ControlLoop {
             Match::InOrder(mark, ticket) => {
                 let counts = self.epoch.is_sparse_boundary(feedback.fingerprint);
                 self.multipath.on_in_order(feedback.sequence, counts);
-                let in_flight = self.traffic.sent().saturating_sub(mark.bytes);
-                match self.estimator.on_feedback(now, &mark, feedback, in_flight) {
+                match self.estimator.on_feedback(now, &mark, feedback) {
                     FeedbackOutcome::Impossible(claim) => self.on_impossible(now, claim),
                     FeedbackOutcome::Restarted { rtt } => {
                         self.counters.restarts += 1;

@@ -28,6 +28,15 @@ pub(crate) struct BoundarySample {
     pub(crate) queued: bool,
 }
 
+impl BoundarySample {
+    /// Returns the bundle's own bytes that were received since `old`: no more than were sent, since
+    /// the receivebox also counts what a stranger sends to the bundle's prefixes.
+    pub(crate) fn own_since(&self, old: &Self) -> Bytes {
+        let received = self.received.saturating_sub(old.received);
+        received.min(self.sent.saturating_sub(old.sent))
+    }
+}
+
 /// The rates of the bytes that were sent in one slot of time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Slot {
@@ -133,7 +142,8 @@ fn slot(from: &Edge, to: &Edge, queued: bool) -> Slot {
     let send_time = to.at.saturating_sub(from.at).0 as f64;
     let receive_time = to.received_at - from.received_at;
     // Lost bytes took no share of the bottleneck, so the ratio is of bytes sent to bytes received.
-    let received = (to.received - from.received).max(1.0);
+    // More than was sent is a stranger's.
+    let received = (to.received - from.received).min(sent).max(1.0);
     let ratio = (receive_time / send_time) * (sent / received);
     Slot { send: sent * 1e9 / send_time, ratio: ratio.clamp(0.0, MAX_RATIO), queued }
 }

@@ -10,6 +10,7 @@ use forebay_units::{Bytes, Nanos, Rate};
 
 use crate::Feedback;
 use crate::event::ImpossibleClaim;
+use crate::excess::{Excess, ExcessReceived};
 use crate::marks::Mark;
 use samples::{Sample, Samples};
 use window_extreme::WindowExtreme;
@@ -21,11 +22,10 @@ const WINDOW_FLOOR: Nanos = Nanos::from_millis(20);
 const DISTRUST: u32 = 3;
 /// The weight of a sample in the smoothed round-trip time (RFC 6298 section 2).
 const SMOOTHING: f64 = 1.0 / 8.0;
-/// The two boxes may count the lengths of frames differently, by one part in this many.
-const FRAMING: u64 = 32;
-/// Bytes by which the network may have reordered packets around a boundary packet, on top of those
-/// in flight. They are counted in the next epoch.
-const REORDER_FLOOR: Bytes = Bytes(64 * 1024);
+/// The rate of the fastest link. A count of bytes that grew faster is no count of arrivals.
+const FASTEST_LINK: Rate = Rate::from_mbps(1_000_000);
+/// Arrival times may be as coarse as this.
+const COARSE_TIME: Nanos = Nanos::from_millis(10);
 
 /// A clock that gains this much between two samples, or a round-trip time if that is more, was set.
 const JUMP: Nanos = Nanos::from_millis(100);
@@ -83,6 +83,7 @@ pub(crate) struct PathEstimator {
 struct Windows {
     samples: Samples,
     starts: WindowStarts,
+    excess: Excess,
 }
 
 /// The estimates by the present samples, which each tick reads.
@@ -141,14 +142,12 @@ impl PathEstimator {
         }
     }
 
-    /// Takes in feedback for `mark`, which is newer than every mark before. `in_flight` is the
-    /// number of bytes sent after it.
+    /// Takes in feedback for `mark`, which is newer than every mark before.
     pub(crate) fn on_feedback(
         &mut self,
         now: Nanos,
         mark: &Mark,
         feedback: &Feedback,
-        in_flight: Bytes,
     ) -> FeedbackOutcome {
         let Some(rtt) = now.checked_sub(mark.time) else {
             return FeedbackOutcome::Impossible(ImpossibleClaim::AnsweredBeforeSent);
@@ -156,7 +155,7 @@ impl PathEstimator {
         let mut restarted = false;
         if let Some(last) = self.windows.samples.last().copied() {
             restarted = has_restarted(&last, feedback) || self.clock_jumped(&last, now, feedback);
-            if !restarted && let Some(claim) = impossible(&last, mark, feedback, in_flight) {
+            if !restarted && let Some(claim) = impossible(&last, feedback) {
                 self.impossible_in_a_row += 1;
                 if self.impossible_in_a_row < DISTRUST {
                     return FeedbackOutcome::Impossible(claim);
@@ -167,6 +166,7 @@ impl PathEstimator {
         self.impossible_in_a_row = 0;
         if restarted {
             self.windows.samples.clear();
+            self.windows.excess.clear();
         }
         self.windows.samples.push(Sample {
             sent_at: mark.time,
@@ -200,6 +200,11 @@ impl PathEstimator {
         there > here.saturating_add(JUMP.max(self.smoothed.unwrap_or_default()))
     }
 
+    /// Compares what was sent and received up to a valid sample. Returns an excess to report.
+    pub(crate) fn excess(&mut self, mark: &Mark, feedback: &Feedback) -> Option<ExcessReceived> {
+        self.windows.excess.on_sample(mark, feedback)
+    }
+
     /// Returns the mean excess of round-trip times over the standing one.
     pub(crate) fn spread(&self) -> Nanos {
         Nanos(self.spread as u64)
@@ -208,7 +213,7 @@ impl PathEstimator {
     /// Moves the windows on to the newest sample. Returns the standing round-trip time.
     fn slide(&mut self, smoothed: Nanos) -> Nanos {
         let window = self.window();
-        let Windows { samples, starts } = &mut *self.windows;
+        let Windows { samples, starts, .. } = &mut *self.windows;
         let Some(newest) = samples.newest() else { return smoothed };
         let now = samples.at(newest);
 
@@ -237,7 +242,7 @@ impl PathEstimator {
         let smoothed = self.smoothed.unwrap_or_default();
         let window = self.window();
         let estimates = &mut self.estimates;
-        let Windows { samples, starts } = &mut *self.windows;
+        let Windows { samples, starts, .. } = &mut *self.windows;
         let Some(newest) = samples.newest() else { return };
         samples.get_mut(newest).queued = queued;
         let before = (newest > samples.oldest()).then(|| *samples.get(newest - 1));
@@ -263,7 +268,7 @@ impl PathEstimator {
         estimates.busy = run.map(|(_, _, rates)| rates.receive);
         estimates.sustained = run.map_or(Rate::ZERO, |(old, new, _)| {
             let time = new.received_at.saturating_sub(old.received_at).max(window);
-            Rate::from_bytes_over(new.received.saturating_sub(old.received), time)
+            Rate::from_bytes_over(new.own_since(old), time)
         });
     }
 
@@ -349,25 +354,16 @@ fn has_restarted(last: &Sample, feedback: &Feedback) -> bool {
 }
 
 /// Returns the impossible claim that the feedback makes, if any.
-fn impossible(
-    last: &Sample,
-    mark: &Mark,
-    feedback: &Feedback,
-    in_flight: Bytes,
-) -> Option<ImpossibleClaim> {
-    if feedback.received_at < last.received_at {
+///
+/// More than was sent is not impossible, since strangers may send to the bundle's prefixes:
+/// [`Sample::own_since`] leaves it out.
+fn impossible(last: &Sample, feedback: &Feedback) -> Option<ImpossibleClaim> {
+    let Some(time) = feedback.received_at.checked_sub(last.received_at) else {
         return Some(ImpossibleClaim::TimeWentBack);
-    }
-    let sent = mark.bytes.saturating_sub(last.sent).0;
-    let received = feedback.bytes.saturating_sub(last.received).0;
-    let allowed = sent
-        .saturating_add(sent / FRAMING)
-        .saturating_add(in_flight.0)
-        .saturating_add(REORDER_FLOOR.0);
-    (received > allowed).then_some(ImpossibleClaim::MoreThanSent {
-        received: Bytes(received),
-        allowed: Bytes(allowed),
-    })
+    };
+    let received = feedback.bytes.saturating_sub(last.received);
+    let allowed = FASTEST_LINK.bytes_in(time.saturating_add(COARSE_TIME));
+    (received > allowed).then_some(ImpossibleClaim::TooManyBytes { received, allowed })
 }
 
 /// Returns the receive rate between two samples if enough packets lie between them.
@@ -385,7 +381,7 @@ fn between(old: &Sample, new: &Sample) -> Option<Rates> {
     let lost = if sent < LOSS_PACKETS { 0 } else { sent.saturating_sub(received) };
     Some(Rates {
         send: Rate::from_bytes_over(new.sent.saturating_sub(old.sent), send_time),
-        receive: Rate::from_bytes_over(new.received.saturating_sub(old.received), receive_time),
+        receive: Rate::from_bytes_over(new.own_since(old), receive_time),
         loss: f64::from(lost) / f64::from(sent.max(1)),
     })
 }

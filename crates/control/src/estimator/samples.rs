@@ -27,6 +27,16 @@ impl Sample {
     pub(super) fn at(&self) -> Nanos {
         self.sent_at + self.rtt
     }
+
+    /// Returns the bundle's own bytes that were received since the sample `old`.
+    ///
+    /// The receivebox counts whatever comes for the bundle's prefixes, so its count may include
+    /// bytes that a stranger sent. No more of the bundle's bytes can have arrived between two
+    /// boundary packets than were sent between them.
+    pub(super) fn own_since(&self, old: &Self) -> Bytes {
+        let received = self.received.saturating_sub(old.received);
+        received.min(self.sent.saturating_sub(old.sent))
+    }
 }
 
 /// The latest samples, numbered in order of arrival. No number is used twice.

@@ -24,6 +24,7 @@ impl Event {
             Self::MinRttChanged { .. } => "min_rtt_changed",
             Self::GuardTested { .. } => "guard_tested",
             Self::ReceiveboxRestarted => "receivebox_restarted",
+            Self::ExcessReceived { .. } => "excess_received",
             Self::ImpossibleFeedback { .. } => "impossible_feedback",
         }
     }
@@ -89,7 +90,7 @@ impl Event {
                 number("to", to.0);
             }
             Self::ImpossibleFeedback {
-                claim: ImpossibleClaim::MoreThanSent { received, allowed },
+                claim: ImpossibleClaim::TooManyBytes { received, allowed },
             } => {
                 number("received", received.0);
                 number("allowed", allowed.0);
@@ -98,6 +99,11 @@ impl Event {
                 number("before", before.as_bps());
                 number("sent", sent.as_bps());
                 number("received", received.as_bps());
+            }
+            Self::ExcessReceived { sent, received, lasted } => {
+                number("sent", sent.0);
+                number("received", received.0);
+                number("lasted", lasted.0);
             }
             Self::ReceiveboxRestarted | Self::ImpossibleFeedback { .. } => {}
         }
@@ -143,12 +149,12 @@ impl Event {
             Self::ImpossibleFeedback { claim } => match claim {
                 ImpossibleClaim::AnsweredBeforeSent => "answered_before_sent",
                 ImpossibleClaim::TimeWentBack => "time_went_back",
-                ImpossibleClaim::MoreThanSent { .. } => "more_than_sent",
+                ImpossibleClaim::TooManyBytes { .. } => "too_many_bytes",
             },
             Self::EpochChanged { .. } => "feedback_budget",
             Self::GuardTested { followed: true, .. } => "followed",
             Self::GuardTested { followed: false, .. } => "did_not_follow",
-            Self::ReceiveboxRestarted => return None,
+            Self::ExcessReceived { .. } | Self::ReceiveboxRestarted => return None,
         })
     }
 }

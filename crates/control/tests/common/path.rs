@@ -26,6 +26,9 @@ pub(crate) enum Change {
     SendboxClock(usize, Nanos),
     /// Sets the clock of a bundle's receivebox to its value at the start of the run plus this.
     ReceiveboxClock(usize, Nanos),
+    /// Sets the rate at which a stranger sends full packets to a bundle's prefixes. They pass the
+    /// bottleneck, and the bundle's receivebox counts them.
+    Stranger(usize, Rate),
 }
 
 #[derive(Clone, Debug)]

@@ -33,6 +33,7 @@ enum Happening {
     Tick(usize),
     Request(usize),
     Garbage(usize),
+    Stranger(usize),
     Change(usize),
 }
 
@@ -51,7 +52,12 @@ pub(crate) struct Simulation {
     fingerprint: u32,
     scratch: Vec<(Nanos, Packet)>,
     last_out: Nanos,
+    /// The rate at which a stranger sends to each bundle's prefixes.
+    strangers: Vec<Rate>,
 }
+
+/// The flow of packets that a stranger sends to a bundle's prefixes.
+const STRANGER: usize = usize::MAX;
 
 const RECEIVEBOX_EPOCH: u32 = 64;
 
@@ -80,6 +86,7 @@ impl Simulation {
             fingerprint: 0,
             scratch: vec![],
             last_out: Nanos::ZERO,
+            strangers: vec![Rate::ZERO; n],
             out: Outcome {
                 sojourns: vec![],
                 departures: vec![],
@@ -191,6 +198,7 @@ impl Simulation {
                     Nanos::from_secs_f64(self.random.exponential(1.0 / self.out.world.garbage));
                 self.at(now + gap, Happening::Garbage(b));
             }
+            Happening::Stranger(b) => self.stranger(b),
             Happening::Change(i) => self.change(self.out.world.changes[i].1),
         }
     }
@@ -210,6 +218,13 @@ impl Simulation {
             }
             Change::SendboxClock(b, ahead) => self.out.sendboxes[b].ahead += ahead,
             Change::ReceiveboxClock(b, offset) => self.receiveboxes[b].clock_offset = offset,
+            Change::Stranger(b, rate) => {
+                let silent = self.strangers[b] == Rate::ZERO;
+                self.strangers[b] = rate;
+                if silent {
+                    self.stranger(b);
+                }
+            }
             Change::Start(b, flows) => {
                 for _ in 0..flows {
                     self.start_flow(b, None);
@@ -221,6 +236,19 @@ impl Simulation {
                 }
             }
         }
+    }
+
+    /// Sends a stranger's packet to a bundle's prefixes, and plans the next one.
+    fn stranger(&mut self, bundle: usize) {
+        let rate = self.strangers[bundle];
+        if rate == Rate::ZERO {
+            return;
+        }
+        let len = Bytes(1514);
+        let fingerprint = Some(self.random.next() as u32);
+        let (payload, sent_at) = (0, self.now);
+        self.arrive(Packet { bundle, flow: STRANGER, len, payload, sent_at, fingerprint });
+        self.at(self.now + rate.time_for(len), Happening::Stranger(bundle));
     }
 
     fn start_flow(&mut self, bundle: usize, size: Option<u64>) {
@@ -273,6 +301,9 @@ impl Simulation {
         let lost = self.random.chance(self.out.world.packet_loss);
         if lost || self.fifo_bytes + packet.len > self.out.world.buffer {
             self.out.drops += 1;
+            if packet.flow == STRANGER {
+                return;
+            }
             let notice = self.now + self.out.flows[packet.flow].srtt();
             self.at(notice, Happening::Lost(packet));
             return;
@@ -290,7 +321,9 @@ impl Simulation {
         // The queue that a packet finds, without its own transmission.
         let sojourn = self.now - arrived;
         self.out.sojourns.push((self.now, sojourn.saturating_sub(self.rate.time_for(packet.len))));
-        self.out.departures.push((self.now, packet.bundle, packet.len));
+        if packet.flow != STRANGER {
+            self.out.departures.push((self.now, packet.bundle, packet.len));
+        }
         self.at(self.now + self.rtt / 4, Happening::Received(packet));
         if let Some((_, next)) = self.fifo.front() {
             self.at(self.now + self.rate.time_for(next.len), Happening::Served);
@@ -299,7 +332,9 @@ impl Simulation {
 
     fn received(&mut self, packet: Packet) {
         let b = packet.bundle;
-        self.at(self.now + self.rtt / 2, Happening::Acked(packet));
+        if packet.flow != STRANGER {
+            self.at(self.now + self.rtt / 2, Happening::Acked(packet));
+        }
         let r = &mut self.receiveboxes[b];
         if !r.alive {
             return;

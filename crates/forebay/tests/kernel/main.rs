@@ -11,6 +11,7 @@ mod faults;
 #[path = "../../../dataplane/tests/namespace/mod.rs"]
 mod namespace;
 mod sites;
+mod stranger;
 mod transfer;
 
 use std::process::Command;

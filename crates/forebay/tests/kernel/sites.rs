@@ -84,7 +84,7 @@ pub(crate) struct Sites {
     pub(crate) from: Namespace,
     pub(crate) router: Namespace,
     pub(crate) to: Namespace,
-    _path: Namespace,
+    pub(crate) path: Namespace,
     pub(crate) dir: Dir,
     _link: Process,
     receivebox: RefCell<Process>,
@@ -151,7 +151,7 @@ impl Sites {
         let receivebox = Process::start(&to, &arguments, "", &log);
         dir.file("sendbox.toml", SENDBOX, 0o644);
         let receivebox = RefCell::new(receivebox);
-        Self { from, router, to, _path: path, dir, _link: link, receivebox }
+        Self { from, router, to, path, dir, _link: link, receivebox }
     }
 
     pub(crate) fn stop_receivebox(&self) {
