@@ -52,6 +52,14 @@ pub enum ModeReason {
         /// The number of boundary packets without feedback.
         unanswered: u32,
     },
+    /// Feedback came, but nothing could be computed from it: it claimed the impossible, or its
+    /// counters began anew with each message.
+    UselessFeedback {
+        /// The time without useful feedback.
+        silence: Nanos,
+        /// The number of useless messages.
+        messages: u32,
+    },
     /// Valid feedback came again.
     FeedbackReturned {
         /// The number of messages that matched a mark.
@@ -121,6 +129,11 @@ impl fmt::Display for ModeReason {
                 f,
                 "no valid feedback for {silence}, {unanswered} boundary packets unanswered; \
                  is the receivebox running?"
+            ),
+            Self::UselessFeedback { silence, messages } => write!(
+                f,
+                "no useful feedback for {silence}: {messages} messages with impossible counts or \
+                 times; is the receivebox, or its clock, broken?"
             ),
             Self::FeedbackReturned { samples, receive_rate } => {
                 write!(
@@ -240,6 +253,8 @@ pub enum ImpossibleClaim {
     AnsweredBeforeSent,
     /// The receivebox's clock went back.
     TimeWentBack,
+    /// Another boundary packet arrived, but the number of bytes received stayed the same.
+    NothingCounted,
     /// More bytes were received since the last feedback than any link carries in that time.
     TooManyBytes {
         /// The number of bytes claimed.
@@ -254,6 +269,9 @@ impl fmt::Display for ImpossibleClaim {
         match self {
             Self::AnsweredBeforeSent => f.write_str("a round-trip time below zero"),
             Self::TimeWentBack => f.write_str("the receivebox's clock went back"),
+            Self::NothingCounted => {
+                f.write_str("a packet arrived, but the count of bytes received stayed the same")
+            }
             Self::TooManyBytes { received, allowed } => {
                 write!(f, "{received} received although a link carries at most {allowed}")
             }

@@ -10,9 +10,9 @@ const CAPACITY: usize = 32;
 const RATE_STEP: u64 = 10;
 /// A minimum RTT is reported again when it moved by one part in this many.
 const MIN_RTT_STEP: u64 = 100;
-/// The shortest time between reports of impossible feedback, so that a flood of it does not
-/// displace other events.
-const IMPOSSIBLE_INTERVAL: Nanos = Nanos::from_secs(1);
+/// The shortest time between reports of impossible feedback, and between reports of restarts, so
+/// that a flood of them does not displace other events.
+const REPEAT_INTERVAL: Nanos = Nanos::from_secs(1);
 
 /// A bounded queue of events without repetitions. When it is full, the oldest event is dropped.
 #[derive(Debug)]
@@ -22,6 +22,7 @@ pub(crate) struct EventLog {
     rate: Option<Rate>,
     min_rtt: Option<Nanos>,
     impossible_at: Option<Nanos>,
+    restarted_at: Option<Nanos>,
 }
 
 impl EventLog {
@@ -32,6 +33,7 @@ impl EventLog {
             rate: None,
             min_rtt: None,
             impossible_at: None,
+            restarted_at: None,
         }
     }
 
@@ -79,11 +81,27 @@ impl EventLog {
 
     /// Reports an impossible claim, at most once a second.
     pub(crate) fn impossible(&mut self, now: Nanos, claim: ImpossibleClaim) {
-        if self.impossible_at.is_none_or(|t| now.saturating_sub(t) >= IMPOSSIBLE_INTERVAL) {
-            self.impossible_at = Some(now);
+        if is_due(&mut self.impossible_at, now) {
             self.push(Event::ImpossibleFeedback { claim });
         }
     }
+
+    /// Reports that the receivebox's counters began anew, at most once a second.
+    pub(crate) fn restarted(&mut self, now: Nanos) {
+        if is_due(&mut self.restarted_at, now) {
+            self.push(Event::ReceiveboxRestarted);
+        }
+    }
+}
+
+/// Returns whether an event that was last reported at `last` may be reported again; if so, it is
+/// reported now.
+fn is_due(last: &mut Option<Nanos>, now: Nanos) -> bool {
+    let due = last.is_none_or(|t| now.saturating_sub(t) >= REPEAT_INTERVAL);
+    if due {
+        *last = Some(now);
+    }
+    due
 }
 
 /// Returns whether `to` differs from `from` by more than one part in `step`.

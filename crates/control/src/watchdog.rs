@@ -19,6 +19,10 @@ const MIN_UNANSWERED: u32 = 3;
 pub(crate) struct Watchdog {
     since: Option<Nanos>,
     unanswered: u32,
+    /// Messages since the last valid one of which nothing could be computed.
+    useless: u32,
+    /// Whether the last valid message was the first of counters that began anew.
+    restarted: bool,
 }
 
 /// Feedback has stopped: for how long, and after how many boundary packets.
@@ -26,6 +30,8 @@ pub(crate) struct Watchdog {
 pub(crate) struct Silence {
     pub(crate) lasted: Nanos,
     pub(crate) unanswered: u32,
+    /// The number of useless messages that came meanwhile.
+    pub(crate) useless: u32,
 }
 
 impl Watchdog {
@@ -39,6 +45,24 @@ impl Watchdog {
     pub(crate) fn on_feedback(&mut self, now: Nanos, awaited: u32) {
         self.since = (awaited > 0).then_some(now);
         self.unanswered = awaited;
+        self.useless = 0;
+        self.restarted = false;
+    }
+
+    /// Records the first valid feedback of counters that began anew. It counts as valid only if the
+    /// counters did not begin anew with the message before too.
+    pub(crate) fn on_restart(&mut self, now: Nanos, awaited: u32) {
+        if self.restarted {
+            self.on_useless();
+            return;
+        }
+        self.on_feedback(now, awaited);
+        self.restarted = true;
+    }
+
+    /// Records feedback of which nothing can be computed.
+    pub(crate) fn on_useless(&mut self) {
+        self.useless = self.useless.saturating_add(1);
     }
 
     /// Returns the silence if feedback has stopped by `now`.
@@ -47,8 +71,11 @@ impl Watchdog {
         let lasted = now.saturating_sub(since);
         let rtts = min_rtt.map_or(Nanos::ZERO, |r| Nanos(r.0.saturating_mul(TIMEOUT_RTTS)));
         let timeout = TIMEOUT.max(rtts);
-        (lasted >= timeout && self.unanswered >= MIN_UNANSWERED)
-            .then_some(Silence { lasted, unanswered: self.unanswered })
+        (lasted >= timeout && self.unanswered >= MIN_UNANSWERED).then_some(Silence {
+            lasted,
+            unanswered: self.unanswered,
+            useless: self.useless,
+        })
     }
 }
 
@@ -65,7 +92,7 @@ mod tests {
             dog.on_boundary(MS * ms);
         }
         assert_eq!(dog.check(MS * 1699, Some(MS * 50)), None);
-        let silence = Some(Silence { lasted: MS * 700, unanswered: 3 });
+        let silence = Some(Silence { lasted: MS * 700, unanswered: 3, useless: 0 });
         assert_eq!(dog.check(MS * 1700, Some(MS * 50)), silence);
         assert_eq!(dog.check(MS * 1700, None), silence);
         // Eight RTTs of 100 ms are longer than 0.7 s.
@@ -100,6 +127,24 @@ mod tests {
         }
         dog.on_feedback(MS * 1050, 3);
         assert_eq!(dog.check(MS * 1749, None), None);
-        assert_eq!(dog.check(MS * 1750, None), Some(Silence { lasted: MS * 700, unanswered: 3 }));
+        let silence = Silence { lasted: MS * 700, unanswered: 3, useless: 0 };
+        assert_eq!(dog.check(MS * 1750, None), Some(silence));
+    }
+
+    #[test]
+    fn useless_feedback_is_a_silence() {
+        let mut dog = Watchdog::default();
+        for ms in [1000, 1010, 1020, 1030] {
+            dog.on_boundary(MS * ms);
+        }
+        // The receivebox may restart, but not with every message.
+        dog.on_restart(MS * 1050, 3);
+        dog.on_restart(MS * 1060, 2);
+        dog.on_useless();
+        let silence = Silence { lasted: MS * 700, unanswered: 3, useless: 2 };
+        assert_eq!(dog.check(MS * 1750, None), Some(silence));
+        dog.on_feedback(MS * 1800, 0);
+        dog.on_restart(MS * 1900, 0);
+        assert_eq!(dog.check(MS * 9000, None), None);
     }
 }

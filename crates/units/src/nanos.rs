@@ -85,10 +85,11 @@ impl Sub for Nanos {
     }
 }
 
+/// Multiplies; the result is [`Nanos::MAX`] if the product does not fit.
 impl Mul<u64> for Nanos {
     type Output = Self;
     fn mul(self, n: u64) -> Self {
-        Self(self.0 * n)
+        Self(self.0.saturating_mul(n))
     }
 }
 

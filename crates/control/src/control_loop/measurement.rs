@@ -16,7 +16,6 @@ impl ControlLoop {
     pub(super) fn on_sample(&mut self, now: Nanos, rtt: Nanos, mark: &Mark, feedback: &Feedback) {
         self.accepted += 1;
         self.samples = self.samples.saturating_add(1);
-        self.watchdog.on_feedback(now, self.marks.awaited());
         let smoothed = self.estimator.smoothed().unwrap_or(rtt);
         let before = self.min_rtt.get();
         // Elastic cross traffic keeps the bottleneck's queue full, which hides the empty path.
@@ -65,6 +64,7 @@ impl ControlLoop {
     /// Counts and logs feedback that makes an impossible claim.
     pub(super) fn on_impossible(&mut self, now: Nanos, claim: ImpossibleClaim) {
         self.counters.impossible += 1;
+        self.watchdog.on_useless();
         self.log.impossible(now, claim);
     }
 

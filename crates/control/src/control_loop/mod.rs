@@ -218,14 +218,20 @@ impl ControlLoop {
                     FeedbackOutcome::Impossible(claim) => self.on_impossible(now, claim),
                     FeedbackOutcome::Restarted { rtt } => {
                         self.counters.restarts += 1;
-                        self.log.push(Event::ReceiveboxRestarted);
+                        self.log.restarted(now);
                         self.forget_guard();
                         self.forget_cross_traffic();
                         self.marks.answered(ticket);
+                        self.watchdog.on_restart(now, self.marks.awaited());
                         self.on_sample(now, rtt, &mark, feedback);
                     }
                     FeedbackOutcome::Sample { rtt } => {
                         self.marks.answered(ticket);
+                        if self.estimator.is_usable() {
+                            self.watchdog.on_feedback(now, self.marks.awaited());
+                        } else {
+                            self.watchdog.on_useless();
+                        }
                         self.on_sample(now, rtt, &mark, feedback);
                     }
                 }

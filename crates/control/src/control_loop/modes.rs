@@ -16,6 +16,8 @@ use crate::watchdog::Silence;
 const FIRST_SAMPLES: u32 = 2;
 /// Samples needed before a bundle whose feedback had stopped returns to delay control.
 const RETURN_SAMPLES: u32 = 3;
+/// Useless messages from which on a bundle opens because of them, and not because none came.
+const MIN_USELESS: u32 = 3;
 /// Pass-through ends once the bottleneck has had no queue for this long and for [`EMPTIED_RTTS`]:
 /// elastic traffic would have filled it.
 const EMPTIED: Nanos = Nanos::from_secs(1);
@@ -72,8 +74,12 @@ impl ControlLoop {
         self.estimator.clear();
         self.forget_guard();
         self.epoch.announce_again(self.last_tick, self.estimator.smoothed());
-        let Silence { lasted, unanswered } = silence;
-        self.open(ModeReason::NoFeedback { silence: lasted, unanswered });
+        let Silence { lasted: silence, unanswered, useless } = silence;
+        self.open(if useless >= MIN_USELESS {
+            ModeReason::UselessFeedback { silence, messages: useless }
+        } else {
+            ModeReason::NoFeedback { silence, unanswered }
+        });
     }
 
     /// Decides the mode and sets the rate.

@@ -272,6 +272,12 @@ impl PathEstimator {
         });
     }
 
+    /// Returns whether rates follow from the samples, or will with the next one.
+    pub(crate) fn is_usable(&self) -> bool {
+        let samples = &self.windows.samples;
+        self.estimates.rates.is_some() || samples.newest() == Some(samples.oldest())
+    }
+
     /// Discards the samples, but keeps the smoothed round-trip time.
     pub(crate) fn clear(&mut self) {
         self.windows.samples.clear();
@@ -362,6 +368,9 @@ fn impossible(last: &Sample, feedback: &Feedback) -> Option<ImpossibleClaim> {
         return Some(ImpossibleClaim::TimeWentBack);
     };
     let received = feedback.bytes.saturating_sub(last.received);
+    if received == Bytes::ZERO {
+        return Some(ImpossibleClaim::NothingCounted);
+    }
     let allowed = FASTEST_LINK.bytes_in(time.saturating_add(COARSE_TIME));
     (received > allowed).then_some(ImpossibleClaim::TooManyBytes { received, allowed })
 }

@@ -179,6 +179,20 @@ fn impossible_claims_are_ignored() {
 }
 
 #[test]
+fn a_boundary_packet_that_was_not_counted_is_impossible() {
+    let mut measure = PathEstimator::new();
+    feed(&mut measure, 100, 1000, 1025);
+    let (mark, feedback) = pair(200, 1010, 1035);
+    let nothing = Feedback { bytes: Bytes(BYTES + 100_000), ..feedback };
+    let verdict = measure.on_feedback(MS * 1060, &mark, &nothing);
+    assert_eq!(verdict, FeedbackOutcome::Impossible(ImpossibleClaim::NothingCounted));
+    assert_eq!(
+        measure.on_feedback(MS * 1060, &mark, &feedback),
+        FeedbackOutcome::Sample { rtt: MS * 50 }
+    );
+}
+
+#[test]
 fn bytes_that_were_never_sent_are_in_no_rate() {
     let mut measure = PathEstimator::new();
     for n in 0..8_u32 {

@@ -43,6 +43,10 @@ impl Event {
                     number("silence", silence.0);
                     number("unanswered", unanswered.into());
                 }
+                ModeReason::UselessFeedback { silence, messages } => {
+                    number("silence", silence.0);
+                    number("messages", messages.into());
+                }
                 ModeReason::FeedbackReturned { samples, receive_rate } => {
                     number("samples", samples.into());
                     number("receive_rate", receive_rate.as_bps());
@@ -122,6 +126,7 @@ impl Event {
             Self::ModeChanged { reason, .. } => match reason {
                 ModeReason::Measured { .. } => "measured",
                 ModeReason::NoFeedback { .. } => "no_feedback",
+                ModeReason::UselessFeedback { .. } => "useless_feedback",
                 ModeReason::FeedbackReturned { .. } => "feedback_returned",
                 ModeReason::ElasticCross { .. } => "elastic_cross",
                 ModeReason::Contested { .. } => "contested",
@@ -149,6 +154,7 @@ impl Event {
             Self::ImpossibleFeedback { claim } => match claim {
                 ImpossibleClaim::AnsweredBeforeSent => "answered_before_sent",
                 ImpossibleClaim::TimeWentBack => "time_went_back",
+                ImpossibleClaim::NothingCounted => "nothing_counted",
                 ImpossibleClaim::TooManyBytes { .. } => "too_many_bytes",
             },
             Self::EpochChanged { .. } => "feedback_budget",

@@ -26,9 +26,33 @@ pub(crate) enum Change {
     SendboxClock(usize, Nanos),
     /// Sets the clock of a bundle's receivebox to its value at the start of the run plus this.
     ReceiveboxClock(usize, Nanos),
+    /// Delays each feedback message of a bundle by the first time, and by a random time up to the
+    /// second, so that messages overtake each other.
+    FeedbackDelay(usize, Nanos, Nanos),
+    /// Makes a bundle's receivebox lie, or tell the truth again.
+    Lies(usize, Lies),
     /// Sets the rate at which a stranger sends full packets to a bundle's prefixes. They pass the
     /// bottleneck, and the bundle's receivebox counts them.
     Stranger(usize, Rate),
+}
+
+/// What a receivebox that holds the key writes into its feedback.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lies {
+    /// The truth, as counted.
+    None,
+    /// Random bytes, packets and times.
+    Random,
+    /// Counts of bytes and packets that no longer rise.
+    FrozenCounts,
+    /// Arrival times that no longer rise.
+    FrozenTime,
+    /// Bytes that jump by a petabyte, up and back.
+    Jumps,
+    /// Bytes that jump by 100 MB, up and back.
+    SmallJumps,
+    /// Arrival times that jump by an hour, ahead and back.
+    TimeJumps,
 }
 
 #[derive(Clone, Debug)]

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use forebay_control::{Feedback, Others, Shares};
 use forebay_units::{Bytes, Nanos, Rate};
 
-use super::path::{Change, Outcome, World};
+use super::path::{Change, Lies, Outcome, World};
 use super::random::Random;
 use super::schedule::Schedule;
 use super::sendbox::{Packet, Sendbox};
@@ -18,6 +18,35 @@ struct Receivebox {
     packets: u32,
     sequence: u64,
     clock_offset: Nanos,
+    /// The delay of each feedback message, and the largest random one.
+    delays: (Nanos, Nanos),
+    lies: Lies,
+    /// The last feedback that was true.
+    truth: Option<Feedback>,
+}
+
+impl Receivebox {
+    /// Replaces what `feedback` says, if this receivebox lies.
+    fn lie(&mut self, feedback: &mut Feedback, random: &mut Random) {
+        let truth = *self.truth.get_or_insert(*feedback);
+        let odd = self.sequence % 2 == 1;
+        match self.lies {
+            Lies::None => self.truth = Some(*feedback),
+            Lies::Random => {
+                feedback.bytes = Bytes(random.next());
+                feedback.packets = random.next() as u32;
+                feedback.received_at = Nanos(random.next());
+            }
+            Lies::FrozenCounts => {
+                (feedback.bytes, feedback.packets) = (truth.bytes, truth.packets);
+            }
+            Lies::FrozenTime => feedback.received_at = truth.received_at,
+            Lies::Jumps if odd => feedback.bytes += Bytes(1 << 50),
+            Lies::SmallJumps if odd => feedback.bytes += Bytes(100_000_000),
+            Lies::TimeJumps if odd => feedback.received_at += Nanos::from_secs(3600),
+            Lies::Jumps | Lies::SmallJumps | Lies::TimeJumps => {}
+        }
+    }
 }
 
 enum Happening {
@@ -80,6 +109,9 @@ impl Simulation {
                     packets: u32::MAX - 500,
                     sequence: 0,
                     clock_offset: Nanos::from_secs(1000 + i as u64),
+                    delays: (Nanos::ZERO, Nanos::ZERO),
+                    lies: Lies::None,
+                    truth: None,
                 })
                 .collect(),
             shares: Shares::new(n.min(world.cross_from)),
@@ -218,6 +250,10 @@ impl Simulation {
             }
             Change::SendboxClock(b, ahead) => self.out.sendboxes[b].ahead += ahead,
             Change::ReceiveboxClock(b, offset) => self.receiveboxes[b].clock_offset = offset,
+            Change::FeedbackDelay(b, delay, jitter) => {
+                self.receiveboxes[b].delays = (delay, jitter);
+            }
+            Change::Lies(b, lies) => self.receiveboxes[b].lies = lies,
             Change::Stranger(b, rate) => {
                 let silent = self.strangers[b] == Rate::ZERO;
                 self.strangers[b] = rate;
@@ -348,7 +384,7 @@ impl Simulation {
             return;
         };
         r.sequence += 1;
-        let feedback = Feedback {
+        let mut feedback = Feedback {
             fingerprint,
             epoch: r.epoch,
             bytes: r.bytes,
@@ -359,6 +395,11 @@ impl Simulation {
             others: self.shares.others(b),
             sequence: r.sequence,
         };
+        r.lie(&mut feedback, &mut self.random);
+        let (mut delay, jitter) = r.delays;
+        if jitter > Nanos::ZERO {
+            delay += Nanos(self.random.next() % jitter.0);
+        }
         self.out.feedback_sent[b] += 1;
         if self.random.chance(self.out.world.feedback_loss) {
             return;
@@ -371,7 +412,7 @@ impl Simulation {
         if self.random.chance(self.out.world.feedback_late) {
             jitter += self.random.between(0.0, 0.030);
         }
-        let arrives = self.now + self.rtt / 2 + Nanos::from_secs_f64(jitter);
+        let arrives = self.now + self.rtt / 2 + delay + Nanos::from_secs_f64(jitter);
         self.at(arrives, Happening::Feedback(b, feedback));
     }
 
