@@ -41,12 +41,19 @@ struct {
 	__type(value, struct counts);
 } counts SEC(".maps");
 
+// Which packets of a bundle are sampled.
+struct sampling {
+	__u64 key[2]; // of the bundle's fingerprints
+	__u32 epoch;  // a power of two, or 0: no boundaries
+	__u32 unused;
+};
+
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1); // likewise
 	__type(key, __u32);
-	__type(value, __u32); // a power of two, or 0: no boundaries
-} epochs SEC(".maps");
+	__type(value, struct sampling);
+} samplings SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);

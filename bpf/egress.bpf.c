@@ -119,13 +119,13 @@ static __always_inline void count_noted(const struct fb_note *note)
 	struct sample s = { .bundle = note->what >> 16, .fingerprint = note->fingerprint };
 	__u32 bytes = note->what & 0xffff;
 	struct counts *c = bpf_map_lookup_elem(&counts, &s.bundle);
-	__u32 *epoch = bpf_map_lookup_elem(&epochs, &s.bundle);
+	struct sampling *sampling = bpf_map_lookup_elem(&samplings, &s.bundle);
 
-	if (!c || !epoch)
+	if (!c || !sampling)
 		return;
 	s.bytes = __sync_fetch_and_add(&c->bytes, bytes) + bytes;
 	s.packets = __sync_fetch_and_add(&c->packets, 1) + 1;
-	s.epoch = *epoch;
+	s.epoch = sampling->epoch;
 	if (!is_boundary(s.fingerprint, s.epoch))
 		return;
 	s.time = bpf_ktime_get_ns();
@@ -245,8 +245,10 @@ int fb_classify(struct __sk_buff *ctx)
 	ctx->cb[0] = *bundle << 8 | class_of(*bundle, &h);
 	// A super-packet may be segmented by then, and each segment has a fingerprint of its own.
 	__u32 bytes = fb_packet_len(&h, ctx->len) + (ctx->vlan_present ? 4 : 0);
+	struct sampling *sampling = bpf_map_lookup_elem(&samplings, bundle);
 	noted++;
-	if (!ctx->gso_size && bytes <= 0xffff && fb_fingerprint(data, end, &h, &fingerprint)) {
+	if (sampling && !ctx->gso_size && bytes <= 0xffff &&
+	    fb_fingerprint(data, end, &h, sampling->key, &fingerprint)) {
 		fb_note_write(ctx, noted, *bundle << 16 | bytes, fingerprint);
 		return TC_ACT_OK;
 	}

@@ -17,15 +17,16 @@ int fb_receivebox(struct xdp_md *ctx)
 		return XDP_PASS;
 	struct sample s = { .bundle = *bundle };
 	struct counts *c = bpf_map_lookup_elem(&counts, &s.bundle);
-	__u32 *epoch = bpf_map_lookup_elem(&epochs, &s.bundle);
-	if (!c || !epoch)
+	struct sampling *sampling = bpf_map_lookup_elem(&samplings, &s.bundle);
+	if (!c || !sampling)
 		return XDP_PASS;
 
 	__u64 len = fb_packet_len(&h, end - data);
 	s.bytes = __sync_fetch_and_add(&c->bytes, len) + len;
 	s.packets = __sync_fetch_and_add(&c->packets, 1) + 1;
-	s.epoch = *epoch;
-	if (!fb_fingerprint(data, end, &h, &s.fingerprint) || !is_boundary(s.fingerprint, s.epoch))
+	s.epoch = sampling->epoch;
+	if (!fb_fingerprint(data, end, &h, sampling->key, &s.fingerprint) ||
+	    !is_boundary(s.fingerprint, s.epoch))
 		return XDP_PASS;
 	s.time = bpf_ktime_get_ns();
 	report(&s);

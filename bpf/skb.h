@@ -59,6 +59,7 @@ struct look {
 	__u64 skb[40];          // a copy of the kernel's `sk_buff`: one read is cheaper than many
 	struct fb_headers headers;
 	struct fb_segment segment;
+	__u64 key[2];         // of the bundle's fingerprints
 	struct sample sample; // what will be said of it, or of the segment that was reached
 	__u32 captured;       // bytes in the window
 	__u32 tag_len;        // of a VLAN tag that is kept beside the packet
@@ -90,7 +91,7 @@ __attribute__((noinline)) int fb_look_fingerprint(struct look *look)
 	if (!look || look->captured > FB_WINDOW)
 		return 0;
 	return fb_fingerprint_segment(look->window, look->window + look->captured, &look->headers,
-				      look->segment_size ? &look->segment : 0,
+				      look->key, look->segment_size ? &look->segment : 0,
 				      &look->sample.fingerprint);
 }
 
@@ -204,10 +205,10 @@ static __always_inline int fb_look_is_known(const struct look *look)
 static __always_inline void fb_look_count(struct look *look, __u32 len, __u32 bundle)
 {
 	struct counts *c = bpf_map_lookup_elem(&counts, &bundle);
-	__u32 *epoch = bpf_map_lookup_elem(&epochs, &bundle);
+	struct sampling *sampling = bpf_map_lookup_elem(&samplings, &bundle);
 	struct sample *s = &look->sample;
 
-	if (!c || !epoch)
+	if (!c || !sampling)
 		return;
 	// Each segment after the first has headers and a tag of its own.
 	__u32 total = len + look->tag_len +
@@ -215,8 +216,10 @@ static __always_inline void fb_look_count(struct look *look, __u32 len, __u32 bu
 	s->bytes = __sync_fetch_and_add(&c->bytes, total);
 	s->packets = __sync_fetch_and_add(&c->packets, look->segments);
 	s->bundle = bundle;
-	s->epoch = *epoch;
+	s->epoch = sampling->epoch;
 	s->time = 0;
+	look->key[0] = sampling->key[0];
+	look->key[1] = sampling->key[1];
 	if (!s->epoch)
 		return;
 	for (__u32 i = 0; i < FB_MAX_SEGMENTS; i++) {

@@ -21,7 +21,7 @@ use forebay_system::clock;
 use forebay_units::Nanos;
 use libbpf_rs::query::ProgInfoIter;
 use namespace::{has_root, run};
-use sites::{FROM, Sites, TO, prefixes};
+use sites::{FROM, KEY, Sites, TO, prefixes};
 
 const LEN: usize = 256 << 20;
 const EPOCH: u32 = 64;
@@ -60,6 +60,7 @@ fn observer(bundles: usize) -> EgressObserver {
     let others = (1..bundles).map(|i| format!("10.{}.{}.0/24", 100 + i / 256, i % 256));
     let all: Vec<_> = [prefixes(&TO)].into_iter().chain(others.map(|p| prefixes(&[&p]))).collect();
     observer.set_bundles(&all).unwrap();
+    observer.set_key(0, KEY).unwrap();
     observer.set_epoch(0, EPOCH).unwrap();
     observer
 }
@@ -142,8 +143,12 @@ fn main() {
     namespace::enter(&b);
     println!("receivebox  ns per run  ns per packet on the wire");
     for (hook, program) in [(Hook::Tc, "fb_ingress"), (Hook::Xdp, "fb_receivebox")] {
-        let rule =
-            BundleRule { sources: prefixes(&FROM), destinations: prefixes(&TO), epoch: EPOCH };
+        let rule = BundleRule {
+            sources: prefixes(&FROM),
+            destinations: prefixes(&TO),
+            key: KEY,
+            epoch: EPOCH,
+        };
         let sampler = Sampler::attach_at(&Netdev::find("eth0").unwrap(), &[rule], hook).unwrap();
         let runs = during(&sites, program);
         let packets = sampler.counts(0).unwrap().packets;

@@ -10,6 +10,7 @@ use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use forebay_units::{Bytes, Nanos};
+use forebay_wire::FingerprintKey;
 use ipnet::IpNet;
 use libbpf_rs::{Map, MapCore, MapFlags, Object, OpenObject, RingBuffer, RingBufferBuilder};
 
@@ -21,6 +22,9 @@ pub const MAX_PREFIXES: usize = 65_536;
 /// The samples that may wait between two calls of [`Bundles::poll`]: as many as fit into the
 /// kernel's ring.
 const WAITING: usize = (1 << 18) / size_of::<RawSample>();
+
+/// The key of a bundle for which none was set.
+const NO_KEY: FingerprintKey = FingerprintKey([0; 2]);
 
 /// The bytes and packets of a bundle that have passed so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -64,13 +68,15 @@ pub(crate) struct Bundles {
     ring: RingBuffer<'static>,
     waiting: Rc<RefCell<Vec<Sample>>>,
     counts: View,
+    /// The key of each bundle's fingerprints.
+    keys: Vec<FingerprintKey>,
     pub(crate) object: Object,
 }
 
 /// Makes room for `n` bundles in an object that is about to be loaded.
 pub(crate) fn make_room(open: &mut OpenObject, n: usize) -> Result<(), libbpf_rs::Error> {
     for mut map in open.maps_mut() {
-        if map.name() == "counts" || map.name() == "epochs" {
+        if map.name() == "counts" || map.name() == "samplings" {
             map.set_max_entries(n.max(1) as u32)?;
         }
     }
@@ -93,7 +99,7 @@ impl Bundles {
             builder.build().map_err(wrap)?
         };
         let counts = View::new(&bpf::map(&object, "counts")?)?;
-        Ok(Self { ring, waiting, counts, object })
+        Ok(Self { ring, waiting, counts, keys: Vec::new(), object })
     }
 
     /// Returns a descriptor that becomes readable when samples have arrived.
@@ -108,10 +114,26 @@ impl Bundles {
         Ok(())
     }
 
+    /// Sets the key of a bundle's fingerprints. No packet is a boundary until
+    /// [`Bundles::set_epoch`].
+    pub(crate) fn set_key(&mut self, bundle: usize, key: FingerprintKey) -> Result<(), Error> {
+        if self.keys.len() <= bundle {
+            self.keys.resize(bundle + 1, NO_KEY);
+        }
+        self.keys[bundle] = key;
+        self.set_epoch(bundle, 0)
+    }
+
     /// Sets the epoch size of a bundle, a power of two; with zero no packet is a boundary.
     pub(crate) fn set_epoch(&self, bundle: usize, epoch: u32) -> Result<(), Error> {
-        let key = (bundle as u32).to_ne_bytes();
-        bpf::update(&bpf::map(&self.object, "epochs")?, &key, &epoch.to_ne_bytes())
+        let FingerprintKey([a, b]) = *self.keys.get(bundle).unwrap_or(&NO_KEY);
+        // `struct sampling` of bpf/bundles.h.
+        let mut sampling = [0; 24];
+        sampling[..8].copy_from_slice(&a.to_ne_bytes());
+        sampling[8..16].copy_from_slice(&b.to_ne_bytes());
+        sampling[16..20].copy_from_slice(&epoch.to_ne_bytes());
+        let map = bpf::map(&self.object, "samplings")?;
+        bpf::update(&map, &(bundle as u32).to_ne_bytes(), &sampling)
     }
 
     /// Reads the counts of a bundle.

@@ -36,6 +36,7 @@ pub use bundles::{Counts, Sample};
 pub use drops::{KernelDrops, Totals};
 pub use error::Error;
 pub use ethtool::Feature;
+pub use forebay_wire::FingerprintKey;
 pub use heartbeat::SILENCE;
 pub use injector::Injector;
 pub use netdev::Netdev;

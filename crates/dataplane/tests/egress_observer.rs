@@ -15,7 +15,7 @@ use forebay_dataplane::{BundleRule, Counts, Hook, Netdev, Sample, Sampler};
 use forebay_system::clock;
 use forebay_units::{Bytes, Nanos};
 use namespace::{has_root, run, within};
-use sites::{FROM, Sites, TO, host, prefixes};
+use sites::{FROM, KEY, Sites, TO, host, prefixes};
 
 /// What one place saw.
 struct Seen {
@@ -46,12 +46,14 @@ fn observe_below(
     hooks: &[Hook],
     traffic: impl FnOnce(&Sites),
 ) -> (Seen, Vec<Seen>) {
-    let rule = BundleRule { sources: prefixes(&FROM), destinations: prefixes(&TO), epoch: 1 };
+    let rule =
+        BundleRule { sources: prefixes(&FROM), destinations: prefixes(&TO), key: KEY, epoch: 1 };
     // Attached in the device's namespace, read from anywhere.
     let home = std::fs::File::open("/proc/thread-self/ns/net").unwrap();
     namespace::enter(&sites.from.0);
     let mut observer = EgressObserver::attach(&Netdev::find("eth0").unwrap()).unwrap();
     observer.set_bundles(&[vec![], prefixes(&TO)]).unwrap();
+    observer.set_key(1, KEY).unwrap();
     observer.set_epoch(1, 1).unwrap();
     if noted {
         let a = &sites.from.0;
@@ -192,9 +194,11 @@ fn bundles_and_epochs_change_while_packets_leave() {
     assert_eq!(send(&mut observer), 0, "no epoch size, no boundaries");
     assert_eq!(observer.counts(1999).unwrap().packets, 256);
     assert_eq!(observer.counts(1999).unwrap().bytes.0, 256 * 142);
+    observer.set_key(1999, KEY).unwrap();
     observer.set_epoch(1999, 16).unwrap();
     let sixteenth = send(&mut observer);
     assert!((4..=40).contains(&sixteenth), "about 16 of 256: {sixteenth}");
+    observer.set_key(1999, KEY).unwrap();
     observer.set_epoch(1999, 1).unwrap();
     assert_eq!(send(&mut observer), 256);
     bundles[1999].pop();
@@ -217,6 +221,7 @@ fn a_full_ring_loses_reports_and_says_how_many() {
     namespace::enter(&sites.from.0);
     let mut observer = EgressObserver::attach(&Netdev::find("eth0").unwrap()).unwrap();
     observer.set_bundles(&[prefixes(&TO)]).unwrap();
+    observer.set_key(0, KEY).unwrap();
     observer.set_epoch(0, 1).unwrap();
     (0..40).for_each(|_| sites.udp(host(0), 6000..6200, 100, 0));
     let (mut reported, lost) = (0, observer.samples_lost().unwrap());
@@ -266,7 +271,12 @@ fn a_packet_that_the_driver_refused_is_counted_when_it_takes_it() {
     let mut shell = std::process::Command::new("ip");
     assert!(shell.args(["netns", "exec", r, "sh", "-c", threaded]).status().unwrap().success());
     namespace::enter(&r.clone());
-    let rule = BundleRule { sources: prefixes(&FROM), destinations: prefixes(&TO), epoch: 1 << 24 };
+    let rule = BundleRule {
+        sources: prefixes(&FROM),
+        destinations: prefixes(&TO),
+        key: KEY,
+        epoch: 1 << 24,
+    };
     let netdev = Netdev::find("fbl").unwrap();
     let arrived = Sampler::attach_at(&netdev, &[rule], Hook::Xdp).unwrap();
     namespace::enter(&a.clone());
@@ -336,13 +346,17 @@ fn the_classifier_finds_a_bundles_class_and_brings_payload_into_sight() {
     let sites = Sites::new();
     let a = &sites.from.0;
     namespace::enter(&sites.to.0.clone());
-    let rule = BundleRule { sources: prefixes(&FROM), destinations: prefixes(&TO), epoch: 1 };
+    let rule =
+        BundleRule { sources: prefixes(&FROM), destinations: prefixes(&TO), key: KEY, epoch: 1 };
     let mut arrived =
         Sampler::attach_at(&Netdev::find("eth0").unwrap(), &[rule], Hook::Xdp).unwrap();
     namespace::enter(&a.clone());
     let mut observer = EgressObserver::attach(&Netdev::find("eth0").unwrap()).unwrap();
     observer.set_bundles(&[prefixes(&TO[..1]), prefixes(&TO[1..])]).unwrap();
-    (0..2).for_each(|bundle| observer.set_epoch(bundle, 1).unwrap());
+    for bundle in 0..2 {
+        observer.set_key(bundle, KEY).unwrap();
+        observer.set_epoch(bundle, 1).unwrap();
+    }
     run(&format!("tc -n {a} qdisc add dev eth0 root handle fb0: htb"));
     for class in [1, 2] {
         let shape = "rate 1gbit quantum 3028";

@@ -13,7 +13,7 @@ use forebay_dataplane::kernel::EgressObserver;
 use forebay_dataplane::{BundleRule, Hook, Netdev, Sampler};
 use forebay_wire::{Frame, fingerprint};
 use namespace::{has_root, run, within};
-use sites::{Sites, TO, prefixes};
+use sites::{KEY, Sites, TO, prefixes};
 
 const PAYLOAD: usize = 1000;
 
@@ -95,6 +95,7 @@ fn merged_packets_are_seen_with_the_ids_that_they_leave_with() {
         namespace::enter(r);
         let mut observer = EgressObserver::attach(&Netdev::find("fbr").unwrap()).unwrap();
         observer.set_bundles(&[prefixes(&TO)]).unwrap();
+        observer.set_key(0, KEY).unwrap();
         observer.set_epoch(0, 1).unwrap();
         let before = sites.sent(r, "fbr");
         let macs = [mac(r, "fbl"), mac(a, "eth0")];
@@ -102,7 +103,7 @@ fn merged_packets_are_seen_with_the_ids_that_they_leave_with() {
         let expected: BTreeSet<_> = frames
             .iter()
             .map(|f| match Frame::parse(f) {
-                Ok(Frame::Ip(headers)) => fingerprint(f, &headers).unwrap(),
+                Ok(Frame::Ip(headers)) => fingerprint(f, &headers, &KEY).unwrap(),
                 other => panic!("{other:?}"),
             })
             .collect();
@@ -134,7 +135,12 @@ fn where_the_driver_has_no_xdp_a_receivebox_counts_at_tc() {
     let sites = Sites::new();
     let a = &sites.from.0;
     namespace::enter(a);
-    let rule = BundleRule { sources: vec![], destinations: prefixes(&["127.0.0.0/8"]), epoch: 1 };
+    let rule = BundleRule {
+        sources: vec![],
+        destinations: prefixes(&["127.0.0.0/8"]),
+        key: KEY,
+        epoch: 1,
+    };
     let netdev = Netdev::find("lo").unwrap();
     let mut sampler = Sampler::attach(&netdev, std::slice::from_ref(&rule)).unwrap();
     assert_eq!(sampler.hook(), Hook::Tc);

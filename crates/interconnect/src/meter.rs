@@ -11,7 +11,7 @@ use std::io;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 
-use forebay_dataplane::{BundleRule, Netdev, Sampler};
+use forebay_dataplane::{BundleRule, FingerprintKey, Netdev, Sampler};
 use forebay_plan::network::{self, Demand};
 use forebay_plan::topology::{LinkId, RouterId};
 use forebay_system::clock;
@@ -24,6 +24,8 @@ use forebay_lab::engine::EngineError;
 
 /// The epoch size, as large as possible: boundary packets are not used here.
 const EPOCH: u32 = 1 << 30;
+/// No fingerprint is used here.
+const NO_KEY: FingerprintKey = FingerprintKey([0; 2]);
 
 /// What a sampler counts: arrivals at a session's interface by prefix, or traffic to users by
 /// provider.
@@ -81,7 +83,8 @@ impl Meter {
         built: &Built,
     ) -> Result<Self, EngineError> {
         let prefixes: Vec<_> = network.prefixes.keys().copied().collect();
-        let rule = |sources, destinations| BundleRule { sources, destinations, epoch: EPOCH };
+        let rule =
+            |sources, destinations| BundleRule { sources, destinations, key: NO_KEY, epoch: EPOCH };
         let mut places = Vec::new();
         for (place, role) in &blueprint.places {
             let mut hooks: Vec<(Counts, String, Vec<BundleRule>)> = Vec::new();

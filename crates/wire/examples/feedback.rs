@@ -21,12 +21,15 @@ const FRAME: [u8; 46] = [
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let Frame::Ip(headers) = Frame::parse(&FRAME)? else { return Err("not an IP packet".into()) };
     println!("{} -> {}, ports {:?}", headers.source, headers.destination, headers.ports);
-    let fingerprint = fingerprint(&FRAME, &headers).ok_or("the packet has no fingerprint")?;
+    // Both boxes have the key.
+    let key = Key::new([7; 32]);
+    let fingerprint = fingerprint(&FRAME, &headers, &key.fingerprint_key())
+        .ok_or("the packet has no fingerprint")?;
     let epoch = EpochSize::from_packets(16)?;
     println!("fingerprint {fingerprint:08x}, boundary: {}", is_boundary(fingerprint, epoch));
 
-    // Both boxes have the key. Real sessions are random numbers.
-    let (bundle, key) = (BundleId(1), Key::new([7; 32]));
+    // Real sessions are random numbers.
+    let bundle = BundleId(1);
     let session = |n| NonZeroU64::new(n).map(Session).ok_or("a session is not zero");
     let mut sendbox = SendboxChannel::new(bundle, &key, session(101)?);
     let mut receivebox = ReceiveboxChannel::new(bundle, &key, session(202)?);

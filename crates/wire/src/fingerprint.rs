@@ -3,13 +3,13 @@
 use core::net::IpAddr;
 
 use crate::bytes::at;
-use crate::headers::Headers;
 use crate::headers::protocol::{TCP, UDP};
+use crate::headers::{Headers, Ports};
+use crate::siphash::{FingerprintKey, SipHash};
 
 const UDP_PAYLOAD: usize = 32;
 const OTHER_PAYLOAD: usize = 64;
-/// Bytes hashed of a TCP header: the fixed header and 24 bytes of options.
-const TCP_HASHED: usize = 44;
+const TCP_OPTIONS: usize = 24;
 const SYN: u8 = 2;
 
 /// A segment of a super-packet that the kernel or the NIC has not segmented yet.
@@ -23,27 +23,33 @@ pub struct Segment {
     pub payload_len: u16,
 }
 
-/// Returns the fingerprint of the packet in `frame`, whose headers are `headers`.
+/// Returns the fingerprint of the packet in `frame`, whose headers are `headers`, under the key of
+/// its bundle.
 ///
 /// The result is `None` if nothing in the packet distinguishes it from others, or if the bytes that
 /// would do so are malformed or not in the frame. Such a packet is no epoch boundary.
 ///
 /// # Fields
 ///
-/// The fingerprint is a 64-bit FNV-1a hash over fields that the network does not change and that
-/// distinguish a packet from others and from its own retransmission (Bundler section 4.5).
-/// Addresses are not hashed, since they vary least within a bundle. The hash takes the bytes in
-/// network order: the IP protocol, and then
+/// The fingerprint is the lower half of SipHash-1-3 over fields that the network does not change
+/// and that distinguish a packet from others and from its own retransmission (Bundler section 4.5).
+/// Addresses are not hashed, since they vary least within a bundle. The message consists of words
+/// of 64 bits. The first one has, from its highest bit, the IP protocol (8 bits), the row of this
+/// table (8), and the fields of the table:
 ///
-/// | packet | hashed |
-/// |---|---|
-/// | IPv4 with an ID, and every fragment | the ID (IPv4 2 bytes, IPv6 4), the fragment offset in units of 8 bytes (2), unless it is a later fragment the ports (4), if there are any, and for TCP the sequence number (4) |
-/// | other TCP | ports (4), sequence number (4), acknowledgement (4), payload length (2), and unless it is a SYN the options, at most 24 bytes |
-/// | other UDP | ports (4), payload length (2), the first 32 bytes of payload |
-/// | others | the first 64 bytes of payload |
+/// | row | packet | first word | then |
+/// |---|---|---|---|
+/// | 1 | IPv4 with an ID, and every fragment | fragment offset in units of 8 bytes (16), ID (32) | ports (32), sequence number (32); each is zero if there is none, as in later fragments |
+/// | 2 | other TCP | payload length (16), ports (32) | sequence number (32), acknowledgement (32); unless it is a SYN the options, at most 24 bytes |
+/// | 3 | other UDP | payload length (16), ports (32) | the first 32 bytes of payload |
+/// | 4 | others | payload length (16), zero (32) | the first 64 bytes of payload |
 ///
-/// Lengths are those of the IP header, since Ethernet pads short frames on some links only.
+/// Options and payload are words in network order; the last one is filled up with zeros. Lengths
+/// are those of the IP header, since Ethernet pads short frames on some links only.
 ///
+/// - The **key** keeps strangers from crafting packets that are all boundary packets, or none.
+///   SipHash is a pseudorandom function: observers who see fingerprints in feedback cannot compute
+///   others.
 /// - A packet with an **ID** needs few other fields, since senders that use the ID count it up. The
 ///   first fragment that a router makes of a packet with an ID has the packet's fingerprint.
 /// - **TCP options** are mostly timestamps, which distinguish a retransmission from the original,
@@ -65,143 +71,152 @@ pub struct Segment {
 /// first ID plus *i* and a TCP sequence number that counts on, and everything else except length
 /// and checksum is copied.
 ///
-/// The upper half of the hash is folded into the lower. Sampling uses the low bits, and the low
-/// bits of FNV-1a alone depend only on the low bits of each byte.
-///
 /// `bpf/fingerprint.h` computes the same, and `vectors/fingerprint.txt` has examples of every case.
-pub fn fingerprint(frame: &[u8], headers: &Headers) -> Option<u32> {
-    compute(frame, headers, None)
+pub fn fingerprint(frame: &[u8], headers: &Headers, key: &FingerprintKey) -> Option<u32> {
+    compute(frame, headers, key, None)
 }
 
 /// Returns the fingerprint that `segment` of the super-packet in `frame` will have on the wire.
 ///
 /// The result is `None` as with [`fingerprint`]. It is also `None` for all but the first segment of
 /// a UDP super-packet without IDs, since these differ only in payload that BPF cannot read.
-pub fn fingerprint_segment(frame: &[u8], headers: &Headers, segment: &Segment) -> Option<u32> {
-    compute(frame, headers, Some(segment))
+pub fn fingerprint_segment(
+    frame: &[u8],
+    headers: &Headers,
+    key: &FingerprintKey,
+    segment: &Segment,
+) -> Option<u32> {
+    compute(frame, headers, key, Some(segment))
 }
 
-fn compute(frame: &[u8], headers: &Headers, segment: Option<&Segment>) -> Option<u32> {
-    let mut hash = Fnv1a::new();
-    hash.write(&[headers.protocol]);
+/// A row of the table in the documentation of [`fingerprint`].
+#[derive(Clone, Copy)]
+enum Row {
+    Identified = 1,
+    Tcp = 2,
+    Udp = 3,
+    Other = 4,
+}
+
+fn compute(
+    frame: &[u8],
+    headers: &Headers,
+    key: &FingerprintKey,
+    segment: Option<&Segment>,
+) -> Option<u32> {
+    let mut message = Message { hash: SipHash::new(key), frame, headers, segment };
     let index = segment.filter(|_| headers.fragment.is_none()).map_or(0, |s| s.index);
     let ipv4_id = (headers.id as u16).wrapping_add(index);
     let fragment = headers.fragment.is_some();
     match headers.source {
-        IpAddr::V4(_) if fragment || ipv4_id != 0 => {
-            hash.write(&ipv4_id.to_be_bytes());
-            hash.write_identified(frame, headers, segment)?;
-        }
-        IpAddr::V6(_) if fragment => {
-            hash.write(&headers.id.to_be_bytes());
-            hash.write_identified(frame, headers, segment)?;
-        }
+        IpAddr::V4(_) if fragment || ipv4_id != 0 => message.identified(ipv4_id.into())?,
+        IpAddr::V6(_) if fragment => message.identified(headers.id)?,
         _ => match headers.protocol {
-            TCP => hash.write_tcp(frame, headers, segment)?,
-            UDP => hash.write_udp(frame, headers, segment)?,
-            _ => hash.write_other(frame, headers)?,
+            TCP => message.tcp()?,
+            UDP => message.udp()?,
+            _ => message.other()?,
         },
     }
-    Some(hash.fold())
+    Some(message.hash.finish() as u32)
 }
 
-/// The FNV-1a hash with 64 bits (draft-eastlake-fnv).
-struct Fnv1a(u64);
+/// The message that is hashed.
+struct Message<'a> {
+    hash: SipHash,
+    frame: &'a [u8],
+    headers: &'a Headers,
+    segment: Option<&'a Segment>,
+}
 
-impl Fnv1a {
-    const fn new() -> Self {
-        Self(0xcbf2_9ce4_8422_2325)
-    }
-
+impl Message<'_> {
+    /// Hashes the first word.
     #[inline(always)]
-    fn write(&mut self, bytes: &[u8]) {
-        for &byte in bytes {
-            self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3);
-        }
+    fn begin(&mut self, row: Row, short: u16, long: u32) {
+        let protocol = u64::from(self.headers.protocol);
+        let word = protocol << 56 | (row as u64) << 48 | u64::from(short) << 32 | u64::from(long);
+        self.hash.write(word);
     }
 
-    /// Hashes the fields that follow the ID of a packet that has one.
-    fn write_identified(
-        &mut self,
-        frame: &[u8],
-        headers: &Headers,
-        segment: Option<&Segment>,
-    ) -> Option<()> {
-        self.write(&headers.fragment.map_or(0, |f| f.offset).to_be_bytes());
-        if let Some(ports) = headers.ports {
-            self.write(&ports.to_be_bytes());
+    /// Hashes a word of two halves.
+    #[inline(always)]
+    fn pair(&mut self, high: u32, low: u32) {
+        self.hash.write(u64::from(high) << 32 | u64::from(low));
+    }
+
+    /// Hashes bytes of the frame.
+    #[inline(always)]
+    fn bytes(&mut self, offset: usize, len: usize) -> Option<()> {
+        let words = self.frame.get(offset..offset + len)?.chunks_exact(8);
+        let rest = words.remainder();
+        for word in words {
+            self.hash.write(word.try_into().map_or(0, u64::from_be_bytes));
         }
-        if headers.protocol == TCP && headers.has_transport() {
-            let tcp: &[u8; 8] = at(frame, headers.transport_offset.into())?;
-            if headers.transport_len < 8 {
-                return None;
-            }
-            self.write(&sequence(tcp, segment));
+        if !rest.is_empty() {
+            let bytes = rest.iter().zip([56, 48, 40, 32, 24, 16, 8]);
+            self.hash.write(bytes.fold(0, |word, (&byte, by)| word | u64::from(byte) << by));
         }
         Some(())
     }
 
-    fn write_tcp(
-        &mut self,
-        frame: &[u8],
-        headers: &Headers,
-        segment: Option<&Segment>,
-    ) -> Option<()> {
-        let offset = usize::from(headers.transport_offset);
-        let tcp: &[u8; 20] = at(frame, offset)?;
+    /// Hashes a packet with an ID.
+    fn identified(&mut self, id: u32) -> Option<()> {
+        self.begin(Row::Identified, self.headers.fragment.map_or(0, |f| f.offset), id);
+        let mut first = 0;
+        if self.headers.protocol == TCP && self.headers.has_transport() {
+            let tcp: &[u8; 8] = at(self.frame, self.headers.transport_offset.into())?;
+            if self.headers.transport_len < 8 {
+                return None;
+            }
+            first = sequence(tcp, self.segment);
+        }
+        self.pair(self.headers.ports.map_or(0, ports), first);
+        Some(())
+    }
+
+    fn tcp(&mut self) -> Option<()> {
+        let offset = usize::from(self.headers.transport_offset);
+        let tcp: &[u8; 20] = at(self.frame, offset)?;
         let header_len = u16::from(tcp[12] >> 4) * 4;
         if header_len < 20 {
             return None;
         }
-        let payload_len = headers.transport_len.checked_sub(header_len)?;
-        self.write(&headers.ports?.to_be_bytes());
-        self.write(&sequence(tcp.first_chunk()?, segment));
-        self.write(&tcp[8..12]);
-        self.write(&segment.map_or(payload_len, |s| s.payload_len).to_be_bytes());
-        if tcp[13] & SYN == 0 {
-            let end = usize::from(header_len).min(TCP_HASHED);
-            self.write(frame.get(offset + 20..offset + end)?);
+        let payload_len = self.headers.transport_len.checked_sub(header_len)?;
+        let payload_len = self.segment.map_or(payload_len, |s| s.payload_len);
+        self.begin(Row::Tcp, payload_len, ports(self.headers.ports?));
+        let acknowledgement = u32::from_be_bytes([tcp[8], tcp[9], tcp[10], tcp[11]]);
+        self.pair(sequence(tcp.first_chunk()?, self.segment), acknowledgement);
+        if tcp[13] & SYN != 0 {
+            return Some(());
         }
-        Some(())
+        self.bytes(offset + 20, usize::from(header_len - 20).min(TCP_OPTIONS))
     }
 
-    fn write_udp(
-        &mut self,
-        frame: &[u8],
-        headers: &Headers,
-        segment: Option<&Segment>,
-    ) -> Option<()> {
-        if segment.is_some_and(|s| s.offset != 0) {
+    fn udp(&mut self) -> Option<()> {
+        if self.segment.is_some_and(|s| s.offset != 0) {
             return None;
         }
-        let payload = usize::from(headers.transport_offset) + 8;
-        let payload_len = headers.transport_len.checked_sub(8)?;
-        let payload_len = segment.map_or(payload_len, |s| s.payload_len);
-        self.write(&headers.ports?.to_be_bytes());
-        self.write(&payload_len.to_be_bytes());
-        self.write(frame.get(payload..payload + usize::from(payload_len).min(UDP_PAYLOAD))?);
-        Some(())
+        let payload_len = self.headers.transport_len.checked_sub(8)?;
+        let payload_len = self.segment.map_or(payload_len, |s| s.payload_len);
+        self.begin(Row::Udp, payload_len, ports(self.headers.ports?));
+        let payload = usize::from(self.headers.transport_offset) + 8;
+        self.bytes(payload, usize::from(payload_len).min(UDP_PAYLOAD))
     }
 
-    fn write_other(&mut self, frame: &[u8], headers: &Headers) -> Option<()> {
-        let payload = usize::from(headers.transport_offset);
-        let len = usize::from(headers.transport_len).min(OTHER_PAYLOAD);
-        self.write(frame.get(payload..payload + len)?);
+    fn other(&mut self) -> Option<()> {
+        let len = self.headers.transport_len;
+        self.begin(Row::Other, len, 0);
+        let payload = usize::from(self.headers.transport_offset);
+        self.bytes(payload, usize::from(len).min(OTHER_PAYLOAD))?;
         (len > 0).then_some(())
-    }
-
-    /// Folds the hash to 32 bits.
-    ///
-    /// Multiplication carries only upwards, so the low k bits of the hash depend only on the low k
-    /// bits of each byte. The upper half depends on all bits, so folding makes the low bits do so
-    /// too.
-    fn fold(&self) -> u32 {
-        (self.0 >> 32) as u32 ^ self.0 as u32
     }
 }
 
+fn ports(ports: Ports) -> u32 {
+    u32::from(ports.source) << 16 | u32::from(ports.destination)
+}
+
 /// Returns the TCP sequence number of the segment on the wire.
-fn sequence(tcp: &[u8; 8], segment: Option<&Segment>) -> [u8; 4] {
+fn sequence(tcp: &[u8; 8], segment: Option<&Segment>) -> u32 {
     let first = u32::from_be_bytes([tcp[4], tcp[5], tcp[6], tcp[7]]);
-    first.wrapping_add(segment.map_or(0, |s| s.offset)).to_be_bytes()
+    first.wrapping_add(segment.map_or(0, |s| s.offset))
 }

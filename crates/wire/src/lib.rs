@@ -2,7 +2,7 @@
 //!
 //! Start from two types:
 //! - [`Frame`] parses an Ethernet frame into its IP [`Headers`], from which [`fingerprint`]
-//!   computes the number by which both boxes identify the packet.
+//!   computes the number by which both boxes of a bundle identify the packet.
 //! - [`feedback::SendboxChannel`] is the sendbox's end of the feedback protocol, and
 //!   [`feedback::ReceiveboxChannel`] the other end. They make and check the messages.
 //!
@@ -10,6 +10,7 @@
 //! hosts, so no input makes it panic.
 //!
 //! ```
+//! use forebay_wire::feedback::Key;
 //! use forebay_wire::{EpochSize, Frame, fingerprint, is_boundary};
 //!
 //! // An Ethernet frame with an IPv4 packet: UDP from 10.0.0.1 to 10.0.0.2, IP ID 0x1234.
@@ -21,7 +22,8 @@
 //!
 //! let Ok(Frame::Ip(headers)) = Frame::parse(&frame) else { panic!("this is an IP packet") };
 //! assert_eq!(headers.ports.map(|ports| ports.destination), Some(53));
-//! let fingerprint = fingerprint(&frame, &headers).expect("an IP ID identifies the packet");
+//! let key = Key::new([7; 32]).fingerprint_key();
+//! let fingerprint = fingerprint(&frame, &headers, &key).expect("an IP ID identifies the packet");
 //! assert!(is_boundary(fingerprint, EpochSize::MIN), "every packet is a boundary at epoch size 1");
 //! ```
 #![forbid(unsafe_code)]
@@ -32,6 +34,7 @@ mod epoch;
 pub mod feedback;
 mod fingerprint;
 mod headers;
+mod siphash;
 
 pub use epoch::{EpochSize, InvalidEpochSize, is_boundary};
 pub use fingerprint::{Segment, fingerprint, fingerprint_segment};
@@ -39,3 +42,4 @@ pub use headers::{
     Fragment, Frame, Headers, MAC_DESTINATION, MAC_SOURCE, MAX_EXTENSIONS, MAX_TRANSPORT_OFFSET,
     MAX_VLAN_TAGS, ParseError, Ports, set_ce, vlan,
 };
+pub use siphash::FingerprintKey;

@@ -3,8 +3,8 @@
 
 mod common;
 
-use common::{any_frame, vectors};
-use forebay_wire::{Frame, Segment, fingerprint};
+use common::{KEY, any_frame, vectors};
+use forebay_wire::{FingerprintKey, Frame, Segment, fingerprint};
 use forebay_wire_c::assert_agrees;
 use proptest::prelude::*;
 use proptest::strategy::ValueTree as _;
@@ -23,8 +23,12 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(20_000))]
 
     #[test]
-    fn they_agree_on_random_frames(frame in any_frame(), segment in any_segment()) {
-        assert_agrees(&frame, &segment);
+    fn they_agree_on_random_frames(
+        frame in any_frame(),
+        key: [u64; 2],
+        segment in any_segment(),
+    ) {
+        assert_agrees(&frame, &FingerprintKey(key), &segment);
     }
 
     #[test]
@@ -37,7 +41,7 @@ proptest! {
         let mut frame = vectors().swap_remove(vector).frame;
         let len = frame.len();
         frame[place.index(len)] = value;
-        assert_agrees(&frame, &segment);
+        assert_agrees(&frame, &KEY, &segment);
     }
 }
 
@@ -45,7 +49,7 @@ proptest! {
 fn they_agree_on_vectors_cut_anywhere() {
     let segment = Segment { index: 1, offset: 100, payload_len: 100 };
     for v in vectors() {
-        (0..=v.frame.len()).for_each(|end| assert_agrees(&v.frame[..end], &segment));
+        (0..=v.frame.len()).for_each(|end| assert_agrees(&v.frame[..end], &KEY, &segment));
     }
 }
 
@@ -56,7 +60,7 @@ fn random_frames_are_mostly_packets() {
     let frames: Vec<_> =
         (0..2000).map(|_| any_frame().new_tree(&mut runner).unwrap().current()).collect();
     let parsed = frames.iter().filter_map(|f| match Frame::parse(f) {
-        Ok(Frame::Ip(h)) => Some((h, fingerprint(f, &h))),
+        Ok(Frame::Ip(h)) => Some((h, fingerprint(f, &h, &KEY))),
         _ => None,
     });
     let (mut packets, mut fingerprints, mut fragments, mut extensions) = (0, 0, 0, 0);

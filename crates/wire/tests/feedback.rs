@@ -4,8 +4,8 @@
 use core::num::NonZeroU64;
 
 use forebay_units::{Bytes, Nanos, Rate};
-use forebay_wire::EpochSize;
 use forebay_wire::feedback::*;
+use forebay_wire::{EpochSize, FingerprintKey};
 use proptest::prelude::*;
 
 const BUNDLE: BundleId = BundleId(42);
@@ -62,18 +62,17 @@ fn agree(s: &mut SendboxChannel, r: &mut ReceiveboxChannel) -> Vec<Vec<u8>> {
 }
 
 // These were computed with Python's hmac and struct from the table in the documentation.
-const LAYOUT_UPDATE: &str = "3206002a000000000000000150000000000000010000000000000000a62b8450b83bc896\
-    03e3b9eaa399c49a";
-const LAYOUT_CHALLENGE: &str = "3318002a00000000000000017000000000000002d8409cdf470ad0b9403f25176370b62c\
-    ";
-const LAYOUT_BINDING: &str = "3206002a000000000000000250000000000000017000000000000002b2e9d297c6325a7d\
-    fdc41c75605ea32c";
-const LAYOUT_ACK: &str = "3306002a000000000000000270000000000000024660c7da90efa14bbd567205bb9fc4d4\
-    ";
-const LAYOUT_FEEDBACK: &str = "3106002a0102030441420000000000011112131415161718212223242526272831323334\
-    51dda59c8c17770adbeb578b9ae7dc7c";
-const LAYOUT_BESIDE: &str = "3406002a0102030441420000000000021112131415161718212223242526272831323334\
-    51525354555657580000bb80c415572ac00622fac01881c1a7f17884";
+const LAYOUT_UPDATE: &str = "4206002a000000000000000150000000000000010000000000000000389c4ee28be2d\
+    9acd3070c632910e8fb";
+const LAYOUT_CHALLENGE: &str = "4318002a00000000000000017000000000000002826b5cd7d6938f18fc6679492a\
+    3b963f";
+const LAYOUT_BINDING: &str = "4206002a000000000000000250000000000000017000000000000002acf108b7ddd3\
+    c8c45b9af30dd23d958c";
+const LAYOUT_ACK: &str = "4306002a000000000000000270000000000000021096fb0028baa2ff623c20e13a8dbef1";
+const LAYOUT_FEEDBACK: &str = "4106002a01020304414200000000000111121314151617182122232425262728313\
+    233342407f2bd26cbad21795e84eaac04b0cf";
+const LAYOUT_BESIDE: &str = "4406002a0102030441420000000000021112131415161718212223242526272831323\
+    33451525354555657580000bb8080bb860ba8f368b44976b9cc880cbfe5";
 
 #[test]
 fn messages_have_the_documented_layout() {
@@ -88,6 +87,15 @@ fn messages_have_the_documented_layout() {
     let others = Others { bytes: Bytes(0x5152_5354_5556_5758), fair: Rate::from_mbps(48) };
     let beside = r.feedback(arrival(0x3132_3334), HELD, Some(others)).unwrap();
     assert_eq!(hex(&beside), LAYOUT_BESIDE);
+}
+
+/// The numbers were computed with Python's hmac.
+#[test]
+fn the_key_of_fingerprints_is_derived_from_the_bundles_key() {
+    let FingerprintKey(words) = key().fingerprint_key();
+    assert_eq!(words, [0x5ab8_c392_c2c5_4035, 0xa048_aa65_96dd_415f]);
+    assert_ne!(Key::new([7; 32]).fingerprint_key(), key().fingerprint_key());
+    assert_eq!(format!("{:?}", key().fingerprint_key()), "FingerprintKey(..)");
 }
 
 #[test]
@@ -273,7 +281,7 @@ fn malformed_and_misdirected_datagrams_are_rejected() {
     let feedback = r.feedback(arrival(1), HELD, None).unwrap();
     let length = |actual, expected| Err(ReceiveError::Length { actual, expected });
     assert_eq!(s.receive(&[]), length(0, 0));
-    assert_eq!(s.receive(&[0x31, 6, 0]), length(3, 0));
+    assert_eq!(s.receive(&[0x41, 6, 0]), length(3, 0));
     assert_eq!(s.receive(&feedback[..51]), length(51, 52));
     assert_eq!(s.receive(&[&feedback[..], &[0]].concat()), length(53, 52));
     let with = |at: usize, value: u8| {
@@ -281,8 +289,8 @@ fn malformed_and_misdirected_datagrams_are_rejected() {
         datagram[at] = value;
         datagram
     };
-    assert_eq!(s.receive(&with(0, 0x21)), Err(ReceiveError::Version(2)));
-    assert_eq!(s.receive(&with(0, 0x35)), Err(ReceiveError::Type(5)));
+    assert_eq!(s.receive(&with(0, 0x31)), Err(ReceiveError::Version(3)));
+    assert_eq!(s.receive(&with(0, 0x45)), Err(ReceiveError::Type(5)));
     assert_eq!(s.receive(&with(3, 43)), Err(ReceiveError::Bundle(BundleId(43))));
     // Each message goes back to the end that sent it.
     assert_eq!(s.receive(&wire[2]), Err(ReceiveError::Type(2)));

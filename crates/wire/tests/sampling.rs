@@ -3,7 +3,8 @@
 
 mod common;
 
-use common::frame;
+use common::{KEY, frame};
+use forebay_wire::feedback::Key;
 use forebay_wire::{EpochSize, Frame, fingerprint, is_boundary};
 use proptest::prelude::*;
 
@@ -48,7 +49,7 @@ fn a_single_flow_is_sampled_at_the_rate_of_the_epoch_size() {
         let fingerprints: Vec<_> = (0..PACKETS)
             .map(|i| {
                 number(&mut frame, i);
-                fingerprint(&frame, &headers).unwrap()
+                fingerprint(&frame, &headers, &KEY).unwrap()
             })
             .collect();
         for log2 in [0, 2, 4, 6, 8] {
@@ -60,4 +61,26 @@ fn a_single_flow_is_sampled_at_the_rate_of_the_epoch_size() {
             assert!(off <= 5.0 * expected.sqrt(), "{name}, {epoch}: {count} not {expected}");
         }
     }
+}
+
+/// A stranger crafts packets that are all boundary packets under one key. Under another key they
+/// come at the rate of the epoch size.
+#[test]
+fn packets_that_are_all_boundary_packets_under_one_key_are_not_under_another() {
+    let mut frame = frame("ipv4-tcp");
+    let Ok(Frame::Ip(headers)) = Frame::parse(&frame) else { panic!() };
+    let epoch = EpochSize::from_log2(6).unwrap();
+    let own = Key::new([7; 32]).fingerprint_key();
+    let (mut crafted, mut sampled) = (0, 0);
+    for sequence in 0..1_u32 << 18 {
+        frame[38..42].copy_from_slice(&sequence.to_be_bytes());
+        if is_boundary(fingerprint(&frame, &headers, &KEY).unwrap(), epoch) {
+            crafted += 1;
+            let other = fingerprint(&frame, &headers, &own).unwrap();
+            sampled += u32::from(is_boundary(other, epoch));
+        }
+    }
+    // 4096 packets, of which 64 are expected; the bound is five standard deviations.
+    assert!((3_700..4_500).contains(&crafted), "{crafted}");
+    assert!((24..104).contains(&sampled), "{sampled} of {crafted}");
 }

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{frame, vectors};
+use common::{KEY, frame, vectors};
 use forebay_wire::{Frame, Headers, fingerprint, fingerprint_segment};
 use forebay_wire_c as c;
 
@@ -16,7 +16,7 @@ fn headers(frame: &[u8]) -> Option<Headers> {
 #[test]
 fn the_rust_code_matches_the_vectors() {
     for v in vectors() {
-        let got = headers(&v.frame).and_then(|h| fingerprint(&v.frame, &h));
+        let got = headers(&v.frame).and_then(|h| fingerprint(&v.frame, &h, &KEY));
         assert_eq!(got, v.fingerprint, "{}", v.name);
     }
 }
@@ -24,7 +24,7 @@ fn the_rust_code_matches_the_vectors() {
 #[test]
 fn the_c_code_matches_the_vectors() {
     for v in vectors() {
-        let got = c::parse(&v.frame).and_then(|h| c::fingerprint(&v.frame, &h, None));
+        let got = c::parse(&v.frame).and_then(|h| c::fingerprint(&v.frame, &h, &KEY, None));
         assert_eq!(got, v.fingerprint, "{}", v.name);
     }
 }
@@ -35,9 +35,9 @@ fn the_fingerprints_of_segments_are_predicted_from_the_super_packet() {
     for v in vectors() {
         let Some((of, segment)) = v.segment else { continue };
         let whole = frame(of);
-        let got = headers(&whole).and_then(|h| fingerprint_segment(&whole, &h, &segment));
+        let got = headers(&whole).and_then(|h| fingerprint_segment(&whole, &h, &KEY, &segment));
         assert_eq!(got, v.fingerprint, "{}", v.name);
-        let got = c::parse(&whole).and_then(|h| c::fingerprint(&whole, &h, Some(&segment)));
+        let got = c::parse(&whole).and_then(|h| c::fingerprint(&whole, &h, &KEY, Some(&segment)));
         assert_eq!(got, v.fingerprint, "{} in C", v.name);
         segments += 1;
     }

@@ -14,11 +14,45 @@ TCP, UDP, ICMP, GRE, ESP, AH, ICMP6, NONE = 6, 17, 1, 47, 50, 51, 58, 59
 HOP, ROUTING, FRAGMENT, DESTINATION = 0, 43, 44, 60
 
 
-def fingerprint(*parts):
-    h = 0xCBF29CE484222325
-    for byte in b"".join(parts):
-        h = (h ^ byte) * 0x100000001B3 % 2**64
-    return h >> 32 ^ h & 0xFFFFFFFF
+# The key of all vectors.
+KEY = 0x0706050403020100, 0x0F0E0D0C0B0A0908
+IDENTIFIED, PLAIN_TCP, PLAIN_UDP, OTHER = 1, 2, 3, 4
+
+
+def siphash(key, words):
+    """Returns SipHash-1-3 of a message of whole words."""
+    def rotate(x, n):
+        return (x << n | x >> 64 - n) % 2**64
+
+    def rounds(n):
+        nonlocal a, b, c, d
+        for _ in range(n):
+            a = (a + b) % 2**64
+            b = rotate(b, 13) ^ a
+            a = rotate(a, 32)
+            c = (c + d) % 2**64
+            d = rotate(d, 16) ^ c
+            a = (a + d) % 2**64
+            d = rotate(d, 21) ^ a
+            c = (c + b) % 2**64
+            b = rotate(b, 17) ^ c
+            c = rotate(c, 32)
+
+    a, b, c, d = (int.from_bytes(b"somepseudorandomlygeneratedbytes"[i:i + 8], "big") for i in range(0, 32, 8))
+    a, b, c, d = a ^ key[0], b ^ key[1], c ^ key[0], d ^ key[1]
+    for word in words + [8 * len(words) % 256 << 56]:
+        d ^= word
+        rounds(1)
+        a ^= word
+    c ^= 0xFF
+    rounds(3)
+    return a ^ b ^ c ^ d
+
+
+def fingerprint(proto, row, *parts):
+    message = be(1, proto) + be(1, row) + b"".join(parts)
+    message += bytes(-len(message) % 8)
+    return siphash(KEY, [w for w, in struct.iter_unpack(">Q", message)]) % 2**32
 
 
 def be(size, value):
@@ -81,12 +115,13 @@ class Tcp:
             + self.payload
 
     def identified(self, id, offset=0, id_size=2):
-        return fingerprint(be(1, TCP), be(id_size, id), be(2, offset), self.ports, be(4, self.seq))
+        return fingerprint(TCP, IDENTIFIED, be(2, offset), be(4, id % 256**id_size), self.ports,
+                           be(4, self.seq))
 
     def plain(self):
         options = b"" if self.flags & 2 else self.options[:24]
-        return fingerprint(be(1, TCP), self.ports, be(4, self.seq), be(4, self.ack),
-                           be(2, len(self.payload)), options)
+        return fingerprint(TCP, PLAIN_TCP, be(2, len(self.payload)), self.ports, be(4, self.seq),
+                           be(4, self.ack), options)
 
 
 class Udp:
@@ -97,18 +132,18 @@ class Udp:
         return self.ports + be(2, 8 + len(self.payload)) + be(2, self.check) + self.payload
 
     def identified(self, id, offset=0, id_size=2):
-        return fingerprint(be(1, UDP), be(id_size, id), be(2, offset), self.ports)
+        return fingerprint(UDP, IDENTIFIED, be(2, offset), be(4, id % 256**id_size), self.ports, be(4, 0))
 
     def plain(self):
-        return fingerprint(be(1, UDP), self.ports, be(2, len(self.payload)), self.payload[:32])
+        return fingerprint(UDP, PLAIN_UDP, be(2, len(self.payload)), self.ports, self.payload[:32])
 
 
 def other(proto, payload):
-    return fingerprint(be(1, proto), payload[:64])
+    return fingerprint(proto, OTHER, be(2, len(payload)), be(4, 0), payload[:64])
 
 
 def portless(proto, id, offset=0, id_size=2):
-    return fingerprint(be(1, proto), be(id_size, id), be(2, offset))
+    return fingerprint(proto, IDENTIFIED, be(2, offset), be(4, id % 256**id_size), be(8, 0))
 
 
 def timestamps(value, echo=0x0BADCAFE):
@@ -162,7 +197,7 @@ u = Udp(bytes_from(3, 40))
 vector("ipv4-udp", v4(UDP, u.bytes(), 7, df=False), u.identified(7))
 echo = bytes.fromhex("0800f7ff00010002") + bytes_from(5, 56)
 vector("ipv4-icmp", v4(ICMP, echo, 0xFFFF, df=False), portless(ICMP, 0xFFFF))
-vector("ipv4-sctp", v4(132, u.bytes(), 9), fingerprint(be(1, 132), be(2, 9), be(2, 0), u.ports))
+vector("ipv4-sctp", v4(132, u.bytes(), 9), fingerprint(132, IDENTIFIED, be(2, 0), be(4, 9), u.ports, be(4, 0)))
 vector("ipv4-udp-one-byte-of-header", v4(UDP, b"\x11", 7), portless(UDP, 7))
 
 heading("IPv4 with ID 0, not a fragment")
@@ -279,4 +314,5 @@ vector("arp", ethernet(0x0806, bytes(28)), None)
 vector("lldp", ethernet(0x88CC, bytes(46)), None)
 
 print("# Fingerprint vectors, written by generate.py: name, frame, fingerprint or `none`.")
+print("# The key is that of SipHash's own examples: the bytes 0 to 15 as two little-endian numbers.")
 print("\n".join(vectors))

@@ -80,6 +80,7 @@ fn rule(peer: &PeerConfig) -> BundleRule {
     BundleRule {
         sources: peer.sources.clone(),
         destinations: peer.prefixes.clone(),
+        key: peer.key.fingerprint_key(),
         epoch: NO_EPOCH,
     }
 }

@@ -4,8 +4,8 @@ use std::net::SocketAddr;
 
 use forebay_control as control;
 use forebay_units::{Bytes, Nanos, Rate};
-use forebay_wire::EpochSize;
 use forebay_wire::feedback::{BundleId, FEEDBACK_LEN, Received, SendboxChannel};
+use forebay_wire::{EpochSize, FingerprintKey};
 
 use crate::Error;
 use crate::channel::{Channel, wire_length};
@@ -20,6 +20,7 @@ const REMIND_AFTER: Nanos = Nanos::from_millis(200);
 pub(super) struct ControlledBundle {
     name: String,
     id: BundleId,
+    fingerprint_key: FingerprintKey,
     control: control::ControlLoop,
     receivebox: SocketAddr,
     feedback: SendboxChannel,
@@ -62,6 +63,7 @@ impl ControlledBundle {
             control,
             feedback: SendboxChannel::new(BundleId(id), &key, random::session()),
             id: BundleId(id),
+            fingerprint_key: key.fingerprint_key(),
             receivebox,
             in_touch: Nanos::ZERO,
             refused: 0,
@@ -170,6 +172,11 @@ impl ControlledBundle {
 
     pub(super) fn snapshot(&self) -> control::Snapshot {
         self.control.snapshot()
+    }
+
+    /// Returns the key of the fingerprints of its packets.
+    pub(super) fn fingerprint_key(&self) -> &FingerprintKey {
+        &self.fingerprint_key
     }
 
     pub(super) fn name(&self) -> &str {

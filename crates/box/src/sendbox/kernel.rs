@@ -93,6 +93,7 @@ impl Sendbox {
         let prefixes: Vec<_> = configs.iter().map(|b| b.prefixes.clone()).collect();
         observer.set_bundles(&prefixes)?;
         for (index, bundle) in configs.iter().enumerate() {
+            observer.set_key(index, bundle.key.fingerprint_key())?;
             observer.set_classes(index, &rules(&bundle.policy))?;
         }
         let classifier = observer.classifier()?;

@@ -91,7 +91,8 @@ impl ForwardingHandler for Sendbox {
         let Some((queue, class)) = self.classifier.classify(bytes, &headers) else {
             return Err(frame);
         };
-        let fingerprint = fingerprint(bytes, &headers);
+        let key = self.bundles.get(queue).fingerprint_key();
+        let fingerprint = fingerprint(bytes, &headers, key);
         let mut packet = Packet::new(frame, Some(&headers), now).in_class(class);
         packet.fingerprint = fingerprint;
         packet.source = u8::try_from(queue).unwrap_or(NO_BUNDLE);

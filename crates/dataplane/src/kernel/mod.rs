@@ -55,6 +55,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use forebay_units::Nanos;
+use forebay_wire::FingerprintKey;
 use ipnet::{IpNet, Ipv4Net};
 use libbpf_rs::{Link, MapCore};
 
@@ -176,6 +177,15 @@ impl EgressObserver {
     /// If the kernel refuses.
     pub fn report_alive(&self, now: Nanos) -> Result<(), Error> {
         heartbeat::beat(&self.bundles.object, now)
+    }
+
+    /// Sets the key of a bundle's fingerprints. Set it before the first packet: notes in queued
+    /// packets hold fingerprints under the key of their time.
+    ///
+    /// # Errors
+    /// If there is no such bundle.
+    pub fn set_key(&mut self, bundle: usize, key: FingerprintKey) -> Result<(), Error> {
+        self.bundles.set_key(bundle, key)
     }
 
     /// Sets the epoch size of a bundle.

@@ -93,6 +93,7 @@ fn packets_are_in_the_class_that_they_would_be_in_without_the_kernel() {
     let mut observer = EgressObserver::load((0, 0)).unwrap();
     observer.set_bundles(&[prefixes(&["0.0.0.0/1", "::/0"]), prefixes(&["128.0.0.0/2"])]).unwrap();
     observer.report_alive(clock::now() + Nanos::from_secs(3_600)).unwrap();
+    (0..2).for_each(|bundle| observer.set_key(bundle, frames::KEY).unwrap());
     let mut runner = TestRunner::deterministic();
     let (mut classes, mut noted) = ([0; 4], 0);
     for _ in 0..60 {
@@ -128,7 +129,10 @@ fn packets_are_in_the_class_that_they_would_be_in_without_the_kernel() {
                 let bundle = u32::from(is_in(&h, &["128.0.0.0/2"]));
                 let bytes =
                     frame.len().min(usize::from(h.transport_offset) + usize::from(h.transport_len));
-                Some([bundle << 16 | bytes as u32, forebay_wire::fingerprint(&frame, &h)?])
+                Some([
+                    bundle << 16 | bytes as u32,
+                    forebay_wire::fingerprint(&frame, &h, &frames::KEY)?,
+                ])
             });
             // Of what is in a bundle and has no fingerprint there is only a number.
             let is_there = note[2] != 0 && note[0] != 0xffff_0000;

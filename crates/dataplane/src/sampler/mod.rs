@@ -6,6 +6,7 @@ mod plan;
 
 use std::os::fd::RawFd;
 
+use forebay_wire::FingerprintKey;
 use ipnet::IpNet;
 use libbpf_rs::Object;
 
@@ -24,6 +25,8 @@ pub struct BundleRule {
     pub sources: Vec<IpNet>,
     /// The prefixes of destinations.
     pub destinations: Vec<IpNet>,
+    /// The key of the bundle's fingerprints.
+    pub key: FingerprintKey,
     /// The initial epoch size N in packets, a power of two.
     pub epoch: u32,
 }
@@ -89,8 +92,9 @@ impl Sampler {
             bundles::make_room(open, rules.len())
         })?;
         fill(&object, rules)?;
-        let bundles = Bundles::new(object)?;
+        let mut bundles = Bundles::new(object)?;
         for (bundle, rule) in rules.iter().enumerate() {
+            bundles.set_key(bundle, rule.key)?;
             bundles.set_epoch(bundle, rule.epoch)?;
         }
         Ok(Self { _attached: None, hook, bundles })

@@ -70,7 +70,8 @@ mod tests {
 
     fn rule(sources: &[&str], destinations: &[&str]) -> BundleRule {
         let parse = |list: &[&str]| list.iter().map(|p| p.parse().unwrap()).collect();
-        BundleRule { sources: parse(sources), destinations: parse(destinations), epoch: 1 }
+        let key = forebay_wire::FingerprintKey([0; 2]);
+        BundleRule { sources: parse(sources), destinations: parse(destinations), key, epoch: 1 }
     }
 
     fn bundle_of(plan: &Plan, source: &str, destination: &str) -> Option<u32> {

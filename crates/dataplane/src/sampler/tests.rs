@@ -19,7 +19,12 @@ fn load(hook: Hook) -> Option<Sampler> {
         return None;
     }
     let everything = ["0.0.0.0/0", "::/0"].map(|p| p.parse().unwrap());
-    let rule = BundleRule { sources: vec![], destinations: everything.to_vec(), epoch: 1 };
+    let rule = BundleRule {
+        sources: vec![],
+        destinations: everything.to_vec(),
+        key: frames::KEY,
+        epoch: 1,
+    };
     Some(Sampler::load(&[rule], hook).unwrap())
 }
 
@@ -67,7 +72,8 @@ impl Sampler {
             None => before,
         };
         assert_eq!(self.counts(0).unwrap(), after, "{what}, {}: {frame:02x?}", self.hook);
-        let expected = packet.and_then(|h| fingerprint(frame, &h)).map(|f| (f, after));
+        let expected =
+            packet.and_then(|h| fingerprint(frame, &h, &frames::KEY)).map(|f| (f, after));
         let got: Vec<_> = seen.iter().map(|s| (s.fingerprint, s.counts)).collect();
         assert_eq!(got, Vec::from_iter(expected), "{what}, {}: {frame:02x?}", self.hook);
         packet.is_some()
@@ -92,6 +98,34 @@ fn the_kernel_agrees_on_random_frames() {
         let mut random = || frames::any_frame().new_tree(&mut runner).unwrap().current();
         let packets = (0..2000).filter(|_| sampler.check(&random(), "random")).count();
         assert!(packets > 1000, "{hook}: most random frames are packets: {packets}");
+    }
+}
+
+/// Prints what a packet costs in the kernel, by its own account:
+/// `cargo test -p forebay-dataplane --lib cost -- --ignored --nocapture`.
+#[test]
+#[ignore = "it measures"]
+fn the_cost_of_a_packet() {
+    for hook in BOTH {
+        let Some(sampler) = load(hook) else { return };
+        sampler.set_epoch(0, 1 << 24).unwrap();
+        for name in ["ipv4-tcp", "ipv6-tcp", "ipv6-udp", "ipv6-esp", "arp"] {
+            let frame = frames::frame(name);
+            let mut runs: Vec<_> = (0..21)
+                .map(|_| {
+                    let input = ProgramInput {
+                        data_in: Some(&frame),
+                        repeat: 100_000,
+                        ..ProgramInput::default()
+                    };
+                    let source = hook.source().name;
+                    let program = bpf::program(&sampler.bundles.object, source).unwrap();
+                    program.test_run(input).unwrap().duration.as_nanos()
+                })
+                .collect();
+            runs.sort_unstable();
+            println!("{hook} {name}: {} ns, at least {} ns", runs[10], runs[0]);
+        }
     }
 }
 

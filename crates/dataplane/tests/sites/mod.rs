@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use forebay_dataplane::Netdev;
 use forebay_system::clock;
 use forebay_units::Nanos;
+use forebay_wire::FingerprintKey;
 use ipnet::IpNet;
 
 use crate::namespace::{Namespace, run, within};
@@ -18,6 +19,9 @@ use crate::namespace::{Namespace, run, within};
 pub(crate) const FROM: [&str; 2] = ["10.9.1.0/24", "fd09:1::/64"];
 pub(crate) const TO: [&str; 2] = ["10.9.2.0/24", "fd09:2::/64"];
 const TO_HOST: [&str; 2] = ["10.9.2.2", "fd09:2::2"];
+
+/// The key of the fingerprints.
+pub(crate) const KEY: FingerprintKey = FingerprintKey([0x1122_3344, 0x5566_7788_99aa_bbcc]);
 
 pub(crate) fn prefixes(list: &[&str]) -> Vec<IpNet> {
     list.iter().map(|p| p.parse().unwrap()).collect()

@@ -7,7 +7,7 @@ use core::ffi::{c_int, c_void};
 use core::net::IpAddr;
 use core::ptr;
 
-use forebay_wire::{Frame, Segment, fingerprint_segment};
+use forebay_wire::{FingerprintKey, Frame, Segment, fingerprint_segment};
 
 const IS_FRAGMENT: u8 = 1;
 const MORE_FRAGMENTS: u8 = 2;
@@ -74,6 +74,7 @@ unsafe extern "C" {
         data: *const c_void,
         end: *const c_void,
         headers: *const Headers,
+        key: *const u64,
         segment: *const CSegment,
         fingerprint: *mut u32,
     ) -> c_int;
@@ -91,7 +92,12 @@ pub fn parse(frame: &[u8]) -> Option<Headers> {
 
 /// Computes a fingerprint with the C function `fb_fingerprint`, or with `fb_fingerprint_segment` if
 /// there is a segment.
-pub fn fingerprint(frame: &[u8], headers: &Headers, segment: Option<&Segment>) -> Option<u32> {
+pub fn fingerprint(
+    frame: &[u8],
+    headers: &Headers,
+    key: &FingerprintKey,
+    segment: Option<&Segment>,
+) -> Option<u32> {
     let range = frame.as_ptr_range();
     let segment = segment.map(|s| CSegment {
         index: s.index.into(),
@@ -100,19 +106,22 @@ pub fn fingerprint(frame: &[u8], headers: &Headers, segment: Option<&Segment>) -
     });
     let segment = segment.as_ref().map_or(ptr::null(), ptr::from_ref);
     let mut fingerprint = 0;
-    // SAFETY: as in `parse`. In addition, `segment` is null or points to a value with the layout of
-    // the C type, and no value of `headers` makes the C code read past the end.
+    let key = key.0.as_ptr();
+    // SAFETY: as in `parse`. In addition, `key` points to two words, `segment` is null or points to
+    // a value with the layout of the C type, and no value of `headers` makes the C code read past
+    // the end.
     let ok = unsafe {
-        fb_c_fingerprint(range.start.cast(), range.end.cast(), headers, segment, &mut fingerprint)
+        let (start, end) = (range.start.cast(), range.end.cast());
+        fb_c_fingerprint(start, end, headers, key, segment, &mut fingerprint)
     };
     (ok != 0).then_some(fingerprint)
 }
 
-/// Parses and fingerprints `frame` and a segment of it in both languages.
+/// Parses and fingerprints `frame` and a segment of it under `key` in both languages.
 ///
 /// # Panics
 /// Panics if the results differ.
-pub fn assert_agrees(frame: &[u8], segment: &Segment) {
+pub fn assert_agrees(frame: &[u8], key: &FingerprintKey, segment: &Segment) {
     let rust = match Frame::parse(frame) {
         Ok(Frame::Ip(headers)) => Some(headers),
         _ => None,
@@ -121,13 +130,13 @@ pub fn assert_agrees(frame: &[u8], segment: &Segment) {
     assert_eq!(rust.as_ref().map(Headers::from), c, "headers of {frame:02x?}");
     let (Some(rust), Some(c)) = (rust, c) else { return };
     assert_eq!(
-        forebay_wire::fingerprint(frame, &rust),
-        fingerprint(frame, &c, None),
+        forebay_wire::fingerprint(frame, &rust, key),
+        fingerprint(frame, &c, key, None),
         "fingerprint of {frame:02x?}"
     );
     assert_eq!(
-        fingerprint_segment(frame, &rust, segment),
-        fingerprint(frame, &c, Some(segment)),
+        fingerprint_segment(frame, &rust, key, segment),
+        fingerprint(frame, &c, key, Some(segment)),
         "fingerprint of {segment:?} of {frame:02x?}"
     );
 }

@@ -3,7 +3,7 @@
 
 int fb_c_parse(void *data, void *data_end, struct fb_headers *h);
 int fb_c_fingerprint(void *data, void *data_end, const struct fb_headers *h,
-		     const struct fb_segment *segment, __u32 *fingerprint);
+		     const __u64 *key, const struct fb_segment *segment, __u32 *fingerprint);
 
 int fb_c_parse(void *data, void *data_end, struct fb_headers *h)
 {
@@ -11,8 +11,8 @@ int fb_c_parse(void *data, void *data_end, struct fb_headers *h)
 }
 
 int fb_c_fingerprint(void *data, void *data_end, const struct fb_headers *h,
-		     const struct fb_segment *segment, __u32 *fingerprint)
+		     const __u64 *key, const struct fb_segment *segment, __u32 *fingerprint)
 {
-	return segment ? fb_fingerprint_segment(data, data_end, h, segment, fingerprint)
-		       : fb_fingerprint(data, data_end, h, fingerprint);
+	return segment ? fb_fingerprint_segment(data, data_end, h, key, segment, fingerprint)
+		       : fb_fingerprint(data, data_end, h, key, fingerprint);
 }

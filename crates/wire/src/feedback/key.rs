@@ -1,6 +1,9 @@
 use core::fmt;
 use core::str::FromStr;
 
+use super::mac::derive;
+use crate::FingerprintKey;
+
 const PREFIX: &str = "forebay-key-v1 ";
 
 /// A bundle's secret key of 256 bits, which both boxes have.
@@ -19,6 +22,16 @@ impl Key {
     /// Returns the line for a key file, which shows the secret.
     pub const fn text(&self) -> KeyText<'_> {
         KeyText(self)
+    }
+
+    /// Returns the key of the bundle's fingerprints: the first 128 bits of HMAC-SHA-256 over
+    /// `fingerprint` under this key, as two numbers in network order.
+    ///
+    /// No message of the protocol begins with these bytes, so that the tags say nothing about it.
+    pub fn fingerprint_key(&self) -> FingerprintKey {
+        let bytes = derive(self, b"fingerprint");
+        let half = |at| bytes[at..].first_chunk().copied().map_or(0, u64::from_be_bytes);
+        FingerprintKey([half(0), half(8)])
     }
 
     pub(super) const fn bytes(&self) -> &[u8; 32] {

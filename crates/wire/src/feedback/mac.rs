@@ -41,6 +41,13 @@ impl fmt::Debug for Mac {
     }
 }
 
+/// Returns HMAC-SHA-256 over `label` under `key`, a key for another purpose.
+pub(super) fn derive(key: &Key, label: &[u8]) -> [u8; 32] {
+    let mut mac = Mac::new(key).0;
+    mac.update(label);
+    mac.finalize().into_bytes().into()
+}
+
 impl Mac {
     pub(super) fn new(key: &Key) -> Self {
         // HMAC accepts a key of the length of SHA-256's block without hashing it. Padding with

@@ -2,9 +2,13 @@
 #![allow(dead_code, reason = "no test uses all of it")]
 #![allow(clippy::unwrap_used, reason = "tests may panic")]
 
-use forebay_wire::Segment;
+use forebay_wire::{FingerprintKey, Segment};
 use proptest::collection::vec;
 use proptest::prelude::*;
+
+/// The key of all vectors, that of SipHash's own examples.
+pub(crate) const KEY: FingerprintKey =
+    FingerprintKey([0x0706_0504_0302_0100, 0x0f0e_0d0c_0b0a_0908]);
 
 pub(crate) struct Vector {
     pub(crate) name: &'static str,

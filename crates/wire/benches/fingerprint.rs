@@ -1,0 +1,26 @@
+//! What the fingerprint of a packet costs: `cargo bench -p forebay-wire --bench fingerprint`.
+
+#![allow(missing_docs, reason = "criterion's macro makes public functions")]
+#![allow(clippy::unwrap_used, reason = "a benchmark may panic")]
+
+#[path = "../tests/common/mod.rs"]
+mod common;
+
+use std::hint::black_box;
+
+use common::{KEY, frame};
+use criterion::{Criterion, criterion_group, criterion_main};
+use forebay_wire::{Frame, fingerprint};
+
+fn fingerprints(criterion: &mut Criterion) {
+    for name in ["ipv4-tcp", "ipv6-tcp", "ipv6-udp", "ipv6-esp"] {
+        let frame = frame(name);
+        let Ok(Frame::Ip(headers)) = Frame::parse(&frame) else { panic!("{name}") };
+        criterion.bench_function(name, |bench| {
+            bench.iter(|| fingerprint(black_box(&frame), black_box(&headers), black_box(&KEY)));
+        });
+    }
+}
+
+criterion_group!(benches, fingerprints);
+criterion_main!(benches);
