@@ -6,6 +6,7 @@
 mod bundles;
 #[path = "../common/mod.rs"]
 mod common;
+mod delayed;
 mod doctor;
 mod faults;
 #[path = "../../../dataplane/tests/namespace/mod.rs"]
