@@ -63,6 +63,8 @@ fn delayed_feedback_does_not_keep_the_rate_low() {
 fn jittered_feedback_does_not_keep_the_rate_low() {
     keeps_its_rate("up to 30 ms", 0.8, &[(10.0, delay(0, 30))]);
     keeps_its_rate("up to 100 ms", 0.8, &[(10.0, delay(0, 100))]);
+    keeps_its_rate("up to 300 ms", 0.8, &[(10.0, delay(0, 300))]);
+    keeps_its_rate("up to 600 ms", 0.8, &[(10.0, delay(0, 600))]);
 }
 
 #[test]

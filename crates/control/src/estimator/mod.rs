@@ -154,7 +154,8 @@ impl PathEstimator {
         };
         let mut restarted = false;
         if let Some(last) = self.windows.samples.last().copied() {
-            restarted = has_restarted(&last, feedback) || self.clock_jumped(&last, now, feedback);
+            restarted =
+                has_restarted(&last, feedback) || self.clock_jumped(&last, now, mark, feedback);
             if !restarted && let Some(claim) = impossible(&last, feedback) {
                 self.impossible_in_a_row += 1;
                 if self.impossible_in_a_row < DISTRUST {
@@ -192,11 +193,15 @@ impl PathEstimator {
 
     /// Returns whether the receivebox's clock gained on ours since the last sample.
     ///
-    /// This holds if more time has passed there than here, by more than the last feedback can have
-    /// been delayed. The receive rate over that time would be close to zero.
-    fn clock_jumped(&self, last: &Sample, now: Nanos, feedback: &Feedback) -> bool {
+    /// This holds if more time has passed there than here, both between the two packets and between
+    /// the two messages. The receive rate over that time would be close to zero. If only less time
+    /// passed between the messages, the last one was late; if only between the packets, this one
+    /// was.
+    fn clock_jumped(&self, last: &Sample, now: Nanos, mark: &Mark, feedback: &Feedback) -> bool {
         let there = feedback.received_at.saturating_sub(last.received_at);
-        let here = now.saturating_sub(last.at());
+        let messages = now.saturating_sub(last.at());
+        let packets = mark.time.saturating_sub(last.sent_at);
+        let here = messages.max(packets);
         there > here.saturating_add(JUMP.max(self.smoothed.unwrap_or_default()))
     }
 

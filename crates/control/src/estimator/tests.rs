@@ -263,6 +263,23 @@ fn samples_begin_anew_after_the_clock_was_set_ahead() {
     assert_eq!(ahead(&mut measure, 600, 60_000, 201), FeedbackOutcome::Sample { rtt: MS * 50 });
 }
 
+/// Somebody on the path delays messages differently. Less time then passes between two messages
+/// than between the two packets, at both boxes.
+#[test]
+fn a_late_message_before_one_in_time_is_no_jump_of_the_clock() {
+    let mut measure = PathEstimator::new();
+    feed(&mut measure, 100, 1000, 1025);
+    let (mark, feedback) = pair(200, 1010, 1035);
+    measure.on_feedback(MS * (1060 + 400), &mark, &feedback);
+    let (mark, feedback) = pair(300, 1440, 1465);
+    let verdict = measure.on_feedback(MS * 1490, &mark, &feedback);
+    assert_eq!(verdict, FeedbackOutcome::Sample { rtt: MS * 50 });
+    // A queue that grew by 400 ms meanwhile delays the message as much.
+    let (mark, feedback) = pair(400, 1450, 1875);
+    let verdict = measure.on_feedback(MS * 1900, &mark, &feedback);
+    assert_eq!(verdict, FeedbackOutcome::Sample { rtt: MS * 450 });
+}
+
 #[test]
 fn a_clock_that_was_set_back_is_accepted_the_third_time() {
     let mut measure = PathEstimator::new();
