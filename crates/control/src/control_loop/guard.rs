@@ -262,6 +262,8 @@ pub(super) struct Guard {
     /// The share of the time for which packets were held back.
     held_back: f64,
     last_tick: Nanos,
+    /// When the controller last emptied the queue on purpose.
+    drained_at: Nanos,
     /// How much the received rate varies by itself, as a share.
     variation: f64,
     last_rate: f64,
@@ -299,6 +301,7 @@ impl Guard {
             empty_at: None,
             held_back: 0.0,
             last_tick: Nanos::ZERO,
+            drained_at: Nanos::ZERO,
             variation: 0.0,
             last_rate: 0.0,
             varied_at: Nanos::ZERO,
@@ -399,6 +402,9 @@ impl Guard {
         let held_back = f64::from(u8::from(m.limited_for > Nanos::ZERO));
         let weight = passed.as_secs_f64() / (window(m.min_rtt) / 2).as_secs_f64();
         self.held_back += (held_back - self.held_back) * weight;
+        if draining {
+            self.drained_at = m.now;
+        }
         if !draining && m.min_rtt_age <= m.smoothed_rtt {
             self.empty_at = Some(m.now);
         }
@@ -465,6 +471,10 @@ impl Guard {
             return;
         }
         let Some(latest) = self.samples.latest(length) else { return };
+        // A rate that rises after a drain only returns to what it was.
+        if self.samples.newest().is_none_or(|newest| newest < self.drained_at + length) {
+            return;
+        }
         let mut before = latest.received;
         let mut raise = (RAISE_NOISE * self.variation).clamp(LEAST_RAISE, MOST_RAISE);
         if lost {
@@ -747,6 +757,22 @@ mod tests {
         path.limited = false;
         assert!((path.run(10) - 5.0).abs() < 1e-9);
         assert!(path.tests.is_empty());
+    }
+
+    #[test]
+    fn the_return_from_a_drain_is_not_taken_for_a_test_that_followed() {
+        let mut path = Loop::new(48, 48);
+        path.run(5);
+        (path.guard.test, path.guard.doubt_at) = (None, Nanos::ZERO);
+        for tick in 0..28 {
+            let draining = tick < 20;
+            let wanted = Rate::from_mbps(if draining { 30 } else { 48 });
+            let m = path.measurement();
+            let (rate, _) = path.guard.on_tick(&m, wanted, Nanos::from_millis(1), draining);
+            path.send(rate);
+            assert!(path.guard.test.is_none(), "tick {tick}");
+        }
+        assert!(!path.tests.iter().any(|test| test.followed), "{:?}", path.tests);
     }
 
     #[test]
