@@ -1,4 +1,4 @@
-//! The clock, waits, signals, locks, outputs and private files of a process on Linux.
+//! The clock, waits, signals, locks, outputs, private files and privileges of a process on Linux.
 
 #![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
 
@@ -6,6 +6,7 @@ pub mod clock;
 mod lock;
 pub mod output;
 pub mod private;
+pub mod privileges;
 pub mod signals;
 pub mod wait;
 
