@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use forebay_units::Rate;
 
-use crate::bpf::{Loaded, Programs};
+use crate::bpf::{Leaves, Programs};
 use crate::encode::{self, CHANGE, CREATE};
 use crate::found::has_filters;
 use crate::lock::Lock;
@@ -40,6 +40,7 @@ pub struct Tree {
     /// The bundles whose new rate the kernel does not know yet.
     changed: Vec<usize>,
     record: PathBuf,
+    leaves: Leaves,
     _lock: Lock,
 }
 
@@ -78,9 +79,11 @@ impl Tree {
         }
         let batch = Batch::default();
         let (rates, changed) = (rates(&plan, &found), Vec::new());
-        let mut tree = Self { device, plan, socket, batch, rates, changed, record, _lock: lock };
+        let leaves = Leaves::new(plan.bundles.len());
+        let mut tree =
+            Self { device, plan, socket, batch, rates, changed, record, leaves, _lock: lock };
         let steps = steps(&found, &tree.plan);
-        match tree.apply(&steps, programs) {
+        match tree.load(programs).and_then(|()| tree.apply(&steps, programs)) {
             Ok(()) => Ok((tree, steps)),
             Err(e) => {
                 if found.root() != Root::Ours {
@@ -109,9 +112,19 @@ impl Tree {
         Ok(steps)
     }
 
+    /// Loads all programs of the plan, also those that an adopted tree has already. A repair must
+    /// not load any, since the process may have given up that right.
+    fn load(&mut self, programs: &Programs<'_>) -> Result<(), Error> {
+        for object in &self.plan.objects {
+            if let Object::Filter(filter) = object {
+                self.leaves.get(filter.program, programs)?;
+            }
+        }
+        Ok(())
+    }
+
     /// Takes `steps` in order.
     fn apply(&mut self, steps: &[Step], programs: &Programs<'_>) -> Result<(), Error> {
-        let mut loaded = Loaded::new(programs, self.plan.bundles.len());
         let mut batch = Batch::default();
         for step in steps {
             match step {
@@ -120,7 +133,7 @@ impl Tree {
                 }
                 Step::DeleteClass(id) => encode::delete_class(&mut batch, &self.device, *id),
                 Step::Make(Object::Filter(filter)) => {
-                    let fd = loaded.get(filter.program)?;
+                    let fd = self.leaves.get(filter.program, programs)?;
                     let name = filter.program.name();
                     encode::filter(&mut batch, &self.device, filter.parent, fd, name);
                 }

@@ -16,32 +16,31 @@ pub struct Programs<'a> {
     pub bundles: BorrowedFd<'a>,
 }
 
-/// The loaded BPF programs of a tree's filters.
-pub(crate) struct Loaded<'a> {
-    given: &'a Programs<'a>,
+/// The BPF programs that select leaf classes. They stay loaded as long as this value lives.
+#[derive(Debug)]
+pub(crate) struct Leaves {
     bundles: usize,
-    leaves: BTreeMap<(u8, u64), OwnedFd>,
+    programs: BTreeMap<(u8, u64), OwnedFd>,
     /// The table that maps flows to leaves, of all bundles.
     table: Option<OwnedFd>,
 }
 
-impl<'a> Loaded<'a> {
-    /// Prepares the programs of a tree of `bundles` bundles. The programs for leaves are loaded
-    /// when they are needed.
-    pub(crate) fn new(given: &'a Programs<'a>, bundles: usize) -> Self {
-        Self { given, bundles, leaves: BTreeMap::new(), table: None }
+impl Leaves {
+    /// Prepares the programs of a tree of `bundles` bundles. They are loaded when they are needed.
+    pub(crate) fn new(bundles: usize) -> Self {
+        Self { bundles, programs: BTreeMap::new(), table: None }
     }
 
-    /// Returns the descriptor of `program`.
+    /// Returns the descriptor of `program`, which `given` has if the caller has loaded it.
     ///
     /// # Errors
     /// If the kernel refuses the program.
-    pub(crate) fn get(&mut self, program: Program) -> Result<RawFd, Error> {
+    pub(crate) fn get(&mut self, program: Program, given: &Programs<'_>) -> Result<RawFd, Error> {
         let (classes, masks) = match program {
-            Program::Bundles => return Ok(self.given.bundles.as_raw_fd()),
+            Program::Bundles => return Ok(given.bundles.as_raw_fd()),
             Program::Leaves { classes, masks } => (classes, masks),
         };
-        if let Some(fd) = self.leaves.get(&(classes, masks)) {
+        if let Some(fd) = self.programs.get(&(classes, masks)) {
             return Ok(fd.as_raw_fd());
         }
         let most = masks.to_le_bytes().into_iter().max().unwrap_or(0);
@@ -54,7 +53,7 @@ impl<'a> Loaded<'a> {
             }
         };
         let fd = load(&leaves::leaves(classes, masks, table))?;
-        Ok(self.leaves.entry((classes, masks)).or_insert(fd).as_raw_fd())
+        Ok(self.programs.entry((classes, masks)).or_insert(fd).as_raw_fd())
     }
 }
 
