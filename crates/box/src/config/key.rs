@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use forebay_config::{ConfigError, Source, Spanned};
 use forebay_system::private;
 use forebay_wire::feedback::Key;
+use zeroize::Zeroizing;
 
 /// The largest size of a key file, which is one short line.
 const MAX_LEN: u64 = 4096;
@@ -24,7 +25,8 @@ pub(super) fn read(source: &Source, path: &Spanned<PathBuf>) -> Result<Key, Conf
             _ => format!("{shown} cannot be read: {e} (`forebay keygen {shown}` makes one)"),
         })
     })?;
-    let mut text = String::new();
+    // With room for the whole file, no copy stays behind when the text grows.
+    let mut text = Zeroizing::new(String::with_capacity(MAX_LEN as usize));
     open.take(MAX_LEN)
         .read_to_string(&mut text)
         .map_err(|e| error(format!("{shown} is not a key file: {e}")))?;
@@ -36,9 +38,9 @@ pub(super) fn read(source: &Source, path: &Spanned<PathBuf>) -> Result<Key, Conf
 /// # Errors
 /// If the file exists or cannot be written, or the system gives no random numbers.
 pub fn generate(path: &Path) -> io::Result<()> {
-    let mut secret = [0; 32];
-    getrandom::fill(&mut secret).map_err(io::Error::other)?;
+    let mut secret = Zeroizing::new([0; 32]);
+    getrandom::fill(&mut *secret).map_err(io::Error::other)?;
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
-    writeln!(file, "{}", Key::new(secret).text())?;
+    writeln!(file, "{}", Key::new(*secret).text())?;
     file.sync_all()
 }

@@ -1,6 +1,8 @@
 use core::fmt;
 use core::str::FromStr;
 
+use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
+
 use super::mac::derive;
 use crate::FingerprintKey;
 
@@ -10,8 +12,19 @@ const PREFIX: &str = "forebay-key-v1 ";
 ///
 /// In a file it is one line: `forebay-key-v1` and 64 hexadecimal digits. The `Debug` output does
 /// not show the secret.
+///
+/// Its memory is set to zero when it is dropped. A value that is moved may leave a copy on the
+/// stack.
 #[derive(Clone)]
 pub struct Key([u8; 32]);
+
+impl Drop for Key {
+    fn drop(&mut self) {
+        self.0.zeroize();
+    }
+}
+
+impl ZeroizeOnDrop for Key {}
 
 impl Key {
     /// Creates a key from bytes of a cryptographic random number generator.
@@ -54,11 +67,11 @@ impl FromStr for Key {
         if digits.len() != 64 {
             return Err(KeyError::Length(digits.len()));
         }
-        let mut bytes = [0; 32];
+        let mut bytes = Zeroizing::new([0; 32]);
         for (byte, pair) in bytes.iter_mut().zip(digits.chunks_exact(2)) {
             *byte = hex_digit(pair[0])? << 4 | hex_digit(pair[1])?;
         }
-        Ok(Self(bytes))
+        Ok(Self(*bytes))
     }
 }
 
@@ -124,6 +137,16 @@ mod tests {
             assert_eq!(line.parse::<Key>().map(|k| k.0), Ok(key.0));
         }
         assert_eq!(format!("{key:?}"), "Key(..)");
+    }
+
+    /// That the memory is zero afterwards cannot be seen without unsafe code.
+    #[test]
+    fn a_dropped_key_is_set_to_zero() {
+        const fn requires_zeroizing<T: ZeroizeOnDrop>() {}
+        const { requires_zeroizing::<Key>() };
+        let mut key = Key::new([7; 32]);
+        key.0.zeroize();
+        assert_eq!(key.0, [0; 32]);
     }
 
     #[test]

@@ -1,7 +1,9 @@
 use core::fmt;
 
+use hmac::digest;
 use hmac::{Hmac, Mac as _};
 use sha2::Sha256;
+use zeroize::Zeroizing;
 
 use super::{Key, ReceiveError, Session};
 
@@ -32,6 +34,9 @@ pub(super) struct Sessions {
 }
 
 /// The message authentication code under a bundle's key. The key is digested once.
+///
+/// The digests stay in memory when this value is dropped, since hmac 0.12 cannot set them to zero.
+/// They do not show the key, but they suffice to make tags. A box has them until it ends.
 #[derive(Clone)]
 pub(super) struct Mac(Hmac<Sha256>);
 
@@ -52,9 +57,9 @@ impl Mac {
     pub(super) fn new(key: &Key) -> Self {
         // HMAC accepts a key of the length of SHA-256's block without hashing it. Padding with
         // zeros is what HMAC does with shorter keys.
-        let mut block = [0; 64];
+        let mut block = Zeroizing::new([0; 64]);
         block[..32].copy_from_slice(key.bytes());
-        Self(Hmac::new(&block.into()))
+        Self(Hmac::new(digest::Key::<Hmac<Sha256>>::from_slice(&*block)))
     }
 
     pub(super) fn tag(
