@@ -15,6 +15,7 @@ mod forward;
 pub mod link;
 mod logs;
 mod policy;
+mod privileges;
 mod random;
 pub mod receivebox;
 pub mod sendbox;

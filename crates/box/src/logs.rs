@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
+use forebay_records::HopCounters;
 use forebay_records::packet_log::{PacketLog, Record};
 use serde::Serialize;
 
@@ -55,6 +56,24 @@ impl Packets {
             Err(e) => losses.note(Err(e)),
         }
         losses.finish()
+    }
+}
+
+/// The file for the account of all packets, which is written at the end. It is opened at the start,
+/// when the process still has all its rights.
+pub(crate) struct Account(Option<(PathBuf, File)>);
+
+impl Account {
+    /// Creates the file at `path`; without a path nothing is written.
+    pub(crate) fn create(path: Option<&Path>) -> Result<Self, Error> {
+        let create = |p: &Path| Ok((p.to_owned(), File::create(p).map_err(at(p))?));
+        path.map(create).transpose().map(Self)
+    }
+
+    /// Writes the account.
+    pub(crate) fn write(self, counters: &HopCounters) -> Result<(), Error> {
+        let Some((path, file)) = self.0 else { return Ok(()) };
+        counters.write_to(file).map_err(at(&path))
     }
 }
 
@@ -168,7 +187,7 @@ impl Losses {
 }
 
 /// Returns a function for `map_err` that names the file.
-pub(crate) fn at(path: &Path) -> impl Fn(io::Error) -> Error + '_ {
+fn at(path: &Path) -> impl Fn(io::Error) -> Error + '_ {
     move |source| Error::Write { path: path.to_owned(), source }
 }
 

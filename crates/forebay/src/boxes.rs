@@ -6,12 +6,14 @@ use std::process::ExitCode;
 use forebay_box::config::{LinkConfig, ReceiveboxConfig, SendboxConfig, generate_key};
 use forebay_box::{Error, doctor, link, receivebox, sendbox};
 use forebay_config::Configuration;
+use forebay_system::privileges;
 
 use crate::cli::{LinkArgs, ReceiveboxArgs, SendboxArgs};
 use crate::fail;
 use crate::terminal::print;
 
 pub(crate) fn sendbox(args: &SendboxArgs) -> ExitCode {
+    privileges::protect();
     let paths = sendbox::LogPaths {
         packets: args.packet_log.clone(),
         ticks: args.tick_log.clone(),
@@ -23,6 +25,7 @@ pub(crate) fn sendbox(args: &SendboxArgs) -> ExitCode {
 }
 
 pub(crate) fn receivebox(args: &ReceiveboxArgs) -> ExitCode {
+    privileges::protect();
     let load = ReceiveboxConfig::load(&args.config).map_err(Error::from);
     end(load.and_then(receivebox::run))
 }
@@ -36,6 +39,7 @@ pub(crate) fn doctor(config: Option<&Path>, json: bool) -> ExitCode {
 }
 
 pub(crate) fn link(args: &LinkArgs) -> ExitCode {
+    privileges::protect();
     let paths = link::LogPaths {
         packets: args.packet_log.clone(),
         statistics: args.statistics.clone(),
@@ -61,6 +65,7 @@ pub(crate) fn detach(interfaces: &[String]) -> ExitCode {
 }
 
 pub(crate) fn keygen(file: &Path) -> ExitCode {
+    privileges::protect();
     match generate_key(file) {
         Ok(()) => {
             // The key is there, whether or not this can be printed.

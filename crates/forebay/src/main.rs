@@ -21,7 +21,7 @@ use clap::Parser;
 use forebay_config::Configuration;
 use forebay_guest::zd;
 use forebay_lab::uml;
-use forebay_system::output;
+use forebay_system::{output, privileges};
 use forebay_vhost::VhostConfig;
 
 use crate::cli::{Cli, Command, VhostArgs};
@@ -64,6 +64,7 @@ fn main() -> ExitCode {
 }
 
 fn vhost(args: &VhostArgs) -> ExitCode {
+    privileges::protect();
     let load = VhostConfig::load(&args.config).map_err(forebay_vhost::Error::from);
     match load.and_then(|config| forebay_vhost::run(config, args.json)) {
         Ok(()) => ExitCode::SUCCESS,

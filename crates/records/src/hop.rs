@@ -1,7 +1,7 @@
 //! The account of a hop's packets.
 
-use std::fs;
-use std::io;
+use std::fs::File;
+use std::io::{self, Write};
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
@@ -50,6 +50,14 @@ impl HopCounters {
     /// # Errors
     /// If the file cannot be written.
     pub fn write(&self, path: &Path) -> io::Result<()> {
-        fs::write(path, serde_json::to_string(self)? + "\n")
+        self.write_to(File::create(path)?)
+    }
+
+    /// Writes the account to a file that is open, as one line of JSON.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    pub fn write_to(&self, mut file: File) -> io::Result<()> {
+        file.write_all((serde_json::to_string(self)? + "\n").as_bytes())
     }
 }

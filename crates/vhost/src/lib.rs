@@ -38,6 +38,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 
 use forebay_dataplane::Netdev;
+use forebay_system::privileges::{Capability, Extra, keep_only, restrict_calls};
 use forebay_system::signals::Signals;
 use serde_json::json;
 
@@ -78,6 +79,12 @@ pub fn run(config: VhostConfig, reports_status: bool) -> Result<(), Error> {
         "outside": egress.describe(),
         "vms": config.vms.iter().map(|vm| &vm.name).collect::<Vec<_>>(),
     });
+    // A port takes its program away at the end. Threads inherit what is left.
+    let kept: &[_] = match config.outside {
+        Outside::Port { .. } => &[Capability::NetAdmin],
+        Outside::Tap { .. } => &[],
+    };
+    keep_only(kept);
     for (index, (vm, socket)) in config.vms.iter().zip(&sockets).enumerate() {
         let (listener, sender) = (socket.listener.try_clone()?, sender.try_clone()?);
         let device = Device { mac: vm.mac, mtu };
@@ -85,6 +92,7 @@ pub fn run(config: VhostConfig, reports_status: bool) -> Result<(), Error> {
             .name(format!("front end {index}"))
             .spawn(move || session::serve(index, listener, device, sender))?;
     }
+    restrict_calls(&[Extra::Accept, Extra::RemoveFiles]);
     let mut engine = Engine::new(config.vms, scheduler, egress, commands);
     emit(&ready);
     let ended = engine.run(&signals, reports_status);

@@ -19,8 +19,9 @@ use crate::config::{DirectionConfig, Framing, LinkConfig};
 use crate::forward::{
     self, Direction, DirectionQueues, Forwarder, ForwardingHandler, Place, Shaped,
 };
-use crate::logs::{Lines, Packets, at};
+use crate::logs::{Account, Lines, Packets};
 use crate::policy::{self, Queue};
+use crate::privileges;
 use crate::random;
 use crate::signals::Signals;
 
@@ -60,17 +61,17 @@ pub fn run(config: LinkConfig, paths: &LogPaths) -> Result<(), Error> {
     let directions = [outward?, inward?];
     let packets = Packets::create(paths.packets.as_deref())?;
     let log = Lines::create(paths.statistics.as_deref(), MAX_LINES)?;
+    let account = Account::create(paths.counters.as_deref())?;
     let statistics = Statistics::new(log, clock::now());
     let mut link = Link { classes, framing, statistics };
     let mut forwarder = Forwarder::open(outside, ports, directions, capacity, packets)?;
+    privileges::reduce(&[], &[]);
     forwarder.say_ready();
     let ended = forwarder.run(&mut link, &signals);
     let logged = link.statistics.finish(clock::now(), forwarder.directions_mut());
     let (counters, packets) = forwarder.finish("link");
     let packets = packets.finish();
-    if let Some(path) = &paths.counters {
-        counters.write(path).map_err(at(path))?;
-    }
+    account.write(&counters)?;
     ended.and(logged).and(packets)
 }
 

@@ -21,6 +21,7 @@ use forebay_wire::feedback::{
 use crate::Error;
 use crate::channel::{Channel, Datagram, wire_length};
 use crate::config::{PeerConfig, ReceiveboxConfig};
+use crate::privileges::{self, Capability};
 use crate::random;
 use crate::signals::Signals;
 use budget::Budget;
@@ -46,6 +47,8 @@ pub fn run(config: ReceiveboxConfig) -> Result<(), Error> {
     let rules = config.peers.iter().map(rule).collect::<Vec<_>>();
     let mut sampler = Sampler::attach(&config.interface, &rules)?;
     let mut peers = Peers::new(config.peers);
+    let kept: &[_] = if sampler.is_detached_by_process() { &[Capability::NetAdmin] } else { &[] };
+    privileges::reduce(kept, &[]);
     crate::say_ready(&serde_json::json!({ "event": "ready" }));
 
     let mut waiter =

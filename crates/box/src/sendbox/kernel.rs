@@ -24,7 +24,8 @@ use super::logs::{LogPaths, Logs};
 use super::{TICK, tree};
 use crate::Error;
 use crate::config::{BundleConfig, Policy};
-use crate::logs::{Packets, at};
+use crate::logs::{Account, Packets};
+use crate::privileges::{self, Capability, Extra};
 use crate::signals::Signals;
 use crate::{say_ready, ticks};
 
@@ -46,13 +47,17 @@ pub(super) fn run(
         );
     }
     Packets::create(paths.packets.as_deref())?.finish()?;
+    let counters = Account::create(paths.counters.as_deref())?;
     let mut sendbox = Sendbox::new(outside, foreign, listen, bundles, paths)?;
+    // Rates are set by netlink. At the end, queues that the tree replaced are restored, and the
+    // file that describes them is removed.
+    privileges::reduce(&[Capability::NetAdmin], &[Extra::RemoveFiles]);
     say_ready(&serde_json::json!({
         "event": "ready",
         "outside": format!("{}: the kernel's queues", sendbox.tree.device().name),
     }));
     let ended = sendbox.control(signals);
-    let finished = sendbox.finish(paths);
+    let finished = sendbox.finish(counters);
     ended.and(finished)
 }
 
@@ -235,7 +240,7 @@ impl Sendbox {
         Ok(())
     }
 
-    fn finish(mut self, paths: &LogPaths) -> Result<(), Error> {
+    fn finish(mut self, counters: Account) -> Result<(), Error> {
         self.bundles.log_summaries();
         // If the kernel no longer answers, the counters of the last tick stay.
         let _ = self.tree.statistics(&mut self.counts);
@@ -247,9 +252,7 @@ impl Sendbox {
             tracing::warn!("{lost} reports of boundary packets were lost: the ring was full");
         }
         let logged = self.logs.finish();
-        if let Some(path) = &paths.counters {
-            account(&self.counts, &drops).write(path).map_err(at(path))?;
-        }
+        counters.write(&account(&self.counts, &drops))?;
         logged
     }
 }

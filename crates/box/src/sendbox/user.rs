@@ -16,8 +16,9 @@ use super::logs::{LogPaths, Logs};
 use crate::Error;
 use crate::config::{BundleConfig, Ports};
 use crate::forward::{self, Direction, DirectionQueues, Forwarder, ForwardingHandler, Place};
-use crate::logs::{Packets, at};
+use crate::logs::{Account, Packets};
 use crate::policy::{self, Queue};
+use crate::privileges;
 use crate::random;
 use crate::signals::Signals;
 
@@ -42,17 +43,17 @@ pub(super) fn run(
     let shaped = |(index, queue)| forward::shaped(queue, bundles.get(index).rate());
     let queues = queues.into_iter().enumerate().map(shaped).collect();
     let packets = Packets::create(paths.packets.as_deref())?;
+    let account = Account::create(paths.counters.as_deref())?;
     let mut sendbox = Sendbox { classifier, bundles, logs: Logs::create(paths)? };
     let directions = [queues, Vec::new()];
     let mut forwarder = Forwarder::open(outside, ports, directions, capacity, packets)?;
+    privileges::reduce(&[], &[]);
     forwarder.say_ready();
     let ended = forwarder.run(&mut sendbox, signals);
     sendbox.bundles.log_summaries();
     let (counters, packets) = forwarder.finish("sendbox");
     let logged = sendbox.logs.finish();
-    if let Some(path) = &paths.counters {
-        counters.write(path).map_err(at(path))?;
-    }
+    account.write(&counters)?;
     ended.and(logged).and(packets.finish())
 }
 

@@ -34,7 +34,7 @@ pub struct BundleRule {
 /// The program on an interface. It is detached when this value is dropped or this process ends.
 pub struct Sampler {
     /// The attachment, which is dropped first.
-    _attached: Option<Attached>,
+    attached: Option<Attached>,
     hook: Hook,
     bundles: Bundles,
 }
@@ -80,7 +80,7 @@ impl Sampler {
         let sampler = Self::load(rules, hook)?;
         let program = bpf::program(&sampler.bundles.object, hook.source().name)?;
         let attached = Attached::new(&program, hook, netdev)?;
-        Ok(Self { _attached: Some(attached), ..sampler })
+        Ok(Self { attached: Some(attached), ..sampler })
     }
 
     /// Loads the program without attaching it.
@@ -97,12 +97,17 @@ impl Sampler {
             bundles.set_key(bundle, rule.key)?;
             bundles.set_epoch(bundle, rule.epoch)?;
         }
-        Ok(Self { _attached: None, hook, bundles })
+        Ok(Self { attached: None, hook, bundles })
     }
 
     /// Returns the hook at which it sees packets.
     pub fn hook(&self) -> Hook {
         self.hook
+    }
+
+    /// Whether this process has to detach the program itself, which needs `CAP_NET_ADMIN`.
+    pub fn is_detached_by_process(&self) -> bool {
+        matches!(self.attached, Some(Attached::Filter(_)))
     }
 
     /// Returns a descriptor that becomes readable when samples have arrived.

@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use forebay_serve::{Error, Stop, token};
+use forebay_system::privileges;
 
 use crate::cli::{ServeArgs, SpeakerArgs};
 use crate::fail;
@@ -12,6 +13,7 @@ pub(super) fn serve(args: &ServeArgs) -> ExitCode {
     if args.check {
         return end(forebay_serve::check(&args.config));
     }
+    privileges::protect();
     let stop = Stop::default();
     let handler = stop.clone();
     if let Err(e) = ctrlc::set_handler(move || handler.stop()) {
@@ -21,6 +23,7 @@ pub(super) fn serve(args: &ServeArgs) -> ExitCode {
 }
 
 pub(super) fn supervisor(args: &SpeakerArgs) -> ExitCode {
+    privileges::protect();
     end(forebay_serve::supervise(&args.journal, &args.gobgp).map(|told| {
         tracing::info!("the service has ended: {} announcements withdrawn", told.done);
     }))

@@ -9,6 +9,7 @@ mod interface;
 #[path = "../../../dataplane/tests/namespace/mod.rs"]
 mod namespace;
 mod output;
+mod privileges;
 mod probe;
 mod restart;
 #[path = "../kernel/sites.rs"]

@@ -11,6 +11,7 @@ mod doctor;
 mod faults;
 #[path = "../../../dataplane/tests/namespace/mod.rs"]
 mod namespace;
+#[allow(dead_code, reason = "the tests of faults use the rest")]
 mod sites;
 mod stranger;
 mod transfer;

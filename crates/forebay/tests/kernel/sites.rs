@@ -56,6 +56,11 @@ impl Process {
         self.0.wait().unwrap();
     }
 
+    /// The process's number.
+    pub(crate) fn id(&self) -> u32 {
+        self.0.id()
+    }
+
     /// Stops it, as if it hung.
     pub(crate) fn stop(&self) {
         self.send(libc::SIGSTOP);
@@ -152,6 +157,11 @@ impl Sites {
         dir.file("sendbox.toml", SENDBOX, 0o644);
         let receivebox = RefCell::new(receivebox);
         Self { from, router, to, path, dir, _link: link, receivebox }
+    }
+
+    /// The number of the receivebox's process.
+    pub(crate) fn receivebox_id(&self) -> u32 {
+        self.receivebox.borrow().id()
     }
 
     pub(crate) fn stop_receivebox(&self) {
