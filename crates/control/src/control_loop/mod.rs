@@ -30,6 +30,10 @@ use modes::PassThroughState;
 /// packets are marked while many await feedback. [`Marks`] says what happens when it is full.
 const MARKS: usize = 512;
 
+/// Time without a tick after which the sendbox was suspended, or its clock was set: the age of a
+/// mark is then no round-trip time.
+const SUSPENDED: Nanos = Nanos::from_secs(1);
+
 /// The inner control loop of one bundle, a state machine without I/O and without a clock.
 ///
 /// The caller reports packets sent, feedback received and the passing of time. It applies
@@ -185,6 +189,13 @@ impl ControlLoop {
         self.traffic.on_total(sent, packets);
     }
 
+    /// Forgets the marks if there was no tick for too long.
+    fn check_clock(&mut self, now: Nanos) {
+        if now.saturating_sub(self.last_tick) >= SUSPENDED {
+            self.marks.clear();
+        }
+    }
+
     /// Stores a packet that was sent, if it is a boundary packet.
     fn mark(&mut self, time: Nanos, fingerprint: u32, bytes: Bytes, packets: u64) {
         if !self.epoch.is_boundary(fingerprint, 1) {
@@ -200,6 +211,7 @@ impl ControlLoop {
 
     /// Takes in a feedback message that has been authenticated, and checks its content.
     pub fn on_feedback(&mut self, now: Nanos, feedback: &Feedback) {
+        self.check_clock(now);
         self.epoch.on_receivebox_size(now, feedback.epoch, self.estimator.smoothed());
         match self.marks.find_match(feedback.fingerprint) {
             Match::Unmatched => self.counters.unmatched += 1,
@@ -251,6 +263,7 @@ impl ControlLoop {
         if now <= self.last_tick {
             return;
         }
+        self.check_clock(now);
         let elapsed = now.saturating_sub(self.last_tick);
         self.last_tick = now;
         self.traffic.on_tick(now, backlog, self.rate);

@@ -166,6 +166,13 @@ impl Marks {
         self.settle();
     }
 
+    /// Removes all marks, which count as expired.
+    pub(crate) fn clear(&mut self) {
+        self.expired += u64::from(self.outstanding);
+        (self.oldest, self.answered, self.outstanding) = (self.next, self.next, 0);
+        self.settle();
+    }
+
     /// Removes marks that have waited too long.
     pub(crate) fn expire(&mut self, now: Nanos) {
         if now < self.due {

@@ -48,6 +48,20 @@ fn a_repeated_fingerprint_is_ambiguous_until_it_expires() {
 }
 
 #[test]
+fn cleared_marks_count_as_expired_and_new_ones_are_found() {
+    let mut marks = Marks::new(8);
+    for (fingerprint, ms) in [(64, 1), (128, 2), (192, 3)] {
+        marks.record(fingerprint, mark(ms));
+    }
+    answer(&mut marks, 64);
+    marks.clear();
+    assert_eq!((marks.outstanding(), marks.awaited(), marks.expired()), (0, 0, 2));
+    assert_eq!((marks.find_match(128), marks.oldest_awaited()), (Match::Unmatched, None));
+    marks.record(128, mark(9));
+    assert!(matches!(answer(&mut marks, 128), Match::InOrder(m, _) if m == mark(9)));
+}
+
+#[test]
 fn unanswered_marks_expire() {
     let mut marks = Marks::new(8);
     marks.record(64, mark(0));
