@@ -250,8 +250,9 @@ pub fn parts() -> Vec<(&'static str, bool)> {
     ]
 }
 
-/// Detaches the program that a box left on the interface when it died. The caller holds the
-/// interface's lock, so no box uses it. Returns whether there was one.
+/// Detaches the program that a dead box left on the interface, and returns whether there was one.
+///
+/// The caller holds the interface's lock, so no box uses the program.
 pub(crate) fn remove_leftover(ifindex: u32) -> Result<bool, Error> {
     if attached(ifindex)?.is_none_or(|(_, name)| name != PORT.name) {
         return Ok(false);

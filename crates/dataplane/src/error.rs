@@ -11,7 +11,8 @@ pub enum Error {
     Removed(String),
     /// The MTU of an interface was raised while a process used it, and frames no longer fit.
     #[error(
-        "interface `{interface}` now has an MTU of {mtu}, for which the buffers are too small: start this again (at most {max} is supported here)"
+        "interface `{interface}` now has an MTU of {mtu}, for which the buffers are too small: \
+         start this again (at most {max} is supported here)"
     )]
     MtuRaised {
         /// The interface's name.

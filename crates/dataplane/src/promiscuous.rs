@@ -19,19 +19,19 @@ pub(crate) struct Promiscuous {
 }
 
 impl Promiscuous {
-    /// Turns it on.
+    /// Turns promiscuous mode of `netdev` on.
     pub(crate) fn turn_on(netdev: &Netdev) -> Result<Self, Error> {
         let is_left = leftovers(netdev)?.into_iter().any(bpf::made_promiscuous);
         let was_on = switch(&netdev.name, true)?;
         Ok(Self { name: netdev.name.clone(), by_box: is_left || !was_on, stays: was_on })
     }
 
-    /// Whether a box turned it on.
+    /// Returns whether a box turned the mode on.
     pub(crate) fn is_by_box(&self) -> bool {
         self.by_box
     }
 
-    /// Leaves it on when this value is dropped.
+    /// Leaves the mode on when this value is dropped.
     pub(crate) fn keep(&mut self) {
         self.stays = true;
     }

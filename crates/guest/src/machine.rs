@@ -166,8 +166,9 @@ fn keep(output: impl io::Read + Send + 'static, console: &Arc<Mutex<VecDeque<Str
     });
 }
 
-/// Creates the directory of a run, after removing those of killed runs. All users can create one,
-/// and each has a base directory of its own that nobody else can enter.
+/// Creates the directory of a run, after removing those of killed runs.
+///
+/// Each user has a base directory, which nobody else can enter.
 ///
 /// # Errors
 ///

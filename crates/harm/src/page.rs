@@ -35,8 +35,8 @@ pub(crate) fn write(map: &HarmMap, command: &str) -> String {
          Between the two runs without a box, {} cells are worse.\n\n\
          The map was made by `{command}`.\n\
          Run a cell again with `forebay lab run {CELLS}/NAME.toml --engine {}`.\n\n\
-         A cell is worse if one of these holds, compared with two runs of the same path without a box. The second has room for one packet more \
-         at the bottleneck.\n\n\
+         A cell is worse if one of these holds, compared with two runs of the same path without a \
+         box. The second has room for one packet more at the bottleneck.\n\n\
          - The bundle's goodput is below {GOODPUT} times ({SHARE} beside traffic of others).\n\
          - The median slowdown of requests, or round trip of loops, is above {MEDIAN} times.\n\
          - The 99th percentile of either is above {TAIL} times, with {TAIL_SAMPLES} requests at \

@@ -1,8 +1,8 @@
 //! Packet headers, packet fingerprints, and the feedback protocol between sendbox and receivebox.
 //!
 //! Start from two types:
-//! - [`Frame`] parses an Ethernet frame into its IP [`Headers`], from which [`fingerprint`]
-//!   computes the number by which both boxes of a bundle identify the packet.
+//! - [`Frame`] parses an Ethernet frame into its IP [`Headers`]. [`fingerprint`] computes from them
+//!   the number by which both boxes of a bundle identify the packet.
 //! - [`feedback::SendboxChannel`] is the sendbox's end of the feedback protocol, and
 //!   [`feedback::ReceiveboxChannel`] the other end. They make and check the messages.
 //!

@@ -6,8 +6,9 @@ use super::catalogue::Catalogue;
 use super::page::Row;
 use crate::age::{Ages, NoAges};
 
-/// Counts the ages of the outcomes in `rows`, in the checkout that the directory `experiments` is
-/// in. Returns `None` outside a checkout.
+/// Counts the ages of the outcomes in `rows`, in the checkout that holds `experiments`.
+///
+/// Returns `None` outside a checkout.
 ///
 /// # Errors
 /// If the list of commits that change no figure is wrong.

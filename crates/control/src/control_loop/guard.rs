@@ -696,7 +696,7 @@ mod tests {
         let mut m = Measurement { now: Nanos::from_secs(1), min_rtt: RTT, ..quiet() };
         for n in 0..400 {
             m.now = Nanos::from_secs(1) + TICK * n;
-            // A tenth of 500 packets and 750 kB is lost each time.
+            // A tenth of 500 packets of 100 bytes is lost each time.
             let (sent, received) = (500 * n as u32, 450 * n as u32);
             guard.on_packets(m.now, sent, received);
             let bytes = |packets: u32| Bytes(u64::from(packets) * 100);

@@ -38,9 +38,10 @@ const SUSPENDED: Nanos = Nanos::from_secs(1);
 ///
 /// The caller reports packets sent, feedback received and the passing of time. It applies
 /// [`ControlLoop::rate`] to its shaper and sends the result of [`ControlLoop::poll_epoch_update`]
-/// to the receivebox. All times come from one monotonic clock of the caller. The loop allocates
-/// only during construction. It takes about 26 KiB, 12 KiB more with detection of elastic cross
-/// traffic, or 4 KiB more with a guard.
+/// to the receivebox. All times come from one monotonic clock of the caller.
+///
+/// The loop allocates only during construction: about 26 KiB, and 12 KiB for detection of elastic
+/// cross traffic or 4 KiB for a guard.
 ///
 /// # Modes
 /// | mode | entered | left |
