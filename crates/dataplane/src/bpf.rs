@@ -3,6 +3,7 @@
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::net::IpAddr;
+use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Once;
 
@@ -12,7 +13,7 @@ use libbpf_rs::btf::types::Enum;
 use libbpf_rs::query::{ProgInfoIter, ProgInfoQueryOptions};
 use libbpf_rs::{
     Map, MapCore, MapFlags, MapHandle, Object, ObjectBuilder, OpenObject, PrintLevel, ProgramMut,
-    XdpFlags,
+    TC_INGRESS, TcHook, XdpFlags,
 };
 
 use crate::error::Error;
@@ -153,6 +154,25 @@ pub(crate) fn attached(ifindex: u32) -> Result<Option<(u32, OsString)>, Error> {
 /// Returns the name of the program with this id; empty if there is none.
 pub(crate) fn name_of(id: u32) -> OsString {
     ProgInfoIter::default().find(|p| p.id == id).map(|p| p.name).unwrap_or_default()
+}
+
+/// Attaches a program to an interface as a filter of the clsact qdisc at its ingress, with `number`
+/// as its handle and priority. A filter with this number is replaced without a gap.
+pub(crate) fn attach_filter(
+    program: &ProgramMut<'_>,
+    netdev: &Netdev,
+    number: u32,
+) -> Result<TcHook, Error> {
+    let wrap = |e| Error::bpf(format!("adding a filter to `{}`", netdev.name), e);
+    let mut hook = TcHook::new(program.as_fd());
+    hook.ifindex(netdev.index as i32)
+        .attach_point(TC_INGRESS)
+        .handle(number)
+        .priority(number)
+        .replace(true);
+    hook.create().map_err(wrap)?;
+    hook.attach().map_err(wrap)?;
+    Ok(hook)
 }
 
 /// Sets what the programs of a port know about the port itself (bpf/own.h).

@@ -47,15 +47,7 @@ impl Bypass {
         let map = bpf::map(&object, "other_device")?;
         bpf::update(&map, &0u32.to_ne_bytes(), &other.to_ne_bytes())?;
         let program = bpf::program(&object, bpf::BYPASS.name)?;
-        let mut hook = TcHook::new(program.as_fd());
-        hook.ifindex(netdev.index as i32)
-            .attach_point(TC_INGRESS)
-            .handle(FILTER)
-            .priority(FILTER)
-            .replace(true);
-        let wrap = |e| Error::bpf(format!("adding a filter to `{}`", netdev.name), e);
-        hook.create().map_err(wrap)?;
-        hook.attach().map_err(wrap)?;
+        let hook = bpf::attach_filter(&program, netdev, FILTER)?;
         Ok(Self { object, hook, stays: found.is_some() })
     }
 
@@ -122,8 +114,9 @@ pub(crate) fn attached(ifindex: u32) -> Result<Option<(u32, OsString)>, Error> {
     }
 }
 
-/// Detaches the filter that a box left on the interface. The caller holds the interface's lock, so
-/// no box uses it. Returns whether there was one.
+/// Detaches the filter that a box left on the interface, and returns whether there was one.
+///
+/// The caller holds the interface's lock, so no box uses the filter.
 pub(crate) fn remove_leftover(ifindex: u32) -> Result<bool, Error> {
     if attached(ifindex)?.is_none_or(|(_, name)| name != bpf::BYPASS.name) {
         return Ok(false);

@@ -21,7 +21,7 @@ pub(crate) struct Promiscuous {
 impl Promiscuous {
     /// Turns promiscuous mode of `netdev` on.
     pub(crate) fn turn_on(netdev: &Netdev) -> Result<Self, Error> {
-        let is_left = leftovers(netdev)?.into_iter().any(bpf::made_promiscuous);
+        let is_left = is_leftover(netdev)?;
         let was_on = switch(&netdev.name, true)?;
         Ok(Self { name: netdev.name.clone(), by_box: is_left || !was_on, stays: was_on })
     }
@@ -47,16 +47,12 @@ impl Drop for Promiscuous {
     }
 }
 
-/// Whether a box that ended left the interface in promiscuous mode.
+/// Returns whether a box that ended left the interface in promiscuous mode, by what the programs
+/// say that it left too.
 pub(crate) fn is_leftover(netdev: &Netdev) -> Result<bool, Error> {
-    Ok(leftovers(netdev)?.into_iter().any(bpf::made_promiscuous))
-}
-
-/// Returns the ids of the programs that a box left on the interface.
-fn leftovers(netdev: &Netdev) -> Result<Vec<u32>, Error> {
     let xdp = bpf::attached(netdev.index)?.filter(|(_, name)| name == bpf::PORT.name);
     let filter = bypass::attached(netdev.index)?.filter(|(_, name)| name == bpf::BYPASS.name);
-    Ok(xdp.into_iter().chain(filter).map(|(id, _)| id).collect())
+    Ok(xdp.into_iter().chain(filter).any(|(id, _)| bpf::made_promiscuous(id)))
 }
 
 /// Turns the promiscuous mode of an interface on or off, and returns whether it was on.

@@ -4,7 +4,7 @@ use std::fmt;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 
-use libbpf_rs::{ProgramMut, TC_INGRESS, TcHook, XdpFlags};
+use libbpf_rs::{ProgramMut, TcHook, XdpFlags};
 
 use crate::bpf::{self, Source};
 use crate::error::Error;
@@ -77,16 +77,7 @@ impl Attached {
 
     /// Attaches a filter of the clsact qdisc.
     pub(super) fn filter(program: &ProgramMut<'_>, netdev: &Netdev) -> Result<Self, Error> {
-        let wrap = |e| Error::bpf(format!("adding a filter to `{}`", netdev.name), e);
-        let mut hook = TcHook::new(program.as_fd());
-        hook.ifindex(netdev.index as i32)
-            .attach_point(TC_INGRESS)
-            .handle(FILTER)
-            .priority(FILTER)
-            .replace(true);
-        hook.create().map_err(wrap)?;
-        hook.attach().map_err(wrap)?;
-        Ok(Self::Filter(hook))
+        bpf::attach_filter(program, netdev, FILTER).map(Self::Filter)
     }
 }
 
