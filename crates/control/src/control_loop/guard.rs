@@ -225,6 +225,7 @@ pub(super) struct Outcome {
 /// Packets sent and received since the start, as counters that wrap.
 #[derive(Clone, Copy, Debug)]
 struct PacketTotals {
+    /// When the packet of the sample left.
     at: Nanos,
     sent: u32,
     received: u32,

@@ -47,9 +47,10 @@ const SUSPENDED: Nanos = Nanos::from_secs(1);
 /// | mode | entered | left |
 /// |---|---|---|
 /// | [`Mode::Open`] | at the start, if no initial rate is configured | when the first round-trip time and rate are known |
-/// | | when boundary packets were sent and no valid feedback came for 0.7 s, or for eight minimum RTTs where that is longer | after three samples in order |
+/// | | when boundary packets were sent and no useful feedback came for 0.7 s, or for eight minimum RTTs where that is longer | after three samples in order |
 /// | | when 5 % of the last 128 measurements are out of order, so packets take several paths | when the share is below 2 %, after ten seconds at the earliest and later each time |
 /// | [`Mode::PassThrough`] | if [`ControlConfig::cross_traffic`] is set to detect, when cross traffic responds to the bundle's pulses while the bottleneck's queue stands above the controller's target | when the bottleneck has no queue, or when its queue drains during a drain probe |
+/// | | with a guard, when others take the bandwidth that the bundle leaves | likewise |
 /// | [`Mode::DelayControl`] | otherwise | |
 ///
 /// # Many bundles
