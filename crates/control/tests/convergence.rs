@@ -7,8 +7,7 @@ use common::path::World;
 use forebay_units::{Nanos, Rate};
 
 const START: Nanos = Nanos::from_millis(500);
-/// What a guard's tests may add to the queue's 90th percentile, in ms. It was 15 until a guard that
-/// waits after a drain reached 17.3 ms with one of eight seeds, and at most 2.6 ms with the others.
+/// What a guard's tests may add to the queue's 90th percentile, in ms.
 const GUARDED: f64 = 16.0;
 const SETTLED: Nanos = Nanos::from_millis(2_500);
 
