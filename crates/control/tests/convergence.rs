@@ -8,7 +8,7 @@ use forebay_units::{Nanos, Rate};
 
 const START: Nanos = Nanos::from_millis(500);
 /// What a guard's tests may add to the queue's 90th percentile, in ms.
-const GUARDED: f64 = 16.0;
+const GUARDED: f64 = 15.0;
 const SETTLED: Nanos = Nanos::from_millis(2_500);
 
 /// Returns the time for the packets that a bundle keeps in the queue and as many for bursts.

@@ -86,6 +86,8 @@ const DECAY: f64 = 0.95;
 /// The floor falls to the received rate when less than this share of the sent rate arrives.
 const STARVED: f64 = 0.95;
 
+/// Where this share more arrives than is sent, somebody else sends to the bundle's prefixes.
+const STRANGERS: f64 = 0.1;
 /// The largest loss that is made up for.
 const MOST_LOSS: f64 = 0.2;
 /// Number of samples kept for the rates of steps and windows.
@@ -166,8 +168,16 @@ struct StepRates {
     received: f64,
     /// What other bundles received meanwhile.
     others: f64,
-    /// The share of the bytes sent that was not received.
+    /// The share of the bytes sent that was not received; negative where more arrived.
     lost: f64,
+}
+
+impl StepRates {
+    /// Returns whether much more arrived than was sent. What the bundle sends then seems to arrive
+    /// in any case, so that nothing follows from it.
+    fn has_strangers(&self) -> bool {
+        self.lost < -STRANGERS
+    }
 }
 
 /// Returns the rates between two samples; `None` unless both clocks moved on.
@@ -178,7 +188,7 @@ fn between(old: &BoundarySample, new: &BoundarySample) -> Option<StepRates> {
     };
     let (sent, received) = (new.sent.saturating_sub(old.sent), new.own_since(old));
     Some(StepRates {
-        lost: 1.0 - received.as_f64() / sent.as_f64().max(1.0),
+        lost: 1.0 - new.received.saturating_sub(old.received).as_f64() / sent.as_f64().max(1.0),
         sent: over(sent, old.sent_at, new.sent_at)?,
         received: over(received, old.received_at, new.received_at)?,
         others: over(
@@ -314,8 +324,10 @@ impl Guard {
         *self = Self::new();
     }
 
-    /// Forgets what the bundle had before pass-through, which has ended. The samples stay.
-    pub(super) fn on_return(&mut self) {
+    /// Forgets what the bundle had before pass-through, which has ended at `now`, perhaps by a drain.
+    /// The samples stay.
+    pub(super) fn on_return(&mut self, now: Nanos) {
+        self.drained_at = now;
         self.highest = WindowedMax::default();
         self.highest_of_all = WindowedMax::default();
         (self.floor, self.test, self.content_since) = (0.0, None, None);
@@ -471,7 +483,8 @@ impl Guard {
         if !due {
             return;
         }
-        let Some(latest) = self.samples.latest(length) else { return };
+        let latest = self.samples.latest(length).filter(|rates| !rates.has_strangers());
+        let Some(latest) = latest else { return };
         // A rate that rises after a drain only returns to what it was.
         if self.samples.newest().is_none_or(|newest| newest < self.drained_at + length) {
             return;
@@ -499,6 +512,7 @@ impl Guard {
             return None;
         }
         let rates = self.samples.rates(test.since, end.min(newest));
+        let rates = rates.filter(|rates| !rates.has_strangers());
         let Some(StepRates { sent, received, others, .. }) = rates else {
             self.test = None;
             return None;
@@ -531,6 +545,8 @@ impl Guard {
                 lost: test.lost,
             });
         } else {
+            // What the step sent too much is a queue now, which the floor must let drain.
+            self.empty_at = None;
             self.doubt_at = m.now + self.doubt_wait;
             self.doubt_wait = (self.doubt_wait * 4).min(LONGEST_DOUBT_WAIT);
             if test.lost {
@@ -604,6 +620,8 @@ mod tests {
         served: Rate,
         /// What the receivebox says is fair; zero without other bundles.
         fair: Rate,
+        /// What somebody else sends to the bundle's prefixes.
+        stranger: Rate,
         wanted: Rate,
         /// Bytes sent and received by each tick.
         log: std::vec::Vec<(f64, f64)>,
@@ -618,6 +636,7 @@ mod tests {
                 now: Nanos::from_secs(1),
                 served: Rate::from_mbps(served),
                 fair: Rate::ZERO,
+                stranger: Rate::ZERO,
                 wanted: Rate::from_mbps(wanted),
                 log: std::vec![(0.0, 0.0)],
                 tests: std::vec![],
@@ -669,12 +688,13 @@ mod tests {
                 // Other bundles, if there are any, take the rest of the path.
                 let all = self.now.as_secs_f64() * self.served.as_bytes_per_sec_f64();
                 let others = if self.fair == Rate::ZERO { 0.0 } else { all - received };
+                let stranger = self.now.as_secs_f64() * self.stranger.as_bytes_per_sec_f64();
                 let sample = BoundarySample {
                     others: Others { bytes: Bytes(others as u64), fair: self.fair },
                     sent_at,
                     sent: Bytes(sent as u64),
                     received_at: sent_at,
-                    received: Bytes(received as u64),
+                    received: Bytes((received + stranger) as u64),
                     queued: false,
                 };
                 self.guard.on_sample(sample, RTT);
@@ -774,6 +794,27 @@ mod tests {
             assert!(path.guard.test.is_none(), "tick {tick}");
         }
         assert!(!path.tests.iter().any(|test| test.followed), "{:?}", path.tests);
+    }
+
+    #[test]
+    fn nothing_follows_from_what_a_stranger_sends() {
+        let mut path = Loop::new(5, 48);
+        path.stranger = Rate::from_mbps(24);
+        let rate = path.run(15);
+        assert!((rate - 5.0).abs() < 1e-9 && path.tests.is_empty(), "{rate}: {:?}", path.tests);
+    }
+
+    #[test]
+    fn the_floor_does_not_hold_the_queue_of_a_test_that_failed() {
+        let mut path = Loop::new(48, 48);
+        let failed = (0..3_000).any(|_| {
+            let m = path.measurement();
+            let (rate, outcome) = path.guard.on_tick(&m, path.wanted, Nanos::from_millis(1), false);
+            path.send(rate);
+            outcome.is_some_and(|outcome| !outcome.followed)
+        });
+        let m = path.measurement();
+        assert_eq!((failed, path.guard.share(&m)), (true, HOLD));
     }
 
     #[test]

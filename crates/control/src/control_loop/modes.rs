@@ -232,7 +232,7 @@ impl ControlLoop {
             cross.on_return(m.now, rate);
         }
         if let Some(guard) = &mut self.guard {
-            guard.on_return();
+            guard.on_return(m.now);
         }
         self.controller.resume(rate, m);
         Some((Mode::DelayControl, reason))
