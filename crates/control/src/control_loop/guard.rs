@@ -324,8 +324,9 @@ impl Guard {
         *self = Self::new();
     }
 
-    /// Forgets what the bundle had before pass-through, which has ended at `now`, perhaps by a drain.
-    /// The samples stay.
+    /// Forgets what the bundle had before pass-through, which ended at `now`. The samples stay.
+    ///
+    /// A drain probe may have ended it, so that no test begins too soon.
     pub(super) fn on_return(&mut self, now: Nanos) {
         self.drained_at = now;
         self.highest = WindowedMax::default();
