@@ -11,7 +11,7 @@ AS_ROOT := CARGO_TARGET_$(HOST)_RUNNER='$(if $(SUDO),sudo -E -H )$(CURDIR)/scrip
 BINARY := target/release/forebay
 DEMO_FLAGS ?=
 
-.PHONY: demo demo-plan build setup test test-kernel test-bgp lint unit network fuzz fuzz-quick bench bench-dataplane deny clean help
+.PHONY: demo demo-plan build setup test test-faults test-kernel test-bgp lint unit network fuzz fuzz-quick bench bench-dataplane deny clean help
 
 help:
 	@echo 'make demo             build the demonstration and show a queue move on this machine (needs root)'
@@ -21,6 +21,7 @@ help:
 	@echo 'make lint             check format, lints, comments and Markdown'
 	@echo 'make unit             run unit and documentation tests'
 	@echo 'make network          run integration tests (needs root)'
+	@echo 'make test-faults      run the tests of faults and print a table of them (needs root)'
 	@echo 'make test-kernel      test kernel/zd; builds two kernels first'
 	@echo 'make test-bgp         run the demo-plan scenario with faults (needs root; installs GoBGP and BIRD)'
 	@echo 'make bench            run the benchmarks'
@@ -74,6 +75,10 @@ network: setup
 	$(CARGO) test --workspace --locked --tests --no-run
 	$(AS_ROOT) $(CARGO) test --workspace --locked --test '*' -- --test-threads=1
 	$(if $(SUDO),$(AS_ROOT) $(CARGO) test -p forebay-dataplane --locked --lib)
+
+# All of these are part of `network`, which prints no table.
+test-faults: setup
+	$(AS_ROOT) scripts/test-faults
 
 # Not part of `test`, since it builds two kernels the first time. It needs no root.
 test-kernel: setup

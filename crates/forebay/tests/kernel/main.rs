@@ -9,6 +9,7 @@ mod common;
 mod delayed;
 mod doctor;
 mod faults;
+mod floods;
 #[path = "../../../dataplane/tests/namespace/mod.rs"]
 mod namespace;
 #[allow(dead_code, reason = "the tests of faults use the rest")]

@@ -1,0 +1,150 @@
+//! A stranger floods the ports of both boxes with forged, truncated and oversize messages.
+
+use std::fs;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use forebay_dataplane::{Injector, Netdev};
+
+use crate::namespace::{Namespace, has_root, run, within};
+use crate::sites::Sites;
+use crate::transfer::{FILLING, Transfers};
+
+const SENDBOX: ([u8; 4], u16) = ([10, 9, 9, 1], 28316);
+const RECEIVEBOX: ([u8; 4], u16) = ([10, 9, 9, 3], 28317);
+/// The lengths of the messages: none, truncated ones, those of each type, and oversize ones.
+const LENGTHS: [usize; 8] = [0, 1, 24, 51, 52, 64, 65, 1400];
+/// The most lines that a box may log in a flood.
+const LINES: usize = 60;
+/// The most memory that a box may take in a flood, in kB.
+const MEMORY: u64 = 4096;
+
+/// A frame to `mac` with a UDP message of `length` bytes between the boxes' ports. Its content is
+/// random, behind the first bytes of a real one.
+fn message(
+    mac: [u8; 6],
+    (source, from): ([u8; 4], u16),
+    (target, to): ([u8; 4], u16),
+    length: usize,
+    random: &mut u64,
+) -> Vec<u8> {
+    let mut frame = vec![0; 42 + length];
+    frame[..6].copy_from_slice(&mac);
+    frame[6..14].copy_from_slice(&[2, 0, 0, 0, 0, 9, 0x08, 0x00]);
+    frame[14..16].copy_from_slice(&[0x45, 0]);
+    frame[16..18].copy_from_slice(&(28 + length as u16).to_be_bytes());
+    frame[22..24].copy_from_slice(&[64, 17]);
+    frame[26..30].copy_from_slice(&source);
+    frame[30..34].copy_from_slice(&target);
+    let sum: u32 = frame[14..34].chunks(2).map(|w| u32::from(w[0]) << 8 | u32::from(w[1])).sum();
+    let sum = (sum & 0xffff) + (sum >> 16);
+    frame[24..26].copy_from_slice(&(!(sum as u16)).to_be_bytes());
+    frame[34..36].copy_from_slice(&from.to_be_bytes());
+    frame[36..38].copy_from_slice(&to.to_be_bytes());
+    frame[38..40].copy_from_slice(&(8 + length as u16).to_be_bytes());
+    for byte in &mut frame[42..] {
+        *random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        *byte = (*random >> 56) as u8;
+    }
+    frame
+}
+
+/// A thread that sends as fast as it can.
+struct Flood {
+    enough: Arc<AtomicBool>,
+    thread: JoinHandle<u64>,
+}
+
+impl Flood {
+    /// Sends frames from `device` of `place` to the box at `target`, whose interface is `to`.
+    fn start(
+        place: &Namespace,
+        device: &'static str,
+        to: (&Namespace, &str),
+        source: ([u8; 4], u16),
+        target: ([u8; 4], u16),
+    ) -> Self {
+        let mac = run(&format!("ip netns exec {} cat /sys/class/net/{}/address", to.0.0, to.1));
+        let mac: Vec<_> =
+            mac.trim().split(':').map(|byte| u8::from_str_radix(byte, 16).unwrap()).collect();
+        let mac: [u8; 6] = mac.try_into().unwrap();
+        let injector = within(&place.0, || Injector::open(&Netdev::find(device).unwrap()).unwrap());
+        let enough = Arc::new(AtomicBool::new(false));
+        let stop = Arc::clone(&enough);
+        let thread = thread::spawn(move || {
+            let mut random = 1;
+            let frames: Vec<_> = (0..64 * LENGTHS.len())
+                .map(|n| message(mac, source, target, LENGTHS[n % LENGTHS.len()], &mut random))
+                .collect();
+            let sent = AtomicU64::new(0);
+            while !stop.load(Ordering::Relaxed) {
+                for frame in &frames {
+                    if injector.send(frame).is_ok() {
+                        sent.fetch_add(1, Ordering::Relaxed);
+                    }
+                }
+            }
+            sent.into_inner()
+        });
+        Self { enough, thread }
+    }
+
+    fn end(self) -> u64 {
+        self.enough.store(true, Ordering::Relaxed);
+        self.thread.join().unwrap()
+    }
+}
+
+/// Returns the memory of a process in kB.
+fn memory(process: u32) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse().unwrap()
+}
+
+#[test]
+fn floods_of_messages_change_neither_the_rate_nor_the_memory() {
+    if !has_root() {
+        return;
+    }
+    let sites = Sites::new("kf");
+    let sendbox = sites.sendbox();
+    let transfers = Transfers::start(&sites, "10.9.9.2", FILLING);
+    sites.wait_for_control();
+    let lines = |file: &str| fs::read_to_string(sites.dir.0.join(file)).unwrap().lines().count();
+    let both = || lines("sendbox.log") + lines("others.log");
+    // `ip netns exec` becomes the box, so that the number is the box's.
+    let processes = [sendbox.id(), sites.receivebox_id()];
+    let (lines_before, memory_before) = (both(), processes.map(memory));
+
+    let began = Instant::now();
+    let floods = [
+        Flood::start(&sites.path, "fb-right", (&sites.to, "eth0"), SENDBOX, RECEIVEBOX),
+        Flood::start(&sites.path, "fb-left", (&sites.router, "fb-out"), RECEIVEBOX, SENDBOX),
+    ];
+    let mut rates: Vec<_> = (0..60)
+        .map(|_| {
+            thread::sleep(Duration::from_millis(100));
+            sites.class().map_or(0.0, |class| class.mbps)
+        })
+        .collect();
+    transfers.go_on();
+    let seconds = began.elapsed().as_secs_f64();
+    let [to_receivebox, to_sendbox] = floods.map(|flood| flood.end() as f64 / seconds);
+    rates.sort_by(f64::total_cmp);
+    let (said, memory_after) = (both() - lines_before, processes.map(memory));
+    eprintln!(
+        "{to_receivebox:.0} and {to_sendbox:.0} messages/s; the rate is {} to {} Mbit/s, {} in the \
+         median; {said} lines; memory {memory_before:?} and {memory_after:?} kB",
+        rates[0], rates[59], rates[30]
+    );
+    sites.wait_for_control();
+    transfers.go_on();
+    transfers.end();
+    assert!(said <= LINES, "{said} lines\n{}", sites.said());
+    for (before, after) in memory_before.iter().zip(memory_after) {
+        assert!(after <= before + MEMORY, "{memory_before:?} and {memory_after:?} kB");
+    }
+}
