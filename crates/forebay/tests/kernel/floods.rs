@@ -1,6 +1,9 @@
-//! A stranger floods the ports of both boxes with forged, truncated and oversize messages.
+//! A stranger floods the ports of both boxes with forged, replayed, truncated and oversize messages.
 
 use std::fs;
+use std::io;
+use std::net::UdpSocket;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
@@ -9,7 +12,7 @@ use std::time::{Duration, Instant};
 use forebay_dataplane::{Injector, Netdev};
 
 use crate::namespace::{Namespace, has_root, run, within};
-use crate::sites::Sites;
+use crate::sites::{PATIENCE, Sites};
 use crate::transfer::{FILLING, Transfers};
 
 const SENDBOX: ([u8; 4], u16) = ([10, 9, 9, 1], 28316);
@@ -21,8 +24,10 @@ const LINES: usize = 60;
 /// The most memory that a box may take in a flood, in kB.
 const MEMORY: u64 = 4096;
 
-/// A frame to `mac` with a UDP message of `length` bytes between the boxes' ports. Its content is
-/// random, behind the first bytes of a real one.
+/// Each eighth frame of a flood is a copy of a real message.
+const REPLAYED: usize = 8;
+
+/// A frame to `mac` with a UDP message of `length` random bytes between the boxes' ports.
 fn message(
     mac: [u8; 6],
     (source, from): ([u8; 4], u16),
@@ -51,6 +56,48 @@ fn message(
     frame
 }
 
+/// Returns frames with real messages to the UDP port `to` that arrive at `device` of `place`: at
+/// least one, and those of the next two seconds.
+fn captured(place: &Namespace, device: &'static str, to: u16) -> Vec<Vec<u8>> {
+    let socket = within(&place.0, || {
+        let every = i32::from((libc::ETH_P_ALL as u16).to_be());
+        // SAFETY: takes integers; a descriptor that is returned is this function's own.
+        let socket = unsafe {
+            let socket = libc::socket(libc::AF_PACKET, libc::SOCK_RAW, every);
+            assert!(socket >= 0, "{}", io::Error::last_os_error());
+            OwnedFd::from_raw_fd(socket)
+        };
+        // SAFETY: all-zero bytes are a valid address.
+        let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
+        address.sll_family = libc::AF_PACKET as u16;
+        address.sll_protocol = every as u16;
+        address.sll_ifindex = Netdev::find(device).unwrap().index as i32;
+        let length = size_of_val(&address) as libc::socklen_t;
+        // SAFETY: the address lives during the call, and `length` is its size.
+        let bound = unsafe { libc::bind(socket.as_raw_fd(), (&raw const address).cast(), length) };
+        assert_eq!(bound, 0, "{}", io::Error::last_os_error());
+        socket
+    });
+    let socket = UdpSocket::from(socket);
+    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    let mut frames = Vec::new();
+    let mut buffer = [0; 2048];
+    let mut first = None;
+    while frames.len() < 32 && first.is_none_or(|first: Instant| first.elapsed().as_secs() < 2) {
+        let length = socket.recv(&mut buffer).unwrap();
+        let frame = &buffer[..length];
+        if length > 42
+            && frame[12..14] == [8, 0]
+            && frame[23] == 17
+            && frame[36..38] == to.to_be_bytes()
+        {
+            frames.push(frame.to_vec());
+            first.get_or_insert_with(Instant::now);
+        }
+    }
+    frames
+}
+
 /// A thread that sends as fast as it can.
 struct Flood {
     enough: Arc<AtomicBool>,
@@ -62,7 +109,7 @@ impl Flood {
     fn start(
         place: &Namespace,
         device: &'static str,
-        to: (&Namespace, &str),
+        to: (&Namespace, &'static str),
         source: ([u8; 4], u16),
         target: ([u8; 4], u16),
     ) -> Self {
@@ -70,13 +117,20 @@ impl Flood {
         let mac: Vec<_> =
             mac.trim().split(':').map(|byte| u8::from_str_radix(byte, 16).unwrap()).collect();
         let mac: [u8; 6] = mac.try_into().unwrap();
+        let replayed = captured(to.0, to.1, target.1);
         let injector = within(&place.0, || Injector::open(&Netdev::find(device).unwrap()).unwrap());
         let enough = Arc::new(AtomicBool::new(false));
         let stop = Arc::clone(&enough);
         let thread = thread::spawn(move || {
             let mut random = 1;
             let frames: Vec<_> = (0..64 * LENGTHS.len())
-                .map(|n| message(mac, source, target, LENGTHS[n % LENGTHS.len()], &mut random))
+                .map(|n| {
+                    let length = LENGTHS[n / REPLAYED % LENGTHS.len()];
+                    match n % REPLAYED {
+                        0 => replayed[n / REPLAYED % replayed.len()].clone(),
+                        _ => message(mac, source, target, length, &mut random),
+                    }
+                })
                 .collect();
             let sent = AtomicU64::new(0);
             while !stop.load(Ordering::Relaxed) {
