@@ -7,7 +7,7 @@ use std::num::NonZeroU64;
 
 use forebay_units::{Bytes, Nanos, Rate};
 use forebay_wire::EpochSize;
-use forebay_wire::feedback::{Arrival, BundleId, Feedback, Key, Others, ReceiveboxChannel, Received, SendboxChannel, Session, bundle_of};
+use forebay_wire::feedback::{Arrival, BundleId, Feedback, Key, Others, ReceiveboxChannel, Received, SendboxChannel, SendboxCounts, Session, bundle_of};
 use libfuzzer_sys::fuzz_target;
 
 const BUNDLE: BundleId = BundleId(1);
@@ -17,7 +17,7 @@ fuzz_target!(|script: &[u8]| {
     let _ = bundle_of(script);
     let mut network = Network::new();
     assert!(network.sendbox.receive(script).is_err());
-    assert!(network.receivebox.receive(script).is_err());
+    assert!(network.receivebox.receive(script, || 0).is_err());
     if let Ok(text) = std::str::from_utf8(script)
         && let Ok(key) = text.parse::<Key>()
     {
@@ -61,12 +61,12 @@ impl Network {
         match what % 8 {
             0 => {
                 let epoch = EpochSize::from_log2(how % 25).expect("at most 24");
-                self.to_receivebox.push(self.sendbox.update(epoch).to_vec());
+                self.to_receivebox.push(self.sendbox.update(epoch, SendboxCounts::default()).to_vec());
             }
             1 => self.arrival(how),
             2 => {
                 if let Some(datagram) = pick(&self.to_receivebox, which) {
-                    self.to_sendbox.extend(self.receivebox.receive(datagram).map(|d| d.to_vec()));
+                    self.to_sendbox.extend(self.receivebox.receive(datagram, || 0).map(|d| d.to_vec()));
                 }
             }
             3 => {
@@ -96,7 +96,7 @@ impl Network {
                     assert!(self.sendbox.receive(datagram).is_err());
                 }
                 if let Some(datagram) = pick(&self.to_sendbox, which) {
-                    assert!(self.receivebox.receive(datagram).is_err());
+                    assert!(self.receivebox.receive(datagram, || 0).is_err());
                 }
             }
         }
@@ -132,15 +132,15 @@ impl Network {
         let place = usize::from(how) % datagram.len();
         datagram[place] ^= 1 << (how >> 5);
         assert!(self.sendbox.receive(&datagram).is_err());
-        assert!(self.receivebox.receive(&datagram).is_err());
+        assert!(self.receivebox.receive(&datagram, || 0).is_err());
     }
 
     /// When the network behaves at last, the ends agree and feedback gets through.
     fn settle(&mut self) {
         let epoch = EpochSize::from_log2(7).expect("at most 24");
         for _ in 0..2 {
-            let update = self.sendbox.update(epoch);
-            let ack = self.receivebox.receive(&update).expect("a genuine update");
+            let update = self.sendbox.update(epoch, SendboxCounts::default());
+            let ack = self.receivebox.receive(&update, || 0).expect("a genuine update");
             self.sendbox.receive(&ack).expect("a genuine acknowledgement");
         }
         assert_eq!(self.sendbox.epoch_in_use(), Some(epoch));

@@ -9,6 +9,7 @@
 mod channel;
 mod classes;
 pub mod config;
+mod diagnosis;
 pub mod doctor;
 mod error;
 mod forward;

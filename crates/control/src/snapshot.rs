@@ -66,7 +66,7 @@ pub struct Counters {
     pub ambiguous: u64,
     /// Feedback messages for a mark older than the newest answered one.
     pub out_of_order: u64,
-    /// Marks that got no feedback within two seconds.
+    /// Marks that got no feedback before they expired.
     pub marks_expired: u64,
     /// Boundary packets that were not marked because the ring of marks was full.
     pub marks_refused: u64,

@@ -33,6 +33,23 @@ fn receivebox(n: u64) -> ReceiveboxChannel {
 /// The time that the receivebox held its answer.
 const HELD: Nanos = Nanos::from_micros(0x4142);
 
+/// The counts that updates carry.
+const SENT: SendboxCounts =
+    SendboxCounts { packets: 0x6162_6364_6566_6768, unrecognized: 0x7172_7374_7576_7778 };
+/// The packets that acknowledgements carry.
+const ARRIVED: u64 = 0x8182_8384_8586_8788;
+
+trait Accept {
+    /// Takes in a datagram when [`ARRIVED`] packets have arrived.
+    fn accept(&mut self, datagram: &[u8]) -> Result<[u8; EPOCH_ACK_LEN], ReceiveError>;
+}
+
+impl Accept for ReceiveboxChannel {
+    fn accept(&mut self, datagram: &[u8]) -> Result<[u8; EPOCH_ACK_LEN], ReceiveError> {
+        self.receive(datagram, || ARRIVED)
+    }
+}
+
 fn arrival(n: u32) -> Arrival {
     Arrival {
         fingerprint: 0x0102_0304,
@@ -50,29 +67,30 @@ fn agreed(s: u64, r: u64) -> (SendboxChannel, ReceiveboxChannel, Vec<Vec<u8>>) {
 }
 
 fn agree(s: &mut SendboxChannel, r: &mut ReceiveboxChannel) -> Vec<Vec<u8>> {
-    let first = s.update(epoch(64));
-    let challenge = r.receive(&first).unwrap();
+    let first = s.update(epoch(64), SENT);
+    let challenge = r.accept(&first).unwrap();
     assert_eq!(s.receive(&challenge), Ok(Received::NewSession));
     assert_eq!(s.epoch_in_use(), None);
-    let second = s.update(epoch(64));
-    let ack = r.receive(&second).unwrap();
+    let second = s.update(epoch(64), SENT);
+    let ack = r.accept(&second).unwrap();
     assert_eq!(s.receive(&ack), Ok(Received::EpochSize(epoch(64))));
     assert_eq!(r.epoch(), Some(epoch(64)));
     vec![first.to_vec(), challenge.to_vec(), second.to_vec(), ack.to_vec()]
 }
 
 // These were computed with Python's hmac and struct from the table in the documentation.
-const LAYOUT_UPDATE: &str = "4206002a000000000000000150000000000000010000000000000000389c4ee28be2d\
-    9acd3070c632910e8fb";
-const LAYOUT_CHALLENGE: &str = "4318002a00000000000000017000000000000002826b5cd7d6938f18fc6679492a\
-    3b963f";
-const LAYOUT_BINDING: &str = "4206002a000000000000000250000000000000017000000000000002acf108b7ddd3\
-    c8c45b9af30dd23d958c";
-const LAYOUT_ACK: &str = "4306002a000000000000000270000000000000021096fb0028baa2ff623c20e13a8dbef1";
-const LAYOUT_FEEDBACK: &str = "4106002a01020304414200000000000111121314151617182122232425262728313\
-    233342407f2bd26cbad21795e84eaac04b0cf";
-const LAYOUT_BESIDE: &str = "4406002a0102030441420000000000021112131415161718212223242526272831323\
-    33451525354555657580000bb8080bb860ba8f368b44976b9cc880cbfe5";
+const LAYOUT_UPDATE: &str = "5206002a00000000000000016162636465666768717273747576777850000000000000\
+    010000000000000000490835ac8a59db730dd1401f2395df67";
+const LAYOUT_CHALLENGE: &str = "5318002a00000000000000018182838485868788616263646566676870000000000\
+    00002ee3219b928218031057f3d67b5fc14b0";
+const LAYOUT_BINDING: &str = "5206002a0000000000000002616263646566676871727374757677785000000000000\
+    0017000000000000002c7487645fe99065d9729121924dd05eb";
+const LAYOUT_ACK: &str = "5306002a00000000000000028182838485868788616263646566676870000000000000026\
+    62a558ec2ecb50ac05a61315190be7b";
+const LAYOUT_FEEDBACK: &str = "5106002a010203044142000000000001111213141516171821222324252627283132\
+    3334aecae62b9ae18bbddc0c45d99e8f927c";
+const LAYOUT_BESIDE: &str = "5406002a01020304414200000000000211121314151617182122232425262728313233\
+    3451525354555657580000bb80db2d2fd3e8ec18c4eb21fc9751b9a237";
 
 #[test]
 fn messages_have_the_documented_layout() {
@@ -96,6 +114,28 @@ fn the_key_of_fingerprints_is_derived_from_the_bundles_key() {
     assert_eq!(words, [0x5ab8_c392_c2c5_4035, 0xa048_aa65_96dd_415f]);
     assert_ne!(Key::new([7; 32]).fingerprint_key(), key().fingerprint_key());
     assert_eq!(format!("{:?}", key().fingerprint_key()), "FingerprintKey(..)");
+}
+
+#[test]
+fn each_end_learns_what_the_other_has_counted() {
+    let (mut s, mut r) = (sendbox(1), receivebox(2));
+    assert_eq!((s.receivebox_counts(), r.sendbox_counts()), (None, None));
+    agree(&mut s, &mut r);
+    assert_eq!(r.sendbox_counts(), Some(SENT));
+    let counted = ReceiveboxCounts { packets: ARRIVED, sent: SENT.packets };
+    assert_eq!(s.receivebox_counts(), Some(counted));
+    let later = SendboxCounts { packets: 1, unrecognized: 2 };
+    let late_ack = r.receive(&s.update(epoch(64), later), || 3).unwrap();
+    let ack = r.receive(&s.update(epoch(64), SendboxCounts::default()), || 4).unwrap();
+    s.receive(&ack).unwrap();
+    assert_eq!(s.receivebox_counts(), Some(ReceiveboxCounts { packets: 4, sent: 0 }));
+    assert!(s.receive(&late_ack).is_err());
+    assert_eq!(s.receivebox_counts(), Some(ReceiveboxCounts { packets: 4, sent: 0 }));
+    assert_eq!(r.sendbox_counts(), Some(SendboxCounts::default()));
+    // A replay to a receivebox that restarted is answered, but not believed.
+    let mut restarted = receivebox(3);
+    restarted.accept(&sendbox(1).update(epoch(64), SENT)).unwrap();
+    assert_eq!(restarted.sendbox_counts(), None);
 }
 
 #[test]
@@ -168,10 +208,10 @@ fn there_is_no_feedback_before_a_sendbox_is_known() {
 #[test]
 fn a_lost_update_or_acknowledgement_is_repeated() {
     let (mut s, mut r, _) = agreed(1, 2);
-    s.update(epoch(128));
+    s.update(epoch(128), SENT);
     assert_eq!(s.epoch_in_use(), Some(epoch(64)));
-    let unacknowledged = s.update(epoch(128));
-    r.receive(&unacknowledged).unwrap();
+    let unacknowledged = s.update(epoch(128), SENT);
+    r.accept(&unacknowledged).unwrap();
     assert_eq!(r.epoch(), Some(epoch(128)));
     // The next feedback confirms the epoch size like the acknowledgement.
     s.receive(&r.feedback(arrival(1), HELD, None).unwrap()).unwrap();
@@ -181,9 +221,9 @@ fn a_lost_update_or_acknowledgement_is_repeated() {
 #[test]
 fn an_update_overtaken_by_a_later_one_is_not_applied() {
     let (mut s, mut r, _) = agreed(1, 2);
-    let (early, late) = (s.update(epoch(32)), s.update(epoch(16)));
-    r.receive(&late).unwrap();
-    assert_eq!(r.receive(&early), Err(ReceiveError::Replay(Replay::Seen)));
+    let (early, late) = (s.update(epoch(32), SENT), s.update(epoch(16), SENT));
+    r.accept(&late).unwrap();
+    assert_eq!(r.accept(&early), Err(ReceiveError::Replay(Replay::Seen)));
     assert_eq!(r.epoch(), Some(epoch(16)));
 }
 
@@ -191,7 +231,7 @@ fn an_update_overtaken_by_a_later_one_is_not_applied() {
 fn late_feedback_does_not_bring_back_an_old_epoch_size() {
     let (mut s, mut r, _) = agreed(1, 2);
     let late = r.feedback(arrival(1), HELD, None).unwrap();
-    r.receive(&s.update(epoch(16))).unwrap();
+    r.accept(&s.update(epoch(16), SENT)).unwrap();
     s.receive(&r.feedback(arrival(2), HELD, None).unwrap()).unwrap();
     assert!(matches!(s.receive(&late), Ok(Received::Feedback(f)) if f.sequence == 1));
     assert_eq!(s.epoch_in_use(), Some(epoch(16)));
@@ -205,13 +245,13 @@ fn a_restarted_receivebox_is_accepted_and_its_former_feedback_is_not() {
     // The number of the new session may be smaller.
     for new_session in [1, 1 << 40] {
         let mut r = receivebox(new_session);
-        let update = s.update(epoch(64));
-        assert_eq!(s.receive(&r.receive(&update).unwrap()), Ok(Received::NewSession));
+        let update = s.update(epoch(64), SENT);
+        assert_eq!(s.receive(&r.accept(&update).unwrap()), Ok(Received::NewSession));
         for datagram in &old {
             assert_eq!(s.receive(datagram), Err(ReceiveError::Tag));
         }
-        let update = s.update(epoch(64));
-        s.receive(&r.receive(&update).unwrap()).unwrap();
+        let update = s.update(epoch(64), SENT);
+        s.receive(&r.accept(&update).unwrap()).unwrap();
         let fresh = r.feedback(arrival(1), HELD, None).unwrap();
         assert!(matches!(s.receive(&fresh), Ok(Received::Feedback(f)) if f.sequence == 1));
     }
@@ -234,17 +274,17 @@ fn a_restarted_sendbox_is_accepted_and_gets_no_old_feedback() {
 #[test]
 fn replayed_messages_have_no_effect() {
     let (mut s, mut r, mut wire) = agreed(1, 100);
-    r.receive(&s.update(epoch(32))).unwrap();
+    r.accept(&s.update(epoch(32), SENT)).unwrap();
     let mut s2 = sendbox(2);
     wire.extend(agree(&mut s2, &mut r));
     wire.extend((1..4).map(|n| r.feedback(arrival(n), HELD, None).unwrap().to_vec()));
-    let last = s2.update(epoch(16));
-    s2.receive(&r.receive(&last).unwrap()).unwrap();
+    let last = s2.update(epoch(16), SENT);
+    s2.receive(&r.accept(&last).unwrap()).unwrap();
     wire.push(last.to_vec());
 
     // The receivebox keeps its epoch size and its sendbox.
     for datagram in &wire {
-        if let Ok(answer) = r.receive(datagram) {
+        if let Ok(answer) = r.accept(datagram) {
             assert!(s2.receive(&answer).is_err(), "an answer to a replay was accepted");
         }
     }
@@ -255,7 +295,7 @@ fn replayed_messages_have_no_effect() {
     let (mut new_s, mut new_r) = (sendbox(3), receivebox(500));
     for datagram in &wire {
         assert!(new_s.receive(datagram).is_err());
-        let _ = new_r.receive(datagram);
+        let _ = new_r.accept(datagram);
         assert_eq!((new_r.epoch(), new_r.feedback(arrival(1), HELD, None)), (None, None));
     }
 }
@@ -267,10 +307,10 @@ fn a_delayed_acknowledgement_does_not_bring_back_a_session() {
     let (mut s, mut r, _) = agreed(1, 100);
     let feedback = r.feedback(arrival(1), HELD, None).unwrap();
     s.receive(&feedback).unwrap();
-    let delayed_update = s.update(epoch(64));
-    let delayed_ack = r.receive(&s.update(epoch(64))).unwrap();
+    let delayed_update = s.update(epoch(64), SENT);
+    let delayed_ack = r.accept(&s.update(epoch(64), SENT)).unwrap();
     let mut r = receivebox(500);
-    assert_eq!(s.receive(&r.receive(&delayed_update).unwrap()), Ok(Received::NewSession));
+    assert_eq!(s.receive(&r.accept(&delayed_update).unwrap()), Ok(Received::NewSession));
     assert_eq!(s.receive(&delayed_ack), Err(ReceiveError::Replay(Replay::Seen)));
     assert_eq!(s.receive(&feedback), Err(ReceiveError::Tag));
 }
@@ -290,18 +330,18 @@ fn malformed_and_misdirected_datagrams_are_rejected() {
         datagram
     };
     assert_eq!(s.receive(&with(0, 0x31)), Err(ReceiveError::Version(3)));
-    assert_eq!(s.receive(&with(0, 0x45)), Err(ReceiveError::Type(5)));
+    assert_eq!(s.receive(&with(0, 0x55)), Err(ReceiveError::Type(5)));
     assert_eq!(s.receive(&with(3, 43)), Err(ReceiveError::Bundle(BundleId(43))));
     // Each message goes back to the end that sent it.
     assert_eq!(s.receive(&wire[2]), Err(ReceiveError::Type(2)));
-    assert_eq!(r.receive(&wire[3]), Err(ReceiveError::Type(3)));
-    assert_eq!(r.receive(&feedback), Err(ReceiveError::Type(1)));
+    assert_eq!(r.accept(&wire[3]), Err(ReceiveError::Type(3)));
+    assert_eq!(r.accept(&feedback), Err(ReceiveError::Type(1)));
 }
 
 #[test]
 fn another_key_is_rejected() {
     let mut s = SendboxChannel::new(BUNDLE, &Key::new([7; 32]), session(1));
-    assert_eq!(receivebox(2).receive(&s.update(epoch(64))), Err(ReceiveError::Tag));
+    assert_eq!(receivebox(2).accept(&s.update(epoch(64), SENT)), Err(ReceiveError::Tag));
 }
 
 proptest! {
@@ -309,21 +349,21 @@ proptest! {
     #[test]
     fn a_changed_message_is_rejected(message in 0..3_usize, bit in any::<prop::sample::Index>()) {
         let (mut s, mut r, _) = agreed(1, 2);
-        let update = s.update(epoch(32));
+        let update = s.update(epoch(32), SENT);
         let messages = [
             update.to_vec(),
-            r.clone().receive(&update).unwrap().to_vec(),
+            r.clone().accept(&update).unwrap().to_vec(),
             r.feedback(arrival(1), HELD, None).unwrap().to_vec(),
         ];
         let original = &messages[message];
         let mut changed = original.clone();
         let bit = bit.index(changed.len() * 8);
         changed[bit / 8] ^= 1 << (bit % 8);
-        prop_assert!(r.receive(&changed).is_err());
+        prop_assert!(r.accept(&changed).is_err());
         prop_assert!(s.receive(&changed).is_err());
         prop_assert_eq!(r.epoch(), Some(epoch(64)));
         prop_assert_eq!(s.epoch_in_use(), Some(epoch(64)));
-        prop_assert!(r.clone().receive(original).is_ok() || s.receive(original).is_ok());
+        prop_assert!(r.clone().accept(original).is_ok() || s.receive(original).is_ok());
     }
 
     /// For any loss, repetition and reordering of datagrams, feedback is accepted at most once and
@@ -333,17 +373,17 @@ proptest! {
         steps in prop::collection::vec((0..6_u8, any::<prop::sample::Index>()), 0..120),
     ) {
         let (mut s, mut r) = (sendbox(1), receivebox(1 << 20));
-        let (mut to_r, mut to_s) = (vec![s.update(epoch(1)).to_vec()], Vec::<Vec<u8>>::new());
+        let (mut to_r, mut to_s) = (vec![s.update(epoch(1), SENT).to_vec()], Vec::<Vec<u8>>::new());
         let mut accepted = std::collections::HashSet::new();
         let (mut arrivals, mut restarts) = (0, 0_u64);
         for (step, pick) in steps {
             match step {
-                0 => to_r.push(s.update(epoch(1 << (restarts % 8))).to_vec()),
+                0 => to_r.push(s.update(epoch(1 << (restarts % 8)), SENT).to_vec()),
                 1 => {
                     arrivals += 1;
                     to_s.extend(r.feedback(arrival(arrivals), HELD, None).map(|d| d.to_vec()));
                 }
-                2 | 3 => to_s.extend(r.receive(&to_r[pick.index(to_r.len())]).map(|d| d.to_vec())),
+                2 | 3 => to_s.extend(r.accept(&to_r[pick.index(to_r.len())]).map(|d| d.to_vec())),
                 4 if !to_s.is_empty() => {
                     if let Ok(Received::Feedback(f)) = s.receive(&to_s[pick.index(to_s.len())]) {
                         prop_assert!(f.arrival.packets <= arrivals);
@@ -357,13 +397,13 @@ proptest! {
                 5 if pick.index(8) == 1 => {
                     restarts += 1;
                     s = sendbox(1 + restarts);
-                    to_r.push(s.update(epoch(1)).to_vec());
+                    to_r.push(s.update(epoch(1), SENT).to_vec());
                 }
                 _ => {}
             }
         }
         for _ in 0..3 {
-            let _ = r.receive(&s.update(epoch(2))).map(|ack| s.receive(&ack));
+            let _ = r.accept(&s.update(epoch(2), SENT)).map(|ack| s.receive(&ack));
         }
         prop_assert_eq!(s.epoch_in_use(), Some(epoch(2)));
         prop_assert_eq!(r.epoch(), Some(epoch(2)));

@@ -152,6 +152,8 @@ pub(super) enum Reply {
     Answered { after: Nanos, from: SocketAddr },
     /// A message arrived that is not authentic.
     Refused(String),
+    /// The network reported that the message was not delivered.
+    Undelivered(String),
     /// No message arrived.
     Silent,
     /// It could not be asked, for example because a sendbox runs here.

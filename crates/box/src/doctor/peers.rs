@@ -4,16 +4,17 @@
 //! receivebox. The receivebox acknowledges it with a session, and its state does not change (see
 //! `forebay_wire::feedback`).
 
+use std::io;
 use std::net::SocketAddr;
 
 use forebay_system::clock;
 use forebay_system::wait::Waiter;
 use forebay_units::Nanos;
 use forebay_wire::EpochSize;
-use forebay_wire::feedback::{BundleId, SendboxChannel};
+use forebay_wire::feedback::{BundleId, SendboxChannel, SendboxCounts};
 
 use super::facts::Reply;
-use crate::channel::Channel;
+use crate::channel::{Channel, Incoming, Undelivered};
 use crate::config::BundleConfig;
 use crate::random;
 
@@ -44,13 +45,28 @@ pub(super) fn ask(listen: SocketAddr, bundles: &[BundleConfig]) -> Vec<Reply> {
             next = now + AGAIN;
             for ((peer, reply), bundle) in all.iter_mut().zip(bundles) {
                 if *reply == Reply::Silent {
-                    channel.send(&peer.update(EpochSize::MAX), bundle.receivebox);
+                    channel.send(
+                        &peer.update(EpochSize::MAX, SendboxCounts::default()),
+                        bundle.receivebox,
+                    );
                 }
             }
         }
         waiter.wait_until(next.min(start + PATIENCE));
-        while let Some(datagram) = channel.receive() {
-            let Some(id) = channel.bundle_of(&datagram) else { continue };
+        while let Some(incoming) = channel.receive() {
+            let datagram = match incoming {
+                Incoming::Datagram(datagram) => datagram,
+                Incoming::Undelivered(Undelivered { to, error }) => {
+                    let why = io::Error::from_raw_os_error(error).to_string();
+                    for ((_, reply), _) in
+                        all.iter_mut().zip(bundles).filter(|(_, b)| b.receivebox == to)
+                    {
+                        *reply = Reply::Undelivered(why.clone());
+                    }
+                    continue;
+                }
+            };
+            let Ok(id) = channel.bundle_of(&datagram) else { continue };
             let Some(index) = bundles.iter().position(|b| BundleId(b.id) == id) else { continue };
             let (peer, reply) = &mut all[index];
             let after = clock::now().saturating_sub(start);

@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use std::net::SocketAddr;
 
 use forebay_control::{self as control, Shares};
-use forebay_dataplane::{BundleRule, Sample, Sampler};
+use forebay_dataplane::{BundleRule, Counts, Sample, Sampler};
 use forebay_system::clock;
 use forebay_system::wait::Waiter;
 use forebay_units::Nanos;
@@ -19,8 +19,9 @@ use forebay_wire::feedback::{
 };
 
 use crate::Error;
-use crate::channel::{Channel, Datagram, wire_length};
+use crate::channel::{Channel, Datagram, Incoming, Undelivered, wire_length};
 use crate::config::{PeerConfig, ReceiveboxConfig};
+use crate::diagnosis::{Diagnosis, End, Hint};
 use crate::privileges::{self, Capability};
 use crate::random;
 use crate::signals::Signals;
@@ -46,7 +47,7 @@ pub fn run(config: ReceiveboxConfig) -> Result<(), Error> {
     let channel = Channel::bind(config.listen)?;
     let rules = config.peers.iter().map(rule).collect::<Vec<_>>();
     let mut sampler = Sampler::attach(&config.interface, &rules)?;
-    let mut peers = Peers::new(config.peers);
+    let mut peers = Peers::new(config.peers, clock::now());
     let kept: &[_] = if sampler.is_detached_by_process() { &[Capability::NetAdmin] } else { &[] };
     privileges::reduce(kept, &[]);
     crate::say_ready(&serde_json::json!({ "event": "ready" }));
@@ -60,13 +61,21 @@ pub fn run(config: ReceiveboxConfig) -> Result<(), Error> {
         let now = clock::now();
         if now >= due_check {
             config.interface.check_present()?;
+            peers.diagnose(now);
             due_check = now + CHECK;
         }
         peers.count(clock::now(), &sampler)?;
         sampler.poll(|sample| peers.answer(&sample, &channel))?;
-        while let Some(datagram) = channel.receive() {
-            if let Some((bundle, epoch)) = peers.on_update(&datagram, &channel) {
-                sampler.set_epoch(bundle, epoch)?;
+        while let Some(incoming) = channel.receive() {
+            match incoming {
+                Incoming::Datagram(datagram) => {
+                    if let Some((bundle, epoch)) = peers.on_update(&datagram, &channel, &sampler)? {
+                        sampler.set_epoch(bundle, epoch)?;
+                    }
+                }
+                Incoming::Undelivered(Undelivered { to, error }) => {
+                    peers.hint(clock::now(), to, Hint::Undelivered(error));
+                }
             }
         }
     }
@@ -98,23 +107,28 @@ struct Peer {
     budget: Budget,
     /// The number of boundary packets that the budget left unanswered.
     unanswered: u64,
+    diagnosis: Diagnosis,
 }
 
 struct Peers {
     all: Vec<Peer>,
     /// The indices of each id: two sendboxes may use one id, and their keys distinguish them.
     by_id: HashMap<BundleId, Vec<usize>>,
+    /// The bundles of each sendbox.
+    by_address: HashMap<SocketAddr, Vec<usize>>,
     /// What each of them receives.
     shares: Shares,
     counted_at: Nanos,
 }
 
 impl Peers {
-    fn new(configs: Vec<PeerConfig>) -> Self {
+    fn new(configs: Vec<PeerConfig>, now: Nanos) -> Self {
         let mut by_id: HashMap<_, Vec<_>> = HashMap::new();
+        let mut by_address: HashMap<_, Vec<_>> = HashMap::new();
         let all = configs.into_iter().enumerate().map(|(index, config)| {
             let id = BundleId(config.id);
             by_id.entry(id).or_default().push(index);
+            by_address.entry(config.sendbox).or_default().push(index);
             Peer {
                 name: config.name,
                 address: config.sendbox,
@@ -122,10 +136,11 @@ impl Peers {
                 refused: 0,
                 budget: Budget::new(),
                 unanswered: 0,
+                diagnosis: Diagnosis::new(End::Receivebox, config.sendbox, now),
             }
         });
         let all: Vec<_> = all.collect();
-        Self { shares: Shares::new(all.len()), all, by_id, counted_at: Nanos::ZERO }
+        Self { shares: Shares::new(all.len()), all, by_id, by_address, counted_at: Nanos::ZERO }
     }
 
     /// Reads what each bundle has received by `now`, if that is due.
@@ -177,21 +192,67 @@ impl Peers {
 
     /// Handles a message from a sendbox; returns the bundle and its epoch size if that may have
     /// changed.
-    fn on_update(&mut self, datagram: &Datagram, channel: &Channel) -> Option<(usize, u32)> {
-        let id = channel.bundle_of(datagram)?;
-        for &index in self.by_id.get(&id)? {
+    fn on_update(
+        &mut self,
+        datagram: &Datagram,
+        channel: &Channel,
+        sampler: &Sampler,
+    ) -> Result<Option<(usize, u32)>, Error> {
+        let (from, now) = (datagram.from, datagram.came);
+        let id = match channel.bundle_of(datagram) {
+            Ok(id) => id,
+            Err(why) => {
+                self.hint(now, from, Hint::Refused { from, why });
+                return Ok(None);
+            }
+        };
+        let Some(bundles) = self.by_id.get(&id) else {
+            tracing::debug!("a message from {from} is for an unknown bundle");
+            self.hint(now, from, Hint::OtherBundle(id));
+            return Ok(None);
+        };
+        for &index in bundles {
             let peer = &mut self.all[index];
-            match peer.feedback.receive(datagram.bytes()) {
+            let mut counts = Ok(Counts::default());
+            let answer = peer.feedback.receive(datagram.bytes(), || {
+                counts = sampler.counts(index);
+                counts.as_ref().map_or(0, |counts| counts.packets)
+            });
+            let packets = counts?.packets;
+            match answer {
                 Ok(answer) => {
                     channel.send(&answer, peer.address);
-                    return Some((index, peer.feedback.epoch()?.packets()));
+                    peer.diagnosis.on_heard(now);
+                    let Some(sent) = peer.feedback.sendbox_counts() else { return Ok(None) };
+                    peer.diagnosis.on_counts(now, sent.packets, packets);
+                    peer.diagnosis.on_unrecognized(now, sent.unrecognized);
+                    return Ok(peer.feedback.epoch().map(|epoch| (index, epoch.packets())));
                 }
-                Err(e) => {
+                Err(why) => {
                     peer.refused += 1;
-                    tracing::debug!("bundle {}: message refused: {e}", peer.name);
+                    tracing::debug!("bundle {}: message refused: {why}", peer.name);
+                    if let Some(hint) = Hint::refused(from, why) {
+                        peer.diagnosis.on_hint(now, hint);
+                    }
                 }
             }
         }
-        None
+        Ok(None)
+    }
+
+    /// Gives a hint to the bundles whose sendbox is at `address`.
+    fn hint(&mut self, now: Nanos, address: SocketAddr, hint: Hint) {
+        for &index in self.by_address.get(&address).into_iter().flatten() {
+            self.all[index].diagnosis.on_hint(now, hint);
+        }
+    }
+
+    /// Logs what is wrong with the exchange of each bundle.
+    fn diagnose(&mut self, now: Nanos) {
+        for peer in &mut self.all {
+            if let Some(line) = peer.diagnosis.poll(now) {
+                line.log(&peer.name);
+            }
+        }
     }
 }

@@ -4,17 +4,23 @@ use std::net::SocketAddr;
 
 use forebay_control as control;
 use forebay_units::{Bytes, Nanos, Rate};
-use forebay_wire::feedback::{BundleId, FEEDBACK_LEN, Received, SendboxChannel};
+use forebay_wire::feedback::{
+    self, BundleId, FEEDBACK_LEN, Received, SendboxChannel, SendboxCounts,
+};
 use forebay_wire::{EpochSize, FingerprintKey};
 
 use crate::Error;
-use crate::channel::{Channel, wire_length};
+use crate::channel::{Channel, Datagram, wire_length};
 use crate::config::BundleConfig;
+use crate::diagnosis::{Diagnosis, End, Hint};
 use crate::random;
 
-/// The silence after which the sendbox sends its session to the receivebox again. A restarted
-/// receivebox sends nothing before it knows the session.
+/// The time after which an update is sent again while no feedback arrives that answers a packet. A
+/// restarted receivebox sends nothing before it knows the session.
 const REMIND_AFTER: Nanos = Nanos::from_millis(200);
+/// The time after which an update is sent again while feedback arrives, so that the receivebox
+/// knows that it is heard.
+const KEEP_ALIVE: Nanos = Nanos::from_secs(2);
 
 /// A bundle with its control loop and its channel to the receivebox.
 pub(super) struct ControlledBundle {
@@ -24,8 +30,13 @@ pub(super) struct ControlledBundle {
     control: control::ControlLoop,
     receivebox: SocketAddr,
     feedback: SendboxChannel,
-    /// The time of the last message from or to the receivebox.
-    in_touch: Nanos,
+    /// The time of the last update.
+    updated_at: Nanos,
+    /// The time of the last feedback that answered a packet.
+    answered_at: Nanos,
+    /// The number of packets that left.
+    packets: u64,
+    diagnosis: Diagnosis,
     /// The number of messages that were not authentic, replayed or malformed.
     refused: u64,
 }
@@ -65,7 +76,10 @@ impl ControlledBundle {
             id: BundleId(id),
             fingerprint_key: key.fingerprint_key(),
             receivebox,
-            in_touch: Nanos::ZERO,
+            updated_at: Nanos::ZERO,
+            answered_at: Nanos::ZERO,
+            packets: 0,
+            diagnosis: Diagnosis::new(End::Sendbox, receivebox, now),
             refused: 0,
             name,
         })
@@ -73,6 +87,7 @@ impl ControlledBundle {
 
     /// Notes that a packet left its queue.
     pub(super) fn on_sent(&mut self, now: Nanos, len: Bytes, fingerprint: Option<u32>) {
+        self.packets += 1;
         self.control.on_sent(now, len, fingerprint);
     }
 
@@ -83,42 +98,71 @@ impl ControlledBundle {
 
     /// Notes the totals of all packets that have left.
     pub(super) fn on_total(&mut self, sent: Bytes, packets: u64) {
+        self.packets = packets;
         self.control.on_total(sent, packets);
     }
 
-    /// Handles a datagram for this bundle, which arrived at `came`.
-    pub(super) fn on_message(&mut self, came: Nanos, datagram: &[u8], channel: &Channel) {
-        match self.feedback.receive(datagram) {
-            Ok(Received::Feedback(f)) => {
-                self.in_touch = came;
-                let feedback = control::Feedback {
-                    fingerprint: f.arrival.fingerprint,
-                    epoch: f.epoch.packets(),
-                    bytes: f.arrival.bytes,
-                    packets: f.arrival.packets,
-                    received_at: f.arrival.time,
-                    others: f.others.map_or_else(control::Others::default, |others| {
-                        control::Others { bytes: others.bytes, fair: others.fair }
-                    }),
-                    sequence: f.sequence,
-                };
-                // The time that the receivebox held the feedback is not part of the path.
-                self.control.on_feedback(came.saturating_sub(f.held), &feedback);
-            }
-            Ok(Received::EpochSize(epoch)) => self.control.on_epoch_ack(came, epoch.packets()),
-            Ok(Received::NewSession) => self.send_epoch(came, self.control.epoch(), channel),
-            Err(e) => {
+    /// Handles a datagram for this bundle.
+    pub(super) fn on_message(&mut self, datagram: &Datagram, channel: &Channel) {
+        let came = datagram.came;
+        let received = match self.feedback.receive(datagram.bytes()) {
+            Ok(received) => received,
+            Err(why) => {
                 self.refused += 1;
-                tracing::debug!("bundle {}: message refused: {e}", self.name);
+                tracing::debug!("bundle {}: message refused: {why}", self.name);
+                if let Some(hint) = Hint::refused(datagram.from, why) {
+                    self.diagnosis.on_hint(came, hint);
+                }
+                return;
             }
+        };
+        self.diagnosis.on_heard(came);
+        match received {
+            Received::Feedback(f) => self.on_feedback(came, &f),
+            Received::EpochSize(epoch) => {
+                self.control.on_epoch_ack(came, epoch.packets());
+                if let Some(counts) = self.feedback.receivebox_counts() {
+                    self.diagnosis.on_counts(came, counts.sent, counts.packets);
+                }
+            }
+            Received::NewSession => self.send_epoch(came, self.control.epoch(), channel),
         }
+    }
+
+    fn on_feedback(&mut self, came: Nanos, f: &feedback::Feedback) {
+        let feedback = control::Feedback {
+            fingerprint: f.arrival.fingerprint,
+            epoch: f.epoch.packets(),
+            bytes: f.arrival.bytes,
+            packets: f.arrival.packets,
+            received_at: f.arrival.time,
+            others: f.others.map_or_else(control::Others::default, |others| control::Others {
+                bytes: others.bytes,
+                fair: others.fair,
+            }),
+            sequence: f.sequence,
+        };
+        // The time that the receivebox held the feedback is not part of the path.
+        self.control.on_feedback(came.saturating_sub(f.held), &feedback);
+        let unmatched = self.control.unmatched_in_a_row();
+        self.diagnosis.on_unrecognized(came, unmatched);
+        if unmatched == 0 {
+            self.answered_at = came;
+        }
+    }
+
+    /// Notes a hint at the reason why the receivebox is silent.
+    pub(super) fn on_hint(&mut self, now: Nanos, hint: Hint) {
+        self.diagnosis.on_hint(now, hint);
     }
 
     fn send_epoch(&mut self, now: Nanos, packets: u32, channel: &Channel) {
         // The controller's sizes are powers of two within the protocol's range.
         let Ok(epoch) = EpochSize::from_packets(packets) else { return };
-        self.in_touch = now;
-        channel.send(&self.feedback.update(epoch), self.receivebox);
+        self.updated_at = now;
+        let unrecognized = self.control.unmatched_in_a_row();
+        let counts = SendboxCounts { packets: self.packets, unrecognized };
+        channel.send(&self.feedback.update(epoch, counts), self.receivebox);
     }
 
     /// Runs a tick of the control loop, with `backlog` bytes waiting; returns the rate of the
@@ -132,10 +176,15 @@ impl ControlledBundle {
         mut explain: impl FnMut(&str, &control::Event) -> Result<(), E>,
     ) -> Result<Option<Rate>, E> {
         self.control.on_tick(now, backlog);
-        let silent = now.saturating_sub(self.in_touch) >= REMIND_AFTER;
-        let reminder = silent.then(|| self.control.epoch());
+        let pause = now.saturating_sub(self.updated_at);
+        let unanswered = now.saturating_sub(self.answered_at) >= REMIND_AFTER;
+        let due = pause >= if unanswered { REMIND_AFTER } else { KEEP_ALIVE };
+        let reminder = due.then(|| self.control.epoch());
         if let Some(epoch) = self.control.poll_epoch_update(now).or(reminder) {
             self.send_epoch(now, epoch, channel);
+        }
+        if let Some(line) = self.diagnosis.poll(now) {
+            line.log(&self.name);
         }
         while let Some(event) = self.control.poll_event() {
             match event {
@@ -181,6 +230,11 @@ impl ControlledBundle {
 
     pub(super) fn name(&self) -> &str {
         &self.name
+    }
+
+    /// The address of its receivebox.
+    pub(super) fn receivebox(&self) -> SocketAddr {
+        self.receivebox
     }
 
     pub(super) fn id(&self) -> BundleId {

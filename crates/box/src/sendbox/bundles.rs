@@ -6,19 +6,23 @@ use std::net::SocketAddr;
 use std::os::fd::RawFd;
 
 use forebay_records::{Event, Tick};
+use forebay_system::clock;
 use forebay_units::{Bytes, Nanos, Rate};
 use forebay_wire::feedback::BundleId;
 
 use super::bundle::ControlledBundle;
 use super::logs::Logs;
 use crate::Error;
-use crate::channel::Channel;
+use crate::channel::{Channel, Datagram, Incoming, Undelivered};
 use crate::config::BundleConfig;
+use crate::diagnosis::Hint;
 
 /// All bundles of a sendbox.
 pub(super) struct Bundles {
     list: Vec<ControlledBundle>,
     by_id: HashMap<BundleId, usize>,
+    /// The bundles of each receivebox.
+    by_address: HashMap<SocketAddr, Vec<usize>>,
     /// The channel to the receiveboxes; `None` without bundles.
     channel: Option<Channel>,
 }
@@ -33,7 +37,11 @@ impl Bundles {
         let list = configs.into_iter().map(|b| ControlledBundle::new(b, now));
         let list = list.collect::<Result<Vec<_>, _>>()?;
         let by_id = list.iter().enumerate().map(|(i, b)| (b.id(), i)).collect();
-        Ok(Self { list, by_id, channel })
+        let mut by_address: HashMap<_, Vec<_>> = HashMap::new();
+        for (index, bundle) in list.iter().enumerate() {
+            by_address.entry(bundle.receivebox()).or_default().push(index);
+        }
+        Ok(Self { list, by_id, by_address, channel })
     }
 
     /// Returns the descriptor that becomes readable when messages have arrived.
@@ -51,17 +59,35 @@ impl Bundles {
 
     /// Handles the messages that have arrived.
     pub(super) fn take_feedback(&mut self) {
-        let Some(channel) = &self.channel else { return };
-        while let Some(datagram) = channel.receive() {
-            let index = channel.bundle_of(&datagram).and_then(|id| self.by_id.get(&id));
-            match index {
-                Some(&index) => {
-                    self.list[index].on_message(datagram.came, datagram.bytes(), channel);
-                }
-                None => {
-                    tracing::debug!("a message from {} is for an unknown bundle", datagram.from);
+        while let Some(incoming) = self.channel.as_ref().and_then(Channel::receive) {
+            match incoming {
+                Incoming::Datagram(datagram) => self.take(&datagram),
+                Incoming::Undelivered(Undelivered { to, error }) => {
+                    self.hint(clock::now(), to, Hint::Undelivered(error));
                 }
             }
+        }
+    }
+
+    fn take(&mut self, datagram: &Datagram) {
+        let Some(channel) = &self.channel else { return };
+        let from = datagram.from;
+        match channel.bundle_of(datagram) {
+            Ok(id) => match self.by_id.get(&id) {
+                Some(&index) => self.list[index].on_message(datagram, channel),
+                None => {
+                    tracing::debug!("a message from {from} is for an unknown bundle");
+                    self.hint(datagram.came, from, Hint::OtherBundle(id));
+                }
+            },
+            Err(why) => self.hint(datagram.came, from, Hint::Refused { from, why }),
+        }
+    }
+
+    /// Gives a hint to the bundles whose receivebox is at `address`.
+    fn hint(&mut self, now: Nanos, address: SocketAddr, hint: Hint) {
+        for &index in self.by_address.get(&address).into_iter().flatten() {
+            self.list[index].on_hint(now, hint);
         }
     }
 

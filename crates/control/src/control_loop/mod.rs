@@ -92,6 +92,7 @@ pub struct ControlLoop {
     min_rtt: MinRtt,
     // Used only on errors or by detection.
     counters: Counters,
+    unmatched_in_a_row: u64,
     guard: Option<Box<Guard>>,
     /// `None` if the configuration ignores elastic cross traffic.
     cross: Option<CrossTraffic>,
@@ -158,6 +159,7 @@ impl ControlLoop {
             accepted: 0,
             min_rtt: MinRtt::new(),
             counters: Counters::default(),
+            unmatched_in_a_row: 0,
             guard: config.is_guarded().then(|| Box::new(Guard::new())),
             cross: (config.is_guarded() || config.cross_traffic == Detection::Detect)
                 .then(|| CrossTraffic::new(config.cross_traffic == Detection::Detect)),
@@ -211,11 +213,19 @@ impl ControlLoop {
         }
     }
 
+    /// Returns the number of feedback messages since the last one that matched a mark.
+    pub fn unmatched_in_a_row(&self) -> u64 {
+        self.unmatched_in_a_row
+    }
+
     /// Takes in a feedback message that has been authenticated, and checks its content.
     pub fn on_feedback(&mut self, now: Nanos, feedback: &Feedback) {
         self.check_clock(now);
         self.epoch.on_receivebox_size(now, feedback.epoch, self.estimator.smoothed());
-        match self.marks.find_match(feedback.fingerprint) {
+        let found = self.marks.find_match(feedback.fingerprint);
+        self.unmatched_in_a_row =
+            if matches!(found, Match::Unmatched) { self.unmatched_in_a_row + 1 } else { 0 };
+        match found {
             Match::Unmatched => self.counters.unmatched += 1,
             Match::Ambiguous => self.counters.ambiguous += 1,
             Match::OutOfOrder(ticket) => {

@@ -10,6 +10,7 @@ mod delayed;
 mod doctor;
 mod faults;
 mod floods;
+mod mistakes;
 #[path = "../../../dataplane/tests/namespace/mod.rs"]
 mod namespace;
 #[allow(dead_code, reason = "the tests of faults use the rest")]

@@ -11,7 +11,7 @@ use crate::EpochSize;
 use crate::bytes::{at, be16};
 
 /// The version of the protocol.
-pub(super) const VERSION: u8 = 4;
+pub(super) const VERSION: u8 = 5;
 const HEADER_LEN: usize = 4;
 
 /// The length of a feedback message in bytes.
@@ -19,9 +19,9 @@ pub const FEEDBACK_LEN: usize = 52;
 /// The length of a feedback message that tells of other bundles, in bytes.
 pub const FEEDBACK_BESIDE_LEN: usize = 64;
 /// The length of an epoch update in bytes.
-pub const EPOCH_UPDATE_LEN: usize = 44;
+pub const EPOCH_UPDATE_LEN: usize = 60;
 /// The length of an epoch acknowledgement in bytes.
-pub const EPOCH_ACK_LEN: usize = 36;
+pub const EPOCH_ACK_LEN: usize = 52;
 
 /// The number by which both boxes identify a bundle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -255,36 +255,62 @@ impl Feedback {
     }
 }
 
+/// What a sendbox has counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SendboxCounts {
+    /// Packets of the bundle that left, since the sendbox's start.
+    pub packets: u64,
+    /// Feedback messages since the last one that answered a packet that left.
+    pub unrecognized: u64,
+}
+
+/// What a receivebox has counted, beside what the sendbox had sent by then.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ReceiveboxCounts {
+    /// Packets of the bundle that arrived, since the receivebox's start.
+    pub packets: u64,
+    /// The sendbox's packets by the update that this answers.
+    pub sent: u64,
+}
+
 /// The sendbox's request to use an epoch size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct EpochUpdate {
     pub(super) sequence: u64,
     pub(super) epoch: EpochSize,
+    pub(super) counts: SendboxCounts,
     pub(super) sessions: Sessions,
 }
 
 impl EpochUpdate {
     /// Length of the part under the tag without the sessions, which the tag covers separately.
-    const BODY: usize = 12;
+    const BODY: usize = 28;
 
     pub(super) fn seal(&self, bundle: BundleId, mac: &Mac) -> [u8; EPOCH_UPDATE_LEN] {
         let Sessions { sendbox, receivebox } = self.sessions;
         let mut out = [0; EPOCH_UPDATE_LEN];
         out[0..4].copy_from_slice(&header(Kind::EpochUpdate, self.epoch, bundle));
         out[4..12].copy_from_slice(&self.sequence.to_be_bytes());
-        out[12..20].copy_from_slice(&sendbox.0.get().to_be_bytes());
-        out[20..28].copy_from_slice(&receivebox.map_or(0, |s| s.0.get()).to_be_bytes());
+        out[12..20].copy_from_slice(&self.counts.packets.to_be_bytes());
+        out[20..28].copy_from_slice(&self.counts.unrecognized.to_be_bytes());
+        out[28..36].copy_from_slice(&sendbox.0.get().to_be_bytes());
+        out[36..44].copy_from_slice(&receivebox.map_or(0, |s| s.0.get()).to_be_bytes());
         seal(&mut out, Self::BODY, mac, Direction::ToReceivebox, self.sessions);
         out
     }
 
     pub(super) fn open(message: &[u8; EPOCH_UPDATE_LEN], mac: &Mac) -> Result<Self, ReceiveError> {
         let sessions = Sessions {
-            sendbox: session(message, 12).ok_or(ReceiveError::Tag)?,
-            receivebox: session(message, 20),
+            sendbox: session(message, 28).ok_or(ReceiveError::Tag)?,
+            receivebox: session(message, 36),
         };
         open(message, Self::BODY, mac, Direction::ToReceivebox, sessions)?;
-        Ok(Self { sequence: be64(message, 4), epoch: epoch_size(message)?, sessions })
+        Ok(Self {
+            sequence: be64(message, 4),
+            epoch: epoch_size(message)?,
+            counts: SendboxCounts { packets: be64(message, 12), unrecognized: be64(message, 20) },
+            sessions,
+        })
     }
 }
 
@@ -293,11 +319,12 @@ impl EpochUpdate {
 pub(super) struct EpochAck {
     pub(super) acked: u64,
     pub(super) epoch: EpochSize,
+    pub(super) counts: ReceiveboxCounts,
     pub(super) receivebox: Session,
 }
 
 impl EpochAck {
-    const BODY: usize = 12;
+    const BODY: usize = 28;
 
     pub(super) fn seal(
         &self,
@@ -308,7 +335,9 @@ impl EpochAck {
         let mut out = [0; EPOCH_ACK_LEN];
         out[0..4].copy_from_slice(&header(Kind::EpochAck, self.epoch, bundle));
         out[4..12].copy_from_slice(&self.acked.to_be_bytes());
-        out[12..20].copy_from_slice(&self.receivebox.0.get().to_be_bytes());
+        out[12..20].copy_from_slice(&self.counts.packets.to_be_bytes());
+        out[20..28].copy_from_slice(&self.counts.sent.to_be_bytes());
+        out[28..36].copy_from_slice(&self.receivebox.0.get().to_be_bytes());
         let sessions = Sessions { sendbox, receivebox: Some(self.receivebox) };
         seal(&mut out, Self::BODY, mac, Direction::ToSendbox, sessions);
         out
@@ -319,10 +348,15 @@ impl EpochAck {
         mac: &Mac,
         sendbox: Session,
     ) -> Result<Self, ReceiveError> {
-        let receivebox = session(message, 12).ok_or(ReceiveError::Tag)?;
+        let receivebox = session(message, 28).ok_or(ReceiveError::Tag)?;
         let sessions = Sessions { sendbox, receivebox: Some(receivebox) };
         open(message, Self::BODY, mac, Direction::ToSendbox, sessions)?;
-        Ok(Self { acked: be64(message, 4), epoch: epoch_size(message)?, receivebox })
+        Ok(Self {
+            acked: be64(message, 4),
+            epoch: epoch_size(message)?,
+            counts: ReceiveboxCounts { packets: be64(message, 12), sent: be64(message, 20) },
+            receivebox,
+        })
     }
 }
 

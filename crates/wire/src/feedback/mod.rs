@@ -8,10 +8,10 @@
 //! |---|---|---|---|---|
 //! | [`Feedback`] | 1 | receivebox | 52 | fingerprint 4, time held in us 2, sequence 6, receive time in ns 8, bytes received 8, packets received 4, tag 16 |
 //! | [`Feedback`] beside other bundles | 4 | receivebox | 64 | as above to packets received 4, then bytes of the other bundles 8, fair rate in kbit/s 4, tag 16 |
-//! | epoch update | 2 | sendbox | 44 | sequence 8, sendbox session 8, receivebox session 8, tag 16 |
-//! | epoch acknowledgement | 3 | receivebox | 36 | acknowledged sequence 8, receivebox session 8, tag 16 |
+//! | epoch update | 2 | sendbox | 60 | sequence 8, packets sent 8, feedback messages in a row that answer no packet 8, sendbox session 8, receivebox session 8, tag 16 |
+//! | epoch acknowledgement | 3 | receivebox | 52 | acknowledged sequence 8, packets received 8, packets sent by the acknowledged update 8, receivebox session 8, tag 16 |
 //!
-//! The header has the version (4) in the upper and the type in the lower half of a byte, the binary
+//! The header has the version (5) in the upper and the type in the lower half of a byte, the binary
 //! logarithm of the epoch size in 1 byte and the bundle in 2 bytes. In an update the epoch size is
 //! the one that the sendbox asks for, in the other messages the one that the receivebox uses. A
 //! feedback message with its Ethernet, IPv4 and UDP headers has 94 bytes, less than 0.1 % of an
@@ -27,6 +27,13 @@
 //! - the sessions of the sendbox and the receivebox, 8 bytes each and zero if unknown, even if the
 //!   message does not carry them
 //! - the header and the fields, without the sessions and the tag.
+//!
+//! # Counts
+//!
+//! Each end tells the other what it has counted, so that both can say that packets go astray
+//! between them, or that feedback answers packets that the sendbox does not know. An
+//! acknowledgement repeats the number of packets of its update: on a path in order, packets that
+//! were sent before the update have arrived before it.
 //!
 //! # Sessions and replays
 //!
@@ -67,6 +74,7 @@ pub use error::ReceiveError;
 pub use key::{Key, KeyError, KeyText};
 pub use message::{Arrival, BundleId, Feedback, FeedbackMessage, MAX_HELD, Others, bundle_of};
 pub use message::{EPOCH_ACK_LEN, EPOCH_UPDATE_LEN, FEEDBACK_BESIDE_LEN, FEEDBACK_LEN};
+pub use message::{ReceiveboxCounts, SendboxCounts};
 pub use receivebox::ReceiveboxChannel;
 pub use replay::{Replay, ReplayWindow};
 pub use sendbox::{Received, SendboxChannel};

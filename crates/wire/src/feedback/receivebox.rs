@@ -6,7 +6,8 @@ use super::mac::{Mac, Sessions};
 use super::message::{
     EPOCH_ACK_LEN, EpochAck, EpochUpdate, FeedbackMessage, Kind, MAX_SEQUENCE, kind_of,
 };
-use super::{Arrival, BundleId, Feedback, Key, Others, ReceiveError, Replay, Session};
+use super::{Arrival, BundleId, Feedback, Key, Others, ReceiveError, ReceiveboxCounts, Replay};
+use super::{SendboxCounts, Session};
 use crate::EpochSize;
 
 /// The agreement between the receivebox and one session of the sendbox.
@@ -17,6 +18,8 @@ struct Bound {
     /// The sequence number of the latest update applied.
     applied: u64,
     epoch: EpochSize,
+    /// What the sendbox had counted by that update.
+    counts: SendboxCounts,
     /// The sequence number of the latest feedback sent.
     sent: u64,
 }
@@ -49,8 +52,14 @@ impl ReceiveboxChannel {
         self.bound.map(|b| b.epoch)
     }
 
+    /// Returns what the sendbox had counted by its last update; `None` before one was applied.
+    pub fn sendbox_counts(&self) -> Option<SendboxCounts> {
+        self.bound.map(|b| b.counts)
+    }
+
     /// Takes in a datagram from the sendbox and returns the datagram to answer with. Afterwards
-    /// [`ReceiveboxChannel::epoch`] may have changed.
+    /// [`ReceiveboxChannel::epoch`] may have changed. `packets` returns the number of packets of
+    /// the bundle that have arrived; it is called for an authentic message only.
     ///
     /// A replayed update of an old session is answered too, which has no effect. The answer is
     /// shorter than the update, so it does not amplify an attack. Send it to the configured sendbox
@@ -58,7 +67,11 @@ impl ReceiveboxChannel {
     ///
     /// # Errors
     /// Returns why the datagram is malformed, not authentic or a replay. It then has no effect.
-    pub fn receive(&mut self, datagram: &[u8]) -> Result<[u8; EPOCH_ACK_LEN], ReceiveError> {
+    pub fn receive(
+        &mut self,
+        datagram: &[u8],
+        packets: impl FnOnce() -> u64,
+    ) -> Result<[u8; EPOCH_ACK_LEN], ReceiveError> {
         let (kind, bundle) = kind_of(datagram)?;
         if bundle != self.bundle {
             return Err(ReceiveError::Bundle(bundle));
@@ -70,7 +83,8 @@ impl ReceiveboxChannel {
         let receivebox = self.apply(&update)?;
         // Before the first binding there is no epoch size. The largest one is the best substitute.
         let epoch = self.epoch().unwrap_or(EpochSize::MAX);
-        let ack = EpochAck { acked: update.sequence, epoch, receivebox };
+        let counts = ReceiveboxCounts { packets: packets(), sent: update.counts.packets };
+        let ack = EpochAck { acked: update.sequence, epoch, counts, receivebox };
         Ok(ack.seal(self.bundle, &self.mac, update.sessions.sendbox))
     }
 
@@ -86,6 +100,7 @@ impl ReceiveboxChannel {
             if update.sessions == bound.sessions() {
                 bound.applied = update.sequence;
                 bound.epoch = update.epoch;
+                bound.counts = update.counts;
                 return Ok(bound.receivebox);
             }
         }
@@ -97,6 +112,7 @@ impl ReceiveboxChannel {
                 receivebox,
                 applied: update.sequence,
                 epoch: update.epoch,
+                counts: update.counts,
                 sent: 0,
             });
         }

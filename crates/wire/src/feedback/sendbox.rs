@@ -1,6 +1,7 @@
 use super::mac::{Mac, Sessions};
 use super::message::{EPOCH_UPDATE_LEN, EpochAck, EpochUpdate, Kind, kind_of};
-use super::{BundleId, Feedback, Key, ReceiveError, Replay, ReplayWindow, Session};
+use super::{BundleId, Feedback, Key, ReceiveError, ReceiveboxCounts, Replay, ReplayWindow};
+use super::{SendboxCounts, Session};
 use crate::EpochSize;
 
 /// A message that a sendbox received.
@@ -31,6 +32,7 @@ pub struct SendboxChannel {
     acked: u64,
     window: ReplayWindow,
     epoch_in_use: Option<EpochSize>,
+    theirs: Option<ReceiveboxCounts>,
 }
 
 impl SendboxChannel {
@@ -44,7 +46,14 @@ impl SendboxChannel {
             acked: 0,
             window: ReplayWindow::new(),
             epoch_in_use: None,
+            theirs: None,
         }
+    }
+
+    /// Returns what the receivebox had counted by its last acknowledgement; `None` before the
+    /// second one of its present session.
+    pub fn receivebox_counts(&self) -> Option<ReceiveboxCounts> {
+        self.theirs
     }
 
     /// Returns the epoch size that the receivebox uses by its last message; `None` before the first
@@ -53,10 +62,10 @@ impl SendboxChannel {
         self.epoch_in_use
     }
 
-    /// Returns the datagram that asks the receivebox to use `epoch`.
-    pub fn update(&mut self, epoch: EpochSize) -> [u8; EPOCH_UPDATE_LEN] {
+    /// Returns the datagram that asks the receivebox to use `epoch`, and tells it `counts`.
+    pub fn update(&mut self, epoch: EpochSize, counts: SendboxCounts) -> [u8; EPOCH_UPDATE_LEN] {
         self.sent += 1;
-        let update = EpochUpdate { sequence: self.sent, epoch, sessions: self.sessions };
+        let update = EpochUpdate { sequence: self.sent, epoch, counts, sessions: self.sessions };
         update.seal(self.bundle, &self.mac)
     }
 
@@ -113,10 +122,12 @@ impl SendboxChannel {
             self.sessions.receivebox = Some(ack.receivebox);
             self.window = ReplayWindow::new();
             self.epoch_in_use = None;
+            self.theirs = None;
             return Ok(Received::NewSession);
         }
         self.acked = ack.acked;
         self.epoch_in_use = Some(ack.epoch);
+        self.theirs = Some(ack.counts);
         Ok(Received::EpochSize(ack.epoch))
     }
 }

@@ -88,6 +88,9 @@ fn reply(peer: &Peer, reply: &Reply) -> Check {
         }
         Reply::Refused(why) => Check::new(AREA, what, why)
             .stops(&[Role::SendboxUser, Role::SendboxKernel], "bring the same key file to both boxes"),
+        Reply::Undelivered(why) => Check::new(AREA, what, format!("not there: {why}")).note(
+            "the bundle stays open until it answers: is that its address and port, and does it run?",
+        ),
         Reply::Silent => Check::new(AREA, what, "no answer").note(
             "the bundle stays open until it answers: does it run, do firewalls let UDP pass both ways, is \
              its bundle's `sendbox` this machine's address?",

@@ -1,5 +1,7 @@
 //! The control channel between the two boxes: a non-blocking UDP socket.
 
+mod undelivered;
+
 use std::cell::Cell;
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
@@ -8,6 +10,8 @@ use std::os::fd::{AsRawFd, RawFd};
 use forebay_system::clock;
 use forebay_units::{Bytes, Nanos};
 use forebay_wire::feedback::{BundleId, ReceiveError, bundle_of};
+
+pub(crate) use undelivered::Undelivered;
 
 use crate::Error;
 
@@ -48,6 +52,12 @@ pub(crate) struct Datagram {
     pub(crate) came: Nanos,
 }
 
+/// What [`Channel::receive`] returns.
+pub(crate) enum Incoming {
+    Datagram(Datagram),
+    Undelivered(Undelivered),
+}
+
 impl Datagram {
     /// Returns the message.
     pub(crate) fn bytes(&self) -> &[u8] {
@@ -63,6 +73,7 @@ impl Channel {
             socket.set_nonblocking(true)?;
             // After the first request the kernel stamps datagrams with their time of arrival.
             let _ = stamp(&socket);
+            undelivered::request(&socket)?;
             Ok(socket)
         };
         let socket = open().map_err(|source| Error::Listen { address, source })?;
@@ -74,19 +85,23 @@ impl Channel {
         self.socket.as_raw_fd()
     }
 
-    /// Receives the next datagram; `None` if none has arrived.
-    pub(crate) fn receive(&self) -> Option<Datagram> {
+    /// Receives the next datagram, or the report of one that was not delivered; `None` if there is
+    /// neither.
+    pub(crate) fn receive(&self) -> Option<Incoming> {
         let mut buffer = [0; MAX_DATAGRAM];
-        // An error (the other box's port was closed a moment ago) says nothing about the next
-        // datagram, so a few are passed over.
+        // An error says nothing about the next datagram, so a few are passed over. Their reports
+        // are in the queue of errors.
         for _ in 0..16 {
             match self.socket.recv_from(&mut buffer) {
-                Ok((len, from)) => return Some(Datagram { buffer, len, from, came: self.came() }),
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return None,
+                Ok((len, from)) => {
+                    let came = self.came();
+                    return Some(Incoming::Datagram(Datagram { buffer, len, from, came }));
+                }
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => break,
                 Err(_) => {}
             }
         }
-        None
+        undelivered::take(&self.socket).map(Incoming::Undelivered)
     }
 
     /// Returns the time of arrival of the datagram that was just received.
@@ -95,15 +110,16 @@ impl Channel {
         stamp(&self.socket).map_or(now, |at| came(at, now, wall))
     }
 
-    /// Returns the bundle that a datagram names; `None` if it is not of this protocol.
-    pub(crate) fn bundle_of(&self, datagram: &Datagram) -> Option<BundleId> {
-        bundle_of(datagram.bytes())
-            .inspect_err(|e| {
-                if matches!(e, ReceiveError::Version(_)) && self.may_warn(datagram.came) {
-                    tracing::warn!("a message from {}: {e}", datagram.from);
-                }
-            })
-            .ok()
+    /// Returns the bundle that a datagram names.
+    ///
+    /// # Errors
+    /// If the datagram is not of this version of the protocol. Another version is also logged.
+    pub(crate) fn bundle_of(&self, datagram: &Datagram) -> Result<BundleId, ReceiveError> {
+        bundle_of(datagram.bytes()).inspect_err(|e| {
+            if matches!(e, ReceiveError::Version(_)) && self.may_warn(datagram.came) {
+                tracing::warn!("a message from {}: {e}", datagram.from);
+            }
+        })
     }
 
     /// Whether a warning may be logged at `now`; if so, the next one has to wait.
@@ -117,7 +133,10 @@ impl Channel {
 
     /// Sends a datagram. A failure is only logged, since the protocol tolerates loss.
     pub(crate) fn send(&self, message: &[u8], to: SocketAddr) {
-        if let Err(e) = self.socket.send_to(message, to) {
+        // The first attempt may return the error of an earlier datagram, which had another
+        // destination.
+        let sent = self.socket.send_to(message, to).or_else(|_| self.socket.send_to(message, to));
+        if let Err(e) = sent {
             tracing::debug!("cannot send to {to}: {e}");
         }
     }
@@ -162,8 +181,11 @@ mod tests {
         while clock::now() < sent + Nanos::from_millis(2) {}
         let slack = Nanos::from_micros(500);
         let when = [b"one", b"two"].map(|text| {
-            let received = std::iter::repeat_with(|| channel.receive()).flatten().next();
-            let datagram = received.expect("an iterator without an end");
+            let datagram = loop {
+                if let Some(Incoming::Datagram(datagram)) = channel.receive() {
+                    break datagram;
+                }
+            };
             assert_eq!(datagram.bytes(), text);
             datagram.came
         });
