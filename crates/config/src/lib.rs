@@ -11,10 +11,13 @@
 #![forbid(unsafe_code)]
 
 mod configuration;
+mod network;
 mod source;
+mod suggest;
 mod values;
 
 pub use configuration::Configuration;
+pub use network::{HostAddress, NetworkError, Prefix, RemoteAddress};
 pub use source::{ConfigError, Source, load, parse, read_text};
 pub use toml::Spanned;
 pub use values::{DurationValue, Limit, RateValue, ShareValue, SizeValue, ValueError};

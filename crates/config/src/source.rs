@@ -9,6 +9,8 @@ use serde::de::DeserializeOwned;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
+use crate::suggest;
+
 /// The size of the largest configuration file: a hundred times the largest one written by hand.
 const LARGEST: Bytes = Bytes(4_000_000);
 
@@ -70,7 +72,7 @@ impl Source {
 
     fn convert(&self, error: &toml::de::Error) -> ConfigError {
         let span = error.span().unwrap_or(0..0);
-        self.error_at(span.clone(), self.key_at(&span), error.message())
+        self.error_at(span.clone(), self.key_at(&span), suggest::plain(error.message()))
     }
 
     /// Returns the key whose name or value is at `span`; empty if the text is not TOML.
@@ -208,7 +210,8 @@ mod tests {
             ),
             (
                 "[path]\nrate = \"1 Mbit/s\"\ndealy = \"1 ms\"\n",
-                "a.toml:3: path.dealy: unknown field `dealy`, expected `rate` or `delay`",
+                "a.toml:3: path.dealy: unknown field `dealy`, expected `rate` or `delay`; \
+                 did you mean `delay`?",
             ),
             ("\n[path]\n", "a.toml:2: path: missing field `rate`"),
             (

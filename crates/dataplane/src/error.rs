@@ -68,7 +68,7 @@ pub enum Error {
     Kernel(&'static str),
     /// The interface is no Ethernet device.
     #[error(
-        "interface `{0}` is no Ethernet device: a bundle's bytes could not be counted as its receivebox does (use the device below it)"
+        "interface `{0}` is no Ethernet device: boxes cannot use tunnels yet (put the box where the site's packets are not in the tunnel, on an Ethernet device)"
     )]
     NotEthernet(String),
     /// The process lacks a right.

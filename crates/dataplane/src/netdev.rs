@@ -126,6 +126,14 @@ impl Netdev {
         if self.up { Ok(()) } else { Err(Error::Down(self.name.clone())) }
     }
 
+    /// Checks that frames of the interface begin with an Ethernet header.
+    ///
+    /// # Errors
+    /// [`Error::NotEthernet`] if they do not.
+    pub fn check_ethernet(&self) -> Result<(), Error> {
+        if self.ethernet { Ok(()) } else { Err(Error::NotEthernet(self.name.clone())) }
+    }
+
     /// Reserves the interface for this process, against a second process of Forebay.
     ///
     /// # Errors

@@ -71,13 +71,40 @@ fn each_mistake_is_named_by_line_and_key() {
             "no-interface.toml:2: sendbox.inside: there is no network interface `nowhere`",
         ),
         (
+            "host-bits",
+            format!("{SENDBOX}{}", bundle("b", 1, "[\"10.2.9.9/16\"]")),
+            "host-bits.toml:8: bundle.prefixes: \"10.2.9.9/16\" has bits beyond its length: write \
+             \"10.2.0.0/16\"",
+        ),
+        (
+            "not-our-address",
+            SENDBOX.replace("127.0.0.1:28316", "192.0.2.1:28316") + &one,
+            "not-our-address.toml:4: sendbox.listen: this machine has no address 192.0.2.1",
+        ),
+        (
+            "port-zero",
+            SENDBOX.replace("28316", "0") + &one,
+            "port-zero.toml:4: sendbox.listen: \"127.0.0.1:0\" has no port",
+        ),
+        (
+            "oneself",
+            format!("{SENDBOX}{one}").replace("127.0.0.2:28317", "127.0.0.1:28316"),
+            "oneself.toml:9: bundle.receivebox: 127.0.0.1:28316 is this box's own `listen`",
+        ),
+        (
+            "a-word-for-a-table",
+            format!("{SENDBOX}{one}policy = \"fq_codel\"\n"),
+            "a-word-for-a-table.toml:11: bundle.policy: invalid type: string \"fq_codel\", expected \
+             a table",
+        ),
+        (
             "same-interface",
             SENDBOX.replace("nowhere", "lo"),
             "same-interface.toml:3: sendbox.outside: is the same interface",
         ),
         (
             "prefix-twice",
-            format!("{SENDBOX}{one}{}", bundle("c", 2, "[\"10.3.0.0/16\", \"10.2.9.9/16\"]")),
+            format!("{SENDBOX}{one}{}", bundle("c", 2, "[\"10.3.0.0/16\", \"10.2.0.0/16\"]")),
             "prefix-twice.toml:14: bundle.prefixes: 10.2.0.0/16 stands twice",
         ),
         (
@@ -98,7 +125,7 @@ fn each_mistake_is_named_by_line_and_key() {
         (
             "mixed-versions",
             format!("{SENDBOX}{}", one.replace("127.0.0.2:28317", "[::1]:28317")),
-            "mixed-versions.toml:9: bundle.receivebox: is not of the same IP version",
+            "mixed-versions.toml:9: bundle.receivebox: \"[::1]:28317\" is no IPv4 address; `listen` is",
         ),
         (
             "no-listen",

@@ -6,7 +6,7 @@ use std::num::NonZeroU64;
 
 use forebay_units::{Bytes, Nanos};
 use forebay_wire::feedback::{
-    Arrival, BundleId, Key, ReceiveboxChannel, Received, SendboxChannel, Session,
+    Arrival, BundleId, Key, ReceiveboxChannel, Received, SendboxChannel, SendboxCounts, Session,
 };
 use forebay_wire::{EpochSize, Frame, fingerprint, is_boundary};
 
@@ -35,9 +35,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut receivebox = ReceiveboxChannel::new(bundle, &key, session(202)?);
 
     // The first update tells the sendbox the receivebox's session, the second binds the two.
-    let answer = receivebox.receive(&sendbox.update(epoch))?;
+    let answer = receivebox.receive(&sendbox.update(epoch, SendboxCounts::default()), || 0)?;
     println!("sendbox got {:?}", sendbox.receive(&answer)?);
-    let answer = receivebox.receive(&sendbox.update(epoch))?;
+    let answer = receivebox.receive(&sendbox.update(epoch, SendboxCounts::default()), || 0)?;
     println!("sendbox got {:?}", sendbox.receive(&answer)?);
 
     let time = Nanos::from_millis(20);

@@ -53,6 +53,7 @@ pub(crate) struct Datagram {
 }
 
 /// What [`Channel::receive`] returns.
+#[expect(clippy::large_enum_variant, reason = "there is one at a time, and most are datagrams")]
 pub(crate) enum Incoming {
     Datagram(Datagram),
     Undelivered(Undelivered),

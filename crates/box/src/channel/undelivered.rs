@@ -11,7 +11,7 @@ use socket2::SockAddr;
 /// A datagram that was not delivered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Undelivered {
-    /// Its destination.
+    /// The destination of the datagram.
     pub(crate) to: SocketAddr,
     /// The system's error number. It is not authenticated: anybody on the path can cause it.
     pub(crate) error: i32,

@@ -1,7 +1,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use forebay_config::{ConfigError, RateValue, Source, Spanned};
+use forebay_config::{ConfigError, Prefix, RateValue, RemoteAddress, Source, Spanned};
 use forebay_control::{ControllerKind, Detection};
 use forebay_discipline::{PolicyTable, QueueOwner};
 use forebay_units::Rate;
@@ -11,7 +11,7 @@ use serde::Deserialize;
 
 use super::policy::{ClassTable, DEFAULT, Policy};
 use super::steering::ClassifierTable;
-use super::{key, unique};
+use super::{key, peer, unique};
 
 /// The configuration of a sendbox's bundle.
 #[derive(Debug)]
@@ -48,8 +48,8 @@ pub struct BundleConfig {
 pub(super) struct BundleTable {
     pub(super) name: Spanned<String>,
     pub(super) id: Spanned<u16>,
-    pub(super) prefixes: Vec<Spanned<IpNet>>,
-    receivebox: Spanned<SocketAddr>,
+    pub(super) prefixes: Vec<Spanned<Prefix>>,
+    receivebox: Spanned<RemoteAddress>,
     key_file: Spanned<PathBuf>,
     #[serde(default)]
     policy: Option<Spanned<PolicyTable>>,
@@ -79,10 +79,7 @@ impl BundleTable {
             let message = "a bundle needs at least one destination prefix";
             return Err(source.error_at(self.name.span(), "bundle.prefixes", message));
         }
-        if self.receivebox.get_ref().is_ipv4() != listen.is_ipv4() {
-            let message = format!("is not of the same IP version as sendbox.listen ({listen})");
-            return Err(source.error_at(self.receivebox.span(), "bundle.receivebox", message));
-        }
+        let receivebox = peer(source, "bundle.receivebox", &self.receivebox, listen)?;
         let takes_guard = self.controller.takes_guard(self.cross_traffic);
         let guarded = self.guard.as_ref().map_or(takes_guard, |guard| *guard.get_ref());
         if let Some(guard) = self.guard.as_ref().filter(|_| guarded && !takes_guard) {
@@ -119,8 +116,8 @@ impl BundleTable {
             )?,
             name: self.name.into_inner(),
             id: self.id.into_inner(),
-            prefixes: self.prefixes.into_iter().map(|p| p.into_inner().trunc()).collect(),
-            receivebox: self.receivebox.into_inner(),
+            prefixes: self.prefixes.into_iter().map(|p| p.into_inner().0).collect(),
+            receivebox,
             controller: self.controller,
             cross_traffic: self.cross_traffic,
             multipath: self.multipath,
@@ -135,11 +132,5 @@ impl BundleTable {
 pub(super) fn check_distinct(source: &Source, bundles: &[BundleTable]) -> Result<(), ConfigError> {
     unique(source, "bundle.name", bundles.iter().map(|b| &b.name))?;
     unique(source, "bundle.id", bundles.iter().map(|b| &b.id))?;
-    // 10.0.0.1/8 and 10.0.0.0/8 are one prefix.
-    let truncated: Vec<Spanned<IpNet>> = bundles
-        .iter()
-        .flat_map(|b| &b.prefixes)
-        .map(|p| Spanned::new(p.span(), p.get_ref().trunc()))
-        .collect();
-    unique(source, "bundle.prefixes", &truncated)
+    unique(source, "bundle.prefixes", bundles.iter().flat_map(|b| &b.prefixes))
 }

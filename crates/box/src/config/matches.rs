@@ -1,4 +1,4 @@
-use forebay_config::{ConfigError, Source, Spanned};
+use forebay_config::{ConfigError, Prefix, Source, Spanned};
 use forebay_discipline::QueueOwner;
 use ipnet::IpNet;
 
@@ -29,7 +29,7 @@ impl Match {
 pub(super) struct Lists {
     pub(super) dscp: Vec<Spanned<u8>>,
     pub(super) ports: Vec<u16>,
-    pub(super) prefixes: Vec<IpNet>,
+    pub(super) prefixes: Vec<Prefix>,
     pub(super) vlans: Vec<Spanned<u16>>,
 }
 
@@ -59,7 +59,7 @@ impl Lists {
         Ok(Match {
             dscp: self.dscp.into_iter().map(Spanned::into_inner).collect(),
             ports: self.ports,
-            prefixes: self.prefixes,
+            prefixes: self.prefixes.into_iter().map(|prefix| prefix.0).collect(),
             vlans: self.vlans.into_iter().map(Spanned::into_inner).collect(),
         })
     }

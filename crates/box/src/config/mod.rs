@@ -29,7 +29,10 @@ pub use steering::{Classifier, DualQueue};
 pub use forebay_config::Configuration;
 pub use forebay_dataplane::Method;
 
-use forebay_config::{ConfigError, Source, Spanned};
+use std::io::ErrorKind;
+use std::net::{SocketAddr, UdpSocket};
+
+use forebay_config::{ConfigError, HostAddress, RemoteAddress, Source, Spanned};
 use forebay_dataplane::Netdev;
 
 /// Finds the interface `name` and checks that a port can be opened there.
@@ -37,7 +40,42 @@ fn interface(source: &Source, key: &str, name: &Spanned<String>) -> Result<Netde
     let at = |e| source.error_at(name.span(), key, e);
     let netdev = Netdev::find(name.get_ref()).map_err(at)?;
     netdev.check().map_err(at)?;
+    netdev.check_ethernet().map_err(at)?;
     Ok(netdev)
+}
+
+/// Checks that `address` is one of this machine.
+fn own(
+    source: &Source,
+    key: &str,
+    address: &Spanned<HostAddress>,
+) -> Result<SocketAddr, ConfigError> {
+    let HostAddress(found) = *address.get_ref();
+    let mut any_port = found;
+    any_port.set_port(0);
+    match UdpSocket::bind(any_port) {
+        Ok(_) => Ok(found),
+        Err(e) if e.kind() == ErrorKind::AddrNotAvailable => {
+            let message = format!("this machine has no address {} (`ip address`)", found.ip());
+            Err(source.error_at(address.span(), key, message))
+        }
+        Err(e) => Err(source.error_at(address.span(), key, format!("{}: {e}", found.ip()))),
+    }
+}
+
+/// Returns the address of the other box, for a box that listens at `listen`.
+fn peer(
+    source: &Source,
+    key: &str,
+    address: &Spanned<RemoteAddress>,
+    listen: SocketAddr,
+) -> Result<SocketAddr, ConfigError> {
+    let fail = |message: String| Err(source.error_at(address.span(), key, message));
+    match address.get_ref().resolve(listen.is_ipv4()) {
+        Ok(found) if found == listen => fail(format!("{found} is this box's own `listen`")),
+        Ok(found) => Ok(found),
+        Err(e) => fail(format!("{e}; `listen` is {listen}")),
+    }
 }
 
 /// Refuses a value that occurs twice.

@@ -1,6 +1,5 @@
-use forebay_config::{ConfigError, Source, Spanned};
+use forebay_config::{ConfigError, Prefix, Source, Spanned};
 use forebay_discipline::{Discipline, Kind, PolicyTable, QueueOwner};
-use ipnet::IpNet;
 use serde::Deserialize;
 
 use super::matches::{Lists, Match};
@@ -40,7 +39,7 @@ pub(super) struct ClassTable {
     #[serde(default)]
     ports: Vec<u16>,
     #[serde(default)]
-    prefixes: Vec<IpNet>,
+    prefixes: Vec<Prefix>,
     #[serde(default)]
     vlans: Vec<Spanned<u16>>,
     policy: Option<Spanned<PolicyTable>>,

@@ -1,13 +1,15 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use forebay_config::{ConfigError, Configuration, Source, Spanned};
+use forebay_config::{
+    ConfigError, Configuration, HostAddress, Prefix, RemoteAddress, Source, Spanned,
+};
 use forebay_dataplane::Netdev;
 use forebay_wire::feedback::Key;
 use ipnet::IpNet;
 use serde::Deserialize;
 
-use super::{interface, key, unique};
+use super::{interface, key, own, peer, unique};
 
 /// The configuration of a receivebox, which counts arriving packets and sends feedback.
 #[derive(Debug)]
@@ -48,7 +50,7 @@ pub struct File {
 #[serde(deny_unknown_fields)]
 struct ReceiveboxTable {
     interface: Spanned<String>,
-    listen: SocketAddr,
+    listen: Spanned<HostAddress>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -56,10 +58,10 @@ struct ReceiveboxTable {
 struct PeerTable {
     name: Spanned<String>,
     id: Spanned<u16>,
-    prefixes: Vec<Spanned<IpNet>>,
+    prefixes: Vec<Spanned<Prefix>>,
     #[serde(default)]
-    sources: Vec<Spanned<IpNet>>,
-    sendbox: Spanned<SocketAddr>,
+    sources: Vec<Spanned<Prefix>>,
+    sendbox: Spanned<RemoteAddress>,
     key_file: Spanned<PathBuf>,
 }
 
@@ -67,7 +69,7 @@ impl Configuration for ReceiveboxConfig {
     type File = File;
 
     fn check(file: File, source: &Source) -> Result<Self, ConfigError> {
-        let listen = file.receivebox.listen;
+        let listen = own(source, "receivebox.listen", &file.receivebox.listen)?;
         unique(source, "bundle.name", file.bundle.iter().map(|b| &b.name))?;
         check_ids(source, &file.bundle)?;
         check_overlap(source, &file.bundle)?;
@@ -102,12 +104,9 @@ impl PeerTable {
             let message = "a bundle needs at least one destination prefix";
             return Err(source.error_at(self.name.span(), "bundle.prefixes", message));
         }
-        if self.sendbox.get_ref().is_ipv4() != listen.is_ipv4() {
-            let message = format!("is not of the same IP version as receivebox.listen ({listen})");
-            return Err(source.error_at(self.sendbox.span(), "bundle.sendbox", message));
-        }
-        let plain = |list: Vec<Spanned<IpNet>>| {
-            list.into_iter().map(|p| p.into_inner().trunc()).collect::<Vec<_>>()
+        let sendbox = peer(source, "bundle.sendbox", &self.sendbox, listen)?;
+        let plain = |list: Vec<Spanned<Prefix>>| {
+            list.into_iter().map(|p| p.into_inner().0).collect::<Vec<_>>()
         };
         Ok(PeerConfig {
             key: key::read(source, &self.key_file)?,
@@ -115,7 +114,7 @@ impl PeerTable {
             id: self.id.into_inner(),
             prefixes: plain(self.prefixes),
             sources: plain(self.sources),
-            sendbox: self.sendbox.into_inner(),
+            sendbox,
         })
     }
 }
@@ -136,13 +135,13 @@ fn check_ids(source: &Source, peers: &[PeerTable]) -> Result<(), ConfigError> {
 
 /// Refuses a destination prefix in several bundles unless their sources differ.
 fn check_overlap(source: &Source, peers: &[PeerTable]) -> Result<(), ConfigError> {
-    let has = |list: &[Spanned<IpNet>], p: IpNet| list.iter().any(|q| q.get_ref().trunc() == p);
+    let has = |list: &[Spanned<Prefix>], p: Prefix| list.iter().any(|q| *q.get_ref() == p);
     for (i, peer) in peers.iter().enumerate() {
         for (j, prefix) in peer.prefixes.iter().enumerate() {
-            let p = prefix.get_ref().trunc();
+            let p = *prefix.get_ref();
             let same_sources = |other: &PeerTable| {
                 (peer.sources.is_empty() && other.sources.is_empty())
-                    || peer.sources.iter().any(|s| has(&other.sources, s.get_ref().trunc()))
+                    || peer.sources.iter().any(|s| has(&other.sources, *s.get_ref()))
             };
             let in_other = peers[..i].iter().any(|o| has(&o.prefixes, p) && same_sources(o));
             if in_other || has(&peer.prefixes[..j], p) {
@@ -191,8 +190,8 @@ mod tests {
             (peer(1, here, b, second), Ok(())),
             (peer(2, here, "[]", second), Ok(())),
             (peer(2, "[\"10.2.3.0/24\"]", a, second), Ok(())),
-            (peer(2, "[\"10.2.3.4/16\"]", a, second), Err(overlap)),
-            (peer(2, here, "[\"10.9.0.0/16\", \"10.1.2.3/16\"]", second), Err(overlap)),
+            (peer(2, here, a, second), Err(overlap)),
+            (peer(2, here, "[\"10.9.0.0/16\", \"10.1.0.0/16\"]", second), Err(overlap)),
             (peer(1, here, b, first), Err("x.toml:10: bundle.id: 1 stands twice for one sendbox")),
         ] {
             assert_eq!(check(&(one.clone() + &other)), expected.map_err(str::to_owned), "{other}");

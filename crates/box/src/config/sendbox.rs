@@ -1,13 +1,13 @@
 use std::net::SocketAddr;
 
-use forebay_config::{ConfigError, Configuration, Source, Spanned};
+use forebay_config::{ConfigError, Configuration, HostAddress, Source, Spanned};
 use forebay_dataplane::{Method, Netdev};
 use forebay_discipline::QueueOwner;
 use forebay_tc::{Features, Foreign};
 use serde::Deserialize;
 
 use super::bundle::{BundleTable, check_distinct};
-use super::{BundleConfig, Ports, interface};
+use super::{BundleConfig, Ports, interface, own};
 
 /// The configuration of a sendbox, which holds bundles to their rates.
 #[derive(Debug)]
@@ -49,7 +49,7 @@ struct SendboxTable {
     dataplane: DataplaneName,
     inside: Option<Spanned<String>>,
     outside: Spanned<String>,
-    listen: Option<Spanned<SocketAddr>>,
+    listen: Option<Spanned<HostAddress>>,
     method: Option<Spanned<Method>>,
     busy_poll: Option<Spanned<bool>>,
     take_over: Option<Spanned<bool>>,
@@ -83,7 +83,7 @@ impl Configuration for SendboxConfig {
                 let message = "with bundles, sendbox.listen must say where feedback arrives";
                 return Err(source.error_at(first.name.span(), "bundle", message));
             }
-            (listen, _) => listen.as_ref().map(|l| *l.get_ref()),
+            (listen, _) => listen.as_ref().map(|l| own(source, "sendbox.listen", l)).transpose()?,
         };
         let owner = table.dataplane.queue_owner();
         let mut bundles = Vec::new();
@@ -105,6 +105,7 @@ impl SendboxTable {
                 let at = |e| source.error_at(self.outside.span(), "sendbox.outside", e);
                 let netdev = Netdev::find(self.outside.get_ref()).map_err(at)?;
                 netdev.check_up().map_err(at)?;
+                netdev.check_ethernet().map_err(at)?;
                 Ok(netdev)
             }
         }

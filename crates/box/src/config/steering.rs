@@ -1,6 +1,5 @@
-use forebay_config::{ConfigError, Source, Spanned};
+use forebay_config::{ConfigError, Prefix, Source, Spanned};
 use forebay_discipline::{Kind, QueueOwner};
-use ipnet::IpNet;
 use serde::Deserialize;
 
 use super::matches::{Lists, Match};
@@ -35,7 +34,7 @@ pub(super) struct ClassifierTable {
     #[serde(default)]
     ports: Vec<u16>,
     #[serde(default)]
-    prefixes: Vec<IpNet>,
+    prefixes: Vec<Prefix>,
     #[serde(default)]
     vlans: Vec<Spanned<u16>>,
 }

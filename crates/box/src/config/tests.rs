@@ -53,10 +53,50 @@ fn bundles_of(dir: &Dir, text: &str, owner: &QueueOwner) -> Result<Vec<BundleCon
 const BUNDLE: &str = r#"[[bundle]]
 name = "b"
 id = 7
-prefixes = ["10.2.3.4/16", "10.9.0.0/24"]
+prefixes = ["10.2.0.0/16", "10.9.0.0/24"]
 receivebox = "10.2.0.1:28317"
 key_file = "key"
 "#;
+
+#[test]
+fn addresses_that_cannot_work_are_refused() {
+    let dir = Dir::new("addresses");
+    for (was, is, expected) in [
+        ("10.2.0.0/16", "10.2.3.4/16", "4: bundle.prefixes: \"10.2.3.4/16\" has bits beyond"),
+        ("10.2.0.0/16", "::ffff:10.2.0.0/112", "4: bundle.prefixes: \"::ffff:10.2.0.0/112\" has"),
+        ("10.2.0.0/16", "10.9.0.0/24", "4: bundle.prefixes: 10.9.0.0/24 stands twice"),
+        (":28317", "", "5: bundle.receivebox: \"10.2.0.1\" lacks a port"),
+        (":28317", ":0", "5: bundle.receivebox: \"10.2.0.1:0\" has no port"),
+        ("10.2.0.1", "239.1.1.1", "5: bundle.receivebox: \"239.1.1.1:28317\" is a multicast"),
+        ("10.2.0.1", "0.0.0.0", "5: bundle.receivebox: \"0.0.0.0:28317\" is no address of"),
+        ("10.2.0.1", "[fe80::1]", "5: bundle.receivebox: \"[fe80::1]:28317\" lacks its"),
+        ("10.2.0.1", "[2001:db8::1]", "5: bundle.receivebox: \"[2001:db8::1]:28317\" is no IPv4"),
+        ("10.2.0.1", "no_host.invalid", "5: bundle.receivebox: the name \"no_host.invalid\""),
+        ("10.2.0.1:28317", "10.0.0.1:28316", "5: bundle.receivebox: 10.0.0.1:28316 is this box"),
+        ("id = 7", "id = 70000", "3: bundle.id: "),
+        ("prefixes", "prefixs", "4: bundle.prefixs: unknown field `prefixs`"),
+    ] {
+        let said = bundles(&dir, &BUNDLE.replace(was, is)).unwrap_err();
+        assert!(said.starts_with(&format!("x.toml:{expected}")), "{said}");
+    }
+}
+
+#[test]
+fn an_address_of_another_machine_is_not_listened_at() {
+    let read = |address: &str| {
+        #[derive(Deserialize)]
+        struct File {
+            listen: Spanned<HostAddress>,
+        }
+        let text = format!("listen = \"{address}\"\n");
+        let (file, source) = parse::<File>(&PathBuf::from("x.toml"), text).unwrap();
+        own(&source, "listen", &file.listen).map_err(|e| e.to_string())
+    };
+    assert!(read("127.0.0.1:28316").is_ok() && read("0.0.0.0:28316").is_ok());
+    // RFC 5737 keeps these addresses for documentation.
+    let said = read("192.0.2.77:28316").unwrap_err();
+    assert_eq!(said, "x.toml:1: listen: this machine has no address 192.0.2.77 (`ip address`)");
+}
 
 /// A policy without classes and classifiers.
 fn plain(discipline: Discipline) -> Policy {
@@ -73,7 +113,7 @@ fn a_bundle_is_read_with_its_defaults() {
     let bundle = bundles(&dir, BUNDLE).unwrap().remove(0);
     assert_eq!((bundle.name.as_str(), bundle.id), ("b", 7));
     let prefixes: Vec<_> = bundle.prefixes.iter().map(ToString::to_string).collect();
-    assert_eq!(prefixes, ["10.2.0.0/16", "10.9.0.0/24"], "host bits are cut");
+    assert_eq!(prefixes, ["10.2.0.0/16", "10.9.0.0/24"]);
     assert_eq!(bundle.receivebox.to_string(), "10.2.0.1:28317");
     assert_eq!((bundle.min_rate, bundle.max_rate), (None, None));
     assert_eq!(bundle.policy, plain(Kind::Sfq.into()));

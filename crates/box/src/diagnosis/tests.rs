@@ -14,8 +14,7 @@ fn sendbox() -> Diagnosis {
     Diagnosis::new(End::Sendbox, peer(), Nanos::ZERO)
 }
 
-/// Polls every 10 ms until `end`, after `each` has told the diagnosis what happened by then; returns
-/// the lines with their times in milliseconds.
+/// Calls `each` and polls every 10 ms; returns the lines with their times in milliseconds.
 fn lines(
     diagnosis: &mut Diagnosis,
     milliseconds: std::ops::Range<u64>,

@@ -97,9 +97,7 @@ impl EgressObserver {
     /// If the device is no Ethernet device, a right is missing, or the kernel is without BTF, BPF
     /// ring buffers (both Linux 5.8) or raw tracepoints.
     pub fn attach(netdev: &Netdev) -> Result<Self, Error> {
-        if !netdev.is_ethernet() {
-            return Err(Error::NotEthernet(netdev.name.clone()));
-        }
+        netdev.check_ethernet()?;
         if !Path::new(BTF).exists() {
             return Err(Error::Kernel(
                 "a kernel of at least Linux 5.8 that describes its types (CONFIG_DEBUG_INFO_BTF; \

@@ -1,4 +1,5 @@
-//! A stranger floods the ports of both boxes with forged, replayed, truncated and oversize messages.
+//! A stranger floods the ports of both boxes with forged, replayed, truncated and oversize
+//! messages.
 
 use std::fs;
 use std::io;

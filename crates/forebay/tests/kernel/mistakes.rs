@@ -1,4 +1,4 @@
-//! Mistakes in the files of two sites: the log of each box says what is wrong, and when it is mended.
+//! Mistakes in the files of two sites: the log of each box says what is wrong.
 
 use std::fs;
 use std::process::Command;

@@ -43,8 +43,8 @@ fn link(interface: &Interface, plan: Option<&Plan>) -> Check {
         return flag(check, plan, &Role::ALL, format!("ip link set {name} up"));
     }
     if !ethernet {
-        let advice = "no Ethernet device, whose bytes could be counted as the other box does: use the one below it";
-        return flag(check, plan, &[Role::SendboxUser, Role::SendboxKernel], advice);
+        let advice = "no Ethernet device: boxes cannot use tunnels yet. Put the box where the site's packets are not in the tunnel";
+        return flag(check, plan, &Role::ALL, advice);
     }
     if *mtu > Pool::MAX_MTU {
         let advice = format!(
