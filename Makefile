@@ -61,6 +61,7 @@ test:
 lint: setup
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+	$(CARGO) check -q --locked --manifest-path fuzz/Cargo.toml --target-dir target
 	$(CARGO) run -q --locked -p forebay-doc-check
 
 # Unit tests that load BPF programs need root. Without it they are skipped here, which is not

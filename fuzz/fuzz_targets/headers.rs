@@ -1,8 +1,10 @@
 //! Parses the headers of arbitrary frames, and marks the parsed packets.
 #![no_main]
 
-use forebay_wire::{Frame, Headers, MAX_TRANSPORT_OFFSET, fingerprint, set_ce};
+use forebay_wire::{FingerprintKey, Frame, Headers, MAX_TRANSPORT_OFFSET, fingerprint, set_ce};
 use libfuzzer_sys::fuzz_target;
+
+const KEY: FingerprintKey = FingerprintKey([1, 2]);
 
 fuzz_target!(|frame: &[u8]| {
     // As a TUN device would give it; it need not be a packet.
@@ -17,7 +19,7 @@ fuzz_target!(|frame: &[u8]| {
     let marked_headers = Headers { ecn: 3, ..headers };
     assert_eq!(Frame::parse(&marked), Ok(Frame::Ip(marked_headers)));
     assert_eq!(marked_headers.flow_hash(), headers.flow_hash());
-    assert_eq!(fingerprint(&marked, &marked_headers), fingerprint(frame, &headers));
+    assert_eq!(fingerprint(&marked, &marked_headers, &KEY), fingerprint(frame, &headers, &KEY));
     if headers.source.is_ipv4() {
         let sum = |frame: &[u8]| {
             let header = headers.network_offset.into()..headers.transport_offset.into();

@@ -55,6 +55,11 @@ macro_rules! settings {
         }
 
         impl PolicyTable {
+            /// Returns the table of a discipline with its own defaults.
+            pub fn of(kind: Spanned<Kind>) -> Self {
+                Self { kind, limit: None, $($field: None,)* }
+            }
+
             /// The keys that the table has beside `kind`, and where their values are.
             pub(crate) fn given(&self) -> Vec<(Key, Range<usize>)> {
                 let limit = self.limit.as_ref().map(|value| (Key::Limit, value.span()));

@@ -3,14 +3,14 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use forebay_box::config::{LinkConfig, ReceiveboxConfig, SendboxConfig, generate_key};
+use forebay_box::config::{LinkConfig, ReceiveboxConfig, SendboxConfig, SiteConfig, generate_key};
 use forebay_box::{Error, doctor, link, receivebox, sendbox};
 use forebay_config::Configuration;
 use forebay_system::privileges;
 
-use crate::cli::{LinkArgs, ReceiveboxArgs, SendboxArgs};
-use crate::fail;
+use crate::cli::{LinkArgs, ReceiveboxArgs, SendboxArgs, SiteArgs, SiteCommand};
 use crate::terminal::print;
+use crate::{fail, site};
 
 pub(crate) fn sendbox(args: &SendboxArgs) -> ExitCode {
     privileges::protect();
@@ -22,6 +22,23 @@ pub(crate) fn sendbox(args: &SendboxArgs) -> ExitCode {
     };
     let load = SendboxConfig::load(&args.config).map_err(Error::from);
     end(load.and_then(|config| sendbox::run(config, &paths)))
+}
+
+pub(crate) fn site(args: &SiteArgs) -> ExitCode {
+    privileges::protect();
+    match (&args.command, &args.config) {
+        (Some(SiteCommand::Init(args)), _) => site::init(args),
+        (None, Some(config)) => {
+            let paths = sendbox::LogPaths {
+                ticks: args.tick_log.clone(),
+                events: args.event_log.clone(),
+                ..sendbox::LogPaths::default()
+            };
+            let load = SiteConfig::load(config).map_err(Error::from);
+            end(load.and_then(|config| sendbox::run_site(config, &paths)))
+        }
+        (None, None) => fail(&"give --config FILE, or `init` to make the files of sites", 2),
+    }
 }
 
 pub(crate) fn receivebox(args: &ReceiveboxArgs) -> ExitCode {
@@ -66,7 +83,7 @@ pub(crate) fn detach(interfaces: &[String]) -> ExitCode {
 
 pub(crate) fn keygen(file: &Path) -> ExitCode {
     privileges::protect();
-    match generate_key(file) {
+    match generate_key(&[file]) {
         Ok(()) => {
             // The key is there, whether or not this can be printed.
             let _ = print(&format!(

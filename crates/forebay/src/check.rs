@@ -3,7 +3,9 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use forebay_box::config::{Dataplane, LinkConfig, Method, ReceiveboxConfig, SendboxConfig};
+use forebay_box::config::{
+    BundleConfig, Dataplane, LinkConfig, Method, ReceiveboxConfig, SendboxConfig, SiteConfig,
+};
 use forebay_box::{Error, sendbox};
 use forebay_config::{Configuration, load};
 use forebay_lab::scenario;
@@ -18,6 +20,7 @@ use crate::terminal::print;
 /// Top-level tables, by which the kinds of files are recognised.
 #[derive(Deserialize)]
 struct Outline {
+    site: Option<IgnoredAny>,
     receivebox: Option<IgnoredAny>,
     link: Option<IgnoredAny>,
     vhost: Option<IgnoredAny>,
@@ -54,6 +57,12 @@ fn queues(file: &Path) -> Result<String, Error> {
 
 fn describe(file: &Path) -> Result<String, Error> {
     let (outline, _) = load::<Outline>(file)?;
+    if outline.site.is_some() {
+        let config = SiteConfig::load(file)?;
+        let peers = count(config.bundles.len(), "bundle");
+        let what = format!("site that sends {peers} and receives {}", config.peers.len());
+        return with_kernel_queues(&config.bundles, what);
+    }
     if outline.receivebox.is_some() {
         let config = ReceiveboxConfig::load(file)?;
         for warning in config.warnings() {
@@ -81,9 +90,14 @@ fn describe(file: &Path) -> Result<String, Error> {
     if let Dataplane::User(ports) = &config.dataplane {
         return Ok(format!("{what}; {}", at_death(ports.method)));
     }
+    with_kernel_queues(&config.bundles, what)
+}
+
+/// Checks that the kernel has the queues of `bundles`.
+fn with_kernel_queues(bundles: &[BundleConfig], what: String) -> Result<String, Error> {
     let what = format!("{what}; if it dies, packets pass without a limit after half a second");
     match Features::probe() {
-        Ok(features) => sendbox::plan(&config.bundles, &features).map(|_| what),
+        Ok(features) => sendbox::plan(bundles, &features).map(|_| what),
         Err(forebay_tc::Error::Permission(_)) => {
             Ok(format!("{what}; run as root to check that the kernel has its qdiscs too"))
         }

@@ -12,6 +12,7 @@ mod cli;
 mod lab;
 #[cfg(feature = "plan")]
 mod plan;
+mod site;
 mod terminal;
 
 use std::io::IsTerminal;
@@ -48,6 +49,7 @@ fn main() -> ExitCode {
         Command::Plan(args) => plan::run(&args),
         #[cfg(not(feature = "plan"))]
         Command::Plan { .. } => fail(&"this build has no planner: build it with `make build`", 2),
+        Command::Site(args) => boxes::site(&args),
         Command::Sendbox(args) => boxes::sendbox(&args),
         Command::Receivebox(args) => boxes::receivebox(&args),
         Command::Link(args) => boxes::link(&args),

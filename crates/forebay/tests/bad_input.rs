@@ -92,10 +92,15 @@ fn each_mistake_is_named_by_line_and_key() {
             "oneself.toml:9: bundle.receivebox: 127.0.0.1:28316 is this box's own `listen`",
         ),
         (
-            "a-word-for-a-table",
-            format!("{SENDBOX}{one}policy = \"fq_codel\"\n"),
-            "a-word-for-a-table.toml:11: bundle.policy: invalid type: string \"fq_codel\", expected \
-             a table",
+            "a-word-with-a-slip",
+            format!("{SENDBOX}{one}policy = \"fqcodel\"\n"),
+            "a-word-with-a-slip.toml:11: bundle.policy: unknown variant `fqcodel`",
+        ),
+        (
+            "a-number-for-a-word",
+            format!("{SENDBOX}{one}policy = 3\n"),
+            "a-number-for-a-word.toml:11: bundle.policy: invalid type: integer `3`, expected a word \
+             such as \"fq_codel\", or a table such as { kind = \"fq_codel\" }",
         ),
         (
             "same-interface",

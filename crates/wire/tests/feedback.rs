@@ -139,6 +139,30 @@ fn each_end_learns_what_the_other_has_counted() {
 }
 
 #[test]
+fn a_receivebox_does_not_talk_to_the_sendbox_beside_it() {
+    let (mut s, mut r) = (sendbox(1), receivebox(2));
+    r.refuse(s.session());
+    assert_eq!(r.accept(&s.update(epoch(64), SENT)), Err(ReceiveError::Own));
+    agree(&mut sendbox(3), &mut r);
+}
+
+#[test]
+fn updates_are_for_receiveboxes() {
+    let (_, mut r, wire) = agreed(1, 2);
+    let feedback = r.feedback(arrival(1), HELD, None).unwrap();
+    let kinds = wire.iter().map(Vec::as_slice).chain([&*feedback, b"", b"other"]);
+    let expected = [true, false, true, false, false, false, false];
+    assert!(kinds.map(is_for_receivebox).eq(expected));
+}
+
+/// The numbers were computed with Python's hmac.
+#[test]
+fn the_id_of_a_bundle_is_derived_from_its_key() {
+    assert_eq!(key().bundle_id(), BundleId(0xf763));
+    assert_ne!(Key::new([7; 32]).bundle_id(), key().bundle_id());
+}
+
+#[test]
 fn feedback_takes_less_than_a_thousandth_of_the_bundle() {
     let on_the_wire = FEEDBACK_LEN + 14 + 20 + 8;
     assert!(on_the_wire * 1000 < 64 * 1514);

@@ -3,13 +3,13 @@ use std::path::PathBuf;
 
 use forebay_config::{ConfigError, Prefix, RateValue, RemoteAddress, Source, Spanned};
 use forebay_control::{ControllerKind, Detection};
-use forebay_discipline::{PolicyTable, QueueOwner};
+use forebay_discipline::QueueOwner;
 use forebay_units::Rate;
 use forebay_wire::feedback::Key;
 use ipnet::IpNet;
 use serde::Deserialize;
 
-use super::policy::{ClassTable, DEFAULT, Policy};
+use super::policy::{ClassTable, DEFAULT, Policy, PolicyValue};
 use super::steering::ClassifierTable;
 use super::{key, peer, unique};
 
@@ -49,42 +49,45 @@ pub(super) struct BundleTable {
     pub(super) name: Spanned<String>,
     pub(super) id: Spanned<u16>,
     pub(super) prefixes: Vec<Spanned<Prefix>>,
-    receivebox: Spanned<RemoteAddress>,
-    key_file: Spanned<PathBuf>,
+    pub(super) receivebox: Spanned<RemoteAddress>,
+    pub(super) key_file: Spanned<PathBuf>,
+    pub(super) policy: Option<Spanned<PolicyValue>>,
     #[serde(default)]
-    policy: Option<Spanned<PolicyTable>>,
+    pub(super) class: Vec<ClassTable>,
     #[serde(default)]
-    class: Vec<ClassTable>,
+    pub(super) classifier: Vec<ClassifierTable>,
     #[serde(default)]
-    classifier: Vec<ClassifierTable>,
-    #[serde(default)]
-    controller: ControllerKind,
+    pub(super) controller: ControllerKind,
     #[serde(default = "Detection::cross_traffic_default")]
-    cross_traffic: Detection,
+    pub(super) cross_traffic: Detection,
     #[serde(default)]
-    multipath: Detection,
-    guard: Option<Spanned<bool>>,
-    min_rate: Option<Spanned<RateValue>>,
-    max_rate: Option<Spanned<RateValue>>,
+    pub(super) multipath: Detection,
+    pub(super) guard: Option<Spanned<bool>>,
+    pub(super) min_rate: Option<Spanned<RateValue>>,
+    pub(super) max_rate: Option<Spanned<RateValue>>,
 }
 
 impl BundleTable {
+    /// Checks the table, which the file calls `of`: `bundle`, or a site's `peer`.
     pub(super) fn check(
         self,
         source: &Source,
+        of: &str,
         listen: SocketAddr,
         owner: &QueueOwner,
     ) -> Result<BundleConfig, ConfigError> {
+        let key_of = |key: &str| format!("{of}.{key}");
+        let address = if of == "peer" { "address" } else { "receivebox" };
         if self.prefixes.is_empty() {
             let message = "a bundle needs at least one destination prefix";
-            return Err(source.error_at(self.name.span(), "bundle.prefixes", message));
+            return Err(source.error_at(self.name.span(), key_of("prefixes"), message));
         }
-        let receivebox = peer(source, "bundle.receivebox", &self.receivebox, listen)?;
+        let receivebox = peer(source, &key_of(address), &self.receivebox, listen)?;
         let takes_guard = self.controller.takes_guard(self.cross_traffic);
         let guarded = self.guard.as_ref().map_or(takes_guard, |guard| *guard.get_ref());
         if let Some(guard) = self.guard.as_ref().filter(|_| guarded && !takes_guard) {
             let message = "needs controller = \"forebay\" and cross_traffic = \"ignore\"";
-            return Err(source.error_at(guard.span(), "bundle.guard", message));
+            return Err(source.error_at(guard.span(), key_of("guard"), message));
         }
         let rate = |r: &Option<Spanned<RateValue>>| r.as_ref().map(|r| r.get_ref().0);
         let (min_rate, max_rate) = (rate(&self.min_rate), rate(&self.max_rate));
@@ -93,8 +96,8 @@ impl BundleTable {
         let min = min_rate.unwrap_or(defaults.min_rate);
         let max = max_rate.unwrap_or(defaults.max_rate);
         for (value, key, crossed) in [
-            (&self.max_rate, "bundle.max_rate", format!("is below min_rate ({min})")),
-            (&self.min_rate, "bundle.min_rate", format!("is above max_rate ({max})")),
+            (&self.max_rate, "max_rate", format!("is below min_rate ({min})")),
+            (&self.min_rate, "min_rate", format!("is above max_rate ({max})")),
         ] {
             let Some(value) = value else { continue };
             let message = match value.get_ref().0 {
@@ -102,13 +105,13 @@ impl BundleTable {
                 _ if max < min => crossed,
                 _ => continue,
             };
-            return Err(source.error_at(value.span(), key, message));
+            return Err(source.error_at(value.span(), key_of(key), message));
         }
         Ok(BundleConfig {
-            key: key::read(source, &self.key_file)?,
+            key: key::read(source, &key_of("key_file"), &self.key_file)?,
             policy: Policy::check(
                 source,
-                "bundle",
+                of,
                 owner,
                 self.policy,
                 DEFAULT,

@@ -11,10 +11,14 @@ use zeroize::Zeroizing;
 /// The largest size of a key file, which is one short line.
 const MAX_LEN: u64 = 4096;
 
-/// Reads the key file that the configuration names. Only its owner may read it. A relative path
-/// starts at the directory of the configuration file.
-pub(super) fn read(source: &Source, path: &Spanned<PathBuf>) -> Result<Key, ConfigError> {
-    let error = |m: String| source.error_at(path.span(), "bundle.key_file", m);
+/// Reads the key file that the configuration names as `key`. Only its owner may read it. A relative
+/// path starts at the directory of the configuration file.
+pub(super) fn read(
+    source: &Source,
+    key: &str,
+    path: &Spanned<PathBuf>,
+) -> Result<Key, ConfigError> {
+    let error = |m: String| source.error_at(path.span(), key, m);
     let base = source.file().parent().unwrap_or(Path::new(""));
     let file = base.join(path.get_ref());
     let shown = file.display();
@@ -33,14 +37,19 @@ pub(super) fn read(source: &Source, path: &Spanned<PathBuf>) -> Result<Key, Conf
     text.trim().parse().map_err(|e| error(format!("{shown} is not a key file: {e}")))
 }
 
-/// Writes a new random key to `path`, readable by its owner only. It never replaces a file.
+/// Writes a new random key to each of `paths`, readable by its owner only. It never replaces a
+/// file.
 ///
 /// # Errors
-/// If the file exists or cannot be written, or the system gives no random numbers.
-pub fn generate(path: &Path) -> io::Result<()> {
+/// If a file exists or cannot be written, or the system gives no random numbers.
+pub fn generate(paths: &[&Path]) -> io::Result<()> {
     let mut secret = Zeroizing::new([0; 32]);
     getrandom::fill(&mut *secret).map_err(io::Error::other)?;
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
-    writeln!(file, "{}", Key::new(*secret).text())?;
-    file.sync_all()
+    let key = Key::new(*secret);
+    for path in paths {
+        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+        writeln!(file, "{}", key.text())?;
+        file.sync_all()?;
+    }
+    Ok(())
 }

@@ -1,11 +1,11 @@
 use forebay_config::{ConfigError, Configuration, RateValue, Source, Spanned};
 use forebay_dataplane::{Method, Netdev};
-use forebay_discipline::{Discipline, Kind, PolicyTable, QueueOwner};
+use forebay_discipline::{Discipline, Kind, QueueOwner};
 use forebay_units::Rate;
 use serde::Deserialize;
 
 use super::framing::{Cells, Framing, Overhead};
-use super::policy::{ClassTable, Policy};
+use super::policy::{ClassTable, Policy, PolicyValue};
 use super::steering::ClassifierTable;
 use super::{Class, Ports, interface};
 
@@ -50,7 +50,7 @@ struct LinkTable {
     overhead: Option<Spanned<Overhead>>,
     minimum: Option<Spanned<u16>>,
     cells: Option<Spanned<Cells>>,
-    policy: Option<Spanned<PolicyTable>>,
+    policy: Option<Spanned<PolicyValue>>,
     #[serde(default)]
     class: Vec<ClassTable>,
     #[serde(default)]

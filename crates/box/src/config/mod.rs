@@ -1,8 +1,9 @@
 //! Configuration of the boxes: TOML, checked whole before anything is touched.
 //!
-//! [`SendboxConfig`], [`ReceiveboxConfig`] and [`LinkConfig`] are each a [`Configuration`]: it
-//! reads a file, looks at the interfaces and keys that the file names, and either gives a
-//! configuration that can be run or one error that names the line and the key. It changes nothing.
+//! [`SendboxConfig`], [`ReceiveboxConfig`], [`SiteConfig`] and [`LinkConfig`] are each a
+//! [`Configuration`]: it reads a file, looks at the interfaces and keys that the file names, and
+//! either gives a configuration that can be run or one error that names the line and the key. It
+//! changes nothing.
 
 mod bundle;
 mod framing;
@@ -13,6 +14,7 @@ mod policy;
 mod ports;
 mod receivebox;
 mod sendbox;
+mod site;
 mod steering;
 
 pub use bundle::BundleConfig;
@@ -24,6 +26,7 @@ pub use policy::{Class, Policy};
 pub use ports::Ports;
 pub use receivebox::{PeerConfig, ReceiveboxConfig};
 pub use sendbox::{Dataplane, SendboxConfig};
+pub use site::SiteConfig;
 pub use steering::{Classifier, DualQueue};
 
 pub use forebay_config::Configuration;
@@ -40,6 +43,20 @@ fn interface(source: &Source, key: &str, name: &Spanned<String>) -> Result<Netde
     let at = |e| source.error_at(name.span(), key, e);
     let netdev = Netdev::find(name.get_ref()).map_err(at)?;
     netdev.check().map_err(at)?;
+    netdev.check_ethernet().map_err(at)?;
+    Ok(netdev)
+}
+
+/// Finds the interface `name` and checks that the kernel's queues can be controlled there. The
+/// kernel forwards frames of any size.
+fn kernel_interface(
+    source: &Source,
+    key: &str,
+    name: &Spanned<String>,
+) -> Result<Netdev, ConfigError> {
+    let at = |e| source.error_at(name.span(), key, e);
+    let netdev = Netdev::find(name.get_ref()).map_err(at)?;
+    netdev.check_up().map_err(at)?;
     netdev.check_ethernet().map_err(at)?;
     Ok(netdev)
 }

@@ -1,6 +1,10 @@
+use std::fmt;
+
 use forebay_config::{ConfigError, Prefix, Source, Spanned};
 use forebay_discipline::{Discipline, Kind, PolicyTable, QueueOwner};
 use serde::Deserialize;
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{Deserializer, Error, IntoDeserializer, MapAccess, Visitor};
 
 use super::matches::{Lists, Match};
 use super::steering::{Classifier, ClassifierTable};
@@ -42,7 +46,52 @@ pub(super) struct ClassTable {
     prefixes: Vec<Prefix>,
     #[serde(default)]
     vlans: Vec<Spanned<u16>>,
-    policy: Option<Spanned<PolicyTable>>,
+    policy: Option<Spanned<PolicyValue>>,
+}
+
+/// A policy as it is written: a word, `"fq_codel"`, or a table.
+#[derive(Debug)]
+pub(super) enum PolicyValue {
+    Word(Kind),
+    Table(Box<PolicyTable>),
+}
+
+impl<'de> Deserialize<'de> for PolicyValue {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Either;
+        impl<'de> Visitor<'de> for Either {
+            type Value = PolicyValue;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(
+                    "a word such as \"fq_codel\", or a table such as { kind = \"fq_codel\" }",
+                )
+            }
+            fn visit_str<E: Error>(self, word: &str) -> Result<PolicyValue, E> {
+                Kind::deserialize(word.into_deserializer()).map(PolicyValue::Word)
+            }
+            fn visit_map<A: MapAccess<'de>>(self, table: A) -> Result<PolicyValue, A::Error> {
+                let table = PolicyTable::deserialize(MapAccessDeserializer::new(table))?;
+                Ok(PolicyValue::Table(Box::new(table)))
+            }
+        }
+        deserializer.deserialize_any(Either)
+    }
+}
+
+impl PolicyValue {
+    pub(super) fn check(
+        value: &Spanned<Self>,
+        source: &Source,
+        owner: &QueueOwner,
+        key: &str,
+    ) -> Result<Discipline, ConfigError> {
+        match value.get_ref() {
+            Self::Word(kind) => {
+                PolicyTable::of(Spanned::new(value.span(), *kind)).check(source, owner, key)
+            }
+            Self::Table(table) => table.check(source, owner, key),
+        }
+    }
 }
 
 /// The default policy of a bundle, and of a class.
@@ -60,14 +109,14 @@ impl Policy {
         source: &Source,
         of: &str,
         owner: &QueueOwner,
-        table: Option<Spanned<PolicyTable>>,
+        table: Option<Spanned<PolicyValue>>,
         default: Kind,
         (classes, classifiers): (Vec<ClassTable>, Vec<ClassifierTable>),
     ) -> Result<Self, ConfigError> {
         let key = format!("{of}.policy");
         let (discipline, span) = match table {
             None => (default.into(), 0..0),
-            Some(table) => (table.get_ref().check(source, owner, &key)?, table.span()),
+            Some(table) => (PolicyValue::check(&table, source, owner, &key)?, table.span()),
         };
         let kind = discipline.kind;
         let classifiers = ClassifierTable::check_all(source, of, owner, kind, classifiers)?;
@@ -114,7 +163,7 @@ impl ClassTable {
             None => DEFAULT.into(),
             Some(table) => {
                 let key = format!("{key}.policy");
-                let policy = table.get_ref().check(source, owner, &key)?;
+                let policy = PolicyValue::check(&table, source, owner, &key)?;
                 if policy.kind.is_classful() {
                     let message = "a class cannot have classes of its own";
                     return Err(source.error_at(table.span(), key, message));

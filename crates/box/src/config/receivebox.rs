@@ -109,7 +109,7 @@ impl PeerTable {
             list.into_iter().map(|p| p.into_inner().0).collect::<Vec<_>>()
         };
         Ok(PeerConfig {
-            key: key::read(source, &self.key_file)?,
+            key: key::read(source, "bundle.key_file", &self.key_file)?,
             name: self.name.into_inner(),
             id: self.id.into_inner(),
             prefixes: plain(self.prefixes),

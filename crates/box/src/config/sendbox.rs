@@ -7,7 +7,7 @@ use forebay_tc::{Features, Foreign};
 use serde::Deserialize;
 
 use super::bundle::{BundleTable, check_distinct};
-use super::{BundleConfig, Ports, interface, own};
+use super::{BundleConfig, Ports, interface, kernel_interface, own};
 
 /// The configuration of a sendbox, which holds bundles to their rates.
 #[derive(Debug)]
@@ -89,7 +89,7 @@ impl Configuration for SendboxConfig {
         let mut bundles = Vec::new();
         for bundle in file.bundle {
             let listen = listen.unwrap_or_else(|| SocketAddr::from(([0, 0, 0, 0], 0)));
-            bundles.push(bundle.check(source, listen, &owner)?);
+            bundles.push(bundle.check(source, "bundle", listen, &owner)?);
         }
         let dataplane = table.dataplane(source)?;
         Ok(Self { outside: table.outer(source)?, dataplane, listen, bundles })
@@ -100,14 +100,7 @@ impl SendboxTable {
     fn outer(&self, source: &Source) -> Result<Netdev, ConfigError> {
         match self.dataplane {
             DataplaneName::User => interface(source, "sendbox.outside", &self.outside),
-            // The kernel forwards frames of any size.
-            DataplaneName::Kernel => {
-                let at = |e| source.error_at(self.outside.span(), "sendbox.outside", e);
-                let netdev = Netdev::find(self.outside.get_ref()).map_err(at)?;
-                netdev.check_up().map_err(at)?;
-                netdev.check_ethernet().map_err(at)?;
-                Ok(netdev)
-            }
+            DataplaneName::Kernel => kernel_interface(source, "sendbox.outside", &self.outside),
         }
     }
 

@@ -19,7 +19,7 @@ impl Dir {
     fn new(name: &str) -> Self {
         let path = std::env::temp_dir().join(format!("fb-config-{}-{name}", std::process::id()));
         fs::create_dir_all(&path).unwrap();
-        generate_key(&path.join("key")).unwrap();
+        generate_key(&[&path.join("key")]).unwrap();
         Self(path)
     }
 }
@@ -45,7 +45,7 @@ fn bundles_of(dir: &Dir, text: &str, owner: &QueueOwner) -> Result<Vec<BundleCon
     let read = || -> Result<Vec<_>, ConfigError> {
         let (file, source) = parse::<File>(&dir.0.join("x.toml"), text)?;
         check_distinct(&source, &file.bundle)?;
-        file.bundle.into_iter().map(|b| b.check(&source, listen, owner)).collect()
+        file.bundle.into_iter().map(|b| b.check(&source, "bundle", listen, owner)).collect()
     };
     read().map_err(|e| e.to_string().replace(&format!("{}/", dir.0.display()), ""))
 }

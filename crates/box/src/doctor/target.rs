@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 use super::Role;
-use crate::config::{Dataplane, ReceiveboxConfig, SendboxConfig};
+use crate::config::{Dataplane, ReceiveboxConfig, SendboxConfig, SiteConfig};
 use crate::sendbox;
 
 /// A configuration as far as it can be read.
@@ -29,10 +29,16 @@ pub(super) enum Config {
 /// The parts of a file that show its purpose, even if something else in it is wrong.
 #[derive(Default, Deserialize)]
 struct Outline {
+    site: Option<Site>,
     receivebox: Option<Receivebox>,
     sendbox: Option<Sendbox>,
     #[serde(flatten)]
     _rest: std::collections::BTreeMap<String, IgnoredAny>,
+}
+
+#[derive(Deserialize)]
+struct Site {
+    interface: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -51,6 +57,15 @@ impl Target {
     pub(super) fn load(path: &Path) -> Self {
         let outline = load::<Outline>(path).map(|(outline, _)| outline).unwrap_or_default();
         let file = path.display().to_string();
+        if let Some(table) = outline.site {
+            let config = SiteConfig::load(path).map(|site| Config::Sendbox(site.into()));
+            return Self {
+                file,
+                role: Role::SendboxKernel,
+                interfaces: table.interface.into_iter().collect(),
+                config: config.map_err(|e| e.to_string()),
+            };
+        }
         if let Some(table) = outline.receivebox {
             let config = ReceiveboxConfig::load(path).map(Config::Receivebox);
             return Self {

@@ -8,14 +8,15 @@ mod budget;
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
+use std::os::fd::RawFd;
 
 use forebay_control::{self as control, Shares};
-use forebay_dataplane::{BundleRule, Counts, Sample, Sampler};
+use forebay_dataplane::{BundleRule, Counts, Netdev, Sample, Sampler};
 use forebay_system::clock;
 use forebay_system::wait::Waiter;
 use forebay_units::Nanos;
 use forebay_wire::feedback::{
-    Arrival, BundleId, FEEDBACK_BESIDE_LEN, FEEDBACK_LEN, Others, ReceiveboxChannel,
+    Arrival, BundleId, FEEDBACK_BESIDE_LEN, FEEDBACK_LEN, Others, ReceiveboxChannel, Session,
 };
 
 use crate::Error;
@@ -45,47 +46,107 @@ pub fn run(config: ReceiveboxConfig) -> Result<(), Error> {
     let signals = Signals::block().map_err(Error::Signals)?;
     config.warnings().iter().for_each(|warning| tracing::warn!("{warning}"));
     let channel = Channel::bind(config.listen)?;
-    let rules = config.peers.iter().map(rule).collect::<Vec<_>>();
-    let mut sampler = Sampler::attach(&config.interface, &rules)?;
-    let mut peers = Peers::new(config.peers, clock::now());
-    let kept: &[_] = if sampler.is_detached_by_process() { &[Capability::NetAdmin] } else { &[] };
+    let mut receivebox = Receivebox::attach(config.interface, config.peers)?;
+    let kept: &[_] = if receivebox.keeps_rights() { &[Capability::NetAdmin] } else { &[] };
     privileges::reduce(kept, &[]);
     crate::say_ready(&serde_json::json!({ "event": "ready" }));
 
-    let mut waiter =
-        Waiter::new([signals.descriptor(), sampler.descriptor(), channel.descriptor()]);
-    let mut due_check = clock::now() + CHECK;
+    let descriptors = [signals.descriptor(), receivebox.descriptor(), channel.descriptor()];
+    let mut waiter = Waiter::new(descriptors);
     // The descriptor of signals is the first; it is read only when it is ready.
     while !(waiter.is_ready(0) && signals.came()) {
-        waiter.wait_until(due_check);
-        let now = clock::now();
-        if now >= due_check {
-            config.interface.check_present()?;
-            peers.diagnose(now);
-            due_check = now + CHECK;
-        }
-        peers.count(clock::now(), &sampler)?;
-        sampler.poll(|sample| peers.answer(&sample, &channel))?;
+        waiter.wait_until(receivebox.due());
+        receivebox.serve(clock::now(), &channel)?;
         while let Some(incoming) = channel.receive() {
             match incoming {
-                Incoming::Datagram(datagram) => {
-                    if let Some((bundle, epoch)) = peers.on_update(&datagram, &channel, &sampler)? {
-                        sampler.set_epoch(bundle, epoch)?;
-                    }
-                }
-                Incoming::Undelivered(Undelivered { to, error }) => {
-                    peers.hint(clock::now(), to, Hint::Undelivered(error));
-                }
+                Incoming::Datagram(datagram) => receivebox.on_datagram(&datagram, &channel)?,
+                Incoming::Undelivered(undelivered) => receivebox.on_undelivered(undelivered),
             }
         }
     }
-    for (index, peer) in peers.all.iter().enumerate() {
-        let counts = sampler.counts(index)?;
-        let Peer { name, refused, unanswered, .. } = peer;
-        tracing::info!("bundle {name}: {counts:?}, {refused} refused, {unanswered} unanswered");
+    receivebox.log_summaries()
+}
+
+/// A receivebox at its interface, without the socket that it shares with a sendbox.
+pub(crate) struct Receivebox {
+    interface: Netdev,
+    sampler: Sampler,
+    peers: Peers,
+    due_check: Nanos,
+}
+
+impl Receivebox {
+    /// Attaches the program that counts.
+    pub(crate) fn attach(interface: Netdev, configs: Vec<PeerConfig>) -> Result<Self, Error> {
+        let rules = configs.iter().map(rule).collect::<Vec<_>>();
+        let sampler = Sampler::attach(&interface, &rules)?;
+        let now = clock::now();
+        Ok(Self { interface, sampler, peers: Peers::new(configs, now), due_check: now + CHECK })
     }
-    tracing::info!("samples lost in a full ring: {}", sampler.samples_lost()?);
-    Ok(())
+
+    /// Whether the program is detached by this process, which needs `CAP_NET_ADMIN` then.
+    fn keeps_rights(&self) -> bool {
+        self.sampler.is_detached_by_process()
+    }
+
+    /// Returns the descriptor that becomes readable when boundary packets have arrived.
+    pub(crate) fn descriptor(&self) -> RawFd {
+        self.sampler.descriptor()
+    }
+
+    /// Returns the time of the next call of [`Receivebox::serve`] if the descriptor is not ready
+    /// before.
+    fn due(&self) -> Nanos {
+        self.due_check
+    }
+
+    /// Sends the feedback for boundary packets that have arrived, and checks what has to be checked
+    /// from time to time.
+    pub(crate) fn serve(&mut self, now: Nanos, channel: &Channel) -> Result<(), Error> {
+        if now >= self.due_check {
+            self.interface.check_present()?;
+            self.peers.diagnose(now);
+            self.due_check = now + CHECK;
+        }
+        let Self { peers, sampler, .. } = self;
+        peers.count(now, sampler)?;
+        Ok(sampler.poll(|sample| peers.answer(&sample, channel))?)
+    }
+
+    /// Handles a datagram.
+    pub(crate) fn on_datagram(
+        &mut self,
+        datagram: &Datagram,
+        channel: &Channel,
+    ) -> Result<(), Error> {
+        if let Some((bundle, epoch)) = self.peers.on_update(datagram, channel, &self.sampler)? {
+            self.sampler.set_epoch(bundle, epoch)?;
+        }
+        Ok(())
+    }
+
+    /// Notes that a datagram was not delivered.
+    pub(crate) fn on_undelivered(&mut self, Undelivered { to, error }: Undelivered) {
+        self.peers.hint(clock::now(), to, Hint::Undelivered(error));
+    }
+
+    /// Refuses messages of the sendbox beside it for the bundle `name`.
+    pub(crate) fn refuse(&mut self, name: &str, own: Session) {
+        for peer in self.peers.all.iter_mut().filter(|peer| peer.name == name) {
+            peer.feedback.refuse(own);
+        }
+    }
+
+    /// Logs the counts of each bundle, at the end.
+    pub(crate) fn log_summaries(&self) -> Result<(), Error> {
+        for (index, peer) in self.peers.all.iter().enumerate() {
+            let counts = self.sampler.counts(index)?;
+            let Peer { name, refused, unanswered, .. } = peer;
+            tracing::info!("bundle {name}: {counts:?}, {refused} refused, {unanswered} unanswered");
+        }
+        tracing::info!("samples lost in a full ring: {}", self.sampler.samples_lost()?);
+        Ok(())
+    }
 }
 
 fn rule(peer: &PeerConfig) -> BundleRule {

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use forebay_control as control;
 use forebay_units::{Bytes, Nanos, Rate};
 use forebay_wire::feedback::{
-    self, BundleId, FEEDBACK_LEN, Received, SendboxChannel, SendboxCounts,
+    self, BundleId, FEEDBACK_LEN, Received, SendboxChannel, SendboxCounts, Session,
 };
 use forebay_wire::{EpochSize, FingerprintKey};
 
@@ -102,8 +102,8 @@ impl ControlledBundle {
         self.control.on_total(sent, packets);
     }
 
-    /// Handles a datagram for this bundle.
-    pub(super) fn on_message(&mut self, datagram: &Datagram, channel: &Channel) {
+    /// Handles a datagram for this bundle; returns whether it was accepted.
+    pub(super) fn on_message(&mut self, datagram: &Datagram, channel: &Channel) -> bool {
         let came = datagram.came;
         let received = match self.feedback.receive(datagram.bytes()) {
             Ok(received) => received,
@@ -113,7 +113,7 @@ impl ControlledBundle {
                 if let Some(hint) = Hint::refused(datagram.from, why) {
                     self.diagnosis.on_hint(came, hint);
                 }
-                return;
+                return false;
             }
         };
         self.diagnosis.on_heard(came);
@@ -127,6 +127,7 @@ impl ControlledBundle {
             }
             Received::NewSession => self.send_epoch(came, self.control.epoch(), channel),
         }
+        true
     }
 
     fn on_feedback(&mut self, came: Nanos, f: &feedback::Feedback) {
@@ -230,6 +231,11 @@ impl ControlledBundle {
 
     pub(super) fn name(&self) -> &str {
         &self.name
+    }
+
+    /// The session of its channel.
+    pub(super) fn session(&self) -> Session {
+        self.feedback.session()
     }
 
     /// The address of its receivebox.

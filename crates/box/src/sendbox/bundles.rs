@@ -8,7 +8,7 @@ use std::os::fd::RawFd;
 use forebay_records::{Event, Tick};
 use forebay_system::clock;
 use forebay_units::{Bytes, Nanos, Rate};
-use forebay_wire::feedback::BundleId;
+use forebay_wire::feedback::{BundleId, is_for_receivebox};
 
 use super::bundle::ControlledBundle;
 use super::logs::Logs;
@@ -16,11 +16,13 @@ use crate::Error;
 use crate::channel::{Channel, Datagram, Incoming, Undelivered};
 use crate::config::BundleConfig;
 use crate::diagnosis::Hint;
+use crate::receivebox::Receivebox;
 
 /// All bundles of a sendbox.
 pub(super) struct Bundles {
     list: Vec<ControlledBundle>,
-    by_id: HashMap<BundleId, usize>,
+    /// The bundles of each id. Ids that are derived from keys may be equal.
+    by_id: HashMap<BundleId, Vec<usize>>,
     /// The bundles of each receivebox.
     by_address: HashMap<SocketAddr, Vec<usize>>,
     /// The channel to the receiveboxes; `None` without bundles.
@@ -36,9 +38,10 @@ impl Bundles {
         let channel = listen.map(Channel::bind).transpose()?;
         let list = configs.into_iter().map(|b| ControlledBundle::new(b, now));
         let list = list.collect::<Result<Vec<_>, _>>()?;
-        let by_id = list.iter().enumerate().map(|(i, b)| (b.id(), i)).collect();
+        let mut by_id: HashMap<_, Vec<_>> = HashMap::new();
         let mut by_address: HashMap<_, Vec<_>> = HashMap::new();
         for (index, bundle) in list.iter().enumerate() {
+            by_id.entry(bundle.id()).or_default().push(index);
             by_address.entry(bundle.receivebox()).or_default().push(index);
         }
         Ok(Self { list, by_id, by_address, channel })
@@ -49,6 +52,10 @@ impl Bundles {
         self.channel.as_ref().map(Channel::descriptor)
     }
 
+    pub(super) fn all(&self) -> &[ControlledBundle] {
+        &self.list
+    }
+
     pub(super) fn get(&self, index: usize) -> &ControlledBundle {
         &self.list[index]
     }
@@ -57,16 +64,34 @@ impl Bundles {
         &mut self.list[index]
     }
 
-    /// Handles the messages that have arrived.
-    pub(super) fn take_feedback(&mut self) {
+    /// Returns the channel to the receiveboxes.
+    pub(super) fn channel(&self) -> Option<&Channel> {
+        self.channel.as_ref()
+    }
+
+    /// Handles the messages that have arrived; those of other sendboxes go to `receivebox`.
+    pub(super) fn take_messages(
+        &mut self,
+        mut receivebox: Option<&mut Receivebox>,
+    ) -> Result<(), Error> {
         while let Some(incoming) = self.channel.as_ref().and_then(Channel::receive) {
-            match incoming {
-                Incoming::Datagram(datagram) => self.take(&datagram),
-                Incoming::Undelivered(Undelivered { to, error }) => {
+            match (incoming, &mut receivebox, &self.channel) {
+                (Incoming::Datagram(datagram), Some(receivebox), Some(channel))
+                    if is_for_receivebox(datagram.bytes()) =>
+                {
+                    receivebox.on_datagram(&datagram, channel)?;
+                }
+                (Incoming::Datagram(datagram), ..) => self.take(&datagram),
+                (Incoming::Undelivered(undelivered), receivebox, _) => {
+                    let Undelivered { to, error } = undelivered;
                     self.hint(clock::now(), to, Hint::Undelivered(error));
+                    if let Some(receivebox) = receivebox {
+                        receivebox.on_undelivered(undelivered);
+                    }
                 }
             }
         }
+        Ok(())
     }
 
     fn take(&mut self, datagram: &Datagram) {
@@ -74,7 +99,10 @@ impl Bundles {
         let from = datagram.from;
         match channel.bundle_of(datagram) {
             Ok(id) => match self.by_id.get(&id) {
-                Some(&index) => self.list[index].on_message(datagram, channel),
+                Some(bundles) => {
+                    // A key that is another bundle's does not fit.
+                    let _ = bundles.iter().any(|i| self.list[*i].on_message(datagram, channel));
+                }
                 None => {
                     tracing::debug!("a message from {from} is for an unknown bundle");
                     self.hint(datagram.came, from, Hint::OtherBundle(id));

@@ -26,6 +26,7 @@ use crate::Error;
 use crate::config::{BundleConfig, Policy};
 use crate::logs::{Account, Packets};
 use crate::privileges::{self, Capability, Extra};
+use crate::receivebox::Receivebox;
 use crate::signals::Signals;
 use crate::{say_ready, ticks};
 
@@ -38,6 +39,7 @@ pub(super) fn run(
     foreign: Foreign,
     listen: Option<SocketAddr>,
     bundles: Vec<BundleConfig>,
+    receivebox: Option<Receivebox>,
     paths: &LogPaths,
     signals: &Signals,
 ) -> Result<(), Error> {
@@ -48,7 +50,7 @@ pub(super) fn run(
     }
     Packets::create(paths.packets.as_deref())?.finish()?;
     let counters = Account::create(paths.counters.as_deref())?;
-    let mut sendbox = Sendbox::new(outside, foreign, listen, bundles, paths)?;
+    let mut sendbox = Sendbox::new(outside, foreign, listen, bundles, receivebox, paths)?;
     // Rates are set by netlink. At the end, queues that the tree replaced are restored, and the
     // file that describes them is removed.
     privileges::reduce(&[Capability::NetAdmin], &[Extra::RemoveFiles]);
@@ -68,6 +70,8 @@ struct Sendbox {
     /// The program of the tree's filter.
     classifier: OwnedFd,
     bundles: Bundles,
+    /// The receivebox of a site, for the other direction.
+    receivebox: Option<Receivebox>,
     /// The counters of each bundle at the last tick.
     counts: Vec<Statistics>,
     /// The epoch size of each bundle in the kernel.
@@ -90,6 +94,7 @@ impl Sendbox {
         foreign: Foreign,
         listen: Option<SocketAddr>,
         configs: Vec<BundleConfig>,
+        mut receivebox: Option<Receivebox>,
         paths: &LogPaths,
     ) -> Result<Self, Error> {
         let device = Device::find(&outside.name)?;
@@ -104,6 +109,11 @@ impl Sendbox {
         let classifier = observer.classifier()?;
         let count = configs.len();
         let bundles = Bundles::new(configs, listen, clock::now())?;
+        if let Some(receivebox) = &mut receivebox {
+            for bundle in bundles.all() {
+                receivebox.refuse(bundle.name(), bundle.session());
+            }
+        }
         let logs = Logs::create(paths)?;
         // A tree that is adopted has packets from its first moment on.
         observer.report_alive(clock::now())?;
@@ -126,6 +136,7 @@ impl Sendbox {
             observer,
             classifier,
             bundles,
+            receivebox,
             counts: vec![Statistics::default(); count],
             epochs: vec![None; count],
             damage: None,
@@ -137,13 +148,20 @@ impl Sendbox {
         // Samples carry their own time, so the loop does not wait for them: it reads them before
         // they are needed.
         let fixed = [signals.descriptor(), self.watch.descriptor()];
-        let mut waiter = Waiter::new(fixed.into_iter().chain(self.bundles.descriptor()));
+        let receivebox = self.receivebox.as_ref().map(Receivebox::descriptor);
+        let others = self.bundles.descriptor().into_iter().chain(receivebox);
+        let mut waiter = Waiter::new(fixed.into_iter().chain(others));
         let mut due_tick = clock::now() + TICK;
         while !signals.came() {
             let now = clock::now();
             self.hear_news(now)?;
             self.take_samples()?;
-            self.bundles.take_feedback();
+            if let (Some(receivebox), Some(channel)) =
+                (&mut self.receivebox, self.bundles.channel())
+            {
+                receivebox.serve(now, channel)?;
+            }
+            self.bundles.take_messages(self.receivebox.as_mut())?;
             if now >= due_tick {
                 self.tick(now)?;
                 due_tick = ticks::next(due_tick, TICK, now);
@@ -250,6 +268,9 @@ impl Sendbox {
         let lost = self.observer.samples_lost()?;
         if lost > 0 {
             tracing::warn!("{lost} reports of boundary packets were lost: the ring was full");
+        }
+        if let Some(receivebox) = &self.receivebox {
+            receivebox.log_summaries()?;
         }
         let logged = self.logs.finish();
         counters.write(&account(&self.counts, &drops))?;

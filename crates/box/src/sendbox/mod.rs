@@ -19,7 +19,8 @@ pub use self::tree::plan;
 pub(crate) use self::user::chunks;
 
 use crate::Error;
-use crate::config::{Dataplane, SendboxConfig};
+use crate::config::{Dataplane, ReceiveboxConfig, SendboxConfig, SiteConfig};
+use crate::receivebox::{self, Receivebox};
 use crate::signals::Signals;
 
 /// The time between two settings of a bundle's rate (Bundler section 6.2).
@@ -39,7 +40,24 @@ pub fn run(config: SendboxConfig, paths: &LogPaths) -> Result<(), Error> {
     match dataplane {
         Dataplane::User(ports) => user::run(outside, ports, listen, bundles, paths, &signals),
         Dataplane::Kernel { foreign } => {
-            kernel::run(outside, foreign, listen, bundles, paths, &signals)
+            kernel::run(outside, foreign, listen, bundles, None, paths, &signals)
         }
     }
+}
+
+/// Runs both boxes of a site over the kernel's queues, until SIGTERM or SIGINT.
+///
+/// # Errors
+/// As [`run`] and [`receivebox::run`].
+pub fn run_site(config: SiteConfig, paths: &LogPaths) -> Result<(), Error> {
+    let SiteConfig { interface, foreign, listen, bundles, peers } = config;
+    if bundles.is_empty() {
+        return receivebox::run(ReceiveboxConfig { interface, listen, peers });
+    }
+    let signals = Signals::block().map_err(Error::Signals)?;
+    let receivebox = match peers.is_empty() {
+        true => None,
+        false => Some(Receivebox::attach(interface.clone(), peers)?),
+    };
+    kernel::run(interface, foreign, Some(listen), bundles, receivebox, paths, &signals)
 }

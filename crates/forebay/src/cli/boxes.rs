@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Args, Subcommand};
 
 #[derive(Debug, Args)]
 pub(crate) struct SendboxArgs {
@@ -28,6 +28,39 @@ pub(crate) struct ReceiveboxArgs {
     /// The configuration of the receivebox, in TOML.
     #[arg(long, value_name = "FILE")]
     pub(crate) config: PathBuf,
+}
+
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub(crate) struct SiteArgs {
+    /// The configuration of the site, in TOML.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// Record each control tick of each peer (every 10 ms), as JSON lines.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) tick_log: Option<PathBuf>,
+    /// Record each decision of the controllers with its reason, as JSON lines.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) event_log: Option<PathBuf>,
+    #[command(subcommand)]
+    pub(crate) command: Option<SiteCommand>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum SiteCommand {
+    /// Write the files and keys of two or more sites, each with all others as peers.
+    Init(SiteInitArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SiteInitArgs {
+    /// A site: its name, its interface towards the network, the address at which other sites reach
+    /// it, and the prefixes of its hosts. Give it once for each site; without it the command asks.
+    #[arg(long = "site", num_args = 4, value_names = ["NAME", "INTERFACE", "ADDRESS", "PREFIX,..."])]
+    pub(crate) sites: Vec<String>,
+    /// The directory for a directory for each site.
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    pub(crate) directory: PathBuf,
 }
 
 #[derive(Debug, Args)]

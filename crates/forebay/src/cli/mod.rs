@@ -9,7 +9,9 @@ use std::path::PathBuf;
 
 use clap::{ArgAction, Parser, Subcommand};
 
-pub(crate) use self::boxes::{LinkArgs, ReceiveboxArgs, SendboxArgs, VhostArgs};
+pub(crate) use self::boxes::{
+    LinkArgs, ReceiveboxArgs, SendboxArgs, SiteArgs, SiteCommand, SiteInitArgs, VhostArgs,
+};
 pub(crate) use self::lab::{
     CompareArgs, Dataplane, DemoArgs, Engine, HarmArgs, LabArgs, LabCommand, ReproduceArgs,
 };
@@ -46,6 +48,8 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Show on this machine how a queue moves from the bottleneck to the sendbox.
     Demo(DemoArgs),
+    /// Run a site: both boxes in one process, over the kernel's queues (needs root).
+    Site(SiteArgs),
     /// Run a sendbox: queue, schedule and shape the bundles of a site (needs root).
     Sendbox(SendboxArgs),
     /// Run a receivebox: count the packets of bundles and send feedback (needs root).
@@ -56,7 +60,7 @@ pub(crate) enum Command {
     Vhost(VhostArgs),
     /// Check a configuration or scenario file and report the first error; changes nothing.
     Check {
-        /// The file of a sendbox, a receivebox, a link, a vhost-user back end or an experiment.
+        /// The file of a site, sendbox, receivebox, link, vhost-user back end or experiment.
         file: PathBuf,
         /// Print the kernel queues that a sendbox with `dataplane = "kernel"` would set up (needs
         /// root, to ask the kernel what it supports).

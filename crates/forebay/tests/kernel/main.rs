@@ -13,6 +13,7 @@ mod floods;
 mod mistakes;
 #[path = "../../../dataplane/tests/namespace/mod.rs"]
 mod namespace;
+mod site;
 #[allow(dead_code, reason = "the tests of faults use the rest")]
 mod sites;
 mod stranger;

@@ -54,15 +54,13 @@ fn mistakes() -> [Mistake; 5] {
             sendbox_says: "the receivebox counts none of the last",
             receivebox_says: "packets that the sendbox sent is counted here",
             sendbox: plain.sendbox.clone(),
-            ..plain
         },
         Mistake {
             name: "other prefixes at the sendbox",
             sendbox: SENDBOX.replace("10.9.9.2/32", "10.9.8.0/24"),
             sendbox_says: "answers is for a packet that left here",
             receivebox_says: "the sendbox knows none of the packets of the last",
-            receivebox: plain.receivebox.clone(),
-            ..plain
+            receivebox: plain.receivebox,
         },
     ]
 }

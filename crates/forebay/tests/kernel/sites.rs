@@ -31,7 +31,12 @@ impl Process {
     /// Starts `forebay` with `arguments`, writes `input` to it, and waits until it is ready.
     ///
     /// Its standard error goes to `log`.
-    fn start(namespace: &Namespace, arguments: &[&str], input: &str, log: &Path) -> Self {
+    pub(crate) fn start(
+        namespace: &Namespace,
+        arguments: &[&str],
+        input: &str,
+        log: &Path,
+    ) -> Self {
         let log = File::options().create(true).append(true).open(log).unwrap();
         let mut child = Command::new("ip")
             .args(["netns", "exec", &namespace.0, PROGRAM])

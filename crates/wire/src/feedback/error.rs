@@ -21,6 +21,8 @@ pub enum ReceiveError {
     Bundle(BundleId),
     /// The tag is wrong: the key or session is another one, or the message is forged.
     Tag,
+    /// The message is of the sendbox beside this receivebox.
+    Own,
     /// The binary logarithm of the epoch size is out of range.
     EpochSize(u8),
     /// The message was received before, or may have been.
@@ -47,6 +49,7 @@ impl fmt::Display for ReceiveError {
             Self::Type(t) => write!(f, "unexpected message type {t}"),
             Self::Bundle(b) => write!(f, "meant for bundle {}", b.0),
             Self::Tag => f.write_str("wrong tag: check that both boxes have the same key"),
+            Self::Own => f.write_str("this machine's own message came back"),
             Self::EpochSize(e) => write!(f, "epoch size 2^{e} is out of range"),
             Self::Replay(replay) => replay.fmt(f),
             Self::NoSession => f.write_str("feedback before a session is agreed"),

@@ -3,6 +3,7 @@ use core::str::FromStr;
 
 use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
+use super::BundleId;
 use super::mac::derive;
 use crate::FingerprintKey;
 
@@ -45,6 +46,13 @@ impl Key {
         let bytes = derive(self, b"fingerprint");
         let half = |at| bytes[at..].first_chunk().copied().map_or(0, u64::from_be_bytes);
         FingerprintKey([half(0), half(8)])
+    }
+
+    /// Returns a number for a bundle that has no other: the first 16 bits of HMAC-SHA-256 over
+    /// `bundle id` under this key.
+    pub fn bundle_id(&self) -> BundleId {
+        let bytes = derive(self, b"bundle id");
+        BundleId(u16::from_be_bytes([bytes[0], bytes[1]]))
     }
 
     pub(super) const fn bytes(&self) -> &[u8; 32] {

@@ -55,6 +55,11 @@ pub fn bundle_of(datagram: &[u8]) -> Result<BundleId, ReceiveError> {
     kind_of(datagram).map(|(_, bundle)| bundle)
 }
 
+/// Whether a datagram is for a receivebox, by its type. It does not check the tag.
+pub fn is_for_receivebox(datagram: &[u8]) -> bool {
+    matches!(kind_of(datagram), Ok((Kind::EpochUpdate, _)))
+}
+
 /// Returns the type and the bundle, after a check that the length is that of the type.
 pub(super) fn kind_of(datagram: &[u8]) -> Result<(Kind, BundleId), ReceiveError> {
     let actual = datagram.len();

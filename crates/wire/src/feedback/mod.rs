@@ -54,6 +54,10 @@
 //!   updates count. Feedback may be late, since that shows several paths; it passes a
 //!   [`ReplayWindow`].
 //!
+//! If both boxes of a machine share a key with those of another, somebody on the path could return
+//! a sendbox's messages to the receivebox beside it. A receivebox refuses the sessions that it was
+//! told to ([`ReceiveboxChannel::refuse`]).
+//!
 //! Either box may restart at any time. Two round trips after the next update of the sendbox
 //! feedback is accepted again. A session must be a number that was never used before with the same
 //! key: 64 random bits, or nanoseconds since 1970 if the clock is never set back.
@@ -72,9 +76,10 @@ mod sendbox;
 
 pub use error::ReceiveError;
 pub use key::{Key, KeyError, KeyText};
-pub use message::{Arrival, BundleId, Feedback, FeedbackMessage, MAX_HELD, Others, bundle_of};
+pub use message::{Arrival, BundleId, Feedback, FeedbackMessage, MAX_HELD, Others};
 pub use message::{EPOCH_ACK_LEN, EPOCH_UPDATE_LEN, FEEDBACK_BESIDE_LEN, FEEDBACK_LEN};
 pub use message::{ReceiveboxCounts, SendboxCounts};
+pub use message::{bundle_of, is_for_receivebox};
 pub use receivebox::ReceiveboxChannel;
 pub use replay::{Replay, ReplayWindow};
 pub use sendbox::{Received, SendboxChannel};

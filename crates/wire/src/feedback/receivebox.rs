@@ -38,13 +38,21 @@ pub struct ReceiveboxChannel {
     /// The session that the next binding will use.
     offered: Session,
     bound: Option<Bound>,
+    /// The session of the sendbox beside it.
+    refused: Option<Session>,
 }
 
 impl ReceiveboxChannel {
     /// Creates a channel for `bundle`. `session` and the numbers after it, one for each restart of
     /// the sendbox, must never have been used before with `key`.
     pub fn new(bundle: BundleId, key: &Key, session: Session) -> Self {
-        Self { bundle, mac: Mac::new(key), offered: session, bound: None }
+        Self { bundle, mac: Mac::new(key), offered: session, bound: None, refused: None }
+    }
+
+    /// Refuses updates of this session: that of a sendbox beside this receivebox which has the same
+    /// key.
+    pub fn refuse(&mut self, own: Session) {
+        self.refused = Some(own);
     }
 
     /// Returns the epoch size to use; `None` before a sendbox has asked for one.
@@ -80,6 +88,9 @@ impl ReceiveboxChannel {
             return Err(ReceiveError::Type(kind as u8));
         };
         let update = EpochUpdate::open(message, &self.mac)?;
+        if self.refused == Some(update.sessions.sendbox) {
+            return Err(ReceiveError::Own);
+        }
         let receivebox = self.apply(&update)?;
         // Before the first binding there is no epoch size. The largest one is the best substitute.
         let epoch = self.epoch().unwrap_or(EpochSize::MAX);

@@ -56,6 +56,11 @@ impl SendboxChannel {
         self.theirs
     }
 
+    /// Returns the session of this end.
+    pub fn session(&self) -> Session {
+        self.sessions.sendbox
+    }
+
     /// Returns the epoch size that the receivebox uses by its last message; `None` before the first
     /// message of its present session.
     pub fn epoch_in_use(&self) -> Option<EpochSize> {

@@ -1,0 +1,240 @@
+//! `forebay site init`: writes the files and keys of sites.
+
+use std::fs;
+use std::io::{self, BufRead, IsTerminal, Write};
+use std::path::Path;
+use std::process::ExitCode;
+
+use forebay_box::config::generate_key;
+use forebay_config::{Prefix, RemoteAddress};
+
+use crate::cli::SiteInitArgs;
+use crate::fail;
+use crate::terminal::{Failure, print};
+
+/// The most sites of one command: each gets a key for every other one.
+const MOST: usize = 64;
+/// The port of a site if its address has none.
+const PORT: u16 = 28316;
+
+pub(crate) fn init(args: &SiteInitArgs) -> ExitCode {
+    match sites(args).and_then(|sites| write(&args.directory, &sites)) {
+        Ok(text) => {
+            // The files are there, whether or not this can be printed.
+            let _ = print(&text);
+            ExitCode::SUCCESS
+        }
+        Err(e) => fail(&e, 2),
+    }
+}
+
+/// A site as its operator describes it.
+#[derive(Debug, PartialEq, Eq)]
+struct Site {
+    name: String,
+    interface: String,
+    address: String,
+    prefixes: Vec<Prefix>,
+}
+
+impl Site {
+    fn read(words: &[String]) -> Result<Self, Failure> {
+        let [name, interface, address, prefixes] = words else {
+            return Err("a site needs a name, an interface, an address and prefixes".into());
+        };
+        // The name becomes a directory and the name of a key file.
+        let fits = |b: u8| b.is_ascii_alphanumeric() || b"-_".contains(&b);
+        if name.is_empty() || name.len() > 32 || !name.bytes().all(fits) {
+            return Err(format!("\"{name}\" is no name: use letters, digits, - and _").into());
+        }
+        if interface.is_empty() || interface.len() > 15 || interface.contains(['/', '"', ' ']) {
+            return Err(format!("\"{interface}\" is no name of an interface").into());
+        }
+        let address = match address.parse::<std::net::IpAddr>() {
+            Ok(ip) => std::net::SocketAddr::new(ip, PORT).to_string(),
+            Err(_) if !address.contains(':') => format!("{address}:{PORT}"),
+            Err(_) => address.clone(),
+        };
+        address.parse::<RemoteAddress>()?;
+        let prefixes = prefixes.split([',', ' ']).filter(|text| !text.is_empty());
+        let prefixes = prefixes.map(str::parse).collect::<Result<Vec<Prefix>, _>>()?;
+        if prefixes.is_empty() {
+            return Err(format!("{name}: name at least one prefix of its hosts").into());
+        }
+        Ok(Self { name: name.clone(), interface: interface.clone(), address, prefixes })
+    }
+
+    /// Returns the file of this site with `others` as its peers.
+    fn file(&self, others: &[&Self]) -> String {
+        let quoted = |prefixes: &[Prefix]| {
+            let all: Vec<_> = prefixes.iter().map(|p| format!("\"{p}\"")).collect();
+            all.join(", ")
+        };
+        // A name is resolved at the peers only.
+        let is_name = self.address.bytes().next().is_some_and(|b| b.is_ascii_alphabetic());
+        let listen = if is_name {
+            let port = self.address.rsplit(':').next().unwrap_or_default();
+            format!("0.0.0.0:{port}")
+        } else {
+            self.address.clone()
+        };
+        let mut text = format!(
+            "# The site {}. Run it with: sudo forebay site --config site.toml\n[site]\n\
+             interface = \"{}\"\nlisten = \"{listen}\"\nprefixes = [{}]\n",
+            self.name,
+            self.interface,
+            quoted(&self.prefixes)
+        );
+        for other in others {
+            text += &format!(
+                "\n[[peer]]\nname = \"{0}\"\naddress = \"{1}\"\nprefixes = [{2}]\nkey_file = \
+                 \"{0}.key\"\n",
+                other.name,
+                other.address,
+                quoted(&other.prefixes)
+            );
+        }
+        text
+    }
+}
+
+/// Returns the sites of the arguments, or asks for them.
+fn sites(args: &SiteInitArgs) -> Result<Vec<Site>, Failure> {
+    let words = if args.sites.is_empty() { ask()? } else { args.sites.clone() };
+    let sites = words.chunks(4).map(Site::read).collect::<Result<Vec<_>, _>>()?;
+    for (index, site) in sites.iter().enumerate() {
+        for other in &sites[..index] {
+            let same = |what: &str| format!("{} and {} have one {what}", other.name, site.name);
+            if other.name == site.name {
+                return Err(same("name").into());
+            }
+            if other.address == site.address {
+                return Err(same("address").into());
+            }
+            if other.prefixes.iter().any(|prefix| site.prefixes.contains(prefix)) {
+                return Err(same("prefix").into());
+            }
+        }
+    }
+    match sites.len() {
+        2..=MOST => Ok(sites),
+        n => Err(format!("{n} sites: from 2 to {MOST} are possible").into()),
+    }
+}
+
+/// Asks for two sites on the terminal.
+fn ask() -> Result<Vec<String>, Failure> {
+    if !io::stdin().is_terminal() {
+        return Err("name the sites: --site NAME INTERFACE ADDRESS PREFIX,... for each".into());
+    }
+    let mut words = Vec::new();
+    for site in ["first", "second"] {
+        for question in [
+            format!("Name of the {site} site (such as head): "),
+            "  its interface towards the network (such as wan0): ".to_owned(),
+            "  the address at which the other site reaches it (such as 192.0.2.10): ".to_owned(),
+            "  the prefixes of its hosts (such as 10.1.0.0/16, fd00:1::/32): ".to_owned(),
+        ] {
+            print!("{question}");
+            io::stdout().flush()?;
+            let mut answer = String::new();
+            if io::stdin().lock().read_line(&mut answer)? == 0 {
+                return Err("there was no answer".into());
+            }
+            words.push(answer.trim().to_owned());
+        }
+    }
+    Ok(words)
+}
+
+/// Writes a directory for each site, and returns what to do with them.
+fn write(directory: &Path, sites: &[Site]) -> Result<String, Failure> {
+    for site in sites {
+        let path = directory.join(&site.name);
+        fs::create_dir_all(directory)
+            .and_then(|()| fs::create_dir(&path))
+            .map_err(|e| format!("cannot make {}: {e}", path.display()))?;
+    }
+    let mut text = String::new();
+    for (index, site) in sites.iter().enumerate() {
+        for other in &sites[..index] {
+            let here = directory.join(&site.name).join(format!("{}.key", other.name));
+            let there = directory.join(&other.name).join(format!("{}.key", site.name));
+            generate_key(&[&here, &there])
+                .map_err(|e| format!("cannot write {}: {e}", here.display()))?;
+        }
+        let others: Vec<_> = sites.iter().filter(|other| other.name != site.name).collect();
+        let file = directory.join(&site.name).join("site.toml");
+        fs::write(&file, site.file(&others))
+            .map_err(|e| format!("cannot write {}: {e}", file.display()))?;
+        let path = directory.join(&site.name);
+        text += &format!(
+            "{}: copy it to {} securely, and run there: sudo forebay site --config site.toml\n",
+            path.display(),
+            site.name
+        );
+    }
+    Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(text: &str) -> Vec<String> {
+        text.split('|').map(str::to_owned).collect()
+    }
+
+    fn args(all: &[&str]) -> SiteInitArgs {
+        let sites = all.iter().flat_map(|text| words(text)).collect();
+        SiteInitArgs { sites, directory: ".".into() }
+    }
+
+    const HEAD: &str = "head|wan0|192.0.2.10|10.1.0.0/16,fd00:1::/32";
+    const BRANCH: &str = "branch|eth1|branch.example.org:4000|10.2.0.0/16";
+
+    #[test]
+    fn each_site_has_the_others_as_peers() {
+        let sites = sites(&args(&[HEAD, BRANCH])).unwrap();
+        assert_eq!(
+            sites[0].file(&[&sites[1]]),
+            "# The site head. Run it with: sudo forebay site --config site.toml\n[site]\n\
+             interface = \"wan0\"\nlisten = \"192.0.2.10:28316\"\n\
+             prefixes = [\"10.1.0.0/16\", \"fd00:1::/32\"]\n\n[[peer]]\nname = \"branch\"\n\
+             address = \"branch.example.org:4000\"\nprefixes = [\"10.2.0.0/16\"]\n\
+             key_file = \"branch.key\"\n"
+        );
+        let branch = sites[1].file(&[&sites[0]]);
+        assert!(branch.contains("listen = \"0.0.0.0:4000\""), "{branch}");
+    }
+
+    #[test]
+    fn what_makes_no_sites_is_refused() {
+        for (all, expected) in [
+            (vec![HEAD], "1 sites: from 2 to 64"),
+            (vec![HEAD, HEAD], "head and head have one name"),
+            (vec![HEAD, "b|eth0|192.0.2.10|10.2.0.0/16"], "head and b have one address"),
+            (vec![HEAD, "b|eth0|192.0.2.11|10.1.0.0/16"], "head and b have one prefix"),
+            (vec![HEAD, "../b|eth0|192.0.2.11|10.2.0.0/16"], "\"../b\" is no name"),
+            (vec![HEAD, "b|eth0|192.0.2.11|10.2.0.1/16"], "\"10.2.0.1/16\" has bits beyond"),
+            (vec![HEAD, "b|eth0|192.0.2.11:0|10.2.0.0/16"], "\"192.0.2.11:0\" has no port"),
+            (vec![HEAD, "b|eth0|192.0.2.11|,"], "b: name at least one prefix"),
+        ] {
+            let said = sites(&args(&all)).unwrap_err().to_string();
+            assert!(said.starts_with(expected), "{said}");
+        }
+    }
+
+    #[test]
+    fn both_ends_get_one_key_and_nothing_is_replaced() {
+        let directory = std::env::temp_dir().join(format!("fb-site-{}", std::process::id()));
+        let sites = sites(&args(&[HEAD, BRANCH])).unwrap();
+        write(&directory, &sites).unwrap();
+        let read = |name: &str| fs::read_to_string(directory.join(name)).unwrap();
+        assert_eq!(read("head/branch.key"), read("branch/head.key"));
+        assert!(read("head/site.toml").contains("[[peer]]"));
+        let again = write(&directory, &sites).unwrap_err().to_string();
+        fs::remove_dir_all(&directory).unwrap();
+        assert!(again.contains("File exists"), "{again}");
+    }
+}

@@ -1,0 +1,61 @@
+//! Two sites with one process each: `forebay site init` makes their files, and `forebay site` runs
+//! both directions over one UDP port.
+
+use std::fs;
+use std::process::Command;
+
+use crate::namespace::{Namespace, has_root};
+use crate::sites::{PROGRAM, Process, Sites, until};
+use crate::transfer::{FILLING, Transfers};
+
+/// Makes the files of both sites in the directory of `sites`.
+fn init(sites: &Sites) {
+    let made = Command::new(PROGRAM)
+        .args(["site", "init", "--directory"])
+        .arg(&sites.dir.0)
+        .args(["--site", "head", "fb-out", "10.9.9.1", "10.9.1.0/24,fd09:1::/64"])
+        .args(["--site", "branch", "eth0", "10.9.9.2", "10.9.9.2/32,fd09:9::2/128"])
+        .output()
+        .unwrap();
+    assert!(made.status.success(), "{made:?}");
+}
+
+fn start(sites: &Sites, place: &Namespace, name: &str) -> Process {
+    let file = sites.dir.0.join(name).join("site.toml");
+    let log = sites.dir.0.join(format!("{name}.log"));
+    Process::start(place, &["site", "--config", file.to_str().unwrap()], "", &log)
+}
+
+#[test]
+fn two_sites_control_both_directions_with_one_process_each() {
+    if !has_root() {
+        return;
+    }
+    let sites = Sites::new("kb");
+    sites.stop_receivebox();
+    init(&sites);
+    let log = |name: &str| fs::read_to_string(sites.dir.0.join(format!("{name}.log"))).unwrap();
+    let mut head = start(&sites, &sites.router, "head");
+    let mut branch = start(&sites, &sites.to, "branch");
+    let there = Transfers::start(&sites, "10.9.9.2", FILLING);
+    let back = Transfers::between(&sites.to, &sites.from, "10.9.1.2", FILLING);
+    for (name, other) in [("head", "branch"), ("branch", "head")] {
+        until(&format!("{name} measures the way to {other}"), || {
+            log(name).contains(&format!("bundle {other}: mode open -> "))
+        });
+    }
+    // The bottleneck of 24 Mbit/s is on the way to the branch.
+    sites.wait_for_control();
+    there.go_on();
+    back.go_on();
+    for process in [&mut head, &mut branch] {
+        process.signal(libc::SIGTERM);
+    }
+    for name in ["head", "branch"] {
+        let said = log(name);
+        assert!(!said.contains("WARN") && !said.contains("packets: 0 }"), "{said}");
+    }
+    assert!(!sites.tc("qdisc show {}").contains("htb"), "{}", sites.tc("qdisc show {}"));
+    there.end();
+    back.end();
+}
