@@ -1,4 +1,4 @@
-//! Somebody on the path delays feedback: a relay between the two boxes.
+//! Somebody on the path delays or drops feedback: a relay between the two boxes.
 
 use std::net::UdpSocket;
 use std::sync::Arc;
@@ -17,10 +17,12 @@ const OUTER: &str = "10.9.9.3:28317";
 const INNER: &str = "10.9.9.3:28319";
 const BEHIND: &str = "10.9.9.3:28318";
 
-/// A relay of the messages of both boxes. It delays feedback by a time, and by a random time more.
+/// A relay of the messages of both boxes. It delays feedback by a time, and by a random time more,
+/// and drops a share of it.
 struct Relay {
     delay_ms: Arc<AtomicU64>,
     jitter_ms: Arc<AtomicU64>,
+    lost_percent: Arc<AtomicU64>,
     enough: Arc<AtomicBool>,
     thread: JoinHandle<()>,
 }
@@ -37,10 +39,11 @@ impl Relay {
         for socket in [&outer, &inner] {
             socket.set_nonblocking(true).unwrap();
         }
-        let (delay_ms, jitter_ms, enough) = Default::default();
+        let (delay_ms, jitter_ms, lost_percent, enough) = Default::default();
         Self {
             delay_ms: Arc::clone(&delay_ms),
             jitter_ms: Arc::clone(&jitter_ms),
+            lost_percent: Arc::clone(&lost_percent),
             enough: Arc::clone(&enough),
             thread: thread::spawn(move || {
                 let (mut waiting, mut random) = (Vec::<(Instant, Vec<u8>)>::new(), 1_u64);
@@ -51,6 +54,9 @@ impl Relay {
                     }
                     while let Ok(len) = inner.recv(&mut buffer) {
                         random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                        if (random >> 48) % 100 < lost_percent.load(Ordering::Relaxed) {
+                            continue;
+                        }
                         let jitter = jitter_ms.load(Ordering::Relaxed);
                         let extra = (random >> 33) % (jitter + 1);
                         let ms = delay_ms.load(Ordering::Relaxed) + extra;
@@ -85,7 +91,7 @@ fn sent(sites: &Sites, seconds: u64) -> f64 {
 }
 
 #[test]
-fn feedback_that_is_delayed_on_the_path_does_not_keep_the_rate_low() {
+fn feedback_that_is_delayed_or_lost_on_the_path_does_not_keep_the_rate_low() {
     if !has_root() {
         return;
     }
@@ -97,18 +103,20 @@ fn feedback_that_is_delayed_on_the_path_does_not_keep_the_rate_low() {
     thread::sleep(Duration::from_secs(3));
     let undisturbed = sent(&sites, 5);
     let mut lowest = f64::MAX;
-    for (delay, jitter) in [(200, 0), (0, 100)] {
+    for (delay, jitter, lost) in [(200, 0, 0), (0, 100, 0), (0, 0, 50)] {
+        relay.lost_percent.store(lost, Ordering::Relaxed);
         relay.delay_ms.store(delay, Ordering::Relaxed);
         relay.jitter_ms.store(jitter, Ordering::Relaxed);
         let first = sent(&sites, 5);
         let later = sent(&sites, 10);
         eprintln!(
-            "delayed by {delay} ms and up to {jitter} ms more: {first:.0} packets/s in the first \
-             5 s and {later:.0} later, {undisturbed:.0} before"
+            "delayed by {delay} ms and up to {jitter} ms more, {lost} % lost: {first:.0} packets/s in \
+             the first 5 s and {later:.0} later, {undisturbed:.0} before"
         );
         lowest = lowest.min(later / undisturbed);
         relay.jitter_ms.store(0, Ordering::Relaxed);
         relay.delay_ms.store(0, Ordering::Relaxed);
+        relay.lost_percent.store(0, Ordering::Relaxed);
         thread::sleep(Duration::from_secs(5));
     }
     transfers.go_on();

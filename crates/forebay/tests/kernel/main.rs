@@ -10,6 +10,7 @@ mod delayed;
 mod doctor;
 mod faults;
 mod floods;
+mod limits;
 mod mistakes;
 #[path = "../../../dataplane/tests/namespace/mod.rs"]
 mod namespace;

@@ -1,0 +1,46 @@
+//! Running boxes get no more memory and no more descriptors.
+
+use std::fs;
+use std::thread;
+use std::time::Duration;
+
+use crate::namespace::has_root;
+use crate::sites::Sites;
+use crate::transfer::{FILLING, Transfers};
+
+/// Limits a process to the memory and the descriptors that it has.
+fn limit(process: u32) {
+    let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmSize:")).unwrap();
+    let memory = line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() << 10;
+    let descriptors = fs::read_dir(format!("/proc/{process}/fd")).unwrap().count() as u64;
+    for (resource, most) in [(libc::RLIMIT_AS, memory), (libc::RLIMIT_NOFILE, descriptors)] {
+        let limit = libc::rlimit64 { rlim_cur: most, rlim_max: most };
+        // SAFETY: the limit lives during the call, and no old limit is asked for.
+        let set = unsafe {
+            libc::prlimit64(process as i32, resource, &raw const limit, std::ptr::null_mut())
+        };
+        assert_eq!(set, 0, "{}", std::io::Error::last_os_error());
+    }
+}
+
+#[test]
+fn running_boxes_need_neither_more_memory_nor_more_descriptors() {
+    if !has_root() {
+        return;
+    }
+    let sites = Sites::new("kl");
+    let sendbox = sites.sendbox();
+    limit(sendbox.id());
+    limit(sites.receivebox_id());
+    let transfers = Transfers::start(&sites, "10.9.9.2", FILLING);
+    sites.wait_for_control();
+    thread::sleep(Duration::from_secs(5));
+    transfers.go_on();
+    sites.wait_for_control();
+    transfers.end();
+    for (box_, process) in [("sendbox", sendbox.id()), ("receivebox", sites.receivebox_id())] {
+        let state = fs::read_to_string(format!("/proc/{process}/stat")).unwrap();
+        assert!(!state.contains(") Z "), "the {box_} ended: {}", sites.said());
+    }
+}
