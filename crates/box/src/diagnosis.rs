@@ -202,6 +202,16 @@ impl Diagnosis {
         Some(Line::Trouble(self.text(trouble, now)))
     }
 
+    /// Returns the trouble that was said last, with its present figures; `None` if it is over.
+    pub(crate) fn current(&self, now: Nanos) -> Option<String> {
+        self.said.map(|(trouble, _)| self.text(trouble, now))
+    }
+
+    /// Returns the time of the last authentic message; `None` before the first.
+    pub(crate) fn heard_at(&self) -> Option<Nanos> {
+        self.was_heard.then_some(self.heard_at)
+    }
+
     fn trouble(&self, now: Nanos) -> Option<Trouble> {
         let silence = now.saturating_sub(self.heard_at);
         let short = !self.was_heard || self.hint.is_some();
@@ -264,17 +274,26 @@ impl fmt::Display for Silence<'_> {
                 write!(f, "; a message from {from} was refused: {why}")
             }
             (Some((_, Hint::OtherBundle(id))), _) => {
-                write!(f, "; its messages are for bundle {}, which is not here: give both boxes the same `id`", id.0)
+                write!(
+                    f,
+                    "; its messages are for bundle {}, which is not here: give both boxes the same `id`",
+                    id.0
+                )
             }
             (Some((_, Hint::Undelivered(number))), _) => {
-                let error = std::io::Error::from_raw_os_error(*number);
-                write!(f, "; the network reports: {error}. Is that its address and port, and does it run?")
+                let error = std::io::Error::from_raw_os_error(*number).to_string();
+                // Without ` (os error 111)`.
+                let error = error.split(" (").next().unwrap_or_default();
+                write!(
+                    f,
+                    "; the network reports: {error}. Is that its address and port, and does it run?"
+                )
             }
             (None, End::Sendbox) => f.write_str(
                 ": does it run there, does UDP pass both ways, and does its log refuse messages?",
             ),
             (None, End::Receivebox) => f.write_str(
-                ": does it run, is its `receivebox` this box's address and port, and does UDP pass?",
+                ": does it run, does its file have this box's address and port, and does UDP pass?",
             ),
         }
     }

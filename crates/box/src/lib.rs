@@ -20,6 +20,7 @@ mod privileges;
 mod random;
 pub mod receivebox;
 pub mod sendbox;
+mod status;
 mod ticks;
 
 pub use error::Error;

@@ -13,6 +13,7 @@ mod lab;
 #[cfg(feature = "plan")]
 mod plan;
 mod site;
+mod status;
 mod terminal;
 
 use std::io::IsTerminal;
@@ -54,6 +55,7 @@ fn main() -> ExitCode {
         Command::Receivebox(args) => boxes::receivebox(&args),
         Command::Link(args) => boxes::link(&args),
         Command::Vhost(args) => vhost(&args),
+        Command::Status(args) => status::status(&args),
         Command::Check { file, show } => check::check(&file, show),
         Command::Doctor { config, json } => boxes::doctor(config.as_deref(), json),
         Command::Detach { interfaces } => boxes::detach(&interfaces),

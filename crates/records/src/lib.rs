@@ -3,6 +3,7 @@
 //! - [`HopCounters`] accounts for every packet of a box or a link.
 //! - [`Tick`] is the state of a bundle's control loop, every 10 ms.
 //! - [`Event`] is something that the loop decided or noticed.
+//! - [`Status`] is the present state of a box.
 //! - [`packet_log`] has every packet that left a queue, in 16 bytes each.
 //!
 //! The names of fields are those of the stored files: an interface, like the keys of a
@@ -12,8 +13,10 @@
 mod event;
 mod hop;
 pub mod packet_log;
+mod status;
 mod tick;
 
 pub use event::{Event, Value};
 pub use hop::{HopCounters, Late};
+pub use status::{Decision, ReceiveStatus, STATUS_SOCKET, STATUS_VERSION, SendStatus, Status};
 pub use tick::Tick;

@@ -12,6 +12,7 @@ use std::os::fd::RawFd;
 
 use forebay_control::{self as control, Shares};
 use forebay_dataplane::{BundleRule, Counts, Netdev, Sample, Sampler};
+use forebay_records::ReceiveStatus;
 use forebay_system::clock;
 use forebay_system::wait::Waiter;
 use forebay_units::Nanos;
@@ -26,6 +27,7 @@ use crate::diagnosis::{Diagnosis, End, Hint};
 use crate::privileges::{self, Capability};
 use crate::random;
 use crate::signals::Signals;
+use crate::status::{StatusSocket, seconds};
 use budget::Budget;
 
 /// The epoch size before a sendbox has requested one: practically no samples.
@@ -46,6 +48,7 @@ pub fn run(config: ReceiveboxConfig) -> Result<(), Error> {
     let signals = Signals::block().map_err(Error::Signals)?;
     config.warnings().iter().for_each(|warning| tracing::warn!("{warning}"));
     let channel = Channel::bind(config.listen)?;
+    let mut status = StatusSocket::open("receivebox", vec![config.interface.name.clone()]);
     let mut receivebox = Receivebox::attach(config.interface, config.peers)?;
     let kept: &[_] = if receivebox.keeps_rights() { &[Capability::NetAdmin] } else { &[] };
     privileges::reduce(kept, &[]);
@@ -56,7 +59,9 @@ pub fn run(config: ReceiveboxConfig) -> Result<(), Error> {
     // The descriptor of signals is the first; it is read only when it is ready.
     while !(waiter.is_ready(0) && signals.came()) {
         waiter.wait_until(receivebox.due());
-        receivebox.serve(clock::now(), &channel)?;
+        let now = clock::now();
+        receivebox.serve(now, &channel)?;
+        status.serve(now, || (Vec::new(), receivebox.status(now)));
         while let Some(incoming) = channel.receive() {
             match incoming {
                 Incoming::Datagram(datagram) => receivebox.on_datagram(&datagram, &channel)?,
@@ -135,6 +140,26 @@ impl Receivebox {
         for peer in self.peers.all.iter_mut().filter(|peer| peer.name == name) {
             peer.feedback.refuse(own);
         }
+    }
+
+    /// Returns the state of all bundles.
+    pub(crate) fn status(&self, now: Nanos) -> Vec<ReceiveStatus> {
+        let all = self.peers.all.iter().enumerate();
+        all.map(|(index, peer)| {
+            // If the kernel does not answer, the loop ends soon and says why.
+            let counts = self.sampler.counts(index).unwrap_or_default();
+            ReceiveStatus {
+                name: peer.name.clone(),
+                sendbox: peer.address,
+                trouble: peer.diagnosis.current(now),
+                heard_s: peer.diagnosis.heard_at().map(|at| seconds(now, at)),
+                packets: counts.packets,
+                bytes: counts.bytes.0,
+                refused: peer.refused,
+                unanswered: peer.unanswered,
+            }
+        })
+        .collect()
     }
 
     /// Logs the counts of each bundle, at the end.

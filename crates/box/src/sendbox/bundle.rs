@@ -1,8 +1,10 @@
 //! A bundle at its sendbox: the control loop, and the channel to the receivebox.
 
+use std::collections::VecDeque;
 use std::net::SocketAddr;
 
 use forebay_control as control;
+use forebay_records::{Decision, SendStatus};
 use forebay_units::{Bytes, Nanos, Rate};
 use forebay_wire::feedback::{
     self, BundleId, FEEDBACK_LEN, Received, SendboxChannel, SendboxCounts, Session,
@@ -14,6 +16,7 @@ use crate::channel::{Channel, Datagram, wire_length};
 use crate::config::BundleConfig;
 use crate::diagnosis::{Diagnosis, End, Hint};
 use crate::random;
+use crate::status::seconds;
 
 /// The time after which an update is sent again while no feedback arrives that answers a packet. A
 /// restarted receivebox sends nothing before it knows the session.
@@ -21,6 +24,8 @@ const REMIND_AFTER: Nanos = Nanos::from_millis(200);
 /// The time after which an update is sent again while feedback arrives, so that the receivebox
 /// knows that it is heard.
 const KEEP_ALIVE: Nanos = Nanos::from_secs(2);
+/// The number of decisions that are kept for `forebay status`.
+const DECISIONS: usize = 10;
 
 /// A bundle with its control loop and its channel to the receivebox.
 pub(super) struct ControlledBundle {
@@ -37,6 +42,13 @@ pub(super) struct ControlledBundle {
     /// The number of packets that left.
     packets: u64,
     diagnosis: Diagnosis,
+    /// The bytes that waited at the last tick.
+    backlog: Bytes,
+    /// The time of the last change of mode, or of the start, and its reason.
+    mode_since: Nanos,
+    reason: Option<control::ModeReason>,
+    /// The last decisions, the latest last.
+    decisions: VecDeque<(Nanos, control::Event)>,
     /// The number of messages that were not authentic, replayed or malformed.
     refused: u64,
 }
@@ -80,6 +92,10 @@ impl ControlledBundle {
             answered_at: Nanos::ZERO,
             packets: 0,
             diagnosis: Diagnosis::new(End::Sendbox, receivebox, now),
+            backlog: Bytes::ZERO,
+            mode_since: now,
+            reason: None,
+            decisions: VecDeque::with_capacity(DECISIONS),
             refused: 0,
             name,
         })
@@ -176,6 +192,7 @@ impl ControlledBundle {
         channel: &Channel,
         mut explain: impl FnMut(&str, &control::Event) -> Result<(), E>,
     ) -> Result<Option<Rate>, E> {
+        self.backlog = backlog;
         self.control.on_tick(now, backlog);
         let pause = now.saturating_sub(self.updated_at);
         let unanswered = now.saturating_sub(self.answered_at) >= REMIND_AFTER;
@@ -195,9 +212,60 @@ impl ControlledBundle {
                 }
                 _ => tracing::info!("bundle {}: {event}", self.name),
             }
+            self.note(now, event);
             explain(&self.name, &event)?;
         }
         Ok(self.control.rate())
+    }
+
+    /// Keeps a decision for `forebay status`. Changes of the rate are too many.
+    fn note(&mut self, now: Nanos, event: control::Event) {
+        if let control::Event::RateSet { .. } = event {
+            return;
+        }
+        if let control::Event::ModeChanged { reason, .. } = event {
+            self.mode_since = now;
+            self.reason = Some(reason);
+        }
+        if self.decisions.len() == DECISIONS {
+            self.decisions.pop_front();
+        }
+        self.decisions.push_back((now, event));
+    }
+
+    /// Returns the state of the bundle.
+    pub(super) fn status(&self, now: Nanos) -> SendStatus {
+        let snapshot = self.control.snapshot();
+        let ms = |time: Nanos| time.0 as f64 / 1e6;
+        let waited = |rtt: Nanos, least: Nanos| ms(rtt.saturating_sub(least));
+        let decisions = self.decisions.iter().rev();
+        SendStatus {
+            name: self.name.clone(),
+            receivebox: self.receivebox,
+            mode: snapshot.mode.to_string(),
+            mode_s: seconds(now, self.mode_since),
+            reason: self.reason.map(|reason| reason.to_string()),
+            trouble: self.diagnosis.current(now),
+            rate_bps: snapshot.rate.map(Rate::as_bps),
+            send_bps: snapshot.send_rate.map(Rate::as_bps),
+            receive_bps: snapshot.receive_rate.map(Rate::as_bps),
+            loss: snapshot.loss,
+            rtt_ms: snapshot.rtt.map(ms),
+            min_rtt_ms: snapshot.min_rtt.map(ms),
+            backlog_bytes: self.backlog.0,
+            wait_here_ms: snapshot.rate.map(|rate| ms(rate.time_for(self.backlog))),
+            wait_network_ms: snapshot
+                .rtt
+                .zip(snapshot.min_rtt)
+                .map(|(rtt, least)| waited(rtt, least)),
+            packets: self.packets,
+            refused: self.refused,
+            measurements: snapshot.counters.accepted,
+            unmatched: snapshot.counters.unmatched,
+            decisions: decisions
+                .map(|(at, event)| Decision { ago_s: seconds(now, *at), text: event.to_string() })
+                .collect(),
+        }
     }
 
     /// Prefetches the state of the bundles after number `index`, before that one's tick.

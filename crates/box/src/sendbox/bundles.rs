@@ -5,7 +5,7 @@ use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::os::fd::RawFd;
 
-use forebay_records::{Event, Tick};
+use forebay_records::{Event, SendStatus, Tick};
 use forebay_system::clock;
 use forebay_units::{Bytes, Nanos, Rate};
 use forebay_wire::feedback::{BundleId, is_for_receivebox};
@@ -50,6 +50,11 @@ impl Bundles {
     /// Returns the descriptor that becomes readable when messages have arrived.
     pub(super) fn descriptor(&self) -> Option<RawFd> {
         self.channel.as_ref().map(Channel::descriptor)
+    }
+
+    /// Returns the state of all bundles.
+    pub(super) fn status(&self, now: Nanos) -> Vec<SendStatus> {
+        self.list.iter().map(|bundle| bundle.status(now)).collect()
     }
 
     pub(super) fn all(&self) -> &[ControlledBundle] {

@@ -28,6 +28,7 @@ use crate::logs::{Account, Packets};
 use crate::privileges::{self, Capability, Extra};
 use crate::receivebox::Receivebox;
 use crate::signals::Signals;
+use crate::status::StatusSocket;
 use crate::{say_ready, ticks};
 
 /// The time between two attempts to repair the tree.
@@ -72,6 +73,7 @@ struct Sendbox {
     bundles: Bundles,
     /// The receivebox of a site, for the other direction.
     receivebox: Option<Receivebox>,
+    status: StatusSocket,
     /// The counters of each bundle at the last tick.
     counts: Vec<Statistics>,
     /// The epoch size of each bundle in the kernel.
@@ -136,6 +138,10 @@ impl Sendbox {
             observer,
             classifier,
             bundles,
+            status: StatusSocket::open(
+                if receivebox.is_some() { "site" } else { "sendbox" },
+                vec![outside.name],
+            ),
             receivebox,
             counts: vec![Statistics::default(); count],
             epochs: vec![None; count],
@@ -203,6 +209,10 @@ impl Sendbox {
                 self.tree.set_rate(index, rate);
             }
         }
+        self.status.serve(now, || {
+            let receives = self.receivebox.as_ref().map(|receivebox| receivebox.status(now));
+            (self.bundles.status(now), receives.unwrap_or_default())
+        });
         if self.damage.is_none()
             && let Err(e) = self.tree.flush()
         {

@@ -21,6 +21,7 @@ use crate::policy::{self, Queue};
 use crate::privileges;
 use crate::random;
 use crate::signals::Signals;
+use crate::status::StatusSocket;
 
 /// The source in the packet log of bundles beyond the 255th.
 const NO_BUNDLE: u8 = 255;
@@ -44,7 +45,9 @@ pub(super) fn run(
     let queues = queues.into_iter().enumerate().map(shaped).collect();
     let packets = Packets::create(paths.packets.as_deref())?;
     let account = Account::create(paths.counters.as_deref())?;
-    let mut sendbox = Sendbox { classifier, bundles, logs: Logs::create(paths)? };
+    let interfaces = vec![outside.name.clone(), ports.inside.name.clone()];
+    let status = StatusSocket::open("sendbox", interfaces);
+    let mut sendbox = Sendbox { classifier, bundles, logs: Logs::create(paths)?, status };
     let directions = [queues, Vec::new()];
     let mut forwarder = Forwarder::open(outside, ports, directions, capacity, packets)?;
     privileges::reduce(&[], &[]);
@@ -71,6 +74,7 @@ struct Sendbox {
     classifier: Classifier,
     bundles: Bundles,
     logs: Logs,
+    status: StatusSocket,
 }
 
 impl ForwardingHandler for Sendbox {
@@ -111,6 +115,7 @@ impl ForwardingHandler for Sendbox {
             outward.set_rate(now, index, rate);
             outward.keep_order(index, self.bundles.get(index).keeps_order());
         }
+        self.status.serve(now, || (self.bundles.status(now), Vec::new()));
     }
 
     fn descriptor(&self) -> Option<RawFd> {

@@ -64,6 +64,18 @@ pub(crate) struct SiteInitArgs {
 }
 
 #[derive(Debug, Args)]
+pub(crate) struct StatusArgs {
+    /// Show only the bundle or peer of this name.
+    pub(crate) name: Option<String>,
+    /// Print all figures as JSON, on one line.
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Repeat it every second.
+    #[arg(long)]
+    pub(crate) watch: bool,
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct LinkArgs {
     /// The configuration of the link, in TOML.
     #[arg(long, value_name = "FILE")]

@@ -10,7 +10,8 @@ use std::path::PathBuf;
 use clap::{ArgAction, Parser, Subcommand};
 
 pub(crate) use self::boxes::{
-    LinkArgs, ReceiveboxArgs, SendboxArgs, SiteArgs, SiteCommand, SiteInitArgs, VhostArgs,
+    LinkArgs, ReceiveboxArgs, SendboxArgs, SiteArgs, SiteCommand, SiteInitArgs, StatusArgs,
+    VhostArgs,
 };
 pub(crate) use self::lab::{
     CompareArgs, Dataplane, DemoArgs, Engine, HarmArgs, LabArgs, LabCommand, ReproduceArgs,
@@ -58,6 +59,8 @@ pub(crate) enum Command {
     Link(LinkArgs),
     /// Run a vhost-user back end that leaves packets in the guests' rings while its queue is full.
     Vhost(VhostArgs),
+    /// Show the state of the sites, sendboxes and receiveboxes in this network namespace.
+    Status(StatusArgs),
     /// Check a configuration or scenario file and report the first error; changes nothing.
     Check {
         /// The file of a site, sendbox, receivebox, link, vhost-user back end or experiment.

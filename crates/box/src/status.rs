@@ -1,0 +1,183 @@
+//! A box tells its state to whoever connects to its Unix socket: `forebay status`.
+//!
+//! The socket has an abstract name, so that no file stays behind. Only root and the user of the box
+//! get an answer. A reader that is slow, or does not read, delays no packet: what does not fit into
+//! the socket waits here for a while, for a few readers.
+
+use std::io::{self, Write};
+use std::os::fd::AsRawFd;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
+
+use forebay_records::{ReceiveStatus, STATUS_SOCKET, STATUS_VERSION, SendStatus, Status};
+use forebay_system::clock;
+use forebay_units::Nanos;
+
+/// The time between two looks for readers.
+const PAUSE: Nanos = Nanos::from_millis(100);
+/// The time that a reader has.
+const PATIENCE: Nanos = Nanos::from_secs(5);
+/// The most readers at a time.
+const MOST: usize = 4;
+
+/// The socket for readers of a box's state.
+pub(crate) struct StatusSocket {
+    /// The socket; `None` if it could not be opened.
+    listener: Option<UnixListener>,
+    replies: Vec<Reply>,
+    due: Nanos,
+    role: &'static str,
+    interfaces: Vec<String>,
+    started: Nanos,
+}
+
+/// An answer that has not yet been read.
+struct Reply {
+    stream: UnixStream,
+    text: Vec<u8>,
+    sent: usize,
+    until: Nanos,
+}
+
+impl StatusSocket {
+    /// Opens the socket of this process. A box runs without one too.
+    pub(crate) fn open(role: &'static str, interfaces: Vec<String>) -> Self {
+        let open = || -> io::Result<UnixListener> {
+            let name = format!("{STATUS_SOCKET}{}", std::process::id());
+            let listener = UnixListener::bind_addr(&SocketAddr::from_abstract_name(name)?)?;
+            listener.set_nonblocking(true)?;
+            Ok(listener)
+        };
+        let listener = open()
+            .inspect_err(|e| tracing::warn!("`forebay status` will not see this process: {e}"))
+            .ok();
+        let started = clock::now();
+        Self { listener, replies: Vec::new(), due: started, role, interfaces, started }
+    }
+
+    /// Answers readers, if that is due. `bundles` returns the state of the bundles.
+    pub(crate) fn serve(
+        &mut self,
+        now: Nanos,
+        bundles: impl FnOnce() -> (Vec<SendStatus>, Vec<ReceiveStatus>),
+    ) {
+        let Some(listener) = self.listener.as_ref().filter(|_| now >= self.due) else { return };
+        self.due = now + PAUSE;
+        let mut accepted = Vec::new();
+        while self.replies.len() + accepted.len() < MOST {
+            match listener.accept() {
+                Ok((stream, _)) if may_read(&stream) => accepted.push(stream),
+                Ok(_) => {}
+                Err(_) => break,
+            }
+        }
+        if !accepted.is_empty() {
+            let (sends, receives) = bundles();
+            let status = Status {
+                version: STATUS_VERSION,
+                role: self.role.to_owned(),
+                process: std::process::id(),
+                up_s: seconds(now, self.started),
+                interfaces: self.interfaces.clone(),
+                sends,
+                receives,
+            };
+            // Numbers and texts can always be written.
+            let text = serde_json::to_vec(&status).unwrap_or_default();
+            for stream in accepted {
+                let until = now + PATIENCE;
+                self.replies.push(Reply { stream, text: text.clone(), sent: 0, until });
+            }
+        }
+        self.replies.retain_mut(|reply| now < reply.until && reply.is_unfinished());
+    }
+}
+
+impl Reply {
+    /// Sends what the reader takes now; returns whether something is left.
+    fn is_unfinished(&mut self) -> bool {
+        while self.sent < self.text.len() {
+            match self.stream.write(&self.text[self.sent..]) {
+                Ok(0) => return false,
+                Ok(sent) => self.sent += sent,
+                Err(e) => return e.kind() == io::ErrorKind::WouldBlock,
+            }
+        }
+        false
+    }
+}
+
+/// Returns the seconds from `then` to `now`.
+pub(crate) fn seconds(now: Nanos, then: Nanos) -> f64 {
+    now.saturating_sub(then).0 as f64 / 1e9
+}
+
+/// Whether the process at the other end is root's or has the user of this one.
+fn may_read(stream: &UnixStream) -> bool {
+    let mut credentials = libc::ucred { pid: 0, uid: u32::MAX, gid: u32::MAX };
+    let mut length = size_of_val(&credentials) as libc::socklen_t;
+    // SAFETY: the option writes a `ucred`, whose length is given.
+    let answer = unsafe {
+        libc::getsockopt(
+            stream.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_PEERCRED,
+            (&raw mut credentials).cast(),
+            &raw mut length,
+        )
+    };
+    let known = answer == 0 && [0, forebay_system::private::user()].contains(&credentials.uid);
+    known && stream.set_nonblocking(true).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+
+    use super::*;
+
+    fn connect() -> UnixStream {
+        let name = format!("{STATUS_SOCKET}{}", std::process::id());
+        let address = SocketAddr::from_abstract_name(name).unwrap();
+        UnixStream::connect_addr(&address).unwrap()
+    }
+
+    fn receive(name: &str) -> ReceiveStatus {
+        ReceiveStatus {
+            name: name.to_owned(),
+            sendbox: "192.0.2.1:28316".parse().unwrap(),
+            trouble: None,
+            heard_s: Some(0.5),
+            packets: 1,
+            bytes: 2,
+            refused: 3,
+            unanswered: 4,
+        }
+    }
+
+    /// A state that fits into no socket's buffer, a reader that does not read, and one too many.
+    #[test]
+    fn slow_readers_get_all_and_do_not_block() {
+        let mut socket = StatusSocket::open("receivebox", vec!["eth0".to_owned()]);
+        let start = socket.started;
+        let many = || (Vec::new(), vec![receive(&"x".repeat(1000)); 2000]);
+        let mut reader = connect();
+        let _idle: Vec<_> = (0..MOST).map(|_| connect()).collect();
+        socket.serve(start, many);
+        assert_eq!(socket.replies.len(), MOST);
+        reader.set_nonblocking(true).unwrap();
+        let (mut text, mut buffer) = (Vec::new(), vec![0; 1 << 16]);
+        for step in 1..=40 {
+            socket.serve(start + PAUSE * step, many);
+            assert!(socket.replies.len() <= MOST);
+            while let Ok(n @ 1..) = reader.read(&mut buffer) {
+                text.extend_from_slice(&buffer[..n]);
+            }
+        }
+        let status: Status = serde_json::from_slice(&text).unwrap();
+        assert_eq!((status.role.as_str(), status.receives.len()), ("receivebox", 2000));
+        assert_eq!(status.receives[0], receive(&"x".repeat(1000)));
+        socket.serve(start + PATIENCE, many);
+        assert!(socket.replies.len() <= 1, "who does not read is let go");
+    }
+}

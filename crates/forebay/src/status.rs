@@ -1,0 +1,283 @@
+//! `forebay status`: the state of the boxes that run in this network namespace.
+
+use std::fmt::{self, Write as _};
+use std::fs;
+use std::io::{self, Read};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixStream};
+use std::process::ExitCode;
+use std::thread;
+use std::time::Duration;
+
+use forebay_records::{ReceiveStatus, STATUS_SOCKET, STATUS_VERSION, SendStatus, Status};
+
+use crate::cli::StatusArgs;
+use crate::fail;
+use crate::terminal::{Failure, print};
+
+/// The time that a box has for its answer.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// The size of the largest answer: about ten thousand bundles.
+const LARGEST: u64 = 64 << 20;
+/// The width of the text.
+const WIDTH: usize = 80;
+/// The decisions that are shown of each bundle.
+const DECISIONS: usize = 3;
+
+pub(crate) fn status(args: &StatusArgs) -> ExitCode {
+    loop {
+        let text = match report(args) {
+            Ok(text) => text,
+            Err(e) => return fail(&e, 1),
+        };
+        // An escape sequence clears the screen before each repetition.
+        let clear = if args.watch && !args.json { "\x1b[H\x1b[2J" } else { "" };
+        // A reader that has ended wants no more.
+        if print(&format!("{clear}{text}")).is_err() || !args.watch {
+            return ExitCode::SUCCESS;
+        }
+        thread::sleep(Duration::from_secs(1));
+    }
+}
+
+fn report(args: &StatusArgs) -> Result<String, Failure> {
+    let mut boxes = Vec::new();
+    for name in sockets()? {
+        match ask(&name) {
+            Ok(status) => boxes.push(status),
+            // It has ended meanwhile.
+            Err(e) if e.kind() == io::ErrorKind::ConnectionRefused => {}
+            Err(e) => return Err(format!("{}: {e}", name.trim_start_matches(STATUS_SOCKET)).into()),
+        }
+    }
+    boxes.sort_by(|a, b| (&a.role, &a.interfaces).cmp(&(&b.role, &b.interfaces)));
+    if let Some(name) = &args.name {
+        for status in &mut boxes {
+            status.sends.retain(|bundle| bundle.name == *name);
+            status.receives.retain(|bundle| bundle.name == *name);
+        }
+        boxes.retain(|status| !status.sends.is_empty() || !status.receives.is_empty());
+        if boxes.is_empty() {
+            return Err(format!("no box that runs here has a bundle or peer \"{name}\"").into());
+        }
+    }
+    if args.json {
+        return Ok(format!("{}\n", serde_json::json!(boxes)));
+    }
+    if boxes.is_empty() {
+        return Ok("no box runs in this network namespace\n".to_owned());
+    }
+    let texts: Vec<_> = boxes.iter().map(|status| Text(status).to_string()).collect();
+    Ok(texts.join("\n"))
+}
+
+/// Returns the names of the sockets of boxes in this network namespace.
+fn sockets() -> io::Result<Vec<String>> {
+    let table = fs::read_to_string("/proc/net/unix")?;
+    let names = table.lines().filter_map(|line| line.rsplit('@').next());
+    let mut names: Vec<_> =
+        names.filter(|name| name.starts_with(STATUS_SOCKET)).map(str::to_owned).collect();
+    // A connection has a line of its own.
+    names.sort();
+    names.dedup();
+    Ok(names)
+}
+
+fn ask(name: &str) -> io::Result<Status> {
+    let stream = UnixStream::connect_addr(&SocketAddr::from_abstract_name(name)?)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    let mut text = Vec::new();
+    stream.take(LARGEST).read_to_end(&mut text).map_err(|e| match e.kind() {
+        io::ErrorKind::WouldBlock => io::Error::other("the box does not answer: does it hang?"),
+        io::ErrorKind::ConnectionReset => {
+            io::Error::other("only root and the user of the box get an answer: run it with sudo")
+        }
+        _ => e,
+    })?;
+    if text.is_empty() {
+        let why = "only root and the user of the box get an answer: run it with sudo";
+        return Err(io::Error::other(why));
+    }
+    let status: Status = serde_json::from_slice(&text)
+        .map_err(|e| io::Error::other(format!("the box is of another release, restart it: {e}")))?;
+    if status.version != STATUS_VERSION {
+        return Err(io::Error::other("the box is of another release: restart it"));
+    }
+    Ok(status)
+}
+
+/// The state of a box as text of 80 columns.
+struct Text<'a>(&'a Status);
+
+impl fmt::Display for Text<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Status { role, process, up_s, interfaces, sends, receives, .. } = self.0;
+        let interfaces = interfaces.join(", ");
+        writeln!(f, "{role} at {interfaces}, process {process}, up {}", Time(*up_s))?;
+        for bundle in sends {
+            send(f, bundle)?;
+        }
+        for bundle in receives {
+            receive(f, bundle)?;
+        }
+        Ok(())
+    }
+}
+
+fn send(f: &mut fmt::Formatter<'_>, bundle: &SendStatus) -> fmt::Result {
+    let SendStatus { name, receivebox, mode, mode_s, .. } = bundle;
+    writeln!(f, "\n  to {name} ({receivebox}): {mode} for {}", Time(*mode_s))?;
+    if let Some(trouble) = &bundle.trouble {
+        wrapped(f, &format!("TROUBLE: {trouble}"))?;
+    }
+    if let Some(reason) = &bundle.reason {
+        wrapped(f, &format!("since {reason}"))?;
+    }
+    let mbps = |rate: Option<u64>| match rate {
+        Some(bps) => format!("{:.2} Mbit/s", bps as f64 / 1e6),
+        None => "unknown".to_owned(),
+    };
+    let limit = bundle.rate_bps.map_or("none".to_owned(), |bps| mbps(Some(bps)));
+    let mut line = format!("limit {limit}; sent {}", mbps(bundle.send_bps));
+    write!(line, ", received {}", mbps(bundle.receive_bps))?;
+    if let Some(loss) = bundle.loss {
+        write!(line, ", lost {:.1} %", loss * 100.0)?;
+    }
+    wrapped(f, &line)?;
+    let mut line = match (bundle.rtt_ms, bundle.min_rtt_ms) {
+        (Some(rtt), Some(least)) => format!("round trip {rtt:.1} ms, at least {least:.1} ms"),
+        _ => "round trip unknown".to_owned(),
+    };
+    if let Some(wait) = bundle.wait_network_ms {
+        write!(line, "; wait {wait:.1} ms in the network")?;
+    }
+    let kilobytes = bundle.backlog_bytes as f64 / 1e3;
+    match bundle.wait_here_ms {
+        Some(wait) => write!(line, ", {wait:.1} ms here ({kilobytes:.0} kB)")?,
+        None => write!(line, ", {kilobytes:.0} kB here")?,
+    }
+    wrapped(f, &line)?;
+    for decision in bundle.decisions.iter().take(DECISIONS) {
+        wrapped(f, &format!("{} ago: {}", Time(decision.ago_s), decision.text))?;
+    }
+    Ok(())
+}
+
+fn receive(f: &mut fmt::Formatter<'_>, bundle: &ReceiveStatus) -> fmt::Result {
+    let ReceiveStatus { name, sendbox, packets, bytes, .. } = bundle;
+    let heard = match bundle.heard_s {
+        Some(seconds) => format!("heard {} ago", Time(seconds)),
+        None => "not heard yet".to_owned(),
+    };
+    writeln!(f, "\n  from {name} ({sendbox}): {heard}")?;
+    if let Some(trouble) = &bundle.trouble {
+        wrapped(f, &format!("TROUBLE: {trouble}"))?;
+    }
+    wrapped(f, &format!("{packets} packets, {:.1} MB", *bytes as f64 / 1e6))
+}
+
+/// Writes lines of at most [`WIDTH`] columns, indented.
+fn wrapped(f: &mut fmt::Formatter<'_>, text: &str) -> fmt::Result {
+    let mut column = WIDTH;
+    for (index, word) in text.split(' ').enumerate() {
+        let length = word.chars().count();
+        if column + 1 + length > WIDTH {
+            let indent = if index == 0 { "    " } else { "\n      " };
+            write!(f, "{indent}{word}")?;
+            column = indent.trim_start_matches('\n').len() + length;
+        } else {
+            write!(f, " {word}")?;
+            column += 1 + length;
+        }
+    }
+    writeln!(f)
+}
+
+/// A time in seconds, in the two largest units.
+struct Time(f64);
+
+impl fmt::Display for Time {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let seconds = self.0 as u64;
+        let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86_400);
+        match () {
+            () if days > 0 => write!(f, "{days} d {} h", hours % 24),
+            () if hours > 0 => write!(f, "{hours} h {} min", minutes % 60),
+            () if minutes > 0 => write!(f, "{minutes} min {} s", seconds % 60),
+            () => write!(f, "{:.1} s", self.0),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use forebay_records::Decision;
+
+    use super::*;
+
+    fn status() -> Status {
+        Status {
+            version: STATUS_VERSION,
+            role: "site".to_owned(),
+            process: 77,
+            up_s: 93_784.0,
+            interfaces: vec!["wan0".to_owned()],
+            sends: vec![SendStatus {
+                name: "branch".to_owned(),
+                receivebox: "192.0.2.1:28316".parse().unwrap(),
+                mode: "delay control".to_owned(),
+                mode_s: 61.0,
+                reason: Some("first measured: RTT 50.3 ms, receive rate 1.7 Mbit/s".to_owned()),
+                trouble: None,
+                rate_bps: Some(24_000_000),
+                send_bps: Some(23_500_000),
+                receive_bps: None,
+                loss: Some(0.0123),
+                rtt_ms: Some(52.04),
+                min_rtt_ms: Some(50.0),
+                backlog_bytes: 102_400,
+                wait_here_ms: Some(34.13),
+                wait_network_ms: Some(2.04),
+                packets: 9,
+                refused: 0,
+                measurements: 5,
+                unmatched: 0,
+                decisions: vec![Decision {
+                    ago_s: 1.5,
+                    text: "epoch 256 -> 128 packets".to_owned(),
+                }],
+            }],
+            receives: vec![ReceiveStatus {
+                name: "branch".to_owned(),
+                sendbox: "192.0.2.1:28316".parse().unwrap(),
+                trouble: Some(format!("no message {}", "for a long time ".repeat(8))),
+                heard_s: None,
+                packets: 12,
+                bytes: 3_400_000,
+                refused: 0,
+                unanswered: 0,
+            }],
+        }
+    }
+
+    #[test]
+    fn the_text_fits_into_80_columns() {
+        let text = Text(&status()).to_string();
+        let start = "site at wan0, process 77, up 1 d 2 h\n\n  \
+                     to branch (192.0.2.1:28316): delay control for 1 min 1 s\n    \
+                     since first measured: RTT 50.3 ms, receive rate 1.7 Mbit/s\n    \
+                     limit 24.00 Mbit/s; sent 23.50 Mbit/s, received unknown, lost 1.2 %\n    \
+                     round trip 52.0 ms, at least 50.0 ms; wait 2.0 ms in the network, 34.1 ms\n      \
+                     here (102 kB)\n    1.5 s ago: epoch 256 -> 128 packets\n\n  \
+                     from branch (192.0.2.1:28316): not heard yet\n    TROUBLE: no message";
+        assert!(text.starts_with(start), "{text}");
+        assert!(text.ends_with("\n    12 packets, 3.4 MB\n"), "{text}");
+        assert!(text.lines().all(|line| line.chars().count() <= WIDTH), "{text}");
+    }
+
+    #[test]
+    fn a_state_can_be_read_again() {
+        let text = serde_json::to_string(&status()).unwrap();
+        assert_eq!(serde_json::from_str::<Status>(&text).unwrap(), status());
+    }
+}

@@ -1,0 +1,106 @@
+use std::net::SocketAddr;
+
+use serde::{Deserialize, Serialize};
+
+/// The version of the format of [`Status`].
+pub const STATUS_VERSION: u32 = 1;
+
+/// The prefix of the abstract Unix socket at which a box tells its [`Status`]; the number of its
+/// process follows. Such a name belongs to a network namespace, and goes with the process.
+pub const STATUS_SOCKET: &str = "forebay-status-";
+
+/// The state of a running box.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Status {
+    /// The version of the format: [`STATUS_VERSION`].
+    pub version: u32,
+    /// The kind of box: `sendbox`, `receivebox` or `site`.
+    pub role: String,
+    /// The number of its process.
+    pub process: u32,
+    /// The time since its start, in seconds.
+    pub up_s: f64,
+    /// The interfaces at which it works, the outer one first.
+    pub interfaces: Vec<String>,
+    /// The bundles that it sends.
+    pub sends: Vec<SendStatus>,
+    /// The bundles that it receives.
+    pub receives: Vec<ReceiveStatus>,
+}
+
+/// The state of a bundle at its sendbox.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SendStatus {
+    /// The name of the bundle.
+    pub name: String,
+    /// The address of its receivebox.
+    pub receivebox: SocketAddr,
+    /// The present mode: `open`, `delay control`, `pass-through` or `rate control`.
+    pub mode: String,
+    /// The time since the mode began, in seconds.
+    pub mode_s: f64,
+    /// The reason for the mode, with its figures; `None` before the first change.
+    pub reason: Option<String>,
+    /// What is wrong with the exchange with the receivebox; `None` if all is well.
+    pub trouble: Option<String>,
+    /// The rate limit in bit/s; `None` without a limit.
+    pub rate_bps: Option<u64>,
+    /// The rate at which the bundle leaves, in bit/s.
+    pub send_bps: Option<u64>,
+    /// The rate at which it arrives, in bit/s.
+    pub receive_bps: Option<u64>,
+    /// The share of its packets that is lost, 0 to 1.
+    pub loss: Option<f64>,
+    /// The latest round-trip time in milliseconds.
+    pub rtt_ms: Option<f64>,
+    /// The minimum round-trip time in milliseconds.
+    pub min_rtt_ms: Option<f64>,
+    /// The bytes that wait in the box.
+    pub backlog_bytes: u64,
+    /// The time that a packet waits in the box at the present rate, in milliseconds; `None` without
+    /// a limit.
+    pub wait_here_ms: Option<f64>,
+    /// The time that a packet waits in the network: the round trip above its minimum, in
+    /// milliseconds.
+    pub wait_network_ms: Option<f64>,
+    /// Packets that left, since the start.
+    pub packets: u64,
+    /// Messages of the receivebox that were refused, since the start.
+    pub refused: u64,
+    /// Feedback messages that gave a measurement, since the start.
+    pub measurements: u64,
+    /// Feedback messages for packets that the box does not know, since the start.
+    pub unmatched: u64,
+    /// The last decisions, the latest first.
+    pub decisions: Vec<Decision>,
+}
+
+/// A decision of a bundle's control loop.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Decision {
+    /// The time since the decision, in seconds.
+    pub ago_s: f64,
+    /// The decision and its reason, with figures.
+    pub text: String,
+}
+
+/// The state of a bundle at its receivebox.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ReceiveStatus {
+    /// The name of the bundle.
+    pub name: String,
+    /// The address of its sendbox.
+    pub sendbox: SocketAddr,
+    /// What is wrong with the exchange with the sendbox; `None` if all is well.
+    pub trouble: Option<String>,
+    /// The time since the last message of the sendbox, in seconds; `None` before the first.
+    pub heard_s: Option<f64>,
+    /// Packets that arrived, since the start.
+    pub packets: u64,
+    /// Bytes that arrived, since the start.
+    pub bytes: u64,
+    /// Messages of the sendbox that were refused, since the start.
+    pub refused: u64,
+    /// Boundary packets that got no feedback, since that keeps to a share of the bytes.
+    pub unanswered: u64,
+}
