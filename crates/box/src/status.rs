@@ -5,7 +5,7 @@
 //! the socket waits here for a while, for a few readers.
 
 use std::io::{self, Write};
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, RawFd};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 
@@ -13,8 +13,6 @@ use forebay_records::{ReceiveStatus, STATUS_SOCKET, STATUS_VERSION, SendStatus, 
 use forebay_system::clock;
 use forebay_units::Nanos;
 
-/// The time between two looks for readers.
-const PAUSE: Nanos = Nanos::from_millis(100);
 /// The time that a reader has.
 const PATIENCE: Nanos = Nanos::from_secs(5);
 /// The most readers at a time.
@@ -25,7 +23,6 @@ pub(crate) struct StatusSocket {
     /// The socket; `None` if it could not be opened.
     listener: Option<UnixListener>,
     replies: Vec<Reply>,
-    due: Nanos,
     role: &'static str,
     interfaces: Vec<String>,
     started: Nanos,
@@ -52,23 +49,25 @@ impl StatusSocket {
             .inspect_err(|e| tracing::warn!("`forebay status` will not see this process: {e}"))
             .ok();
         let started = clock::now();
-        Self { listener, replies: Vec::new(), due: started, role, interfaces, started }
+        Self { listener, replies: Vec::new(), role, interfaces, started }
     }
 
-    /// Answers readers, if that is due. `bundles` returns the state of the bundles.
+    /// Returns the descriptor that becomes readable when there is a reader.
+    pub(crate) fn descriptor(&self) -> Option<RawFd> {
+        self.listener.as_ref().map(AsRawFd::as_raw_fd)
+    }
+
+    /// Answers readers. `bundles` returns the state of the bundles, if there is a new reader.
     pub(crate) fn serve(
         &mut self,
         now: Nanos,
         bundles: impl FnOnce() -> (Vec<SendStatus>, Vec<ReceiveStatus>),
     ) {
-        let Some(listener) = self.listener.as_ref().filter(|_| now >= self.due) else { return };
-        self.due = now + PAUSE;
+        let Some(listener) = &self.listener else { return };
         let mut accepted = Vec::new();
-        while self.replies.len() + accepted.len() < MOST {
-            match listener.accept() {
-                Ok((stream, _)) if may_read(&stream) => accepted.push(stream),
-                Ok(_) => {}
-                Err(_) => break,
+        while let Ok((stream, _)) = listener.accept() {
+            if may_read(&stream) && self.replies.len() + accepted.len() < MOST {
+                accepted.push(stream);
             }
         }
         if !accepted.is_empty() {
@@ -155,21 +154,20 @@ mod tests {
         }
     }
 
-    /// A state that fits into no socket's buffer, a reader that does not read, and one too many.
+    /// A state that fits into no socket's buffer, readers that do not read, and one too many.
     #[test]
     fn slow_readers_get_all_and_do_not_block() {
         let mut socket = StatusSocket::open("receivebox", vec!["eth0".to_owned()]);
         let start = socket.started;
         let many = || (Vec::new(), vec![receive(&"x".repeat(1000)); 2000]);
         let mut reader = connect();
-        let _idle: Vec<_> = (0..MOST).map(|_| connect()).collect();
+        let mut idle: Vec<_> = (0..MOST).map(|_| connect()).collect();
         socket.serve(start, many);
         assert_eq!(socket.replies.len(), MOST);
         reader.set_nonblocking(true).unwrap();
         let (mut text, mut buffer) = (Vec::new(), vec![0; 1 << 16]);
         for step in 1..=40 {
-            socket.serve(start + PAUSE * step, many);
-            assert!(socket.replies.len() <= MOST);
+            socket.serve(start + Nanos::from_millis(100) * step, many);
             while let Ok(n @ 1..) = reader.read(&mut buffer) {
                 text.extend_from_slice(&buffer[..n]);
             }
@@ -178,6 +176,8 @@ mod tests {
         assert_eq!((status.role.as_str(), status.receives.len()), ("receivebox", 2000));
         assert_eq!(status.receives[0], receive(&"x".repeat(1000)));
         socket.serve(start + PATIENCE, many);
-        assert!(socket.replies.len() <= 1, "who does not read is let go");
+        assert!(socket.replies.is_empty(), "who does not read is let go");
+        let refused = idle.last_mut().map(|last| last.read(&mut buffer).unwrap());
+        assert_eq!(refused, Some(0), "one too many");
     }
 }

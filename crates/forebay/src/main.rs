@@ -56,6 +56,8 @@ fn main() -> ExitCode {
         Command::Link(args) => boxes::link(&args),
         Command::Vhost(args) => vhost(&args),
         Command::Status(args) => status::status(&args),
+        #[cfg(feature = "exporter")]
+        Command::Exporter(args) => status::exporter(&args),
         Command::Check { file, show } => check::check(&file, show),
         Command::Doctor { config, json } => boxes::doctor(config.as_deref(), json),
         Command::Detach { interfaces } => boxes::detach(&interfaces),

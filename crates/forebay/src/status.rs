@@ -1,15 +1,11 @@
 //! `forebay status`: the state of the boxes that run in this network namespace.
 
 use std::fmt::{self, Write as _};
-use std::fs;
-use std::io::{self, Read};
-use std::os::linux::net::SocketAddrExt;
-use std::os::unix::net::{SocketAddr, UnixStream};
 use std::process::ExitCode;
 use std::thread;
 use std::time::Duration;
 
-use forebay_records::{ReceiveStatus, STATUS_SOCKET, STATUS_VERSION, SendStatus, Status};
+use forebay_records::{ReceiveStatus, SendStatus, Status};
 
 use crate::cli::StatusArgs;
 use crate::fail;
@@ -17,8 +13,6 @@ use crate::terminal::{Failure, print};
 
 /// The time that a box has for its answer.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// The size of the largest answer: about ten thousand bundles.
-const LARGEST: u64 = 64 << 20;
 /// The width of the text.
 const WIDTH: usize = 80;
 /// The decisions that are shown of each bundle.
@@ -40,15 +34,23 @@ pub(crate) fn status(args: &StatusArgs) -> ExitCode {
     }
 }
 
+/// Serves metrics until the process is ended.
+#[cfg(feature = "exporter")]
+pub(crate) fn exporter(args: &crate::cli::ExporterArgs) -> ExitCode {
+    let ready = |address| {
+        // A closed standard output is no error.
+        let _ = print(&format!("{{\"event\":\"ready\",\"listen\":\"{address}\"}}\n"));
+    };
+    match forebay_status::run(args.listen, ready) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(e) => fail(&format!("cannot listen on {}: {e}", args.listen), 2),
+    }
+}
+
 fn report(args: &StatusArgs) -> Result<String, Failure> {
     let mut boxes = Vec::new();
-    for name in sockets()? {
-        match ask(&name) {
-            Ok(status) => boxes.push(status),
-            // It has ended meanwhile.
-            Err(e) if e.kind() == io::ErrorKind::ConnectionRefused => {}
-            Err(e) => return Err(format!("{}: {e}", name.trim_start_matches(STATUS_SOCKET)).into()),
-        }
+    for answer in forebay_status::read(PATIENCE)? {
+        boxes.push(answer.status.map_err(|e| format!("process {}: {e}", answer.process))?);
     }
     boxes.sort_by(|a, b| (&a.role, &a.interfaces).cmp(&(&b.role, &b.interfaces)));
     if let Some(name) = &args.name {
@@ -69,41 +71,6 @@ fn report(args: &StatusArgs) -> Result<String, Failure> {
     }
     let texts: Vec<_> = boxes.iter().map(|status| Text(status).to_string()).collect();
     Ok(texts.join("\n"))
-}
-
-/// Returns the names of the sockets of boxes in this network namespace.
-fn sockets() -> io::Result<Vec<String>> {
-    let table = fs::read_to_string("/proc/net/unix")?;
-    let names = table.lines().filter_map(|line| line.rsplit('@').next());
-    let mut names: Vec<_> =
-        names.filter(|name| name.starts_with(STATUS_SOCKET)).map(str::to_owned).collect();
-    // A connection has a line of its own.
-    names.sort();
-    names.dedup();
-    Ok(names)
-}
-
-fn ask(name: &str) -> io::Result<Status> {
-    let stream = UnixStream::connect_addr(&SocketAddr::from_abstract_name(name)?)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
-    let mut text = Vec::new();
-    stream.take(LARGEST).read_to_end(&mut text).map_err(|e| match e.kind() {
-        io::ErrorKind::WouldBlock => io::Error::other("the box does not answer: does it hang?"),
-        io::ErrorKind::ConnectionReset => {
-            io::Error::other("only root and the user of the box get an answer: run it with sudo")
-        }
-        _ => e,
-    })?;
-    if text.is_empty() {
-        let why = "only root and the user of the box get an answer: run it with sudo";
-        return Err(io::Error::other(why));
-    }
-    let status: Status = serde_json::from_slice(&text)
-        .map_err(|e| io::Error::other(format!("the box is of another release, restart it: {e}")))?;
-    if status.version != STATUS_VERSION {
-        return Err(io::Error::other("the box is of another release: restart it"));
-    }
-    Ok(status)
 }
 
 /// The state of a box as text of 80 columns.
@@ -211,7 +178,7 @@ impl fmt::Display for Time {
 
 #[cfg(test)]
 mod tests {
-    use forebay_records::Decision;
+    use forebay_records::{Decision, STATUS_VERSION};
 
     use super::*;
 

@@ -1,39 +1,27 @@
 //! Metrics in Prometheus' text format. They name neighbours, so only the operator may read them.
 
-use std::fmt;
 use std::sync::PoisonError;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{
-    DescriptorEncoder, EncodeMetric, MetricEncoder, prometheus_text,
-};
-use prometheus_client::metrics::MetricType::{self, Counter, Gauge};
-use prometheus_client::metrics::counter::ConstCounter;
-use prometheus_client::metrics::gauge::ConstGauge;
-use prometheus_client::registry::Registry;
+use forebay_metrics::Kind::{Counter, Gauge};
+use forebay_metrics::{Families, sample};
 use serde_json::Value;
 
 use crate::service::Counters;
 
 /// The media type of the answer.
-pub(crate) use prometheus_text::CONTENT_TYPE;
+pub(crate) use forebay_metrics::CONTENT_TYPE;
 
 /// Returns all metrics: those of the operator's `state`, and the counters of the service.
 pub(crate) fn text(state: &Value, counters: &Counters, listeners: usize) -> String {
-    let mut families = Families(Vec::new());
+    let mut families = Families::new("forebay_plan");
     rounds(&mut families, state);
     neighbours(&mut families, state);
     if state["measured"].is_object() {
         flows(&mut families, &state["measured"]);
     }
     requests(&mut families, counters, listeners);
-    let mut registry = Registry::with_prefix("forebay_plan");
-    registry.register_collector(Box::new(families));
-    let mut out = String::new();
-    // Writing to a string cannot fail.
-    let _ = prometheus_text::encode(&mut out, &registry);
-    out
+    families.text()
 }
 
 fn rounds(families: &mut Families, state: &Value) {
@@ -146,75 +134,6 @@ pub(crate) fn list(value: &Value) -> &[Value] {
 
 fn count(counter: &AtomicU64) -> f64 {
     counter.load(Ordering::Relaxed) as f64
-}
-
-/// One time series and its value.
-#[derive(Debug)]
-struct Sample {
-    labels: Vec<(&'static str, String)>,
-    value: f64,
-}
-
-fn sample(labels: &[(&'static str, &str)], value: f64) -> Sample {
-    let labels = labels.iter().map(|(key, text)| (*key, (*text).to_owned()));
-    Sample { labels: labels.collect(), value }
-}
-
-impl Sample {
-    fn encode(&self, kind: MetricType, encoder: MetricEncoder<'_>) -> fmt::Result {
-        // Whole numbers are written without a fraction.
-        let whole = (self.value.fract() == 0.0 && (0.0..2f64.powi(53)).contains(&self.value))
-            .then_some(self.value as u64);
-        match (kind, whole) {
-            (Counter, Some(value)) => ConstCounter::new(value).encode(encoder),
-            (Counter, None) => ConstCounter::new(self.value).encode(encoder),
-            (_, Some(value)) => ConstGauge::new(value).encode(encoder),
-            (_, None) => ConstGauge::new(self.value).encode(encoder),
-        }
-    }
-}
-
-/// All series of one metric.
-#[derive(Debug)]
-struct Family {
-    kind: MetricType,
-    /// The name without the prefix `forebay_plan_`, and for counters without the suffix `_total`.
-    name: &'static str,
-    help: &'static str,
-    samples: Vec<Sample>,
-}
-
-/// The metrics of one answer, in the order in which they are shown.
-#[derive(Debug)]
-struct Families(Vec<Family>);
-
-impl Families {
-    fn add(
-        &mut self,
-        kind: MetricType,
-        name: &'static str,
-        help: &'static str,
-        samples: impl IntoIterator<Item = Sample>,
-    ) {
-        self.0.push(Family { kind, name, help, samples: samples.into_iter().collect() });
-    }
-
-    fn one(&mut self, kind: MetricType, name: &'static str, help: &'static str, value: f64) {
-        self.add(kind, name, help, [sample(&[], value)]);
-    }
-}
-
-impl Collector for Families {
-    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        for family in &self.0 {
-            let mut metric =
-                encoder.encode_descriptor(family.name, family.help, None, family.kind)?;
-            for sample in &family.samples {
-                sample.encode(family.kind, metric.encode_family(&sample.labels)?)?;
-            }
-        }
-        Ok(())
-    }
 }
 
 #[cfg(test)]

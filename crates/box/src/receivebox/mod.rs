@@ -55,7 +55,7 @@ pub fn run(config: ReceiveboxConfig) -> Result<(), Error> {
     crate::say_ready(&serde_json::json!({ "event": "ready" }));
 
     let descriptors = [signals.descriptor(), receivebox.descriptor(), channel.descriptor()];
-    let mut waiter = Waiter::new(descriptors);
+    let mut waiter = Waiter::new(descriptors.into_iter().chain(status.descriptor()));
     // The descriptor of signals is the first; it is read only when it is ready.
     while !(waiter.is_ready(0) && signals.came()) {
         waiter.wait_until(receivebox.due());

@@ -75,6 +75,14 @@ pub(crate) struct StatusArgs {
     pub(crate) watch: bool,
 }
 
+#[cfg(feature = "exporter")]
+#[derive(Debug, Args)]
+pub(crate) struct ExporterArgs {
+    /// The address and port at which it listens.
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:9477")]
+    pub(crate) listen: std::net::SocketAddr,
+}
+
 #[derive(Debug, Args)]
 pub(crate) struct LinkArgs {
     /// The configuration of the link, in TOML.

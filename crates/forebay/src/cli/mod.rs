@@ -9,6 +9,8 @@ use std::path::PathBuf;
 
 use clap::{ArgAction, Parser, Subcommand};
 
+#[cfg(feature = "exporter")]
+pub(crate) use self::boxes::ExporterArgs;
 pub(crate) use self::boxes::{
     LinkArgs, ReceiveboxArgs, SendboxArgs, SiteArgs, SiteCommand, SiteInitArgs, StatusArgs,
     VhostArgs,
@@ -61,6 +63,9 @@ pub(crate) enum Command {
     Vhost(VhostArgs),
     /// Show the state of the sites, sendboxes and receiveboxes in this network namespace.
     Status(StatusArgs),
+    /// Serve the metrics of all boxes in this network namespace to Prometheus, over HTTP.
+    #[cfg(feature = "exporter")]
+    Exporter(ExporterArgs),
     /// Check a configuration or scenario file and report the first error; changes nothing.
     Check {
         /// The file of a site, sendbox, receivebox, link, vhost-user back end or experiment.

@@ -2,11 +2,13 @@
 //! both directions over one UDP port.
 
 use std::fs;
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::process::Command;
 
 use forebay_records::Status;
 
-use crate::namespace::{Namespace, has_root, run};
+use crate::namespace::{Namespace, has_root, run, within};
 use crate::sites::{PROGRAM, Process, Sites, until};
 use crate::transfer::{FILLING, Transfers};
 
@@ -26,6 +28,22 @@ fn start(sites: &Sites, place: &Namespace, name: &str) -> Process {
     let file = sites.dir.0.join(name).join("site.toml");
     let log = sites.dir.0.join(format!("{name}.log"));
     Process::start(place, &["site", "--config", file.to_str().unwrap()], "", &log)
+}
+
+/// Returns what an exporter beside the head site's process serves.
+fn metrics(sites: &Sites) -> String {
+    run(&format!("ip -n {} link set lo up", sites.router.0));
+    let log = sites.dir.0.join("exporter.log");
+    let _exporter = Process::start(&sites.router, &["exporter"], "", &log);
+    within(&sites.router.0, || {
+        let mut stream = TcpStream::connect("127.0.0.1:9477").unwrap();
+        let request = "GET /metrics HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        assert!(answer.starts_with("HTTP/1.1 200 OK"), "{answer}");
+        answer.split_once("\r\n\r\n").unwrap().1.to_owned()
+    })
 }
 
 #[test]
@@ -62,6 +80,13 @@ fn two_sites_control_both_directions_with_one_process_each() {
         assert!(receive.packets > 0 && receive.heard_s.is_some(), "{json}");
         assert_eq!((&send.trouble, &receive.trouble), (&None, &None), "{json}");
         eprintln!("{}", run(&format!("ip netns exec {} {PROGRAM} status", place.0)));
+    }
+    let metrics = metrics(&sites);
+    for line in [
+        "forebay_send_trouble{interface=\"fb-out\",bundle=\"branch\"} 0",
+        "forebay_receive_trouble{interface=\"fb-out\",bundle=\"branch\"} 0",
+    ] {
+        assert!(metrics.lines().any(|l| l == line), "{line}\n{metrics}");
     }
     for process in [&mut head, &mut branch] {
         process.signal(libc::SIGTERM);

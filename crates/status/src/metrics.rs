@@ -1,0 +1,202 @@
+//! The metrics of boxes. Units are base units: seconds, bytes, ratios.
+
+use forebay_metrics::Kind::{Counter, Gauge};
+use forebay_metrics::{Families, Kind, Sample, sample};
+use forebay_records::{ReceiveStatus, SendStatus, Status};
+
+use crate::Answer;
+
+/// The modes of a bundle, in the words of [`SendStatus::mode`].
+const MODES: [&str; 4] = ["open", "delay control", "pass-through", "rate control"];
+
+/// A metric of all bundles: its kind, name and help, and its value for a bundle.
+type Metric<T> = (Kind, &'static str, &'static str, fn(&T) -> Option<f64>);
+
+const SEND: [Metric<SendStatus>; 14] = [
+    (Gauge, "send_trouble", "1 if something is wrong between the boxes.", |b| {
+        Some(f64::from(u8::from(b.trouble.is_some())))
+    }),
+    (Gauge, "send_mode_age_seconds", "Time since the mode began.", |b| Some(b.mode_s)),
+    (Gauge, "send_limit_bytes_per_second", "Rate limit; absent without one.", |b| {
+        bytes(b.rate_bps)
+    }),
+    (Gauge, "send_rate_bytes_per_second", "Rate at which the bundle leaves.", |b| {
+        bytes(b.send_bps)
+    }),
+    (Gauge, "send_arrival_rate_bytes_per_second", "Rate at which the bundle arrives.", |b| {
+        bytes(b.receive_bps)
+    }),
+    (Gauge, "send_loss_ratio", "Share of packets lost on the path, 0 to 1.", |b| b.loss),
+    (Gauge, "send_round_trip_seconds", "Round-trip time.", |b| seconds(b.rtt_ms)),
+    (Gauge, "send_round_trip_minimum_seconds", "Minimum round-trip time.", |b| {
+        seconds(b.min_rtt_ms)
+    }),
+    (
+        Gauge,
+        "send_wait_network_seconds",
+        "Wait in the network: round trip above its minimum.",
+        |b| seconds(b.wait_network_ms),
+    ),
+    (Gauge, "send_wait_box_seconds", "Wait in the box at the present rate.", |b| {
+        seconds(b.wait_here_ms)
+    }),
+    (Gauge, "send_backlog_bytes", "Bytes that wait in the box.", |b| Some(b.backlog_bytes as f64)),
+    (Counter, "send_packets", "Packets that left the box.", |b| Some(b.packets as f64)),
+    (Counter, "send_measurements", "Feedback messages that gave a measurement.", |b| {
+        Some(b.measurements as f64)
+    }),
+    (Counter, "send_refused_messages", "Messages of the receivebox that were refused.", |b| {
+        Some(b.refused as f64)
+    }),
+];
+
+const RECEIVE: [Metric<ReceiveStatus>; 6] = [
+    (Gauge, "receive_trouble", "1 if something is wrong between the boxes.", |b| {
+        Some(f64::from(u8::from(b.trouble.is_some())))
+    }),
+    (Gauge, "receive_heard_age_seconds", "Time since the last message of the sendbox.", |b| {
+        b.heard_s
+    }),
+    (Counter, "receive_packets", "Packets that arrived.", |b| Some(b.packets as f64)),
+    (Counter, "receive_bytes", "Bytes that arrived.", |b| Some(b.bytes as f64)),
+    (Counter, "receive_refused_messages", "Messages of the sendbox that were refused.", |b| {
+        Some(b.refused as f64)
+    }),
+    (Counter, "receive_unanswered_packets", "Boundary packets without feedback.", |b| {
+        Some(b.unanswered as f64)
+    }),
+];
+
+fn bytes(bits: Option<u64>) -> Option<f64> {
+    bits.map(|bits| bits as f64 / 8.0)
+}
+
+fn seconds(milliseconds: Option<f64>) -> Option<f64> {
+    milliseconds.map(|ms| ms / 1e3)
+}
+
+/// Returns the metrics of all boxes as text.
+pub(crate) fn text(answers: &[Answer]) -> String {
+    let mut families = Families::new("forebay");
+    let all: Vec<&Status> = answers.iter().filter_map(|a| a.status.as_ref().ok()).collect();
+    let up = answers.iter().map(|answer| {
+        let process = answer.process.to_string();
+        sample(&[("process", &process)], f64::from(u8::from(answer.status.is_ok())))
+    });
+    families.add(Gauge, "up", "Whether the box of a process answered.", up);
+    let uptime = all.iter().map(|s| {
+        let (process, interface) = (s.process.to_string(), s.interfaces.join(","));
+        let labels = [("process", process.as_str()), ("role", &s.role), ("interface", &interface)];
+        sample(&labels, s.up_s)
+    });
+    families.add(Gauge, "uptime_seconds", "Time since the start of the box.", uptime);
+    let modes = bundles(&all, |s| &s.sends).flat_map(|(interface, bundle)| {
+        MODES.map(|mode| {
+            let is = f64::from(u8::from(bundle.mode == mode));
+            sample(&[("interface", &interface), ("bundle", &bundle.name), ("mode", mode)], is)
+        })
+    });
+    families.add(Gauge, "send_mode", "1 for the present mode of the bundle.", modes);
+    for (kind, name, help, value) in SEND {
+        let series = bundles(&all, |s| &s.sends).filter_map(|(interface, bundle)| {
+            value(bundle).map(|value| of(&interface, &bundle.name, value))
+        });
+        families.add(kind, name, help, series);
+    }
+    for (kind, name, help, value) in RECEIVE {
+        let series = bundles(&all, |s| &s.receives).filter_map(|(interface, bundle)| {
+            value(bundle).map(|value| of(&interface, &bundle.name, value))
+        });
+        families.add(kind, name, help, series);
+    }
+    families.text()
+}
+
+fn of(interface: &str, bundle: &str, value: f64) -> Sample {
+    sample(&[("interface", interface), ("bundle", bundle)], value)
+}
+
+/// Returns all bundles with the outer interface of their box.
+fn bundles<'a, T: 'a>(
+    all: &'a [&'a Status],
+    list: fn(&Status) -> &Vec<T>,
+) -> impl Iterator<Item = (String, &'a T)> {
+    all.iter().flat_map(move |status| {
+        let interface = status.interfaces.first().cloned().unwrap_or_default();
+        list(status).iter().map(move |bundle| (interface.clone(), bundle))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use forebay_records::STATUS_VERSION;
+
+    use super::*;
+
+    fn site() -> Status {
+        Status {
+            version: STATUS_VERSION,
+            role: "site".to_owned(),
+            process: 7,
+            up_s: 61.5,
+            interfaces: vec!["wan0".to_owned()],
+            sends: vec![SendStatus {
+                name: "branch \"a\"".to_owned(),
+                receivebox: "192.0.2.1:28316".parse().unwrap(),
+                mode: "pass-through".to_owned(),
+                mode_s: 2.0,
+                reason: None,
+                trouble: None,
+                rate_bps: Some(24_000_000),
+                send_bps: None,
+                receive_bps: None,
+                loss: Some(0.25),
+                rtt_ms: Some(52.0),
+                min_rtt_ms: Some(50.0),
+                backlog_bytes: 3_000,
+                wait_here_ms: None,
+                wait_network_ms: Some(2.0),
+                packets: 9,
+                refused: 0,
+                measurements: 5,
+                unmatched: 0,
+                decisions: Vec::new(),
+            }],
+            receives: vec![ReceiveStatus {
+                name: "branch".to_owned(),
+                sendbox: "192.0.2.1:28316".parse().unwrap(),
+                trouble: Some("no message".to_owned()),
+                heard_s: None,
+                packets: 12,
+                bytes: 3_400,
+                refused: 1,
+                unanswered: 2,
+            }],
+        }
+    }
+
+    #[test]
+    fn metrics_have_base_units_and_absent_values_have_no_series() {
+        let hangs = Err(io::Error::other("it does not answer"));
+        let answers =
+            [Answer { process: 7, status: Ok(site()) }, Answer { process: 8, status: hangs }];
+        let text = text(&answers);
+        for line in [
+            "# TYPE forebay_up gauge",
+            "forebay_up{process=\"7\"} 1",
+            "forebay_up{process=\"8\"} 0",
+            "forebay_uptime_seconds{process=\"7\",role=\"site\",interface=\"wan0\"} 61.5",
+            "forebay_send_mode{interface=\"wan0\",bundle=\"branch \\\"a\\\"\",mode=\"pass-through\"} 1",
+            "forebay_send_limit_bytes_per_second{interface=\"wan0\",bundle=\"branch \\\"a\\\"\"} 3000000",
+            "forebay_send_wait_network_seconds{interface=\"wan0\",bundle=\"branch \\\"a\\\"\"} 0.002",
+            "# TYPE forebay_receive_bytes_total counter",
+            "forebay_receive_bytes_total{interface=\"wan0\",bundle=\"branch\"} 3400",
+            "forebay_receive_trouble{interface=\"wan0\",bundle=\"branch\"} 1",
+        ] {
+            assert!(text.lines().any(|l| l == line), "{line}\n{text}");
+        }
+        assert!(!text.contains("forebay_receive_heard_age_seconds{"), "{text}");
+    }
+}
