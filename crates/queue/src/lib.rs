@@ -40,6 +40,7 @@ pub mod codel;
 mod coupled;
 pub mod drr;
 pub mod dualpi2;
+pub mod egress;
 mod error;
 pub mod ffs;
 pub mod fifo;
@@ -57,6 +58,7 @@ mod rng;
 mod round;
 pub mod sfq;
 mod strict_priority;
+mod sync;
 mod ticker;
 pub mod token_bucket;
 

@@ -56,6 +56,11 @@ impl Bitmap {
         self.bits
     }
 
+    /// Returns the bytes of memory behind the set.
+    pub fn memory(&self) -> usize {
+        size_of_val(&*self.words)
+    }
+
     /// Returns whether no bit is set.
     #[inline]
     pub fn is_empty(&self) -> bool {

@@ -17,13 +17,21 @@
 //! | [`Bitmap`] | finds the first set bit of many |
 //! | [`PriorityQueue`] | items by a rank in a fixed range, first come first served within a rank |
 //! | [`TimingWheel`] | items by a time that advances, to within a granularity |
+//! | [`Calendar`] | items by any key that advances, in buckets of [`Chunks`] |
+//!
+//! [`PriorityQueue`] and [`TimingWheel`] link their items. [`Calendar`] names them in [`Chunks`],
+//! so that a caller with a million items can prefetch what it stores about those that come next.
 
 mod bitmap;
+mod calendar;
+mod chunks;
 mod lists;
 mod priority;
 mod wheel;
 
 pub use bitmap::Bitmap;
+pub use calendar::Calendar;
+pub use chunks::{Chunks, Position, Removed};
 pub use lists::MAX_ITEMS;
 pub use priority::PriorityQueue;
 pub use wheel::TimingWheel;

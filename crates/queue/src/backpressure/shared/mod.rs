@@ -29,7 +29,6 @@ mod pair;
 mod scheduler;
 mod source;
 mod state;
-mod sync;
 #[cfg(all(test, not(loom)))]
 #[allow(clippy::unwrap_used, reason = "tests")]
 mod tests;

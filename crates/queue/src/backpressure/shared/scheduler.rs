@@ -4,7 +4,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use super::state::{AT_LIMIT, CLOSED, GRANTED, PACKET, QUEUED, State};
-use super::sync::Ordering;
+use crate::sync::Ordering;
 use crate::ConfigError;
 use crate::backpressure::FlowId;
 use crate::ffs::PriorityQueue;

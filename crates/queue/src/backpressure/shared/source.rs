@@ -3,7 +3,7 @@
 use alloc::sync::Arc;
 
 use super::state::{AT_LIMIT, CLOSED, FLAGS, GRANTED, PACKET, QUEUED, State};
-use super::sync::{AtomicU32, Ordering};
+use crate::sync::{AtomicU32, Ordering};
 use crate::backpressure::FlowId;
 
 /// A factory of sources, usable from any thread.

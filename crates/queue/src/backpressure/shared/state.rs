@@ -2,7 +2,7 @@
 
 use alloc::boxed::Box;
 
-use super::sync::{Apart, AtomicU32, Ordering, fence};
+use crate::sync::{Apart, AtomicU32, Ordering, fence};
 
 /// The flow waits in the inbox or in the scheduler's queue. Set by the source, cleared by the
 /// scheduler.

@@ -1,0 +1,217 @@
+//! The cost of a packet.
+
+use std::collections::VecDeque;
+use std::hint::black_box;
+use std::time::Instant;
+
+use forebay_queue::egress::{
+    Answer, Ask, Config, Departure, Engine, FlowId, Hint, Next, Policy, Settings, Transport,
+};
+use forebay_units::{Bytes, Nanos, Rate};
+
+use crate::random;
+use crate::rivals::{BTree, Fifo, Fq, Heap, Order, Sorted};
+
+pub const BATCH: usize = 32;
+/// The simulated time between packets.
+const GAP: u64 = 100;
+pub const LEN: u64 = 1500;
+
+/// The lengths of packets, in turn.
+pub const LENGTHS: [u64; 8] = [1500, 64, 590, 1500, 120, 1500, 1000, 256];
+
+/// A structure that is measured.
+pub trait Subject {
+    type Flow: Copy;
+
+    /// Returns all flows, idle. Flow `n` sends a packet of full size each `gaps[n]` nanoseconds, if
+    /// there are gaps.
+    fn flows(&mut self, flows: u32, gaps: Option<&[u64]>) -> Vec<Self::Flow>;
+
+    /// Enqueues a packet for each of these flows.
+    fn enqueue(&mut self, now: Nanos, flows: &[Self::Flow]);
+
+    /// Dequeues up to `BATCH` packets that are due and passes their flows to `each`.
+    fn dequeue(&mut self, now: Nanos, each: &mut VecDeque<Self::Flow>);
+}
+
+/// A transport with one packet for each flow that is woken.
+struct OnePacket<'a> {
+    sent: &'a mut VecDeque<FlowId>,
+    counter: &'a mut usize,
+    departures: &'a mut Vec<(FlowId, Bytes)>,
+}
+
+impl Transport for OnePacket<'_> {
+    #[inline]
+    fn send(&mut self, ask: Ask<'_>) -> Answer {
+        let bytes = Bytes(LENGTHS[*self.counter % 8]);
+        *self.counter += 1;
+        self.sent.push_back(ask.flow);
+        self.departures.push((ask.flow, bytes));
+        Answer { bytes, packets: 1, next: Next::Idle }
+    }
+}
+
+struct Ours {
+    policy: Policy,
+    engine: Option<Engine>,
+    counter: usize,
+    departures: Vec<(FlowId, Bytes)>,
+}
+
+impl Ours {
+    fn new(policy: Policy) -> Self {
+        Self { policy, engine: None, counter: 0, departures: Vec::with_capacity(BATCH) }
+    }
+}
+
+impl Subject for Ours {
+    type Flow = FlowId;
+
+    fn flows(&mut self, flows: u32, gaps: Option<&[u64]>) -> Vec<FlowId> {
+        let config = Config { flows, turns: BATCH as u32, ..Config::default() };
+        let engine = self.engine.insert(Engine::new(config, self.policy).expect("valid"));
+        let open = |n: u32| {
+            let rate = |gaps: &[u64]| Rate::from_bps(LEN * 8 * 1_000_000_000 / gaps[n as usize]);
+            let settings = Settings { rate: gaps.map(rate), ..Settings::default() };
+            engine.open(settings).expect("valid").expect("room for all flows")
+        };
+        let all = (0..flows).map(open).collect();
+        let bytes = engine.memory().total() as f64 / f64::from(flows);
+        if flows == 1_000_000 {
+            println!("  memory of the engine: {bytes:.1} bytes for each of {flows} flows");
+        }
+        all
+    }
+
+    #[inline]
+    fn enqueue(&mut self, now: Nanos, flows: &[FlowId]) {
+        let Some(engine) = &mut self.engine else { return };
+        for &flow in flows {
+            engine.prefetch(flow);
+        }
+        for &flow in flows {
+            engine.wake(now, flow, Hint::default());
+        }
+    }
+
+    #[inline]
+    fn dequeue(&mut self, now: Nanos, sent: &mut VecDeque<FlowId>) {
+        let Some(engine) = &mut self.engine else { return };
+        let (counter, departures) = (&mut self.counter, &mut self.departures);
+        black_box(engine.poll(now, &mut OnePacket { sent, counter, departures }));
+        for (flow, bytes) in self.departures.drain(..) {
+            engine.departed(now, flow, Departure { packets: 1, bytes, asked: now });
+        }
+    }
+}
+
+/// A running load on a subject.
+struct Run<S: Subject> {
+    subject: S,
+    idle: VecDeque<S::Flow>,
+    batch: Vec<S::Flow>,
+    now: Nanos,
+    waiting: usize,
+    half: usize,
+    sent: u64,
+}
+
+impl<S: Subject> Run<S> {
+    fn new(mut subject: S, flows: u32, paced: bool) -> Self {
+        let mut seed = 0x2545_f491_4f6c_dd1d;
+        // The mean is just below what the load asks for, so that a packet is nearly always due.
+        let mean = u64::from(flows) * GAP * 98 / 100;
+        let gaps: Vec<_> =
+            (0..flows).map(|_| mean / 2 + random(&mut seed, mean.max(1))).collect();
+        let mut order = subject.flows(flows, paced.then_some(&gaps));
+        for n in (1..order.len()).rev() {
+            order.swap(n, random(&mut seed, n as u64 + 1) as usize);
+        }
+        let half = flows as usize / 2;
+        let now = Nanos::from_secs(1);
+        let mut run = Self {
+            subject,
+            idle: order.into(),
+            batch: Vec::with_capacity(BATCH),
+            now,
+            waiting: 0,
+            half,
+            sent: 0,
+        };
+        // Three packets of each flow bring the order in memory to that of long use.
+        run.packets(3 * u64::from(flows).max(1000));
+        run
+    }
+
+    /// Runs until `count` more packets were sent.
+    fn packets(&mut self, count: u64) {
+        let end = self.sent + count;
+        while self.sent < end {
+            self.now += Nanos(GAP * BATCH as u64);
+            self.batch.clear();
+            while self.waiting < self.half && self.batch.len() < 2 * BATCH {
+                let Some(flow) = self.idle.pop_front() else { break };
+                self.batch.push(flow);
+                self.waiting += 1;
+            }
+            self.subject.enqueue(self.now, &self.batch);
+            let before = self.idle.len();
+            self.subject.dequeue(self.now, &mut self.idle);
+            let sent = self.idle.len() - before;
+            self.waiting -= sent;
+            self.sent += sent as u64;
+        }
+    }
+
+    fn time(&mut self, count: u64) -> f64 {
+        let (start, before) = (Instant::now(), self.sent);
+        self.packets(count);
+        start.elapsed().as_nanos() as f64 / (self.sent - before) as f64
+    }
+}
+
+fn median(mut times: Vec<f64>) -> f64 {
+    times.sort_by(f64::total_cmp);
+    times[times.len() / 2]
+}
+
+const FLOWS: [u32; 4] = [1_000, 10_000, 100_000, 1_000_000];
+const ROUNDS: usize = 5;
+
+/// Measures one structure beside the others: each closure runs a round.
+fn table(paced: bool, policy: Policy) {
+    let name = if paced { "paced" } else { "fair" };
+    println!("cost, {name}: ns per packet (median of {ROUNDS} rounds)");
+    println!("  {:>9} {:>8} {:>8} {:>8} {:>8} {:>8}", "flows", "engine", "heap", "btree", "fq", "fifo");
+    let mut first = None;
+    for flows in FLOWS {
+        let order = if paced { Order::Time } else { Order::Fair };
+        let mut ours = Run::new(Ours::new(policy), flows, paced);
+        let mut heap = Run::new(Sorted::<Heap>::new(order), flows, paced);
+        let mut btree = Run::new(Sorted::<BTree>::new(order), flows, paced);
+        let mut fq = Run::new(Fq::default(), flows, paced);
+        let mut fifo = Run::new(Fifo::default(), flows, false);
+        let mut times = [const { Vec::new() }; 5];
+        for _ in 0..ROUNDS {
+            let count = 1_000_000;
+            times[0].push(ours.time(count));
+            times[1].push(heap.time(count));
+            times[2].push(btree.time(count));
+            times[3].push(fq.time(count));
+            times[4].push(fifo.time(count));
+        }
+        let [ours, heap, btree, fq, fifo] = times.map(median);
+        let first = *first.get_or_insert(ours);
+        println!(
+            "  {flows:>9} {ours:>8.1} {heap:>8.1} {btree:>8.1} {fq:>8.1} {fifo:>8.1}   engine {:.2} times 1000 flows",
+            ours / first
+        );
+    }
+}
+
+pub fn run() {
+    table(false, Policy::FAIR);
+    table(true, Policy::Paced);
+}

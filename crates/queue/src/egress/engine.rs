@@ -1,0 +1,402 @@
+//! The engine.
+
+use forebay_units::{Bytes, Nanos};
+
+use super::config::{Config, Settings, TIME_BITS};
+use super::cores::{Seat, Step};
+use super::flow::{FlowId, Flows, Place};
+use super::queues::Queues;
+use super::ranking::{Policy, Ranking};
+use super::sizing::{Load, Sample};
+use super::transport::{Answer, Ask, Hint, Next, Transport};
+use crate::ConfigError;
+
+/// The bytes that a packet counts for at least: those of the shortest Ethernet frame (IEEE 802.3,
+/// section 3.2.8). Without it, a flow of empty packets would never have had its share.
+const SHORTEST: u64 = 64;
+/// Flows that are prefetched together. A processor has 10 to 16 reads of memory under way.
+const BATCH: u32 = 16;
+
+/// An egress engine of one core: it decides which flow sends next, and how much.
+///
+/// See the [module](super) for an example.
+#[derive(Debug)]
+pub struct Engine<R = Policy> {
+    config: Config,
+    flows: Flows,
+    queues: Queues,
+    ranking: R,
+    /// A policy that takes effect when the change before it is complete.
+    pending: Option<R>,
+    load: Load,
+    seat: Option<Seat>,
+}
+
+/// The result of [`Engine::poll`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Polled {
+    /// Turns in which a flow sent at least one packet.
+    pub turns: u32,
+    /// Packets sent.
+    pub packets: u32,
+    /// Bytes sent.
+    pub bytes: Bytes,
+    /// When to poll again. Without a time, only [`Engine::wake`], [`Engine::departed`] or
+    /// [`Engine::set_policy`] change anything, and the caller polls after those.
+    pub next: Option<Nanos>,
+}
+
+/// Packets of a flow that left the host's queue together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Departure {
+    /// The number of packets.
+    pub packets: u32,
+    /// Their bytes.
+    pub bytes: Bytes,
+    /// The time of the turn in which they were sent ([`Ask::now`]).
+    pub asked: Nanos,
+}
+
+/// The memory of an engine in bytes. All of it is allocated at construction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Memory {
+    /// The state of the flows.
+    pub flows: usize,
+    /// The queues in which flows wait.
+    pub queues: usize,
+}
+
+impl Memory {
+    /// Returns all bytes together.
+    pub fn total(&self) -> usize {
+        self.flows + self.queues
+    }
+}
+
+impl<R: Ranking> Engine<R> {
+    /// Creates an engine without flows.
+    ///
+    /// # Errors
+    /// Fails if a setting is out of range.
+    pub fn new(config: Config, ranking: R) -> Result<Self, ConfigError> {
+        config.check()?;
+        let Config { flows, granularity, wheel_bits, .. } = config;
+        Ok(Self {
+            queues: Queues::new(flows, granularity, wheel_bits, ranking.shift())?,
+            flows: Flows::new(flows),
+            load: Load {
+                free_packets: config.packets,
+                free_bytes: config.bytes.0,
+                ready: 0,
+                host_delay: Nanos::ZERO,
+                pressure: 0,
+            },
+            config,
+            ranking,
+            pending: None,
+            seat: None,
+        })
+    }
+
+    /// Makes this engine keep step with those of other cores; see [`cores`](super::cores).
+    #[must_use]
+    pub fn with_seat(mut self, seat: Seat) -> Self {
+        self.seat = Some(seat);
+        self
+    }
+
+    /// Opens a flow, or returns `None` if there are [`Config::flows`] already.
+    ///
+    /// # Errors
+    /// Fails if a setting is out of range.
+    pub fn open(&mut self, settings: Settings) -> Result<Option<FlowId>, ConfigError> {
+        settings.check()?;
+        Ok(self.flows.open(&settings, self.config.sizing.initial))
+    }
+
+    /// Closes a flow in constant time. Returns whether it was open.
+    ///
+    /// Its packets in the host's queue still count until [`Engine::departed`] reports them.
+    pub fn close(&mut self, flow: FlowId) -> bool {
+        let Some(state) = self.flows.get(flow) else { return false };
+        if state.place == Place::Queued {
+            self.queues.remove(&mut self.flows, flow.index);
+        }
+        self.flows.close(flow.index);
+        true
+    }
+
+    /// Changes the settings of a flow from its next turn on. Returns whether it is open.
+    ///
+    /// # Errors
+    /// Fails if a setting is out of range.
+    pub fn set(&mut self, flow: FlowId, settings: Settings) -> Result<bool, ConfigError> {
+        settings.check()?;
+        let Some(state) = self.flows.get_mut(flow) else { return Ok(false) };
+        state.account.set_weight(settings.weight);
+        state.time_per_byte = settings.time_per_byte();
+        Ok(true)
+    }
+
+    /// Sets the size of the flow's segments by a measurement of its transport.
+    pub fn measured(&mut self, flow: FlowId, sample: Sample) {
+        let segment = self.config.sizing.segment(sample.network_rate());
+        if let Some(state) = self.flows.get_mut(flow) {
+            state.segment = segment.0 as u32;
+        }
+    }
+
+    /// Prefetches what [`Engine::wake`] and [`Engine::departed`] read of a flow. Call it for several
+    /// flows before the first of these calls.
+    #[inline]
+    pub fn prefetch(&self, flow: FlowId) {
+        self.flows.prefetch(flow.index);
+    }
+
+    /// Reports that a flow has something to send. Returns whether the flow is open.
+    ///
+    /// For a flow that waits already this renews the hint. A flow never loses its place.
+    #[inline]
+    pub fn wake(&mut self, now: Nanos, flow: FlowId, hint: Hint) -> bool {
+        let limit = self.config.in_host;
+        let Some(state) = self.flows.get_mut(flow) else { return false };
+        note(&mut state.account, hint);
+        match state.place {
+            Place::Idle => {
+                // A flow gets no credit for the time in which it had nothing to send.
+                if state.time_per_byte > 0 {
+                    state.at = state.at.max(now.0);
+                }
+                if state.in_host >= limit {
+                    state.place = Place::Held;
+                } else {
+                    self.queues.push(now, &mut self.flows, &mut self.ranking, flow.index);
+                }
+            }
+            Place::Queued => self.renew(now, flow.index),
+            Place::Held | Place::Free => {}
+        }
+        true
+    }
+
+    /// Moves a queued flow forward if its rank is now lower.
+    fn renew(&mut self, now: Nanos, index: u32) {
+        let state = self.flows.at(index);
+        let (before, mut account) = (state.rank, state.account);
+        if self.queues.is_ranked(&mut self.flows, index)
+            && self.ranking.rank(now, &mut account) < before
+        {
+            self.queues.remove(&mut self.flows, index);
+            self.queues.push(now, &mut self.flows, &mut self.ranking, index);
+        }
+    }
+
+    /// Reports that packets of a flow have left the host's queue, sent or dropped. Returns how long
+    /// they were in it.
+    #[inline]
+    pub fn departed(&mut self, now: Nanos, flow: FlowId, departure: Departure) -> Nanos {
+        let load = &mut self.load;
+        load.free_packets = (load.free_packets + departure.packets).min(self.config.packets);
+        load.free_bytes = (load.free_bytes + departure.bytes.0).min(self.config.bytes.0);
+        let delay = now.saturating_sub(departure.asked);
+        load.observe(delay, self.config.sizing.interval);
+        let limit = self.config.in_host;
+        if let Some(state) = self.flows.get_mut(flow) {
+            let packets = departure.packets.min(u32::from(u16::MAX)) as u16;
+            state.in_host = state.in_host.saturating_sub(packets);
+            if state.place == Place::Held && state.in_host < limit {
+                self.queues.push(now, &mut self.flows, &mut self.ranking, flow.index);
+            }
+        }
+        delay
+    }
+
+    /// Changes the policy. Flows that wait keep waiting, and move to the new policy a few with each
+    /// poll, twice as many as are served. If the change before is not complete, this one follows it.
+    pub fn set_policy(&mut self, ranking: R) {
+        if self.queues.is_changing() {
+            self.pending = Some(ranking);
+        } else {
+            self.queues.change(ranking.shift());
+            self.ranking = ranking;
+        }
+    }
+
+    /// Returns how long packets that arrive for a flow may wait to be coalesced with others, or
+    /// `None` if the flow is closed.
+    pub fn ingress_hold(&self, flow: FlowId) -> Option<Nanos> {
+        let state = self.flows.get(flow)?;
+        Some(self.config.sizing.hold(state.account.remaining, &self.load))
+    }
+
+    /// Returns the state of the host's queue.
+    pub fn load(&self) -> &Load {
+        &self.load
+    }
+
+    /// Returns the number of open flows.
+    pub fn open_flows(&self) -> u32 {
+        self.flows.open_count()
+    }
+
+    /// Returns the number of flows that wait for their time or turn.
+    pub fn waiting(&self) -> u32 {
+        self.queues.ranked() + self.queues.timed()
+    }
+
+    /// Returns the memory behind the engine.
+    pub fn memory(&self) -> Memory {
+        Memory { flows: self.flows.memory(), queues: self.queues.memory() }
+    }
+
+    /// Gives flows their turn while there is room: up to [`Config::turns`] of them.
+    #[inline]
+    pub fn poll<T: Transport>(&mut self, now: Nanos, transport: &mut T) -> Polled {
+        let mut polled = Polled::default();
+        self.move_changing(now);
+        let by_time = self.ranking.by_time();
+        if !by_time {
+            self.release(now);
+        }
+        if let Some(until) = self.keep_step(now) {
+            polled.next = Some(until);
+            return polled;
+        }
+        self.load.ready = self.queues.ranked();
+        // Besides its turns, a poll moves flows that were beyond the span of their queue.
+        let mut effort = 2 * self.config.turns;
+        let mut left = self.config.turns;
+        'turns: while left > 0 && self.load.has_room() {
+            let batch = left.min(BATCH);
+            left -= batch;
+            let (flows, queues) = (&self.flows, &self.queues);
+            let prefetch = |index| flows.prefetch(index);
+            if by_time {
+                queues.peek_due(now, batch, prefetch);
+            } else {
+                queues.peek_ranked(batch, prefetch);
+            }
+            for _ in 0..batch {
+                if !self.load.has_room() {
+                    break 'turns;
+                }
+                let next = if by_time {
+                    self.queues.pop_due(now, &mut self.flows, &mut effort)
+                } else {
+                    let low = self.ranking.low(now);
+                    self.queues.pop_ranked(low, &mut self.flows, &mut effort)
+                };
+                let Some(index) = next else { break 'turns };
+                self.turn(now, index, transport, &mut polled);
+            }
+        }
+        polled.next = self.next(now);
+        polled
+    }
+
+    /// Asks the transport for the segments of a flow, and queues the flow again if it has more.
+    #[inline]
+    fn turn<T: Transport>(
+        &mut self,
+        now: Nanos,
+        index: u32,
+        transport: &mut T,
+        polled: &mut Polled,
+    ) {
+        let flow = self.flows.at(index);
+        let bytes = Bytes(self.config.sizing.turn(flow.segment, &self.load));
+        let id = FlowId { index, generation: flow.generation };
+        let ask = Ask { flow: id, now, due: Nanos(flow.at), bytes, load: &self.load };
+        let Answer { bytes, packets, next } = transport.send(ask);
+        if packets == 0 {
+            return;
+        }
+        polled.turns += 1;
+        polled.packets += packets;
+        polled.bytes += bytes;
+        self.load.free_packets = self.load.free_packets.saturating_sub(packets);
+        self.load.free_bytes = self.load.free_bytes.saturating_sub(bytes.0);
+        let charge = bytes.0.max(SHORTEST * u64::from(packets));
+        flow.in_host = flow.in_host.saturating_add(packets.min(u32::from(u16::MAX)) as u16);
+        self.ranking.served(&mut flow.account, flow.rank, charge);
+        if flow.time_per_byte > 0 {
+            let gap = (u128::from(charge) * u128::from(flow.time_per_byte)) >> TIME_BITS;
+            let earliest = now.0.saturating_sub(self.config.credit.0);
+            flow.at = flow.at.max(earliest).saturating_add(gap as u64);
+        }
+        let Next::Ready(hint) = next else { return };
+        note(&mut flow.account, hint);
+        if flow.in_host >= self.config.in_host {
+            flow.place = Place::Held;
+        } else {
+            self.queues.push(now, &mut self.flows, &mut self.ranking, index);
+        }
+    }
+
+    /// Moves flows whose time has come to the queue by rank, twice as many as can be served.
+    fn release(&mut self, now: Nanos) {
+        let mut effort = 2 * self.config.turns;
+        for n in 0..2 * self.config.turns {
+            if n % BATCH == 0 {
+                let flows = &self.flows;
+                self.queues.peek_due(now, BATCH, |index| flows.prefetch(index));
+            }
+            let Some(index) = self.queues.pop_due(now, &mut self.flows, &mut effort) else { return };
+            self.queues.push(now, &mut self.flows, &mut self.ranking, index);
+        }
+    }
+
+    /// Moves flows from the policy before to the present one, twice as many as can be served.
+    fn move_changing(&mut self, now: Nanos) {
+        if !self.queues.is_changing() && self.pending.is_none() {
+            return;
+        }
+        for _ in 0..2 * self.config.turns {
+            let Some(index) = self.queues.pop_changing(&mut self.flows) else { break };
+            self.queues.push(now, &mut self.flows, &mut self.ranking, index);
+        }
+        if !self.queues.is_changing()
+            && let Some(ranking) = self.pending.take()
+        {
+            self.set_policy(ranking);
+        }
+    }
+
+    /// Publishes the virtual time to other cores. Returns a time if this core must wait for them.
+    #[inline]
+    fn keep_step(&mut self, now: Nanos) -> Option<Nanos> {
+        let seat = self.seat.as_mut()?;
+        let Some(clock) = self.ranking.clock().filter(|_| self.queues.ranked() > 0) else {
+            seat.leave();
+            return None;
+        };
+        match seat.step(now, clock) {
+            Step::Go => None,
+            Step::Join(clock) => {
+                self.ranking.join(clock);
+                None
+            }
+            Step::Wait(until) => Some(until),
+        }
+    }
+
+    #[inline]
+    fn next(&self, now: Nanos) -> Option<Nanos> {
+        if self.queues.is_changing() || self.pending.is_some() {
+            return Some(now);
+        }
+        if !self.load.has_room() {
+            return None;
+        }
+        if self.queues.ranked() > 0 {
+            return Some(now);
+        }
+        self.queues.next_due().map(|due| due.max(now))
+    }
+}
+
+#[inline]
+fn note(account: &mut super::ranking::Account, hint: Hint) {
+    account.remaining = hint.remaining.0.min(u64::from(u32::MAX)) as u32;
+    account.deadline = hint.deadline;
+}

@@ -1,0 +1,319 @@
+//! Buckets of items in chunks of one cache line.
+//!
+//! [`Lists`](super::lists::Lists) links the items themselves, so the second item of a bucket is
+//! known only after the memory of the first has arrived. With a million items that is a wait for
+//! main memory each. Here a chunk names thirteen items in order, so a caller can prefetch what it
+//! stores about each of them at the same time. An insertion only writes, and waits for nothing.
+
+use alloc::boxed::Box;
+use alloc::vec;
+
+use forebay_prefetch::prefetch_at;
+
+use crate::ConfigError;
+use crate::error::within;
+
+/// Items of a chunk. With three links they fill a cache line.
+const ROOM: u32 = 13;
+/// Bits of a position that select an item of a chunk.
+const SLOT_BITS: u32 = 4;
+const NONE: u32 = u32::MAX;
+/// The largest number of items, so that a position fits into 32 bits.
+const MAX_ITEMS: u32 = 1 << 26;
+/// The largest number of buckets.
+const MAX_BUCKETS: u32 = 1 << 24;
+
+/// Up to thirteen items of a bucket in order.
+#[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
+struct Chunk {
+    items: [u32; ROOM as usize],
+    prev: u32,
+    /// The next chunk of the bucket, or of the free chunks.
+    next: u32,
+    bucket: u32,
+}
+
+const _: () = assert!(size_of::<Chunk>() == 64);
+
+/// The part of a bucket's chunks that is in use.
+#[derive(Clone, Copy, Debug)]
+struct Bucket {
+    first: u32,
+    last: u32,
+    /// The first item of the first chunk.
+    start: u16,
+    /// One past the last item of the last chunk.
+    end: u16,
+}
+
+const EMPTY: Bucket = Bucket { first: NONE, last: NONE, start: 0, end: 0 };
+
+/// The place of an item, which finds it again in constant time.
+///
+/// It is valid until the item is taken or moved; [`Chunks::remove`] reports the item that it moves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Position(u32);
+
+impl Position {
+    /// Returns the position as a number below `u32::MAX`.
+    pub(crate) fn to_bits(self) -> u32 {
+        self.0
+    }
+
+    pub(crate) fn from_bits(bits: u32) -> Self {
+        Self(bits)
+    }
+}
+
+/// The result of removing an item from the middle of a bucket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Removed {
+    /// The bucket that held the item.
+    pub bucket: u32,
+    /// Whether the bucket is now empty.
+    pub emptied: bool,
+    /// The item that took the place of the removed one: the last of the bucket. It is now at the
+    /// removed item's position.
+    pub moved: Option<u32>,
+}
+
+/// Buckets of items, first come first served, whose items can be read ahead.
+#[derive(Clone, Debug)]
+pub struct Chunks {
+    chunks: Box<[Chunk]>,
+    buckets: Box<[Bucket]>,
+    free: u32,
+    /// Chunks from here on were never used. The memory behind them is not touched before.
+    fresh: u32,
+}
+
+impl Chunks {
+    /// Creates `buckets` empty buckets for at most `items` items together.
+    ///
+    /// # Errors
+    /// Fails if either is zero, `buckets` is above 2^24 or `items` is above 2^26.
+    pub fn new(buckets: u32, items: u32) -> Result<Self, ConfigError> {
+        within("items", u64::from(items), 1, u64::from(MAX_ITEMS))?;
+        within("buckets", u64::from(buckets), 1, u64::from(MAX_BUCKETS))?;
+        // All chunks of a bucket are full but the first and the last one.
+        let chunks = items / ROOM + 2 * buckets.min(items);
+        let chunk = Chunk { items: [0; ROOM as usize], prev: 0, next: 0, bucket: 0 };
+        Ok(Self {
+            chunks: vec![chunk; chunks as usize].into(),
+            buckets: vec![EMPTY; buckets as usize].into(),
+            free: NONE,
+            fresh: 0,
+        })
+    }
+
+    /// Returns the bytes of memory behind this structure.
+    pub fn memory(&self) -> usize {
+        size_of_val(&*self.chunks) + size_of_val(&*self.buckets)
+    }
+
+    /// Returns whether `bucket` is empty.
+    ///
+    /// # Panics
+    /// Panics if `bucket` is out of range.
+    #[inline]
+    pub fn is_empty(&self, bucket: u32) -> bool {
+        self.buckets[bucket as usize].first == NONE
+    }
+
+    /// Prefetches what an insertion into `bucket` reads.
+    #[inline]
+    pub fn prefetch(&self, bucket: u32) {
+        prefetch_at(&self.buckets, bucket);
+    }
+
+    #[inline]
+    fn take_free(&mut self) -> u32 {
+        if self.free == NONE {
+            self.fresh += 1;
+            return self.fresh - 1;
+        }
+        let chunk = self.free;
+        self.free = self.chunks[chunk as usize].next;
+        chunk
+    }
+
+    #[inline]
+    fn give_free(&mut self, chunk: u32) {
+        self.chunks[chunk as usize].next = self.free;
+        self.free = chunk;
+    }
+
+    /// Inserts `item` at the end of `bucket` and returns its position.
+    ///
+    /// # Panics
+    /// Panics if `bucket` is out of range, or if more items are inserted than announced.
+    #[inline]
+    pub fn push(&mut self, bucket: u32, item: u32) -> Position {
+        let at = self.buckets[bucket as usize];
+        let (chunk, slot) = if at.first == NONE {
+            let chunk = self.take_free();
+            let fresh = &mut self.chunks[chunk as usize];
+            (fresh.prev, fresh.next, fresh.bucket) = (NONE, NONE, bucket);
+            self.buckets[bucket as usize] = Bucket { first: chunk, last: chunk, start: 0, end: 1 };
+            (chunk, 0)
+        } else if u32::from(at.end) == ROOM {
+            let chunk = self.take_free();
+            let fresh = &mut self.chunks[chunk as usize];
+            (fresh.prev, fresh.next, fresh.bucket) = (at.last, NONE, bucket);
+            self.chunks[at.last as usize].next = chunk;
+            let bucket = &mut self.buckets[bucket as usize];
+            (bucket.last, bucket.end) = (chunk, 1);
+            (chunk, 0)
+        } else {
+            self.buckets[bucket as usize].end = at.end + 1;
+            (at.last, u32::from(at.end))
+        };
+        self.chunks[chunk as usize].items[slot as usize] = item;
+        Position(chunk << SLOT_BITS | slot)
+    }
+
+    /// Removes and returns the first item of `bucket`.
+    ///
+    /// # Panics
+    /// Panics if `bucket` is out of range.
+    #[inline]
+    pub fn pop(&mut self, bucket: u32) -> Option<u32> {
+        let at = &mut self.buckets[bucket as usize];
+        if at.first == NONE {
+            return None;
+        }
+        let chunk = at.first;
+        let item = self.chunks[chunk as usize].items[usize::from(at.start)];
+        at.start += 1;
+        if chunk == at.last && at.start == at.end {
+            *at = EMPTY;
+            self.give_free(chunk);
+        } else if u32::from(at.start) == ROOM {
+            let next = self.chunks[chunk as usize].next;
+            (at.first, at.start) = (next, 0);
+            self.chunks[next as usize].prev = NONE;
+            self.give_free(chunk);
+        }
+        Some(item)
+    }
+
+    /// Returns the bucket of the item at `position`, which must be valid.
+    #[inline]
+    pub fn bucket(&self, position: Position) -> u32 {
+        self.chunks[(position.0 >> SLOT_BITS) as usize].bucket
+    }
+
+    /// Removes the item at `position`, which must be valid, and moves the last item of its bucket
+    /// there. No item thus comes later than before.
+    #[inline]
+    pub fn remove(&mut self, position: Position) -> Removed {
+        let (chunk, slot) = (position.0 >> SLOT_BITS, position.0 & ((1 << SLOT_BITS) - 1));
+        let bucket = self.chunks[chunk as usize].bucket;
+        let at = &mut self.buckets[bucket as usize];
+        let (last, end) = (at.last, at.end - 1);
+        let moved = self.chunks[last as usize].items[usize::from(end)];
+        self.chunks[chunk as usize].items[slot as usize] = moved;
+        at.end = end;
+        let moved = ((last, u32::from(end)) != (chunk, slot)).then_some(moved);
+        let emptied = at.first == last && at.start == end;
+        if emptied {
+            *at = EMPTY;
+            self.give_free(last);
+        } else if end == 0 {
+            // Not the first chunk, whose start would be zero too.
+            let prev = self.chunks[last as usize].prev;
+            (at.last, at.end) = (prev, ROOM as u16);
+            self.chunks[prev as usize].next = NONE;
+            self.give_free(last);
+        }
+        Removed { bucket, emptied, moved }
+    }
+
+    /// Returns the items of `bucket` in order.
+    ///
+    /// # Panics
+    /// Panics if `bucket` is out of range.
+    pub fn iter(&self, bucket: u32) -> impl Iterator<Item = u32> {
+        let at = self.buckets[bucket as usize];
+        let mut next = (at.first != NONE).then_some((at.first, u32::from(at.start)));
+        core::iter::from_fn(move || {
+            let (chunk, slot) = next?;
+            let (now, behind) = (&self.chunks[chunk as usize], slot + 1);
+            next = if chunk == at.last {
+                (behind < u32::from(at.end)).then_some((chunk, behind))
+            } else if behind == ROOM {
+                Some((now.next, 0))
+            } else {
+                Some((chunk, behind))
+            };
+            Some(now.items[slot as usize])
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec::Vec;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn bounds_out_of_range_are_refused() {
+        assert!(Chunks::new(0, 1).is_err());
+        assert!(Chunks::new(1, 0).is_err());
+        assert!(Chunks::new(MAX_BUCKETS + 1, 1).is_err());
+        assert!(Chunks::new(1, MAX_ITEMS + 1).is_err());
+    }
+
+    const BUCKETS: u32 = 3;
+    const ITEMS: u32 = 60;
+
+    proptest! {
+        /// The model removes by moving the last item, as the structure promises.
+        #[test]
+        fn it_behaves_like_vectors(
+            ops in prop::collection::vec((0..10_u8, 0..BUCKETS, 0..ITEMS), 1..600),
+        ) {
+            let mut chunks = Chunks::new(BUCKETS, ITEMS).unwrap();
+            let mut truth = [const { Vec::<u32>::new() }; BUCKETS as usize];
+            let mut positions = [None; ITEMS as usize];
+            for (op, bucket, item) in ops {
+                match (op, positions[item as usize]) {
+                    (0..6, None) => {
+                        positions[item as usize] = Some(chunks.push(bucket, item));
+                        truth[bucket as usize].push(item);
+                    }
+                    (6..8, Some(position)) => {
+                        let held = truth.iter().position(|b| b.contains(&item)).unwrap();
+                        let at = truth[held].iter().position(|&i| i == item).unwrap();
+                        let removed = chunks.remove(position);
+                        truth[held].swap_remove(at);
+                        positions[item as usize] = None;
+                        prop_assert_eq!(removed.bucket as usize, held);
+                        prop_assert_eq!(removed.emptied, truth[held].is_empty());
+                        prop_assert_eq!(removed.moved, truth[held].get(at).copied());
+                        if let Some(moved) = removed.moved {
+                            positions[moved as usize] = Some(position);
+                        }
+                    }
+                    _ => {
+                        let line = &mut truth[bucket as usize];
+                        let first = (!line.is_empty()).then(|| line.remove(0));
+                        prop_assert_eq!(chunks.pop(bucket), first);
+                        if let Some(first) = first {
+                            positions[first as usize] = None;
+                        }
+                    }
+                }
+                for bucket in 0..BUCKETS {
+                    let items: Vec<_> = chunks.iter(bucket).collect();
+                    prop_assert_eq!(&items, &truth[bucket as usize]);
+                    prop_assert_eq!(chunks.is_empty(bucket), items.is_empty());
+                }
+            }
+        }
+    }
+}
