@@ -92,7 +92,7 @@ fn measure(name: &str, seats: [Option<Seat>; 2]) {
     );
 }
 
-pub fn run() {
+pub(crate) fn run() {
     println!("packets of each of 20 000 flows on one core and 10 000 on another in 3 s");
     println!(
         "  {:>12} {:>12} {:>9} {:>9} {:>9} {:>9} {:>9}",

@@ -12,16 +12,16 @@ use forebay_units::{Bytes, Nanos, Rate};
 use crate::random;
 use crate::rivals::{BTree, Fifo, Fq, Heap, Order, Sorted};
 
-pub const BATCH: usize = 32;
+pub(crate) const BATCH: usize = 32;
 /// The simulated time between packets.
 const GAP: u64 = 100;
-pub const LEN: u64 = 1500;
+pub(crate) const LEN: u64 = 1500;
 
 /// The lengths of packets, in turn.
-pub const LENGTHS: [u64; 8] = [1500, 64, 590, 1500, 120, 1500, 1000, 256];
+pub(crate) const LENGTHS: [u64; 8] = [1500, 64, 590, 1500, 120, 1500, 1000, 256];
 
 /// A structure that is measured.
-pub trait Subject {
+pub(crate) trait Subject {
     type Flow: Copy;
 
     /// Returns all flows, idle. Flow `n` sends a packet of full size each `gaps[n]` nanoseconds, if
@@ -58,11 +58,12 @@ struct Ours {
     engine: Option<Engine>,
     counter: usize,
     departures: Vec<(FlowId, Bytes)>,
+    wakes: Vec<(FlowId, Hint)>,
 }
 
 impl Ours {
     fn new(policy: Policy) -> Self {
-        Self { policy, engine: None, counter: 0, departures: Vec::with_capacity(BATCH) }
+        Self { policy, engine: None, counter: 0, departures: Vec::new(), wakes: Vec::new() }
     }
 }
 
@@ -88,12 +89,9 @@ impl Subject for Ours {
     #[inline]
     fn enqueue(&mut self, now: Nanos, flows: &[FlowId]) {
         let Some(engine) = &mut self.engine else { return };
-        for &flow in flows {
-            engine.prefetch(flow);
-        }
-        for &flow in flows {
-            engine.wake(now, flow, Hint::default());
-        }
+        self.wakes.clear();
+        self.wakes.extend(flows.iter().map(|&flow| (flow, Hint::default())));
+        engine.wake_all(now, &self.wakes);
     }
 
     #[inline]
@@ -211,7 +209,18 @@ fn table(paced: bool, policy: Policy) {
     }
 }
 
-pub fn run() {
+pub(crate) fn run() {
     table(false, Policy::FAIR);
     table(true, Policy::Paced);
+}
+
+/// Measures the engine without rivals, for profiles.
+pub(crate) fn run_alone() {
+    for (name, paced, policy) in [("fair", false, Policy::FAIR), ("paced", true, Policy::Paced)] {
+        for flows in FLOWS {
+            let mut run = Run::new(Ours::new(policy), flows, paced);
+            let times = (0..ROUNDS).map(|_| run.time(2_000_000)).collect();
+            println!("  {flows:>9} {name} {:>8.1}", median(times));
+        }
+    }
 }

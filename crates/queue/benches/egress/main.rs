@@ -1,7 +1,7 @@
 //! The egress engine with many flows: cost of a packet, pacing error, fairness across cores.
 //!
 //! `cargo bench -p forebay-queue --bench egress` prints three tables. Arguments select tables:
-//! `cost`, `pacing`, `cores`. With `GLIBC_TUNABLES=glibc.malloc.hugetlb=1` the same memory lies in
+//! `cost`, `engine` (the first without rivals), `pacing`, `cores`. With `GLIBC_TUNABLES=glibc.malloc.hugetlb=1` the same memory lies in
 //! huge pages.
 //!
 //! * `cost`: a packet's enqueue, scheduling and dequeue, by the number of flows. Half of the flows
@@ -25,6 +25,9 @@ fn main() {
     let selects = |table: &str| arguments.is_empty() || arguments.iter().any(|a| a == table);
     if selects("cost") {
         cost::run();
+    }
+    if arguments.iter().any(|a| a == "engine") {
+        cost::run_alone();
     }
     if selects("pacing") {
         pacing::run();

@@ -113,7 +113,7 @@ fn measure(flows: u32, packets_per_second: u64, policy: Policy, name: &str) {
     );
 }
 
-pub fn run() {
+pub(crate) fn run() {
     println!("pacing error, in us, of flows with a rate each; the core has other work to do");
     println!(
         "  {:>9} {:>6} {:>12} {:>8} {:>8} {:>8} {:>8} {:>11} {:>10}",

@@ -12,7 +12,7 @@ use crate::cost::{BATCH, LEN, LENGTHS, Subject};
 
 /// The key by which flows are sorted.
 #[derive(Clone, Copy, PartialEq)]
-pub enum Order {
+pub(crate) enum Order {
     /// The start tag of start-time fair queueing.
     Fair,
     /// The pacing time.
@@ -20,14 +20,14 @@ pub enum Order {
 }
 
 /// A sorted set of flows by key.
-pub trait Set: Default {
+pub(crate) trait Set: Default {
     fn push(&mut self, key: u64, flow: u32);
     /// Removes the first flow if its key is `until` at most.
     fn pop(&mut self, until: u64) -> Option<(u64, u32)>;
 }
 
 #[derive(Default)]
-pub struct Heap(BinaryHeap<Reverse<(u64, u32)>>);
+pub(crate) struct Heap(BinaryHeap<Reverse<(u64, u32)>>);
 
 impl Set for Heap {
     fn push(&mut self, key: u64, flow: u32) {
@@ -41,7 +41,7 @@ impl Set for Heap {
 }
 
 #[derive(Default)]
-pub struct BTree(BTreeSet<(u64, u32)>);
+pub(crate) struct BTree(BTreeSet<(u64, u32)>);
 
 impl Set for BTree {
     fn push(&mut self, key: u64, flow: u32) {
@@ -65,7 +65,7 @@ struct State {
 }
 
 /// A scheduler over a sorted set.
-pub struct Sorted<S> {
+pub(crate) struct Sorted<S> {
     order: Order,
     set: S,
     flows: Vec<State>,
@@ -74,7 +74,7 @@ pub struct Sorted<S> {
 }
 
 impl<S: Set> Sorted<S> {
-    pub fn new(order: Order) -> Self {
+    pub(crate) fn new(order: Order) -> Self {
         Self { order, set: S::default(), flows: Vec::new(), clock: 0, counter: 0 }
     }
 }
@@ -122,7 +122,7 @@ impl<S: Set> Subject for Sorted<S> {
 /// credit each, and the flows that wait for their pacing time in a tree by time. A B-tree stands in
 /// for the red-black tree.
 #[derive(Default)]
-pub struct Fq {
+pub(crate) struct Fq {
     flows: Vec<State>,
     new: VecDeque<u32>,
     old: VecDeque<u32>,
@@ -181,7 +181,7 @@ impl Subject for Fq {
 
 /// One queue without any order of flows: the cost of the load itself.
 #[derive(Default)]
-pub struct Fifo {
+pub(crate) struct Fifo {
     queue: VecDeque<u32>,
 }
 

@@ -38,6 +38,8 @@ pub(super) enum Place {
     Idle,
     /// The flow waits for its time or for its turn.
     Queued,
+    /// The flow is about to be queued.
+    Moving,
     /// The flow has too many packets in the host's queue. A departure ends this.
     Held,
 }

@@ -20,6 +20,17 @@ pub(super) struct Queues {
     current: usize,
 }
 
+/// Flows that are queued together; see [`Queues::push_later`].
+#[derive(Debug, Default)]
+pub(super) struct Moving {
+    /// The last flows, each with its bucket.
+    flows: [(u32, u32); MOVING],
+    count: usize,
+}
+
+/// The flows that move at a time: enough to hide an access to main memory twice.
+const MOVING: usize = 8;
+
 impl Queues {
     pub(super) fn new(
         flows: u32,
@@ -70,10 +81,15 @@ impl Queues {
     /// Removes and returns a flow of the policy before.
     pub(super) fn pop_changing(&mut self, flows: &mut Flows) -> Option<u32> {
         let old = &mut self.ranked[1 - self.current];
-        let tick = old.first_tick()?;
-        let index = old.pop(&mut self.chunks, tick)?;
+        let index = old.pop(&mut self.chunks, |ahead| flows.prefetch(ahead))?;
         flows.at(index).place = Place::Idle;
         Some(index)
+    }
+
+    /// Returns the tick of the wheel at which a flow waits that must not be early.
+    #[inline]
+    fn tick_of(&self, at: u64) -> u64 {
+        self.wheel.tick(at.saturating_add(self.wheel.key(1) - 1))
     }
 
     /// Queues a flow for its time if that is ahead, or by its rank.
@@ -87,9 +103,8 @@ impl Queues {
     ) {
         let flow = flows.at(index);
         let position = if flow.at > now.0 || ranking.by_time() {
-            // Rounded up, so that no flow is early.
-            let at = flow.at.max(now.0).saturating_add(self.wheel.key(1) - 1);
-            self.wheel.push(&mut self.chunks, now.0, self.wheel.tick(at), index)
+            let tick = self.tick_of(flow.at.max(now.0));
+            self.wheel.push(&mut self.chunks, now.0, tick, index)
         } else {
             flow.rank = ranking.rank(now, &mut flow.account);
             let ranked = &mut self.ranked[self.current];
@@ -98,6 +113,51 @@ impl Queues {
         };
         flow.set_position(position);
         flow.place = Place::Queued;
+    }
+
+    /// Queues a flow like [`Queues::push`], where several flows are queued one after the other. A
+    /// flow whose time is ahead goes to a bucket that is in no near cache, so it waits in `moving`
+    /// while that is prefetched.
+    #[inline]
+    pub(super) fn push_later(
+        &mut self,
+        now: Nanos,
+        flows: &mut Flows,
+        ranking: &mut impl Ranking,
+        index: u32,
+        moving: &mut Moving,
+    ) {
+        let flow = flows.at(index);
+        if flow.at <= now.0 {
+            self.push(now, flows, ranking, index);
+            return;
+        }
+        flow.place = Place::Moving;
+        let bucket = self.wheel.bucket(self.tick_of(flow.at));
+        self.chunks.prefetch_bucket(bucket);
+        let at = moving.count % MOVING;
+        let before = core::mem::replace(&mut moving.flows[at], (index, bucket));
+        moving.count += 1;
+        if moving.count > MOVING / 2 {
+            let (_, bucket) = moving.flows[(at + MOVING / 2) % MOVING];
+            self.chunks.prefetch_end(bucket);
+        }
+        if moving.count > MOVING {
+            self.push(now, flows, ranking, before.0);
+        }
+    }
+
+    /// Queues the flows in `moving`.
+    pub(super) fn finish(
+        &mut self,
+        now: Nanos,
+        flows: &mut Flows,
+        ranking: &mut impl Ranking,
+        moving: Moving,
+    ) {
+        for n in moving.count.saturating_sub(MOVING)..moving.count {
+            self.push(now, flows, ranking, moving.flows[n % MOVING].0);
+        }
     }
 
     /// Removes a queued flow.
@@ -138,15 +198,14 @@ impl Queues {
             if tick > self.wheel.tick(now.0) {
                 return None;
             }
-            let index = self.wheel.pop(&mut self.chunks, tick)?;
+            let index = self.wheel.pop(&mut self.chunks, |ahead| flows.prefetch(ahead))?;
             let flow = flows.at(index);
             if flow.at <= now.0 {
                 flow.place = Place::Idle;
                 return Some(index);
             }
             *effort -= 1;
-            let at = flow.at.saturating_add(self.wheel.key(1) - 1);
-            let tick = self.wheel.tick(at);
+            let tick = self.tick_of(flow.at);
             flow.set_position(self.wheel.push(&mut self.chunks, now.0, tick, index));
         }
         None
@@ -164,7 +223,7 @@ impl Queues {
         let ranked = &mut self.ranked[self.current];
         while *effort > 0 {
             let tick = ranked.first_tick()?;
-            let index = ranked.pop(&mut self.chunks, tick)?;
+            let index = ranked.pop(&mut self.chunks, |ahead| flows.prefetch(ahead))?;
             let flow = flows.at(index);
             let wanted = ranked.tick(flow.rank);
             if !ranked.came_early(low, tick, wanted) {
@@ -181,17 +240,5 @@ impl Queues {
     #[inline]
     pub(super) fn next_due(&self) -> Option<Nanos> {
         self.wheel.first_tick().map(|tick| Nanos(self.wheel.key(tick)))
-    }
-
-    /// Passes the next flows whose time has come to `each`, without removing them.
-    #[inline]
-    pub(super) fn peek_due(&self, now: Nanos, count: u32, each: impl FnMut(u32)) {
-        self.wheel.peek(&self.chunks, self.wheel.tick(now.0), count, each);
-    }
-
-    /// Passes the flows of the lowest ranks to `each`, without removing them.
-    #[inline]
-    pub(super) fn peek_ranked(&self, count: u32, each: impl FnMut(u32)) {
-        self.ranked[self.current].peek(&self.chunks, u64::MAX, count, each);
     }
 }

@@ -21,6 +21,8 @@ pub struct Calendar {
     shift: u32,
     /// The first tick of the window.
     base: u64,
+    /// The tick of the first item, unless the calendar is empty.
+    first: u64,
     len: u32,
 }
 
@@ -33,7 +35,7 @@ impl Calendar {
         crate::error::within("bits", u64::from(bits), 0, 24)?;
         crate::error::within("shift", u64::from(shift), 0, 63)?;
         let used = Bitmap::new(1 << bits)?;
-        Ok(Self { used, start, mask: (1 << bits) - 1, shift, base: 0, len: 0 })
+        Ok(Self { used, start, mask: (1 << bits) - 1, shift, base: 0, first: 0, len: 0 })
     }
 
     /// Returns the number of queued items.
@@ -81,43 +83,42 @@ impl Calendar {
         self.base = 0;
     }
 
-    /// Moves the window forward to `low`, the lowest key that later items may have, or to the first
-    /// item if that is earlier.
-    #[inline]
-    fn advance(&mut self, low: u64) {
-        let low = self.tick(low);
-        let to = self.first_tick().map_or(low, |first| first.min(low));
-        self.base = self.base.max(to);
-    }
-
-    /// Returns the tick whose bucket an item of `tick` goes to.
+    /// Returns the tick whose bucket an item of `tick` goes to. Moves the window forward, to `low`
+    /// or to the first item, if `tick` lies behind it.
     #[inline]
     fn placed(&mut self, low: u64, tick: u64) -> u64 {
         if self.is_empty() {
             self.base = self.tick(low);
+        } else if tick.saturating_sub(self.base) > u64::from(self.mask) {
+            self.base = self.base.max(self.first.min(self.tick(low)));
         }
-        if tick.saturating_sub(self.base) > u64::from(self.mask) {
-            self.advance(low);
-        }
+        self.clamped(tick)
+    }
+
+    /// Returns the tick of the window that is next to `tick`.
+    #[inline]
+    fn clamped(&self, tick: u64) -> u64 {
         tick.clamp(self.base, self.base.saturating_add(u64::from(self.mask)))
     }
 
     /// Queues `item` at `tick`. No later item has a key below `low`.
     #[inline]
     pub fn push(&mut self, chunks: &mut Chunks, low: u64, tick: u64, item: u32) -> Position {
-        let slot = self.placed(low, tick) as u32 & self.mask;
-        if chunks.is_empty(self.start + slot) {
+        let tick = self.placed(low, tick);
+        let slot = tick as u32 & self.mask;
+        let (position, was_empty) = chunks.push(self.start + slot, item);
+        if was_empty {
             self.used.set(slot);
+            self.first = if self.is_empty() { tick } else { self.first.min(tick) };
         }
         self.len += 1;
-        chunks.push(self.start + slot, item)
+        position
     }
 
-    /// Prefetches what [`Calendar::push`] at `tick` reads.
+    /// Returns the bucket to which an item of `tick` goes, if the window does not move before.
     #[inline]
-    pub fn prefetch(&self, chunks: &Chunks, tick: u64) {
-        let tick = tick.clamp(self.base, self.base.saturating_add(u64::from(self.mask)));
-        chunks.prefetch(self.start + (tick as u32 & self.mask));
+    pub fn bucket(&self, tick: u64) -> u32 {
+        self.start + (self.clamped(tick) as u32 & self.mask)
     }
 
     /// Returns whether an item of `tick` that was found at tick `at` belongs to a later one that
@@ -130,49 +131,81 @@ impl Calendar {
     /// Returns the tick of the first item.
     #[inline]
     pub fn first_tick(&self) -> Option<u64> {
-        let from = self.base as u32 & self.mask;
-        let slot = self.used.first_from(from).or_else(|| self.used.first())?;
-        Some(self.base + u64::from(slot.wrapping_sub(from) & self.mask))
+        (!self.is_empty()).then_some(self.first)
     }
 
-    /// Removes and returns the first item of the first tick, which must be `tick`.
+    /// Finds the first item again, after that of the tick `first` has left.
     #[inline]
-    pub fn pop(&mut self, chunks: &mut Chunks, tick: u64) -> Option<u32> {
-        let slot = tick as u32 & self.mask;
-        let item = chunks.pop(self.start + slot)?;
-        if chunks.is_empty(self.start + slot) {
-            self.used.clear(slot);
+    fn find_first(&mut self) {
+        let from = self.first as u32 & self.mask;
+        if let Some(slot) = self.used.first_from(from).or_else(|| self.used.first()) {
+            self.first += u64::from(slot.wrapping_sub(from) & self.mask);
         }
+    }
+
+    /// Removes and returns the first item.
+    ///
+    /// Passes items that come about a dozen later to `ahead`, so that the caller can prefetch what
+    /// it stores about them. Some of those may have left already.
+    #[inline]
+    pub fn pop(&mut self, chunks: &mut Chunks, ahead: impl FnMut(u32)) -> Option<u32> {
+        if self.is_empty() {
+            return None;
+        }
+        let slot = self.first as u32 & self.mask;
+        let popped = chunks.pop(self.start + slot)?;
         self.len -= 1;
-        Some(item)
+        if popped.begins {
+            self.look_ahead(chunks, slot, popped.emptied, ahead);
+        }
+        if popped.emptied {
+            self.used.clear(slot);
+            self.find_first();
+        }
+        Some(popped.item)
+    }
+
+    /// Passes the items of the chunk after the first one of `slot` to `ahead`, and prefetches the
+    /// chunk after that.
+    #[inline]
+    fn look_ahead(
+        &self,
+        chunks: &Chunks,
+        slot: u32,
+        emptied: bool,
+        mut ahead: impl FnMut(u32),
+    ) {
+        // Does not follow the buckets around their end, which would be of little use.
+        let next = |slot: u32| {
+            let slot = self.used.first_from(slot + 1)?;
+            chunks.first_chunk(self.start + slot).map(|chunk| (slot, chunk))
+        };
+        let second = if emptied {
+            None
+        } else {
+            chunks.first_chunk(self.start + slot).and_then(|chunk| chunks.next_chunk(chunk))
+        };
+        let Some((slot, chunk)) = second.map(|chunk| (slot, chunk)).or_else(|| next(slot)) else {
+            return;
+        };
+        for &item in chunks.items_of(chunk) {
+            ahead(item);
+        }
+        if let Some(third) = chunks.next_chunk(chunk).or_else(|| next(slot).map(|(_, c)| c)) {
+            chunks.prefetch_chunk(third);
+        }
     }
 
     /// Notes that [`Chunks::remove`] took an item of this calendar out of `bucket`.
     #[inline]
     pub fn removed(&mut self, bucket: u32, emptied: bool) {
-        if emptied {
-            self.used.clear(bucket - self.start);
-        }
         self.len -= 1;
-    }
-
-    /// Passes up to `count` of the first items to `each`, in order, without removing them. Stops
-    /// behind the tick `until`.
-    #[inline]
-    pub fn peek(&self, chunks: &Chunks, until: u64, mut count: u32, mut each: impl FnMut(u32)) {
-        let Some(mut tick) = self.first_tick() else { return };
-        while tick <= until {
-            let slot = tick as u32 & self.mask;
-            for item in chunks.iter(self.start + slot) {
-                if count == 0 {
-                    return;
-                }
-                count -= 1;
-                each(item);
+        if emptied {
+            let slot = bucket - self.start;
+            self.used.clear(slot);
+            if slot == self.first as u32 & self.mask {
+                self.find_first();
             }
-            // Stops where the buckets wrap around.
-            let Some(next) = self.used.first_from(slot + 1) else { return };
-            tick += u64::from(next - slot);
         }
     }
 }
@@ -199,17 +232,11 @@ mod tests {
             calendar.push(&mut chunks, 100, tick, item);
         }
         assert_eq!(calendar.first_tick(), Some(25));
-        assert_eq!(calendar.pop(&mut chunks, 25), Some(1));
-        let seen = |calendar: &Calendar, chunks: &Chunks| {
-            let mut seen = Vec::new();
-            calendar.peek(chunks, u64::MAX, 9, |item| seen.push(item));
-            seen
-        };
-        assert_eq!(seen(&calendar, &chunks), [0, 2], "behind the window is its last tick");
+        assert_eq!(calendar.pop(&mut chunks, |_| ()), Some(1));
         assert!(!calendar.came_early(100, 32, 250), "the window did not move");
         assert!(calendar.came_early(110, 32, 250), "item 2 can move to a later bucket");
-        assert_eq!(calendar.pop(&mut chunks, 32), Some(0));
-        assert_eq!(calendar.pop(&mut chunks, 32), Some(2));
+        assert_eq!(calendar.pop(&mut chunks, |_| ()), Some(0));
+        assert_eq!(calendar.pop(&mut chunks, |_| ()), Some(2));
         assert!(calendar.is_empty() && calendar.first_tick().is_none());
     }
 
@@ -255,18 +282,13 @@ mod tests {
                         prop_assert_eq!(first, truth.first().map(|&(tick, _)| tick));
                         if let Some(tick) = first {
                             let (_, item) = truth.remove(0);
-                            prop_assert_eq!(calendar.pop(&mut chunks, tick), Some(item));
+                            prop_assert_eq!(calendar.pop(&mut chunks, |_| ()), Some(item));
                             positions[item as usize] = None;
                             low = low.max(calendar.key(tick));
                         }
                     }
                 }
                 prop_assert_eq!(calendar.len() as usize, truth.len());
-                let mut seen = Vec::new();
-                calendar.peek(&chunks, u64::MAX, ITEMS, |item| seen.push(item));
-                let all: Vec<_> = truth.iter().map(|&(_, item)| item).collect();
-                prop_assert!(all.starts_with(&seen), "{:?} {:?}", all, seen);
-                prop_assert_eq!(seen.is_empty(), all.is_empty());
             }
         }
     }

@@ -36,18 +36,40 @@ struct Chunk {
 
 const _: () = assert!(size_of::<Chunk>() == 64);
 
-/// The part of a bucket's chunks that is in use.
+/// The part of a bucket's chunks that is in use, in 8 bytes.
 #[derive(Clone, Copy, Debug)]
 struct Bucket {
+    /// The position of the first item, or `NONE`.
     first: u32,
-    last: u32,
-    /// The first item of the first chunk.
-    start: u16,
-    /// One past the last item of the last chunk.
-    end: u16,
+    /// The position one past the last item, whose slot is 1 to 13.
+    end: u32,
 }
 
-const EMPTY: Bucket = Bucket { first: NONE, last: NONE, start: 0, end: 0 };
+const EMPTY: Bucket = Bucket { first: NONE, end: NONE };
+const SLOT: u32 = (1 << SLOT_BITS) - 1;
+
+impl Bucket {
+    #[inline]
+    fn first_chunk(self) -> u32 {
+        self.first >> SLOT_BITS
+    }
+
+    #[inline]
+    fn last_chunk(self) -> u32 {
+        self.end >> SLOT_BITS
+    }
+}
+
+/// An item that was taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Popped {
+    /// The item.
+    pub item: u32,
+    /// Whether the bucket is now empty.
+    pub emptied: bool,
+    /// Whether the item was the first of its chunk.
+    pub begins: bool,
+}
 
 /// The place of an item, which finds it again in constant time.
 ///
@@ -121,10 +143,46 @@ impl Chunks {
         self.buckets[bucket as usize].first == NONE
     }
 
-    /// Prefetches what an insertion into `bucket` reads.
+    /// Prefetches what [`Chunks::push`] reads first.
     #[inline]
-    pub fn prefetch(&self, bucket: u32) {
+    pub fn prefetch_bucket(&self, bucket: u32) {
         prefetch_at(&self.buckets, bucket);
+    }
+
+    /// Prefetches what [`Chunks::push`] writes, where the bucket itself has been prefetched.
+    #[inline]
+    pub fn prefetch_end(&self, bucket: u32) {
+        prefetch_at(&self.chunks, self.buckets[bucket as usize].last_chunk());
+    }
+
+    /// Returns the number of a bucket's first chunk.
+    #[inline]
+    pub(super) fn first_chunk(&self, bucket: u32) -> Option<u32> {
+        let at = self.buckets[bucket as usize];
+        (at.first != NONE).then(|| at.first_chunk())
+    }
+
+    /// Returns the chunk after `chunk` in its bucket.
+    #[inline]
+    pub(super) fn next_chunk(&self, chunk: u32) -> Option<u32> {
+        let next = self.chunks[chunk as usize].next;
+        (next != NONE).then_some(next)
+    }
+
+    /// Prefetches a chunk.
+    #[inline]
+    pub(super) fn prefetch_chunk(&self, chunk: u32) {
+        prefetch_at(&self.chunks, chunk);
+    }
+
+    /// Returns the items of a chunk that is in use.
+    #[inline]
+    pub(super) fn items_of(&self, chunk: u32) -> &[u32] {
+        let Chunk { items, bucket, .. } = &self.chunks[chunk as usize];
+        let at = self.buckets[*bucket as usize];
+        let start = if chunk == at.first_chunk() { at.first & SLOT } else { 0 };
+        let end = if chunk == at.last_chunk() { at.end & SLOT } else { ROOM };
+        &items[start as usize..end as usize]
     }
 
     #[inline]
@@ -144,33 +202,40 @@ impl Chunks {
         self.free = chunk;
     }
 
-    /// Inserts `item` at the end of `bucket` and returns its position.
+    /// Inserts `item` at the end of `bucket` and returns its position, and whether the bucket was
+    /// empty.
     ///
     /// # Panics
     /// Panics if `bucket` is out of range, or if more items are inserted than announced.
     #[inline]
-    pub fn push(&mut self, bucket: u32, item: u32) -> Position {
+    pub fn push(&mut self, bucket: u32, item: u32) -> (Position, bool) {
         let at = self.buckets[bucket as usize];
-        let (chunk, slot) = if at.first == NONE {
-            let chunk = self.take_free();
-            let fresh = &mut self.chunks[chunk as usize];
-            (fresh.prev, fresh.next, fresh.bucket) = (NONE, NONE, bucket);
-            self.buckets[bucket as usize] = Bucket { first: chunk, last: chunk, start: 0, end: 1 };
-            (chunk, 0)
-        } else if u32::from(at.end) == ROOM {
-            let chunk = self.take_free();
-            let fresh = &mut self.chunks[chunk as usize];
-            (fresh.prev, fresh.next, fresh.bucket) = (at.last, NONE, bucket);
-            self.chunks[at.last as usize].next = chunk;
-            let bucket = &mut self.buckets[bucket as usize];
-            (bucket.last, bucket.end) = (chunk, 1);
-            (chunk, 0)
+        let was_empty = at.first == NONE;
+        if was_empty || at.end & SLOT == ROOM {
+            return (self.push_chunk(bucket, item), was_empty);
+        }
+        self.buckets[bucket as usize].end = at.end + 1;
+        self.chunks[at.last_chunk() as usize].items[(at.end & SLOT) as usize] = item;
+        (Position(at.end), false)
+    }
+
+    /// Inserts `item` into a new chunk at the end of `bucket`.
+    fn push_chunk(&mut self, bucket: u32, item: u32) -> Position {
+        let chunk = self.take_free();
+        let position = chunk << SLOT_BITS;
+        let at = &mut self.buckets[bucket as usize];
+        let before = core::mem::replace(&mut at.end, position + 1);
+        let mut prev = NONE;
+        if at.first == NONE {
+            at.first = position;
         } else {
-            self.buckets[bucket as usize].end = at.end + 1;
-            (at.last, u32::from(at.end))
-        };
-        self.chunks[chunk as usize].items[slot as usize] = item;
-        Position(chunk << SLOT_BITS | slot)
+            prev = before >> SLOT_BITS;
+            self.chunks[prev as usize].next = chunk;
+        }
+        let fresh = &mut self.chunks[chunk as usize];
+        (fresh.prev, fresh.next, fresh.bucket) = (prev, NONE, bucket);
+        fresh.items[0] = item;
+        Position(position)
     }
 
     /// Removes and returns the first item of `bucket`.
@@ -178,24 +243,26 @@ impl Chunks {
     /// # Panics
     /// Panics if `bucket` is out of range.
     #[inline]
-    pub fn pop(&mut self, bucket: u32) -> Option<u32> {
-        let at = &mut self.buckets[bucket as usize];
+    pub fn pop(&mut self, bucket: u32) -> Option<Popped> {
+        let at = self.buckets[bucket as usize];
         if at.first == NONE {
             return None;
         }
-        let chunk = at.first;
-        let item = self.chunks[chunk as usize].items[usize::from(at.start)];
-        at.start += 1;
-        if chunk == at.last && at.start == at.end {
-            *at = EMPTY;
+        let (chunk, slot) = (at.first_chunk(), at.first & SLOT);
+        let item = self.chunks[chunk as usize].items[slot as usize];
+        let emptied = at.first + 1 == at.end;
+        if emptied {
+            self.buckets[bucket as usize] = EMPTY;
             self.give_free(chunk);
-        } else if u32::from(at.start) == ROOM {
+        } else if slot + 1 == ROOM {
             let next = self.chunks[chunk as usize].next;
-            (at.first, at.start) = (next, 0);
+            self.buckets[bucket as usize].first = next << SLOT_BITS;
             self.chunks[next as usize].prev = NONE;
             self.give_free(chunk);
+        } else {
+            self.buckets[bucket as usize].first = at.first + 1;
         }
-        Some(item)
+        Some(Popped { item, emptied, begins: slot == 0 })
     }
 
     /// Returns the bucket of the item at `position`, which must be valid.
@@ -208,22 +275,23 @@ impl Chunks {
     /// there. No item thus comes later than before.
     #[inline]
     pub fn remove(&mut self, position: Position) -> Removed {
-        let (chunk, slot) = (position.0 >> SLOT_BITS, position.0 & ((1 << SLOT_BITS) - 1));
+        let (chunk, slot) = (position.0 >> SLOT_BITS, position.0 & SLOT);
         let bucket = self.chunks[chunk as usize].bucket;
         let at = &mut self.buckets[bucket as usize];
-        let (last, end) = (at.last, at.end - 1);
-        let moved = self.chunks[last as usize].items[usize::from(end)];
+        let end = at.end - 1;
+        let last = end >> SLOT_BITS;
+        let moved = self.chunks[last as usize].items[(end & SLOT) as usize];
         self.chunks[chunk as usize].items[slot as usize] = moved;
         at.end = end;
-        let moved = ((last, u32::from(end)) != (chunk, slot)).then_some(moved);
-        let emptied = at.first == last && at.start == end;
+        let moved = (end != position.0).then_some(moved);
+        let emptied = at.first == end;
         if emptied {
             *at = EMPTY;
             self.give_free(last);
-        } else if end == 0 {
-            // Not the first chunk, whose start would be zero too.
+        } else if end & SLOT == 0 {
+            // Not the first chunk, which would be empty now.
             let prev = self.chunks[last as usize].prev;
-            (at.last, at.end) = (prev, ROOM as u16);
+            at.end = (prev << SLOT_BITS) + ROOM;
             self.chunks[prev as usize].next = NONE;
             self.give_free(last);
         }
@@ -236,18 +304,19 @@ impl Chunks {
     /// Panics if `bucket` is out of range.
     pub fn iter(&self, bucket: u32) -> impl Iterator<Item = u32> {
         let at = self.buckets[bucket as usize];
-        let mut next = (at.first != NONE).then_some((at.first, u32::from(at.start)));
+        let mut next = (at.first != NONE).then_some(at.first);
         core::iter::from_fn(move || {
-            let (chunk, slot) = next?;
-            let (now, behind) = (&self.chunks[chunk as usize], slot + 1);
-            next = if chunk == at.last {
-                (behind < u32::from(at.end)).then_some((chunk, behind))
-            } else if behind == ROOM {
-                Some((now.next, 0))
+            let position = next?;
+            let chunk = &self.chunks[(position >> SLOT_BITS) as usize];
+            let behind = position + 1;
+            next = if behind == at.end {
+                None
+            } else if behind & SLOT == ROOM {
+                Some(chunk.next << SLOT_BITS)
             } else {
-                Some((chunk, behind))
+                Some(behind)
             };
-            Some(now.items[slot as usize])
+            Some(chunk.items[(position & SLOT) as usize])
         })
     }
 }
@@ -283,7 +352,9 @@ mod tests {
             for (op, bucket, item) in ops {
                 match (op, positions[item as usize]) {
                     (0..6, None) => {
-                        positions[item as usize] = Some(chunks.push(bucket, item));
+                        let (position, was_empty) = chunks.push(bucket, item);
+                        positions[item as usize] = Some(position);
+                        prop_assert_eq!(was_empty, truth[bucket as usize].is_empty());
                         truth[bucket as usize].push(item);
                     }
                     (6..8, Some(position)) => {
@@ -302,7 +373,10 @@ mod tests {
                     _ => {
                         let line = &mut truth[bucket as usize];
                         let first = (!line.is_empty()).then(|| line.remove(0));
-                        prop_assert_eq!(chunks.pop(bucket), first);
+                        let popped = chunks.pop(bucket);
+                        prop_assert_eq!(popped.map(|popped| popped.item), first);
+                        let emptied = first.map(|_| line.is_empty());
+                        prop_assert_eq!(popped.map(|popped| popped.emptied), emptied);
                         if let Some(first) = first {
                             positions[first as usize] = None;
                         }

@@ -31,7 +31,7 @@ mod wheel;
 
 pub use bitmap::Bitmap;
 pub use calendar::Calendar;
-pub use chunks::{Chunks, Position, Removed};
+pub use chunks::{Chunks, Popped, Position, Removed};
 pub use lists::MAX_ITEMS;
 pub use priority::PriorityQueue;
 pub use wheel::TimingWheel;
