@@ -176,51 +176,71 @@ fn median(mut times: Vec<f64>) -> f64 {
 }
 
 const FLOWS: [u32; 4] = [1_000, 10_000, 100_000, 1_000_000];
-const ROUNDS: usize = 5;
+const NAMES: [&str; 5] = ["engine", "heap", "btree", "fq", "fifo"];
+const ROUNDS: usize = 15;
+/// The packets of a round.
+const COUNT: u64 = 300_000;
 
-/// Measures one structure beside the others: each closure runs a round.
-fn table(paced: bool, policy: Policy) {
-    let name = if paced { "paced" } else { "fair" };
-    println!("cost, {name}: ns per packet (median of {ROUNDS} rounds)");
-    println!("  {:>9} {:>8} {:>8} {:>8} {:>8} {:>8}", "flows", "engine", "heap", "btree", "fq", "fifo");
-    let mut first = None;
-    for flows in FLOWS {
-        let order = if paced { Order::Time } else { Order::Fair };
-        let mut ours = Run::new(Ours::new(policy), flows, paced);
-        let mut heap = Run::new(Sorted::<Heap>::new(order), flows, paced);
-        let mut btree = Run::new(Sorted::<BTree>::new(order), flows, paced);
-        let mut fq = Run::new(Fq::default(), flows, paced);
-        let mut fifo = Run::new(Fifo::default(), flows, false);
-        let mut times = [const { Vec::new() }; 5];
-        for _ in 0..ROUNDS {
-            let count = 1_000_000;
-            times[0].push(ours.time(count));
-            times[1].push(heap.time(count));
-            times[2].push(btree.time(count));
-            times[3].push(fq.time(count));
-            times[4].push(fifo.time(count));
+type Round = Box<dyn FnMut() -> f64>;
+
+fn round<S: Subject + 'static>(subject: S, flows: u32, paced: bool) -> Round {
+    let mut run = Run::new(subject, flows, paced);
+    Box::new(move || run.time(COUNT))
+}
+
+/// Returns the rounds of all structures for this many flows.
+fn structures(flows: u32, paced: bool, policy: Policy, alone: bool) -> Vec<Round> {
+    let order = if paced { Order::Time } else { Order::Fair };
+    if alone {
+        return vec![round(Ours::new(policy), flows, paced)];
+    }
+    vec![
+        round(Ours::new(policy), flows, paced),
+        round(Sorted::<Heap>::new(order), flows, paced),
+        round(Sorted::<BTree>::new(order), flows, paced),
+        round(Fq::default(), flows, paced),
+        round(Fifo::default(), flows, false),
+    ]
+}
+
+/// Prints the cost under one load. Other programs of the machine disturb all cells alike, since the
+/// cells take turns, each for a round.
+fn table(paced: bool, policy: Policy, names: &[&str]) {
+    let load = if paced { "paced" } else { "fair" };
+    let mut cells: Vec<Vec<Round>> =
+        FLOWS.iter().map(|&flows| structures(flows, paced, policy, names.len() == 1)).collect();
+    let mut times = vec![vec![Vec::new(); names.len()]; FLOWS.len()];
+    for _ in 0..ROUNDS {
+        for (row, cells) in times.iter_mut().zip(&mut cells) {
+            for (times, cell) in row.iter_mut().zip(cells) {
+                times.push(cell());
+            }
         }
-        let [ours, heap, btree, fq, fifo] = times.map(median);
-        let first = *first.get_or_insert(ours);
-        println!(
-            "  {flows:>9} {ours:>8.1} {heap:>8.1} {btree:>8.1} {fq:>8.1} {fifo:>8.1}   engine {:.2} times 1000 flows",
-            ours / first
-        );
+    }
+    println!("cost, {load}: ns per packet, median (least) of {ROUNDS} rounds");
+    print!("  {:>9}", "flows");
+    names.iter().for_each(|name| print!(" {name:>16}"));
+    println!("   engine / 1000 flows");
+    let first = times[0][0].clone();
+    for (flows, row) in FLOWS.iter().zip(&times) {
+        print!("  {flows:>9}");
+        for times in row {
+            let least = times.iter().copied().fold(f64::INFINITY, f64::min);
+            print!(" {:>16}", format!("{:.1} ({least:.1})", median(times.clone())));
+        }
+        let ratios = row[0].iter().zip(&first).map(|(time, first)| time / first).collect();
+        let least = |times: &[f64]| times.iter().copied().fold(f64::INFINITY, f64::min);
+        println!("   {:.2} ({:.2})", median(ratios), least(&row[0]) / least(&first));
     }
 }
 
-pub(crate) fn run() {
-    table(false, Policy::FAIR);
-    table(true, Policy::Paced);
+pub(crate) fn run(names: &[&str]) {
+    let names = if names.is_empty() { &NAMES[..] } else { names };
+    table(false, Policy::FAIR, names);
+    table(true, Policy::Paced, names);
 }
 
-/// Measures the engine without rivals, for profiles.
+/// Measures the engine without rivals.
 pub(crate) fn run_alone() {
-    for (name, paced, policy) in [("fair", false, Policy::FAIR), ("paced", true, Policy::Paced)] {
-        for flows in FLOWS {
-            let mut run = Run::new(Ours::new(policy), flows, paced);
-            let times = (0..ROUNDS).map(|_| run.time(2_000_000)).collect();
-            println!("  {flows:>9} {name} {:>8.1}", median(times));
-        }
-    }
+    run(&NAMES[..1]);
 }

@@ -8,8 +8,8 @@
 //!   wait and half are idle. The flow that has been idle for the longest time gets a packet, so that
 //!   neither its state nor that of the flow that sends is in a near cache. Calls come in batches of
 //!   32. Rivals get the same arrivals: `heap` is a binary heap by time or start tag, `btree` a
-//!   B-tree by the same, and `fq` works in the manner of Linux's sch_fq. Rounds of all structures
-//!   alternate, and the median counts.
+//!   B-tree by the same, `fq` works in the manner of Linux's sch_fq, and `fifo` is one queue without
+//!   an order of flows, which is the cost of the load itself.
 //! * `pacing`: by a real clock, how late flows are that are paced each at a rate of its own.
 //! * `cores`: the spread of rates over 30 000 flows, of which one core has 20 000 and the other
 //!   10 000.
@@ -24,7 +24,7 @@ fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).filter(|a| !a.starts_with('-')).collect();
     let selects = |table: &str| arguments.is_empty() || arguments.iter().any(|a| a == table);
     if selects("cost") {
-        cost::run();
+        cost::run(&[]);
     }
     if arguments.iter().any(|a| a == "engine") {
         cost::run_alone();

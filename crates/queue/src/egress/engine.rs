@@ -15,7 +15,7 @@ use crate::ConfigError;
 /// section 3.2.8). Without it, a flow of empty packets would never have had its share.
 const SHORTEST: u64 = 64;
 /// How many flows ahead [`Engine::wake_all`] prefetches.
-const AHEAD: usize = 12;
+const AHEAD: usize = 24;
 
 /// An egress engine of one core: it decides which flow sends next, and how much.
 ///

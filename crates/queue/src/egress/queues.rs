@@ -103,7 +103,8 @@ impl Queues {
     ) {
         let flow = flows.at(index);
         let position = if flow.at > now.0 || ranking.by_time() {
-            let tick = self.tick_of(flow.at.max(now.0));
+            let due = flow.at <= now.0;
+            let tick = if due { self.wheel.tick(now.0) } else { self.tick_of(flow.at) };
             self.wheel.push(&mut self.chunks, now.0, tick, index)
         } else {
             flow.rank = ranking.rank(now, &mut flow.account);

@@ -193,7 +193,9 @@ impl Ranking for Policy {
     fn served(&mut self, account: &mut Account, rank: u64, bytes: u64) {
         match self {
             Self::Fair(fair) => {
-                fair.clock = fair.clock.max(rank);
+                // Ranks within a bucket are in no order. To the bucket's start, so that a flow that
+                // is served after one of a higher rank does not lose the difference.
+                fair.clock = fair.clock.max(rank >> SHIFT << SHIFT);
                 account.tag = rank + account.virtual_time(bytes).min(LONGEST);
             }
             Self::ShortestFirst(shortest) => {
