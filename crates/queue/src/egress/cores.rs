@@ -9,8 +9,11 @@
 //! there. An engine publishes its own and reads the others' once in each `period`, or when it would
 //! run ahead of what it last read by more than `slack`. An engine that is ahead of the slowest waits
 //! for one period. So a flow receives the same on each core, up to `slack`, whatever the number of
-//! flows. A core that has no flow to serve, or that has not called for `timeout`, holds nobody up;
-//! when it comes back, it begins at the latest virtual time of all.
+//! flows.
+//!
+//! A core holds nobody up while it has no flow to serve, and later begins at the latest virtual time
+//! of all. Nor does a core that has not called for `timeout`, such as one whose thread the operating
+//! system has stopped. Its flows did wait, so it catches up later, by `catch_up` at most.
 //!
 //! The core with the earliest virtual time never waits, so at least one core always proceeds. All
 //! cores must pass times of one clock.
@@ -20,6 +23,10 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use forebay_units::Nanos;
+
+#[cfg(all(test, loom))]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod models;
 
 use crate::ConfigError;
 use crate::error::within;
@@ -37,16 +44,21 @@ pub struct Config {
     pub period: Nanos,
     /// After how long without a call a core is taken for gone.
     pub timeout: Nanos,
+    /// How far a core that was taken for gone may be behind the others when it comes back, in bytes
+    /// of a flow of weight one.
+    pub catch_up: u64,
 }
 
 impl Default for Config {
-    /// Returns settings for two cores, a slack of two full packets, and a period of 50 us.
+    /// Returns settings for two cores, a slack of two full packets, a period of 50 us, and 64 KiB of
+    /// each flow to catch up.
     fn default() -> Self {
         Self {
             cores: 2,
             slack: 3000,
             period: Nanos::from_micros(50),
             timeout: Nanos::from_millis(10),
+            catch_up: 65_536,
         }
     }
 }
@@ -76,6 +88,7 @@ impl Board {
         within("cores", u64::from(config.cores), 1, 1024)?;
         within("slack", config.slack, 1, 1 << 40)?;
         within("period", config.period.0, 1, u64::MAX)?;
+        within("catch_up", config.catch_up, 0, 1 << 40)?;
         within("timeout", config.timeout.0, config.period.0, u64::MAX)?;
         let empty =
             |_| Apart(Published { clock: AtomicU64::new(0), seen: AtomicU64::new(0) });
@@ -137,8 +150,11 @@ impl Seat {
             return Step::Go;
         }
         self.read = now;
-        if !self.active || since > self.board.config.timeout {
-            return self.join(now, clock);
+        if !self.active {
+            return self.join(now, clock, 0);
+        }
+        if since > self.board.config.timeout {
+            return self.join(now, clock, self.board.config.catch_up * UNIT);
         }
         self.publish(now, clock);
         self.read_others(now);
@@ -149,15 +165,15 @@ impl Seat {
         }
     }
 
-    /// Begins, or begins again, at the latest virtual time of all cores.
+    /// Begins, or begins again, at most `behind` the latest virtual time of all cores.
     #[cold]
-    fn join(&mut self, now: Nanos, clock: u64) -> Step {
+    fn join(&mut self, now: Nanos, clock: u64, behind: u64) -> Step {
         let latest = self.others().map(|other| other.clock.load(Ordering::Acquire)).max();
-        let clock = latest.map_or(clock, |latest| latest.max(clock));
+        let clock = latest.map_or(clock, |latest| latest.saturating_sub(behind).max(clock));
         self.publish(now, clock);
         self.active = true;
         self.read_others(now);
-        // The others are behind by the slack at most, and catch up.
+        // It may begin ahead of the slowest, which are not far behind and catch up.
         self.limit = self.limit.max(clock);
         Step::Join(clock)
     }
