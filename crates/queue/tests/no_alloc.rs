@@ -1,10 +1,13 @@
 //! Checks that `enqueue` and `dequeue` allocate nothing once a qdisc has reached its highest
-//! backlog.
+//! backlog, and that the egress engine allocates nothing after its construction.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
+use forebay_queue::egress::{
+    self, Answer, Ask, Departure, Engine, FlowId, Hint, Next, Policy, Settings, Transport,
+};
 use forebay_queue::{
     Codel, DropReason, Drr, DualPi2, Ecn, Fifo, FqCodel, Limit, Packet, Pi2, Pie, Qdisc, Sfq,
     StrictPriority, TokenBucket, codel, drr, dualpi2, fifo, fq_codel, pi2, pie, sfq, token_bucket,
@@ -16,13 +19,15 @@ struct Counting;
 thread_local! {
     /// Allocations of this thread: the test harness has threads of its own that allocate too.
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
+    static BYTES: Cell<usize> = const { Cell::new(0) };
 }
 
-// SAFETY: every call is passed to the system's allocator unchanged. Counting touches only a
-// thread-local with a constant initializer, which neither allocates nor has a destructor.
+// SAFETY: every call is passed to the system's allocator unchanged. Counting touches only
+// thread-locals with constant initializers, which neither allocate nor have a destructor.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATIONS.set(ALLOCATIONS.get() + 1);
+        BYTES.set(BYTES.get() + layout.size());
         // SAFETY: the caller fulfils the contract of `GlobalAlloc`, which is also that of `System`.
         unsafe { System.alloc(layout) }
     }
@@ -104,4 +109,47 @@ fn nothing_is_allocated_once_warm() {
     for (name, mut q) in qdiscs {
         assert_eq!(allocations(&mut *q), 0, "{name}");
     }
+}
+
+/// A transport whose flows always have one more packet.
+struct Endless(Option<FlowId>);
+
+impl Transport for Endless {
+    fn send(&mut self, ask: Ask<'_>) -> Answer {
+        self.0 = Some(ask.flow);
+        Answer { bytes: Bytes(1500), packets: 1, next: Next::Ready(Hint::default()) }
+    }
+}
+
+#[test]
+fn an_engine_allocates_only_at_construction_and_what_it_reports() {
+    let config = egress::Config { flows: 100_000, turns: 1, ..egress::Config::default() };
+    let before = BYTES.get();
+    let mut engine = Engine::new(config, Policy::FAIR).unwrap();
+    let memory = engine.memory();
+    assert_eq!(BYTES.get() - before, memory.total());
+    let before = ALLOCATIONS.get();
+    let mut transport = Endless(None);
+    let policies =
+        [Policy::FAIR, Policy::Paced, Policy::EARLIEST_DEADLINE, Policy::SHORTEST_FIRST];
+    for n in 0..200_000_u64 {
+        let now = Nanos(n * 10_000);
+        if let Some(flow) = engine.open(Settings::default()).unwrap() {
+            engine.wake(now, flow, Hint::default());
+        }
+        engine.poll(now, &mut transport);
+        if let Some(flow) = transport.0.take() {
+            let departure = Departure { packets: 1, bytes: Bytes(1500), asked: now };
+            engine.departed(now, flow, departure);
+            if n % 3 == 0 {
+                engine.close(flow);
+            }
+        }
+        if n % 10_000 == 0 {
+            engine.set_policy(policies[(n / 10_000 % 4) as usize]);
+        }
+    }
+    assert!(engine.open_flows() > 60_000);
+    assert_eq!(ALLOCATIONS.get() - before, 0);
+    assert_eq!(engine.memory(), memory);
 }
