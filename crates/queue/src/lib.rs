@@ -23,7 +23,8 @@
 //! | [`InOrder`] | any other qdisc, with a switch to the order of arrival |
 //!
 //! [`backpressure`] is for queues inside hosts: instead of dropping, a full qdisc pauses its
-//! sources. [`ffs`] contains the integer priority queues that it uses.
+//! sources. [`egress`] is an engine that schedules a million flows, each of which keeps its packets
+//! until its turn. [`ffs`] contains the integer priority queues that both use.
 //!
 //! Every queue is bounded, and every flow table is allocated at construction with a fixed size.
 //! Packet storage grows on demand up to the queue's limit and is then reused. Once a qdisc has

@@ -130,8 +130,7 @@ fn an_engine_allocates_only_at_construction_and_what_it_reports() {
     assert_eq!(BYTES.get() - before, memory.total());
     let before = ALLOCATIONS.get();
     let mut transport = Endless(None);
-    let policies =
-        [Policy::FAIR, Policy::Paced, Policy::EARLIEST_DEADLINE, Policy::SHORTEST_FIRST];
+    let policies = [Policy::FAIR, Policy::Paced, Policy::EARLIEST_DEADLINE, Policy::SHORTEST_FIRST];
     for n in 0..200_000_u64 {
         let now = Nanos(n * 10_000);
         if let Some(flow) = engine.open(Settings::default()).unwrap() {

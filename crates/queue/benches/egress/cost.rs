@@ -121,8 +121,7 @@ impl<S: Subject> Run<S> {
         let mut seed = 0x2545_f491_4f6c_dd1d;
         // The mean is just below what the load asks for, so that a packet is nearly always due.
         let mean = u64::from(flows) * GAP * 98 / 100;
-        let gaps: Vec<_> =
-            (0..flows).map(|_| mean / 2 + random(&mut seed, mean.max(1))).collect();
+        let gaps: Vec<_> = (0..flows).map(|_| mean / 2 + random(&mut seed, mean.max(1))).collect();
         let mut order = subject.flows(flows, paced.then_some(&gaps));
         for n in (1..order.len()).rev() {
             order.swap(n, random(&mut seed, n as u64 + 1) as usize);

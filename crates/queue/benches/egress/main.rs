@@ -42,5 +42,5 @@ fn random(state: &mut u64, bound: u64) -> u64 {
     *state ^= *state << 13;
     *state ^= *state >> 7;
     *state ^= *state << 17;
-    (*state >> 32) * bound >> 32
+    ((*state >> 32) * bound) >> 32
 }

@@ -131,12 +131,12 @@ impl Histogram {
     /// Returns a percentile in microseconds.
     fn percentile(&self, p: f64) -> f64 {
         let mut left = (self.count as f64 * p) as u64;
-        let mut holds = move |&n: &u32| {
-            let found = left < u64::from(n);
-            left = left.saturating_sub(u64::from(n));
+        let holds = move |n: &u32| {
+            let found = left < u64::from(*n);
+            left = left.saturating_sub(u64::from(*n));
             found
         };
-        self.bins.iter().position(|n| holds(n)).unwrap_or(BINS) as f64 / 10.0
+        self.bins.iter().position(holds).unwrap_or(BINS) as f64 / 10.0
     }
 }
 
@@ -147,10 +147,21 @@ const STOP: Nanos = Nanos(40_000);
 
 pub(crate) fn run() {
     println!("pacing error in us: packets after their time, to the end of the poll that sent them");
-    println!("  the last columns leave out what was late since the core stood still for over 40 us");
+    println!(
+        "  the last columns leave out what was late since the core stood still for over 40 us"
+    );
     println!(
         "  {:>9} {:>6} {:>10} {:>9} {:>8} {:>8} {:>8} {:>10} {:>8} {:>8}",
-        "flows", "policy", "Mpackets/s", "% of core", "p50", "p99", "p99.9", "% left out", "p99", "p99.9"
+        "flows",
+        "policy",
+        "Mpackets/s",
+        "% of core",
+        "p50",
+        "p99",
+        "p99.9",
+        "% left out",
+        "p99",
+        "p99.9"
     );
     for (flows, rate) in [(1000, 1_000_000), (100_000, 3_000_000), (1_000_000, 3_000_000)] {
         measure(flows, rate, Policy::Paced, "paced");

@@ -85,7 +85,7 @@ pub(super) const TIME_BITS: u32 = 20;
 impl Settings {
     pub(super) fn check(&self) -> Result<(), ConfigError> {
         within("weight", u64::from(self.weight), 1, u64::from(MAX_WEIGHT))?;
-        let rate = self.rate.map_or(1000, |rate| rate.as_bps());
+        let rate = self.rate.map_or(1000, Rate::as_bps);
         within("rate", rate, 1000, u64::MAX)
     }
 

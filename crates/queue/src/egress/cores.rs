@@ -90,8 +90,7 @@ impl Board {
         within("period", config.period.0, 1, u64::MAX)?;
         within("catch_up", config.catch_up, 0, 1 << 40)?;
         within("timeout", config.timeout.0, config.period.0, u64::MAX)?;
-        let empty =
-            |_| Apart(Published { clock: AtomicU64::new(0), seen: AtomicU64::new(0) });
+        let empty = |_| Apart(Published { clock: AtomicU64::new(0), seen: AtomicU64::new(0) });
         let published = (0..config.cores).map(empty).collect();
         let board = Arc::new(Self { published, config });
         let seat = |index| Seat {
@@ -202,7 +201,8 @@ impl Seat {
             (!gone).then(|| other.clock.load(Ordering::Acquire))
         });
         let slowest = slowest.min();
-        self.limit = slowest.map_or(u64::MAX, |slowest| slowest.saturating_add(config.slack * UNIT));
+        self.limit =
+            slowest.map_or(u64::MAX, |slowest| slowest.saturating_add(config.slack * UNIT));
     }
 }
 

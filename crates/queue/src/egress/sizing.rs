@@ -163,8 +163,13 @@ mod tests {
     #[test]
     fn a_congested_host_sends_larger_segments() {
         let sizing = Sizing::default();
-        let mut load =
-            Load { free_packets: 9, free_bytes: 1 << 20, ready: 0, host_delay: Nanos(0), pressure: 0 };
+        let mut load = Load {
+            free_packets: 9,
+            free_bytes: 1 << 20,
+            ready: 0,
+            host_delay: Nanos(0),
+            pressure: 0,
+        };
         assert_eq!(sizing.turn(10_000, &load), 10_000);
         for _ in 0..100 {
             load.observe(Nanos::from_micros(2500), sizing.interval);

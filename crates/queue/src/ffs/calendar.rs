@@ -168,13 +168,7 @@ impl Calendar {
     /// Passes the items of the chunk after the first one of `slot` to `ahead`, and prefetches the
     /// chunk after that.
     #[inline]
-    fn look_ahead(
-        &self,
-        chunks: &Chunks,
-        slot: u32,
-        emptied: bool,
-        mut ahead: impl FnMut(u32),
-    ) {
+    fn look_ahead(&self, chunks: &Chunks, slot: u32, emptied: bool, mut ahead: impl FnMut(u32)) {
         // Does not follow the buckets around their end, which would be of little use.
         let next = |slot: u32| {
             let slot = self.used.first_from(slot + 1)?;

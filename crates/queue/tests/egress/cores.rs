@@ -43,10 +43,7 @@ impl Core {
             let flow = engine.open(Settings::default()).unwrap().unwrap();
             engine.wake(Nanos(1), flow, Hint::default());
         }
-        Self {
-            engine,
-            flows: Counted { sent: vec![0; flows as usize], most, turns: Vec::new() },
-        }
+        Self { engine, flows: Counted { sent: vec![0; flows as usize], most, turns: Vec::new() } }
     }
 
     /// Polls once; returns the turns and when to poll again.

@@ -25,8 +25,7 @@ fn flows_that_appear_and_die_leave_nothing_behind() {
     let config = Config { turns: 64, packets: 64, ..small(2000) };
     let mut world = World::new(config, Policy::FAIR);
     let memory = world.engine.memory();
-    let policies =
-        [Policy::FAIR, Policy::Paced, Policy::EARLIEST_DEADLINE, Policy::SHORTEST_FIRST];
+    let policies = [Policy::FAIR, Policy::Paced, Policy::EARLIEST_DEADLINE, Policy::SHORTEST_FIRST];
     let (mut open, mut opened, mut killed) = (std::collections::VecDeque::new(), 0_u64, 0_u64);
     for tick in 0..10_000_u64 {
         if tick % 100 == 0 {

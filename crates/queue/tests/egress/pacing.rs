@@ -8,8 +8,7 @@ use crate::world::{World, small};
 /// Rates from below to above what the wheel of 2 ms spans.
 #[test]
 fn flows_keep_their_rates_under_each_policy() {
-    let policies =
-        [Policy::Paced, Policy::FAIR, Policy::EARLIEST_DEADLINE, Policy::SHORTEST_FIRST];
+    let policies = [Policy::Paced, Policy::FAIR, Policy::EARLIEST_DEADLINE, Policy::SHORTEST_FIRST];
     for policy in policies {
         let mut world = World::new(small(10), policy);
         let rates: Vec<_> = (1..=10).map(|n| Rate::from_bps(1_234_567 * n * n)).collect();
@@ -26,7 +25,11 @@ fn flows_keep_their_rates_under_each_policy() {
         }
         for (rate, source) in rates.iter().zip(&world.sources.sources) {
             let due = rate.bytes_in(Nanos::from_secs(1)).0;
-            assert!(source.sent_bytes.abs_diff(due) <= 1500 + due / 1000, "{source:?} of {due}", source = source.sent_bytes);
+            assert!(
+                source.sent_bytes.abs_diff(due) <= 1500 + due / 1000,
+                "{source:?} of {due}",
+                source = source.sent_bytes
+            );
         }
         // A flow is late by a granularity and the step of the clock at most.
         for (due, at) in world.sources.times {

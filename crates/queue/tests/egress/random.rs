@@ -32,7 +32,8 @@ fn kbps() -> impl Strategy<Value = Option<u64>> {
 }
 
 fn op() -> impl Strategy<Value = Op> {
-    let length = prop_oneof![Just(0), Just(1), 2..1500_u64, Just(1500), Just(65_536), Just(100_000)];
+    let length =
+        prop_oneof![Just(0), Just(1), 2..1500_u64, Just(1500), Just(65_536), Just(100_000)];
     let lengths = prop::collection::vec(length, 0..20);
     prop_oneof![
         3 => (1..=1024_u16, kbps()).prop_map(|(weight, kbps)| Op::Open { weight, kbps }),

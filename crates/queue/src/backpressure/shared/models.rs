@@ -1,6 +1,6 @@
 //! Loom checks all interleavings of small cases:
 //!
-//! `RUSTFLAGS="--cfg loom" cargo test --release -p forebay-queue --lib shared`
+//! `RUSTFLAGS="--cfg loom" cargo test --release -p forebay-queue --lib models`
 //!
 //! Each model runs its threads for a few steps, after which they sleep. Only wake-ups continue
 //! them: a packet or `wake_scheduler` wakes the scheduler, a resume wakes a source. The model then

@@ -4,10 +4,10 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use super::state::{AT_LIMIT, CLOSED, GRANTED, PACKET, QUEUED, State};
-use crate::sync::Ordering;
 use crate::ConfigError;
 use crate::backpressure::FlowId;
 use crate::ffs::PriorityQueue;
+use crate::sync::Ordering;
 
 /// The side of the scheduled buffer: it reports departures and decides which flows are resumed.
 #[derive(Debug)]

@@ -3,8 +3,8 @@
 use alloc::sync::Arc;
 
 use super::state::{AT_LIMIT, CLOSED, FLAGS, GRANTED, PACKET, QUEUED, State};
-use crate::sync::{AtomicU32, Ordering};
 use crate::backpressure::FlowId;
+use crate::sync::{AtomicU32, Ordering};
 
 /// A factory of sources, usable from any thread.
 #[derive(Clone, Debug)]

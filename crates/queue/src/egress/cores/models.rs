@@ -1,6 +1,6 @@
 //! Loom checks all interleavings of small cases:
 //!
-//! `RUSTFLAGS="--cfg loom" cargo test --release -p forebay-queue --lib egress`
+//! `RUSTFLAGS="--cfg loom" cargo test --release -p forebay-queue --lib models`
 
 use alloc::vec::Vec;
 
