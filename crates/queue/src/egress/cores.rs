@@ -7,13 +7,13 @@
 //!
 //! A [`Board`] holds the virtual time of each engine: how much a flow of weight one has received
 //! there. An engine publishes its own and reads the others' once in each `period`, or when it would
-//! run ahead of what it last read by more than `slack`. An engine that is ahead of the slowest waits
-//! for one period. So a flow receives the same on each core, up to `slack`, whatever the number of
-//! flows.
+//! run ahead of what it last read by more than `slack`. An engine that is ahead of the slowest
+//! waits for one period. So a flow receives the same on each core, up to `slack`, whatever the
+//! number of flows.
 //!
-//! A core holds nobody up while it has no flow to serve, and later begins at the latest virtual time
-//! of all. Nor does a core that has not called for `timeout`, such as one whose thread the operating
-//! system has stopped. Its flows did wait, so it catches up later, by `catch_up` at most.
+//! A core holds nobody up while it has no flow to serve, and later begins at the latest virtual
+//! time of all. Nor does a core that has not called for `timeout`, such as one whose thread the
+//! operating system has stopped. Its flows did wait, so it catches up later, by `catch_up` at most.
 //!
 //! The core with the earliest virtual time never waits, so at least one core always proceeds. All
 //! cores must pass times of one clock.
@@ -50,15 +50,15 @@ pub struct Config {
 }
 
 impl Default for Config {
-    /// Returns settings for two cores, a slack of two full packets, a period of 50 us, and 64 KiB of
-    /// each flow to catch up.
+    /// Returns settings for two cores, a slack of two full packets, a period of 50 us, and 256 KiB
+    /// of each flow to catch up.
     fn default() -> Self {
         Self {
             cores: 2,
             slack: 3000,
             period: Nanos::from_micros(50),
             timeout: Nanos::from_millis(10),
-            catch_up: 65_536,
+            catch_up: 1 << 18,
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The engine.
+//! The engine: flows are opened, woken, measured and closed.
 
 use forebay_units::{Bytes, Nanos};
 
@@ -34,7 +34,7 @@ pub struct Engine<R = Policy> {
 pub struct Departure {
     /// The number of packets.
     pub packets: u32,
-    /// Their bytes.
+    /// The bytes of these packets.
     pub bytes: Bytes,
     /// The time of the turn in which they were sent ([`Ask::now`](super::Ask::now)).
     pub asked: Nanos,
@@ -129,8 +129,8 @@ impl<R: Ranking> Engine<R> {
         }
     }
 
-    /// Prefetches what [`Engine::wake`] and [`Engine::departed`] read of a flow. Call it for several
-    /// flows before the first of these calls.
+    /// Prefetches what [`Engine::wake`] and [`Engine::departed`] read of a flow. Call it for
+    /// several flows before the first of these calls.
     #[inline]
     pub fn prefetch(&self, flow: FlowId) {
         self.flows.prefetch(flow.index);
@@ -219,7 +219,8 @@ impl<R: Ranking> Engine<R> {
     }
 
     /// Changes the policy. Flows that wait keep waiting, and move to the new policy a few with each
-    /// poll, twice as many as are served. If the change before is not complete, this one follows it.
+    /// poll, twice as many as are served. If the change before is not complete, this one follows
+    /// it.
     pub fn set_policy(&mut self, ranking: R) {
         if self.queues.is_changing() {
             self.pending = Some(ranking);

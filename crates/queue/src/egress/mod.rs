@@ -1,8 +1,9 @@
 //! An egress engine for very many flows: which flow sends next, and how much.
 //!
-//! Start with [`Engine`], one for each core, and [`Transport`], which a caller implements. A flow is
-//! scheduled as a whole: it keeps its data until it is its turn and there is room behind the engine,
-//! and is then asked for its next segments. No packet waits in the engine, none is dropped there.
+//! Start with [`Engine`], one for each core, and [`Transport`], which a caller implements. A flow
+//! is scheduled as a whole: it keeps its data until it is its turn and there is room behind the
+//! engine, and is then asked for its next segments. No packet waits in the engine, none is dropped
+//! there.
 //!
 //! ```
 //! use forebay_queue::egress::{
@@ -49,8 +50,8 @@
 //! # Ok::<(), forebay_queue::ConfigError>(())
 //! ```
 //!
-//! Chapter 5 of Zhao's thesis (also Zhao, Saeed, Ammar and Zegura, PAM 2021) measures what many flows
-//! cost Linux, and its section 6.1 asks for a stack with three kinds of interface:
+//! Chapter 5 of Zhao's thesis (also Zhao, Saeed, Ammar and Zegura, PAM 2021) measures what many
+//! flows cost Linux, and its section 6.1 asks for a stack with three kinds of interface:
 //!
 //! | the stack should | here |
 //! |---|---|

@@ -18,9 +18,9 @@ const SHORTEST: u64 = 64;
 pub struct Polled {
     /// Turns in which a flow sent at least one packet.
     pub turns: u32,
-    /// Packets sent.
+    /// Packets that flows sent.
     pub packets: u32,
-    /// Bytes sent.
+    /// Bytes that flows sent.
     pub bytes: Bytes,
     /// When to poll again. Without a time, only [`Engine::wake`], [`Engine::departed`] or
     /// [`Engine::set_policy`] change anything, and the caller polls after those.

@@ -149,8 +149,8 @@ fn rank_of_length(bytes: u32) -> u64 {
     u64::from((power - SUB + 1) << SUB | fraction)
 }
 
-/// About 8 us and, in virtual time, 8 bytes of a flow of weight one. In 2^13 buckets these are 67 ms
-/// and 64 KiB.
+/// About 8 us and, in virtual time, 8 bytes of a flow of weight one. In 2^13 buckets these are 67
+/// ms and 64 KiB.
 const SHIFT: u32 = 13;
 
 impl Ranking for Policy {

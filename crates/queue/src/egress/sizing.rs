@@ -92,11 +92,12 @@ pub struct Sample {
 }
 
 impl Sample {
-    /// Returns the rate at which the network lets the flow send: the window over the round-trip time
-    /// without the time in the host's own queues.
+    /// Returns the rate at which the network lets the flow send: the window over the round-trip
+    /// time without the time in the host's own queues.
     ///
-    /// With the whole round-trip time a busy host takes its own delay for congestion in the network,
-    /// makes segments smaller, and has more packets to handle (Zhao's thesis, section 5.3.1).
+    /// With the whole round-trip time a busy host takes its own delay for congestion in the
+    /// network, makes segments smaller, and has more packets to handle (Zhao's thesis, section
+    /// 5.3.1).
     pub fn network_rate(&self) -> Rate {
         let network = self.rtt.saturating_sub(self.host).max(Nanos::from_micros(1));
         Rate::from_bytes_over(self.window, network)
@@ -125,7 +126,8 @@ impl Sizing {
     }
 
     /// Returns how long arriving packets of a flow may wait to be coalesced: not at all for a short
-    /// flow, and otherwise the longer the more the host is congested (Zhao's thesis, section 5.3.3).
+    /// flow, and otherwise the longer the more the host is congested (Zhao's thesis, section
+    /// 5.3.3).
     pub(super) fn hold(&self, remaining: u32, load: &Load) -> Nanos {
         if u64::from(remaining) <= self.short.0 {
             return Nanos::ZERO;

@@ -10,8 +10,8 @@ use super::{FlowId, Load};
 /// the engine neither stores nor copies them. It reports with
 /// [`Engine::departed`](super::Engine::departed) when they have left the host.
 pub trait Transport {
-    /// Sends segments of `ask.flow` that have `ask.bytes` together at most. The first segment may be
-    /// longer, since otherwise the flow could never send it.
+    /// Sends segments of `ask.flow` that have `ask.bytes` together at most. The first segment may
+    /// be longer, since otherwise the flow could never send it.
     fn send(&mut self, ask: Ask<'_>) -> Answer;
 
     /// Prefetches what the transport stores about `flow`, which is asked soon.
@@ -24,12 +24,12 @@ pub trait Transport {
 /// A flow's turn.
 #[derive(Clone, Copy, Debug)]
 pub struct Ask<'a> {
-    /// The flow.
+    /// The flow whose turn it is.
     pub flow: FlowId,
     /// The time of the turn. A round-trip time begins here.
     pub now: Nanos,
-    /// The pacing time, at most `now`: when the flow could send at the earliest. Zero for a flow that
-    /// never had a rate.
+    /// The pacing time, at most `now`: when the flow could send at the earliest. Zero for a flow
+    /// that never had a rate.
     pub due: Nanos,
     /// The bytes that the flow may send: its burst, or the room if that is less.
     pub bytes: Bytes,
@@ -62,7 +62,8 @@ pub enum Next {
 pub struct Hint {
     /// The bytes that the flow has left to send, for the policy that serves the shortest first.
     pub remaining: Bytes,
-    /// When the next segment must have left, for the policy that serves the earliest deadline first.
+    /// When the next segment must have left, for the policy that serves the earliest deadline
+    /// first.
     pub deadline: Nanos,
 }
 

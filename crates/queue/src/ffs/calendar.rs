@@ -7,8 +7,9 @@ use crate::ConfigError;
 /// integer priority queue (section 3.1.1), over buckets that [`Chunks`] holds.
 ///
 /// Keys are divided into *ticks* of `2^shift`. A window of as many ticks as there are buckets moves
-/// with the lowest key. An item whose tick lies behind the window goes to the last bucket of it, and
-/// an item whose tick lies before it to the first. Items of one tick are first come, first served.
+/// with the lowest key. An item whose tick lies behind the window goes to the last bucket of it,
+/// and an item whose tick lies before it to the first. Items of one tick are first come, first
+/// served.
 ///
 /// Several calendars may share one [`Chunks`], each with buckets of its own, so that an item's
 /// position is valid whichever holds it.

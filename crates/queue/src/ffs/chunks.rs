@@ -63,7 +63,7 @@ impl Bucket {
 /// An item that was taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Popped {
-    /// The item.
+    /// The item that was first.
     pub item: u32,
     /// Whether the bucket is now empty.
     pub emptied: bool,
