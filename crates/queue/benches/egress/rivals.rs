@@ -6,6 +6,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap, VecDeque};
 
+use forebay_prefetch::prefetch_at;
 use forebay_units::Nanos;
 
 use crate::cost::{BATCH, LEN, LENGTHS, Subject};
@@ -179,25 +180,52 @@ impl Subject for Fq {
     }
 }
 
-/// One queue without any order of flows: the cost of the load itself.
+/// One queue without any order of flows, which only counts a packet of its flow at either end: the
+/// least that a scheduler costs with a cache line of state for each flow.
 #[derive(Default)]
 pub(crate) struct Fifo {
     queue: VecDeque<u32>,
+    flows: Vec<Line>,
 }
+
+#[derive(Clone, Copy, Default)]
+#[repr(align(64))]
+struct Line {
+    packets: u64,
+}
+
+/// How many flows ahead the state is prefetched.
+const AHEAD: usize = 24;
 
 impl Subject for Fifo {
     type Flow = u32;
 
     fn flows(&mut self, flows: u32, _gaps: Option<&[u64]>) -> Vec<u32> {
+        self.flows = vec![Line::default(); flows as usize];
         (0..flows).collect()
     }
 
     fn enqueue(&mut self, _now: Nanos, flows: &[u32]) {
-        self.queue.extend(flows);
+        for &flow in flows.iter().take(AHEAD) {
+            prefetch_at(&self.flows, flow);
+        }
+        for (n, &flow) in flows.iter().enumerate() {
+            if let Some(&ahead) = flows.get(n + AHEAD) {
+                prefetch_at(&self.flows, ahead);
+            }
+            self.flows[flow as usize].packets += 1;
+            self.queue.push_back(flow);
+        }
     }
 
     fn dequeue(&mut self, _now: Nanos, sent: &mut VecDeque<u32>) {
-        let count = BATCH.min(self.queue.len());
-        sent.extend(self.queue.drain(..count));
+        for _ in 0..BATCH {
+            let Some(flow) = self.queue.pop_front() else { return };
+            if let Some(&ahead) = self.queue.get(AHEAD) {
+                prefetch_at(&self.flows, ahead);
+            }
+            self.flows[flow as usize].packets -= 1;
+            sent.push_back(flow);
+        }
     }
 }
