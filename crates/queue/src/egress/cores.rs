@@ -121,7 +121,7 @@ pub struct Seat {
 pub enum Step {
     /// The core may go on.
     Go,
-    /// The core may go on, and moves its virtual time to this one first.
+    /// The core begins, moves its virtual time to this one if it is later, and asks again.
     Join(u64),
     /// The core is ahead of another one, and asks again at this time.
     Wait(Nanos),
@@ -172,8 +172,6 @@ impl Seat {
         self.publish(now, clock);
         self.active = true;
         self.read_others(now);
-        // It may begin ahead of the slowest, which are not far behind and catch up.
-        self.limit = self.limit.max(clock);
         Step::Join(clock)
     }
 

@@ -134,17 +134,18 @@ impl<R: Ranking> Engine<R> {
     #[inline]
     fn keep_step(&mut self, now: Nanos) -> Option<Nanos> {
         let seat = self.seat.as_mut()?;
-        let Some(clock) = self.ranking.clock().filter(|_| self.queues.ranked() > 0) else {
-            seat.leave();
-            return None;
-        };
-        match seat.step(now, clock) {
-            Step::Go => None,
-            Step::Join(clock) => {
-                self.ranking.join(clock);
-                None
+        let waits = self.queues.ranked() > 0;
+        loop {
+            let Some(clock) = self.ranking.clock().filter(|_| waits) else {
+                seat.leave();
+                return None;
+            };
+            match seat.step(now, clock) {
+                Step::Go => return None,
+                // Happens once, since the core has begun then.
+                Step::Join(clock) => self.ranking.join(clock),
+                Step::Wait(until) => return Some(until),
             }
-            Step::Wait(until) => Some(until),
         }
     }
 

@@ -193,3 +193,25 @@ fn a_core_that_is_gone_or_idle_holds_nobody_up() {
         assert!(active.flows.sent[0] >= before + 40, "held up by a core that ended");
     }
 }
+
+/// A core that calls too seldom gets nothing for it.
+#[test]
+fn a_core_that_is_ahead_and_sleeps_long_stays_where_it_is() {
+    let config = Config::default();
+    let mut seats = Board::seats(config).unwrap().into_iter();
+    let mut slow = Core::new(seats.next().unwrap(), 1000, u64::MAX);
+    let mut fast = Core::new(seats.next().unwrap(), 10, u64::MAX);
+    let mut now = Nanos(1000);
+    // Its packets do not depart, so there is no room for the rest of its flows, which wait.
+    while slow.engine.poll(now, &mut slow.flows).turns > 0 {}
+    assert_eq!(slow.flows.turns.len(), 1000);
+    while fast.poll(now).0 > 0 {}
+    let sent = fast.flows.sent[0];
+    for _ in 0..100 {
+        now += config.timeout;
+        slow.engine.poll(now, &mut slow.flows);
+        now += config.period;
+        fast.poll(now);
+    }
+    assert!((1..=sent).contains(&fast.flows.sent[0]), "{} after {sent}", fast.flows.sent[0]);
+}

@@ -32,13 +32,15 @@ impl Core {
             self.seat.leave();
             return false;
         }
-        match self.seat.step(now, self.clock) {
-            Step::Go => {}
-            Step::Join(clock) => {
-                assert!(clock >= self.clock, "virtual time went back");
-                self.clock = clock;
+        loop {
+            match self.seat.step(now, self.clock) {
+                Step::Go => break,
+                Step::Join(clock) => {
+                    assert!(clock >= self.clock, "virtual time went back");
+                    self.clock = clock;
+                }
+                Step::Wait(_) => return false,
             }
-            Step::Wait(_) => return false,
         }
         self.clock += self.turn;
         self.left -= 1;
