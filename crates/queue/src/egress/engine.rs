@@ -144,8 +144,9 @@ impl<R: Ranking> Engine<R> {
         self.wake_all(now, &[(flow, hint)]) == 1
     }
 
-    /// Reports that these flows have something to send, like [`Engine::wake`] for each. With very
-    /// many flows this takes half of the time. Returns how many are open.
+    /// Reports that these flows have something to send, like [`Engine::wake`] for each. The state
+    /// of later flows is fetched from memory while earlier ones are queued. Returns how many are
+    /// open.
     pub fn wake_all(&mut self, now: Nanos, wakes: &[(FlowId, Hint)]) -> u32 {
         let mut moving = Moving::default();
         let mut open = 0;

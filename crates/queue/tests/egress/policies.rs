@@ -1,6 +1,6 @@
 //! The order of each policy, and that none starves a flow.
 
-use forebay_queue::egress::{Config, FlowId, Policy, Settings};
+use forebay_queue::egress::{Account, Config, Engine, FlowId, Policy, Ranking, Settings};
 use forebay_units::Nanos;
 
 use crate::world::{World, small};
@@ -148,4 +148,39 @@ fn a_changed_policy_loses_no_flow() {
         world.drain();
         assert!(world.sources.sources.iter().all(|source| source.sent == 8));
     }
+}
+
+/// A policy of a caller: flows with an even number of full packets left first.
+struct EvenFirst;
+
+impl Ranking for EvenFirst {
+    fn shift(&self) -> u32 {
+        0
+    }
+
+    fn low(&self, _now: Nanos) -> u64 {
+        0
+    }
+
+    fn rank(&mut self, _now: Nanos, account: &mut Account) -> u64 {
+        u64::from(account.remaining / 1500 % 2)
+    }
+
+    fn served(&mut self, _account: &mut Account, _rank: u64, _bytes: u64) {}
+}
+
+#[test]
+fn a_caller_can_bring_its_own_policy() {
+    let mut engine = Engine::new(small(3), EvenFirst).unwrap();
+    let mut world = World::new(small(3), Policy::FAIR);
+    for packets in [3, 2, 4] {
+        let flow = engine.open(Settings::default()).unwrap().unwrap();
+        let source = &mut world.sources.sources[flow.index() as usize];
+        source.waiting.extend(std::iter::repeat_n(1500, packets));
+        source.left = 1500 * packets as u64;
+        let hint = world.sources.hint(flow.index());
+        assert!(engine.wake(world.now, flow, hint));
+    }
+    engine.poll(world.now, &mut world.sources);
+    assert_eq!(world.sources.order, [1, 2, 0, 0, 1, 2]);
 }
