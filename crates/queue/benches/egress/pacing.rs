@@ -91,12 +91,13 @@ fn measure(flows: u32, packets_per_second: u64, policy: Policy, name: &str) {
             let departure = Departure { packets: 1, bytes: Bytes(LEN), asked: now };
             engine.departed(after, flow, departure);
         }
-        if polled.turns == 0 {
+        if measured && polled.turns > 0 {
+            busy += Duration::from_nanos(clock().saturating_sub(now).0);
+        }
+        if polled.next.is_none_or(|next| next > now) {
             // What was due during the stop has been sent.
             stopped = false;
             other_work();
-        } else if measured {
-            busy += Duration::from_nanos(clock().saturating_sub(now).0);
         }
     }
     println!(
