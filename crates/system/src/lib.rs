@@ -3,6 +3,8 @@
 #![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
 
 pub mod clock;
+pub mod epoll;
+mod limits;
 mod lock;
 pub mod output;
 pub mod private;
@@ -10,4 +12,5 @@ pub mod privileges;
 pub mod signals;
 pub mod wait;
 
+pub use limits::{allow_open_files, own_descriptors};
 pub use lock::NameLock;

@@ -3,7 +3,7 @@
 use maud::{Markup, PreEscaped, html};
 
 /// A whole page with a headline and a sentence below it.
-pub(crate) fn page(title: &str, lead: &str, body: Markup) -> String {
+pub fn page(title: &str, lead: &str, body: Markup) -> String {
     let page = html! {
         (PreEscaped("<!doctype html>\n"))
         html lang="en" {
@@ -29,7 +29,7 @@ pub(crate) fn page(title: &str, lead: &str, body: Markup) -> String {
 }
 
 /// A section with a heading.
-pub(crate) fn section(heading: &str, body: Markup) -> Markup {
+pub fn section(heading: &str, body: Markup) -> Markup {
     html! { section { h2 { (heading) } (body) } }
 }
 
@@ -39,7 +39,7 @@ pub(crate) fn paragraph(text: &str) -> Markup {
 }
 
 /// A folded block, of which only the summary shows at first.
-pub(crate) fn details(summary: &str, body: Markup) -> Markup {
+pub fn details(summary: &str, body: Markup) -> Markup {
     html! { details { summary { (summary) } (body) } }
 }
 

@@ -10,7 +10,7 @@ pub mod boxes;
 pub(crate) mod decisions;
 mod generic;
 mod l4s;
-pub(crate) mod markup;
+pub mod markup;
 pub(crate) mod queues;
 mod runs;
 pub(crate) mod table;
