@@ -314,7 +314,7 @@ fn senders(point: &Point, ends: &Ends<'_>, threads: u32) -> Vec<Options> {
 
 /// The number of sending threads, and of receiving ones: as many as are wanted, and so many that
 /// each has few enough descriptors.
-fn threads(flows: u32, wanted: u32) -> Result<u32, Error> {
+pub(crate) fn threads(flows: u32, wanted: u32) -> Result<u32, Error> {
     let limit = allow_open_files(u64::from(flows) + OTHER_FILES)
         .map_err(Error::io("asking for the limit of open files"))?;
     // The kernel spreads connections over receivers by a hash, so that some have more than others.

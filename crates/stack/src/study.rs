@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::check::{self, Check, Machine, Needs, Verdict};
 use crate::journal::Journal;
-use crate::measure::{Ends, Method, Outcome, Stage, measure};
+use crate::measure::{Ends, Measured, Method, Outcome, Stage, measure};
 use crate::point::Point;
 use crate::topology::{self, Topology};
 use crate::{Error, Interrupt};
@@ -206,54 +206,60 @@ impl Study {
         if self.tune {
             check::tune(&machine, false, &mut journal)?;
         }
-        let kept = journal.len();
         let method = Method {
             settle: self.settle,
             measure: self.measure,
             threads: self.threads,
             samples: self.functions.then(|| journal.file("perf.data")),
         };
-        let mut outcomes = Vec::with_capacity(self.points.len());
-        for (index, point) in self.points.iter().enumerate() {
-            let result = self.one(index, point, &method, &mut journal, interrupt, tell);
-            journal.undo_to(kept);
-            let outcome = result?;
-            tell(Told::Measured(index, &outcome))?;
-            outcomes.push(outcome);
-        }
+        let outcomes =
+            run_points(&self.points, &mut journal, tell, &mut |point, journal, progress| {
+                let network =
+                    Topology::set_up(journal, point, self.families, self.sources, self.tune)?;
+                let (name, device) = network.sending_end();
+                let ends = Ends {
+                    sender: Some((network.sender.clone(), name.to_owned())),
+                    receiver: Some((network.receiver.clone(), network.listeners())),
+                    servers: network.servers(),
+                    sources: network.sources(),
+                    device: Some(device.to_owned()),
+                    handle: Some(topology::HANDLE),
+                    connected: &|| network.lose(point),
+                };
+                measure(point, &ends, &method, interrupt, progress)
+            })?;
         Ok(Results { checks, outcomes })
     }
+}
 
-    fn one(
-        &self,
-        index: usize,
-        point: &Point,
-        method: &Method,
-        journal: &mut Journal,
-        interrupt: &Interrupt,
-        tell: &mut dyn FnMut(Told<'_>) -> Result<(), Error>,
-    ) -> Result<Outcome, Error> {
-        let network = Topology::set_up(journal, point, self.families, self.sources, self.tune)?;
-        let (name, device) = network.sending_end();
-        let ends = Ends {
-            sender: Some((network.sender.clone(), name.to_owned())),
-            receiver: Some((network.receiver.clone(), network.listeners())),
-            servers: network.servers(),
-            sources: network.sources(),
-            device: Some(device.to_owned()),
-            handle: Some(topology::HANDLE),
-            connected: &|| network.lose(point),
-        };
+/// Sets up and measures one point, and reports its stages.
+type One<'a> =
+    &'a mut dyn FnMut(&Point, &mut Journal, &mut dyn FnMut(Stage)) -> Result<Measured, Error>;
+
+/// Measures the points in turn, and undoes after each what was set up for it.
+pub(crate) fn run_points(
+    points: &[Point],
+    journal: &mut Journal,
+    tell: &mut dyn FnMut(Told<'_>) -> Result<(), Error>,
+    one: One<'_>,
+) -> Result<Vec<Outcome>, Error> {
+    let kept = journal.len();
+    let mut outcomes = Vec::with_capacity(points.len());
+    for (index, point) in points.iter().enumerate() {
         let mut told = Ok(());
         let mut progress = |stage| {
             if told.is_ok() {
                 told = tell(Told::Stage(index, point, stage));
             }
         };
-        let measured = measure(point, &ends, method, interrupt, &mut progress)?;
+        let result = one(point, journal, &mut progress);
+        journal.undo_to(kept);
         told?;
-        Ok(Outcome { point: point.clone(), measured })
+        let outcome = Outcome { point: point.clone(), measured: result? };
+        tell(Told::Measured(index, &outcome))?;
+        outcomes.push(outcome);
     }
+    Ok(outcomes)
 }
 
 /// Refuses to go on if a check says that it is not possible.
