@@ -14,6 +14,7 @@ mod lab;
 mod plan;
 mod site;
 mod status;
+mod stack;
 mod terminal;
 
 use std::io::IsTerminal;
@@ -46,6 +47,7 @@ fn main() -> ExitCode {
     match cli.command {
         Command::Demo(args) => lab::demo(&args),
         Command::Lab(args) => lab::run(&args),
+        Command::Stack(args) => stack::run(&args),
         #[cfg(feature = "plan")]
         Command::Plan(args) => plan::run(&args),
         #[cfg(not(feature = "plan"))]

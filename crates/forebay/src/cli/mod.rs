@@ -4,6 +4,7 @@ mod boxes;
 mod lab;
 #[cfg(feature = "plan")]
 mod plan;
+mod stack;
 
 use std::path::PathBuf;
 
@@ -24,6 +25,7 @@ pub(crate) use self::plan::{
     PlanCommand, PlanDemoArgs, PlanReproduceArgs, PlanScope, ServeArgs, SolveArgs, SpeakerArgs,
     WithdrawArgs,
 };
+pub(crate) use self::stack::{IpChoice, StackArgs, State};
 
 /// Words of the project that the texts of the commands use.
 const WORDS: &str = "\
@@ -99,6 +101,8 @@ pub(crate) enum Command {
     },
     /// Run experiments, compare results, and reproduce the evaluations of papers.
     Lab(LabArgs),
+    /// Measure what many connections cost this machine's network stack (needs root).
+    Stack(Box<StackArgs>),
     /// Plan an ISP's routing together with where its content providers hand over traffic.
     #[cfg(feature = "plan")]
     Plan(Box<PlanArgs>),
