@@ -15,7 +15,7 @@ use forebay_stack::point::Point;
 use forebay_stack::report::{Line, Report, lines, read};
 use forebay_stack::server::serve;
 use forebay_stack::study::{
-    Axes, Families, MAX_POINTS, Results, Study, Told, chapter, has_discipline,
+    Axes, Families, MAX_POINTS, Results, Study, Told, can_lose, chapter, has_discipline,
 };
 
 use crate::cli::{IpChoice, StackArgs, State};
@@ -108,16 +108,19 @@ fn points(args: &StackArgs) -> Result<(Vec<Point>, Vec<String>), Failure> {
             missing.push(name);
         }
     }
-    let points = chapter(&base, args.max_flows, &|name| !missing.contains(&name));
-    let notes = if missing.is_empty() {
-        Vec::new()
-    } else {
-        vec![format!(
+    let mut points = chapter(&base, args.max_flows, &|name| !missing.contains(&name));
+    let mut notes = Vec::new();
+    if !missing.is_empty() {
+        notes.push(format!(
             "This kernel does not have {}, which the study of 2021 used: the queue is a pfifo, and \
              paced flows are paced by TCP itself.",
             missing.join(" and ")
-        )]
-    };
+        ));
+    }
+    if let Err(e) = can_lose() {
+        points.retain(|point| point.loss == 0.0);
+        notes.push(format!("There are no points with loss: {e}."));
+    }
     Ok((points, notes))
 }
 
@@ -173,10 +176,11 @@ fn check(args: &StackArgs, points: Vec<Point>) -> Result<(), Failure> {
         let mark = match verdict {
             Verdict::Fine => "ok  ",
             Verdict::Advice => "low ",
+            Verdict::Set => "set ",
             Verdict::Stop => "stop",
         };
         print(&format!("{mark} {what}: {have}\n"))?;
-        if *verdict != Verdict::Fine {
+        if check.is_open() {
             print(&format!("     wanted: {want}\n     {fix}\n"))?;
         }
     }

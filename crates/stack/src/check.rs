@@ -1,7 +1,7 @@
 //! What this machine must allow for many connections, and what it allows.
 //!
 //! The parameters and their values are those of table 5.1 of the thesis. What a table cannot say
-//! is computed from the number of flows: descriptors, ports and memory.
+//! is computed from the number of flows: open files, ports and memory.
 
 use std::fs;
 use std::io;
@@ -54,6 +54,8 @@ const TABLE: [Parameter; 7] = [
 pub enum Verdict {
     /// The machine has what is wanted.
     Fine,
+    /// The machine has less, and the run sets what is wanted meanwhile.
+    Set,
     /// The run is possible, and its figures may be worse than they need be.
     Advice,
     /// The run is not possible.
@@ -100,6 +102,13 @@ pub struct Machine {
     pub total: u64,
 }
 
+impl Check {
+    /// Whether an operator has something to do about it.
+    pub fn is_open(&self) -> bool {
+        matches!(self.verdict, Verdict::Advice | Verdict::Stop)
+    }
+}
+
 impl Machine {
     /// Asks the kernel, for parameters of namespaces in a new one if `fresh`.
     ///
@@ -115,7 +124,7 @@ impl Machine {
         let mut parameters = here(true);
         let others = if fresh { exec::in_new_namespace(|| here(false))? } else { here(false) };
         parameters.extend(others);
-        let more = ["fs.nr_open", "fs.file-max", "fs.file-nr", "net.ipv4.ip_local_port_range"];
+        let more = ["fs.file-max", "fs.file-nr", "net.ipv4.ip_local_port_range"];
         parameters.extend(more.iter().filter_map(|name| read(name)));
         let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
         let (available, total) = (memory(&text, "MemAvailable"), memory(&text, "MemTotal"));
@@ -173,12 +182,11 @@ impl Machine {
     fn files(&self, needs: &Needs) -> Check {
         let ends = if needs.both_ends { 2 } else { 1 };
         let want = u64::from(needs.flows) * ends + OTHER_FILES;
-        let one = self.number("fs.nr_open", 0).unwrap_or(u64::MAX);
         let all = self.number("fs.file-max", 0).unwrap_or(u64::MAX);
         let open = self.number("fs.file-nr", 0).unwrap_or(0);
-        let have = one.min(all.saturating_sub(open));
-        let name = if one <= all.saturating_sub(open) { "fs.nr_open" } else { "fs.file-max" };
-        judged("open files", have, want, format!("`sysctl -w {name}={}`", want + open))
+        // What one process may open decides only the number of threads: each has its own table.
+        let fix = format!("`sysctl -w fs.file-max={}`", want + open);
+        judged("open files", all.saturating_sub(open), want, fix)
     }
 
     fn ports(&self, needs: &Needs) -> Check {
@@ -204,6 +212,14 @@ impl Machine {
 /// The parameters of table 5.1 that a run's own namespaces get, with their values.
 pub fn of_namespaces() -> impl Iterator<Item = (&'static str, &'static str)> {
     TABLE.iter().filter(|p| !p.is_global).map(|p| (p.name, p.value))
+}
+
+/// Notes that the run sets what `checks` find too low.
+pub fn mark_set(checks: &mut [Check]) {
+    for check in checks.iter_mut().filter(|check| check.verdict == Verdict::Advice) {
+        check.verdict = Verdict::Set;
+        check.fix = "set for this run (--tune)".to_owned();
+    }
 }
 
 /// Sets the parameters of table 5.1 that are too low: those of the whole machine and, unless the
@@ -251,7 +267,6 @@ mod tests {
             ("net.ipv4.tcp_rmem", "4096 131072 33554432"),
             ("net.ipv4.tcp_mem", "100 200 300"),
             ("net.core.somaxconn", "65535"),
-            ("fs.nr_open", "1048576"),
             ("fs.file-max", "1000000"),
             ("fs.file-nr", "1000 0 1000000"),
             ("net.ipv4.ip_local_port_range", "32768 60999"),
@@ -311,6 +326,10 @@ mod tests {
 
     #[test]
     fn tuning_sets_what_is_too_low_and_restores_it() {
+        let mut checks = machine().judge(&needs());
+        mark_set(&mut checks);
+        assert!(!checks.iter().any(Check::is_open));
+        assert_eq!(find(&checks, "net.core.netdev_max_backlog").verdict, Verdict::Set);
         let dir = std::env::temp_dir().join(format!("fb-tune-{}", std::process::id()));
         fs::create_dir_all(dir.join("sys/net/core")).unwrap();
         let file = dir.join("sys/net/core/netdev_max_backlog");

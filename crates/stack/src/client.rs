@@ -60,7 +60,10 @@ impl Client {
         self.refuse_what_needs_namespaces()?;
         let mut journal = Journal::begin()?;
         let machine = Machine::gather(false).map_err(Error::io("checking this machine"))?;
-        let checks = machine.judge(&self.needs());
+        let mut checks = machine.judge(&self.needs());
+        if self.tune {
+            check::mark_set(&mut checks);
+        }
         tell(Told::Checked(&checks))?;
         refuse(&checks)?;
         if self.tune {

@@ -32,6 +32,17 @@ pub struct Finding {
     pub text: String,
 }
 
+impl Finding {
+    /// The statement as a sentence.
+    pub fn sentence(&self) -> String {
+        let mut text = self.text.clone();
+        if let Some(start) = text.get_mut(..1) {
+            start.make_ascii_uppercase();
+        }
+        text + "."
+    }
+}
+
 /// All findings for which `outcomes` has the points.
 pub fn findings(outcomes: &[Outcome]) -> Vec<Finding> {
     let mut found = Vec::new();
@@ -44,9 +55,7 @@ pub fn findings(outcomes: &[Outcome]) -> Vec<Finding> {
         found.extend(fairness(&main));
         found.push(retransmissions(&main));
         found.push(acks(&main));
-        found.extend(cost_of(&main, "locks", "figure 5.11", "waiting for spin locks", |name| {
-            functions::is_lock(name)
-        }));
+        found.extend(locks(&main));
         found.extend(cost_of(&main, "lookup", "figure 5.12", "finding the connection", |name| {
             functions::is_lookup(name)
         }));
@@ -153,13 +162,22 @@ fn saturation(series: &[&Outcome]) -> Finding {
     let (first, last) = ends(series);
     let most = series.iter().max_by(|a, b| busy(a).total_cmp(&busy(b))).unwrap_or(&last);
     let text = format!(
-        "saturated processors. The load takes {} of them with {}, and {} at the most, with {}",
+        "saturated processors. The load takes {} of them with {}, and {} at the most, with {}{}",
         percent(busy(first)),
         flows(first),
         percent(busy(most)),
-        flows(most)
+        flows(most),
+        beside(&most.measured)
     );
     finding("saturation", of, false, text)
+}
+
+/// What other programs took, if it matters.
+fn beside(measured: &Measured) -> String {
+    if is_alone(measured) {
+        return String::new();
+    }
+    format!(", beside {} for other programs", percent(measured.other_programs))
 }
 
 /// Whether other programs took too little processor time to matter.
@@ -217,19 +235,19 @@ fn fairness(series: &[&Outcome]) -> Option<Finding> {
     let (first, last) = ends(series);
     let jain = |o: &Outcome| o.measured.rates.jain;
     let before = first.measured.rates.spread()?;
-    let spread = |o: &Outcome| match o.measured.rates.spread() {
-        Some(spread) => format!("{} times", figure(spread)),
-        None => {
-            "more than any number of times, since a tenth of the flows gets nothing,".to_owned()
-        }
+    let part = |o: &Outcome| match o.measured.rates.spread() {
+        Some(spread) => format!(
+            "with {} the 90th percentile of rates is {} times the 10th",
+            flows(o),
+            figure(spread)
+        ),
+        None => format!("with {} at least a tenth of the flows gets nothing", flows(o)),
     };
     let seen = last.measured.rates.spread().is_none_or(|after| after >= GROWN * before);
     let what = format!(
-        "with {} the 90th percentile of rates is {} the 10th, with {} {} (Jain's index {} and {})",
-        flows(first),
-        spread(first),
-        flows(last),
-        spread(last),
+        "{}, and {} (Jain's index {} and {})",
+        part(first),
+        part(last),
         figure(jain(first)),
         figure(jain(last))
     );
@@ -306,6 +324,24 @@ fn cost_of(
         format!("{what} that takes twice the time: {figures}")
     };
     Some(finding(id, of, seen, text))
+}
+
+/// The time for spin locks, of which other programs have some too.
+fn locks(series: &[&Outcome]) -> Option<Finding> {
+    let (first, last) = ends(series);
+    let found = cost_of(series, "locks", "figure 5.11", "taking spin locks", functions::is_lock)?;
+    if is_alone(&first.measured) && is_alone(&last.measured) {
+        return Some(found);
+    }
+    let text = format!(
+        "the time for spin locks cannot be told from that of other programs, which took {} of the \
+         processors with {} and {} with {}",
+        percent(first.measured.other_programs),
+        flows(first),
+        percent(last.measured.other_programs),
+        flows(last)
+    );
+    Some(finding(&found.id, &found.of, false, text))
 }
 
 /// The point that lost the largest share of its connections.
@@ -620,7 +656,7 @@ mod tests {
         let mut all = overloaded();
         all[2].measured.rates.p10 = 0.0;
         let (seen, text) = text(&all, "fairness");
-        assert!(seen && text.contains("a tenth of the flows gets nothing"), "{text}");
+        assert!(seen && text.contains("at least a tenth of the flows gets nothing"), "{text}");
     }
 
     #[test]

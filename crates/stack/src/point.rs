@@ -5,8 +5,7 @@ use std::fmt;
 use forebay_picture::number::setting;
 use serde::{Deserialize, Serialize};
 
-/// The most flows of a run. Each takes two descriptors in namespaces, and `fs.nr_open` is about a
-/// million by default.
+/// The most flows of a run: those of the thesis (section 5.1).
 pub const MAX_FLOWS: u32 = 300_000;
 
 /// The memory in bytes that data which is not yet sent may take over all flows.

@@ -12,7 +12,7 @@ use crate::point::Point;
 use crate::topology::{self, Topology};
 use crate::{Error, Interrupt};
 
-pub use crate::topology::{Families, has_discipline};
+pub use crate::topology::{Families, can_lose, has_discipline};
 
 /// The most points of a study.
 pub const MAX_POINTS: usize = 300;
@@ -101,7 +101,8 @@ pub fn chapter(base: &Point, most: u32, has: &dyn Fn(&str) -> bool) -> Vec<Point
     };
     let at = |flows: u32| Point { flows, ..base.clone() };
     // Figures 5.2, 5.5, 5.9 and 5.11: against flows.
-    counts.iter().for_each(|n| add("flows", at(*n)));
+    let main = format!("{}, unpaced", base.congestion);
+    counts.iter().for_each(|n| add(&main, at(*n)));
     counts.iter().for_each(|n| add("paced 90 %", Point { paced: Some(0.9), ..at(*n) }));
     for other in ["fq", "fq_codel", "pfifo"].into_iter().filter(|q| *q != base.qdisc && has(q)) {
         few.iter().for_each(|n| add(other, Point { qdisc: other.to_owned(), ..at(*n) }));
@@ -200,9 +201,15 @@ impl Study {
         forebay_lab::netns::usable().map_err(without_simulator)?;
         let mut journal = Journal::begin()?;
         let machine = Machine::gather(true).map_err(Error::io("checking this machine"))?;
-        let checks = machine.judge(&self.needs());
+        let mut checks = machine.judge(&self.needs());
+        if self.tune {
+            check::mark_set(&mut checks);
+        }
         tell(Told::Checked(&checks))?;
         refuse(&checks)?;
+        if self.points.iter().any(|point| point.loss > 0.0) {
+            can_lose()?;
+        }
         if self.tune {
             check::tune(&machine, false, &mut journal)?;
         }

@@ -135,20 +135,9 @@ impl Topology {
         if point.loss <= 0.0 {
             return Ok(());
         }
-        let lost = (point.loss * 100_000.0).round() as u32;
-        let rules = format!(
-            "table netdev fb {{ chain lose {{\n\
-             type filter hook ingress device \"{RECV}\" priority 0; policy accept;\n\
-             numgen random mod 100000 < {lost} drop\n}} }}\n"
-        );
         let mut command = Command::new("ip");
         command.args(["netns", "exec", &self.names[1], "nft", "-f", "-"]);
-        exec::run(&mut command, &rules).map_err(|e| match e {
-            Error::Command { message, .. } => Error::Unfit(format!(
-                "loss needs nft (package nftables) and a kernel with nf_tables: {message}"
-            )),
-            other => other,
-        })
+        exec::run(&mut command, &losing(RECV, point.loss)).map_err(no_loss)
     }
 
     /// The addresses that connections come from.
@@ -206,6 +195,41 @@ pub(crate) fn discipline(point: &Point) -> String {
         "fq" => format!("fq limit {0} flow_limit {0}", point.limit),
         other => format!("{other} limit {}", point.limit),
     }
+}
+
+/// The rules of nftables that lose this share of the packets which arrive at `device`.
+fn losing(device: &str, share: f64) -> String {
+    let lost = (share * 100_000.0).round() as u32;
+    format!(
+        "table netdev fb {{\n\
+         chain lose {{\n\
+         type filter hook ingress device \"{device}\" priority 0; policy accept;\n\
+         numgen random mod 100000 < {lost} drop\n\
+         }}\n\
+         }}\n"
+    )
+}
+
+/// The reason for which packets cannot be lost.
+fn no_loss(error: Error) -> Error {
+    let message = match error {
+        Error::Command { message, .. } => message,
+        other => other.to_string(),
+    };
+    let line = message.lines().next().unwrap_or_default();
+    Error::Unfit(format!("loss needs nft (package nftables) and a kernel with nf_tables: {line}"))
+}
+
+/// Checks whether packets can be lost here.
+///
+/// # Errors
+/// If nft is not installed, or the kernel lacks what it needs.
+pub fn can_lose() -> Result<(), Error> {
+    let trial = || {
+        let mut command = Command::new("nft");
+        exec::run(command.args(["-f", "-"]), &losing("lo", 0.5)).map_err(no_loss)
+    };
+    exec::in_new_namespace(trial).map_err(Error::io("making a namespace"))?
 }
 
 /// Whether the kernel has the queueing discipline `name`.

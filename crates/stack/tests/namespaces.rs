@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use forebay_stack::measure::{Outcome, Stage};
 use forebay_stack::point::Point;
-use forebay_stack::study::{Families, Study, Told};
+use forebay_stack::study::{Families, Study, Told, can_lose};
 use forebay_stack::{Error, Interrupt};
 use forebay_test_skip::{Need, is_root, skip_named};
 
@@ -29,9 +29,10 @@ fn main() -> ExitCode {
         });
         return ExitCode::SUCCESS;
     }
-    let tests: [(&str, fn()); 5] = [
+    let tests: [(&str, fn()); 6] = [
         ("counts_add_up_and_nothing_is_left", counts_add_up_and_nothing_is_left),
         ("flows_keep_to_their_pacing_rate", flows_keep_to_their_pacing_rate),
+        ("lost_packets_are_sent_again", lost_packets_are_sent_again),
         ("an_interrupt_leaves_nothing", an_interrupt_leaves_nothing),
         ("a_setting_that_the_kernel_lacks_is_named", a_setting_that_the_kernel_lacks_is_named),
         ("a_killed_run_is_reclaimed", a_killed_run_is_reclaimed),
@@ -123,6 +124,16 @@ fn flows_keep_to_their_pacing_rate() {
     // A quarter of 200 Mbit/s; before a pause the kernel lets a few packets more through.
     assert!(m.goodput_mbps < 1.5 * 50.0, "{}", m.goodput_mbps);
     assert!(m.goodput_mbps > 0.0);
+}
+
+fn lost_packets_are_sent_again() {
+    if let Err(e) = can_lose() {
+        skip_named("lost_packets_are_sent_again", Need::Program, &e.to_string());
+        return;
+    }
+    let outcomes = run(&study(vec![Point { loss: 0.2, ..point(100) }])).unwrap();
+    let m = &outcomes[0].measured;
+    assert!(m.goodput_mbps > 0.0 && m.retransmitted > 0.01, "{m:?}");
 }
 
 fn an_interrupt_leaves_nothing() {

@@ -8,8 +8,7 @@ use maud::{Markup, PreEscaped, html};
 
 use super::Report;
 use super::chart::{Chart, Curve};
-use crate::check::Verdict;
-use crate::findings::main_series;
+use crate::findings::{Finding, main_series};
 use crate::measure::{Measured, Outcome};
 use crate::point::Point;
 use crate::probe::functions;
@@ -22,21 +21,16 @@ const CURVES: usize = 6;
 pub(super) fn html(report: &Report<'_>) -> String {
     let seen: Vec<_> = report.findings.iter().filter(|f| f.seen).collect();
     let unseen: Vec<_> = report.findings.iter().filter(|f| !f.seen).collect();
-    let lead = report.findings.first().map_or("No point was measured.".to_owned(), |first| {
-        let mut text = first.text.clone();
-        if let Some(start) = text.get_mut(..1) {
-            start.make_ascii_uppercase();
-        }
-        text + "."
-    });
+    let lead =
+        report.findings.first().map_or("No point was measured.".to_owned(), Finding::sentence);
     let body = html! {
         (tiles(report))
         (section("Findings", html! {
-            ul { @for f in seen { li { (f.text) " " span class="soft" { "(" (f.of) ")" } } } }
+            ul { @for f in seen { li { (f.sentence()) " " span class="soft" { "(" (f.of) ")" } } } }
             @if !unseen.is_empty() {
                 (details("What the study of 2021 saw and this one did not", html! {
                     ul { @for f in unseen {
-                        li { (f.text) " " span class="soft" { "(" (f.of) ")" } }
+                        li { (f.sentence()) " " span class="soft" { "(" (f.of) ")" } }
                     } }
                 }))
             }
@@ -213,8 +207,8 @@ fn fairness(report: &Report<'_>) -> Markup {
     let curves = chosen.iter().map(|o| {
         let mean = o.measured.rates.mean.max(1.0);
         let points = o.measured.rate_curve.iter();
-        // A flow without any rate is drawn at a thousandth of the mean.
-        let points = points.map(|(rate, share)| ((rate / mean).max(1e-3), share * 100.0));
+        // A flow without any rate is drawn at a fiftieth of the mean.
+        let points = points.map(|(rate, share)| ((rate / mean).max(0.02), share * 100.0));
         let paced = if o.point.paced.is_some() { ", paced" } else { "" };
         Curve {
             name: format!("{} flows{paced}", count(u64::from(o.point.flows))),
@@ -238,7 +232,7 @@ fn fairness(report: &Report<'_>) -> Markup {
             ("Jain's index, 1 is equal", jain.draw()),
         ],
         "Rates are those of a sample of at most 4096 flows over the measured time. A flow that got \
-         nothing is at a thousandth of the mean.",
+         less than a fiftieth of the mean is drawn there.",
     )
 }
 
@@ -416,7 +410,7 @@ fn method(report: &Report<'_>) -> Markup {
                     th { "what" } th { "has" } th { "wanted" } th { "what to do" }
                 } }
                 tbody { @for check in &report.results.checks {
-                    tr class=[(check.verdict != Verdict::Fine).then_some("strong")] {
+                    tr class=[check.is_open().then_some("strong")] {
                         th scope="row" { (check.what) }
                         td { (check.have) }
                         td { (check.want) }

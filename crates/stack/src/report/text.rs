@@ -3,7 +3,6 @@
 use forebay_picture::number::{count, figure, percent};
 
 use super::Report;
-use crate::check::Verdict;
 use crate::measure::Outcome;
 
 /// The columns of a terminal.
@@ -27,14 +26,14 @@ pub(super) fn text(report: &Report<'_>) -> String {
     text += "\nFindings\n";
     for finding in &report.findings {
         let mark = if finding.seen { "* " } else { "- " };
-        text += &wrapped(&format!("{} ({})", finding.text, finding.of), mark, "  ");
+        text += &wrapped(&format!("{} ({})", finding.sentence(), finding.of), mark, "  ");
     }
     text
 }
 
 /// The checks that are not fine.
 fn checks(report: &Report<'_>) -> String {
-    let bad = report.results.checks.iter().filter(|check| check.verdict != Verdict::Fine);
+    let bad = report.results.checks.iter().filter(|check| check.is_open());
     let lines = bad.map(|check| {
         let line = format!("{}: {}, wanted {}: {}", check.what, check.have, check.want, check.fix);
         wrapped(&line, "! ", "  ")
@@ -88,12 +87,13 @@ fn compact(n: f64) -> String {
     }
 }
 
-/// Breaks `text` at blanks, so that lines with their indents fit the terminal.
+/// Breaks `text` at blanks, so that lines with their indents fit the terminal. Numbers in groups of
+/// digits stay together.
 fn wrapped(text: &str, first: &str, rest: &str) -> String {
     let mut out = String::new();
     let mut line = first.to_owned();
     let mut has_words = false;
-    for word in text.split_whitespace() {
+    for word in words(text) {
         if has_words && line.chars().count() + 1 + word.chars().count() > WIDTH {
             out += line.trim_end();
             out.push('\n');
@@ -103,16 +103,33 @@ fn wrapped(text: &str, first: &str, rest: &str) -> String {
         if has_words {
             line.push(' ');
         }
-        line += word;
+        line += &word;
         has_words = true;
     }
     out + line.trim_end() + "\n"
 }
 
+/// The words of `text`; a group of three digits belongs to the number before it.
+fn words(text: &str) -> Vec<String> {
+    let mut words: Vec<String> = Vec::new();
+    for word in text.split_whitespace() {
+        let digits = word.bytes().take_while(u8::is_ascii_digit).count();
+        let follows = |last: &&mut String| last.ends_with(|c: char| c.is_ascii_digit());
+        match words.last_mut().filter(follows) {
+            Some(last) if digits == 3 => {
+                last.push(' ');
+                last.push_str(word);
+            }
+            _ => words.push(word.to_owned()),
+        }
+    }
+    words
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::check::Check;
+    use crate::check::{Check, Verdict};
     use crate::findings::Finding;
     use crate::measure::Measured;
     use crate::point::Point;
@@ -151,6 +168,12 @@ mod tests {
             assert!(line.chars().count() <= WIDTH, "{line}");
         }
         assert!(text.contains("    300k"), "{text}");
+    }
+
+    #[test]
+    fn numbers_are_not_broken() {
+        let expected = ["of", "100 000", "flows,", "1 234 567."];
+        assert_eq!(words("of 100 000 flows, 1 234 567."), expected);
     }
 
     #[test]
