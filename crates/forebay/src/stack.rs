@@ -15,7 +15,8 @@ use forebay_stack::point::Point;
 use forebay_stack::report::{Line, Report, lines, read};
 use forebay_stack::server::serve;
 use forebay_stack::study::{
-    Axes, Families, MAX_POINTS, Results, Study, Told, can_lose, chapter, has_discipline,
+    Axes, Families, MAX_POINTS, Results, Study, Told, can_lose, chapter, flows_up_to,
+    has_discipline,
 };
 
 use crate::cli::{IpChoice, StackArgs, State};
@@ -87,20 +88,13 @@ fn points(args: &StackArgs) -> Result<(Vec<Point>, Vec<String>), Failure> {
         tso_rtt_log: args.tso_rtt_log.iter().map(|log| Some(*log)).collect(),
         coalesce_us: args.coalesce.iter().map(|us| Some(*us)).collect(),
     };
-    let mut points = axes.points(&base);
-    if points.len() > 1 || !axes.flows.is_empty() || points != [base.clone()] {
-        let single = points.len() == 1 && points[0].same_but_flows(&base) && axes.flows.is_empty();
-        if !single {
-            return Ok((points, Vec::new()));
-        }
+    if !axes.is_empty() {
+        return Ok((axes.points(&base), Vec::new()));
     }
     if args.client.is_some() {
         // A study of queues and losses belongs to namespaces.
-        points = forebay_stack::study::flows_up_to(args.max_flows)
-            .into_iter()
-            .map(|flows| Point { flows, series: "flows".to_owned(), ..base.clone() })
-            .collect();
-        return Ok((points, Vec::new()));
+        let flows = flows_up_to(args.max_flows);
+        return Ok((Axes { flows, ..axes }.points(&base), Vec::new()));
     }
     let mut missing = Vec::new();
     for name in ["fq", "fq_codel"] {

@@ -31,7 +31,7 @@ pub struct Client {
     pub settle: Duration,
     /// The time of each measurement.
     pub measure: Duration,
-    /// Sending threads.
+    /// The number of sending threads.
     pub threads: u32,
     /// Whether to set the parameters of table 5.1 meanwhile.
     pub tune: bool,

@@ -7,13 +7,13 @@ use serde::{Deserialize, Serialize};
 pub struct Distribution {
     /// The number of samples.
     pub count: usize,
-    /// The mean.
+    /// The mean of the samples.
     pub mean: f64,
     /// The 1st percentile.
     pub p1: f64,
     /// The 10th percentile.
     pub p10: f64,
-    /// The median.
+    /// The median, the 50th percentile.
     pub p50: f64,
     /// The 90th percentile.
     pub p90: f64,

@@ -139,9 +139,9 @@ impl Measured {
 /// A point with what was measured.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
-    /// The setting.
+    /// The settings of the measurement.
     pub point: Point,
-    /// The figures.
+    /// The figures of the measurement.
     pub measured: Measured,
 }
 
@@ -219,6 +219,8 @@ pub(crate) fn measure(
                         let receiver = Receiver::listen(listeners, point.flows as usize, shared)?;
                         // Nobody waits any more if the run has failed.
                         let _ = ready.send(());
+                        // The wait ends when no thread can become ready any more.
+                        drop(ready);
                         receiver.run()
                     };
                     run().unwrap_or_else(|e| shared.fail(e.to_string()));

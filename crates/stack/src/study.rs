@@ -22,11 +22,11 @@ pub const MAX_POINTS: usize = 300;
 pub struct Axes {
     /// Numbers of flows.
     pub flows: Vec<u32>,
-    /// Queueing disciplines.
+    /// Names of queueing disciplines.
     pub qdiscs: Vec<String>,
     /// Lengths of the queue in packets.
     pub limits: Vec<u32>,
-    /// Congestion controls.
+    /// Names of congestion controls.
     pub congestion: Vec<String>,
     /// Shares of packets that are lost.
     pub loss: Vec<f64>,
@@ -41,6 +41,19 @@ pub struct Axes {
 }
 
 impl Axes {
+    /// Whether no axis has a list.
+    pub fn is_empty(&self) -> bool {
+        self.flows.is_empty()
+            && self.qdiscs.is_empty()
+            && self.limits.is_empty()
+            && self.congestion.is_empty()
+            && self.loss.is_empty()
+            && self.paced.is_empty()
+            && self.offload.is_empty()
+            && self.tso_rtt_log.is_empty()
+            && self.coalesce_us.is_empty()
+    }
+
     /// All combinations, from `base` for axes without a list. Points that differ in their flows
     /// only make one series.
     pub fn points(&self, base: &Point) -> Vec<Point> {

@@ -39,9 +39,9 @@ const OWN: [(&str, &str); 2] =
 /// Which versions of IP flows use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Families {
-    /// IPv4 only.
+    /// Connections over IPv4 only.
     V4,
-    /// IPv6 only.
+    /// Connections over IPv6 only.
     V6,
     /// Both in turn.
     Both,

@@ -121,10 +121,10 @@ pub(crate) enum State {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum IpChoice {
-    /// IPv4 only.
+    /// Connections over IPv4 only.
     #[value(name = "4")]
     V4,
-    /// IPv6 only.
+    /// Connections over IPv6 only.
     #[value(name = "6")]
     V6,
     /// Both in turn.

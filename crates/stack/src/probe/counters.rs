@@ -44,15 +44,15 @@ impl TcpCounters {
 /// offloads a segment of up to 64 KiB.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Interface {
-    /// Received bytes.
+    /// Bytes that were received.
     pub rx_bytes: u64,
-    /// Received packets.
+    /// Packets that were received.
     pub rx_packets: u64,
     /// Packets that were dropped on arrival.
     pub rx_dropped: u64,
-    /// Sent bytes.
+    /// Bytes that were sent.
     pub tx_bytes: u64,
-    /// Sent packets.
+    /// Packets that were sent.
     pub tx_packets: u64,
     /// Packets that the driver dropped.
     pub tx_dropped: u64,

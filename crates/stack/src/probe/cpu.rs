@@ -26,11 +26,11 @@ struct Ticks {
 /// The use of one core, or of all, in shares of the time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct CpuShare {
-    /// Programs.
+    /// Time in programs.
     pub user: f64,
     /// The kernel on behalf of programs.
     pub system: f64,
-    /// Interrupts.
+    /// Time in interrupts.
     pub irq: f64,
     /// Softirqs: most of the network stack's receive path, and what it sends from there.
     pub softirq: f64,
@@ -52,7 +52,7 @@ impl CpuShare {
 pub struct CpuUse {
     /// The mean over all cores.
     pub all: CpuShare,
-    /// Each core.
+    /// The use of each core.
     pub cores: Vec<CpuShare>,
     /// Interrupts of all kinds in a second.
     pub interrupts_per_s: f64,

@@ -6,10 +6,10 @@ use serde::{Deserialize, Serialize};
 /// counts as all the packets that it becomes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QdiscCounters {
-    /// Sent bytes.
+    /// Bytes that were sent.
     #[serde(default)]
     pub bytes: u64,
-    /// Sent packets.
+    /// Packets that were sent.
     #[serde(default)]
     pub packets: u64,
     /// Packets that were dropped or refused.

@@ -8,7 +8,7 @@ use crate::findings::Finding;
 use crate::measure::Outcome;
 use crate::study::Results;
 
-/// One line.
+/// One line of the file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Line {
@@ -25,7 +25,7 @@ pub enum Line {
     Check(Check),
     /// A measured point.
     Point(Box<Outcome>),
-    /// A finding.
+    /// A finding of the study.
     Finding(Finding),
 }
 
