@@ -120,12 +120,22 @@ fn throughput(series: &[&Outcome]) -> Finding {
     let full = if rate > 0.0 { rate } else { most };
     let held = series.iter().take_while(|o| o.measured.goodput_mbps >= HELD * full).last();
     let (first, last) = ends(series);
+    let goodput = |o: &Outcome| o.measured.goodput_mbps;
+    let least = series.iter().min_by(|a, b| goodput(a).total_cmp(&goodput(b))).unwrap_or(&last);
     let text = match held {
         Some(held) if held.point.flows == last.point.flows => format!(
             "throughput holds up to {}, the most here: {} of {} Mbit/s",
             flows(last),
             figure(last.measured.goodput_mbps),
             figure(full)
+        ),
+        Some(_) if goodput(last) >= HELD * full => format!(
+            "throughput is {} of {} Mbit/s with {}, and least with {}: {}",
+            figure(goodput(last)),
+            figure(full),
+            flows(last),
+            flows(least),
+            mbps(least)
         ),
         Some(held) => format!(
             "throughput holds up to {} and falls to {} with {} ({} of {} Mbit/s)",
@@ -456,8 +466,8 @@ fn queue_length(outcomes: &[Outcome]) -> Option<Finding> {
     let (short, long) = (costs(best.first()?)?, costs(best.last()?)?);
     let seen = short.0 >= DIFFERENT * long.0;
     let what = format!(
-        "with {} a gigabit takes {} s of processor time at a length of {} and {} s at {} ({} and {} \
-         drops a second, median round trip {} and {} ms)",
+        "with {} a gigabit takes {} s of processor time at a length of {} and {} s at {} ({} \
+         and {} drops a second, median round trip {} and {} ms)",
         flows(best[0]),
         figure(short.0),
         count(u64::from(short.1)),
@@ -641,6 +651,16 @@ mod tests {
         let (seen, held) = text(&calm, "throughput");
         assert!(seen && held.contains("the most here: 785 of 800"), "{held}");
         assert!(!text(&calm, "fairness").0 && !text(&calm, "acks").0);
+    }
+
+    #[test]
+    fn throughput_that_recovers_did_not_fall() {
+        let mut all = overloaded();
+        all[1].measured.goodput_mbps = 600.0;
+        all[2].measured.goodput_mbps = 760.0;
+        let (seen, text) = text(&all, "throughput");
+        let expected = "throughput is 760 of 800 Mbit/s with 10 000 flows, and least with 1000 flows: 600 Mbit/s";
+        assert_eq!((seen, text.as_str()), (true, expected));
     }
 
     #[test]

@@ -61,7 +61,11 @@ fn tiles(report: &Report<'_>) -> Markup {
         (format!("{} B", figure(m.segment_bytes)), "in a segment of the interface".to_owned()),
         (format!("{} kB", figure(m.memory_per_flow / 1000.0)), "memory per flow".to_owned()),
     ];
-    html! { ul class="tiles" { @for (value, what) in tiles { li { b { (value) } span { (what) } } } } }
+    html! {
+        ul class="tiles" {
+            @for (value, what) in tiles { li { b { (value) } span { (what) } } }
+        }
+    }
 }
 
 fn limit_of(point: &Point) -> String {
@@ -294,14 +298,17 @@ fn kernel_time(report: &Report<'_>) -> Markup {
             (panels(
                 vec![
                     ("Spin locks (figure 5.11)", chart("locks", "Spin locks", &functions::is_lock)),
-                    ("Enqueueing (figure 5.7)", chart("enqueue", "Enqueueing", &functions::is_enqueue)),
+                    (
+                        "Enqueueing (figure 5.7)",
+                        chart("enqueue", "Enqueueing", &functions::is_enqueue),
+                    ),
                     (
                         "Finding the connection (figure 5.12)",
                         chart("lookup", "Finding the connection", &functions::is_lookup),
                     ),
                 ],
                 "Time of all cores in these functions per segment of the interface, sampled by \
-                 perf's software clock. Cache misses (figure 5.10) need the processor's counters, \
+                 perf's software clock; other programs' locks are counted too. Cache misses (figure 5.10) need the processor's counters, \
                  which many virtual machines lack; they are not measured.",
             ))
             (top_functions(&main))
@@ -321,7 +328,9 @@ fn top_functions(main: &[&Outcome]) -> Markup {
         html! {
             div class="scroll" { table {
                 caption { "Shares of all processor time, idle time included" }
-                thead { tr class="names" { th { "function" } th { (flows(first)) } th { (flows(last)) } } }
+                thead { tr class="names" {
+                    th { "function" } th { (flows(first)) } th { (flows(last)) }
+                } }
                 tbody { @for f in last.measured.functions.iter().take(FUNCTIONS) {
                     tr {
                         th scope="row" { (f.name) }
