@@ -1,5 +1,6 @@
 //! `forebay stack`: what many connections cost this machine's network stack.
 
+use std::fmt;
 use std::fs::{self, File};
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
@@ -26,10 +27,23 @@ use crate::terminal::{Failure, interrupt, print, write};
 /// The length of the queue in packets, if none is given: fq's default (tc-fq(8)).
 const LIMIT: u32 = 10_000;
 
+/// An argument or a file that cannot be used.
+#[derive(Debug)]
+struct BadInput(String);
+
+impl fmt::Display for BadInput {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for BadInput {}
+
 pub(crate) fn run(args: &StackArgs) -> ExitCode {
     let Err(e) = run_any(args) else { return ExitCode::SUCCESS };
     let code = match e.downcast_ref() {
         Some(Error::Interrupted) => 130,
+        _ if e.is::<BadInput>() => 2,
         _ => 1,
     };
     fail(e.as_ref(), code)
@@ -47,13 +61,14 @@ fn run_any(args: &StackArgs) -> Result<(), Failure> {
     if let Some(file) = &args.from {
         let text =
             fs::read_to_string(file).map_err(|e| format!("cannot read {}: {e}", file.display()))?;
-        let stored = read(&text).map_err(|e| format!("{}: {e}", file.display()))?;
+        let stored = read(&text).map_err(|e| BadInput(format!("{}: {e}", file.display())))?;
         return show(args, &stored.results, stored.machine, stored.command, stored.notes);
     }
     let (points, notes) = points(args)?;
     if points.len() > MAX_POINTS {
         let n = points.len();
-        return Err(format!("{n} points are more than {MAX_POINTS}: give shorter lists").into());
+        let what = format!("{n} points are more than {MAX_POINTS}: give shorter lists");
+        return Err(BadInput(what).into());
     }
     if args.check {
         return check(args, points);

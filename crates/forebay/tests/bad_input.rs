@@ -309,6 +309,26 @@ fn an_mtu_too_large_is_named() {
 }
 
 #[test]
+fn arguments_and_files_of_a_study_are_named() {
+    let dir = Dir::new("stack");
+    let file = dir.file("study.jsonl", "\n{\"kind\":\"none\"}\n", 0o644);
+    let (file, out) = (file.to_str().unwrap(), dir.0.join("out"));
+    let many: Vec<String> = (1..=301).map(|n| n.to_string()).collect();
+    let cases: [(&[&str], &str); 3] = [
+        (&["stack", "--from", file, "--out", out.to_str().unwrap()], "study.jsonl: line 2: "),
+        (&["stack", "--flows", &many.join(",")], "301 points are more than 300"),
+        (&["stack", "--paced", "0%"], "write `off`"),
+    ];
+    for (args, expected) in cases {
+        let output = forebay(args);
+        assert_eq!(output.status.code(), Some(2), "{output:?}");
+        assert!(output.stdout.is_empty() && !out.exists(), "{output:?}");
+        let text = String::from_utf8(output.stderr).unwrap();
+        assert!(text.contains(expected), "{text}");
+    }
+}
+
+#[test]
 fn a_plans_files_are_named_by_line() {
     let dir = Dir::new("plan");
     let topology = "graph [\n node [ id 0 label \"A\" ]\n node [ id 1 label \"B\" ]\n edge [ source 0 target 1 ]\n]\n";
