@@ -276,6 +276,10 @@ pub(crate) fn measure(
             window.read(ends)?;
         }
         let mut measured = window.end(ends, shared)?;
+        if measured.lost >= point.flows {
+            let why = &measured.lost_by;
+            return Err(Error::Unfit(format!("all connections ended early: {why}")));
+        }
         // The sample is read within the time in which a sender looks for its step.
         pause(TICK, shared, interrupt)?;
         progress(Stage::Draining);
