@@ -70,7 +70,7 @@ fn tiles(report: &Report<'_>) -> Markup {
 
 fn limit_of(point: &Point) -> String {
     if point.rate_mbps > 0.0 {
-        format!("received, of a link of {}", setting(point.rate_mbps))
+        format!("received, of a link of {} Mbit/s", setting(point.rate_mbps))
     } else {
         "received, without a limit".to_owned()
     }
