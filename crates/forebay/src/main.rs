@@ -13,8 +13,8 @@ mod lab;
 #[cfg(feature = "plan")]
 mod plan;
 mod site;
-mod status;
 mod stack;
+mod status;
 mod terminal;
 
 use std::io::IsTerminal;
