@@ -24,7 +24,7 @@ mod status;
 mod ticks;
 
 pub use error::Error;
-use forebay_system::{output, signals};
+use forebay_system::{notify, output, signals};
 
 /// Takes away the program that a box left on `interface` when it ended, and returns whether there
 /// was one.
@@ -36,7 +36,9 @@ pub fn detach(interface: &str) -> Result<bool, Error> {
     Ok(forebay_dataplane::remove_program(&netdev)?)
 }
 
-/// Prints on standard output that the set-up is complete. A closed standard output is no error.
+/// Prints on standard output that the set-up is complete, and tells the service manager. A closed
+/// standard output is no error.
 fn say_ready(ready: &serde_json::Value) {
     output::stdout().line(format!("{ready}\n").as_bytes());
+    notify::ready();
 }

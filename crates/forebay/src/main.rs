@@ -9,6 +9,8 @@
 mod boxes;
 mod check;
 mod cli;
+#[cfg(feature = "generate")]
+mod generate;
 mod lab;
 #[cfg(feature = "plan")]
 mod plan;
@@ -64,6 +66,10 @@ fn main() -> ExitCode {
         Command::Doctor { config, json } => boxes::doctor(config.as_deref(), json),
         Command::Detach { interfaces } => boxes::detach(&interfaces),
         Command::Keygen { file } => boxes::keygen(&file),
+        #[cfg(feature = "generate")]
+        Command::Completions { shell } => generate::completions(shell),
+        #[cfg(feature = "generate")]
+        Command::Man { directory } => generate::man(&directory),
         Command::Agent => lab::agent(),
         Command::LinkEmulator => lab::link_emulator(),
         Command::Guest => uml::guest(),

@@ -1,4 +1,5 @@
-//! The clock, waits, signals, locks, outputs, private files and privileges of a process on Linux.
+//! The clock, waits, signals, locks, outputs, private files and privileges of a process on Linux,
+//! and its messages to the service manager.
 
 #![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
 
@@ -6,6 +7,7 @@ pub mod clock;
 pub mod epoll;
 mod limits;
 mod lock;
+pub mod notify;
 pub mod output;
 pub mod private;
 pub mod privileges;

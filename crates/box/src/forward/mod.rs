@@ -11,8 +11,8 @@ mod schedule;
 use forebay_dataplane::{Frame, KernelDrops, Netdev, Packet, Pool, Port, Totals, open_wire};
 use forebay_queue::{InOrder, TokenBucket, token_bucket};
 use forebay_records::HopCounters;
-use forebay_system::clock;
 use forebay_system::wait::{Waiter, precise_timers};
+use forebay_system::{clock, notify};
 use forebay_units::{Nanos, Rate};
 
 pub(crate) use self::direction::{Counts, DirectionQueues};
@@ -219,6 +219,7 @@ impl Forwarder {
             }
             if now >= due_tick {
                 handler.on_tick(now, &mut self.directions);
+                notify::alive(now);
                 due_tick = ticks::next(due_tick, D::TICK, now);
             }
             for direction in Direction::BOTH {

@@ -13,8 +13,8 @@ use std::os::fd::RawFd;
 use forebay_control::{self as control, Shares};
 use forebay_dataplane::{BundleRule, Counts, Netdev, Sample, Sampler};
 use forebay_records::ReceiveStatus;
-use forebay_system::clock;
 use forebay_system::wait::Waiter;
+use forebay_system::{clock, notify};
 use forebay_units::Nanos;
 use forebay_wire::feedback::{
     Arrival, BundleId, FEEDBACK_BESIDE_LEN, FEEDBACK_LEN, Others, ReceiveboxChannel, Session,
@@ -62,6 +62,7 @@ pub fn run(config: ReceiveboxConfig) -> Result<(), Error> {
         let now = clock::now();
         receivebox.serve(now, &channel)?;
         status.serve(now, || (Vec::new(), receivebox.status(now)));
+        notify::alive(now);
         while let Some(incoming) = channel.receive() {
             match incoming {
                 Incoming::Datagram(datagram) => receivebox.on_datagram(&datagram, &channel)?,

@@ -12,8 +12,8 @@ use std::os::fd::{AsFd, OwnedFd};
 use forebay_dataplane::kernel::{ClassRule, EgressObserver};
 use forebay_dataplane::{Error as PortError, Netdev};
 use forebay_records::HopCounters;
-use forebay_system::clock;
 use forebay_system::wait::Waiter;
+use forebay_system::{clock, notify};
 use forebay_tc::{
     Device, Error as TreeError, Event, Features, Foreign, Programs, Statistics, Tree, Watch,
 };
@@ -189,6 +189,7 @@ impl Sendbox {
 
     fn tick(&mut self, now: Nanos) -> Result<(), Error> {
         self.observer.report_alive(now)?;
+        notify::alive(now);
         self.mend(now)?;
         if self.damage.is_none()
             && let Err(e) = self.tree.statistics(&mut self.counts)

@@ -99,6 +99,18 @@ pub(crate) enum Command {
         /// The file to write; it must not exist yet.
         file: PathBuf,
     },
+    /// Print a completion script: add `source <(forebay completions bash)` to your shell's start.
+    #[cfg(feature = "generate")]
+    Completions {
+        /// The shell that will read it.
+        shell: clap_complete::Shell,
+    },
+    /// Write a manual page for each command.
+    #[cfg(feature = "generate")]
+    Man {
+        /// The directory for the pages.
+        directory: PathBuf,
+    },
     /// Run experiments, compare results, and reproduce the evaluations of papers.
     Lab(LabArgs),
     /// Measure what many connections cost this machine's network stack (needs root).
