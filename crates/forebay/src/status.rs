@@ -100,27 +100,30 @@ fn send(f: &mut fmt::Formatter<'_>, bundle: &SendStatus) -> fmt::Result {
     if let Some(reason) = &bundle.reason {
         wrapped(f, &format!("since {reason}"))?;
     }
-    let mbps = |rate: Option<u64>| match rate {
-        Some(bps) => format!("{:.2} Mbit/s", bps as f64 / 1e6),
-        None => "unknown".to_owned(),
+    let mbps = |rate: Option<u64>, absent: &str| match rate {
+        Some(bps) => format!("{:.2}", bps as f64 / 1e6),
+        None => absent.to_owned(),
     };
-    let limit = bundle.rate_bps.map_or("none".to_owned(), |bps| mbps(Some(bps)));
-    let mut line = format!("limit {limit}; sent {}", mbps(bundle.send_bps));
-    write!(line, ", received {}", mbps(bundle.receive_bps))?;
+    let mut line = format!(
+        "Mbit/s: limit {}, sent {}, received {}",
+        mbps(bundle.rate_bps, "none"),
+        mbps(bundle.send_bps, "unknown"),
+        mbps(bundle.receive_bps, "unknown")
+    );
     if let Some(loss) = bundle.loss {
-        write!(line, ", lost {:.1} %", loss * 100.0)?;
+        write!(line, "; lost {:.1} %", loss * 100.0)?;
     }
     wrapped(f, &line)?;
     let mut line = match (bundle.rtt_ms, bundle.min_rtt_ms) {
-        (Some(rtt), Some(least)) => format!("round trip {rtt:.1} ms, at least {least:.1} ms"),
+        (Some(rtt), Some(least)) => format!("round trip {}, at least {}", Ms(rtt), Ms(least)),
         _ => "round trip unknown".to_owned(),
     };
     if let Some(wait) = bundle.wait_network_ms {
-        write!(line, "; wait {wait:.1} ms in the network")?;
+        write!(line, "; wait {} in the network", Ms(wait))?;
     }
     let kilobytes = bundle.backlog_bytes as f64 / 1e3;
     match bundle.wait_here_ms {
-        Some(wait) => write!(line, ", {wait:.1} ms here ({kilobytes:.0} kB)")?,
+        Some(wait) => write!(line, ", {} here ({kilobytes:.0} kB)", Ms(wait))?,
         None => write!(line, ", {kilobytes:.0} kB here")?,
     }
     wrapped(f, &line)?;
@@ -158,6 +161,17 @@ fn wrapped(f: &mut fmt::Formatter<'_>, text: &str) -> fmt::Result {
         }
     }
     writeln!(f)
+}
+
+/// A time in milliseconds.
+struct Ms(f64);
+
+impl fmt::Display for Ms {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Paths of a few microseconds exist.
+        let places = if self.0 < 1.0 { 3 } else { 1 };
+        write!(f, "{:.places$} ms", self.0)
+    }
 }
 
 /// A time in seconds, in the two largest units.
@@ -233,7 +247,7 @@ mod tests {
         let start = "site at wan0, process 77, up 1 d 2 h\n\n  \
                      to branch (192.0.2.1:28316): delay control for 1 min 1 s\n    \
                      since first measured: RTT 50.3 ms, receive rate 1.7 Mbit/s\n    \
-                     limit 24.00 Mbit/s; sent 23.50 Mbit/s, received unknown, lost 1.2 %\n    \
+                     Mbit/s: limit 24.00, sent 23.50, received unknown; lost 1.2 %\n    \
                      round trip 52.0 ms, at least 50.0 ms; wait 2.0 ms in the network, 34.1 ms\n      \
                      here (102 kB)\n    1.5 s ago: epoch 256 -> 128 packets\n\n  \
                      from branch (192.0.2.1:28316): not heard yet\n    TROUBLE: no message";
