@@ -156,6 +156,10 @@ pub(super) enum Reply {
     Undelivered(String),
     /// No message arrived.
     Silent,
+    /// A sendbox runs here, and the two understand each other; in this mode.
+    Running(String),
+    /// A sendbox runs here, and this is wrong between the two.
+    Trouble(String),
     /// It could not be asked, for example because a sendbox runs here.
     NotAsked(String),
 }

@@ -6,7 +6,9 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::time::Duration;
 
+use forebay_records::SendStatus;
 use forebay_system::clock;
 use forebay_system::wait::Waiter;
 use forebay_units::Nanos;
@@ -14,6 +16,7 @@ use forebay_wire::EpochSize;
 use forebay_wire::feedback::{BundleId, SendboxChannel, SendboxCounts};
 
 use super::facts::Reply;
+use crate::Error;
 use crate::channel::{Channel, Incoming, Undelivered};
 use crate::config::BundleConfig;
 use crate::random;
@@ -22,11 +25,26 @@ use crate::random;
 const PATIENCE: Nanos = Nanos::from_secs(1);
 const AGAIN: Nanos = Nanos::from_millis(300);
 
+/// The time that a running box has for its answer.
+const RUNNING: Duration = Duration::from_secs(1);
+
+/// Returns what a box that runs here says about `bundle`; `error` is why the receivebox cannot be
+/// asked from here.
+fn of_running_box(bundle: &BundleConfig, error: &Error) -> Reply {
+    let boxes = forebay_status::read(RUNNING).unwrap_or_default();
+    let mut sends = boxes.into_iter().filter_map(|b| b.status.ok()).flat_map(|s| s.sends);
+    match sends.find(|s| s.name == bundle.name && s.receivebox == bundle.receivebox) {
+        Some(SendStatus { trouble: Some(trouble), .. }) => Reply::Trouble(trouble),
+        Some(SendStatus { mode, .. }) => Reply::Running(mode),
+        None => Reply::NotAsked(error.to_string()),
+    }
+}
+
 /// Asks the receivebox of each of `bundles` from the address `listen`.
 pub(super) fn ask(listen: SocketAddr, bundles: &[BundleConfig]) -> Vec<Reply> {
     let channel = match Channel::bind(listen) {
         Ok(channel) => channel,
-        Err(e) => return vec![Reply::NotAsked(e.to_string()); bundles.len()],
+        Err(e) => return bundles.iter().map(|bundle| of_running_box(bundle, &e)).collect(),
     };
     let session = |b: &BundleConfig| {
         let channel = SendboxChannel::new(BundleId(b.id), &b.key, random::session());

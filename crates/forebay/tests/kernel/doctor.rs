@@ -5,7 +5,7 @@ use std::process::Command;
 use serde_json::Value;
 
 use crate::namespace::{has_root, run};
-use crate::sites::{PROGRAM, Sites, path};
+use crate::sites::{PROGRAM, Sites, path, until};
 use crate::transfer::{FILLING, Transfers};
 
 /// The report about the router, and whether the exit status was success.
@@ -59,7 +59,15 @@ fn the_doctor_reports_the_machine_and_changes_nothing() {
     let (report, well) = examine(&sites);
     assert!(well, "{report:#}");
     assert_eq!(check(&report, "queues of fb-out"), ("note".into(), "a sendbox's".into()));
-    assert!(check(&report, "b: the receivebox").1.starts_with("not asked"));
+    let (verdict, found) = check(&report, "b: the receivebox");
+    assert_eq!(verdict, "ok");
+    assert_eq!(found, "answers the sendbox that runs here (delay control)");
+    sites.stop_receivebox();
+    until("the doctor says what the sendbox says", || {
+        check(&examine(&sites).0, "b: the receivebox")
+            .1
+            .starts_with("no answer from the receivebox")
+    });
     sendbox.signal(libc::SIGTERM);
     transfers.end();
 

@@ -95,6 +95,12 @@ fn reply(peer: &Peer, reply: &Reply) -> Check {
             "the bundle stays open until it answers: does it run, do firewalls let UDP pass both ways, is \
              its bundle's `sendbox` this machine's address?",
         ),
+        Reply::Running(mode) => {
+            Check::new(AREA, what, format!("answers the sendbox that runs here ({mode})"))
+        }
+        Reply::Trouble(trouble) => {
+            Check::new(AREA, what, trouble).note("a sendbox runs here, and says this")
+        }
         Reply::NotAsked(why) => Check::new(AREA, what, format!("not asked: {why}")).note(
             "a running sendbox asks it; see its log for the answer",
         ),
