@@ -33,6 +33,7 @@ Words:
   bundle      All traffic from one site to another
   sendbox     The box at the edge of the sending site: it queues, schedules and shapes bundles
   receivebox  The box at the edge of the receiving site: it counts packets and sends feedback
+  site        Both boxes in one process, for traffic to and from other sites, its peers
   arm         One variant of an experiment, such as \"with Forebay\"; all arms get the same traffic
 
 Exit status: 0 on success, 1 on failure, 2 for invalid arguments or files, 130 if interrupted.";
