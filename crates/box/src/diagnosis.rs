@@ -1,7 +1,8 @@
 //! Watches the exchange between the two boxes of a bundle, and says what is wrong with it.
 //!
 //! A [`Diagnosis`] gets what one end sees, and returns lines for its log: the first within two
-//! seconds, another every minute while the trouble lasts, and one when it is over. It does no IO.
+//! seconds of the start or seven of a change, another every minute while the trouble lasts, and one
+//! when it is over. It does no IO.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -9,11 +10,13 @@ use std::net::SocketAddr;
 use forebay_units::Nanos;
 use forebay_wire::feedback::{BundleId, ReceiveError};
 
-/// The silence of the other box that is reported if it was never heard, or if there is a hint at
-/// the reason. Both boxes send more often than every 300 ms while there is no feedback.
+/// The silence of the other box that is reported if it was never heard. Both boxes send more often
+/// than every 300 ms while there is no feedback.
 const SILENCE: Nanos = Nanos::from_millis(1500);
-/// The silence that is reported otherwise: three updates in a row may be lost, which come every two
-/// seconds while all is well.
+/// The silence that is reported if there is a hint at the reason: two updates in a row may be lost,
+/// which come every two seconds while all is well. Strangers can cause hints.
+const HINTED_SILENCE: Nanos = Nanos::from_millis(4500);
+/// The silence that is reported otherwise.
 const LONG_SILENCE: Nanos = Nanos::from_secs(7);
 /// The time that a stall must last.
 const STALL: Nanos = Nanos::from_secs(1);
@@ -214,8 +217,12 @@ impl Diagnosis {
 
     fn trouble(&self, now: Nanos) -> Option<Trouble> {
         let silence = now.saturating_sub(self.heard_at);
-        let short = !self.was_heard || self.hint.is_some();
-        if silence >= if short { SILENCE } else { LONG_SILENCE } {
+        let least = match (self.was_heard, self.hint) {
+            (false, _) => SILENCE,
+            (true, Some(_)) => HINTED_SILENCE,
+            (true, None) => LONG_SILENCE,
+        };
+        if silence >= least {
             Some(Trouble::Silent)
         } else if self.astray.lasts(now) {
             Some(Trouble::Astray)
