@@ -29,6 +29,7 @@ mod port;
 mod promiscuous;
 mod sampler;
 pub mod senders;
+pub mod udp;
 mod xdp;
 
 pub use bpf::{XdpDriver, XdpSupport, parts as bpf_parts};
