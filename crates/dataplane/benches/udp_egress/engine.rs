@@ -9,7 +9,7 @@ use forebay_system::clock;
 use forebay_system::wait::precise_timers;
 use forebay_units::{Bytes, Nanos};
 
-use crate::load::{Load, Meter, PAYLOAD, Sent, write};
+use crate::load::{Gate, Load, PAYLOAD, Sent, write};
 use crate::sockets::{SEND_BUFFER, force_send_buffer};
 
 /// The number of packets that each flow has sent.
@@ -32,7 +32,7 @@ impl Source for Endless {
 }
 
 /// Sends with pacing to `granularity`.
-pub(crate) fn send(load: Load, flows: Range<u32>, granularity: Nanos, mut meter: Meter) -> Sent {
+pub(crate) fn send(load: Load, flows: Range<u32>, granularity: Nanos, gate: &Gate) -> Sent {
     precise_timers();
     let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).unwrap();
     force_send_buffer(&socket, SEND_BUFFER);
@@ -49,6 +49,7 @@ pub(crate) fn send(load: Load, flows: Range<u32>, granularity: Nanos, mut meter:
         flows.clone().map(|flow| sender.open(load.to(flow), settings).unwrap().unwrap()).collect();
     let mut source = Endless { sent: vec![0; load.flows as usize], burst: load.burst };
     let mut woken = 0;
+    let mut meter = gate.pass();
     let start = meter.window.start;
     loop {
         let now = clock::now();

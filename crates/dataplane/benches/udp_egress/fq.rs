@@ -7,7 +7,7 @@ use forebay_system::clock;
 use forebay_system::wait::precise_timers;
 use forebay_units::Nanos;
 
-use crate::load::{Load, Meter, Sent};
+use crate::load::{Gate, Load, Sent};
 use crate::sockets::{Writer, force_send_buffer, open, set};
 
 /// Events of a system call.
@@ -16,7 +16,7 @@ const EVENTS: usize = 256;
 const SEND_BUFFER: libc::c_int = 0;
 
 /// Sends a flow's next message when the one before has left. It then waits in sch_fq for its time.
-pub(crate) fn send(load: Load, flows: Range<u32>, mut meter: Meter) -> Sent {
+pub(crate) fn send(load: Load, flows: Range<u32>, gate: &Gate) -> Sent {
     precise_timers();
     let sockets = open(load, flows.clone());
     for socket in &sockets {
@@ -32,6 +32,7 @@ pub(crate) fn send(load: Load, flows: Range<u32>, mut meter: Meter) -> Sent {
     let mut writer = Writer::new(load, &flows);
     let mut events = [libc::epoll_event { events: 0, u64: 0 }; EVENTS];
     let mut started = 0;
+    let mut meter = gate.pass();
     let start = meter.window.start;
     loop {
         let now = clock::now();

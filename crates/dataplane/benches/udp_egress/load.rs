@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::ops::{AddAssign, Range};
+use std::sync::{Barrier, OnceLock};
 use std::time::Duration;
 
 use forebay_system::clock;
@@ -17,8 +18,6 @@ const HEADERS: u64 = 14 + 20 + 8;
 const SAMPLES: u32 = 300;
 /// The receiver's port for flows that are read, and for all others.
 pub(crate) const PORTS: [u16; 2] = [9001, 9000];
-/// Time to open sockets before the first flow starts, for each thousand flows.
-const SET_UP: Nanos = Nanos::from_millis(30);
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Load {
@@ -66,6 +65,12 @@ impl Load {
         start + Nanos((self.gap().as_nanos() * u128::from(flow) / u128::from(self.flows)) as u64)
     }
 
+    /// The source of a flow that has a socket: no two share one.
+    pub(crate) fn from(flow: u32) -> SocketAddr {
+        const PORTS: u32 = 50_000;
+        ([10, 9, 3, 1 + (flow / PORTS) as u8], 10_000 + (flow % PORTS) as u16).into()
+    }
+
     /// The destination of a flow. Flows share 250 addresses, as many clients share a port.
     pub(crate) fn to(&self, flow: u32) -> SocketAddr {
         let sampled = flow.is_multiple_of((self.flows / SAMPLES).max(1));
@@ -91,8 +96,8 @@ pub(crate) struct Window {
 }
 
 impl Window {
-    pub(crate) fn new(load: Load, seconds: f64) -> Self {
-        let start = clock::now() + Nanos(SET_UP.0 * u64::from(load.flows.div_ceil(1000)));
+    fn new(load: Load, seconds: f64) -> Self {
+        let start = clock::now() + Nanos::from_millis(20);
         // All flows have started, and those that started late have caught up.
         let open = start + load.gap_nanos() + Nanos::from_millis(500);
         Self { start, open, close: open + Nanos((seconds * 1e9) as u64) }
@@ -107,6 +112,37 @@ impl Window {
     }
 }
 
+/// Where sending threads wait until all have opened their sockets.
+#[derive(Debug)]
+pub(crate) struct Gate {
+    arrived: Barrier,
+    opened: Barrier,
+    window: OnceLock<Window>,
+}
+
+impl Gate {
+    /// Makes a gate for this many sending threads.
+    pub(crate) fn new(threads: u32) -> Self {
+        let barrier = || Barrier::new(threads as usize + 1);
+        Self { arrived: barrier(), opened: barrier(), window: OnceLock::new() }
+    }
+
+    /// Waits for all sending threads, and tells them and the caller the times of the run.
+    pub(crate) fn open(&self, load: Load, seconds: f64) -> Window {
+        self.arrived.wait();
+        let window = *self.window.get_or_init(|| Window::new(load, seconds));
+        self.opened.wait();
+        window
+    }
+
+    /// Waits in a sending thread until the run begins.
+    pub(crate) fn pass(&self) -> Meter {
+        self.arrived.wait();
+        self.opened.wait();
+        Meter::new(*self.window.get().expect("set before the gate opens"))
+    }
+}
+
 /// What a thread sent within the window.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Sent {
@@ -115,8 +151,8 @@ pub(crate) struct Sent {
     pub(crate) user: f64,
     /// CPU seconds.
     pub(crate) system: f64,
-    /// The longest time that a thread measured.
-    pub(crate) seconds: f64,
+    /// Packets per second.
+    pub(crate) rate: f64,
 }
 
 impl AddAssign for Sent {
@@ -124,7 +160,7 @@ impl AddAssign for Sent {
         self.packets += other.packets;
         self.user += other.user;
         self.system += other.system;
-        self.seconds = self.seconds.max(other.seconds);
+        self.rate += other.rate;
     }
 }
 
@@ -137,7 +173,7 @@ pub(crate) struct Meter {
 }
 
 impl Meter {
-    pub(crate) fn new(window: Window) -> Self {
+    fn new(window: Window) -> Self {
         Self { window, before: None, sent: Sent::default() }
     }
 
@@ -155,11 +191,12 @@ impl Meter {
             return true;
         }
         let after = cpu::of_thread();
+        let seconds = now.saturating_sub(began).0 as f64 / 1e9;
         self.sent = Sent {
             packets: packets - before,
             user: after[0] - user,
             system: after[1] - system,
-            seconds: now.saturating_sub(began).0 as f64 / 1e9,
+            rate: (packets - before) as f64 / seconds,
         };
         false
     }

@@ -48,13 +48,14 @@ mod network;
 mod receiver;
 mod sockets;
 
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
 use cpu::Cpu;
 use forebay_system::clock;
 use forebay_units::Nanos;
-use load::{Load, Meter, Window};
+use load::{Gate, Load};
 use network::Network;
 use receiver::Receiver;
 
@@ -171,6 +172,10 @@ fn main() {
 /// Measures an arm once; `None` if the kernel lacks what it needs.
 fn run(arm: Arm, load: Load, seconds: f64, descriptors: u32) -> Option<[f64; COLUMNS.len()]> {
     let network = Network::new();
+    if arm == Arm::Fq && load.gap() >= Duration::from_secs(1) {
+        eprintln!("skipped: sch_fq delays a packet by a second at most, so raise --turns");
+        return None;
+    }
     if arm == Arm::Fq && !network.pace(load.flows) {
         eprintln!("skipped: this kernel has no sch_fq");
         return None;
@@ -178,23 +183,23 @@ fn run(arm: Arm, load: Load, seconds: f64, descriptors: u32) -> Option<[f64; COL
     let receiver = Receiver::start(&network.far.0, load);
     let of_engine = matches!(arm, Arm::Engine | Arm::Coarse);
     let threads = if of_engine { 1 } else { load.flows.div_ceil(descriptors) };
-    let window = Window::new(load, seconds);
+    let gate = Arc::new(Gate::new(threads));
     let senders: Vec<_> = (0..threads)
         .map(|part| {
-            let name = network.near.0.clone();
+            let (name, gate) = (network.near.0.clone(), Arc::clone(&gate));
             thread::spawn(move || {
                 namespace::enter(&name);
                 let flows = load.part(part, threads);
-                let meter = Meter::new(window);
                 match arm {
-                    Arm::Engine => engine::send(load, flows, Nanos(1 << 11), meter),
-                    Arm::Coarse => engine::send(load, flows, Nanos(1 << 16), meter),
-                    Arm::Sockets => sockets::send(load, flows, meter),
-                    Arm::Fq => fq::send(load, flows, meter),
+                    Arm::Engine => engine::send(load, flows, Nanos(1 << 11), &gate),
+                    Arm::Coarse => engine::send(load, flows, Nanos(1 << 16), &gate),
+                    Arm::Sockets => sockets::send(load, flows, &gate),
+                    Arm::Fq => fq::send(load, flows, &gate),
                 }
             })
         })
         .collect();
+    let window = gate.open(load, seconds);
     let sleep = |until: Nanos| {
         thread::sleep(Duration::from_nanos(until.saturating_sub(clock::now()).0));
     };
@@ -210,7 +215,7 @@ fn run(arm: Arm, load: Load, seconds: f64, descriptors: u32) -> Option<[f64; COL
         sent += sender.join().unwrap();
     }
     let errors = receiver.stop(start, end);
-    let per_second = sent.packets as f64 / sent.seconds;
+    let per_second = sent.rate;
     let million = per_second * took.0 as f64 / 1e9 / 1e6;
     let per_million = sent.packets as f64 / 1e6;
     Some([

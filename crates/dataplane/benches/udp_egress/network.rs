@@ -19,6 +19,9 @@ impl Network {
             run(&format!("ip -n {} link set eth0 up", namespace.0));
         }
         run(&format!("ip -n {} route add 10.9.2.0/24 via 10.9.1.2", near.0));
+        // Sources of sockets: a namespace would have too few ports at one address.
+        run(&format!("ip -n {} route add local 10.9.3.0/24 dev lo", near.0));
+        run(&format!("ip -n {} route add 10.9.3.0/24 via 10.9.1.1", far.0));
         // Every address of this network is the receiver's.
         run(&format!("ip -n {} route add local 10.9.2.0/24 dev lo", far.0));
         Self { near, far }

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::mem::size_of;
-use std::net::{Ipv4Addr, UdpSocket};
+use std::net::UdpSocket;
 use std::ops::Range;
 use std::os::fd::AsRawFd;
 
@@ -11,7 +11,7 @@ use forebay_system::clock;
 use forebay_system::wait::{Waiter, precise_timers};
 use forebay_units::Nanos;
 
-use crate::load::{Load, Meter, PAYLOAD, Sent, write};
+use crate::load::{Gate, Load, PAYLOAD, Sent, write};
 
 /// Bytes that the kernel may hold for the one socket of the engine.
 pub(crate) const SEND_BUFFER: libc::c_int = 8 << 20;
@@ -63,7 +63,7 @@ pub(crate) fn open(load: Load, flows: Range<u32>) -> Vec<UdpSocket> {
     assert_eq!(unsafe { libc::unshare(libc::CLONE_FILES) }, 0);
     flows
         .map(|flow| {
-            let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).unwrap();
+            let socket = UdpSocket::bind(Load::from(flow)).unwrap();
             socket.connect(load.to(flow)).unwrap();
             socket.set_nonblocking(true).unwrap();
             let segment = PAYLOAD as libc::c_int;
@@ -109,11 +109,12 @@ impl Writer {
     }
 }
 
-pub(crate) fn send(load: Load, flows: Range<u32>, mut meter: Meter) -> Sent {
+pub(crate) fn send(load: Load, flows: Range<u32>, gate: &Gate) -> Sent {
     precise_timers();
     let sockets = open(load, flows.clone());
     let mut writer = Writer::new(load, &flows);
     let mut waiter = Waiter::default();
+    let mut meter = gate.pass();
     let (start, gap) = (meter.window.start, load.gap_nanos());
     let mut heap: BinaryHeap<Reverse<(Nanos, usize)>> =
         flows.enumerate().map(|(n, flow)| Reverse((load.first(start, flow), n))).collect();
