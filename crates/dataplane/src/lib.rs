@@ -3,7 +3,8 @@
 //! A box opens its two [`Port`]s with [`open_wire`] on one [`Pool`]. Then it loops: it receives a
 //! batch, does its work, sends a batch and waits. A receivebox uses a [`Sampler`], which counts and
 //! samples packets without changing them. A sendbox whose packets stay in the kernel uses an
-//! [`EgressObserver`](kernel::EgressObserver).
+//! [`EgressObserver`](kernel::EgressObserver). A [`UdpSender`](udp::UdpSender) sends the datagrams
+//! of very many paced flows.
 
 #![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
 
