@@ -54,6 +54,9 @@ pub(crate) fn send(load: Load, flows: Range<u32>, granularity: Nanos, gate: &Gat
     loop {
         let now = clock::now();
         if !meter.goes_on(now, sender.stats().packets) {
+            let stats = sender.stats();
+            let share = stats.messages as f64 / stats.calls as f64;
+            eprintln!("  {share:.2} messages in a system call");
             return meter.sent;
         }
         while woken < ids.len() && load.first(start, woken as u32) <= now {

@@ -147,9 +147,9 @@ impl Gate {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Sent {
     pub(crate) packets: u64,
-    /// CPU seconds.
+    /// CPU seconds in the program.
     pub(crate) user: f64,
-    /// CPU seconds.
+    /// CPU seconds in the kernel.
     pub(crate) system: f64,
     /// Packets per second.
     pub(crate) rate: f64,

@@ -14,10 +14,10 @@
 //! and the median counts:
 //!
 //! - `engine`: `UdpSender` with the policy `Paced`, one socket and one thread.
-//! - `coarse`: the same, paced to 65 us instead of 2 us. The thread wakes up less often, and a system
-//!   call sends more messages.
-//! - `sockets`: a connected socket for each flow. The program keeps the flows in a heap by time, and
-//!   calls `send` for each message.
+//! - `coarse`: the same, paced to 65 us instead of 2 us. The thread wakes up less often, and a
+//!   system call sends more messages.
+//! - `sockets`: a connected socket for each flow. The program keeps the flows in a heap by time,
+//!   and calls `send` for each message.
 //! - `fq`: a connected socket for each flow with `SO_MAX_PACING_RATE`, below Linux's `sch_fq`. The
 //!   program writes the next message when the kernel reports room (`epoll`). Skipped on a kernel
 //!   without `sch_fq`.
