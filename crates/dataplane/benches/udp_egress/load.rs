@@ -2,7 +2,9 @@
 
 use std::net::SocketAddr;
 use std::ops::{AddAssign, Range};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Barrier, OnceLock};
+use std::thread;
 use std::time::Duration;
 
 use forebay_system::clock;
@@ -115,7 +117,8 @@ impl Window {
 /// Where sending threads wait until all have opened their sockets.
 #[derive(Debug)]
 pub(crate) struct Gate {
-    arrived: Barrier,
+    threads: u32,
+    arrived: AtomicU32,
     opened: Barrier,
     window: OnceLock<Window>,
 }
@@ -123,13 +126,17 @@ pub(crate) struct Gate {
 impl Gate {
     /// Makes a gate for this many sending threads.
     pub(crate) fn new(threads: u32) -> Self {
-        let barrier = || Barrier::new(threads as usize + 1);
-        Self { arrived: barrier(), opened: barrier(), window: OnceLock::new() }
+        let opened = Barrier::new(threads as usize + 1);
+        Self { threads, arrived: AtomicU32::new(0), opened, window: OnceLock::new() }
     }
 
-    /// Waits for all sending threads, and tells them and the caller the times of the run.
-    pub(crate) fn open(&self, load: Load, seconds: f64) -> Window {
-        self.arrived.wait();
+    /// Waits for all sending threads, and tells them and the caller the times of the run. Panics if
+    /// one of the threads has `failed` instead.
+    pub(crate) fn open(&self, load: Load, seconds: f64, failed: impl Fn() -> bool) -> Window {
+        while self.arrived.load(Ordering::Acquire) < self.threads {
+            assert!(!failed(), "a sending thread cannot open its sockets");
+            thread::sleep(Duration::from_millis(1));
+        }
         let window = *self.window.get_or_init(|| Window::new(load, seconds));
         self.opened.wait();
         window
@@ -137,7 +144,7 @@ impl Gate {
 
     /// Waits in a sending thread until the run begins.
     pub(crate) fn pass(&self) -> Meter {
-        self.arrived.wait();
+        self.arrived.fetch_add(1, Ordering::Release);
         self.opened.wait();
         Meter::new(*self.window.get().expect("set before the gate opens"))
     }

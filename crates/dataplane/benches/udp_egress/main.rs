@@ -49,11 +49,12 @@ mod receiver;
 mod sockets;
 
 use std::sync::Arc;
-use std::thread;
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use cpu::Cpu;
 use forebay_system::clock;
+use forebay_system::signals::Signals;
 use forebay_units::Nanos;
 use load::{Gate, Load};
 use network::Network;
@@ -141,6 +142,8 @@ fn main() {
         return;
     }
     let options = options();
+    // A signal ends the benchmark after the present run, when its namespaces are gone.
+    let signals = Signals::block().unwrap();
     let descriptors = sockets::raise_limit(options.flows.iter().copied().max().unwrap_or(0));
     for &flows in &options.flows {
         let load = Load { flows, turns: options.turns, burst: options.burst };
@@ -162,6 +165,10 @@ fn main() {
                 eprintln!("round {} of {}: {}", round + 1, options.rounds, arm.name());
                 if let Some(figures) = run(*arm, load, options.seconds, descriptors) {
                     row.push(figures);
+                }
+                if signals.came() {
+                    eprintln!("stopped by a signal");
+                    return;
                 }
             }
         }
@@ -199,7 +206,7 @@ fn run(arm: Arm, load: Load, seconds: f64, descriptors: u32) -> Option<[f64; COL
             })
         })
         .collect();
-    let window = gate.open(load, seconds);
+    let window = gate.open(load, seconds, || senders.iter().any(JoinHandle::is_finished));
     let sleep = |until: Nanos| {
         thread::sleep(Duration::from_nanos(until.saturating_sub(clock::now()).0));
     };
