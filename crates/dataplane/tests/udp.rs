@@ -5,9 +5,11 @@
 mod namespace;
 
 use std::collections::HashMap;
-use std::mem::size_of;
+use std::mem::{size_of, size_of_val, zeroed};
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::os::fd::AsRawFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use forebay_dataplane::udp::{Segments, Source, UdpSender, UdpStats};
@@ -19,6 +21,9 @@ use namespace::{Namespace, has_root, run, within};
 const FLOWS: u32 = 300;
 const PACKETS: u32 = 40;
 const PORTS: [u16; 3] = [7001, 7002, 7003];
+/// Packets that may be on their way before more are sent. The kernel's queue between the namespaces
+/// (`netdev_max_backlog`) holds 1000, and a poll sends at most 8 flows of 40 packets.
+const WINDOW: u64 = 500;
 /// Longer than any pause between two packets of a test.
 const SILENCE: Duration = Duration::from_secs(5);
 
@@ -94,9 +99,26 @@ struct Outcome {
     blocked: u32,
 }
 
-/// Sends all flows from this thread.
-fn send(socket: UdpSocket, segmentation: bool, to: impl Fn(u32) -> SocketAddr) -> Outcome {
-    let config = Config { flows: FLOWS, ..Config::default() };
+/// Keeps this thread on one CPU: the kernel has a queue between the namespaces for each of them, and
+/// packets of two queues have no order.
+fn stay_on_this_cpu() {
+    // SAFETY: the set is initialised, and lives through the calls.
+    unsafe {
+        let mut set: libc::cpu_set_t = zeroed();
+        libc::CPU_SET(libc::sched_getcpu() as usize, &mut set);
+        assert_eq!(libc::sched_setaffinity(0, size_of_val(&set), &set), 0);
+    }
+}
+
+/// Sends all flows from this thread. With a count of `received` packets, few are on their way.
+fn send(
+    socket: UdpSocket,
+    segmentation: bool,
+    received: Option<&AtomicU64>,
+    to: impl Fn(u32) -> SocketAddr,
+) -> Outcome {
+    stay_on_this_cpu();
+    let config = Config { flows: FLOWS, turns: 8, ..Config::default() };
     let mut sender = UdpSender::new(socket, config, Policy::Paced).unwrap();
     if !segmentation {
         sender.without_segmentation();
@@ -111,6 +133,13 @@ fn send(socket: UdpSocket, segmentation: bool, to: impl Fn(u32) -> SocketAddr) -
     assert_eq!(sender.wake_all(clock::now(), &wakes), FLOWS);
     let mut blocked = 0;
     loop {
+        let began = clock::now();
+        while let Some(received) = received
+            && sender.stats().packets > received.load(Ordering::Relaxed) + WINDOW
+        {
+            assert!(clock::now() < began + Nanos::from_secs(20), "packets are lost");
+            std::thread::yield_now();
+        }
         let polled = sender.poll(clock::now(), &mut source).unwrap();
         blocked += u32::from(sender.is_blocked());
         match polled.next {
@@ -125,13 +154,14 @@ fn send(socket: UdpSocket, segmentation: bool, to: impl Fn(u32) -> SocketAddr) -
 
 /// Receives all packets of the flows of one port, and checks that each flow is complete and in
 /// order. Returns the number of packets and bytes.
-fn receive(socket: &UdpSocket, port: usize) -> (u64, u64) {
+fn receive(socket: &UdpSocket, port: usize, count: &AtomicU64) -> (u64, u64) {
     let mut next: HashMap<u32, u32> = HashMap::new();
     let expected = (0..FLOWS).filter(|n| *n as usize % PORTS.len() == port).count() as u64;
     let (mut packets, mut bytes) = (0, 0);
     let mut buffer = [0; 2048];
     while packets < expected * u64::from(PACKETS) {
         let received = socket.recv(&mut buffer).expect("a packet is lost");
+        count.fetch_add(1, Ordering::Relaxed);
         let packet = &buffer[..received];
         let [flow, number] =
             [0, 4].map(|at| u32::from_be_bytes(packet[at..at + 4].try_into().unwrap()));
@@ -158,9 +188,13 @@ fn everything_arrives(pair: &Pair, segmentation: bool, send_buffer: Option<i32>)
             socket
         })
     });
+    let received = Arc::new(AtomicU64::new(0));
     let receivers = sockets.into_iter().enumerate();
     let receivers: Vec<_> = receivers
-        .map(|(port, socket)| std::thread::spawn(move || receive(&socket, port)))
+        .map(|(port, socket)| {
+            let received = Arc::clone(&received);
+            std::thread::spawn(move || receive(&socket, port, &received))
+        })
         .collect();
     let outcome = within(&pair.near.0, move || {
         let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).unwrap();
@@ -168,7 +202,7 @@ fn everything_arrives(pair: &Pair, segmentation: bool, send_buffer: Option<i32>)
             set(&socket, libc::SO_SNDBUF, bytes);
         }
         let to = |flow: u32| ([10, 9, 1, 2], PORTS[flow as usize % PORTS.len()]).into();
-        send(socket, segmentation, to)
+        send(socket, segmentation, Some(&received), to)
     });
     let arrived: Vec<(u64, u64)> = receivers.into_iter().map(|r| r.join().unwrap()).collect();
     let stats = outcome.stats;
@@ -218,7 +252,7 @@ fn packets_that_the_kernel_refuses_are_counted_and_hold_nobody_up() {
         let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).unwrap();
         // There is no route to every second destination.
         let to = |flow: u32| ([10, 9 + (flow % 2) as u8, 1, 2], 7001).into();
-        send(socket, true, to)
+        send(socket, true, None, to)
     });
     assert_eq!(outcome.stats.refused, u64::from(FLOWS * PACKETS / 2));
     assert_eq!(outcome.stats.packets, u64::from(FLOWS * PACKETS / 2));
