@@ -99,8 +99,8 @@ struct Outcome {
     blocked: u32,
 }
 
-/// Keeps this thread on one CPU: the kernel has a queue between the namespaces for each of them, and
-/// packets of two queues have no order.
+/// Keeps this thread on one CPU: the kernel has a queue between the namespaces for each of them,
+/// and packets of two queues have no order.
 fn stay_on_this_cpu() {
     // SAFETY: the set is initialised, and lives through the calls.
     unsafe {
