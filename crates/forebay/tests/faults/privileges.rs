@@ -121,17 +121,17 @@ dscp = [46]
 name = "rest"
 "#;
 
-/// The page with the unit for systemd.
-const OPERATIONS: &str = include_str!("../../../../docs/src/operations.md");
+/// The unit for systemd.
+const UNIT: &str = include_str!("../../../../contrib/systemd/forebay@.service");
 
-/// Returns a command that runs the program in `namespace` with the capabilities of the documented
+/// Returns a command that runs the program in `namespace` with the capabilities of the
 /// unit. The unit also lifts the limit of locked memory. A test may lack the right to do so, and
 /// uses the capability that has the same effect.
 fn as_service(namespace: &Namespace) -> Command {
-    let names = OPERATIONS.lines().find_map(|line| line.strip_prefix("CapabilityBoundingSet="));
+    let names = UNIT.lines().find_map(|line| line.strip_prefix("CapabilityBoundingSet="));
     let names = names.unwrap().split(' ').map(|name| name.strip_prefix("CAP_").unwrap());
     let set: String = names.map(|name| format!(",+{}", name.to_lowercase())).collect();
-    assert!(OPERATIONS.contains("\nLimitMEMLOCK=infinity\n"));
+    assert!(UNIT.contains("\nLimitMEMLOCK=infinity\n"));
     let mut command = Command::new("ip");
     command.args(["netns", "exec", &namespace.0, "setpriv", "--no-new-privs", "--bounding-set"]);
     command.arg(format!("-all,+ipc_lock{set}")).arg(PROGRAM).stdin(Stdio::null());
