@@ -70,7 +70,7 @@ enum Trouble {
 /// A line for the log.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Line {
-    /// What is wrong.
+    /// Says what is wrong, and what to check.
     Trouble(String),
     /// The trouble is over.
     Over,
@@ -89,7 +89,7 @@ impl Line {
 /// What one end of a bundle knows about its exchange with the other.
 pub(crate) struct Diagnosis {
     end: End,
-    /// The other box.
+    /// The address of the other box.
     peer: SocketAddr,
     /// The time of the last authentic message, or of the start.
     heard_at: Nanos,

@@ -57,6 +57,11 @@ impl StatusSocket {
         self.listener.as_ref().map(AsRawFd::as_raw_fd)
     }
 
+    /// Whether readers wait for the rest of their answers.
+    pub(crate) fn is_busy(&self) -> bool {
+        !self.replies.is_empty()
+    }
+
     /// Answers readers. `bundles` returns the state of the bundles, if there is a new reader.
     pub(crate) fn serve(
         &mut self,

@@ -136,6 +136,15 @@ impl FromStr for RemoteAddress {
     }
 }
 
+/// The address itself, which is not resolved.
+impl From<SocketAddr> for RemoteAddress {
+    fn from(address: SocketAddr) -> Self {
+        let mut host = address;
+        host.set_port(0);
+        Self { text: address.to_string(), host: Host::Address(host), port: address.port() }
+    }
+}
+
 impl RemoteAddress {
     /// Returns the address, of IPv4 or IPv6 as `is_ipv4` says. A name is resolved, which may take
     /// seconds.

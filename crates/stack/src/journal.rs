@@ -46,7 +46,7 @@ pub enum Undo {
     },
     /// Sets offloads or coalescing of an interface to their earlier values.
     Ethtool {
-        /// `-K` or `-C`.
+        /// The option of ethtool: `-K` for offloads, `-C` for coalescing.
         option: String,
         /// The interface's name.
         device: String,

@@ -43,7 +43,7 @@ pub enum Families {
     V4,
     /// Connections over IPv6 only.
     V6,
-    /// Both in turn.
+    /// Connections over IPv4 and IPv6 in turn.
     Both,
 }
 

@@ -141,6 +141,8 @@ impl PeerTable {
         }
         let key = key::read(source, "peer.key_file", &self.key_file)?;
         let id = key.bundle_id().0;
+        // A name is resolved once, so that both directions have one address.
+        let address = peer(source, "peer.address", &self.address, listen)?;
         let theirs: Vec<IpNet> = self.prefixes.iter().map(|p| p.get_ref().0).collect();
         if self.receive {
             peers.push(PeerConfig {
@@ -148,7 +150,7 @@ impl PeerTable {
                 id,
                 prefixes: here.to_vec(),
                 sources: theirs,
-                sendbox: peer(source, "peer.address", &self.address, listen)?,
+                sendbox: address,
                 key,
             });
         }
@@ -158,7 +160,7 @@ impl PeerTable {
                 name: self.name,
                 id,
                 prefixes: self.prefixes,
-                receivebox: self.address,
+                receivebox: Spanned::new(self.address.span(), address.into()),
                 key_file: self.key_file,
                 policy: self.policy,
                 class: self.class,

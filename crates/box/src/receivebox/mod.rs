@@ -56,13 +56,21 @@ pub fn run(config: ReceiveboxConfig) -> Result<(), Error> {
 
     let descriptors = [signals.descriptor(), receivebox.descriptor(), channel.descriptor()];
     let mut waiter = Waiter::new(descriptors.into_iter().chain(status.descriptor()));
-    // The descriptor of signals is the first; it is read only when it is ready.
-    while !(waiter.is_ready(0) && signals.came()) {
+    // These descriptors are read only when they are ready: most wakes are for boundary packets.
+    const SIGNALS: usize = 0;
+    const CHANNEL: usize = 2;
+    const READERS: usize = 3;
+    while !(waiter.is_ready(SIGNALS) && signals.came()) {
         waiter.wait_until(receivebox.due());
         let now = clock::now();
         receivebox.serve(now, &channel)?;
-        status.serve(now, || (Vec::new(), receivebox.status(now)));
+        if status.is_busy() || (status.descriptor().is_some() && waiter.is_ready(READERS)) {
+            status.serve(now, || (Vec::new(), receivebox.status(now)));
+        }
         notify::alive(now);
+        if !waiter.is_ready(CHANNEL) {
+            continue;
+        }
         while let Some(incoming) = channel.receive() {
             match incoming {
                 Incoming::Datagram(datagram) => receivebox.on_datagram(&datagram, &channel)?,

@@ -39,8 +39,6 @@ pub(super) struct ControlledBundle {
     updated_at: Nanos,
     /// The time of the last feedback that answered a packet.
     answered_at: Nanos,
-    /// The number of packets that left.
-    packets: u64,
     diagnosis: Diagnosis,
     /// The bytes that waited at the last tick.
     backlog: Bytes,
@@ -90,7 +88,6 @@ impl ControlledBundle {
             receivebox,
             updated_at: Nanos::ZERO,
             answered_at: Nanos::ZERO,
-            packets: 0,
             diagnosis: Diagnosis::new(End::Sendbox, receivebox, now),
             backlog: Bytes::ZERO,
             mode_since: now,
@@ -103,7 +100,6 @@ impl ControlledBundle {
 
     /// Notes that a packet left its queue.
     pub(super) fn on_sent(&mut self, now: Nanos, len: Bytes, fingerprint: Option<u32>) {
-        self.packets += 1;
         self.control.on_sent(now, len, fingerprint);
     }
 
@@ -114,7 +110,6 @@ impl ControlledBundle {
 
     /// Notes the totals of all packets that have left.
     pub(super) fn on_total(&mut self, sent: Bytes, packets: u64) {
-        self.packets = packets;
         self.control.on_total(sent, packets);
     }
 
@@ -178,7 +173,7 @@ impl ControlledBundle {
         let Ok(epoch) = EpochSize::from_packets(packets) else { return };
         self.updated_at = now;
         let unrecognized = self.control.unmatched_in_a_row();
-        let counts = SendboxCounts { packets: self.packets, unrecognized };
+        let counts = SendboxCounts { packets: self.control.packets_sent(), unrecognized };
         channel.send(&self.feedback.update(epoch, counts), self.receivebox);
     }
 
@@ -258,7 +253,7 @@ impl ControlledBundle {
                 .rtt
                 .zip(snapshot.min_rtt)
                 .map(|(rtt, least)| waited(rtt, least)),
-            packets: self.packets,
+            packets: self.control.packets_sent(),
             refused: self.refused,
             measurements: snapshot.counters.accepted,
             unmatched: snapshot.counters.unmatched,

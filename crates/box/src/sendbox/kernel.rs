@@ -167,7 +167,10 @@ impl Sendbox {
             {
                 receivebox.serve(now, channel)?;
             }
-            self.bundles.take_messages(self.receivebox.as_mut())?;
+            // Its descriptor is the first after the fixed ones.
+            if self.bundles.descriptor().is_some() && waiter.is_ready(fixed.len()) {
+                self.bundles.take_messages(self.receivebox.as_mut())?;
+            }
             if now >= due_tick {
                 self.tick(now)?;
                 due_tick = ticks::next(due_tick, TICK, now);

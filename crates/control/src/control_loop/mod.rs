@@ -213,6 +213,11 @@ impl ControlLoop {
         }
     }
 
+    /// Returns the number of packets that have left.
+    pub fn packets_sent(&self) -> u64 {
+        self.traffic.packets()
+    }
+
     /// Returns the number of feedback messages since the last one that matched a mark.
     pub fn unmatched_in_a_row(&self) -> u64 {
         self.unmatched_in_a_row

@@ -127,7 +127,7 @@ pub(crate) enum IpChoice {
     /// Connections over IPv6 only.
     #[value(name = "6")]
     V6,
-    /// Both in turn.
+    /// Connections over IPv4 and IPv6 in turn.
     Both,
 }
 

@@ -21,7 +21,7 @@ pub trait Transport {
     }
 }
 
-/// A flow's turn.
+/// What the engine asks of a transport when it is a flow's turn.
 #[derive(Clone, Copy, Debug)]
 pub struct Ask<'a> {
     /// The flow whose turn it is.

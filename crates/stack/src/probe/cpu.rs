@@ -36,7 +36,7 @@ pub struct CpuShare {
     pub softirq: f64,
     /// Time that a virtual machine's host gave to others.
     pub steal: f64,
-    /// Nothing to do.
+    /// Time in which the processor had nothing to do.
     pub idle: f64,
 }
 

@@ -15,7 +15,7 @@ pub use json::{Line, lines, read};
 pub struct Report<'a> {
     /// The measured points and the checks.
     pub results: &'a Results,
-    /// What they say.
+    /// The findings that the points give.
     pub findings: Vec<Finding>,
     /// The kernel and the machine in a sentence.
     pub machine: String,
