@@ -82,42 +82,6 @@ impl Netdev {
         Ok(())
     }
 
-    /// Checks that the interface still exists in this namespace, and returns its present name. An
-    /// interface that was made again under the same name is another interface.
-    ///
-    /// # Errors
-    /// [`Error::Removed`] if it was removed, or moved to another namespace.
-    pub fn check_present(&self) -> Result<String, Error> {
-        let mut name = [0 as libc::c_char; libc::IFNAMSIZ];
-        // SAFETY: the buffer has the length that the call may write, its terminator included.
-        let found = unsafe { libc::if_indextoname(self.index, name.as_mut_ptr()) };
-        if found.is_null() {
-            let error = io::Error::last_os_error();
-            return Err(match error.raw_os_error() {
-                Some(libc::ENXIO | libc::ENODEV) => Error::Removed(self.name.clone()),
-                _ => Error::system(format!("asking about interface `{}`", self.name), error),
-            });
-        }
-        // SAFETY: the call filled the buffer with a terminated string.
-        let name = unsafe { CStr::from_ptr(name.as_ptr()) };
-        Ok(name.to_string_lossy().into_owned())
-    }
-
-    /// Checks that the interface still exists, and that its frames fit into chunks of `pool`.
-    ///
-    /// # Errors
-    /// As [`Netdev::check_present`]; [`Error::MtuRaised`] if the MTU is now too large.
-    pub fn check_fits(&self, pool: &Pool) -> Result<(), Error> {
-        let name = self.check_present()?;
-        let answer = ioctl(&name, libc::SIOCGIFMTU, None)?;
-        // SAFETY: the request filled this member of the union.
-        let mtu = unsafe { answer.ifr_ifru.ifru_mtu } as u32;
-        if pool.fits(mtu) {
-            return Ok(());
-        }
-        Err(Error::MtuRaised { interface: name, mtu, max: Pool::MAX_MTU })
-    }
-
     /// Checks that the interface is up.
     ///
     /// # Errors

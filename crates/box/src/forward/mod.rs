@@ -8,7 +8,7 @@ mod direction;
 mod lateness;
 mod schedule;
 
-use forebay_dataplane::{Frame, KernelDrops, Netdev, Packet, Pool, Port, Totals, open_wire};
+use forebay_dataplane::{Frame, KernelDrops, Netdev, Packet, Pool, Port, Presence, Totals, open_wire};
 use forebay_queue::{InOrder, TokenBucket, token_bucket};
 use forebay_records::HopCounters;
 use forebay_system::wait::{Waiter, precise_timers};
@@ -131,7 +131,7 @@ pub(crate) struct Forwarder {
     ports: Vec<Box<dyn Port>>,
     pool: Pool,
     directions: [DirectionQueues; 2],
-    netdevs: [Netdev; 2],
+    interfaces: [Presence; 2],
     busy_poll: bool,
     packets: Packets,
     kernel: KernelDrops,
@@ -153,11 +153,13 @@ impl Forwarder {
         let mut pool = Pool::new(chunks(capacity), mtu)?;
         let mut ports = open_wire(&netdevs, method, &mut pool)?;
         ports.iter_mut().for_each(|port| port.report_alive(clock::now()));
+        // Frames that arrive before the ports are open do not count as lost.
+        let kernel = KernelDrops::from_now(&netdevs)?;
+        let [inside, outside] = netdevs;
         Ok(Self {
             ports,
-            // Frames that arrive before the ports are open do not count as lost.
-            kernel: KernelDrops::from_now(&netdevs)?,
-            netdevs,
+            kernel,
+            interfaces: [Presence::new(inside)?, Presence::new(outside)?],
             pool,
             directions: directions.map(DirectionQueues::new),
             busy_poll,
@@ -209,7 +211,7 @@ impl Forwarder {
             if now >= due_check {
                 due_check = now + CHECK;
                 self.ports.iter_mut().for_each(|port| port.report_alive(now));
-                usable = self.netdevs.iter().try_for_each(|netdev| netdev.check_fits(&self.pool));
+                usable = self.interfaces.iter().try_for_each(|port| port.check_fits(&self.pool));
             }
             for direction in Direction::BOTH {
                 self.take_in(now, direction, handler, &mut batch);

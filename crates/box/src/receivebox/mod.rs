@@ -11,7 +11,7 @@ use std::net::SocketAddr;
 use std::os::fd::RawFd;
 
 use forebay_control::{self as control, Shares};
-use forebay_dataplane::{BundleRule, Counts, Netdev, Sample, Sampler};
+use forebay_dataplane::{BundleRule, Counts, Netdev, Presence, Sample, Sampler};
 use forebay_records::ReceiveStatus;
 use forebay_system::wait::Waiter;
 use forebay_system::{clock, notify};
@@ -83,7 +83,7 @@ pub fn run(config: ReceiveboxConfig) -> Result<(), Error> {
 
 /// A receivebox at its interface, without the socket that it shares with a sendbox.
 pub(crate) struct Receivebox {
-    interface: Netdev,
+    interface: Presence,
     sampler: Sampler,
     peers: Peers,
     due_check: Nanos,
@@ -95,6 +95,7 @@ impl Receivebox {
         let rules = configs.iter().map(rule).collect::<Vec<_>>();
         let sampler = Sampler::attach(&interface, &rules)?;
         let now = clock::now();
+        let interface = Presence::new(interface)?;
         Ok(Self { interface, sampler, peers: Peers::new(configs, now), due_check: now + CHECK })
     }
 
@@ -118,7 +119,7 @@ impl Receivebox {
     /// from time to time.
     pub(crate) fn serve(&mut self, now: Nanos, channel: &Channel) -> Result<(), Error> {
         if now >= self.due_check {
-            self.interface.check_present()?;
+            self.interface.check()?;
             self.peers.diagnose(now);
             self.due_check = now + CHECK;
         }

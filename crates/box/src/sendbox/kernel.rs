@@ -274,6 +274,9 @@ impl Sendbox {
 
     fn finish(mut self, counters: Account) -> Result<(), Error> {
         self.bundles.log_summaries();
+        // The record of the queues that were there before is read from a file, so a descriptor is
+        // freed for a process that has no more of them.
+        drop(self.status);
         // If the kernel no longer answers, the counters of the last tick stay.
         let _ = self.tree.statistics(&mut self.counts);
         let drops = self.tree.drops().unwrap_or_default();

@@ -9,11 +9,15 @@ use crate::sites::Sites;
 use crate::transfer::{FILLING, Transfers};
 
 /// Limits a process to the memory and the descriptors that it has.
+///
+/// The limit on descriptors is one above the last of the first free ones, since a test's process
+/// may inherit descriptors with higher numbers.
 fn limit(process: u32) {
     let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmSize:")).unwrap();
     let memory = line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() << 10;
-    let descriptors = fs::read_dir(format!("/proc/{process}/fd")).unwrap().count() as u64;
+    let open = |n: &u64| fs::exists(format!("/proc/{process}/fd/{n}")).unwrap();
+    let descriptors = (0..).find(|n| !open(n)).unwrap();
     for (resource, most) in [(libc::RLIMIT_AS, memory), (libc::RLIMIT_NOFILE, descriptors)] {
         let limit = libc::rlimit64 { rlim_cur: most, rlim_max: most };
         // SAFETY: the limit lives during the call, and no old limit is asked for.
@@ -30,7 +34,7 @@ fn running_boxes_need_neither_more_memory_nor_more_descriptors() {
         return;
     }
     let sites = Sites::new("kl");
-    let sendbox = sites.sendbox();
+    let mut sendbox = sites.sendbox();
     limit(sendbox.id());
     limit(sites.receivebox_id());
     let transfers = Transfers::start(&sites, "10.9.9.2", FILLING);
@@ -41,6 +45,9 @@ fn running_boxes_need_neither_more_memory_nor_more_descriptors() {
     transfers.end();
     for (box_, process) in [("sendbox", sendbox.id()), ("receivebox", sites.receivebox_id())] {
         let state = fs::read_to_string(format!("/proc/{process}/stat")).unwrap();
-        assert!(!state.contains(") Z "), "the {box_} ended: {}", sites.said());
+        assert!(!state.contains(") Z "), "the {box_} ended: {}", sites.all_said());
     }
+    sendbox.signal(libc::SIGTERM);
+    let queues = sites.tc("qdisc show {}");
+    assert!(!queues.contains("htb"), "{queues}{}", sites.all_said());
 }

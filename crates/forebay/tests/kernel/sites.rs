@@ -193,6 +193,12 @@ impl Sites {
         fs::read_to_string(self.dir.0.join("sendbox.log")).unwrap()
     }
 
+    /// The logs of all boxes and of the link so far.
+    pub(crate) fn all_said(&self) -> String {
+        let others = fs::read_to_string(self.dir.0.join("others.log")).unwrap();
+        format!("{}receivebox and link:\n{others}", self.said())
+    }
+
     /// A counter of one of the router's devices, from `/sys/class/net/DEV/statistics`.
     pub(crate) fn count(&self, device: &str, counter: &str) -> u64 {
         let file = format!("/sys/class/net/{device}/statistics/{counter}");
@@ -236,7 +242,7 @@ impl Sites {
         let start = Instant::now();
         while !rate().is_some_and(|mbps| (12.0..30.0).contains(&mbps)) {
             let rate = rate();
-            assert!(start.elapsed() < PATIENCE, "24 Mbit/s, not {rate:?}:\n{}", self.said());
+            assert!(start.elapsed() < PATIENCE, "24 Mbit/s, not {rate:?}:\n{}", self.all_said());
             thread::sleep(Duration::from_millis(20));
         }
     }
