@@ -345,7 +345,13 @@ impl Forwarder {
             late: late.figures(),
             ..HopCounters::default()
         };
-        tracing::info!("{counters:?}");
+        tracing::info!(
+            "{hop}: {received} frames received, {sent} sent, {lost} lost, {} dropped and {} marked \
+             by the policy, {} still waiting",
+            counters.policy_drops,
+            counters.marked.unwrap_or_default(),
+            counters.queued,
+        );
         (counters, self.packets)
     }
 }

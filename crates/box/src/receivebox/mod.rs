@@ -175,9 +175,13 @@ impl Receivebox {
     /// Logs the counts of each bundle, at the end.
     pub(crate) fn log_summaries(&self) -> Result<(), Error> {
         for (index, peer) in self.peers.all.iter().enumerate() {
-            let counts = self.sampler.counts(index)?;
+            let Counts { bytes, packets } = self.sampler.counts(index)?;
             let Peer { name, refused, unanswered, .. } = peer;
-            tracing::info!("bundle {name}: {counts:?}, {refused} refused, {unanswered} unanswered");
+            tracing::info!(
+                "bundle {name}: {packets} packets of {} bytes counted, {refused} messages refused, \
+                 {unanswered} boundary packets not answered",
+                bytes.0
+            );
         }
         tracing::info!("samples lost in a full ring: {}", self.sampler.samples_lost()?);
         Ok(())

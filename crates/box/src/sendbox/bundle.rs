@@ -312,7 +312,22 @@ impl ControlledBundle {
 
     /// Returns a summary for the log at the end.
     pub(super) fn summary(&self) -> String {
-        let counters = self.control.snapshot().counters;
-        format!("bundle {}: {counters:?}, {} messages refused", self.name, self.refused)
+        let c = self.control.snapshot().counters;
+        format!(
+            "bundle {}: {} answers gave a sample, {} matched no packet, {} were impossible, {} \
+             ambiguous, {} out of order; {} packets got no answer, {} were not remembered; {} \
+             restarts of the receivebox, {} messages refused, {} events not logged",
+            self.name,
+            c.accepted,
+            c.unmatched,
+            c.impossible,
+            c.ambiguous,
+            c.out_of_order,
+            c.marks_expired,
+            c.marks_refused,
+            c.restarts,
+            self.refused,
+            c.events_lost,
+        )
     }
 }
