@@ -8,7 +8,9 @@ mod direction;
 mod lateness;
 mod schedule;
 
-use forebay_dataplane::{Frame, KernelDrops, Netdev, Packet, Pool, Port, Presence, Totals, open_wire};
+use forebay_dataplane::{
+    Frame, KernelDrops, Netdev, Packet, Pool, Port, Presence, Totals, open_wire,
+};
 use forebay_queue::{InOrder, TokenBucket, token_bucket};
 use forebay_records::HopCounters;
 use forebay_system::wait::{Waiter, precise_timers};
