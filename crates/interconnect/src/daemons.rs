@@ -101,7 +101,7 @@ pub(super) fn start(
         let file = file.to_string_lossy().into_owned();
         let args = ["-f", &file, "-t", "toml", "--api-hosts", &api, "--pprof-disable"];
         let namespace = built.open(&session.router)?;
-        processes.start_program(dir, &name, Kind::Daemon, namespace, &programs.gobgpd, args)?;
+        processes.start_program(dir, &name, Kind::Daemon, namespace, (&*programs.gobgpd).into(), args)?;
     }
     for session in &blueprint.sessions {
         for prefix in network.prefixes.keys() {
@@ -136,7 +136,7 @@ pub(super) fn start_bird(
     let pid = text(&dir.file(&format!("{name}.pid")));
     let args = ["-f", "-c", &file, "-s", &socket, "-P", &pid];
     let namespace = built.open(&sender.name)?;
-    processes.start_program(dir, &name, Kind::Daemon, namespace, &programs.bird, args)
+    processes.start_program(dir, &name, Kind::Daemon, namespace, (&*programs.bird).into(), args)
 }
 
 fn write(dir: &RunDir, name: &str, text: &str) -> Result<PathBuf, EngineError> {

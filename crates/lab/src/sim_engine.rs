@@ -110,6 +110,12 @@ fn build(job: &Job<'_>) -> Result<Simulated, EngineError> {
             job.arm.name
         )));
     }
+    if !job.arm.program.is_empty() {
+        return Err(EngineError::Unfit(format!(
+            "arm {} runs a `program`, which needs Linux: run it with `--engine uml` or `netns`",
+            job.arm.name
+        )));
+    }
     let (collector, schedules) = Collector::new(job).map_err(EngineError::Unfit)?;
     let mut sim = Simulation::new(job.seed, collector);
     sim.set_ecn(scenario.ecn);

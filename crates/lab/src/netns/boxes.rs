@@ -11,14 +11,16 @@ use forebay_units::Nanos;
 use super::addresses::{Place, numbered};
 use super::dataplane::Dataplane;
 use super::network::{CROSS, INSIDE, Network, OUTSIDE, QUEUE, RIGHT, UP, WIRE, left};
-use super::process::{Kind, Processes};
+use super::process::{Kind, Processes, Program};
 use super::programs;
 use super::qdisc::Timers;
 use super::run_dir::RunDir;
 use super::{capabilities, exec};
 use crate::engine::{EngineError, Job};
 use crate::link::{BottleneckSpec, LinkSpec};
-use crate::scenario::{Bundle, LinkBox, Maker, Origin, Process, Queue, Sendbox};
+use crate::scenario::{
+    Bundle, LinkBox, Maker, Origin, Process, Queue, Scenario, Sendbox,
+};
 
 /// The port on which the sendbox listens for feedback.
 const SENDBOX_PORT: u16 = 28_316;
@@ -86,7 +88,7 @@ pub(super) fn start(
         write(dir, RECEIVEBOX_FILE, receivebox(job, &key))?;
         start_receivebox(dir, network, processes)?;
     }
-    for site in sites {
+    for site in sites.filter(|_| job.arm.program.is_empty()) {
         let text = match job.arm.sendbox {
             Sendbox::Link(own) => link_box(own, timers, job),
             _ => sendbox(job, network.dataplane(), site, &key(site)),
@@ -111,6 +113,13 @@ pub(super) fn start_sendboxes(
 ) -> Result<(), EngineError> {
     for site in 0..capabilities::sites(job) {
         let name = numbered("sendbox", site);
+        let namespace = exec::open_namespace(&network.namespace(Place::Sendbox(site)))?;
+        if let Some((program, arguments)) = job.arm.program.split_first() {
+            let variables = variables(job, dir);
+            let program = Program { path: program.as_ref(), variables: &variables };
+            processes.start_program(dir, &name, Kind::Daemon, namespace, program, arguments)?;
+            continue;
+        }
         let config = dir.file(&sendbox_file(site));
         let files = SendboxFiles::new(dir, site, restarts);
         let mut args = vec![
@@ -134,10 +143,24 @@ pub(super) fn start_sendboxes(
             Sendbox::Link(own) if polls(own, timers) => Kind::Polling,
             _ => Kind::Box,
         };
-        let namespace = exec::open_namespace(&network.namespace(Place::Sendbox(site)))?;
         processes.start(dir, &name, kind, namespace, args)?;
     }
     Ok(())
+}
+
+/// What a program in the sendbox's place may need to know, as environment variables: its
+/// interfaces, an address beyond the bottleneck that answers pings, the mean rate of the path in
+/// bit/s, its round-trip time in microseconds, and a directory for files.
+fn variables(job: &Job<'_>, dir: &RunDir) -> [(&'static str, String); 6] {
+    let Scenario { path, ip, .. } = job.scenario;
+    [
+        ("FOREBAY_INSIDE", INSIDE.to_owned()),
+        ("FOREBAY_OUTSIDE", OUTSIDE.to_owned()),
+        ("FOREBAY_REFLECTOR", Place::SiteB.address(*ip).to_string()),
+        ("FOREBAY_RATE", path.rate.as_bps().to_string()),
+        ("FOREBAY_RTT", (path.rtt.0 / 1000).to_string()),
+        ("FOREBAY_DIR", dir.file("").display().to_string()),
+    ]
 }
 
 /// Stops the sendboxes, which write their records. Returns when the first one was asked to.

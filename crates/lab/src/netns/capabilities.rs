@@ -27,6 +27,13 @@ pub(crate) fn check(job: &Job<'_>, dataplane: Dataplane) -> Result<(), EngineErr
             job.arm.name
         )));
     }
+    if !job.arm.program.is_empty() && !job.scenario.faults.is_empty() {
+        return Err(EngineError::Unfit(format!(
+            "arm {} has a `program` in the sendbox's place, and [[fault]] knows only sendboxes: \
+             remove one",
+            job.arm.name
+        )));
+    }
     let dies =
         |fault: &Fault| matches!(fault.kind, FaultKind::Killed { process: Process::Sendbox, .. });
     if dataplane == Dataplane::Kernel && job.scenario.faults.iter().any(dies) {

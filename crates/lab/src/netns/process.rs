@@ -47,6 +47,21 @@ pub enum Kind {
     Serving,
 }
 
+/// A program, and variables that are added to its environment.
+#[derive(Clone, Copy, Debug)]
+pub struct Program<'a> {
+    /// The program's path.
+    pub path: &'a Path,
+    /// The names and values of variables.
+    pub variables: &'a [(&'static str, String)],
+}
+
+impl<'a> From<&'a Path> for Program<'a> {
+    fn from(path: &'a Path) -> Self {
+        Self { path, variables: &[] }
+    }
+}
+
 /// The processes of a run, in the order of their start; killed when dropped.
 pub struct Processes {
     list: Vec<Process>,
@@ -100,9 +115,9 @@ impl Processes {
         namespace: Arc<File>,
         args: impl IntoIterator<Item = S>,
     ) -> Result<(), EngineError> {
-        let program =
-            std::env::current_exe().map_err(EngineError::io(format!("starting {name}")))?;
-        self.start_program(dir, name, kind, namespace, &program, args)
+        let path = std::env::current_exe().map_err(EngineError::io(format!("starting {name}")))?;
+        let program = Program { path: &path, variables: &[] };
+        self.start_program(dir, name, kind, namespace, program, args)
     }
 
     /// Starts `program` as `name` in `namespace`.
@@ -115,14 +130,15 @@ impl Processes {
         name: &str,
         kind: Kind,
         namespace: Arc<File>,
-        program: &Path,
+        program: Program<'_>,
         args: impl IntoIterator<Item = S>,
     ) -> Result<(), EngineError> {
         let failed = |e| EngineError::io(format!("starting {name}"))(e);
         let stderr = dir.file(&format!("{name}.stderr"));
-        let mut command = Command::new(program);
+        let mut command = Command::new(program.path);
         command
             .args(args)
+            .envs(program.variables.iter().map(|(key, value)| (key, value)))
             .env(PROCESS_NAME, name)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -302,8 +318,8 @@ impl Processes {
 impl Drop for Processes {
     fn drop(&mut self) {
         for process in &mut self.list {
-            // Both fail only for a process that has already ended.
-            let _ = process.child.kill();
+            process.send(libc::SIGKILL);
+            // Fails only for a process that has already ended.
             let _ = process.child.wait();
         }
     }
@@ -342,9 +358,18 @@ impl Process {
 
     /// Sends SIGTERM, unless the process has ended.
     fn ask(&mut self) {
+        self.send(libc::SIGTERM);
+    }
+
+    /// Sends `signal` to the process, unless it has ended. A program of others may have started
+    /// further processes, so its whole group receives the signal.
+    fn send(&mut self, signal: i32) {
         if matches!(self.child.try_wait(), Ok(None)) {
-            // SAFETY: takes two integers; the child is not reaped, so its id is still its own.
-            unsafe { libc::kill(self.child.id() as libc::pid_t, libc::SIGTERM) };
+            let id = self.child.id() as libc::pid_t;
+            let to = if self.kind == Kind::Daemon { -id } else { id };
+            // SAFETY: takes two integers; the child is not reaped, so its id is still its own and
+            // that of the group that it leads.
+            unsafe { libc::kill(to, signal) };
         }
     }
 

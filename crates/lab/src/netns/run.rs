@@ -71,8 +71,11 @@ pub(crate) fn run_with(
 ) -> Result<Run, EngineError> {
     Netns { dataplane }.check(job)?;
     // Only a sendbox has this choice.
-    let is_sendbox = !matches!(job.arm.sendbox, Sendbox::Link(_));
-    let dataplane = if is_sendbox { dataplane } else { Dataplane::User };
+    let dataplane = match job.arm.sendbox {
+        Sendbox::Link(_) => Dataplane::User,
+        _ if !job.arm.program.is_empty() => Dataplane::Kernel,
+        _ => dataplane,
+    };
     let length = job.scenario.length();
     progress(Progress { phase: Phase::SetUp, elapsed: Nanos::ZERO, length });
     // Dropped in reverse order, also on an error, an interrupt or a panic: processes, namespaces,

@@ -300,7 +300,20 @@ impl Check<'_> {
             self.coupling(table.coupling.as_ref(), bundle.queue, key)?;
             Ok(bundle)
         };
+        let program = match &arm.program {
+            Some(program) => self.program(program)?,
+            None => Vec::new(),
+        };
         let sendbox = match (&arm.sendbox, &arm.link) {
+            (None, None) if !program.is_empty() => Sendbox::Forward,
+            (sendbox, link) if !program.is_empty() => {
+                let (span, key) = match (sendbox, link) {
+                    (Some(sendbox), _) => (sendbox.span(), "arm.sendbox"),
+                    (None, link) => (link.as_ref().map_or(0..0, Spanned::span), "arm.link"),
+                };
+                let what = "`program` stands in the sendbox's place: remove one";
+                return Err(self.0.error_at(span, key, what));
+            }
             (Some(sendbox), None) => match sendbox.get_ref() {
                 SendboxValue::Forward => Sendbox::Forward,
                 SendboxValue::Bundle(own) => Sendbox::Bundle(bundle(own, "arm.sendbox")?),
@@ -319,14 +332,26 @@ impl Check<'_> {
                 return Err(self.0.error_at(link.span(), "arm.link", what));
             }
             (None, None) => {
-                let what = "missing: what the sendbox does, or `link`";
+                let what = "missing: what the sendbox does, or `link` or `program`";
                 return Err(self.0.error_at(arm.name.span(), "arm.sendbox", what));
             }
         };
         let outer = arm.outer.as_ref().map(|own| bundle(own.get_ref(), "arm.outer")).transpose()?;
         let queue = self.queue(table, path, key)?;
         let (name, start) = (arm.name.get_ref().clone(), Nanos::ZERO);
-        Ok(Arm { name, sendbox, queue, start, outer })
+        Ok(Arm { name, sendbox, program, queue, start, outer })
+    }
+
+    /// Checks a program that stands in the sendbox's place. A path is relative to the file.
+    fn program(&self, program: &Spanned<Vec<String>>) -> Result<Vec<String>, ConfigError> {
+        let fail = |what: String| self.0.error_at(program.span(), "arm.program", what);
+        let Some((path, arguments)) = program.get_ref().split_first() else {
+            return Err(fail("needs the path of a program".to_owned()));
+        };
+        let beside = self.0.file().parent().unwrap_or("".as_ref()).join(path);
+        let found = beside.canonicalize().map_err(|e| fail(format!("{}: {e}", beside.display())))?;
+        let found = found.to_str().ok_or_else(|| fail("the path must be UTF-8".to_owned()))?;
+        Ok(std::iter::once(found.to_owned()).chain(arguments.iter().cloned()).collect())
     }
 
     /// Checks the bottleneck queue in the table `key`.

@@ -112,9 +112,11 @@ pub(super) type Axis<T> = Option<Spanned<Vec<Spanned<T>>>>;
 #[serde(deny_unknown_fields)]
 pub(super) struct ArmTable {
     pub(super) name: Spanned<String>,
-    /// The sendbox; an arm has either this or `link`.
+    /// The sendbox; an arm has this, `link` or `program`.
     pub(super) sendbox: Option<Spanned<SendboxValue>>,
     pub(super) link: Option<Spanned<LinkTable>>,
+    /// A program, whose path is relative to the experiment's file, and its arguments.
+    pub(super) program: Option<Spanned<Vec<String>>>,
     /// The queue at the bottleneck; the path's by default.
     pub(super) queue: Option<Spanned<QueueTable>>,
     /// When the sendbox begins to control; at the start of the run by default.

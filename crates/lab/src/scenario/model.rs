@@ -163,6 +163,10 @@ pub struct Arm {
     pub name: String,
     /// The sendbox of the arm.
     pub sendbox: Sendbox,
+    /// A program of others in the sendbox's place, with its arguments; empty for none. The kernel
+    /// forwards there, and the program may control its queue.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub program: Vec<String>,
     /// The queue at the bottleneck.
     pub queue: Queue,
     /// When the sendbox begins to control its bundle. Until then it forwards.

@@ -797,3 +797,22 @@ fn invalid_experiments_are_refused() {
     let (head, _) = MINIMAL.split_once("[[arm]]").unwrap();
     assert_eq!(error(head), "x.toml:1: arm: missing: an experiment needs at least one [[arm]]");
 }
+
+#[test]
+fn a_program_of_others_takes_the_sendboxs_place() {
+    let own = |arm: &str| {
+        let text = format!("{DEMO}[[arm]]\nname = \"others\"\n{arm}\n");
+        parse("/bin/demo.toml".as_ref(), &text)
+    };
+    let arm = own(r#"program = ["sh", "-c", "true"]"#).unwrap().cells[0].arms.pop().unwrap();
+    assert_eq!(arm.sendbox, Sendbox::Forward);
+    assert!(arm.program[0].starts_with('/') && arm.program[1..] == ["-c", "true"], "{arm:?}");
+    for (wrong, says) in [
+        ("program = []", "arm.program: needs the path of a program"),
+        (r#"program = ["no-such-program"]"#, "no-such-program: No such file"),
+        ("program = [\"sh\"]\nsendbox = \"forward\"", "arm.sendbox: `program` stands in"),
+    ] {
+        let error = own(wrong).unwrap_err().to_string();
+        assert!(error.contains(says), "{error}");
+    }
+}
