@@ -5,15 +5,15 @@ use std::path::Path;
 use forebay_config::ConfigError;
 
 use crate::page_file::{directories, name};
-use crate::{scenarios, zd};
+use crate::{rows, scenarios};
 
 /// The way in which the claims of an evaluation are tried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Method {
     /// Scenario files on the laboratory's engines ([`crate::scenarios`]).
     Scenarios,
-    /// Simulated machines, kernel guests and a back end ([`crate::zd`]).
-    Zd,
+    /// Runs that give rows of labels and values ([`crate::rows`]).
+    Rows,
     /// The planner on drawn networks (`unison`, a feature).
     Unison,
 }
@@ -22,7 +22,7 @@ impl Method {
     /// Returns the method of the evaluation `name`.
     pub fn of(name: &str) -> Self {
         match name {
-            "zd" => Self::Zd,
+            "stack" | "zd" => Self::Rows,
             "unison" => Self::Unison,
             _ => Self::Scenarios,
         }
@@ -60,9 +60,9 @@ pub fn list(experiments: &Path) -> Result<Vec<Entry>, ConfigError> {
     for dir in directories(experiments) {
         let name = name(&dir);
         let (title, claims) = match Method::of(&name) {
-            Method::Zd => {
-                let zd::Catalogue { title, claims, .. } = zd::Catalogue::load(&dir)?;
-                let line = |c: zd::catalogue::Claim| Line {
+            Method::Rows => {
+                let rows::Catalogue { title, claims, .. } = rows::Catalogue::load(&dir)?;
+                let line = |c: rows::catalogue::Claim| Line {
                     engines: vec![c.how.engine()],
                     id: c.id,
                     title: c.title,

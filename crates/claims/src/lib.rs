@@ -2,8 +2,8 @@
 //! them.
 //!
 //! [`catalogue`] lists all evaluations. [`scenarios`] tries claims by scenario files on the
-//! laboratory's engines, [`zd`] by simulated machines, kernel guests and a back end, and `unison`
-//! (a feature) by the planner.
+//! laboratory's engines, [`rows`] by runs that give rows (simulated machines, kernel guests, a back
+//! end, the network stack of this machine), and `unison` (a feature) by the planner.
 //!
 //! All of them judge figures alike: a [`band`] says where a figure must lie, and [`judge`] whether
 //! it reproduces the source's figure or meets a bar of our own. All pages keep the same record:
@@ -19,6 +19,7 @@ pub mod changed;
 pub mod figure;
 pub mod judge;
 mod page_file;
+pub mod rows;
 pub mod scenarios;
 #[cfg(test)]
 #[path = "../../outcome/src/scratch.rs"]
@@ -26,4 +27,3 @@ mod scratch;
 mod text;
 #[cfg(feature = "unison")]
 pub mod unison;
-pub mod zd;

@@ -1,10 +1,10 @@
 //! `forebay lab reproduce`: runs the claims of the catalogue.
 
 mod options;
+mod rows;
 mod scenarios;
 #[cfg(feature = "plan")]
 mod unison;
-mod zd;
 
 use std::path::Path;
 
@@ -18,7 +18,7 @@ pub(super) fn run(args: &ReproduceArgs) -> Result<(), Failure> {
     let Some(name) = &args.name else { return list(&args.experiments) };
     match Method::of(name) {
         Method::Scenarios => scenarios::run(name, args),
-        Method::Zd => zd::run(name, args),
+        Method::Rows => rows::run(name, args),
         #[cfg(feature = "plan")]
         Method::Unison => unison::run(args),
         #[cfg(not(feature = "plan"))]

@@ -1,9 +1,9 @@
-//! Runs the claims of zD's evaluation.
+//! Runs claims whose runs give rows.
 
 use std::path::Path;
 
 use forebay_claims::age::Ages;
-use forebay_claims::zd::{self, Catalogue};
+use forebay_claims::rows::{self, Catalogue};
 use forebay_outcome::{Row, Rows, Store};
 
 use super::super::{Failure, interrupt, print, write};
@@ -13,11 +13,11 @@ use crate::cli::{Engine, ReproduceArgs};
 /// Runs the claims of the evaluation and writes its page.
 pub(super) fn run(name: &str, args: &ReproduceArgs) -> Result<(), Failure> {
     if args.quick || args.seeds.is_some() || args.jobs.is_some() || args.records.is_some() {
-        return Err(
-            "`zd` runs with the settings of its claims: leave out --quick, --seeds, --jobs \
-        and --records"
-                .into(),
-        );
+        return Err(format!(
+            "`{name}` runs with the settings of its claims: leave out --quick, --seeds, --jobs \
+             and --records"
+        )
+        .into());
     }
     let catalogue = Catalogue::load(&args.experiments.join(name))?;
     let known = |id: &&String| !catalogue.claims.iter().any(|claim| claim.id == **id);
@@ -25,9 +25,12 @@ pub(super) fn run(name: &str, args: &ReproduceArgs) -> Result<(), Failure> {
         let all: Vec<_> = catalogue.claims.iter().map(|c| c.id.as_str()).collect();
         return Err(format!("there is no claim `{id}`: the claims are {}", all.join(", ")).into());
     }
-    let page = options::page(args, Path::new("docs/results/zd.md"))?;
+    let page = options::page(args, &Path::new("docs/results").join(format!("{name}.md")))?;
     let store = Store::beside(&page);
-    let engines: Vec<&str> = options::engines(args).iter().map(|e| engine_name(*e)).collect();
+    let mut engines: Vec<&str> = args.engines.iter().map(|e| engine_name(*e)).collect();
+    if engines.is_empty() && !args.page {
+        engines = catalogue.usual_engines();
+    }
     let interrupt = interrupt()?;
     let mut failed = Vec::new();
     for claim in &catalogue.claims {
@@ -47,7 +50,7 @@ pub(super) fn run(name: &str, args: &ReproduceArgs) -> Result<(), Failure> {
                 row.labels.iter().map(|(key, own)| format!("{key} {own}")).collect();
             eprintln!("  {count}: {}", labels.join(", "));
         };
-        match zd::run(claim, &interrupt, told) {
+        match rows::run(claim, &interrupt, told) {
             Ok(rows) => {
                 let rows = Rows::now(&claim.hash, rows, &args.experiments);
                 store.write(&claim.id, &Rows { bands: claim.bands(), ..rows })?;
@@ -56,10 +59,10 @@ pub(super) fn run(name: &str, args: &ReproduceArgs) -> Result<(), Failure> {
             Err(e) => failed.push(format!("{}: {e}", claim.id)),
         }
         // The page is made after each claim, so that it can be read while the rest runs.
-        write(&page, &zd::page(&catalogue, &store, &Ages::load(store.dir())?)?)?;
+        write(&page, &rows::page(&catalogue, &store, &Ages::load(store.dir())?)?)?;
     }
-    let ages = options::ages(zd::ages(&catalogue, &store, &args.experiments), &store)?;
-    write(&page, &zd::page(&catalogue, &store, &ages)?)?;
+    let ages = options::ages(rows::ages(&catalogue, &store, &args.experiments), &store)?;
+    write(&page, &rows::page(&catalogue, &store, &ages)?)?;
     if let Some(json) = &args.json {
         let all =
             catalogue.claims.iter().map(|claim| Ok((&claim.id, store.read::<Rows>(&claim.id)?)));

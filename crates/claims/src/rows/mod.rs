@@ -1,8 +1,8 @@
-//! Claims of zD's evaluation: claims as data, the runs behind them, and a page.
+//! Claims whose runs give rows of labels and values: zD's evaluation and that of many flows.
 //!
-//! Claims are files in `experiments/zd`, like those of other evaluations ([`crate::scenarios`]).
-//! Their runs are of three kinds ([`How`]) that share one form of result: rows of labels and values
-//! ([`Row`]). Rows are stored whole beside the page, so that judgement and tables can change
+//! Claims are files in `experiments/zd` and `experiments/stack`, like those of other evaluations
+//! ([`crate::scenarios`]). Their runs are of several kinds ([`How`]) that share one form of result,
+//! the [`Row`]. Rows are stored whole beside the page, so that judgement and tables can change
 //! without another run.
 //!
 //! | key of a claim | meaning |
@@ -11,6 +11,7 @@
 //! | `[model]` `flows`, `seeds`, `duration`, `[[model.setting]]` | simulated machines: `name`, `rate`, `guest` and `hypervisor` (the lengths of their queues), `modes` (`linux`, `zd`) |
 //! | `guests` | or files of [`Experiment`](forebay_guest::zd::Experiment)s beside this one |
 //! | `back_end` | or what the benchmark of `forebay vhost` stored |
+//! | `[stack]` `repeats`, `rate`, `settle`, `measure`, `threads`, `[[stack.sweep]]` | or connections through this machine's network stack; each sweep is a combination of lists ([`stack`]) |
 //! | `table` | the measures in the claim's table |
 //! | `[[figure]]` `what`, `measure`, `of`, `to`, `over` | the measure of the cells with the labels `of`, each divided by that of the cell that differs only in the labels `to`; `mean`, `min` or `max` of several cells |
 //! | `source`, `band`, `bar`, `why`, `[[changed]]` | as in other claims |
@@ -19,7 +20,8 @@
 pub mod catalogue;
 pub mod model;
 mod page;
-pub mod rows;
+pub mod quantity;
+pub mod stack;
 
 use std::path::Path;
 
@@ -53,6 +55,7 @@ pub fn run(
             }
             Ok(rows)
         }
+        How::Stack(load) => stack::run(load, interrupt, told),
         How::BackEnd => Err(Failed(format!(
             "`{}` needs root and real time: `cargo bench -p forebay-vhost --bench zd -- --store \
              DIR` runs it, where DIR is the page's",

@@ -1,4 +1,4 @@
-//! Figures of a claim's rows.
+//! Quantities that are computed from a claim's rows.
 
 use std::collections::BTreeMap;
 

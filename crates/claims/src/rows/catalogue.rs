@@ -1,4 +1,4 @@
-//! Loads zD's claims from files: `experiments/zd/*.claim.toml`.
+//! Loads claims from files such as `experiments/zd/*.claim.toml`.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -8,11 +8,12 @@ use forebay_units::{Bytes, Nanos};
 use serde::Deserialize;
 
 use super::model::{Mode, Setting};
-use super::rows::{Quantity, Selection};
+use super::quantity::{Quantity, Selection};
+use super::stack::{self, Load, LoadTable};
 use crate::changed::Changed;
 use crate::figure::Over;
 use crate::judge::Criteria;
-use crate::page_file::{OneOrMany, Page, criteria};
+use crate::page_file::{OneOrMany, Page, criteria, name};
 use forebay_guest::zd::Experiment;
 use forebay_outcome::provenance;
 
@@ -42,7 +43,7 @@ const fn new(
 }
 
 /// The measures that claims may name.
-pub const MEASURES: [Measure; 22] = [
+pub const MEASURES: [Measure; 42] = [
     new("mbps", "goodput", "Mbit/s", 1),
     new("served", "flows of which anything arrived", "%", 1),
     new("cpu_kernel", "CPU of the guest's kernel", "s", 2),
@@ -65,6 +66,26 @@ pub const MEASURES: [Measure; 22] = [
     new("request_p50", "request p50", "ms", 2),
     new("request_p99", "request p99", "ms", 2),
     new("others", "the other's goodput", "Mbit/s", 1),
+    new("cpu_busy", "CPU of the load", "%", 1),
+    new("cpu_per_gbit", "CPU for a gigabit", "s", 2),
+    new("other_programs", "CPU of other programs", "%", 1),
+    new("rtt_mean", "RTT mean", "ms", 2),
+    new("resent_share", "sent again", "%", 2),
+    new("segments_per_s", "segments a second", "", 0),
+    new("segments_per_gbit", "segments for a gigabit", "", 0),
+    new("segment_bytes", "bytes of a segment", "", 0),
+    new("acks_per_s", "ACKs a second", "", 0),
+    new("acks_per_packet", "ACKs for a packet", "", 3),
+    new("softirqs_per_s", "receive softirqs a second", "", 0),
+    new("rate_spread", "rates, p99 over p1", "", 1),
+    new("jain", "Jain's index", "", 2),
+    new("queue_drops", "drops a second", "", 0),
+    new("queued", "segments in the queue", "", 0),
+    new("ended", "connections that ended early", "", 0),
+    new("ns_enqueue", "enqueue", "ns", 0),
+    new("ns_lock", "spin locks", "ns", 0),
+    new("ns_lookup", "look-up", "ns", 0),
+    new("ns_ack", "tcp_ack", "ns", 0),
 ];
 
 /// The entry of [`MEASURES`] with the name `key` in files.
@@ -82,6 +103,8 @@ pub enum How {
     Guests(Vec<(String, Experiment)>),
     /// Guests at a back end, in real time: `cargo bench -p forebay-vhost --bench zd` runs them.
     BackEnd,
+    /// Connections through the network stack of this machine, in real time.
+    Stack(Load),
 }
 
 impl How {
@@ -90,7 +113,7 @@ impl How {
         match self {
             Self::Model(_) => "sim",
             Self::Guests(_) => "uml",
-            Self::BackEnd => "netns",
+            Self::BackEnd | Self::Stack(_) => "netns",
         }
     }
 }
@@ -162,6 +185,8 @@ pub struct Claim {
 /// All claims, and the introduction of the page.
 #[derive(Clone, Debug)]
 pub struct Catalogue {
+    /// The name on the command line: that of the directory.
+    pub name: String,
     /// The title of the page.
     pub title: String,
     /// The introduction of the page; Markdown.
@@ -183,6 +208,7 @@ struct ClaimFile {
     guests: Vec<Spanned<String>>,
     #[serde(default)]
     back_end: bool,
+    stack: Option<Spanned<LoadTable>>,
     table: Spanned<Vec<String>>,
     #[serde(default)]
     figure: Vec<Spanned<FigureTable>>,
@@ -258,7 +284,25 @@ impl Catalogue {
     /// If a file is wrong; the error names file, line and key.
     pub fn load(dir: &Path) -> Result<Self, ConfigError> {
         let Page { title, about, claims, bands_with_results } = Page::load(dir, Claim::load)?;
-        Ok(Self { title, about, claims, bands_with_results })
+        Ok(Self { name: name(dir), title, about, claims, bands_with_results })
+    }
+
+    /// The engines that a command can run the claims on, each once, in the page's order.
+    pub fn engines(&self) -> Vec<&'static str> {
+        let mut engines = Vec::new();
+        for claim in self.claims.iter().filter(|claim| !matches!(claim.how, How::BackEnd)) {
+            let engine = claim.how.engine();
+            if !engines.contains(&engine) {
+                engines.push(engine);
+            }
+        }
+        engines
+    }
+
+    /// The engines that are used if none is given: the simulator, or all that there are.
+    pub fn usual_engines(&self) -> Vec<&'static str> {
+        let all = self.engines();
+        if all.contains(&"sim") { vec!["sim"] } else { all }
     }
 }
 
@@ -283,7 +327,7 @@ impl Claim {
         for name in table.get_ref() {
             known(source, &table, "table", name)?;
         }
-        let how = how(dir, source, file.model, &file.guests, file.back_end)?;
+        let how = how(dir, source, file.model, &file.guests, file.back_end, file.stack)?;
         let figures = file.figure.into_iter().map(|figure| self::figure(source, figure));
         let figures = figures.collect::<Result<_, _>>()?;
         let drawings = file.picture.into_iter().map(|picture| drawing(source, picture));
@@ -310,10 +354,12 @@ fn how(
     model: Option<Spanned<ModelTable>>,
     guests: &[Spanned<String>],
     back_end: bool,
+    load: Option<Spanned<LoadTable>>,
 ) -> Result<How, ConfigError> {
-    match (model, guests, back_end) {
-        (Some(model), [], false) => sweep(source, model).map(How::Model),
-        (None, [_, ..], false) => {
+    match (model, guests, back_end, load) {
+        (Some(model), [], false, None) => sweep(source, model).map(How::Model),
+        (None, [], false, Some(load)) => stack::load(source, load).map(How::Stack),
+        (None, [_, ..], false, None) => {
             let load = |file: &Spanned<String>| {
                 let name = file.get_ref();
                 let plain = PathBuf::from(name).file_name().is_some_and(|n| n == name.as_str());
@@ -328,9 +374,9 @@ fn how(
             };
             guests.iter().map(load).collect::<Result<_, _>>().map(How::Guests)
         }
-        (None, [], true) => Ok(How::BackEnd),
+        (None, [], true, None) => Ok(How::BackEnd),
         _ => {
-            let what = "write one of `model`, `guests` and `back_end = true`";
+            let what = "write one of `model`, `guests`, `back_end = true` and `stack`";
             Err(source.error_at(0..0, "model", what))
         }
     }
@@ -355,6 +401,7 @@ fn hash(dir: &Path, how: &How, source: &Source) -> Result<String, ConfigError> {
             }
         }
         How::BackEnd => text += "back end",
+        How::Stack(load) => text += &load.text(),
     }
     Ok(provenance::hash(&text))
 }
@@ -471,7 +518,12 @@ band = "at most 0"
 
     #[test]
     fn every_claim_in_the_tree_loads_and_is_on_the_page() {
-        let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments/zd");
+        every_claim_of("zd");
+        every_claim_of("stack");
+    }
+
+    fn every_claim_of(name: &str) {
+        let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments").join(name);
         let catalogue = Catalogue::load(&dir).unwrap();
         for entry in std::fs::read_dir(&dir).unwrap() {
             let file = entry.unwrap().file_name().into_string().unwrap();
@@ -525,6 +577,36 @@ band = "at most 0"
                         "request_p99",
                     ]),
                 },
+                How::Stack(_) => Self {
+                    labels: &[
+                        "flows",
+                        "qdisc",
+                        "queue",
+                        "congestion",
+                        "loss",
+                        "paced",
+                        "autosizing",
+                    ],
+                    values: of(&[
+                        "mbps",
+                        "cpu_busy",
+                        "cpu_per_gbit",
+                        "rtt_mean",
+                        "resent_share",
+                        "segments_per_s",
+                        "segments_per_gbit",
+                        "segment_bytes",
+                        "acks_per_s",
+                        "acks_per_packet",
+                        "softirqs_per_s",
+                        "rate_spread",
+                        "queue_drops",
+                        "ns_enqueue",
+                        "ns_lock",
+                        "ns_lookup",
+                        "ns_ack",
+                    ]),
+                },
             }
         }
     }
@@ -538,6 +620,7 @@ band = "at most 0"
             ("measure = \"drops\"", "measure = \"x\"", "figure.measure: there is no measure"),
             ("seeds = 1", "seeds = 0", "model: needs"),
             ("[model]", "back_end = true\n[model]", "model: write one of"),
+            ("[model]", "[stack]\n[model]", "missing field `repeats`"),
             ("over =", "uber =", "unknown field"),
         ] {
             assert!(GOOD.contains(from), "{from}");

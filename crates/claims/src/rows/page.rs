@@ -7,7 +7,7 @@ use std::path::Path;
 use forebay_outcome::{Rows, Store, StoreError};
 
 use super::catalogue::{Catalogue, Claim, Drawing, Figure, How, measure};
-use super::rows::{Cell, cells, is_of};
+use super::quantity::{Cell, cells, is_of};
 use crate::age::{Ages, NoAges};
 use crate::changed::changed_section;
 use crate::figure::{Value, row_head, told};
@@ -49,15 +49,26 @@ pub fn page(catalogue: &Catalogue, store: &Store, ages: &Ages) -> Result<String,
         ages_of_all = format!("\n{ages_of_all}\n");
     }
     Ok(format!(
-        "# {}\n\n{}\n\n    forebay lab reproduce zd --engine sim --engine uml\n\n{}\n\n{}\n\n\
+        "# {}\n\n{}\n\n    {}\n\n{}\n\n{}\n\n\
          {summary}\n{}\n\n{}\n{ages_of_all}{changes}{sections}",
         catalogue.title,
         catalogue.about.trim(),
+        command(catalogue),
         wrapped(HOW_TO_READ, ""),
         wrapped(&how_judged(), ""),
         wrapped(CELLS, ""),
         wrapped(&format!("In all: {}.", total.sentence()), "")
     ))
+}
+
+/// The command that makes the page.
+fn command(catalogue: &Catalogue) -> String {
+    let mut command = format!("forebay lab reproduce {}", catalogue.name);
+    let engines = catalogue.engines();
+    if engines != catalogue.usual_engines() {
+        engines.iter().for_each(|engine| command += &format!(" --engine {engine}"));
+    }
+    command
 }
 
 const HOW_TO_READ: &str = "This command makes the page. The figure of a cell is the median of its \
@@ -121,9 +132,11 @@ pub fn ages(
         let (engine, files) = match &claim.how {
             How::Model(_) => ("sim", Vec::new()),
             How::Guests(files) => {
-                ("uml", files.iter().map(|(file, _)| format!("zd/{file}")).collect())
+                let file = |(file, _): &(String, _)| format!("{}/{file}", catalogue.name);
+                ("uml", files.iter().map(file).collect())
             }
             How::BackEnd => ("vhost", Vec::new()),
+            How::Stack(_) => ("stack", Vec::new()),
         };
         results.push((claim.id.clone(), engine, files, commit));
     }
