@@ -18,16 +18,23 @@
 //! | guest | Small queues: a third super-packet waits in the socket until one of two has left. | The gate applies the same limit. |
 //! | hypervisor | The super-packet is lost, and TCP detects the loss by its acknowledgements: a *physical drop*. | The ring stops until there is room. |
 //!
+//! The guest's queue may also be Carousel's ([`GuestQueue::Carousel`]): super-packets wait in a timing
+//! wheel for the times that TCP's pacing rate gives them, each in a slot of the queue. It limits each
+//! socket to two, as small queues do, and refuses what does not fit, as Linux's queue does.
+//!
 //! The model has no CPU: only the wire takes time. It therefore shows neither the CPU time that zD
 //! saves nor the time that it costs.
+
+mod carousel;
 
 use std::collections::VecDeque;
 
 use forebay_queue::backpressure::{Config, FlowId, FlowPacket, Gate};
 use forebay_queue::{ConfigError, Ecn, Fifo, Limit, fifo};
-use forebay_units::{Bytes, Nanos};
+use forebay_units::{Bytes, Nanos, Rate};
 
 use crate::network::{LinkId, RouteId};
+use carousel::Carousel;
 
 /// Super-packets that a socket may have in the queue with small queues (`tcp_small_queue_check`).
 const SMALL_QUEUE: u8 = 2;
@@ -43,6 +50,18 @@ pub enum WhenFull {
     Wait,
 }
 
+/// The guest's queue, and its behaviour when it is full.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GuestQueue {
+    /// A FIFO queue with small queues that refuses super-packets, as in Linux.
+    Linux,
+    /// A FIFO queue with backpressure, as in zD.
+    Zd,
+    /// A timing wheel with small queues that refuses super-packets: Carousel (Saeed et al., SIGCOMM
+    /// 2017) as a queueing discipline of the guest (Zhao's thesis, section 4.5.2).
+    Carousel,
+}
+
 /// The configuration of a machine's egress.
 #[derive(Clone, Copy, Debug)]
 pub struct EgressSetup {
@@ -55,8 +74,8 @@ pub struct EgressSetup {
     pub slots: u32,
     /// The size of the ring in segments.
     pub ring: u32,
-    /// The behaviour when the guest's queue is full.
-    pub guest: WhenFull,
+    /// The guest's queue.
+    pub guest: GuestQueue,
     /// The behaviour when the hypervisor's queue is full.
     pub hypervisor: WhenFull,
 }
@@ -117,10 +136,30 @@ struct Socket {
     throttled: bool,
 }
 
-/// The guest's queue, as in Linux or with backpressure.
+/// The guest's queue with the state of its sockets.
 enum Guest {
-    Linux { queue: VecDeque<SuperPacket>, slots: usize, sockets: Vec<Socket> },
+    /// A queue with small queues.
+    Small {
+        queue: Small,
+        slots: usize,
+        sockets: Vec<Socket>,
+    },
     Gate(Box<Gate<SuperPacket, Fifo<SuperPacket>>>),
+}
+
+/// The order of a queue with small queues.
+enum Small {
+    Fifo(VecDeque<SuperPacket>),
+    Carousel(Box<Carousel>),
+}
+
+impl Small {
+    fn len(&self) -> usize {
+        match self {
+            Self::Fifo(queue) => queue.len(),
+            Self::Carousel(carousel) => carousel.len(),
+        }
+    }
 }
 
 /// Whether a socket may enqueue a super-packet.
@@ -151,13 +190,17 @@ impl Egress {
     pub(crate) fn new(setup: EgressSetup, endpoints: u32) -> Result<Self, ConfigError> {
         let limit = Limit::packets(setup.slots);
         let fifo = Fifo::new(fifo::Config { limit })?;
+        let small = |queue| Guest::Small {
+            queue,
+            slots: setup.slots as usize,
+            sockets: vec![Socket::default(); endpoints as usize],
+        };
         let guest = match setup.guest {
-            WhenFull::Drop => Guest::Linux {
-                queue: VecDeque::new(),
-                slots: setup.slots as usize,
-                sockets: vec![Socket::default(); endpoints as usize],
-            },
-            WhenFull::Wait => {
+            GuestQueue::Linux => small(Small::Fifo(VecDeque::new())),
+            GuestQueue::Carousel => {
+                small(Small::Carousel(Box::new(Carousel::new(setup.slots, endpoints)?)))
+            }
+            GuestQueue::Zd => {
                 let flows = endpoints.max(1);
                 Guest::Gate(Box::new(Gate::new(Config { flows, ..Config::default() }, fifo)?))
             }
@@ -178,7 +221,7 @@ impl Egress {
     pub(crate) fn admit(&mut self, now: Nanos, endpoint: u32) -> Admitted {
         let counters = &mut self.counters;
         match &mut self.guest {
-            Guest::Linux { queue, slots, sockets } => {
+            Guest::Small { queue, slots, sockets } => {
                 let socket = &mut sockets[endpoint as usize];
                 if socket.queued >= SMALL_QUEUE {
                     counters.paused += u64::from(!socket.throttled);
@@ -206,14 +249,18 @@ impl Egress {
         SuperPacket { endpoint, segments: self.spare.pop().unwrap_or_default(), len: 0 }
     }
 
-    /// Enqueues a super-packet after [`Egress::admit`] allowed it.
-    pub(crate) fn enqueue(&mut self, now: Nanos, packet: SuperPacket) {
+    /// Enqueues a super-packet after [`Egress::admit`] allowed it. TCP paces its flow to `rate`,
+    /// which only Carousel uses.
+    pub(crate) fn enqueue(&mut self, now: Nanos, packet: SuperPacket, rate: Rate) {
         self.counters.accepted += 1;
         self.counters.sizes[packet.segments.len().min(SIZES) - 1] += 1;
         let waiting = match &mut self.guest {
-            Guest::Linux { queue, sockets, .. } => {
+            Guest::Small { queue, sockets, .. } => {
                 sockets[packet.endpoint as usize].queued += 1;
-                queue.push_back(packet);
+                match queue {
+                    Small::Fifo(queue) => queue.push_back(packet),
+                    Small::Carousel(carousel) => carousel.enqueue(now, packet, rate),
+                }
                 queue.len() as u64
             }
             Guest::Gate(gate) => {
@@ -240,8 +287,11 @@ impl Egress {
         }
         let counters = &mut self.counters;
         match &mut self.guest {
-            Guest::Linux { queue, sockets, .. } => {
-                let packet = queue.pop_front()?;
+            Guest::Small { queue, sockets, .. } => {
+                let packet = match queue {
+                    Small::Fifo(queue) => queue.pop_front()?,
+                    Small::Carousel(carousel) => carousel.dequeue(now)?,
+                };
                 let socket = &mut sockets[packet.endpoint as usize];
                 socket.queued -= 1;
                 if std::mem::take(&mut socket.throttled) {
@@ -252,6 +302,18 @@ impl Egress {
             }
             Guest::Gate(gate) => gate.dequeue(now, &mut |_, _| ()),
         }
+    }
+
+    /// Returns when the next super-packet may leave, if that is in the future and the ring has room
+    /// for it. Each time is returned once.
+    pub(crate) fn next_departure(&mut self, now: Nanos) -> Option<Nanos> {
+        if self.stopped.is_some() || self.in_ring >= self.setup.ring {
+            return None;
+        }
+        let Guest::Small { queue: Small::Carousel(carousel), .. } = &mut self.guest else {
+            return None;
+        };
+        carousel.next_departure(now)
     }
 
     /// Resumes paused flows and calls `wake` with the endpoint of each.

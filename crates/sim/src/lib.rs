@@ -29,7 +29,7 @@ mod traffic;
 pub mod udp;
 
 pub use boxes::{BoxCounters, BundleSetup};
-pub use egress::{EgressCounters, EgressSetup, WhenFull};
+pub use egress::{EgressCounters, EgressSetup, GuestQueue, WhenFull};
 pub use events::EventQueue;
 pub use link::{
     Capacity, DelayTrace, Jitter, LinkConfig, LinkCounters, Loss, Policer, PolicerConfig,

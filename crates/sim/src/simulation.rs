@@ -54,6 +54,8 @@ enum Event {
     Socket(u32),
     /// A machine's queue has room for an endpoint.
     Wake(u32),
+    /// The time of a super-packet in a machine's queue has come.
+    Depart(u16),
 }
 
 /// One end of a connection.
@@ -264,6 +266,7 @@ impl<O: Observer> Simulation<O> {
             Event::FirstRequest { requests, client } => self.send_next_request(requests, client),
             Event::Socket(socket) => self.on_socket(socket),
             Event::Wake(host) => self.flush(host),
+            Event::Depart(egress) => self.serve_egress(usize::from(egress)),
         }
     }
 }

@@ -243,6 +243,7 @@ struct SettingTable {
 enum ModeName {
     Linux,
     Zd,
+    Carousel,
 }
 
 #[derive(Deserialize)]
@@ -424,6 +425,7 @@ fn sweep(source: &Source, model: Spanned<ModelTable>) -> Result<Sweep, ConfigErr
             .map(|mode| match mode {
                 ModeName::Linux => Mode::Linux,
                 ModeName::Zd => Mode::Zd,
+                ModeName::Carousel => Mode::Carousel,
             })
             .collect();
         Setting {

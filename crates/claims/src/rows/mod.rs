@@ -8,7 +8,7 @@
 //! | key of a claim | meaning |
 //! |---|---|
 //! | `title`, `source`, `about` | as in other claims |
-//! | `[model]` `flows`, `seeds`, `duration`, `[[model.setting]]` | simulated machines: `name`, `rate`, `guest` and `hypervisor` (the lengths of their queues), `modes` (`linux`, `zd`) |
+//! | `[model]` `flows`, `seeds`, `duration`, `[[model.setting]]` | simulated machines: `name`, `rate`, `guest` and `hypervisor` (the lengths of their queues), `modes` (`linux`, `zd`, `carousel`) |
 //! | `guests` | or files of [`Experiment`](forebay_guest::zd::Experiment)s beside this one |
 //! | `back_end` | or what the benchmark of `forebay vhost` stored |
 //! | `[stack]` `repeats`, `rate`, `settle`, `measure`, `threads`, `[[stack.sweep]]` | or connections through this machine's network stack; each sweep is a combination of lists ([`stack`]) |

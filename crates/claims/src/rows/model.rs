@@ -4,8 +4,8 @@
 
 use forebay_queue::{Fifo, Limit, fifo};
 use forebay_sim::{
-    Capacity, Congestion, EgressSetup, Hop, Jitter, LinkConfig, Loss, Observer, Path, Route,
-    Simulation, Traffic, TrafficKind, WhenFull,
+    Capacity, Congestion, EgressSetup, GuestQueue, Hop, Jitter, LinkConfig, Loss, Observer, Path,
+    Route, Simulation, Traffic, TrafficKind, WhenFull,
 };
 use forebay_units::{Bytes, Nanos, Rate};
 
@@ -41,6 +41,8 @@ pub enum Mode {
     Linux,
     /// Senders wait until there is room.
     Zd,
+    /// The guest has Carousel, and packets are dropped as in Linux.
+    Carousel,
 }
 
 impl Mode {
@@ -49,12 +51,21 @@ impl Mode {
         match self {
             Self::Linux => "linux",
             Self::Zd => "zd",
+            Self::Carousel => "carousel",
         }
     }
 
-    fn when_full(self) -> WhenFull {
+    fn guest(self) -> GuestQueue {
         match self {
-            Self::Linux => WhenFull::Drop,
+            Self::Linux => GuestQueue::Linux,
+            Self::Zd => GuestQueue::Zd,
+            Self::Carousel => GuestQueue::Carousel,
+        }
+    }
+
+    fn hypervisor(self) -> WhenFull {
+        match self {
+            Self::Linux | Self::Carousel => WhenFull::Drop,
             Self::Zd => WhenFull::Wait,
         }
     }
@@ -124,14 +135,13 @@ pub fn run(
     let kind = TrafficKind::Bulk { flows, congestion: Congestion::Cubic };
     sim.add_traffic(Traffic { path, start: Nanos::ZERO, stop, ecn: None, kind })
         .map_err(|e| failed(&e))?;
-    let when_full = mode.when_full();
     sim.add_egress(EgressSetup {
         route: forward,
         link: wire,
         slots: setting.guest,
         ring: RING,
-        guest: when_full,
-        hypervisor: when_full,
+        guest: mode.guest(),
+        hypervisor: mode.hypervisor(),
     })
     .map_err(|e| failed(&e))?;
     sim.run_until(WARM_UP);

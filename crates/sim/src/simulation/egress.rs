@@ -5,6 +5,7 @@ use crate::egress::{Admitted, Egress, EgressCounters, EgressSetup, SuperPacket, 
 use crate::network::{Hop, SetupError};
 use crate::observer::Observer;
 use crate::tcp::{Endpoint, Segment};
+use forebay_units::Rate;
 
 /// An upper bound of the segments of a super-packet of 64 KiB.
 const LARGEST: u64 = 48;
@@ -78,7 +79,8 @@ impl<O: Observer> Simulation<O> {
                 self.egresses[egress].idle(endpoint);
                 break;
             }
-            self.egresses[egress].enqueue(now, packet);
+            let rate = self.hosts[index].tcp.as_ref().map(Endpoint::pacing_rate);
+            self.egresses[egress].enqueue(now, packet, rate.unwrap_or(Rate::ZERO));
         }
         self.await_timer(endpoint);
         self.serve_egress(egress);
@@ -131,6 +133,9 @@ impl<O: Observer> Simulation<O> {
                 }
                 self.egresses[index].reuse(packet.segments);
             }
+        }
+        if let Some(at) = self.egresses[index].next_departure(now) {
+            self.events.push(at, Event::Depart(index as u16));
         }
     }
 

@@ -21,7 +21,7 @@ mod state;
 #[cfg(test)]
 mod tests;
 
-use forebay_units::Nanos;
+use forebay_units::{Nanos, Rate};
 
 pub use congestion::Congestion;
 pub(crate) use congestion::Stack;
@@ -111,6 +111,11 @@ impl Endpoint {
     /// nothing, if it waits for a larger window.
     pub(crate) fn wants_to_send(&mut self, now: Nanos) -> bool {
         self.sender.wants_to_send(now.0) || self.receiver.must_ack()
+    }
+
+    /// Returns Linux's default pacing rate (`sk_pacing_rate`), whether or not TCP paces itself.
+    pub(crate) fn pacing_rate(&self) -> Rate {
+        self.sender.default_rate()
     }
 
     /// Returns whether the next segment belongs to the same super-packet as the last one.

@@ -3,8 +3,8 @@
 
 use forebay_queue::{Fifo, Limit, fifo};
 use forebay_sim::{
-    Capacity, Congestion, EgressCounters, EgressSetup, Hop, Jitter, LinkConfig, Loss, Observer,
-    Path, Route, SetupError, Simulation, Totals, Traffic, TrafficKind, WhenFull,
+    Capacity, Congestion, EgressCounters, EgressSetup, GuestQueue, Hop, Jitter, LinkConfig, Loss,
+    Observer, Path, Route, SetupError, Simulation, Totals, Traffic, TrafficKind, WhenFull,
 };
 use forebay_units::{Bytes, Nanos, Rate};
 
@@ -34,7 +34,7 @@ struct Machine {
     slots: u32,
     ring: u32,
     hypervisor_slots: u32,
-    guest: WhenFull,
+    guest: GuestQueue,
     hypervisor: WhenFull,
 }
 
@@ -46,9 +46,16 @@ const MANY: Machine = Machine {
     slots: 100,
     ring: 64,
     hypervisor_slots: 1000,
-    guest: WhenFull::Drop,
+    guest: GuestQueue::Linux,
     hypervisor: WhenFull::Drop,
 };
+
+/// The guest's queues, each with the usual behaviour of the hypervisor.
+const QUEUES: [(GuestQueue, WhenFull); 3] = [
+    (GuestQueue::Linux, WhenFull::Drop),
+    (GuestQueue::Zd, WhenFull::Wait),
+    (GuestQueue::Carousel, WhenFull::Drop),
+];
 
 struct Run {
     seen: Seen,
@@ -118,7 +125,7 @@ fn most(machine: &Machine) -> f64 {
 
 #[test]
 fn backpressure_drops_nothing_and_no_flow_starves() {
-    let machine = Machine { guest: WhenFull::Wait, hypervisor: WhenFull::Wait, ..MANY };
+    let machine = Machine { guest: GuestQueue::Zd, hypervisor: WhenFull::Wait, ..MANY };
     for hypervisor_slots in [50, 1000] {
         let run = Machine { hypervisor_slots, ..machine }.run(S * 3);
         assert_eq!((run.egress.virtual_drops, run.egress.physical_drops), (0, 0));
@@ -155,9 +162,17 @@ fn linux_loses_super_packets_if_the_hypervisor_is_full_and_backpressure_does_not
 }
 
 #[test]
+fn carousel_refuses_super_packets_of_too_many_flows() {
+    let run = Machine { guest: GuestQueue::Carousel, ..MANY }.run(S * 3);
+    // Two super-packets of each flow do not fit (thesis, section 4.5.2).
+    assert!(run.egress.virtual_drops > 1000, "{:?}", run.egress);
+    assert_eq!((run.egress.longest, run.totals.dropped), (100, 0));
+}
+
+#[test]
 fn few_flows_are_not_slowed_down() {
-    for guest in [WhenFull::Drop, WhenFull::Wait] {
-        let run = Machine { flows: 4, guest, hypervisor: guest, ..MANY }.run(S * 3);
+    for (guest, hypervisor) in QUEUES {
+        let run = Machine { flows: 4, guest, hypervisor, ..MANY }.run(S * 3);
         assert_eq!((run.egress.virtual_drops, run.egress.physical_drops), (0, 0));
         assert!(run.goodput > 0.95 * most(&MANY), "{guest:?}: {}", run.goodput);
         assert!(run.egress.longest <= 8, "two super-packets each: {:?}", run.egress);
@@ -169,9 +184,9 @@ fn few_flows_are_not_slowed_down() {
 
 #[test]
 fn two_runs_are_equal() {
-    for guest in [WhenFull::Drop, WhenFull::Wait] {
+    for (guest, hypervisor) in QUEUES {
         let run = || {
-            let run = Machine { guest, hypervisor: guest, ..MANY }.run(S);
+            let run = Machine { guest, hypervisor, ..MANY }.run(S);
             (run.seen, run.totals, run.egress)
         };
         assert_eq!(run(), run());

@@ -95,9 +95,13 @@ impl Sender {
 
     /// Returns the pacing rate of payload, or `None` if acknowledgements clock the sender.
     fn pace_rate(&self) -> Option<Rate> {
-        let usual = || Rate::from_bps(self.usual_rate().saturating_mul(8));
         let asked = self.control.pacing(&self.window, self.rtt.smoothed());
-        asked.or_else(|| self.pacing.always.then(usual))
+        asked.or_else(|| self.pacing.always.then(|| self.default_rate()))
+    }
+
+    /// Returns Linux's default pacing rate.
+    pub(crate) fn default_rate(&self) -> Rate {
+        Rate::from_bps(self.usual_rate().saturating_mul(8))
     }
 
     /// Returns Linux's default pacing rate in bytes per second.
