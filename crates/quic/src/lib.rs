@@ -54,12 +54,19 @@
 //! [`Egress`] is a queue of `forebay-queue` below its shaper, in mode [`Mode::Zd`] behind its
 //! [`Gate`](forebay_queue::backpressure::Gate). The socket adds a lock, the wakers of the paused
 //! connections, and a thread that sends when the shaper allows it.
+//!
+//! # Pacing each connection
+//!
+//! [`paced::PacedSocket`] is another socket for quinn: it paces each connection to a rate of its own
+//! by the [egress engine](forebay_queue::egress), instead of all together to one.
 #![forbid(unsafe_code)]
 
 mod config;
 mod datagram;
 mod egress;
 mod error;
+mod outlet;
+pub mod paced;
 mod send_thread;
 mod shared;
 mod socket;

@@ -4,18 +4,18 @@
 //! and a task would wait behind those of thousands of connections.
 
 use std::io;
-use std::pin::Pin;
 use std::sync::{Arc, MutexGuard, PoisonError};
-use std::task::{Context, Poll, Wake, Waker};
-use std::thread::{self, Thread};
+use std::task::Waker;
+use std::thread;
 use std::time::Duration;
 
 use forebay_queue::token_bucket::Burst;
 use forebay_units::Nanos;
-use quinn::{AsyncUdpSocket, UdpPoller};
+use quinn::AsyncUdpSocket;
 
 use crate::config::Config;
 use crate::datagram::Datagram;
+use crate::outlet::Outlet;
 use crate::shared::{Shared, State};
 
 /// Packets that are sent without taking the lock again.
@@ -23,9 +23,6 @@ const BATCH: usize = 32;
 
 /// How long the thread still sends after the socket was dropped.
 const LINGER: Nanos = Nanos::from_secs(1);
-
-/// The longest wait for a busy socket before it is polled again.
-const BUSY: Duration = Duration::from_millis(50);
 
 /// Returns the shortest sleep: an eighth of the burst. A delay of this length does not leave the
 /// link idle, and saves a wake-up for every packet.
@@ -42,28 +39,15 @@ pub(crate) fn grain(config: &Config) -> Nanos {
 /// Starts the thread, which sends through `socket`.
 pub(crate) fn start(shared: Arc<Shared>, socket: Arc<dyn AsyncUdpSocket>) -> io::Result<()> {
     let run = move || {
-        let poller = Arc::clone(&socket).create_io_poller();
-        let waker = Waker::from(Arc::new(Unpark(thread::current())));
-        SendThread { shared, socket, poller, waker, ends: None }.run();
+        SendThread { shared, outlet: Outlet::new(socket), ends: None }.run();
     };
     thread::Builder::new().name("quic-egress".to_owned()).spawn(run).map(drop)
-}
-
-/// A waker that unparks the thread.
-struct Unpark(Thread);
-
-impl Wake for Unpark {
-    fn wake(self: Arc<Self>) {
-        self.0.unpark();
-    }
 }
 
 /// The state of the thread.
 struct SendThread {
     shared: Arc<Shared>,
-    socket: Arc<dyn AsyncUdpSocket>,
-    poller: Pin<Box<dyn UdpPoller>>,
-    waker: Waker,
+    outlet: Outlet,
     /// When the thread ends, once the socket was dropped.
     ends: Option<Nanos>,
 }
@@ -113,36 +97,12 @@ impl SendThread {
 
     /// Sends a packet. Returns `false` if the socket refused it.
     fn send(&mut self, packet: &Datagram) -> bool {
-        let transmit = packet.transmit();
-        let waker = self.waker.clone();
-        let mut cx = Context::from_waker(&waker);
-        loop {
-            match self.poller.as_mut().poll_writable(&mut cx) {
-                Poll::Pending => {
-                    if self.has_ended() {
-                        return false;
-                    }
-                    thread::park_timeout(BUSY);
-                    continue;
-                }
-                Poll::Ready(Ok(())) => {}
-                Poll::Ready(Err(_)) => return false,
-            }
-            match self.socket.try_send(&transmit) {
-                Ok(()) => return true,
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
-                Err(_) => return false,
-            }
-        }
-    }
-
-    /// Returns whether the socket was dropped and the time to send the rest is over.
-    fn has_ended(&mut self) -> bool {
-        let now = self.shared.now();
-        if !self.shared.lock().closed {
-            return false;
-        }
-        now >= *self.ends.get_or_insert(now.saturating_add(LINGER))
+        let Self { shared, outlet, ends } = self;
+        outlet.send(&packet.transmit(), || {
+            // The socket was dropped and the time to send the rest is over.
+            let now = shared.now();
+            shared.lock().closed && now >= *ends.get_or_insert(now.saturating_add(LINGER))
+        })
     }
 }
 
