@@ -6,10 +6,12 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::time::Duration;
 
+use forebay_quic::paced::{self, PacedSocket};
 use forebay_quic::{BackpressuredSocket, Config, Mode, Schedule};
 use forebay_units::Rate;
 use quinn::{
-    ClientConfig, Connection, Endpoint, EndpointConfig, Runtime, ServerConfig, TokioRuntime,
+    AsyncUdpSocket, ClientConfig, Connection, Endpoint, EndpointConfig, Runtime, ServerConfig,
+    TokioRuntime,
 };
 use tokio::time::timeout;
 
@@ -29,21 +31,25 @@ fn identity() -> (ServerConfig, ClientConfig) {
     (server, ClientConfig::with_root_certificates(Arc::new(roots)).unwrap())
 }
 
-struct Host {
-    socket: Arc<BackpressuredSocket>,
+struct Host<S> {
+    socket: Arc<S>,
     server: Endpoint,
     client: Endpoint,
     address: SocketAddr,
 }
 
-/// Starts a server whose sends pass through the egress of `config`, and a client.
-fn host(ip: IpAddr, config: &Config) -> Host {
+/// Starts a server whose sends pass through the socket that `around` makes around its own, and a
+/// client.
+fn host<S: AsyncUdpSocket>(
+    ip: IpAddr,
+    around: impl FnOnce(Arc<dyn AsyncUdpSocket>) -> Arc<S>,
+) -> Host<S> {
     let (server_config, client_config) = identity();
     let runtime = Arc::new(TokioRuntime);
     let udp = UdpSocket::bind((ip, 0)).unwrap();
     let address = udp.local_addr().unwrap();
     let inner = runtime.wrap_udp_socket(udp).unwrap();
-    let socket = BackpressuredSocket::new(inner, config).unwrap();
+    let socket = around(inner);
     let (abstraction, settings) = (socket.clone(), EndpointConfig::default());
     let server =
         Endpoint::new_with_abstract_socket(settings, Some(server_config), abstraction, runtime);
@@ -79,7 +85,21 @@ async fn download(connection: &Connection, name: u8) -> Vec<u8> {
 }
 
 async fn run(ip: IpAddr, config: Config) -> forebay_quic::Statistics {
-    let Host { socket, server, client, address } = host(ip, &config);
+    let host = host(ip, |inner| BackpressuredSocket::new(inner, &config).unwrap());
+    let is_free = |seen: forebay_quic::Statistics| seen.flows == 0 && seen.backlog == 0;
+    all_downloads(host, |socket| is_free(socket.statistics())).await.statistics()
+}
+
+async fn run_paced(ip: IpAddr, config: paced::Config) -> paced::Statistics {
+    let host = host(ip, |inner| PacedSocket::new(inner, &config).unwrap());
+    let is_free =
+        |seen: paced::Statistics| seen.flows == 0 && seen.taken == seen.sent + seen.refused;
+    all_downloads(host, |socket| is_free(socket.statistics())).await.statistics()
+}
+
+/// Downloads over several connections, of which one ends early, until their places are free.
+async fn all_downloads<S>(host: Host<S>, is_free: impl Fn(&S) -> bool) -> Arc<S> {
+    let Host { socket, server, client, address } = host;
     tokio::spawn(serve(server.clone()));
     let mut downloads = tokio::task::JoinSet::new();
     for name in 0..CONNECTIONS as u8 {
@@ -108,12 +128,12 @@ async fn run(ip: IpAddr, config: Config) -> forebay_quic::Statistics {
     }
     drop((client, server));
     let freed = async {
-        while socket.statistics().flows > 0 || socket.statistics().backlog > 0 {
+        while !is_free(&socket) {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
     timeout(STALL, freed).await.expect("ended connections free their places");
-    socket.statistics()
+    socket
 }
 
 fn runtime() -> tokio::runtime::Runtime {
@@ -144,4 +164,20 @@ fn without_backpressure_packets_are_dropped() {
     let seen = runtime().block_on(run(Ipv4Addr::LOCALHOST.into(), config(Mode::Drop)));
     assert!(seen.dropped > 0, "{seen:?}");
     assert_eq!((seen.taken, seen.pauses), (seen.sent + seen.dropped, 0));
+}
+
+#[test]
+fn paced_connections_get_everything() {
+    for (ip, flows, segments) in [
+        (IpAddr::from(Ipv4Addr::LOCALHOST), 16, 1),
+        // The sixth connection and all later ones are not paced.
+        (IpAddr::from(Ipv6Addr::LOCALHOST), 5, 10),
+    ] {
+        let rate = Rate::from_mbps(8);
+        let config = paced::Config { rate, flows, segments, ..paced::Config::default() };
+        let seen = runtime().block_on(run_paced(ip, config));
+        assert_eq!((seen.refused, seen.taken), (0, seen.sent), "{seen:?}");
+        assert_eq!(seen.unpaced > 0, flows < CONNECTIONS as u32, "{seen:?}");
+        assert!(seen.sent_bytes > 4 * BYTES as u64, "{seen:?}");
+    }
 }
