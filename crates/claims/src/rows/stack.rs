@@ -193,8 +193,16 @@ pub(super) fn run(
         }
     }
     let there = load.points.iter().filter(|point| !lacking.contains(&point.qdisc));
+    let points: Vec<_> = there.cloned().collect();
+    if points.is_empty() {
+        let lacking: Vec<_> = lacking.into_iter().collect();
+        return Err(Failed(format!(
+            "this kernel has no {}: run it in a guest with scripts/stack-guest",
+            lacking.join(", ")
+        )));
+    }
     let study = Study {
-        points: there.cloned().collect(),
+        points,
         families: Families::Both,
         sources: SOURCES,
         settle: load.settle,
