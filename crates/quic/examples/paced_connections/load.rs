@@ -58,6 +58,7 @@ pub(crate) struct Load {
     /// The rate of each connection, of UDP payload.
     pub(crate) rate: Rate,
     pub(crate) granularity: Nanos,
+    pub(crate) waiting: u8,
     pub(crate) sockets: u32,
     pub(crate) warmup: Duration,
     pub(crate) window: Duration,
@@ -94,6 +95,7 @@ pub(crate) fn run(load: &Load, arm: Arm) -> Result<Seen, Error> {
                     rate: load.rate,
                     flows: load.connections + 16,
                     granularity: load.granularity,
+                    waiting: load.waiting,
                     // Enough for the packets of a handshake at once.
                     credit: load.rate.time_for(Length(8 * PACKET as u64)),
                     ..Config::default()

@@ -40,6 +40,9 @@ struct Options {
     /// The granularity of the engine's pacing in microseconds
     #[arg(long, default_value_t = 65, value_parser = clap::value_parser!(u64).range(1..=100_000))]
     granularity: u64,
+    /// Transmits of a connection that wait in the engine's socket
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u8).range(1..))]
+    waiting: u8,
     /// Seconds of measurement
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=3600))]
     seconds: u64,
@@ -66,6 +69,7 @@ fn main() -> Result<(), Error> {
         connections: options.connections,
         rate: Rate::from_bps(u64::from(options.packets) * load::PACKET as u64 * 8),
         granularity: Nanos::from_micros(options.granularity),
+        waiting: options.waiting,
         sockets: options.sockets,
         warmup: Duration::from_secs(options.warmup),
         window: Duration::from_secs(options.seconds),

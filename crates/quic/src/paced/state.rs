@@ -159,7 +159,7 @@ impl State {
     /// Gives connections their turn. Returns when to poll again; without a time, when one has
     /// something to send.
     pub(super) fn poll(&mut self, now: Nanos, work: &mut Work) -> Option<Nanos> {
-        let mut turns = Turns { slots: &mut self.slots, work };
+        let mut turns = Turns { slots: &mut self.slots, work, enough: self.most / 2 };
         self.engine.poll(now, &mut turns).next
     }
 
@@ -203,31 +203,29 @@ impl State {
 struct Turns<'a> {
     slots: &'a mut [Slot],
     work: &'a mut Work,
+    /// With at most so many that wait, a connection is woken.
+    enough: usize,
 }
 
 impl Transport for Turns<'_> {
     fn send(&mut self, ask: Ask<'_>) -> Answer {
         let flow = ask.flow;
         let slot = &mut self.slots[flow.index() as usize];
-        let mut all = Answer { bytes: Bytes(0), packets: 0, next: Next::Idle };
-        while let Some(next) = slot.waiting.front() {
-            let bytes = Bytes(next.len() as u64);
-            if all.packets > 0 && all.bytes + bytes > ask.bytes {
-                break;
-            }
-            let Some(message) = slot.waiting.pop_front() else { break };
-            let packets = message.packets();
-            let departure = Departure { packets, bytes, asked: ask.now };
-            self.work.messages.push(Leaving { flow, message, departure });
-            all.bytes += bytes;
-            all.packets += packets;
+        let Some(message) = slot.waiting.pop_front() else {
+            return Answer { bytes: Bytes(0), packets: 0, next: Next::Idle };
+        };
+        // One at a time, although the turn may have room for more: quinn and `segments` have
+        // determined what leaves together.
+        let (bytes, packets) = (Bytes(message.len() as u64), message.packets());
+        let departure = Departure { packets, bytes, asked: ask.now };
+        self.work.messages.push(Leaving { flow, message, departure });
+        if slot.waiting.len() <= self.enough {
+            self.work.wake.extend(slot.waker.take());
         }
-        self.work.wake.extend(slot.waker.take());
-        if !slot.waiting.is_empty() {
-            all.next = Next::Ready(Hint::default());
-        } else if std::mem::take(&mut slot.ended) {
+        let next = if slot.waiting.is_empty() { Next::Idle } else { Next::Ready(Hint::default()) };
+        if next == Next::Idle && std::mem::take(&mut slot.ended) {
             self.work.closing.push(flow);
         }
-        all
+        Answer { bytes, packets, next }
     }
 }
