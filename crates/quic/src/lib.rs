@@ -57,8 +57,8 @@
 //!
 //! # Pacing each connection
 //!
-//! [`paced::PacedSocket`] is another socket for quinn: it paces each connection to a rate of its own
-//! by the [egress engine](forebay_queue::egress), instead of all together to one.
+//! [`paced::PacedSocket`] is another socket for quinn: it paces each connection to a rate of its
+//! own by the [egress engine](forebay_queue::egress), instead of all together to one.
 #![forbid(unsafe_code)]
 
 mod config;

@@ -18,9 +18,10 @@
 //! | guest | Small queues: a third super-packet waits in the socket until one of two has left. | The gate applies the same limit. |
 //! | hypervisor | The super-packet is lost, and TCP detects the loss by its acknowledgements: a *physical drop*. | The ring stops until there is room. |
 //!
-//! The guest's queue may also be Carousel's ([`GuestQueue::Carousel`]): super-packets wait in a timing
-//! wheel for the times that TCP's pacing rate gives them, each in a slot of the queue. It limits each
-//! socket to two, as small queues do, and refuses what does not fit, as Linux's queue does.
+//! The guest's queue may also be Carousel's ([`GuestQueue::Carousel`]): super-packets wait in a
+//! timing wheel for the times that TCP's pacing rate gives them, each in a slot of the queue. It
+//! limits each socket to two, as small queues do, and refuses what does not fit, as Linux's queue
+//! does.
 //!
 //! The model has no CPU: only the wire takes time. It therefore shows neither the CPU time that zD
 //! saves nor the time that it costs.

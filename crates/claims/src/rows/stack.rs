@@ -23,8 +23,8 @@ use serde::Deserialize;
 
 /// Source addresses of each version of IP; each has more ports than a sixteenth of the most flows.
 const SOURCES: u32 = 8;
-/// The payload in bytes of a segment on the wire, which the slowest flow counts as having sent: with
-/// less, the ratio of two rates says nothing.
+/// The payload in bytes of a segment on the wire. The slowest flow counts as having sent at least
+/// this: with less, the ratio of two rates says nothing.
 const ONE_SEGMENT: f64 = 1448.0;
 
 /// The load of a claim.

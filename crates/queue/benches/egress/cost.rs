@@ -239,6 +239,21 @@ pub(crate) fn run(names: &[&str]) {
     table(true, Policy::Paced, names);
 }
 
+/// Runs `packets` packets of `flows` paced flows through the structure of this name.
+pub(crate) fn count(name: &str, flows: u32, packets: u32) {
+    fn through(subject: impl Subject, flows: u32, packets: u32) {
+        Run::new(subject, flows, true).packets(packets.into());
+    }
+    match name {
+        "engine" => through(Ours::new(Policy::Paced), flows, packets),
+        "heap" => through(Sorted::<Heap>::new(Order::Time), flows, packets),
+        "btree" => through(Sorted::<BTree>::new(Order::Time), flows, packets),
+        "fq" => through(Fq::default(), flows, packets),
+        "fifo" => through(Fifo::default(), flows, packets),
+        _ => panic!("there is no structure `{name}`: there are {}", NAMES.join(", ")),
+    }
+}
+
 /// Measures the engine without rivals.
 pub(crate) fn run_alone() {
     run(&NAMES[..1]);

@@ -14,6 +14,10 @@
 //! * `pacing`: by a real clock, how late flows are that are paced each at a rate of its own.
 //! * `cores`: the spread of rates over 30 000 flows, of which one core has 20 000 and the other
 //!   10 000.
+//!
+//! `count STRUCTURE FLOWS PACKETS` runs packets of paced flows through one structure of the first
+//! table and prints nothing. `scripts/egress-misses` counts their cache misses with it, in a
+//! simulated cache.
 #![allow(missing_docs, reason = "a benchmark")]
 
 mod cores;
@@ -23,6 +27,13 @@ mod rivals;
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).filter(|a| !a.starts_with('-')).collect();
+    if let [first, structure, numbers @ ..] = &arguments[..]
+        && first == "count"
+    {
+        let numbers: Vec<u32> = numbers.iter().filter_map(|text| text.parse().ok()).collect();
+        let [flows, packets] = numbers[..] else { panic!("count STRUCTURE FLOWS PACKETS") };
+        return cost::count(structure, flows, packets);
+    }
     let selects = |table: &str| arguments.is_empty() || arguments.iter().any(|a| a == table);
     if selects("cost") {
         cost::run(&[]);

@@ -28,7 +28,7 @@ type Error = Box<dyn std::error::Error + Send + Sync>;
 
 #[derive(Clone, Debug, Parser)]
 struct Options {
-    /// Connections
+    /// Number of connections
     #[arg(long, default_value_t = 2000, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     connections: u32,
     /// Packets of a connection in a second

@@ -1,10 +1,9 @@
 //! Carousel as a guest's queue: super-packets in a timing wheel.
 //!
-//! Each super-packet gets the time at which its flow's rate allows it, after the flow's earlier ones
-//! (Saeed et al., "Carousel: Scalable Traffic Shaping at End Hosts", SIGCOMM 2017, section 4.1), and
-//! leaves at that time or later. The wheel is that of [`forebay_queue::ffs`], whose buckets are
-//! found by find-first-set instructions, as the thesis' own implementation uses an integer priority
-//! queue (section 4.5.2).
+//! Each super-packet gets the time at which its flow's rate allows it, after the flow's earlier
+//! ones (Saeed et al., "Carousel: Scalable Traffic Shaping at End Hosts", SIGCOMM 2017), and leaves
+//! at that time or later. The wheel is that of [`forebay_queue::ffs`], whose buckets are found by
+//! find-first-set instructions: the thesis used an integer priority queue too (section 4.5.2).
 
 use forebay_queue::ConfigError;
 use forebay_queue::ffs::TimingWheel;
