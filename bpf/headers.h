@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// Ethernet, VLAN tags, IPv4, IPv6 and its extension headers: where a packet's transport header is,
-// and the fields that classify it. The same as crates/wire/src/headers, field for field; a test
-// there compares the two.
+// Ethernet, VLAN tags, PPPoE, MPLS, IPv4, IPv6 and its extension headers: where a packet's transport
+// header is, and the fields that classify it. The same as crates/wire/src/headers, field for field;
+// a test there compares the two.
 //
 // In BPF include <linux/bpf.h> (or vmlinux.h) and <bpf/bpf_helpers.h> first; elsewhere only
 // <stdint.h> is needed.
@@ -26,10 +26,20 @@ typedef uint64_t __u64;
 #define FB_WINDOW 256
 #define FB_MAX_TRANSPORT_OFFSET 192
 #define FB_MAX_VLAN_TAGS 2
+#define FB_MAX_LABELS 4
 #define FB_MAX_EXTENSIONS 6
 
 #define FB_TCP 6
 #define FB_UDP 17
+
+// How the frames of a device begin: the same values as in crates/dataplane/src/framing.rs.
+#define FB_ETHERNET 0
+#define FB_BARE_IP 1
+
+// The answers of fb_parse.
+#define FB_UNKNOWN -1 // it may carry an IP packet, which was not found or is malformed
+#define FB_NO_IP 0    // it is of a protocol that carries no IP packets
+#define FB_IP 1
 
 // fb_headers.flags
 #define FB_IS_FRAGMENT 1   // one of several fragments, or of one (RFC 6946)
@@ -39,10 +49,10 @@ typedef uint64_t __u64;
 struct fb_headers {
 	__u8 src[16], dst[16];     // IPv4 as ::ffff:a.b.c.d, so that one LPM trie serves both
 	__u32 id;                  // IPv4's, or that of IPv6's fragment header, else 0
+	__u32 transport_len;       // bytes of what follows the IP headers, by the IP length
 	__u16 fragment_offset;     // in units of 8 bytes
 	__u16 network_offset;      // of the IP header, from the start of the frame
 	__u16 transport_offset;    // of what follows the IP headers
-	__u16 transport_len;       // its bytes, by the IP length and not by the frame's
 	__u16 src_port, dst_port;  // if FB_HAS_PORTS
 	__u8 version;              // 4 or 6
 	__u8 protocol;
@@ -113,13 +123,16 @@ static __always_inline void fb_copy16(__u8 *to, const __u8 *from)
 		fb_copy4(to + i, from + i);
 }
 
-static __always_inline int fb_parse_ipv4(void *data, void *data_end, struct fb_headers *h)
+static __always_inline int fb_parse_ipv4(void *data, void *data_end, __u32 whole,
+					 struct fb_headers *h)
 {
 	const __u8 *ip = fb_at(data, data_end, h->network_offset, 20);
 
 	if (!ip || ip[0] >> 4 != 4)
 		return 0;
 	__u32 len = (ip[0] & 15) * 4, total = fb_be16(ip + 2), fragment = fb_be16(ip + 6);
+	if (!total)
+		total = whole;
 	if (len < 20 || total < len)
 		return 0;
 	h->version = 4;
@@ -149,7 +162,20 @@ static __always_inline int fb_is_extension(__u8 protocol)
 	return protocol < 64 && extensions >> protocol & 1;
 }
 
-static __always_inline int fb_parse_ipv6(void *data, void *data_end, struct fb_headers *h)
+// The payload length of a packet of more than 64 KiB, which its hop-by-hop header at `offset` has
+// (RFC 2675 section 2); 0 without. Linux writes the jumbo payload option first (BIG TCP).
+static __always_inline __u32 fb_jumbo_len(void *data, void *data_end, __u32 offset)
+{
+	const __u8 *e = fb_at(data, data_end, offset, 8);
+
+	if (!e || e[2] != 0xc2 || e[3] != 4)
+		return 0;
+	__u32 len = fb_be32(e + 4);
+	return len > 0xffff ? len : 0;
+}
+
+static __always_inline int fb_parse_ipv6(void *data, void *data_end, __u32 whole,
+					 struct fb_headers *h)
 {
 	const __u8 *ip = fb_at(data, data_end, h->network_offset, 40);
 
@@ -162,6 +188,10 @@ static __always_inline int fb_parse_ipv6(void *data, void *data_end, struct fb_h
 	h->traffic_class = fb_be16(ip) >> 4;
 	fb_copy16(h->src, ip + 8);
 	fb_copy16(h->dst, ip + 24);
+	if (!payload_len && next == 0)
+		payload_len = fb_jumbo_len(data, data_end, offset);
+	else if (!payload_len && whole > 40)
+		payload_len = whole - 40;
 
 	for (int i = 0; i < FB_MAX_EXTENSIONS; i++) {
 		// A later fragment begins in the middle of the payload.
@@ -195,25 +225,27 @@ static __always_inline int fb_parse_ipv6(void *data, void *data_end, struct fb_h
 	return 1;
 }
 
-// The length of the packet in a frame of `len` bytes, with its link-layer header. The rest is
-// padding to the minimum of Ethernet (IEEE 802.3, 3.2.8), which a NIC adds where no program sees
-// it.
-static __always_inline __u32 fb_packet_len(const struct fb_headers *h, __u32 len)
+// The length of the IP packet in a frame of `len` bytes, by its IP header. The link-layer header
+// differs between links, and Ethernet pads short frames where no program sees it (IEEE 802.3, 3.2.8).
+static __always_inline __u32 fb_ip_len(const struct fb_headers *h, __u32 len)
 {
-	__u32 end = (__u32)h->transport_offset + h->transport_len;
+	__u64 end = (__u64)h->transport_offset + h->transport_len;
 
-	return end < len ? end : len;
+	if (end > len)
+		end = len;
+	return end < h->network_offset ? 0 : end - h->network_offset;
 }
 
-// Parses the IP packet whose header is at `network_offset`, at most 22. Returns 1, or 0 if it is
-// malformed or cut short in its IP headers.
+// Parses the IP packet whose header is at `network_offset`, at most 38. Returns 1, or 0 if it is
+// malformed or cut short in its IP headers. `whole` is the length of a super-packet, which may have
+// no length in its header (BIG TCP); else it is 0.
 static __always_inline int fb_parse_ip(void *data, void *data_end, __u32 network_offset,
-				       __u32 version, struct fb_headers *h)
+				       __u32 version, __u32 whole, struct fb_headers *h)
 {
 	__builtin_memset(h, 0, sizeof(*h));
 	h->network_offset = network_offset;
-	int ok = version == 4 ? fb_parse_ipv4(data, data_end, h)
-			      : fb_parse_ipv6(data, data_end, h);
+	int ok = version == 4 ? fb_parse_ipv4(data, data_end, whole, h)
+			      : fb_parse_ipv6(data, data_end, whole, h);
 	if (!ok || (__u8 *)data + h->transport_offset > (__u8 *)data_end)
 		return 0;
 
@@ -229,29 +261,91 @@ static __always_inline int fb_parse_ip(void *data, void *data_end, __u32 network
 	return 1;
 }
 
-// Parses an Ethernet frame. Returns 1 if it is a well-formed IP packet, with `h` filled in, and 0
-// if it is anything else.
-static __always_inline int fb_parse(void *data, void *data_end, struct fb_headers *h)
+// Finds the IP packet in a frame of another ethertype than IP, whose header is at `offset`. Sets the
+// offset of the packet, and its version if the header says it.
+static __always_inline int fb_parse_other(void *data, void *data_end, __u32 ethertype,
+					  __u32 *offset, __u32 *version)
 {
-	__u32 offset = 14;
+	const __u8 *p;
+
+	if (ethertype == 0x8864) {
+		// PPPoE (RFC 2516 section 4), and the protocol of PPP (RFC 1661 section 2).
+		p = fb_at(data, data_end, *offset, 8);
+		if (!p || p[0] != 0x11 || p[1])
+			return FB_UNKNOWN;
+		__u32 protocol = fb_be16(p + 6);
+		*offset += 8;
+		*version = protocol == 0x0021 ? 4 : 6;
+		if (protocol >= 0x8000)
+			return FB_NO_IP;
+		return protocol == 0x0021 || protocol == 0x0057 ? FB_IP : FB_UNKNOWN;
+	}
+	if (ethertype == 0x8847 || ethertype == 0x8848) {
+		// MPLS (RFC 3032 section 2.1), whose labels do not say what follows.
+		for (int i = 0; i < FB_MAX_LABELS; i++) {
+			p = fb_at(data, data_end, *offset, 4);
+			if (!p)
+				return FB_UNKNOWN;
+			*offset += 4;
+			if (p[2] & 1)
+				return FB_IP;
+		}
+		return FB_UNKNOWN;
+	}
+	// Lengths, and protocols that carry no IP packets: ARP, pause frames, slow protocols, PPPoE
+	// discovery, 802.1X, LLDP.
+	if (ethertype < 0x0600 || ethertype == 0x0806 || ethertype == 0x8808 ||
+	    ethertype == 0x8809 || ethertype == 0x8863 || ethertype == 0x888e || ethertype == 0x88cc)
+		return FB_NO_IP;
+	return FB_UNKNOWN;
+}
+
+// Finds the IP packet in an Ethernet frame, as fb_parse_other.
+static __always_inline int fb_parse_ethernet(void *data, void *data_end, __u32 *offset,
+					     __u32 *version)
+{
 	const __u8 *p = fb_at(data, data_end, 12, 2);
 
 	if (!p)
-		return 0;
+		return FB_UNKNOWN;
 	__u32 ethertype = fb_be16(p);
+	*offset = 14;
 	for (int i = 0; i < FB_MAX_VLAN_TAGS; i++) {
 		if (ethertype != 0x8100 && ethertype != 0x88a8)
 			break;
-		p = fb_at(data, data_end, offset, 4);
+		p = fb_at(data, data_end, *offset, 4);
 		if (!p)
-			return 0;
+			return FB_UNKNOWN;
 		ethertype = fb_be16(p + 2);
-		offset += 4;
+		*offset += 4;
 	}
-	offset = fb_forget(offset, *(__u8 *)data);
-	if (ethertype != 0x0800 && ethertype != 0x86dd)
-		return 0;
-	return fb_parse_ip(data, data_end, offset, ethertype == 0x0800 ? 4 : 6, h);
+	*version = ethertype == 0x0800 ? 4 : 6;
+	if (ethertype == 0x0800 || ethertype == 0x86dd)
+		return FB_IP;
+	*version = 0;
+	return fb_parse_other(data, data_end, ethertype, offset, version);
+}
+
+// Parses a frame that begins as `framing` says. The answer is FB_IP, with `h` filled in, if it is or
+// carries a well-formed IP packet. `whole` is as in fb_parse_ip.
+static __always_inline int fb_parse(void *data, void *data_end, __u32 framing, __u32 whole,
+				    struct fb_headers *h)
+{
+	__u32 offset = 0, version = 0;
+
+	if (framing == FB_ETHERNET) {
+		int found = fb_parse_ethernet(data, data_end, &offset, &version);
+		if (found != FB_IP)
+			return found;
+		offset = fb_forget(offset, *(__u8 *)data);
+	}
+	if (!version) {
+		const __u8 *p = fb_at(data, data_end, offset, 1);
+		version = p ? *p >> 4 : 0;
+		if (version != 4 && version != 6)
+			return FB_UNKNOWN;
+	}
+	return fb_parse_ip(data, data_end, offset, version, whole, h) ? FB_IP : FB_UNKNOWN;
 }
 
 #endif

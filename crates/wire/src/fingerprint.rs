@@ -45,7 +45,8 @@ pub struct Segment {
 /// | 4 | others | payload length (16), zero (32) | the first 64 bytes of payload |
 ///
 /// Options and payload are words in network order; the last one is filled up with zeros. Lengths
-/// are those of the IP header, since Ethernet pads short frames on some links only.
+/// are those of the IP header, since Ethernet pads short frames on some links only. Of a jumbogram's
+/// payload length (RFC 2675) the lower 16 bits are hashed.
 ///
 /// - The **key** keeps strangers from crafting packets that are all boundary packets, or none.
 ///   SipHash is a pseudorandom function: observers who see fingerprints in feedback cannot compute
@@ -176,19 +177,19 @@ impl Message<'_> {
     fn tcp(&mut self) -> Option<()> {
         let offset = usize::from(self.headers.transport_offset);
         let tcp: &[u8; 20] = at(self.frame, offset)?;
-        let header_len = u16::from(tcp[12] >> 4) * 4;
+        let header_len = u32::from(tcp[12] >> 4) * 4;
         if header_len < 20 {
             return None;
         }
         let payload_len = self.headers.transport_len.checked_sub(header_len)?;
-        let payload_len = self.segment.map_or(payload_len, |s| s.payload_len);
+        let payload_len = self.segment.map_or(payload_len as u16, |s| s.payload_len);
         self.begin(Row::Tcp, payload_len, ports(self.headers.ports?));
         let acknowledgement = u32::from_be_bytes([tcp[8], tcp[9], tcp[10], tcp[11]]);
         self.pair(sequence(tcp.first_chunk()?, self.segment), acknowledgement);
         if tcp[13] & SYN != 0 {
             return Some(());
         }
-        self.bytes(offset + 20, usize::from(header_len - 20).min(TCP_OPTIONS))
+        self.bytes(offset + 20, (header_len as usize - 20).min(TCP_OPTIONS))
     }
 
     fn udp(&mut self) -> Option<()> {
@@ -196,17 +197,17 @@ impl Message<'_> {
             return None;
         }
         let payload_len = self.headers.transport_len.checked_sub(8)?;
-        let payload_len = self.segment.map_or(payload_len, |s| s.payload_len);
-        self.begin(Row::Udp, payload_len, ports(self.headers.ports?));
+        let payload_len = self.segment.map_or(payload_len, |s| s.payload_len.into());
+        self.begin(Row::Udp, payload_len as u16, ports(self.headers.ports?));
         let payload = usize::from(self.headers.transport_offset) + 8;
-        self.bytes(payload, usize::from(payload_len).min(UDP_PAYLOAD))
+        self.bytes(payload, (payload_len as usize).min(UDP_PAYLOAD))
     }
 
     fn other(&mut self) -> Option<()> {
         let len = self.headers.transport_len;
-        self.begin(Row::Other, len, 0);
+        self.begin(Row::Other, len as u16, 0);
         let payload = usize::from(self.headers.transport_offset);
-        self.bytes(payload, usize::from(len).min(OTHER_PAYLOAD))?;
+        self.bytes(payload, (len as usize).min(OTHER_PAYLOAD))?;
         (len > 0).then_some(())
     }
 }

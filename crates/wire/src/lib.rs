@@ -39,7 +39,7 @@ mod siphash;
 pub use epoch::{EpochSize, InvalidEpochSize, is_boundary};
 pub use fingerprint::{Segment, fingerprint, fingerprint_segment};
 pub use headers::{
-    Fragment, Frame, Headers, MAC_DESTINATION, MAC_SOURCE, MAX_EXTENSIONS, MAX_TRANSPORT_OFFSET,
-    MAX_VLAN_TAGS, ParseError, Ports, set_ce, vlan,
+    Fragment, Frame, Headers, MAC_DESTINATION, MAC_SOURCE, MAX_EXTENSIONS, MAX_LABELS,
+    MAX_TRANSPORT_OFFSET, MAX_VLAN_TAGS, ParseError, Ports, set_ce, vlan,
 };
 pub use siphash::FingerprintKey;

@@ -61,25 +61,47 @@ fn every_field_of_an_ipv6_packet_is_parsed() {
 }
 
 #[test]
-fn padding_is_not_part_of_a_packet() {
-    // A bare acknowledgement of 54 bytes has 60 on the wire.
+fn padding_and_link_headers_are_not_part_of_a_packet() {
+    // A bare acknowledgement has 40 bytes, 54 with its Ethernet header and 60 on the wire.
     let mut ack = frame("ipv4-tcp-ttl-ecn-dscp-changed");
     ack[16..18].copy_from_slice(&40_u16.to_be_bytes());
     ack.resize(60, 0);
     let Ok(Frame::Ip(headers)) = Frame::parse(&ack) else { panic!("a packet") };
-    assert_eq!((headers.packet_len(60), headers.packet_len(54)), (54, 54));
+    assert_eq!((headers.ip_len(60), headers.ip_len(54)), (40, 40));
     // A truncated packet is as long as its frame.
-    assert_eq!(headers.packet_len(50), 50);
-    // A VLAN tag is part of the packet, and so are extension headers.
-    let tagged = headers_of("vlan-in-vlan");
-    assert_eq!(tagged.0.packet_len(9_000), tagged.1);
-    let extended = headers_of("ipv6-three-extensions-udp");
-    assert_eq!(extended.0.packet_len(9_000), 14 + 40 + 48 + 8 + 101);
+    assert_eq!((headers.ip_len(50), headers.ip_len(10)), (36, 0));
 }
 
-/// Returns the headers of a vector and the length of its frame, which has no padding.
-fn headers_of(name: &str) -> (Headers, usize) {
-    (headers(name), frame(name).len())
+/// The same packet of 72 bytes in IPv4, or of 92 in IPv6, in every framing: the lengths of the frames
+/// are added up by hand from the headers.
+#[test]
+fn a_packet_has_one_length_in_every_framing() {
+    for (name, link_header, ip_len) in [
+        ("ipv4-tcp", 14, 72),
+        ("ipv6-tcp", 14, 92),
+        ("vlan", 14 + 4, 72),
+        ("vlan-in-vlan", 14 + 4 + 4, 92),
+        ("pppoe-ipv4", 14 + 6 + 2, 72),
+        ("pppoe-ipv6", 14 + 6 + 2, 92),
+        ("pppoe-in-vlan", 14 + 4 + 6 + 2, 72),
+        ("mpls-ipv4", 14 + 4, 72),
+        ("mpls-ipv6", 14 + 4, 92),
+        ("mpls-four-labels-in-two-vlans", 14 + 4 + 4 + 4 * 4, 92),
+        ("ipv6-three-extensions-udp", 14, 40 + 48 + 8 + 101),
+    ] {
+        let (headers, frame) = (headers(name), frame(name));
+        assert_eq!(usize::from(headers.network_offset), link_header, "{name}");
+        assert_eq!((frame.len() - link_header, headers.ip_len(9_000)), (ip_len, ip_len), "{name}");
+        let packet = &frame[link_header..];
+        assert_eq!(Headers::parse_ip(packet).unwrap().ip_len(packet.len()), ip_len, "{name}");
+    }
+    // The frame has 14, 8 and 40 bytes, and six of padding.
+    assert_eq!(frame("pppoe-ipv4-padded").len(), 68);
+    assert_eq!(headers("pppoe-ipv4-padded").ip_len(68), 40);
+    // 70 000 bytes follow the IPv6 header of 40.
+    let jumbogram = headers("jumbogram");
+    assert_eq!(jumbogram.transport_len, 70_000 - 8);
+    assert_eq!(jumbogram.ip_len(100_000), 70_040);
 }
 
 #[test]
@@ -101,17 +123,45 @@ fn frames_that_are_not_ip_packets_are_distinguished() {
     let parse = |name: &str| Frame::parse(&frame(name));
     assert_eq!(parse("arp"), Ok(Frame::Arp));
     assert_eq!(parse("lldp"), Ok(Frame::Other));
-    assert_eq!(parse("three-vlan-tags"), Ok(Frame::Other));
-    for name in ["cut-in-ethernet", "cut-in-vlan", "cut-in-ipv4", "cut-in-ipv6", "cut-in-extension"]
-    {
+    for name in ["pppoe-link-control", "pppoe-discovery", "length-instead-of-ethertype"] {
+        assert_eq!(parse(name), Ok(Frame::Other), "{name}");
+    }
+    for name in [
+        "three-vlan-tags",
+        "mpls-five-labels",
+        "mpls-pseudowire",
+        "pppoe-mpls",
+        "pppoe-version-2",
+        "pppoe-discovery-code-in-session",
+        "macsec",
+    ] {
+        assert_eq!(parse(name), Ok(Frame::Unknown), "{name}");
+    }
+    for name in [
+        "cut-in-ethernet",
+        "cut-in-vlan",
+        "cut-in-ipv4",
+        "cut-in-ipv6",
+        "cut-in-extension",
+        "cut-in-pppoe",
+        "cut-in-mpls",
+        "cut-after-mpls",
+        "jumbogram-cut-in-option",
+    ] {
         assert_eq!(parse(name), Err(ParseError::Truncated), "{name}");
     }
-    for name in
-        ["ipv4-total-length-under-header", "ipv4-header-length-4", "ipv6-extension-past-payload"]
-    {
+    for name in [
+        "ipv4-total-length-under-header",
+        "ipv4-header-length-4",
+        "ipv6-extension-past-payload",
+        "jumbogram-of-64-kib",
+        "jumbogram-without-option",
+    ] {
         assert_eq!(parse(name), Err(ParseError::BadLength), "{name}");
     }
-    assert_eq!(parse("ipv4-called-ipv6"), Err(ParseError::BadVersion));
+    for name in ["ipv4-called-ipv6", "pppoe-ipv6-called-ipv4"] {
+        assert_eq!(parse(name), Err(ParseError::BadVersion), "{name}");
+    }
     assert_eq!(parse("ipv6-seven-extensions-tcp"), Err(ParseError::TooManyExtensions));
     assert_eq!(parse("ipv6-144-bytes-of-extensions"), Err(ParseError::HeadersTooLong));
 }

@@ -41,7 +41,7 @@ fn the_fingerprints_of_segments_are_predicted_from_the_super_packet() {
         assert_eq!(got, v.fingerprint, "{} in C", v.name);
         segments += 1;
     }
-    assert_eq!(segments, 8);
+    assert_eq!(segments, 9);
 }
 
 /// Pairs of vectors whose names say whether the network may change the first into the second, or
@@ -53,6 +53,10 @@ fn only_changes_of_hashed_fields_change_a_fingerprint() {
         ("ipv4-tcp", "ipv4-tcp-ttl-ecn-dscp-changed"),
         ("ipv4-tcp", "ipv4-tcp-checksum-and-window-changed"),
         ("ipv4-tcp", "vlan"),
+        ("ipv4-tcp", "pppoe-ipv4"),
+        ("ipv6-tcp", "pppoe-ipv6"),
+        ("ipv4-tcp", "mpls-ipv4"),
+        ("ipv6-tcp", "mpls-four-labels-in-two-vlans"),
         ("ipv4-tcp", "ipv4-fragment-first-tcp"),
         ("ipv4-syn-ack", "ipv4-syn-ack-clamped-mss"),
         ("ipv4-tcp-no-id-no-options", "ipv4-tcp-no-id-padded"),
@@ -68,5 +72,25 @@ fn only_changes_of_hashed_fields_change_a_fingerprint() {
         ("ipv4-quic-long-connection-id", "ipv4-quic-next-packet"),
     ] {
         assert_ne!(of(one), of(other), "{one} and {other}");
+    }
+}
+
+/// Linux leaves the length out of the headers of super-packets of more than 64 KiB: IPv4's since
+/// Linux 6.3. The C code takes it from the packet then.
+#[test]
+fn a_super_packet_may_have_no_length_in_its_header() {
+    let plain = |name: &str| match c::parse_as(&frame(name), c::Framing::Ethernet, 0) {
+        c::Found::Ip(headers) => headers,
+        other => panic!("{name}: {other:?}"),
+    };
+    for (name, length, whole) in [("ipv4-tcp", 16, 72), ("ipv6-tcp", 18, 92)] {
+        let mut bytes = frame(name);
+        bytes[length..length + 2].fill(0);
+        let parse = |whole| c::parse_as(&bytes, c::Framing::Ethernet, whole);
+        assert_eq!(parse(whole), c::Found::Ip(plain(name)), "{name}");
+        assert_ne!(parse(0), parse(whole), "{name}");
+        // A length that is there counts.
+        let with = c::parse_as(&frame(name), c::Framing::Ethernet, 9_000);
+        assert_eq!(with, c::Found::Ip(plain(name)), "{name}");
     }
 }

@@ -271,6 +271,55 @@ vector("vlan", v4(TCP, t.bytes(), 0x4321, tags=[(0x8100, 100)]), t.identified(0x
 vector("vlan-in-vlan", v6(TCP, t.bytes(), tags=[(0x88A8, 5), (0x8100, 100)]), t.plain())
 vector("three-vlan-tags", v4(TCP, t.bytes(), 0x4321, tags=[(0x88A8, 5), (0x8100, 1), (0x8100, 2)]), None)
 
+heading("PPPoE sessions and MPLS labels")
+
+
+def pppoe(protocol, packet, tags=(), header=b"\x11\x00"):
+    return ethernet(0x8864, header + be(2, 0x1234) + be(2, 2 + len(packet)) + be(2, protocol) + packet, tags)
+
+
+def mpls(count, payload, ethertype=0x8847, tags=()):
+    labels = b"".join(be(4, 100 + i << 12 | (i == count - 1) << 8 | 64) for i in range(count))
+    return ethernet(ethertype, labels + payload, tags)
+
+
+ip4, ip6 = ipv4(TCP, t.bytes(), 0x4321), ipv6(TCP, t.bytes())
+vector("pppoe-ipv4", pppoe(0x0021, ip4), t.identified(0x4321))
+vector("pppoe-ipv6", pppoe(0x0057, ip6), t.plain())
+vector("pppoe-in-vlan", pppoe(0x0021, ip4, tags=[(0x8100, 7)]), t.identified(0x4321))
+vector("pppoe-ipv4-padded", pppoe(0x0021, ipv4(TCP, Tcp().bytes(), 7)) + bytes(6), Tcp().identified(7))
+vector("pppoe-link-control", pppoe(0xC021, b"\x09\x01\x00\x08" + bytes(4)), None)
+vector("pppoe-mpls", pppoe(0x0281, be(4, 100 << 12 | 1 << 8 | 64) + ip4), None)
+vector("pppoe-discovery", ethernet(0x8863, b"\x11\x09\x00\x00\x00\x00" + bytes(40)), None)
+vector("pppoe-discovery-code-in-session", pppoe(0x0021, ip4, header=b"\x11\x09"), None)
+vector("pppoe-version-2", pppoe(0x0021, ip4, header=b"\x21\x00"), None)
+vector("pppoe-ipv6-called-ipv4", pppoe(0x0021, ip6), None)
+vector("mpls-ipv4", mpls(1, ip4), t.identified(0x4321))
+vector("mpls-ipv6", mpls(1, ip6, ethertype=0x8848), t.plain())
+vector("mpls-four-labels-in-two-vlans", mpls(4, ip6, tags=[(0x88A8, 5), (0x8100, 100)]), t.plain())
+vector("mpls-five-labels", mpls(5, ip4), None)
+vector("mpls-pseudowire", mpls(2, be(4, 0) + ethernet(0x0800, ip4)), None)
+vector("cut-in-pppoe", pppoe(0x0021, ip4)[:21], None)
+vector("cut-in-mpls", mpls(2, ip4)[:21], None)
+vector("cut-after-mpls", mpls(1, ip4)[:18], None)
+vector("macsec", ethernet(0x88E5, bytes(60)), None)
+vector("length-instead-of-ethertype", ethernet(39, b"\x42\x42\x03" + bytes(36)), None)
+
+heading("Jumbograms, as Linux writes them for super-packets (BIG TCP), cut after 20 bytes of payload")
+
+
+def jumbo(length, option=b"\xc2\x04", payload_length=0):
+    return v6(TCP, t.bytes(), [(HOP, b"\0" + option + be(4, length))], length=payload_length)
+
+
+vector("jumbogram", jumbo(70_000), fingerprint(TCP, PLAIN_TCP, be(2, 70_000 - 8 - 32), t.ports, be(4, t.seq),
+                                                 be(4, t.ack), t.options))
+vector("jumbogram-segment-2", v6(TCP, Tcp(seq=t.seq + 2856, options=t.options, payload=bytes_from(9, 1428)).bytes()),
+       Tcp(seq=t.seq + 2856, options=t.options, payload=bytes_from(9, 1428)).plain(), "jumbogram 2 2856 1428")
+vector("jumbogram-of-64-kib", jumbo(65_535), None)
+vector("jumbogram-without-option", jumbo(70_000, option=b"\x01\x04"), None)
+vector("jumbogram-cut-in-option", jumbo(70_000)[:14 + 40 + 7], None)
+
 heading("Segments of super-packets: as they are on the wire, and, after the name of the super-packet,\n"
         "# which segment it is: index, payload offset, payload length")
 payload = bytes_from(0, 250)

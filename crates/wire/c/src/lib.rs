@@ -20,10 +20,10 @@ pub struct Headers {
     src: [u8; 16],
     dst: [u8; 16],
     id: u32,
+    transport_len: u32,
     fragment_offset: u16,
     network_offset: u16,
     transport_offset: u16,
-    transport_len: u16,
     src_port: u16,
     dst_port: u16,
     version: u8,
@@ -69,7 +69,13 @@ struct CSegment {
 
 // SAFETY: the signatures are those in shim.c.
 unsafe extern "C" {
-    fn fb_c_parse(data: *const c_void, end: *const c_void, headers: *mut Headers) -> c_int;
+    fn fb_c_parse(
+        data: *const c_void,
+        end: *const c_void,
+        framing: u32,
+        whole: u32,
+        headers: *mut Headers,
+    ) -> c_int;
     fn fb_c_fingerprint(
         data: *const c_void,
         end: *const c_void,
@@ -80,14 +86,69 @@ unsafe extern "C" {
     ) -> c_int;
 }
 
-/// Parses a frame with the C function `fb_parse`. The result is `None` unless it is an IP packet.
-pub fn parse(frame: &[u8]) -> Option<Headers> {
+/// How a frame begins, in the numbers of `bpf/headers.h`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Framing {
+    /// With an Ethernet header.
+    Ethernet = 0,
+    /// With an IP header.
+    BareIp = 1,
+}
+
+/// What the parser finds in a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Found {
+    /// An IP packet with these headers.
+    Ip(Headers),
+    /// A protocol that carries no IP packets.
+    NoIp,
+    /// Neither.
+    Unknown,
+}
+
+impl Found {
+    fn by_rust(frame: &[u8], framing: Framing) -> (Self, Option<forebay_wire::Headers>) {
+        let parsed = match framing {
+            Framing::Ethernet => Frame::parse(frame),
+            Framing::BareIp => forebay_wire::Headers::parse_ip(frame).map(Frame::Ip),
+        };
+        match parsed {
+            Ok(Frame::Ip(headers)) => (Self::Ip(Headers::from(&headers)), Some(headers)),
+            Ok(Frame::Arp | Frame::Other) => (Self::NoIp, None),
+            Ok(Frame::Unknown) | Err(_) => (Self::Unknown, None),
+        }
+    }
+}
+
+/// Parses a frame with the C function `fb_parse`. A super-packet of `whole` bytes may have no length
+/// in its IP header; for other packets it is zero.
+///
+/// # Panics
+/// Panics if the answer is none that the C code has.
+pub fn parse_as(frame: &[u8], framing: Framing, whole: u32) -> Found {
     let range = frame.as_ptr_range();
     let mut headers = Headers::default();
     // SAFETY: the C code reads between the two pointers, which are those of a slice, and writes to
     // `headers`, whose layout it shares. The BPF verifier proves that it keeps to these bounds.
-    let ok = unsafe { fb_c_parse(range.start.cast(), range.end.cast(), &mut headers) };
-    (ok != 0).then_some(headers)
+    let answer = unsafe {
+        let (start, end) = (range.start.cast(), range.end.cast());
+        fb_c_parse(start, end, framing as u32, whole, &mut headers)
+    };
+    match answer {
+        1 => Found::Ip(headers),
+        0 => Found::NoIp,
+        -1 => Found::Unknown,
+        other => panic!("fb_parse answers {other}"),
+    }
+}
+
+/// Parses an Ethernet frame with the C function `fb_parse`. The result is `None` unless it is an IP
+/// packet.
+pub fn parse(frame: &[u8]) -> Option<Headers> {
+    match parse_as(frame, Framing::Ethernet, 0) {
+        Found::Ip(headers) => Some(headers),
+        Found::NoIp | Found::Unknown => None,
+    }
 }
 
 /// Computes a fingerprint with the C function `fb_fingerprint`, or with `fb_fingerprint_segment` if
@@ -117,26 +178,26 @@ pub fn fingerprint(
     (ok != 0).then_some(fingerprint)
 }
 
-/// Parses and fingerprints `frame` and a segment of it under `key` in both languages.
+/// Parses and fingerprints `frame` and a segment of it under `key` in both languages, once as an
+/// Ethernet frame and once as an IP packet.
 ///
 /// # Panics
 /// Panics if the results differ.
 pub fn assert_agrees(frame: &[u8], key: &FingerprintKey, segment: &Segment) {
-    let rust = match Frame::parse(frame) {
-        Ok(Frame::Ip(headers)) => Some(headers),
-        _ => None,
-    };
-    let c = parse(frame);
-    assert_eq!(rust.as_ref().map(Headers::from), c, "headers of {frame:02x?}");
-    let (Some(rust), Some(c)) = (rust, c) else { return };
-    assert_eq!(
-        forebay_wire::fingerprint(frame, &rust, key),
-        fingerprint(frame, &c, key, None),
-        "fingerprint of {frame:02x?}"
-    );
-    assert_eq!(
-        fingerprint_segment(frame, &rust, key, segment),
-        fingerprint(frame, &c, key, Some(segment)),
-        "fingerprint of {segment:?} of {frame:02x?}"
-    );
+    for framing in [Framing::Ethernet, Framing::BareIp] {
+        let (expected, rust) = Found::by_rust(frame, framing);
+        let c = parse_as(frame, framing, 0);
+        assert_eq!(expected, c, "{framing:?}: headers of {frame:02x?}");
+        let (Some(rust), Found::Ip(c)) = (rust, c) else { continue };
+        assert_eq!(
+            forebay_wire::fingerprint(frame, &rust, key),
+            fingerprint(frame, &c, key, None),
+            "{framing:?}: fingerprint of {frame:02x?}"
+        );
+        assert_eq!(
+            fingerprint_segment(frame, &rust, key, segment),
+            fingerprint(frame, &c, key, Some(segment)),
+            "{framing:?}: fingerprint of {segment:?} of {frame:02x?}"
+        );
+    }
 }

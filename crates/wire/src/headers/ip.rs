@@ -17,15 +17,26 @@ pub(crate) mod protocol {
     pub(crate) const UDP_LITE: u8 = 136;
 }
 
+/// The type and the length of the jumbo payload option (RFC 2675 section 2).
+const JUMBO_OPTION: [u8; 2] = [0xc2, 4];
+
 impl Headers {
     /// Parses an IP packet of either version without an Ethernet header, as from a TUN device.
     ///
     /// # Errors
     /// Returns an error if the IP headers are malformed or truncated.
     pub fn parse_ip(packet: &[u8]) -> Result<Self, ParseError> {
-        match packet.first().ok_or(ParseError::Truncated)? >> 4 {
-            4 => Self::parse_ipv4(packet, 0),
-            6 => Self::parse_ipv6(packet, 0),
+        Self::parse_version(packet, 0)
+    }
+
+    /// Parses an IP packet of the version that its first byte, at `network_offset`, says.
+    pub(super) fn parse_version(
+        frame: &[u8],
+        network_offset: usize,
+    ) -> Result<Self, ParseError> {
+        match frame.get(network_offset).ok_or(ParseError::Truncated)? >> 4 {
+            4 => Self::parse_ipv4(frame, network_offset),
+            6 => Self::parse_ipv6(frame, network_offset),
             _ => Err(ParseError::BadVersion),
         }
     }
@@ -54,7 +65,7 @@ impl Headers {
             fragment: (fragment.offset != 0 || fragment.more).then_some(fragment),
             network_offset: network_offset as u16,
             transport_offset: network_offset as u16 + header_len,
-            transport_len: total_len - header_len,
+            transport_len: (total_len - header_len).into(),
         }
         .with_ports(frame)
     }
@@ -79,8 +90,11 @@ impl Headers {
             fragment: None,
             network_offset: network_offset as u16,
             transport_offset: network_offset as u16 + 40,
-            transport_len: be16(ip[4], ip[5]),
+            transport_len: be16(ip[4], ip[5]).into(),
         };
+        if headers.transport_len == 0 && headers.protocol == protocol::HOP_BY_HOP {
+            headers.transport_len = jumbo_len(frame, headers.transport_offset)?;
+        }
         if is_extension(headers.protocol) {
             headers.step_over_extensions(frame)?;
         }
@@ -114,7 +128,7 @@ impl Headers {
                 return Err(ParseError::HeadersTooLong);
             }
             self.transport_len =
-                self.transport_len.checked_sub(len).ok_or(ParseError::BadLength)?;
+                self.transport_len.checked_sub(len.into()).ok_or(ParseError::BadLength)?;
         }
         Ok(())
     }
@@ -128,6 +142,18 @@ impl Headers {
         }
         Ok(self)
     }
+}
+
+/// Returns the payload length of a packet of more than 64 KiB, which its hop-by-hop header at
+/// `offset` has (RFC 2675 section 2). Linux writes the jumbo payload option first (BIG TCP).
+#[cold]
+fn jumbo_len(frame: &[u8], offset: u16) -> Result<u32, ParseError> {
+    let [_, _, kind, len, a, b, c, d] = *at(frame, offset.into()).ok_or(ParseError::Truncated)?;
+    let payload = u32::from_be_bytes([a, b, c, d]);
+    if [kind, len] != JUMBO_OPTION || payload <= u16::MAX.into() {
+        return Err(ParseError::BadLength);
+    }
+    Ok(payload)
 }
 
 fn is_extension(protocol: u8) -> bool {

@@ -1,4 +1,5 @@
-//! Packet headers: Ethernet, VLAN tags, IPv4, IPv6 with its extension headers, and ports.
+//! Packet headers: Ethernet, VLAN tags, PPPoE, MPLS, IPv4, IPv6 with its extension headers, and
+//! ports.
 //!
 //! `bpf/headers.h` is the same parser in C. Tests compare the two.
 
@@ -19,8 +20,10 @@ pub(crate) use ip::protocol;
 pub const MAC_DESTINATION: Range<usize> = 0..6;
 /// The position of the source MAC address in a frame.
 pub const MAC_SOURCE: Range<usize> = 6..12;
-/// The largest number of VLAN tags. A frame with more is [`Frame::Other`].
+/// The largest number of VLAN tags. A frame with more is [`Frame::Unknown`].
 pub const MAX_VLAN_TAGS: usize = 2;
+/// The largest number of MPLS labels. A frame with more is [`Frame::Unknown`].
+pub const MAX_LABELS: usize = 4;
 /// The largest number of IPv6 extension headers. More are an error.
 pub const MAX_EXTENSIONS: usize = 6;
 /// The largest offset of a transport header from the start of the frame, in bytes. A larger one is
@@ -37,9 +40,12 @@ pub enum Frame {
     Ip(Headers),
     /// The frame is ARP (address resolution), which a box forwards.
     Arp,
-    /// The frame is anything else, such as spanning tree, LLDP, PPPoE or a third VLAN tag. A box
-    /// forwards it unchanged.
+    /// The frame is of another protocol that carries no IP packet, such as spanning tree, LLDP or
+    /// PPP's control protocols. A box forwards it unchanged.
     Other,
+    /// The frame may carry an IP packet, but the parser cannot tell: an unknown ethertype, a third
+    /// VLAN tag, a fifth MPLS label. A box forwards it unchanged, and counts it as not understood.
+    Unknown,
 }
 
 /// The ports of TCP, UDP, DCCP, SCTP and UDP-Lite.
@@ -95,8 +101,9 @@ pub struct Headers {
     pub network_offset: u16,
     /// Offset of the data after the IP headers, in bytes, at most [`MAX_TRANSPORT_OFFSET`].
     pub transport_offset: u16,
-    /// Length of the data after the IP headers, in bytes, by the IP header.
-    pub transport_len: u16,
+    /// Length of the data after the IP headers, in bytes, by the IP header. It has more than 16
+    /// bits in a jumbogram (RFC 2675).
+    pub transport_len: u32,
 }
 
 impl Headers {
@@ -105,19 +112,18 @@ impl Headers {
         self.fragment.is_none_or(|f| f.offset == 0)
     }
 
-    /// Returns the length of the packet in a frame of `frame` bytes, including its link-layer
-    /// header.
+    /// Returns the length of the IP packet in a frame of `frame` bytes, by its IP header.
     ///
-    /// The bytes of a bundle are counted by it. What follows the packet is padding to Ethernet's
-    /// minimum (IEEE 802.3, 3.2.8). A NIC adds the padding, so the sender's machine does not see it
-    /// and the next one does.
-    pub fn packet_len(&self, frame: usize) -> usize {
-        frame.min(usize::from(self.transport_offset) + usize::from(self.transport_len))
+    /// The bytes of a bundle are counted by it, so that both ends count the same. The link-layer
+    /// header differs between links, and Ethernet pads short frames (IEEE 802.3, 3.2.8).
+    pub fn ip_len(&self, frame: usize) -> usize {
+        let end = usize::from(self.transport_offset).saturating_add(self.transport_len as usize);
+        frame.min(end).saturating_sub(self.network_offset.into())
     }
 }
 
 /// The reason why a frame is not a valid IP packet although its ethertype says so. A box forwards
-/// such a frame unchanged and leaves the decision to the receiver.
+/// such a frame unchanged, counts it as not understood, and leaves the decision to the receiver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ParseError {
     /// The frame ends within its Ethernet or IP headers.

@@ -54,15 +54,29 @@ pub(crate) fn frame(name: &str) -> Vec<u8> {
 /// with a few bytes changed and the end cut off.
 pub(crate) fn any_frame() -> impl Strategy<Value = Vec<u8>> {
     let tags = vec(prop_oneof![Just(0x8100_u16), Just(0x88a8)], 0..4);
+    // Plain, PPPoE, or this many MPLS labels.
+    let link = prop_oneof![4 => Just(None), 1 => Just(Some(0)), 1 => (1..6_usize).prop_map(Some)];
     let damage = vec((any::<prop::sample::Index>(), any::<u8>()), 0..4);
-    (tags, prop_oneof![ipv4(), ipv6()], damage, any::<prop::sample::Index>(), 0..8_u8).prop_map(
-        |(tags, (ethertype, packet), damage, cut, mishap)| {
+    let cut = any::<prop::sample::Index>();
+    ((tags, link), prop_oneof![ipv4(), ipv6()], damage, cut, 0..8_u8).prop_map(
+        |((tags, link), (ethertype, packet), damage, cut, mishap)| {
             let mut frame = vec![2; 12];
             for tag in tags {
                 frame.extend(tag.to_be_bytes());
                 frame.extend([0, 7]);
             }
-            frame.extend(ethertype.to_be_bytes());
+            match link {
+                None => frame.extend(ethertype.to_be_bytes()),
+                Some(0) => {
+                    frame.extend([0x88, 0x64, 0x11, 0, 0x12, 0x34]);
+                    frame.extend((packet.len() as u16 + 2).to_be_bytes());
+                    frame.extend(if ethertype == 0x0800 { [0, 0x21] } else { [0, 0x57] });
+                }
+                Some(labels) => {
+                    frame.extend([0x88, 0x47]);
+                    (1..=labels).for_each(|i| frame.extend([0, 7, u8::from(i == labels), 64]));
+                }
+            }
             frame.extend(packet);
             if mishap & 3 == 0 {
                 for (place, value) in damage {
