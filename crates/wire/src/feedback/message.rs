@@ -11,7 +11,7 @@ use crate::EpochSize;
 use crate::bytes::{at, be16};
 
 /// The version of the protocol.
-pub(super) const VERSION: u8 = 5;
+pub(super) const VERSION: u8 = 6;
 const HEADER_LEN: usize = 4;
 
 /// The length of a feedback message in bytes.

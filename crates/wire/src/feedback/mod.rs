@@ -11,7 +11,7 @@
 //! | epoch update | 2 | sendbox | 60 | sequence 8, packets sent 8, feedback messages in a row that answer no packet 8, sendbox session 8, receivebox session 8, tag 16 |
 //! | epoch acknowledgement | 3 | receivebox | 52 | acknowledged sequence 8, packets received 8, packets sent by the acknowledged update 8, receivebox session 8, tag 16 |
 //!
-//! The header has the version (5) in the upper and the type in the lower half of a byte, the binary
+//! The header has the version (6) in the upper and the type in the lower half of a byte, the binary
 //! logarithm of the epoch size in 1 byte and the bundle in 2 bytes. In an update the epoch size is
 //! the one that the sendbox asks for, in the other messages the one that the receivebox uses. A
 //! feedback message with its Ethernet, IPv4 and UDP headers has 94 bytes, less than 0.1 % of an
